@@ -1,0 +1,188 @@
+#include "base/params.h"
+
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace gpucoll {
+namespace {
+
+constexpr ParamType type_of_Int = ParamType::integer;
+constexpr ParamType type_of_Size = ParamType::size;
+constexpr ParamType type_of_Bool = ParamType::boolean;
+
+const ParamInfo kTable[] = {
+#define GC_PARAM(name, type, def, lo, hi, scope, help) \
+  {#name, type_of_##type, ParamScope::scope, def, lo, hi, "", help, &Params::name},
+#define GC_PARAM_CHOICE(name, choices, scope, help) \
+  {#name, ParamType::choice, ParamScope::scope, 0, 0, 0, choices, help, &Params::name},
+#include "base/params.def"
+#undef GC_PARAM
+#undef GC_PARAM_CHOICE
+};
+constexpr size_t kCount = sizeof kTable / sizeof kTable[0];
+
+struct Store {
+  Params values;
+  const char* source[kCount];
+  Status status;
+  Store() {
+    for (auto& s : source) s = "default";
+    status = read_environment();
+  }
+  Status read_environment();
+  Status set(size_t index, const char* text, const char* from);
+};
+
+Store& store() {
+  static Store* s = new Store;  // never destroyed: other threads may still read it at exit
+  return *s;
+}
+
+// Index of `word` in "a|b|c", or -1.
+int64_t choice_index(const char* choices, const char* word) {
+  size_t length = std::strlen(word);
+  int64_t index = 0;
+  for (const char* p = choices;; ++index) {
+    const char* end = std::strchr(p, '|');
+    size_t n = end ? static_cast<size_t>(end - p) : std::strlen(p);
+    if (n == length && std::strncmp(p, word, n) == 0) return index;
+    if (!end) return -1;
+    p = end + 1;
+  }
+}
+
+std::string choice_word(const char* choices, int64_t index) {
+  const char* p = choices;
+  while (index-- > 0) p = std::strchr(p, '|') + 1;
+  const char* end = std::strchr(p, '|');
+  return end ? std::string(p, end) : std::string(p);
+}
+
+Result<int64_t> parse_integer(const char* text) {
+  char* end = nullptr;
+  errno = 0;
+  long long value = std::strtoll(text, &end, 10);
+  if (errno || end == text || *end) return Status::error(Code::invalid_argument, "'%s' is not a whole number", text);
+  return static_cast<int64_t>(value);
+}
+
+Result<int64_t> parse_boolean(const char* text) {
+  for (const char* yes : {"1", "true", "yes", "on", "enabled"})
+    if (!strcasecmp(text, yes)) return int64_t{1};
+  for (const char* no : {"0", "false", "no", "off", "disabled"})
+    if (!strcasecmp(text, no)) return int64_t{0};
+  return Status::error(Code::invalid_argument, "'%s' is neither true nor false", text);
+}
+
+Result<int64_t> parse_value(const ParamInfo& info, const char* text) {
+  switch (info.type) {
+    case ParamType::integer: return parse_integer(text);
+    case ParamType::size: return parse_size(text);
+    case ParamType::boolean: return parse_boolean(text);
+    case ParamType::choice: break;
+  }
+  int64_t index = choice_index(info.choices, text);
+  if (index < 0) return Status::error(Code::invalid_argument, "'%s' is none of %s", text, info.choices);
+  return index;
+}
+
+Status Store::set(size_t index, const char* text, const char* from) {
+  const ParamInfo& info = kTable[index];
+  auto value = parse_value(info, text);
+  if (!value)
+    return Status::error(Code::invalid_argument, "parameter %s: %s", info.name, value.status().what());
+  if (info.type != ParamType::choice && (*value < info.minimum || *value > info.maximum))
+    return Status::error(Code::invalid_argument, "parameter %s: %s is outside of %lld to %lld", info.name, text,
+                         static_cast<long long>(info.minimum), static_cast<long long>(info.maximum));
+  values.*info.member = *value;
+  source[index] = from;
+  if (info.member == &Params::verbose) log::set_verbosity(static_cast<int>(*value));
+  return {};
+}
+
+Status Store::read_environment() {
+  Status first;
+  for (size_t i = 0; i < kCount; ++i) {
+    std::string name = "GPUCOLL_";
+    for (const char* p = kTable[i].name; *p; ++p) name += static_cast<char>(std::toupper(*p));
+    const char* text = std::getenv(name.c_str());
+    if (!text || !*text) continue;
+    Status status = set(i, text, "environment");
+    if (!status && first.ok())
+      first = Status::error(Code::invalid_argument, "environment variable %s: %s; correct it or unset it",
+                            name.c_str(), status.what());
+  }
+  return first;
+}
+
+}  // namespace
+
+const ParamInfo* param_table(size_t* count) noexcept {
+  *count = kCount;
+  return kTable;
+}
+
+const Params& params() noexcept { return store().values; }
+const Status& params_status() noexcept { return store().status; }
+
+Status set_param(const char* name, const char* text, const char* source) {
+  for (size_t i = 0; i < kCount; ++i)
+    if (!std::strcmp(kTable[i].name, name)) return store().set(i, text, source);
+  return Status::error(Code::invalid_argument, "there is no parameter '%s'; gpucoll-info lists them", name);
+}
+
+Status read_params_from_environment() { return store().read_environment(); }
+
+std::string param_text(const ParamInfo& info) {
+  int64_t value = params().*info.member;
+  if (info.type == ParamType::choice) return choice_word(info.choices, value);
+  if (info.type == ParamType::size) return format_size(value);
+  if (info.type == ParamType::boolean) return value ? "true" : "false";
+  return std::to_string(value);
+}
+
+const char* param_source(const ParamInfo& info) { return store().source[&info - kTable]; }
+
+uint64_t equal_params_hash() noexcept {
+  uint64_t hash = 1469598103934665603ull;  // FNV-1a over the values
+  for (const ParamInfo& info : kTable) {
+    if (info.scope != ParamScope::equal) continue;
+    hash = (hash ^ static_cast<uint64_t>(params().*info.member)) * 1099511628211ull;
+  }
+  return hash;
+}
+
+const char* library_version() noexcept { return GPUCOLL_VERSION_STRING; }
+
+Result<int64_t> parse_size(const char* text) {
+  char* end = nullptr;
+  errno = 0;
+  long long value = std::strtoll(text, &end, 10);
+  if (errno || end == text) return Status::error(Code::invalid_argument, "'%s' is not a size such as 65536 or 64M", text);
+  int shift = 0;
+  switch (std::toupper(static_cast<unsigned char>(*end))) {
+    case 'K': shift = 10; break;
+    case 'M': shift = 20; break;
+    case 'G': shift = 30; break;
+    default: break;
+  }
+  if (shift) ++end;
+  if (*end == 'i') ++end;
+  if (*end == 'B' || *end == 'b') ++end;
+  if (*end || value < 0 || value > (INT64_MAX >> shift))
+    return Status::error(Code::invalid_argument, "'%s' is not a size such as 65536 or 64M", text);
+  return static_cast<int64_t>(value << shift);
+}
+
+std::string format_size(int64_t bytes) {
+  const char* suffix[] = {"", "K", "M", "G"};
+  int unit = 0;
+  while (unit < 3 && bytes && bytes % 1024 == 0) bytes /= 1024, ++unit;
+  return std::to_string(bytes) + suffix[unit];
+}
+
+}  // namespace gpucoll

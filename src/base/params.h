@@ -1,0 +1,64 @@
+// The parameters of gpucoll: one typed struct, filled from one table (params.def).
+//
+// A parameter `x` is `--mca coll_gpucoll_x V` under mpirun and `GPUCOLL_X=V` in the environment; an explicit
+// MCA value wins. params() is filled from the environment at its first use; the component sets MCA values
+// with set_param() before anything reads them.
+// Thread safety: reading is free once filled; set_param() only during start-up.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace gpucoll {
+
+enum class ParamType { integer, size, boolean, choice };
+enum class ParamScope { local, equal };
+
+struct Params {
+#define GC_PARAM(name, type, def, lo, hi, scope, help) int64_t name = def;
+#define GC_PARAM_CHOICE(name, choices, scope, help) int64_t name = 0;  // index into the choices
+#include "base/params.def"
+#undef GC_PARAM
+#undef GC_PARAM_CHOICE
+};
+
+// The choices, in the order of the table.
+enum DeviceChoice : int64_t { kDeviceAuto, kDeviceCuda, kDeviceEmu };
+enum TransportChoice : int64_t { kTransportAuto, kTransportP2p, kTransportShm };
+enum FallbackChoice : int64_t { kFallbackAuto, kFallbackNone };
+
+struct ParamInfo {
+  const char* name;
+  ParamType type;
+  ParamScope scope;
+  int64_t default_value, minimum, maximum;
+  const char* choices;  // "a|b|c" for ParamType::choice, else ""
+  const char* help;
+  int64_t Params::*member;
+};
+
+// The table; `count` entries.
+const ParamInfo* param_table(size_t* count) noexcept;
+const Params& params() noexcept;
+
+// Sets the parameter `name` from text. Errors: invalid_argument, saying the range or the choices.
+// `source` is one word for gpucoll-info, with static storage: "mca", "environment".
+Status set_param(const char* name, const char* text, const char* source);
+// Reads GPUCOLL_* again (tests). The first failure is returned, the other parameters are still read.
+Status read_params_from_environment();
+// What went wrong when the environment was first read; ok if nothing did. Raised by the first operation that
+// can report it.
+const Status& params_status() noexcept;
+
+std::string param_text(const ParamInfo& info);       // today's value as a user would write it
+const char* param_source(const ParamInfo& info);      // "default", "environment" or "mca"
+uint64_t equal_params_hash() noexcept;                // of all values with scope equal
+const char* library_version() noexcept;               // "0.1.0"
+
+// "64M" -> 67108864; accepts K, M, G (powers of 1024) and an optional "iB"/"B". Errors: invalid_argument.
+Result<int64_t> parse_size(const char* text);
+std::string format_size(int64_t bytes);               // 67108864 -> "64M"; exact
+
+}  // namespace gpucoll

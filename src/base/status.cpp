@@ -1,0 +1,95 @@
+#include "base/status.h"
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <vector>
+
+#include "base/log.h"
+
+namespace gpucoll {
+namespace {
+
+std::string format_va(const char* format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int length = std::vsnprintf(nullptr, 0, format, args);
+  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  if (length > 0) std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  return text;
+}
+
+// A fixed buffer: reporting "out of memory" must not allocate.
+thread_local char last_error_text[1024];
+
+void remember(const char* text) noexcept { std::snprintf(last_error_text, sizeof last_error_text, "%s", text); }
+
+}  // namespace
+
+const char* describe(Code code) noexcept {
+  switch (code) {
+#define GC_ERROR(name, c_name, value, mpi_class, text) \
+  case Code::name:                                     \
+    return text;
+#include "base/errors.def"
+#undef GC_ERROR
+  }
+  return "unknown error code";
+}
+
+Status::Status(Code code, std::string what) : rep_(new Rep{code, std::move(what)}) {}
+
+Status::Status(const Status& other) : rep_(other.rep_ ? new Rep(*other.rep_) : nullptr) {}
+
+Status& Status::operator=(const Status& other) {
+  if (this != &other) rep_.reset(other.rep_ ? new Rep(*other.rep_) : nullptr);
+  return *this;
+}
+
+Status Status::error(Code code, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  std::string text = format_va(format, args);
+  va_end(args);
+  return Status(code, std::move(text));
+}
+
+Status Status::system(int errnum, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  std::string text = format_va(format, args);
+  va_end(args);
+  text += ": ";
+  text += std::strerror(errnum);
+  return Status(errnum == ENOMEM ? Code::out_of_memory : Code::system, std::move(text));
+}
+
+Code guarded_report(const char* where, const Status& status) noexcept {
+  remember(status.what());
+  log::write(log::Level::error, "%s: %s", where, status.what());
+  return status.code();
+}
+
+Code guarded_exception(const char* where) noexcept {
+  Code code = Code::internal;
+  char text[512];
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    code = Code::out_of_memory;
+    std::snprintf(text, sizeof text, "no host memory left");
+  } catch (const std::exception& e) {
+    std::snprintf(text, sizeof text, "unexpected exception: %s", e.what());
+  } catch (...) {
+    std::snprintf(text, sizeof text, "unexpected exception of an unknown type");
+  }
+  remember(text);
+  log::write(log::Level::error, "%s: %s", where, text);
+  return code;
+}
+
+const char* last_error() noexcept { return last_error_text; }
+
+}  // namespace gpucoll

@@ -1,0 +1,140 @@
+/* The boundary between the C skins (which include Open MPI's internal headers) and the C++ engine: plain C, no
+ * Open MPI types, one table of functions. libgpucoll exports gpucoll_abi(); the component asks for the version it
+ * was built with and refuses to work with another.
+ *
+ * Error values are MPI error classes (MPI_SUCCESS = 0); a function that fails has logged the sentence already.
+ * Thread safety: functions on different gc_comm may run at once; those on one gc_comm one at a time (MPI's rule for
+ * collectives on a communicator).
+ */
+#ifndef GPUCOLL_CORE_ABI_H
+#define GPUCOLL_CORE_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GC_ABI_VERSION 1u
+
+/* Answers of gc_abi.allreduce besides MPI error classes. */
+#define GC_STAGE (-1) /* every rank of the communicator got this answer, or has host memory: go through the host */
+
+/* What a rank's buffers are, as published on the arrival board. */
+enum { GC_KIND_HOST = 1, GC_KIND_DEVICE = 2, GC_KIND_STAGED = 3 };
+
+/* One line of the arrival board: format and ordering in proto/format/board.h. `sequence` is stored last, with
+ * release. */
+typedef struct gc_board_line {
+  uint64_t sequence;
+  uint32_t kind;     /* GC_KIND_* */
+  uint32_t function; /* GC_FUNCTION_* */
+  uint64_t count;
+  uint32_t type, op; /* gpucollDataType_t, gpucollRedOp_t, or ~0 for others */
+  uint8_t device[16]; /* uuid of the device of GC_KIND_DEVICE */
+  uint8_t reserved[16];
+} gc_board_line;
+
+enum { GC_FUNCTION_ALLREDUCE = 1 };
+enum { GC_BOARD_LINES = 4 };
+
+/* A communicator of the engine. The first members are read by gc_publish_host below. */
+typedef struct gc_comm {
+  gc_board_line *lines; /* this rank's GC_BOARD_LINES lines */
+  uint64_t sequence;    /* of the last collective entered */
+} gc_comm;
+
+/* What a process tells the others through the modex: opaque, at most GC_PROCESS_BLOB_BYTES. */
+#define GC_PROCESS_BLOB_BYTES 256
+typedef struct gc_process_blob { uint8_t bytes[GC_PROCESS_BLOB_BYTES]; } gc_process_blob;
+
+/* What the engine asks of MPI. `ctx` is the skin's. */
+typedef struct gc_host_calls {
+  /* Over the collective module that was there before, on host memory; an MPI error class. */
+  int (*allgather)(void *ctx, const void *mine, void *all, size_t bytes_per_rank);
+  /* The blob of rank `rank`, or NULL where that process runs without gpucoll. May make MPI progress. */
+  const gc_process_blob *(*peer)(void *ctx, int rank);
+  /* A number that names the process of rank `rank` in the whole job and in spawned ones. Local, no progress. */
+  uint64_t (*process_name)(void *ctx, int rank);
+  /* One round of MPI progress. */
+  void (*progress)(void);
+} gc_host_calls;
+
+typedef struct gc_comm_description {
+  uint64_t context_id; /* equal on all members while the communicator lives */
+  int rank, size;
+  const gc_host_calls *calls;
+  void *ctx;           /* must stay valid until comm_free */
+  const char *name;    /* for messages */
+} gc_comm_description;
+
+/* A parameter, for registration as an MCA variable. Strings have static storage, but `value`. */
+typedef struct gc_param {
+  const char *name, *help, *kind; /* kind: "int", "size", "bool", or the choices "a|b|c" */
+  char value[64];                 /* today's value: the default, or the environment's */
+} gc_param;
+
+/* A first look at a pointer without a call: inside [device_lo, device_hi) it is device memory; otherwise it is host
+ * memory unless ask is set, and then is_device() knows. Members change as devices come into use. */
+typedef struct gc_pointer_hint {
+  uintptr_t device_lo, device_hi;
+  int ask;
+} gc_pointer_hint;
+
+typedef struct gc_abi {
+  uint32_t version, bytes; /* GC_ABI_VERSION, sizeof(gc_abi) */
+  const char *library_version;
+
+  /* Parameters and text. param() answers 0 past the last. */
+  int (*param)(size_t index, gc_param *out);
+  int (*set_param)(const char *name, const char *text);
+  int64_t (*param_value)(const char *name); /* choice: its index */
+  void (*set_log_sink)(void (*sink)(int level, const char *line));
+  /* Logs through the one sink. level: -1 error, 0 warning, 1 info, 2 debug. */
+  void (*log)(int level, const char *text);
+
+  /* Process. process_open before the modex is committed; process_close when MPI is about to be finalized (calls may
+   * make progress: waits, bounded, until peers no longer use this process's memory). */
+  int (*process_open)(gc_process_blob *mine);
+  void (*process_close)(void (*progress)(void));
+
+  /* Pointers and memory. copy: either side host or device. stage_get gives pinned host memory where it can. */
+  const gc_pointer_hint *hint;
+  int (*is_device)(const void *pointer);
+  int (*copy)(void *dst, const void *src, size_t bytes);
+  void *(*stage_get)(size_t bytes); /* NULL: no memory */
+  void (*stage_put)(void *stage);
+
+  /* Communicators. Both do local work only. comm_new answers NULL where it cannot work; then stage everything. */
+  gc_comm *(*comm_new)(const gc_comm_description *description);
+  void (*comm_free)(gc_comm *comm);
+
+  /* Blocking allreduce on device memory (send == recv: in place): MPI_SUCCESS, GC_STAGE or an MPI error class.
+   * Publishes on the board, waits for the other ranks' lines, and runs on the device if every rank can.
+   * type, op: gpucollDataType_t, gpucollRedOp_t, or -1 where there is none: published all the same. */
+  int (*allreduce)(gc_comm *comm, const void *send, void *recv, size_t count, int type, int op);
+} gc_abi;
+
+/* The table, or NULL where this library does not offer `version`. */
+__attribute__((visibility("default"))) const gc_abi *gpucoll_abi(uint32_t version);
+
+static inline int gc_is_device(const gc_abi *abi, const void *pointer) {
+  uintptr_t p = (uintptr_t)pointer;
+  const gc_pointer_hint *h = abi->hint;
+  return (p - h->device_lo < h->device_hi - h->device_lo) || (h->ask && abi->is_device(pointer));
+}
+
+/* The host-buffer path's whole share in the arrival board: one line stored. */
+static inline void gc_publish_host(gc_comm *c, uint32_t function, uint64_t count) {
+  gc_board_line *line = &c->lines[++c->sequence % GC_BOARD_LINES];
+  line->kind = GC_KIND_HOST;
+  line->function = function;
+  line->count = count;
+  __atomic_store_n(&line->sequence, c->sequence, __ATOMIC_RELEASE);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

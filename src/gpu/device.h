@@ -1,0 +1,149 @@
+// The device runtime: one small interface, two implementations (cuda, emu).
+//
+// A Platform is a kind of device (GPUs through CUDA, or the emulated device); a Device is one of them.
+// Nothing here touches a GPU before open() of a device or the classification of a device pointer asks for it.
+//
+// Addresses. A user address is what the application holds. A kernel address is what a kernel may use: the same on
+// CUDA, an alias mapping on the emulated device (whose user mapping faults on host access in strict mode).
+// allocate(), open_memory() and HostBlock::kernel give kernel addresses; user_allocate() gives a user address.
+//
+// Thread safety: every function may be called from any thread. Ownership: platforms and devices live until the
+// process ends; whoever allocates releases. No function leaves another device current on the calling thread.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "proto/format/plan.h"
+
+namespace gpucoll::gpu {
+
+enum class MemoryKind : uint8_t {
+  host,      // plain memory: not known to the device runtime
+  pinned,    // page-locked host memory known to the device
+  device,    // memory of a device
+  managed,   // migrates between host and device
+};
+
+// What is known of a pointer.
+struct PointerInfo {
+  MemoryKind kind = MemoryKind::host;
+  int device = -1;             // index of the owning device, -1 for host memory
+  uint64_t buffer_id = 0;      // changes when the address is allocated anew
+  const void* base = nullptr;  // start of the allocation (user address)
+  size_t bytes = 0;            // its size; 0 where unknown
+  bool exportable = false;     // another process may open it
+};
+
+// Who a device is, comparable across processes and nodes.
+struct Identity {
+  char kind[8];        // "cuda" or "emu"
+  uint8_t uuid[16];
+  char name[64];
+  char bus_id[20];     // PCI address, "" for the emulated device
+};
+
+// A handle by which another process opens memory: plain bytes, valid on this node while the owner lives.
+struct MemoryHandle {
+  uint8_t bytes[112];
+};
+
+// Host memory that host and kernels both see. Page-locked on CUDA.
+struct HostBlock {
+  void* host = nullptr;
+  void* kernel = nullptr;
+  size_t bytes = 0;
+};
+
+// An ordered queue of work on a device: a cudaStream_t on CUDA, an emu stream otherwise.
+using Stream = void*;
+
+// A kernel in both its forms; either may be null where it was not built.
+struct EmuBlock;  // a block of CPU threads: gpu/emu/crew.h
+struct Kernel {
+  const char* name;
+  const void* cuda;                                   // the __global__ function: void(proto::Plan)
+  void (*emu)(const EmuBlock&, const proto::Plan&);   // called by every thread of every block
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const Identity& identity() const = 0;
+  virtual int index() const = 0;
+  // Defaults that suit this device; parameters override them.
+  struct Defaults {
+    int channels, threads;
+    size_t buffer_bytes;
+  };
+  virtual Defaults defaults() const = 0;
+  // Whether kernels of several processes make progress side by side on it.
+  virtual bool shares_between_processes() const = 0;
+
+  // Runtime-owned memory: zeroed, aligned to 128 bytes, exportable. Kernel address.
+  virtual Result<void*> allocate(size_t bytes) = 0;
+  virtual void release(void* kernel_address) noexcept = 0;
+  // Memory for an application: user address. user_release answers invalid_argument for what it did not give out.
+  virtual Result<void*> user_allocate(size_t bytes) = 0;
+  virtual Status user_release(void* user_address) = 0;
+
+  virtual Result<HostBlock> allocate_host(size_t bytes) = 0;   // zeroed
+  virtual void release_host(const HostBlock& block) noexcept = 0;
+  // Makes memory that the caller mapped (page aligned, shared between processes) visible to kernels.
+  virtual Result<HostBlock> register_host(void* host, size_t bytes) = 0;
+  virtual void unregister_host(const HostBlock& block) noexcept = 0;
+
+  // REQUIRES: kernel_address came from allocate().
+  virtual Result<MemoryHandle> export_memory(void* kernel_address) = 0;
+  // Kernel address of the memory's start. In the exporting process itself: the same address again.
+  virtual Result<void*> open_memory(const MemoryHandle& handle) = 0;
+  virtual void close_memory(void* kernel_address) noexcept = 0;
+  // Whether kernels here can reach memory of the device `peer` directly (also when it is this very device).
+  virtual bool can_reach(const Identity& peer) const = 0;
+
+  // User address -> kernel address (identity for host memory and on CUDA).
+  virtual void* kernel_address(const void* user_address) const = 0;
+  // Blocking copies and fills; addresses may be user, kernel or host addresses in any mix.
+  virtual Status copy(void* dst, const void* src, size_t bytes) = 0;
+  virtual Status fill(void* dst, int byte, size_t bytes) = 0;
+
+  virtual Result<Stream> create_stream() = 0;
+  virtual Status destroy_stream(Stream stream) = 0;
+  virtual Status synchronize(Stream stream) = 0;
+  // Makes everything put into `stream` later wait for what is in `other` now.
+  virtual Status stream_wait(Stream stream, Stream other) = 0;
+  // Gets the kernel ready (loads its code), so that a launch never blocks on loading.
+  virtual Status prepare(const Kernel& kernel) = 0;
+  // Puts one launch into the stream: `blocks` blocks of `threads` threads. Does not wait. A null stream is the
+  // device's default stream.
+  virtual Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) = 0;
+};
+
+class Platform {
+ public:
+  virtual ~Platform() = default;
+  virtual const char* name() const = 0;                          // "cuda" or "emu"
+  // Number of devices, or why there are none in one sentence (code unsupported).
+  virtual Result<int> device_count() = 0;
+  // The device that this thread has chosen (cudaSetDevice; 0 on the emulated device).
+  virtual int current_device() = 0;
+  virtual Result<Device*> open(int index) = 0;
+  // What a user address points to. Never fails: what no device knows is host memory. Cheap (about 0.1 us on CUDA).
+  virtual PointerInfo classify(const void* user_address) = 0;
+  // Only whether it is device or managed memory; the fastest question there is.
+  virtual bool is_device(const void* user_address) noexcept = 0;
+};
+
+// The emulated device, always there.
+Platform& emu_platform();
+// GPUs; null where CUDA was not built in.
+Platform* cuda_platform();
+// The platform chosen by the parameter `device`. Errors: unsupported, when GPUs were asked for by name and there
+// are none, with the reason. The choice is made once a process.
+Result<Platform*> platform();
+// Whether a pointer is device memory of the chosen platform, without choosing or initialising anything: false
+// until a device pointer can exist. A few instructions for host pointers on the emulated device.
+bool is_device_pointer(const void* user_address) noexcept;
+
+}  // namespace gpucoll::gpu

@@ -132,6 +132,14 @@ GPUCOLL_API gpucollResult_t gpucollAllReduce(const void *sendbuff, void *recvbuf
 /* Bytes of one element; 0 for what is no type. */
 GPUCOLL_API size_t gpucollTypeSize(gpucollDataType_t datatype);
 
+/* Devices of this process's node: what runs the collectives ("cuda": GPUs, "emu": the emulated device; a static
+ * string), how many there are, the one that the calling thread works on from now on (as cudaSetDevice), and the name
+ * of one (cut to `bytes`, always terminated). */
+GPUCOLL_API gpucollResult_t gpucollDeviceKind(const char **kind);
+GPUCOLL_API gpucollResult_t gpucollDeviceCount(int *count);
+GPUCOLL_API gpucollResult_t gpucollSetDevice(int index);
+GPUCOLL_API gpucollResult_t gpucollDeviceName(int index, char *name, size_t bytes);
+
 /* Streams of the current device. */
 GPUCOLL_API gpucollResult_t gpucollStreamCreate(gpucollStream_t *stream);
 GPUCOLL_API gpucollResult_t gpucollStreamSynchronize(gpucollStream_t stream);

@@ -1,0 +1,50 @@
+// Host memory that several processes of a node map: anonymous (memfd), so it needs no name, no room in /dev/shm, and
+// is gone with the last process that has it mapped, however that process ends.
+//
+// Others open it as /proc/PID/fd/FD of the creator, which must still be alive then. Thread safety: a value type.
+#pragma once
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace gpucoll {
+
+// How another process finds the memory.
+struct SharedMemoryName {
+  int32_t pid = 0;
+  int32_t fd = -1;
+  uint64_t bytes = 0;
+  uint64_t inode = 0;  // guards against a file descriptor number that was used again
+};
+
+class SharedMemory {
+ public:
+  SharedMemory() noexcept = default;
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
+
+  // Zeroed; pages are used only as they are touched. Errors: out_of_memory, system.
+  static Result<SharedMemory> create(size_t bytes, const char* label);
+  // Errors: remote, when the creator is gone or its memory may not be opened.
+  static Result<SharedMemory> open(const SharedMemoryName& name);
+
+  void* data() const noexcept { return data_; }
+  size_t bytes() const noexcept { return bytes_; }
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+  // REQUIRES: created here, not opened.
+  SharedMemoryName name() const noexcept { return name_; }
+
+ private:
+  void unmap() noexcept;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  SharedMemoryName name_;
+  UniqueFd fd_;
+};
+
+}  // namespace gpucoll

@@ -1,0 +1,182 @@
+#include "net/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+namespace gpucoll::net {
+namespace {
+
+int milliseconds_left(Deadline deadline) {
+  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1000));
+}
+
+// Waits until one of the two is ready, in slices of at most a second.
+Status wait_ready(pollfd* fds, nfds_t n, Deadline deadline) {
+  for (;;) {
+    int ready = poll(fds, n, milliseconds_left(deadline));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return Status::system(errno, "poll on a bootstrap socket");
+    if (std::chrono::steady_clock::now() >= deadline)
+      return Status::error(Code::timed_out, "no answer over the bootstrap sockets within the parameter timeout");
+  }
+}
+
+sockaddr_in to_sockaddr(const Address& address) {
+  sockaddr_in sa = {};
+  sa.sin_family = AF_INET;
+  sa.sin_addr.s_addr = address.ip;
+  sa.sin_port = address.port;
+  return sa;
+}
+
+void tune(int fd) {
+  int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+struct Transfer {
+  int fd;
+  uint8_t* data;
+  size_t left;
+  bool sending;
+
+  Status step() {
+    ssize_t n = sending ? send(fd, data, left, MSG_NOSIGNAL) : recv(fd, data, left, 0);
+    if (n > 0) {
+      data += n;
+      left -= static_cast<size_t>(n);
+      return {};
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return {};
+    if (n == 0 || errno == ECONNRESET || errno == EPIPE)
+      return Status::error(Code::remote, "another rank closed its bootstrap connection; it has failed or ended");
+    return Status::system(errno, "bootstrap socket");
+  }
+};
+
+Status run(Transfer* transfers, size_t n, Deadline deadline) {
+  for (;;) {
+    pollfd fds[2];
+    nfds_t waiting = 0;
+    for (size_t i = 0; i < n; ++i)
+      if (transfers[i].left)
+        fds[waiting++] = {transfers[i].fd, static_cast<short>(transfers[i].sending ? POLLOUT : POLLIN), 0};
+    if (!waiting) return {};
+    GC_TRY(wait_ready(fds, waiting, deadline));
+    for (size_t i = 0; i < n; ++i)
+      if (transfers[i].left) GC_TRY(transfers[i].step());
+  }
+}
+
+}  // namespace
+
+Deadline deadline_after(int64_t seconds) {
+  constexpr int64_t kPracticallyNever = 10ll * 365 * 24 * 3600;
+  return std::chrono::steady_clock::now() + std::chrono::seconds(seconds ? seconds : kPracticallyNever);
+}
+
+std::string to_string(const Address& address) {
+  char text[INET_ADDRSTRLEN] = "?";
+  in_addr in = {address.ip};
+  inet_ntop(AF_INET, &in, text, sizeof text);
+  return std::string(text) + ":" + std::to_string(ntohs(address.port));
+}
+
+uint32_t local_ip() {
+  const char* wanted = std::getenv("GPUCOLL_SOCKET_IFNAME");
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list)) return htonl(INADDR_LOOPBACK);
+  std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(list, freeifaddrs);
+  for (ifaddrs* i = list; i; i = i->ifa_next) {
+    if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP)) continue;
+    bool take = wanted ? !std::strcmp(wanted, i->ifa_name) : !(i->ifa_flags & IFF_LOOPBACK);
+    if (take) return reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr;
+  }
+  return htonl(INADDR_LOOPBACK);
+}
+
+Result<UniqueFd> listen_anywhere(Address* address) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return Status::system(errno, "cannot create a bootstrap socket");
+  sockaddr_in sa = to_sockaddr({});
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa) || listen(fd.get(), SOMAXCONN))
+    return Status::system(errno, "cannot listen on a bootstrap socket");
+  socklen_t length = sizeof sa;
+  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&sa), &length))
+    return Status::system(errno, "cannot name a bootstrap socket");
+  fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+  *address = {local_ip(), sa.sin_port, 0};
+  return fd;
+}
+
+Result<UniqueFd> accept_one(int listener, Deadline deadline) {
+  for (;;) {
+    pollfd fds = {listener, POLLIN, 0};
+    GC_TRY(wait_ready(&fds, 1, deadline));
+    UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (fd) {
+      tune(fd.get());
+      return fd;
+    }
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+      return Status::system(errno, "cannot accept a bootstrap connection");
+  }
+}
+
+Result<UniqueFd> connect_to(const Address& address, Deadline deadline) {
+  sockaddr_in sa = to_sockaddr(address);
+  for (;;) {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!fd) return Status::system(errno, "cannot create a bootstrap socket");
+    tune(fd.get());
+    int rc = connect(fd.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa);
+    int error = rc ? errno : 0;
+    if (error == EINPROGRESS) {
+      pollfd fds = {fd.get(), POLLOUT, 0};
+      GC_TRY(wait_ready(&fds, 1, deadline));
+      socklen_t length = sizeof error;
+      getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    }
+    if (!error) return fd;
+    if (error != ETIMEDOUT && error != EAGAIN && error != EINTR)
+      return Status::error(Code::remote, "cannot connect to %s: %s; is the rank that made the unique id still running?",
+                           to_string(address).c_str(), strerror(error));
+    if (std::chrono::steady_clock::now() >= deadline)
+      return Status::error(Code::timed_out, "cannot connect to %s within the parameter timeout",
+                           to_string(address).c_str());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+Status send_all(int fd, const void* data, size_t bytes, Deadline deadline) {
+  Transfer t = {fd, static_cast<uint8_t*>(const_cast<void*>(data)), bytes, true};
+  return run(&t, 1, deadline);
+}
+
+Status receive_all(int fd, void* data, size_t bytes, Deadline deadline) {
+  Transfer t = {fd, static_cast<uint8_t*>(data), bytes, false};
+  return run(&t, 1, deadline);
+}
+
+Status exchange(int send_fd, const void* out, size_t out_bytes, int receive_fd, void* in, size_t in_bytes,
+                Deadline deadline) {
+  Transfer t[2] = {{send_fd, static_cast<uint8_t*>(const_cast<void*>(out)), out_bytes, true},
+                   {receive_fd, static_cast<uint8_t*>(in), in_bytes, false}};
+  return run(t, 2, deadline);
+}
+
+}  // namespace gpucoll::net

@@ -1,0 +1,189 @@
+#include "net/socket_bootstrap.h"
+
+#include <arpa/inet.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+namespace gpucoll::net {
+namespace {
+
+using proto::BootstrapAddress;
+using proto::BootstrapHello;
+using proto::BootstrapReply;
+
+// The loopback where the other side is this very host: works behind any firewall.
+Address route_to(const BootstrapAddress& a) {
+  uint32_t ip = a.ip == local_ip() ? htonl(INADDR_LOOPBACK) : a.ip;
+  return {ip, a.port, 0};
+}
+
+bool genuine(const BootstrapHello& hello, uint64_t nonce) {
+  return hello.magic == proto::kBootstrapMagic && hello.nonce == nonce;
+}
+
+// The meeting point: collects one Hello of every rank, then tells everyone everything.
+class Rendezvous {
+ public:
+  Rendezvous(UniqueFd listener, uint64_t nonce) : listener_(std::move(listener)), nonce_(nonce) {}
+
+  void run() {
+    Status status = collect();
+    BootstrapReply reply = {};
+    reply.code = static_cast<uint32_t>(status.code());
+    std::strncpy(reply.text, status.what(), sizeof reply.text - 1);
+    Deadline deadline = deadline_after(60);
+    for (auto& fd : guests_) {
+      if (!fd || !send_all(fd.get(), &reply, sizeof reply, deadline) || !status) continue;
+      send_all(fd.get(), addresses_.data(), addresses_.size() * sizeof(BootstrapAddress), deadline).ignore();
+    }
+  }
+
+ private:
+  Status collect() {
+    size_t come = 0;
+    do {
+      GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline_after(0)));
+      BootstrapHello hello;
+      // A stranger who connects and stays silent must not keep the ranks waiting for long.
+      if (!receive_all(fd.get(), &hello, sizeof hello, deadline_after(5)) || !genuine(hello, nonce_)) continue;
+      Status status = admit(hello, std::move(fd));
+      if (!status) return status;
+      ++come;
+    } while (come < addresses_.size());
+    return {};
+  }
+
+  Status admit(const BootstrapHello& hello, UniqueFd fd) {
+    if (addresses_.empty()) {
+      addresses_.resize(static_cast<size_t>(hello.size));
+      guests_.resize(addresses_.size());
+    }
+    auto rank = static_cast<size_t>(hello.rank);
+    Status status;
+    if (static_cast<size_t>(hello.size) != addresses_.size())
+      status = Status::error(Code::invalid_usage,
+                             "rank %d says that the communicator has %d ranks, another rank says %zu", hello.rank,
+                             hello.size, addresses_.size());
+    else if (guests_[rank])
+      status = Status::error(Code::invalid_usage, "two processes or threads say that they are rank %d of %d",
+                             hello.rank, hello.size);
+    if (status) {
+      guests_[rank] = std::move(fd);
+      addresses_[rank] = hello.listener;
+    } else {
+      guests_.push_back(std::move(fd));
+    }
+    return status;
+  }
+
+  UniqueFd listener_;
+  uint64_t nonce_;
+  std::vector<UniqueFd> guests_;
+  std::vector<BootstrapAddress> addresses_;
+};
+
+}  // namespace
+
+Result<proto::UniqueId> make_unique_id() {
+  proto::UniqueId id = {};
+  id.magic = proto::kBootstrapMagic;
+  if (getrandom(&id.nonce, sizeof id.nonce, 0) != sizeof id.nonce)
+    return Status::system(errno, "cannot get random bytes for a unique id");
+  Address address;
+  GC_TRY_AS(UniqueFd listener, listen_anywhere(&address));
+  id.root = {address.ip, address.port, 0};
+  // Detached: it serves whoever comes, and owns all that it uses.
+  std::thread([listener = std::move(listener), nonce = id.nonce]() mutable {
+    Rendezvous(std::move(listener), nonce).run();
+  }).detach();
+  return id;
+}
+
+Result<std::unique_ptr<Bootstrap>> SocketBootstrap::create(const proto::UniqueId& id, int rank, int size,
+                                                           int64_t timeout_s) {
+  if (id.magic != proto::kBootstrapMagic)
+    return Status::error(Code::invalid_argument,
+                         "the unique id was not made by gpucollGetUniqueId (or not passed on whole)");
+  std::unique_ptr<SocketBootstrap> self(new SocketBootstrap(id, rank, size, timeout_s));
+  GC_TRY(self->meet(id));
+  return std::unique_ptr<Bootstrap>(std::move(self));
+}
+
+BootstrapHello SocketBootstrap::hello(int level) const {
+  return {proto::kBootstrapMagic, nonce_, rank_, size_, level, 0, listener_address_};
+}
+
+Status SocketBootstrap::meet(const proto::UniqueId& id) {
+  Deadline deadline = deadline_after(timeout_s_);
+  Address own;
+  GC_TRY_AS(listener_, listen_anywhere(&own));
+  listener_address_ = {own.ip, own.port, 0};
+  GC_TRY_AS(UniqueFd root, connect_to(route_to(id.root), deadline));
+  BootstrapHello mine = hello(-1);
+  GC_TRY(send_all(root.get(), &mine, sizeof mine, deadline));
+  BootstrapReply reply;
+  Status status = receive_all(root.get(), &reply, sizeof reply, deadline);
+  if (status.code() == Code::timed_out)
+    return Status::error(Code::timed_out, "rank %d of %d: not all ranks came within %lld s (parameter timeout)", rank_,
+                         size_, static_cast<long long>(timeout_s_));
+  GC_TRY(std::move(status));
+  if (reply.code) {
+    reply.text[sizeof reply.text - 1] = 0;
+    return Status(static_cast<Code>(reply.code), reply.text);
+  }
+  addresses_.resize(static_cast<size_t>(size_));
+  return receive_all(root.get(), addresses_.data(), addresses_.size() * sizeof(BootstrapAddress), deadline);
+}
+
+Status SocketBootstrap::connect_level(int level, Deadline deadline) {
+  auto l = static_cast<size_t>(level);
+  if (to_.size() <= l) to_.resize(l + 1), from_.resize(l + 1);
+  if (to_[l]) return {};
+  int peer = (rank_ - (1 << level) + size_) % size_;
+  GC_TRY_AS(UniqueFd fd, connect_to(route_to(addresses_[static_cast<size_t>(peer)]), deadline));
+  BootstrapHello mine = hello(level);
+  GC_TRY(send_all(fd.get(), &mine, sizeof mine, deadline));
+  to_[l] = std::move(fd);
+  return {};
+}
+
+Status SocketBootstrap::accept_level(int level, Deadline deadline) {
+  // Ranks ahead of us may knock for a later level first: keep whoever comes.
+  while (!from_[static_cast<size_t>(level)]) {
+    GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline));
+    BootstrapHello hello;
+    if (!receive_all(fd.get(), &hello, sizeof hello, deadline_after(5)) || !genuine(hello, nonce_)) continue;
+    if (hello.level < 0 || hello.level > 31) continue;
+    auto l = static_cast<size_t>(hello.level);
+    if (from_.size() <= l) from_.resize(l + 1), to_.resize(l + 1);
+    from_[l] = std::move(fd);
+  }
+  return {};
+}
+
+Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
+  Deadline deadline = deadline_after(timeout_s_);
+  auto n = static_cast<size_t>(size_);
+  std::vector<uint8_t> ring(n * bytes);  // ring[i] is the block of rank (rank + i) mod n
+  std::memcpy(ring.data(), mine, bytes);
+  for (size_t have = 1; have < n; have *= 2) {
+    int level = std::countr_zero(have);
+    size_t count = std::min(have, n - have);
+    GC_TRY(connect_level(level, deadline));
+    GC_TRY(accept_level(level, deadline));
+    auto l = static_cast<size_t>(level);
+    GC_TRY(exchange(to_[l].get(), ring.data(), count * bytes, from_[l].get(), ring.data() + have * bytes,
+                    count * bytes, deadline));
+  }
+  for (size_t i = 0; i < n; ++i)
+    std::memcpy(static_cast<uint8_t*>(all) + (static_cast<size_t>(rank_) + i) % n * bytes, ring.data() + i * bytes,
+                bytes);
+  return {};
+}
+
+}  // namespace gpucoll::net

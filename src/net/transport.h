@@ -1,0 +1,70 @@
+// How the ring buffers between two ranks are placed and reached: one interface for every transport.
+//
+// A Link is one direction between two ranks, all channels together. Each rank makes its end, both exchange the
+// ends' blobs (by any Bootstrap), each connects with the other's blob, and from then on kernels move steps through
+// the proto::Connectors. A transport whose kernels cannot reach the peer's memory (network) also has progress():
+// the proxy calls it to move steps that a kernel has filled; for the others it has nothing to do.
+//
+// Transports reach device memory through a MemoryPort that core passes down. Thread safety: one caller at a time per
+// link. Ownership: the caller owns ends; an end releases its memory when destroyed, so the peer must be done with it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "proto/format/connection.h"
+
+namespace gpucoll::net {
+
+// What one end tells the other: plain bytes.
+struct LinkBlob {
+  uint8_t bytes[128];
+};
+
+// Memory as transports need it; core implements it over the device.
+class MemoryPort {
+ public:
+  virtual ~MemoryPort() = default;
+  // Zeroed device memory (kernel address), and the handle that lets the peer open it.
+  virtual Result<void*> allocate(size_t bytes, LinkBlob* handle) = 0;
+  virtual void release(void* kernel_address) noexcept = 0;
+  // The peer's memory: kernel address. Errors: whatever keeps this device from reaching it.
+  virtual Result<void*> open(const LinkBlob& handle) = 0;
+  virtual void close(void* kernel_address) noexcept = 0;
+  // Makes shared host memory visible to kernels: kernel address.
+  virtual Result<void*> map_host(void* host, size_t bytes) = 0;
+  virtual void unmap_host(void* host, void* kernel_address, size_t bytes) noexcept = 0;
+};
+
+enum class Side { send, receive };
+
+struct LinkShape {
+  int n_channels;
+  size_t slot_bytes;  // of one step; a multiple of 128
+};
+
+class LinkEnd {
+ public:
+  virtual ~LinkEnd() = default;
+  virtual const LinkBlob& blob() const = 0;
+  virtual Status connect(const LinkBlob& peer) = 0;
+  // REQUIRES: connected.
+  virtual proto::Connector connector(int channel) const = 0;
+  // Moves what can be moved without waiting; true if it did anything. Never called for links without a proxy.
+  virtual bool progress() noexcept { return false; }
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual const char* name() const = 0;
+  virtual Result<std::unique_ptr<LinkEnd>> make_end(Side side, const LinkShape& shape, MemoryPort& memory) = 0;
+};
+
+// Device memory of the receiver, written directly by the sender's kernels (peer access, CUDA IPC).
+Transport& p2p_transport();
+// Host memory that both map; for devices that cannot reach each other.
+Transport& shm_transport();
+
+}  // namespace gpucoll::net

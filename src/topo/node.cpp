@@ -1,0 +1,45 @@
+#include "topo/node.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+
+namespace gpucoll::topo {
+namespace {
+
+uint64_t fnv1a(const void* data, size_t bytes, uint64_t hash) {
+  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<const uint8_t*>(data)[i]) * 1099511628211ull;
+  return hash;
+}
+
+NodeId read_node() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  // Without a boot id (unusual containers) the host's name has to do.
+  if (boot.empty()) boot = host_name();
+  struct stat info = {};
+  uint64_t space = stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+  uint64_t a = fnv1a(boot.data(), boot.size(), 1469598103934665603ull);
+  uint64_t b = fnv1a(&space, sizeof space, a ^ 0x9e3779b97f4a7c15ull);
+  NodeId id;
+  std::memcpy(id.data(), &a, 8);
+  std::memcpy(id.data() + 8, &b, 8);
+  return id;
+}
+
+}  // namespace
+
+NodeId this_node() {
+  static const NodeId id = read_node();
+  return id;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace gpucoll::topo

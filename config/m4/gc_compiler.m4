@@ -1,0 +1,68 @@
+# GC_CHECK_CXX20: the C++ compiler takes -std=c++20 and has the parts of the library that gpucoll uses.
+AC_DEFUN([GC_CHECK_CXX20],[
+  AC_LANG_PUSH([C++])
+  gc_saved_CXXFLAGS=$CXXFLAGS
+  CXXFLAGS="$CXXFLAGS -std=c++20"
+  AC_CACHE_CHECK([whether $CXX supports C++20],[gc_cv_cxx20],[
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+      #include <bit>
+      #include <concepts>
+      #include <span>
+      template <std::integral T> constexpr T twice(T x) { return x + x; }
+    ]],[[std::span<const int> s; return twice(static_cast<int>(s.size())) + std::countr_zero(1u);]])],
+    [gc_cv_cxx20=yes],[gc_cv_cxx20=no])])
+  CXXFLAGS=$gc_saved_CXXFLAGS
+  AC_LANG_POP([C++])
+  AS_IF([test "$gc_cv_cxx20" = no],
+    [AC_MSG_ERROR([$CXX does not compile C++20: install g++ 12 or newer (Debian, Ubuntu: apt-get install g++) or set CXX])])
+])
+
+# GC_SANITIZERS: --enable-asan, --enable-tsan, --enable-ubsan for everything that is built.
+# AM_CONDITIONAL TSAN_VARIANTS: whether single tests may be built with ThreadSanitizer beside the plain ones.
+AC_DEFUN([GC_SANITIZERS],[
+  AC_ARG_ENABLE([asan],[AS_HELP_STRING([--enable-asan],[build all with AddressSanitizer])],[],[enable_asan=no])
+  AC_ARG_ENABLE([tsan],[AS_HELP_STRING([--enable-tsan],[build all with ThreadSanitizer])],[],[enable_tsan=no])
+  AC_ARG_ENABLE([ubsan],[AS_HELP_STRING([--enable-ubsan],[build all with UndefinedBehaviorSanitizer; findings are fatal])],
+    [],[enable_ubsan=no])
+  AS_IF([test "$enable_asan" != no && test "$enable_tsan" != no],
+    [AC_MSG_ERROR([--enable-asan and --enable-tsan exclude each other: choose one])])
+  GC_SANITIZER_NAMES=
+  GC_SANITIZER_FLAGS=
+  AS_IF([test "$enable_asan" != no],[AS_VAR_APPEND([GC_SANITIZER_NAMES],["address "])
+    AS_VAR_APPEND([GC_SANITIZER_FLAGS],[" -fsanitize=address"])])
+  AS_IF([test "$enable_tsan" != no],[AS_VAR_APPEND([GC_SANITIZER_NAMES],["thread "])
+    AS_VAR_APPEND([GC_SANITIZER_FLAGS],[" -fsanitize=thread"])])
+  AS_IF([test "$enable_ubsan" != no],[AS_VAR_APPEND([GC_SANITIZER_NAMES],["undefined "])
+    AS_VAR_APPEND([GC_SANITIZER_FLAGS],[" -fsanitize=undefined -fno-sanitize-recover=undefined"])])
+  AS_IF([test -n "$GC_SANITIZER_FLAGS"],[AS_VAR_APPEND([GC_SANITIZER_FLAGS],[" -fno-omit-frame-pointer"])])
+  AC_SUBST([GC_SANITIZER_NAMES])
+  AC_SUBST([GC_SANITIZER_FLAGS])
+  AS_IF([test -z "$GC_SANITIZER_FLAGS"],[GC_TSAN_VARIANTS=yes],[GC_TSAN_VARIANTS=no])
+  AC_SUBST([GC_TSAN_VARIANTS])
+  AM_CONDITIONAL([TSAN_VARIANTS],[test "$GC_TSAN_VARIANTS" = yes])
+])
+
+# GC_CHECK_HWLOC: header and library; answers HWLOC_LIBS.
+AC_DEFUN([GC_CHECK_HWLOC],[
+  gc_hwloc=yes
+  AC_CHECK_HEADER([hwloc.h],[],[gc_hwloc=no])
+  AC_CHECK_LIB([hwloc],[hwloc_topology_init],[HWLOC_LIBS=-lhwloc],[gc_hwloc=no])
+  AC_SUBST([HWLOC_LIBS])
+  AS_IF([test "$gc_hwloc" = no],
+    [AC_MSG_ERROR([hwloc is missing: install its development files (Debian, Ubuntu: apt-get install libhwloc-dev)])])
+])
+
+# GC_CHECK_TEST_TOOLS: what `make check` needs on top; the build itself does not.
+AC_DEFUN([GC_CHECK_TEST_TOOLS],[
+  AC_PATH_PROG([CTEST],[ctest],[no])
+  AC_LANG_PUSH([C++])
+  AC_CHECK_HEADER([gtest/gtest.h],[gc_gtest=yes],[gc_gtest=no])
+  AC_LANG_POP([C++])
+  gc_check_missing=
+  AS_IF([test "$CTEST" = no],[AS_VAR_APPEND([gc_check_missing],[" cmake"])])
+  AS_IF([test "$gc_gtest" = no],[AS_VAR_APPEND([gc_check_missing],[" libgtest-dev"])])
+  AC_SUBST([GC_CHECK_MISSING],[$gc_check_missing])
+  AM_CONDITIONAL([CAN_CHECK],[test -z "$gc_check_missing"])
+  AS_IF([test -z "$gc_check_missing"],[gc_check_summary=possible],
+    [gc_check_summary="not possible: apt-get install$gc_check_missing, then configure again"])
+])

@@ -1,0 +1,28 @@
+# Room base: Status/Result, parameters, log, small helpers.
+GC_BASE_SOURCES = \
+	src/base/errors.def \
+	src/base/log.cpp \
+	src/base/log.h \
+	src/base/params.cpp \
+	src/base/params.def \
+	src/base/params.h \
+	src/base/shared_memory.cpp \
+	src/base/shared_memory.h \
+	src/base/status.cpp \
+	src/base/status.h \
+	src/base/unique_fd.h
+
+noinst_LTLIBRARIES += src/base/libbase.la
+src_base_libbase_la_SOURCES = $(GC_BASE_SOURCES)
+
+# What links with this room alone.
+GC_BASE_LIBS = src/base/libbase.la
+
+# Prints docs/PARAMETERS.md from the table; `make update-docs` rewrites the file, `make check` compares it.
+check_PROGRAMS += src/base/params_doc
+src_base_params_doc_SOURCES = src/base/params_doc.cpp
+src_base_params_doc_LDADD = $(GC_BASE_LIBS)
+EXTRA_DIST += docs/PARAMETERS.md
+update-docs: src/base/params_doc
+	src/base/params_doc > $(srcdir)/docs/PARAMETERS.md
+.PHONY: update-docs

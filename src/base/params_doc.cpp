@@ -1,0 +1,63 @@
+// Prints docs/PARAMETERS.md from the table of parameters, so that the document cannot disagree with the code.
+#include <cctype>
+#include <cstdio>
+#include <string>
+
+#include "base/params.h"
+
+namespace gpucoll {
+namespace {
+
+std::string default_text(const ParamInfo& info) {
+  switch (info.type) {
+    case ParamType::size: return format_size(info.default_value);
+    case ParamType::boolean: return info.default_value ? "true" : "false";
+    case ParamType::choice: return std::string(info.choices).substr(0, std::string(info.choices).find('|'));
+    case ParamType::integer: break;
+  }
+  return std::to_string(info.default_value);
+}
+
+std::string allowed_text(const ParamInfo& info) {
+  switch (info.type) {
+    case ParamType::size: return format_size(info.minimum) + " to " + format_size(info.maximum);
+    case ParamType::boolean: return "true, false";
+    case ParamType::integer: return std::to_string(info.minimum) + " to " + std::to_string(info.maximum);
+    case ParamType::choice: break;
+  }
+  std::string text;
+  for (char c : std::string(info.choices)) text += c == '|' ? std::string(", ") : std::string(1, c);
+  return text;
+}
+
+std::string environment_name(const ParamInfo& info) {
+  std::string name = "GPUCOLL_";
+  for (const char* p = info.name; *p; ++p) name += static_cast<char>(std::toupper(static_cast<unsigned char>(*p)));
+  return name;
+}
+
+void print_document() {
+  std::puts(
+      "# Parameters\n\n"
+      "Made from `src/base/params.def` by `make update-docs`; `make check` fails where the two differ.\n\n"
+      "A parameter `x` is set by `mpirun --mca coll_gpucoll_x VALUE` or by the environment variable `GPUCOLL_X`;\n"
+      "the first wins. Sizes take K, M and G (powers of 1024). Parameters of scope *equal* must have the same value\n"
+      "on all ranks of a communicator, which is checked; those of scope *local* are each rank's own. `gpucoll-info`\n"
+      "shows the values in force and where they come from.\n\n"
+      "| parameter | environment | default | allowed | scope | meaning |\n"
+      "|---|---|---|---|---|---|");
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  for (const ParamInfo* info = table; info != table + count; ++info)
+    std::printf("| `%s` | `%s` | %s | %s | %s | %s |\n", info->name, environment_name(*info).c_str(),
+                default_text(*info).c_str(), allowed_text(*info).c_str(),
+                info->scope == ParamScope::equal ? "equal" : "local", info->help);
+}
+
+}  // namespace
+}  // namespace gpucoll
+
+int main() {
+  gpucoll::print_document();
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}

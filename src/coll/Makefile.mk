@@ -1,0 +1,29 @@
+# Room coll: collectives, their kernels, the C API and the engine behind the component.
+
+# Kernels for the emulated device and for GPUs. A .cu file needs another basename than every .cpp file beside it.
+GC_KERNEL_SOURCES =
+GC_KERNEL_CUDA_SOURCES =
+
+noinst_LTLIBRARIES += src/coll/libcoll.la
+src_coll_libcoll_la_SOURCES = $(GC_KERNEL_SOURCES)
+src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS)
+if HAVE_CUDA
+src_coll_libcoll_la_SOURCES += $(GC_KERNEL_CUDA_SOURCES)
+src_coll_libcoll_la_CPPFLAGS += $(CUDA_CPPFLAGS)
+else
+EXTRA_DIST += $(GC_KERNEL_CUDA_SOURCES)
+endif
+
+GC_COLL_LIBS = src/coll/libcoll.la $(GC_CORE_LIBS)
+
+# libgpucoll.so: all rooms in one, exporting the C API and the component's table of functions.
+lib_LTLIBRARIES += libgpucoll.la
+libgpucoll_la_SOURCES =
+nodist_EXTRA_libgpucoll_la_SOURCES = force_cxx_linker.cpp
+libgpucoll_la_LIBADD = $(GC_COLL_LIBS)
+EXTRA_libgpucoll_la_DEPENDENCIES = src/coll/libgpucoll.map
+# nodelete: threads and the driver may still use it when Open MPI unloads the component. The version script keeps
+# back what -fvisibility=hidden does not: instantiations of std:: templates and the static CUDA runtime.
+libgpucoll_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(GC_LIBRARY_VERSION) -Wl,-z,nodelete \
+	-Wl,--version-script=$(srcdir)/src/coll/libgpucoll.map
+EXTRA_DIST += src/coll/libgpucoll.map

@@ -1,0 +1,21 @@
+# Room gpu: the device runtime. The emulated device is always built, the CUDA device where there is nvcc.
+GC_GPU_SOURCES = \
+	src/gpu/device.h
+
+# Of their own, so that tests can compile the emulated device again with ThreadSanitizer.
+GC_EMU_SOURCES = \
+	src/gpu/emu/crew.h
+
+GC_CUDA_SOURCES =
+
+noinst_LTLIBRARIES += src/gpu/libgpu.la
+src_gpu_libgpu_la_SOURCES = $(GC_GPU_SOURCES) $(GC_EMU_SOURCES)
+src_gpu_libgpu_la_CPPFLAGS = $(AM_CPPFLAGS)
+if HAVE_CUDA
+src_gpu_libgpu_la_SOURCES += $(GC_CUDA_SOURCES)
+src_gpu_libgpu_la_CPPFLAGS += $(CUDA_CPPFLAGS)
+else
+EXTRA_DIST += $(GC_CUDA_SOURCES)
+endif
+
+GC_GPU_LIBS = src/gpu/libgpu.la $(GC_BASE_LIBS) $(CUDA_LIBS)

@@ -1,0 +1,13 @@
+# Room net: bootstrap sockets and transports.
+noinst_LTLIBRARIES += src/net/libnet.la
+src_net_libnet_la_SOURCES = \
+	src/net/bootstrap.h \
+	src/net/p2p.cpp \
+	src/net/shm.cpp \
+	src/net/socket.cpp \
+	src/net/socket.h \
+	src/net/socket_bootstrap.cpp \
+	src/net/socket_bootstrap.h \
+	src/net/transport.h
+
+GC_NET_LIBS = src/net/libnet.la $(GC_GPU_LIBS)

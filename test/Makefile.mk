@@ -1,0 +1,50 @@
+# Tests. One stanza makes a program; one line in test/<directory>/tests.cmake makes CTest run it.
+#
+#   check_PROGRAMS += test/unit/thing_test
+#   test_unit_thing_test_SOURCES = test/unit/thing_test.cpp
+#   test_unit_thing_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)    # the rooms it may use, no more
+#
+# With ThreadSanitizer beside the plain build (test/libemu_tsan.a is base and the emulated device built that way):
+#
+#   if TSAN_VARIANTS
+#   check_PROGRAMS += test/unit/thing_test_tsan
+#   test_unit_thing_test_tsan_SOURCES = test/unit/thing_test.cpp
+#   test_unit_thing_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+#   test_unit_thing_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+#   test_unit_thing_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+#   endif
+#
+# and in tests.cmake: if(GC_TSAN_VARIANTS) ... endif(). An MPI program adds
+#   test_mpi_thing_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+#   test_mpi_thing_LDFLAGS = $(GC_TEST_LINKFLAGS)
+#   test_mpi_thing_LDADD = libgpucoll.la $(MPI_LIBS)
+GTEST_LIBS = -lgtest -lgtest_main
+# -no-install: a program of the build tree, not a script around it.
+GC_TEST_LINKFLAGS = $(AM_LDFLAGS) -no-install
+GC_TSAN_CXXFLAGS = $(AM_CXXFLAGS) -fsanitize=thread
+GC_TSAN_LINKFLAGS = $(AM_LDFLAGS) -fsanitize=thread
+GC_TSAN_LIBS = test/libemu_tsan.a
+
+if TSAN_VARIANTS
+check_LIBRARIES += test/libemu_tsan.a
+test_libemu_tsan_a_SOURCES = $(GC_BASE_SOURCES) $(GC_EMU_SOURCES)
+test_libemu_tsan_a_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+endif
+
+include test/unit/Makefile.mk
+include test/proto/Makefile.mk
+include test/api/Makefile.mk
+include test/mpi/Makefile.mk
+include test/tools/Makefile.mk
+include test/install/Makefile.mk
+
+# make check [CTEST_ARGS="-L proto"]. The tests use the component of this tree, so all is built first.
+check-local: CTestTestfile.cmake
+if CAN_CHECK
+	$(CTEST) --output-on-failure --no-tests=error $(CTEST_ARGS)
+else
+	@echo "make check needs more packages: apt-get install$(GC_CHECK_MISSING), then configure again" >&2; exit 1
+endif
+clean-local:
+	-rm -rf Testing
+EXTRA_DIST += test/CTestTestfile.cmake.in

@@ -12,10 +12,12 @@
 #include <cuda/atomic>
 #define GC_HD __host__ __device__ __forceinline__
 #define GC_DEV __device__ __forceinline__
+#define GC_UNROLL _Pragma("unroll")
 #else
 #include <sched.h>
 #define GC_HD inline
 #define GC_DEV inline
+#define GC_UNROLL
 #endif
 // Device code is compiled by nvcc's device pass; the host pass of a .cu file only declares it.
 #if defined(__CUDA_ARCH__)
@@ -56,6 +58,10 @@ GC_DEV T fetch_add_acq_rel(T* p, T value) {
 }
 // Called once in each turn of a wait loop.
 GC_DEV void pause() {}
+// Looks at the fault latch are this many turns of a wait loop apart: it lies in host memory, across the bus.
+inline constexpr uint32_t kLatchPeriod = 512;
+// The threads with a role of their own are this far apart, so that two of them never wait within one warp.
+inline constexpr int kRoleSpread = 32;
 
 #else
 
@@ -71,6 +77,8 @@ template <class T>
 inline T fetch_add_acq_rel(T* p, T value) { return __atomic_fetch_add(p, value, __ATOMIC_ACQ_REL); }
 // Two cores must carry many emulated blocks: whoever waits gives its core away.
 inline void pause() { sched_yield(); }
+inline constexpr uint32_t kLatchPeriod = 1;
+inline constexpr int kRoleSpread = 1;
 
 #endif
 
@@ -78,5 +86,38 @@ inline void pause() { sched_yield(); }
 struct alignas(16) Pack {
   uint32_t word[4];
 };
+
+// Plain loads and stores of a T at an address that is a multiple of alignof(T). The same memory is read as packs
+// and as elements, so the CPU goes through memcpy (one instruction all the same): typed pointers would let its
+// compiler assume that the two never meet. A GPU's compiler would cut a memcpy into bytes instead.
+template <class T>
+GC_DEV T load(const uint8_t* p) {
+#if GC_ON_GPU
+  return *reinterpret_cast<const T*>(p);
+#else
+  T value;
+  __builtin_memcpy(&value, __builtin_assume_aligned(p, alignof(T)), sizeof(T));
+  return value;
+#endif
+}
+template <class T>
+GC_DEV void store(uint8_t* p, const T& value) {
+#if GC_ON_GPU
+  *reinterpret_cast<T*>(p) = value;
+#else
+  __builtin_memcpy(__builtin_assume_aligned(p, alignof(T)), &value, sizeof(T));
+#endif
+}
+// The same at any address; byte by byte on a GPU.
+template <class T>
+GC_DEV T load_unaligned(const uint8_t* p) {
+  T value;
+  __builtin_memcpy(&value, p, sizeof(T));
+  return value;
+}
+template <class T>
+GC_DEV void store_unaligned(uint8_t* p, const T& value) {
+  __builtin_memcpy(p, &value, sizeof(T));
+}
 
 }  // namespace gpucoll::proto

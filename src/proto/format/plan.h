@@ -30,8 +30,9 @@ struct DeviceComm {
   Connector* send;           // [n_channels][n_ranks]: this rank's sending end towards each peer
   Connector* recv;           // [n_channels][n_ranks]: this rank's receiving end from each peer
   uint32_t* blocks_done;     // counts the blocks that have finished; left at 0 by the last one
-  int32_t ring_next[kMaxChannels];
-  int32_t ring_prev[kMaxChannels];
+  int32_t ring_next[kMaxChannels];   // rank of the neighbour that this rank sends to
+  int32_t ring_prev[kMaxChannels];   // rank of the neighbour that it receives from
+  int32_t ring_index[kMaxChannels];  // this rank's place in the ring: that of ring_next is one more, modulo n_ranks
 };
 
 // One collective, as a range of elements per channel is worked out from it (see coll/device).

@@ -1,0 +1,191 @@
+// Element types and reductions: what `op` is, for one source shared by nvcc and the host compiler.
+//
+// A reduction is a stateless struct with `Element` and `static Element apply(Element a, Element b)`. a is what has
+// been accumulated so far, b the operand that joins it: in a ring, a comes from the ranks before and b is the own
+// contribution. All operations commute; the order matters for the rounding of floats and for NaN in max and min.
+//
+// Same bits on a CPU and on a GPU: floats are rounded to nearest even and never contracted (compile with
+// -ffp-contract=off, nvcc -fmad=false); 16-bit floats are computed through float. Excepted are the payload bits of
+// a NaN that float32 and float64 arithmetic gives. Integers wrap; no operation has undefined behaviour.
+//
+// Thread safety: pure functions of their arguments.
+#pragma once
+#include <type_traits>
+
+#include "proto/platform.h"
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+namespace gpucoll::proto {
+
+// The values of gpucollDataType_t and gpucollRedOp_t; src/coll asserts that they are equal.
+enum class DataType : int32_t {
+  int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, bfloat16, int16, uint16, complex64,
+  complex128, float_int, double_int, long_int, int_int, short_int, float_float, double_double
+};
+inline constexpr int kDataTypes = 21;
+
+enum class RedOp : int32_t { sum, prod, max, min, band, bor, bxor, land, lor, lxor, maxloc, minloc };
+inline constexpr int kRedOps = 12;
+
+struct Half {
+  uint16_t bits;
+};
+struct Bfloat16 {
+  uint16_t bits;
+};
+template <class T>
+struct Complex {
+  T re, im;
+};
+// What minloc and maxloc work on, laid out as C does.
+template <class V, class I>
+struct Pair {
+  V value;
+  I index;
+};
+
+using FloatInt = Pair<float, int32_t>;
+using DoubleInt = Pair<double, int32_t>;
+using LongInt = Pair<int64_t, int32_t>;
+using IntInt = Pair<int32_t, int32_t>;
+using ShortInt = Pair<int16_t, int32_t>;
+using FloatFloat = Pair<float, float>;
+using DoubleDouble = Pair<double, double>;
+static_assert(sizeof(FloatInt) == 8 && sizeof(ShortInt) == 8 && sizeof(DoubleInt) == 16 && sizeof(LongInt) == 16);
+
+// Whether an element has bytes that belong to no member: those of an application's memory are left alone.
+template <class T>
+inline constexpr bool kPadded = false;
+template <class V, class I>
+inline constexpr bool kPadded<Pair<V, I>> = sizeof(Pair<V, I>) != sizeof(V) + sizeof(I);
+
+// ---- 16-bit floats ----
+
+#if GC_ON_GPU
+
+GC_DEV float to_float(Half h) { return __half2float(__ushort_as_half(h.bits)); }
+GC_DEV float to_float(Bfloat16 b) { return __uint_as_float(static_cast<uint32_t>(b.bits) << 16); }
+GC_DEV Half to_half(float f) { return {__half_as_ushort(__float2half_rn(f))}; }
+GC_DEV Bfloat16 to_bfloat16(float f) { return {__bfloat16_as_ushort(__float2bfloat16_rn(f))}; }
+
+#else
+
+// Drops the low `shift` bits, rounding to nearest even. REQUIRES: 0 < shift < 32.
+GC_DEV uint32_t round_off(uint32_t value, int shift) {
+  const uint32_t kept = value >> shift;
+  const uint32_t half = uint32_t{1} << (shift - 1);
+  const uint32_t lost = value & (2 * half - 1);
+  return kept + (lost > half || (lost == half && (kept & 1) != 0) ? 1 : 0);
+}
+
+GC_DEV float to_float(Bfloat16 b) { return __builtin_bit_cast(float, static_cast<uint32_t>(b.bits) << 16); }
+
+GC_DEV float to_float(Half h) {
+  const uint32_t sign = static_cast<uint32_t>(h.bits & 0x8000) << 16;
+  const uint32_t magnitude = h.bits & 0x7fff;
+  if (magnitude >= 0x7c00) return __builtin_bit_cast(float, sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
+  if (magnitude < 0x0400) {  // zero or subnormal: a multiple of 2^-24
+    const float value = static_cast<float>(magnitude) * 0x1p-24f;
+    return sign != 0 ? -value : value;
+  }
+  return __builtin_bit_cast(float, sign | ((magnitude << 13) + 0x38000000));  // 127 - 15 more in the exponent
+}
+
+GC_DEV Bfloat16 to_bfloat16(float f) {
+  if (f != f) return {0x7fff};  // the one NaN that a GPU's conversion gives
+  return {static_cast<uint16_t>(round_off(__builtin_bit_cast(uint32_t, f), 16))};
+}
+
+GC_DEV Half to_half(float f) {
+  if (f != f) return {0x7fff};
+  const uint32_t bits = __builtin_bit_cast(uint32_t, f);
+  const uint32_t sign = bits >> 16 & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const int exponent = static_cast<int>(magnitude >> 23);
+  uint32_t result = 0;
+  if (exponent >= 143) {
+    result = 0x7c00;  // 2^16 and more: infinity; a little less may still round up to it
+  } else if (exponent >= 113) {
+    result = round_off(magnitude - 0x38000000, 13);
+  } else if (exponent >= 102) {  // becomes subnormal; below, everything rounds to zero
+    result = round_off((magnitude & 0x7fffff) | 0x800000, 126 - exponent);
+  }
+  return {static_cast<uint16_t>(sign | result)};
+}
+
+#endif
+
+// ---- operations ----
+
+// The type in which an integer operation is computed: unsigned and not narrower than int, since the product of two
+// uint16_t would be promoted to int and overflow it.
+template <class T>
+using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+
+template <class T>
+GC_DEV T plus(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
+  } else {
+    return a + b;
+  }
+}
+template <class T>
+GC_DEV T times(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
+  } else {
+    return a * b;
+  }
+}
+GC_DEV Half plus(Half a, Half b) { return to_half(to_float(a) + to_float(b)); }
+GC_DEV Half times(Half a, Half b) { return to_half(to_float(a) * to_float(b)); }
+GC_DEV Bfloat16 plus(Bfloat16 a, Bfloat16 b) { return to_bfloat16(to_float(a) + to_float(b)); }
+GC_DEV Bfloat16 times(Bfloat16 a, Bfloat16 b) { return to_bfloat16(to_float(a) * to_float(b)); }
+template <class T>
+GC_DEV Complex<T> plus(Complex<T> a, Complex<T> b) {
+  return {a.re + b.re, a.im + b.im};
+}
+// The plain formula: infinities are not recovered from as C's Annex G does.
+template <class T>
+GC_DEV Complex<T> times(Complex<T> a, Complex<T> b) {
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+template <class T>
+GC_DEV bool greater(T a, T b) { return a > b; }
+GC_DEV bool greater(Half a, Half b) { return to_float(a) > to_float(b); }
+GC_DEV bool greater(Bfloat16 a, Bfloat16 b) { return to_float(a) > to_float(b); }
+
+// The value decides; where both have it, the smaller index. Neither NaN compares, so b wins then, as in Max.
+template <class P>
+GC_DEV P at_equal_values(P a, P b) {
+  b.index = a.value == b.value && a.index < b.index ? a.index : b.index;
+  return b;
+}
+
+#define GC_REDUCTION(Name, result)                       \
+  template <class T>                                     \
+  struct Name {                                          \
+    using Element = T;                                   \
+    static GC_DEV T apply(T a, T b) { return (result); } \
+  };
+GC_REDUCTION(Sum, plus(a, b))
+GC_REDUCTION(Prod, times(a, b))
+GC_REDUCTION(Max, greater(a, b) ? a : b)
+GC_REDUCTION(Min, greater(b, a) ? a : b)
+GC_REDUCTION(Band, static_cast<T>(a & b))
+GC_REDUCTION(Bor, static_cast<T>(a | b))
+GC_REDUCTION(Bxor, static_cast<T>(a ^ b))
+GC_REDUCTION(Land, static_cast<T>(a != 0 && b != 0))
+GC_REDUCTION(Lor, static_cast<T>(a != 0 || b != 0))
+GC_REDUCTION(Lxor, static_cast<T>((a != 0) != (b != 0)))
+GC_REDUCTION(Maxloc, a.value > b.value ? a : at_equal_values(a, b))
+GC_REDUCTION(Minloc, a.value < b.value ? a : at_equal_values(a, b))
+#undef GC_REDUCTION
+
+}  // namespace gpucoll::proto

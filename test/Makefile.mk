@@ -35,8 +35,13 @@ include test/unit/Makefile.mk
 include test/proto/Makefile.mk
 include test/api/Makefile.mk
 include test/mpi/Makefile.mk
+include test/device/Makefile.mk
 include test/tools/Makefile.mk
 include test/install/Makefile.mk
+
+# Everything that the tests run, without running it.
+check-programs: all $(check_LIBRARIES) $(check_PROGRAMS)
+.PHONY: check-programs
 
 # make check [CTEST_ARGS="-L proto"]. The tests use the component of this tree, so all is built first.
 check-local: CTestTestfile.cmake

@@ -14,8 +14,6 @@ src_gpu_libgpu_la_CPPFLAGS = $(AM_CPPFLAGS)
 if HAVE_CUDA
 src_gpu_libgpu_la_SOURCES += $(GC_CUDA_SOURCES)
 src_gpu_libgpu_la_CPPFLAGS += $(CUDA_CPPFLAGS)
-else
-EXTRA_DIST += $(GC_CUDA_SOURCES)
 endif
 
 GC_GPU_LIBS = src/gpu/libgpu.la $(GC_BASE_LIBS) $(CUDA_LIBS)

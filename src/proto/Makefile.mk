@@ -4,4 +4,7 @@ noinst_HEADERS = \
 	src/proto/format/bootstrap.h \
 	src/proto/format/connection.h \
 	src/proto/format/plan.h \
-	src/proto/platform.h
+	src/proto/platform.h \
+	src/proto/primitives.h \
+	src/proto/reduce_copy.h \
+	src/proto/reduction.h

@@ -1,1 +1,5 @@
-# Tests of label install: what CTest runs. See test/CTestTestfile.cmake.in for the functions.
+gc_test(install.exports LABELS install COMMAND ${GC_SOURCE}/test/install/exports.sh ${GC_BUILD})
+gc_test(install.use LABELS install TIMEOUT 180
+  ENV GPUCOLL_DEVICE=emu OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+      OMPI_MCA_btl_vader_single_copy_mechanism=none
+  COMMAND ${GC_SOURCE}/test/install/install.sh ${GC_SOURCE} ${GC_BUILD})

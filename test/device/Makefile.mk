@@ -1,0 +1,2 @@
+# Tests of label device (they need a GPU): programs. See test/Makefile.mk for the pattern.
+EXTRA_DIST += test/device/tests.cmake

@@ -1,0 +1,1 @@
+# Tests of label device: what CTest runs. See test/CTestTestfile.cmake.in for the functions.

@@ -1,0 +1,45 @@
+#!/bin/bash
+# Installs into an empty directory and uses what is there, as a stranger would. usage: install.sh SOURCE BUILD
+set -eu
+source_tree=$1 build=$2
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+wrong() { echo "$*" >&2; exit 1; }
+setting() { sed -n "s/^$1 = //p" "$build/Makefile"; }
+
+make --no-print-directory -s -C "$build" install DESTDIR="$stage" >"$stage/log" 2>&1 || { cat "$stage/log"; exit 1; }
+prefix=$(setting prefix)
+for file in lib/libgpucoll.so include/gpucoll/gpucoll.h lib/pkgconfig/gpucoll.pc bin/gpucoll-perf bin/gpucoll-info; do
+  test -e "$stage$prefix/$file" || wrong "make install did not install $file"
+done
+grep -q 'OMPI_MCA_mca_base_component_path=\|finds gpucoll by itself' "$stage/log" ||
+  wrong "make install does not say how mpirun finds the plugin"
+plugins=$(dirname "$(find "$stage" -name mca_coll_gpucoll.so)")
+export LD_LIBRARY_PATH=$stage$prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+cat >"$stage/user.c" <<'END'
+#include <gpucoll/gpucoll.h>
+#include <stdio.h>
+int main(void) {
+  int version = 0;
+  void *memory = NULL;
+  if (gpucollGetVersion(&version) != gpucollSuccess || version != GPUCOLL_VERSION_CODE) return 1;
+  if (gpucollMalloc(&memory, 1 << 20) != gpucollSuccess) { puts(gpucollGetLastError(NULL)); return 2; }
+  return gpucollFree(memory) != gpucollSuccess;
+}
+END
+export PKG_CONFIG_PATH=$stage$prefix/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage
+sanitize=$(setting GC_SANITIZER_FLAGS)
+flags=$(pkg-config --cflags --libs gpucoll)
+${CC:-cc} $sanitize "$stage/user.c" -o "$stage/user_c" $flags
+${CXX:-c++} $sanitize -x c++ "$stage/user.c" -x none -o "$stage/user_cxx" $flags
+"$stage/user_c" || wrong "the C program failed"
+"$stage/user_cxx" || wrong "the C++ program failed"
+
+if test -z "$sanitize"; then  # ompi_info is not built with sanitizers and cannot load what is
+  OMPI_MCA_mca_base_component_path=$plugins:$(setting OMPI_SYSTEM_PLUGIN_DIR) \
+    ompi_info --parsable | grep -q '^mca:coll:gpucoll:' || wrong "ompi_info does not see the installed component"
+fi
+OMPI_MCA_mca_base_component_path=$plugins:$(setting OMPI_SYSTEM_PLUGIN_DIR) \
+  "$(setting MPIRUN)" --oversubscribe --bind-to none --mca coll gpucoll -np 2 \
+  "$stage$prefix/bin/gpucoll-perf" allreduce -b 1K -e 4K -f 4 -n 2 -w 1

@@ -5,14 +5,14 @@ GC_KERNEL_SOURCES =
 GC_KERNEL_CUDA_SOURCES =
 
 # Headers that are compiled for both.
-GC_COLL_DEVICE_HEADERS = \
+GC_COLL_DEVICE_FILES = \
 	src/coll/device/ring_all_reduce.h \
 	src/coll/device/run_plan.h \
 	src/coll/device/split.h
 
 noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = \
-	$(GC_COLL_DEVICE_HEADERS) \
+	$(GC_COLL_DEVICE_FILES) \
 	$(GC_KERNEL_SOURCES)
 src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS)
 if HAVE_CUDA

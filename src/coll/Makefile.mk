@@ -1,8 +1,30 @@
 # Room coll: collectives, their kernels, the C API and the engine behind the component.
 
 # Kernels for the emulated device and for GPUs. A .cu file needs another basename than every .cpp file beside it.
-GC_KERNEL_SOURCES =
-GC_KERNEL_CUDA_SOURCES =
+GC_KERNEL_SOURCES = \
+	src/coll/kernel_list.h \
+	src/coll/kernels.cpp \
+	src/coll/kernels.h \
+	src/coll/kernels_complex.cpp \
+	src/coll/kernels_f16.cpp \
+	src/coll/kernels_f32.cpp \
+	src/coll/kernels_f64.cpp \
+	src/coll/kernels_i16.cpp \
+	src/coll/kernels_i32.cpp \
+	src/coll/kernels_i64.cpp \
+	src/coll/kernels_i8.cpp \
+	src/coll/kernels_pairs.cpp \
+	src/coll/kernels_shard.h
+GC_KERNEL_CUDA_SOURCES = \
+	src/coll/kernels_complex_cuda.cu \
+	src/coll/kernels_f16_cuda.cu \
+	src/coll/kernels_f32_cuda.cu \
+	src/coll/kernels_f64_cuda.cu \
+	src/coll/kernels_i16_cuda.cu \
+	src/coll/kernels_i32_cuda.cu \
+	src/coll/kernels_i64_cuda.cu \
+	src/coll/kernels_i8_cuda.cu \
+	src/coll/kernels_pairs_cuda.cu
 
 # Headers that are compiled for both.
 GC_COLL_DEVICE_FILES = \
@@ -12,9 +34,31 @@ GC_COLL_DEVICE_FILES = \
 
 noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = \
+	src/coll/abi.cpp \
+	src/coll/all_reduce.cpp \
+	src/coll/all_reduce.h \
+	src/coll/api.cpp \
+	src/coll/api_device.cpp \
+	src/coll/mpi_communicator.cpp \
+	src/coll/mpi_communicator.h \
+	src/coll/mpi_process.cpp \
+	src/coll/mpi_process.h \
+	src/coll/staging_pool.cpp \
+	src/coll/staging_pool.h \
 	$(GC_COLL_DEVICE_FILES) \
-	$(GC_KERNEL_SOURCES)
-src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS)
+	$(GC_KERNEL_SOURCES) \
+	src/coll/abi.cpp \
+	src/coll/all_reduce.cpp \
+	src/coll/all_reduce.h \
+	src/coll/api.cpp \
+	src/coll/api_device.cpp \
+	src/coll/mpi_communicator.cpp \
+	src/coll/mpi_communicator.h \
+	src/coll/mpi_process.cpp \
+	src/coll/mpi_process.h \
+	src/coll/staging_pool.cpp \
+	src/coll/staging_pool.h
+src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 if HAVE_CUDA
 src_coll_libcoll_la_SOURCES += $(GC_KERNEL_CUDA_SOURCES)
 src_coll_libcoll_la_CPPFLAGS += $(CUDA_CPPFLAGS)

@@ -1,7 +1,28 @@
 # Room core: communicator, channels, planner, arrival board, fault latch.
 noinst_LTLIBRARIES += src/core/libcore.la
 src_core_libcore_la_SOURCES = \
-	src/core/abi.h
+	src/core/abi.h \
+	src/core/board.cpp \
+	src/core/board.h \
+	src/core/communicator.cpp \
+	src/core/communicator.h \
+	src/core/fault.cpp \
+	src/core/fault.h \
+	src/core/group.cpp \
+	src/core/group.h \
+	src/core/liveness.cpp \
+	src/core/liveness.h \
+	src/core/memory_port.h \
+	src/core/peers.cpp \
+	src/core/peers.h \
+	src/core/planner.cpp \
+	src/core/planner.h \
+	src/core/retired.cpp \
+	src/core/retired.h \
+	src/core/ring.cpp \
+	src/core/ring.h \
+	src/core/watchdog.cpp \
+	src/core/watchdog.h
 
 GC_CORE_LIBS = src/core/libcore.la src/topo/libtopo.la src/net/libnet.la src/gpu/libgpu.la src/base/libbase.la \
 	$(HWLOC_LIBS) $(CUDA_LIBS)

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/format/board.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -20,24 +22,6 @@ extern "C" {
 
 /* Answers of gc_abi.allreduce besides MPI error classes. */
 #define GC_STAGE (-1) /* every rank of the communicator got this answer, or has host memory: go through the host */
-
-/* What a rank's buffers are, as published on the arrival board. */
-enum { GC_KIND_HOST = 1, GC_KIND_DEVICE = 2, GC_KIND_STAGED = 3 };
-
-/* One line of the arrival board: format and ordering in proto/format/board.h. `sequence` is stored last, with
- * release. */
-typedef struct gc_board_line {
-  uint64_t sequence;
-  uint32_t kind;     /* GC_KIND_* */
-  uint32_t function; /* GC_FUNCTION_* */
-  uint64_t count;
-  uint32_t type, op; /* gpucollDataType_t, gpucollRedOp_t, or ~0 for others */
-  uint8_t device[16]; /* uuid of the device of GC_KIND_DEVICE */
-  uint8_t reserved[16];
-} gc_board_line;
-
-enum { GC_FUNCTION_ALLREDUCE = 1 };
-enum { GC_BOARD_LINES = 4 };
 
 /* A communicator of the engine. The first members are read by gc_publish_host below. */
 typedef struct gc_comm {

@@ -128,6 +128,8 @@ class Platform {
   virtual Result<int> device_count() = 0;
   // The device that this thread has chosen (cudaSetDevice; 0 on the emulated device).
   virtual int current_device() = 0;
+  // Chooses the device of this thread (cudaSetDevice). Errors: invalid_argument, when there is no such device.
+  virtual Status choose_device(int index) = 0;
   virtual Result<Device*> open(int index) = 0;
   // What a user address points to. Never fails: what no device knows is host memory. Cheap (about 0.1 us on CUDA).
   virtual PointerInfo classify(const void* user_address) = 0;
@@ -145,5 +147,15 @@ Result<Platform*> platform();
 // Whether a pointer is device memory of the chosen platform, without choosing or initialising anything: false
 // until a device pointer can exist. A few instructions for host pointers on the emulated device.
 bool is_device_pointer(const void* user_address) noexcept;
+
+// A first look at a pointer for code that may not call: inside [device_lo, device_hi) it is device memory; otherwise
+// host memory unless `ask` is set, and then is_device_pointer() knows. Members change while others read them: read
+// device_hi first (acquire), then device_lo, and compare with both (a range that is half written is then empty).
+struct PointerHint {
+  uintptr_t device_lo, device_hi;
+  int ask;
+};
+// The one hint of the process. Has no effect and reads no parameter: its address may be taken at any time.
+const PointerHint& pointer_hint() noexcept;
 
 }  // namespace gpucoll::gpu

@@ -1,8 +1,12 @@
 # Room proto: protocols of the device side and the formats shared by devices, ranks and host. Headers only.
 noinst_HEADERS = \
 	src/proto/coop.h \
+	src/proto/format/board.h \
+	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
 	src/proto/format/connection.h \
+	src/proto/format/peer.h \
+	src/proto/format/peer.h \
 	src/proto/format/plan.h \
 	src/proto/platform.h \
 	src/proto/primitives.h \

@@ -1,0 +1,188 @@
+// The table of functions behind the MPI component (core/abi.h). Each body is one call of guarded().
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>  // error classes only; nothing here calls MPI
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+#include <set>
+
+#include "base/log.h"
+#include "base/params.h"
+#include "coll/mpi_communicator.h"
+#include "coll/mpi_process.h"
+#include "coll/staging_pool.h"
+#include "core/abi.h"
+#include "core/retired.h"
+
+namespace gpucoll::coll {
+namespace {
+
+int mpi_class(Code code) {
+  switch (code) {
+#define GC_ERROR(name, c_name, value, mpi_class, text) \
+  case Code::name:                                     \
+    return mpi_class;
+#include "base/errors.def"
+#undef GC_ERROR
+  }
+  return MPI_ERR_INTERN;
+}
+
+// All communicators of the engine, for the process's end.
+struct Live {
+  std::mutex mutex;
+  std::set<MpiCommunicator*> communicators;
+};
+Live& live() {
+  static Live* l = new Live;
+  return *l;
+}
+
+int param(size_t index, gc_param* out) {
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  if (index >= count) return 0;
+  const ParamInfo& info = table[index];
+  out->name = info.name;
+  out->help = info.help;
+  switch (info.type) {
+    case ParamType::integer: out->kind = "int"; break;
+    case ParamType::size: out->kind = "size"; break;
+    case ParamType::boolean: out->kind = "bool"; break;
+    case ParamType::choice: out->kind = info.choices; break;
+  }
+  std::snprintf(out->value, sizeof out->value, "%s", param_text(info).c_str());
+  return 1;
+}
+
+int set_param(const char* name, const char* text) {
+  return mpi_class(guarded("parameters", [&] { return gpucoll::set_param(name, text, "mca"); }));
+}
+
+int64_t param_value(const char* name) {
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  for (size_t i = 0; i < count; ++i)
+    if (std::string_view(table[i].name) == name) return params().*table[i].member;
+  return -1;
+}
+
+using SinkFunction = void (*)(int level, const char* line);
+SinkFunction the_sink = nullptr;
+
+void set_log_sink(SinkFunction sink) {
+  the_sink = sink;
+  log::Sink forward = [](log::Level level, const char* line) { the_sink(static_cast<int>(level), line); };
+  log::set_sink(sink ? forward : nullptr);
+}
+
+void log_text(int level, const char* text) { log::write(static_cast<log::Level>(level), "%s", text); }
+
+int process_open(gc_process_blob* mine) {
+  return mpi_class(guarded("starting", [&] { return MpiProcess::instance().open(mine); }));
+}
+
+void process_close(void (*progress)()) {
+  guarded("ending", [&]() -> Status {
+    {
+      std::lock_guard lock(live().mutex);
+      for (MpiCommunicator* c : live().communicators) c->finish();
+    }
+    int64_t patience_s = params().timeout ? std::min<int64_t>(params().timeout, 60) : 60;
+    if (!core::drain_retired(patience_s * 1000, progress))
+      log::write(log::Level::warn, "peers still hold memory of this process %lld s after MPI_Finalize began",
+                 static_cast<long long>(patience_s));
+    StagingPool::instance().clear();
+    return {};
+  });
+}
+
+// The device of the last device buffer that this thread has asked about: where staging memory is pinned.
+thread_local const void* last_device_pointer = nullptr;
+
+gpu::Device* device_of(const void* pointer) {
+  if (!pointer) return nullptr;
+  auto platform = gpu::platform();
+  if (!platform) return nullptr;
+  gpu::PointerInfo info = (*platform)->classify(pointer);
+  if (info.device < 0) return nullptr;
+  auto device = (*platform)->open(info.device);
+  return device ? *device : nullptr;
+}
+
+int is_device(const void* pointer) {
+  bool device = gpu::is_device_pointer(pointer);
+  if (device) last_device_pointer = pointer;
+  return device;
+}
+
+int copy(void* dst, const void* src, size_t bytes) {
+  return mpi_class(guarded("staging", [&]() -> Status {
+    const void* owner = gpu::is_device_pointer(dst) ? dst : src;
+    last_device_pointer = owner;
+    gpu::Device* device = device_of(owner);
+    if (!device) return Status::error(Code::invalid_argument, "neither %p nor %p is device memory", dst, src);
+    return device->copy(dst, src, bytes);
+  }));
+}
+
+void* stage_get(size_t bytes) {
+  void* stage = nullptr;
+  guarded("staging", [&]() -> Status {
+    stage = StagingPool::instance().get(device_of(last_device_pointer), bytes);
+    return stage ? Status()
+                 : Status::error(Code::out_of_memory, "no %zu bytes of host memory to stage a device buffer", bytes);
+  });
+  return stage;
+}
+
+void stage_put(void* stage) { StagingPool::instance().put(stage); }
+
+gc_comm* comm_new(const gc_comm_description* description) {
+  gc_comm* made = nullptr;
+  guarded(description->name, [&]() -> Status {
+    GC_TRY_AS(auto communicator, MpiCommunicator::create(*description));
+    std::lock_guard lock(live().mutex);
+    live().communicators.insert(communicator.get());
+    made = communicator.release();
+    return {};
+  });
+  return made;
+}
+
+void comm_free(gc_comm* comm) {
+  if (!comm) return;
+  auto* communicator = static_cast<MpiCommunicator*>(comm);
+  {
+    std::lock_guard lock(live().mutex);
+    live().communicators.erase(communicator);
+  }
+  delete communicator;
+}
+
+int allreduce(gc_comm* comm, const void* send, void* recv, size_t count, int type, int op) {
+  auto answer = MpiCommunicator::Answer::done;
+  Code code = guarded("MPI_Allreduce", [&]() -> Status {
+    GC_TRY_AS(answer, static_cast<MpiCommunicator*>(comm)->all_reduce(send, recv, count, type, op));
+    return {};
+  });
+  if (code != Code::ok) return mpi_class(code);
+  return answer == MpiCommunicator::Answer::done ? MPI_SUCCESS : GC_STAGE;
+}
+
+const gc_abi* table() {
+  static_assert(sizeof(gc_pointer_hint) == sizeof(gpu::PointerHint));
+  static const gc_abi abi = {
+      GC_ABI_VERSION, sizeof(gc_abi), library_version(), param, set_param, param_value, set_log_sink, log_text,
+      process_open, process_close, reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()), is_device, copy,
+      stage_get, stage_put, comm_new, comm_free, allreduce};
+  return &abi;
+}
+
+}  // namespace
+}  // namespace gpucoll::coll
+
+extern "C" const gc_abi* gpucoll_abi(uint32_t version) {
+  return version == GC_ABI_VERSION ? gpucoll::coll::table() : nullptr;
+}

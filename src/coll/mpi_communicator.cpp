@@ -1,0 +1,252 @@
+#include "coll/mpi_communicator.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/params.h"
+#include "core/group.h"
+#include "core/retired.h"
+
+namespace gpucoll::coll {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+  return hash ^ (hash >> 29);
+}
+
+// Bootstrap over the collective module that was there before.
+class MpiBootstrap final : public net::Bootstrap {
+ public:
+  explicit MpiBootstrap(const gc_comm_description& d) : d_(d) {}
+  int rank() const override { return d_.rank; }
+  int size() const override { return d_.size; }
+  Status allgather(const void* mine, void* all, size_t bytes) override {
+    int rc = d_.calls->allgather(d_.ctx, mine, all, bytes);
+    if (rc == 0) return {};
+    return Status::error(Code::remote, "MPI's own allgather on %s failed with error class %d", d_.name, rc);
+  }
+
+ private:
+  const gc_comm_description& d_;
+};
+
+}  // namespace
+
+MpiCommunicator::MpiCommunicator(const gc_comm_description& description) : gc_comm{}, description_(description) {}
+
+core::BoardKey MpiCommunicator::key() const {
+  uint64_t members = static_cast<uint64_t>(description_.size);
+  for (int r = 0; r < description_.size; ++r)
+    members = mix(members, description_.calls->process_name(description_.ctx, r));
+  uint64_t incarnation = MpiProcess::instance().incarnation(description_.context_id, members);
+  uint64_t a = mix(mix(members, description_.context_id), incarnation);
+  return {{a, mix(a, 0x5bd1e995) | 1}};  // never 0: that marks a free entry
+}
+
+Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_description& description) {
+  std::unique_ptr<MpiCommunicator> self(new MpiCommunicator(description));
+  self->key_ = self->key();
+  self->entry_ = MpiProcess::instance().board().claim(self->key_);
+  if (!self->entry_)
+    return Status::error(Code::out_of_memory, "no room on the arrival board for communicator %s: free communicators "
+                         "that are no longer used", description.name);
+  self->lines = self->entry_->lines;
+  return self;
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  finish();
+  if (entry_) MpiProcess::instance().board().release(entry_);
+}
+
+void MpiCommunicator::finish() {
+  if (!runtime_) return;
+  runtime_->finish(nullptr).ignore();  // a failure was reported by the collective that met it
+  core::retire(std::move(runtime_), 0);
+  staging_only_ = true;
+}
+
+std::string MpiCommunicator::rank_name(int rank) const {
+  const PeerProcess* peer = peers_[static_cast<size_t>(rank)];
+  return "rank " + std::to_string(rank) + (peer ? " (process " + std::to_string(peer->pid) + ")" : "");
+}
+
+void MpiCommunicator::stage_for_ever(const std::string& why) {
+  staging_only_ = true;
+  log::write(log::Level::info, "collectives on device memory of %s go through the host: %s", description_.name,
+             why.c_str());
+}
+
+void MpiCommunicator::find_peers() {
+  if (peers_found_) return;
+  peers_found_ = true;
+  auto n = static_cast<size_t>(description_.size);
+  peers_.assign(n, nullptr);
+  peer_entries_.assign(n, nullptr);
+  lines_.resize(n);
+  for (int r = 0; r < description_.size; ++r) {
+    if (r == description_.rank) continue;
+    std::string why;
+    const gc_process_blob* blob = description_.calls->peer(description_.ctx, r);
+    peers_[static_cast<size_t>(r)] = MpiProcess::instance().peer(blob, &why);
+    if (!peers_[static_cast<size_t>(r)]) return stage_for_ever("rank " + std::to_string(r) + " " + why);
+  }
+}
+
+// The device that can run the call, with its task; null when this rank's share must go through the host.
+gpu::Device* MpiCommunicator::usable_device(const AllReduceCall& call, core::Task* task) {
+  if (staging_only_ || call.type < 0 || call.op < 0 || description_.size < 2) return nullptr;
+  auto platform = gpu::platform();
+  if (!platform) return nullptr;
+  gpu::PointerInfo send = (*platform)->classify(call.send), recv = (*platform)->classify(call.recv);
+  if (send.kind != gpu::MemoryKind::device || recv.kind != gpu::MemoryKind::device || send.device != recv.device)
+    return nullptr;
+  auto device = (*platform)->open(recv.device);
+  if (!device) return nullptr;
+  auto made = make_task(**device, call);
+  if (!made) {
+    log::write(log::Level::info, "an allreduce on %s goes through the host: %s", description_.name,
+               made.status().what());
+    return nullptr;
+  }
+  *task = *made;
+  return *device;
+}
+
+void MpiCommunicator::publish(const gpu::Device* device, size_t count, int type, int op) {
+  gc_board_line& line = lines[++sequence % GC_BOARD_LINES];
+  line.kind = device ? GC_KIND_DEVICE : GC_KIND_STAGED;
+  line.function = GC_FUNCTION_ALLREDUCE;
+  line.count = count;
+  line.type = static_cast<uint32_t>(type);
+  line.op = static_cast<uint32_t>(op);
+  line.flags = 0;
+  if (device) {
+    std::memcpy(line.device, device->identity().uuid, sizeof line.device);
+    line.flags = device->shares_between_processes() ? GC_DEVICE_SHARES : 0;
+  }
+  if (!lines_.empty()) lines_[static_cast<size_t>(description_.rank)] = line;
+  __atomic_store_n(&line.sequence, sequence, __ATOMIC_RELEASE);  // partner: look_at_line of the peers
+}
+
+// *line stays null while the rank has not arrived.
+Status MpiCommunicator::look_at_line(int rank, const gc_board_line** line) {
+  auto r = static_cast<size_t>(rank);
+  if (!peer_entries_[r]) peer_entries_[r] = peers_[r]->board.find(key_);
+  if (!peer_entries_[r]) return {};
+  const gc_board_line* candidate = &peer_entries_[r]->lines[sequence % GC_BOARD_LINES];
+  uint64_t arrived = __atomic_load_n(&candidate->sequence, __ATOMIC_ACQUIRE);  // partners: publish, gc_publish_host
+  if (arrived == sequence) *line = candidate;
+  if (arrived > sequence)
+    return Status::error(Code::invalid_usage,
+                         "%s is at allreduce number %llu of %s while this rank %d is at number %llu: the ranks call "
+                         "different collectives",
+                         rank_name(rank).c_str(), static_cast<unsigned long long>(arrived), description_.name,
+                         description_.rank, static_cast<unsigned long long>(sequence));
+  return {};
+}
+
+// Whether every rank has arrived with device memory; false as soon as one has not got it.
+Result<bool> MpiCommunicator::all_on_device() {
+  constexpr int kLooksPerCheck = 4096;
+  auto start = Clock::now();
+  for (int r = 0; r < description_.size; ++r) {
+    if (r == description_.rank) continue;
+    const gc_board_line* line = nullptr;
+    for (int look = 1;; ++look) {
+      GC_TRY(look_at_line(r, &line));
+      if (line) break;
+      description_.calls->progress();
+      if (look % kLooksPerCheck) continue;
+      if (!peers_[static_cast<size_t>(r)]->liveness.alive())
+        return Status::error(Code::remote, "%s died before it came to an allreduce on %s", rank_name(r).c_str(),
+                             description_.name);
+      if (params().timeout && Clock::now() - start > std::chrono::seconds(params().timeout))
+        return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in an allreduce on %s: %s has "
+                             "not come", description_.rank, static_cast<long long>(params().timeout),
+                             description_.name, rank_name(r).c_str());
+    }
+    if (line->kind != GC_KIND_DEVICE) return false;
+    lines_[static_cast<size_t>(r)] = *line;
+  }
+  return true;
+}
+
+Status MpiCommunicator::check_same_call() const {
+  const gc_board_line& mine = lines_[static_cast<size_t>(description_.rank)];
+  for (int r = 0; r < description_.size; ++r) {
+    const gc_board_line& other = lines_[static_cast<size_t>(r)];
+    if (other.count == mine.count && other.type == mine.type && other.op == mine.op) continue;
+    auto text = [](const gc_board_line& l) {
+      return std::to_string(l.count) + " x " + type_name(static_cast<gpucollDataType_t>(l.type)) + ", " +
+             op_name(static_cast<gpucollRedOp_t>(l.op));
+    };
+    return Status::error(Code::invalid_usage, "allreduce on %s: rank %d calls it with %s, but rank %d with %s",
+                         description_.name, description_.rank, text(mine).c_str(), r, text(other).c_str());
+  }
+  return {};
+}
+
+// Whether two ranks use one device on which their kernels cannot run side by side: then they would wait for each
+// other's time slices.
+bool MpiCommunicator::device_shared() const {
+  for (size_t a = 0; a < lines_.size(); ++a)
+    for (size_t b = a + 1; b < lines_.size(); ++b)
+      if (!std::memcmp(lines_[a].device, lines_[b].device, sizeof lines_[a].device) &&
+          !(lines_[a].flags & lines_[b].flags & GC_DEVICE_SHARES))
+        return true;
+  return false;
+}
+
+bool MpiCommunicator::same_devices() const {
+  for (size_t r = 0; r < lines_.size(); ++r)
+    if (std::memcmp(lines_[r].device, bound_[r].device, sizeof lines_[r].device)) return false;
+  return true;
+}
+
+Status MpiCommunicator::make_runtime(gpu::Device& device) {
+  GC_TRY_AS(runtime_, core::Communicator::create(device, std::make_unique<MpiBootstrap>(description_)));
+  Status status = runtime_->connect();
+  if (!status) {
+    runtime_->begin_close();
+    core::retire(std::move(runtime_), 0);
+    return status;
+  }
+  bound_ = lines_;
+  return {};
+}
+
+// Makes the runtime communicator at the first need. False: this communicator stages from now on, on every rank alike.
+bool MpiCommunicator::ready(gpu::Device& device) {
+  if (runtime_) return true;
+  Status status = make_runtime(device);
+  if (status) return true;
+  log::write(log::Level::warn, "allreduce on device memory of %s is slow, through the host: %s", description_.name,
+             status.what());
+  staging_only_ = true;
+  return false;
+}
+
+Result<MpiCommunicator::Answer> MpiCommunicator::all_reduce(const void* send, void* recv, size_t count, int type,
+                                                            int op) {
+  core::Task task = {};
+  find_peers();
+  gpu::Device* device = usable_device(
+      {send, recv, count, static_cast<gpucollDataType_t>(type), static_cast<gpucollRedOp_t>(op), nullptr}, &task);
+  publish(device, count, type, op);
+  if (!device) return Answer::stage;
+  GC_TRY_AS(bool on_device, all_on_device());
+  if (!on_device) return Answer::stage;
+  GC_TRY(check_same_call());
+  if (device_shared() || (runtime_ && !same_devices()) || !ready(*device)) return Answer::stage;
+  task.stream = runtime_->stream();
+  GC_TRY(runtime_->launch({task}));
+  GC_TRY(runtime_->wait(runtime_->launched(), description_.calls->progress));
+  return Answer::done;
+}
+
+}  // namespace gpucoll::coll

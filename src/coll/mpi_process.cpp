@@ -1,0 +1,78 @@
+#include "coll/mpi_process.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/params.h"
+
+namespace gpucoll::coll {
+namespace {
+
+constexpr uint32_t kMagic = 0x67637072;
+
+}  // namespace
+
+MpiProcess& MpiProcess::instance() {
+  static MpiProcess* process = new MpiProcess;  // other threads may still use it while statics are torn down
+  return *process;
+}
+
+Status MpiProcess::open(gc_process_blob* mine) {
+  GC_TRY(params_status());
+  if (!mine_.magic) {
+    GC_TRY_AS(board_, core::Board::create());
+    mine_.magic = kMagic;
+    mine_.pid = getpid();
+    std::snprintf(mine_.version, sizeof mine_.version, "%s", library_version());
+    mine_.params_hash = equal_params_hash();
+    mine_.node = topo::this_node();
+    mine_.board = board_.name();
+  }
+  std::memset(mine, 0, sizeof *mine);
+  std::memcpy(mine->bytes, &mine_, sizeof mine_);
+  return {};
+}
+
+const PeerProcess* MpiProcess::peer(const gc_process_blob* blob, std::string* why) {
+  if (!blob) {
+    *why = "runs without gpucoll";
+    return nullptr;
+  }
+  ProcessInfo info;
+  std::memcpy(&info, blob->bytes, sizeof info);
+  if (info.magic != kMagic || std::strncmp(info.version, mine_.version, sizeof info.version)) {
+    *why = std::string("runs another version of gpucoll than ") + mine_.version + ": install one version everywhere";
+    return nullptr;
+  }
+  if (info.node != mine_.node) {
+    *why = "is on another node or in another container";
+    return nullptr;
+  }
+  if (info.params_hash != mine_.params_hash) {
+    *why = "has other values for parameters that must be equal on all ranks: set them for all, with --mca or -x";
+    return nullptr;
+  }
+  std::lock_guard lock(mutex_);
+  auto& known = peers_[{info.pid, info.board.inode}];
+  if (known) return known.get();
+  auto board = core::Board::open(info.board);
+  if (!board) {
+    *why = board.status().what();
+    return nullptr;
+  }
+  known = std::make_unique<PeerProcess>();
+  known->board = *std::move(board);
+  known->liveness = core::Liveness(info.pid);
+  known->pid = info.pid;
+  return known.get();
+}
+
+uint64_t MpiProcess::incarnation(uint64_t context_id, uint64_t members_hash) {
+  std::lock_guard lock(mutex_);
+  return ++incarnations_[members_hash ^ (context_id * 0x9e3779b97f4a7c15ull)];
+}
+
+}  // namespace gpucoll::coll

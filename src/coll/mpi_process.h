@@ -1,0 +1,59 @@
+// What the engine behind the MPI component keeps once a process: its arrival board, the blob that the others get
+// through the modex, the boards of others, and staging memory.
+//
+// Thread safety: any thread. Ownership: lives until the process ends; boards of others are mapped once and kept.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "core/abi.h"
+#include "core/board.h"
+#include "core/liveness.h"
+#include "gpu/device.h"
+#include "topo/node.h"
+
+namespace gpucoll::coll {
+
+// What a process tells the others; travels as gc_process_blob.
+struct ProcessInfo {
+  uint32_t magic;
+  int32_t pid;
+  char version[16];
+  uint64_t params_hash;
+  topo::NodeId node;
+  SharedMemoryName board;
+};
+static_assert(sizeof(ProcessInfo) <= GC_PROCESS_BLOB_BYTES);
+
+// Another process of this node.
+struct PeerProcess {
+  core::Board board;
+  core::Liveness liveness;
+  int pid = 0;
+};
+
+class MpiProcess {
+ public:
+  static MpiProcess& instance();
+
+  Status open(gc_process_blob* mine);
+  core::Board& board() { return board_; }
+
+  // The peer behind a blob: null where this process and that one cannot work together, with the reason in *why.
+  const PeerProcess* peer(const gc_process_blob* blob, std::string* why);
+
+  // A number that is equal on all members of a communicator and new at each creation: how often this process has
+  // seen a communicator with this context id and these members.
+  uint64_t incarnation(uint64_t context_id, uint64_t members_hash);
+
+ private:
+  core::Board board_;
+  ProcessInfo mine_ = {};
+  std::mutex mutex_;
+  std::map<std::pair<int32_t, uint64_t>, std::unique_ptr<PeerProcess>> peers_;  // by process id and board inode
+  std::unordered_map<uint64_t, uint64_t> incarnations_;
+};
+
+}  // namespace gpucoll::coll

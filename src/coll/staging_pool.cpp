@@ -1,0 +1,81 @@
+#include "coll/staging_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "base/params.h"
+
+namespace gpucoll::coll {
+
+StagingPool& StagingPool::instance() {
+  static StagingPool* pool = new StagingPool;
+  return *pool;
+}
+
+// The smallest free block that is large enough, but none that is much too large.
+void* StagingPool::reuse(size_t bytes) {
+  Block* best = nullptr;
+  for (Block& b : blocks_)
+    if (!b.busy && b.memory.bytes >= bytes && (!best || b.memory.bytes < best->memory.bytes)) best = &b;
+  if (!best) return nullptr;
+  best->busy = true;
+  return best->memory.host;
+}
+
+void* StagingPool::pin(gpu::Device& device, size_t bytes) {
+  size_t rounded = std::bit_ceil(std::max<size_t>(bytes, 65536));
+  auto limit = static_cast<size_t>(params().staging_bytes);
+  if (rounded > limit) return nullptr;
+  // Make room: free blocks are too small for this request, or reuse() would have taken one.
+  for (size_t i = 0; i < blocks_.size() && kept_bytes_ + rounded > limit;) {
+    if (blocks_[i].busy) {
+      ++i;
+      continue;
+    }
+    kept_bytes_ -= blocks_[i].memory.bytes;
+    blocks_[i].device->release_host(blocks_[i].memory);
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (kept_bytes_ + rounded > limit) return nullptr;
+  auto block = device.allocate_host(rounded);
+  if (!block) return nullptr;
+  block->bytes = rounded;
+  blocks_.push_back({*block, &device, true});
+  kept_bytes_ += rounded;
+  return block->host;
+}
+
+void* StagingPool::get(gpu::Device* device, size_t bytes) noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    if (void* stage = reuse(bytes)) return stage;
+    if (void* stage = device ? pin(*device, bytes) : nullptr) return stage;
+  } catch (...) {
+    // No memory for the book-keeping: pageable memory may still be had.
+  }
+  return std::malloc(std::max<size_t>(bytes, 1));
+}
+
+void StagingPool::put(void* stage) noexcept {
+  if (!stage) return;
+  std::lock_guard lock(mutex_);
+  for (Block& b : blocks_) {
+    if (b.memory.host != stage) continue;
+    b.busy = false;
+    return;
+  }
+  std::free(stage);
+}
+
+void StagingPool::clear() noexcept {
+  std::lock_guard lock(mutex_);
+  std::erase_if(blocks_, [&](const Block& b) {
+    if (b.busy) return false;
+    kept_bytes_ -= b.memory.bytes;
+    b.device->release_host(b.memory);
+    return true;
+  });
+}
+
+}  // namespace gpucoll::coll

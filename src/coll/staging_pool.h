@@ -1,0 +1,36 @@
+// Page-locked host memory for staging device buffers, kept for the next call.
+//
+// At most params().staging_bytes are kept; larger requests get pageable memory. Thread safety: any thread.
+#pragma once
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include "gpu/device.h"
+
+namespace gpucoll::coll {
+
+class StagingPool {
+ public:
+  static StagingPool& instance();
+  // `device` may be null: then, and where page-locked memory is not to be had, the memory is pageable.
+  // Null only when there is no memory at all.
+  void* get(gpu::Device* device, size_t bytes) noexcept;
+  void put(void* stage) noexcept;
+  // Gives all page-locked memory that is not in use back.
+  void clear() noexcept;
+
+ private:
+  struct Block {
+    gpu::HostBlock memory;
+    gpu::Device* device;
+    bool busy;
+  };
+  void* reuse(size_t bytes);
+  void* pin(gpu::Device& device, size_t bytes);
+  std::mutex mutex_;
+  std::vector<Block> blocks_;
+  size_t kept_bytes_ = 0;
+};
+
+}  // namespace gpucoll::coll

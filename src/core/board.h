@@ -1,0 +1,43 @@
+// The arrival board of this process, and the boards of others. Format: proto/format/board.h.
+//
+// Thread safety: claim() and release() from any thread; entries are written by their communicator's thread only.
+// Ownership: a Board owns its memory; entries are borrowed until release().
+#pragma once
+#include <cstdint>
+#include <mutex>
+
+#include "base/shared_memory.h"
+#include "base/status.h"
+#include "proto/format/board.h"
+
+namespace gpucoll::core {
+
+struct BoardKey {
+  uint64_t word[2];
+};
+
+class Board {
+ public:
+  static Result<Board> create();
+  static Result<Board> open(const SharedMemoryName& name);
+  Board() = default;
+  Board(Board&& other) noexcept : memory_(std::move(other.memory_)) {}
+  Board& operator=(Board&& other) noexcept {
+    memory_ = std::move(other.memory_);
+    return *this;
+  }
+
+  SharedMemoryName name() const noexcept { return memory_.name(); }
+  // An entry with cleared lines under `key`. Null where the key's whole neighbourhood is taken. REQUIRES: created here.
+  gc_board_entry* claim(const BoardKey& key) noexcept;
+  void release(gc_board_entry* entry) noexcept;
+  // Null while the owner has not claimed it.
+  const gc_board_entry* find(const BoardKey& key) const noexcept;
+
+ private:
+  gc_board_entry* entries() const noexcept { return static_cast<gc_board_entry*>(memory_.data()); }
+  SharedMemory memory_;
+  std::mutex mutex_;
+};
+
+}  // namespace gpucoll::core

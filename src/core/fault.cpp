@@ -1,0 +1,40 @@
+#include "core/fault.h"
+
+#include <cstdio>
+
+#include "base/log.h"
+
+namespace gpucoll::core {
+
+void Fault::attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers) {
+  std::lock_guard lock(mutex_);
+  latch_ = for_kernels;
+  page_ = for_peers;
+}
+
+void Fault::raise(const Status& status) noexcept {
+  std::lock_guard lock(mutex_);
+  if (raised_.load(std::memory_order_relaxed)) return;
+  try {
+    status_ = status;
+  } catch (...) {
+    status_ = Status();  // no memory for the sentence: the latch alone has to do
+  }
+  // Relaxed: kernels only need to see it some time; they publish nothing that depends on it.
+  if (latch_) __atomic_store_n(&latch_->abort, 1u, __ATOMIC_RELAXED);
+  if (page_) {
+    std::snprintf(page_->fault_text, sizeof page_->fault_text, "%s", status.what());
+    // Release: partner is the acquire in PeerWatch::check.
+    __atomic_store_n(&page_->fault, static_cast<uint32_t>(status.code()), __ATOMIC_RELEASE);
+  }
+  raised_.store(true, std::memory_order_release);
+  if (status.code() != Code::aborted) log::write(log::Level::error, "%s", status.what());
+}
+
+Status Fault::status() const {
+  if (!raised()) return {};
+  std::lock_guard lock(mutex_);
+  return status_ ? Status::error(Code::internal, "the communicator failed and no memory was left to say why") : status_;
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,22 @@
+// Whether another process of this node still lives. A pidfd stays right when process ids are used again, and sees a
+// process that has ended and was not yet reaped. Thread safety: a value type.
+#pragma once
+#include <sys/types.h>
+
+#include "base/unique_fd.h"
+
+namespace gpucoll::core {
+
+class Liveness {
+ public:
+  Liveness() = default;
+  // For this very process, and where the system cannot watch processes, alive() is always true.
+  explicit Liveness(pid_t pid);
+  bool alive() const noexcept;
+
+ private:
+  UniqueFd pidfd_;
+  bool gone_ = false;  // already at the time of opening
+};
+
+}  // namespace gpucoll::core

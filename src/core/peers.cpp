@@ -1,0 +1,139 @@
+#include "core/peers.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "base/params.h"
+#include "topo/node.h"
+
+namespace gpucoll::core {
+namespace {
+
+using proto::ControlPage;
+using proto::PeerInfo;
+
+PeerInfo describe(int rank, const gpu::Device* device, const SharedMemory& page, const Status& status) {
+  PeerInfo info = {};
+  info.magic = proto::kPeerMagic;
+  info.rank = rank;
+  std::snprintf(info.version, sizeof info.version, "%s", library_version());
+  info.params_hash = equal_params_hash();
+  auto node = topo::this_node();
+  std::memcpy(info.node, node.data(), node.size());
+  if (device) {
+    std::memcpy(info.device_kind, device->identity().kind, sizeof info.device_kind);
+    std::memcpy(info.device_uuid, device->identity().uuid, sizeof info.device_uuid);
+  }
+  SharedMemoryName name = page.name();
+  info.pid = getpid();
+  info.control_fd = name.fd;
+  info.control_inode = name.inode;
+  info.control_bytes = name.bytes;
+  info.fault = static_cast<uint32_t>(status.code());
+  std::snprintf(info.text, sizeof info.text, "%s", status.what());
+  return info;
+}
+
+// What keeps the ranks from working together; the same answer on every rank.
+Status compare(const std::vector<PeerInfo>& infos) {
+  const PeerInfo& first = infos[0];
+  for (const PeerInfo& info : infos) {
+    if (info.magic != proto::kPeerMagic || std::strncmp(info.version, first.version, sizeof info.version))
+      return Status::error(Code::invalid_usage,
+                           "rank %d runs gpucoll %.16s and rank 0 runs gpucoll %.16s: install one version everywhere",
+                           info.rank, info.version, first.version);
+    if (info.fault)
+      return Status::error(static_cast<Code>(info.fault), "rank %d (process %d): %.*s", info.rank, info.pid,
+                           static_cast<int>(sizeof info.text), info.text);
+  }
+  for (const PeerInfo& info : infos) {
+    if (info.params_hash != first.params_hash)
+      return Status::error(Code::invalid_usage,
+                           "rank %d and rank 0 have different values for parameters that must be equal on all ranks "
+                           "(gpucoll-info lists them): set them for all ranks, e.g. with mpirun -x or --mca",
+                           info.rank);
+    if (std::memcmp(info.node, first.node, sizeof info.node))
+      return Status::error(Code::unsupported,
+                           "rank %d is on another node (or in another container) than rank 0; this version connects "
+                           "ranks of one node only",
+                           info.rank);
+    if (std::strncmp(info.device_kind, first.device_kind, sizeof info.device_kind))
+      return Status::error(Code::invalid_usage, "rank %d uses the device kind %.8s and rank 0 uses %.8s: set the "
+                           "parameter device for all ranks", info.rank, info.device_kind, first.device_kind);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device* device, const Status& mine) {
+  Peers peers;
+  peers.rank_ = bootstrap.rank();
+  peers.infos_.resize(static_cast<size_t>(bootstrap.size()));
+  auto page = SharedMemory::create(sizeof(ControlPage), "gpucoll-control");
+  SharedMemory nothing;
+  PeerInfo info = describe(peers.rank_, device, page ? *page : nothing, mine ? page.status() : mine);
+  GC_TRY(bootstrap.allgather(&info, peers.infos_.data(), sizeof info));
+  GC_TRY(compare(peers.infos_));
+  peers.pages_.resize(peers.infos_.size());
+  peers.pages_[static_cast<size_t>(peers.rank_)] = std::move(*page);
+  peers.own_page().magic = proto::kPeerMagic;
+  peers.own_page().rank = peers.rank_;
+  Status opened = peers.open_pages();
+  // Opening may fail here and work elsewhere: agree before anybody relies on it.
+  PeerInfo verdict = describe(peers.rank_, device, peers.pages_[static_cast<size_t>(peers.rank_)], opened);
+  std::vector<PeerInfo> verdicts(peers.infos_.size());
+  GC_TRY(bootstrap.allgather(&verdict, verdicts.data(), sizeof verdict));
+  GC_TRY(compare(verdicts));
+  return peers;
+}
+
+Status Peers::open_pages() {
+  for (const PeerInfo& info : infos_) {
+    liveness_.emplace_back(info.pid);
+    if (info.rank == rank_) continue;
+    GC_TRY_AS(pages_[static_cast<size_t>(info.rank)],
+              SharedMemory::open({info.pid, info.control_fd, info.control_bytes, info.control_inode}));
+  }
+  return {};
+}
+
+bool Peers::closing(int rank) const noexcept {
+  return __atomic_load_n(&page(rank)->closing, __ATOMIC_ACQUIRE) != 0;  // partner: Communicator::begin_close
+}
+
+uint64_t Peers::entered(int rank) const noexcept { return __atomic_load_n(&page(rank)->entered, __ATOMIC_ACQUIRE); }
+
+bool Peers::gone(int rank) const noexcept {
+  return closing(rank) || __atomic_load_n(&page(rank)->fault, __ATOMIC_ACQUIRE) != 0 ||
+         !liveness_[static_cast<size_t>(rank)].alive();
+}
+
+Status Peers::check() const {
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_ || closing(r)) continue;
+    uint32_t fault = __atomic_load_n(&page(r)->fault, __ATOMIC_ACQUIRE);  // partner: Fault::raise
+    if (fault)
+      return Status::error(Code::remote, "%s gave up: %s: %.*s", name(r).c_str(), describe(static_cast<Code>(fault)),
+                           static_cast<int>(sizeof page(r)->fault_text), page(r)->fault_text);
+    // The page again after the process: it may have closed properly and then ended.
+    if (!liveness_[static_cast<size_t>(r)].alive() && !closing(r))
+      return Status::error(Code::remote, "%s died: the communicator of %d ranks cannot go on", name(r).c_str(), size());
+  }
+  return {};
+}
+
+std::string Peers::missing(uint64_t plans) const {
+  std::string text;
+  for (int r = 0; r < size(); ++r)
+    if (r != rank_ && entered(r) < plans) text += (text.empty() ? "" : ", ") + name(r);
+  return text;
+}
+
+std::string Peers::name(int rank) const {
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(info(rank).pid) + ")";
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,49 @@
+// The other ranks of a communicator: who they are, whether they live, how far they are.
+//
+// exchange() is collective and fails on every rank alike, with a sentence that names the rank at fault.
+// Thread safety: after exchange() everything is read-only but the pages' own atomics.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/shared_memory.h"
+#include "base/status.h"
+#include "core/liveness.h"
+#include "gpu/device.h"
+#include "net/bootstrap.h"
+#include "proto/format/peer.h"
+
+namespace gpucoll::core {
+
+class Peers {
+ public:
+  // `mine` tells whether this rank can take part at all: a failure is passed on to the others.
+  static Result<Peers> exchange(net::Bootstrap& bootstrap, const gpu::Device* device, const Status& mine);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(infos_.size()); }
+  const proto::PeerInfo& info(int rank) const { return infos_[static_cast<size_t>(rank)]; }
+  proto::ControlPage& own_page() const { return *page(rank_); }
+
+  bool closing(int rank) const noexcept;
+  uint64_t entered(int rank) const noexcept;
+  // Whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
+  bool gone(int rank) const noexcept;
+  // The first thing wrong with any peer that is not closing: dead, or a fault on its page. Ok while all is well.
+  Status check() const;
+  // "rank 1 (process 4711), rank 3 (process 4713)": those that have launched fewer than `plans` plans.
+  std::string missing(uint64_t plans) const;
+  std::string name(int rank) const;
+
+ private:
+  Status open_pages();
+  proto::ControlPage* page(int rank) const {
+    return static_cast<proto::ControlPage*>(pages_[static_cast<size_t>(rank)].data());
+  }
+  int rank_ = 0;
+  std::vector<proto::PeerInfo> infos_;
+  std::vector<SharedMemory> pages_;
+  std::vector<Liveness> liveness_;
+};
+
+}  // namespace gpucoll::core

@@ -1,0 +1,37 @@
+#include "core/watchdog.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace gpucoll::core {
+
+Watchdog& Watchdog::instance() {
+  // Never destroyed: the thread may still run while the process's statics are torn down.
+  static Watchdog* watchdog = new Watchdog;
+  return *watchdog;
+}
+
+void Watchdog::add(Watched* watched) {
+  std::lock_guard lock(mutex_);
+  watched_.push_back(watched);
+  if (running_) return;
+  running_ = true;
+  std::thread([this] { run(); }).detach();  // ends by itself when nothing is left to watch
+}
+
+void Watchdog::remove(Watched* watched) {
+  std::lock_guard lock(mutex_);
+  std::erase(watched_, watched);
+  changed_.notify_all();
+}
+
+void Watchdog::run() {
+  std::unique_lock lock(mutex_);
+  while (!watched_.empty()) {
+    for (Watched* w : watched_) w->check();
+    changed_.wait_for(lock, std::chrono::milliseconds(100));
+  }
+  running_ = false;
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,78 @@
+#include "coll/mca/plan.h"
+
+static void construct(gcm_module *m) {
+  memset(&m->previous, 0, sizeof m->previous);
+  m->communicator = NULL;
+  m->comm = NULL;
+}
+
+/* Runs inside MPI_Comm_free and MPI_Finalize, on other ranks at other times: local work only. */
+static void destruct(gcm_module *m) {
+  if (m->comm != NULL && gcm_abi != NULL) gcm_abi->comm_free(m->comm);
+  m->comm = NULL;
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan) \
+  GCM_UNCHAIN(&m->previous, name);                        \
+  GCM_UNCHAIN(&m->previous, i##name);                     \
+  GCM_UNCHAIN(&m->previous, name##_init);
+#include "coll/mca/collectives.def"
+  GCM_UNCHAIN(&m->previous, reduce_local);
+}
+OBJ_CLASS_INSTANCE(gcm_module, mca_coll_base_module_t, construct, destruct);
+
+static void chain_all(gcm_module *m, ompi_communicator_t *comm) {
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan)            \
+  GCM_CHAIN(&m->super, &m->previous, comm, name, gcm_staged_##name); \
+  GCM_CHAIN(&m->super, &m->previous, comm, i##name, gcm_i##name);    \
+  GCM_CHAIN(&m->super, &m->previous, comm, name##_init, gcm_##name##_init);
+#include "coll/mca/collectives.def"
+  GCM_CHAIN(&m->super, &m->previous, comm, reduce_local, gcm_reduce_local);
+  if (m->super.coll_allreduce != NULL) m->super.coll_allreduce = gcm_allreduce;
+}
+
+/* The engine works on groups of several ranks that all run this collective together. */
+static bool engine_wants(const gcm_module *m, ompi_communicator_t *comm) {
+  return !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1 && m->previous.coll_allreduce != NULL &&
+         m->previous.coll_allgather != NULL;
+}
+
+/* May run inside MPI progress (MPI_Comm_idup): local work only. */
+static int enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm) {
+  gcm_module *m = (gcm_module *)base;
+  m->communicator = comm;
+  chain_all(m, comm);
+  if (!engine_wants(m, comm)) return OMPI_SUCCESS;
+  const gc_comm_description description = {
+      .context_id = gcm_context_id(comm),
+      .rank = ompi_comm_rank(comm),
+      .size = ompi_comm_size(comm),
+      .calls = &gcm_host_calls,
+      .ctx = m,
+      .name = comm->c_name,
+  };
+  m->comm = gcm_abi->comm_new(&description);
+  return OMPI_SUCCESS;
+}
+
+mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority) {
+  (void)comm;
+  const int64_t wanted = gcm_abi->param_value("priority");
+  if (wanted < 0) return NULL;
+  gcm_module *m = OBJ_NEW(gcm_module);
+  if (m == NULL) return NULL;
+  m->super.coll_module_enable = enable;
+  *priority = (int)wanted;
+  return &m->super;
+}
+
+/* ---- neighbourhoods: the number of runs in the buffers of MPI_Neighbor_* ---- */
+
+static int degree(const ompi_communicator_t *comm, bool in) {
+  const mca_topo_base_comm_cgd_union_t *topo = &comm->c_topo->mtc;
+  if (OMPI_COMM_IS_CART(comm)) return 2 * topo->cart->ndims;
+  if (OMPI_COMM_IS_DIST_GRAPH(comm)) return in ? topo->dist_graph->indegree : topo->dist_graph->outdegree;
+  if (!OMPI_COMM_IS_GRAPH(comm)) return 0;
+  const int rank = comm->c_my_rank;
+  return topo->graph->index[rank] - (rank == 0 ? 0 : topo->graph->index[rank - 1]);
+}
+int gcm_neighbors_in(const ompi_communicator_t *comm) { return comm->c_topo == NULL ? 0 : degree(comm, true); }
+int gcm_neighbors_out(const ompi_communicator_t *comm) { return comm->c_topo == NULL ? 0 : degree(comm, false); }

@@ -1,0 +1,68 @@
+/* The component's own declarations: the engine's table, the module of a communicator, and who offers what.
+ *
+ * Thread safety: gcm_abi is set in the component's open, before MPI threads exist, and cleared in its close. A module
+ * belongs to its communicator: MPI allows one collective at a time on it.
+ * Ownership: a module retains the modules whose functions it stands in front of and owns the engine's communicator;
+ * both go in its destructor, by local work only.
+ */
+#ifndef GPUCOLL_COLL_MCA_MODULE_H
+#define GPUCOLL_COLL_MCA_MODULE_H
+
+#include "coll/mca/compat.h"
+#include "core/abi.h"
+
+typedef struct ompi_datatype_t gcm_type;
+typedef struct ompi_op_t gcm_op;
+
+typedef struct gcm_module {
+  mca_coll_base_module_t super;
+  mca_coll_base_comm_coll_t previous; /* who served each function before; NULL where nobody did */
+  ompi_communicator_t *communicator;
+  gc_comm *comm; /* NULL: intercommunicators, one rank, or the engine cannot: everything is staged */
+} gcm_module;
+OBJ_CLASS_DECLARATION(gcm_module);
+
+extern const gc_abi *gcm_abi;
+extern mca_coll_base_component_t mca_coll_gpucoll_component;
+
+#define GCM_UNWRAP(...) __VA_ARGS__
+
+/* parameters.c: registers every parameter as an MCA variable and hands set values to the engine. An error: a value
+ * was not accepted, and the sentence has been logged. */
+int gcm_register_parameters(void);
+
+/* selection.c: makes the other components available again where the user asked for exactly `--mca coll gpucoll`. */
+int gcm_widen_selection(void);
+
+/* bootstrap.c: what processes learn about each other. */
+int gcm_publish_process(void);             /* before the modex is committed */
+void gcm_forget_processes(void);           /* frees the cache of peers */
+extern const gc_host_calls gcm_host_calls; /* ctx: the gcm_module */
+
+/* lifetime.c: makes MPI_Finalize tell the engine while everything still works. Cheap once done. */
+void gcm_watch_finalize(void);
+void gcm_process_close(void); /* at the latest in the component's close; at most once */
+
+/* module.c */
+mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority);
+
+/* types.c: the engine's names of a type and an operation, or -1 where it has none. */
+int gcm_engine_type(const gcm_type *type);
+int gcm_engine_op(gcm_op *op);
+
+/* allreduce.c, staged.c */
+int gcm_allreduce(const void *send, void *recv, int count, gcm_type *type, gcm_op *op, ompi_communicator_t *comm,
+                  mca_coll_base_module_t *base);
+int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base);
+
+/* staged.c, nonblocking.c: each collective in the forms that MPI has. */
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan)                                                \
+  int gcm_staged_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base); \
+  int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,            \
+                  mca_coll_base_module_t *base);                                                         \
+  int gcm_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, struct ompi_info_t *info,      \
+                        ompi_request_t **request, mca_coll_base_module_t *base);
+#include "coll/mca/collectives.def"
+void gcm_stop_progress(void); /* no request of ours is under way any more */
+
+#endif

@@ -1,0 +1,37 @@
+/* Every parameter of the engine's table as an MCA variable coll_gpucoll_<name>.
+ *
+ * All are strings, as the engine alone knows their ranges and suffixes (64M). The default is today's value, so that
+ * ompi_info shows what GPUCOLL_<NAME> in the environment has set; a value given through MCA wins over that.
+ */
+#include "coll/mca/module.h"
+
+enum { kMostParameters = 64 };
+
+/* What the variables point to. Open MPI replaces and frees the strings that it sets itself. */
+static char *values[kMostParameters];
+static char defaults[kMostParameters][sizeof(((gc_param *)0)->value)];
+
+static int register_one(size_t i, const gc_param *param) {
+  const char *text = NULL;
+  mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+  memcpy(defaults[i], param->value, sizeof defaults[i]);
+  values[i] = defaults[i];
+  const int index = mca_base_component_var_register(&mca_coll_gpucoll_component.collm_version, param->name, param->help,
+                                                    MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_5,
+                                                    MCA_BASE_VAR_SCOPE_READONLY, &values[i]);
+  if (index < 0) return OMPI_ERROR;
+  if (mca_base_var_get_value(index, NULL, &source, NULL) != OPAL_SUCCESS) return OMPI_ERROR;
+  text = values[i] != NULL ? values[i] : "";
+  if (source == MCA_BASE_VAR_SOURCE_DEFAULT) return OMPI_SUCCESS;
+  return gcm_abi->set_param(param->name, text) == MPI_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_BAD_PARAM;
+}
+
+int gcm_register_parameters(void) {
+  gc_param param;
+  int first_error = OMPI_SUCCESS;
+  for (size_t i = 0; i < kMostParameters && gcm_abi->param(i, &param); i++) {
+    const int rc = register_one(i, &param); /* all of them, so that one run shows every bad value */
+    if (first_error == OMPI_SUCCESS) first_error = rc;
+  }
+  return first_error;
+}

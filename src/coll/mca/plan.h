@@ -1,0 +1,153 @@
+/* What a collective call reads and writes on this rank: only its significant buffers, as layouts that can be looked
+ * at without touching memory. Pure functions; the argument rules of MPI (roots, intercommunicators, MPI_IN_PLACE)
+ * are here and nowhere else.
+ *
+ * Thread safety: free. Ownership: a layout points to the caller's arrays and types and is used only within the call
+ * that made it.
+ */
+#ifndef GPUCOLL_COLL_MCA_PLAN_H
+#define GPUCOLL_COLL_MCA_PLAN_H
+
+#include "coll/mca/module.h"
+
+/* `groups` runs of elements. Run i has counts[i] elements, or `count`; of types[i], or `type`; and starts at
+ * far_places[i] bytes, or at places[i] bytes where `types` is set, else at places[i] extents, or at 0. */
+typedef struct gcm_layout {
+  size_t groups, count;
+  gcm_type *type;
+  const int *counts, *places;
+  const MPI_Aint *far_places;
+  gcm_type *const *types;
+} gcm_layout;
+
+/* One buffer of a call. No groups: not significant on this rank, handed on as it is. */
+typedef struct gcm_side {
+  const void *buffer;
+  gcm_layout layout;
+  bool load;  /* the call reads it, or may leave some of it as it was */
+  bool store; /* the call writes it */
+} gcm_side;
+
+typedef struct gcm_plan {
+  gcm_side send, recv;
+} gcm_plan;
+
+/* ---- layouts ---- */
+
+static inline gcm_layout gcm_uniform(int times, int count, gcm_type *type) {
+  return (gcm_layout){.groups = 1, .count = (size_t)times * (size_t)count, .type = type};
+}
+static inline gcm_layout gcm_blocks(int n, const int *counts, const int *places, gcm_type *type) {
+  return (gcm_layout){.groups = (size_t)n, .counts = counts, .places = places, .type = type};
+}
+static inline gcm_layout gcm_typed_blocks(int n, const int *counts, const int *places, gcm_type *const *types) {
+  return (gcm_layout){.groups = (size_t)n, .counts = counts, .places = places, .types = types};
+}
+static inline gcm_layout gcm_far_blocks(int n, const int *counts, const MPI_Aint *places, gcm_type *const *types) {
+  return (gcm_layout){.groups = (size_t)n, .counts = counts, .far_places = places, .types = types};
+}
+
+static inline size_t gcm_group_count(const gcm_layout *l, size_t i) {
+  return l->counts ? (size_t)l->counts[i] : l->count;
+}
+static inline gcm_type *gcm_group_type(const gcm_layout *l, size_t i) { return l->types ? l->types[i] : l->type; }
+static inline ptrdiff_t gcm_extent(const gcm_type *type) { return type->super.ub - type->super.lb; }
+static inline ptrdiff_t gcm_group_offset(const gcm_layout *l, size_t i) {
+  if (l->far_places != NULL) return l->far_places[i];
+  if (l->places == NULL) return 0;
+  return l->types != NULL ? (ptrdiff_t)l->places[i] : (ptrdiff_t)l->places[i] * gcm_extent(l->type);
+}
+
+/* Whether the buffer is device memory, judged by its first byte of data: `buffer` itself may lie outside of it
+ * (negative lower bounds, displacements, MPI_BOTTOM). */
+static inline bool gcm_on_device(const gcm_side *side) {
+  const gcm_layout *l = &side->layout;
+  for (size_t i = 0; i < l->groups; i++) {
+    const gcm_type *type = gcm_group_type(l, i);
+    if (gcm_group_count(l, i) == 0 || type->super.size == 0) continue;
+    return gc_is_device(gcm_abi, (const char *)side->buffer + gcm_group_offset(l, i) + type->super.true_lb);
+  }
+  return false;
+}
+
+/* ---- who takes part ---- */
+
+/* Ranks that a rooted or all-to-all operation exchanges data with. */
+static inline int gcm_peers(ompi_communicator_t *comm) {
+  return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
+}
+int gcm_neighbors_in(const ompi_communicator_t *comm);
+int gcm_neighbors_out(const ompi_communicator_t *comm);
+
+/* Over this rank's own group, also on intercommunicators: MPI_Reduce_scatter's rule. */
+static inline size_t gcm_sum(const int *counts, ompi_communicator_t *comm) {
+  size_t sum = 0;
+  for (int i = 0; i < ompi_comm_size(comm); i++) sum += (size_t)counts[i];
+  return sum;
+}
+
+/* ---- plans ---- */
+
+static inline gcm_side gcm_reads(const void *buffer, gcm_layout layout) {
+  return (gcm_side){.buffer = buffer, .layout = layout, .load = true};
+}
+static inline gcm_side gcm_writes(void *buffer, gcm_layout layout) {
+  return (gcm_side){.buffer = buffer, .layout = layout, .store = true};
+}
+static inline gcm_side gcm_unused(const void *buffer) { return (gcm_side){.buffer = buffer}; }
+
+/* Everybody sends and receives. MPI_IN_PLACE as send buffer: the input is where the output goes. */
+static inline gcm_plan gcm_plan_exchange(gcm_side send, gcm_side recv) {
+  if (send.buffer != MPI_IN_PLACE) return (gcm_plan){send, recv};
+  recv.load = true;
+  return (gcm_plan){gcm_unused(send.buffer), recv};
+}
+
+/* As exchange, but parts of the receive buffer may stay untouched: rank 0 of MPI_Exscan, the outer borders of a
+ * Cartesian grid. */
+static inline gcm_plan gcm_plan_partial(gcm_side send, gcm_side recv) {
+  recv.load = true;
+  return gcm_plan_exchange(send, recv);
+}
+
+/* What this rank is to a rooted operation. On an intercommunicator the root's own group does not take part. */
+static inline bool gcm_is_root(int root, ompi_communicator_t *comm) {
+  return OMPI_COMM_IS_INTER(comm) ? root == MPI_ROOT : root == ompi_comm_rank(comm);
+}
+static inline bool gcm_is_leaf(int root, ompi_communicator_t *comm) {
+  return !OMPI_COMM_IS_INTER(comm) || (root != MPI_ROOT && root != MPI_PROC_NULL);
+}
+
+/* All leaves send, the root receives; within a communicator the root is a leaf too. */
+static inline gcm_plan gcm_plan_gather(gcm_side send, gcm_side recv, int root, ompi_communicator_t *comm) {
+  if (!gcm_is_leaf(root, comm)) send = gcm_unused(send.buffer);
+  if (!gcm_is_root(root, comm)) return (gcm_plan){send, gcm_unused(recv.buffer)};
+  return gcm_plan_exchange(send, recv);
+}
+
+/* The root sends, all leaves receive. MPI_IN_PLACE as the root's receive buffer: its part stays where it is. */
+static inline gcm_plan gcm_plan_scatter(gcm_side send, gcm_side recv, int root, ompi_communicator_t *comm) {
+  if (!gcm_is_root(root, comm)) send = gcm_unused(send.buffer);
+  if (!gcm_is_leaf(root, comm) || recv.buffer == MPI_IN_PLACE) recv = gcm_unused(recv.buffer);
+  return (gcm_plan){send, recv};
+}
+
+/* One buffer, which the root sends from. */
+static inline gcm_plan gcm_plan_bcast(void *buffer, gcm_layout layout, int root, ompi_communicator_t *comm) {
+  const gcm_plan nothing = {gcm_unused(NULL), gcm_unused(buffer)};
+  if (gcm_is_root(root, comm)) return (gcm_plan){gcm_unused(NULL), gcm_reads(buffer, layout)};
+  return gcm_is_leaf(root, comm) ? (gcm_plan){gcm_unused(NULL), gcm_writes(buffer, layout)} : nothing;
+}
+
+/* Input of `total` elements, output of `mine`; in place the input is in the receive buffer. */
+static inline gcm_plan gcm_plan_reduce_scatter(const void *send, void *recv, size_t total, int mine, gcm_type *type) {
+  const gcm_layout all = {.groups = 1, .count = total, .type = type};
+  if (send == MPI_IN_PLACE) return gcm_plan_exchange(gcm_reads(send, all), gcm_writes(recv, all));
+  return gcm_plan_exchange(gcm_reads(send, all), gcm_writes(recv, gcm_uniform(1, mine, type)));
+}
+
+static inline bool gcm_plan_on_device(const gcm_plan *plan) {
+  return gcm_on_device(&plan->send) || gcm_on_device(&plan->recv);
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* Device buffers by way of host memory: loads what a call reads, hands host memory to the module that was there
+ * before, stores what the call wrote.
+ *
+ * Only bytes of data are stored, never the gaps of a type or between blocks: another operation may be writing there
+ * at the same time (columns of one matrix received by several nonblocking calls).
+ * Thread safety: free between different objects. Ownership: gcm_stage() takes host memory, gcm_unstage() gives it
+ * back; in between, nothing points to the caller's arrays or types.
+ */
+#ifndef GPUCOLL_COLL_MCA_STAGING_H
+#define GPUCOLL_COLL_MCA_STAGING_H
+
+#include "coll/mca/plan.h"
+
+/* Bytes [offset, offset + bytes) relative to the buffer that the application passed. */
+typedef struct gcm_run {
+  ptrdiff_t offset;
+  size_t bytes;
+} gcm_run;
+
+typedef struct gcm_staged_buffer {
+  char *device;  /* as the application passed it */
+  char *host;    /* the same address in the staging memory; NULL: not staged */
+  void *memory;  /* the staging memory itself */
+  ptrdiff_t low; /* the runs lie in [low, low + span) */
+  size_t span;
+  gcm_run *runs; /* in the order of the layout; neighbours joined */
+  size_t n_runs;
+  bool load, store;
+} gcm_staged_buffer;
+
+typedef struct gcm_staged {
+  gcm_staged_buffer send, recv;
+} gcm_staged;
+
+/* Takes staging memory for the sides that are on the device. These return MPI error classes, and on an error
+ * nothing is held. */
+int gcm_stage(gcm_staged *staged, const gcm_plan *plan);
+/* The same, and gcm_load(). */
+int gcm_stage_and_load(gcm_staged *staged, const gcm_plan *plan);
+/* Copies to the host what the call will read. */
+int gcm_load(const gcm_staged *staged);
+/* Copies to the device what the call has written. */
+int gcm_store(const gcm_staged *staged);
+void gcm_unstage(gcm_staged *staged);
+
+/* The pointer to hand on in place of `buffer`. */
+static inline void *gcm_handed(const gcm_staged_buffer *side, const void *buffer) {
+  return side->memory != NULL ? (void *)side->host : (void *)(uintptr_t)buffer;
+}
+
+/* Puts the staging memory in the place of the parameters `send` and `recv` of the collective that is being staged. */
+#define GCM_HAND_OVER(staged) recv = gcm_handed(&(staged)->recv, recv)
+#define GCM_HAND_OVER_BOTH(staged)          \
+  send = gcm_handed(&(staged)->send, send); \
+  GCM_HAND_OVER(staged)
+
+#endif

@@ -1,10 +1,25 @@
 # Room gpu: the device runtime. The emulated device is always built, the CUDA device where there is nvcc.
 GC_GPU_SOURCES = \
-	src/gpu/device.h
+	src/gpu/device.h \
+	src/gpu/platform.cpp
 
 # Of their own, so that tests can compile the emulated device again with ThreadSanitizer.
 GC_EMU_SOURCES = \
-	src/gpu/emu/crew.h
+	src/gpu/hint.cpp \
+	src/gpu/hint.h \
+	src/gpu/emu/area.cpp \
+	src/gpu/emu/area.h \
+	src/gpu/emu/crew.h \
+	src/gpu/emu/device.cpp \
+	src/gpu/emu/memory.cpp \
+	src/gpu/emu/memory.h \
+	src/gpu/emu/memory_file.cpp \
+	src/gpu/emu/memory_file.h \
+	src/gpu/emu/pool.cpp \
+	src/gpu/emu/pool.h \
+	src/gpu/emu/queue.cpp \
+	src/gpu/emu/queue.h \
+	src/gpu/emu/ranges.h
 
 GC_CUDA_SOURCES =
 

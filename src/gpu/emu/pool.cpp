@@ -1,0 +1,106 @@
+#include "gpu/emu/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace gpucoll::gpu::emu {
+namespace {
+
+// The application's signal handlers belong on its own threads; faults stay where they happen.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t set;
+    sigfillset(&set);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&set, fault);
+    pthread_sigmask(SIG_SETMASK, &set, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Pool& Pool::instance() {
+  static Pool* const pool = new Pool;
+  return *pool;
+}
+
+Status Pool::reserve(int threads) {
+  std::lock_guard lock(mutex_);
+  idle_.reserve(static_cast<size_t>(reserved_ + threads));  // so that going idle never allocates
+  while (threads_ < reserved_ + threads) GC_TRY(add_thread());
+  reserved_ += threads;
+  return {};
+}
+
+Status Pool::add_thread() {
+  BlockedSignals blocked;  // inherited by the new thread
+  try {
+    std::thread([this] { serve(); }).detach();
+  } catch (const std::system_error& e) {
+    return Status::error(Code::out_of_memory,
+                         "the emulated device cannot start thread number %d (%s); raise `ulimit -u` or lower the "
+                         "parameters threads and channels",
+                         threads_ + 1, e.what());
+  }
+  ++threads_;
+  return {};
+}
+
+void Pool::unreserve(int threads) noexcept {
+  std::lock_guard lock(mutex_);
+  reserved_ -= threads;
+}
+
+void Pool::start(Task* task) noexcept {
+  task->next = nullptr;
+  std::lock_guard lock(mutex_);
+  if (!idle_.empty()) {
+    Sleeper* sleeper = idle_.back();  // the last to fall asleep: its caches are warm
+    idle_.pop_back();
+    sleeper->task = task;
+    sleeper->wake.notify_one();
+    return;
+  }
+  (last_ != nullptr ? last_->next : first_) = task;
+  last_ = task;
+}
+
+int Pool::threads() const {
+  std::lock_guard lock(mutex_);
+  return threads_;
+}
+
+Task* Pool::next_task(Sleeper& me, std::unique_lock<std::mutex>& lock) {
+  if (Task* task = first_; task != nullptr) {
+    first_ = task->next;
+    if (first_ == nullptr) last_ = nullptr;
+    return task;
+  }
+  idle_.push_back(&me);
+  me.wake.wait(lock, [&me] { return me.task != nullptr; });
+  return std::exchange(me.task, nullptr);
+}
+
+void Pool::serve() {
+  pthread_setname_np(pthread_self(), "gpucoll-emu");
+  Sleeper me;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    Task* task = next_task(me, lock);
+    const auto run = task->run;  // the task may be gone as soon as it runs
+    void* const arg = task->arg;
+    lock.unlock();
+    run(arg);
+    lock.lock();
+  }
+}
+
+}  // namespace gpucoll::gpu::emu

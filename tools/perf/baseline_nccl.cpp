@@ -1,0 +1,187 @@
+// NCCL without its header: the few functions needed are found by name in libnccl.so.2.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gpucoll/gpucoll.h>
+
+#include "perf/agree.h"
+#include "perf/baseline.h"
+
+namespace gpucoll::perf {
+namespace {
+
+// NCCL's stable ABI, version 2.
+struct UniqueId {
+  char internal[128];
+};
+using Comm = void*;
+constexpr int kNcclBytes = 0;  // ncclInt8, for collectives that only move data
+constexpr int kNone = -1;
+
+struct Functions {
+  const char* (*error_string)(int);
+  int (*get_version)(int*);
+  int (*get_unique_id)(UniqueId*);
+  int (*init_rank)(Comm*, int, UniqueId, int);
+  int (*destroy)(Comm);
+  int (*group_start)();
+  int (*group_end)();
+  int (*send)(const void*, size_t, int, int, Comm, gpucollStream_t);
+  int (*recv)(void*, size_t, int, int, Comm, gpucollStream_t);
+  int (*all_reduce)(const void*, void*, size_t, int, int, Comm, gpucollStream_t);
+  int (*broadcast)(const void*, void*, size_t, int, int, Comm, gpucollStream_t);
+  int (*reduce)(const void*, void*, size_t, int, int, int, Comm, gpucollStream_t);
+  int (*all_gather)(const void*, void*, size_t, int, Comm, gpucollStream_t);
+  int (*reduce_scatter)(const void*, void*, size_t, int, int, Comm, gpucollStream_t);
+};
+
+template <class F>
+bool find(void* library, const char* symbol, F* function) {
+  *function = reinterpret_cast<F>(dlsym(library, symbol));
+  return *function != nullptr;
+}
+
+Result<Functions> load_functions() {
+  void* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return Status::error(
+        Code::unsupported,
+        "--baseline nccl needs libnccl.so.2 (%s); install NCCL or add its directory to LD_LIBRARY_PATH", dlerror());
+  Functions f{};
+  bool all = find(library, "ncclGetErrorString", &f.error_string) && find(library, "ncclGetVersion", &f.get_version) &&
+             find(library, "ncclGetUniqueId", &f.get_unique_id) && find(library, "ncclCommInitRank", &f.init_rank) &&
+             find(library, "ncclCommDestroy", &f.destroy) && find(library, "ncclGroupStart", &f.group_start) &&
+             find(library, "ncclGroupEnd", &f.group_end) && find(library, "ncclSend", &f.send) &&
+             find(library, "ncclRecv", &f.recv) && find(library, "ncclAllReduce", &f.all_reduce) &&
+             find(library, "ncclBroadcast", &f.broadcast) && find(library, "ncclReduce", &f.reduce) &&
+             find(library, "ncclAllGather", &f.all_gather) && find(library, "ncclReduceScatter", &f.reduce_scatter);
+  if (!all) return Status::error(Code::unsupported, "libnccl.so.2 is older than NCCL 2.7; install a newer one");
+  return f;
+}
+
+int nccl_type(Type type) {
+  switch (type) {
+    case Type::int8: return 0;
+    case Type::uint8: return 1;
+    case Type::int32: return 2;
+    case Type::uint32: return 3;
+    case Type::int64: return 4;
+    case Type::uint64: return 5;
+    case Type::float32: return 7;
+    case Type::float64: return 8;
+    default: return kNone;
+  }
+}
+
+int nccl_op(Op op) {
+  switch (op) {
+    case Op::sum: return 0;
+    case Op::prod: return 1;
+    case Op::max: return 2;
+    case Op::min: return 3;
+    default: return kNone;
+  }
+}
+
+class NcclBaseline final : public Baseline {
+ public:
+  NcclBaseline(const Functions& functions, const Buffers& buffers) : nccl_(functions), buffers_(buffers) {}
+  ~NcclBaseline() override {
+    if (comm_) nccl_.destroy(comm_);
+    if (stream_) gpucollStreamDestroy(stream_);
+  }
+
+  Status open(int rank, int ranks, const UniqueId& id) {
+    GC_TRY(from_api(gpucollStreamCreate(&stream_), "gpucollStreamCreate"));
+    return check(nccl_.init_rank(&comm_, ranks, id, rank), "ncclCommInitRank");
+  }
+
+  Status check(int result, const char* call) const {
+    if (result == 0) return {};
+    return Status::error(Code::device, "%s: %s", call, nccl_.error_string(result));
+  }
+
+  const char* name() const override { return "NCCL"; }
+
+  std::string description() const override {
+    int v = 0;
+    nccl_.get_version(&v);
+    return fmt::format("NCCL {}.{}.{} on the same buffers", v / 10000, v / 100 % 100, v % 100);
+  }
+
+  bool can(const Call& call) const override {
+    if (call.collective == Collective::alltoall) return !call.in_place;
+    return !reduces(call.collective) || (nccl_type(call.type) != kNone && nccl_op(call.op) != kNone);
+  }
+
+  Status run(const Call& call) override {
+    GC_TRY(check(start(call), "NCCL"));
+    return from_api(gpucollStreamSynchronize(stream_), "gpucollStreamSynchronize");
+  }
+
+ private:
+  int start(const Call& call);
+  int exchange(const Call& call, size_t bytes);
+
+  Functions nccl_;
+  const Buffers& buffers_;
+  Comm comm_ = nullptr;
+  gpucollStream_t stream_ = nullptr;
+};
+
+int NcclBaseline::start(const Call& call) {
+  size_t element = info(call.type).bytes, bytes = call.count * element;
+  int type = nccl_type(call.type), op = nccl_op(call.op);
+  void* recv = buffers_.recv.at(0);
+  const void* send = input_in_recv(call) ? buffers_.recv.at(input_offset(call) * element) : buffers_.send.at(0);
+  switch (call.collective) {
+    case Collective::allreduce: return nccl_.all_reduce(send, recv, call.count, type, op, comm_, stream_);
+    case Collective::bcast: return nccl_.broadcast(send, recv, bytes, kNcclBytes, call.root, comm_, stream_);
+    case Collective::reduce: return nccl_.reduce(send, recv, call.count, type, op, call.root, comm_, stream_);
+    case Collective::allgather: return nccl_.all_gather(send, recv, bytes, kNcclBytes, comm_, stream_);
+    case Collective::reduce_scatter:
+      // NCCL's own idea of in place: the result goes to this rank's block.
+      if (call.in_place) recv = buffers_.recv.at(static_cast<size_t>(call.rank) * bytes);
+      return nccl_.reduce_scatter(send, recv, call.count, type, op, comm_, stream_);
+    default: return exchange(call, bytes);
+  }
+}
+
+// alltoall, gather and scatter as NCCL users write them: a group of sends and receives.
+int NcclBaseline::exchange(const Call& call, size_t bytes) {
+  bool root = call.rank == call.root;
+  bool all = call.collective == Collective::alltoall, gather = call.collective == Collective::gather;
+  const void* own =
+      input_in_recv(call) ? buffers_.recv.at(input_offset(call) * info(call.type).bytes) : buffers_.send.at(0);
+  int result = nccl_.group_start();
+  for (int peer = 0; peer < call.ranks && result == 0; ++peer) {
+    size_t block = static_cast<size_t>(peer) * bytes;
+    if (all || (!gather && root)) result = nccl_.send(buffers_.send.at(block), bytes, kNcclBytes, peer, comm_, stream_);
+    if (result == 0 && (all || (gather && root)))
+      result = nccl_.recv(buffers_.recv.at(block), bytes, kNcclBytes, peer, comm_, stream_);
+  }
+  if (result == 0 && gather) result = nccl_.send(own, bytes, kNcclBytes, call.root, comm_, stream_);
+  if (result == 0 && !all && !gather)
+    result = nccl_.recv(buffers_.recv.at(0), bytes, kNcclBytes, call.root, comm_, stream_);
+  int ended = nccl_.group_end();
+  return result ? result : ended;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Baseline>> nccl_baseline(const Buffers& buffers, MPI_Comm comm) {
+  auto functions = load_functions();
+  GC_TRY(agree(functions.status(), comm));  // no rank may enter NCCL's start-up alone
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &ranks);
+  auto baseline = std::make_unique<NcclBaseline>(*functions, buffers);
+  UniqueId id{};
+  Status made;
+  if (rank == 0) made = baseline->check(functions->get_unique_id(&id), "ncclGetUniqueId");
+  GC_TRY(agree(made, comm));
+  MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm);
+  GC_TRY(agree(baseline->open(rank, ranks, id), comm));
+  return std::unique_ptr<Baseline>(std::move(baseline));
+}
+
+}  // namespace gpucoll::perf

@@ -1,0 +1,139 @@
+#include "perf/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpucoll::perf {
+namespace {
+
+constexpr size_t kPieceBytes = 1 << 20;
+constexpr int kPoison = 0xA5;
+
+size_t piece_elements(const Call& call) { return kPieceBytes / info(call.type).bytes; }
+size_t recv_bytes(const Call& call) { return recv_elements(call) * info(call.type).bytes; }
+
+// Collectives whose result is the same on every rank.
+bool same_everywhere(const Call& call) {
+  return call.collective == Collective::allreduce || call.collective == Collective::allgather ||
+         call.collective == Collective::bcast;
+}
+
+Status mpi_status(int rc, const char* what) {
+  if (rc == MPI_SUCCESS) return {};
+  return Status::error(Code::remote, "%s failed with MPI error %d", what, rc);
+}
+
+}  // namespace
+
+Checker::Checker(const Buffers& buffers, MPI_Comm comm)
+    : buffers_(buffers), comm_(comm), got_(kPieceBytes), want_(kPieceBytes), scratch_(kPieceBytes) {
+  MPI_Comm_rank(comm, &rank_);
+}
+
+Status Checker::prepare(const Call& call) {
+  ++run_;
+  wrong_ = 0;
+  example_.clear();
+  GC_TRY(fill(buffers_.recv.at(0), kPoison, recv_bytes(call) + Buffers::kGuardBytes));
+  return write_input(call);
+}
+
+Status Checker::write_input(const Call& call) {
+  size_t bytes = info(call.type).bytes;
+  const DeviceMemory& target = input_in_recv(call) ? buffers_.recv : buffers_.send;
+  Recipe made = recipe(call, run_);
+  size_t total = input_elements(call);
+  for (size_t first = 0; first < total; first += piece_elements(call)) {
+    size_t n = std::min(piece_elements(call), total - first);
+    generate(made, call.rank, first, n, want_.data());
+    GC_TRY(copy(target.at((input_offset(call) + first) * bytes), want_.data(), n * bytes));
+  }
+  return {};
+}
+
+Result<Verdict> Checker::inspect(const Call& call) {
+  GC_TRY(inspect_output(call));
+  GC_TRY(inspect_guard(call));
+  GC_TRY(inspect_send(call));
+  Verdict verdict = gather();
+  if (verdict.wrong || !same_everywhere(call)) return verdict;
+  // Equal values may still differ in their bits.
+  GC_TRY(compare_ranks(call));
+  return gather();
+}
+
+void Checker::note(uint64_t wrong, const std::string& example) {
+  if (wrong_ == 0) example_ = fmt::format("rank {}: {}", rank_, example);
+  wrong_ += wrong;
+}
+
+Status Checker::inspect_output(const Call& call) {
+  size_t bytes = info(call.type).bytes;
+  Recipe made = recipe(call, run_);
+  size_t total = output_elements(call);
+  hash_ = 0;
+  for (size_t first = 0; first < total; first += piece_elements(call)) {
+    size_t n = std::min(piece_elements(call), total - first);
+    expected(call, made, first, n, want_.data(), scratch_.data());
+    GC_TRY(copy(got_.data(), buffers_.recv.at(first * bytes), n * bytes));
+    hash_ = hash_values(call.type, hash_, got_.data(), n);
+    size_t at = 0;
+    size_t wrong = count_wrong(call.type, got_.data(), want_.data(), n, &at);
+    if (wrong)
+      note(wrong, fmt::format("element {} is {} instead of {}", first + at, show(call.type, &got_[at * bytes]),
+                              show(call.type, &want_[at * bytes])));
+  }
+  return {};
+}
+
+Status Checker::inspect_guard(const Call& call) {
+  GC_TRY(copy(got_.data(), buffers_.recv.at(recv_bytes(call)), Buffers::kGuardBytes));
+  for (size_t i = 0; i < Buffers::kGuardBytes; ++i) {
+    if (static_cast<unsigned char>(got_[i]) == kPoison) continue;
+    note(1, fmt::format("byte {} behind the receive buffer was overwritten", i));
+    break;
+  }
+  return {};
+}
+
+Status Checker::inspect_send(const Call& call) {
+  if (input_in_recv(call)) return {};
+  size_t bytes = info(call.type).bytes;
+  Recipe made = recipe(call, run_);
+  size_t total = input_elements(call);
+  for (size_t first = 0; first < total; first += piece_elements(call)) {
+    size_t n = std::min(piece_elements(call), total - first);
+    generate(made, call.rank, first, n, want_.data());
+    GC_TRY(copy(got_.data(), buffers_.send.at(first * bytes), n * bytes));
+    size_t at = 0;
+    size_t wrong = count_wrong(call.type, got_.data(), want_.data(), n, &at);
+    if (wrong) note(wrong, fmt::format("element {} of the send buffer was changed", first + at));
+  }
+  return {};
+}
+
+Status Checker::compare_ranks(const Call& call) {
+  uint64_t low = 0, high = 0;
+  GC_TRY(mpi_status(MPI_Allreduce(&hash_, &low, 1, MPI_UINT64_T, MPI_MIN, comm_), "MPI_Allreduce on host memory"));
+  GC_TRY(mpi_status(MPI_Allreduce(&hash_, &high, 1, MPI_UINT64_T, MPI_MAX, comm_), "MPI_Allreduce on host memory"));
+  if (low != high && rank_ == 0)
+    note(1, fmt::format("the bits of the result of {} differ between ranks", name(call.collective)));
+  return {};
+}
+
+Verdict Checker::gather() const {
+  Verdict verdict;
+  MPI_Allreduce(&wrong_, &verdict.wrong, 1, MPI_UINT64_T, MPI_SUM, comm_);
+  if (verdict.wrong == 0) return verdict;
+  int mine = wrong_ ? rank_ : INT32_MAX, lowest = 0;
+  MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm_);
+  char text[200] = "";
+  std::strncpy(text, example_.c_str(), sizeof text - 1);
+  MPI_Bcast(text, sizeof text, MPI_CHAR, lowest, comm_);
+  verdict.example = text;
+  return verdict;
+}
+
+}  // namespace gpucoll::perf

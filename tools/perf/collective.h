@@ -1,0 +1,60 @@
+// What each collective sends, receives and must deliver, and the MPI call itself.
+//
+// A call has `count` elements in each block; allgather, gather, alltoall, scatter and reduce_scatter have one block
+// for every rank on one side or both. Inputs are always elements 0.. of the rank that owns them (data.h).
+// Thread safety: pure functions; run_mpi as MPI allows.
+#pragma once
+#include <mpi.h>
+
+#include <cstddef>
+#include <string>
+
+#include "perf/data.h"
+#include "perf/types.h"
+
+namespace gpucoll::perf {
+
+// Order of the table in collective.cpp.
+enum class Collective { allreduce, bcast, reduce, allgather, reduce_scatter, alltoall, gather, scatter };
+
+struct Call {
+  Collective collective = Collective::allreduce;
+  Type type = Type::float32;
+  Op op = Op::sum;
+  size_t count = 0;
+  int root = 0;
+  bool in_place = false;
+  int rank = 0, ranks = 1;
+};
+
+bool find_collective(const std::string& name, Collective* collective);
+const char* name(Collective collective);
+std::string collective_names();
+bool reduces(Collective collective);
+
+// Elements of this rank's whole buffers, and of what it gives and gets.
+size_t send_elements(const Call& call);
+size_t recv_elements(const Call& call);
+size_t input_elements(const Call& call);   // 0 where this rank gives nothing
+size_t output_elements(const Call& call);  // 0 where this rank gets nothing
+// Where this rank's input lies: in the receive buffer (in place, and bcast), and at which element.
+bool input_in_recv(const Call& call);
+size_t input_offset(const Call& call);
+
+// The count of a call whose larger buffer has at most `bytes`; and that buffer's bytes.
+size_t count_for(const Call& call, size_t bytes);
+size_t table_bytes(const Call& call);
+// busbw = algbw * this: what the busiest link carries, after nccl-tests.
+double bus_factor(const Call& call);
+
+// How this call's data are made in run number `run`.
+Recipe recipe(const Call& call, uint64_t run);
+// Output elements first .. first + count - 1 of this rank; `scratch` holds count elements as well.
+void expected(const Call& call, const Recipe& recipe, size_t first, size_t count, void* out, void* scratch);
+
+MPI_Datatype mpi_type(Type type);
+MPI_Op mpi_op(Op op);
+// The blocking call. Buffers of any kind; MPI's answer.
+int run_mpi(const Call& call, void* send, void* recv, MPI_Comm comm);
+
+}  // namespace gpucoll::perf

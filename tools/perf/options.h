@@ -1,0 +1,38 @@
+// The command line of gpucoll-perf, and the list of measurements it stands for.
+//
+// Thread safety: pure functions.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "perf/collective.h"
+
+namespace gpucoll::perf {
+
+enum class BaselineChoice { none, nccl, host };
+
+struct Options {
+  Collective collective = Collective::allreduce;
+  size_t min_bytes = 8, max_bytes = 64 << 20;
+  double factor = 2;
+  int iterations = 20, warmup = 5;
+  std::vector<Type> types;  // of these and the operations, what fits together is run
+  std::vector<Op> ops;
+  int root = 0;
+  bool check = true;
+  bool in_place = false;
+  BaselineChoice baseline = BaselineChoice::none;
+  std::string json, csv;  // "" for none
+  std::string text;       // --help or --version: print this and end
+};
+
+// Errors: invalid_argument, one sentence.
+Result<Options> parse_options(int argc, char** argv);
+
+// Every measurement in the order of the table, for this rank. Sizes that round to the same count appear once.
+// Errors: invalid_argument where the root is no rank or a count is beyond what MPI's int can say.
+Result<std::vector<Call>> plan(const Options& options, int rank, int ranks);
+
+}  // namespace gpucoll::perf

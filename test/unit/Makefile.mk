@@ -1,2 +1,33 @@
 # Tests of label unit: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/unit/tests.cmake test/unit/parameters_document.sh
+
+check_PROGRAMS += test/unit/base_test test/unit/core_test test/unit/bootstrap_test
+test_unit_base_test_SOURCES = test/unit/base_test.cpp
+test_unit_base_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS)
+test_unit_core_test_SOURCES = test/unit/core_test.cpp
+test_unit_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+test_unit_bootstrap_test_SOURCES = test/unit/bootstrap_test.cpp
+test_unit_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+
+check_PROGRAMS += test/unit/emu_memory_test test/unit/emu_share_test test/unit/emu_stream_test
+test_unit_emu_memory_test_SOURCES = test/unit/emu_memory_test.cpp
+test_unit_emu_memory_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
+test_unit_emu_share_test_SOURCES = test/unit/emu_share_test.cpp
+test_unit_emu_share_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
+test_unit_emu_stream_test_SOURCES = test/unit/emu_stream_test.cpp
+test_unit_emu_stream_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
+if TSAN_VARIANTS
+check_PROGRAMS += test/unit/emu_memory_test_tsan test/unit/emu_share_test_tsan test/unit/emu_stream_test_tsan
+test_unit_emu_memory_test_tsan_SOURCES = test/unit/emu_memory_test.cpp
+test_unit_emu_memory_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_emu_memory_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_emu_memory_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+test_unit_emu_share_test_tsan_SOURCES = test/unit/emu_share_test.cpp
+test_unit_emu_share_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_emu_share_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_emu_share_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+test_unit_emu_stream_test_tsan_SOURCES = test/unit/emu_stream_test.cpp
+test_unit_emu_stream_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_emu_stream_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_emu_stream_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+endif

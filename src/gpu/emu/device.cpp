@@ -166,7 +166,7 @@ Status EmuDevice::destroy_stream(Stream stream) {
     std::lock_guard lock(mutex_);
     queues_.erase(stream);
   }
-  queue->synchronize();
+  queue->close();
   return {};
 }
 

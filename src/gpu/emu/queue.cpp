@@ -82,6 +82,12 @@ void Queue::synchronize() {
   wait_until(until);
 }
 
+void Queue::close() {
+  std::unique_lock lock(mutex_);
+  progress_.wait(lock, [this] { return !active_; });
+  Pool::instance().unreserve(std::exchange(reserved_, 0));
+}
+
 void Queue::wait_until(uint64_t count) {
   std::unique_lock lock(mutex_);
   progress_.wait(lock, [&] { return ended_ >= count; });
@@ -103,6 +109,7 @@ void Queue::drain(void* self) {
     queue.progress_.notify_all();
   }
   queue.active_ = false;
+  queue.progress_.notify_all();
   keep = std::move(queue.self_);
   lock.unlock();
 }

@@ -35,6 +35,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Status wait_for(const std::shared_ptr<Queue>& other);
   // Waits until what is in the queue now has ended.
   void synchronize();
+  // Waits for all that is in the queue and gives its threads back. Nothing may be put into it any more.
+  void close();
 
  private:
   // One kernel launch, kept with its plan and barriers for the next one.
@@ -71,7 +73,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   void finish(Launch& launch);
 
   std::mutex mutex_;
-  std::condition_variable progress_;  // an entry has ended, or the last thread of a launch
+  std::condition_variable progress_;  // an entry has ended, the last thread of a launch, or the draining
   std::deque<Entry> entries_;         // the first one is being run while active_
   std::vector<std::unique_ptr<Launch>> spare_;
   uint64_t put_ = 0, ended_ = 0;

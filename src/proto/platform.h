@@ -60,8 +60,9 @@ GC_DEV T fetch_add_acq_rel(T* p, T value) {
 GC_DEV void pause() {}
 // Looks at the fault latch are this many turns of a wait loop apart: it lies in host memory, across the bus.
 inline constexpr uint32_t kLatchPeriod = 512;
-// The threads with a role of their own are this far apart, so that two of them never wait within one warp.
-inline constexpr int kRoleSpread = 32;
+// Threads of a group that issue their loads and stores together: neighbours should use neighbouring addresses, and
+// two that wait for different things should not be among them.
+inline constexpr int kWarp = 32;
 
 #else
 
@@ -78,7 +79,11 @@ inline T fetch_add_acq_rel(T* p, T value) { return __atomic_fetch_add(p, value, 
 // Two cores must carry many emulated blocks: whoever waits gives its core away.
 inline void pause() { sched_yield(); }
 inline constexpr uint32_t kLatchPeriod = 1;
-inline constexpr int kRoleSpread = 1;
+// A test compiles with more, to check the arithmetic that wider warps need.
+#ifndef GC_CPU_WARP
+#define GC_CPU_WARP 1
+#endif
+inline constexpr int kWarp = GC_CPU_WARP;
 
 #endif
 

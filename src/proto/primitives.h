@@ -74,6 +74,9 @@ class Primitives<Red, Coop, Simple<kSliceSteps, kSlicesPerChunk>> {
         output_(static_cast<uint8_t*>(output)) {
     if (recv != nullptr) in_.open(*recv, recv->tail, recv->head, recv->step);
     if (send != nullptr) out_.open(*send, send->head, send->tail, send->step - kSteps);
+    for (int role : {kWaitRecv, kWaitSend, kPostRecv, kPostSend}) {
+      if (coop.rank() == role * kWarp % coop.size()) roles_ |= 1u << role;
+    }
   }
   // Barriers: before, every thread has read the steps; after, whoever constructs the next reads the new ones.
   GC_DEV ~Primitives() {
@@ -189,7 +192,7 @@ class Primitives<Red, Coop, Simple<kSliceSteps, kSlicesPerChunk>> {
     }
   }
 
-  GC_DEV bool has_role(Role role) const { return coop_.rank() == role * kRoleSpread % coop_.size(); }
+  GC_DEV bool has_role(Role role) const { return (roles_ >> role & 1) != 0; }
 
   const Coop coop_;
   Connector* const recv_;
@@ -199,6 +202,7 @@ class Primitives<Red, Coop, Simple<kSliceSteps, kSlicesPerChunk>> {
   const uint8_t* const input_;
   uint8_t* const output_;
   End in_, out_;
+  unsigned roles_ = 0;  // bit r: this thread has role r
   bool ok_ = true;
 };
 

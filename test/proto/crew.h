@@ -29,6 +29,8 @@ void run_grids(int instances, int blocks, int threads, const Body& body) {
 
 template <class Body>
 void run_block(int threads, const Body& body) {
+  gpu::emu::CrewBarrier alone(1);
+  if (threads == 1) return body(gpu::emu::Crew(gpu::EmuBlock{0, 1, 0, 1, &alone}));
   run_grids(1, 1, threads, [&](int, const gpu::EmuBlock& block) { body(gpu::emu::Crew(block)); });
 }
 

@@ -1,0 +1,18 @@
+// The kernels of the collectives: which one serves a data type and an operation.
+//
+// Thread safety: constant data. Types whose signedness makes no difference to an operation share a kernel.
+#pragma once
+#include "gpu/device.h"
+#include "proto/reduction.h"
+
+namespace gpucoll::coll {
+
+// Null where the operation has no meaning for the type, for values that are none of the enumerators, and for what a
+// developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h).
+const gpu::Kernel* all_reduce_kernel(proto::DataType type, proto::RedOp op) noexcept;
+
+// How many different kernels there are, and the i-th of them: for tests and for preparing all of them.
+int all_reduce_kernel_count() noexcept;
+const gpu::Kernel* all_reduce_kernel_at(int i) noexcept;
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,163 @@
+// Reductions against plain references, and the 16-bit floats against the arithmetic that defines them.
+#include "proto/reduction.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace gpucoll::proto {
+namespace {
+
+// Every value of interest of an integer type: the ends, around zero, and some in between.
+template <class T>
+std::vector<T> integers() {
+  using L = std::numeric_limits<T>;
+  std::vector<T> values{L::min(), static_cast<T>(L::min() + 1), static_cast<T>(0 - 1), 0, 1, 2, 7,
+                        static_cast<T>(L::max() / 3), static_cast<T>(L::max() - 1), L::max()};
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20; ++i) values.push_back(static_cast<T>(random()));
+  return values;
+}
+
+// In 128 bits nothing overflows; the conversion back wraps.
+template <class T>
+class Integers : public testing::Test {};
+using IntegerTypes = testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t>;
+TYPED_TEST_SUITE(Integers, IntegerTypes);
+
+TYPED_TEST(Integers, AgreeWithWideArithmetic) {
+  using T = TypeParam;
+  using Wide128 = __int128;
+  for (T a : integers<T>()) {
+    for (T b : integers<T>()) {
+      const Wide128 x = a, y = b;
+      EXPECT_EQ(Sum<T>::apply(a, b), static_cast<T>(x + y));
+      EXPECT_EQ(Prod<T>::apply(a, b), static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y)));
+      EXPECT_EQ(Max<T>::apply(a, b), static_cast<T>(x > y ? x : y));
+      EXPECT_EQ(Min<T>::apply(a, b), static_cast<T>(x < y ? x : y));
+      EXPECT_EQ(Band<T>::apply(a, b), static_cast<T>(x & y));
+      EXPECT_EQ(Bor<T>::apply(a, b), static_cast<T>(x | y));
+      EXPECT_EQ(Bxor<T>::apply(a, b), static_cast<T>(x ^ y));
+      EXPECT_EQ(Land<T>::apply(a, b), static_cast<T>(a && b ? 1 : 0));
+      EXPECT_EQ(Lor<T>::apply(a, b), static_cast<T>(a || b ? 1 : 0));
+      EXPECT_EQ(Lxor<T>::apply(a, b), static_cast<T>(!a != !b ? 1 : 0));
+    }
+  }
+}
+
+// Why kernels of signed and unsigned types may be one.
+TYPED_TEST(Integers, SignednessDoesNotMatterButToMaxAndMin) {
+  using S = std::make_signed_t<TypeParam>;
+  using U = std::make_unsigned_t<TypeParam>;
+  for (S a : integers<S>()) {
+    for (S b : integers<S>()) {
+      const U x = static_cast<U>(a), y = static_cast<U>(b);
+      EXPECT_EQ(static_cast<U>(Sum<S>::apply(a, b)), Sum<U>::apply(x, y));
+      EXPECT_EQ(static_cast<U>(Prod<S>::apply(a, b)), Prod<U>::apply(x, y));
+      EXPECT_EQ(static_cast<U>(Lxor<S>::apply(a, b)), Lxor<U>::apply(x, y));
+    }
+  }
+}
+
+TEST(Int8, SumWraps) { EXPECT_EQ(Sum<int8_t>::apply(127, 1), -128); }
+
+TEST(Floats, MaxAndMinAnswerWithTheSecondWhenNothingCompares) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(Max<float>::apply(nan, 1.0f), 1.0f);
+  EXPECT_TRUE(std::isnan(Max<float>::apply(1.0f, nan)));
+  EXPECT_EQ(Max<float>::apply(2.0f, 1.0f), 2.0f);
+  EXPECT_EQ(Min<double>::apply(2.0, 1.0), 1.0);
+  EXPECT_EQ(Min<Half>::apply(to_half(-2.0f), to_half(1.0f)).bits, to_half(-2.0f).bits);
+  EXPECT_EQ(Max<Bfloat16>::apply(to_bfloat16(3.0f), to_bfloat16(1.0f)).bits, to_bfloat16(3.0f).bits);
+}
+
+// The value of half `bits`, from its definition.
+double half_value(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, mantissa = bits & 0x3ff;
+  const double magnitude = exponent == 0    ? std::ldexp(mantissa, -24)
+                           : exponent == 31 ? std::numeric_limits<double>::infinity()
+                                            : std::ldexp(1024 + mantissa, exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+bool is_half_nan(uint16_t bits) { return (bits & 0x7fff) > 0x7c00; }
+
+TEST(Half, EveryValueConvertsThereAndBack) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const Half h{static_cast<uint16_t>(bits)};
+    if (is_half_nan(h.bits)) {
+      EXPECT_TRUE(std::isnan(to_float(h)));
+      EXPECT_EQ(to_half(to_float(h)).bits, 0x7fff);
+    } else {
+      EXPECT_EQ(static_cast<double>(to_float(h)), half_value(h.bits));
+      EXPECT_EQ(to_half(to_float(h)).bits, h.bits);
+    }
+  }
+}
+
+// Between each pair of neighbouring halves: below, at and above the middle.
+TEST(Half, RoundsToNearestEven) {
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    const uint16_t low = static_cast<uint16_t>(bits), high = static_cast<uint16_t>(bits + 1);
+    const double above = bits == 0x7bff ? 65536.0 : half_value(high);  // what infinity stands for in rounding
+    const float middle = static_cast<float>((half_value(low) + above) / 2);
+    const uint16_t even = (low & 1) == 0 ? low : high;
+    EXPECT_EQ(to_half(middle).bits, even);
+    EXPECT_EQ(to_half(std::nextafter(middle, 0.0f)).bits, low);
+    EXPECT_EQ(to_half(std::nextafter(middle, 1e9f)).bits, high);
+    EXPECT_EQ(to_half(-middle).bits, even | 0x8000);
+  }
+  EXPECT_EQ(to_half(1e30f).bits, 0x7c00);
+  EXPECT_EQ(to_half(std::numeric_limits<float>::denorm_min()).bits, 0);
+}
+
+TEST(Bfloat16, RoundsToNearestEven) {
+  for (uint32_t bits = 0; bits < 0x7f80; ++bits) {
+    const uint32_t low = bits << 16, middle = low | 0x8000;
+    EXPECT_EQ(to_bfloat16(__builtin_bit_cast(float, low)).bits, bits);
+    EXPECT_EQ(to_bfloat16(__builtin_bit_cast(float, middle)).bits, bits + (bits & 1));
+    EXPECT_EQ(to_bfloat16(__builtin_bit_cast(float, middle - 1)).bits, bits);
+    EXPECT_EQ(to_bfloat16(__builtin_bit_cast(float, middle + 1)).bits, bits + 1);
+  }
+  EXPECT_EQ(to_bfloat16(-1.0f).bits, 0xbf80);
+  EXPECT_EQ(to_bfloat16(std::numeric_limits<float>::quiet_NaN()).bits, 0x7fff);
+}
+
+TEST(SixteenBitFloats, ComputeThroughFloat) {
+  EXPECT_EQ(Sum<Half>::apply(to_half(2048.0f), to_half(1.0f)).bits, to_half(2048.0f).bits);  // a tie, to even
+  EXPECT_EQ(Prod<Half>::apply(to_half(300.0f), to_half(300.0f)).bits, 0x7c00);
+  EXPECT_EQ(Sum<Bfloat16>::apply(to_bfloat16(256.0f), to_bfloat16(2.0f)).bits, to_bfloat16(258.0f).bits);
+  EXPECT_EQ(Prod<Bfloat16>::apply(to_bfloat16(3.0f), to_bfloat16(-0.5f)).bits, to_bfloat16(-1.5f).bits);
+}
+
+TEST(ComplexNumbers, SumAndProduct) {
+  const Complex<double> a{1, 2}, b{3, -4};
+  const auto sum = Sum<Complex<double>>::apply(a, b), product = Prod<Complex<double>>::apply(a, b);
+  EXPECT_EQ(sum.re, 4);
+  EXPECT_EQ(sum.im, -2);
+  EXPECT_EQ(product.re, 11);
+  EXPECT_EQ(product.im, 2);
+}
+
+template <class P>
+class Pairs : public testing::Test {};
+using PairTypes = testing::Types<FloatInt, DoubleInt, LongInt, IntInt, ShortInt, FloatFloat, DoubleDouble>;
+TYPED_TEST_SUITE(Pairs, PairTypes);
+
+TYPED_TEST(Pairs, ValueDecidesThenTheSmallerIndex) {
+  using P = TypeParam;
+  const P low{-3, 9}, high{5, 4}, high_later{5, 7};
+  for (const auto& [a, b] : {std::pair{high, high_later}, {high_later, high}, {low, high}, {high, low}}) {
+    EXPECT_EQ(Maxloc<P>::apply(a, b).value, 5);
+    EXPECT_EQ(Maxloc<P>::apply(a, b).index, 4);
+  }
+  EXPECT_EQ(Minloc<P>::apply(high, low).index, 9);
+  EXPECT_EQ(Minloc<P>::apply(low, high).value, -3);
+  EXPECT_EQ(Minloc<P>::apply(high_later, high).index, 4);
+}
+
+}  // namespace
+}  // namespace gpucoll::proto

@@ -21,6 +21,8 @@
 //
 // Another protocol is a specialisation of Primitives by its own tag.
 #pragma once
+#include <initializer_list>
+
 #include "proto/coop.h"
 #include "proto/format/plan.h"
 #include "proto/reduce_copy.h"

@@ -21,7 +21,7 @@ AC_DEFUN([GC_CHECK_OPENMPI],[
     AC_MSG_ERROR([Open MPI's internal headers (openmpi/ompi_config.h) are not under $gc_mpi_incdirs: install libopenmpi-dev, or an Open MPI that was configured with --with-devel-headers])])
   AC_MSG_RESULT([$gc_ompi_dir/openmpi])
 
-  MPI_CPPFLAGS=
+  MPI_CPPFLAGS=-DOMPI_SKIP_MPICXX  # its C++ classes need a library that mpicc does not link
   for gc_dir in $gc_mpi_incdirs; do AS_VAR_APPEND([MPI_CPPFLAGS],[" -isystem $gc_dir"]); done
   MPI_LIBS=
   for gc_dir in `$MPICC --showme:libdirs`; do AS_VAR_APPEND([MPI_LIBS],[" -L$gc_dir"]); done

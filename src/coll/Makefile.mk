@@ -46,18 +46,7 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/staging_pool.cpp \
 	src/coll/staging_pool.h \
 	$(GC_COLL_DEVICE_FILES) \
-	$(GC_KERNEL_SOURCES) \
-	src/coll/abi.cpp \
-	src/coll/all_reduce.cpp \
-	src/coll/all_reduce.h \
-	src/coll/api.cpp \
-	src/coll/api_device.cpp \
-	src/coll/mpi_communicator.cpp \
-	src/coll/mpi_communicator.h \
-	src/coll/mpi_process.cpp \
-	src/coll/mpi_process.h \
-	src/coll/staging_pool.cpp \
-	src/coll/staging_pool.h
+	$(GC_KERNEL_SOURCES)
 src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 if HAVE_CUDA
 src_coll_libcoll_la_SOURCES += $(GC_KERNEL_CUDA_SOURCES)

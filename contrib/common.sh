@@ -74,6 +74,8 @@ configure_tree() {
   mkdir -p "$directory"
   if [[ -f $directory/Makefile && "$(cat "$directory/.arguments" 2>/dev/null)" == "$*" ]]; then return; fi
   say "Configuring in $directory: $*"
+  # Objects do not depend on compiler flags: after other arguments they are made anew.
+  [[ ! -f $directory/Makefile ]] || make --no-print-directory -s -C "$directory" clean >/dev/null 2>&1 || true
   rm -f "$directory/.arguments"
   (cd "$directory" && "$root/configure" --quiet "$@") || fail "configure failed; its reasons are above and in $directory/config.log"
   printf '%s' "$*" >"$directory/.arguments"

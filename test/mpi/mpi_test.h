@@ -1,0 +1,129 @@
+// Shared by the MPI test programs: who we are, memory of either kind, failures that say where they happened.
+//
+// Thread safety: fail() and checked() may be called from any thread; the rest from the main one.
+// Ownership: a Memory owns its bytes; Mpi owns MPI_Init and MPI_Finalize.
+#pragma once
+#define OMPI_SKIP_MPICXX 1  // the C++ bindings that MPI has removed
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gpucoll/gpucoll.h"
+
+namespace mpi_test {
+
+inline int g_rank = 0, g_size = 1;
+inline std::atomic<long> g_checks{0}, g_failures{0};
+
+inline void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+inline void fail(const char* format, ...) {
+  if (g_failures++ > 20) return;  // the first ones tell most
+  char text[400];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  std::printf("FAIL rank %d of %d: %s\n", g_rank, g_size, text);
+  std::fflush(stdout);
+}
+
+inline bool checked(bool right) {
+  ++g_checks;
+  return right;
+}
+
+inline void need(gpucollResult_t result, const char* what) {
+  if (result == gpucollSuccess) return;
+  std::printf("rank %d: %s failed: %s\n", g_rank, what, gpucollGetLastError(nullptr));
+  MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+// MPI from start to end; finish() tells the result, the same on every rank.
+class Mpi {
+ public:
+  Mpi(int argc, char** argv, int wanted_threads = MPI_THREAD_SINGLE) {
+    MPI_Init_thread(&argc, &argv, wanted_threads, &threads_);
+    MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &g_size);
+  }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+  int threads() const { return threads_; }
+
+  int finish(const char* name) {
+    long mine[2] = {g_checks, g_failures}, all[2] = {0, 0};
+    MPI_Reduce(mine, all, 2, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Bcast(all, 2, MPI_LONG, 0, MPI_COMM_WORLD);
+    if (g_rank == 0) std::printf("%s: %ld checks, %ld failures\n", name, all[0], all[1]);
+    MPI_Finalize();
+    return all[1] != 0 || all[0] == 0;
+  }
+
+ private:
+  int threads_ = 0;
+};
+
+enum class Where { host, device };
+inline const char* name_of(Where where) { return where == Where::host ? "host" : "device"; }
+
+// Bytes in host or device memory; reading and writing work on both.
+class Memory {
+ public:
+  Memory(Where where, size_t bytes) : where_(where), bytes_(bytes) {
+    if (where == Where::host)
+      data_ = std::malloc(bytes + 1);
+    else
+      need(gpucollMalloc(&data_, bytes + 1), "gpucollMalloc");
+  }
+  ~Memory() {
+    if (where_ == Where::host)
+      std::free(data_);
+    else
+      need(gpucollFree(data_), "gpucollFree");
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  char* at(ptrdiff_t offset) const { return static_cast<char*>(data_) + offset; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t bytes() const { return bytes_; }
+  void write(const void* from) { copy(data_, from); }
+  void read(void* to) const { copy(to, data_); }
+
+ private:
+  void copy(void* to, const void* from) const {
+    if (where_ == Where::host)
+      std::memcpy(to, from, bytes_);
+    else
+      need(gpucollMemcpy(to, from, bytes_), "gpucollMemcpy");
+  }
+  Where where_;
+  size_t bytes_;
+  void* data_ = nullptr;
+};
+
+// The same number for the same arguments everywhere; different ones differ in all bits.
+inline uint64_t mix(uint64_t a, uint64_t b = 0, uint64_t c = 0) {
+  uint64_t x = a * 0x9e3779b97f4a7c15u + b * 0xbf58476d1ce4e5b9u + c * 0x94d049bb133111ebu + 0x2545f4914f6cdd1du;
+  for (int i = 0; i < 3; i++) x = (x ^ (x >> 29)) * 0xd6e8feb86659fd93u;
+  return x ^ (x >> 32);
+}
+
+// How a collective is called: MPI_X, MPI_Ix and wait, or MPIX_X_init, start and wait.
+enum class Form { blocking, nonblocking, persistent };
+inline constexpr Form kForms[] = {Form::blocking, Form::nonblocking, Form::persistent};
+inline const char* name_of(Form form) {
+  return form == Form::blocking ? "" : form == Form::nonblocking ? "nonblocking " : "persistent ";
+}
+
+}  // namespace mpi_test

@@ -21,7 +21,15 @@ GC_EMU_SOURCES = \
 	src/gpu/emu/queue.h \
 	src/gpu/emu/ranges.h
 
-GC_CUDA_SOURCES =
+GC_CUDA_SOURCES = \
+	src/gpu/cuda/device.cpp \
+	src/gpu/cuda/device.h \
+	src/gpu/cuda/driver.cpp \
+	src/gpu/cuda/driver.h \
+	src/gpu/cuda/handle.h \
+	src/gpu/cuda/imports.cpp \
+	src/gpu/cuda/imports.h \
+	src/gpu/cuda/platform.cpp
 
 noinst_LTLIBRARIES += src/gpu/libgpu.la
 src_gpu_libgpu_la_SOURCES = $(GC_GPU_SOURCES) $(GC_EMU_SOURCES)

@@ -31,3 +31,7 @@ test_unit_emu_stream_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_emu_stream_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_emu_stream_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 endif
+
+check_PROGRAMS += test/unit/gpu_platform_test
+test_unit_gpu_platform_test_SOURCES = test/unit/gpu_platform_test.cpp
+test_unit_gpu_platform_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)

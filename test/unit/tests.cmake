@@ -10,3 +10,7 @@ foreach(part memory share stream)
     gc_test(unit.emu_${part}.tsan LABELS unit COMMAND test/unit/emu_${part}_test_tsan)
   endif()
 endforeach()
+foreach(device auto cuda emu)
+  gc_test(unit.gpu_platform.${device} LABELS unit ENV GPUCOLL_DEVICE=${device} CUDA_VISIBLE_DEVICES=
+          COMMAND test/unit/gpu_platform_test)
+endforeach()

@@ -1,0 +1,302 @@
+#include "gpu/cuda/device.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/log.h"
+#include "gpu/cuda/handle.h"
+
+namespace gpucoll::gpu::cuda {
+namespace {
+
+cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
+
+// CU_DEVICE_ATTRIBUTE_MPS_ENABLED, by number: headers before CUDA 12.4 do not name it, drivers may know it.
+constexpr auto kMpsEnabled = static_cast<CUdevice_attribute>(133);
+
+Result<Identity> identity_of(int index) {
+  cudaDeviceProp properties{};
+  GC_CUDA(index, cudaGetDeviceProperties(&properties, index));
+  Identity identity{};
+  std::snprintf(identity.kind, sizeof identity.kind, "cuda");
+  static_assert(sizeof identity.uuid == sizeof properties.uuid.bytes);
+  std::memcpy(identity.uuid, properties.uuid.bytes, sizeof identity.uuid);
+  std::snprintf(identity.name, sizeof identity.name, "%.63s", properties.name);
+  std::snprintf(identity.bus_id, sizeof identity.bus_id, "%04x:%02x:%02x.0", properties.pciDomainID & 0xffff,
+                properties.pciBusID & 0xff, properties.pciDeviceID & 0xff);
+  return identity;
+}
+
+}  // namespace
+
+Result<CudaDevice*> CudaDevice::create(int index) {
+  CUcontext context = nullptr;
+  GC_CUDA(index, driver()->init(0));
+  GC_CUDA(index, driver()->retain_primary(&context, index));
+  std::unique_ptr<CudaDevice> device(new CudaDevice(index, context));
+  GC_TRY(device->set_up());
+  return device.release();
+}
+
+Status CudaDevice::set_up() {
+  const Current current(context_);
+  GC_TRY_AS(identity_, identity_of(index_));
+  GC_CUDA(index_, cudaStreamCreateWithFlags(&service_, cudaStreamNonBlocking));
+  return {};
+}
+
+// Without MPS the GPU runs one process at a time.
+bool CudaDevice::shares_between_processes() const {
+  int enabled = 0;
+  if (driver()->device_attribute(&enabled, kMpsEnabled, index_) == CUDA_SUCCESS) return enabled != 0;
+  return std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr;
+}
+
+// On the service stream: the default stream would wait for kernels of the application, which may wait for us.
+Status CudaDevice::clear(void* memory, size_t bytes) {
+  GC_CUDA(index_, cudaMemsetAsync(memory, 0, bytes, service_));
+  GC_CUDA(index_, cudaStreamSynchronize(service_));
+  return {};
+}
+
+Result<void*> CudaDevice::allocate(size_t bytes) {
+  const Current current(context_);
+  void* memory = nullptr;
+  if (bytes == 0) bytes = 1;
+  if (cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
+    char call[64];
+    std::snprintf(call, sizeof call, "cudaMalloc of %zu bytes", bytes);
+    return failure(error, index_, call);
+  }
+  if (Status status = clear(memory, bytes); !status) {
+    cudaFree(memory);
+    return status;
+  }
+  return memory;
+}
+
+void CudaDevice::release(void* kernel_address) noexcept {
+  const Current current(context_);
+  if (cudaFree(kernel_address) != cudaSuccess) cudaGetLastError();  // the GPU is beyond help; reported elsewhere
+}
+
+Result<void*> CudaDevice::user_allocate(size_t bytes) {
+  const Current current(context_);
+  void* memory = nullptr;
+  if (bytes == 0) return memory;
+  if (cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
+    char call[64];
+    std::snprintf(call, sizeof call, "cudaMalloc of %zu bytes", bytes);
+    return failure(error, index_, call);
+  }
+  return memory;
+}
+
+Status CudaDevice::user_release(void* user_address) {
+  const Current current(context_);
+  const cudaError_t error = cudaFree(user_address);
+  if (error == cudaErrorInvalidValue || error == cudaErrorInvalidDevicePointer) {
+    cudaGetLastError();
+    return Status::error(Code::invalid_argument, "%p is not the start of memory of GPU %d, or was released before",
+                         user_address, index_);
+  }
+  if (error != cudaSuccess) return failure(error, index_, "cudaFree");
+  return {};
+}
+
+Result<HostBlock> CudaDevice::allocate_host(size_t bytes) {
+  const Current current(context_);
+  HostBlock block;
+  block.bytes = bytes;
+  GC_CUDA(index_, cudaHostAlloc(&block.host, bytes == 0 ? 1 : bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+  if (cudaError_t error = cudaHostGetDevicePointer(&block.kernel, block.host, 0); error != cudaSuccess) {
+    cudaFreeHost(block.host);
+    return failure(error, index_, "cudaHostGetDevicePointer");
+  }
+  std::memset(block.host, 0, bytes);
+  return block;
+}
+
+void CudaDevice::release_host(const HostBlock& block) noexcept {
+  const Current current(context_);
+  if (block.host != nullptr && cudaFreeHost(block.host) != cudaSuccess) cudaGetLastError();
+}
+
+Result<HostBlock> CudaDevice::register_host(void* host, size_t bytes) {
+  const Current current(context_);
+  HostBlock block{host, nullptr, bytes};
+  if (cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+      error != cudaSuccess) {
+    char call[160];
+    std::snprintf(call, sizeof call,
+                  "cudaHostRegister of %zu bytes of shared memory (is the limit on locked memory, `ulimit -l`, too low?)",
+                  bytes);
+    return failure(error, index_, call);
+  }
+  if (cudaError_t error = cudaHostGetDevicePointer(&block.kernel, host, 0); error != cudaSuccess) {
+    cudaHostUnregister(host);
+    return failure(error, index_, "cudaHostGetDevicePointer");
+  }
+  return block;
+}
+
+void CudaDevice::unregister_host(const HostBlock& block) noexcept {
+  const Current current(context_);
+  if (block.host != nullptr && cudaHostUnregister(block.host) != cudaSuccess) cudaGetLastError();
+}
+
+Result<MemoryHandle> CudaDevice::export_memory(void* kernel_address) {
+  const Current current(context_);
+  const auto address = reinterpret_cast<CUdeviceptr>(kernel_address);
+  CUdeviceptr base = 0;
+  CudaHandle mine{};
+  GC_CUDA(index_, driver()->address_range(&base, &mine.bytes, address));
+  GC_CUDA(index_, cudaIpcGetMemHandle(&mine.ipc, reinterpret_cast<void*>(base)));
+  mine.process_id = this_process();
+  mine.address = address;
+  mine.offset = address - base;
+  mine.pid = getpid();
+  mine.device = index_;
+  return mine.pack();
+}
+
+Result<void*> CudaDevice::open_memory(const MemoryHandle& handle) {
+  const Current current(context_);
+  const CudaHandle peer = CudaHandle::unpack(handle);
+  if (peer.process_id == this_process()) return reach_own(peer);
+  GC_TRY_AS(void* base, imports_.open(peer.ipc, peer.bytes, index_, peer.pid));
+  return static_cast<void*>(static_cast<char*>(base) + peer.offset);
+}
+
+// Memory of this process has its address everywhere; another GPU of the process only needs to be let in.
+Result<void*> CudaDevice::reach_own(const CudaHandle& handle) {
+  if (handle.device != index_) {
+    const cudaError_t error = cudaDeviceEnablePeerAccess(handle.device, 0);
+    if (error == cudaErrorPeerAccessAlreadyEnabled) {
+      cudaGetLastError();
+    } else if (error != cudaSuccess) {
+      return failure(error, index_, "cudaDeviceEnablePeerAccess");
+    }
+  }
+  return reinterpret_cast<void*>(handle.address);
+}
+
+void CudaDevice::close_memory(void* kernel_address) noexcept {
+  const Current current(context_);
+  imports_.close(kernel_address);
+}
+
+bool CudaDevice::can_reach(const Identity& peer) const {
+  if (std::strcmp(peer.kind, identity_.kind) != 0) return false;
+  if (std::memcmp(peer.uuid, identity_.uuid, sizeof peer.uuid) == 0) return true;
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return false;
+  for (int other = 0; other < count; ++other) {
+    auto identity = identity_of(other);
+    if (!identity || std::memcmp(peer.uuid, identity->uuid, sizeof peer.uuid) != 0) continue;
+    int can = 0;
+    return cudaDeviceCanAccessPeer(&can, index_, other) == cudaSuccess && can != 0;
+  }
+  log::write(log::Level::debug,
+             "GPU %d cannot tell whether it reaches the GPU %s of another process, which CUDA_VISIBLE_DEVICES hides "
+             "from this one; host memory is used between them",
+             index_, peer.bus_id);
+  return false;
+}
+
+Status CudaDevice::copy(void* dst, const void* src, size_t bytes) {
+  if (bytes == 0) return {};
+  const Current current(context_);
+  GC_CUDA(index_, cudaMemcpy(dst, src, bytes, cudaMemcpyDefault));
+  GC_CUDA(index_, cudaStreamSynchronize(cudaStreamLegacy));  // between GPUs cudaMemcpy returns before it is done
+  return {};
+}
+
+Status CudaDevice::fill(void* dst, int byte, size_t bytes) {
+  if (bytes == 0) return {};
+  const Current current(context_);
+  GC_CUDA(index_, cudaMemset(dst, byte, bytes));
+  GC_CUDA(index_, cudaStreamSynchronize(cudaStreamLegacy));
+  return {};
+}
+
+Result<Stream> CudaDevice::create_stream() {
+  const Current current(context_);
+  cudaStream_t stream = nullptr;
+  GC_CUDA(index_, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return static_cast<Stream>(stream);
+}
+
+Status CudaDevice::destroy_stream(Stream stream) {
+  const Current current(context_);
+  GC_CUDA(index_, cudaStreamSynchronize(native(stream)));
+  GC_CUDA(index_, cudaStreamDestroy(native(stream)));
+  return {};
+}
+
+Status CudaDevice::synchronize(Stream stream) {
+  const Current current(context_);
+  GC_CUDA(index_, cudaStreamSynchronize(native(stream)));
+  return {};
+}
+
+Result<cudaEvent_t> CudaDevice::take_event() {
+  std::lock_guard lock(mutex_);
+  if (!events_.empty()) {
+    cudaEvent_t event = events_.back();
+    events_.pop_back();
+    return event;
+  }
+  cudaEvent_t event = nullptr;
+  GC_CUDA(index_, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return event;
+}
+
+Status CudaDevice::stream_wait(Stream stream, Stream other) {
+  if (stream == other) return {};
+  const Current current(context_);
+  GC_TRY_AS(cudaEvent_t event, take_event());
+  cudaError_t error = cudaEventRecord(event, native(other));
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(native(stream), event, 0);
+  {
+    // The wait has taken over what it waits for: the event may be recorded again at once.
+    std::lock_guard lock(mutex_);
+    events_.push_back(event);
+  }
+  GC_CUDA(index_, error);
+  return {};
+}
+
+Status CudaDevice::prepare(const Kernel& kernel) {
+  if (kernel.cuda == nullptr)
+    return Status::error(Code::unsupported, "the kernel %s was not built for GPUs", kernel.name);
+  const Current current(context_);
+  cudaFuncAttributes attributes{};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel.cuda);
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
+    cudaGetLastError();
+    return Status::error(Code::unsupported,
+                         "gpucoll was not built for the architecture of GPU %d (%s); configure it with "
+                         "--with-cuda-arch",
+                         index_, identity_.name);
+  }
+  if (error != cudaSuccess) return failure(error, index_, kernel.name);
+  return {};
+}
+
+Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
+  if (kernel.cuda == nullptr)
+    return Status::error(Code::unsupported, "the kernel %s was not built for GPUs", kernel.name);
+  const Current current(context_);
+  void* arguments[] = {const_cast<proto::Plan*>(&plan)};  // copied before the call returns
+  const cudaError_t error = cudaLaunchKernel(kernel.cuda, dim3(static_cast<unsigned>(blocks)),
+                                             dim3(static_cast<unsigned>(threads)), arguments, 0, native(stream));
+  if (error != cudaSuccess) return failure(error, index_, kernel.name);
+  return {};
+}
+
+}  // namespace gpucoll::gpu::cuda

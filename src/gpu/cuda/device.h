@@ -1,0 +1,71 @@
+// One GPU through CUDA: its primary context, memory, streams and launches.
+//
+// Thread safety: as gpu::Device. Ownership: keeps the primary context for as long as the process lives and never
+// destroys anything at exit (the driver may be gone by then). Invariant: every call runs with this GPU's context
+// current and leaves the calling thread with the context it had.
+#pragma once
+#include <mutex>
+#include <vector>
+
+#include "gpu/cuda/driver.h"
+#include "gpu/cuda/imports.h"
+#include "gpu/device.h"
+
+namespace gpucoll::gpu::cuda {
+
+class CudaDevice final : public Device {
+ public:
+  // The first to touch the GPU `index`. REQUIRES: index < device_count(), driver() != nullptr.
+  static Result<CudaDevice*> create(int index);
+
+  const Identity& identity() const override { return identity_; }
+  int index() const override { return index_; }
+  Defaults defaults() const override { return {24, 512, size_t{4} << 20}; }
+  bool shares_between_processes() const override;
+
+  Result<void*> allocate(size_t bytes) override;
+  void release(void* kernel_address) noexcept override;
+  Result<void*> user_allocate(size_t bytes) override;
+  Status user_release(void* user_address) override;
+
+  Result<HostBlock> allocate_host(size_t bytes) override;
+  void release_host(const HostBlock& block) noexcept override;
+  Result<HostBlock> register_host(void* host, size_t bytes) override;
+  void unregister_host(const HostBlock& block) noexcept override;
+
+  Result<MemoryHandle> export_memory(void* kernel_address) override;
+  Result<void*> open_memory(const MemoryHandle& handle) override;
+  void close_memory(void* kernel_address) noexcept override;
+  bool can_reach(const Identity& peer) const override;
+
+  void* kernel_address(const void* user_address) const override { return const_cast<void*>(user_address); }
+  Status copy(void* dst, const void* src, size_t bytes) override;
+  Status fill(void* dst, int byte, size_t bytes) override;
+
+  Result<Stream> create_stream() override;
+  Status destroy_stream(Stream stream) override;
+  Status synchronize(Stream stream) override;
+  Status stream_wait(Stream stream, Stream other) override;
+  Status prepare(const Kernel& kernel) override;
+  Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) override;
+
+  CUcontext context() const noexcept { return context_; }
+
+ private:
+  CudaDevice(int index, CUcontext context) : index_(index), context_(context) {}
+
+  Status set_up();
+  Status clear(void* memory, size_t bytes);
+  Result<void*> reach_own(const struct CudaHandle& handle);
+  Result<cudaEvent_t> take_event();
+
+  const int index_;
+  const CUcontext context_;
+  Identity identity_{};
+  cudaStream_t service_ = nullptr;  // for what must not wait for the application's work
+  Imports imports_;
+  std::mutex mutex_;
+  std::vector<cudaEvent_t> events_;  // free ones
+};
+
+}  // namespace gpucoll::gpu::cuda

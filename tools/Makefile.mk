@@ -1,12 +1,47 @@
 # The programs that are installed: gpucoll-perf is an MPI program over libgpucoll, gpucoll-info links the rooms.
-#
-#   bin_PROGRAMS += tools/gpucoll-perf
-#   tools_gpucoll_perf_SOURCES = tools/perf/main.cpp ...
-#   tools_gpucoll_perf_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-#   tools_gpucoll_perf_LDADD = libgpucoll.la $(MPI_LIBS) -lfmt
-#
-#   bin_PROGRAMS += tools/gpucoll-info
-#   tools_gpucoll_info_SOURCES = tools/info/main.cpp
-#   tools_gpucoll_info_CPPFLAGS = $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)
-#   tools_gpucoll_info_LDADD = $(GC_CORE_LIBS) -lfmt
 GC_BUILD_OPTIONS = -DGC_CUDA_ARCHS='"$(GC_CUDA_ARCHS)"' -DGC_SANITIZER_NAMES='"$(GC_SANITIZER_NAMES)"'
+
+# All of gpucoll-perf but main.cpp, so that tests can link its parts.
+noinst_LTLIBRARIES += tools/libperf.la
+tools_libperf_la_SOURCES = \
+	tools/perf/agree.cpp \
+	tools/perf/agree.h \
+	tools/perf/baseline.h \
+	tools/perf/baseline_host.cpp \
+	tools/perf/baseline_nccl.cpp \
+	tools/perf/check.cpp \
+	tools/perf/check.h \
+	tools/perf/collective.cpp \
+	tools/perf/collective.h \
+	tools/perf/data.cpp \
+	tools/perf/data.h \
+	tools/perf/device_memory.cpp \
+	tools/perf/device_memory.h \
+	tools/perf/measure.cpp \
+	tools/perf/measure.h \
+	tools/perf/options.cpp \
+	tools/perf/options.h \
+	tools/perf/report.cpp \
+	tools/perf/report.h \
+	tools/perf/session.cpp \
+	tools/perf/session.h \
+	tools/perf/types.cpp \
+	tools/perf/types.h
+GC_PERF_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+# Of the room base it takes its own copy, for parsing sizes: libgpucoll does not export it.
+GC_PERF_LIBS = tools/libperf.la libgpucoll.la $(GC_BASE_LIBS) $(MPI_LIBS) -lfmt -ldl
+tools_libperf_la_CPPFLAGS = $(GC_PERF_CPPFLAGS)
+
+bin_PROGRAMS += tools/gpucoll-perf
+tools_gpucoll_perf_SOURCES = tools/perf/main.cpp
+tools_gpucoll_perf_CPPFLAGS = $(GC_PERF_CPPFLAGS)
+tools_gpucoll_perf_LDADD = $(GC_PERF_LIBS)
+
+bin_PROGRAMS += tools/gpucoll-info
+tools_gpucoll_info_SOURCES = \
+	tools/info/facts.cpp \
+	tools/info/facts.h \
+	tools/info/main.cpp \
+	tools/info/text.cpp
+tools_gpucoll_info_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)
+tools_gpucoll_info_LDADD = $(GC_CORE_LIBS) -lfmt

@@ -1,0 +1,134 @@
+#include "info/facts.h"
+
+#include <fmt/format.h>
+
+#include "base/params.h"
+#include "base/status.h"
+#include "core/memory_port.h"
+#include "gpu/device.h"
+#include "net/transport.h"
+#include "topo/topology.h"
+
+namespace gpucoll::info {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json build_facts() {
+  const bool cuda = gpu::cuda_platform() != nullptr;
+  return {{"cuda", cuda},
+          {"cuda_architectures", cuda ? GC_CUDA_ARCHS : ""},
+          {"sanitizers", GC_SANITIZER_NAMES},
+          {"compiler", __VERSION__}};
+}
+
+// GPUs, whether or not the collectives run on them.
+Json gpu_facts() {
+  gpu::Platform* cuda = gpu::cuda_platform();
+  if (!cuda) return {{"count", 0}, {"problem", "gpucoll was built without CUDA"}};
+  auto count = cuda->device_count();
+  if (!count) return {{"count", 0}, {"problem", count.status().what()}};
+  return {{"count", *count}};
+}
+
+std::string uuid_text(const uint8_t* uuid) {
+  std::string text;
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+  return text;
+}
+
+// Devices that `device` reaches directly, itself included.
+Json reachable(gpu::Platform& platform, gpu::Device& device, int count) {
+  Json indices = Json::array();
+  for (int i = 0; i < count; ++i)
+    if (auto peer = platform.open(i); peer && device.can_reach((*peer)->identity())) indices.push_back(i);
+  return indices;
+}
+
+Json device_facts(gpu::Platform& platform, int index, int count) {
+  auto device = platform.open(index);
+  if (!device) return {{"index", index}, {"problem", device.status().what()}};
+  const gpu::Identity& who = (*device)->identity();
+  gpu::Device::Defaults defaults = (*device)->defaults();
+  return {{"index", index},
+          {"name", who.name},
+          {"uuid", uuid_text(who.uuid)},
+          {"bus", who.bus_id},
+          {"channels", defaults.channels},
+          {"threads", defaults.threads},
+          {"buffer_bytes", defaults.buffer_bytes},
+          {"reaches", reachable(platform, **device, count)},
+          {"shared_between_processes", (*device)->shares_between_processes()}};
+}
+
+// Makes a connection of the device with itself, as two ranks would.
+Status try_transport(net::Transport& transport, gpu::Device& device) {
+  core::DeviceMemoryPort memory(device);
+  const net::LinkShape shape{1, 128};
+  GC_TRY_AS(auto receive, transport.make_end(net::Side::receive, shape, memory));
+  GC_TRY_AS(auto send, transport.make_end(net::Side::send, shape, memory));
+  GC_TRY(send->connect(receive->blob()));
+  return receive->connect(send->blob());
+}
+
+Json transport_facts(gpu::Platform& platform) {
+  Json list = Json::array();
+  for (net::Transport* transport : {&net::p2p_transport(), &net::shm_transport()}) {
+    auto device = platform.open(platform.current_device());
+    Status status = device ? try_transport(*transport, **device) : device.status();
+    Json entry = {{"name", transport->name()}, {"usable", status.ok()}};
+    if (!status) entry["problem"] = status.what();
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+const char* type_text(ParamType type) {
+  switch (type) {
+    case ParamType::integer: return "integer";
+    case ParamType::size: return "size";
+    case ParamType::boolean: return "boolean";
+    case ParamType::choice: break;
+  }
+  return "choice";
+}
+
+Json parameter_facts() {
+  Json list = Json::array();
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  for (size_t i = 0; i < count; ++i) {
+    const ParamInfo& p = table[i];
+    Json entry = {{"name", p.name}, {"value", param_text(p)}, {"source", param_source(p)}, {"type", type_text(p.type)}};
+    if (p.type == ParamType::choice) entry["choices"] = p.choices;
+    entry["equal_on_all_ranks"] = p.scope == ParamScope::equal;
+    entry["help"] = p.help;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace
+
+Json gather() {
+  Json facts = {{"version", library_version()}, {"build", build_facts()}, {"gpus", gpu_facts()}};
+  if (!params_status()) facts["problem"] = params_status().what();
+  facts["devices"] = Json::array();
+  facts["transports"] = Json::array();
+  auto platform = gpu::platform();
+  if (platform) {
+    facts["platform"] = {{"name", (*platform)->name()}};
+    auto count = (*platform)->device_count();
+    for (int i = 0; count && i < *count; ++i) facts["devices"].push_back(device_facts(**platform, i, *count));
+    facts["transports"] = transport_facts(**platform);
+  } else {
+    facts["platform"] = {{"problem", platform.status().what()}};
+  }
+  auto topology = topo::describe_topology();
+  facts["topology"] = topology ? *topology : std::string(topology.status().what());
+  facts["parameters"] = parameter_facts();
+  return facts;
+}
+
+}  // namespace gpucoll::info

@@ -1,0 +1,16 @@
+// What gpucoll-info knows, gathered into one JSON document that is either printed as it is or laid out as text.
+//
+// Thread safety: none; gather() opens every device of the chosen platform.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace gpucoll::info {
+
+// Members: version, build {cuda, cuda_architectures, sanitizers, compiler}, platform {name | problem},
+// gpus {count | problem}, devices [...], topology, transports [...], parameters [...], problem (of the environment).
+nlohmann::ordered_json gather();
+
+std::string as_text(const nlohmann::ordered_json& facts);
+
+}  // namespace gpucoll::info

@@ -1,1 +1,67 @@
 # Tests of label tools: what CTest runs. See test/CTestTestfile.cmake.in for the functions.
+gc_test(tools.data LABELS tools COMMAND test/tools/data_test)
+gc_test(tools.options LABELS tools COMMAND test/tools/options_test)
+
+# gc_refuses(NAME "regex" arguments...): gpucoll-perf alone ends with status 2 and says this in one line.
+function(gc_refuses name regex)
+  gc_test(tools.perf_${name} LABELS tools
+    COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-perf: ${regex}" ${GC_BUILD}/tools/gpucoll-perf ${ARGN})
+endfunction()
+gc_refuses(no_collective "collective is required")
+gc_refuses(bad_collective "there is no collective 'foo'" foo)
+gc_refuses(bad_type "there is no type 'flaot'" allreduce -d flaot)
+gc_refuses(bad_size "'64Q' is not a size" allreduce -e 64Q)
+gc_refuses(bad_order "the smallest size .* is larger" allreduce -b 8K -e 4K)
+gc_refuses(bad_option ".*--wat" allreduce --wat)
+gc_test(tools.perf_help LABELS tools
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "--in-place" ${GC_BUILD}/tools/gpucoll-perf --help)
+gc_test(tools.perf_version LABELS tools
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^gpucoll-perf [0-9]+[.]" ${GC_BUILD}/tools/gpucoll-perf --version)
+
+# gc_mpi_expect(NAME status "regex" program arguments... [ENV A=1] [COLL words]): expect.sh around mpirun on two ranks.
+function(gc_mpi_expect name status regex)
+  cmake_parse_arguments(e "" "COLL" "ENV" ${ARGN})
+  if(NOT e_COLL)
+    set(e_COLL gpucoll)
+  endif()
+  list(POP_FRONT e_UNPARSED_ARGUMENTS program)
+  gc_test(tools.${name} LABELS tools mpi PROCESSORS 2
+    ENV GPUCOLL_DEVICE=emu "OMPI_MCA_mca_base_component_path=${GC_PLUGIN_PATH}" OMPI_ALLOW_RUN_AS_ROOT=1
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none ${e_ENV}
+    COMMAND ${GC_SOURCE}/test/tools/expect.sh ${status} "${regex}" "${GC_MPIRUN}" --oversubscribe --bind-to none -np 2
+            --mca coll ${e_COLL} "${GC_BUILD}/${program}" ${e_UNPARSED_ARGUMENTS})
+endfunction()
+gc_mpi_expect(perf_refuses_once 2 "^gpucoll-perf: there is no operation" tools/gpucoll-perf allreduce -o avg)
+gc_mpi_expect(perf_without_component 2 "^gpucoll-perf: .* not loaded the component" tools/gpucoll-perf allreduce
+              COLL ^gpucoll)
+gc_mpi_expect(perf_nccl_emulated 2 "^gpucoll-perf: --baseline nccl needs GPUs" tools/gpucoll-perf allreduce
+              --baseline nccl)
+gc_mpi_expect(perf_no_memory 2 "^gpucoll-perf: gpucollMalloc: " tools/gpucoll-perf allreduce -b 64M ENV GPUCOLL_EMU_MEMORY=2M)
+gc_mpi_expect(perf_no_file 2 "^gpucoll-perf: cannot write " tools/gpucoll-perf allreduce --json /nonexistent/x)
+# Two checked runs, each with one spoilt byte.
+gc_mpi_expect(perf_sees_corruption 1 "^# wrong elements: 2$" test/tools/perf_corrupted allreduce -b 4K -e 4K -n 1)
+gc_mpi_expect(perf_names_corruption 1 "^gpucoll-perf: wrong: rank 1: element 33 is .* instead of "
+              test/tools/perf_corrupted allreduce -b 4K -e 4K -n 1 -w 0 -d int32 -o max --in-place)
+
+foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter)
+  gc_mpi_test(tools.perf_${collective} NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+    COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 1)
+  gc_mpi_test(tools.perf_${collective}_in_place NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+    COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 2 --in-place)
+endforeach()
+
+gc_mpi_test(tools.perf_files NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
+  COMMAND tools/gpucoll-perf allreduce -b 1K -e 64K -f 8 -n 3 --baseline host --json perf.json --csv perf.csv)
+gc_test(tools.perf_files_read LABELS tools mpi COMMAND test/tools/read_json perf.json perf.csv)
+set_tests_properties(tools.perf_files PROPERTIES FIXTURES_SETUP perf_files)
+set_tests_properties(tools.perf_files_read PROPERTIES FIXTURES_REQUIRED perf_files)
+
+gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)
+gc_test(tools.info_json LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=3
+  COMMAND ${GC_SOURCE}/test/tools/info_json.sh ${GC_BUILD})
+gc_test(tools.info_bad_option LABELS tools
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-info: .*--wat" ${GC_BUILD}/tools/gpucoll-info --wat)
+gc_test(tools.info_bad_parameter LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=many
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-info: environment variable GPUCOLL_CHANNELS"
+          ${GC_BUILD}/tools/gpucoll-info)

@@ -84,8 +84,9 @@ class Run {
     GC_TRY(checker_.prepare(call));
     GC_TRY(run_once(call, buffers_, MPI_COMM_WORLD));
     GC_TRY_AS(Verdict verdict, checker_.inspect(call));
+    bool first_of_row = verdict.wrong && row->wrong == 0;
     row->wrong += verdict.wrong;
-    if (verdict.wrong && report_ && examples_++ < kExamples) report_->explain(verdict.example);
+    if (first_of_row && report_ && examples_++ < kExamples) report_->explain(verdict.example);
     return {};
   }
 

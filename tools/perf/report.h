@@ -45,7 +45,7 @@ class Report {
   // Once, first.
   void begin(const Heading& heading, const std::vector<Call>& calls);
   void row(const Row& row);
-  // Shown on standard error below the row it belongs to.
+  // Shown on standard error before the row it belongs to.
   void explain(const std::string& example);
   // Once, last: the total, and the JSON file.
   Status finish();

@@ -1,0 +1,84 @@
+// The command line of gpucoll-perf: what it means, and that what means nothing is told in one sentence.
+#include "perf/options.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace gpucoll::perf {
+namespace {
+
+Result<Options> parse(const std::string& line) {
+  std::istringstream stream("gpucoll-perf " + line);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return parse_options(static_cast<int>(argv.size()), argv.data());
+}
+
+std::vector<size_t> counts(const std::string& line, int ranks) {
+  auto options = parse(line);
+  EXPECT_TRUE(options.ok()) << options.status().what();
+  auto calls = plan(*options, 0, ranks);
+  EXPECT_TRUE(calls.ok()) << calls.status().what();
+  std::vector<size_t> list;
+  for (const Call& call : *calls) list.push_back(call.count);
+  return list;
+}
+
+TEST(PerfOptions, SizesAndFactor) {
+  EXPECT_EQ(counts("allreduce -b 1K -e 64K -f 4", 2), (std::vector<size_t>{256, 1024, 4096, 16384}));
+  EXPECT_EQ(counts("allreduce -b 0 -e 16 -d int32", 2), (std::vector<size_t>{0, 1, 2, 4}));
+  EXPECT_EQ(counts("allgather -b 64 -e 64 -d double", 4), (std::vector<size_t>{2}));
+  EXPECT_EQ(counts("bcast -b 100M -e 100M -d int8", 3), (std::vector<size_t>{100 << 20}));
+}
+
+TEST(PerfOptions, AllMeansEveryValidCombination) {
+  auto options = parse("allreduce -d all -o all -b 64 -e 64");
+  ASSERT_TRUE(options.ok());
+  auto calls = plan(*options, 0, 2);
+  ASSERT_TRUE(calls.ok());
+  // 8 integers x 10, 3 reals x 4, 2 complex x 2, bool and byte x 3, 6 pairs x 2
+  EXPECT_EQ(calls->size(), 8u * 10 + 3 * 4 + 2 * 2 + 2 * 3 + 6 * 2);
+  for (const Call& call : *calls) EXPECT_TRUE(fits(call.type, call.op));
+}
+
+TEST(PerfOptions, AnOperationMeansNothingToBcast) {
+  EXPECT_EQ(counts("bcast -d all -o all -b 64 -e 64", 2).size(), static_cast<size_t>(kTypes));
+}
+
+TEST(PerfOptions, MistakesAreOneSentence) {
+  for (const char* line :
+       {"", "foo", "allreduce -b 8 -e 4", "allreduce -d flaot", "allreduce -o avg", "allreduce -d float -o band",
+        "allreduce -b 64Q", "allreduce -n x", "allreduce --wat", "allreduce -f 1", "allreduce -f nan", "allreduce -n 0",
+        "allreduce -w -1", "allreduce -c 2", "allreduce --baseline mpi", "allreduce -b -5"}) {
+    auto options = parse(line);
+    ASSERT_FALSE(options.ok()) << line;
+    EXPECT_EQ(options.status().code(), Code::invalid_argument) << line;
+    std::string what = options.status().what();
+    EXPECT_FALSE(what.empty()) << line;
+    EXPECT_EQ(what.find('\n'), std::string::npos) << line << ": " << what;
+  }
+}
+
+TEST(PerfOptions, RefusesWhatMpiCannotCount) {
+  auto options = parse("allreduce -b 4G -e 4G -d int8");
+  ASSERT_TRUE(options.ok());
+  EXPECT_FALSE(plan(*options, 0, 2).ok());
+  EXPECT_TRUE(plan(*parse("allreduce -b 4G -e 4G -d double"), 0, 2).ok());
+  EXPECT_FALSE(plan(*parse("bcast -r 2"), 0, 2).ok());
+}
+
+TEST(PerfOptions, BusFactors) {
+  Call call;
+  call.ranks = 4;
+  EXPECT_DOUBLE_EQ(bus_factor(call), 1.5);
+  call.collective = Collective::alltoall;
+  EXPECT_DOUBLE_EQ(bus_factor(call), 0.75);
+  call.collective = Collective::bcast;
+  EXPECT_DOUBLE_EQ(bus_factor(call), 1);
+}
+
+}  // namespace
+}  // namespace gpucoll::perf

@@ -20,10 +20,10 @@
 namespace gpucoll::gpu {
 
 enum class MemoryKind : uint8_t {
-  host,      // plain memory: not known to the device runtime
-  pinned,    // page-locked host memory known to the device
-  device,    // memory of a device
-  managed,   // migrates between host and device
+  host,     // plain memory: not known to the device runtime
+  pinned,   // page-locked host memory known to the device
+  device,   // memory of a device
+  managed,  // migrates between host and device
 };
 
 // What is known of a pointer.
@@ -38,10 +38,10 @@ struct PointerInfo {
 
 // Who a device is, comparable across processes and nodes.
 struct Identity {
-  char kind[8];        // "cuda" or "emu"
+  char kind[8];  // "cuda" or "emu"
   uint8_t uuid[16];
   char name[64];
-  char bus_id[20];     // PCI address, "" for the emulated device
+  char bus_id[20];  // PCI address, "" for the emulated device
 };
 
 // A handle by which another process opens memory: plain bytes, valid on this node while the owner lives.
@@ -63,8 +63,8 @@ using Stream = void*;
 struct EmuBlock;  // a block of CPU threads: gpu/emu/crew.h
 struct Kernel {
   const char* name;
-  const void* cuda;                                   // the __global__ function: void(proto::Plan)
-  void (*emu)(const EmuBlock&, const proto::Plan&);   // called by every thread of every block
+  const void* cuda;                                  // the __global__ function: void(proto::Plan)
+  void (*emu)(const EmuBlock&, const proto::Plan&);  // called by every thread of every block
 };
 
 class Device {
@@ -88,7 +88,7 @@ class Device {
   virtual Result<void*> user_allocate(size_t bytes) = 0;
   virtual Status user_release(void* user_address) = 0;
 
-  virtual Result<HostBlock> allocate_host(size_t bytes) = 0;   // zeroed
+  virtual Result<HostBlock> allocate_host(size_t bytes) = 0;  // zeroed
   virtual void release_host(const HostBlock& block) noexcept = 0;
   // Makes memory that the caller mapped (page aligned, shared between processes) visible to kernels.
   virtual Result<HostBlock> register_host(void* host, size_t bytes) = 0;
@@ -123,7 +123,7 @@ class Device {
 class Platform {
  public:
   virtual ~Platform() = default;
-  virtual const char* name() const = 0;                          // "cuda" or "emu"
+  virtual const char* name() const = 0;  // "cuda" or "emu"
   // Number of devices, or why there are none in one sentence (code unsupported).
   virtual Result<int> device_count() = 0;
   // The device that this thread has chosen (cudaSetDevice; 0 on the emulated device).

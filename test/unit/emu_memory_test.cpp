@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <random>
@@ -102,8 +103,8 @@ TEST(EmuMemory, NotStrictMemoryIsOpenToTheHost) {
   const pid_t child = fork();
   if (child == 0) {
     // The first use of the device in this program's life reads the parameter; earlier tests would have fixed it.
-    execl("/proc/self/exe", "emu_memory_test", "--gtest_also_run_disabled_tests", "--gtest_filter=*DISABLED_NotStrict",
-          nullptr);
+    execl(program_invocation_name, program_invocation_name, "--gtest_also_run_disabled_tests",
+          "--gtest_filter=*DISABLED_NotStrict", nullptr);
     _exit(127);
   }
   int status = 0;
@@ -154,7 +155,7 @@ TEST(EmuMemory, ClassifiesEveryByteOfAnAllocation) {
   ASSERT_TRUE(device().user_release(user));
   EXPECT_EQ(emu.classify(user).bytes, 0u);
   uint8_t* again = must(device().user_allocate(10000));
-  EXPECT_EQ(again, user);  // the range is used again,
+  EXPECT_EQ(again, user);                        // the range is used again,
   EXPECT_NE(emu.classify(again).buffer_id, id);  // and told apart
   ASSERT_TRUE(device().user_release(again));
   std::vector<uint8_t> host(10);
@@ -182,8 +183,9 @@ TEST(EmuMemory, CopiesBetweenAllKindsOfAddresses) {
   uint8_t* runtime = must(device().allocate(kBytes));
   auto block = device().allocate_host(kBytes);
   ASSERT_TRUE(block);
-  uint8_t* chain[] = {in.data(), a, b, runtime, static_cast<uint8_t*>(block->host),
-                      static_cast<uint8_t*>(device().kernel_address(a)), out.data()};
+  uint8_t* chain[] = {
+      in.data(), a, b, runtime, static_cast<uint8_t*>(block->host), static_cast<uint8_t*>(device().kernel_address(a)),
+      out.data()};
   for (size_t i = 1; i < std::size(chain); ++i) {
     ASSERT_TRUE(device().fill(chain[i], 0xee, kBytes));
     ASSERT_TRUE(device().copy(chain[i], chain[i - 1], kBytes)) << i;

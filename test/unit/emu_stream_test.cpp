@@ -24,7 +24,7 @@ Stream new_stream() {
 
 // What the kernels below are told, through the plan's pointer.
 struct Orders {
-  std::vector<int> log;                // written by thread 0 of block 0: the queue must keep launches apart
+  std::vector<int> log;                         // written by thread 0 of block 0: the queue must keep launches apart
   std::array<std::atomic<int>, 512> entered{};  // threads of the launch with this value that have begun
   std::atomic<int> gate{0}, other_gate{0};
   std::atomic<int> wrong{0};
@@ -67,7 +67,9 @@ void meet_second(const EmuBlock&, const proto::Plan& plan) {
   orders_of(plan).gate.store(1);
 }
 
-Kernel kernel(const char* name, void (*function)(const EmuBlock&, const proto::Plan&)) { return {name, nullptr, function}; }
+Kernel kernel(const char* name, void (*function)(const EmuBlock&, const proto::Plan&)) {
+  return {name, nullptr, function};
+}
 const Kernel kLog = kernel("log", log_value), kOpen = kernel("open", open_gate), kWait = kernel("wait", wait_for_gate),
              kFirst = kernel("first", meet_first), kSecond = kernel("second", meet_second);
 
@@ -91,7 +93,8 @@ TEST_P(EmuStream, ThreadsAreUsedAgain) {
   int before = 0;
   for (int round = 0; round < 20; ++round) {
     Stream stream = new_stream();
-    for (int i = 0; i < 20; ++i) ASSERT_TRUE(device().launch(kLog, plan_for(orders, round * 20 + i), 2, threads, stream));
+    for (int i = 0; i < 20; ++i)
+      ASSERT_TRUE(device().launch(kLog, plan_for(orders, round * 20 + i), 2, threads, stream));
     ASSERT_TRUE(device().destroy_stream(stream));
     if (round == 0) before = emu::Pool::instance().threads();
   }

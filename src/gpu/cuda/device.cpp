@@ -132,9 +132,9 @@ Result<HostBlock> CudaDevice::register_host(void* host, size_t bytes) {
   if (cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
       error != cudaSuccess) {
     char call[160];
-    std::snprintf(call, sizeof call,
-                  "cudaHostRegister of %zu bytes of shared memory (is the limit on locked memory, `ulimit -l`, too low?)",
-                  bytes);
+    std::snprintf(
+        call, sizeof call,
+        "cudaHostRegister of %zu bytes of shared memory (is the limit on locked memory, `ulimit -l`, too low?)", bytes);
     return failure(error, index_, call);
   }
   if (cudaError_t error = cudaHostGetDevicePointer(&block.kernel, host, 0); error != cudaSuccess) {

@@ -48,8 +48,8 @@ class Current {
 }  // namespace gpucoll::gpu::cuda
 
 // GC_CUDA(device, cudaFree(p)): returns the failure as a Status.
-#define GC_CUDA(device, ...)                                                            \
-  do {                                                                                  \
-    if (auto gc_e_ = (__VA_ARGS__); static_cast<int>(gc_e_) != 0)                       \
-      return ::gpucoll::gpu::cuda::failure(gc_e_, device, #__VA_ARGS__);                \
+#define GC_CUDA(device, ...)                                             \
+  do {                                                                   \
+    if (auto gc_e_ = (__VA_ARGS__); static_cast<int>(gc_e_) != 0)        \
+      return ::gpucoll::gpu::cuda::failure(gc_e_, device, #__VA_ARGS__); \
   } while (0)

@@ -12,12 +12,12 @@
 namespace gpucoll::gpu::cuda {
 
 struct CudaHandle {
-  uint64_t process_id;    // this_process() of the owner
-  uint64_t address;       // in the owner
-  uint64_t offset;        // of the address in its allocation
-  size_t bytes;           // of the allocation
+  uint64_t process_id;  // this_process() of the owner
+  uint64_t address;     // in the owner
+  uint64_t offset;      // of the address in its allocation
+  size_t bytes;         // of the allocation
   int32_t pid;
-  int32_t device;         // index in the owner
+  int32_t device;  // index in the owner
   cudaIpcMemHandle_t ipc;
 
   MemoryHandle pack() const {

@@ -124,8 +124,8 @@ PointerInfo CudaPlatform::classify(const void* address) {
   void* answers[] = {&a.memory_type, &a.managed, &a.ipc_capable, &a.ordinal, &a.buffer_id, &a.start, &a.bytes};
   static_assert(std::size(questions) == std::size(answers));
   // Also fails while nobody has initialised the driver: then there is no device memory yet.
-  if (driver()->pointer_attributes(std::size(questions), questions, answers,
-                                   reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS)
+  if (driver()->pointer_attributes(std::size(questions), questions, answers, reinterpret_cast<CUdeviceptr>(address)) !=
+      CUDA_SUCCESS)
     return info;
   info.kind = kind_of(a.memory_type, a.managed);
   if (info.kind == MemoryKind::host) return info;

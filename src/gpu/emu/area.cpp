@@ -87,8 +87,8 @@ Status Area::open(size_t offset, size_t bytes) {
   const int errnum = errno;
   close(offset, bytes);
   return Status::error(Code::out_of_memory,
-                       "the emulated device cannot map %zu bytes (%s); too many allocations for vm.max_map_count?", bytes,
-                       std::strerror(errnum));
+                       "the emulated device cannot map %zu bytes (%s); too many allocations for vm.max_map_count?",
+                       bytes, std::strerror(errnum));
 }
 
 void Area::close(size_t offset, size_t bytes) noexcept {

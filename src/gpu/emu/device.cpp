@@ -1,4 +1,6 @@
 // The emulated device and its platform: one device, shared by all processes of a node.
+#include "gpu/device.h"
+
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -9,7 +11,6 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "gpu/device.h"
 #include "gpu/emu/memory.h"
 #include "gpu/emu/queue.h"
 
@@ -95,7 +96,8 @@ Result<HostBlock> EmuDevice::allocate_host(size_t bytes) {
   const size_t room = emu::round_to_pages(bytes == 0 ? 1 : bytes);
   void* start = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED)
-    return Status::error(Code::out_of_memory, "%zu bytes of host memory cannot be had (%s)", bytes, std::strerror(errno));
+    return Status::error(Code::out_of_memory, "%zu bytes of host memory cannot be had (%s)", bytes,
+                         std::strerror(errno));
   return HostBlock{start, start, bytes};
 }
 
@@ -190,10 +192,11 @@ Status EmuDevice::prepare(const Kernel& kernel) {
 Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
   GC_TRY(prepare(kernel));
   if (blocks < 1 || threads < 1 || blocks > kMaxThreadsOfLaunch / threads)
-    return Status::error(Code::invalid_argument,
-                         "a launch of %d blocks of %d threads is outside what the emulated device runs (1 to %d threads "
-                         "in all)",
-                         blocks, threads, kMaxThreadsOfLaunch);
+    return Status::error(
+        Code::invalid_argument,
+        "a launch of %d blocks of %d threads is outside what the emulated device runs (1 to %d threads "
+        "in all)",
+        blocks, threads, kMaxThreadsOfLaunch);
   GC_TRY_AS(QueuePointer queue, find(stream));
   return queue->launch(kernel.emu, plan, blocks, threads);
 }

@@ -17,9 +17,9 @@ struct EmuHandle {
   uint64_t magic;
   uint64_t process_id;  // Memory::process_id_ of the owner
   uint64_t file_id;
-  uint64_t offset;      // of the memory in the file
+  uint64_t offset;  // of the memory in the file
   uint64_t bytes;
-  uint64_t address;     // kernel address in the owner
+  uint64_t address;  // kernel address in the owner
   int32_t pid;
   int32_t fd;
 };
@@ -137,7 +137,8 @@ Status Memory::user_release(void* user_address) {
     auto it = is_user(user_address) ? regions_.find(number(user_address) + area_.delta()) : regions_.end();
     if (it == regions_.end() || !it->second.allocated)
       return Status::error(Code::invalid_argument,
-                           "%p is not the start of memory of the emulated device, or was released before", user_address);
+                           "%p is not the start of memory of the emulated device, or was released before",
+                           user_address);
     it->second.allocated = false;
     node = drop(it);
   }
@@ -198,7 +199,8 @@ Result<void*> Memory::open_own(const EmuHandle& handle) {
   std::lock_guard lock(mutex_);
   auto it = regions_.find(handle.address);
   if (it == regions_.end() || it->second.file_id != handle.file_id || it->second.kind == Kind::opened)
-    return Status::error(Code::invalid_argument, "a memory handle of this process was opened after its memory was released");
+    return Status::error(Code::invalid_argument,
+                         "a memory handle of this process was opened after its memory was released");
   ++it->second.owners;
   return at(it->first);
 }
@@ -277,8 +279,8 @@ Result<void*> Memory::resolve(const void* address, size_t bytes) {
 
 Status Memory::outside(const void* address, size_t bytes, const Region* region, uintptr_t start) const {
   if (region == nullptr)
-    return Status::error(Code::invalid_argument,
-                         "%zu bytes at %p are not allocated on the emulated device (any more)", bytes, address);
+    return Status::error(Code::invalid_argument, "%zu bytes at %p are not allocated on the emulated device (any more)",
+                         bytes, address);
   return Status::error(Code::invalid_argument,
                        "%zu bytes at %p run past the end of an allocation of %zu bytes on the emulated device, %zu "
                        "bytes after its start; check the size",

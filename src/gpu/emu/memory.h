@@ -44,18 +44,18 @@ class Memory {
   enum class Kind { user, runtime, opened };
   struct Region {
     Kind kind = Kind::runtime;
-    size_t bytes = 0;        // as asked for
-    uint64_t offset = 0;     // into the file
+    size_t bytes = 0;     // as asked for
+    uint64_t offset = 0;  // into the file
     uint64_t buffer_id = 0;
-    int owners = 1;          // the allocation itself, and each open_memory()
-    bool allocated = true;   // false once released while still open
+    int owners = 1;         // the allocation itself, and each open_memory()
+    bool allocated = true;  // false once released while still open
     uint64_t file_id = 0;
-    MemoryFile file;         // of runtime memory; others do not own one
+    MemoryFile file;  // of runtime memory; others do not own one
   };
   using Regions = std::map<uintptr_t, Region>;
 
-  Status reserve();                                // REQUIRES: lock held
-  Regions::iterator find(uintptr_t address);       // the region around an address; REQUIRES: lock held
+  Status reserve();                           // REQUIRES: lock held
+  Regions::iterator find(uintptr_t address);  // the region around an address; REQUIRES: lock held
   Result<void*> add_user_range(size_t bytes);
   Result<void*> open_own(const struct EmuHandle& handle);
   Result<void*> open_peer(const struct EmuHandle& handle);

@@ -78,7 +78,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::vector<std::unique_ptr<Launch>> spare_;
   uint64_t put_ = 0, ended_ = 0;
   bool active_ = false;
-  std::shared_ptr<Queue> self_;       // set while active_: the draining thread's share
+  std::shared_ptr<Queue> self_;  // set while active_: the draining thread's share
   Task drain_task_;
   int reserved_ = 0;
 };

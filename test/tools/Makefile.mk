@@ -16,3 +16,5 @@ test_tools_perf_corrupted_SOURCES = tools/perf/main.cpp test/tools/corrupt.cpp
 test_tools_perf_corrupted_CPPFLAGS = $(GC_PERF_CPPFLAGS)
 test_tools_perf_corrupted_LDFLAGS = $(GC_TEST_LDFLAGS)
 test_tools_perf_corrupted_LDADD = $(GC_PERF_LIBS)
+# Written by tools.perf_files.
+CLEANFILES += perf.json perf.csv

@@ -60,6 +60,8 @@ gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)
 gc_test(tools.info_json LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=3
   COMMAND ${GC_SOURCE}/test/tools/info_json.sh ${GC_BUILD})
+gc_test(tools.info_mca LABELS tools ENV GPUCOLL_DEVICE=emu OMPI_MCA_coll_gpucoll_transport=shm
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  transport +shm +mca$" ${GC_BUILD}/tools/gpucoll-info)
 gc_test(tools.info_bad_option LABELS tools
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-info: .*--wat" ${GC_BUILD}/tools/gpucoll-info --wat)
 gc_test(tools.info_bad_parameter LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=many

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "base/params.h"
 #include "info/facts.h"
@@ -16,6 +17,20 @@ constexpr int kCannot = 2;
 int refuse(const std::string& sentence) {
   fmt::print(stderr, "gpucoll-info: {}\n", sentence);
   return kCannot;
+}
+
+// Under mpirun, what --mca sets arrives in the environment.
+Status read_mca_values() {
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  Status first;
+  for (size_t i = 0; i < count; ++i) {
+    const char* text = std::getenv((std::string("OMPI_MCA_coll_gpucoll_") + table[i].name).c_str());
+    if (!text) continue;
+    Status status = set_param(table[i].name, text, "mca");
+    if (!status && first.ok()) first = status;
+  }
+  return first;
 }
 
 int main(int argc, char** argv) {
@@ -34,10 +49,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return refuse(std::string(error.what()) + "; see gpucoll-info --help");
   }
+  Status mca = read_mca_values();
   auto facts = gather();
   fmt::print(
       "{}", json ? facts.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n" : as_text(facts));
   std::fflush(stdout);
+  if (!mca) return refuse(mca.what());
   if (facts.contains("problem")) return refuse(facts["problem"].get<std::string>());
   return facts["platform"].contains("problem") ? refuse(facts["platform"]["problem"].get<std::string>()) : 0;
 }

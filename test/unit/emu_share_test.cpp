@@ -174,6 +174,18 @@ TEST(EmuShare, InTheSameProcessTheAddressIsTheSame) {
   EXPECT_EQ(device().open_memory(handle).status().code(), Code::invalid_argument);
 }
 
+TEST(EmuShare, OneCloseTooManyDoesNotTakeMemoryFromItsOwner) {
+  auto* memory = static_cast<uint8_t*>(*device().allocate(5000));
+  auto opened = device().open_memory(*device().export_memory(memory));
+  ASSERT_TRUE(opened);
+  device().close_memory(*opened);
+  device().close_memory(*opened);
+  EXPECT_TRUE(device().export_memory(memory));
+  EXPECT_TRUE(device().fill(memory, 1, 5000));
+  EXPECT_EQ(memory[4999], 1);
+  device().release(memory);
+}
+
 TEST(EmuShare, WhatIsNotOursIsRefused) {
   int local = 0;
   EXPECT_EQ(device().export_memory(&local).status().code(), Code::invalid_argument);

@@ -1,2 +1,29 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/mpi/tests.cmake
+EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh
+
+check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/staged test/mpi/mixed test/mpi/threads test/mpi/host_cost
+test_mpi_host_SOURCES = test/mpi/host.cpp test/mpi/mpi_test.h
+test_mpi_host_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_host_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_host_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_allreduce_SOURCES = test/mpi/allreduce.cpp test/mpi/mpi_test.h
+test_mpi_allreduce_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_allreduce_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_allreduce_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_staged_SOURCES = test/mpi/staged.cpp test/mpi/mpi_test.h
+test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_staged_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_staged_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_mixed_SOURCES = test/mpi/mixed.cpp test/mpi/mpi_test.h
+test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_mixed_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_mixed_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_threads_SOURCES = test/mpi/threads.cpp test/mpi/mpi_test.h
+test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_threads_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_threads_LDADD = libgpucoll.la $(MPI_LIBS)
+# Without the library: it is also run without the component.
+test_mpi_host_cost_SOURCES = test/mpi/host_cost.c
+test_mpi_host_cost_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_host_cost_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_host_cost_LDADD = $(MPI_LIBS)

@@ -3,7 +3,6 @@
 // Thread safety: fail() and checked() may be called from any thread; the rest from the main one.
 // Ownership: a Memory owns its bytes; Mpi owns MPI_Init and MPI_Finalize.
 #pragma once
-#define OMPI_SKIP_MPICXX 1  // the C++ bindings that MPI has removed
 #include <mpi.h>
 
 #include <atomic>

@@ -1,0 +1,27 @@
+#!/bin/bash
+# A parameter with a bad value: one sentence that names it, and then an error of MPI_Init where gpucoll was asked for
+# literally, or right results through host memory where it is used by default. usage: bad_parameter.sh MPIRUN PROGRAM
+set -eu
+mpirun=$1 program=$2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+wrong() { echo "$*:" >&2; cat "$log" >&2; status=1; }
+# run EXPECTED_STATUS SENTENCE mpirun-arguments...
+run() {
+  local expected=$1 sentence=$2 got=0
+  shift 2
+  timeout 60 "$mpirun" --oversubscribe --bind-to none -np 2 "$@" "$program" >"$log" 2>&1 || got=1
+  test "$got" = "$expected" || wrong "$* ended with $got instead of $expected"
+  grep -q "$sentence" "$log" || wrong "$* does not say '$sentence'"
+}
+
+run 1 "parameter timeout: 'abc' is not" --mca coll gpucoll --mca coll_gpucoll_timeout abc
+run 1 "parameter device: 'amu' is none of auto|cuda|emu" --mca coll gpucoll --mca coll_gpucoll_device amu
+run 1 "parameter channels: 'abc' is not" --mca coll gpucoll -x GPUCOLL_CHANNELS=abc
+run 0 "parameter timeout: 2000000 is outside of" --mca coll_gpucoll_timeout 2000000
+run 0 "device buffers of this process go through host memory" --mca coll_gpucoll_timeout abc
+run 0 "0 failures" --mca coll gpucoll --mca coll_gpucoll_channels 3 --mca coll_gpucoll_buffer_bytes 64K
+run 0 "0 failures" --mca coll gpucoll --mca coll_gpucoll_priority -1
+run 1 "omponent" --mca coll gpucoll --mca coll_gpucoll_fallback none
+exit $status

@@ -1,0 +1,83 @@
+// The kind of memory is local to a rank: calls of MPI_Allreduce where every rank draws its kinds of send and receive
+// buffer anew, on several communicators, between other collectives; then many communicators that come and go, some of
+// them without ever being used.
+#include "mpi_test.h"
+
+namespace {
+using namespace mpi_test;
+
+constexpr int kCalls = 400, kCommunicators = 1000;
+
+// One call with buffers drawn from `seed`, `round` and the rank. A send buffer of its own, or in place.
+void call(MPI_Comm comm, const char* name, uint64_t seed, uint64_t round) {
+  int rank, size;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  const uint64_t mine = mix(seed, round, static_cast<uint64_t>(g_rank)), ours = mix(seed, round);
+  // One in four alike on all ranks: the pure cases must be met too.
+  const uint64_t kinds = ours % 4 == 0 ? ours >> 8 : mine;
+  const int count = static_cast<int>(ours >> 16 & 1 ? ours % 50000 : ours % 40);
+  const bool in_place = (mine >> 20 & 3) == 0;
+  std::vector<int> in(static_cast<size_t>(count)), out(in);
+  for (size_t i = 0; i < in.size(); i++) in[i] = static_cast<int>(mix(round, static_cast<uint64_t>(rank), i) % 1000);
+  Memory send(kinds & 1 ? Where::device : Where::host, in.size() * sizeof(int));
+  Memory recv(kinds & 2 ? Where::device : Where::host, in.size() * sizeof(int));
+  send.write(in.data());
+  recv.write(in_place ? in.data() : out.data());
+  const int rc = MPI_Allreduce(in_place ? MPI_IN_PLACE : send.at(0), recv.at(0), count, MPI_INT, MPI_SUM, comm);
+  recv.read(out.data());
+  if (!checked(rc == MPI_SUCCESS)) fail("%s, call %lu: error %d", name, static_cast<unsigned long>(round), rc);
+  for (size_t i = 0; i < out.size(); i++) {
+    int expected = 0;
+    for (int r = 0; r < size; r++) expected += static_cast<int>(mix(round, static_cast<uint64_t>(r), i) % 1000);
+    if (checked(out[i] == expected)) continue;
+    fail("%s, call %lu, count %d%s: element %zu is %d instead of %d", name, static_cast<unsigned long>(round), count,
+         in_place ? ", in place" : "", i, out[i], expected);
+    break;
+  }
+}
+
+// A rooted collective of mixed kinds in between, which is staged.
+void broadcast(MPI_Comm comm, uint64_t round) {
+  const bool device = mix(9, round, static_cast<uint64_t>(g_rank)) & 1;
+  int value = g_rank == 0 ? static_cast<int>(round) : -1;
+  Memory memory(device ? Where::device : Where::host, sizeof value);
+  memory.write(&value);
+  MPI_Bcast(memory.at(0), 1, MPI_INT, 0, comm);
+  memory.read(&value);
+  if (!checked(value == static_cast<int>(round))) fail("bcast %lu gave %d", static_cast<unsigned long>(round), value);
+}
+
+void several_communicators() {
+  MPI_Comm copy, half;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_split(MPI_COMM_WORLD, g_rank % 2, -g_rank, &half);
+  for (uint64_t round = 0; round < kCalls; round++) {
+    switch (mix(3, round) % 4) {
+      case 0: call(MPI_COMM_WORLD, "world", 11, round); break;
+      case 1: call(copy, "copy of the world", 12, round); break;
+      case 2: call(half, "half of the world", 13 + static_cast<uint64_t>(g_rank % 2), round); break;
+      default: broadcast(MPI_COMM_WORLD, round);
+    }
+  }
+  MPI_Comm_free(&half);
+  MPI_Comm_free(&copy);
+}
+
+void communicators_come_and_go() {
+  for (uint64_t round = 0; round < kCommunicators; round++) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (round % 10 == 0) call(comm, "a short-lived communicator", 21, round);
+    MPI_Comm_free(&comm);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Mpi mpi(argc, argv);
+  several_communicators();
+  communicators_come_and_go();
+  return mpi.finish("mixed");
+}

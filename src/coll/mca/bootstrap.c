@@ -11,9 +11,7 @@ int gcm_publish_process(void) {
   if (rc != MPI_SUCCESS) return OMPI_ERR_NOT_AVAILABLE; /* the engine has said why */
   OPAL_MODEX_SEND(rc, GCM_MODEX_SCOPE, &mca_coll_gpucoll_component.collm_version, &mine, sizeof mine);
   if (rc == OPAL_SUCCESS) return OMPI_SUCCESS;
-  gcm_abi->log(-1,
-               "this process cannot tell the others about itself: Open MPI's modex refused its entry; gpucoll is not "
-               "used");
+  gcm_abi->log(-1, "this process cannot tell the others about itself: Open MPI's modex refused its entry");
   return OMPI_ERROR;
 }
 

@@ -31,8 +31,8 @@ static void chain_all(gcm_module *m, ompi_communicator_t *comm) {
 
 /* The engine works on groups of several ranks that all run this collective together. */
 static bool engine_wants(const gcm_module *m, ompi_communicator_t *comm) {
-  return !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1 && m->previous.coll_allreduce != NULL &&
-         m->previous.coll_allgather != NULL;
+  return gcm_engine_runs && !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1 &&
+         m->previous.coll_allreduce != NULL && m->previous.coll_allgather != NULL;
 }
 
 /* May run inside MPI progress (MPI_Comm_idup): local work only. */

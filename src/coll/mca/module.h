@@ -23,15 +23,18 @@ typedef struct gcm_module {
 OBJ_CLASS_DECLARATION(gcm_module);
 
 extern const gc_abi *gcm_abi;
+extern bool gcm_engine_runs; /* else: no communicators of the engine, everything is staged */
 extern mca_coll_base_component_t mca_coll_gpucoll_component;
 
 #define GCM_UNWRAP(...) __VA_ARGS__
 
-/* parameters.c: registers every parameter as an MCA variable and hands set values to the engine. An error: a value
- * was not accepted, and the sentence has been logged. */
+/* parameters.c: registers every parameter as an MCA variable and hands set values to the engine. An error: a value was
+ * not accepted, here or in the environment, and the sentence has been logged. */
 int gcm_register_parameters(void);
 
-/* selection.c: makes the other components available again where the user asked for exactly `--mca coll gpucoll`. */
+/* selection.c: whether the user asked for exactly `--mca coll gpucoll`; and then: makes the other components available
+ * again. */
+bool gcm_asked_literally(void);
 int gcm_widen_selection(void);
 
 /* bootstrap.c: what processes learn about each other. */

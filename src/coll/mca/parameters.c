@@ -3,6 +3,9 @@
  * All are strings, as the engine alone knows their ranges and suffixes (64M). The default is today's value, so that
  * ompi_info shows what GPUCOLL_<NAME> in the environment has set; a value given through MCA wins over that.
  */
+#include <ctype.h>
+#include <stdio.h>
+
 #include "coll/mca/module.h"
 
 enum { kMostParameters = 64 };
@@ -10,6 +13,14 @@ enum { kMostParameters = 64 };
 /* What the variables point to. Open MPI replaces and frees the strings that it sets itself. */
 static char *values[kMostParameters];
 static char defaults[kMostParameters][sizeof(((gc_param *)0)->value)];
+
+/* The engine has read it already, but tells of a bad value only when it starts: too late to refuse a selection. */
+static const char *from_environment(const char *name) {
+  char variable[64];
+  size_t length = (size_t)snprintf(variable, sizeof variable, "GPUCOLL_%s", name);
+  for (size_t i = 0; i < length && i < sizeof variable; i++) variable[i] = (char)toupper((unsigned char)variable[i]);
+  return getenv(variable);
+}
 
 static int register_one(size_t i, const gc_param *param) {
   const char *text = NULL;
@@ -21,8 +32,8 @@ static int register_one(size_t i, const gc_param *param) {
                                                     MCA_BASE_VAR_SCOPE_READONLY, &values[i]);
   if (index < 0) return OMPI_ERROR;
   if (mca_base_var_get_value(index, NULL, &source, NULL) != OPAL_SUCCESS) return OMPI_ERROR;
-  text = values[i] != NULL ? values[i] : "";
-  if (source == MCA_BASE_VAR_SOURCE_DEFAULT) return OMPI_SUCCESS;
+  text = source == MCA_BASE_VAR_SOURCE_DEFAULT ? from_environment(param->name) : values[i] != NULL ? values[i] : "";
+  if (text == NULL) return OMPI_SUCCESS;
   return gcm_abi->set_param(param->name, text) == MPI_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_BAD_PARAM;
 }
 

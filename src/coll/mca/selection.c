@@ -68,11 +68,14 @@ static char *register_added(mca_base_framework_t *framework, const char *own_nam
   return selection;
 }
 
+bool gcm_asked_literally(void) {
+  const char *wanted = ompi_coll_base_framework.framework_selection;
+  return wanted != NULL && strcmp(wanted, mca_coll_gpucoll_component.collm_version.mca_component_name) == 0;
+}
+
 int gcm_widen_selection(void) {
   mca_base_framework_t *framework = &ompi_coll_base_framework;
   const char *own_name = mca_coll_gpucoll_component.collm_version.mca_component_name;
-  const char *wanted = framework->framework_selection;
-  if (wanted == NULL || strcmp(wanted, own_name) != 0) return OMPI_SUCCESS;
   if (gcm_abi->param_value("fallback") != kFallbackAuto) return OMPI_SUCCESS;
 
   add_static_components(framework);

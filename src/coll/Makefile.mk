@@ -26,6 +26,11 @@ GC_KERNEL_CUDA_SOURCES = \
 	src/coll/kernels_i8_cuda.cu \
 	src/coll/kernels_pairs_cuda.cu
 
+# A developer's short build: make GPUCOLL_KERNEL_SUBSET="f32 i32" has the kernels of these shards only.
+GC_KERNEL_SUBSET_FLAGS = $(if $(GPUCOLL_KERNEL_SUBSET),-DGC_KERNEL_SUBSET \
+	$(addprefix -DGC_KERNEL_SHARD_,$(GPUCOLL_KERNEL_SUBSET)))
+AM_CPPFLAGS += $(GC_KERNEL_SUBSET_FLAGS)
+
 # Headers that are compiled for both.
 GC_COLL_DEVICE_FILES = \
 	src/coll/device/ring_all_reduce.h \

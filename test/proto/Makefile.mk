@@ -1,2 +1,46 @@
 # Tests of label proto: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/proto/tests.cmake
+
+# These are headers compiled into the test: they link nothing of ours, and so cannot reach up.
+GC_PROTO_TEST_FILES = test/proto/crew.h test/proto/world.h
+
+check_PROGRAMS += test/proto/reduction_test test/proto/reduce_copy_test test/proto/reduce_copy_warp_test \
+	test/proto/primitives_test test/proto/ring_all_reduce_test test/proto/kernels_test
+test_proto_reduction_test_SOURCES = test/proto/reduction_test.cpp
+test_proto_reduction_test_LDADD = $(GTEST_LIBS)
+test_proto_reduce_copy_test_SOURCES = test/proto/reduce_copy_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_reduce_copy_test_LDADD = $(GTEST_LIBS)
+# As on a GPU, several threads side by side in a row; with one that is left over.
+test_proto_reduce_copy_warp_test_SOURCES = test/proto/reduce_copy_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_reduce_copy_warp_test_CPPFLAGS = $(AM_CPPFLAGS) -DGC_CPU_WARP=2
+test_proto_reduce_copy_warp_test_LDADD = $(GTEST_LIBS)
+test_proto_primitives_test_SOURCES = test/proto/primitives_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_primitives_test_LDADD = $(GTEST_LIBS)
+test_proto_ring_all_reduce_test_SOURCES = test/proto/ring_all_reduce_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_ring_all_reduce_test_LDADD = $(GTEST_LIBS)
+test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_kernels_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+
+# Under ThreadSanitizer as they are, and as mutants that it must find fault with: see GC_MUTANT in primitives.h.
+if TSAN_VARIANTS
+check_PROGRAMS += test/proto/primitives_test_tsan test/proto/ring_all_reduce_test_tsan \
+	test/proto/ring_all_reduce_test_mutant1 test/proto/ring_all_reduce_test_mutant2
+test_proto_primitives_test_tsan_SOURCES = $(test_proto_primitives_test_SOURCES)
+test_proto_primitives_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_primitives_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_primitives_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_ring_all_reduce_test_tsan_SOURCES = $(test_proto_ring_all_reduce_test_SOURCES)
+test_proto_ring_all_reduce_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_ring_all_reduce_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_ring_all_reduce_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_ring_all_reduce_test_mutant1_SOURCES = $(test_proto_ring_all_reduce_test_SOURCES)
+test_proto_ring_all_reduce_test_mutant1_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=1
+test_proto_ring_all_reduce_test_mutant1_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_ring_all_reduce_test_mutant1_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_ring_all_reduce_test_mutant1_LDADD = $(GTEST_LIBS)
+test_proto_ring_all_reduce_test_mutant2_SOURCES = $(test_proto_ring_all_reduce_test_SOURCES)
+test_proto_ring_all_reduce_test_mutant2_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=2
+test_proto_ring_all_reduce_test_mutant2_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_ring_all_reduce_test_mutant2_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_ring_all_reduce_test_mutant2_LDADD = $(GTEST_LIBS)
+endif

@@ -108,13 +108,16 @@ TYPED_TEST(ReduceCopy, SeveralThreadsShareTheWork) {
 }
 
 TEST(ReduceCopyOperands, AreTakenInTheOrderOfTheSources) {
-  const float a = 1.0f, b = 1e8f, c = -1e8f, d = 0.5f;
-  const Sources<4> from{{reinterpret_cast<const uint8_t*>(&a), reinterpret_cast<const uint8_t*>(&b),
-                         reinterpret_cast<const uint8_t*>(&c), reinterpret_cast<const uint8_t*>(&d)}};
-  float result = 0;
-  proto::reduce_copy<proto::Sum<float>>(proto::Solo{}, from, Destinations<1>{{reinterpret_cast<uint8_t*>(&result)}}, 1);
-  EXPECT_EQ(result, ((a + b) + c) + d);
-  EXPECT_NE(result, a + (b + (c + d)));
+  const std::vector<float> in[4] = {std::vector<float>(9, 1.0f), std::vector<float>(9, 1e8f),
+                                    std::vector<float>(9, -1e8f), std::vector<float>(9, 0.5f)};
+  std::vector<float> out(9);
+  Sources<4> from;
+  for (int s = 0; s < 4; ++s) from.at[s] = reinterpret_cast<const uint8_t*>(in[s].data());
+  const Destinations<1> to{{reinterpret_cast<uint8_t*>(out.data())}};
+  proto::reduce_copy<proto::Sum<float>>(proto::Solo{}, from, to, out.size());
+  const float in_order = ((in[0][0] + in[1][0]) + in[2][0]) + in[3][0];
+  EXPECT_NE(in_order, in[0][0] + (in[1][0] + (in[2][0] + in[3][0])));
+  EXPECT_EQ(out, std::vector<float>(9, in_order));
 }
 
 TEST(ReduceCopyInPlace, ADestinationMayBeASource) {

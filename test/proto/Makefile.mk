@@ -1,11 +1,13 @@
 # Tests of label proto: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/proto/tests.cmake
+EXTRA_DIST += test/proto/tests.cmake docs/formats/connection.md
 
 # These are headers compiled into the test: they link nothing of ours, and so cannot reach up.
 GC_PROTO_TEST_FILES = test/proto/crew.h test/proto/world.h
 
 check_PROGRAMS += test/proto/reduction_test test/proto/reduce_copy_test test/proto/reduce_copy_warp_test \
-	test/proto/primitives_test test/proto/ring_all_reduce_test test/proto/kernels_test
+	test/proto/primitives_test test/proto/ring_all_reduce_test test/proto/kernels_test test/proto/formats_test
+test_proto_formats_test_SOURCES = test/proto/formats_test.cpp
+test_proto_formats_test_LDADD = $(GTEST_LIBS)
 test_proto_reduction_test_SOURCES = test/proto/reduction_test.cpp
 test_proto_reduction_test_LDADD = $(GTEST_LIBS)
 test_proto_reduce_copy_test_SOURCES = test/proto/reduce_copy_test.cpp $(GC_PROTO_TEST_FILES)

@@ -1,5 +1,7 @@
 // Ring allreduce through run_plan: every rank, block and thread a CPU thread.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -188,6 +190,61 @@ TEST(RingAllReduceFault, LatchEndsEveryWait) {
   host.join();
   EXPECT_EQ(done, 5u);
 }
+
+#if !defined(__SANITIZE_THREAD__)  // its shadow of so much memory would not fit
+
+// More than 4 GiB of addresses over little memory: one window again and again, and at the end another one, so that
+// an offset cut to 32 bits is noticed.
+class Windows {
+ public:
+  static constexpr size_t kWindow = 4 << 20, kBytes = (size_t{1} << 32) + kWindow;
+  explicit Windows(uint32_t value) {
+    base_ = static_cast<uint8_t*>(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    const int file = memfd_create("windows", MFD_CLOEXEC);
+    if (base_ == MAP_FAILED || ftruncate(file, 2 * kWindow) != 0) std::abort();
+    for (size_t at = 0; at < kBytes; at += kWindow) {
+      const bool last = at + kWindow == kBytes;
+      if (mmap(base_ + at, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, last ? kWindow : 0) ==
+          MAP_FAILED) {
+        std::abort();
+      }
+    }
+    close(file);
+    for (size_t at : {size_t{0}, kBytes - kWindow}) std::fill_n(words(at), kWindow / 4, at == 0 ? value : value * 10);
+  }
+  ~Windows() { munmap(base_, kBytes); }
+  Windows(const Windows&) = delete;
+  Windows& operator=(const Windows&) = delete;
+  uint32_t* words(size_t byte) { return reinterpret_cast<uint32_t*>(base_ + byte); }
+
+ private:
+  uint8_t* base_;
+};
+
+TEST(RingAllReduceHuge, OffsetsAre64BitsWide) {
+  constexpr int kRanks = 2;
+  test::World world(kRanks, 1, 32768);
+  Windows in[kRanks]{Windows(3), Windows(4)}, out[kRanks]{Windows(0), Windows(0)};
+  uint64_t done[kRanks] = {};
+  proto::Plan plans[kRanks]{};
+  for (int r = 0; r < kRanks; ++r) {
+    plans[r].comm = &world.comm(r);
+    plans[r].done_word = &done[r];
+    plans[r].channel_mask = plans[r].n_items = 1;
+    plans[r].items[0] = {in[r].words(0), out[r].words(0), Windows::kBytes / 4, 1, 0};
+  }
+  test::run_grids(kRanks, 1, 1, [&](int rank, const gpu::EmuBlock& block) {
+    coll::device::run_plan<proto::Sum<uint32_t>>(gpu::emu::Crew(block), 0, 1, plans[rank]);
+  });
+  for (Windows& result : out) {
+    for (size_t i = 0; i < Windows::kWindow / 4; ++i) {
+      ASSERT_EQ(result.words(0)[i], 7u) << i;
+      ASSERT_EQ(result.words(Windows::kBytes - Windows::kWindow)[i], 70u) << i;
+    }
+  }
+}
+
+#endif
 
 TEST(Split, ChannelsCoverEverythingOnceAndAligned) {
   for (uint32_t bytes : {1u, 2u, 4u, 8u, 16u}) {

@@ -51,4 +51,18 @@ struct Connector {
 };
 static_assert(sizeof(Connector) == 32);
 
+// The fields that two sides read, (structure, field, offset, bytes): asserted here, and compared by a test with the
+// tables of docs/formats/connection.md.
+#define GC_CONNECTION_FIELDS(F) \
+  F(StepCounter, value, 0, 8)   \
+  F(StepCounter, pad, 8, 120)   \
+  F(Connector, slots, 0, 8)     \
+  F(Connector, tail, 8, 8)      \
+  F(Connector, head, 16, 8)     \
+  F(Connector, step, 24, 8)
+#define GC_ASSERT_FIELD(structure, field, offset, bytes) \
+  static_assert(offsetof(structure, field) == offset && sizeof(structure::field) == bytes);
+GC_CONNECTION_FIELDS(GC_ASSERT_FIELD)
+#undef GC_ASSERT_FIELD
+
 }  // namespace gpucoll::proto

@@ -35,3 +35,11 @@ endif
 check_PROGRAMS += test/unit/gpu_platform_test
 test_unit_gpu_platform_test_SOURCES = test/unit/gpu_platform_test.cpp
 test_unit_gpu_platform_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
+if HAVE_CUDA
+check_PROGRAMS += test/unit/gpu_cuda_test
+test_unit_gpu_cuda_test_SOURCES = test/unit/gpu_cuda_test.cpp
+test_unit_gpu_cuda_test_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+test_unit_gpu_cuda_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
+else
+EXTRA_DIST += test/unit/gpu_cuda_test.cpp
+endif

@@ -14,3 +14,7 @@ foreach(device auto cuda emu)
   gc_test(unit.gpu_platform.${device} LABELS unit ENV GPUCOLL_DEVICE=${device} CUDA_VISIBLE_DEVICES=
           COMMAND test/unit/gpu_platform_test)
 endforeach()
+# Built with CUDA only; skips itself where there is no GPU.
+if(EXISTS "${GC_BUILD}/test/unit/gpu_cuda_test")
+  gc_test(unit.gpu_cuda LABELS unit device COMMAND test/unit/gpu_cuda_test)
+endif()

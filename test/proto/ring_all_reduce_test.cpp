@@ -86,7 +86,8 @@ void run_shape(const Shape& s) {
   test::World world(s.n_ranks, 64 - __builtin_clzll(mask), s.slot_bytes, s.first_step);
   const Buffers<T> in = random_inputs<T>(s.n_ranks, s.count);
   const std::vector<T> want = expected<Red>(s, in);
-  std::vector<Buffers<T>> out(static_cast<size_t>(s.items), s.in_place ? in : Buffers<T>(in.size(), std::vector<T>(s.count)));
+  const Buffers<T> blank(in.size(), std::vector<T>(s.count));
+  std::vector<Buffers<T>> out(static_cast<size_t>(s.items), s.in_place ? in : blank);
   std::vector<uint64_t> done(in.size(), 0);
   std::vector<proto::Plan> plans(in.size());
   for (size_t r = 0; r < in.size(); ++r) {
@@ -109,7 +110,8 @@ void run_shape(const Shape& s) {
     EXPECT_EQ(done[r], 77u);
     EXPECT_EQ(world.blocks_done(static_cast<int>(r)), 0u);
     for (const Buffers<T>& item : out) {
-      ASSERT_EQ(std::memcmp(item[r].data(), want.data(), s.count * sizeof(T)), 0) << "rank " << r;
+      const size_t bytes = s.count * sizeof(T);
+      ASSERT_TRUE(bytes == 0 || std::memcmp(item[r].data(), want.data(), bytes) == 0) << "rank " << r;
     }
   }
 }

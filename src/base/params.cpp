@@ -93,8 +93,7 @@ Result<int64_t> parse_value(const ParamInfo& info, const char* text) {
 Status Store::set(size_t index, const char* text, const char* from) {
   const ParamInfo& info = kTable[index];
   auto value = parse_value(info, text);
-  if (!value)
-    return Status::error(Code::invalid_argument, "parameter %s: %s", info.name, value.status().what());
+  if (!value) return Status::error(Code::invalid_argument, "parameter %s: %s", info.name, value.status().what());
   if (info.type != ParamType::choice && (*value < info.minimum || *value > info.maximum))
     return Status::error(Code::invalid_argument, "parameter %s: %s is outside of %lld to %lld", info.name, text,
                          static_cast<long long>(info.minimum), static_cast<long long>(info.maximum));
@@ -113,8 +112,8 @@ Status Store::read_environment() {
     if (!text || !*text) continue;
     Status status = set(i, text, "environment");
     if (!status && first.ok())
-      first = Status::error(Code::invalid_argument, "environment variable %s: %s; correct it or unset it",
-                            name.c_str(), status.what());
+      first = Status::error(Code::invalid_argument, "environment variable %s: %s; correct it or unset it", name.c_str(),
+                            status.what());
   }
   return first;
 }
@@ -162,7 +161,8 @@ Result<int64_t> parse_size(const char* text) {
   char* end = nullptr;
   errno = 0;
   long long value = std::strtoll(text, &end, 10);
-  if (errno || end == text) return Status::error(Code::invalid_argument, "'%s' is not a size such as 65536 or 64M", text);
+  if (errno || end == text)
+    return Status::error(Code::invalid_argument, "'%s' is not a size such as 65536 or 64M", text);
   int shift = 0;
   switch (std::toupper(static_cast<unsigned char>(*end))) {
     case 'K': shift = 10; break;

@@ -61,13 +61,12 @@ Result<SharedMemory> SharedMemory::open(const SharedMemoryName& name) {
                          "or in another container: run all ranks of a node as one user in one process-id namespace",
                          name.pid, path, std::strerror(errno));
   struct stat info = {};
-  if (fstat(memory.fd_.get(), &info) || info.st_ino != name.inode ||
-      static_cast<uint64_t>(info.st_size) != name.bytes)
+  if (fstat(memory.fd_.get(), &info) || info.st_ino != name.inode || static_cast<uint64_t>(info.st_size) != name.bytes)
     return Status::error(Code::remote, "the shared memory of process %d is gone; that process has ended", name.pid);
   void* data = mmap(nullptr, name.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.fd_.get(), 0);
   if (data == MAP_FAILED)
-    return Status::system(errno, "cannot map %zu bytes of shared memory of process %d",
-                          static_cast<size_t>(name.bytes), name.pid);
+    return Status::system(errno, "cannot map %zu bytes of shared memory of process %d", static_cast<size_t>(name.bytes),
+                          name.pid);
   memory.data_ = data;
   memory.bytes_ = name.bytes;
   memory.fd_.reset();

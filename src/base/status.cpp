@@ -39,7 +39,7 @@ const char* describe(Code code) noexcept {
   return "unknown error code";
 }
 
-Status::Status(Code code, std::string what) : rep_(new Rep{code, std::move(what)}) {}
+Status::Status(Code code, std::string what) : rep_(new Rep{code, std::move(what), false}) {}
 
 Status::Status(const Status& other) : rep_(other.rep_ ? new Rep(*other.rep_) : nullptr) {}
 
@@ -68,7 +68,7 @@ Status Status::system(int errnum, const char* format, ...) {
 
 Code guarded_report(const char* where, const Status& status) noexcept {
   remember(status.what());
-  log::write(log::Level::error, "%s: %s", where, status.what());
+  if (!status.told()) log::write(log::Level::error, "%s: %s", where, status.what());
   return status.code();
 }
 

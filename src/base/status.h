@@ -42,6 +42,11 @@ class [[nodiscard]] Status {
   bool ok() const noexcept { return rep_ == nullptr; }
   Code code() const noexcept { return rep_ ? rep_->code : Code::ok; }
   const char* what() const noexcept { return rep_ ? rep_->what.c_str() : ""; }
+  // Marks the sentence as logged already: guarded() then returns the code without logging it again.
+  void mark_told() noexcept {
+    if (rep_) rep_->told = true;
+  }
+  bool told() const noexcept { return rep_ && rep_->told; }
   // For a best-effort clean-up whose failure changes nothing.
   void ignore() const noexcept {}
 
@@ -49,6 +54,7 @@ class [[nodiscard]] Status {
   struct Rep {
     Code code;
     std::string what;
+    bool told = false;
   };
   std::unique_ptr<Rep> rep_;
 };
@@ -77,16 +83,16 @@ class [[nodiscard]] Result {
 
 // GC_TRY(f());            returns f's Status where it failed
 // GC_TRY_AS(int x, g());  x is g's value, or returns its Status
-#define GC_TRY(...)                                  \
-  do {                                               \
+#define GC_TRY(...)                                                    \
+  do {                                                                 \
     if (::gpucoll::Status gc_s_ = (__VA_ARGS__); !gc_s_) return gc_s_; \
   } while (0)
 #define GC_CONCAT_(a, b) a##b
 #define GC_CONCAT(a, b) GC_CONCAT_(a, b)
 #define GC_TRY_AS(lhs, ...) GC_TRY_AS_(GC_CONCAT(gc_r_, __COUNTER__), lhs, __VA_ARGS__)
-#define GC_TRY_AS_(tmp, lhs, ...)               \
-  auto tmp = (__VA_ARGS__);                     \
-  if (!tmp) return std::move(tmp).status();     \
+#define GC_TRY_AS_(tmp, lhs, ...)           \
+  auto tmp = (__VA_ARGS__);                 \
+  if (!tmp) return std::move(tmp).status(); \
   lhs = *std::move(tmp)
 
 // The one place where C++ meets C: runs `body` (returning Status), catches everything, logs a failure once

@@ -31,7 +31,9 @@ typedef struct gc_comm {
 
 /* What a process tells the others through the modex: opaque, at most GC_PROCESS_BLOB_BYTES. */
 #define GC_PROCESS_BLOB_BYTES 256
-typedef struct gc_process_blob { uint8_t bytes[GC_PROCESS_BLOB_BYTES]; } gc_process_blob;
+typedef struct gc_process_blob {
+  uint8_t bytes[GC_PROCESS_BLOB_BYTES];
+} gc_process_blob;
 
 /* What the engine asks of MPI. `ctx` is the skin's. */
 typedef struct gc_host_calls {
@@ -49,8 +51,8 @@ typedef struct gc_comm_description {
   uint64_t context_id; /* equal on all members while the communicator lives */
   int rank, size;
   const gc_host_calls *calls;
-  void *ctx;           /* must stay valid until comm_free */
-  const char *name;    /* for messages */
+  void *ctx;        /* must stay valid until comm_free */
+  const char *name; /* for messages */
 } gc_comm_description;
 
 /* A parameter, for registration as an MCA variable. Strings have static storage, but `value`. */
@@ -106,7 +108,10 @@ __attribute__((visibility("default"))) const gc_abi *gpucoll_abi(uint32_t versio
 static inline int gc_is_device(const gc_abi *abi, const void *pointer) {
   uintptr_t p = (uintptr_t)pointer;
   const gc_pointer_hint *h = abi->hint;
-  return (p - h->device_lo < h->device_hi - h->device_lo) || (h->ask && abi->is_device(pointer));
+  /* The end first, with acquire: whoever sees it has the start as well. */
+  uintptr_t end = __atomic_load_n(&h->device_hi, __ATOMIC_ACQUIRE);
+  if (p < end && p >= __atomic_load_n(&h->device_lo, __ATOMIC_RELAXED)) return 1;
+  return __atomic_load_n(&h->ask, __ATOMIC_RELAXED) && abi->is_device(pointer);
 }
 
 /* The host-buffer path's whole share in the arrival board: one line stored. */

@@ -19,8 +19,10 @@ Result<Board> Board::create() {
 
 Result<Board> Board::open(const SharedMemoryName& name) {
   if (name.bytes != kBytes)
-    return Status::error(Code::invalid_usage, "the arrival board of process %d has another format: install one version "
-                         "of gpucoll everywhere", name.pid);
+    return Status::error(Code::invalid_usage,
+                         "the arrival board of process %d has another format: install one version "
+                         "of gpucoll everywhere",
+                         name.pid);
   Board board;
   GC_TRY_AS(board.memory_, SharedMemory::open(name));
   return board;

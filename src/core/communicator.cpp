@@ -39,8 +39,8 @@ Status Communicator::allocate() {
   n_channels_ = params().channels ? static_cast<int>(params().channels) : defaults.channels;
   n_channels_ = std::min(n_channels_, proto::kMaxChannels);
   threads_ = params().threads ? static_cast<int>(params().threads) : defaults.threads;
-  slot_bytes_ = slot_bytes_for(params().buffer_bytes ? static_cast<size_t>(params().buffer_bytes)
-                                                     : defaults.buffer_bytes);
+  slot_bytes_ =
+      slot_bytes_for(params().buffer_bytes ? static_cast<size_t>(params().buffer_bytes) : defaults.buffer_bytes);
   GC_TRY_AS(host_, device_.allocate_host(sizeof(HostWords)));
   GC_TRY_AS(order_, device_.create_stream());
   return {};
@@ -66,9 +66,8 @@ Status Communicator::connect() {
 
 Status Communicator::make_connections() {
   if (size() > 1) {
-    RingRequest request = {{n_channels_, slot_bytes_},
-                           params().transport == kTransportShm,
-                           params().transport == kTransportP2p};
+    RingRequest request = {
+        {n_channels_, slot_bytes_}, params().transport == kTransportShm, params().transport == kTransportP2p};
     GC_TRY_AS(Ring ring, connect_ring(*bootstrap_, peers_, memory_, device_, request));
     ring_ = std::make_unique<Ring>(std::move(ring));
     log::write(log::Level::info, "rank %d of %d on %s: %d channels of %d threads, %zu bytes a step, to rank %d by %s",

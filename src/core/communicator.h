@@ -22,8 +22,7 @@ namespace gpucoll::core {
 
 class Communicator final : public Watched {
  public:
-  static Result<std::unique_ptr<Communicator>> create(gpu::Device& device,
-                                                      std::unique_ptr<net::Bootstrap> bootstrap);
+  static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, std::unique_ptr<net::Bootstrap> bootstrap);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -77,7 +76,7 @@ class Communicator final : public Watched {
   Peers peers_;
   Fault fault_;
   gpu::HostBlock host_;
-  gpu::Stream order_ = nullptr;      // every launch is in it, or it waits for the launch
+  gpu::Stream order_ = nullptr;  // every launch is in it, or it waits for the launch
   gpu::Stream last_stream_ = nullptr;
   bool any_launch_ = false;
   int n_channels_ = 0, threads_ = 0;

@@ -17,6 +17,7 @@ void Fault::raise(const Status& status) noexcept {
   if (raised_.load(std::memory_order_relaxed)) return;
   try {
     status_ = status;
+    status_.mark_told();
   } catch (...) {
     status_ = Status();  // no memory for the sentence: the latch alone has to do
   }

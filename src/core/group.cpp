@@ -87,7 +87,9 @@ Status enqueue_job(std::function<Status()> job) {
 }
 
 Status fail_group(Status status) {
-  if (the_group.depth > 0 && the_group.failure) the_group.failure = status;
+  if (the_group.depth == 0 || status.ok() || !the_group.failure) return status;
+  the_group.failure = status;
+  the_group.failure.mark_told();  // by the call that failed
   return status;
 }
 

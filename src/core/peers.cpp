@@ -60,8 +60,10 @@ Status compare(const std::vector<PeerInfo>& infos) {
                            "ranks of one node only",
                            info.rank);
     if (std::strncmp(info.device_kind, first.device_kind, sizeof info.device_kind))
-      return Status::error(Code::invalid_usage, "rank %d uses the device kind %.8s and rank 0 uses %.8s: set the "
-                           "parameter device for all ranks", info.rank, info.device_kind, first.device_kind);
+      return Status::error(Code::invalid_usage,
+                           "rank %d uses the device kind %.8s and rank 0 uses %.8s: set the "
+                           "parameter device for all ranks",
+                           info.rank, info.device_kind, first.device_kind);
   }
   return {};
 }
@@ -113,13 +115,13 @@ bool Peers::gone(int rank) const noexcept {
 
 Status Peers::check() const {
   for (int r = 0; r < size(); ++r) {
-    if (r == rank_ || closing(r)) continue;
+    if (r == rank_) continue;
     uint32_t fault = __atomic_load_n(&page(r)->fault, __ATOMIC_ACQUIRE);  // partner: Fault::raise
     if (fault)
       return Status::error(Code::remote, "%s gave up: %s: %.*s", name(r).c_str(), describe(static_cast<Code>(fault)),
                            static_cast<int>(sizeof page(r)->fault_text), page(r)->fault_text);
-    // The page again after the process: it may have closed properly and then ended.
-    if (!liveness_[static_cast<size_t>(r)].alive() && !closing(r))
+    // The page after the process: it may have closed properly and then ended.
+    if (!closing(r) && !liveness_[static_cast<size_t>(r)].alive() && !closing(r))
       return Status::error(Code::remote, "%s died: the communicator of %d ranks cannot go on", name(r).c_str(), size());
   }
   return {};

@@ -29,7 +29,7 @@ class Peers {
   uint64_t entered(int rank) const noexcept;
   // Whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
   bool gone(int rank) const noexcept;
-  // The first thing wrong with any peer that is not closing: dead, or a fault on its page. Ok while all is well.
+  // The first thing wrong with any peer: a fault on its page, or dead without having closed. Ok while all is well.
   Status check() const;
   // "rank 1 (process 4711), rank 3 (process 4713)": those that have launched fewer than `plans` plans.
   std::string missing(uint64_t plans) const;

@@ -14,8 +14,8 @@ std::vector<PlannedLaunch> plan(const std::vector<Task>& tasks, const PlanShape&
   std::vector<PlannedLaunch> launches;
   for (const Task& task : tasks) {
     if (task.count == 0) continue;
-    bool joins = !launches.empty() && launches.back().kernel == task.kernel &&
-                 launches.back().stream == task.stream && launches.back().plan.n_items < proto::kMaxItems;
+    bool joins = !launches.empty() && launches.back().kernel == task.kernel && launches.back().stream == task.stream &&
+                 launches.back().plan.n_items < proto::kMaxItems;
     if (!joins) launches.push_back({task.kernel, task.stream, {}});
     proto::Plan& p = launches.back().plan;
     int channels = channels_for(task.count * task.element_bytes, shape);

@@ -15,7 +15,7 @@ struct Task {
   const gpu::Kernel* kernel;
   const void* send;
   void* recv;
-  uint64_t count;          // elements
+  uint64_t count;  // elements
   uint32_t element_bytes;
   gpu::Stream stream;
 };

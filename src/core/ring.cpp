@@ -66,8 +66,7 @@ class Round {
 
  private:
   Status make(net::Transport& transport, bool may, net::Side side, RoundMessage* mine) {
-    if (!may)
-      return Status::error(Code::unsupported, "the devices cannot reach each other's memory (no peer access)");
+    if (!may) return Status::error(Code::unsupported, "the devices cannot reach each other's memory (no peer access)");
     auto end = transport.make_end(side, request_.shape, memory_);
     if (!end) return std::move(end).status();
     bool sending = side == net::Side::send;

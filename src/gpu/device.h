@@ -99,7 +99,8 @@ class Device {
   // Kernel address of the memory's start. In the exporting process itself: the same address again.
   virtual Result<void*> open_memory(const MemoryHandle& handle) = 0;
   virtual void close_memory(void* kernel_address) noexcept = 0;
-  // Whether kernels here can reach memory of the device `peer` directly (also when it is this very device).
+  // False when kernels here are known not to reach memory of the device `peer` directly; true also where only
+  // open_memory() can tell.
   virtual bool can_reach(const Identity& peer) const = 0;
 
   // User address -> kernel address (identity for host memory and on CUDA).

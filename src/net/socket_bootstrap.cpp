@@ -45,8 +45,8 @@ class Rendezvous {
 
  private:
   Status collect() {
-    size_t come = 0;
-    do {
+    // The first guest says how many are expected.
+    for (size_t come = 0; come == 0 || come < addresses_.size();) {
       GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline_after(0)));
       BootstrapHello hello;
       // A stranger who connects and stays silent must not keep the ranks waiting for long.
@@ -54,7 +54,7 @@ class Rendezvous {
       Status status = admit(hello, std::move(fd));
       if (!status) return status;
       ++come;
-    } while (come < addresses_.size());
+    }
     return {};
   }
 
@@ -66,9 +66,9 @@ class Rendezvous {
     auto rank = static_cast<size_t>(hello.rank);
     Status status;
     if (static_cast<size_t>(hello.size) != addresses_.size())
-      status = Status::error(Code::invalid_usage,
-                             "rank %d says that the communicator has %d ranks, another rank says %zu", hello.rank,
-                             hello.size, addresses_.size());
+      status =
+          Status::error(Code::invalid_usage, "rank %d says that the communicator has %d ranks, another rank says %zu",
+                        hello.rank, hello.size, addresses_.size());
     else if (guests_[rank])
       status = Status::error(Code::invalid_usage, "two processes or threads say that they are rank %d of %d",
                              hello.rank, hello.size);
@@ -177,8 +177,8 @@ Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
     GC_TRY(connect_level(level, deadline));
     GC_TRY(accept_level(level, deadline));
     auto l = static_cast<size_t>(level);
-    GC_TRY(exchange(to_[l].get(), ring.data(), count * bytes, from_[l].get(), ring.data() + have * bytes,
-                    count * bytes, deadline));
+    GC_TRY(exchange(to_[l].get(), ring.data(), count * bytes, from_[l].get(), ring.data() + have * bytes, count * bytes,
+                    deadline));
   }
   for (size_t i = 0; i < n; ++i)
     std::memcpy(static_cast<uint8_t*>(all) + (static_cast<size_t>(rank_) + i) % n * bytes, ring.data() + i * bytes,

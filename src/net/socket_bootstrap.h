@@ -20,8 +20,7 @@ class SocketBootstrap final : public Bootstrap {
  public:
   // Collective: returns once all `size` ranks have come. Errors: timed_out; invalid_usage when ranks contradict
   // each other (a rank twice, differing sizes); invalid_argument when `id` was not made by make_unique_id.
-  static Result<std::unique_ptr<Bootstrap>> create(const proto::UniqueId& id, int rank, int size,
-                                                   int64_t timeout_s);
+  static Result<std::unique_ptr<Bootstrap>> create(const proto::UniqueId& id, int rank, int size, int64_t timeout_s);
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Status allgather(const void* mine, void* all, size_t bytes) override;

@@ -201,11 +201,10 @@ bool CudaDevice::can_reach(const Identity& peer) const {
     int can = 0;
     return cudaDeviceCanAccessPeer(&can, index_, other) == cudaSuccess && can != 0;
   }
-  log::write(log::Level::debug,
-             "GPU %d cannot tell whether it reaches the GPU %s of another process, which CUDA_VISIBLE_DEVICES hides "
-             "from this one; host memory is used between them",
-             index_, peer.bus_id);
-  return false;
+  // CUDA_VISIBLE_DEVICES hides the peer from this process: opening its memory will tell.
+  log::write(log::Level::debug, "GPU %d cannot ask whether it reaches the hidden GPU %s; it will try", index_,
+             peer.bus_id);
+  return true;
 }
 
 Status CudaDevice::copy(void* dst, const void* src, size_t bytes) {

@@ -1,0 +1,141 @@
+// Wrong arguments and failing ranks: an error with a sentence, never a crash or a hang.
+#include <chrono>
+#include <string>
+
+#include "ranks.h"
+
+using namespace gpucoll_test;
+
+namespace {
+
+void expect_refused(gpucollResult_t expected, gpucollResult_t got, const char* part) {
+  EXPECT_EQ(expected, got);
+  std::string sentence = gpucollGetLastError(nullptr);
+  EXPECT_NE(sentence.find(part), std::string::npos) << "'" << sentence << "' does not say '" << part << "'";
+}
+
+}  // namespace
+
+TEST(BadInput, AllReduceSaysWhichArgument) {
+  on_ranks(1, [](gpucollComm_t comm, int) {
+    DeviceBuffer b(1024);
+    int host[4] = {};
+    auto call = [&](const void* in, void* out, size_t n, int type, int op) {
+      return gpucollAllReduce(in, out, n, static_cast<gpucollDataType_t>(type), static_cast<gpucollRedOp_t>(op), comm,
+                              nullptr);
+    };
+    expect_refused(gpucollInvalidArgument, call(host, b.at(), 4, gpucollInt32, gpucollSum), "sendbuff");
+    expect_refused(gpucollInvalidArgument, call(b.at(), host, 4, gpucollInt32, gpucollSum), "recvbuff");
+    expect_refused(gpucollInvalidArgument, call(nullptr, b.at(), 4, gpucollInt32, gpucollSum), "NULL");
+    expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), 4, 99, gpucollSum), "gpucollDataType_t");
+    expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), 4, -1, gpucollSum), "gpucollDataType_t");
+    expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), 4, gpucollInt32, 55), "gpucollRedOp_t");
+    expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), 4, gpucollFloat32, gpucollBand), "band");
+    expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), 257, gpucollInt32, gpucollSum), "allocation");
+    expect_refused(gpucollInvalidArgument, call(b.at(), b.at(8), 16, gpucollInt32, gpucollSum), "overlap");
+    expect_refused(gpucollInvalidArgument, call(b.at(1), b.at(1), 4, gpucollInt32, gpucollSum), "aligned");
+    expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), SIZE_MAX / 2, gpucollInt32, gpucollSum), "count");
+    GC_OK(call(b.at(), b.at(), 256, gpucollInt32, gpucollSum));
+    GC_OK(gpucollStreamSynchronize(nullptr));
+  });
+}
+
+TEST(BadInput, HandlesAreChecked) {
+  gpucollUniqueId id;
+  GC_OK(gpucollGetUniqueId(&id));
+  gpucollComm_t comm = nullptr;
+  expect_refused(gpucollInvalidArgument, gpucollCommInitRank(&comm, 2, id, 2), "rank 2 of 2");
+  expect_refused(gpucollInvalidArgument, gpucollCommInitRank(&comm, 0, id, 0), "rank 0 of 0");
+  expect_refused(gpucollInvalidArgument, gpucollCommInitRank(nullptr, 1, id, 0), "NULL");
+  expect_refused(gpucollInvalidArgument, gpucollGetUniqueId(nullptr), "NULL");
+  expect_refused(gpucollInvalidUsage, gpucollGroupEnd(), "GroupStart");
+  int count = 0;
+  expect_refused(gpucollInvalidArgument, gpucollCommCount(nullptr, &count), "communicator");
+  gpucollUniqueId garbage = {};
+  expect_refused(gpucollInvalidArgument, gpucollCommInitRank(&comm, 1, garbage, 0), "unique id");
+  GC_OK(gpucollCommDestroy(nullptr));
+}
+
+TEST(BadInput, MemoryFunctions) {
+  int host = 0;
+  expect_refused(gpucollInvalidArgument, gpucollFree(&host), "");
+  expect_refused(gpucollInvalidArgument, gpucollMalloc(nullptr, 5), "NULL");
+  void* p = &host;
+  GC_OK(gpucollMalloc(&p, 0));
+  EXPECT_EQ(p, nullptr);
+  GC_OK(gpucollFree(nullptr));
+  EXPECT_NE(gpucollSuccess, gpucollMalloc(&p, size_t{1} << 60));
+  DeviceBuffer b(100);
+  std::vector<char> big(100000);
+  EXPECT_EQ(gpucollInvalidArgument, gpucollMemcpy(b.at(), big.data(), big.size()));
+}
+
+TEST(BadInput, AGroupWithAFailureStartsNothing) {
+  on_ranks(2, [](gpucollComm_t comm, int) {
+    Stream stream;
+    DeviceBuffer b(64);
+    b.put(std::vector<int32_t>(16, 1));
+    GC_OK(gpucollGroupStart());
+    GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));
+    EXPECT_EQ(gpucollInvalidArgument,
+              gpucollAllReduce(b.at(), b.at(), 17, gpucollInt32, gpucollSum, comm, stream.handle));
+    EXPECT_EQ(gpucollInvalidArgument, gpucollGroupEnd());
+    // The communicator is as good as before.
+    GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    EXPECT_EQ(b.get<int32_t>(16), std::vector<int32_t>(16, 2));
+  });
+}
+
+TEST(Faults, AnAbortReachesTheOthers) {
+  auto start = std::chrono::steady_clock::now();
+  gpucollUniqueId id;
+  GC_OK(gpucollGetUniqueId(&id));
+  on_threads(3, [&](int rank) {
+    gpucollComm_t comm = nullptr;
+    GC_OK(gpucollCommInitRank(&comm, 3, id, rank));
+    Stream stream;
+    DeviceBuffer b(64);
+    GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));  // connects
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    if (rank == 1) {
+      GC_OK(gpucollCommAbort(comm));
+      return;
+    }
+    GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));  // ends, without a result
+    gpucollResult_t error = gpucollSuccess;
+    GC_OK(gpucollCommGetAsyncError(comm, &error));
+    EXPECT_EQ(error, gpucollRemoteError);
+    EXPECT_NE(std::string(gpucollGetLastError(comm)).find("rank"), std::string::npos);
+    EXPECT_EQ(gpucollRemoteError,
+              gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));
+    EXPECT_EQ(gpucollRemoteError, gpucollCommDestroy(comm));
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+// Started with GPUCOLL_TIMEOUT=2.
+TEST(Faults, ATimeoutNamesWhoIsMissing) {
+  gpucollUniqueId id;
+  GC_OK(gpucollGetUniqueId(&id));
+  on_threads(3, [&](int rank) {
+    gpucollComm_t comm = nullptr;
+    GC_OK(gpucollCommInitRank(&comm, 3, id, rank));
+    Stream stream;
+    DeviceBuffer b(64);
+    GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    if (rank != 2) {
+      GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+    } else {
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+    }
+    gpucollResult_t error = gpucollSuccess;
+    GC_OK(gpucollCommGetAsyncError(comm, &error));
+    EXPECT_TRUE(error == gpucollTimeout || error == gpucollRemoteError) << error;
+    EXPECT_NE(std::string(gpucollGetLastError(comm)).find("rank 2"), std::string::npos) << gpucollGetLastError(comm);
+    EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+  });
+}

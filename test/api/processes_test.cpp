@@ -1,0 +1,104 @@
+// Ranks as processes: results, and a rank that dies in the middle.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "ranks.h"
+
+using namespace gpucoll_test;
+
+namespace {
+
+#define CHILD_OK(...)                                                                        \
+  do {                                                                                       \
+    if ((__VA_ARGS__) != gpucollSuccess) {                                                   \
+      std::fprintf(stderr, "line %d: %s\n", __LINE__, gpucollGetLastError(nullptr));          \
+      _exit(2);                                                                              \
+    }                                                                                        \
+  } while (0)
+
+// Forks n ranks before anything of gpucoll is used here: rank 0 makes the id and writes it to the others' pipes.
+// body(comm, rank) returns the exit code. Gives the exit statuses.
+template <class Body>
+std::vector<int> on_processes(int n, Body body) {
+  std::vector<int> pipes(static_cast<size_t>(n) * 2);
+  for (int r = 0; r < n; ++r) EXPECT_EQ(0, pipe(&pipes[static_cast<size_t>(r) * 2]));
+  std::vector<pid_t> children;
+  for (int r = 0; r < n; ++r) {
+    pid_t child = fork();
+    if (child) {
+      children.push_back(child);
+      continue;
+    }
+    gpucollUniqueId id;
+    if (r == 0) {
+      CHILD_OK(gpucollGetUniqueId(&id));
+      for (int other = 1; other < n; ++other)
+        if (write(pipes[static_cast<size_t>(other) * 2 + 1], &id, sizeof id) != sizeof id) _exit(3);
+    } else if (read(pipes[static_cast<size_t>(r) * 2], &id, sizeof id) != sizeof id) {
+      _exit(3);
+    }
+    gpucollComm_t comm = nullptr;
+    CHILD_OK(gpucollCommInitRank(&comm, n, id, r));
+    _exit(body(comm, r));
+  }
+  std::vector<int> statuses;
+  for (pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    statuses.push_back(status);
+  }
+  for (int fd : pipes) close(fd);
+  return statuses;
+}
+
+}  // namespace
+
+TEST(Processes, AllReduceOverSharedMemoryOfTheDevice) {
+  constexpr int n = 4;
+  auto statuses = on_processes(n, [](gpucollComm_t comm, int rank) {
+    constexpr size_t count = 70001;
+    DeviceBuffer in(count * 8), out(count * 8);
+    std::vector<double> mine(count);
+    for (int round = 0; round < 5; ++round) {
+      for (size_t i = 0; i < count; ++i) mine[i] = value(rank, i + static_cast<size_t>(round));
+      in.put(mine);
+      CHILD_OK(gpucollAllReduce(in.at(), out.at(), count, gpucollFloat64, gpucollSum, comm, nullptr));
+      CHILD_OK(gpucollStreamSynchronize(nullptr));
+      auto result = out.get<double>(count);
+      for (size_t i = 0; i < count; ++i) {
+        double sum = 0;
+        for (int r = 0; r < n; ++r) sum += value(r, i + static_cast<size_t>(round));
+        if (result[i] != sum) return 1;
+      }
+    }
+    CHILD_OK(gpucollCommDestroy(comm));
+    return 0;
+  });
+  for (int status : statuses) EXPECT_EQ(status, 0);
+}
+
+TEST(Processes, ADeadRankIsNamedByTheOthers) {
+  auto start = std::chrono::steady_clock::now();
+  auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {
+    DeviceBuffer b(64);
+    CHILD_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, nullptr));
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    if (rank == 1) raise(SIGKILL);
+    CHILD_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, nullptr));
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    gpucollResult_t error = gpucollSuccess;
+    CHILD_OK(gpucollCommGetAsyncError(comm, &error));
+    if (error != gpucollRemoteError) return 4;
+    if (std::string(gpucollGetLastError(comm)).find("rank 1") == std::string::npos) return 5;
+    return gpucollCommDestroy(comm) == gpucollRemoteError ? 0 : 6;
+  });
+  EXPECT_EQ(statuses[0], 0);
+  EXPECT_TRUE(WIFSIGNALED(statuses[1]));
+  EXPECT_EQ(statuses[2], 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}

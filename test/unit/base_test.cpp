@@ -1,0 +1,126 @@
+// Status, Result, parameters and sizes.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/params.h"
+#include "base/shared_memory.h"
+#include "base/status.h"
+
+using namespace gpucoll;
+
+namespace {
+
+Result<int> half(int x) {
+  if (x % 2) return Status::error(Code::invalid_argument, "%d is odd", x);
+  return x / 2;
+}
+
+Status quarter(int x, int* out) {
+  GC_TRY_AS(int h, half(x));
+  GC_TRY_AS(*out, half(h));
+  return {};
+}
+
+}  // namespace
+
+TEST(Status, IsOneWordAndKeepsItsSentence) {
+  Status good;
+  EXPECT_TRUE(good.ok());
+  EXPECT_STREQ(good.what(), "");
+  Status bad = Status::error(Code::remote, "rank %d is gone", 3);
+  Status copy = bad;
+  EXPECT_FALSE(copy);
+  EXPECT_EQ(copy.code(), Code::remote);
+  EXPECT_STREQ(copy.what(), "rank 3 is gone");
+}
+
+TEST(Status, PropagatesAndSetsOutputsOnlyOnSuccess) {
+  int out = -1;
+  EXPECT_TRUE(quarter(8, &out).ok());
+  EXPECT_EQ(out, 2);
+  Status status = quarter(6, &out);
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_STREQ(status.what(), "3 is odd");
+  EXPECT_EQ(out, 2);
+}
+
+TEST(Guarded, TurnsExceptionsIntoCodes) {
+  EXPECT_EQ(guarded("test", []() -> Status { throw std::bad_alloc(); }), Code::out_of_memory);
+  EXPECT_EQ(guarded("test", []() -> Status { throw 7; }), Code::internal);
+  EXPECT_EQ(guarded("test", []() -> Status { throw std::runtime_error("broken"); }), Code::internal);
+  EXPECT_NE(std::string(last_error()).find("broken"), std::string::npos);
+  EXPECT_EQ(guarded("test", []() -> Status { return {}; }), Code::ok);
+}
+
+TEST(Sizes, ParseAndPrintAlike) {
+  EXPECT_EQ(*parse_size("64M"), 64 << 20);
+  EXPECT_EQ(*parse_size("3KiB"), 3072);
+  EXPECT_EQ(*parse_size("0"), 0);
+  for (const char* bad : {"", "M", "-1", "64X", "64MM", "99999999999G", "1.5M"}) EXPECT_FALSE(parse_size(bad)) << bad;
+  for (int64_t n : {0ll, 1ll, 1023ll, 1024ll, 65536ll, 65537ll, 1ll << 40})
+    EXPECT_EQ(*parse_size(format_size(n).c_str()), n);
+}
+
+TEST(Parameters, RefuseWhatIsOutOfRangeAndSayWhy) {
+  Status status = set_param("channels", "33", "mca");
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_NE(std::string(status.what()).find("channels"), std::string::npos);
+  EXPECT_NE(std::string(status.what()).find("32"), std::string::npos);
+  EXPECT_FALSE(set_param("device", "gpu", "mca"));
+  EXPECT_FALSE(set_param("no_such_thing", "1", "mca"));
+  EXPECT_FALSE(set_param("timeout", "soon", "mca"));
+}
+
+TEST(Parameters, TakeTheEnvironmentAndRememberTheSource) {
+  setenv("GPUCOLL_TIMEOUT", "77", 1);
+  setenv("GPUCOLL_BUFFER_BYTES", "1M", 1);
+  ASSERT_TRUE(read_params_from_environment().ok());
+  EXPECT_EQ(params().timeout, 77);
+  EXPECT_EQ(params().buffer_bytes, 1 << 20);
+  ASSERT_TRUE(set_param("timeout", "78", "mca").ok());
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  for (size_t i = 0; i < count; ++i) {
+    if (std::string(table[i].name) == "timeout") {
+      EXPECT_STREQ(param_source(table[i]), "mca");
+    }
+    if (std::string(table[i].name) == "buffer_bytes") {
+      EXPECT_EQ(param_text(table[i]), "1M");
+    }
+  }
+  setenv("GPUCOLL_TIMEOUT", "never", 1);
+  Status status = read_params_from_environment();
+  EXPECT_NE(std::string(status.what()).find("GPUCOLL_TIMEOUT"), std::string::npos);
+  EXPECT_EQ(params().timeout, 78);
+  unsetenv("GPUCOLL_TIMEOUT");
+  unsetenv("GPUCOLL_BUFFER_BYTES");
+}
+
+TEST(Parameters, HashCoversThoseThatMustBeEqual) {
+  ASSERT_TRUE(set_param("channels", "4", "mca").ok());
+  uint64_t four = equal_params_hash();
+  ASSERT_TRUE(set_param("verbose", "1", "mca").ok());
+  EXPECT_EQ(equal_params_hash(), four);
+  ASSERT_TRUE(set_param("channels", "5", "mca").ok());
+  EXPECT_NE(equal_params_hash(), four);
+  ASSERT_TRUE(set_param("channels", "0", "mca").ok());
+  ASSERT_TRUE(set_param("verbose", "0", "mca").ok());
+}
+
+TEST(SharedMemory, OpensWhatLivesAndSaysWhatIsGone) {
+  SharedMemoryName name;
+  {
+    auto memory = SharedMemory::create(10000, "test");
+    ASSERT_TRUE(memory.ok());
+    name = memory->name();
+    static_cast<char*>(memory->data())[9999] = 'x';
+    auto other = SharedMemory::open(name);
+    ASSERT_TRUE(other.ok());
+    EXPECT_EQ(static_cast<char*>(other->data())[9999], 'x');
+  }
+  auto gone = SharedMemory::open(name);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.status().code(), Code::remote);
+}

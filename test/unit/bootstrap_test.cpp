@@ -1,0 +1,94 @@
+// The socket bootstrap: allgathers of any size of group, and ranks that contradict each other.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/socket_bootstrap.h"
+
+using namespace gpucoll;
+using namespace gpucoll::net;
+
+namespace {
+
+// Runs body(rank) in a thread for each rank.
+template <class Body>
+void on_ranks(int n, Body body) {
+  std::vector<std::thread> threads;
+  for (int r = 0; r < n; ++r) threads.emplace_back([=] { body(r); });
+  for (auto& t : threads) t.join();
+}
+
+}  // namespace
+
+class SocketBootstrapTest : public testing::TestWithParam<int> {};
+
+TEST_P(SocketBootstrapTest, GathersFromAllRanks) {
+  int n = GetParam();
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  on_ranks(n, [&](int rank) {
+    auto bootstrap = SocketBootstrap::create(*id, rank, n, 20);
+    ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
+    for (size_t words : {1, 3, 5000}) {
+      std::vector<uint32_t> mine(words), all(words * static_cast<size_t>(n));
+      for (size_t i = 0; i < words; ++i) mine[i] = static_cast<uint32_t>(rank) * 1000003u + static_cast<uint32_t>(i);
+      ASSERT_TRUE((*bootstrap)->allgather(mine.data(), all.data(), words * 4).ok());
+      for (size_t i = 0; i < all.size(); ++i)
+        ASSERT_EQ(all[i], static_cast<uint32_t>(i / words) * 1000003u + static_cast<uint32_t>(i % words));
+    }
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, SocketBootstrapTest, testing::Values(1, 2, 3, 4, 5, 7, 8, 13));
+
+TEST(SocketBootstrap, RefusesTwoOfTheSameRank) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  on_ranks(2, [&](int) {
+    auto bootstrap = SocketBootstrap::create(*id, 0, 2, 20);
+    ASSERT_FALSE(bootstrap);
+    EXPECT_EQ(bootstrap.status().code(), Code::invalid_usage);
+    EXPECT_NE(std::string(bootstrap.status().what()).find("rank 0"), std::string::npos);
+  });
+}
+
+TEST(SocketBootstrap, RefusesDifferingSizes) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  on_ranks(2, [&](int rank) {
+    auto bootstrap = SocketBootstrap::create(*id, rank, 2 + rank, 20);
+    ASSERT_FALSE(bootstrap);
+    EXPECT_EQ(bootstrap.status().code(), Code::invalid_usage);
+  });
+}
+
+TEST(SocketBootstrap, GivesUpWhenARankDoesNotCome) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  auto bootstrap = SocketBootstrap::create(*id, 0, 2, 1);
+  ASSERT_FALSE(bootstrap);
+  EXPECT_EQ(bootstrap.status().code(), Code::timed_out);
+}
+
+TEST(SocketBootstrap, RefusesAnIdThatIsNone) {
+  proto::UniqueId id = {};
+  auto bootstrap = SocketBootstrap::create(id, 0, 1, 1);
+  ASSERT_FALSE(bootstrap);
+  EXPECT_EQ(bootstrap.status().code(), Code::invalid_argument);
+}
+
+TEST(SocketBootstrap, SurvivesAStranger) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  Address root = {id->root.ip, id->root.port, 0};
+  auto stranger = connect_to(root, deadline_after(5));
+  ASSERT_TRUE(stranger.ok());
+  char noise[40] = "GET / HTTP/1.1";
+  ASSERT_TRUE(send_all(stranger->get(), noise, sizeof noise, deadline_after(5)).ok());
+  on_ranks(2, [&](int rank) {
+    auto bootstrap = SocketBootstrap::create(*id, rank, 2, 20);
+    ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
+  });
+}

@@ -41,9 +41,11 @@ constexpr proto::RedOp Sum = proto::RedOp::sum, Prod = proto::RedOp::prod, Max =
                        Lxor = proto::RedOp::lxor, Maxloc = proto::RedOp::maxloc, Minloc = proto::RedOp::minloc;
 }
 
-#define GC_ENTRY(name, reduction, element, type, other)                                 \
-  Entry{{"all_reduce_" #name, GC_CUDA_ADDRESS(name), on_emu::all_reduce_##name},        \
-        proto::DataType::type, proto::DataType::other, operation::reduction},
+#define GC_ENTRY(name, reduction, element, type, other)                          \
+  Entry{{"all_reduce_" #name, GC_CUDA_ADDRESS(name), on_emu::all_reduce_##name}, \
+        proto::DataType::type,                                                   \
+        proto::DataType::other,                                                  \
+        operation::reduction},
 const Entry kEntries[] = {GC_ALL_KERNELS(GC_ENTRY)};
 #undef GC_ENTRY
 

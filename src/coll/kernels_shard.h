@@ -17,16 +17,16 @@
 
 #include "gpu/emu/crew.h"
 #define GC_KERNEL_NAMESPACE gpucoll::coll::on_emu
-#define GC_DEFINE_KERNEL(name, reduction, element, type, other)                                          \
-  void all_reduce_##name(const gpu::EmuBlock& block, const proto::Plan& plan) {                          \
-    device::run_plan<reduction<element>>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),      \
-                                         static_cast<uint32_t>(block.n_blocks), plan);                   \
+#define GC_DEFINE_KERNEL(name, reduction, element, type, other)                                     \
+  void all_reduce_##name(const gpu::EmuBlock& block, const proto::Plan& plan) {                     \
+    device::run_plan<reduction<element>>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block), \
+                                         static_cast<uint32_t>(block.n_blocks), plan);              \
   }
 
 #endif
 
-#define GC_DEFINE_SHARD(shard)                \
-  namespace GC_KERNEL_NAMESPACE {             \
-  using namespace proto;                      \
-  GC_KERNELS_##shard(GC_DEFINE_KERNEL)        \
+#define GC_DEFINE_SHARD(shard)         \
+  namespace GC_KERNEL_NAMESPACE {      \
+  using namespace proto;               \
+  GC_KERNELS_##shard(GC_DEFINE_KERNEL) \
   }

@@ -67,15 +67,25 @@ inline constexpr int kWarp = 32;
 #else
 
 template <class T>
-inline T load_acquire(const T* p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+inline T load_acquire(const T* p) {
+  return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
 template <class T>
-inline T load_relaxed(const T* p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+inline T load_relaxed(const T* p) {
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
 template <class T>
-inline void store_release(T* p, T value) { __atomic_store_n(p, value, __ATOMIC_RELEASE); }
+inline void store_release(T* p, T value) {
+  __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
 template <class T>
-inline void store_relaxed(T* p, T value) { __atomic_store_n(p, value, __ATOMIC_RELAXED); }
+inline void store_relaxed(T* p, T value) {
+  __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
 template <class T>
-inline T fetch_add_acq_rel(T* p, T value) { return __atomic_fetch_add(p, value, __ATOMIC_ACQ_REL); }
+inline T fetch_add_acq_rel(T* p, T value) {
+  return __atomic_fetch_add(p, value, __ATOMIC_ACQ_REL);
+}
 // Two cores must carry many emulated blocks: whoever waits gives its core away.
 inline void pause() { sched_yield(); }
 inline constexpr uint32_t kLatchPeriod = 1;

@@ -22,10 +22,12 @@
 namespace gpucoll::proto {
 
 // The values of gpucollDataType_t and gpucollRedOp_t; src/coll asserts that they are equal.
+// clang-format off
 enum class DataType : int32_t {
   int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, bfloat16, int16, uint16, complex64,
   complex128, float_int, double_int, long_int, int_int, short_int, float_float, double_double
 };
+// clang-format on
 inline constexpr int kDataTypes = 21;
 
 enum class RedOp : int32_t { sum, prod, max, min, band, bor, bxor, land, lor, lxor, maxloc, minloc };
@@ -157,7 +159,9 @@ GC_DEV Complex<T> times(Complex<T> a, Complex<T> b) {
 }
 
 template <class T>
-GC_DEV bool greater(T a, T b) { return a > b; }
+GC_DEV bool greater(T a, T b) {
+  return a > b;
+}
 GC_DEV bool greater(Half a, Half b) { return to_float(a) > to_float(b); }
 GC_DEV bool greater(Bfloat16 a, Bfloat16 b) { return to_float(a) > to_float(b); }
 
@@ -174,6 +178,8 @@ GC_DEV P at_equal_values(P a, P b) {
     using Element = T;                                   \
     static GC_DEV T apply(T a, T b) { return (result); } \
   };
+// The formatter takes the operands of & for a declaration.
+// clang-format off
 GC_REDUCTION(Sum, plus(a, b))
 GC_REDUCTION(Prod, times(a, b))
 GC_REDUCTION(Max, greater(a, b) ? a : b)
@@ -186,6 +192,7 @@ GC_REDUCTION(Lor, static_cast<T>(a != 0 || b != 0))
 GC_REDUCTION(Lxor, static_cast<T>((a != 0) != (b != 0)))
 GC_REDUCTION(Maxloc, a.value > b.value ? a : at_equal_values(a, b))
 GC_REDUCTION(Minloc, a.value < b.value ? a : at_equal_values(a, b))
+// clang-format on
 #undef GC_REDUCTION
 
 }  // namespace gpucoll::proto

@@ -23,7 +23,8 @@ TEST(Formats, ConnectionDocumentHasTheFieldsOfTheHeader) {
       << #structure "::" #field;
   GC_CONNECTION_FIELDS(GC_EXPECT_ROW)
 #undef GC_EXPECT_ROW
-  const std::string slots = "| " + std::to_string(proto::ReceiveBlock::kSlotsOffset) + " | 8 × `slot_bytes` | the slots";
+  const std::string slots =
+      "| " + std::to_string(proto::ReceiveBlock::kSlotsOffset) + " | 8 × `slot_bytes` | the slots";
   EXPECT_NE(text.str().find(slots), std::string::npos);
   EXPECT_NE(text.str().find("`kSteps` = " + std::to_string(proto::kSteps)), std::string::npos);
 }

@@ -25,15 +25,23 @@ constexpr uint64_t kCount = 150;
 template <class T>
 T sample(std::mt19937& random) {
   const int small = static_cast<int>(random() % 9) - 4;
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(random() % 4 == 0 ? random() : static_cast<unsigned>(small));
-  else return static_cast<T>(small);
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(random() % 4 == 0 ? random() : static_cast<unsigned>(small));
+  else
+    return static_cast<T>(small);
 }
 template <>
-proto::Half sample(std::mt19937& random) { return proto::to_half(sample<float>(random)); }
+proto::Half sample(std::mt19937& random) {
+  return proto::to_half(sample<float>(random));
+}
 template <>
-proto::Bfloat16 sample(std::mt19937& random) { return proto::to_bfloat16(sample<float>(random)); }
+proto::Bfloat16 sample(std::mt19937& random) {
+  return proto::to_bfloat16(sample<float>(random));
+}
 template <class T>
-void draw(T& value, std::mt19937& random) { value = sample<T>(random); }
+void draw(T& value, std::mt19937& random) {
+  value = sample<T>(random);
+}
 template <class T>
 void draw(proto::Complex<T>& value, std::mt19937& random) {
   draw(value.re, random);
@@ -46,12 +54,18 @@ void draw(proto::Pair<V, I>& pair, std::mt19937& random) {
 }
 
 template <class T>
-bool same(const T& a, const T& b) { return std::memcmp(&a, &b, sizeof(T)) == 0; }
+bool same(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
 // A zero's sign depends on the order of the ranks.
 template <class T>
-bool same(const proto::Complex<T>& a, const proto::Complex<T>& b) { return a.re == b.re && a.im == b.im; }
+bool same(const proto::Complex<T>& a, const proto::Complex<T>& b) {
+  return a.re == b.re && a.im == b.im;
+}
 template <class V, class I>
-bool same(const proto::Pair<V, I>& a, const proto::Pair<V, I>& b) { return a.value == b.value && a.index == b.index; }
+bool same(const proto::Pair<V, I>& a, const proto::Pair<V, I>& b) {
+  return a.value == b.value && a.index == b.index;
+}
 
 void run(const gpu::Kernel& kernel, std::vector<proto::Plan>& plans, test::World& world) {
   uint64_t done[kRanks] = {};
@@ -63,9 +77,8 @@ void run(const gpu::Kernel& kernel, std::vector<proto::Plan>& plans, test::World
     plan.channel_mask = (1u << kChannels) - 1;
     plan.n_items = 1;
   }
-  test::run_grids(kRanks, kChannels, kThreads, [&](int rank, const gpu::EmuBlock& block) {
-    kernel.emu(block, plans[static_cast<size_t>(rank)]);
-  });
+  test::run_grids(kRanks, kChannels, kThreads,
+                  [&](int rank, const gpu::EmuBlock& block) { kernel.emu(block, plans[static_cast<size_t>(rank)]); });
   for (uint64_t word : done) EXPECT_EQ(word, 1u);
 }
 

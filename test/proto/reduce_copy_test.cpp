@@ -124,7 +124,8 @@ TEST(ReduceCopyInPlace, ADestinationMayBeASource) {
   std::vector<uint32_t> a(333, 5), b(333, 7);
   const Sources<2> from{{reinterpret_cast<uint8_t*>(b.data()), reinterpret_cast<uint8_t*>(a.data())}};
   const Destinations<1> to{{reinterpret_cast<uint8_t*>(a.data())}};
-  test::run_block(3, [&](const gpu::emu::Crew& crew) { proto::reduce_copy<proto::Sum<uint32_t>>(crew, from, to, 333); });
+  test::run_block(3,
+                  [&](const gpu::emu::Crew& crew) { proto::reduce_copy<proto::Sum<uint32_t>>(crew, from, to, 333); });
   EXPECT_EQ(a, std::vector<uint32_t>(333, 12));
 }
 

@@ -15,8 +15,9 @@ namespace {
 template <class T>
 std::vector<T> integers() {
   using L = std::numeric_limits<T>;
-  std::vector<T> values{L::min(), static_cast<T>(L::min() + 1), static_cast<T>(0 - 1), 0, 1, 2, 7,
-                        static_cast<T>(L::max() / 3), static_cast<T>(L::max() - 1), L::max()};
+  const T low = L::min(), high = L::max(), one = 1;
+  std::vector<T> values{low, static_cast<T>(low + one), static_cast<T>(0 - one), 0, 1, 2, 7};
+  for (T value : {static_cast<T>(high / 3), static_cast<T>(high - one), high}) values.push_back(value);
   std::mt19937_64 random(1);
   for (int i = 0; i < 20; ++i) values.push_back(static_cast<T>(random()));
   return values;

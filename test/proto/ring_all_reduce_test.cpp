@@ -62,8 +62,8 @@ std::vector<typename Red::Element> expected(const Shape& s, const Buffers<typena
   for (int b = 0; b < s.n_channels; ++b) {
     const int channel = static_cast<int>(
         s.channel_mask ? coll::device::nth_bit(s.channel_mask, static_cast<uint32_t>(b)) : static_cast<uint32_t>(b));
-    const Range share = coll::device::channel_range(s.count, sizeof(T), static_cast<uint32_t>(s.n_channels),
-                                                    static_cast<uint32_t>(b));
+    const Range share =
+        coll::device::channel_range(s.count, sizeof(T), static_cast<uint32_t>(s.n_channels), static_cast<uint32_t>(b));
     for (uint64_t done = 0; done < share.count;) {
       const uint64_t left = share.count - done;
       const uint64_t chunk = coll::device::round_chunk(left, sizeof(T), n, line / sizeof(T));
@@ -251,8 +251,8 @@ TEST(RingAllReduceHuge, OffsetsAre64BitsWide) {
 TEST(Split, ChannelsCoverEverythingOnceAndAligned) {
   for (uint32_t bytes : {1u, 2u, 4u, 8u, 16u}) {
     for (uint32_t channels : {1u, 2u, 3u, 24u, 32u}) {
-      for (uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{17}, uint64_t{4096}, uint64_t{1000003},
-                             (uint64_t{1} << 40) + 5}) {
+      for (uint64_t count :
+           {uint64_t{0}, uint64_t{1}, uint64_t{17}, uint64_t{4096}, uint64_t{1000003}, (uint64_t{1} << 40) + 5}) {
         uint64_t next = 0;
         for (uint32_t c = 0; c < channels; ++c) {
           const Range range = coll::device::channel_range(count, bytes, channels, c);

@@ -37,7 +37,7 @@ typedef struct gc_board_line {
   uint32_t kind;     /* GC_KIND_* */
   uint32_t function; /* GC_FUNCTION_* */
   uint64_t count;
-  uint32_t type, op; /* gpucollDataType_t and gpucollRedOp_t, or ~0 for others; set for GC_KIND_DEVICE */
+  uint32_t type, op;  /* gpucollDataType_t and gpucollRedOp_t, or ~0 for others; set for GC_KIND_DEVICE */
   uint8_t device[16]; /* uuid of the device, for GC_KIND_DEVICE */
   uint32_t flags;
   uint8_t reserved[12];

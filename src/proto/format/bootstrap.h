@@ -38,8 +38,8 @@ struct BootstrapHello {
 static_assert(sizeof(BootstrapHello) == 40);
 
 struct BootstrapReply {
-  uint32_t code;  // gpucoll::Code; 0: addresses follow
-  char text[252]; // a sentence where code is not 0, zero-terminated
+  uint32_t code;   // gpucoll::Code; 0: addresses follow
+  char text[252];  // a sentence where code is not 0, zero-terminated
 };
 static_assert(sizeof(BootstrapReply) == 256);
 

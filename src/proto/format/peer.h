@@ -17,15 +17,15 @@ struct PeerInfo {
   uint32_t magic;
   int32_t rank;
   char version[16];
-  uint64_t params_hash;     // of the parameters that must be equal on all ranks
+  uint64_t params_hash;  // of the parameters that must be equal on all ranks
   uint8_t node[16];
   char device_kind[8];
   uint8_t device_uuid[16];
   int32_t pid;
-  int32_t control_fd;       // the ControlPage: a descriptor of `pid`
+  int32_t control_fd;  // the ControlPage: a descriptor of `pid`
   uint64_t control_inode;
   uint64_t control_bytes;
-  uint32_t fault;           // a gpucoll::Code: this rank cannot take part, for the reason in `text`
+  uint32_t fault;  // a gpucoll::Code: this rank cannot take part, for the reason in `text`
   char text[172];
 };
 static_assert(sizeof(PeerInfo) == 272);

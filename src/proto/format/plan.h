@@ -24,12 +24,12 @@ struct FaultLatch {
 struct DeviceComm {
   int32_t rank;
   int32_t n_ranks;
-  uint32_t slot_bytes;       // bytes of one step; a multiple of 128
+  uint32_t slot_bytes;  // bytes of one step; a multiple of 128
   uint32_t n_channels;
-  const FaultLatch* latch;   // kernel address
-  Connector* send;           // [n_channels][n_ranks]: this rank's sending end towards each peer
-  Connector* recv;           // [n_channels][n_ranks]: this rank's receiving end from each peer
-  uint32_t* blocks_done;     // counts the blocks that have finished; left at 0 by the last one
+  const FaultLatch* latch;           // kernel address
+  Connector* send;                   // [n_channels][n_ranks]: this rank's sending end towards each peer
+  Connector* recv;                   // [n_channels][n_ranks]: this rank's receiving end from each peer
+  uint32_t* blocks_done;             // counts the blocks that have finished; left at 0 by the last one
   int32_t ring_next[kMaxChannels];   // rank of the neighbour that this rank sends to
   int32_t ring_prev[kMaxChannels];   // rank of the neighbour that it receives from
   int32_t ring_index[kMaxChannels];  // this rank's place in the ring: that of ring_next is one more, modulo n_ranks
@@ -37,11 +37,11 @@ struct DeviceComm {
 
 // One collective, as a range of elements per channel is worked out from it (see coll/device).
 struct CollectiveItem {
-  const void* send;          // kernel address
-  void* recv;                // kernel address; may equal send (in place)
-  uint64_t count;            // elements
-  uint32_t n_channels;       // the first n_channels of the mask take part
-  uint32_t chunk_bytes;      // 0: as the connection allows
+  const void* send;      // kernel address
+  void* recv;            // kernel address; may equal send (in place)
+  uint64_t count;        // elements
+  uint32_t n_channels;   // the first n_channels of the mask take part
+  uint32_t chunk_bytes;  // 0: as the connection allows
 };
 
 inline constexpr size_t kPlanBytes = 4096;
@@ -49,7 +49,7 @@ inline constexpr int kMaxItems = 64;
 
 struct Plan {
   const DeviceComm* comm;
-  uint64_t* done_word;       // kernel address of host-mapped memory
+  uint64_t* done_word;  // kernel address of host-mapped memory
   uint64_t done_value;
   uint64_t channel_mask;
   uint32_t n_items;

@@ -27,7 +27,9 @@ extern "C" {
 #define GPUCOLL_VERSION_CODE (GPUCOLL_MAJOR * 10000 + GPUCOLL_MINOR * 100 + GPUCOLL_PATCH)
 
 #define GPUCOLL_UNIQUE_ID_BYTES 128
-typedef struct { char internal[GPUCOLL_UNIQUE_ID_BYTES]; } gpucollUniqueId;
+typedef struct {
+  char internal[GPUCOLL_UNIQUE_ID_BYTES];
+} gpucollUniqueId;
 typedef struct gpucollComm *gpucollComm_t;
 /* A cudaStream_t on GPUs; NULL is the default stream. */
 typedef void *gpucollStream_t;
@@ -145,7 +147,8 @@ GPUCOLL_API gpucollResult_t gpucollStreamCreate(gpucollStream_t *stream);
 GPUCOLL_API gpucollResult_t gpucollStreamSynchronize(gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollStreamDestroy(gpucollStream_t stream);
 
-/* Device memory, for programs that run on either device. gpucollMalloc of 0 bytes gives NULL; gpucollFree takes NULL. */
+/* Device memory, for programs that run on either device. gpucollMalloc of 0 bytes gives NULL; gpucollFree takes NULL.
+ */
 GPUCOLL_API gpucollResult_t gpucollMalloc(void **ptr, size_t bytes);
 GPUCOLL_API gpucollResult_t gpucollFree(void *ptr);
 /* Either side may be host or device memory; the kinds are found out. Done when it returns. */

@@ -1,5 +1,7 @@
 // The table of functions behind the MPI component (core/abi.h). Each body is one call of guarded().
 #define OMPI_SKIP_MPICXX 1
+#include "core/abi.h"
+
 #include <mpi.h>  // error classes only; nothing here calls MPI
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include "coll/mpi_communicator.h"
 #include "coll/mpi_process.h"
 #include "coll/staging_pool.h"
-#include "core/abi.h"
 #include "core/retired.h"
 
 namespace gpucoll::coll {
@@ -173,10 +174,24 @@ int allreduce(gc_comm* comm, const void* send, void* recv, size_t count, int typ
 
 const gc_abi* table() {
   static_assert(sizeof(gc_pointer_hint) == sizeof(gpu::PointerHint));
-  static const gc_abi abi = {
-      GC_ABI_VERSION, sizeof(gc_abi), library_version(), param, set_param, param_value, set_log_sink, log_text,
-      process_open, process_close, reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()), is_device, copy,
-      stage_get, stage_put, comm_new, comm_free, allreduce};
+  static const gc_abi abi = {GC_ABI_VERSION,
+                             sizeof(gc_abi),
+                             library_version(),
+                             param,
+                             set_param,
+                             param_value,
+                             set_log_sink,
+                             log_text,
+                             process_open,
+                             process_close,
+                             reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
+                             is_device,
+                             copy,
+                             stage_get,
+                             stage_put,
+                             comm_new,
+                             comm_free,
+                             allreduce};
   return &abi;
 }
 

@@ -10,16 +10,15 @@ struct TypeFacts {
   size_t bytes, alignment;
 };
 // In the order of gpucollDataType_t.
-constexpr TypeFacts kTypes[] = {{"int8", 1, 1},       {"uint8", 1, 1},       {"int32", 4, 4},
-                                {"uint32", 4, 4},     {"int64", 8, 8},       {"uint64", 8, 8},
-                                {"float16", 2, 2},    {"float32", 4, 4},     {"float64", 8, 8},
-                                {"bfloat16", 2, 2},   {"int16", 2, 2},       {"uint16", 2, 2},
-                                {"complex64", 8, 4},  {"complex128", 16, 8}, {"float_int", 8, 4},
-                                {"double_int", 16, 8}, {"long_int", 16, 8},  {"int_int", 8, 4},
-                                {"short_int", 8, 4},  {"float_float", 8, 4}, {"double_double", 16, 8}};
+constexpr TypeFacts kTypes[] = {
+    {"int8", 1, 1},          {"uint8", 1, 1},     {"int32", 4, 4},     {"uint32", 4, 4},      {"int64", 8, 8},
+    {"uint64", 8, 8},        {"float16", 2, 2},   {"float32", 4, 4},   {"float64", 8, 8},     {"bfloat16", 2, 2},
+    {"int16", 2, 2},         {"uint16", 2, 2},    {"complex64", 8, 4}, {"complex128", 16, 8}, {"float_int", 8, 4},
+    {"double_int", 16, 8},   {"long_int", 16, 8}, {"int_int", 8, 4},   {"short_int", 8, 4},   {"float_float", 8, 4},
+    {"double_double", 16, 8}};
 static_assert(sizeof kTypes / sizeof kTypes[0] == gpucollNumTypes);
-constexpr const char* kOps[] = {"sum", "prod", "max", "min", "band", "bor", "bxor", "land", "lor", "lxor", "maxloc",
-                                "minloc"};
+constexpr const char* kOps[] = {"sum",  "prod", "max", "min",  "band",   "bor",
+                                "bxor", "land", "lor", "lxor", "maxloc", "minloc"};
 static_assert(sizeof kOps / sizeof kOps[0] == gpucollNumOps);
 
 bool known(gpucollDataType_t type) { return static_cast<unsigned>(type) < gpucollNumTypes; }
@@ -29,8 +28,7 @@ const gpu::Kernel* kernel_of(gpucollDataType_t type, gpucollRedOp_t op) {
   return all_reduce_kernel(static_cast<proto::DataType>(type), static_cast<proto::RedOp>(op));
 }
 
-Status check_buffer(const gpu::Device& device, const char* which, const void* buffer, size_t bytes,
-                    size_t alignment) {
+Status check_buffer(const gpu::Device& device, const char* which, const void* buffer, size_t bytes, size_t alignment) {
   if (!buffer) return Status::error(Code::invalid_argument, "%s is NULL", which);
   if (reinterpret_cast<uintptr_t>(buffer) % alignment)
     return Status::error(Code::invalid_argument, "%s %p is not aligned to the %zu bytes that its type needs", which,
@@ -79,10 +77,11 @@ Result<core::Task> make_task(const gpu::Device& device, const AllReduceCall& cal
   }
   auto send = reinterpret_cast<uintptr_t>(call.send), recv = reinterpret_cast<uintptr_t>(call.recv);
   if (send != recv && send < recv + bytes && recv < send + bytes)
-    return Status::error(Code::invalid_argument,
-                         "sendbuff and recvbuff overlap without being the same: pass the same pointer to work in place");
-  return core::Task{kernel, device.kernel_address(call.send), device.kernel_address(call.recv), call.count,
-                    static_cast<uint32_t>(element), call.stream};
+    return Status::error(
+        Code::invalid_argument,
+        "sendbuff and recvbuff overlap without being the same: pass the same pointer to work in place");
+  return core::Task{kernel,     device.kernel_address(call.send), device.kernel_address(call.recv),
+                    call.count, static_cast<uint32_t>(element),   call.stream};
 }
 
 }  // namespace gpucoll::coll

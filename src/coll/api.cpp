@@ -106,8 +106,7 @@ gpucollResult_t gpucollGetUniqueId(gpucollUniqueId* id) {
 }
 
 gpucollResult_t gpucollCommInitRank(gpucollComm_t* comm, int n_ranks, gpucollUniqueId id, int rank) {
-  return to_c(guarded("gpucollCommInitRank",
-                      [&] { return core::fail_group(init_rank(comm, n_ranks, id, rank)); }));
+  return to_c(guarded("gpucollCommInitRank", [&] { return core::fail_group(init_rank(comm, n_ranks, id, rank)); }));
 }
 
 gpucollResult_t gpucollCommDestroy(gpucollComm_t comm) {
@@ -180,7 +179,8 @@ gpucollResult_t gpucollAllReduce(const void* sendbuff, void* recvbuff, size_t co
                                  gpucollRedOp_t op, gpucollComm_t comm, gpucollStream_t stream) {
   auto body = [&]() -> Status {
     GC_TRY_AS(core::Communicator * communicator, checked(comm));
-    GC_TRY_AS(core::Task task, coll::make_task(communicator->device(), {sendbuff, recvbuff, count, datatype, op, stream}));
+    GC_TRY_AS(core::Task task,
+              coll::make_task(communicator->device(), {sendbuff, recvbuff, count, datatype, op, stream}));
     return core::enqueue(*communicator, task);
   };
   return to_c(guarded("gpucollAllReduce", [&] { return core::fail_group(body()); }));

@@ -52,8 +52,10 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_d
   self->key_ = self->key();
   self->entry_ = MpiProcess::instance().board().claim(self->key_);
   if (!self->entry_)
-    return Status::error(Code::out_of_memory, "no room on the arrival board for communicator %s: free communicators "
-                         "that are no longer used", description.name);
+    return Status::error(Code::out_of_memory,
+                         "no room on the arrival board for communicator %s: free communicators "
+                         "that are no longer used",
+                         description.name);
   self->lines = self->entry_->lines;
   return self;
 }
@@ -166,9 +168,11 @@ Result<bool> MpiCommunicator::all_on_device() {
         return Status::error(Code::remote, "%s died before it came to an allreduce on %s", rank_name(r).c_str(),
                              description_.name);
       if (params().timeout && Clock::now() - start > std::chrono::seconds(params().timeout))
-        return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in an allreduce on %s: %s has "
-                             "not come", description_.rank, static_cast<long long>(params().timeout),
-                             description_.name, rank_name(r).c_str());
+        return Status::error(Code::timed_out,
+                             "rank %d waited %lld s (parameter timeout) in an allreduce on %s: %s has "
+                             "not come",
+                             description_.rank, static_cast<long long>(params().timeout), description_.name,
+                             rank_name(r).c_str());
     }
     if (line->kind != GC_KIND_DEVICE) return false;
     lines_[static_cast<size_t>(r)] = *line;

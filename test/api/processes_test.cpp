@@ -42,6 +42,9 @@ std::vector<int> on_processes(int n, Body body) {
     } else if (read(pipes[static_cast<size_t>(r) * 2], &id, sizeof id) != sizeof id) {
       _exit(3);
     }
+    int devices = 0;
+    CHILD_OK(gpucollDeviceCount(&devices));
+    CHILD_OK(gpucollSetDevice(r % devices));
     gpucollComm_t comm = nullptr;
     CHILD_OK(gpucollCommInitRank(&comm, n, id, r));
     _exit(body(comm, r));

@@ -1,7 +1,8 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh
 
-check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/staged test/mpi/mixed test/mpi/threads test/mpi/host_cost
+check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/staged test/mpi/mixed test/mpi/threads test/mpi/spawn \
+	test/mpi/host_cost
 test_mpi_host_SOURCES = test/mpi/host.cpp test/mpi/mpi_test.h
 test_mpi_host_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_host_LDFLAGS = $(GC_TEST_LINKFLAGS)
@@ -22,6 +23,10 @@ test_mpi_threads_SOURCES = test/mpi/threads.cpp test/mpi/mpi_test.h
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_threads_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_threads_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_spawn_SOURCES = test/mpi/spawn.cpp test/mpi/mpi_test.h
+test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_spawn_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_spawn_LDADD = libgpucoll.la $(MPI_LIBS)
 # Without the library: it is also run without the component.
 test_mpi_host_cost_SOURCES = test/mpi/host_cost.c
 test_mpi_host_cost_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

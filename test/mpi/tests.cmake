@@ -10,6 +10,8 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.threads_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} TIMEOUT 120 COMMAND test/mpi/threads)
 endforeach()
 
+gc_mpi_test(mpi.spawn LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/spawn)
+
 # As installed, without any --mca.
 gc_mpi_test(mpi.host_by_default LABELS mpi NP 3 COMMAND test/mpi/host)
 gc_mpi_test(mpi.mixed_by_default LABELS mpi NP 3 TIMEOUT 240 COMMAND test/mpi/mixed)

@@ -4,6 +4,8 @@
  *
  * Thread safety: the list has a lock; completing happens outside of it, as it may call the application.
  */
+#include <stdatomic.h>
+
 #include "coll/mca/staging.h"
 
 /* The MPI layer writes into requests of collectives as ompi_coll_base_nbc_request_t (it keeps operation and types
@@ -18,6 +20,7 @@ OBJ_CLASS_DECLARATION(gcm_request);
 
 static opal_mutex_t list_lock = OPAL_MUTEX_STATIC_INIT;
 static gcm_request *under_way;
+static atomic_int n_under_way; /* as a look without the lock */
 static bool progress_registered;
 
 /* ---- completion ---- */
@@ -39,6 +42,7 @@ static gcm_request *take_done(void) {
     gcm_request *r = *link;
     if (REQUEST_COMPLETE(r->inner)) {
       *link = r->next;
+      atomic_fetch_sub_explicit(&n_under_way, 1, memory_order_relaxed);
       r->next = done;
       done = r;
     } else {
@@ -49,7 +53,8 @@ static gcm_request *take_done(void) {
 }
 
 static int progress(void) {
-  if (GCM_LIKELY(under_way == NULL) || opal_mutex_trylock(&list_lock) != 0) return 0;
+  if (GCM_LIKELY(atomic_load_explicit(&n_under_way, memory_order_relaxed) == 0)) return 0;
+  if (opal_mutex_trylock(&list_lock) != 0) return 0;
   gcm_request *done = take_done();
   opal_mutex_unlock(&list_lock);
   int completed = 0;
@@ -75,6 +80,7 @@ static void put_under_way(gcm_request *r) {
   }
   r->next = under_way;
   under_way = r;
+  atomic_fetch_add_explicit(&n_under_way, 1, memory_order_relaxed);
   opal_mutex_unlock(&list_lock);
 }
 

@@ -4,23 +4,23 @@
 set(GC_LITERALLY --mca coll gpucoll --mca op ^avx)
 foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.host_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/host)
-  gc_mpi_test(mpi.allreduce_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} TIMEOUT 240 COMMAND test/mpi/allreduce)
-  gc_mpi_test(mpi.staged_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} TIMEOUT 240 COMMAND test/mpi/staged)
-  gc_mpi_test(mpi.mixed_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} TIMEOUT 240 COMMAND test/mpi/mixed)
-  gc_mpi_test(mpi.threads_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} TIMEOUT 120 COMMAND test/mpi/threads)
+  gc_mpi_test(mpi.allreduce_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/allreduce)
+  gc_mpi_test(mpi.staged_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/staged)
+  gc_mpi_test(mpi.mixed_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/mixed)
+  gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
 gc_mpi_test(mpi.spawn LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/spawn)
 
 # As installed, without any --mca.
 gc_mpi_test(mpi.host_by_default LABELS mpi NP 3 COMMAND test/mpi/host)
-gc_mpi_test(mpi.mixed_by_default LABELS mpi NP 3 TIMEOUT 240 COMMAND test/mpi/mixed)
-gc_mpi_test(mpi.staged_by_default LABELS mpi NP 3 TIMEOUT 240 COMMAND test/mpi/staged)
+gc_mpi_test(mpi.mixed_by_default LABELS mpi TIMEOUT 240 NP 3 COMMAND test/mpi/mixed)
+gc_mpi_test(mpi.staged_by_default LABELS mpi TIMEOUT 240 NP 3 COMMAND test/mpi/staged)
 # Ranks that reach each other through host memory only.
-gc_mpi_test(mpi.mixed_shm LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_transport shm TIMEOUT 240
+gc_mpi_test(mpi.mixed_shm LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_transport shm
   COMMAND test/mpi/mixed)
 # Without the component device memory must fault: otherwise the tests above would show nothing.
-gc_mpi_test(mpi.without_component LABELS mpi NP 2 MPIRUN --mca coll ^gpucoll WILL_FAIL COMMAND test/mpi/staged)
+gc_mpi_test(mpi.without_component LABELS mpi WILL_FAIL NP 2 MPIRUN --mca coll ^gpucoll COMMAND test/mpi/staged)
 
 set(GC_MPI_ENV GPUCOLL_DEVICE=emu "OMPI_MCA_mca_base_component_path=${GC_PLUGIN_PATH}" OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)

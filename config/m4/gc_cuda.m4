@@ -42,7 +42,9 @@ AC_DEFUN([GC_FIND_CUDA],[
   AS_IF([test "$NVCC" = no],[
     gc_cuda_problem="nvcc is not in $1: install the CUDA toolkit 12.2 or newer, name it by --with-cuda=DIR, or use --with-cuda=no"
   ],[
-    gc_nvcc_path=`readlink -f "${NVCC##* }" 2>/dev/null || echo "${NVCC##* }"`
+    # The last word, as NVCC may start with ccache.
+    gc_nvcc_path=`command -v "${NVCC##* }"`
+    gc_nvcc_path=`readlink -f "$gc_nvcc_path"`
     gc_cuda_dir=`AS_DIRNAME(["$gc_nvcc_path"])`
     gc_cuda_dir=`AS_DIRNAME(["$gc_cuda_dir"])`
     CUDA_CPPFLAGS=

@@ -329,7 +329,30 @@ void far_gatherv() {
   if (!checked(far[0] == 0.5 && far[1] == 0.25)) fail("gatherv beyond 2 GiB: rank 0's part is %g %g", far[0], far[1]);
 }
 
-// Two columns of one matrix received at once: storing one may not touch the other.
+// MPI_BOTTOM: the addresses are in the type alone.
+void absolute_addresses() {
+  std::vector<int> values(8, g_rank);
+  if (g_rank == 0) values = {10, 11, 12, 13, 14, 15, 16, 17};
+  Memory memory(Where::device, values.size() * sizeof(int));
+  memory.write(values.data());
+  MPI_Aint at[2];
+  const int lengths[2] = {3, 2};
+  MPI_Get_address(memory.at(4), &at[0]);
+  MPI_Get_address(memory.at(24), &at[1]);
+  MPI_Datatype type;
+  MPI_Type_create_hindexed(2, lengths, at, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  MPI_Bcast(MPI_BOTTOM, 1, type, 0, MPI_COMM_WORLD);
+  memory.read(values.data());
+  for (int i = 0; i < 8; i++) {
+    const int expected = g_rank == 0 || (i != 0 && i != 4 && i != 5) ? 10 + i : g_rank;
+    const int got = values[static_cast<size_t>(i)];
+    if (!checked(got == expected)) fail("bcast from MPI_BOTTOM: element %d is %d instead of %d", i, got, expected);
+  }
+  MPI_Type_free(&type);
+}
+
+// All columns of one matrix received at once: storing one may not touch the other.
 void interleaved_columns() {
   enum { kRows = 40, kColumns = 8 };
   MPI_Datatype column;
@@ -401,6 +424,7 @@ int main(int argc, char** argv) {
 
   run_all(cases);
   far_gatherv();
+  absolute_addresses();
   interleaved_columns();
 
   cases.clear();

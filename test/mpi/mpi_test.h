@@ -101,6 +101,7 @@ class Memory {
 
  private:
   void copy(void* to, const void* from) const {
+    if (bytes_ == 0) return;
     if (where_ == Where::host)
       std::memcpy(to, from, bytes_);
     else

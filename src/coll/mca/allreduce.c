@@ -14,8 +14,8 @@ int gcm_allreduce(const void *send, void *recv, int count, gcm_type *type, gcm_o
 
   /* Counts are equal on all ranks, so nobody publishes this one. */
   if (count == 0) return MPI_SUCCESS;
-  if (GCM_LIKELY(!gc_is_device(gcm_abi, (char *)recv + first) &&
-                 (in_place || !gc_is_device(gcm_abi, (const char *)send + first)))) {
+  if (GCM_LIKELY(!gc_is_device(gcm_abi, gcm_address(recv, first)) &&
+                 (in_place || !gc_is_device(gcm_abi, gcm_address(send, first))))) {
     if (module->comm != NULL) gc_publish_host(module->comm, GC_FUNCTION_ALLREDUCE, (uint64_t)count);
     return previous->coll_allreduce(send, recv, count, type, op, comm, previous->coll_allreduce_module);
   }

@@ -58,6 +58,11 @@ static inline ptrdiff_t gcm_group_offset(const gcm_layout *l, size_t i) {
   return l->types != NULL ? (ptrdiff_t)l->places[i] : (ptrdiff_t)l->places[i] * gcm_extent(l->type);
 }
 
+/* `base` may lie outside of the object that base + offset is in, which pointer arithmetic does not allow. */
+static inline void *gcm_address(const void *base, ptrdiff_t offset) {
+  return (void *)((uintptr_t)base + (uintptr_t)offset);
+}
+
 /* Whether the buffer is device memory, judged by its first byte of data: `buffer` itself may lie outside of it
  * (negative lower bounds, displacements, MPI_BOTTOM). */
 static inline bool gcm_on_device(const gcm_side *side) {
@@ -65,7 +70,7 @@ static inline bool gcm_on_device(const gcm_side *side) {
   for (size_t i = 0; i < l->groups; i++) {
     const gcm_type *type = gcm_group_type(l, i);
     if (gcm_group_count(l, i) == 0 || type->super.size == 0) continue;
-    return gc_is_device(gcm_abi, (const char *)side->buffer + gcm_group_offset(l, i) + type->super.true_lb);
+    return gc_is_device(gcm_abi, gcm_address(side->buffer, gcm_group_offset(l, i) + type->super.true_lb));
   }
   return false;
 }

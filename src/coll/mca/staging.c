@@ -36,7 +36,7 @@ static int append_pieces(run_list *list, ptrdiff_t offset, size_t count, const g
   opal_convertor_t convertor;
   struct iovec pieces[32];
   /* A base in the middle of the address space, so that negative displacements stay addresses. */
-  char *const base = (char *)((uintptr_t)1 << (sizeof(uintptr_t) * CHAR_BIT - 2));
+  void *const base = (void *)((uintptr_t)1 << (sizeof(uintptr_t) * CHAR_BIT - 2));
   int done = 0, rc = MPI_SUCCESS;
 
   OBJ_CONSTRUCT(&convertor, opal_convertor_t);
@@ -50,7 +50,7 @@ static int append_pieces(run_list *list, ptrdiff_t offset, size_t count, const g
     size_t length = SIZE_MAX;
     done = opal_convertor_raw(&convertor, pieces, &n, &length);
     for (uint32_t i = 0; i < n && rc == MPI_SUCCESS; i++) {
-      rc = append(list, offset + ((char *)pieces[i].iov_base - base), pieces[i].iov_len);
+      rc = append(list, offset + (ptrdiff_t)((uintptr_t)pieces[i].iov_base - (uintptr_t)base), pieces[i].iov_len);
     }
   }
   OBJ_DESTRUCT(&convertor);
@@ -85,7 +85,7 @@ static int stage_side(gcm_staged_buffer *side, const gcm_side *plan) {
   memset(side, 0, sizeof *side);
   if (!gcm_on_device(plan)) return MPI_SUCCESS;
   for (size_t i = 0; i < plan->layout.groups && rc == MPI_SUCCESS; i++) rc = append_group(&list, &plan->layout, i);
-  side->device = (char *)(uintptr_t)plan->buffer;
+  side->device = plan->buffer;
   side->runs = list.runs;
   side->n_runs = list.count;
   side->load = plan->load;
@@ -103,7 +103,7 @@ static int stage_side(gcm_staged_buffer *side, const gcm_side *plan) {
     gcm_abi->log(-1, line);
     return MPI_ERR_NO_MEM;
   }
-  side->host = (char *)side->memory - side->low;
+  side->host = gcm_address(side->memory, -side->low);
   return MPI_SUCCESS;
 }
 
@@ -119,11 +119,11 @@ static int load_side(const gcm_staged_buffer *side) {
   if (side->memory == NULL || !side->load) return MPI_SUCCESS;
   for (size_t i = 0; i < side->n_runs; i++) data += side->runs[i].bytes;
   if (side->n_runs > kManyRuns && side->span / kMostGap <= data) {
-    return gcm_abi->copy(side->memory, side->device + side->low, side->span);
+    return gcm_abi->copy(side->memory, gcm_address(side->device, side->low), side->span);
   }
   for (size_t i = 0; i < side->n_runs && rc == MPI_SUCCESS; i++) {
     const gcm_run *run = &side->runs[i];
-    rc = gcm_abi->copy(side->host + run->offset, side->device + run->offset, run->bytes);
+    rc = gcm_abi->copy(gcm_address(side->host, run->offset), gcm_address(side->device, run->offset), run->bytes);
   }
   return rc;
 }
@@ -133,7 +133,7 @@ static int store_side(const gcm_staged_buffer *side) {
   if (side->memory == NULL || !side->store) return MPI_SUCCESS;
   for (size_t i = 0; i < side->n_runs && rc == MPI_SUCCESS; i++) {
     const gcm_run *run = &side->runs[i];
-    rc = gcm_abi->copy(side->device + run->offset, side->host + run->offset, run->bytes);
+    rc = gcm_abi->copy(gcm_address(side->device, run->offset), gcm_address(side->host, run->offset), run->bytes);
   }
   return rc;
 }

@@ -18,10 +18,10 @@ typedef struct gcm_run {
 } gcm_run;
 
 typedef struct gcm_staged_buffer {
-  char *device;  /* as the application passed it */
-  char *host;    /* the same address in the staging memory; NULL: not staged */
-  void *memory;  /* the staging memory itself */
-  ptrdiff_t low; /* the runs lie in [low, low + span) */
+  const void *device; /* as the application passed it */
+  void *host;         /* the address that stands for it: runs lie at the same offsets from both */
+  void *memory;       /* the staging memory; NULL: not staged */
+  ptrdiff_t low;      /* the runs lie in [low, low + span) */
   size_t span;
   gcm_run *runs; /* in the order of the layout; neighbours joined */
   size_t n_runs;
@@ -45,7 +45,7 @@ void gcm_unstage(gcm_staged *staged);
 
 /* The pointer to hand on in place of `buffer`. */
 static inline void *gcm_handed(const gcm_staged_buffer *side, const void *buffer) {
-  return side->memory != NULL ? (void *)side->host : (void *)(uintptr_t)buffer;
+  return side->memory != NULL ? side->host : (void *)(uintptr_t)buffer;
 }
 
 /* Puts the staging memory in the place of the parameters `send` and `recv` of the collective that is being staged. */

@@ -91,7 +91,6 @@ __attribute__((visibility("default"))) mca_coll_base_component_t mca_coll_gpucol
             .mca_close_component = close_component,
             .mca_register_component_params = register_params,
         },
-    .collm_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
     .collm_init_query = init_query,
     .collm_comm_query = gcm_comm_query,
 };

@@ -40,7 +40,9 @@ include test/tools/Makefile.mk
 include test/install/Makefile.mk
 
 # Everything that the tests run, without running it.
-check-programs: all $(check_LIBRARIES) $(check_PROGRAMS)
+# One after the other: both make the same libraries.
+check-programs: all
+	@$(MAKE) $(AM_MAKEFLAGS) $(check_LIBRARIES) $(check_PROGRAMS)
 .PHONY: check-programs
 
 # make check [CTEST_ARGS="-L proto"]. The tests use the component of this tree, so all is built first.

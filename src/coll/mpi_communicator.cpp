@@ -101,7 +101,7 @@ void MpiCommunicator::find_peers() {
 
 // The device that can run the call, with its task; null when this rank's share must go through the host.
 gpu::Device* MpiCommunicator::usable_device(const AllReduceCall& call, core::Task* task) {
-  if (staging_only_ || call.type < 0 || call.op < 0 || description_.size < 2) return nullptr;
+  if (staging_only_ || description_.size < 2) return nullptr;
   auto platform = gpu::platform();
   if (!platform) return nullptr;
   gpu::PointerInfo send = (*platform)->classify(call.send), recv = (*platform)->classify(call.recv);
@@ -239,8 +239,10 @@ Result<MpiCommunicator::Answer> MpiCommunicator::all_reduce(const void* send, vo
                                                             int op) {
   core::Task task = {};
   find_peers();
-  gpu::Device* device = usable_device(
-      {send, recv, count, static_cast<gpucollDataType_t>(type), static_cast<gpucollRedOp_t>(op), nullptr}, &task);
+  gpu::Device* device = nullptr;
+  if (type >= 0 && op >= 0)
+    device = usable_device(
+        {send, recv, count, static_cast<gpucollDataType_t>(type), static_cast<gpucollRedOp_t>(op), nullptr}, &task);
   publish(device, count, type, op);
   if (!device) return Answer::stage;
   GC_TRY_AS(bool on_device, all_on_device());

@@ -68,6 +68,21 @@ Status compare(const std::vector<PeerInfo>& infos) {
   return {};
 }
 
+// Two ranks of one process cannot share a GPU: a call of one that waits for the whole device (cudaFree) would wait
+// for the other's kernel, which waits for the first rank. Ranks of different processes may: they take turns.
+Status compare_devices(const std::vector<PeerInfo>& infos) {
+  for (const PeerInfo& a : infos) {
+    if (std::strncmp(a.device_kind, "cuda", sizeof a.device_kind)) return {};
+    for (const PeerInfo& b : infos)
+      if (a.rank < b.rank && a.pid == b.pid && !std::memcmp(a.device_uuid, b.device_uuid, sizeof a.device_uuid))
+        return Status::error(Code::invalid_usage,
+                             "rank %d and rank %d are in one process (%d) and use the same GPU: choose a GPU for each "
+                             "with cudaSetDevice before gpucollCommInitRank",
+                             a.rank, b.rank, a.pid);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device* device, const Status& mine) {
@@ -79,6 +94,7 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device* devi
   PeerInfo info = describe(peers.rank_, device, page ? *page : nothing, mine ? page.status() : mine);
   GC_TRY(bootstrap.allgather(&info, peers.infos_.data(), sizeof info));
   GC_TRY(compare(peers.infos_));
+  GC_TRY(compare_devices(peers.infos_));
   peers.pages_.resize(peers.infos_.size());
   peers.pages_[static_cast<size_t>(peers.rank_)] = std::move(*page);
   peers.own_page().magic = proto::kPeerMagic;

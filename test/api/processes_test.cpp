@@ -13,12 +13,12 @@ using namespace gpucoll_test;
 
 namespace {
 
-#define CHILD_OK(...)                                                                        \
-  do {                                                                                       \
-    if ((__VA_ARGS__) != gpucollSuccess) {                                                   \
-      std::fprintf(stderr, "line %d: %s\n", __LINE__, gpucollGetLastError(nullptr));          \
-      _exit(2);                                                                              \
-    }                                                                                        \
+#define CHILD_OK(...)                                                                \
+  do {                                                                               \
+    if ((__VA_ARGS__) != gpucollSuccess) {                                           \
+      std::fprintf(stderr, "line %d: %s\n", __LINE__, gpucollGetLastError(nullptr)); \
+      _exit(2);                                                                      \
+    }                                                                                \
   } while (0)
 
 // Forks n ranks before anything of gpucoll is used here: rank 0 makes the id and writes it to the others' pipes.

@@ -132,7 +132,7 @@ TEST_F(GpuCuda, HasAnIdentity) {
   EXPECT_TRUE(device().can_reach(identity));
   Identity other = identity;
   other.uuid[0] ^= 1;
-  EXPECT_FALSE(device().can_reach(other));
+  EXPECT_TRUE(device().can_reach(other));  // a GPU that is hidden from this process: trying will tell
   EXPECT_FALSE(device().can_reach((*emu_platform().open(0))->identity()));
   RecordProperty("shares_between_processes", device().shares_between_processes());
 }

@@ -11,6 +11,8 @@ foreach(np 1 2 3 4 7)
 endforeach()
 
 gc_mpi_test(mpi.spawn LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/spawn)
+gc_mpi_test(mpi.finalize LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
+gc_mpi_test(mpi.finalize_used LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)
 
 # As installed, without any --mca.
 gc_mpi_test(mpi.host_by_default LABELS mpi NP 3 COMMAND test/mpi/host)
@@ -30,5 +32,5 @@ gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 ENV ${GC_MPI_ENV}
 # Not part of a plain check: GPUCOLL_BENCH=1 ./contrib/check -L bench. Counts instructions, so sanitizers are no use.
 if(DEFINED ENV{GPUCOLL_BENCH} AND NOT GC_SANITIZERS)
   gc_test(mpi.host_cost LABELS bench TIMEOUT 300
-    COMMAND ${GC_SOURCE}/test/mpi/host_cost.sh ${GC_BUILD} ${GC_PLUGIN_PATH} 150)
+    COMMAND ${GC_SOURCE}/test/mpi/host_cost.sh ${GC_BUILD} ${GC_PLUGIN_PATH} 60)
 endif()

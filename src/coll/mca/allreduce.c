@@ -19,7 +19,9 @@ int gcm_allreduce(const void *send, void *recv, int count, gcm_type *type, gcm_o
     if (module->comm != NULL) gc_publish_host(module->comm, GC_FUNCTION_ALLREDUCE, (uint64_t)count);
     return previous->coll_allreduce(send, recv, count, type, op, comm, previous->coll_allreduce_module);
   }
-  if (module->comm != NULL) {
+  if (module->comm != NULL && gcm_process_closed()) { /* in an attribute's delete function in MPI_Finalize */
+    gc_publish_host(module->comm, GC_FUNCTION_ALLREDUCE, (uint64_t)count);
+  } else if (module->comm != NULL) {
     gcm_watch_finalize();
     const int rc = gcm_abi->allreduce(module->comm, in_place ? recv : send, recv, (size_t)count, gcm_engine_type(type),
                                       gcm_engine_op(op));

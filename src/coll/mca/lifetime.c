@@ -8,14 +8,13 @@
 
 enum { kNotWatched, kWatched };
 static atomic_int watched = kNotWatched;
-static bool closed;
+static atomic_bool closed;
 
 static void no_progress(void) {}
 static void mpi_progress(void) { opal_progress(); }
 
 static void close_with(void (*progress)(void)) {
-  if (closed || gcm_abi == NULL) return;
-  closed = true;
+  if (gcm_abi == NULL || atomic_exchange(&closed, true)) return;
   gcm_abi->process_close(progress);
 }
 
@@ -41,8 +40,10 @@ void gcm_watch_finalize(void) {
   (void)PMPI_Comm_free_keyval(&keyval); /* lives on until the attribute is deleted */
 }
 
+bool gcm_process_closed(void) { return atomic_load_explicit(&closed, memory_order_relaxed); }
+
 void gcm_process_close(void) {
   close_with(no_progress); /* no device was used, or not in this process: nothing to wait for */
-  closed = false;
+  atomic_store(&closed, false);
   atomic_store(&watched, kNotWatched);
 }

@@ -44,7 +44,8 @@ extern const gc_host_calls gcm_host_calls; /* ctx: the gcm_module */
 
 /* lifetime.c: makes MPI_Finalize tell the engine while everything still works. Cheap once done. */
 void gcm_watch_finalize(void);
-void gcm_process_close(void); /* at the latest in the component's close; at most once */
+void gcm_process_close(void);  /* at the latest in the component's close; at most once */
+bool gcm_process_closed(void); /* the engine's part is over: stage, and tell the other ranks so */
 
 /* module.c */
 mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority);

@@ -5,7 +5,9 @@ noinst_HEADERS = \
 	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
 	src/proto/format/connection.h \
+	src/proto/format/mesh.h \
 	src/proto/format/peer.h \
+	src/proto/format/mesh.h \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \
 	src/proto/platform.h \

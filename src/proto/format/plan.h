@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "proto/format/connection.h"
+#include "proto/format/mesh.h"
 
 namespace gpucoll::proto {
 
@@ -30,6 +31,7 @@ struct DeviceComm {
   Connector* send;                   // [n_channels][n_ranks]: this rank's sending end towards each peer
   Connector* recv;                   // [n_channels][n_ranks]: this rank's receiving end from each peer
   uint32_t* blocks_done;             // counts the blocks that have finished; left at 0 by the last one
+  uint8_t* const* mesh;              // [n_ranks]: each rank's mesh buffer (format/mesh.h); null where there is no mesh
   int32_t ring_next[kMaxChannels];   // rank of the neighbour that this rank sends to
   int32_t ring_prev[kMaxChannels];   // rank of the neighbour that it receives from
   int32_t ring_index[kMaxChannels];  // this rank's place in the ring: that of ring_next is one more, modulo n_ranks
@@ -41,7 +43,10 @@ struct CollectiveItem {
   void* recv;            // kernel address; may equal send (in place)
   uint64_t count;        // elements
   uint32_t n_channels;   // the first n_channels of the mask take part
-  uint32_t chunk_bytes;  // 0: as the connection allows
+  union {
+    uint32_t chunk_bytes;  // ring: 0: as the connection allows
+    uint32_t flag;         // mesh: of this operation
+  };
 };
 
 inline constexpr size_t kPlanBytes = 4096;

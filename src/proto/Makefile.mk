@@ -2,14 +2,13 @@
 noinst_HEADERS = \
 	src/proto/coop.h \
 	src/proto/format/board.h \
-	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
 	src/proto/format/connection.h \
 	src/proto/format/mesh.h \
 	src/proto/format/peer.h \
-	src/proto/format/mesh.h \
-	src/proto/format/peer.h \
 	src/proto/format/plan.h \
+	src/proto/ll.h \
+	src/proto/packs.h \
 	src/proto/platform.h \
 	src/proto/primitives.h \
 	src/proto/reduce_copy.h \

@@ -26,7 +26,19 @@
 #define GC_ON_GPU 0
 #endif
 
+// Mutants, to prove that the tests bite: 1 and 2 are of primitives.h, 3 of ll.h, 4 to 6 of one_shot_all_reduce.h and
+// run_plan.h.
+#ifndef GC_MUTANT
+#define GC_MUTANT 0
+#endif
+
 namespace gpucoll::proto {
+
+// Two words, stored and loaded together. Each of them is whole; nothing orders the two, so that each has to tell of
+// its own arrival.
+struct alignas(16) WordPair {
+  uint64_t first, second;
+};
 
 #if defined(__CUDACC__)
 
@@ -55,6 +67,23 @@ GC_DEV void store_relaxed(T* p, T value) {
 template <class T>
 GC_DEV T fetch_add_acq_rel(T* p, T value) {
   return DeviceAtomic<T>(*p).fetch_add(value, cuda::memory_order_acq_rel);
+}
+// Both words by one instruction. See WordPair for what may be relied on.
+GC_DEV WordPair load_relaxed_pair(const WordPair* p) {
+  WordPair pair{};
+#if GC_ON_GPU
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(pair.first), "=l"(pair.second)
+               : "l"(__cvta_generic_to_global(p)));
+#endif
+  return pair;
+}
+GC_DEV void store_relaxed_pair(WordPair* p, WordPair pair) {
+#if GC_ON_GPU
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(p)), "l"(pair.first),
+               "l"(pair.second)
+               : "memory");
+#endif
 }
 // Called once in each turn of a wait loop.
 GC_DEV void pause() {}
@@ -88,6 +117,19 @@ inline T fetch_add_acq_rel(T* p, T value) {
 }
 // Two cores must carry many emulated blocks: whoever waits gives its core away.
 inline void pause() { sched_yield(); }
+// The words go in random order, now and then with a pause between them, so that a protocol that relies on more than
+// WordPair promises fails.
+inline WordPair load_relaxed_pair(const WordPair* p) { return {load_relaxed(&p->first), load_relaxed(&p->second)}; }
+inline void store_relaxed_pair(WordPair* p, WordPair pair) {
+  static thread_local uint32_t random = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(&random)) | 1;
+  random ^= random << 13;
+  random ^= random >> 17;
+  random ^= random << 5;
+  const bool second_first = (random & 1) != 0;
+  store_relaxed(second_first ? &p->second : &p->first, second_first ? pair.second : pair.first);
+  if (random >> 26 == 0) pause();
+  store_relaxed(second_first ? &p->first : &p->second, second_first ? pair.first : pair.second);
+}
 inline constexpr uint32_t kLatchPeriod = 1;
 // A test compiles with more, to check the arithmetic that wider warps need.
 #ifndef GC_CPU_WARP

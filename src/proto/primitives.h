@@ -27,10 +27,7 @@
 #include "proto/format/plan.h"
 #include "proto/reduce_copy.h"
 
-// Mutants, to prove that the tests bite: 1 publishes data without release, 2 posts without the barrier before.
-#ifndef GC_MUTANT
-#define GC_MUTANT 0
-#endif
+// Mutants (see GC_MUTANT): 1 publishes data without release, 2 posts without the barrier before.
 
 namespace gpucoll::proto {
 

@@ -4,32 +4,42 @@
 //
 //   line[channel][parity][source rank][kMeshLines]      (kMeshChannels channels, parity 0 and 1)
 //
-// A line is 16 bytes: two LL words, each 4 bytes of data and 4 bytes of flag, stored and loaded as one atomic of 8 bytes.
-// A word has arrived when its flag is that of the operation. Nothing else orders data: no counter, no barrier.
+// A line is 16 bytes: two LL words, each 4 bytes of data and 4 bytes of flag, stored and loaded as one atomic of 8
+// bytes. Pack p (16 bytes) of a rank's share travels in lines p and p + kMeshLines / 2: neighbouring threads,
+// neighbouring lines. A word has arrived when its flag is that of the operation. Nothing else orders data: no counter,
+// no barrier.
 //
-// Flags count the communicator's mesh operations (1, 2, ...; equal on all ranks; 0 is left out when they wrap, being
-// what fresh memory holds), and parity = flag & 1. Why two halves are enough: a block that stores operation f + 2
-// into a half has received operation f + 1 from every rank, so every rank's same block has finished operation f and no
-// longer reads that half. This holds block by block, which is why each channel has lines of its own.
-// A stale flag could be mistaken only 2^32 - 1 operations later, after its line was written anew.
+// Flags count the communicator's mesh operations (1, 2, ...; equal on all ranks; when they wrap, 0, which is what fresh
+// memory holds, is left out, and 1 with it, so that parities still alternate), and parity = flag & 1. Why two halves
+// are enough: a block that stores operation f + 2 into a half has received operation f + 1 from every rank, so every
+// rank's same block has finished operation f and no longer reads that half. This holds block by block, which is why
+// each channel has lines of its own. It needs (1) a barrier of the block between two operations, and (2) that all
+// blocks of a launch take part in all of its operations: one without a share exchanges a pack of nothing. Between
+// launches the end of a launch is the barrier of all blocks, and channel 0 takes part in every operation. A stale flag
+// could be mistaken only where the same line next carries data exactly 2^32 - 2 operations later.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/platform.h"
+
 namespace gpucoll::proto {
 
 inline constexpr int kMeshChannels = 16;
-inline constexpr int kMeshLines = 4096;          // of one source on one channel: 32 KiB of data
+inline constexpr int kMeshLines = 4096;  // of one source on one channel: 32 KiB of data
 inline constexpr size_t kMeshLineBytes = 16;
-inline constexpr size_t kMeshLineData = 8;       // bytes of data in a line
+inline constexpr size_t kMeshLineData = 8;                              // bytes of data in a line
 inline constexpr size_t kMeshChannelData = kMeshLines * kMeshLineData;  // most data of a rank on one channel
-inline constexpr int kMeshMaxRanks = 16;         // more ranks use the ring
+inline constexpr int kMeshMaxRanks = 16;                                // more ranks use the ring
+
+// The flag of the operation after the one of flag `flag`.
+constexpr GC_HD uint32_t next_mesh_flag(uint32_t flag) { return flag == UINT32_MAX ? 2 : flag + 1; }
 
 constexpr size_t mesh_bytes(int n_ranks) {
   return size_t{kMeshChannels} * 2 * static_cast<size_t>(n_ranks) * kMeshLines * kMeshLineBytes;
 }
 // Byte offset of the lines that `source` stores on a channel.
-constexpr size_t mesh_offset(int n_ranks, int channel, uint32_t flag, int source) {
+constexpr GC_HD size_t mesh_offset(int n_ranks, int channel, uint32_t flag, int source) {
   return ((static_cast<size_t>(channel) * 2 + (flag & 1)) * static_cast<size_t>(n_ranks) +
           static_cast<size_t>(source)) *
          (size_t{kMeshLines} * kMeshLineBytes);

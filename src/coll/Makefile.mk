@@ -33,6 +33,7 @@ AM_CPPFLAGS += $(GC_KERNEL_SUBSET_FLAGS)
 
 # Headers that are compiled for both.
 GC_COLL_DEVICE_FILES = \
+	src/coll/device/one_shot_all_reduce.h \
 	src/coll/device/ring_all_reduce.h \
 	src/coll/device/run_plan.h \
 	src/coll/device/split.h

@@ -8,27 +8,32 @@
 namespace gpucoll::coll {
 
 // What the shards define. A __global__ function's address on the host is the handle by which it is launched.
-#define GC_DECLARE(name, reduction, element, type, other) \
-  void all_reduce_##name(const gpu::EmuBlock& block, const proto::Plan& plan);
+#define GC_DECLARE(name, reduction, element, type, other)                           \
+  void all_reduce_ring_##name(const gpu::EmuBlock& block, const proto::Plan& plan); \
+  void all_reduce_one_shot_##name(const gpu::EmuBlock& block, const proto::Plan& plan);
 namespace on_emu {
 GC_ALL_KERNELS(GC_DECLARE)
 }
 #undef GC_DECLARE
 #if defined(HAVE_CUDA)
-#define GC_DECLARE(name, reduction, element, type, other) void all_reduce_##name(const proto::Plan plan);
+#define GC_DECLARE(name, reduction, element, type, other) \
+  void all_reduce_ring_##name(const proto::Plan plan);    \
+  void all_reduce_one_shot_##name(const proto::Plan plan);
 namespace on_cuda {
 GC_ALL_KERNELS(GC_DECLARE)
 }
 #undef GC_DECLARE
-#define GC_CUDA_ADDRESS(name) reinterpret_cast<const void*>(&on_cuda::all_reduce_##name)
+#define GC_CUDA_ADDRESS(name) reinterpret_cast<const void*>(&on_cuda::name)
 #else
 #define GC_CUDA_ADDRESS(name) nullptr
 #endif
 
 namespace {
 
+constexpr size_t kAlgorithms = 2;
+
 struct Entry {
-  gpu::Kernel kernel;
+  gpu::Kernel kernels[kAlgorithms];  // by Algorithm
   proto::DataType type, other;
   proto::RedOp op;
 };
@@ -41,21 +46,24 @@ constexpr proto::RedOp Sum = proto::RedOp::sum, Prod = proto::RedOp::prod, Max =
                        Lxor = proto::RedOp::lxor, Maxloc = proto::RedOp::maxloc, Minloc = proto::RedOp::minloc;
 }
 
-#define GC_ENTRY(name, reduction, element, type, other)                          \
-  Entry{{"all_reduce_" #name, GC_CUDA_ADDRESS(name), on_emu::all_reduce_##name}, \
-        proto::DataType::type,                                                   \
-        proto::DataType::other,                                                  \
+#define GC_KERNEL(name) \
+  { #name, GC_CUDA_ADDRESS(name), on_emu::name }
+#define GC_ENTRY(name, reduction, element, type, other)                             \
+  Entry{{GC_KERNEL(all_reduce_ring_##name), GC_KERNEL(all_reduce_one_shot_##name)}, \
+        proto::DataType::type,                                                      \
+        proto::DataType::other,                                                     \
         operation::reduction},
 const Entry kEntries[] = {GC_ALL_KERNELS(GC_ENTRY)};
 #undef GC_ENTRY
+#undef GC_KERNEL
 
-using Table = std::array<std::array<const gpu::Kernel*, proto::kRedOps>, proto::kDataTypes>;
+using Table = std::array<std::array<const Entry*, proto::kRedOps>, proto::kDataTypes>;
 
 Table make_table() {
   Table table{};
   for (const Entry& entry : kEntries) {
     for (proto::DataType type : {entry.type, entry.other}) {
-      table[static_cast<size_t>(type)][static_cast<size_t>(entry.op)] = &entry.kernel;
+      table[static_cast<size_t>(type)][static_cast<size_t>(entry.op)] = &entry;
     }
   }
   return table;
@@ -100,14 +108,17 @@ GC_SAME(RedOp::minloc, Minloc);
 
 }  // namespace
 
-const gpu::Kernel* all_reduce_kernel(proto::DataType type, proto::RedOp op) noexcept {
+const gpu::Kernel* all_reduce_kernel(proto::DataType type, proto::RedOp op, Algorithm algorithm) noexcept {
   static const Table table = make_table();
   const auto row = static_cast<size_t>(type), column = static_cast<size_t>(op);
-  return row < table.size() && column < table[0].size() ? table[row][column] : nullptr;
+  if (row >= table.size() || column >= table[0].size() || table[row][column] == nullptr) return nullptr;
+  return &table[row][column]->kernels[static_cast<size_t>(algorithm)];
 }
 
-int all_reduce_kernel_count() noexcept { return static_cast<int>(std::size(kEntries)); }
+int all_reduce_kernel_count() noexcept { return static_cast<int>(std::size(kEntries) * kAlgorithms); }
 
-const gpu::Kernel* all_reduce_kernel_at(int i) noexcept { return &kEntries[i].kernel; }
+const gpu::Kernel* all_reduce_kernel_at(int i) noexcept {
+  return &kEntries[static_cast<size_t>(i) / kAlgorithms].kernels[static_cast<size_t>(i) % kAlgorithms];
+}
 
 }  // namespace gpucoll::coll

@@ -1,4 +1,4 @@
-// The kernels of the collectives: which one serves a data type and an operation.
+// The kernels of the collectives: which one serves a data type and an operation by an algorithm.
 //
 // Thread safety: constant data. Types whose signedness makes no difference to an operation share a kernel.
 #pragma once
@@ -7,9 +7,15 @@
 
 namespace gpucoll::coll {
 
+enum class Algorithm {
+  ring,      // coll/device/ring_all_reduce.h
+  one_shot,  // coll/device/one_shot_all_reduce.h: for communicators with a mesh
+};
+
 // Null where the operation has no meaning for the type, for values that are none of the enumerators, and for what a
-// developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h).
-const gpu::Kernel* all_reduce_kernel(proto::DataType type, proto::RedOp op) noexcept;
+// developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h): for all algorithms alike.
+const gpu::Kernel* all_reduce_kernel(proto::DataType type, proto::RedOp op,
+                                     Algorithm algorithm = Algorithm::ring) noexcept;
 
 // How many different kernels there are, and the i-th of them: for tests and for preparing all of them.
 int all_reduce_kernel_count() noexcept;

@@ -24,8 +24,8 @@ static_assert(sizeof kOps / sizeof kOps[0] == gpucollNumOps);
 bool known(gpucollDataType_t type) { return static_cast<unsigned>(type) < gpucollNumTypes; }
 bool known(gpucollRedOp_t op) { return static_cast<unsigned>(op) < gpucollNumOps; }
 
-const gpu::Kernel* kernel_of(gpucollDataType_t type, gpucollRedOp_t op) {
-  return all_reduce_kernel(static_cast<proto::DataType>(type), static_cast<proto::RedOp>(op));
+const gpu::Kernel* kernel_of(gpucollDataType_t type, gpucollRedOp_t op, Algorithm algorithm) {
+  return all_reduce_kernel(static_cast<proto::DataType>(type), static_cast<proto::RedOp>(op), algorithm);
 }
 
 Status check_buffer(const gpu::Device& device, const char* which, const void* buffer, size_t bytes, size_t alignment) {
@@ -57,14 +57,13 @@ size_t type_size(gpucollDataType_t type) noexcept { return known(type) ? kTypes[
 const char* type_name(gpucollDataType_t type) noexcept { return known(type) ? kTypes[type].name : "no type"; }
 const char* op_name(gpucollRedOp_t op) noexcept { return known(op) ? kOps[op] : "no operation"; }
 bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept {
-  return known(type) && known(op) && kernel_of(type, op) != nullptr;
+  return known(type) && known(op) && kernel_of(type, op, Algorithm::ring) != nullptr;
 }
 
 Result<core::Task> make_task(const gpu::Device& device, const AllReduceCall& call) {
   if (!known(call.type)) return Status::error(Code::invalid_argument, "%d is no gpucollDataType_t", call.type);
   if (!known(call.op)) return Status::error(Code::invalid_argument, "%d is no gpucollRedOp_t", call.op);
-  const gpu::Kernel* kernel = kernel_of(call.type, call.op);
-  if (!kernel)
+  if (!has_reduction(call.type, call.op))
     return Status::error(Code::invalid_argument, "the operation %s has no meaning for the type %s", op_name(call.op),
                          type_name(call.type));
   size_t element = type_size(call.type);
@@ -80,8 +79,13 @@ Result<core::Task> make_task(const gpu::Device& device, const AllReduceCall& cal
     return Status::error(
         Code::invalid_argument,
         "sendbuff and recvbuff overlap without being the same: pass the same pointer to work in place");
-  return core::Task{kernel,     device.kernel_address(call.send), device.kernel_address(call.recv),
-                    call.count, static_cast<uint32_t>(element),   call.stream};
+  return core::Task{kernel_of(call.type, call.op, Algorithm::ring),
+                    kernel_of(call.type, call.op, Algorithm::one_shot),
+                    device.kernel_address(call.send),
+                    device.kernel_address(call.recv),
+                    call.count,
+                    static_cast<uint32_t>(element),
+                    call.stream};
 }
 
 }  // namespace gpucoll::coll

@@ -2,15 +2,13 @@
 //
 // Thread safety: constant data. Types whose signedness makes no difference to an operation share a kernel.
 #pragma once
+#include "core/tuner.h"
 #include "gpu/device.h"
 #include "proto/reduction.h"
 
 namespace gpucoll::coll {
 
-enum class Algorithm {
-  ring,      // coll/device/ring_all_reduce.h
-  one_shot,  // coll/device/one_shot_all_reduce.h: for communicators with a mesh
-};
+using core::Algorithm;
 
 // Null where the operation has no meaning for the type, for values that are none of the enumerators, and for what a
 // developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h): for all algorithms alike.

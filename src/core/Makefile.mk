@@ -13,6 +13,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/liveness.cpp \
 	src/core/liveness.h \
 	src/core/memory_port.h \
+	src/core/mesh.cpp \
+	src/core/mesh.h \
 	src/core/peers.cpp \
 	src/core/peers.h \
 	src/core/planner.cpp \
@@ -21,6 +23,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/retired.h \
 	src/core/ring.cpp \
 	src/core/ring.h \
+	src/core/tuner.cpp \
+	src/core/tuner.h \
 	src/core/watchdog.cpp \
 	src/core/watchdog.h
 

@@ -41,6 +41,7 @@ Status Communicator::allocate() {
   threads_ = params().threads ? static_cast<int>(params().threads) : defaults.threads;
   slot_bytes_ =
       slot_bytes_for(params().buffer_bytes ? static_cast<size_t>(params().buffer_bytes) : defaults.buffer_bytes);
+  one_shot_bytes_ = params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes) : defaults.one_shot_bytes;
   GC_TRY_AS(host_, device_.allocate_host(sizeof(HostWords)));
   GC_TRY_AS(order_, device_.create_stream());
   return {};
@@ -52,6 +53,7 @@ Communicator::~Communicator() {
   if (order_) device_.destroy_stream(order_).ignore();
   if (device_comm_) device_.release(device_comm_);
   ring_.reset();
+  mesh_.reset();
   if (host_.host) device_.release_host(host_);
 }
 
@@ -70,9 +72,12 @@ Status Communicator::make_connections() {
         {n_channels_, slot_bytes_}, params().transport == kTransportShm, params().transport == kTransportP2p};
     GC_TRY_AS(Ring ring, connect_ring(*bootstrap_, peers_, memory_, device_, request));
     ring_ = std::make_unique<Ring>(std::move(ring));
-    log::write(log::Level::info, "rank %d of %d on %s: %d channels of %d threads, %zu bytes a step, to rank %d by %s",
+    if (!request.force_shm && one_shot_bytes_ >= static_cast<uint64_t>(size())) {
+      GC_TRY_AS(mesh_, Mesh::connect(*bootstrap_, peers_, memory_));
+    }
+    log::write(log::Level::info, "rank %d of %d on %s: %d channels of %d threads, %zu bytes a step, to rank %d by %s%s",
                rank(), size(), device_.identity().name, n_channels_, threads_, slot_bytes_, ring_->next,
-               ring_->to_next_transport);
+               ring_->to_next_transport, mesh_ ? ", and a mesh" : "");
   }
   return build_device_comm();
 }
@@ -81,7 +86,8 @@ Status Communicator::build_device_comm() {
   size_t n_connectors = static_cast<size_t>(n_channels_) * static_cast<size_t>(size());
   size_t connectors_bytes = n_connectors * sizeof(proto::Connector);
   size_t header = (sizeof(proto::DeviceComm) + 127) / 128 * 128;
-  std::vector<uint8_t> image(header + 2 * connectors_bytes + 128);
+  size_t counter = header + 2 * connectors_bytes, mesh = counter + 128;
+  std::vector<uint8_t> image(mesh + static_cast<size_t>(size()) * sizeof(void*));
   GC_TRY_AS(device_comm_, device_.allocate(image.size()));
   auto* base = static_cast<uint8_t*>(device_comm_);
 
@@ -93,7 +99,11 @@ Status Communicator::build_device_comm() {
   comm->latch = &static_cast<HostWords*>(host_.kernel)->latch;
   comm->send = reinterpret_cast<proto::Connector*>(base + header);
   comm->recv = reinterpret_cast<proto::Connector*>(base + header + connectors_bytes);
-  comm->blocks_done = reinterpret_cast<uint32_t*>(base + header + 2 * connectors_bytes);
+  comm->blocks_done = reinterpret_cast<uint32_t*>(base + counter);
+  if (mesh_) {
+    comm->mesh = reinterpret_cast<uint8_t* const*>(base + mesh);
+    std::memcpy(image.data() + mesh, mesh_->buffers().data(), mesh_->buffers().size() * sizeof(void*));
+  }
   for (int c = 0; c < n_channels_; ++c) {
     comm->ring_next[c] = ring_ ? ring_->next : rank();
     comm->ring_prev[c] = ring_ ? ring_->previous : rank();
@@ -110,9 +120,11 @@ Status Communicator::build_device_comm() {
 Status Communicator::launch(const std::vector<Task>& tasks) {
   if (fault_.raised()) return fault_.status();
   if (closing_) return Status::error(Code::invalid_usage, "the communicator is being destroyed");
-  for (PlannedLaunch& planned : plan(tasks, {size(), n_channels_})) GC_TRY(launch_one(planned));
+  for (PlannedLaunch& planned : plan(tasks, shape(), &mesh_flag_)) GC_TRY(launch_one(planned));
   return {};
 }
+
+CommShape Communicator::shape() const { return {size(), n_channels_, threads_, mesh_ != nullptr, one_shot_bytes_}; }
 
 Status Communicator::launch_one(PlannedLaunch& planned) {
   if (std::find(prepared_.begin(), prepared_.end(), planned.kernel) == prepared_.end()) {
@@ -125,7 +137,7 @@ Status Communicator::launch_one(PlannedLaunch& planned) {
   planned.plan.comm = static_cast<const proto::DeviceComm*>(device_comm_);
   planned.plan.done_word = &static_cast<HostWords*>(host_.kernel)->done;
   planned.plan.done_value = launched_ + 1;
-  GC_TRY(device_.launch(*planned.kernel, planned.plan, planned.blocks(), threads_, planned.stream));
+  GC_TRY(device_.launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads, planned.stream));
   // Relaxed for the watchdog, which only needs to see it some time.
   __atomic_store_n(&launched_, launched_ + 1, __ATOMIC_RELAXED);
   any_launch_ = true;
@@ -165,8 +177,9 @@ void Communicator::begin_close() noexcept {
 
 bool Communicator::peers_closed() const noexcept {
   if (!ring_) return true;
-  for (int r : {ring_->next, ring_->previous})
-    if (!peers_.gone(r)) return false;
+  if (!mesh_) return peers_.gone(ring_->next) && peers_.gone(ring_->previous);
+  for (int r = 0; r < size(); ++r)
+    if (r != rank() && !peers_.gone(r)) return false;
   return true;
 }
 

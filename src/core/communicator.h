@@ -12,6 +12,7 @@
 
 #include "core/fault.h"
 #include "core/memory_port.h"
+#include "core/mesh.h"
 #include "core/peers.h"
 #include "core/planner.h"
 #include "core/ring.h"
@@ -67,6 +68,7 @@ class Communicator final : public Watched {
   Status make_connections();
   Status build_device_comm();
   Status launch_one(PlannedLaunch& launch);
+  CommShape shape() const;
   void look_for_timeout() noexcept;
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }
 
@@ -81,8 +83,11 @@ class Communicator final : public Watched {
   bool any_launch_ = false;
   int n_channels_ = 0, threads_ = 0;
   size_t slot_bytes_ = 0;
+  uint64_t one_shot_bytes_ = 0;
   bool connected_ = false, closing_ = false;
   std::unique_ptr<Ring> ring_;
+  std::unique_ptr<Mesh> mesh_;
+  uint32_t mesh_flag_ = 0;  // of the last mesh operation
   void* device_comm_ = nullptr;
   uint64_t launched_ = 0;
   std::vector<const gpu::Kernel*> prepared_;

@@ -1,26 +1,37 @@
 #include "core/planner.h"
 
-#include <algorithm>
-
 namespace gpucoll::core {
+namespace {
 
-int channels_for(uint64_t bytes, const PlanShape& shape) {
-  uint64_t share = bytes / static_cast<uint64_t>(std::max(shape.n_ranks, 1));
-  uint64_t wanted = (share + kBytesPerChannelStep - 1) / kBytesPerChannelStep;
-  return static_cast<int>(std::clamp<uint64_t>(wanted, 1, static_cast<uint64_t>(shape.n_channels)));
+// Fresh mesh memory holds 0, so no operation has this flag.
+uint32_t next_flag(uint32_t flag) { return flag + 1 == 0 ? 1 : flag + 1; }
+
+CommShape without_mesh(CommShape shape) {
+  shape.mesh = false;
+  return shape;
 }
 
-std::vector<PlannedLaunch> plan(const std::vector<Task>& tasks, const PlanShape& shape) {
+}  // namespace
+
+std::vector<PlannedLaunch> plan(const std::vector<Task>& tasks, const CommShape& shape, uint32_t* mesh_flag) {
   std::vector<PlannedLaunch> launches;
   for (const Task& task : tasks) {
     if (task.count == 0) continue;
-    bool joins = !launches.empty() && launches.back().kernel == task.kernel && launches.back().stream == task.stream &&
-                 launches.back().plan.n_items < proto::kMaxItems;
-    if (!joins) launches.push_back({task.kernel, task.stream, {}});
-    proto::Plan& p = launches.back().plan;
-    int channels = channels_for(task.count * task.element_bytes, shape);
-    p.items[p.n_items++] = {task.send, task.recv, task.count, static_cast<uint32_t>(channels), 0};
-    p.channel_mask |= channels >= 64 ? ~0ull : (1ull << channels) - 1;
+    Choice choice = choose(task.count * task.element_bytes, task.one_shot ? shape : without_mesh(shape));
+    bool one_shot = choice.algorithm == Algorithm::one_shot;
+    const gpu::Kernel* kernel = one_shot ? task.one_shot : task.ring;
+    PlannedLaunch* last = launches.empty() ? nullptr : &launches.back();
+    if (!last || last->kernel != kernel || last->stream != task.stream || last->threads != choice.threads ||
+        last->plan.n_items == proto::kMaxItems)
+      last = &launches.emplace_back(PlannedLaunch{kernel, task.stream, choice.threads, {}});
+    if (one_shot) *mesh_flag = next_flag(*mesh_flag);
+    proto::CollectiveItem& item = last->plan.items[last->plan.n_items++];
+    item.send = task.send;
+    item.recv = task.recv;
+    item.count = task.count;
+    item.n_channels = static_cast<uint32_t>(choice.channels);
+    item.flag = one_shot ? *mesh_flag : 0;  // 0 also leaves a ring's chunks at their full size
+    last->plan.channel_mask |= (uint64_t{1} << choice.channels) - 1;
   }
   return launches;
 }

@@ -76,6 +76,7 @@ class Device {
   struct Defaults {
     int channels, threads;
     size_t buffer_bytes;
+    size_t one_shot_bytes;  // see the parameter
   };
   virtual Defaults defaults() const = 0;
   // Whether kernels of several processes make progress side by side on it.

@@ -46,7 +46,7 @@ class EmuDevice final : public Device {
  public:
   const Identity& identity() const override { return identity_; }
   int index() const override { return 0; }
-  Defaults defaults() const override { return {2, 1, size_t{256} << 10}; }
+  Defaults defaults() const override { return {2, 1, size_t{256} << 10, size_t{16} << 10}; }
   bool shares_between_processes() const override { return true; }
 
   Result<void*> allocate(size_t bytes) override { return memory_.allocate(bytes); }

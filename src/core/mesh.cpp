@@ -1,0 +1,73 @@
+#include "core/mesh.h"
+
+#include <cstdio>
+
+#include "base/log.h"
+#include "proto/format/mesh.h"
+
+namespace gpucoll::core {
+namespace {
+
+struct MeshMessage {
+  net::LinkBlob handle;
+  uint32_t code;  // gpucoll::Code: what went wrong on this rank
+  char text[124];
+};
+
+MeshMessage message(const net::LinkBlob& handle, const Status& status) {
+  MeshMessage m = {handle, static_cast<uint32_t>(status.code()), {}};
+  std::snprintf(m.text, sizeof m.text, "%s", status.what());
+  return m;
+}
+
+// True if no rank reports a failure; the first one is logged.
+Result<bool> agree(net::Bootstrap& bootstrap, const Peers& peers, const MeshMessage& mine,
+                   std::vector<MeshMessage>& all) {
+  GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (!all[r].code) continue;
+    log::write(log::Level::info, "no mesh, small messages use the ring: %s: %.*s",
+               peers.name(static_cast<int>(r)).c_str(), static_cast<int>(sizeof all[r].text), all[r].text);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Mesh>> Mesh::connect(net::Bootstrap& bootstrap, const Peers& peers, net::MemoryPort& memory) {
+  std::unique_ptr<Mesh> none;
+  if (peers.size() < 2 || peers.size() > proto::kMeshMaxRanks) return none;
+  std::unique_ptr<Mesh> mesh(new Mesh(memory, peers.rank(), peers.size()));
+  std::vector<MeshMessage> all(static_cast<size_t>(peers.size()));
+  net::LinkBlob handle = {};
+  auto own = memory.allocate(proto::mesh_bytes(peers.size()), &handle);
+  if (own) mesh->buffers_[static_cast<size_t>(peers.rank())] = *own;
+  GC_TRY_AS(bool whole, agree(bootstrap, peers, message(handle, own ? Status() : own.status()), all));
+  if (!whole) return none;
+  std::vector<net::LinkBlob> handles;
+  for (const MeshMessage& m : all) handles.push_back(m.handle);
+  GC_TRY_AS(whole, agree(bootstrap, peers, message(handle, mesh->open(handles)), all));
+  if (!whole) return none;
+  return mesh;
+}
+
+Status Mesh::open(const std::vector<net::LinkBlob>& handles) {
+  for (size_t r = 0; r < handles.size(); ++r) {
+    if (static_cast<int>(r) == rank_) continue;
+    GC_TRY_AS(buffers_[r], memory_.open(handles[r]));
+  }
+  return {};
+}
+
+Mesh::~Mesh() {
+  for (size_t r = 0; r < buffers_.size(); ++r) {
+    if (!buffers_[r]) continue;
+    if (static_cast<int>(r) == rank_)
+      memory_.release(buffers_[r]);
+    else
+      memory_.close(buffers_[r]);
+  }
+}
+
+}  // namespace gpucoll::core

@@ -50,7 +50,7 @@ check-local: CTestTestfile.cmake
 if CAN_CHECK
 	$(CTEST) --output-on-failure --no-tests=error $(CTEST_ARGS)
 else
-	@echo "make check needs more packages: apt-get install$(GC_CHECK_MISSING), then configure again" >&2; exit 1
+	@echo "make check needs more packages: apt-get install $(GC_CHECK_MISSING), then configure again" >&2; exit 1
 endif
 clean-local:
 	-rm -rf Testing

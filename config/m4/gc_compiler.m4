@@ -62,7 +62,7 @@ AC_DEFUN([GC_CHECK_TEST_TOOLS],[
   gc_check_missing=
   AS_IF([test "$CTEST" = no],[AS_VAR_APPEND([gc_check_missing],[" cmake"])])
   AS_IF([test "$gc_gtest" = no],[AS_VAR_APPEND([gc_check_missing],[" libgtest-dev"])])
-  AC_SUBST([GC_CHECK_MISSING],[$gc_check_missing])
+  AC_SUBST([GC_CHECK_MISSING],[${gc_check_missing# }])
   AM_CONDITIONAL([CAN_CHECK],[test -z "$gc_check_missing"])
   AS_IF([test -z "$gc_check_missing"],[gc_check_summary=possible],
     [gc_check_summary="not possible: apt-get install$gc_check_missing, then configure again"])

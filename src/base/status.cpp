@@ -21,6 +21,21 @@ std::string format_va(const char* format, va_list args) {
   return text;
 }
 
+// REQUIRES: an exception is being handled.
+Code describe_exception(char* text, size_t bytes) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    std::snprintf(text, bytes, "no host memory left");
+    return Code::out_of_memory;
+  } catch (const std::exception& e) {
+    std::snprintf(text, bytes, "unexpected exception: %s", e.what());
+  } catch (...) {
+    std::snprintf(text, bytes, "unexpected exception of an unknown type");
+  }
+  return Code::internal;
+}
+
 // A fixed buffer: reporting "out of memory" must not allocate.
 thread_local char last_error_text[1024];
 
@@ -73,21 +88,17 @@ Code guarded_report(const char* where, const Status& status) noexcept {
 }
 
 Code guarded_exception(const char* where) noexcept {
-  Code code = Code::internal;
   char text[512];
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    code = Code::out_of_memory;
-    std::snprintf(text, sizeof text, "no host memory left");
-  } catch (const std::exception& e) {
-    std::snprintf(text, sizeof text, "unexpected exception: %s", e.what());
-  } catch (...) {
-    std::snprintf(text, sizeof text, "unexpected exception of an unknown type");
-  }
+  Code code = describe_exception(text, sizeof text);
   remember(text);
   log::write(log::Level::error, "%s: %s", where, text);
   return code;
+}
+
+Status contained_exception() noexcept {
+  char text[512];
+  Code code = describe_exception(text, sizeof text);
+  return Status(code, text);
 }
 
 const char* last_error() noexcept { return last_error_text; }

@@ -108,6 +108,17 @@ Code guarded(const char* where, Body&& body) noexcept {
     return guarded_exception(where);
   }
 }
+// Local work between two exchanges with other ranks: what it throws (no memory) becomes a Status, so that this rank
+// can still tell the others instead of leaving them to wait.
+Status contained_exception() noexcept;
+template <class Body>
+auto contained(Body&& body) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (...) {
+    return contained_exception();
+  }
+}
 // The sentence of the last failure reported on this thread through guarded(), or "".
 const char* last_error() noexcept;
 

@@ -57,6 +57,16 @@ Status init_rank(gpucollComm_t* comm, int n, const gpucollUniqueId& id, int rank
   return status;
 }
 
+Status check_destroyable(gpucollComm_t comm) {
+  if (comm->alive != gpucollComm::kAlive)
+    return Status::error(Code::invalid_argument, "this is no communicator, or it was destroyed before");
+  // The group's end would still write to the handle.
+  if (!comm->communicator && core::group_open())
+    return Status::error(Code::invalid_usage,
+                         "the communicator cannot be destroyed before gpucollGroupEnd has made it");
+  return {};
+}
+
 // Takes the communicator out of its handle and frees the handle.
 std::unique_ptr<core::Communicator> take(gpucollComm_t comm) {
   auto communicator = std::move(comm->communicator);
@@ -112,8 +122,7 @@ gpucollResult_t gpucollCommInitRank(gpucollComm_t* comm, int n_ranks, gpucollUni
 gpucollResult_t gpucollCommDestroy(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommDestroy", [&]() -> Status {
     if (!comm) return {};
-    if (comm->alive != gpucollComm::kAlive)
-      return Status::error(Code::invalid_argument, "this is no communicator, or it was destroyed before");
+    GC_TRY(check_destroyable(comm));
     auto communicator = take(comm);
     if (!communicator) return {};
     Status status = communicator->finish(nullptr);
@@ -125,8 +134,7 @@ gpucollResult_t gpucollCommDestroy(gpucollComm_t comm) {
 gpucollResult_t gpucollCommAbort(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommAbort", [&]() -> Status {
     if (!comm) return {};
-    if (comm->alive != gpucollComm::kAlive)
-      return Status::error(Code::invalid_argument, "this is no communicator, or it was destroyed before");
+    GC_TRY(check_destroyable(comm));
     if (comm->communicator)
       comm->communicator->raise_fault(Status::error(Code::aborted, "the communicator was aborted by its program"));
     auto communicator = take(comm);

@@ -27,10 +27,16 @@ size_t slot_bytes_for(size_t buffer_bytes) {
 Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device,
                                                            std::unique_ptr<net::Bootstrap> bootstrap) {
   std::unique_ptr<Communicator> self(new Communicator(device, std::move(bootstrap)));
-  Status mine = params_status() ? self->allocate() : params_status();
+  // All that can fail on this rank alone comes before the exchange, where the others learn of it.
+  Status mine = contained([&]() -> Status {
+    GC_TRY(params_status());
+    GC_TRY(self->allocate());
+    Watchdog::instance().add(self.get());
+    return {};
+  });
   GC_TRY_AS(self->peers_, Peers::exchange(*self->bootstrap_, &device, mine));
   self->fault_.attach(&self->words()->latch, &self->peers_.own_page());
-  Watchdog::instance().add(self.get());
+  self->watchable_.store(true, std::memory_order_release);  // partner: check()
   return self;
 }
 
@@ -60,7 +66,7 @@ Communicator::~Communicator() {
 Status Communicator::connect() {
   if (connected_) return {};
   if (fault_.raised()) return fault_.status();
-  Status status = make_connections();
+  Status status = contained([&] { return make_connections(); });
   if (!status) fault_.raise(status);
   connected_ = status.ok();
   return status;
@@ -79,7 +85,8 @@ Status Communicator::make_connections() {
                rank(), size(), device_.identity().name, n_channels_, threads_, slot_bytes_, ring_->next,
                ring_->to_next_transport, mesh_ ? ", and a mesh" : "");
   }
-  return build_device_comm();
+  Status built = contained([&] { return build_device_comm(); });
+  return size() > 1 ? peers_.agree(*bootstrap_, built) : built;
 }
 
 Status Communicator::build_device_comm() {
@@ -120,8 +127,13 @@ Status Communicator::build_device_comm() {
 Status Communicator::launch(const std::vector<Task>& tasks) {
   if (fault_.raised()) return fault_.status();
   if (closing_) return Status::error(Code::invalid_usage, "the communicator is being destroyed");
-  for (PlannedLaunch& planned : plan(tasks, shape(), &mesh_flag_)) GC_TRY(launch_one(planned));
-  return {};
+  Status status = contained([&]() -> Status {
+    for (PlannedLaunch& planned : plan(tasks, shape(), &mesh_flag_)) GC_TRY(launch_one(planned));
+    return {};
+  });
+  // The peers have launched their part, or will: they must not wait for this rank's.
+  if (!status) fault_.raise(status);
+  return status;
 }
 
 CommShape Communicator::shape() const { return {size(), n_channels_, threads_, mesh_ != nullptr, one_shot_bytes_}; }
@@ -190,7 +202,7 @@ Status Communicator::finish(void (*idle)()) {
 }
 
 void Communicator::check() noexcept {
-  if (fault_.raised()) return;
+  if (!watchable_.load(std::memory_order_acquire) || fault_.raised()) return;
   try {
     Status status = peers_.check();
     if (status) return look_for_timeout();

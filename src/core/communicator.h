@@ -6,7 +6,7 @@
 // Invariants: launches are ordered on the device in the order of launch(), whatever streams they use; the done word
 // counts finished launches. Ownership: owns connections and device memory; the device outlives it.
 #pragma once
-#include <functional>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -38,7 +38,7 @@ class Communicator final : public Watched {
   // A failure latches: the peers learn of it.
   Status connect();
 
-  // Puts the tasks on their streams. REQUIRES: connected. Does not wait.
+  // Puts the tasks on their streams. REQUIRES: connected. Does not wait. A failure latches.
   Status launch(const std::vector<Task>& tasks);
   // The internal stream: for callers without one of their own.
   gpu::Stream stream() const { return order_; }
@@ -76,6 +76,7 @@ class Communicator final : public Watched {
   DeviceMemoryPort memory_;
   std::unique_ptr<net::Bootstrap> bootstrap_;
   Peers peers_;
+  std::atomic<bool> watchable_{false};  // peers_ is there
   Fault fault_;
   gpu::HostBlock host_;
   gpu::Stream order_ = nullptr;  // every launch is in it, or it waits for the launch

@@ -25,7 +25,7 @@ void Fault::raise(const Status& status) noexcept {
   if (latch_) __atomic_store_n(&latch_->abort, 1u, __ATOMIC_RELAXED);
   if (page_) {
     std::snprintf(page_->fault_text, sizeof page_->fault_text, "%s", status.what());
-    // Release: partner is the acquire in PeerWatch::check.
+    // Release: partner is the acquire in Peers::fault.
     __atomic_store_n(&page_->fault, static_cast<uint32_t>(status.code()), __ATOMIC_RELEASE);
   }
   raised_.store(true, std::memory_order_release);

@@ -26,15 +26,14 @@ Status run_all(std::vector<std::function<Status()>> jobs) {
   if (jobs.size() == 1) return jobs[0]();
   std::vector<Status> results(jobs.size());
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < jobs.size(); ++i)
-    threads.emplace_back([&, i] {
-      // What a job throws must not end the process.
-      try {
-        results[i] = jobs[i]();
-      } catch (...) {
-        results[i] = Status::error(Code::out_of_memory, "no host memory left while ranks were connected");
-      }
+  threads.reserve(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Status started = contained([&]() -> Status {
+      threads.emplace_back([&, i] { results[i] = contained(jobs[i]); });
+      return {};
     });
+    if (!started) results[i] = std::move(started);
+  }
   for (auto& thread : threads) thread.join();
   for (Status& result : results)
     if (!result) return std::move(result);
@@ -50,6 +49,7 @@ Status connect_missing(const std::vector<Queue>& queues) {
 
 }  // namespace
 
+bool group_open() { return the_group.depth > 0; }
 void group_start() { ++the_group.depth; }
 
 Status group_end() {

@@ -11,6 +11,7 @@
 
 namespace gpucoll::core {
 
+bool group_open();
 void group_start();
 // The outermost end runs the jobs (side by side, since they wait for each other), makes missing connections, and
 // launches all tasks. Errors: invalid_usage without a start.

@@ -41,13 +41,13 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(net::Bootstrap& bootstrap, const Pee
   std::unique_ptr<Mesh> mesh(new Mesh(memory, peers.rank(), peers.size()));
   std::vector<MeshMessage> all(static_cast<size_t>(peers.size()));
   net::LinkBlob handle = {};
-  auto own = memory.allocate(proto::mesh_bytes(peers.size()), &handle);
+  auto own = contained([&] { return memory.allocate(proto::mesh_bytes(peers.size()), &handle); });
   if (own) mesh->buffers_[static_cast<size_t>(peers.rank())] = *own;
   GC_TRY_AS(bool whole, agree(bootstrap, peers, message(handle, own ? Status() : own.status()), all));
   if (!whole) return none;
   std::vector<net::LinkBlob> handles;
   for (const MeshMessage& m : all) handles.push_back(m.handle);
-  GC_TRY_AS(whole, agree(bootstrap, peers, message(handle, mesh->open(handles)), all));
+  GC_TRY_AS(whole, agree(bootstrap, peers, message(handle, contained([&] { return mesh->open(handles); })), all));
   if (!whole) return none;
   return mesh;
 }

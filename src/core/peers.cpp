@@ -14,6 +14,11 @@ namespace {
 using proto::ControlPage;
 using proto::PeerInfo;
 
+void set_verdict(PeerInfo* info, const Status& status) {
+  info->fault = static_cast<uint32_t>(status.code());
+  std::snprintf(info->text, sizeof info->text, "%s", status.what());
+}
+
 PeerInfo describe(int rank, const gpu::Device* device, const SharedMemory& page, const Status& status) {
   PeerInfo info = {};
   info.magic = proto::kPeerMagic;
@@ -31,8 +36,7 @@ PeerInfo describe(int rank, const gpu::Device* device, const SharedMemory& page,
   info.control_fd = name.fd;
   info.control_inode = name.inode;
   info.control_bytes = name.bytes;
-  info.fault = static_cast<uint32_t>(status.code());
-  std::snprintf(info.text, sizeof info.text, "%s", status.what());
+  set_verdict(&info, status);
   return info;
 }
 
@@ -99,13 +103,17 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device* devi
   peers.pages_[static_cast<size_t>(peers.rank_)] = std::move(*page);
   peers.own_page().magic = proto::kPeerMagic;
   peers.own_page().rank = peers.rank_;
-  Status opened = peers.open_pages();
   // Opening may fail here and work elsewhere: agree before anybody relies on it.
-  PeerInfo verdict = describe(peers.rank_, device, peers.pages_[static_cast<size_t>(peers.rank_)], opened);
-  std::vector<PeerInfo> verdicts(peers.infos_.size());
-  GC_TRY(bootstrap.allgather(&verdict, verdicts.data(), sizeof verdict));
-  GC_TRY(compare(verdicts));
+  GC_TRY(peers.agree(bootstrap, contained([&] { return peers.open_pages(); })));
   return peers;
+}
+
+Status Peers::agree(net::Bootstrap& bootstrap, const Status& mine) const {
+  PeerInfo verdict = info(rank_);
+  set_verdict(&verdict, mine);
+  std::vector<PeerInfo> verdicts(infos_.size());
+  GC_TRY(bootstrap.allgather(&verdict, verdicts.data(), sizeof verdict));
+  return compare(verdicts);
 }
 
 Status Peers::open_pages() {
@@ -122,23 +130,29 @@ bool Peers::closing(int rank) const noexcept {
   return __atomic_load_n(&page(rank)->closing, __ATOMIC_ACQUIRE) != 0;  // partner: Communicator::begin_close
 }
 
+uint32_t Peers::fault(int rank) const noexcept {
+  return __atomic_load_n(&page(rank)->fault, __ATOMIC_ACQUIRE);  // partner: Fault::raise
+}
+
 uint64_t Peers::entered(int rank) const noexcept { return __atomic_load_n(&page(rank)->entered, __ATOMIC_ACQUIRE); }
 
 bool Peers::gone(int rank) const noexcept {
-  return closing(rank) || __atomic_load_n(&page(rank)->fault, __ATOMIC_ACQUIRE) != 0 ||
-         !liveness_[static_cast<size_t>(rank)].alive();
+  return closing(rank) || fault(rank) || !liveness_[static_cast<size_t>(rank)].alive();
 }
 
 Status Peers::check() const {
+  // The dead first: the faults of the others may only be the consequence.
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
-    uint32_t fault = __atomic_load_n(&page(r)->fault, __ATOMIC_ACQUIRE);  // partner: Fault::raise
-    if (fault)
-      return Status::error(Code::remote, "%s gave up: %s: %.*s", name(r).c_str(), describe(static_cast<Code>(fault)),
-                           static_cast<int>(sizeof page(r)->fault_text), page(r)->fault_text);
-    // The page after the process: it may have closed properly and then ended.
-    if (!closing(r) && !liveness_[static_cast<size_t>(r)].alive() && !closing(r))
+    // The page after the process: it may have closed properly, or told its fault, and then ended.
+    if (!liveness_[static_cast<size_t>(r)].alive() && !closing(r) && !fault(r))
       return Status::error(Code::remote, "%s died: the communicator of %d ranks cannot go on", name(r).c_str(), size());
+  }
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_) continue;
+    if (uint32_t code = fault(r))
+      return Status::error(Code::remote, "%s gave up: %s: %.*s", name(r).c_str(), describe(static_cast<Code>(code)),
+                           static_cast<int>(sizeof page(r)->fault_text), page(r)->fault_text);
   }
   return {};
 }

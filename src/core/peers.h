@@ -20,16 +20,21 @@ class Peers {
   // `mine` tells whether this rank can take part at all: a failure is passed on to the others.
   static Result<Peers> exchange(net::Bootstrap& bootstrap, const gpu::Device* device, const Status& mine);
 
+  // Collective: whether `mine` is ok on every rank; else, on every rank, the first failure.
+  Status agree(net::Bootstrap& bootstrap, const Status& mine) const;
+
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(infos_.size()); }
   const proto::PeerInfo& info(int rank) const { return infos_[static_cast<size_t>(rank)]; }
   proto::ControlPage& own_page() const { return *page(rank_); }
 
   bool closing(int rank) const noexcept;
+  // A gpucoll::Code, 0 while all is well there.
+  uint32_t fault(int rank) const noexcept;
   uint64_t entered(int rank) const noexcept;
   // Whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
   bool gone(int rank) const noexcept;
-  // The first thing wrong with any peer: a fault on its page, or dead without having closed. Ok while all is well.
+  // What is wrong with any peer: dead without having closed, or else a fault on its page. Ok while all is well.
   Status check() const;
   // "rank 1 (process 4711), rank 3 (process 4713)": those that have launched fewer than `plans` plans.
   std::string missing(uint64_t plans) const;

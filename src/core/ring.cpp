@@ -39,9 +39,10 @@ class Round {
     const RoundMessage& next = all_[static_cast<size_t>(ring_.next)];
     const RoundMessage& previous = all_[static_cast<size_t>(ring_.previous)];
     if (need_next && !mine.to_next_code && !next.from_previous_code)
-      note(&mine, &RoundMessage::to_next_code, ring_.to_next->connect(next.from_previous));
+      note(&mine, &RoundMessage::to_next_code, contained([&] { return ring_.to_next->connect(next.from_previous); }));
     if (need_previous && !mine.from_previous_code && !previous.to_next_code)
-      note(&mine, &RoundMessage::from_previous_code, ring_.from_previous->connect(previous.to_next));
+      note(&mine, &RoundMessage::from_previous_code,
+           contained([&] { return ring_.from_previous->connect(previous.to_next); }));
     GC_TRY(share(mine));
     bool next_ok = !mine.to_next_code && !all_[static_cast<size_t>(ring_.next)].from_previous_code;
     bool previous_ok = !mine.from_previous_code && !all_[static_cast<size_t>(ring_.previous)].to_next_code;
@@ -67,7 +68,7 @@ class Round {
  private:
   Status make(net::Transport& transport, bool may, net::Side side, RoundMessage* mine) {
     if (!may) return Status::error(Code::unsupported, "the devices cannot reach each other's memory (no peer access)");
-    auto end = transport.make_end(side, request_.shape, memory_);
+    auto end = contained([&] { return transport.make_end(side, request_.shape, memory_); });
     if (!end) return std::move(end).status();
     bool sending = side == net::Side::send;
     (sending ? mine->to_next : mine->from_previous) = (*end)->blob();

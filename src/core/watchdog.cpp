@@ -15,8 +15,8 @@ void Watchdog::add(Watched* watched) {
   std::lock_guard lock(mutex_);
   watched_.push_back(watched);
   if (running_) return;
-  running_ = true;
   std::thread([this] { run(); }).detach();  // ends by itself when nothing is left to watch
+  running_ = true;                          // only now: starting a thread may fail
 }
 
 void Watchdog::remove(Watched* watched) {

@@ -1,5 +1,6 @@
 #include "coll/mpi_communicator.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -77,10 +78,15 @@ std::string MpiCommunicator::rank_name(int rank) const {
   return "rank " + std::to_string(rank) + (peer ? " (process " + std::to_string(peer->pid) + ")" : "");
 }
 
-void MpiCommunicator::stage_for_ever(const std::string& why) {
+// What the user can mend is told once, by one rank where all see it; the rest only where choices are asked for.
+void MpiCommunicator::stage_for_ever(int because_of, const Status& why) {
+  static std::atomic<bool> told{false};
   staging_only_ = true;
-  log::write(log::Level::info, "collectives on device memory of %s go through the host: %s", description_.name,
-             why.c_str());
+  bool here_only = why.code() != Code::invalid_usage;
+  bool warn = why.code() != Code::unsupported && (here_only || description_.rank == 0) && !told.exchange(true);
+  log::write(warn ? log::Level::warn : log::Level::info,
+             "collectives on device memory of %s are slow, through the host: rank %d %s", description_.name, because_of,
+             why.what());
 }
 
 void MpiCommunicator::find_peers() {
@@ -92,10 +98,9 @@ void MpiCommunicator::find_peers() {
   lines_.resize(n);
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
-    std::string why;
-    const gc_process_blob* blob = description_.calls->peer(description_.ctx, r);
-    peers_[static_cast<size_t>(r)] = MpiProcess::instance().peer(blob, &why);
-    if (!peers_[static_cast<size_t>(r)]) return stage_for_ever("rank " + std::to_string(r) + " " + why);
+    auto peer = MpiProcess::instance().peer(description_.calls->peer(description_.ctx, r));
+    if (!peer) return stage_for_ever(r, peer.status());
+    peers_[static_cast<size_t>(r)] = *peer;
   }
 }
 
@@ -164,6 +169,7 @@ Result<bool> MpiCommunicator::all_on_device() {
       if (line) break;
       description_.calls->progress();
       if (look % kLooksPerCheck) continue;
+      if (runtime_ && runtime_->fault().raised()) return runtime_->fault().status();
       if (!peers_[static_cast<size_t>(r)]->liveness.alive())
         return Status::error(Code::remote, "%s died before it came to an allreduce on %s", rank_name(r).c_str(),
                              description_.name);
@@ -174,7 +180,11 @@ Result<bool> MpiCommunicator::all_on_device() {
                              description_.rank, static_cast<long long>(params().timeout), description_.name,
                              rank_name(r).c_str());
     }
-    if (line->kind != GC_KIND_DEVICE) return false;
+    uint32_t kind = __atomic_load_n(&line->kind, __ATOMIC_RELAXED);  // partner: give_up(), which publishes no more
+    if (kind == GC_KIND_FAILED)
+      return Status::error(Code::remote, "%s has failed in a collective on %s; its own message says why",
+                           rank_name(r).c_str(), description_.name);
+    if (kind != GC_KIND_DEVICE) return false;
     lines_[static_cast<size_t>(r)] = *line;
   }
   return true;
@@ -235,24 +245,49 @@ bool MpiCommunicator::ready(gpu::Device& device) {
   return false;
 }
 
-Result<MpiCommunicator::Answer> MpiCommunicator::all_reduce(const void* send, void* recv, size_t count, int type,
-                                                            int op) {
-  core::Task task = {};
+Result<bool> MpiCommunicator::enter(const void* send, void* recv, size_t count, int type, int op, Run* run) {
   find_peers();
-  gpu::Device* device = nullptr;
   if (type >= 0 && op >= 0)
-    device = usable_device(
-        {send, recv, count, static_cast<gpucollDataType_t>(type), static_cast<gpucollRedOp_t>(op), nullptr}, &task);
-  publish(device, count, type, op);
-  if (!device) return Answer::stage;
-  GC_TRY_AS(bool on_device, all_on_device());
-  if (!on_device) return Answer::stage;
-  GC_TRY(check_same_call());
-  if (device_shared() || (runtime_ && !same_devices()) || !ready(*device)) return Answer::stage;
-  task.stream = runtime_->stream();
-  GC_TRY(runtime_->launch({task}));
+    run->device = usable_device(
+        {send, recv, count, static_cast<gpucollDataType_t>(type), static_cast<gpucollRedOp_t>(op), nullptr},
+        &run->task);
+  publish(run->device, count, type, op);
+  if (!run->device) return false;
+  return all_on_device();
+}
+
+Result<MpiCommunicator::Answer> MpiCommunicator::execute(Run run) {
+  if (device_shared() || (runtime_ && !same_devices()) || !ready(*run.device)) return Answer::stage;
+  run.task.stream = runtime_->stream();
+  GC_TRY(runtime_->launch({run.task}));
   GC_TRY(runtime_->wait(runtime_->launched(), description_.calls->progress));
   return Answer::done;
+}
+
+// This rank can no longer agree with the others on what to do: whoever looks at its lines must not wait for it.
+Status MpiCommunicator::give_up(uint64_t number, Status status) noexcept {
+  sequence = number;
+  gc_board_line& line = lines[number % GC_BOARD_LINES];
+  __atomic_store_n(&line.kind, uint32_t{GC_KIND_FAILED}, __ATOMIC_RELAXED);  // partner: all_on_device of the peers
+  __atomic_store_n(&line.sequence, number, __ATOMIC_RELEASE);                // partner: look_at_line of the peers
+  failed_ = true;
+  return status;
+}
+
+Result<MpiCommunicator::Answer> MpiCommunicator::all_reduce(const void* send, void* recv, size_t count, int type,
+                                                            int op) {
+  uint64_t number = sequence + 1;
+  if (failed_)
+    return give_up(number, Status::error(Code::remote, "%s cannot be used any more: an allreduce on it has failed",
+                                         description_.name));
+  Run run;
+  auto on_device = contained([&] { return enter(send, recv, count, type, op, &run); });
+  if (!on_device) return give_up(number, std::move(on_device).status());
+  if (!*on_device) return Answer::stage;
+  GC_TRY(check_same_call());  // fails on all ranks alike: the communicator stays as good as it was
+  auto answer = contained([&] { return execute(run); });
+  if (!answer) return give_up(number, std::move(answer).status());
+  return answer;
 }
 
 }  // namespace gpucoll::coll

@@ -3,7 +3,7 @@
 //
 // Everything that decides is equal on all ranks that look: the lines of the board, and facts about the members that
 // came with the modex. What only one rank can see (a board that it cannot open, a buffer that cannot be used) it
-// publishes as GC_KIND_STAGED before anybody decides.
+// publishes as GC_KIND_STAGED before anybody decides. A rank that fails alone publishes GC_KIND_FAILED from then on.
 //
 // Thread safety: one caller at a time (MPI's rule for a communicator's collectives).
 #pragma once
@@ -35,6 +35,15 @@ class MpiCommunicator : public gc_comm {
   explicit MpiCommunicator(const gc_comm_description& description);
   core::BoardKey key() const;
   void find_peers();
+  // What a call that can run on the device needs.
+  struct Run {
+    gpu::Device* device = nullptr;
+    core::Task task = {};
+  };
+  // Publishes this rank's line; whether every rank can run the call on its device.
+  Result<bool> enter(const void* send, void* recv, size_t count, int type, int op, Run* run);
+  Result<Answer> execute(Run run);
+  Status give_up(uint64_t number, Status status) noexcept;
   gpu::Device* usable_device(const AllReduceCall& call, core::Task* task);
   void publish(const gpu::Device* device, size_t count, int type, int op);
   Result<bool> all_on_device();
@@ -44,7 +53,7 @@ class MpiCommunicator : public gc_comm {
   bool same_devices() const;
   Status make_runtime(gpu::Device& device);
   bool ready(gpu::Device& device);
-  void stage_for_ever(const std::string& why);
+  void stage_for_ever(int because_of, const Status& why);
   std::string rank_name(int rank) const;
 
   gc_comm_description description_;
@@ -52,6 +61,7 @@ class MpiCommunicator : public gc_comm {
   gc_board_entry* entry_ = nullptr;
   bool peers_found_ = false;
   bool staging_only_ = false;
+  bool failed_ = false;                              // see give_up()
   std::vector<const PeerProcess*> peers_;            // null for this rank
   std::vector<const gc_board_entry*> peer_entries_;  // as they are found
   std::vector<gc_board_line> lines_;                 // what every rank published for the present collective

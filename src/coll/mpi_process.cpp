@@ -36,37 +36,28 @@ Status MpiProcess::open(gc_process_blob* mine) {
   return {};
 }
 
-const PeerProcess* MpiProcess::peer(const gc_process_blob* blob, std::string* why) {
-  if (!blob) {
-    *why = "runs without gpucoll";
-    return nullptr;
-  }
+Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob) {
+  if (!blob) return Status::error(Code::unsupported, "runs without gpucoll");
   ProcessInfo info;
   std::memcpy(&info, blob->bytes, sizeof info);
-  if (info.magic != kMagic || std::strncmp(info.version, mine_.version, sizeof info.version)) {
-    *why = std::string("runs another version of gpucoll than ") + mine_.version + ": install one version everywhere";
-    return nullptr;
-  }
-  if (info.node != mine_.node) {
-    *why = "is on another node or in another container";
-    return nullptr;
-  }
-  if (info.params_hash != mine_.params_hash) {
-    *why = "has other values for parameters that must be equal on all ranks: set them for all, with --mca or -x";
-    return nullptr;
-  }
+  if (info.magic != kMagic || std::strncmp(info.version, mine_.version, sizeof info.version))
+    return Status::error(Code::invalid_usage, "runs another version of gpucoll than %.16s: install one everywhere",
+                         mine_.version);
+  if (info.node != mine_.node) return Status::error(Code::unsupported, "is on another node or in another container");
+  if (info.params_hash != mine_.params_hash)
+    return Status::error(Code::invalid_usage,
+                         "has other values for parameters that must be equal on all ranks (gpucoll-info lists them): "
+                         "set them for all, with --mca or -x");
   std::lock_guard lock(mutex_);
   auto& known = peers_[{info.pid, info.board.inode}];
   if (known) return known.get();
   auto board = core::Board::open(info.board);
-  if (!board) {
-    *why = board.status().what();
-    return nullptr;
-  }
-  known = std::make_unique<PeerProcess>();
-  known->board = *std::move(board);
-  known->liveness = core::Liveness(info.pid);
-  known->pid = info.pid;
+  if (!board) return Status::error(board.status().code(), "has a board out of reach: %s", board.status().what());
+  auto made = std::make_unique<PeerProcess>();
+  made->board = *std::move(board);
+  made->liveness = core::Liveness(info.pid);
+  made->pid = info.pid;
+  known = std::move(made);
   return known.get();
 }
 

@@ -41,8 +41,9 @@ class MpiProcess {
   Status open(gc_process_blob* mine);
   core::Board& board() { return board_; }
 
-  // The peer behind a blob: null where this process and that one cannot work together, with the reason in *why.
-  const PeerProcess* peer(const gc_process_blob* blob, std::string* why);
+  // The peer behind a blob. Errors, where this process and that one cannot work together, worded to follow "rank N":
+  // unsupported and invalid_usage (to be mended by the user) on both sides alike, others on this one only.
+  Result<const PeerProcess*> peer(const gc_process_blob* blob);
 
   // A number that is equal on all members of a communicator and new at each creation: how often this process has
   // seen a communicator with this context id and these members.

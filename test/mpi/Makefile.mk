@@ -1,8 +1,8 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh
+EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh test/mpi/faults.sh
 
 check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/staged test/mpi/mixed test/mpi/threads test/mpi/spawn \
-	test/mpi/finalize test/mpi/host_cost
+	test/mpi/finalize test/mpi/faults test/mpi/host_cost
 test_mpi_host_SOURCES = test/mpi/host.cpp test/mpi/mpi_test.h
 test_mpi_host_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_host_LDFLAGS = $(GC_TEST_LINKFLAGS)
@@ -31,6 +31,10 @@ test_mpi_finalize_SOURCES = test/mpi/finalize.cpp test/mpi/mpi_test.h
 test_mpi_finalize_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_finalize_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_finalize_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_faults_SOURCES = test/mpi/faults.cpp test/mpi/mpi_test.h
+test_mpi_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_faults_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_faults_LDADD = libgpucoll.la $(MPI_LIBS)
 # Without the library: it is also run without the component.
 test_mpi_host_cost_SOURCES = test/mpi/host_cost.c
 test_mpi_host_cost_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -13,6 +13,10 @@
  * (allreduce with count > 0). So when a rank enters s + 1, every rank has entered s and, having had to decide how to
  * run s before contributing to it, has read all lines of s. Lines of s + 2 could overwrite those of s already.
  *
+ * Why so many entries. A board that is full on one rank only would leave the others waiting for an entry that never
+ * comes. Open MPI knows 65536 communicators at most; at twice the entries GC_BOARD_PROBE slots in a row are not taken.
+ * Entries cost memory only once they are used.
+ *
  * A key is published (key[1] stored with release) after the lines were cleared, and cleared when the communicator is
  * freed; by the same argument nobody still needs the lines then. */
 #ifndef GPUCOLL_PROTO_FORMAT_BOARD_H
@@ -20,13 +24,14 @@
 
 #include <stdint.h>
 
-enum { GC_BOARD_LINES = 4, GC_BOARD_ENTRIES = 16384, GC_BOARD_PROBE = 64 };
+enum { GC_BOARD_LINES = 4, GC_BOARD_ENTRIES = 131072, GC_BOARD_PROBE = 64 };
 
-/* What a rank's buffers are. */
+/* What a rank's buffers are. Only a change to GC_KIND_FAILED may happen to a line that is published. */
 enum {
   GC_KIND_HOST = 1,   /* host memory: it goes on to the previous module without waiting */
   GC_KIND_DEVICE = 2, /* device memory that the runtime can work on */
-  GC_KIND_STAGED = 3  /* device memory, but this call must go through the host */
+  GC_KIND_STAGED = 3, /* device memory, but this call must go through the host */
+  GC_KIND_FAILED = 4  /* this call or an earlier one has failed on this rank: it takes part no more */
 };
 enum { GC_FUNCTION_ALLREDUCE = 1 };
 /* Flags of a line. */

@@ -1,0 +1,141 @@
+// Faults under MPI, one per argument: each rank that survives gets an error (or the slow right result) in time.
+// faults.sh runs it and looks for the sentences. The timeout parameter is 2 s there.
+#include <dirent.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "mpi_test.h"
+
+namespace {
+using namespace mpi_test;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMostSeconds = 20;
+
+int reduce(Memory& memory, int count, MPI_Comm comm = MPI_COMM_WORLD) {
+  return MPI_Allreduce(MPI_IN_PLACE, memory.at(0), count, MPI_INT, MPI_SUM, comm);
+}
+
+bool reduces_rightly(Memory& memory, MPI_Comm comm = MPI_COMM_WORLD) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  std::vector<int> values(memory.bytes() / sizeof(int), rank + 1);
+  memory.write(values.data());
+  if (reduce(memory, static_cast<int>(values.size()), comm) != MPI_SUCCESS) return false;
+  memory.read(values.data());
+  return values.front() == size * (size + 1) / 2 && values.back() == values.front();
+}
+
+void expect_error(int rc, const char* what) {
+  if (!checked(rc != MPI_SUCCESS)) fail("%s succeeded", what);
+}
+void expect_right(Memory& memory, const char* what) {
+  if (!checked(reduces_rightly(memory))) fail("%s: wrong result", what);
+}
+
+// Ranks that disagree about the count get an error, and can go on.
+void counts() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  expect_right(memory, "before");
+  expect_error(reduce(memory, g_rank == 1 ? 5 : 4), "an allreduce with different counts");
+  expect_right(memory, "after");
+}
+
+// A rank that comes after the others have given up is not left waiting for them.
+void late() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(5));
+  expect_error(reduce(memory, 4), "an allreduce that a rank came too late to");
+  expect_error(reduce(memory, 4), "the next allreduce");
+}
+
+// Rank 1 dies while the others reduce. Only with mpirun --enable-recovery do they live to tell.
+void killed() {
+  Memory memory(Where::device, 100000 * sizeof(int));
+  expect_right(memory, "before");
+  if (g_rank == 1) {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      raise(SIGKILL);
+    }).detach();
+  }
+  int rc = MPI_SUCCESS;
+  while (rc == MPI_SUCCESS) rc = reduce(memory, 100000);
+  expect_error(reduce(memory, 4), "the allreduce after the fault");
+}
+
+int entries(const char* directory) {
+  int count = 0;
+  DIR* dir = opendir(directory);
+  while (dir && readdir(dir)) ++count;
+  if (dir) closedir(dir);
+  return count;
+}
+
+// Communicators made, used and freed leave no descriptor and no thread behind.
+void many() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  int descriptors = 0, threads = 0;
+  for (int round = 0; round < 300; ++round) {
+    MPI_Comm dup, half;
+    MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+    MPI_Comm_split(dup, g_rank % 2, g_rank, &half);
+    bool right = reduces_rightly(memory, dup) && reduces_rightly(memory, half) && reduces_rightly(memory);
+    if (!checked(right)) fail("round %d: wrong result", round);
+    MPI_Comm_free(&dup);
+    MPI_Comm_free(&half);
+    if (round == 50) {
+      descriptors = entries("/proc/self/fd");
+      threads = entries("/proc/self/task");
+    }
+  }
+  // A communicator lives on until its peers have freed it too: some rounds may overlap.
+  if (!checked(entries("/proc/self/fd") < descriptors + 60)) fail("%d descriptors are left", entries("/proc/self/fd"));
+  if (!checked(entries("/proc/self/task") < threads + 10)) fail("%d threads are left", entries("/proc/self/task"));
+}
+
+// More communicators in use at once than there are descriptors for: the last ones are slow, all are right.
+void at_once() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  std::vector<MPI_Comm> comms(80);
+  for (MPI_Comm& comm : comms) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (!checked(reduces_rightly(memory, comm))) fail("wrong result");
+  }
+  for (MPI_Comm& comm : comms)
+    if (!checked(reduces_rightly(memory, comm))) fail("wrong result the second time");
+  for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
+}
+
+void same() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  for (int i = 0; i < 3; ++i) expect_right(memory, "whatever the parameters");
+}
+
+struct Fault {
+  const char* name;
+  void (*run)();
+};
+constexpr Fault kFaults[] = {{"counts", counts}, {"late", late},       {"killed", killed},
+                             {"many", many},     {"at_once", at_once}, {"same", same}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Mpi mpi(argc, argv, MPI_THREAD_MULTIPLE);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const std::string wanted = argc > 1 ? argv[1] : "";
+  auto start = Clock::now();
+  for (const Fault& fault : kFaults)
+    if (wanted == fault.name) fault.run();
+  if (!checked(wanted == "many" || Clock::now() - start < std::chrono::seconds(kMostSeconds))) fail("it took too long");
+  if (wanted != "killed") return mpi.finish("faults");
+  // MPI itself cannot be finished with a rank missing.
+  std::printf("rank %d survived, %ld failures\n", g_rank, g_failures.load());
+  std::fflush(stdout);
+  _exit(g_failures != 0);
+}

@@ -1,0 +1,36 @@
+#!/bin/bash
+# Faults under MPI: each ends in time, with a sentence that says who and what. usage: faults.sh MPIRUN PROGRAM
+set -u
+mpirun=$1 program=$2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+wrong() { echo "$*:" >&2; cat "$log" >&2; status=1; }
+# run SENTENCE mpirun-arguments...: the last one is the fault
+run() {
+  local sentence=$1
+  shift
+  timeout 100 "$mpirun" --oversubscribe --bind-to none --mca coll gpucoll "$@" >"$log" 2>&1
+  test $? != 124 || wrong "$* did not end"
+  grep -q "$sentence" "$log" || wrong "$* does not say '$sentence'"
+}
+passed() {
+  grep -q "faults: .* 0 failures" "$log" || wrong "$1 failed"
+}
+
+export GPUCOLL_TIMEOUT=2
+run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts
+passed counts
+run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
+passed late
+run "rank 1 (process [0-9]*) died" -np 3 --enable-recovery "$program" killed
+for rank in 0 2; do grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive rank 1"; done
+run "exited on signal 9" -np 3 "$program" killed
+run "0 failures" -np 2 "$program" many
+passed many
+(ulimit -n 200 && run "0 failures" -np 2 "$program" at_once && passed at_once && exit $status) || status=1
+run "rank 1 has other values for parameters" \
+  -np 1 -x GPUCOLL_CHANNELS=1 "$program" same : -np 1 -x GPUCOLL_CHANNELS=2 "$program" same
+passed "the run with different parameters"
+test -z "$(pgrep -f "^$program")" || { echo "processes are left" >&2; status=1; }
+exit $status

@@ -86,10 +86,9 @@ using Pairs = std::set<std::pair<DataType, RedOp>>;
 Pairs checked;
 
 template <class Red>
-void check(DataType type, RedOp op) {
+void check(DataType type, RedOp op, coll::Algorithm algorithm) {
   using T = typename Red::Element;
-  checked.insert({type, op});
-  const gpu::Kernel* const kernel = coll::all_reduce_kernel(type, op);
+  const gpu::Kernel* const kernel = coll::all_reduce_kernel(type, op, algorithm);
   ASSERT_NE(kernel, nullptr) << "type " << static_cast<int>(type) << ", operation " << static_cast<int>(op);
   std::mt19937 random(static_cast<uint32_t>(op));
   std::vector<std::vector<T>> in(kRanks, std::vector<T>(kCount)), out = in;
@@ -97,13 +96,23 @@ void check(DataType type, RedOp op) {
     for (T& value : buffer) draw(value, random);
   }
   test::World world(kRanks, kChannels, 128);
+  world.add_mesh();
   std::vector<proto::Plan> plans(kRanks);
-  for (size_t r = 0; r < in.size(); ++r) plans[r].items[0] = {in[r].data(), out[r].data(), kCount, kChannels, 0};
+  const uint32_t flag = algorithm == coll::Algorithm::one_shot ? 1 : 0;
+  for (size_t r = 0; r < in.size(); ++r) {
+    plans[r].items[0] = {in[r].data(), out[r].data(), kCount, kChannels, {flag}};
+  }
   run(*kernel, plans, world);
   for (uint64_t i = 0; i < kCount; ++i) {
     const T want = Red::apply(Red::apply(in[0][i], in[1][i]), in[2][i]);
     for (const auto& buffer : out) ASSERT_TRUE(same(buffer[i], want)) << kernel->name << ", element " << i;
   }
+}
+template <class Red>
+void check(DataType type, RedOp op) {
+  checked.insert({type, op});
+  check<Red>(type, op, coll::Algorithm::ring);
+  check<Red>(type, op, coll::Algorithm::one_shot);
 }
 
 template <class T>
@@ -159,7 +168,8 @@ TEST(Kernels, ComputeWhatTheTableSaysAndNothingElseIsThere) {
     for (int op = -1; op <= proto::kRedOps; ++op) {
       const auto t = static_cast<DataType>(type);
       const auto o = static_cast<RedOp>(op);
-      EXPECT_EQ(coll::all_reduce_kernel(t, o) != nullptr, checked.count({t, o}) == 1) << type << " " << op;
+      for (coll::Algorithm algorithm : {coll::Algorithm::ring, coll::Algorithm::one_shot})
+        EXPECT_EQ(coll::all_reduce_kernel(t, o, algorithm) != nullptr, checked.count({t, o}) == 1) << type << " " << op;
     }
   }
 }

@@ -1,6 +1,8 @@
-// Ranks of one process with connections between ring neighbours, laid out as the core does it for real devices.
+// Ranks of one process with connections between ring neighbours, and a mesh where a test asks for it, laid out as the
+// core does it for real devices.
 #pragma once
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -39,6 +41,14 @@ class World {
     for (int c = 0; c < n_channels; ++c) {
       for (int p = 0; p < n_; ++p) connect(c, rank_at(c, p, n_), rank_at(c, p + 1, n_), p, slot_bytes, first_step);
     }
+  }
+  // calloc, since a system gives out zeros without touching memory, and a test needs little of it.
+  void add_mesh() {
+    for (int r = 0; r < n_; ++r) {
+      mesh_memory_.emplace_back(std::calloc(proto::mesh_bytes(n_), 1), &std::free);
+      mesh_.push_back(static_cast<uint8_t*>(mesh_memory_.back().get()));
+    }
+    for (Rank& rank : ranks_) rank.comm.mesh = mesh_.data();
   }
   const proto::DeviceComm& comm(int rank) const { return ranks_[static_cast<size_t>(rank)].comm; }
   const uint32_t& blocks_done(int rank) const { return *comm(rank).blocks_done; }
@@ -84,6 +94,8 @@ class World {
   int n_;
   std::vector<Rank> ranks_;
   std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<void, void (*)(void*)>> mesh_memory_;
+  std::vector<uint8_t*> mesh_;
   proto::FaultLatch latch_{0};
 };
 

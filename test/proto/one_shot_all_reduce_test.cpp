@@ -1,0 +1,330 @@
+// One-shot allreduce through run_plan: every rank, block and thread a CPU thread; launches of a rank follow one
+// another, ranks drift apart as they like.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <random>
+
+#include "coll/device/run_plan.h"
+#include "crew.h"
+#include "world.h"
+
+namespace gpucoll {
+namespace {
+
+using coll::device::ByOneShot;
+using std::chrono::seconds;
+
+// Mutants may wait for ever, and soon do.
+constexpr seconds kPatience{GC_MUTANT == 0 ? 200 : 3};
+
+struct Op {
+  uint64_t count;
+  int n_channels = 1;
+  bool in_place = false;
+  size_t send_offset = 0, recv_offset = 0;  // bytes from a multiple of 16
+};
+using Launch = std::vector<Op>;
+
+// Memory of one operation on one rank, with room around it that nobody may touch.
+class Buffer {
+ public:
+  Buffer(size_t bytes, size_t offset) : bytes_(bytes), offset_(kRoom + offset), memory_(bytes / 16 + 6) {
+    std::memset(memory_.data(), 0xa5, memory_.size() * sizeof(proto::Pack));
+  }
+  uint8_t* data() { return reinterpret_cast<uint8_t*>(memory_.data()) + offset_; }
+  bool same_around() const {
+    const auto* const all = reinterpret_cast<const uint8_t*>(memory_.data());
+    for (size_t i = 0; i < memory_.size() * sizeof(proto::Pack); ++i) {
+      if ((i < offset_ || i >= offset_ + bytes_) && all[i] != 0xa5) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr size_t kRoom = 32;
+  size_t bytes_, offset_;
+  std::vector<proto::Pack> memory_;
+};
+
+template <class T>
+void draw(T& value, std::mt19937_64& random) {
+  value = static_cast<T>(static_cast<double>(random() % 2000) / 7.0 - 100.0);
+}
+template <class T>
+void draw(proto::Complex<T>& value, std::mt19937_64& random) {
+  draw(value.re, random);
+  draw(value.im, random);
+}
+template <class V, class I>
+void draw(proto::Pair<V, I>& pair, std::mt19937_64& random) {
+  pair.value = static_cast<V>(random() % 3);
+  pair.index = static_cast<I>(random() % 100);
+}
+
+// Where the result's members go into memory of 0xa5, bit for bit.
+template <class T>
+void write_members(uint8_t* p, const T& value) {
+  std::memcpy(p, &value, sizeof value);
+}
+template <class V, class I>
+void write_members(uint8_t* p, const proto::Pair<V, I>& pair) {
+  std::memcpy(p, &pair.value, sizeof pair.value);
+  std::memcpy(p + offsetof(std::remove_cvref_t<decltype(pair)>, index), &pair.index, sizeof pair.index);
+}
+
+template <class Red>
+class Program {
+ public:
+  using T = typename Red::Element;
+
+  Program(int n_ranks, int threads, std::vector<Launch> launches, uint32_t last_flag = 0, uint64_t channel_mask = 0)
+      : n_(n_ranks), threads_(threads), launches_(std::move(launches)), world_(n_ranks, 1, 128) {
+    world_.add_mesh();
+    for (const Launch& launch : launches_) {
+      int blocks = 0;
+      for (const Op& op : launch) {
+        last_flag = proto::next_mesh_flag(last_flag);
+        flags_.push_back(last_flag);
+        draw_op(op);
+        blocks = std::max(blocks, op.n_channels);
+      }
+      blocks_.push_back(blocks);
+      most_blocks_ = std::max(most_blocks_, blocks);
+      masks_.push_back(channel_mask != 0 ? channel_mask : (uint64_t{1} << blocks) - 1);
+    }
+    make_plans();
+  }
+
+  void run() {
+    std::atomic<bool> ended{false};
+    std::thread watch([&] {
+      const auto until = std::chrono::steady_clock::now() + kPatience;
+      while (!ended && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (!ended) proto::store_release(&world_.latch().abort, 1u);
+    });
+    std::vector<std::unique_ptr<gpu::emu::CrewBarrier>> launch_ends;
+    for (int r = 0; r < n_; ++r)
+      launch_ends.push_back(std::make_unique<gpu::emu::CrewBarrier>(most_blocks_ * threads_));
+    test::run_grids(n_, most_blocks_, threads_, [&](int rank, const gpu::EmuBlock& block) {
+      for (size_t l = 0; l < launches_.size(); ++l) {
+        if (block.block < blocks_[l]) {
+          coll::device::run_plan<Red, ByOneShot>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
+                                                 static_cast<uint32_t>(blocks_[l]),
+                                                 plans_[l * static_cast<size_t>(n_) + static_cast<size_t>(rank)]);
+        }
+        launch_ends[static_cast<size_t>(rank)]->arrive_and_wait(false);
+      }
+    });
+    ended = true;
+    watch.join();
+    ASSERT_EQ(world_.latch().abort, 0u) << "ranks wait for ever";
+    check();
+  }
+
+ private:
+  void draw_op(const Op& op) {
+    std::mt19937_64 random(in_.size() + op.count);
+    in_.emplace_back();
+    out_.emplace_back();
+    std::vector<std::vector<T>> values(static_cast<size_t>(n_), std::vector<T>(op.count));
+    for (auto& of_rank : values) {
+      in_.back().emplace_back(op.count * sizeof(T), op.send_offset);
+      for (uint64_t i = 0; i < op.count; ++i) {
+        draw(of_rank[i], random);
+        write_members(in_.back().back().data() + i * sizeof(T), of_rank[i]);
+      }
+    }
+    if (!op.in_place)
+      out_.back() = std::vector<Buffer>(static_cast<size_t>(n_), {op.count * sizeof(T), op.recv_offset});
+    want_.emplace_back(op.count * sizeof(T), 0xa5);
+    for (uint64_t i = 0; i < op.count; ++i) {
+      T value = values[0][i];
+      for (size_t r = 1; r < values.size(); ++r) value = Red::apply(value, values[r][i]);
+      write_members(want_.back().data() + i * sizeof(T), value);
+    }
+  }
+  Buffer& result(size_t op, size_t rank) { return out_[op].empty() ? in_[op][rank] : out_[op][rank]; }
+
+  void make_plans() {
+    done_.resize(launches_.size() * static_cast<size_t>(n_));
+    plans_.resize(done_.size());
+    size_t first = 0;
+    for (size_t l = 0; l < launches_.size(); ++l) {
+      for (size_t r = 0; r < static_cast<size_t>(n_); ++r) {
+        proto::Plan& plan = plans_[l * static_cast<size_t>(n_) + r];
+        plan.comm = &world_.comm(static_cast<int>(r));
+        plan.done_word = &done_[l * static_cast<size_t>(n_) + r];
+        plan.done_value = 77;
+        plan.channel_mask = masks_[l];
+        plan.n_items = static_cast<uint32_t>(launches_[l].size());
+        for (size_t i = 0; i < launches_[l].size(); ++i) {
+          const Op& op = launches_[l][i];
+          plan.items[i] = {in_[first + i][r].data(),
+                           result(first + i, r).data(),
+                           op.count,
+                           static_cast<uint32_t>(op.n_channels),
+                           {flags_[first + i]}};
+        }
+      }
+      first += launches_[l].size();
+    }
+  }
+
+  void check() {
+    for (uint64_t word : done_) EXPECT_EQ(word, 77u);
+    for (int r = 0; r < n_; ++r) EXPECT_EQ(world_.blocks_done(r), 0u);
+    for (size_t op = 0; op < want_.size(); ++op) {
+      for (size_t r = 0; r < static_cast<size_t>(n_); ++r) {
+        const size_t bytes = want_[op].size();
+        ASSERT_TRUE(bytes == 0 || std::memcmp(result(op, r).data(), want_[op].data(), bytes) == 0)
+            << "the result differs: rank " << r << " of " << n_ << ", operation " << op << ", " << bytes << " bytes";
+        ASSERT_TRUE(result(op, r).same_around()) << "wrote outside of the buffer: operation " << op;
+      }
+    }
+  }
+
+  int n_, threads_;
+  std::vector<Launch> launches_;
+  test::World world_;
+  std::vector<uint32_t> flags_;
+  std::vector<std::vector<Buffer>> in_, out_;  // [operation][rank]; no out_ where in place
+  std::vector<std::vector<uint8_t>> want_;
+  std::vector<int> blocks_;
+  std::vector<uint64_t> masks_;
+  std::vector<uint64_t> done_;
+  std::vector<proto::Plan> plans_;  // [launch][rank]
+  int most_blocks_ = 1;
+};
+
+template <class Red>
+void run(int n_ranks, int threads, std::vector<Launch> launches, uint32_t last_flag = 0, uint64_t channel_mask = 0) {
+  SCOPED_TRACE(testing::Message() << n_ranks << " ranks, " << threads << " threads");
+  Program<Red>(n_ranks, threads, std::move(launches), last_flag, channel_mask).run();
+}
+
+class OneShotAllReduce : public testing::TestWithParam<int> {};  // the parameter: threads a block
+
+TEST_P(OneShotAllReduce, EveryNumberOfRanksAndOddCounts) {
+  for (int n : {1, 2, 3, 4, 5, 8, 9, 16}) {
+    Launch launch;
+    for (uint64_t count : {0, 1, 2, 3, 4, 5, 31, 127, 1000, 2049}) {
+      launch.push_back({count});
+      launch.push_back({count, 1, true});
+    }
+    run<proto::Sum<float>>(n, GetParam(), {launch});
+  }
+}
+
+TEST_P(OneShotAllReduce, SeveralChannelsSomeWithoutAShare) {
+  for (int n : {2, 3, 4}) {
+    Launch launch;
+    for (uint64_t count : {1, 7, 100, 4001}) launch.push_back({count, 3});
+    run<proto::Sum<float>>(n, GetParam(), {launch});
+  }
+  run<proto::Sum<float>>(2, GetParam(), {{{5000, proto::kMeshChannels}}});
+}
+
+TEST_P(OneShotAllReduce, ChannelsWithHolesInTheMask) {
+  run<proto::Sum<float>>(3, GetParam(), {{{999, 2}, {5, 2}}}, 0, 0b101000);
+}
+
+TEST_P(OneShotAllReduce, AFullMesh) {
+  constexpr uint64_t kMost = proto::kMeshChannelData / sizeof(float);
+  run<proto::Sum<float>>(3, GetParam(), {{{kMost, 1, true}, {2 * kMost, 2}, {kMost, 1}, {2 * kMost, 2}}});
+}
+
+// Lagging blocks and threads still read one operation while others are two further on.
+TEST_P(OneShotAllReduce, HundredsOfOperationsOfAllSizes) {
+  std::mt19937 random(7);
+  for (int n : {2, 3, 5}) {
+    std::vector<Launch> launches(12);
+    for (Launch& launch : launches) {
+      launch.resize(random() % 2 == 0 ? 1 + random() % 4 : proto::kMaxItems);
+      for (Op& op : launch) {
+        op.count = random() % 3 == 0 ? 200 + random() % 300 : 1 + random() % 9;
+        op.n_channels = static_cast<int>(1 + random() % 3);
+        op.in_place = random() % 2 == 0;
+      }
+    }
+    run<proto::Sum<uint32_t>>(n, GetParam(), launches);
+  }
+}
+
+TEST_P(OneShotAllReduce, FlagsWrap) {
+  EXPECT_EQ(proto::next_mesh_flag(0), 1u);
+  EXPECT_EQ(proto::next_mesh_flag(0xfffffffe), 0xffffffffu);
+  EXPECT_EQ(proto::next_mesh_flag(0xffffffff), 2u) << "parities alternate, and no operation has flag 0";
+  for (uint32_t before : {1, 2, 3, 10}) {
+    run<proto::Sum<float>>(3, GetParam(), {Launch(24, {60, 2}), Launch(5, {1}), Launch(5, {60, 2})},
+                           uint32_t{0} - before);
+  }
+}
+
+TEST_P(OneShotAllReduce, EveryAlignment) {
+  Launch launch;
+  for (size_t send : {0, 1, 2, 4, 8, 12}) {
+    for (size_t recv : {0, 3, 4, 8}) launch.push_back({203, 2, false, send, recv});
+    launch.push_back({203, 2, true, send});
+  }
+  run<proto::Sum<float>>(3, GetParam(), {launch});
+}
+
+TEST_P(OneShotAllReduce, EveryElementSizeAndNoPadding) {
+  const Launch launch = {{1, 2}, {130, 2}, {1111, 2}, {130, 2, false, 8, 0}, {130, 2, false, 1, 2}, {3, 1, true}};
+  run<proto::Sum<uint8_t>>(3, GetParam(), {launch});
+  run<proto::Max<int16_t>>(3, GetParam(), {launch});
+  run<proto::Sum<double>>(3, GetParam(), {launch});
+  run<proto::Sum<proto::Complex<double>>>(3, GetParam(), {launch});
+  run<proto::Maxloc<proto::ShortInt>>(3, GetParam(), {launch});
+  run<proto::Minloc<proto::DoubleInt>>(3, GetParam(), {launch});
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, OneShotAllReduce, testing::Values(1, 3));
+
+// One rank of two runs: it can only end through the latch, and still reports the end of the plan.
+TEST(OneShotAllReduceFault, LatchEndsEveryWait) {
+  test::World world(2, 1, 128);
+  world.add_mesh();
+  std::vector<float> data(3000, 1.0f);
+  uint64_t done = 0;
+  proto::Plan plan{};
+  plan.comm = &world.comm(0);
+  plan.done_word = &done;
+  plan.done_value = 5;
+  plan.channel_mask = 3;
+  plan.n_items = 2;
+  plan.items[0] = {data.data(), data.data(), data.size(), 2, {1}};
+  plan.items[1] = {data.data(), data.data(), data.size(), 2, {2}};
+  std::thread host([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(proto::load_acquire(&done), 0u) << "ended without its peer";
+    proto::store_release(&world.latch().abort, 1u);
+  });
+  test::run_grids(1, 2, 3, [&](int, const gpu::EmuBlock& block) {
+    coll::device::run_plan<proto::Sum<float>, ByOneShot>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block), 2u,
+                                                         plan);
+  });
+  host.join();
+  EXPECT_EQ(done, 5u);
+}
+
+TEST(Ll, APackHasArrivedWhenAllItsWordsHave) {
+  for (int late = 0; late < 4; ++late) {
+    proto::LlPack pack{};
+    for (int word = 0; word < 4; ++word) {
+      uint64_t& to = word % 2 == 0 ? pack.line[word / 2].first : pack.line[word / 2].second;
+      to = uint64_t{word == late ? 6u : 7u} << 32 | static_cast<uint32_t>(100 + word);
+    }
+    EXPECT_FALSE(pack.arrived(7)) << "word " << late;
+    (late % 2 == 0 ? pack.line[late / 2].first : pack.line[late / 2].second) += uint64_t{1} << 32;
+    ASSERT_TRUE(pack.arrived(7));
+    for (uint32_t word = 0; word < 4; ++word) EXPECT_EQ(pack.data().word[word], 100 + word);
+  }
+}
+
+}  // namespace
+}  // namespace gpucoll

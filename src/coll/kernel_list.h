@@ -2,7 +2,8 @@
 // and once for GPUs (kernels_<shard>_cuda.cu), so that the build is parallel and no file takes long.
 //
 // GC_KERNELS_<shard>(K) expands to K(name, Reduction, Element, type, other) for each kernel: it has a form
-// for each algorithm, all_reduce_ring_<name> and all_reduce_one_shot_<name>, and serves the data types `type` and `other` (the same twice where only one).
+// for each algorithm, all_reduce_ring_<name> and all_reduce_one_shot_<name>, and serves the data types `type` and
+// `other` (the same twice where only one).
 //
 // For a short CUDA build, `make GPUCOLL_KERNEL_SUBSET="f32 i32"` compiles these shards only; the others' kernels are
 // missing then. It arrives here as GC_KERNEL_SUBSET and GC_KERNEL_SHARD_<shard>.

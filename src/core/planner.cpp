@@ -3,9 +3,6 @@
 namespace gpucoll::core {
 namespace {
 
-// Fresh mesh memory holds 0, so no operation has this flag.
-uint32_t next_flag(uint32_t flag) { return flag + 1 == 0 ? 1 : flag + 1; }
-
 CommShape without_mesh(CommShape shape) {
   shape.mesh = false;
   return shape;
@@ -24,7 +21,7 @@ std::vector<PlannedLaunch> plan(const std::vector<Task>& tasks, const CommShape&
     if (!last || last->kernel != kernel || last->stream != task.stream || last->threads != choice.threads ||
         last->plan.n_items == proto::kMaxItems)
       last = &launches.emplace_back(PlannedLaunch{kernel, task.stream, choice.threads, {}});
-    if (one_shot) *mesh_flag = next_flag(*mesh_flag);
+    if (one_shot) *mesh_flag = proto::next_mesh_flag(*mesh_flag);
     proto::CollectiveItem& item = last->plan.items[last->plan.n_items++];
     item.send = task.send;
     item.recv = task.recv;

@@ -20,7 +20,7 @@ class CudaDevice final : public Device {
 
   const Identity& identity() const override { return identity_; }
   int index() const override { return index_; }
-  Defaults defaults() const override { return {24, 512, size_t{4} << 20, size_t{1} << 20}; }
+  Defaults defaults() const override { return {32, 384, size_t{4} << 20, size_t{2} << 20}; }
   bool shares_between_processes() const override;
 
   Result<void*> allocate(size_t bytes) override;

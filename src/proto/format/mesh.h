@@ -26,7 +26,7 @@
 namespace gpucoll::proto {
 
 inline constexpr int kMeshChannels = 16;
-inline constexpr int kMeshLines = 4096;  // of one source on one channel: 32 KiB of data
+inline constexpr int kMeshLines = 8192;  // of one source on one channel: 64 KiB of data
 inline constexpr size_t kMeshLineBytes = 16;
 inline constexpr size_t kMeshLineData = 8;                              // bytes of data in a line
 inline constexpr size_t kMeshChannelData = kMeshLines * kMeshLineData;  // most data of a rank on one channel

@@ -39,10 +39,10 @@ struct DeviceComm {
 
 // One collective, as a range of elements per channel is worked out from it (see coll/device).
 struct CollectiveItem {
-  const void* send;      // kernel address
-  void* recv;            // kernel address; may equal send (in place)
-  uint64_t count;        // elements
-  uint32_t n_channels;   // the first n_channels of the mask take part
+  const void* send;     // kernel address
+  void* recv;           // kernel address; may equal send (in place)
+  uint64_t count;       // elements
+  uint32_t n_channels;  // the first n_channels of the mask take part
   union {
     uint32_t chunk_bytes;  // ring: 0: as the connection allows
     uint32_t flag;         // mesh: of this operation

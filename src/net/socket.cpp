@@ -123,10 +123,15 @@ Result<UniqueFd> listen_anywhere(Address* address) {
   return fd;
 }
 
-Result<UniqueFd> accept_one(int listener, Deadline deadline) {
+Result<UniqueFd> accept_one(int listener, Deadline deadline, const Company& company) {
   for (;;) {
-    pollfd fds = {listener, POLLIN, 0};
-    GC_TRY(wait_ready(&fds, 1, deadline));
+    std::vector<pollfd> fds = {{listener, POLLIN, 0}};
+    for (const Companion& c : company) fds.push_back({c.fd, POLLRDHUP, 0});
+    GC_TRY(wait_ready(fds.data(), fds.size(), deadline));
+    for (size_t i = 0; i < company.size(); ++i)
+      if (fds[i + 1].revents)
+        return Status::error(Code::remote, "rank %d left before all ranks of the communicator had met; it has failed",
+                             company[i].rank);
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     if (fd) {
       tune(fd.get());

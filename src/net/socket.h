@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -33,7 +34,14 @@ uint32_t local_ip();
 
 // A listening socket on any interface and a free port; *address says where.
 Result<UniqueFd> listen_anywhere(Address* address);
-Result<UniqueFd> accept_one(int listener, Deadline deadline);
+// Sockets of ranks that have come already and send nothing while another one is awaited.
+struct Companion {
+  int fd;
+  int rank;
+};
+using Company = std::vector<Companion>;
+// Errors: remote as well, when one of the company hangs up: the others need not wait for who will not come.
+Result<UniqueFd> accept_one(int listener, Deadline deadline, const Company& company = {});
 Result<UniqueFd> connect_to(const Address& address, Deadline deadline);
 Status send_all(int fd, const void* data, size_t bytes, Deadline deadline);
 Status receive_all(int fd, void* data, size_t bytes, Deadline deadline);

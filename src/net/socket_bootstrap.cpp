@@ -47,7 +47,7 @@ class Rendezvous {
   Status collect() {
     // The first guest says how many are expected.
     for (size_t come = 0; come == 0 || come < addresses_.size();) {
-      GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline_after(0)));
+      GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline_after(0), company()));
       BootstrapHello hello;
       // A stranger who connects and stays silent must not keep the ranks waiting for long.
       if (!receive_all(fd.get(), &hello, sizeof hello, deadline_after(5)) || !genuine(hello, nonce_)) continue;
@@ -56,6 +56,13 @@ class Rendezvous {
       ++come;
     }
     return {};
+  }
+
+  Company company() const {
+    Company company;
+    for (size_t r = 0; r < guests_.size(); ++r)
+      if (guests_[r]) company.push_back({guests_[r].get(), static_cast<int>(r)});
+    return company;
   }
 
   Status admit(const BootstrapHello& hello, UniqueFd fd) {
@@ -140,12 +147,18 @@ Status SocketBootstrap::meet(const proto::UniqueId& id) {
   return receive_all(root.get(), addresses_.data(), addresses_.size() * sizeof(BootstrapAddress), deadline);
 }
 
+int SocketBootstrap::rank_before(int level) const { return (rank_ - (1 << level) + size_) % size_; }
+
 Status SocketBootstrap::connect_level(int level, Deadline deadline) {
   auto l = static_cast<size_t>(level);
   if (to_.size() <= l) to_.resize(l + 1), from_.resize(l + 1);
   if (to_[l]) return {};
-  int peer = (rank_ - (1 << level) + size_) % size_;
-  GC_TRY_AS(UniqueFd fd, connect_to(route_to(addresses_[static_cast<size_t>(peer)]), deadline));
+  auto peer = static_cast<size_t>(rank_before(level));
+  auto connected = connect_to(route_to(addresses_[peer]), deadline);
+  if (!connected)
+    return Status::error(connected.status().code(), "rank %d does not reach rank %zu, which may have failed: %s", rank_,
+                         peer, connected.status().what());
+  UniqueFd fd = *std::move(connected);
   BootstrapHello mine = hello(level);
   GC_TRY(send_all(fd.get(), &mine, sizeof mine, deadline));
   to_[l] = std::move(fd);
@@ -153,9 +166,12 @@ Status SocketBootstrap::connect_level(int level, Deadline deadline) {
 }
 
 Status SocketBootstrap::accept_level(int level, Deadline deadline) {
+  Company company;
+  for (size_t l = 0; l < to_.size(); ++l)
+    if (to_[l]) company.push_back({to_[l].get(), rank_before(static_cast<int>(l))});
   // Ranks ahead of us may knock for a later level first: keep whoever comes.
   while (!from_[static_cast<size_t>(level)]) {
-    GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline));
+    GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline, company));
     BootstrapHello hello;
     if (!receive_all(fd.get(), &hello, sizeof hello, deadline_after(5)) || !genuine(hello, nonce_)) continue;
     if (hello.level < 0 || hello.level > 31) continue;
@@ -169,16 +185,21 @@ Status SocketBootstrap::accept_level(int level, Deadline deadline) {
 Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
   Deadline deadline = deadline_after(timeout_s_);
   auto n = static_cast<size_t>(size_);
+  // All connections before any data: a rank that has hung up by then has failed, it cannot have finished.
+  int levels = std::bit_width(n - 1);
+  for (int level = 0; level < levels; ++level) GC_TRY(connect_level(level, deadline));
+  for (int level = 0; level < levels; ++level) GC_TRY(accept_level(level, deadline));
   std::vector<uint8_t> ring(n * bytes);  // ring[i] is the block of rank (rank + i) mod n
   std::memcpy(ring.data(), mine, bytes);
   for (size_t have = 1; have < n; have *= 2) {
     int level = std::countr_zero(have);
     size_t count = std::min(have, n - have);
-    GC_TRY(connect_level(level, deadline));
-    GC_TRY(accept_level(level, deadline));
     auto l = static_cast<size_t>(level);
-    GC_TRY(exchange(to_[l].get(), ring.data(), count * bytes, from_[l].get(), ring.data() + have * bytes, count * bytes,
-                    deadline));
+    Status status = exchange(to_[l].get(), ring.data(), count * bytes, from_[l].get(), ring.data() + have * bytes,
+                             count * bytes, deadline);
+    if (!status)
+      return Status::error(status.code(), "rank %d, waiting for rank %d and rank %d: %s", rank_, rank_before(level),
+                           (rank_ + (1 << level)) % size_, status.what());
   }
   for (size_t i = 0; i < n; ++i)
     std::memcpy(static_cast<uint8_t*>(all) + (static_cast<size_t>(rank_) + i) % n * bytes, ring.data() + i * bytes,

@@ -1,6 +1,7 @@
 // The socket bootstrap: allgathers of any size of group, and ranks that contradict each other.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -91,4 +92,39 @@ TEST(SocketBootstrap, SurvivesAStranger) {
     auto bootstrap = SocketBootstrap::create(*id, rank, 2, 20);
     ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
   });
+}
+
+// A rank that goes away, before or after all have met, is noticed at once: not only at the end of the timeout.
+TEST(SocketBootstrap, NoticesARankThatLeavesTheRendezvous) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  auto start = std::chrono::steady_clock::now();
+  on_ranks(2, [&](int rank) {  // of 3
+    auto bootstrap = SocketBootstrap::create(*id, rank, 3, rank == 0 ? 1 : 60);
+    ASSERT_FALSE(bootstrap);
+    if (rank == 1) {
+      EXPECT_EQ(bootstrap.status().code(), Code::remote);
+      EXPECT_NE(std::string(bootstrap.status().what()).find("rank 0 left"), std::string::npos);
+    }
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(SocketBootstrap, NoticesARankThatLeavesBeforeAnAllgather) {
+  for (int n : {2, 3, 4, 7}) {
+    auto id = make_unique_id();
+    ASSERT_TRUE(id.ok());
+    auto start = std::chrono::steady_clock::now();
+    on_ranks(n, [&](int rank) {
+      auto bootstrap = SocketBootstrap::create(*id, rank, n, 15);
+      ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
+      if (rank == 0) return;
+      std::vector<int> all(static_cast<size_t>(n));
+      Status status = (*bootstrap)->allgather(&rank, all.data(), sizeof rank);
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.code(), Code::remote) << status.what();
+      EXPECT_NE(std::string(status.what()).find("rank"), std::string::npos) << status.what();
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << n;
+  }
 }

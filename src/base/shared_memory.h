@@ -38,6 +38,8 @@ class SharedMemory {
   explicit operator bool() const noexcept { return data_ != nullptr; }
   // REQUIRES: created here, not opened.
   SharedMemoryName name() const noexcept { return name_; }
+  // Gives the descriptor back once all who should have opened the memory; nobody can open it any more.
+  void close_name() noexcept { fd_.reset(); }
 
  private:
   void unmap() noexcept;

@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "base/params.h"
 #include "base/status.h"
@@ -14,7 +16,8 @@
 
 using namespace gpucoll;
 
-// What a handle points to. The number tells a live handle from garbage and from one destroyed before.
+// What a handle points to. The number tells a live handle from garbage and from one destroyed before; for the latter,
+// handles are never given back to the allocator but used again (Handles).
 struct gpucollComm {
   static constexpr uint64_t kAlive = 0x6c6c6f6375706731ull;
   uint64_t alive = kAlive;
@@ -24,6 +27,32 @@ struct gpucollComm {
 namespace {
 
 gpucollResult_t to_c(Code code) { return static_cast<gpucollResult_t>(static_cast<int>(code)); }
+
+// Handles that were destroyed, for the next communicators. Thread safety: any thread.
+class Handles {
+ public:
+  static Handles& instance() {
+    static Handles* handles = new Handles;
+    return *handles;
+  }
+  gpucollComm_t take() {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) return new gpucollComm;
+    gpucollComm_t handle = free_.back();
+    free_.pop_back();
+    handle->alive = gpucollComm::kAlive;
+    return handle;
+  }
+  void give_back(gpucollComm_t handle) {
+    std::lock_guard lock(mutex_);
+    handle->alive = 0;
+    free_.push_back(handle);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<gpucollComm_t> free_;
+};
 
 Result<core::Communicator*> checked(gpucollComm_t comm) {
   if (!comm || comm->alive != gpucollComm::kAlive)
@@ -49,11 +78,13 @@ Status init_rank(gpucollComm_t* comm, int n, const gpucollUniqueId& id, int rank
   GC_TRY_AS(gpu::Device * device, platform->open(platform->current_device()));
   proto::UniqueId unique;
   std::memcpy(&unique, &id, sizeof unique);
-  auto handle = std::make_unique<gpucollComm>();
-  gpucollComm* raw = handle.get();
+  gpucollComm_t handle = Handles::instance().take();
   // In a group the handle is the caller's from now on; if the group fails it stays without a communicator.
-  Status status = core::enqueue_job([=] { return make_communicator(raw, device, unique, n, rank); });
-  if (status) *comm = handle.release();
+  Status status = core::enqueue_job([=] { return make_communicator(handle, device, unique, n, rank); });
+  if (status)
+    *comm = handle;
+  else
+    Handles::instance().give_back(handle);
   return status;
 }
 
@@ -67,11 +98,10 @@ Status check_destroyable(gpucollComm_t comm) {
   return {};
 }
 
-// Takes the communicator out of its handle and frees the handle.
+// Takes the communicator out of its handle and gives the handle back.
 std::unique_ptr<core::Communicator> take(gpucollComm_t comm) {
   auto communicator = std::move(comm->communicator);
-  comm->alive = 0;
-  delete comm;
+  Handles::instance().give_back(comm);
   if (communicator) core::forget(*communicator);
   return communicator;
 }

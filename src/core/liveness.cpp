@@ -5,21 +5,48 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <map>
+#include <mutex>
 
 namespace gpucoll::core {
+namespace {
+
+using SharedPidfd = std::shared_ptr<const UniqueFd>;
+
+bool ended(int pidfd) noexcept {
+  pollfd fds = {pidfd, POLLIN, 0};
+  return poll(&fds, 1, 0) > 0;
+}
+
+struct Watching {
+  std::mutex mutex;
+  std::map<pid_t, std::weak_ptr<const UniqueFd>> by_pid;
+};
+
+// Null, with errno, where the process cannot be watched.
+SharedPidfd pidfd_of(pid_t pid) {
+  static Watching* watching = new Watching;  // other threads may still ask while statics are torn down
+  std::lock_guard lock(watching->mutex);
+  auto& known = watching->by_pid[pid];
+  SharedPidfd shared = known.lock();
+  // A process that has ended may have left its id to the one that is asked for now.
+  if (shared && !ended(shared->get())) return shared;
+  long fd = syscall(SYS_pidfd_open, pid, 0);
+  if (fd < 0) return nullptr;
+  shared = std::make_shared<const UniqueFd>(static_cast<int>(fd));
+  known = shared;
+  return shared;
+}
+
+}  // namespace
 
 Liveness::Liveness(pid_t pid) {
   if (pid == getpid()) return;
-  long fd = syscall(SYS_pidfd_open, pid, 0);
-  if (fd >= 0) pidfd_ = UniqueFd(static_cast<int>(fd));
-  gone_ = fd < 0 && errno == ESRCH;
+  errno = 0;
+  pidfd_ = pidfd_of(pid);
+  gone_ = !pidfd_ && errno == ESRCH;
 }
 
-bool Liveness::alive() const noexcept {
-  if (gone_) return false;
-  if (!pidfd_) return true;
-  pollfd fds = {pidfd_.get(), POLLIN, 0};
-  return poll(&fds, 1, 0) <= 0;
-}
+bool Liveness::alive() const noexcept { return !gone_ && (!pidfd_ || !ended(pidfd_->get())); }
 
 }  // namespace gpucoll::core

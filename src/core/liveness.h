@@ -1,7 +1,9 @@
 // Whether another process of this node still lives. A pidfd stays right when process ids are used again, and sees a
-// process that has ended and was not yet reaped. Thread safety: a value type.
+// process that has ended and was not yet reaped. Thread safety: a value type; making one, from any thread.
 #pragma once
 #include <sys/types.h>
+
+#include <memory>
 
 #include "base/unique_fd.h"
 
@@ -15,7 +17,8 @@ class Liveness {
   bool alive() const noexcept;
 
  private:
-  UniqueFd pidfd_;
+  // Shared by all that watch one process: a thousand communicators with the same members need one descriptor a member.
+  std::shared_ptr<const UniqueFd> pidfd_;
   bool gone_ = false;  // already at the time of opening
 };
 

@@ -105,6 +105,7 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device* devi
   peers.own_page().rank = peers.rank_;
   // Opening may fail here and work elsewhere: agree before anybody relies on it.
   GC_TRY(peers.agree(bootstrap, contained([&] { return peers.open_pages(); })));
+  peers.pages_[static_cast<size_t>(peers.rank_)].close_name();
   return peers;
 }
 

@@ -1,5 +1,7 @@
 // gpucollAllReduce through the C API: ranks are threads of this process.
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 
 #include "ranks.h"
@@ -166,10 +168,17 @@ TEST(Communicators, ComeAndGoWithoutLeaving) {
     std::fclose(maps);
     return lines;
   };
-  int after_warm_up = 0;
+  auto count_descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  int maps = 0;
+  std::ptrdiff_t descriptors = 0;
   for (int round = 0; round < 30; ++round) {
     on_ranks(3, [&](gpucollComm_t comm, int rank) { sum_int32(comm, rank, 3, 100, 0, true); });
-    if (round == 9) after_warm_up = count_maps();
+    if (round != 9) continue;
+    maps = count_maps();
+    descriptors = count_descriptors();
   }
-  EXPECT_LE(count_maps(), after_warm_up + 20);
+  EXPECT_LE(count_maps(), maps + 20);
+  EXPECT_LE(count_descriptors(), descriptors + 20);
 }

@@ -51,6 +51,11 @@ TEST(BadInput, HandlesAreChecked) {
   expect_refused(gpucollInvalidUsage, gpucollGroupEnd(), "GroupStart");
   int count = 0;
   expect_refused(gpucollInvalidArgument, gpucollCommCount(nullptr, &count), "communicator");
+  GC_OK(gpucollCommInitRank(&comm, 1, id, 0));
+  gpucollComm_t destroyed = comm;
+  GC_OK(gpucollCommDestroy(comm));
+  expect_refused(gpucollInvalidArgument, gpucollCommCount(destroyed, &count), "destroyed");
+  expect_refused(gpucollInvalidArgument, gpucollCommDestroy(destroyed), "destroyed before");
   gpucollUniqueId garbage = {};
   expect_refused(gpucollInvalidArgument, gpucollCommInitRank(&comm, 1, garbage, 0), "unique id");
   GC_OK(gpucollCommDestroy(nullptr));

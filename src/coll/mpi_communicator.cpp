@@ -257,7 +257,8 @@ Result<bool> MpiCommunicator::enter(const void* send, void* recv, size_t count, 
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::execute(Run run) {
-  if (device_shared() || (runtime_ && !same_devices()) || !ready(*run.device)) return Answer::stage;
+  // A runtime communicator exists only on devices that are not shared.
+  if ((runtime_ ? !same_devices() : device_shared()) || !ready(*run.device)) return Answer::stage;
   run.task.stream = runtime_->stream();
   GC_TRY(runtime_->launch({run.task}));
   GC_TRY(runtime_->wait(runtime_->launched(), description_.calls->progress));

@@ -28,7 +28,10 @@ for rank in 0 2; do grep -q "rank $rank survived, 0 failures" "$log" || wrong "r
 run "exited on signal 9" -np 3 "$program" killed
 run "0 failures" -np 2 "$program" many
 passed many
-(ulimit -n 200 && run "0 failures" -np 2 "$program" at_once && passed at_once && exit $status) || status=1
+# UBSan looks at objects through pipes, and takes one that it cannot make for a broken object.
+descriptors=200
+[[ ${GC_SANITIZERS:-} == *undefined* ]] && descriptors=$(ulimit -n)
+(ulimit -n "$descriptors" && run "0 failures" -np 2 "$program" at_once && passed at_once && exit $status) || status=1
 run "rank 1 has other values for parameters" \
   -np 1 -x GPUCOLL_CHANNELS=1 "$program" same : -np 1 -x GPUCOLL_CHANNELS=2 "$program" same
 passed "the run with different parameters"

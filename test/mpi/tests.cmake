@@ -29,7 +29,7 @@ set(GC_MPI_ENV GPUCOLL_DEVICE=emu "OMPI_MCA_mca_base_component_path=${GC_PLUGIN_
 gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/bad_parameter.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/host)
 
-gc_test(mpi.faults LABELS mpi TIMEOUT 400 ENV ${GC_MPI_ENV}
+gc_test(mpi.faults LABELS mpi TIMEOUT 400 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults)
 
 # Not part of a plain check: GPUCOLL_BENCH=1 ./contrib/check -L bench. Counts instructions, so sanitizers are no use.

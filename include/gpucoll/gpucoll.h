@@ -92,7 +92,9 @@ typedef enum {
   gpucollLxor = 9,
   gpucollMaxloc = 10, /* pairs: the largest value and the smallest index that has it */
   gpucollMinloc = 11,
-  gpucollNumOps = 12
+  gpucollAvg = 12, /* the sum divided by the number of ranks; integers are rounded towards zero */
+  gpucollNumOps = 13,
+  gpucollMaxRedOp = 0x7fffffff /* others are made by gpucollRedOpCreatePreMulSum */
 } gpucollRedOp_t;
 
 /* The version of the library in use, as GPUCOLL_VERSION_CODE. */
@@ -120,16 +122,103 @@ GPUCOLL_API gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucoll
 GPUCOLL_API gpucollResult_t gpucollCommCount(gpucollComm_t comm, int *count);
 GPUCOLL_API gpucollResult_t gpucollCommUserRank(gpucollComm_t comm, int *rank);
 
-/* Calls between start and the outermost end are put together and started at that end; errors surface there. */
+/* The device that the communicator works on, as gpucollSetDevice takes it. */
+GPUCOLL_API gpucollResult_t gpucollCommCuDevice(gpucollComm_t comm, int *device);
+/* Makes the communicators of n_devices ranks in this one process: comms[i] is rank i and works on devices[i], or on
+ * device i where devices is NULL. */
+GPUCOLL_API gpucollResult_t gpucollCommInitAll(gpucollComm_t *comms, int n_devices, const int *devices);
+/* Collective over comm: ranks that pass the same color >= 0 make a new communicator, ordered by key and, where keys
+ * are equal, by rank in comm. GPUCOLL_SPLIT_NOCOLOR gives NULL. May be called in a group; not in one with other
+ * operations of comm. */
+#define GPUCOLL_SPLIT_NOCOLOR (-1)
+GPUCOLL_API gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm);
+/* Waits for the communicator's outstanding operations; afterwards it may only be destroyed. In a group with others of
+ * this process, all of them are finalised together. */
+GPUCOLL_API gpucollResult_t gpucollCommFinalize(gpucollComm_t comm);
+
+/* Calls between start and the outermost end are put together and started at that end, in as few kernel launches as
+ * possible; errors surface there. Groups may contain operations of several communicators, on several devices. Inside
+ * a group, sends and receives of one communicator progress together, in whatever order they were called; between two
+ * ranks, the i-th send matches the i-th receive. */
 GPUCOLL_API gpucollResult_t gpucollGroupStart(void);
 GPUCOLL_API gpucollResult_t gpucollGroupEnd(void);
 
+/* What follows is stream-ordered: the calls return before the operations are done. Buffers must be device memory
+ * (gpucollMalloc, gpucollMemAlloc, cudaMalloc) of the communicator's device, aligned to their type. All ranks make the
+ * same collective calls in the same order with the same count, datatype, op and root. Counts are in elements. In place
+ * is what NCCL calls so; apart from that buffers must not overlap. */
+
 /* recvbuff[i] on every rank = op over all ranks of sendbuff[i], i < count; the same bits on every rank.
- * sendbuff == recvbuff works in place. Both must be device memory. Stream-ordered: returns before it is done.
- * All ranks pass the same count, datatype and op. */
+ * In place: sendbuff == recvbuff. */
 GPUCOLL_API gpucollResult_t gpucollAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                                              gpucollDataType_t datatype, gpucollRedOp_t op, gpucollComm_t comm,
                                              gpucollStream_t stream);
+/* As gpucollAllReduce, but only rank root gets the result; recvbuff of others is not touched and may be NULL. */
+GPUCOLL_API gpucollResult_t gpucollReduce(const void *sendbuff, void *recvbuff, size_t count,
+                                          gpucollDataType_t datatype, gpucollRedOp_t op, int root, gpucollComm_t comm,
+                                          gpucollStream_t stream);
+/* recvbuff of every rank = sendbuff of rank root; sendbuff of others is not touched and may be NULL.
+ * In place: sendbuff == recvbuff. gpucollBcast is gpucollBroadcast in place. */
+GPUCOLL_API gpucollResult_t gpucollBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+                                             gpucollDataType_t datatype, int root, gpucollComm_t comm,
+                                             gpucollStream_t stream);
+GPUCOLL_API gpucollResult_t gpucollBcast(void *buff, size_t count, gpucollDataType_t datatype, int root,
+                                         gpucollComm_t comm, gpucollStream_t stream);
+/* recvbuff[r * sendcount + i] on every rank = sendbuff[i] of rank r, i < sendcount.
+ * In place: sendbuff == recvbuff + rank * sendcount. */
+GPUCOLL_API gpucollResult_t gpucollAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
+                                             gpucollDataType_t datatype, gpucollComm_t comm, gpucollStream_t stream);
+/* recvbuff[i] on rank r = op over all ranks of sendbuff[r * recvcount + i], i < recvcount.
+ * In place: recvbuff == sendbuff + rank * recvcount. */
+GPUCOLL_API gpucollResult_t gpucollReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                                                 gpucollDataType_t datatype, gpucollRedOp_t op, gpucollComm_t comm,
+                                                 gpucollStream_t stream);
+
+/* Sends count elements to rank peer, which must receive as many bytes: a different number is an error of the
+ * communicator (gpucollInvalidUsage, told by gpucollCommGetAsyncError). Sends and receives that wait for each other
+ * belong in one group. A rank may send to itself, in a group with the receive. */
+GPUCOLL_API gpucollResult_t gpucollSend(const void *sendbuff, size_t count, gpucollDataType_t datatype, int peer,
+                                        gpucollComm_t comm, gpucollStream_t stream);
+GPUCOLL_API gpucollResult_t gpucollRecv(void *recvbuff, size_t count, gpucollDataType_t datatype, int peer,
+                                        gpucollComm_t comm, gpucollStream_t stream);
+
+/* Put together from sends and receives, in one launch; out of place only, but for gather and scatter of the root's own
+ * part. Arrays of counts and displacements (in elements) have an entry for each rank and are read before the call
+ * returns. */
+/* recvbuff[s * count + i] on rank r = sendbuff[r * count + i] of rank s. */
+GPUCOLL_API gpucollResult_t gpucollAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+                                            gpucollDataType_t datatype, gpucollComm_t comm, gpucollStream_t stream);
+GPUCOLL_API gpucollResult_t gpucollAlltoAllv(const void *sendbuff, const size_t sendcounts[], const size_t sdispls[],
+                                             void *recvbuff, const size_t recvcounts[], const size_t rdispls[],
+                                             gpucollDataType_t datatype, gpucollComm_t comm, gpucollStream_t stream);
+/* recvbuff[s * count + i] on rank root = sendbuff[i] of rank s. */
+GPUCOLL_API gpucollResult_t gpucollGather(const void *sendbuff, void *recvbuff, size_t count,
+                                          gpucollDataType_t datatype, int root, gpucollComm_t comm,
+                                          gpucollStream_t stream);
+GPUCOLL_API gpucollResult_t gpucollGatherv(const void *sendbuff, size_t sendcount, void *recvbuff,
+                                           const size_t recvcounts[], const size_t rdispls[],
+                                           gpucollDataType_t datatype, int root, gpucollComm_t comm,
+                                           gpucollStream_t stream);
+/* recvbuff[i] on rank r = sendbuff[r * count + i] of rank root. */
+GPUCOLL_API gpucollResult_t gpucollScatter(const void *sendbuff, void *recvbuff, size_t count,
+                                           gpucollDataType_t datatype, int root, gpucollComm_t comm,
+                                           gpucollStream_t stream);
+GPUCOLL_API gpucollResult_t gpucollScatterv(const void *sendbuff, const size_t sendcounts[], const size_t sdispls[],
+                                            void *recvbuff, size_t recvcount, gpucollDataType_t datatype, int root,
+                                            gpucollComm_t comm, gpucollStream_t stream);
+/* Done on a rank's stream only after every rank's stream has reached it. */
+GPUCOLL_API gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream);
+
+/* op: each rank's contribution is multiplied by its *scalar (an element of datatype), then summed. residence: whether
+ * scalar is host memory, read now, or device memory, read when an operation runs. Only for communicator comm and this
+ * datatype, until it is destroyed; operations enqueued before that are not disturbed. */
+typedef enum {
+  gpucollScalarDevice = 0,
+  gpucollScalarHostImmediate = 1
+} gpucollScalarResidence_t;
+GPUCOLL_API gpucollResult_t gpucollRedOpCreatePreMulSum(gpucollRedOp_t *op, void *scalar, gpucollDataType_t datatype,
+                                                        gpucollScalarResidence_t residence, gpucollComm_t comm);
+GPUCOLL_API gpucollResult_t gpucollRedOpDestroy(gpucollRedOp_t op, gpucollComm_t comm);
 
 /* Bytes of one element; 0 for what is no type. */
 GPUCOLL_API size_t gpucollTypeSize(gpucollDataType_t datatype);
@@ -146,6 +235,17 @@ GPUCOLL_API gpucollResult_t gpucollDeviceName(int index, char *name, size_t byte
 GPUCOLL_API gpucollResult_t gpucollStreamCreate(gpucollStream_t *stream);
 GPUCOLL_API gpucollResult_t gpucollStreamSynchronize(gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollStreamDestroy(gpucollStream_t stream);
+/* What is put into `stream` later waits for what is in `other` now. */
+GPUCOLL_API gpucollResult_t gpucollStreamWaitStream(gpucollStream_t stream, gpucollStream_t other);
+
+/* Graphs: what is put into `stream` between begin and end is recorded instead of run, together with what is put into
+ * streams that were made to wait for it; then it can be launched any number of times. On GPUs these are CUDA graphs
+ * (a program may as well use cudaStreamBeginCapture and so on); the emulated device records and replays alike. */
+typedef struct gpucollGraph *gpucollGraph_t;
+GPUCOLL_API gpucollResult_t gpucollStreamBeginCapture(gpucollStream_t stream);
+GPUCOLL_API gpucollResult_t gpucollStreamEndCapture(gpucollStream_t stream, gpucollGraph_t *graph);
+GPUCOLL_API gpucollResult_t gpucollGraphLaunch(gpucollGraph_t graph, gpucollStream_t stream);
+GPUCOLL_API gpucollResult_t gpucollGraphDestroy(gpucollGraph_t graph);
 
 /* Device memory, for programs that run on either device. gpucollMalloc of 0 bytes gives NULL; gpucollFree takes NULL.
  */

@@ -1,36 +1,44 @@
-// From tasks to launches: pure functions, no device needed, the same answer on every rank.
+// From tasks to launches: pure functions, no device needed.
 //
-// Tasks keep their order. Consecutive tasks of one kernel, stream and block size share a plan, up to proto::kMaxItems.
+// Collectives come first and are cut into plans from facts that are equal on all ranks, so identically everywhere; sends
+// and receives are local matters and fill up the last plan, then further ones. A plan has one kernel: that of the family
+// of its reductions (moving data works with any), so tasks of two families are in two plans.
+//
+// Sends and receives are taken in rounds: in round d of pass k the k-th send to the rank d places on and the k-th receive
+// from the rank d places back, as one item. Every rank walks passes and rounds in this order, wherever its plans are
+// cut, so the earliest unfinished round can always go on: no deadlock.
 #pragma once
 #include <cstdint>
 #include <vector>
 
+#include "core/task.h"
 #include "core/tuner.h"
-#include "gpu/device.h"
-#include "proto/format/plan.h"
 
 namespace gpucoll::core {
 
-// One enqueued collective. Addresses are kernel addresses.
-struct Task {
-  const gpu::Kernel* ring;
-  const gpu::Kernel* one_shot;  // null where there is none
-  const void* send;
-  void* recv;
-  uint64_t count;  // elements
-  uint32_t element_bytes;
-  gpu::Stream stream;
-};
-
 struct PlannedLaunch {
   const gpu::Kernel* kernel;
-  gpu::Stream stream;
   int threads;
-  proto::Plan plan;  // comm, done_word and done_value are filled in at the launch
+  proto::Plan plan;  // comm, items, done_word and done_value are filled in at the launch
+  // Items that do not fit into the plan; then it has none of its own. At most PlanBudget::fifo_items.
+  std::vector<proto::WorkItem> overflow;
   int blocks() const { return __builtin_popcountll(plan.channel_mask); }
 };
 
-// *mesh_flag is the flag of the communicator's last mesh operation, and is left at that of the last one planned.
-std::vector<PlannedLaunch> plan(const std::vector<Task>& tasks, const CommShape& shape, uint32_t* mesh_flag);
+struct PlanBudget {
+  size_t fifo_items;  // most items of one plan in the work FIFO
+};
+
+// move: the kernel for plans without a reduction. *mesh_flag is the flag of the communicator's last mesh operation, and
+// is left at that of the last one planned. Tasks of 0 elements vanish, messages of 0 bytes do not.
+std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape, const PlanBudget& budget,
+                                      const gpu::Kernel* move, uint32_t* mesh_flag);
+
+// Which connections the tasks need: asked before any plan is made.
+struct Needs {
+  bool ring = false, tree = false, mesh = false;
+  std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
+};
+Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape);
 
 }  // namespace gpucoll::core

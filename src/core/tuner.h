@@ -1,30 +1,64 @@
-// Which algorithm, how many channels and threads: pure functions of facts that are equal on all ranks.
+// Which algorithm, protocol, how many channels and threads: time = bytes / bandwidth + latency, for every function,
+// algorithm and protocol. Pure functions of facts that are equal on all ranks.
+//
+// Sources of the numbers: tables for a kind of device (tuner.cpp, measured, docs/performance.md), corrected by a tuning
+// file (core/tuning_file.h, parameter tuning_file), overridden by the parameters algorithm, protocol, channels, threads.
 #pragma once
 #include <cstdint>
+#include <vector>
+
+#include "proto/format/plan.h"
 
 namespace gpucoll::core {
 
-enum class Algorithm {
-  ring,      // coll/device/ring_all_reduce.h
-  one_shot,  // coll/device/one_shot_all_reduce.h: for communicators with a mesh
-};
+using proto::Algorithm;
+using proto::Function;
+using proto::Protocol;
+
+struct TuningTable;  // tuning_file.h
 
 // What of a communicator decides.
 struct CommShape {
-  int n_ranks;
-  int n_channels;           // of the ring
-  int threads;              // of a block, at most
-  bool mesh;                // whether every rank can store into every other's memory
-  uint64_t one_shot_bytes;  // the parameter
+  int n_ranks = 1;
+  int n_channels = 1;       // of collectives, at most
+  int n_pair_channels = 1;  // of send and receive: a power of two
+  int threads = 1;          // of a block, at most
+  int warp = 1;             // threads that work in step: 32 on GPUs, 1 on the emulated device
+  bool emulated = false;    // which table
+  bool mesh = false;        // whether every rank can store into every other's memory
+  bool ll128 = false;       // whether every link keeps stores of 128 bytes whole
+  bool capturing = false;   // the operations become part of a graph: no one-shot (its flags are used once)
+  uint64_t one_shot_bytes = 0;  // the parameter
+  const TuningTable* table = nullptr;  // a tuning file's; null: none
 };
 
 struct Choice {
   Algorithm algorithm;
+  Protocol protocol;
   int channels;
   int threads;
+  uint32_t chunk_bytes;  // of proto::CollectiveItem; 0: as the protocol allows
+  double us;             // predicted time
 };
 
-// For an allreduce of `bytes`.
-Choice choose(uint64_t bytes, const CommShape& shape);
+// All that can run it, the fastest first; never empty. bytes: count x element size of the task (so of one rank's part
+// in all_gather and reduce_scatter). Parameters that force a choice leave only those that obey; where none does, the
+// parameter is ignored. has_one_shot: the reduction has a one-shot kernel.
+std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);
+// The first of them, without making the list.
+Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);
+
+// How a message between two ranks travels: in how many parts (a power of two, at most n_pair_channels), over LL or
+// Simple. Of `bytes` alone, so that sender and receiver agree.
+struct PairChoice {
+  int parts;
+  Protocol protocol;
+  int threads;  // of a block
+};
+PairChoice choose_pair(uint64_t bytes, const CommShape& shape);
+
+const char* name(Function function);
+const char* name(Algorithm algorithm);
+const char* name(Protocol protocol);
 
 }  // namespace gpucoll::core

@@ -58,6 +58,10 @@ struct HostBlock {
 
 // An ordered queue of work on a device: a cudaStream_t on CUDA, an emu stream otherwise.
 using Stream = void*;
+// A point in a stream's work, recorded again and again: a cudaEvent_t on CUDA.
+using Event = void*;
+// A recorded piece of work that can be launched many times.
+using Graph = void*;
 
 // A kernel in both its forms; either may be null where it was not built.
 struct EmuBlock;  // a block of CPU threads: gpu/emu/crew.h
@@ -79,6 +83,10 @@ class Device {
     size_t one_shot_bytes;  // see the parameter
   };
   virtual Defaults defaults() const = 0;
+  // Threads that work in step (a warp): 32 on GPUs, 1 on the emulated device.
+  virtual int warp_threads() const = 0;
+  // Whether stores of 128 bytes by a warp arrive whole at a peer (LL128).
+  virtual bool keeps_lines_whole() const = 0;
   // Whether kernels of several processes make progress side by side on it.
   virtual bool shares_between_processes() const = 0;
 
@@ -109,12 +117,43 @@ class Device {
   // Blocking copies and fills; addresses may be user, kernel or host addresses in any mix.
   virtual Status copy(void* dst, const void* src, size_t bytes) = 0;
   virtual Status fill(void* dst, int byte, size_t bytes) = 0;
+  // Blocking copy of host memory to a kernel address that waits for no other work: not for the application's streams
+  // (it may be called while kernels wait for this rank), and allowed while any stream is capturing.
+  virtual Status upload(void* kernel_address, const void* host, size_t bytes) = 0;
 
   virtual Result<Stream> create_stream() = 0;
   virtual Status destroy_stream(Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
-  // Makes everything put into `stream` later wait for what is in `other` now.
+  // Makes everything put into `stream` later wait for what is in `other` now. Where `other` is capturing, `stream`
+  // joins the capture.
   virtual Status stream_wait(Stream stream, Stream other) = 0;
+
+  // Events outlive captures: recording one in a capturing stream, and waiting for one there that was recorded outside,
+  // happens at each launch of the graph (CUDA: cudaEventRecordExternal, cudaEventWaitExternal). A wait for an event
+  // that was never recorded passes. destroy_event must not come before the graphs that use it are gone.
+  virtual Result<Event> create_event() = 0;
+  virtual void destroy_event(Event event) noexcept = 0;
+  virtual Status record(Event event, Stream stream) = 0;
+  virtual Status wait_event(Stream stream, Event event) = 0;
+
+  // Copies between any kernel or host (page-locked) addresses in stream order, by a copy engine.
+  virtual Status copy_async(void* dst, const void* src, size_t bytes, Stream stream) = 0;
+  // Host-mapped or device words as signals between streams, devices and host (kernel addresses, 8 bytes, aligned):
+  // stores value when the stream gets there, after everything before it; holds the stream until *word >= value
+  // (compared as a signed difference). On the emulated device a wait ends as well when *abort (may be null) is not 0.
+  virtual Status write_value(Stream stream, uint64_t* word, uint64_t value) = 0;
+  virtual Status wait_value(Stream stream, const uint64_t* word, uint64_t value, const uint32_t* abort) = 0;
+
+  // 0 where the stream is not capturing, else a number that is the capture's own in this process.
+  virtual Result<uint64_t> capture_of(Stream stream) = 0;
+  virtual Status begin_capture(Stream stream) = 0;
+  virtual Result<Graph> end_capture(Stream stream) = 0;
+  virtual Status launch_graph(Graph graph, Stream stream) = 0;
+  virtual Status destroy_graph(Graph graph) = 0;
+  // Calls release(argument) once, on some thread, after the graph that `stream` is being captured into (and every
+  // executable made from it) is gone, or the capture has failed. release must not call the device runtime.
+  // REQUIRES: the stream is capturing.
+  virtual Status keep_with_graph(Stream stream, void (*release)(void* argument), void* argument) = 0;
   // Gets the kernel ready (loads its code), so that a launch never blocks on loading.
   virtual Status prepare(const Kernel& kernel) = 0;
   // Puts one launch into the stream: `blocks` blocks of `threads` threads. Does not wait. A null stream is the

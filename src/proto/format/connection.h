@@ -1,22 +1,35 @@
 // Format: the memory of one connection (one channel, one direction, one pair of ranks), shared by two devices.
 //
-// A connection is a ring buffer of kSteps steps, each of slot_bytes bytes, with two step counters that only grow:
+// A connection is a ring buffer of kSteps steps with two step counters that only grow:
 //
 //   tail  in the receiver's memory; written by the sender: how many steps have been filled
 //   head  in the sender's memory;   written by the receiver: how many steps have been drained
 //
-// Ordering. The sender writes the data of a step, then stores tail with release at system scope; the receiver
+// Each step has one slot for each protocol (Simple, LL, LL128); an operation uses those of its protocol. The counters
+// are common: operations of any protocols follow each other on one connection.
+//
+// Ordering, Simple. The sender writes the data of a step, then stores tail with release at system scope; the receiver
 // loads tail with acquire before it reads the data. The receiver reads the data, then stores head with release;
 // the sender loads head with acquire before it writes into the same slot again. Each counter has one writer.
 // The sender may fill step s when s - head < kSteps; the receiver may read step s when tail > s.
+// Ordering, LL and LL128. Flags in the slot's lines tell of the data (flag_of(step), proto/ll.h, proto/ll128.h); the
+// sender does not store tail, the receiver does not load it; head works as in Simple. The next Simple operation
+// stores tail as an absolute number, which counts the steps between.
 // Counters are 64 bits wide and never wrap in practice; the code compares differences only, so that a wrap
 // (tests start them just below it) does no harm.
+//
+// Notes, for messages of send and receive only. A message whose first step is s has its note in note[s % kSteps]: its
+// bytes in all channels, then `step` = s + 1 with release. A receiver that finds s + 1 (acquire, or after the tail of
+// the step) compares the bytes with what it was told to receive, whatever protocol either side uses; so sizes that do
+// not match are found, not waited for. LL and LL128 messages carry their bytes in a first pack of data as well.
 //
 // Placement. Each rank waits on memory of its own and writes into the peer's: polling stays off the link.
 // Over the shared-memory transport all of it lies in host memory that both map.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+
+#include "proto/platform.h"
 
 namespace gpucoll::proto {
 
@@ -29,37 +42,80 @@ struct alignas(128) StepCounter {
 };
 static_assert(sizeof(StepCounter) == 128);
 
-// The receiver's block: the tail counter, then kSteps slots. The sender's block: one head counter.
+struct Note {
+  uint64_t step;
+  uint64_t bytes;
+};
+struct alignas(128) StepNotes {
+  Note note[kSteps];
+};
+static_assert(sizeof(StepNotes) == 128);
+
+// Bytes of one step's slot, for each protocol: multiples of 128. In the LL slot, half of it is data, in the LL128 slot
+// 120 of each 128 bytes.
+struct ConnectionShape {
+  uint32_t simple, ll, ll128;
+};
+
+// For a ring buffer of about buffer_bytes of Simple slots.
+constexpr GC_HD ConnectionShape connection_shape(uint64_t buffer_bytes) {
+  constexpr uint64_t kLine = 128, kMostLl = 16 << 10, kMostLl128 = 64 << 10;
+  const uint64_t even = (buffer_bytes / kSteps + kLine - 1) / kLine * kLine;
+  const uint64_t simple = even < kLine ? kLine : even;
+  return {static_cast<uint32_t>(simple), static_cast<uint32_t>(simple < kMostLl ? simple : kMostLl),
+          static_cast<uint32_t>(simple < kMostLl128 ? simple : kMostLl128)};
+}
+
+// The receiver's block: the tail counter, the notes, then kSteps slots of each protocol.
 struct ReceiveBlock {
   static constexpr size_t kTailOffset = 0;
-  static constexpr size_t kSlotsOffset = sizeof(StepCounter);
-  static constexpr size_t bytes(size_t slot_bytes) { return kSlotsOffset + kSteps * slot_bytes; }
+  static constexpr size_t kNotesOffset = sizeof(StepCounter);
+  static constexpr size_t kSlotsOffset = kNotesOffset + sizeof(StepNotes);
+  static constexpr GC_HD size_t ll_offset(const ConnectionShape& shape) {
+    return kSlotsOffset + size_t{kSteps} * shape.simple;
+  }
+  static constexpr GC_HD size_t ll128_offset(const ConnectionShape& shape) {
+    return ll_offset(shape) + size_t{kSteps} * shape.ll;
+  }
+  static constexpr GC_HD size_t bytes(const ConnectionShape& shape) {
+    return ll128_offset(shape) + size_t{kSteps} * shape.ll128;
+  }
 };
+// The sender's block: the head counter.
 struct SendBlock {
   static constexpr size_t kHeadOffset = 0;
   static constexpr size_t kBytes = sizeof(StepCounter);
 };
 
 // One end of a connection as a kernel sees it: kernel addresses, valid on this device only.
-// step: the number of steps this end has used; read at a kernel's start, written back at its end, by the one
-// block that owns the channel.
+// step: the number of steps this end has used; read at an operation's start, written back at its end, by the one
+// group of threads that owns the connection then.
 struct Connector {
-  uint8_t* slots;
-  uint64_t* tail;
-  uint64_t* head;
+  uint8_t* receive;  // the ReceiveBlock
+  uint8_t* send;     // the SendBlock
   uint64_t step;
+  uint64_t reserved;
 };
 static_assert(sizeof(Connector) == 32);
+
+// The flag that tells of the data of step `step`: never 0, which is what fresh memory holds, and never that of another
+// step of the same slot less than 2^32 - kSteps steps away.
+constexpr GC_HD uint32_t flag_of(uint64_t step) {
+  const uint32_t flag = static_cast<uint32_t>(step + 1);
+  return flag != 0 ? flag : 1;  // 1 belongs to slot 0, where this, slot 7, never uses it otherwise
+}
 
 // The fields that two sides read, (structure, field, offset, bytes): asserted here, and compared by a test with the
 // tables of docs/formats/connection.md.
 #define GC_CONNECTION_FIELDS(F) \
   F(StepCounter, value, 0, 8)   \
   F(StepCounter, pad, 8, 120)   \
-  F(Connector, slots, 0, 8)     \
-  F(Connector, tail, 8, 8)      \
-  F(Connector, head, 16, 8)     \
-  F(Connector, step, 24, 8)
+  F(Note, step, 0, 8)           \
+  F(Note, bytes, 8, 8)          \
+  F(Connector, receive, 0, 8)   \
+  F(Connector, send, 8, 8)      \
+  F(Connector, step, 16, 8)     \
+  F(Connector, reserved, 24, 8)
 #define GC_ASSERT_FIELD(structure, field, offset, bytes) \
   static_assert(offsetof(structure, field) == offset && sizeof(structure::field) == bytes);
 GC_CONNECTION_FIELDS(GC_ASSERT_FIELD)

@@ -1,13 +1,23 @@
-// Format: what the host hands to one kernel launch. A plan is passed by value (at most 4 KiB of kernel arguments).
+// Format: what the host hands to one kernel launch, and what kernels know of their communicator.
 //
-// DeviceComm lies in device memory, written once by the host when connections are made; kernels read it, and
-// write only `step` of the connectors they own. A plan's items are run in order by every active block; block b
-// works for the channel whose bit is the b-th set bit of channel_mask.
+// A Plan is passed by value (4 KiB of kernel arguments). It holds batches and, behind them, work items; items that do
+// not fit there lie in the communicator's work FIFO (core/work_fifo.h) and `items` points to them.
+//
+// Block b works for the channel whose bit is the b-th set bit of channel_mask. Its first batch is batch b; each batch
+// names the next one of its channel, and a batch's items are item base + i for each set bit i of `items`:
+//   collectives  one item after another, in the order of bits; the item says which channels take part
+//   send_recv    up to kPairsPerBatch items at once, each by its own group of threads (a half of them sends, a half
+//                receives); no two items of a batch have a peer in common on the same side
+// One-shot allreduces have kernels of their own; a plan for one of those has only such items, all of them in batch 0,
+// and every block runs them all (format/mesh.h says why).
+//
+// DeviceComm lies in device memory, written by the host before the launches that need it; kernels write only `step` of
+// the connectors they own.
 //
 // Completion. The last block of the grid to finish stores done_value into *done_word (host-mapped) with release at
 // system scope; a host that loads it with acquire sees all that the kernel wrote to host memory, and may read the
-// result from the device. Kernels leave early only when the fault latch is set, and store done_value then, too:
-// the host looks at the latch before it trusts the result.
+// result from the device. A plan captured into a graph has no done_word. Kernels leave early only when the fault latch
+// is set, and store done_value then, too: the host looks at the latch before it trusts the result.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,51 +27,127 @@
 
 namespace gpucoll::proto {
 
-// The fault latch as kernels see it: host-mapped, written by the host once, read in every wait loop.
+// What a batch does, how, and in which protocol.
+enum class Function : uint8_t { send_recv, broadcast, all_gather, all_reduce, reduce, reduce_scatter };
+inline constexpr int kFunctions = 6;
+enum class Algorithm : uint8_t { ring, tree, one_shot, pairwise };
+inline constexpr int kAlgorithms = 4;
+enum class Protocol : uint8_t { simple, ll, ll128 };
+inline constexpr int kProtocols = 3;
+
+// The fault latch as kernels see it: host-mapped, read in every wait loop, set by the host, or by a kernel that finds
+// that a message's sizes do not match. Such a kernel claims the report (claimed 0 -> 1), fills it, stores `kind` with
+// release and then abort; the host, which acquires kind, makes a sentence of it.
 struct FaultLatch {
   uint32_t abort;  // 0 while all is well
+  uint32_t claimed;
+  uint32_t kind;  // 0, or kFaultSizes
+  int32_t peer;   // who sends
+  uint64_t sent_bytes, expected_bytes;
+};
+inline constexpr uint32_t kFaultSizes = 1;
+static_assert(sizeof(FaultLatch) == 32);
+
+// Connections for collectives (rings and trees) and for send and receive are separate.
+enum LinkKind : int { kCollectiveLinks = 0, kPairLinks = 1 };
+inline constexpr int kLinkKinds = 2;
+
+inline constexpr int kTreeChildren = 2;
+struct TreePlace {
+  int32_t parent;  // -1 at the root
+  int32_t child[kTreeChildren];  // -1 where there is none; the ones that are there come first
 };
 
 struct DeviceComm {
   int32_t rank;
   int32_t n_ranks;
-  uint32_t slot_bytes;  // bytes of one step; a multiple of 128
-  uint32_t n_channels;
-  const FaultLatch* latch;           // kernel address
-  Connector* send;                   // [n_channels][n_ranks]: this rank's sending end towards each peer
-  Connector* recv;                   // [n_channels][n_ranks]: this rank's receiving end from each peer
-  uint32_t* blocks_done;             // counts the blocks that have finished; left at 0 by the last one
-  uint8_t* const* mesh;              // [n_ranks]: each rank's mesh buffer (format/mesh.h); null where there is no mesh
-  int32_t ring_next[kMaxChannels];   // rank of the neighbour that this rank sends to
-  int32_t ring_prev[kMaxChannels];   // rank of the neighbour that it receives from
-  int32_t ring_index[kMaxChannels];  // this rank's place in the ring: that of ring_next is one more, modulo n_ranks
+  uint32_t n_channels;       // of collectives; at most kMaxChannels
+  uint32_t n_pair_channels;  // of send and receive; a power of two, at most kMaxChannels
+  FaultLatch* latch;         // kernel address
+  ConnectionShape shape[kLinkKinds];
+  Connector* send[kLinkKinds];  // [channel][n_ranks]: this rank's sending end towards each peer
+  Connector* recv[kLinkKinds];  // [channel][n_ranks]: this rank's receiving end from each peer
+  uint32_t* blocks_done;        // counts the blocks that have finished; left at 0 by the last one
+  uint8_t* const* mesh;         // [n_ranks]: each rank's mesh buffer (format/mesh.h); null where there is no mesh
+  const int32_t* ring_ranks;    // [channel][n_ranks]: the rank that is i hops after this one in the channel's ring
+  int32_t ring_index[kMaxChannels];  // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
+  TreePlace tree[kMaxChannels];
 };
 
-// One collective, as a range of elements per channel is worked out from it (see coll/device).
+// One collective. `send` and `recv` are kernel addresses and may be equal (in place). count: elements; of a rank's
+// contribution in all_gather, of a rank's result in reduce_scatter, of the whole buffer else.
 struct CollectiveItem {
-  const void* send;     // kernel address
-  void* recv;           // kernel address; may equal send (in place)
-  uint64_t count;       // elements
-  uint32_t n_channels;  // the first n_channels of the mask take part
-  union {
-    uint32_t chunk_bytes;  // ring: 0: as the connection allows
-    uint32_t flag;         // mesh: of this operation
-  };
+  const void* send;
+  void* recv;
+  uint64_t count;
+  uint64_t argument;  // of the reduction: the bits of a scalar
+  uint32_t root;
+  uint32_t chunk_bytes;    // most bytes of a rank's chunk in a round; 0: as the protocol allows
+  uint32_t flag;           // one-shot: of this operation
+  uint16_t first_channel;  // channels first_channel .. first_channel + n_channels - 1 take part
+  uint16_t n_channels;
+  uint8_t reserved[16];
 };
 
-inline constexpr size_t kPlanBytes = 4096;
-inline constexpr int kMaxItems = 64;
+// A send to the rank `distance` places after this one and a receive from the rank `distance` places before it; either
+// may be missing (peer -1). distance 0 is this rank itself: then both are there and of one size.
+// Part p of a message travels in channel pair_channel(distance, p), see coll/device/split.h; part 0 always exists, so
+// that messages of 0 bytes are matched, too.
+struct PairItem {
+  const void* send;
+  void* recv;
+  uint64_t send_bytes, recv_bytes;
+  int32_t send_peer, recv_peer;
+  uint32_t distance;
+  uint8_t send_parts, recv_parts;
+  Protocol send_protocol, recv_protocol;
+  uint8_t reserved[16];
+};
 
-struct Plan {
+union alignas(16) WorkItem {
+  CollectiveItem collective;
+  PairItem pair;
+};
+static_assert(sizeof(CollectiveItem) == 64 && sizeof(PairItem) == 64 && sizeof(WorkItem) == 64);
+
+struct alignas(16) Batch {
+  uint16_t next;  // index of the channel's next batch; 0: none
+  Function function;
+  Algorithm algorithm;
+  Protocol protocol;  // of collectives; pairs have theirs in the items
+  uint8_t op;         // of the kernel's family of reductions (proto/family.h)
+  uint16_t base;
+  uint64_t items;
+};
+static_assert(sizeof(Batch) == 16);
+
+inline constexpr int kPairsPerBatch = 8;
+inline constexpr int kItemsPerBatch = 64;
+inline constexpr size_t kPlanBytes = 4096;
+inline constexpr size_t kPlanWorkBytes = kPlanBytes - 48;
+
+struct alignas(16) Plan {
   const DeviceComm* comm;
-  uint64_t* done_word;  // kernel address of host-mapped memory
+  uint64_t* done_word;  // kernel address of host-mapped memory; null: nobody is told
   uint64_t done_value;
   uint64_t channel_mask;
+  const WorkItem* items;  // kernel address; null: in `work`, behind the batches
+  uint32_t n_batches;
   uint32_t n_items;
-  uint32_t reserved;
-  CollectiveItem items[kMaxItems];
+  uint8_t work[kPlanWorkBytes];
+
+  GC_HD const Batch& batch(uint32_t i) const { return reinterpret_cast<const Batch*>(work)[i]; }
+  GC_HD Batch& batch(uint32_t i) { return reinterpret_cast<Batch*>(work)[i]; }
+  GC_HD const WorkItem* own_items() const {
+    return reinterpret_cast<const WorkItem*>(work + size_t{n_batches} * sizeof(Batch));
+  }
+  GC_HD WorkItem* own_items() { return reinterpret_cast<WorkItem*>(work + size_t{n_batches} * sizeof(Batch)); }
 };
-static_assert(sizeof(CollectiveItem) == 32);
-static_assert(sizeof(Plan) <= kPlanBytes);
+static_assert(sizeof(Plan) == kPlanBytes && offsetof(Plan, work) == 48);
+
+// Whether batches and items fit into the arguments together.
+constexpr GC_HD bool fits_plan(size_t n_batches, size_t n_items) {
+  return n_batches * sizeof(Batch) + n_items * sizeof(WorkItem) <= kPlanWorkBytes;
+}
 
 }  // namespace gpucoll::proto

@@ -25,6 +25,7 @@ struct CollectiveTask {
   uint32_t root;
   uint64_t argument;
   gpu::Stream stream;
+  bool scalar_in_memory = false;  // as in proto::CollectiveItem
 };
 
 // One enqueued send or receive.
@@ -37,7 +38,7 @@ struct PairTask {
 // What a group holds for one communicator.
 struct TaskQueue {
   explicit TaskQueue(int n_ranks) : sends(static_cast<size_t>(n_ranks)), recvs(static_cast<size_t>(n_ranks)) {}
-  std::vector<CollectiveTask> collectives;  // in the order of the calls
+  std::vector<CollectiveTask> collectives;         // in the order of the calls
   std::vector<std::deque<PairTask>> sends, recvs;  // by peer, in the order of the calls
   std::vector<gpu::Stream> streams;                // distinct, in order of appearance
 };

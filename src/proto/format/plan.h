@@ -54,7 +54,7 @@ inline constexpr int kLinkKinds = 2;
 
 inline constexpr int kTreeChildren = 2;
 struct TreePlace {
-  int32_t parent;  // -1 at the root
+  int32_t parent;                // -1 at the root
   int32_t child[kTreeChildren];  // -1 where there is none; the ones that are there come first
 };
 
@@ -65,11 +65,11 @@ struct DeviceComm {
   uint32_t n_pair_channels;  // of send and receive; a power of two, at most kMaxChannels
   FaultLatch* latch;         // kernel address
   ConnectionShape shape[kLinkKinds];
-  Connector* send[kLinkKinds];  // [channel][n_ranks]: this rank's sending end towards each peer
-  Connector* recv[kLinkKinds];  // [channel][n_ranks]: this rank's receiving end from each peer
-  uint32_t* blocks_done;        // counts the blocks that have finished; left at 0 by the last one
-  uint8_t* const* mesh;         // [n_ranks]: each rank's mesh buffer (format/mesh.h); null where there is no mesh
-  const int32_t* ring_ranks;    // [channel][n_ranks]: the rank that is i hops after this one in the channel's ring
+  Connector* send[kLinkKinds];       // [channel][n_ranks]: this rank's sending end towards each peer
+  Connector* recv[kLinkKinds];       // [channel][n_ranks]: this rank's receiving end from each peer
+  uint32_t* blocks_done;             // counts the blocks that have finished; left at 0 by the last one
+  uint8_t* const* mesh;              // [n_ranks]: each rank's mesh buffer (format/mesh.h); null where there is no mesh
+  const int32_t* ring_ranks;         // [channel][n_ranks]: the rank that is i hops after this one in the channel's ring
   int32_t ring_index[kMaxChannels];  // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
   TreePlace tree[kMaxChannels];
 };
@@ -80,13 +80,14 @@ struct CollectiveItem {
   const void* send;
   void* recv;
   uint64_t count;
-  uint64_t argument;  // of the reduction: the bits of a scalar
+  uint64_t argument;  // of the reduction: the bits of a scalar, or where it lies
   uint32_t root;
   uint32_t chunk_bytes;    // most bytes of a rank's chunk in a round; 0: as the protocol allows
   uint32_t flag;           // one-shot: of this operation
   uint16_t first_channel;  // channels first_channel .. first_channel + n_channels - 1 take part
   uint16_t n_channels;
-  uint8_t reserved[16];
+  uint8_t scalar_in_memory;  // not 0: argument is the kernel address of an element in device memory, read by the kernel
+  uint8_t reserved[15];
 };
 
 // A send to the rank `distance` places after this one and a receive from the rank `distance` places before it; either

@@ -25,7 +25,9 @@ struct CollectiveTask {
   uint32_t root;
   uint64_t argument;
   gpu::Stream stream;
-  bool scalar_in_memory = false;  // as in proto::CollectiveItem
+  // As in proto::CollectiveItem.
+  bool scalar_in_memory = false;
+  uint64_t argument_high = 0;
 };
 
 // One enqueued send or receive.

@@ -80,14 +80,15 @@ struct CollectiveItem {
   const void* send;
   void* recv;
   uint64_t count;
-  uint64_t argument;  // of the reduction: the bits of a scalar, or where it lies
+  uint64_t argument;  // of the reduction: number of ranks (avg); the bits of a scalar, or where it lies (pre_mul_sum)
   uint32_t root;
   uint32_t chunk_bytes;    // most bytes of a rank's chunk in a round; 0: as the protocol allows
   uint32_t flag;           // one-shot: of this operation
   uint16_t first_channel;  // channels first_channel .. first_channel + n_channels - 1 take part
   uint16_t n_channels;
   uint8_t scalar_in_memory;  // not 0: argument is the kernel address of an element in device memory, read by the kernel
-  uint8_t reserved[15];
+  uint8_t reserved[7];
+  uint64_t argument_high;  // the second 8 bytes of a scalar of complex128
 };
 
 // A send to the rank `distance` places after this one and a receive from the rank `distance` places before it; either

@@ -16,12 +16,15 @@ constexpr ParamType type_of_Bool = ParamType::boolean;
 
 const ParamInfo kTable[] = {
 #define GC_PARAM(name, type, def, lo, hi, scope, help) \
-  {#name, type_of_##type, ParamScope::scope, def, lo, hi, "", help, &Params::name},
+  {#name, type_of_##type, ParamScope::scope, def, lo, hi, "", help, &Params::name, nullptr},
 #define GC_PARAM_CHOICE(name, choices, scope, help) \
-  {#name, ParamType::choice, ParamScope::scope, 0, 0, 0, choices, help, &Params::name},
+  {#name, ParamType::choice, ParamScope::scope, 0, 0, 0, choices, help, &Params::name, nullptr},
+#define GC_PARAM_TEXT(name, help) \
+  {#name, ParamType::text, ParamScope::local, 0, 0, 0, "", help, nullptr, &Params::name},
 #include "base/params.def"
 #undef GC_PARAM
 #undef GC_PARAM_CHOICE
+#undef GC_PARAM_TEXT
 };
 constexpr size_t kCount = sizeof kTable / sizeof kTable[0];
 
@@ -83,7 +86,8 @@ Result<int64_t> parse_value(const ParamInfo& info, const char* text) {
     case ParamType::integer: return parse_integer(text);
     case ParamType::size: return parse_size(text);
     case ParamType::boolean: return parse_boolean(text);
-    case ParamType::choice: break;
+    case ParamType::choice:
+    case ParamType::text: break;
   }
   int64_t index = choice_index(info.choices, text);
   if (index < 0) return Status::error(Code::invalid_argument, "'%s' is none of %s", text, info.choices);
@@ -92,6 +96,11 @@ Result<int64_t> parse_value(const ParamInfo& info, const char* text) {
 
 Status Store::set(size_t index, const char* text, const char* from) {
   const ParamInfo& info = kTable[index];
+  if (info.type == ParamType::text) {
+    values.*info.text = text;
+    source[index] = from;
+    return {};
+  }
   auto value = parse_value(info, text);
   if (!value) return Status::error(Code::invalid_argument, "parameter %s: %s", info.name, value.status().what());
   if (info.type != ParamType::choice && (*value < info.minimum || *value > info.maximum))
@@ -137,6 +146,7 @@ Status set_param(const char* name, const char* text, const char* source) {
 Status read_params_from_environment() { return store().read_environment(); }
 
 std::string param_text(const ParamInfo& info) {
+  if (info.type == ParamType::text) return params().*info.text;
   int64_t value = params().*info.member;
   if (info.type == ParamType::choice) return choice_word(info.choices, value);
   if (info.type == ParamType::size) return format_size(value);

@@ -13,20 +13,24 @@
 
 namespace gpucoll {
 
-enum class ParamType { integer, size, boolean, choice };
+enum class ParamType { integer, size, boolean, choice, text };
 enum class ParamScope { local, equal };
 
 struct Params {
 #define GC_PARAM(name, type, def, lo, hi, scope, help) int64_t name = def;
 #define GC_PARAM_CHOICE(name, choices, scope, help) int64_t name = 0;  // index into the choices
+#define GC_PARAM_TEXT(name, help) std::string name;
 #include "base/params.def"
 #undef GC_PARAM
 #undef GC_PARAM_CHOICE
+#undef GC_PARAM_TEXT
 };
 
 // The choices, in the order of the table.
 enum DeviceChoice : int64_t { kDeviceAuto, kDeviceCuda, kDeviceEmu };
 enum TransportChoice : int64_t { kTransportAuto, kTransportP2p, kTransportShm };
+enum AlgorithmChoice : int64_t { kAlgorithmAuto, kAlgorithmRing, kAlgorithmTree, kAlgorithmOneShot };
+enum ProtocolChoice : int64_t { kProtocolAuto, kProtocolSimple, kProtocolLl, kProtocolLl128 };
 enum FallbackChoice : int64_t { kFallbackAuto, kFallbackNone };
 
 struct ParamInfo {
@@ -36,7 +40,8 @@ struct ParamInfo {
   int64_t default_value, minimum, maximum;
   const char* choices;  // "a|b|c" for ParamType::choice, else ""
   const char* help;
-  int64_t Params::*member;
+  int64_t Params::*member;    // null for ParamType::text
+  std::string Params::*text;  // null for all others
 };
 
 // The table; `count` entries.

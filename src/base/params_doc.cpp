@@ -13,6 +13,7 @@ std::string default_text(const ParamInfo& info) {
     case ParamType::size: return format_size(info.default_value);
     case ParamType::boolean: return info.default_value ? "true" : "false";
     case ParamType::choice: return std::string(info.choices).substr(0, std::string(info.choices).find('|'));
+    case ParamType::text: return "empty";
     case ParamType::integer: break;
   }
   return std::to_string(info.default_value);
@@ -23,6 +24,7 @@ std::string allowed_text(const ParamInfo& info) {
     case ParamType::size: return format_size(info.minimum) + " to " + format_size(info.maximum);
     case ParamType::boolean: return "true, false";
     case ParamType::integer: return std::to_string(info.minimum) + " to " + std::to_string(info.maximum);
+    case ParamType::text: return "any text";
     case ParamType::choice: break;
   }
   std::string text;

@@ -52,6 +52,7 @@ int param(size_t index, gc_param* out) {
     case ParamType::size: out->kind = "size"; break;
     case ParamType::boolean: out->kind = "bool"; break;
     case ParamType::choice: out->kind = info.choices; break;
+    case ParamType::text: out->kind = "text"; break;
   }
   std::snprintf(out->value, sizeof out->value, "%s", param_text(info).c_str());
   return 1;
@@ -65,7 +66,7 @@ int64_t param_value(const char* name) {
   size_t count = 0;
   const ParamInfo* table = param_table(&count);
   for (size_t i = 0; i < count; ++i)
-    if (std::string_view(table[i].name) == name) return params().*table[i].member;
+    if (table[i].member && std::string_view(table[i].name) == name) return params().*table[i].member;
   return -1;
 }
 

@@ -57,7 +57,7 @@ typedef struct gc_comm_description {
 
 /* A parameter, for registration as an MCA variable. Strings have static storage, but `value`. */
 typedef struct gc_param {
-  const char *name, *help, *kind; /* kind: "int", "size", "bool", or the choices "a|b|c" */
+  const char *name, *help, *kind; /* kind: "int", "size", "bool", "text", or the choices "a|b|c" */
   char value[64];                 /* today's value: the default, or the environment's */
 } gc_param;
 

@@ -1,6 +1,7 @@
 // Status, Result, parameters and sizes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -96,6 +97,19 @@ TEST(Parameters, TakeTheEnvironmentAndRememberTheSource) {
   EXPECT_EQ(params().timeout, 78);
   unsetenv("GPUCOLL_TIMEOUT");
   unsetenv("GPUCOLL_BUFFER_BYTES");
+}
+
+TEST(Parameters, TakeAnyTextWhereOneIsWanted) {
+  EXPECT_EQ(params().tuning_file, "");
+  ASSERT_TRUE(set_param("tuning_file", "/some/where, 1", "mca").ok());
+  EXPECT_EQ(params().tuning_file, "/some/where, 1");
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  const ParamInfo* info = std::find_if(table, table + count, [](auto& p) { return p.type == ParamType::text; });
+  ASSERT_NE(info, table + count);
+  EXPECT_EQ(param_text(*info), "/some/where, 1");
+  EXPECT_STREQ(param_source(*info), "mca");
+  ASSERT_TRUE(set_param("tuning_file", "", "mca").ok());
 }
 
 TEST(Parameters, HashCoversThoseThatMustBeEqual) {

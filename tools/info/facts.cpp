@@ -89,6 +89,7 @@ const char* type_text(ParamType type) {
     case ParamType::integer: return "integer";
     case ParamType::size: return "size";
     case ParamType::boolean: return "boolean";
+    case ParamType::text: return "text";
     case ParamType::choice: break;
   }
   return "choice";

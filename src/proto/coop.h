@@ -3,12 +3,35 @@
 //   rank(), size()   this thread's place in the group
 //   sync()           barrier; what any thread wrote before is visible to all after
 //   any(flag)        barrier as well; true on every thread if `flag` was true on at least one
+//   split(n)         this thread's part of the group, a Coop of its own, whose group() is its number: parts are runs of
+//                    whole warps, part g of W warps has those from g * W / n to (g + 1) * W / n
 //
-// Solo is a group of one; CudaBlock a CUDA thread block; the emulated device's group is gpu::emu::Crew.
+// Solo is a group of one; CudaBlock a CUDA thread block, CudaWarps a part of one; the emulated device's groups are
+// gpu::emu::Crew and CrewPart. Only whole blocks can be split, into at most kMaxGroups parts, and not more than they
+// have warps. All threads must have met (sync() of the whole) between the use of the parts of two splits.
 #pragma once
 #include "proto/platform.h"
 
 namespace gpucoll::proto {
+
+inline constexpr int kMaxGroups = 16;
+// Barriers of a block: its own, and one for each part.
+inline constexpr int kBarriers = 1 + kMaxGroups;
+// Fast memory that the threads of a block share, aligned to 16 bytes: who makes the block hands it to the kernel.
+inline constexpr int kSharedBytes = 1024;
+
+// The part that thread `rank` of `size` is in, of n.
+struct WarpRun {
+  int group, first, size;
+};
+// REQUIRES: 1 <= n <= size / kWarp. Threads that make no whole warp are in the last part.
+constexpr GC_HD WarpRun warp_run(int rank, int size, int n) {
+  const int warps = size / kWarp, own = rank / kWarp;
+  const int group = ((own < warps ? own + 1 : warps) * n - 1) / warps;
+  const int first = group * warps / n * kWarp;
+  const int past = group == n - 1 ? size : (group + 1) * warps / n * kWarp;
+  return {group, first, past - first};
+}
 
 struct Solo {
   GC_HD int rank() const { return 0; }
@@ -18,12 +41,55 @@ struct Solo {
 };
 
 #if defined(__CUDACC__)
+
+// Barrier `id` of the block, among `threads` threads: whole warps, whose threads come together.
+GC_DEV void named_barrier(int id, int threads) {
+#if GC_ON_GPU
+  __syncwarp();
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+#endif
+}
+GC_DEV bool named_barrier_any(int id, int threads, bool flag) {
+  uint32_t answer = 0;
+#if GC_ON_GPU
+  __syncwarp();
+  asm volatile(
+      "{\n\t.reg .pred mine, all;\n\tsetp.ne.u32 mine, %1, 0;\n\tbar.red.or.pred all, %2, %3, mine;\n\t"
+      "selp.u32 %0, 1, 0, all;\n\t}"
+      : "=r"(answer)
+      : "r"(static_cast<uint32_t>(flag)), "r"(id), "r"(threads)
+      : "memory");
+#endif
+  return answer != 0;
+}
+
+class CudaWarps {
+ public:
+  explicit GC_DEV CudaWarps(const WarpRun& run) : run_(run) {}
+  GC_DEV int group() const { return run_.group; }
+  GC_DEV int rank() const { return static_cast<int>(threadIdx.x) - run_.first; }
+  GC_DEV int size() const { return run_.size; }
+  GC_DEV void sync() const {
+    if (run_.size == kWarp) return __syncwarp();
+    named_barrier(1 + run_.group, run_.size);
+  }
+  GC_DEV bool any(bool flag) const {
+    if (run_.size == kWarp) return __any_sync(~0u, flag) != 0;
+    return named_barrier_any(1 + run_.group, run_.size, flag);
+  }
+
+ private:
+  WarpRun run_;
+};
+
 struct CudaBlock {
   GC_DEV int rank() const { return static_cast<int>(threadIdx.x); }
   GC_DEV int size() const { return static_cast<int>(blockDim.x); }
   GC_DEV void sync() const { __syncthreads(); }
   GC_DEV bool any(bool flag) const { return __syncthreads_or(flag) != 0; }
+  GC_DEV CudaWarps split(int n) const { return CudaWarps(warp_run(rank(), size(), n)); }
 };
+
 #endif
 
 }  // namespace gpucoll::proto

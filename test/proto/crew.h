@@ -12,14 +12,14 @@ namespace gpucoll::test {
 // by side: body(instance, EmuBlock).
 template <class Body>
 void run_grids(int instances, int blocks, int threads, const Body& body) {
-  std::vector<std::unique_ptr<gpu::emu::CrewBarrier>> barriers;
+  std::vector<std::unique_ptr<gpu::emu::BlockMemory>> memory;
   std::vector<std::thread> running;
   for (int i = 0; i < instances; ++i) {
     for (int b = 0; b < blocks; ++b) {
-      barriers.push_back(std::make_unique<gpu::emu::CrewBarrier>(threads));
+      memory.push_back(std::make_unique<gpu::emu::BlockMemory>());
       for (int t = 0; t < threads; ++t) {
-        running.emplace_back([=, &body, barrier = barriers.back().get()] {
-          body(i, gpu::EmuBlock{b, blocks, t, threads, barrier});
+        running.emplace_back([=, &body, own = memory.back().get()] {
+          body(i, gpu::EmuBlock{b, blocks, t, threads, own->barriers, own->shared});
         });
       }
     }
@@ -29,9 +29,10 @@ void run_grids(int instances, int blocks, int threads, const Body& body) {
 
 template <class Body>
 void run_block(int threads, const Body& body) {
-  gpu::emu::CrewBarrier alone(1);
-  if (threads == 1) return body(gpu::emu::Crew(gpu::EmuBlock{0, 1, 0, 1, &alone}));
-  run_grids(1, 1, threads, [&](int, const gpu::EmuBlock& block) { body(gpu::emu::Crew(block)); });
+  if (threads > 1) return run_grids(1, 1, threads, [&](int, const gpu::EmuBlock& b) { body(gpu::emu::Crew(b)); });
+  gpu::emu::BlockMemory memory;
+  const gpu::EmuBlock alone{0, 1, 0, 1, memory.barriers, memory.shared};
+  body(gpu::emu::Crew(alone));
 }
 
 }  // namespace gpucoll::test

@@ -1,13 +1,13 @@
 // A block of CPU threads on the emulated device, as kernels see it: EmuBlock says who a thread is, Crew is the Coop
-// over its block.
+// over its block, CrewPart that over a part of it.
 //
-// Thread safety: one EmuBlock a thread; the barrier is shared by the threads of one block. Ownership: the pool that
-// runs the block owns the barrier and outlives the kernel. Invariant: every thread of the block calls sync() and
-// any() in the same order. Waiting threads yield, so that two cores carry many blocks.
+// Thread safety: one EmuBlock a thread; a block's memory is shared by its threads. Ownership: the pool that runs the
+// block owns its memory and outlives the kernel. Invariant: every thread of a group calls sync() and any() in the same
+// order. Waiting threads yield, so that two cores carry many blocks.
 #pragma once
 #include <cstdint>
 
-#include "proto/platform.h"
+#include "proto/coop.h"
 
 namespace gpucoll::gpu {
 namespace emu {
@@ -15,19 +15,20 @@ namespace emu {
 // A reusable barrier that also ORs one bit of each thread. Two words, no fence: ThreadSanitizer follows it.
 class CrewBarrier {
  public:
-  explicit CrewBarrier(int size) noexcept : size_(static_cast<uint32_t>(size)) {}
+  CrewBarrier() = default;
   CrewBarrier(const CrewBarrier&) = delete;
   CrewBarrier& operator=(const CrewBarrier&) = delete;
 
-  // Waits for all threads of the block; true on all of them if `flag` was true on one.
-  bool arrive_and_wait(bool flag) noexcept {
-    if (size_ == 1) return flag;
+  // Waits for `size` threads; true on all of them if `flag` was true on one. REQUIRES: threads that come with another
+  // size, or that have not been here before, have met those that have since (see split() in proto/coop.h).
+  bool arrive_and_wait(bool flag, int size) noexcept {
+    if (size == 1) return flag;
     // The turn cannot end before this thread has arrived, so a relaxed load sees the turn that it takes part in.
     const uint64_t turn = proto::load_relaxed(&turn_);
     const uint32_t mine = kOne + (flag ? kFlag : 0u);
     // acq_rel: releases what this thread wrote to the last one to arrive, which acquires it from all.
     const uint32_t arrived = proto::fetch_add_acq_rel(&arrived_, mine) + mine;
-    if ((arrived & (kFlag - 1)) == size_) return end_turn(turn, arrived >= kFlag);
+    if ((arrived & (kFlag - 1)) == static_cast<uint32_t>(size)) return end_turn(turn, arrived >= kFlag);
     uint64_t now;
     // acquire: partner of the release in end_turn(). The answer of this turn stays readable until this thread
     // arrives at the next one.
@@ -44,28 +45,51 @@ class CrewBarrier {
     return answer;
   }
 
-  uint32_t size_;
   uint32_t arrived_ = 0;  // low half: threads that have arrived; high half: those whose flag was true
   uint64_t turn_ = 0;     // number of turns ended, shifted by one; bit 0: the answer of the last
+};
+
+// What the threads of one block share.
+struct BlockMemory {
+  CrewBarrier barriers[proto::kBarriers];
+  alignas(16) uint8_t shared[proto::kSharedBytes];
 };
 
 }  // namespace emu
 
 struct EmuBlock {
-  int block, n_blocks;    // this block of the launch
-  int thread, n_threads;  // this thread of the block
-  emu::CrewBarrier* barrier;
+  int block, n_blocks;         // this block of the launch
+  int thread, n_threads;       // this thread of the block
+  emu::CrewBarrier* barriers;  // kBarriers: of the block, and of its parts
+  void* shared;                // kSharedBytes, for the kernel
 };
 
 namespace emu {
+
+class CrewPart {
+ public:
+  CrewPart(const EmuBlock& block, const proto::WarpRun& run) noexcept
+      : run_(run), rank_(block.thread - run.first), barrier_(&block.barriers[1 + run.group]) {}
+  int group() const { return run_.group; }
+  int rank() const { return rank_; }
+  int size() const { return run_.size; }
+  void sync() const { barrier_->arrive_and_wait(false, run_.size); }
+  bool any(bool flag) const { return barrier_->arrive_and_wait(flag, run_.size); }
+
+ private:
+  proto::WarpRun run_;
+  int rank_;
+  CrewBarrier* barrier_;
+};
 
 class Crew {
  public:
   explicit Crew(const EmuBlock& block) noexcept : block_(block) {}
   int rank() const { return block_.thread; }
   int size() const { return block_.n_threads; }
-  void sync() const { block_.barrier->arrive_and_wait(false); }
-  bool any(bool flag) const { return block_.barrier->arrive_and_wait(flag); }
+  void sync() const { block_.barriers->arrive_and_wait(false, size()); }
+  bool any(bool flag) const { return block_.barriers->arrive_and_wait(flag, size()); }
+  CrewPart split(int n) const { return CrewPart(block_, proto::warp_run(rank(), size(), n)); }
 
  private:
   const EmuBlock& block_;

@@ -11,14 +11,15 @@ void Queue::Launch::shape(Queue* owner, int n_blocks, int n_threads) {
   queue = owner;
   blocks = n_blocks;
   threads = n_threads;
-  barriers.clear();
-  for (int b = 0; b < blocks; ++b) barriers.emplace_back(threads);
+  memory.clear();
+  for (int b = 0; b < blocks; ++b) memory.emplace_back();
   crew.resize(static_cast<size_t>(blocks) * static_cast<size_t>(threads));
   for (size_t i = 0; i < crew.size(); ++i) {
     const int index = static_cast<int>(i), block = index / threads;
     crew[i].launch = this;
     crew[i].task = {run_thread, &crew[i], nullptr};
-    crew[i].place = {block, blocks, index % threads, threads, &barriers[static_cast<size_t>(block)]};
+    BlockMemory& shared = memory[static_cast<size_t>(block)];
+    crew[i].place = {block, blocks, index % threads, threads, shared.barriers, shared.shared};
   }
 }
 

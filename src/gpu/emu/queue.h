@@ -39,7 +39,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   void close();
 
  private:
-  // One kernel launch, kept with its plan and barriers for the next one.
+  // One kernel launch, kept with its plan and blocks' memory for the next one.
   struct Launch {
     struct Thread {
       Task task;
@@ -50,7 +50,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
     proto::Plan plan{};
     Queue* queue = nullptr;
     int blocks = 0, threads = 0;
-    std::deque<CrewBarrier> barriers;  // one a block; a deque, as they do not move
+    std::deque<BlockMemory> memory;  // one a block; a deque, as they do not move
     std::vector<Thread> crew;
     std::atomic<int> running{0};
 

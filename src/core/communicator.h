@@ -1,21 +1,25 @@
 // A communicator of the runtime: ranks, channels, connections, and the launches on them.
 //
-// Life: create() (collective) → connect() (collective, at the first operation) → launch() any number of times →
-// finish() → retire() (see retired.h), which destroys it once peers_closed(): peers write into its memory until then.
+// Life: create() or split() (collective) → connect() what operations need, then begin() and advance(), any number of
+// times → finish() → retire() (see retired.h), which destroys it once peers_closed(): peers write into its memory until
+// then. Nothing that costs device memory is made before it is needed.
 // Thread safety: one caller at a time, but fault(), raise_fault() and the watchdog's check() at any time.
-// Invariants: launches are ordered on the device in the order of launch(), whatever streams they use; the done word
-// counts finished launches. Ownership: owns connections and device memory; the device outlives it.
+// Invariants: launches are ordered on the device in the order of their begin(), whatever streams they use (launcher.h).
+// Ownership: owns connections and device memory; the device outlives it.
 #pragma once
 #include <atomic>
 #include <memory>
 #include <vector>
 
+#include "core/device_tables.h"
 #include "core/fault.h"
+#include "core/launcher.h"
+#include "core/links.h"
+#include "core/mailbox.h"
 #include "core/memory_port.h"
 #include "core/mesh.h"
 #include "core/peers.h"
 #include "core/planner.h"
-#include "core/ring.h"
 #include "core/watchdog.h"
 #include "gpu/device.h"
 
@@ -23,7 +27,12 @@ namespace gpucoll::core {
 
 class Communicator final : public Watched {
  public:
-  static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, std::unique_ptr<net::Bootstrap> bootstrap);
+  // bootstrap: used until it returns. move: the kernel for plans without a reduction (planner.h).
+  static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, const gpu::Kernel* move,
+                                                      net::Bootstrap& bootstrap);
+  // Collective over this communicator: one of the ranks that pass the same color, ordered by key, then by rank here, on
+  // the same device. Null where color is negative. What keeps the ranks of a color from working does no harm here.
+  Result<std::unique_ptr<Communicator>> split(int color, int key);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -31,25 +40,37 @@ class Communicator final : public Watched {
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
   gpu::Device& device() const { return device_; }
-  const Fault& fault() const { return fault_; }
+  // Looks first for what kernels may have reported.
+  const Fault& fault() noexcept;
   void raise_fault(const Status& status) noexcept { fault_.raise(status); }
 
-  bool connected() const { return connected_; }
-  // A failure latches: the peers learn of it.
-  Status connect();
+  // What tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage where some
+  // streams are capturing and others are not; the device's.
+  Result<CommShape> shape(const std::vector<gpu::Stream>& streams);
+  bool connected(const Needs& needs) const noexcept;
+  // Makes what is missing; the two sides of a connection may come in any order. Ring, tree and mesh are collective, and
+  // succeed or fail on all ranks alike; where a mesh turns out to be impossible, ring and tree are made instead, and
+  // shape() is another from then on. Calls idle() between looks. A failure latches: the peers learn of it.
+  Status connect(const Needs& needs, void (*idle)() = nullptr);
 
-  // Puts the tasks on their streams. REQUIRES: connected. Does not wait. A failure latches.
-  Status launch(const std::vector<Task>& tasks);
-  // The internal stream: for callers without one of their own.
-  gpu::Stream stream() const { return order_; }
-  uint64_t launched() const { return launched_; }
+  // Plans, then puts plans on their streams as long as there is room for them, without waiting: see Launcher.
+  // A failed advance() latches. REQUIRES: connected(needs_of(queue, rank(), shape)).
+  Status begin(const TaskQueue& queue, const CommShape& shape);
+  Result<bool> advance();
+  // All of the above for one communicator alone: connects, plans and launches. Waits only for connections and for room.
+  Status run(const TaskQueue& queue, void (*idle)() = nullptr);
+
+  // An internal stream, made when first asked for: for callers without one of their own.
+  Result<gpu::Stream> stream();
+  // Launches that the done word counts, and whether so many are done.
+  uint64_t launched() const noexcept;
   bool done(uint64_t launches) const noexcept;
   // Waits until `launches` launches have finished or the fault latch is set; calls idle() between looks.
   Status wait(uint64_t launches, void (*idle)());
 
   // This rank launches nothing more. REQUIRES: done(launched()), or a fault.
   void begin_close() noexcept;
-  // Whether the peers are done with this rank's memory: each is closing, has failed, or is dead.
+  // Whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is dead.
   bool peers_closed() const noexcept;
   // Waits for outstanding launches and begins to close; the first failure of the communicator.
   Status finish(void (*idle)());
@@ -57,42 +78,48 @@ class Communicator final : public Watched {
   void check() noexcept override;
 
  private:
-  Communicator(gpu::Device& device, std::unique_ptr<net::Bootstrap> bootstrap)
-      : device_(device), memory_(device), bootstrap_(std::move(bootstrap)) {}
   // What kernels and host share.
   struct HostWords {
     proto::FaultLatch latch;
     alignas(64) uint64_t done;
   };
+  // Set by create(), the same on all ranks.
+  struct Facts {
+    int channels = 1, pair_channels = 1, threads = 1;
+    proto::ConnectionShape slots[proto::kLinkKinds] = {};
+    uint64_t one_shot_bytes = 0;
+    bool mesh = false, ll128 = false;  // may turn false in connect()
+  };
+  Communicator(gpu::Device& device, const gpu::Kernel* move) : device_(device), move_(move), memory_(device) {}
   Status allocate();
-  Status make_connections();
-  Status build_device_comm();
-  Status launch_one(PlannedLaunch& launch);
-  CommShape shape() const;
+  Status meet_peers(net::Bootstrap& bootstrap, const Status& mine);
+  CommShape plain_shape() const;
+  Status make_launcher();
+  Status make_connections(const Needs& needs, Vigil& vigil);
+  Status make_mesh(Vigil& vigil);
+  Status make_links(const Needs& needs, Vigil& vigil);
+  std::vector<LinkName> missing_links(const Needs& needs) const;
+  void look_at_report() noexcept;
   void look_for_timeout() noexcept;
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }
 
   gpu::Device& device_;
+  const gpu::Kernel* move_;
   DeviceMemoryPort memory_;
-  std::unique_ptr<net::Bootstrap> bootstrap_;
   Peers peers_;
   std::atomic<bool> watchable_{false};  // peers_ is there
   Fault fault_;
   gpu::HostBlock host_;
-  gpu::Stream order_ = nullptr;  // every launch is in it, or it waits for the launch
-  gpu::Stream last_stream_ = nullptr;
-  bool any_launch_ = false;
-  int n_channels_ = 0, threads_ = 0;
-  size_t slot_bytes_ = 0;
-  uint64_t one_shot_bytes_ = 0;
-  bool connected_ = false, closing_ = false;
-  std::unique_ptr<Ring> ring_;
+  Facts facts_;
+  std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<Links> links_;
   std::unique_ptr<Mesh> mesh_;
-  uint32_t mesh_flag_ = 0;  // of the last mesh operation
-  void* device_comm_ = nullptr;
-  uint64_t launched_ = 0;
-  std::vector<const gpu::Kernel*> prepared_;
+  std::unique_ptr<DeviceTables> tables_;
+  std::unique_ptr<Launcher> launcher_;
+  gpu::Stream stream_ = nullptr;
+  bool ring_made_ = false, tree_made_ = false, closing_ = false;
   // The watchdog's: how long the done word has stood still while something was launched.
+  std::atomic<uint64_t> seen_launched_{0};
   uint64_t seen_done_ = 0;
   int64_t stalled_since_ns_ = 0;
 };

@@ -1,24 +1,29 @@
 // Groups: calls between start and the outermost end are put together and carried out at that end.
 //
-// A thread has one group at a time (nested starts only count). What fails while enqueuing, or at the end, is the
-// end's result; the first failure wins, and a group with a failure launches nothing.
-// Thread safety: everything here is the calling thread's own.
+// A thread has one group at a time (nested starts only count); a call outside of a group is a group of one. What fails
+// while enqueuing, or at the end, is the end's result; the first failure wins, and a group with a failure launches
+// nothing. At the end: jobs; then connections that are missing; then everything is planned; then everything is
+// launched, plan by plan, so that no communicator waits for another one of this thread. Thread safety: everything here
+// is the calling thread's own.
 #pragma once
 #include <functional>
 
 #include "base/status.h"
 #include "core/communicator.h"
+#include "core/task.h"
 
 namespace gpucoll::core {
 
 bool group_open();
 void group_start();
-// The outermost end runs the jobs (side by side, since they wait for each other), makes missing connections, and
-// launches all tasks. Errors: invalid_usage without a start.
+// Errors: invalid_usage without a start, and what the group's calls, connections and launches say.
 Status group_end();
 
-// Adds a task to the open group, or to one of its own.
-Status enqueue(Communicator& communicator, const Task& task);
+// Add a task to the open group, or to one of its own. A message to this rank itself needs its counterpart of the same
+// size in the same group.
+Status enqueue(Communicator& communicator, const CollectiveTask& task);
+Status enqueue_send(Communicator& communicator, int peer, const PairTask& task);
+Status enqueue_recv(Communicator& communicator, int peer, const PairTask& task);
 // Adds work that waits for other ranks (making a communicator); at once where no group is open.
 Status enqueue_job(std::function<Status()> job);
 // Makes the open group fail with `status`; returns it.

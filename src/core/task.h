@@ -3,7 +3,6 @@
 // Addresses are kernel addresses. Streams are as the caller gave them; null is the device's default stream.
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "gpu/device.h"
@@ -11,7 +10,7 @@
 
 namespace gpucoll::core {
 
-// One enqueued collective. send, recv, count, argument and root as in proto::CollectiveItem.
+// One enqueued collective. send, recv, count, root and what belongs to the scalar as in proto::CollectiveItem.
 struct CollectiveTask {
   proto::Function function;
   // Runs plans with this task's reduction; null where the function only moves data: then every kernel serves.
@@ -25,9 +24,9 @@ struct CollectiveTask {
   uint32_t root;
   uint64_t argument;
   gpu::Stream stream;
-  // As in proto::CollectiveItem.
   bool scalar_in_memory = false;
   uint64_t argument_high = 0;
+  uint64_t argument_high = 0;  // as in proto::CollectiveItem: a complex128 scalar has 16 bytes
 };
 
 // One enqueued send or receive.
@@ -37,12 +36,42 @@ struct PairTask {
   gpu::Stream stream;
 };
 
-// What a group holds for one communicator.
+// What a group holds for one communicator. It takes room for the tasks there are, not for the ranks there are.
 struct TaskQueue {
-  explicit TaskQueue(int n_ranks) : sends(static_cast<size_t>(n_ranks)), recvs(static_cast<size_t>(n_ranks)) {}
-  std::vector<CollectiveTask> collectives;         // in the order of the calls
-  std::vector<std::deque<PairTask>> sends, recvs;  // by peer, in the order of the calls
-  std::vector<gpu::Stream> streams;                // distinct, in order of appearance
+  struct Pair {
+    int peer;
+    void* buffer;
+    uint64_t bytes;
+  };
+  std::vector<CollectiveTask> collectives;  // all three in the order of the calls
+  std::vector<Pair> sends, recvs;
+  std::vector<gpu::Stream> streams;  // distinct, in order of appearance
+
+  void add(const CollectiveTask& task) {
+    collectives.push_back(task);
+    add_stream(task.stream);
+  }
+  void add_send(int peer, const PairTask& task) {
+    sends.push_back({peer, task.buffer, task.bytes});
+    add_stream(task.stream);
+  }
+  void add_recv(int peer, const PairTask& task) {
+    recvs.push_back({peer, task.buffer, task.bytes});
+    add_stream(task.stream);
+  }
+  void clear() {  // keeps the room
+    collectives.clear();
+    sends.clear();
+    recvs.clear();
+    streams.clear();
+  }
+
+ private:
+  void add_stream(gpu::Stream stream) {
+    for (gpu::Stream known : streams)
+      if (known == stream) return;
+    streams.push_back(stream);
+  }
 };
 
 }  // namespace gpucoll::core

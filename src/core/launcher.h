@@ -1,0 +1,91 @@
+// Puts the tasks of one communicator on streams: plans them, then launches plan after plan.
+//
+// begin() plans what a group holds; advance() launches as much of it as the work FIFO has room for, and never waits:
+// one thread may drive many communicators whose launches need each other, so it calls advance() of each in turn until
+// all are out (core/group.cpp). In between nothing else may be begun.
+//
+// Order. Launches of one communicator follow each other on the device, whatever streams they use: the launch stream is
+// the first one of the group; it waits for the group's other streams and for the communicator's order event; in the
+// end the others wait for it, and the event is recorded in it. In a capture, event waits and records become part of the
+// graph and happen at each of its launches, so graphs and eager launches are ordered as well; within one capture, the
+// streams wait for each other.
+// A captured launch has no done word, and its items lie in memory of the graph's.
+//
+// Thread safety: one caller at a time; launched() from any thread. Ownership: the device and what LaunchContext points
+// to outlive it. Graphs may outlive it, but must not be launched any more then.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "core/fault.h"
+#include "core/graph_memory.h"
+#include "core/planner.h"
+#include "core/work_fifo.h"
+#include "gpu/device.h"
+
+namespace gpucoll::core {
+
+struct LaunchContext {
+  gpu::Device& device;
+  const Fault& fault;
+  int rank;
+  const gpu::Kernel* move;        // the kernel for plans without a reduction
+  const proto::DeviceComm* comm;  // kernel address
+  const uint64_t* done;           // the done word: host and kernel address
+  uint64_t* done_kernel;
+  uint64_t* entered;  // on this rank's control page: how many launches have been made, for the peers' reports
+};
+
+class Launcher {
+ public:
+  static Result<std::unique_ptr<Launcher>> create(const LaunchContext& context);
+
+  // The capture that these streams take part in, 0 for none. Errors: invalid_usage, where they do not agree.
+  static Result<uint64_t> capture_of(gpu::Device& device, const std::vector<gpu::Stream>& streams);
+  // Plans. `shape` with `capturing` as capture_of said. On failure nothing has been begun.
+  // REQUIRES: what needs_of(queue, rank, shape) says is connected; advance() of the last begin() was true or failed.
+  Status begin(const TaskQueue& queue, const CommShape& shape);
+  // Whether everything is launched now. Errors: the fault of the communicator, or of the device; the rest of what was
+  // begun is then forgotten, so the caller should make the communicator fail.
+  Result<bool> advance();
+
+  // Launches that the done word counts: not those in captures.
+  uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
+
+ private:
+  // The last launch stream in a capture that may still be going on.
+  struct Capture {
+    uint64_t id;
+    gpu::Stream last;
+  };
+  explicit Launcher(const LaunchContext& context) : context_(context) {}
+  Status prepare(const std::vector<PlannedLaunch>& launches);
+  Status fan_in();
+  Status fan_out();
+  Status wait_for_earlier();
+  Status launch_all(bool* all);
+  Result<bool> launch(PlannedLaunch& planned);
+  Result<bool> place_items(PlannedLaunch& planned);
+  uint64_t done() const noexcept;
+
+  LaunchContext context_;
+  std::shared_ptr<GraphMemory> order_;  // shared with the graphs: whoever is last lets go of the event
+  std::unique_ptr<WorkFifo> fifo_;      // made when first needed
+  std::atomic<uint64_t> launched_{0};
+  uint32_t mesh_flag_ = 0;  // of the last mesh operation
+  std::vector<const gpu::Kernel*> prepared_;
+
+  // What was begun.
+  std::vector<PlannedLaunch> plans_;
+  size_t next_ = 0;  // of plans_
+  std::vector<gpu::Stream> streams_;
+  uint64_t capture_ = 0;
+
+  // Of the last launch.
+  bool any_ = false, ever_captured_ = false;
+  gpu::Stream last_stream_ = nullptr;
+  std::vector<Capture> captures_;  // the latest one last
+};
+
+}  // namespace gpucoll::core

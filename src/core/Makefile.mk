@@ -25,6 +25,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/ring.h \
 	src/core/tuner.cpp \
 	src/core/tuner.h \
+	src/core/tuning_file.cpp \
+	src/core/tuning_file.h \
 	src/core/watchdog.cpp \
 	src/core/watchdog.h
 

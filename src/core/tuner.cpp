@@ -1,43 +1,261 @@
 #include "core/tuner.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
+#include "base/params.h"
+#include "core/tuning_file.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll::core {
 namespace {
 
+// How fast a protocol is on one kind of device.
+struct Speed {
+  double hop_us;           // from a rank's data being there until its neighbour can send them on
+  double channel_gbs;      // of data out of one channel, 1e9 bytes a second
+  double total_gbs;        // of data out of a device
+  uint64_t channel_bytes;  // a channel pays from this many bytes of a rank's share on
+};
+struct Model {
+  double launch_us;  // of an operation without hops
+  Speed ring[proto::kProtocols];
+  Speed one_shot;            // of bytes out of a device, flags included
+  double tree_efficiency;    // of the ring's bandwidth: two children share a block
+  double chunk_overhead_us;  // what another chunk costs a pipeline
+};
+// docs/performance.md; LL and LL128 are estimates until measured.
+constexpr Model kGpu = {
+    13, {{3.5, 20, 330, 16384}, {1.5, 6, 150, 4096}, {2.0, 16, 300, 8192}}, {1.5, 12, 180, 8192}, 0.7, 1.5};
+// Two cores that carry four ranks.
+constexpr Model kEmulated = {
+    40, {{15, 1, 2, 16384}, {10, 0.3, 0.6, 4096}, {12, 0.4, 0.8, 8192}}, {10, 0.6, 1.2, 8192}, 0.7, 5};
+
+constexpr double kBytesPerUs = 1000;  // of 1 GB/s
+
+struct Path {
+  Algorithm algorithm;
+  Protocol protocol;
+};
+// In the order of preference where times are equal.
+constexpr Path kPaths[] = {{Algorithm::one_shot, Protocol::ll}, {Algorithm::ring, Protocol::simple},
+                           {Algorithm::ring, Protocol::ll},     {Algorithm::ring, Protocol::ll128},
+                           {Algorithm::tree, Protocol::simple}, {Algorithm::tree, Protocol::ll},
+                           {Algorithm::tree, Protocol::ll128}};
+constexpr size_t kNumPaths = sizeof kPaths / sizeof kPaths[0];
+
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+int clamp_int(uint64_t wanted, int most) {
+  return static_cast<int>(std::clamp<uint64_t>(wanted, 1, static_cast<uint64_t>(std::max(most, 1))));
+}
+int ceil_log2(int n) { return n <= 1 ? 0 : 32 - __builtin_clz(static_cast<unsigned>(n - 1)); }
+int floor_power_of_two(uint64_t n) { return n ? 1 << std::min(63 - __builtin_clzll(n), 30) : 1; }
+const Model& model_of(const CommShape& shape) { return shape.emulated ? kEmulated : kGpu; }
 
-// A ring channel pays from this many bytes of a rank's share on: below, its 2(n - 1) hand-overs cost more.
-constexpr uint64_t kRingBytesPerChannel = 16384;
-// One pass of 512 threads with a pack of 16 bytes each.
-constexpr uint64_t kOneShotBytesPerChannel = 8192;
-constexpr uint64_t kPackBytes = 16;
-constexpr int kWarpThreads = 32;
-
-// One-shot sends everything to everyone: n - 1 times the bytes, so it loses earlier with more ranks. A channel's
-// share may be a whole granule of 128 bytes above the mean, hence the distance from the mesh's limit.
-bool one_shot_pays(uint64_t bytes, const CommShape& shape) {
-  constexpr uint64_t kMost = proto::kMeshChannels * (proto::kMeshChannelData - 128);
-  return shape.mesh && bytes <= std::min(shape.one_shot_bytes / static_cast<uint64_t>(shape.n_ranks), kMost);
+// Broadcast and reduce hand all data down a chain or a tree; the others give every rank its share at each hop.
+bool is_pipeline(Function function, Algorithm algorithm) {
+  return algorithm == Algorithm::tree || function == Function::broadcast || function == Function::reduce;
 }
 
-int clamp_channels(uint64_t wanted, int most) {
-  return static_cast<int>(std::clamp<uint64_t>(wanted, 1, static_cast<uint64_t>(most)));
+int hops(Function function, Algorithm algorithm, int n) {
+  if (n < 2) return 0;
+  if (algorithm == Algorithm::one_shot) return 1;
+  const int one_way = algorithm == Algorithm::tree ? ceil_log2(n + 1) - 1 : n - 1;
+  return function == Function::all_reduce ? 2 * std::max(one_way, 1) : std::max(one_way, 1);
+}
+
+// Bytes that a rank sends, on average.
+double sent_bytes(Function function, Algorithm algorithm, uint64_t bytes, int n) {
+  const auto all = static_cast<double>(bytes);
+  if (n < 2) return all;  // a copy
+  if (algorithm == Algorithm::one_shot) return 2 * all * (n - 1);
+  switch (function) {
+    case Function::all_reduce: return 2 * all * (n - 1) / n;
+    case Function::all_gather:
+    case Function::reduce_scatter: return all * (n - 1);
+    default: return all;
+  }
+}
+
+// What a channel works on at a hop is a part of this.
+uint64_t share_bytes(Function function, Algorithm algorithm, uint64_t bytes, int n) {
+  return function == Function::all_reduce && algorithm == Algorithm::ring
+             ? bytes / static_cast<uint64_t>(std::max(n, 1))
+             : bytes;
+}
+
+// Enough threads for 16 bytes each of a channel's part, in whole warps: more only make barriers longer.
+int useful_threads(uint64_t bytes, int channels, const CommShape& shape) {
+  constexpr uint64_t kPackBytes = 16;
+  const auto warp = static_cast<uint64_t>(std::max(shape.warp, 1));
+  const uint64_t packs = ceil_div(ceil_div(bytes, static_cast<uint64_t>(channels)), kPackBytes);
+  return clamp_int(ceil_div(std::max<uint64_t>(packs, 1), warp) * warp, shape.threads);
+}
+
+// The chunk with which a pipeline of so many hops ends first: small chunks fill it soon, but each costs its overhead.
+uint32_t pipeline_chunk(double channel_bytes, int n_hops, const Speed& speed, double overhead_us) {
+  if (n_hops < 2) return 0;
+  constexpr double kLeast = 16384, kMost = 1 << 30;
+  const double best = std::sqrt(channel_bytes * overhead_us * speed.channel_gbs * kBytesPerUs / (n_hops - 1));
+  return static_cast<uint32_t>(std::clamp(best, kLeast, kMost)) & ~uint32_t{127};
+}
+
+Choice one_shot_choice(uint64_t bytes, const CommShape& shape, const Model& model) {
+  const int n = shape.n_ranks;
+  const int channels = clamp_int(ceil_div(bytes, model.one_shot.channel_bytes), proto::kMeshChannels);
+  const double gbs = std::min(channels * model.one_shot.channel_gbs, model.one_shot.total_gbs);
+  const double us = model.launch_us + model.one_shot.hop_us +
+                    sent_bytes(Function::all_reduce, Algorithm::one_shot, bytes, n) / (gbs * kBytesPerUs);
+  return {Algorithm::one_shot, Protocol::ll, channels, useful_threads(bytes, channels, shape), 0, us};
+}
+
+Choice predict(Function function, Path path, uint64_t bytes, const CommShape& shape) {
+  const Model& model = model_of(shape);
+  if (path.algorithm == Algorithm::one_shot) return one_shot_choice(bytes, shape, model);
+  const Speed& speed = model.ring[static_cast<int>(path.protocol)];
+  const int n = shape.n_ranks, n_hops = hops(function, path.algorithm, n);
+  const uint64_t share = share_bytes(function, path.algorithm, bytes, n);
+  const int channels = clamp_int(ceil_div(share, speed.channel_bytes), shape.n_channels);
+  const double efficiency = path.algorithm == Algorithm::tree ? model.tree_efficiency : 1;
+  const double gbs = std::min(channels * speed.channel_gbs, speed.total_gbs) * efficiency;
+  Choice choice = {path.algorithm, path.protocol, channels, shape.threads, 0, model.launch_us};
+  if (path.protocol != Protocol::simple) choice.threads = useful_threads(share, channels, shape);
+  if (is_pipeline(function, path.algorithm) && path.protocol == Protocol::simple) {
+    const double channel_bytes = static_cast<double>(bytes) / channels;
+    choice.chunk_bytes = pipeline_chunk(channel_bytes, n_hops, speed, model.chunk_overhead_us);
+    const double chunk = std::min<double>(choice.chunk_bytes, channel_bytes);
+    if (chunk > 0) choice.us += (n_hops - 1) * chunk * channels / (gbs * kBytesPerUs);
+  }
+  choice.us += n_hops * speed.hop_us + sent_bytes(function, path.algorithm, bytes, n) / (gbs * kBytesPerUs);
+  return choice;
+}
+
+Choice evaluate(Function function, Path path, uint64_t bytes, const CommShape& shape) {
+  Choice choice = predict(function, path, bytes, shape);
+  if (!shape.table) return choice;
+  const double measured = shape.table->us(function, path.algorithm, path.protocol, bytes);
+  if (measured >= 0) choice.us = measured;
+  return choice;
+}
+
+// What the parameters force: null where they force nothing.
+const Algorithm* forced_algorithm() {
+  static constexpr Algorithm kByChoice[] = {Algorithm::ring, Algorithm::ring, Algorithm::tree, Algorithm::one_shot};
+  return params().algorithm == kAlgorithmAuto ? nullptr : &kByChoice[params().algorithm];
+}
+const Protocol* forced_protocol() {
+  static constexpr Protocol kByChoice[] = {Protocol::simple, Protocol::simple, Protocol::ll, Protocol::ll128};
+  return params().protocol == kProtocolAuto ? nullptr : &kByChoice[params().protocol];
+}
+
+// A few paths, without a heap.
+struct Paths {
+  std::array<Path, kNumPaths> list;
+  size_t n = 0;
+  // Keeps those that pred accepts, unless there is none.
+  template <class Predicate>
+  void prefer(Predicate&& pred) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n; ++i)
+      if (pred(list[i])) std::swap(list[kept++], list[i]);
+    if (kept > 0) n = kept;
+  }
+};
+
+Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot) {
+  Paths paths;
+  for (Path path : kPaths)
+    if (!obstacle(function, path.algorithm, path.protocol, bytes, shape, has_one_shot)) paths.list[paths.n++] = path;
+  if (const Algorithm* forced = forced_algorithm())
+    paths.prefer([forced](const Path& path) { return path.algorithm == *forced; });
+  if (const Protocol* forced = forced_protocol())
+    paths.prefer([forced](const Path& path) { return path.protocol == *forced; });
+  return paths;
+}
+
+// A channel's share may be a whole granule of 128 bytes above the mean, hence the distance from the mesh's limit.
+uint64_t most_one_shot_bytes(const CommShape& shape) {
+  constexpr uint64_t kMost = proto::kMeshChannels * (proto::kMeshChannelData - 128);
+  return std::min(shape.one_shot_bytes / static_cast<uint64_t>(std::max(shape.n_ranks, 1)), kMost);
+}
+
+const char* one_shot_obstacle(uint64_t bytes, const CommShape& shape, bool has_one_shot) {
+  if (!has_one_shot) return "this reduction has no one-shot kernel";
+  if (!shape.mesh) return "there is no mesh";
+  if (shape.capturing) return "its flags serve once, a graph runs many times";
+  if (bytes > most_one_shot_bytes(shape)) return "more than one_shot_bytes / ranks";
+  return nullptr;
 }
 
 }  // namespace
 
-Choice choose(uint64_t bytes, const CommShape& shape) {
-  if (!one_shot_pays(bytes, shape)) {
-    uint64_t share = bytes / static_cast<uint64_t>(std::max(shape.n_ranks, 1));
-    return {Algorithm::ring, clamp_channels(ceil_div(share, kRingBytesPerChannel), shape.n_channels), shape.threads};
+const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes, const CommShape& shape,
+                     bool has_one_shot) {
+  if (!supported(function, algorithm, protocol)) return "there is no such kernel";
+  if (protocol == Protocol::ll128 && !shape.ll128) return "not every link keeps 128-byte stores whole";
+  return algorithm == Algorithm::one_shot ? one_shot_obstacle(bytes, shape, has_one_shot) : nullptr;
+}
+
+std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot) {
+  const Paths paths = possible_paths(function, bytes, shape, has_one_shot);
+  std::vector<Choice> list;
+  for (size_t i = 0; i < paths.n; ++i) list.push_back(evaluate(function, paths.list[i], bytes, shape));
+  std::stable_sort(list.begin(), list.end(), [](const Choice& a, const Choice& b) { return a.us < b.us; });
+  return list;
+}
+
+Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot) {
+  const Paths paths = possible_paths(function, bytes, shape, has_one_shot);
+  Choice best = evaluate(function, paths.list[0], bytes, shape);
+  for (size_t i = 1; i < paths.n; ++i) {
+    const Choice other = evaluate(function, paths.list[i], bytes, shape);
+    if (other.us < best.us) best = other;
   }
-  int channels = clamp_channels(ceil_div(bytes, kOneShotBytesPerChannel), proto::kMeshChannels);
-  uint64_t packs = ceil_div(ceil_div(bytes, static_cast<uint64_t>(channels)), kPackBytes);
-  auto useful = static_cast<int>(std::min<uint64_t>(ceil_div(packs, kWarpThreads) * kWarpThreads, 1024));
-  return {Algorithm::one_shot, channels, std::min(useful, shape.threads)};
+  return best;
+}
+
+PairChoice choose_pair(uint64_t bytes, const CommShape& shape) {
+  // A part in LL takes less time up to here: its hop is shorter, its bandwidth lower.
+  constexpr uint64_t kLlPart = 8192, kLlLeast = 2048, kSimpleLeast = 32768;
+  // All peers together fill the channels about twice.
+  const int peers = std::max(shape.n_ranks - 1, 1);
+  const int most = std::max(1, std::min(shape.n_pair_channels, 2 * shape.n_pair_channels >> ceil_log2(peers)));
+  const bool ll = bytes <= kLlPart * static_cast<uint64_t>(most);
+  const uint64_t wanted = ceil_div(bytes, ll ? kLlLeast : kSimpleLeast);
+  const int parts = std::min(floor_power_of_two(wanted), most);
+  // One half of a block sends, the other one receives.
+  const int threads = ll ? std::min(2 * useful_threads(bytes, parts, shape), shape.threads) : shape.threads;
+  return {parts, ll ? Protocol::ll : Protocol::simple, std::max(threads, 1)};
+}
+
+const char* name(Function function) {
+  switch (function) {
+    case Function::send_recv: return "sendrecv";
+    case Function::broadcast: return "broadcast";
+    case Function::all_gather: return "allgather";
+    case Function::all_reduce: return "allreduce";
+    case Function::reduce: return "reduce";
+    case Function::reduce_scatter: return "reduce_scatter";
+  }
+  return "?";
+}
+const char* name(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::ring: return "ring";
+    case Algorithm::tree: return "tree";
+    case Algorithm::one_shot: return "one_shot";
+    case Algorithm::pairwise: return "pairwise";
+  }
+  return "?";
+}
+const char* name(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::simple: return "simple";
+    case Protocol::ll: return "ll";
+    case Protocol::ll128: return "ll128";
+  }
+  return "?";
 }
 
 }  // namespace gpucoll::core

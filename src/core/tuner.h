@@ -2,7 +2,8 @@
 // algorithm and protocol. Pure functions of facts that are equal on all ranks.
 //
 // Sources of the numbers: tables for a kind of device (tuner.cpp, measured, docs/performance.md), corrected by a tuning
-// file (core/tuning_file.h, parameter tuning_file), overridden by the parameters algorithm, protocol, channels, threads.
+// file (core/tuning_file.h, parameter tuning_file), overridden by the parameters algorithm, protocol, channels,
+// threads.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -20,15 +21,15 @@ struct TuningTable;  // tuning_file.h
 // What of a communicator decides.
 struct CommShape {
   int n_ranks = 1;
-  int n_channels = 1;       // of collectives, at most
-  int n_pair_channels = 1;  // of send and receive: a power of two
-  int threads = 1;          // of a block, at most
-  int warp = 1;             // threads that work in step: 32 on GPUs, 1 on the emulated device
-  bool emulated = false;    // which table
-  bool mesh = false;        // whether every rank can store into every other's memory
-  bool ll128 = false;       // whether every link keeps stores of 128 bytes whole
-  bool capturing = false;   // the operations become part of a graph: no one-shot (its flags are used once)
-  uint64_t one_shot_bytes = 0;  // the parameter
+  int n_channels = 1;                  // of collectives, at most
+  int n_pair_channels = 1;             // of send and receive: a power of two
+  int threads = 1;                     // of a block, at most
+  int warp = 1;                        // threads that work in step: 32 on GPUs, 1 on the emulated device
+  bool emulated = false;               // which table
+  bool mesh = false;                   // whether every rank can store into every other's memory
+  bool ll128 = false;                  // whether every link keeps stores of 128 bytes whole
+  bool capturing = false;              // the operations become part of a graph: no one-shot (its flags are used once)
+  uint64_t one_shot_bytes = 0;         // the parameter
   const TuningTable* table = nullptr;  // a tuning file's; null: none
 };
 
@@ -41,11 +42,26 @@ struct Choice {
   double us;             // predicted time
 };
 
+// What kernels there are: as the switch of coll/device/run_plan.h has it (compared by test/unit/tuner_test).
+constexpr bool supported(Function function, Algorithm algorithm, Protocol protocol) {
+  switch (algorithm) {
+    case Algorithm::ring: return function != Function::send_recv && protocol == Protocol::simple;
+    case Algorithm::tree: return false;
+    case Algorithm::one_shot: return function == Function::all_reduce && protocol == Protocol::ll;
+    case Algorithm::pairwise: return function == Function::send_recv && protocol != Protocol::ll128;
+  }
+  return false;
+}
+
+// Why it cannot run the operation, as the end of a sentence; null where it can. Leaves out what parameters force.
+const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes, const CommShape& shape,
+                     bool has_one_shot);
+
 // All that can run it, the fastest first; never empty. bytes: count x element size of the task (so of one rank's part
 // in all_gather and reduce_scatter). Parameters that force a choice leave only those that obey; where none does, the
 // parameter is ignored. has_one_shot: the reduction has a one-shot kernel.
 std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);
-// The first of them, without making the list.
+// The first of them, without making the list: on the hot path.
 Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);
 
 // How a message between two ranks travels: in how many parts (a power of two, at most n_pair_channels), over LL or

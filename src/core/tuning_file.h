@@ -1,0 +1,50 @@
+// Measured times of one machine: what gpucoll-tune writes, what corrects the tuner's predictions.
+//
+// docs/formats/tuning.md describes the file. Thread safety: tables do not change once read; tuning_table() may be
+// called from any thread. Ownership: the process's file is read once and lives as long as the process.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "proto/format/plan.h"
+
+namespace gpucoll::core {
+
+// How long an operation of so many bytes took.
+struct TuningPoint {
+  uint64_t bytes;
+  double us;
+};
+
+// The times of one kind of device with one number of ranks.
+struct TuningTable {
+  using Points = std::vector<TuningPoint>;  // ascending bytes
+  bool emulated = false;
+  int n_ranks = 0;
+  Points points[proto::kFunctions][proto::kAlgorithms][proto::kProtocols];
+
+  // Straight lines between the measured points, beyond them the same time (below) or bandwidth (above).
+  // Negative where nothing was measured.
+  double us(proto::Function function, proto::Algorithm algorithm, proto::Protocol protocol, uint64_t bytes) const;
+};
+
+struct TuningFile {
+  std::vector<TuningTable> tables;
+  uint64_t hash = 0;  // of the text: equal on all ranks, or their choices differ
+};
+
+// Errors: invalid_argument, with the number of the line and what is wrong there.
+Result<TuningFile> parse_tuning(const std::string& text);
+// Errors: also system, where the file cannot be read. Every sentence names the file.
+Result<TuningFile> read_tuning(const std::string& path);
+std::string format_tuning(const std::vector<TuningTable>& tables, const std::string& comment);
+
+// Of the file that the parameter tuning_file names: its table for such communicators, null where there is none or no
+// file is named. The file is read at the first call of any of the two.
+Result<const TuningTable*> tuning_table(bool emulated, int n_ranks);
+// Its hash; 0 where there is no file, or a bad one.
+uint64_t tuning_hash() noexcept;
+
+}  // namespace gpucoll::core

@@ -4,6 +4,9 @@
 // nvcc and with a host compiler. Memory orders: acquire and release at system scope become ld.acquire.sys and
 // st.release.sys on a GPU, so protocol code needs no stand-alone fences (and must not use any: ThreadSanitizer
 // does not see them; synchronise on the word instead).
+//
+// GC_DEV marks functions of device code, GC_HD those of host and device code, GC_NOINLINE device code that is compiled
+// once and called: inner loops, so that what is around them is not compiled anew for each.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,11 +15,13 @@
 #include <cuda/atomic>
 #define GC_HD __host__ __device__ __forceinline__
 #define GC_DEV __device__ __forceinline__
+#define GC_NOINLINE __device__ __noinline__
 #define GC_UNROLL _Pragma("unroll")
 #else
 #include <sched.h>
 #define GC_HD inline
 #define GC_DEV inline
+#define GC_NOINLINE __attribute__((noinline))
 #define GC_UNROLL
 #endif
 // Device code is compiled by nvcc's device pass; the host pass of a .cu file only declares it.

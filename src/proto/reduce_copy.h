@@ -4,42 +4,67 @@
 // size, any alignment: where all addresses agree modulo 16 the bulk moves as packs of 16 bytes, several in flight
 // per thread, neighbouring threads at neighbouring packs; the unaligned head and tail go by element, and so does
 // everything where the addresses disagree or the element has padding. Addresses that are no multiple of the
-// element's alignment work, slowly.
+// element's alignment work, slowly. Bytes are copied in the widest unit in which the addresses agree.
 //
-// Thread safety: all threads of the group call it with the same arguments; each element is read and written by one
-// thread, which reads all sources before it writes. A destination may therefore equal a source, but not overlap
-// it otherwise. No barrier inside: the caller synchronises before and after.
+// Compiled once for each reduction, however many operands there are, and called: see family.h.
+//
+// Thread safety: all threads of the group call it with the same arguments but their own lane; each element is read and
+// written by one thread, which reads all sources before it writes. A destination may therefore equal a source, but not
+// overlap it otherwise. No barrier inside: the caller synchronises before and after.
 #pragma once
-#include "proto/coop.h"
 #include "proto/reduction.h"
 
 namespace gpucoll::proto {
 
-template <int kCount>
-struct Sources {
-  const uint8_t* at[kCount];
-};
-template <int kCount>
-struct Destinations {
-  uint8_t* at[kCount];
+// This thread's place among those that move.
+struct Lane {
+  uint32_t rank, size;
 };
 
-// Three units of movement: how one is read, combined and written.
+inline constexpr int kMaxSources = 3, kMaxDestinations = 3;
+
+// From where to where. REQUIRES: at least one source and one destination.
+struct Operands {
+  const uint8_t* from[kMaxSources];
+  uint8_t* to[kMaxDestinations];
+  int n_from, n_to;
+  bool own;       // the last source is the rank's own contribution: `pre` applies to it
+  bool complete;  // every rank's contribution is in the result: `post` applies to it
+};
+
+// Units of movement: how one is read, combined and written.
 //
 // A pack of elements, 16-byte aligned.
 template <class Red>
 struct PackUnit {
   using Value = Pack;
+  using T = typename Red::Element;
+  static constexpr int kPer = sizeof(Pack) / sizeof(T);
+
   static GC_DEV Pack read(const uint8_t* p) { return load<Pack>(p); }
   static GC_DEV void write(uint8_t* p, const Pack& pack) { store(p, pack); }
   static GC_DEV Pack apply(const Pack& a, const Pack& b) {
-    using T = typename Red::Element;
-    constexpr int kPer = sizeof(Pack) / sizeof(T);
-    T x[kPer], y[kPer];
-    __builtin_memcpy(x, &a, sizeof(Pack));
+    T y[kPer];
     __builtin_memcpy(y, &b, sizeof(Pack));
+    return each(a, [&](T x, int i) { return Red::apply(x, y[i]); });
+  }
+  // The same pack where the reduction has no such hook.
+  static GC_DEV Pack pre(const Pack& pack, const Reduction& reduction) {
+    if constexpr (!kHasPre<Red>) return pack;
+    if constexpr (kHasPre<Red>) return each(pack, [&](T x, int) { return Red::pre(x, reduction); });
+  }
+  static GC_DEV Pack post(const Pack& pack, const Reduction& reduction) {
+    if constexpr (!kHasPost<Red>) return pack;
+    if constexpr (kHasPost<Red>) return each(pack, [&](T x, int) { return Red::post(x, reduction); });
+  }
+
+ private:
+  template <class Change>
+  static GC_DEV Pack each(const Pack& pack, const Change& change) {
+    T x[kPer];
+    __builtin_memcpy(x, &pack, sizeof(Pack));
     GC_UNROLL
-    for (int i = 0; i < kPer; ++i) x[i] = Red::apply(x[i], y[i]);
+    for (int i = 0; i < kPer; ++i) x[i] = change(x[i], i);
     Pack result;
     __builtin_memcpy(&result, x, sizeof(Pack));
     return result;
@@ -75,65 +100,114 @@ template <class Red, bool kAligned>
 struct ElementUnit : ElementAccess<typename Red::Element, kAligned> {
   using Value = typename Red::Element;
   static GC_DEV Value apply(const Value& a, const Value& b) { return Red::apply(a, b); }
+  static GC_DEV Value pre(const Value& x, const Reduction& reduction) {
+    if constexpr (!kHasPre<Red>) return x;
+    if constexpr (kHasPre<Red>) return Red::pre(x, reduction);
+  }
+  static GC_DEV Value post(const Value& x, const Reduction& reduction) {
+    if constexpr (!kHasPost<Red>) return x;
+    if constexpr (kHasPost<Red>) return Red::post(x, reduction);
+  }
+};
+// What is only copied.
+template <class T, bool kAligned = true>
+struct CopyUnit : ElementAccess<T, kAligned> {
+  using Value = T;
 };
 
-// Moves kUnroll units that lie kStride bytes apart, the first at byte offset `at`. All loads come first.
-template <class Unit, int kUnroll, int kStride, int kSrcs, int kDsts>
-GC_DEV void move_units(const Sources<kSrcs>& from, const Destinations<kDsts>& to, uint64_t at) {
-  typename Unit::Value in[kSrcs][kUnroll];
-  GC_UNROLL
-  for (int s = 0; s < kSrcs; ++s) {
-    GC_UNROLL
-    for (int u = 0; u < kUnroll; ++u) in[s][u] = Unit::read(from.at[s] + at + u * kStride);
-  }
-  GC_UNROLL
-  for (int s = 1; s < kSrcs; ++s) {
-    GC_UNROLL
-    for (int u = 0; u < kUnroll; ++u) in[0][u] = Unit::apply(in[0][u], in[s][u]);
-  }
-  GC_UNROLL
-  for (int d = 0; d < kDsts; ++d) {
-    GC_UNROLL
-    for (int u = 0; u < kUnroll; ++u) Unit::write(to.at[d] + at + u * kStride, in[0][u]);
-  }
-}
+// The work of one thread in one call. kSources: as many sources as there may be; 1 for copies, which apply nothing.
+template <int kSources>
+class Mover {
+ public:
+  GC_DEV Mover(Lane lane, const Operands& operands, const Reduction& reduction)
+      : lane_(lane), operands_(operands), reduction_(reduction) {}
 
-// Moves n neighbouring units, the first at byte offset `at`. Batches while there are enough: each full warp takes
-// kUnroll rows of kWarp units, a row being one coalesced access, and the rows' distance a constant. Then one by one.
-template <class Unit, int kUnroll, int kSrcs, int kDsts, class Coop>
-GC_DEV void move_all(const Coop& coop, const Sources<kSrcs>& from, const Destinations<kDsts>& to, uint64_t at,
-                     uint64_t n) {
-  constexpr int kBytes = sizeof(typename Unit::Value);
-  const uint32_t rank = static_cast<uint32_t>(coop.rank()), size = static_cast<uint32_t>(coop.size());
-  uint64_t done = 0;
-  if constexpr (kUnroll > 1) {
-    const uint32_t batch = size / kWarp * kWarp * kUnroll;
-    const uint32_t own = rank / kWarp * kWarp * kUnroll + rank % kWarp;
-    const bool in_full_warp = own < batch;
-    for (; batch != 0 && n - done >= batch; done += batch) {
-      if (in_full_warp) move_units<Unit, kUnroll, kWarp * kBytes>(from, to, at + (done + own) * kBytes);
+  // Moves n neighbouring units, the first at byte offset `at`. Batches while there are enough: each full warp takes
+  // kUnroll rows of kWarp units, a row being one coalesced access, and the rows' distance a constant. Then one by one.
+  template <class Unit, int kUnroll>
+  GC_DEV void move(uint64_t at, uint64_t n) const {
+    constexpr int kBytes = sizeof(typename Unit::Value);
+    uint64_t done = 0;
+    if constexpr (kUnroll > 1) {
+      const uint32_t batch = lane_.size / kWarp * kWarp * kUnroll;
+      const uint32_t own = lane_.rank / kWarp * kWarp * kUnroll + lane_.rank % kWarp;
+      const bool in_full_warp = own < batch;
+      for (; batch != 0 && n - done >= batch; done += batch) {
+        if (in_full_warp) units<Unit, kUnroll, kWarp * kBytes>(at + (done + own) * kBytes);
+      }
+    }
+    for (uint64_t i = done + lane_.rank; i < n; i += lane_.size) units<Unit, 1, 0>(at + i * kBytes);
+  }
+
+  // Units [0, head) and those from head + between on, n in all, as if the bytes between them were not there.
+  template <class Unit>
+  GC_DEV void move_ends(uint64_t n, uint64_t head, uint64_t between) const {
+    for (uint64_t i = lane_.rank; i < n; i += lane_.size) {
+      units<Unit, 1, 0>((i < head ? i : i + between) * sizeof(typename Unit::Value));
     }
   }
-  for (uint64_t i = done + rank; i < n; i += size) move_units<Unit, 1, 0>(from, to, at + i * kBytes);
-}
+
+ private:
+  // Moves kUnroll units that lie kStride bytes apart, the first at byte offset `at`. All loads come first.
+  template <class Unit, int kUnroll, int kStride>
+  GC_DEV void units(uint64_t at) const {
+    typename Unit::Value in[kSources][kUnroll];
+    GC_UNROLL
+    for (int s = 0; s < kSources; ++s) {
+      if (s > 0 && s >= operands_.n_from) break;
+      GC_UNROLL
+      for (int u = 0; u < kUnroll; ++u) in[s][u] = Unit::read(operands_.from[s] + at + u * kStride);
+    }
+    if constexpr (kSources > 1) combine<Unit, kUnroll>(in);
+    GC_UNROLL
+    for (int d = 0; d < kMaxDestinations; ++d) {
+      if (d > 0 && d >= operands_.n_to) break;
+      GC_UNROLL
+      for (int u = 0; u < kUnroll; ++u) Unit::write(operands_.to[d] + at + u * kStride, in[0][u]);
+    }
+  }
+  // Into in[0].
+  template <class Unit, int kUnroll>
+  GC_DEV void combine(typename Unit::Value (&in)[kSources][kUnroll]) const {
+    GC_UNROLL
+    for (int s = 0; s < kSources; ++s) {
+      if (s > 0 && s >= operands_.n_from) break;
+      const bool own = operands_.own && s == operands_.n_from - 1;
+      GC_UNROLL
+      for (int u = 0; u < kUnroll; ++u) {
+        if (own) in[s][u] = Unit::pre(in[s][u], reduction_);
+        if (s > 0) in[0][u] = Unit::apply(in[0][u], in[s][u]);
+      }
+    }
+    GC_UNROLL
+    for (int u = 0; u < kUnroll; ++u) {
+      if (operands_.complete) in[0][u] = Unit::post(in[0][u], reduction_);
+    }
+  }
+
+  const Lane lane_;
+  const Operands operands_;
+  const Reduction reduction_;
+};
 
 // The address bits in which any of the addresses is not a multiple of 16, and those in which they disagree.
 struct AddressBits {
   uint32_t any, differing;
 };
-template <int kSrcs, int kDsts>
-GC_DEV AddressBits address_bits(const Sources<kSrcs>& from, const Destinations<kDsts>& to) {
-  const uintptr_t first = reinterpret_cast<uintptr_t>(to.at[0]);
+GC_DEV AddressBits address_bits(const Operands& operands) {
+  const uintptr_t first = reinterpret_cast<uintptr_t>(operands.to[0]);
   uintptr_t any = 0, differing = 0;
+  const auto look_at = [&](uintptr_t address) {
+    any |= address;
+    differing |= address ^ first;
+  };
   GC_UNROLL
-  for (int s = 0; s < kSrcs; ++s) {
-    any |= reinterpret_cast<uintptr_t>(from.at[s]);
-    differing |= reinterpret_cast<uintptr_t>(from.at[s]) ^ first;
+  for (int s = 0; s < kMaxSources; ++s) {
+    if (s < operands.n_from) look_at(reinterpret_cast<uintptr_t>(operands.from[s]));
   }
   GC_UNROLL
-  for (int d = 0; d < kDsts; ++d) {
-    any |= reinterpret_cast<uintptr_t>(to.at[d]);
-    differing |= reinterpret_cast<uintptr_t>(to.at[d]) ^ first;
+  for (int d = 0; d < kMaxDestinations; ++d) {
+    if (d < operands.n_to) look_at(reinterpret_cast<uintptr_t>(operands.to[d]));
   }
   constexpr uintptr_t kMask = sizeof(Pack) - 1;
   return {static_cast<uint32_t>(any & kMask), static_cast<uint32_t>(differing & kMask)};
@@ -152,24 +226,57 @@ GC_DEV Cut cut_elements(uint64_t n, AddressBits bits) {
   return {head, (n - head) / (sizeof(Pack) / sizeof(T))};
 }
 
-template <class Red, int kSrcs, int kDsts, class Coop>
-GC_DEV void reduce_copy(const Coop& coop, const Sources<kSrcs>& from, const Destinations<kDsts>& to, uint64_t n) {
-  static_assert(kSrcs >= 1 && kDsts >= 1);
+// n elements, reduced by one reduction known when it is compiled.
+template <class Red>
+GC_NOINLINE void reduce_copy_by(Lane lane, Operands operands, uint64_t n, Reduction reduction) {
   using T = typename Red::Element;
-  constexpr uint64_t kPer = sizeof(Pack) / sizeof(T);
-  const AddressBits bits = address_bits(from, to);
-  if (bits.any % alignof(T) != 0) return move_all<ElementUnit<Red, false>, 1>(coop, from, to, 0, n);
+  const Mover<kMaxSources> mover(lane, operands, reduction);
+  const AddressBits bits = address_bits(operands);
+  if (bits.any % alignof(T) != 0) return mover.template move<ElementUnit<Red, false>, 1>(0, n);
 
   const Cut cut = cut_elements<T>(n, bits);
-  if (cut.packs == 0) return move_all<ElementUnit<Red, true>, 4>(coop, from, to, 0, n);
+  if (cut.packs == 0) return mover.template move<ElementUnit<Red, true>, 4>(0, n);
   if constexpr (!kPadded<T>) {
-    move_all<PackUnit<Red>, 4>(coop, from, to, cut.head * sizeof(T), cut.packs);
-    // Head and tail in one loop, as if the packs between them were not there.
-    const uint64_t in_packs = cut.packs * kPer;
-    for (uint64_t e = static_cast<uint64_t>(coop.rank()); e < n - in_packs; e += static_cast<uint64_t>(coop.size())) {
-      const uint64_t element = e < cut.head ? e : e + in_packs;
-      move_units<ElementUnit<Red, true>, 1, 0>(from, to, element * sizeof(T));
-    }
+    const uint64_t in_packs = cut.packs * (sizeof(Pack) / sizeof(T));
+    mover.template move<PackUnit<Red>, 4>(cut.head * sizeof(T), cut.packs);
+    mover.template move_ends<ElementUnit<Red, true>>(n - in_packs, cut.head, in_packs);
+  }
+}
+
+// n bytes, in units of T but for their ends.
+template <class T>
+GC_DEV void copy_bytes_as(const Mover<1>& mover, uint64_t n, AddressBits bits) {
+  const uint64_t offset = -bits.any & (sizeof(T) - 1), head = offset < n ? offset : n;
+  const uint64_t units = (n - head) / sizeof(T);
+  mover.template move<CopyUnit<T>, 4>(head, units);
+  if constexpr (sizeof(T) > 1)
+    mover.template move_ends<CopyUnit<uint8_t>>(n - units * sizeof(T), head, units * sizeof(T));
+}
+// n bytes from the one source.
+GC_NOINLINE inline void copy_bytes(Lane lane, Operands operands, uint64_t n) {
+  const Mover<1> mover(lane, operands, Reduction{});
+  const AddressBits bits = address_bits(operands);
+  if (bits.differing == 0) return copy_bytes_as<Pack>(mover, n, bits);
+  if (bits.differing % 8 == 0) return copy_bytes_as<uint64_t>(mover, n, bits);
+  if (bits.differing % 4 == 0) return copy_bytes_as<uint32_t>(mover, n, bits);
+  if (bits.differing % 2 == 0) return copy_bytes_as<uint16_t>(mover, n, bits);
+  copy_bytes_as<uint8_t>(mover, n, bits);
+}
+// n elements with padding, which stays as it is.
+template <class T>
+GC_NOINLINE void copy_padded(Lane lane, Operands operands, uint64_t n) {
+  const Mover<1> mover(lane, operands, Reduction{});
+  if (address_bits(operands).any % alignof(T) != 0) return mover.template move<CopyUnit<T, false>, 1>(0, n);
+  mover.template move<CopyUnit<T>, 4>(0, n);
+}
+
+// n elements from the one source.
+template <class T>
+GC_DEV void copy_elements(Lane lane, const Operands& operands, uint64_t n) {
+  if constexpr (kPadded<T>) {
+    copy_padded<T>(lane, operands, n);
+  } else {
+    copy_bytes(lane, operands, n * sizeof(T));
   }
 }
 

@@ -3,6 +3,8 @@
 // A reduction is a stateless struct with `Element` and `static Element apply(Element a, Element b)`. a is what has
 // been accumulated so far, b the operand that joins it: in a ring, a comes from the ranks before and b is the own
 // contribution. All operations commute; the order matters for the rounding of floats and for NaN in max and min.
+// A reduction may have hooks: `pre(x, reduction)` changes each rank's own contribution before it joins or is sent,
+// `post(x, reduction)` the complete result, once.
 //
 // Same bits on a CPU and on a GPU: floats are rounded to nearest even and never contracted (compile with
 // -ffp-contract=off, nvcc -fmad=false); 16-bit floats are computed through float. Excepted are the payload bits of
@@ -30,8 +32,21 @@ enum class DataType : int32_t {
 // clang-format on
 inline constexpr int kDataTypes = 21;
 
-enum class RedOp : int32_t { sum, prod, max, min, band, bor, bxor, land, lor, lxor, maxloc, minloc };
-inline constexpr int kRedOps = 12;
+// Those that others make have values of their own in the C API: pre_mul_sum is internal.
+// clang-format off
+enum class RedOp : int32_t {
+  sum, prod, max, min, band, bor, bxor, land, lor, lxor, maxloc, minloc, avg, pre_mul_sum
+};
+// clang-format on
+inline constexpr int kRedOps = 14;
+
+// Which reduction of a family (proto/family.h), and what its hooks need: for avg the number of ranks, for pre_mul_sum
+// the bits of the scalar, those of 16 bytes in both words.
+struct Reduction {
+  uint8_t op;
+  uint64_t argument;
+  uint64_t argument_high;
+};
 
 struct Half {
   uint16_t bits;
@@ -194,5 +209,51 @@ GC_REDUCTION(Maxloc, a.value > b.value ? a : at_equal_values(a, b))
 GC_REDUCTION(Minloc, a.value < b.value ? a : at_equal_values(a, b))
 // clang-format on
 #undef GC_REDUCTION
+
+// ---- reductions with hooks ----
+
+// Integers are rounded towards zero. REQUIRES: 0 < n < 2^31.
+template <class T>
+GC_DEV T divide(T x, uint64_t n) {
+  if constexpr (std::is_integral_v<T>) {
+    using Signed = std::conditional_t<(sizeof(T) < 8), int32_t, int64_t>;
+    using Divided = std::conditional_t<std::is_signed_v<T>, Signed, Wide<T>>;
+    return static_cast<T>(static_cast<Divided>(x) / static_cast<Divided>(n));
+  } else {
+    return x / static_cast<T>(n);
+  }
+}
+GC_DEV Half divide(Half x, uint64_t n) { return to_half(to_float(x) / static_cast<float>(n)); }
+GC_DEV Bfloat16 divide(Bfloat16 x, uint64_t n) { return to_bfloat16(to_float(x) / static_cast<float>(n)); }
+template <class T>
+GC_DEV Complex<T> divide(Complex<T> x, uint64_t n) {
+  return {x.re / static_cast<T>(n), x.im / static_cast<T>(n)};
+}
+
+template <class T>
+GC_DEV T scalar_of(const Reduction& reduction) {
+  const uint64_t words[2] = {reduction.argument, reduction.argument_high};
+  T scalar;
+  __builtin_memcpy(&scalar, words, sizeof(T));
+  return scalar;
+}
+
+template <class T>
+struct Avg : Sum<T> {
+  static GC_DEV T post(T x, const Reduction& reduction) { return divide(x, reduction.argument); }
+};
+template <class T>
+struct PreMulSum : Sum<T> {
+  static GC_DEV T pre(T x, const Reduction& reduction) { return times(x, scalar_of<T>(reduction)); }
+};
+
+template <class Red>
+inline constexpr bool kHasPre = requires(typename Red::Element x, Reduction r) {
+  Red::pre(x, r);
+};
+template <class Red>
+inline constexpr bool kHasPost = requires(typename Red::Element x, Reduction r) {
+  Red::post(x, r);
+};
 
 }  // namespace gpucoll::proto

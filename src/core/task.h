@@ -26,7 +26,6 @@ struct CollectiveTask {
   gpu::Stream stream;
   bool scalar_in_memory = false;
   uint64_t argument_high = 0;
-  uint64_t argument_high = 0;  // as in proto::CollectiveItem: a complex128 scalar has 16 bytes
 };
 
 // One enqueued send or receive.

@@ -41,16 +41,28 @@ GC_COLL_DEVICE_FILES = \
 noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = \
 	src/coll/abi.cpp \
-	src/coll/all_reduce.cpp \
-	src/coll/all_reduce.h \
 	src/coll/api.cpp \
+	src/coll/api_comm.cpp \
 	src/coll/api_device.cpp \
+	src/coll/api_exchanges.cpp \
+	src/coll/api_operations.cpp \
+	src/coll/buffers.cpp \
+	src/coll/buffers.h \
+	src/coll/collectives.cpp \
+	src/coll/collectives.h \
+	src/coll/exchange.cpp \
+	src/coll/exchange.h \
+	src/coll/handles.h \
 	src/coll/mpi_communicator.cpp \
 	src/coll/mpi_communicator.h \
 	src/coll/mpi_process.cpp \
 	src/coll/mpi_process.h \
+	src/coll/red_op.cpp \
+	src/coll/red_op.h \
 	src/coll/staging_pool.cpp \
 	src/coll/staging_pool.h \
+	src/coll/types.cpp \
+	src/coll/types.h \
 	$(GC_COLL_DEVICE_FILES) \
 	$(GC_KERNEL_SOURCES)
 src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -1,0 +1,124 @@
+// The C API: collectives that are put together from sends and receives. Each body is one call of guarded().
+#include "coll/exchange.h"
+#include "coll/handles.h"
+#include "core/group.h"
+
+using namespace gpucoll;
+using namespace gpucoll::coll;
+
+namespace {
+
+Status null_argument(const char* name) { return Status::error(Code::invalid_argument, "%s is NULL", name); }
+
+// Runs make(caller), which gives an ExchangeCall, and enqueues that; what fails makes an open group fail.
+template <class Make>
+gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
+  return to_c(guarded(where, [&] {
+    return core::fail_group([&]() -> Status {
+      GC_TRY_AS(core::Communicator * communicator, checked(comm));
+      const Caller caller = {communicator->device(), communicator->rank(), communicator->size(), &comm->red_ops};
+      GC_TRY_AS(const ExchangeCall call, make(caller));
+      return enqueue_exchange(caller, *communicator, call);
+    }());
+  }));
+}
+
+// The side of a rooted exchange that has parts for all ranks: only the root's.
+int all_at_root(const Caller& caller, int root) { return caller.rank == root ? Side::kAllPeers : Side::kNoPeer; }
+
+}  // namespace
+
+extern "C" {
+
+gpucollResult_t gpucollAlltoAll(const void* sendbuff, void* recvbuff, size_t count, gpucollDataType_t datatype,
+                                gpucollComm_t comm, gpucollStream_t stream) {
+  return exchange("gpucollAlltoAll", comm, [&](const Caller&) -> Result<ExchangeCall> {
+    return ExchangeCall{{.name = "sendbuff", .buffer = sendbuff, .count_name = "count", .count = count},
+                        {.name = "recvbuff", .buffer = recvbuff, .count_name = "count", .count = count},
+                        datatype,
+                        stream,
+                        false};
+  });
+}
+
+gpucollResult_t gpucollAlltoAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[],
+                                 void* recvbuff, const size_t recvcounts[], const size_t rdispls[],
+                                 gpucollDataType_t datatype, gpucollComm_t comm, gpucollStream_t stream) {
+  return exchange("gpucollAlltoAllv", comm, [&](const Caller&) -> Result<ExchangeCall> {
+    if (!sendcounts) return null_argument("sendcounts");
+    if (!sdispls) return null_argument("sdispls");
+    if (!recvcounts) return null_argument("recvcounts");
+    if (!rdispls) return null_argument("rdispls");
+    return ExchangeCall{{"sendbuff", sendbuff, "sendcounts", 0, sendcounts, sdispls, "sdispls"},
+                        {"recvbuff", recvbuff, "recvcounts", 0, recvcounts, rdispls, "rdispls"},
+                        datatype,
+                        stream,
+                        false};
+  });
+}
+
+gpucollResult_t gpucollGather(const void* sendbuff, void* recvbuff, size_t count, gpucollDataType_t datatype, int root,
+                              gpucollComm_t comm, gpucollStream_t stream) {
+  return exchange("gpucollGather", comm, [&](const Caller& caller) -> Result<ExchangeCall> {
+    GC_TRY(check_rank(caller, "root", root));
+    return ExchangeCall{{.name = "sendbuff", .buffer = sendbuff, .count_name = "count", .count = count, .only = root},
+                        {.name = "recvbuff",
+                         .buffer = recvbuff,
+                         .count_name = "count",
+                         .count = count,
+                         .only = all_at_root(caller, root)},
+                        datatype,
+                        stream,
+                        true};
+  });
+}
+
+gpucollResult_t gpucollGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
+                               const size_t rdispls[], gpucollDataType_t datatype, int root, gpucollComm_t comm,
+                               gpucollStream_t stream) {
+  return exchange("gpucollGatherv", comm, [&](const Caller& caller) -> Result<ExchangeCall> {
+    GC_TRY(check_rank(caller, "root", root));
+    if (caller.rank == root && !recvcounts) return null_argument("recvcounts");
+    if (caller.rank == root && !rdispls) return null_argument("rdispls");
+    return ExchangeCall{
+        {.name = "sendbuff", .buffer = sendbuff, .count_name = "sendcount", .count = sendcount, .only = root},
+        {"recvbuff", recvbuff, "recvcounts", 0, recvcounts, rdispls, "rdispls", all_at_root(caller, root)},
+        datatype,
+        stream,
+        true};
+  });
+}
+
+gpucollResult_t gpucollScatter(const void* sendbuff, void* recvbuff, size_t count, gpucollDataType_t datatype, int root,
+                               gpucollComm_t comm, gpucollStream_t stream) {
+  return exchange("gpucollScatter", comm, [&](const Caller& caller) -> Result<ExchangeCall> {
+    GC_TRY(check_rank(caller, "root", root));
+    return ExchangeCall{{.name = "sendbuff",
+                         .buffer = sendbuff,
+                         .count_name = "count",
+                         .count = count,
+                         .only = all_at_root(caller, root)},
+                        {.name = "recvbuff", .buffer = recvbuff, .count_name = "count", .count = count, .only = root},
+                        datatype,
+                        stream,
+                        true};
+  });
+}
+
+gpucollResult_t gpucollScatterv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[], void* recvbuff,
+                                size_t recvcount, gpucollDataType_t datatype, int root, gpucollComm_t comm,
+                                gpucollStream_t stream) {
+  return exchange("gpucollScatterv", comm, [&](const Caller& caller) -> Result<ExchangeCall> {
+    GC_TRY(check_rank(caller, "root", root));
+    if (caller.rank == root && !sendcounts) return null_argument("sendcounts");
+    if (caller.rank == root && !sdispls) return null_argument("sdispls");
+    return ExchangeCall{
+        {"sendbuff", sendbuff, "sendcounts", 0, sendcounts, sdispls, "sdispls", all_at_root(caller, root)},
+        {.name = "recvbuff", .buffer = recvbuff, .count_name = "recvcount", .count = recvcount, .only = root},
+        datatype,
+        stream,
+        true};
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,121 @@
+// The C API: collectives, sends and receives, and operations made for them. Each body is one call of guarded().
+#include "coll/collectives.h"
+#include "coll/handles.h"
+#include "core/group.h"
+
+using namespace gpucoll;
+using namespace gpucoll::coll;
+
+namespace {
+
+using proto::Function;
+
+Caller caller_of(gpucollComm_t comm) {
+  const core::Communicator& communicator = *comm->communicator;
+  return {communicator.device(), communicator.rank(), communicator.size(), &comm->red_ops};
+}
+
+// Runs body(communicator, caller) behind the C boundary; what fails makes an open group fail.
+template <class Body>
+gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
+  return to_c(guarded(where, [&] {
+    return core::fail_group([&]() -> Status {
+      GC_TRY_AS(core::Communicator * communicator, checked(comm));
+      return body(*communicator, caller_of(comm));
+    }());
+  }));
+}
+
+gpucollResult_t collective(const char* where, gpucollComm_t comm, const CollectiveCall& call) {
+  return operation(where, comm, [&](core::Communicator& communicator, const Caller& caller) -> Status {
+    GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
+    return core::enqueue(communicator, task);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+gpucollResult_t gpucollAllReduce(const void* sendbuff, void* recvbuff, size_t count, gpucollDataType_t datatype,
+                                 gpucollRedOp_t op, gpucollComm_t comm, gpucollStream_t stream) {
+  return collective("gpucollAllReduce", comm,
+                    {Function::all_reduce, sendbuff, recvbuff, count, datatype, op, 0, stream});
+}
+
+gpucollResult_t gpucollReduce(const void* sendbuff, void* recvbuff, size_t count, gpucollDataType_t datatype,
+                              gpucollRedOp_t op, int root, gpucollComm_t comm, gpucollStream_t stream) {
+  return collective("gpucollReduce", comm, {Function::reduce, sendbuff, recvbuff, count, datatype, op, root, stream});
+}
+
+gpucollResult_t gpucollBroadcast(const void* sendbuff, void* recvbuff, size_t count, gpucollDataType_t datatype,
+                                 int root, gpucollComm_t comm, gpucollStream_t stream) {
+  return collective("gpucollBroadcast", comm,
+                    {Function::broadcast, sendbuff, recvbuff, count, datatype, gpucollSum, root, stream});
+}
+
+gpucollResult_t gpucollBcast(void* buff, size_t count, gpucollDataType_t datatype, int root, gpucollComm_t comm,
+                             gpucollStream_t stream) {
+  return collective("gpucollBcast", comm,
+                    {Function::broadcast, buff, buff, count, datatype, gpucollSum, root, stream, "buff", "buff"});
+}
+
+gpucollResult_t gpucollAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, gpucollDataType_t datatype,
+                                 gpucollComm_t comm, gpucollStream_t stream) {
+  return collective("gpucollAllGather", comm,
+                    {Function::all_gather, sendbuff, recvbuff, sendcount, datatype, gpucollSum, 0, stream, "sendbuff",
+                     "recvbuff", "sendcount"});
+}
+
+gpucollResult_t gpucollReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, gpucollDataType_t datatype,
+                                     gpucollRedOp_t op, gpucollComm_t comm, gpucollStream_t stream) {
+  return collective("gpucollReduceScatter", comm,
+                    {Function::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0, stream, "sendbuff",
+                     "recvbuff", "recvcount"});
+}
+
+gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
+  return operation("gpucollBarrier", comm, [&](core::Communicator& communicator, const Caller&) -> Status {
+    GC_TRY_AS(uint8_t* const scratch, communicator.scratch());
+    const size_t slot = comm->barriers++ % (core::Communicator::kScratchBytes / kBarrierBytes);
+    return core::enqueue(communicator, barrier_task(scratch + slot * kBarrierBytes, stream));
+  });
+}
+
+gpucollResult_t gpucollSend(const void* sendbuff, size_t count, gpucollDataType_t datatype, int peer,
+                            gpucollComm_t comm, gpucollStream_t stream) {
+  return operation("gpucollSend", comm, [&](core::Communicator& communicator, const Caller& caller) -> Status {
+    GC_TRY_AS(const core::PairTask task,
+              make_task(caller, PairCall{"sendbuff", sendbuff, count, datatype, peer, stream}));
+    return core::enqueue_send(communicator, peer, task);
+  });
+}
+
+gpucollResult_t gpucollRecv(void* recvbuff, size_t count, gpucollDataType_t datatype, int peer, gpucollComm_t comm,
+                            gpucollStream_t stream) {
+  return operation("gpucollRecv", comm, [&](core::Communicator& communicator, const Caller& caller) -> Status {
+    GC_TRY_AS(const core::PairTask task,
+              make_task(caller, PairCall{"recvbuff", recvbuff, count, datatype, peer, stream}));
+    return core::enqueue_recv(communicator, peer, task);
+  });
+}
+
+gpucollResult_t gpucollRedOpCreatePreMulSum(gpucollRedOp_t* op, void* scalar, gpucollDataType_t datatype,
+                                            gpucollScalarResidence_t residence, gpucollComm_t comm) {
+  return to_c(guarded("gpucollRedOpCreatePreMulSum", [&]() -> Status {
+    if (!op) return Status::error(Code::invalid_argument, "op is NULL");
+    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    GC_TRY_AS(*op, comm->red_ops.create_pre_mul_sum(communicator->device(), scalar, datatype, residence));
+    return {};
+  }));
+}
+
+gpucollResult_t gpucollRedOpDestroy(gpucollRedOp_t op, gpucollComm_t comm) {
+  return to_c(guarded("gpucollRedOpDestroy", [&]() -> Status {
+    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    static_cast<void>(communicator);
+    return comm->red_ops.destroy(op);
+  }));
+}
+
+}  // extern "C"

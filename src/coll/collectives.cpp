@@ -1,0 +1,142 @@
+#include "coll/collectives.h"
+
+#include "coll/buffers.h"
+#include "coll/kernels.h"
+#include "coll/types.h"
+
+namespace gpucoll::coll {
+namespace {
+
+using proto::Function;
+
+proto::DataType proto_type(gpucollDataType_t type) { return static_cast<proto::DataType>(type); }
+
+bool reduces(Function function) {
+  return function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter;
+}
+bool has_root(Function function) { return function == Function::reduce || function == Function::broadcast; }
+
+// What a call means on this rank: how much of which buffer it uses, and the one it may have in place of the other.
+struct Extent {
+  size_t send_bytes, recv_bytes;
+  size_t send_in_recv, recv_in_send;  // where one of them lies in the other when they are in place
+};
+
+Result<Extent> extent_of(const Caller& caller, const CollectiveCall& call) {
+  const auto n = static_cast<size_t>(caller.n_ranks), rank = static_cast<size_t>(caller.rank);
+  GC_TRY_AS(const size_t part, bytes_of(call.count_name, call.count, call.type));
+  GC_TRY_AS(const size_t all, bytes_of(call.count_name, call.count, call.type, n));
+  const bool at_root = caller.rank == call.root;
+  switch (call.function) {
+    case Function::all_gather: return Extent{part, all, rank * part, 0};
+    case Function::reduce_scatter: return Extent{all, part, 0, rank * part};
+    case Function::reduce: return Extent{part, at_root ? part : 0, 0, 0};
+    case Function::broadcast: return Extent{at_root ? part : 0, part, 0, 0};
+    default: return Extent{part, part, 0, 0};
+  }
+}
+
+// Buffers that are in place are one inside the other: the larger one is looked at.
+Status check_buffers(const Caller& caller, const CollectiveCall& call, const Extent& extent) {
+  const auto send = reinterpret_cast<uintptr_t>(call.send), recv = reinterpret_cast<uintptr_t>(call.recv);
+  const bool both = extent.send_bytes && extent.recv_bytes;
+  const bool in_place = both && send + extent.recv_in_send == recv + extent.send_in_recv;
+  if (!in_place || extent.send_bytes > extent.recv_bytes)
+    GC_TRY(check_buffer(caller.device, call.send_name, call.send, extent.send_bytes, call.type));
+  if (!in_place || extent.send_bytes <= extent.recv_bytes)
+    GC_TRY(check_buffer(caller.device, call.recv_name, call.recv, extent.recv_bytes, call.type));
+  if (in_place || !both || send >= recv + extent.recv_bytes || recv >= send + extent.send_bytes) return {};
+  return Status::error(Code::invalid_argument, "%s %p and %s %p overlap without being in place", call.send_name,
+                       call.send, call.recv_name, call.recv);
+}
+
+// The kernels and the argument of the reduction.
+Status set_reduction(const Caller& caller, const CollectiveCall& call, core::CollectiveTask* task) {
+  const int number = static_cast<int>(call.op);
+  auto op = static_cast<proto::RedOp>(call.op);
+  if (number < 0 || number >= gpucollNumOps) {
+    const PreMulSum* made = caller.red_ops ? caller.red_ops->find(call.op) : nullptr;
+    if (!made)
+      return Status::error(Code::invalid_argument,
+                           "op %d is no gpucollRedOp_t, nor was it made for this communicator (or it was destroyed)",
+                           number);
+    if (made->type != call.type)
+      return Status::error(Code::invalid_argument, "op was made for the datatype %s, not for %s", type_name(made->type),
+                           type_name(call.type));
+    op = proto::RedOp::pre_mul_sum;
+    task->argument = made->scalar.argument;
+    task->argument_high = made->scalar.argument_high;
+    task->scalar_in_memory = made->scalar.in_memory;
+  }
+  if (op == proto::RedOp::avg) task->argument = static_cast<uint64_t>(caller.n_ranks);
+  const PlanKernel kernel = plan_kernel(proto_type(call.type), op);
+  if (!kernel.kernel)
+    return Status::error(Code::invalid_argument, "the op %s has no meaning for the datatype %s", op_name(call.op),
+                         type_name(call.type));
+  task->kernel = kernel.kernel;
+  task->op = kernel.op;
+  task->one_shot = call.function == Function::all_reduce ? one_shot_kernel(proto_type(call.type), op) : nullptr;
+  return {};
+}
+
+}  // namespace
+
+bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept {
+  return known(type) && static_cast<unsigned>(op) < gpucollNumOps &&
+         plan_kernel(proto_type(type), static_cast<proto::RedOp>(op)).kernel != nullptr;
+}
+bool has_pre_mul_sum(gpucollDataType_t type) noexcept {
+  return known(type) && plan_kernel(proto_type(type), proto::RedOp::pre_mul_sum).kernel != nullptr;
+}
+
+Status check_rank(const Caller& caller, const char* name, int rank) {
+  if (rank >= 0 && rank < caller.n_ranks) return {};
+  return Status::error(Code::invalid_argument, "%s %d is none of the %d ranks", name, rank, caller.n_ranks);
+}
+
+Status check_type(gpucollDataType_t type) {
+  if (known(type)) return {};
+  return Status::error(Code::invalid_argument, "datatype %d is no gpucollDataType_t", static_cast<int>(type));
+}
+
+Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCall& call) {
+  GC_TRY(check_type(call.type));
+  if (has_root(call.function)) GC_TRY(check_rank(caller, "root", call.root));
+  core::CollectiveTask task = {};
+  task.function = call.function;
+  if (reduces(call.function)) GC_TRY(set_reduction(caller, call, &task));
+  GC_TRY_AS(const Extent extent, extent_of(caller, call));
+  GC_TRY(check_buffers(caller, call, extent));
+  task.send = extent.send_bytes ? caller.device.kernel_address(call.send) : nullptr;
+  task.recv = extent.recv_bytes ? caller.device.kernel_address(call.recv) : nullptr;
+  // What only moves is moved as bytes.
+  task.element_bytes = reduces(call.function) ? static_cast<uint32_t>(type_size(call.type)) : 1;
+  task.count = reduces(call.function) ? call.count : call.count * type_size(call.type);
+  task.root = has_root(call.function) ? static_cast<uint32_t>(call.root) : 0;
+  task.stream = call.stream;
+  return task;
+}
+
+core::CollectiveTask barrier_task(void* scratch, gpucollStream_t stream) {
+  const PlanKernel kernel = plan_kernel(proto::DataType::int32, proto::RedOp::sum);
+  core::CollectiveTask task = {};
+  task.function = Function::all_reduce;
+  task.kernel = kernel.kernel;
+  task.op = kernel.op;
+  task.one_shot = one_shot_kernel(proto::DataType::int32, proto::RedOp::sum);
+  task.send = task.recv = scratch;
+  task.count = 1;
+  task.element_bytes = sizeof(int32_t);
+  task.stream = stream;
+  return task;
+}
+
+Result<core::PairTask> make_task(const Caller& caller, const PairCall& call) {
+  GC_TRY(check_type(call.type));
+  GC_TRY(check_rank(caller, "peer", call.peer));
+  GC_TRY_AS(const size_t bytes, bytes_of("count", call.count, call.type));
+  GC_TRY(check_buffer(caller.device, call.name, call.buffer, bytes, call.type));
+  return core::PairTask{bytes ? caller.device.kernel_address(call.buffer) : nullptr, bytes, call.stream};
+}
+
+}  // namespace gpucoll::coll

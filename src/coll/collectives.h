@@ -1,0 +1,64 @@
+// From calls to tasks: what a program asks for is checked against the rules of gpucoll.h and becomes a task of core.
+//
+// Errors are invalid_argument, with a sentence that names the argument of the function that was called: no such type,
+// operation, root or peer; an operation that has no meaning for the type; a count larger than any memory; memory that
+// is no device memory or of another device; a buffer that is too short, misaligned, or overlaps another. Thread safety:
+// as the communicator's.
+#pragma once
+#include <cstddef>
+
+#include "base/status.h"
+#include "coll/red_op.h"
+#include "core/task.h"
+#include "gpucoll/gpucoll.h"
+
+namespace gpucoll::coll {
+
+// Whether op has a meaning for the type. Not for operations that programs make.
+bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept;
+bool has_pre_mul_sum(gpucollDataType_t type) noexcept;
+
+// Who calls.
+struct Caller {
+  const gpu::Device& device;
+  int rank, n_ranks;
+  const RedOps* red_ops;  // null: no operations but the built-in ones
+};
+
+struct CollectiveCall {
+  proto::Function function;
+  const void* send;  // user addresses
+  void* recv;
+  size_t count;
+  gpucollDataType_t type;
+  gpucollRedOp_t op;  // of the functions that reduce
+  int root;           // of reduce and broadcast
+  gpucollStream_t stream;
+  // The arguments' names.
+  const char* send_name = "sendbuff";
+  const char* recv_name = "recvbuff";
+  const char* count_name = "count";
+};
+Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCall& call);
+
+// An allreduce of one element at `scratch` (kernel address, kBarrierBytes): nobody's is done before all have
+// contributed.
+inline constexpr size_t kBarrierBytes = 16;
+core::CollectiveTask barrier_task(void* scratch, gpucollStream_t stream);
+
+// A send or a receive; `name` is the buffer's.
+struct PairCall {
+  const char* name;
+  const void* buffer;
+  size_t count;
+  gpucollDataType_t type;
+  int peer;
+  gpucollStream_t stream;
+};
+Result<core::PairTask> make_task(const Caller& caller, const PairCall& call);
+
+// Errors: invalid_argument, where it is none of the ranks. `name`: root or peer.
+Status check_rank(const Caller& caller, const char* name, int rank);
+Status check_type(gpucollDataType_t type);
+
+}  // namespace gpucoll::coll

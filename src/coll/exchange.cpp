@@ -1,0 +1,105 @@
+#include "coll/exchange.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "coll/buffers.h"
+#include "coll/types.h"
+#include "core/group.h"
+
+namespace gpucoll::coll {
+namespace {
+
+// What goes to or comes from one peer.
+struct Part {
+  int peer;
+  size_t offset, bytes;
+};
+
+Result<Part> part_of(const Side& side, gpucollDataType_t type, int peer) {
+  const auto i = static_cast<size_t>(peer);
+  GC_TRY_AS(const size_t bytes, bytes_of(side.count_name, side.counts ? side.counts[i] : side.count, type));
+  size_t offset = 0;
+  if (side.displs) {
+    GC_TRY_AS(offset, bytes_of(side.displs_name, side.displs[i], type));
+  } else if (side.only == Side::kAllPeers) {
+    GC_TRY_AS(offset, bytes_of(side.count_name, side.count, type, i));
+  }
+  if (offset > SIZE_MAX - bytes)
+    return Status::error(Code::invalid_argument, "%s of peer %d and its displacement are larger than any memory",
+                         side.count_name, peer);
+  return Part{peer, offset, bytes};
+}
+
+Result<std::vector<Part>> parts_of(const Caller& caller, const Side& side, gpucollDataType_t type) {
+  std::vector<Part> parts;
+  for (int peer = 0; peer < caller.n_ranks; ++peer) {
+    if (side.only != Side::kAllPeers && side.only != peer) continue;
+    GC_TRY_AS(const Part part, part_of(side, type, peer));
+    parts.push_back(part);
+  }
+  size_t end = 0;
+  for (const Part& part : parts)
+    if (part.bytes) end = std::max(end, part.offset + part.bytes);
+  GC_TRY(check_buffer(caller.device, side.name, side.buffer, end, type));
+  return parts;
+}
+
+const char* at(const Side& side, const Part& part) { return static_cast<const char*>(side.buffer) + part.offset; }
+
+const Part* own(const Caller& caller, const std::vector<Part>& parts) {
+  for (const Part& part : parts)
+    if (part.peer == caller.rank) return &part;
+  return nullptr;
+}
+
+// The own part of both sides must be of one size; it falls away where it is in place.
+Status settle_own_part(const Caller& caller, const ExchangeCall& call, std::vector<Part>* sends,
+                       std::vector<Part>* recvs) {
+  const Part *sent = own(caller, *sends), *received = own(caller, *recvs);
+  if (!sent || !received) return {};
+  if (sent->bytes != received->bytes)
+    return Status::error(Code::invalid_argument, "%s says that this rank %d sends %zu bytes to itself, but %s says %zu",
+                         call.send.count_name, caller.rank, sent->bytes, call.recv.count_name, received->bytes);
+  if (!call.own_part_in_place || at(call.send, *sent) != at(call.recv, *received)) return {};
+  std::erase_if(*sends, [&](const Part& part) { return part.peer == caller.rank; });
+  std::erase_if(*recvs, [&](const Part& part) { return part.peer == caller.rank; });
+  return {};
+}
+
+Status check_overlap(const ExchangeCall& call, const std::vector<Part>& sends, const std::vector<Part>& recvs) {
+  std::vector<Range> ranges;
+  for (const Part& part : sends) ranges.push_back(range_of(at(call.send, part), part.bytes, false));
+  for (const Part& part : recvs) ranges.push_back(range_of(at(call.recv, part), part.bytes, true));
+  if (!overlap(std::move(ranges))) return {};
+  return Status::error(Code::invalid_argument, "parts of %s overlap each other or parts of %s", call.recv.name,
+                       call.send.name);
+}
+
+// Between group start and end: throws nothing away silently, leaves no group open.
+Status enqueue_all(const Caller& caller, core::Communicator& communicator, const ExchangeCall& call,
+                   const std::vector<Part>& sends, const std::vector<Part>& recvs) {
+  auto task = [&](const Side& side, const Part& part) {
+    return core::PairTask{part.bytes ? caller.device.kernel_address(at(side, part)) : nullptr, part.bytes, call.stream};
+  };
+  for (const Part& part : sends) GC_TRY(core::enqueue_send(communicator, part.peer, task(call.send, part)));
+  for (const Part& part : recvs) GC_TRY(core::enqueue_recv(communicator, part.peer, task(call.recv, part)));
+  return {};
+}
+
+}  // namespace
+
+Status enqueue_exchange(const Caller& caller, core::Communicator& communicator, const ExchangeCall& call) {
+  GC_TRY(check_type(call.type));
+  GC_TRY_AS(std::vector<Part> sends, parts_of(caller, call.send, call.type));
+  GC_TRY_AS(std::vector<Part> recvs, parts_of(caller, call.recv, call.type));
+  GC_TRY(settle_own_part(caller, call, &sends, &recvs));
+  GC_TRY(check_overlap(call, sends, recvs));
+  core::group_start();
+  Status status = core::fail_group(contained([&] { return enqueue_all(caller, communicator, call, sends, recvs); }));
+  Status end = core::group_end();
+  return status ? std::move(end) : std::move(status);
+}
+
+}  // namespace gpucoll::coll

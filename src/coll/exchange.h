@@ -1,0 +1,37 @@
+// Many sends and receives of one call: all-to-all, gather, scatter and their kin.
+//
+// Thread safety: as the communicator's.
+#pragma once
+#include <cstddef>
+
+#include "base/status.h"
+#include "coll/collectives.h"
+#include "core/communicator.h"
+
+namespace gpucoll::coll {
+
+// One side of an exchange: what a rank sends to, or receives from, each peer. Names are those of the arguments.
+struct Side {
+  const char* name;
+  const void* buffer;
+  const char* count_name;
+  size_t count;                    // of elements for each peer, where counts is null
+  const size_t* counts = nullptr;  // by peer
+  const size_t* displs = nullptr;  // in elements, by peer; null: one part after another
+  const char* displs_name = nullptr;
+  int only = kAllPeers;  // the one peer that has a part, or kNoPeer
+
+  static constexpr int kAllPeers = -1, kNoPeer = -2;
+};
+
+struct ExchangeCall {
+  Side send, recv;
+  gpucollDataType_t type;
+  gpucollStream_t stream;
+  bool own_part_in_place;  // this rank's part may be where it belongs already
+};
+
+// Checks all of it, then enqueues the sends and receives as one group. Errors: as collectives.h says.
+Status enqueue_exchange(const Caller& caller, core::Communicator& communicator, const ExchangeCall& call);
+
+}  // namespace gpucoll::coll

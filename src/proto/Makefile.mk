@@ -1,6 +1,7 @@
 # Room proto: protocols of the device side and the formats shared by devices, ranks and host. Headers only.
 noinst_HEADERS = \
 	src/proto/coop.h \
+	src/proto/family.h \
 	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
 	src/proto/format/connection.h \
@@ -8,8 +9,11 @@ noinst_HEADERS = \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \
 	src/proto/ll.h \
+	src/proto/messages.h \
 	src/proto/packs.h \
+	src/proto/pairs.h \
 	src/proto/platform.h \
 	src/proto/primitives.h \
+	src/proto/protocols.h \
 	src/proto/reduce_copy.h \
 	src/proto/reduction.h

@@ -84,9 +84,10 @@ struct ReduceCopyVisitor {
   }
 };
 
-// reduce_copy.h, with the reduction chosen here; a copy where there is nothing to compute.
+// reduce_copy.h, with the reduction chosen here; a copy where there is nothing to compute, and nothing where the last
+// destination, the output of algorithms in place, would be copied onto itself.
 template <class Family, class Coop>
-GC_DEV void reduce_copy(const Coop& coop, const Operands& operands, uint64_t n, const Reduction& reduction) {
+GC_DEV void reduce_copy(const Coop& coop, Operands operands, uint64_t n, const Reduction& reduction) {
   const Lane lane{static_cast<uint32_t>(coop.rank()), static_cast<uint32_t>(coop.size())};
   if constexpr (Family::kOps > 0) {
     const bool pre = operands.own && (Family::kPre >> reduction.op & 1) != 0;
@@ -95,7 +96,8 @@ GC_DEV void reduce_copy(const Coop& coop, const Operands& operands, uint64_t n, 
       return Family::choose(reduction.op, ReduceCopyVisitor{lane, operands, n, reduction});
     }
   }
-  copy_elements<typename Family::Element>(lane, operands, n);
+  operands.n_to -= operands.to[operands.n_to - 1] == operands.from[0];
+  if (operands.n_to > 0) copy_elements<typename Family::Element>(lane, operands, n);
 }
 
 }  // namespace gpucoll::proto

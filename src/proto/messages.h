@@ -1,0 +1,51 @@
+// Messages of send and receive: how the receiver learns how long a message is, and what it does when that is not what
+// it was told to receive. See format/connection.h (notes) and format/plan.h (the latch).
+//
+// The first step of a message is the number of steps that its ends had used before, whatever protocol each of them
+// uses, and however that rounds steps: so a note is found also by a receiver in another protocol.
+//
+// Thread safety: one thread of the sender posts, one of the receiver looks.
+#pragma once
+#include "proto/format/plan.h"
+
+namespace gpucoll::proto {
+
+// What one side knows of a message. peer: the rank that sends.
+struct Message {
+  uint64_t bytes;  // of all its parts, in all channels
+  int32_t peer;
+};
+
+GC_DEV Note* note_of(uint8_t* receive_block, uint64_t first_step) {
+  return reinterpret_cast<StepNotes*>(receive_block + ReceiveBlock::kNotesOffset)->note + first_step % kSteps;
+}
+
+// REQUIRES: there is room for the message's first step, so that the note's last reader has read it.
+GC_DEV void post_note(uint8_t* receive_block, uint64_t first_step, uint64_t bytes) {
+  Note* const note = note_of(receive_block, first_step);
+  store_relaxed(&note->bytes, bytes);
+  store_release(&note->step, first_step + 1);
+}
+
+// By device-scope atomics on host memory: one device claims a latch, blocks of others have latches of their own.
+GC_DEV void report_sizes(FaultLatch* latch, const Message& expected, uint64_t sent_bytes) {
+  if (fetch_add_acq_rel(&latch->claimed, uint32_t{1}) != 0) return;  // the first one tells
+  store_relaxed(&latch->peer, expected.peer);
+  store_relaxed(&latch->sent_bytes, sent_bytes);
+  store_relaxed(&latch->expected_bytes, expected.bytes);
+  store_release(&latch->kind, kFaultSizes);  // for the host, which acquires it
+  store_release(&latch->abort, uint32_t{1});
+}
+
+// False where the message's note is there and says another length: reported then. The acquire pairs with the release
+// in post_note().
+GC_DEV bool sizes_agree(FaultLatch* latch, uint8_t* receive_block, uint64_t first_step, const Message& expected) {
+  const Note* const note = note_of(receive_block, first_step);
+  if (load_acquire(&note->step) != first_step + 1) return true;
+  const uint64_t sent_bytes = load_relaxed(&note->bytes);
+  if (sent_bytes == expected.bytes) return true;
+  report_sizes(latch, expected, sent_bytes);
+  return false;
+}
+
+}  // namespace gpucoll::proto

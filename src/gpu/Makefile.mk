@@ -11,15 +11,22 @@ GC_EMU_SOURCES = \
 	src/gpu/emu/area.h \
 	src/gpu/emu/crew.h \
 	src/gpu/emu/device.cpp \
+	src/gpu/emu/device.h \
 	src/gpu/emu/memory.cpp \
 	src/gpu/emu/memory.h \
 	src/gpu/emu/memory_file.cpp \
 	src/gpu/emu/memory_file.h \
+	src/gpu/emu/platform.cpp \
 	src/gpu/emu/pool.cpp \
 	src/gpu/emu/pool.h \
 	src/gpu/emu/queue.cpp \
 	src/gpu/emu/queue.h \
-	src/gpu/emu/ranges.h
+	src/gpu/emu/ranges.h \
+	src/gpu/emu/recording.cpp \
+	src/gpu/emu/recording.h \
+	src/gpu/emu/streams.cpp \
+	src/gpu/emu/streams.h \
+	src/gpu/emu/work.h
 
 GC_CUDA_SOURCES = \
 	src/gpu/cuda/device.cpp \

@@ -1,5 +1,4 @@
-// The emulated device and its platform: one device, shared by all processes of a node.
-#include "gpu/device.h"
+#include "gpu/emu/device.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -7,17 +6,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
-#include <mutex>
-#include <unordered_map>
 
-#include "gpu/emu/memory.h"
-#include "gpu/emu/queue.h"
-
-namespace gpucoll::gpu {
+namespace gpucoll::gpu::emu {
 namespace {
 
 constexpr int kMaxThreadsOfLaunch = 32 * 1024;
+constexpr size_t kIndexByte = sizeof(Identity::uuid) - 1;  // the others name the node
 
 // The boot id names the node; the process namespace is mixed in, because processes that do not see each other under
 // /proc cannot open each other's memory.
@@ -34,63 +28,23 @@ void node_uuid(uint8_t (&uuid)[16]) {
   std::memcpy(uuid, half, sizeof uuid);
 }
 
-Identity make_identity() {
+Identity make_identity(int index) {
   Identity identity{};
   std::snprintf(identity.kind, sizeof identity.kind, "emu");
   std::snprintf(identity.name, sizeof identity.name, "emulated device");
   node_uuid(identity.uuid);
+  identity.uuid[kIndexByte] ^= static_cast<uint8_t>(index);
   return identity;
 }
 
-class EmuDevice final : public Device {
- public:
-  const Identity& identity() const override { return identity_; }
-  int index() const override { return 0; }
-  Defaults defaults() const override { return {2, 1, size_t{256} << 10, size_t{16} << 10}; }
-  bool shares_between_processes() const override { return true; }
+}  // namespace
 
-  Result<void*> allocate(size_t bytes) override { return memory_.allocate(bytes); }
-  void release(void* kernel_address) noexcept override { memory_.release(kernel_address); }
-  Result<void*> user_allocate(size_t bytes) override { return memory_.user_allocate(bytes); }
-  Status user_release(void* user_address) override { return memory_.user_release(user_address); }
-
-  Result<HostBlock> allocate_host(size_t bytes) override;
-  void release_host(const HostBlock& block) noexcept override;
-  Result<HostBlock> register_host(void* host, size_t bytes) override { return HostBlock{host, host, bytes}; }
-  void unregister_host(const HostBlock&) noexcept override {}
-
-  Result<MemoryHandle> export_memory(void* address) override { return memory_.export_memory(address); }
-  Result<void*> open_memory(const MemoryHandle& handle) override { return memory_.open_memory(handle); }
-  void close_memory(void* address) noexcept override { memory_.close_memory(address); }
-  bool can_reach(const Identity& peer) const override;
-
-  void* kernel_address(const void* address) const override { return memory_.kernel_address(address); }
-  Status copy(void* dst, const void* src, size_t bytes) override;
-  Status fill(void* dst, int byte, size_t bytes) override;
-
-  Result<Stream> create_stream() override;
-  Status destroy_stream(Stream stream) override;
-  Status synchronize(Stream stream) override;
-  Status stream_wait(Stream stream, Stream other) override;
-  Status prepare(const Kernel& kernel) override;
-  Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) override;
-
-  PointerInfo classify(const void* address) { return memory_.classify(address); }
-  bool is_user(const void* address) const noexcept { return memory_.is_user(address); }
-
- private:
-  using QueuePointer = std::shared_ptr<emu::Queue>;  // why shared: see emu/queue.h
-
-  Result<QueuePointer> find(Stream stream);
-  void wait_for_default_stream();
-  Result<void*> resolve(const void* address, size_t bytes);
-
-  const Identity identity_ = make_identity();
-  emu::Memory memory_;
-  std::mutex mutex_;
-  QueuePointer default_;  // made when first used
-  std::unordered_map<Stream, QueuePointer> queues_;
-};
+EmuDevice::EmuDevice(int index, Memory& memory, Streams& streams)
+    : index_(index),
+      identity_(make_identity(index)),
+      memory_(memory),
+      streams_(streams),
+      default_(streams.create(true)) {}
 
 Result<HostBlock> EmuDevice::allocate_host(size_t bytes) {
   const size_t room = emu::round_to_pages(bytes == 0 ? 1 : bytes);
@@ -106,7 +60,7 @@ void EmuDevice::release_host(const HostBlock& block) noexcept {
 }
 
 bool EmuDevice::can_reach(const Identity& peer) const {
-  return std::strcmp(peer.kind, identity_.kind) == 0 && std::memcmp(peer.uuid, identity_.uuid, sizeof peer.uuid) == 0;
+  return std::strcmp(peer.kind, identity_.kind) == 0 && std::memcmp(peer.uuid, identity_.uuid, kIndexByte) == 0;
 }
 
 Result<void*> EmuDevice::resolve(const void* address, size_t bytes) {
@@ -116,20 +70,11 @@ Result<void*> EmuDevice::resolve(const void* address, size_t bytes) {
 }
 
 // As cudaMemcpy does: what was put into the default stream before is finished first.
-void EmuDevice::wait_for_default_stream() {
-  QueuePointer queue;
-  {
-    std::lock_guard lock(mutex_);
-    queue = default_;
-  }
-  if (queue) queue->synchronize();
-}
-
 Status EmuDevice::copy(void* dst, const void* src, size_t bytes) {
   if (bytes == 0) return {};
   GC_TRY_AS(void* to, resolve(dst, bytes));
   GC_TRY_AS(const void* from, resolve(src, bytes));
-  wait_for_default_stream();
+  GC_TRY(streams_.synchronize(default_));
   std::memmove(to, from, bytes);
   return {};
 }
@@ -137,51 +82,45 @@ Status EmuDevice::copy(void* dst, const void* src, size_t bytes) {
 Status EmuDevice::fill(void* dst, int byte, size_t bytes) {
   if (bytes == 0) return {};
   GC_TRY_AS(void* to, resolve(dst, bytes));
-  wait_for_default_stream();
+  GC_TRY(streams_.synchronize(default_));
   std::memset(to, byte, bytes);
   return {};
 }
 
-Result<EmuDevice::QueuePointer> EmuDevice::find(Stream stream) {
-  std::lock_guard lock(mutex_);
-  if (stream == nullptr) {
-    if (!default_) default_ = std::make_shared<emu::Queue>();
-    return default_;
-  }
-  auto it = queues_.find(stream);
-  if (it != queues_.end()) return it->second;
-  return Status::error(Code::invalid_argument, "%p is not a stream of the emulated device, or was destroyed", stream);
-}
-
-Result<Stream> EmuDevice::create_stream() {
-  auto queue = std::make_shared<emu::Queue>();
-  std::lock_guard lock(mutex_);
-  queues_.emplace(queue.get(), queue);
-  return static_cast<Stream>(queue.get());
+Status EmuDevice::upload(void* kernel_address, const void* host, size_t bytes) {
+  if (bytes == 0) return {};
+  GC_TRY_AS(void* to, resolve(kernel_address, bytes));
+  std::memcpy(to, host, bytes);
+  return {};
 }
 
 Status EmuDevice::destroy_stream(Stream stream) {
   if (stream == nullptr)
     return Status::error(Code::invalid_argument, "the default stream of the emulated device cannot be destroyed");
-  GC_TRY_AS(QueuePointer queue, find(stream));
-  {
-    std::lock_guard lock(mutex_);
-    queues_.erase(stream);
-  }
-  queue->close();
-  return {};
+  return streams_.destroy(stream);
 }
 
-Status EmuDevice::synchronize(Stream stream) {
-  GC_TRY_AS(QueuePointer queue, find(stream));
-  queue->synchronize();
-  return {};
+Status EmuDevice::record(gpu::Event event, Stream stream) {
+  return streams_.put(own(stream), RecordEvent{static_cast<Event*>(event)});
 }
 
-Status EmuDevice::stream_wait(Stream stream, Stream other) {
-  GC_TRY_AS(QueuePointer queue, find(stream));
-  GC_TRY_AS(QueuePointer before, find(other));
-  return queue->wait_for(before);
+Status EmuDevice::wait_event(Stream stream, gpu::Event event) {
+  return streams_.put(own(stream), WaitEvent{static_cast<Event*>(event)});
+}
+
+Status EmuDevice::copy_async(void* dst, const void* src, size_t bytes, Stream stream) {
+  if (bytes == 0) return {};
+  GC_TRY_AS(void* to, resolve(dst, bytes));
+  GC_TRY_AS(const void* from, resolve(src, bytes));
+  return streams_.put(own(stream), Copy{to, from, bytes});
+}
+
+Status EmuDevice::write_value(Stream stream, uint64_t* word, uint64_t value) {
+  return streams_.put(own(stream), WriteValue{word, value});
+}
+
+Status EmuDevice::wait_value(Stream stream, const uint64_t* word, uint64_t value, const uint32_t* abort) {
+  return streams_.put(own(stream), WaitValue{word, value, abort});
 }
 
 Status EmuDevice::prepare(const Kernel& kernel) {
@@ -197,33 +136,7 @@ Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int bloc
         "a launch of %d blocks of %d threads is outside what the emulated device runs (1 to %d threads "
         "in all)",
         blocks, threads, kMaxThreadsOfLaunch);
-  GC_TRY_AS(QueuePointer queue, find(stream));
-  return queue->launch(kernel.emu, plan, blocks, threads);
+  return streams_.put(own(stream), KernelLaunch{kernel.emu, plan, blocks, threads});
 }
 
-class EmuPlatform final : public Platform {
- public:
-  const char* name() const override { return "emu"; }
-  Result<int> device_count() override { return 1; }
-  int current_device() override { return 0; }
-  Status choose_device(int index) override { return open(index).status(); }
-  Result<Device*> open(int index) override {
-    if (index == 0) return static_cast<Device*>(&device_);
-    return Status::error(Code::invalid_argument, "there is one emulated device, number 0, and no number %d", index);
-  }
-  PointerInfo classify(const void* address) override { return device_.classify(address); }
-  bool is_device(const void* address) noexcept override { return device_.is_user(address); }
-
- private:
-  EmuDevice device_;
-};
-
-}  // namespace
-
-// Never destroyed: threads of the pool may still be inside a kernel while the process is exiting.
-Platform& emu_platform() {
-  static EmuPlatform* const platform = new EmuPlatform;
-  return *platform;
-}
-
-}  // namespace gpucoll::gpu
+}  // namespace gpucoll::gpu::emu

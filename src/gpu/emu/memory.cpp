@@ -98,16 +98,16 @@ void Memory::release(void* kernel_address) noexcept {
   destroy(std::move(node));
 }
 
-Result<void*> Memory::user_allocate(size_t bytes) {
+Result<void*> Memory::user_allocate(size_t bytes, int device) {
   if (bytes == 0) return static_cast<void*>(nullptr);
   GC_TRY(check_size(bytes));
   std::lock_guard lock(mutex_);
   GC_TRY(reserve());
-  return add_user_range(bytes);
+  return add_user_range(bytes, device);
 }
 
 // One page more than needed is taken and never opened: running over the end faults, also in kernels.
-Result<void*> Memory::add_user_range(size_t bytes) {
+Result<void*> Memory::add_user_range(size_t bytes, int device) {
   const size_t room = round_to_pages(bytes), pages = room / page_bytes() + 1;
   const auto page = ranges_.take(pages);
   if (!page)
@@ -122,6 +122,7 @@ Result<void*> Memory::add_user_range(size_t bytes) {
   }
   Region& region = regions_[area_.user() + area_.delta() + offset];
   region.kind = Kind::user;
+  region.device = device;
   region.bytes = bytes;
   region.offset = offset;
   region.buffer_id = next_buffer_id_++;
@@ -257,6 +258,7 @@ PointerInfo Memory::classify(const void* user_address) {
   std::lock_guard lock(mutex_);
   auto it = find(number(user_address) + area_.delta());
   if (it == regions_.end() || !it->second.allocated) return info;
+  info.device = it->second.device;
   info.buffer_id = it->second.buffer_id;
   info.base = at(it->first - area_.delta());
   info.bytes = it->second.bytes;

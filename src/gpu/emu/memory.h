@@ -1,4 +1,4 @@
-// The memory of the emulated device in this process: what was allocated, exported and opened, and what an address
+// The memory of the emulated devices in this process: what was allocated, exported and opened, and what an address
 // means.
 //
 // Three kinds of regions, all known by their kernel address: user memory (a range of the Area), runtime memory (a
@@ -25,8 +25,8 @@ class Memory {
  public:
   Result<void*> allocate(size_t bytes);
   void release(void* kernel_address) noexcept;
-  // Zero bytes: a null pointer, as cudaMalloc gives.
-  Result<void*> user_allocate(size_t bytes);
+  // Memory that belongs to a device. Zero bytes: a null pointer, as cudaMalloc gives.
+  Result<void*> user_allocate(size_t bytes, int device);
   Status user_release(void* user_address);
 
   Result<MemoryHandle> export_memory(void* kernel_address);
@@ -47,6 +47,7 @@ class Memory {
     size_t bytes = 0;     // as asked for
     uint64_t offset = 0;  // into the file
     uint64_t buffer_id = 0;
+    int device = 0;
     int owners = 1;         // the allocation itself, and each open_memory()
     bool allocated = true;  // false once released while still open
     uint64_t file_id = 0;
@@ -56,7 +57,7 @@ class Memory {
 
   Status reserve();                           // REQUIRES: lock held
   Regions::iterator find(uintptr_t address);  // the region around an address; REQUIRES: lock held
-  Result<void*> add_user_range(size_t bytes);
+  Result<void*> add_user_range(size_t bytes, int device);
   Result<void*> open_own(const struct EmuHandle& handle);
   Result<void*> open_peer(const struct EmuHandle& handle);
   Regions::node_type drop(Regions::iterator it);   // one owner less; REQUIRES: lock held

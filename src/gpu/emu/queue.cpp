@@ -1,8 +1,25 @@
 #include "gpu/emu/queue.h"
 
+#include <cstring>
 #include <utility>
 
 namespace gpucoll::gpu::emu {
+namespace {
+
+void run_now(const Copy& copy) { std::memmove(copy.dst, copy.src, copy.bytes); }
+
+// release: partner of the acquire in the wait below, or of whoever else reads the word.
+void run_now(const WriteValue& write) { proto::store_release(write.word, write.value); }
+
+void run_now(const WaitValue& wait) {
+  // acquire: partner of the release above, or of whoever else stores the word.
+  while (static_cast<int64_t>(proto::load_acquire(wait.word) - wait.value) < 0) {
+    if (wait.abort != nullptr && proto::load_acquire(wait.abort) != 0) return;
+    proto::pause();
+  }
+}
+
+}  // namespace
 
 Queue::~Queue() { Pool::instance().unreserve(reserved_); }
 
@@ -23,7 +40,7 @@ void Queue::Launch::shape(Queue* owner, int n_blocks, int n_threads) {
   }
 }
 
-std::unique_ptr<Queue::Launch> Queue::take_spare() {
+Queue::LaunchPointer Queue::take_spare() {
   if (spare_.empty()) return std::make_unique<Launch>();
   auto launch = std::move(spare_.back());
   spare_.pop_back();
@@ -31,40 +48,56 @@ std::unique_ptr<Queue::Launch> Queue::take_spare() {
 }
 
 Status Queue::reserve(int threads) {
+  std::lock_guard lock(mutex_);
+  return reserve_more(threads);
+}
+
+Status Queue::reserve_more(int threads) {
   if (threads <= reserved_) return {};
   GC_TRY(Pool::instance().reserve(threads - reserved_));
   reserved_ = threads;
   return {};
 }
 
-Status Queue::launch(KernelFunction function, const proto::Plan& plan, int blocks, int threads) {
+Status Queue::put(const Work& work) {
+  return std::visit([this](const auto& one) { return put_one(one); }, work);
+}
+
+Status Queue::put_one(const KernelLaunch& work) {
   std::lock_guard lock(mutex_);
-  GC_TRY(reserve(blocks * threads));
-  Entry entry;
-  entry.launch = take_spare();
-  entry.launch->function = function;
-  entry.launch->plan = plan;
-  entry.launch->shape(this, blocks, threads);
-  put(std::move(entry));
+  GC_TRY(reserve_more(work.blocks * work.threads));
+  LaunchPointer launch = take_spare();
+  launch->function = work.function;
+  launch->plan = work.plan;
+  launch->shape(this, work.blocks, work.threads);
+  push(std::move(launch));
   return {};
 }
 
-Status Queue::wait_for(const std::shared_ptr<Queue>& other) {
-  if (other.get() == this) return {};
-  Entry entry;
-  {
-    std::lock_guard lock(other->mutex_);
-    if (other->put_ == other->ended_) return {};
-    entry.until = other->put_;
-  }
-  entry.other = other;
-  std::lock_guard lock(mutex_);
-  GC_TRY(reserve(1));
-  put(std::move(entry));
+Status Queue::put_one(const RecordEvent& record) {
+  record.event->set(mark());
   return {};
 }
 
-void Queue::put(Entry entry) {
+Status Queue::put_mark(Mark mark) {
+  if (mark.queue == nullptr || mark.queue.get() == this) return {};
+  return put_entry(std::move(mark));
+}
+
+Status Queue::put_entry(Entry entry) {
+  std::lock_guard lock(mutex_);
+  GC_TRY(reserve_more(1));
+  push(std::move(entry));
+  return {};
+}
+
+Mark Queue::mark() {
+  std::lock_guard lock(mutex_);
+  if (put_ == ended_) return {};  // nothing to wait for, and no reason to keep the queue
+  return {shared_from_this(), put_};
+}
+
+void Queue::push(Entry entry) {
   entries_.push_back(std::move(entry));
   ++put_;
   if (active_) return;
@@ -102,10 +135,9 @@ void Queue::drain(void* self) {
     Entry entry = std::move(queue.entries_.front());
     queue.entries_.pop_front();
     lock.unlock();
-    queue.run(entry);
-    entry.other.reset();  // may be the last owner: not under the lock
+    LaunchPointer launch = queue.run(std::move(entry));
     lock.lock();
-    if (entry.launch) queue.spare_.push_back(std::move(entry.launch));
+    if (launch) queue.spare_.push_back(std::move(launch));
     ++queue.ended_;
     queue.progress_.notify_all();
   }
@@ -115,9 +147,17 @@ void Queue::drain(void* self) {
   lock.unlock();
 }
 
-void Queue::run(Entry& entry) {
-  if (entry.launch) return run_launch(*entry.launch);
-  entry.other->wait_until(entry.until);
+// What the entry owns goes before the entry has ended, and not under the lock; a launch is given back to be used again.
+Queue::LaunchPointer Queue::run(Entry entry) {
+  if (auto* launch = std::get_if<LaunchPointer>(&entry)) {
+    run_launch(**launch);
+    return std::move(*launch);
+  }
+  if (const auto* mark = std::get_if<Mark>(&entry)) mark->queue->wait_until(mark->until);
+  if (const auto* copy = std::get_if<Copy>(&entry)) run_now(*copy);
+  if (const auto* write = std::get_if<WriteValue>(&entry)) run_now(*write);
+  if (const auto* wait = std::get_if<WaitValue>(&entry)) run_now(*wait);
+  return nullptr;
 }
 
 void Queue::run_launch(Launch& launch) {

@@ -1,36 +1,336 @@
 #include "core/planner.h"
 
+#include <algorithm>
+#include <array>
+
+#include "core/plan_builder.h"
+#include "proto/pairs.h"
+
 namespace gpucoll::core {
 namespace {
 
-CommShape without_mesh(CommShape shape) {
-  shape.mesh = false;
-  return shape;
+using proto::Batch;
+using proto::CollectiveItem;
+using proto::PairItem;
+using proto::WorkItem;
+
+// A collective and how it will run.
+struct Chosen {
+  const CollectiveTask* task;
+  const gpu::Kernel* kernel;
+  Choice choice;
+  bool planned;
+};
+
+Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
+  return choose(task.function, task.count * task.element_bytes, shape, task.one_shot != nullptr);
+}
+
+bool is_one_shot(const Chosen& chosen) { return chosen.choice.algorithm == Algorithm::one_shot; }
+
+// Tasks that only move data go with the reductions where there are any: one launch less.
+std::vector<Chosen> choose_all(const TaskQueue& queue, const CommShape& shape, const gpu::Kernel* move) {
+  std::vector<Chosen> all;
+  all.reserve(queue.collectives.size());
+  const gpu::Kernel* mover = nullptr;
+  for (const CollectiveTask& task : queue.collectives) {
+    if (task.count == 0) continue;
+    Chosen& chosen = all.emplace_back(Chosen{&task, task.kernel, choose_for(task, shape), false});
+    if (is_one_shot(chosen)) chosen.kernel = task.one_shot;
+    if (!mover && !is_one_shot(chosen)) mover = task.kernel;
+  }
+  for (Chosen& chosen : all)
+    if (!chosen.kernel) chosen.kernel = mover ? mover : move;
+  return all;
+}
+
+bool moves_only(const CollectiveTask& task) { return task.kernel == nullptr; }
+
+CollectiveItem item_of(const Chosen& chosen) {
+  const CollectiveTask& task = *chosen.task;
+  CollectiveItem item = {};
+  item.send = task.send;
+  item.recv = task.recv;
+  // Where nothing is reduced the kernel knows no types: bytes.
+  item.count = moves_only(task) ? task.count * task.element_bytes : task.count;
+  item.argument = task.argument;
+  item.argument_high = task.argument_high;
+  item.scalar_in_memory = task.scalar_in_memory;
+  item.root = task.root;
+  item.chunk_bytes = chosen.choice.chunk_bytes;
+  item.n_channels = static_cast<uint16_t>(chosen.choice.channels);
+  return item;
+}
+
+Batch kind_of(const Chosen& chosen) {
+  const CollectiveTask& task = *chosen.task;
+  const uint8_t op = moves_only(task) ? 0 : task.op;
+  return {0, task.function, chosen.choice.algorithm, chosen.choice.protocol, op, 0, 0};
+}
+
+// Calls f for what runs on this kernel, in order, and marks it as planned.
+template <class F>
+void for_each_of(std::vector<Chosen>& all, const gpu::Kernel* kernel, F&& f) {
+  for (Chosen& chosen : all) {
+    if (chosen.planned || chosen.kernel != kernel) continue;
+    f(chosen);
+    chosen.planned = true;
+  }
+}
+
+uint64_t channel_bits(int first, int n) { return ((uint64_t{1} << n) - 1) << first; }
+
+// What the channels of one plan have to do so far: collectives that do not need all of them are put where least is to
+// be done, so that small ones run side by side. From facts that are equal on all ranks alone.
+class Loads {
+ public:
+  explicit Loads(int n_channels) : n_channels_(n_channels) {}
+  // The first of n channels for so much work. Where all are alike, the lowest.
+  int place(int n, uint64_t work) {
+    int best = 0;
+    uint64_t least = UINT64_MAX;
+    for (int first = 0; first + n <= n_channels_; ++first) {
+      const uint64_t most = *std::max_element(load_.begin() + first, load_.begin() + first + n);
+      if (most >= least) continue;
+      least = most;
+      best = first;
+    }
+    for (int c = best; c < best + n; ++c) load_[static_cast<size_t>(c)] += work / static_cast<uint64_t>(n) + kItemWork;
+    return best;
+  }
+  void clear() { load_ = {}; }
+
+ private:
+  static constexpr uint64_t kItemWork = 4096;  // what an item costs apart from its bytes, in bytes
+  int n_channels_;
+  std::array<uint64_t, proto::kMaxChannels> load_ = {};
+};
+
+// About the bytes that pass through a rank.
+uint64_t work_of(const CollectiveTask& task, const CommShape& shape) {
+  const uint64_t bytes = task.count * task.element_bytes;
+  switch (task.function) {
+    case Function::all_reduce: return 2 * bytes;
+    case Function::all_gather:
+    case Function::reduce_scatter: return static_cast<uint64_t>(shape.n_ranks) * bytes;
+    default: return bytes;
+  }
+}
+
+// Most sends and receives that a block runs side by side: each takes two groups of at least a warp. The emulated device
+// starts as many threads as it takes.
+int pairs_per_batch(const CommShape& shape) {
+  if (shape.emulated) return proto::kPairsPerBatch;
+  return std::clamp(shape.threads / (2 * shape.warp), 1, proto::kPairsPerBatch);
+}
+
+// One half of a PairItem, and its place in the order of rounds.
+struct Half {
+  uint32_t pass, distance;
+  const TaskQueue::Pair* task;
+  bool operator<(const Half& other) const { return pass != other.pass ? pass < other.pass : distance < other.distance; }
+};
+
+// The halves in the order of passes and rounds; the k-th with a peer belongs to pass k.
+template <class Distance>
+std::vector<Half> in_rounds(const std::vector<TaskQueue::Pair>& tasks, Distance&& distance) {
+  std::vector<Half> halves;
+  halves.reserve(tasks.size());
+  for (const TaskQueue::Pair& task : tasks) halves.push_back({0, distance(task.peer), &task});
+  std::stable_sort(halves.begin(), halves.end(), [](const Half& a, const Half& b) { return a.distance < b.distance; });
+  bool one_pass = true;
+  for (size_t i = 1; i < halves.size(); ++i) {
+    if (halves[i].distance != halves[i - 1].distance) continue;
+    halves[i].pass = halves[i - 1].pass + 1;
+    one_pass = false;
+  }
+  if (!one_pass) std::sort(halves.begin(), halves.end());  // no two are alike
+  return halves;
+}
+
+class Planner {
+ public:
+  Planner(const CommShape& shape, int rank, const PlanBudget& budget, const gpu::Kernel* move)
+      : shape_(shape), rank_(rank), move_(move), builder_(budget, pairs_per_batch(shape)), loads_(shape.n_channels) {}
+
+  void plan_collectives(const TaskQueue& queue, uint32_t* mesh_flag);
+  void plan_pairs(const TaskQueue& queue);
+  // What has been planned.
+  std::vector<PlannedLaunch> finish() {
+    close();
+    return std::move(launches_);
+  }
+
+ private:
+  void add_collective(const Chosen& chosen);
+  void add_one_shot(const Chosen& chosen, uint32_t* mesh_flag);
+  void add_pair(const Half* send, const Half* recv);
+  void put_pair(const WorkItem& item, int threads);
+  void open(const gpu::Kernel* kernel);
+  void close();
+
+  const CommShape& shape_;
+  int rank_;
+  const gpu::Kernel* move_;
+  std::vector<PlannedLaunch> launches_;
+  // The plan that is being made.
+  PlanBuilder builder_;
+  Loads loads_;
+  const gpu::Kernel* kernel_ = nullptr;
+  int threads_ = 1;
+};
+
+void Planner::open(const gpu::Kernel* kernel) {
+  close();
+  kernel_ = kernel;
+}
+
+void Planner::close() {
+  if (builder_.empty()) return;
+  // Whole warps, two groups of at least one of them for each of the sends and receives that run side by side.
+  const int threads = std::max(threads_, 2 * builder_.most_pairs() * shape_.warp);
+  launches_.push_back(builder_.take(kernel_, (threads + shape_.warp - 1) / shape_.warp * shape_.warp));
+  threads_ = 1;
+  loads_.clear();
+}
+
+void Planner::add_collective(const Chosen& chosen) {
+  threads_ = std::max(threads_, chosen.choice.threads);
+  WorkItem item = {.collective = item_of(chosen)};
+  auto add = [&] {
+    const int first = loads_.place(chosen.choice.channels, work_of(*chosen.task, shape_));
+    item.collective.first_channel = static_cast<uint16_t>(first);
+    return builder_.add(item, kind_of(chosen), channel_bits(first, chosen.choice.channels));
+  };
+  if (add()) return;
+  close();
+  threads_ = chosen.choice.threads;
+  add();
+}
+
+// A plan of one-shot operations has them all in the one batch that every block runs.
+void Planner::add_one_shot(const Chosen& chosen, uint32_t* mesh_flag) {
+  constexpr uint32_t kMostItems = (proto::kPlanWorkBytes - sizeof(Batch)) / sizeof(WorkItem);
+  if (launches_.empty() || launches_.back().kernel != chosen.kernel || launches_.back().plan.n_items == kMostItems) {
+    launches_.push_back({chosen.kernel, 1, {}, {}});
+    launches_.back().plan.n_batches = 1;
+    launches_.back().plan.batch(0) = kind_of(chosen);
+  }
+  PlannedLaunch& launch = launches_.back();
+  launch.threads = std::max(launch.threads, chosen.choice.threads);
+  proto::Plan& plan = launch.plan;
+  plan.channel_mask |= channel_bits(0, chosen.choice.channels);
+  plan.batch(0).items |= uint64_t{1} << plan.n_items;
+  CollectiveItem& item = plan.own_items()[plan.n_items++].collective;
+  item = item_of(chosen);
+  item.flag = *mesh_flag = proto::next_mesh_flag(*mesh_flag);
+}
+
+// One kernel after another, in order of appearance; one-shots first, since sends and receives join the last plan.
+void Planner::plan_collectives(const TaskQueue& queue, uint32_t* mesh_flag) {
+  std::vector<Chosen> all = choose_all(queue, shape_, move_);
+  for (Chosen& chosen : all) {
+    if (!is_one_shot(chosen) || chosen.planned) continue;
+    for_each_of(all, chosen.kernel, [&](const Chosen& same) { add_one_shot(same, mesh_flag); });
+  }
+  for (Chosen& chosen : all) {
+    if (chosen.planned) continue;
+    open(chosen.kernel);
+    for_each_of(all, chosen.kernel, [&](const Chosen& same) { add_collective(same); });
+  }
+}
+
+void Planner::add_pair(const Half* send, const Half* recv) {
+  WorkItem item = {.pair = {}};
+  PairItem& pair = item.pair;
+  pair.send_peer = pair.recv_peer = -1;
+  int threads = 1;
+  if (send) {
+    const PairChoice choice = choose_pair(send->task->bytes, shape_);
+    pair.send = send->task->buffer;
+    pair.send_bytes = send->task->bytes;
+    pair.send_peer = send->task->peer;
+    pair.send_parts = static_cast<uint8_t>(choice.parts);
+    pair.send_protocol = choice.protocol;
+    threads = choice.threads;
+  }
+  if (recv) {
+    const PairChoice choice = choose_pair(recv->task->bytes, shape_);
+    pair.recv = recv->task->buffer;
+    pair.recv_bytes = recv->task->bytes;
+    pair.recv_peer = recv->task->peer;
+    pair.recv_parts = static_cast<uint8_t>(choice.parts);
+    pair.recv_protocol = choice.protocol;
+    threads = std::max(threads, choice.threads);
+  }
+  pair.distance = send ? send->distance : recv->distance;
+  put_pair(item, threads);
+}
+
+void Planner::put_pair(const WorkItem& item, int threads) {
+  const PairItem& pair = item.pair;
+  const auto n_channels = static_cast<uint32_t>(shape_.n_pair_channels);
+  uint64_t channels = 0;
+  for (uint32_t part = 0; part < std::max(pair.send_parts, pair.recv_parts); ++part)
+    channels |= uint64_t{1} << proto::pair_channel(pair.distance, part, n_channels);
+  const Batch kind = {0, Function::send_recv, Algorithm::pairwise, Protocol::simple, 0, 0, 0};
+  if (!kernel_) kernel_ = move_;
+  if (!builder_.add(item, kind, channels)) {
+    open(move_);
+    builder_.add(item, kind, channels);
+  }
+  threads_ = std::max(threads_, threads);
+}
+
+void Planner::plan_pairs(const TaskQueue& queue) {
+  const auto n = shape_.n_ranks;
+  const auto sends = in_rounds(queue.sends, [&](int peer) { return static_cast<uint32_t>((peer - rank_ + n) % n); });
+  const auto recvs = in_rounds(queue.recvs, [&](int peer) { return static_cast<uint32_t>((rank_ - peer + n) % n); });
+  auto send = sends.begin();
+  auto recv = recvs.begin();
+  while (send != sends.end() || recv != recvs.end()) {
+    const bool sends_now = send != sends.end() && (recv == recvs.end() || !(*recv < *send));
+    const bool receives_now = recv != recvs.end() && (send == sends.end() || !(*send < *recv));
+    add_pair(sends_now ? &*send : nullptr, receives_now ? &*recv : nullptr);
+    if (sends_now) ++send;
+    if (receives_now) ++recv;
+  }
+}
+
+void sort_out(std::vector<int>& peers) {
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
 }
 
 }  // namespace
 
-std::vector<PlannedLaunch> plan(const std::vector<Task>& tasks, const CommShape& shape, uint32_t* mesh_flag) {
-  std::vector<PlannedLaunch> launches;
-  for (const Task& task : tasks) {
+std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
+                                      const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag) {
+  Planner planner(shape, rank, budget, move);
+  if (!queue.collectives.empty()) planner.plan_collectives(queue, mesh_flag);
+  if (!queue.sends.empty() || !queue.recvs.empty()) planner.plan_pairs(queue);
+  return planner.finish();
+}
+
+Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
+  Needs needs;
+  if (shape.n_ranks == 1) return needs;
+  for (const CollectiveTask& task : queue.collectives) {
     if (task.count == 0) continue;
-    Choice choice = choose(task.count * task.element_bytes, task.one_shot ? shape : without_mesh(shape));
-    bool one_shot = choice.algorithm == Algorithm::one_shot;
-    const gpu::Kernel* kernel = one_shot ? task.one_shot : task.ring;
-    PlannedLaunch* last = launches.empty() ? nullptr : &launches.back();
-    if (!last || last->kernel != kernel || last->stream != task.stream || last->threads != choice.threads ||
-        last->plan.n_items == proto::kMaxItems)
-      last = &launches.emplace_back(PlannedLaunch{kernel, task.stream, choice.threads, {}});
-    if (one_shot) *mesh_flag = proto::next_mesh_flag(*mesh_flag);
-    proto::CollectiveItem& item = last->plan.items[last->plan.n_items++];
-    item.send = task.send;
-    item.recv = task.recv;
-    item.count = task.count;
-    item.n_channels = static_cast<uint32_t>(choice.channels);
-    item.flag = one_shot ? *mesh_flag : 0;  // 0 also leaves a ring's chunks at their full size
-    last->plan.channel_mask |= (uint64_t{1} << choice.channels) - 1;
+    switch (choose_for(task, shape).algorithm) {
+      case Algorithm::ring: needs.ring = true; break;
+      case Algorithm::tree: needs.tree = true; break;
+      case Algorithm::one_shot: needs.mesh = true; break;
+      case Algorithm::pairwise: break;
+    }
   }
-  return launches;
+  for (const TaskQueue::Pair& task : queue.sends)
+    if (task.peer != rank) needs.send_to.push_back(task.peer);
+  for (const TaskQueue::Pair& task : queue.recvs)
+    if (task.peer != rank) needs.receive_from.push_back(task.peer);
+  sort_out(needs.send_to);
+  sort_out(needs.receive_from);
+  return needs;
 }
 
 }  // namespace gpucoll::core

@@ -1,5 +1,5 @@
-// Ranks of one process with connections between ring neighbours, and a mesh where a test asks for it, laid out as the
-// core does it for real devices.
+// Ranks of one process with connections along rings and trees, between all pairs and a mesh where a test asks for them,
+// laid out as the core does it for real devices.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -10,21 +10,31 @@
 
 namespace gpucoll::test {
 
+// A connection whose Simple slots are of this size.
+inline proto::ConnectionShape shape_of(uint32_t slot_bytes) {
+  return proto::connection_shape(uint64_t{slot_bytes} * proto::kSteps);
+}
+
 // One connection: the receiver's block and the sender's, and both ends.
 class Link {
  public:
-  explicit Link(size_t slot_bytes, uint64_t first_step = 0)
-      : receive_(proto::ReceiveBlock::bytes(slot_bytes) / sizeof(proto::StepCounter)), send_(1) {
-    tail()[0] = head()[0] = first_step;
-    uint8_t* const slots = reinterpret_cast<uint8_t*>(receive_.data()) + proto::ReceiveBlock::kSlotsOffset;
-    sender = receiver = proto::Connector{slots, tail(), head(), first_step};
+  explicit Link(const proto::ConnectionShape& shape, uint64_t first_step = 0)
+      : receive_(proto::ReceiveBlock::bytes(shape) / sizeof(proto::StepCounter)), send_(1) {
+    sender = receiver = proto::Connector{bytes(receive_), bytes(send_), first_step, 0};
+    *tail() = *head() = first_step;
   }
   uint64_t* tail() { return &receive_[0].value; }
   uint64_t* head() { return &send_[0].value; }
+  proto::Note* note(uint64_t step) {
+    uint8_t* const notes = sender.receive + proto::ReceiveBlock::kNotesOffset;
+    return &reinterpret_cast<proto::StepNotes*>(notes)->note[step % proto::kSteps];
+  }
+  uint8_t* simple_slots() const { return sender.receive + proto::ReceiveBlock::kSlotsOffset; }
 
   proto::Connector sender, receiver;
 
  private:
+  static uint8_t* bytes(std::vector<proto::StepCounter>& block) { return reinterpret_cast<uint8_t*>(block.data()); }
   std::vector<proto::StepCounter> receive_, send_;
 };
 
@@ -36,10 +46,21 @@ inline int rank_at(int channel, int place, int n_ranks) {
 class World {
  public:
   World(int n_ranks, int n_channels, uint32_t slot_bytes, uint64_t first_step = 0)
-      : n_(n_ranks), ranks_(static_cast<size_t>(n_ranks)) {
-    for (int r = 0; r < n_; ++r) set_up(r, n_channels, slot_bytes);
+      : n_(n_ranks), n_channels_(n_channels), first_step_(first_step), ranks_(static_cast<size_t>(n_ranks)) {
+    for (int r = 0; r < n_; ++r) set_up(r, slot_bytes);
     for (int c = 0; c < n_channels; ++c) {
-      for (int p = 0; p < n_; ++p) connect(c, rank_at(c, p, n_), rank_at(c, p + 1, n_), p, slot_bytes, first_step);
+      for (int p = 0; p < n_; ++p) add_ring(c, p);
+      for (int p = 1; p < n_; ++p) add_branch(c, p);
+    }
+  }
+  // Connections for send and receive between all pairs. REQUIRES: n_channels is a power of two.
+  void add_pairs(int n_channels, uint32_t slot_bytes) {
+    for (Rank& rank : ranks_) {
+      rank.comm.n_pair_channels = static_cast<uint32_t>(n_channels);
+      rank.add_connectors(proto::kPairLinks, n_channels * n_, slot_bytes);
+    }
+    for (int c = 0; c < n_channels; ++c) {
+      for (int i = 0; i < n_ * n_; ++i) connect(proto::kPairLinks, c, i / n_, i % n_);
     }
   }
   // calloc, since a system gives out zeros without touching memory, and a test needs little of it.
@@ -52,51 +73,83 @@ class World {
   }
   const proto::DeviceComm& comm(int rank) const { return ranks_[static_cast<size_t>(rank)].comm; }
   const uint32_t& blocks_done(int rank) const { return *comm(rank).blocks_done; }
-  // As the host would read them between two kernels.
+  // As the host would read them between two kernels: the end towards the next rank of the ring, and that of any pair.
   const proto::Connector& sender(int channel, int rank) const {
-    return comm(rank).send[channel * n_ + comm(rank).ring_next[channel]];
+    return sender(proto::kCollectiveLinks, channel, rank, comm(rank).ring_ranks[channel * n_ + 1 % n_]);
+  }
+  const proto::Connector& sender(proto::LinkKind kind, int channel, int from, int to) const {
+    return comm(from).send[kind][channel * n_ + to];
+  }
+  const proto::Connector& receiver(proto::LinkKind kind, int channel, int to, int from) const {
+    return comm(to).recv[kind][channel * n_ + from];
   }
   proto::FaultLatch& latch() { return latch_; }
 
  private:
   struct Rank {
     proto::DeviceComm comm{};
-    std::vector<proto::Connector> send, recv;
+    std::vector<proto::Connector> send[proto::kLinkKinds], recv[proto::kLinkKinds];
+    std::vector<int32_t> ring_ranks;
     uint32_t blocks_done = 0;
+
+    void add_connectors(proto::LinkKind kind, int n, uint32_t slot_bytes) {
+      comm.shape[kind] = shape_of(slot_bytes);
+      send[kind].resize(static_cast<size_t>(n));
+      recv[kind].resize(static_cast<size_t>(n));
+      comm.send[kind] = send[kind].data();
+      comm.recv[kind] = recv[kind].data();
+    }
   };
 
-  void set_up(int r, int n_channels, uint32_t slot_bytes) {
+  void set_up(int r, uint32_t slot_bytes) {
     Rank& rank = ranks_[static_cast<size_t>(r)];
-    const size_t connectors = static_cast<size_t>(n_channels * n_);
-    rank.send.resize(connectors);
-    rank.recv.resize(connectors);
+    rank.add_connectors(proto::kCollectiveLinks, n_channels_ * n_, slot_bytes);
+    rank.ring_ranks.resize(static_cast<size_t>(n_channels_ * n_));
     rank.comm.rank = r;
     rank.comm.n_ranks = n_;
-    rank.comm.slot_bytes = slot_bytes;
-    rank.comm.n_channels = static_cast<uint32_t>(n_channels);
+    rank.comm.n_channels = static_cast<uint32_t>(n_channels_);
     rank.comm.latch = &latch_;
-    rank.comm.send = rank.send.data();
-    rank.comm.recv = rank.recv.data();
     rank.comm.blocks_done = &rank.blocks_done;
+    rank.comm.ring_ranks = rank.ring_ranks.data();
+    for (proto::TreePlace& place : rank.comm.tree) place = {-1, {-1, -1}};
   }
 
-  void connect(int channel, int from, int to, int place, uint32_t slot_bytes, uint64_t first_step) {
+  void add_ring(int channel, int place) {
+    const int own = rank_at(channel, place, n_);
+    Rank& rank = ranks_[static_cast<size_t>(own)];
+    rank.comm.ring_index[channel] = place;
+    for (int hops = 0; hops < n_; ++hops) {
+      rank.ring_ranks[static_cast<size_t>(channel * n_ + hops)] = rank_at(channel, place + hops, n_);
+    }
+    connect(proto::kCollectiveLinks, channel, own, rank_at(channel, place + 1, n_));
+  }
+
+  // The tree of a channel: the ring's places as a heap, so that the root is its place 0.
+  void add_branch(int channel, int place) {
+    const int child = rank_at(channel, place, n_), parent = rank_at(channel, (place - 1) / 2, n_);
+    ranks_[static_cast<size_t>(child)].comm.tree[channel].parent = parent;
+    ranks_[static_cast<size_t>(parent)].comm.tree[channel].child[(place - 1) % 2] = child;
+    connect(proto::kCollectiveLinks, channel, child, parent);
+    connect(proto::kCollectiveLinks, channel, parent, child);
+  }
+
+  // Once, also where ring and tree have an edge in common.
+  void connect(proto::LinkKind kind, int channel, int from, int to) {
     Rank& sender = ranks_[static_cast<size_t>(from)];
-    Rank& receiver = ranks_[static_cast<size_t>(to)];
-    links_.push_back(std::make_unique<Link>(slot_bytes, first_step));
-    sender.send[static_cast<size_t>(channel * n_ + to)] = links_.back()->sender;
-    receiver.recv[static_cast<size_t>(channel * n_ + from)] = links_.back()->receiver;
-    sender.comm.ring_next[channel] = to;
-    sender.comm.ring_index[channel] = place;
-    receiver.comm.ring_prev[channel] = from;
+    proto::Connector& end = sender.send[kind][static_cast<size_t>(channel * n_ + to)];
+    if (end.receive != nullptr) return;
+    links_.push_back(std::make_unique<Link>(sender.comm.shape[kind], first_step_));
+    end = links_.back()->sender;
+    ranks_[static_cast<size_t>(to)].recv[kind][static_cast<size_t>(channel * n_ + from)] = links_.back()->receiver;
   }
 
-  int n_;
+  int n_, n_channels_;
+  uint64_t first_step_;
   std::vector<Rank> ranks_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<void, void (*)(void*)>> mesh_memory_;
   std::vector<uint8_t*> mesh_;
-  proto::FaultLatch latch_{0};
+  proto::FaultLatch latch_{};
 };
 
 }  // namespace gpucoll::test

@@ -6,9 +6,6 @@ noinst_LTLIBRARIES += tools/libperf.la
 tools_libperf_la_SOURCES = \
 	tools/perf/agree.cpp \
 	tools/perf/agree.h \
-	tools/perf/baseline.h \
-	tools/perf/baseline_host.cpp \
-	tools/perf/baseline_nccl.cpp \
 	tools/perf/check.cpp \
 	tools/perf/check.h \
 	tools/perf/collective.cpp \
@@ -23,6 +20,11 @@ tools_libperf_la_SOURCES = \
 	tools/perf/options.h \
 	tools/perf/report.cpp \
 	tools/perf/report.h \
+	tools/perf/runner.cpp \
+	tools/perf/runner.h \
+	tools/perf/runner_api.cpp \
+	tools/perf/runner_mpi.cpp \
+	tools/perf/runner_nccl.cpp \
 	tools/perf/session.cpp \
 	tools/perf/session.h \
 	tools/perf/types.cpp \

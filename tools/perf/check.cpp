@@ -77,7 +77,7 @@ Status Checker::inspect_output(const Call& call) {
   for (size_t first = 0; first < total; first += piece_elements(call)) {
     size_t n = std::min(piece_elements(call), total - first);
     expected(call, made, first, n, want_.data(), scratch_.data());
-    GC_TRY(copy(got_.data(), buffers_.recv.at(first * bytes), n * bytes));
+    GC_TRY(copy(got_.data(), buffers_.recv.at((output_offset(call) + first) * bytes), n * bytes));
     hash_ = hash_values(call.type, hash_, got_.data(), n);
     size_t at = 0;
     size_t wrong = count_wrong(call.type, got_.data(), want_.data(), n, &at);

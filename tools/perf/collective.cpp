@@ -17,6 +17,7 @@ const Shape kShapes[] = {
     {"reduce", true, false, false, false, true},         {"allgather", false, false, true, false, false},
     {"reduce_scatter", true, true, false, false, false}, {"alltoall", false, true, true, false, false},
     {"gather", false, false, true, false, true},         {"scatter", false, true, false, true, false},
+    {"sendrecv", false, false, false, false, false},     {"pair", false, false, false, false, false},
 };
 
 const Shape& shape(Collective collective) { return kShapes[static_cast<int>(collective)]; }
@@ -35,6 +36,8 @@ Origin origin(const Call& call, size_t index) {
     case Collective::bcast: return {call.root, index};
     case Collective::scatter: return {call.root, mine + index};
     case Collective::alltoall: return {static_cast<int>(index / call.count), mine + index % call.count};
+    case Collective::sendrecv:
+    case Collective::pair: return {partners_of(call).from, index};
     default: return {static_cast<int>(index / call.count), index % call.count};
   }
 }
@@ -60,6 +63,14 @@ void expect_moved(const Call& call, const Recipe& recipe, size_t first, size_t c
   }
 }
 
+int run_pairwise(const Call& call, void* send, void* recv, MPI_Comm comm) {
+  const Partners partners = partners_of(call);
+  const int n = static_cast<int>(call.count), to = partners.to < 0 ? MPI_PROC_NULL : partners.to;
+  const int from = partners.from < 0 ? MPI_PROC_NULL : partners.from;
+  const MPI_Datatype type = mpi_type(call.type);
+  return MPI_Sendrecv(send, n, type, to, 0, recv, n, type, from, 0, comm, MPI_STATUS_IGNORE);
+}
+
 }  // namespace
 
 bool find_collective(const std::string& name, Collective* collective) {
@@ -73,6 +84,14 @@ bool find_collective(const std::string& name, Collective* collective) {
 
 const char* name(Collective collective) { return shape(collective).name; }
 bool reduces(Collective collective) { return shape(collective).reduces; }
+bool is_pairwise(Collective collective) { return collective == Collective::sendrecv || collective == Collective::pair; }
+
+Partners partners_of(const Call& call) {
+  if (call.collective == Collective::sendrecv)
+    return {(call.rank + 1) % call.ranks, (call.rank + call.ranks - 1) % call.ranks};
+  const bool sends = call.rank % 2 == 0 && call.rank + 1 < call.ranks;
+  return {sends ? call.rank + 1 : -1, call.rank % 2 ? call.rank - 1 : -1};
+}
 
 std::string collective_names() {
   std::string names;
@@ -89,12 +108,14 @@ size_t recv_elements(const Call& call) {
 }
 
 size_t input_elements(const Call& call) {
+  if (call.collective == Collective::pair && partners_of(call).to < 0) return 0;
   return shape(call.collective).root_only_input && !at_root(call) ? 0 : send_elements(call);
 }
 
 size_t output_elements(const Call& call) {
   const Shape& s = shape(call.collective);
   if (s.root_only_output && !at_root(call)) return 0;
+  if (call.collective == Collective::pair && partners_of(call).from < 0) return 0;
   // The root of an in-place scatter keeps its block in the send buffer.
   if (call.collective == Collective::scatter && call.in_place && at_root(call)) return 0;
   return call.count * blocks(s.recv_blocks, call);
@@ -115,6 +136,11 @@ size_t input_offset(const Call& call) {
   return own_block && input_in_recv(call) ? static_cast<size_t>(call.rank) * call.count : 0;
 }
 
+size_t output_offset(const Call& call) {
+  const bool own_block = call.collective == Collective::reduce_scatter && call.in_place && call.api;
+  return own_block ? static_cast<size_t>(call.rank) * call.count : 0;
+}
+
 size_t count_for(const Call& call, size_t bytes) {
   const Shape& s = shape(call.collective);
   return bytes / info(call.type).bytes / blocks(s.send_blocks || s.recv_blocks, call);
@@ -130,7 +156,9 @@ double bus_factor(const Call& call) {
   switch (call.collective) {
     case Collective::allreduce: return 2 * (n - 1) / n;
     case Collective::bcast:
-    case Collective::reduce: return 1;
+    case Collective::reduce:
+    case Collective::sendrecv:
+    case Collective::pair: return 1;
     default: return (n - 1) / n;
   }
 }
@@ -140,8 +168,8 @@ Recipe recipe(const Call& call, uint64_t run) {
   made.type = call.type;
   made.op = call.op;
   made.reduces = reduces(call.collective);
-  // Only allreduce runs on the device for every type today; the others may pass through MPI's own reductions.
-  made.may_wrap = call.collective == Collective::allreduce;
+  // In MPI only allreduce runs on the device for every type today; the others may pass through MPI's own reductions.
+  made.may_wrap = call.api || call.collective == Collective::allreduce;
   made.ranks = call.ranks;
   made.run = run;
   return made;
@@ -212,6 +240,8 @@ int run_mpi(const Call& call, void* send, void* recv, MPI_Comm comm) {
     case Collective::reduce_scatter: return MPI_Reduce_scatter_block(send, recv, n, type, op, comm);
     case Collective::alltoall: return MPI_Alltoall(send, n, type, recv, n, type, comm);
     case Collective::gather: return MPI_Gather(send, n, type, recv, n, type, call.root, comm);
+    case Collective::sendrecv:
+    case Collective::pair: return run_pairwise(call, send, recv, comm);
     case Collective::scatter: break;
   }
   if (call.in_place && at_root(call)) recv = MPI_IN_PLACE;

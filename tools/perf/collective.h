@@ -15,7 +15,18 @@
 namespace gpucoll::perf {
 
 // Order of the table in collective.cpp.
-enum class Collective { allreduce, bcast, reduce, allgather, reduce_scatter, alltoall, gather, scatter };
+enum class Collective {
+  allreduce,
+  bcast,
+  reduce,
+  allgather,
+  reduce_scatter,
+  alltoall,
+  gather,
+  scatter,
+  sendrecv,
+  pair
+};
 
 struct Call {
   Collective collective = Collective::allreduce;
@@ -25,12 +36,21 @@ struct Call {
   int root = 0;
   bool in_place = false;
   int rank = 0, ranks = 1;
+  bool api = false;  // in place as the C API has it, where MPI has it otherwise
+};
+
+// The ranks that a point-to-point call sends to and receives from; -1: nobody.
+struct Partners {
+  int to, from;
 };
 
 bool find_collective(const std::string& name, Collective* collective);
 const char* name(Collective collective);
 std::string collective_names();
 bool reduces(Collective collective);
+// Sends and receives: sendrecv to the next rank and from the one before, pair from each even rank to the next one.
+bool is_pairwise(Collective collective);
+Partners partners_of(const Call& call);
 
 // Elements of this rank's whole buffers, and of what it gives and gets.
 size_t send_elements(const Call& call);
@@ -40,6 +60,8 @@ size_t output_elements(const Call& call);  // 0 where this rank gets nothing
 // Where this rank's input lies: in the receive buffer (in place, and bcast), and at which element.
 bool input_in_recv(const Call& call);
 size_t input_offset(const Call& call);
+// Where in the receive buffer its output lies.
+size_t output_offset(const Call& call);
 
 // The count of a call whose larger buffer has at most `bytes`; and that buffer's bytes.
 size_t count_for(const Call& call, size_t bytes);

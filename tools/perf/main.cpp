@@ -1,17 +1,18 @@
-// gpucoll-perf: times and checks an MPI collective on device memory.
+// gpucoll-perf: times and checks a collective on device memory, through MPI or gpucoll's C API.
 //
 // Exit status: 0 all well, 1 something is wrong in a result, 2 it could not run as asked. Failures in the middle of
 // a run end the whole job with MPI_Abort: other ranks may be waiting inside a collective.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "perf/agree.h"
-#include "perf/baseline.h"
 #include "perf/check.h"
 #include "perf/measure.h"
 #include "perf/options.h"
 #include "perf/report.h"
+#include "perf/runner.h"
 #include "perf/session.h"
 
 namespace gpucoll::perf {
@@ -39,32 +40,45 @@ int refuse(const Status& status, int rank) {
   std::abort();
 }
 
-Result<std::unique_ptr<Baseline>> make_baseline(const Options& options, const Heading& heading, const Buffers& buffers,
-                                                const std::vector<Call>& calls) {
+Result<std::unique_ptr<Runner>> make_runner(const Options& options, const Buffers& buffers) {
+  if (options.api) return api_runner(buffers, MPI_COMM_WORLD);
+  return mpi_runner(buffers, MPI_COMM_WORLD);
+}
+
+Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const Heading& heading, const Buffers& buffers,
+                                              const std::vector<Call>& calls) {
   switch (options.baseline) {
     case BaselineChoice::none: break;
-    case BaselineChoice::host:
-      return host_baseline(largest_send_bytes(calls), largest_recv_bytes(calls), MPI_COMM_WORLD);
+    case BaselineChoice::host: return host_runner(largest_send_bytes(calls), largest_recv_bytes(calls), MPI_COMM_WORLD);
     case BaselineChoice::nccl:
       if (heading.device_kind != "cuda")
         return Status::error(Code::unsupported,
                              "--baseline nccl needs GPUs, and this is the emulated device; take --baseline host");
-      return nccl_baseline(buffers, MPI_COMM_WORLD);
+      return nccl_runner(buffers, MPI_COMM_WORLD);
   }
-  return std::unique_ptr<Baseline>();
+  return std::unique_ptr<Runner>();
+}
+
+// Leaves the calls that the runner knows. Errors: unsupported, where none is left.
+Status keep_possible(const Runner& runner, std::vector<Call>* calls) {
+  calls->erase(std::remove_if(calls->begin(), calls->end(), [&](const Call& call) { return !runner.can(call); }),
+               calls->end());
+  if (!calls->empty()) return {};
+  return Status(Code::unsupported, fmt::format("{} has no such type", runner.description()));
 }
 
 // Everything after the start-up: the table.
 class Run {
  public:
-  Run(const Options& options, const Buffers& buffers, Baseline* baseline, Report* report)
-      : options_(options), buffers_(buffers), baseline_(baseline), report_(report), checker_(buffers, MPI_COMM_WORLD) {}
+  Run(const Options& options, const Buffers& buffers, Runner& runner, Runner* baseline, Report* report)
+      : options_(options), runner_(runner), baseline_(baseline), report_(report), checker_(buffers, MPI_COMM_WORLD) {}
 
   Status row(const Call& call) {
     Row row{call, {}, std::nullopt, 0};
     GC_TRY(check(call, &row));
-    Baseline* baseline = baseline_ && baseline_->can(call) ? baseline_ : nullptr;
-    GC_TRY_AS(Times times, measure(call, buffers_, baseline, {options_.warmup, options_.iterations}, MPI_COMM_WORLD));
+    Runner* baseline = baseline_ && baseline_->can(call) ? baseline_ : nullptr;
+    const Repeats repeats = {options_.warmup, options_.iterations, options_.pipelined};
+    GC_TRY_AS(Times times, measure(call, runner_, baseline, repeats, MPI_COMM_WORLD));
     // Once more with other data, now that connections and caches are warm.
     GC_TRY(check(call, &row));
     row.ours = times.ours;
@@ -82,7 +96,7 @@ class Run {
   Status check(const Call& call, Row* row) {
     if (!options_.check) return {};
     GC_TRY(checker_.prepare(call));
-    GC_TRY(run_once(call, buffers_, MPI_COMM_WORLD));
+    GC_TRY(run_once(runner_, call));
     GC_TRY_AS(Verdict verdict, checker_.inspect(call));
     bool first_of_row = verdict.wrong && row->wrong == 0;
     row->wrong += verdict.wrong;
@@ -91,8 +105,8 @@ class Run {
   }
 
   const Options& options_;
-  const Buffers& buffers_;
-  Baseline* baseline_;
+  Runner& runner_;
+  Runner* baseline_;
   Report* report_;  // null but on rank 0
   Checker checker_;
   uint64_t wrong_ = 0;
@@ -116,17 +130,19 @@ Result<std::unique_ptr<Report>> open_report(const Options& options, int rank) {
 // The number of wrong elements. Errors: what kept the run from starting, the same on every rank.
 Result<uint64_t> run(const Options& options, const MpiSession& mpi) {
   GC_TRY_AS(std::vector<Call> calls, plan(options, mpi.rank(), mpi.ranks()));
-  GC_TRY(agree(require_component(), MPI_COMM_WORLD));
+  if (!options.api) GC_TRY(agree(require_component(), MPI_COMM_WORLD));
   GC_TRY_AS(Heading heading, choose_device(mpi));
   GC_TRY_AS(Buffers buffers, allocate_buffers(mpi, heading, calls));
-  GC_TRY_AS(std::unique_ptr<Baseline> baseline, make_baseline(options, heading, buffers, calls));
+  GC_TRY_AS(std::unique_ptr<Runner> runner, make_runner(options, buffers));
+  GC_TRY(keep_possible(*runner, &calls));
+  GC_TRY_AS(std::unique_ptr<Runner> baseline, make_baseline(options, heading, buffers, calls));
   GC_TRY_AS(std::unique_ptr<Report> report, open_report(options, mpi.rank()));
   if (baseline) {
     heading.baseline = baseline->description();
     heading.baseline_name = baseline->name();
   }
   if (report) report->begin(heading, calls);
-  Run table(options, buffers, baseline.get(), report.get());
+  Run table(options, buffers, *runner, baseline.get(), report.get());
   for (const Call& call : calls)
     if (Status status = table.row(call); !status) give_up(status);
   if (report)

@@ -1,18 +1,17 @@
 #include "perf/measure.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace gpucoll::perf {
 namespace {
 
-template <class F>
-Status time_one(MPI_Comm comm, std::vector<double>* times_us, F&& run) {
+// Times `calls` calls that are started one after another, each.
+Status time_some(const Call& call, Runner& runner, int calls, MPI_Comm comm, std::vector<double>* times_us) {
   MPI_Barrier(comm);
-  double start = MPI_Wtime();
-  GC_TRY(run());
-  times_us->push_back((MPI_Wtime() - start) * 1e6);
+  const double start = MPI_Wtime();
+  for (int i = 0; i < calls; ++i) GC_TRY(runner.start(call));
+  GC_TRY(runner.finish());
+  times_us->push_back((MPI_Wtime() - start) * 1e6 / calls);
   return {};
 }
 
@@ -32,31 +31,22 @@ Timing summarize(std::vector<double> times_us) {
   return {median, times_us.front(), times_us.back()};
 }
 
-Status run_once(const Call& call, const Buffers& buffers, MPI_Comm comm) {
-  int rc = run_mpi(call, buffers.send.at(0), buffers.recv.at(0), comm);
-  if (rc == MPI_SUCCESS) return {};
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(rc, text, &length);
-  return Status(Code::remote, fmt::format("rank {}: MPI {} of {} bytes of {} failed: {}", call.rank,
-                                          name(call.collective), table_bytes(call), info(call.type).name, text));
-}
-
-Result<Times> measure(const Call& call, const Buffers& buffers, Baseline* baseline, Repeats repeats, MPI_Comm comm) {
-  std::vector<double> ours, theirs;
-  auto run_ours = [&] { return run_once(call, buffers, comm); };
-  auto run_theirs = [&] { return baseline->run(call); };
-  for (int i = 0; i < repeats.warmup + repeats.iterations; ++i) {
-    if (i == repeats.warmup) {
-      ours.clear();
-      theirs.clear();
+Result<Times> measure(const Call& call, Runner& ours, Runner* baseline, Repeats repeats, MPI_Comm comm) {
+  std::vector<double> our_times, their_times;
+  auto calls_of = [&](Runner& runner) { return repeats.pipelined && runner.streams() ? repeats.iterations : 1; };
+  const int warmup = repeats.pipelined ? (repeats.warmup > 0) : repeats.warmup;
+  const int rounds = repeats.pipelined ? kRounds : repeats.iterations;
+  for (int i = 0; i < warmup + rounds; ++i) {
+    if (i == warmup) {
+      our_times.clear();
+      their_times.clear();
     }
-    GC_TRY(time_one(comm, &ours, run_ours));
-    if (baseline) GC_TRY(time_one(comm, &theirs, run_theirs));
+    GC_TRY(time_some(call, ours, calls_of(ours), comm, &our_times));
+    if (baseline) GC_TRY(time_some(call, *baseline, calls_of(*baseline), comm, &their_times));
   }
   Times times;
-  times.ours = slowest(ours, comm);
-  if (baseline) times.baseline = slowest(theirs, comm);
+  times.ours = slowest(our_times, comm);
+  if (baseline) times.baseline = slowest(their_times, comm);
   return times;
 }
 

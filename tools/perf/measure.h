@@ -1,7 +1,8 @@
-// Timing: every call on its own, after a barrier, until it returns with the result there.
+// Timing: every call on its own, after a barrier, until it returns with the result there; or pipelined, that is many
+// calls one after another on a stream, and the time from the first to the end of the last divided by their number.
 //
-// A call's time is that of the slowest rank; minimum, median and maximum are over the calls. A baseline is measured
-// turn by turn with ours, so that both see the same machine.
+// A call's time is that of the slowest rank; minimum, median and maximum are over the calls (pipelined: over
+// kRounds rounds of them). A baseline is measured turn by turn with ours, so that both see the same machine.
 // Thread safety: none; collective.
 #pragma once
 #include <mpi.h>
@@ -9,9 +10,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "perf/baseline.h"
-#include "perf/check.h"
 #include "perf/collective.h"
+#include "perf/runner.h"
 
 namespace gpucoll::perf {
 
@@ -24,15 +24,15 @@ Timing summarize(std::vector<double> times_us);
 
 struct Repeats {
   int warmup, iterations;
+  bool pipelined = false;
 };
+constexpr int kRounds = 5;
 
 struct Times {
   Timing ours, baseline;  // valid on rank 0; baseline only where one was given
 };
 
-// Runs ours (on `buffers`) and, unless null, the baseline.
-Result<Times> measure(const Call& call, const Buffers& buffers, Baseline* baseline, Repeats repeats, MPI_Comm comm);
-// One call of ours.
-Status run_once(const Call& call, const Buffers& buffers, MPI_Comm comm);
+// Runs ours and, unless null, the baseline. Those that do not stream are never pipelined.
+Result<Times> measure(const Call& call, Runner& ours, Runner* baseline, Repeats repeats, MPI_Comm comm);
 
 }  // namespace gpucoll::perf

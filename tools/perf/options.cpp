@@ -33,6 +33,9 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_option("-r,--root", options.root, "Root of bcast, reduce, gather and scatter")->capture_default_str();
   app.add_option("-c,--check", words.check, "1: compare every element of the result, 0: do not")->capture_default_str();
   app.add_flag("--in-place", options.in_place, "Input and output share a buffer (MPI_IN_PLACE)");
+  app.add_flag("--api", options.api, "Through gpucoll's C API instead of MPI: stream, call, synchronize");
+  app.add_flag("--pipelined", options.pipelined,
+               "With --api: all timed calls of a size back to back on the stream, instead of each until it is done");
   app.add_option("--baseline", words.baseline,
                  "Measured beside it in the same run: none, nccl (libnccl, found at run time), host (the same MPI call "
                  "on host memory)")
@@ -92,9 +95,22 @@ Status read_baseline(const Words& words, Options& options) {
   return {};
 }
 
+// What only one of the two entrances can do.
+Status read_entry(const Options& options) {
+  const char* what = name(options.collective);
+  const bool pairwise = is_pairwise(options.collective);
+  if (options.pipelined && !options.api) return bad("--pipelined needs --api: MPI calls return when they are done");
+  if (pairwise && !options.api)
+    return bad(fmt::format("{} needs --api: MPI's own point-to-point does not take device memory", what));
+  if (options.in_place && (pairwise || (options.api && options.collective == Collective::alltoall)))
+    return bad(fmt::format("{} has no in-place form{}", what, pairwise ? "" : " in the C API"));
+  return {};
+}
+
 Status interpret(const Words& words, Options& options) {
   if (!find_collective(words.collective, &options.collective))
     return bad(fmt::format("there is no collective '{}'; there are {}", words.collective, collective_names()));
+  GC_TRY(read_entry(options));
   GC_TRY(read_sizes(words, options));
   GC_TRY(read_types(words, options));
   GC_TRY(read_ops(words, options));
@@ -136,8 +152,10 @@ void plan_sizes(const Options& options, Call call, std::vector<Call>* calls) {
 Result<Options> parse_options(int argc, char** argv) {
   Options options;
   Words words;
-  CLI::App app("Times and checks a collective on device memory. Run under mpirun with --mca coll gpucoll.",
-               "gpucoll-perf");
+  CLI::App app(
+      "Times and checks a collective on device memory. Run under mpirun with --mca coll gpucoll; "
+      "with --api the component is not needed.",
+      "gpucoll-perf");
   app.get_formatter()->column_width(34);
   declare(app, options, words);
   try {
@@ -162,12 +180,14 @@ Result<std::vector<Call>> plan(const Options& options, int rank, int ranks) {
   for (Type type : options.types) {
     for (Op op : options.ops) {
       if (reduces(options.collective) && !fits(type, op)) continue;
-      Call call{options.collective, type, op, 0, options.root, options.in_place, rank, ranks};
+      Call call{options.collective, type, op, 0, options.root, options.in_place, rank, ranks, options.api};
       plan_sizes(options, call, &calls);
     }
   }
+  if (options.collective == Collective::pair && ranks < 2) return bad("pair needs two ranks or more");
+  const bool by_mpi = !options.api || options.baseline == BaselineChoice::host;
   for (const Call& call : calls)
-    if (call.count > INT_MAX)
+    if (by_mpi && call.count > INT_MAX)
       return bad(fmt::format("{} of {} elements is more than an MPI call can count; take a smaller -e or a wider -d",
                              format_size(static_cast<int64_t>(options.max_bytes)), info(call.type).name));
   return calls;

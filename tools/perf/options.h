@@ -23,6 +23,8 @@ struct Options {
   int root = 0;
   bool check = true;
   bool in_place = false;
+  bool api = false;        // through the C API instead of MPI
+  bool pipelined = false;  // many calls back to back on a stream
   BaselineChoice baseline = BaselineChoice::none;
   std::string json, csv;  // "" for none
   std::string text;       // --help or --version: print this and end
@@ -32,7 +34,8 @@ struct Options {
 Result<Options> parse_options(int argc, char** argv);
 
 // Every measurement in the order of the table, for this rank. Sizes that round to the same count appear once.
-// Errors: invalid_argument where the root is no rank or a count is beyond what MPI's int can say.
+// Errors: invalid_argument where the root is no rank, a count is beyond what MPI's int can say, or a pair has no
+// partner.
 Result<std::vector<Call>> plan(const Options& options, int rank, int ranks);
 
 }  // namespace gpucoll::perf

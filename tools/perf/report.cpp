@@ -50,6 +50,11 @@ nlohmann::ordered_json row_json(const Row& row, bool checked) {
   return out;
 }
 
+const char* timed_text(const Options& options) {
+  if (options.pipelined) return "call of gpucoll's C API among many on a stream";
+  return options.api ? "call of gpucoll's C API until its stream is synchronized" : "blocking MPI call";
+}
+
 Status open_file(const std::string& path, std::FILE** file) {
   *file = std::fopen(path.c_str(), "w");
   if (*file) return {};
@@ -82,6 +87,8 @@ void Report::begin(const Heading& heading, const std::vector<Call>& calls) {
            {"version", heading.version},
            {"mpi", heading.mpi},
            {"collective", name(options_.collective)},
+           {"api", options_.api},
+           {"pipelined", options_.pipelined},
            {"ranks", heading.places.size()},
            {"device", heading.device_kind},
            {"in_place", options_.in_place},
@@ -111,8 +118,9 @@ void Report::print_heading(const Heading& heading) const {
     for (size_t rank = 0; rank < places.size(); ++rank)
       fmt::print("# rank {}: {}, GPU {}, {}\n", rank, places[rank].host, places[rank].index, places[rank].device);
   }
-  fmt::print("# time of a blocking call on its slowest rank, {} after {}; {}\n", plural(options_.iterations, "call"),
-             options_.warmup, options_.check ? "every element checked" : "results not checked");
+  fmt::print("# time of a {} on its slowest rank, {} after {}; {}\n", timed_text(options_),
+             plural(static_cast<size_t>(options_.iterations), "call"), options_.warmup,
+             options_.check ? "every element checked" : "results not checked");
   if (!baseline_.empty())
     fmt::print("# baseline: {}; ratio: how many times as fast as it gpucoll is\n", heading.baseline);
 }

@@ -4,7 +4,7 @@
 #include <gpucoll/gpucoll.h>
 
 #include "perf/agree.h"
-#include "perf/baseline.h"
+#include "perf/runner.h"
 
 namespace gpucoll::perf {
 namespace {
@@ -82,10 +82,10 @@ int nccl_op(Op op) {
   }
 }
 
-class NcclBaseline final : public Baseline {
+class NcclRunner final : public Runner {
  public:
-  NcclBaseline(const Functions& functions, const Buffers& buffers) : nccl_(functions), buffers_(buffers) {}
-  ~NcclBaseline() override {
+  NcclRunner(const Functions& functions, const Buffers& buffers) : nccl_(functions), buffers_(buffers) {}
+  ~NcclRunner() override {
     if (comm_) nccl_.destroy(comm_);
     if (stream_) gpucollStreamDestroy(stream_);
   }
@@ -109,18 +109,18 @@ class NcclBaseline final : public Baseline {
   }
 
   bool can(const Call& call) const override {
-    if (call.collective == Collective::alltoall) return !call.in_place;
+    if (call.in_place && (call.collective == Collective::alltoall || is_pairwise(call.collective))) return false;
     return !reduces(call.collective) || (nccl_type(call.type) != kNone && nccl_op(call.op) != kNone);
   }
 
-  Status run(const Call& call) override {
-    GC_TRY(check(start(call), "NCCL"));
-    return from_api(gpucollStreamSynchronize(stream_), "gpucollStreamSynchronize");
-  }
+  bool streams() const override { return true; }
+  Status start(const Call& call) override { return check(enqueue(call), "NCCL"); }
+  Status finish() override { return from_api(gpucollStreamSynchronize(stream_), "gpucollStreamSynchronize"); }
 
  private:
-  int start(const Call& call);
+  int enqueue(const Call& call);
   int exchange(const Call& call, size_t bytes);
+  int exchange_with(const Partners& partners, size_t bytes);
 
   Functions nccl_;
   const Buffers& buffers_;
@@ -128,11 +128,11 @@ class NcclBaseline final : public Baseline {
   gpucollStream_t stream_ = nullptr;
 };
 
-int NcclBaseline::start(const Call& call) {
+int NcclRunner::enqueue(const Call& call) {
   size_t element = info(call.type).bytes, bytes = call.count * element;
   int type = nccl_type(call.type), op = nccl_op(call.op);
-  void* recv = buffers_.recv.at(0);
-  const void* send = input_in_recv(call) ? buffers_.recv.at(input_offset(call) * element) : buffers_.send.at(0);
+  const void* send = send_address(buffers_, call);
+  void* recv = recv_address(buffers_, call);
   switch (call.collective) {
     case Collective::allreduce: return nccl_.all_reduce(send, recv, call.count, type, op, comm_, stream_);
     case Collective::bcast: return nccl_.broadcast(send, recv, bytes, kNcclBytes, call.root, comm_, stream_);
@@ -142,16 +142,27 @@ int NcclBaseline::start(const Call& call) {
       // NCCL's own idea of in place: the result goes to this rank's block.
       if (call.in_place) recv = buffers_.recv.at(static_cast<size_t>(call.rank) * bytes);
       return nccl_.reduce_scatter(send, recv, call.count, type, op, comm_, stream_);
+    case Collective::sendrecv:
+    case Collective::pair: return exchange_with(partners_of(call), bytes);
     default: return exchange(call, bytes);
   }
 }
 
+int NcclRunner::exchange_with(const Partners& partners, size_t bytes) {
+  int result = nccl_.group_start();
+  if (result == 0 && partners.to >= 0)
+    result = nccl_.send(buffers_.send.at(0), bytes, kNcclBytes, partners.to, comm_, stream_);
+  if (result == 0 && partners.from >= 0)
+    result = nccl_.recv(buffers_.recv.at(0), bytes, kNcclBytes, partners.from, comm_, stream_);
+  int ended = nccl_.group_end();
+  return result ? result : ended;
+}
+
 // alltoall, gather and scatter as NCCL users write them: a group of sends and receives.
-int NcclBaseline::exchange(const Call& call, size_t bytes) {
+int NcclRunner::exchange(const Call& call, size_t bytes) {
   bool root = call.rank == call.root;
   bool all = call.collective == Collective::alltoall, gather = call.collective == Collective::gather;
-  const void* own =
-      input_in_recv(call) ? buffers_.recv.at(input_offset(call) * info(call.type).bytes) : buffers_.send.at(0);
+  const void* own = send_address(buffers_, call);
   int result = nccl_.group_start();
   for (int peer = 0; peer < call.ranks && result == 0; ++peer) {
     size_t block = static_cast<size_t>(peer) * bytes;
@@ -168,20 +179,20 @@ int NcclBaseline::exchange(const Call& call, size_t bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<Baseline>> nccl_baseline(const Buffers& buffers, MPI_Comm comm) {
+Result<std::unique_ptr<Runner>> nccl_runner(const Buffers& buffers, MPI_Comm comm) {
   auto functions = load_functions();
   GC_TRY(agree(functions.status(), comm));  // no rank may enter NCCL's start-up alone
   int rank = 0, ranks = 0;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
-  auto baseline = std::make_unique<NcclBaseline>(*functions, buffers);
+  auto runner = std::make_unique<NcclRunner>(*functions, buffers);
   UniqueId id{};
   Status made;
-  if (rank == 0) made = baseline->check(functions->get_unique_id(&id), "ncclGetUniqueId");
+  if (rank == 0) made = runner->check(functions->get_unique_id(&id), "ncclGetUniqueId");
   GC_TRY(agree(made, comm));
   MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm);
-  GC_TRY(agree(baseline->open(rank, ranks, id), comm));
-  return std::unique_ptr<Baseline>(std::move(baseline));
+  GC_TRY(agree(runner->open(rank, ranks, id), comm));
+  return std::unique_ptr<Runner>(std::move(runner));
 }
 
 }  // namespace gpucoll::perf

@@ -6,12 +6,21 @@ src_core_libcore_la_SOURCES = \
 	src/core/board.h \
 	src/core/communicator.cpp \
 	src/core/communicator.h \
+	src/core/communicator_connect.cpp \
+	src/core/device_tables.cpp \
+	src/core/device_tables.h \
 	src/core/fault.cpp \
 	src/core/fault.h \
 	src/core/group.cpp \
 	src/core/group.h \
+	src/core/links.cpp \
+	src/core/links.h \
 	src/core/liveness.cpp \
 	src/core/liveness.h \
+	src/core/mailbox.cpp \
+	src/core/mailbox.h \
+	src/core/meeting.cpp \
+	src/core/meeting.h \
 	src/core/memory_port.h \
 	src/core/mesh.cpp \
 	src/core/mesh.h \
@@ -21,12 +30,14 @@ src_core_libcore_la_SOURCES = \
 	src/core/planner.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
-	src/core/ring.cpp \
-	src/core/ring.h \
+	src/core/trees.cpp \
+	src/core/trees.h \
 	src/core/tuner.cpp \
 	src/core/tuner.h \
 	src/core/tuning_file.cpp \
 	src/core/tuning_file.h \
+	src/core/vigil.cpp \
+	src/core/vigil.h \
 	src/core/watchdog.cpp \
 	src/core/watchdog.h
 

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/log.h"
 #include "base/params.h"
+#include "core/tuning_file.h"
 
 namespace gpucoll::core {
 namespace {
@@ -17,146 +17,121 @@ int64_t now_ns() {
       .count();
 }
 
-size_t slot_bytes_for(size_t buffer_bytes) {
-  size_t per_step = (buffer_bytes + proto::kSteps - 1) / proto::kSteps;
-  return std::max<size_t>((per_step + 127) / 128 * 128, 128);
+// What each rank says in a split.
+struct SplitChoice {
+  int32_t color, key;
+};
+
+// The ranks of a color in the order of their new ranks.
+std::vector<int> members_of(int color, const std::vector<SplitChoice>& choices) {
+  std::vector<int> members;
+  for (size_t r = 0; r < choices.size(); ++r)
+    if (choices[r].color == color) members.push_back(static_cast<int>(r));
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return choices[static_cast<size_t>(a)].key < choices[static_cast<size_t>(b)].key;
+  });
+  return members;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device,
-                                                           std::unique_ptr<net::Bootstrap> bootstrap) {
-  std::unique_ptr<Communicator> self(new Communicator(device, std::move(bootstrap)));
+Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, const gpu::Kernel* move,
+                                                           net::Bootstrap& bootstrap) {
+  std::unique_ptr<Communicator> self(new Communicator(device, move));
   // All that can fail on this rank alone comes before the exchange, where the others learn of it.
   Status mine = contained([&]() -> Status {
     GC_TRY(params_status());
+    GC_TRY_AS(self->facts_.table, tuning_table(self->emulated(), bootstrap.size()));
     GC_TRY(self->allocate());
     Watchdog::instance().add(self.get());
     return {};
   });
-  GC_TRY_AS(self->peers_, Peers::exchange(*self->bootstrap_, &device, mine));
+  GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine));
   self->fault_.attach(&self->words()->latch, &self->peers_.own_page());
+  self->prepare_links();
   self->watchable_.store(true, std::memory_order_release);  // partner: check()
   return self;
 }
 
+Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
+  if (fault().raised()) return fault_.status();
+  Vigil vigil(fault_, peers_, nullptr);
+  const SplitChoice mine = {color, key};
+  std::vector<SplitChoice> choices(static_cast<size_t>(size()));
+  MailboxBootstrap all(*mailbox_, vigil, peers_);
+  Status status = all.allgather(&mine, choices.data(), sizeof mine);
+  if (!status) {
+    fault_.raise(status);  // the letters of the ranks are out of step now
+    return status;
+  }
+  if (color < 0) return std::unique_ptr<Communicator>();
+  const std::vector<int> members = members_of(color, choices);
+  const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
+  MailboxBootstrap some(*mailbox_, vigil, members, static_cast<int>(place));
+  auto child = create(device_, move_, some);
+  if (!child && some.broken()) fault_.raise(child.status());
+  return child;
+}
+
 Status Communicator::allocate() {
-  gpu::Device::Defaults defaults = device_.defaults();
-  n_channels_ = params().channels ? static_cast<int>(params().channels) : defaults.channels;
-  n_channels_ = std::min(n_channels_, proto::kMaxChannels);
-  threads_ = params().threads ? static_cast<int>(params().threads) : defaults.threads;
-  slot_bytes_ =
-      slot_bytes_for(params().buffer_bytes ? static_cast<size_t>(params().buffer_bytes) : defaults.buffer_bytes);
-  one_shot_bytes_ = params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes) : defaults.one_shot_bytes;
   GC_TRY_AS(host_, device_.allocate_host(sizeof(HostWords)));
-  GC_TRY_AS(order_, device_.create_stream());
   return {};
 }
 
 Communicator::~Communicator() {
   Watchdog::instance().remove(this);
   fault_.attach(nullptr, nullptr);
-  if (order_) device_.destroy_stream(order_).ignore();
-  if (device_comm_) device_.release(device_comm_);
-  ring_.reset();
+  if (stream_) device_.destroy_stream(stream_).ignore();
+  launcher_.reset();
+  tables_.reset();
+  links_.reset();
   mesh_.reset();
   if (host_.host) device_.release_host(host_);
 }
 
-Status Communicator::connect() {
-  if (connected_) return {};
-  if (fault_.raised()) return fault_.status();
-  Status status = contained([&] { return make_connections(); });
-  if (!status) fault_.raise(status);
-  connected_ = status.ok();
-  return status;
+bool Communicator::emulated() const { return !std::strcmp(device_.identity().kind, "emu"); }
+
+const Fault& Communicator::fault() noexcept {
+  if (!fault_.raised()) look_at_report();
+  return fault_;
 }
 
-Status Communicator::make_connections() {
-  if (size() > 1) {
-    RingRequest request = {
-        {n_channels_, slot_bytes_}, params().transport == kTransportShm, params().transport == kTransportP2p};
-    GC_TRY_AS(Ring ring, connect_ring(*bootstrap_, peers_, memory_, device_, request));
-    ring_ = std::make_unique<Ring>(std::move(ring));
-    if (!request.force_shm && one_shot_bytes_ >= static_cast<uint64_t>(size())) {
-      GC_TRY_AS(mesh_, Mesh::connect(*bootstrap_, peers_, memory_));
-    }
-    log::write(log::Level::info, "rank %d of %d on %s: %d channels of %d threads, %zu bytes a step, to rank %d by %s%s",
-               rank(), size(), device_.identity().name, n_channels_, threads_, slot_bytes_, ring_->next,
-               ring_->to_next_transport, mesh_ ? ", and a mesh" : "");
-  }
-  Status built = contained([&] { return build_device_comm(); });
-  return size() > 1 ? peers_.agree(*bootstrap_, built) : built;
+Status Communicator::begin(const TaskQueue& queue, const CommShape& shape) {
+  if (fault().raised()) return fault_.status();
+  if (closing_) return Status::error(Code::invalid_usage, "the communicator has been finalised");
+  if (!launcher_) GC_TRY(make_launcher());
+  return launcher_->begin(queue, shape);
 }
 
-Status Communicator::build_device_comm() {
-  size_t n_connectors = static_cast<size_t>(n_channels_) * static_cast<size_t>(size());
-  size_t connectors_bytes = n_connectors * sizeof(proto::Connector);
-  size_t header = (sizeof(proto::DeviceComm) + 127) / 128 * 128;
-  size_t counter = header + 2 * connectors_bytes, mesh = counter + 128;
-  std::vector<uint8_t> image(mesh + static_cast<size_t>(size()) * sizeof(void*));
-  GC_TRY_AS(device_comm_, device_.allocate(image.size()));
-  auto* base = static_cast<uint8_t*>(device_comm_);
-
-  auto* comm = new (image.data()) proto::DeviceComm{};
-  comm->rank = rank();
-  comm->n_ranks = size();
-  comm->slot_bytes = static_cast<uint32_t>(slot_bytes_);
-  comm->n_channels = static_cast<uint32_t>(n_channels_);
-  comm->latch = &static_cast<HostWords*>(host_.kernel)->latch;
-  comm->send = reinterpret_cast<proto::Connector*>(base + header);
-  comm->recv = reinterpret_cast<proto::Connector*>(base + header + connectors_bytes);
-  comm->blocks_done = reinterpret_cast<uint32_t*>(base + counter);
-  if (mesh_) {
-    comm->mesh = reinterpret_cast<uint8_t* const*>(base + mesh);
-    std::memcpy(image.data() + mesh, mesh_->buffers().data(), mesh_->buffers().size() * sizeof(void*));
-  }
-  for (int c = 0; c < n_channels_; ++c) {
-    comm->ring_next[c] = ring_ ? ring_->next : rank();
-    comm->ring_prev[c] = ring_ ? ring_->previous : rank();
-    comm->ring_index[c] = rank();
-    if (!ring_) continue;
-    auto* send = reinterpret_cast<proto::Connector*>(image.data() + header) + c * size();
-    auto* recv = reinterpret_cast<proto::Connector*>(image.data() + header + connectors_bytes) + c * size();
-    send[ring_->next] = ring_->to_next->connector(c);
-    recv[ring_->previous] = ring_->from_previous->connector(c);
-  }
-  return device_.copy(device_comm_, image.data(), image.size());
-}
-
-Status Communicator::launch(const std::vector<Task>& tasks) {
-  if (fault_.raised()) return fault_.status();
-  if (closing_) return Status::error(Code::invalid_usage, "the communicator is being destroyed");
-  Status status = contained([&]() -> Status {
-    for (PlannedLaunch& planned : plan(tasks, shape(), &mesh_flag_)) GC_TRY(launch_one(planned));
-    return {};
-  });
+Result<bool> Communicator::advance() {
+  auto all = contained([&] { return launcher_->advance(); });
+  launched_.store(launcher_->launched(), std::memory_order_relaxed);
   // The peers have launched their part, or will: they must not wait for this rank's.
-  if (!status) fault_.raise(status);
-  return status;
+  if (!all) fault_.raise(all.status());
+  return all;
 }
 
-CommShape Communicator::shape() const { return {size(), n_channels_, threads_, mesh_ != nullptr, one_shot_bytes_}; }
-
-Status Communicator::launch_one(PlannedLaunch& planned) {
-  if (std::find(prepared_.begin(), prepared_.end(), planned.kernel) == prepared_.end()) {
-    GC_TRY(device_.prepare(*planned.kernel));
-    prepared_.push_back(planned.kernel);
+Status Communicator::run(const TaskQueue& queue, void (*idle)()) {
+  GC_TRY_AS(CommShape now, shape(queue.streams));
+  const Needs needs = needs_of(queue, rank(), now);
+  if (!connected(needs)) {
+    GC_TRY(connect(needs, idle));
+    GC_TRY_AS(now, shape(queue.streams));
   }
-  // Launches of one communicator use the same connections: one after another, whatever streams they are on.
-  if (any_launch_ && planned.stream != last_stream_ && planned.stream != order_)
-    GC_TRY(device_.stream_wait(planned.stream, order_));
-  planned.plan.comm = static_cast<const proto::DeviceComm*>(device_comm_);
-  planned.plan.done_word = &static_cast<HostWords*>(host_.kernel)->done;
-  planned.plan.done_value = launched_ + 1;
-  GC_TRY(device_.launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads, planned.stream));
-  // Relaxed for the watchdog, which only needs to see it some time.
-  __atomic_store_n(&launched_, launched_ + 1, __ATOMIC_RELAXED);
-  any_launch_ = true;
-  last_stream_ = planned.stream;
-  __atomic_store_n(&peers_.own_page().entered, launched_, __ATOMIC_RELEASE);  // partner: Peers::entered
-  if (planned.stream != order_) GC_TRY(device_.stream_wait(order_, planned.stream));
-  return {};
+  GC_TRY(begin(queue, now));
+  for (;;) {
+    GC_TRY_AS(const bool all, advance());
+    if (all) return {};
+    if (idle) idle();
+    sched_yield();
+  }
+}
+
+Result<gpu::Stream> Communicator::stream() {
+  if (!stream_) {
+    GC_TRY_AS(stream_, device_.create_stream());
+  }
+  return stream_;
 }
 
 bool Communicator::done(uint64_t launches) const noexcept {
@@ -167,17 +142,17 @@ bool Communicator::done(uint64_t launches) const noexcept {
 Status Communicator::wait(uint64_t launches, void (*idle)()) {
   constexpr int kLooksPerIdle = 64;
   constexpr int64_t kGraceNs = 10'000'000'000;  // for kernels to leave once the latch is set
-  bool polite = !std::strcmp(device_.identity().kind, "emu");
+  const bool polite = emulated();
   int64_t fault_seen = 0;
   for (int look = 0; !done(launches); ++look) {
     if (polite) sched_yield();
     if (look % kLooksPerIdle) continue;
     if (idle) idle();
-    if (!fault_.raised()) continue;
+    if (!fault().raised()) continue;
     if (!fault_seen) fault_seen = now_ns();
     if (now_ns() - fault_seen > kGraceNs) break;
   }
-  return fault_.status();
+  return fault().status();
 }
 
 void Communicator::begin_close() noexcept {
@@ -188,21 +163,19 @@ void Communicator::begin_close() noexcept {
 }
 
 bool Communicator::peers_closed() const noexcept {
-  if (!ring_) return true;
-  if (!mesh_) return peers_.gone(ring_->next) && peers_.gone(ring_->previous);
   for (int r = 0; r < size(); ++r)
-    if (r != rank() && !peers_.gone(r)) return false;
+    if (r != rank() && (mesh_tried_ || links_->reaches(r)) && !peers_.gone(r)) return false;
   return true;
 }
 
 Status Communicator::finish(void (*idle)()) {
-  Status status = connected_ ? wait(launched_, idle) : Status();
+  Status status = wait(launched(), idle);
   begin_close();
   return status;
 }
 
 void Communicator::check() noexcept {
-  if (!watchable_.load(std::memory_order_acquire) || fault_.raised()) return;
+  if (!watchable_.load(std::memory_order_acquire) || fault().raised()) return;
   try {
     Status status = peers_.check();
     if (status) return look_for_timeout();
@@ -212,9 +185,24 @@ void Communicator::check() noexcept {
   }
 }
 
+// A kernel has set the latch by itself: what it saw becomes the communicator's fault.
+void Communicator::look_at_report() noexcept {
+  if (!words()) return;
+  const proto::FaultLatch& latch = words()->latch;
+  // Acquire: partner is the release of kind by the kernel, after the rest.
+  if (__atomic_load_n(&latch.kind, __ATOMIC_ACQUIRE) != proto::kFaultSizes) return;
+  try {
+    fault_.raise(Status::error(Code::invalid_usage, "rank %d sends %llu bytes to rank %d, which receives %llu",
+                               latch.peer, static_cast<unsigned long long>(latch.sent_bytes), rank(),
+                               static_cast<unsigned long long>(latch.expected_bytes)));
+  } catch (...) {
+    // No memory for the sentence: the next look tries again.
+  }
+}
+
 void Communicator::look_for_timeout() noexcept {
-  uint64_t launched = __atomic_load_n(&launched_, __ATOMIC_RELAXED);
-  uint64_t done = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
+  const uint64_t launched = this->launched();
+  const uint64_t done = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
   if (done >= launched || done != seen_done_ || !stalled_since_ns_) {
     seen_done_ = done;
     stalled_since_ns_ = done < launched ? now_ns() : 0;
@@ -223,9 +211,9 @@ void Communicator::look_for_timeout() noexcept {
   if (!params().timeout || now_ns() - stalled_since_ns_ < params().timeout * 1'000'000'000) return;
   std::string missing = peers_.missing(done + 1);
   fault_.raise(Status::error(
-      Code::timed_out, "rank %d has waited %lld s in its operation %llu of this communicator (parameter timeout); %s%s",
+      Code::timed_out, "rank %d has waited %lld s in its launch %llu of this communicator (parameter timeout); %s%s",
       rank(), static_cast<long long>(params().timeout), static_cast<unsigned long long>(done + 1),
-      missing.empty() ? "all ranks have started it" : "not started by ", missing.c_str()));
+      missing.empty() ? "all ranks have come as far" : "fewer launches have been made by ", missing.c_str()));
 }
 
 }  // namespace gpucoll::core

@@ -63,7 +63,7 @@ class Communicator final : public Watched {
   // An internal stream, made when first asked for: for callers without one of their own.
   Result<gpu::Stream> stream();
   // Launches that the done word counts, and whether so many are done.
-  uint64_t launched() const noexcept;
+  uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   bool done(uint64_t launches) const noexcept;
   // Waits until `launches` launches have finished or the fault latch is set; calls idle() between looks.
   Status wait(uint64_t launches, void (*idle)());
@@ -83,22 +83,27 @@ class Communicator final : public Watched {
     proto::FaultLatch latch;
     alignas(64) uint64_t done;
   };
-  // Set by create(), the same on all ranks.
+  // The same on all ranks.
   struct Facts {
     int channels = 1, pair_channels = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
     uint64_t one_shot_bytes = 0;
     bool mesh = false, ll128 = false;  // may turn false in connect()
+    const TuningTable* table = nullptr;
   };
   Communicator(gpu::Device& device, const gpu::Kernel* move) : device_(device), move_(move), memory_(device) {}
+  bool emulated() const;
   Status allocate();
-  Status meet_peers(net::Bootstrap& bootstrap, const Status& mine);
+  void prepare_links();
   CommShape plain_shape() const;
   Status make_launcher();
   Status make_connections(const Needs& needs, Vigil& vigil);
   Status make_mesh(Vigil& vigil);
-  Status make_links(const Needs& needs, Vigil& vigil);
   std::vector<LinkName> missing_links(const Needs& needs) const;
+  Status tell_kernels(const std::vector<LinkName>& names);
+  Status agree_on_links(const Status& mine, Vigil& vigil);
+  bool needs_ring(const Needs& needs) const noexcept;
+  bool needs_tree(const Needs& needs) const noexcept;
   void look_at_report() noexcept;
   void look_for_timeout() noexcept;
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }
@@ -117,9 +122,9 @@ class Communicator final : public Watched {
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
-  bool ring_made_ = false, tree_made_ = false, closing_ = false;
+  bool ring_made_ = false, tree_made_ = false, mesh_tried_ = false, closing_ = false;
+  std::atomic<uint64_t> launched_{0};  // by the launcher, for the watchdog
   // The watchdog's: how long the done word has stood still while something was launched.
-  std::atomic<uint64_t> seen_launched_{0};
   uint64_t seen_done_ = 0;
   int64_t stalled_since_ns_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/params.h"
+#include "core/tuning_file.h"
 #include "topo/node.h"
 
 namespace gpucoll::core {
@@ -19,18 +20,16 @@ void set_verdict(PeerInfo* info, const Status& status) {
   std::snprintf(info->text, sizeof info->text, "%s", status.what());
 }
 
-PeerInfo describe(int rank, const gpu::Device* device, const SharedMemory& page, const Status& status) {
+PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page, const Status& status) {
   PeerInfo info = {};
   info.magic = proto::kPeerMagic;
   info.rank = rank;
   std::snprintf(info.version, sizeof info.version, "%s", library_version());
-  info.params_hash = equal_params_hash();
+  info.params_hash = equal_params_hash() ^ tuning_hash();
   auto node = topo::this_node();
   std::memcpy(info.node, node.data(), node.size());
-  if (device) {
-    std::memcpy(info.device_kind, device->identity().kind, sizeof info.device_kind);
-    std::memcpy(info.device_uuid, device->identity().uuid, sizeof info.device_uuid);
-  }
+  std::memcpy(info.device_kind, device.identity().kind, sizeof info.device_kind);
+  std::memcpy(info.device_uuid, device.identity().uuid, sizeof info.device_uuid);
   SharedMemoryName name = page.name();
   info.pid = getpid();
   info.control_fd = name.fd;
@@ -54,10 +53,12 @@ Status compare(const std::vector<PeerInfo>& infos) {
   }
   for (const PeerInfo& info : infos) {
     if (info.params_hash != first.params_hash)
-      return Status::error(Code::invalid_usage,
-                           "rank %d and rank 0 have different values for parameters that must be equal on all ranks "
-                           "(gpucoll-info lists them): set them for all ranks, e.g. with mpirun -x or --mca",
-                           info.rank);
+      return Status::error(
+          Code::invalid_usage,
+          "rank %d and rank 0 have different values for parameters that must be equal on all ranks "
+          "(gpucoll-info lists them), or different tuning files: set them for all ranks, e.g. with mpirun -x or "
+          "--mca",
+          info.rank);
     if (std::memcmp(info.node, first.node, sizeof info.node))
       return Status::error(Code::unsupported,
                            "rank %d is on another node (or in another container) than rank 0; this version connects "
@@ -87,13 +88,27 @@ Status compare_devices(const std::vector<PeerInfo>& infos) {
   return {};
 }
 
+uint32_t facts_of(const gpu::Device& device, const std::vector<PeerInfo>& infos) {
+  uint32_t facts = proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0);
+  for (const PeerInfo& info : infos)
+    if (!device.can_reach(identity_of(info))) facts &= ~proto::kReachesAll;
+  return facts;
+}
+
 }  // namespace
 
-Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device* device, const Status& mine) {
+gpu::Identity identity_of(const PeerInfo& info) {
+  gpu::Identity identity = {};
+  std::memcpy(identity.kind, info.device_kind, sizeof identity.kind);
+  std::memcpy(identity.uuid, info.device_uuid, sizeof identity.uuid);
+  return identity;
+}
+
+Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& device, const Status& mine) {
   Peers peers;
   peers.rank_ = bootstrap.rank();
   peers.infos_.resize(static_cast<size_t>(bootstrap.size()));
-  auto page = SharedMemory::create(sizeof(ControlPage), "gpucoll-control");
+  auto page = SharedMemory::create(proto::control_bytes(bootstrap.size()), "gpucoll-control");
   SharedMemory nothing;
   PeerInfo info = describe(peers.rank_, device, page ? *page : nothing, mine ? page.status() : mine);
   GC_TRY(bootstrap.allgather(&info, peers.infos_.data(), sizeof info));
@@ -103,18 +118,23 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device* devi
   peers.pages_[static_cast<size_t>(peers.rank_)] = std::move(*page);
   peers.own_page().magic = proto::kPeerMagic;
   peers.own_page().rank = peers.rank_;
+  peers.common_facts_ = facts_of(device, peers.infos_);
   // Opening may fail here and work elsewhere: agree before anybody relies on it.
-  GC_TRY(peers.agree(bootstrap, contained([&] { return peers.open_pages(); })));
+  GC_TRY(peers.agree(bootstrap, contained([&] { return peers.open_pages(); }), &peers.common_facts_));
   peers.pages_[static_cast<size_t>(peers.rank_)].close_name();
   return peers;
 }
 
-Status Peers::agree(net::Bootstrap& bootstrap, const Status& mine) const {
+Status Peers::agree(net::Bootstrap& bootstrap, const Status& mine, uint32_t* facts) const {
   PeerInfo verdict = info(rank_);
   set_verdict(&verdict, mine);
+  if (facts) verdict.facts = *facts;
   std::vector<PeerInfo> verdicts(infos_.size());
   GC_TRY(bootstrap.allgather(&verdict, verdicts.data(), sizeof verdict));
-  return compare(verdicts);
+  GC_TRY(compare(verdicts));
+  if (facts)
+    for (const PeerInfo& other : verdicts) *facts &= other.facts;
+  return {};
 }
 
 Status Peers::open_pages() {

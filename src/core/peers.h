@@ -1,6 +1,7 @@
 // The other ranks of a communicator: who they are, whether they live, how far they are.
 //
-// exchange() is collective and fails on every rank alike, with a sentence that names the rank at fault.
+// exchange() is collective and fails on every rank alike, with a sentence that names the rank at fault. Each rank keeps
+// a page for the others; see proto/format/peer.h.
 // Thread safety: after exchange() everything is read-only but the pages' own atomics.
 #pragma once
 #include <string>
@@ -15,18 +16,26 @@
 
 namespace gpucoll::core {
 
+// Who the device of a rank is.
+gpu::Identity identity_of(const proto::PeerInfo& info);
+
 class Peers {
  public:
   // `mine` tells whether this rank can take part at all: a failure is passed on to the others.
-  static Result<Peers> exchange(net::Bootstrap& bootstrap, const gpu::Device* device, const Status& mine);
+  static Result<Peers> exchange(net::Bootstrap& bootstrap, const gpu::Device& device, const Status& mine);
 
-  // Collective: whether `mine` is ok on every rank; else, on every rank, the first failure.
-  Status agree(net::Bootstrap& bootstrap, const Status& mine) const;
+  // Collective: whether `mine` is ok on every rank; else, on every rank, the first failure. *facts, where given, are
+  // this rank's, and then those that all ranks have.
+  Status agree(net::Bootstrap& bootstrap, const Status& mine, uint32_t* facts = nullptr) const;
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(infos_.size()); }
   const proto::PeerInfo& info(int rank) const { return infos_[static_cast<size_t>(rank)]; }
   proto::ControlPage& own_page() const { return *page(rank_); }
+  // A rank's whole page, for letters; only this rank's own may be written.
+  uint8_t* page_bytes(int rank) const { return static_cast<uint8_t*>(pages_[static_cast<size_t>(rank)].data()); }
+  // What every rank found out about all others (proto/format/peer.h); equal on all ranks.
+  uint32_t common_facts() const { return common_facts_; }
 
   bool closing(int rank) const noexcept;
   // A gpucoll::Code, 0 while all is well there.
@@ -46,6 +55,7 @@ class Peers {
     return static_cast<proto::ControlPage*>(pages_[static_cast<size_t>(rank)].data());
   }
   int rank_ = 0;
+  uint32_t common_facts_ = 0;
   std::vector<proto::PeerInfo> infos_;
   std::vector<SharedMemory> pages_;
   std::vector<Liveness> liveness_;

@@ -17,8 +17,8 @@ class P2pEnd final : public LinkEnd {
   }
 
   Status allocate() {
-    size_t bytes = side_ == Side::receive ? ReceiveBlock::bytes(shape_.slot_bytes) : SendBlock::kBytes;
-    GC_TRY_AS(local_, memory_.allocate(bytes * static_cast<size_t>(shape_.n_channels), &blob_));
+    size_t bytes = side_ == Side::receive ? ReceiveBlock::bytes(shape_.slots) : SendBlock::kBytes;
+    GC_TRY_AS(local_, memory_.allocate(bytes * static_cast<size_t>(shape_.lanes), &blob_));
     return {};
   }
 
@@ -29,18 +29,15 @@ class P2pEnd final : public LinkEnd {
     return {};
   }
 
-  proto::Connector connector(int channel) const override {
+  proto::Connector connector(int lane) const override {
     bool receiving = side_ == Side::receive;
-    auto* receive_block = at(receiving ? local_ : remote_, channel, ReceiveBlock::bytes(shape_.slot_bytes));
-    auto* send_block = at(receiving ? remote_ : local_, channel, SendBlock::kBytes);
-    return {receive_block + ReceiveBlock::kSlotsOffset,
-            reinterpret_cast<uint64_t*>(receive_block + ReceiveBlock::kTailOffset),
-            reinterpret_cast<uint64_t*>(send_block + SendBlock::kHeadOffset), 0};
+    return {at(receiving ? local_ : remote_, lane, ReceiveBlock::bytes(shape_.slots)),
+            at(receiving ? remote_ : local_, lane, SendBlock::kBytes), 0, 0};
   }
 
  private:
-  static uint8_t* at(void* base, int channel, size_t stride) {
-    return static_cast<uint8_t*>(base) + static_cast<size_t>(channel) * stride;
+  static uint8_t* at(void* base, int lane, size_t stride) {
+    return static_cast<uint8_t*>(base) + static_cast<size_t>(lane) * stride;
   }
 
   Side side_;

@@ -1,5 +1,5 @@
 // The SHM transport: the whole connection lies in host memory that the receiver makes and both sides map, for devices
-// that cannot reach each other's memory. Per channel: the receiver's block, then the sender's.
+// that cannot reach each other's memory. Per lane: the receiver's block, then the sender's.
 #include <cstring>
 
 #include "base/shared_memory.h"
@@ -20,7 +20,7 @@ class ShmEnd final : public LinkEnd {
 
   Status allocate() {
     if (side_ == Side::send) return {};
-    GC_TRY_AS(shared_, SharedMemory::create(stride() * static_cast<size_t>(shape_.n_channels), "gpucoll-shm"));
+    GC_TRY_AS(shared_, SharedMemory::create(stride() * static_cast<size_t>(shape_.lanes), "gpucoll-shm"));
     GC_TRY_AS(kernel_, memory_.map_host(shared_.data(), shared_.bytes()));
     SharedMemoryName name = shared_.name();
     static_assert(sizeof name <= sizeof blob_.bytes);
@@ -39,16 +39,13 @@ class ShmEnd final : public LinkEnd {
     return {};
   }
 
-  proto::Connector connector(int channel) const override {
-    auto* receive_block = static_cast<uint8_t*>(kernel_) + static_cast<size_t>(channel) * stride();
-    auto* send_block = receive_block + ReceiveBlock::bytes(shape_.slot_bytes);
-    return {receive_block + ReceiveBlock::kSlotsOffset,
-            reinterpret_cast<uint64_t*>(receive_block + ReceiveBlock::kTailOffset),
-            reinterpret_cast<uint64_t*>(send_block + SendBlock::kHeadOffset), 0};
+  proto::Connector connector(int lane) const override {
+    auto* receive_block = static_cast<uint8_t*>(kernel_) + static_cast<size_t>(lane) * stride();
+    return {receive_block, receive_block + ReceiveBlock::bytes(shape_.slots), 0, 0};
   }
 
  private:
-  size_t stride() const { return ReceiveBlock::bytes(shape_.slot_bytes) + SendBlock::kBytes; }
+  size_t stride() const { return ReceiveBlock::bytes(shape_.slots) + SendBlock::kBytes; }
 
   Side side_;
   LinkShape shape_;

@@ -1,9 +1,9 @@
 // How the ring buffers between two ranks are placed and reached: one interface for every transport.
 //
-// A Link is one direction between two ranks, all channels together. Each rank makes its end, both exchange the
-// ends' blobs (by any Bootstrap), each connects with the other's blob, and from then on kernels move steps through
-// the proto::Connectors. A transport whose kernels cannot reach the peer's memory (network) also has progress():
-// the proxy calls it to move steps that a kernel has filled; for the others it has nothing to do.
+// A link is one direction between two ranks, with a ring buffer (lane) for each channel that uses it. Each rank makes
+// its end, both exchange the ends' blobs (by any means), each connects with the other's blob, and from then on kernels
+// move steps through the proto::Connectors. A transport whose kernels cannot reach the peer's memory (network) also has
+// progress(): the proxy calls it to move steps that a kernel has filled; for the others it has nothing to do.
 //
 // Transports reach device memory through a MemoryPort that core passes down. Thread safety: one caller at a time per
 // link. Ownership: the caller owns ends; an end releases its memory when destroyed, so the peer must be done with it.
@@ -40,8 +40,8 @@ class MemoryPort {
 enum class Side { send, receive };
 
 struct LinkShape {
-  int n_channels;
-  size_t slot_bytes;  // of one step; a multiple of 128
+  int lanes;
+  proto::ConnectionShape slots;
 };
 
 class LinkEnd {
@@ -49,8 +49,8 @@ class LinkEnd {
   virtual ~LinkEnd() = default;
   virtual const LinkBlob& blob() const = 0;
   virtual Status connect(const LinkBlob& peer) = 0;
-  // REQUIRES: connected.
-  virtual proto::Connector connector(int channel) const = 0;
+  // At its first step. REQUIRES: connected.
+  virtual proto::Connector connector(int lane) const = 0;
   // Moves what can be moved without waiting; true if it did anything. Never called for links without a proxy.
   virtual bool progress() noexcept { return false; }
 };

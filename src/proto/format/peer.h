@@ -1,17 +1,31 @@
 // Format: what ranks of a communicator tell each other when it is made, and the page each keeps for the others.
 //
-// PeerInfo travels once, by the bootstrap's allgather. ControlPage lies in shared host memory of its rank (memfd,
-// opened through /proc by the others of the node) and is written by that rank only, read by all:
+// PeerInfo travels once, by the bootstrap's allgather, and again with what this rank found out about all of them.
+//
+// A page lies in shared host memory of its rank (memfd, opened through /proc by the others of the node) and is written
+// by that rank only, read by all. First a ControlPage:
 //   entered   number of plans launched; stored with release after the launch
 //   closing   1 once this rank will launch nothing more and all its kernels have ended; a peer that reads it (acquire)
 //             knows that nobody writes into the peer's memory on behalf of this rank any more
 //   fault     0, or a gpucoll::Code stored with release after fault_text
+// then, for each rank of the communicator, kLanes lanes of letters to that rank (core/mailbox.h).
+//
+// A lane carries letters 1, 2, ... of this rank to one other rank. Letter k lies in slot k % 2: its payload, then
+// `number` = k with release; the receiver loads number with acquire until it is k. Nobody acknowledges: letter k + 2
+// may be written only when the other rank's letter k + 1 on the opposite lane has been read, which it writes after it
+// has read letter k. That is so by itself where both ranks write one letter each in turn and read the other's. Memory
+// of pages is used only as letters are written.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 namespace gpucoll::proto {
 
-inline constexpr uint32_t kPeerMagic = 0x67637031;
+inline constexpr uint32_t kPeerMagic = 0x67637032;
+
+// What a rank found out about all others.
+inline constexpr uint32_t kReachesAll = 1;       // its kernels are not known to be kept from any rank's memory
+inline constexpr uint32_t kKeepsLinesWhole = 2;  // its stores of 128 bytes arrive whole (LL128)
 
 struct PeerInfo {
   uint32_t magic;
@@ -22,15 +36,16 @@ struct PeerInfo {
   char device_kind[8];
   uint8_t device_uuid[16];
   int32_t pid;
-  int32_t control_fd;  // the ControlPage: a descriptor of `pid`
+  int32_t control_fd;  // the page: a descriptor of `pid`
   uint64_t control_inode;
   uint64_t control_bytes;
   uint32_t fault;  // a gpucoll::Code: this rank cannot take part, for the reason in `text`
-  char text[172];
+  uint32_t facts;  // kReachesAll, ...
+  char text[168];
 };
 static_assert(sizeof(PeerInfo) == 272);
 
-struct ControlPage {
+struct alignas(64) ControlPage {
   uint32_t magic;
   int32_t rank;
   uint64_t entered;
@@ -38,6 +53,27 @@ struct ControlPage {
   uint32_t fault;
   char fault_text[240];
 };
-static_assert(sizeof(ControlPage) == 264);
+static_assert(sizeof(ControlPage) == 320);
+
+// What a lane is for. The opposite lane of a sending end's is the receiving end's.
+enum Lane : int { kLaneCommon, kLaneCollectiveSend, kLaneCollectiveReceive, kLanePairSend, kLanePairReceive };
+inline constexpr int kLanes = 5;
+inline constexpr Lane kOppositeLane[kLanes] = {kLaneCommon, kLaneCollectiveReceive, kLaneCollectiveSend,
+                                               kLanePairReceive, kLanePairSend};
+
+inline constexpr size_t kLetterBytes = 312;
+struct alignas(64) LetterSlot {
+  uint64_t number;
+  uint8_t payload[kLetterBytes];
+};
+static_assert(sizeof(LetterSlot) == 320);
+inline constexpr int kLetterSlots = 2;
+
+constexpr size_t letter_offset(int to_rank, int lane, uint64_t number) {
+  return sizeof(ControlPage) +
+         ((static_cast<size_t>(to_rank) * kLanes + static_cast<size_t>(lane)) * kLetterSlots + number % kLetterSlots) *
+             sizeof(LetterSlot);
+}
+constexpr size_t control_bytes(int n_ranks) { return letter_offset(n_ranks, 0, 0); }
 
 }  // namespace gpucoll::proto

@@ -1,0 +1,103 @@
+#include "core/device_tables.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "core/trees.h"
+
+namespace gpucoll::core {
+namespace {
+
+constexpr size_t kLine = 128;
+size_t round_up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+int side_index(net::Side side) { return side == net::Side::send ? 0 : 1; }
+
+}  // namespace
+
+DeviceTables::Layout DeviceTables::layout_of(const DeviceTablesOptions& options) {
+  const auto n = static_cast<size_t>(options.n_ranks);
+  const auto channels = [&](int kind) { return static_cast<size_t>(options.channels[kind]); };
+  Layout layout = {};
+  layout.counter = round_up(sizeof(proto::DeviceComm));
+  layout.ring_ranks = layout.counter + kLine;
+  layout.mesh = round_up(layout.ring_ranks + channels(proto::kCollectiveLinks) * n * sizeof(int32_t));
+  layout.end = round_up(layout.mesh + n * sizeof(void*));
+  // Last: pages of them that stay empty cost nothing on the emulated device.
+  for (int kind = 0; kind < proto::kLinkKinds; ++kind) {
+    for (size_t& part : layout.connectors[kind]) {
+      part = layout.end;
+      layout.end += round_up(channels(kind) * n * sizeof(proto::Connector));
+    }
+  }
+  return layout;
+}
+
+Result<std::unique_ptr<DeviceTables>> DeviceTables::create(gpu::Device& device, const DeviceTablesOptions& options) {
+  std::unique_ptr<DeviceTables> self(new DeviceTables(device, options));
+  GC_TRY_AS(void* memory, device.allocate(self->layout_.end));
+  self->base_ = static_cast<uint8_t*>(memory);
+  const std::vector<uint8_t> image = self->first_image();
+  GC_TRY(device.upload(memory, image.data(), image.size()));
+  return self;
+}
+
+DeviceTables::~DeviceTables() {
+  if (base_) device_.release(base_);
+}
+
+// All but the connectors, which the allocation has zeroed.
+std::vector<uint8_t> DeviceTables::first_image() const {
+  std::vector<uint8_t> image(layout_.mesh);
+  auto* comm = new (image.data()) proto::DeviceComm{};
+  comm->rank = options_.rank;
+  comm->n_ranks = options_.n_ranks;
+  comm->n_channels = static_cast<uint32_t>(options_.channels[proto::kCollectiveLinks]);
+  comm->n_pair_channels = static_cast<uint32_t>(options_.channels[proto::kPairLinks]);
+  comm->latch = options_.latch;
+  comm->blocks_done = reinterpret_cast<uint32_t*>(base_ + layout_.counter);
+  comm->ring_ranks = reinterpret_cast<const int32_t*>(base_ + layout_.ring_ranks);
+  for (int kind = 0; kind < proto::kLinkKinds; ++kind) {
+    comm->shape[kind] = options_.slots[kind];
+    comm->send[kind] = reinterpret_cast<proto::Connector*>(base_ + layout_.connectors[kind][0]);
+    comm->recv[kind] = reinterpret_cast<proto::Connector*>(base_ + layout_.connectors[kind][1]);
+  }
+  auto* ring_ranks = reinterpret_cast<int32_t*>(image.data() + layout_.ring_ranks);
+  for (int c = 0; c < options_.channels[proto::kCollectiveLinks]; ++c) {
+    comm->ring_index[c] = options_.rank;
+    comm->tree[c] = tree_place(options_.n_ranks, options_.rank, c);
+    for (int hops = 0; hops < options_.n_ranks; ++hops)
+      ring_ranks[c * options_.n_ranks + hops] = (options_.rank + hops) % options_.n_ranks;
+  }
+  return image;
+}
+
+size_t DeviceTables::offset_of(const PlacedConnector& placed) const {
+  const size_t index =
+      static_cast<size_t>(placed.channel) * static_cast<size_t>(options_.n_ranks) + static_cast<size_t>(placed.peer);
+  return layout_.connectors[placed.kind][side_index(placed.side)] + index * sizeof(proto::Connector);
+}
+
+// Neighbours in the table go up together.
+Status DeviceTables::add(std::vector<PlacedConnector> connectors) {
+  std::sort(connectors.begin(), connectors.end(),
+            [&](const PlacedConnector& a, const PlacedConnector& b) { return offset_of(a) < offset_of(b); });
+  std::vector<proto::Connector> run;
+  for (size_t i = 0; i < connectors.size(); ++i) {
+    run.push_back(connectors[i].connector);
+    const size_t next = offset_of(connectors[i]) + sizeof(proto::Connector);
+    if (i + 1 < connectors.size() && offset_of(connectors[i + 1]) == next) continue;
+    const size_t bytes = run.size() * sizeof(proto::Connector);
+    GC_TRY(device_.upload(base_ + next - bytes, run.data(), bytes));
+    run.clear();
+  }
+  return {};
+}
+
+Status DeviceTables::set_mesh(std::span<void* const> buffers) {
+  GC_TRY(device_.upload(base_ + layout_.mesh, buffers.data(), buffers.size_bytes()));
+  const auto* table = reinterpret_cast<uint8_t* const*>(base_ + layout_.mesh);
+  return device_.upload(base_ + offsetof(proto::DeviceComm, mesh), &table, sizeof table);
+}
+
+}  // namespace gpucoll::core

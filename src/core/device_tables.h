@@ -1,0 +1,64 @@
+// What kernels know of a communicator, in device memory: proto::DeviceComm and the tables that it points to.
+//
+// Written once when it is made, and where connections are added later; what kernels may be reading or writing then (the
+// connectors that are there) is never touched.
+// Thread safety: one caller at a time. Ownership: owns the device memory; the device outlives it.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpu/device.h"
+#include "net/transport.h"
+#include "proto/format/plan.h"
+
+namespace gpucoll::core {
+
+struct DeviceTablesOptions {
+  int rank, n_ranks;
+  int channels[proto::kLinkKinds];
+  proto::ConnectionShape slots[proto::kLinkKinds];
+  proto::FaultLatch* latch;  // kernel address
+};
+
+// A connector and where it belongs.
+struct PlacedConnector {
+  proto::LinkKind kind;
+  net::Side side;
+  int channel, peer;
+  proto::Connector connector;
+};
+
+class DeviceTables {
+ public:
+  static Result<std::unique_ptr<DeviceTables>> create(gpu::Device& device, const DeviceTablesOptions& options);
+  ~DeviceTables();
+  DeviceTables(const DeviceTables&) = delete;
+  DeviceTables& operator=(const DeviceTables&) = delete;
+
+  // Kernel address.
+  const proto::DeviceComm* comm() const { return reinterpret_cast<const proto::DeviceComm*>(base_); }
+  // REQUIRES: each was empty before.
+  Status add(std::vector<PlacedConnector> connectors);
+  // buffers: of every rank. REQUIRES: there was no mesh.
+  Status set_mesh(std::span<void* const> buffers);
+  size_t bytes() const { return layout_.end; }
+
+ private:
+  // Byte offsets of the parts.
+  struct Layout {
+    size_t counter, ring_ranks, mesh, connectors[proto::kLinkKinds][2], end;
+  };
+  DeviceTables(gpu::Device& device, const DeviceTablesOptions& options)
+      : device_(device), options_(options), layout_(layout_of(options)) {}
+  static Layout layout_of(const DeviceTablesOptions& options);
+  std::vector<uint8_t> first_image() const;
+  size_t offset_of(const PlacedConnector& placed) const;
+
+  gpu::Device& device_;
+  const DeviceTablesOptions options_;
+  const Layout layout_;
+  uint8_t* base_ = nullptr;
+};
+
+}  // namespace gpucoll::core

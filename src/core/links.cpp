@@ -1,0 +1,76 @@
+#include "core/links.h"
+
+#include "base/log.h"
+
+namespace gpucoll::core {
+namespace {
+
+const char* describe(const LinkName& name) {
+  if (name.side == net::Side::send) return name.kind == proto::kPairLinks ? "for sends to" : "for collectives to";
+  return name.kind == proto::kPairLinks ? "for receives from" : "for collectives from";
+}
+
+}  // namespace
+
+std::vector<Attempt> Links::attempts(int peer) const {
+  const bool reach = device_.can_reach(identity_of(peers_.info(peer)));
+  const Attempt p2p = {&net::p2p_transport(),
+                       reach ? nullptr : "the devices cannot reach each other's memory (no peer access)"};
+  const Attempt shm = {&net::shm_transport(), nullptr};
+  if (options_.force_shm) return {shm};
+  if (options_.force_p2p) return {p2p};
+  return {p2p, shm};
+}
+
+Status Links::make(const std::vector<LinkName>& names, Vigil& vigil) {
+  std::vector<Meeting> meetings;
+  meetings.reserve(names.size());
+  for (const LinkName& name : names)
+    meetings.emplace_back(name, options_.shape[name.kind], attempts(name.peer), mailbox_, memory_);
+  // From the first letter on the peer may have this rank's memory open.
+  for (Meeting& meeting : meetings) {
+    linked_.insert(meeting.name().peer);
+    GC_TRY(meeting.begin());
+  }
+  return advance_all(meetings, vigil);
+}
+
+// Goes round until all have ended, whoever comes first.
+Status Links::advance_all(std::vector<Meeting>& meetings, Vigil& vigil) {
+  Status first;
+  std::vector<Meeting*> open;
+  for (Meeting& meeting : meetings) open.push_back(&meeting);
+  while (!open.empty()) {
+    const size_t before = open.size();
+    for (size_t i = 0; i < open.size();) {
+      GC_TRY_AS(const bool ended, open[i]->advance());
+      if (!ended) {
+        ++i;
+        continue;
+      }
+      Status kept = keep(*open[i]);
+      if (first) first = std::move(kept);
+      open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (open.size() < before)
+      vigil.progress();
+    else
+      GC_TRY(vigil.go_on(open[0]->name().peer, "its end of a connection"));
+  }
+  return first;
+}
+
+Status Links::keep(Meeting& meeting) {
+  const LinkName& name = meeting.name();
+  if (!meeting.failure())
+    return Status::error(meeting.failure().code(), "rank %d cannot connect %s %s: %s", peers_.rank(), describe(name),
+                         peers_.name(name.peer).c_str(), meeting.failure().what());
+  Link link = meeting.take_link();
+  log::write(log::Level::debug, "rank %d is connected %s rank %d over %s, %d lanes", peers_.rank(), describe(name),
+             name.peer, link.transport, options_.shape[name.kind].lanes);
+  if (name.kind == proto::kCollectiveLinks && link.transport != net::p2p_transport().name()) all_p2p_ = false;
+  links_.emplace(name, std::move(link));
+  return {};
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,55 @@
+// The connections of a communicator: links for collectives (rings and trees) and for send and receive, each made when
+// it is first needed, with its peer alone.
+//
+// Thread safety: one caller at a time. Ownership: owns this rank's ends; destroy it only when the peers are done with
+// this rank's memory. Borrows mailbox and memory.
+#pragma once
+#include <map>
+#include <set>
+#include <vector>
+
+#include "core/meeting.h"
+#include "core/peers.h"
+#include "gpu/device.h"
+
+namespace gpucoll::core {
+
+struct LinksOptions {
+  net::LinkShape shape[proto::kLinkKinds];
+  bool force_shm, force_p2p;
+};
+
+class Links {
+ public:
+  Links(Mailbox& mailbox, const Peers& peers, net::MemoryPort& memory, const gpu::Device& device,
+        const LinksOptions& options)
+      : mailbox_(mailbox), peers_(peers), memory_(memory), device_(device), options_(options) {}
+
+  bool has(const LinkName& name) const { return links_.contains(name); }
+  // Makes links that are not there yet. The peers may make their ends at any time, together with others. Afterwards all
+  // are there, or those that could be made, with the failure of another.
+  Status make(const std::vector<LinkName>& names, Vigil& vigil);
+  // REQUIRES: has(name).
+  const net::LinkEnd& end(const LinkName& name) const { return *links_.at(name).end; }
+  const net::LinkShape& shape(proto::LinkKind kind) const { return options_.shape[kind]; }
+  // Whether every link for collectives lies in device memory.
+  bool all_p2p() const { return all_p2p_; }
+  // Whether that rank may have memory of this one open.
+  bool reaches(int peer) const { return linked_.contains(peer); }
+
+ private:
+  std::vector<Attempt> attempts(int peer) const;
+  Status advance_all(std::vector<Meeting>& meetings, Vigil& vigil);
+  Status keep(Meeting& meeting);
+
+  Mailbox& mailbox_;
+  const Peers& peers_;
+  net::MemoryPort& memory_;
+  const gpu::Device& device_;
+  const LinksOptions options_;
+  std::map<LinkName, Link> links_;
+  std::set<int> linked_;
+  bool all_p2p_ = true;
+};
+
+}  // namespace gpucoll::core

@@ -1,0 +1,76 @@
+// Letters between two ranks of a communicator, without anybody else: how connections are agreed upon after the
+// communicator is made. Within a node they lie in shared pages (proto/format/peer.h); ranks of other nodes will have
+// another Mailbox.
+//
+// Thread safety: one caller at a time, on either side. Ownership: see implementations.
+#pragma once
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "core/peers.h"
+#include "core/vigil.h"
+#include "proto/format/peer.h"
+
+namespace gpucoll::core {
+
+struct Letter {
+  uint8_t bytes[proto::kLetterBytes];
+
+  template <class T>
+  static Letter of(const T& content) {
+    static_assert(sizeof content <= proto::kLetterBytes && std::is_trivially_copyable_v<T>);
+    Letter letter = {};
+    std::memcpy(letter.bytes, &content, sizeof content);
+    return letter;
+  }
+  template <class T>
+  T as() const {
+    static_assert(sizeof(T) <= proto::kLetterBytes && std::is_trivially_copyable_v<T>);
+    T content;
+    std::memcpy(&content, bytes, sizeof content);
+    return content;
+  }
+};
+
+class Mailbox {
+ public:
+  virtual ~Mailbox() = default;
+  // Never waits. REQUIRES: on each lane, the two ranks write in turn: a rank writes its letter k + 2 only after it has
+  // read letter k + 1 of the other.
+  virtual Status post(int peer, proto::Lane lane, const Letter& letter) = 0;
+  // The next letter of the peer on the lane that is opposite to `lane`; false while there is none.
+  virtual Result<bool> poll(int peer, proto::Lane lane, Letter* letter) = 0;
+};
+
+// Over the pages of `peers`, which must outlive it.
+std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers);
+
+// Waits for the next letter. `what` is for the error's sentence: see Vigil.
+Result<Letter> await_letter(Mailbox& mailbox, int peer, proto::Lane lane, Vigil& vigil, const char* what);
+
+// An allgather among some ranks of a communicator by letters on the common lane. All of them make it alike.
+class MailboxBootstrap final : public net::Bootstrap {
+ public:
+  // members: ranks of the mailbox's communicator, in the order of the bootstrap's ranks; `rank` is this rank's place.
+  MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, std::vector<int> members, int rank)
+      : mailbox_(mailbox), vigil_(vigil), members_(std::move(members)), rank_(rank) {}
+  // Of all ranks.
+  MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, const Peers& peers);
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_.size()); }
+  Status allgather(const void* mine, void* all, size_t bytes) override;
+  // An allgather has failed: the ranks' letters are out of step, nothing more can be agreed upon.
+  bool broken() const { return broken_; }
+
+ private:
+  Status gather_piece(const uint8_t* mine, uint8_t* all, size_t bytes, size_t stride);
+  Mailbox& mailbox_;
+  Vigil& vigil_;
+  std::vector<int> members_;
+  int rank_;
+  bool broken_ = false;
+};
+
+}  // namespace gpucoll::core

@@ -1,0 +1,71 @@
+// How the two ends of one link find each other: by letters, without a word to anybody else.
+//
+// For each transport in turn, both ranks make their ends and post them; where both could, both connect and post how it
+// went; where that worked for both, the link is made. In every other case both go on to the next transport, so they
+// always agree. advance() never waits: any number of meetings go on side by side, in any order on each side.
+//
+// Thread safety: one caller at a time. Ownership: borrows mailbox, memory and transports.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "core/mailbox.h"
+#include "net/transport.h"
+#include "proto/format/plan.h"
+
+namespace gpucoll::core {
+
+// One end of a link, seen from this rank.
+struct LinkName {
+  proto::LinkKind kind;
+  int peer;
+  net::Side side;
+  auto operator<=>(const LinkName&) const = default;
+};
+
+struct Link {
+  std::unique_ptr<net::LinkEnd> end;
+  const char* transport = "none";
+};
+
+// A transport to be tried, and why it need not be.
+struct Attempt {
+  net::Transport* transport;
+  const char* obstacle;  // null: none
+};
+
+class Meeting {
+ public:
+  Meeting(const LinkName& name, const net::LinkShape& shape, std::vector<Attempt> attempts, Mailbox& mailbox,
+          net::MemoryPort& memory);
+  const LinkName& name() const { return name_; }
+  // Makes and posts the first offer.
+  Status begin();
+  // Whether it has ended: link() is there, or failure() says why not. Errors: the mailbox's.
+  Result<bool> advance();
+  Link take_link() { return std::move(link_); }
+  // Why the last attempt failed, on either side.
+  const Status& failure() const { return failure_; }
+
+ private:
+  enum class State { offered, judged, ended };
+  Status offer();
+  Status make_end(net::LinkBlob* blob);
+  Status connect(const Letter& letter);
+  Status conclude(const Letter& letter);
+  Status next_attempt();
+  Status post(const net::LinkBlob& blob);
+
+  LinkName name_;
+  net::LinkShape shape_;
+  std::vector<Attempt> attempts_;
+  Mailbox& mailbox_;
+  net::MemoryPort& memory_;
+  proto::Lane lane_;
+  State state_ = State::ended;
+  size_t attempt_ = 0;
+  Link link_;
+  Status failure_;
+};
+
+}  // namespace gpucoll::core

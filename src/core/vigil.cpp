@@ -1,0 +1,55 @@
+#include "core/vigil.h"
+
+#include <sched.h>
+
+#include <chrono>
+#include <ctime>
+
+#include "base/params.h"
+
+namespace gpucoll::core {
+namespace {
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Vigil::Vigil(const Fault& fault, const Peers& peers, void (*idle)())
+    : fault_(fault), peers_(peers), idle_(idle), since_ns_(now_ns()) {}
+
+void Vigil::progress() {
+  since_ns_ = now_ns();
+  looks_ = 0;
+  doom_ = Status();
+}
+
+Status Vigil::go_on(int peer, const char* what) {
+  constexpr uint32_t kQuickLooks = 200, kLooksPerCheck = 64;
+  constexpr timespec kNap = {0, 50'000};
+  if (!doom_) return doom_;
+  if (++looks_ < kQuickLooks)
+    sched_yield();
+  else
+    nanosleep(&kNap, nullptr);
+  if (idle_) idle_();
+  if (fault_.raised()) return fault_.status();
+  if (looks_ % kLooksPerCheck == 0) doom_ = look_around(peer, what);
+  return {};
+}
+
+Status Vigil::look_around(int peer, const char* what) const {
+  GC_TRY(peers_.check());
+  if (peers_.closing(peer))
+    return Status::error(Code::remote,
+                         "rank %d waits for %s from %s, which has finalised or destroyed the communicator",
+                         peers_.rank(), what, peers_.name(peer).c_str());
+  const int64_t timeout = params().timeout;
+  if (!timeout || now_ns() - since_ns_ < timeout * 1'000'000'000) return {};
+  return Status::error(Code::timed_out, "rank %d has waited %lld s (parameter timeout) for %s from %s", peers_.rank(),
+                       static_cast<long long>(timeout), what, peers_.name(peer).c_str());
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,35 @@
+// Host code that waits for other ranks keeps vigil: each look that finds nothing asks here whether to go on.
+//
+// Thread safety: one caller at a time; each wait makes its own. Ownership: borrows all that it is given.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "core/fault.h"
+#include "core/peers.h"
+
+namespace gpucoll::core {
+
+class Vigil {
+ public:
+  // idle: called now and then, may be null. The parameter timeout counts from the last progress().
+  Vigil(const Fault& fault, const Peers& peers, void (*idle)());
+
+  // After a look that found nothing new from `peer`: naps a little, and is ok while there is reason to look again.
+  // Errors: the communicator's fault; remote, when any rank is dead or has given up, or `peer` is closing; timed_out.
+  // `what` says what this rank waits for: "its answer".
+  Status go_on(int peer, const char* what);
+  // Something came: the waiting begins anew.
+  void progress();
+
+ private:
+  Status look_around(int peer, const char* what) const;
+  const Fault& fault_;
+  const Peers& peers_;
+  void (*idle_)();
+  int64_t since_ns_;
+  Status doom_;  // told at the next call: what was waited for may have come just before
+  uint32_t looks_ = 0;
+};
+
+}  // namespace gpucoll::core

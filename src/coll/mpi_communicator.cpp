@@ -6,7 +6,8 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "core/group.h"
+#include "coll/kernels.h"
+#include "coll/types.h"
 #include "core/retired.h"
 
 namespace gpucoll::coll {
@@ -105,7 +106,7 @@ void MpiCommunicator::find_peers() {
 }
 
 // The device that can run the call, with its task; null when this rank's share must go through the host.
-gpu::Device* MpiCommunicator::usable_device(const AllReduceCall& call, core::Task* task) {
+gpu::Device* MpiCommunicator::usable_device(const CollectiveCall& call, core::CollectiveTask* task) {
   if (staging_only_ || description_.size < 2) return nullptr;
   auto platform = gpu::platform();
   if (!platform) return nullptr;
@@ -114,7 +115,7 @@ gpu::Device* MpiCommunicator::usable_device(const AllReduceCall& call, core::Tas
     return nullptr;
   auto device = (*platform)->open(recv.device);
   if (!device) return nullptr;
-  auto made = make_task(**device, call);
+  auto made = make_task(Caller{**device, description_.rank, description_.size, nullptr}, call);
   if (!made) {
     log::write(log::Level::info, "an allreduce on %s goes through the host: %s", description_.name,
                made.status().what());
@@ -223,44 +224,63 @@ bool MpiCommunicator::same_devices() const {
 }
 
 Status MpiCommunicator::make_runtime(gpu::Device& device) {
-  GC_TRY_AS(runtime_, core::Communicator::create(device, std::make_unique<MpiBootstrap>(description_)));
-  Status status = runtime_->connect();
-  if (!status) {
-    runtime_->begin_close();
-    core::retire(std::move(runtime_), 0);
-    return status;
-  }
+  MpiBootstrap bootstrap(description_);
+  GC_TRY_AS(runtime_, core::Communicator::create(device, move_kernel(), bootstrap));
   bound_ = lines_;
   return {};
 }
 
-// Makes the runtime communicator at the first need. False: this communicator stages from now on, on every rank alike.
-bool MpiCommunicator::ready(gpu::Device& device) {
-  if (runtime_) return true;
-  Status status = make_runtime(device);
-  if (status) return true;
+// After a failure to connect, which all ranks see alike.
+MpiCommunicator::Answer MpiCommunicator::stage_from_now_on(const Status& why) {
   log::write(log::Level::warn, "allreduce on device memory of %s is slow, through the host: %s", description_.name,
-             status.what());
+             why.what());
+  finish();
   staging_only_ = true;
-  return false;
+  return Answer::stage;
+}
+
+Result<core::CommShape> MpiCommunicator::queue_up(core::CollectiveTask task) {
+  GC_TRY_AS(task.stream, runtime_->stream());
+  queue_.clear();
+  queue_.add(task);
+  return runtime_->shape(queue_.streams);
 }
 
 Result<bool> MpiCommunicator::enter(const void* send, void* recv, size_t count, int type, int op, Run* run) {
   find_peers();
   if (type >= 0 && op >= 0)
-    run->device = usable_device(
-        {send, recv, count, static_cast<gpucollDataType_t>(type), static_cast<gpucollRedOp_t>(op), nullptr},
-        &run->task);
+    run->device = usable_device({proto::Function::all_reduce, send, recv, count, static_cast<gpucollDataType_t>(type),
+                                 static_cast<gpucollRedOp_t>(op), 0, nullptr},
+                                &run->task);
   publish(run->device, count, type, op);
   if (!run->device) return false;
   return all_on_device();
 }
 
-Result<MpiCommunicator::Answer> MpiCommunicator::execute(Run run) {
+Status MpiCommunicator::launch(const core::CommShape& shape) {
+  GC_TRY(runtime_->begin(queue_, shape));
+  for (;;) {
+    GC_TRY_AS(const bool all, runtime_->advance());
+    if (all) return {};
+    description_.calls->progress();
+  }
+}
+
+Result<MpiCommunicator::Answer> MpiCommunicator::execute(const Run& run) {
   // A runtime communicator exists only on devices that are not shared.
-  if ((runtime_ ? !same_devices() : device_shared()) || !ready(*run.device)) return Answer::stage;
-  run.task.stream = runtime_->stream();
-  GC_TRY(runtime_->launch({run.task}));
+  if (runtime_ ? !same_devices() : device_shared()) return Answer::stage;
+  if (!runtime_) {
+    if (Status made = make_runtime(*run.device); !made) return stage_from_now_on(made);
+  }
+  if (runtime_->fault().raised()) return runtime_->fault().status();
+  GC_TRY_AS(core::CommShape shape, queue_up(run.task));
+  const core::Needs needs = core::needs_of(queue_, description_.rank, shape);
+  if (!runtime_->connected(needs)) {
+    if (Status connected = runtime_->connect(needs, description_.calls->progress); !connected)
+      return stage_from_now_on(connected);
+    GC_TRY_AS(shape, runtime_->shape(queue_.streams));
+  }
+  GC_TRY(launch(shape));
   GC_TRY(runtime_->wait(runtime_->launched(), description_.calls->progress));
   return Answer::done;
 }

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/all_reduce.h"
+#include "coll/collectives.h"
 #include "coll/mpi_process.h"
 #include "core/abi.h"
 #include "core/communicator.h"
@@ -38,13 +38,13 @@ class MpiCommunicator : public gc_comm {
   // What a call that can run on the device needs.
   struct Run {
     gpu::Device* device = nullptr;
-    core::Task task = {};
+    core::CollectiveTask task = {};
   };
   // Publishes this rank's line; whether every rank can run the call on its device.
   Result<bool> enter(const void* send, void* recv, size_t count, int type, int op, Run* run);
-  Result<Answer> execute(Run run);
+  Result<Answer> execute(const Run& run);
   Status give_up(uint64_t number, Status status) noexcept;
-  gpu::Device* usable_device(const AllReduceCall& call, core::Task* task);
+  gpu::Device* usable_device(const CollectiveCall& call, core::CollectiveTask* task);
   void publish(const gpu::Device* device, size_t count, int type, int op);
   Result<bool> all_on_device();
   Status look_at_line(int rank, const gc_board_line** line);
@@ -52,7 +52,9 @@ class MpiCommunicator : public gc_comm {
   bool device_shared() const;
   bool same_devices() const;
   Status make_runtime(gpu::Device& device);
-  bool ready(gpu::Device& device);
+  Answer stage_from_now_on(const Status& why);
+  Result<core::CommShape> queue_up(core::CollectiveTask task);
+  Status launch(const core::CommShape& shape);
   void stage_for_ever(int because_of, const Status& why);
   std::string rank_name(int rank) const;
 
@@ -67,6 +69,7 @@ class MpiCommunicator : public gc_comm {
   std::vector<gc_board_line> lines_;                 // what every rank published for the present collective
   std::vector<gc_board_line> bound_;                 // the lines by which the runtime communicator was made
   std::unique_ptr<core::Communicator> runtime_;
+  core::TaskQueue queue_;  // of the present collective: keeps its room
 };
 
 }  // namespace gpucoll::coll

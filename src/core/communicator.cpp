@@ -86,6 +86,7 @@ Communicator::~Communicator() {
   tables_.reset();
   links_.reset();
   mesh_.reset();
+  if (scratch_) device_.release(scratch_);
   if (host_.host) device_.release_host(host_);
 }
 
@@ -132,6 +133,13 @@ Result<gpu::Stream> Communicator::stream() {
     GC_TRY_AS(stream_, device_.create_stream());
   }
   return stream_;
+}
+
+Result<uint8_t*> Communicator::scratch() {
+  if (!scratch_) {
+    GC_TRY_AS(scratch_, device_.allocate(kScratchBytes));
+  }
+  return static_cast<uint8_t*>(scratch_);
 }
 
 bool Communicator::done(uint64_t launches) const noexcept {

@@ -62,6 +62,9 @@ class Communicator final : public Watched {
 
   // An internal stream, made when first asked for: for callers without one of their own.
   Result<gpu::Stream> stream();
+  // Device memory for operations without buffers of their own, made when first asked for (kernel address).
+  static constexpr size_t kScratchBytes = 4096;
+  Result<uint8_t*> scratch();
   // Launches that the done word counts, and whether so many are done.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   bool done(uint64_t launches) const noexcept;
@@ -122,6 +125,7 @@ class Communicator final : public Watched {
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
+  void* scratch_ = nullptr;
   bool ring_made_ = false, tree_made_ = false, mesh_tried_ = false, closing_ = false;
   std::atomic<uint64_t> launched_{0};  // by the launcher, for the watchdog
   // The watchdog's: how long the done word has stood still while something was launched.

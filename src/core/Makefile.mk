@@ -11,8 +11,12 @@ src_core_libcore_la_SOURCES = \
 	src/core/device_tables.h \
 	src/core/fault.cpp \
 	src/core/fault.h \
+	src/core/graph_memory.cpp \
+	src/core/graph_memory.h \
 	src/core/group.cpp \
 	src/core/group.h \
+	src/core/launcher.cpp \
+	src/core/launcher.h \
 	src/core/links.cpp \
 	src/core/links.h \
 	src/core/liveness.cpp \
@@ -26,10 +30,13 @@ src_core_libcore_la_SOURCES = \
 	src/core/mesh.h \
 	src/core/peers.cpp \
 	src/core/peers.h \
+	src/core/plan_builder.cpp \
+	src/core/plan_builder.h \
 	src/core/planner.cpp \
 	src/core/planner.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
+	src/core/task.h \
 	src/core/trees.cpp \
 	src/core/trees.h \
 	src/core/tuner.cpp \
@@ -39,7 +46,9 @@ src_core_libcore_la_SOURCES = \
 	src/core/vigil.cpp \
 	src/core/vigil.h \
 	src/core/watchdog.cpp \
-	src/core/watchdog.h
+	src/core/watchdog.h \
+	src/core/work_fifo.cpp \
+	src/core/work_fifo.h
 
 GC_CORE_LIBS = src/core/libcore.la src/topo/libtopo.la src/net/libnet.la src/gpu/libgpu.la src/base/libbase.la \
 	$(HWLOC_LIBS) $(CUDA_LIBS)

@@ -1,50 +1,168 @@
 #include "core/group.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gpucoll::core {
 namespace {
 
-struct Queue {
+// A communicator's part of a group.
+struct Part {
   Communicator* communicator;
-  std::vector<Task> tasks;
+  std::unique_ptr<TaskQueue> queue;
+  CommShape shape;
+  Status status;
+  bool launched = false;
 };
 
 struct Group {
   int depth = 0;
   Status failure;
   std::vector<std::function<Status()>> jobs;
-  std::vector<Queue> queues;  // in order of appearance
+  std::vector<Part> parts;  // in order of appearance
 };
 
 thread_local Group the_group;
+// Queues to use again: a call alone allocates nothing.
+thread_local std::vector<std::unique_ptr<TaskQueue>> spare_queues;
 
-// Runs jobs that wait for each other side by side. The first failure in their order.
-Status run_all(std::vector<std::function<Status()>> jobs) {
-  if (jobs.size() == 1) return jobs[0]();
+std::unique_ptr<TaskQueue> take_queue() {
+  if (spare_queues.empty()) return std::make_unique<TaskQueue>();
+  auto queue = std::move(spare_queues.back());
+  spare_queues.pop_back();
+  return queue;
+}
+
+void give_back(std::unique_ptr<TaskQueue> queue) {
+  constexpr size_t kMostSpare = 16, kMostRoom = 1024;
+  const size_t room = queue->collectives.capacity() + queue->sends.capacity() + queue->recvs.capacity();
+  if (spare_queues.size() >= kMostSpare || room > kMostRoom) return;
+  queue->clear();
+  spare_queues.push_back(std::move(queue));
+}
+
+// Runs jobs that wait for each other side by side; their results, in the same order.
+std::vector<Status> run_all(std::vector<std::function<Status()>> jobs) {
   std::vector<Status> results(jobs.size());
   std::vector<std::thread> threads;
   threads.reserve(jobs.size());
-  for (size_t i = 0; i < jobs.size(); ++i) {
+  for (size_t i = 1; i < jobs.size(); ++i) {
     Status started = contained([&]() -> Status {
       threads.emplace_back([&, i] { results[i] = contained(jobs[i]); });
       return {};
     });
     if (!started) results[i] = std::move(started);
   }
+  if (!jobs.empty()) results[0] = contained(jobs[0]);
   for (auto& thread : threads) thread.join();
-  for (Status& result : results)
-    if (!result) return std::move(result);
+  return results;
+}
+
+// Messages to this rank itself have no other side that could be waited for: the group must hold both.
+Status check_self(const TaskQueue& queue, int rank) {
+  auto next = [rank](const std::vector<TaskQueue::Pair>& tasks, size_t& at) {
+    while (at < tasks.size() && tasks[at].peer != rank) ++at;
+    return at < tasks.size() ? &tasks[at++] : nullptr;
+  };
+  size_t sends = 0, recvs = 0;
+  for (;;) {
+    const TaskQueue::Pair *send = next(queue.sends, sends), *recv = next(queue.recvs, recvs);
+    if (!send && !recv) return {};
+    if (!send || !recv)
+      return Status::error(Code::invalid_usage,
+                           "rank %d %s itself without %s in the same group: it would wait for ever", rank,
+                           send ? "sends to" : "receives from", send ? "a receive" : "a send");
+    if (send->bytes != recv->bytes)
+      return Status::error(Code::invalid_usage, "rank %d sends %llu bytes to itself, but receives %llu", rank,
+                           static_cast<unsigned long long>(send->bytes), static_cast<unsigned long long>(recv->bytes));
+  }
+}
+
+Status check(Part& part) {
+  GC_TRY(check_self(*part.queue, part.communicator->rank()));
+  GC_TRY_AS(part.shape, part.communicator->shape(part.queue->streams));
   return {};
 }
 
-Status connect_missing(const std::vector<Queue>& queues) {
+// Connections that are missing, side by side: the other ends may be this thread's as well.
+void connect(std::span<Part> parts) {
   std::vector<std::function<Status()>> jobs;
-  for (const Queue& q : queues)
-    if (!q.communicator->connected()) jobs.push_back([c = q.communicator] { return c->connect(); });
-  return jobs.empty() ? Status() : run_all(std::move(jobs));
+  std::vector<Part*> waiting;
+  for (Part& part : parts) {
+    Needs needs = needs_of(*part.queue, part.communicator->rank(), part.shape);
+    if (part.communicator->connected(needs)) continue;
+    jobs.push_back(
+        [communicator = part.communicator, needs = std::move(needs)] { return communicator->connect(needs); });
+    waiting.push_back(&part);
+  }
+  if (jobs.empty()) return;
+  std::vector<Status> results = run_all(std::move(jobs));
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    waiting[i]->status = std::move(results[i]);
+    if (waiting[i]->status) waiting[i]->status = check(*waiting[i]);  // the shape may be another now
+  }
+}
+
+// From here on the peers count on this rank: what fails must fail for them, too.
+void begin(Part& part) {
+  part.status = contained([&] { return part.communicator->begin(*part.queue, part.shape); });
+  if (!part.status) part.communicator->raise_fault(part.status);
+}
+
+// Each in turn as far as it gets: a launch that waits for room may need one of another communicator.
+void launch(std::span<Part> parts) {
+  for (bool all = false; !all;) {
+    all = true;
+    for (Part& part : parts) {
+      if (part.launched || !part.status) continue;
+      auto launched = part.communicator->advance();
+      if (launched) {
+        part.launched = *launched;
+        all = all && part.launched;
+      } else {
+        part.status = std::move(launched).status();
+      }
+    }
+    if (!all) sched_yield();
+  }
+}
+
+// One communicator's failure does not keep the others from their work. The first failure.
+Status carry_out(std::span<Part> parts) {
+  for (Part& part : parts) GC_TRY(check(part));
+  connect(parts);
+  for (Part& part : parts)
+    if (part.status) begin(part);
+  launch(parts);
+  for (Part& part : parts)
+    if (!part.status) return std::move(part.status);
+  return {};
+}
+
+template <class Add>
+Status enqueue_with(Communicator& communicator, Add&& add) {
+  if (the_group.depth == 0) {
+    Part part{&communicator, take_queue(), {}, {}};
+    add(*part.queue);
+    Status status = carry_out({&part, 1});
+    give_back(std::move(part.queue));
+    return status;
+  }
+  auto& parts = the_group.parts;
+  auto part =
+      std::find_if(parts.rbegin(), parts.rend(), [&](const Part& p) { return p.communicator == &communicator; });
+  if (part == parts.rend()) {
+    parts.push_back({&communicator, take_queue(), {}, {}});
+    part = parts.rbegin();
+  }
+  add(*part->queue);
+  return {};
 }
 
 }  // namespace
@@ -58,26 +176,22 @@ Status group_end() {
   if (--the_group.depth > 0) return {};
   Group group = std::exchange(the_group, Group());
   GC_TRY(std::move(group.failure));
-  if (!group.jobs.empty()) GC_TRY(run_all(std::move(group.jobs)));
-  GC_TRY(connect_missing(group.queues));
-  Status first;
-  for (Queue& q : group.queues) {
-    Status status = q.communicator->launch(q.tasks);
-    if (!status && first) first = std::move(status);
-  }
-  return first;
+  for (Status& status : run_all(std::move(group.jobs))) GC_TRY(std::move(status));
+  Status status = carry_out(group.parts);
+  for (Part& part : group.parts) give_back(std::move(part.queue));
+  return status;
 }
 
-Status enqueue(Communicator& communicator, const Task& task) {
-  if (the_group.depth == 0) {
-    GC_TRY(communicator.connect());
-    return communicator.launch({task});
-  }
-  auto& queues = the_group.queues;
-  auto q = std::find_if(queues.begin(), queues.end(), [&](const Queue& q) { return q.communicator == &communicator; });
-  if (q == queues.end()) q = queues.insert(q, {&communicator, {}});
-  q->tasks.push_back(task);
-  return {};
+Status enqueue(Communicator& communicator, const CollectiveTask& task) {
+  return enqueue_with(communicator, [&](TaskQueue& queue) { queue.add(task); });
+}
+
+Status enqueue_send(Communicator& communicator, int peer, const PairTask& task) {
+  return enqueue_with(communicator, [&](TaskQueue& queue) { queue.add_send(peer, task); });
+}
+
+Status enqueue_recv(Communicator& communicator, int peer, const PairTask& task) {
+  return enqueue_with(communicator, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
 }
 
 Status enqueue_job(std::function<Status()> job) {
@@ -94,7 +208,7 @@ Status fail_group(Status status) {
 }
 
 void forget(const Communicator& communicator) {
-  std::erase_if(the_group.queues, [&](const Queue& q) { return q.communicator == &communicator; });
+  std::erase_if(the_group.parts, [&](const Part& part) { return part.communicator == &communicator; });
 }
 
 }  // namespace gpucoll::core

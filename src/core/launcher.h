@@ -40,6 +40,9 @@ struct LaunchContext {
 class Launcher {
  public:
   static Result<std::unique_ptr<Launcher>> create(const LaunchContext& context);
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
 
   // The capture that these streams take part in, 0 for none. Errors: invalid_usage, where they do not agree.
   static Result<uint64_t> capture_of(gpu::Device& device, const std::vector<gpu::Stream>& streams);
@@ -60,17 +63,23 @@ class Launcher {
     gpu::Stream last;
   };
   explicit Launcher(const LaunchContext& context) : context_(context) {}
-  Status prepare(const std::vector<PlannedLaunch>& launches);
+  // Of begin(): what may take long or wait for the device, before any launch that peers might wait for.
+  Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
+  Status prepare_graph(size_t n_items);
+  // Of advance().
+  Status launch_rest(bool* all);
   Status fan_in();
   Status fan_out();
-  Status wait_for_earlier();
-  Status launch_all(bool* all);
+  Status wait_for_earlier(gpu::Stream stream);
+  void remember(gpu::Stream stream);
   Result<bool> launch(PlannedLaunch& planned);
-  Result<bool> place_items(PlannedLaunch& planned);
+  bool place_items(PlannedLaunch& planned);
+  void count_launch() noexcept;
   uint64_t done() const noexcept;
+  std::vector<Capture>::iterator find_capture();
 
   LaunchContext context_;
-  std::shared_ptr<GraphMemory> order_;  // shared with the graphs: whoever is last lets go of the event
+  std::shared_ptr<GraphMemory> order_;  // the order event, held by graphs, too
   std::unique_ptr<WorkFifo> fifo_;      // made when first needed
   std::atomic<uint64_t> launched_{0};
   uint32_t mesh_flag_ = 0;  // of the last mesh operation
@@ -81,11 +90,13 @@ class Launcher {
   size_t next_ = 0;  // of plans_
   std::vector<gpu::Stream> streams_;
   uint64_t capture_ = 0;
+  std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group
+  size_t graph_items_used_ = 0;
 
-  // Of the last launch.
+  // Of the last launches. Streams are compared, and those in captures that go on are waited for.
   bool any_ = false, ever_captured_ = false;
-  gpu::Stream last_stream_ = nullptr;
-  std::vector<Capture> captures_;  // the latest one last
+  gpu::Stream last_stream_ = nullptr;  // outside of captures
+  std::vector<Capture> captures_;      // the latest one last
 };
 
 }  // namespace gpucoll::core

@@ -1,12 +1,12 @@
 // From tasks to launches: pure functions, no device needed.
 //
-// Collectives come first and are cut into plans from facts that are equal on all ranks, so identically everywhere; sends
-// and receives are local matters and fill up the last plan, then further ones. A plan has one kernel: that of the family
-// of its reductions (moving data works with any), so tasks of two families are in two plans.
+// Collectives come first and are cut into plans from facts that are equal on all ranks, so identically everywhere;
+// sends and receives are local matters and fill up the last plan, then further ones. A plan has one kernel: that of the
+// family of its reductions (moving data works with any), so tasks of two families are in two plans.
 //
-// Sends and receives are taken in rounds: in round d of pass k the k-th send to the rank d places on and the k-th receive
-// from the rank d places back, as one item. Every rank walks passes and rounds in this order, wherever its plans are
-// cut, so the earliest unfinished round can always go on: no deadlock.
+// Sends and receives are taken in rounds: in round d of pass k the k-th send to the rank d places on and the k-th
+// receive from the rank d places back, as one item. Every rank walks passes and rounds in this order, wherever its
+// plans are cut, so the earliest unfinished round can always go on: no deadlock.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -31,8 +31,8 @@ struct PlanBudget {
 
 // move: the kernel for plans without a reduction. *mesh_flag is the flag of the communicator's last mesh operation, and
 // is left at that of the last one planned. Tasks of 0 elements vanish, messages of 0 bytes do not.
-std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape, const PlanBudget& budget,
-                                      const gpu::Kernel* move, uint32_t* mesh_flag);
+std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
+                                      const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag);
 
 // Which connections the tasks need: asked before any plan is made.
 struct Needs {

@@ -1,0 +1,60 @@
+#include "core/graph_memory.h"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace gpucoll::core {
+namespace {
+
+// What nobody holds any more. Never destroyed: a graph may end after the process's static objects.
+struct Unused {
+  std::mutex mutex;
+  std::vector<GraphMemory*> list;
+};
+Unused& unused() {
+  static Unused& all = *new Unused;
+  return all;
+}
+
+void release(GraphMemory* memory) noexcept {
+  if (memory->block.host) memory->device->release_host(memory->block);
+  if (memory->event) memory->device->destroy_event(memory->event);
+  delete memory;
+}
+
+// On whatever thread the last holder ends: only the list is touched.
+void put_aside(GraphMemory* memory) noexcept {
+  std::lock_guard lock(unused().mutex);
+  try {
+    unused().list.push_back(memory);
+  } catch (...) {
+    // No memory for the list: the thing is lost rather than the process.
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<GraphMemory> share_with_graphs(const GraphMemory& memory) {
+  return {new GraphMemory(memory), put_aside};
+}
+
+Status keep_with_graph(gpu::Stream stream, const std::shared_ptr<GraphMemory>& memory) {
+  using Holder = std::shared_ptr<GraphMemory>;
+  auto let_go = [](void* argument) { delete static_cast<Holder*>(argument); };
+  auto holder = std::make_unique<Holder>(memory);
+  GC_TRY(memory->device->keep_with_graph(stream, let_go, holder.get()));
+  holder.release();  // the graph's
+  return {};
+}
+
+void release_unused() noexcept {
+  std::vector<GraphMemory*> list;
+  {
+    std::lock_guard lock(unused().mutex);
+    list.swap(unused().list);
+  }
+  for (GraphMemory* memory : list) release(memory);
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,190 @@
+#include "core/launcher.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpucoll::core {
+namespace {
+
+// 256 KiB. A plan uses at most a quarter, so that the next ones can be written while it runs.
+constexpr size_t kFifoItems = 4096;
+constexpr PlanBudget kBudget = {kFifoItems / 4};
+// Captures of one communicator that may go on side by side; the oldest is forgotten when there are more.
+constexpr size_t kOpenCaptures = 8;
+
+}  // namespace
+
+Result<std::unique_ptr<Launcher>> Launcher::create(const LaunchContext& context) {
+  std::unique_ptr<Launcher> self(new Launcher(context));
+  GC_TRY_AS(gpu::Event event, context.device.create_event());
+  self->order_ = share_with_graphs({&context.device, {}, event});
+  return self;
+}
+
+Launcher::~Launcher() {
+  order_.reset();
+  release_unused();
+}
+
+Result<uint64_t> Launcher::capture_of(gpu::Device& device, const std::vector<gpu::Stream>& streams) {
+  uint64_t capture = 0;
+  for (size_t i = 0; i < streams.size(); ++i) {
+    uint64_t id = 0;
+    // The default stream cannot be captured.
+    if (streams[i]) {
+      GC_TRY_AS(id, device.capture_of(streams[i]));
+    }
+    if (i > 0 && id != capture)
+      return Status::error(Code::invalid_usage,
+                           "the streams of a group's operations on one communicator do not take part in one capture: "
+                           "either all of them must be captured into one graph, or none");
+    capture = id;
+  }
+  return capture;
+}
+
+uint64_t Launcher::done() const noexcept {
+  // Acquire: partner is the release of the done word by the kernel's last block, which has read its items.
+  return __atomic_load_n(context_.done, __ATOMIC_ACQUIRE);
+}
+
+Status Launcher::begin(const TaskQueue& queue, const CommShape& shape) {
+  GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
+  uint32_t mesh_flag = mesh_flag_;
+  std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, &mesh_flag);
+  GC_TRY(prepare(plans, capture));
+  streams_ = queue.streams;
+  plans_ = std::move(plans);
+  next_ = 0;
+  capture_ = capture;
+  mesh_flag_ = mesh_flag;
+  return {};
+}
+
+Status Launcher::prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture) {
+  size_t overflow = 0;
+  for (const PlannedLaunch& planned : plans) {
+    overflow += planned.overflow.size();
+    if (std::find(prepared_.begin(), prepared_.end(), planned.kernel) != prepared_.end()) continue;
+    GC_TRY(context_.device.prepare(*planned.kernel));
+    prepared_.push_back(planned.kernel);
+  }
+  if (!overflow) return {};
+  if (capture) return prepare_graph(overflow);
+  if (fifo_) return {};
+  GC_TRY_AS(fifo_, WorkFifo::create(context_.device, kFifoItems));
+  return {};
+}
+
+Status Launcher::prepare_graph(size_t n_items) {
+  release_unused();  // of earlier graphs
+  GC_TRY_AS(gpu::HostBlock block, context_.device.allocate_host(n_items * sizeof(proto::WorkItem)));
+  graph_items_ = share_with_graphs({&context_.device, block});
+  graph_items_used_ = 0;
+  return {};
+}
+
+Result<bool> Launcher::advance() {
+  bool all = false;
+  Status status = contained([&] { return launch_rest(&all); });
+  if (status && !all) return false;
+  plans_.clear();
+  graph_items_.reset();
+  if (!status) return status;
+  return true;
+}
+
+Status Launcher::launch_rest(bool* all) {
+  if (context_.fault.raised()) return context_.fault.status();
+  if (next_ == 0 && !plans_.empty()) GC_TRY(fan_in());
+  for (; next_ < plans_.size(); ++next_) {
+    GC_TRY_AS(const bool launched, launch(plans_[next_]));
+    if (!launched) return {};
+  }
+  if (!plans_.empty()) GC_TRY(fan_out());
+  *all = true;
+  return {};
+}
+
+Status Launcher::fan_in() {
+  const gpu::Stream stream = streams_.front();
+  for (size_t i = 1; i < streams_.size(); ++i) GC_TRY(context_.device.stream_wait(stream, streams_[i]));
+  GC_TRY(wait_for_earlier(stream));
+  return graph_items_ ? keep_with_graph(stream, graph_items_) : Status();
+}
+
+std::vector<Launcher::Capture>::iterator Launcher::find_capture() {
+  return std::find_if(captures_.begin(), captures_.end(), [&](const Capture& c) { return c.id == capture_; });
+}
+
+// Once there are graphs, nobody knows where they are launched: the event tells. Before, and in a stream that the last
+// launch was in, the stream's own order does.
+Status Launcher::wait_for_earlier(gpu::Stream stream) {
+  if (!capture_) {
+    if (!any_ || (stream == last_stream_ && !ever_captured_)) return {};
+    return context_.device.wait_event(stream, order_->event);
+  }
+  if (auto known = find_capture(); known != captures_.end())
+    return known->last == stream ? Status() : context_.device.stream_wait(stream, known->last);
+  GC_TRY(keep_with_graph(stream, order_));
+  return context_.device.wait_event(stream, order_->event);
+}
+
+Status Launcher::fan_out() {
+  const gpu::Stream stream = streams_.front();
+  GC_TRY(context_.device.record(order_->event, stream));
+  for (size_t i = 1; i < streams_.size(); ++i) GC_TRY(context_.device.stream_wait(streams_[i], stream));
+  remember(stream);
+  return {};
+}
+
+void Launcher::remember(gpu::Stream stream) {
+  if (!capture_) {
+    any_ = true;
+    last_stream_ = stream;
+    return;
+  }
+  ever_captured_ = any_ = true;
+  if (auto known = find_capture(); known != captures_.end()) captures_.erase(known);
+  if (captures_.size() == kOpenCaptures) captures_.erase(captures_.begin());
+  captures_.push_back({capture_, stream});
+}
+
+// False while there is no room for the plan's items.
+Result<bool> Launcher::launch(PlannedLaunch& planned) {
+  if (!planned.overflow.empty() && !place_items(planned)) return false;
+  proto::Plan& plan = planned.plan;
+  plan.comm = context_.comm;
+  if (!capture_) {
+    plan.done_word = context_.done_kernel;
+    plan.done_value = launched() + 1;
+  }
+  GC_TRY(context_.device.launch(*planned.kernel, plan, planned.blocks(), planned.threads, streams_.front()));
+  if (!capture_) count_launch();
+  return true;
+}
+
+bool Launcher::place_items(PlannedLaunch& planned) {
+  const size_t n = planned.overflow.size();
+  proto::WorkItem* items;
+  if (capture_) {
+    const gpu::HostBlock& block = graph_items_->block;
+    items = static_cast<proto::WorkItem*>(block.host) + graph_items_used_;
+    planned.plan.items = static_cast<const proto::WorkItem*>(block.kernel) + graph_items_used_;
+    graph_items_used_ += n;
+  } else {
+    items = fifo_->reserve(n, launched() + 1, done());
+    if (!items) return false;
+    planned.plan.items = fifo_->kernel_address(items);
+  }
+  std::memcpy(items, planned.overflow.data(), n * sizeof(proto::WorkItem));
+  return true;
+}
+
+void Launcher::count_launch() noexcept {
+  const uint64_t count = launched() + 1;
+  launched_.store(count, std::memory_order_relaxed);            // the watchdog only needs to see it some time
+  __atomic_store_n(context_.entered, count, __ATOMIC_RELEASE);  // partner: Peers::entered
+}
+
+}  // namespace gpucoll::core

@@ -159,9 +159,10 @@ Result<TuningFile> parse_tuning(const std::string& text) { return Parser().parse
 Result<TuningFile> read_tuning(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return Status::error(Code::system, "tuning file %s: %s", path.c_str(), std::strerror(errno));
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) return Status::error(Code::system, "tuning file %s cannot be read", path.c_str());
-  auto file = parse_tuning(text);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (text.bad()) return Status::error(Code::system, "tuning file %s cannot be read", path.c_str());
+  auto file = parse_tuning(text.str());
   if (!file) return Status::error(file.status().code(), "tuning file %s: %s", path.c_str(), file.status().what());
   return file;
 }

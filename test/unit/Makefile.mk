@@ -32,6 +32,12 @@ test_unit_emu_stream_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_emu_stream_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 endif
 
+check_PROGRAMS += test/unit/tuner_test test/unit/tuning_file_test
+test_unit_tuner_test_SOURCES = test/unit/tuner_test.cpp
+test_unit_tuner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+test_unit_tuning_file_test_SOURCES = test/unit/tuning_file_test.cpp
+test_unit_tuning_file_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/gpu_platform_test
 test_unit_gpu_platform_test_SOURCES = test/unit/gpu_platform_test.cpp
 test_unit_gpu_platform_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)

@@ -1,0 +1,249 @@
+// Choices of algorithm and protocol: limits, parameters, tuning tables, and how near predictions are to measurements.
+#include "core/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <random>
+
+#include "base/params.h"
+#include "core/tuning_file.h"
+
+namespace {
+std::atomic<long> allocations{0};
+}
+void* operator new(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace gpucoll::core {
+namespace {
+
+constexpr Function kCollectives[] = {Function::broadcast, Function::all_gather, Function::all_reduce, Function::reduce,
+                                     Function::reduce_scatter};
+
+CommShape gpus(int n_ranks) {
+  CommShape shape;
+  shape.n_ranks = n_ranks;
+  shape.n_channels = shape.n_pair_channels = 32;
+  shape.threads = 384;
+  shape.warp = 32;
+  shape.mesh = shape.ll128 = true;
+  shape.one_shot_bytes = 2 << 20;
+  return shape;
+}
+CommShape emulated(int n_ranks) {
+  CommShape shape;
+  shape.n_ranks = n_ranks;
+  shape.n_channels = 2;
+  shape.n_pair_channels = 4;
+  shape.emulated = shape.mesh = shape.ll128 = true;
+  shape.one_shot_bytes = 16 << 10;
+  return shape;
+}
+
+CommShape random_shape(std::mt19937& random) {
+  CommShape shape = random() % 2 ? gpus(1) : emulated(1);
+  shape.n_ranks = 1 + static_cast<int>(random() % 40);
+  shape.n_channels = 1 + static_cast<int>(random() % 32);
+  shape.n_pair_channels = 1 << random() % 6;
+  shape.threads = shape.warp * (1 + static_cast<int>(random() % 16));
+  shape.mesh = random() % 2;
+  shape.ll128 = random() % 2;
+  shape.capturing = random() % 4 == 0;
+  return shape;
+}
+uint64_t random_bytes(std::mt19937& random) { return (uint64_t{1} << random() % 34) + random() % 1000 - random() % 2; }
+
+bool same(const Choice& a, const Choice& b) {
+  return a.algorithm == b.algorithm && a.protocol == b.protocol && a.channels == b.channels && a.threads == b.threads &&
+         a.chunk_bytes == b.chunk_bytes && a.us == b.us;
+}
+
+class Forced {
+ public:
+  Forced(const char* name, const char* value) : name_(name) { set_param(name, value, "test").ignore(); }
+  ~Forced() { set_param(name_, "auto", "test").ignore(); }
+
+ private:
+  const char* name_;
+};
+
+TEST(Tuner, ChoosesTheFastestOfCandidatesWithinTheShape) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20000; ++round) {
+    const CommShape shape = random_shape(random);
+    const Function function = kCollectives[random() % 5];
+    const uint64_t bytes = random_bytes(random);
+    const bool has_one_shot = random() % 2;
+    const auto list = candidates(function, bytes, shape, has_one_shot);
+    ASSERT_FALSE(list.empty());
+    EXPECT_TRUE(same(list.front(), choose(function, bytes, shape, has_one_shot)));
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Choice& c = list[i];
+      EXPECT_EQ(obstacle(function, c.algorithm, c.protocol, bytes, shape, has_one_shot), nullptr);
+      EXPECT_TRUE(c.channels >= 1 && (c.channels <= shape.n_channels || c.algorithm == Algorithm::one_shot));
+      EXPECT_LE(c.channels, 32);
+      EXPECT_TRUE(c.threads >= shape.warp && c.threads <= shape.threads && c.threads % shape.warp == 0);
+      EXPECT_EQ(c.chunk_bytes % 128, 0u);
+      EXPECT_GT(c.us, 0);
+      if (i) {
+        EXPECT_LE(list[i - 1].us, c.us);
+      }
+    }
+  }
+}
+
+TEST(Tuner, EveryPathThatIsSupportedIsACandidateSomewhere) {
+  for (Function function : kCollectives)
+    for (int a = 0; a < proto::kAlgorithms; ++a)
+      for (int p = 0; p < proto::kProtocols; ++p) {
+        const auto algorithm = static_cast<Algorithm>(a);
+        const auto protocol = static_cast<Protocol>(p);
+        const auto list = candidates(function, 1024, gpus(4), true);
+        const bool there = std::any_of(list.begin(), list.end(), [&](const Choice& c) {
+          return c.algorithm == algorithm && c.protocol == protocol;
+        });
+        EXPECT_EQ(there, supported(function, algorithm, protocol))
+            << name(function) << " " << name(algorithm) << " " << name(protocol);
+      }
+}
+
+TEST(Tuner, SendsSmallAllreducesToAllAndLargeOnesRoundTheRing) {
+  for (int n : {2, 4, 8}) {
+    const Choice small = choose(Function::all_reduce, 8, gpus(n), true);
+    EXPECT_EQ(small.algorithm, Algorithm::one_shot);
+    EXPECT_EQ(small.channels, 1);
+    EXPECT_EQ(small.threads, 32);
+    const Choice large = choose(Function::all_reduce, 1 << 28, gpus(n), true);
+    EXPECT_EQ(large.algorithm, Algorithm::ring);
+    EXPECT_EQ(large.protocol, Protocol::simple);
+    EXPECT_EQ(large.channels, 32);
+    EXPECT_EQ(large.threads, 384);
+  }
+}
+
+TEST(Tuner, KnowsWhatStandsInTheWay) {
+  CommShape shape = gpus(4);
+  auto one_shot = [&](uint64_t bytes, bool has) {
+    return obstacle(Function::all_reduce, Algorithm::one_shot, Protocol::ll, bytes, shape, has) == nullptr;
+  };
+  EXPECT_TRUE(one_shot(512 << 10, true));
+  EXPECT_FALSE(one_shot((512 << 10) + 4, true));
+  EXPECT_FALSE(one_shot(8, false));
+  shape.capturing = true;
+  EXPECT_FALSE(one_shot(8, true));
+  shape = gpus(4);
+  shape.mesh = false;
+  EXPECT_FALSE(one_shot(8, true));
+  EXPECT_NE(obstacle(Function::broadcast, Algorithm::one_shot, Protocol::ll, 8, gpus(4), true), nullptr);
+  shape = gpus(4);
+  shape.ll128 = false;
+  EXPECT_NE(obstacle(Function::broadcast, Algorithm::ring, Protocol::ll128, 8, shape, true), nullptr);
+}
+
+TEST(Tuner, ObeysTheParametersWhereItCan) {
+  {
+    Forced algorithm("algorithm", "ring");
+    for (const Choice& c : candidates(Function::all_reduce, 8, gpus(4), true)) EXPECT_EQ(c.algorithm, Algorithm::ring);
+    Forced protocol("protocol", "simple");
+    const auto list = candidates(Function::all_reduce, 8, gpus(4), true);
+    ASSERT_EQ(list.size(), 1u);
+    EXPECT_EQ(list[0].protocol, Protocol::simple);
+    EXPECT_TRUE(same(list[0], choose(Function::all_reduce, 8, gpus(4), true)));
+  }
+  Forced algorithm("algorithm", "one_shot");
+  EXPECT_EQ(choose(Function::all_reduce, 8, gpus(4), true).algorithm, Algorithm::one_shot);
+  // It cannot: as if nothing had been said.
+  EXPECT_EQ(choose(Function::all_reduce, 1 << 28, gpus(4), true).algorithm, Algorithm::ring);
+  EXPECT_EQ(candidates(Function::all_gather, 8, gpus(4), true).size(),
+            static_cast<size_t>(supported(Function::all_gather, Algorithm::ring, Protocol::simple) +
+                                supported(Function::all_gather, Algorithm::ring, Protocol::ll) +
+                                supported(Function::all_gather, Algorithm::ring, Protocol::ll128)));
+}
+
+// docs/performance.md: microseconds of MPI_Allreduce on H200, which took one-shot up to 2M / ranks and the ring above.
+TEST(Tuner, PredictsWhatWasMeasured) {
+  struct Measured {
+    int ranks;
+    Algorithm algorithm;
+    uint64_t bytes;
+    double us;
+  };
+  constexpr Algorithm kRing = Algorithm::ring, kOneShot = Algorithm::one_shot;
+  constexpr uint64_t kMi = 1 << 20;
+  for (const Measured& m :
+       {Measured{2, kOneShot, 8, 14.7}, Measured{4, kOneShot, 8, 15.2}, Measured{4, kOneShot, 131072, 19.7},
+        Measured{4, kOneShot, 524288, 30.7}, Measured{2, kOneShot, 524288, 22.8}, Measured{2, kRing, 8, 20},
+        Measured{4, kRing, 8, 34}, Measured{2, kRing, 8 * kMi, 49.9}, Measured{4, kRing, 2 * kMi, 44.5},
+        Measured{4, kRing, 8 * kMi, 74.5}, Measured{4, kRing, 32 * kMi, 194.8}, Measured{4, kRing, 512 * kMi, 2480.9},
+        Measured{2, kRing, 512 * kMi, 1733.1}}) {
+    const Protocol protocol = m.algorithm == kRing ? Protocol::simple : Protocol::ll;
+    for (const Choice& c : candidates(Function::all_reduce, m.bytes, gpus(m.ranks), true))
+      if (c.algorithm == m.algorithm && c.protocol == protocol) {
+        EXPECT_NEAR(c.us / m.us, 1, 0.2) << m.ranks << " ranks, " << m.bytes << " bytes";
+      }
+  }
+}
+
+TEST(Tuner, PrefersMeasuredTimes) {
+  TuningTable table;
+  CommShape shape = gpus(4);
+  const Choice without = choose(Function::all_reduce, 65536, shape, true);
+  ASSERT_EQ(without.algorithm, Algorithm::one_shot);
+  const auto f = static_cast<int>(Function::all_reduce);
+  table.points[f][static_cast<int>(Algorithm::one_shot)][static_cast<int>(Protocol::ll)] = {{8, 500}, {1 << 20, 600}};
+  shape.table = &table;
+  const Choice with = choose(Function::all_reduce, 65536, shape, true);
+  EXPECT_EQ(with.algorithm, Algorithm::ring);
+  table.points[f][static_cast<int>(Algorithm::ring)][static_cast<int>(Protocol::simple)] = {{8, 1}, {1 << 20, 1}};
+  EXPECT_EQ(choose(Function::all_reduce, 65536, shape, true).us, 1);
+  EXPECT_EQ(choose(Function::all_reduce, 65536, shape, true).protocol, Protocol::simple);
+}
+
+TEST(Tuner, CutsMessagesInPowersOfTwo) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 20000; ++round) {
+    const CommShape shape = random_shape(random);
+    const uint64_t bytes = random_bytes(random);
+    const PairChoice choice = choose_pair(bytes, shape);
+    EXPECT_EQ(choice.parts & (choice.parts - 1), 0);
+    EXPECT_TRUE(choice.parts >= 1 && choice.parts <= shape.n_pair_channels);
+    EXPECT_TRUE(choice.protocol == Protocol::ll || choice.protocol == Protocol::simple);
+    EXPECT_TRUE(choice.threads >= 1 && choice.threads <= shape.threads);
+  }
+  EXPECT_EQ(choose_pair(0, gpus(4)).parts, 1);
+  EXPECT_EQ(choose_pair(0, gpus(4)).protocol, Protocol::ll);
+  EXPECT_EQ(choose_pair(1 << 30, gpus(2)).parts, 32);
+  EXPECT_EQ(choose_pair(1 << 30, gpus(2)).protocol, Protocol::simple);
+  EXPECT_EQ(choose_pair(1 << 30, gpus(8)).parts, 8);   // 7 peers
+  EXPECT_EQ(choose_pair(1 << 30, gpus(65)).parts, 1);  // 64 peers fill 32 channels twice
+}
+
+TEST(Tuner, ChoosesWithoutAllocating) {
+  const CommShape shape = gpus(8);
+  choose(Function::all_reduce, 8, shape, true);  // reads the parameters
+  const long before = allocations.load();
+  const auto start = std::chrono::steady_clock::now();
+  constexpr int kTimes = 100000;
+  double sum = 0;
+  for (int i = 0; i < kTimes; ++i)
+    sum += choose(Function::all_reduce, static_cast<uint64_t>(i), shape, true).us +
+           choose_pair(static_cast<uint64_t>(i), shape).parts;
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(allocations.load(), before);
+  EXPECT_GT(sum, 0);
+  RecordProperty("ns", static_cast<int>(took.count() / kTimes));
+  EXPECT_LT(took.count() / kTimes, 5000);  // about 100 on an idle machine
+}
+
+}  // namespace
+}  // namespace gpucoll::core

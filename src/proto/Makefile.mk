@@ -8,12 +8,17 @@ noinst_HEADERS = \
 	src/proto/format/mesh.h \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \
+	src/proto/line_mover.h \
+	src/proto/line_primitives.h \
 	src/proto/ll.h \
+	src/proto/ll128.h \
 	src/proto/messages.h \
 	src/proto/packs.h \
 	src/proto/pairs.h \
 	src/proto/platform.h \
 	src/proto/primitives.h \
+	src/proto/primitives_ll.h \
+	src/proto/primitives_ll128.h \
 	src/proto/protocols.h \
 	src/proto/reduce_copy.h \
 	src/proto/reduction.h

@@ -32,7 +32,7 @@
 #endif
 
 // Mutants, to prove that the tests bite: 1 and 2 are of primitives.h, 3 of ll.h, 4 to 6 of one_shot_all_reduce.h and
-// run_plan.h.
+// run_plan.h, 7 of line_primitives.h, 8 of ll128.h.
 #ifndef GC_MUTANT
 #define GC_MUTANT 0
 #endif
@@ -68,6 +68,13 @@ template <class T>
 GC_DEV void store_relaxed(T* p, T value) {
   SystemAtomic<T>(*p).store(value, cuda::memory_order_relaxed);
 }
+// Stays behind the loads whose values have been looked at before, by this thread or by others that it has met since;
+// not behind stores. For who gives memory back that it has read: a release would wait for the stores on their way as
+// well.
+template <class T>
+GC_DEV void store_after_loads(T* p, T value) {
+  store_relaxed(p, value);
+}
 // Among the blocks of one launch only.
 template <class T>
 GC_DEV T fetch_add_acq_rel(T* p, T value) {
@@ -97,6 +104,20 @@ inline constexpr uint32_t kLatchPeriod = 512;
 // Threads of a group that issue their loads and stores together: neighbours should use neighbouring addresses, and
 // two that wait for different things should not be among them.
 inline constexpr int kWarp = 32;
+// All threads of a warp call these together.
+GC_DEV void sync_warp() {
+#if GC_ON_GPU
+  __syncwarp();
+#endif
+}
+// True on every thread if `flag` was true on at least one.
+GC_DEV bool any_of_warp(bool flag) {
+#if GC_ON_GPU
+  return __any_sync(~0u, flag) != 0;
+#else
+  return flag;
+#endif
+}
 
 #else
 
@@ -115,6 +136,11 @@ inline void store_release(T* p, T value) {
 template <class T>
 inline void store_relaxed(T* p, T value) {
   __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+// C++ orders loads before a store by release only.
+template <class T>
+inline void store_after_loads(T* p, T value) {
+  store_release(p, value);
 }
 template <class T>
 inline T fetch_add_acq_rel(T* p, T value) {
@@ -141,6 +167,9 @@ inline constexpr uint32_t kLatchPeriod = 1;
 #define GC_CPU_WARP 1
 #endif
 inline constexpr int kWarp = GC_CPU_WARP;
+// Each thread of a CPU goes its own way: protocols take it for a warp of its own where these matter.
+inline void sync_warp() {}
+inline bool any_of_warp(bool flag) { return flag; }
 
 #endif
 

@@ -1,0 +1,296 @@
+// The inner loop of the protocols whose data carry their own news (LL, LL128): each thread takes its own units from the
+// input to the lines it sends, from the lines it awaits to the output, and meets nobody on the way.
+//
+//   own operand (loaded early) -> lines of the peers, once they have arrived -> reduce -> lines onward, output
+//
+// Lines (LlLines, Ll128Lines) says what a unit is, which threads share it and how its lines are stored and loaded.
+// Compiled once for each reduction and kind of line, whatever the operation: the choice is made outside of it
+// (line_primitives.h).
+//
+// Thread safety: all threads of a group call it alike, but for their own lane and counters. An element is read and
+// written by one thread, the same for all operations on equally many elements; it reads before it writes, so that
+// input and output may be equal. Invariant: threads that share a unit take the same way through every loop.
+#pragma once
+#include "proto/ll.h"
+#include "proto/messages.h"
+#include "proto/packs.h"
+
+namespace gpucoll::proto {
+
+inline constexpr int kMaxLinePeers = 2;  // to receive from, and to send to
+
+// One end of a connection, as one thread knows it.
+struct LineEnd {
+  uint8_t* receive;  // the ReceiveBlock
+  uint8_t* slots;
+  uint64_t* head;
+  uint64_t step;  // the next one
+  uint64_t seen;  // of a sending end: a lower bound of head
+};
+
+// What is to be moved.
+struct LineWork {
+  const uint8_t* input;  // null: no own operand
+  uint8_t* output;       // null: nothing is kept
+  uint64_t bytes;
+  bool complete;  // `post` applies to the result
+  Message message;
+};
+// The peers that take part.
+struct LinePeers {
+  LineEnd* in;
+  LineEnd* out;
+  int n_in, n_out;
+};
+
+// In the first step of a message the first pack says how long all of it is.
+inline constexpr uint32_t kLeadBytes = sizeof(Pack);
+
+// What is only copied.
+template <class T>
+struct CopyOf {
+  using Element = T;
+};
+template <class Red>
+inline constexpr bool kCopies = false;
+template <class T>
+inline constexpr bool kCopies<CopyOf<T>> = true;
+
+// A part of a unit in the user's memory, n bytes of at most `whole` (16, or the first 8 of a pack).
+template <class T>
+GC_DEV Pack read_part(const uint8_t* p, uint32_t n, uint32_t whole) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+  if constexpr (!kPadded<T>) {
+    if (n == sizeof(Pack) && address % sizeof(Pack) == 0) return load<Pack>(p);
+    if (n == 8 && whole == 8 && address % 8 == 0) return __builtin_bit_cast(Pack, WordPair{load<uint64_t>(p), 0});
+  }
+  if (sizeof(T) == 1 && n % 4 == 0 && address % 4 == 0) return read_pack<uint32_t>(p, n / 4);
+  return read_pack<T>(p, n / sizeof(T));
+}
+template <class T>
+GC_DEV void write_part(uint8_t* p, const Pack& pack, uint32_t n, uint32_t whole) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+  if constexpr (!kPadded<T>) {
+    if (n == sizeof(Pack) && address % sizeof(Pack) == 0) return store(p, pack);
+    if (n == 8 && whole == 8 && address % 8 == 0) return store(p, __builtin_bit_cast(WordPair, pack).first);
+  }
+  if (sizeof(T) == 1 && n % 4 == 0 && address % 4 == 0) return write_pack<uint32_t>(p, pack, n / 4);
+  write_pack<T>(p, pack, n / sizeof(T));
+}
+
+// kMessage: the first step of one; REQUIRES then that it is all there is to do.
+template <class Red, class Lines, bool kMessage>
+class LineMover {
+ public:
+  GC_DEV LineMover(Lane lane, const Lines& lines, const LinePeers& peers, const LineWork& work,
+                   const Reduction& reduction, FaultLatch* latch)
+      : lines_(lines),
+        peers_(peers),
+        work_(work),
+        reduction_(reduction),
+        latch_(latch),
+        worker_(lane.rank / Lines::kThreads),
+        workers_(lane.size / Lines::kThreads),
+        lane_(lane.rank % Lines::kThreads) {}
+
+  // False on all threads that share units when the latch is set, or the sizes of a message do not agree.
+  GC_DEV bool run(uint32_t step_bytes) {
+    const uint64_t end = work_.bytes + kLead;
+    uint64_t done = 0;
+    do {
+      if (!wait_for_room()) return false;
+      at_ = done - kLead;
+      bytes_ = static_cast<uint32_t>(end - done < step_bytes ? end - done : step_bytes);
+      if (!move_step()) return false;
+      for (int i = 0; i < peers_.n_in; ++i) ++peers_.in[i].step;
+      for (int i = 0; i < peers_.n_out; ++i) ++peers_.out[i].step;
+      done += step_bytes;
+    } while (done < end);
+    return !Lines::any(mismatch_);
+  }
+
+ private:
+  using T = typename Red::Element;
+  static constexpr int kMaxIn = kCopies<Red> ? 1 : kMaxLinePeers;
+  static constexpr uint64_t kLead = kMessage ? kLeadBytes : 0;
+  using Parts = Pack[Lines::kParts];
+  struct Batch {
+    uint32_t first;  // unit u of the batch is first + u * workers_
+    Parts part[Lines::kUnroll];
+  };
+
+  GC_DEV bool move_step() {
+    const uint32_t units = (bytes_ + Lines::kUnitBytes - 1) / Lines::kUnitBytes;
+    for (uint32_t first = worker_; first < units; first += workers_ * Lines::kUnroll) {
+      n_units_ = (units - first + workers_ - 1) / workers_;
+      Batch batch;
+      batch.first = first;
+      if (work_.input != nullptr) read(batch);
+      if (peers_.n_in > 0 && !receive(batch)) return false;
+      if (work_.complete) complete(batch);
+      send(batch);
+      if (work_.output != nullptr) write(batch);
+    }
+    return true;
+  }
+
+  // Calls f(u, part, place of the part in the step, number of its bytes that are data).
+  template <class F>
+  GC_DEV void each_part(uint32_t first, const F& f) const {
+    GC_UNROLL
+    for (int u = 0; u < Lines::kUnroll; ++u) {
+      if (!has(u)) break;
+      GC_UNROLL
+      for (int i = 0; i < Lines::kParts; ++i) {
+        const LinePart part = Lines::part(unit(first, u), lane_, i);
+        const uint32_t left = bytes_ > part.offset ? bytes_ - part.offset : 0;
+        f(u, i, part, left < part.bytes ? left : part.bytes);
+      }
+    }
+  }
+  GC_DEV bool has(int u) const { return u == 0 || static_cast<uint32_t>(u) < n_units_; }
+  GC_DEV uint32_t unit(uint32_t first, int u) const { return first + static_cast<uint32_t>(u) * workers_; }
+  GC_DEV bool is_lead(const LinePart& part) const { return kMessage && part.offset == 0; }
+
+  GC_DEV void read(Batch& batch) const {
+    each_part(batch.first, [&](int u, int i, const LinePart& part, uint32_t n) {
+      Pack pack;
+      if (is_lead(part)) {
+        pack = __builtin_bit_cast(Pack, WordPair{work_.message.bytes, 0});
+      } else {
+        pack = read_part<T>(work_.input + (at_ + part.offset), n, part.bytes);
+        if constexpr (!kCopies<Red>) pack = PackUnit<Red>::pre(pack, reduction_);
+      }
+      batch.part[u][i] = pack;
+    });
+  }
+  GC_DEV void write(const Batch& batch) {
+    each_part(batch.first, [&](int u, int i, const LinePart& part, uint32_t n) {
+      if (is_lead(part)) {
+        look_at_lead(batch.part[u][i]);
+      } else if (n > 0) {
+        write_part<T>(work_.output + (at_ + part.offset), batch.part[u][i], n, part.bytes);
+      }
+    });
+  }
+  GC_DEV void complete(Batch& batch) const {
+    if constexpr (!kCopies<Red>) {
+      GC_UNROLL
+      for (int u = 0; u < Lines::kUnroll; ++u) {
+        GC_UNROLL
+        for (int i = 0; i < Lines::kParts; ++i) {
+          if (has(u)) batch.part[u][i] = PackUnit<Red>::post(batch.part[u][i], reduction_);
+        }
+      }
+    }
+  }
+
+  GC_DEV void look_at_lead(const Pack& pack) {
+    const uint64_t sent = __builtin_bit_cast(WordPair, pack).first;
+    if (sent == work_.message.bytes) return;
+    report_sizes(latch_, work_.message, sent);
+    mismatch_ = true;
+  }
+
+  // Waits for the lines of all peers, and reduces what they bring.
+  GC_DEV bool receive(Batch& batch) {
+    typename Lines::Incoming in[kMaxIn][Lines::kUnroll];
+    for (uint32_t turn = 1; !load_lines(batch.first, in); ++turn) {
+      if (turn % kLatchPeriod == 0 && Lines::any(give_up())) return false;
+      pause();
+    }
+    GC_UNROLL
+    for (int u = 0; u < Lines::kUnroll; ++u) {
+      if (!has(u)) break;
+      GC_UNROLL
+      for (int i = 0; i < Lines::kParts; ++i) {
+        Pack sum = Lines::data(in[0][u], i);
+        if constexpr (!kCopies<Red>) {
+          if (peers_.n_in > 1) sum = PackUnit<Red>::apply(sum, Lines::data(in[kMaxIn - 1][u], i));
+          if (work_.input != nullptr) sum = PackUnit<Red>::apply(sum, batch.part[u][i]);
+        }
+        batch.part[u][i] = sum;
+      }
+    }
+    return true;
+  }
+  // True when all have arrived. All loads come before the first look at what they brought.
+  GC_DEV bool load_lines(uint32_t first, typename Lines::Incoming (&in)[kMaxIn][Lines::kUnroll]) const {
+    GC_UNROLL
+    for (int p = 0; p < kMaxIn; ++p) {
+      if (p > 0 && p >= peers_.n_in) break;
+      const uint8_t* const slot = lines_.slot(peers_.in[p].slots, peers_.in[p].step);
+      GC_UNROLL
+      for (int u = 0; u < Lines::kUnroll; ++u) {
+        if (has(u)) in[p][u] = lines_.load(slot, unit(first, u), lane_);
+      }
+    }
+    bool missing = false;
+    GC_UNROLL
+    for (int p = 0; p < kMaxIn; ++p) {
+      if (p > 0 && p >= peers_.n_in) break;
+      const uint32_t flag = flag_of(peers_.in[p].step);
+      GC_UNROLL
+      for (int u = 0; u < Lines::kUnroll; ++u) {
+        if (has(u)) missing |= !Lines::arrived(in[p][u], lane_, flag);
+      }
+    }
+    return !Lines::any(missing);
+  }
+
+  GC_DEV void send(const Batch& batch) const {
+    for (int p = 0; p < peers_.n_out; ++p) {
+      uint8_t* const slot = lines_.slot(peers_.out[p].slots, peers_.out[p].step);
+      const uint32_t flag = flag_of(peers_.out[p].step);
+      GC_UNROLL
+      for (int u = 0; u < Lines::kUnroll; ++u) {
+        if (has(u)) lines_.store(slot, unit(batch.first, u), lane_, batch.part[u], flag);
+      }
+    }
+  }
+
+  // Until the slots of this step have been read by the receivers. The acquire pairs with the store of head in
+  // line_primitives.h and primitives.h. Differences only are compared: the counters may wrap.
+  GC_DEV bool wait_for_room() {
+    for (int p = 0; p < peers_.n_out; ++p) {
+      LineEnd& end = peers_.out[p];
+      const uint64_t goal = end.step + 1 - kSteps;
+      for (uint32_t turn = 1; Lines::any(static_cast<int64_t>(end.seen - goal) < 0); ++turn) {
+        if (turn > 1) pause();
+        if (turn % kLatchPeriod == 0 && Lines::any(latched())) return false;
+        end.seen = load_acquire(end.head);
+      }
+    }
+    return true;
+  }
+
+  GC_DEV bool latched() const { return load_relaxed(&latch_->abort) != 0; }
+  // A message whose lines do not come may have been sent by another protocol, since it has another length.
+  GC_DEV bool give_up() const {
+    if (latched()) return true;
+    if constexpr (!kMessage) return false;
+    const LineEnd& end = peers_.in[0];
+    return worker_ == 0 && lane_ == 0 && !sizes_agree(latch_, end.receive, end.step, work_.message);
+  }
+
+  const Lines lines_;
+  const LinePeers peers_;
+  const LineWork work_;
+  const Reduction reduction_;
+  FaultLatch* const latch_;
+  const uint32_t worker_, workers_;  // among those who take units: threads, or warps
+  const uint32_t lane_;              // among the threads that share a unit
+  uint64_t at_ = 0;                  // of this step, in the user's memory (modulo 2^64: a lead comes before it)
+  uint32_t bytes_ = 0;               // in this step, with the lead
+  uint32_t n_units_ = 0;             // from the batch's first on
+  bool mismatch_ = false;
+};
+
+template <class Red, class Lines, bool kMessage>
+GC_NOINLINE bool move_lines(Lane lane, const ConnectionShape& shape, const LinePeers& peers, const LineWork& work,
+                            const Reduction& reduction, FaultLatch* latch) {
+  LineMover<Red, Lines, kMessage> mover(lane, Lines(shape), peers, work, reduction, latch);
+  return mover.run(Lines::step_bytes(shape));
+}
+
+}  // namespace gpucoll::proto

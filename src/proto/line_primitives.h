@@ -1,0 +1,210 @@
+// Primitives over protocols whose data carry their own news: what LL and LL128 share (primitives_ll.h,
+// primitives_ll128.h). Operations as in primitives.h; docs/primitives.md says more of each.
+//
+// Nobody waits for anybody on the way of the data: each thread waits for the lines of its own units, and for room. What
+// needs the group is giving slots back: a barrier every kStepsPerPost steps received, and at the end, after which head
+// is posted.
+//
+// Faults. Every wait observes the fault latch. A thread that finds it set moves nothing any more, but comes to all
+// barriers; there the group agrees on ok().
+//
+// Thread safety: all threads of one group construct and call alike; groups are whole warps. A connector belongs to one
+// group at a time. Ownership: the connectors' steps are read at construction and written back by the destructor.
+// Invariant: an operation may read what an earlier one of the same object wrote only where both are of the same n and
+// place: then each thread reads what it has written itself.
+#pragma once
+#include "proto/coop.h"
+#include "proto/family.h"
+#include "proto/line_mover.h"
+#include "proto/protocols.h"
+
+namespace gpucoll::proto {
+
+// Moves by a reduction chosen at run time (proto/family.h).
+template <class Lines>
+struct LineVisitor {
+  Lane lane;
+  const ConnectionShape& shape;
+  const LinePeers& peers;
+  const LineWork& work;
+  const Reduction& reduction;
+  FaultLatch* latch;
+  bool* failed;
+  template <class Red>
+  GC_DEV void visit() const {
+    *failed = !move_lines<Red, Lines, false>(lane, shape, peers, work, reduction, latch);
+  }
+};
+
+template <class Family, class Coop, class Lines, class F>
+class LinePrimitives {
+ public:
+  using Element = typename Family::Element;
+
+  // Offsets of the operations are in elements from the buffers.
+  GC_DEV LinePrimitives(const Coop& coop, const Ends<F>& ends, const ConnectionShape& shape, FaultLatch* latch,
+                        const Buffers& buffers, const Reduction& reduction)
+      : coop_(coop),
+        ends_(ends),
+        shape_(shape),
+        latch_(latch),
+        input_(static_cast<const uint8_t*>(buffers.input)),
+        output_(static_cast<uint8_t*>(buffers.output)),
+        reduction_(reduction) {
+    for (int i = 0; i < F::kRecv && ends.recv[i] != nullptr; ++i) in_[n_in_++] = open(*ends.recv[i]);
+    for (int i = 0; i < F::kSend && ends.send[i] != nullptr; ++i) out_[n_out_++] = open(*ends.send[i]);
+  }
+  // Barriers: before, every thread has read the steps; after, whoever constructs the next reads the new ones.
+  GC_DEV ~LinePrimitives() {
+    if (unposted_ > 0 || !met_) meet();
+    if (coop_.rank() == 0) {
+      for (int i = 0; i < n_in_; ++i) ends_.recv[i]->step = in_[i].step;
+      for (int i = 0; i < n_out_; ++i) ends_.send[i]->step = out_[i].step;
+    }
+    coop_.sync();
+  }
+  LinePrimitives(const LinePrimitives&) = delete;
+  LinePrimitives& operator=(const LinePrimitives&) = delete;
+
+  GC_DEV void send(uint64_t in, uint64_t n) { run(kSend | kFromInput, in, 0, n); }
+  GC_DEV void send_from_output(uint64_t out, uint64_t n) { run(kSend | kFromOutput, 0, out, n); }
+  GC_DEV void recv(uint64_t out, uint64_t n) { run(kRecv | kToOutput, 0, out, n); }
+  GC_DEV void copy_send(uint64_t in, uint64_t out, uint64_t n) { run(kSend | kFromInput | kToOutput, in, out, n); }
+  GC_DEV void recv_copy_send(uint64_t out, uint64_t n) { run(kRecv | kSend | kToOutput, 0, out, n); }
+  GC_DEV void recv_reduce_copy(uint64_t in, uint64_t out, uint64_t n) {
+    run(kRecv | kFromInput | kToOutput | kComplete, in, out, n);
+  }
+  GC_DEV void recv_reduce_send(uint64_t in, uint64_t n) { run(kRecv | kSend | kFromInput, in, 0, n); }
+  GC_DEV void recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) {
+    run(kRecv | kSend | kFromInput | kToOutput | kComplete, in, out, n);
+  }
+  // One message, or its part in this channel, which may be empty: total_bytes is that of all parts. The receiver tells
+  // of a sender (the rank `peer`) that sends more or less.
+  GC_DEV void send_message(uint64_t in, uint64_t n, uint64_t total_bytes) {
+    run_message(kSend | kFromInput, in, 0, n, {total_bytes, -1});
+  }
+  GC_DEV void recv_message(uint64_t out, uint64_t n, uint64_t total_bytes, int32_t peer = -1) {
+    run_message(kRecv | kToOutput, 0, out, n, {total_bytes, peer});
+  }
+
+  // False once the fault latch has ended an operation, and all threads have met since; the same on every thread.
+  GC_DEV bool ok() const { return ok_; }
+
+  // The most elements of one operation that keep the connection flowing.
+  static constexpr GC_HD uint64_t chunk_elements(const ConnectionShape& shape) {
+    return kStepsPerChunk * Lines::step_bytes(shape) / sizeof(Element);
+  }
+
+ private:
+  enum Switch : unsigned { kRecv = 1, kSend = 2, kFromInput = 4, kFromOutput = 8, kToOutput = 16, kComplete = 32 };
+  // Ranks of a ring send a chunk each before any of them receives, and may keep kStepsPerPost steps that they have
+  // read. They are stuck only if all wait for room: with more than a chunk for each of them under way.
+  static constexpr uint32_t kStepsPerPost = 4, kStepsPerChunk = 2;
+  static_assert(kStepsPerPost + kStepsPerChunk < kSteps);
+  // Nothing has to be known of the elements in order to copy them, unless they have padding.
+  using Copy = CopyOf<std::conditional_t<kPadded<Element>, Element, uint8_t>>;
+
+  GC_DEV LineEnd open(const Connector& connector) const {
+    return {connector.receive, Lines::slots(connector.receive, shape_),
+            reinterpret_cast<uint64_t*>(connector.send + SendBlock::kHeadOffset), connector.step,
+            connector.step - kSteps};
+  }
+
+  // Not inlined: compiled once, whatever the number of operations in an algorithm.
+  GC_NOINLINE void run(unsigned what, uint64_t in, uint64_t out, uint64_t n) {
+    const LinePeers peers = peers_of(what);
+    LineWork work = work_of(what, in, out);
+    if (work.input == nullptr && peers.n_in == 0) return;
+    const uint64_t end = n * sizeof(Element);
+    for (uint64_t done = 0; ok_ && done < end; done += work.bytes) {
+      const uint64_t most = (kStepsPerPost - unposted_) * uint64_t{Lines::step_bytes(shape_)};
+      work.bytes = end - done < most ? end - done : most;
+      move(what, peers, work);
+      advance(peers, work);
+    }
+  }
+  // A first step, in which the message's length comes before the data; what is left goes as always. The note goes out
+  // behind the first lines, and before this group might wait for room again.
+  GC_NOINLINE void run_message(unsigned what, uint64_t in, uint64_t out, uint64_t n, Message message) {
+    if (!ok_) return;
+    const LinePeers peers = peers_of(what);
+    LineWork work = work_of(what, in, out);
+    work.message = message;
+    const uint64_t most = (Lines::step_bytes(shape_) - kLeadBytes) / sizeof(Element), first = n < most ? n : most;
+    const uint64_t first_step = (what & kSend) != 0 ? out_[0].step : 0;
+    work.bytes = first * sizeof(Element);
+    if (!failed_) failed_ = !move_lines<Copy, Lines, true>(lane(), shape_, peers, work, reduction_, latch_);
+    if ((what & kSend) != 0 && coop_.rank() == coop_.size() - 1 && !failed_) {
+      post_note(out_[0].receive, first_step, message.bytes);
+    }
+    advance(peers, work);
+    run(what, in + first, out + first, n - first);
+    if ((what & kRecv) != 0) meet();
+  }
+
+  GC_DEV Lane lane() const { return {static_cast<uint32_t>(coop_.rank()), static_cast<uint32_t>(coop_.size())}; }
+  GC_DEV LinePeers peers_of(unsigned what) {
+    return {in_, out_, (what & kRecv) != 0 ? n_in_ : 0, (what & kSend) != 0 ? n_out_ : 0};
+  }
+  GC_DEV LineWork work_of(unsigned what, uint64_t in, uint64_t out) const {
+    LineWork work{};
+    if ((what & kFromInput) != 0) work.input = input_ + in * sizeof(Element);
+    if ((what & kFromOutput) != 0) work.input = output_ + out * sizeof(Element);
+    if ((what & kToOutput) != 0) work.output = output_ + out * sizeof(Element);
+    work.complete = (what & kComplete) != 0;
+    return work;
+  }
+
+  GC_DEV void move(unsigned what, const LinePeers& peers, const LineWork& work) {
+    if (failed_) return;
+    if constexpr (Family::kOps > 0) {
+      const bool reduces = peers.n_in + (work.input != nullptr) > 1;
+      const bool pre = (what & kFromInput) != 0 && (Family::kPre >> reduction_.op & 1) != 0;
+      const bool post = work.complete && (Family::kPost >> reduction_.op & 1) != 0;
+      if (reduces || pre || post) {
+        const LineVisitor<Lines> visitor{lane(), shape_, peers, work, reduction_, latch_, &failed_};
+        return Family::choose(reduction_.op, visitor);
+      }
+    }
+    failed_ = !move_lines<Copy, Lines, false>(lane(), shape_, peers, work, reduction_, latch_);
+  }
+
+  // Behind a move: what the group does together. How often is a function of the operations alone, whoever failed.
+  GC_DEV void advance(const LinePeers& peers, LineWork& work) {
+    if (work.input != nullptr) work.input += work.bytes;
+    if (work.output != nullptr) work.output += work.bytes;
+    if (peers.n_in == 0) return;
+    const uint32_t step_bytes = Lines::step_bytes(shape_);
+    unposted_ += work.bytes <= step_bytes ? 1 : (static_cast<uint32_t>(work.bytes) + step_bytes - 1) / step_bytes;
+    if (unposted_ >= kStepsPerPost) meet();
+  }
+  // Agrees on ok(), and gives back the slots that all have read.
+  GC_DEV void meet() {
+#if GC_MUTANT == 7  // gives back what others may be reading
+    ok_ = !failed_;
+#else
+    ok_ = ok_ && !coop_.any(failed_);
+#endif
+    for (int i = 0; i < n_in_; ++i) {
+      if (ok_ && unposted_ > 0 && i % coop_.size() == coop_.rank()) store_after_loads(in_[i].head, in_[i].step);
+    }
+    unposted_ = 0;
+    met_ = true;
+  }
+
+  const Coop coop_;
+  const Ends<F> ends_;
+  const ConnectionShape shape_;
+  FaultLatch* const latch_;
+  const uint8_t* const input_;
+  uint8_t* const output_;
+  const Reduction reduction_;
+  LineEnd in_[F::kRecv > 0 ? F::kRecv : 1], out_[F::kSend > 0 ? F::kSend : 1];
+  int n_in_ = 0, n_out_ = 0;
+  uint32_t unposted_ = 0;  // steps received since the group last met
+  bool failed_ = false;    // a wait of this thread has been ended by the latch
+  bool ok_ = true;
+  bool met_ = false;  // since construction
+};
+
+}  // namespace gpucoll::proto

@@ -36,7 +36,8 @@ GC_CUDA_SOURCES = \
 	src/gpu/cuda/handle.h \
 	src/gpu/cuda/imports.cpp \
 	src/gpu/cuda/imports.h \
-	src/gpu/cuda/platform.cpp
+	src/gpu/cuda/platform.cpp \
+	src/gpu/cuda/streams.cpp
 
 noinst_LTLIBRARIES += src/gpu/libgpu.la
 src_gpu_libgpu_la_SOURCES = $(GC_GPU_SOURCES) $(GC_EMU_SOURCES)

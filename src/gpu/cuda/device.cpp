@@ -13,8 +13,6 @@
 namespace gpucoll::gpu::cuda {
 namespace {
 
-cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
-
 // CU_DEVICE_ATTRIBUTE_MPS_ENABLED, by number: headers before CUDA 12.4 do not name it, drivers may know it.
 constexpr auto kMpsEnabled = static_cast<CUdevice_attribute>(133);
 
@@ -43,9 +41,16 @@ Result<CudaDevice*> CudaDevice::create(int index) {
 }
 
 Status CudaDevice::set_up() {
-  const Current current(context_);
+  const Unrestricted current(context_);
   GC_TRY_AS(identity_, identity_of(index_));
-  GC_CUDA(index_, cudaStreamCreateWithFlags(&service_, cudaStreamNonBlocking));
+  int lowest = 0, highest = 0, major = 0, signals = 0;
+  GC_CUDA(index_, cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  // Streams of different priority do not share a queue of the hardware, in which one could wait for the other.
+  GC_CUDA(index_, cudaStreamCreateWithPriority(&service_, cudaStreamNonBlocking, highest));
+  GC_CUDA(index_, driver()->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, index_));
+  GC_CUDA(index_, driver()->device_attribute(&signals, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, index_));
+  keeps_lines_whole_ = major >= 7;
+  has_signals_ = signals != 0;
   return {};
 }
 
@@ -64,7 +69,7 @@ Status CudaDevice::clear(void* memory, size_t bytes) {
 }
 
 Result<void*> CudaDevice::allocate(size_t bytes) {
-  const Current current(context_);
+  const Unrestricted current(context_);
   void* memory = nullptr;
   if (bytes == 0) bytes = 1;
   if (cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
@@ -80,12 +85,12 @@ Result<void*> CudaDevice::allocate(size_t bytes) {
 }
 
 void CudaDevice::release(void* kernel_address) noexcept {
-  const Current current(context_);
+  const Unrestricted current(context_);
   if (cudaFree(kernel_address) != cudaSuccess) cudaGetLastError();  // the GPU is beyond help; reported elsewhere
 }
 
 Result<void*> CudaDevice::user_allocate(size_t bytes) {
-  const Current current(context_);
+  const Unrestricted current(context_);
   void* memory = nullptr;
   if (bytes == 0) return memory;
   if (cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
@@ -97,7 +102,7 @@ Result<void*> CudaDevice::user_allocate(size_t bytes) {
 }
 
 Status CudaDevice::user_release(void* user_address) {
-  const Current current(context_);
+  const Unrestricted current(context_);
   const cudaError_t error = cudaFree(user_address);
   if (error == cudaErrorInvalidValue || error == cudaErrorInvalidDevicePointer) {
     cudaGetLastError();
@@ -109,7 +114,7 @@ Status CudaDevice::user_release(void* user_address) {
 }
 
 Result<HostBlock> CudaDevice::allocate_host(size_t bytes) {
-  const Current current(context_);
+  const Unrestricted current(context_);
   HostBlock block;
   block.bytes = bytes;
   GC_CUDA(index_, cudaHostAlloc(&block.host, bytes == 0 ? 1 : bytes, cudaHostAllocPortable | cudaHostAllocMapped));
@@ -122,12 +127,12 @@ Result<HostBlock> CudaDevice::allocate_host(size_t bytes) {
 }
 
 void CudaDevice::release_host(const HostBlock& block) noexcept {
-  const Current current(context_);
+  const Unrestricted current(context_);
   if (block.host != nullptr && cudaFreeHost(block.host) != cudaSuccess) cudaGetLastError();
 }
 
 Result<HostBlock> CudaDevice::register_host(void* host, size_t bytes) {
-  const Current current(context_);
+  const Unrestricted current(context_);
   HostBlock block{host, nullptr, bytes};
   if (cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
       error != cudaSuccess) {
@@ -145,12 +150,12 @@ Result<HostBlock> CudaDevice::register_host(void* host, size_t bytes) {
 }
 
 void CudaDevice::unregister_host(const HostBlock& block) noexcept {
-  const Current current(context_);
+  const Unrestricted current(context_);
   if (block.host != nullptr && cudaHostUnregister(block.host) != cudaSuccess) cudaGetLastError();
 }
 
 Result<MemoryHandle> CudaDevice::export_memory(void* kernel_address) {
-  const Current current(context_);
+  const Unrestricted current(context_);
   const auto address = reinterpret_cast<CUdeviceptr>(kernel_address);
   CUdeviceptr base = 0;
   CudaHandle mine{};
@@ -165,7 +170,7 @@ Result<MemoryHandle> CudaDevice::export_memory(void* kernel_address) {
 }
 
 Result<void*> CudaDevice::open_memory(const MemoryHandle& handle) {
-  const Current current(context_);
+  const Unrestricted current(context_);
   const CudaHandle peer = CudaHandle::unpack(handle);
   if (peer.process_id == this_process()) return reach_own(peer);
   GC_TRY_AS(void* base, imports_.open(peer.ipc, peer.bytes, index_, peer.pid));
@@ -186,7 +191,7 @@ Result<void*> CudaDevice::reach_own(const CudaHandle& handle) {
 }
 
 void CudaDevice::close_memory(void* kernel_address) noexcept {
-  const Current current(context_);
+  const Unrestricted current(context_);
   imports_.close(kernel_address);
 }
 
@@ -207,73 +212,45 @@ bool CudaDevice::can_reach(const Identity& peer) const {
   return true;
 }
 
+// As cudaMemcpy, after the default stream; but using that while some stream is being captured would spoil the capture
+// (asking does not), and then nothing can be in it that matters.
+cudaStream_t CudaDevice::copy_stream() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(cudaStreamLegacy, &status) == cudaSuccess) return cudaStreamLegacy;
+  cudaGetLastError();
+  return service_;
+}
+
 Status CudaDevice::copy(void* dst, const void* src, size_t bytes) {
   if (bytes == 0) return {};
-  const Current current(context_);
-  GC_CUDA(index_, cudaMemcpy(dst, src, bytes, cudaMemcpyDefault));
-  GC_CUDA(index_, cudaStreamSynchronize(cudaStreamLegacy));  // between GPUs cudaMemcpy returns before it is done
+  const Unrestricted current(context_);
+  const cudaStream_t stream = copy_stream();
+  GC_CUDA(index_, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
+  GC_CUDA(index_, cudaStreamSynchronize(stream));
   return {};
 }
 
 Status CudaDevice::fill(void* dst, int byte, size_t bytes) {
   if (bytes == 0) return {};
-  const Current current(context_);
-  GC_CUDA(index_, cudaMemset(dst, byte, bytes));
-  GC_CUDA(index_, cudaStreamSynchronize(cudaStreamLegacy));
+  const Unrestricted current(context_);
+  const cudaStream_t stream = copy_stream();
+  GC_CUDA(index_, cudaMemsetAsync(dst, byte, bytes, stream));
+  GC_CUDA(index_, cudaStreamSynchronize(stream));
   return {};
 }
 
-Result<Stream> CudaDevice::create_stream() {
-  const Current current(context_);
-  cudaStream_t stream = nullptr;
-  GC_CUDA(index_, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return static_cast<Stream>(stream);
-}
-
-Status CudaDevice::destroy_stream(Stream stream) {
-  const Current current(context_);
-  GC_CUDA(index_, cudaStreamSynchronize(native(stream)));
-  GC_CUDA(index_, cudaStreamDestroy(native(stream)));
-  return {};
-}
-
-Status CudaDevice::synchronize(Stream stream) {
-  const Current current(context_);
-  GC_CUDA(index_, cudaStreamSynchronize(native(stream)));
-  return {};
-}
-
-Result<cudaEvent_t> CudaDevice::take_event() {
-  std::lock_guard lock(mutex_);
-  if (!events_.empty()) {
-    cudaEvent_t event = events_.back();
-    events_.pop_back();
-    return event;
-  }
-  cudaEvent_t event = nullptr;
-  GC_CUDA(index_, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  return event;
-}
-
-Status CudaDevice::stream_wait(Stream stream, Stream other) {
-  if (stream == other) return {};
-  const Current current(context_);
-  GC_TRY_AS(cudaEvent_t event, take_event());
-  cudaError_t error = cudaEventRecord(event, native(other));
-  if (error == cudaSuccess) error = cudaStreamWaitEvent(native(stream), event, 0);
-  {
-    // The wait has taken over what it waits for: the event may be recorded again at once.
-    std::lock_guard lock(mutex_);
-    events_.push_back(event);
-  }
-  GC_CUDA(index_, error);
+Status CudaDevice::upload(void* kernel_address, const void* host, size_t bytes) {
+  if (bytes == 0) return {};
+  const Unrestricted current(context_);
+  GC_CUDA(index_, cudaMemcpyAsync(kernel_address, host, bytes, cudaMemcpyDefault, service_));
+  GC_CUDA(index_, cudaStreamSynchronize(service_));
   return {};
 }
 
 Status CudaDevice::prepare(const Kernel& kernel) {
   if (kernel.cuda == nullptr)
     return Status::error(Code::unsupported, "the kernel %s was not built for GPUs", kernel.name);
-  const Current current(context_);
+  const Unrestricted current(context_);
   cudaFuncAttributes attributes{};
   const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel.cuda);
   if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
@@ -283,17 +260,6 @@ Status CudaDevice::prepare(const Kernel& kernel) {
                          "--with-cuda-arch",
                          index_, identity_.name);
   }
-  if (error != cudaSuccess) return failure(error, index_, kernel.name);
-  return {};
-}
-
-Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
-  if (kernel.cuda == nullptr)
-    return Status::error(Code::unsupported, "the kernel %s was not built for GPUs", kernel.name);
-  const Current current(context_);
-  void* arguments[] = {const_cast<proto::Plan*>(&plan)};  // copied before the call returns
-  const cudaError_t error = cudaLaunchKernel(kernel.cuda, dim3(static_cast<unsigned>(blocks)),
-                                             dim3(static_cast<unsigned>(threads)), arguments, 0, native(stream));
   if (error != cudaSuccess) return failure(error, index_, kernel.name);
   return {};
 }

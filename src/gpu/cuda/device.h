@@ -21,6 +21,8 @@ class CudaDevice final : public Device {
   const Identity& identity() const override { return identity_; }
   int index() const override { return index_; }
   Defaults defaults() const override { return {32, 384, size_t{4} << 20, size_t{2} << 20}; }
+  int warp_threads() const override { return 32; }
+  bool keeps_lines_whole() const override { return keeps_lines_whole_; }
   bool shares_between_processes() const override;
 
   Result<void*> allocate(size_t bytes) override;
@@ -41,11 +43,29 @@ class CudaDevice final : public Device {
   void* kernel_address(const void* user_address) const override { return const_cast<void*>(user_address); }
   Status copy(void* dst, const void* src, size_t bytes) override;
   Status fill(void* dst, int byte, size_t bytes) override;
+  Status upload(void* kernel_address, const void* host, size_t bytes) override;
 
   Result<Stream> create_stream() override;
   Status destroy_stream(Stream stream) override;
   Status synchronize(Stream stream) override;
   Status stream_wait(Stream stream, Stream other) override;
+
+  Result<Event> create_event() override;
+  void destroy_event(Event event) noexcept override;
+  Status record(Event event, Stream stream) override;
+  Status wait_event(Stream stream, Event event) override;
+
+  Status copy_async(void* dst, const void* src, size_t bytes, Stream stream) override;
+  Status write_value(Stream stream, uint64_t* word, uint64_t value) override;
+  Status wait_value(Stream stream, const uint64_t* word, uint64_t value, const uint32_t* abort) override;
+
+  Result<uint64_t> capture_of(Stream stream) override;
+  Status begin_capture(Stream stream) override;
+  Result<Graph> end_capture(Stream stream) override;
+  Status launch_graph(Graph graph, Stream stream) override;
+  Status destroy_graph(Graph graph) override;
+  Status keep_with_graph(Stream stream, void (*release)(void*), void* argument) override;
+
   Status prepare(const Kernel& kernel) override;
   Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) override;
 
@@ -57,15 +77,21 @@ class CudaDevice final : public Device {
   Status set_up();
   Status clear(void* memory, size_t bytes);
   Result<void*> reach_own(const struct CudaHandle& handle);
+  cudaStream_t copy_stream();
   Result<cudaEvent_t> take_event();
+  Status record_foreign(cudaStream_t other, CUcontext owner, cudaStream_t waiter);
+  Result<bool> capturing(Stream stream);
+  Status check_signals() const;
 
   const int index_;
   const CUcontext context_;
   Identity identity_{};
+  bool keeps_lines_whole_ = false;
+  bool has_signals_ = false;        // 64-bit words as signals between streams
   cudaStream_t service_ = nullptr;  // for what must not wait for the application's work
   Imports imports_;
   std::mutex mutex_;
-  std::vector<cudaEvent_t> events_;  // free ones
+  std::vector<cudaEvent_t> events_;  // free ones, for stream_wait()
 };
 
 }  // namespace gpucoll::gpu::cuda

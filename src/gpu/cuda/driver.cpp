@@ -31,6 +31,9 @@ struct Loaded {
     find(library, table.device_attribute, GC_SYMBOL(cuDeviceGetAttribute));
     find(library, table.pointer_attributes, GC_SYMBOL(cuPointerGetAttributes));
     find(library, table.address_range, GC_SYMBOL(cuMemGetAddressRange));
+    find(library, table.stream_context, GC_SYMBOL(cuStreamGetCtx));
+    find(library, table.write_value, GC_SYMBOL(cuStreamWriteValue64));
+    find(library, table.wait_value, GC_SYMBOL(cuStreamWaitValue64));
   }
 
   template <class Function>
@@ -39,6 +42,12 @@ struct Loaded {
     if (function == nullptr) problem = std::string("the CUDA driver has no ") + name + "; it is too old";
   }
 };
+
+Code code_of(cudaError_t error) {
+  if (error == cudaErrorMemoryAllocation) return Code::out_of_memory;
+  const bool capture = error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread;
+  return capture ? Code::invalid_usage : Code::device;
+}
 
 const Loaded& loaded() noexcept {
   static const Loaded* const it = new Loaded;  // never destroyed: asked about pointers until the very end
@@ -53,8 +62,7 @@ const char* driver_problem() noexcept { return loaded().problem.c_str(); }
 
 Status failure(cudaError_t error, int device, const char* call) {
   cudaGetLastError();  // ours is reported here; the next call must not find it again
-  const Code code = error == cudaErrorMemoryAllocation ? Code::out_of_memory : Code::device;
-  return Status::error(code, "%s failed on GPU %d: %s (%s)", call, device, cudaGetErrorString(error),
+  return Status::error(code_of(error), "%s failed on GPU %d: %s (%s)", call, device, cudaGetErrorString(error),
                        cudaGetErrorName(error));
 }
 

@@ -1,8 +1,8 @@
 // The CUDA driver, loaded at run time: gpucoll loads and runs on machines without one.
 //
-// Only what the runtime library (linked statically) does not offer is taken from here: the current context, and what
-// a pointer is. Loading the library initialises nothing and touches no GPU.
-// Thread safety: every function may be called from any thread. Ownership: the library stays loaded.
+// Only what the runtime library (linked statically) does not offer is taken from here: the current context, what a
+// pointer is, and words in memory as signals between streams. Loading the library initialises nothing and touches no
+// GPU. Thread safety: every function may be called from any thread. Ownership: the library stays loaded.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -21,6 +21,9 @@ struct Driver {
   decltype(&cuDeviceGetAttribute) device_attribute;
   decltype(&cuPointerGetAttributes) pointer_attributes;
   decltype(&cuMemGetAddressRange) address_range;
+  decltype(&cuStreamGetCtx) stream_context;
+  decltype(&cuStreamWriteValue64) write_value;
+  decltype(&cuStreamWaitValue64) wait_value;
 };
 
 // Null where there is no driver, or one without the functions above; driver_problem() says which.
@@ -43,6 +46,20 @@ class Current {
  private:
   CUcontext before_ = nullptr;
   bool changed_ = false;
+};
+
+// The same, for calls that a capture of any stream could forbid to this thread, because they synchronise or allocate:
+// that does no harm to work which is only being recorded.
+class Unrestricted {
+ public:
+  explicit Unrestricted(CUcontext context) noexcept : current_(context) { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~Unrestricted() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  Unrestricted(const Unrestricted&) = delete;
+  Unrestricted& operator=(const Unrestricted&) = delete;
+
+ private:
+  const Current current_;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then the mode that the thread had before
 };
 
 }  // namespace gpucoll::gpu::cuda

@@ -89,6 +89,37 @@ gpucollResult_t gpucollStreamDestroy(gpucollStream_t stream) {
   });
 }
 
+gpucollResult_t gpucollStreamWaitStream(gpucollStream_t stream, gpucollStream_t other) {
+  return on_device("gpucollStreamWaitStream", [&](gpu::Device& device) { return device.stream_wait(stream, other); });
+}
+
+gpucollResult_t gpucollStreamBeginCapture(gpucollStream_t stream) {
+  return on_device("gpucollStreamBeginCapture", [&](gpu::Device& device) { return device.begin_capture(stream); });
+}
+
+gpucollResult_t gpucollStreamEndCapture(gpucollStream_t stream, gpucollGraph_t* graph) {
+  return on_device("gpucollStreamEndCapture", [&](gpu::Device& device) -> Status {
+    if (!graph) return null_argument("graph");
+    GC_TRY_AS(gpu::Graph ended, device.end_capture(stream));
+    *graph = static_cast<gpucollGraph_t>(ended);
+    return {};
+  });
+}
+
+gpucollResult_t gpucollGraphLaunch(gpucollGraph_t graph, gpucollStream_t stream) {
+  return on_device("gpucollGraphLaunch", [&](gpu::Device& device) -> Status {
+    if (!graph) return null_argument("graph");
+    return device.launch_graph(graph, stream);
+  });
+}
+
+gpucollResult_t gpucollGraphDestroy(gpucollGraph_t graph) {
+  return on_device("gpucollGraphDestroy", [&](gpu::Device& device) -> Status {
+    if (!graph) return null_argument("graph");
+    return device.destroy_graph(graph);
+  });
+}
+
 gpucollResult_t gpucollMalloc(void** ptr, size_t bytes) {
   return on_device("gpucollMalloc", [&](gpu::Device& device) -> Status {
     if (!ptr) return null_argument("ptr");

@@ -13,6 +13,7 @@ GC_KERNEL_SOURCES = \
 	src/coll/kernels_i32.cpp \
 	src/coll/kernels_i64.cpp \
 	src/coll/kernels_i8.cpp \
+	src/coll/kernels_move.cpp \
 	src/coll/kernels_pairs.cpp \
 	src/coll/kernels_shard.h
 GC_KERNEL_CUDA_SOURCES = \
@@ -24,6 +25,7 @@ GC_KERNEL_CUDA_SOURCES = \
 	src/coll/kernels_i32_cuda.cu \
 	src/coll/kernels_i64_cuda.cu \
 	src/coll/kernels_i8_cuda.cu \
+	src/coll/kernels_move_cuda.cu \
 	src/coll/kernels_pairs_cuda.cu
 
 # A developer's short build: make GPUCOLL_KERNEL_SUBSET="f32 i32" has the kernels of these shards only.
@@ -34,9 +36,17 @@ AM_CPPFLAGS += $(GC_KERNEL_SUBSET_FLAGS)
 # Headers that are compiled for both.
 GC_COLL_DEVICE_FILES = \
 	src/coll/device/one_shot_all_reduce.h \
+	src/coll/device/ring.h \
+	src/coll/device/ring_all_gather.h \
 	src/coll/device/ring_all_reduce.h \
+	src/coll/device/ring_broadcast.h \
+	src/coll/device/ring_reduce.h \
+	src/coll/device/ring_reduce_scatter.h \
 	src/coll/device/run_plan.h \
-	src/coll/device/split.h
+	src/coll/device/send_recv.h \
+	src/coll/device/split.h \
+	src/coll/device/tree_all_reduce.h \
+	src/coll/device/work.h
 
 noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = \

@@ -8,19 +8,17 @@
 namespace gpucoll::coll {
 
 // What the shards define. A __global__ function's address on the host is the handle by which it is launched.
-#define GC_DECLARE(name, reduction, element, type, other)                           \
-  void all_reduce_ring_##name(const gpu::EmuBlock& block, const proto::Plan& plan); \
-  void all_reduce_one_shot_##name(const gpu::EmuBlock& block, const proto::Plan& plan);
+#define GC_DECLARE_ONE_SHOT(family, name, Reduction, element, type, other) GC_DECLARE(one_shot_##name)
+#define GC_DECLARE_FAMILY(family) GC_DECLARE(plan_##family) GC_REDUCTIONS_##family(GC_DECLARE_ONE_SHOT)
+#define GC_DECLARE(name) void name(const gpu::EmuBlock& block, const proto::Plan& plan);
 namespace on_emu {
-GC_ALL_KERNELS(GC_DECLARE)
+GC_ALL_FAMILIES(GC_DECLARE_FAMILY)
 }
 #undef GC_DECLARE
 #if defined(HAVE_CUDA)
-#define GC_DECLARE(name, reduction, element, type, other) \
-  void all_reduce_ring_##name(const proto::Plan plan);    \
-  void all_reduce_one_shot_##name(const proto::Plan plan);
+#define GC_DECLARE(name) void name(const proto::Plan plan);
 namespace on_cuda {
-GC_ALL_KERNELS(GC_DECLARE)
+GC_ALL_FAMILIES(GC_DECLARE_FAMILY)
 }
 #undef GC_DECLARE
 #define GC_CUDA_ADDRESS(name) reinterpret_cast<const void*>(&on_cuda::name)
@@ -30,47 +28,66 @@ GC_ALL_KERNELS(GC_DECLARE)
 
 namespace {
 
-constexpr size_t kAlgorithms = 2;
-
-struct Entry {
-  gpu::Kernel kernels[kAlgorithms];  // by Algorithm
-  proto::DataType type, other;
-  proto::RedOp op;
+// A family's kernel comes before its reductions' own.
+enum Index : int {
+#define GC_INDEX_ONE_SHOT(family, name, Reduction, element, type, other) k_one_shot_##name,
+#define GC_INDEX_FAMILY(family) k_plan_##family, GC_REDUCTIONS_##family(GC_INDEX_ONE_SHOT)
+  GC_ALL_FAMILIES(GC_INDEX_FAMILY)
+#undef GC_INDEX_FAMILY
+#undef GC_INDEX_ONE_SHOT
 };
+
+#define GC_KERNEL(name) gpu::Kernel{#name, GC_CUDA_ADDRESS(name), on_emu::name},
+#define GC_ONE_SHOT_KERNEL(family, name, Reduction, element, type, other) GC_KERNEL(one_shot_##name)
+#define GC_FAMILY_KERNELS(family) GC_KERNEL(plan_##family) GC_REDUCTIONS_##family(GC_ONE_SHOT_KERNEL)
+const gpu::Kernel kKernels[] = {GC_ALL_FAMILIES(GC_FAMILY_KERNELS)};
+#undef GC_FAMILY_KERNELS
+#undef GC_ONE_SHOT_KERNEL
+#undef GC_KERNEL
 
 // A reduction's name in the list, and its enumerator.
 namespace operation {
 constexpr proto::RedOp Sum = proto::RedOp::sum, Prod = proto::RedOp::prod, Max = proto::RedOp::max,
                        Min = proto::RedOp::min, Band = proto::RedOp::band, Bor = proto::RedOp::bor,
                        Bxor = proto::RedOp::bxor, Land = proto::RedOp::land, Lor = proto::RedOp::lor,
-                       Lxor = proto::RedOp::lxor, Maxloc = proto::RedOp::maxloc, Minloc = proto::RedOp::minloc;
+                       Lxor = proto::RedOp::lxor, Maxloc = proto::RedOp::maxloc, Minloc = proto::RedOp::minloc,
+                       Avg = proto::RedOp::avg, PreMulSum = proto::RedOp::pre_mul_sum;
 }
 
-#define GC_KERNEL(name) \
-  { #name, GC_CUDA_ADDRESS(name), on_emu::name }
-#define GC_ENTRY(name, reduction, element, type, other)                             \
-  Entry{{GC_KERNEL(all_reduce_ring_##name), GC_KERNEL(all_reduce_one_shot_##name)}, \
-        proto::DataType::type,                                                      \
-        proto::DataType::other,                                                     \
-        operation::reduction},
-const Entry kEntries[] = {GC_ALL_KERNELS(GC_ENTRY)};
-#undef GC_ENTRY
-#undef GC_KERNEL
-
-using Table = std::array<std::array<const Entry*, proto::kRedOps>, proto::kDataTypes>;
+struct Entry {
+  PlanKernel plan{};
+  const gpu::Kernel* one_shot = nullptr;
+};
+using Table = std::array<std::array<Entry, proto::kRedOps>, proto::kDataTypes>;
 
 Table make_table() {
   Table table{};
-  for (const Entry& entry : kEntries) {
-    for (proto::DataType type : {entry.type, entry.other}) {
-      table[static_cast<size_t>(type)][static_cast<size_t>(entry.op)] = &entry;
-    }
-  }
+  const auto add = [&](proto::DataType type, proto::RedOp op, int plan, int place, int one_shot) {
+    table[static_cast<size_t>(type)][static_cast<size_t>(op)] = {{&kKernels[plan], static_cast<uint8_t>(place)},
+                                                                 &kKernels[one_shot]};
+  };
+  using namespace proto;
+#define GC_ADD(family, name, Reduction, element, type, other)                                           \
+  for (DataType t : {DataType::type, DataType::other})                                                  \
+    add(t, operation::Reduction, k_plan_##family, family_place<Reduction<element>>(families::family{}), \
+        k_one_shot_##name);
+#define GC_ADD_FAMILY(family) GC_REDUCTIONS_##family(GC_ADD)
+  GC_ALL_FAMILIES(GC_ADD_FAMILY)
+#undef GC_ADD_FAMILY
+#undef GC_ADD
   return table;
 }
 
+Entry find(proto::DataType type, proto::RedOp op) noexcept {
+  static const Table table = make_table();
+  const auto row = static_cast<size_t>(type), column = static_cast<size_t>(op);
+  if (row >= table.size() || column >= table[0].size()) return {};
+  return table[row][column];
+}
+
 #define GC_SAME(ours, c_name) static_assert(static_cast<int>(proto::ours) == gpucoll##c_name)
-static_assert(proto::kDataTypes == gpucollNumTypes && proto::kRedOps == gpucollNumOps);
+static_assert(proto::kDataTypes == gpucollNumTypes);
+static_assert(proto::kRedOps == gpucollNumOps + 1);  // pre_mul_sum has no name there
 GC_SAME(DataType::int8, Int8);
 GC_SAME(DataType::uint8, Uint8);
 GC_SAME(DataType::int32, Int32);
@@ -104,21 +121,19 @@ GC_SAME(RedOp::lor, Lor);
 GC_SAME(RedOp::lxor, Lxor);
 GC_SAME(RedOp::maxloc, Maxloc);
 GC_SAME(RedOp::minloc, Minloc);
+GC_SAME(RedOp::avg, Avg);
 #undef GC_SAME
 
 }  // namespace
 
-const gpu::Kernel* all_reduce_kernel(proto::DataType type, proto::RedOp op, Algorithm algorithm) noexcept {
-  static const Table table = make_table();
-  const auto row = static_cast<size_t>(type), column = static_cast<size_t>(op);
-  if (row >= table.size() || column >= table[0].size() || table[row][column] == nullptr) return nullptr;
-  return &table[row][column]->kernels[static_cast<size_t>(algorithm)];
-}
+PlanKernel plan_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).plan; }
 
-int all_reduce_kernel_count() noexcept { return static_cast<int>(std::size(kEntries) * kAlgorithms); }
+const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).one_shot; }
 
-const gpu::Kernel* all_reduce_kernel_at(int i) noexcept {
-  return &kEntries[static_cast<size_t>(i) / kAlgorithms].kernels[static_cast<size_t>(i) % kAlgorithms];
-}
+const gpu::Kernel* move_kernel() noexcept { return &kKernels[k_plan_move]; }
+
+int kernel_count() noexcept { return static_cast<int>(std::size(kKernels)); }
+
+const gpu::Kernel* kernel_at(int i) noexcept { return &kKernels[i]; }
 
 }  // namespace gpucoll::coll

@@ -1,22 +1,26 @@
-// The kernels of the collectives: which one serves a data type and an operation by an algorithm.
+// The kernels of the collectives: which one serves a data type and an operation.
 //
-// Thread safety: constant data. Types whose signedness makes no difference to an operation share a kernel.
+// Thread safety: constant data. Types whose signedness makes no difference to an operation share a reduction.
 #pragma once
-#include "core/tuner.h"
 #include "gpu/device.h"
 #include "proto/reduction.h"
 
 namespace gpucoll::coll {
 
-using core::Algorithm;
-
+// The kernel that runs plans of a reduction's family, and the reduction's place in that family.
+struct PlanKernel {
+  const gpu::Kernel* kernel;
+  uint8_t op;
+};
 // Null where the operation has no meaning for the type, for values that are none of the enumerators, and for what a
-// developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h): for all algorithms alike.
-const gpu::Kernel* all_reduce_kernel(proto::DataType type, proto::RedOp op,
-                                     Algorithm algorithm = Algorithm::ring) noexcept;
+// developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h): in both functions alike.
+PlanKernel plan_kernel(proto::DataType type, proto::RedOp op) noexcept;
+const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexcept;
+// The kernel of plans that only move data; those of families do as well.
+const gpu::Kernel* move_kernel() noexcept;
 
 // How many different kernels there are, and the i-th of them: for tests and for preparing all of them.
-int all_reduce_kernel_count() noexcept;
-const gpu::Kernel* all_reduce_kernel_at(int i) noexcept;
+int kernel_count() noexcept;
+const gpu::Kernel* kernel_at(int i) noexcept;
 
 }  // namespace gpucoll::coll

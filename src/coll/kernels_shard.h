@@ -8,29 +8,32 @@
 
 #define GC_KERNEL_NAMESPACE gpucoll::coll::on_cuda
 // 512 threads a block at most, one block a multiprocessor at least: 128 registers a thread.
-#define GC_DEFINE_FUNCTION(name, reduction, algorithm)                                       \
+#define GC_DEFINE_KERNEL(name, run, what)                                                    \
   __global__ void __launch_bounds__(512, 1) name(const __grid_constant__ proto::Plan plan) { \
-    device::run_plan<reduction, algorithm>(proto::CudaBlock{}, blockIdx.x, gridDim.x, plan); \
+    __shared__ proto::Pack shared[proto::kSharedBytes / sizeof(proto::Pack)];                \
+    device::run<what>(proto::CudaBlock{}, blockIdx.x, gridDim.x, plan, shared);              \
   }
 
 #else
 
 #include "gpu/emu/crew.h"
 #define GC_KERNEL_NAMESPACE gpucoll::coll::on_emu
-#define GC_DEFINE_FUNCTION(name, reduction, algorithm)                                                \
-  void name(const gpu::EmuBlock& block, const proto::Plan& plan) {                                    \
-    device::run_plan<reduction, algorithm>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block), \
-                                           static_cast<uint32_t>(block.n_blocks), plan);              \
+#define GC_DEFINE_KERNEL(name, run, what)                                         \
+  void name(const gpu::EmuBlock& block, const proto::Plan& plan) {                \
+    device::run<what>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),  \
+                      static_cast<uint32_t>(block.n_blocks), plan, block.shared); \
   }
 
 #endif
 
-#define GC_DEFINE_KERNEL(name, reduction, element, type, other)                    \
-  GC_DEFINE_FUNCTION(all_reduce_ring_##name, reduction<element>, device::ByRing<>) \
-  GC_DEFINE_FUNCTION(all_reduce_one_shot_##name, reduction<element>, device::ByOneShot)
+#define GC_DEFINE_ONE_SHOT(family, name, Reduction, element, type, other) \
+  GC_DEFINE_KERNEL(one_shot_##name, run_one_shots, Reduction<element>)
+#define GC_DEFINE_FAMILY(family)                              \
+  GC_DEFINE_KERNEL(plan_##family, run_plan, families::family) \
+  GC_REDUCTIONS_##family(GC_DEFINE_ONE_SHOT)
 
-#define GC_DEFINE_SHARD(shard)         \
-  namespace GC_KERNEL_NAMESPACE {      \
-  using namespace proto;               \
-  GC_KERNELS_##shard(GC_DEFINE_KERNEL) \
+#define GC_DEFINE_SHARD(shard)          \
+  namespace GC_KERNEL_NAMESPACE {       \
+  using namespace proto;                \
+  GC_FAMILIES_##shard(GC_DEFINE_FAMILY) \
   }

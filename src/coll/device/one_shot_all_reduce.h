@@ -4,12 +4,10 @@
 // result = op(... op(x[0], x[1]) ..., x[n - 1]), in the order of the ranks on every rank: all have the same bits.
 //
 // Thread safety: called by all threads of the one group that works for the channel, which meet at a barrier between
-// two operations (format/mesh.h says why; run_plan does it). Ownership: none. No barrier inside: each pack is one
+// two operations (format/mesh.h says why; run_one_shots does it). Ownership: none. No barrier inside: each pack is one
 // thread's from the load of the own elements to the store of the result, so that send and recv may be equal.
 #pragma once
-#include "coll/device/split.h"
-#include "proto/coop.h"
-#include "proto/format/plan.h"
+#include "coll/device/work.h"
 #include "proto/ll.h"
 #include "proto/packs.h"
 
@@ -18,19 +16,10 @@ namespace gpucoll::coll::device {
 template <class Red>
 class OneShot {
  public:
-  // share: this channel's part of the item's elements, at most kMeshChannelData bytes; may be empty.
+  // The channel's share is at most kMeshChannelData bytes, and empty for channels that are not the item's.
   // REQUIRES: channel < kMeshChannels, n_ranks <= kMeshMaxRanks.
-  GC_DEV OneShot(const proto::DeviceComm& comm, uint32_t channel, const proto::CollectiveItem& item, Range share)
-      : n_(static_cast<uint32_t>(comm.n_ranks)),
-        rank_(static_cast<uint32_t>(comm.rank)),
-        flag_(item.flag),
-        latch_(comm.latch),
-        mesh_(comm.mesh),
-        to_(lines_of(channel, rank_)),
-        received_(comm.mesh[rank_] + lines_of(channel, 0)),
-        input_(static_cast<const uint8_t*>(item.send) + share.first * sizeof(T)),
-        output_(static_cast<uint8_t*>(item.recv) + share.first * sizeof(T)),
-        count_(static_cast<uint32_t>(share.count)) {}
+  GC_DEV OneShot(const proto::DeviceComm& comm, uint32_t channel, const proto::CollectiveItem& item)
+      : OneShot(comm, channel, item, share_of(item, channel)) {}
 
   // False once the fault latch has ended a wait of this thread.
   template <class Coop>
@@ -47,12 +36,33 @@ class OneShot {
     return true;
   }
 
+  GC_DEV bool has_share() const { return count_ != 0; }
+
  private:
   using T = typename Red::Element;
+  using Unit = proto::PackUnit<Red>;
   static constexpr uint32_t kPer = proto::kPerPack<T>;
   // Ranks whose memory is on its way at the same time.
   static constexpr uint32_t kBatch = 8;
 
+  GC_DEV OneShot(const proto::DeviceComm& comm, uint32_t channel, const proto::CollectiveItem& item, Range share)
+      : n_(static_cast<uint32_t>(comm.n_ranks)),
+        rank_(static_cast<uint32_t>(comm.rank)),
+        flag_(item.flag),
+        latch_(comm.latch),
+        mesh_(comm.mesh),
+        to_(lines_of(channel, rank_)),
+        received_(comm.mesh[rank_] + lines_of(channel, 0)),
+        input_(static_cast<const uint8_t*>(item.send) + share.first * sizeof(T)),
+        output_(static_cast<uint8_t*>(item.recv) + share.first * sizeof(T)),
+        count_(static_cast<uint32_t>(share.count)),
+        reduction_(reduction_of<T>(item, 0)) {}
+
+  static GC_DEV Range share_of(const proto::CollectiveItem& item, uint32_t channel) {
+    const uint32_t index = channel - item.first_channel;
+    if (index >= item.n_channels) return {0, 0};
+    return channel_range(item.count, sizeof(T), item.n_channels, index);
+  }
   GC_DEV size_t lines_of(uint32_t channel, uint32_t source) const {
 #if GC_MUTANT == 4  // one half for all operations
     return proto::mesh_offset(static_cast<int>(n_), static_cast<int>(channel), 0, static_cast<int>(source));
@@ -65,7 +75,7 @@ class OneShot {
     return left < kPer ? left : kPer;
   }
   GC_DEV proto::Pack own(uint32_t pack) const {
-    return proto::read_pack<T>(input_ + pack * sizeof(proto::Pack), elements(pack));
+    return Unit::pre(proto::read_pack<T>(input_ + pack * sizeof(proto::Pack), elements(pack)), reduction_);
   }
 
   // The next rank first, so that not all store to one.
@@ -93,9 +103,10 @@ class OneShot {
         const uint32_t r = base + k;
         if (r >= n_) break;
         const proto::Pack x = r == rank_ ? own : in[k].data();
-        result = r == 0 ? x : proto::PackUnit<Red>::apply(result, x);
+        result = r == 0 ? x : Unit::apply(result, x);
       }
     }
+    result = Unit::post(result, reduction_);
     return true;
   }
 
@@ -126,6 +137,7 @@ class OneShot {
   const uint8_t* const input_;
   uint8_t* const output_;
   const uint32_t count_;
+  const proto::Reduction reduction_;
 };
 
 }  // namespace gpucoll::coll::device

@@ -4,10 +4,9 @@
 // and is complete at place p, which keeps it and sends it round: result = op(... op(x[p+1], x[p+2]) ..., x[p]).
 // It is reduced once and then copied, so all ranks have the same bits, and the same call gives them again.
 //
-// Thread safety: called by all threads of the one group that works for the channel.
+// Thread safety: called by all threads of the block that works for the channel.
 #pragma once
-#include "coll/device/split.h"
-#include "proto/primitives.h"
+#include "coll/device/ring.h"
 
 namespace gpucoll::coll::device {
 
@@ -45,37 +44,21 @@ GC_DEV void ring_round(Prims& prims, const RingRound& round) {
   prims.recv(c.first, c.count);
 }
 
-// A communicator of one rank: nothing to wait for.
-template <class Red, class Coop>
-GC_DEV void copy_own(const Coop& coop, const proto::CollectiveItem& item, Range share) {
-  constexpr uint64_t kBytes = sizeof(typename Red::Element);
-  if (item.send == item.recv) return;
-  const proto::Sources<1> from{{static_cast<const uint8_t*>(item.send) + share.first * kBytes}};
-  const proto::Destinations<1> to{{static_cast<uint8_t*>(item.recv) + share.first * kBytes}};
-  proto::reduce_copy<Red>(coop, from, to, share.count);
-}
+template <class Family, class Protocol, class Block>
+GC_NOINLINE void ring_all_reduce(Block block, const Work& work) {
+  const auto coop = block.split(1);
+  const Ring ring(work);
+  auto prims = ring_primitives<Family, Protocol>(coop, work, ring.prev, ring.next);
+  const Range share = work.share<Family>();
+  if (ring.n == 1) return prims.recv_reduce_copy(share.first, share.first, share.count);
 
-// channel: whose connections are used. share: this channel's part of the item's elements.
-template <class Red, class Protocol = proto::Simple<>, class Coop>
-GC_DEV void ring_all_reduce(const Coop& coop, const proto::DeviceComm& comm, uint32_t channel,
-                            const proto::CollectiveItem& item, Range share) {
-  constexpr uint32_t kBytes = sizeof(typename Red::Element);
-  const uint32_t n = static_cast<uint32_t>(comm.n_ranks);
-  if (n == 1) return copy_own<Red>(coop, item, share);
-
-  proto::Connector* const send = &comm.send[channel * n + static_cast<uint32_t>(comm.ring_next[channel])];
-  proto::Connector* const recv = &comm.recv[channel * n + static_cast<uint32_t>(comm.ring_prev[channel])];
-  proto::Primitives<Red, Coop, Protocol> prims(coop, recv, send, comm.slot_bytes, comm.latch, item.send, item.recv);
-
-  constexpr uint32_t kLine = 128;
-  uint64_t most = Protocol::chunk_bytes(comm.slot_bytes);
-  if (item.chunk_bytes >= kLine && item.chunk_bytes < most) most = item.chunk_bytes / kLine * kLine;
-  const uint32_t index = static_cast<uint32_t>(comm.ring_index[channel]);
+  const uint64_t most = most_elements<decltype(prims)>(work);
+  const uint32_t index = static_cast<uint32_t>(work.comm.ring_index[work.channel]);
   for (uint64_t done = 0; done < share.count && prims.ok();) {
     const uint64_t left = share.count - done;
-    const uint64_t chunk = round_chunk(left, kBytes, n, most / kBytes);
-    ring_round(prims, RingRound{share.first + done, left, chunk, n, index});
-    done += chunk * n;
+    const uint64_t chunk = round_chunk(left, sizeof(typename Family::Element), ring.n, most);
+    ring_round(prims, RingRound{share.first + done, left, chunk, ring.n, index});
+    done += chunk * ring.n;
   }
 }
 

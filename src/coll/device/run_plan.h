@@ -1,10 +1,17 @@
-// run_plan: what every thread of a launch does: finds its channel, runs the plan's items in order, and reports the
-// end of the grid. See proto/format/plan.h for the plan and for who may read what after it.
+// run_plan: what every thread of a launch does: finds its channel, runs the channel's batches one after another, and
+// reports the end of the grid. See proto/format/plan.h for the plan and for who may read what after it.
 //
 // Thread safety: called by all threads of all blocks of one launch; one launch per communicator at a time.
 #pragma once
 #include "coll/device/one_shot_all_reduce.h"
+#include "coll/device/ring_all_gather.h"
 #include "coll/device/ring_all_reduce.h"
+#include "coll/device/ring_broadcast.h"
+#include "coll/device/ring_reduce.h"
+#include "coll/device/ring_reduce_scatter.h"
+#include "coll/device/send_recv.h"
+#include "coll/device/tree_all_reduce.h"
+#include "proto/primitives_ll128.h"
 
 namespace gpucoll::coll::device {
 
@@ -27,60 +34,125 @@ GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& 
     if (proto::fetch_add_acq_rel(finished, uint32_t{1}) != n_blocks - 1) return;
     proto::store_relaxed(finished, uint32_t{0});  // for the next launch, which comes after the completion word
   }
-  proto::store_release(plan.done_word, plan.done_value);
+  if (plan.done_word != nullptr) proto::store_release(plan.done_word, plan.done_value);
 }
 
-// Which block works, and for which channel.
-struct Place {
-  uint32_t block, channel;
-};
+// Items of the work FIFO lie across the bus: a batch's items come into the block's shared memory, as many at a time as
+// it holds.
+inline constexpr uint32_t kWindow = proto::kSharedBytes / sizeof(proto::WorkItem);
+static_assert(kWindow >= proto::kPairsPerBatch);
 
-template <class Red>
-GC_DEV Range share_of(const proto::CollectiveItem& item, uint32_t block) {
-  if (block >= item.n_channels) return {0, 0};
-  return channel_range(item.count, sizeof(typename Red::Element), item.n_channels, block);
+// Copies the first items of `from` into the window: as many as it holds.
+template <class Block>
+GC_DEV Items bring(const Block& block, Items from, proto::WorkItem* window) {
+  constexpr uint32_t kPacks = sizeof(proto::WorkItem) / sizeof(proto::Pack);
+  uint32_t n = 0;
+  for (uint64_t left = from.bits; left != 0 && n < kWindow; left &= left - 1) ++n;
+  for (uint32_t p = static_cast<uint32_t>(block.rank()); p < n * kPacks; p += static_cast<uint32_t>(block.size())) {
+    const uint64_t at = p % kPacks * sizeof(proto::Pack);
+    const proto::WorkItem* const item = from.first + nth_bit(from.bits, p / kPacks);
+    proto::store(reinterpret_cast<uint8_t*>(window + p / kPacks) + at,
+                 proto::load<proto::Pack>(reinterpret_cast<const uint8_t*>(item) + at));
+  }
+  block.sync();
+  return {window, (uint64_t{1} << n) - 1};
 }
 
-// The algorithms: how a block does its part of an item. The answer is false on a thread that the fault latch has sent
-// away. kMeet: the block has to meet between two items.
-template <class Protocol = proto::Simple<>>
-struct ByRing {
-  static constexpr bool kMeet = false;
-  template <class Red, class Coop>
-  static GC_DEV bool run(const Coop& coop, const proto::DeviceComm& comm, Place place,
-                         const proto::CollectiveItem& item) {
-    if (place.block < item.n_channels)
-      ring_all_reduce<Red, Protocol>(coop, comm, place.channel, item, share_of<Red>(item, place.block));
-    return true;
+// body(items), for all items of a batch; several times where they have to be brought.
+template <class Block, class Body>
+GC_DEV void with_items(const Block& block, const proto::Plan& plan, const proto::Batch& batch, void* shared,
+                       const Body& body) {
+  if (plan.items == nullptr) return body(Items{plan.own_items() + batch.base, batch.items});
+  uint64_t left = batch.items;
+  while (left != 0) {
+    const Items here = bring(block, {plan.items + batch.base, left}, static_cast<proto::WorkItem*>(shared));
+    body(here);
+    for (uint64_t bits = here.bits; bits != 0; bits &= bits - 1) left &= left - 1;
+    block.sync();  // before the window is filled anew
   }
-};
-struct ByOneShot {
-#if GC_MUTANT == 5
-  static constexpr bool kMeet = false;
-#else
-  static constexpr bool kMeet = true;
-#endif
-  // Blocks without a share take part, too: see format/mesh.h.
-  template <class Red, class Coop>
-  static GC_DEV bool run(const Coop& coop, const proto::DeviceComm& comm, Place place,
-                         const proto::CollectiveItem& item) {
-#if GC_MUTANT == 6
-    if (share_of<Red>(item, place.block).count == 0) return true;
-#endif
-    return OneShot<Red>(comm, place.channel, item, share_of<Red>(item, place.block)).run(coop);
-  }
-};
+}
 
-template <class Red, class Algorithm = ByRing<>, class Coop>
-GC_DEV void run_plan(const Coop& coop, uint32_t block, uint32_t n_blocks, const proto::Plan& plan) {
+template <class Family, class Protocol, class Block>
+GC_DEV void run_collective(const Block& block, const proto::Batch& batch, const Work& work) {
+  using proto::Algorithm;
+  using proto::Function;
+  switch (batch.function) {
+    case Function::all_reduce:
+      if constexpr (Family::kOps != 0) {
+        if (batch.algorithm == Algorithm::tree) return tree_all_reduce<Family, Protocol>(block, work);
+        return ring_all_reduce<Family, Protocol>(block, work);
+      }
+      return;
+    case Function::reduce:
+      if constexpr (Family::kOps != 0) ring_reduce<Family, Protocol>(block, work);
+      return;
+    case Function::reduce_scatter:
+      if constexpr (Family::kOps != 0) ring_reduce_scatter<Family, Protocol>(block, work);
+      return;
+    case Function::broadcast: return ring_broadcast<Protocol>(block, work);
+    case Function::all_gather: return ring_all_gather<Protocol>(block, work);
+    case Function::send_recv: return;
+  }
+}
+
+// The block's items one after another.
+template <class Family, class Block>
+GC_NOINLINE void run_collectives(Block block, const proto::DeviceComm& comm, uint32_t channel,
+                                 const proto::Batch& batch, Items items) {
+  items.each([&](const proto::WorkItem& item) {
+    const Work work{comm, item.collective, channel, batch.op};
+    switch (batch.protocol) {
+      case proto::Protocol::simple: run_collective<Family, proto::Simple<>>(block, batch, work); break;
+      case proto::Protocol::ll: break;
+      case proto::Protocol::ll128: break;
+    }
+    block.sync();  // the next item may cut the block otherwise
+  });
+}
+
+// The kernel of a family. shared: kSharedBytes that the block's threads share.
+template <class Family, class Block>
+GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void* shared) {
   const proto::DeviceComm& comm = *plan.comm;
-  const Place place{block, nth_bit(plan.channel_mask, block)};
-  bool ok = true;
-  for (uint32_t i = 0; i < plan.n_items; ++i) {
-    if (Algorithm::kMeet && i > 0 && coop.any(!ok)) break;
-    ok = Algorithm::template run<Red>(coop, comm, place, plan.items[i]);
+  const uint32_t channel = nth_bit(plan.channel_mask, index);
+  for (uint32_t b = index;;) {
+    const proto::Batch& batch = plan.batch(b);
+    with_items(block, plan, batch, shared, [&](Items items) {
+      if (batch.function == proto::Function::send_recv) {
+        send_recv(block, comm, channel, items);
+        block.sync();
+      } else {
+        run_collectives<Family>(block, comm, channel, batch, items);
+      }
+    });
+    b = batch.next;
+    if (b == 0) break;
   }
-  finish_plan(coop, n_blocks, plan);
+  finish_plan(block, n_blocks, plan);
+}
+
+// The kernel of one-shot allreduces. Channels without a share take part, too, and the block meets between two items:
+// see format/mesh.h.
+template <class Red, class Block>
+GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan,
+                          void* shared) {
+  const uint32_t channel = nth_bit(plan.channel_mask, index);
+  bool ok = true, first = true;
+  with_items(block, plan, plan.batch(0), shared, [&](Items items) {
+    items.each([&](const proto::WorkItem& item) {
+#if GC_MUTANT != 5
+      if (!first && block.any(!ok)) return;
+#endif
+      first = false;
+      const OneShot<Red> one_shot(*plan.comm, channel, item.collective);
+#if GC_MUTANT == 6
+      if (one_shot.has_share()) ok = one_shot.run(block);
+#else
+      ok = one_shot.run(block);
+#endif
+    });
+  });
+  finish_plan(block, n_blocks, plan);
 }
 
 }  // namespace gpucoll::coll::device

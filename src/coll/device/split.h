@@ -1,4 +1,5 @@
-// How a collective's elements are split: over channels, and within a channel over rounds and ranks.
+// How work is split: a collective's elements over channels, and within a channel over rounds and ranks; a message's
+// bytes over parts.
 //
 // Pure functions of their arguments, the same on every rank and on the host (tests use them). Every boundary is a
 // multiple of 16 bytes from the start, of 128 where the parts are large, so that packs stay aligned and lines whole.
@@ -36,5 +37,19 @@ GC_HD uint64_t round_chunk(uint64_t left, uint32_t type_bytes, uint32_t n_ranks,
   const uint64_t unit = granule(even, type_bytes);
   return (even + unit - 1) / unit * unit;
 }
+
+// The chunk in which a message of `bytes` best goes through a chain of `hops` moves one after another: every move costs
+// some time by itself, and all but the first chunk wait for nothing. A power of two; `most` bytes at most.
+GC_HD uint64_t pipeline_chunk(uint64_t bytes, uint32_t hops, uint64_t most) {
+  // What a channel moves in the time that a move costs by itself: about 3 us at 16 GB/s.
+  constexpr uint64_t kMoveCost = 48 << 10, kLeast = 16 << 10;
+  // (bytes / chunk + hops) * (kMoveCost + chunk) is least at chunk^2 = bytes * kMoveCost / hops.
+  uint64_t chunk = kLeast;
+  while (chunk < most && chunk * chunk / kMoveCost * hops < bytes) chunk *= 2;
+  return chunk < most ? chunk : most;
+}
+
+// The bytes of part `part` of a message of `bytes` in `parts` parts: whole lines, but for the last one.
+GC_HD Range pair_range(uint64_t bytes, uint32_t parts, uint32_t part) { return channel_range(bytes, 1, parts, part); }
 
 }  // namespace gpucoll::coll::device

@@ -1,0 +1,35 @@
+// A channel's ring as a rank sees it, and primitives between its neighbours in it.
+//
+// Thread safety: constant; primitives as proto/primitives.h says. Ownership: none.
+#pragma once
+#include "coll/device/work.h"
+
+namespace gpucoll::coll::device {
+
+struct Ring {
+  uint32_t n;
+  const int32_t* hops;            // hops[i]: the rank that is i hops after this one; hops[0] is this one
+  proto::Connector *prev, *next;  // null where this rank is alone
+
+  explicit GC_DEV Ring(const Work& work)
+      : n(static_cast<uint32_t>(work.comm.n_ranks)), hops(work.comm.ring_ranks + size_t{work.channel} * n) {
+    prev = n == 1 ? nullptr : work.recv_from(hops[n - 1]);
+    next = n == 1 ? nullptr : work.send_to(hops[1]);
+  }
+  // REQUIRES: steps <= n.
+  GC_DEV uint32_t rank_before(uint32_t steps) const { return static_cast<uint32_t>(hops[(n - steps) % n]); }
+  GC_DEV bool next_is(uint32_t rank) const { return static_cast<uint32_t>(hops[1 % n]) == rank; }
+  GC_DEV bool prev_is(uint32_t rank) const { return rank_before(1) == rank; }
+};
+
+template <class Family, class Protocol, class Coop>
+using RingPrimitives = proto::Primitives<Family, Coop, Protocol, proto::Fan<1, 1>>;
+
+// prev, next: where to receive from and send to; null: nobody.
+template <class Family, class Protocol, class Coop>
+GC_DEV RingPrimitives<Family, Protocol, Coop> ring_primitives(const Coop& coop, const Work& work,
+                                                              proto::Connector* prev, proto::Connector* next) {
+  return {coop, {{prev}, {next}}, work.shape(), work.comm.latch, work.buffers(), work.reduction<Family>()};
+}
+
+}  // namespace gpucoll::coll::device

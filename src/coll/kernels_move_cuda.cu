@@ -1,0 +1,3 @@
+// The kernels of shard move for GPUs.
+#include "coll/kernels_shard.h"
+GC_DEFINE_SHARD(move)

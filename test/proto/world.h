@@ -133,11 +133,11 @@ class World {
     connect(proto::kCollectiveLinks, channel, parent, child);
   }
 
-  // Once, also where ring and tree have an edge in common.
+  // Once, also where ring and tree have an edge in common. No rank is connected to itself.
   void connect(proto::LinkKind kind, int channel, int from, int to) {
     Rank& sender = ranks_[static_cast<size_t>(from)];
     proto::Connector& end = sender.send[kind][static_cast<size_t>(channel * n_ + to)];
-    if (end.receive != nullptr) return;
+    if (from == to || end.receive != nullptr) return;
     links_.push_back(std::make_unique<Link>(sender.comm.shape[kind], first_step_));
     end = links_.back()->sender;
     ranks_[static_cast<size_t>(to)].recv[kind][static_cast<size_t>(channel * n_ + from)] = links_.back()->receiver;

@@ -49,3 +49,7 @@ test_unit_gpu_cuda_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
 else
 EXTRA_DIST += test/unit/gpu_cuda_test.cpp
 endif
+
+check_PROGRAMS += test/unit/planner_test
+test_unit_planner_test_SOURCES = test/unit/planner_test.cpp test/unit/plan_walk.h
+test_unit_planner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

@@ -1,0 +1,536 @@
+// The planner: every task planned once, within all limits, cut alike on all ranks, and nothing waits for ever.
+#include "core/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "plan_walk.h"
+#include "proto/pairs.h"
+
+namespace gpucoll::core {
+namespace {
+
+using proto::CollectiveItem;
+using proto::PairItem;
+using proto::WorkItem;
+
+const gpu::Kernel kMove = {"move", nullptr, nullptr};
+const gpu::Kernel kFloat = {"float", nullptr, nullptr};
+const gpu::Kernel kInt = {"int", nullptr, nullptr};
+const gpu::Kernel kFloatMesh = {"float in a mesh", nullptr, nullptr};
+
+using Random = std::mt19937;
+uint64_t draw(Random& random, uint64_t least, uint64_t most) {
+  return std::uniform_int_distribution<uint64_t>(least, most)(random);
+}
+// Many small ones, few large ones.
+uint64_t draw_bytes(Random& random) { return draw(random, 0, uint64_t{1} << draw(random, 0, 22)); }
+
+CommShape gpu_shape(int n_ranks) {
+  CommShape shape;
+  shape.n_ranks = n_ranks;
+  shape.n_channels = 32;
+  shape.n_pair_channels = 16;
+  shape.threads = 512;
+  shape.warp = 32;
+  return shape;
+}
+CommShape emulated_shape(int n_ranks) {
+  CommShape shape;
+  shape.n_ranks = n_ranks;
+  shape.n_channels = shape.n_pair_channels = 2;
+  shape.emulated = true;
+  return shape;
+}
+CommShape draw_shape(Random& random, int n_ranks) {
+  CommShape shape = draw(random, 0, 1) ? gpu_shape(n_ranks) : emulated_shape(n_ranks);
+  shape.n_channels = static_cast<int>(draw(random, 1, 32));
+  shape.n_pair_channels = 1 << draw(random, 0, 5);
+  if (!shape.emulated) shape.threads = static_cast<int>(32 * draw(random, 1, 16));
+  shape.mesh = draw(random, 0, 1);
+  shape.one_shot_bytes = 1 << 18;
+  shape.capturing = draw(random, 0, 3) == 0;
+  return shape;
+}
+
+// A buffer that names its task.
+void* buffer(uint64_t task) { return reinterpret_cast<void*>((task + 1) * 4096); }
+
+CollectiveTask collective(Function function, const gpu::Kernel* kernel, uint64_t count, uint64_t number) {
+  CollectiveTask task{};
+  task.function = function;
+  task.kernel = kernel;
+  task.one_shot = function == Function::all_reduce && kernel == &kFloat ? &kFloatMesh : nullptr;
+  task.op = kernel ? 3 : 0;
+  task.send = buffer(number);
+  task.recv = buffer(number + 1);
+  task.count = count;
+  task.element_bytes = 4;
+  return task;
+}
+
+CollectiveTask draw_collective(Random& random, uint64_t number) {
+  const auto function = static_cast<Function>(draw(random, 1, 5));
+  const bool moves = function == Function::broadcast || function == Function::all_gather;
+  CollectiveTask task = collective(function,
+                                   moves                ? nullptr
+                                   : draw(random, 0, 1) ? &kFloat
+                                                        : &kInt,
+                                   draw_bytes(random) / 4, number);
+  task.root = static_cast<uint32_t>(draw(random, 0, 1));
+  return task;
+}
+
+struct Sums {
+  std::map<const void*, int> collectives, sends, recvs;
+};
+
+void count_pairs(const PlannedLaunch& launch, const Walk& channels, const CommShape& shape, Sums& sums) {
+  std::map<const WorkItem*, uint64_t> seen_in;
+  for (auto& [c, batches] : channels)
+    for (auto& walked : batches)
+      if (walked.pairs())
+        for (auto* item : walked.items) seen_in[item] |= uint64_t{1} << c;
+  for (auto& [item, mask] : seen_in) {
+    const PairItem& pair = item->pair;
+    uint64_t wanted = 0;
+    for (uint32_t p = 0; p < std::max(pair.send_parts, pair.recv_parts); ++p)
+      wanted |= uint64_t{1} << proto::pair_channel(pair.distance, p, static_cast<uint32_t>(shape.n_pair_channels));
+    EXPECT_EQ(mask, wanted);
+    if (pair.send_peer >= 0) {
+      ++sums.sends[pair.send];
+      EXPECT_EQ(pair.send_parts, choose_pair(pair.send_bytes, shape).parts);
+    }
+    if (pair.recv_peer >= 0) {
+      ++sums.recvs[pair.recv];
+      EXPECT_EQ(pair.recv_parts, choose_pair(pair.recv_bytes, shape).parts);
+    }
+  }
+  EXPECT_LE(seen_in.size(), launch.plan.n_items);
+}
+
+void count_collectives(const PlannedLaunch& launch, const Walk& channels, Sums& sums) {
+  std::map<const WorkItem*, int> seen;
+  for (auto& [c, batches] : channels) {
+    const void* last = nullptr;
+    bool pairs_began = false;
+    for (auto& walked : batches) {
+      pairs_began = pairs_began || walked.pairs();
+      if (walked.pairs()) continue;
+      EXPECT_FALSE(pairs_began) << "a collective behind sends and receives";
+      for (auto* item : walked.items) {
+        EXPECT_GE(c, item->collective.first_channel);
+        EXPECT_LT(c, item->collective.first_channel + item->collective.n_channels);
+        EXPECT_LT(last, item->collective.send) << "channel " << c << " changes the order of tasks";
+        last = item->collective.send;
+        ++seen[item];
+      }
+    }
+  }
+  for (auto& [item, times] : seen) {
+    EXPECT_EQ(times, item->collective.n_channels);
+    ++sums.collectives[item->collective.send];
+  }
+  EXPECT_LE(seen.size(), launch.plan.n_items);
+}
+
+void count_one_shots(const PlannedLaunch& launch, uint32_t* flag, Sums& sums) {
+  const proto::Plan& plan = launch.plan;
+  ASSERT_EQ(plan.n_batches, 1u);
+  ASSERT_TRUE(proto::fits_plan(1, plan.n_items));
+  EXPECT_EQ(plan.batch(0).items, ~uint64_t{0} >> (64 - plan.n_items));
+  EXPECT_EQ(plan.batch(0).next, 0);
+  for (uint32_t i = 0; i < plan.n_items; ++i) {
+    const CollectiveItem& item = plan.own_items()[i].collective;
+    EXPECT_EQ(item.flag, *flag = proto::next_mesh_flag(*flag));
+    EXPECT_EQ(plan.channel_mask & 1, 1u);
+    EXPECT_LE(item.n_channels, launch.blocks());
+    EXPECT_EQ(item.first_channel, 0);
+    ++sums.collectives[item.send];
+  }
+}
+
+Sums count_all(const std::vector<PlannedLaunch>& launches, const CommShape& shape, const PlanBudget& budget,
+               uint32_t flag) {
+  Sums sums;
+  for (const PlannedLaunch& launch : launches) {
+    if (launch.kernel == &kFloatMesh) {
+      count_one_shots(launch, &flag, sums);
+      continue;
+    }
+    const Walk channels = walk(launch, budget, shape.warp);
+    count_collectives(launch, channels, sums);
+    count_pairs(launch, channels, shape, sums);
+  }
+  return sums;
+}
+
+TEST(Planner, PlansEveryTaskOnceWithinAllLimits) {
+  Random random(1);
+  for (int round = 0; round < 60; ++round) {
+    const int n_ranks = static_cast<int>(draw(random, 2, 70)), rank = n_ranks / 3;
+    const CommShape shape = draw_shape(random, n_ranks);
+    const PlanBudget budget{draw(random, 0, 1) ? draw(random, 0, 300) : 1024};
+    TaskQueue queue;
+    Sums wanted;
+    uint64_t number = 0;
+    for (uint64_t i = draw(random, 0, 1000); i > 0; --i) {
+      queue.add(draw_collective(random, ++number));
+      if (queue.collectives.back().count) ++wanted.collectives[buffer(number)];
+    }
+    auto peer = [&] { return static_cast<int>(draw(random, 0, static_cast<uint64_t>(n_ranks - 1))); };
+    for (uint64_t i = draw(random, 0, 1000); i > 0; --i, ++wanted.sends[buffer(number)])
+      queue.add_send(peer(), {buffer(++number), draw_bytes(random), nullptr});
+    for (uint64_t i = draw(random, 0, 1000); i > 0; --i, ++wanted.recvs[buffer(number)])
+      queue.add_recv(peer(), {buffer(++number), draw_bytes(random), nullptr});
+    uint32_t flag = UINT32_MAX - 20;
+    const auto launches = make_plans(queue, rank, shape, budget, &kMove, &flag);
+    const Sums sums = count_all(launches, shape, budget, UINT32_MAX - 20);
+    EXPECT_EQ(sums.collectives, wanted.collectives);
+    EXPECT_EQ(sums.sends, wanted.sends);
+    EXPECT_EQ(sums.recvs, wanted.recvs);
+    if (HasFailure()) FAIL() << "round " << round;
+  }
+}
+
+// What all ranks must have in common: all but the sends and receives.
+using CollectiveCut = std::vector<std::tuple<const gpu::Kernel*, int, int, const void*, int, uint64_t, uint32_t>>;
+CollectiveCut collective_cut(const std::vector<PlannedLaunch>& launches, const PlanBudget& budget, int warp) {
+  CollectiveCut cut;
+  for (size_t l = 0; l < launches.size(); ++l) {
+    const PlannedLaunch& launch = launches[l];
+    if (launch.kernel == &kFloatMesh) {
+      for (uint32_t i = 0; i < launch.plan.n_items; ++i) {
+        const CollectiveItem& item = launch.plan.own_items()[i].collective;
+        cut.push_back({launch.kernel, l, 0, item.send, item.n_channels, item.count, item.flag});
+      }
+      continue;
+    }
+    for (auto& [c, batches] : walk(launch, budget, warp))
+      for (auto& walked : batches)
+        if (!walked.pairs())
+          for (auto* item : walked.items)
+            cut.push_back({launch.kernel, l, c, item->collective.send, item->collective.n_channels,
+                           item->collective.count, item->collective.chunk_bytes});
+  }
+  return cut;
+}
+
+TEST(Planner, CutsCollectivesAlikeOnAllRanks) {
+  Random random(2);
+  for (int round = 0; round < 40; ++round) {
+    const int n_ranks = 8;
+    const CommShape shape = draw_shape(random, n_ranks);
+    const PlanBudget budget{draw(random, 0, 400)};
+    TaskQueue collectives;
+    for (uint64_t i = draw(random, 1, 800); i > 0; --i) collectives.add(draw_collective(random, i));
+    std::reverse(collectives.collectives.begin(), collectives.collectives.end());
+    CollectiveCut first;
+    for (int rank = 0; rank < n_ranks; ++rank) {
+      TaskQueue queue = collectives;
+      for (uint64_t i = draw(random, 0, 300); i > 0; --i) {
+        const int peer = static_cast<int>(draw(random, 0, 7));
+        if (draw(random, 0, 1))
+          queue.add_send(peer, {buffer(i), draw_bytes(random), nullptr});
+        else
+          queue.add_recv(peer, {buffer(i), draw_bytes(random), nullptr});
+      }
+      uint32_t flag = 7;
+      const CollectiveCut cut =
+          collective_cut(make_plans(queue, rank, shape, budget, &kMove, &flag), budget, shape.warp);
+      if (rank == 0) first = cut;
+      ASSERT_EQ(cut, first) << "rank " << rank << " in round " << round;
+    }
+  }
+}
+
+// All ranks' launches, run as devices would with connections that hold nothing: a send ends only with its receive, a
+// collective only when every rank's block of the channel has come to it.
+class World {
+ public:
+  World(std::vector<std::vector<PlannedLaunch>> launches, const CommShape& shape) : shape_(shape) {
+    for (auto& of_rank : launches) {
+      auto& rank = ranks_.emplace_back();
+      rank.launches = std::move(of_rank);
+      start(rank);
+    }
+  }
+  // Whether all of it comes to an end.
+  bool run() {
+    for (;;) {
+      if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.blocks.empty(); })) return true;
+      if (!step()) return false;
+    }
+  }
+
+ private:
+  struct Half {
+    bool send;
+    int peer;
+    uint64_t bytes;
+    bool operator==(const Half&) const = default;
+  };
+  struct Block {
+    std::vector<WalkedBatch> batches;
+    size_t batch = 0, item = 0;
+    std::deque<Half> open;  // of a batch of pairs
+    bool ended() const { return batch == batches.size(); }
+  };
+  struct Rank {
+    std::vector<PlannedLaunch> launches;
+    size_t next = 0;
+    std::map<int, Block> blocks;  // by channel; none: all launches are done
+  };
+
+  void start(Rank& rank) {
+    rank.blocks.clear();
+    if (rank.next == rank.launches.size()) return;
+    const PlannedLaunch& launch = rank.launches[rank.next++];
+    for (auto& [c, batches] : walk(launch, {100000}, shape_.warp)) {
+      rank.blocks[c].batches = batches;
+      enter(rank.blocks[c], c);
+    }
+  }
+  bool has_part(const PairItem& pair, int parts, int c) const {
+    const auto n = static_cast<uint32_t>(shape_.n_pair_channels);
+    return proto::pair_part(pair.distance, static_cast<uint32_t>(c), n) < static_cast<uint32_t>(parts);
+  }
+  void enter(Block& block, int c) {
+    block.item = 0;
+    if (block.ended() || !block.batches[block.batch].pairs()) return;
+    for (auto* item : block.batches[block.batch].items) {
+      const PairItem& pair = item->pair;
+      if (pair.distance == 0) continue;  // a copy
+      if (pair.send_peer >= 0 && has_part(pair, pair.send_parts, c))
+        block.open.push_back({true, pair.send_peer, pair.send_bytes});
+      if (pair.recv_peer >= 0 && has_part(pair, pair.recv_parts, c))
+        block.open.push_back({false, pair.recv_peer, pair.recv_bytes});
+    }
+  }
+  Block* block_of(int rank, int c) {
+    auto& blocks = ranks_[static_cast<size_t>(rank)].blocks;
+    auto found = blocks.find(c);
+    return found == blocks.end() || found->second.ended() ? nullptr : &found->second;
+  }
+
+  // Lets go on what can. Whether anything did.
+  bool step() {
+    bool moved = false;
+    for (int r = 0; r < static_cast<int>(ranks_.size()); ++r)
+      for (auto& [c, block] : ranks_[static_cast<size_t>(r)].blocks)
+        if (!block.ended()) moved = (block.batches[block.batch].pairs() ? pairs(r, c, block) : meet(c)) || moved;
+    for (Rank& rank : ranks_) {
+      if (rank.blocks.empty()) continue;
+      if (std::all_of(rank.blocks.begin(), rank.blocks.end(), [](auto& b) { return b.second.ended(); })) {
+        start(rank);
+        moved = true;
+      }
+    }
+    return moved;
+  }
+  bool pairs(int r, int c, Block& block) {
+    bool moved = false;
+    for (size_t i = 0; i < block.open.size();) {
+      const Half half = block.open[i];
+      Block* other = block_of(half.peer, c);
+      const Half wanted{!half.send, r, half.bytes};
+      auto found = other ? std::find(other->open.begin(), other->open.end(), wanted) : std::deque<Half>::iterator();
+      if (!other || found == other->open.end()) {
+        ++i;
+        continue;
+      }
+      other->open.erase(found);
+      block.open.erase(block.open.begin() + static_cast<std::ptrdiff_t>(i));
+      moved = true;
+    }
+    if (!block.open.empty()) return moved;
+    ++block.batch;
+    enter(block, c);
+    return true;
+  }
+  // The collective that the channel's blocks of all ranks are at, if it is one.
+  bool meet(int c) {
+    const void* buffer = nullptr;
+    for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
+      Block* block = block_of(r, c);
+      if (!block || block->batches[block->batch].pairs()) return false;
+      const void* here = block->batches[block->batch].items[block->item]->collective.send;
+      if (r > 0 && here != buffer) return false;
+      buffer = here;
+    }
+    for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
+      Block* block = block_of(r, c);
+      if (++block->item < block->batches[block->batch].items.size()) continue;
+      ++block->batch;
+      enter(*block, c);
+    }
+    return true;
+  }
+
+  CommShape shape_;
+  std::vector<Rank> ranks_;
+};
+
+TEST(Planner, NothingWaitsForEver) {
+  Random random(3);
+  for (int round = 0; round < 60; ++round) {
+    const int n_ranks = static_cast<int>(draw(random, 2, 12));
+    CommShape shape = draw_shape(random, n_ranks);
+    shape.mesh = false;
+    const PlanBudget budget{draw(random, 0, 100)};
+    std::vector<TaskQueue> queues(static_cast<size_t>(n_ranks));
+    for (uint64_t i = draw(random, 0, 150); i > 0; --i) {
+      const CollectiveTask task = draw_collective(random, i);
+      for (TaskQueue& queue : queues) queue.add(task);
+    }
+    // Each rank calls in an order of its own; between two ranks, the order of messages is the same on both.
+    std::vector<std::vector<std::pair<int, uint64_t>>> sends(queues.size()), recvs(queues.size());
+    for (uint64_t i = draw(random, 0, 600); i > 0; --i) {
+      const auto from = draw(random, 0, queues.size() - 1), to = draw(random, 0, queues.size() - 1);
+      const uint64_t bytes = draw_bytes(random);
+      sends[from].push_back({static_cast<int>(to), bytes});
+      recvs[to].push_back({static_cast<int>(from), bytes});
+    }
+    auto by_peer = [&](auto& tasks) {  // other calls' order, the same between two ranks
+      const auto turn = static_cast<int>(draw(random, 0, 11));
+      std::stable_sort(tasks.begin(), tasks.end(),
+                       [&](auto& a, auto& b) { return (a.first + turn) % n_ranks < (b.first + turn) % n_ranks; });
+    };
+    std::vector<std::vector<PlannedLaunch>> launches;
+    for (size_t r = 0; r < queues.size(); ++r) {
+      if (draw(random, 0, 1)) by_peer(sends[r]);
+      if (draw(random, 0, 1)) by_peer(recvs[r]);
+      for (auto& [peer, bytes] : sends[r]) queues[r].add_send(peer, {buffer(r), bytes, nullptr});
+      for (auto& [peer, bytes] : recvs[r]) queues[r].add_recv(peer, {buffer(r), bytes, nullptr});
+      uint32_t flag = 1;
+      launches.push_back(make_plans(queues[r], static_cast<int>(r), shape, budget, &kMove, &flag));
+    }
+    ASSERT_TRUE(World(std::move(launches), shape).run()) << "round " << round;
+  }
+}
+
+TEST(Planner, AnAllToAllOfEightRanksIsOneLaunch) {
+  for (const CommShape& shape : {gpu_shape(8), emulated_shape(8)}) {
+    for (uint64_t bytes : {uint64_t{0}, uint64_t{100}, uint64_t{1} << 20, uint64_t{1} << 30}) {
+      TaskQueue queue;
+      for (int peer = 0; peer < 8; ++peer) {
+        queue.add_send(peer, {buffer(0), bytes, nullptr});
+        queue.add_recv(peer, {buffer(1), bytes, nullptr});
+      }
+      uint32_t flag = 1;
+      const auto launches = make_plans(queue, 5, shape, {1024}, &kMove, &flag);
+      ASSERT_EQ(launches.size(), 1u);
+      EXPECT_EQ(launches[0].kernel, &kMove);
+      EXPECT_EQ(launches[0].plan.n_items, 8u);  // a send and the receive of its round share one
+      EXPECT_TRUE(launches[0].overflow.empty());
+    }
+  }
+}
+
+TEST(Planner, AMixedGroupOfOneFamilyIsOneLaunch) {
+  TaskQueue queue;
+  queue.add(collective(Function::all_gather, nullptr, 1000, 1));
+  queue.add(collective(Function::all_reduce, &kInt, 1000, 2));
+  queue.add(collective(Function::broadcast, nullptr, 1000, 3));
+  queue.add_send(1, {buffer(4), 10, nullptr});
+  uint32_t flag = 1;
+  const auto launches = make_plans(queue, 0, gpu_shape(4), {1024}, &kMove, &flag);
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].kernel, &kInt);
+  for (auto& [c, batches] : walk(launches[0], {1024}, 32))
+    for (auto& walked : batches)
+      for (auto* item : walked.items) {
+        if (walked.pairs()) continue;
+        // Elements where they are reduced, else bytes.
+        EXPECT_EQ(item->collective.count, walked.batch.function == Function::all_reduce ? 1000u : 4000u);
+      }
+}
+
+TEST(Planner, SmallCollectivesRunSideBySide) {
+  TaskQueue queue;
+  for (uint64_t i = 0; i < 32; ++i) queue.add(collective(Function::all_reduce, &kInt, 8, i));
+  uint32_t flag = 1;
+  const auto launches = make_plans(queue, 0, gpu_shape(4), {1024}, &kMove, &flag);
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].blocks(), 32);
+}
+
+TEST(Planner, FillsArgumentsThenTheFifoThenTheNextPlan) {
+  CommShape shape = gpu_shape(4);
+  shape.n_channels = 1;
+  auto launches_of = [&](uint64_t n, PlanBudget budget) {
+    TaskQueue queue;
+    for (uint64_t i = 0; i < n; ++i) queue.add(collective(Function::all_reduce, &kInt, 8, i));
+    uint32_t flag = 1;
+    return make_plans(queue, 0, shape, budget, &kMove, &flag);
+  };
+  const size_t most = (proto::kPlanWorkBytes - sizeof(proto::Batch)) / sizeof(WorkItem);
+  EXPECT_EQ(launches_of(most, {1000})[0].overflow.size(), 0u);
+  EXPECT_EQ(launches_of(most + 1, {1000})[0].overflow.size(), most + 1);
+  EXPECT_EQ(launches_of(1000, {1000}).size(), 1u);
+  const auto two = launches_of(1001, {1000});
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].overflow.size(), 1000u);
+  EXPECT_EQ(two[1].plan.n_items, 1u);
+  EXPECT_EQ(launches_of(most + 1, {0}).size(), 2u);
+  // More batches than the arguments hold: one for each 64 items of the channel.
+  const uint64_t all = proto::kPlanWorkBytes / sizeof(proto::Batch) * proto::kItemsPerBatch;
+  const auto full = launches_of(all + 1, {60000});
+  ASSERT_EQ(full.size(), 2u);
+  EXPECT_EQ(full[0].overflow.size(), all);
+}
+
+TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
+  CommShape shape = gpu_shape(4);
+  shape.mesh = true;
+  shape.one_shot_bytes = 1 << 20;
+  TaskQueue queue;
+  for (uint64_t i = 0; i < 100; ++i) {
+    queue.add(collective(Function::all_reduce, &kFloat, 8, 2 * i));
+    queue.add(collective(Function::all_gather, nullptr, 8, 2 * i + 1));
+  }
+  uint32_t flag = 1;
+  auto launches = make_plans(queue, 0, shape, {1024}, &kMove, &flag);
+  ASSERT_EQ(launches.size(), 3u);  // 63 and 37 one-shots, and the rest
+  EXPECT_EQ(flag, 101u);
+  EXPECT_EQ(launches[0].kernel, &kFloatMesh);
+  EXPECT_EQ(launches[2].kernel, &kMove);
+  EXPECT_TRUE(needs_of(queue, 0, shape).mesh);
+  shape.capturing = true;
+  launches = make_plans(queue, 0, shape, {1024}, &kMove, &flag);
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(flag, 101u);
+  EXPECT_FALSE(needs_of(queue, 0, shape).mesh);
+}
+
+TEST(Planner, EmptyTasks) {
+  TaskQueue queue;
+  uint32_t flag = 1;
+  EXPECT_TRUE(make_plans(queue, 0, gpu_shape(2), {10}, &kMove, &flag).empty());
+  queue.add(collective(Function::all_reduce, &kInt, 0, 1));
+  EXPECT_TRUE(make_plans(queue, 0, gpu_shape(2), {10}, &kMove, &flag).empty());
+  EXPECT_FALSE(needs_of(queue, 0, gpu_shape(2)).ring);
+  queue.add_send(1, {nullptr, 0, nullptr});
+  const auto launches = make_plans(queue, 0, gpu_shape(2), {10}, &kMove, &flag);
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].plan.own_items()[0].pair.send_peer, 1);
+  EXPECT_EQ(launches[0].plan.own_items()[0].pair.recv_peer, -1);
+}
+
+TEST(Planner, NeedsNameEachPeerOnce) {
+  TaskQueue queue;
+  for (int peer : {3, 1, 3, 0}) queue.add_send(peer, {nullptr, 8, nullptr});
+  for (int peer : {2, 2}) queue.add_recv(peer, {nullptr, 8, nullptr});
+  const Needs needs = needs_of(queue, 0, gpu_shape(4));
+  EXPECT_EQ(needs.send_to, (std::vector<int>{1, 3}));
+  EXPECT_EQ(needs.receive_from, (std::vector<int>{2}));
+  EXPECT_FALSE(needs.ring || needs.tree || needs.mesh);
+}
+
+}  // namespace
+}  // namespace gpucoll::core

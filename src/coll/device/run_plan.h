@@ -103,8 +103,8 @@ GC_NOINLINE void run_collectives(Block block, const proto::DeviceComm& comm, uin
     const Work work{comm, item.collective, channel, batch.op};
     switch (batch.protocol) {
       case proto::Protocol::simple: run_collective<Family, proto::Simple<>>(block, batch, work); break;
-      case proto::Protocol::ll: break;
-      case proto::Protocol::ll128: break;
+      case proto::Protocol::ll: run_collective<Family, proto::Ll>(block, batch, work); break;
+      case proto::Protocol::ll128: run_collective<Family, proto::Ll128>(block, batch, work); break;
     }
     block.sync();  // the next item may cut the block otherwise
   });

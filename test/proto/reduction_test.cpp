@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
@@ -141,6 +142,64 @@ TEST(ComplexNumbers, SumAndProduct) {
   EXPECT_EQ(sum.im, -2);
   EXPECT_EQ(product.re, 11);
   EXPECT_EQ(product.im, 2);
+}
+
+// ---- hooks ----
+
+template <class T>
+Reduction with_scalar(T scalar) {
+  uint64_t words[2] = {};
+  std::memcpy(words, &scalar, sizeof(T));
+  return {0, words[0], words[1]};
+}
+
+TYPED_TEST(Integers, AveragesAreRoundedTowardsZero) {
+  using T = TypeParam;
+  for (T x : integers<T>()) {
+    for (uint64_t n : {1, 2, 3, 7, 128, 300}) {  // also more ranks than an int8 can count
+      EXPECT_EQ(Avg<T>::post(x, {0, n, 0}), static_cast<T>(static_cast<__int128>(x) / static_cast<__int128>(n)));
+    }
+  }
+  EXPECT_EQ(Avg<T>::apply(2, 5), 7);
+}
+
+TYPED_TEST(Integers, PreMultipliedSumsWrap) {
+  using T = TypeParam;
+  for (T x : integers<T>()) {
+    for (T scalar : integers<T>()) {
+      EXPECT_EQ(PreMulSum<T>::pre(x, with_scalar(scalar)), Prod<T>::apply(x, scalar));
+    }
+  }
+  EXPECT_EQ(PreMulSum<T>::apply(2, 5), 7);
+}
+
+TEST(Floats, HooksComputeInTheirType) {
+  EXPECT_EQ(Avg<float>::post(1.0f, {0, 3, 0}), 1.0f / 3);
+  EXPECT_EQ(Avg<double>::post(1.0, {0, 3, 0}), 1.0 / 3);
+  EXPECT_EQ(PreMulSum<float>::pre(3.0f, with_scalar(0.1f)), 3.0f * 0.1f);
+  EXPECT_EQ(PreMulSum<double>::pre(3.0, with_scalar(0.1)), 3.0 * 0.1);
+  EXPECT_EQ(Avg<Half>::post(to_half(10.0f), {0, 4, 0}).bits, to_half(2.5f).bits);
+  EXPECT_EQ(Avg<Bfloat16>::post(to_bfloat16(10.0f), {0, 4, 0}).bits, to_bfloat16(2.5f).bits);
+  EXPECT_EQ(PreMulSum<Half>::pre(to_half(3.0f), with_scalar(to_half(0.5f))).bits, to_half(1.5f).bits);
+  EXPECT_EQ(PreMulSum<Bfloat16>::pre(to_bfloat16(3.0f), with_scalar(to_bfloat16(-2.0f))).bits, to_bfloat16(-6.0f).bits);
+}
+
+TEST(ComplexNumbers, Hooks) {
+  const auto average = Avg<Complex<float>>::post({3, -5}, {0, 2, 0});
+  EXPECT_EQ(average.re, 1.5f);
+  EXPECT_EQ(average.im, -2.5f);
+  const auto small = PreMulSum<Complex<float>>::pre({1, 2}, with_scalar(Complex<float>{3, -4}));
+  EXPECT_EQ(small.re, 11);
+  EXPECT_EQ(small.im, 2);
+  const auto large = PreMulSum<Complex<double>>::pre({1, 2}, with_scalar(Complex<double>{3, -4}));
+  EXPECT_EQ(large.re, 11);
+  EXPECT_EQ(large.im, 2);
+}
+
+TEST(Hooks, AreKnown) {
+  static_assert(kHasPost<Avg<Half>> && !kHasPre<Avg<Half>> && kHasPre<PreMulSum<int8_t>> &&
+                !kHasPost<PreMulSum<int8_t>>);
+  static_assert(!kHasPre<Sum<float>> && !kHasPost<Sum<float>> && !kHasPre<Maxloc<FloatInt>>);
 }
 
 template <class P>

@@ -92,6 +92,12 @@ Communicator::~Communicator() {
 
 bool Communicator::emulated() const { return !std::strcmp(device_.identity().kind, "emu"); }
 
+bool Communicator::has_peers_in_this_process() const noexcept {
+  for (int r = 0; r < size(); ++r)
+    if (r != rank() && peers_.info(r).pid == peers_.info(rank()).pid) return true;
+  return false;
+}
+
 const Fault& Communicator::fault() noexcept {
   if (!fault_.raised()) look_at_report();
   return fault_;

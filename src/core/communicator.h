@@ -40,6 +40,7 @@ class Communicator final : public Watched {
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
   gpu::Device& device() const { return device_; }
+  bool has_peers_in_this_process() const noexcept;
   // Looks first for what kernels may have reported.
   const Fault& fault() noexcept;
   void raise_fault(const Status& status) noexcept { fault_.raise(status); }

@@ -21,10 +21,26 @@ struct Part {
   bool launched = false;
 };
 
+// Work that waits for other ranks: its steps one after another.
+struct Job {
+  const void* in_order_with;
+  std::vector<std::function<Status()>> steps;
+
+  // All of them, whatever comes of one: other ranks wait for each. The first failure.
+  Status operator()() const {
+    Status first;
+    for (const auto& step : steps) {
+      Status status = contained(step);
+      if (first) first = std::move(status);
+    }
+    return first;
+  }
+};
+
 struct Group {
   int depth = 0;
   Status failure;
-  std::vector<std::function<Status()>> jobs;
+  std::vector<Job> jobs;
   std::vector<Part> parts;  // in order of appearance
 };
 
@@ -176,7 +192,7 @@ Status group_end() {
   if (--the_group.depth > 0) return {};
   Group group = std::exchange(the_group, Group());
   GC_TRY(std::move(group.failure));
-  for (Status& status : run_all(std::move(group.jobs))) GC_TRY(std::move(status));
+  for (Status& status : run_all({group.jobs.begin(), group.jobs.end()})) GC_TRY(std::move(status));
   Status status = carry_out(group.parts);
   for (Part& part : group.parts) give_back(std::move(part.queue));
   return status;
@@ -194,10 +210,19 @@ Status enqueue_recv(Communicator& communicator, int peer, const PairTask& task) 
   return enqueue_with(communicator, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
 }
 
-Status enqueue_job(std::function<Status()> job) {
+Status enqueue_job(std::function<Status()> job, const void* in_order_with) {
   if (the_group.depth == 0) return job();
-  the_group.jobs.push_back(std::move(job));
+  auto& jobs = the_group.jobs;
+  auto same = std::find_if(jobs.begin(), jobs.end(),
+                           [&](const Job& j) { return in_order_with && j.in_order_with == in_order_with; });
+  if (same == jobs.end()) same = jobs.insert(same, {in_order_with, {}});
+  same->steps.push_back(std::move(job));
   return {};
+}
+
+bool has_job(const void* in_order_with) {
+  return std::any_of(the_group.jobs.begin(), the_group.jobs.end(),
+                     [&](const Job& job) { return job.in_order_with == in_order_with; });
 }
 
 Status fail_group(Status status) {

@@ -24,8 +24,11 @@ Status group_end();
 Status enqueue(Communicator& communicator, const CollectiveTask& task);
 Status enqueue_send(Communicator& communicator, int peer, const PairTask& task);
 Status enqueue_recv(Communicator& communicator, int peer, const PairTask& task);
-// Adds work that waits for other ranks (making a communicator); at once where no group is open.
-Status enqueue_job(std::function<Status()> job);
+// Adds work that waits for other ranks (making a communicator); at once where no group is open. Jobs of a group run
+// side by side, but those with the same in_order_with one after another, as they were added.
+Status enqueue_job(std::function<Status()> job, const void* in_order_with = nullptr);
+// Whether the open group has such a job.
+bool has_job(const void* in_order_with);
 // Makes the open group fail with `status`; returns it.
 Status fail_group(Status status);
 // Takes what is enqueued for a communicator out again (it is being destroyed or aborted).

@@ -9,15 +9,22 @@ test_unit_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_bootstrap_test_SOURCES = test/unit/bootstrap_test.cpp
 test_unit_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 
-check_PROGRAMS += test/unit/emu_memory_test test/unit/emu_share_test test/unit/emu_stream_test
+check_PROGRAMS += test/unit/emu_graph_test test/unit/emu_memory_test test/unit/emu_share_test test/unit/emu_stream_test
+test_unit_emu_graph_test_SOURCES = test/unit/emu_graph_test.cpp test/unit/emu_kernels.h
+test_unit_emu_graph_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
 test_unit_emu_memory_test_SOURCES = test/unit/emu_memory_test.cpp
 test_unit_emu_memory_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
 test_unit_emu_share_test_SOURCES = test/unit/emu_share_test.cpp
 test_unit_emu_share_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
-test_unit_emu_stream_test_SOURCES = test/unit/emu_stream_test.cpp
+test_unit_emu_stream_test_SOURCES = test/unit/emu_stream_test.cpp test/unit/emu_kernels.h
 test_unit_emu_stream_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
-check_PROGRAMS += test/unit/emu_memory_test_tsan test/unit/emu_share_test_tsan test/unit/emu_stream_test_tsan
+check_PROGRAMS += test/unit/emu_graph_test_tsan test/unit/emu_memory_test_tsan test/unit/emu_share_test_tsan \
+	test/unit/emu_stream_test_tsan
+test_unit_emu_graph_test_tsan_SOURCES = test/unit/emu_graph_test.cpp
+test_unit_emu_graph_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_emu_graph_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_emu_graph_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 test_unit_emu_memory_test_tsan_SOURCES = test/unit/emu_memory_test.cpp
 test_unit_emu_memory_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_emu_memory_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
@@ -38,6 +45,12 @@ test_unit_tuner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_tuning_file_test_SOURCES = test/unit/tuning_file_test.cpp
 test_unit_tuning_file_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/mailbox_test test/unit/links_test
+test_unit_mailbox_test_SOURCES = test/unit/mailbox_test.cpp test/unit/meeting_ranks.h
+test_unit_mailbox_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+test_unit_links_test_SOURCES = test/unit/links_test.cpp test/unit/meeting_ranks.h
+test_unit_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/gpu_platform_test
 test_unit_gpu_platform_test_SOURCES = test/unit/gpu_platform_test.cpp
 test_unit_gpu_platform_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
@@ -53,3 +66,8 @@ endif
 check_PROGRAMS += test/unit/planner_test
 test_unit_planner_test_SOURCES = test/unit/planner_test.cpp test/unit/plan_walk.h
 test_unit_planner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/work_fifo_test test/unit/launcher_test
+test_unit_work_fifo_test_SOURCES = test/unit/work_fifo_test.cpp
+test_unit_work_fifo_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+test_unit_launcher_test_SOURCES = test/unit/launcher_test.cpp
+test_unit_launcher_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

@@ -1,0 +1,240 @@
+// Links between ranks: made in any order, over the transport that both sides can use; trees; tables for kernels.
+#include "core/links.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "core/device_tables.h"
+#include "core/memory_port.h"
+#include "core/trees.h"
+#include "meeting_ranks.h"
+
+using namespace gpucoll;
+using namespace gpucoll::core;
+using namespace gpucoll_test;
+
+namespace {
+
+constexpr int kLanesOf[] = {3, 2};  // by kind
+
+LinksOptions options_for_test() {
+  LinksOptions options = {};
+  for (int kind : {proto::kCollectiveLinks, proto::kPairLinks})
+    options.shape[kind] = {kLanesOf[kind], proto::connection_shape(4096)};
+  return options;
+}
+
+std::vector<LinkName> links_to_all(int rank, int n) {
+  std::vector<LinkName> names;
+  for (int peer = 0; peer < n; ++peer)
+    for (proto::LinkKind kind : {proto::kCollectiveLinks, proto::kPairLinks})
+      for (net::Side side : {net::Side::send, net::Side::receive})
+        if (peer != rank) names.push_back({kind, peer, side});
+  return names;
+}
+
+uint64_t mark(int kind, int from, int to, int lane) {
+  return 1 + static_cast<uint64_t>(((kind * 16 + from) * 16 + to) * 16 + lane);
+}
+
+uint64_t* word(uint8_t* block) { return reinterpret_cast<uint64_t*>(block); }
+
+// The receiver's block and the sender's are those of one connection, for each lane.
+void write_marks(int rank, const Links& links, const std::vector<LinkName>& names) {
+  for (const LinkName& name : names)
+    for (int lane = 0; lane < kLanesOf[name.kind]; ++lane) {
+      const proto::Connector c = links.end(name).connector(lane);
+      EXPECT_EQ(c.step, 0u);
+      const bool send = name.side == net::Side::send;
+      const uint64_t value = send ? mark(name.kind, rank, name.peer, lane) : mark(name.kind, name.peer, rank, lane);
+      *word(send ? c.receive : c.send) = value;
+    }
+}
+void read_marks(int rank, const Links& links, const std::vector<LinkName>& names) {
+  for (const LinkName& name : names)
+    for (int lane = 0; lane < kLanesOf[name.kind]; ++lane) {
+      const proto::Connector c = links.end(name).connector(lane);
+      const bool send = name.side == net::Side::send;
+      const uint64_t value = send ? mark(name.kind, rank, name.peer, lane) : mark(name.kind, name.peer, rank, lane);
+      EXPECT_EQ(*word(send ? c.send : c.receive), value);
+    }
+}
+
+void all_wait(MeetingRank& self) {
+  char mine = 0;
+  std::vector<char> all(static_cast<size_t>(self.peers.size()));
+  self.bootstrap.allgather(&mine, all.data(), 1).ignore();
+}
+
+// A device whose memory others cannot open, or that cannot open theirs.
+class LameMemoryPort final : public net::MemoryPort {
+ public:
+  explicit LameMemoryPort(net::MemoryPort& port) : port_(port) {}
+  Result<void*> allocate(size_t bytes, net::LinkBlob* handle) override { return port_.allocate(bytes, handle); }
+  void release(void* address) noexcept override { port_.release(address); }
+  Result<void*> open(const net::LinkBlob&) override { return Status::error(Code::device, "lame on purpose"); }
+  void close(void* address) noexcept override { port_.close(address); }
+  Result<void*> map_host(void* host, size_t bytes) override { return port_.map_host(host, bytes); }
+  void unmap_host(void* host, void* address, size_t bytes) noexcept override { port_.unmap_host(host, address, bytes); }
+
+ private:
+  net::MemoryPort& port_;
+};
+
+}  // namespace
+
+TEST(Links, MeetInAnyOrder) {
+  constexpr int n = 5;
+  on_meeting_ranks(n, [](MeetingRank& self) {
+    auto mailbox = make_page_mailbox(self.peers);
+    DeviceMemoryPort memory(self.device);
+    Links links(*mailbox, self.peers, memory, self.device, options_for_test());
+    Vigil vigil(self.fault, self.peers, nullptr);
+    auto names = links_to_all(self.rank, n);
+    std::shuffle(names.begin(), names.end(), std::mt19937(static_cast<unsigned>(self.rank)));
+    Status made = links.make(names, vigil);
+    ASSERT_TRUE(made.ok()) << made.what();
+    EXPECT_TRUE(links.all_p2p());
+    for (const LinkName& name : names) EXPECT_TRUE(links.has(name) && links.reaches(name.peer));
+    EXPECT_FALSE(links.reaches(self.rank));
+    write_marks(self.rank, links, names);
+    all_wait(self);
+    read_marks(self.rank, links, names);
+    all_wait(self);
+  });
+}
+
+TEST(Links, OneAfterAnotherWithoutTheOthers) {
+  constexpr int n = 4;
+  on_meeting_ranks(n, [](MeetingRank& self) {
+    auto mailbox = make_page_mailbox(self.peers);
+    DeviceMemoryPort memory(self.device);
+    Links links(*mailbox, self.peers, memory, self.device, options_for_test());
+    Vigil vigil(self.fault, self.peers, nullptr);
+    // A chain: rank 0 to 1, then 1 to 2, and so on; nobody else takes part.
+    if (self.rank > 0) EXPECT_TRUE(links.make({{proto::kPairLinks, self.rank - 1, net::Side::receive}}, vigil).ok());
+    if (self.rank + 1 < n) EXPECT_TRUE(links.make({{proto::kPairLinks, self.rank + 1, net::Side::send}}, vigil).ok());
+    EXPECT_FALSE(links.reaches((self.rank + 2) % n));
+    all_wait(self);
+  });
+}
+
+TEST(Links, BothSidesGoOverToSharedMemory) {
+  constexpr int n = 3;
+  on_meeting_ranks(n, [](MeetingRank& self) {
+    auto mailbox = make_page_mailbox(self.peers);
+    DeviceMemoryPort memory(self.device);
+    LameMemoryPort lame(memory);
+    net::MemoryPort* port = &memory;
+    if (self.rank == 1) port = &lame;
+    Links links(*mailbox, self.peers, *port, self.device, options_for_test());
+    Vigil vigil(self.fault, self.peers, nullptr);
+    const auto names = links_to_all(self.rank, n);
+    Status made = links.make(names, vigil);
+    ASSERT_TRUE(made.ok()) << made.what();
+    EXPECT_FALSE(links.all_p2p());
+    write_marks(self.rank, links, names);
+    all_wait(self);
+    read_marks(self.rank, links, names);
+    all_wait(self);
+  });
+}
+
+TEST(Links, AForcedTransportFailsOnBothSidesWithTheReason) {
+  on_meeting_ranks(2, [](MeetingRank& self) {
+    auto mailbox = make_page_mailbox(self.peers);
+    DeviceMemoryPort memory(self.device);
+    LameMemoryPort lame(memory);
+    net::MemoryPort* port = &memory;
+    if (self.rank == 1) port = &lame;
+    LinksOptions options = options_for_test();
+    options.force_p2p = true;
+    Links links(*mailbox, self.peers, *port, self.device, options);
+    Vigil vigil(self.fault, self.peers, nullptr);
+    const LinkName name = {proto::kPairLinks, 1 - self.rank, self.rank == 0 ? net::Side::send : net::Side::receive};
+    Status made = links.make({name}, vigil);
+    EXPECT_EQ(made.code(), Code::device);
+    EXPECT_NE(std::string(made.what()).find("lame on purpose"), std::string::npos) << made.what();
+    EXPECT_NE(std::string(made.what()).find("rank 1"), std::string::npos) << made.what();
+    EXPECT_FALSE(links.has(name));
+  });
+}
+
+TEST(Trees, ReachEveryRankOnceWithLeavesThatDiffer) {
+  for (int n = 1; n <= 70; ++n) {
+    int log2 = 0;
+    while ((1 << log2) < n) ++log2;
+    std::vector<int> inner(static_cast<size_t>(n));
+    for (int channel = 0; channel < 2; ++channel) {
+      int roots = 0;
+      for (int r = 0; r < n; ++r) {
+        const auto place = tree_place(n, r, channel);
+        EXPECT_EQ(place.parent == place.child[0] && n > 2, false);
+        if (place.parent < 0) ++roots;
+        if (place.child[0] >= 0) ++inner[static_cast<size_t>(r)];
+        if (place.child[0] < 0) EXPECT_LT(place.child[1], 0);
+        for (int child : place.child)
+          if (child >= 0) EXPECT_EQ(tree_place(n, child, channel).parent, r) << n << " ranks, channel " << channel;
+        int depth = 0;
+        for (int up = r; tree_place(n, up, channel).parent >= 0; up = tree_place(n, up, channel).parent)
+          ASSERT_LE(++depth, log2 + 1) << n << " ranks";
+        const auto same = tree_place(n, r, channel + 2);
+        EXPECT_EQ(same.parent, place.parent);
+        for (int other : {place.parent, place.child[0], place.child[1]}) {
+          const auto beside = tree_neighbours(n, r, 8);
+          if (other >= 0) EXPECT_TRUE(std::binary_search(beside.begin(), beside.end(), other));
+        }
+      }
+      EXPECT_EQ(roots, 1);
+    }
+    if (n > 2)
+      for (int times : inner) EXPECT_LE(times, 1) << n << " ranks";
+  }
+}
+
+TEST(DeviceTables, AddConnectorsWithoutTouchingOthers) {
+  auto opened = gpu::emu_platform().open(0);
+  ASSERT_TRUE(opened.ok());
+  gpu::Device& device = **opened;
+  DeviceTablesOptions options = {};
+  options.rank = 2;
+  options.n_ranks = 5;
+  options.channels[proto::kCollectiveLinks] = 3;
+  options.channels[proto::kPairLinks] = 4;
+  options.slots[proto::kPairLinks] = {128, 256, 384};
+  auto tables = DeviceTables::create(device, options);
+  ASSERT_TRUE(tables.ok());
+  const proto::DeviceComm& comm = *(*tables)->comm();  // host and kernels share addresses here
+  EXPECT_EQ(comm.rank, 2);
+  EXPECT_EQ(comm.n_channels, 3u);
+  EXPECT_EQ(comm.n_pair_channels, 4u);
+  EXPECT_EQ(comm.shape[proto::kPairLinks].ll, 256u);
+  EXPECT_EQ(comm.mesh, nullptr);
+  EXPECT_EQ(comm.ring_ranks[2 * 5 + 4], 1);
+  auto make = [](int kind, net::Side side, int channel, int peer) {
+    auto* address = reinterpret_cast<uint8_t*>(mark(kind, static_cast<int>(side), peer, channel));
+    return PlacedConnector{static_cast<proto::LinkKind>(kind), side, channel, peer, {address, address, 0, 0}};
+  };
+  auto at = [&](const PlacedConnector& p) -> proto::Connector& {
+    return (p.side == net::Side::send ? comm.send : comm.recv)[p.kind][p.channel * 5 + p.peer];
+  };
+  std::vector<PlacedConnector> first, second;
+  for (int kind = 0; kind < proto::kLinkKinds; ++kind)
+    for (net::Side side : {net::Side::receive, net::Side::send})
+      for (int channel = 0; channel < options.channels[kind]; ++channel)
+        for (int peer : {4, 0, 1, 3}) (peer % 2 ? first : second).push_back(make(kind, side, channel, peer));
+  ASSERT_TRUE((*tables)->add(first).ok());
+  for (const auto& p : first) at(p).step = 77;
+  for (const auto& p : second) EXPECT_EQ(at(p).receive, nullptr);
+  ASSERT_TRUE((*tables)->add(second).ok());
+  for (const auto& p : first) {
+    EXPECT_EQ(at(p).step, 77u);
+    EXPECT_EQ(at(p).receive, p.connector.receive);
+  }
+  for (const auto& p : second) EXPECT_EQ(at(p).send, p.connector.send);
+  void* buffers[5] = {nullptr, &options, nullptr, nullptr, &device};
+  ASSERT_TRUE((*tables)->set_mesh(buffers).ok());
+  EXPECT_EQ(comm.mesh[1], reinterpret_cast<uint8_t*>(&options));
+  EXPECT_EQ(comm.mesh[4], reinterpret_cast<uint8_t*>(&device));
+}

@@ -21,16 +21,15 @@ struct Speed {
 struct Model {
   double launch_us;  // of an operation without hops
   Speed ring[proto::kProtocols];
-  Speed one_shot;            // of bytes out of a device, flags included
-  double tree_efficiency;    // of the ring's bandwidth: two children share a block
-  double chunk_overhead_us;  // what another chunk costs a pipeline
+  Speed one_shot;          // of bytes out of a device, flags included
+  double tree_efficiency;  // of the ring's bandwidth: two children share a block
 };
 // docs/performance.md; LL and LL128 are estimates until measured.
 constexpr Model kGpu = {
-    13, {{3.5, 20, 330, 16384}, {1.5, 6, 150, 4096}, {2.0, 16, 300, 8192}}, {1.5, 12, 180, 8192}, 0.7, 1.5};
+    13, {{3.5, 20, 330, 16384}, {1.5, 6, 150, 4096}, {2.0, 16, 300, 8192}}, {1.5, 12, 180, 8192}, 0.7};
 // Two cores that carry four ranks.
 constexpr Model kEmulated = {
-    40, {{15, 1, 2, 16384}, {10, 0.3, 0.6, 4096}, {12, 0.4, 0.8, 8192}}, {10, 0.6, 1.2, 8192}, 0.7, 5};
+    40, {{15, 1, 2, 16384}, {10, 0.3, 0.6, 4096}, {12, 0.4, 0.8, 8192}}, {10, 0.6, 1.2, 8192}, 0.7};
 
 constexpr double kBytesPerUs = 1000;  // of 1 GB/s
 
@@ -93,12 +92,10 @@ int useful_threads(uint64_t bytes, int channels, const CommShape& shape) {
   return clamp_int(ceil_div(std::max<uint64_t>(packs, 1), warp) * warp, shape.threads);
 }
 
-// The chunk with which a pipeline of so many hops ends first: small chunks fill it soon, but each costs its overhead.
-uint32_t pipeline_chunk(double channel_bytes, int n_hops, const Speed& speed, double overhead_us) {
-  if (n_hops < 2) return 0;
-  constexpr double kLeast = 16384, kMost = 1 << 30;
-  const double best = std::sqrt(channel_bytes * overhead_us * speed.channel_gbs * kBytesPerUs / (n_hops - 1));
-  return static_cast<uint32_t>(std::clamp(best, kLeast, kMost)) & ~uint32_t{127};
+// About the bytes of a chunk in which a channel's part goes down a pipeline of so many hops (coll/device/split.h).
+double pipeline_chunk(double channel_bytes, int n_hops) {
+  constexpr double kMoveCost = 49152, kLeast = 16384;
+  return std::min(channel_bytes, std::max(kLeast, std::sqrt(channel_bytes * kMoveCost / n_hops)));
 }
 
 Choice one_shot_choice(uint64_t bytes, const CommShape& shape, const Model& model) {
@@ -121,11 +118,9 @@ Choice predict(Function function, Path path, uint64_t bytes, const CommShape& sh
   const double gbs = std::min(channels * speed.channel_gbs, speed.total_gbs) * efficiency;
   Choice choice = {path.algorithm, path.protocol, channels, shape.threads, 0, model.launch_us};
   if (path.protocol != Protocol::simple) choice.threads = useful_threads(share, channels, shape);
-  if (is_pipeline(function, path.algorithm) && path.protocol == Protocol::simple) {
-    const double channel_bytes = static_cast<double>(bytes) / channels;
-    choice.chunk_bytes = pipeline_chunk(channel_bytes, n_hops, speed, model.chunk_overhead_us);
-    const double chunk = std::min<double>(choice.chunk_bytes, channel_bytes);
-    if (chunk > 0) choice.us += (n_hops - 1) * chunk * channels / (gbs * kBytesPerUs);
+  if (is_pipeline(function, path.algorithm) && path.protocol == Protocol::simple && n_hops > 1) {
+    const double chunk = pipeline_chunk(static_cast<double>(bytes) / channels, n_hops);
+    choice.us += (n_hops - 1) * chunk * channels / (gbs * kBytesPerUs);
   }
   choice.us += n_hops * speed.hop_us + sent_bytes(function, path.algorithm, bytes, n) / (gbs * kBytesPerUs);
   return choice;

@@ -42,11 +42,11 @@ struct Choice {
   double us;             // predicted time
 };
 
-// What kernels there are: as the switch of coll/device/run_plan.h has it (compared by test/unit/tuner_test).
+// What kernels there are: as the switch of coll/device/run_plan.h has it.
 constexpr bool supported(Function function, Algorithm algorithm, Protocol protocol) {
   switch (algorithm) {
-    case Algorithm::ring: return function != Function::send_recv && protocol == Protocol::simple;
-    case Algorithm::tree: return false;
+    case Algorithm::ring: return function != Function::send_recv;
+    case Algorithm::tree: return function == Function::all_reduce;
     case Algorithm::one_shot: return function == Function::all_reduce && protocol == Protocol::ll;
     case Algorithm::pairwise: return function == Function::send_recv && protocol != Protocol::ll128;
   }

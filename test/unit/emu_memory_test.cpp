@@ -164,6 +164,18 @@ TEST(EmuMemory, ClassifiesEveryByteOfAnAllocation) {
   EXPECT_FALSE(emu.is_device(nullptr));
 }
 
+TEST(EmuMemory, BelongsToTheDeviceThatAllocatedIt) {
+  Platform& emu = emu_platform();
+  Device& third = **emu.open(3);
+  uint8_t* one = must(device().user_allocate(100));
+  uint8_t* other = must(third.user_allocate(5000));
+  EXPECT_EQ(emu.classify(one).device, 0);
+  EXPECT_EQ(emu.classify(other + 4999).device, 3);
+  EXPECT_TRUE(device().copy(one, other, 100));  // all reach all
+  ASSERT_TRUE(device().user_release(other));
+  ASSERT_TRUE(third.user_release(one));
+}
+
 TEST(EmuMemory, TheHintNamesTheUserArea) {
   uint8_t* user = must(device().user_allocate(100));
   const PointerHint& hint = pointer_hint();

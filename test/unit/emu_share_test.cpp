@@ -186,6 +186,18 @@ TEST(EmuShare, OneCloseTooManyDoesNotTakeMemoryFromItsOwner) {
   device().release(memory);
 }
 
+TEST(EmuShare, DevicesOfANodeDifferAndReachEachOther) {
+  Device& second = **emu_platform().open(1);
+  EXPECT_EQ(second.index(), 1);
+  EXPECT_NE(std::memcmp(device().identity().uuid, second.identity().uuid, sizeof Identity::uuid), 0);
+  EXPECT_TRUE(device().can_reach(second.identity()));
+  EXPECT_TRUE(second.can_reach(device().identity()));
+  void* memory = *second.allocate(5000);
+  EXPECT_EQ(*device().open_memory(*second.export_memory(memory)), memory);
+  device().close_memory(memory);
+  second.release(memory);
+}
+
 TEST(EmuShare, WhatIsNotOursIsRefused) {
   int local = 0;
   EXPECT_EQ(device().export_memory(&local).status().code(), Code::invalid_argument);

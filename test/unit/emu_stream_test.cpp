@@ -1,77 +1,16 @@
-// Streams of the emulated device: order, progress side by side, many launches.
+// Streams of the emulated devices: order, progress side by side, many launches, events and signals.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
+#include <cstring>
 #include <thread>
 #include <vector>
 
-#include "gpu/device.h"
-#include "gpu/emu/crew.h"
+#include "emu_kernels.h"
 #include "gpu/emu/pool.h"
 
 namespace gpucoll::gpu {
 namespace {
-
-Device& device() { return **emu_platform().open(0); }
-
-Stream new_stream() {
-  auto stream = device().create_stream();
-  EXPECT_TRUE(stream);
-  return *stream;
-}
-
-// What the kernels below are told, through the plan's pointer.
-struct Orders {
-  std::vector<int> log;                         // written by thread 0 of block 0: the queue must keep launches apart
-  std::array<std::atomic<int>, 512> entered{};  // threads of the launch with this value that have begun
-  std::atomic<int> gate{0}, other_gate{0};
-  std::atomic<int> wrong{0};
-};
-
-proto::Plan plan_for(Orders& orders, uint64_t value = 0) {
-  proto::Plan plan{};
-  plan.done_word = reinterpret_cast<uint64_t*>(&orders);
-  plan.done_value = value;
-  return plan;
-}
-Orders& orders_of(const proto::Plan& plan) { return *reinterpret_cast<Orders*>(plan.done_word); }
-
-// Appends the plan's value; checks that the launch is alone and all of its threads are there.
-void log_value(const EmuBlock& block, const proto::Plan& plan) {
-  Orders& orders = orders_of(plan);
-  const emu::Crew crew(block);
-  const int all = block.n_blocks * block.n_threads;
-  if (crew.size() != block.n_threads || crew.rank() != block.thread) ++orders.wrong;
-  std::atomic<int>& entered = orders.entered[plan.done_value];
-  entered.fetch_add(1);
-  if (crew.any(block.thread == block.n_threads - 1) != true) ++orders.wrong;
-  while (entered.load() < all) proto::pause();  // all threads of a launch run at once
-  crew.sync();
-  if (block.block == 0 && block.thread == 0) orders.log.push_back(static_cast<int>(plan.done_value));
-  crew.sync();
-}
-
-void open_gate(const EmuBlock&, const proto::Plan& plan) { orders_of(plan).gate.store(1); }
-void wait_for_gate(const EmuBlock&, const proto::Plan& plan) {
-  while (orders_of(plan).gate.load() == 0) proto::pause();
-}
-// Two kernels that each wait for the other.
-void meet_first(const EmuBlock&, const proto::Plan& plan) {
-  orders_of(plan).other_gate.store(1);
-  while (orders_of(plan).gate.load() == 0) proto::pause();
-}
-void meet_second(const EmuBlock&, const proto::Plan& plan) {
-  while (orders_of(plan).other_gate.load() == 0) proto::pause();
-  orders_of(plan).gate.store(1);
-}
-
-Kernel kernel(const char* name, void (*function)(const EmuBlock&, const proto::Plan&)) {
-  return {name, nullptr, function};
-}
-const Kernel kLog = kernel("log", log_value), kOpen = kernel("open", open_gate), kWait = kernel("wait", wait_for_gate),
-             kFirst = kernel("first", meet_first), kSecond = kernel("second", meet_second);
 
 class EmuStream : public testing::TestWithParam<int> {};
 
@@ -190,6 +129,147 @@ TEST(EmuStreams, ABlockingCopyComesAfterTheDefaultStream) {
   EXPECT_EQ(orders.log.size(), 1u);
   EXPECT_EQ(out, 5);
   opener.join();
+}
+
+TEST(EmuStreams, DefaultStreamsOfTwoDevicesDoNotWaitForEachOther) {
+  Orders orders;
+  ASSERT_TRUE(device(0).launch(kFirst, plan_for(orders), 2, 1, nullptr));
+  ASSERT_TRUE(device(1).launch(kSecond, plan_for(orders), 2, 1, nullptr));  // would hang behind the other
+  ASSERT_TRUE(device(1).synchronize(nullptr));
+  ASSERT_TRUE(device(0).synchronize(nullptr));
+}
+
+TEST(EmuStreams, StreamsOfTwoDevicesCanBeOrdered) {
+  Orders orders;
+  Stream early = new_stream(0), late = new_stream(1);
+  ASSERT_TRUE(device(0).launch(kWait, plan_for(orders), 1, 1, early));
+  ASSERT_TRUE(device(0).launch(kLog, plan_for(orders, 1), 1, 1, early));
+  ASSERT_TRUE(device(1).stream_wait(late, early));
+  ASSERT_TRUE(device(1).launch(kLog, plan_for(orders, 2), 1, 1, late));
+  usleep(10000);
+  orders.gate.store(1);
+  ASSERT_TRUE(device(1).synchronize(late));
+  EXPECT_EQ(orders.log, (std::vector<int>{1, 2}));
+  ASSERT_TRUE(device(0).destroy_stream(early));
+  ASSERT_TRUE(device(1).destroy_stream(late));
+}
+
+TEST(EmuStreams, AnEventStandsForWhatWasBeforeIt) {
+  Orders orders, later;
+  Stream early = new_stream(), late = new_stream();
+  const Event event = *device().create_event();
+  ASSERT_TRUE(device().wait_event(late, event));  // never recorded: passes
+  ASSERT_TRUE(device().launch(kWait, plan_for(orders), 1, 1, early));
+  ASSERT_TRUE(device().launch(kLog, plan_for(orders, 1), 1, 1, early));
+  ASSERT_TRUE(device().record(event, early));
+  ASSERT_TRUE(device().launch(kWait, plan_for(later), 1, 1, early));
+  ASSERT_TRUE(device().wait_event(late, event));
+  ASSERT_TRUE(device().launch(kLog, plan_for(orders, 2), 1, 1, late));
+  usleep(10000);
+  orders.gate.store(1);
+  ASSERT_TRUE(device().synchronize(late));  // would hang if it waited for the last launch, too
+  EXPECT_EQ(orders.log, (std::vector<int>{1, 2}));
+  later.gate.store(1);
+  ASSERT_TRUE(device().record(event, early));
+  ASSERT_TRUE(device().destroy_stream(early));
+  ASSERT_TRUE(device().wait_event(late, event));  // of a stream that is gone
+  ASSERT_TRUE(device().destroy_stream(late));
+  device().destroy_event(event);
+}
+
+TEST(EmuStreams, AWaitTakesTheEventAsItWasRecordedLast) {
+  Orders orders, later;
+  Stream one = new_stream(), two = new_stream(), late = new_stream();
+  const Event event = *device().create_event();
+  ASSERT_TRUE(device().record(event, one));
+  ASSERT_TRUE(device().launch(kWait, plan_for(orders), 1, 1, two));
+  ASSERT_TRUE(device().launch(kLog, plan_for(orders, 1), 1, 1, two));
+  ASSERT_TRUE(device().record(event, two));
+  ASSERT_TRUE(device().wait_event(late, event));
+  ASSERT_TRUE(device().launch(kWait, plan_for(later), 1, 1, one));
+  ASSERT_TRUE(device().record(event, one));  // does not change a wait that was put before
+  ASSERT_TRUE(device().launch(kLog, plan_for(orders, 2), 1, 1, late));
+  usleep(10000);
+  orders.gate.store(1);
+  ASSERT_TRUE(device().synchronize(late));
+  EXPECT_EQ(orders.log, (std::vector<int>{1, 2}));
+  later.gate.store(1);
+  for (Stream stream : {one, two, late}) ASSERT_TRUE(device().destroy_stream(stream));
+  device().destroy_event(event);
+}
+
+TEST(EmuStreams, CopiesFollowTheStream) {
+  constexpr size_t kBytes = 10007;
+  Orders orders;
+  std::vector<uint8_t> in(kBytes, 3), out(kBytes);
+  Stream stream = new_stream(1);
+  auto* from = static_cast<uint8_t*>(*device(0).allocate(kBytes));
+  auto* to = static_cast<uint8_t*>(*device(1).allocate(kBytes));
+  ASSERT_TRUE(device(1).launch(kWait, plan_for(orders), 1, 1, stream));
+  ASSERT_TRUE(device(1).copy_async(to, from, kBytes, stream));
+  ASSERT_TRUE(device(1).copy_async(out.data(), to, kBytes, stream));
+  for (size_t i = 0; i < kBytes; ++i) in[i] = static_cast<uint8_t>(i * 7 + i / 256);
+  ASSERT_TRUE(device(0).upload(from, in.data(), kBytes));  // before the copy begins
+  orders.gate.store(1);
+  ASSERT_TRUE(device(1).synchronize(stream));
+  EXPECT_EQ(in, out);
+  EXPECT_EQ(device(1).copy_async(to, from, kBytes + 1, stream).code(), Code::invalid_argument);
+  EXPECT_TRUE(device(1).copy_async(nullptr, nullptr, 0, stream));
+  ASSERT_TRUE(device(1).destroy_stream(stream));
+  device(0).release(from);
+  device(1).release(to);
+}
+
+TEST(EmuStreams, AnUploadDoesNotWaitForTheDefaultStream) {
+  Orders orders;
+  const int value = 77;
+  auto* memory = static_cast<int*>(*device().allocate(sizeof value));
+  ASSERT_TRUE(device().launch(kWait, plan_for(orders), 1, 1, nullptr));
+  ASSERT_TRUE(device().upload(memory, &value, sizeof value));  // would hang
+  EXPECT_EQ(*memory, 77);
+  EXPECT_EQ(device().upload(memory, &value, 4097).code(), Code::invalid_argument);
+  orders.gate.store(1);
+  ASSERT_TRUE(device().synchronize(nullptr));
+  device().release(memory);
+}
+
+// A message: a copy, then its counter; the other stream reads when the counter says so.
+TEST(EmuStreams, WordsAreSignalsBetweenStreams) {
+  constexpr int kRounds = 50;
+  Stream sender = new_stream(0), receiver = new_stream(1);
+  auto* words = static_cast<uint64_t*>(*device().allocate(16));
+  uint64_t *sent = words, *taken = words + 1;
+  std::vector<int> in(kRounds), out(kRounds);
+  int slot = -1;
+  for (int i = 0; i < kRounds; ++i) {
+    in[i] = 1000 + i;
+    ASSERT_TRUE(device(1).wait_value(receiver, sent, i + 1, nullptr));
+    ASSERT_TRUE(device(1).copy_async(&out[i], &slot, sizeof slot, receiver));
+    ASSERT_TRUE(device(1).write_value(receiver, taken, i + 1));
+  }
+  for (int i = 0; i < kRounds; ++i) {
+    ASSERT_TRUE(device(0).wait_value(sender, taken, i, nullptr));
+    ASSERT_TRUE(device(0).copy_async(&slot, &in[i], sizeof slot, sender));
+    ASSERT_TRUE(device(0).write_value(sender, sent, i + 1));
+  }
+  ASSERT_TRUE(device(1).destroy_stream(receiver));
+  ASSERT_TRUE(device(0).destroy_stream(sender));
+  EXPECT_EQ(in, out);
+  device().release(words);
+}
+
+TEST(EmuStreams, AWaitForAWordComparesAcrossTheWrapAndEndsWithAnAbort) {
+  Stream stream = new_stream();
+  uint64_t word = 3;
+  uint32_t abort = 0;
+  ASSERT_TRUE(device().wait_value(stream, &word, ~uint64_t{0}, nullptr));  // 3 comes after the greatest number
+  ASSERT_TRUE(device().synchronize(stream));
+  ASSERT_TRUE(device().wait_value(stream, &word, 4, &abort));
+  std::thread([&] {
+    usleep(5000);
+    proto::store_release(&abort, 1u);
+  }).join();
+  ASSERT_TRUE(device().destroy_stream(stream));
 }
 
 TEST(EmuStreams, ManyThreadsLaunchAtOnce) {

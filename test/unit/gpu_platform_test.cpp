@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/params.h"
@@ -54,6 +55,25 @@ TEST(GpuPlatform, DevicePointersAreToldFromHostPointers) {
   int host = 0;
   EXPECT_FALSE(is_device_pointer(&host));
   ASSERT_TRUE(device.user_release(user));
+}
+
+TEST(GpuPlatform, EachThreadChoosesItsDevice) {
+  auto chosen = platform();
+  if (!chosen) GTEST_SKIP() << chosen.status().what();
+  Platform& platform = **chosen;
+  ASSERT_EQ(*platform.device_count(), params().emu_devices);
+  ASSERT_GE(*platform.device_count(), 3);
+  ASSERT_TRUE(platform.choose_device(2));
+  std::thread([&] {
+    EXPECT_EQ(platform.current_device(), 0);
+    ASSERT_TRUE(platform.choose_device(1));
+    EXPECT_EQ(platform.current_device(), 1);
+  }).join();
+  EXPECT_EQ(platform.current_device(), 2);
+  EXPECT_EQ(platform.choose_device(*platform.device_count()).code(), Code::invalid_argument);
+  EXPECT_EQ(platform.current_device(), 2);
+  for (int i = 0; i < *platform.device_count(); ++i) EXPECT_EQ((*platform.open(i))->index(), i);
+  ASSERT_TRUE(platform.choose_device(0));
 }
 
 // The GPUs' side must answer also where there is no driver: never crash, never claim memory.

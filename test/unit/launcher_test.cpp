@@ -6,7 +6,9 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "gpu/emu/crew.h"
 
@@ -133,6 +135,21 @@ TEST_F(LauncherTest, OtherStreamsOfAGroupWaitForIt) {
   expect_all_in_order();
 }
 
+TEST_F(LauncherTest, WaitsForAllStreamsOfAGroup) {
+  const gpu::Stream a = new_stream(), b = new_stream();
+  auto block = device().allocate_host(sizeof(uint64_t));
+  ASSERT_TRUE(block);
+  ASSERT_TRUE(device().wait_value(b, static_cast<uint64_t*>(block->kernel), 1, nullptr));
+  launch(queue_of(2, {a, b}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(log.size(), 0u);
+  __atomic_store_n(static_cast<uint64_t*>(block->host), uint64_t{1}, __ATOMIC_RELEASE);
+  ASSERT_TRUE(device().synchronize(a));
+  expect_all_in_order();
+  ASSERT_TRUE(device().synchronize(b));
+  device().release_host(*block);
+}
+
 TEST_F(LauncherTest, WaitsForRoomWithoutBlocking) {
   const gpu::Stream a = new_stream();
   log.gate = false;
@@ -191,8 +208,8 @@ TEST_F(LauncherTest, StreamsOfAGroupAreAllCapturedOrNone) {
 TEST_F(LauncherTest, GraphsAndLaunchesFollowEachOther) {
   const gpu::Stream a = new_stream(), b = new_stream(), c = new_stream();
   ASSERT_TRUE(device().begin_capture(a));
+  ASSERT_TRUE(device().stream_wait(b, a));  // from here on, only the launcher keeps the two in order
   launch(queue_of(3, {a}));
-  ASSERT_TRUE(device().stream_wait(b, a));
   launch(queue_of(500, {b}));
   ASSERT_TRUE(device().stream_wait(a, b));
   launch(queue_of(2, {b, a}));

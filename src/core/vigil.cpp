@@ -29,13 +29,13 @@ void Vigil::progress() {
 Status Vigil::go_on(int peer, const char* what) {
   constexpr uint32_t kQuickLooks = 200, kLooksPerCheck = 64;
   constexpr timespec kNap = {0, 50'000};
+  if (fault_.raised()) return fault_.status();
   if (!doom_) return doom_;
   if (++looks_ < kQuickLooks)
     sched_yield();
   else
     nanosleep(&kNap, nullptr);
   if (idle_) idle_();
-  if (fault_.raised()) return fault_.status();
   if (looks_ % kLooksPerCheck == 0) doom_ = look_around(peer, what);
   return {};
 }

@@ -37,8 +37,9 @@ TEST(Mailbox, CarriesLettersOfEachLaneInOrder) {
     for (int k = 0; k < rounds; ++k) {
       for (int peer = 0; peer < n; ++peer)
         for (proto::Lane lane : kAllLanes)
-          if (peer != self.rank)
+          if (peer != self.rank) {
             ASSERT_TRUE(mailbox->post(peer, lane, Letter::of(Content{self.rank, peer, lane, k})).ok());
+          }
       for (proto::Lane lane : kAllLanes)
         for (int peer = n - 1; peer >= 0; --peer) {
           if (peer == self.rank) continue;
@@ -49,7 +50,9 @@ TEST(Mailbox, CarriesLettersOfEachLaneInOrder) {
     }
     Letter more;
     for (int peer = 0; peer < n; ++peer)
-      if (peer != self.rank) EXPECT_FALSE(*mailbox->poll(peer, proto::kLaneCommon, &more));
+      if (peer != self.rank) {
+        EXPECT_FALSE(*mailbox->poll(peer, proto::kLaneCommon, &more));
+      }
   });
 }
 

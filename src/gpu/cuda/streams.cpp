@@ -76,7 +76,7 @@ Status CudaDevice::stream_wait(Stream stream, Stream other) {
 
 // An event is recorded on its own GPU only; waiting for it is possible on all.
 Status CudaDevice::record_foreign(cudaStream_t other, CUcontext owner, cudaStream_t waiter) {
-  const Current current(owner);
+  const Unrestricted current(owner);
   cudaEvent_t event = nullptr;
   GC_CUDA(index_, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   cudaError_t error = cudaEventRecord(event, other);

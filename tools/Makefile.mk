@@ -41,6 +41,10 @@ tools_gpucoll_perf_LDADD = $(GC_PERF_LIBS)
 
 bin_PROGRAMS += tools/gpucoll-info
 tools_gpucoll_info_SOURCES = \
+	tools/common/usual_shape.cpp \
+	tools/common/usual_shape.h \
+	tools/info/explain.cpp \
+	tools/info/explain.h \
 	tools/info/facts.cpp \
 	tools/info/facts.h \
 	tools/info/main.cpp \

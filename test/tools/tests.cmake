@@ -62,6 +62,26 @@ gc_test(tools.info_json LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=3
   COMMAND ${GC_SOURCE}/test/tools/info_json.sh ${GC_BUILD})
 gc_test(tools.info_mca LABELS tools ENV GPUCOLL_DEVICE=emu OMPI_MCA_coll_gpucoll_transport=shm
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  transport +shm +mca$" ${GC_BUILD}/tools/gpucoll-info)
+# --explain knows GPUs where there are none; the chosen candidate comes first.
+function(gc_explains name status regex)
+  cmake_parse_arguments(e "" "" "ENV" ${ARGN})
+  gc_test(tools.explain_${name} LABELS tools ENV GPUCOLL_DEVICE=emu ${e_ENV}
+    COMMAND ${GC_SOURCE}/test/tools/expect.sh ${status} "${regex}" ${GC_BUILD}/tools/gpucoll-info --explain
+            ${e_UNPARSED_ARGUMENTS})
+endfunction()
+gc_explains(small 0 "^[*] one_shot +ll +1 +32 .* predicted, chosen$" allreduce 8 -np 4 --gpu)
+gc_explains(large 0 "^[*] ring +simple +32 +384 .*, chosen$" allreduce 1G -np 8 --gpu)
+gc_explains(emulated 0 "^[*] .*, chosen$" reduce_scatter 64K -n 3)
+gc_explains(why_not 0 "^- one_shot +ll +more than one_shot_bytes / ranks$" allreduce 1M -np 8 --gpu)
+gc_explains(forced 0 "^[*] tree +simple .*, chosen$" allreduce 8 --gpu
+            ENV GPUCOLL_ALGORITHM=tree GPUCOLL_PROTOCOL=simple)
+gc_explains(messages 0 "^[*] ll in 1 part," sendrecv 64 -np 2 --gpu)
+gc_explains(bad_function 2 "^gpucoll-info: there is no function 'allreduc'" allreduc 8)
+gc_explains(bad_size 2 "^gpucoll-info: '8X' is not a size" allreduce 8X)
+gc_explains(bad_ranks 2 "^gpucoll-info: -np 0" allreduce 8 -np 0)
+gc_explains(no_tuning_file 2 "^gpucoll-info: tuning file /nonexistent/x: " allreduce 8
+            ENV GPUCOLL_TUNING_FILE=/nonexistent/x)
+
 gc_test(tools.info_bad_option LABELS tools
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-info: .*--wat" ${GC_BUILD}/tools/gpucoll-info --wat)
 gc_test(tools.info_bad_parameter LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=many

@@ -65,7 +65,7 @@ Json device_facts(gpu::Platform& platform, int index, int count) {
 // Makes a connection of the device with itself, as two ranks would.
 Status try_transport(net::Transport& transport, gpu::Device& device) {
   core::DeviceMemoryPort memory(device);
-  const net::LinkShape shape{1, 128};
+  const net::LinkShape shape{1, proto::connection_shape(1024)};
   GC_TRY_AS(auto receive, transport.make_end(net::Side::receive, shape, memory));
   GC_TRY_AS(auto send, transport.make_end(net::Side::send, shape, memory));
   GC_TRY(send->connect(receive->blob()));

@@ -1,12 +1,16 @@
-// gpucoll-info: what this gpucoll is, what it runs on, and how it is set.
+// gpucoll-info: what this gpucoll is, what it runs on, and how it is set; and what it would choose (--explain).
 //
 // Exit status: 0, or 2 where an argument, a parameter or the device asked for is no good.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <cstring>
+#include <vector>
 
 #include "base/params.h"
+#include "gpu/device.h"
+#include "info/explain.h"
 #include "info/facts.h"
 
 namespace gpucoll::info {
@@ -33,11 +37,48 @@ Status read_mca_values() {
   return first;
 }
 
+// What --explain and the options that belong to it say.
+struct ExplainWords {
+  std::vector<std::string> what;  // function and size
+  int n_ranks = 8;
+  bool emu = false, gpu = false;
+};
+
+int run_explain(const ExplainWords& words) {
+  auto bytes = parse_size(words.what[1].c_str());
+  if (!bytes) return refuse(bytes.status().what());
+  bool emulated = words.emu;
+  if (!words.emu && !words.gpu) {
+    auto platform = gpu::platform();
+    emulated = platform && !std::strcmp((*platform)->name(), "emu");
+  }
+  auto text = explain({words.what[0], static_cast<uint64_t>(*bytes), words.n_ranks, emulated});
+  if (!text) return refuse(text.status().what());
+  fmt::print("{}", *text);
+  return 0;
+}
+
+void declare_explain(CLI::App& app, ExplainWords& words) {
+  app.add_option("--explain", words.what,
+                 "What a function of so many bytes would run as, with the times of all that it could, e.g. "
+                 "--explain allreduce 1M; allgather and reduce_scatter: bytes of one rank's part")
+      ->expected(2)
+      ->type_name("FUNCTION BYTES");
+  app.add_option("-n,--np", words.n_ranks, "Ranks, for --explain (-np as well)")->capture_default_str();
+  auto* emu = app.add_flag("--emu", words.emu, "On emulated devices, for --explain");
+  app.add_flag("--gpu", words.gpu, "On GPUs, for --explain; needs none")->excludes(emu);
+}
+
 int main(int argc, char** argv) {
   bool json = false;
+  ExplainWords words;
+  // As mpirun has it; CLI would read -n p.
+  for (int i = 1; i < argc; ++i)
+    if (!std::strcmp(argv[i], "-np")) argv[i] = const_cast<char*>("--np");
   CLI::App app("Tells version, build, devices, topology, transports and parameters of gpucoll.", "gpucoll-info");
   app.set_version_flag("--version", std::string("gpucoll-info ") + library_version());
   app.add_flag("--json", json, "As JSON");
+  declare_explain(app, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -50,6 +91,10 @@ int main(int argc, char** argv) {
     return refuse(std::string(error.what()) + "; see gpucoll-info --help");
   }
   Status mca = read_mca_values();
+  if (!words.what.empty()) {
+    if (!mca) return refuse(mca.what());
+    return params_status() ? run_explain(words) : refuse(params_status().what());
+  }
   auto facts = gather();
   fmt::print(
       "{}", json ? facts.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n" : as_text(facts));

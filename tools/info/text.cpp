@@ -68,7 +68,11 @@ std::string devices_text(const Json& facts) {
     std::string why = gpus.contains("problem") ? word(gpus["problem"]) : "the parameter device says emu";
     out += wrap("Collectives run on the emulated device, on the CPU: " + why + ".", 2, 98);
   }
-  for (const Json& device : facts["devices"]) out += device_text(device);
+  const Json& devices = facts["devices"];
+  if (word(platform["name"]) == "emu" && devices.size() > 1)  // all alike
+    return out + device_text(devices[0]) +
+           fmt::format("  and {} more like it (parameter emu_devices)\n", devices.size() - 1);
+  for (const Json& device : devices) out += device_text(device);
   return out;
 }
 

@@ -1,0 +1,36 @@
+#include "common/usual_shape.h"
+
+#include <bit>
+
+#include "base/params.h"
+#include "core/tuning_file.h"
+#include "proto/format/mesh.h"
+
+namespace gpucoll::tools {
+namespace {
+
+int chosen(int64_t parameter, int otherwise) { return parameter ? static_cast<int>(parameter) : otherwise; }
+
+}  // namespace
+
+Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
+  core::CommShape shape;
+  shape.n_ranks = n_ranks;
+  shape.emulated = emulated;
+  const bool p2p = params().transport != kTransportShm;
+  shape.n_channels = chosen(params().channels, emulated ? 2 : 32);
+  const int pair_channels = chosen(params().pair_channels, emulated ? 4 : 32);
+  shape.n_pair_channels = static_cast<int>(std::bit_floor(static_cast<unsigned>(pair_channels)));
+  shape.threads = chosen(params().threads, emulated ? 1 : 384);
+  shape.warp = emulated ? 1 : 32;
+  shape.one_shot_bytes = params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes)
+                         : emulated              ? uint64_t{16} << 10
+                                                 : uint64_t{2} << 20;
+  shape.mesh = p2p && shape.n_ranks > 1 && shape.n_ranks <= proto::kMeshMaxRanks &&
+               shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
+  shape.ll128 = p2p;
+  GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
+  return shape;
+}
+
+}  // namespace gpucoll::tools

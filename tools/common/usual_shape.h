@@ -1,0 +1,13 @@
+// A communicator as it usually is: one node, devices that reach each other, what parameters say.
+//
+// Needs neither devices nor other ranks. Thread safety: reads the parameters.
+#pragma once
+#include "base/status.h"
+#include "core/tuner.h"
+
+namespace gpucoll::tools {
+
+// As core/communicator_connect.cpp makes it. Errors: those of the tuning file.
+Result<core::CommShape> usual_shape(bool emulated, int n_ranks);
+
+}  // namespace gpucoll::tools

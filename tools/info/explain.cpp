@@ -1,0 +1,100 @@
+#include "info/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/params.h"
+#include "common/usual_shape.h"
+#include "core/tuner.h"
+#include "core/tuning_file.h"
+
+namespace gpucoll::info {
+namespace {
+
+using core::Algorithm;
+using core::Choice;
+using core::CommShape;
+using core::Function;
+using core::Protocol;
+
+constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::ll, Protocol::ll128};
+
+Result<Function> find_function(const std::string& name) {
+  std::string names;
+  for (int i = 0; i < proto::kFunctions; ++i) {
+    const auto function = static_cast<Function>(i);
+    if (name == core::name(function)) return function;
+    names += (names.empty() ? "" : ", ") + std::string(core::name(function));
+  }
+  if (name == "bcast") return Function::broadcast;
+  return Status(Code::invalid_argument, fmt::format("there is no function '{}'; there are {}", name, names));
+}
+
+bool is_measured(const CommShape& shape, Function function, const Choice& c, uint64_t bytes) {
+  return shape.table && shape.table->us(function, c.algorithm, c.protocol, bytes) >= 0;
+}
+
+std::string candidates_text(Function function, uint64_t bytes, const CommShape& shape) {
+  std::string text =
+      fmt::format("  {:<10} {:<8} {:>8} {:>8} {:>12}\n", "algorithm", "protocol", "channels", "threads", "us");
+  bool first = true;
+  for (const Choice& c : core::candidates(function, bytes, shape, true)) {
+    text += fmt::format("{} {:<10} {:<8} {:>8} {:>8} {:>12.1f}  {}{}\n", first ? "*" : " ", core::name(c.algorithm),
+                        core::name(c.protocol), c.channels, c.threads, c.us,
+                        is_measured(shape, function, c, bytes) ? "measured" : "predicted", first ? ", chosen" : "");
+    first = false;
+  }
+  return text;
+}
+
+bool has_kernel(Function function, Algorithm algorithm) {
+  return std::any_of(std::begin(kProtocols), std::end(kProtocols),
+                     [=](Protocol protocol) { return core::supported(function, algorithm, protocol); });
+}
+
+// Those that are no candidates, and why.
+std::string others_text(Function function, uint64_t bytes, const CommShape& shape) {
+  std::string text;
+  const auto list = core::candidates(function, bytes, shape, true);
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::one_shot}) {
+    if (!has_kernel(function, algorithm))
+      text += fmt::format("- {:<10} {:<8} there is no such kernel\n", core::name(algorithm), "any");
+    for (Protocol protocol : kProtocols) {
+      const bool there = std::any_of(list.begin(), list.end(), [&](const Choice& c) {
+        return c.algorithm == algorithm && c.protocol == protocol;
+      });
+      if (there || !core::supported(function, algorithm, protocol)) continue;
+      const char* why = core::obstacle(function, algorithm, protocol, bytes, shape, true);
+      text += fmt::format("- {:<10} {:<8} {}\n", core::name(algorithm), core::name(protocol),
+                          why ? why : "left out by the parameter algorithm or protocol");
+    }
+  }
+  return text;
+}
+
+std::string pair_text(uint64_t bytes, const CommShape& shape) {
+  const core::PairChoice choice = core::choose_pair(bytes, shape);
+  return fmt::format("* {} in {} part{}, {} threads a block; messages that leave in the same group share the launch\n",
+                     core::name(choice.protocol), choice.parts, choice.parts == 1 ? "" : "s", choice.threads);
+}
+
+}  // namespace
+
+Result<std::string> explain(const Question& question) {
+  if (question.n_ranks < 1)
+    return Status::error(Code::invalid_argument, "-np %d is no number of ranks", question.n_ranks);
+  GC_TRY_AS(const Function function, find_function(question.function));
+  GC_TRY_AS(const CommShape shape, tools::usual_shape(question.emulated, question.n_ranks));
+  std::string text = fmt::format("{} of {} bytes, {} rank{} on {}\n", core::name(function), question.bytes,
+                                 question.n_ranks, question.n_ranks == 1 ? "" : "s",
+                                 question.emulated ? "emulated devices" : "GPUs of one node that reach each other");
+  text += fmt::format("{}\n\n", params().tuning_file.empty() ? "predictions of the built-in model"
+                                : shape.table ? fmt::format("times of the tuning file {}", params().tuning_file)
+                                              : fmt::format("predictions: the tuning file {} has no section for these",
+                                                            params().tuning_file));
+  if (function == Function::send_recv) return text + pair_text(question.bytes, shape);
+  return text + candidates_text(function, question.bytes, shape) + others_text(function, question.bytes, shape);
+}
+
+}  // namespace gpucoll::info

@@ -73,6 +73,7 @@ constexpr int family_place(Family<Reds...>) {
   return found;
 }
 
+template <int kSources>
 struct ReduceCopyVisitor {
   const Lane& lane;
   const Operands& operands;
@@ -80,23 +81,30 @@ struct ReduceCopyVisitor {
   const Reduction& reduction;
   template <class Red>
   GC_DEV void visit() const {
-    reduce_copy_by<Red>(lane, operands, n, reduction);
+    // One source is copied where there is no hook.
+    if constexpr (kSources > 1 || kHasPre<Red> || kHasPost<Red>) {
+      reduce_copy_by<Red, kSources>(lane, operands, n, reduction);
+    }
   }
 };
 
 // reduce_copy.h, with the reduction chosen here; a copy where there is nothing to compute, and nothing where the last
-// destination, the output of algorithms in place, would be copied onto itself.
-template <class Family, class Coop>
+// destination, the output of algorithms in place, would be copied onto itself. kMostSources: REQUIRES n_from <= that.
+template <class Family, int kMostSources = kMaxSources, class Coop>
 GC_DEV void reduce_copy(const Coop& coop, Operands operands, uint64_t n, const Reduction& reduction) {
+  if (operands.n_from == 0 || operands.n_to == 0) return;
   const Lane lane{static_cast<uint32_t>(coop.rank()), static_cast<uint32_t>(coop.size())};
   if constexpr (Family::kOps > 0) {
-    const bool pre = operands.own && (Family::kPre >> reduction.op & 1) != 0;
-    const bool post = operands.complete && (Family::kPost >> reduction.op & 1) != 0;
-    if (operands.n_from > 1 || pre || post) {
-      return Family::choose(reduction.op, ReduceCopyVisitor{lane, operands, n, reduction});
+    const uint8_t op = reduction.op;
+    if constexpr (kMostSources > 2) {
+      if (operands.n_from > 2) return Family::choose(op, ReduceCopyVisitor<3>{lane, operands, n, reduction});
     }
+    if (operands.n_from > 1) return Family::choose(op, ReduceCopyVisitor<2>{lane, operands, n, reduction});
+    const bool pre = operands.own && (Family::kPre >> op & 1) != 0;
+    const bool post = operands.complete && (Family::kPost >> op & 1) != 0;
+    if (pre || post) return Family::choose(op, ReduceCopyVisitor<1>{lane, operands, n, reduction});
   }
-  operands.n_to -= operands.to[operands.n_to - 1] == operands.from[0];
+  operands.n_to -= operands.last_is(operands.from[0]);
   if (operands.n_to > 0) copy_elements<typename Family::Element>(lane, operands, n);
 }
 

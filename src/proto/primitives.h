@@ -141,19 +141,38 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
     GC_DEV uint64_t slice_step() const { return (step + kSliceSteps - 1) / kSliceSteps * kSliceSteps; }
   };
 
-  // Not inlined: compiled once, whatever the number of operations in an algorithm.
+  // Not inlined: compiled once, whatever the number of operations in an algorithm. What can be is done before the wait.
   GC_NOINLINE void run(unsigned what, uint64_t in, uint64_t out, uint64_t n, Message message = {}) {
     const uint64_t slice = Protocol::cut(n * sizeof(Element), slot_bytes_) / sizeof(Element);
     for (uint64_t done = 0; ok_ && (done < n || (what & kMessage) != 0); done += slice) {
+      const Operands operands = operands_of(what, in + done, out + done);
       ok_ = wait(what, message);
       if (!ok_) return;
-      move(what, in + done, out + done, n - done < slice ? n - done : slice);
+      reduce_copy<Family, F::kRecv + 1>(coop_, operands, n - done < slice ? n - done : slice, reduction_);
 #if GC_MUTANT != 2
       coop_.sync();  // everyone's part is written and read before it is posted
 #endif
       post(what, message);
       what &= ~unsigned{kMessage};
     }
+  }
+
+  GC_DEV Operands operands_of(unsigned what, uint64_t in, uint64_t out) const {
+    Operands operands{};
+    GC_UNROLL
+    for (int i = 0; i < F::kRecv; ++i) {
+      if ((what & kRecv) != 0 && i < n_in_) operands.read(in_[i].slot(slot_bytes_));
+    }
+    GC_UNROLL
+    for (int i = 0; i < F::kSend; ++i) {
+      if ((what & kSend) != 0 && i < n_out_) operands.write(out_[i].slot(slot_bytes_));
+    }
+    if ((what & kFromInput) != 0) operands.read(input_ + in * sizeof(Element));
+    if ((what & kFromOutput) != 0) operands.read(output_ + out * sizeof(Element));
+    if ((what & kToOutput) != 0) operands.write(output_ + out * sizeof(Element));
+    operands.own = (what & kFromInput) != 0;
+    operands.complete = (what & kComplete) != 0;
+    return operands;
   }
 
   // True on all threads when the slice may be moved, false on all when the fault latch is set.
@@ -191,24 +210,6 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
       if (turn % kLatchPeriod == 0 && load_relaxed(&latch_->abort) != 0) return false;
     }
     return true;
-  }
-
-  GC_DEV void move(unsigned what, uint64_t in, uint64_t out, uint64_t n) {
-    Operands operands{};
-    GC_UNROLL
-    for (int i = 0; i < F::kRecv; ++i) {
-      if ((what & kRecv) != 0 && i < n_in_) operands.from[operands.n_from++] = in_[i].slot(slot_bytes_);
-    }
-    GC_UNROLL
-    for (int i = 0; i < F::kSend; ++i) {
-      if ((what & kSend) != 0 && i < n_out_) operands.to[operands.n_to++] = out_[i].slot(slot_bytes_);
-    }
-    if ((what & kFromInput) != 0) operands.from[operands.n_from++] = input_ + in * sizeof(Element);
-    if ((what & kFromOutput) != 0) operands.from[operands.n_from++] = output_ + out * sizeof(Element);
-    if ((what & kToOutput) != 0) operands.to[operands.n_to++] = output_ + out * sizeof(Element);
-    operands.own = (what & kFromInput) != 0;
-    operands.complete = (what & kComplete) != 0;
-    if (operands.n_from > 0 && operands.n_to > 0) reduce_copy<Family>(coop_, operands, n, reduction_);
   }
 
   // The releases pair with the peer's acquire when it waits; the barrier before made everyone's work part of them.

@@ -23,13 +23,31 @@ struct Lane {
 
 inline constexpr int kMaxSources = 3, kMaxDestinations = 3;
 
-// From where to where. REQUIRES: at least one source and one destination.
+// From where to where. Without sources, or without destinations, nothing moves.
 struct Operands {
   const uint8_t* from[kMaxSources];
   uint8_t* to[kMaxDestinations];
   int n_from, n_to;
   bool own;       // the last source is the rank's own contribution: `pre` applies to it
   bool complete;  // every rank's contribution is in the result: `post` applies to it
+
+  // One more. Indexes that are known when this is compiled keep the operands in registers.
+  GC_DEV void read(const uint8_t* p) {
+    GC_UNROLL
+    for (int s = 0; s < kMaxSources; ++s) from[s] = s == n_from ? p : from[s];
+    ++n_from;
+  }
+  GC_DEV void write(uint8_t* p) {
+    GC_UNROLL
+    for (int d = 0; d < kMaxDestinations; ++d) to[d] = d == n_to ? p : to[d];
+    ++n_to;
+  }
+  GC_DEV bool last_is(const uint8_t* p) const {
+    bool is = false;
+    GC_UNROLL
+    for (int d = 0; d < kMaxDestinations; ++d) is |= d == n_to - 1 && to[d] == p;
+    return is;
+  }
 };
 
 // Units of movement: how one is read, combined and written.
@@ -115,7 +133,8 @@ struct CopyUnit : ElementAccess<T, kAligned> {
   using Value = T;
 };
 
-// The work of one thread in one call. kSources: as many sources as there may be; 1 for copies, which apply nothing.
+// The work of one thread in one call, with a number of sources known when it is compiled: what they hold stays in
+// registers.
 template <int kSources>
 class Mover {
  public:
@@ -154,11 +173,10 @@ class Mover {
     typename Unit::Value in[kSources][kUnroll];
     GC_UNROLL
     for (int s = 0; s < kSources; ++s) {
-      if (s > 0 && s >= operands_.n_from) break;
       GC_UNROLL
       for (int u = 0; u < kUnroll; ++u) in[s][u] = Unit::read(operands_.from[s] + at + u * kStride);
     }
-    if constexpr (kSources > 1) combine<Unit, kUnroll>(in);
+    if constexpr (requires { &Unit::apply; }) combine<Unit, kUnroll>(in);
     GC_UNROLL
     for (int d = 0; d < kMaxDestinations; ++d) {
       if (d > 0 && d >= operands_.n_to) break;
@@ -166,21 +184,15 @@ class Mover {
       for (int u = 0; u < kUnroll; ++u) Unit::write(operands_.to[d] + at + u * kStride, in[0][u]);
     }
   }
+
   // Into in[0].
   template <class Unit, int kUnroll>
   GC_DEV void combine(typename Unit::Value (&in)[kSources][kUnroll]) const {
     GC_UNROLL
-    for (int s = 0; s < kSources; ++s) {
-      if (s > 0 && s >= operands_.n_from) break;
-      const bool own = operands_.own && s == operands_.n_from - 1;
-      GC_UNROLL
-      for (int u = 0; u < kUnroll; ++u) {
-        if (own) in[s][u] = Unit::pre(in[s][u], reduction_);
-        if (s > 0) in[0][u] = Unit::apply(in[0][u], in[s][u]);
-      }
-    }
-    GC_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
+      if (operands_.own) in[kSources - 1][u] = Unit::pre(in[kSources - 1][u], reduction_);
+      GC_UNROLL
+      for (int s = 1; s < kSources; ++s) in[0][u] = Unit::apply(in[0][u], in[s][u]);
       if (operands_.complete) in[0][u] = Unit::post(in[0][u], reduction_);
     }
   }
@@ -226,11 +238,11 @@ GC_DEV Cut cut_elements(uint64_t n, AddressBits bits) {
   return {head, (n - head) / (sizeof(Pack) / sizeof(T))};
 }
 
-// n elements, reduced by one reduction known when it is compiled.
-template <class Red>
+// n elements, reduced by one reduction, from as many sources as are known when it is compiled.
+template <class Red, int kSources>
 GC_NOINLINE void reduce_copy_by(Lane lane, Operands operands, uint64_t n, Reduction reduction) {
   using T = typename Red::Element;
-  const Mover<kMaxSources> mover(lane, operands, reduction);
+  const Mover<kSources> mover(lane, operands, reduction);
   const AddressBits bits = address_bits(operands);
   if (bits.any % alignof(T) != 0) return mover.template move<ElementUnit<Red, false>, 1>(0, n);
 

@@ -3,19 +3,19 @@ gc_test(proto.reduction LABELS proto COMMAND test/proto/reduction_test)
 gc_test(proto.reduce_copy LABELS proto TIMEOUT 120 COMMAND test/proto/reduce_copy_test)
 gc_test(proto.reduce_copy_warp LABELS proto TIMEOUT 120 COMMAND test/proto/reduce_copy_warp_test)
 gc_test(proto.primitives LABELS proto COMMAND test/proto/primitives_test)
-gc_test(proto.ring_all_reduce LABELS proto TIMEOUT 240 COMMAND test/proto/ring_all_reduce_test)
+gc_test(proto.collectives LABELS proto TIMEOUT 240 COMMAND test/proto/collectives_test)
 gc_test(proto.one_shot_all_reduce LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_all_reduce_test)
 gc_test(proto.formats LABELS proto ENV GC_FORMAT_DOCS=${GC_SOURCE}/docs/formats COMMAND test/proto/formats_test)
 gc_test(proto.kernels LABELS proto COMMAND test/proto/kernels_test)
 if(GC_TSAN_VARIANTS)
   gc_test(proto.primitives.tsan LABELS proto tsan COMMAND test/proto/primitives_test_tsan)
-  gc_test(proto.ring_all_reduce.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/ring_all_reduce_test_tsan)
+  gc_test(proto.collectives.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/collectives_test_tsan)
   gc_test(proto.one_shot_all_reduce.tsan LABELS proto tsan TIMEOUT 240
     COMMAND test/proto/one_shot_all_reduce_test_tsan)
   # Three threads a block: with one, the missing barrier does not show.
   foreach(mutant 1 2)
     gc_test(proto.mutant${mutant} LABELS proto tsan TIMEOUT 240 MUST_PRINT "ThreadSanitizer: data race"
-      COMMAND test/proto/ring_all_reduce_test_mutant${mutant} --gtest_filter=Threads/*/1)
+      COMMAND test/proto/collectives_test_mutant${mutant} --gtest_filter=Threads/*/1)
   endforeach()
   # What these break are atomics, which ThreadSanitizer trusts: the results are wrong, or never come.
   foreach(mutant 3 4 5 6)

@@ -1,0 +1,253 @@
+// One collective on every rank, run and compared bit for bit with the order of reduction that its algorithm promises.
+#pragma once
+#include "plan_runner.h"
+
+namespace gpucoll::test {
+
+struct Case {
+  proto::Function function;
+  proto::Algorithm algorithm;
+  proto::Protocol protocol;
+  int n_ranks, n_channels, threads;
+  uint64_t count;  // elements, as in the C API
+  uint32_t slot_bytes = 128;
+  bool in_place = false;
+  uint64_t first_step = 0;
+  int first_channel = 0;
+  int root = 0;
+  uint32_t chunk_bytes = 0;
+  int items = 1;
+  bool in_fifo = false;
+  size_t send_offset = 0, recv_offset = 0;  // bytes from a multiple of 16
+  proto::Reduction reduction = {};
+  bool scalar_in_memory = false;
+};
+
+inline bool reduces(proto::Function function) {
+  using proto::Function;
+  return function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter;
+}
+inline bool has_root(proto::Function function) {
+  return function == proto::Function::reduce || function == proto::Function::broadcast;
+}
+
+inline int place_of(int rank, int channel, int n) {
+  for (int p = 0; p < n; ++p) {
+    if (rank_at(channel, p, n) == rank) return p;
+  }
+  return -1;
+}
+
+// The values of one item on all ranks, and what comes of them.
+template <class Red>
+class Values {
+ public:
+  using T = typename Red::Element;
+
+  Values(const Case& c, uint64_t seed) : case_(c), n_(static_cast<size_t>(c.n_ranks)), in_(n_) {
+    std::mt19937_64 random(seed + c.count * 7 + n_);
+    for (auto& of_rank : in_) {
+      of_rank.resize(sent());
+      for (T& value : of_rank) draw(value, random);
+    }
+  }
+  uint64_t sent() const { return case_.count * (case_.function == proto::Function::reduce_scatter ? n_ : 1); }
+  uint64_t received() const { return case_.count * (case_.function == proto::Function::all_gather ? n_ : 1); }
+  const std::vector<T>& in(size_t rank) const { return in_[rank]; }
+
+  // What `rank` has in its result.
+  std::vector<T> out(size_t rank) const {
+    using proto::Function;
+    std::vector<T> result;
+    switch (case_.function) {
+      case Function::broadcast: return in_[static_cast<size_t>(case_.root)];
+      case Function::all_gather:
+        for (const auto& of_rank : in_) result.insert(result.end(), of_rank.begin(), of_rank.end());
+        return result;
+      default: break;
+    }
+    result.resize(case_.count);
+    for (int c = 0; c < case_.n_channels; ++c) reduce_channel(c, rank, result);
+    return result;
+  }
+
+ private:
+  using Range = coll::device::Range;
+
+  void reduce_channel(int index, size_t rank, std::vector<T>& result) const {
+    const auto n_channels = static_cast<uint32_t>(case_.n_channels);
+    const Range share = coll::device::channel_range(case_.count, sizeof(T), n_channels, static_cast<uint32_t>(index));
+    const int channel = case_.first_channel + index;
+    if (case_.algorithm == proto::Algorithm::tree) {
+      for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(in_tree(channel, 0, i));
+    } else if (case_.function == proto::Function::all_reduce) {
+      reduce_rounds(channel, share, result);
+    } else {
+      const bool scatters = case_.function == proto::Function::reduce_scatter;
+      const uint64_t from = scatters ? rank * case_.count : 0;
+      const int owner = scatters ? static_cast<int>(rank) : case_.root;
+      for (uint64_t i = share.first; i < share.first + share.count; ++i)
+        result[i] = complete(in_ring(channel, place_of(owner, channel, case_.n_ranks), from + i));
+    }
+  }
+  // Each round has a chunk for each place.
+  void reduce_rounds(int channel, Range share, std::vector<T>& result) const {
+    for (uint64_t done = 0; done < share.count;) {
+      const uint64_t left = share.count - done;
+      const uint64_t chunk = coll::device::round_chunk(left, sizeof(T), static_cast<uint32_t>(n_), most());
+      for (uint64_t i = 0; i < std::min(left, chunk * n_); ++i) {
+        const uint64_t at = share.first + done + i;
+        result[at] = complete(in_ring(channel, static_cast<int>(i / chunk), at));
+      }
+      done += chunk * n_;
+    }
+  }
+  template <class Protocol>
+  uint64_t chunk_bytes() const {
+    using Prims = proto::Primitives<proto::Family<Red>, gpu::emu::CrewPart, Protocol>;
+    return Prims::chunk_elements(shape_of(case_.slot_bytes)) * sizeof(T);
+  }
+  uint64_t most() const {
+    uint64_t bytes = case_.protocol == proto::Protocol::simple ? chunk_bytes<proto::Simple<>>()
+                     : case_.protocol == proto::Protocol::ll   ? chunk_bytes<proto::Ll>()
+                                                               : chunk_bytes<proto::Ll128>();
+    if (case_.chunk_bytes >= 128) bytes = std::min(bytes, uint64_t{case_.chunk_bytes});
+    return (bytes >= 128 ? bytes / 128 * 128 : bytes / 16 * 16) / sizeof(T);
+  }
+
+  T own(int rank, uint64_t i) const {
+    const T x = in_[static_cast<size_t>(rank)][i];
+    if constexpr (proto::kHasPre<Red>) return Red::pre(x, case_.reduction);
+    return x;
+  }
+  T complete(T x) const {
+    if constexpr (proto::kHasPost<Red>) return Red::post(x, case_.reduction);
+    return x;
+  }
+  // From the rank after the place round to the place.
+  T in_ring(int channel, int place, uint64_t i) const {
+    T value = own(rank_at(channel, place + 1, case_.n_ranks), i);
+    for (int p = place + 2; p <= place + case_.n_ranks; ++p)
+      value = Red::apply(value, own(rank_at(channel, p, case_.n_ranks), i));
+    return value;
+  }
+  // What place p of the tree sends upwards: see World.
+  T in_tree(int channel, int p, uint64_t i) const {
+    const T mine = own(rank_at(channel, p, case_.n_ranks), i);
+    if (2 * p + 1 >= case_.n_ranks) return mine;
+    T value = in_tree(channel, 2 * p + 1, i);
+    if (2 * p + 2 < case_.n_ranks) value = Red::apply(value, in_tree(channel, 2 * p + 2, i));
+    return Red::apply(value, mine);
+  }
+
+  Case case_;
+  size_t n_;
+  std::vector<std::vector<T>> in_;
+};
+
+// The memory of one item on one rank.
+template <class Red>
+class CaseMemory {
+ public:
+  using T = typename Red::Element;
+
+  CaseMemory(const Case& c, const Values<Red>& values, size_t rank) : case_(c), values_(values), rank_(rank) {
+    const bool gathers = c.function == proto::Function::all_gather;
+    send_ = Buffer((gathers && c.in_place ? values.received() : values.sent()) * sizeof(T), c.send_offset);
+    recv_ = Buffer(values.received() * sizeof(T), c.recv_offset);
+    fill(send(), values.in(rank));
+  }
+  uint8_t* send() {
+    const bool inside = case_.in_place && case_.function == proto::Function::all_gather;
+    return send_.data() + (inside ? rank_ * case_.count * sizeof(T) : 0);
+  }
+  uint8_t* recv() {
+    if (!case_.in_place) return recv_.data();
+    return send_.data() + (case_.function == proto::Function::reduce_scatter ? rank_ * case_.count * sizeof(T) : 0);
+  }
+  void check() {
+    const bool has_result = case_.function != proto::Function::reduce || static_cast<int>(rank_) == case_.root;
+    if (has_result) {
+      Buffer want(values_.received() * sizeof(T));
+      fill(want.data(), values_.out(rank_));
+      expect_same(recv(), want, "the result differs");
+    } else if (!case_.in_place) {
+      expect_same(recv_.data(), Buffer(recv_.bytes()), "wrote a result where there is none");
+    }
+    if (!case_.in_place) {
+      Buffer want(values_.sent() * sizeof(T));
+      fill(want.data(), values_.in(rank_));
+      expect_same(send_.data(), want, "wrote into the input");
+    }
+    EXPECT_TRUE(send_.same_around() && recv_.same_around()) << "wrote outside of the buffers, rank " << rank_;
+  }
+
+ private:
+  static void fill(uint8_t* at, const std::vector<T>& values) {
+    for (const T& value : values) {
+      write_members(at, value);
+      at += sizeof(T);
+    }
+  }
+  void expect_same(const uint8_t* is, Buffer want, const char* what) const {
+    ASSERT_TRUE(want.bytes() == 0 || std::memcmp(is, want.data(), want.bytes()) == 0) << what << ", rank " << rank_;
+  }
+
+  const Case& case_;
+  const Values<Red>& values_;
+  size_t rank_;
+  Buffer send_, recv_;
+};
+
+template <class Red>
+proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank) {
+  using T = typename Red::Element;
+  proto::WorkItem work{};
+  proto::CollectiveItem& item = work.collective;
+  const bool is_root = static_cast<int>(rank) == c.root;
+  item.send = c.function == proto::Function::broadcast && !is_root && !c.in_place ? nullptr : memory.send();
+  item.recv = memory.recv();
+  item.count = c.count * (reduces(c.function) ? 1 : sizeof(T));
+  item.argument = c.reduction.argument;
+  item.argument_high = c.reduction.argument_high;
+  if (c.scalar_in_memory) {
+    item.argument = reinterpret_cast<uint64_t>(&c.reduction.argument);
+    item.scalar_in_memory = 1;
+  }
+  item.root = static_cast<uint32_t>(c.root);
+  item.chunk_bytes = c.chunk_bytes;
+  item.first_channel = static_cast<uint16_t>(c.first_channel);
+  item.n_channels = static_cast<uint16_t>(c.n_channels);
+  return work;
+}
+
+// kernel: of a family in which Red has the place c.reduction.op.
+template <class Red>
+void run_case(EmuKernel kernel, const Case& c) {
+  SCOPED_TRACE(testing::Message() << "function " << static_cast<int>(c.function) << ", algorithm "
+                                  << static_cast<int>(c.algorithm) << ", protocol " << static_cast<int>(c.protocol)
+                                  << ", " << c.n_ranks << " ranks, " << c.n_channels << " channels, " << c.threads
+                                  << " threads, " << c.count << " elements, in place " << c.in_place << ", root "
+                                  << c.root);
+  const auto n = static_cast<size_t>(c.n_ranks);
+  World world(c.n_ranks, c.first_channel + c.n_channels, c.slot_bytes, c.first_step);
+  std::vector<Values<Red>> values;
+  std::vector<std::vector<CaseMemory<Red>>> memory(static_cast<size_t>(c.items));
+  for (size_t i = 0; i < memory.size(); ++i) values.emplace_back(c, i);
+  const uint64_t mask = ((uint64_t{1} << c.n_channels) - 1) << c.first_channel;
+  std::vector<PlanMaker> plans(n, PlanMaker(mask));
+  for (size_t r = 0; r < n; ++r) {
+    std::vector<proto::WorkItem> items;
+    for (size_t i = 0; i < memory.size(); ++i) {
+      memory[i].reserve(n);
+      items.push_back(item_of<Red>(c, memory[i].emplace_back(c, values[i], r), r));
+    }
+    plans[r].add({0, c.function, c.algorithm, c.protocol, c.reduction.op, 0, 0}, items);
+  }
+  run_plans(kernel, world, plans, c.threads, c.in_fifo);
+  for (auto& of_item : memory) {
+    for (auto& of_rank : of_item) of_rank.check();
+  }
+}
+
+}  // namespace gpucoll::test

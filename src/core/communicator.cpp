@@ -105,7 +105,6 @@ const Fault& Communicator::fault() noexcept {
 
 Status Communicator::begin(const TaskQueue& queue, const CommShape& shape) {
   if (fault().raised()) return fault_.status();
-  if (closing_) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   if (!launcher_) GC_TRY(make_launcher());
   return launcher_->begin(queue, shape);
 }

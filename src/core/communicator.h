@@ -46,7 +46,7 @@ class Communicator final : public Watched {
   void raise_fault(const Status& status) noexcept { fault_.raise(status); }
 
   // What tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage where some
-  // streams are capturing and others are not; the device's.
+  // streams are capturing and others are not, and after finish(); the device's.
   Result<CommShape> shape(const std::vector<gpu::Stream>& streams);
   bool connected(const Needs& needs) const noexcept;
   // Makes what is missing; the two sides of a connection may come in any order. Ring, tree and mesh are collective, and

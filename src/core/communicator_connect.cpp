@@ -72,6 +72,7 @@ CommShape Communicator::plain_shape() const {
 }
 
 Result<CommShape> Communicator::shape(const std::vector<gpu::Stream>& streams) {
+  if (closing_) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   CommShape shape = plain_shape();
   GC_TRY_AS(const uint64_t capture, Launcher::capture_of(device_, streams));
   shape.capturing = capture != 0;
@@ -114,7 +115,6 @@ bool Communicator::connected(const Needs& needs) const noexcept {
 
 Status Communicator::connect(const Needs& needs, void (*idle)()) {
   if (fault().raised()) return fault_.status();
-  if (closing_) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   Vigil vigil(fault_, peers_, idle);
   Status status = contained([&] { return make_connections(needs, vigil); });
   if (!status) fault_.raise(status);

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -29,10 +30,37 @@ TEST(Formats, ConnectionDocumentHasTheFieldsOfTheHeader) {
       << #structure "::" #field;
   GC_CONNECTION_FIELDS(GC_EXPECT_ROW)
 #undef GC_EXPECT_ROW
-  const std::string slots =
-      "| " + std::to_string(proto::ReceiveBlock::kSlotsOffset) + " | 8 × `slot_bytes` | the slots";
-  EXPECT_NE(text.find(slots), std::string::npos);
+  using Block = proto::ReceiveBlock;
+  const auto begins = [&](size_t offset, const std::string& bytes, const std::string& what) {
+    EXPECT_NE(text.find("| " + std::to_string(offset) + " | " + bytes + " | " + what), std::string::npos) << what;
+  };
+  begins(Block::kTailOffset, std::to_string(sizeof(proto::StepCounter)), "`StepCounter` tail");
+  begins(Block::kNotesOffset, std::to_string(sizeof(proto::StepNotes)), "`StepNotes`");
+  begins(Block::kSlotsOffset, "8 × `simple`", "the slots of Simple");
+  begins(proto::SendBlock::kHeadOffset, std::to_string(proto::SendBlock::kBytes), "`StepCounter` head");
+  EXPECT_NE(text.find("| `ll_offset` | 8 × `ll` |"), std::string::npos);
+  EXPECT_NE(text.find("| `ll128_offset` | 8 × `ll128` |"), std::string::npos);
   EXPECT_NE(text.find("`kSteps` = " + std::to_string(proto::kSteps)), std::string::npos);
+}
+
+// What the document says a connection costs.
+TEST(Formats, SlotsOfAConnectionFollowEachOther) {
+  const proto::ConnectionShape shape = proto::connection_shape(4 << 20);
+  EXPECT_EQ(shape.simple, 512u << 10);
+  EXPECT_EQ(proto::ReceiveBlock::ll_offset(shape), 256 + (size_t{4} << 20));
+  EXPECT_EQ(proto::ReceiveBlock::ll128_offset(shape) - proto::ReceiveBlock::ll_offset(shape), size_t{128} << 10);
+  EXPECT_EQ(proto::ReceiveBlock::bytes(shape) - proto::ReceiveBlock::ll128_offset(shape), size_t{512} << 10);
+}
+
+// Of one slot, over several turns of the ring buffer across the wrap of 32 bits.
+TEST(Formats, FlagsOfASlotDifferFromEachOtherAndFromFreshMemory) {
+  for (uint64_t slot = 0; slot < proto::kSteps; ++slot) {
+    std::set<uint32_t> flags = {0};
+    const uint64_t first = (uint64_t{1} << 32) - 1600 + slot;
+    for (uint64_t turn = 0; turn < 400; ++turn) {
+      EXPECT_TRUE(flags.insert(proto::flag_of(first + turn * proto::kSteps)).second) << slot << " " << turn;
+    }
+  }
 }
 
 TEST(Formats, MeshDocumentHasTheConstantsOfTheHeader) {

@@ -51,3 +51,16 @@ tools_gpucoll_info_SOURCES = \
 	tools/info/text.cpp
 tools_gpucoll_info_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)
 tools_gpucoll_info_LDADD = $(GC_CORE_LIBS) -lfmt
+
+# Like gpucoll-perf over libgpucoll; of core it takes its own copy of tuner and tuning files.
+bin_PROGRAMS += tools/gpucoll-tune
+tools_gpucoll_tune_SOURCES = \
+	tools/common/usual_shape.cpp \
+	tools/common/usual_shape.h \
+	tools/tune/main.cpp \
+	tools/tune/sweep.cpp \
+	tools/tune/sweep.h \
+	tools/tune/team.cpp \
+	tools/tune/team.h
+tools_gpucoll_tune_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS)
+tools_gpucoll_tune_LDADD = libgpucoll.la $(GC_CORE_LIBS) -lfmt

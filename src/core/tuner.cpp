@@ -18,18 +18,28 @@ struct Speed {
   double total_gbs;        // of data out of a device
   uint64_t channel_bytes;  // a channel pays from this many bytes of a rank's share on
 };
+// Messages between two ranks: a part in LL takes less time up to ll_most bytes, as its hop is shorter and its bandwidth
+// lower. Messages are cut into more parts as long as each has the least.
+struct PairModel {
+  uint64_t ll_most, ll_least, simple_least;
+};
 struct Model {
   double launch_us;  // of an operation without hops
   Speed ring[proto::kProtocols];
   Speed one_shot;          // of bytes out of a device, flags included
   double tree_efficiency;  // of the ring's bandwidth: two children share a block
+  PairModel pair;
 };
 // docs/performance.md; LL and LL128 are estimates until measured.
-constexpr Model kGpu = {
-    13, {{3.5, 20, 330, 16384}, {1.5, 6, 150, 4096}, {2.0, 16, 300, 8192}}, {1.5, 12, 180, 8192}, 0.7};
-// Two cores that carry four ranks.
+constexpr Model kGpu = {13,
+                        {{3.5, 20, 330, 16384}, {1.5, 6, 150, 4096}, {2.0, 16, 300, 8192}},
+                        {1.5, 12, 180, 8192},
+                        0.7,
+                        {8192, 2048, 32768}};
+// Two cores that carry four ranks, where words with flags are slow. One-shot looks better than it is, so that programs
+// on the emulated device take the same ways as on GPUs.
 constexpr Model kEmulated = {
-    40, {{15, 1, 2, 16384}, {10, 0.3, 0.6, 4096}, {12, 0.4, 0.8, 8192}}, {10, 0.6, 1.2, 8192}, 0.7};
+    40, {{6, 1, 2, 16384}, {5, 0.04, 0.08, 4096}, {6, 0.15, 0.3, 8192}}, {5, 0.6, 1.2, 8192}, 0.7, {1024, 256, 32768}};
 
 constexpr double kBytesPerUs = 1000;  // of 1 GB/s
 
@@ -211,17 +221,18 @@ Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool ha
 }
 
 PairChoice choose_pair(uint64_t bytes, const CommShape& shape) {
-  // A part in LL takes less time up to here: its hop is shorter, its bandwidth lower.
-  constexpr uint64_t kLlPart = 8192, kLlLeast = 2048, kSimpleLeast = 32768;
+  const PairModel& model = model_of(shape).pair;
   // All peers together fill the channels about twice.
   const int peers = std::max(shape.n_ranks - 1, 1);
   const int most = std::max(1, std::min(shape.n_pair_channels, 2 * shape.n_pair_channels >> ceil_log2(peers)));
-  const bool ll = bytes <= kLlPart * static_cast<uint64_t>(most);
-  const uint64_t wanted = ceil_div(bytes, ll ? kLlLeast : kSimpleLeast);
+  const Protocol* forced = forced_protocol();
+  const bool ll = forced && *forced != Protocol::ll128 ? *forced == Protocol::ll
+                                                       : bytes <= model.ll_most * static_cast<uint64_t>(most);
+  const uint64_t wanted = ceil_div(bytes, ll ? model.ll_least : model.simple_least);
   const int parts = std::min(floor_power_of_two(wanted), most);
   // One half of a block sends, the other one receives.
   const int threads = ll ? std::min(2 * useful_threads(bytes, parts, shape), shape.threads) : shape.threads;
-  return {parts, ll ? Protocol::ll : Protocol::simple, std::max(threads, 1)};
+  return {parts, ll ? Protocol::ll : Protocol::simple, threads};
 }
 
 const char* name(Function function) {

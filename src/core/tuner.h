@@ -65,7 +65,7 @@ std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShap
 Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);
 
 // How a message between two ranks travels: in how many parts (a power of two, at most n_pair_channels), over LL or
-// Simple. Of `bytes` alone, so that sender and receiver agree.
+// Simple. Of `bytes` alone (and parameters), so that sender and receiver agree.
 struct PairChoice {
   int parts;
   Protocol protocol;

@@ -226,6 +226,10 @@ TEST(Tuner, CutsMessagesInPowersOfTwo) {
   EXPECT_EQ(choose_pair(1 << 30, gpus(2)).protocol, Protocol::simple);
   EXPECT_EQ(choose_pair(1 << 30, gpus(8)).parts, 8);   // 7 peers
   EXPECT_EQ(choose_pair(1 << 30, gpus(65)).parts, 1);  // 64 peers fill 32 channels twice
+  Forced protocol("protocol", "simple");
+  EXPECT_EQ(choose_pair(0, gpus(4)).protocol, Protocol::simple);
+  Forced other("protocol", "ll128");  // not for messages
+  EXPECT_EQ(choose_pair(0, gpus(4)).protocol, Protocol::ll);
 }
 
 TEST(Tuner, ChoosesWithoutAllocating) {

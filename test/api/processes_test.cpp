@@ -105,3 +105,43 @@ TEST(Processes, ADeadRankIsNamedByTheOthers) {
   EXPECT_EQ(statuses[2], 0);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
+
+// Before any connection is made: the others wait for its letters, not for its kernels.
+TEST(Processes, ADeadRankIsNamedWhileConnecting) {
+  auto start = std::chrono::steady_clock::now();
+  auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {
+    DeviceBuffer b(64);
+    if (rank == 2) raise(SIGKILL);
+    if (gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, nullptr) != gpucollRemoteError) return 4;
+    if (std::string(gpucollGetLastError(comm)).find("rank 2") == std::string::npos) return 5;
+    return gpucollCommDestroy(comm) == gpucollRemoteError ? 0 : 6;
+  });
+  EXPECT_EQ(statuses[0], 0);
+  EXPECT_EQ(statuses[1], 0);
+  EXPECT_TRUE(WIFSIGNALED(statuses[2]));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(Processes, SplitAndOutliveEachOther) {
+  constexpr int n = 4;
+  auto statuses = on_processes(n, [](gpucollComm_t comm, int rank) {
+    gpucollComm_t part = nullptr;
+    CHILD_OK(gpucollCommSplit(comm, rank % 2, -rank, &part));
+    CHILD_OK(gpucollCommDestroy(comm));
+    int new_rank = -1;
+    CHILD_OK(gpucollCommUserRank(part, &new_rank));
+    if (new_rank != (rank < 2)) return 4;
+    DeviceBuffer b(4096);
+    std::vector<int32_t> mine(1000);
+    for (size_t i = 0; i < mine.size(); ++i) mine[i] = value(rank, i);
+    b.put(mine);
+    CHILD_OK(gpucollAllReduce(b.at(), b.at(), mine.size(), gpucollInt32, gpucollSum, part, nullptr));
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    const auto result = b.get<int32_t>(mine.size());
+    for (size_t i = 0; i < mine.size(); ++i)
+      if (result[i] != value(rank % 2, i) + value(rank % 2 + 2, i)) return 5;
+    CHILD_OK(gpucollCommDestroy(part));
+    return 0;
+  });
+  for (int status : statuses) EXPECT_EQ(status, 0);
+}

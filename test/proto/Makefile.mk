@@ -27,6 +27,12 @@ test_proto_one_shot_all_reduce_test_LDADD = $(GTEST_LIBS)
 test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp $(GC_PROTO_TEST_FILES)
 test_proto_kernels_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/proto/ll_test test/proto/ll128_test
+test_proto_ll_test_SOURCES = test/proto/ll_test.cpp test/proto/lines_test.h $(GC_PROTO_TEST_FILES)
+test_proto_ll_test_LDADD = $(GTEST_LIBS)
+test_proto_ll128_test_SOURCES = test/proto/ll128_test.cpp test/proto/lines_test.h $(GC_PROTO_TEST_FILES)
+test_proto_ll128_test_LDADD = $(GTEST_LIBS)
+
 # Under ThreadSanitizer as they are, and as mutants: see GC_MUTANT in platform.h. It must find fault with the first two;
 # the results tell of the others, which use atomics throughout.
 if TSAN_VARIANTS
@@ -69,4 +75,20 @@ test_proto_one_shot_all_reduce_test_mutant5_LDADD = $(GTEST_LIBS)
 test_proto_one_shot_all_reduce_test_mutant6_SOURCES = $(test_proto_one_shot_all_reduce_test_SOURCES)
 test_proto_one_shot_all_reduce_test_mutant6_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=6
 test_proto_one_shot_all_reduce_test_mutant6_LDADD = $(GTEST_LIBS)
+check_PROGRAMS += test/proto/ll_test_tsan test/proto/ll128_test_tsan test/proto/ll_test_mutant7 \
+	test/proto/ll128_test_mutant8
+test_proto_ll_test_tsan_SOURCES = $(test_proto_ll_test_SOURCES)
+test_proto_ll_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_ll_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_ll_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_ll128_test_tsan_SOURCES = $(test_proto_ll128_test_SOURCES)
+test_proto_ll128_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_ll128_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_ll128_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_ll_test_mutant7_SOURCES = $(test_proto_ll_test_SOURCES)
+test_proto_ll_test_mutant7_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=7
+test_proto_ll_test_mutant7_LDADD = $(GTEST_LIBS)
+test_proto_ll128_test_mutant8_SOURCES = $(test_proto_ll128_test_SOURCES)
+test_proto_ll128_test_mutant8_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=8
+test_proto_ll128_test_mutant8_LDADD = $(GTEST_LIBS)
 endif

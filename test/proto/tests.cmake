@@ -7,7 +7,15 @@ gc_test(proto.collectives LABELS proto TIMEOUT 240 COMMAND test/proto/collective
 gc_test(proto.one_shot_all_reduce LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_all_reduce_test)
 gc_test(proto.formats LABELS proto ENV GC_FORMAT_DOCS=${GC_SOURCE}/docs/formats COMMAND test/proto/formats_test)
 gc_test(proto.kernels LABELS proto COMMAND test/proto/kernels_test)
+gc_test(proto.ll LABELS proto COMMAND test/proto/ll_test)
+gc_test(proto.ll128 LABELS proto COMMAND test/proto/ll128_test)
 if(GC_TSAN_VARIANTS)
+  gc_test(proto.ll.tsan LABELS proto tsan COMMAND test/proto/ll_test_tsan)
+  gc_test(proto.ll128.tsan LABELS proto tsan COMMAND test/proto/ll128_test_tsan)
+  gc_test(proto.mutant7 LABELS proto MUST_PRINT "gave a slot back"
+    COMMAND test/proto/ll_test_mutant7 --gtest_filter=*GivesSlotsBack*_3)
+  gc_test(proto.mutant8 LABELS proto MUST_PRINT "the result differs"
+    COMMAND test/proto/ll128_test_mutant8 --gtest_filter=*NeverTake*)
   gc_test(proto.primitives.tsan LABELS proto tsan COMMAND test/proto/primitives_test_tsan)
   gc_test(proto.collectives.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/collectives_test_tsan)
   gc_test(proto.one_shot_all_reduce.tsan LABELS proto tsan TIMEOUT 240
@@ -15,7 +23,7 @@ if(GC_TSAN_VARIANTS)
   # Three threads a block: with one, the missing barrier does not show.
   foreach(mutant 1 2)
     gc_test(proto.mutant${mutant} LABELS proto tsan TIMEOUT 240 MUST_PRINT "ThreadSanitizer: data race"
-      COMMAND test/proto/collectives_test_mutant${mutant} --gtest_filter=Threads/*/1)
+      COMMAND test/proto/collectives_test_mutant${mutant} --gtest_filter=Threads/*InPlace*/1)
   endforeach()
   # What these break are atomics, which ThreadSanitizer trusts: the results are wrong, or never come.
   foreach(mutant 3 4 5 6)

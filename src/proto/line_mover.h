@@ -30,10 +30,11 @@ struct LineEnd {
 
 // What is to be moved.
 struct LineWork {
-  const uint8_t* input;  // null: no own operand
-  uint8_t* output;       // null: nothing is kept
+  const uint8_t* input;  // the own operand
+  uint8_t* output;       // where the result is kept
   uint64_t bytes;
-  bool complete;  // `post` applies to the result
+  bool reads, writes;  // whether there are these two
+  bool complete;       // `post` applies to the result
   Message message;
 };
 // The peers that take part.
@@ -125,11 +126,11 @@ class LineMover {
       n_units_ = (units - first + workers_ - 1) / workers_;
       Batch batch;
       batch.first = first;
-      if (work_.input != nullptr) read(batch);
+      if (work_.reads) read(batch);
       if (peers_.n_in > 0 && !receive(batch)) return false;
       if (work_.complete) complete(batch);
       send(batch);
-      if (work_.output != nullptr) write(batch);
+      if (work_.writes) write(batch);
     }
     return true;
   }
@@ -154,10 +155,10 @@ class LineMover {
 
   GC_DEV void read(Batch& batch) const {
     each_part(batch.first, [&](int u, int i, const LinePart& part, uint32_t n) {
-      Pack pack;
+      Pack pack{};
       if (is_lead(part)) {
         pack = __builtin_bit_cast(Pack, WordPair{work_.message.bytes, 0});
-      } else {
+      } else if (n > 0) {
         pack = read_part<T>(work_.input + (at_ + part.offset), n, part.bytes);
         if constexpr (!kCopies<Red>) pack = PackUnit<Red>::pre(pack, reduction_);
       }
@@ -207,7 +208,7 @@ class LineMover {
         Pack sum = Lines::data(in[0][u], i);
         if constexpr (!kCopies<Red>) {
           if (peers_.n_in > 1) sum = PackUnit<Red>::apply(sum, Lines::data(in[kMaxIn - 1][u], i));
-          if (work_.input != nullptr) sum = PackUnit<Red>::apply(sum, batch.part[u][i]);
+          if (work_.reads) sum = PackUnit<Red>::apply(sum, batch.part[u][i]);
         }
         batch.part[u][i] = sum;
       }

@@ -114,7 +114,7 @@ class LinePrimitives {
   GC_NOINLINE void run(unsigned what, uint64_t in, uint64_t out, uint64_t n) {
     const LinePeers peers = peers_of(what);
     LineWork work = work_of(what, in, out);
-    if (work.input == nullptr && peers.n_in == 0) return;
+    if (!work.reads && peers.n_in == 0) return;
     const uint64_t end = n * sizeof(Element);
     for (uint64_t done = 0; ok_ && done < end; done += work.bytes) {
       const uint64_t most = (kStepsPerPost - unposted_) * uint64_t{Lines::step_bytes(shape_)};
@@ -148,9 +148,10 @@ class LinePrimitives {
   }
   GC_DEV LineWork work_of(unsigned what, uint64_t in, uint64_t out) const {
     LineWork work{};
-    if ((what & kFromInput) != 0) work.input = input_ + in * sizeof(Element);
-    if ((what & kFromOutput) != 0) work.input = output_ + out * sizeof(Element);
-    if ((what & kToOutput) != 0) work.output = output_ + out * sizeof(Element);
+    work.input = (what & kFromOutput) != 0 ? output_ + out * sizeof(Element) : input_ + in * sizeof(Element);
+    work.output = output_ + out * sizeof(Element);
+    work.reads = (what & (kFromInput | kFromOutput)) != 0;
+    work.writes = (what & kToOutput) != 0;
     work.complete = (what & kComplete) != 0;
     return work;
   }
@@ -158,7 +159,7 @@ class LinePrimitives {
   GC_DEV void move(unsigned what, const LinePeers& peers, const LineWork& work) {
     if (failed_) return;
     if constexpr (Family::kOps > 0) {
-      const bool reduces = peers.n_in + (work.input != nullptr) > 1;
+      const bool reduces = peers.n_in + work.reads > 1;
       const bool pre = (what & kFromInput) != 0 && (Family::kPre >> reduction_.op & 1) != 0;
       const bool post = work.complete && (Family::kPost >> reduction_.op & 1) != 0;
       if (reduces || pre || post) {
@@ -171,8 +172,8 @@ class LinePrimitives {
 
   // Behind a move: what the group does together. How often is a function of the operations alone, whoever failed.
   GC_DEV void advance(const LinePeers& peers, LineWork& work) {
-    if (work.input != nullptr) work.input += work.bytes;
-    if (work.output != nullptr) work.output += work.bytes;
+    if (work.reads) work.input += work.bytes;
+    if (work.writes) work.output += work.bytes;
     if (peers.n_in == 0) return;
     const uint32_t step_bytes = Lines::step_bytes(shape_);
     unposted_ += work.bytes <= step_bytes ? 1 : (static_cast<uint32_t>(work.bytes) + step_bytes - 1) / step_bytes;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -251,6 +252,270 @@ TEST_F(GpuCuda, StreamsComeAndGo) {
   EXPECT_TRUE(device().synchronize(nullptr));
   EXPECT_TRUE(device().destroy_stream(one));
   EXPECT_TRUE(device().destroy_stream(two));
+}
+
+// Holds a stream until open() is called, by a word in host memory.
+class Gate {
+ public:
+  explicit Gate(Device& gpu) : gpu_(gpu), block_(*gpu.allocate_host(8)) {}
+  ~Gate() { gpu_.release_host(block_); }
+  void close(Stream stream) {
+    __atomic_store_n(host(), 0, __ATOMIC_RELEASE);
+    EXPECT_TRUE(gpu_.wait_value(stream, static_cast<uint64_t*>(block_.kernel), 1, nullptr));
+  }
+  void open() { __atomic_store_n(host(), 1, __ATOMIC_RELEASE); }
+
+ private:
+  uint64_t* host() { return static_cast<uint64_t*>(block_.host); }
+  Device& gpu_;
+  HostBlock block_;
+};
+
+// Integers in page-locked memory, which copies in streams move about.
+class Cells {
+ public:
+  explicit Cells(int n) : block_(*device().allocate_host(static_cast<size_t>(n) * sizeof(int))) {}
+  ~Cells() { device().release_host(block_); }
+  int& operator[](int i) { return static_cast<int*>(block_.host)[i]; }
+  Status move(int to, int from, Stream stream) {
+    return device().copy_async(&(*this)[to], &(*this)[from], sizeof(int), stream);
+  }
+
+ private:
+  HostBlock block_;
+};
+
+void count(void* counter) { static_cast<std::atomic<int>*>(counter)->fetch_add(1); }
+
+// Callbacks come from a thread of the driver's.
+bool becomes(const std::atomic<int>& counter, int value) {
+  for (int tries = 0; tries < 1000 && counter.load() != value; ++tries) usleep(1000);
+  return counter.load() == value;
+}
+
+TEST_F(GpuCuda, AnEventStandsForWhatWasBeforeIt) {
+  Gate gate(device()), later(device());
+  Cells cells(3);
+  Stream early = *device().create_stream(), late = *device().create_stream();
+  const Event event = *device().create_event();
+  cells[0] = 5;
+  ASSERT_TRUE(device().wait_event(late, event));  // never recorded: passes
+  gate.close(early);
+  ASSERT_TRUE(cells.move(1, 0, early));
+  ASSERT_TRUE(device().record(event, early));
+  later.close(early);
+  ASSERT_TRUE(device().wait_event(late, event));
+  ASSERT_TRUE(cells.move(2, 1, late));
+  usleep(20000);
+  EXPECT_EQ(cells[2], 0);
+  gate.open();
+  EXPECT_TRUE(device().synchronize(late));
+  EXPECT_EQ(cells[2], 5);
+  later.open();
+  EXPECT_TRUE(device().destroy_stream(early));
+  EXPECT_TRUE(device().destroy_stream(late));
+  device().destroy_event(event);
+}
+
+TEST_F(GpuCuda, WordsAreSignalsBetweenStreams) {
+  constexpr int kRounds = 20;
+  Stream sender = *device().create_stream(), receiver = *device().create_stream();
+  auto* words = static_cast<uint64_t*>(*device().allocate(16));
+  Cells cells(2 * kRounds + 1);
+  constexpr int kSlot = 2 * kRounds;
+  for (int i = 0; i < kRounds; ++i) {
+    cells[i] = 1000 + i;
+    ASSERT_TRUE(device().wait_value(sender, words + 1, i, nullptr));
+    ASSERT_TRUE(cells.move(kSlot, i, sender));
+    ASSERT_TRUE(device().write_value(sender, words, i + 1));
+    ASSERT_TRUE(device().wait_value(receiver, words, i + 1, nullptr));
+    ASSERT_TRUE(cells.move(kRounds + i, kSlot, receiver));
+    ASSERT_TRUE(device().write_value(receiver, words + 1, i + 1));
+  }
+  EXPECT_TRUE(device().synchronize(receiver));
+  for (int i = 0; i < kRounds; ++i) EXPECT_EQ(cells[kRounds + i], 1000 + i);
+  EXPECT_TRUE(device().destroy_stream(sender));
+  EXPECT_TRUE(device().destroy_stream(receiver));
+  device().release(words);
+}
+
+TEST_F(GpuCuda, AnUploadDoesNotWaitForTheDefaultStream) {
+  Gate gate(device());
+  auto* memory = *device().allocate(sizeof(int));
+  const int value = 77;
+  int seen = 0;
+  gate.close(nullptr);
+  ASSERT_TRUE(device().upload(memory, &value, sizeof value));  // would hang
+  gate.open();
+  ASSERT_TRUE(device().copy(&seen, memory, sizeof seen));
+  EXPECT_EQ(seen, 77);
+  device().release(memory);
+}
+
+TEST_F(GpuCuda, AGraphRunsAtEachLaunchOnly) {
+  Cells cells(4);
+  Stream stream = *device().create_stream(), branch = *device().create_stream();
+  auto* word = static_cast<uint64_t*>(*device().allocate(8));
+  EXPECT_EQ(*device().capture_of(stream), 0u);
+  ASSERT_TRUE(device().begin_capture(stream));
+  ASSERT_TRUE(device().stream_wait(branch, stream));
+  EXPECT_NE(*device().capture_of(stream), 0u);
+  EXPECT_EQ(*device().capture_of(branch), *device().capture_of(stream));
+  ASSERT_TRUE(cells.move(1, 0, branch));
+  ASSERT_TRUE(device().write_value(branch, word, 1));
+  ASSERT_TRUE(device().wait_value(stream, word, 1, nullptr));  // the two branches run side by side
+  ASSERT_TRUE(device().stream_wait(stream, branch));
+  ASSERT_TRUE(cells.move(2, 1, stream));
+  ASSERT_TRUE(device().write_value(stream, word, 0));
+  auto graph = device().end_capture(stream);
+  ASSERT_TRUE(graph) << graph.status().what();
+  EXPECT_EQ(*device().capture_of(branch), 0u);
+  for (int round = 1; round < 10; ++round) {
+    cells[0] = round;
+    usleep(1000);
+    EXPECT_EQ(cells[2], round - 1);
+    ASSERT_TRUE(device().launch_graph(*graph, stream));
+    ASSERT_TRUE(device().synchronize(stream));
+    EXPECT_EQ(cells[2], round);
+  }
+  EXPECT_TRUE(device().destroy_graph(*graph));
+  EXPECT_TRUE(device().destroy_stream(stream));
+  EXPECT_TRUE(device().destroy_stream(branch));
+  device().release(word);
+}
+
+TEST_F(GpuCuda, EventsAreRecordedAndWaitedForAtEachLaunch) {
+  Cells cells(4);
+  Stream captured = *device().create_stream(), outside = *device().create_stream();
+  const Event begin = *device().create_event(), end = *device().create_event();
+  ASSERT_TRUE(device().begin_capture(captured));
+  ASSERT_TRUE(device().wait_event(captured, begin));
+  ASSERT_TRUE(cells.move(2, 1, captured));
+  ASSERT_TRUE(device().record(end, captured));
+  auto graph = device().end_capture(captured);
+  ASSERT_TRUE(graph) << graph.status().what();
+  Gate gate(device());
+  for (int round = 1; round < 10; ++round) {
+    cells[0] = round;
+    gate.close(outside);
+    ASSERT_TRUE(cells.move(1, 0, outside));
+    ASSERT_TRUE(device().record(begin, outside));
+    ASSERT_TRUE(device().launch_graph(*graph, captured));
+    ASSERT_TRUE(device().wait_event(outside, end));
+    ASSERT_TRUE(cells.move(3, 2, outside));
+    usleep(1000);
+    gate.open();
+    ASSERT_TRUE(device().synchronize(outside));
+    EXPECT_EQ(cells[3], round);
+  }
+  EXPECT_TRUE(device().synchronize(captured));
+  EXPECT_TRUE(device().destroy_graph(*graph));
+  EXPECT_TRUE(device().destroy_stream(captured));
+  EXPECT_TRUE(device().destroy_stream(outside));
+  device().destroy_event(begin);
+  device().destroy_event(end);
+}
+
+TEST_F(GpuCuda, WhatAGraphKeepsGoesAfterItsLastLaunch) {
+  Gate gate(device());
+  std::atomic<int> released{0};
+  Stream stream = *device().create_stream();
+  ASSERT_TRUE(device().begin_capture(stream));
+  gate.close(stream);
+  ASSERT_TRUE(device().keep_with_graph(stream, count, &released));
+  auto graph = device().end_capture(stream);
+  ASSERT_TRUE(graph) << graph.status().what();
+  ASSERT_TRUE(device().launch_graph(*graph, stream));
+  ASSERT_TRUE(device().launch_graph(*graph, stream));
+  std::thread opener([&] {
+    usleep(20000);
+    EXPECT_EQ(released.load(), 0);
+    gate.open();
+  });
+  EXPECT_TRUE(device().destroy_graph(*graph));
+  EXPECT_TRUE(device().synchronize(stream));
+  opener.join();
+  EXPECT_TRUE(becomes(released, 1));
+
+  Stream branch = *device().create_stream();
+  Cells cells(2);
+  ASSERT_TRUE(device().begin_capture(stream));
+  ASSERT_TRUE(device().keep_with_graph(stream, count, &released));
+  ASSERT_TRUE(device().stream_wait(branch, stream));
+  ASSERT_TRUE(cells.move(1, 0, branch));
+  auto failed = device().end_capture(stream);  // nobody waited for the branch
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.status().code(), Code::invalid_usage) << failed.status().what();
+  EXPECT_TRUE(becomes(released, 2));
+  EXPECT_EQ(device().keep_with_graph(stream, count, &released).code(), Code::invalid_usage);
+  EXPECT_TRUE(device().destroy_stream(branch));
+  EXPECT_TRUE(device().destroy_stream(stream));
+}
+
+// The strictest mode, and a stream that the default stream waits for: a call that disturbs captures would end this one.
+TEST_F(GpuCuda, ACaptureOfTheApplicationSurvivesAllOurCalls) {
+  ASSERT_TRUE(cuda_platform()->choose_device(0));
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+  int value = 3, seen = 0;
+  void* memory = *device().allocate(4096);
+  EXPECT_TRUE(device().upload(memory, &value, sizeof value));
+  EXPECT_TRUE(device().copy(&seen, memory, sizeof seen));
+  EXPECT_EQ(seen, 3);
+  EXPECT_TRUE(device().fill(memory, 0, 4096));
+  device().release(memory);
+  device().release_host(*device().allocate_host(4096));
+  void* user = *device().user_allocate(4096);
+  EXPECT_TRUE(device().export_memory(user));
+  EXPECT_TRUE(device().user_release(user));
+  const Event event = *device().create_event();
+  Stream other = *device().create_stream();
+  EXPECT_TRUE(device().record(event, other));
+  EXPECT_TRUE(device().wait_event(other, event));
+  EXPECT_TRUE(device().synchronize(other));
+  EXPECT_TRUE(device().destroy_stream(other));
+  device().destroy_event(event);
+  EXPECT_NE(*device().capture_of(stream), 0u);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+TEST_F(GpuCuda, StreamsOfTwoGpusAreOrderedAndCapturedTogether) {
+  if (*cuda_platform()->device_count() < 2) GTEST_SKIP() << "one GPU only";
+  Device& second = **cuda_platform()->open(1);
+  Stream here = *device().create_stream(), there = *second.create_stream();
+  Gate gate(device());
+  Cells cells(3);
+  cells[0] = 9;
+  gate.close(here);
+  ASSERT_TRUE(cells.move(1, 0, here));
+  ASSERT_TRUE(device().stream_wait(there, here));
+  ASSERT_TRUE(second.copy_async(&cells[2], &cells[1], sizeof(int), there));
+  ASSERT_TRUE(second.stream_wait(here, there));
+  usleep(10000);
+  EXPECT_EQ(cells[2], 0);
+  gate.open();
+  EXPECT_TRUE(device().synchronize(here));
+  EXPECT_EQ(cells[2], 9);
+
+  ASSERT_TRUE(device().begin_capture(here));
+  ASSERT_TRUE(second.stream_wait(there, here));
+  ASSERT_TRUE(second.copy_async(&cells[1], &cells[0], sizeof(int), there));
+  ASSERT_TRUE(second.stream_wait(here, there));
+  ASSERT_TRUE(cells.move(2, 1, here));
+  auto graph = device().end_capture(here);
+  ASSERT_TRUE(graph) << graph.status().what();
+  cells[0] = 10;
+  ASSERT_TRUE(device().launch_graph(*graph, here));
+  EXPECT_TRUE(device().synchronize(here));
+  EXPECT_EQ(cells[2], 10);
+  EXPECT_TRUE(device().destroy_graph(*graph));
+  EXPECT_TRUE(device().destroy_stream(here));
+  EXPECT_TRUE(second.destroy_stream(there));
 }
 
 TEST_F(GpuCuda, InTheSameProcessTheAddressIsTheSame) {

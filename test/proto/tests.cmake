@@ -13,7 +13,7 @@ if(GC_TSAN_VARIANTS)
   gc_test(proto.ll.tsan LABELS proto tsan COMMAND test/proto/ll_test_tsan)
   gc_test(proto.ll128.tsan LABELS proto tsan COMMAND test/proto/ll128_test_tsan)
   gc_test(proto.mutant7 LABELS proto MUST_PRINT "gave a slot back"
-    COMMAND test/proto/ll_test_mutant7 --gtest_filter=*GivesSlotsBack*_3)
+    COMMAND test/proto/ll_test_mutant7 --gtest_filter=*GivesSlotsBack*/recv_3)
   gc_test(proto.mutant8 LABELS proto MUST_PRINT "the result differs"
     COMMAND test/proto/ll128_test_mutant8 --gtest_filter=*NeverTake*)
   gc_test(proto.primitives.tsan LABELS proto tsan COMMAND test/proto/primitives_test_tsan)

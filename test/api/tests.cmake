@@ -12,3 +12,4 @@ gc_test(api.comm.shm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANS
 gc_test(api.processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)
+gc_test(api.group LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/group_test)

@@ -18,3 +18,5 @@ test_tools_perf_corrupted_LDFLAGS = $(GC_TEST_LDFLAGS)
 test_tools_perf_corrupted_LDADD = $(GC_PERF_LIBS)
 # Written by tools.perf_files.
 CLEANFILES += perf.json perf.csv
+# Written by tools.tune.
+CLEANFILES += tuned.txt

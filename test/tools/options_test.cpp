@@ -48,11 +48,53 @@ TEST(PerfOptions, AnOperationMeansNothingToBcast) {
   EXPECT_EQ(counts("bcast -d all -o all -b 64 -e 64", 2).size(), static_cast<size_t>(kTypes));
 }
 
+TEST(PerfOptions, TheCApiHasMore) {
+  auto options = parse("sendrecv --api --pipelined");
+  ASSERT_TRUE(options.ok()) << options.status().what();
+  EXPECT_TRUE(options->api && options->pipelined);
+  // A count beyond MPI's int.
+  EXPECT_FALSE(plan(*parse("allreduce -d int8 -b 4G -e 4G"), 0, 2).ok());
+  EXPECT_TRUE(plan(*parse("allreduce -d int8 -b 4G -e 4G --api"), 0, 2).ok());
+  EXPECT_FALSE(plan(*parse("allreduce -d int8 -b 4G -e 4G --api --baseline host"), 0, 2).ok());
+  EXPECT_FALSE(plan(*parse("pair --api"), 0, 1).ok());
+}
+
+TEST(PerfOptions, PartnersOfMessages) {
+  Call call;
+  call.collective = Collective::sendrecv;
+  call.ranks = 3;
+  call.rank = 2;
+  EXPECT_EQ(partners_of(call).to, 0);
+  EXPECT_EQ(partners_of(call).from, 1);
+  call.collective = Collective::pair;
+  EXPECT_EQ(partners_of(call).to, -1);  // no rank 3
+  EXPECT_EQ(partners_of(call).from, -1);
+  call.rank = 1;
+  EXPECT_EQ(partners_of(call).to, -1);
+  EXPECT_EQ(partners_of(call).from, 0);
+}
+
 TEST(PerfOptions, MistakesAreOneSentence) {
-  for (const char* line :
-       {"", "foo", "allreduce -b 8 -e 4", "allreduce -d flaot", "allreduce -o avg", "allreduce -d float -o band",
-        "allreduce -b 64Q", "allreduce -n x", "allreduce --wat", "allreduce -f 1", "allreduce -f nan", "allreduce -n 0",
-        "allreduce -w -1", "allreduce -c 2", "allreduce --baseline mpi", "allreduce -b -5"}) {
+  for (const char* line : {"",
+                           "foo",
+                           "allreduce -b 8 -e 4",
+                           "allreduce -d flaot",
+                           "allreduce -o avg",
+                           "allreduce -d float -o band",
+                           "allreduce -b 64Q",
+                           "allreduce -n x",
+                           "allreduce --wat",
+                           "allreduce -f 1",
+                           "allreduce -f nan",
+                           "allreduce -n 0",
+                           "allreduce -w -1",
+                           "allreduce -c 2",
+                           "allreduce --baseline mpi",
+                           "allreduce -b -5",
+                           "sendrecv",
+                           "pair --in-place --api",
+                           "alltoall --in-place --api",
+                           "allreduce --pipelined"}) {
     auto options = parse(line);
     ASSERT_FALSE(options.ok()) << line;
     EXPECT_EQ(options.status().code(), Code::invalid_argument) << line;

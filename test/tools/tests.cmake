@@ -50,6 +50,50 @@ foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gath
     COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 2 --in-place)
 endforeach()
 
+# --explain knows GPUs where there are none; the chosen candidate comes first.
+function(gc_explains name status regex)
+  cmake_parse_arguments(e "" "" "ENV" ${ARGN})
+  gc_test(tools.explain_${name} LABELS tools ENV GPUCOLL_DEVICE=emu ${e_ENV}
+    COMMAND ${GC_SOURCE}/test/tools/expect.sh ${status} "${regex}" ${GC_BUILD}/tools/gpucoll-info --explain
+            ${e_UNPARSED_ARGUMENTS})
+endfunction()
+
+# The same through the C API, with and without the parameters that force a way.
+foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter sendrecv pair)
+  gc_mpi_test(tools.perf_api_${collective} NP 3 LABELS tools MPIRUN --mca coll ^gpucoll
+    COMMAND tools/gpucoll-perf ${collective} --api -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 1)
+endforeach()
+foreach(collective allreduce reduce allgather reduce_scatter gather scatter)
+  gc_mpi_test(tools.perf_api_${collective}_in_place NP 3 LABELS tools MPIRUN --mca coll ^gpucoll
+    COMMAND tools/gpucoll-perf ${collective} --api -b 0 -e 200K -f 100 -n 1 -w 0 -r 2 --in-place)
+endforeach()
+gc_mpi_test(tools.perf_api_pipelined NP 2 LABELS tools MPIRUN --mca coll ^gpucoll
+  COMMAND tools/gpucoll-perf allreduce --api --pipelined -b 8 -e 64K -f 16 -n 50)
+foreach(protocol simple ll ll128)
+  foreach(algorithm ring tree)
+    gc_mpi_test(tools.perf_api_${algorithm}_${protocol} NP 4 LABELS tools MPIRUN --mca coll ^gpucoll
+      ENV GPUCOLL_ALGORITHM=${algorithm} GPUCOLL_PROTOCOL=${protocol}
+      COMMAND tools/gpucoll-perf allreduce --api -b 4 -e 400K -f 60 -n 1 -w 0)
+  endforeach()
+endforeach()
+
+# gpucoll-tune writes what is then loaded; a file with a mistake is told of with the line.
+gc_test(tools.tune LABELS tools ENV GPUCOLL_DEVICE=emu
+  COMMAND ${GC_BUILD}/tools/gpucoll-tune -n 2,3 -e 4K -f 16 -i 2 -w 1 -o tuned.txt)
+gc_explains(tuned 0 "^[*] .* measured, chosen$" allreduce 2K -n 3 --emu ENV GPUCOLL_TUNING_FILE=tuned.txt)
+gc_mpi_test(tools.perf_tuned NP 3 LABELS tools MPIRUN --mca coll ^gpucoll ENV GPUCOLL_TUNING_FILE=tuned.txt
+  COMMAND tools/gpucoll-perf allreduce --api -b 8 -e 8K -f 4 -n 2)
+set_tests_properties(tools.tune PROPERTIES FIXTURES_SETUP tuned)
+set_tests_properties(tools.explain_tuned tools.perf_tuned PROPERTIES FIXTURES_REQUIRED tuned)
+gc_test(tools.tune_bad_ranks LABELS tools ENV GPUCOLL_DEVICE=emu
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-tune: -n 99 is not from 2" ${GC_BUILD}/tools/gpucoll-tune -n 99)
+gc_test(tools.tune_bad_function LABELS tools ENV GPUCOLL_DEVICE=emu
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-tune: --functions takes" ${GC_BUILD}/tools/gpucoll-tune
+          --functions sendrecv)
+gc_mpi_expect(perf_bad_tuning_file 2 "^gpucoll-perf: .*tests.cmake: line 2: this is not the heading"
+              tools/gpucoll-perf allreduce --api COLL ^gpucoll
+              ENV GPUCOLL_TUNING_FILE=${GC_SOURCE}/test/tools/tests.cmake)
+
 gc_mpi_test(tools.perf_files NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
   COMMAND tools/gpucoll-perf allreduce -b 1K -e 64K -f 8 -n 3 --baseline host --json perf.json --csv perf.csv)
 gc_test(tools.perf_files_read LABELS tools mpi COMMAND test/tools/read_json perf.json perf.csv)
@@ -58,17 +102,10 @@ set_tests_properties(tools.perf_files_read PROPERTIES FIXTURES_REQUIRED perf_fil
 
 gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)
-gc_test(tools.info_json LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=3
+gc_test(tools.info_json LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=3 GPUCOLL_EMU_DEVICES=1
   COMMAND ${GC_SOURCE}/test/tools/info_json.sh ${GC_BUILD})
 gc_test(tools.info_mca LABELS tools ENV GPUCOLL_DEVICE=emu OMPI_MCA_coll_gpucoll_transport=shm
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  transport +shm +mca$" ${GC_BUILD}/tools/gpucoll-info)
-# --explain knows GPUs where there are none; the chosen candidate comes first.
-function(gc_explains name status regex)
-  cmake_parse_arguments(e "" "" "ENV" ${ARGN})
-  gc_test(tools.explain_${name} LABELS tools ENV GPUCOLL_DEVICE=emu ${e_ENV}
-    COMMAND ${GC_SOURCE}/test/tools/expect.sh ${status} "${regex}" ${GC_BUILD}/tools/gpucoll-info --explain
-            ${e_UNPARSED_ARGUMENTS})
-endfunction()
 gc_explains(small 0 "^[*] one_shot +ll +1 +32 .* predicted, chosen$" allreduce 8 -np 4 --gpu)
 gc_explains(large 0 "^[*] ring +simple +32 +384 .*, chosen$" allreduce 1G -np 8 --gpu)
 gc_explains(emulated 0 "^[*] .*, chosen$" reduce_scatter 64K -n 3)

@@ -5,7 +5,8 @@ EXTRA_DIST += test/proto/tests.cmake docs/formats/connection.md docs/formats/mes
 GC_PROTO_TEST_FILES = test/proto/crew.h test/proto/world.h
 
 check_PROGRAMS += test/proto/reduction_test test/proto/reduce_copy_test test/proto/reduce_copy_warp_test \
-	test/proto/primitives_test test/proto/collectives_test test/proto/one_shot_all_reduce_test \
+	test/proto/primitives_test test/proto/collectives_test test/proto/run_plan_test \
+	test/proto/one_shot_all_reduce_test \
 	test/proto/kernels_test test/proto/formats_test
 test_proto_formats_test_SOURCES = test/proto/formats_test.cpp
 test_proto_formats_test_LDADD = $(GTEST_LIBS)
@@ -22,9 +23,14 @@ test_proto_primitives_test_LDADD = $(GTEST_LIBS)
 test_proto_collectives_test_SOURCES = test/proto/collectives_test.cpp test/proto/collective_case.h \
 	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_collectives_test_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_all_reduce_test_SOURCES = test/proto/one_shot_all_reduce_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_run_plan_test_SOURCES = test/proto/run_plan_test.cpp test/proto/collective_case.h \
+	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
+test_proto_run_plan_test_LDADD = $(GTEST_LIBS)
+test_proto_one_shot_all_reduce_test_SOURCES = test/proto/one_shot_all_reduce_test.cpp test/proto/plan_runner.h \
+	$(GC_PROTO_TEST_FILES)
 test_proto_one_shot_all_reduce_test_LDADD = $(GTEST_LIBS)
-test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp test/proto/collective_case.h \
+	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_kernels_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/proto/ll_test test/proto/ll128_test
@@ -36,7 +42,7 @@ test_proto_ll128_test_LDADD = $(GTEST_LIBS)
 # Under ThreadSanitizer as they are, and as mutants: see GC_MUTANT in platform.h. It must find fault with the first two;
 # the results tell of the others, which use atomics throughout.
 if TSAN_VARIANTS
-check_PROGRAMS += test/proto/primitives_test_tsan test/proto/collectives_test_tsan \
+check_PROGRAMS += test/proto/primitives_test_tsan test/proto/collectives_test_tsan test/proto/run_plan_test_tsan \
 	test/proto/collectives_test_mutant1 test/proto/collectives_test_mutant2 \
 	test/proto/one_shot_all_reduce_test_tsan \
 	test/proto/one_shot_all_reduce_test_mutant3 test/proto/one_shot_all_reduce_test_mutant4 \
@@ -49,6 +55,10 @@ test_proto_collectives_test_tsan_SOURCES = $(test_proto_collectives_test_SOURCES
 test_proto_collectives_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_collectives_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_collectives_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_run_plan_test_tsan_SOURCES = $(test_proto_run_plan_test_SOURCES)
+test_proto_run_plan_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_run_plan_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_run_plan_test_tsan_LDADD = $(GTEST_LIBS)
 test_proto_collectives_test_mutant1_SOURCES = $(test_proto_collectives_test_SOURCES)
 test_proto_collectives_test_mutant1_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=1
 test_proto_collectives_test_mutant1_CXXFLAGS = $(GC_TSAN_CXXFLAGS)

@@ -14,6 +14,13 @@ using proto::Protocol;
 using test::Case;
 
 constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::ll, Protocol::ll128};
+// ThreadSanitizer, which is slow, sees every other number of ranks.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kStep = 2;
+#else
+constexpr int kStep = 1;
+#endif
+
 using Floats = proto::Sum<float>;
 
 // Few, as each is a kernel to compile.
@@ -68,8 +75,9 @@ class Collectives : public testing::TestWithParam<int> {  // the parameter: thre
 };
 
 TEST_P(Collectives, EveryNumberOfRanksAndOddCounts) {
-  for (int n = 1; n <= 5; ++n) {
+  for (int n = 1; n <= 5; n += kStep) {
     for (uint64_t count : {1, 3, 31, 127, 1000}) {
+      if (count == 31 && kStep > 1) continue;
       run_all<Floats>([&](Case& c) {
         c.n_ranks = n;
         c.count = count;
@@ -157,7 +165,7 @@ TEST_P(Collectives, HooksApplyOnce) {
 }
 
 TEST_P(Collectives, TreesOfEveryShape) {
-  for (int n = 1; n <= 8; ++n) {
+  for (int n = 1; n <= 8; n += kStep) {
     for (uint64_t count : {1, 100, 1200}) {
       run_each<Floats>({Function::all_reduce, Algorithm::tree}, [&](Case& c) {
         c.n_ranks = n;

@@ -4,6 +4,7 @@ gc_test(proto.reduce_copy LABELS proto TIMEOUT 120 COMMAND test/proto/reduce_cop
 gc_test(proto.reduce_copy_warp LABELS proto TIMEOUT 120 COMMAND test/proto/reduce_copy_warp_test)
 gc_test(proto.primitives LABELS proto COMMAND test/proto/primitives_test)
 gc_test(proto.collectives LABELS proto TIMEOUT 240 COMMAND test/proto/collectives_test)
+gc_test(proto.run_plan LABELS proto TIMEOUT 120 COMMAND test/proto/run_plan_test)
 gc_test(proto.one_shot_all_reduce LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_all_reduce_test)
 gc_test(proto.formats LABELS proto ENV GC_FORMAT_DOCS=${GC_SOURCE}/docs/formats COMMAND test/proto/formats_test)
 gc_test(proto.kernels LABELS proto COMMAND test/proto/kernels_test)
@@ -18,6 +19,7 @@ if(GC_TSAN_VARIANTS)
     COMMAND test/proto/ll128_test_mutant8 --gtest_filter=*NeverTake*)
   gc_test(proto.primitives.tsan LABELS proto tsan COMMAND test/proto/primitives_test_tsan)
   gc_test(proto.collectives.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/collectives_test_tsan)
+  gc_test(proto.run_plan.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/run_plan_test_tsan)
   gc_test(proto.one_shot_all_reduce.tsan LABELS proto tsan TIMEOUT 240
     COMMAND test/proto/one_shot_all_reduce_test_tsan)
   # Three threads a block: with one, the missing barrier does not show.

@@ -5,7 +5,9 @@
 // have the same bits, and the same call gives them again.
 //
 // Below the root one half of the block works upwards while the other half works downwards, so that chunks follow each
-// other without a gap. In place: a chunk comes down only after the upper half has sent this rank's part of it.
+// other without a gap. In place: a chunk comes down only after the upper half has sent this rank's part of it, which
+// acquires and releases order. LL has none of these, and little to move: there all threads go up with a chunk and then
+// down, each of them with the same packs.
 // Thread safety: called by all threads of the block that works for the channel.
 #pragma once
 #include "coll/device/work.h"
@@ -73,7 +75,7 @@ GC_DEV void tree_down(const Coop& coop, const Tree<Family, Protocol>& tree) {
   each_chunk(prims, tree.share, tree.template chunk<decltype(prims)>(),
              [&](uint64_t at, uint64_t n) { prims.recv_copy_send(at, n); });
 }
-// Where a block has no halves, as on the emulated device: one chunk up, then down.
+// One chunk up, then down.
 template <class Family, class Protocol, class Coop>
 GC_DEV void tree_up_and_down(const Coop& coop, const Tree<Family, Protocol>& tree) {
   auto up = tree.up(coop);
@@ -88,12 +90,13 @@ template <class Family, class Protocol, class Block>
 GC_NOINLINE void tree_all_reduce(Block block, const Work& work) {
   const Tree<Family, Protocol> tree(work);
   if (tree.is_root()) return tree_top(block.split(1), tree);
-  if (block.size() < 2 * proto::kWarp) return tree_up_and_down(block.split(1), tree);
-  const auto half = block.split(2);
-  if (half.group() == 0)
-    tree_up(half, tree);
-  else
-    tree_down(half, tree);
+  if constexpr (!std::is_same_v<Protocol, proto::Ll>) {
+    if (block.size() >= 2 * proto::kWarp) {
+      const auto half = block.split(2);
+      return half.group() == 0 ? tree_up(half, tree) : tree_down(half, tree);
+    }
+  }
+  tree_up_and_down(block.split(1), tree);
 }
 
 }  // namespace gpucoll::coll::device

@@ -52,6 +52,8 @@ tools_gpucoll_info_SOURCES = \
 tools_gpucoll_info_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)
 tools_gpucoll_info_LDADD = $(GC_CORE_LIBS) -lfmt
 
+EXTRA_DIST += docs/tuning.md docs/formats/tuning.md
+
 # Like gpucoll-perf over libgpucoll; of core it takes its own copy of tuner and tuning files.
 bin_PROGRAMS += tools/gpucoll-tune
 tools_gpucoll_tune_SOURCES = \

@@ -9,7 +9,8 @@ setting() { sed -n "s/^$1 = //p" "$build/Makefile"; }
 
 make --no-print-directory -s -C "$build" install DESTDIR="$stage" >"$stage/log" 2>&1 || { cat "$stage/log"; exit 1; }
 prefix=$(setting prefix)
-for file in lib/libgpucoll.so include/gpucoll/gpucoll.h lib/pkgconfig/gpucoll.pc bin/gpucoll-perf bin/gpucoll-info; do
+for file in lib/libgpucoll.so include/gpucoll/gpucoll.h lib/pkgconfig/gpucoll.pc bin/gpucoll-perf bin/gpucoll-info \
+            bin/gpucoll-tune; do
   test -e "$stage$prefix/$file" || wrong "make install did not install $file"
 done
 grep -q 'OMPI_MCA_mca_base_component_path=\|finds gpucoll by itself' "$stage/log" ||
@@ -35,6 +36,9 @@ ${CC:-cc} $sanitize "$stage/user.c" -o "$stage/user_c" $flags
 ${CXX:-c++} $sanitize -x c++ "$stage/user.c" -x none -o "$stage/user_cxx" $flags
 "$stage/user_c" || wrong "the C program failed"
 "$stage/user_cxx" || wrong "the C++ program failed"
+examples=$(dirname "$(find "$stage" -name one_process.c)")
+${CC:-cc} $sanitize "$examples/one_process.c" -o "$stage/one_process" $flags
+GPUCOLL_DEVICE=emu "$stage/one_process" 2 || wrong "an installed example failed"
 
 if test -z "$sanitize"; then  # ompi_info is not built with sanitizers and cannot load what is
   OMPI_MCA_mca_base_component_path=$plugins:$(setting OMPI_SYSTEM_PLUGIN_DIR) \

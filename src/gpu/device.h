@@ -167,7 +167,7 @@ class Platform {
   virtual const char* name() const = 0;  // "cuda" or "emu"
   // Number of devices, or why there are none in one sentence (code unsupported).
   virtual Result<int> device_count() = 0;
-  // The device that this thread has chosen (cudaSetDevice; 0 on the emulated device).
+  // The device that this thread has chosen (cudaSetDevice); 0 until then.
   virtual int current_device() = 0;
   // Chooses the device of this thread (cudaSetDevice). Errors: invalid_argument, when there is no such device.
   virtual Status choose_device(int index) = 0;

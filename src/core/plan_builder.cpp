@@ -101,8 +101,7 @@ void PlanBuilder::lay_out_batches(proto::Plan& plan) const {
   }
 }
 
-PlannedLaunch PlanBuilder::take(const gpu::Kernel* kernel, int threads) {
-  PlannedLaunch launch{kernel, threads, {}, {}};
+void PlanBuilder::take(PlannedLaunch& launch) {
   proto::Plan& plan = launch.plan;
   plan.channel_mask = channels_;
   plan.n_batches = static_cast<uint32_t>(n_batches_);
@@ -117,7 +116,6 @@ PlannedLaunch PlanBuilder::take(const gpu::Kernel* kernel, int threads) {
   n_batches_ = 0;
   channels_ = 0;
   most_pairs_ = 0;
-  return launch;
 }
 
 }  // namespace gpucoll::core

@@ -22,8 +22,8 @@ class PlanBuilder {
   bool add(const proto::WorkItem& item, const proto::Batch& kind, uint64_t channels);
   // The most sends and receives that one of the batches has.
   int most_pairs() const { return most_pairs_; }
-  // The plan with everything added; the builder is empty again.
-  PlannedLaunch take(const gpu::Kernel* kernel, int threads);
+  // Moves everything added into a launch, which is fresh; the builder is empty again.
+  void take(PlannedLaunch& launch);
 
  private:
   static constexpr size_t kMostBatches = proto::kPlanWorkBytes / sizeof(proto::Batch);

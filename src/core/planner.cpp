@@ -22,8 +22,25 @@ struct Chosen {
   bool planned;
 };
 
+// choose() again and again for the same few operations: the last answers, by a hash of what was asked.
+struct Answer {
+  uint64_t bytes;
+  Function function;
+  bool has_one_shot, valid;
+  CommShape shape;
+  Choice choice;
+};
+
 Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
-  return choose(task.function, task.count * task.element_bytes, shape, task.one_shot != nullptr);
+  constexpr size_t kAnswers = 16;
+  thread_local std::array<Answer, kAnswers> answers;
+  const uint64_t bytes = task.count * task.element_bytes;
+  const bool has_one_shot = task.one_shot != nullptr;
+  Answer& answer = answers[(bytes * 0x9e3779b97f4a7c15 >> 60 ^ static_cast<uint64_t>(task.function)) % kAnswers];
+  if (!answer.valid || answer.bytes != bytes || answer.function != task.function ||
+      answer.has_one_shot != has_one_shot || answer.shape != shape)
+    answer = {bytes, task.function, has_one_shot, true, shape, choose(task.function, bytes, shape, has_one_shot)};
+  return answer.choice;
 }
 
 bool is_one_shot(const Chosen& chosen) { return chosen.choice.algorithm == Algorithm::one_shot; }
@@ -89,7 +106,7 @@ class Loads {
   int place(int n, uint64_t work) {
     int best = 0;
     uint64_t least = UINT64_MAX;
-    for (int first = 0; first + n <= n_channels_; ++first) {
+    for (int first = 0; first + n <= n_channels_ && least > 0; ++first) {
       const uint64_t most = *std::max_element(load_.begin() + first, load_.begin() + first + n);
       if (most >= least) continue;
       least = most;
@@ -189,7 +206,10 @@ void Planner::close() {
   if (builder_.empty()) return;
   // Whole warps, two groups of at least one of them for each of the sends and receives that run side by side.
   const int threads = std::max(threads_, 2 * builder_.most_pairs() * shape_.warp);
-  launches_.push_back(builder_.take(kernel_, (threads + shape_.warp - 1) / shape_.warp * shape_.warp));
+  PlannedLaunch& launch = launches_.emplace_back();
+  launch.kernel = kernel_;
+  launch.threads = (threads + shape_.warp - 1) / shape_.warp * shape_.warp;
+  builder_.take(launch);
   threads_ = 1;
   loads_.clear();
 }
@@ -212,7 +232,7 @@ void Planner::add_collective(const Chosen& chosen) {
 void Planner::add_one_shot(const Chosen& chosen, uint32_t* mesh_flag) {
   constexpr uint32_t kMostItems = (proto::kPlanWorkBytes - sizeof(Batch)) / sizeof(WorkItem);
   if (launches_.empty() || launches_.back().kernel != chosen.kernel || launches_.back().plan.n_items == kMostItems) {
-    launches_.push_back({chosen.kernel, 1, {}, {}});
+    launches_.emplace_back().kernel = chosen.kernel;
     launches_.back().plan.n_batches = 1;
     launches_.back().plan.batch(0) = kind_of(chosen);
   }

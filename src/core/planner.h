@@ -17,9 +17,9 @@
 namespace gpucoll::core {
 
 struct PlannedLaunch {
-  const gpu::Kernel* kernel;
-  int threads;
-  proto::Plan plan;  // comm, items, done_word and done_value are filled in at the launch
+  const gpu::Kernel* kernel = nullptr;
+  int threads = 1;
+  proto::Plan plan = {};  // comm, items, done_word and done_value are filled in at the launch
   // Items that do not fit into the plan; then it has none of its own. At most PlanBudget::fifo_items.
   std::vector<proto::WorkItem> overflow;
   int blocks() const { return __builtin_popcountll(plan.channel_mask); }

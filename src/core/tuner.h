@@ -31,6 +31,7 @@ struct CommShape {
   bool capturing = false;              // the operations become part of a graph: no one-shot (its flags are used once)
   uint64_t one_shot_bytes = 0;         // the parameter
   const TuningTable* table = nullptr;  // a tuning file's; null: none
+  bool operator==(const CommShape&) const = default;
 };
 
 struct Choice {

@@ -16,15 +16,24 @@ struct Message {
   int32_t peer;
 };
 
-GC_DEV Note* note_of(uint8_t* receive_block, uint64_t first_step) {
-  return reinterpret_cast<StepNotes*>(receive_block + ReceiveBlock::kNotesOffset)->note + first_step % kSteps;
+GC_DEV WordPair* note_of(uint8_t* receive_block, uint64_t first_step) {
+  static_assert(sizeof(Note) == sizeof(WordPair));
+  Note* const notes = reinterpret_cast<StepNotes*>(receive_block + ReceiveBlock::kNotesOffset)->note;
+  return reinterpret_cast<WordPair*>(notes + first_step % kSteps);
 }
 
 // REQUIRES: there is room for the message's first step, so that the note's last reader has read it.
 GC_DEV void post_note(uint8_t* receive_block, uint64_t first_step, uint64_t bytes) {
-  Note* const note = note_of(receive_block, first_step);
-  store_relaxed(&note->bytes, bytes);
-  store_release(&note->step, first_step + 1);
+  const uint64_t news = uint64_t{flag_of(first_step)} << 32;
+  store_relaxed_pair(note_of(receive_block, first_step), {news | (bytes & 0xffffffff), news | bytes >> 32});
+}
+
+// Whether the message's note is there, and what it says.
+GC_DEV bool find_note(uint8_t* receive_block, uint64_t first_step, uint64_t& bytes) {
+  const WordPair words = load_relaxed_pair(note_of(receive_block, first_step));
+  const uint32_t flag = flag_of(first_step);
+  bytes = (words.first & 0xffffffff) | words.second << 32;
+  return words.first >> 32 == flag && words.second >> 32 == flag;
 }
 
 // By device-scope atomics on host memory: one device claims a latch, blocks of others have latches of their own.
@@ -37,13 +46,10 @@ GC_DEV void report_sizes(FaultLatch* latch, const Message& expected, uint64_t se
   store_release(&latch->abort, uint32_t{1});
 }
 
-// False where the message's note is there and says another length: reported then. The acquire pairs with the release
-// in post_note().
+// False where the message's note is there and says another length: reported then.
 GC_DEV bool sizes_agree(FaultLatch* latch, uint8_t* receive_block, uint64_t first_step, const Message& expected) {
-  const Note* const note = note_of(receive_block, first_step);
-  if (load_acquire(&note->step) != first_step + 1) return true;
-  const uint64_t sent_bytes = load_relaxed(&note->bytes);
-  if (sent_bytes == expected.bytes) return true;
+  uint64_t sent_bytes;
+  if (!find_note(receive_block, first_step, sent_bytes) || sent_bytes == expected.bytes) return true;
   report_sizes(latch, expected, sent_bytes);
   return false;
 }

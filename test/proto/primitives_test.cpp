@@ -340,7 +340,8 @@ TEST_P(Messages, GoBothWaysSideBySide) {
   EXPECT_EQ(got_[1][2], fresh_[0]);
   // The note is that of the step that the ends had, 3, though slices start at even steps.
   EXPECT_EQ(links_[0]->sender.step, links_[0]->receiver.step);
-  EXPECT_EQ(links_[1]->note(3)->bytes, 17u);
+  uint64_t bytes;
+  EXPECT_TRUE(proto::find_note(links_[1]->receiver.receive, 3, bytes) && bytes == 17);
 }
 
 TEST_P(Messages, OfAnotherLengthAreReported) {
@@ -357,6 +358,25 @@ TEST_P(Messages, OfAnotherLengthLeaveNobodyWaiting) {
   exchange({{4000, 300}}, {{0, 0}});  // more than the buffer holds; and much less than is awaited
   EXPECT_FALSE(ok_[0] && ok_[1]);
   EXPECT_EQ(latch_.abort, 1u);
+}
+
+// A length of more than 32 bits, and a note of which only a word has come, or that is of an earlier message.
+TEST(Notes, TellOfTheirOwnArrival) {
+  test::Link link(kShape);
+  uint64_t bytes = 0;
+  const uint64_t length = 0x123456789abcdef;
+  EXPECT_FALSE(proto::find_note(link.receiver.receive, 3, bytes));
+  proto::post_note(link.sender.receive, 3, length);
+  EXPECT_TRUE(proto::find_note(link.receiver.receive, 3, bytes));
+  EXPECT_EQ(bytes, length);
+  EXPECT_FALSE(proto::find_note(link.receiver.receive, 3 + proto::kSteps, bytes));
+  proto::Note* const note = link.note(3);
+  for (uint64_t* word : {&note->low, &note->high}) {
+    const uint64_t whole = *word;
+    *word = 0;
+    EXPECT_FALSE(proto::find_note(link.receiver.receive, 3, bytes));
+    *word = whole;
+  }
 }
 
 // As a sender in another protocol does: a note, and no tail.

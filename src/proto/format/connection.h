@@ -19,9 +19,11 @@
 // (tests start them just below it) does no harm.
 //
 // Notes, for messages of send and receive only. A message whose first step is s has its note in note[s % kSteps]: its
-// bytes in all channels, then `step` = s + 1 with release. A receiver that finds s + 1 (acquire, or after the tail of
-// the step) compares the bytes with what it was told to receive, whatever protocol either side uses; so sizes that do
-// not match are found, not waited for. LL and LL128 messages carry their bytes in a first pack of data as well.
+// bytes in all channels, in two halves, each in a word with flag_of(s): as in LL, a word tells of its own arrival, so
+// that nothing need be ordered, and nobody waits for a release. A receiver that finds both words (when it looks at the
+// latch, or after the data of the step) compares the bytes with what it was told to receive, whatever protocol either
+// side uses; so sizes that do not match are found, not waited for. s is the number of steps that both ends had used
+// before, before any rounding. LL and LL128 messages carry their bytes in a first pack of data as well.
 //
 // Placement. Each rank waits on memory of its own and writes into the peer's: polling stays off the link.
 // Over the shared-memory transport all of it lies in host memory that both map.
@@ -42,9 +44,10 @@ struct alignas(128) StepCounter {
 };
 static_assert(sizeof(StepCounter) == 128);
 
-struct Note {
-  uint64_t step;
-  uint64_t bytes;
+// The upper half of either word: the flag.
+struct alignas(16) Note {
+  uint64_t low;   // 32 bits of the bytes
+  uint64_t high;  // the other 32
 };
 struct alignas(128) StepNotes {
   Note note[kSteps];
@@ -110,8 +113,8 @@ constexpr GC_HD uint32_t flag_of(uint64_t step) {
 #define GC_CONNECTION_FIELDS(F) \
   F(StepCounter, value, 0, 8)   \
   F(StepCounter, pad, 8, 120)   \
-  F(Note, step, 0, 8)           \
-  F(Note, bytes, 8, 8)          \
+  F(Note, low, 0, 8)            \
+  F(Note, high, 8, 8)           \
   F(Connector, receive, 0, 8)   \
   F(Connector, send, 8, 8)      \
   F(Connector, step, 16, 8)     \

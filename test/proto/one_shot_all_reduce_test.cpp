@@ -1,24 +1,15 @@
 // One-shot allreduce through run_plan: every rank, block and thread a CPU thread; launches of a rank follow one
 // another, ranks drift apart as they like.
-#include <gtest/gtest.h>
+#include <deque>
 
-#include <atomic>
-#include <chrono>
-#include <cstring>
-#include <random>
-
-#include "coll/device/run_plan.h"
-#include "crew.h"
-#include "world.h"
+#include "plan_runner.h"
 
 namespace gpucoll {
 namespace {
 
-using coll::device::ByOneShot;
-using std::chrono::seconds;
+using test::Buffer;
 
-// Mutants may wait for ever, and soon do.
-constexpr seconds kPatience{GC_MUTANT == 0 ? 200 : 3};
+constexpr size_t kMostItems = 30;  // of a plan, with the holes that PlanMaker leaves
 
 struct Op {
   uint64_t count;
@@ -28,51 +19,17 @@ struct Op {
 };
 using Launch = std::vector<Op>;
 
-// Memory of one operation on one rank, with room around it that nobody may touch.
-class Buffer {
- public:
-  Buffer(size_t bytes, size_t offset) : bytes_(bytes), offset_(kRoom + offset), memory_(bytes / 16 + 6) {
-    std::memset(memory_.data(), 0xa5, memory_.size() * sizeof(proto::Pack));
-  }
-  uint8_t* data() { return reinterpret_cast<uint8_t*>(memory_.data()) + offset_; }
-  bool same_around() const {
-    const auto* const all = reinterpret_cast<const uint8_t*>(memory_.data());
-    for (size_t i = 0; i < memory_.size() * sizeof(proto::Pack); ++i) {
-      if ((i < offset_ || i >= offset_ + bytes_) && all[i] != 0xa5) return false;
-    }
-    return true;
-  }
-
- private:
-  static constexpr size_t kRoom = 32;
-  size_t bytes_, offset_;
-  std::vector<proto::Pack> memory_;
+struct Options {
+  uint32_t last_flag = 0;
+  int first_channel = 0;
+  bool in_fifo = false;
+  proto::Reduction reduction = {};
 };
 
-template <class T>
-void draw(T& value, std::mt19937_64& random) {
-  value = static_cast<T>(static_cast<double>(random() % 2000) / 7.0 - 100.0);
-}
-template <class T>
-void draw(proto::Complex<T>& value, std::mt19937_64& random) {
-  draw(value.re, random);
-  draw(value.im, random);
-}
-template <class V, class I>
-void draw(proto::Pair<V, I>& pair, std::mt19937_64& random) {
-  pair.value = static_cast<V>(random() % 3);
-  pair.index = static_cast<I>(random() % 100);
-}
-
-// Where the result's members go into memory of 0xa5, bit for bit.
-template <class T>
-void write_members(uint8_t* p, const T& value) {
-  std::memcpy(p, &value, sizeof value);
-}
-template <class V, class I>
-void write_members(uint8_t* p, const proto::Pair<V, I>& pair) {
-  std::memcpy(p, &pair.value, sizeof pair.value);
-  std::memcpy(p + offsetof(std::remove_cvref_t<decltype(pair)>, index), &pair.index, sizeof pair.index);
+template <class Red>
+void run_one_shots(const gpu::EmuBlock& block, const proto::Plan& plan) {
+  coll::device::run_one_shots<Red>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
+                                   static_cast<uint32_t>(block.n_blocks), plan, block.shared);
 }
 
 template <class Red>
@@ -80,8 +37,9 @@ class Program {
  public:
   using T = typename Red::Element;
 
-  Program(int n_ranks, int threads, std::vector<Launch> launches, uint32_t last_flag = 0, uint64_t channel_mask = 0)
-      : n_(n_ranks), threads_(threads), launches_(std::move(launches)), world_(n_ranks, 1, 128) {
+  Program(int n_ranks, int threads, std::vector<Launch> launches, const Options& options)
+      : n_(n_ranks), threads_(threads), launches_(std::move(launches)), options_(options), world_(n_ranks, 1, 128) {
+    uint32_t last_flag = options.last_flag;
     world_.add_mesh();
     for (const Launch& launch : launches_) {
       int blocks = 0;
@@ -93,35 +51,23 @@ class Program {
       }
       blocks_.push_back(blocks);
       most_blocks_ = std::max(most_blocks_, blocks);
-      masks_.push_back(channel_mask != 0 ? channel_mask : (uint64_t{1} << blocks) - 1);
     }
     make_plans();
   }
 
   void run() {
-    std::atomic<bool> ended{false};
-    std::thread watch([&] {
-      const auto until = std::chrono::steady_clock::now() + kPatience;
-      while (!ended && std::chrono::steady_clock::now() < until)
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      if (!ended) proto::store_release(&world_.latch().abort, 1u);
-    });
+    test::Watch watch(world_);
     std::vector<std::unique_ptr<gpu::emu::CrewBarrier>> launch_ends;
-    for (int r = 0; r < n_; ++r)
-      launch_ends.push_back(std::make_unique<gpu::emu::CrewBarrier>(most_blocks_ * threads_));
-    test::run_grids(n_, most_blocks_, threads_, [&](int rank, const gpu::EmuBlock& block) {
+    for (int r = 0; r < n_; ++r) launch_ends.push_back(std::make_unique<gpu::emu::CrewBarrier>());
+    test::run_grids(n_, most_blocks_, threads_, [&](int rank, gpu::EmuBlock block) {
       for (size_t l = 0; l < launches_.size(); ++l) {
-        if (block.block < blocks_[l]) {
-          coll::device::run_plan<Red, ByOneShot>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
-                                                 static_cast<uint32_t>(blocks_[l]),
-                                                 plans_[l * static_cast<size_t>(n_) + static_cast<size_t>(rank)]);
-        }
-        launch_ends[static_cast<size_t>(rank)]->arrive_and_wait(false);
+        block.n_blocks = blocks_[l];
+        if (block.block < block.n_blocks)
+          run_one_shots<Red>(block, plans_[l * static_cast<size_t>(n_) + static_cast<size_t>(rank)]);
+        launch_ends[static_cast<size_t>(rank)]->arrive_and_wait(false, most_blocks_ * threads_);
       }
     });
-    ended = true;
-    watch.join();
-    ASSERT_EQ(world_.latch().abort, 0u) << "ranks wait for ever";
+    ASSERT_FALSE(watch.ran_out()) << "ranks wait for ever";
     check();
   }
 
@@ -134,18 +80,23 @@ class Program {
     for (auto& of_rank : values) {
       in_.back().emplace_back(op.count * sizeof(T), op.send_offset);
       for (uint64_t i = 0; i < op.count; ++i) {
-        draw(of_rank[i], random);
-        write_members(in_.back().back().data() + i * sizeof(T), of_rank[i]);
+        test::draw(of_rank[i], random);
+        test::write_members(in_.back().back().data() + i * sizeof(T), of_rank[i]);
       }
     }
     if (!op.in_place)
-      out_.back() = std::vector<Buffer>(static_cast<size_t>(n_), {op.count * sizeof(T), op.recv_offset});
+      out_.back() = std::vector<Buffer>(static_cast<size_t>(n_), Buffer(op.count * sizeof(T), op.recv_offset));
     want_.emplace_back(op.count * sizeof(T), 0xa5);
     for (uint64_t i = 0; i < op.count; ++i) {
-      T value = values[0][i];
-      for (size_t r = 1; r < values.size(); ++r) value = Red::apply(value, values[r][i]);
-      write_members(want_.back().data() + i * sizeof(T), value);
+      T value = own(values[0][i]);
+      for (size_t r = 1; r < values.size(); ++r) value = Red::apply(value, own(values[r][i]));
+      if constexpr (proto::kHasPost<Red>) value = Red::post(value, options_.reduction);
+      test::write_members(want_.back().data() + i * sizeof(T), value);
     }
+  }
+  T own(T x) const {
+    if constexpr (proto::kHasPre<Red>) return Red::pre(x, options_.reduction);
+    return x;
   }
   Buffer& result(size_t op, size_t rank) { return out_[op].empty() ? in_[op][rank] : out_[op][rank]; }
 
@@ -155,23 +106,32 @@ class Program {
     size_t first = 0;
     for (size_t l = 0; l < launches_.size(); ++l) {
       for (size_t r = 0; r < static_cast<size_t>(n_); ++r) {
-        proto::Plan& plan = plans_[l * static_cast<size_t>(n_) + r];
-        plan.comm = &world_.comm(static_cast<int>(r));
-        plan.done_word = &done_[l * static_cast<size_t>(n_) + r];
-        plan.done_value = 77;
-        plan.channel_mask = masks_[l];
-        plan.n_items = static_cast<uint32_t>(launches_[l].size());
-        for (size_t i = 0; i < launches_[l].size(); ++i) {
-          const Op& op = launches_[l][i];
-          plan.items[i] = {in_[first + i][r].data(),
-                           result(first + i, r).data(),
-                           op.count,
-                           static_cast<uint32_t>(op.n_channels),
-                           {flags_[first + i]}};
-        }
+        std::vector<proto::WorkItem> items;
+        for (size_t i = 0; i < launches_[l].size(); ++i) items.push_back(item_of(launches_[l][i], first + i, r));
+        const uint64_t mask = ((uint64_t{1} << blocks_[l]) - 1) << options_.first_channel;
+        test::PlanMaker& maker = makers_.emplace_back(mask);
+        maker.add({0, proto::Function::all_reduce, proto::Algorithm::one_shot, proto::Protocol::ll, 0, 0, 0}, items);
+        const size_t index = l * static_cast<size_t>(n_) + r;
+        plans_[index] = maker.make(options_.in_fifo);
+        plans_[index].comm = &world_.comm(static_cast<int>(r));
+        plans_[index].done_word = &done_[index];
+        plans_[index].done_value = 77;
       }
       first += launches_[l].size();
     }
+  }
+
+  proto::WorkItem item_of(const Op& op, size_t index, size_t rank) {
+    proto::WorkItem work{};
+    proto::CollectiveItem& item = work.collective;
+    item.send = in_[index][rank].data();
+    item.recv = result(index, rank).data();
+    item.count = op.count;
+    item.argument = options_.reduction.argument;
+    item.flag = flags_[index];
+    item.first_channel = static_cast<uint16_t>(options_.first_channel);
+    item.n_channels = static_cast<uint16_t>(op.n_channels);
+    return work;
   }
 
   void check() {
@@ -189,21 +149,22 @@ class Program {
 
   int n_, threads_;
   std::vector<Launch> launches_;
+  const Options options_;
   test::World world_;
   std::vector<uint32_t> flags_;
   std::vector<std::vector<Buffer>> in_, out_;  // [operation][rank]; no out_ where in place
   std::vector<std::vector<uint8_t>> want_;
   std::vector<int> blocks_;
-  std::vector<uint64_t> masks_;
   std::vector<uint64_t> done_;
-  std::vector<proto::Plan> plans_;  // [launch][rank]
+  std::deque<test::PlanMaker> makers_;  // which hold the items of plans
+  std::vector<proto::Plan> plans_;      // [launch][rank]
   int most_blocks_ = 1;
 };
 
 template <class Red>
-void run(int n_ranks, int threads, std::vector<Launch> launches, uint32_t last_flag = 0, uint64_t channel_mask = 0) {
+void run(int n_ranks, int threads, std::vector<Launch> launches, const Options& options = {}) {
   SCOPED_TRACE(testing::Message() << n_ranks << " ranks, " << threads << " threads");
-  Program<Red>(n_ranks, threads, std::move(launches), last_flag, channel_mask).run();
+  Program<Red>(n_ranks, threads, std::move(launches), options).run();
 }
 
 class OneShotAllReduce : public testing::TestWithParam<int> {};  // the parameter: threads a block
@@ -228,8 +189,21 @@ TEST_P(OneShotAllReduce, SeveralChannelsSomeWithoutAShare) {
   run<proto::Sum<float>>(2, GetParam(), {{{5000, proto::kMeshChannels}}});
 }
 
-TEST_P(OneShotAllReduce, ChannelsWithHolesInTheMask) {
-  run<proto::Sum<float>>(3, GetParam(), {{{999, 2}, {5, 2}}}, 0, 0b101000);
+TEST_P(OneShotAllReduce, ChannelsNotFromTheFirstOn) {
+  run<proto::Sum<float>>(3, GetParam(), {{{999, 2}, {5, 1}}}, {.first_channel = 3});
+}
+
+TEST_P(OneShotAllReduce, ItemsInTheFifo) {
+  run<proto::Sum<float>>(3, GetParam(), {Launch(31, {99, 2}), Launch(3, {7, 1})}, {.in_fifo = true});
+}
+
+TEST_P(OneShotAllReduce, HooksApplyOnce) {
+  Options options;
+  options.reduction.argument = 3;
+  run<proto::Avg<float>>(3, GetParam(), {{{99, 2}, {5, 1, true}}}, options);
+  const float scalar = 1.25f;
+  std::memcpy(&options.reduction.argument, &scalar, sizeof scalar);
+  run<proto::PreMulSum<float>>(3, GetParam(), {{{99, 2}, {5, 1, true}}}, options);
 }
 
 TEST_P(OneShotAllReduce, AFullMesh) {
@@ -243,7 +217,7 @@ TEST_P(OneShotAllReduce, HundredsOfOperationsOfAllSizes) {
   for (int n : {2, 3, 5}) {
     std::vector<Launch> launches(12);
     for (Launch& launch : launches) {
-      launch.resize(random() % 2 == 0 ? 1 + random() % 4 : proto::kMaxItems);
+      launch.resize(random() % 2 == 0 ? 1 + random() % 4 : kMostItems);
       for (Op& op : launch) {
         op.count = random() % 3 == 0 ? 200 + random() % 300 : 1 + random() % 9;
         op.n_channels = static_cast<int>(1 + random() % 3);
@@ -260,7 +234,7 @@ TEST_P(OneShotAllReduce, FlagsWrap) {
   EXPECT_EQ(proto::next_mesh_flag(0xffffffff), 2u) << "parities alternate, and no operation has flag 0";
   for (uint32_t before : {1, 2, 3, 10}) {
     run<proto::Sum<float>>(3, GetParam(), {Launch(24, {60, 2}), Launch(5, {1}), Launch(5, {60, 2})},
-                           uint32_t{0} - before);
+                           {.last_flag = uint32_t{0} - before});
   }
 }
 
@@ -291,23 +265,26 @@ TEST(OneShotAllReduceFault, LatchEndsEveryWait) {
   world.add_mesh();
   std::vector<float> data(3000, 1.0f);
   uint64_t done = 0;
-  proto::Plan plan{};
+  proto::WorkItem items[2]{};
+  for (uint32_t flag : {1, 2}) {
+    items[flag - 1].collective.send = items[flag - 1].collective.recv = data.data();
+    items[flag - 1].collective.count = data.size();
+    items[flag - 1].collective.n_channels = 2;
+    items[flag - 1].collective.flag = flag;
+  }
+  test::PlanMaker maker(3);
+  maker.add({0, proto::Function::all_reduce, proto::Algorithm::one_shot, proto::Protocol::ll, 0, 0, 0},
+            {items[0], items[1]});
+  proto::Plan plan = maker.make(false);
   plan.comm = &world.comm(0);
   plan.done_word = &done;
   plan.done_value = 5;
-  plan.channel_mask = 3;
-  plan.n_items = 2;
-  plan.items[0] = {data.data(), data.data(), data.size(), 2, {1}};
-  plan.items[1] = {data.data(), data.data(), data.size(), 2, {2}};
   std::thread host([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_EQ(proto::load_acquire(&done), 0u) << "ended without its peer";
     proto::store_release(&world.latch().abort, 1u);
   });
-  test::run_grids(1, 2, 3, [&](int, const gpu::EmuBlock& block) {
-    coll::device::run_plan<proto::Sum<float>, ByOneShot>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block), 2u,
-                                                         plan);
-  });
+  test::run_grids(1, 2, 3, [&](int, const gpu::EmuBlock& block) { run_one_shots<proto::Sum<float>>(block, plan); });
   host.join();
   EXPECT_EQ(done, 5u);
 }

@@ -76,6 +76,12 @@ foreach(protocol simple ll ll128)
       COMMAND tools/gpucoll-perf allreduce --api -b 4 -e 400K -f 60 -n 1 -w 0)
   endforeach()
 endforeach()
+foreach(protocol ll ll128)
+  foreach(collective bcast reduce allgather reduce_scatter)
+    gc_mpi_test(tools.perf_api_${collective}_${protocol} NP 3 LABELS tools MPIRUN --mca coll ^gpucoll
+      ENV GPUCOLL_PROTOCOL=${protocol} COMMAND tools/gpucoll-perf ${collective} --api -b 4 -e 400K -f 60 -n 1 -w 0)
+  endforeach()
+endforeach()
 
 # gpucoll-tune writes what is then loaded; a file with a mistake is told of with the line.
 gc_test(tools.tune LABELS tools ENV GPUCOLL_DEVICE=emu

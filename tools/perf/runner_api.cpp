@@ -74,7 +74,14 @@ class ApiRunner final : public Runner {
   }
   bool streams() const override { return true; }
   Status start(const Call& call) override { return from_api(enqueue(call), perf::name(call.collective)); }
-  Status finish() override { return from_api(gpucollStreamSynchronize(stream_), "gpucollStreamSynchronize"); }
+  Status finish() override {
+    GC_TRY(from_api(gpucollStreamSynchronize(stream_), "gpucollStreamSynchronize"));
+    // A stream runs on after a kernel that has given up.
+    gpucollResult_t fault = gpucollSuccess;
+    GC_TRY(from_api(gpucollCommGetAsyncError(comm_, &fault), "gpucollCommGetAsyncError"));
+    if (fault == gpucollSuccess) return {};
+    return Status::error(static_cast<Code>(fault), "%s", gpucollGetLastError(comm_));
+  }
 
  private:
   gpucollResult_t enqueue(const Call& call);

@@ -1,7 +1,8 @@
 // Random groups of mixed calls beside a plain reference.
 //
 // GPUCOLL_TEST_SEED is the first seed, GPUCOLL_TEST_ROUNDS how many cases each test draws, GPUCOLL_TEST_BYTES the most
-// bytes of a part. A case that goes wrong is printed as small as it can be made; its seed alone brings it back.
+// bytes of a part, GPUCOLL_TEST_SHRINK how many seconds go into making a failing case smaller. A case that goes wrong
+// is printed as small as it can be made; its seed alone brings it back.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ int most_ranks() {
 }
 
 void run_cases(Drive drive) {
-  constexpr int kSecondsToShrink = 100;
+  const int kSecondsToShrink = static_cast<int>(number_from("GPUCOLL_TEST_SHRINK", 100));
   static const int most = most_ranks();
   ASSERT_GE(most, 1) << "no devices";
   if (most < 2) GTEST_SKIP() << "one GPU is no company";

@@ -41,7 +41,7 @@ struct Group {
   int depth = 0;
   Status failure;
   std::vector<Job> jobs;
-  std::vector<Part> parts;  // in order of appearance
+  std::vector<Part> parts;
 };
 
 thread_local Group the_group;
@@ -131,7 +131,7 @@ void begin(Part& part) {
   if (!part.status) part.communicator->raise_fault(part.status);
 }
 
-// Each in turn as far as it gets: a launch that waits for room may need one of another communicator.
+// Ranks of one communicator, each in turn as far as it gets: a launch that waits for room may need one of another rank.
 void launch(std::span<Part> parts) {
   for (bool all = false; !all;) {
     all = true;
@@ -149,13 +149,29 @@ void launch(std::span<Part> parts) {
   }
 }
 
+// One communicator after the other, in an order that is the same on all ranks: they may share streams.
+void launch_all(std::span<Part> parts) {
+  auto key = [](const Part& part) { return part.communicator->key(); };
+  std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return key(a) < key(b); });
+  while (!parts.empty()) {
+    const auto other = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return key(p) != key(parts[0]); });
+    const auto n = static_cast<size_t>(other - parts.begin());
+    launch(parts.first(n));
+    parts = parts.subspan(n);
+  }
+}
+
 // One communicator's failure does not keep the others from their work. The first failure.
 Status carry_out(std::span<Part> parts) {
   for (Part& part : parts) GC_TRY(check(part));
   connect(parts);
   for (Part& part : parts)
     if (part.status) begin(part);
-  launch(parts);
+  if (parts.size() == 1) {
+    launch(parts);
+  } else {
+    launch_all(parts);
+  }
   for (Part& part : parts)
     if (!part.status) return std::move(part.status);
   return {};

@@ -3,8 +3,10 @@
 // A thread has one group at a time (nested starts only count); a call outside of a group is a group of one. What fails
 // while enqueuing, or at the end, is the end's result; the first failure wins, and a group with a failure launches
 // nothing. At the end: jobs; then connections that are missing; then everything is planned; then everything is
-// launched, plan by plan, so that no communicator waits for another one of this thread. Thread safety: everything here
-// is the calling thread's own.
+// launched, one communicator after another in an order that all ranks share, ranks of one communicator in turn: no
+// launch waits for another one of this thread, and communicators may share streams.
+//
+// Thread safety: everything here is the calling thread's own.
 #pragma once
 #include <functional>
 

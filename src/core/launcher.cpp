@@ -9,6 +9,8 @@ namespace {
 // 256 KiB. A plan uses at most a quarter, so that the next ones can be written while it runs.
 constexpr size_t kFifoItems = 4096;
 constexpr PlanBudget kBudget = {kFifoItems / 4};
+// Devices queue only so many launches, then launching waits for them, and so for those of other ranks.
+constexpr int kLaunchesAtOnce = 16;
 // Captures of one communicator that may go on side by side; the oldest is forgotten when there are more.
 constexpr size_t kOpenCaptures = 8;
 
@@ -97,7 +99,8 @@ Result<bool> Launcher::advance() {
 Status Launcher::launch_rest(bool* all) {
   if (context_.fault.raised()) return context_.fault.status();
   if (next_ == 0 && !plans_.empty()) GC_TRY(fan_in());
-  for (; next_ < plans_.size(); ++next_) {
+  for (int n = 0; next_ < plans_.size(); ++next_, ++n) {
+    if (n == kLaunchesAtOnce) return {};
     GC_TRY_AS(const bool launched, launch(plans_[next_]));
     if (!launched) return {};
   }

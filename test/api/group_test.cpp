@@ -153,6 +153,27 @@ void expect_usable(const Ranks& ranks) {
   for (auto& buffer : buffers) EXPECT_EQ(buffer->get<int>(1)[0], sum);
 }
 
+TEST(Group, CommunicatorsThatShareStreamsMayBeCalledInAnyOrder) {
+  constexpr int kRanks = 2, kRounds = 20;
+  if (!enough_devices(kRanks)) return;
+  Ranks one(kRanks), other(kRanks);
+  auto sums = one.buffers(2 * sizeof(int));
+  for (int round = 0; round < kRounds; ++round) {
+    for (auto& sum : sums) sum->put(std::vector<int>{1, 10});
+    GC_OK(gpucollGroupStart());
+    for (int r = 0; r < kRanks; ++r) {
+      for (int turn = 0; turn < 2; ++turn) {
+        const bool first = (turn + r + round) % 2 == 0;
+        void* sum = sums[static_cast<size_t>(r)]->at(first ? 0 : sizeof(int));
+        GC_OK(gpucollAllReduce(sum, sum, 1, gpucollInt32, gpucollSum, (first ? one : other).comm(r), one.stream(r)));
+      }
+    }
+    GC_OK(gpucollGroupEnd());
+    one.synchronize();
+    for (auto& sum : sums) EXPECT_EQ(sum->get<int>(2), (std::vector<int>{2, 20}));
+  }
+}
+
 TEST(Group, AMessageToItselfNeedsBothSides) {
   constexpr int kRanks = 2;
   if (!enough_devices(kRanks)) return;

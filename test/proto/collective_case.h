@@ -78,7 +78,9 @@ class Values {
     const auto n_channels = static_cast<uint32_t>(case_.n_channels);
     const Range share = coll::device::channel_range(case_.count, sizeof(T), n_channels, static_cast<uint32_t>(index));
     const int channel = case_.first_channel + index;
-    if (case_.algorithm == proto::Algorithm::tree) {
+    if (case_.algorithm == proto::Algorithm::one_shot) {
+      for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(by_rank(i));
+    } else if (case_.algorithm == proto::Algorithm::tree) {
       for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(in_tree(channel, 0, i));
     } else if (case_.function == proto::Function::all_reduce) {
       reduce_rounds(channel, share, result);
@@ -123,6 +125,11 @@ class Values {
   T complete(T x) const {
     if constexpr (proto::kHasPost<Red>) return Red::post(x, case_.reduction);
     return x;
+  }
+  T by_rank(uint64_t i) const {
+    T value = own(0, i);
+    for (int r = 1; r < case_.n_ranks; ++r) value = Red::apply(value, own(r, i));
+    return value;
   }
   // From the rank after the place round to the place.
   T in_ring(int channel, int place, uint64_t i) const {
@@ -200,7 +207,7 @@ class CaseMemory {
 };
 
 template <class Red>
-proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank) {
+proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank, uint32_t flag = 0) {
   using T = typename Red::Element;
   proto::WorkItem work{};
   proto::CollectiveItem& item = work.collective;
@@ -216,6 +223,7 @@ proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank) {
   }
   item.root = static_cast<uint32_t>(c.root);
   item.chunk_bytes = c.chunk_bytes;
+  item.flag = flag;
   item.first_channel = static_cast<uint16_t>(c.first_channel);
   item.n_channels = static_cast<uint16_t>(c.n_channels);
   return work;
@@ -231,6 +239,7 @@ void run_case(EmuKernel kernel, const Case& c) {
                                   << c.root);
   const auto n = static_cast<size_t>(c.n_ranks);
   World world(c.n_ranks, c.first_channel + c.n_channels, c.slot_bytes, c.first_step);
+  if (c.algorithm == proto::Algorithm::one_shot) world.add_mesh();
   std::vector<Values<Red>> values;
   std::vector<std::vector<CaseMemory<Red>>> memory(static_cast<size_t>(c.items));
   for (size_t i = 0; i < memory.size(); ++i) values.emplace_back(c, i);
@@ -240,7 +249,7 @@ void run_case(EmuKernel kernel, const Case& c) {
     std::vector<proto::WorkItem> items;
     for (size_t i = 0; i < memory.size(); ++i) {
       memory[i].reserve(n);
-      items.push_back(item_of<Red>(c, memory[i].emplace_back(c, values[i], r), r));
+      items.push_back(item_of<Red>(c, memory[i].emplace_back(c, values[i], r), r, static_cast<uint32_t>(i + 1)));
     }
     plans[r].add({0, c.function, c.algorithm, c.protocol, c.reduction.op, 0, 0}, items);
   }

@@ -1,124 +1,65 @@
-// The table of kernels: each data type and operation gives the kernel that computes it, on the emulated device.
+// The table of kernels: each data type and operation gives the kernels that compute it, on the emulated device, with
+// the bits of the order that the algorithm promises.
 #include "coll/kernels.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <random>
 #include <set>
 #include <string>
-#include <vector>
 
-#include "crew.h"
-#include "world.h"
+#include "collective_case.h"
 
 namespace gpucoll {
 namespace {
 
+using proto::Algorithm;
 using proto::DataType;
+using proto::Function;
+using proto::Protocol;
 using proto::RedOp;
+using test::Case;
 
-constexpr int kRanks = 3, kChannels = 2, kThreads = 2;
-constexpr uint64_t kCount = 150;
-
-// Values whose sums and products are exact in every type, whatever the order.
-template <class T>
-T sample(std::mt19937& random) {
-  const int small = static_cast<int>(random() % 9) - 4;
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(random() % 4 == 0 ? random() : static_cast<unsigned>(small));
-  else
-    return static_cast<T>(small);
-}
-template <>
-proto::Half sample(std::mt19937& random) {
-  return proto::to_half(sample<float>(random));
-}
-template <>
-proto::Bfloat16 sample(std::mt19937& random) {
-  return proto::to_bfloat16(sample<float>(random));
-}
-template <class T>
-void draw(T& value, std::mt19937& random) {
-  value = sample<T>(random);
-}
-template <class T>
-void draw(proto::Complex<T>& value, std::mt19937& random) {
-  draw(value.re, random);
-  draw(value.im, random);
-}
-template <class V, class I>
-void draw(proto::Pair<V, I>& pair, std::mt19937& random) {
-  pair.value = static_cast<V>(random() % 3);  // often equal
-  pair.index = static_cast<I>(random() % 100);
-}
+std::set<std::pair<DataType, RedOp>> checked;
 
 template <class T>
-bool same(const T& a, const T& b) {
-  return std::memcmp(&a, &b, sizeof(T)) == 0;
-}
-// A zero's sign depends on the order of the ranks.
-template <class T>
-bool same(const proto::Complex<T>& a, const proto::Complex<T>& b) {
-  return a.re == b.re && a.im == b.im;
-}
-template <class V, class I>
-bool same(const proto::Pair<V, I>& a, const proto::Pair<V, I>& b) {
-  return a.value == b.value && a.index == b.index;
-}
-
-void run(const gpu::Kernel& kernel, std::vector<proto::Plan>& plans, test::World& world) {
-  uint64_t done[kRanks] = {};
-  for (int r = 0; r < kRanks; ++r) {
-    proto::Plan& plan = plans[static_cast<size_t>(r)];
-    plan.comm = &world.comm(r);
-    plan.done_word = &done[r];
-    plan.done_value = 1;
-    plan.channel_mask = (1u << kChannels) - 1;
-    plan.n_items = 1;
-  }
-  test::run_grids(kRanks, kChannels, kThreads,
-                  [&](int rank, const gpu::EmuBlock& block) { kernel.emu(block, plans[static_cast<size_t>(rank)]); });
-  for (uint64_t word : done) EXPECT_EQ(word, 1u);
+proto::Reduction reduction_of(RedOp op, int n_ranks, uint8_t place) {
+  proto::Reduction reduction{place, static_cast<uint64_t>(n_ranks), 0};
+  if (op != RedOp::pre_mul_sum) return reduction;
+  std::mt19937_64 random(3);
+  T scalar;
+  test::draw(scalar, random);
+  uint64_t words[2] = {};
+  std::memcpy(words, &scalar, sizeof scalar);
+  reduction.argument = words[0];
+  reduction.argument_high = words[1];
+  return reduction;
 }
 
-using Pairs = std::set<std::pair<DataType, RedOp>>;
-Pairs checked;
-
-template <class Red>
-void check(DataType type, RedOp op, coll::Algorithm algorithm) {
-  using T = typename Red::Element;
-  const gpu::Kernel* const kernel = coll::all_reduce_kernel(type, op, algorithm);
-  ASSERT_NE(kernel, nullptr) << "type " << static_cast<int>(type) << ", operation " << static_cast<int>(op);
-  std::mt19937 random(static_cast<uint32_t>(op));
-  std::vector<std::vector<T>> in(kRanks, std::vector<T>(kCount)), out = in;
-  for (auto& buffer : in) {
-    for (T& value : buffer) draw(value, random);
-  }
-  test::World world(kRanks, kChannels, 128);
-  world.add_mesh();
-  std::vector<proto::Plan> plans(kRanks);
-  const uint32_t flag = algorithm == coll::Algorithm::one_shot ? 1 : 0;
-  for (size_t r = 0; r < in.size(); ++r) {
-    plans[r].items[0] = {in[r].data(), out[r].data(), kCount, kChannels, {flag}};
-  }
-  run(*kernel, plans, world);
-  for (uint64_t i = 0; i < kCount; ++i) {
-    const T want = Red::apply(Red::apply(in[0][i], in[1][i]), in[2][i]);
-    for (const auto& buffer : out) ASSERT_TRUE(same(buffer[i], want)) << kernel->name << ", element " << i;
-  }
-}
 template <class Red>
 void check(DataType type, RedOp op) {
+  SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << ", operation " << static_cast<int>(op));
   checked.insert({type, op});
-  check<Red>(type, op, coll::Algorithm::ring);
-  check<Red>(type, op, coll::Algorithm::one_shot);
+  const coll::PlanKernel plan = coll::plan_kernel(type, op);
+  const gpu::Kernel* const one_shot = coll::one_shot_kernel(type, op);
+  ASSERT_TRUE(plan.kernel != nullptr && one_shot != nullptr);
+  const auto run = [&](Function function, Algorithm algorithm, Protocol protocol) {
+    Case c{function, algorithm, protocol, 3, 2, 2, 150};
+    c.reduction = reduction_of<typename Red::Element>(op, c.n_ranks, plan.op);
+    test::run_case<Red>(algorithm == Algorithm::one_shot ? one_shot->emu : plan.kernel->emu, c);
+  };
+  for (Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
+    run(Function::all_reduce, Algorithm::ring, protocol);
+    run(Function::all_reduce, Algorithm::tree, protocol);
+  }
+  run(Function::reduce, Algorithm::ring, Protocol::simple);
+  run(Function::reduce_scatter, Algorithm::ring, Protocol::ll);
+  run(Function::all_reduce, Algorithm::one_shot, Protocol::ll);
 }
 
 template <class T>
 void check_arithmetic(DataType type) {
   check<proto::Sum<T>>(type, RedOp::sum);
   check<proto::Prod<T>>(type, RedOp::prod);
+  check<proto::Avg<T>>(type, RedOp::avg);
+  check<proto::PreMulSum<T>>(type, RedOp::pre_mul_sum);
 }
 template <class T>
 void check_ordered(DataType type) {
@@ -168,16 +109,33 @@ TEST(Kernels, ComputeWhatTheTableSaysAndNothingElseIsThere) {
     for (int op = -1; op <= proto::kRedOps; ++op) {
       const auto t = static_cast<DataType>(type);
       const auto o = static_cast<RedOp>(op);
-      for (coll::Algorithm algorithm : {coll::Algorithm::ring, coll::Algorithm::one_shot})
-        EXPECT_EQ(coll::all_reduce_kernel(t, o, algorithm) != nullptr, checked.count({t, o}) == 1) << type << " " << op;
+      EXPECT_EQ(coll::plan_kernel(t, o).kernel != nullptr, checked.count({t, o}) == 1) << type << " " << op;
+      EXPECT_EQ(coll::one_shot_kernel(t, o) != nullptr, checked.count({t, o}) == 1) << type << " " << op;
     }
   }
 }
 
+// Every kernel of plans moves data, whatever its family.
+TEST(Kernels, OfEveryFamilyMoveData) {
+  int movers = 0;
+  for (int i = 0; i < coll::kernel_count(); ++i) {
+    const gpu::Kernel& kernel = *coll::kernel_at(i);
+    if (std::strncmp(kernel.name, "plan_", 5) != 0) continue;
+    SCOPED_TRACE(kernel.name);
+    ++movers;
+    for (Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
+      test::run_case<proto::Sum<int16_t>>(kernel.emu, {Function::broadcast, Algorithm::ring, protocol, 3, 2, 2, 333});
+      test::run_case<proto::Sum<int16_t>>(kernel.emu, {Function::all_gather, Algorithm::ring, protocol, 3, 2, 2, 333});
+    }
+  }
+  EXPECT_GT(movers, 2);
+  EXPECT_STREQ(coll::move_kernel()->name, "plan_move");
+}
+
 TEST(Kernels, HaveNamesOfTheirOwnAndAnEmulatedForm) {
   std::set<std::string> names;
-  for (int i = 0; i < coll::all_reduce_kernel_count(); ++i) {
-    const gpu::Kernel* const kernel = coll::all_reduce_kernel_at(i);
+  for (int i = 0; i < coll::kernel_count(); ++i) {
+    const gpu::Kernel* const kernel = coll::kernel_at(i);
     EXPECT_TRUE(names.insert(kernel->name).second) << kernel->name;
     EXPECT_NE(kernel->emu, nullptr);
 #if defined(HAVE_CUDA)

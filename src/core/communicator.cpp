@@ -54,6 +54,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
+  const User user(users_);
   if (fault().raised()) return fault_.status();
   Vigil vigil(fault_, peers_, nullptr);
   const SplitChoice mine = {color, key};
@@ -104,12 +105,14 @@ const Fault& Communicator::fault() noexcept {
 }
 
 Status Communicator::begin(const TaskQueue& queue, const CommShape& shape) {
+  const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
   return launcher_->begin(queue, shape);
 }
 
 Result<bool> Communicator::advance() {
+  const User user(users_);
   auto all = contained([&] { return launcher_->advance(); });
   launched_.store(launcher_->launched(), std::memory_order_relaxed);
   // The peers have launched their part, or will: they must not wait for this rank's.
@@ -118,6 +121,7 @@ Result<bool> Communicator::advance() {
 }
 
 Status Communicator::run(const TaskQueue& queue, void (*idle)()) {
+  const User user(users_);
   GC_TRY_AS(CommShape now, shape(queue.streams));
   const Needs needs = needs_of(queue, rank(), now);
   if (!connected(needs)) {
@@ -169,8 +173,7 @@ Status Communicator::wait(uint64_t launches, void (*idle)()) {
 }
 
 void Communicator::begin_close() noexcept {
-  if (closing_) return;
-  closing_ = true;
+  if (closing_.exchange(true)) return;
   // Release: all that our kernels wrote into peers' memory has been written. Partner: Peers::closing.
   __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);
 }

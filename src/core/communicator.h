@@ -3,7 +3,8 @@
 // Life: create() or split() (collective) → connect() what operations need, then begin() and advance(), any number of
 // times → finish() → retire() (see retired.h), which destroys it once peers_closed(): peers write into its memory until
 // then. Nothing that costs device memory is made before it is needed.
-// Thread safety: one caller at a time, but fault(), raise_fault() and the watchdog's check() at any time.
+// Thread safety: one caller at a time, but fault(), raise_fault() and the watchdog's check() at any time; and another
+// thread may raise a fault, finish() and retire() it while a caller still waits in here: it is destroyed after that.
 // Invariants: launches are ordered on the device in the order of their begin(), whatever streams they use (launcher.h).
 // Ownership: owns connections and device memory; the device outlives it.
 #pragma once
@@ -39,6 +40,8 @@ class Communicator final : public Watched {
 
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
+  // The same on all ranks, another for each communicator that there is on this node.
+  uint64_t key() const { return peers_.info(0).control_inode; }
   gpu::Device& device() const { return device_; }
   bool has_peers_in_this_process() const noexcept;
   // Looks first for what kernels may have reported.
@@ -79,9 +82,23 @@ class Communicator final : public Watched {
   // Waits for outstanding launches and begins to close; the first failure of the communicator.
   Status finish(void (*idle)());
 
+  // Whether no caller is inside any more.
+  bool unused() const noexcept { return users_.load(std::memory_order_acquire) == 0; }
+
   void check() noexcept override;
 
  private:
+  // A caller that is inside.
+  class User {
+   public:
+    explicit User(std::atomic<int>& users) : users_(users) { users_.fetch_add(1, std::memory_order_relaxed); }
+    ~User() { users_.fetch_sub(1, std::memory_order_release); }  // partner: unused()
+    User(const User&) = delete;
+    User& operator=(const User&) = delete;
+
+   private:
+    std::atomic<int>& users_;
+  };
   // What kernels and host share.
   struct HostWords {
     proto::FaultLatch latch;
@@ -89,7 +106,7 @@ class Communicator final : public Watched {
   };
   // The same on all ranks.
   struct Facts {
-    int channels = 1, pair_channels = 1, threads = 1;
+    int channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
     uint64_t one_shot_bytes = 0;
     bool mesh = false, ll128 = false;  // may turn false in connect()
@@ -103,9 +120,11 @@ class Communicator final : public Watched {
   Status make_launcher();
   Status make_connections(const Needs& needs, Vigil& vigil);
   Status make_mesh(Vigil& vigil);
-  std::vector<LinkName> missing_links(const Needs& needs) const;
-  Status tell_kernels(const std::vector<LinkName>& names);
+  std::vector<LinkWish> missing_links(const Needs& needs) const;
+  Status make_links(const std::vector<LinkWish>& wishes, Vigil& vigil);
+  void place(const LinkName& name, int first_lane, std::vector<PlacedConnector>* placed) const;
   Status agree_on_links(const Status& mine, Vigil& vigil);
+  int wanted_channels(const Needs& needs) const noexcept;
   bool needs_ring(const Needs& needs) const noexcept;
   bool needs_tree(const Needs& needs) const noexcept;
   void look_at_report() noexcept;
@@ -127,7 +146,10 @@ class Communicator final : public Watched {
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;
-  bool ring_made_ = false, tree_made_ = false, mesh_tried_ = false, closing_ = false;
+  int ring_channels_ = 0, tree_channels_ = 0;  // that are connected
+  bool mesh_tried_ = false;
+  std::atomic<bool> closing_{false};
+  std::atomic<int> users_{0};
   std::atomic<uint64_t> launched_{0};  // by the launcher, for the watchdog
   // The watchdog's: how long the done word has stood still while something was launched.
   uint64_t seen_done_ = 0;

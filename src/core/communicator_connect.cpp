@@ -47,10 +47,11 @@ void Communicator::prepare_links() {
   facts_.slots[kPairLinks] = buffer(params().pair_buffer_bytes, emulated() ? size_t{64} << 10 : size_t{1} << 20);
   facts_.slots[kPairLinks].ll128 = 0;  // messages use Simple and LL only
 
+  facts_.pair_lanes = most_parts(plain_shape());
+
   mailbox_ = make_page_mailbox(peers_);
   LinksOptions options = {};
-  options.shape[kCollectiveLinks] = {facts_.channels, facts_.slots[kCollectiveLinks]};
-  options.shape[kPairLinks] = {most_parts(plain_shape()), facts_.slots[kPairLinks]};
+  std::copy(std::begin(facts_.slots), std::end(facts_.slots), options.slots);
   options.force_shm = params().transport == kTransportShm;
   options.force_p2p = params().transport == kTransportP2p;
   links_ = std::make_unique<Links>(*mailbox_, peers_, memory_, device_, options);
@@ -97,23 +98,35 @@ Status Communicator::make_launcher() {
   return {};
 }
 
+// Channels are connected as they are used: a communicator for small operations needs few of many.
+int Communicator::wanted_channels(const Needs& needs) const noexcept {
+  constexpr unsigned kLeast = 4;
+  // Nobody has asked for what replaces a mesh: all.
+  if (needs.mesh && !facts_.mesh) return facts_.channels;
+  return std::min(static_cast<int>(std::bit_ceil(std::max(static_cast<unsigned>(needs.channels), kLeast))),
+                  facts_.channels);
+}
+
 // A mesh that cannot be made is replaced by what else may carry its operations.
 bool Communicator::needs_ring(const Needs& needs) const noexcept {
-  return !ring_made_ && (needs.ring || (needs.mesh && !facts_.mesh));
+  return ring_channels_ < wanted_channels(needs) && (needs.ring || (needs.mesh && !facts_.mesh));
 }
 bool Communicator::needs_tree(const Needs& needs) const noexcept {
-  return !tree_made_ && (needs.tree || (needs.mesh && !facts_.mesh));
+  return tree_channels_ < wanted_channels(needs) && (needs.tree || (needs.mesh && !facts_.mesh));
 }
 
 bool Communicator::connected(const Needs& needs) const noexcept {
   if (size() == 1) return true;
   if ((needs.mesh && facts_.mesh && !mesh_) || needs_ring(needs) || needs_tree(needs)) return false;
-  const auto has = [&](Side side) { return [=, this](int peer) { return links_->has({kPairLinks, peer, side}); }; };
+  const auto has = [&](Side side) {
+    return [=, this](int peer) { return links_->lanes({kPairLinks, peer, side}) > 0; };
+  };
   return std::all_of(needs.send_to.begin(), needs.send_to.end(), has(Side::send)) &&
          std::all_of(needs.receive_from.begin(), needs.receive_from.end(), has(Side::receive));
 }
 
 Status Communicator::connect(const Needs& needs, void (*idle)()) {
+  const User user(users_);
   if (fault().raised()) return fault_.status();
   Vigil vigil(fault_, peers_, idle);
   Status status = contained([&] { return make_connections(needs, vigil); });
@@ -126,16 +139,13 @@ Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
   if (size() == 1) return {};
   if (needs.mesh && facts_.mesh && !mesh_) GC_TRY(make_mesh(vigil));
   const bool ring = needs_ring(needs), tree = needs_tree(needs);
-  const std::vector<LinkName> names = missing_links(needs);
-  Status status = contained([&]() -> Status {
-    GC_TRY(links_->make(names, vigil));
-    return tell_kernels(names);
-  });
+  const int channels = wanted_channels(needs);
+  Status status = contained([&] { return make_links(missing_links(needs), vigil); });
   // Links for collectives are made by all ranks at once, and are good for all or none.
   if (ring || tree) status = agree_on_links(status, vigil);
   GC_TRY(std::move(status));
-  ring_made_ |= ring;
-  tree_made_ |= tree;
+  if (ring) ring_channels_ = channels;
+  if (tree) tree_channels_ = channels;
   return {};
 }
 
@@ -147,37 +157,45 @@ Status Communicator::make_mesh(Vigil& vigil) {
   return mesh_ ? tables_->set_mesh(mesh_->buffers()) : Status();
 }
 
-std::vector<LinkName> Communicator::missing_links(const Needs& needs) const {
-  std::vector<LinkName> names;
-  const auto want = [&](const LinkName& name) {
-    if (!links_->has(name) && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+std::vector<LinkWish> Communicator::missing_links(const Needs& needs) const {
+  std::vector<LinkWish> wishes;
+  const auto want = [&](const LinkName& name, int lanes) {
+    const bool wished = std::any_of(wishes.begin(), wishes.end(), [&](const LinkWish& w) { return w.name == name; });
+    if (!wished && links_->lanes(name) < lanes) wishes.push_back({name, lanes});
   };
+  const int channels = wanted_channels(needs);
   if (needs_ring(needs)) {
-    want({kCollectiveLinks, (rank() + 1) % size(), Side::send});
-    want({kCollectiveLinks, (rank() + size() - 1) % size(), Side::receive});
+    want({kCollectiveLinks, (rank() + 1) % size(), Side::send}, channels);
+    want({kCollectiveLinks, (rank() + size() - 1) % size(), Side::receive}, channels);
   }
   if (needs_tree(needs))
     for (int peer : tree_neighbours(size(), rank(), facts_.channels))
-      for (Side side : kSides) want({kCollectiveLinks, peer, side});
-  for (int peer : needs.send_to) want({kPairLinks, peer, Side::send});
-  for (int peer : needs.receive_from) want({kPairLinks, peer, Side::receive});
-  return names;
+      for (Side side : kSides) want({kCollectiveLinks, peer, side}, channels);
+  for (int peer : needs.send_to) want({kPairLinks, peer, Side::send}, facts_.pair_lanes);
+  for (int peer : needs.receive_from) want({kPairLinks, peer, Side::receive}, facts_.pair_lanes);
+  return wishes;
 }
 
-Status Communicator::tell_kernels(const std::vector<LinkName>& names) {
+Status Communicator::make_links(const std::vector<LinkWish>& wishes, Vigil& vigil) {
+  std::vector<int> before;
+  for (const LinkWish& wish : wishes) before.push_back(links_->lanes(wish.name));
+  GC_TRY(links_->make(wishes, vigil));
   std::vector<PlacedConnector> placed;
-  for (const LinkName& name : names) {
-    const int hops = name.side == Side::send ? name.peer - rank() : rank() - name.peer;
-    const auto distance = static_cast<uint32_t>((hops + size()) % size());
-    for (int lane = 0; lane < links_->shape(name.kind).lanes; ++lane) {
-      const int channel = name.kind == kCollectiveLinks
-                              ? lane
-                              : static_cast<int>(proto::pair_channel(distance, static_cast<uint32_t>(lane),
-                                                                     static_cast<uint32_t>(facts_.pair_channels)));
-      placed.push_back({name.kind, name.side, channel, name.peer, links_->end(name).connector(lane)});
-    }
-  }
+  for (size_t i = 0; i < wishes.size(); ++i) place(wishes[i].name, before[i], &placed);
   return tables_->add(std::move(placed));
+}
+
+// Where kernels look for a link's lanes.
+void Communicator::place(const LinkName& name, int first_lane, std::vector<PlacedConnector>* placed) const {
+  const int hops = name.side == Side::send ? name.peer - rank() : rank() - name.peer;
+  const auto distance = static_cast<uint32_t>((hops + size()) % size());
+  const auto n_pair_channels = static_cast<uint32_t>(facts_.pair_channels);
+  for (int lane = first_lane; lane < links_->lanes(name); ++lane) {
+    const uint32_t part = static_cast<uint32_t>(lane);
+    const int channel =
+        name.kind == kCollectiveLinks ? lane : static_cast<int>(proto::pair_channel(distance, part, n_pair_channels));
+    placed->push_back({name.kind, name.side, channel, name.peer, links_->connector(name, lane)});
+  }
 }
 
 Status Communicator::agree_on_links(const Status& mine, Vigil& vigil) {

@@ -1,5 +1,7 @@
 #include "core/links.h"
 
+#include <numeric>
+
 #include "base/log.h"
 
 namespace gpucoll::core {
@@ -22,11 +24,28 @@ std::vector<Attempt> Links::attempts(int peer) const {
   return {p2p, shm};
 }
 
-Status Links::make(const std::vector<LinkName>& names, Vigil& vigil) {
+int Links::lanes(const LinkName& name) const {
+  const auto link = links_.find(name);
+  if (link == links_.end()) return 0;
+  return std::accumulate(link->second.begin(), link->second.end(), 0,
+                         [](int sum, const Link& piece) { return sum + piece.lanes; });
+}
+
+proto::Connector Links::connector(const LinkName& name, int lane) const {
+  auto piece = links_.at(name).begin();
+  for (; lane >= piece->lanes; ++piece) lane -= piece->lanes;
+  return piece->end->connector(lane);
+}
+
+Status Links::make(const std::vector<LinkWish>& wishes, Vigil& vigil) {
   std::vector<Meeting> meetings;
-  meetings.reserve(names.size());
-  for (const LinkName& name : names)
-    meetings.emplace_back(name, options_.shape[name.kind], attempts(name.peer), mailbox_, memory_);
+  meetings.reserve(wishes.size());
+  for (const auto& [name, wanted] : wishes) {
+    const int missing = wanted - lanes(name);
+    if (missing > 0)
+      meetings.emplace_back(name, net::LinkShape{missing, options_.slots[name.kind]}, attempts(name.peer), mailbox_,
+                            memory_);
+  }
   // From the first letter on the peer may have this rank's memory open.
   for (Meeting& meeting : meetings) {
     linked_.insert(meeting.name().peer);
@@ -66,10 +85,10 @@ Status Links::keep(Meeting& meeting) {
     return Status::error(meeting.failure().code(), "rank %d cannot connect %s %s: %s", peers_.rank(), describe(name),
                          peers_.name(name.peer).c_str(), meeting.failure().what());
   Link link = meeting.take_link();
-  log::write(log::Level::debug, "rank %d is connected %s rank %d over %s, %d lanes", peers_.rank(), describe(name),
-             name.peer, link.transport, options_.shape[name.kind].lanes);
+  log::write(log::Level::debug, "rank %d is connected %s rank %d over %s, %d lanes more", peers_.rank(), describe(name),
+             name.peer, link.transport, link.lanes);
   if (name.kind == proto::kCollectiveLinks && link.transport != net::p2p_transport().name()) all_p2p_ = false;
-  links_.emplace(name, std::move(link));
+  links_[name].push_back(std::move(link));
   return {};
 }
 

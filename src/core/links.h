@@ -15,8 +15,14 @@
 namespace gpucoll::core {
 
 struct LinksOptions {
-  net::LinkShape shape[proto::kLinkKinds];
+  proto::ConnectionShape slots[proto::kLinkKinds];
   bool force_shm, force_p2p;
+};
+
+// A link and how many lanes it should have.
+struct LinkWish {
+  LinkName name;
+  int lanes;
 };
 
 class Links {
@@ -25,13 +31,14 @@ class Links {
         const LinksOptions& options)
       : mailbox_(mailbox), peers_(peers), memory_(memory), device_(device), options_(options) {}
 
-  bool has(const LinkName& name) const { return links_.contains(name); }
-  // Makes links that are not there yet. The peers may make their ends at any time, together with others. Afterwards all
-  // are there, or those that could be made, with the failure of another.
-  Status make(const std::vector<LinkName>& names, Vigil& vigil);
-  // REQUIRES: has(name).
-  const net::LinkEnd& end(const LinkName& name) const { return *links_.at(name).end; }
-  const net::LinkShape& shape(proto::LinkKind kind) const { return options_.shape[kind]; }
+  // 0 where there is no link.
+  int lanes(const LinkName& name) const;
+  // Makes links and lanes that are not there yet; a name comes at most once. Both ends of a link make it with the same
+  // lanes, at any time, together with others. Afterwards all are there, or those that could be made, with the failure
+  // of another.
+  Status make(const std::vector<LinkWish>& wishes, Vigil& vigil);
+  // REQUIRES: lane < lanes(name).
+  proto::Connector connector(const LinkName& name, int lane) const;
   // Whether every link for collectives lies in device memory.
   bool all_p2p() const { return all_p2p_; }
   // Whether that rank may have memory of this one open.
@@ -47,7 +54,7 @@ class Links {
   net::MemoryPort& memory_;
   const gpu::Device& device_;
   const LinksOptions options_;
-  std::map<LinkName, Link> links_;
+  std::map<LinkName, std::vector<Link>> links_;  // piece by piece
   std::set<int> linked_;
   bool all_p2p_ = true;
 };

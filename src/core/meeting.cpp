@@ -43,6 +43,7 @@ Status Meeting::make_end(net::LinkBlob* blob) {
   const Attempt& attempt = attempts_[attempt_];
   if (attempt.obstacle) return Status::error(Code::unsupported, "%s", attempt.obstacle);
   GC_TRY_AS(link_.end, attempt.transport->make_end(name_.side, shape_, memory_));
+  link_.lanes = shape_.lanes;
   link_.transport = attempt.transport->name();
   *blob = link_.end->blob();
   return {};

@@ -23,8 +23,10 @@ struct LinkName {
   auto operator<=>(const LinkName&) const = default;
 };
 
+// What one meeting makes of it: some of its lanes.
 struct Link {
   std::unique_ptr<net::LinkEnd> end;
+  int lanes = 0;
   const char* transport = "none";
 };
 

@@ -337,12 +337,13 @@ Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
   if (shape.n_ranks == 1) return needs;
   for (const CollectiveTask& task : queue.collectives) {
     if (task.count == 0) continue;
-    switch (choose_for(task, shape).algorithm) {
-      case Algorithm::ring: needs.ring = true; break;
-      case Algorithm::tree: needs.tree = true; break;
-      case Algorithm::one_shot: needs.mesh = true; break;
-      case Algorithm::pairwise: break;
-    }
+    const Choice choice = choose_for(task, shape);
+    needs.ring |= choice.algorithm == Algorithm::ring;
+    needs.tree |= choice.algorithm == Algorithm::tree;
+    needs.mesh |= choice.algorithm == Algorithm::one_shot;
+    // Loads puts an operation above others only where these leave no room below.
+    if (choice.algorithm != Algorithm::one_shot)
+      needs.channels = std::min(needs.channels + choice.channels, shape.n_channels);
   }
   for (const TaskQueue::Pair& task : queue.sends)
     if (task.peer != rank) needs.send_to.push_back(task.peer);

@@ -37,6 +37,7 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
 // Which connections the tasks need: asked before any plan is made.
 struct Needs {
   bool ring = false, tree = false, mesh = false;
+  int channels = 0;  // rings and trees: their plans stay below this one
   std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
 };
 Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape);

@@ -28,7 +28,7 @@ bool destroy_closed() {
   std::lock_guard lock(retired().mutex);
   auto& list = retired().list;
   for (size_t i = 0; i < list.size();) {
-    if (!list[i]->peers_closed()) {
+    if (!list[i]->unused() || !list[i]->peers_closed()) {
       ++i;
       continue;
     }

@@ -317,6 +317,50 @@ TEST(Comm, SixtyFourCostLittleEach) {
   destroy(first);
 }
 
+// While a thread waits for a peer that never comes, another one aborts the communicator.
+TEST(Comm, AnAbortEndsWaitingForConnections) {
+  if (!enough_devices(2)) return;
+  auto comms = init_all(2);
+  GC_OK(gpucollSetDevice(0));
+  Work work;
+  gpucollResult_t result = gpucollSuccess;
+  std::thread waiting([&] {
+    choose_device(0);
+    result = work.start(comms[0]);
+  });
+  usleep(200000);
+  GC_OK(gpucollCommAbort(comms[0]));
+  waiting.join();
+  EXPECT_EQ(result, gpucollAborted);
+  gpucollResult_t error = gpucollSuccess;
+  for (int i = 0; i < 5000 && error == gpucollSuccess; ++i) {
+    usleep(1000);
+    GC_OK(gpucollCommGetAsyncError(comms[1], &error));
+  }
+  EXPECT_EQ(error, gpucollRemoteError);
+  EXPECT_EQ(gpucollRemoteError, gpucollCommDestroy(comms[1]));
+}
+
+// A communicator connects channels as it needs them.
+TEST(Comm, GrowsWithItsOperations) {
+  constexpr int n = 3;
+  on_ranks(n, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    constexpr size_t kMost = 3 << 20;
+    DeviceBuffer buffer(kMost * sizeof(int32_t));
+    std::vector<int32_t> mine(kMost);
+    for (size_t i = 0; i < kMost; ++i) mine[i] = value(rank, i);
+    for (size_t count : {size_t{5}, size_t{30001}, kMost, size_t{100}, kMost - 7}) {
+      buffer.put(mine);
+      GC_OK(gpucollAllReduce(buffer.at(), buffer.at(), count, gpucollInt32, gpucollSum, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      const auto result = buffer.get<int32_t>(count);
+      for (size_t i = 0; i < count; i += 1 + count / 5000)
+        ASSERT_EQ(result[i], value(0, i) + value(1, i) + value(2, i)) << count << " elements, at " << i;
+    }
+  });
+}
+
 TEST(Comm, RefusesWhatMakesNoSense) {
   gpucollComm_t none = nullptr, list[2] = {};
   int number = 0;

@@ -9,7 +9,28 @@ gc_test(api.all_reduce.3_threads LABELS api TIMEOUT 240
 gc_test(api.bad_input LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2 COMMAND test/api/bad_input_test)
 gc_test(api.comm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
 gc_test(api.comm.shm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=shm COMMAND test/api/comm_test)
+gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=1
+  COMMAND test/api/comm_test)
 gc_test(api.processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)
 gc_test(api.group LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/group_test)
+gc_test(api.send_recv LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/send_recv_test)
+gc_test(api.collectives LABELS api TIMEOUT 240 ENV GPUCOLL_DEVICE=emu COMMAND test/api/collectives_test)
+foreach(protocol simple ll ll128)
+  gc_test(api.collectives.${protocol} LABELS api TIMEOUT 240
+    ENV GPUCOLL_DEVICE=emu GPUCOLL_PROTOCOL=${protocol} GPUCOLL_ONE_SHOT_BYTES=0 GPUCOLL_CHANNELS=3
+        GPUCOLL_BUFFER_BYTES=4K
+    COMMAND test/api/collectives_test --gtest_filter=Ranks/*/1:Ranks/*/2)
+endforeach()
+# Random calls: fixed seeds, the same ones over other ways.
+gc_test(api.differential LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_ROUNDS=15 COMMAND test/api/differential_test)
+gc_test(api.differential.small_buffers LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=1000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=100000
+      GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3 GPUCOLL_BUFFER_BYTES=4K GPUCOLL_PAIR_BUFFER_BYTES=2K GPUCOLL_ALGORITHM=tree
+  COMMAND test/api/differential_test)
+gc_test(api.differential.shm LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=2000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=100000
+      GPUCOLL_TRANSPORT=shm GPUCOLL_EMU_DEVICES=1
+  COMMAND test/api/differential_test)

@@ -20,9 +20,14 @@ constexpr int kLanesOf[] = {3, 2};  // by kind
 
 LinksOptions options_for_test() {
   LinksOptions options = {};
-  for (int kind : {proto::kCollectiveLinks, proto::kPairLinks})
-    options.shape[kind] = {kLanesOf[kind], proto::connection_shape(4096)};
+  for (int kind : {proto::kCollectiveLinks, proto::kPairLinks}) options.slots[kind] = proto::connection_shape(4096);
   return options;
+}
+
+std::vector<LinkWish> wishes_for(const std::vector<LinkName>& names, int less = 0) {
+  std::vector<LinkWish> wishes;
+  for (const LinkName& name : names) wishes.push_back({name, kLanesOf[name.kind] - less});
+  return wishes;
 }
 
 std::vector<LinkName> links_to_all(int rank, int n) {
@@ -44,7 +49,7 @@ uint64_t* word(uint8_t* block) { return reinterpret_cast<uint64_t*>(block); }
 void write_marks(int rank, const Links& links, const std::vector<LinkName>& names) {
   for (const LinkName& name : names)
     for (int lane = 0; lane < kLanesOf[name.kind]; ++lane) {
-      const proto::Connector c = links.end(name).connector(lane);
+      const proto::Connector c = links.connector(name, lane);
       EXPECT_EQ(c.step, 0u);
       const bool send = name.side == net::Side::send;
       const uint64_t value = send ? mark(name.kind, rank, name.peer, lane) : mark(name.kind, name.peer, rank, lane);
@@ -54,7 +59,7 @@ void write_marks(int rank, const Links& links, const std::vector<LinkName>& name
 void read_marks(int rank, const Links& links, const std::vector<LinkName>& names) {
   for (const LinkName& name : names)
     for (int lane = 0; lane < kLanesOf[name.kind]; ++lane) {
-      const proto::Connector c = links.end(name).connector(lane);
+      const proto::Connector c = links.connector(name, lane);
       const bool send = name.side == net::Side::send;
       const uint64_t value = send ? mark(name.kind, rank, name.peer, lane) : mark(name.kind, name.peer, rank, lane);
       EXPECT_EQ(*word(send ? c.send : c.receive), value);
@@ -93,10 +98,13 @@ TEST(Links, MeetInAnyOrder) {
     Vigil vigil(self.fault, self.peers, nullptr);
     auto names = links_to_all(self.rank, n);
     std::shuffle(names.begin(), names.end(), std::mt19937(static_cast<unsigned>(self.rank)));
-    Status made = links.make(names, vigil);
-    ASSERT_TRUE(made.ok()) << made.what();
+    for (int less : {1, 0}) {  // at last they grow by a lane
+      Status made = links.make(wishes_for(names, less), vigil);
+      ASSERT_TRUE(made.ok()) << made.what();
+      for (const LinkName& name : names) EXPECT_EQ(links.lanes(name), kLanesOf[name.kind] - less);
+    }
     EXPECT_TRUE(links.all_p2p());
-    for (const LinkName& name : names) EXPECT_TRUE(links.has(name) && links.reaches(name.peer));
+    for (const LinkName& name : names) EXPECT_TRUE(links.reaches(name.peer));
     EXPECT_FALSE(links.reaches(self.rank));
     write_marks(self.rank, links, names);
     all_wait(self);
@@ -114,10 +122,10 @@ TEST(Links, OneAfterAnotherWithoutTheOthers) {
     Vigil vigil(self.fault, self.peers, nullptr);
     // A chain: rank 0 to 1, then 1 to 2, and so on; nobody else takes part.
     if (self.rank > 0) {
-      EXPECT_TRUE(links.make({{proto::kPairLinks, self.rank - 1, net::Side::receive}}, vigil).ok());
+      EXPECT_TRUE(links.make({{{proto::kPairLinks, self.rank - 1, net::Side::receive}, 1}}, vigil).ok());
     }
     if (self.rank + 1 < n) {
-      EXPECT_TRUE(links.make({{proto::kPairLinks, self.rank + 1, net::Side::send}}, vigil).ok());
+      EXPECT_TRUE(links.make({{{proto::kPairLinks, self.rank + 1, net::Side::send}, 1}}, vigil).ok());
     }
     EXPECT_FALSE(links.reaches((self.rank + 2) % n));
     all_wait(self);
@@ -135,7 +143,7 @@ TEST(Links, BothSidesGoOverToSharedMemory) {
     Links links(*mailbox, self.peers, *port, self.device, options_for_test());
     Vigil vigil(self.fault, self.peers, nullptr);
     const auto names = links_to_all(self.rank, n);
-    Status made = links.make(names, vigil);
+    Status made = links.make(wishes_for(names), vigil);
     ASSERT_TRUE(made.ok()) << made.what();
     EXPECT_FALSE(links.all_p2p());
     write_marks(self.rank, links, names);
@@ -157,11 +165,11 @@ TEST(Links, AForcedTransportFailsOnBothSidesWithTheReason) {
     Links links(*mailbox, self.peers, *port, self.device, options);
     Vigil vigil(self.fault, self.peers, nullptr);
     const LinkName name = {proto::kPairLinks, 1 - self.rank, self.rank == 0 ? net::Side::send : net::Side::receive};
-    Status made = links.make({name}, vigil);
+    Status made = links.make(wishes_for({name}), vigil);
     EXPECT_EQ(made.code(), Code::device);
     EXPECT_NE(std::string(made.what()).find("lame on purpose"), std::string::npos) << made.what();
     EXPECT_NE(std::string(made.what()).find("rank 1"), std::string::npos) << made.what();
-    EXPECT_FALSE(links.has(name));
+    EXPECT_EQ(links.lanes(name), 0);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <random>
 #include <set>
@@ -530,6 +531,22 @@ TEST(Planner, NeedsNameEachPeerOnce) {
   EXPECT_EQ(needs.send_to, (std::vector<int>{1, 3}));
   EXPECT_EQ(needs.receive_from, (std::vector<int>{2}));
   EXPECT_FALSE(needs.ring || needs.tree || needs.mesh);
+}
+
+TEST(Planner, NeedsNoMoreChannelsThanItSays) {
+  Random random(11);
+  for (int round = 0; round < 2000; ++round) {
+    const CommShape shape = draw_shape(random, 8);
+    TaskQueue queue;
+    for (uint64_t i = draw(random, 1, 6); i > 0; --i) queue.add(draw_collective(random, i));
+    uint32_t flag = 0;
+    const int channels = needs_of(queue, 1, shape).channels;
+    for (const PlannedLaunch& launch : make_plans(queue, 1, shape, {100}, &kMove, &flag)) {
+      if (launch.kernel != &kFloatMesh) {
+        ASSERT_LE(std::bit_width(launch.plan.channel_mask), channels) << "round " << round;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -57,25 +57,33 @@ inline constexpr bool kCopies = false;
 template <class T>
 inline constexpr bool kCopies<CopyOf<T>> = true;
 
-// A part of a unit in the user's memory, n bytes of at most `whole` (16, or the first 8 of a pack).
+// A part of a unit in the user's memory: 16 bytes or 8 at an aligned address (bytes: which; 0: none), and n bytes at
+// any.
+GC_DEV Pack read_whole(const uint8_t* p, uint32_t bytes) {
+  if (bytes == sizeof(Pack)) return load<Pack>(p);
+  return __builtin_bit_cast(Pack, WordPair{bytes == 0 ? 0 : load<uint64_t>(p), 0});
+}
+GC_DEV void write_whole(uint8_t* p, const Pack& pack, uint32_t bytes) {
+  if (bytes == sizeof(Pack)) return store(p, pack);
+  if (bytes != 0) store(p, __builtin_bit_cast(WordPair, pack).first);
+}
 template <class T>
-GC_DEV Pack read_part(const uint8_t* p, uint32_t n, uint32_t whole) {
+GC_DEV bool is_whole_part(const uint8_t* p, uint32_t n) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(p);
-  if constexpr (!kPadded<T>) {
-    if (n == sizeof(Pack) && address % sizeof(Pack) == 0) return load<Pack>(p);
-    if (n == 8 && whole == 8 && address % 8 == 0) return __builtin_bit_cast(Pack, WordPair{load<uint64_t>(p), 0});
-  }
-  if (sizeof(T) == 1 && n % 4 == 0 && address % 4 == 0) return read_pack<uint32_t>(p, n / 4);
+  return !kPadded<T> && ((n == sizeof(Pack) && address % sizeof(Pack) == 0) || (n == 8 && address % 8 == 0));
+}
+template <class T>
+GC_DEV Pack read_part(const uint8_t* p, uint32_t n) {
+  if (is_whole_part<T>(p, n)) return read_whole(p, n);
+  if (sizeof(T) == 1 && n % 4 == 0 && reinterpret_cast<uintptr_t>(p) % 4 == 0) return read_pack<uint32_t>(p, n / 4);
   return read_pack<T>(p, n / sizeof(T));
 }
 template <class T>
-GC_DEV void write_part(uint8_t* p, const Pack& pack, uint32_t n, uint32_t whole) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
-  if constexpr (!kPadded<T>) {
-    if (n == sizeof(Pack) && address % sizeof(Pack) == 0) return store(p, pack);
-    if (n == 8 && whole == 8 && address % 8 == 0) return store(p, __builtin_bit_cast(WordPair, pack).first);
+GC_DEV void write_part(uint8_t* p, const Pack& pack, uint32_t n) {
+  if (is_whole_part<T>(p, n)) return write_whole(p, pack, n);
+  if (sizeof(T) == 1 && n % 4 == 0 && reinterpret_cast<uintptr_t>(p) % 4 == 0) {
+    return write_pack<uint32_t>(p, pack, n / 4);
   }
-  if (sizeof(T) == 1 && n % 4 == 0 && address % 4 == 0) return write_pack<uint32_t>(p, pack, n / 4);
   write_pack<T>(p, pack, n / sizeof(T));
 }
 
@@ -114,75 +122,98 @@ class LineMover {
   using T = typename Red::Element;
   static constexpr int kMaxIn = kCopies<Red> ? 1 : kMaxLinePeers;
   static constexpr uint64_t kLead = kMessage ? kLeadBytes : 0;
-  using Parts = Pack[Lines::kParts];
+  // Units of one thread, or warp, that are on their way together: unit u is first + u * workers_. kWhole: whole ones,
+  // at aligned addresses.
+  template <int kUnits_, bool kWhole_>
   struct Batch {
-    uint32_t first;  // unit u of the batch is first + u * workers_
-    Parts part[Lines::kUnroll];
+    static constexpr int kUnits = kUnits_;
+    static constexpr bool kWhole = kWhole_;
+    uint32_t first;
+    Pack part[kUnits][Lines::kParts];
   };
 
   GC_DEV bool move_step() {
     const uint32_t units = (bytes_ + Lines::kUnitBytes - 1) / Lines::kUnitBytes;
-    for (uint32_t first = worker_; first < units; first += workers_ * Lines::kUnroll) {
-      n_units_ = (units - first + workers_ - 1) / workers_;
-      Batch batch;
-      batch.first = first;
-      if (work_.reads) read(batch);
-      if (peers_.n_in > 0 && !receive(batch)) return false;
-      if (work_.complete) complete(batch);
-      send(batch);
-      if (work_.writes) write(batch);
+    uint32_t unit = worker_;
+    if constexpr (Lines::kUnroll > 1 && !kPadded<T> && !kMessage) {
+      const uint32_t whole = is_aligned() ? bytes_ / Lines::kUnitBytes : 0;
+      for (; unit + (Lines::kUnroll - 1) * workers_ < whole; unit += Lines::kUnroll * workers_) {
+        if (!move_units(Batch<Lines::kUnroll, true>{unit, {}})) return false;
+      }
+    }
+    for (; unit < units; unit += workers_) {
+      if (!move_units(Batch<1, false>{unit, {}})) return false;
     }
     return true;
   }
+  GC_DEV bool is_aligned() const {
+    const uintptr_t input = work_.reads ? reinterpret_cast<uintptr_t>(work_.input) : 0;
+    const uintptr_t output = work_.writes ? reinterpret_cast<uintptr_t>(work_.output) : 0;
+    return (input + at_) % sizeof(Pack) == 0 && (output + at_) % sizeof(Pack) == 0 &&
+           Lines::kUnitBytes % sizeof(Pack) == 0;
+  }
 
-  // Calls f(u, part, place of the part in the step, number of its bytes that are data).
-  template <class F>
-  GC_DEV void each_part(uint32_t first, const F& f) const {
+  template <class Batch>
+  GC_DEV bool move_units(Batch batch) {
+    if (work_.reads) read(batch);
+    if (peers_.n_in > 0 && !receive(batch)) return false;
+    if (work_.complete) complete(batch);
+    send(batch);
+    if (work_.writes) write(batch);
+    return true;
+  }
+
+  // Calls f(u, i, place of part i of unit u in the step).
+  template <class Batch, class F>
+  GC_DEV void each_part(const Batch& batch, const F& f) const {
     GC_UNROLL
-    for (int u = 0; u < Lines::kUnroll; ++u) {
-      if (!has(u)) break;
+    for (int u = 0; u < Batch::kUnits; ++u) {
       GC_UNROLL
-      for (int i = 0; i < Lines::kParts; ++i) {
-        const LinePart part = Lines::part(unit(first, u), lane_, i);
-        const uint32_t left = bytes_ > part.offset ? bytes_ - part.offset : 0;
-        f(u, i, part, left < part.bytes ? left : part.bytes);
-      }
+      for (int i = 0; i < Lines::kParts; ++i) f(u, i, Lines::part(unit(batch.first, u), lane_, i));
     }
   }
-  GC_DEV bool has(int u) const { return u == 0 || static_cast<uint32_t>(u) < n_units_; }
   GC_DEV uint32_t unit(uint32_t first, int u) const { return first + static_cast<uint32_t>(u) * workers_; }
+  // How many bytes of a part are data.
+  GC_DEV uint32_t data_bytes(const LinePart& part) const {
+    const uint32_t left = bytes_ > part.offset ? bytes_ - part.offset : 0;
+    return left < part.bytes ? left : part.bytes;
+  }
   GC_DEV bool is_lead(const LinePart& part) const { return kMessage && part.offset == 0; }
 
+  template <class Batch>
   GC_DEV void read(Batch& batch) const {
-    each_part(batch.first, [&](int u, int i, const LinePart& part, uint32_t n) {
+    each_part(batch, [&](int u, int i, const LinePart& part) {
       Pack pack{};
       if (is_lead(part)) {
         pack = __builtin_bit_cast(Pack, WordPair{work_.message.bytes, 0});
-      } else if (n > 0) {
-        pack = read_part<T>(work_.input + (at_ + part.offset), n, part.bytes);
-        if constexpr (!kCopies<Red>) pack = PackUnit<Red>::pre(pack, reduction_);
+      } else if constexpr (Batch::kWhole) {
+        pack = read_whole(work_.input + (at_ + part.offset), part.bytes);
+      } else if (const uint32_t n = data_bytes(part); n > 0) {
+        pack = read_part<T>(work_.input + (at_ + part.offset), n);
       }
+      if constexpr (!kCopies<Red>) pack = PackUnit<Red>::pre(pack, reduction_);
       batch.part[u][i] = pack;
     });
   }
+  template <class Batch>
   GC_DEV void write(const Batch& batch) {
-    each_part(batch.first, [&](int u, int i, const LinePart& part, uint32_t n) {
+    each_part(batch, [&](int u, int i, const LinePart& part) {
+      const Pack& pack = batch.part[u][i];
       if (is_lead(part)) {
-        look_at_lead(batch.part[u][i]);
-      } else if (n > 0) {
-        write_part<T>(work_.output + (at_ + part.offset), batch.part[u][i], n, part.bytes);
+        look_at_lead(pack);
+      } else if constexpr (Batch::kWhole) {
+        write_whole(work_.output + (at_ + part.offset), pack, part.bytes);
+      } else if (const uint32_t n = data_bytes(part); n > 0) {
+        write_part<T>(work_.output + (at_ + part.offset), pack, n);
       }
     });
   }
+  template <class Batch>
   GC_DEV void complete(Batch& batch) const {
     if constexpr (!kCopies<Red>) {
-      GC_UNROLL
-      for (int u = 0; u < Lines::kUnroll; ++u) {
-        GC_UNROLL
-        for (int i = 0; i < Lines::kParts; ++i) {
-          if (has(u)) batch.part[u][i] = PackUnit<Red>::post(batch.part[u][i], reduction_);
-        }
-      }
+      each_part(batch, [&](int u, int i, const LinePart&) {
+        batch.part[u][i] = PackUnit<Red>::post(batch.part[u][i], reduction_);
+      });
     }
   }
 
@@ -193,38 +224,37 @@ class LineMover {
     mismatch_ = true;
   }
 
+  // What came from peer p: in[p][u] are the lines of unit u.
+  template <class Batch>
+  using Incoming = typename Lines::Incoming[kMaxIn][Batch::kUnits];
+
   // Waits for the lines of all peers, and reduces what they bring.
+  template <class Batch>
   GC_DEV bool receive(Batch& batch) {
-    typename Lines::Incoming in[kMaxIn][Lines::kUnroll];
-    for (uint32_t turn = 1; !load_lines(batch.first, in); ++turn) {
+    Incoming<Batch> in;
+    for (uint32_t turn = 1; !load_lines(batch, in); ++turn) {
       if (turn % kLatchPeriod == 0 && Lines::any(give_up())) return false;
       pause();
     }
-    GC_UNROLL
-    for (int u = 0; u < Lines::kUnroll; ++u) {
-      if (!has(u)) break;
-      GC_UNROLL
-      for (int i = 0; i < Lines::kParts; ++i) {
-        Pack sum = Lines::data(in[0][u], i);
-        if constexpr (!kCopies<Red>) {
-          if (peers_.n_in > 1) sum = PackUnit<Red>::apply(sum, Lines::data(in[kMaxIn - 1][u], i));
-          if (work_.reads) sum = PackUnit<Red>::apply(sum, batch.part[u][i]);
-        }
-        batch.part[u][i] = sum;
+    each_part(batch, [&](int u, int i, const LinePart&) {
+      Pack sum = Lines::data(in[0][u], i);
+      if constexpr (!kCopies<Red>) {
+        if (peers_.n_in > 1) sum = PackUnit<Red>::apply(sum, Lines::data(in[kMaxIn - 1][u], i));
+        if (work_.reads) sum = PackUnit<Red>::apply(sum, batch.part[u][i]);
       }
-    }
+      batch.part[u][i] = sum;
+    });
     return true;
   }
   // True when all have arrived. All loads come before the first look at what they brought.
-  GC_DEV bool load_lines(uint32_t first, typename Lines::Incoming (&in)[kMaxIn][Lines::kUnroll]) const {
+  template <class Batch>
+  GC_DEV bool load_lines(const Batch& batch, Incoming<Batch>& in) const {
     GC_UNROLL
     for (int p = 0; p < kMaxIn; ++p) {
       if (p > 0 && p >= peers_.n_in) break;
       const uint8_t* const slot = lines_.slot(peers_.in[p].slots, peers_.in[p].step);
       GC_UNROLL
-      for (int u = 0; u < Lines::kUnroll; ++u) {
-        if (has(u)) in[p][u] = lines_.load(slot, unit(first, u), lane_);
-      }
+      for (int u = 0; u < Batch::kUnits; ++u) in[p][u] = lines_.load(slot, unit(batch.first, u), lane_);
     }
     bool missing = false;
     GC_UNROLL
@@ -232,20 +262,19 @@ class LineMover {
       if (p > 0 && p >= peers_.n_in) break;
       const uint32_t flag = flag_of(peers_.in[p].step);
       GC_UNROLL
-      for (int u = 0; u < Lines::kUnroll; ++u) {
-        if (has(u)) missing |= !Lines::arrived(in[p][u], lane_, flag);
-      }
+      for (int u = 0; u < Batch::kUnits; ++u) missing |= !Lines::arrived(in[p][u], lane_, flag);
     }
     return !Lines::any(missing);
   }
 
+  template <class Batch>
   GC_DEV void send(const Batch& batch) const {
     for (int p = 0; p < peers_.n_out; ++p) {
       uint8_t* const slot = lines_.slot(peers_.out[p].slots, peers_.out[p].step);
       const uint32_t flag = flag_of(peers_.out[p].step);
       GC_UNROLL
-      for (int u = 0; u < Lines::kUnroll; ++u) {
-        if (has(u)) lines_.store(slot, unit(batch.first, u), lane_, batch.part[u], flag);
+      for (int u = 0; u < Batch::kUnits; ++u) {
+        lines_.store(slot, unit(batch.first, u), lane_, batch.part[u], flag);
       }
     }
   }
@@ -283,7 +312,6 @@ class LineMover {
   const uint32_t lane_;              // among the threads that share a unit
   uint64_t at_ = 0;                  // of this step, in the user's memory (modulo 2^64: a lead comes before it)
   uint32_t bytes_ = 0;               // in this step, with the lead
-  uint32_t n_units_ = 0;             // from the batch's first on
   bool mismatch_ = false;
 };
 

@@ -28,7 +28,7 @@ class Ll128Lines {
  public:
   static constexpr int kThreads = kWarp >= 8 ? kWarp : 1;
   static constexpr int kParts = kThreads == 1 ? kPerLine : 1;
-  static constexpr int kUnroll = kThreads == 1 ? 1 : 4;
+  static constexpr int kUnroll = kThreads == 1 ? 2 : 4;
   static constexpr uint32_t kLines = kThreads * kParts / kPerLine;
   static constexpr uint32_t kUnitBytes = kLines * (kBesideFlag ? 120 : 112);
   struct Incoming {

@@ -89,7 +89,7 @@ TEST_P(CollectivesTest, MoveEverySizeFromAndToEveryRoot) {
       Case c = plain_case(n);
       for (int k = 0; k < kKinds; ++k)
         for (size_t count : {0, 1, 2, 7, 31, 999, 4099})
-          for (int root = 0; root < n; ++root) {
+          for (int root = 0; root<n; root += n> 4 ? n / 2 : 1) {
             Call call = plain_call(static_cast<Kind>(k), type, gpucollSum, count);
             if (reduces(call.kind) || call.kind == Kind::message) continue;
             call.root = root;

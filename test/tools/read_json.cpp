@@ -64,7 +64,7 @@ void check_perf(const char* json_path, const char* csv_path) {
 void check_info() {
   nlohmann::json json = nlohmann::json::parse(stdin);
   expect(json["platform"]["name"] == "emu", "not on the emulated device");
-  expect(json["devices"].size() == 1, "not one emulated device");
+  expect(!json["devices"].empty(), "no emulated device");
   expect(json["gpus"].contains("count"), "nothing about GPUs");
   expect(!json["topology"].get<std::string>().empty(), "no topology");
   expect(json["transports"].size() >= 2, "fewer than two transports");

@@ -68,11 +68,19 @@ template <class T>
 GC_DEV void store_relaxed(T* p, T value) {
   SystemAtomic<T>(*p).store(value, cuda::memory_order_relaxed);
 }
-// Stays behind the loads whose values have been looked at before, by this thread or by others that it has met since;
+// Stays behind the loads whose values have been used before, by this thread or by others that it has met since;
 // not behind stores. For who gives memory back that it has read: a release would wait for the stores on their way as
 // well.
 template <class T>
 GC_DEV void store_after_loads(T* p, T value) {
+  store_relaxed(p, value);
+}
+// For the host, of what lies in this device's memory or has been read: whoever sees the value finds all that this
+// thread, and those it has met, wrote there, if it looks through this device (later work, copies). store_release waits
+// for the stores to other devices and to the host as well, which takes longer than all else that a small kernel does.
+template <class T>
+GC_DEV void store_release_own(T* p, T value) {
+  cuda::atomic_thread_fence(cuda::memory_order_release, cuda::thread_scope_device);
   store_relaxed(p, value);
 }
 // Among the blocks of one launch only.
@@ -140,6 +148,10 @@ inline void store_relaxed(T* p, T value) {
 // C++ orders loads before a store by release only.
 template <class T>
 inline void store_after_loads(T* p, T value) {
+  store_release(p, value);
+}
+template <class T>
+inline void store_release_own(T* p, T value) {
   store_release(p, value);
 }
 template <class T>

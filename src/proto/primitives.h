@@ -213,12 +213,13 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
   }
 
   // The releases pair with the peer's acquire when it waits; the barrier before made everyone's work part of them.
+  // head gives back what has been read, and need not wait for what was written.
   GC_DEV void post(unsigned what, const Message& message) {
     GC_UNROLL
     for (int i = 0; i < F::kRecv; ++i) {
       if ((what & kRecv) == 0 || i >= n_in_) continue;
       in_[i].step = in_[i].slice_step() + kSliceSteps;
-      if (has_role(kPostRecv + i)) store_release(in_[i].head(), in_[i].step);
+      if (has_role(kPostRecv + i)) store_after_loads(in_[i].head(), in_[i].step);
     }
     GC_UNROLL
     for (int i = 0; i < F::kSend; ++i) {

@@ -23,10 +23,13 @@ GC_HD uint32_t nth_bit(uint64_t mask, uint32_t n) {
   return position;
 }
 
-// The last block to finish stores the completion word. The barrier and the counter's acquire-release order
-// everything that any block has written before that store; the host's acquire of the word pairs with it.
+// The last block to finish stores the completion word. The barrier and the counter's acquire-release order what any
+// block has written and read before that store; the host's acquire of the word pairs with it. What peers wait for
+// orders itself (format/connection.h), and so does a fault's report: results in this device's memory are left, and
+// items, which have been read.
 template <class Coop>
 GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& plan) {
+  if (plan.done_word == nullptr) return;
   coop.sync();
   if (coop.rank() != 0) return;
   if (n_blocks > 1) {
@@ -34,7 +37,7 @@ GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& 
     if (proto::fetch_add_acq_rel(finished, uint32_t{1}) != n_blocks - 1) return;
     proto::store_relaxed(finished, uint32_t{0});  // for the next launch, which comes after the completion word
   }
-  if (plan.done_word != nullptr) proto::store_release(plan.done_word, plan.done_value);
+  proto::store_release_own(plan.done_word, plan.done_value);
 }
 
 // Items of the work FIFO lie across the bus: a batch's items come into the block's shared memory, as many at a time as

@@ -14,9 +14,9 @@
 // DeviceComm lies in device memory, written by the host before the launches that need it; kernels write only `step` of
 // the connectors they own.
 //
-// Completion. The last block of the grid to finish stores done_value into *done_word (host-mapped) with release at
-// system scope; a host that loads it with acquire sees all that the kernel wrote to host memory, and may read the
-// result from the device. A plan captured into a graph has no done_word. Kernels leave early only when the fault latch
+// Completion. The last block of the grid to finish stores done_value into *done_word (host-mapped), behind a release
+// at device scope: a host that loads it may use the result through the device, and write its items' places in the work
+// FIFO anew. A plan captured into a graph has no done_word. Kernels leave early only when the fault latch
 // is set, and store done_value then, too: the host looks at the latch before it trusts the result.
 #pragma once
 #include <cstddef>

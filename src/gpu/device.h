@@ -87,6 +87,8 @@ class Device {
   virtual int warp_threads() const = 0;
   // Whether stores of 128 bytes by a warp arrive whole at a peer (LL128).
   virtual bool keeps_lines_whole() const = 0;
+  // Whether streams can store words and wait for them: write_value(), wait_value().
+  virtual bool has_signals() const = 0;
   // Whether kernels of several processes make progress side by side on it.
   virtual bool shares_between_processes() const = 0;
 
@@ -103,7 +105,7 @@ class Device {
   virtual Result<HostBlock> register_host(void* host, size_t bytes) = 0;
   virtual void unregister_host(const HostBlock& block) noexcept = 0;
 
-  // REQUIRES: kernel_address came from allocate().
+  // REQUIRES: kernel_address is the start of memory from allocate(), or of an exportable allocation of the application.
   virtual Result<MemoryHandle> export_memory(void* kernel_address) = 0;
   // Kernel address of the memory's start. In the exporting process itself: the same address again.
   virtual Result<void*> open_memory(const MemoryHandle& handle) = 0;
@@ -114,6 +116,8 @@ class Device {
 
   // User address -> kernel address (identity for host memory and on CUDA).
   virtual void* kernel_address(const void* user_address) const = 0;
+  // As Platform::classify, for memory of the application by its kernel address; base is a kernel address, too.
+  virtual PointerInfo classify_kernel(const void* kernel_address) const = 0;
   // Blocking copies and fills; addresses may be user, kernel or host addresses in any mix.
   virtual Status copy(void* dst, const void* src, size_t bytes) = 0;
   virtual Status fill(void* dst, int byte, size_t bytes) = 0;
@@ -122,6 +126,8 @@ class Device {
   virtual Status upload(void* kernel_address, const void* host, size_t bytes) = 0;
 
   virtual Result<Stream> create_stream() = 0;
+  // A stream whose work never stands behind that of others, though these may wait for it.
+  virtual Result<Stream> create_urgent_stream() = 0;
   virtual Status destroy_stream(Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
   // Makes everything put into `stream` later wait for what is in `other` now. Where `other` is capturing, `stream`

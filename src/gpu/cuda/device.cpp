@@ -164,6 +164,7 @@ Result<MemoryHandle> CudaDevice::export_memory(void* kernel_address) {
   mine.process_id = this_process();
   mine.address = address;
   mine.offset = address - base;
+  mine.buffer_id = cuda_platform()->classify(kernel_address).buffer_id;
   mine.pid = getpid();
   mine.device = index_;
   return mine.pack();
@@ -173,7 +174,7 @@ Result<void*> CudaDevice::open_memory(const MemoryHandle& handle) {
   const Unrestricted current(context_);
   const CudaHandle peer = CudaHandle::unpack(handle);
   if (peer.process_id == this_process()) return reach_own(peer);
-  GC_TRY_AS(void* base, imports_.open(peer.ipc, peer.bytes, index_, peer.pid));
+  GC_TRY_AS(void* base, imports_.open(peer, index_));
   return static_cast<void*>(static_cast<char*>(base) + peer.offset);
 }
 

@@ -23,6 +23,7 @@ class CudaDevice final : public Device {
   Defaults defaults() const override { return {32, 384, size_t{4} << 20, size_t{2} << 20}; }
   int warp_threads() const override { return 32; }
   bool keeps_lines_whole() const override { return keeps_lines_whole_; }
+  bool has_signals() const override { return has_signals_; }
   bool shares_between_processes() const override;
 
   Result<void*> allocate(size_t bytes) override;
@@ -41,11 +42,13 @@ class CudaDevice final : public Device {
   bool can_reach(const Identity& peer) const override;
 
   void* kernel_address(const void* user_address) const override { return const_cast<void*>(user_address); }
+  PointerInfo classify_kernel(const void* address) const override { return cuda_platform()->classify(address); }
   Status copy(void* dst, const void* src, size_t bytes) override;
   Status fill(void* dst, int byte, size_t bytes) override;
   Status upload(void* kernel_address, const void* host, size_t bytes) override;
 
   Result<Stream> create_stream() override;
+  Result<Stream> create_urgent_stream() override;
   Status destroy_stream(Stream stream) override;
   Status synchronize(Stream stream) override;
   Status stream_wait(Stream stream, Stream other) override;

@@ -15,6 +15,7 @@ struct CudaHandle {
   uint64_t process_id;  // this_process() of the owner
   uint64_t address;     // in the owner
   uint64_t offset;      // of the address in its allocation
+  uint64_t buffer_id;   // of the allocation
   size_t bytes;         // of the allocation
   int32_t pid;
   int32_t device;  // index in the owner

@@ -7,24 +7,25 @@
 
 namespace gpucoll::gpu::cuda {
 
-Result<void*> Imports::open(const cudaIpcMemHandle_t& handle, size_t bytes, int device, int pid) {
+Result<void*> Imports::open(const CudaHandle& handle, int device) {
   std::lock_guard lock(mutex_);
   for (Entry& entry : entries_) {
-    if (std::memcmp(&entry.handle, &handle, sizeof handle) != 0) continue;
+    if (entry.buffer_id != handle.buffer_id || std::memcmp(&entry.handle, &handle.ipc, sizeof handle.ipc) != 0)
+      continue;
     ++entry.uses;
     return static_cast<void*>(entry.base);
   }
   void* base = nullptr;
-  const cudaError_t error = cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess);
+  const cudaError_t error = cudaIpcOpenMemHandle(&base, handle.ipc, cudaIpcMemLazyEnablePeerAccess);
   if (error != cudaSuccess) {
     char call[160];
     std::snprintf(call, sizeof call,
                   "cudaIpcOpenMemHandle of memory of process %d (it must be alive, and in containers share the IPC "
                   "namespace; the parameter transport=shm does without)",
-                  pid);
+                  handle.pid);
     return failure(error, device, call);
   }
-  entries_.push_back({handle, static_cast<char*>(base), bytes, 1});
+  entries_.push_back({handle.ipc, handle.buffer_id, static_cast<char*>(base), handle.bytes, 1});
   return base;
 }
 

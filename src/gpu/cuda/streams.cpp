@@ -31,6 +31,16 @@ Result<Stream> CudaDevice::create_stream() {
   return static_cast<Stream>(stream);
 }
 
+// Streams of different priority do not share a queue of the hardware, in which one could wait for the other.
+Result<Stream> CudaDevice::create_urgent_stream() {
+  const Unrestricted current(context_);
+  int lowest = 0, highest = 0;
+  GC_CUDA(index_, cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  cudaStream_t stream = nullptr;
+  GC_CUDA(index_, cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest));
+  return static_cast<Stream>(stream);
+}
+
 Status CudaDevice::destroy_stream(Stream stream) {
   const Unrestricted current(context_);
   GC_CUDA(index_, cudaStreamSynchronize(native(stream)));

@@ -18,6 +18,7 @@ class EmuDevice final : public Device {
   Defaults defaults() const override { return {2, 1, size_t{256} << 10, size_t{16} << 10}; }
   int warp_threads() const override { return 1; }
   bool keeps_lines_whole() const override { return true; }  // as far as proto/platform.h promises
+  bool has_signals() const override { return true; }
   bool shares_between_processes() const override { return true; }
 
   Result<void*> allocate(size_t bytes) override { return memory_.allocate(bytes); }
@@ -36,11 +37,13 @@ class EmuDevice final : public Device {
   bool can_reach(const Identity& peer) const override;
 
   void* kernel_address(const void* address) const override { return memory_.kernel_address(address); }
+  PointerInfo classify_kernel(const void* address) const override { return memory_.classify_kernel(address); }
   Status copy(void* dst, const void* src, size_t bytes) override;
   Status fill(void* dst, int byte, size_t bytes) override;
   Status upload(void* kernel_address, const void* host, size_t bytes) override;
 
   Result<Stream> create_stream() override { return streams_.create(false); }
+  Result<Stream> create_urgent_stream() override { return streams_.create(false); }
   Status destroy_stream(Stream stream) override;
   Status synchronize(Stream stream) override { return streams_.synchronize(own(stream)); }
   Status stream_wait(Stream stream, Stream other) override { return streams_.wait(own(stream), own(other)); }

@@ -266,6 +266,13 @@ PointerInfo Memory::classify(const void* user_address) {
   return info;
 }
 
+PointerInfo Memory::classify_kernel(const void* kernel_address) {
+  const void* user = at(number(kernel_address) - area_.delta());
+  PointerInfo info = classify(user);
+  if (info.base) info.base = this->kernel_address(info.base);
+  return info;
+}
+
 Result<void*> Memory::resolve(const void* address, size_t bytes) {
   const uintptr_t target = number(kernel_address(address));
   std::lock_guard lock(mutex_);

@@ -37,6 +37,8 @@ class Memory {
   bool is_user(const void* address) const noexcept;
   void* kernel_address(const void* user_address) const noexcept;
   PointerInfo classify(const void* user_address);
+  // By the kernel address; base is one, too.
+  PointerInfo classify_kernel(const void* kernel_address);
   // Where a copy of `bytes` bytes really goes. Errors: invalid_argument where it leaves the allocation.
   Result<void*> resolve(const void* address, size_t bytes);
 

@@ -34,6 +34,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/plan_builder.h \
 	src/core/planner.cpp \
 	src/core/planner.h \
+	src/core/registration.cpp \
+	src/core/registration.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
 	src/core/task.h \

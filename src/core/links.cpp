@@ -31,6 +31,11 @@ int Links::lanes(const LinkName& name) const {
                          [](int sum, const Link& piece) { return sum + piece.lanes; });
 }
 
+bool Links::over_p2p(const LinkName& name) const {
+  const auto link = links_.find(name);
+  return link != links_.end() && !link->second.empty() && link->second.front().transport == net::p2p_transport().name();
+}
+
 proto::Connector Links::connector(const LinkName& name, int lane) const {
   auto piece = links_.at(name).begin();
   for (; lane >= piece->lanes; ++piece) lane -= piece->lanes;

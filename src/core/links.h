@@ -39,6 +39,8 @@ class Links {
   Status make(const std::vector<LinkWish>& wishes, Vigil& vigil);
   // REQUIRES: lane < lanes(name).
   proto::Connector connector(const LinkName& name, int lane) const;
+  // Whether the link is there, and its memory is the peer's device memory.
+  bool over_p2p(const LinkName& name) const;
   // Whether every link for collectives lies in device memory.
   bool all_p2p() const { return all_p2p_; }
   // Whether that rank may have memory of this one open.

@@ -89,7 +89,8 @@ Status compare_devices(const std::vector<PeerInfo>& infos) {
 }
 
 uint32_t facts_of(const gpu::Device& device, const std::vector<PeerInfo>& infos) {
-  uint32_t facts = proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0);
+  uint32_t facts = proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0) |
+                   (device.has_signals() ? proto::kHasSignals : 0);
   for (const PeerInfo& info : infos)
     if (!device.can_reach(identity_of(info))) facts &= ~proto::kReachesAll;
   return facts;

@@ -51,6 +51,10 @@ test_unit_mailbox_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_links_test_SOURCES = test/unit/links_test.cpp test/unit/meeting_ranks.h
 test_unit_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/registration_test
+test_unit_registration_test_SOURCES = test/unit/registration_test.cpp
+test_unit_registration_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/gpu_platform_test
 test_unit_gpu_platform_test_SOURCES = test/unit/gpu_platform_test.cpp
 test_unit_gpu_platform_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)

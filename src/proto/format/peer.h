@@ -8,7 +8,8 @@
 //   closing   1 once this rank will launch nothing more and all its kernels have ended; a peer that reads it (acquire)
 //             knows that nobody writes into the peer's memory on behalf of this rank any more
 //   fault     0, or a gpucoll::Code stored with release after fault_text
-// then, for each rank of the communicator, kLanes lanes of letters to that rank (core/mailbox.h).
+// then, for each rank of the communicator, kLanes lanes of letters to that rank (core/mailbox.h); then what copy
+// engines need (format/copy.h).
 //
 // A lane carries letters 1, 2, ... of this rank to one other rank. Letter k lies in slot k % 2: its payload, then
 // `number` = k with release; the receiver loads number with acquire until it is k. Nobody acknowledges: letter k + 2
@@ -19,6 +20,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/format/copy.h"
+
 namespace gpucoll::proto {
 
 inline constexpr uint32_t kPeerMagic = 0x67637032;
@@ -26,6 +29,7 @@ inline constexpr uint32_t kPeerMagic = 0x67637032;
 // What a rank found out about all others.
 inline constexpr uint32_t kReachesAll = 1;       // its kernels are not known to be kept from any rank's memory
 inline constexpr uint32_t kKeepsLinesWhole = 2;  // its stores of 128 bytes arrive whole (LL128)
+inline constexpr uint32_t kHasSignals = 4;       // its streams can wait for words in memory
 
 struct PeerInfo {
   uint32_t magic;
@@ -74,6 +78,12 @@ constexpr size_t letter_offset(int to_rank, int lane, uint64_t number) {
          ((static_cast<size_t>(to_rank) * kLanes + static_cast<size_t>(lane)) * kLetterSlots + number % kLetterSlots) *
              sizeof(LetterSlot);
 }
-constexpr size_t control_bytes(int n_ranks) { return letter_offset(n_ranks, 0, 0); }
+
+static_assert(letter_offset(0, 0, 0) % alignof(CopyPage) == 0 && sizeof(LetterSlot) % alignof(CopyPage) == 0);
+constexpr size_t copy_page_offset(int n_ranks) { return letter_offset(n_ranks, 0, 0); }
+constexpr size_t copy_lane_offset(int n_ranks, int to_rank) {
+  return copy_page_offset(n_ranks) + sizeof(CopyPage) + static_cast<size_t>(to_rank) * sizeof(CopyLane);
+}
+constexpr size_t control_bytes(int n_ranks) { return copy_lane_offset(n_ranks, n_ranks); }
 
 }  // namespace gpucoll::proto

@@ -1,0 +1,75 @@
+// Format: what two ranks tell each other about messages that a copy engine moves. It follows the letters on a rank's
+// page (format/peer.h): a CopyPage, then a CopyLane towards each rank. Rank R's lane towards P holds what R says to P.
+//
+// Messages between two ranks are counted in each direction, apart from those in graphs: all of them (a message's
+// ordinal), and those that go by copy engine (its number k). Both ranks decide from a message's bytes alone, so the
+// k-th of one is the k-th of the other; where sizes differ, bytes or ordinals do, and one of the two sees it.
+//
+// For message k from S to R:
+//   R       fills descriptor k % kCopyRing of its lane towards S, then posted = k with release. Descriptor k -
+//   kCopyRing
+//           is not needed any more then: recv_done >= k - kCopyRing
+//   R, S    their streams store recv_ready = k, send_ready = k (in their own lanes) when the buffers may be used
+//   S       has seen posted and both ready words (acquire) and copies; the copy's stream then stores recv_done = k in
+//   R's
+//           lane and send_done = k in its own, for which the streams of R and S wait
+// Where R's buffer cannot be opened by others, the descriptor names a bounce buffer of kBouncePieces pieces instead,
+// used in turn for all such messages from S to R: piece p (counted through all of them) lies in piece p %
+// kBouncePieces.
+//   S       copies piece p when taken > p - kBouncePieces (of R's lane, acquire); the copy's stream stores moved = p +
+//   1,
+//           and send_done = k after the last one
+//   R       copies it on when moved > p (of S's lane, acquire); the copy's stream stores taken = p + 1, and recv_done =
+//   k
+//           after the last one. S begins no message without pieces before that.
+// A rank that gives up stores kCopyReleased in its own done words.
+// send_copies and recv_copies are stored before send_messages and recv_messages (release): who sees that the other side
+// has come to an ordinal sees as well how many of the messages so far it moves by copy.
+//
+// `live`: serial numbers of the allocations in the slots that descriptors name; 0 for none. A peer that has an
+// allocation open under another serial closes it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace gpucoll::proto {
+
+inline constexpr uint32_t kCopyRing = 16;
+inline constexpr uint32_t kExportSlots = 256;
+inline constexpr uint32_t kBounceSlot = kExportSlots - 1;  // never another; its serial stays 1
+inline constexpr uint32_t kBouncePieces = 4;
+// Far from any number, and larger than those by the signed difference as well.
+inline constexpr uint64_t kCopyReleased = uint64_t{1} << 62;
+
+struct alignas(64) CopyDescriptor {
+  uint64_t bytes;
+  uint64_t ordinal;
+  uint64_t offset;  // of the buffer in its allocation
+  uint32_t slot, serial;
+  uint64_t piece_bytes;  // of the bounce buffer; 0 where there is none
+  uint8_t handle[112];   // gpu::MemoryHandle
+  uint8_t reserved[40];
+};
+static_assert(sizeof(CopyDescriptor) == 192);
+
+struct alignas(64) CopyLane {
+  uint64_t posted;
+  uint64_t send_copies, recv_copies;
+  uint64_t send_messages, recv_messages;
+  alignas(64) uint64_t send_ready;
+  alignas(64) uint64_t recv_ready;
+  alignas(64) uint64_t send_done;
+  alignas(64) uint64_t recv_done;
+  alignas(64) uint64_t moved;
+  alignas(64) uint64_t taken;
+  CopyDescriptor descriptors[kCopyRing];
+};
+static_assert(sizeof(CopyLane) == 448 + kCopyRing * 192);
+
+struct alignas(64) CopyPage {
+  uint64_t passed;  // this rank's own: how many groups' streams have seen their messages done
+  alignas(64) uint32_t live[kExportSlots];
+};
+static_assert(sizeof(CopyPage) == 64 + kExportSlots * 4);
+
+}  // namespace gpucoll::proto

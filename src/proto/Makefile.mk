@@ -1,6 +1,7 @@
 # Room proto: protocols of the device side and the formats shared by devices, ranks and host. Headers only.
 noinst_HEADERS = \
 	src/proto/coop.h \
+	src/proto/direct.h \
 	src/proto/family.h \
 	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \

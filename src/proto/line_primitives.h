@@ -87,6 +87,20 @@ class LinePrimitives {
     run_message(kRecv | kToOutput, 0, out, n, {total_bytes, peer});
   }
 
+  // Lines go through the connection: direct forms are names.
+  GC_DEV void direct_send(uint64_t in, uint64_t, uint64_t n) { send(in, n); }
+  GC_DEV void direct_send_from_output(uint64_t out, uint64_t n) { send_from_output(out, n); }
+  GC_DEV void direct_copy_send(uint64_t in, uint64_t out, uint64_t n) { copy_send(in, out, n); }
+  GC_DEV void direct_recv(uint64_t out, uint64_t n) { recv(out, n); }
+  GC_DEV void direct_recv_copy_send(uint64_t out, uint64_t n) { recv_copy_send(out, n); }
+  GC_DEV void direct_recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) { recv_reduce_copy_send(in, out, n); }
+  GC_DEV void direct_send_message(uint64_t in, uint64_t, uint64_t n, uint64_t total_bytes) {
+    send_message(in, n, total_bytes);
+  }
+  GC_DEV void direct_recv_message(uint64_t out, uint64_t n, uint64_t total_bytes, int32_t peer = -1) {
+    recv_message(out, n, total_bytes, peer);
+  }
+
   // False once the fault latch has ended an operation, and all threads have met since; the same on every thread.
   GC_DEV bool ok() const { return ok_; }
 

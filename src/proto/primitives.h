@@ -7,9 +7,13 @@
 //   recv_reduce_send       op(peers, input) -> peers         recv_reduce_copy_send  op(peers, input) -> output and
 //   peers send_message           input -> peer                     recv_message           peer -> output
 //
-// docs/primitives.md says more of each. With no peer to receive from, op(peers, input) is the input; with none to send
-// to, nothing is sent. op(peers, input) is op(op(peer 0, peer 1), input). Hooks: `pre` applies to whatever is read from
-// the input, `post` to the results of recv_reduce_copy and recv_reduce_copy_send, which are complete ones.
+// Those that only put data into an output have direct forms, in which the sender may do that itself (direct.h):
+// direct_send, direct_send_from_output, direct_copy_send, direct_recv, direct_recv_copy_send,
+// direct_recv_reduce_copy_send (receives through slots), direct_send_message and direct_recv_message. The peer must
+// call one as well, for the same place `out` of its output. docs/primitives.md says more of each. With no peer to
+// receive from, op(peers, input) is the input; with none to send to, nothing is sent. op(peers, input) is op(op(peer 0,
+// peer 1), input). Hooks: `pre` applies to whatever is read from the input, `post` to the results of recv_reduce_copy
+// and recv_reduce_copy_send, which are complete ones.
 //
 // All of them are one operation with switches. An operation moves n elements, in slices: a slice is the unit of
 // movement and synchronisation, kSliceSteps steps of the ring buffer. How many slices n elements take is a function of
@@ -26,6 +30,7 @@
 // Ownership: the connectors' steps are read at construction and written back by the destructor.
 #pragma once
 #include "proto/coop.h"
+#include "proto/direct.h"
 #include "proto/family.h"
 #include "proto/messages.h"
 #include "proto/protocols.h"
@@ -34,11 +39,11 @@
 
 namespace gpucoll::proto {
 
-template <class Family, class Coop, int kSliceSteps, int kSlicesPerChunk, class F>
-class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
+template <class Family, class Coop, int kSliceSteps, int kSlicesPerChunk, bool kDirect, class F>
+class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F> {
  public:
   using Element = typename Family::Element;
-  using Protocol = Simple<kSliceSteps, kSlicesPerChunk>;
+  using Protocol = Simple<kSliceSteps, kSlicesPerChunk, kDirect>;
 
   // Offsets of the operations are in elements from the buffers.
   GC_DEV Primitives(const Coop& coop, const Ends<F>& ends, const ConnectionShape& shape, FaultLatch* latch,
@@ -60,8 +65,10 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
     for (int i = 0; i < F::kSend; ++i) {
       if (ends.send[i] == nullptr) break;
       out_[i].open(*ends.send[i], ends.send[i]->step - kSteps);
+      reach_[i].open(*ends.send[i]);
       ++n_out_;
     }
+    if (n_in_ == 1) landing_.grant(*ends.recv[0], buffers, coop.rank() == 0);
     for (int role = 0; role < kRoles; ++role) {
       if (coop.rank() == role * kWarp % coop.size()) roles_ |= 1u << role;
     }
@@ -99,6 +106,25 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
     run(kRecv | kToOutput | kMessage, 0, out, n, {total_bytes, peer});
   }
 
+  GC_DEV void direct_send(uint64_t in, uint64_t out, uint64_t n) { run(kSend | kFromInput | kSendDirect, in, out, n); }
+  GC_DEV void direct_send_from_output(uint64_t out, uint64_t n) { run(kSend | kFromOutput | kSendDirect, 0, out, n); }
+  GC_DEV void direct_copy_send(uint64_t in, uint64_t out, uint64_t n) {
+    run(kSend | kFromInput | kToOutput | kSendDirect, in, out, n);
+  }
+  GC_DEV void direct_recv(uint64_t out, uint64_t n) { run(kRecv | kToOutput | kRecvDirect, 0, out, n); }
+  GC_DEV void direct_recv_copy_send(uint64_t out, uint64_t n) {
+    run(kRecv | kSend | kToOutput | kRecvDirect | kSendDirect, 0, out, n);
+  }
+  GC_DEV void direct_recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) {
+    run(kRecv | kSend | kFromInput | kToOutput | kComplete | kSendDirect, in, out, n);
+  }
+  GC_DEV void direct_send_message(uint64_t in, uint64_t out, uint64_t n, uint64_t total_bytes) {
+    run(kSend | kFromInput | kMessage | kSendDirect, in, out, n, {total_bytes, -1});
+  }
+  GC_DEV void direct_recv_message(uint64_t out, uint64_t n, uint64_t total_bytes, int32_t peer = -1) {
+    run(kRecv | kToOutput | kMessage | kRecvDirect, 0, out, n, {total_bytes, peer});
+  }
+
   // False once the fault latch has ended an operation; the same on every thread.
   GC_DEV bool ok() const { return ok_; }
 
@@ -115,7 +141,9 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
     kFromOutput = 8,
     kToOutput = 16,
     kComplete = 32,  // the result has every rank's contribution
-    kMessage = 64    // with a note, until that is posted or read
+    kMessage = 64,   // with a note, until that is posted or read
+    kSendDirect = 128,
+    kRecvDirect = 256
   };
   // A role for each peer, in this order.
   static constexpr int kWaitRecv = 0, kWaitSend = F::kRecv, kPostRecv = kWaitSend + F::kSend,
@@ -145,9 +173,13 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
   GC_NOINLINE void run(unsigned what, uint64_t in, uint64_t out, uint64_t n, Message message = {}) {
     const uint64_t slice = Protocol::cut(n * sizeof(Element), slot_bytes_) / sizeof(Element);
     for (uint64_t done = 0; ok_ && (done < n || (what & kMessage) != 0); done += slice) {
-      const Operands operands = operands_of(what, in + done, out + done);
+      Operands operands = kDirect ? Operands{} : operands_of(what, in + done, out + done);
       ok_ = wait(what, message);
       if (!ok_) return;
+      if constexpr (kDirect) {  // only now is it known where data lie
+        look_for_outputs(what, message);
+        operands = operands_of(what, in + done, out + done);
+      }
       reduce_copy<Family, F::kRecv + 1>(coop_, operands, n - done < slice ? n - done : slice, reduction_);
 #if GC_MUTANT != 2
       coop_.sync();  // everyone's part is written and read before it is posted
@@ -161,11 +193,15 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
     Operands operands{};
     GC_UNROLL
     for (int i = 0; i < F::kRecv; ++i) {
-      if ((what & kRecv) != 0 && i < n_in_) operands.read(in_[i].slot(slot_bytes_));
+      if ((what & kRecv) == 0 || i >= n_in_) continue;
+      const bool landed = (what & kRecvDirect) != 0 && landing_.in_output();
+      operands.read(landed ? output_ + out * sizeof(Element) : in_[i].slot(slot_bytes_));
     }
     GC_UNROLL
     for (int i = 0; i < F::kSend; ++i) {
-      if ((what & kSend) != 0 && i < n_out_) operands.write(out_[i].slot(slot_bytes_));
+      if ((what & kSend) == 0 || i >= n_out_) continue;
+      const bool reached = (what & kSendDirect) != 0 && reach_[i].output() != nullptr;
+      operands.write(reached ? reach_[i].output() + out * sizeof(Element) : out_[i].slot(slot_bytes_));
     }
     if ((what & kFromInput) != 0) operands.read(input_ + in * sizeof(Element));
     if ((what & kFromOutput) != 0) operands.read(output_ + out * sizeof(Element));
@@ -173,6 +209,15 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
     operands.own = (what & kFromInput) != 0;
     operands.complete = (what & kComplete) != 0;
     return operands;
+  }
+
+  // After the wait. What has landed in the output is there as source and destination, and so stays where it is.
+  GC_DEV void look_for_outputs(unsigned what, const Message& message) {
+    if ((what & kRecvDirect) != 0 && n_in_ > 0) landing_.look(in_[0].slice_step());
+    GC_UNROLL
+    for (int i = 0; i < F::kSend; ++i) {
+      if ((what & kSendDirect) != 0 && i < n_out_) reach_[i].look(coop_, has_role(kWaitSend + i), message.bytes);
+    }
   }
 
   // True on all threads when the slice may be moved, false on all when the fault latch is set.
@@ -227,6 +272,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
       const uint64_t first = out_[i].step;
       out_[i].step = out_[i].slice_step() + kSliceSteps;
       if (!has_role(kPostSend + i)) continue;
+      if ((what & kSendDirect) != 0) reach_[i].tell(out_[i].receive, out_[i].step - kSliceSteps);
       if ((what & kMessage) != 0) post_note(out_[i].receive, first, message.bytes);
 #if GC_MUTANT == 1
       store_relaxed(out_[i].tail(), out_[i].step);
@@ -246,6 +292,8 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk>, F> {
   uint8_t* const output_;
   const Reduction reduction_;
   End in_[F::kRecv > 0 ? F::kRecv : 1], out_[F::kSend > 0 ? F::kSend : 1];
+  [[no_unique_address]] Landing<kDirect> landing_;  // of the only peer that is received from
+  [[no_unique_address]] Reach<kDirect> reach_[F::kSend > 0 ? F::kSend : 1];
   int n_in_ = 0, n_out_ = 0;
   unsigned roles_ = 0;  // bit r: this thread has role r
   bool ok_ = true;

@@ -10,8 +10,10 @@ namespace gpucoll::proto {
 
 // Bulk data in slots, then head and tail counters. An operation is cut into slices, each of kSliceSteps steps of the
 // ring buffer; kSlicesPerChunk slices are what an algorithm moves at once.
-template <int kSliceSteps_ = 2, int kSlicesPerChunk_ = 2>
+// kDirect: the direct forms of operations (direct.h) are more than names.
+template <int kSliceSteps_ = 2, int kSlicesPerChunk_ = 2, bool kDirect_ = false>
 struct Simple {
+  static constexpr bool kDirect = kDirect_;
   static constexpr int kSliceSteps = kSliceSteps_;
   static constexpr int kSlicesPerChunk = kSlicesPerChunk_;
   // A slice must lie in neighbouring slots. A sender with one chunk under way must still be able to start the next.
@@ -31,9 +33,13 @@ struct Simple {
   }
 };
 // Data and flags in words of 8 bytes: a half of the bandwidth, the least latency.
-struct Ll {};
+struct Ll {
+  static constexpr bool kDirect = false;
+};
 // Data and flags in lines of 128 bytes, where the link keeps these whole.
-struct Ll128 {};
+struct Ll128 {
+  static constexpr bool kDirect = false;
+};
 
 // The most peers that an operation receives from, and sends to: a ring is Fan<1, 1>, a tree Fan<2, 1> upwards and
 // Fan<1, 2> downwards.
@@ -50,11 +56,16 @@ struct Ends {
   Connector* send[F::kSend > 0 ? F::kSend : 1];
 };
 
-// What the offsets of operations count from. May be equal (in place).
+// What the offsets of operations count from; input and output may be equal (in place). Where operations have direct
+// forms: `granted` is the output as kernels of the rank that is received from know it, null where they do not; of a
+// message, it has so many bytes. REQUIRES where it is given: the connection takes a step before the primitives end.
 struct Buffers {
   const void* input;
   void* output;
+  uint8_t* granted = nullptr;
+  uint64_t granted_bytes = 0;
 };
+using DirectSimple = Simple<2, 2, true>;
 
 template <class Family, class Coop, class Protocol, class F = Fan<1, 1>>
 class Primitives;

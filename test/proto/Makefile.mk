@@ -5,7 +5,7 @@ EXTRA_DIST += test/proto/tests.cmake docs/formats/connection.md docs/formats/mes
 GC_PROTO_TEST_FILES = test/proto/crew.h test/proto/world.h
 
 check_PROGRAMS += test/proto/reduction_test test/proto/reduce_copy_test test/proto/reduce_copy_warp_test \
-	test/proto/primitives_test test/proto/collectives_test test/proto/run_plan_test \
+	test/proto/primitives_test test/proto/direct_test test/proto/collectives_test test/proto/run_plan_test \
 	test/proto/one_shot_all_reduce_test \
 	test/proto/kernels_test test/proto/formats_test
 test_proto_formats_test_SOURCES = test/proto/formats_test.cpp
@@ -20,6 +20,8 @@ test_proto_reduce_copy_warp_test_CPPFLAGS = $(AM_CPPFLAGS) -DGC_CPU_WARP=2
 test_proto_reduce_copy_warp_test_LDADD = $(GTEST_LIBS)
 test_proto_primitives_test_SOURCES = test/proto/primitives_test.cpp $(GC_PROTO_TEST_FILES)
 test_proto_primitives_test_LDADD = $(GTEST_LIBS)
+test_proto_direct_test_SOURCES = test/proto/direct_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_direct_test_LDADD = $(GTEST_LIBS)
 test_proto_collectives_test_SOURCES = test/proto/collectives_test.cpp test/proto/collective_case.h \
 	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_collectives_test_LDADD = $(GTEST_LIBS)
@@ -85,6 +87,19 @@ test_proto_one_shot_all_reduce_test_mutant5_LDADD = $(GTEST_LIBS)
 test_proto_one_shot_all_reduce_test_mutant6_SOURCES = $(test_proto_one_shot_all_reduce_test_SOURCES)
 test_proto_one_shot_all_reduce_test_mutant6_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=6
 test_proto_one_shot_all_reduce_test_mutant6_LDADD = $(GTEST_LIBS)
+check_PROGRAMS += test/proto/direct_test_tsan test/proto/direct_test_mutant9 test/proto/direct_test_mutant10
+test_proto_direct_test_tsan_SOURCES = $(test_proto_direct_test_SOURCES)
+test_proto_direct_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_direct_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_direct_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_direct_test_mutant9_SOURCES = $(test_proto_direct_test_SOURCES)
+test_proto_direct_test_mutant9_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=9
+test_proto_direct_test_mutant9_LDADD = $(GTEST_LIBS)
+test_proto_direct_test_mutant10_SOURCES = $(test_proto_direct_test_SOURCES)
+test_proto_direct_test_mutant10_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=10
+test_proto_direct_test_mutant10_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_direct_test_mutant10_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_direct_test_mutant10_LDADD = $(GTEST_LIBS)
 check_PROGRAMS += test/proto/ll_test_tsan test/proto/ll128_test_tsan test/proto/ll_test_mutant7 \
 	test/proto/ll128_test_mutant8
 test_proto_ll_test_tsan_SOURCES = $(test_proto_ll_test_SOURCES)

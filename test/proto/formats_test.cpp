@@ -38,6 +38,9 @@ TEST(Formats, ConnectionDocumentHasTheFieldsOfTheHeader) {
   begins(Block::kNotesOffset, std::to_string(sizeof(proto::StepNotes)), "`StepNotes`");
   begins(Block::kSlotsOffset, "8 × `simple`", "the slots of Simple");
   begins(proto::SendBlock::kHeadOffset, std::to_string(proto::SendBlock::kBytes), "`StepCounter` head");
+  const auto at = [](size_t offset) { return "at offset " + std::to_string(offset) + " of it"; };
+  EXPECT_NE(text.find("tail; " + at(Block::kDirectFromOffset - Block::kTailOffset) + ", 8 bytes"), std::string::npos);
+  EXPECT_NE(text.find("head; " + at(proto::SendBlock::kGrantOffset) + ": `Grant`"), std::string::npos);
   EXPECT_NE(text.find("| `ll_offset` | 8 × `ll` |"), std::string::npos);
   EXPECT_NE(text.find("| `ll128_offset` | 8 × `ll128` |"), std::string::npos);
   EXPECT_NE(text.find("`kSteps` = " + std::to_string(proto::kSteps)), std::string::npos);

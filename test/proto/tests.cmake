@@ -3,6 +3,7 @@ gc_test(proto.reduction LABELS proto COMMAND test/proto/reduction_test)
 gc_test(proto.reduce_copy LABELS proto TIMEOUT 120 COMMAND test/proto/reduce_copy_test)
 gc_test(proto.reduce_copy_warp LABELS proto TIMEOUT 120 COMMAND test/proto/reduce_copy_warp_test)
 gc_test(proto.primitives LABELS proto COMMAND test/proto/primitives_test)
+gc_test(proto.direct LABELS proto COMMAND test/proto/direct_test)
 gc_test(proto.collectives LABELS proto TIMEOUT 240 COMMAND test/proto/collectives_test)
 gc_test(proto.run_plan LABELS proto TIMEOUT 120 COMMAND test/proto/run_plan_test)
 gc_test(proto.one_shot_all_reduce LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_all_reduce_test)
@@ -18,6 +19,11 @@ if(GC_TSAN_VARIANTS)
   gc_test(proto.mutant8 LABELS proto MUST_PRINT "the result differs"
     COMMAND test/proto/ll128_test_mutant8 --gtest_filter=*NeverTake*)
   gc_test(proto.primitives.tsan LABELS proto tsan COMMAND test/proto/primitives_test_tsan)
+  gc_test(proto.direct.tsan LABELS proto tsan COMMAND test/proto/direct_test_tsan)
+  gc_test(proto.mutant9 LABELS proto MUST_PRINT "the result differs"
+    COMMAND test/proto/direct_test_mutant9 --gtest_filter=*EachSide*)
+  gc_test(proto.mutant10 LABELS proto tsan MUST_PRINT "ThreadSanitizer: data race"
+    COMMAND test/proto/direct_test_mutant10 --gtest_filter=*GrantsWhatItWroteBefore*/1)
   gc_test(proto.collectives.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/collectives_test_tsan)
   gc_test(proto.run_plan.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/run_plan_test_tsan)
   gc_test(proto.one_shot_all_reduce.tsan LABELS proto tsan TIMEOUT 240

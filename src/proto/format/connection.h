@@ -25,6 +25,14 @@
 // side uses; so sizes that do not match are found, not waited for. s is the number of steps that both ends had used
 // before, before any rounding. LL and LL128 messages carry their bytes in a first pack of data as well.
 //
+// Direct stores, in Simple only: a receiver may grant its output to the sender, which then stores the data of a step
+// there instead of into the step's slots. The steps, tail and head stay as they are. The receiver resets direct_from to
+// the step before the operation's first one and stores the grant, its step last, with release; a sender that finds the
+// step of the operation there (acquire) may go over to direct stores at the start of any slice: it stores that slice's
+// step as direct_from before its tail (release), and keeps to it for the rest of the operation. A receiver looks at
+// direct_from once the tail has come. So each side decides for itself: who grants need not be taken at its word, and
+// who finds no grant, or one for another number of bytes, uses the slots.
+//
 // Placement. Each rank waits on memory of its own and writes into the peer's: polling stays off the link.
 // Over the shared-memory transport all of it lies in host memory that both map.
 #pragma once
@@ -54,6 +62,13 @@ struct alignas(128) StepNotes {
 };
 static_assert(sizeof(StepNotes) == 128);
 
+// By the receiver, for one operation.
+struct Grant {
+  uint64_t address;  // of the output, in the sender's kernels; 0: none
+  uint64_t bytes;    // of a message, as the receiver knows it; 0 in collectives
+  uint64_t step;     // both ends had used so many before the operation
+};
+
 // Bytes of one step's slot, for each protocol: multiples of 128. In the LL slot, half of it is data, in the LL128 slot
 // 120 of each 128 bytes.
 struct ConnectionShape {
@@ -69,9 +84,10 @@ constexpr GC_HD ConnectionShape connection_shape(uint64_t buffer_bytes) {
           static_cast<uint32_t>(simple < kMostLl128 ? simple : kMostLl128)};
 }
 
-// The receiver's block: the tail counter, the notes, then kSteps slots of each protocol.
+// The receiver's block: the tail counter, in its line direct_from, the notes, then kSteps slots of each protocol.
 struct ReceiveBlock {
   static constexpr size_t kTailOffset = 0;
+  static constexpr size_t kDirectFromOffset = 64;
   static constexpr size_t kNotesOffset = sizeof(StepCounter);
   static constexpr size_t kSlotsOffset = kNotesOffset + sizeof(StepNotes);
   static constexpr GC_HD size_t ll_offset(const ConnectionShape& shape) {
@@ -84,11 +100,13 @@ struct ReceiveBlock {
     return ll128_offset(shape) + size_t{kSteps} * shape.ll128;
   }
 };
-// The sender's block: the head counter.
+// The sender's block: the head counter, in its line the grant.
 struct SendBlock {
   static constexpr size_t kHeadOffset = 0;
+  static constexpr size_t kGrantOffset = 64;
   static constexpr size_t kBytes = sizeof(StepCounter);
 };
+static_assert(SendBlock::kGrantOffset + sizeof(Grant) <= SendBlock::kBytes);
 
 // One end of a connection as a kernel sees it: kernel addresses, valid on this device only.
 // step: the number of steps this end has used; read at an operation's start, written back at its end, by the one
@@ -115,6 +133,9 @@ constexpr GC_HD uint32_t flag_of(uint64_t step) {
   F(StepCounter, pad, 8, 120)   \
   F(Note, low, 0, 8)            \
   F(Note, high, 8, 8)           \
+  F(Grant, address, 0, 8)       \
+  F(Grant, bytes, 8, 8)         \
+  F(Grant, step, 16, 8)         \
   F(Connector, receive, 0, 8)   \
   F(Connector, send, 8, 8)      \
   F(Connector, step, 16, 8)     \

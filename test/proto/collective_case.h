@@ -21,6 +21,7 @@ struct Case {
   size_t send_offset = 0, recv_offset = 0;  // bytes from a multiple of 16
   proto::Reduction reduction = {};
   bool scalar_in_memory = false;
+  uint32_t looks = 0, grants = 0;  // bit r: rank r looks for grants, grants its output
 };
 
 inline bool reduces(proto::Function function) {
@@ -226,6 +227,11 @@ proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank, uin
   item.flag = flag;
   item.first_channel = static_cast<uint16_t>(c.first_channel);
   item.n_channels = static_cast<uint16_t>(c.n_channels);
+  if ((c.looks >> rank & 1) != 0) item.direct |= proto::kLooksForGrants;
+  if ((c.grants >> rank & 1) != 0) {
+    item.direct |= proto::kGrants;
+    item.granted = memory.recv();
+  }
   return work;
 }
 
@@ -236,7 +242,7 @@ void run_case(EmuKernel kernel, const Case& c) {
                                   << static_cast<int>(c.algorithm) << ", protocol " << static_cast<int>(c.protocol)
                                   << ", " << c.n_ranks << " ranks, " << c.n_channels << " channels, " << c.threads
                                   << " threads, " << c.count << " elements, in place " << c.in_place << ", root "
-                                  << c.root);
+                                  << c.root << ", looking " << c.looks << ", granting " << c.grants);
   const auto n = static_cast<size_t>(c.n_ranks);
   World world(c.n_ranks, c.first_channel + c.n_channels, c.slot_bytes, c.first_step);
   if (c.algorithm == proto::Algorithm::one_shot) world.add_mesh();

@@ -177,6 +177,80 @@ TEST_P(Collectives, TreesOfEveryShape) {
   }
 }
 
+// What has direct stores, with any of the ranks looking for grants and any granting.
+class Direct : public Collectives {
+ protected:
+  template <class Red, class Change>
+  void run_direct(const Change& change) {
+    for (const Way& way : {Way{Function::all_reduce, Algorithm::ring}, kMoves[0], kMoves[1]}) {
+      Case c{way.function, way.algorithm, Protocol::simple, 3, 1, GetParam(), 100};
+      c.looks = c.grants = ~0u;
+      change(c);
+      run<Red>(c);
+    }
+  }
+};
+
+TEST_P(Direct, WhoeverGrants) {
+  for (uint32_t who = 0; who < 64; who += 1 + 6 * (kStep - 1)) {
+    run_direct<Floats>([&](Case& c) {
+      c.looks = who % 8;
+      c.grants = who / 8;
+      c.count = 700 + who;
+      c.items = 3;
+      c.in_place = who % 3 == 0;
+      c.root = static_cast<int>(who % 3);
+    });
+  }
+}
+
+TEST_P(Direct, EveryNumberOfRanksAndOddCounts) {
+  for (int n = 1; n <= 5; n += kStep) {
+    for (uint64_t count : {1, 31, 127, 1000, 5000}) {
+      for (bool in_place : {false, true}) {
+        run_direct<Floats>([&](Case& c) {
+          c.n_ranks = n;
+          c.count = count;
+          c.in_place = in_place;
+          c.root = static_cast<int>(count) % n;
+        });
+      }
+    }
+  }
+}
+
+// Some of which have nothing to do, and so no step for a grant.
+TEST_P(Direct, SeveralChannelsAndItems) {
+  for (uint64_t count : {1, 7, 100, 2001}) {
+    for (uint64_t before : {0, 6, 16}) {
+      run_direct<proto::Sum<uint32_t>>([&](Case& c) {
+        c.n_channels = 3;
+        c.first_channel = 2;
+        c.count = count;
+        c.items = 4;
+        c.first_step = uint64_t{0} - before;
+        c.in_place = before == 6;
+      });
+    }
+  }
+}
+
+TEST_P(Direct, EveryAlignment) {
+  run_direct<proto::Sum<uint8_t>>([&](Case& c) {
+    c.count = 1333;
+    c.send_offset = 3;
+    c.recv_offset = 6;
+  });
+  run_direct<proto::Avg<float>>([&](Case& c) {
+    c.count = 611;
+    c.send_offset = 8;
+    c.recv_offset = 4;
+    c.reduction.argument = 3;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Direct, testing::Values(1, 3));
+
 #if !defined(__SANITIZE_THREAD__)  // nothing new for it
 
 TEST_P(Collectives, EveryElementSizeAndAlignment) {

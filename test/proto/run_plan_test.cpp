@@ -29,6 +29,8 @@ struct Mail {
     return static_cast<uint8_t>(std::min(wanted, n_channels));
   }
   Protocol protocol() const { return bytes % 3 == 0 ? Protocol::ll : Protocol::simple; }
+  bool looks() const { return bytes % 7 != 1; }
+  bool grants() const { return bytes % 5 != 1; }
 };
 
 // The messages of a launch in rounds: in one all run side by side.
@@ -87,6 +89,7 @@ class Exchange {
     item.send_peer = mail.to;
     item.send_parts = mail.parts(n_channels_);
     item.send_protocol = mail.protocol();
+    if (mail.looks()) item.direct |= proto::kLooksForGrants;
   }
   void receive(std::vector<proto::WorkItem>& items, const Mail& mail, void* to) {
     proto::PairItem& item = item_over(items, mail, [](const proto::PairItem& i) { return i.recv_peer < 0; });
@@ -95,6 +98,8 @@ class Exchange {
     item.recv_peer = mail.from;
     item.recv_parts = mail.parts(n_channels_);
     item.recv_protocol = mail.protocol();
+    item.granted = static_cast<uint8_t*>(to);
+    if (mail.grants()) item.direct |= proto::kGrants;
   }
   void check() {
     for (Memory& memory : memory_) {
@@ -177,7 +182,8 @@ TEST_P(SendRecv, CountersWrap) {
 INSTANTIATE_TEST_SUITE_P(Threads, SendRecv, testing::Values(1, 2));
 
 // Rank 1 sends `sent` bytes to rank 0, which expects others.
-void run_mismatch(uint64_t sent, Protocol sends, int send_parts, uint64_t expected, Protocol receives, int recv_parts) {
+void run_mismatch(uint64_t sent, Protocol sends, int send_parts, uint64_t expected, Protocol receives, int recv_parts,
+                  uint8_t direct) {
   SCOPED_TRACE(testing::Message() << sent << " bytes sent over " << static_cast<int>(sends) << ", " << expected
                                   << " expected over " << static_cast<int>(receives));
   test::World world(2, 1, 128);
@@ -187,8 +193,9 @@ void run_mismatch(uint64_t sent, Protocol sends, int send_parts, uint64_t expect
   proto::WorkItem item{};
   item.pair.send_peer = item.pair.recv_peer = -1;
   item.pair.distance = 1;
+  item.pair.direct = direct;
   proto::WorkItem other = item;
-  item.pair.recv = to.data();
+  item.pair.recv = item.pair.granted = to.data();
   item.pair.recv_bytes = expected;
   item.pair.recv_peer = 1;
   item.pair.recv_parts = static_cast<uint8_t>(recv_parts);
@@ -212,11 +219,13 @@ void run_mismatch(uint64_t sent, Protocol sends, int send_parts, uint64_t expect
 TEST(SendRecvFault, SizesThatDifferAreFoundWhateverTheProtocols) {
   for (Protocol sends : {Protocol::simple, Protocol::ll}) {
     for (Protocol receives : {Protocol::simple, Protocol::ll}) {
-      run_mismatch(100, sends, 1, 101, receives, 1);
-      run_mismatch(0, sends, 1, 5, receives, 1);
-      run_mismatch(5, sends, 1, 0, receives, 1);
-      run_mismatch(20000, sends, 1, 300, receives, 4);
-      run_mismatch(300, sends, 4, 20000, receives, 2);
+      for (uint8_t direct : {0, proto::kLooksForGrants | proto::kGrants}) {
+        run_mismatch(100, sends, 1, 101, receives, 1, direct);
+        run_mismatch(0, sends, 1, 5, receives, 1, direct);
+        run_mismatch(5, sends, 1, 0, receives, 1, direct);
+        run_mismatch(20000, sends, 1, 300, receives, 4, direct);
+        run_mismatch(300, sends, 4, 20000, receives, 2, direct);
+      }
     }
   }
 }
@@ -228,7 +237,7 @@ TEST(SendRecvFault, LatchEndsEveryWait) {
   test::PlanMaker maker(3);
   for (Protocol protocol : {Protocol::simple, Protocol::ll}) {
     proto::WorkItem item{};
-    item.pair = {data.data(), data.data() + 50000, 50000, 50000, 1, 1, 1, 2, 2, protocol, protocol, {}};
+    item.pair = {data.data(), data.data() + 50000, 50000, 50000, 1, 1, 1, 2, 2, protocol, protocol, nullptr, 0, {}};
     maker.add(Exchange::kPairs, {item});
   }
   proto::Plan plan = maker.make(false);

@@ -25,11 +25,27 @@ struct Ring {
 template <class Family, class Protocol, class Coop>
 using RingPrimitives = proto::Primitives<Family, Coop, Protocol, proto::Fan<1, 1>>;
 
+// With a grant where the item has one, and the channel has a step to be taken: then every link of the ring has.
+template <class Family, class Protocol>
+GC_DEV proto::Buffers ring_buffers(const Work& work) {
+  proto::Buffers buffers = work.buffers();
+  if constexpr (Protocol::kDirect) {
+    const bool grants = (work.item.direct & proto::kGrants) != 0 && work.share<Family>().count != 0;
+    buffers.granted = grants ? work.item.granted : nullptr;
+  }
+  return buffers;
+}
+
 // prev, next: where to receive from and send to; null: nobody.
 template <class Family, class Protocol, class Coop>
 GC_DEV RingPrimitives<Family, Protocol, Coop> ring_primitives(const Coop& coop, const Work& work,
                                                               proto::Connector* prev, proto::Connector* next) {
-  return {coop, {{prev}, {next}}, work.shape(), work.comm.latch, work.buffers(), work.reduction<Family>()};
+  return {coop,
+          {{prev}, {next}},
+          work.shape(),
+          work.comm.latch,
+          ring_buffers<Family, Protocol>(work),
+          work.reduction<Family>()};
 }
 
 }  // namespace gpucoll::coll::device

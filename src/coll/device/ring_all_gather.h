@@ -17,12 +17,13 @@ GC_NOINLINE void ring_all_gather(Block block, const Work& work) {
 
   const uint64_t most = most_elements<decltype(prims)>(work);
   each_chunk(prims, work.share<Bytes>(), most, [&](uint64_t at, uint64_t n) {
+    const uint64_t own = ring.rank_before(0) * count + at;
     if (in_place)
-      prims.send(at, n);
+      prims.direct_send(at, own, n);
     else
-      prims.copy_send(at, ring.rank_before(0) * count + at, n);
-    for (uint32_t k = 1; k + 1 < ring.n; ++k) prims.recv_copy_send(ring.rank_before(k) * count + at, n);
-    if (ring.n > 1) prims.recv(ring.rank_before(ring.n - 1) * count + at, n);
+      prims.direct_copy_send(at, own, n);
+    for (uint32_t k = 1; k + 1 < ring.n; ++k) prims.direct_recv_copy_send(ring.rank_before(k) * count + at, n);
+    if (ring.n > 1) prims.direct_recv(ring.rank_before(ring.n - 1) * count + at, n);
   });
 }
 

@@ -3,6 +3,8 @@
 // Chunk p of a round starts at the rank after place p of the ring, gathers every rank's contribution on its way,
 // and is complete at place p, which keeps it and sends it round: result = op(... op(x[p+1], x[p+2]) ..., x[p]).
 // It is reduced once and then copied, so all ranks have the same bits, and the same call gives them again.
+// In place, a complete chunk may be stored straight into an output that is an input as well: what was there is part of
+// the chunk, and so has been read.
 //
 // Thread safety: called by all threads of the block that works for the channel.
 #pragma once
@@ -35,13 +37,13 @@ GC_DEV void ring_round(Prims& prims, const RingRound& round) {
     prims.recv_reduce_send(c.first, c.count);
   }
   c = round.before(0);
-  prims.recv_reduce_copy_send(c.first, c.first, c.count);
+  prims.direct_recv_reduce_copy_send(c.first, c.first, c.count);
   for (uint32_t k = 1; k < n - 1; ++k) {
     c = round.before(k);
-    prims.recv_copy_send(c.first, c.count);
+    prims.direct_recv_copy_send(c.first, c.count);
   }
   c = round.before(n - 1);
-  prims.recv(c.first, c.count);
+  prims.direct_recv(c.first, c.count);
 }
 
 template <class Family, class Protocol, class Block>

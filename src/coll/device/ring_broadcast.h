@@ -20,11 +20,11 @@ GC_NOINLINE void ring_broadcast(Block block, const Work& work) {
   const uint64_t chunk = pipeline_elements<decltype(prims)>(work, share, ring.n);
   each_chunk(prims, share, chunk, [&](uint64_t at, uint64_t n) {
     if (!is_root)
-      prims.recv_copy_send(at, n);  // the last rank sends to nobody
+      prims.direct_recv_copy_send(at, n);  // the last rank sends to nobody
     else if (in_place)
-      prims.send(at, n);
+      prims.direct_send(at, at, n);
     else
-      prims.copy_send(at, at, n);
+      prims.direct_copy_send(at, at, n);
   });
 }
 

@@ -98,6 +98,16 @@ GC_DEV void run_collective(const Block& block, const proto::Batch& batch, const 
   }
 }
 
+// The functions that have direct stores, with them.
+template <class Family, class Block>
+GC_DEV void run_direct(const Block& block, const proto::Batch& batch, const Work& work) {
+  using proto::DirectSimple;
+  using proto::Function;
+  if (batch.function == Function::broadcast) return ring_broadcast<DirectSimple>(block, work);
+  if (batch.function == Function::all_gather) return ring_all_gather<DirectSimple>(block, work);
+  if constexpr (Family::kOps != 0) ring_all_reduce<Family, DirectSimple>(block, work);
+}
+
 // The block's items one after another.
 template <class Family, class Block>
 GC_NOINLINE void run_collectives(Block block, const proto::DeviceComm& comm, uint32_t channel,
@@ -105,7 +115,12 @@ GC_NOINLINE void run_collectives(Block block, const proto::DeviceComm& comm, uin
   items.each([&](const proto::WorkItem& item) {
     const Work work{comm, item.collective, channel, batch.op};
     switch (batch.protocol) {
-      case proto::Protocol::simple: run_collective<Family, proto::Simple<>>(block, batch, work); break;
+      case proto::Protocol::simple:
+        if (item.collective.direct != 0)
+          run_direct<Family>(block, batch, work);
+        else
+          run_collective<Family, proto::Simple<>>(block, batch, work);
+        break;
       case proto::Protocol::ll: run_collective<Family, proto::Ll>(block, batch, work); break;
       case proto::Protocol::ll128: run_collective<Family, proto::Ll128>(block, batch, work); break;
     }

@@ -63,15 +63,16 @@ GC_NOINLINE void send_part(Coop coop, const PairWork& work) {
   PairPrimitives<Protocol, Coop> prims(coop, {{nullptr}, {work.end(work.comm.send, item.send_peer)}},
                                        work.comm.shape[proto::kPairLinks], work.comm.latch, {item.send, nullptr}, {});
   const Range part = pair_range(item.send_bytes, item.send_parts, work.part);
-  prims.send_message(part.first, part.count, item.send_bytes);
+  prims.direct_send_message(part.first, part.first, part.count, item.send_bytes);
 }
 template <class Protocol, class Coop>
 GC_NOINLINE void receive_part(Coop coop, const PairWork& work) {
   const proto::PairItem& item = work.item;
-  PairPrimitives<Protocol, Coop> prims(coop, {{work.end(work.comm.recv, item.recv_peer)}, {nullptr}},
-                                       work.comm.shape[proto::kPairLinks], work.comm.latch, {nullptr, item.recv}, {});
+  PairPrimitives<Protocol, Coop> prims(
+      coop, {{work.end(work.comm.recv, item.recv_peer)}, {nullptr}}, work.comm.shape[proto::kPairLinks],
+      work.comm.latch, {nullptr, item.recv, Protocol::kDirect ? item.granted : nullptr, item.recv_bytes}, {});
   const Range part = pair_range(item.recv_bytes, item.recv_parts, work.part);
-  prims.recv_message(part.first, part.count, item.recv_bytes, item.recv_peer);
+  prims.direct_recv_message(part.first, part.count, item.recv_bytes, item.recv_peer);
 }
 template <class Coop>
 GC_DEV void copy_part(const Coop& coop, const PairWork& work) {
@@ -89,9 +90,11 @@ GC_DEV void run_side(const Coop& coop, const PairWork& work, Side side) {
   if (side == Side::self) return copy_part(coop, work);
   if (side == Side::send) {
     if (work.item.send_protocol == Protocol::ll) return send_part<proto::Ll>(coop, work);
+    if ((work.item.direct & proto::kLooksForGrants) != 0) return send_part<proto::DirectSimple>(coop, work);
     return send_part<proto::Simple<>>(coop, work);
   }
   if (work.item.recv_protocol == Protocol::ll) return receive_part<proto::Ll>(coop, work);
+  if ((work.item.direct & proto::kGrants) != 0) return receive_part<proto::DirectSimple>(coop, work);
   return receive_part<proto::Simple<>>(coop, work);
 }
 

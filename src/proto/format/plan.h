@@ -74,6 +74,10 @@ struct DeviceComm {
   TreePlace tree[kMaxChannels];
 };
 
+// What an item has to do with direct stores (proto/direct.h), in Simple: whether the kernel looks for what the next
+// rank grants, and whether it grants `recv` itself. Items that do neither have nothing to do with it.
+inline constexpr uint8_t kLooksForGrants = 1, kGrants = 2;
+
 // One collective. `send` and `recv` are kernel addresses and may be equal (in place). count: elements; of a rank's
 // contribution in all_gather, of a rank's result in reduce_scatter, of the whole buffer else.
 struct CollectiveItem {
@@ -87,8 +91,12 @@ struct CollectiveItem {
   uint16_t first_channel;  // channels first_channel .. first_channel + n_channels - 1 take part
   uint16_t n_channels;
   uint8_t scalar_in_memory;  // not 0: argument is the kernel address of an element in device memory, read by the kernel
-  uint8_t reserved[7];
-  uint64_t argument_high;  // the second 8 bytes of a scalar of complex128
+  uint8_t direct;            // kLooksForGrants, kGrants; 0 but for broadcast, all_gather and all_reduce in a ring
+  uint8_t reserved[6];
+  union {
+    uint64_t argument_high;  // the second 8 bytes of a scalar of complex128
+    uint8_t* granted;        // with kGrants: recv as the kernels of the ring's previous rank, in all channels, know it
+  };
 };
 
 // A send to the rank `distance` places after this one and a receive from the rank `distance` places before it; either
@@ -103,7 +111,9 @@ struct PairItem {
   uint32_t distance;
   uint8_t send_parts, recv_parts;
   Protocol send_protocol, recv_protocol;
-  uint8_t reserved[16];
+  uint8_t* granted;  // with kGrants: recv as the kernels of recv_peer know it
+  uint8_t direct;    // kLooksForGrants of send, kGrants of recv
+  uint8_t reserved[7];
 };
 
 union alignas(16) WorkItem {

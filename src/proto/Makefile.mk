@@ -10,7 +10,9 @@ noinst_HEADERS = \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \
 	src/proto/line_mover.h \
+	src/proto/line_parts.h \
 	src/proto/line_primitives.h \
+	src/proto/line_work.h \
 	src/proto/ll.h \
 	src/proto/ll128.h \
 	src/proto/messages.h \

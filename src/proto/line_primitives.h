@@ -21,18 +21,18 @@
 namespace gpucoll::proto {
 
 // Moves by a reduction chosen at run time (proto/family.h).
-template <class Lines>
+template <class Lines, class F>
 struct LineVisitor {
   Lane lane;
   const ConnectionShape& shape;
-  const LinePeers& peers;
+  LineEnds<F>& ends;
   const LineWork& work;
   const Reduction& reduction;
   FaultLatch* latch;
   bool* failed;
   template <class Red>
   GC_DEV void visit() const {
-    *failed = !move_lines<Red, Lines, false>(lane, shape, peers, work, reduction, latch);
+    *failed = !move_lines<Red, Lines, F, false>(lane, shape, ends, work, reduction, latch);
   }
 };
 
@@ -51,15 +51,17 @@ class LinePrimitives {
         input_(static_cast<const uint8_t*>(buffers.input)),
         output_(static_cast<uint8_t*>(buffers.output)),
         reduction_(reduction) {
-    for (int i = 0; i < F::kRecv && ends.recv[i] != nullptr; ++i) in_[n_in_++] = open(*ends.recv[i]);
-    for (int i = 0; i < F::kSend && ends.send[i] != nullptr; ++i) out_[n_out_++] = open(*ends.send[i]);
+    for (int i = 0; i < F::kRecv && ends.recv[i] != nullptr; ++i)
+      line_ends_.in[line_ends_.n_in++] = open(*ends.recv[i]);
+    for (int i = 0; i < F::kSend && ends.send[i] != nullptr; ++i)
+      line_ends_.out[line_ends_.n_out++] = open(*ends.send[i]);
   }
   // Barriers: before, every thread has read the steps; after, whoever constructs the next reads the new ones.
   GC_DEV ~LinePrimitives() {
     if (unposted_ > 0 || !met_) meet();
     if (coop_.rank() == 0) {
-      for (int i = 0; i < n_in_; ++i) ends_.recv[i]->step = in_[i].step;
-      for (int i = 0; i < n_out_; ++i) ends_.send[i]->step = out_[i].step;
+      for (int i = 0; i < line_ends_.n_in; ++i) ends_.recv[i]->step = line_ends_.in[i].step;
+      for (int i = 0; i < line_ends_.n_out; ++i) ends_.send[i]->step = line_ends_.out[i].step;
     }
     coop_.sync();
   }
@@ -126,71 +128,69 @@ class LinePrimitives {
 
   // Not inlined: compiled once, whatever the number of operations in an algorithm.
   GC_NOINLINE void run(unsigned what, uint64_t in, uint64_t out, uint64_t n) {
-    const LinePeers peers = peers_of(what);
     LineWork work = work_of(what, in, out);
-    if (!work.reads && peers.n_in == 0) return;
-    const uint64_t end = n * sizeof(Element);
-    for (uint64_t done = 0; ok_ && done < end; done += work.bytes) {
-      const uint64_t most = (kStepsPerPost - unposted_) * uint64_t{Lines::step_bytes(shape_)};
-      work.bytes = end - done < most ? end - done : most;
-      move(what, peers, work);
-      advance(peers, work);
+    if (!work.reads && (!work.receives || line_ends_.n_in == 0)) return;
+    const uint32_t step_bytes = Lines::step_bytes(shape_);
+    for (uint64_t left = n * sizeof(Element); ok_ && left > 0; left -= work.bytes) {
+      const uint32_t most = (kStepsPerPost - unposted_) * step_bytes;
+      work.bytes = left < most ? static_cast<uint32_t>(left) : most;
+      move(work);
+      advance(work);
     }
   }
   // A first step, in which the message's length comes before the data; what is left goes as always. The note goes out
   // behind the first lines, and before this group might wait for room again.
   GC_NOINLINE void run_message(unsigned what, uint64_t in, uint64_t out, uint64_t n, Message message) {
     if (!ok_) return;
-    const LinePeers peers = peers_of(what);
     LineWork work = work_of(what, in, out);
     work.message = message;
     const uint64_t most = (Lines::step_bytes(shape_) - kLeadBytes) / sizeof(Element), first = n < most ? n : most;
-    const uint64_t first_step = (what & kSend) != 0 ? out_[0].step : 0;
-    work.bytes = first * sizeof(Element);
-    if (!failed_) failed_ = !move_lines<Copy, Lines, true>(lane(), shape_, peers, work, reduction_, latch_);
-    if ((what & kSend) != 0 && coop_.rank() == coop_.size() - 1 && !failed_) {
-      post_note(out_[0].receive, first_step, message.bytes);
+    const uint64_t first_step = work.sends ? line_ends_.out[0].step : 0;
+    work.bytes = static_cast<uint32_t>(first * sizeof(Element));
+    if (!failed_) failed_ = !move_lines<Copy, Lines, F, true>(lane(), shape_, line_ends_, work, reduction_, latch_);
+    if (work.sends && coop_.rank() == coop_.size() - 1 && !failed_) {
+      post_note(line_ends_.out[0].receive, first_step, message.bytes);
     }
-    advance(peers, work);
+    advance(work);
     run(what, in + first, out + first, n - first);
-    if ((what & kRecv) != 0) meet();
+    if (work.receives) meet();
   }
 
   GC_DEV Lane lane() const { return {static_cast<uint32_t>(coop_.rank()), static_cast<uint32_t>(coop_.size())}; }
-  GC_DEV LinePeers peers_of(unsigned what) {
-    return {in_, out_, (what & kRecv) != 0 ? n_in_ : 0, (what & kSend) != 0 ? n_out_ : 0};
-  }
   GC_DEV LineWork work_of(unsigned what, uint64_t in, uint64_t out) const {
     LineWork work{};
     work.input = (what & kFromOutput) != 0 ? output_ + out * sizeof(Element) : input_ + in * sizeof(Element);
     work.output = output_ + out * sizeof(Element);
+    work.sends = (what & kSend) != 0;
+    work.receives = (what & kRecv) != 0;
     work.reads = (what & (kFromInput | kFromOutput)) != 0;
     work.writes = (what & kToOutput) != 0;
+    work.own = (what & kFromInput) != 0;
     work.complete = (what & kComplete) != 0;
     return work;
   }
 
-  GC_DEV void move(unsigned what, const LinePeers& peers, const LineWork& work) {
+  GC_DEV void move(const LineWork& work) {
     if (failed_) return;
     if constexpr (Family::kOps > 0) {
-      const bool reduces = peers.n_in + work.reads > 1;
-      const bool pre = (what & kFromInput) != 0 && (Family::kPre >> reduction_.op & 1) != 0;
+      const bool reduces = (work.receives ? line_ends_.n_in : 0) + work.reads > 1;
+      const bool pre = work.own && (Family::kPre >> reduction_.op & 1) != 0;
       const bool post = work.complete && (Family::kPost >> reduction_.op & 1) != 0;
       if (reduces || pre || post) {
-        const LineVisitor<Lines> visitor{lane(), shape_, peers, work, reduction_, latch_, &failed_};
+        const LineVisitor<Lines, F> visitor{lane(), shape_, line_ends_, work, reduction_, latch_, &failed_};
         return Family::choose(reduction_.op, visitor);
       }
     }
-    failed_ = !move_lines<Copy, Lines, false>(lane(), shape_, peers, work, reduction_, latch_);
+    failed_ = !move_lines<Copy, Lines, F, false>(lane(), shape_, line_ends_, work, reduction_, latch_);
   }
 
   // Behind a move: what the group does together. How often is a function of the operations alone, whoever failed.
-  GC_DEV void advance(const LinePeers& peers, LineWork& work) {
-    if (work.reads) work.input += work.bytes;
-    if (work.writes) work.output += work.bytes;
-    if (peers.n_in == 0) return;
+  GC_DEV void advance(LineWork& work) {
+    work.input += work.bytes;
+    work.output += work.bytes;
+    if (!work.receives || line_ends_.n_in == 0) return;
     const uint32_t step_bytes = Lines::step_bytes(shape_);
-    unposted_ += work.bytes <= step_bytes ? 1 : (static_cast<uint32_t>(work.bytes) + step_bytes - 1) / step_bytes;
+    for (uint32_t bytes = work.bytes; ++unposted_, bytes > step_bytes;) bytes -= step_bytes;
     if (unposted_ >= kStepsPerPost) meet();
   }
   // Agrees on ok(), and gives back the slots that all have read.
@@ -200,8 +200,9 @@ class LinePrimitives {
 #else
     ok_ = ok_ && !coop_.any(failed_);
 #endif
-    for (int i = 0; i < n_in_; ++i) {
-      if (ok_ && unposted_ > 0 && i % coop_.size() == coop_.rank()) store_after_loads(in_[i].head, in_[i].step);
+    for (int i = 0; i < line_ends_.n_in; ++i) {
+      if (ok_ && unposted_ > 0 && coop_.rank() == (i < coop_.size() ? i : 0))
+        store_after_loads(line_ends_.in[i].head, line_ends_.in[i].step);
     }
     unposted_ = 0;
     met_ = true;
@@ -214,8 +215,7 @@ class LinePrimitives {
   const uint8_t* const input_;
   uint8_t* const output_;
   const Reduction reduction_;
-  LineEnd in_[F::kRecv > 0 ? F::kRecv : 1], out_[F::kSend > 0 ? F::kSend : 1];
-  int n_in_ = 0, n_out_ = 0;
+  LineEnds<F> line_ends_;
   uint32_t unposted_ = 0;  // steps received since the group last met
   bool failed_ = false;    // a wait of this thread has been ended by the latch
   bool ok_ = true;

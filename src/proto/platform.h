@@ -83,6 +83,12 @@ GC_DEV void store_release_own(T* p, T value) {
   cuda::atomic_thread_fence(cuda::memory_order_release, cuda::thread_scope_device);
   store_relaxed(p, value);
 }
+// Comes before the stores of who has looked at the value; not before loads. For who waits to be given memory back that
+// it will only write to.
+template <class T>
+GC_DEV T load_before_stores(const T* p) {
+  return load_relaxed(p);
+}
 // Among the blocks of one launch only.
 template <class T>
 GC_DEV T fetch_add_acq_rel(T* p, T value) {
@@ -153,6 +159,10 @@ inline void store_after_loads(T* p, T value) {
 template <class T>
 inline void store_release_own(T* p, T value) {
   store_release(p, value);
+}
+template <class T>
+inline T load_before_stores(const T* p) {
+  return load_acquire(p);
 }
 template <class T>
 inline T fetch_add_acq_rel(T* p, T value) {

@@ -11,7 +11,6 @@ namespace {
 
 constexpr size_t kLine = 128;
 size_t round_up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-int side_index(net::Side side) { return side == net::Side::send ? 0 : 1; }
 
 }  // namespace
 
@@ -21,8 +20,7 @@ DeviceTables::Layout DeviceTables::layout_of(const DeviceTablesOptions& options)
   Layout layout = {};
   layout.counter = round_up(sizeof(proto::DeviceComm));
   layout.ring_ranks = layout.counter + kLine;
-  layout.mesh = round_up(layout.ring_ranks + channels(proto::kCollectiveLinks) * n * sizeof(int32_t));
-  layout.end = round_up(layout.mesh + n * sizeof(void*));
+  layout.end = round_up(layout.ring_ranks + proto::kMaxChannels * n * sizeof(int32_t));
   // Last: pages of them that stay empty cost nothing on the emulated device.
   for (int kind = 0; kind < proto::kLinkKinds; ++kind) {
     for (size_t& part : layout.connectors[kind]) {
@@ -46,36 +44,53 @@ DeviceTables::~DeviceTables() {
   if (base_) device_.release(base_);
 }
 
-// All but the connectors, which the allocation has zeroed.
+// All but the connectors, and what the allocation has zeroed.
 std::vector<uint8_t> DeviceTables::first_image() const {
-  std::vector<uint8_t> image(layout_.mesh);
+  std::vector<uint8_t> image(layout_.connectors[0][0]);
   auto* comm = new (image.data()) proto::DeviceComm{};
+  auto* ring_ranks = reinterpret_cast<int32_t*>(image.data() + layout_.ring_ranks);
+  for (int c = 0; c < proto::kMaxChannels; ++c) {
+    set_up(&comm->channel[c], c);
+    for (int hops = 0; hops < options_.n_ranks; ++hops) {
+      const int32_t rank = after(hops);
+      ring_ranks[c * options_.n_ranks + hops] = rank;
+      if (hops < proto::kNearRanks) comm->channel[c].near_ranks[hops] = rank;
+    }
+  }
+  return image;
+}
+
+void DeviceTables::set_up(proto::ChannelComm* comm, int channel) const {
+  const auto n = static_cast<size_t>(options_.n_ranks), first = static_cast<size_t>(channel) * n;
   comm->rank = options_.rank;
   comm->n_ranks = options_.n_ranks;
   comm->n_channels = static_cast<uint32_t>(options_.channels[proto::kCollectiveLinks]);
   comm->n_pair_channels = static_cast<uint32_t>(options_.channels[proto::kPairLinks]);
   comm->latch = options_.latch;
   comm->blocks_done = reinterpret_cast<uint32_t*>(base_ + layout_.counter);
-  comm->ring_ranks = reinterpret_cast<const int32_t*>(base_ + layout_.ring_ranks);
+  comm->ring_ranks = reinterpret_cast<const int32_t*>(base_ + layout_.ring_ranks) + first;
   for (int kind = 0; kind < proto::kLinkKinds; ++kind) {
     comm->shape[kind] = options_.slots[kind];
-    comm->send[kind] = reinterpret_cast<proto::Connector*>(base_ + layout_.connectors[kind][0]);
-    comm->recv[kind] = reinterpret_cast<proto::Connector*>(base_ + layout_.connectors[kind][1]);
+    if (channel >= options_.channels[kind]) continue;
+    comm->send[kind] = reinterpret_cast<proto::Connector*>(base_ + layout_.connectors[kind][0]) + first;
+    comm->recv[kind] = reinterpret_cast<proto::Connector*>(base_ + layout_.connectors[kind][1]) + first;
   }
-  auto* ring_ranks = reinterpret_cast<int32_t*>(image.data() + layout_.ring_ranks);
-  for (int c = 0; c < options_.channels[proto::kCollectiveLinks]; ++c) {
-    comm->ring_index[c] = options_.rank;
-    comm->tree[c] = tree_place(options_.n_ranks, options_.rank, c);
-    for (int hops = 0; hops < options_.n_ranks; ++hops)
-      ring_ranks[c * options_.n_ranks + hops] = (options_.rank + hops) % options_.n_ranks;
-  }
-  return image;
+  comm->tree = tree_place(options_.n_ranks, options_.rank, channel);
+  comm->ring_index = options_.rank;
+  comm->ring_next = n > 1 ? after(1) : -1;
+  comm->ring_prev = n > 1 ? after(options_.n_ranks - 1) : -1;
 }
 
+int32_t DeviceTables::after(int hops) const { return (options_.rank + hops) % options_.n_ranks; }
+
 size_t DeviceTables::offset_of(const PlacedConnector& placed) const {
-  const size_t index =
-      static_cast<size_t>(placed.channel) * static_cast<size_t>(options_.n_ranks) + static_cast<size_t>(placed.peer);
-  return layout_.connectors[placed.kind][side_index(placed.side)] + index * sizeof(proto::Connector);
+  const bool sends = placed.side == net::Side::send;
+  const auto channel = static_cast<size_t>(placed.channel), n = static_cast<size_t>(options_.n_ranks);
+  if (placed.kind == proto::kCollectiveLinks && placed.peer == after(sends ? 1 : options_.n_ranks - 1))
+    return channel * sizeof(proto::ChannelComm) +
+           (sends ? offsetof(proto::ChannelComm, ring_send) : offsetof(proto::ChannelComm, ring_recv));
+  const size_t index = channel * n + static_cast<size_t>(placed.peer);
+  return layout_.connectors[placed.kind][sends ? 0 : 1] + index * sizeof(proto::Connector);
 }
 
 // Neighbours in the table go up together.
@@ -95,9 +110,11 @@ Status DeviceTables::add(std::vector<PlacedConnector> connectors) {
 }
 
 Status DeviceTables::set_mesh(std::span<void* const> buffers) {
-  GC_TRY(device_.upload(base_ + layout_.mesh, buffers.data(), buffers.size_bytes()));
-  const auto* table = reinterpret_cast<uint8_t* const*>(base_ + layout_.mesh);
-  return device_.upload(base_ + offsetof(proto::DeviceComm, mesh), &table, sizeof table);
+  for (size_t c = 0; c < proto::kMeshChannels; ++c) {
+    uint8_t* const mesh = base_ + c * sizeof(proto::ChannelComm) + offsetof(proto::ChannelComm, mesh);
+    GC_TRY(device_.upload(mesh, buffers.data(), buffers.size_bytes()));
+  }
+  return {};
 }
 
 }  // namespace gpucoll::core

@@ -37,7 +37,7 @@ class DeviceTables {
   DeviceTables& operator=(const DeviceTables&) = delete;
 
   // Kernel address.
-  const proto::DeviceComm* comm() const { return reinterpret_cast<const proto::DeviceComm*>(base_); }
+  proto::DeviceComm* comm() const { return reinterpret_cast<proto::DeviceComm*>(base_); }
   // REQUIRES: each was empty before.
   Status add(std::vector<PlacedConnector> connectors);
   // buffers: of every rank. REQUIRES: there was no mesh.
@@ -47,12 +47,14 @@ class DeviceTables {
  private:
   // Byte offsets of the parts.
   struct Layout {
-    size_t counter, ring_ranks, mesh, connectors[proto::kLinkKinds][2], end;
+    size_t counter, ring_ranks, connectors[proto::kLinkKinds][2], end;
   };
   DeviceTables(gpu::Device& device, const DeviceTablesOptions& options)
       : device_(device), options_(options), layout_(layout_of(options)) {}
   static Layout layout_of(const DeviceTablesOptions& options);
   std::vector<uint8_t> first_image() const;
+  void set_up(proto::ChannelComm* comm, int channel) const;
+  int32_t after(int hops) const;  // the rank, in the rings
   size_t offset_of(const PlacedConnector& placed) const;
 
   gpu::Device& device_;

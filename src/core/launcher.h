@@ -30,9 +30,9 @@ struct LaunchContext {
   gpu::Device& device;
   const Fault& fault;
   int rank;
-  const gpu::Kernel* move;        // the kernel for plans without a reduction
-  const proto::DeviceComm* comm;  // kernel address
-  const uint64_t* done;           // the done word: host and kernel address
+  const gpu::Kernel* move;  // the kernel for plans without a reduction
+  proto::DeviceComm* comm;  // kernel address
+  const uint64_t* done;     // the done word: host and kernel address
   uint64_t* done_kernel;
   uint64_t* entered;  // on this rank's control page: how many launches have been made, for the peers' reports
 };

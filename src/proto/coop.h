@@ -18,7 +18,7 @@ inline constexpr int kMaxGroups = 16;
 // Barriers of a block: its own, and one for each part.
 inline constexpr int kBarriers = 1 + kMaxGroups;
 // Fast memory that the threads of a block share, aligned to 16 bytes: who makes the block hands it to the kernel.
-inline constexpr int kSharedBytes = 1024;
+inline constexpr int kSharedBytes = 1536;
 
 // The part that thread `rank` of `size` is in, of n.
 struct WarpRun {
@@ -26,6 +26,7 @@ struct WarpRun {
 };
 // REQUIRES: 1 <= n <= size / kWarp. Threads that make no whole warp are in the last part.
 constexpr GC_HD WarpRun warp_run(int rank, int size, int n) {
+  if (n == 1) return {0, 0, size};  // nothing to divide
   const int warps = size / kWarp, own = rank / kWarp;
   const int group = ((own < warps ? own + 1 : warps) * n - 1) / warps;
   const int first = group * warps / n * kWarp;

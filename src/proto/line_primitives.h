@@ -9,7 +9,8 @@
 // barriers; there the group agrees on ok().
 //
 // Thread safety: all threads of one group construct and call alike; groups are whole warps. A connector belongs to one
-// group at a time. Ownership: the connectors' steps are read at construction and written back by the destructor.
+// group at a time. Ownership: the connectors' `step` and `seen` are read at construction and written back by the
+// destructor.
 // Invariant: an operation may read what an earlier one of the same object wrote only where both are of the same n and
 // place: then each thread reads what it has written itself.
 #pragma once
@@ -61,7 +62,10 @@ class LinePrimitives {
     if (unposted_ > 0 || !met_) meet();
     if (coop_.rank() == 0) {
       for (int i = 0; i < line_ends_.n_in; ++i) ends_.recv[i]->step = line_ends_.in[i].step;
-      for (int i = 0; i < line_ends_.n_out; ++i) ends_.send[i]->step = line_ends_.out[i].step;
+      for (int i = 0; i < line_ends_.n_out; ++i) {
+        ends_.send[i]->step = line_ends_.out[i].step;
+        ends_.send[i]->seen = line_ends_.out[i].seen;
+      }
     }
     coop_.sync();
   }
@@ -122,8 +126,7 @@ class LinePrimitives {
 
   GC_DEV LineEnd open(const Connector& connector) const {
     return {connector.receive, Lines::slots(connector.receive, shape_),
-            reinterpret_cast<uint64_t*>(connector.send + SendBlock::kHeadOffset), connector.step,
-            connector.step - kSteps};
+            reinterpret_cast<uint64_t*>(connector.send + SendBlock::kHeadOffset), connector.step, connector.seen};
   }
 
   // Not inlined: compiled once, whatever the number of operations in an algorithm.

@@ -17,12 +17,14 @@
 #define GC_DEV __device__ __forceinline__
 #define GC_NOINLINE __device__ __noinline__
 #define GC_UNROLL _Pragma("unroll")
+#define GC_NO_UNROLL _Pragma("unroll 1")
 #else
 #include <sched.h>
 #define GC_HD inline
 #define GC_DEV inline
 #define GC_NOINLINE __attribute__((noinline))
 #define GC_UNROLL
+#define GC_NO_UNROLL
 #endif
 // Device code is compiled by nvcc's device pass; the host pass of a .cu file only declares it.
 #if defined(__CUDA_ARCH__)
@@ -194,6 +196,27 @@ inline void sync_warp() {}
 inline bool any_of_warp(bool flag) { return flag; }
 
 #endif
+
+// The number of bits that are set, and the position of the lowest one. REQUIRES, of the second: there is one.
+GC_HD uint32_t count_bits(uint64_t mask) {
+#if GC_ON_GPU
+  return static_cast<uint32_t>(__popcll(mask));
+#else
+  return static_cast<uint32_t>(__builtin_popcountll(mask));
+#endif
+}
+GC_HD uint32_t lowest_bit(uint64_t mask) {
+#if GC_ON_GPU
+  return static_cast<uint32_t>(__ffsll(static_cast<long long>(mask)) - 1);
+#else
+  return static_cast<uint32_t>(__builtin_ctzll(mask));
+#endif
+}
+// a / b. GPUs divide numbers of 64 bits slowly, and most that there are to divide have fewer.
+GC_HD uint64_t quotient(uint64_t a, uint64_t b) {
+  if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  return a / b;
+}
 
 // The unit of bulk movement: 16 bytes, one vector load or store.
 struct alignas(16) Pack {

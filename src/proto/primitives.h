@@ -27,7 +27,7 @@
 // further operations do nothing.
 //
 // Thread safety: all threads of one group construct and call alike. A connector belongs to one group at a time.
-// Ownership: the connectors' steps are read at construction and written back by the destructor.
+// Ownership: the connectors' `step` and `seen` are read at construction and written back by the destructor.
 #pragma once
 #include "proto/coop.h"
 #include "proto/direct.h"
@@ -58,27 +58,36 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     GC_UNROLL
     for (int i = 0; i < F::kRecv; ++i) {
       if (ends.recv[i] == nullptr) break;
-      in_[i].open(*ends.recv[i], ends.recv[i]->step);
+      in_[i].open(*ends.recv[i]);
       ++n_in_;
     }
     GC_UNROLL
     for (int i = 0; i < F::kSend; ++i) {
       if (ends.send[i] == nullptr) break;
-      out_[i].open(*ends.send[i], ends.send[i]->step - kSteps);
+      out_[i].open(*ends.send[i]);
       reach_[i].open(*ends.send[i]);
       ++n_out_;
     }
     if (n_in_ == 1) landing_.grant(*ends.recv[0], buffers, coop.rank() == 0);
+    GC_UNROLL
     for (int role = 0; role < kRoles; ++role) {
-      if (coop.rank() == role * kWarp % coop.size()) roles_ |= 1u << role;
+      const int in_turn = role * kWarp, again = in_turn - coop.size();
+      const int thread = again < 0 ? in_turn : again < coop.size() ? again : 0;
+      if (coop.rank() == thread) roles_ |= 1u << role;
     }
   }
   // Barriers: before, every thread has read the steps; after, whoever constructs the next reads the new ones.
   GC_DEV ~Primitives() {
     coop_.sync();
-    if (coop_.rank() == 0) {
-      for (int i = 0; i < n_in_; ++i) ends_.recv[i]->step = in_[i].step;
-      for (int i = 0; i < n_out_; ++i) ends_.send[i]->step = out_[i].step;
+    GC_UNROLL
+    for (int i = 0; i < F::kRecv; ++i) {
+      if (i < n_in_ && coop_.rank() == 0) ends_.recv[i]->step = in_[i].step;
+      if (i < n_in_ && has_role(kWaitRecv + i)) ends_.recv[i]->seen = in_[i].seen;
+    }
+    GC_UNROLL
+    for (int i = 0; i < F::kSend; ++i) {
+      if (i < n_out_ && coop_.rank() == 0) ends_.send[i]->step = out_[i].step;
+      if (i < n_out_ && has_role(kWaitSend + i)) ends_.send[i]->seen = out_[i].seen;
     }
     coop_.sync();
   }
@@ -156,8 +165,8 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     uint8_t* send;
     uint64_t step, seen;
 
-    GC_DEV void open(const Connector& connector, uint64_t lower_bound) {
-      *this = {connector.receive, connector.send, connector.step, lower_bound};
+    GC_DEV void open(const Connector& connector) {
+      *this = {connector.receive, connector.send, connector.step, connector.seen};
     }
     GC_DEV uint64_t* tail() const { return reinterpret_cast<uint64_t*>(receive + ReceiveBlock::kTailOffset); }
     GC_DEV uint64_t* head() const { return reinterpret_cast<uint64_t*>(send + SendBlock::kHeadOffset); }

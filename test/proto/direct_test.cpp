@@ -190,7 +190,7 @@ TEST_P(EachDirect, MovesWhatItSaysWhereverDataLie) {
 TEST_P(EachDirect, GoesOverInTheMiddle) {
   if (!test_case().sends) GTEST_SKIP() << "sends nothing";
   Bench bench(test_case(), 6, {true, 1, {false, false}});
-  proto::store_release(bench.to[0].head(), uint64_t{6} - 6);  // room for a slice only
+  bench.to[0].start_head(uint64_t{6} - 6);  // room for a slice only
   bench.during = [&](Bench& b) {
     if (b.test_case.receives)
       for (uint64_t slice : {0, 1}) b.send_slice(slice);
@@ -242,7 +242,7 @@ TEST_P(EachDirect, GrantsItsOutput) {
 
 TEST_P(EachDirect, LeavesWhenTheLatchIsSet) {
   Bench bench(test_case(), 0, {true, 0, {true, true}});
-  for (test::Link& link : bench.to) proto::store_release(link.head(), uint64_t{0} - 8);
+  for (test::Link& link : bench.to) link.start_head(uint64_t{0} - 8);
   std::thread group([&] { bench.run(threads()); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   proto::store_release(&bench.latch.abort, 1u);

@@ -451,9 +451,8 @@ TEST_P(Threads, OfARingDoNotBlockEachOther) {
     out[at(r)].assign(chunk * kRounds, 0.0f);
   }
   test::run_grids(kPlaces, 1, GetParam(), [&](int rank, const gpu::EmuBlock& block) {
-    const proto::DeviceComm& comm = world.comm(rank);
-    const int next = comm.ring_ranks[1], prev = comm.ring_ranks[kPlaces - 1];
-    Prims<Floats, Fan<1, 1>> prims(Crew(block), {{&comm.recv[0][prev]}, {&comm.send[0][next]}}, kShape, comm.latch,
+    proto::ChannelComm& comm = world.comm(rank).channel[0];
+    Prims<Floats, Fan<1, 1>> prims(Crew(block), {{&comm.ring_recv}, {&comm.ring_send}}, kShape, comm.latch,
                                    {in[at(rank)].data(), out[at(rank)].data()}, {});
     for (uint64_t round = 0; round < kRounds; ++round) {
       prims.send(round * chunk, chunk);

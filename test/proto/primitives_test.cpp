@@ -72,6 +72,7 @@ struct Bench {
   }
   void publish(int peer, uint64_t steps) { proto::store_release(from[at(peer)]->tail(), first + steps); }
   void make_room(int peer, uint64_t steps) { proto::store_release(to[at(peer)]->head(), first + steps); }
+  void start_room(int peer, uint64_t steps) { to[at(peer)]->start_head(first + steps); }
   uint64_t posted_tail(int peer) { return proto::load_acquire(to[at(peer)]->tail()) - first; }
   uint64_t posted_head(int peer) { return proto::load_acquire(from[at(peer)]->head()) - first; }
 
@@ -183,7 +184,7 @@ TEST_P(EachPrimitive, WaitsForRoomTowardsEachPeer) {
     Bench bench(0, test_case());
     bench.fill();
     for (int peer = 0; peer < kMostPeers; ++peer) bench.publish(peer, 4);
-    bench.make_room(late, uint64_t{0} - 5);  // slots of five steps are still in use: room for one slice only
+    bench.start_room(late, uint64_t{0} - 5);  // slots of five steps are still in use: room for one slice only
     std::thread group([&] { bench.run(test_case(), threads(), kCount); });
     EXPECT_TRUE(becomes([&] { return bench.posted_tail(late); }, 2));
     give_it_a_chance();
@@ -196,7 +197,7 @@ TEST_P(EachPrimitive, WaitsForRoomTowardsEachPeer) {
 
 TEST_P(EachPrimitive, LeavesWhenTheLatchIsSet) {
   Bench bench(0, test_case());
-  for (int peer = 0; peer < kMostPeers; ++peer) bench.make_room(peer, uint64_t{0} - 8);
+  for (int peer = 0; peer < kMostPeers; ++peer) bench.start_room(peer, uint64_t{0} - 8);
   const bool waits = test_case().receives || test_case().sends;
   std::thread group([&] { bench.run(test_case(), threads(), kCount); });
   give_it_a_chance();
@@ -210,7 +211,7 @@ TEST_P(EachPrimitive, LeavesWhenTheLatchIsSet) {
 TEST_P(EachPrimitive, DoesNothingForNoElements) {
   Bench bench(0, test_case());
   for (int peer = 0; peer < kMostPeers; ++peer)
-    bench.make_room(peer, uint64_t{0} - 8);  // who waited would wait for ever
+    bench.start_room(peer, uint64_t{0} - 8);  // who waited would wait for ever
   bench.run(test_case(), threads(), 0);
   EXPECT_TRUE(bench.ok);
   for (int peer = 0; peer < kMostPeers; ++peer) EXPECT_EQ(bench.posted_tail(peer) + bench.posted_head(peer), 0u);

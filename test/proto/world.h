@@ -1,6 +1,7 @@
 // Ranks of one process with connections along rings and trees, between all pairs and a mesh where a test asks for them,
 // laid out as the core does it for real devices.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -20,11 +21,13 @@ class Link {
  public:
   explicit Link(const proto::ConnectionShape& shape, uint64_t first_step = 0)
       : receive_(proto::ReceiveBlock::bytes(shape) / sizeof(proto::StepCounter)), send_(1) {
-    sender = receiver = proto::Connector{bytes(receive_), bytes(send_), first_step, 0};
+    sender = receiver = proto::Connector{bytes(receive_), bytes(send_), first_step, first_step};
     *tail() = *head() = first_step;
   }
   uint64_t* tail() { return &receive_[0].value; }
   uint64_t* head() { return &send_[0].value; }
+  // Before an operation: the receiver has drained as many steps, and the sender knows of no more.
+  void start_head(uint64_t steps) { *head() = sender.seen = steps; }
   proto::Note* note(uint64_t step) {
     uint8_t* const notes = sender.receive + proto::ReceiveBlock::kNotesOffset;
     return &reinterpret_cast<proto::StepNotes*>(notes)->note[step % proto::kSteps];
@@ -50,14 +53,15 @@ class World {
     for (int r = 0; r < n_; ++r) set_up(r, slot_bytes);
     for (int c = 0; c < n_channels; ++c) {
       for (int p = 0; p < n_; ++p) add_ring(c, p);
+      for (int p = 0; p < n_; ++p) connect(proto::kCollectiveLinks, c, rank_at(c, p, n_), rank_at(c, p + 1, n_));
       for (int p = 1; p < n_; ++p) add_branch(c, p);
     }
   }
   // Connections for send and receive between all pairs. REQUIRES: n_channels is a power of two.
   void add_pairs(int n_channels, uint32_t slot_bytes) {
     for (Rank& rank : ranks_) {
-      rank.comm.n_pair_channels = static_cast<uint32_t>(n_channels);
-      rank.add_connectors(proto::kPairLinks, n_channels * n_, slot_bytes);
+      for (proto::ChannelComm& comm : rank.comm->channel) comm.n_pair_channels = static_cast<uint32_t>(n_channels);
+      rank.add_connectors(proto::kPairLinks, n_channels, slot_bytes);
     }
     for (int c = 0; c < n_channels; ++c) {
       for (int i = 0; i < n_ * n_; ++i) connect(proto::kPairLinks, c, i / n_, i % n_);
@@ -69,78 +73,89 @@ class World {
       mesh_memory_.emplace_back(std::calloc(proto::mesh_bytes(n_), 1), &std::free);
       mesh_.push_back(static_cast<uint8_t*>(mesh_memory_.back().get()));
     }
-    for (Rank& rank : ranks_) rank.comm.mesh = mesh_.data();
+    for (Rank& rank : ranks_) {
+      for (proto::ChannelComm& comm : rank.comm->channel) std::copy(mesh_.begin(), mesh_.end(), comm.mesh);
+    }
   }
-  const proto::DeviceComm& comm(int rank) const { return ranks_[static_cast<size_t>(rank)].comm; }
-  const uint32_t& blocks_done(int rank) const { return *comm(rank).blocks_done; }
-  // As the host would read them between two kernels: the end towards the next rank of the ring, and that of any pair.
-  const proto::Connector& sender(int channel, int rank) const {
-    return sender(proto::kCollectiveLinks, channel, rank, comm(rank).ring_ranks[channel * n_ + 1 % n_]);
+  proto::DeviceComm& comm(int rank) const { return *ranks_[static_cast<size_t>(rank)].comm; }
+  const uint32_t& blocks_done(int rank) const { return *comm(rank).channel[0].blocks_done; }
+  // Both ends of the link between two ranks, as the host would read them between two kernels.
+  proto::Connector& sender(proto::LinkKind kind, int channel, int from, int to) const {
+    proto::ChannelComm& comm = this->comm(from).channel[channel];
+    return kind == proto::kCollectiveLinks && comm.ring_next == to ? comm.ring_send : comm.send[kind][to];
   }
-  const proto::Connector& sender(proto::LinkKind kind, int channel, int from, int to) const {
-    return comm(from).send[kind][channel * n_ + to];
-  }
-  const proto::Connector& receiver(proto::LinkKind kind, int channel, int to, int from) const {
-    return comm(to).recv[kind][channel * n_ + from];
+  proto::Connector& receiver(proto::LinkKind kind, int channel, int to, int from) const {
+    proto::ChannelComm& comm = this->comm(to).channel[channel];
+    return kind == proto::kCollectiveLinks && comm.ring_prev == from ? comm.ring_recv : comm.recv[kind][from];
   }
   proto::FaultLatch& latch() { return latch_; }
 
  private:
   struct Rank {
-    proto::DeviceComm comm{};
+    std::unique_ptr<proto::DeviceComm> comm = std::make_unique<proto::DeviceComm>();
     std::vector<proto::Connector> send[proto::kLinkKinds], recv[proto::kLinkKinds];
     std::vector<int32_t> ring_ranks;
     uint32_t blocks_done = 0;
 
-    void add_connectors(proto::LinkKind kind, int n, uint32_t slot_bytes) {
-      comm.shape[kind] = shape_of(slot_bytes);
-      send[kind].resize(static_cast<size_t>(n));
-      recv[kind].resize(static_cast<size_t>(n));
-      comm.send[kind] = send[kind].data();
-      comm.recv[kind] = recv[kind].data();
+    void add_connectors(proto::LinkKind kind, int n_channels, uint32_t slot_bytes) {
+      const auto n = static_cast<size_t>(comm->channel[0].n_ranks), channels = static_cast<size_t>(n_channels);
+      send[kind].resize(channels * n);
+      recv[kind].resize(channels * n);
+      for (proto::ChannelComm& channel : comm->channel) channel.shape[kind] = shape_of(slot_bytes);
+      for (size_t c = 0; c < channels; ++c) {
+        comm->channel[c].send[kind] = send[kind].data() + c * n;
+        comm->channel[c].recv[kind] = recv[kind].data() + c * n;
+      }
     }
   };
 
   void set_up(int r, uint32_t slot_bytes) {
     Rank& rank = ranks_[static_cast<size_t>(r)];
-    rank.add_connectors(proto::kCollectiveLinks, n_channels_ * n_, slot_bytes);
     rank.ring_ranks.resize(static_cast<size_t>(n_channels_ * n_));
-    rank.comm.rank = r;
-    rank.comm.n_ranks = n_;
-    rank.comm.n_channels = static_cast<uint32_t>(n_channels_);
-    rank.comm.latch = &latch_;
-    rank.comm.blocks_done = &rank.blocks_done;
-    rank.comm.ring_ranks = rank.ring_ranks.data();
-    for (proto::TreePlace& place : rank.comm.tree) place = {-1, {-1, -1}};
+    for (proto::ChannelComm& comm : rank.comm->channel) {
+      comm.rank = r;
+      comm.n_ranks = n_;
+      comm.n_channels = static_cast<uint32_t>(n_channels_);
+      comm.latch = &latch_;
+      comm.blocks_done = &rank.blocks_done;
+      comm.tree = {-1, {-1, -1}};
+      comm.ring_next = comm.ring_prev = -1;
+    }
+    rank.add_connectors(proto::kCollectiveLinks, n_channels_, slot_bytes);
   }
 
   void add_ring(int channel, int place) {
     const int own = rank_at(channel, place, n_);
     Rank& rank = ranks_[static_cast<size_t>(own)];
-    rank.comm.ring_index[channel] = place;
+    proto::ChannelComm& comm = rank.comm->channel[channel];
+    comm.ring_index = place;
+    comm.ring_ranks = &rank.ring_ranks[static_cast<size_t>(channel * n_)];
     for (int hops = 0; hops < n_; ++hops) {
-      rank.ring_ranks[static_cast<size_t>(channel * n_ + hops)] = rank_at(channel, place + hops, n_);
+      const int there = rank_at(channel, place + hops, n_);
+      rank.ring_ranks[static_cast<size_t>(channel * n_ + hops)] = there;
+      if (hops < proto::kNearRanks) comm.near_ranks[hops] = there;
     }
-    connect(proto::kCollectiveLinks, channel, own, rank_at(channel, place + 1, n_));
+    if (n_ == 1) return;
+    comm.ring_next = rank_at(channel, place + 1, n_);
+    comm.ring_prev = rank_at(channel, place + n_ - 1, n_);
   }
 
   // The tree of a channel: the ring's places as a heap, so that the root is its place 0.
   void add_branch(int channel, int place) {
     const int child = rank_at(channel, place, n_), parent = rank_at(channel, (place - 1) / 2, n_);
-    ranks_[static_cast<size_t>(child)].comm.tree[channel].parent = parent;
-    ranks_[static_cast<size_t>(parent)].comm.tree[channel].child[(place - 1) % 2] = child;
+    comm(child).channel[channel].tree.parent = parent;
+    comm(parent).channel[channel].tree.child[(place - 1) % 2] = child;
     connect(proto::kCollectiveLinks, channel, child, parent);
     connect(proto::kCollectiveLinks, channel, parent, child);
   }
 
   // Once, also where ring and tree have an edge in common. No rank is connected to itself.
   void connect(proto::LinkKind kind, int channel, int from, int to) {
-    Rank& sender = ranks_[static_cast<size_t>(from)];
-    proto::Connector& end = sender.send[kind][static_cast<size_t>(channel * n_ + to)];
+    proto::Connector& end = sender(kind, channel, from, to);
     if (from == to || end.receive != nullptr) return;
-    links_.push_back(std::make_unique<Link>(sender.comm.shape[kind], first_step_));
+    links_.push_back(std::make_unique<Link>(comm(from).channel[channel].shape[kind], first_step_));
     end = links_.back()->sender;
-    ranks_[static_cast<size_t>(to)].recv[kind][static_cast<size_t>(channel * n_ + from)] = links_.back()->receiver;
+    receiver(kind, channel, to, from) = links_.back()->receiver;
   }
 
   int n_, n_channels_;

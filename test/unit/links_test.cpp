@@ -222,19 +222,24 @@ TEST(DeviceTables, AddConnectorsWithoutTouchingOthers) {
   options.slots[proto::kPairLinks] = {128, 256, 384};
   auto tables = DeviceTables::create(device, options);
   ASSERT_TRUE(tables.ok());
-  const proto::DeviceComm& comm = *(*tables)->comm();  // host and kernels share addresses here
+  proto::DeviceComm& all = *(*tables)->comm();  // host and kernels share addresses here
+  const proto::ChannelComm& comm = all.channel[2];
   EXPECT_EQ(comm.rank, 2);
   EXPECT_EQ(comm.n_channels, 3u);
   EXPECT_EQ(comm.n_pair_channels, 4u);
   EXPECT_EQ(comm.shape[proto::kPairLinks].ll, 256u);
-  EXPECT_EQ(comm.mesh, nullptr);
-  EXPECT_EQ(comm.ring_ranks[2 * 5 + 4], 1);
+  EXPECT_EQ(comm.mesh[1], nullptr);
+  EXPECT_EQ(comm.ring_ranks[4], 1);
+  EXPECT_EQ(comm.near_ranks[4], 1);
   auto make = [](int kind, net::Side side, int channel, int peer) {
     auto* address = reinterpret_cast<uint8_t*>(mark(kind, static_cast<int>(side), peer, channel));
     return PlacedConnector{static_cast<proto::LinkKind>(kind), side, channel, peer, {address, address, 0, 0}};
   };
   auto at = [&](const PlacedConnector& p) -> proto::Connector& {
-    return (p.side == net::Side::send ? comm.send : comm.recv)[p.kind][p.channel * 5 + p.peer];
+    proto::ChannelComm& channel = all.channel[p.channel];
+    if (p.kind == proto::kCollectiveLinks && p.side == net::Side::send && p.peer == 3) return channel.ring_send;
+    if (p.kind == proto::kCollectiveLinks && p.side == net::Side::receive && p.peer == 1) return channel.ring_recv;
+    return (p.side == net::Side::send ? channel.send : channel.recv)[p.kind][p.peer];
   };
   std::vector<PlacedConnector> first, second;
   for (int kind = 0; kind < proto::kLinkKinds; ++kind)

@@ -18,7 +18,7 @@ class OneShot {
  public:
   // The channel's share is at most kMeshChannelData bytes, and empty for channels that are not the item's.
   // REQUIRES: channel < kMeshChannels, n_ranks <= kMeshMaxRanks.
-  GC_DEV OneShot(const proto::DeviceComm& comm, uint32_t channel, const proto::CollectiveItem& item)
+  GC_DEV OneShot(const proto::ChannelComm& comm, uint32_t channel, const proto::CollectiveItem& item)
       : OneShot(comm, channel, item, share_of(item, channel)) {}
 
   // False once the fault latch has ended a wait of this thread.
@@ -45,7 +45,7 @@ class OneShot {
   // Ranks whose memory is on its way at the same time.
   static constexpr uint32_t kBatch = 8;
 
-  GC_DEV OneShot(const proto::DeviceComm& comm, uint32_t channel, const proto::CollectiveItem& item, Range share)
+  GC_DEV OneShot(const proto::ChannelComm& comm, uint32_t channel, const proto::CollectiveItem& item, Range share)
       : n_(static_cast<uint32_t>(comm.n_ranks)),
         rank_(static_cast<uint32_t>(comm.rank)),
         flag_(item.flag),

@@ -12,13 +12,13 @@ struct Ring {
   proto::Connector *prev, *next;  // null where this rank is alone
 
   explicit GC_DEV Ring(const Work& work)
-      : n(static_cast<uint32_t>(work.comm.n_ranks)), hops(work.comm.ring_ranks + size_t{work.channel} * n) {
-    prev = n == 1 ? nullptr : work.recv_from(hops[n - 1]);
-    next = n == 1 ? nullptr : work.send_to(hops[1]);
-  }
+      : n(static_cast<uint32_t>(work.comm.n_ranks)),
+        hops(n <= proto::kNearRanks ? work.comm.near_ranks : work.comm.ring_ranks),
+        prev(work.recv_from(work.comm.ring_prev)),
+        next(work.send_to(work.comm.ring_next)) {}
   // REQUIRES: steps <= n.
-  GC_DEV uint32_t rank_before(uint32_t steps) const { return static_cast<uint32_t>(hops[(n - steps) % n]); }
-  GC_DEV bool next_is(uint32_t rank) const { return static_cast<uint32_t>(hops[1 % n]) == rank; }
+  GC_DEV uint32_t rank_before(uint32_t steps) const { return static_cast<uint32_t>(hops[steps == 0 ? 0 : n - steps]); }
+  GC_DEV bool next_is(uint32_t rank) const { return static_cast<uint32_t>(hops[n == 1 ? 0 : 1]) == rank; }
   GC_DEV bool prev_is(uint32_t rank) const { return rank_before(1) == rank; }
 };
 

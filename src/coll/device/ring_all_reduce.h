@@ -47,7 +47,7 @@ GC_DEV void ring_round(Prims& prims, const RingRound& round) {
 }
 
 template <class Family, class Protocol, class Block>
-GC_NOINLINE void ring_all_reduce(Block block, const Work& work) {
+GC_NOINLINE void ring_all_reduce(Block block, Work work) {
   const auto coop = block.split(1);
   const Ring ring(work);
   auto prims = ring_primitives<Family, Protocol>(coop, work, ring.prev, ring.next);
@@ -55,7 +55,7 @@ GC_NOINLINE void ring_all_reduce(Block block, const Work& work) {
   if (ring.n == 1) return prims.recv_reduce_copy(share.first, share.first, share.count);
 
   const uint64_t most = most_elements<decltype(prims)>(work);
-  const uint32_t index = static_cast<uint32_t>(work.comm.ring_index[work.channel]);
+  const uint32_t index = static_cast<uint32_t>(work.comm.ring_index);
   for (uint64_t done = 0; done < share.count && prims.ok();) {
     const uint64_t left = share.count - done;
     const uint64_t chunk = round_chunk(left, sizeof(typename Family::Element), ring.n, most);

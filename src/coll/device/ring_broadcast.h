@@ -7,7 +7,7 @@
 namespace gpucoll::coll::device {
 
 template <class Protocol, class Block>
-GC_NOINLINE void ring_broadcast(Block block, const Work& work) {
+GC_NOINLINE void ring_broadcast(Block block, Work work) {
   using proto::Bytes;
   const auto coop = block.split(1);
   const Ring ring(work);

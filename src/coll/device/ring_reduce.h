@@ -9,7 +9,7 @@
 namespace gpucoll::coll::device {
 
 template <class Family, class Protocol, class Block>
-GC_NOINLINE void ring_reduce(Block block, const Work& work) {
+GC_NOINLINE void ring_reduce(Block block, Work work) {
   const auto coop = block.split(1);
   const Ring ring(work);
   const bool is_root = work.is_rank(work.item.root), is_first = ring.prev_is(work.item.root);

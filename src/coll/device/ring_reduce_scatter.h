@@ -9,7 +9,7 @@
 namespace gpucoll::coll::device {
 
 template <class Family, class Protocol, class Block>
-GC_NOINLINE void ring_reduce_scatter(Block block, const Work& work) {
+GC_NOINLINE void ring_reduce_scatter(Block block, Work work) {
   const auto coop = block.split(1);
   const Ring ring(work);
   auto prims = ring_primitives<Family, Protocol>(coop, work, ring.prev, ring.next);

@@ -17,62 +17,74 @@ namespace gpucoll::coll::device {
 
 // The position of the n-th set bit. REQUIRES: mask has more than n set bits.
 GC_HD uint32_t nth_bit(uint64_t mask, uint32_t n) {
+  if ((mask & (mask + 1)) == 0) return n;  // as nearly always: the first ones are
+  GC_NO_UNROLL
   for (; n > 0; --n) mask &= mask - 1;
-  uint32_t position = 0;
-  while ((mask >> position & 1) == 0) ++position;
-  return position;
+  return proto::lowest_bit(mask);
 }
 
-// The last block to finish stores the completion word. The barrier and the counter's acquire-release order what any
-// block has written and read before that store; the host's acquire of the word pairs with it. What peers wait for
-// orders itself (format/connection.h), and so does a fault's report: results in this device's memory are left, and
-// items, which have been read.
+// The last block to finish stores the completion word. The barrier before (REQUIRES: the block has met) and the
+// counter's acquire-release order what any block has written and read before that store; the host's acquire of the word
+// pairs with it. What peers wait for orders itself (format/connection.h), and so does a fault's report: results in this
+// device's memory are left, and items, which have been read.
 template <class Coop>
-GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& plan) {
-  if (plan.done_word == nullptr) return;
-  coop.sync();
-  if (coop.rank() != 0) return;
+GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& plan, uint32_t* finished) {
+  if (plan.done_word == nullptr || coop.rank() != 0) return;
   if (n_blocks > 1) {
-    uint32_t* const finished = plan.comm->blocks_done;
     if (proto::fetch_add_acq_rel(finished, uint32_t{1}) != n_blocks - 1) return;
     proto::store_relaxed(finished, uint32_t{0});  // for the next launch, which comes after the completion word
   }
   proto::store_release_own(plan.done_word, plan.done_value);
 }
 
-// Items of the work FIFO lie across the bus: a batch's items come into the block's shared memory, as many at a time as
-// it holds.
-inline constexpr uint32_t kWindow = proto::kSharedBytes / sizeof(proto::WorkItem);
-static_assert(kWindow >= proto::kPairsPerBatch);
+// What the threads of a block share: the channel's part of DeviceComm, and items of a batch, as many as there is room
+// for. Device memory and launch arguments are far away, and the work FIFO lies across the bus: all that is needed of
+// them is brought at once, each thread loading a pack of it.
+inline constexpr uint32_t kWindow = 16;
+struct Stage {
+  proto::ChannelComm comm;
+  proto::WorkItem window[kWindow];
+};
+static_assert(sizeof(Stage) <= proto::kSharedBytes && kWindow >= proto::kPairsPerBatch);
 
-// Copies the first items of `from` into the window: as many as it holds.
+// Copies the first items of those of `from` whose bits are set into the window, as many as it holds; and, before its
+// first use, what the block needs of the communicator (null: it is there).
 template <class Block>
-GC_DEV Items bring(const Block& block, Items from, proto::WorkItem* window) {
-  constexpr uint32_t kPacks = sizeof(proto::WorkItem) / sizeof(proto::Pack);
-  uint32_t n = 0;
-  for (uint64_t left = from.bits; left != 0 && n < kWindow; left &= left - 1) ++n;
-  for (uint32_t p = static_cast<uint32_t>(block.rank()); p < n * kPacks; p += static_cast<uint32_t>(block.size())) {
-    const uint64_t at = p % kPacks * sizeof(proto::Pack);
-    const proto::WorkItem* const item = from.first + nth_bit(from.bits, p / kPacks);
-    proto::store(reinterpret_cast<uint8_t*>(window + p / kPacks) + at,
-                 proto::load<proto::Pack>(reinterpret_cast<const uint8_t*>(item) + at));
+GC_DEV Items bring(const Block& block, const proto::ChannelComm* comm, const proto::WorkItem* from, uint64_t bits,
+                   Stage& stage) {
+  constexpr uint32_t kPackBytes = sizeof(proto::Pack), kItemPacks = sizeof(proto::WorkItem) / kPackBytes;
+  constexpr uint32_t kCommPacks = offsetof(Stage, window) / kPackBytes;
+  const uint32_t bits_set = proto::count_bits(bits), n = bits_set < kWindow ? bits_set : kWindow;
+  const uint32_t skipped = comm == nullptr ? kCommPacks : 0, size = static_cast<uint32_t>(block.size());
+  GC_NO_UNROLL
+  for (uint32_t p = skipped + static_cast<uint32_t>(block.rank()); p < kCommPacks + n * kItemPacks; p += size) {
+    const void* source = comm;
+    uint32_t at = p;
+    if (p >= kCommPacks) {
+      source = from + nth_bit(bits, (p - kCommPacks) / kItemPacks);
+      at = (p - kCommPacks) % kItemPacks;
+    }
+    proto::store(reinterpret_cast<uint8_t*>(&stage) + p * kPackBytes,
+                 proto::load<proto::Pack>(static_cast<const uint8_t*>(source) + at * kPackBytes));
   }
   block.sync();
-  return {window, (uint64_t{1} << n) - 1};
+  return {stage.window, n};
 }
 
-// body(items), for all items of a batch; several times where they have to be brought.
+// body(items), for all items of a batch; several times where there are more than the window holds. REQUIRES: body ends
+// with a barrier.
 template <class Block, class Body>
-GC_DEV void with_items(const Block& block, const proto::Plan& plan, const proto::Batch& batch, void* shared,
-                       const Body& body) {
-  if (plan.items == nullptr) return body(Items{plan.own_items() + batch.base, batch.items});
+GC_DEV void with_items(const Block& block, const proto::ChannelComm* comm, const proto::Plan& plan,
+                       const proto::Batch& batch, Stage& stage, const Body& body) {
+  const proto::WorkItem* const first = (plan.items == nullptr ? plan.own_items() : plan.items) + batch.base;
   uint64_t left = batch.items;
-  while (left != 0) {
-    const Items here = bring(block, {plan.items + batch.base, left}, static_cast<proto::WorkItem*>(shared));
+  do {
+    const Items here = bring(block, comm, first, left, stage);
+    comm = nullptr;
     body(here);
-    for (uint64_t bits = here.bits; bits != 0; bits &= bits - 1) left &= left - 1;
-    block.sync();  // before the window is filled anew
-  }
+    GC_NO_UNROLL
+    for (uint32_t i = 0; i < here.n; ++i) left &= left - 1;
+  } while (left != 0);
 }
 
 template <class Family, class Protocol, class Block>
@@ -110,8 +122,8 @@ GC_DEV void run_direct(const Block& block, const proto::Batch& batch, const Work
 
 // The block's items one after another.
 template <class Family, class Block>
-GC_NOINLINE void run_collectives(Block block, const proto::DeviceComm& comm, uint32_t channel,
-                                 const proto::Batch& batch, Items items) {
+GC_DEV void run_collectives(const Block& block, proto::ChannelComm& comm, uint32_t channel, const proto::Batch& batch,
+                            const Items& items) {
   items.each([&](const proto::WorkItem& item) {
     const Work work{comm, item.collective, channel, batch.op};
     switch (batch.protocol) {
@@ -128,25 +140,39 @@ GC_NOINLINE void run_collectives(Block block, const proto::DeviceComm& comm, uin
   });
 }
 
+// What the block's operations have changed of the communicator, for the next launch. A link that is not there may be
+// made while this runs.
+GC_DEV void keep_steps(const proto::Connector& end, proto::Connector& home) {
+  if (end.receive == nullptr) return;
+  home.step = end.step;
+  home.seen = end.seen;
+}
+
 // The kernel of a family. shared: kSharedBytes that the block's threads share.
 template <class Family, class Block>
 GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void* shared) {
-  const proto::DeviceComm& comm = *plan.comm;
+  Stage& stage = *static_cast<Stage*>(shared);
   const uint32_t channel = nth_bit(plan.channel_mask, index);
-  for (uint32_t b = index;;) {
-    const proto::Batch& batch = plan.batch(b);
-    with_items(block, plan, batch, shared, [&](Items items) {
+  proto::ChannelComm& home = plan.comm->channel[channel];
+  const proto::ChannelComm* comm = &home;
+  for (uint32_t b = index;; comm = nullptr) {
+    const proto::Batch batch = plan.batch(b);
+    with_items(block, comm, plan, batch, stage, [&](const Items& items) {
       if (batch.function == proto::Function::send_recv) {
-        send_recv(block, comm, channel, items);
+        send_recv(block, stage.comm, channel, items);
         block.sync();
       } else {
-        run_collectives<Family>(block, comm, channel, batch, items);
+        run_collectives<Family>(block, stage.comm, channel, batch, items);
       }
     });
     b = batch.next;
     if (b == 0) break;
   }
-  finish_plan(block, n_blocks, plan);
+  if (block.rank() == 0) {
+    keep_steps(stage.comm.ring_send, home.ring_send);
+    keep_steps(stage.comm.ring_recv, home.ring_recv);
+  }
+  finish_plan(block, n_blocks, plan, stage.comm.blocks_done);
 }
 
 // The kernel of one-shot allreduces. Channels without a share take part, too, and the block meets between two items:
@@ -154,23 +180,25 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
 template <class Red, class Block>
 GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan,
                           void* shared) {
+  Stage& stage = *static_cast<Stage*>(shared);
   const uint32_t channel = nth_bit(plan.channel_mask, index);
   bool ok = true, first = true;
-  with_items(block, plan, plan.batch(0), shared, [&](Items items) {
+  with_items(block, &plan.comm->channel[channel], plan, plan.batch(0), stage, [&](const Items& items) {
     items.each([&](const proto::WorkItem& item) {
 #if GC_MUTANT != 5
       if (!first && block.any(!ok)) return;
 #endif
       first = false;
-      const OneShot<Red> one_shot(*plan.comm, channel, item.collective);
+      const OneShot<Red> one_shot(stage.comm, channel, item.collective);
 #if GC_MUTANT == 6
       if (one_shot.has_share()) ok = one_shot.run(block);
 #else
       ok = one_shot.run(block);
 #endif
     });
+    block.sync();
   });
-  finish_plan(block, n_blocks, plan);
+  finish_plan(block, n_blocks, plan, stage.comm.blocks_done);
 }
 
 }  // namespace gpucoll::coll::device

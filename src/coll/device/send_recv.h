@@ -15,17 +15,15 @@
 
 namespace gpucoll::coll::device {
 
-// Items of a batch: those of `first` whose bits are set.
+// Items of a batch, one after another in fast memory.
 struct Items {
   const proto::WorkItem* first;
-  uint64_t bits;
+  uint32_t n;
 
   template <class Body>
   GC_DEV void each(const Body& body) const {
-    uint32_t i = 0;
-    for (uint64_t left = bits; left != 0; left >>= 1, ++i) {
-      if ((left & 1) != 0) body(first[i]);
-    }
+    GC_NO_UNROLL
+    for (uint32_t i = 0; i < n; ++i) body(first[i]);
   }
 };
 
@@ -33,11 +31,11 @@ enum class Side : uint8_t { send, receive, self };
 
 // One item in one channel.
 struct PairWork {
-  const proto::DeviceComm& comm;
+  const proto::ChannelComm& comm;
   const proto::PairItem& item;
   uint32_t channel, part;
 
-  GC_DEV PairWork(const proto::DeviceComm& c, const proto::PairItem& i, uint32_t ch)
+  GC_DEV PairWork(const proto::ChannelComm& c, const proto::PairItem& i, uint32_t ch)
       : comm(c), item(i), channel(ch), part(proto::pair_part(i.distance, ch, c.n_pair_channels)) {}
 
   GC_DEV bool sends() const { return item.send_peer >= 0 && part < item.send_parts; }
@@ -50,7 +48,7 @@ struct PairWork {
   }
 
   GC_DEV proto::Connector* end(proto::Connector* const* ends, int32_t peer) const {
-    return &ends[proto::kPairLinks][channel * static_cast<uint32_t>(comm.n_ranks) + static_cast<uint32_t>(peer)];
+    return &ends[proto::kPairLinks][peer];
   }
 };
 
@@ -99,7 +97,7 @@ GC_DEV void run_side(const Coop& coop, const PairWork& work, Side side) {
 }
 
 template <class Block>
-GC_NOINLINE void send_recv(Block block, const proto::DeviceComm& comm, uint32_t channel, Items items) {
+GC_NOINLINE void send_recv(Block block, const proto::ChannelComm& comm, uint32_t channel, Items items) {
   uint32_t sides = 0;
   items.each([&](const proto::WorkItem& item) { sides += PairWork(comm, item.pair, channel).sides(); });
   if (sides == 0) return;

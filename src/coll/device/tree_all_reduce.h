@@ -30,7 +30,7 @@ struct Tree {
   const proto::TreePlace& place;
   Range share;
 
-  explicit GC_DEV Tree(const Work& w) : work(w), place(w.comm.tree[w.channel]), share(w.share<Family>()) {}
+  explicit GC_DEV Tree(const Work& w) : work(w), place(w.comm.tree), share(w.share<Family>()) {}
 
   GC_DEV bool is_root() const { return place.parent < 0; }
   GC_DEV proto::Connector* to(int child) const { return work.send_to(place.child[child]); }
@@ -87,7 +87,7 @@ GC_DEV void tree_up_and_down(const Coop& coop, const Tree<Family, Protocol>& tre
 }
 
 template <class Family, class Protocol, class Block>
-GC_NOINLINE void tree_all_reduce(Block block, const Work& work) {
+GC_NOINLINE void tree_all_reduce(Block block, Work work) {
   const Tree<Family, Protocol> tree(work);
   if (tree.is_root()) return tree_top(block.split(1), tree);
   if constexpr (!std::is_same_v<Protocol, proto::Ll>) {

@@ -1,6 +1,7 @@
 // What an algorithm works on: one item of a batch, as the block of one channel sees it.
 //
-// Thread safety: plain data, the same on all threads of the block. Ownership: none; the plan outlives it.
+// Thread safety: plain data, the same on all threads of the block, and handed on by value: registers. Ownership: none;
+// comm and item are what the block's threads share (run_plan.h), and outlive it.
 #pragma once
 #include "coll/device/split.h"
 #include "proto/format/plan.h"
@@ -19,7 +20,7 @@ GC_DEV proto::Reduction reduction_of(const proto::CollectiveItem& item, uint8_t 
 }
 
 struct Work {
-  const proto::DeviceComm& comm;
+  proto::ChannelComm& comm;
   const proto::CollectiveItem& item;
   uint32_t channel;
   uint8_t op;  // of the family
@@ -40,13 +41,18 @@ struct Work {
   }
 
   // This rank's ends of the links of this channel; null where there is no such rank.
-  GC_DEV proto::Connector* send_to(int32_t rank) const { return end(comm.send[proto::kCollectiveLinks], rank); }
-  GC_DEV proto::Connector* recv_from(int32_t rank) const { return end(comm.recv[proto::kCollectiveLinks], rank); }
+  GC_DEV proto::Connector* send_to(int32_t rank) const {
+    return end(comm.send[proto::kCollectiveLinks], comm.ring_send, comm.ring_next, rank);
+  }
+  GC_DEV proto::Connector* recv_from(int32_t rank) const {
+    return end(comm.recv[proto::kCollectiveLinks], comm.ring_recv, comm.ring_prev, rank);
+  }
 
  private:
-  GC_DEV proto::Connector* end(proto::Connector* ends, int32_t rank) const {
+  static GC_DEV proto::Connector* end(proto::Connector* ends, proto::Connector& ring_end, int32_t neighbour,
+                                      int32_t rank) {
     if (rank < 0) return nullptr;
-    return &ends[channel * static_cast<uint32_t>(comm.n_ranks) + static_cast<uint32_t>(rank)];
+    return rank == neighbour ? &ring_end : ends + rank;
   }
 };
 

@@ -109,13 +109,14 @@ struct SendBlock {
 static_assert(SendBlock::kGrantOffset + sizeof(Grant) <= SendBlock::kBytes);
 
 // One end of a connection as a kernel sees it: kernel addresses, valid on this device only.
-// step: the number of steps this end has used; read at an operation's start, written back at its end, by the one
-// group of threads that owns the connection then.
+// step: the number of steps this end has used; seen: the peer's counter as it was read last, a lower bound of what it
+// is now. Both are read at an operation's start, and written back at its end, by the one group of threads that owns the
+// connection then.
 struct Connector {
   uint8_t* receive;  // the ReceiveBlock
   uint8_t* send;     // the SendBlock
   uint64_t step;
-  uint64_t reserved;
+  uint64_t seen;
 };
 static_assert(sizeof(Connector) == 32);
 
@@ -139,7 +140,7 @@ constexpr GC_HD uint32_t flag_of(uint64_t step) {
   F(Connector, receive, 0, 8)   \
   F(Connector, send, 8, 8)      \
   F(Connector, step, 16, 8)     \
-  F(Connector, reserved, 24, 8)
+  F(Connector, seen, 24, 8)
 #define GC_ASSERT_FIELD(structure, field, offset, bytes) \
   static_assert(offsetof(structure, field) == offset && sizeof(structure::field) == bytes);
 GC_CONNECTION_FIELDS(GC_ASSERT_FIELD)

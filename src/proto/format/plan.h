@@ -11,8 +11,9 @@
 // One-shot allreduces have kernels of their own; a plan for one of those has only such items, all of them in batch 0,
 // and every block runs them all (format/mesh.h says why).
 //
-// DeviceComm lies in device memory, written by the host before the launches that need it; kernels write only `step` of
-// the connectors they own.
+// DeviceComm lies in device memory, written by the host before the launches that need it; kernels write only `step` and
+// `seen` of the connectors they own. A block begins by loading its channel's part of it and its items, all at once:
+// what the first step of a ring or of a one-shot needs is there, not behind another pointer.
 //
 // Completion. The last block of the grid to finish stores done_value into *done_word (host-mapped), behind a release
 // at device scope: a host that loads it may use the result through the device, and write its items' places in the work
@@ -58,20 +59,34 @@ struct TreePlace {
   int32_t child[kTreeChildren];  // -1 where there is none; the ones that are there come first
 };
 
-struct DeviceComm {
+// Of ring_ranks, the first ones are where the block looks anyway.
+inline constexpr int kNearRanks = 16;
+
+// A communicator as one channel sees it. The ends of the links towards the ring's neighbours lie here, all others in
+// tables by rank (which have unused places for those).
+struct alignas(128) ChannelComm {
   int32_t rank;
   int32_t n_ranks;
   uint32_t n_channels;       // of collectives; at most kMaxChannels
   uint32_t n_pair_channels;  // of send and receive; a power of two, at most kMaxChannels
   FaultLatch* latch;         // kernel address
   ConnectionShape shape[kLinkKinds];
-  Connector* send[kLinkKinds];       // [channel][n_ranks]: this rank's sending end towards each peer
-  Connector* recv[kLinkKinds];       // [channel][n_ranks]: this rank's receiving end from each peer
-  uint32_t* blocks_done;             // counts the blocks that have finished; left at 0 by the last one
-  uint8_t* const* mesh;              // [n_ranks]: each rank's mesh buffer (format/mesh.h); null where there is no mesh
-  const int32_t* ring_ranks;         // [channel][n_ranks]: the rank that is i hops after this one in the channel's ring
-  int32_t ring_index[kMaxChannels];  // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
-  TreePlace tree[kMaxChannels];
+  Connector* send[kLinkKinds];  // [n_ranks]: this rank's sending end towards each peer
+  Connector* recv[kLinkKinds];  // [n_ranks]: this rank's receiving end from each peer
+  uint32_t* blocks_done;        // counts the blocks that have finished; left at 0 by the last one
+  const int32_t* ring_ranks;    // [n_ranks]: the rank that is i hops after this one in the channel's ring
+  TreePlace tree;
+  int32_t ring_index;            // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
+  int32_t ring_next, ring_prev;  // -1 where this rank is alone
+  uint8_t reserved[8];
+  Connector ring_send, ring_recv;  // towards ring_next, and from ring_prev
+  int32_t near_ranks[kNearRanks];  // the beginning of ring_ranks
+  uint8_t* mesh[kMeshMaxRanks];    // each rank's mesh buffer (format/mesh.h); null where there is no mesh
+};
+static_assert(sizeof(ChannelComm) == 384 && offsetof(ChannelComm, ring_send) == 128);
+
+struct DeviceComm {
+  ChannelComm channel[kMaxChannels];
 };
 
 // What an item has to do with direct stores (proto/direct.h), in Simple: whether the kernel looks for what the next
@@ -139,7 +154,7 @@ inline constexpr size_t kPlanBytes = 4096;
 inline constexpr size_t kPlanWorkBytes = kPlanBytes - 48;
 
 struct alignas(16) Plan {
-  const DeviceComm* comm;
+  DeviceComm* comm;
   uint64_t* done_word;  // kernel address of host-mapped memory; null: nobody is told
   uint64_t done_value;
   uint64_t channel_mask;

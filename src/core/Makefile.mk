@@ -7,6 +7,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/communicator.cpp \
 	src/core/communicator.h \
 	src/core/communicator_connect.cpp \
+	src/core/copy_path.cpp \
+	src/core/copy_path.h \
 	src/core/device_tables.cpp \
 	src/core/device_tables.h \
 	src/core/fault.cpp \
@@ -34,6 +36,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/plan_builder.h \
 	src/core/planner.cpp \
 	src/core/planner.h \
+	src/core/proxy.cpp \
+	src/core/proxy.h \
 	src/core/registration.cpp \
 	src/core/registration.h \
 	src/core/retired.cpp \

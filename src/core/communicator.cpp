@@ -49,6 +49,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine));
   self->fault_.attach(&self->words()->latch, &self->peers_.own_page());
   self->prepare_links();
+  self->prepare_copies();
   self->watchable_.store(true, std::memory_order_release);  // partner: check()
   return self;
 }
@@ -84,6 +85,7 @@ Communicator::~Communicator() {
   fault_.attach(nullptr, nullptr);
   if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
+  copies_.reset();
   tables_.reset();
   links_.reset();
   mesh_.reset();
@@ -108,6 +110,10 @@ Status Communicator::begin(const TaskQueue& queue, const CommShape& shape) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
+  if (copies_ && !shape.capturing && !(queue.sends.empty() && queue.recvs.empty())) {
+    GC_TRY_AS(const bool some, copies_->begin(queue, &without_copies_));
+    if (some) return launcher_->begin(without_copies_, shape, copies_.get());
+  }
   return launcher_->begin(queue, shape);
 }
 
@@ -153,7 +159,8 @@ Result<uint8_t*> Communicator::scratch() {
 
 bool Communicator::done(uint64_t launches) const noexcept {
   // Acquire: partner is the release of the done word by the kernel's last block.
-  return __atomic_load_n(&words()->done, __ATOMIC_ACQUIRE) >= launches;
+  return __atomic_load_n(&words()->done, __ATOMIC_ACQUIRE) >= launches &&
+         (!copies_ || copies_->passed() >= copies_->groups());
 }
 
 Status Communicator::wait(uint64_t launches, void (*idle)()) {
@@ -194,6 +201,8 @@ void Communicator::check() noexcept {
   if (!watchable_.load(std::memory_order_acquire) || fault().raised()) return;
   try {
     Status status = peers_.check();
+    exports_->tidy();
+    if (copies_) copies_->look_for_freed();
     if (status) return look_for_timeout();
     fault_.raise(status);
   } catch (...) {
@@ -217,18 +226,24 @@ void Communicator::look_at_report() noexcept {
 }
 
 void Communicator::look_for_timeout() noexcept {
-  const uint64_t launched = this->launched();
-  const uint64_t done = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
+  const uint64_t copies = copies_ ? copies_->groups() : 0, copied = copies_ ? copies_->passed() : 0;
+  const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
+  const uint64_t launched = this->launched() + copies, done = run + copied;
   if (done >= launched || done != seen_done_ || !stalled_since_ns_) {
     seen_done_ = done;
     stalled_since_ns_ = done < launched ? now_ns() : 0;
     return;
   }
   if (!params().timeout || now_ns() - stalled_since_ns_ < params().timeout * 1'000'000'000) return;
-  std::string missing = peers_.missing(done + 1);
+  const auto waited = static_cast<long long>(params().timeout);
+  const std::string message = copies_ ? copies_->waiting_for() : "";
+  if (!message.empty())
+    return fault_.raise(Status::error(Code::timed_out, "rank %d has waited %lld s (parameter timeout) for %s", rank(),
+                                      waited, message.c_str()));
+  const std::string missing = peers_.missing(run + 1);
   fault_.raise(Status::error(
       Code::timed_out, "rank %d has waited %lld s in its launch %llu of this communicator (parameter timeout); %s%s",
-      rank(), static_cast<long long>(params().timeout), static_cast<unsigned long long>(done + 1),
+      rank(), waited, static_cast<unsigned long long>(run + 1),
       missing.empty() ? "all ranks have come as far" : "fewer launches have been made by ", missing.c_str()));
 }
 

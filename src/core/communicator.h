@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/copy_path.h"
 #include "core/device_tables.h"
 #include "core/fault.h"
 #include "core/launcher.h"
@@ -64,12 +65,14 @@ class Communicator final : public Watched {
   // All of the above for one communicator alone: connects, plans and launches. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);
 
+  // This rank's memory that others may open.
+  Exports& exports() noexcept { return *exports_; }
   // An internal stream, made when first asked for: for callers without one of their own.
   Result<gpu::Stream> stream();
   // Device memory for operations without buffers of their own, made when first asked for (kernel address).
   static constexpr size_t kScratchBytes = 4096;
   Result<uint8_t*> scratch();
-  // Launches that the done word counts, and whether so many are done.
+  // Launches that the done word counts, and whether so many are done, and all messages by copy.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   bool done(uint64_t launches) const noexcept;
   // Waits until `launches` launches have finished or the fault latch is set; calls idle() between looks.
@@ -116,6 +119,7 @@ class Communicator final : public Watched {
   bool emulated() const;
   Status allocate();
   void prepare_links();
+  void prepare_copies();
   CommShape plain_shape() const;
   Status make_launcher();
   Status make_connections(const Needs& needs, Vigil& vigil);
@@ -143,6 +147,9 @@ class Communicator final : public Watched {
   std::unique_ptr<Links> links_;
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<DeviceTables> tables_;
+  std::unique_ptr<Exports> exports_;
+  std::unique_ptr<CopyPath> copies_;  // null where no message goes that way
+  TaskQueue without_copies_;          // begin()'s
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;
@@ -151,7 +158,7 @@ class Communicator final : public Watched {
   std::atomic<bool> closing_{false};
   std::atomic<int> users_{0};
   std::atomic<uint64_t> launched_{0};  // by the launcher, for the watchdog
-  // The watchdog's: how long the done word has stood still while something was launched.
+  // The watchdog's: how long nothing has been done while something was launched.
   uint64_t seen_done_ = 0;
   int64_t stalled_since_ns_ = 0;
 };

@@ -19,6 +19,11 @@ using proto::kPairLinks;
 
 constexpr Side kSides[] = {Side::send, Side::receive};
 
+// From where on a copy engine is faster than a kernel, its start included.
+constexpr uint64_t kCopyBytes = uint64_t{32} << 20, kCopyBytesEmulated = uint64_t{1} << 20;
+// Large enough to hide what starting a copy costs.
+constexpr uint64_t kBouncePiece = uint64_t{16} << 20, kBouncePieceEmulated = uint64_t{256} << 10;
+
 int chosen(int64_t parameter, int64_t otherwise) { return static_cast<int>(parameter ? parameter : otherwise); }
 
 // The largest number of parts of a message, and so of lanes between two ranks.
@@ -55,6 +60,18 @@ void Communicator::prepare_links() {
   options.force_shm = params().transport == kTransportShm;
   options.force_p2p = params().transport == kTransportP2p;
   links_ = std::make_unique<Links>(*mailbox_, peers_, memory_, device_, options);
+}
+
+// Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
+void Communicator::prepare_copies() {
+  exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
+  uint64_t least = emulated() ? kCopyBytesEmulated : kCopyBytes;
+  if (params().copy_engine_bytes) least = static_cast<uint64_t>(params().copy_engine_bytes);
+  if (least == 1 || size() == 1 || !(peers_.common_facts() & proto::kHasSignals)) return;
+  const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
+  const auto* kernel_words = static_cast<const HostWords*>(host_.kernel);
+  copies_ = std::make_unique<CopyPath>(
+      CopyContext{device_, fault_, peers_, *links_, *exports_, &kernel_words->latch.abort, least, piece});
 }
 
 CommShape Communicator::plain_shape() const {

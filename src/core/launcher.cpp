@@ -50,7 +50,7 @@ uint64_t Launcher::done() const noexcept {
   return __atomic_load_n(context_.done, __ATOMIC_ACQUIRE);
 }
 
-Status Launcher::begin(const TaskQueue& queue, const CommShape& shape) {
+Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, CopyPath* copies) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
   uint32_t mesh_flag = mesh_flag_;
   std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, &mesh_flag);
@@ -58,6 +58,7 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape) {
   streams_ = queue.streams;
   plans_ = std::move(plans);
   next_ = 0;
+  copies_ = copies;
   capture_ = capture;
   mesh_flag_ = mesh_flag;
   return {};
@@ -91,6 +92,7 @@ Result<bool> Launcher::advance() {
   Status status = contained([&] { return launch_rest(&all); });
   if (status && !all) return false;
   plans_.clear();
+  copies_ = nullptr;
   graph_items_.reset();
   if (!status) return status;
   return true;
@@ -98,13 +100,14 @@ Result<bool> Launcher::advance() {
 
 Status Launcher::launch_rest(bool* all) {
   if (context_.fault.raised()) return context_.fault.status();
-  if (next_ == 0 && !plans_.empty()) GC_TRY(fan_in());
+  const bool any = copies_ || !plans_.empty();
+  if (next_ == 0 && any) GC_TRY(fan_in());
   for (int n = 0; next_ < plans_.size(); ++next_, ++n) {
     if (n == kLaunchesAtOnce) return {};
     GC_TRY_AS(const bool launched, launch(plans_[next_]));
     if (!launched) return {};
   }
-  if (!plans_.empty()) GC_TRY(fan_out());
+  if (any) GC_TRY(fan_out());
   *all = true;
   return {};
 }
@@ -113,6 +116,7 @@ Status Launcher::fan_in() {
   const gpu::Stream stream = streams_.front();
   for (size_t i = 1; i < streams_.size(); ++i) GC_TRY(context_.device.stream_wait(stream, streams_[i]));
   GC_TRY(wait_for_earlier(stream));
+  if (copies_) GC_TRY(copies_->put_ready(stream));
   return graph_items_ ? keep_with_graph(stream, graph_items_) : Status();
 }
 
@@ -135,6 +139,7 @@ Status Launcher::wait_for_earlier(gpu::Stream stream) {
 
 Status Launcher::fan_out() {
   const gpu::Stream stream = streams_.front();
+  if (copies_) GC_TRY(copies_->put_waits(stream));
   GC_TRY(context_.device.record(order_->event, stream));
   for (size_t i = 1; i < streams_.size(); ++i) GC_TRY(context_.device.stream_wait(streams_[i], stream));
   remember(stream);

@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/copy_path.h"
 #include "core/fault.h"
 #include "core/graph_memory.h"
 #include "core/planner.h"
@@ -47,8 +48,9 @@ class Launcher {
   // The capture that these streams take part in, 0 for none. Errors: invalid_usage, where they do not agree.
   static Result<uint64_t> capture_of(gpu::Device& device, const std::vector<gpu::Stream>& streams);
   // Plans. `shape` with `capturing` as capture_of said. On failure nothing has been begun.
+  // copies: has begun messages of the same group, null for none.
   // REQUIRES: what needs_of(queue, rank, shape) says is connected; advance() of the last begin() was true or failed.
-  Status begin(const TaskQueue& queue, const CommShape& shape);
+  Status begin(const TaskQueue& queue, const CommShape& shape, CopyPath* copies = nullptr);
   // Whether everything is launched now. Errors: the fault of the communicator, or of the device; the rest of what was
   // begun is then forgotten, so the caller should make the communicator fail.
   Result<bool> advance();
@@ -88,6 +90,7 @@ class Launcher {
   // What was begun.
   std::vector<PlannedLaunch> plans_;
   size_t next_ = 0;  // of plans_
+  CopyPath* copies_ = nullptr;
   std::vector<gpu::Stream> streams_;
   uint64_t capture_ = 0;
   std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group

@@ -34,6 +34,13 @@ class Peers {
   proto::ControlPage& own_page() const { return *page(rank_); }
   // A rank's whole page, for letters; only this rank's own may be written.
   uint8_t* page_bytes(int rank) const { return static_cast<uint8_t*>(pages_[static_cast<size_t>(rank)].data()); }
+  // The part of a rank's page that is about copies, and what it tells one other rank there (proto/format/copy.h).
+  proto::CopyPage& copy_page(int rank) const {
+    return *reinterpret_cast<proto::CopyPage*>(page_bytes(rank) + proto::copy_page_offset(size()));
+  }
+  proto::CopyLane& copy_lane(int rank, int towards) const {
+    return *reinterpret_cast<proto::CopyLane*>(page_bytes(rank) + proto::copy_lane_offset(size(), towards));
+  }
   // What every rank found out about all others (proto/format/peer.h); equal on all ranks.
   uint32_t common_facts() const { return common_facts_; }
 

@@ -88,6 +88,7 @@ class Imports {
   }
   // What has been set aside since, to be closed by close_memory() of the device.
   std::vector<void*> take_dropped() { return std::exchange(dropped_, {}); }
+  bool any_dropped() const { return !dropped_.empty(); }
   size_t size() const { return open_.size(); }
 
  private:

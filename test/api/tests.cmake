@@ -34,3 +34,13 @@ gc_test(api.differential.shm LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=2000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=100000
       GPUCOLL_TRANSPORT=shm GPUCOLL_EMU_DEVICES=1
   COMMAND test/api/differential_test)
+# Messages by copy engine; and the same calls with kernels alone.
+gc_test(api.copy LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_TIMEOUT=3 COMMAND test/api/copy_test)
+gc_test(api.copy.processes LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K COMMAND test/api/copy_processes_test)
+gc_test(api.copy.off LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=1 GPUCOLL_TIMEOUT=20
+  COMMAND test/api/copy_test --gtest_filter=-CopyFault.OneSideInAGraphEndsInTime)
+gc_test(api.send_recv.copy LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=500 COMMAND test/api/send_recv_test)

@@ -23,6 +23,7 @@
 //   k
 //           after the last one. S begins no message without pieces before that.
 // A rank that gives up stores kCopyReleased in its own done words.
+// send_bytes and recv_bytes: the sizes of the last kSizeRing messages, for reports.
 // send_copies and recv_copies are stored before send_messages and recv_messages (release): who sees that the other side
 // has come to an ordinal sees as well how many of the messages so far it moves by copy.
 //
@@ -35,6 +36,7 @@
 namespace gpucoll::proto {
 
 inline constexpr uint32_t kCopyRing = 16;
+inline constexpr uint32_t kSizeRing = 16;
 inline constexpr uint32_t kExportSlots = 256;
 inline constexpr uint32_t kBounceSlot = kExportSlots - 1;  // never another; its serial stays 1
 inline constexpr uint32_t kBouncePieces = 4;
@@ -62,9 +64,11 @@ struct alignas(64) CopyLane {
   alignas(64) uint64_t recv_done;
   alignas(64) uint64_t moved;
   alignas(64) uint64_t taken;
+  alignas(64) uint64_t send_bytes[kSizeRing];
+  uint64_t recv_bytes[kSizeRing];
   CopyDescriptor descriptors[kCopyRing];
 };
-static_assert(sizeof(CopyLane) == 448 + kCopyRing * 192);
+static_assert(sizeof(CopyLane) == 448 + 2 * kSizeRing * 8 + kCopyRing * 192);
 
 struct alignas(64) CopyPage {
   uint64_t passed;  // this rank's own: how many groups' streams have seen their messages done

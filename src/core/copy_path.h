@@ -1,0 +1,141 @@
+// Large messages between two ranks whose devices reach each other: moved by the sender's copy engine, straight from
+// buffer to buffer, without a kernel. proto/format/copy.h says how the ranks talk.
+//
+// begin() takes a group's messages on; put_ready() and put_waits() put the group's part on its stream; the rest is done
+// by the process's proxy. A buffer that others cannot open is received through a bounce buffer, in pieces.
+// Both ranks choose this way or kernels from the message's bytes and the transport of their link, which are equal.
+// Where sizes differ, or one of the two uses kernels after all, one of the ranks sees it and the communicator fails.
+//
+// Thread safety: begin(), put_ready() and put_waits() by one caller at a time; the rest from any thread.
+// Ownership: the context outlives it; it owns streams, mappings and bounce buffers. Destroy it when passed() ==
+// groups(), or a fault is latched, and the peers are done with this rank's memory.
+// Invariant: copy streams hold copies whose both ends are ready, so whatever shares a queue with them gets on.
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/fault.h"
+#include "core/links.h"
+#include "core/peers.h"
+#include "core/proxy.h"
+#include "core/registration.h"
+#include "core/task.h"
+#include "gpu/device.h"
+#include "proto/format/copy.h"
+
+namespace gpucoll::core {
+
+struct CopyContext {
+  gpu::Device& device;
+  Fault& fault;
+  const Peers& peers;
+  const Links& links;
+  Exports& exports;
+  const uint32_t* abort;  // of the fault latch: kernel address
+  uint64_t least_bytes;   // of messages that go this way
+  uint64_t piece_bytes;   // of a bounce buffer
+};
+
+class CopyPath final : public ProxyWork {
+ public:
+  explicit CopyPath(const CopyContext& context);
+  ~CopyPath() override;
+  CopyPath(const CopyPath&) = delete;
+  CopyPath& operator=(const CopyPath&) = delete;
+
+  // Whether some of a group's messages go this way; then *rest becomes what does not.
+  // REQUIRES: the messages' links are made; no stream is capturing. On failure the communicator must fail.
+  Result<bool> begin(const TaskQueue& queue, TaskQueue* rest);
+  // Of what was begun last: the buffers may be used from this point of the stream on; it goes on once they have been.
+  Status put_ready(gpu::Stream stream);
+  Status put_waits(gpu::Stream stream);
+
+  // Groups whose waits have been put, and those whose waits are over.
+  uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
+  uint64_t passed() const noexcept;
+  // For reports: which message is waited for; "" for none.
+  std::string waiting_for();
+  // Now and then: notices memory of peers that is gone.
+  void look_for_freed() noexcept;
+
+  Progress progress() noexcept override;
+  void tidy() noexcept override;
+
+ private:
+  struct Message {
+    uint64_t number, ordinal, bytes;
+    uint8_t* buffer;
+    std::optional<ExportedPlace> place = {};  // of a receive: pinned; none: by bounce buffer
+    uint64_t taken = 0;                       // bytes that have left the bounce buffer
+  };
+  // What there is of one direction with one peer. Kernel addresses are null until the first message by copy.
+  struct Direction {
+    int peer;
+    bool p2p;
+    uint64_t messages = 0, copies = 0;  // so far
+    proto::CopyLane *own, *theirs;
+    proto::CopyLane *own_kernel = nullptr, *their_kernel = nullptr;
+    gpu::Stream stream = nullptr;
+    std::vector<Message> pending;  // in order; sends that are not started, receives that are not done
+    uint64_t pieces = 0;           // that have been moved, or taken
+  };
+  struct Sending : Direction {
+    // Of the first pending message: where it goes, once known; and what of it is on its way.
+    uint8_t* target = nullptr;
+    uint64_t piece_bytes = 0, moved = 0;
+    uint64_t last_in_pieces = 0;  // the number of the last message by bounce buffer
+  };
+  struct Receiving : Direction {
+    uint64_t posted = 0;
+    uint8_t* bounce = nullptr;
+    gpu::MemoryHandle bounce_handle = {};
+  };
+  // The last message of a direction in the group that was begun last.
+  struct Mark {
+    uint64_t *ready, *done;  // kernel addresses
+    uint64_t number;
+  };
+
+  Sending& sending(int peer);
+  Receiving& receiving(int peer);
+  void place_lanes(Direction& direction, int peer, net::Side side) const;
+  bool by_copy(const Direction& direction, uint64_t bytes) const {
+    return direction.p2p && bytes >= context_.least_bytes;
+  }
+  Status take_send(const TaskQueue::Pair& task);
+  Status take_receive(const TaskQueue::Pair& task);
+  void mark(uint64_t* ready, uint64_t* done, uint64_t number);
+  Status prepare(Direction& direction);
+  Status make_bounce(Receiving& receiving);
+  Result<uint8_t*> kernel_page(int rank);
+
+  // The proxy's; all with the lock held.
+  Status advance_all(bool* moved, bool* waiting);
+  Status advance(Sending& s, bool* moved);
+  Result<bool> match(Sending& s, const Message& message);
+  Result<bool> move_whole(Sending& s, const Message& message);
+  Result<bool> move_pieces(Sending& s, const Message& message, bool* moved);
+  Status advance(Receiving& r, bool* moved);
+  void drop_done(Receiving& r, bool* moved);
+  void post(Receiving& r);
+  Status take_pieces(Receiving& r, bool* moved);
+  Progress give_up() noexcept;
+
+  const CopyContext context_;
+  proto::CopyPage& page_;  // of this rank
+  std::atomic<uint64_t> groups_{0};
+  std::vector<Mark> group_;  // the caller's
+
+  std::mutex mutex_;                               // of what follows
+  std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message
+  std::vector<std::unique_ptr<Receiving>> receiving_;
+  std::map<int, gpu::HostBlock> pages_;  // that kernels see, by rank
+  Imports imports_;
+};
+
+}  // namespace gpucoll::core

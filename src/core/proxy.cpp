@@ -1,0 +1,95 @@
+#include "core/proxy.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <thread>
+
+namespace gpucoll::core {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void nap(long ns) {
+  const timespec time = {0, ns};
+  nanosleep(&time, nullptr);
+}
+
+// A large copy may take no longer than a few naps: looks all the time at first.
+void wait_a_little(Clock::duration waited) {
+  using namespace std::chrono_literals;
+  if (waited < 4ms)
+    sched_yield();
+  else
+    nap(waited < 1s ? 20'000 : 200'000);
+}
+
+}  // namespace
+
+Proxy& Proxy::instance() {
+  // Never destroyed: the thread may still run while the process's statics are torn down.
+  static Proxy* proxy = new Proxy;
+  return *proxy;
+}
+
+void Proxy::add(ProxyWork* work) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!running_) std::thread([this] { run(); }).detach();
+    running_ = true;  // only now: starting a thread may fail
+  }
+  std::lock_guard lock(works_mutex_);
+  works_.push_back(work);
+}
+
+void Proxy::remove(ProxyWork* work) {
+  std::lock_guard lock(works_mutex_);
+  std::erase(works_, work);
+}
+
+void Proxy::wake() {
+  std::lock_guard lock(mutex_);
+  woken_ = true;
+  woken_up_.notify_one();
+}
+
+ProxyWork::Progress Proxy::go_round() {
+  std::lock_guard lock(works_mutex_);
+  auto most = ProxyWork::Progress::none_pending;
+  for (ProxyWork* work : works_) most = std::max(most, work->progress());
+  if (most == ProxyWork::Progress::none_pending)
+    for (ProxyWork* work : works_) work->tidy();
+  return most;
+}
+
+void Proxy::sleep() {
+  std::unique_lock lock(mutex_);
+  woken_up_.wait(lock, [this] { return woken_; });
+  woken_ = false;
+}
+
+void Proxy::doze() {
+  std::unique_lock lock(mutex_);
+  woken_up_.wait_for(lock, std::chrono::milliseconds(1), [this] { return woken_; });
+  woken_ = false;
+}
+
+void Proxy::run() {
+  pthread_setname_np(pthread_self(), "gpucoll-proxy");
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // ns: naps are short
+  for (Clock::time_point moved = Clock::now();;) {
+    const auto progress = go_round();
+    if (progress == ProxyWork::Progress::none_pending) sleep();
+    if (progress == ProxyWork::Progress::watching) doze();
+    if (progress == ProxyWork::Progress::waiting)
+      wait_a_little(Clock::now() - moved);
+    else
+      moved = Clock::now();
+  }
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,69 @@
+// Messages that copy engines move, for tests of ranks that are threads and of ranks that are processes.
+#pragma once
+#include <unistd.h>
+
+#include <chrono>
+
+#include "ranks.h"
+
+namespace gpucoll_test {
+
+inline constexpr size_t kLarge =
+    100003;  // above copy_engine_bytes of all runs; some are above pieces of a bounce buffer, too
+
+inline std::vector<uint8_t> message(int from, int to, int round, size_t bytes) {
+  std::vector<uint8_t> data(bytes);
+  for (size_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<uint8_t>(i * 7 + i / 251 + static_cast<size_t>(from * 50 + to * 11 + round * 3));
+  return data;
+}
+
+inline gpucollResult_t send(const DeviceBuffer& buffer, size_t offset, size_t bytes, int peer, gpucollComm_t comm,
+                            gpucollStream_t stream) {
+  return gpucollSend(buffer.at(offset), bytes, gpucollUint8, peer, comm, stream);
+}
+inline gpucollResult_t recv(const DeviceBuffer& buffer, size_t offset, size_t bytes, int peer, gpucollComm_t comm,
+                            gpucollStream_t stream) {
+  return gpucollRecv(buffer.at(offset), bytes, gpucollUint8, peer, comm, stream);
+}
+
+inline gpucollResult_t await_error(gpucollComm_t comm, int seconds = 20) {
+  gpucollResult_t error = gpucollSuccess;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (error == gpucollSuccess && std::chrono::steady_clock::now() < end) {
+    EXPECT_EQ(gpucollSuccess, gpucollCommGetAsyncError(comm, &error));
+    usleep(1000);
+  }
+  return error;
+}
+
+// Every rank sends to every other and receives from it, in one group, all sizes side by side.
+inline void exchange(gpucollComm_t comm, int rank, int n, int round, gpucollStream_t stream) {
+  const std::vector<size_t> sizes = {kLarge, 5, 3 * kLarge + 1, 4000, 0, kLarge + 17};
+  size_t room = 0;
+  for (size_t bytes : sizes) room += bytes + 1;
+  const auto peers = static_cast<size_t>(n);
+  DeviceBuffer out(room * peers), in(room * peers);
+  GC_OK(gpucollMemset(in.at(), 0xee, room * peers));
+  GC_OK(gpucollGroupStart());
+  for (int peer = 0; peer < n; ++peer) {
+    size_t at = static_cast<size_t>(peer) * room;
+    for (size_t i = 0; i < sizes.size(); at += sizes[i++] + 1) {
+      out.put(message(rank, peer, round + static_cast<int>(i), sizes[i]), at);
+      GC_OK(send(out, at, sizes[i], peer, comm, stream));
+      GC_OK(recv(in, at, sizes[i], peer, comm, stream));
+    }
+  }
+  GC_OK(gpucollGroupEnd());
+  GC_OK(gpucollStreamSynchronize(stream));
+  for (int peer = 0; peer < n; ++peer) {
+    size_t at = static_cast<size_t>(peer) * room;
+    for (size_t i = 0; i < sizes.size(); at += sizes[i++] + 1) {
+      ASSERT_EQ(in.get<uint8_t>(sizes[i], at), message(peer, rank, round + static_cast<int>(i), sizes[i]))
+          << "from " << peer << ", " << sizes[i] << " bytes";
+      ASSERT_EQ(in.get<uint8_t>(1, at + sizes[i])[0], 0xee);
+    }
+  }
+}
+
+}  // namespace gpucoll_test

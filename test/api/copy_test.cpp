@@ -1,0 +1,305 @@
+// Large sends and receives, which copy engines move: between kernels, streams, groups and communicators, with memory
+// that comes and goes, and with peers that do not play along. CTest sets copy_engine_bytes small.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "copies.h"
+
+using namespace gpucoll_test;
+
+namespace {
+
+// As on_ranks(), for ranks whose communicator fails: body destroys it.
+void on_doomed_ranks(int n, const std::function<void(gpucollComm_t, int)>& body) {
+  if (!enough_devices(n)) return;
+  gpucollUniqueId id;
+  GC_OK(gpucollGetUniqueId(&id));
+  on_threads(n, [&](int rank) {
+    choose_device(rank);
+    gpucollComm_t comm = nullptr;
+    GC_OK(gpucollCommInitRank(&comm, n, id, rank));
+    body(comm, rank);
+  });
+}
+
+}  // namespace
+
+TEST(Copy, MixesWithKernelsInAGroup) {
+  for (int n : {2, 3, 4})
+    on_ranks(n, [n](gpucollComm_t comm, int rank) {
+      Stream stream;
+      for (int round = 0; round < 5; ++round) exchange(comm, rank, n, round, stream.handle);
+    });
+}
+
+TEST(Copy, FollowsTheOrderOfTheStream) {
+  on_ranks(2, [](gpucollComm_t comm, int rank) {
+    constexpr int rounds = 30;
+    constexpr size_t count = kLarge / 4;
+    Stream stream;
+    DeviceBuffer a(kLarge + 1), b(kLarge + 1);
+    const int peer = 1 - rank;
+    // Each round sends the sum of what came before: a copy that starts too early or ends too late shows.
+    std::vector<int32_t> ones(count, rank + 1);
+    a.put(ones);
+    for (int round = 0; round < rounds; ++round) {
+      GC_OK(gpucollAllReduce(a.at(), a.at(), count, gpucollInt32, round % 2 ? gpucollMin : gpucollMax, comm,
+                             stream.handle));
+      if (rank == round % 2) {
+        GC_OK(send(a, 0, count * 4, peer, comm, stream.handle));
+        GC_OK(recv(b, 0, count * 4, peer, comm, stream.handle));
+      } else {
+        GC_OK(recv(b, 0, count * 4, peer, comm, stream.handle));
+        GC_OK(send(a, 0, count * 4, peer, comm, stream.handle));
+      }
+      GC_OK(gpucollAllReduce(b.at(), a.at(), count, gpucollInt32, gpucollSum, comm, stream.handle));
+    }
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    const auto result = a.get<uint32_t>(count);
+    for (size_t i : {size_t{0}, count / 2, count - 1}) ASSERT_EQ(result[i], 4u << (rounds - 1)) << i;
+  });
+}
+
+TEST(Copy, HasManyMessagesUnderWay) {
+  on_ranks(2, [](gpucollComm_t comm, int rank) {
+    constexpr int messages = 50;  // more than a ring of descriptors
+    Stream stream;
+    DeviceBuffer buffer(messages * kLarge);
+    for (int grouped : {1, 0}) {
+      for (int i = 0; i < messages; ++i)
+        buffer.put(message(rank, 1, i + grouped, kLarge), static_cast<size_t>(i) * kLarge);
+      if (grouped) {
+        GC_OK(gpucollGroupStart());
+      }
+      for (int i = 0; i < messages; ++i) {
+        const size_t place = static_cast<size_t>(i) * kLarge;
+        GC_OK(rank == 0 ? send(buffer, place, kLarge, 1, comm, stream.handle)
+                        : recv(buffer, place, kLarge, 0, comm, stream.handle));
+      }
+      if (grouped) {
+        GC_OK(gpucollGroupEnd());
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      for (int i = 0; i < messages; ++i)
+        ASSERT_EQ(buffer.get<uint8_t>(kLarge, static_cast<size_t>(i) * kLarge), message(0, 1, i + grouped, kLarge))
+            << i;
+    }
+  });
+}
+
+TEST(Copy, OrdersStreamsAroundAGroup) {
+  on_ranks(2, [](gpucollComm_t comm, int rank) {
+    Stream streams[3];
+    DeviceBuffer out(kLarge), in(kLarge), sum(kLarge);
+    const int peer = 1 - rank;
+    for (int round = 0; round < 10; ++round) {
+      out.put(message(rank, peer, round, kLarge));
+      GC_OK(gpucollGroupStart());
+      GC_OK(send(out, 0, kLarge, peer, comm, streams[0].handle));
+      GC_OK(recv(in, 0, kLarge, peer, comm, streams[1].handle));
+      GC_OK(gpucollGroupEnd());
+      // Another stream, behind the receive's only: what came in goes back.
+      GC_OK(gpucollStreamWaitStream(streams[2].handle, streams[1].handle));
+      GC_OK(gpucollGroupStart());
+      GC_OK(send(in, 0, kLarge, peer, comm, streams[2].handle));
+      GC_OK(recv(sum, 0, kLarge, peer, comm, streams[2].handle));
+      GC_OK(gpucollGroupEnd());
+      GC_OK(gpucollStreamSynchronize(streams[2].handle));
+      ASSERT_EQ(sum.get<uint8_t>(kLarge), message(rank, peer, round, kLarge));
+      GC_OK(gpucollStreamSynchronize(streams[0].handle));
+    }
+  });
+}
+
+TEST(Copy, SharesStreamsWithOtherCommunicators) {
+  on_ranks(3, [](gpucollComm_t comm, int rank) {
+    gpucollComm_t reversed = nullptr;
+    GC_OK(gpucollCommSplit(comm, 0, -rank, &reversed));
+    const int mirror = 2 - rank;
+    Stream stream;
+    DeviceBuffer out(kLarge), in(kLarge), back(kLarge);
+    for (int round = 0; round < 10; ++round) {
+      out.put(message(rank, 0, round, kLarge));
+      GC_OK(gpucollGroupStart());
+      GC_OK(send(out, 0, kLarge, (rank + 1) % 3, comm, stream.handle));
+      GC_OK(recv(back, 0, kLarge, (mirror + 1) % 3, reversed, stream.handle));
+      GC_OK(recv(in, 0, kLarge, (rank + 2) % 3, comm, stream.handle));
+      GC_OK(send(out, 0, kLarge, (mirror + 2) % 3, reversed, stream.handle));
+      GC_OK(gpucollGroupEnd());
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      ASSERT_EQ(in.get<uint8_t>(kLarge), message((rank + 2) % 3, 0, round, kLarge));
+      // Rank (mirror + 1) % 3 there is rank 2 - that here.
+      ASSERT_EQ(back.get<uint8_t>(kLarge), message(2 - (mirror + 1) % 3, 0, round, kLarge));
+    }
+    GC_OK(gpucollCommDestroy(reversed));
+  });
+}
+
+TEST(Copy, SeesMemoryThatWasAllocatedAnew) {
+  on_ranks(2, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    for (int round = 0; round < 300; ++round) {
+      const size_t bytes = kLarge + static_cast<size_t>(round % 3) * 5000;
+      DeviceBuffer buffer(bytes + 100);
+      if (rank == 0) {
+        buffer.put(message(0, 1, round, bytes), 7);
+        GC_OK(send(buffer, 7, bytes, 1, comm, stream.handle));
+        GC_OK(gpucollStreamSynchronize(stream.handle));
+      } else {
+        GC_OK(recv(buffer, static_cast<size_t>(round % 50), bytes, 0, comm, stream.handle));
+        GC_OK(gpucollStreamSynchronize(stream.handle));
+        ASSERT_EQ(buffer.get<uint8_t>(bytes, static_cast<size_t>(round % 50)), message(0, 1, round, bytes)) << round;
+      }
+    }
+  });
+}
+
+TEST(Copy, IsDrivenByOneThreadForAllRanks) {
+  constexpr int n = 3;
+  if (!enough_devices(n)) return;
+  gpucollComm_t comms[n];
+  GC_OK(gpucollCommInitAll(comms, n, nullptr));
+  Stream streams[n];
+  std::vector<std::unique_ptr<DeviceBuffer>> out, in;
+  for (int r = 0; r < n; ++r) {
+    choose_device(r);
+    out.push_back(std::make_unique<DeviceBuffer>(kLarge));
+    in.push_back(std::make_unique<DeviceBuffer>(kLarge));
+    out.back()->put(message(r, 0, 0, kLarge));
+  }
+  for (int round = 0; round < 5; ++round) {
+    GC_OK(gpucollGroupStart());
+    for (int r = 0; r < n; ++r) {
+      GC_OK(send(*out[static_cast<size_t>(r)], 0, kLarge, (r + 1) % n, comms[r], streams[r].handle));
+      GC_OK(recv(*in[static_cast<size_t>(r)], 0, kLarge, (r + n - 1) % n, comms[r], streams[r].handle));
+    }
+    GC_OK(gpucollGroupEnd());
+  }
+  for (int r = 0; r < n; ++r) {
+    GC_OK(gpucollStreamSynchronize(streams[r].handle));
+    EXPECT_EQ(in[static_cast<size_t>(r)]->get<uint8_t>(kLarge), message((r + n - 1) % n, 0, 0, kLarge));
+  }
+  for (gpucollComm_t comm : comms) GC_OK(gpucollCommDestroy(comm));
+}
+
+TEST(Copy, LeavesGraphsToKernels) {
+  on_ranks(2, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer out(kLarge), in(kLarge);
+    const int peer = 1 - rank;
+    GC_OK(gpucollStreamBeginCapture(stream.handle));
+    GC_OK(gpucollGroupStart());
+    GC_OK(send(out, 0, kLarge, peer, comm, stream.handle));
+    GC_OK(recv(in, 0, kLarge, peer, comm, stream.handle));
+    GC_OK(gpucollGroupEnd());
+    gpucollGraph_t graph = nullptr;
+    GC_OK(gpucollStreamEndCapture(stream.handle, &graph));
+    for (int round = 0; round < 10; ++round) {
+      out.put(message(rank, peer, round, kLarge));
+      GC_OK(gpucollMemset(in.at(), 0, kLarge));
+      if (round % 3 == 2) {
+        GC_OK(gpucollGroupStart());
+        GC_OK(send(out, 0, kLarge, peer, comm, stream.handle));
+        GC_OK(recv(in, 0, kLarge, peer, comm, stream.handle));
+        GC_OK(gpucollGroupEnd());
+      } else {
+        GC_OK(gpucollGraphLaunch(graph, stream.handle));
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      ASSERT_EQ(in.get<uint8_t>(kLarge), message(peer, rank, round, kLarge)) << round;
+    }
+    GC_OK(gpucollGraphDestroy(graph));
+  });
+}
+
+// The one thing in which the two sides cannot agree: each learns of it.
+TEST(CopyFault, OneSideInAGraphEndsInTime) {
+  on_doomed_ranks(2, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer buffer(kLarge);
+    gpucollGraph_t graph = nullptr;
+    if (rank == 0) {
+      GC_OK(gpucollStreamBeginCapture(stream.handle));
+      GC_OK(send(buffer, 0, kLarge, 1, comm, stream.handle));
+      GC_OK(gpucollStreamEndCapture(stream.handle, &graph));
+      GC_OK(gpucollGraphLaunch(graph, stream.handle));
+    } else {
+      GC_OK(recv(buffer, 0, kLarge, 0, comm, stream.handle));
+    }
+    EXPECT_EQ(await_error(comm), rank == 0 ? gpucollRemoteError : gpucollTimeout);
+    const std::string said = gpucollGetLastError(comm);
+    EXPECT_NE(said.find("capture"), std::string::npos) << said;
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    if (graph) {
+      GC_OK(gpucollGraphDestroy(graph));
+    }
+    EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+  });
+}
+
+TEST(CopyFault, SizesThatDifferAreAnErrorOfBoth) {
+  struct Case {
+    std::vector<size_t> sent, expected;
+    size_t bad;
+  };
+  for (const Case& c : {Case{{kLarge}, {kLarge + 1}, 0}, Case{{kLarge, 10, kLarge}, {kLarge, 10, 2 * kLarge}, 2},
+                        Case{{10, kLarge}, {kLarge, 10}, 0}, Case{{kLarge, 10}, {10, kLarge}, 0},
+                        Case{{kLarge, kLarge, 5}, {kLarge, 5, kLarge}, 1}}) {
+    gpucollResult_t errors[2] = {gpucollUnsupported, gpucollUnsupported};
+    on_doomed_ranks(2, [&](gpucollComm_t comm, int rank) {
+      Stream stream;
+      DeviceBuffer buffer(8 * kLarge);
+      for (size_t bytes : rank == 0 ? c.sent : c.expected)
+        if ((rank == 0 ? send(buffer, 0, bytes, 1, comm, stream.handle)
+                       : recv(buffer, 0, bytes, 0, comm, stream.handle)) != gpucollSuccess)
+          break;  // the other side was faster
+      errors[rank] = await_error(comm);
+      const std::string said = gpucollGetLastError(comm);
+      for (size_t bytes : {c.sent[c.bad], c.expected[c.bad]})
+        EXPECT_NE(said.find(std::to_string(bytes)), std::string::npos) << said;
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+    });
+    EXPECT_TRUE(errors[0] == gpucollInvalidUsage || errors[1] == gpucollInvalidUsage);
+    for (gpucollResult_t error : errors) EXPECT_TRUE(error == gpucollInvalidUsage || error == gpucollRemoteError);
+  }
+}
+
+TEST(CopyFault, AbortReleasesMessagesThatAreWaitedFor) {
+  for (int waits : {0, 1})
+    on_doomed_ranks(2, [waits](gpucollComm_t comm, int rank) {
+      Stream stream;
+      DeviceBuffer buffer(2 * kLarge);
+      // One message, so that all is connected; then one side waits for what never comes.
+      GC_OK(rank == 0 ? send(buffer, 0, kLarge, 1, comm, stream.handle)
+                      : recv(buffer, 0, kLarge, 0, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      if (rank == waits) {
+        GC_OK(rank == 0 ? send(buffer, 0, kLarge, 1, comm, stream.handle)
+                        : recv(buffer, 0, kLarge, 0, comm, stream.handle));
+        usleep(50000);
+        GC_OK(gpucollCommAbort(comm));
+      } else {
+        EXPECT_EQ(await_error(comm), gpucollRemoteError);
+        EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+    });
+}
+
+TEST(CopyFault, DestroyWaitsForMessages) {
+  on_doomed_ranks(2, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer buffer(10 * kLarge);
+    if (rank == 0) buffer.put(message(0, 1, 3, 10 * kLarge));
+    if (rank == 1) usleep(200000);
+    GC_OK(rank == 0 ? send(buffer, 0, 10 * kLarge, 1, comm, stream.handle)
+                    : recv(buffer, 0, 10 * kLarge, 0, comm, stream.handle));
+    GC_OK(gpucollCommDestroy(comm));
+    ASSERT_EQ(buffer.get<uint8_t>(10 * kLarge), message(0, 1, 3, 10 * kLarge));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+  });
+}

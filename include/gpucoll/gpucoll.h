@@ -136,6 +136,22 @@ GPUCOLL_API gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int 
  * this process, all of them are finalised together. */
 GPUCOLL_API gpucollResult_t gpucollCommFinalize(gpucollComm_t comm);
 
+/* Tells comm of `size` bytes of device memory from buff on, of the communicator's device, in which operations will take
+ * place: the allocation around it is made known to the other ranks now instead of at the first operation that wants to
+ * reach it, and stays known until it is deregistered. Nothing has to be registered, registering is no collective call,
+ * and memory may be registered several times; memory that others cannot open is accepted without effect. Takes effect
+ * on large messages (parameter copy_engine_bytes). *handle is for gpucollCommDeregister, which must not be called
+ * after gpucollCommDestroy (that forgets what is left), nor while an operation on the memory is under way; memory may be
+ * freed first. Errors: gpucollInvalidArgument for size 0, host memory, memory of another device, more than the
+ * allocation holds, and handles that comm has not given. */
+GPUCOLL_API gpucollResult_t gpucollCommRegister(gpucollComm_t comm, void *buff, size_t size, void **handle);
+GPUCOLL_API gpucollResult_t gpucollCommDeregister(gpucollComm_t comm, void *handle);
+/* Device memory of the current device, `size` bytes, that other ranks can open: what is registered best, and what any
+ * operation takes. *ptr is NULL for 0 bytes. Freed by gpucollMemFree (or gpucollFree), on any device; NULL is no
+ * error. Errors: gpucollOutOfMemory; gpucollInvalidArgument for what was not allocated so. */
+GPUCOLL_API gpucollResult_t gpucollMemAlloc(void **ptr, size_t size);
+GPUCOLL_API gpucollResult_t gpucollMemFree(void *ptr);
+
 /* Calls between start and the outermost end are put together and started at that end, in as few kernel launches as
  * possible; errors surface there. Groups may contain operations of several communicators, on several devices. Inside
  * a group, sends and receives of one communicator progress together, in whatever order they were called; between two

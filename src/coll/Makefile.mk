@@ -55,6 +55,7 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/api_comm.cpp \
 	src/coll/api_device.cpp \
 	src/coll/api_exchanges.cpp \
+	src/coll/api_memory.cpp \
 	src/coll/api_operations.cpp \
 	src/coll/buffers.cpp \
 	src/coll/buffers.h \
@@ -69,6 +70,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/mpi_process.h \
 	src/coll/red_op.cpp \
 	src/coll/red_op.h \
+	src/coll/registrations.cpp \
+	src/coll/registrations.h \
 	src/coll/staging_pool.cpp \
 	src/coll/staging_pool.h \
 	src/coll/types.cpp \

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "coll/red_op.h"
+#include "coll/registrations.h"
 #include "core/communicator.h"
 #include "gpucoll/gpucoll.h"
 
@@ -18,6 +19,7 @@ struct gpucollComm {
   uint64_t alive = kAlive;
   std::unique_ptr<gpucoll::core::Communicator> communicator;  // null until the group that makes it ends
   gpucoll::coll::RedOps red_ops;
+  gpucoll::coll::Registrations registrations;
   size_t barriers = 0;  // so far: those of one group use different scratch memory
 };
 
@@ -43,6 +45,7 @@ class Handles {
     std::lock_guard lock(mutex_);
     handle->alive = 0;
     handle->red_ops.clear();
+    handle->registrations.clear();
     free_.push_back(handle);
   }
 

@@ -44,3 +44,5 @@ gc_test(api.copy.off LABELS api TIMEOUT 120
   COMMAND test/api/copy_test --gtest_filter=-CopyFault.OneSideInAGraphEndsInTime)
 gc_test(api.send_recv.copy LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=500 COMMAND test/api/send_recv_test)
+gc_test(api.register LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_TIMEOUT=20 COMMAND test/api/register_test)

@@ -10,7 +10,7 @@ wrong() { echo "$*" >&2; status=1; }
 # nm's third column, without versions; sanitizers and the linker add a few names of their own.
 exports() { nm -D --defined-only "$1" | awk '{ print $3 }' | sed 's/@.*//' | grep -v '^_*\(asan\|ubsan\|tsan\|lsan\|sancov\)_' || true; }
 
-for name in gpucoll_abi gpucollAllReduce gpucollCommInitRank gpucollMalloc gpucollGetLastError; do
+for name in gpucoll_abi gpucollAllReduce gpucollCommInitRank gpucollMalloc gpucollCommRegister gpucollMemAlloc gpucollGetLastError; do
   exports "$library" | grep -qx "$name" || wrong "libgpucoll.so does not export $name"
 done
 strange=$(exports "$library" | grep -v '^gpucoll' || true)

@@ -1,0 +1,29 @@
+// What a program has registered with one communicator (gpucollCommRegister).
+//
+// Handles are numbers that are given once for a communicator, so that one that was given back is told from others.
+// Thread safety: as the communicator's: one caller at a time. Ownership: registered memory stays the program's; what it
+// pins in the communicator's exports lives no longer than these.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "base/status.h"
+#include "core/registration.h"
+
+namespace gpucoll::coll {
+
+class Registrations {
+ public:
+  // The handle. Memory that others cannot open is taken as well: it has no use, and does no harm.
+  void* add(core::Exports& exports, const void* kernel_address);
+  // Errors: invalid_argument, where there is no such handle (any more).
+  Status remove(core::Exports& exports, void* handle);
+  void clear() { made_.clear(); }
+
+ private:
+  std::map<uintptr_t, std::optional<core::ExportedPlace>> made_;
+  uintptr_t last_ = 0;
+};
+
+}  // namespace gpucoll::coll

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "proto/format/connection.h"
+#include "proto/format/copy.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll {
@@ -64,6 +65,16 @@ TEST(Formats, FlagsOfASlotDifferFromEachOtherAndFromFreshMemory) {
       EXPECT_TRUE(flags.insert(proto::flag_of(first + turn * proto::kSteps)).second) << slot << " " << turn;
     }
   }
+}
+
+TEST(Formats, CopyDocumentHasTheFieldsOfTheHeader) {
+  const std::string text = document("copy.md");
+#define GC_EXPECT_ROW(structure, field, offset, bytes)                                                  \
+  EXPECT_NE(text.find("| " #structure " | " #field " | " #offset " | " #bytes " |"), std::string::npos) \
+      << #structure "::" #field;
+  GC_COPY_FIELDS(GC_EXPECT_ROW)
+#undef GC_EXPECT_ROW
+  EXPECT_NE(text.find(std::to_string(sizeof(proto::CopyLane)) + " bytes of shared memory"), std::string::npos);
 }
 
 TEST(Formats, MeshDocumentHasTheConstantsOfTheHeader) {

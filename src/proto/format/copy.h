@@ -76,4 +76,35 @@ struct alignas(64) CopyPage {
 };
 static_assert(sizeof(CopyPage) == 64 + kExportSlots * 4);
 
+// The fields, (structure, field, offset, bytes): asserted here, and compared by a test with docs/formats/copy.md.
+#define GC_COPY_FIELDS(F)               \
+  F(CopyPage, passed, 0, 8)             \
+  F(CopyPage, live, 64, 1024)           \
+  F(CopyLane, posted, 0, 8)             \
+  F(CopyLane, send_copies, 8, 8)        \
+  F(CopyLane, recv_copies, 16, 8)       \
+  F(CopyLane, send_messages, 24, 8)     \
+  F(CopyLane, recv_messages, 32, 8)     \
+  F(CopyLane, send_ready, 64, 8)        \
+  F(CopyLane, recv_ready, 128, 8)       \
+  F(CopyLane, send_done, 192, 8)        \
+  F(CopyLane, recv_done, 256, 8)        \
+  F(CopyLane, moved, 320, 8)            \
+  F(CopyLane, taken, 384, 8)            \
+  F(CopyLane, send_bytes, 448, 128)     \
+  F(CopyLane, recv_bytes, 576, 128)     \
+  F(CopyLane, descriptors, 704, 3072)   \
+  F(CopyDescriptor, bytes, 0, 8)        \
+  F(CopyDescriptor, ordinal, 8, 8)      \
+  F(CopyDescriptor, offset, 16, 8)      \
+  F(CopyDescriptor, slot, 24, 4)        \
+  F(CopyDescriptor, serial, 28, 4)      \
+  F(CopyDescriptor, piece_bytes, 32, 8) \
+  F(CopyDescriptor, handle, 40, 112)    \
+  F(CopyDescriptor, reserved, 152, 40)
+#define GC_ASSERT_FIELD(structure, field, offset, bytes) \
+  static_assert(offsetof(structure, field) == offset && sizeof(structure::field) == bytes);
+GC_COPY_FIELDS(GC_ASSERT_FIELD)
+#undef GC_ASSERT_FIELD
+
 }  // namespace gpucoll::proto

@@ -21,7 +21,7 @@ struct RingRound {
 
   // The chunk whose place is `steps` before this rank's own in the ring. REQUIRES: 0 <= steps <= n_ranks.
   GC_DEV Range before(uint32_t steps) const {
-    const uint64_t at = (index + n_ranks - steps) % n_ranks * chunk;
+    const uint64_t at = (index >= steps ? index - steps : index + n_ranks - steps) * chunk;
     if (at >= left) return {first + left, 0};
     return {first + at, left - at < chunk ? left - at : chunk};
   }

@@ -12,18 +12,20 @@ struct Range {
   uint64_t first, count;
 };
 
-// Parts of `elements` are cut at multiples of this many elements. REQUIRES: type_bytes is a power of two up to 16.
-GC_HD uint64_t granule(uint64_t elements, uint32_t type_bytes) {
-  constexpr uint64_t kPack = 16, kLine = 128;
-  return (elements * type_bytes >= 32 * kLine ? kLine : kPack) / type_bytes;
+// Where `elements` are cut into parts, they are cut at multiples of this many elements. REQUIRES: type_bytes is a power
+// of two up to 16.
+GC_HD uint64_t granule(uint64_t elements, uint32_t parts, uint32_t type_bytes) {
+  constexpr uint32_t kPack = 16, kLine = 128, kLarge = 32 * kLine;  // bytes
+  return (elements >= uint64_t{parts} * (kLarge / type_bytes) ? kLine : kPack) / type_bytes;
 }
 
 // The share of channel `channel` of n_channels: shares differ by at most one granule.
 GC_HD Range channel_range(uint64_t count, uint32_t type_bytes, uint32_t n_channels, uint32_t channel) {
-  const uint64_t unit = granule(count / n_channels, type_bytes);
+  if (n_channels == 1) return {0, count};
+  const uint64_t unit = granule(count, n_channels, type_bytes);
   const uint64_t units = count / unit + (count % unit != 0);
-  const uint64_t each = units / n_channels, longer = units % n_channels;  // the first `longer` get one more
-  const uint64_t first = (each * channel + (channel < longer ? channel : longer)) * unit;
+  const uint64_t each = proto::quotient(units, n_channels), longer = units - each * n_channels;
+  const uint64_t first = (each * channel + (channel < longer ? channel : longer)) * unit;  // `longer` get one more
   const uint64_t past = first + (each + (channel < longer)) * unit;
   if (first >= count) return {count, 0};
   return {first, (past < count ? past : count) - first};
@@ -32,9 +34,9 @@ GC_HD Range channel_range(uint64_t count, uint32_t type_bytes, uint32_t n_channe
 // The elements of each rank's chunk in the next round, `left` elements being left: so that the rounds still needed
 // are of one size, and every rank has work in the last one, too. most is a multiple of 128 bytes.
 GC_HD uint64_t round_chunk(uint64_t left, uint32_t type_bytes, uint32_t n_ranks, uint64_t most) {
-  const uint64_t rounds = (left + most * n_ranks - 1) / (most * n_ranks);
-  const uint64_t even = (left + rounds * n_ranks - 1) / (rounds * n_ranks);
-  const uint64_t unit = granule(even, type_bytes);
+  const uint64_t round = most * n_ranks, rounds = left <= round ? 1 : proto::quotient(left + round - 1, round);
+  const uint64_t even = proto::quotient(left + rounds * n_ranks - 1, rounds * n_ranks);
+  const uint64_t unit = granule(even, 1, type_bytes);
   return (even + unit - 1) / unit * unit;
 }
 

@@ -37,7 +37,8 @@ struct Work {
   }
   template <class Family>
   GC_DEV proto::Reduction reduction() const {
-    return reduction_of<typename Family::Element>(item, op);
+    if constexpr (Family::kOps == 0) return {};
+    if constexpr (Family::kOps != 0) return reduction_of<typename Family::Element>(item, op);
   }
 
   // This rank's ends of the links of this channel; null where there is no such rank.

@@ -1,7 +1,8 @@
 // The CUDA driver, loaded at run time: gpucoll loads and runs on machines without one.
 //
 // Only what the runtime library (linked statically) does not offer is taken from here: the current context, what a
-// pointer is, and words in memory as signals between streams. Loading the library initialises nothing and touches no
+// pointer is, words in memory as signals between streams, and launches with fewer bytes of arguments than the kernel
+// has. Loading the library initialises nothing and touches no
 // GPU. Thread safety: every function may be called from any thread. Ownership: the library stays loaded.
 #pragma once
 #include <cuda.h>
@@ -24,6 +25,7 @@ struct Driver {
   decltype(&cuStreamGetCtx) stream_context;
   decltype(&cuStreamWriteValue64) write_value;
   decltype(&cuStreamWaitValue64) wait_value;
+  decltype(&cuLaunchKernel) launch_kernel;
 };
 
 // Null where there is no driver, or one without the functions above; driver_problem() says which.

@@ -225,10 +225,16 @@ Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blo
   if (kernel.cuda == nullptr)
     return Status::error(Code::unsupported, "the kernel %s was not built for GPUs", kernel.name);
   const Current current(context_);
-  void* arguments[] = {const_cast<proto::Plan*>(&plan)};  // copied before the call returns
-  const cudaError_t error = cudaLaunchKernel(kernel.cuda, dim3(static_cast<unsigned>(blocks)),
-                                             dim3(static_cast<unsigned>(threads)), arguments, 0, native(stream));
-  if (error != cudaSuccess) return failure(error, index_, kernel.name);
+  cudaFunction_t function = nullptr;
+  GC_CUDA(index_, cudaGetFuncBySymbol(&function, kernel.cuda));
+  // What a plan does not use is not sent along with each launch.
+  size_t bytes = proto::used_bytes(plan);
+  void* arguments[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<proto::Plan*>(&plan),  // copied before this returns
+                       CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  const CUresult error =
+      driver()->launch_kernel(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
+                              native(stream), nullptr, arguments);
+  if (error != CUDA_SUCCESS) return failure(error, index_, kernel.name);
   return {};
 }
 

@@ -172,6 +172,11 @@ struct alignas(16) Plan {
 };
 static_assert(sizeof(Plan) == kPlanBytes && offsetof(Plan, work) == 48);
 
+// The beginning of a plan that says all: as much as a launch has to carry.
+constexpr GC_HD size_t used_bytes(const Plan& plan) {
+  return offsetof(Plan, work) + plan.n_batches * sizeof(Batch) +
+         (plan.items == nullptr ? plan.n_items * sizeof(WorkItem) : 0);
+}
 // Whether batches and items fit into the arguments together.
 constexpr GC_HD bool fits_plan(size_t n_batches, size_t n_items) {
   return n_batches * sizeof(Batch) + n_items * sizeof(WorkItem) <= kPlanWorkBytes;

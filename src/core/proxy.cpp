@@ -14,18 +14,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void nap(long ns) {
-  const timespec time = {0, ns};
-  nanosleep(&time, nullptr);
-}
-
-// A large copy may take no longer than a few naps: looks all the time at first.
+// A large copy may take no longer than a few naps: looks all the time at first. Later what a nap costs is little of
+// what has been waited for anyway.
 void wait_a_little(Clock::duration waited) {
   using namespace std::chrono_literals;
-  if (waited < 4ms)
+  if (waited < 4ms) {
     sched_yield();
-  else
-    nap(waited < 1s ? 20'000 : 200'000);
+    return;
+  }
+  const auto nap = std::min<std::chrono::nanoseconds>(waited / 400, 1ms);
+  const timespec time = {0, static_cast<long>(nap.count())};
+  nanosleep(&time, nullptr);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Large sends and receives, which copy engines move: between kernels, streams, groups and communicators, with memory
 // that comes and goes, and with peers that do not play along. CTest sets copy_engine_bytes small.
 #include <gtest/gtest.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <memory>
@@ -183,6 +184,28 @@ TEST(Copy, IsDrivenByOneThreadForAllRanks) {
     EXPECT_EQ(in[static_cast<size_t>(r)]->get<uint8_t>(kLarge), message((r + n - 1) % n, 0, 0, kLarge));
   }
   for (gpucollComm_t comm : comms) GC_OK(gpucollCommDestroy(comm));
+}
+
+// Where nothing is pending, nothing runs; where something is, but does not come, little.
+TEST(Copy, LeavesTheProcessorAlone) {
+  const auto cpu_seconds = [] {
+    timespec time = {};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  };
+  double idle = 0;
+  on_ranks(2, [&](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer buffer(kLarge);
+    GC_OK(rank == 0 ? send(buffer, 0, kLarge, 1, comm, stream.handle)
+                    : recv(buffer, 0, kLarge, 0, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    usleep(50000);
+    if (rank == 0) idle = cpu_seconds();
+    usleep(500000);
+    if (rank == 0) idle = cpu_seconds() - idle;
+  });
+  EXPECT_LT(idle, 0.1);
 }
 
 TEST(Copy, LeavesGraphsToKernels) {

@@ -213,6 +213,12 @@ bool CudaDevice::can_reach(const Identity& peer) const {
   return true;
 }
 
+// The driver must not take a thread without a context for a pointer without meaning.
+PointerInfo CudaDevice::classify_kernel(const void* address) const {
+  const Current current(context_);
+  return cuda_platform()->classify(address);
+}
+
 // As cudaMemcpy, after the default stream; but using that while some stream is being captured would spoil the capture
 // (asking does not), and then nothing can be in it that matters.
 cudaStream_t CudaDevice::copy_stream() {

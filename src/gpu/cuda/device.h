@@ -42,7 +42,7 @@ class CudaDevice final : public Device {
   bool can_reach(const Identity& peer) const override;
 
   void* kernel_address(const void* user_address) const override { return const_cast<void*>(user_address); }
-  PointerInfo classify_kernel(const void* address) const override { return cuda_platform()->classify(address); }
+  PointerInfo classify_kernel(const void* address) const override;
   Status copy(void* dst, const void* src, size_t bytes) override;
   Status fill(void* dst, int byte, size_t bytes) override;
   Status upload(void* kernel_address, const void* host, size_t bytes) override;

@@ -11,6 +11,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/copy_path.h \
 	src/core/device_tables.cpp \
 	src/core/device_tables.h \
+	src/core/direct_path.cpp \
+	src/core/direct_path.h \
 	src/core/fault.cpp \
 	src/core/fault.h \
 	src/core/graph_memory.cpp \

@@ -50,6 +50,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   self->fault_.attach(&self->words()->latch, &self->peers_.own_page());
   self->prepare_links();
   self->prepare_copies();
+  self->prepare_direct();
   self->watchable_.store(true, std::memory_order_release);  // partner: check()
   return self;
 }
@@ -86,6 +87,7 @@ Communicator::~Communicator() {
   if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
   copies_.reset();
+  direct_.reset();
   tables_.reset();
   links_.reset();
   mesh_.reset();

@@ -14,6 +14,7 @@
 
 #include "core/copy_path.h"
 #include "core/device_tables.h"
+#include "core/direct_path.h"
 #include "core/fault.h"
 #include "core/launcher.h"
 #include "core/links.h"
@@ -120,6 +121,7 @@ class Communicator final : public Watched {
   Status allocate();
   void prepare_links();
   void prepare_copies();
+  void prepare_direct();
   CommShape plain_shape() const;
   Status make_launcher();
   Status make_connections(const Needs& needs, Vigil& vigil);
@@ -150,6 +152,7 @@ class Communicator final : public Watched {
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<CopyPath> copies_;  // null where no message goes that way
   TaskQueue without_copies_;          // begin()'s
+  std::unique_ptr<DirectPath> direct_;  // null: turned off
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;

@@ -23,6 +23,8 @@ constexpr Side kSides[] = {Side::send, Side::receive};
 constexpr uint64_t kCopyBytes = uint64_t{32} << 20, kCopyBytesEmulated = uint64_t{1} << 20;
 // Large enough to hide what starting a copy costs.
 constexpr uint64_t kBouncePiece = uint64_t{16} << 20, kBouncePieceEmulated = uint64_t{256} << 10;
+// From where on direct stores save more than they cost before they begin.
+constexpr uint64_t kDirectBytes = uint64_t{1} << 20, kDirectBytesEmulated = uint64_t{16} << 10;
 
 int chosen(int64_t parameter, int64_t otherwise) { return static_cast<int>(parameter ? parameter : otherwise); }
 
@@ -74,6 +76,12 @@ void Communicator::prepare_copies() {
       CopyContext{device_, fault_, peers_, *links_, *exports_, &kernel_words->latch.abort, least, piece});
 }
 
+void Communicator::prepare_direct() {
+  uint64_t least = emulated() ? kDirectBytesEmulated : kDirectBytes;
+  if (params().direct_bytes) least = static_cast<uint64_t>(params().direct_bytes);
+  if (least > 1 && size() > 1) direct_ = std::make_unique<DirectPath>(DirectContext{device_, peers_, *links_, least});
+}
+
 CommShape Communicator::plain_shape() const {
   CommShape shape;
   shape.n_ranks = size();
@@ -111,7 +119,7 @@ Status Communicator::make_launcher() {
     GC_TRY_AS(tables_, DeviceTables::create(device_, options));
   }
   GC_TRY_AS(launcher_, Launcher::create({device_, fault_, rank(), move_, tables_->comm(), &words()->done,
-                                         &kernel_words->done, &peers_.own_page().entered}));
+                                         &kernel_words->done, &peers_.own_page().entered, direct_.get()}));
   return {};
 }
 

@@ -53,7 +53,8 @@ uint64_t Launcher::done() const noexcept {
 Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, CopyPath* copies) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
   uint32_t mesh_flag = mesh_flag_;
-  std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, &mesh_flag);
+  std::vector<PlannedLaunch> plans =
+      make_plans(queue, context_.rank, shape, kBudget, context_.move, &mesh_flag, context_.direct);
   GC_TRY(prepare(plans, capture));
   streams_ = queue.streams;
   plans_ = std::move(plans);

@@ -36,6 +36,7 @@ struct LaunchContext {
   const uint64_t* done;     // the done word: host and kernel address
   uint64_t* done_kernel;
   uint64_t* entered;  // on this rank's control page: how many launches have been made, for the peers' reports
+  DirectMarker* direct = nullptr;
 };
 
 class Launcher {

@@ -134,6 +134,19 @@ uint64_t work_of(const CollectiveTask& task, const CommShape& shape) {
   }
 }
 
+// A scalar of 16 bytes lies where a grant would.
+bool may_be_direct(const Chosen& chosen) {
+  const CollectiveTask& task = *chosen.task;
+  if (chosen.choice.algorithm != Algorithm::ring || chosen.choice.protocol != Protocol::simple) return false;
+  return task.function == Function::broadcast || task.function == Function::all_gather ||
+         (task.function == Function::all_reduce && task.element_bytes < 16);
+}
+
+uint64_t output_bytes(const CollectiveTask& task, const CommShape& shape) {
+  const uint64_t bytes = task.count * task.element_bytes;
+  return task.function == Function::all_gather ? bytes * static_cast<uint64_t>(shape.n_ranks) : bytes;
+}
+
 // Most sends and receives that a block runs side by side: each takes two groups of at least a warp. The emulated device
 // starts as many threads as it takes.
 int pairs_per_batch(const CommShape& shape) {
@@ -167,8 +180,13 @@ std::vector<Half> in_rounds(const std::vector<TaskQueue::Pair>& tasks, Distance&
 
 class Planner {
  public:
-  Planner(const CommShape& shape, int rank, const PlanBudget& budget, const gpu::Kernel* move)
-      : shape_(shape), rank_(rank), move_(move), builder_(budget, pairs_per_batch(shape)), loads_(shape.n_channels) {}
+  Planner(const CommShape& shape, int rank, const PlanBudget& budget, const gpu::Kernel* move, DirectMarker* direct)
+      : shape_(shape),
+        rank_(rank),
+        move_(move),
+        direct_(direct),
+        builder_(budget, pairs_per_batch(shape)),
+        loads_(shape.n_channels) {}
 
   void plan_collectives(const TaskQueue& queue, uint32_t* mesh_flag);
   void plan_pairs(const TaskQueue& queue);
@@ -189,6 +207,7 @@ class Planner {
   const CommShape& shape_;
   int rank_;
   const gpu::Kernel* move_;
+  DirectMarker* direct_;
   std::vector<PlannedLaunch> launches_;
   // The plan that is being made.
   PlanBuilder builder_;
@@ -217,6 +236,7 @@ void Planner::close() {
 void Planner::add_collective(const Chosen& chosen) {
   threads_ = std::max(threads_, chosen.choice.threads);
   WorkItem item = {.collective = item_of(chosen)};
+  if (direct_ && may_be_direct(chosen)) direct_->mark(item.collective, output_bytes(*chosen.task, shape_));
   auto add = [&] {
     const int first = loads_.place(chosen.choice.channels, work_of(*chosen.task, shape_));
     item.collective.first_channel = static_cast<uint16_t>(first);
@@ -284,6 +304,7 @@ void Planner::add_pair(const Half* send, const Half* recv) {
     threads = std::max(threads, choice.threads);
   }
   pair.distance = send ? send->distance : recv->distance;
+  if (direct_) direct_->mark(pair);
   put_pair(item, threads);
 }
 
@@ -325,8 +346,9 @@ void sort_out(std::vector<int>& peers) {
 }  // namespace
 
 std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
-                                      const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag) {
-  Planner planner(shape, rank, budget, move);
+                                      const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag,
+                                      DirectMarker* direct) {
+  Planner planner(shape, rank, budget, move, direct);
   if (!queue.collectives.empty()) planner.plan_collectives(queue, mesh_flag);
   if (!queue.sends.empty() || !queue.recvs.empty()) planner.plan_pairs(queue);
   return planner.finish();

@@ -29,15 +29,28 @@ struct PlanBudget {
   size_t fifo_items;  // most items of one plan in the work FIFO
 };
 
+// Says what items have to do with direct stores (proto/direct.h): a local matter. Asked only of those that may have
+// some.
+class DirectMarker {
+ public:
+  virtual ~DirectMarker() = default;
+  // Of a broadcast, all_gather or all_reduce in a ring over Simple. REQUIRES: argument_high is not used.
+  virtual void mark(proto::CollectiveItem& item, uint64_t output_bytes) = 0;
+  // Of messages over any protocol.
+  virtual void mark(proto::PairItem& item) = 0;
+};
+
 // move: the kernel for plans without a reduction. *mesh_flag is the flag of the communicator's last mesh operation, and
-// is left at that of the last one planned. Tasks of 0 elements vanish, messages of 0 bytes do not.
+// is left at that of the last one planned. direct may be null: no direct stores. Tasks of 0 elements vanish, messages
+// of 0 bytes do not.
 std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
-                                      const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag);
+                                      const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag,
+                                      DirectMarker* direct = nullptr);
 
 // Which connections the tasks need: asked before any plan is made.
 struct Needs {
   bool ring = false, tree = false, mesh = false;
-  int channels = 0;  // rings and trees: their plans stay below this one
+  int channels = 0;                        // rings and trees: their plans stay below this one
   std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
 };
 Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape);

@@ -509,6 +509,50 @@ TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
   EXPECT_FALSE(needs_of(queue, 0, shape).mesh);
 }
 
+// Remembers what it was asked of, and marks it.
+struct Marker final : DirectMarker {
+  void mark(CollectiveItem& item, uint64_t output_bytes) override {
+    item.direct = proto::kLooksForGrants;
+    asked.push_back(output_bytes);
+  }
+  void mark(PairItem& item) override {
+    item.direct = proto::kGrants;
+    asked.push_back(item.send_bytes);
+  }
+  std::vector<uint64_t> asked;
+};
+
+TEST(Planner, AsksWhatMayBeDirect) {
+  CommShape shape = gpu_shape(4);
+  constexpr uint64_t kMany = 16 << 20;
+  const auto direct = [&](Function function, const gpu::Kernel* kernel, uint64_t count, uint32_t element_bytes = 4) {
+    TaskQueue queue;
+    queue.add(collective(function, kernel, count, 0));
+    queue.collectives[0].element_bytes = element_bytes;
+    uint32_t flag = 0;
+    Marker marker;
+    const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &flag, &marker);
+    EXPECT_EQ(launches[0].plan.own_items()->collective.direct, marker.asked.size());
+    return marker.asked;
+  };
+  using Sizes = std::vector<uint64_t>;
+  EXPECT_EQ(direct(Function::broadcast, nullptr, kMany), Sizes{kMany * 4});
+  EXPECT_EQ(direct(Function::all_gather, nullptr, kMany), Sizes{kMany * 16});
+  EXPECT_EQ(direct(Function::all_reduce, &kFloat, kMany), Sizes{kMany * 4});
+  EXPECT_EQ(direct(Function::all_reduce, &kFloat, kMany, 16), Sizes{}) << "its scalar lies where a grant would";
+  EXPECT_EQ(direct(Function::reduce, &kFloat, kMany), Sizes{});
+  EXPECT_EQ(direct(Function::reduce_scatter, &kFloat, kMany), Sizes{});
+  EXPECT_EQ(direct(Function::broadcast, nullptr, 1), Sizes{}) << "over LL";
+
+  TaskQueue queue;
+  queue.add_send(2, {buffer(0), 999, nullptr});
+  uint32_t flag = 0;
+  Marker marker;
+  const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &flag, &marker);
+  EXPECT_EQ(marker.asked, Sizes{999});
+  EXPECT_EQ(launches[0].plan.own_items()->pair.direct, proto::kGrants);
+}
+
 TEST(Planner, EmptyTasks) {
   TaskQueue queue;
   uint32_t flag = 1;

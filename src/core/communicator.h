@@ -150,8 +150,8 @@ class Communicator final : public Watched {
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
-  std::unique_ptr<CopyPath> copies_;  // null where no message goes that way
-  TaskQueue without_copies_;          // begin()'s
+  std::unique_ptr<CopyPath> copies_;    // null where no message goes that way
+  TaskQueue without_copies_;            // begin()'s
   std::unique_ptr<DirectPath> direct_;  // null: turned off
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;

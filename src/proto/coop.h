@@ -17,8 +17,10 @@ namespace gpucoll::proto {
 inline constexpr int kMaxGroups = 16;
 // Barriers of a block: its own, and one for each part.
 inline constexpr int kBarriers = 1 + kMaxGroups;
-// Fast memory that the threads of a block share, aligned to 16 bytes: who makes the block hands it to the kernel.
-inline constexpr int kSharedBytes = 1536;
+// The most threads of a block, and the fast memory that they share, aligned to 16 bytes: who makes the block hands it
+// to the kernel.
+inline constexpr int kMaxThreads = 512;
+inline constexpr int kSharedBytes = 1536 + kMaxThreads * 16;
 
 // The part that thread `rank` of `size` is in, of n.
 struct WarpRun {

@@ -44,15 +44,23 @@ GC_DEV void write_elements(uint8_t* p, const Pack& pack, uint32_t n) {
   }
 }
 
+// Not inlined, as they are rarely needed.
 template <class T>
-GC_DEV Pack read_pack(const uint8_t* p, uint32_t n) {
-  if (is_whole_pack<T>(p, n)) return load<Pack>(p);
+GC_NOINLINE Pack read_odd_pack(const uint8_t* p, uint32_t n) {
   return is_aligned<T>(p) ? read_elements<T, true>(p, n) : read_elements<T, false>(p, n);
 }
 template <class T>
-GC_DEV void write_pack(uint8_t* p, const Pack& pack, uint32_t n) {
-  if (is_whole_pack<T>(p, n)) return store(p, pack);
+GC_NOINLINE void write_odd_pack(uint8_t* p, Pack pack, uint32_t n) {
   is_aligned<T>(p) ? write_elements<T, true>(p, pack, n) : write_elements<T, false>(p, pack, n);
+}
+
+template <class T>
+GC_DEV Pack read_pack(const uint8_t* p, uint32_t n) {
+  return is_whole_pack<T>(p, n) ? load<Pack>(p) : read_odd_pack<T>(p, n);
+}
+template <class T>
+GC_DEV void write_pack(uint8_t* p, const Pack& pack, uint32_t n) {
+  is_whole_pack<T>(p, n) ? store(p, pack) : write_odd_pack<T>(p, pack, n);
 }
 
 }  // namespace gpucoll::proto

@@ -21,17 +21,27 @@ class OneShot {
   GC_DEV OneShot(const proto::ChannelComm& comm, uint32_t channel, const proto::CollectiveItem& item)
       : OneShot(comm, channel, item, share_of(item, channel)) {}
 
-  // False once the fault latch has ended a wait of this thread.
+  // What this thread will send first: may be read before anything else is there.
+  static GC_DEV proto::Pack read_first(const proto::CollectiveItem& item, uint32_t channel, uint32_t thread) {
+    const Range share = share_of(item, channel);
+    if (uint64_t{thread} * kPer >= share.count) return {};
+    const uint8_t* const input = static_cast<const uint8_t*>(item.send) + share.first * sizeof(T);
+    return read(input, static_cast<uint32_t>(share.count), thread);
+  }
+  // False once the fault latch has ended a wait of this thread. early: what read_first() said, or null.
   template <class Coop>
-  GC_DEV bool run(const Coop& coop) const {
+  GC_DEV bool run(const Coop& coop, const proto::Pack* early) const {
     const uint32_t first = static_cast<uint32_t>(coop.rank()), step = static_cast<uint32_t>(coop.size());
     // An empty share is a pack of nothing: peers may use this half of the mesh again once they have received it.
     const uint32_t packs = count_ == 0 ? 1 : (count_ + kPer - 1) / kPer;
-    for (uint32_t p = first; p < packs; p += step) send_to_all(p, own(p));
+    for (uint32_t p = first; p < packs; p += step) {
+      const proto::Pack own = early != nullptr && p == first ? *early : read(input_, count_, p);
+      send_to_all(p, Unit::pre(own, reduction_));
+    }
     for (uint32_t p = first; p < packs; p += step) {
       proto::Pack result;
-      if (!reduce(p, own(p), result)) return false;
-      proto::write_pack<T>(output_ + p * sizeof(proto::Pack), result, elements(p));
+      if (!reduce(p, Unit::pre(read(input_, count_, p), reduction_), result)) return false;
+      proto::write_pack<T>(output_ + p * sizeof(proto::Pack), result, elements(count_, p));
     }
     return true;
   }
@@ -70,12 +80,12 @@ class OneShot {
     return proto::mesh_offset(static_cast<int>(n_), static_cast<int>(channel), flag_, static_cast<int>(source));
 #endif
   }
-  GC_DEV uint32_t elements(uint32_t pack) const {
-    const uint32_t left = count_ - pack * kPer;
+  static GC_DEV uint32_t elements(uint32_t count, uint32_t pack) {
+    const uint32_t left = count - pack * kPer;
     return left < kPer ? left : kPer;
   }
-  GC_DEV proto::Pack own(uint32_t pack) const {
-    return Unit::pre(proto::read_pack<T>(input_ + pack * sizeof(proto::Pack), elements(pack)), reduction_);
+  static GC_DEV proto::Pack read(const uint8_t* input, uint32_t count, uint32_t pack) {
+    return proto::read_pack<T>(input + pack * sizeof(proto::Pack), elements(count, pack));
   }
 
   // The next rank first, so that not all store to one.
@@ -139,5 +149,16 @@ class OneShot {
   const uint32_t count_;
   const proto::Reduction reduction_;
 };
+
+// One item; see OneShot::run. Not inlined, so that the waiting has all registers.
+template <class Red, class Coop>
+GC_NOINLINE bool one_shot_all_reduce(Coop coop, const proto::ChannelComm& comm, uint32_t channel,
+                                     const proto::CollectiveItem& item, const proto::Pack* early) {
+  const OneShot<Red> one_shot(comm, channel, item);
+#if GC_MUTANT == 6
+  if (!one_shot.has_share()) return true;
+#endif
+  return one_shot.run(coop, early);
+}
 
 }  // namespace gpucoll::coll::device

@@ -44,6 +44,7 @@ inline constexpr uint32_t kWindow = 16;
 struct Stage {
   proto::ChannelComm comm;
   proto::WorkItem window[kWindow];
+  proto::Pack early[proto::kMaxThreads];  // each thread's own, of one-shots
 };
 static_assert(sizeof(Stage) <= proto::kSharedBytes && kWindow >= proto::kPairsPerBatch);
 
@@ -71,20 +72,21 @@ GC_DEV Items bring(const Block& block, const proto::ChannelComm* comm, const pro
   return {stage.window, n};
 }
 
-// body(items), for all items of a batch; several times where there are more than the window holds. REQUIRES: body ends
-// with a barrier.
+// body(items), for what is left of a batch whose first items are here; several times where the window holds less.
+// REQUIRES: body ends with a barrier.
 template <class Block, class Body>
-GC_DEV void with_items(const Block& block, const proto::ChannelComm* comm, const proto::Plan& plan,
-                       const proto::Batch& batch, Stage& stage, const Body& body) {
-  const proto::WorkItem* const first = (plan.items == nullptr ? plan.own_items() : plan.items) + batch.base;
-  uint64_t left = batch.items;
-  do {
-    const Items here = bring(block, comm, first, left, stage);
-    comm = nullptr;
+GC_DEV void each_window(const Block& block, Items here, const proto::WorkItem* from, uint64_t bits, Stage& stage,
+                        const Body& body) {
+  for (;;) {
     body(here);
     GC_NO_UNROLL
-    for (uint32_t i = 0; i < here.n; ++i) left &= left - 1;
-  } while (left != 0);
+    for (uint32_t i = 0; i < here.n; ++i) bits &= bits - 1;
+    if (bits == 0) return;
+    here = bring(block, nullptr, from, bits, stage);
+  }
+}
+GC_DEV const proto::WorkItem* items_of(const proto::Plan& plan, const proto::Batch& batch) {
+  return (plan.items == nullptr ? plan.own_items() : plan.items) + batch.base;
 }
 
 template <class Family, class Protocol, class Block>
@@ -154,10 +156,11 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
   Stage& stage = *static_cast<Stage*>(shared);
   const uint32_t channel = nth_bit(plan.channel_mask, index);
   proto::ChannelComm& home = plan.comm->channel[channel];
-  const proto::ChannelComm* comm = &home;
-  for (uint32_t b = index;; comm = nullptr) {
+  for (uint32_t b = index, first = 1;; first = 0) {
     const proto::Batch batch = plan.batch(b);
-    with_items(block, comm, plan, batch, stage, [&](const Items& items) {
+    const proto::WorkItem* const from = items_of(plan, batch);
+    const Items here = bring(block, first != 0 ? &home : nullptr, from, batch.items, stage);
+    each_window(block, here, from, batch.items, stage, [&](const Items& items) {
       if (batch.function == proto::Function::send_recv) {
         send_recv(block, stage.comm, channel, items);
         block.sync();
@@ -176,25 +179,33 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
 }
 
 // The kernel of one-shot allreduces. Channels without a share take part, too, and the block meets between two items:
-// see format/mesh.h.
+// see format/mesh.h. What a thread sends first is on its way while the block brings what it needs else.
 template <class Red, class Block>
 GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan,
                           void* shared) {
   Stage& stage = *static_cast<Stage*>(shared);
-  const uint32_t channel = nth_bit(plan.channel_mask, index);
+  const uint32_t channel = nth_bit(plan.channel_mask, index), thread = static_cast<uint32_t>(block.rank());
+  const proto::Batch& batch = plan.batch(0);
+  const proto::WorkItem* const from = items_of(plan, batch);
+  const uint32_t at = batch.base + proto::lowest_bit(batch.items);
+  proto::CollectiveItem item{};
+  if (plan.items == nullptr) {
+    item = plan.own_items()[at].collective;  // by its own name: launch arguments are constants
+  } else {
+    item = plan.items[at].collective;
+  }
+  const proto::Pack early = OneShot<Red>::read_first(item, channel, thread);
+  const Items here = bring(block, &plan.comm->channel[channel], from, batch.items, stage);
+  stage.early[thread] = early;  // for the thread itself: registers are scarce from here on
   bool ok = true, first = true;
-  with_items(block, &plan.comm->channel[channel], plan, plan.batch(0), stage, [&](const Items& items) {
+  each_window(block, here, from, batch.items, stage, [&](const Items& items) {
     items.each([&](const proto::WorkItem& item) {
 #if GC_MUTANT != 5
       if (!first && block.any(!ok)) return;
 #endif
+      ok =
+          one_shot_all_reduce<Red>(block, stage.comm, channel, item.collective, first ? &stage.early[thread] : nullptr);
       first = false;
-      const OneShot<Red> one_shot(stage.comm, channel, item.collective);
-#if GC_MUTANT == 6
-      if (one_shot.has_share()) ok = one_shot.run(block);
-#else
-      ok = one_shot.run(block);
-#endif
     });
     block.sync();
   });

@@ -13,7 +13,7 @@ gpucollResult_t gpucollCommRegister(gpucollComm_t comm, void* buff, size_t size,
     if (!handle) return Status::error(Code::invalid_argument, "handle is NULL");
     if (size == 0) return Status::error(Code::invalid_argument, "size is 0: there is nothing to register");
     GC_TRY(check_buffer(communicator->device(), "buff", buff, size, gpucollInt8));
-    *handle = comm->registrations.add(communicator->exports(), communicator->device().kernel_address(buff));
+    *handle = comm->registrations.add(*communicator, communicator->device().kernel_address(buff));
     return {};
   }));
 }
@@ -21,7 +21,7 @@ gpucollResult_t gpucollCommRegister(gpucollComm_t comm, void* buff, size_t size,
 gpucollResult_t gpucollCommDeregister(gpucollComm_t comm, void* handle) {
   return to_c(guarded("gpucollCommDeregister", [&]() -> Status {
     GC_TRY_AS(core::Communicator * communicator, checked(comm));
-    return comm->registrations.remove(communicator->exports(), handle);
+    return comm->registrations.remove(*communicator, handle);
   }));
 }
 

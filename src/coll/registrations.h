@@ -9,16 +9,16 @@
 #include <optional>
 
 #include "base/status.h"
-#include "core/registration.h"
+#include "core/communicator.h"
 
 namespace gpucoll::coll {
 
 class Registrations {
  public:
   // The handle. Memory that others cannot open is taken as well: it has no use, and does no harm.
-  void* add(core::Exports& exports, const void* kernel_address);
+  void* add(core::Communicator& communicator, const void* kernel_address);
   // Errors: invalid_argument, where there is no such handle (any more).
-  Status remove(core::Exports& exports, void* handle);
+  Status remove(core::Communicator& communicator, void* handle);
   void clear() { made_.clear(); }
 
  private:

@@ -205,6 +205,7 @@ void Communicator::check() noexcept {
     Status status = peers_.check();
     exports_->tidy();
     if (copies_) copies_->look_for_freed();
+    if (direct_) direct_->look_for_freed();
     if (status) return look_for_timeout();
     fault_.raise(status);
   } catch (...) {

@@ -68,6 +68,8 @@ class Communicator final : public Watched {
 
   // This rank's memory that others may open.
   Exports& exports() noexcept { return *exports_; }
+  // Null where direct stores are turned off.
+  DirectPath* direct() noexcept { return direct_.get(); }
   // An internal stream, made when first asked for: for callers without one of their own.
   Result<gpu::Stream> stream();
   // Device memory for operations without buffers of their own, made when first asked for (kernel address).

@@ -1,46 +1,200 @@
 #include "core/direct_path.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+
 namespace gpucoll::core {
 
 using proto::kCollectiveLinks;
+using proto::kDirectMemory;
 using proto::kGrants;
 using proto::kLooksForGrants;
 using proto::kPairLinks;
 
-bool DirectPath::reaches(proto::LinkKind kind, int peer, net::Side side) const {
-  const Peers& peers = context_.peers;
-  return peers.info(peer).pid == peers.info(peers.rank()).pid && context_.links.over_p2p({kind, peer, side});
+// The proxy closes what was opened: not to be called with the lock held, which tidy() takes.
+DirectPath::DirectPath(const DirectContext& context) : context_(context) { Proxy::instance().add(this); }
+
+DirectPath::~DirectPath() {
+  Proxy::instance().remove(this);
+  for (auto& [peer, view] : views_)
+    for (uint32_t i = 0; i < kDirectMemory; ++i) let_go(peer, i, view.memory[i]);
+  for (void* base : dropped_) context_.device.close_memory(base);
 }
 
-uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output) const {
-  if (!output || !reaches(kind, peer, net::Side::receive)) return nullptr;
-  const gpu::PointerInfo info = context_.device.classify_kernel(output);
-  // What other processes may open is what other devices of this one are let into.
-  return info.exportable && info.device == context_.device.index() ? static_cast<uint8_t*>(output) : nullptr;
+bool DirectPath::over_p2p(proto::LinkKind kind, int peer, net::Side side) const {
+  return context_.links.over_p2p({kind, peer, side});
+}
+
+bool DirectPath::in_this_process(int peer) const {
+  const Peers& peers = context_.peers;
+  return peers.info(peer).pid == peers.info(peers.rank()).pid;
 }
 
 // Every channel's ring has the same neighbours (device_tables.cpp).
-void DirectPath::mark(proto::CollectiveItem& item, uint64_t output_bytes) {
+void DirectPath::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) {
   const int n = context_.peers.size(), rank = context_.peers.rank();
   if (n == 1 || output_bytes < context_.least_bytes) return;
-  if (reaches(kCollectiveLinks, (rank + 1) % n, net::Side::send)) item.direct |= kLooksForGrants;
-  if (uint8_t* const granted = address_for(kCollectiveLinks, (rank + n - 1) % n, item.recv)) {
+  if (looks(kCollectiveLinks, (rank + 1) % n)) item.direct |= kLooksForGrants;
+  if (uint8_t* const granted = address_for(kCollectiveLinks, (rank + n - 1) % n, item.recv, capturing)) {
     item.direct |= kGrants;
     item.granted = granted;
   }
 }
 
-void DirectPath::mark(proto::PairItem& item) {
-  const int rank = context_.peers.rank();
+void DirectPath::mark(proto::PairItem& item, bool capturing) {
   const auto worth = [&](int peer, uint64_t bytes, proto::Protocol protocol) {
-    return peer >= 0 && peer != rank && bytes >= context_.least_bytes && protocol == proto::Protocol::simple;
+    return peer >= 0 && peer != context_.peers.rank() && bytes >= context_.least_bytes &&
+           protocol == proto::Protocol::simple;
   };
-  if (worth(item.send_peer, item.send_bytes, item.send_protocol) &&
-      reaches(kPairLinks, item.send_peer, net::Side::send))
+  if (worth(item.send_peer, item.send_bytes, item.send_protocol) && looks(kPairLinks, item.send_peer))
     item.direct |= kLooksForGrants;
   if (!worth(item.recv_peer, item.recv_bytes, item.recv_protocol)) return;
-  item.granted = address_for(kPairLinks, item.recv_peer, item.recv);
+  item.granted = address_for(kPairLinks, item.recv_peer, item.recv, capturing);
   if (item.granted) item.direct |= kGrants;
+}
+
+bool DirectPath::looks(proto::LinkKind kind, int peer) {
+  if (!over_p2p(kind, peer, net::Side::send)) return false;
+  if (in_this_process(peer)) return true;
+  std::lock_guard lock(mutex_);
+  const View& view = look_at(peer);
+  return std::any_of(view.memory.begin(), view.memory.end(), [](const Opened& opened) { return opened.number != 0; });
+}
+
+uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output, bool capturing) {
+  if (!output || !over_p2p(kind, peer, net::Side::receive)) return nullptr;
+  const bool own = in_this_process(peer);
+  if (!own && capturing) return nullptr;
+  const gpu::PointerInfo info = context_.device.classify_kernel(output);
+  if (!info.exportable || info.device != context_.device.index()) return nullptr;
+  auto* const address = static_cast<uint8_t*>(output);
+  // What other processes may open is what other devices of this one are let into.
+  return own ? address : mapped_address(peer, info, address);
+}
+
+uint8_t* DirectPath::mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) const {
+  std::lock_guard lock(mutex_);
+  const auto it = std::find_if(published_.begin(), published_.end(), [&](const Published& p) {
+    return p.number != 0 && p.base == info.base && p.buffer_id == info.buffer_id;
+  });
+  if (it == published_.end()) return nullptr;
+  const proto::DirectLane& lane = context_.peers.direct_lane(peer, context_.peers.rank());
+  const proto::MappedMemory& mapped = lane.mappings[it - published_.begin()];
+  // Acquire: partner is the peer's open().
+  if (__atomic_load_n(&mapped.number, __ATOMIC_ACQUIRE) != it->number) return nullptr;
+  return reinterpret_cast<uint8_t*>(mapped.address) + (output - it->base);
+}
+
+void DirectPath::publish(const uint8_t* kernel_address, const ExportedPlace& place) {
+  std::lock_guard lock(mutex_);
+  auto it = std::find_if(published_.begin(), published_.end(),
+                         [&](const Published& p) { return p.number != 0 && p.serial == place.serial; });
+  if (it != published_.end()) {
+    ++it->uses;
+    return;
+  }
+  it = std::find_if(published_.begin(), published_.end(), [](const Published& p) { return p.number == 0; });
+  if (it == published_.end()) return;
+  const uint8_t* const base = kernel_address - place.offset;
+  *it = {base, context_.device.classify_kernel(base).buffer_id, ++last_number_, place.serial, 1};
+  proto::DirectPage& page = context_.peers.direct_page(context_.peers.rank());
+  proto::PublishedMemory& memory = page.memory[it - published_.begin()];
+  static_assert(sizeof memory.handle == sizeof place.handle);
+  std::memcpy(memory.handle, &place.handle, sizeof memory.handle);
+  // Partners: published_by() and look_at() of the peers.
+  __atomic_store_n(&memory.number, it->number, __ATOMIC_RELEASE);
+  __atomic_fetch_add(&page.version, uint64_t{1}, __ATOMIC_RELEASE);
+}
+
+void DirectPath::withdraw(const ExportedPlace& place) {
+  std::lock_guard lock(mutex_);
+  for (uint32_t i = 0; i < kDirectMemory; ++i) {
+    Published& p = published_[i];
+    if (p.number != 0 && p.serial == place.serial && --p.uses == 0) take_back(i);
+  }
+}
+
+void DirectPath::take_back(uint32_t place) {
+  published_[place] = {};
+  proto::DirectPage& page = context_.peers.direct_page(context_.peers.rank());
+  __atomic_store_n(&page.memory[place].number, uint64_t{0}, __ATOMIC_SEQ_CST);  // before any later handle
+  __atomic_fetch_add(&page.version, uint64_t{1}, __ATOMIC_SEQ_CST);
+}
+
+uint64_t DirectPath::published_by(int peer, uint32_t place) const {
+  return __atomic_load_n(&context_.peers.direct_page(peer).memory[place].number, __ATOMIC_ACQUIRE);
+}
+
+DirectPath::View& DirectPath::look_at(int peer) {
+  View& view = views_[peer];
+  const uint64_t version = __atomic_load_n(&context_.peers.direct_page(peer).version, __ATOMIC_ACQUIRE);
+  if (version == view.version) return view;
+  let_go_withdrawn(peer, view);
+  for (uint32_t i = 0; i < kDirectMemory; ++i)
+    if (view.memory[i].number == 0) open(peer, i, view.memory[i]);
+  view.version = version;
+  return view;
+}
+
+// What cannot be opened is left alone: it is not granted then.
+void DirectPath::open(int peer, uint32_t place, Opened& opened) {
+  const uint64_t number = published_by(peer, place);
+  if (number == 0) return;
+  // Acquire: the number is looked at again after them.
+  const uint64_t(&words)[14] = context_.peers.direct_page(peer).memory[place].handle;
+  uint64_t copied[14];
+  for (size_t i = 0; i < std::size(words); ++i) copied[i] = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
+  if (published_by(peer, place) != number) return;  // the version is another by then
+  gpu::MemoryHandle handle;
+  static_assert(sizeof handle == sizeof copied);
+  std::memcpy(&handle, copied, sizeof handle);
+  auto base = context_.device.open_memory(handle);
+  if (!base) {
+    log::write(log::Level::debug, "rank %d does without direct stores into memory of rank %d: %s",
+               context_.peers.rank(), peer, base.status().what());
+    return;
+  }
+  opened = {number, static_cast<uint8_t*>(*base)};
+  proto::MappedMemory& mapped = context_.peers.direct_lane(context_.peers.rank(), peer).mappings[place];
+  __atomic_store_n(&mapped.address, reinterpret_cast<uint64_t>(*base), __ATOMIC_RELAXED);
+  __atomic_store_n(&mapped.number, number, __ATOMIC_RELEASE);  // partner: the peer's mapped_address()
+}
+
+void DirectPath::let_go(int peer, uint32_t place, Opened& opened) {
+  if (opened.number == 0) return;
+  proto::MappedMemory& mapped = context_.peers.direct_lane(context_.peers.rank(), peer).mappings[place];
+  __atomic_store_n(&mapped.number, uint64_t{0}, __ATOMIC_RELEASE);
+  dropped_.push_back(opened.base);
+  opened = {};
+}
+
+void DirectPath::let_go_withdrawn(int peer, View& view) {
+  for (uint32_t i = 0; i < kDirectMemory; ++i)
+    if (view.memory[i].number != published_by(peer, i)) let_go(peer, i, view.memory[i]);
+  if (!dropped_.empty()) Proxy::instance().wake();
+}
+
+void DirectPath::look_for_freed() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);  // the watchdog must not wait for a device
+  if (!lock.owns_lock()) return;
+  for (uint32_t i = 0; i < kDirectMemory; ++i) {
+    const Published& p = published_[i];
+    if (p.number == 0) continue;
+    const gpu::PointerInfo now = context_.device.classify_kernel(p.base);
+    if (now.base != p.base || now.buffer_id != p.buffer_id) take_back(i);
+  }
+  for (auto& [peer, view] : views_) let_go_withdrawn(peer, view);
+}
+
+void DirectPath::tidy() noexcept {
+  std::vector<void*> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    dropped.swap(dropped_);
+  }
+  for (void* base : dropped) context_.device.close_memory(base);
 }
 
 }  // namespace gpucoll::core

@@ -3,39 +3,93 @@
 //
 // A grant is the address of an output as the kernels of the rank that sends to it know it. Ranks of one process have
 // one address space, so there it is the address itself, where the link between them is over P2P and the memory is of a
-// kind that the peer is let into with it. No two ranks need agree: a rank whose grants are not looked for, or that
-// finds none, uses the connection's slots.
+// kind that the peer is let into with it. Ranks of several processes have opened what the owner published
+// (proto/format/direct.h).
+// No two ranks need agree: a rank whose grants are not looked for, or that finds none, uses the connection's slots.
 //
-// Thread safety: one caller at a time. Ownership: the context outlives it.
+// Thread safety: any thread. Ownership: closes what it opened; the context outlives it. Destroy it when this rank's
+// kernels have ended.
 #pragma once
+#include <array>
+#include <map>
+#include <mutex>
+#include <vector>
+
 #include "core/links.h"
 #include "core/peers.h"
 #include "core/planner.h"
+#include "core/proxy.h"
+#include "core/registration.h"
 #include "gpu/device.h"
+#include "proto/format/direct.h"
 
 namespace gpucoll::core {
 
 struct DirectContext {
-  const gpu::Device& device;
+  gpu::Device& device;
   const Peers& peers;
   const Links& links;
   uint64_t least_bytes;  // of an output, for direct stores to be worth what they cost before they begin
 };
 
-class DirectPath final : public DirectMarker {
+class DirectPath final : public DirectMarker, public ProxyWork {
  public:
-  explicit DirectPath(const DirectContext& context) : context_(context) {}
+  explicit DirectPath(const DirectContext& context);
+  ~DirectPath() override;
+  DirectPath(const DirectPath&) = delete;
+  DirectPath& operator=(const DirectPath&) = delete;
 
-  void mark(proto::CollectiveItem& item, uint64_t output_bytes) override;
-  void mark(proto::PairItem& item) override;
+  void mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) override;
+  void mark(proto::PairItem& item, bool capturing) override;
+
+  // Lets the peers open the allocation around a kernel address, until it is withdrawn as often. Without effect where no
+  // place is left, or when the memory has been freed before. `place`: as Exports says.
+  void publish(const uint8_t* kernel_address, const ExportedPlace& place);
+  void withdraw(const ExportedPlace& place);
+  // Now and then: withdraws what has been freed, and lets go what peers have withdrawn.
+  void look_for_freed() noexcept;
+
+  Progress progress() noexcept override { return Progress::none_pending; }
+  void tidy() noexcept override;
 
  private:
-  // Whether a link between the two sides' kernels and memory is over P2P within this process.
-  bool reaches(proto::LinkKind kind, int peer, net::Side side) const;
-  // The address of this rank's memory in kernels of the peer; null where they do not reach it.
-  uint8_t* address_for(proto::LinkKind kind, int peer, void* output) const;
+  struct Published {
+    const uint8_t* base;
+    uint64_t buffer_id, number;  // number 0: a free place
+    uint32_t serial;
+    int uses;
+  };
+  // What this rank has open of a peer's memory.
+  struct Opened {
+    uint64_t number;
+    uint8_t* base;
+  };
+  struct View {
+    uint64_t version;
+    std::array<Opened, proto::kDirectMemory> memory;
+  };
+
+  bool over_p2p(proto::LinkKind kind, int peer, net::Side side) const;
+  bool in_this_process(int peer) const;
+  // Whether kernels of this rank may find grants of the peer.
+  bool looks(proto::LinkKind kind, int peer);
+  // The address of this rank's memory in kernels of the peer; null where they do not know it.
+  uint8_t* address_for(proto::LinkKind kind, int peer, void* output, bool capturing);
+  uint8_t* mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) const;
+  // With the lock held.
+  View& look_at(int peer);
+  void open(int peer, uint32_t place, Opened& opened);
+  void let_go(int peer, uint32_t place, Opened& opened);
+  void let_go_withdrawn(int peer, View& view);
+  void take_back(uint32_t place);
+  uint64_t published_by(int peer, uint32_t place) const;
 
   const DirectContext context_;
+  mutable std::mutex mutex_;  // of what follows
+  std::array<Published, proto::kDirectMemory> published_ = {};
+  uint64_t last_number_ = 0;
+  std::map<int, View> views_;
+  std::vector<void*> dropped_;
 };
 
 }  // namespace gpucoll::core

@@ -41,6 +41,13 @@ class Peers {
   proto::CopyLane& copy_lane(int rank, int towards) const {
     return *reinterpret_cast<proto::CopyLane*>(page_bytes(rank) + proto::copy_lane_offset(size(), towards));
   }
+  // The same for registered memory (proto/format/direct.h).
+  proto::DirectPage& direct_page(int rank) const {
+    return *reinterpret_cast<proto::DirectPage*>(page_bytes(rank) + proto::direct_page_offset(size()));
+  }
+  proto::DirectLane& direct_lane(int rank, int towards) const {
+    return *reinterpret_cast<proto::DirectLane*>(page_bytes(rank) + proto::direct_lane_offset(size(), towards));
+  }
   // What every rank found out about all others (proto/format/peer.h); equal on all ranks.
   uint32_t common_facts() const { return common_facts_; }
 

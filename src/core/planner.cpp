@@ -236,7 +236,9 @@ void Planner::close() {
 void Planner::add_collective(const Chosen& chosen) {
   threads_ = std::max(threads_, chosen.choice.threads);
   WorkItem item = {.collective = item_of(chosen)};
-  if (direct_ && may_be_direct(chosen)) direct_->mark(item.collective, output_bytes(*chosen.task, shape_));
+  if (direct_ && may_be_direct(chosen)) {
+    direct_->mark(item.collective, output_bytes(*chosen.task, shape_), shape_.capturing);
+  }
   auto add = [&] {
     const int first = loads_.place(chosen.choice.channels, work_of(*chosen.task, shape_));
     item.collective.first_channel = static_cast<uint16_t>(first);
@@ -304,7 +306,7 @@ void Planner::add_pair(const Half* send, const Half* recv) {
     threads = std::max(threads, choice.threads);
   }
   pair.distance = send ? send->distance : recv->distance;
-  if (direct_) direct_->mark(pair);
+  if (direct_) direct_->mark(pair, shape_.capturing);
   put_pair(item, threads);
 }
 

@@ -35,9 +35,9 @@ class DirectMarker {
  public:
   virtual ~DirectMarker() = default;
   // Of a broadcast, all_gather or all_reduce in a ring over Simple. REQUIRES: argument_high is not used.
-  virtual void mark(proto::CollectiveItem& item, uint64_t output_bytes) = 0;
+  virtual void mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) = 0;
   // Of messages over any protocol.
-  virtual void mark(proto::PairItem& item) = 0;
+  virtual void mark(proto::PairItem& item, bool capturing) = 0;
 };
 
 // move: the kernel for plans without a reduction. *mesh_flag is the flag of the communicator's last mesh operation, and

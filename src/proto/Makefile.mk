@@ -7,6 +7,7 @@ noinst_HEADERS = \
 	src/proto/format/bootstrap.h \
 	src/proto/format/connection.h \
 	src/proto/format/copy.h \
+	src/proto/format/direct.h \
 	src/proto/format/mesh.h \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \

@@ -46,10 +46,16 @@ test_api_copy_test_SOURCES = test/api/copy_test.cpp test/api/copies.h test/api/r
 test_api_copy_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
 test_api_copy_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_copy_test_LDADD = libgpucoll.la $(GTEST_LIBS)
-test_api_copy_processes_test_SOURCES = test/api/copy_processes_test.cpp test/api/copies.h test/api/ranks.h
+test_api_copy_processes_test_SOURCES = test/api/copy_processes_test.cpp test/api/copies.h test/api/process_ranks.h \
+	test/api/ranks.h
 test_api_copy_processes_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
 test_api_copy_processes_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_copy_processes_test_LDADD = libgpucoll.la $(GTEST_LIBS)
+check_PROGRAMS += test/api/direct_processes_test
+test_api_direct_processes_test_SOURCES = test/api/direct_processes_test.cpp test/api/process_ranks.h test/api/ranks.h
+test_api_direct_processes_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
+test_api_direct_processes_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_api_direct_processes_test_LDADD = libgpucoll.la $(GTEST_LIBS)
 check_PROGRAMS += test/api/register_test
 test_api_register_test_SOURCES = test/api/register_test.cpp test/api/copies.h test/api/ranks.h
 test_api_register_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)

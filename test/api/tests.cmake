@@ -44,5 +44,12 @@ gc_test(api.copy.off LABELS api TIMEOUT 120
   COMMAND test/api/copy_test --gtest_filter=-CopyFault.OneSideInAGraphEndsInTime)
 gc_test(api.send_recv.copy LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=500 COMMAND test/api/send_recv_test)
+# Straight into registered memory: all of it, and what is left where messages go by copy engines.
+gc_test(api.direct.processes LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=1 GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring GPUCOLL_TIMEOUT=20
+  COMMAND test/api/direct_processes_test)
+gc_test(api.direct.small_steps LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_DIRECT_BYTES=2 GPUCOLL_BUFFER_BYTES=4K GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring
+    GPUCOLL_THREADS=3 GPUCOLL_TIMEOUT=20 COMMAND test/api/collectives_test)
 gc_test(api.register LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_TIMEOUT=20 COMMAND test/api/register_test)

@@ -9,6 +9,7 @@
 
 #include "proto/format/connection.h"
 #include "proto/format/copy.h"
+#include "proto/format/direct.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll {
@@ -75,6 +76,15 @@ TEST(Formats, CopyDocumentHasTheFieldsOfTheHeader) {
   GC_COPY_FIELDS(GC_EXPECT_ROW)
 #undef GC_EXPECT_ROW
   EXPECT_NE(text.find(std::to_string(sizeof(proto::CopyLane)) + " bytes of shared memory"), std::string::npos);
+}
+
+TEST(Formats, DirectDocumentHasTheFieldsOfTheHeader) {
+  const std::string text = document("direct.md");
+#define GC_EXPECT_ROW(structure, field, offset, bytes)                                                  \
+  EXPECT_NE(text.find("| " #structure " | " #field " | " #offset " | " #bytes " |"), std::string::npos) \
+      << #structure "::" #field;
+  GC_DIRECT_FIELDS(GC_EXPECT_ROW)
+#undef GC_EXPECT_ROW
 }
 
 TEST(Formats, MeshDocumentHasTheConstantsOfTheHeader) {

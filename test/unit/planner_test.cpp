@@ -511,11 +511,11 @@ TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
 
 // Remembers what it was asked of, and marks it.
 struct Marker final : DirectMarker {
-  void mark(CollectiveItem& item, uint64_t output_bytes) override {
+  void mark(CollectiveItem& item, uint64_t output_bytes, bool) override {
     item.direct = proto::kLooksForGrants;
     asked.push_back(output_bytes);
   }
-  void mark(PairItem& item) override {
+  void mark(PairItem& item, bool) override {
     item.direct = proto::kGrants;
     asked.push_back(item.send_bytes);
   }

@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "proto/format/copy.h"
+#include "proto/format/direct.h"
 
 namespace gpucoll::proto {
 
@@ -84,6 +85,10 @@ constexpr size_t copy_page_offset(int n_ranks) { return letter_offset(n_ranks, 0
 constexpr size_t copy_lane_offset(int n_ranks, int to_rank) {
   return copy_page_offset(n_ranks) + sizeof(CopyPage) + static_cast<size_t>(to_rank) * sizeof(CopyLane);
 }
-constexpr size_t control_bytes(int n_ranks) { return copy_lane_offset(n_ranks, n_ranks); }
+constexpr size_t direct_page_offset(int n_ranks) { return copy_lane_offset(n_ranks, n_ranks); }
+constexpr size_t direct_lane_offset(int n_ranks, int to_rank) {
+  return direct_page_offset(n_ranks) + sizeof(DirectPage) + static_cast<size_t>(to_rank) * sizeof(DirectLane);
+}
+constexpr size_t control_bytes(int n_ranks) { return direct_lane_offset(n_ranks, n_ranks); }
 
 }  // namespace gpucoll::proto

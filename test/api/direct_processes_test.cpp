@@ -1,0 +1,133 @@
+// Registered memory between ranks that are processes: kernels store straight into it, where any rank's is registered.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "process_ranks.h"
+
+using namespace gpucoll_test;
+
+namespace {
+
+constexpr int kRanks = 3;
+constexpr size_t kCount = 30001;  // floats of a rank's part
+
+float value(int rank, size_t i, int round) {
+  return static_cast<float>((i * 7 + static_cast<size_t>(rank * 1000 + round * 31)) % 4096);
+}
+std::vector<float> part(int rank, int round) {
+  std::vector<float> values(kCount);
+  for (size_t i = 0; i < kCount; ++i) values[i] = value(rank, i, round);
+  return values;
+}
+
+// A buffer that is registered while it lives, if its rank does that.
+class Registered {
+ public:
+  Registered(gpucollComm_t comm, size_t bytes, bool registers) : comm_(comm), buffer_(bytes) {
+    if (registers) {
+      handle_ = nullptr;
+      EXPECT_EQ(gpucollSuccess, gpucollCommRegister(comm, buffer_.at(), bytes, &*handle_));
+    }
+  }
+  ~Registered() {
+    if (handle_) {
+      EXPECT_EQ(gpucollSuccess, gpucollCommDeregister(comm_, *handle_));
+    }
+  }
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+  DeviceBuffer* operator->() { return &buffer_; }
+
+ private:
+  gpucollComm_t comm_;
+  DeviceBuffer buffer_;
+  std::optional<void*> handle_;
+};
+
+struct Rank {
+  gpucollComm_t comm;
+  int rank;
+  Stream stream;
+
+  void all_gather(Registered& out, int round) {
+    DeviceBuffer in(kCount * sizeof(float));
+    in.put(part(rank, round));
+    GC_OK(gpucollAllGather(in.at(), out->at(4), kCount, gpucollFloat32, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    for (size_t r = 0; r < kRanks; ++r)
+      ASSERT_EQ(out->get<float>(kCount, 4 + r * kCount * sizeof(float)), part(static_cast<int>(r), round)) << round;
+  }
+  void broadcast(Registered& out, int round) {
+    const int root = round % kRanks;
+    if (rank == root) out->put(part(root, round), 8);
+    GC_OK(gpucollBroadcast(out->at(8), out->at(8), kCount, gpucollFloat32, root, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    ASSERT_EQ(out->get<float>(kCount, 8), part(root, round)) << round;
+  }
+  void all_reduce_in_place(Registered& out, int round) {
+    out->put(part(rank, round));
+    GC_OK(gpucollAllReduce(out->at(), out->at(), kCount, gpucollFloat32, gpucollSum, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    std::vector<float> want(kCount);
+    for (size_t i = 0; i < kCount; ++i)
+      for (int r = 0; r < kRanks; ++r) want[i] += value(r, i, round);
+    ASSERT_EQ(out->get<float>(kCount), want) << round;
+  }
+  // To the next rank; both sides in one buffer.
+  void pass_on(Registered& out, int round) {
+    const size_t bytes = kCount * sizeof(float);
+    out->put(part(rank, round));
+    GC_OK(gpucollGroupStart());
+    GC_OK(gpucollSend(out->at(), kCount, gpucollFloat32, (rank + 1) % kRanks, comm, stream.handle));
+    GC_OK(gpucollRecv(out->at(bytes), kCount, gpucollFloat32, (rank + kRanks - 1) % kRanks, comm, stream.handle));
+    GC_OK(gpucollGroupEnd());
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    ASSERT_EQ(out->get<float>(kCount, bytes), part((rank + kRanks - 1) % kRanks, round)) << round;
+  }
+};
+
+// All functions again and again with one buffer, and then with another that may lie at the same address.
+void run(gpucollComm_t comm, int rank, bool registers) {
+  Rank self{comm, rank, {}};
+  for (int buffer = 0; buffer < 6; ++buffer) {
+    Registered out(comm, (kRanks + static_cast<size_t>(buffer % 2)) * kCount * sizeof(float) + 64, registers);
+    for (int round = 0; round < 5; ++round) {
+      self.all_gather(out, round);
+      self.broadcast(out, round);
+      self.all_reduce_in_place(out, round);
+      self.pass_on(out, round);
+    }
+  }
+}
+
+}  // namespace
+
+TEST(DirectProcesses, StoreIntoWhatIsRegistered) {
+  for (unsigned who : {0b111u, 0b101u, 0b010u, 0u}) {
+    for (int status : on_processes(kRanks, [who](gpucollComm_t comm, int rank) {
+           run(comm, rank, who >> rank & 1);
+           EXPECT_EQ(gpucollSuccess, gpucollCommDestroy(comm));
+         }))
+      EXPECT_EQ(status, 0) << who;
+  }
+}
+
+// More than there are places for, and the same memory several times.
+TEST(DirectProcesses, RegisterMuch) {
+  for (int status : on_processes(kRanks, [](gpucollComm_t comm, int rank) {
+         std::vector<std::unique_ptr<Registered>> buffers;
+         for (int i = 0; i < 80; ++i) buffers.push_back(std::make_unique<Registered>(comm, 4096, true));
+         run(comm, rank, true);
+         buffers.erase(buffers.begin(), buffers.begin() + 40);
+         Rank self{comm, rank, {}};
+         Registered out(comm, (kRanks + 1) * kCount * sizeof(float), true);
+         void* again = nullptr;
+         GC_OK(gpucollCommRegister(comm, out->at(), 100, &again));
+         for (int round = 0; round < 3; ++round) self.all_gather(out, round);
+         GC_OK(gpucollCommDeregister(comm, again));
+         for (int round = 0; round < 3; ++round) self.all_gather(out, round);
+         buffers.clear();
+       }))
+    EXPECT_EQ(status, 0);
+}

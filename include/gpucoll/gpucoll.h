@@ -140,9 +140,10 @@ GPUCOLL_API gpucollResult_t gpucollCommFinalize(gpucollComm_t comm);
  * place: the allocation around it is made known to the other ranks now instead of at the first operation that wants to
  * reach it, and stays known until it is deregistered. Nothing has to be registered, registering is no collective call,
  * and memory may be registered several times; memory that others cannot open is accepted without effect. Takes effect
- * on large messages (parameter copy_engine_bytes). *handle is for gpucollCommDeregister, which must not be called
- * after gpucollCommDestroy (that forgets what is left), nor while an operation on the memory is under way; memory may be
- * freed first. Errors: gpucollInvalidArgument for size 0, host memory, memory of another device, more than the
+ * on large messages (parameter copy_engine_bytes), and where results of other operations are received, if they are not
+ * small (parameter direct_bytes). *handle is for gpucollCommDeregister, which must not be called
+ * after gpucollCommDestroy (that forgets what is left), nor while an operation on the memory is under way; memory may
+ * be freed first. Errors: gpucollInvalidArgument for size 0, host memory, memory of another device, more than the
  * allocation holds, and handles that comm has not given. */
 GPUCOLL_API gpucollResult_t gpucollCommRegister(gpucollComm_t comm, void *buff, size_t size, void **handle);
 GPUCOLL_API gpucollResult_t gpucollCommDeregister(gpucollComm_t comm, void *handle);

@@ -193,8 +193,19 @@ bool Communicator::peers_closed() const noexcept {
   return true;
 }
 
+// After a fault: peers whose kernels have not left yet may still store into this rank's buffers, which its program may
+// free next. Each learns of the fault from its watchdog, and its kernels leave when they next wait.
+void Communicator::await_peers() const noexcept {
+  constexpr int64_t kPatienceNs = 1'000'000'000;
+  constexpr timespec kNap = {0, 1'000'000}, kLeaving = {0, 5'000'000};
+  const int64_t end = now_ns() + kPatienceNs;
+  while (!peers_closed() && now_ns() < end) nanosleep(&kNap, nullptr);
+  nanosleep(&kLeaving, nullptr);
+}
+
 Status Communicator::finish(void (*idle)()) {
   Status status = wait(launched(), idle);
+  if (!status && direct_ && direct_->has_granted()) await_peers();
   begin_close();
   return status;
 }

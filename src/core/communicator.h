@@ -85,7 +85,8 @@ class Communicator final : public Watched {
   void begin_close() noexcept;
   // Whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is dead.
   bool peers_closed() const noexcept;
-  // Waits for outstanding launches and begins to close; the first failure of the communicator.
+  // Waits for outstanding launches, after a fault a little for those of peers that store directly, and begins to close;
+  // the first failure of the communicator.
   Status finish(void (*idle)());
 
   // Whether no caller is inside any more.
@@ -135,6 +136,7 @@ class Communicator final : public Watched {
   int wanted_channels(const Needs& needs) const noexcept;
   bool needs_ring(const Needs& needs) const noexcept;
   bool needs_tree(const Needs& needs) const noexcept;
+  void await_peers() const noexcept;
   void look_at_report() noexcept;
   void look_for_timeout() noexcept;
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }

@@ -69,9 +69,11 @@ uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output, b
   if (!own && capturing) return nullptr;
   const gpu::PointerInfo info = context_.device.classify_kernel(output);
   if (!info.exportable || info.device != context_.device.index()) return nullptr;
-  auto* const address = static_cast<uint8_t*>(output);
   // What other processes may open is what other devices of this one are let into.
-  return own ? address : mapped_address(peer, info, address);
+  auto* const address = static_cast<uint8_t*>(output);
+  uint8_t* const granted = own ? address : mapped_address(peer, info, address);
+  if (granted) has_granted_.store(true, std::memory_order_relaxed);
+  return granted;
 }
 
 uint8_t* DirectPath::mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) const {

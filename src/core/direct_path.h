@@ -11,6 +11,7 @@
 // kernels have ended.
 #pragma once
 #include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -42,6 +43,8 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   void mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) override;
   void mark(proto::PairItem& item, bool capturing) override;
 
+  // Whether any peer may ever have stored into this rank's buffers.
+  bool has_granted() const noexcept { return has_granted_.load(std::memory_order_relaxed); }
   // Lets the peers open the allocation around a kernel address, until it is withdrawn as often. Without effect where no
   // place is left, or when the memory has been freed before. `place`: as Exports says.
   void publish(const uint8_t* kernel_address, const ExportedPlace& place);
@@ -85,6 +88,7 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   uint64_t published_by(int peer, uint32_t place) const;
 
   const DirectContext context_;
+  std::atomic<bool> has_granted_{false};
   mutable std::mutex mutex_;  // of what follows
   std::array<Published, proto::kDirectMemory> published_ = {};
   uint64_t last_number_ = 0;

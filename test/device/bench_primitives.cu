@@ -81,16 +81,21 @@ __global__ void __launch_bounds__(512, 1) stream(Side side, bool sends, bool red
   const CudaBlock block;
   const uint64_t share = n / gridDim.x, first = share * blockIdx.x;
   const Ends<Fan<1, 1>> ends{{sends ? nullptr : side.recv + blockIdx.x}, {sends ? side.send + blockIdx.x : nullptr}};
-  Prims<Protocol> prims(block, ends, side.shape, side.latch, {side.input, side.output}, {});
+  uint8_t* const granted = sends ? nullptr : reinterpret_cast<uint8_t*>(side.output);
+  Prims<Protocol> prims(block, ends, side.shape, side.latch, {side.input, side.output, granted}, {});
   const uint64_t chunk = Prims<Protocol>::chunk_elements(side.shape);
   for (uint64_t done = 0; done < share; done += chunk) {
     const uint64_t at = first + done, part = share - done < chunk ? share - done : chunk;
     if (sends) {
-      prims.send(at, part);
+      if (reduces) {
+        prims.send(at, part);
+      } else {
+        prims.direct_send(at, at, part);
+      }
     } else if (reduces) {
       prims.recv_reduce_copy(at, at, part);
     } else {
-      prims.recv(at, part);
+      prims.direct_recv(at, part);
     }
   }
 }
@@ -194,8 +199,9 @@ void latencies(Gpus& gpus, const char* name) {
 
 template <class Protocol>
 void bandwidths(Gpus& gpus, const char* name) {
-  for (int blocks : {1, 4, 16, 32}) {
+  for (int blocks : {1, 4, 8, 16, 32}) {
     for (bool reduces : {false, true}) {
+      if (reduces && Protocol::kDirect) continue;
       const uint64_t n = kMaxElements / kMaxBlocks * static_cast<uint64_t>(blocks);
       const auto launch = [&](const Side& side, int gpu, cudaStream_t s) {
         stream<Protocol><<<blocks, 512, 0, s>>>(side, gpu == 0, reduces, n);
@@ -219,4 +225,5 @@ int main() {
   bandwidths<Ll>(gpus, "LL");
   bandwidths<Ll128>(gpus, "LL128");
   bandwidths<Simple<>>(gpus, "Simple");
+  bandwidths<DirectSimple>(gpus, "direct");
 }

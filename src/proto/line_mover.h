@@ -43,8 +43,11 @@ class LineMover {
         worker_(lane.rank / Lines::kThreads),
         workers_(lane.size / Lines::kThreads),
         lane_(lane.rank % Lines::kThreads) {
-    each_in([&](int p) { in_[p] = ends.in[p]; });
-    each_out([&](int p) { out_[p] = ends.out[p]; });
+    // Also those that take no part: what may be left unset, compilers keep in memory.
+    GC_UNROLL
+    for (int p = 0; p < kMaxIn; ++p) in_[p] = ends.in[p];
+    GC_UNROLL
+    for (int p = 0; p < kMaxOut; ++p) out_[p] = ends.out[p];
   }
   // Tells the ends how far they have come.
   GC_DEV void close(LineEnds<F>& ends) const {
@@ -211,7 +214,7 @@ class LineMover {
   // Waits for the lines of all peers, and reduces what they bring.
   template <class Batch>
   GC_DEV bool receive(Batch& batch) {
-    Incoming<Batch> in;
+    Incoming<Batch> in{};
     for (uint32_t turn = 1; !load_lines(batch, in); ++turn) {
       if (turn % kLatchPeriod == 0 && Lines::any(give_up())) return false;
       pause();
@@ -289,8 +292,8 @@ class LineMover {
   const uint32_t worker_, workers_;  // among those who take units: threads, or warps
   const uint32_t lane_;              // among the threads that share a unit
   LineEnd in_[kMaxIn], out_[kMaxOut];
-  const uint8_t* from_[kMaxIn];  // the slots of this step
-  uint8_t* to_[kMaxOut];
+  const uint8_t* from_[kMaxIn] = {};  // the slots of this step
+  uint8_t* to_[kMaxOut] = {};
   uint32_t bytes_ = 0;  // in this step, with the lead
   bool mismatch_ = false;
 };

@@ -121,6 +121,8 @@ class LinePrimitives {
   // read. They are stuck only if all wait for room: with more than a chunk for each of them under way.
   static constexpr uint32_t kStepsPerPost = 4, kStepsPerChunk = 2;
   static_assert(kStepsPerPost + kStepsPerChunk < kSteps);
+  // One inner loop for rings and one for trees, whatever their ends: each takes its own code, and stack of the kernel.
+  using Most = std::conditional_t<(F::kRecv <= 1 && F::kSend <= 1), F, Fan<2, 2>>;
   // Nothing has to be known of the elements in order to copy them, unless they have padding.
   using Copy = CopyOf<std::conditional_t<kPadded<Element>, Element, uint8_t>>;
 
@@ -150,7 +152,7 @@ class LinePrimitives {
     const uint64_t most = (Lines::step_bytes(shape_) - kLeadBytes) / sizeof(Element), first = n < most ? n : most;
     const uint64_t first_step = work.sends ? line_ends_.out[0].step : 0;
     work.bytes = static_cast<uint32_t>(first * sizeof(Element));
-    if (!failed_) failed_ = !move_lines<Copy, Lines, F, true>(lane(), shape_, line_ends_, work, reduction_, latch_);
+    if (!failed_) failed_ = !move_lines<Copy, Lines, Most, true>(lane(), shape_, line_ends_, work, reduction_, latch_);
     if (work.sends && coop_.rank() == coop_.size() - 1 && !failed_) {
       post_note(line_ends_.out[0].receive, first_step, message.bytes);
     }
@@ -180,11 +182,11 @@ class LinePrimitives {
       const bool pre = work.own && (Family::kPre >> reduction_.op & 1) != 0;
       const bool post = work.complete && (Family::kPost >> reduction_.op & 1) != 0;
       if (reduces || pre || post) {
-        const LineVisitor<Lines, F> visitor{lane(), shape_, line_ends_, work, reduction_, latch_, &failed_};
+        const LineVisitor<Lines, Most> visitor{lane(), shape_, line_ends_, work, reduction_, latch_, &failed_};
         return Family::choose(reduction_.op, visitor);
       }
     }
-    failed_ = !move_lines<Copy, Lines, F, false>(lane(), shape_, line_ends_, work, reduction_, latch_);
+    failed_ = !move_lines<Copy, Lines, Most, false>(lane(), shape_, line_ends_, work, reduction_, latch_);
   }
 
   // Behind a move: what the group does together. How often is a function of the operations alone, whoever failed.
@@ -218,7 +220,7 @@ class LinePrimitives {
   const uint8_t* const input_;
   uint8_t* const output_;
   const Reduction reduction_;
-  LineEnds<F> line_ends_;
+  LineEnds<Most> line_ends_;
   uint32_t unposted_ = 0;  // steps received since the group last met
   bool failed_ = false;    // a wait of this thread has been ended by the latch
   bool ok_ = true;

@@ -30,7 +30,7 @@ struct LineWork {
 // The ends of a group's connections.
 template <class F>
 struct LineEnds {
-  LineEnd in[F::kRecv > 0 ? F::kRecv : 1], out[F::kSend > 0 ? F::kSend : 1];
+  LineEnd in[F::kRecv > 0 ? F::kRecv : 1] = {}, out[F::kSend > 0 ? F::kSend : 1] = {};
   int n_in = 0, n_out = 0;
 };
 

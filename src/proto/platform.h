@@ -85,8 +85,8 @@ GC_DEV void store_release_own(T* p, T value) {
   cuda::atomic_thread_fence(cuda::memory_order_release, cuda::thread_scope_device);
   store_relaxed(p, value);
 }
-// Comes before the stores of who has looked at the value; not before loads. For who waits to be given memory back that
-// it will only write to.
+// Comes before the stores of who has looked at the value, and of those it has met since; not before loads. For who
+// waits to be given memory back that it will only write to.
 template <class T>
 GC_DEV T load_before_stores(const T* p) {
   return load_relaxed(p);

@@ -243,7 +243,8 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     return !coop_.any(failed);
   }
 
-  // The acquires pair with the peer's releases in post(). Differences only are compared: the counters may wrap.
+  // The acquire of tail pairs with the peer's release in post(), the load of head with its store_after_loads(): the
+  // slot will only be written to. Differences only are compared: the counters may wrap.
   GC_DEV bool wait_for_data(unsigned what, End& end, const Message& message) {
     const uint64_t goal = end.slice_step() + kSliceSteps;
     for (uint32_t turn = 1; static_cast<int64_t>(end.seen - goal) < 0; ++turn) {
@@ -260,7 +261,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     const uint64_t goal = end.slice_step() + kSliceSteps - kSteps;
     for (uint32_t turn = 1; static_cast<int64_t>(end.seen - goal) < 0; ++turn) {
       if (turn > 1) pause();
-      end.seen = load_acquire(end.head());
+      end.seen = load_before_stores(end.head());
       if (turn % kLatchPeriod == 0 && load_relaxed(&latch_->abort) != 0) return false;
     }
     return true;

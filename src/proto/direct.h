@@ -33,7 +33,7 @@ class Landing {
 template <>
 class Landing<true> {
  public:
-  // The release covers what this group did with the output before, which it has met since.
+  // The release covers what this group did with the output before. REQUIRES: its threads have met since.
   GC_DEV void grant(const Connector& end, const Buffers& buffers, bool first) {
     if (buffers.granted == nullptr) return;
     direct_from_ = direct_from_of(end.receive);

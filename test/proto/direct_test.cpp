@@ -302,6 +302,7 @@ class Conversation : public testing::TestWithParam<int> {
       for (uint64_t at = 0; at < t.bytes; at += kPiece) prims.direct_recv(at, std::min(kPiece, t.bytes - at));
     }
     sum_ += output[0];  // plain, by each thread: nobody writes here any more
+    part.sync();        // before the next grant
   }
   void send(const Part& part, const Talk& t) {
     if (t.ll) return send_by<proto::Ll>(part, t);

@@ -111,9 +111,9 @@ class LineMover {
     each_out([&](int p) { to_[p] = lines_.slot(out_[p].slots, out_[p].step); });
     const uint32_t units = (bytes_ + Lines::kUnitBytes - 1) / Lines::kUnitBytes;
     uint32_t unit = worker_;
-    if constexpr (!kPadded<T> && !kMessage) {
+    if constexpr (!kPadded<T>) {
       const uint32_t whole = is_aligned() ? bytes_ / Lines::kUnitBytes : 0;
-      if constexpr (Lines::kUnroll > 1) {
+      if constexpr (Lines::kUnroll > 1 && !kMessage) {
         for (; unit + (Lines::kUnroll - 1) * workers_ < whole; unit += Lines::kUnroll * workers_) {
           if (!move_units(Batch<Lines::kUnroll, true>{unit, {}})) return false;
         }

@@ -157,7 +157,7 @@ class LinePrimitives {
       post_note(line_ends_.out[0].receive, first_step, message.bytes);
     }
     advance(work);
-    run(what, in + first, out + first, n - first);
+    if (first < n) run(what, in + first, out + first, n - first);
     if (work.receives) meet();
   }
 

@@ -15,7 +15,8 @@ namespace {
 struct Speed {
   double hop_us;           // from a rank's data being there until its neighbour can send them on
   double channel_gbs;      // of data out of one channel, 1e9 bytes a second
-  double total_gbs;        // of data out of a device
+  double move_gbs;         // of data out of a device that are only moved
+  double reduce_gbs;       // and of data that are reduced on their way
   uint64_t channel_bytes;  // a channel pays from this many bytes of a rank's share on
 };
 // Messages between two ranks: a part in LL takes less time up to ll_most bytes, as its hop is shorter and its bandwidth
@@ -24,22 +25,28 @@ struct PairModel {
   uint64_t ll_most, ll_least, simple_least;
 };
 struct Model {
-  double launch_us;  // of an operation without hops
+  double launch_us;           // of an operation without hops
+  double one_shot_launch_us;  // the same: its kernel is smaller
   Speed ring[proto::kProtocols];
   Speed one_shot;          // of bytes out of a device, flags included
   double tree_efficiency;  // of the ring's bandwidth: two children share a block
   PairModel pair;
 };
-// docs/performance.md; LL and LL128 are estimates until measured.
-constexpr Model kGpu = {13,
-                        {{3.5, 20, 330, 16384}, {1.5, 6, 150, 4096}, {2.0, 16, 300, 8192}},
-                        {1.5, 12, 180, 8192},
-                        0.7,
+// docs/performance.md
+constexpr Model kGpu = {15,
+                        13,
+                        {{4.6, 20, 300, 285, 16384}, {1.5, 6.5, 125, 105, 4096}, {2.5, 16, 250, 190, 8192}},
+                        {1.5, 12, 180, 180, 8192},
+                        0.8,
                         {8192, 2048, 32768}};
 // Two cores that carry four ranks, where words with flags are slow. One-shot looks better than it is, so that programs
 // on the emulated device take the same ways as on GPUs.
-constexpr Model kEmulated = {
-    40, {{6, 1, 2, 16384}, {5, 0.04, 0.08, 4096}, {6, 0.15, 0.3, 8192}}, {5, 0.6, 1.2, 8192}, 0.7, {1024, 256, 32768}};
+constexpr Model kEmulated = {40,
+                             40,
+                             {{6, 1, 2, 2, 16384}, {5, 0.04, 0.08, 0.08, 4096}, {6, 0.15, 0.3, 0.3, 8192}},
+                             {5, 0.6, 1.2, 1.2, 8192},
+                             0.7,
+                             {1024, 256, 32768}};
 
 constexpr double kBytesPerUs = 1000;  // of 1 GB/s
 
@@ -87,6 +94,16 @@ double sent_bytes(Function function, Algorithm algorithm, uint64_t bytes, int n)
   }
 }
 
+// 1e9 bytes a second out of a device, of which an allreduce reduces one half and then moves the other.
+double device_gbs(Function function, const Speed& speed) {
+  switch (function) {
+    case Function::all_reduce: return 2 / (1 / speed.move_gbs + 1 / speed.reduce_gbs);
+    case Function::reduce:
+    case Function::reduce_scatter: return speed.reduce_gbs;
+    default: return speed.move_gbs;
+  }
+}
+
 // What a channel works on at a hop is a part of this.
 uint64_t share_bytes(Function function, Algorithm algorithm, uint64_t bytes, int n) {
   return function == Function::all_reduce && algorithm == Algorithm::ring
@@ -111,8 +128,8 @@ double pipeline_chunk(double channel_bytes, int n_hops) {
 Choice one_shot_choice(uint64_t bytes, const CommShape& shape, const Model& model) {
   const int n = shape.n_ranks;
   const int channels = clamp_int(ceil_div(bytes, model.one_shot.channel_bytes), proto::kMeshChannels);
-  const double gbs = std::min(channels * model.one_shot.channel_gbs, model.one_shot.total_gbs);
-  const double us = model.launch_us + model.one_shot.hop_us +
+  const double gbs = std::min(channels * model.one_shot.channel_gbs, model.one_shot.reduce_gbs);
+  const double us = model.one_shot_launch_us + model.one_shot.hop_us +
                     sent_bytes(Function::all_reduce, Algorithm::one_shot, bytes, n) / (gbs * kBytesPerUs);
   return {Algorithm::one_shot, Protocol::ll, channels, useful_threads(bytes, channels, shape), 0, us};
 }
@@ -125,7 +142,7 @@ Choice predict(Function function, Path path, uint64_t bytes, const CommShape& sh
   const uint64_t share = share_bytes(function, path.algorithm, bytes, n);
   const int channels = clamp_int(ceil_div(share, speed.channel_bytes), shape.n_channels);
   const double efficiency = path.algorithm == Algorithm::tree ? model.tree_efficiency : 1;
-  const double gbs = std::min(channels * speed.channel_gbs, speed.total_gbs) * efficiency;
+  const double gbs = std::min(channels * speed.channel_gbs, device_gbs(function, speed)) * efficiency;
   Choice choice = {path.algorithm, path.protocol, channels, shape.threads, 0, model.launch_us};
   if (path.protocol != Protocol::simple) choice.threads = useful_threads(share, channels, shape);
   if (is_pipeline(function, path.algorithm) && path.protocol == Protocol::simple && n_hops > 1) {

@@ -9,8 +9,8 @@
 // are common: operations of any protocols follow each other on one connection.
 //
 // Ordering, Simple. The sender writes the data of a step, then stores tail with release at system scope; the receiver
-// loads tail with acquire before it reads the data. The receiver reads the data, then stores head with release;
-// the sender loads head with acquire before it writes into the same slot again. Each counter has one writer.
+// loads tail with acquire before it reads the data. The receiver reads the data, then stores head, behind these reads;
+// the sender loads head before it writes into the same slot again. Each counter has one writer.
 // The sender may fill step s when s - head < kSteps; the receiver may read step s when tail > s.
 // Ordering, LL and LL128. Flags in the slot's lines tell of the data (flag_of(step), proto/ll.h, proto/ll128.h); the
 // sender does not store tail, the receiver does not load it; head works as in Simple. The next Simple operation

@@ -1,4 +1,5 @@
 // Registered memory between ranks that are processes: kernels store straight into it, where any rank's is registered.
+// And what becomes of the buffers of a rank that gives up.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -110,6 +111,35 @@ TEST(DirectProcesses, StoreIntoWhatIsRegistered) {
            EXPECT_EQ(gpucollSuccess, gpucollCommDestroy(comm));
          }))
       EXPECT_EQ(status, 0) << who;
+  }
+}
+
+// Two ranks of one process, which need not register. One of them gives up in the middle, and frees its buffers at once.
+void give_up_in_the_middle(int after_us) {
+  constexpr size_t kBytes = size_t{8} << 20;
+  gpucollUniqueId id;
+  GC_OK(gpucollGetUniqueId(&id));
+  on_threads(2, [&](int rank) {
+    choose_device(rank);
+    gpucollComm_t comm = nullptr;
+    GC_OK(gpucollCommInitRank(&comm, 2, id, rank));
+    Stream stream;
+    DeviceBuffer in(kBytes), out(2 * kBytes);
+    for (int i = 0; i < 10; ++i) GC_OK(gpucollAllGather(in.at(), out.at(), kBytes, gpucollUint8, comm, stream.handle));
+    if (rank == 0) usleep(static_cast<useconds_t>(after_us));
+    gpucollResult_t error = gpucollSuccess;
+    while (rank == 1 && error == gpucollSuccess) GC_OK(gpucollCommGetAsyncError(comm, &error));
+    GC_OK(gpucollCommAbort(comm));
+  });
+}
+
+TEST(Direct, NobodyStoresIntoWhatIsFreedAfterAnAbort) {
+  for (int after_us : {0, 3000, 10000, 20000}) {
+    for (int status : on_processes(1, [&](gpucollComm_t comm, int) {
+           EXPECT_EQ(gpucollSuccess, gpucollCommDestroy(comm));
+           if (enough_devices(2)) give_up_in_the_middle(after_us);
+         }))
+      EXPECT_EQ(status, 0) << after_us;
   }
 }
 

@@ -52,7 +52,7 @@ class CrewBarrier {
 // What the threads of one block share.
 struct BlockMemory {
   CrewBarrier barriers[proto::kBarriers];
-  alignas(16) uint8_t shared[proto::kSharedBytes];
+  alignas(128) uint8_t shared[proto::kSharedBytes];
 };
 
 }  // namespace emu

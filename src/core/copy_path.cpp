@@ -92,7 +92,7 @@ Result<bool> CopyPath::begin(const TaskQueue& queue, TaskQueue* rest) {
   *rest = queue;
   std::erase_if(rest->sends, [this](const auto& task) { return by_copy(sending(task.peer), task.bytes); });
   std::erase_if(rest->recvs, [this](const auto& task) { return by_copy(receiving(task.peer), task.bytes); });
-  Proxy::instance().wake();
+  wake();
   return true;
 }
 
@@ -176,8 +176,13 @@ Status CopyPath::put_waits(gpu::Stream stream) {
   groups_.store(group, std::memory_order_relaxed);
   for (const Mark& m : group_) GC_TRY(context_.device.wait_value(stream, m.done, m.number, context_.abort));
   GC_TRY(context_.device.write_value(stream, &page->passed, group));
-  Proxy::instance().wake();  // a fault may have come before these waits
+  wake();  // a fault may have come before these waits
   return {};
+}
+
+void CopyPath::wake() {
+  active_.store(true, std::memory_order_release);  // partner: progress()
+  Proxy::instance().wake();
 }
 
 uint64_t CopyPath::passed() const noexcept { return load(page_.passed); }
@@ -211,8 +216,18 @@ void CopyPath::tidy() noexcept {
   for (void* base : dropped) context_.device.close_memory(base);
 }
 
+// A process may have many communicators: most cost nothing but the first line. Taken back before looking, so that what
+// comes meanwhile is not missed.
 ProxyWork::Progress CopyPath::progress() noexcept {
+  if (!active_.load(std::memory_order_relaxed) || !active_.exchange(false, std::memory_order_acquire))
+    return Progress::none_pending;
   std::lock_guard lock(mutex_);
+  const Progress progress = look();
+  if (progress != Progress::none_pending) active_.store(true, std::memory_order_relaxed);
+  return progress;
+}
+
+ProxyWork::Progress CopyPath::look() noexcept {
   if (context_.fault.raised()) return give_up();
   bool moved = false, waiting = false;
   if (Status status = contained([&] { return advance_all(&moved, &waiting); }); !status) {
@@ -221,7 +236,9 @@ ProxyWork::Progress CopyPath::progress() noexcept {
   }
   if (moved) return Progress::moved;
   if (waiting) return Progress::waiting;
-  return passed() < groups() ? Progress::watching : Progress::none_pending;
+  const bool pending = passed() < groups() || std::any_of(receiving_.begin(), receiving_.end(),
+                                                          [](const auto& r) { return r && !r->pending.empty(); });
+  return pending ? Progress::watching : Progress::none_pending;
 }
 
 Status CopyPath::advance_all(bool* moved, bool* waiting) {

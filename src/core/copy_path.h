@@ -114,7 +114,10 @@ class CopyPath final : public ProxyWork {
   Status make_bounce(Receiving& receiving);
   Result<uint8_t*> kernel_page(int rank);
 
+  void wake();
+
   // The proxy's; all with the lock held.
+  Progress look() noexcept;
   Status advance_all(bool* moved, bool* waiting);
   Status advance(Sending& s, bool* moved);
   Result<bool> match(Sending& s, const Message& message);
@@ -129,7 +132,8 @@ class CopyPath final : public ProxyWork {
   const CopyContext context_;
   proto::CopyPage& page_;  // of this rank
   std::atomic<uint64_t> groups_{0};
-  std::vector<Mark> group_;  // the caller's
+  std::vector<Mark> group_;          // the caller's
+  std::atomic<bool> active_{false};  // progress() may have something to do
 
   std::mutex mutex_;                               // of what follows
   std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message

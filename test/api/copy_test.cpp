@@ -162,7 +162,10 @@ TEST(Copy, IsDrivenByOneThreadForAllRanks) {
   constexpr int n = 3;
   if (!enough_devices(n)) return;
   gpucollComm_t comms[n];
-  GC_OK(gpucollCommInitAll(comms, n, nullptr));
+  int devices[n], count = 0;
+  GC_OK(gpucollDeviceCount(&count));
+  for (int r = 0; r < n; ++r) devices[r] = r % count;
+  GC_OK(gpucollCommInitAll(comms, n, devices));
   Stream streams[n];
   std::vector<std::unique_ptr<DeviceBuffer>> out, in;
   for (int r = 0; r < n; ++r) {

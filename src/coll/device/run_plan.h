@@ -30,11 +30,9 @@ GC_HD uint32_t nth_bit(uint64_t mask, uint32_t n) {
 template <class Coop>
 GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& plan, uint32_t* finished) {
   if (plan.done_word == nullptr || coop.rank() != 0) return;
-  if (n_blocks > 1) {
-    if (proto::fetch_add_acq_rel(finished, uint32_t{1}) != n_blocks - 1) return;
-    proto::store_relaxed(finished, uint32_t{0});  // for the next launch, which comes after the completion word
-  }
+  if (n_blocks > 1 && proto::fetch_add_acq_rel(finished, uint32_t{1}) != n_blocks - 1) return;
   proto::store_release_own(plan.done_word, plan.done_value);
+  if (n_blocks > 1) proto::store_relaxed(finished, uint32_t{0});  // for the next launch: nobody waits for it
 }
 
 // What the threads of a block share: the channel's part of DeviceComm, and items of a batch, as many as there is room

@@ -94,7 +94,8 @@ TEST(PerfOptions, MistakesAreOneSentence) {
                            "sendrecv",
                            "pair --in-place --api",
                            "alltoall --in-place --api",
-                           "allreduce --pipelined"}) {
+                           "allreduce --pipelined",
+                           "allreduce --registered"}) {
     auto options = parse(line);
     ASSERT_FALSE(options.ok()) << line;
     EXPECT_EQ(options.status().code(), Code::invalid_argument) << line;

@@ -69,6 +69,8 @@ foreach(collective allreduce reduce allgather reduce_scatter gather scatter)
 endforeach()
 gc_mpi_test(tools.perf_api_pipelined NP 2 LABELS tools MPIRUN --mca coll ^gpucoll
   COMMAND tools/gpucoll-perf allreduce --api --pipelined -b 8 -e 64K -f 16 -n 50)
+gc_mpi_test(tools.perf_api_registered NP 3 LABELS tools MPIRUN --mca coll ^gpucoll
+  COMMAND tools/gpucoll-perf allgather --api --registered -b 64K -e 1M -f 4 -n 10)
 foreach(protocol simple ll ll128)
   foreach(algorithm ring tree)
     gc_mpi_test(tools.perf_api_${algorithm}_${protocol} NP 4 LABELS tools MPIRUN --mca coll ^gpucoll

@@ -41,7 +41,7 @@ int refuse(const Status& status, int rank) {
 }
 
 Result<std::unique_ptr<Runner>> make_runner(const Options& options, const Buffers& buffers) {
-  if (options.api) return api_runner(buffers, MPI_COMM_WORLD);
+  if (options.api) return api_runner(buffers, options.registered, MPI_COMM_WORLD);
   return mpi_runner(buffers, MPI_COMM_WORLD);
 }
 

@@ -36,6 +36,8 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_flag("--api", options.api, "Through gpucoll's C API instead of MPI: stream, call, synchronize");
   app.add_flag("--pipelined", options.pipelined,
                "With --api: all timed calls of a size back to back on the stream, instead of each until it is done");
+  app.add_flag("--registered", options.registered,
+               "With --api: buffers are registered with the communicator (gpucollCommRegister)");
   app.add_option("--baseline", words.baseline,
                  "Measured beside it in the same run: none, nccl (libnccl, found at run time), host (the same MPI call "
                  "on host memory)")
@@ -100,6 +102,7 @@ Status read_entry(const Options& options) {
   const char* what = name(options.collective);
   const bool pairwise = is_pairwise(options.collective);
   if (options.pipelined && !options.api) return bad("--pipelined needs --api: MPI calls return when they are done");
+  if (options.registered && !options.api) return bad("--registered needs --api: MPI has no such call");
   if (pairwise && !options.api)
     return bad(fmt::format("{} needs --api: MPI's own point-to-point does not take device memory", what));
   if (options.in_place && (pairwise || (options.api && options.collective == Collective::alltoall)))

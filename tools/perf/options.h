@@ -23,8 +23,9 @@ struct Options {
   int root = 0;
   bool check = true;
   bool in_place = false;
-  bool api = false;        // through the C API instead of MPI
-  bool pipelined = false;  // many calls back to back on a stream
+  bool api = false;         // through the C API instead of MPI
+  bool pipelined = false;   // many calls back to back on a stream
+  bool registered = false;  // buffers are known to the communicator before
   BaselineChoice baseline = BaselineChoice::none;
   std::string json, csv;  // "" for none
   std::string text;       // --help or --version: print this and end

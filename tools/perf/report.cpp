@@ -89,6 +89,7 @@ void Report::begin(const Heading& heading, const std::vector<Call>& calls) {
            {"collective", name(options_.collective)},
            {"api", options_.api},
            {"pipelined", options_.pipelined},
+           {"registered", options_.registered},
            {"ranks", heading.places.size()},
            {"device", heading.device_kind},
            {"in_place", options_.in_place},

@@ -61,9 +61,16 @@ class ApiRunner final : public Runner {
     if (comm_) gpucollCommDestroy(comm_);
     if (stream_) gpucollStreamDestroy(stream_);
   }
-  Status open(int rank, int ranks, const gpucollUniqueId& id) {
+  Status open(int rank, int ranks, const gpucollUniqueId& id, bool registered) {
     GC_TRY(from_api(gpucollStreamCreate(&stream_), "gpucollStreamCreate"));
-    return from_api(gpucollCommInitRank(&comm_, ranks, id, rank), "gpucollCommInitRank");
+    GC_TRY(from_api(gpucollCommInitRank(&comm_, ranks, id, rank), "gpucollCommInitRank"));
+    if (!registered) return {};
+    // Any byte stands for the allocation; destroying the communicator forgets both.
+    for (const DeviceMemory* memory : {&buffers_.send, &buffers_.recv}) {
+      void* handle = nullptr;
+      GC_TRY(from_api(gpucollCommRegister(comm_, memory->at(0), 1, &handle), "gpucollCommRegister"));
+    }
+    return {};
   }
 
   const char* name() const override { return "gpucoll"; }
@@ -125,7 +132,7 @@ gpucollResult_t ApiRunner::exchange(const Call& call, const void* send, void* re
 
 }  // namespace
 
-Result<std::unique_ptr<Runner>> api_runner(const Buffers& buffers, MPI_Comm comm) {
+Result<std::unique_ptr<Runner>> api_runner(const Buffers& buffers, bool registered, MPI_Comm comm) {
   int rank = 0, ranks = 0;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
@@ -135,7 +142,7 @@ Result<std::unique_ptr<Runner>> api_runner(const Buffers& buffers, MPI_Comm comm
   if (rank == 0) made = from_api(gpucollGetUniqueId(&id), "gpucollGetUniqueId");
   GC_TRY(agree(made, comm));
   MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm);
-  GC_TRY(agree(runner->open(rank, ranks, id), comm));
+  GC_TRY(agree(runner->open(rank, ranks, id, registered), comm));
   return std::unique_ptr<Runner>(std::move(runner));
 }
 

@@ -10,7 +10,7 @@
 // One block a multiprocessor at least: 128 registers a thread.
 #define GC_DEFINE_KERNEL(name, run, what)                                                                   \
   __global__ void __launch_bounds__(proto::kMaxThreads, 1) name(const __grid_constant__ proto::Plan plan) { \
-    __shared__ proto::Pack shared[proto::kSharedBytes / sizeof(proto::Pack)];                               \
+    alignas(128) __shared__ proto::Pack shared[proto::kSharedBytes / sizeof(proto::Pack)];                  \
     device::run<what>(proto::CudaBlock{}, blockIdx.x, gridDim.x, plan, shared);                             \
   }
 

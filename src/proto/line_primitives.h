@@ -52,17 +52,30 @@ class LinePrimitives {
         input_(static_cast<const uint8_t*>(buffers.input)),
         output_(static_cast<uint8_t*>(buffers.output)),
         reduction_(reduction) {
-    for (int i = 0; i < F::kRecv && ends.recv[i] != nullptr; ++i)
-      line_ends_.in[line_ends_.n_in++] = open(*ends.recv[i]);
-    for (int i = 0; i < F::kSend && ends.send[i] != nullptr; ++i)
-      line_ends_.out[line_ends_.n_out++] = open(*ends.send[i]);
+    GC_UNROLL
+    for (int i = 0; i < F::kRecv; ++i) {
+      if (ends.recv[i] == nullptr) break;
+      line_ends_.in[i] = open(*ends.recv[i]);
+      line_ends_.n_in = i + 1;
+    }
+    GC_UNROLL
+    for (int i = 0; i < F::kSend; ++i) {
+      if (ends.send[i] == nullptr) break;
+      line_ends_.out[i] = open(*ends.send[i]);
+      line_ends_.n_out = i + 1;
+    }
   }
   // Barriers: before, every thread has read the steps; after, whoever constructs the next reads the new ones.
   GC_DEV ~LinePrimitives() {
     if (unposted_ > 0 || !met_) meet();
     if (coop_.rank() == 0) {
-      for (int i = 0; i < line_ends_.n_in; ++i) ends_.recv[i]->step = line_ends_.in[i].step;
-      for (int i = 0; i < line_ends_.n_out; ++i) {
+      GC_UNROLL
+      for (int i = 0; i < F::kRecv; ++i) {
+        if (i < line_ends_.n_in) ends_.recv[i]->step = line_ends_.in[i].step;
+      }
+      GC_UNROLL
+      for (int i = 0; i < F::kSend; ++i) {
+        if (i >= line_ends_.n_out) break;
         ends_.send[i]->step = line_ends_.out[i].step;
         ends_.send[i]->seen = line_ends_.out[i].seen;
       }
@@ -205,8 +218,9 @@ class LinePrimitives {
 #else
     ok_ = ok_ && !coop_.any(failed_);
 #endif
-    for (int i = 0; i < line_ends_.n_in; ++i) {
-      if (ok_ && unposted_ > 0 && coop_.rank() == (i < coop_.size() ? i : 0))
+    GC_UNROLL
+    for (int i = 0; i < F::kRecv; ++i) {
+      if (i < line_ends_.n_in && ok_ && unposted_ > 0 && coop_.rank() == (i < coop_.size() ? i : 0))
         store_after_loads(line_ends_.in[i].head, line_ends_.in[i].step);
     }
     unposted_ = 0;

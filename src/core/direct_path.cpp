@@ -13,11 +13,8 @@ using proto::kGrants;
 using proto::kLooksForGrants;
 using proto::kPairLinks;
 
-// The proxy closes what was opened: not to be called with the lock held, which tidy() takes.
-DirectPath::DirectPath(const DirectContext& context) : context_(context) { Proxy::instance().add(this); }
-
 DirectPath::~DirectPath() {
-  Proxy::instance().remove(this);
+  if (has_proxy_) Proxy::instance().remove(this);
   for (auto& [peer, view] : views_)
     for (uint32_t i = 0; i < kDirectMemory; ++i) let_go(peer, i, view.memory[i]);
   for (void* base : dropped_) context_.device.close_memory(base);
@@ -58,6 +55,15 @@ void DirectPath::mark(proto::PairItem& item, bool capturing) {
 bool DirectPath::looks(proto::LinkKind kind, int peer) {
   if (!over_p2p(kind, peer, net::Side::send)) return false;
   if (in_this_process(peer)) return true;
+  const bool some = has_open(peer);
+  if (!some || has_proxy_) return some;
+  // The proxy closes what was opened. Without the lock, which tidy() takes.
+  Proxy::instance().add(this);
+  has_proxy_ = true;
+  return true;
+}
+
+bool DirectPath::has_open(int peer) {
   std::lock_guard lock(mutex_);
   const View& view = look_at(peer);
   return std::any_of(view.memory.begin(), view.memory.end(), [](const Opened& opened) { return opened.number != 0; });

@@ -7,8 +7,8 @@
 // (proto/format/direct.h).
 // No two ranks need agree: a rank whose grants are not looked for, or that finds none, uses the connection's slots.
 //
-// Thread safety: any thread. Ownership: closes what it opened; the context outlives it. Destroy it when this rank's
-// kernels have ended.
+// Thread safety: mark() by one caller at a time, the rest from any thread. Ownership: closes what it opened; the
+// context outlives it. Destroy it when this rank's kernels have ended.
 #pragma once
 #include <array>
 #include <atomic>
@@ -35,7 +35,7 @@ struct DirectContext {
 
 class DirectPath final : public DirectMarker, public ProxyWork {
  public:
-  explicit DirectPath(const DirectContext& context);
+  explicit DirectPath(const DirectContext& context) : context_(context) {}
   ~DirectPath() override;
   DirectPath(const DirectPath&) = delete;
   DirectPath& operator=(const DirectPath&) = delete;
@@ -79,6 +79,7 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   // The address of this rank's memory in kernels of the peer; null where they do not know it.
   uint8_t* address_for(proto::LinkKind kind, int peer, void* output, bool capturing);
   uint8_t* mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) const;
+  bool has_open(int peer);
   // With the lock held.
   View& look_at(int peer);
   void open(int peer, uint32_t place, Opened& opened);
@@ -89,6 +90,7 @@ class DirectPath final : public DirectMarker, public ProxyWork {
 
   const DirectContext context_;
   std::atomic<bool> has_granted_{false};
+  bool has_proxy_ = false;    // mark()'s
   mutable std::mutex mutex_;  // of what follows
   std::array<Published, proto::kDirectMemory> published_ = {};
   uint64_t last_number_ = 0;

@@ -71,9 +71,7 @@ void Communicator::prepare_copies() {
   if (params().copy_engine_bytes) least = static_cast<uint64_t>(params().copy_engine_bytes);
   if (least == 1 || size() == 1 || !(peers_.common_facts() & proto::kHasSignals)) return;
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
-  const auto* kernel_words = static_cast<const HostWords*>(host_.kernel);
-  copies_ = std::make_unique<CopyPath>(
-      CopyContext{device_, fault_, peers_, *links_, *exports_, &kernel_words->latch.abort, least, piece});
+  copies_ = std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, least, piece});
 }
 
 void Communicator::prepare_direct() {

@@ -174,7 +174,7 @@ Status CopyPath::put_waits(gpu::Stream stream) {
                                                   proto::copy_page_offset(context_.peers.size()));
   const uint64_t group = groups() + 1;
   groups_.store(group, std::memory_order_relaxed);
-  for (const Mark& m : group_) GC_TRY(context_.device.wait_value(stream, m.done, m.number, context_.abort));
+  for (const Mark& m : group_) GC_TRY(context_.device.wait_value(stream, m.done, m.number, nullptr));
   GC_TRY(context_.device.write_value(stream, &page->passed, group));
   wake();  // a fault may have come before these waits
   return {};

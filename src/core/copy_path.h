@@ -36,9 +36,8 @@ struct CopyContext {
   const Peers& peers;
   const Links& links;
   Exports& exports;
-  const uint32_t* abort;  // of the fault latch: kernel address
-  uint64_t least_bytes;   // of messages that go this way
-  uint64_t piece_bytes;   // of a bounce buffer
+  uint64_t least_bytes;  // of messages that go this way
+  uint64_t piece_bytes;  // of a bounce buffer
 };
 
 class CopyPath final : public ProxyWork {

@@ -64,6 +64,46 @@ TEST(Copy, FollowsTheOrderOfTheStream) {
   });
 }
 
+// Rank 2 comes late: what rank 0 sends on is not there before, and what rank 1 receives into is still to be sent.
+TEST(Copy, WaitsForWhatComesBeforeInTheStream) {
+  on_ranks(3, [](gpucollComm_t comm, int rank) {
+    constexpr size_t part = 45000, parts = 8;  // by kernels, and more than a connection holds
+    constexpr size_t bytes = part * parts;
+    Stream stream;
+    DeviceBuffer buffer(bytes), in(bytes);
+    for (int round = 0; round < 4; ++round) {
+      const bool late_receiver = round % 2;  // else only the sender is
+      if (rank > 0) buffer.put(message(rank, 0, round, bytes));
+      if (rank == 2) usleep(50000);
+      for (size_t i = 0; i < parts; ++i) {
+        if (rank == 0) {
+          GC_OK(recv(buffer, i * part, part, 2, comm, stream.handle));
+        }
+        if (rank == 1 && late_receiver) {
+          GC_OK(send(buffer, i * part, part, 2, comm, stream.handle));
+        }
+        if (rank == 2) {
+          GC_OK(send(buffer, i * part, part, 0, comm, stream.handle));
+        }
+      }
+      if (rank == 2 && late_receiver) {
+        GC_OK(gpucollStreamSynchronize(stream.handle));
+        usleep(50000);
+        for (size_t i = 0; i < parts; ++i) GC_OK(recv(in, i * part, part, 1, comm, stream.handle));
+      }
+      if (rank == 0) {
+        GC_OK(send(buffer, 0, bytes, 1, comm, stream.handle));
+      }
+      if (rank == 1) {
+        GC_OK(recv(buffer, 0, bytes, 0, comm, stream.handle));
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      ASSERT_EQ(buffer.get<uint8_t>(bytes), message(2, 0, round, bytes));
+      ASSERT_TRUE(rank != 2 || !late_receiver || in.get<uint8_t>(bytes) == message(1, 0, round, bytes));
+    }
+  });
+}
+
 TEST(Copy, HasManyMessagesUnderWay) {
   on_ranks(2, [](gpucollComm_t comm, int rank) {
     constexpr int messages = 50;  // more than a ring of descriptors

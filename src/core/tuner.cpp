@@ -247,8 +247,9 @@ PairChoice choose_pair(uint64_t bytes, const CommShape& shape) {
                                                        : bytes <= model.ll_most * static_cast<uint64_t>(most);
   const uint64_t wanted = ceil_div(bytes, ll ? model.ll_least : model.simple_least);
   const int parts = std::min(floor_power_of_two(wanted), most);
-  // One half of a block sends, the other one receives.
-  const int threads = ll ? std::min(2 * useful_threads(bytes, parts, shape), shape.threads) : shape.threads;
+  // One half of a block sends, the other one receives; in LL a pack leads each part (proto/line_work.h).
+  const uint64_t with_leads = bytes + 16 * static_cast<uint64_t>(parts);
+  const int threads = ll ? std::min(2 * useful_threads(with_leads, parts, shape), shape.threads) : shape.threads;
   return {parts, ll ? Protocol::ll : Protocol::simple, threads};
 }
 

@@ -92,7 +92,7 @@ Result<bool> CopyPath::begin(const TaskQueue& queue, TaskQueue* rest) {
   *rest = queue;
   std::erase_if(rest->sends, [this](const auto& task) { return by_copy(sending(task.peer), task.bytes); });
   std::erase_if(rest->recvs, [this](const auto& task) { return by_copy(receiving(task.peer), task.bytes); });
-  wake();
+  if (!queue.sends.empty()) wake();  // while the caller goes on; a receiver's part is done by its streams
   return true;
 }
 
@@ -243,9 +243,9 @@ ProxyWork::Progress CopyPath::look() noexcept {
 
 Status CopyPath::advance_all(bool* moved, bool* waiting) {
   for (const auto& s : sending_) {
-    if (!s || s->pending.empty()) continue;
-    GC_TRY(advance(*s, moved));
-    *waiting |= !s->pending.empty();
+    if (!s || s->copies == 0) continue;
+    if (!s->pending.empty()) GC_TRY(advance(*s, moved));
+    *waiting |= load(s->own->send_done) < s->copies;
   }
   for (const auto& r : receiving_) {
     if (!r || r->pending.empty()) continue;

@@ -14,6 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How long it looks on after the last message: waking up takes as long as moving megabytes.
+constexpr auto kLinger = std::chrono::microseconds(300);
+
 // A large copy may take no longer than a few naps: looks all the time at first. Later what a nap costs is little of
 // what has been waited for anyway.
 void wait_a_little(Clock::duration waited) {
@@ -53,41 +56,54 @@ void Proxy::remove(ProxyWork* work) {
 void Proxy::wake() {
   std::lock_guard lock(mutex_);
   woken_ = true;
-  woken_up_.notify_one();
+  if (resting_) woken_up_.notify_one();  // a system call, which the caller's messages would wait for
 }
 
-ProxyWork::Progress Proxy::go_round() {
+Proxy::Progress Proxy::go_round() {
   std::lock_guard lock(works_mutex_);
-  auto most = ProxyWork::Progress::none_pending;
+  auto most = Progress::none_pending;
   for (ProxyWork* work : works_) most = std::max(most, work->progress());
-  if (most == ProxyWork::Progress::none_pending)
-    for (ProxyWork* work : works_) work->tidy();
   return most;
+}
+
+void Proxy::tidy() {
+  std::lock_guard lock(works_mutex_);
+  for (ProxyWork* work : works_) work->tidy();
 }
 
 void Proxy::sleep() {
   std::unique_lock lock(mutex_);
+  resting_ = true;
   woken_up_.wait(lock, [this] { return woken_; });
-  woken_ = false;
+  woken_ = resting_ = false;
 }
 
 void Proxy::doze() {
   std::unique_lock lock(mutex_);
+  resting_ = true;
   woken_up_.wait_for(lock, std::chrono::milliseconds(1), [this] { return woken_; });
-  woken_ = false;
+  woken_ = resting_ = false;
 }
 
 void Proxy::run() {
   pthread_setname_np(pthread_self(), "gpucoll-proxy");
   prctl(PR_SET_TIMERSLACK, 1000UL);  // ns: naps are short
-  for (Clock::time_point moved = Clock::now();;) {
-    const auto progress = go_round();
-    if (progress == ProxyWork::Progress::none_pending) sleep();
-    if (progress == ProxyWork::Progress::watching) doze();
-    if (progress == ProxyWork::Progress::waiting)
-      wait_a_little(Clock::now() - moved);
-    else
-      moved = Clock::now();
+  auto before = Progress::none_pending;
+  for (Clock::time_point changed = Clock::now();;) {
+    const Progress progress = go_round();
+    const auto now = Clock::now();
+    if (progress != before || progress == Progress::moved) changed = now;
+    before = progress;
+    if (progress == Progress::waiting) {
+      wait_a_little(now - changed);
+    } else if (now - changed < kLinger) {
+      sched_yield();
+    } else if (progress == Progress::watching) {
+      doze();
+    } else if (progress == Progress::none_pending) {
+      tidy();
+      sleep();
+    }
   }
 }
 

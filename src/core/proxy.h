@@ -16,7 +16,7 @@ class ProxyWork {
   enum class Progress {
     none_pending,
     watching,  // nothing to be done, unless something fails
-    waiting,   // for something that should come soon
+    waiting,   // for something that should come soon, or before the next message begins
     moved
   };
   // Does what can be done without waiting.
@@ -35,9 +35,11 @@ class Proxy {
   void wake();
 
  private:
+  using Progress = ProxyWork::Progress;
   void run();
   // What moves most of all.
-  ProxyWork::Progress go_round();
+  Progress go_round();
+  void tidy();
   void sleep();
   void doze();
 
@@ -45,7 +47,7 @@ class Proxy {
   std::vector<ProxyWork*> works_;
   std::mutex mutex_;  // of what follows; never held while works run
   std::condition_variable woken_up_;
-  bool woken_ = false, running_ = false;
+  bool woken_ = false, resting_ = false, running_ = false;
 };
 
 }  // namespace gpucoll::core

@@ -84,16 +84,21 @@ CopyPath::Receiving& CopyPath::receiving(int peer) {
 }
 
 Result<bool> CopyPath::begin(const TaskQueue& queue, TaskQueue* rest) {
-  std::lock_guard lock(mutex_);
-  group_.clear();
-  for (const TaskQueue::Pair& task : queue.sends) GC_TRY(take_send(task));
-  for (const TaskQueue::Pair& task : queue.recvs) GC_TRY(take_receive(task));
+  GC_TRY(take(queue));
   if (group_.empty()) return false;
   *rest = queue;
   std::erase_if(rest->sends, [this](const auto& task) { return by_copy(sending(task.peer), task.bytes); });
   std::erase_if(rest->recvs, [this](const auto& task) { return by_copy(receiving(task.peer), task.bytes); });
   if (!queue.sends.empty()) wake();  // while the caller goes on; a receiver's part is done by its streams
   return true;
+}
+
+Status CopyPath::take(const TaskQueue& queue) {
+  std::lock_guard lock(mutex_);
+  group_.clear();
+  for (const TaskQueue::Pair& task : queue.sends) GC_TRY(take_send(task));
+  for (const TaskQueue::Pair& task : queue.recvs) GC_TRY(take_receive(task));
+  return {};
 }
 
 Status CopyPath::take_send(const TaskQueue::Pair& task) {
@@ -221,8 +226,9 @@ void CopyPath::tidy() noexcept {
 ProxyWork::Progress CopyPath::progress() noexcept {
   if (!active_.load(std::memory_order_relaxed) || !active_.exchange(false, std::memory_order_acquire))
     return Progress::none_pending;
-  std::lock_guard lock(mutex_);
-  const Progress progress = look();
+  // A caller in begin() is soon out again; waiting for the lock would take longer.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const Progress progress = lock.owns_lock() ? look() : Progress::waiting;
   if (progress != Progress::none_pending) active_.store(true, std::memory_order_relaxed);
   return progress;
 }

@@ -106,6 +106,7 @@ class CopyPath final : public ProxyWork {
   bool by_copy(const Direction& direction, uint64_t bytes) const {
     return direction.p2p && bytes >= context_.least_bytes;
   }
+  Status take(const TaskQueue& queue);
   Status take_send(const TaskQueue::Pair& task);
   Status take_receive(const TaskQueue::Pair& task);
   void mark(uint64_t* ready, uint64_t* done, uint64_t number);

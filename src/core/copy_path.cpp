@@ -261,20 +261,39 @@ Status CopyPath::advance_all(bool* moved, bool* waiting) {
   return {};
 }
 
-// Lets waiting streams go. The peer's copies may still store smaller numbers: again and again, until all have gone.
+// Lets waiting streams go, but not while their buffers are in use: the application may free them then.
 ProxyWork::Progress CopyPath::give_up() noexcept {
+  bool all = true;
   const auto release = [](uint64_t& word) { __atomic_store_n(&word, proto::kCopyReleased, __ATOMIC_RELEASE); };
   for (const auto& s : sending_) {
     if (!s) continue;
     s->pending.clear();
-    release(s->own->send_done);
+    if (under_way(*s))
+      all = false;
+    else
+      release(s->own->send_done);
   }
   for (const auto& r : receiving_) {
     if (!r) continue;
-    r->pending.clear();
-    release(r->own->recv_done);
+    if (under_way(*r))
+      all = false;
+    else
+      release(r->own->recv_done);
   }
-  return passed() < groups() ? Progress::watching : Progress::none_pending;
+  return all && passed() >= groups() ? Progress::none_pending : Progress::watching;
+}
+
+bool CopyPath::under_way(const Sending& s) const noexcept {
+  return load(s.own->send_done) < s.issued || load(s.own->moved) < s.pieces;
+}
+
+// What the sender has started, or this rank takes out of a bounce buffer.
+bool CopyPath::under_way(const Receiving& r) const noexcept {
+  if (load(r.own->taken) < r.pieces) return true;
+  const uint64_t started = load(r.theirs->started);
+  if (load(r.own->recv_done) >= started || context_.peers.dead(r.peer)) return false;
+  return std::any_of(r.pending.begin(), r.pending.end(),
+                     [&](const Message& message) { return message.number == started && message.place; });
 }
 
 Status CopyPath::advance(Sending& s, bool* moved) {
@@ -285,13 +304,15 @@ Status CopyPath::advance(Sending& s, bool* moved) {
       if (!matched) return {};
     }
     if (load(s.theirs->recv_ready) < message.number || load(s.own->send_ready) < message.number) return {};
-    bool all = false;
-    if (s.piece_bytes) {
-      GC_TRY_AS(all, move_pieces(s, message, moved));
-    } else {
-      GC_TRY_AS(all, move_whole(s, message));
+    // Words only grow: this message's must not come before those of a message that its receiver still takes.
+    if (!s.piece_bytes && load(s.theirs->recv_done) < s.last_in_pieces) return {};
+    if (!start(s, message)) return {};
+    auto all = s.piece_bytes ? move_pieces(s, message, moved) : move_whole(s, message);
+    if (!all) {
+      __atomic_store_n(&s.own->started, s.issued, __ATOMIC_RELEASE);  // the receiver must not wait for it
+      return std::move(all).status();
     }
-    if (!all) return {};
+    if (!*all) return {};
     *moved = true;
     s.target = nullptr;
     s.pending.erase(s.pending.begin());
@@ -321,12 +342,18 @@ Result<bool> CopyPath::match(Sending& s, const Message& message) {
   return true;
 }
 
+// False where the receiver has failed: it may have let its buffer go. Both this store and the look at the fault are
+// sequentially consistent; the receiver looks at `started` after it has failed.
+bool CopyPath::start(Sending& s, const Message& message) {
+  __atomic_store_n(&s.own->started, message.number, __ATOMIC_SEQ_CST);
+  return context_.peers.fault(s.peer) == 0;
+}
+
 Result<bool> CopyPath::move_whole(Sending& s, const Message& message) {
-  // Words only grow: this message's must not come before those of a message that its receiver still takes.
-  if (s.last_in_pieces && load(s.theirs->recv_done) < s.last_in_pieces) return false;
   GC_TRY(context_.device.copy_async(s.target, message.buffer, message.bytes, s.stream));
   GC_TRY(context_.device.write_value(s.stream, &s.their_kernel->recv_done, message.number));
   GC_TRY(context_.device.write_value(s.stream, &s.own_kernel->send_done, message.number));
+  s.issued = message.number;
   return true;
 }
 
@@ -342,6 +369,7 @@ Result<bool> CopyPath::move_pieces(Sending& s, const Message& message, bool* mov
     *moved = true;
   }
   GC_TRY(context_.device.write_value(s.stream, &s.own_kernel->send_done, message.number));
+  s.issued = message.number;
   return true;
 }
 

@@ -88,6 +88,7 @@ class CopyPath final : public ProxyWork {
     uint8_t* target = nullptr;
     uint64_t piece_bytes = 0, moved = 0;
     uint64_t last_in_pieces = 0;  // the number of the last message by bounce buffer
+    uint64_t issued = 0;          // the number of the last message whose copies are all on the stream
   };
   struct Receiving : Direction {
     uint64_t posted = 0;
@@ -121,6 +122,7 @@ class CopyPath final : public ProxyWork {
   Status advance_all(bool* moved, bool* waiting);
   Status advance(Sending& s, bool* moved);
   Result<bool> match(Sending& s, const Message& message);
+  bool start(Sending& s, const Message& message);
   Result<bool> move_whole(Sending& s, const Message& message);
   Result<bool> move_pieces(Sending& s, const Message& message, bool* moved);
   Status advance(Receiving& r, bool* moved);
@@ -128,6 +130,8 @@ class CopyPath final : public ProxyWork {
   void post(Receiving& r);
   Status take_pieces(Receiving& r, bool* moved);
   Progress give_up() noexcept;
+  bool under_way(const Sending& s) const noexcept;
+  bool under_way(const Receiving& r) const noexcept;
 
   const CopyContext context_;
   proto::CopyPage& page_;  // of this rank

@@ -55,6 +55,7 @@ class Peers {
   // A gpucoll::Code, 0 while all is well there.
   uint32_t fault(int rank) const noexcept;
   uint64_t entered(int rank) const noexcept;
+  bool dead(int rank) const noexcept { return !liveness_[static_cast<size_t>(rank)].alive(); }
   // Whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
   bool gone(int rank) const noexcept;
   // What is wrong with any peer: dead without having closed, or else a fault on its page. Ok while all is well.

@@ -356,6 +356,30 @@ TEST(CopyFault, AbortReleasesMessagesThatAreWaitedFor) {
     });
 }
 
+// Once the streams are synchronised, nothing reads or writes the buffers any more.
+TEST(CopyFault, BuffersMayBeFreedRightAfterAnAbort) {
+  for (int round = 0; round < 12; ++round)
+    on_doomed_ranks(2, [round](gpucollComm_t comm, int rank) {
+      constexpr size_t bytes = 40 * kLarge;
+      Stream stream;
+      auto out = std::make_unique<DeviceBuffer>(bytes), in = std::make_unique<DeviceBuffer>(bytes);
+      for (int i = 0; i < 6; ++i) {
+        if (gpucollGroupStart() != gpucollSuccess) break;
+        if (send(*out, 0, bytes, 1 - rank, comm, stream.handle) == gpucollSuccess)
+          recv(*in, 0, bytes, 1 - rank, comm, stream.handle);
+        if (gpucollGroupEnd() != gpucollSuccess) break;  // the other side was faster
+      }
+      if (rank == round % 2) {
+        usleep(static_cast<unsigned>(round * 700));
+        GC_OK(gpucollCommAbort(comm));
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      out.reset();
+      in.reset();
+      if (rank != round % 2) gpucollCommDestroy(comm);
+    });
+}
+
 TEST(CopyFault, DestroyWaitsForMessages) {
   on_doomed_ranks(2, [](gpucollComm_t comm, int rank) {
     Stream stream;

@@ -22,7 +22,9 @@
 //   R       copies it on when moved > p (of S's lane, acquire); the copy's stream stores taken = p + 1, and recv_done =
 //   k
 //           after the last one. S begins no message without pieces before that.
-// A rank that gives up stores kCopyReleased in its own done words.
+// S stores started = k before the copy (of the first piece), and does not copy if R has failed before that.
+// A rank that gives up stores kCopyReleased in its own done words, once no copy to or from its buffers is under way: S
+// knows its own; R waits for recv_done >= started where S writes into its buffer, unless S is dead.
 // send_bytes and recv_bytes: the sizes of the last kSizeRing messages, for reports.
 // send_copies and recv_copies are stored before send_messages and recv_messages (release): who sees that the other side
 // has come to an ordinal sees as well how many of the messages so far it moves by copy.
@@ -58,6 +60,7 @@ struct alignas(64) CopyLane {
   uint64_t posted;
   uint64_t send_copies, recv_copies;
   uint64_t send_messages, recv_messages;
+  uint64_t started;
   alignas(64) uint64_t send_ready;
   alignas(64) uint64_t recv_ready;
   alignas(64) uint64_t send_done;
@@ -85,6 +88,7 @@ static_assert(sizeof(CopyPage) == 64 + kExportSlots * 4);
   F(CopyLane, recv_copies, 16, 8)       \
   F(CopyLane, send_messages, 24, 8)     \
   F(CopyLane, recv_messages, 32, 8)     \
+  F(CopyLane, started, 40, 8)           \
   F(CopyLane, send_ready, 64, 8)        \
   F(CopyLane, recv_ready, 128, 8)       \
   F(CopyLane, send_done, 192, 8)        \

@@ -271,18 +271,24 @@ class Gate {
   HostBlock block_;
 };
 
-// Integers in page-locked memory, which copies in streams move about.
+// Integers in device memory, which copies in streams move about; copies between host memories would hold up the caller.
 class Cells {
  public:
-  explicit Cells(int n) : block_(*device().allocate_host(static_cast<size_t>(n) * sizeof(int))) {}
-  ~Cells() { device().release_host(block_); }
-  int& operator[](int i) { return static_cast<int*>(block_.host)[i]; }
-  Status move(int to, int from, Stream stream) {
-    return device().copy_async(&(*this)[to], &(*this)[from], sizeof(int), stream);
+  explicit Cells(int n) : first_(static_cast<int*>(*device().allocate(static_cast<size_t>(n) * sizeof(int)))) {
+    EXPECT_TRUE(device().fill(first_, 0, static_cast<size_t>(n) * sizeof(int)));
   }
+  ~Cells() { device().release(first_); }
+  void set(int i, int value) { EXPECT_TRUE(device().copy(at(i), &value, sizeof value)); }
+  int get(int i) {
+    int value = -1;
+    EXPECT_TRUE(device().copy(&value, at(i), sizeof value));
+    return value;
+  }
+  int* at(int i) { return first_ + i; }
+  Status move(int to, int from, Stream stream) { return device().copy_async(at(to), at(from), sizeof(int), stream); }
 
  private:
-  HostBlock block_;
+  int* first_;
 };
 
 void count(void* counter) { static_cast<std::atomic<int>*>(counter)->fetch_add(1); }
@@ -298,7 +304,7 @@ TEST_F(GpuCuda, AnEventStandsForWhatWasBeforeIt) {
   Cells cells(3);
   Stream early = *device().create_stream(), late = *device().create_stream();
   const Event event = *device().create_event();
-  cells[0] = 5;
+  cells.set(0, 5);
   ASSERT_TRUE(device().wait_event(late, event));  // never recorded: passes
   gate.close(early);
   ASSERT_TRUE(cells.move(1, 0, early));
@@ -307,10 +313,10 @@ TEST_F(GpuCuda, AnEventStandsForWhatWasBeforeIt) {
   ASSERT_TRUE(device().wait_event(late, event));
   ASSERT_TRUE(cells.move(2, 1, late));
   usleep(20000);
-  EXPECT_EQ(cells[2], 0);
+  EXPECT_EQ(cells.get(2), 0);
   gate.open();
   EXPECT_TRUE(device().synchronize(late));
-  EXPECT_EQ(cells[2], 5);
+  EXPECT_EQ(cells.get(2), 5);
   later.open();
   EXPECT_TRUE(device().destroy_stream(early));
   EXPECT_TRUE(device().destroy_stream(late));
@@ -324,7 +330,7 @@ TEST_F(GpuCuda, WordsAreSignalsBetweenStreams) {
   Cells cells(2 * kRounds + 1);
   constexpr int kSlot = 2 * kRounds;
   for (int i = 0; i < kRounds; ++i) {
-    cells[i] = 1000 + i;
+    cells.set(i, 1000 + i);
     ASSERT_TRUE(device().wait_value(sender, words + 1, i, nullptr));
     ASSERT_TRUE(cells.move(kSlot, i, sender));
     ASSERT_TRUE(device().write_value(sender, words, i + 1));
@@ -333,7 +339,7 @@ TEST_F(GpuCuda, WordsAreSignalsBetweenStreams) {
     ASSERT_TRUE(device().write_value(receiver, words + 1, i + 1));
   }
   EXPECT_TRUE(device().synchronize(receiver));
-  for (int i = 0; i < kRounds; ++i) EXPECT_EQ(cells[kRounds + i], 1000 + i);
+  for (int i = 0; i < kRounds; ++i) EXPECT_EQ(cells.get(kRounds + i), 1000 + i);
   EXPECT_TRUE(device().destroy_stream(sender));
   EXPECT_TRUE(device().destroy_stream(receiver));
   device().release(words);
@@ -371,12 +377,12 @@ TEST_F(GpuCuda, AGraphRunsAtEachLaunchOnly) {
   ASSERT_TRUE(graph) << graph.status().what();
   EXPECT_EQ(*device().capture_of(branch), 0u);
   for (int round = 1; round < 10; ++round) {
-    cells[0] = round;
+    cells.set(0, round);
     usleep(1000);
-    EXPECT_EQ(cells[2], round - 1);
+    EXPECT_EQ(cells.get(2), round - 1);
     ASSERT_TRUE(device().launch_graph(*graph, stream));
     ASSERT_TRUE(device().synchronize(stream));
-    EXPECT_EQ(cells[2], round);
+    EXPECT_EQ(cells.get(2), round);
   }
   EXPECT_TRUE(device().destroy_graph(*graph));
   EXPECT_TRUE(device().destroy_stream(stream));
@@ -396,7 +402,7 @@ TEST_F(GpuCuda, EventsAreRecordedAndWaitedForAtEachLaunch) {
   ASSERT_TRUE(graph) << graph.status().what();
   Gate gate(device());
   for (int round = 1; round < 10; ++round) {
-    cells[0] = round;
+    cells.set(0, round);
     gate.close(outside);
     ASSERT_TRUE(cells.move(1, 0, outside));
     ASSERT_TRUE(device().record(begin, outside));
@@ -406,7 +412,7 @@ TEST_F(GpuCuda, EventsAreRecordedAndWaitedForAtEachLaunch) {
     usleep(1000);
     gate.open();
     ASSERT_TRUE(device().synchronize(outside));
-    EXPECT_EQ(cells[3], round);
+    EXPECT_EQ(cells.get(3), round);
   }
   EXPECT_TRUE(device().synchronize(captured));
   EXPECT_TRUE(device().destroy_graph(*graph));
@@ -490,29 +496,29 @@ TEST_F(GpuCuda, StreamsOfTwoGpusAreOrderedAndCapturedTogether) {
   Stream here = *device().create_stream(), there = *second.create_stream();
   Gate gate(device());
   Cells cells(3);
-  cells[0] = 9;
+  cells.set(0, 9);
   gate.close(here);
   ASSERT_TRUE(cells.move(1, 0, here));
   ASSERT_TRUE(device().stream_wait(there, here));
-  ASSERT_TRUE(second.copy_async(&cells[2], &cells[1], sizeof(int), there));
+  ASSERT_TRUE(second.copy_async(cells.at(2), cells.at(1), sizeof(int), there));
   ASSERT_TRUE(second.stream_wait(here, there));
   usleep(10000);
-  EXPECT_EQ(cells[2], 0);
+  EXPECT_EQ(cells.get(2), 0);
   gate.open();
   EXPECT_TRUE(device().synchronize(here));
-  EXPECT_EQ(cells[2], 9);
+  EXPECT_EQ(cells.get(2), 9);
 
   ASSERT_TRUE(device().begin_capture(here));
   ASSERT_TRUE(second.stream_wait(there, here));
-  ASSERT_TRUE(second.copy_async(&cells[1], &cells[0], sizeof(int), there));
+  ASSERT_TRUE(second.copy_async(cells.at(1), cells.at(0), sizeof(int), there));
   ASSERT_TRUE(second.stream_wait(here, there));
   ASSERT_TRUE(cells.move(2, 1, here));
   auto graph = device().end_capture(here);
   ASSERT_TRUE(graph) << graph.status().what();
-  cells[0] = 10;
+  cells.set(0, 10);
   ASSERT_TRUE(device().launch_graph(*graph, here));
   EXPECT_TRUE(device().synchronize(here));
-  EXPECT_EQ(cells[2], 10);
+  EXPECT_EQ(cells.get(2), 10);
   EXPECT_TRUE(device().destroy_graph(*graph));
   EXPECT_TRUE(device().destroy_stream(here));
   EXPECT_TRUE(second.destroy_stream(there));

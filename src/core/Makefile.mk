@@ -44,6 +44,7 @@ src_core_libcore_la_SOURCES = \
 	src/core/registration.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
+	src/core/stream_part.h \
 	src/core/task.h \
 	src/core/trees.cpp \
 	src/core/trees.h \

@@ -24,6 +24,7 @@
 #include "core/peers.h"
 #include "core/proxy.h"
 #include "core/registration.h"
+#include "core/stream_part.h"
 #include "core/task.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"
@@ -40,7 +41,7 @@ struct CopyContext {
   uint64_t piece_bytes;  // of a bounce buffer
 };
 
-class CopyPath final : public ProxyWork {
+class CopyPath final : public ProxyWork, public StreamPart {
  public:
   explicit CopyPath(const CopyContext& context);
   ~CopyPath() override;
@@ -51,8 +52,8 @@ class CopyPath final : public ProxyWork {
   // REQUIRES: the messages' links are made; no stream is capturing. On failure the communicator must fail.
   Result<bool> begin(const TaskQueue& queue, TaskQueue* rest);
   // Of what was begun last: the buffers may be used from this point of the stream on; it goes on once they have been.
-  Status put_ready(gpu::Stream stream);
-  Status put_waits(gpu::Stream stream);
+  Status put_ready(gpu::Stream stream) override;
+  Status put_waits(gpu::Stream stream) override;
 
   // Groups whose waits have been put, and those whose waits are over.
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }

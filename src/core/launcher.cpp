@@ -50,7 +50,7 @@ uint64_t Launcher::done() const noexcept {
   return __atomic_load_n(context_.done, __ATOMIC_ACQUIRE);
 }
 
-Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, CopyPath* copies) {
+Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
   uint32_t mesh_flag = mesh_flag_;
   std::vector<PlannedLaunch> plans =

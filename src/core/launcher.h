@@ -18,10 +18,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/copy_path.h"
 #include "core/fault.h"
 #include "core/graph_memory.h"
 #include "core/planner.h"
+#include "core/stream_part.h"
 #include "core/work_fifo.h"
 #include "gpu/device.h"
 
@@ -51,7 +51,7 @@ class Launcher {
   // Plans. `shape` with `capturing` as capture_of said. On failure nothing has been begun.
   // copies: has begun messages of the same group, null for none.
   // REQUIRES: what needs_of(queue, rank, shape) says is connected; advance() of the last begin() was true or failed.
-  Status begin(const TaskQueue& queue, const CommShape& shape, CopyPath* copies = nullptr);
+  Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr);
   // Whether everything is launched now. Errors: the fault of the communicator, or of the device; the rest of what was
   // begun is then forgotten, so the caller should make the communicator fail.
   Result<bool> advance();
@@ -91,7 +91,7 @@ class Launcher {
   // What was begun.
   std::vector<PlannedLaunch> plans_;
   size_t next_ = 0;  // of plans_
-  CopyPath* copies_ = nullptr;
+  StreamPart* copies_ = nullptr;
   std::vector<gpu::Stream> streams_;
   uint64_t capture_ = 0;
   std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group

@@ -156,7 +156,8 @@ GPUCOLL_API gpucollResult_t gpucollMemFree(void *ptr);
 /* Calls between start and the outermost end are put together and started at that end, in as few kernel launches as
  * possible; errors surface there. Groups may contain operations of several communicators, on several devices. Inside
  * a group, sends and receives of one communicator progress together, in whatever order they were called; between two
- * ranks, the i-th send matches the i-th receive. */
+ * ranks, the i-th send matches the i-th receive. Operations of one group may run side by side: one that reads what
+ * another one writes belongs in a later group. */
 GPUCOLL_API gpucollResult_t gpucollGroupStart(void);
 GPUCOLL_API gpucollResult_t gpucollGroupEnd(void);
 

@@ -231,10 +231,7 @@ GPUCOLL_API gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t s
 /* op: each rank's contribution is multiplied by its *scalar (an element of datatype), then summed. residence: whether
  * scalar is host memory, read now, or device memory, read when an operation runs. Only for communicator comm and this
  * datatype, until it is destroyed; operations enqueued before that are not disturbed. */
-typedef enum {
-  gpucollScalarDevice = 0,
-  gpucollScalarHostImmediate = 1
-} gpucollScalarResidence_t;
+typedef enum { gpucollScalarDevice = 0, gpucollScalarHostImmediate = 1 } gpucollScalarResidence_t;
 GPUCOLL_API gpucollResult_t gpucollRedOpCreatePreMulSum(gpucollRedOp_t *op, void *scalar, gpucollDataType_t datatype,
                                                         gpucollScalarResidence_t residence, gpucollComm_t comm);
 GPUCOLL_API gpucollResult_t gpucollRedOpDestroy(gpucollRedOp_t op, gpucollComm_t comm);

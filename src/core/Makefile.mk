@@ -4,6 +4,7 @@ src_core_libcore_la_SOURCES = \
 	src/core/abi.h \
 	src/core/board.cpp \
 	src/core/board.h \
+	src/core/channel_loads.h \
 	src/core/communicator.cpp \
 	src/core/communicator.h \
 	src/core/communicator_connect.cpp \
@@ -32,6 +33,7 @@ src_core_libcore_la_SOURCES = \
 	src/core/memory_port.h \
 	src/core/mesh.cpp \
 	src/core/mesh.h \
+	src/core/pair_rounds.h \
 	src/core/peers.cpp \
 	src/core/peers.h \
 	src/core/plan_builder.cpp \

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/channel_loads.h"
+#include "core/pair_rounds.h"
 #include "core/plan_builder.h"
 #include "proto/pairs.h"
 
@@ -97,32 +99,6 @@ void for_each_of(std::vector<Chosen>& all, const gpu::Kernel* kernel, F&& f) {
 
 uint64_t channel_bits(int first, int n) { return ((uint64_t{1} << n) - 1) << first; }
 
-// What the channels of one plan have to do so far: collectives that do not need all of them are put where least is to
-// be done, so that small ones run side by side. From facts that are equal on all ranks alone.
-class Loads {
- public:
-  explicit Loads(int n_channels) : n_channels_(n_channels) {}
-  // The first of n channels for so much work. Where all are alike, the lowest.
-  int place(int n, uint64_t work) {
-    int best = 0;
-    uint64_t least = UINT64_MAX;
-    for (int first = 0; first + n <= n_channels_ && least > 0; ++first) {
-      const uint64_t most = *std::max_element(load_.begin() + first, load_.begin() + first + n);
-      if (most >= least) continue;
-      least = most;
-      best = first;
-    }
-    for (int c = best; c < best + n; ++c) load_[static_cast<size_t>(c)] += work / static_cast<uint64_t>(n) + kItemWork;
-    return best;
-  }
-  void clear() { load_ = {}; }
-
- private:
-  static constexpr uint64_t kItemWork = 4096;  // what an item costs apart from its bytes, in bytes
-  int n_channels_;
-  std::array<uint64_t, proto::kMaxChannels> load_ = {};
-};
-
 // About the bytes that pass through a rank.
 uint64_t work_of(const CollectiveTask& task, const CommShape& shape) {
   const uint64_t bytes = task.count * task.element_bytes;
@@ -152,30 +128,6 @@ uint64_t output_bytes(const CollectiveTask& task, const CommShape& shape) {
 int pairs_per_batch(const CommShape& shape) {
   if (shape.emulated) return proto::kPairsPerBatch;
   return std::clamp(shape.threads / (2 * shape.warp), 1, proto::kPairsPerBatch);
-}
-
-// One half of a PairItem, and its place in the order of rounds.
-struct Half {
-  uint32_t pass, distance;
-  const TaskQueue::Pair* task;
-  bool operator<(const Half& other) const { return pass != other.pass ? pass < other.pass : distance < other.distance; }
-};
-
-// The halves in the order of passes and rounds; the k-th with a peer belongs to pass k.
-template <class Distance>
-std::vector<Half> in_rounds(const std::vector<TaskQueue::Pair>& tasks, Distance&& distance) {
-  std::vector<Half> halves;
-  halves.reserve(tasks.size());
-  for (const TaskQueue::Pair& task : tasks) halves.push_back({0, distance(task.peer), &task});
-  std::stable_sort(halves.begin(), halves.end(), [](const Half& a, const Half& b) { return a.distance < b.distance; });
-  bool one_pass = true;
-  for (size_t i = 1; i < halves.size(); ++i) {
-    if (halves[i].distance != halves[i - 1].distance) continue;
-    halves[i].pass = halves[i - 1].pass + 1;
-    one_pass = false;
-  }
-  if (!one_pass) std::sort(halves.begin(), halves.end());  // no two are alike
-  return halves;
 }
 
 class Planner {

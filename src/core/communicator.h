@@ -89,8 +89,10 @@ class Communicator final : public Watched {
   // the first failure of the communicator.
   Status finish(void (*idle)());
 
-  // Whether no caller is inside any more.
-  bool unused() const noexcept { return users_.load(std::memory_order_acquire) == 0; }
+  // Whether no caller is inside any more, and no stream waits for its words.
+  bool unused() const noexcept {
+    return users_.load(std::memory_order_acquire) == 0 && (!copies_ || copies_->passed() >= copies_->groups());
+  }
 
   void check() noexcept override;
 

@@ -342,11 +342,15 @@ Result<bool> CopyPath::match(Sending& s, const Message& message) {
   return true;
 }
 
-// False where the receiver has failed: it may have let its buffer go. Both this store and the look at the fault are
-// sequentially consistent; the receiver looks at `started` after it has failed.
+// False where the receiver has failed: it may have let its buffer go. The store and the looks at the fault are
+// sequentially consistent; the receiver looks at `started` after it has failed, and must not wait for what never comes.
 bool CopyPath::start(Sending& s, const Message& message) {
+  const auto receiver_failed = [&] { return context_.peers.fault(s.peer) != 0; };
+  if (receiver_failed()) return false;
   __atomic_store_n(&s.own->started, message.number, __ATOMIC_SEQ_CST);
-  return context_.peers.fault(s.peer) == 0;
+  if (!receiver_failed()) return true;
+  __atomic_store_n(&s.own->started, s.issued, __ATOMIC_RELEASE);
+  return false;
 }
 
 Result<bool> CopyPath::move_whole(Sending& s, const Message& message) {

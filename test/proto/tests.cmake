@@ -34,8 +34,14 @@ if(GC_TSAN_VARIANTS)
       COMMAND test/proto/collectives_test_mutant${mutant} --gtest_filter=Threads/*InPlace*/1)
   endforeach()
   # What these break are atomics, which ThreadSanitizer trusts: the results are wrong, or never come.
+  # Mutant 6 rarely gets away with it once.
   foreach(mutant 3 4 5 6)
+    set(rounds 1)
+    if(mutant EQUAL 6)
+      set(rounds 3)
+    endif()
     gc_test(proto.mutant${mutant} LABELS proto TIMEOUT 240 MUST_PRINT "the result differs|ranks wait for ever"
-      COMMAND test/proto/one_shot_all_reduce_test_mutant${mutant} --gtest_filter=Threads/*Hundreds*/1)
+      COMMAND test/proto/one_shot_all_reduce_test_mutant${mutant} --gtest_filter=Threads/*Hundreds*/1
+        --gtest_repeat=${rounds})
   endforeach()
 endif()

@@ -4,6 +4,7 @@ GC_BUILD_OPTIONS = -DGC_CUDA_ARCHS='"$(GC_CUDA_ARCHS)"' -DGC_SANITIZER_NAMES='"$
 # All of gpucoll-perf but main.cpp, so that tests can link its parts.
 noinst_LTLIBRARIES += tools/libperf.la
 tools_libperf_la_SOURCES = \
+	tools/common/command_line.h \
 	tools/perf/agree.cpp \
 	tools/perf/agree.h \
 	tools/perf/check.cpp \
@@ -41,6 +42,7 @@ tools_gpucoll_perf_LDADD = $(GC_PERF_LIBS)
 
 bin_PROGRAMS += tools/gpucoll-info
 tools_gpucoll_info_SOURCES = \
+	tools/common/command_line.h \
 	tools/common/usual_shape.cpp \
 	tools/common/usual_shape.h \
 	tools/info/explain.cpp \
@@ -57,6 +59,7 @@ EXTRA_DIST += docs/tuning.md docs/formats/tuning.md
 # Like gpucoll-perf over libgpucoll; of core it takes its own copy of tuner and tuning files.
 bin_PROGRAMS += tools/gpucoll-tune
 tools_gpucoll_tune_SOURCES = \
+	tools/common/command_line.h \
 	tools/common/usual_shape.cpp \
 	tools/common/usual_shape.h \
 	tools/tune/main.cpp \

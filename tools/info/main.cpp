@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/params.h"
+#include "common/command_line.h"
 #include "gpu/device.h"
 #include "info/explain.h"
 #include "info/facts.h"
@@ -79,16 +80,11 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("gpucoll-info ") + library_version());
   app.add_flag("--json", json, "As JSON");
   declare_explain(app, words);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+  auto text = tools::read_command_line(app, argc, argv);
+  if (!text) return refuse(text.status().what());
+  if (!text->empty()) {
+    fmt::print("{}", *text);
     return 0;
-  } catch (const CLI::CallForVersion& version) {
-    fmt::print("{}\n", version.what());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return refuse(std::string(error.what()) + "; see gpucoll-info --help");
   }
   Status mca = read_mca_values();
   if (!words.what.empty()) {

@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "base/params.h"
+#include "common/command_line.h"
 
 namespace gpucoll::perf {
 namespace {
@@ -161,17 +162,8 @@ Result<Options> parse_options(int argc, char** argv) {
       "gpucoll-perf");
   app.get_formatter()->column_width(34);
   declare(app, options, words);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    options.text = app.help();
-    return options;
-  } catch (const CLI::CallForVersion& version) {
-    options.text = std::string(version.what()) + "\n";
-    return options;
-  } catch (const CLI::ParseError& error) {
-    return bad(std::string(error.what()) + "; see gpucoll-perf --help");
-  }
+  GC_TRY_AS(options.text, tools::read_command_line(app, argc, argv));
+  if (!options.text.empty()) return options;
   GC_TRY(interpret(words, options));
   return options;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/params.h"
+#include "common/command_line.h"
 #include "tune/sweep.h"
 
 namespace gpucoll::tune {
@@ -117,16 +118,11 @@ int main(int argc, char** argv) {
       "for the parameter tuning_file.",
       "gpucoll-tune");
   declare(app, words);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+  auto text = tools::read_command_line(app, argc, argv);
+  if (!text) return refuse(text.status().what());
+  if (!text->empty()) {
+    fmt::print("{}", *text);
     return 0;
-  } catch (const CLI::CallForVersion& version) {
-    fmt::print("{}\n", version.what());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return refuse(std::string(error.what()) + "; see gpucoll-tune --help");
   }
   Status status = run(words);
   return status ? 0 : refuse(status.what());

@@ -93,14 +93,8 @@ TEST(BadInput, AGroupWithAFailureStartsNothing) {
 }
 
 TEST(Faults, AnAbortReachesTheOthers) {
-  if (!enough_devices(3)) return;
   auto start = std::chrono::steady_clock::now();
-  gpucollUniqueId id;
-  GC_OK(gpucollGetUniqueId(&id));
-  on_threads(3, [&](int rank) {
-    choose_device(rank);
-    gpucollComm_t comm = nullptr;
-    GC_OK(gpucollCommInitRank(&comm, 3, id, rank));
+  on_ranks_that_destroy(3, [&](gpucollComm_t comm, int rank) {
     Stream stream;
     DeviceBuffer b(64);
     GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));  // connects
@@ -123,13 +117,7 @@ TEST(Faults, AnAbortReachesTheOthers) {
 
 // Started with GPUCOLL_TIMEOUT=2.
 TEST(Faults, ATimeoutNamesWhoIsMissing) {
-  if (!enough_devices(3)) return;
-  gpucollUniqueId id;
-  GC_OK(gpucollGetUniqueId(&id));
-  on_threads(3, [&](int rank) {
-    choose_device(rank);
-    gpucollComm_t comm = nullptr;
-    GC_OK(gpucollCommInitRank(&comm, 3, id, rank));
+  on_ranks_that_destroy(3, [&](gpucollComm_t comm, int rank) {
     Stream stream;
     DeviceBuffer b(64);
     GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));

@@ -11,23 +11,6 @@
 
 using namespace gpucoll_test;
 
-namespace {
-
-// As on_ranks(), for ranks whose communicator fails: body destroys it.
-void on_doomed_ranks(int n, const std::function<void(gpucollComm_t, int)>& body) {
-  if (!enough_devices(n)) return;
-  gpucollUniqueId id;
-  GC_OK(gpucollGetUniqueId(&id));
-  on_threads(n, [&](int rank) {
-    choose_device(rank);
-    gpucollComm_t comm = nullptr;
-    GC_OK(gpucollCommInitRank(&comm, n, id, rank));
-    body(comm, rank);
-  });
-}
-
-}  // namespace
-
 TEST(Copy, MixesWithKernelsInAGroup) {
   for (int n : {2, 3, 4})
     on_ranks(n, [n](gpucollComm_t comm, int rank) {
@@ -283,7 +266,7 @@ TEST(Copy, LeavesGraphsToKernels) {
 
 // The one thing in which the two sides cannot agree: each learns of it.
 TEST(CopyFault, OneSideInAGraphEndsInTime) {
-  on_doomed_ranks(2, [](gpucollComm_t comm, int rank) {
+  on_ranks_that_destroy(2, [](gpucollComm_t comm, int rank) {
     Stream stream;
     DeviceBuffer buffer(kLarge);
     gpucollGraph_t graph = nullptr;
@@ -315,7 +298,7 @@ TEST(CopyFault, SizesThatDifferAreAnErrorOfBoth) {
                         Case{{10, kLarge}, {kLarge, 10}, 0}, Case{{kLarge, 10}, {10, kLarge}, 0},
                         Case{{kLarge, kLarge, 5}, {kLarge, 5, kLarge}, 1}}) {
     gpucollResult_t errors[2] = {gpucollUnsupported, gpucollUnsupported};
-    on_doomed_ranks(2, [&](gpucollComm_t comm, int rank) {
+    on_ranks_that_destroy(2, [&](gpucollComm_t comm, int rank) {
       Stream stream;
       DeviceBuffer buffer(8 * kLarge);
       for (size_t bytes : rank == 0 ? c.sent : c.expected)
@@ -336,7 +319,7 @@ TEST(CopyFault, SizesThatDifferAreAnErrorOfBoth) {
 
 TEST(CopyFault, AbortReleasesMessagesThatAreWaitedFor) {
   for (int waits : {0, 1})
-    on_doomed_ranks(2, [waits](gpucollComm_t comm, int rank) {
+    on_ranks_that_destroy(2, [waits](gpucollComm_t comm, int rank) {
       Stream stream;
       DeviceBuffer buffer(2 * kLarge);
       // One message, so that all is connected; then one side waits for what never comes.
@@ -359,7 +342,7 @@ TEST(CopyFault, AbortReleasesMessagesThatAreWaitedFor) {
 // Once the streams are synchronised, nothing reads or writes the buffers any more.
 TEST(CopyFault, BuffersMayBeFreedRightAfterAnAbort) {
   for (int round = 0; round < 12; ++round)
-    on_doomed_ranks(2, [round](gpucollComm_t comm, int rank) {
+    on_ranks_that_destroy(2, [round](gpucollComm_t comm, int rank) {
       constexpr size_t bytes = 40 * kLarge;
       Stream stream;
       auto out = std::make_unique<DeviceBuffer>(bytes), in = std::make_unique<DeviceBuffer>(bytes);
@@ -381,7 +364,7 @@ TEST(CopyFault, BuffersMayBeFreedRightAfterAnAbort) {
 }
 
 TEST(CopyFault, DestroyWaitsForMessages) {
-  on_doomed_ranks(2, [](gpucollComm_t comm, int rank) {
+  on_ranks_that_destroy(2, [](gpucollComm_t comm, int rank) {
     Stream stream;
     DeviceBuffer buffer(10 * kLarge);
     if (rank == 0) buffer.put(message(0, 1, 3, 10 * kLarge));

@@ -74,8 +74,8 @@ inline void choose_device(int rank) {
   GC_OK(gpucollSetDevice(rank % count));
 }
 
-// Runs body(comm, rank) on every rank of a fresh communicator of n.
-inline void on_ranks(int n, const std::function<void(gpucollComm_t, int)>& body) {
+// Runs body(comm, rank) on every rank of a fresh communicator of n, which body destroys or aborts.
+inline void on_ranks_that_destroy(int n, const std::function<void(gpucollComm_t, int)>& body) {
   if (!enough_devices(n)) return;
   gpucollUniqueId id;
   GC_OK(gpucollGetUniqueId(&id));
@@ -83,6 +83,13 @@ inline void on_ranks(int n, const std::function<void(gpucollComm_t, int)>& body)
     choose_device(rank);
     gpucollComm_t comm = nullptr;
     GC_OK(gpucollCommInitRank(&comm, n, id, rank));
+    body(comm, rank);
+  });
+}
+
+// The same, and destroys it.
+inline void on_ranks(int n, const std::function<void(gpucollComm_t, int)>& body) {
+  on_ranks_that_destroy(n, [&](gpucollComm_t comm, int rank) {
     body(comm, rank);
     GC_OK(gpucollCommDestroy(comm));
   });

@@ -31,13 +31,8 @@ gpucollResult_t recv(const DeviceBuffer& buffer, size_t offset, size_t bytes, in
 void expect_mismatch(size_t sent, size_t expected) {
   SCOPED_TRACE(std::to_string(sent) + " bytes for " + std::to_string(expected));
   if (!enough_devices(2)) return;
-  gpucollUniqueId id;
-  GC_OK(gpucollGetUniqueId(&id));
   gpucollResult_t errors[2] = {};
-  on_threads(2, [&](int rank) {
-    choose_device(rank);
-    gpucollComm_t comm = nullptr;
-    GC_OK(gpucollCommInitRank(&comm, 2, id, rank));
+  on_ranks_that_destroy(2, [&](gpucollComm_t comm, int rank) {
     Stream stream;
     DeviceBuffer buffer(std::max<size_t>(1, std::max(sent, expected)));
     gpucollResult_t& error = errors[rank];

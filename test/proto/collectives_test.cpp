@@ -285,7 +285,7 @@ TEST_P(Collectives, PaddingStays) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, Collectives, testing::Values(1, 3));
 
-// One rank of two runs: it can only end through the latch, and still reports the end of the plan.
+// One rank of two runs.
 TEST(CollectivesFault, LatchEndsEveryWait) {
   const Way ways[] = {kReductions[0], kReductions[1], kReductions[2], kReductions[3], kMoves[0], kMoves[1]};
   for (const Way& way : ways) {
@@ -298,19 +298,7 @@ TEST(CollectivesFault, LatchEndsEveryWait) {
       item.collective.n_channels = 2;
       test::PlanMaker maker(3);
       maker.add({0, way.function, way.algorithm, protocol, 0, 0, 0}, {item, item});
-      proto::Plan plan = maker.make(false);
-      uint64_t done = 0;
-      plan.comm = &world.comm(0);
-      plan.done_word = &done;
-      plan.done_value = 5;
-      std::thread host([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        EXPECT_EQ(proto::load_acquire(&done), 0u) << "ended without its peer";
-        proto::store_release(&world.latch().abort, 1u);
-      });
-      test::run_grids(1, 2, 3, [&](int, const gpu::EmuBlock& block) { test::family_kernel<Words>(block, plan); });
-      host.join();
-      EXPECT_EQ(done, 5u);
+      test::expect_latch_ends(world, maker.make(false), 3, test::family_kernel<Words>);
     }
   }
 }

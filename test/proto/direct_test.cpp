@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "crew.h"
+#include "each_case.h"
 #include "proto/primitives.h"
 #include "proto/primitives_ll.h"
 #include "world.h"
@@ -144,10 +145,7 @@ struct Bench {
   bool ok = false;
 };
 
-struct Parameter {
-  int which, threads;
-};
-class EachDirect : public testing::TestWithParam<Parameter> {
+class EachDirect : public testing::TestWithParam<test::EachCase> {
  protected:
   const Case& test_case() const { return kCases[GetParam().which]; }
   int threads() const { return GetParam().threads; }
@@ -252,16 +250,8 @@ TEST_P(EachDirect, LeavesWhenTheLatchIsSet) {
   for (const auto& remote : bench.remote) EXPECT_EQ(remote[kTo], kUntouched);
 }
 
-std::vector<Parameter> all_cases() {
-  std::vector<Parameter> parameters;
-  for (int which = 0; which < static_cast<int>(std::size(kCases)); ++which) {
-    for (int threads : {1, 3}) parameters.push_back({which, threads});
-  }
-  return parameters;
-}
-INSTANTIATE_TEST_SUITE_P(All, EachDirect, testing::ValuesIn(all_cases()), [](const auto& info) {
-  return std::string(kCases[info.param.which].name) + "_" + std::to_string(info.param.threads);
-});
+INSTANTIATE_TEST_SUITE_P(All, EachDirect, testing::ValuesIn(test::each_case(kCases)),
+                         [](const auto& info) { return test::name_of(kCases, info.param); });
 
 // One operation of a conversation: each side does as it likes.
 struct Talk {

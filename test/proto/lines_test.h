@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "crew.h"
+#include "each_case.h"
 #include "proto/primitives.h"
 #include "world.h"
 
@@ -193,10 +194,7 @@ class Bench {
   }
 };
 
-struct Parameter {
-  int which, threads;
-};
-class EachPrimitive : public testing::TestWithParam<Parameter> {
+class EachPrimitive : public testing::TestWithParam<test::EachCase> {
  protected:
   const Case& test_case() const { return kCases[GetParam().which]; }
   int threads() const { return GetParam().threads; }
@@ -299,16 +297,8 @@ TEST_P(EachPrimitive, LeavesWhenTheLatchIsSet) {
   for (const auto& link : bench.from) EXPECT_EQ(*link->head(), 0u);
 }
 
-std::vector<Parameter> all_cases() {
-  std::vector<Parameter> parameters;
-  for (int which = 0; which < static_cast<int>(std::size(kCases)); ++which) {
-    for (int threads : {1, 3}) parameters.push_back({which, threads});
-  }
-  return parameters;
-}
-INSTANTIATE_TEST_SUITE_P(All, EachPrimitive, testing::ValuesIn(all_cases()), [](const auto& info) {
-  return std::string(kCases[info.param.which].name) + "_" + std::to_string(info.param.threads);
-});
+INSTANTIATE_TEST_SUITE_P(All, EachPrimitive, testing::ValuesIn(test::each_case(kCases)),
+                         [](const auto& info) { return test::name_of(kCases, info.param); });
 
 class Threads : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(All, Threads, testing::Values(1, 3));

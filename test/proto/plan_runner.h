@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "coll/device/run_plan.h"
@@ -205,6 +206,22 @@ inline void run_plans(EmuKernel kernel, World& world, std::vector<PlanMaker>& ra
     EXPECT_EQ(done[r], 77u);
     EXPECT_EQ(world.blocks_done(static_cast<int>(r)), 0u);
   }
+}
+
+// Rank 0 of the world runs a plan alone, in two blocks: it can only end through the latch, and still reports its end.
+inline void expect_latch_ends(World& world, proto::Plan plan, int threads, EmuKernel kernel) {
+  uint64_t done = 0;
+  plan.comm = &world.comm(0);
+  plan.done_word = &done;
+  plan.done_value = 5;
+  std::thread host([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(proto::load_acquire(&done), 0u) << "ended without its peer";
+    proto::store_release(&world.latch().abort, 1u);
+  });
+  run_grids(1, 2, threads, [&](int, const gpu::EmuBlock& block) { kernel(block, plan); });
+  host.join();
+  EXPECT_EQ(done, 5u);
 }
 
 }  // namespace gpucoll::test

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "crew.h"
+#include "each_case.h"
 #include "world.h"
 
 namespace gpucoll {
@@ -115,10 +116,7 @@ bool becomes(const std::function<uint64_t()>& now, uint64_t wanted) {
 }
 void give_it_a_chance() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-struct Parameter {
-  int which, threads;
-};
-class EachPrimitive : public testing::TestWithParam<Parameter> {
+class EachPrimitive : public testing::TestWithParam<test::EachCase> {
  protected:
   const Case& test_case() const { return kCases[GetParam().which]; }
   int threads() const { return GetParam().threads; }
@@ -217,16 +215,8 @@ TEST_P(EachPrimitive, DoesNothingForNoElements) {
   for (int peer = 0; peer < kMostPeers; ++peer) EXPECT_EQ(bench.posted_tail(peer) + bench.posted_head(peer), 0u);
 }
 
-std::vector<Parameter> all_cases() {
-  std::vector<Parameter> parameters;
-  for (int which = 0; which < static_cast<int>(std::size(kCases)); ++which) {
-    for (int threads : {1, 3}) parameters.push_back({which, threads});
-  }
-  return parameters;
-}
-INSTANTIATE_TEST_SUITE_P(All, EachPrimitive, testing::ValuesIn(all_cases()), [](const auto& info) {
-  return std::string(kCases[info.param.which].name) + "_" + std::to_string(info.param.threads);
-});
+INSTANTIATE_TEST_SUITE_P(All, EachPrimitive, testing::ValuesIn(test::each_case(kCases)),
+                         [](const auto& info) { return test::name_of(kCases, info.param); });
 
 TEST(SendFromOutput, SendsWhatIsThereWithoutHooks) {
   Bench bench(0);

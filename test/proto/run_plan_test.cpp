@@ -240,19 +240,7 @@ TEST(SendRecvFault, LatchEndsEveryWait) {
     item.pair = {data.data(), data.data() + 50000, 50000, 50000, 1, 1, 1, 2, 2, protocol, protocol, nullptr, 0, {}};
     maker.add(Exchange::kPairs, {item});
   }
-  proto::Plan plan = maker.make(false);
-  uint64_t done = 0;
-  plan.comm = &world.comm(0);
-  plan.done_word = &done;
-  plan.done_value = 5;
-  std::thread host([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    EXPECT_EQ(proto::load_acquire(&done), 0u) << "ended without its peer";
-    proto::store_release(&world.latch().abort, 1u);
-  });
-  test::run_grids(1, 2, 2, [&](int, const gpu::EmuBlock& block) { kKernel(block, plan); });
-  host.join();
-  EXPECT_EQ(done, 5u);
+  test::expect_latch_ends(world, maker.make(false), 2, kKernel);
 }
 
 // ---- everything in one launch ----

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +28,24 @@ Result<Identity> identity_of(int index) {
   std::snprintf(identity.bus_id, sizeof identity.bus_id, "%04x:%02x:%02x.0", properties.pciDomainID & 0xffff,
                 properties.pciBusID & 0xff, properties.pciDeviceID & 0xff);
   return identity;
+}
+
+// What the driver gives memory in. Other processes map an allocation that is no multiple of it with smaller pages, and
+// copies through them are slower by up to a third (docs/performance.md).
+constexpr size_t kPage = size_t{2} << 20;
+
+// Whole pages, where they cost no more memory.
+size_t rounded(size_t bytes) {
+  return bytes <= kPage / 2 || bytes > SIZE_MAX - kPage ? bytes : (bytes + kPage - 1) / kPage * kPage;
+}
+
+Result<void*> device_malloc(int index, size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, rounded(bytes));
+  if (error == cudaSuccess) return memory;
+  char call[64];
+  std::snprintf(call, sizeof call, "cudaMalloc of %zu bytes", bytes);
+  return failure(error, index, call);
 }
 
 }  // namespace
@@ -70,13 +89,7 @@ Status CudaDevice::clear(void* memory, size_t bytes) {
 
 Result<void*> CudaDevice::allocate(size_t bytes) {
   const Unrestricted current(context_);
-  void* memory = nullptr;
-  if (bytes == 0) bytes = 1;
-  if (cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
-    char call[64];
-    std::snprintf(call, sizeof call, "cudaMalloc of %zu bytes", bytes);
-    return failure(error, index_, call);
-  }
+  GC_TRY_AS(void* memory, device_malloc(index_, bytes == 0 ? 1 : bytes));
   if (Status status = clear(memory, bytes); !status) {
     cudaFree(memory);
     return status;
@@ -91,14 +104,8 @@ void CudaDevice::release(void* kernel_address) noexcept {
 
 Result<void*> CudaDevice::user_allocate(size_t bytes) {
   const Unrestricted current(context_);
-  void* memory = nullptr;
-  if (bytes == 0) return memory;
-  if (cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
-    char call[64];
-    std::snprintf(call, sizeof call, "cudaMalloc of %zu bytes", bytes);
-    return failure(error, index_, call);
-  }
-  return memory;
+  if (bytes == 0) return nullptr;
+  return device_malloc(index_, bytes);
 }
 
 Status CudaDevice::user_release(void* user_address) {

@@ -61,7 +61,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   Vigil vigil(fault_, peers_, nullptr);
   const SplitChoice mine = {color, key};
   std::vector<SplitChoice> choices(static_cast<size_t>(size()));
-  MailboxBootstrap all(*mailbox_, vigil, peers_);
+  MailboxBootstrap all(*mailbox_, vigil, Purpose::split, peers_);
   Status status = all.allgather(&mine, choices.data(), sizeof mine);
   if (!status) {
     fault_.raise(status);  // the letters of the ranks are out of step now
@@ -70,7 +70,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   if (color < 0) return std::unique_ptr<Communicator>();
   const std::vector<int> members = members_of(color, choices);
   const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
-  MailboxBootstrap some(*mailbox_, vigil, members, static_cast<int>(place));
+  MailboxBootstrap some(*mailbox_, vigil, Purpose::split, members, static_cast<int>(place));
   auto child = create(device_, move_, some);
   if (!child && some.broken()) fault_.raise(child.status());
   return child;

@@ -130,6 +130,7 @@ class Communicator final : public Watched {
   CommShape plain_shape() const;
   Status make_launcher();
   Status make_connections(const Needs& needs, Vigil& vigil);
+  Status compare_needs(const Needs& needs, Vigil& vigil);
   Status make_mesh(Vigil& vigil);
   std::vector<LinkWish> missing_links(const Needs& needs) const;
   Status make_links(const std::vector<LinkWish>& wishes, Vigil& vigil);

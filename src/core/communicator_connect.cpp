@@ -160,7 +160,9 @@ Status Communicator::connect(const Needs& needs, void (*idle)()) {
 Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
   if (!launcher_) GC_TRY(make_launcher());
   if (size() == 1) return {};
-  if (needs.mesh && facts_.mesh && !mesh_) GC_TRY(make_mesh(vigil));
+  const bool mesh = needs.mesh && facts_.mesh && !mesh_;
+  if (mesh || needs_ring(needs) || needs_tree(needs)) GC_TRY(compare_needs(needs, vigil));
+  if (mesh) GC_TRY(make_mesh(vigil));
   const bool ring = needs_ring(needs), tree = needs_tree(needs);
   const int channels = wanted_channels(needs);
   Status status = contained([&] { return make_links(missing_links(needs), vigil); });
@@ -172,9 +174,29 @@ Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
   return {};
 }
 
+// Calls that do not fit together would wait for different connections, or make two ends of different size.
+Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
+  struct Wanted {
+    int32_t mesh, ring, tree, channels;
+    bool operator==(const Wanted&) const = default;
+  };
+  const Wanted mine = {needs.mesh && facts_.mesh && !mesh_, needs_ring(needs), needs_tree(needs),
+                       wanted_channels(needs)};
+  std::vector<Wanted> all(static_cast<size_t>(size()));
+  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
+  GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
+  for (int r = 0; r < size(); ++r)
+    if (all[static_cast<size_t>(r)] != mine)
+      return Status::error(Code::invalid_usage,
+                           "rank %d and %s connect for different operations: all ranks must make the same collective "
+                           "calls in the same order, with the same count, datatype, op and root",
+                           rank(), peers_.name(r).c_str());
+  return {};
+}
+
 Status Communicator::make_mesh(Vigil& vigil) {
   mesh_tried_ = true;
-  MailboxBootstrap bootstrap(*mailbox_, vigil, peers_);
+  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
   GC_TRY_AS(mesh_, Mesh::connect(bootstrap, peers_, memory_));
   facts_.mesh = mesh_ != nullptr;
   return mesh_ ? tables_->set_mesh(mesh_->buffers()) : Status();
@@ -222,7 +244,7 @@ void Communicator::place(const LinkName& name, int first_lane, std::vector<Place
 }
 
 Status Communicator::agree_on_links(const Status& mine, Vigil& vigil) {
-  MailboxBootstrap bootstrap(*mailbox_, vigil, peers_);
+  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
   uint32_t p2p = links_->all_p2p() ? proto::kReachesAll : 0;
   GC_TRY(peers_.agree(bootstrap, mine, &p2p));
   if (!p2p) facts_.ll128 = false;

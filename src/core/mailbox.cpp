@@ -42,6 +42,10 @@ class PageMailbox final : public Mailbox {
   std::vector<Numbers> posted_, read_;  // the last letters, by peer and lane
 };
 
+const char* describe(Purpose purpose) {
+  return purpose == Purpose::split ? "splits the communicator" : "connects for a collective operation";
+}
+
 }  // namespace
 
 std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers) { return std::make_unique<PageMailbox>(peers); }
@@ -57,14 +61,14 @@ Result<Letter> await_letter(Mailbox& mailbox, int peer, Lane lane, Vigil& vigil,
   return letter;
 }
 
-MailboxBootstrap::MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, const Peers& peers)
-    : MailboxBootstrap(mailbox, vigil, std::vector<int>(static_cast<size_t>(peers.size())), peers.rank()) {
+MailboxBootstrap::MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, Purpose purpose, const Peers& peers)
+    : MailboxBootstrap(mailbox, vigil, purpose, std::vector<int>(static_cast<size_t>(peers.size())), peers.rank()) {
   std::iota(members_.begin(), members_.end(), 0);
 }
 
 Status MailboxBootstrap::allgather(const void* mine, void* all, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += proto::kLetterBytes) {
-    const size_t piece = std::min(bytes - at, proto::kLetterBytes);
+  for (size_t at = 0; at < bytes; at += sizeof Share::piece) {
+    const size_t piece = std::min(bytes - at, sizeof Share::piece);
     Status status = gather_piece(static_cast<const uint8_t*>(mine) + at, static_cast<uint8_t*>(all) + at, piece, bytes);
     broken_ = !status;
     GC_TRY(std::move(status));
@@ -73,20 +77,28 @@ Status MailboxBootstrap::allgather(const void* mine, void* all, size_t bytes) {
 }
 
 Status MailboxBootstrap::gather_piece(const uint8_t* mine, uint8_t* all, size_t bytes, size_t stride) {
-  Letter letter = {};
-  std::memcpy(letter.bytes, mine, bytes);
+  Share own = {purpose_, static_cast<uint32_t>(bytes), {}};
+  std::memcpy(own.piece, mine, bytes);
   for (int r = 0; r < size(); ++r)
-    if (r != rank_) GC_TRY(mailbox_.post(members_[static_cast<size_t>(r)], proto::kLaneCommon, letter));
+    if (r != rank_) GC_TRY(mailbox_.post(members_[static_cast<size_t>(r)], proto::kLaneCommon, Letter::of(own)));
   for (int r = 0; r < size(); ++r) {
     const auto place = static_cast<size_t>(r);
+    Share share = own;
     if (r != rank_) {
-      GC_TRY_AS(letter, await_letter(mailbox_, members_[place], proto::kLaneCommon, vigil_, "its share of a meeting"));
-    } else {
-      std::memcpy(letter.bytes, mine, bytes);
+      GC_TRY_AS(share, share_of(members_[place], bytes));
     }
-    std::memcpy(all + place * stride, letter.bytes, bytes);
+    std::memcpy(all + place * stride, share.piece, bytes);
   }
   return {};
+}
+
+Result<MailboxBootstrap::Share> MailboxBootstrap::share_of(int member, size_t bytes) {
+  GC_TRY_AS(const Letter letter, await_letter(mailbox_, member, proto::kLaneCommon, vigil_, "its share of a meeting"));
+  const auto share = letter.as<Share>();
+  if (share.purpose == purpose_ && share.bytes == bytes) return share;
+  return Status::error(Code::invalid_usage,
+                       "this rank %s, but rank %d %s: all ranks must make the same collective calls in the same order",
+                       describe(purpose_), member, describe(share.purpose));
 }
 
 }  // namespace gpucoll::core

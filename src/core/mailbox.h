@@ -50,14 +50,18 @@ std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers);
 // Waits for the next letter. `what` is for the error's sentence: see Vigil.
 Result<Letter> await_letter(Mailbox& mailbox, int peer, proto::Lane lane, Vigil& vigil, const char* what);
 
-// An allgather among some ranks of a communicator by letters on the common lane. All of them make it alike.
+// What ranks come together for.
+enum class Purpose : uint32_t { connections = 1, split };
+
+// An allgather among some ranks of a communicator by letters on the common lane. All of them make it alike; where one
+// came for another purpose, it fails with invalid_usage.
 class MailboxBootstrap final : public net::Bootstrap {
  public:
   // members: ranks of the mailbox's communicator, in the order of the bootstrap's ranks; `rank` is this rank's place.
-  MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, std::vector<int> members, int rank)
-      : mailbox_(mailbox), vigil_(vigil), members_(std::move(members)), rank_(rank) {}
+  MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, Purpose purpose, std::vector<int> members, int rank)
+      : mailbox_(mailbox), vigil_(vigil), purpose_(purpose), members_(std::move(members)), rank_(rank) {}
   // Of all ranks.
-  MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, const Peers& peers);
+  MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, Purpose purpose, const Peers& peers);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
@@ -65,9 +69,17 @@ class MailboxBootstrap final : public net::Bootstrap {
   bool broken() const { return broken_; }
 
  private:
+  // A letter with a piece of what a rank has to say. All of them have the same bytes, or came for something else.
+  struct Share {
+    Purpose purpose;
+    uint32_t bytes;
+    uint8_t piece[proto::kLetterBytes - 8];
+  };
   Status gather_piece(const uint8_t* mine, uint8_t* all, size_t bytes, size_t stride);
+  Result<Share> share_of(int member, size_t bytes);
   Mailbox& mailbox_;
   Vigil& vigil_;
+  Purpose purpose_;
   std::vector<int> members_;
   int rank_;
   bool broken_ = false;

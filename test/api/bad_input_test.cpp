@@ -115,6 +115,33 @@ TEST(Faults, AnAbortReachesTheOthers) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
+// The first collective call of a communicator, which connects, finds out at once.
+TEST(Faults, CallsThatDoNotFitTogetherAreTold) {
+  const auto expect_told = [](const std::function<gpucollResult_t(gpucollComm_t, int, char*, gpucollStream_t)>& call) {
+    on_ranks_that_destroy(2, [&](gpucollComm_t comm, int rank) {
+      Stream stream;
+      DeviceBuffer b(1 << 20);
+      // The other one may have told first.
+      const gpucollResult_t told = call(comm, rank, b.at(), stream.handle);
+      EXPECT_TRUE(told == gpucollInvalidUsage || told == gpucollRemoteError) << told;
+      EXPECT_NE(std::string(gpucollGetLastError(comm)).find("same collective calls"), std::string::npos)
+          << gpucollGetLastError(comm);
+      EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+    });
+  };
+  const auto start = std::chrono::steady_clock::now();
+  expect_told([](gpucollComm_t comm, int rank, char* b, gpucollStream_t stream) {
+    return rank == 0 ? gpucollAllReduce(b, b, 2, gpucollInt32, gpucollSum, comm, stream)
+                     : gpucollBcast(b, 200000, gpucollInt32, 0, comm, stream);
+  });
+  expect_told([](gpucollComm_t comm, int rank, char* b, gpucollStream_t stream) {
+    gpucollComm_t part = nullptr;
+    return rank == 0 ? gpucollAllReduce(b, b, 2, gpucollInt32, gpucollSum, comm, stream)
+                     : gpucollCommSplit(comm, 0, 0, &part);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
 // Started with GPUCOLL_TIMEOUT=2.
 TEST(Faults, ATimeoutNamesWhoIsMissing) {
   on_ranks_that_destroy(3, [&](gpucollComm_t comm, int rank) {

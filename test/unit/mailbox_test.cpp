@@ -65,7 +65,7 @@ TEST(Mailbox, GathersAmongAllAndAmongSome) {
     auto mailbox = make_page_mailbox(self.peers);
     Vigil vigil(self.fault, self.peers, nullptr);
     for (int round = 0; round < 20; ++round) {
-      MailboxBootstrap all(*mailbox, vigil, self.peers);
+      MailboxBootstrap all(*mailbox, vigil, Purpose::connections, self.peers);
       Large mine;
       for (int i = 0; i < 300; ++i) mine.words[i] = self.rank * 1000 + i + round;
       std::vector<Large> gathered(n);
@@ -77,12 +77,25 @@ TEST(Mailbox, GathersAmongAllAndAmongSome) {
       for (int r = n - 1; r >= 0; --r)
         if (r % 2 == self.rank % 2) members.push_back(r);
       const auto place = std::find(members.begin(), members.end(), self.rank) - members.begin();
-      MailboxBootstrap some(*mailbox, vigil, members, static_cast<int>(place));
+      MailboxBootstrap some(*mailbox, vigil, Purpose::split, members, static_cast<int>(place));
       std::vector<int> ranks(members.size());
       ASSERT_TRUE(some.allgather(&self.rank, ranks.data(), sizeof(int)).ok());
       EXPECT_EQ(ranks, members);
       EXPECT_FALSE(some.broken());
     }
+  });
+}
+
+TEST(Mailbox, GathersNothingAmongRanksThatCameForDifferentThings) {
+  on_meeting_ranks(2, [](MeetingRank& self) {
+    auto mailbox = make_page_mailbox(self.peers);
+    Vigil vigil(self.fault, self.peers, nullptr);
+    MailboxBootstrap all(*mailbox, vigil, self.rank == 0 ? Purpose::split : Purpose::connections, self.peers);
+    int ranks[2];
+    Status status = all.allgather(&self.rank, ranks, sizeof(int));
+    EXPECT_EQ(status.code(), Code::invalid_usage);
+    EXPECT_TRUE(says(status, "splits") && says(status, "connects") && says(status, "rank"));
+    EXPECT_TRUE(all.broken());
   });
 }
 

@@ -23,7 +23,8 @@ Address route_to(const BootstrapAddress& a) {
 }
 
 bool genuine(const BootstrapHello& hello, uint64_t nonce) {
-  return hello.magic == proto::kBootstrapMagic && hello.nonce == nonce;
+  return hello.magic == proto::kBootstrapMagic && hello.nonce == nonce && hello.size <= proto::kMostRanks &&
+         hello.rank >= 0 && hello.rank < hello.size;
 }
 
 // The meeting point: collects one Hello of every rank, then tells everyone everything.
@@ -32,7 +33,7 @@ class Rendezvous {
   Rendezvous(UniqueFd listener, uint64_t nonce) : listener_(std::move(listener)), nonce_(nonce) {}
 
   void run() {
-    Status status = collect();
+    Status status = contained([this] { return collect(); });
     BootstrapReply reply = {};
     reply.code = static_cast<uint32_t>(status.code());
     std::strncpy(reply.text, status.what(), sizeof reply.text - 1);
@@ -116,6 +117,9 @@ Result<std::unique_ptr<Bootstrap>> SocketBootstrap::create(const proto::UniqueId
   if (id.magic != proto::kBootstrapMagic)
     return Status::error(Code::invalid_argument,
                          "the unique id was not made by gpucollGetUniqueId (or not passed on whole)");
+  if (size > proto::kMostRanks)
+    return Status::error(Code::invalid_argument, "rank %d of %d ranks: a communicator has at most %d", rank, size,
+                         proto::kMostRanks);
   std::unique_ptr<SocketBootstrap> self(new SocketBootstrap(id, rank, size, timeout_s));
   GC_TRY(self->meet(id));
   return std::unique_ptr<Bootstrap>(std::move(self));

@@ -55,6 +55,15 @@ TEST(SocketBootstrap, RefusesTwoOfTheSameRank) {
   });
 }
 
+TEST(SocketBootstrap, RefusesMoreRanksThanThereCanBe) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  auto bootstrap = SocketBootstrap::create(*id, 1, 2'000'000'000, 20);
+  ASSERT_FALSE(bootstrap);
+  EXPECT_EQ(bootstrap.status().code(), Code::invalid_argument);
+  EXPECT_NE(std::string(bootstrap.status().what()).find("at most"), std::string::npos);
+}
+
 TEST(SocketBootstrap, RefusesDifferingSizes) {
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());

@@ -11,6 +11,7 @@
 namespace gpucoll::proto {
 
 inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c31ull;
+inline constexpr int32_t kMostRanks = 1 << 16;
 
 struct BootstrapAddress {
   uint32_t ip;  // network byte order, as is port

@@ -7,31 +7,43 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <utility>
+#include <map>
+#include <mutex>
 
 namespace gpucoll {
 
-SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)),
-      name_(other.name_),
-      fd_(std::move(other.fd_)) {}
+class SharedMemory::Created {
+ public:
+  static Created& instance() {
+    // Never destroyed: other statics may still hold memory.
+    static Created* created = new Created;
+    return *created;
+  }
 
-SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
-  if (this == &other) return *this;
-  unmap();
-  data_ = std::exchange(other.data_, nullptr);
-  bytes_ = std::exchange(other.bytes_, 0);
-  name_ = other.name_;
-  fd_ = std::move(other.fd_);
-  return *this;
-}
+  void add(uint64_t inode, const std::shared_ptr<Mapping>& mapping) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(mappings_, [](const auto& entry) { return entry.second.expired(); });
+    mappings_[inode] = mapping;
+  }
 
-SharedMemory::~SharedMemory() { unmap(); }
+  // Null where this process has not created it, or has let it go.
+  std::shared_ptr<Mapping> find(uint64_t inode) {
+    std::lock_guard lock(mutex_);
+    const auto it = mappings_.find(inode);
+    return it == mappings_.end() ? nullptr : it->second.lock();
+  }
 
-void SharedMemory::unmap() noexcept {
-  if (data_) munmap(data_, bytes_);
-  data_ = nullptr;
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, std::weak_ptr<Mapping>> mappings_;
+};
+
+SharedMemory::Mapping::~Mapping() { munmap(data, bytes); }
+
+Result<std::shared_ptr<SharedMemory::Mapping>> SharedMemory::map(const UniqueFd& fd, size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (data == MAP_FAILED) return Status::system(errno, "cannot map %zu bytes of shared memory", bytes);
+  return std::make_shared<Mapping>(data, bytes);
 }
 
 Result<SharedMemory> SharedMemory::create(size_t bytes, const char* label) {
@@ -40,36 +52,30 @@ Result<SharedMemory> SharedMemory::create(size_t bytes, const char* label) {
   if (!memory.fd_) return Status::system(errno, "cannot create shared memory for %s", label);
   if (ftruncate(memory.fd_.get(), static_cast<off_t>(bytes)))
     return Status::system(errno, "cannot size shared memory for %s to %zu bytes", label, bytes);
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.fd_.get(), 0);
-  if (data == MAP_FAILED) return Status::system(errno, "cannot map %zu bytes of shared memory for %s", bytes, label);
-  memory.data_ = data;
-  memory.bytes_ = bytes;
+  GC_TRY_AS(memory.mapping_, map(memory.fd_, bytes));
   struct stat info = {};
   if (fstat(memory.fd_.get(), &info)) return Status::system(errno, "cannot inspect shared memory for %s", label);
   memory.name_ = {getpid(), memory.fd_.get(), bytes, info.st_ino};
+  Created::instance().add(info.st_ino, memory.mapping_);
   return memory;
 }
 
 Result<SharedMemory> SharedMemory::open(const SharedMemoryName& name) {
+  SharedMemory memory;
+  if (name.pid == getpid()) memory.mapping_ = Created::instance().find(name.inode);
+  if (memory) return memory;
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", name.pid, name.fd);
-  SharedMemory memory;
-  memory.fd_ = UniqueFd(::open(path, O_RDWR | O_CLOEXEC));
-  if (!memory.fd_)
+  const UniqueFd fd(::open(path, O_RDWR | O_CLOEXEC));
+  if (!fd)
     return Status::error(Code::remote,
                          "cannot open the shared memory of process %d (%s: %s); it has ended, or runs as another user "
                          "or in another container: run all ranks of a node as one user in one process-id namespace",
                          name.pid, path, std::strerror(errno));
   struct stat info = {};
-  if (fstat(memory.fd_.get(), &info) || info.st_ino != name.inode || static_cast<uint64_t>(info.st_size) != name.bytes)
+  if (fstat(fd.get(), &info) || info.st_ino != name.inode || static_cast<uint64_t>(info.st_size) != name.bytes)
     return Status::error(Code::remote, "the shared memory of process %d is gone; that process has ended", name.pid);
-  void* data = mmap(nullptr, name.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.fd_.get(), 0);
-  if (data == MAP_FAILED)
-    return Status::system(errno, "cannot map %zu bytes of shared memory of process %d", static_cast<size_t>(name.bytes),
-                          name.pid);
-  memory.data_ = data;
-  memory.bytes_ = name.bytes;
-  memory.fd_.reset();
+  GC_TRY_AS(memory.mapping_, map(fd, name.bytes));
   return memory;
 }
 

@@ -1,12 +1,14 @@
 // Host memory that several processes of a node map: anonymous (memfd), so it needs no name, no room in /dev/shm, and
 // is gone with the last process that has it mapped, however that process ends.
 //
-// Others open it as /proc/PID/fd/FD of the creator, which must still be alive then. Thread safety: a value type.
+// Others open it as /proc/PID/fd/FD of the creator, which must still be alive then; within one process all share one
+// mapping, so that it has one address there. Thread safety: a value type.
 #pragma once
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -24,27 +26,36 @@ struct SharedMemoryName {
 class SharedMemory {
  public:
   SharedMemory() noexcept = default;
-  SharedMemory(SharedMemory&& other) noexcept;
-  SharedMemory& operator=(SharedMemory&& other) noexcept;
-  ~SharedMemory();
+  SharedMemory(SharedMemory&& other) noexcept = default;
+  SharedMemory& operator=(SharedMemory&& other) noexcept = default;
 
   // Zeroed; pages are used only as they are touched. Errors: out_of_memory, system.
   static Result<SharedMemory> create(size_t bytes, const char* label);
   // Errors: remote, when the creator is gone or its memory may not be opened.
   static Result<SharedMemory> open(const SharedMemoryName& name);
 
-  void* data() const noexcept { return data_; }
-  size_t bytes() const noexcept { return bytes_; }
-  explicit operator bool() const noexcept { return data_ != nullptr; }
+  void* data() const noexcept { return mapping_ ? mapping_->data : nullptr; }
+  size_t bytes() const noexcept { return mapping_ ? mapping_->bytes : 0; }
+  explicit operator bool() const noexcept { return mapping_ != nullptr; }
   // REQUIRES: created here, not opened.
   SharedMemoryName name() const noexcept { return name_; }
   // Gives the descriptor back once all who should have opened the memory; nobody can open it any more.
   void close_name() noexcept { fd_.reset(); }
 
  private:
-  void unmap() noexcept;
-  void* data_ = nullptr;
-  size_t bytes_ = 0;
+  struct Mapping {
+    void* data;
+    size_t bytes;
+    Mapping(void* at, size_t size) : data(at), bytes(size) {}
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    ~Mapping();
+  };
+  // The mappings that this process has created, by inode.
+  class Created;
+  static Result<std::shared_ptr<Mapping>> map(const UniqueFd& fd, size_t bytes);
+
+  std::shared_ptr<Mapping> mapping_;
   SharedMemoryName name_;
   UniqueFd fd_;
 };

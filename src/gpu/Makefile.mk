@@ -34,6 +34,8 @@ GC_CUDA_SOURCES = \
 	src/gpu/cuda/driver.cpp \
 	src/gpu/cuda/driver.h \
 	src/gpu/cuda/handle.h \
+	src/gpu/cuda/host_registrations.cpp \
+	src/gpu/cuda/host_registrations.h \
 	src/gpu/cuda/imports.cpp \
 	src/gpu/cuda/imports.h \
 	src/gpu/cuda/platform.cpp \

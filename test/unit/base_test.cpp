@@ -123,6 +123,19 @@ TEST(Parameters, HashCoversThoseThatMustBeEqual) {
   ASSERT_TRUE(set_param("verbose", "0", "mca").ok());
 }
 
+TEST(SharedMemory, LivesAsLongAsSomebodyHasIt) {
+  SharedMemory other;
+  {
+    auto memory = SharedMemory::create(100, "test");
+    ASSERT_TRUE(memory.ok());
+    static_cast<char*>(memory->data())[99] = 'y';
+    auto opened = SharedMemory::open(memory->name());
+    ASSERT_TRUE(opened.ok());
+    other = *std::move(opened);
+  }
+  EXPECT_EQ(static_cast<char*>(other.data())[99], 'y');
+}
+
 TEST(SharedMemory, OpensWhatLivesAndSaysWhatIsGone) {
   SharedMemoryName name;
   {
@@ -133,6 +146,8 @@ TEST(SharedMemory, OpensWhatLivesAndSaysWhatIsGone) {
     auto other = SharedMemory::open(name);
     ASSERT_TRUE(other.ok());
     EXPECT_EQ(static_cast<char*>(other->data())[9999], 'x');
+    EXPECT_EQ(other->data(), memory->data()) << "ThreadSanitizer and CUDA want one address in a process";
+    EXPECT_EQ(other->bytes(), 10000u);
   }
   auto gone = SharedMemory::open(name);
   ASSERT_FALSE(gone);

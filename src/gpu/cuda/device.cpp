@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "gpu/cuda/handle.h"
+#include "gpu/cuda/host_registrations.h"
 
 namespace gpucoll::gpu::cuda {
 namespace {
@@ -141,24 +142,18 @@ void CudaDevice::release_host(const HostBlock& block) noexcept {
 Result<HostBlock> CudaDevice::register_host(void* host, size_t bytes) {
   const Unrestricted current(context_);
   HostBlock block{host, nullptr, bytes};
-  if (cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
-      error != cudaSuccess) {
-    char call[160];
-    std::snprintf(
-        call, sizeof call,
-        "cudaHostRegister of %zu bytes of shared memory (is the limit on locked memory, `ulimit -l`, too low?)", bytes);
-    return failure(error, index_, call);
-  }
-  if (cudaError_t error = cudaHostGetDevicePointer(&block.kernel, host, 0); error != cudaSuccess) {
-    cudaHostUnregister(host);
-    return failure(error, index_, "cudaHostGetDevicePointer");
-  }
-  return block;
+  const cudaError_t error = HostRegistrations::instance().add(host, bytes, &block.kernel);
+  if (error == cudaSuccess) return block;
+  char call[160];
+  std::snprintf(call, sizeof call,
+                "cudaHostRegister of %zu bytes of shared memory (is the limit on locked memory, `ulimit -l`, too low?)",
+                bytes);
+  return failure(error, index_, call);
 }
 
 void CudaDevice::unregister_host(const HostBlock& block) noexcept {
   const Unrestricted current(context_);
-  if (block.host != nullptr && cudaHostUnregister(block.host) != cudaSuccess) cudaGetLastError();
+  HostRegistrations::instance().remove(block.host);
 }
 
 Result<MemoryHandle> CudaDevice::export_memory(void* kernel_address) {

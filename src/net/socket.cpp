@@ -10,10 +10,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
+
+#include "base/params.h"
 
 namespace gpucoll::net {
 namespace {
@@ -97,13 +98,13 @@ std::string to_string(const Address& address) {
 }
 
 uint32_t local_ip() {
-  const char* wanted = std::getenv("GPUCOLL_SOCKET_IFNAME");
+  const std::string& wanted = params().socket_ifname;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list)) return htonl(INADDR_LOOPBACK);
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(list, freeifaddrs);
   for (ifaddrs* i = list; i; i = i->ifa_next) {
     if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP)) continue;
-    bool take = wanted ? !std::strcmp(wanted, i->ifa_name) : !(i->ifa_flags & IFF_LOOPBACK);
+    bool take = wanted.empty() ? !(i->ifa_flags & IFF_LOOPBACK) : wanted == i->ifa_name;
     if (take) return reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr;
   }
   return htonl(INADDR_LOOPBACK);

@@ -29,7 +29,7 @@ static_assert(sizeof(Address) == 8);
 std::string to_string(const Address& address);
 
 // The address under which other nodes reach this one: that of the first interface that is up and not the loopback,
-// else 127.0.0.1. The environment's GPUCOLL_SOCKET_IFNAME names another interface.
+// else 127.0.0.1. The parameter socket_ifname names another interface.
 uint32_t local_ip();
 
 // A listening socket on any interface and a free port; *address says where.

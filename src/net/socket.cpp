@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "base/params.h"
@@ -69,17 +70,36 @@ struct Transfer {
   }
 };
 
-Status run(Transfer* transfers, size_t n, Deadline deadline) {
+bool has_taken_leave(int fd, uint32_t rounds) {
+  uint32_t through = 0;
+  return recv(fd, &through, sizeof through, MSG_PEEK) == sizeof through && through >= rounds;
+}
+
+// Leaves out those that were through before they hung up.
+Status check(const pollfd* fds, uint32_t rounds, Company* company) {
+  Company still_there;
+  for (const Companion& c : *company) {
+    const bool left = (fds++)->revents;
+    if (left && !has_taken_leave(c.fd, rounds))
+      return Status::error(Code::remote, "rank %d has left; it has failed", c.rank);
+    if (!left) still_there.push_back(c);
+  }
+  *company = std::move(still_there);
+  return {};
+}
+
+Status run(std::span<Transfer> transfers, Deadline deadline, Company company = {}, uint32_t rounds = 0) {
   for (;;) {
-    pollfd fds[2];
-    nfds_t waiting = 0;
-    for (size_t i = 0; i < n; ++i)
-      if (transfers[i].left)
-        fds[waiting++] = {transfers[i].fd, static_cast<short>(transfers[i].sending ? POLLOUT : POLLIN), 0};
-    if (!waiting) return {};
-    GC_TRY(wait_ready(fds, waiting, deadline));
-    for (size_t i = 0; i < n; ++i)
-      if (transfers[i].left) GC_TRY(transfers[i].step());
+    std::vector<pollfd> fds;
+    for (const Transfer& t : transfers)
+      if (t.left) fds.push_back({t.fd, static_cast<short>(t.sending ? POLLOUT : POLLIN), 0});
+    if (fds.empty()) return {};
+    const size_t waiting = fds.size();
+    for (const Companion& c : company) fds.push_back({c.fd, POLLRDHUP, 0});
+    GC_TRY(wait_ready(fds.data(), fds.size(), deadline));
+    for (Transfer& t : transfers)
+      if (t.left) GC_TRY(t.step());
+    GC_TRY(check(fds.data() + waiting, rounds, &company));
   }
 }
 
@@ -170,19 +190,22 @@ Result<UniqueFd> connect_to(const Address& address, Deadline deadline) {
 
 Status send_all(int fd, const void* data, size_t bytes, Deadline deadline) {
   Transfer t = {fd, static_cast<uint8_t*>(const_cast<void*>(data)), bytes, true};
-  return run(&t, 1, deadline);
+  return run({&t, 1}, deadline);
 }
 
 Status receive_all(int fd, void* data, size_t bytes, Deadline deadline) {
   Transfer t = {fd, static_cast<uint8_t*>(data), bytes, false};
-  return run(&t, 1, deadline);
+  return run({&t, 1}, deadline);
 }
 
-Status exchange(int send_fd, const void* out, size_t out_bytes, int receive_fd, void* in, size_t in_bytes,
-                Deadline deadline) {
-  Transfer t[2] = {{send_fd, static_cast<uint8_t*>(const_cast<void*>(out)), out_bytes, true},
-                   {receive_fd, static_cast<uint8_t*>(in), in_bytes, false}};
-  return run(t, 2, deadline);
+Status exchange(const Exchange& e, Deadline deadline, Company company, uint32_t rounds) {
+  Transfer t[2] = {{e.send_fd, static_cast<uint8_t*>(const_cast<void*>(e.out)), e.bytes, true},
+                   {e.receive_fd, static_cast<uint8_t*>(e.in), e.bytes, false}};
+  return run(t, deadline, std::move(company), rounds);
+}
+
+void say_farewell(int fd, uint32_t rounds) noexcept {
+  send(fd, &rounds, sizeof rounds, MSG_NOSIGNAL);  // perhaps nobody is there to hear it
 }
 
 }  // namespace gpucoll::net

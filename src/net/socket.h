@@ -45,8 +45,17 @@ Result<UniqueFd> accept_one(int listener, Deadline deadline, const Company& comp
 Result<UniqueFd> connect_to(const Address& address, Deadline deadline);
 Status send_all(int fd, const void* data, size_t bytes, Deadline deadline);
 Status receive_all(int fd, void* data, size_t bytes, Deadline deadline);
-// Sends on one socket while receiving from another (or the same): neither side can block the other.
-Status exchange(int send_fd, const void* out, size_t out_bytes, int receive_fd, void* in, size_t in_bytes,
-                Deadline deadline);
+struct Exchange {
+  int send_fd;
+  const void* out;
+  int receive_fd;
+  void* in;
+  size_t bytes;  // in either direction
+};
+// Sends on one socket while receiving from another (or the same): neither side can block the other. Errors: remote as
+// well, when one of the company hangs up that has not said that it was through with `rounds`.
+Status exchange(const Exchange& exchange, Deadline deadline, Company company, uint32_t rounds);
+// Before hanging up: this rank is through with so many rounds.
+void say_farewell(int fd, uint32_t rounds) noexcept;
 
 }  // namespace gpucoll::net

@@ -169,13 +169,17 @@ Status SocketBootstrap::connect_level(int level, Deadline deadline) {
   return {};
 }
 
-Status SocketBootstrap::accept_level(int level, Deadline deadline) {
+Company SocketBootstrap::company() const {
   Company company;
   for (size_t l = 0; l < to_.size(); ++l)
     if (to_[l]) company.push_back({to_[l].get(), rank_before(static_cast<int>(l))});
+  return company;
+}
+
+Status SocketBootstrap::accept_level(int level, Deadline deadline) {
   // Ranks ahead of us may knock for a later level first: keep whoever comes.
   while (!from_[static_cast<size_t>(level)]) {
-    GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline, company));
+    GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline, company()));
     BootstrapHello hello;
     if (!receive_all(fd.get(), &hello, sizeof hello, deadline_after(5)) || !genuine(hello, nonce_)) continue;
     if (hello.level < 0 || hello.level > 31) continue;
@@ -189,7 +193,8 @@ Status SocketBootstrap::accept_level(int level, Deadline deadline) {
 Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
   Deadline deadline = deadline_after(timeout_s_);
   auto n = static_cast<size_t>(size_);
-  // All connections before any data: a rank that has hung up by then has failed, it cannot have finished.
+  // All connections before any data: a rank that has hung up by then has failed, it cannot have finished. Others may
+  // wait for it in vain, and not know it, while this one waits for them: so it goes on looking.
   int levels = std::bit_width(n - 1);
   for (int level = 0; level < levels; ++level) GC_TRY(connect_level(level, deadline));
   for (int level = 0; level < levels; ++level) GC_TRY(accept_level(level, deadline));
@@ -199,8 +204,8 @@ Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
     int level = std::countr_zero(have);
     size_t count = std::min(have, n - have);
     auto l = static_cast<size_t>(level);
-    Status status = exchange(to_[l].get(), ring.data(), count * bytes, from_[l].get(), ring.data() + have * bytes,
-                             count * bytes, deadline);
+    Status status = exchange({to_[l].get(), ring.data(), from_[l].get(), ring.data() + have * bytes, count * bytes},
+                             deadline, company(), rounds_ + 1);
     if (!status)
       return Status::error(status.code(), "rank %d, waiting for rank %d and rank %d: %s", rank_, rank_before(level),
                            (rank_ + (1 << level)) % size_, status.what());
@@ -208,7 +213,13 @@ Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
   for (size_t i = 0; i < n; ++i)
     std::memcpy(static_cast<uint8_t*>(all) + (static_cast<size_t>(rank_) + i) % n * bytes, ring.data() + i * bytes,
                 bytes);
+  ++rounds_;
   return {};
+}
+
+SocketBootstrap::~SocketBootstrap() {
+  for (const UniqueFd& fd : from_)
+    if (fd) say_farewell(fd.get(), rounds_);
 }
 
 }  // namespace gpucoll::net

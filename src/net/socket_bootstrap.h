@@ -21,6 +21,7 @@ class SocketBootstrap final : public Bootstrap {
   // Collective: returns once all `size` ranks have come. Errors: timed_out; invalid_usage when ranks contradict
   // each other (a rank twice, differing sizes); invalid_argument when `id` was not made by make_unique_id.
   static Result<std::unique_ptr<Bootstrap>> create(const proto::UniqueId& id, int rank, int size, int64_t timeout_s);
+  ~SocketBootstrap() override;
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Status allgather(const void* mine, void* all, size_t bytes) override;
@@ -32,6 +33,7 @@ class SocketBootstrap final : public Bootstrap {
   int rank_before(int level) const;
   Status connect_level(int level, Deadline deadline);
   Status accept_level(int level, Deadline deadline);
+  Company company() const;  // the ranks that this one sends to
   proto::BootstrapHello hello(int level) const;
 
   uint64_t nonce_;
@@ -41,6 +43,7 @@ class SocketBootstrap final : public Bootstrap {
   proto::BootstrapAddress listener_address_ = {};
   std::vector<proto::BootstrapAddress> addresses_;
   std::vector<UniqueFd> to_, from_;  // by level: to rank - 2^level, from rank + 2^level
+  uint32_t rounds_ = 0;              // allgathers that this rank is through with
 };
 
 }  // namespace gpucoll::net

@@ -3,7 +3,8 @@
 // Rendezvous. The maker of a unique id listens. Each rank connects, sends a Hello and gets a Reply; on success the
 // Reply is followed by the Address of every rank's own listener, in rank order. Afterwards the rendezvous is over.
 // Between ranks. A rank connects to another's listener and sends a Hello whose `level` says which step of the
-// allgather the connection serves; payloads follow without further framing: both sides know the sizes.
+// allgather the connection serves; payloads follow without further framing: both sides know the sizes. Before a rank
+// hangs up it says over each connection that it accepted how many allgathers it is through with (4 bytes).
 // Whoever sends a wrong magic or nonce is hung up on: other programs may knock on the port.
 #pragma once
 #include <cstdint>

@@ -51,6 +51,13 @@ Status Links::make(const std::vector<LinkWish>& wishes, Vigil& vigil) {
       meetings.emplace_back(name, net::LinkShape{missing, options_.slots[name.kind]}, attempts(name.peer), mailbox_,
                             memory_);
   }
+  Status status = contained([&] { return meet_all(meetings, vigil); });
+  for (Meeting& meeting : meetings)
+    if (Link link = meeting.take_link(); link.end) half_made_.push_back(std::move(link));
+  return status;
+}
+
+Status Links::meet_all(std::vector<Meeting>& meetings, Vigil& vigil) {
   // From the first letter on the peer may have this rank's memory open.
   for (Meeting& meeting : meetings) {
     linked_.insert(meeting.name().peer);

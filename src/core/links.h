@@ -48,6 +48,7 @@ class Links {
 
  private:
   std::vector<Attempt> attempts(int peer) const;
+  Status meet_all(std::vector<Meeting>& meetings, Vigil& vigil);
   Status advance_all(std::vector<Meeting>& meetings, Vigil& vigil);
   Status keep(Meeting& meeting);
 
@@ -57,6 +58,7 @@ class Links {
   const gpu::Device& device_;
   const LinksOptions options_;
   std::map<LinkName, std::vector<Link>> links_;  // piece by piece
+  std::vector<Link> half_made_;                  // of meetings that were broken off: peers may use them
   std::set<int> linked_;
   bool all_p2p_ = true;
 };

@@ -77,11 +77,15 @@ class LameMemoryPort final : public net::MemoryPort {
  public:
   explicit LameMemoryPort(net::MemoryPort& port) : port_(port) {}
   Result<void*> allocate(size_t bytes, net::LinkBlob* handle) override { return port_.allocate(bytes, handle); }
-  void release(void* address) noexcept override { port_.release(address); }
+  void release(void* address) noexcept override {
+    ++released;
+    port_.release(address);
+  }
   Result<void*> open(const net::LinkBlob&) override { return Status::error(Code::device, "lame on purpose"); }
   void close(void* address) noexcept override { port_.close(address); }
   Result<void*> map_host(void* host, size_t bytes) override { return port_.map_host(host, bytes); }
   void unmap_host(void* host, void* address, size_t bytes) noexcept override { port_.unmap_host(host, address, bytes); }
+  int released = 0;
 
  private:
   net::MemoryPort& port_;
@@ -170,6 +174,24 @@ TEST(Links, AForcedTransportFailsOnBothSidesWithTheReason) {
     EXPECT_NE(std::string(made.what()).find("lame on purpose"), std::string::npos) << made.what();
     EXPECT_NE(std::string(made.what()).find("rank 1"), std::string::npos) << made.what();
     EXPECT_EQ(links.lanes(name), 0);
+  });
+}
+
+// The peer may have come as far as to store into it.
+TEST(Links, KeepsTheMemoryOfAMeetingThatWasBrokenOff) {
+  on_meeting_ranks(2, [](MeetingRank& self) {
+    if (self.rank == 1) return;
+    auto mailbox = make_page_mailbox(self.peers);
+    DeviceMemoryPort memory(self.device);
+    LameMemoryPort port(memory);
+    {
+      Links links(*mailbox, self.peers, port, self.device, options_for_test());
+      Vigil vigil(self.fault, self.peers, nullptr);
+      self.fault.raise(Status::error(Code::internal, "broken on purpose"));
+      EXPECT_EQ(links.make(wishes_for({{proto::kPairLinks, 1, net::Side::receive}}), vigil).code(), Code::internal);
+      EXPECT_EQ(port.released, 0);
+    }
+    EXPECT_EQ(port.released, 1);
   });
 }
 

@@ -57,13 +57,19 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/api_exchanges.cpp \
 	src/coll/api_memory.cpp \
 	src/coll/api_operations.cpp \
+	src/coll/arrivals.cpp \
+	src/coll/arrivals.h \
 	src/coll/buffers.cpp \
 	src/coll/buffers.h \
+	src/coll/call_line.cpp \
+	src/coll/call_line.h \
 	src/coll/collectives.cpp \
 	src/coll/collectives.h \
 	src/coll/exchange.cpp \
 	src/coll/exchange.h \
 	src/coll/handles.h \
+	src/coll/mpi_call.cpp \
+	src/coll/mpi_call.h \
 	src/coll/mpi_communicator.cpp \
 	src/coll/mpi_communicator.h \
 	src/coll/mpi_process.cpp \
@@ -72,6 +78,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/red_op.h \
 	src/coll/registrations.cpp \
 	src/coll/registrations.h \
+	src/coll/scratch.cpp \
+	src/coll/scratch.h \
 	src/coll/staging_pool.cpp \
 	src/coll/staging_pool.h \
 	src/coll/types.cpp \

@@ -163,15 +163,17 @@ void comm_free(gc_comm* comm) {
   delete communicator;
 }
 
-int allreduce(gc_comm* comm, const void* send, void* recv, size_t count, int type, int op) {
+int run(gc_comm* comm, const gc_call* call) {
   auto answer = MpiCommunicator::Answer::done;
-  Code code = guarded("MPI_Allreduce", [&]() -> Status {
-    GC_TRY_AS(answer, static_cast<MpiCommunicator*>(comm)->all_reduce(send, recv, count, type, op));
+  Code code = guarded(function_name(call->function), [&]() -> Status {
+    GC_TRY_AS(answer, static_cast<MpiCommunicator*>(comm)->run(*call));
     return {};
   });
   if (code != Code::ok) return mpi_class(code);
   return answer == MpiCommunicator::Answer::done ? MPI_SUCCESS : GC_STAGE;
 }
+
+uint64_t runs() { return MpiCommunicator::runs(); }
 
 const gc_abi* table() {
   static_assert(sizeof(gc_pointer_hint) == sizeof(gpu::PointerHint));
@@ -192,7 +194,8 @@ const gc_abi* table() {
                              stage_put,
                              comm_new,
                              comm_free,
-                             allreduce};
+                             run,
+                             runs};
   return &abi;
 }
 

@@ -18,9 +18,9 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 1u
+#define GC_ABI_VERSION 2u
 
-/* Answers of gc_abi.allreduce besides MPI error classes. */
+/* Answer of gc_abi.run besides MPI error classes. */
 #define GC_STAGE (-1) /* every rank of the communicator got this answer, or has host memory: go through the host */
 
 /* A communicator of the engine. The first members are read by gc_publish_host below. */
@@ -28,6 +28,26 @@ typedef struct gc_comm {
   gc_board_line *lines; /* this rank's GC_BOARD_LINES lines */
   uint64_t sequence;    /* of the last collective entered */
 } gc_comm;
+
+/* One side of a collective: a buffer as bytes in memory. Either blocks one after another, all of them `bytes` long, or
+ * one block for each rank: block_bytes[r] bytes at `address` + block_offsets[r]. */
+typedef struct gc_buffer {
+  int given;           /* 0: MPI_IN_PLACE, or no significant argument of this rank */
+  const void *address; /* may lie outside of memory where there are offsets */
+  size_t bytes;
+  const size_t *block_bytes; /* NULL: one after another */
+  const ptrdiff_t *block_offsets;
+} gc_buffer;
+
+/* A collective as this rank calls it. MPI_Bcast's buffer is `recv` on all ranks. */
+typedef struct gc_call {
+  uint32_t function;     /* GC_FUNCTION_* */
+  int root;              /* -1: none */
+  int reduces;           /* else type and op mean nothing */
+  int type, op;          /* gpucollDataType_t, gpucollRedOp_t, or -1 where the engine has none */
+  const int *recvcounts; /* of MPI_Reduce_scatter: elements for each rank */
+  gc_buffer send, recv;
+} gc_call;
 
 /* What a process tells the others through the modex: opaque, at most GC_PROCESS_BLOB_BYTES. */
 #define GC_PROCESS_BLOB_BYTES 256
@@ -96,14 +116,21 @@ typedef struct gc_abi {
   gc_comm *(*comm_new)(const gc_comm_description *description);
   void (*comm_free)(gc_comm *comm);
 
-  /* Blocking allreduce on device memory (send == recv: in place): MPI_SUCCESS, GC_STAGE or an MPI error class.
-   * Publishes on the board, waits for the other ranks' lines, and runs on the device if every rank can.
-   * type, op: gpucollDataType_t, gpucollRedOp_t, or -1 where there is none: published all the same. */
-  int (*allreduce)(gc_comm *comm, const void *send, void *recv, size_t count, int type, int op);
+  /* A blocking collective of which this rank has device memory: MPI_SUCCESS, GC_STAGE or an MPI error class. Publishes
+   * on the board, waits for the other ranks' arrival, and runs on the device if every rank can. */
+  int (*run)(gc_comm *comm, const gc_call *call);
+  /* How many collectives of MPI this process has run on a device. */
+  uint64_t (*runs)(void);
 } gc_abi;
 
 /* The table, or NULL where this library does not offer `version`. */
 __attribute__((visibility("default"))) const gc_abi *gpucoll_abi(uint32_t version);
+
+/* Whether any pointer can be device memory. */
+static inline int gc_has_devices(const gc_abi *abi) {
+  return __atomic_load_n(&abi->hint->device_hi, __ATOMIC_ACQUIRE) != 0 ||
+         __atomic_load_n(&abi->hint->ask, __ATOMIC_RELAXED);
+}
 
 static inline int gc_is_device(const gc_abi *abi, const void *pointer) {
   uintptr_t p = (uintptr_t)pointer;
@@ -114,13 +141,11 @@ static inline int gc_is_device(const gc_abi *abi, const void *pointer) {
   return __atomic_load_n(&h->ask, __ATOMIC_RELAXED) && abi->is_device(pointer);
 }
 
-/* The host-buffer path's whole share in the arrival board: one line stored. */
-static inline void gc_publish_host(gc_comm *c, uint32_t function, uint64_t count) {
-  gc_board_line *line = &c->lines[++c->sequence % GC_BOARD_LINES];
-  line->kind = GC_KIND_HOST;
-  line->function = function;
-  line->count = count;
-  __atomic_store_n(&line->sequence, c->sequence, __ATOMIC_RELEASE);
+/* The host-buffer path's whole share in the arrival board: one word stored. */
+static inline void gc_publish_host(gc_comm *c, uint32_t function) {
+  const uint64_t number = ++c->sequence;
+  __atomic_store_n(&c->lines[number % GC_BOARD_LINES].arrival, gc_arrival(number, function, GC_KIND_HOST),
+                   __ATOMIC_RELEASE);
 }
 
 #ifdef __cplusplus

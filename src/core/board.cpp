@@ -9,6 +9,17 @@ constexpr size_t kBytes = sizeof(gc_board_entry) * GC_BOARD_ENTRIES;
 
 size_t slot(const BoardKey& key, int probe) { return (key.word[0] + static_cast<uint64_t>(probe)) % GC_BOARD_ENTRIES; }
 
+// A reader that still looks at the old key sees that it has gone before anything else changes.
+gc_board_entry* take(gc_board_entry& entry, const BoardKey& key) noexcept {
+  __atomic_store_n(&entry.key[1], uint64_t{0}, __ATOMIC_RELEASE);
+  entry.decided = entry.failed = 0;
+  for (gc_board_line& line : entry.lines) __atomic_store_n(&line.arrival, uint64_t{0}, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry.left, uint64_t{0}, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry.key[0], key.word[0], __ATOMIC_RELAXED);
+  __atomic_store_n(&entry.key[1], key.word[1], __ATOMIC_RELEASE);  // partner: find()
+  return &entry;
+}
+
 }  // namespace
 
 Result<Board> Board::create() {
@@ -30,20 +41,18 @@ Result<Board> Board::open(const SharedMemoryName& name) {
 
 gc_board_entry* Board::claim(const BoardKey& key) noexcept {
   std::lock_guard lock(mutex_);
+  gc_board_entry* oldest = nullptr;
   for (int probe = 0; probe < GC_BOARD_PROBE; ++probe) {
     gc_board_entry& entry = entries()[slot(key, probe)];
-    if (entry.key[1]) continue;
-    std::memset(entry.lines, 0, sizeof entry.lines);
-    entry.key[0] = key.word[0];
-    __atomic_store_n(&entry.key[1], key.word[1], __ATOMIC_RELEASE);  // partner: find()
-    return &entry;
+    if (!entry.key[1]) return take(entry, key);
+    if (entry.left && (!oldest || entry.left < oldest->left)) oldest = &entry;
   }
-  return nullptr;
+  return oldest ? take(*oldest, key) : nullptr;
 }
 
 void Board::release(gc_board_entry* entry) noexcept {
   std::lock_guard lock(mutex_);
-  __atomic_store_n(&entry->key[1], uint64_t{0}, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry->left, ++released_, __ATOMIC_RELEASE);  // partner: the peers' looks (coll/arrivals.cpp)
 }
 
 const gc_board_entry* Board::find(const BoardKey& key) const noexcept {

@@ -28,16 +28,18 @@ class Board {
   }
 
   SharedMemoryName name() const noexcept { return memory_.name(); }
-  // An entry with cleared lines under `key`. Null where the key's whole neighbourhood is taken. REQUIRES: created here.
+  // A cleared entry under `key`: one that was never used if there is, else the one released first. Null where the key's
+  // whole neighbourhood is taken. REQUIRES: created here.
   gc_board_entry* claim(const BoardKey& key) noexcept;
   void release(gc_board_entry* entry) noexcept;
-  // Null while the owner has not claimed it.
+  // Also after its release, until it is claimed anew. Null while the owner has not claimed it.
   const gc_board_entry* find(const BoardKey& key) const noexcept;
 
  private:
   gc_board_entry* entries() const noexcept { return static_cast<gc_board_entry*>(memory_.data()); }
   SharedMemory memory_;
   std::mutex mutex_;
+  uint64_t released_ = 0;  // so many
 };
 
 }  // namespace gpucoll::core

@@ -1,8 +1,8 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh test/mpi/faults.sh
 
-check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/staged test/mpi/mixed test/mpi/threads test/mpi/spawn \
-	test/mpi/finalize test/mpi/faults test/mpi/host_cost
+check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/collectives test/mpi/staged test/mpi/mixed test/mpi/threads \
+	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/host_cost
 test_mpi_host_SOURCES = test/mpi/host.cpp test/mpi/mpi_test.h
 test_mpi_host_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_host_LDFLAGS = $(GC_TEST_LINKFLAGS)
@@ -11,6 +11,10 @@ test_mpi_allreduce_SOURCES = test/mpi/allreduce.cpp test/mpi/mpi_test.h
 test_mpi_allreduce_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_allreduce_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_allreduce_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_collectives_SOURCES = test/mpi/collectives.cpp test/mpi/mpi_test.h
+test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_collectives_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_collectives_LDADD = libgpucoll.la $(MPI_LIBS)
 test_mpi_staged_SOURCES = test/mpi/staged.cpp test/mpi/mpi_test.h
 test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_LDFLAGS = $(GC_TEST_LINKFLAGS)

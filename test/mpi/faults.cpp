@@ -45,6 +45,27 @@ void counts() {
   expect_right(memory, "after");
 }
 
+// The same with different roots, and with different counts for the ranks.
+void roots() {
+  Memory memory(Where::device, 100 * sizeof(int)), other(Where::device, 100 * sizeof(int));
+  expect_error(MPI_Bcast(memory.at(0), 5, MPI_INT, g_rank == 1 ? 1 : 0, MPI_COMM_WORLD), "a bcast with two roots");
+  expect_right(memory, "after");
+  const int sizes[2][3] = {{3, 3, 2}, {2, 3, 3}};  // for 3 ranks
+  expect_error(MPI_Reduce_scatter(memory.at(0), other.at(0), sizes[g_rank == 1], MPI_INT, MPI_SUM, MPI_COMM_WORLD),
+               "a reduce_scatter with different counts");
+  expect_right(memory, "after that");
+}
+
+// Ranks that call different collectives cannot go on.
+void functions() {
+  Memory memory(Where::device, 100 * sizeof(int)), all(Where::device, 1000 * sizeof(int));
+  expect_right(memory, "before");
+  expect_error(
+      g_rank == 1 ? MPI_Allgather(memory.at(0), 4, MPI_INT, all.at(0), 4, MPI_INT, MPI_COMM_WORLD) : reduce(memory, 4),
+      "an allreduce while rank 1 gathers");
+  expect_error(reduce(memory, 4), "the allreduce after that");
+}
+
 // A rank that comes after the others have given up is not left waiting for them.
 void late() {
   Memory memory(Where::device, 100 * sizeof(int));
@@ -120,8 +141,8 @@ struct Fault {
   const char* name;
   void (*run)();
 };
-constexpr Fault kFaults[] = {{"counts", counts}, {"late", late},       {"killed", killed},
-                             {"many", many},     {"at_once", at_once}, {"same", same}};
+constexpr Fault kFaults[] = {{"counts", counts}, {"roots", roots}, {"functions", functions}, {"late", late},
+                             {"killed", killed}, {"many", many},   {"at_once", at_once},     {"same", same}};
 
 }  // namespace
 

@@ -35,10 +35,10 @@ compare() {
        "$(awk -v a=$added -v p=$plain 'BEGIN { printf "%.3f", (a + p) / p }')"
   test "$added" -gt 0 || { echo "the component was not called: is it in $plugins?" >&2; exit 1; }
 }
-# Instructions in our libraries, and in all.
+# Instructions in our libraries, and in all. What is inlined into a function stands in lines without a library.
 inside() {
   callgrind_annotate --threshold=100 "$1" | sed 's/,//g' |
-    awk '/gpucoll[.]so/ && $1 ~ /^[0-9]+$/ { n += $1 } END { print n + 0 }'
+    awk '(/gpucoll[.]so/ || /:gcm_/) && $1 ~ /^[0-9]+$/ { n += $1 } END { print n + 0 }'
 }
 whole() { callgrind_annotate "$1" | sed 's/,//g' | awk '/PROGRAM TOTALS/ { print $1; exit }'; }
 

@@ -37,7 +37,7 @@ void call(MPI_Comm comm, const char* name, uint64_t seed, uint64_t round) {
   }
 }
 
-// A rooted collective of mixed kinds in between, which is staged.
+// A rooted collective of mixed kinds in between, which a root of host memory leaves early.
 void broadcast(MPI_Comm comm, uint64_t round) {
   const bool device = mix(9, round, static_cast<uint64_t>(g_rank)) & 1;
   int value = g_rank == 0 ? static_cast<int>(round) : -1;

@@ -25,12 +25,44 @@ TEST(Board, ShowsOthersWhatWasPublished) {
   const gc_board_entry* seen = other->find(key);
   ASSERT_NE(seen, nullptr);
   entry->lines[1].count = 7;
-  __atomic_store_n(&entry->lines[1].sequence, uint64_t{1}, __ATOMIC_RELEASE);
-  EXPECT_EQ(__atomic_load_n(&seen->lines[1].sequence, __ATOMIC_ACQUIRE), 1u);
+  const uint64_t arrival = gc_arrival(1, GC_FUNCTION_bcast, GC_KIND_DEVICE);
+  __atomic_store_n(&entry->lines[1].arrival, arrival, __ATOMIC_RELEASE);
+  const uint64_t seen_arrival = __atomic_load_n(&seen->lines[1].arrival, __ATOMIC_ACQUIRE);
+  EXPECT_EQ(gc_arrival_number(seen_arrival), 1u);
+  EXPECT_EQ(gc_arrival_function(seen_arrival), uint32_t{GC_FUNCTION_bcast});
+  EXPECT_EQ(gc_arrival_kind(seen_arrival), uint32_t{GC_KIND_DEVICE});
   EXPECT_EQ(seen->lines[1].count, 7u);
+}
+
+// A late reader must not take a communicator that is freed for one that is not there yet.
+TEST(Board, ShowsWhatWasReleasedUntilItIsClaimedAnew) {
+  auto mine = Board::create();
+  ASSERT_TRUE(mine.ok());
+  auto other = Board::open(mine->name());
+  ASSERT_TRUE(other.ok());
+  const BoardKey first = {{12345, 99}}, second = {{12345, 101}};
+  gc_board_entry* entry = mine->claim(first);
+  ASSERT_NE(entry, nullptr);
+  entry->lines[1].arrival = gc_arrival(1, GC_FUNCTION_bcast, GC_KIND_HOST);
+  entry->failed = 1;
   mine->release(entry);
-  EXPECT_EQ(other->find(key), nullptr);
-  EXPECT_EQ(mine->claim(key)->lines[1].sequence, 0u);
+  const gc_board_entry* seen = other->find(first);
+  ASSERT_NE(seen, nullptr);
+  EXPECT_NE(seen->left, 0u);
+  EXPECT_EQ(gc_arrival_number(seen->lines[1].arrival), 1u);
+
+  // Slots that were never used come first, then the one released first.
+  std::vector<gc_board_entry*> entries;
+  for (uint64_t i = 1; i < GC_BOARD_PROBE; ++i) {
+    entries.push_back(mine->claim({{12345, 1001 + 2 * i}}));
+    EXPECT_NE(entries.back(), entry);
+  }
+  mine->release(entries[3]);
+  EXPECT_EQ(mine->claim(second), entry);
+  EXPECT_EQ(other->find(first), nullptr);
+  EXPECT_EQ(entry->left, 0u);
+  EXPECT_EQ(entry->failed, 0u);
+  EXPECT_EQ(entry->lines[1].arrival, 0u);
 }
 
 TEST(Board, SurvivesCollisionsAndSaysWhenFull) {

@@ -1,10 +1,12 @@
 # The component that Open MPI loads: thin C files, the only ones that include Open MPI's internal headers.
 GC_COLL_SKIN_SOURCES = \
-	src/coll/mca/allreduce.c \
+	src/coll/mca/blocking.c \
 	src/coll/mca/bootstrap.c \
 	src/coll/mca/collectives.def \
 	src/coll/mca/compat.h \
 	src/coll/mca/component.c \
+	src/coll/mca/engine.c \
+	src/coll/mca/engine.h \
 	src/coll/mca/lifetime.c \
 	src/coll/mca/module.c \
 	src/coll/mca/module.h \
@@ -12,7 +14,6 @@ GC_COLL_SKIN_SOURCES = \
 	src/coll/mca/parameters.c \
 	src/coll/mca/plan.h \
 	src/coll/mca/selection.c \
-	src/coll/mca/staged.c \
 	src/coll/mca/staging.c \
 	src/coll/mca/staging.h \
 	src/coll/mca/stub/ompi/mpi/fortran/base/fint_2_int.h \

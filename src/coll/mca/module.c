@@ -4,35 +4,41 @@ static void construct(gcm_module *m) {
   memset(&m->previous, 0, sizeof m->previous);
   m->communicator = NULL;
   m->comm = NULL;
+  m->block_bytes = NULL;
+  m->block_offsets = NULL;
 }
 
 /* Runs inside MPI_Comm_free and MPI_Finalize, on other ranks at other times: local work only. */
 static void destruct(gcm_module *m) {
   if (m->comm != NULL && gcm_abi != NULL) gcm_abi->comm_free(m->comm);
   m->comm = NULL;
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan) \
-  GCM_UNCHAIN(&m->previous, name);                        \
-  GCM_UNCHAIN(&m->previous, i##name);                     \
+  free(m->block_bytes);
+  free(m->block_offsets);
+#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
+  GCM_UNCHAIN(&m->previous, name);                               \
+  GCM_UNCHAIN(&m->previous, i##name);                            \
   GCM_UNCHAIN(&m->previous, name##_init);
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
+  GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
 #include "coll/mca/collectives.def"
   GCM_UNCHAIN(&m->previous, reduce_local);
 }
 OBJ_CLASS_INSTANCE(gcm_module, mca_coll_base_module_t, construct, destruct);
 
 static void chain_all(gcm_module *m, ompi_communicator_t *comm) {
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan)            \
-  GCM_CHAIN(&m->super, &m->previous, comm, name, gcm_staged_##name); \
-  GCM_CHAIN(&m->super, &m->previous, comm, i##name, gcm_i##name);    \
+#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)  \
+  GCM_CHAIN(&m->super, &m->previous, comm, name, gcm_##name);     \
+  GCM_CHAIN(&m->super, &m->previous, comm, i##name, gcm_i##name); \
   GCM_CHAIN(&m->super, &m->previous, comm, name##_init, gcm_##name##_init);
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
+  GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
 #include "coll/mca/collectives.def"
   GCM_CHAIN(&m->super, &m->previous, comm, reduce_local, gcm_reduce_local);
-  if (m->super.coll_allreduce != NULL) m->super.coll_allreduce = gcm_allreduce;
 }
 
-/* The engine works on groups of several ranks that all run this collective together. */
+/* The engine works on groups of several ranks that all run a collective together. */
 static bool engine_wants(const gcm_module *m, ompi_communicator_t *comm) {
-  return gcm_engine_runs && !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1 &&
-         m->previous.coll_allreduce != NULL && m->previous.coll_allgather != NULL;
+  return gcm_engine_runs && !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1 && m->previous.coll_allgather != NULL;
 }
 
 /* May run inside MPI progress (MPI_Comm_idup): local work only. */

@@ -18,7 +18,9 @@ typedef struct gcm_module {
   mca_coll_base_module_t super;
   mca_coll_base_comm_coll_t previous; /* who served each function before; NULL where nobody did */
   ompi_communicator_t *communicator;
-  gc_comm *comm; /* NULL: intercommunicators, one rank, or the engine cannot: everything is staged */
+  gc_comm *comm;       /* NULL: intercommunicators, one rank, or the engine cannot: everything is staged */
+  size_t *block_bytes; /* engine.c's lists; NULL until needed */
+  ptrdiff_t *block_offsets;
 } gcm_module;
 OBJ_CLASS_DECLARATION(gcm_module);
 
@@ -54,18 +56,18 @@ mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority)
 int gcm_engine_type(const gcm_type *type);
 int gcm_engine_op(gcm_op *op);
 
-/* allreduce.c, staged.c */
-int gcm_allreduce(const void *send, void *recv, int count, gcm_type *type, gcm_op *op, ompi_communicator_t *comm,
-                  mca_coll_base_module_t *base);
+/* blocking.c */
 int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base);
 
-/* staged.c, nonblocking.c: each collective in the forms that MPI has. */
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan)                                                \
-  int gcm_staged_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base); \
-  int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,            \
-                  mca_coll_base_module_t *base);                                                         \
-  int gcm_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, struct ompi_info_t *info,      \
+/* blocking.c, nonblocking.c: each collective in the forms that MPI has. */
+#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)                                    \
+  int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base);   \
+  int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,       \
+                  mca_coll_base_module_t *base);                                                    \
+  int gcm_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, struct ompi_info_t *info, \
                         ompi_request_t **request, mca_coll_base_module_t *base);
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
+  GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
 #include "coll/mca/collectives.def"
 void gcm_stop_progress(void); /* no request of ours is under way any more */
 

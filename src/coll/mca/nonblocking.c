@@ -186,8 +186,10 @@ static int hand_out(gcm_request *r, int rc, ompi_request_t **request) {
                         ompi_request_t **request, mca_coll_base_module_t *base) {                   \
     GCM_WITH_REQUEST(ARGUMENTS, plan, HAND_OVER, GCM_CALL_INIT, name, true)                         \
   }
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan) \
+#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
   GCM_REQUEST_FORMS(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER_BOTH)
-#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan) \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
+  GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
+#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine) \
   GCM_REQUEST_FORMS(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER)
 #include "coll/mca/collectives.def"

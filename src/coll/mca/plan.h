@@ -2,6 +2,7 @@
  * at without touching memory. Pure functions; the argument rules of MPI (roots, intercommunicators, MPI_IN_PLACE)
  * are here and nowhere else.
  *
+ * Always inline: in front of a call with host buffers, a plan is nothing but the two or three checks that it takes.
  * Thread safety: free. Ownership: a layout points to the caller's arrays and types and is used only within the call
  * that made it.
  */
@@ -9,6 +10,8 @@
 #define GPUCOLL_COLL_MCA_PLAN_H
 
 #include "coll/mca/module.h"
+
+#define GCM_INLINE inline __attribute__((always_inline))
 
 /* `groups` runs of elements. Run i has counts[i] elements, or `count`; of types[i], or `type`; and starts at
  * far_places[i] bytes, or at places[i] bytes where `types` is set, else at places[i] extents, or at 0. */
@@ -34,38 +37,38 @@ typedef struct gcm_plan {
 
 /* ---- layouts ---- */
 
-static inline gcm_layout gcm_uniform(int times, int count, gcm_type *type) {
+static GCM_INLINE gcm_layout gcm_uniform(int times, int count, gcm_type *type) {
   return (gcm_layout){.groups = 1, .count = (size_t)times * (size_t)count, .type = type};
 }
-static inline gcm_layout gcm_blocks(int n, const int *counts, const int *places, gcm_type *type) {
+static GCM_INLINE gcm_layout gcm_blocks(int n, const int *counts, const int *places, gcm_type *type) {
   return (gcm_layout){.groups = (size_t)n, .counts = counts, .places = places, .type = type};
 }
-static inline gcm_layout gcm_typed_blocks(int n, const int *counts, const int *places, gcm_type *const *types) {
+static GCM_INLINE gcm_layout gcm_typed_blocks(int n, const int *counts, const int *places, gcm_type *const *types) {
   return (gcm_layout){.groups = (size_t)n, .counts = counts, .places = places, .types = types};
 }
-static inline gcm_layout gcm_far_blocks(int n, const int *counts, const MPI_Aint *places, gcm_type *const *types) {
+static GCM_INLINE gcm_layout gcm_far_blocks(int n, const int *counts, const MPI_Aint *places, gcm_type *const *types) {
   return (gcm_layout){.groups = (size_t)n, .counts = counts, .far_places = places, .types = types};
 }
 
-static inline size_t gcm_group_count(const gcm_layout *l, size_t i) {
+static GCM_INLINE size_t gcm_group_count(const gcm_layout *l, size_t i) {
   return l->counts ? (size_t)l->counts[i] : l->count;
 }
-static inline gcm_type *gcm_group_type(const gcm_layout *l, size_t i) { return l->types ? l->types[i] : l->type; }
-static inline ptrdiff_t gcm_extent(const gcm_type *type) { return type->super.ub - type->super.lb; }
-static inline ptrdiff_t gcm_group_offset(const gcm_layout *l, size_t i) {
+static GCM_INLINE gcm_type *gcm_group_type(const gcm_layout *l, size_t i) { return l->types ? l->types[i] : l->type; }
+static GCM_INLINE ptrdiff_t gcm_extent(const gcm_type *type) { return type->super.ub - type->super.lb; }
+static GCM_INLINE ptrdiff_t gcm_group_offset(const gcm_layout *l, size_t i) {
   if (l->far_places != NULL) return l->far_places[i];
   if (l->places == NULL) return 0;
   return l->types != NULL ? (ptrdiff_t)l->places[i] : (ptrdiff_t)l->places[i] * gcm_extent(l->type);
 }
 
 /* `base` may lie outside of the object that base + offset is in, which pointer arithmetic does not allow. */
-static inline void *gcm_address(const void *base, ptrdiff_t offset) {
+static GCM_INLINE void *gcm_address(const void *base, ptrdiff_t offset) {
   return (void *)((uintptr_t)base + (uintptr_t)offset);
 }
 
 /* Whether the buffer is device memory, judged by its first byte of data: `buffer` itself may lie outside of it
  * (negative lower bounds, displacements, MPI_BOTTOM). */
-static inline bool gcm_on_device(const gcm_side *side) {
+static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
   const gcm_layout *l = &side->layout;
   for (size_t i = 0; i < l->groups; i++) {
     const gcm_type *type = gcm_group_type(l, i);
@@ -78,14 +81,14 @@ static inline bool gcm_on_device(const gcm_side *side) {
 /* ---- who takes part ---- */
 
 /* Ranks that a rooted or all-to-all operation exchanges data with. */
-static inline int gcm_peers(ompi_communicator_t *comm) {
+static GCM_INLINE int gcm_peers(ompi_communicator_t *comm) {
   return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 int gcm_neighbors_in(const ompi_communicator_t *comm);
 int gcm_neighbors_out(const ompi_communicator_t *comm);
 
 /* Over this rank's own group, also on intercommunicators: MPI_Reduce_scatter's rule. */
-static inline size_t gcm_sum(const int *counts, ompi_communicator_t *comm) {
+static GCM_INLINE size_t gcm_sum(const int *counts, ompi_communicator_t *comm) {
   size_t sum = 0;
   for (int i = 0; i < ompi_comm_size(comm); i++) sum += (size_t)counts[i];
   return sum;
@@ -93,65 +96,72 @@ static inline size_t gcm_sum(const int *counts, ompi_communicator_t *comm) {
 
 /* ---- plans ---- */
 
-static inline gcm_side gcm_reads(const void *buffer, gcm_layout layout) {
+static GCM_INLINE gcm_side gcm_reads(const void *buffer, gcm_layout layout) {
   return (gcm_side){.buffer = buffer, .layout = layout, .load = true};
 }
-static inline gcm_side gcm_writes(void *buffer, gcm_layout layout) {
+static GCM_INLINE gcm_side gcm_writes(void *buffer, gcm_layout layout) {
   return (gcm_side){.buffer = buffer, .layout = layout, .store = true};
 }
-static inline gcm_side gcm_unused(const void *buffer) { return (gcm_side){.buffer = buffer}; }
+/* The side where it matters, else one that is handed on as it is. Fields, not whole sides, so that nothing of a plan
+ * need ever be in memory. */
+static GCM_INLINE gcm_side gcm_where(bool matters, gcm_side side) {
+  side.layout.groups = matters ? side.layout.groups : 0;
+  side.load = side.load && matters;
+  side.store = side.store && matters;
+  return side;
+}
 
 /* Everybody sends and receives. MPI_IN_PLACE as send buffer: the input is where the output goes. */
-static inline gcm_plan gcm_plan_exchange(gcm_side send, gcm_side recv) {
-  if (send.buffer != MPI_IN_PLACE) return (gcm_plan){send, recv};
-  recv.load = true;
-  return (gcm_plan){gcm_unused(send.buffer), recv};
+static GCM_INLINE gcm_plan gcm_plan_exchange(gcm_side send, gcm_side recv) {
+  const bool in_place = send.buffer == MPI_IN_PLACE;
+  recv.load = recv.load || in_place;
+  return (gcm_plan){gcm_where(!in_place, send), recv};
 }
 
 /* As exchange, but parts of the receive buffer may stay untouched: rank 0 of MPI_Exscan, the outer borders of a
  * Cartesian grid. */
-static inline gcm_plan gcm_plan_partial(gcm_side send, gcm_side recv) {
+static GCM_INLINE gcm_plan gcm_plan_partial(gcm_side send, gcm_side recv) {
   recv.load = true;
   return gcm_plan_exchange(send, recv);
 }
 
 /* What this rank is to a rooted operation. On an intercommunicator the root's own group does not take part. */
-static inline bool gcm_is_root(int root, ompi_communicator_t *comm) {
+static GCM_INLINE bool gcm_is_root(int root, ompi_communicator_t *comm) {
   return OMPI_COMM_IS_INTER(comm) ? root == MPI_ROOT : root == ompi_comm_rank(comm);
 }
-static inline bool gcm_is_leaf(int root, ompi_communicator_t *comm) {
+static GCM_INLINE bool gcm_is_leaf(int root, ompi_communicator_t *comm) {
   return !OMPI_COMM_IS_INTER(comm) || (root != MPI_ROOT && root != MPI_PROC_NULL);
 }
 
 /* All leaves send, the root receives; within a communicator the root is a leaf too. */
-static inline gcm_plan gcm_plan_gather(gcm_side send, gcm_side recv, int root, ompi_communicator_t *comm) {
-  if (!gcm_is_leaf(root, comm)) send = gcm_unused(send.buffer);
-  if (!gcm_is_root(root, comm)) return (gcm_plan){send, gcm_unused(recv.buffer)};
-  return gcm_plan_exchange(send, recv);
+static GCM_INLINE gcm_plan gcm_plan_gather(gcm_side send, gcm_side recv, int root, ompi_communicator_t *comm) {
+  const bool receives = gcm_is_root(root, comm), in_place = receives && send.buffer == MPI_IN_PLACE;
+  recv.load = recv.load || in_place;
+  return (gcm_plan){gcm_where(gcm_is_leaf(root, comm) && !in_place, send), gcm_where(receives, recv)};
 }
 
 /* The root sends, all leaves receive. MPI_IN_PLACE as the root's receive buffer: its part stays where it is. */
-static inline gcm_plan gcm_plan_scatter(gcm_side send, gcm_side recv, int root, ompi_communicator_t *comm) {
-  if (!gcm_is_root(root, comm)) send = gcm_unused(send.buffer);
-  if (!gcm_is_leaf(root, comm) || recv.buffer == MPI_IN_PLACE) recv = gcm_unused(recv.buffer);
-  return (gcm_plan){send, recv};
+static GCM_INLINE gcm_plan gcm_plan_scatter(gcm_side send, gcm_side recv, int root, ompi_communicator_t *comm) {
+  return (gcm_plan){gcm_where(gcm_is_root(root, comm), send),
+                    gcm_where(gcm_is_leaf(root, comm) && recv.buffer != MPI_IN_PLACE, recv)};
 }
 
 /* One buffer, which the root sends from. */
-static inline gcm_plan gcm_plan_bcast(void *buffer, gcm_layout layout, int root, ompi_communicator_t *comm) {
-  const gcm_plan nothing = {gcm_unused(NULL), gcm_unused(buffer)};
-  if (gcm_is_root(root, comm)) return (gcm_plan){gcm_unused(NULL), gcm_reads(buffer, layout)};
-  return gcm_is_leaf(root, comm) ? (gcm_plan){gcm_unused(NULL), gcm_writes(buffer, layout)} : nothing;
+static GCM_INLINE gcm_plan gcm_plan_bcast(void *buffer, gcm_layout layout, int root, ompi_communicator_t *comm) {
+  const bool sends = gcm_is_root(root, comm);
+  const gcm_side side = {.buffer = buffer, .layout = layout, .load = sends, .store = !sends};
+  return (gcm_plan){{.buffer = NULL}, gcm_where(sends || gcm_is_leaf(root, comm), side)};
 }
 
 /* Input of `total` elements, output of `mine`; in place the input is in the receive buffer. */
-static inline gcm_plan gcm_plan_reduce_scatter(const void *send, void *recv, size_t total, int mine, gcm_type *type) {
-  const gcm_layout all = {.groups = 1, .count = total, .type = type};
-  if (send == MPI_IN_PLACE) return gcm_plan_exchange(gcm_reads(send, all), gcm_writes(recv, all));
-  return gcm_plan_exchange(gcm_reads(send, all), gcm_writes(recv, gcm_uniform(1, mine, type)));
+static GCM_INLINE gcm_plan gcm_plan_reduce_scatter(const void *send, void *recv, size_t total, int mine,
+                                                   gcm_type *type) {
+  const size_t output = send == MPI_IN_PLACE ? total : (size_t)mine;
+  return gcm_plan_exchange(gcm_reads(send, (gcm_layout){.groups = 1, .count = total, .type = type}),
+                           gcm_writes(recv, (gcm_layout){.groups = 1, .count = output, .type = type}));
 }
 
-static inline bool gcm_plan_on_device(const gcm_plan *plan) {
+static GCM_INLINE bool gcm_plan_on_device(const gcm_plan *plan) {
   return gcm_on_device(&plan->send) || gcm_on_device(&plan->recv);
 }
 

@@ -5,20 +5,32 @@
  * entry on the board of each of its members, found by key: home slot key[0] % entries, then the following ones, at
  * most GC_BOARD_PROBE. The key is equal on all members and differs between communicators that exist one after another.
  *
- * Entering collective number s (1, 2, ...) of a communicator: the rank fills line s % GC_BOARD_LINES and stores
- * s into `sequence` with release. A reader loads `sequence` with acquire: s means the rank has arrived and the line
- * is whole; less means it has not arrived.
+ * Entering collective number s (1, 2, ...) of a communicator, the rank stores s, what it calls and its kind of memory
+ * into `arrival` of line s % GC_BOARD_LINES, with release, where it has device memory after the rest of the line.
+ * Nobody waits for those who have read it. A reader loads `arrival` with acquire:
  *
- * Why four lines are enough. Only collectives that nobody can leave before everybody has entered are counted
- * (allreduce with count > 0). So when a rank enters s + 1, every rank has entered s and, having had to decide how to
- * run s before contributing to it, has read all lines of s. Lines of s + 2 could overwrite those of s already.
+ *   a number below s   The rank has not come.
+ *   s                  It has come. If all ranks have come with device memory, they run s on the device.
+ *   a number above s   It has come and gone.
+ *
+ * Who has gone went through the host, and so do all. For a rank that runs s on the device goes on only when every rank
+ * has read its line: it waits for that (`decided`, stored with release after reading), or s is a collective that nobody
+ * can leave before everybody has contributed to it, which a rank does after reading.
+ * So a line is read beyond `arrival` only while it is not written: when all have come with device memory.
+ *
+ * Why four lines: a collective of the module that was there before may call others (allreduce: reduce and broadcast,
+ * each counted), so a rank may be some numbers ahead within a collective that it has not left.
+ *
+ * A rank that fails in number s stores s into `failed`: whoever waits for it in s or later must not.
  *
  * Why so many entries. A board that is full on one rank only would leave the others waiting for an entry that never
  * comes. Open MPI knows 65536 communicators at most; at twice the entries GC_BOARD_PROBE slots in a row are not taken.
  * Entries cost memory only once they are used.
  *
- * A key is published (key[1] stored with release) after the lines were cleared, and cleared when the communicator is
- * freed; by the same argument nobody still needs the lines then. */
+ * A key is published (key[1] stored with release) after the lines were cleared. An entry whose communicator has been
+ * freed keeps its key, so that a late reader finds it gone (`left`) rather than not yet there, until there is no slot
+ * near by that was never used; then the oldest is taken. A reader who has known an entry and finds another key in it
+ * knows as much. */
 #ifndef GPUCOLL_PROTO_FORMAT_BOARD_H
 #define GPUCOLL_PROTO_FORMAT_BOARD_H
 
@@ -26,35 +38,53 @@
 
 enum { GC_BOARD_LINES = 4, GC_BOARD_ENTRIES = 131072, GC_BOARD_PROBE = 64 };
 
-/* What a rank's buffers are. Only a change to GC_KIND_FAILED may happen to a line that is published. */
+/* What a rank does in a collective. */
 enum {
-  GC_KIND_HOST = 1,   /* host memory: it goes on to the previous module without waiting */
-  GC_KIND_DEVICE = 2, /* device memory that the runtime can work on */
-  GC_KIND_STAGED = 3, /* device memory, but this call must go through the host */
-  GC_KIND_FAILED = 4  /* this call or an earlier one has failed on this rank: it takes part no more */
+  GC_KIND_HOST = 1,  /* goes through the host without waiting: host memory, or what the runtime cannot work on */
+  GC_KIND_DEVICE = 2 /* device memory that the runtime can work on: waits for what the others have */
 };
-enum { GC_FUNCTION_ALLREDUCE = 1 };
+/* The collectives that are counted, all by all ranks: GC_FUNCTION_allgather and so on. */
+#define GC_BOARD_FUNCTIONS(f)                                                                                       \
+  f(allgather, "MPI_Allgather") f(allgatherv, "MPI_Allgatherv") f(allreduce, "MPI_Allreduce")                       \
+      f(alltoall, "MPI_Alltoall") f(alltoallv, "MPI_Alltoallv") f(alltoallw, "MPI_Alltoallw") f(bcast, "MPI_Bcast") \
+          f(gather, "MPI_Gather") f(gatherv, "MPI_Gatherv") f(reduce, "MPI_Reduce")                                 \
+              f(reduce_scatter, "MPI_Reduce_scatter") f(reduce_scatter_block, "MPI_Reduce_scatter_block")           \
+                  f(scatter, "MPI_Scatter") f(scatterv, "MPI_Scatterv")
+#define GC_FUNCTION(name, text) GC_FUNCTION_##name,
+enum { GC_FUNCTION_none, GC_BOARD_FUNCTIONS(GC_FUNCTION) GC_FUNCTION_end };
+#undef GC_FUNCTION
 /* Flags of a line. */
 enum { GC_DEVICE_SHARES = 1 /* kernels of several processes run side by side on this device */ };
 
 typedef struct gc_board_line {
-  uint64_t sequence;
-  uint32_t kind;     /* GC_KIND_* */
-  uint32_t function; /* GC_FUNCTION_* */
-  uint64_t count;
-  uint32_t type, op;  /* gpucollDataType_t and gpucollRedOp_t, or ~0 for others; set for GC_KIND_DEVICE */
-  uint8_t device[16]; /* uuid of the device, for GC_KIND_DEVICE */
+  uint64_t arrival; /* see gc_arrival; the rest is there for GC_KIND_DEVICE only */
+  uint64_t count;   /* elements of a reduction, else bytes that go to or come from one rank; 0 where ranks may differ */
+  uint32_t type, op;  /* gpucollDataType_t and gpucollRedOp_t of a reduction */
+  int32_t root;       /* or -1 */
+  uint32_t digest;    /* of what has no room here: counts for each rank that must be equal on all ranks */
+  uint8_t device[16]; /* uuid of the device */
   uint32_t flags;
   uint8_t reserved[12];
 } gc_board_line;
 
 typedef struct gc_board_entry {
-  uint64_t key[2]; /* key[1] == 0: free */
-  uint8_t reserved[48];
+  uint64_t key[2];  /* key[1] == 0: never used, or being changed */
+  uint64_t decided; /* the last collective whose lines this rank has read to the end, all GC_KIND_DEVICE */
+  uint64_t failed;  /* the first collective that this rank has failed in; 0: none */
+  uint64_t left;    /* not 0: freed; later ones have larger numbers */
+  uint8_t reserved[24];
   gc_board_line lines[GC_BOARD_LINES];
 } gc_board_entry;
 
 typedef char gc_check_line[sizeof(gc_board_line) == 64 ? 1 : -1];
 typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 4 * 64 ? 1 : -1];
+
+/* `arrival`: number, function and kind in one word, as a reader may meet the line while it is written anew. */
+static inline uint64_t gc_arrival(uint64_t number, uint32_t function, uint32_t kind) {
+  return number << 16 | function << 8 | kind;
+}
+static inline uint64_t gc_arrival_number(uint64_t arrival) { return arrival >> 16; }
+static inline uint32_t gc_arrival_function(uint64_t arrival) { return arrival >> 8 & 0xff; }
+static inline uint32_t gc_arrival_kind(uint64_t arrival) { return arrival & 0xff; }
 
 #endif

@@ -1,0 +1,66 @@
+#include "coll/call_line.h"
+
+#include <cstring>
+
+#include "coll/types.h"
+
+namespace gpucoll::coll {
+namespace {
+
+constexpr uint32_t kNone = ~uint32_t{0};
+
+template <class T>
+uint32_t digest_of(const T* values, int n) {
+  uint64_t hash = 0;
+  for (int i = 0; i < n; ++i) hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15ull >> 3;
+  return static_cast<uint32_t>(hash ^ hash >> 32);
+}
+
+// Bytes that go to or come from one rank, where that is the same for all.
+size_t bytes_of_one(const gc_call& call, bool at_root, int n_ranks) {
+  const auto n = static_cast<size_t>(n_ranks);
+  switch (call.function) {
+    case GC_FUNCTION_bcast: return call.recv.bytes;
+    case GC_FUNCTION_allgather:
+    case GC_FUNCTION_alltoall: return call.recv.bytes / n;
+    case GC_FUNCTION_gather: return at_root ? call.recv.bytes / n : call.send.bytes;
+    case GC_FUNCTION_scatter: return at_root ? call.send.bytes / n : call.recv.bytes;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Device& device) {
+  gc_board_line line = {};
+  line.root = call.root;
+  line.type = line.op = kNone;
+  line.count = bytes_of_one(call, rank == call.root, n_ranks);
+  if (call.reduces) {
+    line.type = static_cast<uint32_t>(call.type);
+    line.op = static_cast<uint32_t>(call.op);
+    line.count = input_of(call).bytes / type_size(static_cast<gpucollDataType_t>(call.type));
+  }
+  if (call.recvcounts) line.digest = digest_of(call.recvcounts, n_ranks);
+  if (call.function == GC_FUNCTION_allgatherv) line.digest = digest_of(call.recv.block_bytes, n_ranks);
+  std::memcpy(line.device, device.identity().uuid, sizeof line.device);
+  line.flags = device.shares_between_processes() ? GC_DEVICE_SHARES : 0;
+  return line;
+}
+
+bool same_call(const gc_board_line& a, const gc_board_line& b) {
+  return a.count == b.count && a.type == b.type && a.op == b.op && a.root == b.root && a.digest == b.digest;
+}
+
+std::string describe_line(const gc_board_line& line) {
+  std::string text;
+  if (line.type != kNone)
+    text = std::to_string(line.count) + " x " + type_name(static_cast<gpucollDataType_t>(line.type)) + ", " +
+           op_name(static_cast<gpucollRedOp_t>(line.op));
+  else if (line.count)
+    text = std::to_string(line.count) + " bytes";
+  if (line.root >= 0) text += (text.empty() ? "root " : ", root ") + std::to_string(line.root);
+  return text;
+}
+
+}  // namespace gpucoll::coll

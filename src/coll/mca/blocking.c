@@ -1,0 +1,72 @@
+/* The blocking collectives, generated from their table. Host buffers go straight on: the checks of the buffers' kinds
+ * and one store on the arrival board are all that is in front of them. Device buffers go to the engine, where all ranks
+ * can, else by staging. */
+#include "coll/mca/engine.h"
+#include "coll/mca/staging.h"
+
+#define GCM_NOINLINE __attribute__((noinline))
+
+/* Stores the result where the call has succeeded, and ends the staging. */
+static int finish(gcm_staged *staged, int rc) {
+  if (rc == MPI_SUCCESS) rc = gcm_store(staged);
+  gcm_unstage(staged);
+  return rc;
+}
+
+#define GCM_CALL_PREVIOUS(name, ARGUMENTS) \
+  module->previous.coll_##name(GCM_UNWRAP ARGUMENTS, comm, module->previous.coll_##name##_module)
+
+/* A function of its own where devices are in use keeps the one for programs without from saving registers and a plan
+ * that it does not need. ON_HOST: before host buffers go on. ON_DEVICE: may return. */
+#define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, ON_HOST, ON_DEVICE, HAND_OVER)                    \
+  static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
+    const gcm_plan plan = plan_of_call;                                                                           \
+    if (!gcm_plan_on_device(&plan)) {                                                                             \
+      ON_HOST;                                                                                                    \
+      return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                  \
+    }                                                                                                             \
+    ON_DEVICE;                                                                                                    \
+    gcm_staged staged;                                                                                            \
+    const int rc = gcm_stage_and_load(&staged, &plan);                                                            \
+    if (rc != MPI_SUCCESS) return rc;                                                                             \
+    HAND_OVER(&staged);                                                                                           \
+    return finish(&staged, GCM_CALL_PREVIOUS(name, ARGUMENTS));                                                   \
+  }                                                                                                               \
+  int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base) {                \
+    gcm_module *module = (gcm_module *)base;                                                                      \
+    if (!GCM_LIKELY(!gc_has_devices(gcm_abi))) return look_and_##name(GCM_UNWRAP ARGUMENTS, comm, module);        \
+    ON_HOST;                                                                                                      \
+    return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                    \
+  }
+
+#define GCM_PUBLISH_HOST(name) \
+  if (module->comm != NULL) gc_publish_host(module->comm, GC_FUNCTION_##name)
+#define GCM_TRY_ENGINE(name, ...)                               \
+  gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__}; \
+  const int answer = gcm_run_on_engine(module, &call, &plan);   \
+  if (answer != GC_STAGE) return answer
+
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                                  \
+  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_PUBLISH_HOST(name), GCM_TRY_ENGINE(name, GCM_UNWRAP engine), \
+               GCM_HAND_OVER_BOTH)
+#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine)                                       \
+  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_PUBLISH_HOST(name), GCM_TRY_ENGINE(name, GCM_UNWRAP engine), \
+               GCM_HAND_OVER)
+#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
+  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, (void)0, (void)0, GCM_HAND_OVER_BOTH)
+#include "coll/mca/collectives.def"
+
+int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base) {
+  const mca_coll_base_comm_coll_t *previous = &((gcm_module *)base)->previous;
+  const gcm_plan plan =
+      gcm_plan_partial(gcm_reads(in, gcm_uniform(1, count, type)), gcm_writes(inout, gcm_uniform(1, count, type)));
+  if (GCM_LIKELY(!gcm_plan_on_device(&plan))) {
+    return previous->coll_reduce_local(in, inout, count, type, op, previous->coll_reduce_local_module);
+  }
+  gcm_staged staged;
+  int rc = gcm_stage_and_load(&staged, &plan);
+  if (rc != MPI_SUCCESS) return rc;
+  rc = previous->coll_reduce_local(gcm_handed(&staged.send, in), gcm_handed(&staged.recv, inout), count, type, op,
+                                   previous->coll_reduce_local_module);
+  return finish(&staged, rc);
+}

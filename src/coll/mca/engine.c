@@ -1,0 +1,55 @@
+/* Collectives in the engine's terms: buffers as bytes in memory, of which only the engine knows how to bring them to
+ * other ranks, while only Open MPI knows its types. */
+#include "coll/mca/engine.h"
+
+static bool has_gaps(const gcm_type *type, size_t count) {
+  return count > 0 && type->super.size > 0 && !ompi_datatype_is_contiguous_memory_layout(type, count > 1 ? 2 : 1);
+}
+
+/* A list for each side, kept by the module, of which MPI allows one collective at a time. */
+static bool make_room(gcm_module *module, size_t n) {
+  if (module->block_bytes == NULL) module->block_bytes = malloc(2 * n * sizeof *module->block_bytes);
+  if (module->block_offsets == NULL) module->block_offsets = malloc(2 * n * sizeof *module->block_offsets);
+  return module->block_bytes != NULL && module->block_offsets != NULL;
+}
+
+static bool list_blocks(gcm_module *module, const gcm_layout *layout, int side, gc_buffer *out) {
+  const size_t n = layout->groups;
+  if (!make_room(module, n)) return false;
+  size_t *bytes = module->block_bytes + (size_t)side * n;
+  ptrdiff_t *offsets = module->block_offsets + (size_t)side * n;
+  for (size_t i = 0; i < n; i++) {
+    const size_t count = gcm_group_count(layout, i);
+    const gcm_type *type = gcm_group_type(layout, i);
+    if (has_gaps(type, count)) return false;
+    bytes[i] = count * type->super.size;
+    offsets[i] = gcm_group_offset(layout, i) + type->super.true_lb;
+  }
+  out->block_bytes = bytes;
+  out->block_offsets = offsets;
+  return true;
+}
+
+/* Reductions know the gaps of their types. */
+static bool describe_side(gcm_module *module, const gcm_side *from, int side, bool reduces, gc_buffer *out) {
+  const gcm_layout *layout = &from->layout;
+  *out = (gc_buffer){.given = layout->groups > 0, .address = from->buffer};
+  if (layout->groups == 0) return true;
+  if (layout->counts != NULL) return list_blocks(module, layout, side, out);
+  if (!reduces && has_gaps(layout->type, layout->count)) return false;
+  out->address = gcm_address(from->buffer, layout->type->super.true_lb);
+  out->bytes = layout->count * (reduces ? (size_t)gcm_extent(layout->type) : layout->type->super.size);
+  return true;
+}
+
+int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
+  if (module->comm == NULL) return GC_STAGE;
+  if (gcm_process_closed() || /* in an attribute's delete function in MPI_Finalize */
+      !describe_side(module, &plan->send, 0, call->reduces, &call->send) ||
+      !describe_side(module, &plan->recv, 1, call->reduces, &call->recv)) {
+    gc_publish_host(module->comm, call->function);
+    return GC_STAGE;
+  }
+  gcm_watch_finalize();
+  return gcm_abi->run(module->comm, call);
+}

@@ -1,0 +1,23 @@
+/* The way to the engine, for a blocking collective of which this rank has device memory.
+ *
+ * Every rank publishes each call on the arrival board, with host buffers by one store, so that ranks whose buffers
+ * are of different kinds agree on how to do it (core/abi.h).
+ * Thread safety: as the module's.
+ */
+#ifndef GPUCOLL_COLL_MCA_ENGINE_H
+#define GPUCOLL_COLL_MCA_ENGINE_H
+
+#include "coll/mca/plan.h"
+
+/* The column `engine` of collectives.def: what the engine must know besides the plan. */
+#define GCM_MOVES .root = -1
+#define GCM_MOVES_AT(rank) .root = (rank)
+#define GCM_REDUCES(mpi_type, mpi_op) GCM_REDUCES_AT(mpi_type, mpi_op, -1)
+#define GCM_REDUCES_AT(mpi_type, mpi_op, rank) \
+  .root = (rank), .reduces = 1, .type = gcm_engine_type(mpi_type), .op = gcm_engine_op(mpi_op)
+
+/* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the
+ * host; else the call is done, or the MPI error class is its end. */
+int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);
+
+#endif

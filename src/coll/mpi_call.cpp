@@ -1,0 +1,273 @@
+#include "coll/mpi_call.h"
+
+#include <algorithm>
+
+#include "coll/call_line.h"
+#include "coll/collectives.h"
+#include "coll/types.h"
+
+namespace gpucoll::coll {
+namespace {
+
+using proto::Function;
+
+const char* place(const void* address, ptrdiff_t offset) {
+  return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(address) + static_cast<uintptr_t>(offset));
+}
+
+struct Block {
+  const char* address;  // the caller's
+  size_t bytes;
+};
+
+// What goes to or comes from one rank.
+Block block_of(const gc_buffer& buffer, int rank, int n_ranks) {
+  const auto r = static_cast<size_t>(rank);
+  if (buffer.block_bytes) return {place(buffer.address, buffer.block_offsets[r]), buffer.block_bytes[r]};
+  const size_t bytes = buffer.bytes / static_cast<size_t>(n_ranks);
+  return {static_cast<const char*>(buffer.address) + r * bytes, bytes};
+}
+Block whole(const gc_buffer& buffer) { return {static_cast<const char*>(buffer.address), buffer.bytes}; }
+
+size_t packs(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+class PartMaker {
+ public:
+  PartMaker(const gc_call& call, int rank, int n_ranks, Scratch& scratch, DevicePart* part)
+      : call_(call),
+        rank_(rank),
+        n_(n_ranks),
+        scratch_(scratch),
+        part_(*part),
+        element_(call.reduces ? type_size(static_cast<gpucollDataType_t>(call.type)) : 1) {}
+  Status make();
+
+ private:
+  Status check(const Block& block);
+  Status check(const gc_buffer& buffer);
+  Status add(Function function, const Block& send, const void* recv, size_t count);
+  Status own(const Block& send, const Block& recv);
+  void send(int peer, const Block& block);
+  void receive(int peer, const Block& block);
+  Status all_gather();
+  Status all_gather_blocks();
+  Status all_to_all();
+  Status all_to_all_in_place();
+  Status gather();
+  Status scatter();
+  Status reduce_scatter();
+  Status reduce_scatter_blocks();
+  Result<uint8_t*> result_in_scratch(size_t bytes);
+  bool equal_counts() const;
+
+  gpu::Device& device() const { return *part_.device; }
+  Block sent(int rank) const { return block_of(call_.send, rank, n_); }
+  Block received(int rank) const { return block_of(call_.recv, rank, n_); }
+  bool at_root() const { return rank_ == call_.root; }
+
+  const gc_call& call_;
+  int rank_, n_;
+  Scratch& scratch_;
+  DevicePart& part_;
+  size_t element_;  // bytes
+};
+
+// All of the buffers must be memory of one device, which is found by the way.
+Status PartMaker::check(const Block& block) {
+  if (block.bytes == 0) return {};
+  GC_TRY_AS(gpu::Platform * platform, gpu::platform());
+  const gpu::PointerInfo info = platform->classify(block.address);
+  const auto offset = static_cast<size_t>(block.address - static_cast<const char*>(info.base));
+  if (info.kind != gpu::MemoryKind::device || (info.bytes && block.bytes > info.bytes - offset))
+    return Status::error(Code::unsupported, "%zu bytes at %p are not all memory of a device", block.bytes,
+                         static_cast<const void*>(block.address));
+  if (!part_.device) {
+    GC_TRY_AS(part_.device, platform->open(info.device));
+  }
+  if (part_.device->index() == info.device) return {};
+  return Status::error(Code::unsupported, "its buffers are on devices %d and %d", part_.device->index(), info.device);
+}
+
+Status PartMaker::check(const gc_buffer& buffer) {
+  if (!buffer.given) return {};
+  if (!buffer.block_bytes) return check(whole(buffer));
+  for (int r = 0; r < n_; ++r) GC_TRY(check(block_of(buffer, r, n_)));
+  return {};
+}
+
+// recv: user address; count: of elements of the reduction, or bytes.
+Status PartMaker::add(Function function, const Block& send, const void* recv, size_t count) {
+  const Caller caller = {device(), rank_, n_, nullptr};
+  CollectiveCall call = {function,
+                         send.address,
+                         const_cast<void*>(recv),
+                         count,
+                         call_.reduces ? static_cast<gpucollDataType_t>(call_.type) : gpucollUint8,
+                         call_.reduces ? static_cast<gpucollRedOp_t>(call_.op) : gpucollSum,
+                         call_.root,
+                         nullptr};
+  GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
+  part_.queue.add(task);
+  return {};
+}
+
+void PartMaker::send(int peer, const Block& block) {
+  if (block.bytes) part_.queue.add_send(peer, {device().kernel_address(block.address), block.bytes, nullptr});
+}
+void PartMaker::receive(int peer, const Block& block) {
+  if (block.bytes) part_.queue.add_recv(peer, {device().kernel_address(block.address), block.bytes, nullptr});
+}
+
+// From this rank to itself.
+Status PartMaker::own(const Block& from, const Block& to) {
+  if (from.bytes != to.bytes)
+    return Status::error(Code::invalid_argument, "this rank sends %zu bytes to itself, but receives %zu", from.bytes,
+                         to.bytes);
+  send(rank_, from);
+  receive(rank_, to);
+  return {};
+}
+
+Status PartMaker::all_gather() {
+  const Block mine = call_.send.given ? whole(call_.send) : received(rank_);
+  if (mine.bytes != received(rank_).bytes)
+    return Status::error(Code::invalid_argument, "this rank sends %zu bytes, but receives %zu from each", mine.bytes,
+                         received(rank_).bytes);
+  return add(Function::all_gather, mine, call_.recv.address, mine.bytes);
+}
+
+Status PartMaker::all_gather_blocks() {
+  const Block mine = call_.send.given ? whole(call_.send) : received(rank_);
+  if (call_.send.given) GC_TRY(own(mine, received(rank_)));
+  for (int r = 0; r < n_; ++r) {
+    if (r == rank_) continue;
+    send(r, mine);
+    receive(r, received(r));
+  }
+  return {};
+}
+
+Status PartMaker::all_to_all() {
+  if (!call_.send.given) return all_to_all_in_place();
+  GC_TRY(own(sent(rank_), received(rank_)));
+  for (int r = 0; r < n_; ++r) {
+    if (r == rank_) continue;
+    send(r, sent(r));
+    receive(r, received(r));
+  }
+  return {};
+}
+
+// What is sent is put aside first.
+Status PartMaker::all_to_all_in_place() {
+  size_t total = 0;
+  for (int r = 0; r < n_; ++r) total += r == rank_ ? 0 : packs(received(r).bytes);
+  GC_TRY_AS(uint8_t * aside, scratch_.get(device(), total));
+  for (int r = 0; r < n_; ++r) {
+    const Block block = received(r);
+    if (r == rank_ || block.bytes == 0) continue;
+    part_.before.push_back({aside, device().kernel_address(block.address), block.bytes});
+    part_.queue.add_send(r, {aside, block.bytes, nullptr});
+    receive(r, block);
+    aside += packs(block.bytes);
+  }
+  return {};
+}
+
+Status PartMaker::gather() {
+  if (!at_root()) {
+    send(call_.root, whole(call_.send));
+    return {};
+  }
+  if (call_.send.given) GC_TRY(own(whole(call_.send), received(rank_)));
+  for (int r = 0; r < n_; ++r)
+    if (r != rank_) receive(r, received(r));
+  return {};
+}
+
+Status PartMaker::scatter() {
+  if (!at_root()) {
+    receive(call_.root, whole(call_.recv));
+    return {};
+  }
+  if (call_.recv.given) GC_TRY(own(sent(rank_), whole(call_.recv)));
+  for (int r = 0; r < n_; ++r)
+    if (r != rank_) send(r, sent(r));
+  return {};
+}
+
+// In place, MPI wants the result where the input begins: it is made in scratch memory.
+Result<uint8_t*> PartMaker::result_in_scratch(size_t bytes) {
+  GC_TRY_AS(uint8_t * result, scratch_.get(device(), bytes));
+  if (bytes) part_.after.push_back({device().kernel_address(call_.recv.address), result, bytes});
+  return result;
+}
+
+Status PartMaker::reduce_scatter() {
+  const Block input = whole(input_of(call_)), mine = block_of(input_of(call_), rank_, n_);
+  if (call_.send.given) return add(Function::reduce_scatter, input, call_.recv.address, mine.bytes / element_);
+  GC_TRY(add(Function::reduce_scatter, input, mine.address, mine.bytes / element_));
+  GC_TRY_AS(part_.queue.collectives.back().recv, result_in_scratch(mine.bytes));
+  return {};
+}
+
+bool PartMaker::equal_counts() const {
+  return std::all_of(call_.recvcounts, call_.recvcounts + n_, [&](int count) { return count == call_.recvcounts[0]; });
+}
+
+// A reduce to each rank, side by side.
+Status PartMaker::reduce_scatter_blocks() {
+  if (equal_counts()) return reduce_scatter();
+  gc_call one = call_;
+  PartMaker maker(one, rank_, n_, scratch_, &part_);
+  const char* input = whole(input_of(call_)).address;
+  for (int root = 0; root < n_; ++root) {
+    const auto count = static_cast<size_t>(call_.recvcounts[root]);
+    const Block block = {input, count * element_};
+    input += block.bytes;
+    if (count == 0) continue;
+    one.root = root;
+    const bool aside = root == rank_ && !call_.send.given;
+    GC_TRY(maker.add(Function::reduce, block, aside ? block.address : call_.recv.address, count));
+    if (aside) {
+      GC_TRY_AS(part_.queue.collectives.back().recv, result_in_scratch(block.bytes));
+    }
+  }
+  return {};
+}
+
+Status PartMaker::make() {
+  GC_TRY(check(call_.send));
+  GC_TRY(check(call_.recv));
+  if (!part_.device) return Status::error(Code::unsupported, "it has no bytes here");
+  const Block input = whole(input_of(call_));
+  const size_t count = input.bytes / element_;
+  switch (call_.function) {
+    case GC_FUNCTION_allreduce: return add(Function::all_reduce, input, call_.recv.address, count);
+    case GC_FUNCTION_reduce: return add(Function::reduce, input, call_.recv.address, count);
+    case GC_FUNCTION_bcast: return add(Function::broadcast, input, call_.recv.address, count);
+    case GC_FUNCTION_allgather: return all_gather();
+    case GC_FUNCTION_allgatherv: return all_gather_blocks();
+    case GC_FUNCTION_alltoall:
+    case GC_FUNCTION_alltoallv:
+    case GC_FUNCTION_alltoallw: return all_to_all();
+    case GC_FUNCTION_gather:
+    case GC_FUNCTION_gatherv: return gather();
+    case GC_FUNCTION_scatter:
+    case GC_FUNCTION_scatterv: return scatter();
+    case GC_FUNCTION_reduce_scatter_block: return reduce_scatter();
+    case GC_FUNCTION_reduce_scatter: return reduce_scatter_blocks();
+    default: return Status::error(Code::internal, "no such collective: %u", call_.function);
+  }
+}
+
+}  // namespace
+
+Status make_part(const gc_call& call, int rank, int n_ranks, Scratch& scratch, DevicePart* part) {
+  part->clear();
+  if (call.reduces && (call.type < 0 || call.op < 0))
+    return Status::error(Code::unsupported, "there is no kernel for its type or operation");
+  return PartMaker(call, rank, n_ranks, scratch, part).make();
+}
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,39 @@
+// What a collective of MPI becomes on this rank: tasks of core for its device, and copies before and after them.
+//
+// Reductions and equal blocks are collectives of core; where ranks or blocks differ (gather, scatter, all-to-all, the
+// v-variants) each block is a message. Elements that only move are bytes: the types of two ranks may differ.
+// Thread safety: as the communicator's. Ownership: a DevicePart borrows the caller's buffers and the scratch memory.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "coll/scratch.h"
+#include "core/abi.h"
+#include "core/task.h"
+
+namespace gpucoll::coll {
+
+struct Copy {  // kernel addresses
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
+struct DevicePart {
+  gpu::Device* device = nullptr;
+  core::TaskQueue queue;  // on no stream yet
+  std::vector<Copy> before, after;
+  void clear() {  // keeps the room
+    device = nullptr;
+    queue.clear();
+    before.clear();
+    after.clear();
+  }
+};
+
+// Makes this rank's part of `call`. Errors, after which the call must go through the host: not all of the buffers are
+// memory of one device, the operation has no kernel, a buffer is misaligned, no memory for scratch.
+Status make_part(const gc_call& call, int rank, int n_ranks, Scratch& scratch, DevicePart* part);
+
+}  // namespace gpucoll::coll

@@ -112,6 +112,27 @@ GPUCOLL_API gpucollResult_t gpucollGetUniqueId(gpucollUniqueId *id);
  * on the device that the calling thread has chosen (cudaSetDevice). Waits for the others at most the parameter
  * timeout. */
 GPUCOLL_API gpucollResult_t gpucollCommInitRank(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank);
+/* What a communicator is to be like. Initialise it with GPUCOLL_CONFIG_INITIALIZER, then set what is to be different.
+ */
+typedef struct {
+  size_t size; /* these three by the initialiser only */
+  unsigned magic;
+  unsigned version;
+  /* 1: communicators that gpucollCommSplit makes of this one with the same ranks in the same order, and of those, share
+   * its connections: each costs next to no memory. In return all of them are used as if they were one communicator: by
+   * one thread at a time, and with their calls in the same order on all ranks, where a group counts as one call, and is
+   * made on all ranks if it holds collectives. Their operations follow each other on the device, whatever their
+   * streams; destroying or finalising one waits for those of all; and when one fails or is aborted, so do all. Messages
+   * of each match those of the same one only. 0: every communicator has connections of its own. Undefined: the
+   * parameter split_share. Takes effect where all ranks ask for it. */
+  int splitShare;
+} gpucollConfig_t;
+#define GPUCOLL_CONFIG_UNDEF_INT (-2147483647 - 1)
+#define GPUCOLL_CONFIG_INITIALIZER \
+  { sizeof(gpucollConfig_t), 0x67636366u, GPUCOLL_VERSION_CODE, GPUCOLL_CONFIG_UNDEF_INT }
+/* The same with a configuration, which is read before the call returns; NULL: nothing is set. */
+GPUCOLL_API gpucollResult_t gpucollCommInitRankConfig(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank,
+                                                      const gpucollConfig_t *config);
 /* Waits for the communicator's outstanding operations and for the peers to be done with its memory, then frees it. */
 GPUCOLL_API gpucollResult_t gpucollCommDestroy(gpucollComm_t comm);
 /* Ends outstanding operations (their results are undefined) and frees the communicator, without the peers' help;
@@ -128,8 +149,8 @@ GPUCOLL_API gpucollResult_t gpucollCommCuDevice(gpucollComm_t comm, int *device)
  * device i where devices is NULL. */
 GPUCOLL_API gpucollResult_t gpucollCommInitAll(gpucollComm_t *comms, int n_devices, const int *devices);
 /* Collective over comm: ranks that pass the same color >= 0 make a new communicator, ordered by key and, where keys
- * are equal, by rank in comm. GPUCOLL_SPLIT_NOCOLOR gives NULL. May be called in a group; not in one with other
- * operations of comm. */
+ * are equal, by rank in comm. GPUCOLL_SPLIT_NOCOLOR gives NULL. The new one has comm's configuration. May be called in
+ * a group; not in one with other operations of comm. */
 #define GPUCOLL_SPLIT_NOCOLOR (-1)
 GPUCOLL_API gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm);
 /* Waits for the communicator's outstanding operations; afterwards it may only be destroyed. In a group with others of

@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "coll/handles.h"
 #include "coll/kernels.h"
-#include "core/communicator.h"
 #include "core/group.h"
 #include "core/retired.h"
 #include "gpucoll/gpucoll.h"
@@ -21,35 +20,37 @@ namespace {
 
 Status null_argument(const char* name) { return Status::error(Code::invalid_argument, "%s is NULL", name); }
 
-// Takes the communicator out of its handle and gives the handle back.
-std::unique_ptr<core::Communicator> take(gpucollComm_t comm) {
-  auto communicator = std::move(comm->communicator);
+// Waits for the communicator's operations, and frees it and its handle.
+Status destroy(gpucollComm_t comm) {
+  core::forget(comm->tenant);
+  core::Tenant tenant = std::exchange(comm->tenant, {});
+  Status status;
+  if (core::Communicator* communicator = tenant.communicator()) {
+    status = tenant.finish();
+    comm->registrations.remove_all(*communicator);
+  }
   Handles::instance().give_back(comm);
-  if (communicator) core::forget(*communicator);
-  return communicator;
-}
-
-// Waits for the peers a little before it leaves the rest to later; not where this very thread may have to destroy
-// theirs.
-void retire(std::unique_ptr<core::Communicator> communicator) {
-  constexpr int64_t kPatienceMs = 20;
-  const int64_t patience_ms = communicator->has_peers_in_this_process() ? 0 : kPatienceMs;
-  core::retire(std::move(communicator), patience_ms);
+  return status;
 }
 
 // Frees a communicator without the peers' help: they learn why.
 void give_up(gpucollComm_t comm, const Status& why) {
-  if (comm->communicator) comm->communicator->raise_fault(why);
-  auto communicator = take(comm);
-  if (!communicator) return;
-  communicator->finish(nullptr).ignore();  // its failure is `why` itself
-  retire(std::move(communicator));
+  if (core::Communicator* communicator = comm->tenant.communicator()) communicator->raise_fault(why);
+  destroy(comm).ignore();  // its failure is `why` itself
 }
 
-Status make_communicator(gpucollComm* handle, gpu::Device* device, const proto::UniqueId& id, int n, int rank) {
+// How the ranks of a new communicator meet, and what they want of it.
+struct Plan {
+  proto::UniqueId id;
+  int n;
+  bool shares;
+};
+
+Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank) {
   core::drain_retired(0, nullptr);
-  GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(id, rank, n, params().timeout));
-  GC_TRY_AS(handle->communicator, core::Communicator::create(*device, move_kernel(), *bootstrap));
+  GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout));
+  GC_TRY_AS(auto communicator, core::Communicator::create(*device, move_kernel(), *bootstrap));
+  handle->tenant = core::Tenant(std::move(communicator), plan.shares);
   return {};
 }
 
@@ -66,22 +67,38 @@ Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with = n
   return status;
 }
 
-Status init_rank_on(gpucollComm_t* comm, int n, const proto::UniqueId& id, int rank, int index) {
+Status init_rank_on(gpucollComm_t* comm, const Plan& plan, int rank, int index) {
   GC_TRY(params_status());
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   GC_TRY_AS(gpu::Device * device, platform->open(index));
-  return make_handle(comm, [=](gpucollComm_t handle) { return make_communicator(handle, device, id, n, rank); });
+  return make_handle(comm, [=](gpucollComm_t handle) { return make_communicator(handle, device, plan, rank); });
 }
 
-Status init_rank(gpucollComm_t* comm, int n, const gpucollUniqueId& id, int rank) {
+// Whether the configuration asks for sharing; null is one with nothing set.
+Result<bool> shares(const gpucollConfig_t* config) {
+  const gpucollConfig_t none = GPUCOLL_CONFIG_INITIALIZER;
+  if (!config) config = &none;
+  if (config->magic != none.magic || config->size != sizeof none || config->version > GPUCOLL_VERSION_CODE)
+    return Status::error(
+        Code::invalid_argument,
+        "the configuration was not initialised with GPUCOLL_CONFIG_INITIALIZER, or by a newer version");
+  const int share = config->splitShare;
+  if (share == GPUCOLL_CONFIG_UNDEF_INT) return params().split_share != 0;
+  if (share != 0 && share != 1)
+    return Status::error(Code::invalid_argument, "splitShare is %d: it must be 0 or 1", share);
+  return share == 1;
+}
+
+Status init_rank(gpucollComm_t* comm, int n, const gpucollUniqueId& id, int rank, const gpucollConfig_t* config) {
   if (!comm) return Status::error(Code::invalid_argument, "the pointer to the communicator is NULL");
   *comm = nullptr;
   if (n < 1 || rank < 0 || rank >= n)
     return Status::error(Code::invalid_argument, "rank %d of %d ranks makes no sense", rank, n);
-  proto::UniqueId unique;
-  std::memcpy(&unique, &id, sizeof unique);
+  Plan plan = {{}, n, false};
+  std::memcpy(&plan.id, &id, sizeof plan.id);
+  GC_TRY_AS(plan.shares, shares(config));
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
-  return init_rank_on(comm, n, unique, rank, platform->current_device());
+  return init_rank_on(comm, plan, rank, platform->current_device());
 }
 
 Status check_devices(int n, const int* devices) {
@@ -101,9 +118,11 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   if (n < 1) return Status::error(Code::invalid_argument, "%d communicators make no sense", n);
   std::fill_n(comms, n, nullptr);
   GC_TRY(check_devices(n, devices));
-  GC_TRY_AS(const proto::UniqueId id, net::make_unique_id());
+  Plan plan = {{}, n, false};
+  GC_TRY_AS(plan.id, net::make_unique_id());
+  GC_TRY_AS(plan.shares, shares(nullptr));
   core::group_start();
-  for (int i = 0; i < n; ++i) core::fail_group(init_rank_on(&comms[i], n, id, i, devices ? devices[i] : i)).ignore();
+  for (int i = 0; i < n; ++i) core::fail_group(init_rank_on(&comms[i], plan, i, devices ? devices[i] : i)).ignore();
   Status status = core::group_end();
   if (status) return {};
   for (int i = 0; i < n; ++i)
@@ -111,28 +130,30 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   return status;
 }
 
-Status make_part(gpucollComm* handle, core::Communicator* parent, int color, int key) {
-  GC_TRY_AS(handle->communicator, parent->split(color, key));
+Status make_part(gpucollComm* handle, const core::Tenant& parent, int color, int key) {
+  GC_TRY_AS(handle->tenant, parent.split(color, key));
   return {};
 }
 
 Status split(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm) {
   if (!newcomm) return null_argument("newcomm");
   *newcomm = nullptr;
-  GC_TRY_AS(core::Communicator * parent, checked(comm));
+  GC_TRY_AS(core::Communicator * communicator, checked(comm));
+  const core::Tenant* parent = &comm->tenant;
   if (color < 0 && color != GPUCOLL_SPLIT_NOCOLOR)
     return Status::error(Code::invalid_argument, "color %d is negative and not GPUCOLL_SPLIT_NOCOLOR", color);
   if (color == GPUCOLL_SPLIT_NOCOLOR)
-    return core::enqueue_job([=] { return parent->split(color, key).status(); }, parent);
+    return core::enqueue_job([=] { return parent->split(color, key).status(); }, communicator);
   return make_handle(
-      newcomm, [=](gpucollComm_t handle) { return make_part(handle, parent, color, key); }, parent);
+      newcomm, [=](gpucollComm_t handle) { return make_part(handle, *parent, color, key); }, communicator);
 }
 
 Status check_destroyable(gpucollComm_t comm) {
   if (comm->alive != gpucollComm::kAlive)
     return Status::error(Code::invalid_argument, "this is no communicator, or it was destroyed before");
   // The group's end would still write to the handle, or use the communicator.
-  if (comm->communicator ? core::has_job(comm->communicator.get()) : core::group_open())
+  const core::Communicator* communicator = comm->tenant.communicator();
+  if (communicator ? core::has_job(communicator) : core::group_open())
     return Status::error(
         Code::invalid_usage,
         "the communicator cannot be destroyed before gpucollGroupEnd, which makes, splits or finalises "
@@ -155,7 +176,13 @@ gpucollResult_t gpucollGetUniqueId(gpucollUniqueId* id) {
 }
 
 gpucollResult_t gpucollCommInitRank(gpucollComm_t* comm, int n_ranks, gpucollUniqueId id, int rank) {
-  return to_c(guarded("gpucollCommInitRank", [&] { return core::fail_group(init_rank(comm, n_ranks, id, rank)); }));
+  return gpucollCommInitRankConfig(comm, n_ranks, id, rank, nullptr);
+}
+
+gpucollResult_t gpucollCommInitRankConfig(gpucollComm_t* comm, int n_ranks, gpucollUniqueId id, int rank,
+                                          const gpucollConfig_t* config) {
+  auto body = [&] { return core::fail_group(init_rank(comm, n_ranks, id, rank, config)); };
+  return to_c(guarded(config ? "gpucollCommInitRankConfig" : "gpucollCommInitRank", body));
 }
 
 gpucollResult_t gpucollCommInitAll(gpucollComm_t* comms, int n_devices, const int* devices) {
@@ -169,7 +196,7 @@ gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int key, gpucoll
 gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
   auto body = [&]() -> Status {
     GC_TRY_AS(core::Communicator * communicator, checked(comm));
-    return core::enqueue_job([=] { return communicator->finish(nullptr); }, communicator);
+    return core::enqueue_job([=] { return comm->tenant.finish(); }, communicator);
   };
   return to_c(guarded("gpucollCommFinalize", [&] { return core::fail_group(body()); }));
 }
@@ -178,11 +205,7 @@ gpucollResult_t gpucollCommDestroy(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommDestroy", [&]() -> Status {
     if (!comm) return {};
     GC_TRY(check_destroyable(comm));
-    auto communicator = take(comm);
-    if (!communicator) return {};
-    Status status = communicator->finish(nullptr);
-    retire(std::move(communicator));
-    return status;
+    return destroy(comm);
   }));
 }
 

@@ -11,25 +11,25 @@ namespace {
 using proto::Function;
 
 Caller caller_of(gpucollComm_t comm) {
-  const core::Communicator& communicator = *comm->communicator;
+  const core::Communicator& communicator = *comm->tenant.communicator();
   return {communicator.device(), communicator.rank(), communicator.size(), &comm->red_ops};
 }
 
-// Runs body(communicator, caller) behind the C boundary; what fails makes an open group fail.
+// Runs body(caller) behind the C boundary; what fails makes an open group fail.
 template <class Body>
 gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
   return to_c(guarded(where, [&] {
     return core::fail_group([&]() -> Status {
-      GC_TRY_AS(core::Communicator * communicator, checked(comm));
-      return body(*communicator, caller_of(comm));
+      GC_TRY(checked(comm).status());
+      return body(caller_of(comm));
     }());
   }));
 }
 
 gpucollResult_t collective(const char* where, gpucollComm_t comm, const CollectiveCall& call) {
-  return operation(where, comm, [&](core::Communicator& communicator, const Caller& caller) -> Status {
+  return operation(where, comm, [&](const Caller& caller) -> Status {
     GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
-    return core::enqueue(communicator, task);
+    return core::enqueue(comm->tenant, task);
   });
 }
 
@@ -75,28 +75,28 @@ gpucollResult_t gpucollReduceScatter(const void* sendbuff, void* recvbuff, size_
 }
 
 gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
-  return operation("gpucollBarrier", comm, [&](core::Communicator& communicator, const Caller&) -> Status {
-    GC_TRY_AS(uint8_t* const scratch, communicator.scratch());
+  return operation("gpucollBarrier", comm, [&](const Caller&) -> Status {
+    GC_TRY_AS(uint8_t* const scratch, comm->tenant.communicator()->scratch());
     const size_t slot = comm->barriers++ % (core::Communicator::kScratchBytes / kBarrierBytes);
-    return core::enqueue(communicator, barrier_task(scratch + slot * kBarrierBytes, stream));
+    return core::enqueue(comm->tenant, barrier_task(scratch + slot * kBarrierBytes, stream));
   });
 }
 
 gpucollResult_t gpucollSend(const void* sendbuff, size_t count, gpucollDataType_t datatype, int peer,
                             gpucollComm_t comm, gpucollStream_t stream) {
-  return operation("gpucollSend", comm, [&](core::Communicator& communicator, const Caller& caller) -> Status {
+  return operation("gpucollSend", comm, [&](const Caller& caller) -> Status {
     GC_TRY_AS(const core::PairTask task,
               make_task(caller, PairCall{"sendbuff", sendbuff, count, datatype, peer, stream}));
-    return core::enqueue_send(communicator, peer, task);
+    return core::enqueue_send(comm->tenant, peer, task);
   });
 }
 
 gpucollResult_t gpucollRecv(void* recvbuff, size_t count, gpucollDataType_t datatype, int peer, gpucollComm_t comm,
                             gpucollStream_t stream) {
-  return operation("gpucollRecv", comm, [&](core::Communicator& communicator, const Caller& caller) -> Status {
+  return operation("gpucollRecv", comm, [&](const Caller& caller) -> Status {
     GC_TRY_AS(const core::PairTask task,
               make_task(caller, PairCall{"recvbuff", recvbuff, count, datatype, peer, stream}));
-    return core::enqueue_recv(communicator, peer, task);
+    return core::enqueue_recv(comm->tenant, peer, task);
   });
 }
 

@@ -78,26 +78,26 @@ Status check_overlap(const ExchangeCall& call, const std::vector<Part>& sends, c
 }
 
 // Between group start and end: throws nothing away silently, leaves no group open.
-Status enqueue_all(const Caller& caller, core::Communicator& communicator, const ExchangeCall& call,
+Status enqueue_all(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call,
                    const std::vector<Part>& sends, const std::vector<Part>& recvs) {
   auto task = [&](const Side& side, const Part& part) {
     return core::PairTask{part.bytes ? caller.device.kernel_address(at(side, part)) : nullptr, part.bytes, call.stream};
   };
-  for (const Part& part : sends) GC_TRY(core::enqueue_send(communicator, part.peer, task(call.send, part)));
-  for (const Part& part : recvs) GC_TRY(core::enqueue_recv(communicator, part.peer, task(call.recv, part)));
+  for (const Part& part : sends) GC_TRY(core::enqueue_send(tenant, part.peer, task(call.send, part)));
+  for (const Part& part : recvs) GC_TRY(core::enqueue_recv(tenant, part.peer, task(call.recv, part)));
   return {};
 }
 
 }  // namespace
 
-Status enqueue_exchange(const Caller& caller, core::Communicator& communicator, const ExchangeCall& call) {
+Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call) {
   GC_TRY(check_type(call.type));
   GC_TRY_AS(std::vector<Part> sends, parts_of(caller, call.send, call.type));
   GC_TRY_AS(std::vector<Part> recvs, parts_of(caller, call.recv, call.type));
   GC_TRY(settle_own_part(caller, call, &sends, &recvs));
   GC_TRY(check_overlap(call, sends, recvs));
   core::group_start();
-  Status status = core::fail_group(contained([&] { return enqueue_all(caller, communicator, call, sends, recvs); }));
+  Status status = core::fail_group(contained([&] { return enqueue_all(caller, tenant, call, sends, recvs); }));
   Status end = core::group_end();
   return status ? std::move(end) : std::move(status);
 }

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "coll/collectives.h"
-#include "core/communicator.h"
+#include "core/tenant.h"
 
 namespace gpucoll::coll {
 
@@ -32,6 +32,6 @@ struct ExchangeCall {
 };
 
 // Checks all of it, then enqueues the sends and receives as one group. Errors: as collectives.h says.
-Status enqueue_exchange(const Caller& caller, core::Communicator& communicator, const ExchangeCall& call);
+Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call);
 
 }  // namespace gpucoll::coll

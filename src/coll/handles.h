@@ -4,20 +4,19 @@
 // never given back to the allocator but used again, so that a stale one can be told from a live one.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "base/status.h"
 #include "coll/red_op.h"
 #include "coll/registrations.h"
-#include "core/communicator.h"
+#include "core/tenant.h"
 #include "gpucoll/gpucoll.h"
 
 struct gpucollComm {
   static constexpr uint64_t kAlive = 0x6c6c6f6375706731ull;
   uint64_t alive = kAlive;
-  std::unique_ptr<gpucoll::core::Communicator> communicator;  // null until the group that makes it ends
+  gpucoll::core::Tenant tenant;  // none until the group that makes it ends
   gpucoll::coll::RedOps red_ops;
   gpucoll::coll::Registrations registrations;
   size_t barriers = 0;  // so far: those of one group use different scratch memory
@@ -45,7 +44,6 @@ class Handles {
     std::lock_guard lock(mutex_);
     handle->alive = 0;
     handle->red_ops.clear();
-    handle->registrations.clear();
     free_.push_back(handle);
   }
 
@@ -59,9 +57,9 @@ class Handles {
 inline Result<core::Communicator*> checked(gpucollComm_t comm) {
   if (!comm || comm->alive != gpucollComm::kAlive)
     return Status::error(Code::invalid_argument, "the communicator is NULL, was destroyed, or is no communicator");
-  if (!comm->communicator)
+  if (!comm->tenant.communicator())
     return Status::error(Code::invalid_usage, "the communicator is not ready before gpucollGroupEnd");
-  return comm->communicator.get();
+  return comm->tenant.communicator();
 }
 
 }  // namespace gpucoll::coll

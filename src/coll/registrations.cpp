@@ -1,6 +1,14 @@
 #include "coll/registrations.h"
 
 namespace gpucoll::coll {
+namespace {
+
+void give_back(core::Communicator& communicator, const std::optional<core::ExportedPlace>& place) {
+  if (place && communicator.direct()) communicator.direct()->withdraw(*place);
+  if (place) communicator.exports().unpin(*place);
+}
+
+}  // namespace
 
 void* Registrations::add(core::Communicator& communicator, const void* kernel_address) {
   const auto place = communicator.exports().pin(kernel_address);
@@ -16,10 +24,14 @@ Status Registrations::remove(core::Communicator& communicator, void* handle) {
     return Status::error(Code::invalid_argument,
                          "handle %p was not given by gpucollCommRegister of this communicator, or was given back",
                          handle);
-  if (it->second && communicator.direct()) communicator.direct()->withdraw(*it->second);
-  if (it->second) communicator.exports().unpin(*it->second);
+  give_back(communicator, it->second);
   made_.erase(it);
   return {};
+}
+
+void Registrations::remove_all(core::Communicator& communicator) {
+  for (const auto& [handle, place] : made_) give_back(communicator, place);
+  made_.clear();
 }
 
 }  // namespace gpucoll::coll

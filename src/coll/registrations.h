@@ -2,7 +2,7 @@
 //
 // Handles are numbers that are given once for a communicator, so that one that was given back is told from others.
 // Thread safety: as the communicator's: one caller at a time. Ownership: registered memory stays the program's; what it
-// pins in the communicator's exports lives no longer than these.
+// pins in the communicator's exports is given back before these go.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,7 +19,8 @@ class Registrations {
   void* add(core::Communicator& communicator, const void* kernel_address);
   // Errors: invalid_argument, where there is no such handle (any more).
   Status remove(core::Communicator& communicator, void* handle);
-  void clear() { made_.clear(); }
+  // Gives back all that is left.
+  void remove_all(core::Communicator& communicator);
 
  private:
   std::map<uintptr_t, std::optional<core::ExportedPlace>> made_;

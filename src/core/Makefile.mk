@@ -48,6 +48,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/retired.h \
 	src/core/stream_part.h \
 	src/core/task.h \
+	src/core/tenant.cpp \
+	src/core/tenant.h \
 	src/core/trees.cpp \
 	src/core/trees.h \
 	src/core/tuner.cpp \

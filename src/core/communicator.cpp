@@ -20,6 +20,7 @@ int64_t now_ns() {
 // What each rank says in a split.
 struct SplitChoice {
   int32_t color, key;
+  uint64_t shares, last_tenant;
 };
 
 // The ranks of a color in the order of their new ranks.
@@ -31,6 +32,16 @@ std::vector<int> members_of(int color, const std::vector<SplitChoice>& choices) 
     return choices[static_cast<size_t>(a)].key < choices[static_cast<size_t>(b)].key;
   });
   return members;
+}
+
+// The number of one more tenant, where the members are all ranks in their own order and all of them share; else 0.
+uint64_t new_tenant(const std::vector<int>& members, const std::vector<SplitChoice>& choices) {
+  uint64_t last = 0;
+  for (size_t r = 0; r < choices.size(); ++r) {
+    if (!choices[r].shares || r >= members.size() || members[r] != static_cast<int>(r)) return 0;
+    last = std::max(last, choices[r].last_tenant);
+  }
+  return last + 1;
 }
 
 }  // namespace
@@ -55,11 +66,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   return self;
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
+Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   Vigil vigil(fault_, peers_, nullptr);
-  const SplitChoice mine = {color, key};
+  const SplitChoice mine = {color, key, share, last_tenant_};
   std::vector<SplitChoice> choices(static_cast<size_t>(size()));
   MailboxBootstrap all(*mailbox_, vigil, Purpose::split, peers_);
   Status status = all.allgather(&mine, choices.data(), sizeof mine);
@@ -67,13 +78,19 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
     fault_.raise(status);  // the letters of the ranks are out of step now
     return status;
   }
-  if (color < 0) return std::unique_ptr<Communicator>();
+  if (color < 0) return Part();
   const std::vector<int> members = members_of(color, choices);
+  if (const uint64_t tenant = new_tenant(members, choices)) {
+    last_tenant_ = tenant;
+    return Part{nullptr, tenant};
+  }
   const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
   MailboxBootstrap some(*mailbox_, vigil, Purpose::split, members, static_cast<int>(place));
   auto child = create(device_, move_, some);
   if (!child && some.broken()) fault_.raise(child.status());
-  return child;
+  Part part;
+  GC_TRY_AS(part.own, std::move(child));
+  return part;
 }
 
 Status Communicator::allocate() {
@@ -203,9 +220,15 @@ void Communicator::await_peers() const noexcept {
   nanosleep(&kLeaving, nullptr);
 }
 
-Status Communicator::finish(void (*idle)()) {
+Status Communicator::settle(void (*idle)()) {
   Status status = wait(launched(), idle);
   if (!status && direct_ && direct_->has_granted()) await_peers();
+  return status;
+}
+
+Status Communicator::finish(void (*idle)()) {
+  if (closing_) return fault().status();
+  Status status = settle(idle);
   begin_close();
   return status;
 }

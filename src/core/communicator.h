@@ -33,9 +33,16 @@ class Communicator final : public Watched {
   // bootstrap: used until it returns. move: the kernel for plans without a reduction (planner.h).
   static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, const gpu::Kernel* move,
                                                       net::Bootstrap& bootstrap);
+  // What a split gives this rank: a communicator of its own; or the number of one more tenant of this one (tenant.h);
+  // or neither, where color is negative.
+  struct Part {
+    std::unique_ptr<Communicator> own;
+    uint64_t tenant = 0;
+  };
   // Collective over this communicator: one of the ranks that pass the same color, ordered by key, then by rank here, on
-  // the same device. Null where color is negative. What keeps the ranks of a color from working does no harm here.
-  Result<std::unique_ptr<Communicator>> split(int color, int key);
+  // the same device. A tenant, where all ranks share and keep their places. What keeps the ranks of a color from
+  // working does no harm here.
+  Result<Part> split(int color, int key, bool share);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -85,8 +92,10 @@ class Communicator final : public Watched {
   void begin_close() noexcept;
   // Whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is dead.
   bool peers_closed() const noexcept;
-  // Waits for outstanding launches, after a fault a little for those of peers that store directly, and begins to close;
-  // the first failure of the communicator.
+  // Waits for outstanding launches, after a fault a little for those of peers that store directly; the first failure of
+  // the communicator.
+  Status settle(void (*idle)());
+  // The same, and begins to close. Without effect the second time.
   Status finish(void (*idle)());
 
   // Whether no caller is inside any more, and no stream waits for its words.
@@ -165,6 +174,7 @@ class Communicator final : public Watched {
   void* scratch_ = nullptr;
   int ring_channels_ = 0, tree_channels_ = 0;  // that are connected
   bool mesh_tried_ = false;
+  uint64_t last_tenant_ = 0;  // the highest number given
   std::atomic<bool> closing_{false};
   std::atomic<int> users_{0};
   std::atomic<uint64_t> launched_{0};  // by the launcher, for the watchdog

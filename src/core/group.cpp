@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <thread>
@@ -12,13 +13,29 @@
 namespace gpucoll::core {
 namespace {
 
-// A communicator's part of a group.
+// Queues to use again: a call alone allocates nothing.
+thread_local std::vector<std::unique_ptr<TaskQueue>> spare_queues;
+
+std::unique_ptr<TaskQueue> take_queue() {
+  if (spare_queues.empty()) return std::make_unique<TaskQueue>();
+  auto queue = std::move(spare_queues.back());
+  spare_queues.pop_back();
+  return queue;
+}
+
+// A tenant's part of a group.
 struct Part {
+  explicit Part(const Tenant& t) : tenant(&t), number(t.number()), communicator(t.communicator()) {}
+  const Tenant* tenant;
+  uint64_t number;
   Communicator* communicator;
-  std::unique_ptr<TaskQueue> queue;
-  CommShape shape;
-  Status status;
-  bool launched = false;
+  std::unique_ptr<TaskQueue> queue = take_queue();
+  CommShape shape = {};
+  Status status = {};
+  bool begun = false, launched = false;
+
+  // The same on all ranks, for the ranks of one tenant.
+  auto key() const { return std::pair(communicator->key(), number); }
 };
 
 // Work that waits for other ranks: its steps one after another.
@@ -45,15 +62,6 @@ struct Group {
 };
 
 thread_local Group the_group;
-// Queues to use again: a call alone allocates nothing.
-thread_local std::vector<std::unique_ptr<TaskQueue>> spare_queues;
-
-std::unique_ptr<TaskQueue> take_queue() {
-  if (spare_queues.empty()) return std::make_unique<TaskQueue>();
-  auto queue = std::move(spare_queues.back());
-  spare_queues.pop_back();
-  return queue;
-}
 
 void give_back(std::unique_ptr<TaskQueue> queue) {
   constexpr size_t kMostSpare = 16, kMostRoom = 1024;
@@ -101,38 +109,79 @@ Status check_self(const TaskQueue& queue, int rank) {
 }
 
 Status check(Part& part) {
+  if (part.tenant->finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   GC_TRY(check_self(*part.queue, part.communicator->rank()));
   GC_TRY_AS(part.shape, part.communicator->shape(part.queue->streams));
   return {};
 }
 
-// Connections that are missing, side by side: the other ends may be this thread's as well.
-void connect(std::span<Part> parts) {
-  std::vector<std::function<Status()>> jobs;
-  std::vector<Part*> waiting;
+void add(const Needs& more, Needs* needs) {
+  const auto unite = [](const std::vector<int>& more_peers, std::vector<int>* peers) {
+    std::vector<int> all;
+    std::set_union(peers->begin(), peers->end(), more_peers.begin(), more_peers.end(), std::back_inserter(all));
+    *peers = std::move(all);
+  };
+  needs->ring |= more.ring;
+  needs->tree |= more.tree;
+  needs->mesh |= more.mesh;
+  needs->channels = std::max(needs->channels, more.channels);
+  unite(more.send_to, &needs->send_to);
+  unite(more.receive_from, &needs->receive_from);
+}
+
+// What the parts of a Communicator lack.
+struct Lack {
+  Communicator* communicator;
+  Needs needs;
+  std::vector<Part*> parts;
+};
+
+std::vector<Lack> missing(std::span<Part> parts) {
+  std::vector<Lack> lacks;
   for (Part& part : parts) {
     Needs needs = needs_of(*part.queue, part.communicator->rank(), part.shape);
     if (part.communicator->connected(needs)) continue;
-    jobs.push_back(
-        [communicator = part.communicator, needs = std::move(needs)] { return communicator->connect(needs); });
-    waiting.push_back(&part);
+    auto same = std::find_if(lacks.begin(), lacks.end(),
+                             [&](const Lack& lack) { return lack.communicator == part.communicator; });
+    if (same == lacks.end()) same = lacks.insert(same, {part.communicator, {}, {}});
+    add(needs, &same->needs);
+    same->parts.push_back(&part);
   }
-  if (jobs.empty()) return;
+  return lacks;
+}
+
+// Connections that are missing, side by side: the other ends may be this thread's as well.
+void connect(std::span<Part> parts) {
+  std::vector<Lack> lacks = missing(parts);
+  if (lacks.empty()) return;
+  std::vector<std::function<Status()>> jobs;
+  for (const Lack& lack : lacks) jobs.push_back([&lack] { return lack.communicator->connect(lack.needs); });
   std::vector<Status> results = run_all(std::move(jobs));
-  for (size_t i = 0; i < waiting.size(); ++i) {
-    waiting[i]->status = std::move(results[i]);
-    if (waiting[i]->status) waiting[i]->status = check(*waiting[i]);  // the shape may be another now
-  }
+  for (size_t i = 0; i < lacks.size(); ++i)
+    for (Part* part : lacks[i].parts)
+      part->status = results[i] ? check(*part) : results[i];  // the shape may be another
 }
 
 // From here on the peers count on this rank: what fails must fail for them, too.
 void begin(Part& part) {
+  part.begun = true;
   part.status = contained([&] { return part.communicator->begin(*part.queue, part.shape); });
   if (!part.status) part.communicator->raise_fault(part.status);
 }
 
+// Before any launch where it can be, as it may wait for the device; of tenants of one Communicator only the first.
+void begin_all(std::span<Part> parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool later = std::any_of(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i),
+                                   [&](const Part& p) { return p.communicator == parts[i].communicator; });
+    if (parts[i].status && !later) begin(parts[i]);
+  }
+}
+
 // Ranks of one communicator, each in turn as far as it gets: a launch that waits for room may need one of another rank.
 void launch(std::span<Part> parts) {
+  for (Part& part : parts)
+    if (part.status && !part.begun) begin(part);
   for (bool all = false; !all;) {
     all = true;
     for (Part& part : parts) {
@@ -151,10 +200,9 @@ void launch(std::span<Part> parts) {
 
 // One communicator after the other, in an order that is the same on all ranks: they may share streams.
 void launch_all(std::span<Part> parts) {
-  auto key = [](const Part& part) { return part.communicator->key(); };
-  std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return key(a) < key(b); });
   while (!parts.empty()) {
-    const auto other = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return key(p) != key(parts[0]); });
+    const auto other =
+        std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.key() != parts[0].key(); });
     const auto n = static_cast<size_t>(other - parts.begin());
     launch(parts.first(n));
     parts = parts.subspan(n);
@@ -165,11 +213,11 @@ void launch_all(std::span<Part> parts) {
 Status carry_out(std::span<Part> parts) {
   for (Part& part : parts) GC_TRY(check(part));
   connect(parts);
-  for (Part& part : parts)
-    if (part.status) begin(part);
   if (parts.size() == 1) {
     launch(parts);
   } else {
+    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.key() < b.key(); });
+    begin_all(parts);
     launch_all(parts);
   }
   for (Part& part : parts)
@@ -178,19 +226,18 @@ Status carry_out(std::span<Part> parts) {
 }
 
 template <class Add>
-Status enqueue_with(Communicator& communicator, Add&& add) {
+Status enqueue_with(const Tenant& tenant, Add&& add) {
   if (the_group.depth == 0) {
-    Part part{&communicator, take_queue(), {}, {}};
+    Part part(tenant);
     add(*part.queue);
     Status status = carry_out({&part, 1});
     give_back(std::move(part.queue));
     return status;
   }
   auto& parts = the_group.parts;
-  auto part =
-      std::find_if(parts.rbegin(), parts.rend(), [&](const Part& p) { return p.communicator == &communicator; });
+  auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const Part& p) { return p.tenant == &tenant; });
   if (part == parts.rend()) {
-    parts.push_back({&communicator, take_queue(), {}, {}});
+    parts.emplace_back(tenant);
     part = parts.rbegin();
   }
   add(*part->queue);
@@ -214,16 +261,16 @@ Status group_end() {
   return status;
 }
 
-Status enqueue(Communicator& communicator, const CollectiveTask& task) {
-  return enqueue_with(communicator, [&](TaskQueue& queue) { queue.add(task); });
+Status enqueue(const Tenant& tenant, const CollectiveTask& task) {
+  return enqueue_with(tenant, [&](TaskQueue& queue) { queue.add(task); });
 }
 
-Status enqueue_send(Communicator& communicator, int peer, const PairTask& task) {
-  return enqueue_with(communicator, [&](TaskQueue& queue) { queue.add_send(peer, task); });
+Status enqueue_send(const Tenant& tenant, int peer, const PairTask& task) {
+  return enqueue_with(tenant, [&](TaskQueue& queue) { queue.add_send(peer, task); });
 }
 
-Status enqueue_recv(Communicator& communicator, int peer, const PairTask& task) {
-  return enqueue_with(communicator, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
+Status enqueue_recv(const Tenant& tenant, int peer, const PairTask& task) {
+  return enqueue_with(tenant, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
 }
 
 Status enqueue_job(std::function<Status()> job, const void* in_order_with) {
@@ -248,8 +295,8 @@ Status fail_group(Status status) {
   return status;
 }
 
-void forget(const Communicator& communicator) {
-  std::erase_if(the_group.parts, [&](const Part& part) { return part.communicator == &communicator; });
+void forget(const Tenant& tenant) {
+  std::erase_if(the_group.parts, [&](const Part& part) { return part.tenant == &tenant; });
 }
 
 }  // namespace gpucoll::core

@@ -4,15 +4,16 @@
 // while enqueuing, or at the end, is the end's result; the first failure wins, and a group with a failure launches
 // nothing. At the end: jobs; then connections that are missing; then everything is planned; then everything is
 // launched, one communicator after another in an order that all ranks share, ranks of one communicator in turn: no
-// launch waits for another one of this thread, and communicators may share streams.
+// launch waits for another one of this thread, and communicators may share streams. Of tenants of one Communicator,
+// each is planned when those before it have been launched.
 //
 // Thread safety: everything here is the calling thread's own.
 #pragma once
 #include <functional>
 
 #include "base/status.h"
-#include "core/communicator.h"
 #include "core/task.h"
+#include "core/tenant.h"
 
 namespace gpucoll::core {
 
@@ -23,9 +24,9 @@ Status group_end();
 
 // Add a task to the open group, or to one of its own. A message to this rank itself needs its counterpart of the same
 // size in the same group.
-Status enqueue(Communicator& communicator, const CollectiveTask& task);
-Status enqueue_send(Communicator& communicator, int peer, const PairTask& task);
-Status enqueue_recv(Communicator& communicator, int peer, const PairTask& task);
+Status enqueue(const Tenant& tenant, const CollectiveTask& task);
+Status enqueue_send(const Tenant& tenant, int peer, const PairTask& task);
+Status enqueue_recv(const Tenant& tenant, int peer, const PairTask& task);
 // Adds work that waits for other ranks (making a communicator); at once where no group is open. Jobs of a group run
 // side by side, but those with the same in_order_with one after another, as they were added.
 Status enqueue_job(std::function<Status()> job, const void* in_order_with = nullptr);
@@ -33,7 +34,7 @@ Status enqueue_job(std::function<Status()> job, const void* in_order_with = null
 bool has_job(const void* in_order_with);
 // Makes the open group fail with `status`; returns it.
 Status fail_group(Status status);
-// Takes what is enqueued for a communicator out again (it is being destroyed or aborted).
-void forget(const Communicator& communicator);
+// Takes what is enqueued for a tenant out again (it is being destroyed or aborted).
+void forget(const Tenant& tenant);
 
 }  // namespace gpucoll::core

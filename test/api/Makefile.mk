@@ -20,6 +20,11 @@ test_api_comm_test_SOURCES = test/api/comm_test.cpp test/api/ranks.h
 test_api_comm_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
 test_api_comm_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_comm_test_LDADD = libgpucoll.la $(GTEST_LIBS)
+check_PROGRAMS += test/api/share_test
+test_api_share_test_SOURCES = test/api/share_test.cpp test/api/ranks.h
+test_api_share_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
+test_api_share_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_api_share_test_LDADD = libgpucoll.la $(GTEST_LIBS)
 check_PROGRAMS += test/api/differential_test
 GC_CASE_SOURCES = test/api/case_memory.cpp test/api/case_rank.cpp test/api/case_rank.h test/api/case_run.cpp \
 	test/api/case_run.h test/api/random_case.cpp test/api/random_case.h test/api/reference.cpp test/api/reference.h

@@ -40,7 +40,7 @@ class PartMaker {
         scratch_(scratch),
         part_(*part),
         element_(call.reduces ? type_size(static_cast<gpucollDataType_t>(call.type)) : 1) {}
-  Status make();
+  Status make(gpu::Device* usual);
 
  private:
   Status check(const Block& block);
@@ -236,10 +236,14 @@ Status PartMaker::reduce_scatter_blocks() {
   return {};
 }
 
-Status PartMaker::make() {
+Status PartMaker::make(gpu::Device* usual) {
   GC_TRY(check(call_.send));
   GC_TRY(check(call_.recv));
-  if (!part_.device) return Status::error(Code::unsupported, "it has no bytes here");
+  if (!part_.device) part_.device = usual;
+  if (!part_.device) {
+    GC_TRY_AS(gpu::Platform * platform, gpu::platform());
+    GC_TRY_AS(part_.device, platform->open(platform->current_device()));
+  }
   const Block input = whole(input_of(call_));
   const size_t count = input.bytes / element_;
   switch (call_.function) {
@@ -263,11 +267,11 @@ Status PartMaker::make() {
 
 }  // namespace
 
-Status make_part(const gc_call& call, int rank, int n_ranks, Scratch& scratch, DevicePart* part) {
+Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part) {
   part->clear();
   if (call.reduces && (call.type < 0 || call.op < 0))
     return Status::error(Code::unsupported, "there is no kernel for its type or operation");
-  return PartMaker(call, rank, n_ranks, scratch, part).make();
+  return PartMaker(call, rank, n_ranks, scratch, part).make(usual);
 }
 
 }  // namespace gpucoll::coll

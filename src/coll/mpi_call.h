@@ -32,8 +32,9 @@ struct DevicePart {
   }
 };
 
-// Makes this rank's part of `call`. Errors, after which the call must go through the host: not all of the buffers are
-// memory of one device, the operation has no kernel, a buffer is misaligned, no memory for scratch.
-Status make_part(const gc_call& call, int rank, int n_ranks, Scratch& scratch, DevicePart* part);
+// Makes this rank's part of `call`; on `usual` (null: the thread's own device) where it has no bytes. Errors, after
+// which the call must go through the host: not all of the buffers are memory of one device, the operation has no
+// kernel, a buffer is misaligned, no memory for scratch.
+Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part);
 
 }  // namespace gpucoll::coll

@@ -75,7 +75,8 @@ void MpiCommunicator::find_peers() {
 // Whether this rank's share can run on its device.
 bool MpiCommunicator::has_part(const gc_call& call) {
   if (staging_only_) return false;
-  Status made = make_part(call, description_.rank, description_.size, scratch_, &part_);
+  gpu::Device* usual = runtime_ ? &runtime_->device() : nullptr;
+  Status made = make_part(call, description_.rank, description_.size, usual, scratch_, &part_);
   if (!made)
     log::write(log::Level::info, "%s on %s goes through the host: %s", function_name(call.function), description_.name,
                made.what());

@@ -1,5 +1,6 @@
 // Blocking collectives drawn at random, each checked against a plain computation here and by whether it ran on the
-// device: exactly when every rank has bytes and all of them are device memory. usage: collectives [CASES [SEED]]
+// device: exactly when all bytes are device memory, and every rank has some or may be left out. usage: collectives
+// [CASES [SEED]]
 //
 // Everything about a case follows from its seed, so every rank knows every other rank's arguments. Whole allocations
 // are compared, so a byte written where none belongs is seen.
@@ -179,7 +180,7 @@ std::vector<uint8_t> Moves::content(int from, int to) const {
   return bytes;
 }
 
-// Bytes, all in device memory.
+// All in device memory; and some, where a rank without is like one with host memory.
 bool Moves::has_device_part(int rank) const {
   int sent = 0, received = 0;
   for (int r = 0; r < g_size; r++) {
@@ -187,7 +188,7 @@ bool Moves::has_device_part(int rank) const {
     if (receives(rank)) received += count(r, rank);
   }
   if (function_ == Function::bcast) received = most_;
-  if (sent + received == 0) return false;
+  if (sent + received == 0) return varies() && !all_gathers();
   return (sent == 0 || where(rank, false) == Where::device) && (received == 0 || where(rank, true) == Where::device);
 }
 
@@ -435,6 +436,7 @@ int main(int argc, char** argv) {
   const int cases = argc > 1 ? std::atoi(argv[1]) : 600;
   const uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1000;
   const std::vector<Unit> units = make_units();
+  Memory first_use(Where::device, 1);  // before it, a rank that is left out takes it that there are no devices
   // Two communicators, in turn: their calls are counted apart.
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);

@@ -17,11 +17,12 @@ static int finish(gcm_staged *staged, int rc) {
   module->previous.coll_##name(GCM_UNWRAP ARGUMENTS, comm, module->previous.coll_##name##_module)
 
 /* A function of its own where devices are in use keeps the one for programs without from saving registers and a plan
- * that it does not need. ON_HOST: before host buffers go on. ON_DEVICE: may return. */
-#define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, ON_HOST, ON_DEVICE, HAND_OVER)                    \
+ * that it does not need. LEFT_OUT: the engine is asked even without bytes. ON_HOST: before host buffers go on.
+ * ON_DEVICE: may return. */
+#define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, LEFT_OUT, ON_HOST, ON_DEVICE, HAND_OVER)          \
   static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
     const gcm_plan plan = plan_of_call;                                                                           \
-    if (!gcm_plan_on_device(&plan)) {                                                                             \
+    if (!gcm_plan_on_device(&plan) && !(LEFT_OUT && !gcm_plan_has_bytes(&plan))) {                                \
       ON_HOST;                                                                                                    \
       return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                  \
     }                                                                                                             \
@@ -46,14 +47,14 @@ static int finish(gcm_staged *staged, int rc) {
   const int answer = gcm_run_on_engine(module, &call, &plan);   \
   if (answer != GC_STAGE) return answer
 
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                                  \
-  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_PUBLISH_HOST(name), GCM_TRY_ENGINE(name, GCM_UNWRAP engine), \
-               GCM_HAND_OVER_BOTH)
-#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine)                                       \
-  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_PUBLISH_HOST(name), GCM_TRY_ENGINE(name, GCM_UNWRAP engine), \
-               GCM_HAND_OVER)
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                                   \
+  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, gcm_leaves_ranks_out(GC_FUNCTION_##name), GCM_PUBLISH_HOST(name), \
+               GCM_TRY_ENGINE(name, GCM_UNWRAP engine), GCM_HAND_OVER_BOTH)
+#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine)                                        \
+  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, gcm_leaves_ranks_out(GC_FUNCTION_##name), GCM_PUBLISH_HOST(name), \
+               GCM_TRY_ENGINE(name, GCM_UNWRAP engine), GCM_HAND_OVER)
 #define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
-  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, (void)0, (void)0, GCM_HAND_OVER_BOTH)
+  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, false, (void)0, (void)0, GCM_HAND_OVER_BOTH)
 #include "coll/mca/collectives.def"
 
 int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base) {

@@ -16,6 +16,13 @@
 #define GCM_REDUCES_AT(mpi_type, mpi_op, rank) \
   .root = (rank), .reduces = 1, .type = gcm_engine_type(mpi_type), .op = gcm_engine_op(mpi_op)
 
+/* Whether some ranks may have bytes in it while others have none. These go to the engine, too: they have nothing to
+ * judge by, and would keep the others from the device. */
+static inline bool gcm_leaves_ranks_out(uint32_t function) {
+  return function == GC_FUNCTION_gatherv || function == GC_FUNCTION_scatterv || function == GC_FUNCTION_alltoallv ||
+         function == GC_FUNCTION_alltoallw;
+}
+
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the
  * host; else the call is done, or the MPI error class is its end. */
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);

@@ -78,6 +78,14 @@ static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
   return false;
 }
 
+static GCM_INLINE bool gcm_has_bytes(const gcm_side *side) {
+  const gcm_layout *l = &side->layout;
+  for (size_t i = 0; i < l->groups; i++) {
+    if (gcm_group_count(l, i) > 0 && gcm_group_type(l, i)->super.size > 0) return true;
+  }
+  return false;
+}
+
 /* ---- who takes part ---- */
 
 /* Ranks that a rooted or all-to-all operation exchanges data with. */
@@ -163,6 +171,10 @@ static GCM_INLINE gcm_plan gcm_plan_reduce_scatter(const void *send, void *recv,
 
 static GCM_INLINE bool gcm_plan_on_device(const gcm_plan *plan) {
   return gcm_on_device(&plan->send) || gcm_on_device(&plan->recv);
+}
+
+static GCM_INLINE bool gcm_plan_has_bytes(const gcm_plan *plan) {
+  return gcm_has_bytes(&plan->send) || gcm_has_bytes(&plan->recv);
 }
 
 #endif

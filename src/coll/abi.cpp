@@ -108,8 +108,9 @@ gpu::Device* device_of(const void* pointer) {
   auto platform = gpu::platform();
   if (!platform) return nullptr;
   gpu::PointerInfo info = (*platform)->classify(pointer);
-  if (info.device < 0) return nullptr;
-  auto device = (*platform)->open(info.device);
+  if (info.kind == gpu::MemoryKind::host || info.kind == gpu::MemoryKind::pinned) return nullptr;
+  // What was freed belongs to no device: any of them says so.
+  auto device = (*platform)->open(info.device >= 0 ? info.device : (*platform)->current_device());
   return device ? *device : nullptr;
 }
 

@@ -26,6 +26,9 @@ Status check_buffer(const gpu::Device& device, const char* name, const void* buf
     return Status::error(Code::invalid_argument,
                          "%s %p is host memory: it must be device memory (gpucollMalloc, cudaMalloc)", name, buffer);
   const bool on_device = info.kind == gpu::MemoryKind::device;
+  if (on_device && info.device < 0)
+    return Status::error(Code::invalid_argument, "%s %p is in no allocation: it was freed before, or never allocated",
+                         name, buffer);
   if (on_device && info.device != device.index())
     return Status::error(Code::invalid_argument, "%s %p lies on device %d, but the communicator works on device %d",
                          name, buffer, info.device, device.index());

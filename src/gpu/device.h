@@ -29,7 +29,7 @@ enum class MemoryKind : uint8_t {
 // What is known of a pointer.
 struct PointerInfo {
   MemoryKind kind = MemoryKind::host;
-  int device = -1;             // index of the owning device, -1 for host memory
+  int device = -1;             // index of the owning device, -1 for host memory and where nothing is allocated
   uint64_t buffer_id = 0;      // changes when the address is allocated anew
   const void* base = nullptr;  // start of the allocation (user address)
   size_t bytes = 0;            // its size; 0 where unknown

@@ -27,6 +27,10 @@ TEST(BadInput, AllReduceSaysWhichArgument) {
     expect_refused(gpucollInvalidArgument, call(host, b.at(), 4, gpucollInt32, gpucollSum), "sendbuff");
     expect_refused(gpucollInvalidArgument, call(b.at(), host, 4, gpucollInt32, gpucollSum), "recvbuff");
     expect_refused(gpucollInvalidArgument, call(nullptr, b.at(), 4, gpucollInt32, gpucollSum), "NULL");
+    void* freed = nullptr;
+    GC_OK(gpucollMalloc(&freed, 1024));
+    GC_OK(gpucollFree(freed));
+    expect_refused(gpucollInvalidArgument, call(freed, b.at(), 4, gpucollInt32, gpucollSum), "sendbuff");
     expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), 4, 99, gpucollSum), "gpucollDataType_t");
     expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), 4, -1, gpucollSum), "gpucollDataType_t");
     expect_refused(gpucollInvalidArgument, call(b.at(), b.at(), 4, gpucollInt32, 55), "gpucollRedOp_t");

@@ -252,9 +252,8 @@ void* Memory::kernel_address(const void* user_address) const noexcept {
 PointerInfo Memory::classify(const void* user_address) {
   PointerInfo info;
   if (!is_user(user_address)) return info;
-  // Also what is not allocated (any more): the host may not touch it, and a copy will say what is wrong.
+  // Also what is not allocated (any more), though on no device: the host may not touch it.
   info.kind = MemoryKind::device;
-  info.device = 0;
   std::lock_guard lock(mutex_);
   auto it = find(number(user_address) + area_.delta());
   if (it == regions_.end() || !it->second.allocated) return info;

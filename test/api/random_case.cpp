@@ -97,10 +97,12 @@ Call draw_call(Random& random, const Case& c, bool grouped, const Limits& limits
 
 void draw_split(Random& random, Case* c) {
   Split split;
-  const int n_colors = 1 + below(random, 3);
+  const bool the_same_ranks = chance(random, 40);  // which may share
+  const int n_colors = the_same_ranks ? 1 : 1 + below(random, 3);
   for (int r = 0; r < c->n_ranks; ++r) {
-    split.colors.push_back(chance(random, 10) ? GPUCOLL_SPLIT_NOCOLOR : below(random, n_colors));
-    split.keys.push_back(below(random, 5) - 2);
+    const bool leaves = !the_same_ranks && chance(random, 10);
+    split.colors.push_back(leaves ? GPUCOLL_SPLIT_NOCOLOR : below(random, n_colors));
+    split.keys.push_back(the_same_ranks ? r : below(random, 5) - 2);
   }
   for (int color = 0; color < n_colors; ++color) {
     Comm comm{{}, static_cast<int>(c->splits.size()), color};

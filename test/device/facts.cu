@@ -3,13 +3,14 @@
 //
 //   facts launches FILE     a group that is captured into a graph, with the kernels counted in it: an all-to-all
 //                           exchange of sends and receives, and the same with an allgather
-//   facts memory FILE       bytes of device memory for each of 64 communicators
+//   facts memory FILE       bytes of device memory for each of 64 communicators, and of 64 that share
 //
 // Rank and number of ranks come from Open MPI's environment. Rank 0 leaves the unique ids in FILE, which must not
 // exist.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -110,29 +111,66 @@ void count_launches(gpucollComm_t comm, int rank, int n, char* in, char* out, cu
   }
 }
 
-void measure_memory(const std::vector<gpucollUniqueId>& ids, int rank, int n, char* in, char* out,
-                    cudaStream_t stream) {
-  std::vector<gpucollComm_t> comms(kComms);
-  const auto report = [&, before = used_bytes()](const char* when) {
-    if (rank == 0)
-      std::printf("a communicator of %d ranks, %s: %.2f MiB\n", n, when,
-                  (static_cast<double>(used_bytes()) - static_cast<double>(before)) / kComms / (1 << 20));
+// Reduces `bytes` in each communicator.
+void run_all(const std::vector<gpucollComm_t>& comms, size_t bytes, char* in, char* out, cudaStream_t stream) {
+  for (gpucollComm_t comm : comms)
+    CHECK(gpucollAllReduce(in, out, bytes / 4, gpucollFloat32, gpucollSum, comm, stream));
+  CHECK_CUDA(cudaStreamSynchronize(stream));
+}
+
+// What communicators cost on this rank, in memory and time, from one report to the next.
+class Costs {
+ public:
+  explicit Costs(const char* kind) : kind_(kind), before_(used_bytes()), since_(Clock::now()) {}
+  void report(const char* when) {
+    const double us = std::chrono::duration<double, std::micro>(Clock::now() - since_).count();
+    const double bytes = static_cast<double>(used_bytes()) - static_cast<double>(before_);
+    std::printf("a communicator %s, %s: %.2f MiB, %.0f us\n", kind_, when, bytes / kComms / (1 << 20), us / kComms);
+    since_ = Clock::now();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const char* kind_;
+  size_t before_;
+  Clock::time_point since_;
+};
+
+// make(i) gives communicator i.
+template <class Make>
+void measure(const char* kind, int rank, char* in, char* out, cudaStream_t stream, const Make& make) {
+  Costs costs(kind);
+  const auto report = [&](const char* when) {
+    if (rank == 0) costs.report(when);
   };
-  const auto run = [&](size_t bytes) {
-    for (gpucollComm_t comm : comms)
-      CHECK(gpucollAllReduce(in, out, bytes / 4, gpucollFloat32, gpucollSum, comm, stream));
-    CHECK_CUDA(cudaStreamSynchronize(stream));
-  };
-  for (size_t i = 0; i < kComms; ++i) CHECK(gpucollCommInitRank(&comms[i], n, ids[i + 1], rank));
+  std::vector<gpucollComm_t> comms;
+  for (size_t i = 0; i < kComms; ++i) comms.push_back(make(i));
   report("unused");
-  run(4 << 10);
+  run_all(comms, 4 << 10, in, out, stream);
   report("after an allreduce of 4 KiB");
-  run(1 << 20);
+  run_all(comms, 1 << 20, in, out, stream);
   report("after an allreduce of 1 MiB");
-  run(32 << 20);
+  run_all(comms, 32 << 20, in, out, stream);
   report("after an allreduce of 32 MiB");
   for (gpucollComm_t comm : comms) CHECK(gpucollCommDestroy(comm));
   report("destroyed");
+}
+
+void measure_memory(gpucollComm_t founder, const std::vector<gpucollUniqueId>& ids, int rank, int n, char* in,
+                    char* out, cudaStream_t stream) {
+  // What the first one of a process costs, and the founder's own connections.
+  for (const size_t bytes : {size_t{4} << 10, size_t{1} << 20, size_t{32} << 20})
+    run_all({founder}, bytes, in, out, stream);
+  measure("that shares", rank, in, out, stream, [&](size_t) {
+    gpucollComm_t comm = nullptr;
+    CHECK(gpucollCommSplit(founder, 0, 0, &comm));
+    return comm;
+  });
+  measure("of its own", rank, in, out, stream, [&](size_t i) {
+    gpucollComm_t comm = nullptr;
+    CHECK(gpucollCommInitRank(&comm, n, ids[i + 1], rank));
+    return comm;
+  });
 }
 
 }  // namespace
@@ -152,11 +190,11 @@ int main(int argc, char** argv) {
   cudaStream_t stream = nullptr;
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   gpucollComm_t comm = nullptr;
-  CHECK(gpucollCommInitRank(&comm, n, ids[0], rank));
+  gpucollConfig_t config = GPUCOLL_CONFIG_INITIALIZER;
+  config.splitShare = 1;
+  CHECK(gpucollCommInitRankConfig(&comm, n, ids[0], rank, &config));
   if (memory) {
-    CHECK(gpucollAllReduce(in, out, bytes / 4, gpucollFloat32, gpucollSum, comm, stream));
-    CHECK_CUDA(cudaStreamSynchronize(stream));
-    measure_memory(ids, rank, n, in, out, stream);
+    measure_memory(comm, ids, rank, n, in, out, stream);
   } else {
     count_launches(comm, rank, n, in, out, stream);
   }

@@ -1,12 +1,14 @@
 // The kind of memory is local to a rank: calls of MPI_Allreduce where every rank draws its kinds of send and receive
 // buffer anew, on several communicators, between other collectives; then many communicators that come and go, some of
-// them without ever being used.
+// them without ever being used; then roots that are far ahead.
+#include <unistd.h>
+
 #include "mpi_test.h"
 
 namespace {
 using namespace mpi_test;
 
-constexpr int kCalls = 400, kCommunicators = 1000;
+constexpr int kCalls = 400, kCommunicators = 1000, kRunsAhead = 40;
 
 // One call with buffers drawn from `seed`, `round` and the rank. A send buffer of its own, or in place.
 void call(MPI_Comm comm, const char* name, uint64_t seed, uint64_t round) {
@@ -73,11 +75,36 @@ void communicators_come_and_go() {
   }
 }
 
+// Broadcasts one after another, each rank resting now and then, so that roots with host memory are many calls ahead of
+// the others, and have freed the communicator before these begin.
+void run_ahead() {
+  for (uint64_t round = 0; round < kRunsAhead; round++) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    const auto calls = mix(31, round) % 40;
+    for (uint64_t call = 0; call < calls; call++) {
+      const uint64_t ours = mix(32, round, call), mine = mix(ours, static_cast<uint64_t>(g_rank));
+      const int root = static_cast<int>(ours >> 8) & 1 ? 0 : static_cast<int>(ours % static_cast<uint64_t>(g_size));
+      const bool device = ours >> 20 & 1 ? true : g_rank != root && (mine & 1);
+      if (g_rank != root && mine % 16 == 0) usleep(static_cast<useconds_t>(mine >> 20 & 0x3ff));
+      uint64_t value = g_rank == root ? ours : 0;
+      Memory memory(device ? Where::device : Where::host, sizeof value);
+      memory.write(&value);
+      MPI_Bcast(memory.at(0), 1, MPI_UINT64_T, root, comm);
+      memory.read(&value);
+      if (!checked(value == ours))
+        fail("bcast %d of communicator %d is wrong", static_cast<int>(call), static_cast<int>(round));
+    }
+    MPI_Comm_free(&comm);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
   several_communicators();
   communicators_come_and_go();
+  run_ahead();
   return mpi.finish("mixed");
 }

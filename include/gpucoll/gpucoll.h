@@ -7,8 +7,9 @@
  * the memory and stream functions here work on both. On GPUs a gpucollStream_t is a cudaStream_t and memory from
  * cudaMalloc is as good as memory from gpucollMalloc.
  *
- * Thread safety: different communicators may be used by different threads at once; one communicator by one thread
- * at a time. gpucollCommAbort and gpucollCommGetAsyncError may be called from any thread at any time.
+ * Thread safety: different communicators may be used by different threads at once; one communicator, or those that
+ * share (splitShare), by one thread at a time. gpucollCommAbort and gpucollCommGetAsyncError may be called from any
+ * thread at any time.
  */
 #ifndef GPUCOLL_GPUCOLL_H
 #define GPUCOLL_GPUCOLL_H

@@ -300,17 +300,26 @@ TEST(Share, GraphsAreOrderedAsWell) {
     auto comms = with_parts(whole, 2);
     Work captured(60001), other(50001, 1);
     other.fill(rank);
+    Work both(20001, 2);  // of both communicators, in the same graph
+    const auto add_both = [&](gpucollComm_t comm, size_t first, size_t count) {
+      char* const at = both.buffer.at(first * sizeof(int32_t));
+      GC_OK(gpucollAllReduce(at, at, count, gpucollInt32, gpucollSum, comm, captured.stream.handle));
+    };
     GC_OK(gpucollStreamBeginCapture(captured.stream.handle));
     GC_OK(captured.start(comms[1]));
+    GC_OK(gpucollGroupStart());
+    add_both(comms[1], 0, 10001);
+    add_both(comms[0], 10001, 10000);
+    GC_OK(gpucollGroupEnd());
     gpucollGraph_t graph = nullptr;
     GC_OK(gpucollStreamEndCapture(captured.stream.handle, &graph));
     for (int round = 0; round < 5; ++round) {
-      captured.fill(rank);
-      other.fill(rank);
+      for (Work* work : {&captured, &other, &both}) work->fill(rank);
       GC_OK(gpucollGraphLaunch(graph, captured.stream.handle));
       GC_OK(other.start(comms[0]));
       captured.expect_sum(kRanks);
       other.expect_sum(kRanks);
+      both.expect_sum(kRanks);
     }
     GC_OK(gpucollGraphDestroy(graph));
     destroy(comms);

@@ -99,20 +99,23 @@ void Arrivals::fail(uint64_t number) noexcept {
   __atomic_store_n(&entry_->failed, number, __ATOMIC_RELEASE);  // partner: look_at of the peers
 }
 
-Result<Arrivals::Look> Arrivals::look_at(int rank, uint64_t number) {
+Arrivals::Look Arrivals::look_at(int rank, uint64_t number) {
   const gc_board_entry*& entry = peer_entries_[static_cast<size_t>(rank)];
   if (!entry) entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
-  if (!entry) return Look{Seen::not_there, 0};
+  if (!entry) return {Seen::not_there, 0, false};
   // Acquire: whoever sees what was stored after the entry was taken for another communicator sees that it was taken.
   const uint64_t failed = __atomic_load_n(&entry->failed, __ATOMIC_ACQUIRE);
   const bool left = __atomic_load_n(&entry->left, __ATOMIC_ACQUIRE) != 0;
   const uint64_t arrival = __atomic_load_n(&entry->lines[number % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
-  if (__atomic_load_n(&entry->key[1], __ATOMIC_RELAXED) != key_.word[1]) return Look{Seen::gone, 0};
-  if (failed && failed <= number)
-    return Status::error(Code::remote, "%s has failed in a collective on %s; its own message says why",
-                         rank_name(rank).c_str(), description_.name);
-  if (gc_arrival_number(arrival) == number) return Look{Seen::come, arrival};
-  return Look{left || gc_arrival_number(arrival) > number ? Seen::gone : Seen::not_there, 0};
+  if (__atomic_load_n(&entry->key[1], __ATOMIC_RELAXED) != key_.word[1]) return {Seen::gone, 0, false};
+  const bool has_failed = failed != 0 && failed <= number;
+  if (gc_arrival_number(arrival) == number) return {Seen::come, arrival, has_failed};
+  return {left || gc_arrival_number(arrival) > number ? Seen::gone : Seen::not_there, 0, has_failed};
+}
+
+Status Arrivals::failure_of(int rank) const {
+  return Status::error(Code::remote, "%s has failed in a collective on %s; its own message says why",
+                       rank_name(rank).c_str(), description_.name);
 }
 
 // What keeps a rank from ever coming, or this one from waiting.
@@ -129,32 +132,30 @@ Status Arrivals::look_around(int rank, const Wait& wait) const {
 }
 
 Result<bool> Arrivals::on_device(int rank, const Look& look, const Wait& wait) const {
-  const bool gone = look.seen == Seen::gone;
-  if (gone && holds_everybody(wait.function))
+  const uint32_t theirs = gc_arrival_function(look.arrival);
+  if (look.seen == Seen::come && theirs != wait.function)
+    return Status::error(Code::invalid_usage, "collective %llu of %s: rank %d calls %s, but %s calls %s",
+                         static_cast<unsigned long long>(wait.number), description_.name, description_.rank,
+                         function_name(wait.function), rank_name(rank).c_str(), function_name(theirs));
+  if (look.failed) return failure_of(rank);
+  if (look.seen == Seen::gone && holds_everybody(wait.function))
     return Status::error(Code::invalid_usage,
                          "%s has gone on from collective %llu of %s, where this rank %d calls %s: the ranks call "
                          "different collectives",
                          rank_name(rank).c_str(), static_cast<unsigned long long>(wait.number), description_.name,
                          description_.rank, function_name(wait.function));
-  if (gone) return false;
-  const uint32_t theirs = gc_arrival_function(look.arrival);
-  if (theirs != wait.function)
-    return Status::error(Code::invalid_usage, "collective %llu of %s: rank %d calls %s, but %s calls %s",
-                         static_cast<unsigned long long>(wait.number), description_.name, description_.rank,
-                         function_name(wait.function), rank_name(rank).c_str(), function_name(theirs));
-  return gc_arrival_kind(look.arrival) == GC_KIND_DEVICE;
+  return look.seen == Seen::come && gc_arrival_kind(look.arrival) == GC_KIND_DEVICE;
 }
 
 Result<bool> Arrivals::all_on_device(uint64_t number, uint32_t function, core::Communicator* runtime) {
   const Wait wait = {number, function, runtime};
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
-    Look seen = {};
-    for (int look = 1;; ++look) {
-      GC_TRY_AS(seen, look_at(r, number));
-      if (seen.seen != Seen::not_there) break;
+    Look seen = look_at(r, number);
+    for (int look = 1; seen.seen == Seen::not_there && !seen.failed; ++look) {
       description_.calls->progress();
       if (look % kLooksPerCheck == 0) GC_TRY(look_around(r, wait));
+      seen = look_at(r, number);
     }
     GC_TRY_AS(const bool device, on_device(r, seen, wait));
     if (!device) return false;
@@ -190,7 +191,7 @@ Status Arrivals::await_decisions(uint64_t number, uint32_t function, core::Commu
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     for (int look = 1; !has_decided(r, number); ++look) {
-      GC_TRY_AS([[maybe_unused]] const Look there, look_at(r, number));  // or has failed
+      if (look_at(r, number).failed) return failure_of(r);
       description_.calls->progress();
       if (look % kLooksPerCheck == 0) GC_TRY(look_around(r, wait));
     }

@@ -52,11 +52,13 @@ class Arrivals {
   struct Look {
     Seen seen;
     uint64_t arrival;  // where it has come
+    bool failed;       // in this collective or before
   };
   struct Wait;
   core::BoardKey key() const;
-  Result<Look> look_at(int rank, uint64_t number);
+  Look look_at(int rank, uint64_t number);
   Result<bool> on_device(int rank, const Look& look, const Wait& wait) const;
+  Status failure_of(int rank) const;
   Status look_around(int rank, const Wait& wait) const;
   bool has_decided(int rank, uint64_t number) const;
   void decide(uint64_t number) noexcept;

@@ -223,7 +223,10 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   if (!*on_device) return Answer::stage;
   Status same = check_same_call();
   auto answer = contained([&] { return execute(call, number, same.ok()); });
-  if (!answer) return give_up(number, std::move(answer).status());
+  if (!answer) {
+    if (runtime_) runtime_->raise_fault(answer.status());  // the others count on this rank
+    return give_up(number, std::move(answer).status());
+  }
   if (!same) return same;  // the communicator stays as good as it was
   return answer;
 }

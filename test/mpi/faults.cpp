@@ -74,7 +74,8 @@ void late() {
   expect_error(reduce(memory, 4), "the next allreduce");
 }
 
-// Rank 1 dies while the others reduce. Only with mpirun --enable-recovery do they live to tell.
+// Rank 1 dies while the others reduce, broadcast, gather and exchange. Only with mpirun --enable-recovery do they live
+// to tell.
 void killed() {
   Memory memory(Where::device, 100000 * sizeof(int));
   expect_right(memory, "before");
@@ -84,8 +85,17 @@ void killed() {
       raise(SIGKILL);
     }).detach();
   }
+  Memory all(Where::device, memory.bytes() * static_cast<size_t>(g_size));
+  auto call = [&](int i) {
+    switch (i % 4) {
+      case 0: return reduce(memory, 100000);
+      case 1: return MPI_Bcast(memory.at(0), 100000, MPI_INT, 0, MPI_COMM_WORLD);
+      case 2: return MPI_Gather(memory.at(0), 100000, MPI_INT, all.at(0), 100000, MPI_INT, 2, MPI_COMM_WORLD);
+      default: return MPI_Alltoall(all.at(0), 1000, MPI_INT, memory.at(0), 1000, MPI_INT, MPI_COMM_WORLD);
+    }
+  };
   int rc = MPI_SUCCESS;
-  while (rc == MPI_SUCCESS) rc = reduce(memory, 100000);
+  for (int i = 0; rc == MPI_SUCCESS; i++) rc = call(i);
   expect_error(reduce(memory, 4), "the allreduce after the fault");
 }
 

@@ -1,6 +1,7 @@
 // The C API: communicators. Each body is one call of guarded().
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -20,8 +21,10 @@ namespace {
 
 Status null_argument(const char* name) { return Status::error(Code::invalid_argument, "%s is NULL", name); }
 
-// Waits for the communicator's operations, and frees it and its handle.
+// Waits for the communicator's operations, and frees it and its handle. REQUIRES: the caller took its life.
 Status destroy(gpucollComm_t comm) {
+  constexpr timespec kNap = {0, 20'000};  // other calls on it end by themselves, or by the fault of an abort
+  while (comm->uses.load() > 0) nanosleep(&kNap, nullptr);
   core::forget(comm->tenant);
   core::Tenant tenant = std::exchange(comm->tenant, {});
   Status status;
@@ -33,7 +36,7 @@ Status destroy(gpucollComm_t comm) {
   return status;
 }
 
-// Frees a communicator without the peers' help: they learn why.
+// Frees a communicator without the peers' help: they learn why, and so do other threads' calls on it, which end then.
 void give_up(gpucollComm_t comm, const Status& why) {
   if (core::Communicator* communicator = comm->tenant.communicator()) communicator->raise_fault(why);
   destroy(comm).ignore();  // its failure is `why` itself
@@ -125,8 +128,10 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   for (int i = 0; i < n; ++i) core::fail_group(init_rank_on(&comms[i], plan, i, devices ? devices[i] : i)).ignore();
   Status status = core::group_end();
   if (status) return {};
-  for (int i = 0; i < n; ++i)
-    if (comms[i]) give_up(std::exchange(comms[i], nullptr), status);
+  for (int i = 0; i < n; ++i) {
+    gpucollComm_t made = std::exchange(comms[i], nullptr);
+    if (made && made->alive.exchange(0)) give_up(made, status);
+  }
   return status;
 }
 
@@ -138,27 +143,31 @@ Status make_part(gpucollComm* handle, const core::Tenant& parent, int color, int
 Status split(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm) {
   if (!newcomm) return null_argument("newcomm");
   *newcomm = nullptr;
-  GC_TRY_AS(core::Communicator * communicator, checked(comm));
-  const core::Tenant* parent = &comm->tenant;
+  GC_TRY_AS(const Use communicator, checked(comm));
+  const core::Tenant parent = comm->tenant;
   if (color < 0 && color != GPUCOLL_SPLIT_NOCOLOR)
     return Status::error(Code::invalid_argument, "color %d is negative and not GPUCOLL_SPLIT_NOCOLOR", color);
   if (color == GPUCOLL_SPLIT_NOCOLOR)
-    return core::enqueue_job([=] { return parent->split(color, key).status(); }, communicator);
+    return core::enqueue_job([=] { return parent.split(color, key).status(); }, communicator.communicator());
   return make_handle(
-      newcomm, [=](gpucollComm_t handle) { return make_part(handle, *parent, color, key); }, communicator);
+      newcomm, [=](gpucollComm_t handle) { return make_part(handle, parent, color, key); },
+      communicator.communicator());
 }
 
-Status check_destroyable(gpucollComm_t comm) {
-  if (comm->alive != gpucollComm::kAlive)
-    return Status::error(Code::invalid_argument, "this is no communicator, or it was destroyed before");
-  // The group's end would still write to the handle, or use the communicator.
-  const core::Communicator* communicator = comm->tenant.communicator();
-  if (communicator ? core::has_job(communicator) : core::group_open())
+// The group's end would still write to the handle, or use the communicator.
+bool in_open_group(const Use& use) {
+  return use.communicator() ? core::has_job(use.communicator()) : core::group_open();
+}
+
+// Takes the handle's life; the caller destroys it.
+Status end_life_of(gpucollComm_t comm) {
+  if (const Use use(comm); use && in_open_group(use))
     return Status::error(
         Code::invalid_usage,
         "the communicator cannot be destroyed before gpucollGroupEnd, which makes, splits or finalises "
         "it");
-  return {};
+  if (comm->alive.exchange(0) == gpucollComm::kAlive) return {};
+  return Status::error(Code::invalid_argument, "this is no communicator, or it was destroyed before");
 }
 
 }  // namespace
@@ -195,8 +204,12 @@ gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int key, gpucoll
 
 gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
   auto body = [&]() -> Status {
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
-    return core::enqueue_job([=] { return comm->tenant.finish(); }, communicator);
+    GC_TRY_AS(const Use communicator, checked(comm));
+    auto finish = [=]() -> Status {
+      GC_TRY_AS(const Use use, checked(comm));
+      return comm->tenant.finish();
+    };
+    return core::enqueue_job(finish, communicator.communicator());
   };
   return to_c(guarded("gpucollCommFinalize", [&] { return core::fail_group(body()); }));
 }
@@ -204,7 +217,7 @@ gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
 gpucollResult_t gpucollCommDestroy(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommDestroy", [&]() -> Status {
     if (!comm) return {};
-    GC_TRY(check_destroyable(comm));
+    GC_TRY(end_life_of(comm));
     return destroy(comm);
   }));
 }
@@ -212,7 +225,7 @@ gpucollResult_t gpucollCommDestroy(gpucollComm_t comm) {
 gpucollResult_t gpucollCommAbort(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommAbort", [&]() -> Status {
     if (!comm) return {};
-    GC_TRY(check_destroyable(comm));
+    GC_TRY(end_life_of(comm));
     give_up(comm, Status::error(Code::aborted, "the communicator was aborted by its program"));
     return {};
   }));
@@ -221,7 +234,7 @@ gpucollResult_t gpucollCommAbort(gpucollComm_t comm) {
 gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t* async_error) {
   return to_c(guarded("gpucollCommGetAsyncError", [&]() -> Status {
     if (!async_error) return null_argument("async_error");
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, checked(comm));
     *async_error = communicator->fault().raised() ? to_c(communicator->fault().status().code()) : gpucollSuccess;
     return {};
   }));
@@ -230,7 +243,7 @@ gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t* as
 gpucollResult_t gpucollCommCount(gpucollComm_t comm, int* count) {
   return to_c(guarded("gpucollCommCount", [&]() -> Status {
     if (!count) return null_argument("count");
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, checked(comm));
     *count = communicator->size();
     return {};
   }));
@@ -239,7 +252,7 @@ gpucollResult_t gpucollCommCount(gpucollComm_t comm, int* count) {
 gpucollResult_t gpucollCommCuDevice(gpucollComm_t comm, int* device) {
   return to_c(guarded("gpucollCommCuDevice", [&]() -> Status {
     if (!device) return null_argument("device");
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, checked(comm));
     *device = communicator->device().index();
     return {};
   }));
@@ -248,7 +261,7 @@ gpucollResult_t gpucollCommCuDevice(gpucollComm_t comm, int* device) {
 gpucollResult_t gpucollCommUserRank(gpucollComm_t comm, int* rank) {
   return to_c(guarded("gpucollCommUserRank", [&]() -> Status {
     if (!rank) return null_argument("rank");
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, checked(comm));
     *rank = communicator->rank();
     return {};
   }));

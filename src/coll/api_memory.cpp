@@ -9,7 +9,7 @@ extern "C" {
 
 gpucollResult_t gpucollCommRegister(gpucollComm_t comm, void* buff, size_t size, void** handle) {
   return to_c(guarded("gpucollCommRegister", [&]() -> Status {
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, checked(comm));
     if (!handle) return Status::error(Code::invalid_argument, "handle is NULL");
     if (size == 0) return Status::error(Code::invalid_argument, "size is 0: there is nothing to register");
     GC_TRY(check_buffer(communicator->device(), "buff", buff, size, gpucollInt8));
@@ -20,7 +20,7 @@ gpucollResult_t gpucollCommRegister(gpucollComm_t comm, void* buff, size_t size,
 
 gpucollResult_t gpucollCommDeregister(gpucollComm_t comm, void* handle) {
   return to_c(guarded("gpucollCommDeregister", [&]() -> Status {
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, checked(comm));
     return comm->registrations.remove(*communicator, handle);
   }));
 }

@@ -20,7 +20,7 @@ template <class Body>
 gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
   return to_c(guarded(where, [&] {
     return core::fail_group([&]() -> Status {
-      GC_TRY(checked(comm).status());
+      GC_TRY_AS(const Use use, checked(comm));
       return body(caller_of(comm));
     }());
   }));
@@ -104,7 +104,7 @@ gpucollResult_t gpucollRedOpCreatePreMulSum(gpucollRedOp_t* op, void* scalar, gp
                                             gpucollScalarResidence_t residence, gpucollComm_t comm) {
   return to_c(guarded("gpucollRedOpCreatePreMulSum", [&]() -> Status {
     if (!op) return Status::error(Code::invalid_argument, "op is NULL");
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, checked(comm));
     GC_TRY_AS(*op, comm->red_ops.create_pre_mul_sum(communicator->device(), scalar, datatype, residence));
     return {};
   }));
@@ -112,8 +112,7 @@ gpucollResult_t gpucollRedOpCreatePreMulSum(gpucollRedOp_t* op, void* scalar, gp
 
 gpucollResult_t gpucollRedOpDestroy(gpucollRedOp_t op, gpucollComm_t comm) {
   return to_c(guarded("gpucollRedOpDestroy", [&]() -> Status {
-    GC_TRY_AS(core::Communicator * communicator, checked(comm));
-    static_cast<void>(communicator);
+    GC_TRY_AS(const Use use, checked(comm));
     return comm->red_ops.destroy(op);
   }));
 }

@@ -1,10 +1,13 @@
 // What the handles of the C API point to.
 //
-// Thread safety: any thread; a handle itself is its communicator's caller's. Ownership: handles that were destroyed are
-// never given back to the allocator but used again, so that a stale one can be told from a live one.
+// Thread safety: any thread; a handle itself is its communicator's caller's, but for `alive` and `uses`. Ownership:
+// handles that were destroyed are never given back to the allocator but used again, so that a stale one can be told
+// from a live one.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -15,7 +18,10 @@
 
 struct gpucollComm {
   static constexpr uint64_t kAlive = 0x6c6c6f6375706731ull;
-  uint64_t alive = kAlive;
+  // Who ends a communicator takes `alive` away and then waits for `uses` to end; a call announces its use and then
+  // looks at `alive`. Sequentially consistent: one of the two sees the other.
+  std::atomic<uint64_t> alive{kAlive};
+  std::atomic<int> uses{0};
   gpucoll::core::Tenant tenant;  // none until the group that makes it ends
   gpucoll::coll::RedOps red_ops;
   gpucoll::coll::Registrations registrations;
@@ -52,14 +58,43 @@ class Handles {
   std::vector<gpucollComm_t> free_;
 };
 
+// A call's use of a communicator, which no other thread takes away meanwhile.
+class Use {
+ public:
+  // False where the communicator was destroyed.
+  explicit Use(gpucollComm_t comm) noexcept {
+    if (comm->alive.load() != gpucollComm::kAlive) return;
+    comm->uses.fetch_add(1);
+    comm_ = comm;
+    if (comm->alive.load() != gpucollComm::kAlive) end();
+  }
+  Use(Use&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  ~Use() { end(); }
+
+  explicit operator bool() const { return comm_ != nullptr; }
+  // Null until the group that makes it ends.
+  core::Communicator* communicator() const { return comm_->tenant.communicator(); }
+  core::Communicator* operator->() const { return communicator(); }
+  core::Communicator& operator*() const { return *communicator(); }
+
+ private:
+  void end() noexcept {
+    if (comm_) comm_->uses.fetch_sub(1);
+    comm_ = nullptr;
+  }
+  gpucollComm_t comm_ = nullptr;
+};
+
 // The communicator behind a handle that a program passes. Errors: invalid_argument for what is none, invalid_usage
 // where it is still to be made by the end of a group.
-inline Result<core::Communicator*> checked(gpucollComm_t comm) {
-  if (!comm || comm->alive != gpucollComm::kAlive)
-    return Status::error(Code::invalid_argument, "the communicator is NULL, was destroyed, or is no communicator");
-  if (!comm->tenant.communicator())
-    return Status::error(Code::invalid_usage, "the communicator is not ready before gpucollGroupEnd");
-  return comm->tenant.communicator();
+inline Result<Use> checked(gpucollComm_t comm) {
+  if (comm) {
+    if (Use use(comm); use) {
+      if (use.communicator()) return Result<Use>(std::move(use));
+      return Status::error(Code::invalid_usage, "the communicator is not ready before gpucollGroupEnd");
+    }
+  }
+  return Status::error(Code::invalid_argument, "the communicator is NULL, was destroyed, or is no communicator");
 }
 
 }  // namespace gpucoll::coll

@@ -25,9 +25,8 @@ std::unique_ptr<TaskQueue> take_queue() {
 
 // A tenant's part of a group.
 struct Part {
-  explicit Part(const Tenant& t) : tenant(&t), number(t.number()), communicator(t.communicator()) {}
-  const Tenant* tenant;
-  uint64_t number;
+  explicit Part(const Tenant& t) : tenant(t), communicator(t.communicator()) {}
+  Tenant tenant;
   Communicator* communicator;
   std::unique_ptr<TaskQueue> queue = take_queue();
   CommShape shape = {};
@@ -35,7 +34,7 @@ struct Part {
   bool begun = false, launched = false;
 
   // The same on all ranks, for the ranks of one tenant.
-  auto key() const { return std::pair(communicator->key(), number); }
+  auto key() const { return std::pair(communicator->key(), tenant.number()); }
 };
 
 // Work that waits for other ranks: its steps one after another.
@@ -109,7 +108,7 @@ Status check_self(const TaskQueue& queue, int rank) {
 }
 
 Status check(Part& part) {
-  if (part.tenant->finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
+  if (part.tenant.finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   GC_TRY(check_self(*part.queue, part.communicator->rank()));
   GC_TRY_AS(part.shape, part.communicator->shape(part.queue->streams));
   return {};
@@ -235,7 +234,7 @@ Status enqueue_with(const Tenant& tenant, Add&& add) {
     return status;
   }
   auto& parts = the_group.parts;
-  auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const Part& p) { return p.tenant == &tenant; });
+  auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const Part& p) { return p.tenant == tenant; });
   if (part == parts.rend()) {
     parts.emplace_back(tenant);
     part = parts.rbegin();
@@ -296,7 +295,7 @@ Status fail_group(Status status) {
 }
 
 void forget(const Tenant& tenant) {
-  std::erase_if(the_group.parts, [&](const Part& part) { return part.tenant == &tenant; });
+  std::erase_if(the_group.parts, [&](const Part& part) { return part.tenant == tenant; });
 }
 
 }  // namespace gpucoll::core

@@ -20,24 +20,22 @@ void let_go(Communicator* communicator) {
 }  // namespace
 
 Tenant::Tenant(std::unique_ptr<Communicator> communicator, bool shares)
-    : communicator_(communicator.release(), let_go), shares_(shares) {}
+    : state_(new State{{communicator.release(), let_go}, 0, shares}) {}
 
 Result<Tenant> Tenant::split(int color, int key) const {
-  if (finished_) return Status::error(Code::invalid_usage, "the communicator has been finalised");
-  GC_TRY_AS(auto part, communicator_->split(color, key, shares_));
-  if (part.own) return Tenant(std::move(part.own), shares_);
+  if (finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
+  GC_TRY_AS(auto part, state_->communicator->split(color, key, state_->shares));
+  if (part.own) return Tenant(std::move(part.own), state_->shares);
   Tenant tenant;
-  if (!part.tenant) return tenant;
-  tenant.communicator_ = communicator_;
-  tenant.number_ = part.tenant;
-  tenant.shares_ = shares_;
+  if (part.tenant) tenant.state_.reset(new State{state_->communicator, part.tenant, state_->shares});
   return tenant;
 }
 
 Status Tenant::finish() {
-  finished_ = true;
+  state_->finished.store(true, std::memory_order_relaxed);
   // The last one tells the peers; where two threads finish the last two, they learn it when it is let go.
-  return communicator_.use_count() == 1 ? communicator_->finish(nullptr) : communicator_->settle(nullptr);
+  Communicator& communicator = *state_->communicator;
+  return state_->communicator.use_count() == 1 ? communicator.finish(nullptr) : communicator.settle(nullptr);
 }
 
 }  // namespace gpucoll::core

@@ -3,8 +3,10 @@
 //
 // Thread safety: tenants of one Communicator are used as one: one caller at a time, all ranks in the same order. What
 // any thread may do with a Communicator it may do with each. Ownership: the tenants own their Communicator together,
-// hence the shared_ptr: they go in any order, and it is retired (retired.h) with the last.
+// hence the shared_ptr: they go in any order, and it is retired (retired.h) with the last. Copies are the same tenant:
+// a group keeps what it works on, whoever aborts it meanwhile.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -20,19 +22,24 @@ class Tenant {
   Tenant(std::unique_ptr<Communicator> communicator, bool shares);
 
   // Null: there is none.
-  Communicator* communicator() const { return communicator_.get(); }
-  // Among those of the same Communicator; the same on all ranks.
-  uint64_t number() const { return number_; }
+  Communicator* communicator() const { return state_ ? state_->communicator.get() : nullptr; }
+  // Among those of the same Communicator; the same on all ranks. REQUIRES, as all that follows: there is one.
+  uint64_t number() const { return state_->number; }
   // Collective, as Communicator::split(). Shares if all ranks do.
   Result<Tenant> split(int color, int key) const;
   // Waits for all that was launched on the Communicator; this tenant launches nothing more.
   Status finish();
-  bool finished() const { return finished_; }
+  bool finished() const { return state_->finished.load(std::memory_order_relaxed); }
+  bool operator==(const Tenant&) const = default;
 
  private:
-  std::shared_ptr<Communicator> communicator_;
-  uint64_t number_ = 0;
-  bool shares_ = false, finished_ = false;
+  struct State {
+    std::shared_ptr<Communicator> communicator;
+    uint64_t number;
+    bool shares;
+    std::atomic<bool> finished{false};  // read in groups of another thread than that which aborts it
+  };
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace gpucoll::core

@@ -1,6 +1,9 @@
 // Wrong arguments and failing ranks: an error with a sentence, never a crash or a hang.
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
+#include <thread>
 
 #include "ranks.h"
 
@@ -117,6 +120,39 @@ TEST(Faults, AnAbortReachesTheOthers) {
     EXPECT_EQ(gpucollRemoteError, gpucollCommDestroy(comm));
   });
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+// One of them waits in gpucollGroupEnd for the first's peer, which never comes; others look on.
+TEST(Faults, AnAbortEndsTheCallsOfOtherThreads) {
+  if (!enough_devices(2)) return;
+  for (int round = 0; round < 20; ++round) {
+    gpucollComm_t first[2], second[2];
+    GC_OK(gpucollCommInitAll(first, 2, nullptr));
+    GC_OK(gpucollCommInitAll(second, 2, nullptr));
+    GC_OK(gpucollSetDevice(0));
+    DeviceBuffer b(64);
+    Stream stream;
+    std::atomic<bool> begun{false}, ended{false};
+    std::thread waiting([&] {
+      gpucollSetDevice(0);
+      gpucollGroupStart();
+      for (gpucollComm_t comm : {first[0], second[0]})
+        gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle);
+      begun = true;
+      EXPECT_NE(gpucollSuccess, gpucollGroupEnd());
+    });
+    std::thread looking([&] {
+      gpucollResult_t error = gpucollSuccess;
+      while (!ended) gpucollCommGetAsyncError(first[0], &error);
+    });
+    while (!begun) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(round % 7 * 300));
+    for (gpucollComm_t comm : {first[0], second[0]}) GC_OK(gpucollCommAbort(comm));
+    waiting.join();
+    ended = true;
+    looking.join();
+    for (gpucollComm_t comm : {first[1], second[1]}) GC_OK(gpucollCommAbort(comm));
+  }
 }
 
 // The first collective call of a communicator, which connects, finds out at once.

@@ -180,6 +180,51 @@ TEST(Share, OneThreadDrivesAllRanks) {
   for (auto& list : comms) destroy(list);
 }
 
+// More messages of two communicators than the work FIFO holds, in one group, all ranks driven by one thread: the second
+// communicator is planned when the first one's launches are out.
+TEST(Share, TakeTurnsAtTheWorkFifo) {
+  constexpr size_t kMessages = 5000;
+  if (!enough_devices(kRanks)) return;
+  gpucollUniqueId id;
+  GC_OK(gpucollGetUniqueId(&id));
+  const gpucollConfig_t config = sharing();
+  std::vector<gpucollComm_t> whole(kRanks), part(kRanks);
+  GC_OK(gpucollGroupStart());
+  for (int r = 0; r < kRanks; ++r) {
+    choose_device(r);
+    GC_OK(gpucollCommInitRankConfig(&whole[static_cast<size_t>(r)], kRanks, id, r, &config));
+  }
+  GC_OK(gpucollGroupEnd());
+  GC_OK(gpucollGroupStart());
+  for (size_t r = 0; r < kRanks; ++r) GC_OK(gpucollCommSplit(whole[r], 0, 0, &part[r]));
+  GC_OK(gpucollGroupEnd());
+  std::vector<std::unique_ptr<Work>> sent, received;
+  for (int r = 0; r < kRanks; ++r) {
+    choose_device(r);
+    sent.push_back(std::make_unique<Work>(2 * kMessages));
+    received.push_back(std::make_unique<Work>(2 * kMessages));
+    sent.back()->fill(r);
+  }
+  GC_OK(gpucollGroupStart());
+  for (size_t i = 0; i < 2 * kMessages; ++i)
+    for (size_t r = 0; r < kRanks; ++r) {
+      const size_t at = i * sizeof(int32_t);
+      const int next = static_cast<int>((r + 1) % kRanks), before = static_cast<int>((r + kRanks - 1) % kRanks);
+      gpucollComm_t comm = i % 2 ? whole[r] : part[r];
+      GC_OK(gpucollRecv(received[r]->buffer.at(at), 1, gpucollInt32, before, comm, sent[r]->stream.handle));
+      GC_OK(gpucollSend(sent[r]->buffer.at(at), 1, gpucollInt32, next, comm, sent[r]->stream.handle));
+    }
+  GC_OK(gpucollGroupEnd());
+  for (size_t r = 0; r < kRanks; ++r) {
+    GC_OK(gpucollStreamSynchronize(sent[r]->stream.handle));
+    const auto got = received[r]->buffer.get<int32_t>(2 * kMessages);
+    const int before = static_cast<int>((r + kRanks - 1) % kRanks);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], sent[r]->input(before, i)) << "rank " << r << ", " << i;
+  }
+  destroy(whole);
+  destroy(part);
+}
+
 TEST(Share, GoInAnyOrderAndOneIsLeft) {
   on_sharing_ranks(kRanks, [](gpucollComm_t whole, int rank) {
     auto comms = with_parts(whole, 5);

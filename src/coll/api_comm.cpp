@@ -125,9 +125,14 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   GC_TRY_AS(plan.id, net::make_unique_id());
   GC_TRY_AS(plan.shares, shares(nullptr));
   core::group_start();
-  for (int i = 0; i < n; ++i) core::fail_group(init_rank_on(&comms[i], plan, i, devices ? devices[i] : i)).ignore();
+  Status first;
+  for (int i = 0; i < n; ++i) {
+    Status made = core::fail_group(init_rank_on(&comms[i], plan, i, devices ? devices[i] : i));
+    if (first) first = std::move(made);
+  }
   Status status = core::group_end();
   if (status) return {};
+  if (!first) status = std::move(first);  // the group takes it for told
   for (int i = 0; i < n; ++i) {
     gpucollComm_t made = std::exchange(comms[i], nullptr);
     if (made && made->alive.exchange(0)) give_up(made, status);

@@ -68,6 +68,12 @@ TEST(BadInput, HandlesAreChecked) {
   GC_OK(gpucollCommDestroy(nullptr));
 }
 
+// Run by api.bad_parameter alone, with GPUCOLL_CHANNELS=abc, which looks for the line that tells it.
+TEST(BadParameter, DISABLED_IsTold) {
+  gpucollComm_t comm = nullptr;
+  expect_refused(gpucollInvalidArgument, gpucollCommInitAll(&comm, 1, nullptr), "GPUCOLL_CHANNELS");
+}
+
 TEST(BadInput, MemoryFunctions) {
   int host = 0;
   expect_refused(gpucollInvalidArgument, gpucollFree(&host), "");

@@ -7,6 +7,9 @@ gc_test(api.all_reduce.3_threads LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3 GPUCOLL_BUFFER_BYTES=4K
   COMMAND test/api/all_reduce_test)
 gc_test(api.bad_input LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2 COMMAND test/api/bad_input_test)
+gc_test(api.bad_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=abc
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "error: gpucollCommInitAll: .*GPUCOLL_CHANNELS"
+    ${GC_BUILD}/test/api/bad_input_test --gtest_filter=BadParameter.* --gtest_also_run_disabled_tests)
 gc_test(api.comm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
 gc_test(api.comm.shm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=shm COMMAND test/api/comm_test)
 gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=1

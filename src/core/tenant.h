@@ -1,5 +1,5 @@
 // A communicator as its program has it: alone on a Communicator, or one of several of the same ranks that share one,
-// with its connections, launches, and faults (docs/adr/0012).
+// with its connections, launches, and faults (docs/adr/0013).
 //
 // Thread safety: tenants of one Communicator are used as one: one caller at a time, all ranks in the same order. What
 // any thread may do with a Communicator it may do with each. Ownership: the tenants own their Communicator together,

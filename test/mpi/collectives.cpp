@@ -252,10 +252,23 @@ int Moves::call(void* send, void* recv) const {
   }
 }
 
+// Each rank its own, as far as there are enough.
+int g_devices = 1;
+bool g_shared_gpu = false;
+void use_device(int index) { need(gpucollSetDevice(index % g_devices), "gpucollSetDevice"); }
+void find_devices() {
+  const char* kind = "";
+  need(gpucollDeviceKind(&kind), "gpucollDeviceKind");
+  need(gpucollDeviceCount(&g_devices), "gpucollDeviceCount");
+  g_shared_gpu = g_size > g_devices && std::string(kind) == "cuda";
+  use_device(g_rank);
+}
+
 uint64_t runs() { return gpucoll_abi(GC_ABI_VERSION)->runs(); }
 
 void check_runs(const std::string& name, uint64_t before, bool expected) {
   const uint64_t ran = runs() - before;
+  if (g_shared_gpu) return;  // kernels of several processes do not run side by side there
   if (!checked(ran == expected)) fail("%s: ran %d times on the device", name.c_str(), static_cast<int>(ran));
 }
 
@@ -419,6 +432,27 @@ void Reduces<T>::run() {
   if (!checked(got == in)) fail("%s: the send buffer has changed", name().c_str());
 }
 
+// A communicator works on the devices that its first collective had; others are staged, on all ranks alike.
+void other_device() {
+  if (g_devices < 2) return;
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  for (int turn = 0; turn < 3; turn++) {
+    const bool elsewhere = turn == 1 && g_rank == g_size - 1;
+    use_device(g_rank + elsewhere);
+    int value = g_rank == 0 ? 100 + turn : -1;
+    Memory memory(Where::device, sizeof value);
+    memory.write(&value);
+    const uint64_t before = runs();
+    MPI_Bcast(memory.at(0), 1, MPI_INT, 0, comm);
+    check_runs("bcast number " + std::to_string(turn) + " on changing devices", before, g_size > 1 && turn != 1);
+    memory.read(&value);
+    if (!checked(value == 100 + turn)) fail("bcast number %d on changing devices gave %d", turn, value);
+    use_device(g_rank);
+  }
+  MPI_Comm_free(&comm);
+}
+
 void run_case(uint64_t seed, const std::vector<Unit>& units, MPI_Comm comm) {
   switch (mix(seed, 77) % 12) {
     case 0: return Reduces<int>(seed, kSum, comm).run();
@@ -436,12 +470,14 @@ int main(int argc, char** argv) {
   const int cases = argc > 1 ? std::atoi(argv[1]) : 600;
   const uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1000;
   const std::vector<Unit> units = make_units();
+  find_devices();
   Memory first_use(Where::device, 1);  // before it, a rank that is left out takes it that there are no devices
   // Two communicators, in turn: their calls are counted apart.
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   for (int i = 0; i < cases; i++) run_case(first + u(i), units, i % 5 == 0 ? copy : MPI_COMM_WORLD);
   MPI_Comm_free(&copy);
+  other_device();
   for (const Unit& unit : units)
     for (Spelling s : unit.spellings) {
       int integers, addresses, types, how;

@@ -55,11 +55,7 @@ class Communicator final : public Watched {
   bool has_peers_in_this_process() const noexcept;
   // Looks first for what kernels may have reported.
   const Fault& fault() noexcept;
-  // What callers did before they came in has been done for whoever raises.
-  void raise_fault(const Status& status) noexcept {
-    static_cast<void>(users_.load(std::memory_order_acquire));  // partner: User()
-    fault_.raise(status);
-  }
+  void raise_fault(const Status& status) noexcept { fault_.raise(status); }
 
   // What tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage where some
   // streams are capturing and others are not, and after finish(); the device's.
@@ -113,8 +109,7 @@ class Communicator final : public Watched {
   // A caller that is inside.
   class User {
    public:
-    // Release: an abort takes a handle away that this caller has read. Partner: raise_fault().
-    explicit User(std::atomic<int>& users) : users_(users) { users_.fetch_add(1, std::memory_order_release); }
+    explicit User(std::atomic<int>& users) : users_(users) { users_.fetch_add(1, std::memory_order_relaxed); }
     ~User() { users_.fetch_sub(1, std::memory_order_release); }  // partner: unused()
     User(const User&) = delete;
     User& operator=(const User&) = delete;

@@ -3,7 +3,7 @@
 #include "coll/mca/engine.h"
 
 static bool has_gaps(const gcm_type *type, size_t count) {
-  return count > 0 && type->super.size > 0 && !ompi_datatype_is_contiguous_memory_layout(type, count > 1 ? 2 : 1);
+  return type->super.size > 0 && !ompi_datatype_is_contiguous_memory_layout(type, count > 1 ? 2 : 1);
 }
 
 /* A list for each side, kept by the module, of which MPI allows one collective at a time. */
@@ -21,6 +21,9 @@ static bool list_blocks(gcm_module *module, const gcm_layout *layout, int side, 
   for (size_t i = 0; i < n; i++) {
     const size_t count = gcm_group_count(layout, i);
     const gcm_type *type = gcm_group_type(layout, i);
+    bytes[i] = 0;
+    offsets[i] = 0;
+    if (count == 0) continue; /* what else there is means nothing */
     if (has_gaps(type, count)) return false;
     bytes[i] = count * type->super.size;
     offsets[i] = gcm_group_offset(layout, i) + type->super.true_lb;
@@ -36,7 +39,7 @@ static bool describe_side(gcm_module *module, const gcm_side *from, int side, bo
   *out = (gc_buffer){.given = layout->groups > 0, .address = from->buffer};
   if (layout->groups == 0) return true;
   if (layout->counts != NULL) return list_blocks(module, layout, side, out);
-  if (!reduces && has_gaps(layout->type, layout->count)) return false;
+  if (!reduces && layout->count > 0 && has_gaps(layout->type, layout->count)) return false;
   out->address = gcm_address(from->buffer, layout->type->super.true_lb);
   out->bytes = layout->count * (reduces ? (size_t)gcm_extent(layout->type) : layout->type->super.size);
   return true;

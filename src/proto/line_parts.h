@@ -36,6 +36,26 @@ GC_DEV void write_part(uint8_t* p, const Pack& pack, uint32_t n) {
   write_pack<T>(p, pack, n / sizeof(T));
 }
 
+// n bytes in words of 4, at most 4 of them. REQUIRES: in_words<T>(p, n).
+template <class T>
+GC_DEV bool in_words(const uint8_t* p, uint32_t n) {
+  return !kPadded<T> && (reinterpret_cast<uintptr_t>(p) | n) % sizeof(uint32_t) == 0;
+}
+GC_DEV Pack read_words(const uint8_t* p, uint32_t n) {
+  Pack pack{};
+  GC_UNROLL
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (i * sizeof(uint32_t) < n) pack.word[i] = load<uint32_t>(p + i * sizeof(uint32_t));
+  }
+  return pack;
+}
+GC_DEV void write_words(uint8_t* p, const Pack& pack, uint32_t n) {
+  GC_UNROLL
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (i * sizeof(uint32_t) < n) store(p + i * sizeof(uint32_t), pack.word[i]);
+  }
+}
+
 // Not inlined, as they are rarely needed.
 template <class T>
 GC_NOINLINE Pack read_rest(const uint8_t* p, uint32_t n) {
@@ -44,6 +64,18 @@ GC_NOINLINE Pack read_rest(const uint8_t* p, uint32_t n) {
 template <class T>
 GC_NOINLINE void write_rest(uint8_t* p, Pack pack, uint32_t n) {
   write_part<T>(p, pack, n);
+}
+
+// n <= 16 bytes at any address, the usual ones without a call: who waits for a call waits for all loads on their way.
+template <class T>
+GC_DEV Pack read_fast(const uint8_t* p, uint32_t n) {
+  if (n == sizeof(Pack) && is_whole_part<T>(p, n)) return load<Pack>(p);
+  return in_words<T>(p, n) ? read_words(p, n) : read_rest<T>(p, n);
+}
+template <class T>
+GC_DEV void write_fast(uint8_t* p, const Pack& pack, uint32_t n) {
+  if (n == sizeof(Pack) && is_whole_part<T>(p, n)) return store(p, pack);
+  in_words<T>(p, n) ? write_words(p, pack, n) : write_rest<T>(p, pack, n);
 }
 
 }  // namespace gpucoll::proto

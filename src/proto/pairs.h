@@ -10,6 +10,9 @@ namespace gpucoll::proto {
 
 // The lowest bits of `value`, as many as n has values, in reverse order. REQUIRES: n is a power of two, value < n.
 constexpr GC_HD uint32_t mirror_bits(uint32_t value, uint32_t n) {
+#if GC_ON_GPU
+  if (!__builtin_is_constant_evaluated()) return __brev(value) >> 1 >> __clz(static_cast<int>(n));
+#endif
   uint32_t mirrored = 0;
   for (; n > 1; n >>= 1, value >>= 1) mirrored = mirrored << 1 | (value & 1);
   return mirrored;

@@ -7,6 +7,7 @@
 // Thread safety: called by all threads of the block that works for the channel. Moves bytes.
 // REQUIRES: two warps a block for each item of the batch.
 #pragma once
+#include "coll/device/short_message.h"
 #include "coll/device/split.h"
 #include "proto/format/plan.h"
 #include "proto/pairs.h"
@@ -72,6 +73,27 @@ GC_NOINLINE void receive_part(Coop coop, const PairWork& work) {
   const Range part = pair_range(item.recv_bytes, item.recv_parts, work.part);
   prims.direct_recv_message(part.first, part.count, item.recv_bytes, item.recv_peer);
 }
+// Over LL, what is short goes straight; the primitives would do the same.
+template <class Coop>
+GC_NOINLINE void send_ll(Coop coop, const PairWork& work) {
+  const proto::PairItem& item = work.item;
+  const Range part = pair_range(item.send_bytes, item.send_parts, work.part);
+  const proto::ConnectionShape& shape = work.comm.shape[proto::kPairLinks];
+  if (!is_short(part.count, shape)) return send_part<proto::Ll>(coop, work);
+  ShortMessage message(*work.end(work.comm.send, item.send_peer), shape, work.comm.latch, part.count,
+                       {item.send_bytes, -1});
+  message.send(coop, static_cast<const uint8_t*>(item.send) + part.first);
+}
+template <class Coop>
+GC_NOINLINE void receive_ll(Coop coop, const PairWork& work) {
+  const proto::PairItem& item = work.item;
+  const Range part = pair_range(item.recv_bytes, item.recv_parts, work.part);
+  const proto::ConnectionShape& shape = work.comm.shape[proto::kPairLinks];
+  if (!is_short(part.count, shape)) return receive_part<proto::Ll>(coop, work);
+  ShortMessage message(*work.end(work.comm.recv, item.recv_peer), shape, work.comm.latch, part.count,
+                       {item.recv_bytes, item.recv_peer});
+  message.receive(coop, static_cast<uint8_t*>(item.recv) + part.first);
+}
 template <class Coop>
 GC_DEV void copy_part(const Coop& coop, const PairWork& work) {
   const proto::PairItem& item = work.item;
@@ -87,11 +109,11 @@ GC_DEV void run_side(const Coop& coop, const PairWork& work, Side side) {
   using proto::Protocol;
   if (side == Side::self) return copy_part(coop, work);
   if (side == Side::send) {
-    if (work.item.send_protocol == Protocol::ll) return send_part<proto::Ll>(coop, work);
+    if (work.item.send_protocol == Protocol::ll) return send_ll(coop, work);
     if ((work.item.direct & proto::kLooksForGrants) != 0) return send_part<proto::DirectSimple>(coop, work);
     return send_part<proto::Simple<>>(coop, work);
   }
-  if (work.item.recv_protocol == Protocol::ll) return receive_part<proto::Ll>(coop, work);
+  if (work.item.recv_protocol == Protocol::ll) return receive_ll(coop, work);
   if ((work.item.direct & proto::kGrants) != 0) return receive_part<proto::DirectSimple>(coop, work);
   return receive_part<proto::Simple<>>(coop, work);
 }

@@ -35,7 +35,7 @@ AM_CPPFLAGS += $(GC_KERNEL_SUBSET_FLAGS)
 
 # Headers that are compiled for both.
 GC_COLL_DEVICE_FILES = \
-	src/coll/device/one_shot_all_reduce.h \
+	src/coll/device/one_shot.h \
 	src/coll/device/ring.h \
 	src/coll/device/ring_all_gather.h \
 	src/coll/device/ring_all_reduce.h \
@@ -44,6 +44,7 @@ GC_COLL_DEVICE_FILES = \
 	src/coll/device/ring_reduce_scatter.h \
 	src/coll/device/run_plan.h \
 	src/coll/device/send_recv.h \
+	src/coll/device/short_message.h \
 	src/coll/device/split.h \
 	src/coll/device/tree_all_reduce.h \
 	src/coll/device/work.h

@@ -75,7 +75,7 @@ Status set_reduction(const Caller& caller, const CollectiveCall& call, core::Col
                          type_name(call.type));
   task->kernel = kernel.kernel;
   task->op = kernel.op;
-  task->one_shot = call.function == Function::all_reduce ? one_shot_kernel(proto_type(call.type), op) : nullptr;
+  task->one_shot = one_shot_kernel(proto_type(call.type), op);
   return {};
 }
 
@@ -104,7 +104,11 @@ Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCal
   if (has_root(call.function)) GC_TRY(check_rank(caller, "root", call.root));
   core::CollectiveTask task = {};
   task.function = call.function;
-  if (reduces(call.function)) GC_TRY(set_reduction(caller, call, &task));
+  if (reduces(call.function)) {
+    GC_TRY(set_reduction(caller, call, &task));
+  } else {
+    task.one_shot = one_shot_move_kernel();
+  }
   GC_TRY_AS(const Extent extent, extent_of(caller, call));
   GC_TRY(check_buffers(caller, call, extent));
   task.send = extent.send_bytes ? caller.device.kernel_address(call.send) : nullptr;

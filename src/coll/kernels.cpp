@@ -13,13 +13,15 @@ namespace gpucoll::coll {
 #define GC_DECLARE(name) void name(const gpu::EmuBlock& block, const proto::Plan& plan);
 namespace on_emu {
 GC_ALL_FAMILIES(GC_DECLARE_FAMILY)
-}
+GC_DECLARE(one_shot_move)
+}  // namespace on_emu
 #undef GC_DECLARE
 #if defined(HAVE_CUDA)
 #define GC_DECLARE(name) void name(const proto::Plan plan);
 namespace on_cuda {
 GC_ALL_FAMILIES(GC_DECLARE_FAMILY)
-}
+GC_DECLARE(one_shot_move)
+}  // namespace on_cuda
 #undef GC_DECLARE
 #define GC_CUDA_ADDRESS(name) reinterpret_cast<const void*>(&on_cuda::name)
 #else
@@ -32,7 +34,7 @@ namespace {
 enum Index : int {
 #define GC_INDEX_ONE_SHOT(family, name, Reduction, element, type, other) k_one_shot_##name,
 #define GC_INDEX_FAMILY(family) k_plan_##family, GC_REDUCTIONS_##family(GC_INDEX_ONE_SHOT)
-  GC_ALL_FAMILIES(GC_INDEX_FAMILY)
+  GC_ALL_FAMILIES(GC_INDEX_FAMILY) k_one_shot_move
 #undef GC_INDEX_FAMILY
 #undef GC_INDEX_ONE_SHOT
 };
@@ -40,7 +42,7 @@ enum Index : int {
 #define GC_KERNEL(name) gpu::Kernel{#name, GC_CUDA_ADDRESS(name), on_emu::name},
 #define GC_ONE_SHOT_KERNEL(family, name, Reduction, element, type, other) GC_KERNEL(one_shot_##name)
 #define GC_FAMILY_KERNELS(family) GC_KERNEL(plan_##family) GC_REDUCTIONS_##family(GC_ONE_SHOT_KERNEL)
-const gpu::Kernel kKernels[] = {GC_ALL_FAMILIES(GC_FAMILY_KERNELS)};
+const gpu::Kernel kKernels[] = {GC_ALL_FAMILIES(GC_FAMILY_KERNELS) GC_KERNEL(one_shot_move)};
 #undef GC_FAMILY_KERNELS
 #undef GC_ONE_SHOT_KERNEL
 #undef GC_KERNEL
@@ -131,6 +133,8 @@ PlanKernel plan_kernel(proto::DataType type, proto::RedOp op) noexcept { return 
 const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).one_shot; }
 
 const gpu::Kernel* move_kernel() noexcept { return &kKernels[k_plan_move]; }
+
+const gpu::Kernel* one_shot_move_kernel() noexcept { return &kKernels[k_one_shot_move]; }
 
 int kernel_count() noexcept { return static_cast<int>(std::size(kKernels)); }
 

@@ -16,8 +16,9 @@ struct PlanKernel {
 // developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h): in both functions alike.
 PlanKernel plan_kernel(proto::DataType type, proto::RedOp op) noexcept;
 const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexcept;
-// The kernel of plans that only move data; those of families do as well.
+// The kernel of plans that only move data; those of families do as well. And that of one-shots that only move.
 const gpu::Kernel* move_kernel() noexcept;
+const gpu::Kernel* one_shot_move_kernel() noexcept;
 
 // How many different kernels there are, and the i-th of them: for tests and for preparing all of them.
 int kernel_count() noexcept;

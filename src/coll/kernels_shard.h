@@ -1,5 +1,6 @@
 // What the shards' files consist of: GC_DEFINE_SHARD(shard) defines the functions of each kernel of the shard, for
-// GPUs where nvcc compiles it and for the emulated device otherwise. Both run the same run_plan.
+// GPUs where nvcc compiles it and for the emulated device otherwise. Both run the same run_plan. The shard `move` has
+// GC_DEFINE_ONE_SHOT_MOVE as well.
 #pragma once
 #include "coll/device/run_plan.h"
 #include "coll/kernel_list.h"
@@ -32,6 +33,10 @@
   GC_DEFINE_KERNEL(plan_##family, run_plan, families::family) \
   GC_REDUCTIONS_##family(GC_DEFINE_ONE_SHOT)
 
+#define GC_DEFINE_ONE_SHOT_MOVE                                          \
+  namespace GC_KERNEL_NAMESPACE {                                        \
+  GC_DEFINE_KERNEL(one_shot_move, run_one_shots, proto::CopyOf<uint8_t>) \
+  }
 #define GC_DEFINE_SHARD(shard)          \
   namespace GC_KERNEL_NAMESPACE {       \
   using namespace proto;                \

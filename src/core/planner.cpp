@@ -217,6 +217,8 @@ void Planner::add_one_shot(const Chosen& chosen, uint32_t* mesh_flag) {
   plan.batch(0).items |= uint64_t{1} << plan.n_items;
   CollectiveItem& item = plan.own_items()[plan.n_items++].collective;
   item = item_of(chosen);
+  item.function = chosen.task->function;
+  item.next_rank = static_cast<uint8_t>((rank_ + 1) % shape_.n_ranks);
   item.flag = *mesh_flag = proto::next_mesh_flag(*mesh_flag);
 }
 

@@ -15,7 +15,7 @@ struct CollectiveTask {
   proto::Function function;
   // Runs plans with this task's reduction; null where the function only moves data: then every kernel serves.
   const gpu::Kernel* kernel;
-  const gpu::Kernel* one_shot;  // for an allreduce of this reduction in a mesh; null where there is none
+  const gpu::Kernel* one_shot;  // the same in a mesh, one for all functions that only move; null where there is none
   uint8_t op;                   // of the kernel's family
   const void* send;
   void* recv;

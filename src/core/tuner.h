@@ -48,7 +48,7 @@ constexpr bool supported(Function function, Algorithm algorithm, Protocol protoc
   switch (algorithm) {
     case Algorithm::ring: return function != Function::send_recv;
     case Algorithm::tree: return function == Function::all_reduce;
-    case Algorithm::one_shot: return function == Function::all_reduce && protocol == Protocol::ll;
+    case Algorithm::one_shot: return function != Function::send_recv && protocol == Protocol::ll;
     case Algorithm::pairwise: return function == Function::send_recv && protocol != Protocol::ll128;
   }
   return false;

@@ -20,7 +20,7 @@ inline constexpr int kBarriers = 1 + kMaxGroups;
 // The most threads of a block, and the fast memory that they share, aligned to 16 bytes: who makes the block hands it
 // to the kernel.
 inline constexpr int kMaxThreads = 512;
-inline constexpr int kSharedBytes = 1536 + kMaxThreads * 16;
+inline constexpr int kSharedBytes = 1536;
 
 // The part that thread `rank` of `size` is in, of n.
 struct WarpRun {
@@ -31,6 +31,7 @@ constexpr GC_HD WarpRun warp_run(int rank, int size, int n) {
   if (n == 1) return {0, 0, size};                                                     // nothing to divide
   const uint32_t parts = static_cast<uint32_t>(n), all = static_cast<uint32_t>(size);  // divided faster without signs
   const uint32_t warps = all / kWarp, own = static_cast<uint32_t>(rank) / kWarp;
+  if (parts * kWarp == all) return {static_cast<int>(own), static_cast<int>(own * kWarp), kWarp};  // a warp each
   const uint32_t group = ((own < warps ? own + 1 : warps) * parts - 1) / warps;
   const uint32_t first = group * warps / parts * kWarp;
   const uint32_t past = group == parts - 1 ? all : (group + 1) * warps / parts * kWarp;

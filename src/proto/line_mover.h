@@ -17,16 +17,6 @@
 
 namespace gpucoll::proto {
 
-// What is only copied.
-template <class T>
-struct CopyOf {
-  using Element = T;
-};
-template <class Red>
-inline constexpr bool kCopies = false;
-template <class T>
-inline constexpr bool kCopies<CopyOf<T>> = true;
-
 // kMessage: the first step of one; REQUIRES then that it is all there is to do.
 template <class Red, class Lines, class F, bool kMessage>
 class LineMover {

@@ -247,6 +247,16 @@ struct PreMulSum : Sum<T> {
   static GC_DEV T pre(T x, const Reduction& reduction) { return times(x, scalar_of<T>(reduction)); }
 };
 
+// In place of a reduction, where elements are only copied.
+template <class T>
+struct CopyOf {
+  using Element = T;
+};
+template <class Red>
+inline constexpr bool kCopies = false;
+template <class T>
+inline constexpr bool kCopies<CopyOf<T>> = true;
+
 template <class Red>
 inline constexpr bool kHasPre = requires(typename Red::Element x, Reduction r) {
   Red::pre(x, r);

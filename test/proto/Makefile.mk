@@ -7,7 +7,7 @@ GC_PROTO_TEST_FILES = test/proto/crew.h test/proto/each_case.h test/proto/world.
 
 check_PROGRAMS += test/proto/reduction_test test/proto/reduce_copy_test test/proto/reduce_copy_warp_test \
 	test/proto/primitives_test test/proto/direct_test test/proto/collectives_test test/proto/run_plan_test \
-	test/proto/one_shot_all_reduce_test \
+	test/proto/one_shot_test \
 	test/proto/kernels_test test/proto/formats_test
 test_proto_formats_test_SOURCES = test/proto/formats_test.cpp
 test_proto_formats_test_LDADD = $(GTEST_LIBS)
@@ -29,9 +29,9 @@ test_proto_collectives_test_LDADD = $(GTEST_LIBS)
 test_proto_run_plan_test_SOURCES = test/proto/run_plan_test.cpp test/proto/collective_case.h \
 	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_run_plan_test_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_all_reduce_test_SOURCES = test/proto/one_shot_all_reduce_test.cpp test/proto/plan_runner.h \
+test_proto_one_shot_test_SOURCES = test/proto/one_shot_test.cpp test/proto/plan_runner.h \
 	$(GC_PROTO_TEST_FILES)
-test_proto_one_shot_all_reduce_test_LDADD = $(GTEST_LIBS)
+test_proto_one_shot_test_LDADD = $(GTEST_LIBS)
 test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp test/proto/collective_case.h \
 	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_kernels_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
@@ -47,9 +47,9 @@ test_proto_ll128_test_LDADD = $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/proto/primitives_test_tsan test/proto/collectives_test_tsan test/proto/run_plan_test_tsan \
 	test/proto/collectives_test_mutant1 test/proto/collectives_test_mutant2 \
-	test/proto/one_shot_all_reduce_test_tsan \
-	test/proto/one_shot_all_reduce_test_mutant3 test/proto/one_shot_all_reduce_test_mutant4 \
-	test/proto/one_shot_all_reduce_test_mutant5 test/proto/one_shot_all_reduce_test_mutant6
+	test/proto/one_shot_test_tsan \
+	test/proto/one_shot_test_mutant3 test/proto/one_shot_test_mutant4 \
+	test/proto/one_shot_test_mutant5 test/proto/one_shot_test_mutant6 test/proto/one_shot_test_mutant11
 test_proto_primitives_test_tsan_SOURCES = $(test_proto_primitives_test_SOURCES)
 test_proto_primitives_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_primitives_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
@@ -72,22 +72,25 @@ test_proto_collectives_test_mutant2_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=2
 test_proto_collectives_test_mutant2_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_collectives_test_mutant2_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_collectives_test_mutant2_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_all_reduce_test_tsan_SOURCES = $(test_proto_one_shot_all_reduce_test_SOURCES)
-test_proto_one_shot_all_reduce_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_one_shot_all_reduce_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_one_shot_all_reduce_test_tsan_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_all_reduce_test_mutant3_SOURCES = $(test_proto_one_shot_all_reduce_test_SOURCES)
-test_proto_one_shot_all_reduce_test_mutant3_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=3
-test_proto_one_shot_all_reduce_test_mutant3_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_all_reduce_test_mutant4_SOURCES = $(test_proto_one_shot_all_reduce_test_SOURCES)
-test_proto_one_shot_all_reduce_test_mutant4_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=4
-test_proto_one_shot_all_reduce_test_mutant4_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_all_reduce_test_mutant5_SOURCES = $(test_proto_one_shot_all_reduce_test_SOURCES)
-test_proto_one_shot_all_reduce_test_mutant5_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=5
-test_proto_one_shot_all_reduce_test_mutant5_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_all_reduce_test_mutant6_SOURCES = $(test_proto_one_shot_all_reduce_test_SOURCES)
-test_proto_one_shot_all_reduce_test_mutant6_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=6
-test_proto_one_shot_all_reduce_test_mutant6_LDADD = $(GTEST_LIBS)
+test_proto_one_shot_test_tsan_SOURCES = $(test_proto_one_shot_test_SOURCES)
+test_proto_one_shot_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_one_shot_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_one_shot_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_one_shot_test_mutant3_SOURCES = $(test_proto_one_shot_test_SOURCES)
+test_proto_one_shot_test_mutant3_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=3
+test_proto_one_shot_test_mutant3_LDADD = $(GTEST_LIBS)
+test_proto_one_shot_test_mutant4_SOURCES = $(test_proto_one_shot_test_SOURCES)
+test_proto_one_shot_test_mutant4_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=4
+test_proto_one_shot_test_mutant4_LDADD = $(GTEST_LIBS)
+test_proto_one_shot_test_mutant5_SOURCES = $(test_proto_one_shot_test_SOURCES)
+test_proto_one_shot_test_mutant5_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=5
+test_proto_one_shot_test_mutant5_LDADD = $(GTEST_LIBS)
+test_proto_one_shot_test_mutant6_SOURCES = $(test_proto_one_shot_test_SOURCES)
+test_proto_one_shot_test_mutant6_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=6
+test_proto_one_shot_test_mutant6_LDADD = $(GTEST_LIBS)
+test_proto_one_shot_test_mutant11_SOURCES = $(test_proto_one_shot_test_SOURCES)
+test_proto_one_shot_test_mutant11_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=11
+test_proto_one_shot_test_mutant11_LDADD = $(GTEST_LIBS)
 check_PROGRAMS += test/proto/direct_test_tsan test/proto/direct_test_mutant9 test/proto/direct_test_mutant10
 test_proto_direct_test_tsan_SOURCES = $(test_proto_direct_test_SOURCES)
 test_proto_direct_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)

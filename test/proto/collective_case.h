@@ -79,15 +79,15 @@ class Values {
     const auto n_channels = static_cast<uint32_t>(case_.n_channels);
     const Range share = coll::device::channel_range(case_.count, sizeof(T), n_channels, static_cast<uint32_t>(index));
     const int channel = case_.first_channel + index;
+    const bool scatters = case_.function == proto::Function::reduce_scatter;
+    const uint64_t from = scatters ? rank * case_.count : 0;
     if (case_.algorithm == proto::Algorithm::one_shot) {
-      for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(by_rank(i));
+      for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(by_rank(from + i));
     } else if (case_.algorithm == proto::Algorithm::tree) {
       for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(in_tree(channel, 0, i));
     } else if (case_.function == proto::Function::all_reduce) {
       reduce_rounds(channel, share, result);
     } else {
-      const bool scatters = case_.function == proto::Function::reduce_scatter;
-      const uint64_t from = scatters ? rank * case_.count : 0;
       const int owner = scatters ? static_cast<int>(rank) : case_.root;
       for (uint64_t i = share.first; i < share.first + share.count; ++i)
         result[i] = complete(in_ring(channel, place_of(owner, channel, case_.n_ranks), from + i));
@@ -225,6 +225,8 @@ proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank, uin
   item.root = static_cast<uint32_t>(c.root);
   item.chunk_bytes = c.chunk_bytes;
   item.flag = flag;
+  item.function = c.function;
+  item.next_rank = static_cast<uint8_t>((static_cast<int>(rank) + 1) % c.n_ranks);
   item.first_channel = static_cast<uint16_t>(c.first_channel);
   item.n_channels = static_cast<uint16_t>(c.n_channels);
   if ((c.looks >> rank & 1) != 0) item.direct |= proto::kLooksForGrants;

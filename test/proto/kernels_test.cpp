@@ -51,7 +51,8 @@ void check(DataType type, RedOp op) {
   }
   run(Function::reduce, Algorithm::ring, Protocol::simple);
   run(Function::reduce_scatter, Algorithm::ring, Protocol::ll);
-  run(Function::all_reduce, Algorithm::one_shot, Protocol::ll);
+  for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
+    run(function, Algorithm::one_shot, Protocol::ll);
 }
 
 template <class T>
@@ -130,6 +131,9 @@ TEST(Kernels, OfEveryFamilyMoveData) {
   }
   EXPECT_GT(movers, 2);
   EXPECT_STREQ(coll::move_kernel()->name, "plan_move");
+  for (Function function : {Function::broadcast, Function::all_gather})
+    test::run_case<proto::Sum<int16_t>>(coll::one_shot_move_kernel()->emu,
+                                        {function, Algorithm::one_shot, Protocol::ll, 3, 2, 2, 333});
 }
 
 TEST(Kernels, HaveNamesOfTheirOwnAndAnEmulatedForm) {

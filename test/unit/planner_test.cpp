@@ -24,6 +24,7 @@ const gpu::Kernel kMove = {"move", nullptr, nullptr};
 const gpu::Kernel kFloat = {"float", nullptr, nullptr};
 const gpu::Kernel kInt = {"int", nullptr, nullptr};
 const gpu::Kernel kFloatMesh = {"float in a mesh", nullptr, nullptr};
+const gpu::Kernel kMoveMesh = {"move in a mesh", nullptr, nullptr};
 
 using Random = std::mt19937;
 uint64_t draw(Random& random, uint64_t least, uint64_t most) {
@@ -66,7 +67,7 @@ CollectiveTask collective(Function function, const gpu::Kernel* kernel, uint64_t
   CollectiveTask task{};
   task.function = function;
   task.kernel = kernel;
-  task.one_shot = function == Function::all_reduce && kernel == &kFloat ? &kFloatMesh : nullptr;
+  task.one_shot = kernel == &kFloat ? &kFloatMesh : kernel == nullptr ? &kMoveMesh : nullptr;
   task.op = kernel ? 3 : 0;
   task.send = buffer(number);
   task.recv = buffer(number + 1);
@@ -152,6 +153,8 @@ void count_one_shots(const PlannedLaunch& launch, uint32_t* flag, Sums& sums) {
     EXPECT_EQ(plan.channel_mask & 1, 1u);
     EXPECT_LE(item.n_channels, launch.blocks());
     EXPECT_EQ(item.first_channel, 0);
+    const bool moves = item.function == Function::broadcast || item.function == Function::all_gather;
+    EXPECT_EQ(moves, launch.kernel == &kMoveMesh);
     ++sums.collectives[item.send];
   }
 }
@@ -160,7 +163,7 @@ Sums count_all(const std::vector<PlannedLaunch>& launches, const CommShape& shap
                uint32_t flag) {
   Sums sums;
   for (const PlannedLaunch& launch : launches) {
-    if (launch.kernel == &kFloatMesh) {
+    if (launch.kernel == &kFloatMesh || launch.kernel == &kMoveMesh) {
       count_one_shots(launch, &flag, sums);
       continue;
     }
@@ -205,7 +208,7 @@ CollectiveCut collective_cut(const std::vector<PlannedLaunch>& launches, const P
   CollectiveCut cut;
   for (size_t l = 0; l < launches.size(); ++l) {
     const PlannedLaunch& launch = launches[l];
-    if (launch.kernel == &kFloatMesh) {
+    if (launch.kernel == &kFloatMesh || launch.kernel == &kMoveMesh) {
       for (uint32_t i = 0; i < launch.plan.n_items; ++i) {
         const CollectiveItem& item = launch.plan.own_items()[i].collective;
         cut.push_back({launch.kernel, l, 0, item.send, item.n_channels, item.count, item.flag});
@@ -493,7 +496,7 @@ TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
   TaskQueue queue;
   for (uint64_t i = 0; i < 100; ++i) {
     queue.add(collective(Function::all_reduce, &kFloat, 8, 2 * i));
-    queue.add(collective(Function::all_gather, nullptr, 8, 2 * i + 1));
+    queue.add(collective(Function::all_gather, nullptr, 1 << 20, 2 * i + 1));
   }
   uint32_t flag = 1;
   auto launches = make_plans(queue, 0, shape, {1024}, &kMove, &flag);
@@ -507,6 +510,29 @@ TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(flag, 101u);
   EXPECT_FALSE(needs_of(queue, 0, shape).mesh);
+}
+
+TEST(Planner, OneShotsOfSeveralFunctionsShareALaunch) {
+  CommShape shape = gpu_shape(4);
+  shape.mesh = true;
+  shape.one_shot_bytes = 1 << 20;
+  TaskQueue queue;
+  const Function moves[] = {Function::all_gather, Function::broadcast};
+  const Function reduces[] = {Function::reduce, Function::all_reduce, Function::reduce_scatter};
+  for (uint64_t i = 0; i < 6; ++i) {
+    queue.add(collective(moves[i % 2], nullptr, 8, 2 * i));
+    queue.add(collective(reduces[i % 3], &kFloat, 8, 2 * i + 1));
+  }
+  uint32_t flag = 0;
+  const auto launches = make_plans(queue, 3, shape, {1024}, &kMove, &flag);
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(launches[0].kernel, &kMoveMesh);
+  EXPECT_EQ(launches[1].kernel, &kFloatMesh);
+  for (uint32_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(launches[0].plan.own_items()[i].collective.function, moves[i % 2]);
+    EXPECT_EQ(launches[1].plan.own_items()[i].collective.function, reduces[i % 3]);
+    EXPECT_EQ(launches[0].plan.own_items()[i].collective.next_rank, 0);
+  }
 }
 
 // Remembers what it was asked of, and marks it.
@@ -586,7 +612,7 @@ TEST(Planner, NeedsNoMoreChannelsThanItSays) {
     uint32_t flag = 0;
     const int channels = needs_of(queue, 1, shape).channels;
     for (const PlannedLaunch& launch : make_plans(queue, 1, shape, {100}, &kMove, &flag)) {
-      if (launch.kernel != &kFloatMesh) {
+      if (launch.kernel != &kFloatMesh && launch.kernel != &kMoveMesh) {
         ASSERT_LE(std::bit_width(launch.plan.channel_mask), channels) << "round " << round;
       }
     }

@@ -147,7 +147,8 @@ TEST(Tuner, KnowsWhatStandsInTheWay) {
   shape = gpus(4);
   shape.mesh = false;
   EXPECT_FALSE(one_shot(8, true));
-  EXPECT_NE(obstacle(Function::broadcast, Algorithm::one_shot, Protocol::ll, 8, gpus(4), true), nullptr);
+  EXPECT_EQ(obstacle(Function::broadcast, Algorithm::one_shot, Protocol::ll, 8, gpus(4), true), nullptr);
+  EXPECT_NE(obstacle(Function::broadcast, Algorithm::one_shot, Protocol::ll128, 8, gpus(4), true), nullptr);
   shape = gpus(4);
   shape.ll128 = false;
   EXPECT_NE(obstacle(Function::broadcast, Algorithm::ring, Protocol::ll128, 8, shape, true), nullptr);
@@ -167,7 +168,7 @@ TEST(Tuner, ObeysTheParametersWhereItCan) {
   EXPECT_EQ(choose(Function::all_reduce, 8, gpus(4), true).algorithm, Algorithm::one_shot);
   // It cannot: as if nothing had been said.
   EXPECT_EQ(choose(Function::all_reduce, 1 << 28, gpus(4), true).algorithm, Algorithm::ring);
-  EXPECT_EQ(candidates(Function::all_gather, 8, gpus(4), true).size(),
+  EXPECT_EQ(candidates(Function::all_gather, 8, gpus(4), false).size(),
             static_cast<size_t>(supported(Function::all_gather, Algorithm::ring, Protocol::simple) +
                                 supported(Function::all_gather, Algorithm::ring, Protocol::ll) +
                                 supported(Function::all_gather, Algorithm::ring, Protocol::ll128)));

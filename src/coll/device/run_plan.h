@@ -3,7 +3,7 @@
 //
 // Thread safety: called by all threads of all blocks of one launch; one launch per communicator at a time.
 #pragma once
-#include "coll/device/one_shot_all_reduce.h"
+#include "coll/device/one_shot.h"
 #include "coll/device/ring_all_gather.h"
 #include "coll/device/ring_all_reduce.h"
 #include "coll/device/ring_broadcast.h"
@@ -42,7 +42,6 @@ inline constexpr uint32_t kWindow = 16;
 struct Stage {
   proto::ChannelComm comm;
   proto::WorkItem window[kWindow];
-  proto::Pack early[proto::kMaxThreads];  // each thread's own, of one-shots
 };
 static_assert(sizeof(Stage) <= proto::kSharedBytes && kWindow >= proto::kPairsPerBatch);
 
@@ -176,8 +175,9 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
   finish_plan(block, n_blocks, plan, stage.comm.blocks_done);
 }
 
-// The kernel of one-shot allreduces. Channels without a share take part, too, and the block meets between two items:
-// see format/mesh.h. What a thread sends first is on its way while the block brings what it needs else.
+// The kernel of one-shots that reduce by Red, or move. Channels without a share take part, too, and the block meets
+// between two items: see format/mesh.h. What a thread sends first is on its way while the block brings what it needs
+// else.
 template <class Red, class Block>
 GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan,
                           void* shared) {
@@ -194,15 +194,13 @@ GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks,
   }
   const proto::Pack early = OneShot<Red>::read_first(item, channel, thread);
   const Items here = bring(block, &plan.comm->channel[channel], from, batch.items, stage);
-  stage.early[thread] = early;  // for the thread itself: registers are scarce from here on
   bool ok = true, first = true;
   each_window(block, here, from, batch.items, stage, [&](const Items& items) {
     items.each([&](const proto::WorkItem& item) {
 #if GC_MUTANT != 5
       if (!first && block.any(!ok)) return;
 #endif
-      ok =
-          one_shot_all_reduce<Red>(block, stage.comm, channel, item.collective, first ? &stage.early[thread] : nullptr);
+      ok = one_shot<Red>(block, stage.comm, channel, item.collective, first, early);
       first = false;
     });
     block.sync();

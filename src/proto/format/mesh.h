@@ -1,4 +1,5 @@
-// Format: the mesh, memory for operations in which every rank stores straight into the memory of every other.
+// Format: the mesh, memory for operations in which every rank stores straight into the memory of every other, if only
+// that it has nothing for it.
 //
 // Each rank has one mesh buffer in its device memory, into which all ranks store and from which only the owner reads:
 //
@@ -14,9 +15,10 @@
 // are enough: a block that stores operation f + 2 into a half has received operation f + 1 from every rank, so every
 // rank's same block has finished operation f and no longer reads that half. This holds block by block, which is why
 // each channel has lines of its own. It needs (1) a barrier of the block between two operations, and (2) that all
-// blocks of a launch take part in all of its operations: one without a share exchanges a pack of nothing. Between
-// launches the end of a launch is the barrier of all blocks, and channel 0 takes part in every operation. A stale flag
-// could be mistaken only where the same line next carries data exactly 2^32 - 2 operations later.
+// blocks of a launch take part in all of its operations: one without a share exchanges packs of nothing, as do ranks
+// that have no data for each other. Between launches the end of a launch is the barrier of all blocks, and channel 0
+// takes part in every operation. A stale flag could be mistaken only where the same line next carries data exactly
+// 2^32 - 2 operations later.
 #pragma once
 #include <cstddef>
 #include <cstdint>

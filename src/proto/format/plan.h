@@ -8,8 +8,8 @@
 //   collectives  one item after another, in the order of bits; the item says which channels take part
 //   send_recv    up to kPairsPerBatch items at once, each by its own group of threads (a half of them sends, a half
 //                receives); no two items of a batch have a peer in common on the same side
-// One-shot allreduces have kernels of their own; a plan for one of those has only such items, all of them in batch 0,
-// and every block runs them all (format/mesh.h says why).
+// One-shots have kernels of their own; a plan for one of those has only such items, all of them in batch 0, whatever
+// their functions, and every block runs them all (format/mesh.h says why).
 //
 // DeviceComm lies in device memory, written by the host before the launches that need it; kernels write only `step` and
 // `seen` of the connectors they own. A block begins by loading its channel's part of it and its items, all at once:
@@ -107,7 +107,9 @@ struct CollectiveItem {
   uint16_t n_channels;
   uint8_t scalar_in_memory;  // not 0: argument is the kernel address of an element in device memory, read by the kernel
   uint8_t direct;            // kLooksForGrants, kGrants; 0 but for broadcast, all_gather and all_reduce in a ring
-  uint8_t reserved[6];
+  Function function;         // one-shot: of this operation
+  uint8_t next_rank;         // one-shot: the rank after this one
+  uint8_t reserved[4];
   union {
     uint64_t argument_high;  // the second 8 bytes of a scalar of complex128
     uint8_t* granted;        // with kGrants: recv as the kernels of the ring's previous rank, in all channels, know it

@@ -1,5 +1,5 @@
-// One-shot allreduce through run_plan: every rank, block and thread a CPU thread; launches of a rank follow one
-// another, ranks drift apart as they like.
+// One-shots through run_one_shots: every rank, block and thread a CPU thread; launches of a rank follow one another,
+// ranks drift apart as they like.
 #include <deque>
 
 #include "plan_runner.h"
@@ -11,13 +11,18 @@ using test::Buffer;
 
 constexpr size_t kMostItems = 30;  // of a plan, with the holes that PlanMaker leaves
 
+using proto::Function;
+
 struct Op {
-  uint64_t count;
+  uint64_t count;  // elements, as in the C API
   int n_channels = 1;
   bool in_place = false;
   size_t send_offset = 0, recv_offset = 0;  // bytes from a multiple of 16
+  Function function = Function::all_reduce;
+  size_t root = 0;
 };
-using Launch = std::vector<Op>;
+bool moves(const Op& op) { return op.function == Function::broadcast || op.function == Function::all_gather; }
+using Launch = std::vector<Op>;  // either all move or none does
 
 struct Options {
   uint32_t last_flag = 0;
@@ -26,7 +31,7 @@ struct Options {
   proto::Reduction reduction = {};
 };
 
-template <class Red>
+template <class Red>  // or CopyOf
 void run_one_shots(const gpu::EmuBlock& block, const proto::Plan& plan) {
   coll::device::run_one_shots<Red>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
                                    static_cast<uint32_t>(block.n_blocks), plan, block.shared);
@@ -62,8 +67,9 @@ class Program {
     test::run_grids(n_, most_blocks_, threads_, [&](int rank, gpu::EmuBlock block) {
       for (size_t l = 0; l < launches_.size(); ++l) {
         block.n_blocks = blocks_[l];
+        const proto::Plan& plan = plans_[l * static_cast<size_t>(n_) + static_cast<size_t>(rank)];
         if (block.block < block.n_blocks)
-          run_one_shots<Red>(block, plans_[l * static_cast<size_t>(n_) + static_cast<size_t>(rank)]);
+          moves(launches_[l][0]) ? run_one_shots<proto::CopyOf<uint8_t>>(block, plan) : run_one_shots<Red>(block, plan);
         launch_ends[static_cast<size_t>(rank)]->arrive_and_wait(false, most_blocks_ * threads_);
       }
     });
@@ -72,33 +78,58 @@ class Program {
   }
 
  private:
+  using Values = std::vector<std::vector<T>>;  // of each rank
+
+  size_t ranks() const { return static_cast<size_t>(n_); }
+  uint64_t sent(const Op& op) const { return op.count * (op.function == Function::reduce_scatter ? ranks() : 1); }
+  uint64_t received(const Op& op) const { return op.count * (op.function == Function::all_gather ? ranks() : 1); }
+  static bool has_result(const Op& op, size_t rank) { return op.function != Function::reduce || rank == op.root; }
+
+  // In place, in_ has both buffers.
   void draw_op(const Op& op) {
-    std::mt19937_64 random(in_.size() + op.count);
+    std::mt19937_64 random(ops_.size() + op.count);
+    ops_.push_back(op);
     in_.emplace_back();
     out_.emplace_back();
-    std::vector<std::vector<T>> values(static_cast<size_t>(n_), std::vector<T>(op.count));
-    for (auto& of_rank : values) {
-      in_.back().emplace_back(op.count * sizeof(T), op.send_offset);
-      for (uint64_t i = 0; i < op.count; ++i) {
-        test::draw(of_rank[i], random);
-        test::write_members(in_.back().back().data() + i * sizeof(T), of_rank[i]);
+    want_.emplace_back();
+    const uint64_t most = op.in_place ? std::max(sent(op), received(op)) : sent(op);
+    Values values(ranks(), std::vector<T>(sent(op)));
+    for (size_t r = 0; r < ranks(); ++r) {
+      in_.back().emplace_back(most * sizeof(T), op.send_offset);
+      for (uint64_t i = 0; i < sent(op); ++i) {
+        test::draw(values[r][i], random);
+        test::write_members(input(ops_.size() - 1, r) + i * sizeof(T), values[r][i]);
       }
     }
-    if (!op.in_place)
-      out_.back() = std::vector<Buffer>(static_cast<size_t>(n_), Buffer(op.count * sizeof(T), op.recv_offset));
-    want_.emplace_back(op.count * sizeof(T), 0xa5);
-    for (uint64_t i = 0; i < op.count; ++i) {
-      T value = own(values[0][i]);
-      for (size_t r = 1; r < values.size(); ++r) value = Red::apply(value, own(values[r][i]));
-      if constexpr (proto::kHasPost<Red>) value = Red::post(value, options_.reduction);
-      test::write_members(want_.back().data() + i * sizeof(T), value);
+    if (!op.in_place) out_.back() = std::vector<Buffer>(ranks(), Buffer(received(op) * sizeof(T), op.recv_offset));
+    for (size_t r = 0; r < ranks(); ++r) {
+      want_.back().emplace_back(received(op) * sizeof(T), 0xa5);
+      for (uint64_t i = 0; i < received(op); ++i)
+        test::write_members(want_.back().back().data() + i * sizeof(T), expected(op, values, r, i));
     }
+  }
+  T expected(const Op& op, const Values& values, size_t rank, uint64_t i) const {
+    if (op.function == Function::broadcast) return values[op.root][i];
+    if (op.function == Function::all_gather) return values[i / op.count][i % op.count];
+    const uint64_t at = op.function == Function::reduce_scatter ? rank * op.count + i : i;
+    T value = own(values[0][at]);
+    for (size_t r = 1; r < values.size(); ++r) value = Red::apply(value, own(values[r][at]));
+    if constexpr (proto::kHasPost<Red>) value = Red::post(value, options_.reduction);
+    return value;
   }
   T own(T x) const {
     if constexpr (proto::kHasPre<Red>) return Red::pre(x, options_.reduction);
     return x;
   }
-  Buffer& result(size_t op, size_t rank) { return out_[op].empty() ? in_[op][rank] : out_[op][rank]; }
+  uint8_t* input(size_t op, size_t rank) {
+    const bool inside = ops_[op].in_place && ops_[op].function == Function::all_gather;
+    return in_[op][rank].data() + (inside ? rank * ops_[op].count * sizeof(T) : 0);
+  }
+  uint8_t* output(size_t op, size_t rank) {
+    if (!ops_[op].in_place) return out_[op][rank].data();
+    const bool inside = ops_[op].function == Function::reduce_scatter;
+    return in_[op][rank].data() + (inside ? rank * ops_[op].count * sizeof(T) : 0);
+  }
 
   void make_plans() {
     done_.resize(launches_.size() * static_cast<size_t>(n_));
@@ -124,9 +155,12 @@ class Program {
   proto::WorkItem item_of(const Op& op, size_t index, size_t rank) {
     proto::WorkItem work{};
     proto::CollectiveItem& item = work.collective;
-    item.send = in_[index][rank].data();
-    item.recv = result(index, rank).data();
-    item.count = op.count;
+    item.send = op.function == Function::broadcast && rank != op.root ? nullptr : input(index, rank);
+    item.recv = has_result(op, rank) ? output(index, rank) : nullptr;
+    item.count = op.count * (moves(op) ? sizeof(T) : 1);
+    item.function = op.function;
+    item.next_rank = static_cast<uint8_t>((rank + 1) % ranks());
+    item.root = static_cast<uint32_t>(op.root);
     item.argument = options_.reduction.argument;
     item.flag = flags_[index];
     item.first_channel = static_cast<uint16_t>(options_.first_channel);
@@ -139,10 +173,12 @@ class Program {
     for (int r = 0; r < n_; ++r) EXPECT_EQ(world_.blocks_done(r), 0u);
     for (size_t op = 0; op < want_.size(); ++op) {
       for (size_t r = 0; r < static_cast<size_t>(n_); ++r) {
-        const size_t bytes = want_[op].size();
-        ASSERT_TRUE(bytes == 0 || std::memcmp(result(op, r).data(), want_[op].data(), bytes) == 0)
-            << "the result differs: rank " << r << " of " << n_ << ", operation " << op << ", " << bytes << " bytes";
-        ASSERT_TRUE(result(op, r).same_around()) << "wrote outside of the buffer: operation " << op;
+        const size_t bytes = has_result(ops_[op], r) ? want_[op][r].size() : 0;
+        ASSERT_TRUE(bytes == 0 || std::memcmp(output(op, r), want_[op][r].data(), bytes) == 0)
+            << "the result differs: rank " << r << " of " << n_ << ", operation " << op << ", function "
+            << static_cast<int>(ops_[op].function) << ", " << bytes << " bytes";
+        ASSERT_TRUE(in_[op][r].same_around() && (ops_[op].in_place || out_[op][r].same_around()))
+            << "wrote outside of the buffer: operation " << op;
       }
     }
   }
@@ -152,8 +188,9 @@ class Program {
   const Options options_;
   test::World world_;
   std::vector<uint32_t> flags_;
+  std::vector<Op> ops_;
   std::vector<std::vector<Buffer>> in_, out_;  // [operation][rank]; no out_ where in place
-  std::vector<std::vector<uint8_t>> want_;
+  std::vector<std::vector<std::vector<uint8_t>>> want_;
   std::vector<int> blocks_;
   std::vector<uint64_t> done_;
   std::deque<test::PlanMaker> makers_;  // which hold the items of plans
@@ -167,52 +204,85 @@ void run(int n_ranks, int threads, std::vector<Launch> launches, const Options& 
   Program<Red>(n_ranks, threads, std::move(launches), options).run();
 }
 
-class OneShotAllReduce : public testing::TestWithParam<int> {};  // the parameter: threads a block
+constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce,
+                                   Function::all_gather, Function::broadcast};
+constexpr Function kReduces[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce};
+constexpr Function kMoves[] = {Function::all_gather, Function::broadcast};
 
-TEST_P(OneShotAllReduce, EveryNumberOfRanksAndOddCounts) {
+class OneShot : public testing::TestWithParam<int> {};  // the parameter: threads a block
+
+TEST_P(OneShot, EveryNumberOfRanksAndOddCounts) {
   for (int n : {1, 2, 3, 4, 5, 8, 9, 16}) {
-    Launch launch;
-    for (uint64_t count : {0, 1, 2, 3, 4, 5, 31, 127, 1000, 2049}) {
-      launch.push_back({count});
-      launch.push_back({count, 1, true});
+    for (Function function : kFunctions) {
+      const size_t root = static_cast<size_t>(n) / 2;
+      Launch launch;
+      for (uint64_t count : {0, 1, 2, 3, 4, 5, 31, 127, 601}) {
+        launch.push_back({count, 1, false, 0, 0, function, root});
+        launch.push_back({count, 1, true, 0, 0, function, root});
+      }
+      run<proto::Sum<float>>(n, GetParam(), {launch});
     }
-    run<proto::Sum<float>>(n, GetParam(), {launch});
   }
 }
 
-TEST_P(OneShotAllReduce, SeveralChannelsSomeWithoutAShare) {
+TEST_P(OneShot, SeveralChannelsSomeWithoutAShare) {
   for (int n : {2, 3, 4}) {
-    Launch launch;
-    for (uint64_t count : {1, 7, 100, 4001}) launch.push_back({count, 3});
-    run<proto::Sum<float>>(n, GetParam(), {launch});
+    for (Function function : kFunctions) {
+      Launch launch;
+      for (uint64_t count : {1, 7, 100, 2001}) launch.push_back({count, 3, false, 0, 0, function, 1});
+      run<proto::Sum<float>>(n, GetParam(), {launch});
+    }
   }
   run<proto::Sum<float>>(2, GetParam(), {{{5000, proto::kMeshChannels}}});
 }
 
-TEST_P(OneShotAllReduce, ChannelsNotFromTheFirstOn) {
+TEST_P(OneShot, ChannelsNotFromTheFirstOn) {
   run<proto::Sum<float>>(3, GetParam(), {{{999, 2}, {5, 1}}}, {.first_channel = 3});
 }
 
-TEST_P(OneShotAllReduce, ItemsInTheFifo) {
+TEST_P(OneShot, ItemsInTheFifo) {
   run<proto::Sum<float>>(3, GetParam(), {Launch(31, {99, 2}), Launch(3, {7, 1})}, {.in_fifo = true});
 }
 
-TEST_P(OneShotAllReduce, HooksApplyOnce) {
-  Options options;
-  options.reduction.argument = 3;
-  run<proto::Avg<float>>(3, GetParam(), {{{99, 2}, {5, 1, true}}}, options);
-  const float scalar = 1.25f;
-  std::memcpy(&options.reduction.argument, &scalar, sizeof scalar);
-  run<proto::PreMulSum<float>>(3, GetParam(), {{{99, 2}, {5, 1, true}}}, options);
+TEST_P(OneShot, HooksApplyOnce) {
+  for (Function function : kReduces) {
+    const Launch launch = {{99, 2, false, 0, 0, function, 1}, {5, 1, true, 0, 0, function, 1}};
+    Options options;
+    options.reduction.argument = 3;
+    run<proto::Avg<float>>(3, GetParam(), {launch}, options);
+    const float scalar = 1.25f;
+    std::memcpy(&options.reduction.argument, &scalar, sizeof scalar);
+    run<proto::PreMulSum<float>>(3, GetParam(), {launch}, options);
+  }
 }
 
-TEST_P(OneShotAllReduce, AFullMesh) {
+TEST_P(OneShot, AFullMesh) {
   constexpr uint64_t kMost = proto::kMeshChannelData / sizeof(float);
   run<proto::Sum<float>>(3, GetParam(), {{{kMost, 1, true}, {2 * kMost, 2}, {kMost, 1}, {2 * kMost, 2}}});
 }
 
+// Ranks that have no data for each other are heard of all the same.
+TEST_P(OneShot, HundredsOfOperationsOfAllFunctions) {
+  std::mt19937 random(8);
+  for (int n : {2, 3, 5}) {
+    std::vector<Launch> launches(24);
+    for (Launch& launch : launches) {
+      const bool all_move = random() % 2 == 0;
+      launch.resize(random() % 2 == 0 ? 1 + random() % 4 : kMostItems / 2);
+      for (Op& op : launch) {
+        op.function = all_move ? kMoves[random() % 2] : kReduces[random() % 3];
+        op.root = random() % static_cast<size_t>(n);
+        op.count = random() % 3 == 0 ? 100 + random() % 200 : 1 + random() % 9;
+        op.n_channels = static_cast<int>(1 + random() % 3);
+        op.in_place = random() % 2 == 0;
+      }
+    }
+    run<proto::Sum<uint32_t>>(n, GetParam(), launches);
+  }
+}
+
 // Lagging blocks and threads still read one operation while others are two further on.
-TEST_P(OneShotAllReduce, HundredsOfOperationsOfAllSizes) {
+TEST_P(OneShot, HundredsOfOperationsOfAllSizes) {
   std::mt19937 random(7);
   for (int n : {2, 3, 5}) {
     std::vector<Launch> launches(12);
@@ -228,7 +298,7 @@ TEST_P(OneShotAllReduce, HundredsOfOperationsOfAllSizes) {
   }
 }
 
-TEST_P(OneShotAllReduce, FlagsWrap) {
+TEST_P(OneShot, FlagsWrap) {
   EXPECT_EQ(proto::next_mesh_flag(0), 1u);
   EXPECT_EQ(proto::next_mesh_flag(0xfffffffe), 0xffffffffu);
   EXPECT_EQ(proto::next_mesh_flag(0xffffffff), 2u) << "parities alternate, and no operation has flag 0";
@@ -238,16 +308,18 @@ TEST_P(OneShotAllReduce, FlagsWrap) {
   }
 }
 
-TEST_P(OneShotAllReduce, EveryAlignment) {
-  Launch launch;
-  for (size_t send : {0, 1, 2, 4, 8, 12}) {
-    for (size_t recv : {0, 3, 4, 8}) launch.push_back({203, 2, false, send, recv});
-    launch.push_back({203, 2, true, send});
+TEST_P(OneShot, EveryAlignment) {
+  for (Function function : kFunctions) {
+    Launch launch;
+    for (size_t send : {0, 1, 2, 4, 8, 12}) {
+      for (size_t recv : {0, 3, 4, 8}) launch.push_back({203, 2, false, send, recv, function, 2});
+      launch.push_back({203, 2, true, send, 0, function, 2});
+    }
+    run<proto::Sum<float>>(3, GetParam(), {launch});
   }
-  run<proto::Sum<float>>(3, GetParam(), {launch});
 }
 
-TEST_P(OneShotAllReduce, EveryElementSizeAndNoPadding) {
+TEST_P(OneShot, EveryElementSizeAndNoPadding) {
   const Launch launch = {{1, 2}, {130, 2}, {1111, 2}, {130, 2, false, 8, 0}, {130, 2, false, 1, 2}, {3, 1, true}};
   run<proto::Sum<uint8_t>>(3, GetParam(), {launch});
   run<proto::Max<int16_t>>(3, GetParam(), {launch});
@@ -257,10 +329,10 @@ TEST_P(OneShotAllReduce, EveryElementSizeAndNoPadding) {
   run<proto::Minloc<proto::DoubleInt>>(3, GetParam(), {launch});
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, OneShotAllReduce, testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(Threads, OneShot, testing::Values(1, 3));
 
 // One rank of two runs.
-TEST(OneShotAllReduceFault, LatchEndsEveryWait) {
+TEST(OneShotFault, LatchEndsEveryWait) {
   test::World world(2, 1, 128);
   world.add_mesh();
   std::vector<float> data(3000, 1.0f);

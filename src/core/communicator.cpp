@@ -59,9 +59,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   });
   GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine));
   self->fault_.attach(&self->words()->latch, &self->peers_.own_page());
-  self->prepare_links();
-  self->prepare_copies();
-  self->prepare_direct();
+  // The others are through with their part: they learn of a failure from this rank's page.
+  if (Status prepared = contained([&] { return self->prepare(); }); !prepared) {
+    self->fault_.raise(prepared);
+    return prepared;
+  }
   self->watchable_.store(true, std::memory_order_release);  // partner: check()
   return self;
 }

@@ -133,6 +133,7 @@ class Communicator final : public Watched {
   Communicator(gpu::Device& device, const gpu::Kernel* move) : device_(device), move_(move), memory_(device) {}
   bool emulated() const;
   Status allocate();
+  Status prepare();
   void prepare_links();
   void prepare_copies();
   void prepare_direct();

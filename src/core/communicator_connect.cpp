@@ -33,7 +33,14 @@ int most_parts(const CommShape& shape) { return choose_pair(uint64_t{1} << 60, s
 
 }  // namespace
 
-// Settles what follows from parameters, device and peers.
+// Settles what follows from parameters, device and peers. Fails where there is no memory for it, or no thread.
+Status Communicator::prepare() {
+  prepare_links();
+  prepare_copies();
+  prepare_direct();
+  return {};
+}
+
 void Communicator::prepare_links() {
   const gpu::Device::Defaults defaults = device_.defaults();
   const bool p2p = params().transport != kTransportShm && (peers_.common_facts() & proto::kReachesAll);

@@ -9,7 +9,7 @@
  *
  * Thread safety: different communicators may be used by different threads at once; one communicator, or those that
  * share (splitShare), by one thread at a time. gpucollCommAbort and gpucollCommGetAsyncError may be called from any
- * thread at any time.
+ * thread at any time. A process that has used gpucoll may fork, but its child must not use gpucoll before it execs.
  */
 #ifndef GPUCOLL_GPUCOLL_H
 #define GPUCOLL_GPUCOLL_H
@@ -285,8 +285,9 @@ GPUCOLL_API gpucollResult_t gpucollStreamEndCapture(gpucollStream_t stream, gpuc
 GPUCOLL_API gpucollResult_t gpucollGraphLaunch(gpucollGraph_t graph, gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollGraphDestroy(gpucollGraph_t graph);
 
-/* Device memory, for programs that run on either device. gpucollMalloc of 0 bytes gives NULL; gpucollFree takes NULL.
- */
+/* Device memory, for programs that run on either device. gpucollMalloc of 0 bytes gives NULL; gpucollFree takes NULL,
+ * and memory that operations do not use any more: on GPUs it waits for that, as cudaFree does, on the emulated device
+ * it does not. */
 GPUCOLL_API gpucollResult_t gpucollMalloc(void **ptr, size_t bytes);
 GPUCOLL_API gpucollResult_t gpucollFree(void *ptr);
 /* Either side may be host or device memory; the kinds are found out. Done when it returns. */

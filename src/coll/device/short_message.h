@@ -1,4 +1,4 @@
-// Short messages: parts of messages over LL that fit one step of their connection. What LinePrimitives::send_message
+// Short messages: parts of messages over LL that fit two steps of their connection. What LinePrimitives::send_message
 // and recv_message do (proto/line_primitives.h), on the wire the same, in as few instructions as it takes: a small
 // launch costs little else.
 //
@@ -12,11 +12,12 @@
 
 namespace gpucoll::coll::device {
 
+// Two, as parts are as long as a step, and the lead comes in addition.
 GC_DEV bool is_short(uint64_t part_bytes, const proto::ConnectionShape& shape) {
-  return part_bytes <= proto::LlLines::step_bytes(shape) - proto::kLeadBytes;
+  return part_bytes <= 2 * proto::LlLines::step_bytes(shape) - proto::kLeadBytes;
 }
 
-// One part of a message in its step: a pack that says how long the message is, then the data.
+// One part of a message in its steps: a pack that says how long the message is, then the data.
 // REQUIRES: is_short(bytes, shape).
 class ShortMessage {
  public:
@@ -25,12 +26,13 @@ class ShortMessage {
       : home_(end),
         end_(end),
         lines_(shape),
-        slot_(lines_.slot(proto::LlLines::slots(end_.receive, shape), end_.step)),
+        slots_(proto::LlLines::slots(end_.receive, shape)),
         latch_(latch),
         message_(message),
         bytes_(static_cast<uint32_t>(bytes)),
         packs_(1 + (bytes_ + kPackBytes - 1) / kPackBytes),
-        flag_(proto::flag_of(end_.step)) {}
+        step_packs_(proto::LlLines::step_bytes(shape) / kPackBytes),
+        next_step_(end_.step + (packs_ > step_packs_ ? 2 : 1)) {}
 
   // The note goes out behind the lines (proto/messages.h), by the thread that has the fewest of them.
   template <class Coop>
@@ -40,12 +42,13 @@ class ShortMessage {
     for (uint32_t p = first; room && p < packs_; p += step) {
       const proto::Pack pack[1] = {p == 0 ? lead()
                                           : proto::read_fast<uint8_t>(from + (p - 1) * kPackBytes, bytes_of(p))};
-      lines_.store(slot_, p, 0, pack, flag_);
+      const Place at = place_of(p);
+      lines_.store(lines_.slot(slots_, at.step), at.unit, 0, pack, proto::flag_of(at.step));
     }
     if (room && first == step - 1) proto::post_note(end_.receive, end_.step, message_.bytes);
     coop.sync();  // all have read the step
     if (first != 0) return;
-    home_.step = end_.step + 1;
+    home_.step = next_step_;
     home_.seen = end_.seen;
   }
   // Reports a sender of another length.
@@ -58,9 +61,9 @@ class ShortMessage {
       ok = wait_for_pack(p, pack) && (p != 0 || is_lead(pack));
       if (ok && p != 0) proto::write_fast<uint8_t>(to + (p - 1) * kPackBytes, pack, bytes_of(p));
     }
-    const bool failed = coop.any(!ok);  // all have read the slot and the step
+    const bool failed = coop.any(!ok);  // all have read the slots and the step
     if (first != 0) return;
-    home_.step = end_.step + 1;
+    home_.step = next_step_;
     if (!failed)
       proto::store_after_loads(reinterpret_cast<uint64_t*>(end_.send + proto::SendBlock::kHeadOffset), home_.step);
   }
@@ -68,6 +71,14 @@ class ShortMessage {
  private:
   static constexpr uint32_t kPackBytes = sizeof(proto::Pack);
 
+  // Where a pack travels.
+  struct Place {
+    uint64_t step;
+    uint32_t unit;
+  };
+  GC_DEV Place place_of(uint32_t pack) const {
+    return pack < step_packs_ ? Place{end_.step, pack} : Place{end_.step + 1, pack - step_packs_};
+  }
   GC_DEV uint32_t bytes_of(uint32_t pack) const {
     const uint32_t left = bytes_ - (pack - 1) * kPackBytes;
     return left < kPackBytes ? left : kPackBytes;
@@ -79,10 +90,10 @@ class ShortMessage {
     return sent == message_.bytes;
   }
 
-  // Until the receiver has read what was in the slot before. The load pairs with the store of head in receive() and in
+  // Until the receiver has read what was in the slots before. The load pairs with the store of head in receive() and in
   // the primitives.
   GC_DEV bool wait_for_room() {
-    const uint64_t goal = end_.step + 1 - proto::kSteps;
+    const uint64_t goal = next_step_ - proto::kSteps;
     const auto* const head = reinterpret_cast<const uint64_t*>(end_.send + proto::SendBlock::kHeadOffset);
     for (uint32_t turn = 1; static_cast<int64_t>(end_.seen - goal) < 0; ++turn) {
       end_.seen = proto::load_before_stores(head);
@@ -92,9 +103,11 @@ class ShortMessage {
     return true;
   }
   GC_DEV bool wait_for_pack(uint32_t index, proto::Pack& pack) const {
+    const Place at = place_of(index);
+    const uint8_t* const slot = lines_.slot(slots_, at.step);
     for (uint32_t turn = 1;; ++turn) {
-      const proto::LlPack in = lines_.load(slot_, index, 0);
-      if (in.arrived(flag_)) {
+      const proto::LlPack in = lines_.load(slot, at.unit, 0);
+      if (in.arrived(proto::flag_of(at.step))) {
         pack = in.data();
         return true;
       }
@@ -109,10 +122,11 @@ class ShortMessage {
   proto::Connector& home_;
   proto::Connector end_;
   const proto::LlLines lines_;
-  uint8_t* const slot_;
+  uint8_t* const slots_;
   proto::FaultLatch* const latch_;
   const proto::Message message_;
-  const uint32_t bytes_, packs_, flag_;
+  const uint32_t bytes_, packs_, step_packs_;
+  const uint64_t next_step_;
 };
 
 }  // namespace gpucoll::coll::device

@@ -208,18 +208,28 @@ void Communicator::begin_close() noexcept {
 
 bool Communicator::peers_closed() const noexcept {
   for (int r = 0; r < size(); ++r)
-    if (r != rank() && (mesh_tried_ || links_->reaches(r)) && !peers_.gone(r)) return false;
+    if (reached_by(r) && !peers_.gone(r)) return false;
   return true;
 }
 
 // After a fault: peers whose kernels have not left yet may still store into this rank's buffers, which its program may
-// free next. Each learns of the fault from its watchdog, and its kernels leave when they next wait.
+// free next. Each learns of the fault from its watchdog, its kernels leave when they next wait, and its watchdog tells.
 void Communicator::await_peers() const noexcept {
-  constexpr int64_t kPatienceNs = 1'000'000'000;
-  constexpr timespec kNap = {0, 1'000'000}, kLeaving = {0, 5'000'000};
+  constexpr int64_t kPatienceNs = 2'000'000'000;
+  constexpr timespec kNap = {0, 1'000'000};
   const int64_t end = now_ns() + kPatienceNs;
-  while (!peers_closed() && now_ns() < end) nanosleep(&kNap, nullptr);
-  nanosleep(&kLeaving, nullptr);
+  const auto all_left = [this] {
+    for (int r = 0; r < size(); ++r)
+      if (reached_by(r) && !peers_.left(r)) return false;
+    return true;
+  };
+  while (!all_left() && now_ns() < end) nanosleep(&kNap, nullptr);
+}
+
+// Who comes in from now on sees the fault and launches nothing.
+void Communicator::tell_that_all_have_left() noexcept {
+  if (!unused() || !done(launched())) return;
+  __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
 }
 
 Status Communicator::settle(void (*idle)()) {
@@ -236,7 +246,8 @@ Status Communicator::finish(void (*idle)()) {
 }
 
 void Communicator::check() noexcept {
-  if (!watchable_.load(std::memory_order_acquire) || fault().raised()) return;
+  if (!watchable_.load(std::memory_order_acquire)) return;
+  if (fault().raised()) return tell_that_all_have_left();
   try {
     Status status = peers_.check();
     exports_->tidy();

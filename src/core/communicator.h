@@ -149,6 +149,9 @@ class Communicator final : public Watched {
   int wanted_channels(const Needs& needs) const noexcept;
   bool needs_ring(const Needs& needs) const noexcept;
   bool needs_tree(const Needs& needs) const noexcept;
+  // Whether the peer may have memory of this rank open.
+  bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
+  void tell_that_all_have_left() noexcept;
   void await_peers() const noexcept;
   void look_at_report() noexcept;
   void look_for_timeout() noexcept;

@@ -152,6 +152,11 @@ bool Peers::closing(int rank) const noexcept {
   return __atomic_load_n(&page(rank)->closing, __ATOMIC_ACQUIRE) != 0;  // partner: Communicator::begin_close
 }
 
+bool Peers::left(int rank) const noexcept {
+  // Acquire: partner is Communicator::tell_that_all_have_left().
+  return closing(rank) || __atomic_load_n(&page(rank)->left, __ATOMIC_ACQUIRE) != 0 || dead(rank);
+}
+
 uint32_t Peers::fault(int rank) const noexcept {
   return __atomic_load_n(&page(rank)->fault, __ATOMIC_SEQ_CST);  // partners: Fault::raise, CopyPath::start
 }

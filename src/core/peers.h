@@ -52,6 +52,8 @@ class Peers {
   uint32_t common_facts() const { return common_facts_; }
 
   bool closing(int rank) const noexcept;
+  // Whether kernels of `rank` store into others' memory no more: it is closing, has left after a fault, or is dead.
+  bool left(int rank) const noexcept;
   // A gpucoll::Code, 0 while all is well there.
   uint32_t fault(int rank) const noexcept;
   uint64_t entered(int rank) const noexcept;

@@ -8,6 +8,7 @@
 //   closing   1 once this rank will launch nothing more and all its kernels have ended; a peer that reads it (acquire)
 //             knows that nobody writes into the peer's memory on behalf of this rank any more
 //   fault     0, or a gpucoll::Code stored with release after fault_text
+//   left      1 once, after a fault, all kernels of this rank have ended and none will follow; as for closing
 // then, for each rank of the communicator, kLanes lanes of letters to that rank (core/mailbox.h); then what copy
 // engines need (format/copy.h).
 //
@@ -56,7 +57,8 @@ struct alignas(64) ControlPage {
   uint64_t entered;
   uint32_t closing;
   uint32_t fault;
-  char fault_text[240];
+  uint32_t left;
+  char fault_text[236];
 };
 static_assert(sizeof(ControlPage) == 320);
 

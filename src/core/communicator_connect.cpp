@@ -204,9 +204,12 @@ Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
 Status Communicator::make_mesh(Vigil& vigil) {
   mesh_tried_ = true;
   MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
-  GC_TRY_AS(mesh_, Mesh::connect(bootstrap, peers_, memory_));
-  facts_.mesh = mesh_ != nullptr;
-  return mesh_ ? tables_->set_mesh(mesh_->buffers()) : Status();
+  // Kept even if it fails here: others may have succeeded, and their kernels store into this rank's buffer.
+  mesh_ = std::make_unique<Mesh>(peers_, memory_);
+  GC_TRY_AS(facts_.mesh, mesh_->connect(bootstrap));
+  if (facts_.mesh) return tables_->set_mesh(mesh_->buffers());
+  mesh_.reset();
+  return {};
 }
 
 std::vector<LinkWish> Communicator::missing_links(const Needs& needs) const {

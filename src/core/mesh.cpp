@@ -35,26 +35,22 @@ Result<bool> agree(net::Bootstrap& bootstrap, const Peers& peers, const MeshMess
 
 }  // namespace
 
-Result<std::unique_ptr<Mesh>> Mesh::connect(net::Bootstrap& bootstrap, const Peers& peers, net::MemoryPort& memory) {
-  std::unique_ptr<Mesh> none;
-  if (peers.size() < 2 || peers.size() > proto::kMeshMaxRanks) return none;
-  std::unique_ptr<Mesh> mesh(new Mesh(memory, peers.rank(), peers.size()));
-  std::vector<MeshMessage> all(static_cast<size_t>(peers.size()));
+Result<bool> Mesh::connect(net::Bootstrap& bootstrap) {
+  if (peers_.size() < 2 || peers_.size() > proto::kMeshMaxRanks) return false;
+  std::vector<MeshMessage> all(static_cast<size_t>(peers_.size()));
   net::LinkBlob handle = {};
-  auto own = contained([&] { return memory.allocate(proto::mesh_bytes(peers.size()), &handle); });
-  if (own) mesh->buffers_[static_cast<size_t>(peers.rank())] = *own;
-  GC_TRY_AS(bool whole, agree(bootstrap, peers, message(handle, own ? Status() : own.status()), all));
-  if (!whole) return none;
+  auto own = contained([&] { return memory_.allocate(proto::mesh_bytes(peers_.size()), &handle); });
+  if (own) buffers_[static_cast<size_t>(peers_.rank())] = *own;
+  GC_TRY_AS(const bool allocated, agree(bootstrap, peers_, message(handle, own ? Status() : own.status()), all));
+  if (!allocated) return false;
   std::vector<net::LinkBlob> handles;
   for (const MeshMessage& m : all) handles.push_back(m.handle);
-  GC_TRY_AS(whole, agree(bootstrap, peers, message(handle, contained([&] { return mesh->open(handles); })), all));
-  if (!whole) return none;
-  return mesh;
+  return agree(bootstrap, peers_, message(handle, contained([&] { return open(handles); })), all);
 }
 
 Status Mesh::open(const std::vector<net::LinkBlob>& handles) {
   for (size_t r = 0; r < handles.size(); ++r) {
-    if (static_cast<int>(r) == rank_) continue;
+    if (static_cast<int>(r) == peers_.rank()) continue;
     GC_TRY_AS(buffers_[r], memory_.open(handles[r]));
   }
   return {};
@@ -63,7 +59,7 @@ Status Mesh::open(const std::vector<net::LinkBlob>& handles) {
 Mesh::~Mesh() {
   for (size_t r = 0; r < buffers_.size(); ++r) {
     if (!buffers_[r]) continue;
-    if (static_cast<int>(r) == rank_)
+    if (static_cast<int>(r) == peers_.rank())
       memory_.release(buffers_[r]);
     else
       memory_.close(buffers_[r]);

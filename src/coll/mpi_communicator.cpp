@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 #include "coll/call_line.h"
@@ -133,6 +134,12 @@ Status MpiCommunicator::make_runtime() {
   return {};
 }
 
+void MpiCommunicator::tell_staged(const char* why) {
+  if (std::exchange(told_staged_, true)) return;
+  log::write(log::Level::info, "collectives on device memory of %s are slow, through the host: %s", description_.name,
+             why);
+}
+
 // After a failure to connect, which all ranks see alike.
 MpiCommunicator::Answer MpiCommunicator::stage_from_now_on(const Status& why) {
   log::write(log::Level::warn, "collectives on device memory of %s are slow, through the host: %s", description_.name,
@@ -172,7 +179,11 @@ Status MpiCommunicator::end() {
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
   // A runtime communicator exists only on devices that are not shared.
-  if (runtime_ ? !same_devices() : device_shared()) return Answer::stage;
+  if (runtime_ ? !same_devices() : device_shared()) {
+    tell_staged(runtime_ ? "its ranks use other devices than when they first used any"
+                         : "two of its ranks use one device, on which their kernels do not run side by side");
+    return Answer::stage;
+  }
   if (!runtime_) {
     if (Status made = make_runtime(); !made) return stage_from_now_on(made);
   }

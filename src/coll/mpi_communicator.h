@@ -44,6 +44,7 @@ class MpiCommunicator : public gc_comm {
   bool device_shared() const;
   bool same_devices() const;
   Status make_runtime();
+  void tell_staged(const char* why);
   Answer stage_from_now_on(const Status& why);
   Status put_on_stream();
   Status launch(const core::CommShape& shape);
@@ -55,6 +56,7 @@ class MpiCommunicator : public gc_comm {
   Arrivals arrivals_;
   bool peers_found_ = false;
   bool staging_only_ = false;
+  bool told_staged_ = false;
   bool failed_ = false;  // see give_up()
   DevicePart part_;      // of the present collective: keeps its room
   Scratch scratch_;

@@ -8,26 +8,31 @@ HostRegistrations& HostRegistrations::instance() {
   return *registrations;
 }
 
-cudaError_t HostRegistrations::add(void* host, size_t bytes, void** kernel_address) {
+HostRegistrations::Range& HostRegistrations::range(void* host) {
   std::lock_guard lock(mutex_);
-  const bool first = !uses_.contains(host);
-  if (first) {
+  return ranges_[host];
+}
+
+cudaError_t HostRegistrations::add(void* host, size_t bytes, void** kernel_address) {
+  Range& r = range(host);
+  std::lock_guard lock(r.mutex);
+  if (r.uses == 0) {
     const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
     if (error != cudaSuccess) return error;
   }
   const cudaError_t error = cudaHostGetDevicePointer(kernel_address, host, 0);
   if (error == cudaSuccess)
-    ++uses_[host];
-  else if (first)
+    ++r.uses;
+  else if (r.uses == 0)
     cudaHostUnregister(host);
   return error;
 }
 
 void HostRegistrations::remove(void* host) noexcept {
-  std::lock_guard lock(mutex_);
-  const auto it = uses_.find(host);
-  if (it == uses_.end() || --it->second > 0) return;
-  uses_.erase(it);
+  if (host == nullptr) return;
+  Range& r = range(host);
+  std::lock_guard lock(r.mutex);
+  if (r.uses == 0 || --r.uses > 0) return;
   if (cudaHostUnregister(host) != cudaSuccess) cudaGetLastError();  // the driver is shutting down
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "base/params.h"
@@ -105,8 +106,10 @@ TEST(Parameters, TakeAnyTextWhereOneIsWanted) {
   EXPECT_EQ(params().tuning_file, "/some/where, 1");
   size_t count = 0;
   const ParamInfo* table = param_table(&count);
-  const ParamInfo* info = std::find_if(table, table + count, [](auto& p) { return p.type == ParamType::text; });
+  const ParamInfo* info =
+      std::find_if(table, table + count, [](auto& p) { return !std::strcmp(p.name, "tuning_file"); });
   ASSERT_NE(info, table + count);
+  EXPECT_EQ(info->type, ParamType::text);
   EXPECT_EQ(param_text(*info), "/some/where, 1");
   EXPECT_STREQ(param_source(*info), "mca");
   ASSERT_TRUE(set_param("tuning_file", "", "mca").ok());

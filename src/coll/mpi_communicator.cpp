@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -61,9 +62,8 @@ void MpiCommunicator::stage_for_ever(int because_of, const Status& why) {
   staging_only_ = true;
   bool here_only = why.code() != Code::invalid_usage;
   bool warn = why.code() != Code::unsupported && (here_only || description_.rank == 0) && !told.exchange(true);
-  log::write(warn ? log::Level::warn : log::Level::info,
-             "collectives on device memory of %s are slow, through the host: rank %d %s", description_.name, because_of,
-             why.what());
+  tell_staged(warn ? log::Level::warn : log::Level::info,
+              ("rank " + std::to_string(because_of) + " " + why.what()).c_str());
 }
 
 void MpiCommunicator::find_peers() {
@@ -134,16 +134,13 @@ Status MpiCommunicator::make_runtime() {
   return {};
 }
 
-void MpiCommunicator::tell_staged(const char* why) {
-  if (std::exchange(told_staged_, true)) return;
-  log::write(log::Level::info, "collectives on device memory of %s are slow, through the host: %s", description_.name,
-             why);
+void MpiCommunicator::tell_staged(log::Level level, const char* why) const {
+  log::write(level, "collectives on device memory of %s are slow, through the host: %s", description_.name, why);
 }
 
 // After a failure to connect, which all ranks see alike.
 MpiCommunicator::Answer MpiCommunicator::stage_from_now_on(const Status& why) {
-  log::write(log::Level::warn, "collectives on device memory of %s are slow, through the host: %s", description_.name,
-             why.what());
+  tell_staged(log::Level::warn, why.what());
   finish();
   staging_only_ = true;
   return Answer::stage;
@@ -180,8 +177,9 @@ Status MpiCommunicator::end() {
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
   // A runtime communicator exists only on devices that are not shared.
   if (runtime_ ? !same_devices() : device_shared()) {
-    tell_staged(runtime_ ? "its ranks use other devices than when they first used any"
-                         : "two of its ranks use one device, on which their kernels do not run side by side");
+    const char* why = runtime_ ? "its ranks use other devices than when they first used any"
+                               : "two of its ranks use one device, on which their kernels do not run side by side";
+    if (!std::exchange(told_staged_, true)) tell_staged(log::Level::info, why);
     return Answer::stage;
   }
   if (!runtime_) {

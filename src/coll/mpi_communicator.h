@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/log.h"
 #include "coll/arrivals.h"
 #include "coll/mpi_call.h"
 #include "core/abi.h"
@@ -44,7 +45,7 @@ class MpiCommunicator : public gc_comm {
   bool device_shared() const;
   bool same_devices() const;
   Status make_runtime();
-  void tell_staged(const char* why);
+  void tell_staged(log::Level level, const char* why) const;
   Answer stage_from_now_on(const Status& why);
   Status put_on_stream();
   Status launch(const core::CommShape& shape);
@@ -56,9 +57,9 @@ class MpiCommunicator : public gc_comm {
   Arrivals arrivals_;
   bool peers_found_ = false;
   bool staging_only_ = false;
-  bool told_staged_ = false;
-  bool failed_ = false;  // see give_up()
-  DevicePart part_;      // of the present collective: keeps its room
+  bool told_staged_ = false;  // in run_on_device()
+  bool failed_ = false;       // see give_up()
+  DevicePart part_;           // of the present collective: keeps its room
   Scratch scratch_;
   std::vector<gc_board_line> bound_;  // the lines by which the runtime communicator was made
   std::unique_ptr<core::Communicator> runtime_;

@@ -75,14 +75,15 @@ inline void choose_device(int rank) {
 }
 
 // Runs body(comm, rank) on every rank of a fresh communicator of n, which body destroys or aborts.
-inline void on_ranks_that_destroy(int n, const std::function<void(gpucollComm_t, int)>& body) {
+inline void on_ranks_that_destroy(int n, const std::function<void(gpucollComm_t, int)>& body,
+                                  const gpucollConfig_t* config = nullptr) {
   if (!enough_devices(n)) return;
   gpucollUniqueId id;
   GC_OK(gpucollGetUniqueId(&id));
   on_threads(n, [&](int rank) {
     choose_device(rank);
     gpucollComm_t comm = nullptr;
-    GC_OK(gpucollCommInitRank(&comm, n, id, rank));
+    GC_OK(config ? gpucollCommInitRankConfig(&comm, n, id, rank, config) : gpucollCommInitRank(&comm, n, id, rank));
     body(comm, rank);
   });
 }

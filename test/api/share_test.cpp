@@ -27,16 +27,8 @@ gpucollConfig_t sharing(int share = 1) {
 
 // Runs body(whole, rank) on every rank of a communicator that shares; body destroys it.
 void on_sharing_ranks(int n, const std::function<void(gpucollComm_t, int)>& body) {
-  if (!enough_devices(n)) return;
-  gpucollUniqueId id;
-  GC_OK(gpucollGetUniqueId(&id));
-  on_threads(n, [&](int rank) {
-    choose_device(rank);
-    gpucollComm_t whole = nullptr;
-    const gpucollConfig_t config = sharing();
-    GC_OK(gpucollCommInitRankConfig(&whole, n, id, rank, &config));
-    body(whole, rank);
-  });
+  const gpucollConfig_t config = sharing();
+  on_ranks_that_destroy(n, body, &config);
 }
 
 std::vector<gpucollComm_t> with_parts(gpucollComm_t whole, size_t count) {

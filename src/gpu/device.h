@@ -141,6 +141,8 @@ class Device {
   virtual void destroy_event(Event event) noexcept = 0;
   virtual Status record(Event event, Stream stream) = 0;
   virtual Status wait_event(Stream stream, Event event) = 0;
+  // Whether everything before it has ended. REQUIRES: recorded, outside of captures.
+  virtual Result<bool> reached(Event event) = 0;
 
   // Copies between any kernel or host (page-locked) addresses in stream order, by a copy engine.
   virtual Status copy_async(void* dst, const void* src, size_t bytes, Stream stream) = 0;

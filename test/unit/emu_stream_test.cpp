@@ -163,12 +163,14 @@ TEST(EmuStreams, AnEventStandsForWhatWasBeforeIt) {
   ASSERT_TRUE(device().launch(kLog, plan_for(orders, 1), 1, 1, early));
   ASSERT_TRUE(device().record(event, early));
   ASSERT_TRUE(device().launch(kWait, plan_for(later), 1, 1, early));
+  EXPECT_FALSE(*device().reached(event));
   ASSERT_TRUE(device().wait_event(late, event));
   ASSERT_TRUE(device().launch(kLog, plan_for(orders, 2), 1, 1, late));
   usleep(10000);
   orders.gate.store(1);
   ASSERT_TRUE(device().synchronize(late));  // would hang if it waited for the last launch, too
   EXPECT_EQ(orders.log, (std::vector<int>{1, 2}));
+  EXPECT_TRUE(*device().reached(event));
   later.gate.store(1);
   ASSERT_TRUE(device().record(event, early));
   ASSERT_TRUE(device().destroy_stream(early));

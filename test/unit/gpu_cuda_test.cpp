@@ -314,9 +314,11 @@ TEST_F(GpuCuda, AnEventStandsForWhatWasBeforeIt) {
   ASSERT_TRUE(cells.move(2, 1, late));
   usleep(20000);
   EXPECT_EQ(cells.get(2), 0);
+  EXPECT_FALSE(*device().reached(event));
   gate.open();
   EXPECT_TRUE(device().synchronize(late));
   EXPECT_EQ(cells.get(2), 5);
+  EXPECT_TRUE(*device().reached(event));
   later.open();
   EXPECT_TRUE(device().destroy_stream(early));
   EXPECT_TRUE(device().destroy_stream(late));

@@ -56,6 +56,7 @@ class CudaDevice final : public Device {
   Result<Event> create_event() override;
   void destroy_event(Event event) noexcept override;
   Status record(Event event, Stream stream) override;
+  Result<bool> reached(Event event) override;
   Status wait_event(Stream stream, Event event) override;
 
   Status copy_async(void* dst, const void* src, size_t bytes, Stream stream) override;

@@ -134,6 +134,17 @@ Status CudaDevice::wait_event(Stream stream, Event event) {
   return {};
 }
 
+Result<bool> CudaDevice::reached(Event event) {
+  const Current current(context_);
+  const cudaError_t state = cudaEventQuery(native_event(event));
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();  // or the application would find it there
+    return false;
+  }
+  GC_CUDA(index_, state);
+  return true;
+}
+
 Status CudaDevice::copy_async(void* dst, const void* src, size_t bytes, Stream stream) {
   if (bytes == 0) return {};
   const Current current(context_);

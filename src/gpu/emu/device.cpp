@@ -108,6 +108,11 @@ Status EmuDevice::wait_event(Stream stream, gpu::Event event) {
   return streams_.put(own(stream), WaitEvent{static_cast<Event*>(event)});
 }
 
+Result<bool> EmuDevice::reached(gpu::Event event) {
+  const Mark mark = static_cast<Event*>(event)->mark();
+  return mark.queue == nullptr || mark.queue->has_ended(mark.until);
+}
+
 Status EmuDevice::copy_async(void* dst, const void* src, size_t bytes, Stream stream) {
   if (bytes == 0) return {};
   GC_TRY_AS(void* to, resolve(dst, bytes));

@@ -52,6 +52,7 @@ class EmuDevice final : public Device {
   void destroy_event(gpu::Event event) noexcept override { delete static_cast<Event*>(event); }
   Status record(gpu::Event event, Stream stream) override;
   Status wait_event(Stream stream, gpu::Event event) override;
+  Result<bool> reached(gpu::Event event) override;
 
   Status copy_async(void* dst, const void* src, size_t bytes, Stream stream) override;
   Status write_value(Stream stream, uint64_t* word, uint64_t value) override;

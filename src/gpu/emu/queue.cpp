@@ -116,6 +116,11 @@ void Queue::synchronize() {
   wait_until(until);
 }
 
+bool Queue::has_ended(uint64_t count) {
+  std::lock_guard lock(mutex_);
+  return ended_ >= count;
+}
+
 void Queue::close() {
   std::unique_lock lock(mutex_);
   progress_.wait(lock, [this] { return !active_; });

@@ -34,6 +34,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Status reserve(int threads);
   // Waits until what is in the queue now has ended.
   void synchronize();
+  // Whether so many entries have ended.
+  bool has_ended(uint64_t count);
   // Waits for all that is in the queue and gives its threads back. Nothing may be put into it any more.
   void close();
 

@@ -60,6 +60,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/api_operations.cpp \
 	src/coll/arrivals.cpp \
 	src/coll/arrivals.h \
+	src/coll/board_bootstrap.cpp \
+	src/coll/board_bootstrap.h \
 	src/coll/buffers.cpp \
 	src/coll/buffers.h \
 	src/coll/call_line.cpp \
@@ -75,6 +77,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/mpi_communicator.h \
 	src/coll/mpi_process.cpp \
 	src/coll/mpi_process.h \
+	src/coll/mpi_runtime.cpp \
+	src/coll/mpi_runtime.h \
 	src/coll/red_op.cpp \
 	src/coll/red_op.h \
 	src/coll/registrations.cpp \

@@ -27,18 +27,20 @@ const char* function_name(uint32_t function) {
   return function < GC_FUNCTION_end ? kNames[function] : kNames[0];
 }
 
-bool holds_everybody(uint32_t function) {
-  return function == GC_FUNCTION_allreduce || function == GC_FUNCTION_allgather || function == GC_FUNCTION_alltoall ||
-         function == GC_FUNCTION_reduce_scatter_block;
+const char* name_of(const Place& place) {
+#define GC_FUNCTION(name, text) "MPI_I" #name,
+  static constexpr const char* kNonblocking[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
+#undef GC_FUNCTION
+  const bool known = place.function < GC_FUNCTION_end;
+  return place.order == GC_ORDER_NONBLOCKING && known ? kNonblocking[place.function] : function_name(place.function);
 }
 
-// One wait for other ranks.
-struct Arrivals::Wait {
-  uint64_t number;
-  uint32_t function;
-  core::Communicator* runtime;
-  Clock::time_point start = Clock::now();
-};
+bool holds_everybody(const Place& place) {
+  const uint32_t function = place.function;
+  return place.order == GC_ORDER_BLOCKING &&
+         (function == GC_FUNCTION_allreduce || function == GC_FUNCTION_allgather || function == GC_FUNCTION_alltoall ||
+          function == GC_FUNCTION_reduce_scatter_block);
+}
 
 core::BoardKey Arrivals::key() const {
   uint64_t members = static_cast<uint64_t>(description_.size);
@@ -66,7 +68,6 @@ Status Arrivals::find_peers(int* rank) {
   const auto n = static_cast<size_t>(description_.size);
   peers_.assign(n, nullptr);
   peer_entries_.assign(n, nullptr);
-  lines_.resize(n);
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     *rank = r;
@@ -81,32 +82,33 @@ std::string Arrivals::rank_name(int rank) const {
   return "rank " + std::to_string(rank) + (peer ? " (process " + std::to_string(peer->pid) + ")" : "");
 }
 
-void Arrivals::publish(uint64_t number, uint32_t function, uint32_t kind, const gc_board_line& line) {
-  gc_board_line& mine = entry_->lines[number % GC_BOARD_LINES];
-  const uint64_t arrival = gc_arrival(number, function, kind);
+void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& line) {
+  gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
+  const uint64_t arrival = gc_arrival(place.number, place.function, kind);
   if (kind == GC_KIND_DEVICE) {
     // All but `arrival`, which others may be looking at.
     constexpr size_t kRest = offsetof(gc_board_line, count);
     std::memcpy(reinterpret_cast<char*>(&mine) + kRest, reinterpret_cast<const char*>(&line) + kRest,
                 sizeof line - kRest);
-    lines_[static_cast<size_t>(description_.rank)] = line;
   }
   __atomic_store_n(&mine.arrival, arrival, __ATOMIC_RELEASE);  // partner: look_at of the peers
 }
 
-void Arrivals::fail(uint64_t number) noexcept {
-  if (entry_->failed) return;
-  __atomic_store_n(&entry_->failed, number, __ATOMIC_RELEASE);  // partner: look_at of the peers
+void Arrivals::fail(const Place& place) noexcept {
+  uint64_t& failed = entry_->orders[place.order].failed;
+  if (!failed) __atomic_store_n(&failed, place.number, __ATOMIC_RELEASE);  // partner: look_at of the peers
 }
 
-Arrivals::Look Arrivals::look_at(int rank, uint64_t number) {
+Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
+  const uint64_t number = place.number;
   const gc_board_entry*& entry = peer_entries_[static_cast<size_t>(rank)];
   if (!entry) entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
   if (!entry) return {Seen::not_there, 0, false};
+  const gc_board_order& order = entry->orders[place.order];
   // Acquire: whoever sees what was stored after the entry was taken for another communicator sees that it was taken.
-  const uint64_t failed = __atomic_load_n(&entry->failed, __ATOMIC_ACQUIRE);
+  const uint64_t failed = __atomic_load_n(&order.failed, __ATOMIC_ACQUIRE);
   const bool left = __atomic_load_n(&entry->left, __ATOMIC_ACQUIRE) != 0;
-  const uint64_t arrival = __atomic_load_n(&entry->lines[number % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
+  const uint64_t arrival = __atomic_load_n(&order.lines[number % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
   if (__atomic_load_n(&entry->key[1], __ATOMIC_RELAXED) != key_.word[1]) return {Seen::gone, 0, false};
   const bool has_failed = failed != 0 && failed <= number;
   if (gc_arrival_number(arrival) == number) return {Seen::come, arrival, has_failed};
@@ -118,85 +120,109 @@ Status Arrivals::failure_of(int rank) const {
                        rank_name(rank).c_str(), description_.name);
 }
 
-// What keeps a rank from ever coming, or this one from waiting.
-Status Arrivals::look_around(int rank, const Wait& wait) const {
+Status Arrivals::look_around(const Wait& wait) const {
   if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
-  if (!peers_[static_cast<size_t>(rank)]->liveness.alive())
-    return Status::error(Code::remote, "%s died before it came to collective %llu of %s, %s", rank_name(rank).c_str(),
-                         static_cast<unsigned long long>(wait.number), description_.name, function_name(wait.function));
+  if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
+  if (!peers_[static_cast<size_t>(wait.rank)]->liveness.alive())
+    return Status::error(Code::remote, "%s died before it came to collective %llu of %s, %s",
+                         rank_name(wait.rank).c_str(), static_cast<unsigned long long>(wait.place.number),
+                         description_.name, name_of(wait.place));
   if (params().timeout && Clock::now() - wait.start > std::chrono::seconds(params().timeout))
     return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",
-                         description_.rank, static_cast<long long>(params().timeout), function_name(wait.function),
-                         description_.name, rank_name(rank).c_str());
+                         description_.rank, static_cast<long long>(params().timeout), name_of(wait.place),
+                         description_.name, rank_name(wait.rank).c_str());
   return {};
 }
 
-Result<bool> Arrivals::on_device(int rank, const Look& look, const Wait& wait) const {
-  const uint32_t theirs = gc_arrival_function(look.arrival);
-  if (look.seen == Seen::come && theirs != wait.function)
+Result<bool> Arrivals::on_device(int rank, const Look& look, const Place& place) const {
+  const Place theirs = {place.order, place.number, gc_arrival_function(look.arrival)};
+  if (look.seen == Seen::come && theirs.function != place.function)
     return Status::error(Code::invalid_usage, "collective %llu of %s: rank %d calls %s, but %s calls %s",
-                         static_cast<unsigned long long>(wait.number), description_.name, description_.rank,
-                         function_name(wait.function), rank_name(rank).c_str(), function_name(theirs));
+                         static_cast<unsigned long long>(place.number), description_.name, description_.rank,
+                         name_of(place), rank_name(rank).c_str(), name_of(theirs));
   if (look.failed) return failure_of(rank);
-  if (look.seen == Seen::gone && holds_everybody(wait.function))
+  if (look.seen == Seen::gone && holds_everybody(place))
     return Status::error(Code::invalid_usage,
                          "%s has gone on from collective %llu of %s, where this rank %d calls %s: the ranks call "
                          "different collectives",
-                         rank_name(rank).c_str(), static_cast<unsigned long long>(wait.number), description_.name,
-                         description_.rank, function_name(wait.function));
+                         rank_name(rank).c_str(), static_cast<unsigned long long>(place.number), description_.name,
+                         description_.rank, name_of(place));
   return look.seen == Seen::come && gc_arrival_kind(look.arrival) == GC_KIND_DEVICE;
 }
 
-Result<bool> Arrivals::all_on_device(uint64_t number, uint32_t function, core::Communicator* runtime) {
-  const Wait wait = {number, function, runtime};
-  for (int r = 0; r < description_.size; ++r) {
-    if (r == description_.rank) continue;
-    Look seen = look_at(r, number);
-    for (int look = 1; seen.seen == Seen::not_there && !seen.failed; ++look) {
-      description_.calls->progress();
-      if (look % kLooksPerCheck == 0) GC_TRY(look_around(r, wait));
-      seen = look_at(r, number);
-    }
-    GC_TRY_AS(const bool device, on_device(r, seen, wait));
-    if (!device) return false;
+Result<Arrivals::Verdict> Arrivals::look(Wait& wait) {
+  for (; wait.rank < description_.size; ++wait.rank) {
+    if (wait.rank == description_.rank) continue;
+    const Look seen = look_at(wait.rank, wait.place);
+    if (seen.seen == Seen::not_there && !seen.failed) return Verdict::waiting;
+    GC_TRY_AS(const bool device, on_device(wait.rank, seen, wait.place));
+    if (!device) return Verdict::host;
   }
-  read_lines(number);
-  if (!holds_everybody(function)) decide(number);
-  return true;
+  return Verdict::device;
+}
+
+Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* runtime) {
+  Wait wait = {place, runtime};
+  for (int looks = 1;; ++looks) {
+    GC_TRY_AS(const Verdict verdict, look(wait));
+    if (verdict != Verdict::waiting) return verdict == Verdict::device;
+    description_.calls->progress();
+    if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));
+  }
 }
 
 // All have come with device memory: nobody writes the lines before everybody has decided.
-void Arrivals::read_lines(uint64_t number) {
+void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines) const {
+  lines->resize(static_cast<size_t>(description_.size));
   for (int r = 0; r < description_.size; ++r) {
     const auto i = static_cast<size_t>(r);
-    if (r != description_.rank) lines_[i] = peer_entries_[i]->lines[number % GC_BOARD_LINES];
+    const gc_board_entry& entry = r == description_.rank ? *entry_ : *peer_entries_[i];
+    (*lines)[i] = entry.orders[place.order].lines[place.number % GC_BOARD_LINES];
   }
 }
 
-void Arrivals::decide(uint64_t number) noexcept {
-  __atomic_store_n(&entry_->decided, number, __ATOMIC_RELEASE);  // partner: has_decided of the peers
+void Arrivals::decide(const Place& place) noexcept {
+  // Partner: has_decided of the peers.
+  __atomic_store_n(&entry_->orders[place.order].decided, place.number, __ATOMIC_RELEASE);
 }
 
-bool Arrivals::has_decided(int rank, uint64_t number) const {
+bool Arrivals::has_decided(int rank, const Place& place) const noexcept {
   const gc_board_entry& entry = *peer_entries_[static_cast<size_t>(rank)];
-  const bool decided = __atomic_load_n(&entry.decided, __ATOMIC_ACQUIRE) >= number;
+  const bool decided = __atomic_load_n(&entry.orders[place.order].decided, __ATOMIC_ACQUIRE) >= place.number;
   // Who has freed the communicator since has decided before.
   return decided || __atomic_load_n(&entry.left, __ATOMIC_ACQUIRE) ||
          __atomic_load_n(&entry.key[1], __ATOMIC_ACQUIRE) != key_.word[1];
 }
 
-Status Arrivals::await_decisions(uint64_t number, uint32_t function, core::Communicator* runtime) {
-  decide(number);
-  const Wait wait = {number, function, runtime};
-  for (int r = 0; r < description_.size; ++r) {
-    if (r == description_.rank) continue;
-    for (int look = 1; !has_decided(r, number); ++look) {
-      if (look_at(r, number).failed) return failure_of(r);
+bool Arrivals::all_decided(const Place& place) const noexcept {
+  for (int r = 0; r < description_.size; ++r)
+    if (r != description_.rank && !has_decided(r, place)) return false;
+  return true;
+}
+
+Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime) {
+  decide(place);
+  Wait wait = {place, runtime};
+  for (; wait.rank < description_.size; ++wait.rank) {
+    if (wait.rank == description_.rank) continue;
+    for (int look = 1; !has_decided(wait.rank, place); ++look) {
+      if (look_at(wait.rank, place).failed) return failure_of(wait.rank);
       description_.calls->progress();
-      if (look % kLooksPerCheck == 0) GC_TRY(look_around(r, wait));
+      if (look % kLooksPerCheck == 0) GC_TRY(look_around(wait));
     }
   }
   return {};
+}
+
+void Arrivals::meet(uint64_t k, const void* mine, size_t bytes) noexcept {
+  std::memcpy(entry_->meeting[k % 2], mine, bytes);
+  __atomic_store_n(&entry_->met, k, __ATOMIC_RELEASE);  // partner: met of the peers
+}
+
+const uint8_t* Arrivals::met(int rank, uint64_t k) const noexcept {
+  const auto r = static_cast<size_t>(rank);
+  const gc_board_entry& entry = rank == description_.rank ? *entry_ : *peer_entries_[r];
+  return __atomic_load_n(&entry.met, __ATOMIC_ACQUIRE) >= k ? entry.meeting[k % 2] : nullptr;
 }
 
 }  // namespace gpucoll::coll

@@ -1,12 +1,15 @@
 // How the ranks of an MPI communicator learn what each of them is about to do: this rank's entry on the arrival board,
 // and those of its peers (proto/format/board.h says why this is right).
 //
-// Collective number n: publish(); all_on_device(); and only where that says yes, which it then says on every rank:
-// lines() are what each rank calls, and before this rank goes on await_decisions(), unless it has run a collective that
-// holds_everybody().
+// A collective: publish(); look() until it no more says `waiting`; and only where that says `device`, which it then
+// says on every rank: read_lines() gives what each rank calls. Blocking ones wait in all_on_device(), and before this
+// rank goes on in await_decisions(), unless it has run a collective that holds_everybody(). Nonblocking ones tell by
+// decide() that they have read, and keep their line until all_decided().
 //
-// Thread safety: one caller at a time. Ownership: owns its entry; the communicator's name and skin outlive it.
+// Thread safety: one caller at a time in each order. Ownership: owns its entry; the communicator's name and skin
+// outlive it.
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -16,12 +19,28 @@
 
 namespace gpucoll::coll {
 
-const char* function_name(uint32_t function);  // "MPI_Allgather", of GC_FUNCTION_*
+// Which collective of a communicator.
+struct Place {
+  uint32_t order;     // GC_ORDER_*
+  uint64_t number;    // 1, 2, ...
+  uint32_t function;  // GC_FUNCTION_*
+};
+const char* name_of(const Place& place);       // "MPI_Allgather", "MPI_Iallgather"
+const char* function_name(uint32_t function);  // "MPI_Allgather"
 // Whether nobody can leave it before everybody has taken part. REQUIRES: some rank has bytes in it; then all have.
-bool holds_everybody(uint32_t function);
+bool holds_everybody(const Place& place);
 
 class Arrivals {
  public:
+  // One wait for the other ranks, rank after rank.
+  struct Wait {
+    Place place;
+    core::Communicator* runtime;  // may be null; its fault ends the wait
+    int rank = 0;                 // that is waited for
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  };
+  enum class Verdict { waiting, host, device };
+
   explicit Arrivals(const gc_comm_description& description) : description_(description) {}
   ~Arrivals();
   Arrivals(const Arrivals&) = delete;
@@ -29,21 +48,36 @@ class Arrivals {
 
   // Local. Errors: out_of_memory when the board has no room.
   Status open();
-  gc_board_line* own_lines() const { return entry_->lines; }
+  gc_board_line* own_lines(uint32_t order) const { return entry_->orders[order].lines; }
   // Looks up the other members' processes. Errors: as MpiProcess::peer, about rank *rank.
   Status find_peers(int* rank);
 
   // REQUIRES for GC_KIND_DEVICE: find_peers(). `line`: all but `arrival`, for GC_KIND_DEVICE only.
-  void publish(uint64_t number, uint32_t function, uint32_t kind, const gc_board_line& line);
-  // Whether every rank comes with device memory; false as soon as one does not. Errors: a rank calls another function,
-  // has failed, is dead or does not come in time; the fault of `runtime` (may be null).
-  Result<bool> all_on_device(uint64_t number, uint32_t function, core::Communicator* runtime);
-  // By rank. REQUIRES: all_on_device() for this collective.
-  const std::vector<gc_board_line>& lines() const { return lines_; }
-  // Waits until no rank needs this rank's line any more. All ranks call it or none.
-  Status await_decisions(uint64_t number, uint32_t function, core::Communicator* runtime);
-  // From collective `number` on this rank takes part no more: nobody must wait for it.
-  void fail(uint64_t number) noexcept;
+  void publish(const Place& place, uint32_t kind, const gc_board_line& line);
+  // Never waits. `host` as soon as one rank does not come with device memory. Errors: a rank calls another function or
+  // has failed.
+  Result<Verdict> look(Wait& wait);
+  // What keeps a rank from ever coming, or this one from waiting: it is dead, does not come in time, or `runtime` has
+  // failed.
+  Status look_around(const Wait& wait) const;
+  // The lines of all ranks. REQUIRES: `device` was the verdict, and decide() has not been called.
+  void read_lines(const Place& place, std::vector<gc_board_line>* lines) const;
+  // This rank has read the lines.
+  void decide(const Place& place) noexcept;
+  // Whether no rank needs this rank's line any more. REQUIRES: `device` was the verdict.
+  bool all_decided(const Place& place) const noexcept;
+
+  // Waits for the verdict: whether it is `device`.
+  Result<bool> all_on_device(const Place& place, core::Communicator* runtime);
+  // Decides and waits for all_decided(). All ranks call it or none.
+  Status await_decisions(const Place& place, core::Communicator* runtime);
+  // From this collective on this rank takes part no more: nobody must wait for it.
+  void fail(const Place& place) noexcept;
+
+  // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES.
+  void meet(uint64_t k, const void* mine, size_t bytes) noexcept;
+  // What `rank` has put there; null until it has.
+  const uint8_t* met(int rank, uint64_t k) const noexcept;
 
   std::string rank_name(int rank) const;
 
@@ -54,22 +88,17 @@ class Arrivals {
     uint64_t arrival;  // where it has come
     bool failed;       // in this collective or before
   };
-  struct Wait;
   core::BoardKey key() const;
-  Look look_at(int rank, uint64_t number);
-  Result<bool> on_device(int rank, const Look& look, const Wait& wait) const;
+  Look look_at(int rank, const Place& place);
+  Result<bool> on_device(int rank, const Look& look, const Place& place) const;
   Status failure_of(int rank) const;
-  Status look_around(int rank, const Wait& wait) const;
-  bool has_decided(int rank, uint64_t number) const;
-  void decide(uint64_t number) noexcept;
-  void read_lines(uint64_t number);
+  bool has_decided(int rank, const Place& place) const noexcept;
 
   const gc_comm_description& description_;
   core::BoardKey key_ = {};
   gc_board_entry* entry_ = nullptr;
   std::vector<const PeerProcess*> peers_;            // null for this rank
   std::vector<const gc_board_entry*> peer_entries_;  // as they are found
-  std::vector<gc_board_line> lines_;
 };
 
 }  // namespace gpucoll::coll

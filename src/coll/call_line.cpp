@@ -1,6 +1,7 @@
 #include "coll/call_line.h"
 
 #include <cstring>
+#include <string>
 
 #include "coll/types.h"
 
@@ -29,6 +30,22 @@ size_t bytes_of_one(const gc_call& call, bool at_root, int n_ranks) {
   }
 }
 
+bool same_call(const gc_board_line& a, const gc_board_line& b) {
+  return a.count == b.count && a.type == b.type && a.op == b.op && a.root == b.root && a.digest == b.digest;
+}
+
+// "4 x int32, sum", "16 bytes, root 2"
+std::string describe(const gc_board_line& line) {
+  std::string text;
+  if (line.type != kNone)
+    text = std::to_string(line.count) + " x " + type_name(static_cast<gpucollDataType_t>(line.type)) + ", " +
+           op_name(static_cast<gpucollRedOp_t>(line.op));
+  else if (line.count)
+    text = std::to_string(line.count) + " bytes";
+  if (line.root >= 0) text += (text.empty() ? "root " : ", root ") + std::to_string(line.root);
+  return text;
+}
+
 }  // namespace
 
 gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Device& device) {
@@ -48,19 +65,16 @@ gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Dev
   return line;
 }
 
-bool same_call(const gc_board_line& a, const gc_board_line& b) {
-  return a.count == b.count && a.type == b.type && a.op == b.op && a.root == b.root && a.digest == b.digest;
-}
-
-std::string describe_line(const gc_board_line& line) {
-  std::string text;
-  if (line.type != kNone)
-    text = std::to_string(line.count) + " x " + type_name(static_cast<gpucollDataType_t>(line.type)) + ", " +
-           op_name(static_cast<gpucollRedOp_t>(line.op));
-  else if (line.count)
-    text = std::to_string(line.count) + " bytes";
-  if (line.root >= 0) text += (text.empty() ? "root " : ", root ") + std::to_string(line.root);
-  return text;
+Status check_same_call(const std::vector<gc_board_line>& lines, int rank, const char* communicator) {
+  const gc_board_line& mine = lines[static_cast<size_t>(rank)];
+  for (size_t r = 0; r < lines.size(); ++r) {
+    if (same_call(mine, lines[r])) continue;
+    std::string here = describe(mine), there = describe(lines[r]);
+    if (here == there) there = "other counts for some ranks";
+    return Status::error(Code::invalid_usage, "on %s rank %d calls it with %s, but rank %zu with %s", communicator,
+                         rank, here.c_str(), r, there.c_str());
+  }
+  return {};
 }
 
 }  // namespace gpucoll::coll

@@ -1,9 +1,10 @@
-// What a call says on the arrival board, and whether what two ranks say can be one collective.
+// What a call says on the arrival board, and whether what the ranks say can be one collective.
 //
 // Thread safety: pure functions.
 #pragma once
-#include <string>
+#include <vector>
 
+#include "base/status.h"
 #include "core/abi.h"
 #include "gpu/device.h"
 
@@ -14,8 +15,7 @@ inline const gc_buffer& input_of(const gc_call& call) { return call.send.given ?
 
 // The board's line, all but `arrival`.
 gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Device& device);
-bool same_call(const gc_board_line& a, const gc_board_line& b);
-// "4 x int32, sum", "16 bytes, root 2"
-std::string describe_line(const gc_board_line& line);
+// Whether all ranks call the same; the sentence says what this rank and another one call on `communicator`.
+Status check_same_call(const std::vector<gc_board_line>& lines, int rank, const char* communicator);
 
 }  // namespace gpucoll::coll

@@ -18,15 +18,17 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 2u
+#define GC_ABI_VERSION 3u
 
 /* Answer of gc_abi.run besides MPI error classes. */
 #define GC_STAGE (-1) /* every rank of the communicator got this answer, or has host memory: go through the host */
 
 /* A communicator of the engine. The first members are read by gc_publish_host below. */
 typedef struct gc_comm {
-  gc_board_line *lines; /* this rank's GC_BOARD_LINES lines */
-  uint64_t sequence;    /* of the last collective entered */
+  struct {
+    gc_board_line *lines; /* this rank's GC_BOARD_LINES lines */
+    uint64_t sequence;    /* of the last collective entered */
+  } orders[GC_ORDERS];
 } gc_comm;
 
 /* One side of a collective: a buffer as bytes in memory. Either blocks one after another, all of them `bytes` long, or
@@ -57,8 +59,6 @@ typedef struct gc_process_blob {
 
 /* What the engine asks of MPI. `ctx` is the skin's. */
 typedef struct gc_host_calls {
-  /* Over the collective module that was there before, on host memory; an MPI error class. */
-  int (*allgather)(void *ctx, const void *mine, void *all, size_t bytes_per_rank);
   /* The blob of rank `rank`, or NULL where that process runs without gpucoll. May make MPI progress. */
   const gc_process_blob *(*peer)(void *ctx, int rank);
   /* A number that names the process of rank `rank` in the whole job and in spawned ones. Local, no progress. */
@@ -143,9 +143,9 @@ static inline int gc_is_device(const gc_abi *abi, const void *pointer) {
 
 /* The host-buffer path's whole share in the arrival board: one word stored. */
 static inline void gc_publish_host(gc_comm *c, uint32_t function) {
-  const uint64_t number = ++c->sequence;
-  __atomic_store_n(&c->lines[number % GC_BOARD_LINES].arrival, gc_arrival(number, function, GC_KIND_HOST),
-                   __ATOMIC_RELEASE);
+  const uint64_t number = ++c->orders[GC_ORDER_BLOCKING].sequence;
+  __atomic_store_n(&c->orders[GC_ORDER_BLOCKING].lines[number % GC_BOARD_LINES].arrival,
+                   gc_arrival(number, function, GC_KIND_HOST), __ATOMIC_RELEASE);
 }
 
 #ifdef __cplusplus

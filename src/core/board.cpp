@@ -12,8 +12,11 @@ size_t slot(const BoardKey& key, int probe) { return (key.word[0] + static_cast<
 // A reader that still looks at the old key sees that it has gone before anything else changes.
 gc_board_entry* take(gc_board_entry& entry, const BoardKey& key) noexcept {
   __atomic_store_n(&entry.key[1], uint64_t{0}, __ATOMIC_RELEASE);
-  entry.decided = entry.failed = 0;
-  for (gc_board_line& line : entry.lines) __atomic_store_n(&line.arrival, uint64_t{0}, __ATOMIC_RELEASE);
+  for (gc_board_order& order : entry.orders) {
+    order.decided = order.failed = 0;
+    for (gc_board_line& line : order.lines) __atomic_store_n(&line.arrival, uint64_t{0}, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&entry.met, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.left, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.key[0], key.word[0], __ATOMIC_RELAXED);
   __atomic_store_n(&entry.key[1], key.word[1], __ATOMIC_RELEASE);  // partner: find()

@@ -24,14 +24,14 @@ TEST(Board, ShowsOthersWhatWasPublished) {
   ASSERT_NE(entry, nullptr);
   const gc_board_entry* seen = other->find(key);
   ASSERT_NE(seen, nullptr);
-  entry->lines[1].count = 7;
+  entry->orders[GC_ORDER_BLOCKING].lines[1].count = 7;
   const uint64_t arrival = gc_arrival(1, GC_FUNCTION_bcast, GC_KIND_DEVICE);
-  __atomic_store_n(&entry->lines[1].arrival, arrival, __ATOMIC_RELEASE);
-  const uint64_t seen_arrival = __atomic_load_n(&seen->lines[1].arrival, __ATOMIC_ACQUIRE);
+  __atomic_store_n(&entry->orders[GC_ORDER_BLOCKING].lines[1].arrival, arrival, __ATOMIC_RELEASE);
+  const uint64_t seen_arrival = __atomic_load_n(&seen->orders[GC_ORDER_BLOCKING].lines[1].arrival, __ATOMIC_ACQUIRE);
   EXPECT_EQ(gc_arrival_number(seen_arrival), 1u);
   EXPECT_EQ(gc_arrival_function(seen_arrival), uint32_t{GC_FUNCTION_bcast});
   EXPECT_EQ(gc_arrival_kind(seen_arrival), uint32_t{GC_KIND_DEVICE});
-  EXPECT_EQ(seen->lines[1].count, 7u);
+  EXPECT_EQ(seen->orders[GC_ORDER_BLOCKING].lines[1].count, 7u);
 }
 
 // A late reader must not take a communicator that is freed for one that is not there yet.
@@ -43,13 +43,13 @@ TEST(Board, ShowsWhatWasReleasedUntilItIsClaimedAnew) {
   const BoardKey first = {{12345, 99}}, second = {{12345, 101}};
   gc_board_entry* entry = mine->claim(first);
   ASSERT_NE(entry, nullptr);
-  entry->lines[1].arrival = gc_arrival(1, GC_FUNCTION_bcast, GC_KIND_HOST);
-  entry->failed = 1;
+  entry->orders[GC_ORDER_BLOCKING].lines[1].arrival = gc_arrival(1, GC_FUNCTION_bcast, GC_KIND_HOST);
+  entry->orders[GC_ORDER_NONBLOCKING].failed = 1;
   mine->release(entry);
   const gc_board_entry* seen = other->find(first);
   ASSERT_NE(seen, nullptr);
   EXPECT_NE(seen->left, 0u);
-  EXPECT_EQ(gc_arrival_number(seen->lines[1].arrival), 1u);
+  EXPECT_EQ(gc_arrival_number(seen->orders[GC_ORDER_BLOCKING].lines[1].arrival), 1u);
 
   // Slots that were never used come first, then the one released first.
   std::vector<gc_board_entry*> entries;
@@ -61,8 +61,8 @@ TEST(Board, ShowsWhatWasReleasedUntilItIsClaimedAnew) {
   EXPECT_EQ(mine->claim(second), entry);
   EXPECT_EQ(other->find(first), nullptr);
   EXPECT_EQ(entry->left, 0u);
-  EXPECT_EQ(entry->failed, 0u);
-  EXPECT_EQ(entry->lines[1].arrival, 0u);
+  EXPECT_EQ(entry->orders[GC_ORDER_NONBLOCKING].failed, 0u);
+  EXPECT_EQ(entry->orders[GC_ORDER_BLOCKING].lines[1].arrival, 0u);
 }
 
 TEST(Board, SurvivesCollisionsAndSaysWhenFull) {

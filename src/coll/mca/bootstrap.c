@@ -1,6 +1,4 @@
-/* What the engine asks of MPI: names of processes, what they published, an exchange within a communicator. */
-#include <limits.h>
-
+/* What the engine asks of MPI: names of processes and what they published. */
 #include "coll/mca/module.h"
 
 /* ---- the modex ---- */
@@ -64,13 +62,6 @@ void gcm_forget_processes(void) {
 
 /* ---- the engine's calls; ctx is the gcm_module ---- */
 
-static int call_allgather(void *ctx, const void *mine, void *all, size_t bytes_per_rank) {
-  const gcm_module *m = ctx;
-  if (bytes_per_rank > INT_MAX) return MPI_ERR_COUNT;
-  return m->previous.coll_allgather(mine, (int)bytes_per_rank, MPI_BYTE, all, (int)bytes_per_rank, MPI_BYTE,
-                                    m->communicator, m->previous.coll_allgather_module);
-}
-
 static const gc_process_blob *call_peer(void *ctx, int rank) {
   const gcm_module *m = ctx;
   opal_mutex_lock(&blobs_lock);
@@ -86,4 +77,4 @@ static uint64_t call_process_name(void *ctx, int rank) {
 
 static void call_progress(void) { opal_progress(); }
 
-const gc_host_calls gcm_host_calls = {call_allgather, call_peer, call_process_name, call_progress};
+const gc_host_calls gcm_host_calls = {call_peer, call_process_name, call_progress};

@@ -37,8 +37,8 @@ static void chain_all(gcm_module *m, ompi_communicator_t *comm) {
 }
 
 /* The engine works on groups of several ranks that all run a collective together. */
-static bool engine_wants(const gcm_module *m, ompi_communicator_t *comm) {
-  return gcm_engine_runs && !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1 && m->previous.coll_allgather != NULL;
+static bool engine_wants(ompi_communicator_t *comm) {
+  return gcm_engine_runs && !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1;
 }
 
 /* May run inside MPI progress (MPI_Comm_idup): local work only. */
@@ -46,7 +46,7 @@ static int enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm
   gcm_module *m = (gcm_module *)base;
   m->communicator = comm;
   chain_all(m, comm);
-  if (!engine_wants(m, comm)) return OMPI_SUCCESS;
+  if (!engine_wants(comm)) return OMPI_SUCCESS;
   const gc_comm_description description = {
       .context_id = gcm_context_id(comm),
       .rank = ompi_comm_rank(comm),

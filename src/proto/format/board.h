@@ -5,7 +5,11 @@
  * entry on the board of each of its members, found by key: home slot key[0] % entries, then the following ones, at
  * most GC_BOARD_PROBE. The key is equal on all members and differs between communicators that exist one after another.
  *
- * Entering collective number s (1, 2, ...) of a communicator, the rank stores s, what it calls and its kind of memory
+ * The blocking collectives of a communicator and the nonblocking ones are counted apart, each in an order of its own:
+ * a nonblocking one may be begun by MPI itself in the middle of a blocking one (MPI_Comm_idup). An order of launches
+ * for both follows from either: who runs a blocking one has launched all nonblocking ones that were begun before.
+ *
+ * Entering collective number s (1, 2, ...) of an order, the rank stores s, what it calls and its kind of memory
  * into `arrival` of line s % GC_BOARD_LINES, with release, where it has device memory after the rest of the line.
  * Nobody waits for those who have read it. A reader loads `arrival` with acquire:
  *
@@ -18,10 +22,20 @@
  * can leave before everybody has contributed to it, which a rank does after reading.
  * So a line is read beyond `arrival` only while it is not written: when all have come with device memory.
  *
- * Why four lines: a collective of the module that was there before may call others (allreduce: reduce and broadcast,
- * each counted), so a rank may be some numbers ahead within a collective that it has not left.
+ * A nonblocking one is begun and goes on: there a rank that has device memory in s keeps the line until it knows that s
+ * goes through the host, or that every rank has read it. What comes meanwhile and needs that line is not entered yet.
  *
- * A rank that fails in number s stores s into `failed`: whoever waits for it in s or later must not.
+ * Why so many lines: that many nonblocking collectives may be under way before one must wait to be entered. And a
+ * collective of the module that was there before may call others (allreduce: reduce and broadcast, each counted), so a
+ * rank may be some numbers ahead within a blocking collective that it has not left: four would do.
+ *
+ * A rank that fails in number s stores s into `failed`: whoever waits for it in s or later must not. In the other order
+ * it stores the first number that it has not run.
+ *
+ * The ranks that make a runtime communicator meet on their entries as well (coll/board_bootstrap.h): in its k-th
+ * exchange (1, 2, ...) a rank writes meeting[k % 2], then stores k into `met` with release; it reads those of the
+ * others once they have stored k or more. Nobody writes k + 2 before all have stored k + 1, which they do after reading
+ * k.
  *
  * Why so many entries. A board that is full on one rank only would leave the others waiting for an entry that never
  * comes. Open MPI knows 65536 communicators at most; at twice the entries GC_BOARD_PROBE slots in a row are not taken.
@@ -36,8 +50,10 @@
 
 #include <stdint.h>
 
-enum { GC_BOARD_LINES = 4, GC_BOARD_ENTRIES = 131072, GC_BOARD_PROBE = 64 };
+enum { GC_BOARD_LINES = 16, GC_BOARD_MEETING_BYTES = 320, GC_BOARD_ENTRIES = 131072, GC_BOARD_PROBE = 64 };
 
+/* The two orders. */
+enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDERS };
 /* What a rank does in a collective. */
 enum {
   GC_KIND_HOST = 1,  /* goes through the host without waiting: host memory, or what the runtime cannot work on */
@@ -67,17 +83,25 @@ typedef struct gc_board_line {
   uint8_t reserved[12];
 } gc_board_line;
 
-typedef struct gc_board_entry {
-  uint64_t key[2];  /* key[1] == 0: never used, or being changed */
+typedef struct gc_board_order {
   uint64_t decided; /* the last collective whose lines this rank has read to the end, all GC_KIND_DEVICE */
-  uint64_t failed;  /* the first collective that this rank has failed in; 0: none */
-  uint64_t left;    /* not 0: freed; later ones have larger numbers */
-  uint8_t reserved[24];
+  uint64_t failed;  /* the first collective that this rank has failed in, or will; 0: none */
+  uint8_t reserved[48];
   gc_board_line lines[GC_BOARD_LINES];
+} gc_board_order;
+
+typedef struct gc_board_entry {
+  uint64_t key[2]; /* key[1] == 0: never used, or being changed */
+  uint64_t left;   /* not 0: freed; later ones have larger numbers */
+  uint64_t met;    /* exchanges of this rank, of which the last two are in `meeting` */
+  uint8_t reserved[32];
+  gc_board_order orders[GC_ORDERS];
+  uint8_t meeting[2][GC_BOARD_MEETING_BYTES];
 } gc_board_entry;
 
 typedef char gc_check_line[sizeof(gc_board_line) == 64 ? 1 : -1];
-typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 4 * 64 ? 1 : -1];
+typedef char gc_check_order[sizeof(gc_board_order) == 64 + 16 * 64 ? 1 : -1];
+typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 2 * 1088 + 2 * 320 ? 1 : -1];
 
 /* `arrival`: number, function and kind in one word, as a reader may meet the line while it is written anew. */
 static inline uint64_t gc_arrival(uint64_t number, uint32_t function, uint32_t kind) {

@@ -1,0 +1,141 @@
+#include "coll/mpi_runtime.h"
+
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "coll/board_bootstrap.h"
+#include "coll/kernels.h"
+#include "core/retired.h"
+
+namespace gpucoll::coll {
+namespace {
+
+Status copy(const DevicePart& part, const std::vector<Copy>& copies) {
+  for (const Copy& c : copies) GC_TRY(part.device->copy_async(c.to, c.from, c.bytes, part.queue.streams.front()));
+  return {};
+}
+
+}  // namespace
+
+void MpiRuntime::finish() {
+  if (!runtime_) return;
+  runtime_->finish(nullptr).ignore();  // a failure was reported by the collective that met it
+  core::retire(std::move(runtime_), 0);
+  staging_only_ = true;
+}
+
+void MpiRuntime::tell_staged(log::Level level, const char* why) const {
+  log::write(level, "collectives on device memory of %s are slow, through the host: %s", description_.name, why);
+}
+
+// What the user can mend is told once, by one rank where all see it; the rest only where choices are asked for.
+void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
+  static std::atomic<bool> told{false};
+  staging_only_ = true;
+  bool here_only = why.code() != Code::invalid_usage;
+  bool warn = why.code() != Code::unsupported && (here_only || description_.rank == 0) && !told.exchange(true);
+  tell_staged(warn ? log::Level::warn : log::Level::info,
+              ("rank " + std::to_string(because_of) + " " + why.what()).c_str());
+}
+
+// After a failure to connect, which all ranks see alike.
+void MpiRuntime::stage_from_now_on(const Status& why) {
+  tell_staged(log::Level::warn, why.what());
+  finish();
+  staging_only_ = true;
+}
+
+bool MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
+  if (staging_only_) return false;
+  gpu::Device* usual = runtime_ ? &runtime_->device() : nullptr;
+  Status status = make_part(call, description_.rank, description_.size, usual, made->scratch, &made->part);
+  if (!status)
+    log::write(log::Level::info, "%s on %s goes through the host: %s", function_name(call.function), description_.name,
+               status.what());
+  return status.ok();
+}
+
+// Whether two ranks use one device on which their kernels cannot run side by side: then they would wait for each
+// other's time slices.
+bool MpiRuntime::device_shared(const std::vector<gc_board_line>& lines) const {
+  for (size_t a = 0; a < lines.size(); ++a)
+    for (size_t b = a + 1; b < lines.size(); ++b)
+      if (!std::memcmp(lines[a].device, lines[b].device, sizeof lines[a].device) &&
+          !(lines[a].flags & lines[b].flags & GC_DEVICE_SHARES))
+        return true;
+  return false;
+}
+
+bool MpiRuntime::same_devices(const std::vector<gc_board_line>& lines) const {
+  for (size_t r = 0; r < lines.size(); ++r)
+    if (std::memcmp(lines[r].device, bound_[r].device, sizeof lines[r].device)) return false;
+  return true;
+}
+
+// A runtime communicator exists only on devices that are not shared.
+bool MpiRuntime::fits(const DeviceCall& call) {
+  if (staging_only_) return false;
+  if (runtime_ ? same_devices(call.lines) : !device_shared(call.lines)) return true;
+  const char* why = runtime_ ? "its ranks use other devices than when they first used any"
+                             : "two of its ranks use one device, on which their kernels do not run side by side";
+  if (!std::exchange(told_staged_, true)) tell_staged(log::Level::info, why);
+  return false;
+}
+
+Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
+  BoardBootstrap bootstrap(description_, arrivals_, call.place, idle);
+  GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, move_kernel(), bootstrap));
+  bound_ = call.lines;
+  return {};
+}
+
+Status MpiRuntime::put_on_stream(DevicePart& part) {
+  GC_TRY_AS(const gpu::Stream stream, runtime_->stream());
+  part.queue.streams.assign(1, stream);
+  for (core::CollectiveTask& task : part.queue.collectives) task.stream = stream;
+  return {};
+}
+
+Result<bool> MpiRuntime::prepared(DeviceCall& call) {
+  if (!runtime_) return false;
+  if (runtime_->fault().raised()) return runtime_->fault().status();
+  GC_TRY(put_on_stream(call.part));
+  GC_TRY_AS(shape_, runtime_->shape(call.part.queue.streams));
+  return runtime_->connected(core::needs_of(call.part.queue, description_.rank, shape_));
+}
+
+Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
+  if (!runtime_) {
+    if (Status made = make(call, idle); !made) {
+      stage_from_now_on(made);
+      return false;
+    }
+  }
+  GC_TRY_AS(const bool all, prepared(call));
+  if (all) return true;
+  const core::TaskQueue& queue = call.part.queue;
+  Status connected = runtime_->connect(core::needs_of(queue, description_.rank, shape_), idle);
+  // Links for messages are a matter of two ranks.
+  if (!connected && queue.sends.empty() && queue.recvs.empty()) {
+    stage_from_now_on(connected);
+    return false;
+  }
+  GC_TRY(std::move(connected));
+  GC_TRY_AS(shape_, runtime_->shape(queue.streams));
+  return true;
+}
+
+Status MpiRuntime::begin(DeviceCall& call) {
+  GC_TRY(copy(call.part, call.part.before));
+  return runtime_->begin(call.part.queue, shape_);
+}
+
+Result<bool> MpiRuntime::advance(DeviceCall& call) {
+  GC_TRY_AS(const bool all, runtime_->advance());
+  if (all) GC_TRY(copy(call.part, call.part.after));
+  return all;
+}
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,73 @@
+// What runs the collectives of one MPI communicator on the device: the runtime communicator, made at the first of them,
+// and whether it can be used at all.
+//
+// A collective: plan() its part; then, once every rank has come with device memory, fits(), prepare(), begin(), and
+// advance() until it is true; launched() says what to wait for. What fits() and prepare() answer is equal on all ranks.
+// Thread safety: one caller at a time, but for get()->fault() and get()->done(). Ownership: owns the runtime
+// communicator.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "base/log.h"
+#include "coll/arrivals.h"
+#include "coll/mpi_call.h"
+#include "core/abi.h"
+#include "core/communicator.h"
+
+namespace gpucoll::coll {
+
+// A collective that this rank has entered with device memory.
+struct DeviceCall {
+  Place place = {};
+  DevicePart part;
+  Scratch scratch;
+  std::vector<gc_board_line> lines;  // of all ranks, once they have come
+};
+
+class MpiRuntime {
+ public:
+  MpiRuntime(const gc_comm_description& description, Arrivals& arrivals)
+      : description_(description), arrivals_(arrivals) {}
+
+  // Null until the first collective on the device.
+  core::Communicator* get() const noexcept { return runtime_.get(); }
+
+  // Makes this rank's part of a call; whether it can run on its device.
+  bool plan(const gc_call& call, DeviceCall* made);
+  // Because of what one rank is or can.
+  void stage_for_ever(int because_of, const Status& why);
+
+  // Whether the ranks' devices can work together.
+  bool fits(const DeviceCall& call);
+  // Whether nothing is missing for it: prepare() would not wait.
+  Result<bool> prepared(DeviceCall& call);
+  // Makes what is missing; false, where that is impossible, and from now on all goes through the host. Collective;
+  // waits for the other ranks.
+  Result<bool> prepare(DeviceCall& call, void (*idle)());
+  // Puts copies and plans on the stream.
+  Status begin(DeviceCall& call);
+  // Whether all of it is there now.
+  Result<bool> advance(DeviceCall& call);
+
+  // Has work no more: waits for what is running and lets go of it.
+  void finish();
+
+ private:
+  bool device_shared(const std::vector<gc_board_line>& lines) const;
+  bool same_devices(const std::vector<gc_board_line>& lines) const;
+  void tell_staged(log::Level level, const char* why) const;
+  void stage_from_now_on(const Status& why);
+  Status make(const DeviceCall& call, void (*idle)());
+  Status put_on_stream(DevicePart& part);
+
+  const gc_comm_description& description_;
+  Arrivals& arrivals_;
+  bool staging_only_ = false;
+  bool told_staged_ = false;          // in fits()
+  std::vector<gc_board_line> bound_;  // the lines by which the runtime communicator was made
+  core::CommShape shape_ = {};        // between prepare() and begin()
+  std::unique_ptr<core::Communicator> runtime_;
+};
+
+}  // namespace gpucoll::coll

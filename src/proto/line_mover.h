@@ -119,7 +119,8 @@ class LineMover {
   }
   GC_DEV bool is_aligned() const {
     const uintptr_t input = work_.reads ? reinterpret_cast<uintptr_t>(work_.input) : 0;
-    const uintptr_t output = work_.writes ? reinterpret_cast<uintptr_t>(work_.output) : 0;
+    const bool writes = work_.writes || work_.keeps_received;
+    const uintptr_t output = writes ? reinterpret_cast<uintptr_t>(work_.output) : 0;
     return (input | output) % sizeof(Pack) == 0 && Lines::kUnitBytes % sizeof(Pack) == 0;
   }
 
@@ -172,14 +173,19 @@ class LineMover {
   GC_DEV void write(const Batch& batch) {
     each_part(batch, [&](int u, int i, const LinePart& part) {
       const Pack& pack = batch.part[u][i];
-      if (is_lead(part)) {
+      if (is_lead(part))
         look_at_lead(pack);
-      } else if constexpr (Batch::kWhole) {
-        write_whole(target(part), pack, part.bytes);
-      } else if (const uint32_t n = data_bytes(part); n > 0) {
-        write_rest<T>(target(part), pack, n);
-      }
+      else
+        write_part<Batch::kWhole>(part, pack);
     });
+  }
+  template <bool kWhole>
+  GC_DEV void write_part(const LinePart& part, const Pack& pack) const {
+    if constexpr (kWhole) {
+      write_whole(target(part), pack, part.bytes);
+    } else if (const uint32_t n = data_bytes(part); n > 0) {
+      write_rest<T>(target(part), pack, n);
+    }
   }
   template <class Batch>
   GC_DEV void complete(Batch& batch) const {
@@ -209,9 +215,10 @@ class LineMover {
       if (turn % kLatchPeriod == 0 && Lines::any(give_up())) return false;
       pause();
     }
-    each_part(batch, [&](int u, int i, const LinePart&) {
+    each_part(batch, [&](int u, int i, const LinePart& part) {
       Pack sum = Lines::data(in[0][u], i);
       if constexpr (!kCopies<Red>) {
+        if (work_.keeps_received) write_part<Batch::kWhole>(part, sum);
         if constexpr (kMaxIn > 1) {
           if (n_in_ > 1) sum = PackUnit<Red>::apply(sum, Lines::data(in[kMaxIn - 1][u], i));
         }

@@ -97,6 +97,10 @@ class LinePrimitives {
   GC_DEV void recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) {
     run(kRecv | kSend | kFromInput | kToOutput | kComplete, in, out, n);
   }
+  // REQUIRES: one peer to receive from.
+  GC_DEV void recv_copy_reduce_send(uint64_t in, uint64_t out, uint64_t n) {
+    run(kRecv | kSend | kFromInput | kKeepReceived, in, out, n);
+  }
   // One message, or its part in this channel, which may be empty: total_bytes is that of all parts. The receiver tells
   // of a sender (the rank `peer`) that sends more or less.
   GC_DEV void send_message(uint64_t in, uint64_t n, uint64_t total_bytes) {
@@ -129,7 +133,15 @@ class LinePrimitives {
   }
 
  private:
-  enum Switch : unsigned { kRecv = 1, kSend = 2, kFromInput = 4, kFromOutput = 8, kToOutput = 16, kComplete = 32 };
+  enum Switch : unsigned {
+    kRecv = 1,
+    kSend = 2,
+    kFromInput = 4,
+    kFromOutput = 8,
+    kToOutput = 16,
+    kComplete = 32,
+    kKeepReceived = 64
+  };
   // Ranks of a ring send a chunk each before any of them receives, and may keep kStepsPerPost steps that they have
   // read. They are stuck only if all wait for room: with more than a chunk for each of them under way.
   static constexpr uint32_t kStepsPerPost = 4, kStepsPerChunk = 2;
@@ -183,6 +195,7 @@ class LinePrimitives {
     work.receives = (what & kRecv) != 0;
     work.reads = (what & (kFromInput | kFromOutput)) != 0;
     work.writes = (what & kToOutput) != 0;
+    work.keeps_received = (what & kKeepReceived) != 0;
     work.own = (what & kFromInput) != 0;
     work.complete = (what & kComplete) != 0;
     return work;

@@ -19,12 +19,13 @@ struct LineEnd {
 // What is to be moved.
 struct LineWork {
   const uint8_t* input;  // the own operand
-  uint8_t* output;       // where the result is kept
+  uint8_t* output;
   uint32_t bytes;
   bool sends, receives;
-  bool reads, writes;  // whether there are input and output
-  bool own;            // the input is this rank's own operand: `pre` applies
-  bool complete;       // `post` applies to the result
+  bool reads, writes;   // whether there is an input, and whether the result goes to the output
+  bool keeps_received;  // what came goes to the output, before it is reduced with the input
+  bool own;             // the input is this rank's own operand: `pre` applies
+  bool complete;        // `post` applies to the result
   Message message;
 };
 // The ends of a group's connections.

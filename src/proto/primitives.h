@@ -4,8 +4,9 @@
 //   send                   input -> peers                    recv                   peer -> output
 //   copy_send              input -> output and peers         recv_copy_send         peer -> output and peers
 //   send_from_output       output -> peers                   recv_reduce_copy       op(peers, input) -> output
-//   recv_reduce_send       op(peers, input) -> peers         recv_reduce_copy_send  op(peers, input) -> output and
-//   peers send_message           input -> peer                     recv_message           peer -> output
+//   recv_reduce_send       op(peers, input) -> peers         recv_reduce_copy_send  op(peers, input) -> output, peers
+//   recv_copy_reduce_send  peer -> output, op(peer, input) -> peers
+//   send_message           input -> peer                     recv_message           peer -> output
 //
 // Those that only put data into an output have direct forms, in which the sender may do that itself (direct.h):
 // direct_send, direct_send_from_output, direct_copy_send, direct_recv, direct_recv_copy_send,
@@ -35,7 +36,8 @@
 #include "proto/messages.h"
 #include "proto/protocols.h"
 
-// Mutants (see GC_MUTANT): 1 publishes data without release, 2 posts without the barrier before.
+// Mutants (see GC_MUTANT): 1 publishes data without release, 2 posts without the barrier before, 12 keeps what came
+// without one.
 
 namespace gpucoll::proto {
 
@@ -106,6 +108,10 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
   GC_DEV void recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n) {
     run(kRecv | kSend | kFromInput | kToOutput | kComplete, in, out, n);
   }
+  // REQUIRES: one peer to receive from.
+  GC_DEV void recv_copy_reduce_send(uint64_t in, uint64_t out, uint64_t n) {
+    run(kRecv | kSend | kFromInput | kKeepReceived, in, out, n);
+  }
   // One message, or its part in this channel, which may be empty: total_bytes is that of all parts. The receiver tells
   // of a sender (the rank `peer`) that sends more or less.
   GC_DEV void send_message(uint64_t in, uint64_t n, uint64_t total_bytes) {
@@ -152,7 +158,8 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     kComplete = 32,  // the result has every rank's contribution
     kMessage = 64,   // with a note, until that is posted or read
     kSendDirect = 128,
-    kRecvDirect = 256
+    kRecvDirect = 256,
+    kKeepReceived = 512  // the output gets what came, before it is reduced
   };
   // A role for each peer, in this order.
   static constexpr int kWaitRecv = 0, kWaitSend = F::kRecv, kPostRecv = kWaitSend + F::kSend,
@@ -189,13 +196,26 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
         look_for_outputs(what, message);
         operands = operands_of(what, in + done, out + done);
       }
-      reduce_copy<Family, F::kRecv + 1>(coop_, operands, n - done < slice ? n - done : slice, reduction_);
+      const uint64_t now = n - done < slice ? n - done : slice;
+      reduce_copy<Family, F::kRecv + 1>(coop_, operands, now, reduction_);
+      if ((what & kKeepReceived) != 0) keep_received(out + done, now);
 #if GC_MUTANT != 2
       coop_.sync();  // everyone's part is written and read before it is posted
 #endif
       post(what, message);
       what &= ~unsigned{kMessage};
     }
+  }
+
+  // Behind the reduction: the output may be the input, of which another thread may have had this element.
+  GC_DEV void keep_received(uint64_t out, uint64_t n) {
+#if GC_MUTANT != 12
+    coop_.sync();
+#endif
+    Operands operands{};
+    operands.read(in_[0].slot(slot_bytes_));
+    operands.write(output_ + out * sizeof(Element));
+    reduce_copy<Family, 1>(coop_, operands, n, reduction_);
   }
 
   GC_DEV Operands operands_of(unsigned what, uint64_t in, uint64_t out) const {

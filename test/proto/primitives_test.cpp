@@ -38,6 +38,7 @@ struct Case {
   bool receives, sends, reads, writes, complete;
   int least_in, most_in;  // peers to receive from
   std::function<void(Prims&, uint64_t n)> run;
+  bool keeps = false;  // what came, in the output
 };
 const Case kCases[] = {
     {"send", false, true, true, false, false, 0, 2, [](auto& p, uint64_t n) { p.send(kFrom, n); }},
@@ -50,6 +51,8 @@ const Case kCases[] = {
      [](auto& p, uint64_t n) { p.recv_reduce_send(kFrom, n); }},
     {"recv_reduce_copy_send", true, true, true, true, true, 0, 2,
      [](auto& p, uint64_t n) { p.recv_reduce_copy_send(kFrom, kTo, n); }},
+    {"recv_copy_reduce_send", true, true, true, true, false, 1, 1,
+     [](auto& p, uint64_t n) { p.recv_copy_reduce_send(kFrom, kTo, n); }, true},
 };
 
 // The operation under test, with connections on each side and buffers.
@@ -100,6 +103,7 @@ struct Bench {
     if (c.reads) sum += input[kFrom + i] * (op == kPreMulSum ? kScalar : 1);
     return op == kAvg && c.complete ? sum / kRanks : sum;
   }
+  float kept(const Case& c, uint64_t i, Op op) const { return c.keeps ? sent_by_peer(0, i) : value(c, i, op); }
   static size_t at(int peer) { return static_cast<size_t>(peer); }
 
   uint64_t first;
@@ -126,7 +130,7 @@ class EachPrimitive : public testing::TestWithParam<test::EachCase> {
     EXPECT_TRUE(bench.ok);
     for (uint64_t i = 0; i < bench.output.size(); ++i) {
       const bool inside = c.writes && i >= kTo && i < kTo + kCount;
-      ASSERT_EQ(bench.output[i], inside ? bench.value(c, i - kTo, op) : -1.0f) << "output " << i << ", op " << op;
+      ASSERT_EQ(bench.output[i], inside ? bench.kept(c, i - kTo, op) : -1.0f) << "output " << i << ", op " << op;
     }
     for (int peer = 0; peer < kMostPeers; ++peer) {
       const bool sends = c.sends && peer < bench.n_out, receives = c.receives && peer < bench.n_in;

@@ -42,6 +42,7 @@ GC_COLL_DEVICE_FILES = \
 	src/coll/device/ring_broadcast.h \
 	src/coll/device/ring_reduce.h \
 	src/coll/device/ring_reduce_scatter.h \
+	src/coll/device/ring_scan.h \
 	src/coll/device/run_plan.h \
 	src/coll/device/send_recv.h \
 	src/coll/device/short_message.h \

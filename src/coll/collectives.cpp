@@ -12,7 +12,8 @@ using proto::Function;
 proto::DataType proto_type(gpucollDataType_t type) { return static_cast<proto::DataType>(type); }
 
 bool reduces(Function function) {
-  return function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter;
+  return function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter ||
+         function == Function::scan || function == Function::exscan;
 }
 bool has_root(Function function) { return function == Function::reduce || function == Function::broadcast; }
 
@@ -32,6 +33,7 @@ Result<Extent> extent_of(const Caller& caller, const CollectiveCall& call) {
     case Function::reduce_scatter: return Extent{all, part, 0, rank * part};
     case Function::reduce: return Extent{part, at_root ? part : 0, 0, 0};
     case Function::broadcast: return Extent{at_root ? part : 0, part, 0, 0};
+    case Function::exscan: return Extent{part, caller.rank > 0 ? part : 0, 0, 0};
     default: return Extent{part, part, 0, 0};
   }
 }

@@ -69,9 +69,10 @@ int ceil_log2(int n) { return n <= 1 ? 0 : 32 - __builtin_clz(static_cast<unsign
 int floor_power_of_two(uint64_t n) { return n ? 1 << std::min(63 - __builtin_clzll(n), 30) : 1; }
 const Model& model_of(const CommShape& shape) { return shape.emulated ? kEmulated : kGpu; }
 
-// Broadcast and reduce hand all data down a chain or a tree; the others give every rank its share at each hop.
+// Broadcast, reduce and scans hand all data down a chain or a tree; the others give every rank its share at each hop.
 bool is_pipeline(Function function, Algorithm algorithm) {
-  return algorithm == Algorithm::tree || function == Function::broadcast || function == Function::reduce;
+  return algorithm == Algorithm::tree || function == Function::broadcast || function == Function::reduce ||
+         function == Function::scan || function == Function::exscan;
 }
 
 int hops(Function function, Algorithm algorithm, int n) {
@@ -99,7 +100,9 @@ double device_gbs(Function function, const Speed& speed) {
   switch (function) {
     case Function::all_reduce: return 2 / (1 / speed.move_gbs + 1 / speed.reduce_gbs);
     case Function::reduce:
-    case Function::reduce_scatter: return speed.reduce_gbs;
+    case Function::reduce_scatter:
+    case Function::scan:
+    case Function::exscan: return speed.reduce_gbs;
     default: return speed.move_gbs;
   }
 }
@@ -261,6 +264,8 @@ const char* name(Function function) {
     case Function::all_reduce: return "allreduce";
     case Function::reduce: return "reduce";
     case Function::reduce_scatter: return "reduce_scatter";
+    case Function::scan: return "scan";
+    case Function::exscan: return "exscan";
   }
   return "?";
 }

@@ -46,7 +46,7 @@ test_proto_ll128_test_LDADD = $(GTEST_LIBS)
 # the results tell of the others, which use atomics throughout.
 if TSAN_VARIANTS
 check_PROGRAMS += test/proto/primitives_test_tsan test/proto/collectives_test_tsan test/proto/run_plan_test_tsan \
-	test/proto/collectives_test_mutant1 test/proto/collectives_test_mutant2 \
+	test/proto/collectives_test_mutant1 test/proto/collectives_test_mutant2 test/proto/collectives_test_mutant12 \
 	test/proto/one_shot_test_tsan \
 	test/proto/one_shot_test_mutant3 test/proto/one_shot_test_mutant4 \
 	test/proto/one_shot_test_mutant5 test/proto/one_shot_test_mutant6 test/proto/one_shot_test_mutant11
@@ -72,6 +72,11 @@ test_proto_collectives_test_mutant2_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=2
 test_proto_collectives_test_mutant2_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_collectives_test_mutant2_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_collectives_test_mutant2_LDADD = $(GTEST_LIBS)
+test_proto_collectives_test_mutant12_SOURCES = $(test_proto_collectives_test_SOURCES)
+test_proto_collectives_test_mutant12_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=12
+test_proto_collectives_test_mutant12_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_collectives_test_mutant12_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_collectives_test_mutant12_LDADD = $(GTEST_LIBS)
 test_proto_one_shot_test_tsan_SOURCES = $(test_proto_one_shot_test_SOURCES)
 test_proto_one_shot_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_one_shot_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)

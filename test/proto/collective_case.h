@@ -24,9 +24,18 @@ struct Case {
   uint32_t looks = 0, grants = 0;  // bit r: rank r looks for grants, grants its output
 };
 
+inline bool is_scan(proto::Function function) {
+  return function == proto::Function::scan || function == proto::Function::exscan;
+}
 inline bool reduces(proto::Function function) {
   using proto::Function;
-  return function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter;
+  return function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter ||
+         is_scan(function);
+}
+// Whether that rank gets a result.
+inline bool has_result(proto::Function function, int root, size_t rank) {
+  using proto::Function;
+  return function == Function::reduce ? static_cast<int>(rank) == root : function == Function::exscan ? rank > 0 : true;
 }
 inline bool has_root(proto::Function function) {
   return function == proto::Function::reduce || function == proto::Function::broadcast;
@@ -81,8 +90,11 @@ class Values {
     const int channel = case_.first_channel + index;
     const bool scatters = case_.function == proto::Function::reduce_scatter;
     const uint64_t from = scatters ? rank * case_.count : 0;
-    if (case_.algorithm == proto::Algorithm::one_shot) {
-      for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(by_rank(from + i));
+    if (is_scan(case_.function)) {
+      const size_t ranks = rank + (case_.function == proto::Function::scan ? 1 : 0);
+      for (uint64_t i = share.first; ranks > 0 && i < share.first + share.count; ++i) result[i] = by_rank(i, ranks);
+    } else if (case_.algorithm == proto::Algorithm::one_shot) {
+      for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(by_rank(from + i, n_));
     } else if (case_.algorithm == proto::Algorithm::tree) {
       for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(in_tree(channel, 0, i));
     } else if (case_.function == proto::Function::all_reduce) {
@@ -127,9 +139,10 @@ class Values {
     if constexpr (proto::kHasPost<Red>) return Red::post(x, case_.reduction);
     return x;
   }
-  T by_rank(uint64_t i) const {
+  // Of the first ranks.
+  T by_rank(uint64_t i, size_t ranks) const {
     T value = own(0, i);
-    for (int r = 1; r < case_.n_ranks; ++r) value = Red::apply(value, own(r, i));
+    for (size_t r = 1; r < ranks; ++r) value = Red::apply(value, own(static_cast<int>(r), i));
     return value;
   }
   // From the rank after the place round to the place.
@@ -174,15 +187,14 @@ class CaseMemory {
     return send_.data() + (case_.function == proto::Function::reduce_scatter ? rank_ * case_.count * sizeof(T) : 0);
   }
   void check() {
-    const bool has_result = case_.function != proto::Function::reduce || static_cast<int>(rank_) == case_.root;
-    if (has_result) {
+    if (has_result(case_.function, case_.root, rank_)) {
       Buffer want(values_.received() * sizeof(T));
       fill(want.data(), values_.out(rank_));
       expect_same(recv(), want, "the result differs");
     } else if (!case_.in_place) {
       expect_same(recv_.data(), Buffer(recv_.bytes()), "wrote a result where there is none");
     }
-    if (!case_.in_place) {
+    if (!case_.in_place || (!has_result(case_.function, case_.root, rank_) && is_scan(case_.function))) {
       Buffer want(values_.sent() * sizeof(T));
       fill(want.data(), values_.in(rank_));
       expect_same(send_.data(), want, "wrote into the input");

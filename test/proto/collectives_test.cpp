@@ -50,6 +50,7 @@ constexpr Way kReductions[] = {{Function::all_reduce, Algorithm::ring},
                                {Function::reduce, Algorithm::ring},
                                {Function::reduce_scatter, Algorithm::ring},
                                {Function::all_reduce, Algorithm::tree}};
+constexpr Way kScans[] = {{Function::scan, Algorithm::ring}, {Function::exscan, Algorithm::ring}};
 constexpr Way kMoves[] = {{Function::broadcast, Algorithm::ring}, {Function::all_gather, Algorithm::ring}};
 
 class Collectives : public testing::TestWithParam<int> {  // the parameter: threads a block
@@ -66,10 +67,15 @@ class Collectives : public testing::TestWithParam<int> {  // the parameter: thre
   void run_reductions(const Change& change) {
     for (const Way& way : kReductions) run_each<Red>(way, change);
   }
+  template <class Red, class Change>
+  void run_scans(const Change& change) {
+    for (const Way& way : kScans) run_each<Red>(way, change);
+  }
   // All functions by all algorithms over all protocols.
   template <class Red, class Change>
   void run_all(const Change& change) {
     run_reductions<Red>(change);
+    run_scans<Red>(change);
     for (const Way& way : kMoves) run_each<Red>(way, change);
   }
 };
@@ -154,12 +160,14 @@ TEST_P(Collectives, HooksApplyOnce) {
       c.reduction.argument = static_cast<uint64_t>(n);
     });
     for (bool in_memory : {false, true}) {
-      run_reductions<proto::PreMulSum<double>>([&](Case& c) {
+      const auto change = [&](Case& c) {
         c.n_ranks = n;
         const double scalar = 1.5;
         std::memcpy(&c.reduction.argument, &scalar, sizeof scalar);
         c.scalar_in_memory = c.in_place = in_memory;
-      });
+      };
+      run_reductions<proto::PreMulSum<double>>(change);
+      run_scans<proto::PreMulSum<double>>(change);
     }
   }
 }
@@ -174,6 +182,18 @@ TEST_P(Collectives, TreesOfEveryShape) {
         c.in_place = n % 2 == 0;
       });
     }
+  }
+}
+
+// Elements are copied in other units than they are reduced in, so by other threads.
+TEST_P(Collectives, ExscanKeepsWhatCameInPlaceOfTheInput) {
+  for (int n : {2, 3, 5}) {
+    run_each<proto::Sum<proto::Complex<double>>>({Function::exscan, Algorithm::ring}, [&](Case& c) {
+      c.n_ranks = n;
+      c.count = 301;
+      c.in_place = true;
+      c.send_offset = 8;
+    });
   }
 }
 
@@ -273,11 +293,13 @@ TEST_P(Collectives, EveryElementSizeAndAlignment) {
 // What is reduced and copied by a reduction's algorithm leaves padding alone.
 TEST_P(Collectives, PaddingStays) {
   for (bool in_place : {false, true}) {
-    run_reductions<proto::Maxloc<proto::ShortInt>>([&](Case& c) {
+    const auto change = [&](Case& c) {
       c.n_channels = 2;
       c.count = 301;
       c.in_place = in_place;
-    });
+    };
+    run_reductions<proto::Maxloc<proto::ShortInt>>(change);
+    run_scans<proto::Maxloc<proto::ShortInt>>(change);
   }
 }
 
@@ -287,7 +309,8 @@ INSTANTIATE_TEST_SUITE_P(Threads, Collectives, testing::Values(1, 3));
 
 // One rank of two runs.
 TEST(CollectivesFault, LatchEndsEveryWait) {
-  const Way ways[] = {kReductions[0], kReductions[1], kReductions[2], kReductions[3], kMoves[0], kMoves[1]};
+  const Way ways[] = {kReductions[0], kReductions[1], kReductions[2], kReductions[3],
+                      kScans[0],      kScans[1],      kMoves[0],      kMoves[1]};
   for (const Way& way : ways) {
     for (Protocol protocol : kProtocols) {
       test::World world(2, 2, 128);

@@ -83,7 +83,10 @@ class Program {
   size_t ranks() const { return static_cast<size_t>(n_); }
   uint64_t sent(const Op& op) const { return op.count * (op.function == Function::reduce_scatter ? ranks() : 1); }
   uint64_t received(const Op& op) const { return op.count * (op.function == Function::all_gather ? ranks() : 1); }
-  static bool has_result(const Op& op, size_t rank) { return op.function != Function::reduce || rank == op.root; }
+  static bool has_result(const Op& op, size_t rank) {
+    if (op.function == Function::exscan) return rank > 0;
+    return op.function != Function::reduce || rank == op.root;
+  }
 
   // In place, in_ has both buffers.
   void draw_op(const Op& op) {
@@ -111,9 +114,11 @@ class Program {
   T expected(const Op& op, const Values& values, size_t rank, uint64_t i) const {
     if (op.function == Function::broadcast) return values[op.root][i];
     if (op.function == Function::all_gather) return values[i / op.count][i % op.count];
+    const size_t n = values.size();
     const uint64_t at = op.function == Function::reduce_scatter ? rank * op.count + i : i;
+    const size_t ranks = op.function == Function::scan ? rank + 1 : op.function == Function::exscan ? rank : n;
     T value = own(values[0][at]);
-    for (size_t r = 1; r < values.size(); ++r) value = Red::apply(value, own(values[r][at]));
+    for (size_t r = 1; r < ranks; ++r) value = Red::apply(value, own(values[r][at]));
     if constexpr (proto::kHasPost<Red>) value = Red::post(value, options_.reduction);
     return value;
   }
@@ -204,9 +209,10 @@ void run(int n_ranks, int threads, std::vector<Launch> launches, const Options& 
   Program<Red>(n_ranks, threads, std::move(launches), options).run();
 }
 
-constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce,
-                                   Function::all_gather, Function::broadcast};
-constexpr Function kReduces[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce};
+constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce,   Function::scan,
+                                   Function::exscan,     Function::all_gather,     Function::broadcast};
+constexpr Function kReduces[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce, Function::scan,
+                                 Function::exscan};
 constexpr Function kMoves[] = {Function::all_gather, Function::broadcast};
 
 class OneShot : public testing::TestWithParam<int> {};  // the parameter: threads a block
@@ -249,7 +255,8 @@ TEST_P(OneShot, HooksApplyOnce) {
     const Launch launch = {{99, 2, false, 0, 0, function, 1}, {5, 1, true, 0, 0, function, 1}};
     Options options;
     options.reduction.argument = 3;
-    run<proto::Avg<float>>(3, GetParam(), {launch}, options);
+    if (function != Function::scan && function != Function::exscan)
+      run<proto::Avg<float>>(3, GetParam(), {launch}, options);
     const float scalar = 1.25f;
     std::memcpy(&options.reduction.argument, &scalar, sizeof scalar);
     run<proto::PreMulSum<float>>(3, GetParam(), {launch}, options);
@@ -270,7 +277,7 @@ TEST_P(OneShot, HundredsOfOperationsOfAllFunctions) {
       const bool all_move = random() % 2 == 0;
       launch.resize(random() % 2 == 0 ? 1 + random() % 4 : kMostItems / 2);
       for (Op& op : launch) {
-        op.function = all_move ? kMoves[random() % 2] : kReduces[random() % 3];
+        op.function = all_move ? kMoves[random() % 2] : kReduces[random() % 5];
         op.root = random() % static_cast<size_t>(n);
         op.count = random() % 3 == 0 ? 100 + random() % 200 : 1 + random() % 9;
         op.n_channels = static_cast<int>(1 + random() % 3);

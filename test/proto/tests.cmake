@@ -33,6 +33,8 @@ if(GC_TSAN_VARIANTS)
     gc_test(proto.mutant${mutant} LABELS proto tsan TIMEOUT 240 MUST_PRINT "ThreadSanitizer: data race"
       COMMAND test/proto/collectives_test_mutant${mutant} --gtest_filter=Threads/*InPlace*/1)
   endforeach()
+  gc_test(proto.mutant12 LABELS proto tsan TIMEOUT 240 MUST_PRINT "ThreadSanitizer: data race"
+    COMMAND test/proto/collectives_test_mutant12 --gtest_filter=Threads/*ExscanKeeps*/1)
   # What these break are atomics, which ThreadSanitizer trusts: the results are wrong, or never come.
   # Mutants 6 and 11 rarely get away with it once.
   foreach(mutant 3 4 5 6 11)

@@ -54,6 +54,7 @@ class World {
     for (int c = 0; c < n_channels; ++c) {
       for (int p = 0; p < n_; ++p) add_ring(c, p);
       for (int p = 0; p < n_; ++p) connect(proto::kCollectiveLinks, c, rank_at(c, p, n_), rank_at(c, p + 1, n_));
+      for (int r = 1; r < n_; ++r) connect(proto::kCollectiveLinks, c, r - 1, r);  // for scans
       for (int p = 1; p < n_; ++p) add_branch(c, p);
     }
   }

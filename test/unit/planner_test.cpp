@@ -518,10 +518,11 @@ TEST(Planner, OneShotsOfSeveralFunctionsShareALaunch) {
   shape.one_shot_bytes = 1 << 20;
   TaskQueue queue;
   const Function moves[] = {Function::all_gather, Function::broadcast};
-  const Function reduces[] = {Function::reduce, Function::all_reduce, Function::reduce_scatter};
+  const Function reduces[] = {Function::reduce, Function::all_reduce, Function::reduce_scatter, Function::scan,
+                              Function::exscan};
   for (uint64_t i = 0; i < 6; ++i) {
     queue.add(collective(moves[i % 2], nullptr, 8, 2 * i));
-    queue.add(collective(reduces[i % 3], &kFloat, 8, 2 * i + 1));
+    queue.add(collective(reduces[i % 5], &kFloat, 8, 2 * i + 1));
   }
   uint32_t flag = 0;
   const auto launches = make_plans(queue, 3, shape, {1024}, &kMove, &flag);
@@ -530,7 +531,7 @@ TEST(Planner, OneShotsOfSeveralFunctionsShareALaunch) {
   EXPECT_EQ(launches[1].kernel, &kFloatMesh);
   for (uint32_t i = 0; i < 6; ++i) {
     EXPECT_EQ(launches[0].plan.own_items()[i].collective.function, moves[i % 2]);
-    EXPECT_EQ(launches[1].plan.own_items()[i].collective.function, reduces[i % 3]);
+    EXPECT_EQ(launches[1].plan.own_items()[i].collective.function, reduces[i % 5]);
     EXPECT_EQ(launches[0].plan.own_items()[i].collective.next_rank, 0);
   }
 }

@@ -30,8 +30,9 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 namespace gpucoll::core {
 namespace {
 
-constexpr Function kCollectives[] = {Function::broadcast, Function::all_gather, Function::all_reduce, Function::reduce,
-                                     Function::reduce_scatter};
+constexpr Function kCollectives[] = {Function::broadcast, Function::all_gather,     Function::all_reduce,
+                                     Function::reduce,    Function::reduce_scatter, Function::scan,
+                                     Function::exscan};
 
 CommShape gpus(int n_ranks) {
   CommShape shape;

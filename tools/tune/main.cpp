@@ -59,10 +59,16 @@ Status read_ranks(const Words& words, int devices, Plan& plan) {
   return {};
 }
 
+// Those of the C API.
+bool can_be_measured(core::Function function) {
+  return function != core::Function::send_recv && function != core::Function::scan &&
+         function != core::Function::exscan;
+}
+
 Status read_functions(const Words& words, Plan& plan) {
   for (int i = 0; i < proto::kFunctions; ++i) {
     const auto function = static_cast<core::Function>(i);
-    if (function == core::Function::send_recv) continue;
+    if (!can_be_measured(function)) continue;
     const bool named =
         std::find(words.functions.begin(), words.functions.end(), core::name(function)) != words.functions.end();
     if (named || words.functions.empty()) plan.functions.push_back(function);

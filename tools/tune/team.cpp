@@ -78,6 +78,8 @@ Status Team::Member::start(Function function, size_t count) {
     case Function::reduce_scatter:
       result = gpucollReduceScatter(send, recv, count, kType, gpucollSum, comm, stream);
       break;
+    case Function::scan:
+    case Function::exscan:
     case Function::send_recv: break;
   }
   return from_api(result, comm, "collective");

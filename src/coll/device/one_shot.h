@@ -6,8 +6,10 @@
 //   reduce          own elements to the root, which reduces all
 //   all_gather      own block to every rank; all are kept
 //   broadcast       the root's to every rank; they are kept
+//   scan, exscan    own elements to every later rank, which reduces those of the ranks before it and its own, or not
 //
 // result = op(... op(x[0], x[1]) ..., x[n - 1]), in the order of the ranks: where several have it, with the same bits.
+// Of a scan, up to the own one; of an exscan, up to the one before.
 // Who has no data for a rank stores a pack of nothing there: the next operations count on hearing from every rank
 // (format/mesh.h).
 //
@@ -26,9 +28,14 @@ struct Exchange {
   static constexpr uint32_t kAll = ~uint32_t{0};
   uint64_t send_stride = 0, recv_stride = 0;
   uint32_t source = kAll, target = kAll;  // the only rank that has data; the only one that gets any
+  bool scans = false, exclusive = false;  // data go to later ranks only; and the own are not reduced
 
   GC_DEV bool sends(uint32_t rank) const { return source == kAll || source == rank; }
-  GC_DEV bool receives(uint32_t rank) const { return target == kAll || target == rank; }
+  GC_DEV bool receives(uint32_t rank) const { return (target == kAll || target == rank) && !(exclusive && rank == 0); }
+  // Whether what `from` has is part of what `to` gets.
+  GC_DEV bool has(uint32_t from, uint32_t to) const {
+    return sends(from) && receives(to) && (!scans || from < to || (from == to && !exclusive));
+  }
 };
 GC_DEV Exchange exchange_of(const proto::CollectiveItem& item, uint64_t block_bytes) {
   using proto::Function;
@@ -37,6 +44,8 @@ GC_DEV Exchange exchange_of(const proto::CollectiveItem& item, uint64_t block_by
     case Function::all_gather: return {0, block_bytes};
     case Function::reduce: return {0, 0, Exchange::kAll, item.root};
     case Function::broadcast: return {0, 0, item.root, Exchange::kAll};
+    case Function::scan: return {0, 0, Exchange::kAll, Exchange::kAll, true};
+    case Function::exscan: return {0, 0, Exchange::kAll, Exchange::kAll, true, true};
     default: return {};
   }
 }
@@ -133,7 +142,7 @@ class OneShot {
   // Whether there is a pack for `to`: the first one always, if of nothing.
   GC_DEV bool comes(uint32_t from, uint32_t to, uint32_t index) const {
     // Mutant 11: ranks that have no data for each other keep silent.
-    return (index == 0 && GC_MUTANT != 11) || (exchange_.sends(from) && exchange_.receives(to));
+    return (index == 0 && GC_MUTANT != 11) || exchange_.has(from, to);
   }
 
   // A pack for every other rank; returns the own one for this rank. What is moved is kept here as well.
@@ -184,6 +193,7 @@ class OneShot {
         const uint32_t rank = base + k;
         if (rank >= n_ || !receives) break;
         if constexpr (kReduces) {
+          if (!exchange_.has(rank, rank_)) continue;
           const proto::Pack x = rank == rank_ ? own : in[k].data();
           result = rank == 0 ? x : Unit::apply(result, x);
         } else if (rank != rank_ && exchange_.sends(rank)) {

@@ -9,6 +9,7 @@
 #include "coll/device/ring_broadcast.h"
 #include "coll/device/ring_reduce.h"
 #include "coll/device/ring_reduce_scatter.h"
+#include "coll/device/ring_scan.h"
 #include "coll/device/send_recv.h"
 #include "coll/device/tree_all_reduce.h"
 #include "proto/primitives_ll128.h"
@@ -102,6 +103,10 @@ GC_DEV void run_collective(const Block& block, const proto::Batch& batch, const 
       return;
     case Function::reduce_scatter:
       if constexpr (Family::kOps != 0) ring_reduce_scatter<Family, Protocol>(block, work);
+      return;
+    case Function::scan:
+    case Function::exscan:
+      if constexpr (Family::kOps != 0) ring_scan<Family, Protocol>(block, work, batch.function == Function::scan);
       return;
     case Function::broadcast: return ring_broadcast<Protocol>(block, work);
     case Function::all_gather: return ring_all_gather<Protocol>(block, work);

@@ -29,8 +29,8 @@
 namespace gpucoll::proto {
 
 // What a batch does, how, and in which protocol.
-enum class Function : uint8_t { send_recv, broadcast, all_gather, all_reduce, reduce, reduce_scatter };
-inline constexpr int kFunctions = 6;
+enum class Function : uint8_t { send_recv, broadcast, all_gather, all_reduce, reduce, reduce_scatter, scan, exscan };
+inline constexpr int kFunctions = 8;
 enum class Algorithm : uint8_t { ring, tree, one_shot, pairwise };
 inline constexpr int kAlgorithms = 4;
 enum class Protocol : uint8_t { simple, ll, ll128 };

@@ -249,6 +249,8 @@ Status PartMaker::make(gpu::Device* usual) {
   switch (call_.function) {
     case GC_FUNCTION_allreduce: return add(Function::all_reduce, input, call_.recv.address, count);
     case GC_FUNCTION_reduce: return add(Function::reduce, input, call_.recv.address, count);
+    case GC_FUNCTION_scan: return add(Function::scan, input, call_.recv.address, count);
+    case GC_FUNCTION_exscan: return add(Function::exscan, input, call_.recv.address, count);
     case GC_FUNCTION_bcast: return add(Function::broadcast, input, call_.recv.address, count);
     case GC_FUNCTION_allgather: return all_gather();
     case GC_FUNCTION_allgatherv: return all_gather_blocks();

@@ -298,8 +298,8 @@ void Moves::run() {
 
 // ---- reductions ----
 
-enum class Reduction { allreduce, reduce, reduce_scatter_block, reduce_scatter, end };
-const char* const kReductions[] = {"allreduce", "reduce", "reduce_scatter_block", "reduce_scatter"};
+enum class Reduction { allreduce, reduce, scan, exscan, reduce_scatter_block, reduce_scatter, end };
+const char* const kReductions[] = {"allreduce", "reduce", "scan", "exscan", "reduce_scatter_block", "reduce_scatter"};
 
 struct Pair {
   double value;
@@ -353,12 +353,17 @@ class Reduces {
   bool is_in_place(int rank) const { return in_place_ && (function_ != Reduction::reduce || rank == root_); }
   int received(int rank) const {
     if (scatters()) return counts_[z(rank)];
-    return function_ == Reduction::allreduce || rank == root_ ? total_ : 0;
+    if (function_ == Reduction::reduce) return rank == root_ ? total_ : 0;
+    return function_ == Reduction::exscan && rank == 0 ? 0 : total_;
+  }
+  // The ranks whose elements this one's result is made of are the first ones.
+  int reduced() const {
+    return function_ == Reduction::scan ? g_rank + 1 : function_ == Reduction::exscan ? g_rank : g_size;
   }
   T value(int rank, int i) const { return kind_.value(draw(7, rank, i)); }
   T result(int i) const {
     T sum = value(0, i);
-    for (int r = 1; r < g_size; r++) sum = kind_.reduce(sum, value(r, i));
+    for (int r = 1; r < reduced(); r++) sum = kind_.reduce(sum, value(r, i));
     return sum;
   }
   Where where(int rank, bool receive) const {
@@ -382,6 +387,8 @@ class Reduces {
     switch (function_) {
       case Reduction::allreduce: return MPI_Allreduce(send, recv, total_, kind_.type, kind_.op, comm_);
       case Reduction::reduce: return MPI_Reduce(send, recv, total_, kind_.type, kind_.op, root_, comm_);
+      case Reduction::scan: return MPI_Scan(send, recv, total_, kind_.type, kind_.op, comm_);
+      case Reduction::exscan: return MPI_Exscan(send, recv, total_, kind_.type, kind_.op, comm_);
       case Reduction::reduce_scatter_block:
         return MPI_Reduce_scatter_block(send, recv, counts_[0], kind_.type, kind_.op, comm_);
       default: return MPI_Reduce_scatter(send, recv, counts_.data(), kind_.type, kind_.op, comm_);
@@ -454,7 +461,7 @@ void other_device() {
 }
 
 void run_case(uint64_t seed, const std::vector<Unit>& units, MPI_Comm comm) {
-  switch (mix(seed, 77) % 12) {
+  switch (mix(seed, 77) % 10) {
     case 0: return Reduces<int>(seed, kSum, comm).run();
     case 1: return Reduces<float>(seed, kProduct, comm).run();
     case 2: return Reduces<signed char>(seed, kMax, comm).run();

@@ -126,11 +126,15 @@ static GCM_INLINE gcm_plan gcm_plan_exchange(gcm_side send, gcm_side recv) {
   return (gcm_plan){gcm_where(!in_place, send), recv};
 }
 
-/* As exchange, but parts of the receive buffer may stay untouched: rank 0 of MPI_Exscan, the outer borders of a
- * Cartesian grid. */
+/* As exchange, but parts of the receive buffer may stay untouched: the outer borders of a Cartesian grid. */
 static GCM_INLINE gcm_plan gcm_plan_partial(gcm_side send, gcm_side recv) {
   recv.load = true;
   return gcm_plan_exchange(send, recv);
+}
+
+/* Rank 0 receives nothing; in place its input is in the receive buffer all the same. */
+static GCM_INLINE gcm_plan gcm_plan_exscan(gcm_side send, gcm_side recv, ompi_communicator_t *comm) {
+  return gcm_plan_exchange(send, gcm_where(ompi_comm_rank(comm) != 0 || send.buffer == MPI_IN_PLACE, recv));
 }
 
 /* What this rank is to a rooted operation. On an intercommunicator the root's own group does not take part. */

@@ -63,9 +63,9 @@ enum {
 #define GC_BOARD_FUNCTIONS(f)                                                                                       \
   f(allgather, "MPI_Allgather") f(allgatherv, "MPI_Allgatherv") f(allreduce, "MPI_Allreduce")                       \
       f(alltoall, "MPI_Alltoall") f(alltoallv, "MPI_Alltoallv") f(alltoallw, "MPI_Alltoallw") f(bcast, "MPI_Bcast") \
-          f(gather, "MPI_Gather") f(gatherv, "MPI_Gatherv") f(reduce, "MPI_Reduce")                                 \
+          f(exscan, "MPI_Exscan") f(gather, "MPI_Gather") f(gatherv, "MPI_Gatherv") f(reduce, "MPI_Reduce")         \
               f(reduce_scatter, "MPI_Reduce_scatter") f(reduce_scatter_block, "MPI_Reduce_scatter_block")           \
-                  f(scatter, "MPI_Scatter") f(scatterv, "MPI_Scatterv")
+                  f(scan, "MPI_Scan") f(scatter, "MPI_Scatter") f(scatterv, "MPI_Scatterv")
 #define GC_FUNCTION(name, text) GC_FUNCTION_##name,
 enum { GC_FUNCTION_none, GC_BOARD_FUNCTIONS(GC_FUNCTION) GC_FUNCTION_end };
 #undef GC_FUNCTION

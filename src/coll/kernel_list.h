@@ -5,7 +5,7 @@
 // GC_REDUCTIONS_<family>(K) to K(family, name, Reduction, element, type, other) for each of a family's reductions, in
 // the order of their places. A family has one kernel that runs plans, plan_<family>; a reduction has one of its own for
 // one-shots, one_shot_<name>, and serves the data types `type` and `other` (the same twice where only one).
-// The shard `move` has the family without reductions, and one_shot_move.
+// The shard `move` has the family without reductions, one_shot_move, and packing.
 //
 // For a short CUDA build, `make GPUCOLL_KERNEL_SUBSET="f32 i32"` compiles these shards and `move` only; the others'
 // kernels are missing then. It arrives here as GC_KERNEL_SUBSET and GC_KERNEL_SHARD_<shard>.

@@ -14,6 +14,7 @@ namespace gpucoll::coll {
 namespace on_emu {
 GC_ALL_FAMILIES(GC_DECLARE_FAMILY)
 GC_DECLARE(one_shot_move)
+GC_DECLARE(packing)
 }  // namespace on_emu
 #undef GC_DECLARE
 #if defined(HAVE_CUDA)
@@ -21,6 +22,7 @@ GC_DECLARE(one_shot_move)
 namespace on_cuda {
 GC_ALL_FAMILIES(GC_DECLARE_FAMILY)
 GC_DECLARE(one_shot_move)
+GC_DECLARE(packing)
 }  // namespace on_cuda
 #undef GC_DECLARE
 #define GC_CUDA_ADDRESS(name) reinterpret_cast<const void*>(&on_cuda::name)
@@ -34,7 +36,8 @@ namespace {
 enum Index : int {
 #define GC_INDEX_ONE_SHOT(family, name, Reduction, element, type, other) k_one_shot_##name,
 #define GC_INDEX_FAMILY(family) k_plan_##family, GC_REDUCTIONS_##family(GC_INDEX_ONE_SHOT)
-  GC_ALL_FAMILIES(GC_INDEX_FAMILY) k_one_shot_move
+  GC_ALL_FAMILIES(GC_INDEX_FAMILY) k_one_shot_move,
+  k_packing
 #undef GC_INDEX_FAMILY
 #undef GC_INDEX_ONE_SHOT
 };
@@ -42,7 +45,7 @@ enum Index : int {
 #define GC_KERNEL(name) gpu::Kernel{#name, GC_CUDA_ADDRESS(name), on_emu::name},
 #define GC_ONE_SHOT_KERNEL(family, name, Reduction, element, type, other) GC_KERNEL(one_shot_##name)
 #define GC_FAMILY_KERNELS(family) GC_KERNEL(plan_##family) GC_REDUCTIONS_##family(GC_ONE_SHOT_KERNEL)
-const gpu::Kernel kKernels[] = {GC_ALL_FAMILIES(GC_FAMILY_KERNELS) GC_KERNEL(one_shot_move)};
+const gpu::Kernel kKernels[] = {GC_ALL_FAMILIES(GC_FAMILY_KERNELS) GC_KERNEL(one_shot_move) GC_KERNEL(packing)};
 #undef GC_FAMILY_KERNELS
 #undef GC_ONE_SHOT_KERNEL
 #undef GC_KERNEL
@@ -135,6 +138,8 @@ const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexce
 const gpu::Kernel* move_kernel() noexcept { return &kKernels[k_plan_move]; }
 
 const gpu::Kernel* one_shot_move_kernel() noexcept { return &kKernels[k_one_shot_move]; }
+
+const gpu::Kernel* packing_kernel() noexcept { return &kKernels[k_packing]; }
 
 int kernel_count() noexcept { return static_cast<int>(std::size(kKernels)); }
 

@@ -19,6 +19,8 @@ const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexce
 // The kernel of plans that only move data; those of families do as well. And that of one-shots that only move.
 const gpu::Kernel* move_kernel() noexcept;
 const gpu::Kernel* one_shot_move_kernel() noexcept;
+// The kernel that packs and unpacks elements with gaps (proto/format/packing.h).
+const gpu::Kernel* packing_kernel() noexcept;
 
 // How many different kernels there are, and the i-th of them: for tests and for preparing all of them.
 int kernel_count() noexcept;

@@ -1,7 +1,8 @@
 // What the shards' files consist of: GC_DEFINE_SHARD(shard) defines the functions of each kernel of the shard, for
 // GPUs where nvcc compiles it and for the emulated device otherwise. Both run the same run_plan. The shard `move` has
-// GC_DEFINE_ONE_SHOT_MOVE as well.
+// GC_DEFINE_ONE_SHOT_MOVE and GC_DEFINE_PACKING as well.
 #pragma once
+#include "coll/device/packing.h"
 #include "coll/device/run_plan.h"
 #include "coll/kernel_list.h"
 
@@ -36,6 +37,10 @@
 #define GC_DEFINE_ONE_SHOT_MOVE                                          \
   namespace GC_KERNEL_NAMESPACE {                                        \
   GC_DEFINE_KERNEL(one_shot_move, run_one_shots, proto::CopyOf<uint8_t>) \
+  }
+#define GC_DEFINE_PACKING                      \
+  namespace GC_KERNEL_NAMESPACE {              \
+  GC_DEFINE_KERNEL(packing, run_packing, void) \
   }
 #define GC_DEFINE_SHARD(shard)          \
   namespace GC_KERNEL_NAMESPACE {       \

@@ -1,0 +1,59 @@
+// Format: what a packing kernel is told. Packing copies elements with gaps (MPI's derived types) to consecutive bytes,
+// unpacking the other way round; of what has gaps, only the bytes of data are read or written.
+//
+// The plan of a packing kernel has no batches: its items are PackItems, each as large as two WorkItems, in the plan
+// itself. Written by the host (core/planner.cpp); every block works for every item.
+//
+// An element is described in one of two ways.
+// - By levels, where it is regular: runs of run_bytes; those of level l lie `stride` apart, `count` of them for each of
+//   level l + 1. Packed byte p is byte p % run_bytes of run p / run_bytes.
+// - By a list of runs in device memory, in the order of packed bytes. `starts` makes the search in it short: the run
+//   with packed byte g << granule_bits of an element is one of starts[g] to starts[g + 1].
+#pragma once
+#include <cstdint>
+
+#include "proto/format/plan.h"
+
+namespace gpucoll::proto {
+
+// Runs of `bytes` each, `stride` apart, up to the next entry's: the first has the element's packed byte `packed` and
+// lies `offset` after the element's first run.
+struct PackRuns {
+  uint64_t packed;
+  int64_t offset;
+  uint64_t bytes;
+  int64_t stride;
+};
+static_assert(sizeof(PackRuns) == 32);
+
+struct PackLevel {
+  uint64_t count;
+  int64_t stride;
+};
+inline constexpr int kPackLevels = 3;
+
+struct alignas(16) PackItem {
+  uint8_t* memory;         // first run of the first element; kernel address
+  uint8_t* packed;         // kernel address
+  uint64_t bytes;          // packed, of all elements
+  uint64_t element_bytes;  // packed
+  int64_t extent;          // from one element to the next
+  const PackRuns* runs;    // kernel address; null: by levels
+  const uint32_t* starts;  // kernel address
+  uint64_t run_bytes;
+  PackLevel level[kPackLevels];
+  uint8_t unit;  // log2 of bytes, at most 4: addresses, lengths and strides are multiples of it
+  uint8_t unpacks;
+  uint8_t granule_bits;
+  uint8_t reserved[13];
+};
+inline constexpr uint32_t kItemsOfPacking = 2;  // WorkItems, in Plan::n_items
+static_assert(sizeof(PackItem) == kItemsOfPacking * sizeof(WorkItem));
+
+inline constexpr uint32_t kPackItems = kPlanWorkBytes / sizeof(PackItem);  // most of a plan
+
+GC_HD const PackItem* pack_items(const Plan& plan) { return reinterpret_cast<const PackItem*>(plan.work); }
+GC_HD PackItem* pack_items(Plan& plan) { return reinterpret_cast<PackItem*>(plan.work); }
+GC_HD uint32_t pack_item_count(const Plan& plan) { return plan.n_items / kItemsOfPacking; }
+
+}  // namespace gpucoll::proto

@@ -60,6 +60,7 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
   plans_ = std::move(plans);
   next_ = 0;
   copies_ = copies;
+  copies_put_ = Stage::pack;
   capture_ = capture;
   mesh_flag_ = mesh_flag;
   return {};
@@ -105,10 +106,14 @@ Status Launcher::launch_rest(bool* all) {
   if (next_ == 0 && any) GC_TRY(fan_in());
   for (int n = 0; next_ < plans_.size(); ++next_, ++n) {
     if (n == kLaunchesAtOnce) return {};
+    GC_TRY(put_copies(plans_[next_].stage));
     GC_TRY_AS(const bool launched, launch(plans_[next_]));
     if (!launched) return {};
   }
-  if (any) GC_TRY(fan_out());
+  if (any) {
+    GC_TRY(put_copies(Stage::unpack));
+    GC_TRY(fan_out());
+  }
   *all = true;
   return {};
 }
@@ -117,7 +122,6 @@ Status Launcher::fan_in() {
   const gpu::Stream stream = streams_.front();
   for (size_t i = 1; i < streams_.size(); ++i) GC_TRY(context_.device.stream_wait(stream, streams_[i]));
   GC_TRY(wait_for_earlier(stream));
-  if (copies_) GC_TRY(copies_->put_ready(stream));
   return graph_items_ ? keep_with_graph(stream, graph_items_) : Status();
 }
 
@@ -138,9 +142,17 @@ Status Launcher::wait_for_earlier(gpu::Stream stream) {
   return context_.device.wait_event(stream, order_->event);
 }
 
+// Messages by copy begin once what they send is packed, and end before what they receive is unpacked.
+Status Launcher::put_copies(Stage stage) {
+  if (!copies_ || stage <= copies_put_) return {};
+  const bool begun = copies_put_ != Stage::pack;
+  copies_put_ = stage;
+  if (!begun) GC_TRY(copies_->put_ready(streams_.front()));
+  return stage == Stage::unpack ? copies_->put_waits(streams_.front()) : Status();
+}
+
 Status Launcher::fan_out() {
   const gpu::Stream stream = streams_.front();
-  if (copies_) GC_TRY(copies_->put_waits(stream));
   GC_TRY(context_.device.record(order_->event, stream));
   for (size_t i = 1; i < streams_.size(); ++i) GC_TRY(context_.device.stream_wait(streams_[i], stream));
   remember(stream);

@@ -72,6 +72,7 @@ class Launcher {
   // Of advance().
   Status launch_rest(bool* all);
   Status fan_in();
+  Status put_copies(Stage stage);
   Status fan_out();
   Status wait_for_earlier(gpu::Stream stream);
   void remember(gpu::Stream stream);
@@ -92,6 +93,7 @@ class Launcher {
   std::vector<PlannedLaunch> plans_;
   size_t next_ = 0;  // of plans_
   StreamPart* copies_ = nullptr;
+  Stage copies_put_ = Stage::pack;  // how far they are
   std::vector<gpu::Stream> streams_;
   uint64_t capture_ = 0;
   std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group

@@ -142,6 +142,7 @@ class Planner {
 
   void plan_collectives(const TaskQueue& queue, uint32_t* mesh_flag);
   void plan_pairs(const TaskQueue& queue);
+  void plan_packing(const std::vector<proto::PackItem>& items, const gpu::Kernel* packing, Stage stage);
   // What has been planned.
   std::vector<PlannedLaunch> finish() {
     close();
@@ -294,6 +295,29 @@ void Planner::plan_pairs(const TaskQueue& queue) {
   }
 }
 
+// Blocks for packing: every multiprocessor of a large GPU gets some, where each thread has a few packs to move.
+int packing_blocks(const proto::PackItem* items, size_t n, const CommShape& shape) {
+  constexpr uint64_t kMost = 264, kMostEmulated = 2, kBytesOfThread = 64;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < n; ++i) bytes += items[i].bytes;
+  const uint64_t blocks = bytes / (kBytesOfThread * static_cast<uint64_t>(shape.threads));
+  return static_cast<int>(std::clamp<uint64_t>(blocks, 1, shape.emulated ? kMostEmulated : kMost));
+}
+
+void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu::Kernel* packing, Stage stage) {
+  close();
+  for (size_t first = 0; first < items.size(); first += proto::kPackItems) {
+    const size_t n = std::min<size_t>(items.size() - first, proto::kPackItems);
+    PlannedLaunch& launch = launches_.emplace_back();
+    launch.kernel = packing;
+    launch.stage = stage;
+    launch.threads = shape_.threads;
+    launch.packing_blocks = packing_blocks(&items[first], n, shape_);
+    launch.plan.n_items = static_cast<uint32_t>(n) * proto::kItemsOfPacking;
+    std::copy_n(&items[first], n, proto::pack_items(launch.plan));
+  }
+}
+
 void sort_out(std::vector<int>& peers) {
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
@@ -305,8 +329,10 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
                                       const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag,
                                       DirectMarker* direct) {
   Planner planner(shape, rank, budget, move, direct);
+  if (!queue.before.empty()) planner.plan_packing(queue.before, queue.packing, Stage::pack);
   if (!queue.collectives.empty()) planner.plan_collectives(queue, mesh_flag);
   if (!queue.sends.empty() || !queue.recvs.empty()) planner.plan_pairs(queue);
+  if (!queue.after.empty()) planner.plan_packing(queue.after, queue.packing, Stage::unpack);
   return planner.finish();
 }
 

@@ -7,6 +7,8 @@
 // Sends and receives are taken in rounds: in round d of pass k the k-th send to the rank d places on and the k-th
 // receive from the rank d places back, as one item. Every rank walks passes and rounds in this order, wherever its
 // plans are cut, so the earliest unfinished round can always go on: no deadlock.
+//
+// Packing is a matter of this rank and waits for nobody: plans of its own, before and after all others.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -16,13 +18,17 @@
 
 namespace gpucoll::core {
 
+enum class Stage : uint8_t { pack, run, unpack };
+
 struct PlannedLaunch {
   const gpu::Kernel* kernel = nullptr;
   int threads = 1;
   proto::Plan plan = {};  // comm, items, done_word and done_value are filled in at the launch
   // Items that do not fit into the plan; then it has none of its own. At most PlanBudget::fifo_items.
   std::vector<proto::WorkItem> overflow;
-  int blocks() const { return __builtin_popcountll(plan.channel_mask); }
+  Stage stage = Stage::run;
+  int packing_blocks = 0;  // else each block has a channel
+  int blocks() const { return stage == Stage::run ? __builtin_popcountll(plan.channel_mask) : packing_blocks; }
 };
 
 struct PlanBudget {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gpu/device.h"
-#include "proto/format/plan.h"
+#include "proto/format/packing.h"
 
 namespace gpucoll::core {
 
@@ -45,6 +45,9 @@ struct TaskQueue {
   std::vector<CollectiveTask> collectives;  // all three in the order of the calls
   std::vector<Pair> sends, recvs;
   std::vector<gpu::Stream> streams;  // distinct, in order of appearance
+  // What is packed before all of them, and unpacked after; by this kernel, null where there is nothing.
+  std::vector<proto::PackItem> before, after;
+  const gpu::Kernel* packing = nullptr;
 
   void add(const CollectiveTask& task) {
     collectives.push_back(task);
@@ -63,6 +66,8 @@ struct TaskQueue {
     sends.clear();
     recvs.clear();
     streams.clear();
+    before.clear();
+    after.clear();
   }
 
  private:

@@ -81,6 +81,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/mpi_process.h \
 	src/coll/mpi_runtime.cpp \
 	src/coll/mpi_runtime.h \
+	src/coll/packing.cpp \
+	src/coll/packing.h \
 	src/coll/red_op.cpp \
 	src/coll/red_op.h \
 	src/coll/registrations.cpp \
@@ -89,6 +91,10 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/scratch.h \
 	src/coll/staging_pool.cpp \
 	src/coll/staging_pool.h \
+	src/coll/type_layout.cpp \
+	src/coll/type_layout.h \
+	src/coll/type_layouts.cpp \
+	src/coll/type_layouts.h \
 	src/coll/types.cpp \
 	src/coll/types.h \
 	$(GC_COLL_DEVICE_FILES) \

@@ -14,6 +14,7 @@
 #include "coll/mpi_communicator.h"
 #include "coll/mpi_process.h"
 #include "coll/staging_pool.h"
+#include "coll/type_layouts.h"
 #include "core/retired.h"
 
 namespace gpucoll::coll {
@@ -176,6 +177,8 @@ int run(gc_comm* comm, const gc_call* call) {
 
 uint64_t runs() { return MpiCommunicator::runs(); }
 
+void forget_map(uint64_t id) { TypeLayouts::instance().forget(id); }
+
 const gc_abi* table() {
   static_assert(sizeof(gc_pointer_hint) == sizeof(gpu::PointerHint));
   static const gc_abi abi = {GC_ABI_VERSION,
@@ -196,7 +199,8 @@ const gc_abi* table() {
                              comm_new,
                              comm_free,
                              run,
-                             runs};
+                             runs,
+                             forget_map};
   return &abi;
 }
 

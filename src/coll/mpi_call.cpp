@@ -4,6 +4,7 @@
 
 #include "coll/call_line.h"
 #include "coll/collectives.h"
+#include "coll/kernels.h"
 #include "coll/types.h"
 
 namespace gpucoll::coll {
@@ -45,8 +46,12 @@ class PartMaker {
  private:
   Status check(const Block& block);
   Status check(const gc_buffer& buffer);
+  Status check(const Block& block, const gc_type_map* map);
+  Status find_device(gpu::Device* usual);
   Status add(Function function, const Block& send, const void* recv, size_t count);
   Status own(const Block& send, const Block& recv);
+  void add_move(Function function, const Block& send, const void* recv, size_t bytes);
+  void add_copy(std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes);
   void send(int peer, const Block& block);
   void receive(int peer, const Block& block);
   Status all_gather();
@@ -65,7 +70,7 @@ class PartMaker {
   Block received(int rank) const { return block_of(call_.recv, rank, n_); }
   bool at_root() const { return rank_ == call_.root; }
 
-  const gc_call& call_;
+  gc_call call_;  // without gaps once they are packed
   int rank_, n_;
   Scratch& scratch_;
   DevicePart& part_;
@@ -90,25 +95,64 @@ Status PartMaker::check(const Block& block) {
 
 Status PartMaker::check(const gc_buffer& buffer) {
   if (!buffer.given) return {};
-  if (!buffer.block_bytes) return check(whole(buffer));
-  for (int r = 0; r < n_; ++r) GC_TRY(check(block_of(buffer, r, n_)));
+  if (!buffer.block_bytes) return check(whole(buffer), buffer.map);
+  for (int r = 0; r < n_; ++r)
+    GC_TRY(check(block_of(buffer, r, n_), buffer.block_maps ? buffer.block_maps[r] : nullptr));
   return {};
 }
 
-// recv: user address; count: of elements of the reduction, or bytes.
+Status PartMaker::check(const Block& block, const gc_type_map* map) {
+  if (!map || block.bytes == 0) return check(block);
+  const Span span = span_of(*map, block.bytes);
+  return check({place(block.address, span.low), span.bytes});
+}
+
+// Of all buffers; where this rank has no bytes, its usual one.
+Status PartMaker::find_device(gpu::Device* usual) {
+  GC_TRY(check(call_.send));
+  GC_TRY(check(call_.recv));
+  if (!part_.device) part_.device = usual;
+  if (part_.device) return {};
+  GC_TRY_AS(gpu::Platform * platform, gpu::platform());
+  GC_TRY_AS(part_.device, platform->open(platform->current_device()));
+  return {};
+}
+
+// recv: the caller's address; count: of elements of the reduction.
 Status PartMaker::add(Function function, const Block& send, const void* recv, size_t count) {
   const Caller caller = {device(), rank_, n_, nullptr};
   CollectiveCall call = {function,
                          send.address,
                          const_cast<void*>(recv),
                          count,
-                         call_.reduces ? static_cast<gpucollDataType_t>(call_.type) : gpucollUint8,
-                         call_.reduces ? static_cast<gpucollRedOp_t>(call_.op) : gpucollSum,
+                         static_cast<gpucollDataType_t>(call_.type),
+                         static_cast<gpucollRedOp_t>(call_.op),
                          call_.root,
                          nullptr};
   GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
   part_.queue.add(task);
   return {};
+}
+
+// What only moves has been checked, and has addresses for kernels where it was packed.
+void PartMaker::add_move(Function function, const Block& send, const void* recv, size_t bytes) {
+  core::CollectiveTask task = {};
+  task.function = function;
+  task.one_shot = one_shot_move_kernel();
+  task.send = device().kernel_address(send.address);
+  task.recv = device().kernel_address(recv);
+  task.count = bytes;
+  task.element_bytes = 1;
+  task.root = call_.root < 0 ? 0 : static_cast<uint32_t>(call_.root);
+  part_.queue.add(task);
+}
+
+// Kernel addresses.
+void PartMaker::add_copy(std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  auto* const source = static_cast<uint8_t*>(const_cast<void*>(from));
+  when->push_back(pack_item(plain_layout(bytes), nullptr, nullptr, source, static_cast<uint8_t*>(to), bytes, false));
+  part_.queue.packing = packing_kernel();
 }
 
 void PartMaker::send(int peer, const Block& block) {
@@ -133,7 +177,8 @@ Status PartMaker::all_gather() {
   if (mine.bytes != received(rank_).bytes)
     return Status::error(Code::invalid_argument, "this rank sends %zu bytes, but receives %zu from each", mine.bytes,
                          received(rank_).bytes);
-  return add(Function::all_gather, mine, call_.recv.address, mine.bytes);
+  add_move(Function::all_gather, mine, call_.recv.address, mine.bytes);
+  return {};
 }
 
 Status PartMaker::all_gather_blocks() {
@@ -166,7 +211,7 @@ Status PartMaker::all_to_all_in_place() {
   for (int r = 0; r < n_; ++r) {
     const Block block = received(r);
     if (r == rank_ || block.bytes == 0) continue;
-    part_.before.push_back({aside, device().kernel_address(block.address), block.bytes});
+    add_copy(&part_.queue.before, aside, device().kernel_address(block.address), block.bytes);
     part_.queue.add_send(r, {aside, block.bytes, nullptr});
     receive(r, block);
     aside += packs(block.bytes);
@@ -199,7 +244,7 @@ Status PartMaker::scatter() {
 // In place, MPI wants the result where the input begins: it is made in scratch memory.
 Result<uint8_t*> PartMaker::result_in_scratch(size_t bytes) {
   GC_TRY_AS(uint8_t * result, scratch_.get(device(), bytes));
-  if (bytes) part_.after.push_back({device().kernel_address(call_.recv.address), result, bytes});
+  add_copy(&part_.queue.after, device().kernel_address(call_.recv.address), result, bytes);
   return result;
 }
 
@@ -218,15 +263,14 @@ bool PartMaker::equal_counts() const {
 // A reduce to each rank, side by side.
 Status PartMaker::reduce_scatter_blocks() {
   if (equal_counts()) return reduce_scatter();
-  gc_call one = call_;
-  PartMaker maker(one, rank_, n_, scratch_, &part_);
+  PartMaker maker(call_, rank_, n_, scratch_, &part_);
   const char* input = whole(input_of(call_)).address;
   for (int root = 0; root < n_; ++root) {
     const auto count = static_cast<size_t>(call_.recvcounts[root]);
     const Block block = {input, count * element_};
     input += block.bytes;
     if (count == 0) continue;
-    one.root = root;
+    maker.call_.root = root;
     const bool aside = root == rank_ && !call_.send.given;
     GC_TRY(maker.add(Function::reduce, block, aside ? block.address : call_.recv.address, count));
     if (aside) {
@@ -237,13 +281,8 @@ Status PartMaker::reduce_scatter_blocks() {
 }
 
 Status PartMaker::make(gpu::Device* usual) {
-  GC_TRY(check(call_.send));
-  GC_TRY(check(call_.recv));
-  if (!part_.device) part_.device = usual;
-  if (!part_.device) {
-    GC_TRY_AS(gpu::Platform * platform, gpu::platform());
-    GC_TRY_AS(part_.device, platform->open(platform->current_device()));
-  }
+  GC_TRY(find_device(usual));
+  if (Packing::needed(call_)) GC_TRY(part_.packing.pack(&call_, rank_, n_, device(), scratch_, &part_.queue));
   const Block input = whole(input_of(call_));
   const size_t count = input.bytes / element_;
   switch (call_.function) {
@@ -251,7 +290,7 @@ Status PartMaker::make(gpu::Device* usual) {
     case GC_FUNCTION_reduce: return add(Function::reduce, input, call_.recv.address, count);
     case GC_FUNCTION_scan: return add(Function::scan, input, call_.recv.address, count);
     case GC_FUNCTION_exscan: return add(Function::exscan, input, call_.recv.address, count);
-    case GC_FUNCTION_bcast: return add(Function::broadcast, input, call_.recv.address, count);
+    case GC_FUNCTION_bcast: add_move(Function::broadcast, input, call_.recv.address, count); return {};
     case GC_FUNCTION_allgather: return all_gather();
     case GC_FUNCTION_allgatherv: return all_gather_blocks();
     case GC_FUNCTION_alltoall:

@@ -1,40 +1,34 @@
-// What a collective of MPI becomes on this rank: tasks of core for its device, and copies before and after them.
+// What a collective of MPI becomes on this rank: tasks of core for its device, and what they pack and unpack.
 //
 // Reductions and equal blocks are collectives of core; where ranks or blocks differ (gather, scatter, all-to-all, the
-// v-variants) each block is a message. Elements that only move are bytes: the types of two ranks may differ.
+// v-variants) each block is a message. Elements that only move are bytes: the types of two ranks may differ, also in
+// their gaps (packing.h).
 // Thread safety: as the communicator's. Ownership: a DevicePart borrows the caller's buffers and the scratch memory.
 #pragma once
 #include <cstdint>
-#include <vector>
 
 #include "base/status.h"
+#include "coll/packing.h"
 #include "coll/scratch.h"
 #include "core/abi.h"
 #include "core/task.h"
 
 namespace gpucoll::coll {
 
-struct Copy {  // kernel addresses
-  void* to;
-  const void* from;
-  size_t bytes;
-};
-
 struct DevicePart {
   gpu::Device* device = nullptr;
   core::TaskQueue queue;  // on no stream yet
-  std::vector<Copy> before, after;
+  Packing packing;
   void clear() {  // keeps the room
     device = nullptr;
     queue.clear();
-    before.clear();
-    after.clear();
+    packing.clear();
   }
 };
 
 // Makes this rank's part of `call`; on `usual` (null: the thread's own device) where it has no bytes. Errors, after
 // which the call must go through the host: not all of the buffers are memory of one device, the operation has no
-// kernel, a buffer is misaligned, no memory for scratch.
+// kernel, a buffer is misaligned, no memory for scratch. `scratch` is the call's until it is done.
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part);
 
 }  // namespace gpucoll::coll

@@ -53,23 +53,18 @@ Result<bool> MpiCommunicator::enter(const gc_call& call) {
   return true;
 }
 
-Status MpiCommunicator::wait() {
-  core::Communicator& runtime = *runtime_.get();
-  GC_TRY(runtime.wait(runtime.launched(), description_.calls->progress));
-  return call_.part.after.empty() ? Status() : call_.part.device->synchronize(call_.part.queue.streams.front());
-}
-
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
   if (!runtime_.fits(call_)) return Answer::stage;
   GC_TRY_AS(const bool prepared, runtime_.prepare(call_, description_.calls->progress));
   if (!prepared) return Answer::stage;
   GC_TRY(runtime_.begin(call_));
   for (;;) {
-    GC_TRY_AS(const bool all, runtime_.advance(call_));
+    GC_TRY_AS(const bool all, runtime_.advance());
     if (all) break;
     description_.calls->progress();
   }
-  GC_TRY(wait());
+  core::Communicator& runtime = *runtime_.get();
+  GC_TRY(runtime.wait(runtime.launched(), description_.calls->progress));
   return Answer::done;
 }
 

@@ -37,7 +37,6 @@ class MpiCommunicator : public gc_comm {
   Result<bool> enter(const gc_call& call);
   Result<Answer> execute(bool same);
   Result<Answer> run_on_device();
-  Status wait();
   Status give_up(Status status) noexcept;
 
   gc_comm_description description_;

@@ -10,14 +10,6 @@
 #include "core/retired.h"
 
 namespace gpucoll::coll {
-namespace {
-
-Status copy(const DevicePart& part, const std::vector<Copy>& copies) {
-  for (const Copy& c : copies) GC_TRY(part.device->copy_async(c.to, c.from, c.bytes, part.queue.streams.front()));
-  return {};
-}
-
-}  // namespace
 
 void MpiRuntime::finish() {
   if (!runtime_) return;
@@ -127,15 +119,6 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   return true;
 }
 
-Status MpiRuntime::begin(DeviceCall& call) {
-  GC_TRY(copy(call.part, call.part.before));
-  return runtime_->begin(call.part.queue, shape_);
-}
-
-Result<bool> MpiRuntime::advance(DeviceCall& call) {
-  GC_TRY_AS(const bool all, runtime_->advance());
-  if (all) GC_TRY(copy(call.part, call.part.after));
-  return all;
-}
+Status MpiRuntime::begin(const DeviceCall& call) { return runtime_->begin(call.part.queue, shape_); }
 
 }  // namespace gpucoll::coll

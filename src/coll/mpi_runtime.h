@@ -45,10 +45,10 @@ class MpiRuntime {
   // Makes what is missing; false, where that is impossible, and from now on all goes through the host. Collective;
   // waits for the other ranks.
   Result<bool> prepare(DeviceCall& call, void (*idle)());
-  // Puts copies and plans on the stream.
-  Status begin(DeviceCall& call);
+  // Puts it on the stream.
+  Status begin(const DeviceCall& call);
   // Whether all of it is there now.
-  Result<bool> advance(DeviceCall& call);
+  Result<bool> advance() { return runtime_->advance(); }
 
   // Has work no more: waits for what is running and lets go of it.
   void finish();

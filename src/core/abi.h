@@ -31,14 +31,36 @@ typedef struct gc_comm {
   } orders[GC_ORDERS];
 } gc_comm;
 
-/* One side of a collective: a buffer as bytes in memory. Either blocks one after another, all of them `bytes` long, or
- * one block for each rank: block_bytes[r] bytes at `address` + block_offsets[r]. */
+/* `count` runs of `bytes` of data each, `stride` apart; the first at `offset` from where an element begins. */
+typedef struct gc_runs {
+  ptrdiff_t offset;
+  size_t bytes;
+  size_t count;
+  ptrdiff_t stride;
+} gc_runs;
+
+/* A type with gaps: where the data of one element lie. Elements follow each other by `extent`. */
+typedef struct gc_type_map {
+  uint64_t id; /* no other map of this process ever has it */
+  size_t size; /* bytes of data of an element */
+  ptrdiff_t extent;
+  ptrdiff_t true_lb;   /* the data lie in [true_lb, true_lb + true_extent) */
+  size_t true_extent;  /* of an element */
+  const gc_runs *runs; /* in the order of the data; neighbours are joined */
+  size_t n_runs;
+} gc_type_map;
+
+/* One side of a collective: a buffer as bytes of data in memory. Either blocks one after another, all of them `bytes`
+ * long, or one block for each rank: block_bytes[r] bytes at `address` + block_offsets[r]. Where there is a map, they
+ * are the data of elements with gaps, of which the first begins there; else there are no gaps. */
 typedef struct gc_buffer {
   int given;           /* 0: MPI_IN_PLACE, or no significant argument of this rank */
-  const void *address; /* may lie outside of memory where there are offsets */
+  const void *address; /* may lie outside of memory where there are offsets or a map */
   size_t bytes;
+  const gc_type_map *map;
   const size_t *block_bytes; /* NULL: one after another */
   const ptrdiff_t *block_offsets;
+  const gc_type_map *const *block_maps; /* NULL: no block has gaps */
 } gc_buffer;
 
 /* A collective as this rank calls it. MPI_Bcast's buffer is `recv` on all ranks. */
@@ -121,6 +143,8 @@ typedef struct gc_abi {
   int (*run)(gc_comm *comm, const gc_call *call);
   /* How many collectives of MPI this process has run on a device. */
   uint64_t (*runs)(void);
+  /* The type of this map is freed: what is kept about it is of no more use. */
+  void (*forget_map)(uint64_t id);
 } gc_abi;
 
 /* The table, or NULL where this library does not offer `version`. */

@@ -18,6 +18,7 @@ GC_COLL_SKIN_SOURCES = \
 	src/coll/mca/staging.h \
 	src/coll/mca/stub/ompi/mpi/fortran/base/fint_2_int.h \
 	src/coll/mca/stub/ompi/peruse/peruse.h \
+	src/coll/mca/type_map.c \
 	src/coll/mca/types.c
 
 ompiplugindir = $(OMPI_PLUGIN_DIR)

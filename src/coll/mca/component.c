@@ -73,6 +73,7 @@ static int close_component(void) {
   gcm_stop_progress();
   gcm_process_close();
   gcm_forget_processes();
+  gcm_forget_type_maps();
   gcm_engine_runs = false;
   gcm_abi->set_log_sink(NULL); /* Open MPI's output goes away, the library stays */
   if (log_stream >= 0) opal_output_close(log_stream);

@@ -6,6 +6,7 @@ static void construct(gcm_module *m) {
   m->comm = NULL;
   m->block_bytes = NULL;
   m->block_offsets = NULL;
+  m->block_maps = NULL;
 }
 
 /* Runs inside MPI_Comm_free and MPI_Finalize, on other ranks at other times: local work only. */
@@ -14,6 +15,7 @@ static void destruct(gcm_module *m) {
   m->comm = NULL;
   free(m->block_bytes);
   free(m->block_offsets);
+  free(m->block_maps);
 #define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
   GCM_UNCHAIN(&m->previous, name);                               \
   GCM_UNCHAIN(&m->previous, i##name);                            \

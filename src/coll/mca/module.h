@@ -21,6 +21,7 @@ typedef struct gcm_module {
   gc_comm *comm;       /* NULL: intercommunicators, one rank, or the engine cannot: everything is staged */
   size_t *block_bytes; /* engine.c's lists; NULL until needed */
   ptrdiff_t *block_offsets;
+  const gc_type_map **block_maps;
 } gcm_module;
 OBJ_CLASS_DECLARATION(gcm_module);
 
@@ -55,6 +56,11 @@ mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority)
 /* types.c: the engine's names of a type and an operation, or -1 where it has none. */
 int gcm_engine_type(const gcm_type *type);
 int gcm_engine_op(gcm_op *op);
+
+/* type_map.c: where the data of a type lie. Valid until the type is freed. NULL: no memory. REQUIRES: its size is not
+ * 0. Thread safety: any thread. */
+const gc_type_map *gcm_type_map(gcm_type *type);
+void gcm_forget_type_maps(void);
 
 /* blocking.c */
 int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base);

@@ -1,0 +1,168 @@
+#include "coll/packing.h"
+
+#include <algorithm>
+
+#include "coll/kernels.h"
+
+namespace gpucoll::coll {
+namespace {
+
+size_t packs(size_t bytes) { return (bytes + sizeof(proto::Pack) - 1) / sizeof(proto::Pack) * sizeof(proto::Pack); }
+
+// Addresses as numbers: a buffer's may lie outside of any object.
+uint8_t* moved(const void* address, ptrdiff_t by) {
+  return reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(address) + static_cast<uintptr_t>(by));
+}
+
+ptrdiff_t elements_extent(const gc_type_map& map, size_t bytes) {
+  return static_cast<ptrdiff_t>(bytes / map.size) * map.extent;
+}
+
+// Where a side is one on consecutive bytes.
+bool takes_whole(const gc_buffer& buffer) { return buffer.block_bytes == nullptr; }
+
+}  // namespace
+
+Span span_of(const gc_type_map& map, size_t bytes_of_data) {
+  const ptrdiff_t last = elements_extent(map, bytes_of_data - map.size);
+  const ptrdiff_t low = map.true_lb + std::min<ptrdiff_t>(last, 0);
+  return {low, map.true_extent + static_cast<size_t>(std::abs(last))};
+}
+
+Packing::Side Packing::send_side(const gc_call& call) const {
+  switch (call.function) {
+    case GC_FUNCTION_alltoall:
+    case GC_FUNCTION_alltoallv:
+    case GC_FUNCTION_alltoallw:
+      // In place, all that is sent is put aside: the call becomes one with two buffers.
+      if (!call.send.given) return {call.recv, n_, Blocks::all, Blocks::none, true};
+      return {call.send, n_, Blocks::all, Blocks::none, false};
+    case GC_FUNCTION_scatter:
+    case GC_FUNCTION_scatterv:
+      return {call.send, n_, call.recv.given ? Blocks::all : Blocks::others, Blocks::none, false};
+    default: return {call.send, 1, Blocks::all, Blocks::none, false};
+  }
+}
+
+Packing::Side Packing::recv_side(const gc_call& call) const {
+  const bool in_place = !call.send.given;
+  switch (call.function) {
+    case GC_FUNCTION_bcast:
+      if (rank_ == call.root) return {call.recv, 1, Blocks::all, Blocks::none, false};
+      return {call.recv, 1, Blocks::none, Blocks::all, false};
+    case GC_FUNCTION_allgather:
+    case GC_FUNCTION_allgatherv:
+      if (in_place) return {call.recv, n_, Blocks::own, Blocks::others, false};
+      return {call.recv, n_, Blocks::none, Blocks::all, false};
+    case GC_FUNCTION_gather:
+    case GC_FUNCTION_gatherv: return {call.recv, n_, Blocks::none, in_place ? Blocks::others : Blocks::all, false};
+    case GC_FUNCTION_alltoall:
+    case GC_FUNCTION_alltoallv:
+    case GC_FUNCTION_alltoallw: return {call.recv, n_, Blocks::none, Blocks::all, false};
+    default: return {call.recv, 1, Blocks::none, Blocks::all, false};
+  }
+}
+
+bool Packing::takes(Blocks which, int block) const {
+  switch (which) {
+    case Blocks::none: return false;
+    case Blocks::own: return block == rank_;
+    case Blocks::others: return block != rank_;
+    case Blocks::all: return true;
+  }
+  return false;
+}
+
+size_t Packing::area_bytes(const Side& side) const {
+  const gc_buffer& buffer = side.buffer;
+  if (!has_gaps(buffer) && !side.aside) return 0;
+  if (takes_whole(buffer)) return packs(buffer.bytes);
+  size_t bytes = 0;
+  for (int r = 0; r < n_; ++r)
+    if (side.aside || buffer.block_maps[r]) bytes += packs(buffer.block_bytes[r]);
+  return bytes;
+}
+
+Status Packing::add_piece(const Piece& piece, Target& target, bool unpacks) {
+  if (piece.bytes == 0) return {};
+  const proto::PackRuns* runs = nullptr;
+  const uint32_t* starts = nullptr;
+  TypeLayout layout;
+  ptrdiff_t low = 0;
+  if (piece.map) {
+    GC_TRY_AS(TypeLayouts::Pointer known, TypeLayouts::instance().get(*piece.map, target.device));
+    layout = known->layout;
+    runs = known->runs;
+    starts = known->starts;
+    low = piece.map->true_lb;
+    types_.push_back(std::move(known));
+  } else {
+    layout = plain_layout(piece.bytes);
+  }
+  // Only an address in the allocation has one for kernels.
+  auto* const first = static_cast<uint8_t*>(target.device.kernel_address(moved(piece.address, low)));
+  auto& items = unpacks ? target.queue.after : target.queue.before;
+  items.push_back(pack_item(layout, runs, starts, moved(first, -low), piece.packed, piece.bytes, unpacks));
+  return {};
+}
+
+// Equal blocks that follow each other, as few pieces as possible.
+Status Packing::add_ranges(const Side& side, Blocks which, Target& target, bool unpacks) {
+  const gc_buffer& buffer = side.buffer;
+  const size_t bytes = buffer.bytes / static_cast<size_t>(side.blocks);
+  for (int first = 0; first < side.blocks;) {
+    int past = first;
+    while (past < side.blocks && takes(which, past) == takes(which, first)) ++past;
+    const size_t before = static_cast<size_t>(first) * bytes, length = static_cast<size_t>(past - first) * bytes;
+    const ptrdiff_t offset = buffer.map ? elements_extent(*buffer.map, before) : static_cast<ptrdiff_t>(before);
+    if (takes(which, first))
+      GC_TRY(add_piece({moved(buffer.address, offset), length, buffer.map, target.area + before}, target, unpacks));
+    first = past;
+  }
+  return {};
+}
+
+Status Packing::add_blocks(const Side& side, Target& target, std::vector<ptrdiff_t>* offsets, gc_buffer* packed) {
+  const gc_buffer& buffer = side.buffer;
+  offsets->assign(buffer.block_offsets, buffer.block_offsets + n_);
+  for (int r = 0; r < n_; ++r) {
+    const gc_type_map* const map = buffer.block_maps ? buffer.block_maps[r] : nullptr;
+    if (!map && !side.aside) continue;
+    const Piece piece = {moved(buffer.address, buffer.block_offsets[r]), buffer.block_bytes[r], map, target.area};
+    if (takes(side.packs, r)) GC_TRY(add_piece(piece, target, false));
+    if (takes(side.unpacks, r)) GC_TRY(add_piece(piece, target, true));
+    (*offsets)[static_cast<size_t>(r)] =
+        static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(target.area) - reinterpret_cast<uintptr_t>(buffer.address));
+    target.area += packs(buffer.block_bytes[r]);
+  }
+  packed->block_offsets = offsets->data();
+  packed->block_maps = nullptr;
+  return {};
+}
+
+Status Packing::add(const Side& side, Target& target, std::vector<ptrdiff_t>* offsets, gc_buffer* packed) {
+  if (!has_gaps(side.buffer) && !side.aside) return {};
+  *packed = side.buffer;
+  if (!takes_whole(side.buffer)) return add_blocks(side, target, offsets, packed);
+  packed->address = target.area;
+  packed->map = nullptr;
+  GC_TRY(add_ranges(side, side.packs, target, false));
+  GC_TRY(add_ranges(side, side.unpacks, target, true));
+  target.area += packs(side.buffer.bytes);
+  return {};
+}
+
+Status Packing::pack(gc_call* call, int rank, int n_ranks, gpu::Device& device, Scratch& scratch,
+                     core::TaskQueue* queue) {
+  rank_ = rank;
+  n_ = n_ranks;
+  const Side send = send_side(*call), recv = recv_side(*call);
+  GC_TRY_AS(uint8_t * area, scratch.get(device, area_bytes(send) + area_bytes(recv)));
+  Target target = {device, *queue, area};
+  GC_TRY(add(send, target, &send_offsets_, &call->send));
+  GC_TRY(add(recv, target, &recv_offsets_, &call->recv));
+  queue->packing = packing_kernel();
+  return {};
+}
+
+}  // namespace gpucoll::coll

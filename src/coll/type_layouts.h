@@ -1,0 +1,60 @@
+// The layouts of types with gaps that this process has used lately, and their lists in device memory.
+//
+// Thread safety: any thread. Ownership: a list's memory is kept while somebody holds its Known, and then for another
+// list: giving it back to the device would wait for kernels, which may wait for this rank.
+#pragma once
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "coll/type_layout.h"
+#include "gpu/device.h"
+
+namespace gpucoll::coll {
+
+class TypeLayouts {
+ public:
+  struct Known {
+    TypeLayout layout;                      // but for the list,
+    const proto::PackRuns* runs = nullptr;  // which is here; null: by levels
+    const uint32_t* starts = nullptr;
+    std::shared_ptr<uint8_t> memory;  // shared with nobody; its deleter keeps it for another list
+  };
+  // Shared, as a kernel may read the list while the type is freed, or room is made for others.
+  using Pointer = std::shared_ptr<const Known>;
+
+  static TypeLayouts& instance();
+  // Errors: out_of_memory; as layout_of().
+  Result<Pointer> get(const gc_type_map& map, gpu::Device& device);
+  void forget(uint64_t id) noexcept;
+  // How many are known, and the bytes of device memory for lists, in use or not: for tests.
+  size_t count() const;
+  size_t list_bytes() const;
+
+ private:
+  struct Entry {
+    uint64_t id;
+    int device;
+    Pointer known;
+  };
+  // Blocks of device memory for lists, by device and size.
+  struct Blocks {
+    mutable std::mutex mutex;
+    std::multimap<std::pair<int, size_t>, uint8_t*> spare;
+    size_t bytes = 0;  // of all, also in use
+  };
+
+  Result<Pointer> make(const gc_type_map& map, gpu::Device& device);
+  Result<std::shared_ptr<uint8_t>> block(gpu::Device& device, size_t bytes);
+  void drop(std::list<Entry>::iterator entry);
+
+  mutable std::mutex mutex_;
+  std::list<Entry> entries_;  // used lately first
+  std::unordered_map<uint64_t, std::list<Entry>::iterator> by_id_;
+  Blocks blocks_;
+};
+
+}  // namespace gpucoll::coll

@@ -45,7 +45,7 @@ class PartMaker {
 
  private:
   Status check(const Block& block);
-  Status check(const gc_buffer& buffer);
+  Status check(const gc_buffer& buffer, int n_blocks);
   Status check(const Block& block, const gc_type_map* map);
   Status find_device(gpu::Device* usual);
   Status add(Function function, const Block& send, const void* recv, size_t count);
@@ -60,6 +60,9 @@ class PartMaker {
   Status all_to_all_in_place();
   Status gather();
   Status scatter();
+  Status neighbors();
+  Status check_self_edges() const;
+  Block to_neighbor(int i) const;
   Status reduce_scatter();
   Status reduce_scatter_blocks();
   Result<uint8_t*> result_in_scratch(size_t bytes);
@@ -93,11 +96,11 @@ Status PartMaker::check(const Block& block) {
   return Status::error(Code::unsupported, "its buffers are on devices %d and %d", part_.device->index(), info.device);
 }
 
-Status PartMaker::check(const gc_buffer& buffer) {
+Status PartMaker::check(const gc_buffer& buffer, int n_blocks) {
   if (!buffer.given) return {};
   if (!buffer.block_bytes) return check(whole(buffer), buffer.map);
-  for (int r = 0; r < n_; ++r)
-    GC_TRY(check(block_of(buffer, r, n_), buffer.block_maps ? buffer.block_maps[r] : nullptr));
+  for (int r = 0; r < n_blocks; ++r)
+    GC_TRY(check(block_of(buffer, r, n_blocks), buffer.block_maps ? buffer.block_maps[r] : nullptr));
   return {};
 }
 
@@ -109,8 +112,8 @@ Status PartMaker::check(const Block& block, const gc_type_map* map) {
 
 // Of all buffers; where this rank has no bytes, its usual one.
 Status PartMaker::find_device(gpu::Device* usual) {
-  GC_TRY(check(call_.send));
-  GC_TRY(check(call_.recv));
+  GC_TRY(check(call_.send, call_.sources ? call_.n_destinations : n_));
+  GC_TRY(check(call_.recv, call_.sources ? call_.n_sources : n_));
   if (!part_.device) part_.device = usual;
   if (part_.device) return {};
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
@@ -241,6 +244,32 @@ Status PartMaker::scatter() {
   return {};
 }
 
+Block PartMaker::to_neighbor(int i) const {
+  return call_.send.block_bytes ? block_of(call_.send, i, call_.n_destinations) : whole(call_.send);
+}
+
+// A rank that is its own neighbour sends to itself what it receives from itself.
+Status PartMaker::check_self_edges() const {
+  int in = 0;
+  for (int out = 0; out < call_.n_destinations; ++out) {
+    if (call_.destinations[out] != rank_) continue;
+    while (in < call_.n_sources && call_.sources[in] != rank_) ++in;
+    const size_t sends = to_neighbor(out).bytes, receives = in < call_.n_sources ? received(in).bytes : 0;
+    if (sends != receives)
+      return Status::error(Code::invalid_argument, "this rank sends %zu bytes to itself, but receives %zu", sends,
+                           receives);
+    ++in;
+  }
+  return {};
+}
+
+Status PartMaker::neighbors() {
+  GC_TRY(check_self_edges());
+  for (int i = 0; i < call_.n_destinations; ++i) send(call_.destinations[i], to_neighbor(i));
+  for (int i = 0; i < call_.n_sources; ++i) receive(call_.sources[i], received(i));
+  return {};
+}
+
 // In place, MPI wants the result where the input begins: it is made in scratch memory.
 Result<uint8_t*> PartMaker::result_in_scratch(size_t bytes) {
   GC_TRY_AS(uint8_t * result, scratch_.get(device(), bytes));
@@ -300,6 +329,11 @@ Status PartMaker::make(gpu::Device* usual) {
     case GC_FUNCTION_gatherv: return gather();
     case GC_FUNCTION_scatter:
     case GC_FUNCTION_scatterv: return scatter();
+    case GC_FUNCTION_neighbor_allgather:
+    case GC_FUNCTION_neighbor_allgatherv:
+    case GC_FUNCTION_neighbor_alltoall:
+    case GC_FUNCTION_neighbor_alltoallv:
+    case GC_FUNCTION_neighbor_alltoallw: return neighbors();
     case GC_FUNCTION_reduce_scatter_block: return reduce_scatter();
     case GC_FUNCTION_reduce_scatter: return reduce_scatter_blocks();
     default: return Status::error(Code::internal, "no such collective: %u", call_.function);

@@ -37,6 +37,9 @@ Packing::Side Packing::send_side(const gc_call& call) const {
       // In place, all that is sent is put aside: the call becomes one with two buffers.
       if (!call.send.given) return {call.recv, n_, Blocks::all, Blocks::none, true};
       return {call.send, n_, Blocks::all, Blocks::none, false};
+    case GC_FUNCTION_neighbor_alltoall:
+    case GC_FUNCTION_neighbor_alltoallv:
+    case GC_FUNCTION_neighbor_alltoallw: return {call.send, call.n_destinations, Blocks::all, Blocks::none, false};
     case GC_FUNCTION_scatter:
     case GC_FUNCTION_scatterv:
       return {call.send, n_, call.recv.given ? Blocks::all : Blocks::others, Blocks::none, false};
@@ -59,6 +62,11 @@ Packing::Side Packing::recv_side(const gc_call& call) const {
     case GC_FUNCTION_alltoall:
     case GC_FUNCTION_alltoallv:
     case GC_FUNCTION_alltoallw: return {call.recv, n_, Blocks::none, Blocks::all, false};
+    case GC_FUNCTION_neighbor_allgather:
+    case GC_FUNCTION_neighbor_allgatherv:
+    case GC_FUNCTION_neighbor_alltoall:
+    case GC_FUNCTION_neighbor_alltoallv:
+    case GC_FUNCTION_neighbor_alltoallw: return {call.recv, call.n_sources, Blocks::none, Blocks::all, false};
     default: return {call.recv, 1, Blocks::none, Blocks::all, false};
   }
 }
@@ -78,7 +86,7 @@ size_t Packing::area_bytes(const Side& side) const {
   if (!has_gaps(buffer) && !side.aside) return 0;
   if (takes_whole(buffer)) return packs(buffer.bytes);
   size_t bytes = 0;
-  for (int r = 0; r < n_; ++r)
+  for (int r = 0; r < side.blocks; ++r)
     if (side.aside || buffer.block_maps[r]) bytes += packs(buffer.block_bytes[r]);
   return bytes;
 }
@@ -124,8 +132,8 @@ Status Packing::add_ranges(const Side& side, Blocks which, Target& target, bool 
 
 Status Packing::add_blocks(const Side& side, Target& target, std::vector<ptrdiff_t>* offsets, gc_buffer* packed) {
   const gc_buffer& buffer = side.buffer;
-  offsets->assign(buffer.block_offsets, buffer.block_offsets + n_);
-  for (int r = 0; r < n_; ++r) {
+  offsets->assign(buffer.block_offsets, buffer.block_offsets + side.blocks);
+  for (int r = 0; r < side.blocks; ++r) {
     const gc_type_map* const map = buffer.block_maps ? buffer.block_maps[r] : nullptr;
     if (!map && !side.aside) continue;
     const Piece piece = {moved(buffer.address, buffer.block_offsets[r]), buffer.block_bytes[r], map, target.area};

@@ -37,7 +37,7 @@ class Packing {
   enum class Blocks { none, own, others, all };
   struct Side {
     gc_buffer buffer;
-    int blocks;  // one, or one for each rank
+    int blocks;  // one, or one for each rank or neighbour
     Blocks packs, unpacks;
     bool aside;  // blocks without gaps are copied as well
   };

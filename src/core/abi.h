@@ -51,8 +51,8 @@ typedef struct gc_type_map {
 } gc_type_map;
 
 /* One side of a collective: a buffer as bytes of data in memory. Either blocks one after another, all of them `bytes`
- * long, or one block for each rank: block_bytes[r] bytes at `address` + block_offsets[r]. Where there is a map, they
- * are the data of elements with gaps, of which the first begins there; else there are no gaps. */
+ * long, or one block for each rank or neighbour: block_bytes[r] bytes at `address` + block_offsets[r]. Where there is a
+ * map, they are the data of elements with gaps, of which the first begins there; else there are no gaps. */
 typedef struct gc_buffer {
   int given;           /* 0: MPI_IN_PLACE, or no significant argument of this rank */
   const void *address; /* may lie outside of memory where there are offsets or a map */
@@ -70,6 +70,10 @@ typedef struct gc_call {
   int reduces;           /* else type and op mean nothing */
   int type, op;          /* gpucollDataType_t, gpucollRedOp_t, or -1 where the engine has none */
   const int *recvcounts; /* of MPI_Reduce_scatter: elements for each rank */
+  /* Of MPI_Neighbor_*: the ranks that block i comes from or goes to. A rank may be there several times, this one too:
+   * messages between the same two ranks match in the order of the lists. */
+  const int *sources, *destinations;
+  int n_sources, n_destinations;
   gc_buffer send, recv;
 } gc_call;
 

@@ -15,8 +15,8 @@ GC_NOINLINE void ring_scan(Block block, Work work, bool inclusive) {
   const auto coop = block.split(1);
   const int32_t rank = work.comm.rank, n_ranks = work.comm.n_ranks;
   const bool is_first = rank == 0, is_last = rank == n_ranks - 1;
-  auto prims = ring_primitives<Family, Protocol>(coop, work, work.recv_from(rank - 1),
-                                                 work.send_to(is_last ? -1 : rank + 1));
+  auto prims =
+      ring_primitives<Family, Protocol>(coop, work, work.recv_from(rank - 1), work.send_to(is_last ? -1 : rank + 1));
 
   const Range share = work.share<Family>();
   const uint64_t chunk = pipeline_elements<decltype(prims)>(work, share, static_cast<uint32_t>(n_ranks));

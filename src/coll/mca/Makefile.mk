@@ -10,6 +10,7 @@ GC_COLL_SKIN_SOURCES = \
 	src/coll/mca/lifetime.c \
 	src/coll/mca/module.c \
 	src/coll/mca/module.h \
+	src/coll/mca/neighbors.c \
 	src/coll/mca/nonblocking.c \
 	src/coll/mca/parameters.c \
 	src/coll/mca/plan.h \

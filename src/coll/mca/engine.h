@@ -16,11 +16,17 @@
 #define GCM_REDUCES_AT(mpi_type, mpi_op, rank) \
   .root = (rank), .reduces = 1, .type = gcm_engine_type(mpi_type), .op = gcm_engine_op(mpi_op)
 
+/* Among neighbours. */
+static inline bool gcm_is_neighborhood(uint32_t function) {
+  return function == GC_FUNCTION_neighbor_allgather || function == GC_FUNCTION_neighbor_allgatherv ||
+         function == GC_FUNCTION_neighbor_alltoall || function == GC_FUNCTION_neighbor_alltoallv ||
+         function == GC_FUNCTION_neighbor_alltoallw;
+}
 /* Whether some ranks may have bytes in it while others have none. These go to the engine, too: they have nothing to
  * judge by, and would keep the others from the device. */
 static inline bool gcm_leaves_ranks_out(uint32_t function) {
   return function == GC_FUNCTION_gatherv || function == GC_FUNCTION_scatterv || function == GC_FUNCTION_alltoallv ||
-         function == GC_FUNCTION_alltoallw;
+         function == GC_FUNCTION_alltoallw || gcm_is_neighborhood(function);
 }
 
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the

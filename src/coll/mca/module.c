@@ -7,6 +7,7 @@ static void construct(gcm_module *m) {
   m->block_bytes = NULL;
   m->block_offsets = NULL;
   m->block_maps = NULL;
+  m->sources = m->destinations = (gcm_neighbors){0};
 }
 
 /* Runs inside MPI_Comm_free and MPI_Finalize, on other ranks at other times: local work only. */
@@ -16,6 +17,7 @@ static void destruct(gcm_module *m) {
   free(m->block_bytes);
   free(m->block_offsets);
   free(m->block_maps);
+  gcm_forget_neighbors(m);
 #define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
   GCM_UNCHAIN(&m->previous, name);                               \
   GCM_UNCHAIN(&m->previous, i##name);                            \
@@ -71,16 +73,3 @@ mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority)
   *priority = (int)wanted;
   return &m->super;
 }
-
-/* ---- neighbourhoods: the number of runs in the buffers of MPI_Neighbor_* ---- */
-
-static int degree(const ompi_communicator_t *comm, bool in) {
-  const mca_topo_base_comm_cgd_union_t *topo = &comm->c_topo->mtc;
-  if (OMPI_COMM_IS_CART(comm)) return 2 * topo->cart->ndims;
-  if (OMPI_COMM_IS_DIST_GRAPH(comm)) return in ? topo->dist_graph->indegree : topo->dist_graph->outdegree;
-  if (!OMPI_COMM_IS_GRAPH(comm)) return 0;
-  const int rank = comm->c_my_rank;
-  return topo->graph->index[rank] - (rank == 0 ? 0 : topo->graph->index[rank - 1]);
-}
-int gcm_neighbors_in(const ompi_communicator_t *comm) { return comm->c_topo == NULL ? 0 : degree(comm, true); }
-int gcm_neighbors_out(const ompi_communicator_t *comm) { return comm->c_topo == NULL ? 0 : degree(comm, false); }

@@ -14,14 +14,22 @@
 typedef struct ompi_datatype_t gcm_type;
 typedef struct ompi_op_t gcm_op;
 
+/* Neighbours that are there: block blocks[i] of a buffer of `degree` blocks belongs to ranks[i]. */
+typedef struct gcm_neighbors {
+  int *ranks, *blocks;
+  int n, degree;
+} gcm_neighbors;
+
 typedef struct gcm_module {
   mca_coll_base_module_t super;
   mca_coll_base_comm_coll_t previous; /* who served each function before; NULL where nobody did */
   ompi_communicator_t *communicator;
   gc_comm *comm;       /* NULL: intercommunicators, one rank, or the engine cannot: everything is staged */
-  size_t *block_bytes; /* engine.c's lists; NULL until needed */
+  size_t *block_bytes; /* engine.c's lists, of most_blocks for each side; NULL until needed */
   ptrdiff_t *block_offsets;
   const gc_type_map **block_maps;
+  size_t most_blocks;
+  gcm_neighbors sources, destinations; /* in a topology; empty until needed */
 } gcm_module;
 OBJ_CLASS_DECLARATION(gcm_module);
 
@@ -52,6 +60,13 @@ bool gcm_process_closed(void); /* the engine's part is over: stage, and tell the
 
 /* module.c */
 mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority);
+
+/* neighbors.c: how many blocks there are in the buffers of MPI's neighbourhood collectives, with those that belong to
+ * no rank; and the module's lists. False: no memory. */
+int gcm_neighbors_in(const ompi_communicator_t *comm);
+int gcm_neighbors_out(const ompi_communicator_t *comm);
+bool gcm_find_neighbors(gcm_module *module);
+void gcm_forget_neighbors(gcm_module *module);
 
 /* types.c: the engine's names of a type and an operation, or -1 where it has none. */
 int gcm_engine_type(const gcm_type *type);

@@ -92,8 +92,6 @@ static GCM_INLINE bool gcm_has_bytes(const gcm_side *side) {
 static GCM_INLINE int gcm_peers(ompi_communicator_t *comm) {
   return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
-int gcm_neighbors_in(const ompi_communicator_t *comm);
-int gcm_neighbors_out(const ompi_communicator_t *comm);
 
 /* Over this rank's own group, also on intercommunicators: MPI_Reduce_scatter's rule. */
 static GCM_INLINE size_t gcm_sum(const int *counts, ompi_communicator_t *comm) {

@@ -60,12 +60,15 @@ enum {
   GC_KIND_DEVICE = 2 /* device memory that the runtime can work on: waits for what the others have */
 };
 /* The collectives that are counted, all by all ranks: GC_FUNCTION_allgather and so on. */
-#define GC_BOARD_FUNCTIONS(f)                                                                                       \
-  f(allgather, "MPI_Allgather") f(allgatherv, "MPI_Allgatherv") f(allreduce, "MPI_Allreduce")                       \
-      f(alltoall, "MPI_Alltoall") f(alltoallv, "MPI_Alltoallv") f(alltoallw, "MPI_Alltoallw") f(bcast, "MPI_Bcast") \
-          f(exscan, "MPI_Exscan") f(gather, "MPI_Gather") f(gatherv, "MPI_Gatherv") f(reduce, "MPI_Reduce")         \
-              f(reduce_scatter, "MPI_Reduce_scatter") f(reduce_scatter_block, "MPI_Reduce_scatter_block")           \
-                  f(scan, "MPI_Scan") f(scatter, "MPI_Scatter") f(scatterv, "MPI_Scatterv")
+#define GC_BOARD_FUNCTIONS(f)                                                                                         \
+  f(allgather, "MPI_Allgather") f(allgatherv, "MPI_Allgatherv") f(allreduce, "MPI_Allreduce")                         \
+      f(alltoall, "MPI_Alltoall") f(alltoallv, "MPI_Alltoallv") f(alltoallw, "MPI_Alltoallw") f(bcast, "MPI_Bcast")   \
+          f(exscan, "MPI_Exscan") f(gather, "MPI_Gather") f(gatherv, "MPI_Gatherv")                                   \
+              f(neighbor_allgather, "MPI_Neighbor_allgather") f(neighbor_allgatherv, "MPI_Neighbor_allgatherv")       \
+                  f(neighbor_alltoall, "MPI_Neighbor_alltoall") f(neighbor_alltoallv, "MPI_Neighbor_alltoallv")       \
+                      f(neighbor_alltoallw, "MPI_Neighbor_alltoallw") f(reduce, "MPI_Reduce")                         \
+                          f(reduce_scatter, "MPI_Reduce_scatter") f(reduce_scatter_block, "MPI_Reduce_scatter_block") \
+                              f(scan, "MPI_Scan") f(scatter, "MPI_Scatter") f(scatterv, "MPI_Scatterv")
 #define GC_FUNCTION(name, text) GC_FUNCTION_##name,
 enum { GC_FUNCTION_none, GC_BOARD_FUNCTIONS(GC_FUNCTION) GC_FUNCTION_end };
 #undef GC_FUNCTION

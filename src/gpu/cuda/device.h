@@ -5,6 +5,7 @@
 // current and leaves the calling thread with the context it had.
 #pragma once
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "gpu/cuda/driver.h"
@@ -20,7 +21,7 @@ class CudaDevice final : public Device {
 
   const Identity& identity() const override { return identity_; }
   int index() const override { return index_; }
-  Defaults defaults() const override { return {32, 384, size_t{4} << 20, size_t{2} << 20}; }
+  Defaults defaults() const override { return {32, 512, size_t{4} << 20, size_t{2} << 20}; }
   int warp_threads() const override { return 32; }
   bool keeps_lines_whole() const override { return keeps_lines_whole_; }
   bool has_signals() const override { return has_signals_; }
@@ -96,6 +97,7 @@ class CudaDevice final : public Device {
   Imports imports_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> events_;  // free ones, for stream_wait()
+  std::set<const void*> prepared_;   // kernels
 };
 
 }  // namespace gpucoll::gpu::cuda

@@ -52,7 +52,7 @@ struct Plan {
 Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank) {
   core::drain_retired(0, nullptr);
   GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout));
-  GC_TRY_AS(auto communicator, core::Communicator::create(*device, move_kernel(), *bootstrap));
+  GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel()}, *bootstrap));
   handle->tenant = core::Tenant(std::move(communicator), plan.shares);
   return {};
 }

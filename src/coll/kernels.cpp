@@ -141,8 +141,6 @@ const gpu::Kernel* one_shot_move_kernel() noexcept { return &kKernels[k_one_shot
 
 const gpu::Kernel* packing_kernel() noexcept { return &kKernels[k_packing]; }
 
-int kernel_count() noexcept { return static_cast<int>(std::size(kKernels)); }
-
-const gpu::Kernel* kernel_at(int i) noexcept { return &kKernels[i]; }
+std::span<const gpu::Kernel> all_kernels() noexcept { return kKernels; }
 
 }  // namespace gpucoll::coll

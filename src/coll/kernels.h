@@ -2,6 +2,8 @@
 //
 // Thread safety: constant data. Types whose signedness makes no difference to an operation share a reduction.
 #pragma once
+#include <span>
+
 #include "gpu/device.h"
 #include "proto/reduction.h"
 
@@ -22,8 +24,7 @@ const gpu::Kernel* one_shot_move_kernel() noexcept;
 // The kernel that packs and unpacks elements with gaps (proto/format/packing.h).
 const gpu::Kernel* packing_kernel() noexcept;
 
-// How many different kernels there are, and the i-th of them: for tests and for preparing all of them.
-int kernel_count() noexcept;
-const gpu::Kernel* kernel_at(int i) noexcept;
+// All of this build.
+std::span<const gpu::Kernel> all_kernels() noexcept;
 
 }  // namespace gpucoll::coll

@@ -46,9 +46,9 @@ uint64_t new_tenant(const std::vector<int>& members, const std::vector<SplitChoi
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, const gpu::Kernel* move,
+Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, const Kernels& kernels,
                                                            net::Bootstrap& bootstrap) {
-  std::unique_ptr<Communicator> self(new Communicator(device, move));
+  std::unique_ptr<Communicator> self(new Communicator(device, kernels));
   // All that can fail on this rank alone comes before the exchange, where the others learn of it.
   Status mine = contained([&]() -> Status {
     GC_TRY(params_status());
@@ -88,7 +88,7 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   }
   const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
   MailboxBootstrap some(*mailbox_, vigil, Purpose::split, members, static_cast<int>(place));
-  auto child = create(device_, move_, some);
+  auto child = create(device_, kernels_, some);
   if (!child && some.broken()) fault_.raise(child.status());
   Part part;
   GC_TRY_AS(part.own, std::move(child));
@@ -96,6 +96,7 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
 }
 
 Status Communicator::allocate() {
+  for (const gpu::Kernel& kernel : kernels_.all) GC_TRY(device_.prepare(kernel));
   GC_TRY_AS(host_, device_.allocate_host(sizeof(HostWords)));
   return {};
 }

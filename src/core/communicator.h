@@ -10,6 +10,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/copy_path.h"
@@ -28,10 +29,17 @@
 
 namespace gpucoll::core {
 
+// The kernels of a communicator's tasks. All of them are loaded when it is made: to load one while work on the device
+// waits for a peer may wait for all that work, and hold up on the way what the peer waits for.
+struct Kernels {
+  std::span<const gpu::Kernel> all;
+  const gpu::Kernel* move;  // the one for plans without a reduction (planner.h)
+};
+
 class Communicator final : public Watched {
  public:
-  // bootstrap: used until it returns. move: the kernel for plans without a reduction (planner.h).
-  static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, const gpu::Kernel* move,
+  // bootstrap: used until it returns.
+  static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, const Kernels& kernels,
                                                       net::Bootstrap& bootstrap);
   // What a split gives this rank: a communicator of its own; or the number of one more tenant of this one (tenant.h);
   // or neither, where color is negative.
@@ -130,7 +138,7 @@ class Communicator final : public Watched {
     bool mesh = false, ll128 = false;  // may turn false in connect()
     const TuningTable* table = nullptr;
   };
-  Communicator(gpu::Device& device, const gpu::Kernel* move) : device_(device), move_(move), memory_(device) {}
+  Communicator(gpu::Device& device, const Kernels& kernels) : device_(device), kernels_(kernels), memory_(device) {}
   bool emulated() const;
   Status allocate();
   Status prepare();
@@ -158,7 +166,7 @@ class Communicator final : public Watched {
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }
 
   gpu::Device& device_;
-  const gpu::Kernel* move_;
+  const Kernels kernels_;
   DeviceMemoryPort memory_;
   Peers peers_;
   std::atomic<bool> watchable_{false};  // peers_ is there

@@ -123,7 +123,7 @@ Status Communicator::make_launcher() {
     options.latch = &kernel_words->latch;
     GC_TRY_AS(tables_, DeviceTables::create(device_, options));
   }
-  GC_TRY_AS(launcher_, Launcher::create({device_, fault_, rank(), move_, tables_->comm(), &words()->done,
+  GC_TRY_AS(launcher_, Launcher::create({device_, fault_, rank(), kernels_.move, tables_->comm(), &words()->done,
                                          &kernel_words->done, &peers_.own_page().entered, direct_.get()}));
   return {};
 }

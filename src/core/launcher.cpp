@@ -68,12 +68,7 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
 
 Status Launcher::prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture) {
   size_t overflow = 0;
-  for (const PlannedLaunch& planned : plans) {
-    overflow += planned.overflow.size();
-    if (std::find(prepared_.begin(), prepared_.end(), planned.kernel) != prepared_.end()) continue;
-    GC_TRY(context_.device.prepare(*planned.kernel));
-    prepared_.push_back(planned.kernel);
-  }
+  for (const PlannedLaunch& planned : plans) overflow += planned.overflow.size();
   if (!overflow) return {};
   if (capture) return prepare_graph(overflow);
   if (fifo_) return {};

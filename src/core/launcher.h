@@ -50,7 +50,8 @@ class Launcher {
   static Result<uint64_t> capture_of(gpu::Device& device, const std::vector<gpu::Stream>& streams);
   // Plans. `shape` with `capturing` as capture_of said. On failure nothing has been begun.
   // copies: has begun messages of the same group, null for none.
-  // REQUIRES: what needs_of(queue, rank, shape) says is connected; advance() of the last begin() was true or failed.
+  // REQUIRES: the tasks' kernels are prepared; what needs_of(queue, rank, shape) says is connected; advance() of the
+  // last begin() was true or failed.
   Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr);
   // Whether everything is launched now. Errors: the fault of the communicator, or of the device; the rest of what was
   // begun is then forgotten, so the caller should make the communicator fail.
@@ -87,7 +88,6 @@ class Launcher {
   std::unique_ptr<WorkFifo> fifo_;      // made when first needed
   std::atomic<uint64_t> launched_{0};
   uint32_t mesh_flag_ = 0;  // of the last mesh operation
-  std::vector<const gpu::Kernel*> prepared_;
 
   // What was begun.
   std::vector<PlannedLaunch> plans_;

@@ -162,10 +162,10 @@ class Device {
   // executable made from it) is gone, or the capture has failed. release must not call the device runtime.
   // REQUIRES: the stream is capturing.
   virtual Status keep_with_graph(Stream stream, void (*release)(void* argument), void* argument) = 0;
-  // Gets the kernel ready (loads its code), so that a launch never blocks on loading.
+  // Gets the kernel ready (loads its code), so that a launch never blocks on loading. Cheap once done.
   virtual Status prepare(const Kernel& kernel) = 0;
   // Puts one launch into the stream: `blocks` blocks of `threads` threads. Does not wait. A null stream is the
-  // device's default stream.
+  // device's default stream. REQUIRES: the kernel is prepared; the emulated device answers internal else.
   virtual Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) = 0;
 };
 

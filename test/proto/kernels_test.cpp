@@ -119,8 +119,7 @@ TEST(Kernels, ComputeWhatTheTableSaysAndNothingElseIsThere) {
 // Every kernel of plans moves data, whatever its family.
 TEST(Kernels, OfEveryFamilyMoveData) {
   int movers = 0;
-  for (int i = 0; i < coll::kernel_count(); ++i) {
-    const gpu::Kernel& kernel = *coll::kernel_at(i);
+  for (const gpu::Kernel& kernel : coll::all_kernels()) {
     if (std::strncmp(kernel.name, "plan_", 5) != 0) continue;
     SCOPED_TRACE(kernel.name);
     ++movers;
@@ -138,14 +137,13 @@ TEST(Kernels, OfEveryFamilyMoveData) {
 
 TEST(Kernels, HaveNamesOfTheirOwnAndAnEmulatedForm) {
   std::set<std::string> names;
-  for (int i = 0; i < coll::kernel_count(); ++i) {
-    const gpu::Kernel* const kernel = coll::kernel_at(i);
-    EXPECT_TRUE(names.insert(kernel->name).second) << kernel->name;
-    EXPECT_NE(kernel->emu, nullptr);
+  for (const gpu::Kernel& kernel : coll::all_kernels()) {
+    EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name;
+    EXPECT_NE(kernel.emu, nullptr);
 #if defined(HAVE_CUDA)
-    EXPECT_NE(kernel->cuda, nullptr);
+    EXPECT_NE(kernel.cuda, nullptr);
 #else
-    EXPECT_EQ(kernel->cuda, nullptr);
+    EXPECT_EQ(kernel.cuda, nullptr);
 #endif
   }
 }

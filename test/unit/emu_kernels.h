@@ -11,14 +11,6 @@
 
 namespace gpucoll::gpu {
 
-inline Device& device(int index = 0) { return **emu_platform().open(index); }
-
-inline Stream new_stream(int index = 0) {
-  auto stream = device(index).create_stream();
-  EXPECT_TRUE(stream);
-  return *stream;
-}
-
 // What the kernels below are told, through the plan's pointer.
 struct Orders {
   std::vector<int> log;                         // written by thread 0 of block 0: the queue must keep launches apart
@@ -70,5 +62,18 @@ inline Kernel kernel(const char* name, void (*function)(const EmuBlock&, const p
 inline const Kernel kLog = kernel("log", log_value), kOpen = kernel("open", open_gate),
                     kWait = kernel("wait", wait_for_gate), kFirst = kernel("first", meet_first),
                     kSecond = kernel("second", meet_second);
+
+// With these kernels prepared.
+inline Device& device(int index = 0) {
+  Device& device = **emu_platform().open(index);
+  for (const Kernel* known : {&kLog, &kOpen, &kWait, &kFirst, &kSecond}) EXPECT_TRUE(device.prepare(*known));
+  return device;
+}
+
+inline Stream new_stream(int index = 0) {
+  auto stream = device(index).create_stream();
+  EXPECT_TRUE(stream);
+  return *stream;
+}
 
 }  // namespace gpucoll::gpu

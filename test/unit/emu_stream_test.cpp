@@ -295,7 +295,9 @@ TEST(EmuStreams, MisuseIsAnsweredWithASentence) {
   EXPECT_EQ(device().launch(kLog, plan_for(orders), 0, 1, nullptr).code(), Code::invalid_argument);
   EXPECT_EQ(device().launch(kLog, plan_for(orders), 1, -1, nullptr).code(), Code::invalid_argument);
   EXPECT_EQ(device().launch(kLog, plan_for(orders), 1 << 20, 1 << 20, nullptr).code(), Code::invalid_argument);
-  EXPECT_EQ(device().launch(kernel("none", nullptr), plan_for(orders), 1, 1, nullptr).code(), Code::unsupported);
+  EXPECT_EQ(device().prepare(kernel("none", nullptr)).code(), Code::unsupported);
+  const Kernel unprepared = kernel("unprepared", [](const EmuBlock&, const proto::Plan&) {});
+  EXPECT_EQ(device().launch(unprepared, plan_for(orders), 1, 1, nullptr).code(), Code::internal);
   Stream stream = new_stream();
   ASSERT_TRUE(device().destroy_stream(stream));
   EXPECT_EQ(device().destroy_stream(stream).code(), Code::invalid_argument);

@@ -55,6 +55,7 @@ struct LauncherTest : ::testing::Test {
     auto block = device().allocate_host(sizeof(uint64_t));
     ASSERT_TRUE(block);
     words = *block;
+    ASSERT_TRUE(device().prepare(kLook));
     LaunchContext context{
         device(), fault, 0, &kLook, nullptr, static_cast<uint64_t*>(words.host), static_cast<uint64_t*>(words.kernel),
         &entered};

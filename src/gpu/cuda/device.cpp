@@ -259,6 +259,8 @@ Status CudaDevice::upload(void* kernel_address, const void* host, size_t bytes) 
 Status CudaDevice::prepare(const Kernel& kernel) {
   if (kernel.cuda == nullptr)
     return Status::error(Code::unsupported, "the kernel %s was not built for GPUs", kernel.name);
+  std::lock_guard lock(mutex_);
+  if (prepared_.count(kernel.cuda)) return {};
   const Unrestricted current(context_);
   cudaFuncAttributes attributes{};
   const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel.cuda);
@@ -270,6 +272,7 @@ Status CudaDevice::prepare(const Kernel& kernel) {
                          index_, identity_.name);
   }
   if (error != cudaSuccess) return failure(error, index_, kernel.name);
+  prepared_.insert(kernel.cuda);
   return {};
 }
 

@@ -129,12 +129,21 @@ Status EmuDevice::wait_value(Stream stream, const uint64_t* word, uint64_t value
 }
 
 Status EmuDevice::prepare(const Kernel& kernel) {
-  if (kernel.emu != nullptr) return {};
-  return Status::error(Code::unsupported, "the kernel %s was not built for the emulated device", kernel.name);
+  if (kernel.emu == nullptr)
+    return Status::error(Code::unsupported, "the kernel %s was not built for the emulated device", kernel.name);
+  std::lock_guard lock(mutex_);
+  prepared_.insert(kernel.emu);
+  return {};
+}
+
+bool EmuDevice::is_prepared(const Kernel& kernel) {
+  std::lock_guard lock(mutex_);
+  return prepared_.count(kernel.emu) != 0;
 }
 
 Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
-  GC_TRY(prepare(kernel));
+  if (!is_prepared(kernel))
+    return Status::error(Code::internal, "the kernel %s is launched without having been prepared", kernel.name);
   if (blocks < 1 || threads < 1 || blocks > kMaxThreadsOfLaunch / threads)
     return Status::error(
         Code::invalid_argument,

@@ -3,6 +3,9 @@
 // Thread safety: as gpu::Device. Ownership: memory and streams belong to the platform and outlive the devices.
 // Invariants: devices of a node differ in the last byte of their uuid; device 0 is the one that processes share.
 #pragma once
+#include <mutex>
+#include <set>
+
 #include "gpu/device.h"
 #include "gpu/emu/memory.h"
 #include "gpu/emu/streams.h"
@@ -72,12 +75,15 @@ class EmuDevice final : public Device {
  private:
   Stream own(Stream stream) const { return stream != nullptr ? stream : default_; }
   Result<void*> resolve(const void* address, size_t bytes);
+  bool is_prepared(const Kernel& kernel);
 
   const int index_;
   const Identity identity_;
   Memory& memory_;
   Streams& streams_;
   const Stream default_;
+  std::mutex mutex_;
+  std::set<void (*)(const EmuBlock&, const proto::Plan&)> prepared_;  // kernels
 };
 
 }  // namespace gpucoll::gpu::emu

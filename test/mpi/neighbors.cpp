@@ -177,9 +177,7 @@ class Case {
   int place(int block, size_t n) const {
     return varies() ? (most_ + 1) * static_cast<int>((z(block) * 5 + 2) % (n % 5 ? n : n + 1)) : most_ * block;
   }
-  Where where(int rank) const {
-    return memory_ > 0 || draw(7, rank) % 4 ? Where::device : Where::host;
-  }
+  Where where(int rank) const { return memory_ > 0 || draw(7, rank) % 4 ? Where::device : Where::host; }
   int value(int rank, int block, int i) const { return static_cast<int>(draw(8, rank, block * 10000 + i)); }
   bool has_bytes(int rank) const;
   bool on_device() const;
@@ -301,9 +299,7 @@ void Case::run() const {
 }
 
 void run_topology(uint64_t seed, int cases, const Element* elements) {
-  Topology t = seed % 3 == 0   ? make_grid(seed)
-               : seed % 3 == 1 ? make_graph(seed)
-                               : make_distributed_graph(seed);
+  Topology t = seed % 3 == 0 ? make_grid(seed) : seed % 3 == 1 ? make_graph(seed) : make_distributed_graph(seed);
   for (int i = 0; i < cases; i++) Case(mix(seed, 100, u(i)), t, elements).run();
   MPI_Comm_free(&t.comm);
 }

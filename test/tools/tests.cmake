@@ -43,7 +43,8 @@ gc_mpi_expect(perf_sees_corruption 1 "^# wrong elements: 2$" test/tools/perf_cor
 gc_mpi_expect(perf_names_corruption 1 "^gpucoll-perf: wrong: rank 1: element 33 is .* instead of "
               test/tools/perf_corrupted allreduce -b 4K -e 4K -n 1 -w 0 -d int32 -o max --in-place)
 
-foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter)
+gc_mpi_expect(perf_api_scan 2 "^gpucoll-perf: the C API has no scan" tools/gpucoll-perf scan --api)
+foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter scan exscan)
   gc_mpi_test(tools.perf_${collective} NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
     COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 1)
   gc_mpi_test(tools.perf_${collective}_in_place NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll

@@ -17,6 +17,7 @@ const Shape kShapes[] = {
     {"reduce", true, false, false, false, true},         {"allgather", false, false, true, false, false},
     {"reduce_scatter", true, true, false, false, false}, {"alltoall", false, true, true, false, false},
     {"gather", false, false, true, false, true},         {"scatter", false, true, false, true, false},
+    {"scan", true, false, false, false, false},          {"exscan", true, false, false, false, false},
     {"sendrecv", false, false, false, false, false},     {"pair", false, false, false, false, false},
 };
 
@@ -45,8 +46,10 @@ Origin origin(const Call& call, size_t index) {
 void expect_reduced(const Call& call, const Recipe& recipe, size_t first, size_t count, void* out, void* scratch) {
   uint64_t start = first;
   if (call.collective == Collective::reduce_scatter) start += static_cast<uint64_t>(call.rank) * call.count;
+  int ranks = call.ranks;
+  if (is_scan(call.collective)) ranks = call.rank + (call.collective == Collective::scan ? 1 : 0);
   generate(recipe, 0, start, count, out);
-  for (int rank = 1; rank < call.ranks; ++rank) {
+  for (int rank = 1; rank < ranks; ++rank) {
     generate(recipe, rank, start, count, scratch);
     combine(call.type, call.op, scratch, out, count);
   }
@@ -84,6 +87,7 @@ bool find_collective(const std::string& name, Collective* collective) {
 
 const char* name(Collective collective) { return shape(collective).name; }
 bool reduces(Collective collective) { return shape(collective).reduces; }
+bool is_scan(Collective collective) { return collective == Collective::scan || collective == Collective::exscan; }
 bool is_pairwise(Collective collective) { return collective == Collective::sendrecv || collective == Collective::pair; }
 
 Partners partners_of(const Call& call) {
@@ -116,6 +120,7 @@ size_t output_elements(const Call& call) {
   const Shape& s = shape(call.collective);
   if (s.root_only_output && !at_root(call)) return 0;
   if (call.collective == Collective::pair && partners_of(call).from < 0) return 0;
+  if (call.collective == Collective::exscan && call.rank == 0) return 0;
   // The root of an in-place scatter keeps its block in the send buffer.
   if (call.collective == Collective::scatter && call.in_place && at_root(call)) return 0;
   return call.count * blocks(s.recv_blocks, call);
@@ -157,6 +162,8 @@ double bus_factor(const Call& call) {
     case Collective::allreduce: return 2 * (n - 1) / n;
     case Collective::bcast:
     case Collective::reduce:
+    case Collective::scan:
+    case Collective::exscan:
     case Collective::sendrecv:
     case Collective::pair: return 1;
     default: return (n - 1) / n;
@@ -240,6 +247,8 @@ int run_mpi(const Call& call, void* send, void* recv, MPI_Comm comm) {
     case Collective::reduce_scatter: return MPI_Reduce_scatter_block(send, recv, n, type, op, comm);
     case Collective::alltoall: return MPI_Alltoall(send, n, type, recv, n, type, comm);
     case Collective::gather: return MPI_Gather(send, n, type, recv, n, type, call.root, comm);
+    case Collective::scan: return MPI_Scan(send, recv, n, type, op, comm);
+    case Collective::exscan: return MPI_Exscan(send, recv, n, type, op, comm);
     case Collective::sendrecv:
     case Collective::pair: return run_pairwise(call, send, recv, comm);
     case Collective::scatter: break;

@@ -24,6 +24,8 @@ enum class Collective {
   alltoall,
   gather,
   scatter,
+  scan,
+  exscan,
   sendrecv,
   pair
 };
@@ -48,6 +50,8 @@ bool find_collective(const std::string& name, Collective* collective);
 const char* name(Collective collective);
 std::string collective_names();
 bool reduces(Collective collective);
+// Over the ranks up to this one, or before it: MPI only.
+bool is_scan(Collective collective);
 // Sends and receives: sendrecv to the next rank and from the one before, pair from each even rank to the next one.
 bool is_pairwise(Collective collective);
 Partners partners_of(const Call& call);

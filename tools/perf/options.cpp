@@ -106,6 +106,7 @@ Status read_entry(const Options& options) {
   if (options.registered && !options.api) return bad("--registered needs --api: MPI has no such call");
   if (pairwise && !options.api)
     return bad(fmt::format("{} needs --api: MPI's own point-to-point does not take device memory", what));
+  if (options.api && is_scan(options.collective)) return bad(fmt::format("the C API has no {}", what));
   if (options.in_place && (pairwise || (options.api && options.collective == Collective::alltoall)))
     return bad(fmt::format("{} has no in-place form{}", what, pairwise ? "" : " in the C API"));
   return {};

@@ -113,6 +113,8 @@ gpucollResult_t ApiRunner::enqueue(const Call& call) {
     case Collective::alltoall: return gpucollAlltoAll(send, recv, call.count, type, comm_, stream_);
     case Collective::gather: return gpucollGather(send, recv, call.count, type, call.root, comm_, stream_);
     case Collective::scatter: return gpucollScatter(send, recv, call.count, type, call.root, comm_, stream_);
+    case Collective::scan:
+    case Collective::exscan:  // not let in: options.cpp
     case Collective::sendrecv:
     case Collective::pair: break;
   }

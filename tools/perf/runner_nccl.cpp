@@ -110,6 +110,7 @@ class NcclRunner final : public Runner {
 
   bool can(const Call& call) const override {
     if (call.in_place && (call.collective == Collective::alltoall || is_pairwise(call.collective))) return false;
+    if (is_scan(call.collective)) return false;
     return !reduces(call.collective) || (nccl_type(call.type) != kNone && nccl_op(call.op) != kNone);
   }
 

@@ -1,6 +1,12 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh test/mpi/faults.sh
 
+check_PROGRAMS += test/mpi/derived
+test_mpi_derived_SOURCES = test/mpi/derived.cpp test/mpi/mpi_test.h
+test_mpi_derived_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_derived_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_derived_LDADD = libgpucoll.la $(MPI_LIBS)
+
 check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/collectives test/mpi/staged test/mpi/mixed test/mpi/threads \
 	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/host_cost test/mpi/neighbors
 test_mpi_neighbors_SOURCES = test/mpi/neighbors.cpp test/mpi/mpi_test.h

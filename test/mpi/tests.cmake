@@ -8,6 +8,7 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.collectives_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/collectives)
   gc_mpi_test(mpi.neighbors_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/neighbors)
+  gc_mpi_test(mpi.derived_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/derived)
   gc_mpi_test(mpi.staged_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/staged)
   gc_mpi_test(mpi.mixed_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/mixed)
   gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)

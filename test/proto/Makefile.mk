@@ -36,6 +36,10 @@ test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp test/proto/collect
 	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_kernels_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/proto/packing_test
+test_proto_packing_test_SOURCES = test/proto/packing_test.cpp $(GC_PROTO_TEST_FILES)
+test_proto_packing_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/proto/ll_test test/proto/ll128_test
 test_proto_ll_test_SOURCES = test/proto/ll_test.cpp test/proto/lines_test.h $(GC_PROTO_TEST_FILES)
 test_proto_ll_test_LDADD = $(GTEST_LIBS)

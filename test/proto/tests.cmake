@@ -9,6 +9,7 @@ gc_test(proto.run_plan LABELS proto TIMEOUT 120 COMMAND test/proto/run_plan_test
 gc_test(proto.one_shot LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_test)
 gc_test(proto.formats LABELS proto ENV GC_FORMAT_DOCS=${GC_SOURCE}/docs/formats COMMAND test/proto/formats_test)
 gc_test(proto.kernels LABELS proto COMMAND test/proto/kernels_test)
+gc_test(proto.packing LABELS proto COMMAND test/proto/packing_test)
 gc_test(proto.ll LABELS proto COMMAND test/proto/ll_test)
 gc_test(proto.ll128 LABELS proto COMMAND test/proto/ll128_test)
 if(GC_TSAN_VARIANTS)

@@ -8,7 +8,7 @@ test_mpi_derived_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_derived_LDADD = libgpucoll.la $(MPI_LIBS)
 
 check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/collectives test/mpi/staged test/mpi/mixed test/mpi/threads \
-	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/host_cost test/mpi/neighbors
+	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/host_cost test/mpi/neighbors test/mpi/generated
 test_mpi_neighbors_SOURCES = test/mpi/neighbors.cpp test/mpi/mpi_test.h
 test_mpi_neighbors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_neighbors_LDFLAGS = $(GC_TEST_LINKFLAGS)
@@ -49,6 +49,12 @@ test_mpi_faults_SOURCES = test/mpi/faults.cpp test/mpi/mpi_test.h
 test_mpi_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_faults_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_faults_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_generated_SOURCES = test/mpi/generated.cpp test/mpi/generated_case.h test/mpi/generated_groups.h \
+	test/mpi/generated_layouts.h test/mpi/generated_move_calls.h test/mpi/generated_moves.h \
+	test/mpi/generated_operations.h test/mpi/generated_reductions.h test/mpi/generated_types.h test/mpi/mpi_test.h
+test_mpi_generated_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_generated_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_generated_LDADD = libgpucoll.la $(MPI_LIBS)
 # Without the library: it is also run without the component.
 test_mpi_host_cost_SOURCES = test/mpi/host_cost.c
 test_mpi_host_cost_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -11,6 +11,8 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.derived_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/derived)
   gc_mpi_test(mpi.staged_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/staged)
   gc_mpi_test(mpi.mixed_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/mixed)
+  gc_mpi_test(mpi.generated_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/generated --cases 500)
   gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 

@@ -13,6 +13,7 @@
 #include "base/params.h"
 #include "coll/mpi_communicator.h"
 #include "coll/mpi_process.h"
+#include "coll/piecewise_copy.h"
 #include "coll/staging_pool.h"
 #include "coll/type_layouts.h"
 #include "core/retired.h"
@@ -121,13 +122,21 @@ int is_device(const void* pointer) {
   return device;
 }
 
+bool is_pageable(const void* pointer) {
+  if (StagingPool::instance().is_pinned(pointer)) return false;
+  auto platform = gpu::platform();
+  return platform && (*platform)->classify(pointer).kind == gpu::MemoryKind::host;
+}
+
 int copy(void* dst, const void* src, size_t bytes) {
   return mpi_class(guarded("staging", [&]() -> Status {
     const void* owner = gpu::is_device_pointer(dst) ? dst : src;
     last_device_pointer = owner;
     gpu::Device* device = device_of(owner);
     if (!device) return Status::error(Code::invalid_argument, "neither %p nor %p is device memory", dst, src);
-    return device->copy(dst, src, bytes);
+    const void* host = owner == dst ? src : dst;
+    if (bytes <= usual_piece(*device) || !is_pageable(host)) return device->copy(dst, src, bytes);
+    return copy_in_pieces(*device, dst, src, bytes, usual_piece(*device)).status();
   }));
 }
 

@@ -1,12 +1,26 @@
 #include "coll/staging_pool.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 
 #include "base/params.h"
 
 namespace gpucoll::coll {
+namespace {
+
+void* pageable(size_t bytes) noexcept {
+  constexpr size_t kHuge = size_t{2} << 20;
+  if (bytes < kHuge) return std::malloc(std::max<size_t>(bytes, 1));
+  void* const memory = std::aligned_alloc(kHuge, (bytes + kHuge - 1) / kHuge * kHuge);
+  if (memory) madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
+  return memory;
+}
+
+}  // namespace
 
 StagingPool& StagingPool::instance() {
   static StagingPool* pool = new StagingPool;
@@ -54,7 +68,15 @@ void* StagingPool::get(gpu::Device* device, size_t bytes) noexcept {
   } catch (...) {
     // No memory for the book-keeping: pageable memory may still be had.
   }
-  return std::malloc(std::max<size_t>(bytes, 1));
+  return pageable(bytes);
+}
+
+bool StagingPool::is_pinned(const void* address) noexcept {
+  std::lock_guard lock(mutex_);
+  return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& b) {
+    const auto at = reinterpret_cast<uintptr_t>(address), start = reinterpret_cast<uintptr_t>(b.memory.host);
+    return b.busy && at >= start && at < start + b.memory.bytes;
+  });
 }
 
 void StagingPool::put(void* stage) noexcept {

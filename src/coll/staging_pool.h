@@ -1,6 +1,7 @@
 // Page-locked host memory for staging device buffers, kept for the next call.
 //
-// At most params().staging_bytes are kept; larger requests get pageable memory. Thread safety: any thread.
+// At most params().staging_bytes are kept; larger requests get pageable memory, in huge pages where the system has
+// them: what is new to the process is cleared page by page. Thread safety: any thread.
 #pragma once
 #include <cstddef>
 #include <mutex>
@@ -17,6 +18,8 @@ class StagingPool {
   // Null only when there is no memory at all.
   void* get(gpu::Device* device, size_t bytes) noexcept;
   void put(void* stage) noexcept;
+  // Whether the address lies in what it has given out as page-locked memory.
+  bool is_pinned(const void* address) noexcept;
   // Gives all page-locked memory that is not in use back.
   void clear() noexcept;
 

@@ -51,6 +51,10 @@ test_unit_mailbox_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_links_test_SOURCES = test/unit/links_test.cpp test/unit/meeting_ranks.h
 test_unit_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/piecewise_copy_test
+test_unit_piecewise_copy_test_SOURCES = test/unit/piecewise_copy_test.cpp
+test_unit_piecewise_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/registration_test
 test_unit_registration_test_SOURCES = test/unit/registration_test.cpp
 test_unit_registration_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

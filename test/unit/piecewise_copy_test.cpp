@@ -1,0 +1,92 @@
+// Copies of pageable memory in pieces, on the emulated device.
+#include "coll/piecewise_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/params.h"
+#include "coll/staging_pool.h"
+
+namespace gpucoll::coll {
+namespace {
+
+constexpr size_t kPiece = 4096, kGuard = 32;
+
+uint8_t byte(size_t i, uint8_t salt) { return static_cast<uint8_t>(i * 131 + i / 4096 * 7 + salt); }
+
+class PiecewiseCopy : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = gpu::emu_platform().open(0);
+    ASSERT_TRUE(opened.ok());
+    device_ = *opened;
+  }
+  void TearDown() override {
+    release();
+    StagingPool::instance().clear();
+  }
+  void release() {
+    if (!memory_) return;
+    EXPECT_TRUE(device_->user_release(memory_).ok());
+    memory_ = nullptr;
+  }
+  // Device memory of so many bytes between guards.
+  uint8_t* device_memory(size_t bytes) {
+    release();
+    auto made = device_->user_allocate(bytes + 2 * kGuard);
+    EXPECT_TRUE(made.ok());
+    memory_ = static_cast<uint8_t*>(*made);
+    EXPECT_TRUE(device_->fill(memory_, 0xee, bytes + 2 * kGuard).ok());
+    return memory_ + kGuard;
+  }
+  size_t copy(void* dst, const void* src, size_t bytes) {
+    auto pieces = copy_in_pieces(*device_, dst, src, bytes, kPiece);
+    EXPECT_TRUE(pieces.ok()) << pieces.status().what();
+    return pieces.ok() ? *pieces : 0;
+  }
+  // Down to the device and up again.
+  void round_trip(size_t bytes, size_t pieces) {
+    SCOPED_TRACE(bytes);
+    std::vector<uint8_t> sent(bytes), around(bytes + 2 * kGuard), got(bytes + 2, 0x77);
+    for (size_t i = 0; i < bytes; ++i) sent[i] = byte(i, static_cast<uint8_t>(bytes));
+    uint8_t* const there = device_memory(bytes);
+    EXPECT_EQ(copy(there, sent.data(), bytes), pieces);
+    ASSERT_TRUE(device_->copy(around.data(), memory_, around.size()).ok());
+    for (size_t i = 0; i < around.size(); ++i)
+      ASSERT_EQ(around[i], i < kGuard || i >= kGuard + bytes ? 0xee : sent[i - kGuard]) << i;
+    EXPECT_EQ(copy(got.data() + 1, there, bytes), pieces);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], i < 1 || i > bytes ? 0x77 : sent[i - 1]) << i;
+  }
+
+  gpu::Device* device_ = nullptr;
+  uint8_t* memory_ = nullptr;
+};
+
+TEST_F(PiecewiseCopy, CutsWhatIsLarge) {
+  for (size_t bytes : {size_t{1}, kPiece, 3 * kPiece - 1}) round_trip(bytes, 1);
+  round_trip(3 * kPiece, 3);
+  round_trip(3 * kPiece + 1, 4);
+  round_trip(8 * kPiece - 1, 8);
+  round_trip(57 * kPiece + 1234, 58);
+}
+
+TEST_F(PiecewiseCopy, GivesItsMemoryBack) {
+  for (int i = 0; i < 300; ++i) round_trip(4 * kPiece + 7, 5);
+}
+
+TEST_F(PiecewiseCopy, GoesStraightWhereNoMemoryCanBePinned) {
+  const int64_t least = 65536;  // of the parameter
+  ASSERT_TRUE(set_param("staging_bytes", std::to_string(least).c_str(), "test").ok());
+  void* const all = StagingPool::instance().get(device_, static_cast<size_t>(least));
+  EXPECT_TRUE(StagingPool::instance().is_pinned(all));
+  EXPECT_TRUE(StagingPool::instance().is_pinned(static_cast<uint8_t*>(all) + least - 1));
+  EXPECT_FALSE(StagingPool::instance().is_pinned(static_cast<uint8_t*>(all) + least));
+  round_trip(10 * kPiece + 3, 1);
+  StagingPool::instance().put(all);
+  EXPECT_FALSE(StagingPool::instance().is_pinned(all)) << "somebody else's now";
+  round_trip(10 * kPiece + 3, 11);
+}
+
+}  // namespace
+}  // namespace gpucoll::coll

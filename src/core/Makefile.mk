@@ -20,6 +20,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/graph_memory.h \
 	src/core/group.cpp \
 	src/core/group.h \
+	src/core/large_moves.cpp \
+	src/core/large_moves.h \
 	src/core/launcher.cpp \
 	src/core/launcher.h \
 	src/core/links.cpp \

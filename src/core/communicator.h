@@ -134,12 +134,13 @@ class Communicator final : public Watched {
   struct Facts {
     int channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
-    uint64_t one_shot_bytes = 0;
+    uint64_t one_shot_bytes = 0, copy_bytes = 0;
     bool mesh = false, ll128 = false;  // may turn false in connect()
     const TuningTable* table = nullptr;
   };
   Communicator(gpu::Device& device, const Kernels& kernels) : device_(device), kernels_(kernels), memory_(device) {}
   bool emulated() const;
+  bool p2p_everywhere() const;
   Status allocate();
   Status prepare();
   void prepare_links();

@@ -41,9 +41,14 @@ Status Communicator::prepare() {
   return {};
 }
 
+// As far as the facts go: a link may still turn out to be another.
+bool Communicator::p2p_everywhere() const {
+  return params().transport != kTransportShm && (peers_.common_facts() & proto::kReachesAll);
+}
+
 void Communicator::prepare_links() {
   const gpu::Device::Defaults defaults = device_.defaults();
-  const bool p2p = params().transport != kTransportShm && (peers_.common_facts() & proto::kReachesAll);
+  const bool p2p = p2p_everywhere();
   facts_.channels = std::min(chosen(params().channels, defaults.channels), proto::kMaxChannels);
   facts_.pair_channels = static_cast<int>(std::bit_floor(
       static_cast<unsigned>(std::min(chosen(params().pair_channels, emulated() ? 4 : 32), proto::kMaxChannels))));
@@ -77,6 +82,7 @@ void Communicator::prepare_copies() {
   uint64_t least = emulated() ? kCopyBytesEmulated : kCopyBytes;
   if (params().copy_engine_bytes) least = static_cast<uint64_t>(params().copy_engine_bytes);
   if (least == 1 || size() == 1 || !(peers_.common_facts() & proto::kHasSignals)) return;
+  if (p2p_everywhere()) facts_.copy_bytes = least;
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
   copies_ = std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, least, piece});
 }
@@ -98,6 +104,7 @@ CommShape Communicator::plain_shape() const {
   shape.mesh = facts_.mesh;
   shape.ll128 = facts_.ll128;
   shape.one_shot_bytes = facts_.one_shot_bytes;
+  shape.copy_bytes = facts_.copy_bytes;
   shape.table = facts_.table;
   return shape;
 }
@@ -107,6 +114,7 @@ Result<CommShape> Communicator::shape(const std::vector<gpu::Stream>& streams) {
   CommShape shape = plain_shape();
   GC_TRY_AS(const uint64_t capture, Launcher::capture_of(device_, streams));
   shape.capturing = capture != 0;
+  if (shape.capturing) shape.copy_bytes = 0;
   return shape;
 }
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/large_moves.h"
+
 namespace gpucoll::core {
 namespace {
 
@@ -111,6 +113,7 @@ Status check(Part& part) {
   if (part.tenant.finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   GC_TRY(check_self(*part.queue, part.communicator->rank()));
   GC_TRY_AS(part.shape, part.communicator->shape(part.queue->streams));
+  replace_large_moves(part.queue.get(), part.communicator->rank(), part.shape);
   return {};
 }
 

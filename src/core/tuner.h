@@ -30,6 +30,7 @@ struct CommShape {
   bool ll128 = false;                  // whether every link keeps stores of 128 bytes whole
   bool capturing = false;              // the operations become part of a graph: no one-shot (its flags are used once)
   uint64_t one_shot_bytes = 0;         // the parameter
+  uint64_t copy_bytes = 0;             // messages of so many bytes go by copy engine; 0: none does
   const TuningTable* table = nullptr;  // a tuning file's; null: none
   bool operator==(const CommShape&) const = default;
 };

@@ -114,6 +114,46 @@ TEST(Copy, HasManyMessagesUnderWay) {
   });
 }
 
+// Allgather, and broadcast to one rank, go as messages when they are large. Between kernels, next to messages of the
+// program's own, in place and not.
+TEST(Copy, CarriesLargeCollectives) {
+  for (int n : {2, 3, 4})
+    on_ranks(n, [n](gpucollComm_t comm, int rank) {
+      Stream stream;
+      const auto ranks = static_cast<size_t>(n), me = static_cast<size_t>(rank);
+      DeviceBuffer mine(kLarge), all(ranks * kLarge), again(ranks * kLarge), one(kLarge), out(kLarge), in(kLarge);
+      for (int round = 0; round < 6; ++round) {
+        const int root = round % n, next = (rank + 1) % n, previous = (rank + n - 1) % n;
+        mine.put(message(rank, 0, round, kLarge));
+        again.put(message(rank, 1, round, kLarge), me * kLarge);
+        out.put(message(rank, next, round, kLarge));
+        one.put(message(rank, 2, round, kLarge));
+        GC_OK(gpucollAllReduce(mine.at(), mine.at(), kLarge, gpucollUint8, gpucollMax, comm, stream.handle));
+        GC_OK(gpucollGroupStart());
+        GC_OK(send(out, 0, kLarge, next, comm, stream.handle));
+        GC_OK(gpucollAllGather(mine.at(), all.at(), kLarge, gpucollUint8, comm, stream.handle));
+        GC_OK(recv(in, 0, kLarge, previous, comm, stream.handle));
+        GC_OK(gpucollGroupEnd());
+        GC_OK(gpucollAllGather(again.at(me * kLarge), again.at(), kLarge, gpucollUint8, comm, stream.handle));
+        GC_OK(gpucollBroadcast(one.at(), one.at(), kLarge, gpucollUint8, root, comm, stream.handle));
+        GC_OK(gpucollBroadcast(one.at(), mine.at(), kLarge, gpucollUint8, root, comm, stream.handle));
+        GC_OK(gpucollStreamSynchronize(stream.handle));
+        ASSERT_EQ(in.get<uint8_t>(kLarge), message(previous, rank, round, kLarge));
+        ASSERT_EQ(one.get<uint8_t>(kLarge), message(root, 2, round, kLarge));
+        ASSERT_EQ(mine.get<uint8_t>(kLarge), message(root, 2, round, kLarge));
+        std::vector<uint8_t> most(kLarge);
+        for (int r = 0; r < n; ++r) {
+          const std::vector<uint8_t> theirs = message(r, 0, round, kLarge);
+          for (size_t i = 0; i < kLarge; ++i) most[i] = std::max(most[i], theirs[i]);
+        }
+        for (int r = 0; r < n; ++r) {
+          ASSERT_EQ(all.get<uint8_t>(kLarge, static_cast<size_t>(r) * kLarge), most) << r;
+          ASSERT_EQ(again.get<uint8_t>(kLarge, static_cast<size_t>(r) * kLarge), message(r, 1, round, kLarge)) << r;
+        }
+      }
+    });
+}
+
 TEST(Copy, OrdersStreamsAroundAGroup) {
   on_ranks(2, [](gpucollComm_t comm, int rank) {
     Stream streams[3];

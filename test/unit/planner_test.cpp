@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "core/large_moves.h"
 #include "plan_walk.h"
 #include "proto/pairs.h"
 
@@ -621,4 +622,66 @@ TEST(Planner, NeedsNoMoreChannelsThanItSays) {
 }
 
 }  // namespace
+
+// Sender, receiver, bytes and buffers of all messages, and what is left of the collectives.
+TEST(LargeMoves, BecomeMessagesThatFitTogether) {
+  constexpr uint64_t count = 1000;
+  for (int n : {1, 2, 3, 5}) {
+    CommShape shape = gpu_shape(n);
+    shape.copy_bytes = 4 * count;
+    for (int root : {0, n - 1}) {
+      std::vector<TaskQueue> queues(static_cast<size_t>(n));
+      for (int r = 0; r < n; ++r) {
+        TaskQueue& queue = queues[static_cast<size_t>(r)];
+        queue.add_send((r + 1) % n, {buffer(100), 7, nullptr});  // the caller's own stays in front
+        queue.add_recv((r + n - 1) % n, {buffer(101), 7, nullptr});
+        CollectiveTask broadcast = collective(Function::broadcast, nullptr, count, 10);
+        broadcast.root = static_cast<uint32_t>(root);
+        if (r % 2) broadcast.send = broadcast.recv;
+        for (const CollectiveTask& task : {collective(Function::all_gather, nullptr, count, 0), broadcast,
+                                           collective(Function::all_gather, nullptr, count - 1, 20),
+                                           collective(Function::all_reduce, &kFloat, count, 30)})
+          queue.add(task);
+        replace_large_moves(&queue, r, shape);
+        const bool to_one = n == 2;
+        ASSERT_EQ(queue.collectives.size(), n == 1 ? 4u : to_one ? 2u : 3u);
+        EXPECT_EQ(queue.collectives.back().function, Function::all_reduce);
+        EXPECT_EQ(queue.sends.front().bytes, 7u);
+        EXPECT_EQ(queue.recvs.front().bytes, 7u);
+        if (n == 1) continue;
+        // Each block of the gathered comes from its rank, this rank's own included.
+        std::set<std::pair<int, const void*>> places;
+        for (const TaskQueue::Pair& recv : queue.recvs) places.insert({recv.peer, recv.buffer});
+        for (int from = 0; from < n; ++from)
+          EXPECT_TRUE(places.count({from, static_cast<uint8_t*>(buffer(1)) + static_cast<uint64_t>(from) * count * 4}));
+      }
+      for (int from = 0; from < n; ++from)
+        for (int to = 0; to < n; ++to) {
+          std::vector<uint64_t> sent, received;
+          for (const TaskQueue::Pair& send : queues[static_cast<size_t>(from)].sends)
+            if (send.peer == to) sent.push_back(send.bytes);
+          for (const TaskQueue::Pair& recv : queues[static_cast<size_t>(to)].recvs)
+            if (recv.peer == from) received.push_back(recv.bytes);
+          EXPECT_EQ(sent, received) << from << " to " << to << " of " << n;
+        }
+    }
+  }
+}
+
+TEST(LargeMoves, AreKernelsWhereNoCopyEngineMoves) {
+  CommShape shape = gpu_shape(2);
+  for (Function function : {Function::all_gather, Function::broadcast}) {
+    EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
+    shape.copy_bytes = 1000;
+    EXPECT_FALSE(goes_as_messages(function, 999, shape));
+    EXPECT_TRUE(goes_as_messages(function, 1000, shape));
+    shape.copy_bytes = 0;
+  }
+  shape.copy_bytes = 1000;
+  for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
+    EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
+  shape.n_ranks = 3;
+  EXPECT_FALSE(goes_as_messages(Function::broadcast, uint64_t{1} << 40, shape));
+}
+
 }  // namespace gpucoll::core

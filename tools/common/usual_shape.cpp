@@ -21,7 +21,7 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   shape.n_channels = chosen(params().channels, emulated ? 2 : 32);
   const int pair_channels = chosen(params().pair_channels, emulated ? 4 : 32);
   shape.n_pair_channels = static_cast<int>(std::bit_floor(static_cast<unsigned>(pair_channels)));
-  shape.threads = chosen(params().threads, emulated ? 1 : 384);
+  shape.threads = chosen(params().threads, emulated ? 1 : 512);
   shape.warp = emulated ? 1 : 32;
   shape.one_shot_bytes = params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes)
                          : emulated              ? uint64_t{16} << 10
@@ -29,6 +29,8 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   shape.mesh = p2p && shape.n_ranks > 1 && shape.n_ranks <= proto::kMeshMaxRanks &&
                shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
   shape.ll128 = p2p;
+  const auto copy_bytes = static_cast<uint64_t>(params().copy_engine_bytes);
+  if (p2p && copy_bytes != 1) shape.copy_bytes = copy_bytes ? copy_bytes : uint64_t{emulated ? 1 : 32} << 20;
   GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
   return shape;
 }

@@ -6,6 +6,7 @@
 
 #include "base/params.h"
 #include "common/usual_shape.h"
+#include "core/large_moves.h"
 #include "core/tuner.h"
 #include "core/tuning_file.h"
 
@@ -94,6 +95,8 @@ Result<std::string> explain(const Question& question) {
                                               : fmt::format("predictions: the tuning file {} has no section for these",
                                                             params().tuning_file));
   if (function == Function::send_recv) return text + pair_text(question.bytes, shape);
+  if (core::goes_as_messages(function, question.bytes, shape))
+    text += "as messages, by copy engines; in CUDA graphs by kernels:\n\n";
   return text + candidates_text(function, question.bytes, shape) + others_text(function, question.bytes, shape);
 }
 

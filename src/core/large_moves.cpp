@@ -1,0 +1,60 @@
+#include "core/large_moves.h"
+
+#include <algorithm>
+
+#include "base/params.h"
+
+namespace gpucoll::core {
+namespace {
+
+uint64_t bytes_of(const CollectiveTask& task) { return task.count * task.element_bytes; }
+
+void add_own(TaskQueue* queue, int rank, const PairTask& from, const PairTask& to) {
+  if (from.buffer == to.buffer) return;  // in place
+  queue->add_send(rank, from);
+  queue->add_recv(rank, to);
+}
+
+void add_all_gather(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
+  const uint64_t bytes = bytes_of(task);
+  const PairTask mine = {const_cast<void*>(task.send), bytes, task.stream};
+  const auto place_of = [&](int r) {
+    return PairTask{static_cast<uint8_t*>(task.recv) + static_cast<uint64_t>(r) * bytes, bytes, task.stream};
+  };
+  add_own(queue, rank, mine, place_of(rank));
+  for (int i = 1; i < n_ranks; ++i) {
+    const int next = (rank + i) % n_ranks, previous = (rank + n_ranks - i) % n_ranks;
+    queue->add_send(next, mine);
+    queue->add_recv(previous, place_of(previous));
+  }
+}
+
+void add_broadcast_to_one(TaskQueue* queue, int rank, const CollectiveTask& task) {
+  const uint64_t bytes = bytes_of(task);
+  const PairTask from = {const_cast<void*>(task.send), bytes, task.stream}, to = {task.recv, bytes, task.stream};
+  const int other = 1 - rank;
+  if (static_cast<uint32_t>(rank) != task.root) return queue->add_recv(other, to);
+  add_own(queue, rank, from, to);
+  queue->add_send(other, from);
+}
+
+}  // namespace
+
+bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape) {
+  if (!shape.copy_bytes || bytes < shape.copy_bytes) return false;
+  if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
+  return (function == Function::all_gather && shape.n_ranks > 1) ||
+         (function == Function::broadcast && shape.n_ranks == 2);
+}
+
+void replace_large_moves(TaskQueue* queue, int rank, const CommShape& shape) {
+  const auto large = [&](const CollectiveTask& task) { return goes_as_messages(task.function, bytes_of(task), shape); };
+  for (const CollectiveTask& task : queue->collectives) {
+    if (!large(task)) continue;
+    if (task.function == Function::all_gather) add_all_gather(queue, rank, shape.n_ranks, task);
+    if (task.function == Function::broadcast) add_broadcast_to_one(queue, rank, task);
+  }
+  std::erase_if(queue->collectives, large);
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,18 @@
+// Large collectives that only move data, as messages between their ranks: copy engines carry these (copy_path.h),
+// faster than kernels do, and leave the multiprocessors to the application.
+//
+// Pure functions of facts that are equal on all ranks, so that all of them do alike.
+#pragma once
+#include "core/task.h"
+#include "core/tuner.h"
+
+namespace gpucoll::core {
+
+// bytes: count x element size of the task. An allgather is one message from each rank to each other; a broadcast is a
+// message only where one rank receives it: to several it goes faster down a chain than out of its root alone.
+bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape);
+
+// Takes such collectives out of the queue and puts messages in, behind those that are there.
+void replace_large_moves(TaskQueue* queue, int rank, const CommShape& shape);
+
+}  // namespace gpucoll::core

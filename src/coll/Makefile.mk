@@ -83,6 +83,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/mpi_runtime.h \
 	src/coll/packing.cpp \
 	src/coll/packing.h \
+	src/coll/pending_calls.cpp \
+	src/coll/pending_calls.h \
 	src/coll/piecewise_copy.cpp \
 	src/coll/piecewise_copy.h \
 	src/coll/red_op.cpp \

@@ -184,7 +184,28 @@ int run(gc_comm* comm, const gc_call* call) {
   return answer == MpiCommunicator::Answer::done ? MPI_SUCCESS : GC_STAGE;
 }
 
-uint64_t runs() { return MpiCommunicator::runs(); }
+int start(gc_comm* comm, uint32_t function, const gc_call* call, gc_pending** pending) {
+  return mpi_class(guarded(function_name(function), [&]() -> Status {
+    GC_TRY_AS(*pending, static_cast<MpiCommunicator*>(comm)->start(function, call));
+    return {};
+  }));
+}
+
+void turn(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->pending().turn(); }
+
+void host_begun(gc_pending* pending) {
+  auto* call = static_cast<PendingCall*>(pending);
+  call->owner.host_begun(call);
+}
+
+int end(gc_pending* pending) {
+  auto* call = static_cast<PendingCall*>(pending);
+  return mpi_class(call->owner.end(call));
+}
+
+void drain(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->drain(); }
+
+uint64_t runs() { return MpiRuntime::runs(); }
 
 void forget_map(uint64_t id) { TypeLayouts::instance().forget(id); }
 
@@ -208,6 +229,11 @@ const gc_abi* table() {
                              comm_new,
                              comm_free,
                              run,
+                             start,
+                             turn,
+                             host_begun,
+                             end,
+                             drain,
                              runs,
                              forget_map};
   return &abi;

@@ -94,10 +94,13 @@ void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& l
   __atomic_store_n(&mine.arrival, arrival, __ATOMIC_RELEASE);  // partner: look_at of the peers
 }
 
-void Arrivals::fail(const Place& place) noexcept {
-  uint64_t& failed = entry_->orders[place.order].failed;
-  if (!failed) __atomic_store_n(&failed, place.number, __ATOMIC_RELEASE);  // partner: look_at of the peers
+void Arrivals::fail(const uint64_t (&first)[GC_ORDERS]) noexcept {
+  if (failed()) return;
+  // Release: partner is look_at of the peers.
+  for (int i = 0; i < GC_ORDERS; ++i) __atomic_store_n(&entry_->orders[i].failed, first[i], __ATOMIC_RELEASE);
 }
+
+bool Arrivals::failed() const noexcept { return __atomic_load_n(&entry_->orders[0].failed, __ATOMIC_RELAXED) != 0; }
 
 Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
   const uint64_t number = place.number;
@@ -194,10 +197,10 @@ bool Arrivals::has_decided(int rank, const Place& place) const noexcept {
          __atomic_load_n(&entry.key[1], __ATOMIC_ACQUIRE) != key_.word[1];
 }
 
-bool Arrivals::all_decided(const Place& place) const noexcept {
+int Arrivals::undecided(const Place& place) const noexcept {
   for (int r = 0; r < description_.size; ++r)
-    if (r != description_.rank && !has_decided(r, place)) return false;
-  return true;
+    if (r != description_.rank && !has_decided(r, place)) return r;
+  return -1;
 }
 
 Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime) {

@@ -4,7 +4,7 @@
 // A collective: publish(); look() until it no more says `waiting`; and only where that says `device`, which it then
 // says on every rank: read_lines() gives what each rank calls. Blocking ones wait in all_on_device(), and before this
 // rank goes on in await_decisions(), unless it has run a collective that holds_everybody(). Nonblocking ones tell by
-// decide() that they have read, and keep their line until all_decided().
+// decide() that they have read, and keep their line while others are undecided().
 //
 // Thread safety: one caller at a time in each order. Ownership: owns its entry; the communicator's name and skin
 // outlive it.
@@ -64,15 +64,16 @@ class Arrivals {
   void read_lines(const Place& place, std::vector<gc_board_line>* lines) const;
   // This rank has read the lines.
   void decide(const Place& place) noexcept;
-  // Whether no rank needs this rank's line any more. REQUIRES: `device` was the verdict.
-  bool all_decided(const Place& place) const noexcept;
+  // A rank that may still need this rank's line, -1: none. REQUIRES: `device` was the verdict.
+  int undecided(const Place& place) const noexcept;
 
   // Waits for the verdict: whether it is `device`.
   Result<bool> all_on_device(const Place& place, core::Communicator* runtime);
-  // Decides and waits for all_decided(). All ranks call it or none.
+  // Decides and waits until no rank is undecided(). All ranks call it or none.
   Status await_decisions(const Place& place, core::Communicator* runtime);
-  // From this collective on this rank takes part no more: nobody must wait for it.
-  void fail(const Place& place) noexcept;
+  // From these collectives on (by order) this rank takes part no more: nobody must wait for it.
+  void fail(const uint64_t (&first)[GC_ORDERS]) noexcept;
+  bool failed() const noexcept;
 
   // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES.
   void meet(uint64_t k, const void* mine, size_t bytes) noexcept;

@@ -1,21 +1,17 @@
 #include "coll/mpi_communicator.h"
 
-#include <atomic>
 #include <utility>
 
 #include "coll/call_line.h"
 
 namespace gpucoll::coll {
-namespace {
-
-std::atomic<uint64_t> runs_on_device{0};
-
-}  // namespace
-
-uint64_t MpiCommunicator::runs() noexcept { return runs_on_device.load(std::memory_order_relaxed); }
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
-    : gc_comm{}, description_(description), arrivals_(description_), runtime_(description_, arrivals_) {}
+    : gc_comm{},
+      description_(description),
+      arrivals_(description_),
+      runtime_(description_, arrivals_),
+      pending_(*this, description_, arrivals_, runtime_) {}
 
 Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_description& description) {
   std::unique_ptr<MpiCommunicator> self(new MpiCommunicator(description));
@@ -27,7 +23,9 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_d
 MpiCommunicator::~MpiCommunicator() { finish(); }
 
 void MpiCommunicator::finish() {
+  pending_.stop();
   runtime_.finish();
+  pending_.release();
   call_.scratch.release();
 }
 
@@ -75,20 +73,21 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(bool same) {
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
   if (!done || !holds_everybody(call_.place)) GC_TRY(arrivals_.await_decisions(call_.place, runtime_.get()));
-  if (done) runs_on_device.fetch_add(1, std::memory_order_relaxed);
+  if (done) MpiRuntime::count_run();
   return answer;
 }
 
 // This rank can no longer agree with the others on what to do: nobody must wait for it.
 Status MpiCommunicator::give_up(Status status) noexcept {
-  arrivals_.fail(call_.place);
-  failed_ = true;
+  const uint64_t first[GC_ORDERS] = {call_.place.number, orders[GC_ORDER_NONBLOCKING].sequence + 1};
+  arrivals_.fail(first);
   return status;
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
+  drain();
   call_.place = {GC_ORDER_BLOCKING, ++orders[GC_ORDER_BLOCKING].sequence, call.function};
-  if (failed_)
+  if (arrivals_.failed())
     return Status::error(Code::remote, "%s cannot be used any more: a collective on it has failed", description_.name);
   auto on_device = contained([&] { return enter(call); });
   if (!on_device) return give_up(std::move(on_device).status());
@@ -101,6 +100,19 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   }
   if (!same) return same;  // the communicator stays as good as it was
   return answer;
+}
+
+Result<PendingCall*> MpiCommunicator::start(uint32_t function, const gc_call* call) {
+  if (call) find_peers();
+  return pending_.start(function, call);
+}
+
+// Ends: each call that is first is decided or fails within the timeout.
+void MpiCommunicator::drain() {
+  while (pending_.queued()) {
+    pending_.turn();
+    description_.calls->progress();
+  }
 }
 
 }  // namespace gpucoll::coll

@@ -4,14 +4,15 @@
 // came with the modex. What only one rank can see (a board that it cannot open, a buffer that cannot be used) it
 // publishes as GC_KIND_HOST before anybody decides. A rank that fails alone says so on the board from then on.
 //
-// Thread safety: run() one caller at a time (MPI's rule for a communicator's collectives), beside it any function of
-// nonblocking(). Invariant: while a blocking collective runs on the device, no nonblocking one is to be launched.
+// Thread safety: run() and start() one caller at a time (MPI's rule for a communicator's collectives), beside it any
+// function of pending(). Invariant: while a blocking collective runs on the device, no nonblocking one is launched.
 #pragma once
 #include <memory>
 #include <vector>
 
 #include "coll/arrivals.h"
 #include "coll/mpi_runtime.h"
+#include "coll/pending_calls.h"
 #include "core/abi.h"
 
 namespace gpucoll::coll {
@@ -24,8 +25,11 @@ class MpiCommunicator : public gc_comm {
 
   enum class Answer { done, stage };
   Result<Answer> run(const gc_call& call);
-  // Collectives that this process has run on a device.
-  static uint64_t runs() noexcept;
+  // As gc_abi.start.
+  Result<PendingCall*> start(uint32_t function, const gc_call* call);
+  PendingCalls& pending() { return pending_; }
+  // Makes progress until every nonblocking collective has been begun.
+  void drain();
 
   // The runtime communicator has work no more: waits for what is running and lets go of it.
   void finish();
@@ -43,8 +47,8 @@ class MpiCommunicator : public gc_comm {
   Arrivals arrivals_;
   MpiRuntime runtime_;
   bool peers_found_ = false;
-  bool failed_ = false;  // see give_up()
-  DeviceCall call_;      // the present blocking one: keeps its room
+  DeviceCall call_;  // the present blocking one: keeps its room
+  PendingCalls pending_;
 };
 
 }  // namespace gpucoll::coll

@@ -1,6 +1,5 @@
 #include "coll/mpi_runtime.h"
 
-#include <atomic>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -11,6 +10,14 @@
 #include "core/retired.h"
 
 namespace gpucoll::coll {
+namespace {
+
+std::atomic<uint64_t> runs_on_device{0};
+
+}  // namespace
+
+void MpiRuntime::count_run() noexcept { runs_on_device.fetch_add(1, std::memory_order_relaxed); }
+uint64_t MpiRuntime::runs() noexcept { return runs_on_device.load(std::memory_order_relaxed); }
 
 void MpiRuntime::finish() {
   if (!runtime_) return;
@@ -42,8 +49,7 @@ void MpiRuntime::stage_from_now_on(const Status& why) {
 
 bool MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
   if (staging_only_) return false;
-  gpu::Device* usual = runtime_ ? &runtime_->device() : nullptr;
-  Status status = make_part(call, description_.rank, description_.size, usual, made->scratch, &made->part);
+  Status status = make_part(call, description_.rank, description_.size, usual_, made->scratch, &made->part);
   if (!status)
     log::write(log::Level::info, "%s on %s goes through the host: %s", function_name(call.function), description_.name,
                status.what());
@@ -81,6 +87,7 @@ Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
   BoardBootstrap bootstrap(description_, arrivals_, call.place, idle);
   GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel()}, bootstrap));
   bound_ = call.lines;
+  usual_ = call.part.device;
   return {};
 }
 

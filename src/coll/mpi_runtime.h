@@ -3,9 +3,10 @@
 //
 // A collective: plan() its part; then, once every rank has come with device memory, fits(), prepare(), begin(), and
 // advance() until it is true; launched() says what to wait for. What fits() and prepare() answer is equal on all ranks.
-// Thread safety: one caller at a time, but for get()->fault() and get()->done(). Ownership: owns the runtime
-// communicator.
+// Thread safety: one caller at a time; but plan() also beside prepare().
+// Ownership: owns the runtime communicator.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -50,6 +51,10 @@ class MpiRuntime {
   // Whether all of it is there now.
   Result<bool> advance() { return runtime_->advance(); }
 
+  // Collectives of MPI that this process has run on a device: one more; so many.
+  static void count_run() noexcept;
+  static uint64_t runs() noexcept;
+
   // Has work no more: waits for what is running and lets go of it.
   void finish();
 
@@ -63,10 +68,11 @@ class MpiRuntime {
 
   const gc_comm_description& description_;
   Arrivals& arrivals_;
-  bool staging_only_ = false;
-  bool told_staged_ = false;          // in fits()
-  std::vector<gc_board_line> bound_;  // the lines by which the runtime communicator was made
-  core::CommShape shape_ = {};        // between prepare() and begin()
+  std::atomic<bool> staging_only_{false};
+  std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's
+  bool told_staged_ = false;                  // in fits()
+  std::vector<gc_board_line> bound_;          // the lines by which the runtime communicator was made
+  core::CommShape shape_ = {};                // between prepare() and begin()
   std::unique_ptr<core::Communicator> runtime_;
 };
 

@@ -20,15 +20,27 @@ extern "C" {
 
 #define GC_ABI_VERSION 3u
 
+/* How far a nonblocking collective of gc_abi.start has come. */
+enum {
+  GC_WAITS,     /* nothing to be done here */
+  GC_HOST_TURN, /* goes through the host, and must be begun there now: those behind it wait for that */
+  GC_ENDED
+};
+/* The engine's side of a nonblocking collective; `state` is stored with release. */
+typedef struct gc_pending {
+  int state;
+} gc_pending;
+
 /* Answer of gc_abi.run besides MPI error classes. */
 #define GC_STAGE (-1) /* every rank of the communicator got this answer, or has host memory: go through the host */
 
-/* A communicator of the engine. The first members are read by gc_publish_host below. */
+/* A communicator of the engine. The first members are read by gc_publish_host and gc_goes_straight below. */
 typedef struct gc_comm {
   struct {
     gc_board_line *lines; /* this rank's GC_BOARD_LINES lines */
     uint64_t sequence;    /* of the last collective entered */
   } orders[GC_ORDERS];
+  int busy; /* nonblocking collectives are under way that those behind them must not overtake */
 } gc_comm;
 
 /* `count` runs of `bytes` of data each, `stride` apart; the first at `offset` from where an element begins. */
@@ -145,6 +157,19 @@ typedef struct gc_abi {
   /* A blocking collective of which this rank has device memory: MPI_SUCCESS, GC_STAGE or an MPI error class. Publishes
    * on the board, waits for the other ranks' arrival, and runs on the device if every rank can. */
   int (*run)(gc_comm *comm, const gc_call *call);
+
+  /* A nonblocking collective, device memory in `call`; or (`call` is NULL) host memory, or a function that is not
+   * counted (GC_FUNCTION_none), either only where gc_goes_straight() says no. MPI_SUCCESS or an MPI error class.
+   * *pending is NULL where it goes through the host at once; else it goes on in turn(), from its own `state`: after
+   * GC_HOST_TURN tell host_begun(), after GC_ENDED ask end(); either frees it. No function of these waits or makes MPI
+   * progress, but start() may make some at the first call with device memory. They may be called from any thread. */
+  int (*start)(gc_comm *comm, uint32_t function, const gc_call *call, gc_pending **pending);
+  void (*turn)(gc_comm *comm); /* what is under way goes on as far as it can */
+  void (*host_begun)(gc_pending *pending);
+  int (*end)(gc_pending *pending); /* MPI_SUCCESS or an MPI error class */
+  /* Makes progress until every nonblocking collective that was started has been begun, on the device or the host. */
+  void (*drain)(gc_comm *comm);
+
   /* How many collectives of MPI this process has run on a device. */
   uint64_t (*runs)(void);
   /* The type of this map is freed: what is kept about it is of no more use. */
@@ -170,10 +195,17 @@ static inline int gc_is_device(const gc_abi *abi, const void *pointer) {
 }
 
 /* The host-buffer path's whole share in the arrival board: one word stored. */
-static inline void gc_publish_host(gc_comm *c, uint32_t function) {
-  const uint64_t number = ++c->orders[GC_ORDER_BLOCKING].sequence;
-  __atomic_store_n(&c->orders[GC_ORDER_BLOCKING].lines[number % GC_BOARD_LINES].arrival,
-                   gc_arrival(number, function, GC_KIND_HOST), __ATOMIC_RELEASE);
+static inline void gc_publish_host(gc_comm *c, uint32_t order, uint32_t function) {
+  const uint64_t number = ++c->orders[order].sequence;
+  __atomic_store_n(&c->orders[order].lines[number % GC_BOARD_LINES].arrival, gc_arrival(number, function, GC_KIND_HOST),
+                   __ATOMIC_RELEASE);
+}
+
+/* A nonblocking collective without device memory: whether it may go on at once, and then it is published. */
+static inline int gc_goes_straight(gc_comm *c, uint32_t function) {
+  if (__atomic_load_n(&c->busy, __ATOMIC_RELAXED)) return 0;
+  if (function != GC_FUNCTION_none) gc_publish_host(c, GC_ORDER_NONBLOCKING, function);
+  return 1;
 }
 
 #ifdef __cplusplus

@@ -413,7 +413,8 @@ int main(int argc, char** argv) {
   }
 
   MPI_Comm grid, ring;
-  int sizes[2] = {g_size, 1}, wraps[2] = {0, 1};
+  // Not periodic: Open MPI 4.1's nonblocking ones mix up the two directions where both lead to the same rank.
+  int sizes[2] = {g_size, 1}, wraps[2] = {0, 0};
   MPI_Cart_create(MPI_COMM_WORLD, 2, sizes, wraps, 0, &grid);
   neighbor_cases(cases, grid, 4, 4, types[1], " on a grid with borders");
   const int left = (g_rank + g_size - 1) % g_size, right = (g_rank + 1) % g_size;

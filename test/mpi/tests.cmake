@@ -13,9 +13,13 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.mixed_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/mixed)
   gc_mpi_test(mpi.generated_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/generated --cases 500)
+  gc_mpi_test(mpi.nonblocking_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/nonblocking)
   gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
+gc_mpi_test(mpi.nonblocking_threads LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/nonblocking threads)
 gc_mpi_test(mpi.spawn LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/spawn)
 gc_mpi_test(mpi.finalize LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
 gc_mpi_test(mpi.finalize_used LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)

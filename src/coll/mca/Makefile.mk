@@ -1,5 +1,6 @@
 # The component that Open MPI loads: thin C files, the only ones that include Open MPI's internal headers.
 GC_COLL_SKIN_SOURCES = \
+	src/coll/mca/arguments.h \
 	src/coll/mca/blocking.c \
 	src/coll/mca/bootstrap.c \
 	src/coll/mca/collectives.def \

@@ -41,7 +41,7 @@ static int finish(gcm_staged *staged, int rc) {
   }
 
 #define GCM_PUBLISH_HOST(name) \
-  if (module->comm != NULL) gc_publish_host(module->comm, GC_FUNCTION_##name)
+  if (module->comm != NULL) gc_publish_host(module->comm, GC_ORDER_BLOCKING, GC_FUNCTION_##name)
 #define GCM_TRY_ENGINE(name, ...)                               \
   gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__}; \
   const int answer = gcm_run_on_engine(module, &call, &plan);   \

@@ -82,8 +82,9 @@ static bool describe_side(gcm_module *module, const gcm_side *from, int side, bo
   return true;
 }
 
-/* One block goes to all neighbours of an allgather. */
+/* Whether the engine can see the call at all. One block goes to all neighbours of an allgather. */
 static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
+  if (gcm_process_closed()) return false; /* in an attribute's delete function in MPI_Finalize */
   const gcm_neighbors *to = NULL, *from = NULL;
   const bool gathers =
       call->function == GC_FUNCTION_neighbor_allgather || call->function == GC_FUNCTION_neighbor_allgatherv;
@@ -102,11 +103,17 @@ static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
 
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
   if (module->comm == NULL) return GC_STAGE;
-  if (gcm_process_closed() || /* in an attribute's delete function in MPI_Finalize */
-      !describe(module, plan, call)) {
-    gc_publish_host(module->comm, call->function);
+  if (!describe(module, plan, call)) {
+    gc_publish_host(module->comm, GC_ORDER_BLOCKING, call->function);
     return GC_STAGE;
   }
   gcm_watch_finalize();
   return gcm_abi->run(module->comm, call);
+}
+
+int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,
+                        gc_pending **pending) {
+  const bool described = call != NULL && describe(module, plan, call);
+  if (described) gcm_watch_finalize();
+  return gcm_abi->start(module->comm, function, described ? call : NULL, pending);
 }

@@ -1,4 +1,4 @@
-/* The way to the engine, for a blocking collective of which this rank has device memory.
+/* The way to the engine, for a collective of which this rank has device memory.
  *
  * Every rank publishes each call on the arrival board, with host buffers by one store, so that ranks whose buffers
  * are of different kinds agree on how to do it (core/abi.h).
@@ -32,5 +32,9 @@ static inline bool gcm_leaves_ranks_out(uint32_t function) {
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the
  * host; else the call is done, or the MPI error class is its end. */
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);
+/* The same for a nonblocking one, by gc_abi.start; call: NULL where the engine need not see the buffers. REQUIRES: the
+ * module has a communicator of the engine. */
+int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,
+                        gc_pending **pending);
 
 #endif

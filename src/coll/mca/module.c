@@ -26,6 +26,8 @@ static void destruct(gcm_module *m) {
   GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
 #include "coll/mca/collectives.def"
   GCM_UNCHAIN(&m->previous, reduce_local);
+  GCM_UNCHAIN(&m->previous, ibarrier);
+  GCM_UNCHAIN(&m->previous, barrier_init);
 }
 OBJ_CLASS_INSTANCE(gcm_module, mca_coll_base_module_t, construct, destruct);
 
@@ -38,6 +40,8 @@ static void chain_all(gcm_module *m, ompi_communicator_t *comm) {
   GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
 #include "coll/mca/collectives.def"
   GCM_CHAIN(&m->super, &m->previous, comm, reduce_local, gcm_reduce_local);
+  GCM_CHAIN(&m->super, &m->previous, comm, ibarrier, gcm_ibarrier);
+  GCM_CHAIN(&m->super, &m->previous, comm, barrier_init, gcm_barrier_init);
 }
 
 /* The engine works on groups of several ranks that all run a collective together. */

@@ -90,6 +90,9 @@ int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm
 #define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
   GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
 #include "coll/mca/collectives.def"
+int gcm_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *base);
+int gcm_barrier_init(ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request,
+                     mca_coll_base_module_t *base);
 void gcm_stop_progress(void); /* no request of ours is under way any more */
 
 #endif

@@ -1,0 +1,316 @@
+#include "coll/pending_calls.h"
+
+#include <utility>
+
+#include "coll/call_line.h"
+
+namespace gpucoll::coll {
+namespace {
+
+// Looks for the other ranks before start() returns: ranks that come together launch in it.
+constexpr int kFirstLooks = 100;
+constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
+// For kernels to leave after a fault.
+constexpr auto kGrace = std::chrono::seconds(10);
+
+}  // namespace
+
+void PendingCalls::stop() {
+  std::lock_guard lock(mutex_);
+  if (preparation_ && preparation_->thread.joinable()) preparation_->thread.join();  // bounded by its own waits
+  preparation_.reset();
+  running_.insert(running_.end(), queue_.begin(), queue_.end());
+  queue_.clear();
+  n_published_ = 0;
+  n_queued_.store(0, std::memory_order_release);
+  for (PendingCall* call : std::exchange(running_, {}))
+    end_with(*call, Status::error(Code::aborted, "MPI is being finalized while it is under way"));
+}
+
+void PendingCalls::release() {
+  std::lock_guard lock(mutex_);
+  for (const auto& call : all_) call->call.scratch.release();
+}
+
+// ---- beginning and ending ----
+
+PendingCall* PendingCalls::take_spare() {
+  if (spare_.empty()) {
+    all_.push_back(std::make_unique<PendingCall>(*this));
+    spare_.reserve(all_.size());
+    return all_.back().get();
+  }
+  PendingCall* call = spare_.back();
+  spare_.pop_back();
+  return call;
+}
+
+void PendingCalls::recycle(PendingCall* call) {
+  call->call.part.clear();
+  spare_.push_back(call);
+}
+
+// Whether a call with host memory has nothing to wait for.
+bool PendingCalls::passes_by(uint32_t function) {
+  if (!queue_.empty()) return false;
+  if (function != GC_FUNCTION_none) {
+    if (!line_is_free(comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1)) return false;
+    gc_publish_host(&comm_, GC_ORDER_NONBLOCKING, function);
+  }
+  if (lines_are_free()) __atomic_store_n(&comm_.busy, 0, __ATOMIC_RELAXED);
+  return true;
+}
+
+void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* device_call) {
+  const bool counted = function != GC_FUNCTION_none;
+  const uint64_t number = counted ? ++comm_.orders[GC_ORDER_NONBLOCKING].sequence : 0;
+  call->state = GC_WAITS;
+  call->stage = PendingCall::Stage::queued;
+  call->code = Code::ok;
+  call->call.place = {GC_ORDER_NONBLOCKING, number, function};
+  call->wait = {call->call.place, nullptr};
+  call->next_look_around = call->wait.start + kBetweenLooksAround;
+  call->on_device = device_call && runtime_.plan(*device_call, &call->call);
+  if (call->on_device)
+    call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
+  __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
+  queue_.push_back(call);
+  n_queued_.store(queue_.size(), std::memory_order_release);
+}
+
+Result<PendingCall*> PendingCalls::start(uint32_t function, const gc_call* device_call) {
+  std::lock_guard lock(mutex_);
+  if (!device_call && passes_by(function)) return nullptr;
+  PendingCall* call = take_spare();
+  enqueue(call, function, device_call);
+  for (int look = 0; look < kFirstLooks; ++look) {
+    go_on();
+    if (queue_.empty() || queue_.front() != call || call->stage != PendingCall::Stage::published ||
+        call->state != GC_WAITS)
+      break;
+  }
+  return call;
+}
+
+void PendingCalls::turn() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) go_on();
+}
+
+void PendingCalls::host_begun(PendingCall* call) {
+  std::lock_guard lock(mutex_);
+  queue_.pop_front();
+  n_queued_.store(queue_.size(), std::memory_order_release);
+  if (n_published_) --n_published_;
+  recycle(call);
+  go_on();
+}
+
+Code PendingCalls::end(PendingCall* call) {
+  std::lock_guard lock(mutex_);
+  const Code code = call->code;
+  recycle(call);
+  return code;
+}
+
+void PendingCalls::end_with(PendingCall& call, Status status) {
+  call.code = guarded(name_of(call.call.place), [&] { return std::move(status); });
+  __atomic_store_n(&call.state, int{GC_ENDED}, __ATOMIC_RELEASE);  // partner: the skin's look
+}
+
+// This rank can no longer agree with the others on what to do: nobody must wait for it.
+void PendingCalls::give_up(PendingCall& call, Status status) {
+  const uint64_t first[GC_ORDERS] = {comm_.orders[GC_ORDER_BLOCKING].sequence + 1, call.call.place.number};
+  arrivals_.fail(first);
+  if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
+  end_with(call, std::move(status));
+}
+
+// ---- the board ----
+
+bool PendingCalls::line_is_free(uint64_t number) {
+  uint64_t& needed = line_needed_[number % GC_BOARD_LINES];
+  if (needed && needed <= decided_ && arrivals_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}) < 0)
+    needed = 0;
+  return needed == 0 || arrivals_.failed();
+}
+
+// Of the first in the queue, which others keep from being published: what has been launched goes on, but they may have
+// died.
+Status PendingCalls::await_line(PendingCall& call) {
+  const uint64_t needed = line_needed_[call.call.place.number % GC_BOARD_LINES];
+  call.wait.place = {GC_ORDER_NONBLOCKING, needed, call.call.place.function};
+  call.wait.rank = arrivals_.undecided(call.wait.place);
+  return call.wait.rank < 0 ? Status() : arrivals_.look_around(call.wait);
+}
+
+bool PendingCalls::lines_are_free() {
+  for (uint64_t line = 0; line < GC_BOARD_LINES; ++line)
+    if (!line_is_free(line)) return false;
+  return true;
+}
+
+void PendingCalls::publish(PendingCall& call) {
+  const Place& place = call.call.place;
+  call.stage = PendingCall::Stage::published;
+  call.wait = {place, nullptr};
+  if (place.number == 0) return;
+  if (call.on_device) line_needed_[place.number % GC_BOARD_LINES] = place.number;
+  arrivals_.publish(place, call.on_device ? GC_KIND_DEVICE : GC_KIND_HOST, call.line);
+}
+
+void PendingCalls::publish_more() {
+  for (; n_published_ < queue_.size(); ++n_published_) {
+    PendingCall& call = *queue_[n_published_];
+    if (call.call.place.number && !line_is_free(call.call.place.number)) return;
+    publish(call);
+  }
+}
+
+// ---- the first of the queue ----
+
+void PendingCalls::go_on() {
+  publish_more();
+  while (!queue_.empty() && step(*queue_.front())) {
+    queue_.pop_front();
+    if (n_published_) --n_published_;
+    n_queued_.store(queue_.size(), std::memory_order_release);
+    publish_more();
+  }
+  look_at_running();
+}
+
+// Whether it needs to be first no more.
+bool PendingCalls::step(PendingCall& call) {
+  if (call.state == GC_HOST_TURN) return false;
+  auto past = contained([&] { return try_step(call); });
+  if (past) return *past;
+  give_up(call, std::move(past).status());
+  return true;
+}
+
+Result<bool> PendingCalls::try_step(PendingCall& call) {
+  switch (call.stage) {
+    case PendingCall::Stage::queued:
+      if (time_to_look_around(call)) GC_TRY(await_line(call));
+      return false;
+    case PendingCall::Stage::published: return decide(call);
+    case PendingCall::Stage::preparing: return prepare(call);
+    case PendingCall::Stage::launching: return advance(call);
+    default: return Status::error(Code::internal, "the first of the queue is not in it");
+  }
+}
+
+bool PendingCalls::time_to_look_around(PendingCall& call) const {
+  const auto now = Clock::now();
+  if (now < call.next_look_around) return false;
+  call.next_look_around = now + kBetweenLooksAround;
+  return true;
+}
+
+void PendingCalls::give_to_host(PendingCall& call) {
+  __atomic_store_n(&call.state, int{GC_HOST_TURN}, __ATOMIC_RELEASE);  // partner: the skin's look
+}
+
+Result<bool> PendingCalls::decide(PendingCall& call) {
+  const Place& place = call.call.place;
+  if (!call.on_device) {
+    if (place.number) decided_ = place.number;
+    give_to_host(call);
+    return false;
+  }
+  if (arrivals_.failed())
+    return Status::error(Code::remote, "%s cannot be used any more: a collective on it has failed", description_.name);
+  call.wait.runtime = runtime_.get();
+  GC_TRY_AS(const Arrivals::Verdict verdict, arrivals_.look(call.wait));
+  if (verdict == Arrivals::Verdict::waiting) {
+    if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
+    return false;
+  }
+  if (verdict == Arrivals::Verdict::host) {
+    line_needed_[place.number % GC_BOARD_LINES] = 0;
+    decided_ = place.number;
+    give_to_host(call);
+    return false;
+  }
+  arrivals_.read_lines(place, &call.call.lines);
+  arrivals_.decide(place);
+  decided_ = place.number;
+  if (Status same = check_same_call(call.call.lines, description_.rank, description_.name); !same) {
+    end_with(call, std::move(same));  // the communicator stays as good as it was
+    return true;
+  }
+  return run_on_device(call);
+}
+
+// ---- on the device ----
+
+Result<bool> PendingCalls::run_on_device(PendingCall& call) {
+  if (!runtime_.fits(call.call)) {
+    give_to_host(call);
+    return false;
+  }
+  GC_TRY_AS(const bool prepared, runtime_.prepared(call.call));
+  if (prepared) return launch(call);
+  call.stage = PendingCall::Stage::preparing;
+  return prepare(call);
+}
+
+// What runs before could not be told from a failure to connect: so it is waited for.
+Result<bool> PendingCalls::prepare(PendingCall& call) {
+  if (!preparation_) {
+    look_at_running();
+    if (!running_.empty()) return false;
+    preparation_.emplace();
+    preparation_->thread = std::thread([this, &call] {
+      preparation_->result = contained([&] { return runtime_.prepare(call.call, nullptr); });
+      preparation_->ended.store(true, std::memory_order_release);
+    });
+    return false;
+  }
+  if (!preparation_->ended.load(std::memory_order_acquire)) return false;
+  preparation_->thread.join();
+  Result<bool> prepared = std::move(preparation_->result);
+  preparation_.reset();
+  if (!prepared) return prepared;
+  if (*prepared) return launch(call);
+  give_to_host(call);
+  return false;
+}
+
+Result<bool> PendingCalls::launch(PendingCall& call) {
+  call.stage = PendingCall::Stage::launching;
+  GC_TRY(runtime_.begin(call.call));
+  return advance(call);
+}
+
+Result<bool> PendingCalls::advance(PendingCall& call) {
+  GC_TRY_AS(const bool all, runtime_.advance());
+  if (!all) return false;
+  call.launches = runtime_.get()->launched();
+  call.stage = PendingCall::Stage::running;
+  running_.push_back(&call);
+  return true;
+}
+
+// They end in the order in which they were launched.
+void PendingCalls::look_at_running() {
+  if (running_.empty()) return;
+  const core::Fault& fault = runtime_.get()->fault();
+  while (!running_.empty()) {
+    PendingCall& call = *running_.front();
+    const bool done = runtime_.get()->done(call.launches);
+    if (!fault.raised()) {
+      if (!done) return;
+      runtime_.count_run();
+      end_with(call, {});
+    } else {
+      if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();
+      if (!done && Clock::now() - fault_seen_ < kGrace) return;
+      give_up(call, fault.status());
+    }
+    running_.pop_front();
+  }
+}
+
+}  // namespace gpucoll::coll

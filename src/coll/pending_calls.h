@@ -1,0 +1,114 @@
+// The nonblocking collectives of one MPI communicator that are under way (docs/adr/0014).
+//
+// Each waits in a queue, in the order of the calls, which is the same on all ranks, until it is decided how it runs.
+// Only the first is decided: when every rank has come to it with device memory it is launched, and the next one is
+// first; as soon as one rank has host memory it is the host's turn, and the next one is first when it has been begun
+// there. So launches of the runtime communicator have one order on all ranks, and so have the tags that the module
+// before gives out. What has been launched is looked at until it is done.
+//
+// Making connections waits for other ranks, so it is done on a thread of its own, when nothing else runs on the
+// communicator.
+//
+// Thread safety: any thread. Ownership: owns its calls, each until host_begun() or end().
+// Invariants: a line of the board is not written anew before all ranks have read what they need of it; gc_comm::busy is
+// set while calls are queued or lines may be needed.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "coll/mpi_runtime.h"
+
+namespace gpucoll::coll {
+
+class PendingCalls;
+
+struct PendingCall : gc_pending {
+  enum class Stage { queued, published, preparing, launching, running };
+  explicit PendingCall(PendingCalls& its_owner) : gc_pending{GC_WAITS}, owner(its_owner) {}
+  PendingCall(const PendingCall&) = delete;
+  PendingCall& operator=(const PendingCall&) = delete;
+
+  PendingCalls& owner;
+  Stage stage = Stage::queued;
+  bool on_device = false;  // on this rank
+  DeviceCall call;
+  gc_board_line line = {};
+  Arrivals::Wait wait = {};
+  std::chrono::steady_clock::time_point next_look_around;
+  uint64_t launches = 0;  // that are done when it is
+  Code code = Code::ok;   // once GC_ENDED
+};
+
+class PendingCalls {
+ public:
+  PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, MpiRuntime& runtime)
+      : comm_(comm), description_(description), arrivals_(arrivals), runtime_(runtime) {}
+  ~PendingCalls() { stop(); }
+  PendingCalls(const PendingCalls&) = delete;
+  PendingCalls& operator=(const PendingCalls&) = delete;
+
+  // As gc_abi.start; null where it goes through the host at once.
+  Result<PendingCall*> start(uint32_t function, const gc_call* call);
+  void turn();
+  void host_begun(PendingCall* call);
+  Code end(PendingCall* call);
+  // Whether any call has not been begun.
+  bool queued() const noexcept { return n_queued_.load(std::memory_order_acquire) != 0; }
+  // Ends all that are under way: before the runtime communicator is finished. release() gives device memory back then.
+  void stop();
+  void release();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Preparation {
+    std::thread thread;
+    std::atomic<bool> ended{false};
+    Result<bool> result = false;
+  };
+
+  bool passes_by(uint32_t function);
+  PendingCall* take_spare();
+  void recycle(PendingCall* call);
+  void enqueue(PendingCall* call, uint32_t function, const gc_call* device_call);
+  bool line_is_free(uint64_t number);
+  Status await_line(PendingCall& call);
+  bool lines_are_free();
+  void publish_more();
+  void publish(PendingCall& call);
+  void go_on();
+  bool step(PendingCall& call);
+  Result<bool> try_step(PendingCall& call);
+  Result<bool> decide(PendingCall& call);
+  Result<bool> run_on_device(PendingCall& call);
+  Result<bool> prepare(PendingCall& call);
+  Result<bool> launch(PendingCall& call);
+  Result<bool> advance(PendingCall& call);
+  void give_to_host(PendingCall& call);
+  void end_with(PendingCall& call, Status status);
+  void give_up(PendingCall& call, Status status);
+  bool time_to_look_around(PendingCall& call) const;
+  void look_at_running();
+
+  gc_comm& comm_;
+  const gc_comm_description& description_;
+  Arrivals& arrivals_;
+  MpiRuntime& runtime_;
+  std::mutex mutex_;
+  std::deque<PendingCall*> queue_, running_;
+  std::atomic<size_t> n_queued_{0};  // of queue_
+  size_t n_published_ = 0;           // the first ones of queue_
+  std::vector<std::unique_ptr<PendingCall>> all_;
+  std::vector<PendingCall*> spare_;
+  uint64_t line_needed_[GC_BOARD_LINES] = {};  // the number whose line others may need; 0: none
+  uint64_t decided_ = 0;                       // every number up to here has a verdict
+  std::optional<Preparation> preparation_;
+  Clock::time_point fault_seen_ = {};
+};
+
+}  // namespace gpucoll::coll

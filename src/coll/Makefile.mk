@@ -73,6 +73,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/exchange.cpp \
 	src/coll/exchange.h \
 	src/coll/handles.h \
+	src/coll/host_pieces.cpp \
+	src/coll/host_pieces.h \
 	src/coll/mpi_call.cpp \
 	src/coll/mpi_call.h \
 	src/coll/mpi_communicator.cpp \

@@ -38,6 +38,7 @@ struct CollectiveCall {
   const char* send_name = "sendbuff";
   const char* recv_name = "recvbuff";
   const char* count_name = "count";
+  bool looked_at = false;  // the buffers are known to be usable
 };
 Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCall& call);
 

@@ -44,9 +44,9 @@ class PartMaker {
   Status make(gpu::Device* usual);
 
  private:
-  Status check(const Block& block);
-  Status check(const gc_buffer& buffer, int n_blocks);
-  Status check(const Block& block, const gc_type_map* map);
+  enum class Memory { host, seen };  // by kernels
+  Result<Memory> look_at(const Block& block);
+  Status look_at(const gc_buffer& buffer, int n_blocks, bool* on_host);
   Status find_device(gpu::Device* usual);
   Status add(Function function, const Block& send, const void* recv, size_t count);
   Status own(const Block& send, const Block& recv);
@@ -78,42 +78,52 @@ class PartMaker {
   Scratch& scratch_;
   DevicePart& part_;
   size_t element_;  // bytes
+  bool send_on_host_ = false, recv_on_host_ = false;
 };
 
-// All of the buffers must be memory of one device, which is found by the way.
-Status PartMaker::check(const Block& block) {
-  if (block.bytes == 0) return {};
+// The memory of a block: of one device, which is found by the way, or of the host. Kernels see managed and page-locked
+// memory as well, wherever it is.
+Result<PartMaker::Memory> PartMaker::look_at(const Block& block) {
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   const gpu::PointerInfo info = platform->classify(block.address);
+  if (info.kind == gpu::MemoryKind::host) return Memory::host;
+  if (info.kind != gpu::MemoryKind::device) return Memory::seen;
   const auto offset = static_cast<size_t>(block.address - static_cast<const char*>(info.base));
-  if (info.kind != gpu::MemoryKind::device || (info.bytes && block.bytes > info.bytes - offset))
+  if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset))
     return Status::error(Code::unsupported, "%zu bytes at %p are not all memory of a device", block.bytes,
                          static_cast<const void*>(block.address));
   if (!part_.device) {
     GC_TRY_AS(part_.device, platform->open(info.device));
   }
-  if (part_.device->index() == info.device) return {};
+  if (part_.device->index() == info.device) return Memory::seen;
   return Status::error(Code::unsupported, "its buffers are on devices %d and %d", part_.device->index(), info.device);
 }
 
-Status PartMaker::check(const gc_buffer& buffer, int n_blocks) {
-  if (!buffer.given) return {};
-  if (!buffer.block_bytes) return check(whole(buffer), buffer.map);
-  for (int r = 0; r < n_blocks; ++r)
-    GC_TRY(check(block_of(buffer, r, n_blocks), buffer.block_maps ? buffer.block_maps[r] : nullptr));
-  return {};
-}
-
-Status PartMaker::check(const Block& block, const gc_type_map* map) {
-  if (!map || block.bytes == 0) return check(block);
-  const Span span = span_of(*map, block.bytes);
-  return check({place(block.address, span.low), span.bytes});
+// A buffer is host memory, or it is not.
+Status PartMaker::look_at(const gc_buffer& buffer, int n_blocks, bool* on_host) {
+  bool seen = false;
+  for (int i = 0; i < n_blocks && buffer.given; ++i) {
+    Block block = buffer.block_bytes ? block_of(buffer, i, n_blocks) : whole(buffer);
+    const gc_type_map* const map = !buffer.block_bytes ? buffer.map
+                                   : buffer.block_maps ? buffer.block_maps[i]
+                                                       : nullptr;
+    if (block.bytes == 0) continue;
+    if (map) {
+      const Span span = span_of(*map, block.bytes);
+      block = {place(block.address, span.low), span.bytes};
+    }
+    GC_TRY_AS(const Memory memory, look_at(block));
+    (memory == Memory::host ? *on_host : seen) = true;
+    if (!buffer.block_bytes) break;
+  }
+  if (!*on_host) return {};
+  return seen ? Status::error(Code::unsupported, "one of its buffers is partly host memory") : Status();
 }
 
 // Of all buffers; where this rank has no bytes, its usual one.
 Status PartMaker::find_device(gpu::Device* usual) {
-  GC_TRY(check(call_.send, call_.sources ? call_.n_destinations : n_));
-  GC_TRY(check(call_.recv, call_.sources ? call_.n_sources : n_));
+  GC_TRY(look_at(call_.send, call_.sources ? call_.n_destinations : n_, &send_on_host_));
+  GC_TRY(look_at(call_.recv, call_.sources ? call_.n_sources : n_, &recv_on_host_));
   if (!part_.device) part_.device = usual;
   if (part_.device) return {};
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
@@ -132,6 +142,7 @@ Status PartMaker::add(Function function, const Block& send, const void* recv, si
                          static_cast<gpucollRedOp_t>(call_.op),
                          call_.root,
                          nullptr};
+  call.looked_at = send_on_host_ || recv_on_host_;
   GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
   part_.queue.add(task);
   return {};
@@ -311,7 +322,8 @@ Status PartMaker::reduce_scatter_blocks() {
 
 Status PartMaker::make(gpu::Device* usual) {
   GC_TRY(find_device(usual));
-  if (Packing::needed(call_)) GC_TRY(part_.packing.pack(&call_, rank_, n_, device(), scratch_, &part_.queue));
+  if (send_on_host_ || recv_on_host_ || Packing::has_gaps(call_))
+    GC_TRY(part_.packing.pack(&call_, {rank_, n_, device(), send_on_host_, recv_on_host_, scratch_, part_.queue}));
   const Block input = whole(input_of(call_));
   const size_t count = input.bytes / element_;
   switch (call_.function) {

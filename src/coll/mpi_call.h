@@ -27,7 +27,7 @@ struct DevicePart {
 };
 
 // Makes this rank's part of `call`; on `usual` (null: the thread's own device) where it has no bytes. Errors, after
-// which the call must go through the host: not all of the buffers are memory of one device, the operation has no
+// which the call must go through the host: not all of the buffers' device memory is of one device, the operation has no
 // kernel, a buffer is misaligned, no memory for scratch. `scratch` is the call's until it is done.
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part);
 

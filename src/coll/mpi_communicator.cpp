@@ -63,6 +63,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
   }
   core::Communicator& runtime = *runtime_.get();
   GC_TRY(runtime.wait(runtime.launched(), description_.calls->progress));
+  runtime_.end(call_);
   return Answer::done;
 }
 
@@ -91,9 +92,13 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
     return Status::error(Code::remote, "%s cannot be used any more: a collective on it has failed", description_.name);
   auto on_device = contained([&] { return enter(call); });
   if (!on_device) return give_up(std::move(on_device).status());
-  if (!*on_device) return Answer::stage;
+  if (!*on_device) {
+    call_.part.clear();  // the previous module may want its page-locked memory
+    return Answer::stage;
+  }
   Status same = check_same_call(call_.lines, description_.rank, description_.name);
   auto answer = contained([&] { return execute(same.ok()); });
+  if (answer) call_.part.clear();
   if (!answer) {
     if (runtime_.get()) runtime_.get()->raise_fault(answer.status());  // the others count on this rank
     return give_up(std::move(answer).status());

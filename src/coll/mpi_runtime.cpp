@@ -128,6 +128,9 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   return true;
 }
 
-Status MpiRuntime::begin(const DeviceCall& call) { return runtime_->begin(call.part.queue, shape_); }
+Status MpiRuntime::begin(const DeviceCall& call) {
+  call.part.packing.on_host().load();
+  return runtime_->begin(call.part.queue, shape_);
+}
 
 }  // namespace gpucoll::coll

@@ -2,8 +2,8 @@
 // and whether it can be used at all.
 //
 // A collective: plan() its part; then, once every rank has come with device memory, fits(), prepare(), begin(), and
-// advance() until it is true; launched() says what to wait for. What fits() and prepare() answer is equal on all ranks.
-// Thread safety: one caller at a time; but plan() also beside prepare().
+// advance() until it is true; launched() of the communicator says what to wait for; then end(). What fits() and
+// prepare() answer is equal on all ranks. Thread safety: one caller at a time; but plan() also beside prepare().
 // Ownership: owns the runtime communicator.
 #pragma once
 #include <atomic>
@@ -50,6 +50,8 @@ class MpiRuntime {
   Status begin(const DeviceCall& call);
   // Whether all of it is there now.
   Result<bool> advance() { return runtime_->advance(); }
+  // Once it is done.
+  void end(const DeviceCall& call) { call.part.packing.on_host().store(); }
 
   // Collectives of MPI that this process has run on a device: one more; so many.
   static void count_run() noexcept;

@@ -67,8 +67,11 @@ Packing::Side Packing::recv_side(const gc_call& call) const {
     case GC_FUNCTION_neighbor_alltoall:
     case GC_FUNCTION_neighbor_alltoallv:
     case GC_FUNCTION_neighbor_alltoallw: return {call.recv, call.n_sources, Blocks::none, Blocks::all, false};
-    default: return {call.recv, 1, Blocks::none, Blocks::all, false};
+    default: break;
   }
+  // Reductions: rank 0 of an exscan gets nothing.
+  const bool gets_none = call.function == GC_FUNCTION_exscan && rank_ == 0;
+  return {call.recv, 1, in_place ? Blocks::all : Blocks::none, gets_none ? Blocks::none : Blocks::all, false};
 }
 
 bool Packing::takes(Blocks which, int block) const {
@@ -81,7 +84,7 @@ bool Packing::takes(Blocks which, int block) const {
   return false;
 }
 
-size_t Packing::area_bytes(const Side& side) const {
+size_t Packing::area_bytes(const Side& side) {
   const gc_buffer& buffer = side.buffer;
   if (!has_gaps(buffer) && !side.aside) return 0;
   if (takes_whole(buffer)) return packs(buffer.bytes);
@@ -91,14 +94,18 @@ size_t Packing::area_bytes(const Side& side) const {
   return bytes;
 }
 
-Status Packing::add_piece(const Piece& piece, Target& target, bool unpacks) {
+Status Packing::add_piece(const Side& side, const Piece& piece, const PackingContext& context, bool unpacks) {
   if (piece.bytes == 0) return {};
+  if (side.host) {
+    on_host_.add(moved(piece.address, 0), piece.map, piece.packed, piece.bytes, unpacks);
+    return {};
+  }
   const proto::PackRuns* runs = nullptr;
   const uint32_t* starts = nullptr;
   TypeLayout layout;
   ptrdiff_t low = 0;
   if (piece.map) {
-    GC_TRY_AS(TypeLayouts::Pointer known, TypeLayouts::instance().get(*piece.map, target.device));
+    GC_TRY_AS(TypeLayouts::Pointer known, TypeLayouts::instance().get(*piece.map, context.device));
     layout = known->layout;
     runs = known->runs;
     starts = known->starts;
@@ -108,14 +115,14 @@ Status Packing::add_piece(const Piece& piece, Target& target, bool unpacks) {
     layout = plain_layout(piece.bytes);
   }
   // Only an address in the allocation has one for kernels.
-  auto* const first = static_cast<uint8_t*>(target.device.kernel_address(moved(piece.address, low)));
-  auto& items = unpacks ? target.queue.after : target.queue.before;
+  auto* const first = static_cast<uint8_t*>(context.device.kernel_address(moved(piece.address, low)));
+  auto& items = unpacks ? context.queue.after : context.queue.before;
   items.push_back(pack_item(layout, runs, starts, moved(first, -low), piece.packed, piece.bytes, unpacks));
   return {};
 }
 
 // Equal blocks that follow each other, as few pieces as possible.
-Status Packing::add_ranges(const Side& side, Blocks which, Target& target, bool unpacks) {
+Status Packing::add_ranges(const Side& side, Blocks which, uint8_t* area, const PackingContext& context, bool unpacks) {
   const gc_buffer& buffer = side.buffer;
   const size_t bytes = buffer.bytes / static_cast<size_t>(side.blocks);
   for (int first = 0; first < side.blocks;) {
@@ -124,7 +131,7 @@ Status Packing::add_ranges(const Side& side, Blocks which, Target& target, bool 
     const size_t before = static_cast<size_t>(first) * bytes, length = static_cast<size_t>(past - first) * bytes;
     const ptrdiff_t offset = buffer.map ? elements_extent(*buffer.map, before) : static_cast<ptrdiff_t>(before);
     if (takes(which, first))
-      GC_TRY(add_piece({moved(buffer.address, offset), length, buffer.map, target.area + before}, target, unpacks));
+      GC_TRY(add_piece(side, {moved(buffer.address, offset), length, buffer.map, area + before}, context, unpacks));
     first = past;
   }
   return {};
@@ -132,16 +139,17 @@ Status Packing::add_ranges(const Side& side, Blocks which, Target& target, bool 
 
 Status Packing::add_blocks(const Side& side, Target& target, std::vector<ptrdiff_t>* offsets, gc_buffer* packed) {
   const gc_buffer& buffer = side.buffer;
+  uint8_t*& area = side.host ? target.pinned : target.scratch;
   offsets->assign(buffer.block_offsets, buffer.block_offsets + side.blocks);
   for (int r = 0; r < side.blocks; ++r) {
     const gc_type_map* const map = buffer.block_maps ? buffer.block_maps[r] : nullptr;
     if (!map && !side.aside) continue;
-    const Piece piece = {moved(buffer.address, buffer.block_offsets[r]), buffer.block_bytes[r], map, target.area};
-    if (takes(side.packs, r)) GC_TRY(add_piece(piece, target, false));
-    if (takes(side.unpacks, r)) GC_TRY(add_piece(piece, target, true));
+    const Piece piece = {moved(buffer.address, buffer.block_offsets[r]), buffer.block_bytes[r], map, area};
+    if (takes(side.packs, r)) GC_TRY(add_piece(side, piece, target.context, false));
+    if (takes(side.unpacks, r)) GC_TRY(add_piece(side, piece, target.context, true));
     (*offsets)[static_cast<size_t>(r)] =
-        static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(target.area) - reinterpret_cast<uintptr_t>(buffer.address));
-    target.area += packs(buffer.block_bytes[r]);
+        static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(area) - reinterpret_cast<uintptr_t>(buffer.address));
+    area += packs(buffer.block_bytes[r]);
   }
   packed->block_offsets = offsets->data();
   packed->block_maps = nullptr;
@@ -152,24 +160,33 @@ Status Packing::add(const Side& side, Target& target, std::vector<ptrdiff_t>* of
   if (!has_gaps(side.buffer) && !side.aside) return {};
   *packed = side.buffer;
   if (!takes_whole(side.buffer)) return add_blocks(side, target, offsets, packed);
-  packed->address = target.area;
+  uint8_t*& area = side.host ? target.pinned : target.scratch;
+  packed->address = area;
   packed->map = nullptr;
-  GC_TRY(add_ranges(side, side.packs, target, false));
-  GC_TRY(add_ranges(side, side.unpacks, target, true));
-  target.area += packs(side.buffer.bytes);
+  GC_TRY(add_ranges(side, side.packs, area, target.context, false));
+  GC_TRY(add_ranges(side, side.unpacks, area, target.context, true));
+  area += packs(side.buffer.bytes);
   return {};
 }
 
-Status Packing::pack(gc_call* call, int rank, int n_ranks, gpu::Device& device, Scratch& scratch,
-                     core::TaskQueue* queue) {
-  rank_ = rank;
-  n_ = n_ranks;
-  const Side send = send_side(*call), recv = recv_side(*call);
-  GC_TRY_AS(uint8_t * area, scratch.get(device, area_bytes(send) + area_bytes(recv)));
-  Target target = {device, *queue, area};
+Status Packing::pack(gc_call* call, const PackingContext& context) {
+  rank_ = context.rank;
+  n_ = context.n_ranks;
+  Side send = send_side(*call), recv = recv_side(*call);
+  send.host = send.aside ? context.recv_on_host : context.send_on_host;
+  recv.host = context.recv_on_host;
+  send.aside |= send.host;
+  recv.aside |= recv.host;
+  Target target = {context, nullptr, nullptr};
+  if (const size_t bytes = area_bytes(send, false) + area_bytes(recv, false)) {
+    GC_TRY_AS(target.scratch, context.scratch.get(context.device, bytes));
+  }
+  if (const size_t bytes = area_bytes(send, true) + area_bytes(recv, true)) {
+    GC_TRY_AS(target.pinned, on_host_.reserve(context.device, bytes));
+  }
   GC_TRY(add(send, target, &send_offsets_, &call->send));
   GC_TRY(add(recv, target, &recv_offsets_, &call->recv));
-  queue->packing = packing_kernel();
+  context.queue.packing = packing_kernel();
   return {};
 }
 

@@ -1,15 +1,16 @@
-// Turns a call on types with gaps into one on consecutive bytes in scratch memory, with what is to be packed before it
-// and unpacked after it.
+// Turns a call on types with gaps, or on host memory, into one on consecutive bytes that kernels see: in scratch
+// memory, with what is to be packed before it and unpacked after it; or in page-locked memory, to be loaded and stored.
 //
 // Of a buffer's blocks only those are packed that this rank sends or, in place, contributes, and only those unpacked
 // that it receives: of the others' memory, and of the gaps, nothing is written.
-// Thread safety: one caller at a time. Ownership: the new call points to offsets that Packing owns, and what is packed
-// by to lists that it holds.
+// Thread safety: one caller at a time. Ownership: the new call points to offsets and page-locked memory that Packing
+// owns, and what is packed by to lists that it holds.
 #pragma once
 #include <cstdint>
 #include <vector>
 
 #include "base/status.h"
+#include "coll/host_pieces.h"
 #include "coll/scratch.h"
 #include "coll/type_layouts.h"
 #include "core/abi.h"
@@ -24,14 +25,27 @@ struct Span {
 };
 Span span_of(const gc_type_map& map, size_t bytes_of_data);
 
+struct PackingContext {
+  int rank, n_ranks;
+  gpu::Device& device;
+  bool send_on_host, recv_on_host;  // which of the buffers are host memory; else they are memory that kernels see
+  Scratch& scratch;
+  core::TaskQueue& queue;
+};
+
 class Packing {
  public:
-  static bool needed(const gc_call& call) { return has_gaps(call.send) || has_gaps(call.recv); }
-  // Makes *call one on kernel addresses in `scratch` where it has gaps, and adds what that takes to *queue.
-  // REQUIRES: the buffers are memory of `device`. Errors: unsupported, where it has gaps that nobody thought of.
-  Status pack(gc_call* call, int rank, int n_ranks, gpu::Device& device, Scratch& scratch, core::TaskQueue* queue);
+  static bool has_gaps(const gc_call& call) { return has_gaps(call.send) || has_gaps(call.recv); }
+  // Makes *call one on kernel addresses where it has gaps or host memory, and adds to the queue what that takes.
+  // Errors: no memory.
+  Status pack(gc_call* call, const PackingContext& context);
+  // Before the queue is begun, and once it is done.
+  const HostPieces& on_host() const { return on_host_; }
   // The queue is worked off.
-  void clear() { types_.clear(); }
+  void clear() {
+    types_.clear();
+    on_host_.clear();
+  }
 
  private:
   enum class Blocks { none, own, others, all };
@@ -40,11 +54,11 @@ class Packing {
     int blocks;  // one, or one for each rank or neighbour
     Blocks packs, unpacks;
     bool aside;  // blocks without gaps are copied as well
+    bool host = false;
   };
   struct Target {
-    gpu::Device& device;
-    core::TaskQueue& queue;
-    uint8_t* area;
+    const PackingContext& context;
+    uint8_t *scratch, *pinned;  // what is left of them
   };
   // A block, or several of one map that follow each other.
   struct Piece {
@@ -58,15 +72,17 @@ class Packing {
   Side send_side(const gc_call& call) const;
   Side recv_side(const gc_call& call) const;
   bool takes(Blocks which, int block) const;
-  size_t area_bytes(const Side& side) const;
+  static size_t area_bytes(const Side& side);
+  static size_t area_bytes(const Side& side, bool host) { return side.host == host ? area_bytes(side) : 0; }
   Status add(const Side& side, Target& target, std::vector<ptrdiff_t>* offsets, gc_buffer* packed);
   Status add_blocks(const Side& side, Target& target, std::vector<ptrdiff_t>* offsets, gc_buffer* packed);
-  Status add_ranges(const Side& side, Blocks which, Target& target, bool unpacks);
-  Status add_piece(const Piece& piece, Target& target, bool unpacks);
+  Status add_ranges(const Side& side, Blocks which, uint8_t* area, const PackingContext& context, bool unpacks);
+  Status add_piece(const Side& side, const Piece& piece, const PackingContext& context, bool unpacks);
 
   int rank_ = 0, n_ = 0;
   std::vector<TypeLayouts::Pointer> types_;
   std::vector<ptrdiff_t> send_offsets_, recv_offsets_;
+  HostPieces on_host_;
 };
 
 }  // namespace gpucoll::coll

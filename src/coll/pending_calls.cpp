@@ -302,6 +302,7 @@ void PendingCalls::look_at_running() {
     const bool done = runtime_.get()->done(call.launches);
     if (!fault.raised()) {
       if (!done) return;
+      runtime_.end(call.call);
       runtime_.count_run();
       end_with(call, {});
     } else {

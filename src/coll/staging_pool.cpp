@@ -28,19 +28,19 @@ StagingPool& StagingPool::instance() {
 }
 
 // The smallest free block that is large enough, but none that is much too large.
-void* StagingPool::reuse(size_t bytes) {
+gpu::HostBlock StagingPool::reuse(size_t bytes) {
   Block* best = nullptr;
   for (Block& b : blocks_)
     if (!b.busy && b.memory.bytes >= bytes && (!best || b.memory.bytes < best->memory.bytes)) best = &b;
-  if (!best) return nullptr;
+  if (!best) return {};
   best->busy = true;
-  return best->memory.host;
+  return best->memory;
 }
 
-void* StagingPool::pin(gpu::Device& device, size_t bytes) {
+gpu::HostBlock StagingPool::pin(gpu::Device& device, size_t bytes) {
   size_t rounded = std::bit_ceil(std::max<size_t>(bytes, 65536));
   auto limit = static_cast<size_t>(params().staging_bytes);
-  if (rounded > limit) return nullptr;
+  if (rounded > limit) return {};
   // Make room: free blocks are too small for this request, or reuse() would have taken one.
   for (size_t i = 0; i < blocks_.size() && kept_bytes_ + rounded > limit;) {
     if (blocks_[i].busy) {
@@ -51,22 +51,29 @@ void* StagingPool::pin(gpu::Device& device, size_t bytes) {
     blocks_[i].device->release_host(blocks_[i].memory);
     blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  if (kept_bytes_ + rounded > limit) return nullptr;
+  if (kept_bytes_ + rounded > limit) return {};
   auto block = device.allocate_host(rounded);
-  if (!block) return nullptr;
+  if (!block) return {};
   block->bytes = rounded;
   blocks_.push_back({*block, &device, true});
   kept_bytes_ += rounded;
-  return block->host;
+  return *block;
 }
 
-void* StagingPool::get(gpu::Device* device, size_t bytes) noexcept {
+gpu::HostBlock StagingPool::get_pinned(gpu::Device& device, size_t bytes) noexcept {
   try {
     std::lock_guard lock(mutex_);
-    if (void* stage = reuse(bytes)) return stage;
-    if (void* stage = device ? pin(*device, bytes) : nullptr) return stage;
+    const gpu::HostBlock block = reuse(bytes);
+    return block.host ? block : pin(device, bytes);
   } catch (...) {
-    // No memory for the book-keeping: pageable memory may still be had.
+    return {};  // no memory for the book-keeping
+  }
+}
+
+// Without page-locked memory, pageable memory may still be had.
+void* StagingPool::get(gpu::Device* device, size_t bytes) noexcept {
+  if (device) {
+    if (void* stage = get_pinned(*device, bytes).host) return stage;
   }
   return pageable(bytes);
 }

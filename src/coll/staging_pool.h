@@ -17,7 +17,9 @@ class StagingPool {
   // `device` may be null: then, and where page-locked memory is not to be had, the memory is pageable.
   // Null only when there is no memory at all.
   void* get(gpu::Device* device, size_t bytes) noexcept;
-  void put(void* stage) noexcept;
+  // Page-locked memory that kernels of `device` see; its host is null where there is none.
+  gpu::HostBlock get_pinned(gpu::Device& device, size_t bytes) noexcept;
+  void put(void* stage) noexcept;  // host address
   // Whether the address lies in what it has given out as page-locked memory.
   bool is_pinned(const void* address) noexcept;
   // Gives all page-locked memory that is not in use back.
@@ -29,8 +31,8 @@ class StagingPool {
     gpu::Device* device;
     bool busy;
   };
-  void* reuse(size_t bytes);
-  void* pin(gpu::Device& device, size_t bytes);
+  gpu::HostBlock reuse(size_t bytes);
+  gpu::HostBlock pin(gpu::Device& device, size_t bytes);
   std::mutex mutex_;
   std::vector<Block> blocks_;
   size_t kept_bytes_ = 0;

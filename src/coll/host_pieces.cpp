@@ -1,0 +1,62 @@
+#include "coll/host_pieces.h"
+
+#include <cstring>
+#include <utility>
+
+#include "coll/staging_pool.h"
+
+namespace gpucoll::coll {
+
+Result<uint8_t*> HostPieces::reserve(gpu::Device& device, size_t bytes) {
+  clear();
+  block_ = StagingPool::instance().get_pinned(device, bytes);
+  if (block_.host) return static_cast<uint8_t*>(block_.kernel);
+  return Status::error(Code::unsupported, "%zu bytes of it are host memory, for which there is no page-locked memory",
+                       bytes);
+}
+
+void HostPieces::add(uint8_t* memory, const gc_type_map* map, uint8_t* place, size_t bytes, bool stored) {
+  const auto offset = static_cast<size_t>(place - static_cast<uint8_t*>(block_.kernel));
+  Piece piece = {memory, offset, bytes, stored, bytes, 0, {}};
+  if (map) {
+    piece.element_bytes = map->size;
+    piece.extent = map->extent;
+    piece.runs.assign(map->runs, map->runs + map->n_runs);
+  } else {
+    piece.runs = {{0, bytes, 1, 0}};
+  }
+  pieces_.push_back(std::move(piece));
+}
+
+// move(where a run of data lies, where it is reserved, bytes), in the order of the data.
+template <class Move>
+void HostPieces::each_run(const Piece& piece, const Move& move) const {
+  uint8_t* place = static_cast<uint8_t*>(block_.host) + piece.offset;
+  uint8_t* element = piece.memory;
+  for (size_t done = 0; done < piece.bytes; done += piece.element_bytes, element += piece.extent) {
+    for (const gc_runs& runs : piece.runs) {
+      uint8_t* run = element + runs.offset;
+      for (size_t i = 0; i < runs.count; ++i, run += runs.stride, place += runs.bytes) move(run, place, runs.bytes);
+    }
+  }
+}
+
+void HostPieces::load() const {
+  for (const Piece& piece : pieces_)
+    if (!piece.stored)
+      each_run(piece, [](uint8_t* memory, uint8_t* place, size_t bytes) { std::memcpy(place, memory, bytes); });
+}
+
+void HostPieces::store() const {
+  for (const Piece& piece : pieces_)
+    if (piece.stored)
+      each_run(piece, [](uint8_t* memory, uint8_t* place, size_t bytes) { std::memcpy(memory, place, bytes); });
+}
+
+void HostPieces::clear() noexcept {
+  if (block_.host) StagingPool::instance().put(block_.host);
+  block_ = {};
+  pieces_.clear();
+}
+
+}  // namespace gpucoll::coll

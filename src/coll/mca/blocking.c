@@ -40,8 +40,9 @@ static int finish(gcm_staged *staged, int rc) {
     return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                    \
   }
 
-#define GCM_PUBLISH_HOST(name) \
-  if (module->comm != NULL) gc_publish_host(module->comm, GC_ORDER_BLOCKING, GC_FUNCTION_##name)
+#define GCM_PUBLISH_HOST(name)                                          \
+  if (module->comm != NULL && gcm_is_counted(GC_FUNCTION_##name, comm)) \
+  gc_publish_host(module->comm, GC_ORDER_BLOCKING, GC_FUNCTION_##name)
 #define GCM_TRY_ENGINE(name, ...)                               \
   gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__}; \
   const int answer = gcm_run_on_engine(module, &call, &plan);   \

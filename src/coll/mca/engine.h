@@ -22,6 +22,13 @@ static inline bool gcm_is_neighborhood(uint32_t function) {
          function == GC_FUNCTION_neighbor_alltoall || function == GC_FUNCTION_neighbor_alltoallv ||
          function == GC_FUNCTION_neighbor_alltoallw;
 }
+/* Whether all ranks come here together. MPI ends a call of a rank that sends and receives no elements, though in a
+ * graph its neighbours' may have some, or it has no neighbours and others have: such calls are not published, but
+ * staged. */
+static inline bool gcm_is_counted(uint32_t function, const ompi_communicator_t *comm) {
+  return (function != GC_FUNCTION_neighbor_allgather && function != GC_FUNCTION_neighbor_alltoall) ||
+         OMPI_COMM_IS_CART(comm);
+}
 /* Whether some ranks may have bytes in it while others have none. These go to the engine, too: they have nothing to
  * judge by, and would keep the others from the device. */
 static inline bool gcm_leaves_ranks_out(uint32_t function) {

@@ -252,14 +252,15 @@ static int begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_pla
     gcm_module *module = (gcm_module *)base;                                                                \
     const mca_coll_base_comm_coll_t *previous = &module->previous;                                          \
     const gcm_plan plan = plan_of_call;                                                                     \
+    const uint32_t function = gcm_is_counted(FUNCTION, comm) ? FUNCTION : GC_FUNCTION_none;                 \
     const bool looks = gcm_plan_on_device(&plan) || (WANTS_ENGINE);                                         \
-    if (GCM_LIKELY(!looks) && goes_straight(module, FUNCTION)) return GCM_CALL_I(name, ARGUMENTS, request); \
+    if (GCM_LIKELY(!looks) && goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request); \
     gcm_request *r = request_new(module, comm);                                                             \
     if (r == NULL) return MPI_ERR_NO_MEM;                                                                   \
     r->begin_on_host = begin_i##name;                                                                       \
     r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                \
     CALL;                                                                                                   \
-    return begin(r, FUNCTION, looks ? call : NULL, &plan, request);                                         \
+    return begin(r, function, looks && function != GC_FUNCTION_none ? call : NULL, &plan, request);         \
   }
 #define GCM_FIELDS_OF(s, ARGUMENTS) GCM_FIELDS_OF_(s, GCM_UNWRAP ARGUMENTS)
 #define GCM_FIELDS_OF_(...) GCM_FIELDS(__VA_ARGS__)

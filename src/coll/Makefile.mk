@@ -97,6 +97,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/scratch.h \
 	src/coll/staging_pool.cpp \
 	src/coll/staging_pool.h \
+	src/coll/turner.cpp \
+	src/coll/turner.h \
 	src/coll/type_layout.cpp \
 	src/coll/type_layout.h \
 	src/coll/type_layouts.cpp \

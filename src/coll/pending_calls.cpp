@@ -3,12 +3,13 @@
 #include <utility>
 
 #include "coll/call_line.h"
+#include "coll/turner.h"
 
 namespace gpucoll::coll {
 namespace {
 
-// Looks for the other ranks before start() returns: ranks that come together launch in it.
-constexpr int kFirstLooks = 100;
+// How long start() looks for the other ranks: those that come together launch in it.
+constexpr auto kFirstPatience = std::chrono::microseconds(5);
 constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
 // For kernels to leave after a fault.
 constexpr auto kGrace = std::chrono::seconds(10);
@@ -16,13 +17,14 @@ constexpr auto kGrace = std::chrono::seconds(10);
 }  // namespace
 
 void PendingCalls::stop() {
+  Turner::instance().remove(this);
   std::lock_guard lock(mutex_);
   if (preparation_ && preparation_->thread.joinable()) preparation_->thread.join();  // bounded by its own waits
   preparation_.reset();
   running_.insert(running_.end(), queue_.begin(), queue_.end());
   queue_.clear();
   n_published_ = 0;
-  n_queued_.store(0, std::memory_order_release);
+  n_queued_.store(0);
   for (PendingCall* call : std::exchange(running_, {}))
     end_with(*call, Status::error(Code::aborted, "MPI is being finalized while it is under way"));
 }
@@ -75,21 +77,32 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   queue_.push_back(call);
-  n_queued_.store(queue_.size(), std::memory_order_release);
+  n_queued_.store(queue_.size());
 }
 
 Result<PendingCall*> PendingCalls::start(uint32_t function, const gc_call* device_call) {
-  std::lock_guard lock(mutex_);
-  if (!device_call && passes_by(function)) return nullptr;
-  PendingCall* call = take_spare();
-  enqueue(call, function, device_call);
-  for (int look = 0; look < kFirstLooks; ++look) {
+  PendingCall* call;
+  {
+    std::lock_guard lock(mutex_);
+    if (!device_call && passes_by(function)) return nullptr;
+    call = take_spare();
+    enqueue(call, function, device_call);
     go_on();
-    if (queue_.empty() || queue_.front() != call || call->stage != PendingCall::Stage::published ||
-        call->state != GC_WAITS)
-      break;
+    if (is_undecided(*call)) look_a_little(*call);
   }
+  if (queued() && !on_thread_.exchange(true)) Turner::instance().add(this);
   return call;
+}
+
+// Whether it is the first of the queue and waits for other ranks.
+bool PendingCalls::is_undecided(const PendingCall& call) const {
+  return !queue_.empty() && queue_.front() == &call && call.stage == PendingCall::Stage::published &&
+         call.state == GC_WAITS;
+}
+
+void PendingCalls::look_a_little(const PendingCall& call) {
+  const auto end = Clock::now() + kFirstPatience;
+  while (is_undecided(call) && Clock::now() < end) go_on();
 }
 
 void PendingCalls::turn() {
@@ -97,10 +110,18 @@ void PendingCalls::turn() {
   if (lock.owns_lock()) go_on();
 }
 
+// Who queues a call after the last look here finds that the thread does not have it any more.
+bool PendingCalls::turn_on_thread() {
+  turn();
+  if (queued()) return true;
+  on_thread_.store(false);
+  return queued() && !on_thread_.exchange(true);
+}
+
 void PendingCalls::host_begun(PendingCall* call) {
   std::lock_guard lock(mutex_);
   queue_.pop_front();
-  n_queued_.store(queue_.size(), std::memory_order_release);
+  n_queued_.store(queue_.size());
   if (n_published_) --n_published_;
   recycle(call);
   go_on();
@@ -174,7 +195,7 @@ void PendingCalls::go_on() {
   while (!queue_.empty() && step(*queue_.front())) {
     queue_.pop_front();
     if (n_published_) --n_published_;
-    n_queued_.store(queue_.size(), std::memory_order_release);
+    n_queued_.store(queue_.size());
     publish_more();
   }
   look_at_running();

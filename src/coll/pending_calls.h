@@ -56,10 +56,12 @@ class PendingCalls {
   // As gc_abi.start; null where it goes through the host at once.
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
   void turn();
+  // For the Turner: whether it is to come again.
+  bool turn_on_thread();
   void host_begun(PendingCall* call);
   Code end(PendingCall* call);
   // Whether any call has not been begun.
-  bool queued() const noexcept { return n_queued_.load(std::memory_order_acquire) != 0; }
+  bool queued() const noexcept { return n_queued_.load() != 0; }
   // Ends all that are under way: before the runtime communicator is finished. release() gives device memory back then.
   void stop();
   void release();
@@ -75,6 +77,8 @@ class PendingCalls {
   bool passes_by(uint32_t function);
   PendingCall* take_spare();
   void recycle(PendingCall* call);
+  bool is_undecided(const PendingCall& call) const;
+  void look_a_little(const PendingCall& call);
   void enqueue(PendingCall* call, uint32_t function, const gc_call* device_call);
   bool line_is_free(uint64_t number);
   Status await_line(PendingCall& call);
@@ -101,8 +105,9 @@ class PendingCalls {
   MpiRuntime& runtime_;
   std::mutex mutex_;
   std::deque<PendingCall*> queue_, running_;
-  std::atomic<size_t> n_queued_{0};  // of queue_
-  size_t n_published_ = 0;           // the first ones of queue_
+  std::atomic<size_t> n_queued_{0};     // of queue_
+  std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
+  size_t n_published_ = 0;              // the first ones of queue_
   std::vector<std::unique_ptr<PendingCall>> all_;
   std::vector<PendingCall*> spare_;
   uint64_t line_needed_[GC_BOARD_LINES] = {};  // the number whose line others may need; 0: none

@@ -384,6 +384,31 @@ void duplicates() {
   }
 }
 
+// The last rank comes late, and nobody calls MPI before the result is there.
+void without_calling_mpi() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  constexpr int kCount = 1000;
+  Memory memory(Where::device, kCount * sizeof(int));
+  std::vector<int> data(kCount, g_rank + 1);
+  for (int round = 0; round < 5; round++) {  // the first one makes connections
+    data.assign(kCount, g_rank + 1);
+    memory.write(data.data());
+    MPI_Barrier(comm);
+    if (g_rank == g_size - 1) usleep(30000);
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, memory.at(0), kCount, MPI_INT, MPI_SUM, comm, &request);
+    const int sum = g_size * (g_size + 1) / 2;
+    for (int look = 0; look < 1000 && data.back() != sum; look++) {
+      if (look) usleep(10000);
+      memory.read(data.data());
+    }
+    if (!checked(data.back() == sum)) fail("without a call to MPI nothing goes on, in round %d", round);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  MPI_Comm_free(&comm);
+}
+
 // Ranks that disagree get an error from the request, and go on.
 void errors() {
   if (g_size == 1) return;
@@ -405,6 +430,7 @@ void with_one_thread() {
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Comm_split(MPI_COMM_WORLD, g_rank % 2, -g_rank, &half);
   runs_on_the_device();
+  without_calling_mpi();
   stress("device memory", 1, Kinds::device, {MPI_COMM_WORLD});
   stress("host memory", 2, Kinds::host, {MPI_COMM_WORLD});
   stress("mixed memory", 3, Kinds::mixed, {MPI_COMM_WORLD});

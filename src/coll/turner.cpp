@@ -1,0 +1,55 @@
+#include "coll/turner.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <ctime>
+#include <thread>
+
+#include "base/params.h"
+#include "coll/pending_calls.h"
+
+namespace gpucoll::coll {
+namespace {
+
+constexpr long kFirstNapNs = 5'000, kLongestNapNs = 640'000;
+
+}  // namespace
+
+Turner& Turner::instance() {
+  static Turner* turner = new Turner;  // never destroyed: the thread sleeps on until the process ends
+  return *turner;
+}
+
+void Turner::add(PendingCalls* calls) {
+  if (!params().progress_thread) return;
+  std::lock_guard lock(mutex_);
+  calls_.push_back(calls);
+  more_ = true;
+  changed_.notify_one();
+  if (running_) return;
+  std::thread([this] { run(); }).detach();
+  running_ = true;  // only now: starting a thread may fail
+}
+
+void Turner::remove(PendingCalls* calls) {
+  std::lock_guard lock(mutex_);
+  std::erase(calls_, calls);
+}
+
+void Turner::run() {
+  prctl(PR_SET_TIMERSLACK, 1000);  // else a nap takes 50 us at least
+  long nap_ns = kFirstNapNs;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !calls_.empty(); });
+    std::erase_if(calls_, [](PendingCalls* calls) { return !calls->turn_on_thread(); });
+    nap_ns = std::exchange(more_, false) ? kFirstNapNs : std::min(nap_ns + nap_ns / 8, kLongestNapNs);
+    const timespec nap = {0, nap_ns};
+    lock.unlock();
+    nanosleep(&nap, nullptr);
+    lock.lock();
+  }
+}
+
+}  // namespace gpucoll::coll

@@ -1,5 +1,6 @@
 // Faults under MPI, one per argument: each rank that survives gets an error (or the slow right result) in time.
-// faults.sh runs it and looks for the sentences. The timeout parameter is 2 s there.
+// faults.sh runs it and looks for the sentences. The timeout parameter is 2 s there. A second argument `nonblocking`
+// has the collectives called so, and waited for.
 #include <dirent.h>
 #include <signal.h>
 #include <unistd.h>
@@ -14,9 +15,22 @@ using namespace mpi_test;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostSeconds = 20;
+bool g_nonblocking = false;
+
+int wait_for(int rc, MPI_Request& request) { return rc == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : rc; }
 
 int reduce(Memory& memory, int count, MPI_Comm comm = MPI_COMM_WORLD) {
-  return MPI_Allreduce(MPI_IN_PLACE, memory.at(0), count, MPI_INT, MPI_SUM, comm);
+  if (!g_nonblocking) return MPI_Allreduce(MPI_IN_PLACE, memory.at(0), count, MPI_INT, MPI_SUM, comm);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int rc = MPI_Iallreduce(MPI_IN_PLACE, memory.at(0), count, MPI_INT, MPI_SUM, comm, &request);
+  return wait_for(rc, request);
+}
+
+int gather(Memory& memory, Memory& all, int count) {
+  if (!g_nonblocking) return MPI_Allgather(memory.at(0), count, MPI_INT, all.at(0), count, MPI_INT, MPI_COMM_WORLD);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int rc = MPI_Iallgather(memory.at(0), count, MPI_INT, all.at(0), count, MPI_INT, MPI_COMM_WORLD, &request);
+  return wait_for(rc, request);
 }
 
 bool reduces_rightly(Memory& memory, MPI_Comm comm = MPI_COMM_WORLD) {
@@ -60,9 +74,7 @@ void roots() {
 void functions() {
   Memory memory(Where::device, 100 * sizeof(int)), all(Where::device, 1000 * sizeof(int));
   expect_right(memory, "before");
-  expect_error(
-      g_rank == 1 ? MPI_Allgather(memory.at(0), 4, MPI_INT, all.at(0), 4, MPI_INT, MPI_COMM_WORLD) : reduce(memory, 4),
-      "an allreduce while rank 1 gathers");
+  expect_error(g_rank == 1 ? gather(memory, all, 4) : reduce(memory, 4), "an allreduce while rank 1 gathers");
   expect_error(reduce(memory, 4), "the allreduce after that");
 }
 
@@ -96,6 +108,34 @@ void killed() {
   };
   int rc = MPI_SUCCESS;
   for (int i = 0; rc == MPI_SUCCESS; i++) rc = call(i);
+  expect_error(reduce(memory, 4), "the allreduce after the fault");
+}
+
+// The same with several under way: what has been started when rank 1 dies ends with an error, or rightly.
+void killed_under_way() {
+  constexpr int kUnderWay = 8, kCount = 50000;
+  Memory memory(Where::device, kUnderWay * kCount * sizeof(int));
+  expect_right(memory, "before");
+  if (g_rank == 1) {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      raise(SIGKILL);
+    }).detach();
+  }
+  int rc = MPI_SUCCESS;
+  while (rc == MPI_SUCCESS) {
+    MPI_Request requests[kUnderWay];
+    for (int i = 0; i < kUnderWay; i++) {
+      int* data = memory.as<int>() + i * kCount;
+      requests[i] = MPI_REQUEST_NULL;
+      const int started =
+          i % 2 ? MPI_Ibcast(data, kCount, MPI_INT, i % g_size, MPI_COMM_WORLD, &requests[i])
+                : MPI_Iallreduce(MPI_IN_PLACE, data, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+      if (started != MPI_SUCCESS) rc = started;
+    }
+    for (MPI_Request& request : requests)
+      if (const int ended = MPI_Wait(&request, MPI_STATUS_IGNORE); ended != MPI_SUCCESS) rc = ended;
+  }
   expect_error(reduce(memory, 4), "the allreduce after the fault");
 }
 
@@ -151,8 +191,9 @@ struct Fault {
   const char* name;
   void (*run)();
 };
-constexpr Fault kFaults[] = {{"counts", counts}, {"roots", roots}, {"functions", functions}, {"late", late},
-                             {"killed", killed}, {"many", many},   {"at_once", at_once},     {"same", same}};
+constexpr Fault kFaults[] = {{"counts", counts}, {"roots", roots},     {"functions", functions},
+                             {"late", late},     {"killed", killed},   {"killed_under_way", killed_under_way},
+                             {"many", many},     {"at_once", at_once}, {"same", same}};
 
 }  // namespace
 
@@ -160,11 +201,12 @@ int main(int argc, char** argv) {
   Mpi mpi(argc, argv, MPI_THREAD_MULTIPLE);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   const std::string wanted = argc > 1 ? argv[1] : "";
+  g_nonblocking = argc > 2;
   auto start = Clock::now();
   for (const Fault& fault : kFaults)
     if (wanted == fault.name) fault.run();
   if (!checked(wanted == "many" || Clock::now() - start < std::chrono::seconds(kMostSeconds))) fail("it took too long");
-  if (wanted != "killed") return mpi.finish("faults");
+  if (wanted.rfind("killed", 0) != 0) return mpi.finish("faults");
   // MPI itself cannot be finished with a rank missing.
   std::printf("rank %d survived, %ld failures\n", g_rank, g_failures.load());
   std::fflush(stdout);

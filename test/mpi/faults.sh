@@ -29,8 +29,20 @@ run "rank 0 calls MPI_Allreduce, but rank 1 (process [0-9]*) calls MPI_Allgather
 passed functions
 run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
 passed late
-run "rank 1 (process [0-9]*) died" -np 3 --enable-recovery "$program" killed
-for rank in 0 2; do grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive rank 1"; done
+run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts nonblocking
+passed "nonblocking counts"
+run "rank 0 calls MPI_Iallreduce, but rank 1 (process [0-9]*) calls MPI_Iallgather" \
+  -np 3 "$program" functions nonblocking
+passed "nonblocking functions"
+run "rank 0 waited 2 s .* in MPI_Iallreduce on .* rank 1 (process [0-9]*) has not come" \
+  -np 3 "$program" late nonblocking
+passed "nonblocking late"
+for fault in killed killed_under_way; do
+  run "rank 1 (process [0-9]*) died" -np 3 --enable-recovery "$program" $fault
+  for rank in 0 2; do
+    grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive rank 1"
+  done
+done
 run "exited on signal 9" -np 3 "$program" killed
 run "0 failures" -np 2 "$program" many
 passed many

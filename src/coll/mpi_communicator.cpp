@@ -51,10 +51,21 @@ Result<bool> MpiCommunicator::enter(const gc_call& call) {
   return true;
 }
 
+// What runs before could not be told from a failure to connect: so it is waited for.
+Result<bool> MpiCommunicator::prepare() {
+  GC_TRY_AS(const bool prepared, runtime_.prepared(call_));
+  if (prepared) return true;
+  while (!pending_.settled()) {
+    pending_.turn();
+    description_.calls->progress();
+  }
+  return runtime_.prepare(call_, description_.calls->progress);
+}
+
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
   if (!runtime_.fits(call_)) return Answer::stage;
-  GC_TRY_AS(const bool prepared, runtime_.prepare(call_, description_.calls->progress));
-  if (!prepared) return Answer::stage;
+  GC_TRY_AS(const bool ready, prepare());
+  if (!ready) return Answer::stage;
   GC_TRY(runtime_.begin(call_));
   for (;;) {
     GC_TRY_AS(const bool all, runtime_.advance());

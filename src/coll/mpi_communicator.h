@@ -41,6 +41,7 @@ class MpiCommunicator : public gc_comm {
   Result<bool> enter(const gc_call& call);
   Result<Answer> execute(bool same);
   Result<Answer> run_on_device();
+  Result<bool> prepare();
   Status give_up(Status status) noexcept;
 
   gc_comm_description description_;

@@ -25,6 +25,7 @@ void PendingCalls::stop() {
   queue_.clear();
   n_published_ = 0;
   n_queued_.store(0);
+  n_running_.store(0);
   for (PendingCall* call : std::exchange(running_, {}))
     end_with(*call, Status::error(Code::aborted, "MPI is being finalized while it is under way"));
 }
@@ -120,9 +121,7 @@ bool PendingCalls::turn_on_thread() {
 
 void PendingCalls::host_begun(PendingCall* call) {
   std::lock_guard lock(mutex_);
-  queue_.pop_front();
-  n_queued_.store(queue_.size());
-  if (n_published_) --n_published_;
+  pop_first();
   recycle(call);
   go_on();
 }
@@ -190,12 +189,18 @@ void PendingCalls::publish_more() {
 
 // ---- the first of the queue ----
 
+// The next one waits from now on.
+void PendingCalls::pop_first() {
+  queue_.pop_front();
+  if (n_published_) --n_published_;
+  n_queued_.store(queue_.size());
+  if (!queue_.empty()) queue_.front()->wait.start = Clock::now();
+}
+
 void PendingCalls::go_on() {
   publish_more();
   while (!queue_.empty() && step(*queue_.front())) {
-    queue_.pop_front();
-    if (n_published_) --n_published_;
-    n_queued_.store(queue_.size());
+    pop_first();
     publish_more();
   }
   look_at_running();
@@ -311,6 +316,7 @@ Result<bool> PendingCalls::advance(PendingCall& call) {
   call.launches = runtime_.get()->launched();
   call.stage = PendingCall::Stage::running;
   running_.push_back(&call);
+  n_running_.store(running_.size());
   return true;
 }
 
@@ -332,6 +338,7 @@ void PendingCalls::look_at_running() {
       give_up(call, fault.status());
     }
     running_.pop_front();
+    n_running_.store(running_.size());
   }
 }
 

@@ -50,12 +50,15 @@ static void put_under_way(gcm_request *r) {
   opal_mutex_unlock(&list_lock);
 }
 
+/* Other threads write it. Acquire: partner is the engine's release. */
+static int state_of(const gc_pending *pending) { return __atomic_load_n(&pending->state, __ATOMIC_ACQUIRE); }
+
 /* Whether there is something to do for it, after the engine has had its turn. */
 static bool is_ready(gcm_request *r, const gcm_module **turned) {
   if (r->pending == NULL) return REQUEST_COMPLETE(r->inner);
   if (*turned != r->module) gcm_abi->turn(r->module->comm);
   *turned = r->module;
-  return __atomic_load_n(&r->pending->state, __ATOMIC_ACQUIRE) != GC_WAITS;
+  return state_of(r->pending) != GC_WAITS;
 }
 
 static gcm_request *take_ready(void) {
@@ -117,7 +120,7 @@ static void end_on_engine(gcm_request *r) {
 static void attend(gcm_request *r) {
   if (r->pending == NULL) {
     end_on_host(r);
-  } else if (r->pending->state == GC_HOST_TURN) {
+  } else if (state_of(r->pending) == GC_HOST_TURN) {
     begin_now(r);
   } else {
     end_on_engine(r);
@@ -222,7 +225,7 @@ static int begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_pla
   *request = &r->super.super;
   r->super.super.req_state = OMPI_REQUEST_ACTIVE;
   OBJ_RETAIN(r->comm);
-  if (r->pending == NULL || r->pending->state == GC_HOST_TURN) {
+  if (r->pending == NULL || state_of(r->pending) == GC_HOST_TURN) {
     begin_now(r);
   } else {
     put_under_way(r);

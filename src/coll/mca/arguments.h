@@ -54,12 +54,10 @@
 #define GCM_FIELDS9(s, a, ...) (s).a, GCM_FIELDS8(s, __VA_ARGS__)
 
 typedef union gcm_arguments {
-#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
-  struct gcm_arguments_##name {                                  \
-    GCM_MEMBERS PARAMETERS                                       \
-  } name;
 #define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
+  struct gcm_arguments_##name {                                   \
+    GCM_MEMBERS PARAMETERS                                        \
+  } name;
 #include "coll/mca/collectives.def"
 } gcm_arguments;
 

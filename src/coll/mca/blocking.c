@@ -54,8 +54,6 @@ static int finish(gcm_staged *staged, int rc) {
 #define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine)                                        \
   GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, gcm_leaves_ranks_out(GC_FUNCTION_##name), GCM_PUBLISH_HOST(name), \
                GCM_TRY_ENGINE(name, GCM_UNWRAP engine), GCM_HAND_OVER)
-#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
-  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, false, (void)0, (void)0, GCM_HAND_OVER_BOTH)
 #include "coll/mca/collectives.def"
 
 int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base) {

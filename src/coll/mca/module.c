@@ -18,12 +18,10 @@ static void destruct(gcm_module *m) {
   free(m->block_offsets);
   free(m->block_maps);
   gcm_forget_neighbors(m);
-#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan) \
-  GCM_UNCHAIN(&m->previous, name);                               \
-  GCM_UNCHAIN(&m->previous, i##name);                            \
-  GCM_UNCHAIN(&m->previous, name##_init);
 #define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
+  GCM_UNCHAIN(&m->previous, name);                                \
+  GCM_UNCHAIN(&m->previous, i##name);                             \
+  GCM_UNCHAIN(&m->previous, name##_init);
 #include "coll/mca/collectives.def"
   GCM_UNCHAIN(&m->previous, reduce_local);
   GCM_UNCHAIN(&m->previous, ibarrier);
@@ -32,12 +30,10 @@ static void destruct(gcm_module *m) {
 OBJ_CLASS_INSTANCE(gcm_module, mca_coll_base_module_t, construct, destruct);
 
 static void chain_all(gcm_module *m, ompi_communicator_t *comm) {
-#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)  \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
   GCM_CHAIN(&m->super, &m->previous, comm, name, gcm_##name);     \
   GCM_CHAIN(&m->super, &m->previous, comm, i##name, gcm_i##name); \
   GCM_CHAIN(&m->super, &m->previous, comm, name##_init, gcm_##name##_init);
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
 #include "coll/mca/collectives.def"
   GCM_CHAIN(&m->super, &m->previous, comm, reduce_local, gcm_reduce_local);
   GCM_CHAIN(&m->super, &m->previous, comm, ibarrier, gcm_ibarrier);

@@ -81,14 +81,12 @@ void gcm_forget_type_maps(void);
 int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base);
 
 /* blocking.c, nonblocking.c: each collective in the forms that MPI has. */
-#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)                                    \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                   \
   int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base);   \
   int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,       \
                   mca_coll_base_module_t *base);                                                    \
   int gcm_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, struct ompi_info_t *info, \
                         ompi_request_t **request, mca_coll_base_module_t *base);
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)
 #include "coll/mca/collectives.def"
 int gcm_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *base);
 int gcm_barrier_init(ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request,

@@ -236,34 +236,37 @@ static int begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_pla
 #define GCM_CALL_I(name, ARGUMENTS, request) \
   previous->coll_i##name(GCM_UNWRAP ARGUMENTS, comm, request, previous->coll_i##name##_module)
 
-/* WANTS_ENGINE: where the plan has no device memory. CALL: declares `call`, the gc_call or NULL where the engine does
- * not run this function. */
-#define GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, FUNCTION, WANTS_ENGINE, CALL, HAND_OVER) \
-  static int stage_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_request *r) {              \
-    const mca_coll_base_comm_coll_t *previous = &r->module->previous;                                       \
-    const gcm_plan plan = plan_of_call;                                                                     \
-    const int rc = gcm_stage_and_load(&r->staged, &plan);                                                   \
-    if (rc != MPI_SUCCESS) return rc;                                                                       \
-    HAND_OVER(&r->staged);                                                                                  \
-    return GCM_CALL_I(name, ARGUMENTS, &r->inner);                                                          \
-  }                                                                                                         \
-  static int begin_i##name(gcm_request *r) {                                                                \
-    return stage_i##name(GCM_FIELDS_OF(r->arguments.name, ARGUMENTS), r->comm, r);                          \
-  }                                                                                                         \
-  int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,               \
-                  mca_coll_base_module_t *base) {                                                           \
-    gcm_module *module = (gcm_module *)base;                                                                \
-    const mca_coll_base_comm_coll_t *previous = &module->previous;                                          \
-    const gcm_plan plan = plan_of_call;                                                                     \
-    const uint32_t function = gcm_is_counted(FUNCTION, comm) ? FUNCTION : GC_FUNCTION_none;                 \
-    const bool looks = gcm_plan_on_device(&plan) || (WANTS_ENGINE);                                         \
-    if (GCM_LIKELY(!looks) && goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request); \
-    gcm_request *r = request_new(module, comm);                                                             \
-    if (r == NULL) return MPI_ERR_NO_MEM;                                                                   \
-    r->begin_on_host = begin_i##name;                                                                       \
-    r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                \
-    CALL;                                                                                                   \
-    return begin(r, function, looks && function != GC_FUNCTION_none ? call : NULL, &plan, request);         \
+/* Without bytes a rank has nothing to judge by: see engine.h. */
+#define GCM_IS_LEFT_OUT(name, plan) \
+  (gcm_leaves_ranks_out(GC_FUNCTION_##name) && gc_has_devices(gcm_abi) && !gcm_plan_has_bytes(plan))
+
+/* The last arguments: the column `engine`. */
+#define GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, HAND_OVER, ...)                              \
+  static int stage_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_request *r) {                  \
+    const mca_coll_base_comm_coll_t *previous = &r->module->previous;                                           \
+    const gcm_plan plan = plan_of_call;                                                                         \
+    const int rc = gcm_stage_and_load(&r->staged, &plan);                                                       \
+    if (rc != MPI_SUCCESS) return rc;                                                                           \
+    HAND_OVER(&r->staged);                                                                                      \
+    return GCM_CALL_I(name, ARGUMENTS, &r->inner);                                                              \
+  }                                                                                                             \
+  static int begin_i##name(gcm_request *r) {                                                                    \
+    return stage_i##name(GCM_FIELDS_OF(r->arguments.name, ARGUMENTS), r->comm, r);                              \
+  }                                                                                                             \
+  int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,                   \
+                  mca_coll_base_module_t *base) {                                                               \
+    gcm_module *module = (gcm_module *)base;                                                                    \
+    const mca_coll_base_comm_coll_t *previous = &module->previous;                                              \
+    const gcm_plan plan = plan_of_call;                                                                         \
+    const uint32_t function = gcm_is_counted(GC_FUNCTION_##name, comm) ? GC_FUNCTION_##name : GC_FUNCTION_none; \
+    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                               \
+    if (GCM_LIKELY(!looks) && goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request);     \
+    gcm_request *r = request_new(module, comm);                                                                 \
+    if (r == NULL) return MPI_ERR_NO_MEM;                                                                       \
+    r->begin_on_host = begin_i##name;                                                                           \
+    r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                    \
+    gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                               \
+    return begin(r, function, looks && function != GC_FUNCTION_none ? &call : NULL, &plan, request);            \
   }
 #define GCM_FIELDS_OF(s, ARGUMENTS) GCM_FIELDS_OF_(s, GCM_UNWRAP ARGUMENTS)
 #define GCM_FIELDS_OF_(...) GCM_FIELDS(__VA_ARGS__)
@@ -340,23 +343,10 @@ int gcm_barrier_init(ompi_communicator_t *comm, struct ompi_info_t *info, ompi_r
 
 /* ---- the collectives ---- */
 
-#define GCM_NO_CALL gc_call *const call = NULL
-#define GCM_MAKE_CALL(name, ...)                                \
-  gc_call made = {.function = GC_FUNCTION_##name, __VA_ARGS__}; \
-  gc_call *const call = &made
-/* Without bytes a rank has nothing to judge by: see engine.h. */
-#define GCM_IS_LEFT_OUT(name) \
-  (gcm_leaves_ranks_out(GC_FUNCTION_##name) && gc_has_devices(gcm_abi) && !gcm_plan_has_bytes(&plan))
-
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                               \
-  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan, GC_FUNCTION_##name, GCM_IS_LEFT_OUT(name), \
-                  GCM_MAKE_CALL(name, GCM_UNWRAP engine), GCM_HAND_OVER_BOTH)                   \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                           \
+  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER_BOTH, GCM_UNWRAP engine) \
   GCM_PERSISTENT(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER_BOTH)
-#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine)                    \
-  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan, GC_FUNCTION_##name, GCM_IS_LEFT_OUT(name), \
-                  GCM_MAKE_CALL(name, GCM_UNWRAP engine), GCM_HAND_OVER)                        \
+#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine)           \
+  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER, GCM_UNWRAP engine) \
   GCM_PERSISTENT(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER)
-#define GCM_COLLECTIVE_STAGED(name, PARAMETERS, ARGUMENTS, plan)                                               \
-  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan, GC_FUNCTION_none, false, GCM_NO_CALL, GCM_HAND_OVER_BOTH) \
-  GCM_PERSISTENT(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER_BOTH)
 #include "coll/mca/collectives.def"

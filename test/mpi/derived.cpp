@@ -453,7 +453,7 @@ int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
   const uint64_t cases = argc > 1 ? std::strtoull(argv[1], nullptr, 0) : 400;
   const uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 1000;
-  need(gpucollSetDevice(0), "gpucollSetDevice");
+  use_own_device();
   for (uint64_t i = 0; i < cases; ++i) Case(seed + i).run();
   many_blocks();
   types_come_and_go();

@@ -186,6 +186,7 @@ void judged_round(World& world, uint64_t seed) {
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
+  use_own_device();
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   if (g_memory != "host") Memory first_use(Where::device, 1);

@@ -44,6 +44,13 @@ inline void need(gpucollResult_t result, const char* what) {
   MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
+// Chooses this thread's device: each rank its own, as far as there are enough.
+inline void use_own_device() {
+  int devices = 1;
+  need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
+  need(gpucollSetDevice(g_rank % devices), "gpucollSetDevice");
+}
+
 // MPI from start to end; finish() tells the result, the same on every rank.
 class Mpi {
  public:

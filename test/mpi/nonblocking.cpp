@@ -451,6 +451,7 @@ void with_threads() {
   MPI_Comm comms[2];
   for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   auto work = [&](int thread) {
+    use_own_device();
     Flight flight(thread ? "second thread" : "first thread");
     for (uint64_t round = 0; round < kRounds; round++) {
       flight.start(comms[thread], mix(61 + static_cast<uint64_t>(thread), round), Kinds::mixed);
@@ -466,7 +467,10 @@ void with_threads() {
   for (uint64_t round = 0; round < 20; round++) {
     Flight first("completed by another thread"), second("completed by its own thread");
     for (uint64_t call = 0; call < 6; call++) first.start(comms[0], mix(81, round, call), Kinds::mixed);
-    std::thread helper([&] { first.complete_all(round % 2); });
+    std::thread helper([&] {
+      use_own_device();
+      first.complete_all(round % 2);
+    });
     for (uint64_t call = 0; call < 6; call++) second.start(comms[0], mix(82, round, call), Kinds::mixed);
     second.complete_all();
     helper.join();
@@ -479,6 +483,7 @@ void with_threads() {
 int main(int argc, char** argv) {
   const bool threads = argc > 1 && !std::strcmp(argv[1], "threads");
   Mpi mpi(argc, argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
+  use_own_device();
   if (!threads)
     with_one_thread();
   else if (mpi.threads() == MPI_THREAD_MULTIPLE)

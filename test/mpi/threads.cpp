@@ -10,6 +10,7 @@ using namespace mpi_test;
 constexpr int kThreads = 2, kRounds = 60, kCount = 3001;
 
 void work(MPI_Comm comm, int thread) {
+  use_own_device();
   Memory send(Where::device, kCount * sizeof(int)), recv(Where::device, kCount * sizeof(int));
   std::vector<int> in(kCount), out(kCount);
   for (int round = 0; round < kRounds; round++) {

@@ -304,6 +304,8 @@ bool PartMaker::equal_counts() const {
 Status PartMaker::reduce_scatter_blocks() {
   if (equal_counts()) return reduce_scatter();
   PartMaker maker(call_, rank_, n_, scratch_, &part_);
+  maker.send_on_host_ = send_on_host_;
+  maker.recv_on_host_ = recv_on_host_;
   const char* input = whole(input_of(call_)).address;
   for (int root = 0; root < n_; ++root) {
     const auto count = static_cast<size_t>(call_.recvcounts[root]);

@@ -376,8 +376,7 @@ class Reduces {
   bool on_device() const {
     bool all = g_size > 1 && total_ > 0;
     for (int r = 0; r < g_size; r++) {
-      // Also where rank 0 of an exscan gets nothing.
-      const bool has_output = is_in_place(r) || received(r) > 0 || function_ == Reduction::exscan;
+      const bool has_output = is_in_place(r) || received(r) > 0;
       all = all &&
             ((!is_in_place(r) && where(r, false) == Where::device) || (has_output && where(r, true) == Where::device));
     }

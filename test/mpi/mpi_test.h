@@ -79,6 +79,11 @@ class Mpi {
 enum class Where { host, device };
 inline const char* name_of(Where where) { return where == Where::host ? "host" : "device"; }
 
+// Device memory is kept until the process ends. For threads that free while collectives of others are under way:
+// cudaFree waits for all that its device does, so that two ranks, each with the kernel of another collective running,
+// wait for each other.
+inline std::atomic<bool> g_keep_memory{false};
+
 // Bytes in host or device memory; reading and writing work on both.
 class Memory {
  public:
@@ -91,7 +96,7 @@ class Memory {
   ~Memory() {
     if (where_ == Where::host)
       std::free(data_);
-    else
+    else if (!g_keep_memory)
       need(gpucollFree(data_), "gpucollFree");
   }
   Memory(const Memory&) = delete;

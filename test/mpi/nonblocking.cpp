@@ -448,6 +448,7 @@ void with_one_thread() {
 
 // Each thread starts on its own communicator; what is started lies where both threads complete it.
 void with_threads() {
+  g_keep_memory = true;
   MPI_Comm comms[2];
   for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   auto work = [&](int thread) {

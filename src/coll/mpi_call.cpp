@@ -284,7 +284,10 @@ Status PartMaker::neighbors() {
 // In place, MPI wants the result where the input begins: it is made in scratch memory.
 Result<uint8_t*> PartMaker::result_in_scratch(size_t bytes) {
   GC_TRY_AS(uint8_t * result, scratch_.get(device(), bytes));
-  add_copy(&part_.queue.after, device().kernel_address(call_.recv.address), result, bytes);
+  const auto address = device().kernel_address(call_.recv.address);
+  const bool gaps = call_.type == gpucollDoubleInt || call_.type == gpucollLongInt || call_.type == gpucollShortInt;
+  if (gaps) add_copy(&part_.queue.before, result, address, bytes);  // they keep what they hold
+  add_copy(&part_.queue.after, address, result, bytes);
   return result;
 }
 

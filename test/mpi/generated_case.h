@@ -11,8 +11,6 @@
 
 #include "generated_groups.h"
 #include "generated_layouts.h"
-// After mpi.h, which it leans on.
-#include <mpi-ext.h>
 
 namespace generated {
 
@@ -72,7 +70,7 @@ class Side {
   }
   void write() { memory_.write(image_.data()); }
 
-  // MPI leaves open what this block holds afterwards.
+  // MPI leaves open what this block holds afterwards, gaps and all.
   void leave_open(size_t block) { open_.push_back(block); }
 
   // Where the memory is not as it must be, or -1.
@@ -82,7 +80,10 @@ class Side {
     auto overlook = [&](ptrdiff_t at, int bytes) {
       std::memcpy(&got[static_cast<size_t>(at)], &image_[static_cast<size_t>(at)], static_cast<size_t>(bytes));
     };
-    for (size_t block : open_) pieces(blocks_[block], overlook);
+    for (size_t block : open_) {
+      const Block& b = blocks_[block];
+      if (b.count > 0) overlook(start_ + b.at, static_cast<int>(b.count * b.type->shape.extent()));
+    }
     for (const Block& block : blocks_) pieces(block, block.type->shape.open, overlook);
     if (got == image_) return -1;
     return std::mismatch(got.begin(), got.end(), image_.begin()).first - got.begin();
@@ -170,12 +171,6 @@ struct Arguments {
     }
   }
 };
-
-#if OMPI_MAJOR_VERSION >= 5
-#define GC_INIT(X) MPI_##X##_init
-#else
-#define GC_INIT(X) MPIX_##X##_init
-#endif
 
 // MPI_X(arguments, comm) in the form of the case; x is the name in lower case.
 #define GC_BEGIN(X, x, ...)                                                    \

@@ -32,7 +32,7 @@ class Reduce : public Case {
   // The first rank's result of an exclusive scan means nothing.
   bool nothing_comes() const { return function_ == F::exscan && group_.rank == 0; }
 
-  int draw_counts();
+  void draw_counts();
   Bytes values(int side, int rank, int first, int n) const;
   Bytes result(int first, int n) const;
   std::string words() const override;
@@ -48,12 +48,13 @@ class Reduce : public Case {
   std::unique_ptr<Side> send_, recv_;
 };
 
-inline Type element_type(const Operation& operation, uint64_t seed, int total) {
+inline Type element_type(const Operation& operation, uint64_t seed) {
   Random random(seed);
   if (operation.units == 1) return Type(operation.base);
-  // Open MPI 4.1's ring writes beside its own buffer where the first byte of a type is not at 0.
-  if (total > 1000) return contiguous(Type(operation.base), operation.units);
-  return spell(operation.base, operation.units, 40000, random);
+  // Open MPI 4.1 writes beside its own buffers where the first byte of a type is not at 0.
+  const Type old(operation.base);
+  if (random.one_in(2)) return vector(old, operation.units, 1, 1 + random.below(4), random.one_in(2));
+  return resized(vector(old, operation.units, 1, 2, false), 0, 4 * random.below(3));
 }
 
 inline Reduce::Reduce(uint64_t seed, const Group& group, Form form, const std::vector<Operation>& operations)
@@ -61,8 +62,9 @@ inline Reduce::Reduce(uint64_t seed, const Group& group, Form form, const std::v
       function_(drawn(group, form, seed)),
       operation_(operations[mix(seed, 3) % operations.size()]),
       // The same on all ranks, as MPI wants it.
-      type_(element_type(operation_, mix(seed, 4), draw_counts())) {
+      type_(element_type(operation_, mix(seed, 4))) {
   if (operation_.units > 1) Operations::shapes[type_.handle] = type_.shape;
+  draw_counts();
   root_side_ = group.inter ? static_cast<int>(draw(5) % 2) : 0;
   const int ranks = group.side == root_side_ ? group.size : group.peers;
   root_ = static_cast<int>(draw(6) % static_cast<uint64_t>(ranks));
@@ -82,8 +84,7 @@ inline Reduce::Reduce(uint64_t seed, const Group& group, Form form, const std::v
   if (nothing_comes()) recv_->leave_open(0);
 }
 
-// Before the type is known.
-inline int Reduce::draw_counts() {
+inline void Reduce::draw_counts() {
   static const std::vector<int> sizes = {0, 1, 1, 2, 3, 7, 33, 100, 1000, 5003, 30011};
   Random random(draw(11));
   const int most = random.of(sizes);
@@ -101,7 +102,6 @@ inline int Reduce::draw_counts() {
   } else {
     total_ = most;
   }
-  return total_;
 }
 
 inline Bytes Reduce::values(int side, int rank, int first, int n) const {

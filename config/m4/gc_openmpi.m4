@@ -27,6 +27,10 @@ AC_DEFUN([GC_CHECK_OPENMPI],[
   for gc_dir in `$MPICC --showme:libdirs`; do AS_VAR_APPEND([MPI_LIBS],[" -L$gc_dir"]); done
   for gc_lib in `$MPICC --showme:libs`; do AS_VAR_APPEND([MPI_LIBS],[" -l$gc_lib"]); done
   OMPI_CPPFLAGS="-isystem $gc_ompi_dir -isystem $gc_ompi_dir/openmpi -isystem \$(top_srcdir)/src/coll/mca/stub"
+  # Those of 5.0 include PMIx's, which distributions keep elsewhere.
+  AC_PATH_PROG([PKG_CONFIG],[pkg-config],[no])
+  AS_IF([test "$PKG_CONFIG" != no && test -f "$gc_ompi_dir/openmpi/opal/mca/pmix/pmix-internal.h"],
+    [AS_VAR_APPEND([OMPI_CPPFLAGS],[" `$PKG_CONFIG --cflags-only-I pmix 2>/dev/null | sed 's/-I/-isystem /g'`"])])
   AC_SUBST([MPI_CPPFLAGS])
   AC_SUBST([MPI_LIBS])
   AC_SUBST([OMPI_CPPFLAGS])

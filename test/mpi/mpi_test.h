@@ -14,6 +14,14 @@
 #include <string>
 #include <vector>
 
+// Persistent collectives became part of MPI with Open MPI 5.0; before, they were an extension.
+#if OMPI_MAJOR_VERSION >= 5
+#define GC_INIT(X) MPI_##X##_init
+#else
+#include <mpi-ext.h>  // after mpi.h, which it leans on
+#define GC_INIT(X) MPIX_##X##_init
+#endif
+
 #include "gpucoll/gpucoll.h"
 
 namespace mpi_test {
@@ -131,7 +139,7 @@ inline uint64_t mix(uint64_t a, uint64_t b = 0, uint64_t c = 0) {
   return x ^ (x >> 32);
 }
 
-// How a collective is called: MPI_X, MPI_Ix and wait, or MPIX_X_init, start and wait.
+// How a collective is called: MPI_X, MPI_Ix and wait, or GC_INIT(X), start and wait.
 enum class Form { blocking, nonblocking, persistent };
 inline constexpr Form kForms[] = {Form::blocking, Form::nonblocking, Form::persistent};
 inline const char* name_of(Form form) {

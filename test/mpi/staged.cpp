@@ -5,8 +5,6 @@
 #include <memory>
 
 #include "mpi_test.h"
-// After mpi.h, which it leans on.
-#include <mpi-ext.h>
 
 namespace {
 using namespace mpi_test;
@@ -35,7 +33,7 @@ void complete(Form form, MPI_Request* request, const Refill& refill) {
     MPI_Request request = MPI_REQUEST_NULL;                                                        \
     if (form == Form::blocking) MPI_##X(__VA_ARGS__, comm);                                        \
     if (form == Form::nonblocking) MPI_I##x(__VA_ARGS__, comm, &request);                          \
-    if (form == Form::persistent) MPIX_##X##_init(__VA_ARGS__, comm, MPI_INFO_NULL, &request);     \
+    if (form == Form::persistent) GC_INIT(X)(__VA_ARGS__, comm, MPI_INFO_NULL, &request);          \
     complete(form, &request, refill);                                                              \
   }
 

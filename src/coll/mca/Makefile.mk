@@ -18,6 +18,8 @@ GC_COLL_SKIN_SOURCES = \
 	src/coll/mca/selection.c \
 	src/coll/mca/staging.c \
 	src/coll/mca/staging.h \
+	src/coll/mca/stub/opal/mca/threads/pthreads/threads_pthreads_mutex.h \
+	src/coll/mca/stub/opal/mca/threads/pthreads/threads_pthreads_threads.h \
 	src/coll/mca/stub/ompi/mpi/fortran/base/fint_2_int.h \
 	src/coll/mca/stub/ompi/peruse/peruse.h \
 	src/coll/mca/type_map.c \

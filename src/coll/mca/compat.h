@@ -1,4 +1,4 @@
-/* All differences between versions of Open MPI, and the only place that includes its headers: 4.1 today. Decided by
+/* All differences between versions of Open MPI, and the only place that includes its headers: 4.1 and 5.0. Decided by
  * what the headers define, not by version numbers, so that another version is a matter of one more branch here.
  */
 #ifndef GPUCOLL_COLL_MCA_COMPAT_H
@@ -33,6 +33,13 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/argv.h"
 #include "opal/util/output.h"
+
+/* Locks moved as they were. */
+#if __has_include("opal/mca/threads/mutex.h")
+#include "opal/mca/threads/mutex.h"
+#else
+#include "opal/threads/mutex.h"
+#endif
 
 /* The modex moved, its macros did not. */
 #if __has_include("opal/mca/pmix/pmix-internal.h")

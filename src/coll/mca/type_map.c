@@ -6,7 +6,6 @@
 #include <limits.h>
 
 #include "coll/mca/module.h"
-#include "opal/threads/mutex.h"
 
 typedef struct kept_map {
   gc_type_map map; /* first: engine.c gets this */

@@ -43,7 +43,7 @@ for fault in killed killed_under_way; do
     grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive rank 1"
   done
 done
-run "exited on signal 9" -np 3 "$program" killed
+run "signal 9 (Killed)" -np 3 "$program" killed
 run "0 failures" -np 2 "$program" many
 passed many
 # UBSan looks at objects through pipes, and takes one that it cannot make for a broken object.

@@ -207,6 +207,13 @@ void drain(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->drain(); }
 
 uint64_t runs() { return MpiRuntime::runs(); }
 
+void look_at_wishes(gc_comm* comm) {
+  guarded("looking at the other ranks", [&]() -> Status {
+    static_cast<MpiCommunicator*>(comm)->look_at_wishes();
+    return {};
+  });
+}
+
 void forget_map(uint64_t id) { TypeLayouts::instance().forget(id); }
 
 const gc_abi* table() {
@@ -235,6 +242,7 @@ const gc_abi* table() {
                              end,
                              drain,
                              runs,
+                             look_at_wishes,
                              forget_map};
   return &abi;
 }

@@ -85,7 +85,7 @@ std::string Arrivals::rank_name(int rank) const {
 void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& line) {
   gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
   const uint64_t arrival = gc_arrival(place.number, place.function, kind);
-  if (kind == GC_KIND_DEVICE) {
+  if (kind != GC_KIND_HOST) {
     // All but `arrival`, which others may be looking at.
     constexpr size_t kRest = offsetof(gc_board_line, count);
     std::memcpy(reinterpret_cast<char*>(&mine) + kRest, reinterpret_cast<const char*>(&line) + kRest,
@@ -137,7 +137,7 @@ Status Arrivals::look_around(const Wait& wait) const {
   return {};
 }
 
-Result<bool> Arrivals::on_device(int rank, const Look& look, const Place& place) const {
+Result<uint32_t> Arrivals::kind_of(int rank, const Look& look, const Place& place) const {
   const Place theirs = {place.order, place.number, gc_arrival_function(look.arrival)};
   if (look.seen == Seen::come && theirs.function != place.function)
     return Status::error(Code::invalid_usage, "collective %llu of %s: rank %d calls %s, but %s calls %s",
@@ -150,7 +150,7 @@ Result<bool> Arrivals::on_device(int rank, const Look& look, const Place& place)
                          "different collectives",
                          rank_name(rank).c_str(), static_cast<unsigned long long>(place.number), description_.name,
                          description_.rank, name_of(place));
-  return look.seen == Seen::come && gc_arrival_kind(look.arrival) == GC_KIND_DEVICE;
+  return look.seen == Seen::come ? gc_arrival_kind(look.arrival) : uint32_t{GC_KIND_HOST};
 }
 
 Result<Arrivals::Verdict> Arrivals::look(Wait& wait) {
@@ -158,14 +158,31 @@ Result<Arrivals::Verdict> Arrivals::look(Wait& wait) {
     if (wait.rank == description_.rank) continue;
     const Look seen = look_at(wait.rank, wait.place);
     if (seen.seen == Seen::not_there && !seen.failed) return Verdict::waiting;
-    GC_TRY_AS(const bool device, on_device(wait.rank, seen, wait.place));
-    if (!device) return Verdict::host;
+    GC_TRY_AS(const uint32_t kind, kind_of(wait.rank, seen, wait.place));
+    if (kind == GC_KIND_HOST) return Verdict::host;
+    wait.any_device |= kind == GC_KIND_DEVICE;
   }
-  return Verdict::device;
+  return wait.any_device ? Verdict::device : Verdict::host;
 }
 
-Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* runtime) {
-  Wait wait = {place, runtime};
+void Arrivals::wish(uint32_t function) noexcept {
+  // Relaxed: it says nothing of anything else. This rank alone writes it.
+  const uint64_t known = __atomic_load_n(&entry_->wishes, __ATOMIC_RELAXED), now = known | uint64_t{1} << function;
+  if (now != known) __atomic_store_n(&entry_->wishes, now, __ATOMIC_RELAXED);
+}
+
+uint64_t Arrivals::wishes() noexcept {
+  uint64_t all = 0;
+  for (int r = 0; r < description_.size; ++r) {
+    if (r == description_.rank) continue;
+    const gc_board_entry* const entry = peers_[static_cast<size_t>(r)]->board.find(key_);
+    if (entry) all |= __atomic_load_n(&entry->wishes, __ATOMIC_RELAXED);
+  }
+  return all;
+}
+
+Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory) {
+  Wait wait = {place, runtime, has_device_memory};
   for (int looks = 1;; ++looks) {
     GC_TRY_AS(const Verdict verdict, look(wait));
     if (verdict != Verdict::waiting) return verdict == Verdict::device;

@@ -36,6 +36,7 @@ class Arrivals {
   struct Wait {
     Place place;
     core::Communicator* runtime;  // may be null; its fault ends the wait
+    bool any_device = true;       // this rank has device memory; or one that has come
     int rank = 0;                 // that is waited for
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   };
@@ -52,10 +53,10 @@ class Arrivals {
   // Looks up the other members' processes. Errors: as MpiProcess::peer, about rank *rank.
   Status find_peers(int* rank);
 
-  // REQUIRES for GC_KIND_DEVICE: find_peers(). `line`: all but `arrival`, for GC_KIND_DEVICE only.
+  // REQUIRES but for GC_KIND_HOST: find_peers(). `line`: all but `arrival`, not for GC_KIND_HOST.
   void publish(const Place& place, uint32_t kind, const gc_board_line& line);
-  // Never waits. `host` as soon as one rank does not come with device memory. Errors: a rank calls another function or
-  // has failed.
+  // Never waits. `host` as soon as one rank does not wait, or where none has device memory. Errors: a rank calls
+  // another function or has failed.
   Result<Verdict> look(Wait& wait);
   // What keeps a rank from ever coming, or this one from waiting: it is dead, does not come in time, or `runtime` has
   // failed.
@@ -68,7 +69,10 @@ class Arrivals {
   int undecided(const Place& place) const noexcept;
 
   // Waits for the verdict: whether it is `device`.
-  Result<bool> all_on_device(const Place& place, core::Communicator* runtime);
+  Result<bool> all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory);
+  // This rank would rather run this function on its device; functions that others would, 1 << GC_FUNCTION_*.
+  void wish(uint32_t function) noexcept;
+  uint64_t wishes() noexcept;
   // Decides and waits until no rank is undecided(). All ranks call it or none.
   Status await_decisions(const Place& place, core::Communicator* runtime);
   // From these collectives on (by order) this rank takes part no more: nobody must wait for it.
@@ -91,7 +95,8 @@ class Arrivals {
   };
   core::BoardKey key() const;
   Look look_at(int rank, const Place& place);
-  Result<bool> on_device(int rank, const Look& look, const Place& place) const;
+  // The kind of memory that a rank comes with, or GC_KIND_HOST.
+  Result<uint32_t> kind_of(int rank, const Look& look, const Place& place) const;
   Status failure_of(int rank) const;
   bool has_decided(int rank, const Place& place) const noexcept;
 

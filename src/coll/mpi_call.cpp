@@ -1,6 +1,7 @@
 #include "coll/mpi_call.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "coll/call_line.h"
 #include "coll/collectives.h"
@@ -15,6 +16,8 @@ using proto::Function;
 const char* place(const void* address, ptrdiff_t offset) {
   return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(address) + static_cast<uintptr_t>(offset));
 }
+
+std::atomic<gpu::Device*> last_used{nullptr};
 
 struct Block {
   const char* address;  // the caller's
@@ -95,6 +98,7 @@ Result<PartMaker::Memory> PartMaker::look_at(const Block& block) {
   if (!part_.device) {
     GC_TRY_AS(part_.device, platform->open(info.device));
   }
+  last_used.store(part_.device, std::memory_order_relaxed);
   if (part_.device->index() == info.device) return Memory::seen;
   return Status::error(Code::unsupported, "its buffers are on devices %d and %d", part_.device->index(), info.device);
 }
@@ -102,7 +106,8 @@ Result<PartMaker::Memory> PartMaker::look_at(const Block& block) {
 // A buffer is host memory, or it is not.
 Status PartMaker::look_at(const gc_buffer& buffer, int n_blocks, bool* on_host) {
   bool seen = false;
-  for (int i = 0; i < n_blocks && buffer.given; ++i) {
+  const int n = !buffer.given ? 0 : buffer.block_bytes ? n_blocks : 1;
+  for (int i = 0; i < n; ++i) {
     Block block = buffer.block_bytes ? block_of(buffer, i, n_blocks) : whole(buffer);
     const gc_type_map* const map = !buffer.block_bytes ? buffer.map
                                    : buffer.block_maps ? buffer.block_maps[i]
@@ -114,8 +119,8 @@ Status PartMaker::look_at(const gc_buffer& buffer, int n_blocks, bool* on_host) 
     }
     GC_TRY_AS(const Memory memory, look_at(block));
     (memory == Memory::host ? *on_host : seen) = true;
-    if (!buffer.block_bytes) break;
   }
+  part_.has_device_memory |= seen;
   if (!*on_host) return {};
   return seen ? Status::error(Code::unsupported, "one of its buffers is partly host memory") : Status();
 }
@@ -124,7 +129,8 @@ Status PartMaker::look_at(const gc_buffer& buffer, int n_blocks, bool* on_host) 
 Status PartMaker::find_device(gpu::Device* usual) {
   GC_TRY(look_at(call_.send, call_.sources ? call_.n_destinations : n_, &send_on_host_));
   GC_TRY(look_at(call_.recv, call_.sources ? call_.n_sources : n_, &recv_on_host_));
-  if (!part_.device) part_.device = usual;
+  part_.has_host_memory = send_on_host_ || recv_on_host_;
+  if (!part_.device) part_.device = usual ? usual : used_device();
   if (part_.device) return {};
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   GC_TRY_AS(part_.device, platform->open(platform->current_device()));
@@ -358,6 +364,8 @@ Status PartMaker::make(gpu::Device* usual) {
 }
 
 }  // namespace
+
+gpu::Device* used_device() noexcept { return last_used.load(std::memory_order_relaxed); }
 
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part) {
   part->clear();

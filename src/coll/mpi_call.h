@@ -17,16 +17,22 @@ namespace gpucoll::coll {
 
 struct DevicePart {
   gpu::Device* device = nullptr;
-  core::TaskQueue queue;  // on no stream yet
+  bool has_device_memory = false, has_host_memory = false;  // neither: no bytes
+  core::TaskQueue queue;                                    // on no stream yet
   Packing packing;
   void clear() {  // keeps the room
     device = nullptr;
+    has_device_memory = has_host_memory = false;
     queue.clear();
     packing.clear();
   }
 };
 
-// Makes this rank's part of `call`; on `usual` (null: the thread's own device) where it has no bytes. Errors, after
+// A device that this process has had memory of in a call; null: none yet.
+gpu::Device* used_device() noexcept;
+
+// Makes this rank's part of `call`; on `usual` (null: one that it has used, or the thread's own) where it has no
+// bytes on any. Errors, after
 // which the call must go through the host: not all of the buffers' device memory is of one device, the operation has no
 // kernel, a buffer is misaligned, no memory for scratch. `scratch` is the call's until it is done.
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part);

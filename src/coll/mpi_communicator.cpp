@@ -1,17 +1,26 @@
 #include "coll/mpi_communicator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "coll/call_line.h"
 
 namespace gpucoll::coll {
+namespace {
+
+// Calls with host memory alone.
+constexpr uint32_t kFirstLook = 4;
+
+}  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
     : gc_comm{},
       description_(description),
       arrivals_(description_),
       runtime_(description_, arrivals_),
-      pending_(*this, description_, arrivals_, runtime_) {}
+      pending_(*this, description_, arrivals_, runtime_) {
+  next_look = kFirstLook;
+}
 
 Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_description& description) {
   std::unique_ptr<MpiCommunicator> self(new MpiCommunicator(description));
@@ -36,15 +45,41 @@ void MpiCommunicator::find_peers() {
   if (Status found = arrivals_.find_peers(&rank); !found) runtime_.stage_for_ever(rank, found);
 }
 
+// Ranks with host memory alone wait for the others only where these have device memory as a rule: a root that reads
+// what it broadcasts. They learn it now and then from the others' wishes, and forget it when it is not so any more;
+// each time they look less often.
+void MpiCommunicator::look_at_wishes() {
+  host_calls = 0;
+  if (!used_device()) return;  // this process computes on the host
+  find_peers();
+  if (!runtime_.staging()) on_host = arrivals_.wishes();
+}
+
+// After the verdict on a call.
+void MpiCommunicator::weigh(uint32_t function, bool on_device) {
+  constexpr int kMisses = 4;
+  constexpr uint32_t kRarely = 1u << 20;
+  if (call_.part.has_device_memory && !on_device) arrivals_.wish(function);
+  if (call_.part.has_device_memory || !call_.part.has_host_memory) return;
+  misses_ = on_device ? 0 : misses_ + 1;
+  if (on_device) next_look = kFirstLook;
+  if (misses_ < kMisses) return;
+  misses_ = 0;
+  on_host = 0;
+  next_look = std::min(2 * next_look, kRarely);
+}
+
 Result<bool> MpiCommunicator::enter(const gc_call& call) {
   find_peers();
   if (!runtime_.plan(call, &call_)) {
     arrivals_.publish(call_.place, GC_KIND_HOST, {});
     return false;
   }
-  arrivals_.publish(call_.place, GC_KIND_DEVICE,
+  const bool device_memory = call_.part.has_device_memory;
+  arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER,
                     line_of(call, description_.rank, description_.size, *call_.part.device));
-  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime_.get()));
+  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime_.get(), device_memory));
+  weigh(call.function, all);
   if (!all) return false;
   arrivals_.read_lines(call_.place, &call_.lines);
   if (!holds_everybody(call_.place)) arrivals_.decide(call_.place);

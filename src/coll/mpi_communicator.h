@@ -28,6 +28,8 @@ class MpiCommunicator : public gc_comm {
   // As gc_abi.start.
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
   PendingCalls& pending() { return pending_; }
+  // As gc_abi.look_at_wishes.
+  void look_at_wishes();
   // Makes progress until every nonblocking collective has been begun.
   void drain();
 
@@ -37,6 +39,7 @@ class MpiCommunicator : public gc_comm {
  private:
   explicit MpiCommunicator(const gc_comm_description& description);
   void find_peers();
+  void weigh(uint32_t function, bool on_device);
   // Publishes what this rank does; whether every rank can run it on its device.
   Result<bool> enter(const gc_call& call);
   Result<Answer> execute(bool same);
@@ -49,6 +52,7 @@ class MpiCommunicator : public gc_comm {
   MpiRuntime runtime_;
   bool peers_found_ = false;
   DeviceCall call_;  // the present blocking one: keeps its room
+  int misses_ = 0;   // of calls with host memory alone, where all went through the host: one after another
   PendingCalls pending_;
 };
 

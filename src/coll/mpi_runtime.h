@@ -36,6 +36,8 @@ class MpiRuntime {
 
   // Makes this rank's part of a call; whether it can run on its device.
   bool plan(const gc_call& call, DeviceCall* made);
+  // Whether all goes through the host from now on.
+  bool staging() const noexcept { return staging_only_; }
   // Because of what one rank is or can.
   void stage_for_ever(int because_of, const Status& why);
 

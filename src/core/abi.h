@@ -34,13 +34,17 @@ typedef struct gc_pending {
 /* Answer of gc_abi.run besides MPI error classes. */
 #define GC_STAGE (-1) /* every rank of the communicator got this answer, or has host memory: go through the host */
 
-/* A communicator of the engine. The first members are read by gc_publish_host and gc_goes_straight below. */
+/* A communicator of the engine. The first members are read by the functions below. */
 typedef struct gc_comm {
   struct {
     gc_board_line *lines; /* this rank's GC_BOARD_LINES lines */
     uint64_t sequence;    /* of the last collective entered */
   } orders[GC_ORDERS];
   int busy; /* nonblocking collectives are under way that those behind them must not overtake */
+  /* Functions, 1 << GC_FUNCTION_*, of which blocking calls with host memory alone go to the engine, too; and when to
+   * look for more of them, in such calls that do not. */
+  uint64_t on_host;
+  uint32_t host_calls, next_look;
 } gc_comm;
 
 /* `count` runs of `bytes` of data each, `stride` apart; the first at `offset` from where an element begins. */
@@ -172,6 +176,8 @@ typedef struct gc_abi {
 
   /* How many collectives of MPI this process has run on a device. */
   uint64_t (*runs)(void);
+  /* Looks at what other ranks would rather run on their devices: gc_asks_engine(). */
+  void (*look_at_wishes)(gc_comm *comm);
   /* The type of this map is freed: what is kept about it is of no more use. */
   void (*forget_map)(uint64_t id);
 } gc_abi;
@@ -199,6 +205,13 @@ static inline void gc_publish_host(gc_comm *c, uint32_t order, uint32_t function
   const uint64_t number = ++c->orders[order].sequence;
   __atomic_store_n(&c->orders[order].lines[number % GC_BOARD_LINES].arrival, gc_arrival(number, function, GC_KIND_HOST),
                    __ATOMIC_RELEASE);
+}
+
+/* A blocking collective without device memory, in a process with devices: whether it goes to the engine all the same,
+ * which knows how many others have device memory. */
+static inline int gc_asks_engine(const gc_abi *abi, gc_comm *c, uint32_t function) {
+  if ((c->on_host >> function & 1) == 0 && ++c->host_calls >= c->next_look) abi->look_at_wishes(c);
+  return (int)(c->on_host >> function & 1);
 }
 
 /* A nonblocking collective without device memory: whether it may go on at once, and then it is published. */

@@ -3,10 +3,16 @@
 // them without ever being used; then roots that are far ahead.
 #include <unistd.h>
 
+#include "core/abi.h"
 #include "mpi_test.h"
 
 namespace {
 using namespace mpi_test;
+
+size_t z(int value) { return static_cast<size_t>(value); }
+
+// As kernels of several processes do not run side by side there.
+bool g_shared_gpu = false;
 
 constexpr int kCalls = 400, kCommunicators = 1000, kRunsAhead = 40;
 
@@ -99,12 +105,53 @@ void run_ahead() {
   }
 }
 
+// A root with host memory alone and others with device memory: after a few calls it waits for them, and all run on the
+// device. Then all have host memory, and soon nobody waits any more.
+void root_on_host() {
+  constexpr int kRounds = 100, kCount = 1000;
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const bool root = g_rank == g_size - 1;
+  Memory part(Where::device, kCount * sizeof(int)), whole(root ? Where::host : Where::device, z(g_size) * part.bytes());
+  Memory used(Where::device, sizeof(int));
+  MPI_Allreduce(MPI_IN_PLACE, used.at(0), 1, MPI_INT, MPI_MAX, comm);  // the root has a device
+  std::vector<int> values(kCount), all(kCount * z(g_size));
+  const uint64_t before = gpucoll_abi(GC_ABI_VERSION)->runs();
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kCount; ++i) values[z(i)] = static_cast<int>(mix(41, z(round), z(g_rank * kCount + i)));
+    part.write(values.data());
+    Memory mine(root ? Where::host : Where::device, part.bytes());
+    mine.write(values.data());
+    MPI_Gather(mine.at(0), kCount, MPI_INT, whole.at(0), kCount, MPI_INT, g_size - 1, comm);
+    MPI_Bcast(whole.at(0), kCount * g_size, MPI_INT, g_size - 1, comm);
+    whole.read(all.data());
+    for (int r = 0; r < g_size; ++r)
+      for (int i = 0; i < kCount; ++i)
+        if (!checked(all[z(r * kCount + i)] == static_cast<int>(mix(41, z(round), z(r * kCount + i)))))
+          return fail("round %d of gather to and broadcast from host memory: element %d of rank %d", round, i, r);
+  }
+  const uint64_t ran = gpucoll_abi(GC_ABI_VERSION)->runs() - before;
+  if (!checked(g_size == 1 || g_shared_gpu || ran >= 2 * kRounds - 20))
+    fail("%d of %d calls with host memory at the root ran on the device", static_cast<int>(ran), 2 * kRounds);
+  Memory host(Where::host, sizeof(int));
+  for (int round = 0; round < kRounds; ++round) MPI_Bcast(host.at(0), 1, MPI_INT, round % g_size, comm);
+  if (!checked(gpucoll_abi(GC_ABI_VERSION)->runs() - before == ran)) fail("host memory alone ran on the device");
+  MPI_Comm_free(&comm);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
+  const char* kind = "";
+  int devices = 1;
+  need(gpucollDeviceKind(&kind), "gpucollDeviceKind");
+  need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
+  need(gpucollSetDevice(g_rank % devices), "gpucollSetDevice");
+  g_shared_gpu = g_size > devices && std::string(kind) == "cuda";
   several_communicators();
   communicators_come_and_go();
   run_ahead();
+  root_on_host();
   return mpi.finish("mixed");
 }

@@ -17,12 +17,12 @@ static int finish(gcm_staged *staged, int rc) {
   module->previous.coll_##name(GCM_UNWRAP ARGUMENTS, comm, module->previous.coll_##name##_module)
 
 /* A function of its own where devices are in use keeps the one for programs without from saving registers and a plan
- * that it does not need. LEFT_OUT: the engine is asked even without bytes. ON_HOST: before host buffers go on.
+ * that it does not need. ASKS: the engine is asked even without device memory. ON_HOST: before host buffers go on.
  * ON_DEVICE: may return. */
-#define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, LEFT_OUT, ON_HOST, ON_DEVICE, HAND_OVER)          \
+#define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, ASKS, ON_HOST, ON_DEVICE, HAND_OVER)              \
   static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
     const gcm_plan plan = plan_of_call;                                                                           \
-    if (!gcm_plan_on_device(&plan) && !(LEFT_OUT && !gcm_plan_has_bytes(&plan))) {                                \
+    if (!gcm_plan_on_device(&plan) && !(ASKS)) {                                                                  \
       ON_HOST;                                                                                                    \
       return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                  \
     }                                                                                                             \
@@ -43,16 +43,20 @@ static int finish(gcm_staged *staged, int rc) {
 #define GCM_PUBLISH_HOST(name)                                          \
   if (module->comm != NULL && gcm_is_counted(GC_FUNCTION_##name, comm)) \
   gc_publish_host(module->comm, GC_ORDER_BLOCKING, GC_FUNCTION_##name)
+#define GCM_ASKS_ENGINE(name)                                                 \
+  (gcm_leaves_ranks_out(GC_FUNCTION_##name) && !gcm_plan_has_bytes(&plan)) || \
+      (module->comm != NULL && gcm_is_counted(GC_FUNCTION_##name, comm) &&    \
+       gc_asks_engine(gcm_abi, module->comm, GC_FUNCTION_##name))
 #define GCM_TRY_ENGINE(name, ...)                               \
   gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__}; \
   const int answer = gcm_run_on_engine(module, &call, &plan);   \
   if (answer != GC_STAGE) return answer
 
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                                   \
-  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, gcm_leaves_ranks_out(GC_FUNCTION_##name), GCM_PUBLISH_HOST(name), \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                \
+  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_ASKS_ENGINE(name), GCM_PUBLISH_HOST(name), \
                GCM_TRY_ENGINE(name, GCM_UNWRAP engine), GCM_HAND_OVER_BOTH)
-#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine)                                        \
-  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, gcm_leaves_ranks_out(GC_FUNCTION_##name), GCM_PUBLISH_HOST(name), \
+#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine)                     \
+  GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_ASKS_ENGINE(name), GCM_PUBLISH_HOST(name), \
                GCM_TRY_ENGINE(name, GCM_UNWRAP engine), GCM_HAND_OVER)
 #include "coll/mca/collectives.def"
 

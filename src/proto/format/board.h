@@ -14,13 +14,17 @@
  * Nobody waits for those who have read it. A reader loads `arrival` with acquire:
  *
  *   a number below s   The rank has not come.
- *   s                  It has come. If all ranks have come with device memory, they run s on the device.
+ *   s                  It has come. If all ranks have come with device memory, or at least one has and the others wait
+ *                      for it with host memory (GC_KIND_EITHER), they run s on the device.
  *   a number above s   It has come and gone.
  *
  * Who has gone went through the host, and so do all. For a rank that runs s on the device goes on only when every rank
  * has read its line: it waits for that (`decided`, stored with release after reading), or s is a collective that nobody
  * can leave before everybody has contributed to it, which a rank does after reading.
  * So a line is read beyond `arrival` only while it is not written: when all have come with device memory.
+ *
+ * Host memory alone does not wait, as it is most often everybody's. But where others have told by `wishes` that they
+ * would rather run a function on the device, a rank does, as long as it is worth while (coll/mpi_communicator.cpp).
  *
  * A nonblocking one is begun and goes on: there a rank that has device memory in s keeps the line until it knows that s
  * goes through the host, or that every rank has read it. What comes meanwhile and needs that line is not entered yet.
@@ -56,8 +60,9 @@ enum { GC_BOARD_LINES = 16, GC_BOARD_MEETING_BYTES = 320, GC_BOARD_ENTRIES = 131
 enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDERS };
 /* What a rank does in a collective. */
 enum {
-  GC_KIND_HOST = 1,  /* goes through the host without waiting: host memory, or what the runtime cannot work on */
-  GC_KIND_DEVICE = 2 /* device memory that the runtime can work on: waits for what the others have */
+  GC_KIND_HOST = 1,   /* goes through the host without waiting: host memory, or what the runtime cannot work on */
+  GC_KIND_DEVICE = 2, /* device memory that the runtime can work on: waits for what the others have */
+  GC_KIND_EITHER = 3  /* host memory that the runtime can work on, or no bytes: the same, and goes where the others go */
 };
 /* The collectives that are counted, all by all ranks: GC_FUNCTION_allgather and so on. */
 #define GC_BOARD_FUNCTIONS(f)                                                                                         \
@@ -76,7 +81,7 @@ enum { GC_FUNCTION_none, GC_BOARD_FUNCTIONS(GC_FUNCTION) GC_FUNCTION_end };
 enum { GC_DEVICE_SHARES = 1 /* kernels of several processes run side by side on this device */ };
 
 typedef struct gc_board_line {
-  uint64_t arrival; /* see gc_arrival; the rest is there for GC_KIND_DEVICE only */
+  uint64_t arrival; /* see gc_arrival; the rest is not there for GC_KIND_HOST */
   uint64_t count;   /* elements of a reduction, else bytes that go to or come from one rank; 0 where ranks may differ */
   uint32_t type, op;  /* gpucollDataType_t and gpucollRedOp_t of a reduction */
   int32_t root;       /* or -1 */
@@ -97,7 +102,9 @@ typedef struct gc_board_entry {
   uint64_t key[2]; /* key[1] == 0: never used, or being changed */
   uint64_t left;   /* not 0: freed; later ones have larger numbers */
   uint64_t met;    /* exchanges of this rank, of which the last two are in `meeting` */
-  uint8_t reserved[32];
+  uint64_t
+      wishes; /* blocking functions, 1 << GC_FUNCTION_*, that others have kept this rank from running on its device */
+  uint8_t reserved[24];
   gc_board_order orders[GC_ORDERS];
   uint8_t meeting[2][GC_BOARD_MEETING_BYTES];
 } gc_board_entry;

@@ -95,6 +95,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/registrations.h \
 	src/coll/scratch.cpp \
 	src/coll/scratch.h \
+	src/coll/staged_runs.cpp \
+	src/coll/staged_runs.h \
 	src/coll/staging_pool.cpp \
 	src/coll/staging_pool.h \
 	src/coll/turner.cpp \

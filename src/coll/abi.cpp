@@ -14,6 +14,7 @@
 #include "coll/mpi_communicator.h"
 #include "coll/mpi_process.h"
 #include "coll/piecewise_copy.h"
+#include "coll/staged_runs.h"
 #include "coll/staging_pool.h"
 #include "coll/type_layouts.h"
 #include "core/retired.h"
@@ -140,6 +141,18 @@ int copy(void* dst, const void* src, size_t bytes) {
   }));
 }
 
+int copy_runs(void* host, void* on_device, const gc_runs* runs, size_t n, int to_device) {
+  bool able = true;
+  const Code code = guarded("staging", [&]() -> Status {
+    gpu::Device* device = device_of(static_cast<char*>(on_device) + runs[0].offset);
+    if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", on_device);
+    Status copied = coll::copy_runs(*device, host, on_device, runs, n, to_device);
+    able = copied.code() != Code::unsupported;
+    return able ? std::move(copied) : Status();
+  });
+  return able ? mpi_class(code) : GC_STAGE;
+}
+
 void* stage_get(size_t bytes) {
   void* stage = nullptr;
   guarded("staging", [&]() -> Status {
@@ -231,6 +244,7 @@ const gc_abi* table() {
                              reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
                              is_device,
                              copy,
+                             copy_runs,
                              stage_get,
                              stage_put,
                              comm_new,

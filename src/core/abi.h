@@ -151,6 +151,8 @@ typedef struct gc_abi {
   const gc_pointer_hint *hint;
   int (*is_device)(const void *pointer);
   int (*copy)(void *dst, const void *src, size_t bytes);
+  /* The same for runs at the same offsets from both, many at once. GC_STAGE: it cannot; copy them one by one. */
+  int (*copy_runs)(void *host, void *device, const gc_runs *runs, size_t n, int to_device);
   void *(*stage_get)(size_t bytes); /* NULL: no memory */
   void (*stage_put)(void *stage);
 

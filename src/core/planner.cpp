@@ -295,15 +295,6 @@ void Planner::plan_pairs(const TaskQueue& queue) {
   }
 }
 
-// Blocks for packing: every multiprocessor of a large GPU gets some, where each thread has a few packs to move.
-int packing_blocks(const proto::PackItem* items, size_t n, const CommShape& shape) {
-  constexpr uint64_t kMost = 264, kMostEmulated = 2, kBytesOfThread = 64;
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < n; ++i) bytes += items[i].bytes;
-  const uint64_t blocks = bytes / (kBytesOfThread * static_cast<uint64_t>(shape.threads));
-  return static_cast<int>(std::clamp<uint64_t>(blocks, 1, shape.emulated ? kMostEmulated : kMost));
-}
-
 void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu::Kernel* packing, Stage stage) {
   close();
   for (size_t first = 0; first < items.size(); first += proto::kPackItems) {
@@ -312,7 +303,9 @@ void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu:
     launch.kernel = packing;
     launch.stage = stage;
     launch.threads = shape_.threads;
-    launch.packing_blocks = packing_blocks(&items[first], n, shape_);
+    uint64_t bytes = 0;
+    for (size_t i = first; i < first + n; ++i) bytes += items[i].bytes;
+    launch.packing_blocks = packing_blocks(bytes, shape_.threads);
     launch.plan.n_items = static_cast<uint32_t>(n) * proto::kItemsOfPacking;
     std::copy_n(&items[first], n, proto::pack_items(launch.plan));
   }
@@ -334,6 +327,14 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
   if (!queue.sends.empty() || !queue.recvs.empty()) planner.plan_pairs(queue);
   if (!queue.after.empty()) planner.plan_packing(queue.after, queue.packing, Stage::unpack);
   return planner.finish();
+}
+
+// Every multiprocessor of a large GPU gets some, where each thread has a few packs to move. The emulated device's
+// blocks have one thread each: then no more than there are cores, as a rule.
+int packing_blocks(uint64_t bytes, int threads) noexcept {
+  constexpr uint64_t kMost = 264, kMostSingle = 2, kBytesOfThread = 64;
+  const uint64_t blocks = bytes / (kBytesOfThread * static_cast<uint64_t>(threads));
+  return static_cast<int>(std::clamp<uint64_t>(blocks, 1, threads == 1 ? kMostSingle : kMost));
 }
 
 Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {

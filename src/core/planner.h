@@ -53,6 +53,9 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
                                       const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag,
                                       DirectMarker* direct = nullptr);
 
+// Blocks for so many bytes to be packed.
+int packing_blocks(uint64_t bytes, int threads) noexcept;
+
 // Which connections the tasks need: asked before any plan is made.
 struct Needs {
   bool ring = false, tree = false, mesh = false;

@@ -3,18 +3,17 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* A buffer of more runs than this is loaded as one piece, gaps included, unless the gaps are most of it: a copy costs
- * microseconds however small it is. Storing has no such choice. */
-enum { kManyRuns = 16, kMostGap = 4 };
+/* More runs than this are copied by a kernel: a copy costs microseconds however small it is. */
+enum { kManyRuns = 4 };
 
 typedef struct run_list {
-  gcm_run *runs;
+  gc_runs *runs;
   size_t count, room;
 } run_list;
 
 static int append(run_list *list, ptrdiff_t offset, size_t bytes) {
   if (list->count > 0) {
-    gcm_run *last = &list->runs[list->count - 1];
+    gc_runs *last = &list->runs[list->count - 1];
     if (last->offset + (ptrdiff_t)last->bytes == offset) {
       last->bytes += bytes;
       return MPI_SUCCESS;
@@ -22,12 +21,12 @@ static int append(run_list *list, ptrdiff_t offset, size_t bytes) {
   }
   if (list->count == list->room) {
     const size_t room = list->room == 0 ? 1 : 2 * list->room;
-    gcm_run *more = realloc(list->runs, room * sizeof *more);
+    gc_runs *more = realloc(list->runs, room * sizeof *more);
     if (more == NULL) return MPI_ERR_NO_MEM;
     list->runs = more;
     list->room = room;
   }
-  list->runs[list->count++] = (gcm_run){offset, bytes};
+  list->runs[list->count++] = (gc_runs){offset, bytes, 1, 0};
   return MPI_SUCCESS;
 }
 
@@ -71,7 +70,7 @@ static int append_group(run_list *list, const gcm_layout *layout, size_t i) {
 static void find_span(gcm_staged_buffer *side) {
   ptrdiff_t low = PTRDIFF_MAX, high = PTRDIFF_MIN;
   for (size_t i = 0; i < side->n_runs; i++) {
-    const gcm_run *run = &side->runs[i];
+    const gc_runs *run = &side->runs[i];
     if (run->offset < low) low = run->offset;
     if (run->offset + (ptrdiff_t)run->bytes > high) high = run->offset + (ptrdiff_t)run->bytes;
   }
@@ -113,29 +112,30 @@ static void unstage_side(gcm_staged_buffer *side) {
   memset(side, 0, sizeof *side);
 }
 
-static int load_side(const gcm_staged_buffer *side) {
-  size_t data = 0;
-  int rc = MPI_SUCCESS;
-  if (side->memory == NULL || !side->load) return MPI_SUCCESS;
-  for (size_t i = 0; i < side->n_runs; i++) data += side->runs[i].bytes;
-  if (side->n_runs > kManyRuns && side->span / kMostGap <= data) {
-    return gcm_abi->copy(side->memory, gcm_address(side->device, side->low), side->span);
+static int copy_run(const gcm_staged_buffer *side, const gc_runs *run, bool to_device) {
+  void *host = gcm_address(side->host, run->offset), *device = gcm_address(side->device, run->offset);
+  return gcm_abi->copy(to_device ? device : host, to_device ? host : device, run->bytes);
+}
+
+static int copy_runs(const gcm_staged_buffer *side, bool to_device) {
+  int rc = GC_STAGE;
+  if (side->n_runs > kManyRuns) {
+    rc = gcm_abi->copy_runs(side->host, gcm_address(side->device, 0), side->runs, side->n_runs, to_device);
   }
-  for (size_t i = 0; i < side->n_runs && rc == MPI_SUCCESS; i++) {
-    const gcm_run *run = &side->runs[i];
-    rc = gcm_abi->copy(gcm_address(side->host, run->offset), gcm_address(side->device, run->offset), run->bytes);
-  }
+  if (rc != GC_STAGE) return rc;
+  rc = MPI_SUCCESS;
+  for (size_t i = 0; i < side->n_runs && rc == MPI_SUCCESS; i++) rc = copy_run(side, &side->runs[i], to_device);
   return rc;
 }
 
+static int load_side(const gcm_staged_buffer *side) {
+  if (side->memory == NULL || !side->load) return MPI_SUCCESS;
+  return copy_runs(side, false);
+}
+
 static int store_side(const gcm_staged_buffer *side) {
-  int rc = MPI_SUCCESS;
   if (side->memory == NULL || !side->store) return MPI_SUCCESS;
-  for (size_t i = 0; i < side->n_runs && rc == MPI_SUCCESS; i++) {
-    const gcm_run *run = &side->runs[i];
-    rc = gcm_abi->copy(gcm_address(side->device, run->offset), gcm_address(side->host, run->offset), run->bytes);
-  }
-  return rc;
+  return copy_runs(side, true);
 }
 
 int gcm_stage(gcm_staged *staged, const gcm_plan *plan) {

@@ -11,19 +11,14 @@
 
 #include "coll/mca/plan.h"
 
-/* Bytes [offset, offset + bytes) relative to the buffer that the application passed. */
-typedef struct gcm_run {
-  ptrdiff_t offset;
-  size_t bytes;
-} gcm_run;
-
 typedef struct gcm_staged_buffer {
   const void *device; /* as the application passed it */
   void *host;         /* the address that stands for it: runs lie at the same offsets from both */
   void *memory;       /* the staging memory; NULL: not staged */
   ptrdiff_t low;      /* the runs lie in [low, low + span) */
   size_t span;
-  gcm_run *runs; /* in the order of the layout; neighbours joined */
+  gc_runs
+      *runs; /* one each, from the buffer that the application passed; in the order of the layout; neighbours joined */
   size_t n_runs;
   bool load, store;
 } gcm_staged_buffer;

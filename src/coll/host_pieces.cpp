@@ -32,12 +32,18 @@ void HostPieces::add(uint8_t* memory, const gc_type_map* map, uint8_t* place, si
 template <class Move>
 void HostPieces::each_run(const Piece& piece, const Move& move) const {
   uint8_t* place = static_cast<uint8_t*>(block_.host) + piece.offset;
-  uint8_t* element = piece.memory;
-  for (size_t done = 0; done < piece.bytes; done += piece.element_bytes, element += piece.extent) {
+  // Numbers, as elements that lie at absolute addresses (MPI_BOTTOM) begin at 0.
+  auto element = reinterpret_cast<uintptr_t>(piece.memory);
+  for (size_t done = 0; done < piece.bytes; done += piece.element_bytes) {
     for (const gc_runs& runs : piece.runs) {
-      uint8_t* run = element + runs.offset;
-      for (size_t i = 0; i < runs.count; ++i, run += runs.stride, place += runs.bytes) move(run, place, runs.bytes);
+      uintptr_t run = element + static_cast<uintptr_t>(runs.offset);
+      for (size_t i = 0; i < runs.count; ++i) {
+        move(reinterpret_cast<uint8_t*>(run), place, runs.bytes);
+        run += static_cast<uintptr_t>(runs.stride);
+        place += runs.bytes;
+      }
     }
+    element += static_cast<uintptr_t>(piece.extent);
   }
 }
 

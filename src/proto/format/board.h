@@ -62,7 +62,7 @@ enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDERS };
 enum {
   GC_KIND_HOST = 1,   /* goes through the host without waiting: host memory, or what the runtime cannot work on */
   GC_KIND_DEVICE = 2, /* device memory that the runtime can work on: waits for what the others have */
-  GC_KIND_EITHER = 3  /* host memory that the runtime can work on, or no bytes: the same, and goes where the others go */
+  GC_KIND_EITHER = 3  /* host memory that the runtime can work on, or no bytes: waits, and goes where the others go */
 };
 /* The collectives that are counted, all by all ranks: GC_FUNCTION_allgather and so on. */
 #define GC_BOARD_FUNCTIONS(f)                                                                                         \

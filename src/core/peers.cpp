@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/log.h"
 #include "base/params.h"
 #include "core/tuning_file.h"
 #include "topo/node.h"
@@ -88,6 +89,19 @@ Status compare_devices(const std::vector<PeerInfo>& infos) {
   return {};
 }
 
+// Kernels of two processes on one GPU take turns, milliseconds each, where nothing lets them run side by side.
+void warn_of_shared_device(const gpu::Device& device, int rank, const std::vector<PeerInfo>& infos) {
+  if (device.shares_between_processes()) return;
+  const PeerInfo& mine = infos[static_cast<size_t>(rank)];
+  for (const PeerInfo& other : infos) {
+    if (other.rank >= rank || std::memcmp(other.device_uuid, mine.device_uuid, sizeof mine.device_uuid)) continue;
+    return log::write(log::Level::warn,
+                      "rank %d (process %d) and rank %d (process %d) use the same GPU, on which their kernels take "
+                      "turns: that is very slow; choose a GPU for each, or start CUDA's MPS",
+                      other.rank, other.pid, rank, mine.pid);
+  }
+}
+
 uint32_t facts_of(const gpu::Device& device, const std::vector<PeerInfo>& infos) {
   uint32_t facts = proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0) |
                    (device.has_signals() ? proto::kHasSignals : 0);
@@ -115,6 +129,7 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   GC_TRY(bootstrap.allgather(&info, peers.infos_.data(), sizeof info));
   GC_TRY(compare(peers.infos_));
   GC_TRY(compare_devices(peers.infos_));
+  warn_of_shared_device(device, peers.rank_, peers.infos_);
   peers.pages_.resize(peers.infos_.size());
   peers.pages_[static_cast<size_t>(peers.rank_)] = std::move(*page);
   peers.own_page().magic = proto::kPeerMagic;

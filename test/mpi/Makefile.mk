@@ -8,7 +8,8 @@ test_mpi_derived_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_derived_LDADD = libgpucoll.la $(MPI_LIBS)
 
 check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/collectives test/mpi/staged test/mpi/mixed test/mpi/threads \
-	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/host_cost test/mpi/neighbors test/mpi/generated
+	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/host_cost test/mpi/neighbors test/mpi/generated \
+	test/mpi/stress
 test_mpi_neighbors_SOURCES = test/mpi/neighbors.cpp test/mpi/mpi_test.h
 test_mpi_neighbors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_neighbors_LDFLAGS = $(GC_TEST_LINKFLAGS)
@@ -60,6 +61,10 @@ test_mpi_generated_SOURCES = test/mpi/generated.cpp test/mpi/generated_case.h te
 test_mpi_generated_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_generated_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_generated_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_stress_SOURCES = test/mpi/stress.cpp test/mpi/mpi_test.h
+test_mpi_stress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_stress_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_stress_LDADD = libgpucoll.la $(MPI_LIBS)
 # Without the library: it is also run without the component.
 test_mpi_host_cost_SOURCES = test/mpi/host_cost.c
 test_mpi_host_cost_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

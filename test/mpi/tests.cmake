@@ -12,7 +12,7 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.staged_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/staged)
   gc_mpi_test(mpi.mixed_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/mixed)
   gc_mpi_test(mpi.generated_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
-    COMMAND test/mpi/generated --cases 500)
+    COMMAND test/mpi/generated --cases 1000)
   gc_mpi_test(mpi.nonblocking_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/nonblocking)
   gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
@@ -20,6 +20,8 @@ endforeach()
 
 gc_mpi_test(mpi.nonblocking_threads LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/nonblocking threads)
+gc_mpi_test(mpi.stress_2 LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
+gc_mpi_test(mpi.stress_3 LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
 gc_mpi_test(mpi.spawn LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/spawn)
 gc_mpi_test(mpi.finalize LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
 gc_mpi_test(mpi.finalize_used LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)

@@ -105,8 +105,9 @@ bool Arrivals::failed() const noexcept { return __atomic_load_n(&entry_->orders[
 Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
   const uint64_t number = place.number;
   const gc_board_entry*& entry = peer_entries_[static_cast<size_t>(rank)];
-  if (!entry) entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
-  if (!entry) return {Seen::not_there, 0, false};
+  const core::Board& board = peers_[static_cast<size_t>(rank)]->board;
+  if (!entry) entry = board.find(key_);
+  if (!entry) return {board.is_gone(key_) ? Seen::gone : Seen::not_there, 0, false};
   const gc_board_order& order = entry->orders[place.order];
   // Acquire: whoever sees what was stored after the entry was taken for another communicator sees that it was taken.
   const uint64_t failed = __atomic_load_n(&order.failed, __ATOMIC_ACQUIRE);

@@ -5,18 +5,25 @@
 namespace gpucoll::core {
 namespace {
 
-constexpr size_t kBytes = sizeof(gc_board_entry) * GC_BOARD_ENTRIES;
+constexpr size_t kBytes = sizeof(gc_board);
+constexpr int kSlots = 2 * GC_BOARD_PROBE;  // where an entry may be
 
-size_t slot(const BoardKey& key, int probe) { return (key.word[0] + static_cast<uint64_t>(probe)) % GC_BOARD_ENTRIES; }
+size_t slot(const BoardKey& key, int probe) {
+  constexpr size_t kFar = GC_BOARD_ENTRIES - GC_BOARD_NEAR;
+  const uint64_t place = key.word[0] + static_cast<uint64_t>(probe);
+  return probe < GC_BOARD_PROBE ? place % GC_BOARD_NEAR : GC_BOARD_NEAR + place % kFar;
+}
 
 // A reader that still looks at the old key sees that it has gone before anything else changes.
 gc_board_entry* take(gc_board_entry& entry, const BoardKey& key) noexcept {
   __atomic_store_n(&entry.key[1], uint64_t{0}, __ATOMIC_RELEASE);
   for (gc_board_order& order : entry.orders) {
-    order.decided = order.failed = 0;
+    __atomic_store_n(&order.decided, uint64_t{0}, __ATOMIC_RELEASE);
+    __atomic_store_n(&order.failed, uint64_t{0}, __ATOMIC_RELEASE);
     for (gc_board_line& line : order.lines) __atomic_store_n(&line.arrival, uint64_t{0}, __ATOMIC_RELEASE);
   }
   __atomic_store_n(&entry.met, uint64_t{0}, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry.wishes, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.left, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.key[0], key.word[0], __ATOMIC_RELAXED);
   __atomic_store_n(&entry.key[1], key.word[1], __ATOMIC_RELEASE);  // partner: find()
@@ -44,26 +51,42 @@ Result<Board> Board::open(const SharedMemoryName& name) {
 
 gc_board_entry* Board::claim(const BoardKey& key) noexcept {
   std::lock_guard lock(mutex_);
-  gc_board_entry* oldest = nullptr;
-  for (int probe = 0; probe < GC_BOARD_PROBE; ++probe) {
-    gc_board_entry& entry = entries()[slot(key, probe)];
-    if (!entry.key[1]) return take(entry, key);
-    if (entry.left && (!oldest || entry.left < oldest->left)) oldest = &entry;
+  for (int probe = 0; probe < kSlots; ++probe) {
+    gc_board_entry& entry = board().entries[slot(key, probe)];
+    if (!entry.key[1] || entry.left) return take(entry, key);
   }
-  return oldest ? take(*oldest, key) : nullptr;
+  return nullptr;
 }
 
 void Board::release(gc_board_entry* entry) noexcept {
   std::lock_guard lock(mutex_);
-  __atomic_store_n(&entry->left, ++released_, __ATOMIC_RELEASE);  // partner: the peers' looks (coll/arrivals.cpp)
+  ++released_;
+  remember({{entry->key[0], entry->key[1]}});
+  __atomic_store_n(&entry->left, uint64_t{1}, __ATOMIC_RELEASE);  // partner: the peers' looks (coll/arrivals.cpp)
 }
 
+void Board::remember(const BoardKey& key) noexcept {
+  uint64_t probe = 0;
+  while (probe < GC_BOARD_PROBE && gone(key, probe) != 0) ++probe;
+  if (probe == GC_BOARD_PROBE) probe = released_ % GC_BOARD_PROBE;     // one that is long gone, most likely
+  __atomic_store_n(&gone(key, probe), key.word[1], __ATOMIC_RELEASE);  // partner: is_gone()
+}
+
+bool Board::is_gone(const BoardKey& key) const noexcept {
+  for (uint64_t probe = 0; probe < GC_BOARD_PROBE; ++probe) {
+    const uint64_t seen = __atomic_load_n(&gone(key, probe), __ATOMIC_ACQUIRE);
+    if (seen == key.word[1] || seen == 0) return seen != 0;
+  }
+  return false;
+}
+
+// An entry that is being changed looks as if it had never been used: then the next look finds what there is.
 const gc_board_entry* Board::find(const BoardKey& key) const noexcept {
-  for (int probe = 0; probe < GC_BOARD_PROBE; ++probe) {
-    const gc_board_entry& entry = entries()[slot(key, probe)];
-    if (__atomic_load_n(&entry.key[1], __ATOMIC_ACQUIRE) == key.word[1] &&
-        __atomic_load_n(&entry.key[0], __ATOMIC_RELAXED) == key.word[0])
-      return &entry;
+  for (int probe = 0; probe < kSlots; ++probe) {
+    const gc_board_entry& entry = board().entries[slot(key, probe)];
+    const uint64_t seen = __atomic_load_n(&entry.key[1], __ATOMIC_ACQUIRE);
+    if (seen == key.word[1] && __atomic_load_n(&entry.key[0], __ATOMIC_RELAXED) == key.word[0]) return &entry;
+    if (seen == 0) return nullptr;
   }
   return nullptr;
 }

@@ -28,15 +28,20 @@ class Board {
   }
 
   SharedMemoryName name() const noexcept { return memory_.name(); }
-  // A cleared entry under `key`: one that was never used if there is, else the one released first. Null where the key's
-  // whole neighbourhood is taken. REQUIRES: created here.
+  // A cleared entry under `key`. Null where the key's whole neighbourhood is taken. REQUIRES: created here.
   gc_board_entry* claim(const BoardKey& key) noexcept;
   void release(gc_board_entry* entry) noexcept;
   // Also after its release, until it is claimed anew. Null while the owner has not claimed it.
   const gc_board_entry* find(const BoardKey& key) const noexcept;
+  // Whether it has been released, some hundred thousand others ago at most. Asked where find() says null.
+  bool is_gone(const BoardKey& key) const noexcept;
 
  private:
-  gc_board_entry* entries() const noexcept { return static_cast<gc_board_entry*>(memory_.data()); }
+  gc_board& board() const noexcept { return *static_cast<gc_board*>(memory_.data()); }
+  uint64_t& gone(const BoardKey& key, uint64_t probe) const noexcept {
+    return board().gone[(key.word[0] + probe) % GC_BOARD_GONE];
+  }
+  void remember(const BoardKey& key) noexcept;
   SharedMemory memory_;
   std::mutex mutex_;
   uint64_t released_ = 0;  // so many

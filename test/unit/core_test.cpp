@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -35,7 +36,7 @@ TEST(Board, ShowsOthersWhatWasPublished) {
 }
 
 // A late reader must not take a communicator that is freed for one that is not there yet.
-TEST(Board, ShowsWhatWasReleasedUntilItIsClaimedAnew) {
+TEST(Board, KnowsWhatWasReleased) {
   auto mine = Board::create();
   ASSERT_TRUE(mine.ok());
   auto other = Board::open(mine->name());
@@ -51,15 +52,14 @@ TEST(Board, ShowsWhatWasReleasedUntilItIsClaimedAnew) {
   EXPECT_NE(seen->left, 0u);
   EXPECT_EQ(gc_arrival_number(seen->orders[GC_ORDER_BLOCKING].lines[1].arrival), 1u);
 
-  // Slots that were never used come first, then the one released first.
-  std::vector<gc_board_entry*> entries;
-  for (uint64_t i = 1; i < GC_BOARD_PROBE; ++i) {
-    entries.push_back(mine->claim({{12345, 1001 + 2 * i}}));
-    EXPECT_NE(entries.back(), entry);
-  }
-  mine->release(entries[3]);
+  EXPECT_FALSE(other->is_gone(second));
+  entry->wishes = 5;
   EXPECT_EQ(mine->claim(second), entry);
   EXPECT_EQ(other->find(first), nullptr);
+  EXPECT_TRUE(other->is_gone(first));
+  EXPECT_FALSE(other->is_gone(second));
+  ASSERT_NE(other->find(second), nullptr);
+  EXPECT_EQ(entry->wishes, 0u);
   EXPECT_EQ(entry->left, 0u);
   EXPECT_EQ(entry->orders[GC_ORDER_NONBLOCKING].failed, 0u);
   EXPECT_EQ(entry->orders[GC_ORDER_BLOCKING].lines[1].arrival, 0u);
@@ -69,14 +69,35 @@ TEST(Board, SurvivesCollisionsAndSaysWhenFull) {
   auto board = Board::create();
   ASSERT_TRUE(board.ok());
   std::vector<gc_board_entry*> entries;
-  for (uint64_t i = 0; i < GC_BOARD_PROBE; ++i) {
+  for (uint64_t i = 0; i < 2 * GC_BOARD_PROBE; ++i) {
     entries.push_back(board->claim({{7, 1 + 2 * i}}));
     ASSERT_NE(entries.back(), nullptr);
   }
   EXPECT_EQ(board->claim({{7, 1001}}), nullptr);
-  for (uint64_t i = 0; i < GC_BOARD_PROBE; ++i) EXPECT_EQ(board->find({{7, 1 + 2 * i}}), entries[i]);
+  for (uint64_t i = 0; i < 2 * GC_BOARD_PROBE; ++i) EXPECT_EQ(board->find({{7, 1 + 2 * i}}), entries[i]);
   board->release(entries[5]);
-  EXPECT_NE(board->claim({{7, 1001}}), nullptr);
+  EXPECT_EQ(board->claim({{7, 1001}}), entries[5]);
+  EXPECT_EQ(board->find({{7, 1001}}), entries[5]);
+}
+
+// One after another: few entries, and all of them are known to be gone.
+TEST(Board, TouchesFewEntriesHoweverManyComeAndGo) {
+  auto board = Board::create();
+  ASSERT_TRUE(board.ok());
+  std::set<gc_board_entry*> used;
+  const auto key = [](uint64_t i) { return BoardKey{{i * 0x9e3779b97f4a7c15u, 2 * i + 1}}; };
+  constexpr uint64_t many = 20000;
+  for (uint64_t i = 0; i < many; ++i) {
+    gc_board_entry* const entry = board->claim(key(i));
+    ASSERT_NE(entry, nullptr);
+    EXPECT_EQ(board->find(key(i)), entry);
+    EXPECT_FALSE(board->is_gone(key(i)));
+    used.insert(entry);
+    board->release(entry);
+  }
+  EXPECT_LE(used.size(), size_t{GC_BOARD_NEAR});
+  for (uint64_t i = 0; i < many; ++i) EXPECT_TRUE(board->is_gone(key(i))) << i;
+  EXPECT_FALSE(board->is_gone(key(many)));
 }
 
 TEST(Fault, LatchesTheFirstAndTellsKernelsAndPeers) {

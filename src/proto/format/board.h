@@ -2,8 +2,10 @@
  * memory. In C, because the component's host path writes it.
  *
  * Each process keeps one board in shared memory (memfd) and alone writes it; others map it. A communicator has one
- * entry on the board of each of its members, found by key: home slot key[0] % entries, then the following ones, at
- * most GC_BOARD_PROBE. The key is equal on all members and differs between communicators that exist one after another.
+ * entry on the board of each of its members, found by key. The key is equal on all members and differs between
+ * communicators that exist one after another. An entry is the first one that is free of GC_BOARD_PROBE in a row among
+ * the first GC_BOARD_NEAR, or else of as many among the others; a reader looks at them in this order, up to one that
+ * was never used.
  *
  * The blocking collectives of a communicator and the nonblocking ones are counted apart, each in an order of its own:
  * a nonblocking one may be begun by MPI itself in the middle of a blocking one (MPI_Comm_idup). An order of launches
@@ -43,18 +45,20 @@
  *
  * Why so many entries. A board that is full on one rank only would leave the others waiting for an entry that never
  * comes. Open MPI knows 65536 communicators at most; at twice the entries GC_BOARD_PROBE slots in a row are not taken.
- * Entries cost memory only once they are used.
+ * Entries cost memory only once they are used: programs with few communicators at a time, however many one after
+ * another, use the first ones only.
  *
  * A key is published (key[1] stored with release) after the lines were cleared. An entry whose communicator has been
- * freed keeps its key, so that a late reader finds it gone (`left`) rather than not yet there, until there is no slot
- * near by that was never used; then the oldest is taken. A reader who has known an entry and finds another key in it
- * knows as much. */
+ * freed says so (`left`) until it is taken anew. By then its key[1] stands among `gone`, in the first place of
+ * GC_BOARD_PROBE in a row that is 0, or in any of them where none is: a late reader must not take a communicator that
+ * is gone for one that is not there yet. A reader who has known an entry and finds another key in it knows as much. */
 #ifndef GPUCOLL_PROTO_FORMAT_BOARD_H
 #define GPUCOLL_PROTO_FORMAT_BOARD_H
 
 #include <stdint.h>
 
-enum { GC_BOARD_LINES = 16, GC_BOARD_MEETING_BYTES = 320, GC_BOARD_ENTRIES = 131072, GC_BOARD_PROBE = 64 };
+enum { GC_BOARD_LINES = 16, GC_BOARD_MEETING_BYTES = 320 };
+enum { GC_BOARD_ENTRIES = 131072, GC_BOARD_NEAR = 2048, GC_BOARD_GONE = 131072, GC_BOARD_PROBE = 64 };
 
 /* The two orders. */
 enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDERS };
@@ -108,6 +112,11 @@ typedef struct gc_board_entry {
   gc_board_order orders[GC_ORDERS];
   uint8_t meeting[2][GC_BOARD_MEETING_BYTES];
 } gc_board_entry;
+
+typedef struct gc_board {
+  uint64_t gone[GC_BOARD_GONE];
+  gc_board_entry entries[GC_BOARD_ENTRIES];
+} gc_board;
 
 typedef char gc_check_line[sizeof(gc_board_line) == 64 ? 1 : -1];
 typedef char gc_check_order[sizeof(gc_board_order) == 64 + 16 * 64 ? 1 : -1];

@@ -22,6 +22,10 @@ gc_mpi_test(mpi.nonblocking_threads LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITE
   COMMAND test/mpi/nonblocking threads)
 gc_mpi_test(mpi.stress_2 LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
 gc_mpi_test(mpi.stress_3 LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
+# What only runs on the engine, as Open MPI's own hang: nonblocking all-to-alls in place.
+gc_mpi_test(mpi.generated_on_device LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/generated --cases 400 --memory device --form nonblocking)
+
 gc_mpi_test(mpi.spawn LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/spawn)
 gc_mpi_test(mpi.finalize LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
 gc_mpi_test(mpi.finalize_used LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)

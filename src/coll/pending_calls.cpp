@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/quiet_thread.h"
 #include "coll/call_line.h"
 #include "coll/turner.h"
 
@@ -288,7 +289,7 @@ Result<bool> PendingCalls::prepare(PendingCall& call) {
     look_at_running();
     if (!running_.empty()) return false;
     preparation_.emplace();
-    preparation_->thread = std::thread([this, &call] {
+    preparation_->thread = quiet_thread([this, &call] {
       preparation_->result = contained([&] { return runtime_.prepare(call.call, nullptr); });
       preparation_->ended.store(true, std::memory_order_release);
     });

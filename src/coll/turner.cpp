@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <ctime>
-#include <thread>
 
 #include "base/params.h"
+#include "base/quiet_thread.h"
 #include "coll/pending_calls.h"
 
 namespace gpucoll::coll {
@@ -28,7 +28,7 @@ void Turner::add(PendingCalls* calls) {
   more_ = true;
   changed_.notify_one();
   if (running_) return;
-  std::thread([this] { run(); }).detach();
+  quiet_thread([this] { run(); }).detach();
   running_ = true;  // only now: starting a thread may fail
 }
 

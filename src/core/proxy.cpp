@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <thread>
+
+#include "base/quiet_thread.h"
 
 namespace gpucoll::core {
 namespace {
@@ -41,7 +42,7 @@ Proxy& Proxy::instance() {
 void Proxy::add(ProxyWork* work) {
   {
     std::lock_guard lock(mutex_);
-    if (!running_) std::thread([this] { run(); }).detach();
+    if (!running_) quiet_thread([this] { run(); }).detach();
     running_ = true;  // only now: starting a thread may fail
   }
   std::lock_guard lock(works_mutex_);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/quiet_thread.h"
+
 namespace gpucoll::core {
 
 Watchdog& Watchdog::instance() {
@@ -15,8 +17,8 @@ void Watchdog::add(Watched* watched) {
   std::lock_guard lock(mutex_);
   watched_.push_back(watched);
   if (running_) return;
-  std::thread([this] { run(); }).detach();  // ends by itself when nothing is left to watch
-  running_ = true;                          // only now: starting a thread may fail
+  quiet_thread([this] { run(); }).detach();  // ends by itself when nothing is left to watch
+  running_ = true;                           // only now: starting a thread may fail
 }
 
 void Watchdog::remove(Watched* watched) {

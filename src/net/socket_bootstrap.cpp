@@ -7,7 +7,8 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <thread>
+
+#include "base/quiet_thread.h"
 
 namespace gpucoll::net {
 namespace {
@@ -106,7 +107,7 @@ Result<proto::UniqueId> make_unique_id() {
   GC_TRY_AS(UniqueFd listener, listen_anywhere(&address));
   id.root = {address.ip, address.port, 0};
   // Detached: it serves whoever comes, and owns all that it uses.
-  std::thread([listener = std::move(listener), nonce = id.nonce]() mutable {
+  quiet_thread([listener = std::move(listener), nonce = id.nonce]() mutable {
     Rendezvous(std::move(listener), nonce).run();
   }).detach();
   return id;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/params.h"
+#include "base/quiet_thread.h"
 #include "base/shared_memory.h"
 #include "base/status.h"
 
@@ -23,6 +24,18 @@ Status quarter(int x, int* out) {
   GC_TRY_AS(int h, half(x));
   GC_TRY_AS(*out, half(h));
   return {};
+}
+
+TEST(QuietThread, TakesNoSignalsAndLeavesTheCallersMask) {
+  sigset_t before, after, inside;
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &before), 0);
+  quiet_thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &inside); }).join();
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &after), 0);
+  for (int signal : {SIGALRM, SIGUSR1, SIGTERM, SIGCHLD, SIGPROF}) {
+    EXPECT_EQ(sigismember(&inside, signal), 1) << signal;
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << signal;
+  }
+  EXPECT_EQ(sigismember(&inside, SIGSEGV), 0);
 }
 
 }  // namespace

@@ -1,31 +1,11 @@
 #include "gpu/emu/pool.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <system_error>
-#include <thread>
 #include <utility>
 
+#include "base/quiet_thread.h"
+
 namespace gpucoll::gpu::emu {
-namespace {
-
-// The application's signal handlers belong on its own threads; faults stay where they happen.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t set;
-    sigfillset(&set);
-    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&set, fault);
-    pthread_sigmask(SIG_SETMASK, &set, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 Pool& Pool::instance() {
   static Pool* const pool = new Pool;
@@ -41,9 +21,8 @@ Status Pool::reserve(int threads) {
 }
 
 Status Pool::add_thread() {
-  BlockedSignals blocked;  // inherited by the new thread
   try {
-    std::thread([this] { serve(); }).detach();
+    quiet_thread([this] { serve(); }).detach();
   } catch (const std::system_error& e) {
     return Status::error(Code::out_of_memory,
                          "the emulated device cannot start thread number %d (%s); raise `ulimit -u` or lower the "

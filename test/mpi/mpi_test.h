@@ -132,6 +132,13 @@ class Memory {
   void* data_ = nullptr;
 };
 
+// Whether memory that is freed can be used again: AddressSanitizer keeps it.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kFreedIsUsedAgain = false;
+#else
+inline constexpr bool kFreedIsUsedAgain = true;
+#endif
+
 // The same number for the same arguments everywhere; different ones differ in all bits.
 inline uint64_t mix(uint64_t a, uint64_t b = 0, uint64_t c = 0) {
   uint64_t x = a * 0x9e3779b97f4a7c15u + b * 0xbf58476d1ce4e5b9u + c * 0x94d049bb133111ebu + 0x2545f4914f6cdd1du;

@@ -19,8 +19,6 @@ using proto::kPairLinks;
 
 constexpr Side kSides[] = {Side::send, Side::receive};
 
-// From where on a copy engine is faster than a kernel, its start included.
-constexpr uint64_t kCopyBytes = uint64_t{32} << 20, kCopyBytesEmulated = uint64_t{1} << 20;
 // Large enough to hide what starting a copy costs.
 constexpr uint64_t kBouncePiece = uint64_t{16} << 20, kBouncePieceEmulated = uint64_t{256} << 10;
 // From where on direct stores save more than they cost before they begin.
@@ -51,7 +49,7 @@ void Communicator::prepare_links() {
   const bool p2p = p2p_everywhere();
   facts_.channels = std::min(chosen(params().channels, defaults.channels), proto::kMaxChannels);
   facts_.pair_channels = static_cast<int>(std::bit_floor(
-      static_cast<unsigned>(std::min(chosen(params().pair_channels, emulated() ? 4 : 32), proto::kMaxChannels))));
+      static_cast<unsigned>(std::min(chosen(params().pair_channels, defaults.pair_channels), proto::kMaxChannels))));
   facts_.threads = chosen(params().threads, defaults.threads);
   facts_.one_shot_bytes = params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes)
                                                   : static_cast<uint64_t>(defaults.one_shot_bytes);
@@ -79,7 +77,7 @@ void Communicator::prepare_links() {
 // Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
-  uint64_t least = emulated() ? kCopyBytesEmulated : kCopyBytes;
+  uint64_t least = device_.defaults().copy_engine_bytes;
   if (params().copy_engine_bytes) least = static_cast<uint64_t>(params().copy_engine_bytes);
   if (least == 1 || size() == 1 || !(peers_.common_facts() & proto::kHasSignals)) return;
   if (p2p_everywhere()) facts_.copy_bytes = least;

@@ -76,12 +76,13 @@ class Device {
   virtual ~Device() = default;
   virtual const Identity& identity() const = 0;
   virtual int index() const = 0;
-  // Defaults that suit this device; parameters override them.
+  // Defaults that suit a kind of device; the parameters of these names override them.
   struct Defaults {
-    int channels, threads;
-    size_t buffer_bytes;
-    size_t one_shot_bytes;  // see the parameter
+    int channels, threads, pair_channels;
+    size_t buffer_bytes, one_shot_bytes, copy_engine_bytes;
   };
+  static constexpr Defaults kGpuDefaults = {32, 512, 32, size_t{4} << 20, size_t{2} << 20, size_t{32} << 20};
+  static constexpr Defaults kEmulatedDefaults = {2, 1, 4, size_t{256} << 10, size_t{16} << 10, size_t{1} << 20};
   virtual Defaults defaults() const = 0;
   // Threads that work in step (a warp): 32 on GPUs, 1 on the emulated device.
   virtual int warp_threads() const = 0;

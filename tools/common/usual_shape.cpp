@@ -4,6 +4,7 @@
 
 #include "base/params.h"
 #include "core/tuning_file.h"
+#include "gpu/device.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll::tools {
@@ -17,20 +18,20 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   core::CommShape shape;
   shape.n_ranks = n_ranks;
   shape.emulated = emulated;
+  const gpu::Device::Defaults& defaults = emulated ? gpu::Device::kEmulatedDefaults : gpu::Device::kGpuDefaults;
   const bool p2p = params().transport != kTransportShm;
-  shape.n_channels = chosen(params().channels, emulated ? 2 : 32);
-  const int pair_channels = chosen(params().pair_channels, emulated ? 4 : 32);
+  shape.n_channels = chosen(params().channels, defaults.channels);
+  const int pair_channels = chosen(params().pair_channels, defaults.pair_channels);
   shape.n_pair_channels = static_cast<int>(std::bit_floor(static_cast<unsigned>(pair_channels)));
-  shape.threads = chosen(params().threads, emulated ? 1 : 512);
+  shape.threads = chosen(params().threads, defaults.threads);
   shape.warp = emulated ? 1 : 32;
-  shape.one_shot_bytes = params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes)
-                         : emulated              ? uint64_t{16} << 10
-                                                 : uint64_t{2} << 20;
+  shape.one_shot_bytes =
+      params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes) : defaults.one_shot_bytes;
   shape.mesh = p2p && shape.n_ranks > 1 && shape.n_ranks <= proto::kMeshMaxRanks &&
                shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
   shape.ll128 = p2p;
   const auto copy_bytes = static_cast<uint64_t>(params().copy_engine_bytes);
-  if (p2p && copy_bytes != 1) shape.copy_bytes = copy_bytes ? copy_bytes : uint64_t{emulated ? 1 : 32} << 20;
+  if (p2p && copy_bytes != 1) shape.copy_bytes = copy_bytes ? copy_bytes : defaults.copy_engine_bytes;
   GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
   return shape;
 }

@@ -21,7 +21,7 @@ class CudaDevice final : public Device {
 
   const Identity& identity() const override { return identity_; }
   int index() const override { return index_; }
-  Defaults defaults() const override { return {32, 512, size_t{4} << 20, size_t{2} << 20}; }
+  Defaults defaults() const override { return kGpuDefaults; }
   int warp_threads() const override { return 32; }
   bool keeps_lines_whole() const override { return keeps_lines_whole_; }
   bool has_signals() const override { return has_signals_; }

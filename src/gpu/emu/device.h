@@ -18,7 +18,7 @@ class EmuDevice final : public Device {
 
   const Identity& identity() const override { return identity_; }
   int index() const override { return index_; }
-  Defaults defaults() const override { return {2, 1, size_t{256} << 10, size_t{16} << 10}; }
+  Defaults defaults() const override { return kEmulatedDefaults; }
   int warp_threads() const override { return 1; }
   bool keeps_lines_whole() const override { return true; }  // as far as proto/platform.h promises
   bool has_signals() const override { return true; }

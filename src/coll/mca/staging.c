@@ -1,6 +1,5 @@
 #include "coll/mca/staging.h"
 
-#include <limits.h>
 #include <stdio.h>
 
 /* More runs than this are copied by a kernel: a copy costs microseconds however small it is. */
@@ -30,41 +29,30 @@ static int append(run_list *list, ptrdiff_t offset, size_t bytes) {
   return MPI_SUCCESS;
 }
 
-/* The convertor lists the pieces of a derived type as addresses, without touching what they point to. */
-static int append_pieces(run_list *list, ptrdiff_t offset, size_t count, const gcm_type *type) {
-  opal_convertor_t convertor;
-  struct iovec pieces[32];
-  /* A base in the middle of the address space, so that negative displacements stay addresses. */
-  void *const base = (void *)((uintptr_t)1 << (sizeof(uintptr_t) * CHAR_BIT - 2));
-  int done = 0, rc = MPI_SUCCESS;
-
-  OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-  if (opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, base, 0, &convertor) !=
-      OPAL_SUCCESS) {
-    OBJ_DESTRUCT(&convertor);
-    return MPI_ERR_TYPE;
-  }
-  while (!done && rc == MPI_SUCCESS) {
-    uint32_t n = sizeof pieces / sizeof pieces[0];
-    size_t length = SIZE_MAX;
-    done = opal_convertor_raw(&convertor, pieces, &n, &length);
-    for (uint32_t i = 0; i < n && rc == MPI_SUCCESS; i++) {
-      rc = append(list, offset + (ptrdiff_t)((uintptr_t)pieces[i].iov_base - (uintptr_t)base), pieces[i].iov_len);
+/* `count` elements of a type with gaps. */
+static int append_elements(run_list *list, ptrdiff_t offset, size_t count, gcm_type *type) {
+  const gc_type_map *map = gcm_type_map(type);
+  int rc = map == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+  for (size_t e = 0; e < count && rc == MPI_SUCCESS; e++, offset += map->extent) {
+    for (size_t i = 0; i < map->n_runs && rc == MPI_SUCCESS; i++) {
+      const gc_runs *runs = &map->runs[i];
+      for (size_t r = 0; r < runs->count && rc == MPI_SUCCESS; r++) {
+        rc = append(list, offset + runs->offset + (ptrdiff_t)r * runs->stride, runs->bytes);
+      }
     }
   }
-  OBJ_DESTRUCT(&convertor);
   return rc;
 }
 
 static int append_group(run_list *list, const gcm_layout *layout, size_t i) {
   const size_t count = gcm_group_count(layout, i);
-  const gcm_type *type = gcm_group_type(layout, i);
+  gcm_type *type = gcm_group_type(layout, i);
   const ptrdiff_t offset = gcm_group_offset(layout, i);
   if (count == 0 || type->super.size == 0) return MPI_SUCCESS;
   if (ompi_datatype_is_contiguous_memory_layout(type, count > 1 ? 2 : 1)) {
     return append(list, offset + type->super.true_lb, count * type->super.size);
   }
-  return append_pieces(list, offset, count, type);
+  return append_elements(list, offset, count, type);
 }
 
 static void find_span(gcm_staged_buffer *side) {

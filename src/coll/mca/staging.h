@@ -17,8 +17,8 @@ typedef struct gcm_staged_buffer {
   void *memory;       /* the staging memory; NULL: not staged */
   ptrdiff_t low;      /* the runs lie in [low, low + span) */
   size_t span;
-  gc_runs
-      *runs; /* one each, from the buffer that the application passed; in the order of the layout; neighbours joined */
+  /* One run each, from the buffer that the application passed, in the order of the layout; neighbours are joined. */
+  gc_runs *runs;
   size_t n_runs;
   bool load, store;
 } gcm_staged_buffer;

@@ -54,6 +54,7 @@ GC_COLL_DEVICE_FILES = \
 noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = \
 	src/coll/abi.cpp \
+	src/coll/address.h \
 	src/coll/api.cpp \
 	src/coll/api_comm.cpp \
 	src/coll/api_device.cpp \

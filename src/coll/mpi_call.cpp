@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "coll/address.h"
 #include "coll/call_line.h"
 #include "coll/collectives.h"
 #include "coll/kernels.h"
@@ -13,27 +14,21 @@ namespace {
 
 using proto::Function;
 
-const char* place(const void* address, ptrdiff_t offset) {
-  return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(address) + static_cast<uintptr_t>(offset));
-}
-
 std::atomic<gpu::Device*> last_used{nullptr};
 
 struct Block {
-  const char* address;  // the caller's
+  const uint8_t* address;  // the caller's
   size_t bytes;
 };
 
 // What goes to or comes from one rank.
 Block block_of(const gc_buffer& buffer, int rank, int n_ranks) {
   const auto r = static_cast<size_t>(rank);
-  if (buffer.block_bytes) return {place(buffer.address, buffer.block_offsets[r]), buffer.block_bytes[r]};
+  if (buffer.block_bytes) return {moved(buffer.address, buffer.block_offsets[r]), buffer.block_bytes[r]};
   const size_t bytes = buffer.bytes / static_cast<size_t>(n_ranks);
-  return {static_cast<const char*>(buffer.address) + r * bytes, bytes};
+  return {static_cast<const uint8_t*>(buffer.address) + r * bytes, bytes};
 }
-Block whole(const gc_buffer& buffer) { return {static_cast<const char*>(buffer.address), buffer.bytes}; }
-
-size_t packs(size_t bytes) { return (bytes + 15) / 16 * 16; }
+Block whole(const gc_buffer& buffer) { return {static_cast<const uint8_t*>(buffer.address), buffer.bytes}; }
 
 class PartMaker {
  public:
@@ -91,7 +86,7 @@ Result<PartMaker::Memory> PartMaker::look_at(const Block& block) {
   const gpu::PointerInfo info = platform->classify(block.address);
   if (info.kind == gpu::MemoryKind::host) return Memory::host;
   if (info.kind != gpu::MemoryKind::device) return Memory::seen;
-  const auto offset = static_cast<size_t>(block.address - static_cast<const char*>(info.base));
+  const auto offset = static_cast<size_t>(block.address - static_cast<const uint8_t*>(info.base));
   if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset))
     return Status::error(Code::unsupported, "%zu bytes at %p are not all memory of a device", block.bytes,
                          static_cast<const void*>(block.address));
@@ -115,7 +110,7 @@ Status PartMaker::look_at(const gc_buffer& buffer, int n_blocks, bool* on_host) 
     if (block.bytes == 0) continue;
     if (map) {
       const Span span = span_of(*map, block.bytes);
-      block = {place(block.address, span.low), span.bytes};
+      block = {moved(block.address, span.low), span.bytes};
     }
     GC_TRY_AS(const Memory memory, look_at(block));
     (memory == Memory::host ? *on_host : seen) = true;
@@ -315,7 +310,7 @@ Status PartMaker::reduce_scatter_blocks() {
   PartMaker maker(call_, rank_, n_, scratch_, &part_);
   maker.send_on_host_ = send_on_host_;
   maker.recv_on_host_ = recv_on_host_;
-  const char* input = whole(input_of(call_)).address;
+  const uint8_t* input = whole(input_of(call_)).address;
   for (int root = 0; root < n_; ++root) {
     const auto count = static_cast<size_t>(call_.recvcounts[root]);
     const Block block = {input, count * element_};

@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
+#include "coll/address.h"
 #include "coll/kernels.h"
 
 namespace gpucoll::coll {
 namespace {
-
-size_t packs(size_t bytes) { return (bytes + sizeof(proto::Pack) - 1) / sizeof(proto::Pack) * sizeof(proto::Pack); }
-
-// Addresses as numbers: a buffer's may lie outside of any object.
-uint8_t* moved(const void* address, ptrdiff_t by) {
-  return reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(address) + static_cast<uintptr_t>(by));
-}
 
 ptrdiff_t elements_extent(const gc_type_map& map, size_t bytes) {
   return static_cast<ptrdiff_t>(bytes / map.size) * map.extent;
@@ -114,10 +108,9 @@ Status Packing::add_piece(const Side& side, const Piece& piece, const PackingCon
   } else {
     layout = plain_layout(piece.bytes);
   }
-  // Only an address in the allocation has one for kernels.
-  auto* const first = static_cast<uint8_t*>(context.device.kernel_address(moved(piece.address, low)));
+  uint8_t* const memory = kernel_origin(context.device, piece.address, low);
   auto& items = unpacks ? context.queue.after : context.queue.before;
-  items.push_back(pack_item(layout, runs, starts, moved(first, -low), piece.packed, piece.bytes, unpacks));
+  items.push_back(pack_item(layout, runs, starts, memory, piece.packed, piece.bytes, unpacks));
   return {};
 }
 

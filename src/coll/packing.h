@@ -25,6 +25,11 @@ struct Span {
 };
 Span span_of(const gc_type_map& map, size_t bytes_of_data);
 
+// So many bytes, in whole packs: what lies behind them is aligned as well.
+constexpr size_t packs(size_t bytes) {
+  return (bytes + sizeof(proto::Pack) - 1) / sizeof(proto::Pack) * sizeof(proto::Pack);
+}
+
 struct PackingContext {
   int rank, n_ranks;
   gpu::Device& device;

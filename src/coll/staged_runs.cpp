@@ -1,9 +1,9 @@
 #include "coll/staged_runs.h"
 
-#include <atomic>
 #include <map>
 #include <mutex>
 
+#include "coll/address.h"
 #include "coll/host_pieces.h"
 #include "coll/kernels.h"
 #include "coll/type_layouts.h"
@@ -22,23 +22,13 @@ Result<gpu::Stream> stream_of(gpu::Device& device) {
   return streams->emplace(device.index(), made).first->second;
 }
 
-// As a type that is used once. The component's count up from 0.
+// As a type that is used once.
 gc_type_map map_of(const gc_runs* runs, size_t n) {
-  static std::atomic<uint64_t> last_id{~uint64_t{0}};
   gc_type_map map = {};
-  map.id = last_id.fetch_sub(1, std::memory_order_relaxed);
   for (size_t i = 0; i < n; ++i) map.size += runs[i].bytes * runs[i].count;
   map.runs = runs;
   map.n_runs = n;
   return map;
-}
-
-// The kernel address that the runs' offsets count from; only those of data have one.
-uint8_t* origin(gpu::Device& device, void* address, ptrdiff_t first) {
-  const auto number = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
-  const auto offset = static_cast<uintptr_t>(first);
-  const void* const data = reinterpret_cast<const void*>(number(address) + offset);
-  return reinterpret_cast<uint8_t*>(number(device.kernel_address(data)) - offset);
 }
 
 Status launch(gpu::Device& device, const proto::PackItem& item) {
@@ -60,11 +50,10 @@ Status copy_runs(gpu::Device& device, void* host, void* on_device, const gc_runs
   HostPieces pieces;
   GC_TRY_AS(uint8_t* const place, pieces.reserve(device, map.size));
   pieces.add(static_cast<uint8_t*>(host), &map, place, map.size, !to_device);
-  GC_TRY_AS(const TypeLayouts::Pointer known, TypeLayouts::instance().get(map, device));
-  TypeLayouts::instance().forget(map.id);
+  GC_TRY_AS(const TypeLayouts::Pointer known, TypeLayouts::instance().make(map, device));
   pieces.load();
-  GC_TRY(launch(device, pack_item(known->layout, known->runs, known->starts, origin(device, on_device, runs[0].offset),
-                                  place, map.size, to_device)));
+  uint8_t* const memory = kernel_origin(device, on_device, runs[0].offset);
+  GC_TRY(launch(device, pack_item(known->layout, known->runs, known->starts, memory, place, map.size, to_device)));
   pieces.store();
   return {};
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "coll/address.h"
+
 namespace gpucoll::coll {
 namespace {
 
@@ -96,8 +98,7 @@ proto::PackItem pack_item(const TypeLayout& layout, const proto::PackRuns* runs,
                           uint8_t* memory, uint8_t* packed, uint64_t bytes, bool unpacks) {
   constexpr int kWidest = 4;
   proto::PackItem item = {};
-  // As a number: elements that lie at absolute addresses (MPI_BOTTOM) begin at 0.
-  item.memory = reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(memory) + static_cast<uintptr_t>(layout.first));
+  item.memory = moved(memory, layout.first);
   item.packed = packed;
   item.bytes = bytes;
   item.element_bytes = layout.size;

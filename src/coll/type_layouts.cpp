@@ -31,7 +31,6 @@ Result<std::shared_ptr<uint8_t>> TypeLayouts::block(gpu::Device& device, size_t 
     return std::shared_ptr<uint8_t>(memory, put_back);
   }
   GC_TRY_AS(void* const memory, device.allocate(kind.second));
-  blocks_.bytes += kind.second;
   return std::shared_ptr<uint8_t>(static_cast<uint8_t*>(memory), put_back);
 }
 
@@ -74,16 +73,6 @@ Result<TypeLayouts::Pointer> TypeLayouts::get(const gc_type_map& map, gpu::Devic
 void TypeLayouts::forget(uint64_t id) noexcept {
   std::lock_guard lock(mutex_);
   if (auto found = by_id_.find(id); found != by_id_.end()) drop(found->second);
-}
-
-size_t TypeLayouts::count() const {
-  std::lock_guard lock(mutex_);
-  return entries_.size();
-}
-
-size_t TypeLayouts::list_bytes() const {
-  std::lock_guard lock(blocks_.mutex);
-  return blocks_.bytes;
 }
 
 }  // namespace gpucoll::coll

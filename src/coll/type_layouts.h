@@ -29,10 +29,9 @@ class TypeLayouts {
   static TypeLayouts& instance();
   // Errors: out_of_memory; as layout_of().
   Result<Pointer> get(const gc_type_map& map, gpu::Device& device);
+  // The same for a map that is used once, and has no id.
+  Result<Pointer> make(const gc_type_map& map, gpu::Device& device);
   void forget(uint64_t id) noexcept;
-  // How many are known, and the bytes of device memory for lists, in use or not: for tests.
-  size_t count() const;
-  size_t list_bytes() const;
 
  private:
   struct Entry {
@@ -42,16 +41,14 @@ class TypeLayouts {
   };
   // Blocks of device memory for lists, by device and size.
   struct Blocks {
-    mutable std::mutex mutex;
+    std::mutex mutex;
     std::multimap<std::pair<int, size_t>, uint8_t*> spare;
-    size_t bytes = 0;  // of all, also in use
   };
 
-  Result<Pointer> make(const gc_type_map& map, gpu::Device& device);
   Result<std::shared_ptr<uint8_t>> block(gpu::Device& device, size_t bytes);
   void drop(std::list<Entry>::iterator entry);
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::list<Entry> entries_;  // used lately first
   std::unordered_map<uint64_t, std::list<Entry>::iterator> by_id_;
   Blocks blocks_;

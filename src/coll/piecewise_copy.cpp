@@ -48,9 +48,8 @@ Pipe::~Pipe() {
 }
 
 Result<bool> Pipe::open() {
-  StagingPool& pool = StagingPool::instance();
-  memory_ = static_cast<uint8_t*>(pool.get(&device_, kSlots * slot_bytes_));
-  if (!memory_ || !pool.is_pinned(memory_)) return false;
+  memory_ = static_cast<uint8_t*>(StagingPool::instance().get_pinned(device_, kSlots * slot_bytes_).host);
+  if (!memory_) return false;
   GC_TRY_AS(stream_, device_.create_stream());
   for (gpu::Event& event : done_) {
     GC_TRY_AS(event, device_.create_event());

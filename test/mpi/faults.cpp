@@ -86,17 +86,20 @@ void late() {
   expect_error(reduce(memory, 4), "the next allreduce");
 }
 
+void let_rank_1_die() {
+  if (g_rank != 1) return;
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    raise(SIGKILL);
+  }).detach();
+}
+
 // Rank 1 dies while the others reduce, broadcast, gather and exchange. Only with mpirun --enable-recovery do they live
 // to tell.
 void killed() {
   Memory memory(Where::device, 100000 * sizeof(int));
   expect_right(memory, "before");
-  if (g_rank == 1) {
-    std::thread([] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      raise(SIGKILL);
-    }).detach();
-  }
+  let_rank_1_die();
   Memory all(Where::device, memory.bytes() * static_cast<size_t>(g_size));
   auto call = [&](int i) {
     switch (i % 4) {
@@ -116,12 +119,7 @@ void killed_under_way() {
   constexpr int kUnderWay = 8, kCount = 50000;
   Memory memory(Where::device, kUnderWay * kCount * sizeof(int));
   expect_right(memory, "before");
-  if (g_rank == 1) {
-    std::thread([] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      raise(SIGKILL);
-    }).detach();
-  }
+  let_rank_1_die();
   int rc = MPI_SUCCESS;
   while (rc == MPI_SUCCESS) {
     MPI_Request requests[kUnderWay];

@@ -120,7 +120,6 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(bool same) {
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
   if (!done || !holds_everybody(call_.place)) GC_TRY(arrivals_.await_decisions(call_.place, runtime_.get()));
-  if (done) MpiRuntime::count_run();
   return answer;
 }
 

@@ -16,7 +16,6 @@ std::atomic<uint64_t> runs_on_device{0};
 
 }  // namespace
 
-void MpiRuntime::count_run() noexcept { runs_on_device.fetch_add(1, std::memory_order_relaxed); }
 uint64_t MpiRuntime::runs() noexcept { return runs_on_device.load(std::memory_order_relaxed); }
 
 void MpiRuntime::finish() {
@@ -131,6 +130,11 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
 Status MpiRuntime::begin(const DeviceCall& call) {
   call.part.packing.on_host().load();
   return runtime_->begin(call.part.queue, shape_);
+}
+
+void MpiRuntime::end(const DeviceCall& call) {
+  call.part.packing.on_host().store();
+  runs_on_device.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace gpucoll::coll

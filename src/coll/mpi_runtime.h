@@ -53,10 +53,9 @@ class MpiRuntime {
   // Whether all of it is there now.
   Result<bool> advance() { return runtime_->advance(); }
   // Once it is done.
-  void end(const DeviceCall& call) { call.part.packing.on_host().store(); }
+  void end(const DeviceCall& call);
 
-  // Collectives of MPI that this process has run on a device: one more; so many.
-  static void count_run() noexcept;
+  // How many collectives of MPI this process has run on a device.
   static uint64_t runs() noexcept;
 
   // Has work no more: waits for what is running and lets go of it.

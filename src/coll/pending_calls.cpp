@@ -331,7 +331,6 @@ void PendingCalls::look_at_running() {
     if (!fault.raised()) {
       if (!done) return;
       runtime_.end(call.call);
-      runtime_.count_run();
       end_with(call, {});
     } else {
       if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();

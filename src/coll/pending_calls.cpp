@@ -26,7 +26,6 @@ void PendingCalls::stop() {
   queue_.clear();
   n_published_ = 0;
   n_queued_.store(0);
-  n_running_.store(0);
   for (PendingCall* call : std::exchange(running_, {}))
     end_with(*call, Status::error(Code::aborted, "MPI is being finalized while it is under way"));
 }
@@ -118,6 +117,11 @@ bool PendingCalls::turn_on_thread() {
   if (queued()) return true;
   on_thread_.store(false);
   return queued() && !on_thread_.exchange(true);
+}
+
+bool PendingCalls::settled() {
+  std::lock_guard lock(mutex_);
+  return running_.empty();
 }
 
 void PendingCalls::host_begun(PendingCall* call) {
@@ -317,7 +321,6 @@ Result<bool> PendingCalls::advance(PendingCall& call) {
   call.launches = runtime_.get()->launched();
   call.stage = PendingCall::Stage::running;
   running_.push_back(&call);
-  n_running_.store(running_.size());
   return true;
 }
 
@@ -338,7 +341,6 @@ void PendingCalls::look_at_running() {
       give_up(call, fault.status());
     }
     running_.pop_front();
-    n_running_.store(running_.size());
   }
 }
 

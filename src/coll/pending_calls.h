@@ -63,7 +63,7 @@ class PendingCalls {
   // Whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
   // Whether none runs on the device.
-  bool settled() const noexcept { return n_running_.load() == 0; }
+  bool settled();
   // Ends all that are under way: before the runtime communicator is finished. release() gives device memory back then.
   void stop();
   void release();
@@ -109,7 +109,6 @@ class PendingCalls {
   std::mutex mutex_;
   std::deque<PendingCall*> queue_, running_;
   std::atomic<size_t> n_queued_{0};     // of queue_
-  std::atomic<size_t> n_running_{0};    // of running_
   std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
   size_t n_published_ = 0;              // the first ones of queue_
   std::vector<std::unique_ptr<PendingCall>> all_;

@@ -94,13 +94,20 @@ void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& l
   __atomic_store_n(&mine.arrival, arrival, __ATOMIC_RELEASE);  // partner: look_at of the peers
 }
 
-void Arrivals::fail(const uint64_t (&first)[GC_ORDERS]) noexcept {
+void Arrivals::fail(const Place& place, const gc_comm& comm) noexcept {
   if (failed()) return;
-  // Release: partner is look_at of the peers.
-  for (int i = 0; i < GC_ORDERS; ++i) __atomic_store_n(&entry_->orders[i].failed, first[i], __ATOMIC_RELEASE);
+  for (uint32_t order = 0; order < GC_ORDERS; ++order) {
+    const uint64_t first = order == place.order ? place.number : comm.orders[order].sequence + 1;
+    __atomic_store_n(&entry_->orders[order].failed, first, __ATOMIC_RELEASE);  // partner: look_at of the peers
+  }
 }
 
 bool Arrivals::failed() const noexcept { return __atomic_load_n(&entry_->orders[0].failed, __ATOMIC_RELAXED) != 0; }
+
+Status Arrivals::usable() const {
+  if (!failed()) return {};
+  return Status::error(Code::remote, "%s cannot be used any more: a collective on it has failed", description_.name);
+}
 
 Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
   const uint64_t number = place.number;

@@ -75,9 +75,12 @@ class Arrivals {
   uint64_t wishes() noexcept;
   // Decides and waits until no rank is undecided(). All ranks call it or none.
   Status await_decisions(const Place& place, core::Communicator* runtime);
-  // From these collectives on (by order) this rank takes part no more: nobody must wait for it.
-  void fail(const uint64_t (&first)[GC_ORDERS]) noexcept;
+  // From this collective on, and from the next one of the other order, this rank takes part no more, as it can no
+  // longer agree with the others on what to do: nobody must wait for it. `comm`: the communicator that the place is of.
+  void fail(const Place& place, const gc_comm& comm) noexcept;
   bool failed() const noexcept;
+  // Errors: remote, where it has failed.
+  Status usable() const;
 
   // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES.
   void meet(uint64_t k, const void* mine, size_t bytes) noexcept;

@@ -123,20 +123,13 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(bool same) {
   return answer;
 }
 
-// This rank can no longer agree with the others on what to do: nobody must wait for it.
-Status MpiCommunicator::give_up(Status status) noexcept {
-  const uint64_t first[GC_ORDERS] = {call_.place.number, orders[GC_ORDER_NONBLOCKING].sequence + 1};
-  arrivals_.fail(first);
-  return status;
-}
-
 Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   drain();
   call_.place = {GC_ORDER_BLOCKING, ++orders[GC_ORDER_BLOCKING].sequence, call.function};
-  if (arrivals_.failed())
-    return Status::error(Code::remote, "%s cannot be used any more: a collective on it has failed", description_.name);
+  GC_TRY(arrivals_.usable());
   auto on_device = contained([&] { return enter(call); });
-  if (!on_device) return give_up(std::move(on_device).status());
+  if (!on_device) arrivals_.fail(call_.place, *this);
+  if (!on_device) return std::move(on_device).status();
   if (!*on_device) {
     call_.part.clear();  // the previous module may want its page-locked memory
     return Answer::stage;
@@ -146,7 +139,8 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   if (answer) call_.part.clear();
   if (!answer) {
     if (runtime_.get()) runtime_.get()->raise_fault(answer.status());  // the others count on this rank
-    return give_up(std::move(answer).status());
+    arrivals_.fail(call_.place, *this);
+    return std::move(answer).status();
   }
   if (!same) return same;  // the communicator stays as good as it was
   return answer;

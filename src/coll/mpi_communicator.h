@@ -45,7 +45,6 @@ class MpiCommunicator : public gc_comm {
   Result<Answer> execute(bool same);
   Result<Answer> run_on_device();
   Result<bool> prepare();
-  Status give_up(Status status) noexcept;
 
   gc_comm_description description_;
   Arrivals arrivals_;

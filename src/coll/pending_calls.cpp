@@ -143,10 +143,8 @@ void PendingCalls::end_with(PendingCall& call, Status status) {
   __atomic_store_n(&call.state, int{GC_ENDED}, __ATOMIC_RELEASE);  // partner: the skin's look
 }
 
-// This rank can no longer agree with the others on what to do: nobody must wait for it.
 void PendingCalls::give_up(PendingCall& call, Status status) {
-  const uint64_t first[GC_ORDERS] = {comm_.orders[GC_ORDER_BLOCKING].sequence + 1, call.call.place.number};
-  arrivals_.fail(first);
+  arrivals_.fail(call.call.place, comm_);
   if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
   end_with(call, std::move(status));
 }
@@ -250,8 +248,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     give_to_host(call);
     return false;
   }
-  if (arrivals_.failed())
-    return Status::error(Code::remote, "%s cannot be used any more: a collective on it has failed", description_.name);
+  GC_TRY(arrivals_.usable());
   call.wait.runtime = runtime_.get();
   GC_TRY_AS(const Arrivals::Verdict verdict, arrivals_.look(call.wait));
   if (verdict == Arrivals::Verdict::waiting) {

@@ -17,8 +17,7 @@
  * alive there), so ours must be one. */
 typedef struct gcm_request {
   ompi_coll_base_nbc_request_t super;
-  ompi_communicator_t *comm; /* retained while a nonblocking one is under way */
-  gcm_module *module;
+  gcm_module *module;                         /* its communicator is retained while a nonblocking one is under way */
   gc_pending *pending;                        /* the engine's, while it has it */
   int (*begin_on_host)(struct gcm_request *); /* fills in `inner` */
   gcm_arguments arguments;
@@ -84,7 +83,7 @@ static gcm_request *take_ready(void) {
 
 static void complete(gcm_request *r, int rc) {
   ompi_request_t *outer = &r->super.super;
-  ompi_communicator_t *retained = outer->req_persistent ? NULL : r->comm;
+  ompi_communicator_t *retained = outer->req_persistent ? NULL : r->module->communicator;
   if (!outer->req_persistent) gcm_unstage(&r->staged);
   outer->req_status.MPI_ERROR = rc;
   ompi_request_complete(outer, true); /* from here on `r` may be gone */
@@ -187,7 +186,6 @@ static void request_construct(gcm_request *r) {
   outer->req_cancel = NULL;
   outer->req_start = request_start;
   outer->req_status = ompi_status_empty;
-  r->comm = NULL;
   r->module = NULL;
   r->pending = NULL;
   r->begin_on_host = NULL;
@@ -197,11 +195,10 @@ static void request_construct(gcm_request *r) {
 }
 OBJ_CLASS_INSTANCE(gcm_request, ompi_coll_base_nbc_request_t, request_construct, NULL);
 
-static gcm_request *request_new(gcm_module *module, ompi_communicator_t *comm) {
+static gcm_request *request_new(gcm_module *module) {
   gcm_request *r = OBJ_NEW(gcm_request);
   if (r == NULL) return NULL;
-  r->super.super.req_mpi_object.comm = comm;
-  r->comm = comm;
+  r->super.super.req_mpi_object.comm = module->communicator;
   r->module = module;
   return r;
 }
@@ -224,7 +221,7 @@ static int begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_pla
   }
   *request = &r->super.super;
   r->super.super.req_state = OMPI_REQUEST_ACTIVE;
-  OBJ_RETAIN(r->comm);
+  OBJ_RETAIN(r->module->communicator);
   if (r->pending == NULL || state_of(r->pending) == GC_HOST_TURN) {
     begin_now(r);
   } else {
@@ -251,7 +248,7 @@ static int begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_pla
     return GCM_CALL_I(name, ARGUMENTS, &r->inner);                                                              \
   }                                                                                                             \
   static int begin_i##name(gcm_request *r) {                                                                    \
-    return stage_i##name(GCM_FIELDS_OF(r->arguments.name, ARGUMENTS), r->comm, r);                              \
+    return stage_i##name(GCM_FIELDS_OF(r->arguments.name, ARGUMENTS), r->module->communicator, r);              \
   }                                                                                                             \
   int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,                   \
                   mca_coll_base_module_t *base) {                                                               \
@@ -261,7 +258,7 @@ static int begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_pla
     const uint32_t function = gcm_is_counted(GC_FUNCTION_##name, comm) ? GC_FUNCTION_##name : GC_FUNCTION_none; \
     const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                               \
     if (GCM_LIKELY(!looks) && goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request);     \
-    gcm_request *r = request_new(module, comm);                                                                 \
+    gcm_request *r = request_new(module);                                                                       \
     if (r == NULL) return MPI_ERR_NO_MEM;                                                                       \
     r->begin_on_host = begin_i##name;                                                                           \
     r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                    \
@@ -273,7 +270,7 @@ static int begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_pla
 
 static int begin_ibarrier(gcm_request *r) {
   const mca_coll_base_comm_coll_t *previous = &r->module->previous;
-  return previous->coll_ibarrier(r->comm, &r->inner, previous->coll_ibarrier_module);
+  return previous->coll_ibarrier(r->module->communicator, &r->inner, previous->coll_ibarrier_module);
 }
 
 int gcm_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *base) {
@@ -281,7 +278,7 @@ int gcm_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mca_coll_b
   const mca_coll_base_comm_coll_t *previous = &module->previous;
   if (goes_straight(module, GC_FUNCTION_none))
     return previous->coll_ibarrier(comm, request, previous->coll_ibarrier_module);
-  gcm_request *r = request_new(module, comm);
+  gcm_request *r = request_new(module);
   if (r == NULL) return MPI_ERR_NO_MEM;
   r->begin_on_host = begin_ibarrier;
   return begin(r, GC_FUNCTION_none, NULL, NULL, request);
@@ -300,8 +297,8 @@ static int discard(gcm_request *r, int rc) {
   return rc;
 }
 
-static gcm_request *persistent_new(gcm_module *module, ompi_communicator_t *comm, const gcm_plan *plan, int *rc) {
-  gcm_request *r = request_new(module, comm);
+static gcm_request *persistent_new(gcm_module *module, const gcm_plan *plan, int *rc) {
+  gcm_request *r = request_new(module);
   *rc = r == NULL ? MPI_ERR_NO_MEM : gcm_stage(&r->staged, plan);
   if (*rc != MPI_SUCCESS) {
     if (r != NULL) OBJ_RELEASE(r);
@@ -328,7 +325,7 @@ static int hand_out(gcm_request *r, int rc, ompi_request_t **request) {
     let_earlier_begin(module);                                                                      \
     if (GCM_LIKELY(!gcm_plan_on_device(&plan))) return GCM_CALL_INIT(name, ARGUMENTS, request);     \
     int rc;                                                                                         \
-    gcm_request *r = persistent_new(module, comm, &plan, &rc);                                      \
+    gcm_request *r = persistent_new(module, &plan, &rc);                                            \
     if (r == NULL) return rc;                                                                       \
     HAND_OVER(&r->staged);                                                                          \
     return hand_out(r, GCM_CALL_INIT(name, ARGUMENTS, &r->inner), request);                         \

@@ -69,6 +69,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/buffers.h \
 	src/coll/call_line.cpp \
 	src/coll/call_line.h \
+	src/coll/call_runner.cpp \
+	src/coll/call_runner.h \
 	src/coll/collectives.cpp \
 	src/coll/collectives.h \
 	src/coll/exchange.cpp \
@@ -76,6 +78,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/handles.h \
 	src/coll/host_pieces.cpp \
 	src/coll/host_pieces.h \
+	src/coll/kept_lines.cpp \
+	src/coll/kept_lines.h \
 	src/coll/mpi_call.cpp \
 	src/coll/mpi_call.h \
 	src/coll/mpi_communicator.cpp \
@@ -86,6 +90,7 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/mpi_runtime.h \
 	src/coll/packing.cpp \
 	src/coll/packing.h \
+	src/coll/pending_call.h \
 	src/coll/pending_calls.cpp \
 	src/coll/pending_calls.h \
 	src/coll/piecewise_copy.cpp \

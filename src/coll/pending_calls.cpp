@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/quiet_thread.h"
 #include "coll/call_line.h"
 #include "coll/turner.h"
 
@@ -12,22 +11,20 @@ namespace {
 // How long start() looks for the other ranks: those that come together launch in it.
 constexpr auto kFirstPatience = std::chrono::microseconds(5);
 constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
-// For kernels to leave after a fault.
-constexpr auto kGrace = std::chrono::seconds(10);
 
 }  // namespace
 
 void PendingCalls::stop() {
   Turner::instance().remove(this);
   std::lock_guard lock(mutex_);
-  if (preparation_ && preparation_->thread.joinable()) preparation_->thread.join();  // bounded by its own waits
-  preparation_.reset();
-  running_.insert(running_.end(), queue_.begin(), queue_.end());
-  queue_.clear();
+  runner_.stop();
+  const auto abort = [this](PendingCall& call) {
+    end_with(call, Status::error(Code::aborted, "MPI is being finalized while it is under way"));
+  };
+  while (PendingCall* call = runner_.take_running()) abort(*call);
+  for (PendingCall* call : std::exchange(queue_, {})) abort(*call);
   n_published_ = 0;
   n_queued_.store(0);
-  for (PendingCall* call : std::exchange(running_, {}))
-    end_with(*call, Status::error(Code::aborted, "MPI is being finalized while it is under way"));
 }
 
 void PendingCalls::release() {
@@ -57,10 +54,10 @@ void PendingCalls::recycle(PendingCall* call) {
 bool PendingCalls::passes_by(uint32_t function) {
   if (!queue_.empty()) return false;
   if (function != GC_FUNCTION_none) {
-    if (!line_is_free(comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1)) return false;
+    if (!lines_.is_free(comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1)) return false;
     gc_publish_host(&comm_, GC_ORDER_NONBLOCKING, function);
   }
-  if (lines_are_free()) __atomic_store_n(&comm_.busy, 0, __ATOMIC_RELAXED);
+  if (lines_.all_free()) __atomic_store_n(&comm_.busy, 0, __ATOMIC_RELAXED);
   return true;
 }
 
@@ -121,7 +118,7 @@ bool PendingCalls::turn_on_thread() {
 
 bool PendingCalls::settled() {
   std::lock_guard lock(mutex_);
-  return running_.empty();
+  return runner_.settled();
 }
 
 void PendingCalls::host_begun(PendingCall* call) {
@@ -151,26 +148,13 @@ void PendingCalls::give_up(PendingCall& call, Status status) {
 
 // ---- the board ----
 
-bool PendingCalls::line_is_free(uint64_t number) {
-  uint64_t& needed = line_needed_[number % GC_BOARD_LINES];
-  if (needed && needed <= decided_ && arrivals_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}) < 0)
-    needed = 0;
-  return needed == 0 || arrivals_.failed();
-}
-
 // Of the first in the queue, which others keep from being published: what has been launched goes on, but they may have
 // died.
 Status PendingCalls::await_line(PendingCall& call) {
-  const uint64_t needed = line_needed_[call.call.place.number % GC_BOARD_LINES];
-  call.wait.place = {GC_ORDER_NONBLOCKING, needed, call.call.place.function};
-  call.wait.rank = arrivals_.undecided(call.wait.place);
+  const KeptLines::Reader reader = lines_.reader_of(call.call.place.number);
+  call.wait.place = {GC_ORDER_NONBLOCKING, reader.number, call.call.place.function};
+  call.wait.rank = reader.rank;
   return call.wait.rank < 0 ? Status() : arrivals_.look_around(call.wait);
-}
-
-bool PendingCalls::lines_are_free() {
-  for (uint64_t line = 0; line < GC_BOARD_LINES; ++line)
-    if (!line_is_free(line)) return false;
-  return true;
 }
 
 void PendingCalls::publish(PendingCall& call) {
@@ -178,14 +162,14 @@ void PendingCalls::publish(PendingCall& call) {
   call.stage = PendingCall::Stage::published;
   call.wait = {place, nullptr};
   if (place.number == 0) return;
-  if (call.on_device) line_needed_[place.number % GC_BOARD_LINES] = place.number;
+  if (call.on_device) lines_.keep(place.number);
   arrivals_.publish(place, call.on_device ? GC_KIND_DEVICE : GC_KIND_HOST, call.line);
 }
 
 void PendingCalls::publish_more() {
   for (; n_published_ < queue_.size(); ++n_published_) {
     PendingCall& call = *queue_[n_published_];
-    if (call.call.place.number && !line_is_free(call.call.place.number)) return;
+    if (call.call.place.number && !lines_.is_free(call.call.place.number)) return;
     publish(call);
   }
 }
@@ -225,7 +209,7 @@ Result<bool> PendingCalls::try_step(PendingCall& call) {
       return false;
     case PendingCall::Stage::published: return decide(call);
     case PendingCall::Stage::preparing: return prepare(call);
-    case PendingCall::Stage::launching: return advance(call);
+    case PendingCall::Stage::launching: return launch(call);
     default: return Status::error(Code::internal, "the first of the queue is not in it");
   }
 }
@@ -244,7 +228,7 @@ void PendingCalls::give_to_host(PendingCall& call) {
 Result<bool> PendingCalls::decide(PendingCall& call) {
   const Place& place = call.call.place;
   if (!call.on_device) {
-    if (place.number) decided_ = place.number;
+    if (place.number) lines_.decided(place.number);
     give_to_host(call);
     return false;
   }
@@ -256,14 +240,14 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     return false;
   }
   if (verdict == Arrivals::Verdict::host) {
-    line_needed_[place.number % GC_BOARD_LINES] = 0;
-    decided_ = place.number;
+    lines_.let_go(place.number);
+    lines_.decided(place.number);
     give_to_host(call);
     return false;
   }
   arrivals_.read_lines(place, &call.call.lines);
   arrivals_.decide(place);
-  decided_ = place.number;
+  lines_.decided(place.number);
   if (Status same = check_same_call(call.call.lines, description_.rank, description_.name); !same) {
     end_with(call, std::move(same));  // the communicator stays as good as it was
     return true;
@@ -278,66 +262,34 @@ Result<bool> PendingCalls::run_on_device(PendingCall& call) {
     give_to_host(call);
     return false;
   }
-  GC_TRY_AS(const bool prepared, runtime_.prepared(call.call));
-  if (prepared) return launch(call);
   call.stage = PendingCall::Stage::preparing;
   return prepare(call);
 }
 
-// What runs before could not be told from a failure to connect: so it is waited for.
 Result<bool> PendingCalls::prepare(PendingCall& call) {
-  if (!preparation_) {
-    look_at_running();
-    if (!running_.empty()) return false;
-    preparation_.emplace();
-    preparation_->thread = quiet_thread([this, &call] {
-      preparation_->result = contained([&] { return runtime_.prepare(call.call, nullptr); });
-      preparation_->ended.store(true, std::memory_order_release);
-    });
+  look_at_running();  // it waits for them
+  GC_TRY_AS(const CallRunner::Readiness readiness, runner_.prepare(call));
+  if (readiness == CallRunner::Readiness::waiting) return false;
+  if (readiness == CallRunner::Readiness::impossible) {
+    give_to_host(call);
     return false;
   }
-  if (!preparation_->ended.load(std::memory_order_acquire)) return false;
-  preparation_->thread.join();
-  Result<bool> prepared = std::move(preparation_->result);
-  preparation_.reset();
-  if (!prepared) return prepared;
-  if (*prepared) return launch(call);
-  give_to_host(call);
-  return false;
+  call.stage = PendingCall::Stage::launching;
+  return launch(call);
 }
 
 Result<bool> PendingCalls::launch(PendingCall& call) {
-  call.stage = PendingCall::Stage::launching;
-  GC_TRY(runtime_.begin(call.call));
-  return advance(call);
+  GC_TRY_AS(const bool all, runner_.launch(call));
+  if (all) call.stage = PendingCall::Stage::running;
+  return all;
 }
 
-Result<bool> PendingCalls::advance(PendingCall& call) {
-  GC_TRY_AS(const bool all, runtime_.advance());
-  if (!all) return false;
-  call.launches = runtime_.get()->launched();
-  call.stage = PendingCall::Stage::running;
-  running_.push_back(&call);
-  return true;
-}
-
-// They end in the order in which they were launched.
 void PendingCalls::look_at_running() {
-  if (running_.empty()) return;
-  const core::Fault& fault = runtime_.get()->fault();
-  while (!running_.empty()) {
-    PendingCall& call = *running_.front();
-    const bool done = runtime_.get()->done(call.launches);
-    if (!fault.raised()) {
-      if (!done) return;
-      runtime_.end(call.call);
-      end_with(call, {});
-    } else {
-      if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();
-      if (!done && Clock::now() - fault_seen_ < kGrace) return;
-      give_up(call, fault.status());
-    }
-    running_.pop_front();
+  while (auto ended = runner_.next_ended()) {
+    if (ended->status)
+      end_with(*ended->call, {});
+    else
+      give_up(*ended->call, std::move(ended->status));
   }
 }
 

@@ -6,49 +6,30 @@
 // there. So launches of the runtime communicator have one order on all ranks, and so have the tags that the module
 // before gives out. What has been launched is looked at until it is done.
 //
-// Making connections waits for other ranks, so it is done on a thread of its own, when nothing else runs on the
-// communicator.
-//
 // Thread safety: any thread. Ownership: owns its calls, each until host_begun() or end().
-// Invariants: a line of the board is not written anew before all ranks have read what they need of it; gc_comm::busy is
-// set while calls are queued or lines may be needed.
+// Invariant: gc_comm::busy is set while calls are queued or lines may be needed.
 #pragma once
 #include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <thread>
 #include <vector>
 
-#include "coll/mpi_runtime.h"
+#include "coll/call_runner.h"
+#include "coll/kept_lines.h"
 
 namespace gpucoll::coll {
-
-class PendingCalls;
-
-struct PendingCall : gc_pending {
-  enum class Stage { queued, published, preparing, launching, running };
-  explicit PendingCall(PendingCalls& its_owner) : gc_pending{GC_WAITS}, owner(its_owner) {}
-  PendingCall(const PendingCall&) = delete;
-  PendingCall& operator=(const PendingCall&) = delete;
-
-  PendingCalls& owner;
-  Stage stage = Stage::queued;
-  bool on_device = false;  // on this rank
-  DeviceCall call;
-  gc_board_line line = {};
-  Arrivals::Wait wait = {};
-  std::chrono::steady_clock::time_point next_look_around;
-  uint64_t launches = 0;  // that are done when it is
-  Code code = Code::ok;   // once GC_ENDED
-};
 
 class PendingCalls {
  public:
   PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, MpiRuntime& runtime)
-      : comm_(comm), description_(description), arrivals_(arrivals), runtime_(runtime) {}
+      : comm_(comm),
+        description_(description),
+        arrivals_(arrivals),
+        runtime_(runtime),
+        runner_(runtime),
+        lines_(arrivals) {}
   ~PendingCalls() { stop(); }
   PendingCalls(const PendingCalls&) = delete;
   PendingCalls& operator=(const PendingCalls&) = delete;
@@ -70,11 +51,6 @@ class PendingCalls {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Preparation {
-    std::thread thread;
-    std::atomic<bool> ended{false};
-    Result<bool> result = false;
-  };
 
   bool passes_by(uint32_t function);
   PendingCall* take_spare();
@@ -82,9 +58,7 @@ class PendingCalls {
   bool is_undecided(const PendingCall& call) const;
   void look_a_little(const PendingCall& call);
   void enqueue(PendingCall* call, uint32_t function, const gc_call* device_call);
-  bool line_is_free(uint64_t number);
   Status await_line(PendingCall& call);
-  bool lines_are_free();
   void publish_more();
   void publish(PendingCall& call);
   void pop_first();
@@ -95,7 +69,6 @@ class PendingCalls {
   Result<bool> run_on_device(PendingCall& call);
   Result<bool> prepare(PendingCall& call);
   Result<bool> launch(PendingCall& call);
-  Result<bool> advance(PendingCall& call);
   void give_to_host(PendingCall& call);
   void end_with(PendingCall& call, Status status);
   void give_up(PendingCall& call, Status status);
@@ -106,17 +79,15 @@ class PendingCalls {
   const gc_comm_description& description_;
   Arrivals& arrivals_;
   MpiRuntime& runtime_;
+  CallRunner runner_;
+  KeptLines lines_;
   std::mutex mutex_;
-  std::deque<PendingCall*> queue_, running_;
+  std::deque<PendingCall*> queue_;
   std::atomic<size_t> n_queued_{0};     // of queue_
   std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
   size_t n_published_ = 0;              // the first ones of queue_
   std::vector<std::unique_ptr<PendingCall>> all_;
   std::vector<PendingCall*> spare_;
-  uint64_t line_needed_[GC_BOARD_LINES] = {};  // the number whose line others may need; 0: none
-  uint64_t decided_ = 0;                       // every number up to here has a verdict
-  std::optional<Preparation> preparation_;
-  Clock::time_point fault_seen_ = {};
 };
 
 }  // namespace gpucoll::coll

@@ -1,0 +1,60 @@
+// Runs calls on one runtime communicator, one after another, and waits for none of them.
+//
+// A call: prepare() until it says more than `waiting`, launch() until it is true; next_ended() gives it back. Making
+// connections waits for other ranks, so it is done on a thread of its own, when nothing else runs: what runs before
+// could not be told from a failure to connect.
+//
+// Thread safety: one caller at a time. Ownership: borrows runtime and calls.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <thread>
+
+#include "coll/pending_call.h"
+
+namespace gpucoll::coll {
+
+class CallRunner {
+ public:
+  enum class Readiness { waiting, ready, impossible };
+  struct Ended {
+    PendingCall* call;
+    Status status;
+  };
+
+  explicit CallRunner(MpiRuntime& runtime) : runtime_(runtime) {}
+  ~CallRunner() { stop(); }
+  CallRunner(const CallRunner&) = delete;
+  CallRunner& operator=(const CallRunner&) = delete;
+
+  // Makes what is missing for it; `impossible`: on all ranks alike. REQUIRES: fits(), and until this is done, none but
+  // this call.
+  Result<Readiness> prepare(PendingCall& call);
+  // Whether all of it is there now.
+  Result<bool> launch(PendingCall& call);
+  // The first of those that run, if it has ended: they end in the order in which they were launched.
+  std::optional<Ended> next_ended();
+  // Whether none runs.
+  bool settled() const noexcept { return running_.empty(); }
+  // Waits for what prepares. Then what runs is the caller's again, one by one.
+  void stop();
+  // Null: none is left.
+  PendingCall* take_running();
+
+ private:
+  struct Preparation {
+    std::thread thread;
+    std::atomic<bool> ended{false};
+    Result<bool> result = false;
+  };
+
+  MpiRuntime& runtime_;
+  std::deque<PendingCall*> running_;
+  bool launching_ = false;  // a call that is not all there yet
+  std::optional<Preparation> preparation_;
+  std::chrono::steady_clock::time_point fault_seen_ = {};
+};
+
+}  // namespace gpucoll::coll

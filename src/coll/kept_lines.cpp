@@ -1,0 +1,23 @@
+#include "coll/kept_lines.h"
+
+namespace gpucoll::coll {
+
+bool KeptLines::is_free(uint64_t number) {
+  uint64_t& needed = needed_[number % GC_BOARD_LINES];
+  if (needed && needed <= decided_ && arrivals_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}) < 0)
+    needed = 0;
+  return needed == 0 || arrivals_.failed();
+}
+
+bool KeptLines::all_free() {
+  for (uint64_t line = 0; line < GC_BOARD_LINES; ++line)
+    if (!is_free(line)) return false;
+  return true;
+}
+
+KeptLines::Reader KeptLines::reader_of(uint64_t number) const {
+  const uint64_t needed = needed_[number % GC_BOARD_LINES];
+  return {arrivals_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}), needed};
+}
+
+}  // namespace gpucoll::coll

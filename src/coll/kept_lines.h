@@ -1,0 +1,36 @@
+// Which of this rank's lines on the board, in the order of the nonblocking collectives, others may still have to read.
+//
+// Thread safety: one caller at a time. Ownership: borrows the arrivals.
+// Invariant: a line is not written anew before all ranks have read what they need of it.
+#pragma once
+#include "coll/arrivals.h"
+
+namespace gpucoll::coll {
+
+class KeptLines {
+ public:
+  explicit KeptLines(Arrivals& arrivals) : arrivals_(arrivals) {}
+
+  // Whether number's line may be written.
+  bool is_free(uint64_t number);
+  bool all_free();
+  // A rank that keeps number's line from being written, and in which number; rank -1: none.
+  struct Reader {
+    int rank;
+    uint64_t number;
+  };
+  Reader reader_of(uint64_t number) const;
+  // `number` has been published with device memory.
+  void keep(uint64_t number) { needed_[number % GC_BOARD_LINES] = number; }
+  // `number` goes through the host: nobody needs its line.
+  void let_go(uint64_t number) { needed_[number % GC_BOARD_LINES] = 0; }
+  // Every number up to here has a verdict.
+  void decided(uint64_t number) { decided_ = number; }
+
+ private:
+  Arrivals& arrivals_;
+  uint64_t needed_[GC_BOARD_LINES] = {};  // the number whose line others may need; 0: none
+  uint64_t decided_ = 0;
+};
+
+}  // namespace gpucoll::coll

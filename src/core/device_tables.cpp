@@ -18,8 +18,7 @@ DeviceTables::Layout DeviceTables::layout_of(const DeviceTablesOptions& options)
   const auto n = static_cast<size_t>(options.n_ranks);
   const auto channels = [&](int kind) { return static_cast<size_t>(options.channels[kind]); };
   Layout layout = {};
-  layout.counter = round_up(sizeof(proto::DeviceComm));
-  layout.ring_ranks = layout.counter + kLine;
+  layout.ring_ranks = round_up(sizeof(proto::DeviceComm));
   layout.end = round_up(layout.ring_ranks + proto::kMaxChannels * n * sizeof(int32_t));
   // Last: pages of them that stay empty cost nothing on the emulated device.
   for (int kind = 0; kind < proto::kLinkKinds; ++kind) {
@@ -67,7 +66,6 @@ void DeviceTables::set_up(proto::ChannelComm* comm, int channel) const {
   comm->n_channels = static_cast<uint32_t>(options_.channels[proto::kCollectiveLinks]);
   comm->n_pair_channels = static_cast<uint32_t>(options_.channels[proto::kPairLinks]);
   comm->latch = options_.latch;
-  comm->blocks_done = reinterpret_cast<uint32_t*>(base_ + layout_.counter);
   comm->ring_ranks = reinterpret_cast<const int32_t*>(base_ + layout_.ring_ranks) + first;
   for (int kind = 0; kind < proto::kLinkKinds; ++kind) {
     comm->shape[kind] = options_.slots[kind];

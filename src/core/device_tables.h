@@ -47,7 +47,7 @@ class DeviceTables {
  private:
   // Byte offsets of the parts.
   struct Layout {
-    size_t counter, ring_ranks, connectors[proto::kLinkKinds][2], end;
+    size_t ring_ranks, connectors[proto::kLinkKinds][2], end;
   };
   DeviceTables(gpu::Device& device, const DeviceTablesOptions& options)
       : device_(device), options_(options), layout_(layout_of(options)) {}

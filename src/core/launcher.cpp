@@ -52,9 +52,7 @@ uint64_t Launcher::done() const noexcept {
 
 Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
-  uint32_t mesh_flag = mesh_flag_;
-  std::vector<PlannedLaunch> plans =
-      make_plans(queue, context_.rank, shape, kBudget, context_.move, &mesh_flag, context_.direct);
+  std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, context_.direct);
   GC_TRY(prepare(plans, capture));
   streams_ = queue.streams;
   plans_ = std::move(plans);
@@ -62,7 +60,6 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
   copies_ = copies;
   copies_put_ = Stage::pack;
   capture_ = capture;
-  mesh_flag_ = mesh_flag;
   return {};
 }
 
@@ -171,10 +168,7 @@ Result<bool> Launcher::launch(PlannedLaunch& planned) {
   if (!planned.overflow.empty() && !place_items(planned)) return false;
   proto::Plan& plan = planned.plan;
   plan.comm = context_.comm;
-  if (!capture_) {
-    plan.done_word = context_.done_kernel;
-    plan.done_value = launched() + 1;
-  }
+  if (!capture_) plan.done_word = context_.done_kernel;
   GC_TRY(context_.device.launch(*planned.kernel, plan, planned.blocks(), planned.threads, streams_.front()));
   if (!capture_) count_launch();
   return true;

@@ -87,7 +87,6 @@ class Launcher {
   std::shared_ptr<GraphMemory> order_;  // the order event, held by graphs, too
   std::unique_ptr<WorkFifo> fifo_;      // made when first needed
   std::atomic<uint64_t> launched_{0};
-  uint32_t mesh_flag_ = 0;  // of the last mesh operation
 
   // What was begun.
   std::vector<PlannedLaunch> plans_;

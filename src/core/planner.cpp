@@ -140,7 +140,7 @@ class Planner {
         builder_(budget, pairs_per_batch(shape)),
         loads_(shape.n_channels) {}
 
-  void plan_collectives(const TaskQueue& queue, uint32_t* mesh_flag);
+  void plan_collectives(const TaskQueue& queue);
   void plan_pairs(const TaskQueue& queue);
   void plan_packing(const std::vector<proto::PackItem>& items, const gpu::Kernel* packing, Stage stage);
   // What has been planned.
@@ -151,7 +151,7 @@ class Planner {
 
  private:
   void add_collective(const Chosen& chosen);
-  void add_one_shot(const Chosen& chosen, uint32_t* mesh_flag);
+  void add_one_shot(const Chosen& chosen);
   void add_pair(const Half* send, const Half* recv);
   void put_pair(const WorkItem& item, int threads);
   void open(const gpu::Kernel* kernel);
@@ -204,7 +204,7 @@ void Planner::add_collective(const Chosen& chosen) {
 }
 
 // A plan of one-shot operations has them all in the one batch that every block runs.
-void Planner::add_one_shot(const Chosen& chosen, uint32_t* mesh_flag) {
+void Planner::add_one_shot(const Chosen& chosen) {
   constexpr uint32_t kMostItems = (proto::kPlanWorkBytes - sizeof(Batch)) / sizeof(WorkItem);
   if (launches_.empty() || launches_.back().kernel != chosen.kernel || launches_.back().plan.n_items == kMostItems) {
     launches_.emplace_back().kernel = chosen.kernel;
@@ -220,15 +220,14 @@ void Planner::add_one_shot(const Chosen& chosen, uint32_t* mesh_flag) {
   item = item_of(chosen);
   item.function = chosen.task->function;
   item.next_rank = static_cast<uint8_t>((rank_ + 1) % shape_.n_ranks);
-  item.flag = *mesh_flag = proto::next_mesh_flag(*mesh_flag);
 }
 
 // One kernel after another, in order of appearance; one-shots first, since sends and receives join the last plan.
-void Planner::plan_collectives(const TaskQueue& queue, uint32_t* mesh_flag) {
+void Planner::plan_collectives(const TaskQueue& queue) {
   std::vector<Chosen> all = choose_all(queue, shape_, move_);
   for (Chosen& chosen : all) {
     if (!is_one_shot(chosen) || chosen.planned) continue;
-    for_each_of(all, chosen.kernel, [&](const Chosen& same) { add_one_shot(same, mesh_flag); });
+    for_each_of(all, chosen.kernel, [&](const Chosen& same) { add_one_shot(same); });
   }
   for (Chosen& chosen : all) {
     if (chosen.planned) continue;
@@ -319,11 +318,10 @@ void sort_out(std::vector<int>& peers) {
 }  // namespace
 
 std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
-                                      const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag,
-                                      DirectMarker* direct) {
+                                      const PlanBudget& budget, const gpu::Kernel* move, DirectMarker* direct) {
   Planner planner(shape, rank, budget, move, direct);
   if (!queue.before.empty()) planner.plan_packing(queue.before, queue.packing, Stage::pack);
-  if (!queue.collectives.empty()) planner.plan_collectives(queue, mesh_flag);
+  if (!queue.collectives.empty()) planner.plan_collectives(queue);
   if (!queue.sends.empty() || !queue.recvs.empty()) planner.plan_pairs(queue);
   if (!queue.after.empty()) planner.plan_packing(queue.after, queue.packing, Stage::unpack);
   return planner.finish();

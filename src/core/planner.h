@@ -23,7 +23,7 @@ enum class Stage : uint8_t { pack, run, unpack };
 struct PlannedLaunch {
   const gpu::Kernel* kernel = nullptr;
   int threads = 1;
-  proto::Plan plan = {};  // comm, items, done_word and done_value are filled in at the launch
+  proto::Plan plan = {};  // comm, items and done_word are filled in at the launch
   // Items that do not fit into the plan; then it has none of its own. At most PlanBudget::fifo_items.
   std::vector<proto::WorkItem> overflow;
   Stage stage = Stage::run;
@@ -46,11 +46,10 @@ class DirectMarker {
   virtual void mark(proto::PairItem& item, bool capturing) = 0;
 };
 
-// move: the kernel for plans without a reduction. *mesh_flag is the flag of the communicator's last mesh operation, and
-// is left at that of the last one planned. direct may be null: no direct stores. Tasks of 0 elements vanish, messages
-// of 0 bytes do not.
+// move: the kernel for plans without a reduction. direct may be null: no direct stores. Tasks of 0 elements vanish,
+// messages of 0 bytes do not.
 std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
-                                      const PlanBudget& budget, const gpu::Kernel* move, uint32_t* mesh_flag,
+                                      const PlanBudget& budget, const gpu::Kernel* move,
                                       DirectMarker* direct = nullptr);
 
 // Blocks for so many bytes to be packed.

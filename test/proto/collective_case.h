@@ -220,7 +220,7 @@ class CaseMemory {
 };
 
 template <class Red>
-proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank, uint32_t flag = 0) {
+proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank) {
   using T = typename Red::Element;
   proto::WorkItem work{};
   proto::CollectiveItem& item = work.collective;
@@ -236,7 +236,6 @@ proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank, uin
   }
   item.root = static_cast<uint32_t>(c.root);
   item.chunk_bytes = c.chunk_bytes;
-  item.flag = flag;
   item.function = c.function;
   item.next_rank = static_cast<uint8_t>((static_cast<int>(rank) + 1) % c.n_ranks);
   item.first_channel = static_cast<uint16_t>(c.first_channel);
@@ -269,7 +268,7 @@ void run_case(EmuKernel kernel, const Case& c) {
     std::vector<proto::WorkItem> items;
     for (size_t i = 0; i < memory.size(); ++i) {
       memory[i].reserve(n);
-      items.push_back(item_of<Red>(c, memory[i].emplace_back(c, values[i], r), r, static_cast<uint32_t>(i + 1)));
+      items.push_back(item_of<Red>(c, memory[i].emplace_back(c, values[i], r), r));
     }
     plans[r].add({0, c.function, c.algorithm, c.protocol, c.reduction.op, 0, 0}, items);
   }

@@ -25,9 +25,9 @@ bool moves(const Op& op) { return op.function == Function::broadcast || op.funct
 using Launch = std::vector<Op>;  // either all move or none does
 
 struct Options {
-  uint32_t last_flag = 0;
+  uint32_t last_flag = 0;  // of the mesh, before the first operation
   int first_channel = 0;
-  bool in_fifo = false;
+  bool in_fifo = false, captured = false;
   proto::Reduction reduction = {};
 };
 
@@ -44,13 +44,11 @@ class Program {
 
   Program(int n_ranks, int threads, std::vector<Launch> launches, const Options& options)
       : n_(n_ranks), threads_(threads), launches_(std::move(launches)), options_(options), world_(n_ranks, 1, 128) {
-    uint32_t last_flag = options.last_flag;
     world_.add_mesh();
+    for (int r = 0; r < n_; ++r) world_.comm(r).counters = {kDone, options.last_flag, {}};
     for (const Launch& launch : launches_) {
       int blocks = 0;
       for (const Op& op : launch) {
-        last_flag = proto::next_mesh_flag(last_flag);
-        flags_.push_back(last_flag);
         draw_op(op);
         blocks = std::max(blocks, op.n_channels);
       }
@@ -78,6 +76,7 @@ class Program {
   }
 
  private:
+  static constexpr uint64_t kDone = 76;        // launches before
   using Values = std::vector<std::vector<T>>;  // of each rank
 
   size_t ranks() const { return static_cast<size_t>(n_); }
@@ -137,8 +136,8 @@ class Program {
   }
 
   void make_plans() {
-    done_.resize(launches_.size() * static_cast<size_t>(n_));
-    plans_.resize(done_.size());
+    done_.resize(ranks());
+    plans_.resize(launches_.size() * ranks());
     size_t first = 0;
     for (size_t l = 0; l < launches_.size(); ++l) {
       for (size_t r = 0; r < static_cast<size_t>(n_); ++r) {
@@ -150,8 +149,8 @@ class Program {
         const size_t index = l * static_cast<size_t>(n_) + r;
         plans_[index] = maker.make(options_.in_fifo);
         plans_[index].comm = &world_.comm(static_cast<int>(r));
-        plans_[index].done_word = &done_[index];
-        plans_[index].done_value = 77;
+        // Every other one tells nobody: captured ones are launched among others.
+        if (!options_.captured || l % 2 != 0) plans_[index].done_word = &done_[r];
       }
       first += launches_[l].size();
     }
@@ -167,15 +166,22 @@ class Program {
     item.next_rank = static_cast<uint8_t>((rank + 1) % ranks());
     item.root = static_cast<uint32_t>(op.root);
     item.argument = options_.reduction.argument;
-    item.flag = flags_[index];
     item.first_channel = static_cast<uint16_t>(options_.first_channel);
     item.n_channels = static_cast<uint16_t>(op.n_channels);
     return work;
   }
 
   void check() {
-    for (uint64_t word : done_) EXPECT_EQ(word, 77u);
-    for (int r = 0; r < n_; ++r) EXPECT_EQ(world_.blocks_done(r), 0u);
+    const uint64_t told = options_.captured ? launches_.size() / 2 : launches_.size();
+    uint32_t last_flag = options_.last_flag;
+    for (size_t op = 0; op < ops_.size(); ++op) last_flag = proto::next_mesh_flag(last_flag);
+    for (int r = 0; r < n_; ++r) {
+      const proto::LaunchCounters& counters = world_.comm(r).counters;
+      EXPECT_EQ(done_[static_cast<size_t>(r)], told ? kDone + told : 0);
+      EXPECT_EQ(counters.done, kDone + told);
+      EXPECT_EQ(counters.mesh_flag, last_flag);
+      EXPECT_EQ(world_.blocks_done(r), 0u);
+    }
     for (size_t op = 0; op < want_.size(); ++op) {
       for (size_t r = 0; r < static_cast<size_t>(n_); ++r) {
         const size_t bytes = has_result(ops_[op], r) ? want_[op][r].size() : 0;
@@ -192,12 +198,11 @@ class Program {
   std::vector<Launch> launches_;
   const Options options_;
   test::World world_;
-  std::vector<uint32_t> flags_;
   std::vector<Op> ops_;
   std::vector<std::vector<Buffer>> in_, out_;  // [operation][rank]; no out_ where in place
   std::vector<std::vector<std::vector<uint8_t>>> want_;
   std::vector<int> blocks_;
-  std::vector<uint64_t> done_;
+  std::vector<uint64_t> done_;          // of each rank
   std::deque<test::PlanMaker> makers_;  // which hold the items of plans
   std::vector<proto::Plan> plans_;      // [launch][rank]
   int most_blocks_ = 1;
@@ -315,6 +320,12 @@ TEST_P(OneShot, FlagsWrap) {
   }
 }
 
+// Launches of a graph among others, with one block and with several.
+TEST_P(OneShot, FlagsGoOnWhereNobodyIsTold) {
+  const Launch narrow = {{60, 1}, {3, 1}}, wide = {{600, 3}, {5, 1}, {60, 2}};
+  run<proto::Sum<float>>(3, GetParam(), {narrow, wide, wide, narrow, narrow, narrow, wide}, {.captured = true});
+}
+
 TEST_P(OneShot, EveryAlignment) {
   for (Function function : kFunctions) {
     Launch launch;
@@ -344,11 +355,10 @@ TEST(OneShotFault, LatchEndsEveryWait) {
   world.add_mesh();
   std::vector<float> data(3000, 1.0f);
   proto::WorkItem items[2]{};
-  for (uint32_t flag : {1, 2}) {
-    items[flag - 1].collective.send = items[flag - 1].collective.recv = data.data();
-    items[flag - 1].collective.count = data.size();
-    items[flag - 1].collective.n_channels = 2;
-    items[flag - 1].collective.flag = flag;
+  for (proto::WorkItem& item : items) {
+    item.collective.send = item.collective.recv = data.data();
+    item.collective.count = data.size();
+    item.collective.n_channels = 2;
   }
   test::PlanMaker maker(3);
   maker.add({0, proto::Function::all_reduce, proto::Algorithm::one_shot, proto::Protocol::ll, 0, 0, 0},

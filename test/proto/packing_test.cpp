@@ -99,13 +99,11 @@ struct Shape {
 // One launch: several items, of the same type, at different places of the packed side.
 void launch(const std::vector<proto::PackItem>& items, const Shape& shape) {
   static proto::DeviceComm comm;
-  uint32_t blocks_done = 0;
   uint64_t done = 0;
-  comm.channel[0].blocks_done = &blocks_done;
+  comm.counters = {6, 5, {}};
   proto::Plan plan = {};
   plan.comm = &comm;
   plan.done_word = &done;
-  plan.done_value = 7;
   plan.n_items = static_cast<uint32_t>(items.size()) * proto::kItemsOfPacking;
   std::copy(items.begin(), items.end(), proto::pack_items(plan));
   test::run_grids(1, shape.blocks, shape.threads, [&](int, const gpu::EmuBlock& block) {
@@ -113,7 +111,8 @@ void launch(const std::vector<proto::PackItem>& items, const Shape& shape) {
                                     static_cast<uint32_t>(block.n_blocks), plan, block.shared);
   });
   EXPECT_EQ(done, 7u);
-  EXPECT_EQ(blocks_done, 0u);
+  EXPECT_EQ(comm.blocks_done, 0u);
+  EXPECT_EQ(comm.counters.mesh_flag, 5u);
 }
 
 void check(const Type& type, size_t elements, size_t shift, size_t packed_shift, const Shape& shape, Random& random) {

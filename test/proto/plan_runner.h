@@ -192,7 +192,7 @@ inline void run_plans(EmuKernel kernel, World& world, std::vector<PlanMaker>& ra
     plans.push_back(ranks[r].make(in_fifo));
     plans[r].comm = &world.comm(static_cast<int>(r));
     plans[r].done_word = &done[r];
-    plans[r].done_value = 77;
+    world.comm(static_cast<int>(r)).counters.done = 76;
     most_blocks = std::max(most_blocks, ranks[r].blocks());
   }
   Watch watch(world);
@@ -213,7 +213,7 @@ inline void expect_latch_ends(World& world, proto::Plan plan, int threads, EmuKe
   uint64_t done = 0;
   plan.comm = &world.comm(0);
   plan.done_word = &done;
-  plan.done_value = 5;
+  world.comm(0).counters.done = 4;
   std::thread host([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_EQ(proto::load_acquire(&done), 0u) << "ended without its peer";

@@ -332,12 +332,14 @@ TEST(RunPlan, NeedsNoCompletionWord) {
   maker.add({0, Function::all_reduce, Algorithm::ring, Protocol::simple, kSum, 0, 0}, {item});
   proto::Plan plan = maker.make(false);
   plan.comm = &world.comm(0);
-  plan.done_value = 5;
+  world.comm(0).counters = {5, 6, {}};
   for (int launch = 0; launch < 2; ++launch) {
     std::fill(out.begin(), out.end(), 0.0f);
     test::run_grids(1, 3, 2, [&](int, const gpu::EmuBlock& block) { kKernel(block, plan); });
     EXPECT_EQ(out, in);
     EXPECT_EQ(world.blocks_done(0), 0u);
+    EXPECT_EQ(world.comm(0).counters.done, 5u);
+    EXPECT_EQ(world.comm(0).counters.mesh_flag, 6u);
   }
 }
 

@@ -79,7 +79,7 @@ class World {
     }
   }
   proto::DeviceComm& comm(int rank) const { return *ranks_[static_cast<size_t>(rank)].comm; }
-  const uint32_t& blocks_done(int rank) const { return *comm(rank).channel[0].blocks_done; }
+  const uint32_t& blocks_done(int rank) const { return comm(rank).blocks_done; }
   // Both ends of the link between two ranks, as the host would read them between two kernels.
   proto::Connector& sender(proto::LinkKind kind, int channel, int from, int to) const {
     proto::ChannelComm& comm = this->comm(from).channel[channel];
@@ -96,7 +96,6 @@ class World {
     std::unique_ptr<proto::DeviceComm> comm = std::make_unique<proto::DeviceComm>();
     std::vector<proto::Connector> send[proto::kLinkKinds], recv[proto::kLinkKinds];
     std::vector<int32_t> ring_ranks;
-    uint32_t blocks_done = 0;
 
     void add_connectors(proto::LinkKind kind, int n_channels, uint32_t slot_bytes) {
       const auto n = static_cast<size_t>(comm->channel[0].n_ranks), channels = static_cast<size_t>(n_channels);
@@ -118,7 +117,6 @@ class World {
       comm.n_ranks = n_;
       comm.n_channels = static_cast<uint32_t>(n_channels_);
       comm.latch = &latch_;
-      comm.blocks_done = &rank.blocks_done;
       comm.tree = {-1, {-1, -1}};
       comm.ring_next = comm.ring_prev = -1;
     }

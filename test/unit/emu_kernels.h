@@ -22,7 +22,7 @@ struct Orders {
 inline proto::Plan plan_for(Orders& orders, uint64_t value = 0) {
   proto::Plan plan{};
   plan.done_word = reinterpret_cast<uint64_t*>(&orders);
-  plan.done_value = value;
+  plan.channel_mask = value;
   return plan;
 }
 inline Orders& orders_of(const proto::Plan& plan) { return *reinterpret_cast<Orders*>(plan.done_word); }
@@ -33,12 +33,12 @@ inline void log_value(const EmuBlock& block, const proto::Plan& plan) {
   const emu::Crew crew(block);
   const int all = block.n_blocks * block.n_threads;
   if (crew.size() != block.n_threads || crew.rank() != block.thread) ++orders.wrong;
-  std::atomic<int>& entered = orders.entered[plan.done_value];
+  std::atomic<int>& entered = orders.entered[plan.channel_mask];
   entered.fetch_add(1);
   if (crew.any(block.thread == block.n_threads - 1) != true) ++orders.wrong;
   while (entered.load() < all) proto::pause();  // all threads of a launch run at once
   crew.sync();
-  if (block.block == 0 && block.thread == 0) orders.log.push_back(static_cast<int>(plan.done_value));
+  if (block.block == 0 && block.thread == 0) orders.log.push_back(static_cast<int>(plan.channel_mask));
   crew.sync();
 }
 

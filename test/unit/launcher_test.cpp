@@ -46,7 +46,7 @@ void look(const gpu::EmuBlock& block, const proto::Plan& plan) {
     for (uint32_t i = 0; i < plan.n_items; ++i) log.counts.push_back(items[i].collective.count);
   }
   log.running.fetch_sub(1);
-  if (plan.done_word) __atomic_store_n(plan.done_word, plan.done_value, __ATOMIC_RELEASE);
+  if (plan.done_word) __atomic_store_n(plan.done_word, ++plan.comm->counters.done, __ATOMIC_RELEASE);
 }
 const gpu::Kernel kLook = {"look", nullptr, look};
 
@@ -57,7 +57,7 @@ struct LauncherTest : ::testing::Test {
     words = *block;
     ASSERT_TRUE(device().prepare(kLook));
     LaunchContext context{
-        device(), fault, 0, &kLook, nullptr, static_cast<uint64_t*>(words.host), static_cast<uint64_t*>(words.kernel),
+        device(), fault, 0, &kLook, &comm, static_cast<uint64_t*>(words.host), static_cast<uint64_t*>(words.kernel),
         &entered};
     auto created = Launcher::create(context);
     ASSERT_TRUE(created);
@@ -103,6 +103,7 @@ struct LauncherTest : ::testing::Test {
 
   Fault fault;
   gpu::HostBlock words;
+  proto::DeviceComm comm = {};
   uint64_t entered = 0;
   std::unique_ptr<Launcher> launcher;
   CommShape shape;

@@ -142,7 +142,7 @@ void count_collectives(const PlannedLaunch& launch, const Walk& channels, Sums& 
   EXPECT_LE(seen.size(), launch.plan.n_items);
 }
 
-void count_one_shots(const PlannedLaunch& launch, uint32_t* flag, Sums& sums) {
+void count_one_shots(const PlannedLaunch& launch, Sums& sums) {
   const proto::Plan& plan = launch.plan;
   ASSERT_EQ(plan.n_batches, 1u);
   ASSERT_TRUE(proto::fits_plan(1, plan.n_items));
@@ -150,7 +150,6 @@ void count_one_shots(const PlannedLaunch& launch, uint32_t* flag, Sums& sums) {
   EXPECT_EQ(plan.batch(0).next, 0);
   for (uint32_t i = 0; i < plan.n_items; ++i) {
     const CollectiveItem& item = plan.own_items()[i].collective;
-    EXPECT_EQ(item.flag, *flag = proto::next_mesh_flag(*flag));
     EXPECT_EQ(plan.channel_mask & 1, 1u);
     EXPECT_LE(item.n_channels, launch.blocks());
     EXPECT_EQ(item.first_channel, 0);
@@ -160,12 +159,11 @@ void count_one_shots(const PlannedLaunch& launch, uint32_t* flag, Sums& sums) {
   }
 }
 
-Sums count_all(const std::vector<PlannedLaunch>& launches, const CommShape& shape, const PlanBudget& budget,
-               uint32_t flag) {
+Sums count_all(const std::vector<PlannedLaunch>& launches, const CommShape& shape, const PlanBudget& budget) {
   Sums sums;
   for (const PlannedLaunch& launch : launches) {
     if (launch.kernel == &kFloatMesh || launch.kernel == &kMoveMesh) {
-      count_one_shots(launch, &flag, sums);
+      count_one_shots(launch, sums);
       continue;
     }
     const Walk channels = walk(launch, budget, shape.warp);
@@ -193,9 +191,8 @@ TEST(Planner, PlansEveryTaskOnceWithinAllLimits) {
       queue.add_send(peer(), {buffer(++number), draw_bytes(random), nullptr});
     for (uint64_t i = draw(random, 0, 1000); i > 0; --i, ++wanted.recvs[buffer(number)])
       queue.add_recv(peer(), {buffer(++number), draw_bytes(random), nullptr});
-    uint32_t flag = UINT32_MAX - 20;
-    const auto launches = make_plans(queue, rank, shape, budget, &kMove, &flag);
-    const Sums sums = count_all(launches, shape, budget, UINT32_MAX - 20);
+    const auto launches = make_plans(queue, rank, shape, budget, &kMove);
+    const Sums sums = count_all(launches, shape, budget);
     EXPECT_EQ(sums.collectives, wanted.collectives);
     EXPECT_EQ(sums.sends, wanted.sends);
     EXPECT_EQ(sums.recvs, wanted.recvs);
@@ -212,7 +209,7 @@ CollectiveCut collective_cut(const std::vector<PlannedLaunch>& launches, const P
     if (launch.kernel == &kFloatMesh || launch.kernel == &kMoveMesh) {
       for (uint32_t i = 0; i < launch.plan.n_items; ++i) {
         const CollectiveItem& item = launch.plan.own_items()[i].collective;
-        cut.push_back({launch.kernel, l, 0, item.send, item.n_channels, item.count, item.flag});
+        cut.push_back({launch.kernel, l, 0, item.send, item.n_channels, item.count, 0});
       }
       continue;
     }
@@ -245,9 +242,7 @@ TEST(Planner, CutsCollectivesAlikeOnAllRanks) {
         else
           queue.add_recv(peer, {buffer(i), draw_bytes(random), nullptr});
       }
-      uint32_t flag = 7;
-      const CollectiveCut cut =
-          collective_cut(make_plans(queue, rank, shape, budget, &kMove, &flag), budget, shape.warp);
+      const CollectiveCut cut = collective_cut(make_plans(queue, rank, shape, budget, &kMove), budget, shape.warp);
       if (rank == 0) first = cut;
       ASSERT_EQ(cut, first) << "rank " << rank << " in round " << round;
     }
@@ -412,8 +407,7 @@ TEST(Planner, NothingWaitsForEver) {
       if (draw(random, 0, 1)) by_peer(recvs[r]);
       for (auto& [peer, bytes] : sends[r]) queues[r].add_send(peer, {buffer(r), bytes, nullptr});
       for (auto& [peer, bytes] : recvs[r]) queues[r].add_recv(peer, {buffer(r), bytes, nullptr});
-      uint32_t flag = 1;
-      launches.push_back(make_plans(queues[r], static_cast<int>(r), shape, budget, &kMove, &flag));
+      launches.push_back(make_plans(queues[r], static_cast<int>(r), shape, budget, &kMove));
     }
     ASSERT_TRUE(World(std::move(launches), shape).run()) << "round " << round;
   }
@@ -427,8 +421,7 @@ TEST(Planner, AnAllToAllOfEightRanksIsOneLaunch) {
         queue.add_send(peer, {buffer(0), bytes, nullptr});
         queue.add_recv(peer, {buffer(1), bytes, nullptr});
       }
-      uint32_t flag = 1;
-      const auto launches = make_plans(queue, 5, shape, {1024}, &kMove, &flag);
+      const auto launches = make_plans(queue, 5, shape, {1024}, &kMove);
       ASSERT_EQ(launches.size(), 1u);
       EXPECT_EQ(launches[0].kernel, &kMove);
       EXPECT_EQ(launches[0].plan.n_items, 8u);  // a send and the receive of its round share one
@@ -443,8 +436,7 @@ TEST(Planner, AMixedGroupOfOneFamilyIsOneLaunch) {
   queue.add(collective(Function::all_reduce, &kInt, 1000, 2));
   queue.add(collective(Function::broadcast, nullptr, 1000, 3));
   queue.add_send(1, {buffer(4), 10, nullptr});
-  uint32_t flag = 1;
-  const auto launches = make_plans(queue, 0, gpu_shape(4), {1024}, &kMove, &flag);
+  const auto launches = make_plans(queue, 0, gpu_shape(4), {1024}, &kMove);
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(launches[0].kernel, &kInt);
   for (auto& [c, batches] : walk(launches[0], {1024}, 32))
@@ -459,8 +451,7 @@ TEST(Planner, AMixedGroupOfOneFamilyIsOneLaunch) {
 TEST(Planner, SmallCollectivesRunSideBySide) {
   TaskQueue queue;
   for (uint64_t i = 0; i < 32; ++i) queue.add(collective(Function::all_reduce, &kInt, 8, i));
-  uint32_t flag = 1;
-  const auto launches = make_plans(queue, 0, gpu_shape(4), {1024}, &kMove, &flag);
+  const auto launches = make_plans(queue, 0, gpu_shape(4), {1024}, &kMove);
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(launches[0].blocks(), 32);
 }
@@ -471,8 +462,7 @@ TEST(Planner, FillsArgumentsThenTheFifoThenTheNextPlan) {
   auto launches_of = [&](uint64_t n, PlanBudget budget) {
     TaskQueue queue;
     for (uint64_t i = 0; i < n; ++i) queue.add(collective(Function::all_reduce, &kInt, 8, i));
-    uint32_t flag = 1;
-    return make_plans(queue, 0, shape, budget, &kMove, &flag);
+    return make_plans(queue, 0, shape, budget, &kMove);
   };
   const size_t most = (proto::kPlanWorkBytes - sizeof(proto::Batch)) / sizeof(WorkItem);
   EXPECT_EQ(launches_of(most, {1000})[0].overflow.size(), 0u);
@@ -499,17 +489,14 @@ TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
     queue.add(collective(Function::all_reduce, &kFloat, 8, 2 * i));
     queue.add(collective(Function::all_gather, nullptr, 1 << 20, 2 * i + 1));
   }
-  uint32_t flag = 1;
-  auto launches = make_plans(queue, 0, shape, {1024}, &kMove, &flag);
+  auto launches = make_plans(queue, 0, shape, {1024}, &kMove);
   ASSERT_EQ(launches.size(), 3u);  // 63 and 37 one-shots, and the rest
-  EXPECT_EQ(flag, 101u);
   EXPECT_EQ(launches[0].kernel, &kFloatMesh);
   EXPECT_EQ(launches[2].kernel, &kMove);
   EXPECT_TRUE(needs_of(queue, 0, shape).mesh);
   shape.capturing = true;
-  launches = make_plans(queue, 0, shape, {1024}, &kMove, &flag);
+  launches = make_plans(queue, 0, shape, {1024}, &kMove);
   ASSERT_EQ(launches.size(), 1u);
-  EXPECT_EQ(flag, 101u);
   EXPECT_FALSE(needs_of(queue, 0, shape).mesh);
 }
 
@@ -525,8 +512,7 @@ TEST(Planner, OneShotsOfSeveralFunctionsShareALaunch) {
     queue.add(collective(moves[i % 2], nullptr, 8, 2 * i));
     queue.add(collective(reduces[i % 5], &kFloat, 8, 2 * i + 1));
   }
-  uint32_t flag = 0;
-  const auto launches = make_plans(queue, 3, shape, {1024}, &kMove, &flag);
+  const auto launches = make_plans(queue, 3, shape, {1024}, &kMove);
   ASSERT_EQ(launches.size(), 2u);
   EXPECT_EQ(launches[0].kernel, &kMoveMesh);
   EXPECT_EQ(launches[1].kernel, &kFloatMesh);
@@ -557,9 +543,8 @@ TEST(Planner, AsksWhatMayBeDirect) {
     TaskQueue queue;
     queue.add(collective(function, kernel, count, 0));
     queue.collectives[0].element_bytes = element_bytes;
-    uint32_t flag = 0;
     Marker marker;
-    const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &flag, &marker);
+    const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &marker);
     EXPECT_EQ(launches[0].plan.own_items()->collective.direct, marker.asked.size());
     return marker.asked;
   };
@@ -574,22 +559,20 @@ TEST(Planner, AsksWhatMayBeDirect) {
 
   TaskQueue queue;
   queue.add_send(2, {buffer(0), 999, nullptr});
-  uint32_t flag = 0;
   Marker marker;
-  const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &flag, &marker);
+  const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &marker);
   EXPECT_EQ(marker.asked, Sizes{999});
   EXPECT_EQ(launches[0].plan.own_items()->pair.direct, proto::kGrants);
 }
 
 TEST(Planner, EmptyTasks) {
   TaskQueue queue;
-  uint32_t flag = 1;
-  EXPECT_TRUE(make_plans(queue, 0, gpu_shape(2), {10}, &kMove, &flag).empty());
+  EXPECT_TRUE(make_plans(queue, 0, gpu_shape(2), {10}, &kMove).empty());
   queue.add(collective(Function::all_reduce, &kInt, 0, 1));
-  EXPECT_TRUE(make_plans(queue, 0, gpu_shape(2), {10}, &kMove, &flag).empty());
+  EXPECT_TRUE(make_plans(queue, 0, gpu_shape(2), {10}, &kMove).empty());
   EXPECT_FALSE(needs_of(queue, 0, gpu_shape(2)).ring);
   queue.add_send(1, {nullptr, 0, nullptr});
-  const auto launches = make_plans(queue, 0, gpu_shape(2), {10}, &kMove, &flag);
+  const auto launches = make_plans(queue, 0, gpu_shape(2), {10}, &kMove);
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(launches[0].plan.own_items()[0].pair.send_peer, 1);
   EXPECT_EQ(launches[0].plan.own_items()[0].pair.recv_peer, -1);
@@ -611,9 +594,8 @@ TEST(Planner, NeedsNoMoreChannelsThanItSays) {
     const CommShape shape = draw_shape(random, 8);
     TaskQueue queue;
     for (uint64_t i = draw(random, 1, 6); i > 0; --i) queue.add(draw_collective(random, i));
-    uint32_t flag = 0;
     const int channels = needs_of(queue, 1, shape).channels;
-    for (const PlannedLaunch& launch : make_plans(queue, 1, shape, {100}, &kMove, &flag)) {
+    for (const PlannedLaunch& launch : make_plans(queue, 1, shape, {100}, &kMove)) {
       if (launch.kernel != &kFloatMesh && launch.kernel != &kMoveMesh) {
         ASSERT_LE(std::bit_width(launch.plan.channel_mask), channels) << "round " << round;
       }

@@ -50,14 +50,21 @@ GC_DEV Exchange exchange_of(const proto::CollectiveItem& item, uint64_t block_by
   }
 }
 
+// An operation among those of its launch.
+struct Turn {
+  uint32_t flag;
+  bool is_first;
+  proto::Pack early;  // of the first one: what read_first() said
+};
+
 // Red: the reduction, or CopyOf<uint8_t> where data are only moved; then counts are in bytes.
 template <class Red>
 class OneShot {
  public:
   // The channel's share is at most kMeshChannelData bytes, and empty for channels that are not the item's.
   // REQUIRES: channel < kMeshChannels, n_ranks <= kMeshMaxRanks.
-  GC_DEV OneShot(const proto::ChannelComm& comm, uint32_t channel, const proto::CollectiveItem& item)
-      : OneShot(comm, channel, item, share_of(item, channel)) {}
+  GC_DEV OneShot(const proto::ChannelComm& comm, uint32_t channel, const proto::CollectiveItem& item, uint32_t flag)
+      : OneShot(comm, channel, item, flag, share_of(item, channel)) {}
 
   // What this thread will send first, to the next rank at least: may be read before anything else is there.
   static GC_DEV proto::Pack read_first(const proto::CollectiveItem& item, uint32_t channel, uint32_t thread) {
@@ -67,14 +74,14 @@ class OneShot {
     const uint8_t* const input = static_cast<const uint8_t*>(item.send) + block + share.first * sizeof(T);
     return proto::read_fast<T>(input + thread * sizeof(proto::Pack), bytes(static_cast<uint32_t>(share.count), thread));
   }
-  // False once the fault latch has ended a wait of this thread. early: what read_first() said, where is_early.
+  // False once the fault latch has ended a wait of this thread.
   template <class Coop>
-  GC_DEV bool run(const Coop& coop, bool is_early, const proto::Pack& early) const {
+  GC_DEV bool run(const Coop& coop, const Turn& turn) const {
     const uint32_t first = static_cast<uint32_t>(coop.rank()), step = static_cast<uint32_t>(coop.size());
     // An empty share is a pack of nothing: peers may use this half of the mesh again once they have received it.
     const uint32_t packs = count_ == 0 ? 1 : (count_ + kPer - 1) / kPer;
     if (first >= packs) return true;
-    const proto::Pack own = send(first, is_early, early);
+    const proto::Pack own = send(first, turn.is_first, turn.early);
     for (uint32_t p = first + step; p < packs; p += step) send(p, false, {});
     bool ok = finish(first, own);
     for (uint32_t p = first + step; ok && p < packs; p += step)
@@ -92,10 +99,11 @@ class OneShot {
   // Ranks whose memory is on its way at the same time.
   static constexpr uint32_t kBatch = 4;
 
-  GC_DEV OneShot(const proto::ChannelComm& comm, uint32_t channel, const proto::CollectiveItem& item, Range share)
+  GC_DEV OneShot(const proto::ChannelComm& comm, uint32_t channel, const proto::CollectiveItem& item, uint32_t flag,
+                 Range share)
       : n_(static_cast<uint32_t>(comm.n_ranks)),
         rank_(static_cast<uint32_t>(comm.rank)),
-        flag_(item.flag),
+        flag_(flag),
         latch_(comm.latch),
         mesh_(comm.mesh),
         to_(lines_of(channel, rank_)),
@@ -243,12 +251,12 @@ class OneShot {
 // One item; see OneShot::run. Not inlined, so that the waiting has all registers.
 template <class Red, class Coop>
 GC_NOINLINE bool one_shot(Coop coop, const proto::ChannelComm& comm, uint32_t channel,
-                          const proto::CollectiveItem& item, bool is_early, proto::Pack early) {
-  const OneShot<Red> operation(comm, channel, item);
+                          const proto::CollectiveItem& item, Turn turn) {
+  const OneShot<Red> operation(comm, channel, item, turn.flag);
 #if GC_MUTANT == 6
   if (!operation.has_share()) return true;
 #endif
-  return operation.run(coop, is_early, early);
+  return operation.run(coop, turn);
 }
 
 }  // namespace gpucoll::coll::device

@@ -94,7 +94,8 @@ GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, c
   for (uint32_t i = 0; i < n; ++i) move_item(block, items[i], (index + i) % n_blocks, n_blocks);
   if (plan.done_word == nullptr) return;
   block.sync();
-  finish_plan(block, n_blocks, plan, plan.comm->channel[0].blocks_done);
+  const proto::LaunchCounters& counters = plan.comm->counters;
+  finish_plan(block, n_blocks, plan, counters, counters.mesh_flag);
 }
 
 }  // namespace gpucoll::coll::device

@@ -24,24 +24,34 @@ GC_HD uint32_t nth_bit(uint64_t mask, uint32_t n) {
   return proto::lowest_bit(mask);
 }
 
-// The last block to finish stores the completion word. The barrier before (REQUIRES: the block has met) and the
-// counter's acquire-release order what any block has written and read before that store; the host's acquire of the word
-// pairs with it. What peers wait for orders itself (format/connection.h), and so does a fault's report: results in this
-// device's memory are left, and items, which have been read.
+// The last block to finish counts the launch and stores the completion word. The barrier before (REQUIRES: the block
+// has met) and the acquire-release of blocks_done order what any block has written and read before that store; the
+// host's acquire of the word pairs with it. What peers wait for orders itself (format/connection.h), and so does a
+// fault's report: results in this device's memory are left, items, which have been read, and the counters.
+// before: the counters as the launch found them; mesh_flag: of its last mesh operation, if it had one.
 template <class Coop>
-GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& plan, uint32_t* finished) {
-  if (plan.done_word == nullptr || coop.rank() != 0) return;
-  if (n_blocks > 1 && proto::fetch_add_acq_rel(finished, uint32_t{1}) != n_blocks - 1) return;
-  proto::store_release_own(plan.done_word, plan.done_value);
-  if (n_blocks > 1) proto::store_relaxed(finished, uint32_t{0});  // for the next launch: nobody waits for it
+GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& plan,
+                        const proto::LaunchCounters& before, uint32_t mesh_flag) {
+  const bool tells = plan.done_word != nullptr;
+  if (coop.rank() != 0 || (!tells && mesh_flag == before.mesh_flag)) return;
+  proto::DeviceComm& comm = *plan.comm;
+  if (n_blocks > 1) {
+    if (proto::fetch_add_acq_rel(&comm.blocks_done, uint32_t{1}) != n_blocks - 1) return;
+    proto::store_relaxed(&comm.blocks_done, uint32_t{0});  // for the next launch: nobody waits for it
+  }
+  const uint64_t done = before.done + (tells ? 1 : 0);
+  comm.counters.done = done;
+  comm.counters.mesh_flag = mesh_flag;
+  if (tells) proto::store_release_own(plan.done_word, done);
 }
 
-// What the threads of a block share: the channel's part of DeviceComm, and items of a batch, as many as there is room
-// for. Device memory and launch arguments are far away, and the work FIFO lies across the bus: all that is needed of
-// them is brought at once, each thread loading a pack of it.
+// What the threads of a block share: the channel's part of DeviceComm, the counters as the launch found them, and items
+// of a batch, as many as there is room for. Device memory and launch arguments are far away, and the work FIFO lies
+// across the bus: all that is needed of them is brought at once, each thread loading a pack of it.
 inline constexpr uint32_t kWindow = 16;
 struct Stage {
   proto::ChannelComm comm;
+  proto::LaunchCounters counters;
   proto::WorkItem window[kWindow];
 };
 static_assert(sizeof(Stage) <= proto::kSharedBytes && kWindow >= proto::kPairsPerBatch);
@@ -49,19 +59,23 @@ static_assert(sizeof(Stage) <= proto::kSharedBytes && kWindow >= proto::kPairsPe
 // Copies the first items of those of `from` whose bits are set into the window, as many as it holds; and, before its
 // first use, what the block needs of the communicator (null: it is there).
 template <class Block>
-GC_DEV Items bring(const Block& block, const proto::ChannelComm* comm, const proto::WorkItem* from, uint64_t bits,
-                   Stage& stage) {
+GC_DEV Items bring(const Block& block, const proto::DeviceComm* comm, uint32_t channel, const proto::WorkItem* from,
+                   uint64_t bits, Stage& stage) {
   constexpr uint32_t kPackBytes = sizeof(proto::Pack), kItemPacks = sizeof(proto::WorkItem) / kPackBytes;
   constexpr uint32_t kCommPacks = offsetof(Stage, window) / kPackBytes;
+  constexpr uint32_t kChannelPacks = offsetof(Stage, counters) / kPackBytes;
   const uint32_t bits_set = proto::count_bits(bits), n = bits_set < kWindow ? bits_set : kWindow;
   const uint32_t skipped = comm == nullptr ? kCommPacks : 0, size = static_cast<uint32_t>(block.size());
   GC_NO_UNROLL
   for (uint32_t p = skipped + static_cast<uint32_t>(block.rank()); p < kCommPacks + n * kItemPacks; p += size) {
-    const void* source = comm;
+    const void* source = comm->channel + channel;
     uint32_t at = p;
     if (p >= kCommPacks) {
       source = from + nth_bit(bits, (p - kCommPacks) / kItemPacks);
       at = (p - kCommPacks) % kItemPacks;
+    } else if (p >= kChannelPacks) {
+      source = &comm->counters;
+      at = p - kChannelPacks;
     }
     proto::store(reinterpret_cast<uint8_t*>(&stage) + p * kPackBytes,
                  proto::load<proto::Pack>(static_cast<const uint8_t*>(source) + at * kPackBytes));
@@ -80,7 +94,7 @@ GC_DEV void each_window(const Block& block, Items here, const proto::WorkItem* f
     GC_NO_UNROLL
     for (uint32_t i = 0; i < here.n; ++i) bits &= bits - 1;
     if (bits == 0) return;
-    here = bring(block, nullptr, from, bits, stage);
+    here = bring(block, nullptr, 0, from, bits, stage);
   }
 }
 GC_DEV const proto::WorkItem* items_of(const proto::Plan& plan, const proto::Batch& batch) {
@@ -161,7 +175,7 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
   for (uint32_t b = index, first = 1;; first = 0) {
     const proto::Batch batch = plan.batch(b);
     const proto::WorkItem* const from = items_of(plan, batch);
-    const Items here = bring(block, first != 0 ? &home : nullptr, from, batch.items, stage);
+    const Items here = bring(block, first != 0 ? plan.comm : nullptr, channel, from, batch.items, stage);
     each_window(block, here, from, batch.items, stage, [&](const Items& items) {
       if (batch.function == proto::Function::send_recv) {
         send_recv(block, stage.comm, channel, items);
@@ -177,7 +191,7 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
     keep_steps(stage.comm.ring_send, home.ring_send);
     keep_steps(stage.comm.ring_recv, home.ring_recv);
   }
-  finish_plan(block, n_blocks, plan, stage.comm.blocks_done);
+  finish_plan(block, n_blocks, plan, stage.counters, stage.counters.mesh_flag);
 }
 
 // The kernel of one-shots that reduce by Red, or move. Channels without a share take part, too, and the block meets
@@ -198,19 +212,21 @@ GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks,
     item = plan.items[at].collective;
   }
   const proto::Pack early = OneShot<Red>::read_first(item, channel, thread);
-  const Items here = bring(block, &plan.comm->channel[channel], from, batch.items, stage);
-  bool ok = true, first = true;
+  const Items here = bring(block, plan.comm, channel, from, batch.items, stage);
+  Turn turn{stage.counters.mesh_flag, true, early};
+  bool ok = true;
   each_window(block, here, from, batch.items, stage, [&](const Items& items) {
     items.each([&](const proto::WorkItem& item) {
 #if GC_MUTANT != 5
-      if (!first && block.any(!ok)) return;
+      if (!turn.is_first && block.any(!ok)) return;
 #endif
-      ok = one_shot<Red>(block, stage.comm, channel, item.collective, first, early);
-      first = false;
+      turn.flag = proto::next_mesh_flag(turn.flag);
+      ok = one_shot<Red>(block, stage.comm, channel, item.collective, turn);
+      turn.is_first = false;
     });
     block.sync();
   });
-  finish_plan(block, n_blocks, plan, stage.comm.blocks_done);
+  finish_plan(block, n_blocks, plan, stage.counters, turn.flag);
 }
 
 }  // namespace gpucoll::coll::device

@@ -10,15 +10,15 @@
 // neighbouring lines. A word has arrived when its flag is that of the operation. Nothing else orders data: no counter,
 // no barrier.
 //
-// Flags count the communicator's mesh operations (1, 2, ...; equal on all ranks; when they wrap, 0, which is what fresh
-// memory holds, is left out, and 1 with it, so that parities still alternate), and parity = flag & 1. Why two halves
-// are enough: a block that stores operation f + 2 into a half has received operation f + 1 from every rank, so every
-// rank's same block has finished operation f and no longer reads that half. This holds block by block, which is why
-// each channel has lines of its own. It needs (1) a barrier of the block between two operations, and (2) that all
-// blocks of a launch take part in all of its operations: one without a share exchanges packs of nothing, as do ranks
-// that have no data for each other. Between launches the end of a launch is the barrier of all blocks, and channel 0
-// takes part in every operation. A stale flag could be mistaken only where the same line next carries data exactly
-// 2^32 - 2 operations later.
+// Flags count the communicator's mesh operations in the order in which they run, on the device (LaunchCounters in
+// format/plan.h): 1, 2, ...; equal on all ranks; when they wrap, 0, which is what fresh memory holds, is left out, and
+// 1 with it, so that parities still alternate. parity = flag & 1. Why two halves are enough: a block that stores
+// operation f + 2 into a half has received operation f + 1 from every rank, so every rank's same block has finished
+// operation f and no longer reads that half. This holds block by block, which is why each channel has lines of its own.
+// It needs (1) a barrier of the block between two operations, and (2) that all blocks of a launch take part in all of
+// its operations: one without a share exchanges packs of nothing, as do ranks that have no data for each other. Between
+// launches the end of a launch is the barrier of all blocks, and channel 0 takes part in every operation. A stale flag
+// could be mistaken only where the same line next carries data exactly 2^32 - 2 operations later.
 #pragma once
 #include <cstddef>
 #include <cstdint>

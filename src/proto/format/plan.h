@@ -12,13 +12,18 @@
 // their functions, and every block runs them all (format/mesh.h says why).
 //
 // DeviceComm lies in device memory, written by the host before the launches that need it; kernels write only `step` and
-// `seen` of the connectors they own. A block begins by loading its channel's part of it and its items, all at once:
-// what the first step of a ring or of a one-shot needs is there, not behind another pointer.
+// `seen` of the connectors they own, and the counters. A block begins by loading its channel's part of it, the counters
+// and its items, all at once: what the first step of a ring or of a one-shot needs is there, not behind another
+// pointer.
 //
-// Completion. The last block of the grid to finish stores done_value into *done_word (host-mapped), behind a release
-// at device scope: a host that loads it may use the result through the device, and write its items' places in the work
-// FIFO anew. A plan captured into a graph has no done_word. Kernels leave early only when the fault latch
-// is set, and store done_value then, too: the host looks at the latch before it trusts the result.
+// Nothing in a plan is good for one launch only: what tells launches of a communicator apart are its counters, which
+// the last block of the grid to finish advances for the next launch. Launches follow each other, so they need no more
+// order than that.
+//
+// Completion. That block also stores the number of its launch among those that have a done_word into it (host-mapped),
+// behind a release at device scope: a host that loads it may use the result through the device, and write its items'
+// places in the work FIFO anew. A plan captured into a graph has no done_word. Kernels leave early only when the fault
+// latch is set, and count and tell then, too: the host looks at the latch before it trusts the result.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -73,20 +78,28 @@ struct alignas(128) ChannelComm {
   ConnectionShape shape[kLinkKinds];
   Connector* send[kLinkKinds];  // [n_ranks]: this rank's sending end towards each peer
   Connector* recv[kLinkKinds];  // [n_ranks]: this rank's receiving end from each peer
-  uint32_t* blocks_done;        // counts the blocks that have finished; left at 0 by the last one
   const int32_t* ring_ranks;    // [n_ranks]: the rank that is i hops after this one in the channel's ring
   TreePlace tree;
   int32_t ring_index;            // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
   int32_t ring_next, ring_prev;  // -1 where this rank is alone
-  uint8_t reserved[8];
+  uint8_t reserved[16];
   Connector ring_send, ring_recv;  // towards ring_next, and from ring_prev
   int32_t near_ranks[kNearRanks];  // the beginning of ring_ranks
   uint8_t* mesh[kMeshMaxRanks];    // each rank's mesh buffer (format/mesh.h); null where there is no mesh
 };
 static_assert(sizeof(ChannelComm) == 384 && offsetof(ChannelComm, ring_send) == 128);
 
+// What the launches of a communicator count, the same for all blocks of one.
+struct alignas(16) LaunchCounters {
+  uint64_t done;       // launches with a done_word
+  uint32_t mesh_flag;  // of the last mesh operation (format/mesh.h)
+  uint8_t reserved[4];
+};
+
 struct DeviceComm {
   ChannelComm channel[kMaxChannels];
+  LaunchCounters counters;
+  uint32_t blocks_done;  // counts the blocks of a launch that have finished; left at 0 by the last one
 };
 
 // What an item has to do with direct stores (proto/direct.h), in Simple: whether the kernel looks for what the next
@@ -102,14 +115,13 @@ struct CollectiveItem {
   uint64_t argument;  // of the reduction: number of ranks (avg); the bits of a scalar, or where it lies (pre_mul_sum)
   uint32_t root;
   uint32_t chunk_bytes;    // most bytes of a rank's chunk in a round; 0: as the protocol allows
-  uint32_t flag;           // one-shot: of this operation
   uint16_t first_channel;  // channels first_channel .. first_channel + n_channels - 1 take part
   uint16_t n_channels;
   uint8_t scalar_in_memory;  // not 0: argument is the kernel address of an element in device memory, read by the kernel
   uint8_t direct;            // kLooksForGrants, kGrants; 0 but for broadcast, all_gather and all_reduce in a ring
   Function function;         // one-shot: of this operation
   uint8_t next_rank;         // one-shot: the rank after this one
-  uint8_t reserved[4];
+  uint8_t reserved[8];
   union {
     uint64_t argument_high;  // the second 8 bytes of a scalar of complex128
     uint8_t* granted;        // with kGrants: recv as the kernels of the ring's previous rank, in all channels, know it
@@ -158,11 +170,11 @@ inline constexpr size_t kPlanWorkBytes = kPlanBytes - 48;
 struct alignas(16) Plan {
   DeviceComm* comm;
   uint64_t* done_word;  // kernel address of host-mapped memory; null: nobody is told
-  uint64_t done_value;
   uint64_t channel_mask;
   const WorkItem* items;  // kernel address; null: in `work`, behind the batches
   uint32_t n_batches;
   uint32_t n_items;
+  uint8_t reserved[8];
   uint8_t work[kPlanWorkBytes];
 
   GC_HD const Batch& batch(uint32_t i) const { return reinterpret_cast<const Batch*>(work)[i]; }

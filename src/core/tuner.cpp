@@ -208,7 +208,6 @@ uint64_t most_one_shot_bytes(const CommShape& shape) {
 const char* one_shot_obstacle(uint64_t bytes, const CommShape& shape, bool has_one_shot) {
   if (!has_one_shot) return "this reduction has no one-shot kernel";
   if (!shape.mesh) return "there is no mesh";
-  if (shape.capturing) return "its flags serve once, a graph runs many times";
   if (bytes > most_one_shot_bytes(shape)) return "more than one_shot_bytes / ranks";
   return nullptr;
 }

@@ -28,7 +28,7 @@ struct CommShape {
   bool emulated = false;               // which table
   bool mesh = false;                   // whether every rank can store into every other's memory
   bool ll128 = false;                  // whether every link keeps stores of 128 bytes whole
-  bool capturing = false;              // the operations become part of a graph: no one-shot (its flags are used once)
+  bool capturing = false;              // the operations become part of a graph
   uint64_t one_shot_bytes = 0;         // the parameter
   uint64_t copy_bytes = 0;             // messages of so many bytes go by copy engine; 0: none does
   const TuningTable* table = nullptr;  // a tuning file's; null: none

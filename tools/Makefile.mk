@@ -7,16 +7,30 @@ tools_libperf_la_SOURCES = \
 	tools/common/command_line.h \
 	tools/perf/agree.cpp \
 	tools/perf/agree.h \
+	tools/perf/bench.cpp \
+	tools/perf/bench.h \
 	tools/perf/check.cpp \
 	tools/perf/check.h \
 	tools/perf/collective.cpp \
 	tools/perf/collective.h \
+	tools/perf/computing.cpp \
+	tools/perf/computing.h \
+	tools/perf/computing_kernel.cpp \
 	tools/perf/data.cpp \
 	tools/perf/data.h \
 	tools/perf/device_memory.cpp \
 	tools/perf/device_memory.h \
+	tools/perf/earlier.cpp \
+	tools/perf/earlier.h \
+	tools/perf/figures.cpp \
+	tools/perf/figures.h \
+	tools/perf/heading.h \
+	tools/perf/json.cpp \
+	tools/perf/json.h \
 	tools/perf/measure.cpp \
 	tools/perf/measure.h \
+	tools/perf/mpi_call.cpp \
+	tools/perf/mpi_call.h \
 	tools/perf/options.cpp \
 	tools/perf/options.h \
 	tools/perf/report.cpp \
@@ -28,6 +42,8 @@ tools_libperf_la_SOURCES = \
 	tools/perf/runner_nccl.cpp \
 	tools/perf/session.cpp \
 	tools/perf/session.h \
+	tools/perf/table.cpp \
+	tools/perf/table.h \
 	tools/perf/types.cpp \
 	tools/perf/types.h
 GC_PERF_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -54,7 +70,7 @@ tools_gpucoll_info_SOURCES = \
 tools_gpucoll_info_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)
 tools_gpucoll_info_LDADD = $(GC_CORE_LIBS) -lfmt
 
-EXTRA_DIST += docs/tuning.md docs/formats/tuning.md
+EXTRA_DIST += docs/tuning.md docs/formats/perf.md docs/formats/tuning.md
 
 # Like gpucoll-perf over libgpucoll; of core it takes its own copy of tuner and tuning files.
 bin_PROGRAMS += tools/gpucoll-tune

@@ -1,17 +1,22 @@
 # Tests of label tools: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/tools/tests.cmake test/tools/expect.sh test/tools/info_json.sh
+EXTRA_DIST += test/tools/tests.cmake test/tools/expect.sh test/tools/info_json.sh test/tools/impossible.json
 
-check_PROGRAMS += test/tools/data_test test/tools/options_test test/tools/read_json test/tools/perf_corrupted
+check_PROGRAMS += test/tools/data_test test/tools/figures_test test/tools/options_test test/tools/read_json \
+	test/tools/perf_corrupted
 test_tools_data_test_SOURCES = test/tools/data_test.cpp
 test_tools_data_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
 test_tools_data_test_LDFLAGS = $(GC_TEST_LDFLAGS)
 test_tools_data_test_LDADD = $(GC_PERF_LIBS) $(GTEST_LIBS)
+test_tools_figures_test_SOURCES = test/tools/figures_test.cpp
+test_tools_figures_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
+test_tools_figures_test_LDFLAGS = $(GC_TEST_LDFLAGS)
+test_tools_figures_test_LDADD = $(GC_PERF_LIBS) $(GTEST_LIBS)
 test_tools_options_test_SOURCES = test/tools/options_test.cpp
 test_tools_options_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
 test_tools_options_test_LDFLAGS = $(GC_TEST_LDFLAGS)
 test_tools_options_test_LDADD = $(GC_PERF_LIBS) $(GTEST_LIBS)
 test_tools_read_json_SOURCES = test/tools/read_json.cpp
-# gpucoll-perf with an MPI_Allreduce that spoils a byte.
+# gpucoll-perf with an MPI_Allreduce that spoils a byte, and an MPI_Barrier that waits for nobody.
 test_tools_perf_corrupted_SOURCES = tools/perf/main.cpp test/tools/corrupt.cpp
 test_tools_perf_corrupted_CPPFLAGS = $(GC_PERF_CPPFLAGS)
 test_tools_perf_corrupted_LDFLAGS = $(GC_TEST_LDFLAGS)

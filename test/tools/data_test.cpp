@@ -65,6 +65,21 @@ TEST(PerfData, EveryOrderGivesTheSameValues) {
   });
 }
 
+// A fingerprint is there to tell orders apart.
+TEST(PerfData, InexactSumsTellTheirOrder) {
+  for (const Type type : {Type::float32, Type::float64, Type::complex64}) {
+    for (const Op op : {Op::sum, Op::prod}) {
+      Recipe recipe{type, op, true, true, 3, 0};
+      recipe.inexact = true;
+      std::vector<char> up = made(recipe, 0), down = made(recipe, 2);
+      for (int rank : {1, 2}) combine(type, op, made(recipe, rank).data(), up.data(), kCount);
+      for (int rank : {1, 0}) combine(type, op, made(recipe, rank).data(), down.data(), kCount);
+      EXPECT_GT(differences(type, up, down), kCount / 20) << info(type).name << " " << name(op);
+      EXPECT_LT(differences(type, up, down), kCount) << info(type).name << " " << name(op);
+    }
+  }
+}
+
 TEST(PerfData, ResultsAreNotAllTheSame) {
   constexpr int kRanks = 4;
   for_each_combination([](Type type, Op op) {

@@ -59,6 +59,47 @@ TEST(PerfOptions, TheCApiHasMore) {
   EXPECT_FALSE(plan(*parse("pair --api"), 0, 1).ok());
 }
 
+TEST(PerfOptions, LatencyTakesMoreCalls) {
+  EXPECT_EQ(parse("allreduce")->iterations, 20);
+  EXPECT_EQ(parse("allreduce --latency")->iterations, 1000);
+  EXPECT_EQ(parse("allreduce --latency -n 7")->iterations, 7);
+}
+
+TEST(PerfOptions, OverlapMeansNonblockingCallsOfMpi) {
+  EXPECT_TRUE(parse("allreduce --overlap host")->nonblocking);
+  EXPECT_FALSE(parse("allreduce --overlap host --api")->nonblocking);
+}
+
+TEST(PerfOptions, ABarrierIsOneRow) { EXPECT_EQ(counts("barrier -d all", 3), (std::vector<size_t>{0})); }
+
+// Blocks lie one behind the other, differ, and are together as much as equal ones; what a rank sends is what its peer
+// receives.
+TEST(PerfOptions, UnevenBlocks) {
+  for (const Collective collective : {Collective::allgatherv, Collective::alltoallv}) {
+    for (int ranks = 1; ranks <= 5; ++ranks) {
+      Call call;
+      call.collective = collective;
+      call.ranks = ranks;
+      call.count = 10;
+      for (int rank = 0; rank < ranks; ++rank) {
+        size_t next = 0;
+        for (int peer = 0; peer < ranks; ++peer) {
+          const Block block = block_of(call, rank, peer);
+          EXPECT_EQ(block.offset, next) << rank << " of " << ranks << ", block " << peer;
+          if (collective == Collective::alltoallv) {
+            EXPECT_EQ(block.elements, block_of(call, peer, rank).elements);
+          }
+          next += block.elements;
+        }
+        EXPECT_EQ(next, 10u * static_cast<size_t>(ranks));
+      }
+      if (ranks > 1) {
+        EXPECT_NE(block_of(call, 0, 0).elements, block_of(call, 0, 1).elements);
+      }
+    }
+  }
+}
+
 TEST(PerfOptions, PartnersOfMessages) {
   Call call;
   call.collective = Collective::sendrecv;
@@ -95,6 +136,18 @@ TEST(PerfOptions, MistakesAreOneSentence) {
                            "pair --in-place --api",
                            "alltoall --in-place --api",
                            "allreduce --pipelined",
+                           "allreduce --api --pipelined --latency",
+                           "allreduce --api --pipelined --overlap host",
+                           "allreduce --latency --overlap host",
+                           "allreduce --overlap gpu",
+                           "allreduce --overlap kernel --overlap-blocks 0",
+                           "allreduce --api --nonblocking",
+                           "allreduce --repeat 0",
+                           "allreduce --tolerance -1",
+                           "allgatherv --api",
+                           "reduce_scatterv --api",
+                           "alltoallv --api --in-place",
+                           "barrier --in-place",
                            "allreduce --registered"}) {
     auto options = parse(line);
     ASSERT_FALSE(options.ok()) << line;

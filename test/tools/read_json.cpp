@@ -46,6 +46,14 @@ void expect_rows(const nlohmann::json& results, const Table& table) {
     expect(csv[4] == results[i]["type"].get<std::string>(), "type differs between CSV and JSON");
     expect(results[i]["min_us"] <= results[i]["median_us"] && results[i]["median_us"] <= results[i]["max_us"],
            "times are not ordered");
+    expect(results[i]["median_us"] <= results[i]["p90_us"] && results[i]["p90_us"] <= results[i]["p99_us"] &&
+               results[i]["p99_us"] <= results[i]["max_us"],
+           "percentiles are not ordered");
+    expect(results[i]["runs_us"].size() == 3 && results[i]["baseline"]["runs_us"].size() == 3, "not three runs");
+    expect(results[i]["ratio_least"] <= results[i]["ratio"] && results[i]["ratio"] <= results[i]["ratio_most"],
+           "ratios are not ordered");
+    const std::string bits = results[i]["bits"].get<std::string>();
+    expect(bits.size() == 16 && csv.back() == bits, "bits differ between CSV and JSON");
     expect(results[i]["wrong"] == 0, "wrong elements");
     expect(results[i]["baseline"]["median_us"] > 0, "no baseline");
   }

@@ -1,5 +1,6 @@
 # Tests of label tools: what CTest runs. See test/CTestTestfile.cmake.in for the functions.
 gc_test(tools.data LABELS tools COMMAND test/tools/data_test)
+gc_test(tools.figures LABELS tools COMMAND test/tools/figures_test)
 gc_test(tools.options LABELS tools COMMAND test/tools/options_test)
 
 # gc_refuses(NAME "regex" arguments...): gpucoll-perf alone ends with status 2 and says this in one line.
@@ -38,18 +39,43 @@ gc_mpi_expect(perf_nccl_emulated 2 "^gpucoll-perf: --baseline nccl needs GPUs" t
               --baseline nccl)
 gc_mpi_expect(perf_no_memory 2 "^gpucoll-perf: gpucollMalloc: " tools/gpucoll-perf allreduce -b 64M ENV GPUCOLL_EMU_MEMORY=2M)
 gc_mpi_expect(perf_no_file 2 "^gpucoll-perf: cannot write " tools/gpucoll-perf allreduce --json /nonexistent/x)
-# Two checked runs, each with one spoilt byte.
-gc_mpi_expect(perf_sees_corruption 1 "^# wrong elements: 2$" test/tools/perf_corrupted allreduce -b 4K -e 4K -n 1)
+# Two checked runs, each with one spoilt byte, and once bits that differ: between ranks, or between runs.
+gc_mpi_expect(perf_sees_corruption 1 "^# wrong elements: 3$" test/tools/perf_corrupted allreduce -b 4K -e 4K -n 1)
+gc_mpi_expect(perf_sees_other_bits 1 "^# wrong elements: 7$" test/tools/perf_corrupted allreduce -b 4K -e 4K -n 1
+              --repeat 2 ENV SPOIL=runs)
+gc_mpi_expect(perf_sees_no_barrier 1 "^# wrong elements: [12]$" test/tools/perf_corrupted barrier -n 1)
 gc_mpi_expect(perf_names_corruption 1 "^gpucoll-perf: wrong: rank 1: element 33 is .* instead of "
               test/tools/perf_corrupted allreduce -b 4K -e 4K -n 1 -w 0 -d int32 -o max --in-place)
 
 gc_mpi_expect(perf_api_scan 2 "^gpucoll-perf: the C API has no scan" tools/gpucoll-perf scan --api)
-foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter scan exscan)
+foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter scan exscan
+                   allgatherv reduce_scatterv alltoallv gatherv scatterv)
   gc_mpi_test(tools.perf_${collective} NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
     COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 1)
   gc_mpi_test(tools.perf_${collective}_in_place NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
     COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 2 --in-place)
+  gc_mpi_test(tools.perf_${collective}_nonblocking NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+    COMMAND tools/gpucoll-perf ${collective} -b 0 -e 200K -f 100 -n 2 -w 1 -r 2 --nonblocking)
 endforeach()
+gc_mpi_test(tools.perf_barrier NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll COMMAND tools/gpucoll-perf barrier)
+gc_mpi_test(tools.perf_barrier_nonblocking NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+  COMMAND tools/gpucoll-perf barrier --nonblocking)
+
+# What the table shows.
+set(number "[0-9.]+")
+gc_mpi_expect(perf_latency 0 "^ +1024 +256 +float sum( +${number}){5} +[0-9a-f]{8} +0 +${number} +${number} +${number}$"
+              tools/gpucoll-perf allreduce --latency -n 50 -b 1K -e 1K --baseline host)
+gc_mpi_expect(perf_repeat 0 "^ +1024 +256 +float sum( +${number}){5} +[0-9a-f]{8} +0( +${number}){5}$"
+              tools/gpucoll-perf allreduce --repeat 3 -b 1K -e 1K --baseline host)
+gc_mpi_expect(perf_overlap 0 "^ +1024 +256 +float +-( +${number}){4} +[0-9a-f]{8} +0( +${number}){2}$"
+              tools/gpucoll-perf bcast --overlap host -n 5 -b 1K -e 1K --baseline host)
+gc_mpi_expect(perf_api_overlap 0 "^ +1024 +256 +float sum( +${number}){4} +[0-9a-f]{8} +0$"
+              tools/gpucoll-perf allreduce --api --overlap host -n 5 -b 1K -e 1K)
+gc_mpi_expect(perf_overlap_emulated 2 "^gpucoll-perf: --overlap kernel needs GPUs" tools/gpucoll-perf bcast --overlap kernel)
+gc_mpi_expect(perf_slower 3 "^ +1024 .* 0.0 +0.00 slower other bits$" tools/gpucoll-perf allreduce -b 1K -e 4K -f 4
+              --compare ${GC_SOURCE}/test/tools/impossible.json)
+gc_mpi_expect(perf_other_work 2 "^gpucoll-perf: --compare .*: is of other work: its collective is" tools/gpucoll-perf
+              bcast --compare ${GC_SOURCE}/test/tools/impossible.json)
 
 # --explain knows GPUs where there are none; the chosen candidate comes first.
 function(gc_explains name status regex)
@@ -60,11 +86,12 @@ function(gc_explains name status regex)
 endfunction()
 
 # The same through the C API, with and without the parameters that force a way.
-foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter sendrecv pair)
+foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter sendrecv pair
+                   alltoallv gatherv scatterv barrier)
   gc_mpi_test(tools.perf_api_${collective} NP 3 LABELS tools MPIRUN --mca coll ^gpucoll
     COMMAND tools/gpucoll-perf ${collective} --api -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 1)
 endforeach()
-foreach(collective allreduce reduce allgather reduce_scatter gather scatter)
+foreach(collective allreduce reduce allgather reduce_scatter gather scatter gatherv scatterv)
   gc_mpi_test(tools.perf_api_${collective}_in_place NP 3 LABELS tools MPIRUN --mca coll ^gpucoll
     COMMAND tools/gpucoll-perf ${collective} --api -b 0 -e 200K -f 100 -n 1 -w 0 -r 2 --in-place)
 endforeach()
@@ -104,10 +131,12 @@ gc_mpi_expect(perf_bad_tuning_file 2 "^gpucoll-perf: .*tests.cmake: line 2: this
               ENV GPUCOLL_TUNING_FILE=${GC_SOURCE}/test/tools/tests.cmake)
 
 gc_mpi_test(tools.perf_files NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
-  COMMAND tools/gpucoll-perf allreduce -b 1K -e 64K -f 8 -n 3 --baseline host --json perf.json --csv perf.csv)
+  COMMAND tools/gpucoll-perf allreduce -b 1K -e 64K -f 8 -n 3 --repeat 3 --baseline host --json perf.json --csv perf.csv)
 gc_test(tools.perf_files_read LABELS tools mpi COMMAND test/tools/read_json perf.json perf.csv)
+gc_mpi_expect(perf_files_compared 0 "^# against perf.json: 0 rows slower, 0 with other bits$" tools/gpucoll-perf allreduce
+              -b 1K -e 64K -f 8 -n 3 --compare perf.json --tolerance 1e9)
 set_tests_properties(tools.perf_files PROPERTIES FIXTURES_SETUP perf_files)
-set_tests_properties(tools.perf_files_read PROPERTIES FIXTURES_REQUIRED perf_files)
+set_tests_properties(tools.perf_files_read tools.perf_files_compared PROPERTIES FIXTURES_REQUIRED perf_files)
 
 gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)

@@ -1,11 +1,10 @@
-// What each collective sends, receives and must deliver, and the MPI call itself.
+// What each collective sends, receives and must deliver.
 //
 // A call has `count` elements in each block; allgather, gather, alltoall, scatter and reduce_scatter have one block
-// for every rank on one side or both. Inputs are always elements 0.. of the rank that owns them (data.h).
-// Thread safety: pure functions; run_mpi as MPI allows.
+// for every rank on one side or both. In their forms with a v blocks differ: half of them have half as much again as
+// their neighbours, together as much as equal ones. Inputs are always elements 0.. of the rank that owns them (data.h).
+// Thread safety: pure functions.
 #pragma once
-#include <mpi.h>
-
 #include <cstddef>
 #include <string>
 
@@ -27,7 +26,13 @@ enum class Collective {
   scan,
   exscan,
   sendrecv,
-  pair
+  pair,
+  allgatherv,
+  reduce_scatterv,
+  alltoallv,
+  gatherv,
+  scatterv,
+  barrier
 };
 
 struct Call {
@@ -39,6 +44,12 @@ struct Call {
   bool in_place = false;
   int rank = 0, ranks = 1;
   bool api = false;  // in place as the C API has it, where MPI has it otherwise
+  bool operator==(const Call&) const = default;
+};
+
+// A part of a rank's buffer that it shares with one rank.
+struct Block {
+  size_t offset, elements;
 };
 
 // The ranks that a point-to-point call sends to and receives from; -1: nobody.
@@ -50,11 +61,18 @@ bool find_collective(const std::string& name, Collective* collective);
 const char* name(Collective collective);
 std::string collective_names();
 bool reduces(Collective collective);
+// The collective whose blocks are equal: allgather for allgatherv, and so on; itself where it has no v.
+Collective even(Collective collective);
+bool is_uneven(Collective collective);
 // Over the ranks up to this one, or before it: MPI only.
 bool is_scan(Collective collective);
 // Sends and receives: sendrecv to the next rank and from the one before, pair from each even rank to the next one.
 bool is_pairwise(Collective collective);
 Partners partners_of(const Call& call);
+
+// Of a buffer with a block for every rank, on `rank`: the one of `peer`.
+Block block_of(const Call& call, int rank, int peer);
+Block own_block(const Call& call);
 
 // Elements of this rank's whole buffers, and of what it gives and gets.
 size_t send_elements(const Call& call);
@@ -77,10 +95,5 @@ double bus_factor(const Call& call);
 Recipe recipe(const Call& call, uint64_t run);
 // Output elements first .. first + count - 1 of this rank; `scratch` holds count elements as well.
 void expected(const Call& call, const Recipe& recipe, size_t first, size_t count, void* out, void* scratch);
-
-MPI_Datatype mpi_type(Type type);
-MPI_Op mpi_op(Op op);
-// The blocking call. Buffers of any kind; MPI's answer.
-int run_mpi(const Call& call, void* send, void* recv, MPI_Comm comm);
 
 }  // namespace gpucoll::perf

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
@@ -88,8 +89,16 @@ T integer_value(const Recipe& recipe, int rank, uint64_t h) {
   }
 }
 
+// Of 16 magnitudes, with every bit of a double's fraction.
+template <class T>
+T inexact_value(uint64_t h) {
+  const double magnitude = std::ldexp(1 + static_cast<double>(h >> 12) * 0x1p-52, static_cast<int>(h & 15) - 8);
+  return static_cast<T>(h & 16 ? -magnitude : magnitude);
+}
+
 template <class T>
 T real_value(const Recipe& recipe, int rank, uint64_t h) {
+  if (recipe.inexact) return inexact_value<T>(h);
   auto centred = [h](int bits) {
     return static_cast<T>(static_cast<int64_t>(h & ((1ull << bits) - 1)) - (1ll << (bits - 1)));
   };
@@ -103,6 +112,7 @@ T real_value(const Recipe& recipe, int rank, uint64_t h) {
 
 template <class T>
 std::complex<T> complex_value(const Recipe& recipe, int rank, uint64_t h) {
+  if (recipe.inexact) return {inexact_value<T>(h), inexact_value<T>(mix(h))};
   if (!recipe.reduces || recipe.op != Op::prod)
     return {real_value<T>(recipe, rank, h), real_value<T>(recipe, rank, h >> 24)};
   T factor = real_value<T>(recipe, rank, h);

@@ -21,6 +21,7 @@ struct Recipe {
   bool may_wrap = true;  // 8- and 16-bit sums and products may leave the type's range
   int ranks = 1;
   uint64_t run = 0;
+  bool inexact = false;  // real numbers whose sums and products round: their bits tell the order of a reduction
 };
 
 // Elements first .. first + count - 1 of `rank`'s input. Padding bytes are zero.

@@ -25,6 +25,12 @@ class DeviceMemory {
   void* address_;
 };
 
+// The buffers that all measurements share. REQUIRES: large enough for each call, plus kGuardBytes behind recv.
+struct Buffers {
+  static constexpr size_t kGuardBytes = 512;
+  DeviceMemory send, recv;
+};
+
 // gpucollMemcpy and gpucollMemset as Status.
 Status copy(void* dst, const void* src, size_t bytes);
 Status fill(void* dst, int byte, size_t bytes);

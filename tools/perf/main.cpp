@@ -1,15 +1,16 @@
 // gpucoll-perf: times and checks a collective on device memory, through MPI or gpucoll's C API.
 //
-// Exit status: 0 all well, 1 something is wrong in a result, 2 it could not run as asked. Failures in the middle of
-// a run end the whole job with MPI_Abort: other ranks may be waiting inside a collective.
+// Exit status: 0 all well, 1 something is wrong in a result, 2 it could not run as asked, 3 (of rank 0) something is
+// slower than in the run that --compare names. Failures in the middle of a run end the whole job with MPI_Abort: other
+// ranks may be waiting inside a collective.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "perf/agree.h"
-#include "perf/check.h"
-#include "perf/measure.h"
+#include "perf/bench.h"
+#include "perf/computing.h"
 #include "perf/options.h"
 #include "perf/report.h"
 #include "perf/runner.h"
@@ -18,7 +19,7 @@
 namespace gpucoll::perf {
 namespace {
 
-constexpr int kWrong = 1, kCannot = 2;
+constexpr int kWrong = 1, kCannot = 2, kSlower = 3;
 
 // Whether a launcher has started this process as one of several.
 bool launched() {
@@ -42,14 +43,15 @@ int refuse(const Status& status, int rank) {
 
 Result<std::unique_ptr<Runner>> make_runner(const Options& options, const Buffers& buffers) {
   if (options.api) return api_runner(buffers, options.registered, MPI_COMM_WORLD);
-  return mpi_runner(buffers, MPI_COMM_WORLD);
+  return mpi_runner(buffers, options.nonblocking, MPI_COMM_WORLD);
 }
 
 Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const Heading& heading, const Buffers& buffers,
                                               const std::vector<Call>& calls) {
   switch (options.baseline) {
     case BaselineChoice::none: break;
-    case BaselineChoice::host: return host_runner(largest_send_bytes(calls), largest_recv_bytes(calls), MPI_COMM_WORLD);
+    case BaselineChoice::host:
+      return host_runner(largest_send_bytes(calls), largest_recv_bytes(calls), options.nonblocking, MPI_COMM_WORLD);
     case BaselineChoice::nccl:
       if (heading.device_kind != "cuda")
         return Status::error(Code::unsupported,
@@ -67,57 +69,29 @@ Status keep_possible(const Runner& runner, std::vector<Call>* calls) {
   return Status(Code::unsupported, fmt::format("{} has no such type", runner.description()));
 }
 
-// Everything after the start-up: the table.
-class Run {
- public:
-  Run(const Options& options, const Buffers& buffers, Runner& runner, Runner* baseline, Report* report)
-      : options_(options), runner_(runner), baseline_(baseline), report_(report), checker_(buffers, MPI_COMM_WORLD) {}
-
-  Status row(const Call& call) {
-    Row row{call, {}, std::nullopt, 0};
-    GC_TRY(check(call, &row));
-    Runner* baseline = baseline_ && baseline_->can(call) ? baseline_ : nullptr;
-    const Repeats repeats = {options_.warmup, options_.iterations, options_.pipelined};
-    GC_TRY_AS(Times times, measure(call, runner_, baseline, repeats, MPI_COMM_WORLD));
-    // Once more with other data, now that connections and caches are warm.
-    GC_TRY(check(call, &row));
-    row.ours = times.ours;
-    if (baseline) row.baseline = times.baseline;
-    wrong_ += row.wrong;
-    if (report_) report_->row(row);
-    return {};
+// On this rank's GPU, where it is a kernel.
+Result<std::unique_ptr<Computation>> make_computation(const Options& options, const Heading& heading) {
+  switch (options.overlap) {
+    case OverlapChoice::none: break;
+    case OverlapChoice::host: return host_computation();
+    case OverlapChoice::kernel:
+      if (heading.device_kind != "cuda")
+        return Status::error(Code::unsupported,
+                             "--overlap kernel needs GPUs, and this is the emulated device; take --overlap host");
+      auto made = kernel_computation(heading.own_index, options.overlap_blocks);
+      GC_TRY(agree(made.status(), MPI_COMM_WORLD));
+      return made;
   }
+  return std::unique_ptr<Computation>();
+}
 
-  uint64_t wrong() const { return wrong_; }
-
- private:
-  static constexpr int kExamples = 10;
-
-  Status check(const Call& call, Row* row) {
-    if (!options_.check) return {};
-    GC_TRY(checker_.prepare(call));
-    GC_TRY(run_once(runner_, call));
-    GC_TRY_AS(Verdict verdict, checker_.inspect(call));
-    bool first_of_row = verdict.wrong && row->wrong == 0;
-    row->wrong += verdict.wrong;
-    if (first_of_row && report_ && examples_++ < kExamples) report_->explain(verdict.example);
-    return {};
-  }
-
-  const Options& options_;
-  Runner& runner_;
-  Runner* baseline_;
-  Report* report_;  // null but on rank 0
-  Checker checker_;
-  uint64_t wrong_ = 0;
-  int examples_ = 0;
-};
-
-Result<std::unique_ptr<Report>> open_report(const Options& options, int rank) {
+// Null but on rank 0.
+Result<std::unique_ptr<Report>> open_report(const Options& options, const Heading& heading,
+                                            const std::vector<Call>& calls, int rank) {
   std::unique_ptr<Report> report;
   Status opened;
   if (rank == 0) {
-    auto made = Report::create(options);
+    auto made = Report::create(options, heading, calls);
     if (made)
       report = std::make_unique<Report>(*std::move(made));
     else
@@ -127,8 +101,8 @@ Result<std::unique_ptr<Report>> open_report(const Options& options, int rank) {
   return report;
 }
 
-// The number of wrong elements. Errors: what kept the run from starting, the same on every rank.
-Result<uint64_t> run(const Options& options, const MpiSession& mpi) {
+// The exit status. Errors: what kept the run from starting, the same on every rank.
+Result<int> run(const Options& options, const MpiSession& mpi) {
   GC_TRY_AS(std::vector<Call> calls, plan(options, mpi.rank(), mpi.ranks()));
   if (!options.api) GC_TRY(agree(require_component(), MPI_COMM_WORLD));
   GC_TRY_AS(Heading heading, choose_device(mpi));
@@ -136,18 +110,21 @@ Result<uint64_t> run(const Options& options, const MpiSession& mpi) {
   GC_TRY_AS(std::unique_ptr<Runner> runner, make_runner(options, buffers));
   GC_TRY(keep_possible(*runner, &calls));
   GC_TRY_AS(std::unique_ptr<Runner> baseline, make_baseline(options, heading, buffers, calls));
-  GC_TRY_AS(std::unique_ptr<Report> report, open_report(options, mpi.rank()));
+  GC_TRY_AS(std::unique_ptr<Computation> computation, make_computation(options, heading));
   if (baseline) {
     heading.baseline = baseline->description();
     heading.baseline_name = baseline->name();
   }
-  if (report) report->begin(heading, calls);
-  Run table(options, buffers, *runner, baseline.get(), report.get());
+  if (computation) heading.computing = computation->description();
+  GC_TRY_AS(std::unique_ptr<Report> report, open_report(options, heading, calls, mpi.rank()));
+  if (report) report->begin();
+  Bench bench(options, buffers, *runner, baseline.get(), computation.get(), report.get());
   for (const Call& call : calls)
-    if (Status status = table.row(call); !status) give_up(status);
+    if (Status status = bench.measure_row(call); !status) give_up(status);
   if (report)
     if (Status status = report->finish(); !status) give_up(status);
-  return table.wrong();
+  if (bench.wrong()) return kWrong;
+  return report && report->slower_rows() ? kSlower : 0;
 }
 
 int main(int argc, char** argv) {
@@ -164,9 +141,8 @@ int main(int argc, char** argv) {
     if (mpi.rank() == 0) fmt::print("{}", options->text);
     return 0;
   }
-  auto wrong = run(*options, mpi);
-  if (!wrong) return refuse(wrong.status(), mpi.rank());
-  return *wrong ? kWrong : 0;
+  auto status = run(*options, mpi);
+  return status ? *status : refuse(status.status(), mpi.rank());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <climits>
+#include <optional>
 
 #include "base/params.h"
 #include "common/command_line.h"
@@ -14,8 +15,9 @@ namespace {
 
 // The arguments as they were written.
 struct Words {
-  std::string collective, type = "float", op = "sum", baseline = "none";
+  std::string collective, type = "float", op = "sum", baseline = "none", overlap = "none";
   std::string min_bytes = "8", max_bytes = "64M";
+  std::optional<int> iterations;
   int check = 1;
 };
 
@@ -27,14 +29,15 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_option("-b,--minbytes", words.min_bytes, "Smallest size, such as 8 or 64K")->capture_default_str();
   app.add_option("-e,--maxbytes", words.max_bytes, "Largest size")->capture_default_str();
   app.add_option("-f,--stepfactor", options.factor, "Each size is this times the one before")->capture_default_str();
-  app.add_option("-n,--iters", options.iterations, "Timed calls of each size")->capture_default_str();
+  app.add_option("-n,--iters", words.iterations, "Timed calls of each size; 20 unless given, 1000 with --latency");
   app.add_option("-w,--warmup_iters", options.warmup, "Calls before them that are not timed")->capture_default_str();
   app.add_option("-d,--datatype", words.type, "all, or one of " + type_names())->capture_default_str();
   app.add_option("-o,--op", words.op, "all, or one of " + op_names())->capture_default_str();
-  app.add_option("-r,--root", options.root, "Root of bcast, reduce, gather and scatter")->capture_default_str();
+  app.add_option("-r,--root", options.root, "Root of bcast, reduce, gather(v) and scatter(v)")->capture_default_str();
   app.add_option("-c,--check", words.check, "1: compare every element of the result, 0: do not")->capture_default_str();
   app.add_flag("--in-place", options.in_place, "Input and output share a buffer (MPI_IN_PLACE)");
   app.add_flag("--api", options.api, "Through gpucoll's C API instead of MPI: stream, call, synchronize");
+  app.add_flag("--nonblocking", options.nonblocking, "By MPI's nonblocking calls: MPI_Iallreduce, MPI_Wait, and so on");
   app.add_flag("--pipelined", options.pipelined,
                "With --api: all timed calls of a size back to back on the stream, instead of each until it is done");
   app.add_flag("--registered", options.registered,
@@ -43,6 +46,19 @@ void declare(CLI::App& app, Options& options, Words& words) {
                  "Measured beside it in the same run: none, nccl (libnccl, found at run time), host (the same MPI call "
                  "on host memory)")
       ->capture_default_str();
+  app.add_flag("--latency", options.latency, "Show how the times of single calls are distributed: p50, p90, p99");
+  app.add_option(
+         "--overlap", words.overlap,
+         "Also compute while the call is under way, as long as it takes alone: none, host (the calling thread), "
+         "kernel (of --overlap-blocks blocks on a GPU). Shown is how much of the call is hidden behind it")
+      ->capture_default_str();
+  app.add_option("--overlap-blocks", options.overlap_blocks, "Blocks of that kernel")->capture_default_str();
+  app.add_option("--repeat", options.repeat,
+                 "Measure each size so many times; shown are the median of these medians, the least and the most")
+      ->capture_default_str();
+  app.add_option("--compare", options.compare,
+                 "Compare with a file written by --json; ends with status 3 where something has become slower");
+  app.add_option("--tolerance", options.tolerance, "Percent that --compare lets a time grow")->capture_default_str();
   app.add_option("--json", options.json, "Also write the results to this file as JSON");
   app.add_option("--csv", options.csv, "Also write the results to this file as CSV");
 }
@@ -59,6 +75,10 @@ Status read_sizes(const Words& words, Options& options) {
 }
 
 Status read_types(const Words& words, Options& options) {
+  if (options.collective == Collective::barrier) {
+    options.types = {Type::byte};  // of none
+    return {};
+  }
   if (words.type == "all") {
     for (int i = 0; i < kTypes; ++i) options.types.push_back(static_cast<Type>(i));
     return {};
@@ -98,18 +118,62 @@ Status read_baseline(const Words& words, Options& options) {
   return {};
 }
 
+Status read_overlap(const Words& words, Options& options) {
+  if (words.overlap == "none")
+    options.overlap = OverlapChoice::none;
+  else if (words.overlap == "host")
+    options.overlap = OverlapChoice::host;
+  else if (words.overlap == "kernel")
+    options.overlap = OverlapChoice::kernel;
+  else
+    return bad(fmt::format("there is no computing '{}' to overlap with; there are none, host, kernel", words.overlap));
+  if (options.overlap == OverlapChoice::none) return {};
+  if (options.pipelined || options.latency)
+    return bad("--overlap measures single calls and shows its own columns: leave out --pipelined and --latency");
+  options.nonblocking = !options.api;  // a blocking call leaves nothing to do beside it
+  return {};
+}
+
+// What the C API has no function for.
+bool only_mpi(Collective collective) {
+  return is_scan(collective) || collective == Collective::allgatherv || collective == Collective::reduce_scatterv;
+}
+
 // What only one of the two entrances can do.
 Status read_entry(const Options& options) {
   const char* what = name(options.collective);
   const bool pairwise = is_pairwise(options.collective);
   if (options.pipelined && !options.api) return bad("--pipelined needs --api: MPI calls return when they are done");
   if (options.registered && !options.api) return bad("--registered needs --api: MPI has no such call");
+  if (options.nonblocking && options.api) return bad("--nonblocking is for MPI: the C API's calls never wait");
+  if (options.pipelined && options.latency)
+    return bad("--pipelined sees no single calls, so --latency has nothing to show");
   if (pairwise && !options.api)
     return bad(fmt::format("{} needs --api: MPI's own point-to-point does not take device memory", what));
-  if (options.api && is_scan(options.collective)) return bad(fmt::format("the C API has no {}", what));
-  if (options.in_place && (pairwise || (options.api && options.collective == Collective::alltoall)))
-    return bad(fmt::format("{} has no in-place form{}", what, pairwise ? "" : " in the C API"));
+  if (options.api && only_mpi(options.collective)) return bad(fmt::format("the C API has no {}", what));
+  const bool never = pairwise || options.collective == Collective::barrier;
+  if (options.in_place && (never || (options.api && even(options.collective) == Collective::alltoall)))
+    return bad(fmt::format("{} has no in-place form{}", what, never ? "" : " in the C API"));
   return {};
+}
+
+Status within(const char* what, int value, int least, int most) {
+  if (value >= least && value <= most) return {};
+  return bad(fmt::format("{} {} is not from {} to {}", what, value, least, most));
+}
+
+Status read_numbers(const Words& words, Options& options) {
+  constexpr int kMost = 1000000;
+  options.iterations = words.iterations.value_or(options.latency ? 1000 : 20);
+  options.check = words.check == 1;
+  if (!(options.factor > 1) || options.factor > 1e6)
+    return bad(fmt::format("the step factor (-f {}) is not above 1 and at most 1000000", options.factor));
+  if (!(options.tolerance >= 0)) return bad(fmt::format("--tolerance {} is not 0 or more", options.tolerance));
+  GC_TRY(within("the number of timed calls, -n", options.iterations, 1, kMost));
+  GC_TRY(within("the number of warm-up calls, -w", options.warmup, 0, kMost));
+  GC_TRY(within("--repeat", options.repeat, 1, kMost));
+  GC_TRY(within("--overlap-blocks", options.overlap_blocks, 1, kMost));
+  return within("-c", words.check, 0, 1);
 }
 
 Status interpret(const Words& words, Options& options) {
@@ -120,15 +184,8 @@ Status interpret(const Words& words, Options& options) {
   GC_TRY(read_types(words, options));
   GC_TRY(read_ops(words, options));
   GC_TRY(read_baseline(words, options));
-  if (!(options.factor > 1) || options.factor > 1e6)
-    return bad(fmt::format("the step factor (-f {}) is not above 1 and at most 1000000", options.factor));
-  if (options.iterations < 1 || options.iterations > 1000000)
-    return bad(fmt::format("the number of timed calls (-n {}) is not from 1 to 1000000", options.iterations));
-  if (options.warmup < 0 || options.warmup > 1000000)
-    return bad(fmt::format("the number of warm-up calls (-w {}) is not from 0 to 1000000", options.warmup));
-  if (words.check != 0 && words.check != 1) return bad(fmt::format("-c {} is neither 0 nor 1", words.check));
-  options.check = words.check == 1;
-  return {};
+  GC_TRY(read_overlap(words, options));
+  return read_numbers(words, options);
 }
 
 // The sizes from the smallest to the largest; after 0 comes 1, so that factors lead on.

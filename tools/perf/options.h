@@ -12,23 +12,29 @@
 namespace gpucoll::perf {
 
 enum class BaselineChoice { none, nccl, host };
+enum class OverlapChoice { none, host, kernel };
 
 struct Options {
   Collective collective = Collective::allreduce;
   size_t min_bytes = 8, max_bytes = 64 << 20;
   double factor = 2;
-  int iterations = 20, warmup = 5;
+  int iterations = 20, warmup = 5, repeat = 1;
   std::vector<Type> types;  // of these and the operations, what fits together is run
   std::vector<Op> ops;
   int root = 0;
   bool check = true;
   bool in_place = false;
-  bool api = false;         // through the C API instead of MPI
-  bool pipelined = false;   // many calls back to back on a stream
-  bool registered = false;  // buffers are known to the communicator before
+  bool api = false;          // through the C API instead of MPI
+  bool nonblocking = false;  // MPI's nonblocking calls
+  bool pipelined = false;    // many calls back to back on a stream
+  bool registered = false;   // buffers are known to the communicator before
+  bool latency = false;      // the table shows percentiles
+  OverlapChoice overlap = OverlapChoice::none;
+  int overlap_blocks = 16;  // of the kernel
   BaselineChoice baseline = BaselineChoice::none;
-  std::string json, csv;  // "" for none
-  std::string text;       // --help or --version: print this and end
+  std::string json, csv, compare;  // "" for none
+  double tolerance = 10;           // percent
+  std::string text;                // --help or --version: print this and end
 };
 
 // Errors: invalid_argument, one sentence.

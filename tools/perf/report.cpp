@@ -2,23 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <set>
 
+#include "perf/json.h"
+
 namespace gpucoll::perf {
 namespace {
-
-// Decimal: 1e9 bytes a second; 0 for an empty message.
-double algbw(const Call& call, const Timing& t) {
-  return t.median_us > 0 ? static_cast<double>(table_bytes(call)) / t.median_us * 1e-3 : 0;
-}
-double busbw(const Call& call, const Timing& t) { return algbw(call, t) * bus_factor(call); }
-// How many times as fast as the baseline ours is.
-double ratio(const Row& row) { return row.ours.median_us > 0 ? row.baseline->median_us / row.ours.median_us : 0; }
-
-const char* op_text(const Call& call) { return reduces(call.collective) ? name(call.op) : "-"; }
 
 size_t nodes(const std::vector<Place>& places) {
   std::set<std::string> hosts;
@@ -28,147 +19,132 @@ size_t nodes(const std::vector<Place>& places) {
 
 std::string plural(size_t n, const char* word) { return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s"); }
 
-nlohmann::ordered_json timing_json(const Call& call, const Timing& t) {
-  return {{"median_us", t.median_us},
-          {"min_us", t.min_us},
-          {"max_us", t.max_us},
-          {"algbw_gbs", algbw(call, t)},
-          {"busbw_gbs", busbw(call, t)}};
-}
-
-nlohmann::ordered_json row_json(const Row& row, bool checked) {
-  nlohmann::ordered_json out = {{"bytes", table_bytes(row.call)},
-                                {"count", row.call.count},
-                                {"type", info(row.call.type).name},
-                                {"op", op_text(row.call)}};
-  out.update(timing_json(row.call, row.ours));
-  if (row.baseline) {
-    out["baseline"] = timing_json(row.call, *row.baseline);
-    out["ratio"] = ratio(row);
-  }
-  out["wrong"] = checked ? nlohmann::ordered_json(row.wrong) : nlohmann::ordered_json(nullptr);
-  return out;
-}
-
 const char* timed_text(const Options& options) {
   if (options.pipelined) return "call of gpucoll's C API among many on a stream";
-  return options.api ? "call of gpucoll's C API until its stream is synchronized" : "blocking MPI call";
+  if (options.api) return "call of gpucoll's C API until its stream is synchronized";
+  return options.nonblocking ? "nonblocking MPI call until MPI_Wait has returned" : "blocking MPI call";
 }
 
-Status open_file(const std::string& path, std::FILE** file) {
-  *file = std::fopen(path.c_str(), "w");
-  if (*file) return {};
-  return Status::error(Code::invalid_argument, "cannot write %s: %s", path.c_str(), std::strerror(errno));
+void print_places(const Heading& heading) {
+  const auto& places = heading.places;
+  if (heading.device_kind == "emu") {
+    fmt::print("# device: {}, not a GPU: times say nothing about one\n", places.front().device);
+    return;
+  }
+  for (size_t rank = 0; rank < places.size(); ++rank)
+    fmt::print("# rank {}: {}, GPU {}, {}\n", rank, places[rank].host, places[rank].index, places[rank].device);
+}
+
+void print_measurement(const Options& options, const Heading& heading) {
+  fmt::print("# time of a {} on its slowest rank, {} after {}; {}\n", timed_text(options),
+             plural(static_cast<size_t>(options.iterations), "call"), options.warmup,
+             options.check ? "every element checked" : "results not checked");
+  if (options.repeat > 1)
+    fmt::print("# {} of each size: the median of their medians, the least and the most\n",
+               plural(static_cast<size_t>(options.repeat), "run"));
+  if (!heading.computing.empty())
+    fmt::print("# hidden: how much of the call took no time beside {}\n", heading.computing);
+  if (!heading.baseline.empty())
+    fmt::print("# baseline: {}; ratio: how many times as fast as it gpucoll is\n", heading.baseline);
+  if (!options.compare.empty())
+    fmt::print("# was: the time in {}; ratio: how many times as fast it is now; slower: by more than {}%\n",
+               options.compare, options.tolerance);
+}
+
+void print_csv_titles(std::FILE* file) {
+  fmt::print(file,
+             "collective,ranks,bytes,count,type,op,in_place,median_us,min_us,max_us,algbw_gbs,"
+             "busbw_gbs,wrong,baseline,baseline_median_us,baseline_busbw_gbs,ratio,p90_us,p99_us,least_us,most_us,"
+             "ratio_least,ratio_most,computing_us,both_us,hidden_percent,bits\n");
+}
+
+void print_csv(std::FILE* file, const Row& row, const Figures& f, const Options& options, const Heading& heading) {
+  const Call& call = row.call;
+  const Timing& t = f.ours.call;
+  fmt::print(file, "{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{}", name(call.collective), call.ranks,
+             table_bytes(call), call.count, info(call.type).name, op_text(call), call.in_place ? 1 : 0, t.median_us,
+             t.min_us, t.max_us, algbw(call, f.ours), busbw(call, f.ours),
+             options.check ? std::to_string(row.wrong) : "");
+  if (row.with_baseline)
+    fmt::print(file, ",{},{:.3f},{:.6f},{:.4f}", heading.baseline_name, f.baseline.call.median_us,
+               busbw(call, f.baseline), f.ratio);
+  else
+    fmt::print(file, ",,,,");
+  fmt::print(file, ",{:.3f},{:.3f},{:.3f},{:.3f}", t.p90_us, t.p99_us, f.medians_us.least, f.medians_us.most);
+  if (row.with_baseline)
+    fmt::print(file, ",{:.4f},{:.4f}", f.ratios.least, f.ratios.most);
+  else
+    fmt::print(file, ",,");
+  if (options.overlap != OverlapChoice::none)
+    fmt::print(file, ",{:.3f},{:.3f},{:.1f}", f.ours.computing_us, f.ours.both_us, hidden_percent(f.ours));
+  else
+    fmt::print(file, ",,,");
+  fmt::print(file, ",{}\n", row.bits ? fmt::format("{:016x}", *row.bits) : "");
 }
 
 }  // namespace
 
-Result<Report> Report::create(const Options& options) {
-  Report report(options);
-  std::FILE* file = nullptr;
-  if (!options.json.empty()) {
-    GC_TRY(open_file(options.json, &file));
-    report.json_file_.reset(file);
+Report::Report(const Options& options, const Heading& heading, const std::vector<Call>& calls)
+    : options_(options),
+      heading_(heading),
+      table_(options, heading.baseline_name, calls),
+      json_(heading_json(options, heading)) {}
+
+Result<Report> Report::create(const Options& options, const Heading& heading, const std::vector<Call>& calls) {
+  Report report(options, heading, calls);
+  if (!options.compare.empty()) {
+    GC_TRY_AS(report.earlier_, Earlier::load(options.compare));
+    GC_TRY(report.earlier_->require_same_work(report.json_));
   }
-  if (!options.csv.empty()) {
-    GC_TRY(open_file(options.csv, &file));
-    report.csv_file_.reset(file);
-  }
+  GC_TRY(open(options.json, &report.json_file_));
+  GC_TRY(open(options.csv, &report.csv_file_));
   return report;
 }
 
-void Report::begin(const Heading& heading, const std::vector<Call>& calls) {
-  baseline_ = heading.baseline_name;
-  for (const Call& call : calls) {
-    type_width_ = std::max(type_width_, std::strlen(info(call.type).name));
-    op_width_ = std::max(op_width_, std::strlen(op_text(call)));
-  }
-  json_ = {{"tool", "gpucoll-perf"},
-           {"version", heading.version},
-           {"mpi", heading.mpi},
-           {"collective", name(options_.collective)},
-           {"api", options_.api},
-           {"pipelined", options_.pipelined},
-           {"registered", options_.registered},
-           {"ranks", heading.places.size()},
-           {"device", heading.device_kind},
-           {"in_place", options_.in_place},
-           {"iterations", options_.iterations},
-           {"warmup", options_.warmup},
-           {"baseline", heading.baseline}};
-  json_["places"] = nlohmann::ordered_json::array();
-  for (const Place& place : heading.places)
-    json_["places"].push_back({{"host", place.host}, {"device", place.device}, {"index", place.index}});
-  json_["results"] = nlohmann::ordered_json::array();
-  if (csv_file_)
-    fmt::print(csv_file_.get(),
-               "collective,ranks,bytes,count,type,op,in_place,median_us,min_us,max_us,algbw_gbs,"
-               "busbw_gbs,wrong,baseline,baseline_median_us,baseline_busbw_gbs,ratio\n");
-  print_heading(heading);
-  print_columns();
+Status Report::open(const std::string& path, File* file) {
+  if (path.empty()) return {};
+  file->reset(std::fopen(path.c_str(), "w"));
+  if (*file) return {};
+  return Status::error(Code::invalid_argument, "cannot write %s: %s", path.c_str(), std::strerror(errno));
 }
 
-void Report::print_heading(const Heading& heading) const {
-  const auto& places = heading.places;
-  fmt::print("# gpucoll-perf {}: {}{}, {} on {}, {}\n", heading.version, name(options_.collective),
+void Report::begin() const {
+  const auto& places = heading_.places;
+  fmt::print("# gpucoll-perf {}: {}{}, {} on {}, {}\n", heading_.version, name(options_.collective),
              options_.in_place ? " in place" : "", plural(places.size(), "rank"), plural(nodes(places), "node"),
-             heading.mpi);
-  if (heading.device_kind == "emu") {
-    fmt::print("# device: {}, not a GPU: times say nothing about one\n", places.front().device);
-  } else {
-    for (size_t rank = 0; rank < places.size(); ++rank)
-      fmt::print("# rank {}: {}, GPU {}, {}\n", rank, places[rank].host, places[rank].index, places[rank].device);
-  }
-  fmt::print("# time of a {} on its slowest rank, {} after {}; {}\n", timed_text(options_),
-             plural(static_cast<size_t>(options_.iterations), "call"), options_.warmup,
-             options_.check ? "every element checked" : "results not checked");
-  if (!baseline_.empty())
-    fmt::print("# baseline: {}; ratio: how many times as fast as it gpucoll is\n", heading.baseline);
+             heading_.mpi);
+  print_places(heading_);
+  print_measurement(options_, heading_);
+  table_.print_titles();
+  if (csv_file_) print_csv_titles(csv_file_.get());
 }
 
-void Report::print_columns() const {
-  fmt::print("#\n#{:>11} {:>11}  {:>{}} {:>{}} {:>10} {:>9} {:>9} {:>8} {:>8} {:>7}", "bytes", "count", "type",
-             type_width_, "op", op_width_, "median us", "min us", "max us", "algbw", "busbw", "wrong");
-  if (!baseline_.empty()) fmt::print(" {:>10} {:>8} {:>6}", baseline_ + " us", "busbw", "ratio");
-  fmt::print("\n#{:>11} {:>11}  {:>{}} {:>{}} {:>10} {:>9} {:>9} {:>8} {:>8}\n", "", "", "", type_width_, "", op_width_,
-             "", "", "", "GB/s", "GB/s");
-  std::fflush(stdout);
-}
-
-void Report::row(const Row& row) {
-  const Call& call = row.call;
-  const Timing& t = row.ours;
+void Report::row(Row row) {
+  if (earlier_) row.was = earlier_->find(row.call);
+  const Figures f = figures(row);
   wrong_ += row.wrong;
-  std::string wrong = options_.check ? std::to_string(row.wrong) : "-";
-  fmt::print(" {:>11} {:>11}  {:>{}} {:>{}} {:>10.1f} {:>9.1f} {:>9.1f} {:>8.3f} {:>8.3f} {:>7}", table_bytes(call),
-             call.count, info(call.type).name, type_width_, op_text(call), op_width_, t.median_us, t.min_us, t.max_us,
-             algbw(call, t), busbw(call, t), wrong);
-  if (row.baseline)
-    fmt::print(" {:>10.1f} {:>8.3f} {:>6.2f}", row.baseline->median_us, busbw(call, *row.baseline), ratio(row));
-  else if (!baseline_.empty())
-    fmt::print(" {:>10} {:>8} {:>6}", "-", "-", "-");
-  fmt::print("\n");
-  std::fflush(stdout);
-  json_["results"].push_back(row_json(row, options_.check));
-  if (!csv_file_) return;
-  fmt::print(csv_file_.get(), "{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{}", name(call.collective),
-             call.ranks, table_bytes(call), call.count, info(call.type).name, op_text(call), options_.in_place ? 1 : 0,
-             t.median_us, t.min_us, t.max_us, algbw(call, t), busbw(call, t), options_.check ? wrong : "");
-  if (row.baseline)
-    fmt::print(csv_file_.get(), ",{},{:.3f},{:.6f},{:.4f}\n", baseline_, row.baseline->median_us,
-               busbw(call, *row.baseline), ratio(row));
-  else
-    fmt::print(csv_file_.get(), ",,,,\n");
+  slower_rows_ += slower(row, f, options_.tolerance);
+  other_bits_ += other_bits(row);
+  table_.print(row, f);
+  json_["results"].push_back(row_json(row, f, options_));
+  if (csv_file_) print_csv(csv_file_.get(), row, f, options_, heading_);
 }
 
 void Report::explain(const std::string& example) { fmt::print(stderr, "gpucoll-perf: wrong: {}\n", example); }
 
-Status Report::finish() {
+void Report::print_totals() const {
+  if (earlier_)
+    fmt::print("# against {}: {} slower, {} with other bits\n", options_.compare,
+               plural(static_cast<size_t>(slower_rows_), "row"), other_bits_);
   if (options_.check)
     fmt::print("# wrong elements: {}\n", wrong_);
   else
     fmt::print("# wrong elements: not checked\n");
   std::fflush(stdout);
+}
+
+Status Report::finish() {
+  print_totals();
   if (csv_file_ && (std::fflush(csv_file_.get()) || std::ferror(csv_file_.get())))
     return Status::error(Code::system, "could not write all of %s", options_.csv.c_str());
   if (!json_file_) return {};

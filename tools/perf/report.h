@@ -11,45 +11,28 @@
 #include <vector>
 
 #include "base/status.h"
-#include "perf/measure.h"
+#include "perf/earlier.h"
+#include "perf/figures.h"
+#include "perf/heading.h"
 #include "perf/options.h"
+#include "perf/table.h"
 
 namespace gpucoll::perf {
 
-// Where a rank runs. Plain bytes: ranks send it to rank 0.
-struct Place {
-  char host[64];
-  char device[64];  // its name
-  int index;
-};
-
-struct Heading {
-  std::string version, mpi;
-  std::string device_kind;  // "cuda" or "emu"
-  std::vector<Place> places;
-  std::string baseline;  // description; "" for none
-  std::string baseline_name;
-};
-
-struct Row {
-  Call call;
-  Timing ours;
-  std::optional<Timing> baseline;
-  uint64_t wrong = 0;
-};
-
 class Report {
  public:
-  // Opens the files. Errors: invalid_argument where one cannot be written.
-  static Result<Report> create(const Options& options);
+  // Reads the earlier run and opens the files, in this order: they may be the same one. Errors: invalid_argument where
+  // the one cannot be compared with, or another not be written.
+  static Result<Report> create(const Options& options, const Heading& heading, const std::vector<Call>& calls);
   // Once, first.
-  void begin(const Heading& heading, const std::vector<Call>& calls);
-  void row(const Row& row);
+  void begin() const;
+  void row(Row row);
   // Shown on standard error before the row it belongs to.
   void explain(const std::string& example);
-  // Once, last: the total, and the JSON file.
+  // Once, last: the totals, and the JSON file.
   Status finish();
-  uint64_t wrong() const { return wrong_; }
+  // Rows that have become slower than in the earlier run.
+  int slower_rows() const { return slower_rows_; }
 
  private:
   struct CloseFile {
@@ -57,16 +40,18 @@ class Report {
   };
   using File = std::unique_ptr<std::FILE, CloseFile>;
 
-  explicit Report(const Options& options) : options_(options) {}
-  void print_heading(const Heading& heading) const;
-  void print_columns() const;
+  Report(const Options& options, const Heading& heading, const std::vector<Call>& calls);
+  static Status open(const std::string& path, File* file);
+  void print_totals() const;
 
   Options options_;
+  Heading heading_;
+  Table table_;
+  std::optional<Earlier> earlier_;
   File json_file_, csv_file_;
   nlohmann::ordered_json json_;
-  std::string baseline_;  // name, or ""
-  size_t type_width_ = 4, op_width_ = 2;
   uint64_t wrong_ = 0;
+  int slower_rows_ = 0, other_bits_ = 0;
 };
 
 }  // namespace gpucoll::perf

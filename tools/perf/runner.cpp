@@ -15,8 +15,8 @@ const void* send_address(const Buffers& buffers, const Call& call) {
 void* recv_address(const Buffers& buffers, const Call& call) {
   const size_t element = info(call.type).bytes;
   // The root of an in-place scatter keeps its block where it is.
-  if (call.collective == Collective::scatter && call.in_place && call.rank == call.root)
-    return buffers.send.at(static_cast<size_t>(call.rank) * call.count * element);
+  if (even(call.collective) == Collective::scatter && call.in_place && call.rank == call.root)
+    return buffers.send.at(own_block(call).offset * element);
   return buffers.recv.at(output_offset(call) * element);
 }
 

@@ -1,6 +1,7 @@
 #include <gpucoll/gpucoll.h>
 
 #include <optional>
+#include <vector>
 
 #include "perf/agree.h"
 #include "perf/runner.h"
@@ -77,10 +78,13 @@ class ApiRunner final : public Runner {
   std::string description() const override { return "gpucoll's C API"; }
   bool can(const Call& call) const override {
     if (!api_type(call)) return false;
-    return !call.in_place || (call.collective != Collective::alltoall && !is_pairwise(call.collective));
+    return !call.in_place || (even(call.collective) != Collective::alltoall && !is_pairwise(call.collective));
   }
   bool streams() const override { return true; }
-  Status start(const Call& call) override { return from_api(enqueue(call), perf::name(call.collective)); }
+  Status start(const Call& call) override {
+    if (is_uneven(call.collective) && !(laid_out_ == call)) lay_out(call);
+    return from_api(enqueue(call), perf::name(call.collective));
+  }
   Status finish() override {
     GC_TRY(from_api(gpucollStreamSynchronize(stream_), "gpucollStreamSynchronize"));
     // A stream runs on after a kernel that has given up.
@@ -92,12 +96,27 @@ class ApiRunner final : public Runner {
 
  private:
   gpucollResult_t enqueue(const Call& call);
+  gpucollResult_t enqueue_uneven(const Call& call, const void* send, void* recv, gpucollDataType_t type);
   gpucollResult_t exchange(const Call& call, const void* send, void* recv, gpucollDataType_t type);
+  void lay_out(const Call& call);
 
   const Buffers& buffers_;
   gpucollComm_t comm_ = nullptr;
   gpucollStream_t stream_ = nullptr;
+  Call laid_out_;  // whose blocks these are
+  std::vector<size_t> counts_, places_;
 };
+
+void ApiRunner::lay_out(const Call& call) {
+  counts_.clear();
+  places_.clear();
+  for (int peer = 0; peer < call.ranks; ++peer) {
+    const Block block = block_of(call, call.rank, peer);
+    counts_.push_back(block.elements);
+    places_.push_back(block.offset);
+  }
+  laid_out_ = call;
+}
 
 gpucollResult_t ApiRunner::enqueue(const Call& call) {
   const gpucollDataType_t type = *api_type(call);
@@ -113,12 +132,22 @@ gpucollResult_t ApiRunner::enqueue(const Call& call) {
     case Collective::alltoall: return gpucollAlltoAll(send, recv, call.count, type, comm_, stream_);
     case Collective::gather: return gpucollGather(send, recv, call.count, type, call.root, comm_, stream_);
     case Collective::scatter: return gpucollScatter(send, recv, call.count, type, call.root, comm_, stream_);
-    case Collective::scan:
-    case Collective::exscan:  // not let in: options.cpp
+    case Collective::barrier: return gpucollBarrier(comm_, stream_);
     case Collective::sendrecv:
-    case Collective::pair: break;
+    case Collective::pair: return exchange(call, send, recv, type);
+    default: return enqueue_uneven(call, send, recv, type);
   }
-  return exchange(call, send, recv, type);
+}
+
+gpucollResult_t ApiRunner::enqueue_uneven(const Call& call, const void* send, void* recv, gpucollDataType_t type) {
+  const size_t *counts = counts_.data(), *places = places_.data(), own = own_block(call).elements;
+  switch (call.collective) {
+    case Collective::alltoallv:
+      return gpucollAlltoAllv(send, counts, places, recv, counts, places, type, comm_, stream_);
+    case Collective::gatherv: return gpucollGatherv(send, own, recv, counts, places, type, call.root, comm_, stream_);
+    case Collective::scatterv: return gpucollScatterv(send, counts, places, recv, own, type, call.root, comm_, stream_);
+    default: return gpucollInvalidUsage;  // not let in: options.cpp
+  }
 }
 
 gpucollResult_t ApiRunner::exchange(const Call& call, const void* send, void* recv, gpucollDataType_t type) {

@@ -1,61 +1,89 @@
 #include <fmt/format.h>
 
+#include <optional>
 #include <vector>
 
+#include "perf/mpi_call.h"
 #include "perf/runner.h"
 
 namespace gpucoll::perf {
 namespace {
 
-Status blocking_call(const Call& call, void* send, void* recv, MPI_Comm comm, const char* where) {
-  const int rc = run_mpi(call, send, recv, comm);
-  if (rc == MPI_SUCCESS) return {};
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(rc, text, &length);
-  return Status(Code::remote, fmt::format("rank {}: MPI {} of {} bytes of {} on {} memory failed: {}", call.rank,
-                                          name(call.collective), table_bytes(call), info(call.type).name, where, text));
-}
-
-class MpiRunner final : public Runner {
+// What both have in common: where the buffers lie is all that differs.
+class MpiCallRunner : public Runner {
  public:
-  MpiRunner(const Buffers& buffers, MPI_Comm comm) : buffers_(buffers), comm_(comm) {}
+  MpiCallRunner(const char* where, bool nonblocking, MPI_Comm comm)
+      : where_(where), nonblocking_(nonblocking), comm_(comm) {}
+  Status start(const Call& call) override {
+    // Counts and places are made once for all calls alike.
+    if (!call_ || !(call_->call() == call)) call_.emplace(call);
+    return check(nonblocking_ ? call_->start(send(), recv(), comm_, &request_) : call_->run(send(), recv(), comm_));
+  }
+  Status finish() override { return nonblocking_ ? check(MPI_Wait(&request_, MPI_STATUS_IGNORE)) : Status(); }
+
+ protected:
+  virtual void* send() = 0;
+  virtual void* recv() = 0;
+
+ private:
+  Status check(int rc) const {
+    if (rc == MPI_SUCCESS) return {};
+    const Call& call = call_->call();
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(rc, text, &length);
+    return Status(Code::remote,
+                  fmt::format("rank {}: MPI {} of {} bytes of {} on {} memory failed: {}", call.rank,
+                              perf::name(call.collective), table_bytes(call), info(call.type).name, where_, text));
+  }
+
+  const char* where_;
+  bool nonblocking_;
+  MPI_Comm comm_;
+  std::optional<MpiCall> call_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+class MpiRunner final : public MpiCallRunner {
+ public:
+  MpiRunner(const Buffers& buffers, bool nonblocking, MPI_Comm comm)
+      : MpiCallRunner("device", nonblocking, comm), buffers_(buffers) {}
   const char* name() const override { return "MPI"; }
   std::string description() const override { return "MPI on device memory"; }
   // Point-to-point of MPI would touch device memory on the host.
   bool can(const Call& call) const override { return !is_pairwise(call.collective); }
-  Status start(const Call& call) override {
-    return blocking_call(call, buffers_.send.at(0), buffers_.recv.at(0), comm_, "device");
-  }
 
  private:
+  void* send() override { return buffers_.send.at(0); }
+  void* recv() override { return buffers_.recv.at(0); }
+
   const Buffers& buffers_;
-  MPI_Comm comm_;
 };
 
-class HostRunner final : public Runner {
+class HostRunner final : public MpiCallRunner {
  public:
-  HostRunner(size_t send_bytes, size_t recv_bytes, MPI_Comm comm)
-      : send_(send_bytes, 1), recv_(recv_bytes, 1), comm_(comm) {}
+  HostRunner(size_t send_bytes, size_t recv_bytes, bool nonblocking, MPI_Comm comm)
+      : MpiCallRunner("host", nonblocking, comm), send_(send_bytes, 1), recv_(recv_bytes, 1) {}
   const char* name() const override { return "host"; }
   std::string description() const override { return "the same MPI call on host memory"; }
   bool can(const Call&) const override { return true; }
-  Status start(const Call& call) override { return blocking_call(call, send_.data(), recv_.data(), comm_, "host"); }
 
  private:
+  void* send() override { return send_.data(); }
+  void* recv() override { return recv_.data(); }
+
   // Filled with ones: every page is there, and all values are harmless.
   std::vector<char> send_, recv_;
-  MPI_Comm comm_;
 };
 
 }  // namespace
 
-std::unique_ptr<Runner> mpi_runner(const Buffers& buffers, MPI_Comm comm) {
-  return std::make_unique<MpiRunner>(buffers, comm);
+std::unique_ptr<Runner> mpi_runner(const Buffers& buffers, bool nonblocking, MPI_Comm comm) {
+  return std::make_unique<MpiRunner>(buffers, nonblocking, comm);
 }
 
-std::unique_ptr<Runner> host_runner(size_t send_bytes, size_t recv_bytes, MPI_Comm comm) {
-  return std::make_unique<HostRunner>(send_bytes, recv_bytes, comm);
+std::unique_ptr<Runner> host_runner(size_t send_bytes, size_t recv_bytes, bool nonblocking, MPI_Comm comm) {
+  return std::make_unique<HostRunner>(send_bytes, recv_bytes, nonblocking, comm);
 }
 
 }  // namespace gpucoll::perf

@@ -109,8 +109,9 @@ class NcclRunner final : public Runner {
   }
 
   bool can(const Call& call) const override {
-    if (call.in_place && (call.collective == Collective::alltoall || is_pairwise(call.collective))) return false;
-    if (is_scan(call.collective)) return false;
+    const Collective kind = even(call.collective);
+    if (call.in_place && (kind == Collective::alltoall || is_pairwise(kind))) return false;
+    if (is_scan(kind) || kind == Collective::barrier || call.collective == Collective::reduce_scatterv) return false;
     return !reduces(call.collective) || (nccl_type(call.type) != kNone && nccl_op(call.op) != kNone);
   }
 
@@ -120,7 +121,9 @@ class NcclRunner final : public Runner {
 
  private:
   int enqueue(const Call& call);
-  int exchange(const Call& call, size_t bytes);
+  int exchange(const Call& call);
+  int send_block(const Call& call, int peer);
+  int recv_block(const Call& call, int peer);
   int exchange_with(const Partners& partners, size_t bytes);
 
   Functions nccl_;
@@ -145,7 +148,7 @@ int NcclRunner::enqueue(const Call& call) {
       return nccl_.reduce_scatter(send, recv, call.count, type, op, comm_, stream_);
     case Collective::sendrecv:
     case Collective::pair: return exchange_with(partners_of(call), bytes);
-    default: return exchange(call, bytes);
+    default: return exchange(call);
   }
 }
 
@@ -159,23 +162,39 @@ int NcclRunner::exchange_with(const Partners& partners, size_t bytes) {
   return result ? result : ended;
 }
 
-// alltoall, gather and scatter as NCCL users write them: a group of sends and receives.
-int NcclRunner::exchange(const Call& call, size_t bytes) {
-  bool root = call.rank == call.root;
-  bool all = call.collective == Collective::alltoall, gather = call.collective == Collective::gather;
-  const void* own = send_address(buffers_, call);
+// What NCCL has no function for, as its users write it: a group of sends and receives.
+int NcclRunner::exchange(const Call& call) {
+  const Collective kind = even(call.collective);
+  const bool everyone = kind == Collective::alltoall || kind == Collective::allgather;
+  const bool inwards = kind == Collective::gather, at_root = call.rank == call.root;
   int result = nccl_.group_start();
   for (int peer = 0; peer < call.ranks && result == 0; ++peer) {
-    size_t block = static_cast<size_t>(peer) * bytes;
-    if (all || (!gather && root)) result = nccl_.send(buffers_.send.at(block), bytes, kNcclBytes, peer, comm_, stream_);
-    if (result == 0 && (all || (gather && root)))
-      result = nccl_.recv(buffers_.recv.at(block), bytes, kNcclBytes, peer, comm_, stream_);
+    const bool with_root = peer == call.root;
+    if (everyone || (inwards ? with_root : at_root)) result = send_block(call, peer);
+    if (result == 0 && (everyone || (inwards ? at_root : with_root))) result = recv_block(call, peer);
   }
-  if (result == 0 && gather) result = nccl_.send(own, bytes, kNcclBytes, call.root, comm_, stream_);
-  if (result == 0 && !all && !gather)
-    result = nccl_.recv(buffers_.recv.at(0), bytes, kNcclBytes, call.root, comm_, stream_);
   int ended = nccl_.group_end();
   return result ? result : ended;
+}
+
+int NcclRunner::send_block(const Call& call, int peer) {
+  const size_t element = info(call.type).bytes;
+  const Collective kind = even(call.collective);
+  Block block = block_of(call, call.rank, peer);
+  const void* from = buffers_.send.at(block.offset * element);
+  if (kind == Collective::gather || kind == Collective::allgather) {
+    block = own_block(call);
+    from = send_address(buffers_, call);
+  }
+  return nccl_.send(from, block.elements * element, kNcclBytes, peer, comm_, stream_);
+}
+
+int NcclRunner::recv_block(const Call& call, int peer) {
+  const size_t element = info(call.type).bytes;
+  Block block = block_of(call, call.rank, peer);
+  if (even(call.collective) == Collective::scatter) block = {0, own_block(call).elements};
+  return nccl_.recv(buffers_.recv.at(block.offset * element), block.elements * element, kNcclBytes, peer, comm_,
+                    stream_);
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ Result<Heading> choose_device(const MpiSession& mpi) {
   Heading heading;
   Place place;
   GC_TRY(agree(place_rank(mpi, &place, &heading.device_kind), MPI_COMM_WORLD));
+  heading.own_index = place.index;
   heading.version = library_version();
   heading.mpi = mpi_version();
   heading.places.resize(static_cast<size_t>(mpi.ranks()));

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "perf/check.h"
 #include "perf/collective.h"
-#include "perf/report.h"
+#include "perf/heading.h"
 
 namespace gpucoll::perf {
 

@@ -78,6 +78,7 @@ Status set_reduction(const Caller& caller, const CollectiveCall& call, core::Col
   task->kernel = kernel.kernel;
   task->op = kernel.op;
   task->one_shot = one_shot_kernel(proto_type(call.type), op);
+  task->local = local_kernel(proto_type(call.type), op);
   return {};
 }
 

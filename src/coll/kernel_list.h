@@ -3,9 +3,10 @@
 //
 // A shard has families (proto/family.h). GC_FAMILIES_<shard>(F) expands to F(family) for each of them, and
 // GC_REDUCTIONS_<family>(K) to K(family, name, Reduction, element, type, other) for each of a family's reductions, in
-// the order of their places. A family has one kernel that runs plans, plan_<family>; a reduction has one of its own for
-// one-shots, one_shot_<name>, and serves the data types `type` and `other` (the same twice where only one).
-// The shard `move` has the family without reductions, one_shot_move, and packing.
+// the order of their places. A family has one kernel that runs plans, plan_<family>, and one that reduces on this
+// device alone, local_<family>; a reduction has one of its own for one-shots, one_shot_<name>, and serves the data
+// types `type` and `other` (the same twice where only one). The shard `move` has the family without reductions,
+// one_shot_move, and packing.
 //
 // For a short CUDA build, `make GPUCOLL_KERNEL_SUBSET="f32 i32"` compiles these shards and `move` only; the others'
 // kernels are missing then. It arrives here as GC_KERNEL_SUBSET and GC_KERNEL_SHARD_<shard>.
@@ -110,11 +111,12 @@
 #else
 #define GC_FAMILIES_pairs(F)
 #endif
-#define GC_FAMILIES_move(F) F(move)
 
-#define GC_ALL_FAMILIES(F)                                                                                         \
+// All but `move`.
+#define GC_REDUCING_FAMILIES(F)                                                                                    \
   GC_FAMILIES_i8(F) GC_FAMILIES_i16(F) GC_FAMILIES_i32(F) GC_FAMILIES_i64(F) GC_FAMILIES_f16(F) GC_FAMILIES_f32(F) \
-      GC_FAMILIES_f64(F) GC_FAMILIES_complex(F) GC_FAMILIES_pairs(F) GC_FAMILIES_move(F)
+      GC_FAMILIES_f64(F) GC_FAMILIES_complex(F) GC_FAMILIES_pairs(F)
+#define GC_ALL_FAMILIES(F) GC_REDUCING_FAMILIES(F) F(move)
 
 namespace gpucoll::coll {
 

@@ -9,20 +9,20 @@ namespace gpucoll::coll {
 
 // What the shards define. A __global__ function's address on the host is the handle by which it is launched.
 #define GC_DECLARE_ONE_SHOT(family, name, Reduction, element, type, other) GC_DECLARE(one_shot_##name)
-#define GC_DECLARE_FAMILY(family) GC_DECLARE(plan_##family) GC_REDUCTIONS_##family(GC_DECLARE_ONE_SHOT)
+#define GC_DECLARE_FAMILY(family) \
+  GC_DECLARE(plan_##family) GC_DECLARE(local_##family) GC_REDUCTIONS_##family(GC_DECLARE_ONE_SHOT)
+#define GC_DECLARE_MOVE GC_DECLARE(plan_move) GC_DECLARE(one_shot_move) GC_DECLARE(packing)
 #define GC_DECLARE(name) void name(const gpu::EmuBlock& block, const proto::Plan& plan);
 namespace on_emu {
-GC_ALL_FAMILIES(GC_DECLARE_FAMILY)
-GC_DECLARE(one_shot_move)
-GC_DECLARE(packing)
+GC_REDUCING_FAMILIES(GC_DECLARE_FAMILY)
+GC_DECLARE_MOVE
 }  // namespace on_emu
 #undef GC_DECLARE
 #if defined(HAVE_CUDA)
 #define GC_DECLARE(name) void name(const proto::Plan plan);
 namespace on_cuda {
-GC_ALL_FAMILIES(GC_DECLARE_FAMILY)
-GC_DECLARE(one_shot_move)
-GC_DECLARE(packing)
+GC_REDUCING_FAMILIES(GC_DECLARE_FAMILY)
+GC_DECLARE_MOVE
 }  // namespace on_cuda
 #undef GC_DECLARE
 #define GC_CUDA_ADDRESS(name) reinterpret_cast<const void*>(&on_cuda::name)
@@ -32,11 +32,12 @@ GC_DECLARE(packing)
 
 namespace {
 
-// A family's kernel comes before its reductions' own.
+// A family's kernels come before its reductions' own.
 enum Index : int {
 #define GC_INDEX_ONE_SHOT(family, name, Reduction, element, type, other) k_one_shot_##name,
-#define GC_INDEX_FAMILY(family) k_plan_##family, GC_REDUCTIONS_##family(GC_INDEX_ONE_SHOT)
-  GC_ALL_FAMILIES(GC_INDEX_FAMILY) k_one_shot_move,
+#define GC_INDEX_FAMILY(family) k_plan_##family, k_local_##family, GC_REDUCTIONS_##family(GC_INDEX_ONE_SHOT)
+  GC_REDUCING_FAMILIES(GC_INDEX_FAMILY) k_plan_move,
+  k_one_shot_move,
   k_packing
 #undef GC_INDEX_FAMILY
 #undef GC_INDEX_ONE_SHOT
@@ -44,8 +45,10 @@ enum Index : int {
 
 #define GC_KERNEL(name) gpu::Kernel{#name, GC_CUDA_ADDRESS(name), on_emu::name},
 #define GC_ONE_SHOT_KERNEL(family, name, Reduction, element, type, other) GC_KERNEL(one_shot_##name)
-#define GC_FAMILY_KERNELS(family) GC_KERNEL(plan_##family) GC_REDUCTIONS_##family(GC_ONE_SHOT_KERNEL)
-const gpu::Kernel kKernels[] = {GC_ALL_FAMILIES(GC_FAMILY_KERNELS) GC_KERNEL(one_shot_move) GC_KERNEL(packing)};
+#define GC_FAMILY_KERNELS(family) \
+  GC_KERNEL(plan_##family) GC_KERNEL(local_##family) GC_REDUCTIONS_##family(GC_ONE_SHOT_KERNEL)
+const gpu::Kernel kKernels[] = {GC_REDUCING_FAMILIES(GC_FAMILY_KERNELS) GC_KERNEL(plan_move) GC_KERNEL(one_shot_move)
+                                    GC_KERNEL(packing)};
 #undef GC_FAMILY_KERNELS
 #undef GC_ONE_SHOT_KERNEL
 #undef GC_KERNEL
@@ -61,21 +64,22 @@ constexpr proto::RedOp Sum = proto::RedOp::sum, Prod = proto::RedOp::prod, Max =
 
 struct Entry {
   PlanKernel plan{};
-  const gpu::Kernel* one_shot = nullptr;
+  const gpu::Kernel *one_shot = nullptr, *local = nullptr;
 };
 using Table = std::array<std::array<Entry, proto::kRedOps>, proto::kDataTypes>;
 
 Table make_table() {
   Table table{};
-  const auto add = [&](proto::DataType type, proto::RedOp op, int plan, int place, int one_shot) {
-    table[static_cast<size_t>(type)][static_cast<size_t>(op)] = {{&kKernels[plan], static_cast<uint8_t>(place)},
-                                                                 &kKernels[one_shot]};
+  const auto add = [&](proto::DataType type, proto::RedOp op, int plan, int place, int one_shot,
+                       const gpu::Kernel* local) {
+    table[static_cast<size_t>(type)][static_cast<size_t>(op)] = {
+        {&kKernels[plan], static_cast<uint8_t>(place)}, &kKernels[one_shot], local};
   };
   using namespace proto;
 #define GC_ADD(family, name, Reduction, element, type, other)                                           \
   for (DataType t : {DataType::type, DataType::other})                                                  \
     add(t, operation::Reduction, k_plan_##family, family_place<Reduction<element>>(families::family{}), \
-        k_one_shot_##name);
+        k_one_shot_##name, kHasPre<Reduction<element>> ? nullptr : &kKernels[k_local_##family]);
 #define GC_ADD_FAMILY(family) GC_REDUCTIONS_##family(GC_ADD)
   GC_ALL_FAMILIES(GC_ADD_FAMILY)
 #undef GC_ADD_FAMILY
@@ -134,6 +138,8 @@ GC_SAME(RedOp::avg, Avg);
 PlanKernel plan_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).plan; }
 
 const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).one_shot; }
+
+const gpu::Kernel* local_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).local; }
 
 const gpu::Kernel* move_kernel() noexcept { return &kKernels[k_plan_move]; }
 

@@ -1,5 +1,3 @@
 // The kernels of shard move for the emulated device.
 #include "coll/kernels_shard.h"
-GC_DEFINE_SHARD(move)
-GC_DEFINE_ONE_SHOT_MOVE
-GC_DEFINE_PACKING
+GC_DEFINE_MOVE

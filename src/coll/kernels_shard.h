@@ -1,7 +1,8 @@
 // What the shards' files consist of: GC_DEFINE_SHARD(shard) defines the functions of each kernel of the shard, for
-// GPUs where nvcc compiles it and for the emulated device otherwise. Both run the same run_plan. The shard `move` has
-// GC_DEFINE_ONE_SHOT_MOVE and GC_DEFINE_PACKING as well.
+// GPUs where nvcc compiles it and for the emulated device otherwise. Both run the same run_plan. The shard `move` is
+// GC_DEFINE_MOVE.
 #pragma once
+#include "coll/device/local_reduce.h"
 #include "coll/device/packing.h"
 #include "coll/device/run_plan.h"
 #include "coll/kernel_list.h"
@@ -30,17 +31,16 @@
 
 #define GC_DEFINE_ONE_SHOT(family, name, Reduction, element, type, other) \
   GC_DEFINE_KERNEL(one_shot_##name, run_one_shots, Reduction<element>)
-#define GC_DEFINE_FAMILY(family)                              \
-  GC_DEFINE_KERNEL(plan_##family, run_plan, families::family) \
+#define GC_DEFINE_FAMILY(family)                                       \
+  GC_DEFINE_KERNEL(plan_##family, run_plan, families::family)          \
+  GC_DEFINE_KERNEL(local_##family, run_local_reduce, families::family) \
   GC_REDUCTIONS_##family(GC_DEFINE_ONE_SHOT)
 
-#define GC_DEFINE_ONE_SHOT_MOVE                                          \
+#define GC_DEFINE_MOVE                                                   \
   namespace GC_KERNEL_NAMESPACE {                                        \
+  GC_DEFINE_KERNEL(plan_move, run_plan, families::move)                  \
   GC_DEFINE_KERNEL(one_shot_move, run_one_shots, proto::CopyOf<uint8_t>) \
-  }
-#define GC_DEFINE_PACKING                      \
-  namespace GC_KERNEL_NAMESPACE {              \
-  GC_DEFINE_KERNEL(packing, run_packing, void) \
+  GC_DEFINE_KERNEL(packing, run_packing, void)                           \
   }
 #define GC_DEFINE_SHARD(shard)          \
   namespace GC_KERNEL_NAMESPACE {       \

@@ -26,6 +26,8 @@ struct CollectiveTask {
   gpu::Stream stream;
   bool scalar_in_memory = false;
   uint64_t argument_high = 0;
+  // Reduces on this device alone (proto/format/local_reduction.h), `op` of its family; null where there is none.
+  const gpu::Kernel* local = nullptr;
 };
 
 // One enqueued send or receive.

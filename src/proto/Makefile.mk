@@ -9,6 +9,7 @@ noinst_HEADERS = \
 	src/proto/format/copy.h \
 	src/proto/format/direct.h \
 	src/proto/format/mesh.h \
+	src/proto/format/local_reduction.h \
 	src/proto/format/packing.h \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \

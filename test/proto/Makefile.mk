@@ -33,8 +33,20 @@ test_proto_one_shot_test_SOURCES = test/proto/one_shot_test.cpp test/proto/plan_
 	$(GC_PROTO_TEST_FILES)
 test_proto_one_shot_test_LDADD = $(GTEST_LIBS)
 test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp test/proto/collective_case.h \
-	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
+	test/proto/local_reduce_case.h test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_kernels_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+
+check_PROGRAMS += test/proto/local_reduce_test
+test_proto_local_reduce_test_SOURCES = test/proto/local_reduce_test.cpp test/proto/local_reduce_case.h \
+	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
+test_proto_local_reduce_test_LDADD = $(GTEST_LIBS)
+if TSAN_VARIANTS
+check_PROGRAMS += test/proto/local_reduce_test_tsan
+test_proto_local_reduce_test_tsan_SOURCES = test/proto/local_reduce_test.cpp
+test_proto_local_reduce_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_local_reduce_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_local_reduce_test_tsan_LDADD = $(GTEST_LIBS)
+endif
 
 check_PROGRAMS += test/proto/packing_test
 test_proto_packing_test_SOURCES = test/proto/packing_test.cpp $(GC_PROTO_TEST_FILES)

@@ -203,12 +203,6 @@ class CaseMemory {
   }
 
  private:
-  static void fill(uint8_t* at, const std::vector<T>& values) {
-    for (const T& value : values) {
-      write_members(at, value);
-      at += sizeof(T);
-    }
-  }
   void expect_same(const uint8_t* is, Buffer want, const char* what) const {
     ASSERT_TRUE(want.bytes() == 0 || std::memcmp(is, want.data(), want.bytes()) == 0) << what << ", rank " << rank_;
   }

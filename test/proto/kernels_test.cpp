@@ -6,6 +6,7 @@
 #include <string>
 
 #include "collective_case.h"
+#include "local_reduce_case.h"
 
 namespace gpucoll {
 namespace {
@@ -53,6 +54,13 @@ void check(DataType type, RedOp op) {
   run(Function::reduce_scatter, Algorithm::ring, Protocol::ll);
   for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
     run(function, Algorithm::one_shot, Protocol::ll);
+  const gpu::Kernel* const local = coll::local_kernel(type, op);
+  ASSERT_EQ(local == nullptr, op == RedOp::pre_mul_sum);
+  if (local) {
+    test::LocalCase c{5, 3, 150, 2, 2};
+    c.reduction = {plan.op, c.n_ranks, 0};
+    test::run_local_case<Red>(local->emu, c);
+  }
 }
 
 template <class T>

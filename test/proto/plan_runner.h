@@ -79,6 +79,13 @@ void write_members(uint8_t* p, const proto::Pair<V, I>& pair) {
   std::memcpy(p, &pair.value, sizeof pair.value);
   std::memcpy(p + offsetof(std::remove_cvref_t<decltype(pair)>, index), &pair.index, sizeof pair.index);
 }
+template <class T>
+void fill(uint8_t* at, const std::vector<T>& values) {
+  for (const T& value : values) {
+    write_members(at, value);
+    at += sizeof(T);
+  }
+}
 
 // One rank's part of a launch: operations one after another, each a batch in every channel that takes part.
 class PlanMaker {

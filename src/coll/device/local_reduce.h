@@ -1,0 +1,51 @@
+// run_local_reduce: the kernel that reduces what copy engines have brought into this device's memory. See
+// proto/format/local_reduction.h for what it is told.
+//
+// Operands are taken three at a time, so that reduce_copy serves any number of ranks; what is not complete yet lies
+// where the first of the others was.
+// Thread safety: called by all threads of all blocks of one launch. A block has tiles of its own.
+#pragma once
+#include "coll/device/run_plan.h"
+#include "proto/format/local_reduction.h"
+
+namespace gpucoll::coll::device {
+
+GC_DEV const uint8_t* operand(const proto::LocalReduction& r, uint32_t rank) {
+  if (rank == r.rank) return r.own;
+  return r.others + (rank < r.rank ? rank : rank - 1) * r.stride;
+}
+
+// n elements from byte `at` of each operand on. The block meets where threads read what others have written.
+template <class Family, class Block>
+GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint64_t at, uint64_t n) {
+  const uint8_t* sum = operand(r, 0);
+  GC_NO_UNROLL
+  for (uint32_t next = 1; next < r.n_ranks;) {
+    proto::Operands operands{};
+    operands.read(sum + at);
+    operands.read(operand(r, next++) + at);
+    if (next < r.n_ranks) operands.read(operand(r, next++) + at);
+    operands.complete = next == r.n_ranks;
+    uint8_t* const to = operands.complete ? r.result : r.others;
+    operands.write(to + at);
+    proto::reduce_copy<Family>(block, operands, n, proto::Reduction{r.op, r.argument, 0});
+    sum = to;
+    if (!operands.complete) block.sync();
+  }
+}
+
+template <class Family, class Block>
+GC_DEV void run_local_reduce(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void*) {
+  constexpr uint64_t kSize = sizeof(typename Family::Element), kTile = proto::kLocalTile / kSize;
+  const proto::LocalReduction& r = proto::local_reduction(plan);
+  GC_NO_UNROLL
+  for (uint64_t first = index * kTile; first < r.count; first += n_blocks * kTile) {
+    const uint64_t left = r.count - first;
+    reduce_tile<Family>(block, r, first * kSize, left < kTile ? left : kTile);
+  }
+  if (plan.done_word == nullptr) return;
+  block.sync();
+  finish_plan(block, n_blocks, plan, plan.comm->channel[0].blocks_done);
+}
+
+}  // namespace gpucoll::coll::device

@@ -1,0 +1,37 @@
+// Format: what a kernel is told that reduces what lies in this device's memory, the last step of a large reduction
+// whose operands copy engines have brought (core/copy_reductions.h).
+//
+// The plan of such a kernel has no batches: one LocalReduction, as large as a WorkItem, in the plan itself. Written by
+// the host; every block works for it. The kernel waits for nobody: the stream has done that.
+#pragma once
+#include <cstdint>
+
+#include "proto/format/plan.h"
+
+namespace gpucoll::proto {
+
+// result = op(... op(x[0], x[1]) ..., x[n_ranks - 1]), x[rank] being this rank's own and the others lying `stride`
+// apart in the order of their ranks. With more than three operands, the first of the others is overwritten on the way.
+// `result` may be `own`. All are kernel addresses.
+struct LocalReduction {
+  const uint8_t* own;
+  uint8_t* others;
+  uint8_t* result;
+  uint64_t stride;
+  uint64_t count;     // elements
+  uint64_t argument;  // of Reduction
+  uint32_t rank, n_ranks;
+  uint8_t op;  // of the kernel's family
+  uint8_t reserved[7];
+};
+static_assert(sizeof(LocalReduction) == sizeof(WorkItem));
+
+GC_HD const LocalReduction& local_reduction(const Plan& plan) {
+  return *reinterpret_cast<const LocalReduction*>(plan.work);
+}
+GC_HD LocalReduction& local_reduction(Plan& plan) { return *reinterpret_cast<LocalReduction*>(plan.work); }
+
+// A block's turn: so many bytes of each operand.
+inline constexpr uint64_t kLocalTile = 64 << 10;
+
+}  // namespace gpucoll::proto

@@ -10,6 +10,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/communicator_connect.cpp \
 	src/core/copy_path.cpp \
 	src/core/copy_path.h \
+	src/core/copy_reductions.cpp \
+	src/core/copy_reductions.h \
 	src/core/device_tables.cpp \
 	src/core/device_tables.h \
 	src/core/direct_path.cpp \
@@ -48,6 +50,7 @@ src_core_libcore_la_SOURCES = \
 	src/core/registration.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
+	src/core/step_messages.h \
 	src/core/stream_part.h \
 	src/core/task.h \
 	src/core/tenant.cpp \

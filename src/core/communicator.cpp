@@ -112,6 +112,7 @@ Communicator::~Communicator() {
   links_.reset();
   mesh_.reset();
   if (scratch_) device_.release(scratch_);
+  if (landing_) device_.release(landing_);
   if (host_.host) device_.release_host(host_);
 }
 
@@ -132,11 +133,12 @@ Status Communicator::begin(const TaskQueue& queue, const CommShape& shape) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
-  if (copies_ && !shape.capturing && !(queue.sends.empty() && queue.recvs.empty())) {
-    GC_TRY_AS(const bool some, copies_->begin(queue, &without_copies_));
-    if (some) return launcher_->begin(without_copies_, shape, copies_.get());
-  }
-  return launcher_->begin(queue, shape);
+  if (!copies_ || shape.capturing) return launcher_->begin(queue, shape);
+  CopyReductions reductions = plan_copy_reductions(queue, rank(), shape, static_cast<uint8_t*>(landing_));
+  if (queue.sends.empty() && queue.recvs.empty() && reductions.steps.empty()) return launcher_->begin(queue, shape);
+  GC_TRY_AS(const bool some, copies_->begin(queue, reductions.messages, &without_copies_));
+  if (!some) return launcher_->begin(queue, shape);
+  return launcher_->begin(without_copies_, shape, copies_.get(), std::move(reductions.steps));
 }
 
 Result<bool> Communicator::advance() {

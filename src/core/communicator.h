@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/copy_path.h"
+#include "core/copy_reductions.h"
 #include "core/device_tables.h"
 #include "core/direct_path.h"
 #include "core/fault.h"
@@ -69,9 +70,10 @@ class Communicator final : public Watched {
   // streams are capturing and others are not, and after finish(); the device's.
   Result<CommShape> shape(const std::vector<gpu::Stream>& streams);
   bool connected(const Needs& needs) const noexcept;
-  // Makes what is missing; the two sides of a connection may come in any order. Ring, tree and mesh are collective, and
-  // succeed or fail on all ranks alike; where a mesh turns out to be impossible, ring and tree are made instead, and
-  // shape() is another from then on. Calls idle() between looks. A failure latches: the peers learn of it.
+  // Makes what is missing; the two sides of a connection may come in any order. Ring, tree, mesh and what reductions by
+  // copy engines need are collective, and succeed or fail on all ranks alike; where a mesh or those reductions turn out
+  // to be impossible, ring and tree are made instead, and shape() is another from then on. Calls idle() between looks.
+  // A failure latches: the peers learn of it.
   Status connect(const Needs& needs, void (*idle)() = nullptr);
 
   // Plans, then puts plans on their streams as long as there is room for them, without waiting: see Launcher.
@@ -134,8 +136,9 @@ class Communicator final : public Watched {
   struct Facts {
     int channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
-    uint64_t one_shot_bytes = 0, copy_bytes = 0;
-    bool mesh = false, ll128 = false;  // may turn false in connect()
+    uint64_t one_shot_bytes = 0, copy_bytes = 0, copy_piece_bytes = 0;
+    uint64_t copy_reduction_bytes = 0;  // may turn 0 in connect()
+    bool mesh = false, ll128 = false;   // may turn false in connect()
     const TuningTable* table = nullptr;
   };
   Communicator(gpu::Device& device, const Kernels& kernels) : device_(device), kernels_(kernels), memory_(device) {}
@@ -145,17 +148,21 @@ class Communicator final : public Watched {
   Status prepare();
   void prepare_links();
   void prepare_copies();
+  void prepare_copy_reductions();
   void prepare_direct();
   CommShape plain_shape() const;
   Status make_launcher();
   Status make_connections(const Needs& needs, Vigil& vigil);
   Status compare_needs(const Needs& needs, Vigil& vigil);
   Status make_mesh(Vigil& vigil);
+  bool needs_landing(const Needs& needs) const noexcept;
+  Status make_landing(Vigil& vigil);
   std::vector<LinkWish> missing_links(const Needs& needs) const;
   Status make_links(const std::vector<LinkWish>& wishes, Vigil& vigil);
   void place(const LinkName& name, int first_lane, std::vector<PlacedConnector>* placed) const;
   Status agree_on_links(const Status& mine, Vigil& vigil);
   int wanted_channels(const Needs& needs) const noexcept;
+  bool needs_replacement(const Needs& needs) const noexcept;
   bool needs_ring(const Needs& needs) const noexcept;
   bool needs_tree(const Needs& needs) const noexcept;
   // Whether the peer may have memory of this rank open.
@@ -181,6 +188,7 @@ class Communicator final : public Watched {
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<CopyPath> copies_;    // null where no message goes that way
   TaskQueue without_copies_;            // begin()'s
+  void* landing_ = nullptr;             // of reductions by copy engines, made when first needed
   std::unique_ptr<DirectPath> direct_;  // null: turned off
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;

@@ -80,9 +80,24 @@ void Communicator::prepare_copies() {
   uint64_t least = device_.defaults().copy_engine_bytes;
   if (params().copy_engine_bytes) least = static_cast<uint64_t>(params().copy_engine_bytes);
   if (least == 1 || size() == 1 || !(peers_.common_facts() & proto::kHasSignals)) return;
-  if (p2p_everywhere()) facts_.copy_bytes = least;
+  if (p2p_everywhere()) {
+    facts_.copy_bytes = least;
+    prepare_copy_reductions();
+  }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
   copies_ = std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, least, piece});
+}
+
+void Communicator::prepare_copy_reductions() {
+  const gpu::Device::Defaults defaults = device_.defaults();
+  const auto chosen = [](int64_t parameter, size_t otherwise) {
+    return parameter ? static_cast<uint64_t>(parameter) : otherwise;
+  };
+  const uint64_t least = chosen(params().copy_reduction_bytes, defaults.copy_reduction_bytes);
+  if (least == 1) return;
+  facts_.copy_reduction_bytes = least;
+  facts_.copy_piece_bytes =
+      copy_piece_bytes(size(), chosen(params().copy_reduction_piece, defaults.copy_reduction_piece));
 }
 
 void Communicator::prepare_direct() {
@@ -103,6 +118,8 @@ CommShape Communicator::plain_shape() const {
   shape.ll128 = facts_.ll128;
   shape.one_shot_bytes = facts_.one_shot_bytes;
   shape.copy_bytes = facts_.copy_bytes;
+  shape.copy_reduction_bytes = facts_.copy_reduction_bytes;
+  shape.copy_piece_bytes = facts_.copy_piece_bytes;
   shape.table = facts_.table;
   return shape;
 }
@@ -112,7 +129,7 @@ Result<CommShape> Communicator::shape(const std::vector<gpu::Stream>& streams) {
   CommShape shape = plain_shape();
   GC_TRY_AS(const uint64_t capture, Launcher::capture_of(device_, streams));
   shape.capturing = capture != 0;
-  if (shape.capturing) shape.copy_bytes = 0;
+  if (shape.capturing) shape.copy_bytes = shape.copy_reduction_bytes = 0;
   return shape;
 }
 
@@ -137,23 +154,30 @@ Status Communicator::make_launcher() {
 // Channels are connected as they are used: a communicator for small operations needs few of many.
 int Communicator::wanted_channels(const Needs& needs) const noexcept {
   constexpr unsigned kLeast = 4;
-  // Nobody has asked for what replaces a mesh: all.
-  if (needs.mesh && !facts_.mesh) return facts_.channels;
+  // Nobody has asked for what replaces something else: all.
+  if (needs_replacement(needs)) return facts_.channels;
   return std::min(static_cast<int>(std::bit_ceil(std::max(static_cast<unsigned>(needs.channels), kLeast))),
                   facts_.channels);
 }
 
-// A mesh that cannot be made is replaced by what else may carry its operations.
+// What cannot be made is replaced by what else may carry its operations.
+bool Communicator::needs_replacement(const Needs& needs) const noexcept {
+  return (needs.mesh && !facts_.mesh) || (needs.copy_reductions && !facts_.copy_reduction_bytes);
+}
 bool Communicator::needs_ring(const Needs& needs) const noexcept {
-  return ring_channels_ < wanted_channels(needs) && (needs.ring || (needs.mesh && !facts_.mesh));
+  return ring_channels_ < wanted_channels(needs) && (needs.ring || needs_replacement(needs));
 }
 bool Communicator::needs_tree(const Needs& needs) const noexcept {
-  return tree_channels_ < wanted_channels(needs) && (needs.tree || (needs.mesh && !facts_.mesh));
+  return tree_channels_ < wanted_channels(needs) && (needs.tree || needs_replacement(needs));
+}
+bool Communicator::needs_landing(const Needs& needs) const noexcept {
+  return needs.copy_reductions && facts_.copy_reduction_bytes && !landing_;
 }
 
 bool Communicator::connected(const Needs& needs) const noexcept {
   if (size() == 1) return true;
-  if ((needs.mesh && facts_.mesh && !mesh_) || needs_ring(needs) || needs_tree(needs)) return false;
+  if ((needs.mesh && facts_.mesh && !mesh_) || needs_landing(needs) || needs_ring(needs) || needs_tree(needs))
+    return false;
   const auto has = [&](Side side) {
     return [=, this](int peer) { return links_->lanes({kPairLinks, peer, side}) > 0; };
   };
@@ -174,8 +198,10 @@ Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
   if (!launcher_) GC_TRY(make_launcher());
   if (size() == 1) return {};
   const bool mesh = needs.mesh && facts_.mesh && !mesh_;
-  if (mesh || needs_ring(needs) || needs_tree(needs)) GC_TRY(compare_needs(needs, vigil));
+  const bool landing = needs_landing(needs);
+  if (mesh || landing || needs_ring(needs) || needs_tree(needs)) GC_TRY(compare_needs(needs, vigil));
   if (mesh) GC_TRY(make_mesh(vigil));
+  if (landing) GC_TRY(make_landing(vigil));
   const bool ring = needs_ring(needs), tree = needs_tree(needs);
   const int channels = wanted_channels(needs);
   Status status = contained([&] { return make_links(missing_links(needs), vigil); });
@@ -190,10 +216,10 @@ Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
 // Calls that do not fit together would wait for different connections, or make two ends of different size.
 Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
   struct Wanted {
-    int32_t mesh, ring, tree, channels;
+    int32_t mesh, landing, ring, tree, channels;
     bool operator==(const Wanted&) const = default;
   };
-  const Wanted mine = {needs.mesh && facts_.mesh && !mesh_, needs_ring(needs), needs_tree(needs),
+  const Wanted mine = {needs.mesh && facts_.mesh && !mesh_, needs_landing(needs), needs_ring(needs), needs_tree(needs),
                        wanted_channels(needs)};
   std::vector<Wanted> all(static_cast<size_t>(size()));
   MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
@@ -215,6 +241,29 @@ Status Communicator::make_mesh(Vigil& vigil) {
   GC_TRY_AS(facts_.mesh, mesh_->connect(bootstrap));
   if (facts_.mesh) return tables_->set_mesh(mesh_->buffers());
   mesh_.reset();
+  return {};
+}
+
+// Links to all, over p2p, and memory for what comes over them: all ranks have it, or none uses it.
+Status Communicator::make_landing(Vigil& vigil) {
+  Needs all;
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank()) all.send_to.push_back(peer);
+  all.receive_from = all.send_to;
+  const Status linked = contained([&] { return make_links(missing_links(all), vigil); });
+  bool possible =
+      linked && std::all_of(all.send_to.begin(), all.send_to.end(), [&](int peer) {
+        return links_->over_p2p({kPairLinks, peer, Side::send}) && links_->over_p2p({kPairLinks, peer, Side::receive});
+      });
+  if (possible) {
+    auto memory = device_.allocate(landing_bytes(plain_shape()));
+    possible = memory && exports_->find(*memory);
+    if (memory) landing_ = *memory;
+  }
+  uint32_t everywhere = possible ? proto::kReachesAll : 0;
+  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
+  GC_TRY(peers_.agree(bootstrap, linked, &everywhere));
+  if (!everywhere) facts_.copy_reduction_bytes = 0;
   return {};
 }
 

@@ -83,61 +83,78 @@ CopyPath::Receiving& CopyPath::receiving(int peer) {
   return *r;
 }
 
-Result<bool> CopyPath::begin(const TaskQueue& queue, TaskQueue* rest) {
-  GC_TRY(take(queue));
-  if (group_.empty()) return false;
+Result<bool> CopyPath::begin(const TaskQueue& queue, const StepMessages& steps, TaskQueue* rest) {
+  GC_TRY(take(queue, steps));
+  if (ready_.all.empty()) return false;
   *rest = queue;
   std::erase_if(rest->sends, [this](const auto& task) { return by_copy(sending(task.peer), task.bytes); });
   std::erase_if(rest->recvs, [this](const auto& task) { return by_copy(receiving(task.peer), task.bytes); });
-  if (!queue.sends.empty()) wake();  // while the caller goes on; a receiver's part is done by its streams
+  if (!queue.sends.empty() || !steps.sends.empty())
+    wake();  // while the caller goes on; a receiver's part is done by its streams
   return true;
 }
 
-Status CopyPath::take(const TaskQueue& queue) {
+Status CopyPath::take(const TaskQueue& queue, const StepMessages& steps) {
   std::lock_guard lock(mutex_);
-  group_.clear();
-  for (const TaskQueue::Pair& task : queue.sends) GC_TRY(take_send(task));
-  for (const TaskQueue::Pair& task : queue.recvs) GC_TRY(take_receive(task));
+  ready_.clear();
+  done_.clear();
+  const auto alone = [](const TaskQueue::Pair& task) {
+    return StepMessage{task.peer, task.buffer, task.bytes, 0, kAtEnd};
+  };
+  for (const TaskQueue::Pair& task : queue.sends)
+    GC_TRY(take_send(alone(task), by_copy(sending(task.peer), task.bytes)));
+  for (const TaskQueue::Pair& task : queue.recvs)
+    GC_TRY(take_receive(alone(task), by_copy(receiving(task.peer), task.bytes)));
+  for (const StepMessage& message : steps.sends) GC_TRY(take_send(message, true));
+  for (const StepMessage& message : steps.recvs) GC_TRY(take_receive(message, true));
+  ready_.sort_out();
+  done_.sort_out();
   return {};
 }
 
-Status CopyPath::take_send(const TaskQueue::Pair& task) {
-  Sending& s = sending(task.peer);
+Status CopyPath::take_send(const StepMessage& message, bool by_copy) {
+  Sending& s = sending(message.peer);
   ++s.messages;
-  if (by_copy(s, task.bytes)) {
+  if (by_copy) {
     GC_TRY(prepare(s));
-    s.pending.push_back({++s.copies, s.messages, task.bytes, static_cast<uint8_t*>(task.buffer)});
-    mark(&s.own_kernel->send_ready, &s.own_kernel->send_done, s.copies);
+    s.pending.push_back({++s.copies, s.messages, message.bytes, static_cast<uint8_t*>(message.buffer)});
+    ready_.all.push_back({message.ready, &s.own_kernel->send_ready, s.copies});
+    done_.all.push_back({message.needed, &s.own_kernel->send_done, s.copies});
   }
-  __atomic_store_n(&s.own->send_bytes[s.messages % kSizeRing], task.bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&s.own->send_bytes[s.messages % kSizeRing], message.bytes, __ATOMIC_RELAXED);
   __atomic_store_n(&s.own->send_copies, s.copies, __ATOMIC_RELAXED);
   __atomic_store_n(&s.own->send_messages, s.messages, __ATOMIC_RELEASE);  // partner: advance(Receiving&)
   return {};
 }
 
-Status CopyPath::take_receive(const TaskQueue::Pair& task) {
-  Receiving& r = receiving(task.peer);
+Status CopyPath::take_receive(const StepMessage& message, bool by_copy) {
+  Receiving& r = receiving(message.peer);
   ++r.messages;
-  if (by_copy(r, task.bytes)) {
+  if (by_copy) {
     GC_TRY(prepare(r));
-    auto place = context_.exports.pin(task.buffer);
+    auto place = context_.exports.pin(message.buffer);
     if (!place && !r.bounce) GC_TRY(make_bounce(r));
-    r.pending.push_back({++r.copies, r.messages, task.bytes, static_cast<uint8_t*>(task.buffer), place});
-    mark(&r.own_kernel->recv_ready, &r.own_kernel->recv_done, r.copies);
+    r.pending.push_back({++r.copies, r.messages, message.bytes, static_cast<uint8_t*>(message.buffer), place});
+    ready_.all.push_back({message.ready, &r.own_kernel->recv_ready, r.copies});
+    done_.all.push_back({message.needed, &r.own_kernel->recv_done, r.copies});
   }
-  __atomic_store_n(&r.own->recv_bytes[r.messages % kSizeRing], task.bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&r.own->recv_bytes[r.messages % kSizeRing], message.bytes, __ATOMIC_RELAXED);
   __atomic_store_n(&r.own->recv_copies, r.copies, __ATOMIC_RELAXED);
   __atomic_store_n(&r.own->recv_messages, r.messages, __ATOMIC_RELEASE);  // partner: match()
   post(r);
   return {};
 }
 
-void CopyPath::mark(uint64_t* ready, uint64_t* done, uint64_t number) {
-  const auto known = std::find_if(group_.begin(), group_.end(), [&](const Mark& m) { return m.ready == ready; });
-  if (known != group_.end())
-    known->number = number;
-  else
-    group_.push_back({ready, done, number});
+void CopyPath::Marks::clear() {
+  all.clear();
+  next = 0;
+}
+
+void CopyPath::Marks::sort_out() {
+  std::sort(all.begin(), all.end());
+  // Numbers ascend, so from the back the first one of each word is the last.
+  const auto same = [](const Mark& a, const Mark& b) { return a.step == b.step && a.word == b.word; };
+  all.erase(all.begin(), std::unique(all.rbegin(), all.rend(), same).base());
 }
 
 // Before the first message by copy of a direction: what the device needs for it.
@@ -169,17 +186,28 @@ Status CopyPath::make_bounce(Receiving& r) {
   return {};
 }
 
-Status CopyPath::put_ready(gpu::Stream stream) {
-  for (const Mark& m : group_) GC_TRY(context_.device.write_value(stream, m.ready, m.number));
+Status CopyPath::put_ready(gpu::Stream stream, uint32_t step) {
+  for (; ready_.next < ready_.all.size() && ready_.all[ready_.next].step <= step; ++ready_.next) {
+    const Mark& mark = ready_.all[ready_.next];
+    GC_TRY(context_.device.write_value(stream, mark.word, mark.number));
+  }
   return {};
 }
 
-Status CopyPath::put_waits(gpu::Stream stream) {
+Status CopyPath::put_waits(gpu::Stream stream, uint32_t step) {
+  for (; done_.next < done_.all.size() && done_.all[done_.next].step <= step; ++done_.next) {
+    const Mark& mark = done_.all[done_.next];
+    GC_TRY(context_.device.wait_value(stream, mark.word, mark.number, nullptr));
+  }
+  return {};
+}
+
+Status CopyPath::put_end(gpu::Stream stream) {
   auto* page = reinterpret_cast<proto::CopyPage*>(static_cast<uint8_t*>(pages_.at(context_.peers.rank()).kernel) +
                                                   proto::copy_page_offset(context_.peers.size()));
   const uint64_t group = groups() + 1;
   groups_.store(group, std::memory_order_relaxed);
-  for (const Mark& m : group_) GC_TRY(context_.device.wait_value(stream, m.done, m.number, nullptr));
+  GC_TRY(put_waits(stream, kAtEnd));
   GC_TRY(context_.device.write_value(stream, &page->passed, group));
   wake();  // a fault may have come before these waits
   return {};

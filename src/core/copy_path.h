@@ -1,17 +1,18 @@
 // Large messages between two ranks whose devices reach each other: moved by the sender's copy engine, straight from
 // buffer to buffer, without a kernel. proto/format/copy.h says how the ranks talk.
 //
-// begin() takes a group's messages on; put_ready() and put_waits() put the group's part on its stream; the rest is done
-// by the process's proxy. A buffer that others cannot open is received through a bounce buffer, in pieces.
+// begin() takes a group's messages on; put_ready(), put_waits() and put_end() put the group's part on its stream; the
+// rest is done by the process's proxy. A buffer that others cannot open is received through a bounce buffer, in pieces.
 // Both ranks choose this way or kernels from the message's bytes and the transport of their link, which are equal.
 // Where sizes differ, or one of the two uses kernels after all, one of the ranks sees it and the communicator fails.
 //
-// Thread safety: begin(), put_ready() and put_waits() by one caller at a time; the rest from any thread.
+// Thread safety: begin() and what puts something on a stream by one caller at a time; the rest from any thread.
 // Ownership: the context outlives it; it owns streams, mappings and bounce buffers. Destroy it when passed() ==
 // groups(), or a fault is latched, and the peers are done with this rank's memory.
 // Invariant: copy streams hold copies whose both ends are ready, so whatever shares a queue with them gets on.
 #pragma once
 #include <atomic>
+#include <compare>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,7 @@
 #include "core/peers.h"
 #include "core/proxy.h"
 #include "core/registration.h"
+#include "core/step_messages.h"
 #include "core/stream_part.h"
 #include "core/task.h"
 #include "gpu/device.h"
@@ -48,12 +50,15 @@ class CopyPath final : public ProxyWork, public StreamPart {
   CopyPath(const CopyPath&) = delete;
   CopyPath& operator=(const CopyPath&) = delete;
 
-  // Whether some of a group's messages go this way; then *rest becomes what does not.
-  // REQUIRES: the messages' links are made; no stream is capturing. On failure the communicator must fail.
-  Result<bool> begin(const TaskQueue& queue, TaskQueue* rest);
+  // Whether some of a group's messages go this way, as those of steps always do; then *rest becomes what does not.
+  // REQUIRES: the messages' links are made, those of steps over p2p; no stream is capturing. On failure the
+  // communicator must fail.
+  Result<bool> begin(const TaskQueue& queue, const StepMessages& steps, TaskQueue* rest);
   // Of what was begun last: the buffers may be used from this point of the stream on; it goes on once they have been.
-  Status put_ready(gpu::Stream stream) override;
-  Status put_waits(gpu::Stream stream) override;
+  // Messages of the queue are ready with step 0, and done at the end.
+  Status put_ready(gpu::Stream stream, uint32_t step) override;
+  Status put_waits(gpu::Stream stream, uint32_t step) override;
+  Status put_end(gpu::Stream stream) override;
 
   // Groups whose waits have been put, and those whose waits are over.
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
@@ -96,10 +101,19 @@ class CopyPath final : public ProxyWork, public StreamPart {
     uint8_t* bounce = nullptr;
     gpu::MemoryHandle bounce_handle = {};
   };
-  // The last message of a direction in the group that was begun last.
+  // Of the group that was begun last: a word for its stream to store, or to wait for.
   struct Mark {
-    uint64_t *ready, *done;  // kernel addresses
+    uint32_t step;
+    uint64_t* word;  // kernel address
     uint64_t number;
+    auto operator<=>(const Mark&) const = default;
+  };
+  // Those that are still to be put, from `next` on: by step, of each word the last number.
+  struct Marks {
+    std::vector<Mark> all;
+    size_t next = 0;
+    void clear();
+    void sort_out();
   };
 
   Sending& sending(int peer);
@@ -108,10 +122,9 @@ class CopyPath final : public ProxyWork, public StreamPart {
   bool by_copy(const Direction& direction, uint64_t bytes) const {
     return direction.p2p && bytes >= context_.least_bytes;
   }
-  Status take(const TaskQueue& queue);
-  Status take_send(const TaskQueue::Pair& task);
-  Status take_receive(const TaskQueue::Pair& task);
-  void mark(uint64_t* ready, uint64_t* done, uint64_t number);
+  Status take(const TaskQueue& queue, const StepMessages& steps);
+  Status take_send(const StepMessage& message, bool by_copy);
+  Status take_receive(const StepMessage& message, bool by_copy);
   Status prepare(Direction& direction);
   Status make_bounce(Receiving& receiving);
   Result<uint8_t*> kernel_page(int rank);
@@ -137,7 +150,7 @@ class CopyPath final : public ProxyWork, public StreamPart {
   const CopyContext context_;
   proto::CopyPage& page_;  // of this rank
   std::atomic<uint64_t> groups_{0};
-  std::vector<Mark> group_;          // the caller's
+  Marks ready_, done_;               // the caller's
   std::atomic<bool> active_{false};  // progress() may have something to do
 
   std::mutex mutex_;                               // of what follows

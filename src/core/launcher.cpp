@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace gpucoll::core {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 constexpr size_t kFifoItems = 4096;
 constexpr PlanBudget kBudget = {kFifoItems / 4};
 // Devices queue only so many launches, then launching waits for them, and so for those of other ranks.
-constexpr int kLaunchesAtOnce = 16;
+constexpr int kLaunchesAtOnce = 16, kLaunchesPerStep = 4;
 // Captures of one communicator that may go on side by side; the oldest is forgotten when there are more.
 constexpr size_t kOpenCaptures = 8;
 
@@ -50,15 +51,19 @@ uint64_t Launcher::done() const noexcept {
   return __atomic_load_n(context_.done, __ATOMIC_ACQUIRE);
 }
 
-Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies) {
+Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies,
+                       std::vector<PlannedLaunch> steps) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
   std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, context_.direct);
   GC_TRY(prepare(plans, capture));
+  const auto behind = std::find_if(plans.begin(), plans.end(), [](const auto& p) { return p.stage == Stage::unpack; });
+  plans.insert(behind, std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
   streams_ = queue.streams;
   plans_ = std::move(plans);
   next_ = 0;
   copies_ = copies;
   copies_put_ = Stage::pack;
+  step_ = 0;
   capture_ = capture;
   return {};
 }
@@ -85,6 +90,8 @@ Result<bool> Launcher::advance() {
   bool all = false;
   Status status = contained([&] { return launch_rest(&all); });
   if (status && !all) return false;
+  if (!status && copies_put_ != Stage::pack && copies_put_ != Stage::unpack)
+    copies_->put_end(streams_.front()).ignore();  // who waits for it must see the end of what has been put
   plans_.clear();
   copies_ = nullptr;
   graph_items_.reset();
@@ -96,10 +103,11 @@ Status Launcher::launch_rest(bool* all) {
   if (context_.fault.raised()) return context_.fault.status();
   const bool any = copies_ || !plans_.empty();
   if (next_ == 0 && any) GC_TRY(fan_in());
-  for (int n = 0; next_ < plans_.size(); ++next_, ++n) {
-    if (n == kLaunchesAtOnce) return {};
+  for (int n = 0; next_ < plans_.size(); ++next_) {
+    if (n >= kLaunchesAtOnce) return {};
+    n += plans_[next_].stage == Stage::step ? kLaunchesPerStep : 1;
     GC_TRY(put_copies(plans_[next_].stage));
-    GC_TRY_AS(const bool launched, launch(plans_[next_]));
+    GC_TRY_AS(const bool launched, put(plans_[next_]));
     if (!launched) return {};
   }
   if (any) {
@@ -139,8 +147,16 @@ Status Launcher::put_copies(Stage stage) {
   if (!copies_ || stage <= copies_put_) return {};
   const bool begun = copies_put_ != Stage::pack;
   copies_put_ = stage;
-  if (!begun) GC_TRY(copies_->put_ready(streams_.front()));
-  return stage == Stage::unpack ? copies_->put_waits(streams_.front()) : Status();
+  if (!begun) GC_TRY(copies_->put_ready(streams_.front(), 0));
+  return stage == Stage::unpack ? copies_->put_end(streams_.front()) : Status();
+}
+
+Result<bool> Launcher::put(PlannedLaunch& planned) {
+  if (planned.stage != Stage::step) return launch(planned);
+  GC_TRY(copies_->put_waits(streams_.front(), step_));
+  if (planned.kernel) GC_TRY(launch(planned).status());
+  GC_TRY(copies_->put_ready(streams_.front(), ++step_));
+  return true;
 }
 
 Status Launcher::fan_out() {

@@ -49,10 +49,11 @@ class Launcher {
   // The capture that these streams take part in, 0 for none. Errors: invalid_usage, where they do not agree.
   static Result<uint64_t> capture_of(gpu::Device& device, const std::vector<gpu::Stream>& streams);
   // Plans. `shape` with `capturing` as capture_of said. On failure nothing has been begun.
-  // copies: has begun messages of the same group, null for none.
+  // copies: has begun messages of the same group, null for none. steps: of these messages.
   // REQUIRES: the tasks' kernels are prepared; what needs_of(queue, rank, shape) says is connected; advance() of the
   // last begin() was true or failed.
-  Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr);
+  Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr,
+               std::vector<PlannedLaunch> steps = {});
   // Whether everything is launched now. Errors: the fault of the communicator, or of the device; the rest of what was
   // begun is then forgotten, so the caller should make the communicator fail.
   Result<bool> advance();
@@ -74,6 +75,7 @@ class Launcher {
   Status launch_rest(bool* all);
   Status fan_in();
   Status put_copies(Stage stage);
+  Result<bool> put(PlannedLaunch& planned);
   Status fan_out();
   Status wait_for_earlier(gpu::Stream stream);
   void remember(gpu::Stream stream);
@@ -93,6 +95,7 @@ class Launcher {
   size_t next_ = 0;  // of plans_
   StreamPart* copies_ = nullptr;
   Stage copies_put_ = Stage::pack;  // how far they are
+  uint32_t step_ = 0;               // the next one
   std::vector<gpu::Stream> streams_;
   uint64_t capture_ = 0;
   std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group

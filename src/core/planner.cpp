@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/channel_loads.h"
+#include "core/copy_reductions.h"
 #include "core/pair_rounds.h"
 #include "core/plan_builder.h"
 #include "proto/pairs.h"
@@ -53,7 +54,7 @@ std::vector<Chosen> choose_all(const TaskQueue& queue, const CommShape& shape, c
   all.reserve(queue.collectives.size());
   const gpu::Kernel* mover = nullptr;
   for (const CollectiveTask& task : queue.collectives) {
-    if (task.count == 0) continue;
+    if (task.count == 0 || reduces_by_copies(task, shape)) continue;
     Chosen& chosen = all.emplace_back(Chosen{&task, task.kernel, choose_for(task, shape), false});
     if (is_one_shot(chosen)) chosen.kernel = task.one_shot;
     if (!mover && !is_one_shot(chosen)) mover = task.kernel;
@@ -304,7 +305,7 @@ void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu:
     launch.threads = shape_.threads;
     uint64_t bytes = 0;
     for (size_t i = first; i < first + n; ++i) bytes += items[i].bytes;
-    launch.packing_blocks = packing_blocks(bytes, shape_.threads);
+    launch.plain_blocks = packing_blocks(bytes, shape_.threads);
     launch.plan.n_items = static_cast<uint32_t>(n) * proto::kItemsOfPacking;
     std::copy_n(&items[first], n, proto::pack_items(launch.plan));
   }
@@ -340,6 +341,8 @@ Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
   if (shape.n_ranks == 1) return needs;
   for (const CollectiveTask& task : queue.collectives) {
     if (task.count == 0) continue;
+    needs.copy_reductions |= reduces_by_copies(task, shape);
+    if (reduces_by_copies(task, shape)) continue;
     const Choice choice = choose_for(task, shape);
     needs.ring |= choice.algorithm == Algorithm::ring;
     needs.tree |= choice.algorithm == Algorithm::tree;
@@ -352,6 +355,11 @@ Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
     if (task.peer != rank) needs.send_to.push_back(task.peer);
   for (const TaskQueue::Pair& task : queue.recvs)
     if (task.peer != rank) needs.receive_from.push_back(task.peer);
+  for (int peer = 0; needs.copy_reductions && peer < shape.n_ranks; ++peer) {
+    if (peer == rank) continue;
+    needs.send_to.push_back(peer);
+    needs.receive_from.push_back(peer);
+  }
   sort_out(needs.send_to);
   sort_out(needs.receive_from);
   return needs;

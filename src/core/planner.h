@@ -18,17 +18,18 @@
 
 namespace gpucoll::core {
 
-enum class Stage : uint8_t { pack, run, unpack };
+// step: between stream operations of its own (step_messages.h).
+enum class Stage : uint8_t { pack, run, step, unpack };
 
 struct PlannedLaunch {
-  const gpu::Kernel* kernel = nullptr;
+  const gpu::Kernel* kernel = nullptr;  // null: a step without a launch
   int threads = 1;
   proto::Plan plan = {};  // comm, items and done_word are filled in at the launch
   // Items that do not fit into the plan; then it has none of its own. At most PlanBudget::fifo_items.
   std::vector<proto::WorkItem> overflow;
   Stage stage = Stage::run;
-  int packing_blocks = 0;  // else each block has a channel
-  int blocks() const { return stage == Stage::run ? __builtin_popcountll(plan.channel_mask) : packing_blocks; }
+  int plain_blocks = 0;  // but in Stage::run, where each block has a channel
+  int blocks() const { return stage == Stage::run ? __builtin_popcountll(plan.channel_mask) : plain_blocks; }
 };
 
 struct PlanBudget {
@@ -58,6 +59,7 @@ int packing_blocks(uint64_t bytes, int threads) noexcept;
 // Which connections the tasks need: asked before any plan is made.
 struct Needs {
   bool ring = false, tree = false, mesh = false;
+  bool copy_reductions = false;            // with all peers in the lists below
   int channels = 0;                        // rings and trees: their plans stay below this one
   std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
 };

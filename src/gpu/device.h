@@ -79,10 +79,12 @@ class Device {
   // Defaults that suit a kind of device; the parameters of these names override them.
   struct Defaults {
     int channels, threads, pair_channels;
-    size_t buffer_bytes, one_shot_bytes, copy_engine_bytes;
+    size_t buffer_bytes, one_shot_bytes, copy_engine_bytes, copy_reduction_bytes, copy_reduction_piece;
   };
-  static constexpr Defaults kGpuDefaults = {32, 512, 32, size_t{4} << 20, size_t{2} << 20, size_t{32} << 20};
-  static constexpr Defaults kEmulatedDefaults = {2, 1, 4, size_t{256} << 10, size_t{16} << 10, size_t{1} << 20};
+  static constexpr Defaults kGpuDefaults = {
+      32, 512, 32, size_t{4} << 20, size_t{2} << 20, size_t{32} << 20, size_t{64} << 20, size_t{16} << 20};
+  static constexpr Defaults kEmulatedDefaults = {
+      2, 1, 4, size_t{256} << 10, size_t{16} << 10, size_t{1} << 20, size_t{4} << 20, size_t{256} << 10};
   virtual Defaults defaults() const = 0;
   // Threads that work in step (a warp): 32 on GPUs, 1 on the emulated device.
   virtual int warp_threads() const = 0;
@@ -117,7 +119,8 @@ class Device {
 
   // User address -> kernel address (identity for host memory and on CUDA).
   virtual void* kernel_address(const void* user_address) const = 0;
-  // As Platform::classify, for memory of the application by its kernel address; base is a kernel address, too.
+  // As Platform::classify, for memory of the application or from allocate() by its kernel address; base is a kernel
+  // address, too.
   virtual PointerInfo classify_kernel(const void* kernel_address) const = 0;
   // Blocking copies and fills; addresses may be user, kernel or host addresses in any mix.
   virtual Status copy(void* dst, const void* src, size_t bytes) = 0;

@@ -57,6 +57,17 @@ gc_test(api.copy.off LABELS api TIMEOUT 120
   COMMAND test/api/copy_test --gtest_filter=-CopyFault.OneSideInAGraphEndsInTime)
 gc_test(api.send_recv.copy LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=500 COMMAND test/api/send_recv_test)
+# Large reductions by copy engines, in many pieces and in few, and random calls.
+gc_test(api.copy_reduction LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_REDUCTION_BYTES=50K GPUCOLL_COPY_REDUCTION_PIECE=4K GPUCOLL_TIMEOUT=20
+  COMMAND test/api/copy_reduction_test)
+gc_test(api.copy_reduction.few_pieces LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_REDUCTION_BYTES=50K GPUCOLL_COPY_REDUCTION_PIECE=1M GPUCOLL_TIMEOUT=20
+  COMMAND test/api/copy_reduction_test --gtest_filter=-*Fault*)
+gc_test(api.differential.copy_reduction LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=4000 GPUCOLL_TEST_ROUNDS=12 GPUCOLL_TEST_BYTES=200000
+      GPUCOLL_COPY_REDUCTION_BYTES=3K GPUCOLL_COPY_REDUCTION_PIECE=1K
+  COMMAND test/api/differential_test)
 # Straight into registered memory: all of it, and what is left where messages go by copy engines.
 gc_test(api.direct.processes LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=1 GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring GPUCOLL_TIMEOUT=20

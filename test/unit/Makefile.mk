@@ -74,6 +74,9 @@ endif
 check_PROGRAMS += test/unit/planner_test
 test_unit_planner_test_SOURCES = test/unit/planner_test.cpp test/unit/plan_walk.h
 test_unit_planner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/copy_reductions_test
+test_unit_copy_reductions_test_SOURCES = test/unit/copy_reductions_test.cpp
+test_unit_copy_reductions_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/work_fifo_test test/unit/launcher_test
 test_unit_work_fifo_test_SOURCES = test/unit/work_fifo_test.cpp
 test_unit_work_fifo_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
@@ -81,9 +84,9 @@ test_unit_launcher_test_SOURCES = test/unit/launcher_test.cpp
 test_unit_launcher_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/launcher_test_tsan
-test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp src/core/fault.cpp src/core/graph_memory.cpp \
-	src/core/launcher.cpp src/core/plan_builder.cpp src/core/planner.cpp src/core/tuner.cpp src/core/tuning_file.cpp \
-	src/core/work_fifo.cpp
+test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp src/core/copy_reductions.cpp src/core/fault.cpp \
+	src/core/graph_memory.cpp src/core/launcher.cpp src/core/plan_builder.cpp src/core/planner.cpp \
+	src/core/tuner.cpp src/core/tuning_file.cpp src/core/work_fifo.cpp
 test_unit_launcher_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_launcher_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_launcher_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)

@@ -6,6 +6,7 @@
 
 #include "base/params.h"
 #include "common/usual_shape.h"
+#include "core/copy_reductions.h"
 #include "core/large_moves.h"
 #include "core/tuner.h"
 #include "core/tuning_file.h"
@@ -97,6 +98,8 @@ Result<std::string> explain(const Question& question) {
   if (function == Function::send_recv) return text + pair_text(question.bytes, shape);
   if (core::goes_as_messages(function, question.bytes, shape))
     text += "as messages, by copy engines; in CUDA graphs by kernels:\n\n";
+  if (core::reduces_by_copies(function, question.bytes, shape))
+    text += "carried by copy engines, reduced piece by piece where it arrives; in CUDA graphs by kernels alone:\n\n";
   return text + candidates_text(function, question.bytes, shape) + others_text(function, question.bytes, shape);
 }
 

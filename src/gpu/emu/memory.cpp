@@ -265,7 +265,15 @@ PointerInfo Memory::classify(const void* user_address) {
   return info;
 }
 
+PointerInfo Memory::classify_runtime(const void* kernel_address) {
+  std::lock_guard lock(mutex_);
+  const auto it = find(number(kernel_address));
+  if (it == regions_.end() || it->second.kind != Kind::runtime || !it->second.allocated) return {};
+  return {MemoryKind::device, it->second.device, it->second.buffer_id, at(it->first), it->second.bytes, true};
+}
+
 PointerInfo Memory::classify_kernel(const void* kernel_address) {
+  if (PointerInfo info = classify_runtime(kernel_address); info.base) return info;
   const void* user = at(number(kernel_address) - area_.delta());
   PointerInfo info = classify(user);
   if (info.base) info.base = this->kernel_address(info.base);

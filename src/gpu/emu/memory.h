@@ -37,12 +37,13 @@ class Memory {
   bool is_user(const void* address) const noexcept;
   void* kernel_address(const void* user_address) const noexcept;
   PointerInfo classify(const void* user_address);
-  // By the kernel address; base is one, too.
+  // By the kernel address; base is one, too. Knows runtime memory as well.
   PointerInfo classify_kernel(const void* kernel_address);
   // Where a copy of `bytes` bytes really goes. Errors: invalid_argument where it leaves the allocation.
   Result<void*> resolve(const void* address, size_t bytes);
 
  private:
+  PointerInfo classify_runtime(const void* kernel_address);
   enum class Kind { user, runtime, opened };
   struct Region {
     Kind kind = Kind::runtime;

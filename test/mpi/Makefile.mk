@@ -1,5 +1,6 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh test/mpi/faults.sh
+EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh test/mpi/faults.sh \
+	test/mpi/openmpi5.sh
 
 check_PROGRAMS += test/mpi/derived
 test_mpi_derived_SOURCES = test/mpi/derived.cpp test/mpi/mpi_test.h

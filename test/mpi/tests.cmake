@@ -40,13 +40,14 @@ gc_mpi_test(mpi.mixed_shm LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} --m
 # Without the component device memory must fault: otherwise the tests above would show nothing.
 gc_mpi_test(mpi.without_component LABELS mpi WILL_FAIL NP 2 MPIRUN --mca coll ^gpucoll COMMAND test/mpi/staged)
 
-set(GC_MPI_ENV GPUCOLL_DEVICE=emu "OMPI_MCA_mca_base_component_path=${GC_PLUGIN_PATH}" OMPI_ALLOW_RUN_AS_ROOT=1
-    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
 gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/bad_parameter.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/host)
 
 gc_test(mpi.faults LABELS mpi TIMEOUT 400 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults)
+
+gc_test(openmpi5.mpi LABELS openmpi5 PROCESSORS 2 TIMEOUT 3600 COMMAND ${GC_SOURCE}/test/mpi/openmpi5.sh ${GC_SOURCE})
+set_tests_properties(openmpi5.mpi PROPERTIES SKIP_RETURN_CODE 77)
 
 # Not part of a plain check: GPUCOLL_BENCH=1 ./contrib/check -L bench. Counts instructions, so sanitizers are no use.
 if(DEFINED ENV{GPUCOLL_BENCH} AND NOT GC_SANITIZERS)

@@ -27,8 +27,7 @@ function(gc_mpi_expect name status regex)
   endif()
   list(POP_FRONT e_UNPARSED_ARGUMENTS program)
   gc_test(tools.${name} LABELS tools mpi PROCESSORS 2
-    ENV GPUCOLL_DEVICE=emu "OMPI_MCA_mca_base_component_path=${GC_PLUGIN_PATH}" OMPI_ALLOW_RUN_AS_ROOT=1
-        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none ${e_ENV}
+    ENV ${GC_MPI_ENV} ${e_ENV}
     COMMAND ${GC_SOURCE}/test/tools/expect.sh ${status} "${regex}" "${GC_MPIRUN}" --oversubscribe --bind-to none -np 2
             --mca coll ${e_COLL} "${GC_BUILD}/${program}" ${e_UNPARSED_ARGUMENTS})
 endfunction()
@@ -50,11 +49,11 @@ gc_mpi_expect(perf_names_corruption 1 "^gpucoll-perf: wrong: rank 1: element 33 
 gc_mpi_expect(perf_api_scan 2 "^gpucoll-perf: the C API has no scan" tools/gpucoll-perf scan --api)
 foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gather scatter scan exscan
                    allgatherv reduce_scatterv alltoallv gatherv scatterv)
-  gc_mpi_test(tools.perf_${collective} NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+  gc_mpi_test(tools.perf_${collective} NP 3 LABELS tools mpi MPIRUN ${GC_LITERALLY}
     COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 1)
-  gc_mpi_test(tools.perf_${collective}_in_place NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+  gc_mpi_test(tools.perf_${collective}_in_place NP 3 LABELS tools mpi MPIRUN ${GC_LITERALLY}
     COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 2 --in-place)
-  gc_mpi_test(tools.perf_${collective}_nonblocking NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+  gc_mpi_test(tools.perf_${collective}_nonblocking NP 3 LABELS tools mpi MPIRUN ${GC_LITERALLY}
     COMMAND tools/gpucoll-perf ${collective} -b 0 -e 200K -f 100 -n 2 -w 1 -r 2 --nonblocking)
 endforeach()
 gc_mpi_test(tools.perf_barrier NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll COMMAND tools/gpucoll-perf barrier)

@@ -1,8 +1,9 @@
-# Examples of the C API: compiled and run by the tests, installed as documentation.
+# Examples: compiled and run by the tests, installed as documentation.
 GC_EXAMPLES = \
 	examples/README.md \
 	examples/example.h \
 	examples/graphs.c \
+	examples/mpi4py_arrays.py \
 	examples/one_process.c \
 	examples/one_process_per_rank.c
 examplesdir = $(docdir)/examples

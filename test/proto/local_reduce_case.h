@@ -41,13 +41,11 @@ void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), co
   }
   Buffer& to = c.in_place ? own : result;
   proto::DeviceComm comm{};
-  uint32_t finished = 0;
   uint64_t done = 0;
-  comm.channel[0].blocks_done = &finished;
+  comm.counters.done = 6;
   proto::Plan plan{};
   plan.comm = &comm;
   plan.done_word = &done;
-  plan.done_value = 7;
   proto::local_reduction(plan) = {own.data(),           others.data(), to.data(), stride,         c.count,
                                   c.reduction.argument, c.rank,        c.n_ranks, c.reduction.op, {}};
   run_grids(1, c.blocks, c.threads, [&](int, const gpu::EmuBlock& block) { kernel(block, plan); });
@@ -60,7 +58,7 @@ void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), co
     EXPECT_EQ(std::memcmp(own.data(), want.data(), bytes), 0) << "wrote into the input";
   }
   EXPECT_EQ(done, 7u);
-  EXPECT_EQ(finished, 0u);
+  EXPECT_EQ(comm.blocks_done, 0u);
 }
 
 }  // namespace gpucoll::test

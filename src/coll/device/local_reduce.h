@@ -45,7 +45,8 @@ GC_DEV void run_local_reduce(const Block& block, uint32_t index, uint32_t n_bloc
   }
   if (plan.done_word == nullptr) return;
   block.sync();
-  finish_plan(block, n_blocks, plan, plan.comm->channel[0].blocks_done);
+  const proto::LaunchCounters& counters = plan.comm->counters;
+  finish_plan(block, n_blocks, plan, counters, counters.mesh_flag);
 }
 
 }  // namespace gpucoll::coll::device

@@ -137,6 +137,14 @@ gc_mpi_expect(perf_files_compared 0 "^# against perf.json: 0 rows slower, 0 with
 set_tests_properties(tools.perf_files PROPERTIES FIXTURES_SETUP perf_files)
 set_tests_properties(tools.perf_files_read tools.perf_files_compared PROPERTIES FIXTURES_REQUIRED perf_files)
 
+# Pictures, where there is something to draw with; what is said where there is not.
+gc_test(tools.plot LABELS tools COMMAND ${GC_SOURCE}/test/tools/plot_test.py ${GC_SOURCE}/contrib/plot)
+set_tests_properties(tools.plot PROPERTIES SKIP_RETURN_CODE 77)
+gc_test(tools.plot_without_matplotlib LABELS tools ENV PYTHONPATH=${GC_SOURCE}/test/tools/no_matplotlib
+        PYTHONDONTWRITEBYTECODE=1
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^contrib/plot: matplotlib is missing: apt-get install python3-matplotlib$"
+          ${GC_SOURCE}/contrib/plot perf.json)
+
 gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)
 gc_test(tools.info_json LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=3 GPUCOLL_EMU_DEVICES=1

@@ -1,0 +1,1 @@
+raise ImportError("as if it were not installed")

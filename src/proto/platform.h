@@ -20,6 +20,7 @@
 #define GC_NO_UNROLL _Pragma("unroll 1")
 #else
 #include <sched.h>
+#include <time.h>
 #define GC_HD inline
 #define GC_DEV inline
 #define GC_NOINLINE __attribute__((noinline))
@@ -34,7 +35,7 @@
 #endif
 
 // Mutants, to prove that the tests bite: 1, 2 and 12 are of primitives.h, 3 of ll.h, 4 to 6 and 11 of one_shot.h and
-// run_plan.h, 7 of line_primitives.h, 8 of ll128.h, 9 and 10 of direct.h.
+// run_plan.h, 7 of line_primitives.h, 8 of ll128.h, 9 and 10 of direct.h, 13 of run_plan.h.
 #ifndef GC_MUTANT
 #define GC_MUTANT 0
 #endif
@@ -115,6 +116,14 @@ GC_DEV void store_relaxed_pair(WordPair* p, WordPair pair) {
 }
 // Called once in each turn of a wait loop.
 GC_DEV void pause() {}
+// Of a clock that runs on.
+GC_DEV uint64_t now_ns() {
+  uint64_t now = 0;
+#if GC_ON_GPU
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+#endif
+  return now;
+}
 // Looks at the fault latch are this many turns of a wait loop apart: it lies in host memory, across the bus.
 inline constexpr uint32_t kLatchPeriod = 512;
 // Threads of a group that issue their loads and stores together: neighbours should use neighbouring addresses, and
@@ -172,6 +181,11 @@ inline T fetch_add_acq_rel(T* p, T value) {
 }
 // Two cores must carry many emulated blocks: whoever waits gives its core away.
 inline void pause() { sched_yield(); }
+inline uint64_t now_ns() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
 // The words go in random order, now and then with a pause between them, so that a protocol that relies on more than
 // WordPair promises fails.
 inline WordPair load_relaxed_pair(const WordPair* p) { return {load_relaxed(&p->first), load_relaxed(&p->second)}; }

@@ -46,6 +46,20 @@ test_proto_local_reduce_test_tsan_SOURCES = test/proto/local_reduce_test.cpp
 test_proto_local_reduce_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_local_reduce_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_local_reduce_test_tsan_LDADD = $(GTEST_LIBS)
+check_PROGRAMS += test/proto/linger_test
+test_proto_linger_test_SOURCES = test/proto/linger_test.cpp test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
+test_proto_linger_test_LDADD = $(GTEST_LIBS)
+if TSAN_VARIANTS
+check_PROGRAMS += test/proto/linger_test_tsan test/proto/linger_test_mutant13
+test_proto_linger_test_tsan_SOURCES = $(test_proto_linger_test_SOURCES)
+test_proto_linger_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_linger_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_linger_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_linger_test_mutant13_SOURCES = $(test_proto_linger_test_SOURCES)
+test_proto_linger_test_mutant13_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=13
+test_proto_linger_test_mutant13_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_linger_test_mutant13_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_linger_test_mutant13_LDADD = $(GTEST_LIBS)
 endif
 
 check_PROGRAMS += test/proto/packing_test

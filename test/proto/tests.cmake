@@ -7,6 +7,7 @@ gc_test(proto.direct LABELS proto COMMAND test/proto/direct_test)
 gc_test(proto.collectives LABELS proto TIMEOUT 240 COMMAND test/proto/collectives_test)
 gc_test(proto.run_plan LABELS proto TIMEOUT 120 COMMAND test/proto/run_plan_test)
 gc_test(proto.one_shot LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_test)
+gc_test(proto.linger LABELS proto TIMEOUT 120 COMMAND test/proto/linger_test)
 gc_test(proto.formats LABELS proto ENV GC_FORMAT_DOCS=${GC_SOURCE}/docs/formats COMMAND test/proto/formats_test)
 gc_test(proto.kernels LABELS proto COMMAND test/proto/kernels_test)
 gc_test(proto.local_reduce LABELS proto COMMAND test/proto/local_reduce_test)
@@ -33,6 +34,9 @@ if(GC_TSAN_VARIANTS)
   gc_test(proto.run_plan.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/run_plan_test_tsan)
   gc_test(proto.one_shot.tsan LABELS proto tsan TIMEOUT 240
     COMMAND test/proto/one_shot_test_tsan)
+  gc_test(proto.linger.tsan LABELS proto tsan TIMEOUT 120 COMMAND test/proto/linger_test_tsan)
+  gc_test(proto.mutant13 LABELS proto tsan TIMEOUT 120 MUST_PRINT "ThreadSanitizer: data race"
+    COMMAND test/proto/linger_test_mutant13 --gtest_filter=*RunsWhatIsRungIn*/1)
   # Three threads a block: with one, the missing barrier does not show.
   foreach(mutant 1 2)
     gc_test(proto.mutant${mutant} LABELS proto tsan TIMEOUT 240 MUST_PRINT "ThreadSanitizer: data race"

@@ -33,6 +33,8 @@
 
 namespace gpucoll::proto {
 
+struct Bell;
+
 // What a batch does, how, and in which protocol.
 enum class Function : uint8_t { send_recv, broadcast, all_gather, all_reduce, reduce, reduce_scatter, scan, exscan };
 inline constexpr int kFunctions = 8;
@@ -82,7 +84,8 @@ struct alignas(128) ChannelComm {
   TreePlace tree;
   int32_t ring_index;            // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
   int32_t ring_next, ring_prev;  // -1 where this rank is alone
-  uint8_t reserved[16];
+  Bell* bell;                    // kernel address (format/bell.h)
+  uint8_t reserved[8];
   Connector ring_send, ring_recv;  // towards ring_next, and from ring_prev
   int32_t near_ranks[kNearRanks];  // the beginning of ring_ranks
   uint8_t* mesh[kMeshMaxRanks];    // each rank's mesh buffer (format/mesh.h); null where there is no mesh
@@ -99,7 +102,8 @@ struct alignas(16) LaunchCounters {
 struct DeviceComm {
   ChannelComm channel[kMaxChannels];
   LaunchCounters counters;
-  uint32_t blocks_done;  // counts the blocks of a launch that have finished; left at 0 by the last one
+  uint32_t blocks_done;             // counts the blocks of a launch that have finished; left at 0 by the last one
+  alignas(128) uint64_t relay[16];  // a bell's words, for blocks that stay (format/bell.h)
 };
 
 // What an item has to do with direct stores (proto/direct.h), in Simple: whether the kernel looks for what the next
@@ -174,7 +178,8 @@ struct alignas(16) Plan {
   const WorkItem* items;  // kernel address; null: in `work`, behind the batches
   uint32_t n_batches;
   uint32_t n_items;
-  uint8_t reserved[8];
+  uint32_t linger_ns;  // one-shots: how long to stay for further operations (format/bell.h)
+  uint8_t reserved[4];
   uint8_t work[kPlanWorkBytes];
 
   GC_HD const Batch& batch(uint32_t i) const { return reinterpret_cast<const Batch*>(work)[i]; }

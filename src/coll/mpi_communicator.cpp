@@ -101,7 +101,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
   if (!runtime_.fits(call_)) return Answer::stage;
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
-  GC_TRY(runtime_.begin(call_));
+  GC_TRY(runtime_.begin(call_, true));
   for (;;) {
     GC_TRY_AS(const bool all, runtime_.advance());
     if (all) break;

@@ -127,9 +127,9 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   return true;
 }
 
-Status MpiRuntime::begin(const DeviceCall& call) {
+Status MpiRuntime::begin(const DeviceCall& call, bool waits) {
   call.part.packing.on_host().load();
-  return runtime_->begin(call.part.queue, shape_);
+  return runtime_->begin(call.part.queue, shape_, waits);
 }
 
 void MpiRuntime::end(const DeviceCall& call) {

@@ -48,8 +48,8 @@ class MpiRuntime {
   // Makes what is missing; false, where that is impossible, and from now on all goes through the host. Collective;
   // waits for the other ranks.
   Result<bool> prepare(DeviceCall& call, void (*idle)());
-  // Puts it on the stream.
-  Status begin(const DeviceCall& call);
+  // Puts it on the stream. waits: the caller waits for it next, by wait() of the communicator.
+  Status begin(const DeviceCall& call, bool waits = false);
   // Whether all of it is there now.
   Result<bool> advance() { return runtime_->advance(); }
   // Once it is done.

@@ -26,6 +26,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/large_moves.h \
 	src/core/launcher.cpp \
 	src/core/launcher.h \
+	src/core/lingering.cpp \
+	src/core/lingering.h \
 	src/core/links.cpp \
 	src/core/links.h \
 	src/core/liveness.cpp \

@@ -104,6 +104,7 @@ Status Communicator::allocate() {
 Communicator::~Communicator() {
   Watchdog::instance().remove(this);
   fault_.attach(nullptr, nullptr);
+  lingering_.reset();
   if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
   copies_.reset();
@@ -129,16 +130,19 @@ const Fault& Communicator::fault() noexcept {
   return fault_;
 }
 
-Status Communicator::begin(const TaskQueue& queue, const CommShape& shape) {
+Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool waits) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
-  if (!copies_ || shape.capturing) return launcher_->begin(queue, shape);
-  CopyReductions reductions = plan_copy_reductions(queue, rank(), shape, static_cast<uint8_t*>(landing_));
-  if (queue.sends.empty() && queue.recvs.empty() && reductions.steps.empty()) return launcher_->begin(queue, shape);
-  GC_TRY_AS(const bool some, copies_->begin(queue, reductions.messages, &without_copies_));
-  if (!some) return launcher_->begin(queue, shape);
-  return launcher_->begin(without_copies_, shape, copies_.get(), std::move(reductions.steps));
+  if (copies_ && !shape.capturing) {
+    CopyReductions reductions = plan_copy_reductions(queue, rank(), shape, static_cast<uint8_t*>(landing_));
+    if (!queue.sends.empty() || !queue.recvs.empty() || !reductions.steps.empty()) {
+      GC_TRY_AS(const bool some, copies_->begin(queue, reductions.messages, &without_copies_));
+      if (some) return launcher_->begin(without_copies_, shape, copies_.get(), std::move(reductions.steps));
+    }
+  }
+  if (waits && lingering_) lingering_->call_begins(Lingering::Clock::now());
+  return launcher_->begin(queue, shape, nullptr, {}, waits);
 }
 
 Result<bool> Communicator::advance() {
@@ -188,11 +192,18 @@ bool Communicator::done(uint64_t launches) const noexcept {
 }
 
 Status Communicator::wait(uint64_t launches, void (*idle)()) {
+  GC_TRY(await(launches, idle, true));
+  if (lingering_) lingering_->call_ends(Lingering::Clock::now());
+  return {};
+}
+
+Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
   constexpr int kLooksPerIdle = 64;
   constexpr int64_t kGraceNs = 10'000'000'000;  // for kernels to leave once the latch is set
   const bool polite = emulated();
   int64_t fault_seen = 0;
   for (int look = 0; !done(launches); ++look) {
+    if (looks && launcher_) GC_TRY(launcher_->look());
     if (polite) sched_yield();
     if (look % kLooksPerIdle) continue;
     if (idle) idle();
@@ -236,7 +247,7 @@ void Communicator::tell_that_all_have_left() noexcept {
 }
 
 Status Communicator::settle(void (*idle)()) {
-  Status status = wait(launched(), idle);
+  Status status = await(launched(), idle, false);
   if (!status && direct_ && direct_->has_granted()) await_peers();
   return status;
 }

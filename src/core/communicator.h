@@ -10,6 +10,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -78,7 +79,8 @@ class Communicator final : public Watched {
 
   // Plans, then puts plans on their streams as long as there is room for them, without waiting: see Launcher.
   // A failed advance() latches. REQUIRES: connected(needs_of(queue, rank(), shape)).
-  Status begin(const TaskQueue& queue, const CommShape& shape);
+  // waits: the caller calls wait() next, and nothing in between. Its kernel may stay for the next call then.
+  Status begin(const TaskQueue& queue, const CommShape& shape, bool waits = false);
   Result<bool> advance();
   // All of the above for one communicator alone: connects, plans and launches. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);
@@ -95,7 +97,8 @@ class Communicator final : public Watched {
   // Launches that the done word counts, and whether so many are done, and all messages by copy.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   bool done(uint64_t launches) const noexcept;
-  // Waits until `launches` launches have finished or the fault latch is set; calls idle() between looks.
+  // Waits until `launches` launches have finished or the fault latch is set; calls idle() between looks. By the caller
+  // of begin().
   Status wait(uint64_t launches, void (*idle)());
 
   // This rank launches nothing more. REQUIRES: done(launched()), or a fault.
@@ -131,6 +134,7 @@ class Communicator final : public Watched {
   struct HostWords {
     proto::FaultLatch latch;
     alignas(64) uint64_t done;
+    proto::Bell bell;
   };
   // The same on all ranks.
   struct Facts {
@@ -167,6 +171,8 @@ class Communicator final : public Watched {
   bool needs_tree(const Needs& needs) const noexcept;
   // Whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
+  // looks: as the caller of begin().
+  Status await(uint64_t launches, void (*idle)(), bool looks);
   void tell_that_all_have_left() noexcept;
   void await_peers() const noexcept;
   void look_at_report() noexcept;
@@ -190,6 +196,7 @@ class Communicator final : public Watched {
   TaskQueue without_copies_;            // begin()'s
   void* landing_ = nullptr;             // of reductions by copy engines, made when first needed
   std::unique_ptr<DirectPath> direct_;  // null: turned off
+  std::optional<Lingering> lingering_;
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;

@@ -29,6 +29,12 @@ int chosen(int64_t parameter, int64_t otherwise) { return static_cast<int>(param
 // The largest number of parts of a message, and so of lanes between two ranks.
 int most_parts(const CommShape& shape) { return choose_pair(uint64_t{1} << 60, shape).parts; }
 
+// How long kernels may stay.
+std::chrono::microseconds linger_bound(gpu::Device& device) {
+  const int64_t asked = params().linger_us;
+  return std::chrono::microseconds(asked == 1 ? 0 : asked ? asked : device.defaults().linger_us);
+}
+
 }  // namespace
 
 // Settles what follows from parameters, device and peers. Fails where there is no memory for it, or no thread.
@@ -144,10 +150,21 @@ Status Communicator::make_launcher() {
     options.channels[kPairLinks] = facts_.pair_channels;
     std::copy(std::begin(facts_.slots), std::end(facts_.slots), options.slots);
     options.latch = &kernel_words->latch;
+    options.bell = &kernel_words->bell;
     GC_TRY_AS(tables_, DeviceTables::create(device_, options));
   }
-  GC_TRY_AS(launcher_, Launcher::create({device_, fault_, rank(), kernels_.move, tables_->comm(), &words()->done,
-                                         &kernel_words->done, &peers_.own_page().entered, direct_.get()}));
+  if (!lingering_) lingering_.emplace(words()->bell, linger_bound(device_));
+  LaunchContext context = {device_,
+                           fault_,
+                           rank(),
+                           kernels_.move,
+                           tables_->comm(),
+                           &words()->done,
+                           &kernel_words->done,
+                           &peers_.own_page().entered,
+                           direct_.get(),
+                           &*lingering_};
+  GC_TRY_AS(launcher_, Launcher::create(context));
   return {};
 }
 

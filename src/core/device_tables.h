@@ -10,7 +10,7 @@
 
 #include "gpu/device.h"
 #include "net/transport.h"
-#include "proto/format/plan.h"
+#include "proto/format/bell.h"
 
 namespace gpucoll::core {
 
@@ -19,6 +19,7 @@ struct DeviceTablesOptions {
   int channels[proto::kLinkKinds];
   proto::ConnectionShape slots[proto::kLinkKinds];
   proto::FaultLatch* latch;  // kernel address
+  proto::Bell* bell;         // kernel address
 };
 
 // A connector and where it belongs.

@@ -52,7 +52,7 @@ uint64_t Launcher::done() const noexcept {
 }
 
 Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies,
-                       std::vector<PlannedLaunch> steps) {
+                       std::vector<PlannedLaunch> steps, bool waits) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
   std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, context_.direct);
   GC_TRY(prepare(plans, capture));
@@ -65,6 +65,7 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
   copies_put_ = Stage::pack;
   step_ = 0;
   capture_ = capture;
+  waits_ = waits;
   return {};
 }
 
@@ -92,7 +93,7 @@ Result<bool> Launcher::advance() {
   if (status && !all) return false;
   if (!status && copies_put_ != Stage::pack && copies_put_ != Stage::unpack)
     copies_->put_end(streams_.front()).ignore();  // who waits for it must see the end of what has been put
-  plans_.clear();
+  if (!waits_) plans_.clear();                    // else look() may need them
   copies_ = nullptr;
   graph_items_.reset();
   if (!status) return status;
@@ -102,7 +103,11 @@ Result<bool> Launcher::advance() {
 Status Launcher::launch_rest(bool* all) {
   if (context_.fault.raised()) return context_.fault.status();
   const bool any = copies_ || !plans_.empty();
-  if (next_ == 0 && any) GC_TRY(fan_in());
+  if (next_ == 0 && any) {
+    *all = ring();
+    if (*all) return {};
+    GC_TRY(fan_in());
+  }
   for (int n = 0; next_ < plans_.size(); ++next_) {
     if (n >= kLaunchesAtOnce) return {};
     n += plans_[next_].stage == Stage::step ? kLaunchesPerStep : 1;
@@ -116,6 +121,29 @@ Status Launcher::launch_rest(bool* all) {
   }
   *all = true;
   return {};
+}
+
+bool Launcher::may_linger() const noexcept {
+  return waits_ && context_.lingering && !capture_ && !copies_ && plans_.size() == 1 && streams_.size() == 1 &&
+         Lingering::suits(plans_.front());
+}
+
+// Whether a kernel that is still there runs it.
+bool Launcher::ring() {
+  if (!context_.lingering) return false;
+  if (may_linger() && streams_.front() == last_stream_ && context_.lingering->takes(plans_.front())) {
+    context_.lingering->ring(plans_.front(), launched() + 1);
+    count_launch();
+    return true;
+  }
+  context_.lingering->dismiss(launched() + 1);
+  return false;
+}
+
+Status Launcher::look() {
+  if (!context_.lingering || !context_.lingering->missed()) return {};
+  GC_TRY(start(plans_.front()));
+  return context_.device.record(order_->event, last_stream_);
 }
 
 Status Launcher::fan_in() {
@@ -182,12 +210,18 @@ void Launcher::remember(gpu::Stream stream) {
 // False while there is no room for the plan's items.
 Result<bool> Launcher::launch(PlannedLaunch& planned) {
   if (!planned.overflow.empty() && !place_items(planned)) return false;
+  if (may_linger()) planned.plan.linger_ns = context_.lingering->stay_ns();
+  GC_TRY(start(planned));
+  if (!capture_) count_launch();
+  if (planned.plan.linger_ns) context_.lingering->stays(planned, launched());
+  return true;
+}
+
+Status Launcher::start(PlannedLaunch& planned) {
   proto::Plan& plan = planned.plan;
   plan.comm = context_.comm;
   if (!capture_) plan.done_word = context_.done_kernel;
-  GC_TRY(context_.device.launch(*planned.kernel, plan, planned.blocks(), planned.threads, streams_.front()));
-  if (!capture_) count_launch();
-  return true;
+  return context_.device.launch(*planned.kernel, plan, planned.blocks(), planned.threads, streams_.front());
 }
 
 bool Launcher::place_items(PlannedLaunch& planned) {

@@ -20,6 +20,7 @@
 
 #include "core/fault.h"
 #include "core/graph_memory.h"
+#include "core/lingering.h"
 #include "core/planner.h"
 #include "core/stream_part.h"
 #include "core/work_fifo.h"
@@ -37,6 +38,7 @@ struct LaunchContext {
   uint64_t* done_kernel;
   uint64_t* entered;  // on this rank's control page: how many launches have been made, for the peers' reports
   DirectMarker* direct = nullptr;
+  Lingering* lingering = nullptr;  // null: kernels never stay
 };
 
 class Launcher {
@@ -52,11 +54,14 @@ class Launcher {
   // copies: has begun messages of the same group, null for none. steps: of these messages.
   // REQUIRES: the tasks' kernels are prepared; what needs_of(queue, rank, shape) says is connected; advance() of the
   // last begin() was true or failed.
+  // waits: the caller will wait for the end, calling look(), before it does anything else.
   Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr,
-               std::vector<PlannedLaunch> steps = {});
+               std::vector<PlannedLaunch> steps = {}, bool waits = false);
   // Whether everything is launched now. Errors: the fault of the communicator, or of the device; the rest of what was
   // begun is then forgotten, so the caller should make the communicator fail.
   Result<bool> advance();
+  // While the caller waits: launches what was meant for a kernel that had just left.
+  Status look();
 
   // Launches that the done word counts: not those in captures.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
@@ -73,6 +78,8 @@ class Launcher {
   Status prepare_graph(size_t n_items);
   // Of advance().
   Status launch_rest(bool* all);
+  bool may_linger() const noexcept;
+  bool ring();
   Status fan_in();
   Status put_copies(Stage stage);
   Result<bool> put(PlannedLaunch& planned);
@@ -80,6 +87,7 @@ class Launcher {
   Status wait_for_earlier(gpu::Stream stream);
   void remember(gpu::Stream stream);
   Result<bool> launch(PlannedLaunch& planned);
+  Status start(PlannedLaunch& planned);
   bool place_items(PlannedLaunch& planned);
   void count_launch() noexcept;
   uint64_t done() const noexcept;
@@ -96,6 +104,7 @@ class Launcher {
   StreamPart* copies_ = nullptr;
   Stage copies_put_ = Stage::pack;  // how far they are
   uint32_t step_ = 0;               // the next one
+  bool waits_ = false;
   std::vector<gpu::Stream> streams_;
   uint64_t capture_ = 0;
   std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group

@@ -80,11 +80,12 @@ class Device {
   struct Defaults {
     int channels, threads, pair_channels;
     size_t buffer_bytes, one_shot_bytes, copy_engine_bytes, copy_reduction_bytes, copy_reduction_piece;
+    int linger_us;
   };
   static constexpr Defaults kGpuDefaults = {
-      32, 512, 32, size_t{4} << 20, size_t{2} << 20, size_t{32} << 20, size_t{64} << 20, size_t{16} << 20};
+      32, 512, 32, size_t{4} << 20, size_t{2} << 20, size_t{32} << 20, size_t{64} << 20, size_t{16} << 20, 10};
   static constexpr Defaults kEmulatedDefaults = {
-      2, 1, 4, size_t{256} << 10, size_t{16} << 10, size_t{1} << 20, size_t{4} << 20, size_t{256} << 10};
+      2, 1, 4, size_t{256} << 10, size_t{16} << 10, size_t{1} << 20, size_t{4} << 20, size_t{256} << 10, 200};
   virtual Defaults defaults() const = 0;
   // Threads that work in step (a warp): 32 on GPUs, 1 on the emulated device.
   virtual int warp_threads() const = 0;

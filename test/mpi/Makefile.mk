@@ -8,7 +8,7 @@ test_mpi_derived_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_derived_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_derived_LDADD = libgpucoll.la $(MPI_LIBS)
 
-check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/collectives test/mpi/staged test/mpi/mixed test/mpi/threads \
+check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/close_calls test/mpi/collectives test/mpi/staged test/mpi/mixed test/mpi/threads \
 	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/host_cost test/mpi/neighbors test/mpi/generated \
 	test/mpi/stress
 test_mpi_neighbors_SOURCES = test/mpi/neighbors.cpp test/mpi/mpi_test.h
@@ -31,6 +31,10 @@ test_mpi_staged_SOURCES = test/mpi/staged.cpp test/mpi/mpi_test.h
 test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_staged_LDADD = libgpucoll.la $(MPI_LIBS)
+test_mpi_close_calls_SOURCES = test/mpi/close_calls.cpp test/mpi/mpi_test.h
+test_mpi_close_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_close_calls_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_close_calls_LDADD = libgpucoll.la $(MPI_LIBS)
 test_mpi_mixed_SOURCES = test/mpi/mixed.cpp test/mpi/mpi_test.h
 test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_mixed_LDFLAGS = $(GC_TEST_LINKFLAGS)

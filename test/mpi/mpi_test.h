@@ -116,16 +116,19 @@ class Memory {
     return static_cast<T*>(data_);
   }
   size_t bytes() const { return bytes_; }
-  void write(const void* from) { copy(data_, from); }
-  void read(void* to) const { copy(to, data_); }
+  void write(const void* from) { copy(data_, from, bytes_); }
+  void read(void* to) const { copy(to, data_, bytes_); }
+  // Its beginning.
+  void write(const void* from, size_t bytes) { copy(data_, from, bytes); }
+  void read(void* to, size_t bytes) const { copy(to, data_, bytes); }
 
  private:
-  void copy(void* to, const void* from) const {
-    if (bytes_ == 0) return;
+  void copy(void* to, const void* from, size_t bytes) const {
+    if (bytes == 0) return;
     if (where_ == Where::host)
-      std::memcpy(to, from, bytes_);
+      std::memcpy(to, from, bytes);
     else
-      need(gpucollMemcpy(to, from, bytes_), "gpucollMemcpy");
+      need(gpucollMemcpy(to, from, bytes), "gpucollMemcpy");
   }
   Where where_;
   size_t bytes_;

@@ -18,6 +18,16 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
+# Kernels that stay until the next call, and some that leave just before it.
+foreach(np 2 3 4)
+  gc_mpi_test(mpi.close_calls_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/close_calls)
+  gc_mpi_test(mpi.close_calls_short_${np} LABELS mpi TIMEOUT 120 NP ${np}
+    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_linger_us 15 COMMAND test/mpi/close_calls)
+endforeach()
+gc_mpi_test(mpi.close_calls_stay LABELS mpi TIMEOUT 120 NP 2 MUST_PRINT "[0-9]+ small collectives took no launch"
+  MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 COMMAND test/mpi/close_calls)
+
 gc_mpi_test(mpi.nonblocking_threads LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/nonblocking threads)
 gc_mpi_test(mpi.stress_2 LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)

@@ -46,6 +46,8 @@ test_proto_local_reduce_test_tsan_SOURCES = test/proto/local_reduce_test.cpp
 test_proto_local_reduce_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_local_reduce_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_local_reduce_test_tsan_LDADD = $(GTEST_LIBS)
+endif
+
 check_PROGRAMS += test/proto/linger_test
 test_proto_linger_test_SOURCES = test/proto/linger_test.cpp test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_linger_test_LDADD = $(GTEST_LIBS)

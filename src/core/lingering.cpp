@@ -1,0 +1,107 @@
+#include "core/lingering.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+
+namespace gpucoll::core {
+namespace {
+
+constexpr int kCloseCalls = 3;
+constexpr uint32_t kMostSkipped = 4096;
+
+}  // namespace
+
+// A kernel that a device has stopped running does not leave; its memory is in no danger then.
+Lingering::~Lingering() {
+  if (heard_)
+    log::write(log::Level::info, "%llu small collectives took no launch, as a kernel had stayed for them",
+               static_cast<unsigned long long>(heard_));
+  if (!present()) return;
+  dismiss(last_ + 1);
+  const auto end = Clock::now() + 2 * bound_ + std::chrono::seconds(1);
+  while (present() && Clock::now() < end) proto::pause();
+}
+
+bool Lingering::suits(const PlannedLaunch& launch) noexcept {
+  const proto::Plan& plan = launch.plan;
+  return launch.stage == Stage::run && launch.overflow.empty() && plan.n_batches == 1 && plan.n_items == 1 &&
+         plan.batch(0).algorithm == Algorithm::one_shot;
+}
+
+bool Lingering::present() const noexcept {
+  // Acquire: partner is the kernel's release as it leaves.
+  return first_ != 0 && __atomic_load_n(&bell_.left, __ATOMIC_ACQUIRE) < first_;
+}
+
+void Lingering::stayed_in_vain() noexcept {
+  to_skip_ = penalty_;
+  penalty_ = std::min(2 * penalty_, kMostSkipped);
+}
+
+void Lingering::call_begins(Clock::time_point now) noexcept {
+  close_calls_ = now - ended_ <= bound_ ? close_calls_ + 1 : 0;
+  if (to_skip_) --to_skip_;
+  if (!first_ || dismissed_ || present()) return;
+  first_ = 0;
+  stayed_in_vain();
+}
+
+void Lingering::call_ends(Clock::time_point now) noexcept {
+  ended_ = now;
+  if (!std::exchange(rung_, false)) return;
+  ++heard_;
+  penalty_ = 1;
+}
+
+uint32_t Lingering::stay_ns() const noexcept {
+  const bool pays = close_calls_ >= kCloseCalls && to_skip_ == 0;
+  return pays ? static_cast<uint32_t>(bound_.count()) : 0;
+}
+
+void Lingering::stays(const PlannedLaunch& launch, uint64_t number) noexcept {
+  kernel_ = launch.kernel;
+  threads_ = launch.threads;
+  blocks_ = launch.blocks();
+  first_ = last_ = number;
+  dismissed_ = false;
+}
+
+bool Lingering::takes(const PlannedLaunch& launch) const noexcept {
+  return !dismissed_ && launch.kernel == kernel_ && launch.blocks() == blocks_ && launch.threads <= threads_ &&
+         present();
+}
+
+void Lingering::store(const proto::CollectiveItem& item, uint64_t number) noexcept {
+  uint32_t data[proto::kBellWords];
+  static_assert(sizeof data == sizeof item);
+  std::memcpy(data, &item, sizeof data);
+  for (uint32_t w = 0; w < proto::kBellWords; ++w)
+    __atomic_store_n(&bell_.word[w], proto::bell_word(data[w], number), __ATOMIC_RELEASE);  // partner: await_bell()
+}
+
+void Lingering::ring(const PlannedLaunch& launch, uint64_t number) noexcept {
+  rung_ = true;
+  last_ = number;
+  store(launch.plan.own_items()->collective, number);
+}
+
+bool Lingering::missed() noexcept {
+  // In this order: it may have heard, and left after that.
+  if (!rung_ || present() || __atomic_load_n(&bell_.left, __ATOMIC_ACQUIRE) >= last_) return false;
+  rung_ = false;
+  return true;
+}
+
+void Lingering::dismiss(uint64_t number) noexcept {
+  if (dismissed_ || !present()) return;
+  proto::CollectiveItem leave = {};
+  leave.function = proto::kLeave;
+  store(leave, number);
+  dismissed_ = true;
+  if (first_ == last_) stayed_in_vain();
+}
+
+}  // namespace gpucoll::core

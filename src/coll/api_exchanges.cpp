@@ -37,7 +37,8 @@ gpucollResult_t gpucollAlltoAll(const void* sendbuff, void* recvbuff, size_t cou
                         {.name = "recvbuff", .buffer = recvbuff, .count_name = "count", .count = count},
                         datatype,
                         stream,
-                        false};
+                        false,
+                        core::Function::all_to_all};
   });
 }
 
@@ -69,7 +70,9 @@ gpucollResult_t gpucollGather(const void* sendbuff, void* recvbuff, size_t count
                          .only = all_at_root(caller, root)},
                         datatype,
                         stream,
-                        true};
+                        true,
+                        core::Function::gather,
+                        root};
   });
 }
 
@@ -101,7 +104,9 @@ gpucollResult_t gpucollScatter(const void* sendbuff, void* recvbuff, size_t coun
                         {.name = "recvbuff", .buffer = recvbuff, .count_name = "count", .count = count, .only = root},
                         datatype,
                         stream,
-                        true};
+                        true,
+                        core::Function::scatter,
+                        root};
   });
 }
 

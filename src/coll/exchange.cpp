@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "coll/buffers.h"
+#include "coll/kernels.h"
 #include "coll/types.h"
 #include "core/group.h"
 
@@ -88,6 +89,23 @@ Status enqueue_all(const Caller& caller, const core::Tenant& tenant, const Excha
   return {};
 }
 
+core::CollectiveTask task_of(const Caller& caller, const ExchangeCall& call, size_t bytes) {
+  const auto address = [&](const Side& side) {
+    const bool used = side.only != Side::kNoPeer;
+    return used ? caller.device.kernel_address(side.buffer) : nullptr;
+  };
+  core::CollectiveTask task = {};
+  task.function = call.function;
+  task.one_shot = one_shot_move_kernel();
+  task.send = address(call.send);
+  task.recv = address(call.recv);
+  task.count = bytes;
+  task.element_bytes = 1;
+  task.root = static_cast<uint32_t>(call.root);
+  task.stream = call.stream;
+  return task;
+}
+
 }  // namespace
 
 Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call) {
@@ -96,6 +114,10 @@ Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const 
   GC_TRY_AS(std::vector<Part> recvs, parts_of(caller, call.recv, call.type));
   GC_TRY(settle_own_part(caller, call, &sends, &recvs));
   GC_TRY(check_overlap(call, sends, recvs));
+  if (call.function != core::Function::send_recv) {
+    GC_TRY_AS(const size_t bytes, bytes_of(call.send.count_name, call.send.count, call.type));
+    return core::enqueue(tenant, task_of(caller, call, bytes));
+  }
   core::group_start();
   Status status = core::fail_group(contained([&] { return enqueue_all(caller, tenant, call, sends, recvs); }));
   Status end = core::group_end();

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "coll/collectives.h"
+#include "core/task.h"
 #include "core/tenant.h"
 
 namespace gpucoll::coll {
@@ -29,9 +30,12 @@ struct ExchangeCall {
   gpucollDataType_t type;
   gpucollStream_t stream;
   bool own_part_in_place;  // this rank's part may be where it belongs already
+  // Where all parts are of one size, one after another: the collective of core that it is.
+  core::Function function = core::Function::send_recv;
+  int root = 0;
 };
 
-// Checks all of it, then enqueues the sends and receives as one group. Errors: as collectives.h says.
+// Checks all of it, then enqueues it: the sends and receives as one group. Errors: as collectives.h says.
 Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call);
 
 }  // namespace gpucoll::coll

@@ -47,6 +47,7 @@ class PartMaker {
   Status look_at(const gc_buffer& buffer, int n_blocks, bool* on_host);
   Status find_device(gpu::Device* usual);
   Status add(Function function, const Block& send, const void* recv, size_t count);
+  static Status check_own(const Block& from, const Block& to);
   Status own(const Block& send, const Block& recv);
   void add_move(Function function, const Block& send, const void* recv, size_t bytes);
   void add_copy(std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes);
@@ -54,6 +55,9 @@ class PartMaker {
   void receive(int peer, const Block& block);
   Status all_gather();
   Status all_gather_blocks();
+  Status all_to_all_equal();
+  Status gather_equal();
+  Status scatter_equal();
   Status all_to_all();
   Status all_to_all_in_place();
   Status gather();
@@ -177,11 +181,15 @@ void PartMaker::receive(int peer, const Block& block) {
   if (block.bytes) part_.queue.add_recv(peer, {device().kernel_address(block.address), block.bytes, nullptr});
 }
 
+Status PartMaker::check_own(const Block& from, const Block& to) {
+  if (from.bytes == to.bytes) return {};
+  return Status::error(Code::invalid_argument, "this rank sends %zu bytes to itself, but receives %zu", from.bytes,
+                       to.bytes);
+}
+
 // From this rank to itself.
 Status PartMaker::own(const Block& from, const Block& to) {
-  if (from.bytes != to.bytes)
-    return Status::error(Code::invalid_argument, "this rank sends %zu bytes to itself, but receives %zu", from.bytes,
-                         to.bytes);
+  GC_TRY(check_own(from, to));
   send(rank_, from);
   receive(rank_, to);
   return {};
@@ -231,6 +239,28 @@ Status PartMaker::all_to_all_in_place() {
     receive(r, block);
     aside += packs(block.bytes);
   }
+  return {};
+}
+
+// One block for each pair of ranks, or for each pair with the root, of one size on all ranks.
+Status PartMaker::all_to_all_equal() {
+  if (!call_.send.given) return all_to_all_in_place();
+  GC_TRY(check_own(sent(rank_), received(rank_)));
+  add_move(Function::all_to_all, whole(call_.send), call_.recv.address, sent(rank_).bytes);
+  return {};
+}
+
+Status PartMaker::gather_equal() {
+  const Block mine = call_.send.given ? whole(call_.send) : received(rank_);
+  if (at_root()) GC_TRY(check_own(mine, received(rank_)));
+  add_move(Function::gather, mine, at_root() ? call_.recv.address : nullptr, mine.bytes);
+  return {};
+}
+
+Status PartMaker::scatter_equal() {
+  const Block mine = call_.recv.given ? whole(call_.recv) : sent(rank_);
+  if (at_root()) GC_TRY(check_own(sent(rank_), mine));
+  add_move(Function::scatter, at_root() ? whole(call_.send) : Block{nullptr, 0}, mine.address, mine.bytes);
   return {};
 }
 
@@ -340,12 +370,12 @@ Status PartMaker::make(gpu::Device* usual) {
     case GC_FUNCTION_bcast: add_move(Function::broadcast, input, call_.recv.address, count); return {};
     case GC_FUNCTION_allgather: return all_gather();
     case GC_FUNCTION_allgatherv: return all_gather_blocks();
-    case GC_FUNCTION_alltoall:
+    case GC_FUNCTION_alltoall: return all_to_all_equal();
     case GC_FUNCTION_alltoallv:
     case GC_FUNCTION_alltoallw: return all_to_all();
-    case GC_FUNCTION_gather:
+    case GC_FUNCTION_gather: return gather_equal();
     case GC_FUNCTION_gatherv: return gather();
-    case GC_FUNCTION_scatter:
+    case GC_FUNCTION_scatter: return scatter_equal();
     case GC_FUNCTION_scatterv: return scatter();
     case GC_FUNCTION_neighbor_allgather:
     case GC_FUNCTION_neighbor_allgatherv:

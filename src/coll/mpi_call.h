@@ -1,7 +1,7 @@
 // What a collective of MPI becomes on this rank: tasks of core for its device, and what they pack and unpack.
 //
-// Reductions and equal blocks are collectives of core; where ranks or blocks differ (gather, scatter, all-to-all, the
-// v-variants) each block is a message. Elements that only move are bytes: the types of two ranks may differ, also in
+// Reductions and equal blocks are collectives of core; where ranks or blocks differ (the v-variants) each block is a
+// message. Elements that only move are bytes: the types of two ranks may differ, also in
 // their gaps (packing.h).
 // Thread safety: as the communicator's. Ownership: a DevicePart borrows the caller's buffers and the scratch memory.
 #pragma once

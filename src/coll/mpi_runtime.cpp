@@ -113,18 +113,19 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
       return false;
     }
   }
-  GC_TRY_AS(const bool all, prepared(call));
-  if (all) return true;
-  const core::TaskQueue& queue = call.part.queue;
-  Status connected = runtime_->connect(core::needs_of(queue, description_.rank, shape_), idle);
-  // Links for messages are a matter of two ranks.
-  if (!connected && queue.sends.empty() && queue.recvs.empty()) {
-    stage_from_now_on(connected);
-    return false;
+  // Where a mesh turns out to be impossible, something else is needed.
+  for (;;) {
+    GC_TRY_AS(const bool all, prepared(call));
+    if (all) return true;
+    const core::TaskQueue& queue = call.part.queue;
+    Status connected = runtime_->connect(core::needs_of(queue, description_.rank, shape_), idle);
+    // Links for messages are a matter of two ranks.
+    if (!connected && queue.sends.empty() && queue.recvs.empty()) {
+      stage_from_now_on(connected);
+      return false;
+    }
+    GC_TRY(std::move(connected));
   }
-  GC_TRY(std::move(connected));
-  GC_TRY_AS(shape_, runtime_->shape(queue.streams));
-  return true;
 }
 
 Status MpiRuntime::begin(const DeviceCall& call, bool waits) {

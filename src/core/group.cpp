@@ -162,7 +162,9 @@ void connect(std::span<Part> parts) {
   std::vector<Status> results = run_all(std::move(jobs));
   for (size_t i = 0; i < lacks.size(); ++i)
     for (Part* part : lacks[i].parts)
-      part->status = results[i] ? check(*part) : results[i];  // the shape may be another
+      part->status = results[i] ? check(*part) : results[i];  // the shape may be another, and ask for more
+  const auto fine = [](const Part& part) { return part.status.ok(); };
+  if (std::all_of(parts.begin(), parts.end(), fine)) connect(parts);
 }
 
 // From here on the peers count on this rank: what fails must fail for them, too.

@@ -38,9 +38,49 @@ void add_broadcast_to_one(TaskQueue* queue, int rank, const CollectiveTask& task
   queue->add_send(other, from);
 }
 
+// What this rank has for `rank`, or gets from it, in a buffer of a block for each rank.
+PairTask block_at(const void* buffer, int rank, const CollectiveTask& task) {
+  const uint64_t bytes = bytes_of(task);
+  return {static_cast<uint8_t*>(const_cast<void*>(buffer)) + static_cast<uint64_t>(rank) * bytes, bytes, task.stream};
+}
+
+void add_all_to_all(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
+  add_own(queue, rank, block_at(task.send, rank, task), block_at(task.recv, rank, task));
+  for (int r = 0; r < n_ranks; ++r) {
+    if (r == rank) continue;
+    queue->add_send(r, block_at(task.send, r, task));
+    queue->add_recv(r, block_at(task.recv, r, task));
+  }
+}
+
+void add_gather(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
+  const int root = static_cast<int>(task.root);
+  const PairTask mine = block_at(task.send, 0, task);
+  if (rank != root) return queue->add_send(root, mine);
+  add_own(queue, rank, mine, block_at(task.recv, rank, task));
+  for (int r = 0; r < n_ranks; ++r)
+    if (r != rank) queue->add_recv(r, block_at(task.recv, r, task));
+}
+
+void add_scatter(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
+  const int root = static_cast<int>(task.root);
+  const PairTask mine = block_at(task.recv, 0, task);
+  if (rank != root) return queue->add_recv(root, mine);
+  add_own(queue, rank, block_at(task.send, rank, task), mine);
+  for (int r = 0; r < n_ranks; ++r)
+    if (r != rank) queue->add_send(r, block_at(task.send, r, task));
+}
+
+bool is_one_shot(Function function, uint64_t bytes, const CommShape& shape) {
+  const bool wanted = (params().algorithm == kAlgorithmAuto || params().algorithm == kAlgorithmOneShot) &&
+                      (params().protocol == kProtocolAuto || params().protocol == kProtocolLl);
+  return wanted && !obstacle(function, Algorithm::one_shot, Protocol::ll, bytes, shape, true);
+}
+
 }  // namespace
 
 bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape) {
+  if (is_exchange(function)) return bytes != 0 && !is_one_shot(function, bytes, shape);
   if (!shape.copy_bytes || bytes < shape.copy_bytes) return false;
   if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
   return (function == Function::all_gather && shape.n_ranks > 1) ||
@@ -48,11 +88,18 @@ bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape)
 }
 
 void replace_large_moves(TaskQueue* queue, int rank, const CommShape& shape) {
+  const int n = shape.n_ranks;
   const auto large = [&](const CollectiveTask& task) { return goes_as_messages(task.function, bytes_of(task), shape); };
   for (const CollectiveTask& task : queue->collectives) {
     if (!large(task)) continue;
-    if (task.function == Function::all_gather) add_all_gather(queue, rank, shape.n_ranks, task);
-    if (task.function == Function::broadcast) add_broadcast_to_one(queue, rank, task);
+    switch (task.function) {
+      case Function::all_gather: add_all_gather(queue, rank, n, task); break;
+      case Function::broadcast: add_broadcast_to_one(queue, rank, task); break;
+      case Function::all_to_all: add_all_to_all(queue, rank, n, task); break;
+      case Function::gather: add_gather(queue, rank, n, task); break;
+      case Function::scatter: add_scatter(queue, rank, n, task); break;
+      default: break;
+    }
   }
   std::erase_if(queue->collectives, large);
 }

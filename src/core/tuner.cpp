@@ -265,6 +265,9 @@ const char* name(Function function) {
     case Function::reduce_scatter: return "reduce_scatter";
     case Function::scan: return "scan";
     case Function::exscan: return "exscan";
+    case Function::all_to_all: return "alltoall";
+    case Function::gather: return "gather";
+    case Function::scatter: return "scatter";
   }
   return "?";
 }

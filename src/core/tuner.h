@@ -46,10 +46,15 @@ struct Choice {
   double us;             // predicted time
 };
 
+// Collectives of blocks between pairs of ranks: as one-shots, or as messages (large_moves.h).
+constexpr bool is_exchange(Function function) {
+  return function == Function::all_to_all || function == Function::gather || function == Function::scatter;
+}
+
 // What kernels there are: as the switch of coll/device/run_plan.h has it.
 constexpr bool supported(Function function, Algorithm algorithm, Protocol protocol) {
   switch (algorithm) {
-    case Algorithm::ring: return function != Function::send_recv;
+    case Algorithm::ring: return function != Function::send_recv && !is_exchange(function);
     case Algorithm::tree: return function == Function::all_reduce;
     case Algorithm::one_shot: return function != Function::send_recv && protocol == Protocol::ll;
     case Algorithm::pairwise: return function == Function::send_recv && protocol != Protocol::ll128;
@@ -61,9 +66,10 @@ constexpr bool supported(Function function, Algorithm algorithm, Protocol protoc
 const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes, const CommShape& shape,
                      bool has_one_shot);
 
-// All that can run it, the fastest first; never empty. bytes: count x element size of the task (so of one rank's part
-// in all_gather and reduce_scatter). Parameters that force a choice leave only those that obey; where none does, the
-// parameter is ignored. has_one_shot: the reduction has a one-shot kernel.
+// All that can run it, the fastest first; never empty, but for an exchange that must be messages. bytes: count x
+// element size of the task (so of one rank's part in all_gather and reduce_scatter). Parameters that force a choice
+// leave only those that obey; where none does, the parameter is ignored. has_one_shot: the reduction has a one-shot
+// kernel.
 std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);
 // The first of them, without making the list: on the hot path.
 Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);

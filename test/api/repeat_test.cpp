@@ -48,8 +48,8 @@ class Call {
   }
   void expect(int rank, int round) {
     const Ints wanted = result(rank, round);
-    ASSERT_EQ(out_.get<int32_t>(wanted.size()), wanted) << "rank " << rank << ", round " << round << ", call "
-                                                        << static_cast<int>(what_) << " of " << count_;
+    ASSERT_EQ(out_.get<int32_t>(wanted.size()), wanted)
+        << "rank " << rank << ", round " << round << ", call " << static_cast<int>(what_) << " of " << count_;
   }
 
  private:

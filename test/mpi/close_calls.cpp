@@ -22,7 +22,8 @@ int count_of(int call) {
 
 class Calls {
  public:
-  Calls() : send_(Where::device, z(kMost * g_size) * sizeof(int)), recv_(Where::device, z(kMost * g_size) * sizeof(int)) {}
+  Calls()
+      : send_(Where::device, z(kMost * g_size) * sizeof(int)), recv_(Where::device, z(kMost * g_size) * sizeof(int)) {}
 
   // Now and then something else comes in between.
   void disturb(int call) {

@@ -1,5 +1,6 @@
 // One-shots through run_one_shots: every rank, block and thread a CPU thread; launches of a rank follow one another,
 // ranks drift apart as they like.
+#include <algorithm>
 #include <deque>
 
 #include "plan_runner.h"
@@ -21,7 +22,13 @@ struct Op {
   Function function = Function::all_reduce;
   size_t root = 0;
 };
-bool moves(const Op& op) { return op.function == Function::broadcast || op.function == Function::all_gather; }
+bool is_one_of(const Op& op, std::initializer_list<Function> functions) {
+  return std::find(functions.begin(), functions.end(), op.function) != functions.end();
+}
+bool moves(const Op& op) {
+  return is_one_of(
+      op, {Function::broadcast, Function::all_gather, Function::all_to_all, Function::gather, Function::scatter});
+}
 using Launch = std::vector<Op>;  // either all move or none does
 
 struct Options {
@@ -80,11 +87,17 @@ class Program {
   using Values = std::vector<std::vector<T>>;  // of each rank
 
   size_t ranks() const { return static_cast<size_t>(n_); }
-  uint64_t sent(const Op& op) const { return op.count * (op.function == Function::reduce_scatter ? ranks() : 1); }
-  uint64_t received(const Op& op) const { return op.count * (op.function == Function::all_gather ? ranks() : 1); }
+  uint64_t sent(const Op& op) const {
+    const bool blocks = is_one_of(op, {Function::reduce_scatter, Function::all_to_all, Function::scatter});
+    return op.count * (blocks ? ranks() : 1);
+  }
+  uint64_t received(const Op& op) const {
+    const bool blocks = is_one_of(op, {Function::all_gather, Function::all_to_all, Function::gather});
+    return op.count * (blocks ? ranks() : 1);
+  }
   static bool has_result(const Op& op, size_t rank) {
     if (op.function == Function::exscan) return rank > 0;
-    return op.function != Function::reduce || rank == op.root;
+    return !is_one_of(op, {Function::reduce, Function::gather}) || rank == op.root;
   }
 
   // In place, in_ has both buffers.
@@ -112,7 +125,9 @@ class Program {
   }
   T expected(const Op& op, const Values& values, size_t rank, uint64_t i) const {
     if (op.function == Function::broadcast) return values[op.root][i];
-    if (op.function == Function::all_gather) return values[i / op.count][i % op.count];
+    if (op.function == Function::scatter) return values[op.root][rank * op.count + i];
+    if (op.function == Function::all_to_all) return values[i / op.count][rank * op.count + i % op.count];
+    if (is_one_of(op, {Function::all_gather, Function::gather})) return values[i / op.count][i % op.count];
     const size_t n = values.size();
     const uint64_t at = op.function == Function::reduce_scatter ? rank * op.count + i : i;
     const size_t ranks = op.function == Function::scan ? rank + 1 : op.function == Function::exscan ? rank : n;
@@ -126,12 +141,15 @@ class Program {
     return x;
   }
   uint8_t* input(size_t op, size_t rank) {
-    const bool inside = ops_[op].in_place && ops_[op].function == Function::all_gather;
+    const Op& o = ops_[op];
+    const bool inside =
+        o.in_place && (o.function == Function::all_gather || (o.function == Function::gather && rank == o.root));
     return in_[op][rank].data() + (inside ? rank * ops_[op].count * sizeof(T) : 0);
   }
   uint8_t* output(size_t op, size_t rank) {
     if (!ops_[op].in_place) return out_[op][rank].data();
-    const bool inside = ops_[op].function == Function::reduce_scatter;
+    const Op& o = ops_[op];
+    const bool inside = o.function == Function::reduce_scatter || (o.function == Function::scatter && rank == o.root);
     return in_[op][rank].data() + (inside ? rank * ops_[op].count * sizeof(T) : 0);
   }
 
@@ -159,7 +177,8 @@ class Program {
   proto::WorkItem item_of(const Op& op, size_t index, size_t rank) {
     proto::WorkItem work{};
     proto::CollectiveItem& item = work.collective;
-    item.send = op.function == Function::broadcast && rank != op.root ? nullptr : input(index, rank);
+    const bool sends = !is_one_of(op, {Function::broadcast, Function::scatter}) || rank == op.root;
+    item.send = sends ? input(index, rank) : nullptr;
     item.recv = has_result(op, rank) ? output(index, rank) : nullptr;
     item.count = op.count * (moves(op) ? sizeof(T) : 1);
     item.function = op.function;
@@ -214,11 +233,13 @@ void run(int n_ranks, int threads, std::vector<Launch> launches, const Options& 
   Program<Red>(n_ranks, threads, std::move(launches), options).run();
 }
 
-constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce,   Function::scan,
-                                   Function::exscan,     Function::all_gather,     Function::broadcast};
+constexpr Function kFunctions[] = {
+    Function::all_reduce, Function::reduce_scatter, Function::reduce,     Function::scan,   Function::exscan,
+    Function::all_gather, Function::broadcast,      Function::all_to_all, Function::gather, Function::scatter};
 constexpr Function kReduces[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce, Function::scan,
                                  Function::exscan};
-constexpr Function kMoves[] = {Function::all_gather, Function::broadcast};
+constexpr Function kMoves[] = {Function::all_gather, Function::broadcast, Function::all_to_all, Function::gather,
+                               Function::scatter};
 
 class OneShot : public testing::TestWithParam<int> {};  // the parameter: threads a block
 

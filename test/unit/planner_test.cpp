@@ -648,6 +648,45 @@ TEST(LargeMoves, BecomeMessagesThatFitTogether) {
   }
 }
 
+// Blocks between pairs of ranks: small ones stay collectives where there is a mesh, else all ranks make the same
+// messages of them.
+TEST(LargeMoves, ExchangesAreMessagesWhereNoOneShotTakesThem) {
+  constexpr uint64_t kBytes = 100;
+  CommShape shape = gpu_shape(4);
+  shape.mesh = true;
+  shape.one_shot_bytes = 4 * kBytes;
+  for (Function function : {Function::all_to_all, Function::gather, Function::scatter}) {
+    EXPECT_FALSE(goes_as_messages(function, kBytes, shape));
+    EXPECT_TRUE(goes_as_messages(function, kBytes + 1, shape));
+    EXPECT_FALSE(goes_as_messages(function, 0, shape));
+    CommShape without = shape;
+    without.mesh = false;
+    EXPECT_TRUE(goes_as_messages(function, 1, without));
+
+    std::vector<TaskQueue> queues(4);
+    for (int r = 0; r < 4; ++r) {
+      CollectiveTask task = collective(function, nullptr, kBytes, 10);
+      task.element_bytes = 1;
+      task.root = 2;
+      queues[static_cast<size_t>(r)].add(task);
+      replace_large_moves(&queues[static_cast<size_t>(r)], r, without);
+      EXPECT_TRUE(queues[static_cast<size_t>(r)].collectives.empty());
+    }
+    for (int from = 0; from < 4; ++from) {
+      for (int to = 0; to < 4; ++to) {
+        const bool meant = function == Function::all_to_all || (function == Function::gather ? to : from) == 2;
+        const auto goes = [&](const TaskQueue::Pair& pair, int peer) {
+          return pair.peer == peer && pair.bytes == kBytes;
+        };
+        const auto &sends = queues[static_cast<size_t>(from)].sends, &recvs = queues[static_cast<size_t>(to)].recvs;
+        EXPECT_EQ(std::count_if(sends.begin(), sends.end(), [&](const auto& p) { return goes(p, to); }), meant ? 1 : 0);
+        EXPECT_EQ(std::count_if(recvs.begin(), recvs.end(), [&](const auto& p) { return goes(p, from); }),
+                  meant ? 1 : 0);
+      }
+    }
+  }
+}
+
 TEST(LargeMoves, AreKernelsWhereNoCopyEngineMoves) {
   CommShape shape = gpu_shape(2);
   for (Function function : {Function::all_gather, Function::broadcast}) {

@@ -96,6 +96,8 @@ Result<std::string> explain(const Question& question) {
                                               : fmt::format("predictions: the tuning file {} has no section for these",
                                                             params().tuning_file));
   if (function == Function::send_recv) return text + pair_text(question.bytes, shape);
+  if (core::is_exchange(function) && core::goes_as_messages(function, question.bytes, shape))
+    return text + "as messages:\n" + pair_text(question.bytes, shape) + others_text(function, question.bytes, shape);
   if (core::goes_as_messages(function, question.bytes, shape))
     text += "as messages, by copy engines; in CUDA graphs by kernels:\n\n";
   if (core::reduces_by_copies(function, question.bytes, shape))

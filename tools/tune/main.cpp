@@ -62,7 +62,7 @@ Status read_ranks(const Words& words, int devices, Plan& plan) {
 // Those of the C API.
 bool can_be_measured(core::Function function) {
   return function != core::Function::send_recv && function != core::Function::scan &&
-         function != core::Function::exscan;
+         function != core::Function::exscan && !core::is_exchange(function);
 }
 
 Status read_functions(const Words& words, Plan& plan) {

@@ -80,6 +80,9 @@ Status Team::Member::start(Function function, size_t count) {
       break;
     case Function::scan:
     case Function::exscan:
+    case Function::all_to_all:
+    case Function::gather:
+    case Function::scatter:
     case Function::send_recv: break;
   }
   return from_api(result, comm, "collective");

@@ -6,6 +6,9 @@
 //   reduce          own elements to the root, which reduces all
 //   all_gather      own block to every rank; all are kept
 //   broadcast       the root's to every rank; they are kept
+//   all_to_all      a block to each rank; all that come are kept
+//   gather          own block to the root, which keeps all
+//   scatter         the root's, a block to each rank; it is kept
 //   scan, exscan    own elements to every later rank, which reduces those of the ranks before it and its own, or not
 //
 // result = op(... op(x[0], x[1]) ..., x[n - 1]), in the order of the ranks: where several have it, with the same bits.
@@ -44,6 +47,9 @@ GC_DEV Exchange exchange_of(const proto::CollectiveItem& item, uint64_t block_by
     case Function::all_gather: return {0, block_bytes};
     case Function::reduce: return {0, 0, Exchange::kAll, item.root};
     case Function::broadcast: return {0, 0, item.root, Exchange::kAll};
+    case Function::all_to_all: return {block_bytes, block_bytes};
+    case Function::gather: return {0, block_bytes, Exchange::kAll, item.root};
+    case Function::scatter: return {block_bytes, 0, item.root, Exchange::kAll};
     case Function::scan: return {0, 0, Exchange::kAll, Exchange::kAll, true};
     case Function::exscan: return {0, 0, Exchange::kAll, Exchange::kAll, true, true};
     default: return {};
@@ -156,18 +162,24 @@ class OneShot {
   // A pack for every other rank; returns the own one for this rank. What is moved is kept here as well.
   GC_DEV proto::Pack send(uint32_t index, bool is_early, const proto::Pack& early) const {
     proto::Pack own{};
+    const bool sends = exchange_.sends(rank_);
     if (exchange_.send_stride != 0) {
-      own = read_for(rank_, index);
+      if (sends) own = read_for(rank_, index);
       store_to_all(index, [&](uint32_t hops, uint32_t rank) {
+        if (!sends) return own;
         return hops == 1 && is_early ? ready(early) : read_for(rank, index);
       });
-      return own;
+    } else {
+      if (sends) own = is_early ? ready(early) : read_for(rank_, index);
+      store_to_all(index, [&](uint32_t, uint32_t) { return own; });
     }
-    if (exchange_.sends(rank_)) own = is_early ? ready(early) : read_for(rank_, index);
-    store_to_all(index, [&](uint32_t, uint32_t) { return own; });
-    if (!kReduces && exchange_.sends(rank_) && kept_of(rank_, 0) != input_)
-      proto::write_fast<T>(kept_of(rank_, index), own, bytes(count_, index));
+    if constexpr (!kReduces) keep_own(index, own);
     return own;
+  }
+  // What is moved from this rank to itself, unless it is there.
+  GC_DEV void keep_own(uint32_t index, const proto::Pack& own) const {
+    if (!exchange_.has(rank_, rank_) || kept_of(rank_, 0) == input_ + rank_ * exchange_.send_stride) return;
+    proto::write_fast<T>(kept_of(rank_, index), own, bytes(count_, index));
   }
   // pack(hops, rank): for the rank that is so many after this one. The next one first, so that not all store to one.
   template <class PackFor>

@@ -125,6 +125,9 @@ GC_DEV void run_collective(const Block& block, const proto::Batch& batch, const 
       return;
     case Function::broadcast: return ring_broadcast<Protocol>(block, work);
     case Function::all_gather: return ring_all_gather<Protocol>(block, work);
+    case Function::all_to_all:
+    case Function::gather:
+    case Function::scatter:
     case Function::send_recv: return;
   }
 }

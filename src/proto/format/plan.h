@@ -36,8 +36,20 @@ namespace gpucoll::proto {
 struct Bell;
 
 // What a batch does, how, and in which protocol.
-enum class Function : uint8_t { send_recv, broadcast, all_gather, all_reduce, reduce, reduce_scatter, scan, exscan };
-inline constexpr int kFunctions = 8;
+enum class Function : uint8_t {
+  send_recv,
+  broadcast,
+  all_gather,
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  scan,
+  exscan,
+  all_to_all,  // the last three as one-shots only: else they are messages
+  gather,
+  scatter,
+};
+inline constexpr int kFunctions = 11;
 enum class Algorithm : uint8_t { ring, tree, one_shot, pairwise };
 inline constexpr int kAlgorithms = 4;
 enum class Protocol : uint8_t { simple, ll, ll128 };
@@ -111,7 +123,8 @@ struct DeviceComm {
 inline constexpr uint8_t kLooksForGrants = 1, kGrants = 2;
 
 // One collective. `send` and `recv` are kernel addresses and may be equal (in place). count: elements; of a rank's
-// contribution in all_gather, of a rank's result in reduce_scatter, of the whole buffer else.
+// contribution in all_gather and gather, of a rank's result in reduce_scatter and scatter, of what each rank has for
+// each in all_to_all, of the whole buffer else.
 struct CollectiveItem {
   const void* send;
   void* recv;

@@ -2,7 +2,7 @@
 #
 # Answers MPICC, MPI_CPPFLAGS and MPI_LIBS (for MPI programs), OMPI_CPPFLAGS (for the component: internal headers,
 # then our stub/ directory for those that distributions forget), OMPI_PLUGIN_DIR (where the component goes),
-# OMPI_SYSTEM_PLUGIN_DIR (where Open MPI's own are) and the probes of GC_PROBE_OPENMPI in config.h.
+# OMPI_SYSTEM_PLUGIN_DIR (where Open MPI's own are), OMPI_VERSION and the probes of GC_PROBE_OPENMPI in config.h.
 AC_DEFUN([GC_CHECK_OPENMPI],[
   AC_ARG_VAR([MPICC],[Open MPI's wrapper compiler])
   AC_PATH_PROGS([MPICC],[mpicc mpicc.openmpi],[no])
@@ -43,6 +43,7 @@ AC_DEFUN([GC_CHECK_OPENMPI],[
     OMPI_SYSTEM_PLUGIN_DIR=`$OMPI_INFO --path pkglibdir --parsable 2>/dev/null | sed -n 's/^path:pkglibdir://p'`
     gc_openmpi_version=`$OMPI_INFO --version 2>/dev/null | sed -n 's/^Open MPI v//p'`])
   AC_SUBST([OMPI_SYSTEM_PLUGIN_DIR])
+  AC_SUBST([OMPI_VERSION],[$gc_openmpi_version])
   AC_ARG_WITH([ompi-plugin-dir],[AS_HELP_STRING([--with-ompi-plugin-dir=DIR],
     [where mca_coll_gpucoll.so is installed (LIBDIR/openmpi)])],[],[with_ompi_plugin_dir='${libdir}/openmpi'])
   AC_SUBST([OMPI_PLUGIN_DIR],[$with_ompi_plugin_dir])

@@ -33,9 +33,9 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   const auto copy_bytes = static_cast<uint64_t>(params().copy_engine_bytes);
   if (p2p && copy_bytes != 1) {
     shape.copy_bytes = copy_bytes ? copy_bytes : defaults.copy_engine_bytes;
-    const auto reduction_bytes = static_cast<uint64_t>(params().copy_reduction_bytes);
-    if (reduction_bytes != 1)
-      shape.copy_reduction_bytes = reduction_bytes ? reduction_bytes : defaults.copy_reduction_bytes;
+    const auto wished = static_cast<uint64_t>(params().copy_reduction_bytes);
+    const uint64_t reduction_bytes = wished ? wished : defaults.copy_reduction_bytes;
+    if (reduction_bytes != 1) shape.copy_reduction_bytes = reduction_bytes;
   }
   GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
   return shape;

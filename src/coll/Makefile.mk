@@ -91,9 +91,12 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/mpi_runtime.h \
 	src/coll/packing.cpp \
 	src/coll/packing.h \
+	src/coll/pending_call.cpp \
 	src/coll/pending_call.h \
 	src/coll/pending_calls.cpp \
 	src/coll/pending_calls.h \
+	src/coll/persistent_calls.cpp \
+	src/coll/persistent_calls.h \
 	src/coll/piecewise_copy.cpp \
 	src/coll/piecewise_copy.h \
 	src/coll/red_op.cpp \
@@ -106,6 +109,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/staged_runs.h \
 	src/coll/staging_pool.cpp \
 	src/coll/staging_pool.h \
+	src/coll/start_schedule.cpp \
+	src/coll/start_schedule.h \
 	src/coll/turner.cpp \
 	src/coll/turner.h \
 	src/coll/type_layout.cpp \

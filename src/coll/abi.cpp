@@ -216,6 +216,16 @@ int end(gc_pending* pending) {
   return mpi_class(call->owner.end(call));
 }
 
+void restart(gc_pending* pending, int last) {
+  auto* call = static_cast<PendingCall*>(pending);
+  call->owner.restart(call, last != 0);
+}
+
+void free_persistent(gc_pending* pending) {
+  auto* call = static_cast<PendingCall*>(pending);
+  call->owner.free(call);
+}
+
 void drain(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->drain(); }
 
 uint64_t runs() { return MpiRuntime::runs(); }
@@ -254,6 +264,8 @@ const gc_abi* table() {
                              turn,
                              host_begun,
                              end,
+                             restart,
+                             free_persistent,
                              drain,
                              runs,
                              look_at_wishes,

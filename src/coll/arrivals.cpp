@@ -24,15 +24,24 @@ const char* function_name(uint32_t function) {
 #define GC_FUNCTION(name, text) text,
   static constexpr const char* kNames[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
 #undef GC_FUNCTION
-  return function < GC_FUNCTION_end ? kNames[function] : kNames[0];
+  const uint32_t plain = function & ~uint32_t{GC_PERSISTENT};
+  return plain < GC_FUNCTION_end ? kNames[plain] : kNames[0];
 }
 
 const char* name_of(const Place& place) {
 #define GC_FUNCTION(name, text) "MPI_I" #name,
   static constexpr const char* kNonblocking[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
 #undef GC_FUNCTION
-  const bool known = place.function < GC_FUNCTION_end;
-  return place.order == GC_ORDER_NONBLOCKING && known ? kNonblocking[place.function] : function_name(place.function);
+#define GC_FUNCTION(name, text) text "_init",
+  static constexpr const char* kMade[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
+#undef GC_FUNCTION
+#define GC_FUNCTION(name, text) "a start of " text "_init",
+  static constexpr const char* kStarted[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
+#undef GC_FUNCTION
+  const uint32_t plain = place.function & ~uint32_t{GC_PERSISTENT};
+  if (plain >= GC_FUNCTION_end || place.order == GC_ORDER_BLOCKING) return function_name(place.function);
+  if (place.order == kStarts) return kStarted[plain];
+  return place.function & GC_PERSISTENT ? kMade[plain] : kNonblocking[plain];
 }
 
 bool holds_everybody(const Place& place) {
@@ -203,9 +212,8 @@ Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* run
 void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines) const {
   lines->resize(static_cast<size_t>(description_.size));
   for (int r = 0; r < description_.size; ++r) {
-    const auto i = static_cast<size_t>(r);
-    const gc_board_entry& entry = r == description_.rank ? *entry_ : *peer_entries_[i];
-    (*lines)[i] = entry.orders[place.order].lines[place.number % GC_BOARD_LINES];
+    const gc_board_order& order = entry_of(r).orders[place.order];
+    (*lines)[static_cast<size_t>(r)] = order.lines[place.number % GC_BOARD_LINES];
   }
 }
 
@@ -214,12 +222,16 @@ void Arrivals::decide(const Place& place) noexcept {
   __atomic_store_n(&entry_->orders[place.order].decided, place.number, __ATOMIC_RELEASE);
 }
 
-bool Arrivals::has_decided(int rank, const Place& place) const noexcept {
-  const gc_board_entry& entry = *peer_entries_[static_cast<size_t>(rank)];
-  const bool decided = __atomic_load_n(&entry.orders[place.order].decided, __ATOMIC_ACQUIRE) >= place.number;
-  // Who has freed the communicator since has decided before.
-  return decided || __atomic_load_n(&entry.left, __ATOMIC_ACQUIRE) ||
+bool Arrivals::has_left(int rank) const noexcept {
+  const gc_board_entry& entry = entry_of(rank);
+  return __atomic_load_n(&entry.left, __ATOMIC_ACQUIRE) ||
          __atomic_load_n(&entry.key[1], __ATOMIC_ACQUIRE) != key_.word[1];
+}
+
+bool Arrivals::has_decided(int rank, const Place& place) const noexcept {
+  const gc_board_order& order = entry_of(rank).orders[place.order];
+  // Who has freed the communicator since has decided before.
+  return __atomic_load_n(&order.decided, __ATOMIC_ACQUIRE) >= place.number || has_left(rank);
 }
 
 int Arrivals::undecided(const Place& place) const noexcept {
@@ -242,15 +254,26 @@ Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime
   return {};
 }
 
-void Arrivals::meet(uint64_t k, const void* mine, size_t bytes) noexcept {
-  std::memcpy(entry_->meeting[k % 2], mine, bytes);
-  __atomic_store_n(&entry_->met, k, __ATOMIC_RELEASE);  // partner: met of the peers
+const gc_board_starts& Arrivals::starts_of(int rank) const { return entry_of(rank).starts; }
+
+Status Arrivals::others() const {
+  for (int r = 0; r < description_.size; ++r) {
+    if (r == description_.rank) continue;
+    const uint64_t failed = __atomic_load_n(&entry_of(r).orders[0].failed, __ATOMIC_ACQUIRE);
+    if (failed && !has_left(r)) return failure_of(r);
+  }
+  return {};
 }
 
-const uint8_t* Arrivals::met(int rank, uint64_t k) const noexcept {
-  const auto r = static_cast<size_t>(rank);
-  const gc_board_entry& entry = rank == description_.rank ? *entry_ : *peer_entries_[r];
-  return __atomic_load_n(&entry.met, __ATOMIC_ACQUIRE) >= k ? entry.meeting[k % 2] : nullptr;
+void Arrivals::meet(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept {
+  gc_board_meeting& place = entry_->meetings[meeting];
+  std::memcpy(place.parts[k % 2], mine, bytes);
+  __atomic_store_n(&place.met, k, __ATOMIC_RELEASE);  // partner: met of the peers
+}
+
+const uint8_t* Arrivals::met(uint32_t meeting, int rank, uint64_t k) const noexcept {
+  const gc_board_meeting& place = entry_of(rank).meetings[meeting];
+  return __atomic_load_n(&place.met, __ATOMIC_ACQUIRE) >= k ? place.parts[k % 2] : nullptr;
 }
 
 }  // namespace gpucoll::coll

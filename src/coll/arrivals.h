@@ -25,7 +25,10 @@ struct Place {
   uint64_t number;    // 1, 2, ...
   uint32_t function;  // GC_FUNCTION_*
 };
-const char* name_of(const Place& place);       // "MPI_Allgather", "MPI_Iallgather"
+// The start of a persistent one, whose number is that of its making: a place only in messages.
+inline constexpr uint32_t kStarts = GC_ORDERS;
+// "MPI_Allgather", "MPI_Iallgather", "MPI_Allgather_init", "a start of MPI_Allgather_init"
+const char* name_of(const Place& place);
 const char* function_name(uint32_t function);  // "MPI_Allgather"
 // Whether nobody can leave it before everybody has taken part. REQUIRES: some rank has bytes in it; then all have.
 bool holds_everybody(const Place& place);
@@ -75,17 +78,26 @@ class Arrivals {
   uint64_t wishes() noexcept;
   // Decides and waits until no rank is undecided(). All ranks call it or none.
   Status await_decisions(const Place& place, core::Communicator* runtime);
-  // From this collective on, and from the next one of the other order, this rank takes part no more, as it can no
+  // From this collective on, and from the next one of every other order, this rank takes part no more, as it can no
   // longer agree with the others on what to do: nobody must wait for it. `comm`: the communicator that the place is of.
   void fail(const Place& place, const gc_comm& comm) noexcept;
   bool failed() const noexcept;
   // Errors: remote, where it has failed.
   Status usable() const;
 
-  // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES.
-  void meet(uint64_t k, const void* mine, size_t bytes) noexcept;
+  // The persistent collectives of this rank, and of another. REQUIRES: `device` was once the verdict.
+  gc_board_starts& own_starts() const { return entry_->starts; }
+  const gc_board_starts& starts_of(int rank) const;
+  // Whether what was read of it before may be of another communicator, as it has freed this one.
+  bool has_left(int rank) const noexcept;
+  // The first rank that has failed.
+  Status others() const;
+
+  // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES in a meeting
+  // (GC_MEETING_*).
+  void meet(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept;
   // What `rank` has put there; null until it has.
-  const uint8_t* met(int rank, uint64_t k) const noexcept;
+  const uint8_t* met(uint32_t meeting, int rank, uint64_t k) const noexcept;
 
   std::string rank_name(int rank) const;
 
@@ -101,6 +113,9 @@ class Arrivals {
   // The kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const Place& place) const;
   Status failure_of(int rank) const;
+  const gc_board_entry& entry_of(int rank) const {
+    return rank == description_.rank ? *entry_ : *peer_entries_[static_cast<size_t>(rank)];
+  }
   bool has_decided(int rank, const Place& place) const noexcept;
 
   const gc_comm_description& description_;

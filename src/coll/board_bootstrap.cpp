@@ -9,7 +9,7 @@ Result<const uint8_t*> BoardBootstrap::await(Arrivals::Wait& wait) {
   constexpr int kLooksPerCheck = 64;
   constexpr timespec kNap = {0, 20'000};
   for (int look = 1;; ++look) {
-    if (const uint8_t* theirs = arrivals_.met(wait.rank, exchanges_)) return theirs;
+    if (const uint8_t* theirs = arrivals_.met(meeting_, wait.rank, exchanges_)) return theirs;
     if (look % kLooksPerCheck == 0) GC_TRY(arrivals_.look_around(wait));
     if (idle_) idle_();
     nanosleep(&kNap, nullptr);
@@ -20,7 +20,7 @@ Status BoardBootstrap::allgather(const void* mine, void* all, size_t bytes) {
   if (bytes > GC_BOARD_MEETING_BYTES)
     return Status::error(Code::internal, "%zu bytes are more than the arrival board has room for", bytes);
   ++exchanges_;
-  arrivals_.meet(exchanges_, mine, bytes);
+  arrivals_.meet(meeting_, exchanges_, mine, bytes);
   Arrivals::Wait wait = {place_, nullptr};
   for (; wait.rank < size(); ++wait.rank) {
     GC_TRY_AS(const uint8_t* theirs, await(wait));

@@ -17,7 +17,7 @@ MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
     : gc_comm{},
       description_(description),
       arrivals_(description_),
-      runtime_(description_, arrivals_),
+      runtime_(description_, arrivals_, GC_MEETING_FIRST),
       pending_(*this, description_, arrivals_, runtime_) {
   next_look = kFirstLook;
 }
@@ -42,7 +42,8 @@ void MpiCommunicator::find_peers() {
   if (peers_found_) return;
   peers_found_ = true;
   int rank = 0;
-  if (Status found = arrivals_.find_peers(&rank); !found) runtime_.stage_for_ever(rank, found);
+  if (Status found = arrivals_.find_peers(&rank); !found)
+    for (MpiRuntime* runtime : {&runtime_, &pending_.persistent_runtime()}) runtime->stage_for_ever(rank, found);
 }
 
 // Ranks with host memory alone wait for the others only where these have device memory as a rule: a root that reads

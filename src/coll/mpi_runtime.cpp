@@ -83,7 +83,7 @@ bool MpiRuntime::fits(const DeviceCall& call) {
 }
 
 Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
-  BoardBootstrap bootstrap(description_, arrivals_, call.place, idle);
+  BoardBootstrap bootstrap(description_, arrivals_, meeting_, call.place, idle);
   GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel()}, bootstrap));
   bound_ = call.lines;
   usual_ = call.part.device;

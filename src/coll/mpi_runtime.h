@@ -28,8 +28,9 @@ struct DeviceCall {
 
 class MpiRuntime {
  public:
-  MpiRuntime(const gc_comm_description& description, Arrivals& arrivals)
-      : description_(description), arrivals_(arrivals) {}
+  // meeting: where the ranks make it, GC_MEETING_*.
+  MpiRuntime(const gc_comm_description& description, Arrivals& arrivals, uint32_t meeting)
+      : description_(description), arrivals_(arrivals), meeting_(meeting) {}
 
   // Null until the first collective on the device.
   core::Communicator* get() const noexcept { return runtime_.get(); }
@@ -71,6 +72,7 @@ class MpiRuntime {
 
   const gc_comm_description& description_;
   Arrivals& arrivals_;
+  const uint32_t meeting_;
   std::atomic<bool> staging_only_{false};
   std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's
   bool told_staged_ = false;                  // in fits()

@@ -14,10 +14,17 @@ namespace gpucoll::coll {
 class PendingCalls;
 
 struct PendingCall : gc_pending {
-  enum class Stage { queued, published, preparing, launching, running };
+  // A persistent one that has a place rests between its starts.
+  enum class Stage { queued, published, preparing, resting, started, launching, running, failed };
   explicit PendingCall(PendingCalls& its_owner) : gc_pending{GC_WAITS}, owner(its_owner) {}
   PendingCall(const PendingCall&) = delete;
   PendingCall& operator=(const PendingCall&) = delete;
+
+  bool is_persistent() const noexcept { return call.place.function & GC_PERSISTENT; }
+  // Of a persistent one the end of its start, where it is wanted; else what all starts will end with.
+  void end_with(Status status);
+  // The same with the code that it has.
+  void end() noexcept;
 
   PendingCalls& owner;
   Stage stage = Stage::queued;
@@ -28,6 +35,10 @@ struct PendingCall : gc_pending {
   std::chrono::steady_clock::time_point next_look_around;
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED
+  // Of persistent ones.
+  bool wanted = false;  // between MPI_Start and its end
+  int slot = -1;        // on the board, once it has a place
+  uint64_t steps = 0;   // of the schedule, with the last one about it
 };
 
 }  // namespace gpucoll::coll

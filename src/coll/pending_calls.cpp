@@ -18,11 +18,10 @@ void PendingCalls::stop() {
   Turner::instance().remove(this);
   std::lock_guard lock(mutex_);
   runner_.stop();
-  const auto abort = [this](PendingCall& call) {
-    end_with(call, Status::error(Code::aborted, "MPI is being finalized while it is under way"));
-  };
-  while (PendingCall* call = runner_.take_running()) abort(*call);
-  for (PendingCall* call : std::exchange(queue_, {})) abort(*call);
+  const Status aborted = Status::error(Code::aborted, "MPI is being finalized while it is under way");
+  while (PendingCall* call = runner_.take_running()) call->end_with(aborted);
+  persistent_.stop(aborted);
+  for (PendingCall* call : std::exchange(queue_, {})) call->end_with(aborted);
   n_published_ = 0;
   n_queued_.store(0);
 }
@@ -67,10 +66,11 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->state = GC_WAITS;
   call->stage = PendingCall::Stage::queued;
   call->code = Code::ok;
+  call->wanted = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
   call->wait = {call->call.place, nullptr};
   call->next_look_around = call->wait.start + kBetweenLooksAround;
-  call->on_device = device_call && runtime_.plan(*device_call, &call->call);
+  call->on_device = device_call && runtime_of(*call).plan(*device_call, &call->call);
   if (call->on_device)
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
@@ -86,10 +86,14 @@ Result<PendingCall*> PendingCalls::start(uint32_t function, const gc_call* devic
     call = take_spare();
     enqueue(call, function, device_call);
     go_on();
-    if (is_undecided(*call)) look_a_little(*call);
+    if (!call->is_persistent()) go_on_a_little_while([&] { return is_undecided(*call); });
   }
-  if (queued() && !on_thread_.exchange(true)) Turner::instance().add(this);
+  leave_to_thread();
   return call;
+}
+
+void PendingCalls::leave_to_thread() {
+  if (waits() && !on_thread_.exchange(true)) Turner::instance().add(this);
 }
 
 // Whether it is the first of the queue and waits for other ranks.
@@ -98,9 +102,10 @@ bool PendingCalls::is_undecided(const PendingCall& call) const {
          call.state == GC_WAITS;
 }
 
-void PendingCalls::look_a_little(const PendingCall& call) {
+template <class Condition>
+void PendingCalls::go_on_a_little_while(const Condition& condition) {
   const auto end = Clock::now() + kFirstPatience;
-  while (is_undecided(call) && Clock::now() < end) go_on();
+  while (condition() && Clock::now() < end) go_on();
 }
 
 void PendingCalls::turn() {
@@ -111,9 +116,9 @@ void PendingCalls::turn() {
 // Who queues a call after the last look here finds that the thread does not have it any more.
 bool PendingCalls::turn_on_thread() {
   turn();
-  if (queued()) return true;
+  if (waits()) return true;
   on_thread_.store(false);
-  return queued() && !on_thread_.exchange(true);
+  return waits() && !on_thread_.exchange(true);
 }
 
 bool PendingCalls::settled() {
@@ -131,19 +136,42 @@ void PendingCalls::host_begun(PendingCall* call) {
 Code PendingCalls::end(PendingCall* call) {
   std::lock_guard lock(mutex_);
   const Code code = call->code;
-  recycle(call);
+  if (call->is_persistent())
+    __atomic_store_n(&call->state, int{GC_READY}, __ATOMIC_RELAXED);  // the caller's own look is next
+  else
+    recycle(call);
   return code;
 }
 
-void PendingCalls::end_with(PendingCall& call, Status status) {
-  call.code = guarded(name_of(call.call.place), [&] { return std::move(status); });
-  __atomic_store_n(&call.state, int{GC_ENDED}, __ATOMIC_RELEASE);  // partner: the skin's look
+// Before it has a place, it is only noted.
+void PendingCalls::restart(PendingCall* call, bool last) {
+  {
+    std::lock_guard lock(mutex_);
+    call->wanted = true;
+    if (call->stage == PendingCall::Stage::failed) return call->end();
+    if (call->stage == PendingCall::Stage::resting) persistent_.start(*call);
+    go_on();
+    if (last) go_on_a_little_while([&] { return call->stage == PendingCall::Stage::started; });
+  }
+  leave_to_thread();
+}
+
+void PendingCalls::free(PendingCall* call) {
+  std::lock_guard lock(mutex_);
+  persistent_.free(*call);
+  recycle(call);
 }
 
 void PendingCalls::give_up(PendingCall& call, Status status) {
   arrivals_.fail(call.call.place, comm_);
   if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
-  end_with(call, std::move(status));
+  persistent_.fail(status);
+  call.end_with(std::move(status));
+}
+
+void PendingCalls::give_up_starts(Status status) {
+  arrivals_.fail({kStarts, 0, GC_FUNCTION_none}, comm_);
+  persistent_.fail(std::move(status));
 }
 
 // ---- the board ----
@@ -191,6 +219,7 @@ void PendingCalls::go_on() {
     publish_more();
   }
   look_at_running();
+  if (Status starts = contained([&] { return persistent_.go_on(); }); !starts) give_up_starts(std::move(starts));
 }
 
 // Whether it needs to be first no more.
@@ -208,7 +237,7 @@ Result<bool> PendingCalls::try_step(PendingCall& call) {
       if (time_to_look_around(call)) GC_TRY(await_line(call));
       return false;
     case PendingCall::Stage::published: return decide(call);
-    case PendingCall::Stage::preparing: return prepare(call);
+    case PendingCall::Stage::preparing: return call.is_persistent() ? place(call) : prepare(call);
     case PendingCall::Stage::launching: return launch(call);
     default: return Status::error(Code::internal, "the first of the queue is not in it");
   }
@@ -233,7 +262,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     return false;
   }
   GC_TRY(arrivals_.usable());
-  call.wait.runtime = runtime_.get();
+  call.wait.runtime = runtime_of(call).get();
   GC_TRY_AS(const Arrivals::Verdict verdict, arrivals_.look(call.wait));
   if (verdict == Arrivals::Verdict::waiting) {
     if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
@@ -249,7 +278,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
   arrivals_.decide(place);
   lines_.decided(place.number);
   if (Status same = check_same_call(call.call.lines, description_.rank, description_.name); !same) {
-    end_with(call, std::move(same));  // the communicator stays as good as it was
+    call.end_with(std::move(same));  // the communicator stays as good as it was
     return true;
   }
   return run_on_device(call);
@@ -258,12 +287,27 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
 // ---- on the device ----
 
 Result<bool> PendingCalls::run_on_device(PendingCall& call) {
-  if (!runtime_.fits(call.call)) {
+  if (!runtime_of(call).fits(call.call)) {
     give_to_host(call);
     return false;
   }
   call.stage = PendingCall::Stage::preparing;
-  return prepare(call);
+  return call.is_persistent() ? place(call) : prepare(call);
+}
+
+Result<bool> PendingCalls::place(PendingCall& call) {
+  GC_TRY_AS(const CallRunner::Readiness readiness, persistent_.place(call));
+  if (readiness == CallRunner::Readiness::waiting) return false;
+  if (readiness == CallRunner::Readiness::impossible) {
+    give_to_host(call);
+    return false;
+  }
+  call.stage = PendingCall::Stage::resting;
+  if (call.wanted)
+    persistent_.start(call);
+  else
+    __atomic_store_n(&call.state, int{GC_READY}, __ATOMIC_RELEASE);  // partner: the skin's look
+  return true;
 }
 
 Result<bool> PendingCalls::prepare(PendingCall& call) {
@@ -287,7 +331,7 @@ Result<bool> PendingCalls::launch(PendingCall& call) {
 void PendingCalls::look_at_running() {
   while (auto ended = runner_.next_ended()) {
     if (ended->status)
-      end_with(*ended->call, {});
+      ended->call->end_with({});
     else
       give_up(*ended->call, std::move(ended->status));
   }

@@ -6,7 +6,10 @@
 // there. So launches of the runtime communicator have one order on all ranks, and so have the tags that the module
 // before gives out. What has been launched is looked at until it is done.
 //
-// Thread safety: any thread. Ownership: owns its calls, each until host_begun() or end().
+// Persistent ones stand in the queue when they are made, and leave it with a place among the PersistentCalls, or to be
+// made on the host.
+//
+// Thread safety: any thread. Ownership: owns its calls, each until host_begun(), end() or, of persistent ones, free().
 // Invariant: gc_comm::busy is set while calls are queued or lines may be needed.
 #pragma once
 #include <atomic>
@@ -16,8 +19,8 @@
 #include <mutex>
 #include <vector>
 
-#include "coll/call_runner.h"
 #include "coll/kept_lines.h"
+#include "coll/persistent_calls.h"
 
 namespace gpucoll::coll {
 
@@ -29,7 +32,8 @@ class PendingCalls {
         arrivals_(arrivals),
         runtime_(runtime),
         runner_(runtime),
-        lines_(arrivals) {}
+        lines_(arrivals),
+        persistent_(description, arrivals) {}
   ~PendingCalls() { stop(); }
   PendingCalls(const PendingCalls&) = delete;
   PendingCalls& operator=(const PendingCalls&) = delete;
@@ -41,11 +45,17 @@ class PendingCalls {
   bool turn_on_thread();
   void host_begun(PendingCall* call);
   Code end(PendingCall* call);
+  // As gc_abi.restart.
+  void restart(PendingCall* call, bool last);
+  void free(PendingCall* call);
+  // What persistent calls run on.
+  MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }
   // Whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
   // Whether none runs on the device.
   bool settled();
-  // Ends all that are under way: before the runtime communicator is finished. release() gives device memory back then.
+  // Ends all that are under way, and the persistent calls' runtime communicator: before the other one is finished.
+  // release() gives device memory back then.
   void stop();
   void release();
 
@@ -56,7 +66,14 @@ class PendingCalls {
   PendingCall* take_spare();
   void recycle(PendingCall* call);
   bool is_undecided(const PendingCall& call) const;
-  void look_a_little(const PendingCall& call);
+  template <class Condition>
+  void go_on_a_little_while(const Condition& condition);
+  // Whether any call waits for other ranks.
+  bool waits() const noexcept { return queued() || persistent_.any_started(); }
+  void leave_to_thread();
+  MpiRuntime& runtime_of(const PendingCall& call) noexcept {
+    return call.is_persistent() ? persistent_.runtime() : runtime_;
+  }
   void enqueue(PendingCall* call, uint32_t function, const gc_call* device_call);
   Status await_line(PendingCall& call);
   void publish_more();
@@ -68,10 +85,11 @@ class PendingCalls {
   Result<bool> decide(PendingCall& call);
   Result<bool> run_on_device(PendingCall& call);
   Result<bool> prepare(PendingCall& call);
+  Result<bool> place(PendingCall& call);
   Result<bool> launch(PendingCall& call);
   void give_to_host(PendingCall& call);
-  void end_with(PendingCall& call, Status status);
   void give_up(PendingCall& call, Status status);
+  void give_up_starts(Status status);
   bool time_to_look_around(PendingCall& call) const;
   void look_at_running();
 
@@ -81,6 +99,7 @@ class PendingCalls {
   MpiRuntime& runtime_;
   CallRunner runner_;
   KeptLines lines_;
+  PersistentCalls persistent_;
   std::mutex mutex_;
   std::deque<PendingCall*> queue_;
   std::atomic<size_t> n_queued_{0};     // of queue_

@@ -18,15 +18,16 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 3u
+#define GC_ABI_VERSION 4u
 
 /* How far a nonblocking collective of gc_abi.start has come. */
 enum {
   GC_WAITS,     /* nothing to be done here */
   GC_HOST_TURN, /* goes through the host, and must be begun there now: those behind it wait for that */
+  GC_READY,     /* a persistent one that is not started, but could be at once */
   GC_ENDED
 };
-/* The engine's side of a nonblocking collective; `state` is stored with release. */
+/* The engine's side of a nonblocking or persistent collective; `state` is stored with release. */
 typedef struct gc_pending {
   int state;
 } gc_pending;
@@ -173,6 +174,11 @@ typedef struct gc_abi {
   void (*turn)(gc_comm *comm); /* what is under way goes on as far as it can */
   void (*host_begun)(gc_pending *pending);
   int (*end)(gc_pending *pending); /* MPI_SUCCESS or an MPI error class */
+  /* With GC_PERSISTENT added to the function start() makes a persistent collective, as GC_HOST_TURN on the host; it is
+   * freed by host_begun() or else by free_persistent(). restart() starts it, also before it is GC_READY, if only it is
+   * not under way; end() does not free it. last: no other start comes at once. */
+  void (*restart)(gc_pending *pending, int last);
+  void (*free_persistent)(gc_pending *pending);
   /* Makes progress until every nonblocking collective that was started has been begun, on the device or the host. */
   void (*drain)(gc_comm *comm);
 

@@ -22,7 +22,11 @@ gc_board_entry* take(gc_board_entry& entry, const BoardKey& key) noexcept {
     __atomic_store_n(&order.failed, uint64_t{0}, __ATOMIC_RELEASE);
     for (gc_board_line& line : order.lines) __atomic_store_n(&line.arrival, uint64_t{0}, __ATOMIC_RELEASE);
   }
-  __atomic_store_n(&entry.met, uint64_t{0}, __ATOMIC_RELEASE);
+  for (uint64_t& word : entry.starts.started) __atomic_store_n(&word, uint64_t{0}, __ATOMIC_RELEASE);
+  for (uint64_t& word : entry.starts.held) __atomic_store_n(&word, uint64_t{0}, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry.starts.read, uint64_t{0}, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry.starts.scheduled, uint64_t{0}, __ATOMIC_RELEASE);
+  for (gc_board_meeting& meeting : entry.meetings) __atomic_store_n(&meeting.met, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.wishes, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.left, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.key[0], key.word[0], __ATOMIC_RELAXED);

@@ -15,6 +15,7 @@ foreach(np 1 2 3 4 7)
     COMMAND test/mpi/generated --cases 1000)
   gc_mpi_test(mpi.nonblocking_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/nonblocking)
+  gc_mpi_test(mpi.persistent_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/persistent)
   gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
@@ -30,6 +31,8 @@ gc_mpi_test(mpi.close_calls_stay LABELS mpi TIMEOUT 120 NP 2 MUST_PRINT "[0-9]+ 
 
 gc_mpi_test(mpi.nonblocking_threads LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/nonblocking threads)
+gc_mpi_test(mpi.persistent_threads LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/persistent threads)
 gc_mpi_test(mpi.stress_2 LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
 gc_mpi_test(mpi.stress_3 LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
 # What only runs on the engine, as Open MPI's own hang: nonblocking all-to-alls in place.

@@ -14,7 +14,10 @@ GC_COLL_SKIN_SOURCES = \
 	src/coll/mca/neighbors.c \
 	src/coll/mca/nonblocking.c \
 	src/coll/mca/parameters.c \
+	src/coll/mca/persistent.c \
 	src/coll/mca/plan.h \
+	src/coll/mca/requests.c \
+	src/coll/mca/requests.h \
 	src/coll/mca/selection.c \
 	src/coll/mca/staging.c \
 	src/coll/mca/staging.h \

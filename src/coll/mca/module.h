@@ -80,7 +80,7 @@ void gcm_forget_type_maps(void);
 /* blocking.c */
 int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base);
 
-/* blocking.c, nonblocking.c: each collective in the forms that MPI has. */
+/* blocking.c, nonblocking.c, persistent.c: each collective in the forms that MPI has. */
 #define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                   \
   int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base);   \
   int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,       \

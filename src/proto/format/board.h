@@ -38,10 +38,27 @@
  * A rank that fails in number s stores s into `failed`: whoever waits for it in s or later must not. In the other order
  * it stores the first number that it has not run.
  *
- * The ranks that make a runtime communicator meet on their entries as well (coll/board_bootstrap.h): in its k-th
- * exchange (1, 2, ...) a rank writes meeting[k % 2], then stores k into `met` with release; it reads those of the
- * others once they have stored k or more. Nobody writes k + 2 before all have stored k + 1, which they do after reading
- * k.
+ * Making a persistent collective (GC_PERSISTENT) is counted among the nonblocking ones. MPI lets the ranks start those
+ * that are made in different orders, so where all have device memory rank 0 says in which order they run: it appends
+ * entries to its `schedule`, and every rank carries them out one after another. Entry k (1, 2, ...) is stored in
+ * schedule[k % GC_BOARD_SCHEDULE], then k into `scheduled` with release. A rank that has read it stores k into `read`
+ * with release; entry k + GC_BOARD_SCHEDULE is not stored before all ranks have, nor does rank 0 tell its application
+ * that something has ended before all have read of it: it might free the communicator.
+ *
+ *   GC_STEP_PLACE    What nonblocking number `number` has made gets `slot`, and what it lacks is connected.
+ *   GC_STEP_NOWHERE  The same without a slot: it goes through the host.
+ *   GC_STEP_START    What is in `slot` runs.
+ *
+ * Starting what is in slot s, a rank changes bit s of `started`, with release. Rank 0 schedules it once all ranks have:
+ * so nobody waits in a kernel for a rank that may be waiting, before its own start, for something else. A rank cannot
+ * start the same again before it has run. It sets bit s of `held` when it reads of the place, and clears that of
+ * `started`, then that of `held`, when the request is freed. Rank 0 gives a slot to another when nobody holds it and
+ * all have read what they were told of it. With no slot left the next one goes through the host.
+ *
+ * The ranks that make a runtime communicator meet on their entries as well (coll/board_bootstrap.h), each of the two
+ * that there can be at a place of its own: in its k-th exchange (1, 2, ...) a rank writes parts[k % 2], then stores k
+ * into `met` with release; it reads those of the others once they have stored k or more. Nobody writes k + 2 before all
+ * have stored k + 1, which they do after reading k.
  *
  * Why so many entries. A board that is full on one rank only would leave the others waiting for an entry that never
  * comes. Open MPI knows 65536 communicators at most; at twice the entries GC_BOARD_PROBE slots in a row are not taken.
@@ -58,10 +75,13 @@
 #include <stdint.h>
 
 enum { GC_BOARD_LINES = 16, GC_BOARD_MEETING_BYTES = 320 };
+enum { GC_BOARD_SLOTS = 256, GC_BOARD_SCHEDULE = 32 };
 enum { GC_BOARD_ENTRIES = 131072, GC_BOARD_NEAR = 2048, GC_BOARD_GONE = 131072, GC_BOARD_PROBE = 64 };
 
 /* The two orders. */
 enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDERS };
+/* The runtime communicators: that of blocking and nonblocking collectives, and that of persistent ones. */
+enum { GC_MEETING_FIRST, GC_MEETING_PERSISTENT, GC_MEETINGS };
 /* What a rank does in a collective. */
 enum {
   GC_KIND_HOST = 1,   /* goes through the host without waiting: host memory, or what the runtime cannot work on */
@@ -81,6 +101,8 @@ enum {
 #define GC_FUNCTION(name, text) GC_FUNCTION_##name,
 enum { GC_FUNCTION_none, GC_BOARD_FUNCTIONS(GC_FUNCTION) GC_FUNCTION_end };
 #undef GC_FUNCTION
+/* Added to the function: it makes a persistent one. */
+enum { GC_PERSISTENT = 0x80 };
 /* Flags of a line. */
 enum { GC_DEVICE_SHARES = 1 /* kernels of several processes run side by side on this device */ };
 
@@ -102,15 +124,29 @@ typedef struct gc_board_order {
   gc_board_line lines[GC_BOARD_LINES];
 } gc_board_order;
 
+/* Of persistent collectives. `scheduled` and `schedule` are rank 0's. */
+typedef struct gc_board_starts {
+  uint64_t started[GC_BOARD_SLOTS / 64], held[GC_BOARD_SLOTS / 64];
+  uint64_t read, scheduled;
+  uint8_t reserved[48];
+  uint64_t schedule[GC_BOARD_SCHEDULE]; /* see gc_step */
+} gc_board_starts;
+
+typedef struct gc_board_meeting {
+  uint64_t met; /* exchanges of this rank, of which the last two are in `parts` */
+  uint8_t reserved[56];
+  uint8_t parts[2][GC_BOARD_MEETING_BYTES];
+} gc_board_meeting;
+
 typedef struct gc_board_entry {
   uint64_t key[2]; /* key[1] == 0: never used, or being changed */
   uint64_t left;   /* not 0: freed; later ones have larger numbers */
-  uint64_t met;    /* exchanges of this rank, of which the last two are in `meeting` */
   uint64_t
       wishes; /* blocking functions, 1 << GC_FUNCTION_*, that others have kept this rank from running on its device */
-  uint8_t reserved[24];
+  uint8_t reserved[32];
   gc_board_order orders[GC_ORDERS];
-  uint8_t meeting[2][GC_BOARD_MEETING_BYTES];
+  gc_board_starts starts;
+  gc_board_meeting meetings[GC_MEETINGS];
 } gc_board_entry;
 
 typedef struct gc_board {
@@ -120,7 +156,8 @@ typedef struct gc_board {
 
 typedef char gc_check_line[sizeof(gc_board_line) == 64 ? 1 : -1];
 typedef char gc_check_order[sizeof(gc_board_order) == 64 + 16 * 64 ? 1 : -1];
-typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 2 * 1088 + 2 * 320 ? 1 : -1];
+typedef char gc_check_starts[sizeof(gc_board_starts) == 128 + 32 * 8 ? 1 : -1];
+typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 2 * 1088 + 384 + 2 * 704 ? 1 : -1];
 
 /* `arrival`: number, function and kind in one word, as a reader may meet the line while it is written anew. */
 static inline uint64_t gc_arrival(uint64_t number, uint32_t function, uint32_t kind) {
@@ -129,5 +166,14 @@ static inline uint64_t gc_arrival(uint64_t number, uint32_t function, uint32_t k
 static inline uint64_t gc_arrival_number(uint64_t arrival) { return arrival >> 16; }
 static inline uint32_t gc_arrival_function(uint64_t arrival) { return arrival >> 8 & 0xff; }
 static inline uint32_t gc_arrival_kind(uint64_t arrival) { return arrival & 0xff; }
+
+/* An entry of the schedule. */
+enum { GC_STEP_PLACE = 1, GC_STEP_NOWHERE = 2, GC_STEP_START = 3 };
+static inline uint64_t gc_step(uint64_t number, uint32_t slot, uint32_t kind) {
+  return number << 24 | (uint64_t)slot << 8 | kind;
+}
+static inline uint64_t gc_step_number(uint64_t step) { return step >> 24; }
+static inline uint32_t gc_step_slot(uint64_t step) { return step >> 8 & 0xffff; }
+static inline uint32_t gc_step_kind(uint64_t step) { return step & 0xff; }
 
 #endif

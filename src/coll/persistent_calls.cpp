@@ -1,0 +1,173 @@
+#include "coll/persistent_calls.h"
+
+#include <utility>
+
+namespace gpucoll::coll {
+namespace {
+
+using Readiness = CallRunner::Readiness;
+using Stage = PendingCall::Stage;
+
+constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
+
+// But not launched.
+bool is_started(const PendingCall* call) {
+  return call && (call->stage == Stage::started || call->stage == Stage::launching);
+}
+
+}  // namespace
+
+// ---- one call ----
+
+Result<Readiness> PersistentCalls::place(PendingCall& call) {
+  GC_TRY(arrivals_.usable());
+  if (placing_ != &call) {
+    placing_ = &call;
+    placed_ = Readiness::waiting;
+    place_scheduled_ = false;
+  }
+  GC_TRY(go_on());
+  if (placed_ == Readiness::waiting || !schedule_.may_tell(call.steps)) return Readiness::waiting;
+  placing_ = nullptr;
+  return placed_;
+}
+
+void PersistentCalls::start(PendingCall& call) {
+  Status usable = stopped_ ? Status::error(Code::aborted, "MPI is being finalized") : arrivals_.usable();
+  if (!usable) return call.end_with(std::move(usable));
+  __atomic_store_n(&call.state, int{GC_WAITS}, __ATOMIC_RELAXED);  // the caller's own look is next
+  call.stage = Stage::started;
+  call.wait = {{kStarts, call.call.place.number, call.call.place.function}, nullptr};
+  n_started_.fetch_add(1);
+  schedule_.start(call.slot);
+}
+
+void PersistentCalls::free(PendingCall& call) {
+  if (call.slot < 0) return;
+  in_slot_[static_cast<size_t>(call.slot)] = nullptr;
+  schedule_.give_back(call.slot);
+  call.slot = -1;
+}
+
+// ---- the schedule ----
+
+void PersistentCalls::write_schedule() {
+  if (placing_ && !place_scheduled_) place_scheduled_ = schedule_.schedule_place(placing_->call.place.number);
+  if (any_started()) schedule_.schedule_starts();
+}
+
+Status PersistentCalls::go_on() {
+  if (idle()) return {};
+  if (description_.rank == 0 && !stopped_) write_schedule();
+  while (const auto step = stopped_ ? std::nullopt : schedule_.next()) steps_.push_back(*step);
+  while (!steps_.empty()) {
+    GC_TRY_AS(const bool over, carry_out(steps_.front()));
+    if (!over) break;
+    steps_.pop_front();
+  }
+  GC_TRY(look_at_running());
+  tell();
+  return any_started() ? look_around() : Status();
+}
+
+Result<bool> PersistentCalls::carry_out(uint64_t step) {
+  if (gc_step_kind(step) != GC_STEP_START) return give_place(step);
+  PendingCall* const call = in_slot_[gc_step_slot(step)];
+  if (is_started(call)) return launch(*call);
+  return Status::error(Code::internal, "rank 0 has scheduled a persistent collective that this rank has not started");
+}
+
+// Only once the queue of nonblocking ones has come to it.
+Result<bool> PersistentCalls::give_place(uint64_t step) {
+  if (!placing_ || placing_->call.place.number != gc_step_number(step)) return false;
+  placed_ = Readiness::impossible;
+  if (gc_step_kind(step) == GC_STEP_PLACE) {
+    GC_TRY_AS(placed_, runner_.prepare(*placing_));
+  }
+  if (placed_ == Readiness::waiting) return false;
+  placing_->steps = present_step();
+  if (placed_ == Readiness::impossible) return true;
+  placing_->slot = static_cast<int>(gc_step_slot(step));
+  in_slot_[gc_step_slot(step)] = placing_;
+  schedule_.hold(placing_->slot);
+  return true;
+}
+
+Result<bool> PersistentCalls::launch(PendingCall& call) {
+  if (call.stage == Stage::started) {
+    // Nothing is missing, unless the runtime communicator does things in another way since it has its place.
+    GC_TRY_AS(const Readiness readiness, runner_.prepare(call));
+    if (readiness == Readiness::waiting) return false;
+    if (readiness == Readiness::impossible) return Status::error(Code::remote, "the ranks can no longer be connected");
+    call.stage = Stage::launching;
+  }
+  GC_TRY_AS(const bool all, runner_.launch(call));
+  if (!all) return false;
+  call.stage = Stage::running;
+  call.steps = present_step();
+  n_started_.fetch_sub(1);
+  return true;
+}
+
+// ---- ends ----
+
+Status PersistentCalls::look_at_running() {
+  Status all;
+  while (auto ended = runner_.next_ended()) {
+    if (ended->status) {
+      untold_.push_back(ended->call);
+      continue;
+    }
+    ended->call->end_with(ended->status);
+    all = std::move(ended->status);
+    all.mark_told();
+  }
+  return all;
+}
+
+void PersistentCalls::tell() {
+  while (!untold_.empty() && (stopped_ || schedule_.may_tell(untold_.front()->steps))) {
+    untold_.front()->end_with({});
+    untold_.pop_front();
+  }
+}
+
+Status PersistentCalls::look_around() {
+  const auto now = Clock::now();
+  if (now < next_look_around_) return {};
+  next_look_around_ = now + kBetweenLooksAround;
+  GC_TRY(arrivals_.others());
+  for (PendingCall* call : in_slot_) {
+    if (!is_started(call)) continue;
+    call->wait.runtime = runtime_.get();
+    call->wait.rank = schedule_.missing(call->slot);
+    GC_TRY(arrivals_.look_around(call->wait));
+  }
+  return {};
+}
+
+void PersistentCalls::end_started(const Status& status) {
+  placing_ = nullptr;
+  steps_.clear();
+  for (PendingCall* call : in_slot_)
+    if (is_started(call)) call->end_with(status);
+  n_started_.store(0);
+}
+
+void PersistentCalls::fail(Status status) {
+  if (std::exchange(stopped_, true)) return;
+  if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
+  status.mark_told();
+  end_started(status);
+}
+
+void PersistentCalls::stop(const Status& status) {
+  runner_.stop();
+  stopped_ = true;
+  while (PendingCall* call = runner_.take_running()) call->end_with(status);
+  end_started(status);
+  tell();
+  runtime_.finish();
+}
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,80 @@
+// The persistent collectives of one MPI communicator that run on the device (docs/adr/0018).
+//
+// Whether one runs there is decided when it is made, in the queue of the nonblocking ones. Then it has a place: a slot
+// on the board, its tasks, its connections, until it is freed. Each start is published; what all ranks have started,
+// they launch in the order of rank 0's schedule, on a runtime communicator of their own: so that order has nothing to
+// do with that of other collectives, in which MPI allows each rank to start them at another point.
+//
+// Thread safety: one caller at a time; any_started() at any time. Ownership: owns the runtime communicator; borrows the
+// calls.
+#pragma once
+#include <atomic>
+#include <deque>
+#include <vector>
+
+#include "coll/call_runner.h"
+#include "coll/start_schedule.h"
+
+namespace gpucoll::coll {
+
+class PersistentCalls {
+ public:
+  PersistentCalls(const gc_comm_description& description, Arrivals& arrivals)
+      : description_(description),
+        arrivals_(arrivals),
+        runtime_(description, arrivals, GC_MEETING_PERSISTENT),
+        runner_(runtime_),
+        schedule_(description, arrivals),
+        in_slot_(StartSchedule::kSlots) {}
+
+  MpiRuntime& runtime() noexcept { return runtime_; }
+  // Gives a call a place, which all ranks make now and can run: again until it says more than `waiting`. `impossible`:
+  // it goes through the host on all ranks.
+  Result<CallRunner::Readiness> place(PendingCall& call);
+  // Of one that has a place and is not started. It goes on in go_on() until its state is GC_ENDED.
+  void start(PendingCall& call);
+  // Its place is free for others. REQUIRES: it is not started.
+  void free(PendingCall& call);
+  // Whether one is started, but not launched.
+  bool any_started() const noexcept { return n_started_.load() != 0; }
+  // Errors: the ranks can no longer agree; fail() must follow.
+  Status go_on();
+  // What is started ends with `status`, once no kernel uses its buffers; nothing more is launched.
+  void fail(Status status);
+  // Ends what is started, and the runtime communicator. Other ranks may go on.
+  void stop(const Status& status);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool idle() const noexcept {
+    return !placing_ && !any_started() && runner_.settled() && steps_.empty() && untold_.empty();
+  }
+  void write_schedule();
+  // Whether the first step that is left is over.
+  Result<bool> carry_out(uint64_t step);
+  Result<bool> give_place(uint64_t step);
+  Result<bool> launch(PendingCall& call);
+  // The number of the first step that is left.
+  uint64_t present_step() const noexcept { return schedule_.read() - steps_.size() + 1; }
+  Status look_at_running();
+  void tell();
+  void end_started(const Status& status);
+  Status look_around();
+
+  const gc_comm_description& description_;
+  Arrivals& arrivals_;
+  MpiRuntime runtime_;
+  CallRunner runner_;
+  StartSchedule schedule_;
+  std::vector<PendingCall*> in_slot_;
+  std::deque<uint64_t> steps_;         // that have been read, but not carried out
+  std::deque<PendingCall*> untold_;    // that have ended, but not for the application
+  PendingCall* placing_ = nullptr;     // the first in the queue of nonblocking ones
+  CallRunner::Readiness placed_ = {};  // what has become of it
+  bool place_scheduled_ = false;
+  bool stopped_ = false;
+  std::atomic<int> n_started_{0};
+  Clock::time_point next_look_around_ = {};
+};
+
+}  // namespace gpucoll::coll

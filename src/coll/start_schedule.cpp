@@ -1,0 +1,111 @@
+#include "coll/start_schedule.h"
+
+namespace gpucoll::coll {
+namespace {
+
+constexpr int kWords = GC_BOARD_SLOTS / 64;
+
+uint64_t bit(int slot) { return uint64_t{1} << slot % 64; }
+uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+// Partners are the loads above, of other ranks.
+void store(uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __ATOMIC_RELEASE); }
+
+}  // namespace
+
+// ---- every rank ----
+
+void StartSchedule::hold(int slot) noexcept {
+  uint64_t& word = arrivals_.own_starts().held[slot / 64];
+  store(word, word | bit(slot));
+}
+
+void StartSchedule::start(int slot) noexcept {
+  uint64_t& word = arrivals_.own_starts().started[slot / 64];
+  store(word, word ^ bit(slot));
+}
+
+void StartSchedule::give_back(int slot) noexcept {
+  gc_board_starts& own = arrivals_.own_starts();
+  store(own.started[slot / 64], own.started[slot / 64] & ~bit(slot));
+  store(own.held[slot / 64], own.held[slot / 64] & ~bit(slot));
+  scheduled_starts_[slot / 64] &= ~bit(slot);  // of rank 0: else it would look as if all had started it
+}
+
+std::optional<uint64_t> StartSchedule::next() {
+  const gc_board_starts& first = arrivals_.starts_of(0);
+  if (load(first.scheduled) <= read_) return {};
+  ++read_;
+  const uint64_t step = load(first.schedule[read_ % GC_BOARD_SCHEDULE]);
+  store(arrivals_.own_starts().read, read_);
+  return step;
+}
+
+int StartSchedule::missing(int slot) const noexcept {
+  const int word = slot / 64;
+  const uint64_t mine = load(arrivals_.starts_of(description_.rank).started[word]);
+  for (int r = 0; r < description_.size; ++r)
+    if ((load(arrivals_.starts_of(r).started[word]) ^ mine) & bit(slot)) return r;
+  for (int r = 0; description_.rank == 0 && r < description_.size; ++r)
+    if (load(arrivals_.starts_of(r).read) < scheduled_) return r;
+  return 0;
+}
+
+// ---- rank 0 ----
+
+bool StartSchedule::all_have_read(uint64_t steps) noexcept {
+  if (read_by_all_ >= steps) return true;
+  for (int r = 0; r < description_.size; ++r)
+    if (load(arrivals_.starts_of(r).read) < steps && !arrivals_.has_left(r)) return false;
+  read_by_all_ = steps;
+  return true;
+}
+
+void StartSchedule::append(uint64_t step) noexcept {
+  gc_board_starts& own = arrivals_.own_starts();
+  ++scheduled_;
+  __atomic_store_n(&own.schedule[scheduled_ % GC_BOARD_SCHEDULE], step, __ATOMIC_RELAXED);
+  store(own.scheduled, scheduled_);
+}
+
+uint64_t StartSchedule::started_by_all(int word) const noexcept {
+  uint64_t all = ~uint64_t{0};
+  for (int r = 0; r < description_.size && all; ++r) {
+    all &= load(arrivals_.starts_of(r).started[word]) ^ scheduled_starts_[word];
+    if (arrivals_.has_left(r)) return 0;
+  }
+  return all;
+}
+
+void StartSchedule::schedule_starts() noexcept {
+  for (int word = 0; word < kWords; ++word) {
+    for (uint64_t all = started_by_all(word); all && has_room(); all &= all - 1) {
+      const int slot = word * 64 + __builtin_ctzll(all);
+      append(gc_step(0, static_cast<uint32_t>(slot), GC_STEP_START));
+      scheduled_starts_[word] ^= bit(slot);
+      told_[slot] = scheduled_;
+    }
+  }
+}
+
+bool StartSchedule::held_by_any(int slot) const noexcept {
+  for (int r = 0; r < description_.size; ++r)
+    if (load(arrivals_.starts_of(r).held[slot / 64]) & bit(slot)) return true;
+  return false;
+}
+
+std::optional<int> StartSchedule::find_slot() noexcept {
+  for (int slot = 0; slot < kSlots; ++slot)
+    if (!held_by_any(slot) && all_have_read(told_[slot])) return slot;
+  return {};
+}
+
+bool StartSchedule::schedule_place(uint64_t number) noexcept {
+  if (!has_room()) return false;
+  const std::optional<int> slot = find_slot();
+  append(gc_step(number, static_cast<uint32_t>(slot.value_or(0)), slot ? GC_STEP_PLACE : GC_STEP_NOWHERE));
+  if (!slot) return true;
+  told_[*slot] = scheduled_;
+  return true;
+}
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,62 @@
+// The persistent collectives of one MPI communicator on the board: which of them this rank has started, and the order
+// in which all ranks run them, which rank 0 writes (proto/format/board.h).
+//
+// Thread safety: one caller at a time. Ownership: borrows the arrivals. REQUIRES of all but the constructor: some
+// collective of this communicator has been on devices everywhere.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "coll/arrivals.h"
+
+namespace gpucoll::coll {
+
+class StartSchedule {
+ public:
+  static constexpr int kSlots = GC_BOARD_SLOTS;
+
+  StartSchedule(const gc_comm_description& description, Arrivals& arrivals)
+      : description_(description), arrivals_(arrivals) {}
+
+  // This rank's slots.
+  void hold(int slot) noexcept;
+  void start(int slot) noexcept;
+  void give_back(int slot) noexcept;
+
+  // The next step that this rank has not read, as gc_step; none: there is no more yet.
+  std::optional<uint64_t> next();
+  // How many it has read.
+  uint64_t read() const noexcept { return read_; }
+
+  // Whether this rank may tell its application of what ends with the first `steps` steps.
+  bool may_tell(uint64_t steps) noexcept { return description_.rank != 0 || all_have_read(steps); }
+  // The first rank that has not started what is in this rank's `slot`; where all have, rank 0, which has not scheduled
+  // it yet, or who keeps it from that.
+  int missing(int slot) const noexcept;
+
+  // Rank 0 only. Schedules what every rank has started.
+  void schedule_starts() noexcept;
+  // Schedules the place of what nonblocking number `number` has made. False: there is no room yet.
+  bool schedule_place(uint64_t number) noexcept;
+
+ private:
+  bool all_have_read(uint64_t steps) noexcept;
+  bool has_room() noexcept {
+    return scheduled_ < GC_BOARD_SCHEDULE || all_have_read(scheduled_ + 1 - GC_BOARD_SCHEDULE);
+  }
+  void append(uint64_t step) noexcept;
+  // Bits of a word whose slots every rank has started once more than has been scheduled.
+  uint64_t started_by_all(int word) const noexcept;
+  bool held_by_any(int slot) const noexcept;
+  std::optional<int> find_slot() noexcept;
+
+  const gc_comm_description& description_;
+  Arrivals& arrivals_;
+  uint64_t read_ = 0;
+  // Of rank 0.
+  uint64_t scheduled_ = 0, read_by_all_ = 0;
+  uint64_t scheduled_starts_[kSlots / 64] = {};  // `started`, as it was when it was scheduled
+  uint64_t told_[kSlots] = {};                   // the last step about each slot
+};
+
+}  // namespace gpucoll::coll

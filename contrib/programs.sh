@@ -69,14 +69,15 @@ END
   grep -E 'total energy|highest|atom .* force|Total force|P=|convergence has been' si.out
 }
 
-# The last test of BLACS is an abort. The last one of xdsep fails in Debian's, hence not that.
+# BLACS ends with an abort; its test of repeatable sums is skipped unless messages happen to overtake one another. xdsep
+# is not here, as one of its tests passes or fails from run to run, without gpucoll as with it.
 program_scalapack() {
   local test
   cp -rL /usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests/. .
   for test in BLACS/xCbtest PBLAS/dpb1tst xdlu; do
     (cd "$(dirname $test)" && mpi 4 "./$(basename $test)") >out 2>&1 || [[ $test == BLACS/* ]] || return 1
     echo "$test"
-    grep -E '^ +[0-9]+ tests |TESTS;|(PASSED|FAILED) +\*|^ (PASSED|FAILED) ' out
+    grep -E '^ +[0-9]+ tests |TESTS;|(PASSED|FAILED) +\*|^ (PASSED|FAILED) ' out | grep -v 'REPEATABLE SUM'
   done
 }
 

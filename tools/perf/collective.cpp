@@ -138,6 +138,9 @@ bool reduces(Collective collective) { return shape(collective).reduces; }
 Collective even(Collective collective) { return shape(collective).even; }
 bool is_uneven(Collective collective) { return even(collective) != collective; }
 bool is_scan(Collective collective) { return collective == Collective::scan || collective == Collective::exscan; }
+bool in_api(Collective collective) {
+  return !is_scan(collective) && collective != Collective::allgatherv && collective != Collective::reduce_scatterv;
+}
 bool is_pairwise(Collective collective) { return collective == Collective::sendrecv || collective == Collective::pair; }
 
 Partners partners_of(const Call& call) {

@@ -66,6 +66,8 @@ Collective even(Collective collective);
 bool is_uneven(Collective collective);
 // Over the ranks up to this one, or before it: MPI only.
 bool is_scan(Collective collective);
+// Whether the C API has a function for it.
+bool in_api(Collective collective);
 // Sends and receives: sendrecv to the next rank and from the one before, pair from each even rank to the next one.
 bool is_pairwise(Collective collective);
 Partners partners_of(const Call& call);

@@ -134,11 +134,6 @@ Status read_overlap(const Words& words, Options& options) {
   return {};
 }
 
-// What the C API has no function for.
-bool only_mpi(Collective collective) {
-  return is_scan(collective) || collective == Collective::allgatherv || collective == Collective::reduce_scatterv;
-}
-
 // What only one of the two entrances can do.
 Status read_entry(const Options& options) {
   const char* what = name(options.collective);
@@ -150,7 +145,7 @@ Status read_entry(const Options& options) {
     return bad("--pipelined sees no single calls, so --latency has nothing to show");
   if (pairwise && !options.api)
     return bad(fmt::format("{} needs --api: MPI's own point-to-point does not take device memory", what));
-  if (options.api && only_mpi(options.collective)) return bad(fmt::format("the C API has no {}", what));
+  if (options.api && !in_api(options.collective)) return bad(fmt::format("the C API has no {}", what));
   const bool never = pairwise || options.collective == Collective::barrier;
   if (options.in_place && (never || (options.api && even(options.collective) == Collective::alltoall)))
     return bad(fmt::format("{} has no in-place form{}", what, never ? "" : " in the C API"));

@@ -77,7 +77,7 @@ class ApiRunner final : public Runner {
   const char* name() const override { return "gpucoll"; }
   std::string description() const override { return "gpucoll's C API"; }
   bool can(const Call& call) const override {
-    if (!api_type(call)) return false;
+    if (!in_api(call.collective) || !api_type(call)) return false;
     return !call.in_place || (even(call.collective) != Collective::alltoall && !is_pairwise(call.collective));
   }
   bool streams() const override { return true; }

@@ -37,6 +37,7 @@ include test/api/Makefile.mk
 include test/mpi/Makefile.mk
 include test/device/Makefile.mk
 include test/tools/Makefile.mk
+include test/bench/Makefile.mk
 include test/install/Makefile.mk
 
 # Everything that the tests run, without running it.

@@ -1,6 +1,5 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/mpi/tests.cmake test/mpi/host_cost.sh test/mpi/bad_parameter.sh test/mpi/faults.sh \
-	test/mpi/openmpi5.sh
+EXTRA_DIST += test/mpi/tests.cmake test/mpi/bad_parameter.sh test/mpi/faults.sh test/mpi/openmpi5.sh
 
 check_PROGRAMS += test/mpi/derived
 test_mpi_derived_SOURCES = test/mpi/derived.cpp test/mpi/mpi_test.h
@@ -9,7 +8,7 @@ test_mpi_derived_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_derived_LDADD = libgpucoll.la $(MPI_LIBS)
 
 check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/close_calls test/mpi/collectives test/mpi/staged test/mpi/mixed test/mpi/threads \
-	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/host_cost test/mpi/neighbors test/mpi/generated \
+	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/neighbors test/mpi/generated \
 	test/mpi/stress
 test_mpi_neighbors_SOURCES = test/mpi/neighbors.cpp test/mpi/mpi_test.h
 test_mpi_neighbors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -75,8 +74,3 @@ test_mpi_stress_SOURCES = test/mpi/stress.cpp test/mpi/mpi_test.h
 test_mpi_stress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_stress_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_stress_LDADD = libgpucoll.la $(MPI_LIBS)
-# Without the library: it is also run without the component.
-test_mpi_host_cost_SOURCES = test/mpi/host_cost.c
-test_mpi_host_cost_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_host_cost_LDFLAGS = $(GC_TEST_LINKFLAGS)
-test_mpi_host_cost_LDADD = $(MPI_LIBS)

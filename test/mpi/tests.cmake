@@ -61,9 +61,3 @@ gc_test(mpi.faults LABELS mpi TIMEOUT 400 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_
 
 gc_test(openmpi5.mpi LABELS openmpi5 PROCESSORS 2 TIMEOUT 3600 COMMAND ${GC_SOURCE}/test/mpi/openmpi5.sh ${GC_SOURCE})
 set_tests_properties(openmpi5.mpi PROPERTIES SKIP_RETURN_CODE 77)
-
-# Not part of a plain check: GPUCOLL_BENCH=1 ./contrib/check -L bench. Counts instructions, so sanitizers are no use.
-if(DEFINED ENV{GPUCOLL_BENCH} AND NOT GC_SANITIZERS)
-  gc_test(mpi.host_cost LABELS bench TIMEOUT 300
-    COMMAND ${GC_SOURCE}/test/mpi/host_cost.sh ${GC_BUILD} ${GC_PLUGIN_PATH} 60)
-endif()

@@ -1,0 +1,98 @@
+// Calls to be counted under callgrind (instructions.py): rank 0 of two runs under it, with collecting on only inside
+// gc_bench_call and a dump before each gc_bench_end. Prints "CASE N" for each dump, in their order.
+//
+// Buffers have 8 bytes a block, where a call's own instructions weigh most. Those in host memory come first: until
+// there is a device in the process, looking at a pointer costs next to nothing.
+#include <gpucoll/gpucoll.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "perf/agree.h"
+#include "perf/runner.h"
+
+using namespace gpucoll;
+using namespace gpucoll::perf;
+
+// Known to callgrind by these names.
+extern "C" {
+__attribute__((noinline)) bool gc_bench_call(Runner* runner, const Call* call, bool whole) {
+  return runner->start(*call) && (!whole || runner->finish());
+}
+__attribute__((noinline)) void gc_bench_end() { asm volatile(""); }
+}
+
+namespace {
+
+constexpr int kWarmup = 10, kCalls = 100;
+constexpr size_t kBytes = 4096;
+constexpr Collective kAll[] = {Collective::allreduce,       Collective::bcast,      Collective::reduce,
+                               Collective::allgather,       Collective::allgatherv, Collective::reduce_scatter,
+                               Collective::reduce_scatterv, Collective::alltoall,   Collective::alltoallv,
+                               Collective::gather,          Collective::gatherv,    Collective::scatter,
+                               Collective::scatterv,        Collective::scan,       Collective::exscan};
+
+int rank = 0, ranks = 1;
+
+Call small_call(Collective collective, bool api) {
+  Call call;
+  call.collective = collective;
+  call.count = 2;
+  call.rank = rank;
+  call.ranks = ranks;
+  call.api = api;
+  return call;
+}
+
+bool count(const std::string& form, Runner& runner, Collective collective, bool whole) {
+  const Call call = small_call(collective, form == "api");
+  if (!runner.can(call)) return true;
+  for (int i = 0; i < kWarmup; ++i)
+    if (!run_once(runner, call)) return false;
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < kCalls; ++i)
+    if (!gc_bench_call(&runner, &call, whole) || (!whole && !runner.finish())) return false;
+  if (rank == 0) {
+    std::printf("%s_%s %d\n", form.c_str(), name(collective), kCalls);
+    std::fflush(stdout);
+  }
+  gc_bench_end();
+  return true;
+}
+
+bool count_all(const std::string& form, Runner& runner, bool whole) {
+  for (const Collective collective : kAll)
+    if (!count(form, runner, collective, whole)) return false;
+  return true;
+}
+
+bool count_host() {
+  return count_all("host", *host_runner(kBytes, kBytes, false, MPI_COMM_WORLD), true) &&
+         count_all("ihost", *host_runner(kBytes, kBytes, true, MPI_COMM_WORLD), true);
+}
+
+bool count_device() {
+  auto send = DeviceMemory::create(kBytes), recv = DeviceMemory::create(kBytes);
+  if (!send || !recv) return false;
+  const Buffers buffers{*std::move(send), *std::move(recv)};
+  if (!count("beside", *host_runner(kBytes, kBytes, false, MPI_COMM_WORLD), Collective::allreduce, true) ||
+      !count_all("device", *mpi_runner(buffers, false, MPI_COMM_WORLD), true))
+    return false;
+  auto api = api_runner(buffers, false, MPI_COMM_WORLD);
+  // Until it is launched: who waits for the stream is the application.
+  return api && count_all("api", **api, false);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const bool done = gpucollSetDevice(rank) == gpucollSuccess && count_host() && count_device();
+  if (!done) std::fprintf(stderr, "calls: %s\n", gpucollGetLastError(nullptr));
+  MPI_Finalize();
+  return done ? 0 : 1;
+}

@@ -137,6 +137,55 @@ void killed_under_way() {
   expect_error(reduce(memory, 4), "the allreduce after the fault");
 }
 
+// A persistent sum of `count` elements.
+class Sum {
+ public:
+  Sum(Memory& memory, int count) {
+    made_ = GC_INIT(Allreduce)(MPI_IN_PLACE, memory.at(0), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                               &request_);
+  }
+  ~Sum() {
+    if (request_ != MPI_REQUEST_NULL) MPI_Request_free(&request_);  // Open MPI 4.1 frees those that fail
+  }
+  Sum(const Sum&) = delete;
+  Sum& operator=(const Sum&) = delete;
+  int start() { return made_ == MPI_SUCCESS ? MPI_Start(&request_) : made_; }
+  int wait() { return MPI_Wait(&request_, MPI_STATUS_IGNORE); }
+  int run() { return wait_for(start(), request_); }
+
+ private:
+  int made_ = MPI_SUCCESS;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+// A rank that starts after the others have given up.
+void late_start() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  Sum first(memory, 4), second(memory, 5);
+  if (!checked(first.run() == MPI_SUCCESS)) fail("the first start has failed");
+  if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(5));
+  expect_error(first.run(), "a start that a rank came too late to");
+  expect_error(second.run(), "the next start");
+  expect_error(reduce(memory, 4), "the allreduce after that");
+}
+
+// What is started when rank 1 dies ends with an error, or rightly.
+void killed_started() {
+  constexpr int kCount = 50000;
+  Memory memory(Where::device, 2 * kCount * sizeof(int)), other(Where::device, 2 * kCount * sizeof(int));
+  Sum a(memory, kCount), b(other, kCount);
+  if (!checked(a.run() == MPI_SUCCESS)) fail("the first start has failed");
+  let_rank_1_die();
+  int rc = MPI_SUCCESS;
+  while (rc == MPI_SUCCESS) {
+    const int started = g_rank == 0 ? a.start() : MPI_SUCCESS;
+    rc = b.run();
+    if (rc == MPI_SUCCESS) rc = g_rank == 0 ? started : MPI_SUCCESS;
+    if (rc == MPI_SUCCESS) rc = g_rank == 0 ? a.wait() : a.run();
+  }
+  expect_error(reduce(memory, 4), "the allreduce after the fault");
+}
+
 int entries(const char* directory) {
   int count = 0;
   DIR* dir = opendir(directory);
@@ -189,9 +238,17 @@ struct Fault {
   const char* name;
   void (*run)();
 };
-constexpr Fault kFaults[] = {{"counts", counts}, {"roots", roots},     {"functions", functions},
-                             {"late", late},     {"killed", killed},   {"killed_under_way", killed_under_way},
-                             {"many", many},     {"at_once", at_once}, {"same", same}};
+constexpr Fault kFaults[] = {{"counts", counts},
+                             {"roots", roots},
+                             {"functions", functions},
+                             {"late", late},
+                             {"killed", killed},
+                             {"killed_under_way", killed_under_way},
+                             {"late_start", late_start},
+                             {"killed_started", killed_started},
+                             {"many", many},
+                             {"at_once", at_once},
+                             {"same", same}};
 
 }  // namespace
 

@@ -37,7 +37,10 @@ passed "nonblocking functions"
 run "rank 0 waited 2 s .* in MPI_Iallreduce on .* rank 1 (process [0-9]*) has not come" \
   -np 3 "$program" late nonblocking
 passed "nonblocking late"
-for fault in killed killed_under_way; do
+run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
+  -np 3 "$program" late_start
+passed late_start
+for fault in killed killed_under_way killed_started; do
   run "rank 1 (process [0-9]*) died" -np 3 --enable-recovery "$program" $fault
   for rank in 0 2; do
     grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive rank 1"

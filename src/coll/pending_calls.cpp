@@ -292,12 +292,16 @@ Result<bool> PendingCalls::run_on_device(PendingCall& call) {
     return false;
   }
   call.stage = PendingCall::Stage::preparing;
+  call.wait.start = Clock::now();
   return call.is_persistent() ? place(call) : prepare(call);
 }
 
 Result<bool> PendingCalls::place(PendingCall& call) {
   GC_TRY_AS(const CallRunner::Readiness readiness, persistent_.place(call));
-  if (readiness == CallRunner::Readiness::waiting) return false;
+  if (readiness == CallRunner::Readiness::waiting) {
+    if (time_to_look_around(call)) GC_TRY(persistent_.look_around_for_place(call));
+    return false;
+  }
   if (readiness == CallRunner::Readiness::impossible) {
     give_to_host(call);
     return false;

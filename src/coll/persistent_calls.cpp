@@ -32,8 +32,18 @@ Result<Readiness> PersistentCalls::place(PendingCall& call) {
   return placed_;
 }
 
+// Making connections has waits of its own.
+Status PersistentCalls::look_around_for_place(PendingCall& call) {
+  if (!steps_.empty()) return {};
+  GC_TRY(arrivals_.others());
+  call.wait.runtime = runtime_.get();
+  call.wait.rank = schedule_.keeps_back();
+  return arrivals_.look_around(call.wait);
+}
+
 void PersistentCalls::start(PendingCall& call) {
-  Status usable = stopped_ ? Status::error(Code::aborted, "MPI is being finalized") : arrivals_.usable();
+  Status usable = arrivals_.usable();
+  if (usable && stopped_) usable = Status::error(Code::aborted, "MPI is being finalized");
   if (!usable) return call.end_with(std::move(usable));
   __atomic_store_n(&call.state, int{GC_WAITS}, __ATOMIC_RELAXED);  // the caller's own look is next
   call.stage = Stage::started;

@@ -31,6 +31,8 @@ class PersistentCalls {
   // Gives a call a place, which all ranks make now and can run: again until it says more than `waiting`. `impossible`:
   // it goes through the host on all ranks.
   Result<CallRunner::Readiness> place(PendingCall& call);
+  // What keeps it from ever having a place: as Arrivals::look_around().
+  Status look_around_for_place(PendingCall& call);
   // Of one that has a place and is not started. It goes on in go_on() until its state is GC_ENDED.
   void start(PendingCall& call);
   // Its place is free for others. REQUIRES: it is not started.

@@ -45,6 +45,10 @@ int StartSchedule::missing(int slot) const noexcept {
   const uint64_t mine = load(arrivals_.starts_of(description_.rank).started[word]);
   for (int r = 0; r < description_.size; ++r)
     if ((load(arrivals_.starts_of(r).started[word]) ^ mine) & bit(slot)) return r;
+  return keeps_back();
+}
+
+int StartSchedule::keeps_back() const noexcept {
   for (int r = 0; description_.rank == 0 && r < description_.size; ++r)
     if (load(arrivals_.starts_of(r).read) < scheduled_) return r;
   return 0;

@@ -30,9 +30,11 @@ class StartSchedule {
 
   // Whether this rank may tell its application of what ends with the first `steps` steps.
   bool may_tell(uint64_t steps) noexcept { return description_.rank != 0 || all_have_read(steps); }
-  // The first rank that has not started what is in this rank's `slot`; where all have, rank 0, which has not scheduled
-  // it yet, or who keeps it from that.
+  // The first rank that has not started what is in this rank's `slot`; where all have, keeps_back().
   int missing(int slot) const noexcept;
+  // Rank 0, which has not scheduled what this rank waits for; or, for rank 0, who has not read all that it has: itself,
+  // where all have.
+  int keeps_back() const noexcept;
 
   // Rank 0 only. Schedules what every rank has started.
   void schedule_starts() noexcept;

@@ -138,7 +138,7 @@ set_tests_properties(tools.perf_files PROPERTIES FIXTURES_SETUP perf_files)
 set_tests_properties(tools.perf_files_read tools.perf_files_compared PROPERTIES FIXTURES_REQUIRED perf_files)
 
 # Pictures, where there is something to draw with; what is said where there is not.
-gc_test(tools.plot LABELS tools COMMAND ${GC_SOURCE}/test/tools/plot_test.py ${GC_SOURCE}/contrib/plot)
+gc_test(tools.plot LABELS tools TIMEOUT 200 COMMAND ${GC_SOURCE}/test/tools/plot_test.py ${GC_SOURCE}/contrib/plot)
 set_tests_properties(tools.plot PROPERTIES SKIP_RETURN_CODE 77)
 gc_test(tools.plot_without_matplotlib LABELS tools ENV PYTHONPATH=${GC_SOURCE}/test/tools/no_matplotlib
         PYTHONDONTWRITEBYTECODE=1

@@ -1,5 +1,7 @@
 #include "coll/pending_calls.h"
 
+#include <sched.h>
+
 #include <utility>
 
 #include "coll/call_line.h"
@@ -109,8 +111,12 @@ void PendingCalls::go_on_a_little_while(const Condition& condition) {
 }
 
 void PendingCalls::turn() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) go_on();
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  go_on();
+  const bool polite = !runner_.settled() && runtime_.get()->emulated();
+  lock.unlock();
+  if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need
 }
 
 // Who queues a call after the last look here finds that the thread does not have it any more.

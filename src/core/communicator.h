@@ -62,6 +62,7 @@ class Communicator final : public Watched {
   // The same on all ranks, another for each communicator that there is on this node.
   uint64_t key() const { return peers_.info(0).control_inode; }
   gpu::Device& device() const { return device_; }
+  bool emulated() const;
   bool has_peers_in_this_process() const noexcept;
   // Looks first for what kernels may have reported.
   const Fault& fault() noexcept;
@@ -146,7 +147,6 @@ class Communicator final : public Watched {
     const TuningTable* table = nullptr;
   };
   Communicator(gpu::Device& device, const Kernels& kernels) : device_(device), kernels_(kernels), memory_(device) {}
-  bool emulated() const;
   bool p2p_everywhere() const;
   Status allocate();
   Status prepare();

@@ -27,6 +27,24 @@ StagingPool& StagingPool::instance() {
   return *pool;
 }
 
+void* StagingPool::map(size_t bytes) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  std::lock_guard lock(mutex_);
+  mapped_.emplace(memory, bytes);
+  return memory;
+}
+
+// Whether it came from map(). REQUIRES: mutex_ is held.
+bool StagingPool::unmap(void* stage) noexcept {
+  const auto it = mapped_.find(stage);
+  if (it == mapped_.end()) return false;
+  munmap(stage, it->second);
+  mapped_.erase(it);
+  return true;
+}
+
 // The smallest free block that is large enough, but none that is much too large.
 gpu::HostBlock StagingPool::reuse(size_t bytes) {
   Block* best = nullptr;
@@ -75,7 +93,12 @@ void* StagingPool::get(gpu::Device* device, size_t bytes) noexcept {
   if (device) {
     if (void* stage = get_pinned(*device, bytes).host) return stage;
   }
-  return pageable(bytes);
+  if (void* stage = pageable(bytes)) return stage;
+  try {
+    return map(bytes);
+  } catch (...) {
+    return nullptr;  // no memory for the book-keeping
+  }
 }
 
 bool StagingPool::is_pinned(const void* address) noexcept {
@@ -94,7 +117,7 @@ void StagingPool::put(void* stage) noexcept {
     b.busy = false;
     return;
   }
-  std::free(stage);
+  if (!unmap(stage)) std::free(stage);
 }
 
 void StagingPool::clear() noexcept {

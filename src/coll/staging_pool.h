@@ -1,10 +1,12 @@
 // Page-locked host memory for staging device buffers, kept for the next call.
 //
 // At most params().staging_bytes are kept; larger requests get pageable memory, in huge pages where the system has
-// them: what is new to the process is cleared page by page. Thread safety: any thread.
+// them: what is new to the process is cleared page by page. Where there is less memory than that, it is address space,
+// of which what is touched becomes memory: data may lie far apart. Thread safety: any thread.
 #pragma once
 #include <cstddef>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "gpu/device.h"
@@ -31,10 +33,13 @@ class StagingPool {
     gpu::Device* device;
     bool busy;
   };
+  void* map(size_t bytes);
+  bool unmap(void* stage) noexcept;
   gpu::HostBlock reuse(size_t bytes);
   gpu::HostBlock pin(gpu::Device& device, size_t bytes);
   std::mutex mutex_;
   std::vector<Block> blocks_;
+  std::unordered_map<void*, size_t> mapped_;  // with their sizes
   size_t kept_bytes_ = 0;
 };
 

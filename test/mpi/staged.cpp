@@ -350,6 +350,65 @@ void absolute_addresses() {
   MPI_Type_free(&type);
 }
 
+// One type that leads to host and to device memory, in either order and in many pieces: mmap'd host memory is not far
+// from the emulated device's.
+void mixed_addresses(bool host_first, int pieces) {
+  constexpr size_t kInts = 1 << 20;
+  Memory device(Where::device, kInts * sizeof(int));
+  std::vector<int> host(kInts, -1), copy(kInts, -1);
+  for (size_t i = 0; g_rank == 0 && i < kInts; i++) host[i] = copy[i] = static_cast<int>(i) + pieces;
+  device.write(copy.data());
+  std::vector<MPI_Aint> at(static_cast<size_t>(2 * pieces));
+  for (int p = 0; p < 2 * pieces; p++) {
+    const ptrdiff_t offset = 40 * (p / 2) + 4;
+    const bool on_host = (p % 2 == 0) == host_first;
+    const void* address = on_host ? static_cast<const void*>(reinterpret_cast<char*>(host.data()) + offset)
+                                  : static_cast<const void*>(device.at(offset));
+    MPI_Get_address(address, &at[static_cast<size_t>(p)]);
+  }
+  MPI_Datatype type;
+  MPI_Type_create_hindexed_block(2 * pieces, 7, at.data(), MPI_INT, &type);
+  MPI_Type_commit(&type);
+  MPI_Request request;
+  MPI_Bcast(MPI_BOTTOM, 1, type, 0, MPI_COMM_WORLD);
+  MPI_Ibcast(MPI_BOTTOM, 1, type, 0, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  device.read(copy.data());
+  for (int i = 0; i < 10 * pieces + 10; i++) {
+    const bool sent = i < 10 * pieces && i % 10 >= 1 && i % 10 < 8;
+    const int expected = g_rank == 0 || sent ? i + pieces : -1;
+    const auto e = static_cast<size_t>(i);
+    if (checked(host[e] == expected && copy[e] == expected)) continue;
+    return fail("bcast of mixed memory: element %d is %d on the host, %d on the device", i, host[e], copy[e]);
+  }
+  MPI_Type_free(&type);
+}
+
+// As above, with memory of one kind in a block, of the other in the next.
+void mixed_blocks() {
+  const auto n = static_cast<size_t>(g_size);
+  constexpr int kInts = 100000;
+  std::vector<std::unique_ptr<Memory>> memories;
+  std::vector<int> counts(n, 1), places(n, 0), sent(n, kInts), from(n, 0), values(kInts, g_rank);
+  std::vector<MPI_Datatype> types(n), ints(n, MPI_INT);
+  for (int r = 0; r < g_size; r++) {
+    memories.push_back(std::make_unique<Memory>(r % 2 == 0 ? Where::host : Where::device, kInts * sizeof(int)));
+    MPI_Aint at;
+    MPI_Get_address(memories.back()->at(0), &at);
+    MPI_Type_create_hindexed_block(1, kInts, &at, MPI_INT, &types[static_cast<size_t>(r)]);
+    MPI_Type_commit(&types[static_cast<size_t>(r)]);
+  }
+  Memory send(Where::device, kInts * sizeof(int));
+  send.write(values.data());
+  MPI_Alltoallw(send.at(0), sent.data(), from.data(), ints.data(), MPI_BOTTOM, counts.data(), places.data(),
+                types.data(), MPI_COMM_WORLD);
+  for (int r = 0; r < g_size; r++) {
+    memories[static_cast<size_t>(r)]->read(values.data());
+    if (!checked(values.front() == r && values.back() == r)) fail("alltoallw into mixed memory: rank %d's is wrong", r);
+    MPI_Type_free(&types[static_cast<size_t>(r)]);
+  }
+}
+
 // All columns of one matrix received at once: storing one may not touch the other.
 void interleaved_columns() {
   enum { kRows = 40, kColumns = 8 };
@@ -424,6 +483,9 @@ int main(int argc, char** argv) {
   run_all(cases);
   far_gatherv();
   absolute_addresses();
+  for (int pieces : {1, 2, 50})
+    for (bool host_first : {false, true}) mixed_addresses(host_first, pieces);
+  mixed_blocks();
   interleaved_columns();
 
   cases.clear();

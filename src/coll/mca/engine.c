@@ -75,6 +75,7 @@ static bool describe_side(gcm_module *module, const gcm_side *from, int side, bo
   const gcm_layout *layout = &from->layout;
   *out = (gc_buffer){.given = layout->groups > 0, .address = from->buffer};
   if (layout->groups == 0) return true;
+  if (gcm_is_mixed(from)) return false;
   if (layout->counts != NULL || neighbors != NULL) return list_blocks(module, layout, side, neighbors, out);
   if (!reduces && layout->count > 0 && !find_map(layout->type, layout->count, &out->map)) return false;
   if (out->map == NULL) out->address = gcm_address(from->buffer, layout->type->super.true_lb);

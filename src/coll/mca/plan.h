@@ -66,9 +66,29 @@ static GCM_INLINE void *gcm_address(const void *base, ptrdiff_t offset) {
   return (void *)((uintptr_t)base + (uintptr_t)offset);
 }
 
-/* Whether the buffer is device memory, judged by its first byte of data: `buffer` itself may lie outside of it
- * (negative lower bounds, displacements, MPI_BOTTOM). */
+/* The kinds of memory that data at absolute addresses (MPI_BOTTOM) lie in. */
+typedef struct gcm_kinds {
+  bool device, host;
+} gcm_kinds;
+gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout); /* kinds.c */
+
+/* Of a copy, so that the plan need not be in memory. */
+static GCM_INLINE gcm_kinds gcm_kinds_of(const gcm_side *side) {
+  const gcm_layout copy = side->layout;
+  return gcm_kinds_at_addresses(&copy);
+}
+
+/* Whether the buffer is partly device memory and partly not: only absolute addresses can lead to both. */
+static inline bool gcm_is_mixed(const gcm_side *side) {
+  if (side->buffer != MPI_BOTTOM) return false;
+  const gcm_kinds kinds = gcm_kinds_of(side);
+  return kinds.device && kinds.host;
+}
+
+/* Whether the buffer is device memory, if only in part. It is judged by its first byte of data: `buffer` itself may lie
+ * outside of it (negative lower bounds, displacements). */
 static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
+  if (side->buffer == MPI_BOTTOM) return gcm_kinds_of(side).device;
   const gcm_layout *l = &side->layout;
   for (size_t i = 0; i < l->groups; i++) {
     const gcm_type *type = gcm_group_type(l, i);

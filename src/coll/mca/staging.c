@@ -75,6 +75,7 @@ static int stage_side(gcm_staged_buffer *side, const gcm_side *plan) {
   side->device = plan->buffer;
   side->runs = list.runs;
   side->n_runs = list.count;
+  side->mixed = gcm_is_mixed(plan);
   side->load = plan->load;
   side->store = plan->store;
   if (rc != MPI_SUCCESS) return rc;
@@ -102,12 +103,16 @@ static void unstage_side(gcm_staged_buffer *side) {
 
 static int copy_run(const gcm_staged_buffer *side, const gc_runs *run, bool to_device) {
   void *host = gcm_address(side->host, run->offset), *device = gcm_address(side->device, run->offset);
+  if (side->mixed && !gc_is_device(gcm_abi, device)) {
+    memcpy(to_device ? device : host, to_device ? host : device, run->bytes);
+    return MPI_SUCCESS;
+  }
   return gcm_abi->copy(to_device ? device : host, to_device ? host : device, run->bytes);
 }
 
 static int copy_runs(const gcm_staged_buffer *side, bool to_device) {
   int rc = GC_STAGE;
-  if (side->n_runs > kManyRuns) {
+  if (side->n_runs > kManyRuns && !side->mixed) {
     rc = gcm_abi->copy_runs(side->host, gcm_address(side->device, 0), side->runs, side->n_runs, to_device);
   }
   if (rc != GC_STAGE) return rc;

@@ -244,7 +244,13 @@ Status PartMaker::all_to_all_in_place() {
 
 // One block for each pair of ranks, or for each pair with the root, of one size on all ranks.
 Status PartMaker::all_to_all_equal() {
-  if (!call_.send.given) return all_to_all_in_place();
+  if (!call_.send.given) {
+    // Other ranks may have packed what they send: a copy of it here as well, so that all exchange in one way.
+    GC_TRY_AS(uint8_t * aside, scratch_.get(device(), packs(call_.recv.bytes)));
+    add_copy(&part_.queue.before, aside, device().kernel_address(call_.recv.address), call_.recv.bytes);
+    call_.send = call_.recv;
+    call_.send.address = aside;
+  }
   GC_TRY(check_own(sent(rank_), received(rank_)));
   add_move(Function::all_to_all, whole(call_.send), call_.recv.address, sent(rank_).bytes);
   return {};

@@ -88,6 +88,7 @@ class PartMaker {
 Result<PartMaker::Memory> PartMaker::look_at(const Block& block) {
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   const gpu::PointerInfo info = platform->classify(block.address);
+  part_.queue.results_on_host |= info.kind != gpu::MemoryKind::device;
   if (info.kind == gpu::MemoryKind::host) return Memory::host;
   if (info.kind != gpu::MemoryKind::device) return Memory::seen;
   const auto offset = static_cast<size_t>(block.address - static_cast<const uint8_t*>(info.base));

@@ -27,8 +27,8 @@ Lingering::~Lingering() {
 
 bool Lingering::suits(const PlannedLaunch& launch) noexcept {
   const proto::Plan& plan = launch.plan;
-  return launch.stage == Stage::run && launch.overflow.empty() && plan.n_batches == 1 && plan.n_items == 1 &&
-         plan.batch(0).algorithm == Algorithm::one_shot;
+  return launch.stage == Stage::run && launch.overflow.empty() && !plan.results_on_host && plan.n_batches == 1 &&
+         plan.n_items == 1 && plan.batch(0).algorithm == Algorithm::one_shot;
 }
 
 bool Lingering::present() const noexcept {

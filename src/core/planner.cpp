@@ -325,7 +325,9 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
   if (!queue.collectives.empty()) planner.plan_collectives(queue);
   if (!queue.sends.empty() || !queue.recvs.empty()) planner.plan_pairs(queue);
   if (!queue.after.empty()) planner.plan_packing(queue.after, queue.packing, Stage::unpack);
-  return planner.finish();
+  std::vector<PlannedLaunch> launches = planner.finish();
+  for (PlannedLaunch& launch : launches) launch.plan.results_on_host = queue.results_on_host;
+  return launches;
 }
 
 // Every multiprocessor of a large GPU gets some, where each thread has a few packs to move. The emulated device's

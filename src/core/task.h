@@ -50,6 +50,7 @@ struct TaskQueue {
   // What is packed before all of them, and unpacked after; by this kernel, null where there is nothing.
   std::vector<proto::PackItem> before, after;
   const gpu::Kernel* packing = nullptr;
+  bool results_on_host = false;  // the host reads some where kernels store them, behind the done word
 
   void add(const CollectiveTask& task) {
     collectives.push_back(task);
@@ -70,6 +71,7 @@ struct TaskQueue {
     streams.clear();
     before.clear();
     after.clear();
+    results_on_host = false;
   }
 
  private:

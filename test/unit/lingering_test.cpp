@@ -90,12 +90,13 @@ TEST_F(LingeringTest, RingsOnlyForWhatTheKernelCanRun) {
 
 TEST_F(LingeringTest, SuitsOneShotsAlone) {
   EXPECT_TRUE(Lingering::suits(one_shot()));
-  PlannedLaunch ring = one_shot(), two = one_shot(), packing = one_shot(), many = one_shot();
+  PlannedLaunch ring = one_shot(), two = one_shot(), packing = one_shot(), many = one_shot(), on_host = one_shot();
   ring.plan.batch(0).algorithm = Algorithm::ring;
   two.plan.n_items = 2;
   packing.stage = Stage::pack;
   many.overflow.resize(1);
-  for (const PlannedLaunch* launch : {&ring, &two, &packing, &many}) EXPECT_FALSE(Lingering::suits(*launch));
+  on_host.plan.results_on_host = 1;
+  for (const PlannedLaunch* launch : {&ring, &two, &packing, &many, &on_host}) EXPECT_FALSE(Lingering::suits(*launch));
 }
 
 // What is rung as the kernel leaves must be launched, once.

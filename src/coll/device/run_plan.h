@@ -43,7 +43,9 @@ GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& 
   const uint64_t done = before.done + (tells ? 1 : 0);
   comm.counters.done = done;
   comm.counters.mesh_flag = mesh_flag;
-  if (tells) proto::store_release_own(plan.done_word, done);
+  if (!tells) return;
+  if (plan.results_on_host != 0) return proto::store_release(plan.done_word, done);
+  proto::store_release_own(plan.done_word, done);
 }
 
 // What the threads of a block share: the channel's part of DeviceComm, the counters as the launch found them, and items

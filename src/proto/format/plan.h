@@ -21,9 +21,10 @@
 // order than that.
 //
 // Completion. That block also stores the number of its launch among those that have a done_word into it (host-mapped),
-// behind a release at device scope: a host that loads it may use the result through the device, and write its items'
-// places in the work FIFO anew. A plan captured into a graph has no done_word. Kernels leave early only when the fault
-// latch is set, and count and tell then, too: the host looks at the latch before it trusts the result.
+// behind a release: at device scope, so that a host that loads it may use the result through the device, and write its
+// items' places in the work FIFO anew; with results_on_host at system scope, so that it may read them itself. A plan
+// captured into a graph has no done_word. Kernels leave early only when the fault latch is set, and count and tell
+// then, too: the host looks at the latch before it trusts the result.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -191,8 +192,9 @@ struct alignas(16) Plan {
   const WorkItem* items;  // kernel address; null: in `work`, behind the batches
   uint32_t n_batches;
   uint32_t n_items;
-  uint32_t linger_ns;  // one-shots: how long to stay for further operations (format/bell.h)
-  uint8_t reserved[4];
+  uint32_t linger_ns;       // one-shots: how long to stay for further operations (format/bell.h)
+  uint8_t results_on_host;  // not 0: some may lie in memory of the host, which reads them there
+  uint8_t reserved[3];
   uint8_t work[kPlanWorkBytes];
 
   GC_HD const Batch& batch(uint32_t i) const { return reinterpret_cast<const Batch*>(work)[i]; }

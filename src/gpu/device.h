@@ -83,7 +83,7 @@ class Device {
     int linger_us;
   };
   static constexpr Defaults kGpuDefaults = {
-      32, 512, 32, size_t{4} << 20, size_t{2} << 20, size_t{32} << 20, 1, size_t{16} << 20, 10};
+      32, 512, 32, size_t{4} << 20, size_t{2} << 20, size_t{32} << 20, size_t{512} << 20, size_t{32} << 20, 10};
   static constexpr Defaults kEmulatedDefaults = {
       2, 1, 4, size_t{256} << 10, size_t{16} << 10, size_t{1} << 20, size_t{4} << 20, size_t{256} << 10, 200};
   virtual Defaults defaults() const = 0;

@@ -51,6 +51,7 @@ class PartMaker {
   Status own(const Block& send, const Block& recv);
   void add_move(Function function, const Block& send, const void* recv, size_t bytes);
   void add_copy(std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes);
+  core::PairTask message(const Block& block) const;
   void send(int peer, const Block& block);
   void receive(int peer, const Block& block);
   Status all_gather();
@@ -176,10 +177,16 @@ void PartMaker::add_copy(std::vector<proto::PackItem>* when, void* to, const voi
 }
 
 void PartMaker::send(int peer, const Block& block) {
-  if (block.bytes) part_.queue.add_send(peer, {device().kernel_address(block.address), block.bytes, nullptr});
+  if (block.bytes) part_.queue.add_send(peer, message(block));
 }
 void PartMaker::receive(int peer, const Block& block) {
-  if (block.bytes) part_.queue.add_recv(peer, {device().kernel_address(block.address), block.bytes, nullptr});
+  if (block.bytes) part_.queue.add_recv(peer, message(block));
+}
+// Of all ranks to all others at once: by kernels (core/large_moves.cpp).
+core::PairTask PartMaker::message(const Block& block) const {
+  const bool all_to_all = call_.function == GC_FUNCTION_alltoallv || call_.function == GC_FUNCTION_alltoallw ||
+                          call_.function == GC_FUNCTION_allgatherv;
+  return {device().kernel_address(block.address), block.bytes, nullptr, all_to_all && n_ > 2};
 }
 
 Status PartMaker::check_own(const Block& from, const Block& to) {
@@ -236,7 +243,7 @@ Status PartMaker::all_to_all_in_place() {
     const Block block = received(r);
     if (r == rank_ || block.bytes == 0) continue;
     add_copy(&part_.queue.before, aside, device().kernel_address(block.address), block.bytes);
-    part_.queue.add_send(r, {aside, block.bytes, nullptr});
+    part_.queue.add_send(r, {aside, block.bytes, nullptr, n_ > 2});
     receive(r, block);
     aside += packs(block.bytes);
   }

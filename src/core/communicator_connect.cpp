@@ -100,7 +100,8 @@ void Communicator::prepare_copy_reductions() {
     return parameter ? static_cast<uint64_t>(parameter) : otherwise;
   };
   const uint64_t least = chosen(params().copy_reduction_bytes, defaults.copy_reduction_bytes);
-  if (least == 1) return;
+  // All ranks to all at once slow each other down (docs/performance.md).
+  if (least == 1 || (size() > 2 && !emulated() && !params().copy_reduction_bytes)) return;
   facts_.copy_reduction_bytes = least;
   facts_.copy_piece_bytes =
       copy_piece_bytes(size(), chosen(params().copy_reduction_piece, defaults.copy_reduction_piece));

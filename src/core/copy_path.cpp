@@ -87,8 +87,8 @@ Result<bool> CopyPath::begin(const TaskQueue& queue, const StepMessages& steps, 
   GC_TRY(take(queue, steps));
   if (ready_.all.empty()) return false;
   *rest = queue;
-  std::erase_if(rest->sends, [this](const auto& task) { return by_copy(sending(task.peer), task.bytes); });
-  std::erase_if(rest->recvs, [this](const auto& task) { return by_copy(receiving(task.peer), task.bytes); });
+  std::erase_if(rest->sends, [this](const auto& task) { return by_copy(sending(task.peer), task); });
+  std::erase_if(rest->recvs, [this](const auto& task) { return by_copy(receiving(task.peer), task); });
   if (!queue.sends.empty() || !steps.sends.empty())
     wake();  // while the caller goes on; a receiver's part is done by its streams
   return true;
@@ -101,10 +101,9 @@ Status CopyPath::take(const TaskQueue& queue, const StepMessages& steps) {
   const auto alone = [](const TaskQueue::Pair& task) {
     return StepMessage{task.peer, task.buffer, task.bytes, 0, kAtEnd};
   };
-  for (const TaskQueue::Pair& task : queue.sends)
-    GC_TRY(take_send(alone(task), by_copy(sending(task.peer), task.bytes)));
+  for (const TaskQueue::Pair& task : queue.sends) GC_TRY(take_send(alone(task), by_copy(sending(task.peer), task)));
   for (const TaskQueue::Pair& task : queue.recvs)
-    GC_TRY(take_receive(alone(task), by_copy(receiving(task.peer), task.bytes)));
+    GC_TRY(take_receive(alone(task), by_copy(receiving(task.peer), task)));
   for (const StepMessage& message : steps.sends) GC_TRY(take_send(message, true));
   for (const StepMessage& message : steps.recvs) GC_TRY(take_receive(message, true));
   ready_.sort_out();

@@ -119,8 +119,8 @@ class CopyPath final : public ProxyWork, public StreamPart {
   Sending& sending(int peer);
   Receiving& receiving(int peer);
   void place_lanes(Direction& direction, int peer, net::Side side) const;
-  bool by_copy(const Direction& direction, uint64_t bytes) const {
-    return direction.p2p && bytes >= context_.least_bytes;
+  bool by_copy(const Direction& direction, const TaskQueue::Pair& task) const {
+    return direction.p2p && task.bytes >= context_.least_bytes && !task.by_kernel;
   }
   Status take(const TaskQueue& queue, const StepMessages& steps);
   Status take_send(const StepMessage& message, bool by_copy);

@@ -39,36 +39,39 @@ void add_broadcast_to_one(TaskQueue* queue, int rank, const CollectiveTask& task
 }
 
 // What this rank has for `rank`, or gets from it, in a buffer of a block for each rank.
-PairTask block_at(const void* buffer, int rank, const CollectiveTask& task) {
+PairTask block_at(const void* buffer, int rank, int n_ranks, const CollectiveTask& task) {
   const uint64_t bytes = bytes_of(task);
-  return {static_cast<uint8_t*>(const_cast<void*>(buffer)) + static_cast<uint64_t>(rank) * bytes, bytes, task.stream};
+  // Copy engines of all ranks to all others at once slow each other down.
+  const bool by_kernel = task.function == Function::all_to_all && n_ranks > 2;
+  return {static_cast<uint8_t*>(const_cast<void*>(buffer)) + static_cast<uint64_t>(rank) * bytes, bytes, task.stream,
+          by_kernel};
 }
 
 void add_all_to_all(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
-  add_own(queue, rank, block_at(task.send, rank, task), block_at(task.recv, rank, task));
+  add_own(queue, rank, block_at(task.send, rank, n_ranks, task), block_at(task.recv, rank, n_ranks, task));
   for (int r = 0; r < n_ranks; ++r) {
     if (r == rank) continue;
-    queue->add_send(r, block_at(task.send, r, task));
-    queue->add_recv(r, block_at(task.recv, r, task));
+    queue->add_send(r, block_at(task.send, r, n_ranks, task));
+    queue->add_recv(r, block_at(task.recv, r, n_ranks, task));
   }
 }
 
 void add_gather(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
   const int root = static_cast<int>(task.root);
-  const PairTask mine = block_at(task.send, 0, task);
+  const PairTask mine = block_at(task.send, 0, n_ranks, task);
   if (rank != root) return queue->add_send(root, mine);
-  add_own(queue, rank, mine, block_at(task.recv, rank, task));
+  add_own(queue, rank, mine, block_at(task.recv, rank, n_ranks, task));
   for (int r = 0; r < n_ranks; ++r)
-    if (r != rank) queue->add_recv(r, block_at(task.recv, r, task));
+    if (r != rank) queue->add_recv(r, block_at(task.recv, r, n_ranks, task));
 }
 
 void add_scatter(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
   const int root = static_cast<int>(task.root);
-  const PairTask mine = block_at(task.recv, 0, task);
+  const PairTask mine = block_at(task.recv, 0, n_ranks, task);
   if (rank != root) return queue->add_recv(root, mine);
-  add_own(queue, rank, block_at(task.send, rank, task), mine);
+  add_own(queue, rank, block_at(task.send, rank, n_ranks, task), mine);
   for (int r = 0; r < n_ranks; ++r)
-    if (r != rank) queue->add_send(r, block_at(task.send, r, task));
+    if (r != rank) queue->add_send(r, block_at(task.send, r, n_ranks, task));
 }
 
 bool is_one_shot(Function function, uint64_t bytes, const CommShape& shape) {
@@ -83,8 +86,7 @@ bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape)
   if (is_exchange(function)) return bytes != 0 && !is_one_shot(function, bytes, shape);
   if (!shape.copy_bytes || bytes < shape.copy_bytes) return false;
   if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
-  return (function == Function::all_gather && shape.n_ranks > 1) ||
-         (function == Function::broadcast && shape.n_ranks == 2);
+  return (function == Function::all_gather || function == Function::broadcast) && shape.n_ranks == 2;
 }
 
 void replace_large_moves(TaskQueue* queue, int rank, const CommShape& shape) {

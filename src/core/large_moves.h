@@ -9,8 +9,8 @@
 
 namespace gpucoll::core {
 
-// bytes: count x element size of the task. An allgather is one message from each rank to each other; a broadcast is a
-// message only where one rank receives it: to several it goes faster down a chain than out of its root alone.
+// bytes: count x element size of the task. Allgather and broadcast are messages between two ranks only: more are
+// faster round a ring or down a chain than with copies from all to all, or out of the root alone.
 bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape);
 
 // Takes such collectives out of the queue and puts messages in, behind those that are there.

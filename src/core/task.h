@@ -35,6 +35,7 @@ struct PairTask {
   void* buffer;
   uint64_t bytes;
   gpu::Stream stream;
+  bool by_kernel = false;  // never by copy engine; the other side says the same
 };
 
 // What a group holds for one communicator. It takes room for the tasks there are, not for the ranks there are.
@@ -43,6 +44,7 @@ struct TaskQueue {
     int peer;
     void* buffer;
     uint64_t bytes;
+    bool by_kernel = false;
   };
   std::vector<CollectiveTask> collectives;  // all three in the order of the calls
   std::vector<Pair> sends, recvs;
@@ -57,11 +59,11 @@ struct TaskQueue {
     add_stream(task.stream);
   }
   void add_send(int peer, const PairTask& task) {
-    sends.push_back({peer, task.buffer, task.bytes});
+    sends.push_back({peer, task.buffer, task.bytes, task.by_kernel});
     add_stream(task.stream);
   }
   void add_recv(int peer, const PairTask& task) {
-    recvs.push_back({peer, task.buffer, task.bytes});
+    recvs.push_back({peer, task.buffer, task.bytes, task.by_kernel});
     add_stream(task.stream);
   }
   void clear() {  // keeps the room

@@ -9,7 +9,8 @@ static void see(gcm_kinds *kinds, ptrdiff_t address) {
   }
 }
 
-/* The runs of one element: those of a type with gaps that follow each other at equal distances may be allocations, too. */
+/* The runs of one element: those of a type with gaps that follow each other at equal distances may be allocations, too.
+ */
 static void see_element(gcm_kinds *kinds, ptrdiff_t address, gcm_type *type) {
   const gc_type_map *map = ompi_datatype_is_contiguous_memory_layout(type, 1) ? NULL : gcm_type_map(type);
   if (map == NULL) {

@@ -87,7 +87,9 @@ struct Calls {
 
 TEST(CopyReduction, ReducesInTheOrderOfRanks) {
   for (int n : {2, 3, 4, 7}) {
-    if (n > 2) ASSERT_TRUE(order_shows(sums(n, 0, kCount), n, 0));
+    if (n > 2) {
+      ASSERT_TRUE(order_shows(sums(n, 0, kCount), n, 0));
+    }
     on_ranks(n, [n](gpucollComm_t comm, int rank) {
       Stream stream;
       for (int round = 0; round < 4; ++round) {

@@ -70,10 +70,6 @@ class PartMaker {
   Status reduce_scatter_blocks();
   Result<uint8_t*> result_in_scratch(size_t bytes);
   bool equal_counts() const;
-  bool pairs_have_gaps() const {
-    return call_.reduces &&
-           (call_.type == gpucollDoubleInt || call_.type == gpucollLongInt || call_.type == gpucollShortInt);
-  }
 
   gpu::Device& device() const { return *part_.device; }
   Block sent(int rank) const { return block_of(call_.send, rank, n_); }
@@ -334,7 +330,7 @@ Status PartMaker::neighbors() {
 Result<uint8_t*> PartMaker::result_in_scratch(size_t bytes) {
   GC_TRY_AS(uint8_t * result, scratch_.get(device(), bytes));
   const auto address = device().kernel_address(call_.recv.address);
-  if (pairs_have_gaps()) add_copy(&part_.queue.before, result, address, bytes);  // they keep what they hold
+  if (reduces_pairs_with_gaps(call_)) add_copy(&part_.queue.before, result, address, bytes);  // they keep what they hold
   add_copy(&part_.queue.after, address, result, bytes);
   return result;
 }
@@ -375,8 +371,6 @@ Status PartMaker::reduce_scatter_blocks() {
 
 Status PartMaker::make(gpu::Device* usual) {
   GC_TRY(find_device(usual));
-  if (recv_on_host_ && pairs_have_gaps())
-    return Status::error(Code::unsupported, "its result is in host memory, and its type has gaps, which must stay");
   if (send_on_host_ || recv_on_host_ || Packing::has_gaps(call_))
     GC_TRY(part_.packing.pack(&call_, {rank_, n_, device(), send_on_host_, recv_on_host_, scratch_, part_.queue}));
   const Block input = whole(input_of(call_));

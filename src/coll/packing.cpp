@@ -4,6 +4,7 @@
 
 #include "coll/address.h"
 #include "coll/kernels.h"
+#include "gpucoll/gpucoll.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -21,6 +22,10 @@ Span span_of(const gc_type_map& map, size_t bytes_of_data) {
   const ptrdiff_t last = elements_extent(map, bytes_of_data - map.size);
   const ptrdiff_t low = map.true_lb + std::min<ptrdiff_t>(last, 0);
   return {low, map.true_extent + static_cast<size_t>(std::abs(last))};
+}
+
+bool reduces_pairs_with_gaps(const gc_call& call) {
+  return call.reduces && (call.type == gpucollDoubleInt || call.type == gpucollLongInt || call.type == gpucollShortInt);
 }
 
 Packing::Side Packing::send_side(const gc_call& call) const {
@@ -170,6 +175,8 @@ Status Packing::pack(gc_call* call, const PackingContext& context) {
   recv.host = context.recv_on_host;
   send.aside |= send.host;
   recv.aside |= recv.host;
+  // What is copied back holds the gaps, too.
+  if (recv.host && recv.packs == Blocks::none && reduces_pairs_with_gaps(*call)) recv.packs = recv.unpacks;
   Target target = {context, nullptr, nullptr};
   if (const size_t bytes = area_bytes(send, false) + area_bytes(recv, false)) {
     GC_TRY_AS(target.scratch, context.scratch.get(context.device, bytes));

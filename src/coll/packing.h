@@ -30,6 +30,9 @@ constexpr size_t packs(size_t bytes) {
   return (bytes + sizeof(proto::Pack) - 1) / sizeof(proto::Pack) * sizeof(proto::Pack);
 }
 
+// Whether the call reduces pairs that have a gap between or behind their members. Results keep what lies there.
+bool reduces_pairs_with_gaps(const gc_call& call);
+
 struct PackingContext {
   int rank, n_ranks;
   gpu::Device& device;

@@ -330,7 +330,8 @@ Status PartMaker::neighbors() {
 Result<uint8_t*> PartMaker::result_in_scratch(size_t bytes) {
   GC_TRY_AS(uint8_t * result, scratch_.get(device(), bytes));
   const auto address = device().kernel_address(call_.recv.address);
-  if (reduces_pairs_with_gaps(call_)) add_copy(&part_.queue.before, result, address, bytes);  // they keep what they hold
+  if (reduces_pairs_with_gaps(call_))
+    add_copy(&part_.queue.before, result, address, bytes);  // they keep what they hold
   add_copy(&part_.queue.after, address, result, bytes);
   return result;
 }

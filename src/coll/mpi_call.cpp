@@ -8,6 +8,7 @@
 #include "coll/collectives.h"
 #include "coll/kernels.h"
 #include "coll/types.h"
+#include "core/collective_messages.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -182,11 +183,11 @@ void PartMaker::send(int peer, const Block& block) {
 void PartMaker::receive(int peer, const Block& block) {
   if (block.bytes) part_.queue.add_recv(peer, message(block));
 }
-// Of all ranks to all others at once: by kernels (core/large_moves.cpp).
 core::PairTask PartMaker::message(const Block& block) const {
   const bool all_to_all = call_.function == GC_FUNCTION_alltoallv || call_.function == GC_FUNCTION_alltoallw ||
                           call_.function == GC_FUNCTION_allgatherv;
-  return {device().kernel_address(block.address), block.bytes, nullptr, all_to_all && n_ > 2};
+  return {device().kernel_address(block.address), block.bytes, nullptr,
+          all_to_all && !core::copies_suit_all_to_all(n_)};
 }
 
 Status PartMaker::check_own(const Block& from, const Block& to) {
@@ -243,7 +244,7 @@ Status PartMaker::all_to_all_in_place() {
     const Block block = received(r);
     if (r == rank_ || block.bytes == 0) continue;
     add_copy(&part_.queue.before, aside, device().kernel_address(block.address), block.bytes);
-    part_.queue.add_send(r, {aside, block.bytes, nullptr, n_ > 2});
+    part_.queue.add_send(r, message({aside, block.bytes}));
     receive(r, block);
     aside += packs(block.bytes);
   }

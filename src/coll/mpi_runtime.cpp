@@ -6,7 +6,7 @@
 
 #include "coll/board_bootstrap.h"
 #include "coll/kernels.h"
-#include "core/large_moves.h"
+#include "core/collective_messages.h"
 #include "core/retired.h"
 
 namespace gpucoll::coll {
@@ -102,7 +102,7 @@ Result<bool> MpiRuntime::prepared(DeviceCall& call) {
   if (runtime_->fault().raised()) return runtime_->fault().status();
   GC_TRY(put_on_stream(call.part));
   GC_TRY_AS(shape_, runtime_->shape(call.part.queue.streams));
-  core::replace_large_moves(&call.part.queue, description_.rank, shape_);
+  core::replace_by_messages(&call.part.queue, description_.rank, shape_);
   return runtime_->connected(core::needs_of(call.part.queue, description_.rank, shape_));
 }
 

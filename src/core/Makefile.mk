@@ -5,6 +5,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/board.cpp \
 	src/core/board.h \
 	src/core/channel_loads.h \
+	src/core/collective_messages.cpp \
+	src/core/collective_messages.h \
 	src/core/communicator.cpp \
 	src/core/communicator.h \
 	src/core/communicator_connect.cpp \
@@ -22,8 +24,6 @@ src_core_libcore_la_SOURCES = \
 	src/core/graph_memory.h \
 	src/core/group.cpp \
 	src/core/group.h \
-	src/core/large_moves.cpp \
-	src/core/large_moves.h \
 	src/core/launcher.cpp \
 	src/core/launcher.h \
 	src/core/lingering.cpp \

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "core/collective_messages.h"
 #include "core/communicator.h"
 #include "core/trees.h"
 #include "core/tuning_file.h"
@@ -100,8 +101,8 @@ void Communicator::prepare_copy_reductions() {
     return parameter ? static_cast<uint64_t>(parameter) : otherwise;
   };
   const uint64_t least = chosen(params().copy_reduction_bytes, defaults.copy_reduction_bytes);
-  // All ranks to all at once slow each other down (docs/performance.md).
-  if (least == 1 || (size() > 2 && !emulated() && !params().copy_reduction_bytes)) return;
+  const bool wanted = params().copy_reduction_bytes || emulated() || copies_suit_all_to_all(size());
+  if (least == 1 || !wanted) return;
   facts_.copy_reduction_bytes = least;
   facts_.copy_piece_bytes =
       copy_piece_bytes(size(), chosen(params().copy_reduction_piece, defaults.copy_reduction_piece));

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/large_moves.h"
+#include "core/collective_messages.h"
 
 namespace gpucoll::core {
 namespace {
@@ -113,7 +113,7 @@ Status check(Part& part) {
   if (part.tenant.finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   GC_TRY(check_self(*part.queue, part.communicator->rank()));
   GC_TRY_AS(part.shape, part.communicator->shape(part.queue->streams));
-  replace_large_moves(part.queue.get(), part.communicator->rank(), part.shape);
+  replace_by_messages(part.queue.get(), part.communicator->rank(), part.shape);
   return {};
 }
 

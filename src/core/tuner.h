@@ -46,7 +46,7 @@ struct Choice {
   double us;             // predicted time
 };
 
-// Collectives of blocks between pairs of ranks: as one-shots, or as messages (large_moves.h).
+// Collectives of blocks between pairs of ranks: as one-shots, or as messages (collective_messages.h).
 constexpr bool is_exchange(Function function) {
   return function == Function::all_to_all || function == Function::gather || function == Function::scatter;
 }

@@ -10,7 +10,7 @@
 #include <set>
 #include <tuple>
 
-#include "core/large_moves.h"
+#include "core/collective_messages.h"
 #include "plan_walk.h"
 #include "proto/pairs.h"
 
@@ -604,7 +604,7 @@ TEST(Planner, NeedsNoMoreChannelsThanItSays) {
 }  // namespace
 
 // Sender, receiver, bytes and buffers of all messages, and what is left of the collectives.
-TEST(LargeMoves, BecomeMessagesThatFitTogether) {
+TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
   constexpr uint64_t count = 1000;
   for (int n : {1, 2, 3, 5}) {
     CommShape shape = gpu_shape(n);
@@ -622,7 +622,7 @@ TEST(LargeMoves, BecomeMessagesThatFitTogether) {
                                            collective(Function::all_gather, nullptr, count - 1, 20),
                                            collective(Function::all_reduce, &kFloat, count, 30)})
           queue.add(task);
-        replace_large_moves(&queue, r, shape);
+        replace_by_messages(&queue, r, shape);
         ASSERT_EQ(queue.collectives.size(), n == 2 ? 2u : 4u);
         EXPECT_EQ(queue.collectives.back().function, Function::all_reduce);
         EXPECT_EQ(queue.sends.front().bytes, 7u);
@@ -649,7 +649,7 @@ TEST(LargeMoves, BecomeMessagesThatFitTogether) {
 
 // Blocks between pairs of ranks: small ones stay collectives where there is a mesh, else all ranks make the same
 // messages of them.
-TEST(LargeMoves, ExchangesAreMessagesWhereNoOneShotTakesThem) {
+TEST(CollectiveMessages, ExchangesAreMessagesWhereNoOneShotTakesThem) {
   constexpr uint64_t kBytes = 100;
   CommShape shape = gpu_shape(4);
   shape.mesh = true;
@@ -668,7 +668,7 @@ TEST(LargeMoves, ExchangesAreMessagesWhereNoOneShotTakesThem) {
       task.element_bytes = 1;
       task.root = 2;
       queues[static_cast<size_t>(r)].add(task);
-      replace_large_moves(&queues[static_cast<size_t>(r)], r, without);
+      replace_by_messages(&queues[static_cast<size_t>(r)], r, without);
       EXPECT_TRUE(queues[static_cast<size_t>(r)].collectives.empty());
     }
     for (int from = 0; from < 4; ++from) {
@@ -686,7 +686,7 @@ TEST(LargeMoves, ExchangesAreMessagesWhereNoOneShotTakesThem) {
   }
 }
 
-TEST(LargeMoves, AreKernelsWhereNoCopyEngineMoves) {
+TEST(CollectiveMessages, AreKernelsWhereNoCopyEngineMoves) {
   CommShape shape = gpu_shape(2);
   for (Function function : {Function::all_gather, Function::broadcast}) {
     EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));

@@ -6,8 +6,8 @@
 
 #include "base/params.h"
 #include "common/usual_shape.h"
+#include "core/collective_messages.h"
 #include "core/copy_reductions.h"
-#include "core/large_moves.h"
 #include "core/tuner.h"
 #include "core/tuning_file.h"
 

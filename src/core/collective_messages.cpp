@@ -1,0 +1,86 @@
+#include "core/collective_messages.h"
+
+#include <algorithm>
+
+#include "base/params.h"
+
+namespace gpucoll::core {
+namespace {
+
+uint64_t bytes_of(const CollectiveTask& task) { return task.count * task.element_bytes; }
+
+// Which rank has something for which, and whether `send` has a block for each rank, and `recv` one of each.
+struct Pattern {
+  bool from_root, to_root, sends_blocks, receives_blocks;
+};
+Pattern pattern_of(Function function) {
+  switch (function) {
+    case Function::broadcast: return {true, false, false, false};
+    case Function::scatter: return {true, false, true, false};
+    case Function::gather: return {false, true, false, true};
+    case Function::all_gather: return {false, false, false, true};
+    default: return {false, false, true, true};  // all_to_all
+  }
+}
+
+class Messages {
+ public:
+  Messages(const CollectiveTask& task, int n_ranks)
+      : task_(task),
+        pattern_(pattern_of(task.function)),
+        by_kernel_(task.function == Function::all_to_all && !copies_suit_all_to_all(n_ranks)) {}
+
+  bool go(int from, int to) const {
+    const int root = static_cast<int>(task_.root);
+    return (!pattern_.from_root || from == root) && (!pattern_.to_root || to == root);
+  }
+  PairTask to(int rank) const { return block(task_.send, pattern_.sends_blocks ? rank : 0); }
+  PairTask from(int rank) const { return block(task_.recv, pattern_.receives_blocks ? rank : 0); }
+
+ private:
+  PairTask block(const void* buffer, int index) const {
+    uint8_t* const first = static_cast<uint8_t*>(const_cast<void*>(buffer));
+    return {first + static_cast<uint64_t>(index) * bytes_of(task_), bytes_of(task_), task_.stream, by_kernel_};
+  }
+
+  const CollectiveTask& task_;
+  const Pattern pattern_;
+  const bool by_kernel_;
+};
+
+// Peers in the order of their distance, so that not all ranks begin with the same one.
+void add_messages(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
+  const Messages messages(task, n_ranks);
+  for (int i = 0; i < n_ranks; ++i) {
+    const int next = (rank + i) % n_ranks, previous = (rank + n_ranks - i) % n_ranks;
+    if (i == 0 && messages.to(rank).buffer == messages.from(rank).buffer) continue;  // in place
+    if (messages.go(rank, next)) queue->add_send(next, messages.to(next));
+    if (messages.go(previous, rank)) queue->add_recv(previous, messages.from(previous));
+  }
+}
+
+bool is_one_shot(Function function, uint64_t bytes, const CommShape& shape) {
+  const bool wanted = (params().algorithm == kAlgorithmAuto || params().algorithm == kAlgorithmOneShot) &&
+                      (params().protocol == kProtocolAuto || params().protocol == kProtocolLl);
+  return wanted && !obstacle(function, Algorithm::one_shot, Protocol::ll, bytes, shape, true);
+}
+
+}  // namespace
+
+bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape) {
+  if (is_exchange(function)) return bytes != 0 && !is_one_shot(function, bytes, shape);
+  if (!shape.copy_bytes || bytes < shape.copy_bytes) return false;
+  if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
+  return (function == Function::all_gather || function == Function::broadcast) && shape.n_ranks == 2;
+}
+
+void replace_by_messages(TaskQueue* queue, int rank, const CommShape& shape) {
+  const auto replaced = [&](const CollectiveTask& task) {
+    return goes_as_messages(task.function, bytes_of(task), shape);
+  };
+  for (const CollectiveTask& task : queue->collectives)
+    if (replaced(task)) add_messages(queue, rank, shape.n_ranks, task);
+  std::erase_if(queue->collectives, replaced);
+}
+
+}  // namespace gpucoll::core

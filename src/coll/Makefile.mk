@@ -81,6 +81,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/host_pieces.h \
 	src/coll/kept_lines.cpp \
 	src/coll/kept_lines.h \
+	src/coll/local_launch.cpp \
+	src/coll/local_launch.h \
 	src/coll/mpi_call.cpp \
 	src/coll/mpi_call.h \
 	src/coll/mpi_communicator.cpp \
@@ -101,6 +103,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/piecewise_copy.h \
 	src/coll/red_op.cpp \
 	src/coll/red_op.h \
+	src/coll/reduce_local.cpp \
+	src/coll/reduce_local.h \
 	src/coll/registrations.cpp \
 	src/coll/registrations.h \
 	src/coll/scratch.cpp \

@@ -14,6 +14,7 @@
 #include "coll/mpi_communicator.h"
 #include "coll/mpi_process.h"
 #include "coll/piecewise_copy.h"
+#include "coll/reduce_local.h"
 #include "coll/staged_runs.h"
 #include "coll/staging_pool.h"
 #include "coll/type_layouts.h"
@@ -237,6 +238,19 @@ void look_at_wishes(gc_comm* comm) {
   });
 }
 
+int reduce_local(const void* in, void* inout, size_t count, int type, int op) {
+  bool done = false;
+  const Code code = guarded("MPI_Reduce_local", [&]() -> Status {
+    gpu::Device* device = device_of(gpu::is_device_pointer(inout) ? inout : in);
+    if (!device || type < 0 || op < 0) return {};
+    GC_TRY_AS(done, coll::reduce_local(*device, in, inout, count, static_cast<gpucollDataType_t>(type),
+                                       static_cast<gpucollRedOp_t>(op)));
+    if (done) MpiRuntime::count_run();
+    return {};
+  });
+  return code == Code::ok && !done ? GC_STAGE : mpi_class(code);
+}
+
 void forget_map(uint64_t id) { TypeLayouts::instance().forget(id); }
 
 const gc_abi* table() {
@@ -269,7 +283,8 @@ const gc_abi* table() {
                              drain,
                              runs,
                              look_at_wishes,
-                             forget_map};
+                             forget_map,
+                             reduce_local};
   return &abi;
 }
 

@@ -17,6 +17,7 @@ std::atomic<uint64_t> runs_on_device{0};
 }  // namespace
 
 uint64_t MpiRuntime::runs() noexcept { return runs_on_device.load(std::memory_order_relaxed); }
+void MpiRuntime::count_run() noexcept { runs_on_device.fetch_add(1, std::memory_order_relaxed); }
 
 void MpiRuntime::finish() {
   if (!runtime_) return;
@@ -135,7 +136,7 @@ Status MpiRuntime::begin(const DeviceCall& call, bool waits) {
 
 void MpiRuntime::end(const DeviceCall& call) {
   call.part.packing.on_host().store();
-  runs_on_device.fetch_add(1, std::memory_order_relaxed);
+  count_run();
 }
 
 }  // namespace gpucoll::coll

@@ -56,8 +56,9 @@ class MpiRuntime {
   // Once it is done.
   void end(const DeviceCall& call);
 
-  // How many collectives of MPI this process has run on a device.
+  // How many collectives of MPI, and local reductions, this process has run on a device.
   static uint64_t runs() noexcept;
+  static void count_run() noexcept;
 
   // Has work no more: waits for what is running and lets go of it.
   void finish();

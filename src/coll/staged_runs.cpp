@@ -1,26 +1,14 @@
 #include "coll/staged_runs.h"
 
-#include <map>
-#include <mutex>
-
 #include "coll/address.h"
 #include "coll/host_pieces.h"
 #include "coll/kernels.h"
+#include "coll/local_launch.h"
 #include "coll/type_layouts.h"
 #include "core/planner.h"
 
 namespace gpucoll::coll {
 namespace {
-
-// Kept, as the device may be gone when the process ends.
-Result<gpu::Stream> stream_of(gpu::Device& device) {
-  static auto* const mutex = new std::mutex;
-  static auto* const streams = new std::map<int, gpu::Stream>;
-  std::lock_guard lock(*mutex);
-  if (auto known = streams->find(device.index()); known != streams->end()) return known->second;
-  GC_TRY_AS(const gpu::Stream made, device.create_stream());
-  return streams->emplace(device.index(), made).first->second;
-}
 
 // As a type that is used once.
 gc_type_map map_of(const gc_runs* runs, size_t n) {
@@ -32,15 +20,10 @@ gc_type_map map_of(const gc_runs* runs, size_t n) {
 }
 
 Status launch(gpu::Device& device, const proto::PackItem& item) {
-  const gpu::Kernel& kernel = *packing_kernel();
-  GC_TRY_AS(const gpu::Stream stream, stream_of(device));
-  GC_TRY(device.prepare(kernel));
   proto::Plan plan = {};
   plan.n_items = proto::kItemsOfPacking;
   *proto::pack_items(plan) = item;
-  const int threads = device.defaults().threads;
-  GC_TRY(device.launch(kernel, plan, core::packing_blocks(item.bytes, threads), threads, stream));
-  return device.synchronize(stream);
+  return launch_and_wait(device, *packing_kernel(), plan, core::packing_blocks(item.bytes, device.defaults().threads));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 4u
+#define GC_ABI_VERSION 5u
 
 /* How far a nonblocking collective of gc_abi.start has come. */
 enum {
@@ -182,12 +182,15 @@ typedef struct gc_abi {
   /* Makes progress until every nonblocking collective that was started has been begun, on the device or the host. */
   void (*drain)(gc_comm *comm);
 
-  /* How many collectives of MPI this process has run on a device. */
+  /* How many collectives of MPI, and local reductions, this process has run on a device. */
   uint64_t (*runs)(void);
   /* Looks at what other ranks would rather run on their devices: gc_asks_engine(). */
   void (*look_at_wishes)(gc_comm *comm);
   /* The type of this map is freed: what is kept about it is of no more use. */
   void (*forget_map)(uint64_t id);
+  /* MPI_Reduce_local where a buffer is device memory; type and op as in gc_call. MPI_SUCCESS, an MPI error class, or
+   * GC_STAGE, and then nothing is done. */
+  int (*reduce_local)(const void *in, void *inout, size_t count, int type, int op);
 } gc_abi;
 
 /* The table, or NULL where this library does not offer `version`. */

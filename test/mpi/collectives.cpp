@@ -453,6 +453,45 @@ void Reduces<T>::run() {
   if (!checked(got == in)) fail("%s: the send buffer has changed", name().c_str());
 }
 
+// On the device where kernels see both buffers.
+template <class T>
+void reduce_locally(const Kind<T>& kind, int count, Where in_where, Where inout_where) {
+  const std::string name = "reduce_local of " + std::to_string(count) + ", " + kind.name;
+  constexpr int kLead = 1, kGuard = 3;
+  const size_t n = z(kLead + count + kGuard);
+  std::vector<T> in(n), inout(n), got(n);
+  for (size_t i = 0; i < n; i++) {
+    in[i] = kind.value(mix(u(g_rank), i, 1));
+    inout[i] = kind.value(mix(u(g_rank), i, 2));
+  }
+  Memory in_memory(in_where, n * sizeof(T)), inout_memory(inout_where, n * sizeof(T));
+  in_memory.write(in.data());
+  inout_memory.write(inout.data());
+  const uint64_t before = runs();
+  const int rc =
+      MPI_Reduce_local(in_memory.at(kLead * sizeof(T)), inout_memory.at(kLead * sizeof(T)), count, kind.type, kind.op);
+  if (!checked(rc == MPI_SUCCESS)) fail("%s: error %d", name.c_str(), rc);
+  const bool on_device = count > 0 && in_where == Where::device && inout_where == Where::device;
+  if (!checked(runs() - before == on_device))
+    fail("%s: ran %d times on the device", name.c_str(), static_cast<int>(runs() - before));
+  for (size_t i = kLead; i < z(kLead + count); i++) inout[i] = kind.reduce(in[i], inout[i]);
+  inout_memory.read(got.data());
+  if (!checked(got == inout)) fail("%s: the result is wrong", name.c_str());
+  in_memory.read(got.data());
+  if (!checked(got == in)) fail("%s: the input has changed", name.c_str());
+}
+
+void reduce_locally() {
+  constexpr Where kWheres[] = {Where::device, Where::host};
+  for (Where in : kWheres)
+    for (Where inout : kWheres)
+      for (int count : {0, 1, 1001, 100003}) {
+        reduce_locally(kSum, count, in, inout);
+        reduce_locally(kMax, count, in, inout);
+        reduce_locally(kMaxloc, count, in, inout);
+      }
+}
+
 // A communicator works on the devices that its first collective had; others are staged, on all ranks alike.
 void other_device() {
   if (g_devices < 2) return;
@@ -500,6 +539,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < cases; i++) run_case(first + u(i), units, i % 5 == 0 ? copy : MPI_COMM_WORLD);
   MPI_Comm_free(&copy);
   other_device();
+  reduce_locally();
   for (const Unit& unit : units)
     for (Spelling s : unit.spellings) {
       int integers, addresses, types, how;

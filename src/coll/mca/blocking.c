@@ -67,8 +67,10 @@ int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm
   if (GCM_LIKELY(!gcm_plan_on_device(&plan))) {
     return previous->coll_reduce_local(in, inout, count, type, op, previous->coll_reduce_local_module);
   }
+  int rc = gcm_reduce_on_engine(in, inout, count, type, op);
+  if (rc != GC_STAGE) return rc;
   gcm_staged staged;
-  int rc = gcm_stage_and_load(&staged, &plan);
+  rc = gcm_stage_and_load(&staged, &plan);
   if (rc != MPI_SUCCESS) return rc;
   rc = previous->coll_reduce_local(gcm_handed(&staged.send, in), gcm_handed(&staged.recv, inout), count, type, op,
                                    previous->coll_reduce_local_module);

@@ -118,3 +118,9 @@ int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, co
   if (described) gcm_watch_finalize();
   return gcm_abi->start(module->comm, function, described ? call : NULL, pending);
 }
+
+int gcm_reduce_on_engine(const void *in, void *inout, int count, gcm_type *type, gcm_op *op) {
+  if (gcm_process_closed()) return GC_STAGE;
+  gcm_watch_finalize();
+  return gcm_abi->reduce_local(in, inout, (size_t)count, gcm_engine_type(type), gcm_engine_op(op));
+}

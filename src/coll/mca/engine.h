@@ -43,5 +43,7 @@ int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);
  * module has a communicator of the engine. */
 int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,
                         gc_pending **pending);
+/* MPI_Reduce_local, of which a buffer is device memory. GC_STAGE: goes through the host. */
+int gcm_reduce_on_engine(const void *in, void *inout, int count, gcm_type *type, gcm_op *op);
 
 #endif

@@ -137,7 +137,8 @@ GPUCOLL_API gpucollResult_t gpucollCommInitRankConfig(gpucollComm_t *comm, int n
 /* Waits for the communicator's outstanding operations and for the peers to be done with its memory, then frees it. */
 GPUCOLL_API gpucollResult_t gpucollCommDestroy(gpucollComm_t comm);
 /* Ends outstanding operations (their results are undefined) and frees the communicator, without the peers' help;
- * they get gpucollRemoteError. */
+ * they get gpucollRemoteError. Once a communicator has failed, peers may store into buffers of its operations until
+ * this call or gpucollCommDestroy has returned: free none before. */
 GPUCOLL_API gpucollResult_t gpucollCommAbort(gpucollComm_t comm);
 /* gpucollSuccess while all is well, else the error that has latched: a dead peer, an abort, a timeout. */
 GPUCOLL_API gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t *async_error);

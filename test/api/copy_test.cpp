@@ -380,9 +380,11 @@ TEST(CopyFault, AbortReleasesMessagesThatAreWaitedFor) {
 }
 
 // Once the streams are synchronised, nothing reads or writes the buffers any more.
-TEST(CopyFault, BuffersMayBeFreedRightAfterAnAbort) {
+// Exchanges that one rank aborts, in another round at another time. Buffers are freed once the stream is synchronised,
+// or once the communicator is gone.
+void abort_and_free(bool freed_first) {
   for (int round = 0; round < 12; ++round)
-    on_ranks_that_destroy(2, [round](gpucollComm_t comm, int rank) {
+    on_ranks_that_destroy(2, [round, freed_first](gpucollComm_t comm, int rank) {
       constexpr size_t bytes = 40 * kLarge;
       Stream stream;
       auto out = std::make_unique<DeviceBuffer>(bytes), in = std::make_unique<DeviceBuffer>(bytes);
@@ -397,11 +399,18 @@ TEST(CopyFault, BuffersMayBeFreedRightAfterAnAbort) {
         GC_OK(gpucollCommAbort(comm));
       }
       GC_OK(gpucollStreamSynchronize(stream.handle));
+      if (rank != round % 2 && !freed_first) gpucollCommDestroy(comm);
       out.reset();
       in.reset();
-      if (rank != round % 2) gpucollCommDestroy(comm);
+      if (rank != round % 2 && freed_first) gpucollCommDestroy(comm);
     });
 }
+
+// Streams that wait for copies are held.
+TEST(CopyFault, BuffersMayBeFreedRightAfterAnAbort) { abort_and_free(true); }
+
+// Kernels of the other rank may store into a buffer until then.
+TEST(CopyFault, BuffersMayBeFreedOnceTheCommunicatorIsGone) { abort_and_free(false); }
 
 TEST(CopyFault, DestroyWaitsForMessages) {
   on_ranks_that_destroy(2, [](gpucollComm_t comm, int rank) {

@@ -54,7 +54,8 @@ gc_test(api.copy.processes LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K COMMAND test/api/copy_processes_test)
 gc_test(api.copy.off LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=1 GPUCOLL_TIMEOUT=20
-  COMMAND test/api/copy_test --gtest_filter=-CopyFault.OneSideInAGraphEndsInTime)
+  COMMAND test/api/copy_test
+    --gtest_filter=-CopyFault.OneSideInAGraphEndsInTime:CopyFault.BuffersMayBeFreedRightAfterAnAbort)
 gc_test(api.send_recv.copy LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=500 COMMAND test/api/send_recv_test)
 # Large reductions by copy engines, in many pieces and in few, and random calls.

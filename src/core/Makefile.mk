@@ -5,6 +5,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/board.cpp \
 	src/core/board.h \
 	src/core/channel_loads.h \
+	src/core/chosen_collectives.cpp \
+	src/core/chosen_collectives.h \
 	src/core/collective_messages.cpp \
 	src/core/collective_messages.h \
 	src/core/communicator.cpp \
@@ -39,6 +41,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/memory_port.h \
 	src/core/mesh.cpp \
 	src/core/mesh.h \
+	src/core/needs.cpp \
+	src/core/needs.h \
 	src/core/pair_rounds.h \
 	src/core/peers.cpp \
 	src/core/peers.h \

@@ -24,8 +24,8 @@
 #include "core/mailbox.h"
 #include "core/memory_port.h"
 #include "core/mesh.h"
+#include "core/needs.h"
 #include "core/peers.h"
-#include "core/planner.h"
 #include "core/watchdog.h"
 #include "gpu/device.h"
 

@@ -1,10 +1,9 @@
 #include "core/planner.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/channel_loads.h"
-#include "core/copy_reductions.h"
+#include "core/chosen_collectives.h"
 #include "core/pair_rounds.h"
 #include "core/plan_builder.h"
 #include "proto/pairs.h"
@@ -17,81 +16,10 @@ using proto::CollectiveItem;
 using proto::PairItem;
 using proto::WorkItem;
 
-// A collective and how it will run.
-struct Chosen {
-  const CollectiveTask* task;
-  const gpu::Kernel* kernel;
-  Choice choice;
-  bool planned;
-};
-
-// choose() again and again for the same few operations: the last answers, by a hash of what was asked.
-struct Answer {
-  uint64_t bytes;
-  Function function;
-  bool has_one_shot, valid;
-  CommShape shape;
-  Choice choice;
-};
-
-Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
-  constexpr size_t kAnswers = 16;
-  thread_local std::array<Answer, kAnswers> answers;
-  const uint64_t bytes = task.count * task.element_bytes;
-  const bool has_one_shot = task.one_shot != nullptr;
-  Answer& answer = answers[(bytes * 0x9e3779b97f4a7c15 >> 60 ^ static_cast<uint64_t>(task.function)) % kAnswers];
-  if (!answer.valid || answer.bytes != bytes || answer.function != task.function ||
-      answer.has_one_shot != has_one_shot || answer.shape != shape)
-    answer = {bytes, task.function, has_one_shot, true, shape, choose(task.function, bytes, shape, has_one_shot)};
-  return answer.choice;
-}
-
-bool is_one_shot(const Chosen& chosen) { return chosen.choice.algorithm == Algorithm::one_shot; }
-
-// Tasks that only move data go with the reductions where there are any: one launch less.
-std::vector<Chosen> choose_all(const TaskQueue& queue, const CommShape& shape, const gpu::Kernel* move) {
-  std::vector<Chosen> all;
-  all.reserve(queue.collectives.size());
-  const gpu::Kernel* mover = nullptr;
-  for (const CollectiveTask& task : queue.collectives) {
-    if (task.count == 0 || reduces_by_copies(task, shape)) continue;
-    Chosen& chosen = all.emplace_back(Chosen{&task, task.kernel, choose_for(task, shape), false});
-    if (is_one_shot(chosen)) chosen.kernel = task.one_shot;
-    if (!mover && !is_one_shot(chosen)) mover = task.kernel;
-  }
-  for (Chosen& chosen : all)
-    if (!chosen.kernel) chosen.kernel = mover ? mover : move;
-  return all;
-}
-
-bool moves_only(const CollectiveTask& task) { return task.kernel == nullptr; }
-
-CollectiveItem item_of(const Chosen& chosen) {
-  const CollectiveTask& task = *chosen.task;
-  CollectiveItem item = {};
-  item.send = task.send;
-  item.recv = task.recv;
-  // Where nothing is reduced the kernel knows no types: bytes.
-  item.count = moves_only(task) ? task.count * task.element_bytes : task.count;
-  item.argument = task.argument;
-  item.argument_high = task.argument_high;
-  item.scalar_in_memory = task.scalar_in_memory;
-  item.root = task.root;
-  item.chunk_bytes = chosen.choice.chunk_bytes;
-  item.n_channels = static_cast<uint16_t>(chosen.choice.channels);
-  return item;
-}
-
-Batch kind_of(const Chosen& chosen) {
-  const CollectiveTask& task = *chosen.task;
-  const uint8_t op = moves_only(task) ? 0 : task.op;
-  return {0, task.function, chosen.choice.algorithm, chosen.choice.protocol, op, 0, 0};
-}
-
 // Calls f for what runs on this kernel, in order, and marks it as planned.
 template <class F>
-void for_each_of(std::vector<Chosen>& all, const gpu::Kernel* kernel, F&& f) {
-  for (Chosen& chosen : all) {
+void for_each_of(std::vector<ChosenCollective>& all, const gpu::Kernel* kernel, F&& f) {
+  for (ChosenCollective& chosen : all) {
     if (chosen.planned || chosen.kernel != kernel) continue;
     f(chosen);
     chosen.planned = true;
@@ -99,30 +27,6 @@ void for_each_of(std::vector<Chosen>& all, const gpu::Kernel* kernel, F&& f) {
 }
 
 uint64_t channel_bits(int first, int n) { return ((uint64_t{1} << n) - 1) << first; }
-
-// About the bytes that pass through a rank.
-uint64_t work_of(const CollectiveTask& task, const CommShape& shape) {
-  const uint64_t bytes = task.count * task.element_bytes;
-  switch (task.function) {
-    case Function::all_reduce: return 2 * bytes;
-    case Function::all_gather:
-    case Function::reduce_scatter: return static_cast<uint64_t>(shape.n_ranks) * bytes;
-    default: return bytes;
-  }
-}
-
-// A scalar of 16 bytes lies where a grant would.
-bool may_be_direct(const Chosen& chosen) {
-  const CollectiveTask& task = *chosen.task;
-  if (chosen.choice.algorithm != Algorithm::ring || chosen.choice.protocol != Protocol::simple) return false;
-  return task.function == Function::broadcast || task.function == Function::all_gather ||
-         (task.function == Function::all_reduce && task.element_bytes < 16);
-}
-
-uint64_t output_bytes(const CollectiveTask& task, const CommShape& shape) {
-  const uint64_t bytes = task.count * task.element_bytes;
-  return task.function == Function::all_gather ? bytes * static_cast<uint64_t>(shape.n_ranks) : bytes;
-}
 
 // Most sends and receives that a block runs side by side: each takes two groups of at least a warp. The emulated device
 // starts as many threads as it takes.
@@ -151,8 +55,8 @@ class Planner {
   }
 
  private:
-  void add_collective(const Chosen& chosen);
-  void add_one_shot(const Chosen& chosen);
+  void add_collective(const ChosenCollective& chosen);
+  void add_one_shot(const ChosenCollective& chosen);
   void add_pair(const Half* send, const Half* recv);
   void put_pair(const WorkItem& item, int threads);
   void open(const gpu::Kernel* kernel);
@@ -187,7 +91,7 @@ void Planner::close() {
   loads_.clear();
 }
 
-void Planner::add_collective(const Chosen& chosen) {
+void Planner::add_collective(const ChosenCollective& chosen) {
   threads_ = std::max(threads_, chosen.choice.threads);
   WorkItem item = {.collective = item_of(chosen)};
   if (direct_ && may_be_direct(chosen)) {
@@ -205,7 +109,7 @@ void Planner::add_collective(const Chosen& chosen) {
 }
 
 // A plan of one-shot operations has them all in the one batch that every block runs.
-void Planner::add_one_shot(const Chosen& chosen) {
+void Planner::add_one_shot(const ChosenCollective& chosen) {
   constexpr uint32_t kMostItems = (proto::kPlanWorkBytes - sizeof(Batch)) / sizeof(WorkItem);
   if (launches_.empty() || launches_.back().kernel != chosen.kernel || launches_.back().plan.n_items == kMostItems) {
     launches_.emplace_back().kernel = chosen.kernel;
@@ -225,15 +129,15 @@ void Planner::add_one_shot(const Chosen& chosen) {
 
 // One kernel after another, in order of appearance; one-shots first, since sends and receives join the last plan.
 void Planner::plan_collectives(const TaskQueue& queue) {
-  std::vector<Chosen> all = choose_all(queue, shape_, move_);
-  for (Chosen& chosen : all) {
+  std::vector<ChosenCollective> all = choose_all(queue, shape_, move_);
+  for (ChosenCollective& chosen : all) {
     if (!is_one_shot(chosen) || chosen.planned) continue;
-    for_each_of(all, chosen.kernel, [&](const Chosen& same) { add_one_shot(same); });
+    for_each_of(all, chosen.kernel, [&](const ChosenCollective& same) { add_one_shot(same); });
   }
-  for (Chosen& chosen : all) {
+  for (ChosenCollective& chosen : all) {
     if (chosen.planned) continue;
     open(chosen.kernel);
-    for_each_of(all, chosen.kernel, [&](const Chosen& same) { add_collective(same); });
+    for_each_of(all, chosen.kernel, [&](const ChosenCollective& same) { add_collective(same); });
   }
 }
 
@@ -311,11 +215,6 @@ void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu:
   }
 }
 
-void sort_out(std::vector<int>& peers) {
-  std::sort(peers.begin(), peers.end());
-  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-}
-
 }  // namespace
 
 std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
@@ -336,35 +235,6 @@ int packing_blocks(uint64_t bytes, int threads) noexcept {
   constexpr uint64_t kMost = 264, kMostSingle = 2, kBytesOfThread = 64;
   const uint64_t blocks = bytes / (kBytesOfThread * static_cast<uint64_t>(threads));
   return static_cast<int>(std::clamp<uint64_t>(blocks, 1, threads == 1 ? kMostSingle : kMost));
-}
-
-Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
-  Needs needs;
-  if (shape.n_ranks == 1) return needs;
-  for (const CollectiveTask& task : queue.collectives) {
-    if (task.count == 0) continue;
-    needs.copy_reductions |= reduces_by_copies(task, shape);
-    if (reduces_by_copies(task, shape)) continue;
-    const Choice choice = choose_for(task, shape);
-    needs.ring |= choice.algorithm == Algorithm::ring;
-    needs.tree |= choice.algorithm == Algorithm::tree;
-    needs.mesh |= choice.algorithm == Algorithm::one_shot;
-    // Loads puts an operation above others only where these leave no room below.
-    if (choice.algorithm != Algorithm::one_shot)
-      needs.channels = std::min(needs.channels + choice.channels, shape.n_channels);
-  }
-  for (const TaskQueue::Pair& task : queue.sends)
-    if (task.peer != rank) needs.send_to.push_back(task.peer);
-  for (const TaskQueue::Pair& task : queue.recvs)
-    if (task.peer != rank) needs.receive_from.push_back(task.peer);
-  for (int peer = 0; needs.copy_reductions && peer < shape.n_ranks; ++peer) {
-    if (peer == rank) continue;
-    needs.send_to.push_back(peer);
-    needs.receive_from.push_back(peer);
-  }
-  sort_out(needs.send_to);
-  sort_out(needs.receive_from);
-  return needs;
 }
 
 }  // namespace gpucoll::core

@@ -56,13 +56,4 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
 // Blocks for so many bytes to be packed.
 int packing_blocks(uint64_t bytes, int threads) noexcept;
 
-// Which connections the tasks need: asked before any plan is made.
-struct Needs {
-  bool ring = false, tree = false, mesh = false;
-  bool copy_reductions = false;            // with all peers in the lists below
-  int channels = 0;                        // rings and trees: their plans stay below this one
-  std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
-};
-Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape);
-
 }  // namespace gpucoll::core

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "core/collective_messages.h"
+#include "core/needs.h"
 #include "plan_walk.h"
 #include "proto/pairs.h"
 

@@ -1,0 +1,36 @@
+// How the collectives of a queue will run, and what their kernel is told of them.
+//
+// Pure functions of facts that are equal on all ranks, so that all of them do alike.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "core/task.h"
+#include "core/tuner.h"
+
+namespace gpucoll::core {
+
+struct ChosenCollective {
+  const CollectiveTask* task;
+  const gpu::Kernel* kernel;
+  Choice choice;
+  bool planned;
+};
+
+inline bool is_one_shot(const ChosenCollective& chosen) { return chosen.choice.algorithm == Algorithm::one_shot; }
+
+Choice choose_for(const CollectiveTask& task, const CommShape& shape);
+// Those of a queue that kernels run, in its order. move: the kernel for a queue without reductions.
+std::vector<ChosenCollective> choose_all(const TaskQueue& queue, const CommShape& shape, const gpu::Kernel* move);
+
+// Without its channels.
+proto::CollectiveItem item_of(const ChosenCollective& chosen);
+proto::Batch kind_of(const ChosenCollective& chosen);
+
+// About the bytes that pass through a rank.
+uint64_t work_of(const CollectiveTask& task, const CommShape& shape);
+// Whether direct stores (proto/direct.h) may carry it.
+bool may_be_direct(const ChosenCollective& chosen);
+uint64_t output_bytes(const CollectiveTask& task, const CommShape& shape);
+
+}  // namespace gpucoll::core

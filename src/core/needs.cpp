@@ -1,0 +1,47 @@
+#include "core/needs.h"
+
+#include <algorithm>
+
+#include "core/chosen_collectives.h"
+#include "core/copy_reductions.h"
+
+namespace gpucoll::core {
+namespace {
+
+void sort_out(std::vector<int>& peers) {
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+}
+
+}  // namespace
+
+Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
+  Needs needs;
+  if (shape.n_ranks == 1) return needs;
+  for (const CollectiveTask& task : queue.collectives) {
+    if (task.count == 0) continue;
+    needs.copy_reductions |= reduces_by_copies(task, shape);
+    if (reduces_by_copies(task, shape)) continue;
+    const Choice choice = choose_for(task, shape);
+    needs.ring |= choice.algorithm == Algorithm::ring;
+    needs.tree |= choice.algorithm == Algorithm::tree;
+    needs.mesh |= choice.algorithm == Algorithm::one_shot;
+    // Loads puts an operation above others only where these leave no room below.
+    if (choice.algorithm != Algorithm::one_shot)
+      needs.channels = std::min(needs.channels + choice.channels, shape.n_channels);
+  }
+  for (const TaskQueue::Pair& task : queue.sends)
+    if (task.peer != rank) needs.send_to.push_back(task.peer);
+  for (const TaskQueue::Pair& task : queue.recvs)
+    if (task.peer != rank) needs.receive_from.push_back(task.peer);
+  for (int peer = 0; needs.copy_reductions && peer < shape.n_ranks; ++peer) {
+    if (peer == rank) continue;
+    needs.send_to.push_back(peer);
+    needs.receive_from.push_back(peer);
+  }
+  sort_out(needs.send_to);
+  sort_out(needs.receive_from);
+  return needs;
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,20 @@
+// Which connections the tasks of a queue need: asked before any plan is made.
+//
+// A pure function. What it says of collectives follows from facts that are equal on all ranks.
+#pragma once
+#include <vector>
+
+#include "core/task.h"
+#include "core/tuner.h"
+
+namespace gpucoll::core {
+
+struct Needs {
+  bool ring = false, tree = false, mesh = false;
+  bool copy_reductions = false;            // with all peers in the lists below
+  int channels = 0;                        // rings and trees: their plans stay below this one
+  std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
+};
+Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape);
+
+}  // namespace gpucoll::core

@@ -68,8 +68,16 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/board_bootstrap.h \
 	src/coll/buffers.cpp \
 	src/coll/buffers.h \
+	src/coll/call_blocks.h \
+	src/coll/call_context.h \
 	src/coll/call_line.cpp \
 	src/coll/call_line.h \
+	src/coll/call_memory.cpp \
+	src/coll/call_memory.h \
+	src/coll/call_moves.cpp \
+	src/coll/call_moves.h \
+	src/coll/call_reductions.cpp \
+	src/coll/call_reductions.h \
 	src/coll/call_runner.cpp \
 	src/coll/call_runner.h \
 	src/coll/collectives.cpp \

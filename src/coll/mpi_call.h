@@ -1,8 +1,7 @@
 // What a collective of MPI becomes on this rank: tasks of core for its device, and what they pack and unpack.
 //
-// Reductions and equal blocks are collectives of core; where ranks or blocks differ (the v-variants) each block is a
-// message. Elements that only move are bytes: the types of two ranks may differ, also in
-// their gaps (packing.h).
+// In three steps: look at the buffers (call_memory.h), pack what has gaps or is on the host (packing.h), make the tasks
+// (call_reductions.h, call_moves.h).
 // Thread safety: as the communicator's. Ownership: a DevicePart borrows the caller's buffers and the scratch memory.
 #pragma once
 #include <cstdint>
@@ -27,9 +26,6 @@ struct DevicePart {
     packing.clear();
   }
 };
-
-// A device that this process has had memory of in a call; null: none yet.
-gpu::Device* used_device() noexcept;
 
 // Makes this rank's part of `call`; on `usual` (null: one that it has used, or the thread's own) where it has no bytes
 // on any. `scratch` is the call's until it is done. Errors, after which the call must go through the host: not all of

@@ -28,6 +28,13 @@ bool reduces_pairs_with_gaps(const gc_call& call) {
   return call.reduces && (call.type == gpucollDoubleInt || call.type == gpucollLongInt || call.type == gpucollShortInt);
 }
 
+void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  auto* const source = static_cast<uint8_t*>(const_cast<void*>(from));
+  when->push_back(pack_item(plain_layout(bytes), nullptr, nullptr, source, static_cast<uint8_t*>(to), bytes, false));
+  queue.packing = packing_kernel();
+}
+
 Packing::Side Packing::send_side(const gc_call& call) const {
   switch (call.function) {
     case GC_FUNCTION_alltoall:
@@ -93,7 +100,7 @@ size_t Packing::area_bytes(const Side& side) {
   return bytes;
 }
 
-Status Packing::add_piece(const Side& side, const Piece& piece, const PackingContext& context, bool unpacks) {
+Status Packing::add_piece(const Side& side, const Piece& piece, const CallContext& context, bool unpacks) {
   if (piece.bytes == 0) return {};
   if (side.host) {
     on_host_.add(moved(piece.address, 0), piece.map, piece.packed, piece.bytes, unpacks);
@@ -120,7 +127,7 @@ Status Packing::add_piece(const Side& side, const Piece& piece, const PackingCon
 }
 
 // Equal blocks that follow each other, as few pieces as possible.
-Status Packing::add_ranges(const Side& side, Blocks which, uint8_t* area, const PackingContext& context, bool unpacks) {
+Status Packing::add_ranges(const Side& side, Blocks which, uint8_t* area, const CallContext& context, bool unpacks) {
   const gc_buffer& buffer = side.buffer;
   const size_t bytes = buffer.bytes / static_cast<size_t>(side.blocks);
   for (int first = 0; first < side.blocks;) {
@@ -167,7 +174,7 @@ Status Packing::add(const Side& side, Target& target, std::vector<ptrdiff_t>* of
   return {};
 }
 
-Status Packing::pack(gc_call* call, const PackingContext& context) {
+Status Packing::pack(gc_call* call, const CallContext& context) {
   rank_ = context.rank;
   n_ = context.n_ranks;
   Side send = send_side(*call), recv = recv_side(*call);

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "coll/call_context.h"
 #include "coll/host_pieces.h"
-#include "coll/scratch.h"
 #include "coll/type_layouts.h"
 #include "core/abi.h"
 #include "core/task.h"
@@ -33,20 +33,15 @@ constexpr size_t packs(size_t bytes) {
 // Whether the call reduces pairs that have a gap between or behind their members. Results keep what lies there.
 bool reduces_pairs_with_gaps(const gc_call& call);
 
-struct PackingContext {
-  int rank, n_ranks;
-  gpu::Device& device;
-  bool send_on_host, recv_on_host;  // which of the buffers are host memory; else they are memory that kernels see
-  Scratch& scratch;
-  core::TaskQueue& queue;
-};
+// Adds a copy to the lists of `queue`, for one of which `when` stands. Kernel addresses.
+void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes);
 
 class Packing {
  public:
   static bool has_gaps(const gc_call& call) { return has_gaps(call.send) || has_gaps(call.recv); }
   // Makes *call one on kernel addresses where it has gaps or host memory, and adds to the queue what that takes.
   // Errors: no memory.
-  Status pack(gc_call* call, const PackingContext& context);
+  Status pack(gc_call* call, const CallContext& context);
   // Before the queue is begun, and once it is done.
   const HostPieces& on_host() const { return on_host_; }
   // The queue is worked off.
@@ -65,7 +60,7 @@ class Packing {
     bool host = false;
   };
   struct Target {
-    const PackingContext& context;
+    const CallContext& context;
     uint8_t *scratch, *pinned;  // what is left of them
   };
   // A block, or several of one map that follow each other.
@@ -84,8 +79,8 @@ class Packing {
   static size_t area_bytes(const Side& side, bool host) { return side.host == host ? area_bytes(side) : 0; }
   Status add(const Side& side, Target& target, std::vector<ptrdiff_t>* offsets, gc_buffer* packed);
   Status add_blocks(const Side& side, Target& target, std::vector<ptrdiff_t>* offsets, gc_buffer* packed);
-  Status add_ranges(const Side& side, Blocks which, uint8_t* area, const PackingContext& context, bool unpacks);
-  Status add_piece(const Side& side, const Piece& piece, const PackingContext& context, bool unpacks);
+  Status add_ranges(const Side& side, Blocks which, uint8_t* area, const CallContext& context, bool unpacks);
+  Status add_piece(const Side& side, const Piece& piece, const CallContext& context, bool unpacks);
 
   int rank_ = 0, n_ = 0;
   std::vector<TypeLayouts::Pointer> types_;

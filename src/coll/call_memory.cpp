@@ -1,0 +1,75 @@
+#include "coll/call_memory.h"
+
+#include <atomic>
+
+#include "coll/call_blocks.h"
+#include "coll/packing.h"
+
+namespace gpucoll::coll {
+namespace {
+
+std::atomic<gpu::Device*> last_used{nullptr};
+
+// The memory of one block: of the device, which is found by the way, or of the host. Kernels see managed and
+// page-locked memory as well, wherever it is.
+Status look_at_block(const Block& block, CallMemory* memory, bool* on_host) {
+  GC_TRY_AS(gpu::Platform * platform, gpu::platform());
+  const gpu::PointerInfo info = platform->classify(block.address);
+  memory->results_on_host |= info.kind != gpu::MemoryKind::device;
+  *on_host = info.kind == gpu::MemoryKind::host;
+  if (info.kind != gpu::MemoryKind::device) return {};
+  const auto offset = static_cast<size_t>(block.address - static_cast<const uint8_t*>(info.base));
+  if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset))
+    return Status::error(Code::unsupported, "%zu bytes at %p are not all memory of a device", block.bytes,
+                         static_cast<const void*>(block.address));
+  if (!memory->device) {
+    GC_TRY_AS(memory->device, platform->open(info.device));
+  }
+  last_used.store(memory->device, std::memory_order_relaxed);
+  if (memory->device->index() == info.device) return {};
+  return Status::error(Code::unsupported, "its buffers are on devices %d and %d", memory->device->index(), info.device);
+}
+
+const gc_type_map* map_of(const gc_buffer& buffer, int block) {
+  if (!buffer.block_bytes) return buffer.map;
+  return buffer.block_maps ? buffer.block_maps[block] : nullptr;
+}
+
+// A buffer is host memory, or it is not.
+Status look_at_buffer(const gc_buffer& buffer, int n_blocks, CallMemory* memory, bool* on_host) {
+  bool seen = false;
+  const int n = !buffer.given ? 0 : buffer.block_bytes ? n_blocks : 1;
+  for (int i = 0; i < n; ++i) {
+    Block block = buffer.block_bytes ? block_of(buffer, i, n_blocks) : whole(buffer);
+    if (block.bytes == 0) continue;
+    if (const gc_type_map* const map = map_of(buffer, i)) {
+      const Span span = span_of(*map, block.bytes);
+      block = {moved(block.address, span.low), span.bytes};
+    }
+    bool host = false;
+    GC_TRY(look_at_block(block, memory, &host));
+    (host ? *on_host : seen) = true;
+  }
+  memory->seen |= seen;
+  if (!*on_host) return {};
+  return seen ? Status::error(Code::unsupported, "one of its buffers is partly host memory") : Status();
+}
+
+}  // namespace
+
+gpu::Device* used_device() noexcept { return last_used.load(std::memory_order_relaxed); }
+
+Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, CallMemory* memory) {
+  const bool among_neighbors = call.sources;
+  const int n_sent = among_neighbors ? call.n_destinations : n_ranks;
+  const int n_received = among_neighbors ? call.n_sources : n_ranks;
+  GC_TRY(look_at_buffer(call.send, n_sent, memory, &memory->send_on_host));
+  GC_TRY(look_at_buffer(call.recv, n_received, memory, &memory->recv_on_host));
+  if (!memory->device) memory->device = usual ? usual : used_device();
+  if (memory->device) return {};
+  GC_TRY_AS(gpu::Platform * platform, gpu::platform());
+  GC_TRY_AS(memory->device, platform->open(platform->current_device()));
+  return {};
+}
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,26 @@
+// What memory the buffers of a call are.
+//
+// Thread safety: any thread.
+#pragma once
+#include "base/status.h"
+#include "core/abi.h"
+#include "gpu/device.h"
+
+namespace gpucoll::coll {
+
+struct CallMemory {
+  gpu::Device* device = nullptr;
+  bool seen = false;             // by kernels: some of it
+  bool results_on_host = false;  // or may be: some of it is not memory of a device
+  bool send_on_host = false, recv_on_host = false;
+};
+
+// Looks at all buffers. The device is the one that their memory is of; where they have none, `usual`, or (null) one
+// that this process has used, or the thread's own. Errors: not all of the device memory is of one device, a buffer is
+// partly host memory; what has been seen until then stays.
+Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, CallMemory* memory);
+
+// A device that this process has had memory of in a call; null: none yet.
+gpu::Device* used_device() noexcept;
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,16 @@
+// Collectives of MPI that only move data, as tasks of core. Equal blocks are collectives of core; where ranks or blocks
+// differ (the v-variants, neighbours) each block is a message. Data are bytes: the types of two ranks may differ.
+//
+// Thread safety: as the context's.
+#pragma once
+#include "base/status.h"
+#include "coll/call_context.h"
+#include "core/abi.h"
+
+namespace gpucoll::coll {
+
+// Adds the tasks of a call on memory that kernels see. Errors: this rank sends other bytes to itself than it receives,
+// no memory for scratch.
+Status add_moves(const gc_call& call, const CallContext& context);
+
+}  // namespace gpucoll::coll

@@ -136,7 +136,6 @@ Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool 
   if (!launcher_) GC_TRY(make_launcher());
   if (copies_ && !shape.capturing) {
     CopyReductions reductions = plan_copy_reductions(queue, rank(), shape, static_cast<uint8_t*>(landing_));
-    for (PlannedLaunch& step : reductions.steps) step.plan.results_on_host = queue.results_on_host;
     if (!queue.sends.empty() || !queue.recvs.empty() || !reductions.steps.empty()) {
       GC_TRY_AS(const bool some, copies_->begin(queue, reductions.messages, &without_copies_));
       if (some) return launcher_->begin(without_copies_, shape, copies_.get(), std::move(reductions.steps));

@@ -20,12 +20,17 @@ using proto::kPairLinks;
 
 constexpr Side kSides[] = {Side::send, Side::receive};
 
+constexpr uint64_t kPairBuffer = uint64_t{1} << 20, kPairBufferEmulated = uint64_t{64} << 10;
 // Large enough to hide what starting a copy costs.
 constexpr uint64_t kBouncePiece = uint64_t{16} << 20, kBouncePieceEmulated = uint64_t{256} << 10;
 // From where on direct stores save more than they cost before they begin.
 constexpr uint64_t kDirectBytes = uint64_t{1} << 20, kDirectBytesEmulated = uint64_t{16} << 10;
 
-int chosen(int64_t parameter, int64_t otherwise) { return static_cast<int>(parameter ? parameter : otherwise); }
+// What a parameter says, where it says something.
+template <class T>
+T chosen(int64_t parameter, T otherwise) {
+  return parameter ? static_cast<T>(parameter) : otherwise;
+}
 
 // The largest number of parts of a message, and so of lanes between two ranks.
 int most_parts(const CommShape& shape) { return choose_pair(uint64_t{1} << 60, shape).parts; }
@@ -58,17 +63,14 @@ void Communicator::prepare_links() {
   facts_.pair_channels = static_cast<int>(std::bit_floor(
       static_cast<unsigned>(std::min(chosen(params().pair_channels, defaults.pair_channels), proto::kMaxChannels))));
   facts_.threads = chosen(params().threads, defaults.threads);
-  facts_.one_shot_bytes = params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes)
-                                                  : static_cast<uint64_t>(defaults.one_shot_bytes);
+  facts_.one_shot_bytes = chosen(params().one_shot_bytes, defaults.one_shot_bytes);
   facts_.mesh =
       p2p && size() > 1 && size() <= proto::kMeshMaxRanks && facts_.one_shot_bytes >= static_cast<uint64_t>(size());
   facts_.ll128 = p2p && (peers_.common_facts() & proto::kKeepsLinesWhole);
-  const auto buffer = [](int64_t parameter, size_t otherwise) {
-    return proto::connection_shape(parameter ? static_cast<uint64_t>(parameter) : otherwise);
-  };
-  facts_.slots[kCollectiveLinks] = buffer(params().buffer_bytes, defaults.buffer_bytes);
+  facts_.slots[kCollectiveLinks] = proto::connection_shape(chosen(params().buffer_bytes, defaults.buffer_bytes));
   if (!facts_.ll128) facts_.slots[kCollectiveLinks].ll128 = 0;
-  facts_.slots[kPairLinks] = buffer(params().pair_buffer_bytes, emulated() ? size_t{64} << 10 : size_t{1} << 20);
+  const uint64_t pair_buffer = emulated() ? kPairBufferEmulated : kPairBuffer;
+  facts_.slots[kPairLinks] = proto::connection_shape(chosen(params().pair_buffer_bytes, pair_buffer));
   facts_.slots[kPairLinks].ll128 = 0;  // messages use Simple and LL only
 
   facts_.pair_lanes = most_parts(plain_shape());
@@ -84,8 +86,7 @@ void Communicator::prepare_links() {
 // Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
-  uint64_t least = device_.defaults().copy_engine_bytes;
-  if (params().copy_engine_bytes) least = static_cast<uint64_t>(params().copy_engine_bytes);
+  const uint64_t least = chosen(params().copy_engine_bytes, device_.defaults().copy_engine_bytes);
   if (least == 1 || size() == 1 || !(peers_.common_facts() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
     facts_.copy_bytes = least;
@@ -97,9 +98,6 @@ void Communicator::prepare_copies() {
 
 void Communicator::prepare_copy_reductions() {
   const gpu::Device::Defaults defaults = device_.defaults();
-  const auto chosen = [](int64_t parameter, size_t otherwise) {
-    return parameter ? static_cast<uint64_t>(parameter) : otherwise;
-  };
   const uint64_t least = chosen(params().copy_reduction_bytes, defaults.copy_reduction_bytes);
   const bool wanted = params().copy_reduction_bytes || emulated() || copies_suit_all_to_all(size());
   if (least == 1 || !wanted) return;
@@ -109,8 +107,7 @@ void Communicator::prepare_copy_reductions() {
 }
 
 void Communicator::prepare_direct() {
-  uint64_t least = emulated() ? kDirectBytesEmulated : kDirectBytes;
-  if (params().direct_bytes) least = static_cast<uint64_t>(params().direct_bytes);
+  const uint64_t least = chosen(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
   if (least > 1 && size() > 1) direct_ = std::make_unique<DirectPath>(DirectContext{device_, peers_, *links_, least});
 }
 

@@ -204,7 +204,9 @@ CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const Comm
   Schedule schedule(rank, shape, landing);
   for (const CollectiveTask& task : queue.collectives)
     if (reduces_by_copies(task, shape)) schedule.add(task);
-  return schedule.make();
+  CopyReductions made = schedule.make();
+  for (PlannedLaunch& step : made.steps) step.plan.results_on_host = queue.results_on_host;
+  return made;
 }
 
 }  // namespace gpucoll::core

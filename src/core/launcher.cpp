@@ -112,7 +112,7 @@ Status Launcher::launch_rest(bool* all) {
     if (n >= kLaunchesAtOnce) return {};
     n += plans_[next_].stage == Stage::step ? kLaunchesPerStep : 1;
     GC_TRY(put_copies(plans_[next_].stage));
-    GC_TRY_AS(const bool launched, put(plans_[next_]));
+    GC_TRY_AS(const bool launched, put_plan(plans_[next_]));
     if (!launched) return {};
   }
   if (any) {
@@ -142,7 +142,7 @@ bool Launcher::ring() {
 
 Status Launcher::look() {
   if (!context_.lingering || !context_.lingering->missed()) return {};
-  GC_TRY(start(plans_.front()));
+  GC_TRY(launch_kernel(plans_.front()));
   return context_.device.record(order_->event, last_stream_);
 }
 
@@ -179,10 +179,10 @@ Status Launcher::put_copies(Stage stage) {
   return stage == Stage::unpack ? copies_->put_end(streams_.front()) : Status();
 }
 
-Result<bool> Launcher::put(PlannedLaunch& planned) {
-  if (planned.stage != Stage::step) return launch(planned);
+Result<bool> Launcher::put_plan(PlannedLaunch& planned) {
+  if (planned.stage != Stage::step) return place_and_launch(planned);
   GC_TRY(copies_->put_waits(streams_.front(), step_));
-  if (planned.kernel) GC_TRY(launch(planned).status());
+  if (planned.kernel) GC_TRY(place_and_launch(planned).status());
   GC_TRY(copies_->put_ready(streams_.front(), ++step_));
   return true;
 }
@@ -208,16 +208,16 @@ void Launcher::remember(gpu::Stream stream) {
 }
 
 // False while there is no room for the plan's items.
-Result<bool> Launcher::launch(PlannedLaunch& planned) {
+Result<bool> Launcher::place_and_launch(PlannedLaunch& planned) {
   if (!planned.overflow.empty() && !place_items(planned)) return false;
   if (may_linger()) planned.plan.linger_ns = context_.lingering->stay_ns();
-  GC_TRY(start(planned));
+  GC_TRY(launch_kernel(planned));
   if (!capture_) count_launch();
   if (planned.plan.linger_ns) context_.lingering->stays(planned, launched());
   return true;
 }
 
-Status Launcher::start(PlannedLaunch& planned) {
+Status Launcher::launch_kernel(PlannedLaunch& planned) {
   proto::Plan& plan = planned.plan;
   plan.comm = context_.comm;
   if (!capture_) plan.done_word = context_.done_kernel;

@@ -82,12 +82,12 @@ class Launcher {
   bool ring();
   Status fan_in();
   Status put_copies(Stage stage);
-  Result<bool> put(PlannedLaunch& planned);
+  Result<bool> put_plan(PlannedLaunch& planned);
   Status fan_out();
   Status wait_for_earlier(gpu::Stream stream);
   void remember(gpu::Stream stream);
-  Result<bool> launch(PlannedLaunch& planned);
-  Status start(PlannedLaunch& planned);
+  Result<bool> place_and_launch(PlannedLaunch& planned);
+  Status launch_kernel(PlannedLaunch& planned);
   bool place_items(PlannedLaunch& planned);
   void count_launch() noexcept;
   uint64_t done() const noexcept;

@@ -79,7 +79,7 @@ void Lingering::store(const proto::CollectiveItem& item, uint64_t number) noexce
   static_assert(sizeof data == sizeof item);
   std::memcpy(data, &item, sizeof data);
   for (uint32_t w = 0; w < proto::kBellWords; ++w)
-    __atomic_store_n(&bell_.word[w], proto::bell_word(data[w], number), __ATOMIC_RELEASE);  // partner: await_bell()
+    __atomic_store_n(&bell_.word[w], proto::bell_word(data[w], number), __ATOMIC_RELEASE);  // partner: look_at_bell()
 }
 
 void Lingering::ring(const PlannedLaunch& launch, uint64_t number) noexcept {

@@ -138,12 +138,13 @@ set_tests_properties(tools.perf_files PROPERTIES FIXTURES_SETUP perf_files)
 set_tests_properties(tools.perf_files_read tools.perf_files_compared PROPERTIES FIXTURES_REQUIRED perf_files)
 
 # Pictures, where there is something to draw with; what is said where there is not.
-gc_test(tools.plot LABELS tools TIMEOUT 200 COMMAND ${GC_SOURCE}/test/tools/plot_test.py ${GC_SOURCE}/contrib/plot)
-set_tests_properties(tools.plot PROPERTIES SKIP_RETURN_CODE 77)
+gc_test(tools.plot LABELS tools TIMEOUT 200
+  COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/plot_test.py ${GC_SOURCE}/contrib/plot)
 gc_test(tools.plot_without_matplotlib LABELS tools ENV PYTHONPATH=${GC_SOURCE}/test/tools/no_matplotlib
         PYTHONDONTWRITEBYTECODE=1
-  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^contrib/plot: matplotlib is missing: apt-get install python3-matplotlib$"
-          ${GC_SOURCE}/contrib/plot perf.json)
+  COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/expect.sh 2
+          "^contrib/plot: matplotlib is missing: apt-get install python3-matplotlib$" ${GC_SOURCE}/contrib/plot perf.json)
+set_tests_properties(tools.plot tools.plot_without_matplotlib PROPERTIES SKIP_RETURN_CODE 77)
 
 gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)

@@ -42,6 +42,7 @@ tools_libperf_la_SOURCES = \
 	tools/perf/runner_nccl.cpp \
 	tools/perf/session.cpp \
 	tools/perf/session.h \
+	tools/perf/small_floats.h \
 	tools/perf/table.cpp \
 	tools/perf/table.h \
 	tools/perf/types.cpp \

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "perf/small_floats.h"
 #include "perf/types.h"
 
 namespace gpucoll::perf {
@@ -140,6 +142,16 @@ TEST(PerfData, OneFlippedValueBitIsSeen) {
     EXPECT_EQ(at, 1234u) << info(type).name;
     EXPECT_NE(hash_values(type, 0, bad.data(), kCount), hash_values(type, 0, good.data(), kCount)) << info(type).name;
   }
+}
+
+TEST(SmallFloats, RoundToTheNearestTiesToEven) {
+  EXPECT_EQ(Bfloat16(257), 256);
+  EXPECT_EQ(Bfloat16(259), 260);
+  EXPECT_EQ(Bfloat16(-1.00390625f * 1.0000001f), -1.0078125f);  // a little more than a tie
+  EXPECT_EQ(Float16(2049), 2048);
+  EXPECT_EQ(Float16(2051), 2052);
+  EXPECT_TRUE(std::isinf(Float16(65520)) && std::isinf(Bfloat16(3.4e38f)));
+  EXPECT_TRUE(std::isnan(Float16(NAN)) && std::isnan(Bfloat16(NAN)));
 }
 
 TEST(PerfTypes, NamesLeadBack) {

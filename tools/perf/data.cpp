@@ -9,6 +9,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "perf/small_floats.h"
+
 namespace gpucoll::perf {
 namespace {
 
@@ -20,6 +22,24 @@ template <class T>
 constexpr bool is_pair = false;
 template <class V, class I>
 constexpr bool is_pair<Pair<V, I>> = true;
+template <class T>
+constexpr bool is_real = std::is_floating_point_v<T>;
+template <>
+constexpr bool is_real<Float16> = true;
+template <>
+constexpr bool is_real<Bfloat16> = true;
+// Whole numbers of so many bits, at least, are exact.
+template <class T>
+constexpr int exact_bits = 24;
+template <>
+constexpr int exact_bits<Float16> = 11;
+template <>
+constexpr int exact_bits<Bfloat16> = 8;
+// Powers of two up to 2^exact_power are.
+template <class T>
+constexpr int exact_power = 32;
+template <>
+constexpr int exact_power<Float16> = 14;
 
 // A cheap mixer: every bit of the result depends on every bit of x.
 uint64_t mix(uint64_t x) {
@@ -40,6 +60,8 @@ auto dispatch(Type type, F&& f) {
     case Type::uint16: return f(static_cast<uint16_t*>(nullptr));
     case Type::uint32: return f(static_cast<uint32_t*>(nullptr));
     case Type::uint64: return f(static_cast<uint64_t*>(nullptr));
+    case Type::float16: return f(static_cast<Float16*>(nullptr));
+    case Type::bfloat16: return f(static_cast<Bfloat16*>(nullptr));
     case Type::float32: return f(static_cast<float*>(nullptr));
     case Type::float64: return f(static_cast<double*>(nullptr));
     case Type::long_double: return f(static_cast<long double*>(nullptr));
@@ -96,18 +118,26 @@ T inexact_value(uint64_t h) {
   return static_cast<T>(h & 16 ? -magnitude : magnitude);
 }
 
+// So many bits that the sum over the ranks is exact.
+template <class T>
+int summand_bits(int ranks) {
+  int bits = std::min(exact_bits<T>, 11);
+  for (int n = 1; n < ranks && bits > 1 && exact_bits<T> < 24; n *= 2) --bits;
+  return bits;
+}
+
 template <class T>
 T real_value(const Recipe& recipe, int rank, uint64_t h) {
   if (recipe.inexact) return inexact_value<T>(h);
   auto centred = [h](int bits) {
     return static_cast<T>(static_cast<int64_t>(h & ((1ull << bits) - 1)) - (1ll << (bits - 1)));
   };
-  if (!recipe.reduces) return centred(24);
-  if (recipe.op == Op::sum) return centred(11);
-  if (recipe.op != Op::prod) return centred(21);
-  T magnitude = T{1};
-  if (rank < 32) magnitude = (h & 6) == 2 ? T{2} : (h & 6) == 4 ? T{0.5} : T{1};  // 2^32 at most: exact in float
-  return h & 1 ? -magnitude : magnitude;
+  if (!recipe.reduces) return centred(exact_bits<T>);
+  if (recipe.op == Op::sum) return centred(summand_bits<T>(recipe.ranks));
+  if (recipe.op != Op::prod) return centred(std::min(exact_bits<T>, 21));
+  T magnitude{1};
+  if (rank < exact_power<T>) magnitude = (h & 6) == 2 ? T{2} : (h & 6) == 4 ? T{0.5} : T{1};
+  return h & 1 ? static_cast<T>(-magnitude) : magnitude;
 }
 
 template <class T>
@@ -128,7 +158,7 @@ T make(const Recipe& recipe, int rank, uint64_t h) {
     return pair;
   } else if constexpr (is_complex<T>) {
     return complex_value<typename T::value_type>(recipe, rank, h);
-  } else if constexpr (std::is_floating_point_v<T>) {
+  } else if constexpr (is_real<T>) {
     return real_value<T>(recipe, rank, h);
   } else if constexpr (std::is_same_v<T, bool>) {
     return recipe.reduces ? integer_value<uint32_t>(recipe, rank, h) != 0 : (h & 1) != 0;
@@ -161,14 +191,14 @@ T wrapping_add(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   else
-    return a + b;
+    return static_cast<T>(a + b);
 }
 template <class T>
 T wrapping_multiply(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   else
-    return a * b;
+    return static_cast<T>(a * b);
 }
 
 template <class T>
@@ -244,6 +274,8 @@ std::string show_typed(const T& v) {
     return fmt::format("{}{:+}i", v.real(), v.imag());
   else if constexpr (std::is_integral_v<T> && sizeof(T) == 1)
     return fmt::format("{}", static_cast<int>(reinterpret_cast<const T&>(v)));
+  else if constexpr (is_real<T> && sizeof(T) == 2)
+    return fmt::format("{}", static_cast<float>(v));
   else
     return fmt::format("{}", v);
 }

@@ -13,6 +13,8 @@ MPI_Datatype mpi_type(Type type) {
     case Type::uint16: return MPI_UINT16_T;
     case Type::uint32: return MPI_UINT32_T;
     case Type::uint64: return MPI_UINT64_T;
+    case Type::float16:
+    case Type::bfloat16: return MPI_DATATYPE_NULL;
     case Type::float32: return MPI_FLOAT;
     case Type::float64: return MPI_DOUBLE;
     case Type::long_double: return MPI_LONG_DOUBLE;
@@ -56,6 +58,8 @@ int exchange(const Call& call, void* send, void* recv, int n, MPI_Datatype type,
 }
 
 }  // namespace
+
+bool MpiCall::has(Type type) { return mpi_type(type) != MPI_DATATYPE_NULL; }
 
 MpiCall::MpiCall(const Call& call)
     : call_(call),

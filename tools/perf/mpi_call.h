@@ -13,6 +13,7 @@ namespace gpucoll::perf {
 
 class MpiCall {
  public:
+  static bool has(Type type);  // whether MPI has the type
   explicit MpiCall(const Call& call);
   const Call& call() const { return call_; }
   // Buffers of any kind; MPI's answer.

@@ -20,6 +20,8 @@ std::optional<gpucollDataType_t> api_type(const Call& call) {
     case Type::uint16: return gpucollUint16;
     case Type::uint32: return gpucollUint32;
     case Type::uint64: return gpucollUint64;
+    case Type::float16: return gpucollFloat16;
+    case Type::bfloat16: return gpucollBfloat16;
     case Type::float32: return gpucollFloat32;
     case Type::float64: return gpucollFloat64;
     case Type::complex64: return gpucollComplex64;

@@ -51,7 +51,7 @@ class MpiRunner final : public MpiCallRunner {
   const char* name() const override { return "MPI"; }
   std::string description() const override { return "MPI on device memory"; }
   // Point-to-point of MPI would touch device memory on the host.
-  bool can(const Call& call) const override { return !is_pairwise(call.collective); }
+  bool can(const Call& call) const override { return !is_pairwise(call.collective) && MpiCall::has(call.type); }
 
  private:
   void* send() override { return buffers_.send.at(0); }
@@ -66,7 +66,7 @@ class HostRunner final : public MpiCallRunner {
       : MpiCallRunner("host", nonblocking, comm), send_(send_bytes, 1), recv_(recv_bytes, 1) {}
   const char* name() const override { return "host"; }
   std::string description() const override { return "the same MPI call on host memory"; }
-  bool can(const Call&) const override { return true; }
+  bool can(const Call& call) const override { return MpiCall::has(call.type); }
 
  private:
   void* send() override { return send_.data(); }

@@ -66,8 +66,10 @@ int nccl_type(Type type) {
     case Type::uint32: return 3;
     case Type::int64: return 4;
     case Type::uint64: return 5;
+    case Type::float16: return 6;
     case Type::float32: return 7;
     case Type::float64: return 8;
+    case Type::bfloat16: return 9;
     default: return kNone;
   }
 }

@@ -24,6 +24,8 @@ const TypeInfo kTable[kTypes] = {
     {Type::uint16, "uint16", sizeof(uint16_t), kInteger},
     {Type::uint32, "uint32", sizeof(uint32_t), kInteger},
     {Type::uint64, "uint64", sizeof(uint64_t), kInteger},
+    {Type::float16, "float16", 2, kReal},
+    {Type::bfloat16, "bfloat16", 2, kReal},
     {Type::float32, "float", sizeof(float), kReal},
     {Type::float64, "double", sizeof(double), kReal},
     {Type::long_double, "long_double", sizeof(long double), kReal},
@@ -47,8 +49,13 @@ struct Alias {
   Type type;
 };
 const Alias kAliases[] = {
-    {"char", Type::int8},       {"int", Type::int32},           {"float32", Type::float32},
-    {"float64", Type::float64}, {"complex64", Type::complex64}, {"complex128", Type::complex128},
+    {"char", Type::int8},
+    {"int", Type::int32},
+    {"half", Type::float16},
+    {"float32", Type::float32},
+    {"float64", Type::float64},
+    {"complex64", Type::complex64},
+    {"complex128", Type::complex128},
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ enum class Type {
   uint16,
   uint32,
   uint64,
+  float16,
+  bfloat16,
   float32,
   float64,
   long_double,
@@ -49,8 +51,8 @@ const TypeInfo& info(Type type);
 const char* name(Op op);
 bool fits(Type type, Op op);
 
-// Null or false where no type or operation has this name. Also accepted: char (int8), int (int32), float32, float64,
-// complex64 and complex128.
+// Null or false where no type or operation has this name. Also accepted: char (int8), int (int32), half (float16),
+// float32, float64, complex64 and complex128.
 const TypeInfo* find_type(const std::string& name);
 bool find_op(const std::string& name, Op* op);
 // "int8, int16, ...": for messages.

@@ -143,7 +143,8 @@ Status MoveMaker::all_to_all_equal() {
   if (!call_.send.given) {
     // Other ranks may have packed what they send: a copy of it here as well, so that all exchange in one way.
     GC_TRY_AS(uint8_t * aside, context_.scratch.get(context_.device, packs(call_.recv.bytes)));
-    add_copy(context_.queue, &context_.queue.before, aside, context_.device.kernel_address(call_.recv.address), call_.recv.bytes);
+    add_copy(context_.queue, &context_.queue.before, aside, context_.device.kernel_address(call_.recv.address),
+             call_.recv.bytes);
     call_.send = call_.recv;
     call_.send.address = aside;
   }

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
+#include <memory>
 
 #include "ranks.h"
 
@@ -35,6 +37,61 @@ inline gpucollResult_t await_error(gpucollComm_t comm, int seconds = 20) {
     usleep(1000);
   }
   return error;
+}
+
+// One of two ranks at least tells of sizes that differ, and the other one learns of it.
+inline void expect_sizes_differ(const gpucollResult_t (&errors)[2]) {
+  EXPECT_TRUE(errors[0] == gpucollInvalidUsage || errors[1] == gpucollInvalidUsage);
+  for (gpucollResult_t error : errors) EXPECT_TRUE(error == gpucollInvalidUsage || error == gpucollRemoteError);
+}
+
+// A call on buffers of a rank.
+using CopyCall = std::function<gpucollResult_t(const DeviceBuffer& from, const DeviceBuffer& to, gpucollComm_t comm,
+                                               int rank, gpucollStream_t stream)>;
+
+// Both ranks call once, so that all is connected; then one waits for what never comes, and aborts.
+inline void expect_abort_releases(size_t bytes, const CopyCall& call) {
+  for (int waits : {0, 1})
+    on_ranks_that_destroy(2, [&](gpucollComm_t comm, int rank) {
+      Stream stream;
+      DeviceBuffer from(bytes), to(bytes);
+      GC_OK(call(from, to, comm, rank, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      if (rank == waits) {
+        GC_OK(call(from, to, comm, rank, stream.handle));
+        usleep(50000);
+        GC_OK(gpucollCommAbort(comm));
+      } else {
+        EXPECT_EQ(await_error(comm), gpucollRemoteError);
+        EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+    });
+}
+
+// From when on nothing reads or writes the buffers any more: streams that wait for copies are held, but kernels of
+// another rank may store into a buffer until the communicator is gone.
+enum class Unused { once_streams_are_done, once_comm_is_gone };
+
+// Some calls that one rank aborts, in another round at another time; then the buffers are freed.
+inline void free_after_abort(int n, int rounds, size_t bytes, int calls, Unused unused, const CopyCall& call) {
+  for (int round = 0; round < rounds; ++round)
+    on_ranks_that_destroy(n, [&, round](gpucollComm_t comm, int rank) {
+      Stream stream;
+      auto from = std::make_unique<DeviceBuffer>(bytes), to = std::make_unique<DeviceBuffer>(bytes);
+      for (int i = 0; i < calls; ++i)
+        if (call(*from, *to, comm, rank, stream.handle) != gpucollSuccess) break;  // another rank was faster
+      if (rank == round % n) {
+        usleep(static_cast<unsigned>(round * 700));
+        GC_OK(gpucollCommAbort(comm));
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      const bool destroys = rank != round % n, destroys_first = unused == Unused::once_comm_is_gone;
+      if (destroys && destroys_first) gpucollCommDestroy(comm);
+      from.reset();
+      to.reset();
+      if (destroys && !destroys_first) gpucollCommDestroy(comm);
+    });
 }
 
 // Every rank sends to every other and receives from it, in one group, all sizes side by side.

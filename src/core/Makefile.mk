@@ -14,6 +14,7 @@ src_core_libcore_la_SOURCES = \
 	src/core/communicator_connect.cpp \
 	src/core/copy_path.cpp \
 	src/core/copy_path.h \
+	src/core/copy_path_proxy.cpp \
 	src/core/copy_reductions.cpp \
 	src/core/copy_reductions.h \
 	src/core/device_tables.cpp \

@@ -1,0 +1,257 @@
+// The part of a copy path that its process's proxy runs: finds what belongs together, and starts the copies.
+#include <algorithm>
+#include <cstring>
+
+#include "core/copy_path.h"
+
+namespace gpucoll::core {
+namespace {
+
+using proto::CopyDescriptor;
+using proto::kBouncePieces;
+using proto::kCopyRing;
+using proto::kSizeRing;
+
+// Partners are the other rank's stores with release, or what its streams store.
+uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+
+ExportedPlace place_in(const CopyDescriptor& descriptor) {
+  ExportedPlace place = {descriptor.slot, descriptor.serial, descriptor.offset, {}};
+  static_assert(sizeof place.handle == sizeof descriptor.handle);
+  std::memcpy(&place.handle, descriptor.handle, sizeof place.handle);
+  return place;
+}
+
+// As kernels report it.
+Status differ(int sender, uint64_t sent, int receiver, uint64_t expected) {
+  return Status::error(Code::invalid_usage, "rank %d sends %llu bytes to rank %d, which receives %llu", sender,
+                       static_cast<unsigned long long>(sent), receiver, static_cast<unsigned long long>(expected));
+}
+
+}  // namespace
+
+uint64_t CopyPath::passed() const noexcept { return load(page_.passed); }
+
+// A process may have many communicators: most cost nothing but the first line. Taken back before looking, so that what
+// comes meanwhile is not missed.
+ProxyWork::Progress CopyPath::progress() noexcept {
+  if (!active_.load(std::memory_order_relaxed) || !active_.exchange(false, std::memory_order_acquire))
+    return Progress::none_pending;
+  // A caller in begin() is soon out again; waiting for the lock would take longer.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const Progress progress = lock.owns_lock() ? look() : Progress::waiting;
+  if (progress != Progress::none_pending) active_.store(true, std::memory_order_relaxed);
+  return progress;
+}
+
+void CopyPath::tidy() noexcept {
+  std::vector<void*> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    dropped = imports_.take_dropped();
+  }
+  for (void* base : dropped) context_.device.close_memory(base);
+}
+
+ProxyWork::Progress CopyPath::look() noexcept {
+  if (context_.fault.raised()) return give_up();
+  bool moved = false, waiting = false;
+  if (Status status = contained([&] { return advance_all(&moved, &waiting); }); !status) {
+    context_.fault.raise(status);
+    return give_up();
+  }
+  if (moved) return Progress::moved;
+  if (waiting) return Progress::waiting;
+  const bool pending = passed() < groups() || std::any_of(receiving_.begin(), receiving_.end(),
+                                                          [](const auto& r) { return r && !r->pending.empty(); });
+  return pending ? Progress::watching : Progress::none_pending;
+}
+
+Status CopyPath::advance_all(bool* moved, bool* waiting) {
+  for (const auto& s : sending_) {
+    if (!s || s->copies == 0) continue;
+    if (!s->pending.empty()) GC_TRY(advance(*s, moved));
+    *waiting |= load(s->own->send_done) < s->copies;
+  }
+  for (const auto& r : receiving_) {
+    if (!r || r->pending.empty()) continue;
+    GC_TRY(advance(*r, moved));
+    *waiting |= !r->pending.empty() && r->bounce;
+  }
+  return {};
+}
+
+// Lets waiting streams go, but not while their buffers are in use: the application may free them then.
+ProxyWork::Progress CopyPath::give_up() noexcept {
+  bool all = true;
+  const auto release = [](uint64_t& word) { __atomic_store_n(&word, proto::kCopyReleased, __ATOMIC_RELEASE); };
+  for (const auto& s : sending_) {
+    if (!s) continue;
+    s->pending.clear();
+    if (under_way(*s))
+      all = false;
+    else
+      release(s->own->send_done);
+  }
+  for (const auto& r : receiving_) {
+    if (!r) continue;
+    if (under_way(*r))
+      all = false;
+    else
+      release(r->own->recv_done);
+  }
+  return all && passed() >= groups() ? Progress::none_pending : Progress::watching;
+}
+
+bool CopyPath::under_way(const Sending& s) const noexcept {
+  return load(s.own->send_done) < s.issued || load(s.own->moved) < s.pieces;
+}
+
+// What the sender has started, or this rank takes out of a bounce buffer.
+bool CopyPath::under_way(const Receiving& r) const noexcept {
+  if (load(r.own->taken) < r.pieces) return true;
+  const uint64_t started = load(r.theirs->started);
+  if (load(r.own->recv_done) >= started || context_.peers.dead(r.peer)) return false;
+  return std::any_of(r.pending.begin(), r.pending.end(),
+                     [&](const Message& message) { return message.number == started && message.place; });
+}
+
+Status CopyPath::advance(Sending& s, bool* moved) {
+  while (!s.pending.empty()) {
+    const Message& message = s.pending.front();
+    if (!s.target) {
+      GC_TRY_AS(const bool matched, match(s, message));
+      if (!matched) return {};
+    }
+    if (load(s.theirs->recv_ready) < message.number || load(s.own->send_ready) < message.number) return {};
+    // Words only grow: this message's must not come before those of a message that its receiver still takes.
+    if (!s.piece_bytes && load(s.theirs->recv_done) < s.last_in_pieces) return {};
+    if (!start(s, message)) return {};
+    auto all = s.piece_bytes ? move_pieces(s, message, moved) : move_whole(s, message);
+    if (!all) {
+      __atomic_store_n(&s.own->started, s.issued, __ATOMIC_RELEASE);  // the receiver must not wait for it
+      return std::move(all).status();
+    }
+    if (!*all) return {};
+    *moved = true;
+    s.target = nullptr;
+    s.pending.erase(s.pending.begin());
+  }
+  return {};
+}
+
+// Finds the receive that belongs to a message, and opens its buffer. False while there is none.
+Result<bool> CopyPath::match(Sending& s, const Message& message) {
+  const auto fail = [&](uint64_t sent, uint64_t expected) {
+    return differ(context_.peers.rank(), sent, s.peer, expected);
+  };
+  const uint64_t& expected = s.theirs->recv_bytes[message.ordinal % kSizeRing];
+  if (load(s.theirs->posted) < message.number) {
+    const uint64_t come = load(s.theirs->recv_messages);
+    const uint64_t copies = __atomic_load_n(&s.theirs->recv_copies, __ATOMIC_RELAXED);
+    if (come < message.ordinal || copies >= message.number) return false;
+    return fail(message.bytes, load(expected));
+  }
+  const CopyDescriptor& receive = s.theirs->descriptors[message.number % kCopyRing];
+  if (receive.ordinal < message.ordinal) return fail(s.own->send_bytes[receive.ordinal % kSizeRing], receive.bytes);
+  if (receive.ordinal > message.ordinal) return fail(message.bytes, load(expected));
+  if (receive.bytes != message.bytes) return fail(message.bytes, receive.bytes);
+  GC_TRY_AS(s.target, imports_.open(s.peer, place_in(receive)));
+  s.piece_bytes = receive.piece_bytes;
+  s.moved = 0;
+  return true;
+}
+
+// False where the receiver has failed: it may have let its buffer go. The store and the looks at the fault are
+// sequentially consistent; the receiver looks at `started` after it has failed, and must not wait for what never comes.
+bool CopyPath::start(Sending& s, const Message& message) {
+  const auto receiver_failed = [&] { return context_.peers.fault(s.peer) != 0; };
+  if (receiver_failed()) return false;
+  __atomic_store_n(&s.own->started, message.number, __ATOMIC_SEQ_CST);
+  if (!receiver_failed()) return true;
+  __atomic_store_n(&s.own->started, s.issued, __ATOMIC_RELEASE);
+  return false;
+}
+
+Result<bool> CopyPath::move_whole(Sending& s, const Message& message) {
+  GC_TRY(context_.device.copy_async(s.target, message.buffer, message.bytes, s.stream));
+  GC_TRY(context_.device.write_value(s.stream, &s.their_kernel->recv_done, message.number));
+  GC_TRY(context_.device.write_value(s.stream, &s.own_kernel->send_done, message.number));
+  s.issued = message.number;
+  return true;
+}
+
+Result<bool> CopyPath::move_pieces(Sending& s, const Message& message, bool* moved) {
+  s.last_in_pieces = message.number;
+  while (s.moved < message.bytes) {
+    if (s.pieces >= load(s.theirs->taken) + kBouncePieces) return false;
+    const uint64_t bytes = std::min(s.piece_bytes, message.bytes - s.moved);
+    uint8_t* piece = s.target + s.pieces % kBouncePieces * s.piece_bytes;
+    GC_TRY(context_.device.copy_async(piece, message.buffer + s.moved, bytes, s.stream));
+    GC_TRY(context_.device.write_value(s.stream, &s.own_kernel->moved, ++s.pieces));
+    s.moved += bytes;
+    *moved = true;
+  }
+  GC_TRY(context_.device.write_value(s.stream, &s.own_kernel->send_done, message.number));
+  s.issued = message.number;
+  return true;
+}
+
+Status CopyPath::advance(Receiving& r, bool* moved) {
+  drop_done(r, moved);
+  post(r);
+  if (r.pending.empty()) return {};
+  const Message& message = r.pending.front();
+  const uint64_t come = load(r.theirs->send_messages);
+  if (come >= message.ordinal && __atomic_load_n(&r.theirs->send_copies, __ATOMIC_RELAXED) < message.number)
+    return differ(r.peer, load(r.theirs->send_bytes[message.ordinal % kSizeRing]), context_.peers.rank(),
+                  message.bytes);
+  return take_pieces(r, moved);
+}
+
+void CopyPath::drop_done(Receiving& r, bool* moved) {
+  const uint64_t done = load(r.own->recv_done);
+  while (!r.pending.empty() && r.pending.front().number <= done) {
+    if (r.pending.front().place) context_.exports.unpin(*r.pending.front().place);
+    r.pending.erase(r.pending.begin());
+    *moved = true;
+  }
+}
+
+// Tells the sender of as many receives as the ring has room for.
+void CopyPath::post(Receiving& r) {
+  const uint64_t room = load(r.own->recv_done) + kCopyRing;
+  for (const Message& message : r.pending) {
+    if (message.number <= r.posted) continue;
+    if (message.number > room) return;
+    CopyDescriptor& descriptor = r.own->descriptors[message.number % kCopyRing];
+    const ExportedPlace place =
+        message.place ? *message.place : ExportedPlace{proto::kBounceSlot, 1, 0, r.bounce_handle};
+    descriptor = {message.bytes, message.ordinal, place.offset, place.slot, place.serial, 0, {}, {}};
+    if (!message.place) descriptor.piece_bytes = context_.piece_bytes;
+    std::memcpy(descriptor.handle, &place.handle, sizeof descriptor.handle);
+    r.posted = message.number;
+    __atomic_store_n(&r.own->posted, r.posted, __ATOMIC_RELEASE);  // partner: match()
+  }
+}
+
+// From the bounce buffer on to where they belong.
+Status CopyPath::take_pieces(Receiving& r, bool* moved) {
+  for (Message& message : r.pending) {
+    if (message.place) continue;
+    while (message.taken < message.bytes) {
+      if (r.pieces >= load(r.theirs->moved)) return {};
+      const uint64_t bytes = std::min(context_.piece_bytes, message.bytes - message.taken);
+      const uint8_t* piece = r.bounce + r.pieces % kBouncePieces * context_.piece_bytes;
+      GC_TRY(context_.device.copy_async(message.buffer + message.taken, piece, bytes, r.stream));
+      GC_TRY(context_.device.write_value(r.stream, &r.own_kernel->taken, ++r.pieces));
+      message.taken += bytes;
+      *moved = true;
+      if (message.taken == message.bytes)
+        GC_TRY(context_.device.write_value(r.stream, &r.own_kernel->recv_done, message.number));
+    }
+  }
+  return {};
+}
+
+}  // namespace gpucoll::core

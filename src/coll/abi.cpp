@@ -217,10 +217,12 @@ int end(gc_pending* pending) {
   return mpi_class(call->owner.end(call));
 }
 
-void restart(gc_pending* pending, int last) {
+void restart(gc_pending* pending) {
   auto* call = static_cast<PendingCall*>(pending);
-  call->owner.restart(call, last != 0);
+  call->owner.restart(call);
 }
+
+void publish_starts(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->pending().publish_starts(); }
 
 void free_persistent(gc_pending* pending) {
   auto* call = static_cast<PendingCall*>(pending);
@@ -230,6 +232,7 @@ void free_persistent(gc_pending* pending) {
 void drain(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->drain(); }
 
 uint64_t runs() { return MpiRuntime::runs(); }
+uint64_t launches() { return MpiRuntime::launches(); }
 
 void look_at_wishes(gc_comm* comm) {
   guarded("looking at the other ranks", [&]() -> Status {
@@ -279,9 +282,11 @@ const gc_abi* table() {
                              host_begun,
                              end,
                              restart,
+                             publish_starts,
                              free_persistent,
                              drain,
                              runs,
+                             launches,
                              look_at_wishes,
                              forget_map,
                              reduce_local};

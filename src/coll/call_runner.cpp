@@ -32,14 +32,43 @@ Result<CallRunner::Readiness> CallRunner::prepare(PendingCall& call) {
   return *prepared ? Readiness::ready : Readiness::impossible;
 }
 
-Result<bool> CallRunner::launch(PendingCall& call) {
-  if (!launching_) GC_TRY(runtime_.begin(call.call));
+// The most that nothing is missing for, now in together_ if they are several.
+Result<size_t> CallRunner::put_together(std::span<PendingCall* const> calls) {
+  size_t n = 1;
+  for (; n < calls.size() && runtime_.joins(calls[n - 1]->call); ++n) {
+    GC_TRY_AS(const bool prepared, runtime_.prepared(calls[n]->call));
+    if (!prepared || !runtime_.joins(calls[n]->call)) break;
+  }
+  for (; n > 1; --n) {
+    together_.clear();
+    for (const PendingCall* call : calls.first(n)) together_.append(call->call.part.queue);
+    if (runtime_.connected(together_)) break;
+  }
+  return n;
+}
+
+Result<size_t> CallRunner::begin(std::span<PendingCall* const> calls) {
+  GC_TRY_AS(const size_t n, put_together(calls));
+  if (n == 1) {
+    GC_TRY(runtime_.begin(calls[0]->call));
+    return n;
+  }
+  for (const PendingCall* call : calls.first(n)) call->call.part.packing.on_host().load();
+  GC_TRY(runtime_.begin(together_));
+  return n;
+}
+
+Result<size_t> CallRunner::launch(std::span<PendingCall* const> calls) {
+  if (!launching_) {
+    GC_TRY_AS(launching_, begin(calls));
+  }
   GC_TRY_AS(const bool all, runtime_.advance());
-  launching_ = !all;
-  if (!all) return false;
-  call.launches = runtime_.get()->launched();
-  running_.push_back(&call);
-  return true;
+  if (!all) return size_t{0};
+  for (PendingCall* call : calls.first(launching_)) {
+    call->launches = runtime_.get()->launched();
+    running_.push_back(call);
+  }
+  return std::exchange(launching_, 0);
 }
 
 std::optional<CallRunner::Ended> CallRunner::next_ended() {

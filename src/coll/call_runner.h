@@ -1,8 +1,8 @@
-// Runs calls on one runtime communicator, one after another, and waits for none of them.
+// Runs calls on one runtime communicator, one after another or several in one launch, and waits for none of them.
 //
-// A call: prepare() until it says more than `waiting`, launch() until it is true; next_ended() gives it back. Making
-// connections waits for other ranks, so it is done on a thread of its own, when nothing else runs: what runs before
-// could not be told from a failure to connect.
+// A call: prepare() until it says more than `waiting`, launch() until it is launched; next_ended() gives it back.
+// Making connections waits for other ranks, so it is done on a thread of its own, when nothing else runs: what runs
+// before could not be told from a failure to connect.
 //
 // Thread safety: one caller at a time. Ownership: borrows runtime and calls.
 #pragma once
@@ -10,6 +10,7 @@
 #include <chrono>
 #include <deque>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "coll/pending_call.h"
@@ -32,8 +33,10 @@ class CallRunner {
   // Makes what is missing for it; `impossible`: on all ranks alike. REQUIRES: fits(), and until this is done, none but
   // this call.
   Result<Readiness> prepare(PendingCall& call);
-  // Whether all of it is there now.
-  Result<bool> launch(PendingCall& call);
+  // Puts the first one on the stream, together with as many of those behind it as can go with it; how many: 0 while
+  // not all of them are there yet, and then again with the same ones. Equal on all ranks where `calls` are, if no rank
+  // lacks links for their messages. REQUIRES: fits(); the first is ready.
+  Result<size_t> launch(std::span<PendingCall* const> calls);
   // The first of those that run, if it has ended: they end in the order in which they were launched.
   std::optional<Ended> next_ended();
   // Whether none runs.
@@ -50,9 +53,13 @@ class CallRunner {
     Result<bool> result = false;
   };
 
+  Result<size_t> begin(std::span<PendingCall* const> calls);
+  Result<size_t> put_together(std::span<PendingCall* const> calls);
+
   MpiRuntime& runtime_;
   std::deque<PendingCall*> running_;
-  bool launching_ = false;  // a call that is not all there yet
+  size_t launching_ = 0;      // calls that are not all there yet
+  core::TaskQueue together_;  // begin()'s
   std::optional<Preparation> preparation_;
   std::chrono::steady_clock::time_point fault_seen_ = {};
 };

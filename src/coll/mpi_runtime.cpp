@@ -12,12 +12,14 @@
 namespace gpucoll::coll {
 namespace {
 
-std::atomic<uint64_t> runs_on_device{0};
+std::atomic<uint64_t> runs_on_device{0}, launches_on_device{0};
 
 }  // namespace
 
 uint64_t MpiRuntime::runs() noexcept { return runs_on_device.load(std::memory_order_relaxed); }
 void MpiRuntime::count_run() noexcept { runs_on_device.fetch_add(1, std::memory_order_relaxed); }
+
+uint64_t MpiRuntime::launches() noexcept { return launches_on_device.load(std::memory_order_relaxed); }
 
 void MpiRuntime::finish() {
   if (!runtime_) return;
@@ -132,6 +134,24 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
 Status MpiRuntime::begin(const DeviceCall& call, bool waits) {
   call.part.packing.on_host().load();
   return runtime_->begin(call.part.queue, shape_, waits);
+}
+
+// The trees of odd and even channels differ, and with them the order of reduction; where it runs depends on the others.
+bool MpiRuntime::joins(const DeviceCall& call) const {
+  return !core::needs_of(call.part.queue, description_.rank, shape_).tree;
+}
+
+bool MpiRuntime::connected(const core::TaskQueue& together) const {
+  return runtime_->connected(core::needs_of(together, description_.rank, shape_));
+}
+
+Status MpiRuntime::begin(const core::TaskQueue& together) { return runtime_->begin(together, shape_); }
+
+Result<bool> MpiRuntime::advance() {
+  GC_TRY_AS(const bool all, runtime_->advance());
+  const uint64_t launched = runtime_->launched();
+  launches_on_device.fetch_add(launched - std::exchange(counted_, launched), std::memory_order_relaxed);
+  return all;
 }
 
 void MpiRuntime::end(const DeviceCall& call) {

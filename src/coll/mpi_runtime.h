@@ -3,8 +3,8 @@
 //
 // A collective: plan() its part; then, once every rank has come with device memory, fits(), prepare(), begin(), and
 // advance() until it is true; launched() of the communicator says what to wait for; then end(). What fits() and
-// prepare() answer is equal on all ranks. Thread safety: one caller at a time; but plan() also beside prepare().
-// Ownership: owns the runtime communicator.
+// prepare() answer is equal on all ranks. Several that are prepared() may be put together into one queue. Thread
+// safety: one caller at a time; but plan() also beside prepare(). Ownership: owns the runtime communicator.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -51,14 +51,22 @@ class MpiRuntime {
   Result<bool> prepare(DeviceCall& call, void (*idle)());
   // Puts it on the stream. waits: the caller waits for it next, by wait() of the communicator.
   Status begin(const DeviceCall& call, bool waits = false);
+  // Of one that is prepared(): whether its bits are the same beside others.
+  bool joins(const DeviceCall& call) const;
+  // Whether what has been prepared() one by one can be begun together: equal on all ranks where the calls are.
+  bool connected(const core::TaskQueue& together) const;
+  // Begins several. REQUIRES: connected(); what lies in host memory has been loaded.
+  Status begin(const core::TaskQueue& together);
   // Whether all of it is there now.
-  Result<bool> advance() { return runtime_->advance(); }
+  Result<bool> advance();
   // Once it is done.
   void end(const DeviceCall& call);
 
   // How many collectives of MPI, and local reductions, this process has run on a device.
   static uint64_t runs() noexcept;
   static void count_run() noexcept;
+  // In how many launches.
+  static uint64_t launches() noexcept;
 
   // Has work no more: waits for what is running and lets go of it.
   void finish();
@@ -79,6 +87,7 @@ class MpiRuntime {
   bool told_staged_ = false;                  // in fits()
   std::vector<gc_board_line> bound_;          // the lines by which the runtime communicator was made
   core::CommShape shape_ = {};                // between prepare() and begin()
+  uint64_t counted_ = 0;                      // launches of the runtime communicator
   std::unique_ptr<core::Communicator> runtime_;
 };
 

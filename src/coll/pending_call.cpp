@@ -4,6 +4,16 @@
 
 namespace gpucoll::coll {
 
+bool PendingCall::is_small() const noexcept {
+  constexpr uint64_t kSmallBytes = uint64_t{64} << 10;
+  const core::TaskQueue& queue = call.part.queue;
+  uint64_t bytes = 0;
+  for (const core::CollectiveTask& task : queue.collectives) bytes += task.count * task.element_bytes;
+  for (const auto& task : queue.sends) bytes += task.bytes;
+  for (const auto& task : queue.recvs) bytes += task.bytes;
+  return bytes <= kSmallBytes;
+}
+
 void PendingCall::end_with(Status status) {
   const bool good = status.ok();
   code = guarded(name_of(call.place), [&] { return std::move(status); });

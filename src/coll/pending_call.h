@@ -21,6 +21,9 @@ struct PendingCall : gc_pending {
   PendingCall& operator=(const PendingCall&) = delete;
 
   bool is_persistent() const noexcept { return call.place.function & GC_PERSISTENT; }
+  // Whether launching it takes longer than its work: then it is worth sharing a launch with others. REQUIRES:
+  // on_device.
+  bool is_small() const noexcept;
   // Of a persistent one the end of its start, where it is wanted; else what all starts will end with.
   void end_with(Status status);
   // The same with the code that it has.

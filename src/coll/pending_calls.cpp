@@ -150,14 +150,19 @@ Code PendingCalls::end(PendingCall* call) {
 }
 
 // Before it has a place, it is only noted.
-void PendingCalls::restart(PendingCall* call, bool last) {
+void PendingCalls::restart(PendingCall* call) {
+  std::lock_guard lock(mutex_);
+  call->wanted = true;
+  if (call->stage == PendingCall::Stage::failed) return call->end();
+  if (call->stage == PendingCall::Stage::resting) persistent_.start(*call);
+}
+
+void PendingCalls::publish_starts() {
   {
     std::lock_guard lock(mutex_);
-    call->wanted = true;
-    if (call->stage == PendingCall::Stage::failed) return call->end();
-    if (call->stage == PendingCall::Stage::resting) persistent_.start(*call);
+    persistent_.publish_starts();
     go_on();
-    if (last) go_on_a_little_while([&] { return call->stage == PendingCall::Stage::started; });
+    go_on_a_little_while([&] { return persistent_.any_started(); });
   }
   leave_to_thread();
 }
@@ -313,10 +318,12 @@ Result<bool> PendingCalls::place(PendingCall& call) {
     return false;
   }
   call.stage = PendingCall::Stage::resting;
-  if (call.wanted)
+  if (call.wanted) {
     persistent_.start(call);
-  else
+    persistent_.publish_starts();
+  } else {
     __atomic_store_n(&call.state, int{GC_READY}, __ATOMIC_RELEASE);  // partner: the skin's look
+  }
   return true;
 }
 
@@ -333,9 +340,10 @@ Result<bool> PendingCalls::prepare(PendingCall& call) {
 }
 
 Result<bool> PendingCalls::launch(PendingCall& call) {
-  GC_TRY_AS(const bool all, runner_.launch(call));
-  if (all) call.stage = PendingCall::Stage::running;
-  return all;
+  PendingCall* const alone[] = {&call};
+  GC_TRY_AS(const size_t launched, runner_.launch(alone));
+  if (launched) call.stage = PendingCall::Stage::running;
+  return launched != 0;
 }
 
 void PendingCalls::look_at_running() {

@@ -45,8 +45,9 @@ class PendingCalls {
   bool turn_on_thread();
   void host_begun(PendingCall* call);
   Code end(PendingCall* call);
-  // As gc_abi.restart.
-  void restart(PendingCall* call, bool last);
+  // As gc_abi.restart and gc_abi.publish_starts.
+  void restart(PendingCall* call);
+  void publish_starts();
   void free(PendingCall* call);
   // What persistent calls run on.
   MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }

@@ -71,20 +71,23 @@ Status PersistentCalls::go_on() {
   if (description_.rank == 0 && !stopped_) write_schedule();
   while (const auto step = stopped_ ? std::nullopt : schedule_.next()) steps_.push_back(*step);
   while (!steps_.empty()) {
-    GC_TRY_AS(const bool over, carry_out(steps_.front()));
+    GC_TRY_AS(const size_t over, carry_out());
     if (!over) break;
-    steps_.pop_front();
+    steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(over));
   }
   GC_TRY(look_at_running());
   tell();
   return any_started() ? look_around() : Status();
 }
 
-Result<bool> PersistentCalls::carry_out(uint64_t step) {
-  if (gc_step_kind(step) != GC_STEP_START) return give_place(step);
-  PendingCall* const call = in_slot_[gc_step_slot(step)];
-  if (is_started(call)) return launch(*call);
-  return Status::error(Code::internal, "rank 0 has scheduled a persistent collective that this rank has not started");
+Result<size_t> PersistentCalls::carry_out() {
+  const uint32_t kind = gc_step_kind(steps_.front());
+  if (kind == GC_STEP_START || kind == GC_STEP_JOIN) {
+    GC_TRY(find_starts());
+    return launch();
+  }
+  GC_TRY_AS(const bool over, give_place(steps_.front()));
+  return size_t{over};
 }
 
 // Only once the queue of nonblocking ones has come to it.
@@ -99,24 +102,40 @@ Result<bool> PersistentCalls::give_place(uint64_t step) {
   if (placed_ == Readiness::impossible) return true;
   placing_->slot = static_cast<int>(gc_step_slot(step));
   in_slot_[gc_step_slot(step)] = placing_;
-  schedule_.hold(placing_->slot);
+  schedule_.hold(placing_->slot, placing_->is_small());
   return true;
 }
 
-Result<bool> PersistentCalls::launch(PendingCall& call) {
-  if (call.stage == Stage::started) {
-    // Nothing is missing, unless the runtime communicator does things in another way since it has its place.
-    GC_TRY_AS(const Readiness readiness, runner_.prepare(call));
-    if (readiness == Readiness::waiting) return false;
-    if (readiness == Readiness::impossible) return Status::error(Code::remote, "the ranks can no longer be connected");
-    call.stage = Stage::launching;
+// All of them have been read if the first has (start_schedule.cpp).
+Status PersistentCalls::find_starts() {
+  starts_.clear();
+  for (const uint64_t step : steps_) {
+    if (!starts_.empty() && gc_step_kind(step) != GC_STEP_JOIN) break;
+    PendingCall* const call = in_slot_[gc_step_slot(step)];
+    if (!is_started(call))
+      return Status::error(Code::internal,
+                           "rank 0 has scheduled a persistent collective that this rank has not started");
+    starts_.push_back(call);
   }
-  GC_TRY_AS(const bool all, runner_.launch(call));
-  if (!all) return false;
-  call.stage = Stage::running;
-  call.steps = present_step();
-  n_started_.fetch_sub(1);
-  return true;
+  return {};
+}
+
+Result<size_t> PersistentCalls::launch() {
+  PendingCall& first = *starts_.front();
+  if (first.stage == Stage::started) {
+    // Nothing is missing, unless the runtime communicator does things in another way since it has its place.
+    GC_TRY_AS(const Readiness readiness, runner_.prepare(first));
+    if (readiness == Readiness::waiting) return size_t{0};
+    if (readiness == Readiness::impossible) return Status::error(Code::remote, "the ranks can no longer be connected");
+    first.stage = Stage::launching;
+  }
+  GC_TRY_AS(const size_t n, runner_.launch(starts_));
+  for (size_t i = 0; i < n; ++i) {
+    starts_[i]->stage = Stage::running;
+    starts_[i]->steps = present_step() + i;
+    n_started_.fetch_sub(1);
+  }
+  return n;
 }
 
 // ---- ends ----

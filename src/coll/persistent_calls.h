@@ -33,8 +33,10 @@ class PersistentCalls {
   Result<CallRunner::Readiness> place(PendingCall& call);
   // What keeps it from ever having a place: as Arrivals::look_around().
   Status look_around_for_place(PendingCall& call);
-  // Of one that has a place and is not started. It goes on in go_on() until its state is GC_ENDED.
+  // Of one that has a place and is not started. From publish_starts() on it goes on in go_on() until its state is
+  // GC_ENDED.
   void start(PendingCall& call);
+  void publish_starts() noexcept { schedule_.publish_starts(); }
   // Its place is free for others. REQUIRES: it is not started.
   void free(PendingCall& call);
   // Whether one is started, but not launched.
@@ -52,10 +54,11 @@ class PersistentCalls {
     return !placing_ && !any_started() && runner_.settled() && steps_.empty() && untold_.empty();
   }
   void write_schedule();
-  // Whether the first step that is left is over.
-  Result<bool> carry_out(uint64_t step);
+  // How many of the first steps that are left are over now.
+  Result<size_t> carry_out();
   Result<bool> give_place(uint64_t step);
-  Result<bool> launch(PendingCall& call);
+  Status find_starts();
+  Result<size_t> launch();
   // The number of the first step that is left.
   uint64_t present_step() const noexcept { return schedule_.read() - steps_.size() + 1; }
   Status look_at_running();
@@ -70,6 +73,7 @@ class PersistentCalls {
   StartSchedule schedule_;
   std::vector<PendingCall*> in_slot_;
   std::deque<uint64_t> steps_;         // that have been read, but not carried out
+  std::vector<PendingCall*> starts_;   // of the first of them, that join each other
   std::deque<PendingCall*> untold_;    // that have ended, but not for the application
   PendingCall* placing_ = nullptr;     // the first in the queue of nonblocking ones
   CallRunner::Readiness placed_ = {};  // what has become of it

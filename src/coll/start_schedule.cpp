@@ -14,18 +14,21 @@ void store(uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __AT
 
 // ---- every rank ----
 
-void StartSchedule::hold(int slot) noexcept {
+void StartSchedule::hold(int slot, bool joins) noexcept {
   uint64_t& word = arrivals_.own_starts().held[slot / 64];
   store(word, word | bit(slot));
+  joins_[slot / 64] = (joins_[slot / 64] & ~bit(slot)) | (joins ? bit(slot) : 0);
 }
 
-void StartSchedule::start(int slot) noexcept {
-  uint64_t& word = arrivals_.own_starts().started[slot / 64];
-  store(word, word ^ bit(slot));
+void StartSchedule::start(int slot) noexcept { started_[slot / 64] ^= bit(slot); }
+
+void StartSchedule::publish_starts() noexcept {
+  for (int word = 0; word < kWords; ++word) store(arrivals_.own_starts().started[word], started_[word]);
 }
 
 void StartSchedule::give_back(int slot) noexcept {
   gc_board_starts& own = arrivals_.own_starts();
+  started_[slot / 64] &= ~bit(slot);
   store(own.started[slot / 64], own.started[slot / 64] & ~bit(slot));
   store(own.held[slot / 64], own.held[slot / 64] & ~bit(slot));
   scheduled_starts_[slot / 64] &= ~bit(slot);  // of rank 0: else it would look as if all had started it
@@ -65,11 +68,11 @@ bool StartSchedule::all_have_read(uint64_t steps) noexcept {
 }
 
 void StartSchedule::append(uint64_t step) noexcept {
-  gc_board_starts& own = arrivals_.own_starts();
   ++scheduled_;
-  __atomic_store_n(&own.schedule[scheduled_ % GC_BOARD_SCHEDULE], step, __ATOMIC_RELAXED);
-  store(own.scheduled, scheduled_);
+  __atomic_store_n(&arrivals_.own_starts().schedule[scheduled_ % GC_BOARD_SCHEDULE], step, __ATOMIC_RELAXED);
 }
+
+void StartSchedule::publish_steps() noexcept { store(arrivals_.own_starts().scheduled, scheduled_); }
 
 uint64_t StartSchedule::started_by_all(int word) const noexcept {
   uint64_t all = ~uint64_t{0};
@@ -80,15 +83,20 @@ uint64_t StartSchedule::started_by_all(int word) const noexcept {
   return all;
 }
 
+// Who sees one of the steps sees all, and so how far a launch reaches.
 void StartSchedule::schedule_starts() noexcept {
+  bool last_joins = false;
   for (int word = 0; word < kWords; ++word) {
     for (uint64_t all = started_by_all(word); all && has_room(); all &= all - 1) {
       const int slot = word * 64 + __builtin_ctzll(all);
-      append(gc_step(0, static_cast<uint32_t>(slot), GC_STEP_START));
+      const bool joins = joins_[word] & bit(slot);
+      append(gc_step(0, static_cast<uint32_t>(slot), joins && last_joins ? GC_STEP_JOIN : GC_STEP_START));
       scheduled_starts_[word] ^= bit(slot);
       told_[slot] = scheduled_;
+      last_joins = joins;
     }
   }
+  publish_steps();
 }
 
 bool StartSchedule::held_by_any(int slot) const noexcept {
@@ -107,6 +115,7 @@ bool StartSchedule::schedule_place(uint64_t number) noexcept {
   if (!has_room()) return false;
   const std::optional<int> slot = find_slot();
   append(gc_step(number, static_cast<uint32_t>(slot.value_or(0)), slot ? GC_STEP_PLACE : GC_STEP_NOWHERE));
+  publish_steps();
   if (!slot) return true;
   told_[*slot] = scheduled_;
   return true;

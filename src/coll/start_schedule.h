@@ -19,8 +19,11 @@ class StartSchedule {
       : description_(description), arrivals_(arrivals) {}
 
   // This rank's slots.
-  void hold(int slot) noexcept;
+  // joins: may be launched together with others. Rank 0's word counts.
+  void hold(int slot, bool joins) noexcept;
+  // The others learn of it by publish_starts().
   void start(int slot) noexcept;
+  void publish_starts() noexcept;
   void give_back(int slot) noexcept;
 
   // The next step that this rank has not read, as gc_step; none: there is no more yet.
@@ -36,7 +39,7 @@ class StartSchedule {
   // where all have.
   int keeps_back() const noexcept;
 
-  // Rank 0 only. Schedules what every rank has started.
+  // Rank 0 only. Schedules what every rank has started, at once.
   void schedule_starts() noexcept;
   // Schedules the place of what nonblocking number `number` has made. False: there is no room yet.
   bool schedule_place(uint64_t number) noexcept;
@@ -47,6 +50,7 @@ class StartSchedule {
     return scheduled_ < GC_BOARD_SCHEDULE || all_have_read(scheduled_ + 1 - GC_BOARD_SCHEDULE);
   }
   void append(uint64_t step) noexcept;
+  void publish_steps() noexcept;
   // Bits of a word whose slots every rank has started once more than has been scheduled.
   uint64_t started_by_all(int word) const noexcept;
   bool held_by_any(int slot) const noexcept;
@@ -55,7 +59,9 @@ class StartSchedule {
   const gc_comm_description& description_;
   Arrivals& arrivals_;
   uint64_t read_ = 0;
+  uint64_t started_[kSlots / 64] = {};  // with those that are not published
   // Of rank 0.
+  uint64_t joins_[kSlots / 64] = {};
   uint64_t scheduled_ = 0, read_by_all_ = 0;
   uint64_t scheduled_starts_[kSlots / 64] = {};  // `started`, as it was when it was scheduled
   uint64_t told_[kSlots] = {};                   // the last step about each slot

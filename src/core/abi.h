@@ -176,14 +176,18 @@ typedef struct gc_abi {
   int (*end)(gc_pending *pending); /* MPI_SUCCESS or an MPI error class */
   /* With GC_PERSISTENT added to the function start() makes a persistent collective, as GC_HOST_TURN on the host; it is
    * freed by host_begun() or else by free_persistent(). restart() starts it, also before it is GC_READY, if only it is
-   * not under way; end() does not free it. last: no other start comes at once. */
-  void (*restart)(gc_pending *pending, int last);
+   * not under way; end() does not free it. The other ranks learn of all that were started by publish_starts(), which
+   * must follow: what they learn of together may run in one launch. */
+  void (*restart)(gc_pending *pending);
+  void (*publish_starts)(gc_comm *comm);
   void (*free_persistent)(gc_pending *pending);
   /* Makes progress until every nonblocking collective that was started has been begun, on the device or the host. */
   void (*drain)(gc_comm *comm);
 
   /* How many collectives of MPI, and local reductions, this process has run on a device. */
   uint64_t (*runs)(void);
+  /* And in how many launches. */
+  uint64_t (*launches)(void);
   /* Looks at what other ranks would rather run on their devices: gc_asks_engine(). */
   void (*look_at_wishes)(gc_comm *comm);
   /* The type of this map is freed: what is kept about it is of no more use. */

@@ -66,6 +66,18 @@ struct TaskQueue {
     recvs.push_back({peer, task.buffer, task.bytes, task.by_kernel});
     add_stream(task.stream);
   }
+  // What another one holds, behind what is here. REQUIRES: both pack by the same kernel, if they do.
+  void append(const TaskQueue& more) {
+    const auto add_all = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    add_all(collectives, more.collectives);
+    add_all(sends, more.sends);
+    add_all(recvs, more.recvs);
+    add_all(before, more.before);
+    add_all(after, more.after);
+    for (gpu::Stream stream : more.streams) add_stream(stream);
+    if (more.packing) packing = more.packing;
+    results_on_host |= more.results_on_host;
+  }
   void clear() {  // keeps the room
     collectives.clear();
     sends.clear();

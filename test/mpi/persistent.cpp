@@ -19,6 +19,7 @@ namespace {
 using namespace mpi_test;
 
 uint64_t runs() { return gpucoll_abi(GC_ABI_VERSION)->runs(); }
+uint64_t launches() { return gpucoll_abi(GC_ABI_VERSION)->launches(); }
 size_t z(int n) { return static_cast<size_t>(n); }
 uint64_t u(int n) { return static_cast<uint64_t>(n); }
 
@@ -206,6 +207,37 @@ void all_at_once(MPI_Comm comm) {
   expect_runs(before, kRounds * kOperations, "MPI_Startall");
 }
 
+// Small ones of one MPI_Startall go in one launch, whatever order each rank has them in and however late it comes.
+void one_launch(MPI_Comm world) {
+  constexpr int kOperations = 8, kRounds = 20, kCount = 256;
+  MPI_Comm comm;
+  MPI_Comm_dup(world, &comm);
+  {
+    Operations all;
+    for (int i = 0; i < kOperations; i++) {
+      all.push_back(std::make_unique<Operation>(comm, i * kFunctions + kAllreduce, Where::device, kCount + i));
+      all.back()->make();
+    }
+    for (auto& operation : all) operation->run();
+    const uint64_t before = launches();
+    for (int round = 0; round < kRounds; round++) {
+      std::vector<MPI_Request> requests;
+      for (int i : own_order(kOperations, u(round))) {
+        all[z(i)]->fill();
+        requests.push_back(all[z(i)]->request);
+      }
+      nap(mix(u(round), u(g_rank), 5));
+      MPI_Startall(kOperations, requests.data());
+      MPI_Waitall(kOperations, requests.data(), MPI_STATUSES_IGNORE);
+      for (auto& operation : all) operation->check();
+    }
+    const uint64_t made = launches() - before;
+    if (!checked(made == (g_size > 1 ? u(kRounds) : 0)))
+      fail("%d times MPI_Startall of %d took %d launches", kRounds, kOperations, static_cast<int>(made));
+  }
+  MPI_Comm_free(&comm);
+}
+
 // Rank 0 starts one only when the other has ended, while the others have started both, in either order.
 void waits_in_between(MPI_Comm comm) {
   Operations all = make_some(comm, 2, 100, on_device);
@@ -341,6 +373,7 @@ void with_one_thread() {
   MPI_Comm_size(half, &half_size);
   in_any_order(half, 10, "on half of the ranks", 50, on_device, half_size > 1);
   all_at_once(copy);
+  one_launch(copy);
   waits_in_between(copy);
   beside_others(copy);
   beside_others(MPI_COMM_WORLD);

@@ -172,24 +172,24 @@ void gcm_stop_progress(void) {
 /* ---- what MPI asks of a request ---- */
 
 /* Whether the engine has it, and starts it then. */
-static bool start_on_engine(gcm_request *r, bool last) {
+static bool start_on_engine(gcm_request *r) {
   opal_mutex_lock(&list_lock);
   const bool has_it = r->pending != NULL;
   if (has_it) {
     r->wanted = true;
-    gcm_abi->restart(r->pending, last);
+    gcm_abi->restart(r->pending);
     if (!r->listed) put_in_list(r);
   }
   opal_mutex_unlock(&list_lock);
   return has_it;
 }
 
-static int start_one(gcm_request *r, bool last) {
+static int start_one(gcm_request *r) {
   ompi_request_t *outer = &r->super.super;
   outer->req_complete = REQUEST_PENDING;
   outer->req_state = OMPI_REQUEST_ACTIVE;
   outer->req_status.MPI_ERROR = MPI_SUCCESS;
-  if (start_on_engine(r, last)) return MPI_SUCCESS;
+  if (start_on_engine(r)) return MPI_SUCCESS;
   const int rc = start_on_host(r);
   if (rc == MPI_SUCCESS) return rc;
   outer->req_complete = REQUEST_COMPLETED;
@@ -197,12 +197,16 @@ static int start_one(gcm_request *r, bool last) {
   return rc;
 }
 
+/* Those of a communicator that follow each other are published together. */
 static int request_start(size_t count, ompi_request_t **requests) {
-  for (size_t i = 0; i < count; i++) {
-    const int rc = start_one((gcm_request *)requests[i], i + 1 == count);
-    if (rc != MPI_SUCCESS) return rc;
+  int rc = MPI_SUCCESS;
+  for (size_t i = 0; i < count && rc == MPI_SUCCESS; i++) {
+    const gcm_module *module = ((gcm_request *)requests[i])->module;
+    rc = start_one((gcm_request *)requests[i]);
+    const bool more = rc == MPI_SUCCESS && i + 1 < count && ((gcm_request *)requests[i + 1])->module == module;
+    if (!more && module->comm != NULL) gcm_abi->publish_starts(module->comm);
   }
-  return MPI_SUCCESS;
+  return rc;
 }
 
 /* What is not made yet must be first: the other ranks count on this one. */

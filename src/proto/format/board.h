@@ -48,8 +48,12 @@
  *   GC_STEP_PLACE    What nonblocking number `number` has made gets `slot`, and what it lacks is connected.
  *   GC_STEP_NOWHERE  The same without a slot: it goes through the host.
  *   GC_STEP_START    What is in `slot` runs.
+ *   GC_STEP_JOIN     The same, in one launch with the step before if that is possible, which all ranks find alike.
  *
- * Starting what is in slot s, a rank changes bit s of `started`, with release. Rank 0 schedules it once all ranks have:
+ * A step that joins is there as soon as the one before it: `scheduled` is stored for all of them at once.
+ *
+ * Starting what is in slot s, a rank changes bit s of `started`, with release; of those that it starts at once, one
+ * word. Rank 0 schedules it once all ranks have:
  * so nobody waits in a kernel for a rank that may be waiting, before its own start, for something else. A rank cannot
  * start the same again before it has run. It sets bit s of `held` when it reads of the place, and clears that of
  * `started`, then that of `held`, when the request is freed. Rank 0 gives a slot to another when nobody holds it and
@@ -168,7 +172,12 @@ static inline uint32_t gc_arrival_function(uint64_t arrival) { return arrival >>
 static inline uint32_t gc_arrival_kind(uint64_t arrival) { return arrival & 0xff; }
 
 /* An entry of the schedule. */
-enum { GC_STEP_PLACE = 1, GC_STEP_NOWHERE = 2, GC_STEP_START = 3 };
+enum {
+  GC_STEP_PLACE = 1,
+  GC_STEP_NOWHERE = 2,
+  GC_STEP_START = 3,
+  GC_STEP_JOIN = 4 /* a start, too */
+};
 static inline uint64_t gc_step(uint64_t number, uint32_t slot, uint32_t kind) {
   return number << 24 | (uint64_t)slot << 8 | kind;
 }

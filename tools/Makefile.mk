@@ -24,6 +24,7 @@ tools_libperf_la_SOURCES = \
 	tools/perf/earlier.h \
 	tools/perf/figures.cpp \
 	tools/perf/figures.h \
+	tools/perf/find_function.h \
 	tools/perf/heading.h \
 	tools/perf/json.cpp \
 	tools/perf/json.h \

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "perf/computing.h"
+#include "perf/find_function.h"
 
 namespace gpucoll::perf {
 namespace {
@@ -53,21 +54,18 @@ struct Driver {
   int (*synchronize)(void*);
 };
 
-template <class F>
-bool find(void* library, const char* symbol, F* function) {
-  *function = reinterpret_cast<F>(dlsym(library, symbol));
-  return *function != nullptr;
-}
-
 Result<Driver> load_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) return Status::error(Code::unsupported, "--overlap kernel needs the CUDA driver (%s)", dlerror());
   Driver d{};
-  const bool all =
-      find(library, "cuDeviceGet", &d.device_get) && find(library, "cuDevicePrimaryCtxRetain", &d.retain_context) &&
-      find(library, "cuCtxSetCurrent", &d.set_context) && find(library, "cuModuleLoadData", &d.load_module) &&
-      find(library, "cuModuleGetFunction", &d.get_function) && find(library, "cuStreamCreate", &d.create_stream) &&
-      find(library, "cuLaunchKernel", &d.launch) && find(library, "cuStreamSynchronize", &d.synchronize);
+  const bool all = find_function(library, "cuDeviceGet", &d.device_get) &&
+                   find_function(library, "cuDevicePrimaryCtxRetain", &d.retain_context) &&
+                   find_function(library, "cuCtxSetCurrent", &d.set_context) &&
+                   find_function(library, "cuModuleLoadData", &d.load_module) &&
+                   find_function(library, "cuModuleGetFunction", &d.get_function) &&
+                   find_function(library, "cuStreamCreate", &d.create_stream) &&
+                   find_function(library, "cuLaunchKernel", &d.launch) &&
+                   find_function(library, "cuStreamSynchronize", &d.synchronize);
   if (!all) return Status::error(Code::unsupported, "--overlap kernel needs a newer CUDA driver");
   return d;
 }

@@ -4,6 +4,7 @@
 #include <gpucoll/gpucoll.h>
 
 #include "perf/agree.h"
+#include "perf/find_function.h"
 #include "perf/runner.h"
 
 namespace gpucoll::perf {
@@ -34,12 +35,6 @@ struct Functions {
   int (*reduce_scatter)(const void*, void*, size_t, int, int, Comm, gpucollStream_t);
 };
 
-template <class F>
-bool find(void* library, const char* symbol, F* function) {
-  *function = reinterpret_cast<F>(dlsym(library, symbol));
-  return *function != nullptr;
-}
-
 Result<Functions> load_functions() {
   void* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (!library)
@@ -47,13 +42,17 @@ Result<Functions> load_functions() {
         Code::unsupported,
         "--baseline nccl needs libnccl.so.2 (%s); install NCCL or add its directory to LD_LIBRARY_PATH", dlerror());
   Functions f{};
-  bool all = find(library, "ncclGetErrorString", &f.error_string) && find(library, "ncclGetVersion", &f.get_version) &&
-             find(library, "ncclGetUniqueId", &f.get_unique_id) && find(library, "ncclCommInitRank", &f.init_rank) &&
-             find(library, "ncclCommDestroy", &f.destroy) && find(library, "ncclGroupStart", &f.group_start) &&
-             find(library, "ncclGroupEnd", &f.group_end) && find(library, "ncclSend", &f.send) &&
-             find(library, "ncclRecv", &f.recv) && find(library, "ncclAllReduce", &f.all_reduce) &&
-             find(library, "ncclBroadcast", &f.broadcast) && find(library, "ncclReduce", &f.reduce) &&
-             find(library, "ncclAllGather", &f.all_gather) && find(library, "ncclReduceScatter", &f.reduce_scatter);
+  bool all = find_function(library, "ncclGetErrorString", &f.error_string) &&
+             find_function(library, "ncclGetVersion", &f.get_version) &&
+             find_function(library, "ncclGetUniqueId", &f.get_unique_id) &&
+             find_function(library, "ncclCommInitRank", &f.init_rank) &&
+             find_function(library, "ncclCommDestroy", &f.destroy) &&
+             find_function(library, "ncclGroupStart", &f.group_start) &&
+             find_function(library, "ncclGroupEnd", &f.group_end) && find_function(library, "ncclSend", &f.send) &&
+             find_function(library, "ncclRecv", &f.recv) && find_function(library, "ncclAllReduce", &f.all_reduce) &&
+             find_function(library, "ncclBroadcast", &f.broadcast) && find_function(library, "ncclReduce", &f.reduce) &&
+             find_function(library, "ncclAllGather", &f.all_gather) &&
+             find_function(library, "ncclReduceScatter", &f.reduce_scatter);
   if (!all) return Status::error(Code::unsupported, "libnccl.so.2 is older than NCCL 2.7; install a newer one");
   return f;
 }

@@ -84,6 +84,20 @@ class Mpi {
   int threads_ = 0;
 };
 
+// The main function of a program that does one thing, or another one where it is called with the word threads.
+inline int main_of(int argc, char** argv, const char* name, void (*with_one_thread)(), void (*with_threads)()) {
+  const bool threads = argc > 1 && !std::strcmp(argv[1], "threads");
+  Mpi mpi(argc, argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
+  use_own_device();
+  if (!threads)
+    with_one_thread();
+  else if (mpi.threads() == MPI_THREAD_MULTIPLE)
+    with_threads();
+  else
+    checked(true);  // this MPI was built without
+  return mpi.finish(name);
+}
+
 enum class Where { host, device };
 inline const char* name_of(Where where) { return where == Where::host ? "host" : "device"; }
 

@@ -481,15 +481,4 @@ void with_threads() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const bool threads = argc > 1 && !std::strcmp(argv[1], "threads");
-  Mpi mpi(argc, argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
-  use_own_device();
-  if (!threads)
-    with_one_thread();
-  else if (mpi.threads() == MPI_THREAD_MULTIPLE)
-    with_threads();
-  else
-    checked(true);  // this MPI was built without
-  return mpi.finish("nonblocking");
-}
+int main(int argc, char** argv) { return main_of(argc, argv, "nonblocking", with_one_thread, with_threads); }

@@ -27,7 +27,6 @@ class Area {
   uintptr_t user() const noexcept { return user_; }
   uintptr_t delta() const noexcept { return bytes_; }  // the alias area follows the user area
   const MemoryFile& file() const noexcept { return file_; }
-  bool has_user(uintptr_t address) const noexcept { return address - user_ < bytes_; }
   bool has_alias(uintptr_t address) const noexcept { return address - user_ - bytes_ < bytes_; }
 
   // REQUIRES: offset and bytes are multiples of the page size and inside the area.

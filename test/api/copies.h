@@ -39,6 +39,15 @@ inline gpucollResult_t await_error(gpucollComm_t comm, int seconds = 20) {
   return error;
 }
 
+// All ranks of a communicator for one thread, each on its device.
+template <int n>
+void init_all(gpucollComm_t (&comms)[n]) {
+  int devices[n], count = 0;
+  GC_OK(gpucollDeviceCount(&count));
+  for (int r = 0; r < n; ++r) devices[r] = r % count;
+  GC_OK(gpucollCommInitAll(comms, n, devices));
+}
+
 // One of two ranks at least tells of sizes that differ, and the other one learns of it.
 inline void expect_sizes_differ(const gpucollResult_t (&errors)[2]) {
   EXPECT_TRUE(errors[0] == gpucollInvalidUsage || errors[1] == gpucollInvalidUsage);

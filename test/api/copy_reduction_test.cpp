@@ -176,10 +176,7 @@ TEST(CopyReduction, IsDrivenByOneThreadForAllRanks) {
   constexpr int n = 3;
   if (!enough_devices(n)) return;
   gpucollComm_t comms[n];
-  int devices[n], count = 0;
-  GC_OK(gpucollDeviceCount(&count));
-  for (int r = 0; r < n; ++r) devices[r] = r % count;
-  GC_OK(gpucollCommInitAll(comms, n, devices));
+  init_all(comms);
   Stream streams[n];
   std::vector<std::unique_ptr<Calls>> runs;
   for (int r = 0; r < n; ++r) {

@@ -225,10 +225,7 @@ TEST(Copy, IsDrivenByOneThreadForAllRanks) {
   constexpr int n = 3;
   if (!enough_devices(n)) return;
   gpucollComm_t comms[n];
-  int devices[n], count = 0;
-  GC_OK(gpucollDeviceCount(&count));
-  for (int r = 0; r < n; ++r) devices[r] = r % count;
-  GC_OK(gpucollCommInitAll(comms, n, devices));
+  init_all(comms);
   Stream streams[n];
   std::vector<std::unique_ptr<DeviceBuffer>> out, in;
   for (int r = 0; r < n; ++r) {

@@ -5,6 +5,7 @@ GC_BUILD_OPTIONS = -DGC_CUDA_ARCHS='"$(GC_CUDA_ARCHS)"' -DGC_SANITIZER_NAMES='"$
 noinst_LTLIBRARIES += tools/libperf.la
 tools_libperf_la_SOURCES = \
 	tools/common/command_line.h \
+	tools/common/output.h \
 	tools/perf/agree.cpp \
 	tools/perf/agree.h \
 	tools/perf/bench.cpp \
@@ -61,6 +62,7 @@ tools_gpucoll_perf_LDADD = $(GC_PERF_LIBS)
 bin_PROGRAMS += tools/gpucoll-info
 tools_gpucoll_info_SOURCES = \
 	tools/common/command_line.h \
+	tools/common/output.h \
 	tools/common/usual_shape.cpp \
 	tools/common/usual_shape.h \
 	tools/info/explain.cpp \
@@ -78,6 +80,7 @@ EXTRA_DIST += docs/tuning.md docs/formats/perf.md docs/formats/tuning.md
 bin_PROGRAMS += tools/gpucoll-tune
 tools_gpucoll_tune_SOURCES = \
 	tools/common/command_line.h \
+	tools/common/output.h \
 	tools/common/usual_shape.cpp \
 	tools/common/usual_shape.h \
 	tools/tune/main.cpp \

@@ -168,6 +168,15 @@ gc_explains(bad_ranks 2 "^gpucoll-info: -np 0" allreduce 8 -np 0)
 gc_explains(no_tuning_file 2 "^gpucoll-info: tuning file /nonexistent/x: " allreduce 8
             ENV GPUCOLL_TUNING_FILE=/nonexistent/x)
 
+# What cannot be written ends a program with a sentence.
+foreach(call "info" "info --json" "info --help" "tune --help" "perf --help" "perf allreduce --api -b 4 -e 4 -n 1")
+  string(REGEX REPLACE " .*" "" program "${call}")
+  string(MAKE_C_IDENTIFIER "${call}" name)
+  gc_test(tools.no_output_${name} LABELS tools ENV ${GC_MPI_ENV}
+    COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-${program}: .*cannot write to " sh -c
+            "${GC_BUILD}/tools/gpucoll-${call} >/dev/full")
+endforeach()
+
 gc_test(tools.info_bad_option LABELS tools
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-info: .*--wat" ${GC_BUILD}/tools/gpucoll-info --wat)
 gc_test(tools.info_bad_parameter LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=many

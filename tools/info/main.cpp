@@ -10,6 +10,7 @@
 
 #include "base/params.h"
 #include "common/command_line.h"
+#include "common/output.h"
 #include "gpu/device.h"
 #include "info/explain.h"
 #include "info/facts.h"
@@ -22,6 +23,11 @@ constexpr int kCannot = 2;
 int refuse(const std::string& sentence) {
   fmt::print(stderr, "gpucoll-info: {}\n", sentence);
   return kCannot;
+}
+
+int tell(const std::string& text) {
+  Status told = tools::print(text);
+  return told ? 0 : refuse(told.what());
 }
 
 // Under mpirun, what --mca sets arrives in the environment.
@@ -55,8 +61,7 @@ int run_explain(const ExplainWords& words) {
   }
   auto text = explain({words.what[0], static_cast<uint64_t>(*bytes), words.n_ranks, emulated});
   if (!text) return refuse(text.status().what());
-  fmt::print("{}", *text);
-  return 0;
+  return tell(*text);
 }
 
 void declare_explain(CLI::App& app, ExplainWords& words) {
@@ -82,19 +87,16 @@ int main(int argc, char** argv) {
   declare_explain(app, words);
   auto text = tools::read_command_line(app, argc, argv);
   if (!text) return refuse(text.status().what());
-  if (!text->empty()) {
-    fmt::print("{}", *text);
-    return 0;
-  }
+  if (!text->empty()) return tell(*text);
   Status mca = read_mca_values();
   if (!words.what.empty()) {
     if (!mca) return refuse(mca.what());
     return params_status() ? run_explain(words) : refuse(params_status().what());
   }
   auto facts = gather();
-  fmt::print(
-      "{}", json ? facts.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n" : as_text(facts));
-  std::fflush(stdout);
+  const int told =
+      tell(json ? facts.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n" : as_text(facts));
+  if (told) return told;
   if (!mca) return refuse(mca.what());
   if (facts.contains("problem")) return refuse(facts["problem"].get<std::string>());
   return facts["platform"].contains("problem") ? refuse(facts["platform"]["problem"].get<std::string>()) : 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/output.h"
 #include "perf/agree.h"
 #include "perf/bench.h"
 #include "perf/computing.h"
@@ -32,6 +33,11 @@ int refuse(const Status& status, int rank) {
   if (rank == 0) fmt::print(stderr, "gpucoll-perf: {}\n", status.what());
   std::fflush(stderr);
   return kCannot;
+}
+
+int tell(const std::string& text) {
+  Status told = tools::print(text);
+  return told ? 0 : refuse(told, 0);
 }
 
 [[noreturn]] void give_up(const Status& status) {
@@ -117,12 +123,13 @@ Result<int> run(const Options& options, const MpiSession& mpi) {
   }
   if (computation) heading.computing = computation->description();
   GC_TRY_AS(std::unique_ptr<Report> report, open_report(options, heading, calls, mpi.rank()));
-  if (report) report->begin();
+  auto must = [](auto&& step) {
+    if (Status status = contained(step); !status) give_up(status);
+  };
+  if (report) must([&] { return report->begin(); });
   Bench bench(options, buffers, *runner, baseline.get(), computation.get(), report.get());
-  for (const Call& call : calls)
-    if (Status status = bench.measure_row(call); !status) give_up(status);
-  if (report)
-    if (Status status = report->finish(); !status) give_up(status);
+  for (const Call& call : calls) must([&] { return bench.measure_row(call); });
+  if (report) must([&] { return report->finish(); });
   if (bench.wrong()) return kWrong;
   return report && report->slower_rows() ? kSlower : 0;
 }
@@ -131,16 +138,10 @@ int main(int argc, char** argv) {
   auto options = parse_options(argc, argv);
   // Help and mistakes of a single process need no MPI.
   if (!launched() && !options) return refuse(options.status(), 0);
-  if (!launched() && !options->text.empty()) {
-    fmt::print("{}", options->text);
-    return 0;
-  }
+  if (!launched() && !options->text.empty()) return tell(options->text);
   MpiSession mpi(&argc, &argv);
   if (!options) return refuse(options.status(), mpi.rank());
-  if (!options->text.empty()) {
-    if (mpi.rank() == 0) fmt::print("{}", options->text);
-    return 0;
-  }
+  if (!options->text.empty()) return mpi.rank() == 0 ? tell(options->text) : 0;
   auto status = run(*options, mpi);
   return status ? *status : refuse(status.status(), mpi.rank());
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "common/output.h"
 #include "perf/json.h"
 
 namespace gpucoll::perf {
@@ -108,7 +109,7 @@ Status Report::open(const std::string& path, File* file) {
   return Status::error(Code::invalid_argument, "cannot write %s: %s", path.c_str(), std::strerror(errno));
 }
 
-void Report::begin() const {
+Status Report::begin() const {
   const auto& places = heading_.places;
   fmt::print("# gpucoll-perf {}: {}{}, {} on {}, {}\n", heading_.version, name(options_.collective),
              options_.in_place ? " in place" : "", plural(places.size(), "rank"), plural(nodes(places), "node"),
@@ -117,6 +118,7 @@ void Report::begin() const {
   print_measurement(options_, heading_);
   table_.print_titles();
   if (csv_file_) print_csv_titles(csv_file_.get());
+  return tools::flush_output();
 }
 
 void Report::row(Row row) {
@@ -140,11 +142,11 @@ void Report::print_totals() const {
     fmt::print("# wrong elements: {}\n", wrong_);
   else
     fmt::print("# wrong elements: not checked\n");
-  std::fflush(stdout);
 }
 
 Status Report::finish() {
   print_totals();
+  GC_TRY(tools::flush_output());
   if (csv_file_ && (std::fflush(csv_file_.get()) || std::ferror(csv_file_.get())))
     return Status::error(Code::system, "could not write all of %s", options_.csv.c_str());
   if (!json_file_) return {};

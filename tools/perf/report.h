@@ -25,7 +25,7 @@ class Report {
   // the one cannot be compared with, or another not be written.
   static Result<Report> create(const Options& options, const Heading& heading, const std::vector<Call>& calls);
   // Once, first.
-  void begin() const;
+  Status begin() const;
   void row(Row row);
   // Shown on standard error before the row it belongs to.
   void explain(const std::string& example);

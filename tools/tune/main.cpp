@@ -14,6 +14,7 @@
 
 #include "base/params.h"
 #include "common/command_line.h"
+#include "common/output.h"
 #include "tune/sweep.h"
 
 namespace gpucoll::tune {
@@ -109,11 +110,12 @@ Status run(const Words& words) {
   gpucollDeviceName(0, device, sizeof device);
   GC_TRY_AS(const auto tables, sweep(plan));
   const std::string text = core::format_tuning(tables, fmt::format("gpucoll-tune {}, {}", library_version(), device));
-  std::FILE* file = words.output.empty() ? stdout : std::fopen(words.output.c_str(), "w");
+  if (words.output.empty()) return tools::print(text);
+  std::FILE* file = std::fopen(words.output.c_str(), "w");
   if (!file) return Status::error(Code::system, "cannot write %s: %s", words.output.c_str(), std::strerror(errno));
   std::fputs(text.c_str(), file);
   const bool written = !std::fflush(file) && !std::ferror(file);
-  if (file != stdout) std::fclose(file);
+  std::fclose(file);
   return written ? Status() : Status::error(Code::system, "could not write all of %s", words.output.c_str());
 }
 
@@ -126,11 +128,7 @@ int main(int argc, char** argv) {
   declare(app, words);
   auto text = tools::read_command_line(app, argc, argv);
   if (!text) return refuse(text.status().what());
-  if (!text->empty()) {
-    fmt::print("{}", *text);
-    return 0;
-  }
-  Status status = run(words);
+  Status status = text->empty() ? run(words) : tools::print(*text);
   return status ? 0 : refuse(status.what());
 }
 

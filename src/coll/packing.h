@@ -33,7 +33,7 @@ constexpr size_t packs(size_t bytes) {
 // Whether the call reduces pairs that have a gap between or behind their members. Results keep what lies there.
 bool reduces_pairs_with_gaps(const gc_call& call);
 
-// Adds a copy to the lists of `queue`, for one of which `when` stands. Kernel addresses.
+// Adds a copy to `when`: &queue.before or &queue.after. Kernel addresses.
 void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes);
 
 class Packing {

@@ -99,6 +99,7 @@ void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& l
     constexpr size_t kRest = offsetof(gc_board_line, count);
     std::memcpy(reinterpret_cast<char*>(&mine) + kRest, reinterpret_cast<const char*>(&line) + kRest,
                 sizeof line - kRest);
+    tell_together(place, 0);
   }
   __atomic_store_n(&mine.arrival, arrival, __ATOMIC_RELEASE);  // partner: look_at of the peers
 }
@@ -220,6 +221,18 @@ void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines)
 void Arrivals::decide(const Place& place) noexcept {
   // Partner: has_decided of the peers.
   __atomic_store_n(&entry_->orders[place.order].decided, place.number, __ATOMIC_RELEASE);
+}
+
+void Arrivals::tell_together(const Place& place, size_t n) noexcept {
+  uint8_t& word = entry_->orders[place.order].together[place.number % GC_BOARD_LINES];
+  __atomic_store_n(&word, static_cast<uint8_t>(n), __ATOMIC_RELEASE);  // partner: together of the peers
+}
+
+// Rank 0 keeps the line until this rank has decided.
+Result<size_t> Arrivals::together(const Place& place) {
+  if (look_at(0, place).failed) return failure_of(0);
+  const uint8_t& word = entry_of(0).orders[place.order].together[place.number % GC_BOARD_LINES];
+  return size_t{__atomic_load_n(&word, __ATOMIC_ACQUIRE)};
 }
 
 bool Arrivals::has_left(int rank) const noexcept {

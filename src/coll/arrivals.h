@@ -85,6 +85,11 @@ class Arrivals {
   // Errors: remote, where it has failed.
   Status usable() const;
 
+  // How many nonblocking ones from `place` on share a launch, which rank 0 tells; 0: not yet. Errors: rank 0 has
+  // failed.
+  void tell_together(const Place& place, size_t n) noexcept;
+  Result<size_t> together(const Place& place);
+
   // The persistent collectives of this rank, and of another. REQUIRES: `device` was once the verdict.
   gc_board_starts& own_starts() const { return entry_->starts; }
   const gc_board_starts& starts_of(int rank) const;

@@ -39,6 +39,10 @@ class CallRunner {
   Result<size_t> launch(std::span<PendingCall* const> calls);
   // The first of those that run, if it has ended: they end in the order in which they were launched.
   std::optional<Ended> next_ended();
+  // About how many launches run.
+  uint64_t launches() const noexcept {
+    return running_.empty() ? 0 : running_.back()->launches - running_.front()->launches + 1;
+  }
   // Whether none runs.
   bool settled() const noexcept { return running_.empty(); }
   // Waits for what prepares. Then what runs is the caller's again, one by one.

@@ -2,8 +2,10 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "base/params.h"
 #include "coll/call_line.h"
 #include "coll/turner.h"
 
@@ -73,6 +75,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->wait = {call->call.place, nullptr};
   call->next_look_around = call->wait.start + kBetweenLooksAround;
   call->on_device = device_call && runtime_of(*call).plan(*device_call, &call->call);
+  call->line = {};
   if (call->on_device)
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
@@ -196,8 +199,24 @@ Status PendingCalls::await_line(PendingCall& call) {
   return call.wait.rank < 0 ? Status() : arrivals_.look_around(call.wait);
 }
 
-void PendingCalls::publish(PendingCall& call) {
+// Of the one at `at` in the queue, which is about to be published.
+uint32_t PendingCalls::flags_of(size_t at) const {
+  const PendingCall& call = *queue_[at];
+  const core::TaskQueue& tasks = call.call.part.queue;
+  if (call.is_persistent() || !call.on_device || !call.is_small()) return 0;
+  // Links for messages are a matter of two ranks: others do not know whether they are missing.
+  if (!tasks.sends.empty() || !tasks.recvs.empty()) return 0;
+  if (at == 0) return GC_LINE_SMALL;
+  const PendingCall& before = *queue_[at - 1];
+  const bool undecided = before.state == GC_WAITS &&
+                         (before.stage == PendingCall::Stage::published || before.stage == PendingCall::Stage::joining);
+  const bool next = before.call.place.number + 1 == call.call.place.number;
+  return undecided && next ? GC_LINE_SMALL | GC_LINE_WAITS : GC_LINE_SMALL;
+}
+
+void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   const Place& place = call.call.place;
+  call.line.flags |= flags;
   call.stage = PendingCall::Stage::published;
   call.wait = {place, nullptr};
   if (place.number == 0) return;
@@ -209,7 +228,7 @@ void PendingCalls::publish_more() {
   for (; n_published_ < queue_.size(); ++n_published_) {
     PendingCall& call = *queue_[n_published_];
     if (call.call.place.number && !lines_.is_free(call.call.place.number)) return;
-    publish(call);
+    publish(call, flags_of(n_published_));
   }
 }
 
@@ -248,8 +267,11 @@ Result<bool> PendingCalls::try_step(PendingCall& call) {
       if (time_to_look_around(call)) GC_TRY(await_line(call));
       return false;
     case PendingCall::Stage::published: return decide(call);
+    case PendingCall::Stage::joining: return join(call);
+    case PendingCall::Stage::agreed: return run_agreed(call);
     case PendingCall::Stage::preparing: return call.is_persistent() ? place(call) : prepare(call);
     case PendingCall::Stage::launching: return launch(call);
+    case PendingCall::Stage::running: return true;  // with the one before
     default: return Status::error(Code::internal, "the first of the queue is not in it");
   }
 }
@@ -285,9 +307,70 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     give_to_host(call);
     return false;
   }
-  arrivals_.read_lines(place, &call.call.lines);
-  arrivals_.decide(place);
-  lines_.decided(place.number);
+  call.stage = PendingCall::Stage::joining;
+  call.wait.start = Clock::now();
+  call.wait.rank = 0;
+  return join(call);
+}
+
+// ---- which ones share a launch ----
+
+// While the device has work and the next launch behind it, a small one waits for others to go with it. Nobody waits for
+// ever: what runs was decided before.
+bool PendingCalls::is_held(const PendingCall& call) {
+  constexpr uint64_t kLaunchesAhead = 2;
+  if (!(call.line.flags & GC_LINE_SMALL) || !params().progress_thread) return false;
+  look_at_running();
+  return runner_.launches() >= kLaunchesAhead;
+}
+
+// Whether this rank has it wait behind the one before, to go with it.
+bool PendingCalls::joins(size_t at) const {
+  constexpr uint32_t kBoth = GC_LINE_SMALL | GC_LINE_WAITS;
+  return at < n_published_ && (queue_[at]->line.flags & kBoth) == kBoth && queue_[at - 1]->line.flags & GC_LINE_SMALL;
+}
+
+// The same of all ranks, and that they have come with device memory.
+bool PendingCalls::joins_everywhere(size_t at) {
+  PendingCall& call = *queue_[at];
+  const auto verdict = arrivals_.look(call.wait);
+  if (!verdict || *verdict != Arrivals::Verdict::device) return false;
+  arrivals_.read_lines(call.call.place, &call.call.lines);
+  const uint32_t wanted = at ? GC_LINE_SMALL | GC_LINE_WAITS : GC_LINE_SMALL;
+  return std::all_of(call.call.lines.begin(), call.call.lines.end(),
+                     [&](const gc_board_line& line) { return (line.flags & wanted) == wanted; });
+}
+
+// From the first of the queue on; 0: rank 0 has not told yet.
+Result<size_t> PendingCalls::count_together() {
+  const Place& place = queue_.front()->call.place;
+  if (description_.rank != 0) return joins(1) ? arrivals_.together(place) : Result<size_t>(1);
+  size_t n = 1;
+  if (joins(1) && joins_everywhere(0))
+    while (joins(n) && joins_everywhere(n)) ++n;
+  arrivals_.tell_together(place, n);
+  return n;
+}
+
+Result<bool> PendingCalls::join(PendingCall& call) {
+  if (is_held(call)) return false;
+  GC_TRY_AS(const size_t n, count_together());
+  if (n == 0) {
+    if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
+    return false;
+  }
+  if (n > n_published_) return Status::error(Code::internal, "rank 0 joins what this rank has not entered");
+  for (size_t i = 0; i < n; ++i) {
+    arrivals_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);
+    queue_[i]->stage = PendingCall::Stage::agreed;
+  }
+  const Place& last = queue_[n - 1]->call.place;
+  arrivals_.decide(last);
+  lines_.decided(last.number);
+  return run_agreed(call);
+}
+
+Result<bool> PendingCalls::run_agreed(PendingCall& call) {
   if (Status same = check_same_call(call.call.lines, description_.rank, description_.name); !same) {
     call.end_with(std::move(same));  // the communicator stays as good as it was
     return true;
@@ -339,10 +422,22 @@ Result<bool> PendingCalls::prepare(PendingCall& call) {
   return launch(call);
 }
 
+// Equal on all ranks. What becomes messages does so on all of them, but whether links are missing differs.
+Result<bool> PendingCalls::can_go_along(DeviceCall& call) {
+  if (!check_same_call(call.lines, description_.rank, description_.name) || !runtime_.fits(call)) return false;
+  GC_TRY_AS(const bool prepared, runtime_.prepared(call));
+  return prepared && call.part.queue.sends.empty() && call.part.queue.recvs.empty();
+}
+
 Result<bool> PendingCalls::launch(PendingCall& call) {
-  PendingCall* const alone[] = {&call};
-  GC_TRY_AS(const size_t launched, runner_.launch(alone));
-  if (launched) call.stage = PendingCall::Stage::running;
+  together_.assign(1, &call);
+  for (size_t i = 1; i < queue_.size() && queue_[i]->stage == PendingCall::Stage::agreed; ++i) {
+    GC_TRY_AS(const bool goes_along, can_go_along(queue_[i]->call));
+    if (!goes_along) break;
+    together_.push_back(queue_[i]);
+  }
+  GC_TRY_AS(const size_t launched, runner_.launch(together_));
+  for (size_t i = 0; i < launched; ++i) together_[i]->stage = PendingCall::Stage::running;
   return launched != 0;
 }
 

@@ -3,8 +3,9 @@
 // Each waits in a queue, in the order of the calls, which is the same on all ranks, until it is decided how it runs.
 // Only the first is decided: when every rank has come to it with device memory it is launched, and the next one is
 // first; as soon as one rank has host memory it is the host's turn, and the next one is first when it has been begun
-// there. So launches of the runtime communicator have one order on all ranks, and so have the tags that the module
-// before gives out. What has been launched is looked at until it is done.
+// there. Small ones that wait behind it may be launched with it, where rank 0 says so (docs/adr/0020). So launches of
+// the runtime communicator have one order on all ranks, and so have the tags that the module before gives out. What has
+// been launched is looked at until it is done.
 //
 // Persistent ones stand in the queue when they are made, and leave it with a place among the PersistentCalls, or to be
 // made on the host.
@@ -78,15 +79,23 @@ class PendingCalls {
   void enqueue(PendingCall* call, uint32_t function, const gc_call* device_call);
   Status await_line(PendingCall& call);
   void publish_more();
-  void publish(PendingCall& call);
+  uint32_t flags_of(size_t at) const;
+  void publish(PendingCall& call, uint32_t flags);
   void pop_first();
   void go_on();
   bool step(PendingCall& call);
   Result<bool> try_step(PendingCall& call);
   Result<bool> decide(PendingCall& call);
+  Result<bool> join(PendingCall& call);
+  bool is_held(const PendingCall& call);
+  Result<size_t> count_together();
+  bool joins(size_t at) const;
+  bool joins_everywhere(size_t at);
+  Result<bool> run_agreed(PendingCall& call);
   Result<bool> run_on_device(PendingCall& call);
   Result<bool> prepare(PendingCall& call);
   Result<bool> place(PendingCall& call);
+  Result<bool> can_go_along(DeviceCall& call);
   Result<bool> launch(PendingCall& call);
   void give_to_host(PendingCall& call);
   void give_up(PendingCall& call, Status status);
@@ -106,6 +115,7 @@ class PendingCalls {
   std::atomic<size_t> n_queued_{0};     // of queue_
   std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
   size_t n_published_ = 0;              // the first ones of queue_
+  std::vector<PendingCall*> together_;  // launch()'s
   std::vector<std::unique_ptr<PendingCall>> all_;
   std::vector<PendingCall*> spare_;
 };

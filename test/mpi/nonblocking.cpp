@@ -45,6 +45,7 @@ enum class Kinds { host, device, mixed };
 int value(uint64_t id, int rank, int index) {
   return static_cast<int>(mix(id, static_cast<uint64_t>(rank), static_cast<uint64_t>(index)) % 1000);
 }
+uint64_t u(int n) { return static_cast<uint64_t>(n); }
 size_t z(int n) { return static_cast<size_t>(n); }
 
 // One call: made alike on all ranks but for the kinds of memory.
@@ -354,6 +355,47 @@ void runs_on_the_device() {
   MPI_Comm_free(&comm);
 }
 
+// Small ones that are begun while large ones run go together, however late some rank is.
+void share_launches() {
+  constexpr int kSmall = 8, kCount = 256, kLarge = 1 << 20, kRounds = 5;
+  const auto launches = gpucoll_abi(GC_ABI_VERSION)->launches;
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  Memory large[2] = {{Where::device, kLarge * sizeof(int)}, {Where::device, kLarge * sizeof(int)}};
+  Memory small(Where::device, kSmall * kCount * sizeof(int));
+  std::vector<int> data(kSmall * kCount), zeros(kLarge);
+  uint64_t made = 0;
+  for (Memory& memory : large) memory.write(zeros.data());
+  for (int round = -1; round < kRounds; round++) {  // the first one makes connections
+    for (int i = 0; i < kSmall * kCount; i++) data[z(i)] = value(u(round + 1), g_rank, i);
+    small.write(data.data());
+    MPI_Request requests[2 + kSmall];
+    const uint64_t before = launches();
+    for (int i = 0; i < 2; i++)
+      MPI_Iallreduce(MPI_IN_PLACE, large[i].at(0), kLarge, MPI_INT, MPI_SUM, comm, &requests[i]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    const uint64_t of_large = launches() - before;
+    nap(mix(u(round), u(g_rank), 91));
+    for (int i = 0; i < 2; i++)
+      MPI_Iallreduce(MPI_IN_PLACE, large[i].at(0), kLarge, MPI_INT, MPI_SUM, comm, &requests[i]);
+    for (int i = 0; i < kSmall; i++)
+      MPI_Iallreduce(MPI_IN_PLACE, small.as<int>() + i * kCount, kCount - i, MPI_INT, MPI_SUM, comm, &requests[2 + i]);
+    MPI_Waitall(2 + kSmall, requests, MPI_STATUSES_IGNORE);
+    if (round >= 0) made += launches() - before - 2 * of_large;
+    small.read(data.data());
+    for (int i = 0; i < kSmall * kCount; i++) {
+      int sum = 0;
+      for (int r = 0; r < g_size; r++) sum += value(u(round + 1), r, i);
+      const int expected = i % kCount < kCount - i / kCount ? sum : value(u(round + 1), g_rank, i);
+      if (!checked(data[z(i)] == expected)) return fail("sharing launches, element %d: %d", i, data[z(i)]);
+    }
+  }
+  // About one a round, but the processor may be taken from a rank between its calls.
+  if (!checked(made <= u(kRounds * kSmall / 2)))
+    fail("%d small ones took %d launches", kRounds * kSmall, static_cast<int>(made));
+  MPI_Comm_free(&comm);
+}
+
 // MPI keeps a communicator until what is under way on it has ended.
 void freed_communicators() {
   for (uint64_t round = 0; round < 20; round++) {
@@ -431,6 +473,7 @@ void with_one_thread() {
   MPI_Comm_split(MPI_COMM_WORLD, g_rank % 2, -g_rank, &half);
   runs_on_the_device();
   without_calling_mpi();
+  share_launches();
   stress("device memory", 1, Kinds::device, {MPI_COMM_WORLD});
   stress("host memory", 2, Kinds::host, {MPI_COMM_WORLD});
   stress("mixed memory", 3, Kinds::mixed, {MPI_COMM_WORLD});

@@ -30,6 +30,9 @@
  *
  * A nonblocking one is begun and goes on: there a rank that has device memory in s keeps the line until it knows that s
  * goes through the host, or that every rank has read it. What comes meanwhile and needs that line is not entered yet.
+ * Rank 0 stores into `together` for its line s, with release, how many from s on share a launch: s and those behind it
+ * that are GC_LINE_SMALL on every rank, and but for s GC_LINE_WAITS. A rank waits for that word only if it has entered
+ * s + 1 so itself. Else it runs s alone, and rank 0 cannot mean otherwise: what the rank enters later does not wait.
  *
  * Why so many lines: that many nonblocking collectives may be under way before one must wait to be entered. And a
  * collective of the module that was there before may call others (allreduce: reduce and broadcast, each counted), so a
@@ -108,7 +111,11 @@ enum { GC_FUNCTION_none, GC_BOARD_FUNCTIONS(GC_FUNCTION) GC_FUNCTION_end };
 /* Added to the function: it makes a persistent one. */
 enum { GC_PERSISTENT = 0x80 };
 /* Flags of a line. */
-enum { GC_DEVICE_SHARES = 1 /* kernels of several processes run side by side on this device */ };
+enum {
+  GC_DEVICE_SHARES = 1, /* kernels of several processes run side by side on this device */
+  GC_LINE_SMALL = 2,    /* nonblocking: may share a launch with the next one or the one before */
+  GC_LINE_WAITS = 4     /* nonblocking: the one before was undecided on this rank when it entered this one */
+};
 
 typedef struct gc_board_line {
   uint64_t arrival; /* see gc_arrival; the rest is not there for GC_KIND_HOST */
@@ -124,7 +131,9 @@ typedef struct gc_board_line {
 typedef struct gc_board_order {
   uint64_t decided; /* the last collective whose lines this rank has read to the end, all GC_KIND_DEVICE */
   uint64_t failed;  /* the first collective that this rank has failed in, or will; 0: none */
-  uint8_t reserved[48];
+  /* Rank 0's, of nonblocking ones: how many from this line's on share a launch; 0: it has not decided. */
+  uint8_t together[GC_BOARD_LINES];
+  uint8_t reserved[32];
   gc_board_line lines[GC_BOARD_LINES];
 } gc_board_order;
 

@@ -71,7 +71,7 @@ GC_DEV Items bring(const Block& block, const proto::DeviceComm* comm, uint32_t c
   const uint32_t skipped = comm == nullptr ? kCommPacks : 0, size = static_cast<uint32_t>(block.size());
   GC_NO_UNROLL
   for (uint32_t p = skipped + static_cast<uint32_t>(block.rank()); p < kCommPacks + n * kItemPacks; p += size) {
-    const void* source = comm->channel + channel;
+    const void* source;
     uint32_t at = p;
     if (p >= kCommPacks) {
       source = from + nth_bit(bits, (p - kCommPacks) / kItemPacks);
@@ -79,6 +79,8 @@ GC_DEV Items bring(const Block& block, const proto::DeviceComm* comm, uint32_t c
     } else if (p >= kChannelPacks) {
       source = &comm->counters;
       at = p - kChannelPacks;
+    } else {
+      source = comm->channel + channel;
     }
     proto::store(reinterpret_cast<uint8_t*>(&stage) + p * kPackBytes,
                  proto::load<proto::Pack>(static_cast<const uint8_t*>(source) + at * kPackBytes));

@@ -43,11 +43,7 @@ GC_DEV void run_local_reduce(const Block& block, uint32_t index, uint32_t n_bloc
     const uint64_t left = r.count - first;
     reduce_tile<Family>(block, r, first * kSize, left < kTile ? left : kTile);
   }
-  if (plan.done_word == nullptr) return;
-  block.sync();
-  if (block.rank() != 0) return;  // the last block may be writing the counters already
-  const proto::LaunchCounters& counters = plan.comm->counters;
-  finish_plan(block, n_blocks, plan, counters, counters.mesh_flag);
+  finish_local_plan(block, n_blocks, plan);
 }
 
 }  // namespace gpucoll::coll::device

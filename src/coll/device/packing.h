@@ -92,10 +92,7 @@ GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, c
   const uint32_t n = proto::pack_item_count(plan);
   GC_NO_UNROLL
   for (uint32_t i = 0; i < n; ++i) move_item(block, items[i], (index + i) % n_blocks, n_blocks);
-  if (plan.done_word == nullptr) return;
-  block.sync();
-  const proto::LaunchCounters& counters = plan.comm->counters;
-  finish_plan(block, n_blocks, plan, counters, counters.mesh_flag);
+  finish_local_plan(block, n_blocks, plan);
 }
 
 }  // namespace gpucoll::coll::device

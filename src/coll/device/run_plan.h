@@ -48,6 +48,16 @@ GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& 
   proto::store_release_own(plan.done_word, done);
 }
 
+// The same for a launch that works on this device alone, and looks at the counters here only.
+template <class Block>
+GC_DEV void finish_local_plan(const Block& block, uint32_t n_blocks, const proto::Plan& plan) {
+  if (plan.done_word == nullptr) return;
+  block.sync();
+  if (block.rank() != 0) return;  // the last block may be writing the counters already
+  const proto::LaunchCounters& counters = plan.comm->counters;
+  finish_plan(block, n_blocks, plan, counters, counters.mesh_flag);
+}
+
 // What the threads of a block share: the channel's part of DeviceComm, the counters as the launch found them, and items
 // of a batch, as many as there is room for. Device memory and launch arguments are far away, and the work FIFO lies
 // across the bus: all that is needed of them is brought at once, each thread loading a pack of it.

@@ -1,5 +1,6 @@
 #include "coll/call_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/quiet_thread.h"
@@ -69,6 +70,11 @@ Result<size_t> CallRunner::launch(std::span<PendingCall* const> calls) {
     running_.push_back(call);
   }
   return std::exchange(launching_, 0);
+}
+
+bool CallRunner::runs_large() const noexcept {
+  return std::any_of(running_.begin(), running_.end(),
+                     [](const PendingCall* call) { return !(call->line.flags & GC_LINE_SMALL); });
 }
 
 std::optional<CallRunner::Ended> CallRunner::next_ended() {

@@ -43,6 +43,8 @@ class CallRunner {
   uint64_t launches() const noexcept {
     return running_.empty() ? 0 : running_.back()->launches - running_.front()->launches + 1;
   }
+  // Whether one of them is more than small (GC_LINE_SMALL).
+  bool runs_large() const noexcept;
   // Whether none runs.
   bool settled() const noexcept { return running_.empty(); }
   // Waits for what prepares. Then what runs is the caller's again, one by one.

@@ -315,13 +315,13 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
 
 // ---- which ones share a launch ----
 
-// While the device has work and the next launch behind it, a small one waits for others to go with it. Nobody waits for
-// ever: what runs was decided before.
+// While the device has enough to do until then, a small one waits for others to go with it. Nobody waits for ever: what
+// runs was decided before.
 bool PendingCalls::is_held(const PendingCall& call) {
-  constexpr uint64_t kLaunchesAhead = 2;
+  constexpr uint64_t kLaunchesAhead = 2, kSmallOnesAhead = 16;
   if (!(call.line.flags & GC_LINE_SMALL) || !params().progress_thread) return false;
   look_at_running();
-  return runner_.launches() >= kLaunchesAhead;
+  return runner_.launches() >= (runner_.runs_large() ? kLaunchesAhead : kSmallOnesAhead);
 }
 
 // Whether this rank has it wait behind the one before, to go with it.

@@ -70,6 +70,23 @@ void roots() {
   expect_right(memory, "after that");
 }
 
+// A buffer that a program has forgotten, beside device memory.
+void null_buffer() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  auto refused = [](int rc, const char* what) {
+    int error = MPI_SUCCESS;
+    MPI_Error_class(rc, &error);
+    if (!checked(error == MPI_ERR_BUFFER)) fail("%s with NULL ends with class %d", what, error);
+  };
+  MPI_Request request = MPI_REQUEST_NULL;
+  refused(MPI_Allreduce(memory.at(0), nullptr, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "an allreduce");
+  refused(MPI_Allgather(nullptr, 4, MPI_INT, memory.at(0), 4, MPI_INT, MPI_COMM_WORLD), "an allgather");
+  refused(MPI_Iallreduce(memory.at(0), nullptr, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request), "a nonblocking one");
+  refused(GC_INIT(Allreduce)(memory.at(0), nullptr, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request),
+          "a persistent one");
+  expect_right(memory, "after");
+}
+
 // Ranks that call different collectives cannot go on.
 void functions() {
   Memory memory(Where::device, 100 * sizeof(int)), all(Where::device, 1000 * sizeof(int));
@@ -240,6 +257,7 @@ struct Fault {
 };
 constexpr Fault kFaults[] = {{"counts", counts},
                              {"roots", roots},
+                             {"null_buffer", null_buffer},
                              {"functions", functions},
                              {"late", late},
                              {"killed", killed},

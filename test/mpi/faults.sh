@@ -25,6 +25,8 @@ run "calls it with 20 bytes, root 0, but rank 1 with 20 bytes, root 1" -np 3 "$p
 passed roots
 grep -q "rank 0 calls it with 8 x int32, sum, but rank 1 with other counts for some ranks" "$log" ||
   wrong "different counts of a reduce_scatter are not told"
+run "0 failures" -np 2 "$program" null_buffer
+passed null_buffer
 run "rank 0 calls MPI_Allreduce, but rank 1 (process [0-9]*) calls MPI_Allgather" -np 3 "$program" functions
 passed functions
 run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late

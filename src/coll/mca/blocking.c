@@ -26,6 +26,7 @@ static int finish(gcm_staged *staged, int rc) {
       ON_HOST;                                                                                                    \
       return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                  \
     }                                                                                                             \
+    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return MPI_ERR_BUFFER;                                       \
     ON_DEVICE;                                                                                                    \
     gcm_staged staged;                                                                                            \
     const int rc = gcm_stage_and_load(&staged, &plan);                                                            \

@@ -36,6 +36,11 @@ static inline bool gcm_leaves_ranks_out(uint32_t function) {
          function == GC_FUNCTION_alltoallw || gcm_is_neighborhood(function);
 }
 
+/* Whether a buffer is NULL that the call needs. Among neighbours, there may be none. */
+static inline bool gcm_lacks_buffer(uint32_t function, const gcm_plan *plan) {
+  return !gcm_is_neighborhood(function) && (gcm_is_null(&plan->send) || gcm_is_null(&plan->recv));
+}
+
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the
  * host; else the call is done, or the MPI error class is its end. */
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);

@@ -35,6 +35,7 @@ static inline uint32_t made_by(uint32_t function, const ompi_communicator_t *com
     const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                                \
     if (GCM_LIKELY(!looks) && gcm_goes_straight(module, function))                                               \
       return GCM_CALL_INIT(name, ARGUMENTS, info, request);                                                      \
+    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return MPI_ERR_BUFFER;                                      \
     gcm_request *r = gcm_request_new(module, true);                                                              \
     if (r == NULL) return MPI_ERR_NO_MEM;                                                                        \
     r->begin_on_host = make_##name;                                                                              \

@@ -85,26 +85,31 @@ static inline bool gcm_is_mixed(const gcm_side *side) {
   return kinds.device && kinds.host;
 }
 
-/* Whether the buffer is device memory, if only in part. It is judged by its first byte of data: `buffer` itself may lie
- * outside of it (negative lower bounds, displacements). */
-static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
-  if (side->buffer == MPI_BOTTOM) return gcm_kinds_of(side).device;
+/* The first group that has data; `groups` where none has. */
+static GCM_INLINE size_t gcm_first_group(const gcm_layout *l) {
+  size_t i = 0;
+  while (i < l->groups && (gcm_group_count(l, i) == 0 || gcm_group_type(l, i)->super.size == 0)) i++;
+  return i;
+}
+static GCM_INLINE bool gcm_has_bytes(const gcm_side *side) {
+  return gcm_first_group(&side->layout) < side->layout.groups;
+}
+/* The first byte of data: `buffer` itself may lie outside of them (negative lower bounds, displacements).
+ * REQUIRES: gcm_has_bytes. */
+static GCM_INLINE void *gcm_data(const gcm_side *side) {
   const gcm_layout *l = &side->layout;
-  for (size_t i = 0; i < l->groups; i++) {
-    const gcm_type *type = gcm_group_type(l, i);
-    if (gcm_group_count(l, i) == 0 || type->super.size == 0) continue;
-    return gc_is_device(gcm_abi, gcm_address(side->buffer, gcm_group_offset(l, i) + type->super.true_lb));
-  }
-  return false;
+  const size_t i = gcm_first_group(l);
+  return gcm_address(side->buffer, gcm_group_offset(l, i) + gcm_group_type(l, i)->super.true_lb);
 }
 
-static GCM_INLINE bool gcm_has_bytes(const gcm_side *side) {
-  const gcm_layout *l = &side->layout;
-  for (size_t i = 0; i < l->groups; i++) {
-    if (gcm_group_count(l, i) > 0 && gcm_group_type(l, i)->super.size > 0) return true;
-  }
-  return false;
+/* Whether the buffer is device memory, if only in part. It is judged by its first byte of data. */
+static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
+  if (side->buffer == MPI_BOTTOM) return gcm_kinds_of(side).device;
+  return gcm_has_bytes(side) && gc_is_device(gcm_abi, gcm_data(side));
 }
+
+/* Whether the program has passed NULL, which would be taken for host memory. */
+static inline bool gcm_is_null(const gcm_side *side) { return gcm_has_bytes(side) && gcm_data(side) == NULL; }
 
 /* ---- who takes part ---- */
 

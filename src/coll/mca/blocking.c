@@ -4,8 +4,6 @@
 #include "coll/mca/engine.h"
 #include "coll/mca/staging.h"
 
-#define GCM_NOINLINE __attribute__((noinline))
-
 /* Stores the result where the call has succeeded, and ends the staging. */
 static int finish(gcm_staged *staged, int rc) {
   if (rc == MPI_SUCCESS) rc = gcm_store(staged);

@@ -59,6 +59,7 @@
 #endif
 
 #define GCM_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define GCM_NOINLINE __attribute__((noinline))
 
 /* A number that all members of a communicator know it by while it lives. */
 static inline uint64_t gcm_context_id(const ompi_communicator_t *comm) {

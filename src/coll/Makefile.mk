@@ -105,6 +105,7 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/pending_call.h \
 	src/coll/pending_calls.cpp \
 	src/coll/pending_calls.h \
+	src/coll/pending_calls_steps.cpp \
 	src/coll/persistent_calls.cpp \
 	src/coll/persistent_calls.h \
 	src/coll/piecewise_copy.cpp \

@@ -62,6 +62,7 @@ class PendingCalls {
   void release();
 
  private:
+  static constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
   using Clock = std::chrono::steady_clock;
 
   bool passes_by(uint32_t function);

@@ -1,0 +1,228 @@
+// What the first calls of the queue go through until they run: they are decided, share a launch, and are launched.
+#include <algorithm>
+
+#include "base/params.h"
+#include "coll/call_line.h"
+#include "coll/pending_calls.h"
+
+namespace gpucoll::coll {
+
+// ---- the first of the queue ----
+
+// The next one waits from now on.
+void PendingCalls::pop_first() {
+  queue_.pop_front();
+  if (n_published_) --n_published_;
+  n_queued_.store(queue_.size());
+  if (!queue_.empty()) queue_.front()->wait.start = Clock::now();
+}
+
+void PendingCalls::go_on() {
+  publish_more();
+  while (!queue_.empty() && step(*queue_.front())) {
+    pop_first();
+    publish_more();
+  }
+  look_at_running();
+  if (Status starts = contained([&] { return persistent_.go_on(); }); !starts) give_up_starts(std::move(starts));
+}
+
+// Whether it needs to be first no more.
+bool PendingCalls::step(PendingCall& call) {
+  if (call.state == GC_HOST_TURN) return false;
+  auto past = contained([&] { return try_step(call); });
+  if (past) return *past;
+  give_up(call, std::move(past).status());
+  return true;
+}
+
+Result<bool> PendingCalls::try_step(PendingCall& call) {
+  switch (call.stage) {
+    case PendingCall::Stage::queued:
+      if (time_to_look_around(call)) GC_TRY(await_line(call));
+      return false;
+    case PendingCall::Stage::published: return decide(call);
+    case PendingCall::Stage::joining: return join(call);
+    case PendingCall::Stage::agreed: return run_agreed(call);
+    case PendingCall::Stage::preparing: return call.is_persistent() ? place(call) : prepare(call);
+    case PendingCall::Stage::launching: return launch(call);
+    case PendingCall::Stage::running: return true;  // with the one before
+    default: return Status::error(Code::internal, "the first of the queue is not in it");
+  }
+}
+
+bool PendingCalls::time_to_look_around(PendingCall& call) const {
+  const auto now = Clock::now();
+  if (now < call.next_look_around) return false;
+  call.next_look_around = now + kBetweenLooksAround;
+  return true;
+}
+
+void PendingCalls::give_to_host(PendingCall& call) {
+  __atomic_store_n(&call.state, int{GC_HOST_TURN}, __ATOMIC_RELEASE);  // partner: the skin's look
+}
+
+Result<bool> PendingCalls::decide(PendingCall& call) {
+  const Place& place = call.call.place;
+  if (!call.on_device) {
+    if (place.number) lines_.decided(place.number);
+    give_to_host(call);
+    return false;
+  }
+  GC_TRY(arrivals_.usable());
+  call.wait.runtime = runtime_of(call).get();
+  GC_TRY_AS(const Arrivals::Verdict verdict, arrivals_.look(call.wait));
+  if (verdict == Arrivals::Verdict::waiting) {
+    if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
+    return false;
+  }
+  if (verdict == Arrivals::Verdict::host) {
+    lines_.let_go(place.number);
+    lines_.decided(place.number);
+    give_to_host(call);
+    return false;
+  }
+  call.stage = PendingCall::Stage::joining;
+  call.wait.start = Clock::now();
+  call.wait.rank = 0;
+  return join(call);
+}
+
+// ---- which ones share a launch ----
+
+// While the device has enough to do until then, a small one waits for others to go with it. Nobody waits for ever: what
+// runs was decided before.
+bool PendingCalls::is_held(const PendingCall& call) {
+  constexpr uint64_t kLaunchesAhead = 2, kSmallOnesAhead = 16;
+  if (!(call.line.flags & GC_LINE_SMALL) || !params().progress_thread) return false;
+  look_at_running();
+  return runner_.launches() >= (runner_.runs_large() ? kLaunchesAhead : kSmallOnesAhead);
+}
+
+// Whether this rank has it wait behind the one before, to go with it.
+bool PendingCalls::joins(size_t at) const {
+  constexpr uint32_t kBoth = GC_LINE_SMALL | GC_LINE_WAITS;
+  return at < n_published_ && (queue_[at]->line.flags & kBoth) == kBoth && queue_[at - 1]->line.flags & GC_LINE_SMALL;
+}
+
+// The same of all ranks, and that they have come with device memory.
+bool PendingCalls::joins_everywhere(size_t at) {
+  PendingCall& call = *queue_[at];
+  const auto verdict = arrivals_.look(call.wait);
+  if (!verdict || *verdict != Arrivals::Verdict::device) return false;
+  arrivals_.read_lines(call.call.place, &call.call.lines);
+  const uint32_t wanted = at ? GC_LINE_SMALL | GC_LINE_WAITS : GC_LINE_SMALL;
+  return std::all_of(call.call.lines.begin(), call.call.lines.end(),
+                     [&](const gc_board_line& line) { return (line.flags & wanted) == wanted; });
+}
+
+// From the first of the queue on; 0: rank 0 has not told yet.
+Result<size_t> PendingCalls::count_together() {
+  const Place& place = queue_.front()->call.place;
+  if (description_.rank != 0) return joins(1) ? arrivals_.together(place) : Result<size_t>(1);
+  size_t n = 1;
+  if (joins(1) && joins_everywhere(0))
+    while (joins(n) && joins_everywhere(n)) ++n;
+  arrivals_.tell_together(place, n);
+  return n;
+}
+
+Result<bool> PendingCalls::join(PendingCall& call) {
+  if (is_held(call)) return false;
+  GC_TRY_AS(const size_t n, count_together());
+  if (n == 0) {
+    if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
+    return false;
+  }
+  if (n > n_published_) return Status::error(Code::internal, "rank 0 joins what this rank has not entered");
+  for (size_t i = 0; i < n; ++i) {
+    arrivals_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);
+    queue_[i]->stage = PendingCall::Stage::agreed;
+  }
+  const Place& last = queue_[n - 1]->call.place;
+  arrivals_.decide(last);
+  lines_.decided(last.number);
+  return run_agreed(call);
+}
+
+Result<bool> PendingCalls::run_agreed(PendingCall& call) {
+  if (Status same = check_same_call(call.call.lines, description_.rank, description_.name); !same) {
+    call.end_with(std::move(same));  // the communicator stays as good as it was
+    return true;
+  }
+  return run_on_device(call);
+}
+
+// ---- on the device ----
+
+Result<bool> PendingCalls::run_on_device(PendingCall& call) {
+  if (!runtime_of(call).fits(call.call)) {
+    give_to_host(call);
+    return false;
+  }
+  call.stage = PendingCall::Stage::preparing;
+  call.wait.start = Clock::now();
+  return call.is_persistent() ? place(call) : prepare(call);
+}
+
+Result<bool> PendingCalls::place(PendingCall& call) {
+  GC_TRY_AS(const CallRunner::Readiness readiness, persistent_.place(call));
+  if (readiness == CallRunner::Readiness::waiting) {
+    if (time_to_look_around(call)) GC_TRY(persistent_.look_around_for_place(call));
+    return false;
+  }
+  if (readiness == CallRunner::Readiness::impossible) {
+    give_to_host(call);
+    return false;
+  }
+  call.stage = PendingCall::Stage::resting;
+  if (call.wanted) {
+    persistent_.start(call);
+    persistent_.publish_starts();
+  } else {
+    __atomic_store_n(&call.state, int{GC_READY}, __ATOMIC_RELEASE);  // partner: the skin's look
+  }
+  return true;
+}
+
+Result<bool> PendingCalls::prepare(PendingCall& call) {
+  look_at_running();  // it waits for them
+  GC_TRY_AS(const CallRunner::Readiness readiness, runner_.prepare(call));
+  if (readiness == CallRunner::Readiness::waiting) return false;
+  if (readiness == CallRunner::Readiness::impossible) {
+    give_to_host(call);
+    return false;
+  }
+  call.stage = PendingCall::Stage::launching;
+  return launch(call);
+}
+
+// Equal on all ranks. What becomes messages does so on all of them, but whether links are missing differs.
+Result<bool> PendingCalls::can_go_along(DeviceCall& call) {
+  if (!check_same_call(call.lines, description_.rank, description_.name) || !runtime_.fits(call)) return false;
+  GC_TRY_AS(const bool prepared, runtime_.prepared(call));
+  return prepared && call.part.queue.sends.empty() && call.part.queue.recvs.empty();
+}
+
+Result<bool> PendingCalls::launch(PendingCall& call) {
+  together_.assign(1, &call);
+  for (size_t i = 1; i < queue_.size() && queue_[i]->stage == PendingCall::Stage::agreed; ++i) {
+    GC_TRY_AS(const bool goes_along, can_go_along(queue_[i]->call));
+    if (!goes_along) break;
+    together_.push_back(queue_[i]);
+  }
+  GC_TRY_AS(const size_t launched, runner_.launch(together_));
+  for (size_t i = 0; i < launched; ++i) together_[i]->stage = PendingCall::Stage::running;
+  return launched != 0;
+}
+
+void PendingCalls::look_at_running() {
+  while (auto ended = runner_.next_ended()) {
+    if (ended->status)
+      ended->call->end_with({});
+    else
+      give_up(*ended->call, std::move(ended->status));
+  }
+}
+
+}  // namespace gpucoll::coll

@@ -39,7 +39,7 @@ TEST(PerfOptions, AllMeansEveryValidCombination) {
   ASSERT_TRUE(options.ok());
   auto calls = plan(*options, 0, 2);
   ASSERT_TRUE(calls.ok());
-  // 8 integers x 10, 3 reals x 4, 2 complex x 2, bool and byte x 3, 6 pairs x 2
+  // 8 integers x 10, 5 reals x 4, 2 complex x 2, bool and byte x 3, 6 pairs x 2
   EXPECT_EQ(calls->size(), 8u * 10 + 5 * 4 + 2 * 2 + 2 * 3 + 6 * 2);
   for (const Call& call : *calls) EXPECT_TRUE(fits(call.type, call.op));
 }

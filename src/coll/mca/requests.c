@@ -213,9 +213,9 @@ static int request_start(size_t count, ompi_request_t **requests) {
 static void take_from_engine(gcm_request *r) {
   if (r->pending != NULL && state_of(r->pending) != GC_READY) gcm_abi->drain(r->module->comm);
   opal_mutex_lock(&list_lock);
-  for (gcm_request **link = &under_way; r->listed; link = &(*link)->next) {
-    if (*link == r) take_out(link);
-  }
+  gcm_request **link = &under_way;
+  while (r->listed && *link != NULL && *link != r) link = &(*link)->next;
+  if (*link == r) take_out(link);
   opal_mutex_unlock(&list_lock);
   if (r->pending != NULL) gcm_abi->free_persistent(r->pending);
   r->pending = NULL;

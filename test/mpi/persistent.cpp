@@ -184,17 +184,23 @@ void in_any_order(MPI_Comm comm, int rounds, const char* name, int first_id, con
   if (on_device) expect_runs(before, rounds * kOperations, name);
 }
 
+// Their requests, in an order of this rank's own.
+std::vector<MPI_Request> fill_in_own_order(const Operations& all, uint64_t round) {
+  std::vector<MPI_Request> requests;
+  for (int i : own_order(static_cast<int>(all.size()), round)) {
+    all[z(i)]->fill();
+    requests.push_back(all[z(i)]->request);
+  }
+  return requests;
+}
+
 // By the functions for several requests.
 void all_at_once(MPI_Comm comm) {
   constexpr int kOperations = 12, kRounds = 10;
   Operations all = make_some(comm, kOperations, 700, on_device);
   const uint64_t before = runs();
   for (int round = 0; round < kRounds; round++) {
-    std::vector<MPI_Request> requests;
-    for (int i : own_order(kOperations, u(round))) {
-      all[z(i)]->fill();
-      requests.push_back(all[z(i)]->request);
-    }
+    std::vector<MPI_Request> requests = fill_in_own_order(all, u(round));
     MPI_Startall(kOperations, requests.data());
     int left = kOperations, index;
     std::vector<int> indices(kOperations);
@@ -221,11 +227,7 @@ void one_launch(MPI_Comm world) {
     for (auto& operation : all) operation->run();
     const uint64_t before = launches();
     for (int round = 0; round < kRounds; round++) {
-      std::vector<MPI_Request> requests;
-      for (int i : own_order(kOperations, u(round))) {
-        all[z(i)]->fill();
-        requests.push_back(all[z(i)]->request);
-      }
+      std::vector<MPI_Request> requests = fill_in_own_order(all, u(round));
       nap(mix(u(round), u(g_rank), 5));
       MPI_Startall(kOperations, requests.data());
       MPI_Waitall(kOperations, requests.data(), MPI_STATUSES_IGNORE);

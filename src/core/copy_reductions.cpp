@@ -145,7 +145,7 @@ class Schedule {
   }
 
   PlannedLaunch launch(uint32_t k) const {
-    constexpr uint64_t kMostBlocks = 128, kMostEmulated = 2;
+    constexpr int kMostBlocks = 128, kMostEmulated = 2;
     PlannedLaunch launch;
     launch.stage = Stage::step;
     const Piece& piece = pieces_[k];
@@ -153,8 +153,7 @@ class Schedule {
     if (!mine.bytes) return launch;
     launch.kernel = piece.task->local;
     launch.threads = shape_.threads;
-    launch.plain_blocks = static_cast<int>(
-        std::min(ceil_div(mine.bytes, proto::kLocalTile), shape_.emulated ? kMostEmulated : kMostBlocks));
+    launch.plain_blocks = local_blocks(mine.bytes, shape_.emulated ? kMostEmulated : kMostBlocks);
     launch.plan.n_items = 1;
     const uint8_t* const own = piece.operand(mine);
     proto::local_reduction(launch.plan) = {own,
@@ -198,6 +197,10 @@ uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted) {
 
 uint64_t landing_bytes(const CommShape& shape) {
   return kPiecesAhead * static_cast<uint64_t>(shape.n_ranks) * slot_bytes(shape);
+}
+
+int local_blocks(uint64_t bytes, int most) noexcept {
+  return static_cast<int>(std::min(ceil_div(bytes, proto::kLocalTile), static_cast<uint64_t>(most)));
 }
 
 CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing) {

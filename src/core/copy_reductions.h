@@ -29,6 +29,9 @@ uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted);
 // The landing memory that a rank needs, whatever it reduces.
 uint64_t landing_bytes(const CommShape& shape);
 
+// Blocks, at most so many, that reduce so many bytes of this device's memory (proto/format/local_reduction.h).
+int local_blocks(uint64_t bytes, int most) noexcept;
+
 struct CopyReductions {
   StepMessages messages;
   std::vector<PlannedLaunch> steps;  // without a kernel where this rank has nothing to reduce

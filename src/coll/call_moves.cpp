@@ -3,7 +3,6 @@
 #include "coll/call_blocks.h"
 #include "coll/kernels.h"
 #include "coll/packing.h"
-#include "core/collective_messages.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -68,8 +67,7 @@ void MoveMaker::receive(int peer, const Block& block) {
 core::PairTask MoveMaker::message(const Block& block) const {
   const bool all_to_all = call_.function == GC_FUNCTION_alltoallv || call_.function == GC_FUNCTION_alltoallw ||
                           call_.function == GC_FUNCTION_allgatherv;
-  return {context_.device.kernel_address(block.address), block.bytes, nullptr,
-          all_to_all && !core::copies_suit_all_to_all(n_)};
+  return {context_.device.kernel_address(block.address), block.bytes, nullptr, all_to_all};
 }
 
 Status MoveMaker::check_own(const Block& from, const Block& to) {

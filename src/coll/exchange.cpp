@@ -81,8 +81,10 @@ Status check_overlap(const ExchangeCall& call, const std::vector<Part>& sends, c
 // Between group start and end: throws nothing away silently, leaves no group open.
 Status enqueue_all(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call,
                    const std::vector<Part>& sends, const std::vector<Part>& recvs) {
+  const bool all_with_all = call.send.only == Side::kAllPeers && call.recv.only == Side::kAllPeers;
   auto task = [&](const Side& side, const Part& part) {
-    return core::PairTask{part.bytes ? caller.device.kernel_address(at(side, part)) : nullptr, part.bytes, call.stream};
+    return core::PairTask{part.bytes ? caller.device.kernel_address(at(side, part)) : nullptr, part.bytes, call.stream,
+                          all_with_all};
   };
   for (const Part& part : sends) GC_TRY(core::enqueue_send(tenant, part.peer, task(call.send, part)));
   for (const Part& part : recvs) GC_TRY(core::enqueue_recv(tenant, part.peer, task(call.recv, part)));

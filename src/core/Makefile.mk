@@ -12,11 +12,14 @@ src_core_libcore_la_SOURCES = \
 	src/core/communicator.cpp \
 	src/core/communicator.h \
 	src/core/communicator_connect.cpp \
+	src/core/copy_limits.cpp \
+	src/core/copy_limits.h \
 	src/core/copy_path.cpp \
 	src/core/copy_path.h \
 	src/core/copy_path_proxy.cpp \
 	src/core/copy_reductions.cpp \
 	src/core/copy_reductions.h \
+	src/core/copy_turns.h \
 	src/core/device_tables.cpp \
 	src/core/device_tables.h \
 	src/core/direct_path.cpp \

@@ -25,10 +25,10 @@ Pattern pattern_of(Function function) {
 
 class Messages {
  public:
-  Messages(const CollectiveTask& task, int n_ranks)
+  explicit Messages(const CollectiveTask& task)
       : task_(task),
         pattern_(pattern_of(task.function)),
-        by_kernel_(task.function == Function::all_to_all && !copies_suit_all_to_all(n_ranks)) {}
+        exchange_(task.function == Function::all_to_all || task.function == Function::all_gather) {}
 
   bool go(int from, int to) const {
     const int root = static_cast<int>(task_.root);
@@ -40,17 +40,17 @@ class Messages {
  private:
   PairTask block(const void* buffer, int index) const {
     uint8_t* const first = static_cast<uint8_t*>(const_cast<void*>(buffer));
-    return {first + static_cast<uint64_t>(index) * bytes_of(task_), bytes_of(task_), task_.stream, by_kernel_};
+    return {first + static_cast<uint64_t>(index) * bytes_of(task_), bytes_of(task_), task_.stream, exchange_};
   }
 
   const CollectiveTask& task_;
   const Pattern pattern_;
-  const bool by_kernel_;
+  const bool exchange_;
 };
 
 // Peers in the order of their distance, so that not all ranks begin with the same one.
 void add_messages(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask& task) {
-  const Messages messages(task, n_ranks);
+  const Messages messages(task);
   for (int i = 0; i < n_ranks; ++i) {
     const int next = (rank + i) % n_ranks, previous = (rank + n_ranks - i) % n_ranks;
     if (i == 0 && messages.to(rank).buffer == messages.from(rank).buffer) continue;  // in place
@@ -69,9 +69,11 @@ bool is_one_shot(Function function, uint64_t bytes, const CommShape& shape) {
 
 bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape) {
   if (is_exchange(function)) return bytes != 0 && !is_one_shot(function, bytes, shape);
-  if (!shape.copy_bytes || bytes < shape.copy_bytes) return false;
-  if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
-  return (function == Function::all_gather || function == Function::broadcast) && shape.n_ranks == 2;
+  const uint64_t least = function == Function::all_gather                        ? shape.copy_exchange_bytes
+                         : function == Function::broadcast && shape.n_ranks == 2 ? shape.copy_bytes
+                                                                                 : 0;
+  if (!least || bytes < least) return false;
+  return params().algorithm == kAlgorithmAuto && params().protocol == kProtocolAuto;  // else kernels are wanted
 }
 
 void replace_by_messages(TaskQueue* queue, int rank, const CommShape& shape) {

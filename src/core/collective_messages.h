@@ -9,12 +9,8 @@
 
 namespace gpucoll::core {
 
-// Whether copy engines suit an exchange of all ranks with all others: those of more than two slow each other down, as
-// several write to one device at a time (docs/performance.md).
-constexpr bool copies_suit_all_to_all(int n_ranks) { return n_ranks <= 2; }
-
-// bytes: count x element size of the task. Allgather and broadcast are messages between two ranks only: more are
-// faster round a ring or down a chain than with copies from all to all, or out of the root alone.
+// bytes: count x element size of the task. Broadcast is messages between two ranks only: to more it is faster down a
+// chain than out of the root alone.
 bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape);
 
 // Takes such collectives out of the queue and puts messages in, behind those that are there.

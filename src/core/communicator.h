@@ -141,7 +141,7 @@ class Communicator final : public Watched {
   struct Facts {
     int channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
-    uint64_t one_shot_bytes = 0, copy_bytes = 0, copy_piece_bytes = 0;
+    uint64_t one_shot_bytes = 0, copy_bytes = 0, copy_exchange_bytes = 0, copy_piece_bytes = 0;
     uint64_t copy_reduction_bytes = 0;  // may turn 0 in connect()
     bool mesh = false, ll128 = false;   // may turn false in connect()
     const TuningTable* table = nullptr;
@@ -152,7 +152,6 @@ class Communicator final : public Watched {
   Status prepare();
   void prepare_links();
   void prepare_copies();
-  void prepare_copy_reductions();
   void prepare_direct();
   CommShape plain_shape() const;
   Status make_launcher();

@@ -5,8 +5,9 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "core/collective_messages.h"
 #include "core/communicator.h"
+#include "core/copy_limits.h"
+#include "core/copy_reductions.h"
 #include "core/trees.h"
 #include "core/tuning_file.h"
 #include "proto/pairs.h"
@@ -86,24 +87,18 @@ void Communicator::prepare_links() {
 // Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
-  const uint64_t least = chosen(params().copy_engine_bytes, device_.defaults().copy_engine_bytes);
-  if (least == 1 || size() == 1 || !(peers_.common_facts() & proto::kHasSignals)) return;
+  const gpu::Device::Defaults defaults = device_.defaults();
+  const CopyLimits limits = copy_limits(defaults, size());
+  if (!limits.messages || !(peers_.common_facts() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
-    facts_.copy_bytes = least;
-    prepare_copy_reductions();
+    facts_.copy_bytes = limits.messages;
+    facts_.copy_exchange_bytes = limits.exchanges;
+    facts_.copy_reduction_bytes = limits.reductions;
+    facts_.copy_piece_bytes =
+        copy_piece_bytes(size(), chosen(params().copy_reduction_piece, defaults.copy_reduction_piece));
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
-  copies_ = std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, least, piece});
-}
-
-void Communicator::prepare_copy_reductions() {
-  const gpu::Device::Defaults defaults = device_.defaults();
-  const uint64_t least = chosen(params().copy_reduction_bytes, defaults.copy_reduction_bytes);
-  const bool wanted = params().copy_reduction_bytes || emulated() || copies_suit_all_to_all(size());
-  if (least == 1 || !wanted) return;
-  facts_.copy_reduction_bytes = least;
-  facts_.copy_piece_bytes =
-      copy_piece_bytes(size(), chosen(params().copy_reduction_piece, defaults.copy_reduction_piece));
+  copies_ = std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, limits, piece});
 }
 
 void Communicator::prepare_direct() {
@@ -123,6 +118,7 @@ CommShape Communicator::plain_shape() const {
   shape.ll128 = facts_.ll128;
   shape.one_shot_bytes = facts_.one_shot_bytes;
   shape.copy_bytes = facts_.copy_bytes;
+  shape.copy_exchange_bytes = facts_.copy_exchange_bytes;
   shape.copy_reduction_bytes = facts_.copy_reduction_bytes;
   shape.copy_piece_bytes = facts_.copy_piece_bytes;
   shape.table = facts_.table;
@@ -134,7 +130,7 @@ Result<CommShape> Communicator::shape(const std::vector<gpu::Stream>& streams) {
   CommShape shape = plain_shape();
   GC_TRY_AS(const uint64_t capture, Launcher::capture_of(device_, streams));
   shape.capturing = capture != 0;
-  if (shape.capturing) shape.copy_bytes = shape.copy_reduction_bytes = 0;
+  if (shape.capturing) shape.copy_bytes = shape.copy_exchange_bytes = shape.copy_reduction_bytes = 0;
   return shape;
 }
 

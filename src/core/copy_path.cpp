@@ -27,8 +27,7 @@ CopyPath::CopyPath(const CopyContext& context)
 
 CopyPath::~CopyPath() {
   Proxy::instance().remove(this);
-  for (const auto& s : sending_)
-    if (s && s->stream) context_.device.destroy_stream(s->stream).ignore();
+  if (stream_) context_.device.destroy_stream(stream_).ignore();
   for (const auto& r : receiving_) {
     if (r && r->stream) context_.device.destroy_stream(r->stream).ignore();
     if (r && r->bounce) context_.device.release(r->bounce);
@@ -77,25 +76,45 @@ Status CopyPath::take(const TaskQueue& queue, const StepMessages& steps) {
   std::lock_guard lock(mutex_);
   ready_.clear();
   done_.clear();
+  ++groups_taken_;
+  first_turn_ = last_turn_ + 1;
   const auto alone = [](const TaskQueue::Pair& task) {
     return StepMessage{task.peer, task.buffer, task.bytes, 0, kAtEnd};
   };
-  for (const TaskQueue::Pair& task : queue.sends) GC_TRY(take_send(alone(task), by_copy(sending(task.peer), task)));
+  for (const TaskQueue::Pair& task : queue.sends)
+    GC_TRY(take_send(alone(task), by_copy(sending(task.peer), task), Turn::by_distance));
   for (const TaskQueue::Pair& task : queue.recvs)
     GC_TRY(take_receive(alone(task), by_copy(receiving(task.peer), task)));
-  for (const StepMessage& message : steps.sends) GC_TRY(take_send(message, true));
+  for (const StepMessage& message : steps.sends) GC_TRY(take_send(message, true, Turn::next));
   for (const StepMessage& message : steps.recvs) GC_TRY(take_receive(message, true));
   ready_.sort_out();
   done_.sort_out();
   return {};
 }
 
-Status CopyPath::take_send(const StepMessage& message, bool by_copy) {
+// In turn: the first message of a group to each peer, in the order of distance, then the second to each, and so on; or
+// as the steps that they belong to have them.
+uint64_t CopyPath::turn_of(Sending& s, Turn turn) {
+  if (turn == Turn::next) return ++last_turn_;
+  if (s.group != groups_taken_) s.round = 0;
+  s.group = groups_taken_;
+  const auto n = static_cast<uint64_t>(context_.peers.size());
+  const auto distance = static_cast<uint64_t>(s.peer - context_.peers.rank() + context_.peers.size()) % n;
+  const uint64_t its = first_turn_ + s.round++ * n + distance;
+  last_turn_ = std::max(last_turn_, its);
+  return its;
+}
+
+Status CopyPath::take_send(const StepMessage& message, bool by_copy, Turn turn) {
   Sending& s = sending(message.peer);
   ++s.messages;
   if (by_copy) {
     GC_TRY(prepare(s));
-    s.pending.push_back({++s.copies, s.messages, message.bytes, static_cast<uint8_t*>(message.buffer)});
+    if (!stream_) {
+      GC_TRY_AS(stream_, context_.device.create_urgent_stream());
+    }
+    s.pending.push_back(
+        {++s.copies, s.messages, message.bytes, static_cast<uint8_t*>(message.buffer), turn_of(s, turn)});
     ready_.all.push_back({message.ready, &s.own_kernel->send_ready, s.copies});
     done_.all.push_back({message.needed, &s.own_kernel->send_done, s.copies});
   }
@@ -112,7 +131,7 @@ Status CopyPath::take_receive(const StepMessage& message, bool by_copy) {
     GC_TRY(prepare(r));
     auto place = context_.exports.pin(message.buffer);
     if (!place && !r.bounce) GC_TRY(make_bounce(r));
-    r.pending.push_back({++r.copies, r.messages, message.bytes, static_cast<uint8_t*>(message.buffer), place});
+    r.pending.push_back({++r.copies, r.messages, message.bytes, static_cast<uint8_t*>(message.buffer), 0, place});
     ready_.all.push_back({message.ready, &r.own_kernel->recv_ready, r.copies});
     done_.all.push_back({message.needed, &r.own_kernel->recv_done, r.copies});
   }
@@ -137,13 +156,12 @@ void CopyPath::Marks::sort_out() {
 
 // Before the first message by copy of a direction: what the device needs for it.
 Status CopyPath::prepare(Direction& direction) {
-  if (direction.stream) return {};
+  if (direction.own_kernel) return {};
   const Peers& peers = context_.peers;
   GC_TRY_AS(uint8_t * own, kernel_page(peers.rank()));
   GC_TRY_AS(uint8_t * theirs, kernel_page(direction.peer));
-  direction.own_kernel = lane_in(own, peers.size(), direction.peer);
   direction.their_kernel = lane_in(theirs, peers.size(), peers.rank());
-  GC_TRY_AS(direction.stream, context_.device.create_urgent_stream());
+  direction.own_kernel = lane_in(own, peers.size(), direction.peer);
   return {};
 }
 
@@ -158,6 +176,9 @@ Result<uint8_t*> CopyPath::kernel_page(int rank) {
 }
 
 Status CopyPath::make_bounce(Receiving& r) {
+  if (!r.stream) {
+    GC_TRY_AS(r.stream, context_.device.create_urgent_stream());
+  }
   GC_TRY_AS(void* memory, context_.device.allocate(context_.piece_bytes * kBouncePieces));
   r.bounce = static_cast<uint8_t*>(memory);
   GC_TRY_AS(r.bounce_handle, context_.device.export_memory(memory));

@@ -2,9 +2,11 @@
 // buffer to buffer, without a kernel. proto/format/copy.h says how the ranks talk.
 //
 // begin() takes a group's messages on; put_ready(), put_waits() and put_end() put the group's part on its stream; the
-// rest is done by the process's proxy. A buffer that others cannot open is received through a bounce buffer, in pieces.
-// Both ranks choose this way or kernels from the message's bytes and the transport of their link, which are equal.
-// Where sizes differ, or one of the two uses kernels after all, one of the ranks sees it and the communicator fails.
+// rest is done by the process's proxy: all copies of this rank in one stream, in turn by the distance of their
+// receivers, so that ranks that keep step never write to one device together (copy_turns.h). A buffer that others
+// cannot open is received through a bounce buffer, in pieces. Both ranks choose this way or kernels from the message's
+// bytes and the transport of their link, which are equal. Where sizes differ, or one of the two uses kernels after all,
+// one of the ranks sees it and the communicator fails.
 //
 // Thread safety: begin() and what puts something on a stream by one caller at a time; the rest from any thread.
 // Ownership: the context outlives it; it owns streams, mappings and bounce buffers. Destroy it when passed() ==
@@ -20,6 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "core/copy_limits.h"
+#include "core/copy_turns.h"
 #include "core/fault.h"
 #include "core/links.h"
 #include "core/peers.h"
@@ -39,7 +43,7 @@ struct CopyContext {
   const Peers& peers;
   const Links& links;
   Exports& exports;
-  uint64_t least_bytes;  // of messages that go this way
+  CopyLimits limits;     // of messages that go this way
   uint64_t piece_bytes;  // of a bounce buffer
 };
 
@@ -75,6 +79,7 @@ class CopyPath final : public ProxyWork, public StreamPart {
   struct Message {
     uint64_t number, ordinal, bytes;
     uint8_t* buffer;
+    uint64_t turn = 0;                        // of a send
     std::optional<ExportedPlace> place = {};  // of a receive: pinned; none: by bounce buffer
     uint64_t taken = 0;                       // bytes that have left the bounce buffer
   };
@@ -85,7 +90,6 @@ class CopyPath final : public ProxyWork, public StreamPart {
     uint64_t messages = 0, copies = 0;  // so far
     proto::CopyLane *own, *theirs;
     proto::CopyLane *own_kernel = nullptr, *their_kernel = nullptr;
-    gpu::Stream stream = nullptr;
     std::vector<Message> pending;  // in order; sends that are not started, receives that are not done
     uint64_t pieces = 0;           // that have been moved, or taken
   };
@@ -93,10 +97,12 @@ class CopyPath final : public ProxyWork, public StreamPart {
     // Of the first pending message: where it goes, once known; and what of it is on its way.
     uint8_t* target = nullptr;
     uint64_t piece_bytes = 0, moved = 0;
-    uint64_t last_in_pieces = 0;  // the number of the last message by bounce buffer
-    uint64_t issued = 0;          // the number of the last message whose copies are all on the stream
+    uint64_t last_in_pieces = 0;    // the number of the last message by bounce buffer
+    uint64_t issued = 0;            // the number of the last message whose copies are all on the stream
+    uint64_t group = 0, round = 0;  // of the last group with messages by copy: how many there were in it
   };
   struct Receiving : Direction {
+    gpu::Stream stream = nullptr;  // out of the bounce buffer
     uint64_t posted = 0;
     uint8_t* bounce = nullptr;
     gpu::MemoryHandle bounce_handle = {};
@@ -120,10 +126,13 @@ class CopyPath final : public ProxyWork, public StreamPart {
   Receiving& receiving(int peer);
   void place_lanes(Direction& direction, int peer, net::Side side) const;
   bool by_copy(const Direction& direction, const TaskQueue::Pair& task) const {
-    return direction.p2p && task.bytes >= context_.least_bytes && !task.by_kernel;
+    const uint64_t least = task.exchange ? context_.limits.exchanges : context_.limits.messages;
+    return direction.p2p && least && task.bytes >= least;
   }
   Status take(const TaskQueue& queue, const StepMessages& steps);
-  Status take_send(const StepMessage& message, bool by_copy);
+  enum class Turn { by_distance, next };
+  Status take_send(const StepMessage& message, bool by_copy, Turn turn);
+  uint64_t turn_of(Sending& sending, Turn turn);
   Status take_receive(const StepMessage& message, bool by_copy);
   Status prepare(Direction& direction);
   Status make_bounce(Receiving& receiving);
@@ -134,7 +143,11 @@ class CopyPath final : public ProxyWork, public StreamPart {
   // The proxy's; all with the lock held.
   Progress look() noexcept;
   Status advance_all(bool* moved, bool* waiting);
-  Status advance(Sending& s, bool* moved);
+  Status advance_sends(bool* moved, bool* waiting);
+  Result<Sending*> next_send();
+  Result<bool> may_go(Sending& s);
+  bool any_send_under_way() const noexcept;
+  Result<bool> advance(Sending& s, bool* moved);
   Result<bool> match(Sending& s, const Message& message);
   bool start(Sending& s, const Message& message);
   Result<bool> move_whole(Sending& s, const Message& message);
@@ -156,7 +169,10 @@ class CopyPath final : public ProxyWork, public StreamPart {
   std::mutex mutex_;                               // of what follows
   std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message
   std::vector<std::unique_ptr<Receiving>> receiving_;
-  std::map<int, gpu::HostBlock> pages_;  // that kernels see, by rank
+  gpu::Stream stream_ = nullptr;  // of all sends
+  CopyTurns turns_;
+  uint64_t groups_taken_ = 0, first_turn_ = 0, last_turn_ = 0;  // first_turn_: of the group taken last
+  std::map<int, gpu::HostBlock> pages_;                         // that kernels see, by rank
   Imports imports_;
 };
 

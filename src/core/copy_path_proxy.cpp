@@ -68,11 +68,7 @@ ProxyWork::Progress CopyPath::look() noexcept {
 }
 
 Status CopyPath::advance_all(bool* moved, bool* waiting) {
-  for (const auto& s : sending_) {
-    if (!s || s->copies == 0) continue;
-    if (!s->pending.empty()) GC_TRY(advance(*s, moved));
-    *waiting |= load(s->own->send_done) < s->copies;
-  }
+  GC_TRY(advance_sends(moved, waiting));
   for (const auto& r : receiving_) {
     if (!r || r->pending.empty()) continue;
     GC_TRY(advance(*r, moved));
@@ -116,28 +112,66 @@ bool CopyPath::under_way(const Receiving& r) const noexcept {
                      [&](const Message& message) { return message.number == started && message.place; });
 }
 
-Status CopyPath::advance(Sending& s, bool* moved) {
-  while (!s.pending.empty()) {
-    const Message& message = s.pending.front();
-    if (!s.target) {
-      GC_TRY_AS(const bool matched, match(s, message));
-      if (!matched) return {};
-    }
-    if (load(s.theirs->recv_ready) < message.number || load(s.own->send_ready) < message.number) return {};
-    // Words only grow: this message's must not come before those of a message that its receiver still takes.
-    if (!s.piece_bytes && load(s.theirs->recv_done) < s.last_in_pieces) return {};
-    if (!start(s, message)) return {};
-    auto all = s.piece_bytes ? move_pieces(s, message, moved) : move_whole(s, message);
-    if (!all) {
-      __atomic_store_n(&s.own->started, s.issued, __ATOMIC_RELEASE);  // the receiver must not wait for it
-      return std::move(all).status();
-    }
-    if (!*all) return {};
-    *moved = true;
-    s.target = nullptr;
-    s.pending.erase(s.pending.begin());
+Status CopyPath::advance_sends(bool* moved, bool* waiting) {
+  for (;;) {
+    GC_TRY_AS(Sending* const s, next_send());
+    if (!s) break;
+    GC_TRY_AS(const bool went_on, advance(*s, moved));
+    if (!went_on) break;
   }
+  *waiting |= std::any_of(sending_.begin(), sending_.end(),
+                          [](const auto& s) { return s && load(s->own->send_done) < s->copies; });
   return {};
+}
+
+// What has begun in pieces goes on first: its receiver holds them. Null where nothing may go.
+Result<CopyPath::Sending*> CopyPath::next_send() {
+  Sending* begun = nullptr;
+  for (const auto& s : sending_) {
+    if (!s || s->pending.empty()) continue;
+    GC_TRY_AS(const bool ready, may_go(*s));
+    if (!s->moved)
+      turns_.offer({s->pending.front().turn, s->pending.front().bytes, ready, s->peer});
+    else if (ready)
+      begun = s.get();
+  }
+  const std::optional<int> peer = turns_.next(any_send_under_way(), CopyTurns::Clock::now());
+  if (begun) return begun;
+  return peer ? sending_[static_cast<size_t>(*peer)].get() : nullptr;
+}
+
+// Whether a copy of the first pending message may start.
+Result<bool> CopyPath::may_go(Sending& s) {
+  const Message& message = s.pending.front();
+  if (!s.target) {
+    GC_TRY_AS(const bool matched, match(s, message));
+    if (!matched) return false;
+  }
+  if (load(s.theirs->recv_ready) < message.number || load(s.own->send_ready) < message.number) return false;
+  if (s.piece_bytes) return s.pieces < load(s.theirs->taken) + kBouncePieces;
+  // Words only grow: this message's must not come before those of a message that its receiver still takes.
+  return load(s.theirs->recv_done) >= s.last_in_pieces;
+}
+
+bool CopyPath::any_send_under_way() const noexcept {
+  return std::any_of(sending_.begin(), sending_.end(), [this](const auto& s) { return s && under_way(*s); });
+}
+
+// REQUIRES: it may go. False where its receiver has failed: nothing more can be sent there.
+Result<bool> CopyPath::advance(Sending& s, bool* moved) {
+  const Message& message = s.pending.front();
+  if (!start(s, message)) return false;
+  auto all = s.piece_bytes ? move_pieces(s, message, moved) : move_whole(s, message);
+  if (!all) {
+    __atomic_store_n(&s.own->started, s.issued, __ATOMIC_RELEASE);  // the receiver must not wait for it
+    return std::move(all).status();
+  }
+  *moved = true;
+  if (!*all) return true;
+  s.target = nullptr;
+  s.moved = 0;
+  s.pending.erase(s.pending.begin());
+  return true;
 }
 
 // Finds the receive that belongs to a message, and opens its buffer. False while there is none.
@@ -174,9 +208,9 @@ bool CopyPath::start(Sending& s, const Message& message) {
 }
 
 Result<bool> CopyPath::move_whole(Sending& s, const Message& message) {
-  GC_TRY(context_.device.copy_async(s.target, message.buffer, message.bytes, s.stream));
-  GC_TRY(context_.device.write_value(s.stream, &s.their_kernel->recv_done, message.number));
-  GC_TRY(context_.device.write_value(s.stream, &s.own_kernel->send_done, message.number));
+  GC_TRY(context_.device.copy_async(s.target, message.buffer, message.bytes, stream_));
+  GC_TRY(context_.device.write_value(stream_, &s.their_kernel->recv_done, message.number));
+  GC_TRY(context_.device.write_value(stream_, &s.own_kernel->send_done, message.number));
   s.issued = message.number;
   return true;
 }
@@ -187,12 +221,12 @@ Result<bool> CopyPath::move_pieces(Sending& s, const Message& message, bool* mov
     if (s.pieces >= load(s.theirs->taken) + kBouncePieces) return false;
     const uint64_t bytes = std::min(s.piece_bytes, message.bytes - s.moved);
     uint8_t* piece = s.target + s.pieces % kBouncePieces * s.piece_bytes;
-    GC_TRY(context_.device.copy_async(piece, message.buffer + s.moved, bytes, s.stream));
-    GC_TRY(context_.device.write_value(s.stream, &s.own_kernel->moved, ++s.pieces));
+    GC_TRY(context_.device.copy_async(piece, message.buffer + s.moved, bytes, stream_));
+    GC_TRY(context_.device.write_value(stream_, &s.own_kernel->moved, ++s.pieces));
     s.moved += bytes;
     *moved = true;
   }
-  GC_TRY(context_.device.write_value(s.stream, &s.own_kernel->send_done, message.number));
+  GC_TRY(context_.device.write_value(stream_, &s.own_kernel->send_done, message.number));
   s.issued = message.number;
   return true;
 }

@@ -35,7 +35,7 @@ struct PairTask {
   void* buffer;
   uint64_t bytes;
   gpu::Stream stream;
-  bool by_kernel = false;  // never by copy engine; the other side says the same
+  bool exchange = false;  // one of all ranks with all others; the other side says the same
 };
 
 // What a group holds for one communicator. It takes room for the tasks there are, not for the ranks there are.
@@ -44,7 +44,7 @@ struct TaskQueue {
     int peer;
     void* buffer;
     uint64_t bytes;
-    bool by_kernel = false;
+    bool exchange = false;
   };
   std::vector<CollectiveTask> collectives;  // all three in the order of the calls
   std::vector<Pair> sends, recvs;
@@ -59,11 +59,11 @@ struct TaskQueue {
     add_stream(task.stream);
   }
   void add_send(int peer, const PairTask& task) {
-    sends.push_back({peer, task.buffer, task.bytes, task.by_kernel});
+    sends.push_back({peer, task.buffer, task.bytes, task.exchange});
     add_stream(task.stream);
   }
   void add_recv(int peer, const PairTask& task) {
-    recvs.push_back({peer, task.buffer, task.bytes, task.by_kernel});
+    recvs.push_back({peer, task.buffer, task.bytes, task.exchange});
     add_stream(task.stream);
   }
   // What another one holds, behind what is here. REQUIRES: both pack by the same kernel, if they do.

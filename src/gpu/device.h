@@ -77,15 +77,21 @@ class Device {
   virtual const Identity& identity() const = 0;
   virtual int index() const = 0;
   // Defaults that suit a kind of device; the parameters of these names override them.
+  struct CopyBytes {
+    size_t two, more;  // of two ranks, of more; 1: never
+  };
   struct Defaults {
     int channels, threads, pair_channels;
-    size_t buffer_bytes, one_shot_bytes, copy_engine_bytes, copy_reduction_bytes, copy_reduction_piece;
+    size_t buffer_bytes, one_shot_bytes, copy_engine_bytes;
+    CopyBytes copy_exchange_bytes, copy_reduction_bytes;  // copy_exchange_bytes of 0: as copy_engine_bytes
+    size_t copy_reduction_piece;
     int linger_us;
   };
-  static constexpr Defaults kGpuDefaults = {
-      32, 512, 32, size_t{4} << 20, size_t{2} << 20, size_t{32} << 20, size_t{512} << 20, size_t{32} << 20, 10};
+  static constexpr size_t kMiB = size_t{1} << 20;
+  static constexpr Defaults kGpuDefaults = {32,        512, 32, 4 * kMiB, 2 * kMiB, 32 * kMiB, {0, 1}, {512 * kMiB, 1},
+                                            32 * kMiB, 10};
   static constexpr Defaults kEmulatedDefaults = {
-      2, 1, 4, size_t{256} << 10, size_t{16} << 10, size_t{1} << 20, size_t{4} << 20, size_t{256} << 10, 200};
+      2, 1, 4, kMiB / 4, kMiB / 64, kMiB, {0, 0}, {4 * kMiB, 4 * kMiB}, kMiB / 4, 200};
   virtual Defaults defaults() const = 0;
   // Threads that work in step (a warp): 32 on GPUs, 1 on the emulated device.
   virtual int warp_threads() const = 0;

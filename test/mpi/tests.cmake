@@ -19,6 +19,13 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
+# What copy engines carry between more than two ranks, in turn.
+foreach(np 3 4 5)
+  gc_mpi_test(mpi.collectives_copies_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+    ENV GPUCOLL_COPY_ENGINE_BYTES=5K GPUCOLL_COPY_REDUCTION_BYTES=10K GPUCOLL_COPY_REDUCTION_PIECE=4K
+    COMMAND test/mpi/collectives 150)
+endforeach()
+
 # Kernels that stay until the next call, and some that leave just before it.
 foreach(np 2 3 4)
   gc_mpi_test(mpi.close_calls_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}

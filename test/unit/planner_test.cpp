@@ -610,6 +610,8 @@ TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
   for (int n : {1, 2, 3, 5}) {
     CommShape shape = gpu_shape(n);
     shape.copy_bytes = 4 * count;
+    const bool gathers = n == 2 || n == 5;
+    if (gathers) shape.copy_exchange_bytes = 4 * count;
     for (int root : {0, n - 1}) {
       std::vector<TaskQueue> queues(static_cast<size_t>(n));
       for (int r = 0; r < n; ++r) {
@@ -624,11 +626,11 @@ TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
                                            collective(Function::all_reduce, &kFloat, count, 30)})
           queue.add(task);
         replace_by_messages(&queue, r, shape);
-        ASSERT_EQ(queue.collectives.size(), n == 2 ? 2u : 4u);
+        ASSERT_EQ(queue.collectives.size(), n == 2 ? 2u : gathers ? 3u : 4u);
         EXPECT_EQ(queue.collectives.back().function, Function::all_reduce);
         EXPECT_EQ(queue.sends.front().bytes, 7u);
         EXPECT_EQ(queue.recvs.front().bytes, 7u);
-        if (n != 2) continue;
+        if (!gathers) continue;
         // Each block of the gathered comes from its rank, this rank's own included.
         std::set<std::pair<int, const void*>> places;
         for (const TaskQueue::Pair& recv : queue.recvs) places.insert({recv.peer, recv.buffer});
@@ -689,18 +691,22 @@ TEST(CollectiveMessages, ExchangesAreMessagesWhereNoOneShotTakesThem) {
 
 TEST(CollectiveMessages, AreKernelsWhereNoCopyEngineMoves) {
   CommShape shape = gpu_shape(2);
-  for (Function function : {Function::all_gather, Function::broadcast}) {
+  using Limit = uint64_t CommShape::*;
+  for (const auto& [function, limit] :
+       {std::pair<Function, Limit>{Function::all_gather, &CommShape::copy_exchange_bytes},
+        {Function::broadcast, &CommShape::copy_bytes}}) {
     EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
-    shape.copy_bytes = 1000;
+    shape.*limit = 1000;
     EXPECT_FALSE(goes_as_messages(function, 999, shape));
     EXPECT_TRUE(goes_as_messages(function, 1000, shape));
-    shape.copy_bytes = 0;
+    shape.*limit = 0;
   }
-  shape.copy_bytes = 1000;
+  shape.copy_bytes = shape.copy_exchange_bytes = 1000;
   for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
     EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
   shape.n_ranks = 3;
   EXPECT_FALSE(goes_as_messages(Function::broadcast, uint64_t{1} << 40, shape));
+  EXPECT_TRUE(goes_as_messages(Function::all_gather, 1000, shape));
 }
 
 }  // namespace gpucoll::core

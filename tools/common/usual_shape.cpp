@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/params.h"
+#include "core/copy_limits.h"
 #include "core/tuning_file.h"
 #include "gpu/device.h"
 #include "proto/format/mesh.h"
@@ -30,12 +31,11 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   shape.mesh = p2p && shape.n_ranks > 1 && shape.n_ranks <= proto::kMeshMaxRanks &&
                shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
   shape.ll128 = p2p;
-  const auto copy_bytes = static_cast<uint64_t>(params().copy_engine_bytes);
-  if (p2p && copy_bytes != 1) {
-    shape.copy_bytes = copy_bytes ? copy_bytes : defaults.copy_engine_bytes;
-    const auto wished = static_cast<uint64_t>(params().copy_reduction_bytes);
-    const uint64_t reduction_bytes = wished ? wished : defaults.copy_reduction_bytes;
-    if (reduction_bytes != 1) shape.copy_reduction_bytes = reduction_bytes;
+  if (p2p) {
+    const core::CopyLimits limits = core::copy_limits(defaults, n_ranks);
+    shape.copy_bytes = limits.messages;
+    shape.copy_exchange_bytes = limits.exchanges;
+    shape.copy_reduction_bytes = limits.reductions;
   }
   GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
   return shape;

@@ -1,0 +1,20 @@
+// From how many bytes on copy engines move what kernels could move as well. Pure functions of facts that are equal on
+// all ranks.
+#pragma once
+#include <cstdint>
+
+#include "gpu/device.h"
+
+namespace gpucoll::core {
+
+// 0: never.
+struct CopyLimits {
+  uint64_t messages = 0;    // of a message between two ranks
+  uint64_t exchanges = 0;   // of a message that is one of all ranks with all others; no less than messages
+  uint64_t reductions = 0;  // of the buffer that is reduced
+};
+
+// By the parameters, or by the defaults of a kind of device, which differ for two ranks and for more.
+CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks);
+
+}  // namespace gpucoll::core

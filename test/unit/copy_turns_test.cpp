@@ -1,0 +1,100 @@
+// In which order copies go, and from how many bytes on there are any.
+#include "core/copy_turns.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/copy_limits.h"
+
+using namespace gpucoll;
+using namespace gpucoll::core;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr uint64_t kBytes = uint64_t{64} << 20;
+constexpr CopyTurns::Clock::time_point kStart = CopyTurns::Clock::time_point(1h);
+
+// Offered in the order given; the peer is the turn.
+std::optional<int> next_of(CopyTurns& turns, const std::vector<std::pair<int, bool>>& candidates, bool busy,
+                           std::chrono::nanoseconds time) {
+  for (const auto& [turn, ready] : candidates) turns.offer({static_cast<uint64_t>(turn), kBytes, ready, turn});
+  return turns.next(busy, kStart + time);
+}
+
+constexpr auto kPatience = CopyTurns::patience(kBytes);
+
+gpu::Device::Defaults defaults_of_test() {
+  gpu::Device::Defaults defaults = gpu::Device::kGpuDefaults;
+  defaults.copy_engine_bytes = 1000;
+  defaults.copy_exchange_bytes = {0, 3000};
+  defaults.copy_reduction_bytes = {5000, 1};
+  return defaults;
+}
+
+}  // namespace
+
+TEST(CopyTurns, GoInOrderWhateverIsUnderWay) {
+  CopyTurns turns;
+  EXPECT_EQ(next_of(turns, {}, false, 0ns), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{3, true}, {1, true}, {2, true}}, false, 0ns), 1);
+  EXPECT_EQ(next_of(turns, {{3, true}, {2, true}}, true, 0ns), 2);
+  EXPECT_EQ(next_of(turns, {{3, true}}, true, 0ns), 3);
+  EXPECT_EQ(next_of(turns, {{4, false}}, false, 1h), std::nullopt);
+}
+
+TEST(CopyTurns, WaitForTheFirstOneWhileOthersAreUnderWay) {
+  CopyTurns turns;
+  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, true, 0ns), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, true, 1h), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, true}, {2, true}}, true, 1h), 1);
+}
+
+TEST(CopyTurns, GoOutOfTurnOnceNothingHasBeenUnderWayForAWhile) {
+  CopyTurns turns;
+  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}, {2, true}}, false, 0ns), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}, {2, true}}, false, kPatience - 1ns), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}, {2, true}}, false, kPatience), 2);
+  // The next one waits again, from when the copy has ended.
+  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}}, true, 2 * kPatience), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}}, false, 5 * kPatience), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}}, false, 6 * kPatience - 1ns), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}}, false, 6 * kPatience), 3);
+}
+
+TEST(CopyTurns, CountTheWaitOfWhatIsReadyOnly) {
+  CopyTurns turns;
+  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, false, 0ns), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {2, false}}, false, kPatience / 2), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, false, kPatience), std::nullopt);
+  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, false, 2 * kPatience), 2);
+}
+
+TEST(CopyTurns, HaveBoundedPatience) {
+  EXPECT_GT(kPatience, 20us);
+  EXPECT_LT(kPatience, 60us);
+  EXPECT_EQ(CopyTurns::patience(UINT64_MAX), 1ms);
+}
+
+TEST(CopyLimits, DifferForTwoRanksAndForMore) {
+  const gpu::Device::Defaults defaults = defaults_of_test();
+  const auto all = [](const CopyLimits& l) { return std::vector<uint64_t>{l.messages, l.exchanges, l.reductions}; };
+  EXPECT_EQ(all(copy_limits(defaults, 1)), (std::vector<uint64_t>{0, 0, 0}));
+  EXPECT_EQ(all(copy_limits(defaults, 2)), (std::vector<uint64_t>{1000, 1000, 5000}));
+  EXPECT_EQ(all(copy_limits(defaults, 3)), (std::vector<uint64_t>{1000, 3000, 0}));
+  EXPECT_EQ(all(copy_limits(defaults, 64)), (std::vector<uint64_t>{1000, 3000, 0}));
+}
+
+TEST(CopyLimits, TurnOff) {
+  gpu::Device::Defaults defaults = defaults_of_test();
+  defaults.copy_exchange_bytes.more = 1;
+  EXPECT_EQ(copy_limits(defaults, 3).exchanges, 0u);
+  EXPECT_EQ(copy_limits(defaults, 2).exchanges, 1000u);
+  defaults.copy_exchange_bytes.more = 10;  // messages decide
+  EXPECT_EQ(copy_limits(defaults, 3).exchanges, 1000u);
+  defaults.copy_engine_bytes = 1;
+  EXPECT_EQ(copy_limits(defaults, 2).messages, 0u);
+  EXPECT_EQ(copy_limits(defaults, 2).exchanges, 0u);
+  EXPECT_EQ(copy_limits(defaults, 2).reductions, 0u);
+}

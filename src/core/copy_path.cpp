@@ -27,7 +27,8 @@ CopyPath::CopyPath(const CopyContext& context)
 
 CopyPath::~CopyPath() {
   Proxy::instance().remove(this);
-  if (stream_) context_.device.destroy_stream(stream_).ignore();
+  for (gpu::Stream stream : {stream_, words_stream_})
+    if (stream) context_.device.destroy_stream(stream).ignore();
   for (const auto& r : receiving_) {
     if (r && r->stream) context_.device.destroy_stream(r->stream).ignore();
     if (r && r->bounce) context_.device.release(r->bounce);
@@ -110,9 +111,7 @@ Status CopyPath::take_send(const StepMessage& message, bool by_copy, Turn turn) 
   ++s.messages;
   if (by_copy) {
     GC_TRY(prepare(s));
-    if (!stream_) {
-      GC_TRY_AS(stream_, context_.device.create_urgent_stream());
-    }
+    GC_TRY(make_streams());
     s.pending.push_back(
         {++s.copies, s.messages, message.bytes, static_cast<uint8_t*>(message.buffer), turn_of(s, turn)});
     ready_.all.push_back({message.ready, &s.own_kernel->send_ready, s.copies});
@@ -173,6 +172,14 @@ Result<uint8_t*> CopyPath::kernel_page(int rank) {
     known = pages_.emplace(rank, block).first;
   }
   return static_cast<uint8_t*>(known->second.kernel);
+}
+
+Status CopyPath::make_streams() {
+  for (gpu::Stream* stream : {&stream_, &words_stream_})
+    if (!*stream) {
+      GC_TRY_AS(*stream, context_.device.create_urgent_stream());
+    }
+  return {};
 }
 
 Status CopyPath::make_bounce(Receiving& r) {

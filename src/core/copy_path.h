@@ -11,7 +11,8 @@
 // Thread safety: begin() and what puts something on a stream by one caller at a time; the rest from any thread.
 // Ownership: the context outlives it; it owns streams, mappings and bounce buffers. Destroy it when passed() ==
 // groups(), or a fault is latched, and the peers are done with this rank's memory.
-// Invariant: copy streams hold copies whose both ends are ready, so whatever shares a queue with them gets on.
+// Invariant: copy streams hold copies whose both ends are ready, and waits for these copies, so whatever shares a queue
+// with them gets on.
 #pragma once
 #include <atomic>
 #include <compare>
@@ -135,6 +136,7 @@ class CopyPath final : public ProxyWork, public StreamPart {
   uint64_t turn_of(Sending& sending, Turn turn);
   Status take_receive(const StepMessage& message, bool by_copy);
   Status prepare(Direction& direction);
+  Status make_streams();
   Status make_bounce(Receiving& receiving);
   Result<uint8_t*> kernel_page(int rank);
 
@@ -169,7 +171,7 @@ class CopyPath final : public ProxyWork, public StreamPart {
   std::mutex mutex_;                               // of what follows
   std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message
   std::vector<std::unique_ptr<Receiving>> receiving_;
-  gpu::Stream stream_ = nullptr;  // of all sends
+  gpu::Stream stream_ = nullptr, words_stream_ = nullptr;  // of all sends, and of the words that tell of them
   CopyTurns turns_;
   uint64_t groups_taken_ = 0, first_turn_ = 0, last_turn_ = 0;  // first_turn_: of the group taken last
   std::map<int, gpu::HostBlock> pages_;                         // that kernels see, by rank

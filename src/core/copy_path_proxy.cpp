@@ -207,10 +207,12 @@ bool CopyPath::start(Sending& s, const Message& message) {
   return false;
 }
 
+// Another stream stores the words, or the next copy would wait for them: they are no work of copy engines.
 Result<bool> CopyPath::move_whole(Sending& s, const Message& message) {
   GC_TRY(context_.device.copy_async(s.target, message.buffer, message.bytes, stream_));
-  GC_TRY(context_.device.write_value(stream_, &s.their_kernel->recv_done, message.number));
-  GC_TRY(context_.device.write_value(stream_, &s.own_kernel->send_done, message.number));
+  GC_TRY(context_.device.stream_wait(words_stream_, stream_));
+  GC_TRY(context_.device.write_value(words_stream_, &s.their_kernel->recv_done, message.number));
+  GC_TRY(context_.device.write_value(words_stream_, &s.own_kernel->send_done, message.number));
   s.issued = message.number;
   return true;
 }
@@ -222,11 +224,12 @@ Result<bool> CopyPath::move_pieces(Sending& s, const Message& message, bool* mov
     const uint64_t bytes = std::min(s.piece_bytes, message.bytes - s.moved);
     uint8_t* piece = s.target + s.pieces % kBouncePieces * s.piece_bytes;
     GC_TRY(context_.device.copy_async(piece, message.buffer + s.moved, bytes, stream_));
-    GC_TRY(context_.device.write_value(stream_, &s.own_kernel->moved, ++s.pieces));
+    GC_TRY(context_.device.stream_wait(words_stream_, stream_));
+    GC_TRY(context_.device.write_value(words_stream_, &s.own_kernel->moved, ++s.pieces));
     s.moved += bytes;
     *moved = true;
   }
-  GC_TRY(context_.device.write_value(stream_, &s.own_kernel->send_done, message.number));
+  GC_TRY(context_.device.write_value(words_stream_, &s.own_kernel->send_done, message.number));
   s.issued = message.number;
   return true;
 }

@@ -87,15 +87,13 @@ void Communicator::prepare_links() {
 // Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
-  const gpu::Device::Defaults defaults = device_.defaults();
-  const CopyLimits limits = copy_limits(defaults, size());
+  const CopyLimits limits = copy_limits(device_.defaults(), size());
   if (!limits.messages || !(peers_.common_facts() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
     facts_.copy_bytes = limits.messages;
     facts_.copy_exchange_bytes = limits.exchanges;
     facts_.copy_reduction_bytes = limits.reductions;
-    facts_.copy_piece_bytes =
-        copy_piece_bytes(size(), chosen(params().copy_reduction_piece, defaults.copy_reduction_piece));
+    facts_.copy_piece_bytes = copy_piece_bytes(size(), limits.piece);
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
   copies_ = std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, limits, piece});

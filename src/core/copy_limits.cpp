@@ -21,7 +21,8 @@ CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks) {
   if (messages == kNever || n_ranks < 2) return {};
   const uint64_t exchanges = chosen(params().copy_exchange_bytes, of_ranks(defaults.copy_exchange_bytes, n_ranks));
   const uint64_t reductions = chosen(params().copy_reduction_bytes, of_ranks(defaults.copy_reduction_bytes, n_ranks));
-  return {messages, exchanges == kNever ? 0 : std::max(exchanges, messages), reductions == kNever ? 0 : reductions};
+  return {messages, exchanges == kNever ? 0 : std::max(exchanges, messages), reductions == kNever ? 0 : reductions,
+          chosen(params().copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
 }
 
 }  // namespace gpucoll::core

@@ -12,6 +12,7 @@ struct CopyLimits {
   uint64_t messages = 0;    // of a message between two ranks
   uint64_t exchanges = 0;   // of a message that is one of all ranks with all others; no less than messages
   uint64_t reductions = 0;  // of the buffer that is reduced
+  uint64_t piece = 0;       // the largest pieces of a reduction, as they are wanted
 };
 
 // By the parameters, or by the defaults of a kind of device, which differ for two ranks and for more.

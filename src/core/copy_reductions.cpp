@@ -8,12 +8,14 @@
 namespace gpucoll::core {
 namespace {
 
-// Of one piece the operands arrive, of one they are there already, and one is being reduced.
-constexpr uint32_t kPiecesAhead = 3;
-// A share is cut into about so many pieces: the first one's operands and the last one's reduction are not hidden.
-constexpr uint64_t kPieces = 8, kLeastPiece = uint64_t{1} << 20;
+// A share is cut into about so many pieces: the last one's reduction may not be hidden, and each costs some time.
+constexpr uint64_t kPieces = 4, kLeastPiece = uint64_t{1} << 20;
 // Shares and pieces begin at multiples of this, and operands land as the own one lies: whole packs line up.
 constexpr uint64_t kAlignment = 128;
+
+// Pieces whose operands arrive, have arrived or are being reduced. One from each of several ranks takes long enough for
+// the reduction of the one before it.
+uint32_t pieces_ahead(int n_ranks) { return n_ranks > 2 ? 2 : 3; }
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 uint64_t round_up(uint64_t value, uint64_t unit) { return ceil_div(value, unit) * unit; }
@@ -77,9 +79,12 @@ struct Piece {
   }
 };
 
+// In every step of it each rank has something for another one: for each piece first for the next rank, then for the one
+// behind it, and so on. Where the root of a reduce has no operand to get, it gets a result.
 class Schedule {
  public:
-  Schedule(int rank, const CommShape& shape, uint8_t* landing) : rank_(rank), shape_(shape), landing_(landing) {}
+  Schedule(int rank, const CommShape& shape, uint8_t* landing)
+      : rank_(rank), shape_(shape), ahead_(pieces_ahead(shape.n_ranks)), landing_(landing) {}
 
   void add(const CollectiveTask& task) {
     const Shares shares(task, shape_.n_ranks);
@@ -90,11 +95,14 @@ class Schedule {
 
   CopyReductions make() {
     const auto n = static_cast<uint32_t>(pieces_.size());
-    for (uint32_t k = 0; k < std::min(n, kPiecesAhead); ++k) bring_operands(k, 0);
+    for (uint32_t k = 0; k < std::min(n, ahead_); ++k)
+      for (int distance = 1; distance < shape_.n_ranks; ++distance) bring_operand(k, distance, 0);
     for (uint32_t k = 0; k < n; ++k) {
       made_.steps.push_back(launch(k));
-      give_results(k);
-      if (k + kPiecesAhead < n) bring_operands(k + kPiecesAhead, k + 1);
+      for (int distance = 1; distance < shape_.n_ranks; ++distance) {
+        give_result(k, distance);
+        if (k + ahead_ < n) bring_operand(k + ahead_, distance, k + 1);
+      }
     }
     return std::move(made_);
   }
@@ -105,7 +113,7 @@ class Schedule {
 
   uint8_t* slot(uint32_t k, int place, const uint8_t* like) const {
     const auto n = static_cast<uint64_t>(shape_.n_ranks);
-    const uint64_t index = k % kPiecesAhead * n + static_cast<uint64_t>(place);
+    const uint64_t index = k % ahead_ * n + static_cast<uint64_t>(place);
     return landing_ + index * slot_bytes(shape_) + reinterpret_cast<uintptr_t>(like) % kAlignment;
   }
   uint8_t* landing_of(uint32_t k, int from, const uint8_t* like) const {
@@ -119,29 +127,25 @@ class Schedule {
     return keeps_result(piece) ? piece.result(range, rank_) : slot(k, shape_.n_ranks - 1, piece.operand(range));
   }
 
-  void bring_operands(uint32_t k, uint32_t ready) {
+  // From this rank to the one at a distance, and to this one from the other at the same distance.
+  void bring_operand(uint32_t k, int distance, uint32_t ready) {
     const Piece& piece = pieces_[k];
-    const Range mine = piece.of(rank_);
-    for (int i = 1; i < shape_.n_ranks; ++i) {
-      const Range theirs = piece.of(next(i));
-      if (theirs.bytes) made_.messages.sends.push_back({next(i), piece.operand(theirs), theirs.bytes, ready, kAtEnd});
-      uint8_t* const to = landing_of(k, previous(i), piece.operand(mine));
-      if (mine.bytes) made_.messages.recvs.push_back({previous(i), to, mine.bytes, ready, k});
-    }
+    const Range mine = piece.of(rank_), theirs = piece.of(next(distance));
+    if (theirs.bytes)
+      made_.messages.sends.push_back({next(distance), piece.operand(theirs), theirs.bytes, ready, kAtEnd});
+    uint8_t* const to = landing_of(k, previous(distance), piece.operand(mine));
+    if (mine.bytes) made_.messages.recvs.push_back({previous(distance), to, mine.bytes, ready, k});
   }
 
   // A result that lies in landing memory must have left before the next one takes its place.
-  void give_results(uint32_t k) {
+  void give_result(uint32_t k, int distance) {
     const Piece& piece = pieces_[k];
-    const Range mine = piece.of(rank_);
-    const uint32_t needed = keeps_result(piece) || k + kPiecesAhead >= pieces_.size() ? kAtEnd : k + kPiecesAhead;
-    for (int i = 1; i < shape_.n_ranks; ++i) {
-      if (mine.bytes && piece.gives_to(next(i)))
-        made_.messages.sends.push_back({next(i), result_of(k, mine), mine.bytes, k + 1, needed});
-      const Range theirs = piece.of(previous(i));
-      if (theirs.bytes && piece.gives_to(rank_))
-        made_.messages.recvs.push_back({previous(i), piece.result(theirs, rank_), theirs.bytes, k + 1, kAtEnd});
-    }
+    const Range mine = piece.of(rank_), theirs = piece.of(previous(distance));
+    const uint32_t needed = keeps_result(piece) || k + ahead_ >= pieces_.size() ? kAtEnd : k + ahead_;
+    if (mine.bytes && piece.gives_to(next(distance)))
+      made_.messages.sends.push_back({next(distance), result_of(k, mine), mine.bytes, k + 1, needed});
+    if (theirs.bytes && piece.gives_to(rank_))
+      made_.messages.recvs.push_back({previous(distance), piece.result(theirs, rank_), theirs.bytes, k + 1, kAtEnd});
   }
 
   PlannedLaunch launch(uint32_t k) const {
@@ -171,6 +175,7 @@ class Schedule {
 
   const int rank_;
   const CommShape& shape_;
+  const uint32_t ahead_;
   uint8_t* const landing_;
   std::vector<Piece> pieces_;
   CopyReductions made_;
@@ -190,13 +195,13 @@ bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape
 }
 
 uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted) {
-  constexpr uint64_t kMostLanding = uint64_t{256} << 20;
-  const uint64_t most = kMostLanding / (kPiecesAhead * static_cast<uint64_t>(n_ranks));
+  constexpr uint64_t kMostLanding = uint64_t{512} << 20;
+  const uint64_t most = kMostLanding / (pieces_ahead(n_ranks) * static_cast<uint64_t>(n_ranks));
   return std::max(std::min(wanted, most) / kAlignment, uint64_t{1}) * kAlignment;
 }
 
 uint64_t landing_bytes(const CommShape& shape) {
-  return kPiecesAhead * static_cast<uint64_t>(shape.n_ranks) * slot_bytes(shape);
+  return pieces_ahead(shape.n_ranks) * static_cast<uint64_t>(shape.n_ranks) * slot_bytes(shape);
 }
 
 int local_blocks(uint64_t bytes, int most) noexcept {

@@ -2,8 +2,9 @@
 // a kernel there reduces what has come (coll/device/local_reduce.h), copy engines carry the result to whoever wants it.
 //
 // The data are cut into shares, one for each rank that reduces, and shares into pieces. Step k, for piece k of every
-// share: the operands of piece k + kPiecesAhead are on their way while piece k is reduced, and so are the results of
-// those before; links never wait for kernels. Operands arrive in landing memory of kPiecesAhead pieces from each rank.
+// share: the operands of the next piece or two are on their way while piece k is reduced, and so are the results of
+// those before; links never wait for kernels. Operands arrive in landing memory of 2 or 3 pieces from each rank. Each
+// rank sends to the others in the order of distance, the operand of one piece together with the result of another.
 // A piece is reduced in the order of ranks, by one rank, so all ranks have the same bits (docs/adr/0016).
 //
 // Pure functions of facts that are equal on all ranks, so that all of them do alike.

@@ -1,0 +1,280 @@
+// In which order a rank's copies start: in turn, in one stream, and none waits for a receiver that does not come.
+#include "core/copy_path.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "core/memory_port.h"
+#include "forwarding_device.h"
+#include "meeting_ranks.h"
+
+using namespace gpucoll;
+using namespace gpucoll::core;
+using namespace gpucoll_test;
+
+namespace {
+
+constexpr int kRanks = 5;
+constexpr size_t kBytes = 10007;
+
+// Notes to whom copies go, by the blocks of the buffer that they come from.
+class Recorder final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Status copy_async(void* dst, const void* src, size_t bytes, Stream stream) override {
+    std::lock_guard lock(mutex_);
+    order_.push_back(static_cast<int>((static_cast<const uint8_t*>(src) - blocks_) / static_cast<ptrdiff_t>(kBytes)));
+    streams_.insert(stream);
+    return ForwardingDevice::copy_async(dst, src, bytes, stream);
+  }
+  void begin(const uint8_t* blocks) {
+    std::lock_guard lock(mutex_);
+    blocks_ = blocks;
+    order_.clear();
+  }
+  std::vector<int> order() {
+    std::lock_guard lock(mutex_);
+    return order_;
+  }
+  size_t n_streams() {
+    std::lock_guard lock(mutex_);
+    return streams_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  const uint8_t* blocks_ = nullptr;
+  std::vector<int> order_;
+  std::set<Stream> streams_;
+};
+
+// Holds the proxy of the process until it lets go, so that it sees all at once that has come meanwhile.
+class HeldProxy final : public ProxyWork {
+ public:
+  HeldProxy() {
+    Proxy::instance().add(this);
+    Proxy::instance().wake();
+    while (!here_.load(std::memory_order_acquire)) sched_yield();
+  }
+  ~HeldProxy() override { Proxy::instance().remove(this); }
+  void let_go() { held_.unlock(); }
+  Progress progress() noexcept override {
+    here_.store(true, std::memory_order_release);
+    const std::lock_guard lock(mutex_);
+    return Progress::none_pending;
+  }
+  void tidy() noexcept override {}
+
+ private:
+  std::mutex mutex_;
+  std::unique_lock<std::mutex> held_{mutex_};
+  std::atomic<bool> here_{false};
+};
+
+// What a rank has for the test: links to all, a block for each rank, and its copy path.
+class Party {
+ public:
+  explicit Party(MeetingRank& self)
+      : self_(self),
+        recorder_(self.device),
+        mailbox_(make_page_mailbox(self.peers)),
+        memory_(self.device),
+        links_(*mailbox_, self.peers, memory_, self.device, options()),
+        exports_(self.device, self.peers.copy_page(self.rank).live) {
+    Vigil vigil(self.fault, self.peers, nullptr);
+    std::vector<LinkWish> wishes;
+    for (int peer = 0; peer < kRanks; ++peer)
+      for (net::Side side : {net::Side::send, net::Side::receive})
+        if (peer != self.rank) wishes.push_back({{proto::kPairLinks, peer, side}, 1});
+    EXPECT_TRUE(links_.make(wishes, vigil).ok());
+    path_.emplace(CopyContext{recorder_, self.fault, self.peers, links_, exports_, {1, 1, 1, 1}, 4096});
+    stream_ = *self.device.create_stream();
+    for (void** user : {&out_, &in_}) *user = *self.device.user_allocate(kRanks * kBytes);
+  }
+  ~Party() {
+    path_.reset();
+    EXPECT_TRUE(self_.device.destroy_stream(stream_).ok());
+    for (void* user : {out_, in_}) EXPECT_TRUE(self_.device.user_release(user).ok());
+  }
+
+  void meet() {
+    char mine = 0;
+    std::vector<char> all(kRanks);
+    self_.bootstrap.allgather(&mine, all.data(), 1).ignore();
+  }
+  // What is put may be used when it returns; finish() waits for the end.
+  void put(const TaskQueue& queue, const StepMessages& steps = {}) {
+    TaskQueue rest;
+    ASSERT_TRUE(path_->begin(queue, steps, &rest).ok());
+    ASSERT_TRUE(rest.sends.empty() && rest.recvs.empty());
+    ASSERT_TRUE(path_->put_ready(stream_, 0).ok());
+    ASSERT_TRUE(self_.device.synchronize(stream_).ok());
+    ASSERT_TRUE(path_->put_end(stream_).ok());
+  }
+  void finish() { ASSERT_TRUE(self_.device.synchronize(stream_).ok()); }
+
+  void fill(int round) {
+    std::vector<uint8_t> data(kRanks * kBytes);
+    for (size_t i = 0; i < data.size(); ++i) data[i] = value(self_.rank, round, i);
+    ASSERT_TRUE(self_.device.copy(out_, data.data(), data.size()).ok());
+  }
+  void check(int from, int round) {
+    std::vector<uint8_t> data(kBytes);
+    ASSERT_TRUE(self_.device.copy(data.data(), static_cast<uint8_t*>(in_) + place(from), kBytes).ok());
+    for (size_t i = 0; i < kBytes; ++i) ASSERT_EQ(data[i], value(from, round, place(self_.rank) + i)) << i;
+  }
+
+  // To a peer, or from one, its own block.
+  StepMessage to(int peer) const { return {peer, out() + place(peer), kBytes, 0, kAtEnd}; }
+  StepMessage from(int peer) const { return {peer, in() + place(peer), kBytes, 0, kAtEnd}; }
+  void receive(int peer, int messages = 1) {
+    TaskQueue queue;
+    for (int i = 0; i < messages; ++i) queue.add_recv(peer, {from(peer).buffer, kBytes, stream_});
+    put(queue);
+  }
+
+  uint8_t* out() const { return static_cast<uint8_t*>(self_.device.kernel_address(out_)); }
+  uint8_t* in() const { return static_cast<uint8_t*>(self_.device.kernel_address(in_)); }
+  Recorder& recorder() { return recorder_; }
+  gpu::Stream stream() const { return stream_; }
+
+ private:
+  static size_t place(int peer) { return static_cast<size_t>(peer) * kBytes; }
+  static uint8_t value(int rank, int round, size_t i) {
+    return static_cast<uint8_t>(i * 7 + i / 251 + static_cast<size_t>(rank * 50 + round * 3));
+  }
+  static LinksOptions options() {
+    LinksOptions options = {};
+    for (int kind : {proto::kCollectiveLinks, proto::kPairLinks}) options.slots[kind] = proto::connection_shape(4096);
+    return options;
+  }
+
+  MeetingRank& self_;
+  Recorder recorder_;
+  std::unique_ptr<Mailbox> mailbox_;
+  DeviceMemoryPort memory_;
+  Links links_;
+  Exports exports_;
+  std::optional<CopyPath> path_;
+  gpu::Stream stream_ = nullptr;
+  void *out_ = nullptr, *in_ = nullptr;
+};
+
+std::vector<int> by_distance(int rank) {
+  std::vector<int> peers;
+  for (int i = 1; i < kRanks; ++i) peers.push_back((rank + i) % kRanks);
+  return peers;
+}
+std::vector<int> twice(std::vector<int> list) {
+  const std::vector<int> once = list;
+  list.insert(list.end(), once.begin(), once.end());
+  return list;
+}
+
+// Each rank sends in its round, and all others receive.
+void on_each_sender(const std::function<void(Party&, int rank, int sender)>& body) {
+  on_meeting_ranks(kRanks, [&](MeetingRank& self) {
+    Party party(self);
+    for (int sender = 0; sender < kRanks; ++sender) {
+      party.fill(sender);
+      party.meet();
+      body(party, self.rank, sender);
+      party.finish();
+      if (self.rank != sender) party.check(sender, sender);
+      party.meet();
+    }
+    EXPECT_LE(party.recorder().n_streams(), 1u);
+  });
+}
+
+// All is there when the proxy looks.
+void send_at_once(Party& party, const TaskQueue& queue, const StepMessages& steps = {}) {
+  party.recorder().begin(party.out());
+  HeldProxy proxy;
+  party.put(queue, steps);
+  proxy.let_go();
+  party.finish();
+}
+
+}  // namespace
+
+TEST(CopyPath, StartsCopiesInTheOrderOfDistance) {
+  on_each_sender([](Party& party, int rank, int sender) {
+    if (rank != sender) {
+      party.receive(sender);
+      return party.meet();
+    }
+    party.meet();
+    TaskQueue queue;
+    for (int peer = 0; peer < kRanks; ++peer)
+      if (peer != rank) queue.add_send(peer, {party.to(peer).buffer, kBytes, party.stream()});
+    send_at_once(party, queue);
+    EXPECT_EQ(party.recorder().order(), by_distance(rank));
+  });
+}
+
+TEST(CopyPath, StartsTheFirstToEachBeforeTheSecond) {
+  on_each_sender([](Party& party, int rank, int sender) {
+    if (rank != sender) {
+      party.receive(sender, 2);
+      return party.meet();
+    }
+    party.meet();
+    TaskQueue queue;
+    for (int peer = 0; peer < kRanks; ++peer)
+      for (int i = 0; i < 2; ++i)
+        if (peer != rank) queue.add_send(peer, {party.to(peer).buffer, kBytes, party.stream()});
+    send_at_once(party, queue);
+    EXPECT_EQ(party.recorder().order(), twice(by_distance(rank)));
+  });
+}
+
+TEST(CopyPath, StartsStepsAsTheyCome) {
+  on_each_sender([](Party& party, int rank, int sender) {
+    if (rank != sender) {
+      party.receive(sender, 2);
+      return party.meet();
+    }
+    party.meet();
+    std::vector<int> order = twice(by_distance(rank));
+    std::reverse(order.begin(), order.end());
+    std::swap(order[0], order[1]);
+    StepMessages steps;
+    for (int peer : order) steps.sends.push_back(party.to(peer));
+    send_at_once(party, {}, steps);
+    EXPECT_EQ(party.recorder().order(), order);
+  });
+}
+
+TEST(CopyPath, DoesNotWaitForAReceiverThatIsLate) {
+  on_each_sender([](Party& party, int rank, int sender) {
+    const int late = (sender + 1) % kRanks;
+    if (rank != sender) {
+      if (rank != late) party.receive(sender);
+      party.meet();
+      if (rank != late) party.finish();
+      party.meet();
+      if (rank == late) party.receive(sender);
+      return;
+    }
+    party.meet();
+    TaskQueue queue;
+    for (int peer : by_distance(rank)) queue.add_send(peer, {party.to(peer).buffer, kBytes, party.stream()});
+    party.recorder().begin(party.out());
+    party.put(queue);
+    party.meet();
+    party.finish();
+    std::vector<int> order = party.recorder().order();
+    EXPECT_EQ(order.back(), late);
+    order.pop_back();
+    std::sort(order.begin(), order.end());  // which of them are ready at a look is left to chance
+    std::vector<int> others = by_distance(rank);
+    others.erase(others.begin());
+    std::sort(others.begin(), others.end());
+    EXPECT_EQ(order, others);
+  });
+}

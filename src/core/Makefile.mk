@@ -30,6 +30,8 @@ src_core_libcore_la_SOURCES = \
 	src/core/graph_memory.h \
 	src/core/group.cpp \
 	src/core/group.h \
+	src/core/kept_launches.cpp \
+	src/core/kept_launches.h \
 	src/core/launcher.cpp \
 	src/core/launcher.h \
 	src/core/lingering.cpp \

@@ -30,26 +30,28 @@ bool DirectPath::in_this_process(int peer) const {
 }
 
 // Every channel's ring has the same neighbours (device_tables.cpp).
-void DirectPath::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) {
+bool DirectPath::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) {
   const int n = context_.peers.size(), rank = context_.peers.rank();
-  if (n == 1 || output_bytes < context_.least_bytes) return;
+  if (n == 1 || output_bytes < context_.least_bytes) return false;
   if (looks(kCollectiveLinks, (rank + 1) % n)) item.direct |= kLooksForGrants;
   if (uint8_t* const granted = address_for(kCollectiveLinks, (rank + n - 1) % n, item.recv, capturing)) {
     item.direct |= kGrants;
     item.granted = granted;
   }
+  return true;
 }
 
-void DirectPath::mark(proto::PairItem& item, bool capturing) {
+bool DirectPath::mark(proto::PairItem& item, bool capturing) {
   const auto worth = [&](int peer, uint64_t bytes, proto::Protocol protocol) {
     return peer >= 0 && peer != context_.peers.rank() && bytes >= context_.least_bytes &&
            protocol == proto::Protocol::simple;
   };
-  if (worth(item.send_peer, item.send_bytes, item.send_protocol) && looks(kPairLinks, item.send_peer))
-    item.direct |= kLooksForGrants;
-  if (!worth(item.recv_peer, item.recv_bytes, item.recv_protocol)) return;
-  item.granted = address_for(kPairLinks, item.recv_peer, item.recv, capturing);
+  const bool sends = worth(item.send_peer, item.send_bytes, item.send_protocol);
+  const bool receives = worth(item.recv_peer, item.recv_bytes, item.recv_protocol);
+  if (sends && looks(kPairLinks, item.send_peer)) item.direct |= kLooksForGrants;
+  if (receives) item.granted = address_for(kPairLinks, item.recv_peer, item.recv, capturing);
   if (item.granted) item.direct |= kGrants;
+  return sends || receives;
 }
 
 bool DirectPath::looks(proto::LinkKind kind, int peer) {

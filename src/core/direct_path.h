@@ -40,8 +40,8 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   DirectPath(const DirectPath&) = delete;
   DirectPath& operator=(const DirectPath&) = delete;
 
-  void mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) override;
-  void mark(proto::PairItem& item, bool capturing) override;
+  bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) override;
+  bool mark(proto::PairItem& item, bool capturing) override;
 
   // Whether any peer may ever have stored into this rank's buffers.
   bool has_granted() const noexcept { return has_granted_.load(std::memory_order_relaxed); }

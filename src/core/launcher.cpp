@@ -4,6 +4,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/params.h"
+
 namespace gpucoll::core {
 namespace {
 
@@ -16,6 +18,9 @@ constexpr int kLaunchesAtOnce = 16, kLaunchesPerStep = 4;
 constexpr size_t kOpenCaptures = 8;
 
 }  // namespace
+
+Launcher::Launcher(const LaunchContext& context)
+    : context_(context), kept_(context.device, static_cast<size_t>(params().kept_launches)) {}
 
 Result<std::unique_ptr<Launcher>> Launcher::create(const LaunchContext& context) {
   std::unique_ptr<Launcher> self(new Launcher(context));
@@ -51,21 +56,45 @@ uint64_t Launcher::done() const noexcept {
   return __atomic_load_n(context_.done, __ATOMIC_ACQUIRE);
 }
 
+void Launcher::forget_plans() noexcept {
+  plans_.clear();
+  planned_ = {};
+  again_ = nullptr;
+}
+
 Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies,
                        std::vector<PlannedLaunch> steps, bool waits) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
-  std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, context_.direct);
-  GC_TRY(prepare(plans, capture));
-  const auto behind = std::find_if(plans.begin(), plans.end(), [](const auto& p) { return p.stage == Stage::unpack; });
-  plans.insert(behind, std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
+  forget_plans();
+  const bool may_be_kept = !capture && !copies && queue.streams.size() == 1;
+  KeptLaunches::Entry* const entry = may_be_kept ? kept_.look_up(queue, shape) : nullptr;
+  if (!entry || !entry->planned) {
+    GC_TRY(plan(queue, shape, capture, std::move(steps)));
+    if (entry && plans_.size() == 1) kept_.keep(*entry, queue, shape, plans_.front());
+  }
+  again_ = entry && entry->planned ? entry : nullptr;
+  planned_ = again_ ? std::span(again_->planned.get(), 1) : std::span(plans_);
   streams_ = queue.streams;
-  plans_ = std::move(plans);
   next_ = 0;
   copies_ = copies;
   copies_put_ = Stage::pack;
   step_ = 0;
   capture_ = capture;
   waits_ = waits;
+  return {};
+}
+
+Status Launcher::plan(const TaskQueue& queue, const CommShape& shape, uint64_t capture,
+                      std::vector<PlannedLaunch> steps) {
+  std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, context_.direct);
+  GC_TRY(prepare(plans, capture));
+  const auto behind = std::find_if(plans.begin(), plans.end(), [](const auto& p) { return p.stage == Stage::unpack; });
+  plans.insert(behind, std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
+  for (PlannedLaunch& planned : plans) {
+    planned.plan.comm = context_.comm;
+    if (!capture) planned.plan.done_word = context_.done_kernel;
+  }
+  plans_ = std::move(plans);
   return {};
 }
 
@@ -93,7 +122,7 @@ Result<bool> Launcher::advance() {
   if (status && !all) return false;
   if (!status && copies_put_ != Stage::pack && copies_put_ != Stage::unpack)
     copies_->put_end(streams_.front()).ignore();  // who waits for it must see the end of what has been put
-  if (!waits_) plans_.clear();                    // else look() may need them
+  if (!waits_) forget_plans();                    // else look() may need them
   copies_ = nullptr;
   graph_items_.reset();
   if (!status) return status;
@@ -102,17 +131,17 @@ Result<bool> Launcher::advance() {
 
 Status Launcher::launch_rest(bool* all) {
   if (context_.fault.raised()) return context_.fault.status();
-  const bool any = copies_ || !plans_.empty();
+  const bool any = copies_ || !planned_.empty();
   if (next_ == 0 && any) {
     *all = ring();
     if (*all) return {};
     GC_TRY(fan_in());
   }
-  for (int n = 0; next_ < plans_.size(); ++next_) {
+  for (int n = 0; next_ < planned_.size(); ++next_) {
     if (n >= kLaunchesAtOnce) return {};
-    n += plans_[next_].stage == Stage::step ? kLaunchesPerStep : 1;
-    GC_TRY(put_copies(plans_[next_].stage));
-    GC_TRY_AS(const bool launched, put_plan(plans_[next_]));
+    n += planned_[next_].stage == Stage::step ? kLaunchesPerStep : 1;
+    GC_TRY(put_copies(planned_[next_].stage));
+    GC_TRY_AS(const bool launched, put_plan(planned_[next_]));
     if (!launched) return {};
   }
   if (any) {
@@ -124,15 +153,15 @@ Status Launcher::launch_rest(bool* all) {
 }
 
 bool Launcher::may_linger() const noexcept {
-  return waits_ && context_.lingering && !capture_ && !copies_ && plans_.size() == 1 && streams_.size() == 1 &&
-         Lingering::suits(plans_.front());
+  return waits_ && context_.lingering && !capture_ && !copies_ && planned_.size() == 1 && streams_.size() == 1 &&
+         Lingering::suits(planned_.front());
 }
 
 // Whether a kernel that is still there runs it.
 bool Launcher::ring() {
   if (!context_.lingering) return false;
-  if (may_linger() && streams_.front() == last_stream_ && context_.lingering->takes(plans_.front())) {
-    context_.lingering->ring(plans_.front(), launched() + 1);
+  if (may_linger() && streams_.front() == last_stream_ && context_.lingering->takes(planned_.front())) {
+    context_.lingering->ring(planned_.front(), launched() + 1);
     count_launch();
     return true;
   }
@@ -142,7 +171,7 @@ bool Launcher::ring() {
 
 Status Launcher::look() {
   if (!context_.lingering || !context_.lingering->missed()) return {};
-  GC_TRY(launch_kernel(plans_.front()));
+  GC_TRY(launch_kernel(planned_.front(), 0));
   return context_.device.record(order_->event, last_stream_);
 }
 
@@ -210,18 +239,20 @@ void Launcher::remember(gpu::Stream stream) {
 // False while there is no room for the plan's items.
 Result<bool> Launcher::place_and_launch(PlannedLaunch& planned) {
   if (!planned.overflow.empty() && !place_items(planned)) return false;
-  if (may_linger()) planned.plan.linger_ns = context_.lingering->stay_ns();
-  GC_TRY(launch_kernel(planned));
+  const uint32_t linger_ns = may_linger() ? context_.lingering->stay_ns() : 0;
+  GC_TRY(launch_kernel(planned, linger_ns));
   if (!capture_) count_launch();
-  if (planned.plan.linger_ns) context_.lingering->stays(planned, launched());
+  if (linger_ns) context_.lingering->stays(planned, launched());
   return true;
 }
 
-Status Launcher::launch_kernel(PlannedLaunch& planned) {
-  proto::Plan& plan = planned.plan;
-  plan.comm = context_.comm;
-  if (!capture_) plan.done_word = context_.done_kernel;
-  return context_.device.launch(*planned.kernel, plan, planned.blocks(), planned.threads, streams_.front());
+Status Launcher::launch_kernel(PlannedLaunch& planned, uint32_t linger_ns) {
+  if (again_ && !linger_ns && kept_.launch(*again_, streams_.front())) return {};
+  planned.plan.linger_ns = linger_ns;
+  Status status =
+      context_.device.launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads, streams_.front());
+  planned.plan.linger_ns = 0;  // what is kept is good for any time
+  return status;
 }
 
 bool Launcher::place_items(PlannedLaunch& planned) {

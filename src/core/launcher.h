@@ -10,16 +10,19 @@
 // graph and happen at each of its launches, so graphs and eager launches are ordered as well; within one capture, the
 // streams wait for each other.
 // A captured launch has no done word, and its items lie in memory of the graph's.
+// A group on one stream that is one launch, and has come before, is launched as it was kept (kept_launches.h).
 //
 // Thread safety: one caller at a time; launched() from any thread. Ownership: the device and what LaunchContext points
 // to outlive it. Graphs may outlive it, but must not be launched any more then.
 #pragma once
 #include <atomic>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/fault.h"
 #include "core/graph_memory.h"
+#include "core/kept_launches.h"
 #include "core/lingering.h"
 #include "core/planner.h"
 #include "core/stream_part.h"
@@ -65,6 +68,8 @@ class Launcher {
 
   // Launches that the done word counts: not those in captures.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
+  // Of these, launches that the device had been given before.
+  uint64_t launched_kept() const noexcept { return kept_.launched(); }
 
  private:
   // The last launch stream in a capture that may still be going on.
@@ -72,10 +77,12 @@ class Launcher {
     uint64_t id;
     gpu::Stream last;
   };
-  explicit Launcher(const LaunchContext& context) : context_(context) {}
+  explicit Launcher(const LaunchContext& context);
   // Of begin(): what may take long or wait for the device, before any launch that peers might wait for.
+  Status plan(const TaskQueue& queue, const CommShape& shape, uint64_t capture, std::vector<PlannedLaunch> steps);
   Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
   Status prepare_graph(size_t n_items);
+  void forget_plans() noexcept;
   // Of advance().
   Status launch_rest(bool* all);
   bool may_linger() const noexcept;
@@ -87,7 +94,7 @@ class Launcher {
   Status wait_for_earlier(gpu::Stream stream);
   void remember(gpu::Stream stream);
   Result<bool> place_and_launch(PlannedLaunch& planned);
-  Status launch_kernel(PlannedLaunch& planned);
+  Status launch_kernel(PlannedLaunch& planned, uint32_t linger_ns);
   bool place_items(PlannedLaunch& planned);
   void count_launch() noexcept;
   uint64_t done() const noexcept;
@@ -96,11 +103,14 @@ class Launcher {
   LaunchContext context_;
   std::shared_ptr<GraphMemory> order_;  // the order event, held by graphs, too
   std::unique_ptr<WorkFifo> fifo_;      // made when first needed
+  KeptLaunches kept_;
   std::atomic<uint64_t> launched_{0};
 
   // What was begun.
   std::vector<PlannedLaunch> plans_;
-  size_t next_ = 0;  // of plans_
+  KeptLaunches::Entry* again_ = nullptr;  // has the plan, instead of plans_
+  std::span<PlannedLaunch> planned_;      // either of them
+  size_t next_ = 0;                       // of planned_
   StreamPart* copies_ = nullptr;
   Stage copies_put_ = Stage::pack;  // how far they are
   uint32_t step_ = 0;               // the next one

@@ -72,6 +72,7 @@ class Planner {
   Loads loads_;
   const gpu::Kernel* kernel_ = nullptr;
   int threads_ = 1;
+  bool varies_ = false;
 };
 
 void Planner::open(const gpu::Kernel* kernel) {
@@ -86,26 +87,29 @@ void Planner::close() {
   PlannedLaunch& launch = launches_.emplace_back();
   launch.kernel = kernel_;
   launch.threads = (threads + shape_.warp - 1) / shape_.warp * shape_.warp;
+  launch.varies = varies_;
   builder_.take(launch);
   threads_ = 1;
+  varies_ = false;
   loads_.clear();
 }
 
 void Planner::add_collective(const ChosenCollective& chosen) {
   threads_ = std::max(threads_, chosen.choice.threads);
   WorkItem item = {.collective = item_of(chosen)};
-  if (direct_ && may_be_direct(chosen)) {
-    direct_->mark(item.collective, output_bytes(*chosen.task, shape_), shape_.capturing);
-  }
+  const bool varies = direct_ && may_be_direct(chosen) &&
+                      direct_->mark(item.collective, output_bytes(*chosen.task, shape_), shape_.capturing);
   auto add = [&] {
     const int first = loads_.place(chosen.choice.channels, work_of(*chosen.task, shape_));
     item.collective.first_channel = static_cast<uint16_t>(first);
     return builder_.add(item, kind_of(chosen), channel_bits(first, chosen.choice.channels));
   };
-  if (add()) return;
-  close();
-  threads_ = chosen.choice.threads;
-  add();
+  if (!add()) {
+    close();
+    threads_ = chosen.choice.threads;
+    add();
+  }
+  varies_ |= varies;
 }
 
 // A plan of one-shot operations has them all in the one batch that every block runs.
@@ -165,8 +169,9 @@ void Planner::add_pair(const Half* send, const Half* recv) {
     threads = std::max(threads, choice.threads);
   }
   pair.distance = send ? send->distance : recv->distance;
-  if (direct_) direct_->mark(pair, shape_.capturing);
+  const bool varies = direct_ && direct_->mark(pair, shape_.capturing);
   put_pair(item, threads);
+  varies_ |= varies;
 }
 
 void Planner::put_pair(const WorkItem& item, int threads) {

@@ -24,11 +24,12 @@ enum class Stage : uint8_t { pack, run, step, unpack };
 struct PlannedLaunch {
   const gpu::Kernel* kernel = nullptr;  // null: a step without a launch
   int threads = 1;
-  proto::Plan plan = {};  // comm, items and done_word are filled in at the launch
+  proto::Plan plan = {};  // comm, items and done_word are filled in by the launcher
   // Items that do not fit into the plan; then it has none of its own. At most PlanBudget::fifo_items.
   std::vector<proto::WorkItem> overflow;
   Stage stage = Stage::run;
   int plain_blocks = 0;  // but in Stage::run, where each block has a channel
+  bool varies = false;   // equal tasks may be planned otherwise at another time
   int blocks() const { return stage == Stage::run ? __builtin_popcountll(plan.channel_mask) : plain_blocks; }
 };
 
@@ -37,14 +38,14 @@ struct PlanBudget {
 };
 
 // Says what items have to do with direct stores (proto/direct.h): a local matter. Asked only of those that may have
-// some.
+// some. True where the answer may be another one at another time.
 class DirectMarker {
  public:
   virtual ~DirectMarker() = default;
   // Of a broadcast, all_gather or all_reduce in a ring over Simple. REQUIRES: argument_high is not used.
-  virtual void mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) = 0;
+  virtual bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) = 0;
   // Of messages over any protocol.
-  virtual void mark(proto::PairItem& item, bool capturing) = 0;
+  virtual bool mark(proto::PairItem& item, bool capturing) = 0;
 };
 
 // move: the kernel for plans without a reduction. direct may be null: no direct stores. Tasks of 0 elements vanish,

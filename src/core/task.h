@@ -28,6 +28,8 @@ struct CollectiveTask {
   uint64_t argument_high = 0;
   // Reduces on this device alone (proto/format/local_reduction.h), `op` of its family; null where there is none.
   const gpu::Kernel* local = nullptr;
+
+  bool operator==(const CollectiveTask&) const = default;
 };
 
 // One enqueued send or receive.
@@ -45,6 +47,8 @@ struct TaskQueue {
     void* buffer;
     uint64_t bytes;
     bool exchange = false;
+
+    bool operator==(const Pair&) const = default;
   };
   std::vector<CollectiveTask> collectives;  // all three in the order of the calls
   std::vector<Pair> sends, recvs;

@@ -38,6 +38,7 @@ GC_CUDA_SOURCES = \
 	src/gpu/cuda/host_registrations.h \
 	src/gpu/cuda/imports.cpp \
 	src/gpu/cuda/imports.h \
+	src/gpu/cuda/launches.cpp \
 	src/gpu/cuda/platform.cpp \
 	src/gpu/cuda/streams.cpp
 

@@ -63,6 +63,9 @@ using Event = void*;
 // A recorded piece of work that can be launched many times.
 using Graph = void*;
 
+// One launch of a kernel, ready to be put into streams any number of times.
+using KeptLaunch = void*;
+
 // A kernel in both its forms; either may be null where it was not built.
 struct EmuBlock;  // a block of CPU threads: gpu/emu/crew.h
 struct Kernel {
@@ -178,6 +181,13 @@ class Device {
   // Puts one launch into the stream: `blocks` blocks of `threads` threads. Does not wait. A null stream is the
   // device's default stream. REQUIRES: the kernel is prepared; the emulated device answers internal else.
   virtual Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) = 0;
+  // The same in two steps, the second of which is shorter than launch() (CUDA: an executable graph of one kernel). The
+  // plan is copied. launch_kept() REQUIRES: the stream is the same, and is not capturing. Neither keeping nor dropping
+  // one waits for kernels; what is dropped may still run.
+  virtual Result<KeptLaunch> keep_launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
+                                         Stream stream) = 0;
+  virtual Status launch_kept(KeptLaunch launch, Stream stream) = 0;
+  virtual void drop_launch(KeptLaunch launch) noexcept = 0;
 };
 
 class Platform {

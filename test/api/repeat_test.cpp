@@ -120,4 +120,48 @@ TEST(Repeat, SmallCollectivesInGraphsAmongOthers) {
   });
 }
 
+// Two calls in turn, now and then on another stream or with one more between them.
+TEST(Repeat, CallsInTurnOnTheSameBuffers) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream a, b;
+    Calls calls = make_calls({1, 37, 3001});
+    for (size_t c = 0; c < calls.size(); ++c) {
+      Call *const first = calls[c].get(), *const second = calls[(c + 5) % calls.size()].get();
+      for (int round = 0; round < 10; ++round) {
+        const gpucollStream_t stream = round == 6 ? b.handle : a.handle;
+        for (Call* call : {first, second}) {
+          call->fill(rank, round);
+          GC_OK(call->start(comm, rank, stream));
+        }
+        if (round % 4 == 3) {
+          GC_OK(calls[(c + 9) % calls.size()]->start(comm, rank, b.handle));
+        }
+        for (Stream* all : {&a, &b}) GC_OK(gpucollStreamSynchronize(all->handle));
+        for (Call* call : {first, second}) call->expect(rank, round);
+      }
+    }
+  });
+}
+
+// Of every call one that differs from it in the root alone, or in the operation alone.
+TEST(Repeat, CallsThatDifferInOneThing) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer in(37 * sizeof(int32_t)), out(37 * sizeof(int32_t));
+    const auto expect = [&](int32_t wanted) {
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      EXPECT_EQ(out.get<int32_t>(37), Ints(37, wanted)) << "rank " << rank;
+    };
+    for (int round = 0; round < 20; ++round) {
+      const int root = round < 9 ? 1 : round % kRanks;
+      in.put(Ints(37, 100 * round + rank));
+      GC_OK(gpucollBroadcast(in.at(), out.at(), 37, gpucollInt32, root, comm, stream.handle));
+      expect(100 * round + root);
+      const gpucollRedOp_t op = round < 9 || round % 2 ? gpucollMax : gpucollMin;
+      GC_OK(gpucollAllReduce(in.at(), out.at(), 37, gpucollInt32, op, comm, stream.handle));
+      expect(100 * round + (op == gpucollMax ? kRanks - 1 : 0));
+    }
+  });
+}
+
 }  // namespace

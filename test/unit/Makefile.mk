@@ -94,8 +94,8 @@ test_unit_launcher_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/launcher_test_tsan
 test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp src/core/chosen_collectives.cpp \
-	src/core/copy_reductions.cpp src/core/fault.cpp src/core/graph_memory.cpp src/core/launcher.cpp \
-	src/core/lingering.cpp src/core/plan_builder.cpp src/core/planner.cpp \
+	src/core/copy_reductions.cpp src/core/fault.cpp src/core/graph_memory.cpp src/core/kept_launches.cpp \
+	src/core/launcher.cpp src/core/lingering.cpp src/core/plan_builder.cpp src/core/planner.cpp \
 	src/core/tuner.cpp src/core/tuning_file.cpp src/core/work_fifo.cpp
 test_unit_launcher_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_launcher_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)

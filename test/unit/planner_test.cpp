@@ -524,15 +524,18 @@ TEST(Planner, OneShotsOfSeveralFunctionsShareALaunch) {
 
 // Remembers what it was asked of, and marks it.
 struct Marker final : DirectMarker {
-  void mark(CollectiveItem& item, uint64_t output_bytes, bool) override {
+  bool mark(CollectiveItem& item, uint64_t output_bytes, bool) override {
     item.direct = proto::kLooksForGrants;
     asked.push_back(output_bytes);
+    return varies;
   }
-  void mark(PairItem& item, bool) override {
+  bool mark(PairItem& item, bool) override {
     item.direct = proto::kGrants;
     asked.push_back(item.send_bytes);
+    return varies;
   }
   std::vector<uint64_t> asked;
+  bool varies = false;
 };
 
 TEST(Planner, AsksWhatMayBeDirect) {
@@ -562,6 +565,23 @@ TEST(Planner, AsksWhatMayBeDirect) {
   const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &marker);
   EXPECT_EQ(marker.asked, Sizes{999});
   EXPECT_EQ(launches[0].plan.own_items()->pair.direct, proto::kGrants);
+}
+
+TEST(Planner, TellsWhichPlansVary) {
+  CommShape shape = gpu_shape(4);
+  constexpr uint64_t kMany = 16 << 20;
+  for (bool varies : {false, true}) {
+    Marker marker;
+    marker.varies = varies;
+    TaskQueue queue;
+    queue.add(collective(Function::broadcast, nullptr, 1, 0));
+    EXPECT_FALSE(make_plans(queue, 1, shape, {100}, &kMove, &marker)[0].varies);
+    queue.add(collective(Function::broadcast, nullptr, kMany, 1));
+    EXPECT_EQ(make_plans(queue, 1, shape, {100}, &kMove, &marker)[0].varies, varies);
+    TaskQueue pairs;
+    pairs.add_send(2, {buffer(0), 999, nullptr});
+    EXPECT_EQ(make_plans(pairs, 1, shape, {100}, &kMove, &marker)[0].varies, varies);
+  }
 }
 
 TEST(Planner, EmptyTasks) {

@@ -232,21 +232,4 @@ Status CudaDevice::keep_with_graph(Stream stream, void (*release)(void*), void* 
   return failure(error, index_, "cudaGraphRetainUserObject");
 }
 
-Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
-  if (kernel.cuda == nullptr)
-    return Status::error(Code::unsupported, "the kernel %s was not built for GPUs", kernel.name);
-  const Current current(context_);
-  cudaFunction_t function = nullptr;
-  GC_CUDA(index_, cudaGetFuncBySymbol(&function, kernel.cuda));
-  // What a plan does not use is not sent along with each launch.
-  size_t bytes = proto::used_bytes(plan);
-  void* arguments[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<proto::Plan*>(&plan),  // copied before this returns
-                       CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-  const CUresult error =
-      driver()->launch_kernel(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
-                              native(stream), nullptr, arguments);
-  if (error != CUDA_SUCCESS) return failure(error, index_, kernel.name);
-  return {};
-}
-
 }  // namespace gpucoll::gpu::cuda

@@ -141,7 +141,7 @@ bool EmuDevice::is_prepared(const Kernel& kernel) {
   return prepared_.count(kernel.emu) != 0;
 }
 
-Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
+Status EmuDevice::check_launch(const Kernel& kernel, int blocks, int threads) {
   if (!is_prepared(kernel))
     return Status::error(Code::internal, "the kernel %s is launched without having been prepared", kernel.name);
   if (blocks < 1 || threads < 1 || blocks > kMaxThreadsOfLaunch / threads)
@@ -150,7 +150,18 @@ Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int bloc
         "a launch of %d blocks of %d threads is outside what the emulated device runs (1 to %d threads "
         "in all)",
         blocks, threads, kMaxThreadsOfLaunch);
+  return {};
+}
+
+Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
+  GC_TRY(check_launch(kernel, blocks, threads));
   return streams_.put(own(stream), KernelLaunch{kernel.emu, plan, blocks, threads});
+}
+
+Result<KeptLaunch> EmuDevice::keep_launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
+                                          Stream) {
+  GC_TRY(check_launch(kernel, blocks, threads));
+  return static_cast<KeptLaunch>(new Work(KernelLaunch{kernel.emu, plan, blocks, threads}));
 }
 
 }  // namespace gpucoll::gpu::emu

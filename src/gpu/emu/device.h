@@ -71,11 +71,18 @@ class EmuDevice final : public Device {
   }
   Status prepare(const Kernel& kernel) override;
   Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) override;
+  Result<KeptLaunch> keep_launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
+                                 Stream stream) override;
+  Status launch_kept(KeptLaunch launch, Stream stream) override {
+    return streams_.put(own(stream), *static_cast<const Work*>(launch));
+  }
+  void drop_launch(KeptLaunch launch) noexcept override { delete static_cast<Work*>(launch); }
 
  private:
   Stream own(Stream stream) const { return stream != nullptr ? stream : default_; }
   Result<void*> resolve(const void* address, size_t bytes);
   bool is_prepared(const Kernel& kernel);
+  Status check_launch(const Kernel& kernel, int blocks, int threads);
 
   const int index_;
   const Identity identity_;

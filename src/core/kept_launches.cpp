@@ -1,0 +1,132 @@
+#include "core/kept_launches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace gpucoll::core {
+namespace {
+
+// Packing takes its time anyway.
+bool may_be_kept(const TaskQueue& queue) {
+  return queue.before.empty() && queue.after.empty() &&
+         queue.collectives.size() + queue.sends.size() + queue.recvs.size() <= KeptLaunches::kMostTasks;
+}
+
+bool may_be_kept(const PlannedLaunch& planned) {
+  return planned.stage == Stage::run && planned.overflow.empty() && !planned.varies;
+}
+
+// Of what is likely to differ.
+class Hash {
+ public:
+  void add(const void* a, const void* b, uint64_t c, uint64_t d) {
+    mix(reinterpret_cast<uintptr_t>(a));
+    mix(reinterpret_cast<uintptr_t>(b));
+    mix(c);
+    mix(d);
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  void mix(uint64_t x) {
+    value_ = (value_ ^ x) * 0x9e3779b97f4a7c15;
+    value_ ^= value_ >> 32;
+  }
+  uint64_t value_ = 0;
+};
+
+uint64_t hash_of(const TaskQueue& queue) {
+  Hash hash;
+  for (const CollectiveTask& task : queue.collectives) {
+    hash.add(task.send, task.recv, task.count, uint64_t{task.root} << 32 | task.element_bytes);
+    hash.add(task.kernel, task.stream, task.argument, static_cast<uint64_t>(task.function) << 8 | task.op);
+  }
+  for (const TaskQueue::Pair& send : queue.sends)
+    hash.add(send.buffer, nullptr, send.bytes, static_cast<uint64_t>(send.peer));
+  for (const TaskQueue::Pair& recv : queue.recvs)
+    hash.add(nullptr, recv.buffer, recv.bytes, static_cast<uint64_t>(recv.peer));
+  return hash.value();
+}
+
+bool same_tasks(const TaskQueue& a, const TaskQueue& b) {
+  return a.collectives == b.collectives && a.sends == b.sends && a.recvs == b.recvs && a.streams == b.streams &&
+         a.results_on_host == b.results_on_host;
+}
+
+}  // namespace
+
+KeptLaunches::~KeptLaunches() {
+  if (launched_)
+    log::write(log::Level::info, "%llu launches were kept on the device", static_cast<unsigned long long>(launched_));
+  for (Entry& entry : entries_) forget(entry);
+}
+
+void KeptLaunches::forget(Entry& entry) noexcept {
+  if (entry.launch) device_.drop_launch(entry.launch);
+  entry.launch = nullptr;
+  entry.planned.reset();
+}
+
+KeptLaunches::Entry& KeptLaunches::make_room() {
+  if (entries_.size() < most_) return entries_.emplace_back();
+  Entry& oldest = *std::min_element(entries_.begin(), entries_.end(),
+                                    [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
+  forget(oldest);
+  return oldest;
+}
+
+// Of two groups with one hash, each gets its own once the other one's is kept.
+KeptLaunches::Entry& KeptLaunches::entry_for(const TaskQueue& queue, const CommShape& shape) {
+  const uint64_t hash = hash_of(queue);
+  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return e.hash == hash && (!e.planned || (e.shape == shape && same_tasks(e.queue, queue)));
+  });
+  if (known != entries_.end()) return *known;
+  Entry& entry = make_room();
+  entry.hash = hash;
+  entry.uses = 0;
+  return entry;
+}
+
+KeptLaunches::Entry* KeptLaunches::look_up(const TaskQueue& queue, const CommShape& shape) {
+  if (most_ == 0 || !may_be_kept(queue)) return nullptr;
+  Entry& entry = entry_for(queue, shape);
+  entry.last_use = ++now_;
+  entry.uses = std::min(entry.uses + 1, kTimes);
+  if (entry.planned && !entry.launch && on_device_) bring_to_device(entry);
+  return &entry;
+}
+
+void KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, PlannedLaunch& planned) {
+  if (entry.uses + 1 < kTimes || !may_be_kept(planned)) return;
+  entry.queue = queue;
+  entry.shape = shape;
+  entry.planned = std::make_unique<PlannedLaunch>(std::move(planned));
+}
+
+void KeptLaunches::bring_to_device(Entry& entry) {
+  const PlannedLaunch& planned = *entry.planned;
+  auto launch = device_.keep_launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads,
+                                    entry.queue.streams.front());
+  if (!launch) return give_up(launch.status());
+  entry.launch = *launch;
+}
+
+bool KeptLaunches::launch(const Entry& entry, gpu::Stream stream) {
+  if (!entry.launch || !on_device_) return false;
+  if (Status status = device_.launch_kept(entry.launch, stream); !status) {
+    give_up(status);
+    return false;
+  }
+  ++launched_;
+  return true;
+}
+
+void KeptLaunches::give_up(const Status& why) {
+  log::write(log::Level::info, "launches are not kept on the device: %s", why.what());
+  on_device_ = false;
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,65 @@
+// The launches that a communicator makes again and again, kept ready: a group that asks for the same as an earlier one
+// is neither planned nor brought to the device anew (docs/adr/0017).
+//
+// The same: equal tasks on equal streams, with an equal shape. Groups of a few tasks are remembered, as many as the
+// parameter kept_launches says; the one not seen for the longest time makes room. When a group comes for the first time
+// only a hash of it is noted, the second time its plan is kept, the third time its launch as well. A device that cannot
+// keep launches is not asked again: then they are made anew of the kept plans.
+// Thread safety: one caller at a time. Ownership: owns the launches; the device outlives it. Addresses in a kept plan
+// are the communicator's own, or such as the tasks have as well.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/planner.h"
+
+namespace gpucoll::core {
+
+class KeptLaunches {
+ public:
+  static constexpr int kTimes = 3;  // that a group has come when its launch is kept
+  static constexpr size_t kMostTasks = 64;
+
+  struct Entry {
+    uint64_t hash, last_use;
+    int uses;  // at most kTimes
+    // Null, and what follows without meaning, where only the hash is known.
+    std::unique_ptr<PlannedLaunch> planned;
+    gpu::KeptLaunch launch;  // null: not kept on the device
+    TaskQueue queue;
+    CommShape shape;
+  };
+
+  KeptLaunches(gpu::Device& device, size_t most) : device_(device), most_(most) {}
+  ~KeptLaunches();
+  KeptLaunches(const KeptLaunches&) = delete;
+  KeptLaunches& operator=(const KeptLaunches&) = delete;
+
+  // Notes that such a group has come; null for one that is never kept. Good until the next call.
+  Entry* look_up(const TaskQueue& queue, const CommShape& shape);
+  // What has been planned for the entry's group, complete, with a linger_ns of 0: keeps it where that can be, and takes
+  // it then. Whoever sets its linger_ns for a launch sets it back.
+  void keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, PlannedLaunch& planned);
+  // Whether the device had the entry's launch, and it is in the stream now.
+  bool launch(const Entry& entry, gpu::Stream stream);
+
+  // Launches of what the device had.
+  uint64_t launched() const noexcept { return launched_; }
+
+ private:
+  Entry& entry_for(const TaskQueue& queue, const CommShape& shape);
+  Entry& make_room();
+  void forget(Entry& entry) noexcept;
+  void bring_to_device(Entry& entry);
+  void give_up(const Status& why);
+
+  gpu::Device& device_;
+  const size_t most_;
+  std::vector<Entry> entries_;
+  uint64_t now_ = 0;       // counts look_up()
+  bool on_device_ = true;  // until the device turns out to be unable
+  uint64_t launched_ = 0;
+};
+
+}  // namespace gpucoll::core

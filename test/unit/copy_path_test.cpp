@@ -60,19 +60,20 @@ class HeldProxy final : public ProxyWork {
     Proxy::instance().wake();
     while (!here_.load(std::memory_order_acquire)) sched_yield();
   }
-  ~HeldProxy() override { Proxy::instance().remove(this); }
-  void let_go() { held_.unlock(); }
+  ~HeldProxy() override {
+    let_go();
+    Proxy::instance().remove(this);
+  }
+  void let_go() { held_.store(false, std::memory_order_release); }
   Progress progress() noexcept override {
     here_.store(true, std::memory_order_release);
-    const std::lock_guard lock(mutex_);
+    while (held_.load(std::memory_order_acquire)) sched_yield();
     return Progress::none_pending;
   }
   void tidy() noexcept override {}
 
  private:
-  std::mutex mutex_;
-  std::unique_lock<std::mutex> held_{mutex_};
-  std::atomic<bool> here_{false};
+  std::atomic<bool> here_{false}, held_{true};
 };
 
 // What a rank has for the test: links to all, a block for each rank, and its copy path.

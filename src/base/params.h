@@ -29,7 +29,13 @@ struct Params {
 // The choices, in the order of the table.
 enum DeviceChoice : int64_t { kDeviceAuto, kDeviceCuda, kDeviceEmu };
 enum TransportChoice : int64_t { kTransportAuto, kTransportP2p, kTransportShm };
-enum AlgorithmChoice : int64_t { kAlgorithmAuto, kAlgorithmRing, kAlgorithmTree, kAlgorithmOneShot };
+enum AlgorithmChoice : int64_t {
+  kAlgorithmAuto,
+  kAlgorithmRing,
+  kAlgorithmTree,
+  kAlgorithmOneShot,
+  kAlgorithmAllPairs
+};
 enum ProtocolChoice : int64_t { kProtocolAuto, kProtocolSimple, kProtocolLl, kProtocolLl128 };
 enum FallbackChoice : int64_t { kFallbackAuto, kFallbackNone };
 

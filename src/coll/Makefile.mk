@@ -36,6 +36,7 @@ AM_CPPFLAGS += $(GC_KERNEL_SUBSET_FLAGS)
 # Headers that are compiled for both.
 GC_COLL_DEVICE_FILES = \
 	src/coll/device/local_reduce.h \
+	src/coll/device/all_pairs.h \
 	src/coll/device/one_shot.h \
 	src/coll/device/packing.h \
 	src/coll/device/ring.h \

@@ -64,6 +64,7 @@ CollectiveItem item_of(const ChosenCollective& chosen) {
   item.root = task.root;
   item.chunk_bytes = chosen.choice.chunk_bytes;
   item.n_channels = static_cast<uint16_t>(chosen.choice.channels);
+  item.threads = static_cast<uint16_t>(chosen.choice.threads);
   return item;
 }
 
@@ -79,6 +80,7 @@ uint64_t work_of(const CollectiveTask& task, const CommShape& shape) {
   switch (task.function) {
     case Function::all_reduce: return 2 * bytes;
     case Function::all_gather:
+    case Function::all_to_all:
     case Function::reduce_scatter: return static_cast<uint64_t>(shape.n_ranks) * bytes;
     default: return bytes;
   }

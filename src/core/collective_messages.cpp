@@ -59,16 +59,21 @@ void add_messages(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask&
   }
 }
 
-bool is_one_shot(Function function, uint64_t bytes, const CommShape& shape) {
-  const bool wanted = (params().algorithm == kAlgorithmAuto || params().algorithm == kAlgorithmOneShot) &&
-                      (params().protocol == kProtocolAuto || params().protocol == kProtocolLl);
-  return wanted && !obstacle(function, Algorithm::one_shot, Protocol::ll, bytes, shape, true);
+bool goes_through_mesh(Function function, uint64_t bytes, const CommShape& shape) {
+  const auto wanted = [](int64_t algorithm, int64_t protocol) {
+    return (params().algorithm == kAlgorithmAuto || params().algorithm == algorithm) &&
+           (params().protocol == kProtocolAuto || params().protocol == protocol);
+  };
+  return (wanted(kAlgorithmOneShot, kProtocolLl) &&
+          !obstacle(function, Algorithm::one_shot, Protocol::ll, bytes, shape, true)) ||
+         (wanted(kAlgorithmAllPairs, kProtocolLl128) &&
+          !obstacle(function, Algorithm::all_pairs, Protocol::ll128, bytes, shape, true));
 }
 
 }  // namespace
 
 bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape) {
-  if (is_exchange(function)) return bytes != 0 && !is_one_shot(function, bytes, shape);
+  if (is_exchange(function)) return bytes != 0 && !goes_through_mesh(function, bytes, shape);
   const uint64_t least = function == Function::all_gather                        ? shape.copy_exchange_bytes
                          : function == Function::broadcast && shape.n_ranks == 2 ? shape.copy_bytes
                                                                                  : 0;

@@ -1,6 +1,6 @@
 // Collectives that only move data, as messages between their ranks. Large ones, since copy engines carry these
 // (copy_path.h), faster than kernels do, and leave the multiprocessors to the application; exchanges of blocks between
-// pairs of ranks, where they are too large for a one-shot, or there is no mesh.
+// pairs of ranks, where they are too large for a mesh, or there is none.
 //
 // Pure functions of facts that are equal on all ranks, so that all of them do alike.
 #pragma once

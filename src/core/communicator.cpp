@@ -112,6 +112,7 @@ Communicator::~Communicator() {
   tables_.reset();
   links_.reset();
   mesh_.reset();
+  line_mesh_.reset();
   if (scratch_) device_.release(scratch_);
   if (landing_) device_.release(landing_);
   if (host_.host) device_.release_host(host_);

@@ -141,9 +141,10 @@ class Communicator final : public Watched {
   struct Facts {
     int channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
-    uint64_t one_shot_bytes = 0, copy_bytes = 0, copy_exchange_bytes = 0, copy_piece_bytes = 0;
+    uint64_t one_shot_bytes = 0, all_pairs_bytes = 0, copy_bytes = 0, copy_exchange_bytes = 0, copy_piece_bytes = 0;
     uint64_t copy_reduction_bytes = 0;  // may turn 0 in connect()
-    bool mesh = false, ll128 = false;   // may turn false in connect()
+    // May turn false in connect().
+    bool mesh = false, line_mesh = false, ll128 = false;
     const TuningTable* table = nullptr;
   };
   Communicator(gpu::Device& device, const Kernels& kernels) : device_(device), kernels_(kernels), memory_(device) {}
@@ -158,6 +159,9 @@ class Communicator final : public Watched {
   Status make_connections(const Needs& needs, Vigil& vigil);
   Status compare_needs(const Needs& needs, Vigil& vigil);
   Status make_mesh(Vigil& vigil);
+  Status make_line_mesh(Vigil& vigil);
+  bool needs_mesh(const Needs& needs) const noexcept { return needs.mesh && facts_.mesh && !mesh_; }
+  bool needs_line_mesh(const Needs& needs) const noexcept { return needs.line_mesh && facts_.line_mesh && !line_mesh_; }
   bool needs_landing(const Needs& needs) const noexcept;
   Status make_landing(Vigil& vigil);
   std::vector<LinkWish> missing_links(const Needs& needs) const;
@@ -188,7 +192,7 @@ class Communicator final : public Watched {
   Facts facts_;
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<Links> links_;
-  std::unique_ptr<Mesh> mesh_;
+  std::unique_ptr<Mesh> mesh_, line_mesh_;
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<CopyPath> copies_;    // null where no message goes that way

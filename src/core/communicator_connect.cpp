@@ -10,6 +10,7 @@
 #include "core/copy_reductions.h"
 #include "core/trees.h"
 #include "core/tuning_file.h"
+#include "proto/format/line_mesh.h"
 #include "proto/pairs.h"
 
 namespace gpucoll::core {
@@ -68,6 +69,8 @@ void Communicator::prepare_links() {
   facts_.mesh =
       p2p && size() > 1 && size() <= proto::kMeshMaxRanks && facts_.one_shot_bytes >= static_cast<uint64_t>(size());
   facts_.ll128 = p2p && (peers_.common_facts() & proto::kKeepsLinesWhole);
+  facts_.all_pairs_bytes = chosen(params().all_pairs_bytes, defaults.all_pairs_bytes);
+  facts_.line_mesh = facts_.mesh && facts_.ll128 && facts_.all_pairs_bytes > 1;
   facts_.slots[kCollectiveLinks] = proto::connection_shape(chosen(params().buffer_bytes, defaults.buffer_bytes));
   if (!facts_.ll128) facts_.slots[kCollectiveLinks].ll128 = 0;
   const uint64_t pair_buffer = emulated() ? kPairBufferEmulated : kPairBuffer;
@@ -113,8 +116,10 @@ CommShape Communicator::plain_shape() const {
   shape.warp = device_.warp_threads();
   shape.emulated = emulated();
   shape.mesh = facts_.mesh;
+  shape.line_mesh = facts_.line_mesh;
   shape.ll128 = facts_.ll128;
   shape.one_shot_bytes = facts_.one_shot_bytes;
+  shape.all_pairs_bytes = facts_.all_pairs_bytes;
   shape.copy_bytes = facts_.copy_bytes;
   shape.copy_exchange_bytes = facts_.copy_exchange_bytes;
   shape.copy_reduction_bytes = facts_.copy_reduction_bytes;
@@ -172,7 +177,8 @@ int Communicator::wanted_channels(const Needs& needs) const noexcept {
 
 // What cannot be made is replaced by what else may carry its operations.
 bool Communicator::needs_replacement(const Needs& needs) const noexcept {
-  return (needs.mesh && !facts_.mesh) || (needs.copy_reductions && !facts_.copy_reduction_bytes);
+  return (needs.mesh && !facts_.mesh) || (needs.line_mesh && !facts_.line_mesh) ||
+         (needs.copy_reductions && !facts_.copy_reduction_bytes);
 }
 bool Communicator::needs_ring(const Needs& needs) const noexcept {
   return ring_channels_ < wanted_channels(needs) && (needs.ring || needs_replacement(needs));
@@ -186,7 +192,7 @@ bool Communicator::needs_landing(const Needs& needs) const noexcept {
 
 bool Communicator::connected(const Needs& needs) const noexcept {
   if (size() == 1) return true;
-  if ((needs.mesh && facts_.mesh && !mesh_) || needs_landing(needs) || needs_ring(needs) || needs_tree(needs))
+  if (needs_mesh(needs) || needs_line_mesh(needs) || needs_landing(needs) || needs_ring(needs) || needs_tree(needs))
     return false;
   const auto has = [&](Side side) {
     return [=, this](int peer) { return links_->lanes({kPairLinks, peer, side}) > 0; };
@@ -207,10 +213,10 @@ Status Communicator::connect(const Needs& needs, void (*idle)()) {
 Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
   if (!launcher_) GC_TRY(make_launcher());
   if (size() == 1) return {};
-  const bool mesh = needs.mesh && facts_.mesh && !mesh_;
-  const bool landing = needs_landing(needs);
-  if (mesh || landing || needs_ring(needs) || needs_tree(needs)) GC_TRY(compare_needs(needs, vigil));
+  const bool mesh = needs_mesh(needs), line_mesh = needs_line_mesh(needs), landing = needs_landing(needs);
+  if (mesh || line_mesh || landing || needs_ring(needs) || needs_tree(needs)) GC_TRY(compare_needs(needs, vigil));
   if (mesh) GC_TRY(make_mesh(vigil));
+  if (line_mesh) GC_TRY(make_line_mesh(vigil));
   if (landing) GC_TRY(make_landing(vigil));
   const bool ring = needs_ring(needs), tree = needs_tree(needs);
   const int channels = wanted_channels(needs);
@@ -226,11 +232,11 @@ Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
 // Calls that do not fit together would wait for different connections, or make two ends of different size.
 Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
   struct Wanted {
-    int32_t mesh, landing, ring, tree, channels;
+    int32_t mesh, line_mesh, landing, ring, tree, channels;
     bool operator==(const Wanted&) const = default;
   };
-  const Wanted mine = {needs.mesh && facts_.mesh && !mesh_, needs_landing(needs), needs_ring(needs), needs_tree(needs),
-                       wanted_channels(needs)};
+  const Wanted mine = {needs_mesh(needs), needs_line_mesh(needs), needs_landing(needs),
+                       needs_ring(needs), needs_tree(needs),      wanted_channels(needs)};
   std::vector<Wanted> all(static_cast<size_t>(size()));
   MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
   GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
@@ -247,10 +253,21 @@ Status Communicator::make_mesh(Vigil& vigil) {
   mesh_tried_ = true;
   MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
   // Kept even if it fails here: others may have succeeded, and their kernels store into this rank's buffer.
-  mesh_ = std::make_unique<Mesh>(peers_, memory_);
+  mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::mesh_bytes(size()), "small messages use the ring");
   GC_TRY_AS(facts_.mesh, mesh_->connect(bootstrap));
   if (facts_.mesh) return tables_->set_mesh(mesh_->buffers());
   mesh_.reset();
+  return {};
+}
+
+Status Communicator::make_line_mesh(Vigil& vigil) {
+  mesh_tried_ = true;
+  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
+  // Kept even if it fails here, as the other one.
+  line_mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::line_mesh_bytes(size()), "others use the ring as well");
+  GC_TRY_AS(facts_.line_mesh, line_mesh_->connect(bootstrap));
+  if (facts_.line_mesh) return tables_->set_line_mesh(line_mesh_->buffers());
+  line_mesh_.reset();
   return {};
 }
 

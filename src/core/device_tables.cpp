@@ -19,7 +19,8 @@ DeviceTables::Layout DeviceTables::layout_of(const DeviceTablesOptions& options)
   const auto channels = [&](int kind) { return static_cast<size_t>(options.channels[kind]); };
   Layout layout = {};
   layout.ring_ranks = round_up(sizeof(proto::DeviceComm));
-  layout.end = round_up(layout.ring_ranks + proto::kMaxChannels * n * sizeof(int32_t));
+  layout.line_mesh = round_up(layout.ring_ranks + proto::kMaxChannels * n * sizeof(int32_t));
+  layout.end = round_up(layout.line_mesh + proto::kMaxChannels * sizeof(proto::LineMeshEnds));
   // Last: pages of them that stay empty cost nothing on the emulated device.
   for (int kind = 0; kind < proto::kLinkKinds; ++kind) {
     for (size_t& part : layout.connectors[kind]) {
@@ -67,6 +68,7 @@ void DeviceTables::set_up(proto::ChannelComm* comm, int channel) const {
   comm->n_pair_channels = static_cast<uint32_t>(options_.channels[proto::kPairLinks]);
   comm->latch = options_.latch;
   comm->bell = options_.bell;
+  comm->line_mesh = reinterpret_cast<proto::LineMeshEnds*>(base_ + layout_.line_mesh) + channel;
   comm->ring_ranks = reinterpret_cast<const int32_t*>(base_ + layout_.ring_ranks) + first;
   for (int kind = 0; kind < proto::kLinkKinds; ++kind) {
     comm->shape[kind] = options_.slots[kind];
@@ -109,10 +111,16 @@ Status DeviceTables::add(std::vector<PlacedConnector> connectors) {
 }
 
 Status DeviceTables::set_mesh(std::span<void* const> buffers) {
-  for (size_t c = 0; c < proto::kMeshChannels; ++c) {
-    uint8_t* const mesh = base_ + c * sizeof(proto::ChannelComm) + offsetof(proto::ChannelComm, mesh);
-    GC_TRY(device_.upload(mesh, buffers.data(), buffers.size_bytes()));
-  }
+  return set_buffers(buffers, proto::kMeshChannels, offsetof(proto::ChannelComm, mesh), sizeof(proto::ChannelComm));
+}
+Status DeviceTables::set_line_mesh(std::span<void* const> buffers) {
+  return set_buffers(buffers, proto::kMaxChannels, layout_.line_mesh + offsetof(proto::LineMeshEnds, lines),
+                     sizeof(proto::LineMeshEnds));
+}
+// The same for each channel; `offset`: of the first one's.
+Status DeviceTables::set_buffers(std::span<void* const> buffers, size_t channels, size_t offset, size_t stride) {
+  for (size_t c = 0; c < channels; ++c)
+    GC_TRY(device_.upload(base_ + offset + c * stride, buffers.data(), buffers.size_bytes()));
   return {};
 }
 

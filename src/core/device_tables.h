@@ -11,6 +11,7 @@
 #include "gpu/device.h"
 #include "net/transport.h"
 #include "proto/format/bell.h"
+#include "proto/format/line_mesh.h"
 
 namespace gpucoll::core {
 
@@ -43,12 +44,13 @@ class DeviceTables {
   Status add(std::vector<PlacedConnector> connectors);
   // buffers: of every rank. REQUIRES: there was no mesh.
   Status set_mesh(std::span<void* const> buffers);
+  Status set_line_mesh(std::span<void* const> buffers);
   size_t bytes() const { return layout_.end; }
 
  private:
   // Byte offsets of the parts.
   struct Layout {
-    size_t ring_ranks, connectors[proto::kLinkKinds][2], end;
+    size_t ring_ranks, line_mesh, connectors[proto::kLinkKinds][2], end;
   };
   DeviceTables(gpu::Device& device, const DeviceTablesOptions& options)
       : device_(device), options_(options), layout_(layout_of(options)) {}
@@ -57,6 +59,7 @@ class DeviceTables {
   void set_up(proto::ChannelComm* comm, int channel) const;
   int32_t after(int hops) const;  // the rank, in the rings
   size_t offset_of(const PlacedConnector& placed) const;
+  Status set_buffers(std::span<void* const> buffers, size_t channels, size_t offset, size_t stride);
 
   gpu::Device& device_;
   const DeviceTablesOptions options_;

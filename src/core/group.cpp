@@ -126,6 +126,7 @@ void add(const Needs& more, Needs* needs) {
   needs->ring |= more.ring;
   needs->tree |= more.tree;
   needs->mesh |= more.mesh;
+  needs->line_mesh |= more.line_mesh;
   needs->copy_reductions |= more.copy_reductions;
   needs->channels = std::max(needs->channels, more.channels);
   unite(more.send_to, &needs->send_to);

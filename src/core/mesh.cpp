@@ -21,13 +21,13 @@ MeshMessage message(const net::LinkBlob& handle, const Status& status) {
 }
 
 // True if no rank reports a failure; the first one is logged.
-Result<bool> agree(net::Bootstrap& bootstrap, const Peers& peers, const MeshMessage& mine,
+Result<bool> agree(net::Bootstrap& bootstrap, const Peers& peers, const char* without, const MeshMessage& mine,
                    std::vector<MeshMessage>& all) {
   GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
   for (size_t r = 0; r < all.size(); ++r) {
     if (!all[r].code) continue;
-    log::write(log::Level::info, "no mesh, small messages use the ring: %s: %.*s",
-               peers.name(static_cast<int>(r)).c_str(), static_cast<int>(sizeof all[r].text), all[r].text);
+    log::write(log::Level::info, "no mesh, %s: %s: %.*s", without, peers.name(static_cast<int>(r)).c_str(),
+               static_cast<int>(sizeof all[r].text), all[r].text);
     return false;
   }
   return true;
@@ -39,13 +39,14 @@ Result<bool> Mesh::connect(net::Bootstrap& bootstrap) {
   if (peers_.size() < 2 || peers_.size() > proto::kMeshMaxRanks) return false;
   std::vector<MeshMessage> all(static_cast<size_t>(peers_.size()));
   net::LinkBlob handle = {};
-  auto own = contained([&] { return memory_.allocate(proto::mesh_bytes(peers_.size()), &handle); });
+  auto own = contained([&] { return memory_.allocate(bytes_, &handle); });
   if (own) buffers_[static_cast<size_t>(peers_.rank())] = *own;
-  GC_TRY_AS(const bool allocated, agree(bootstrap, peers_, message(handle, own ? Status() : own.status()), all));
+  GC_TRY_AS(const bool allocated,
+            agree(bootstrap, peers_, without_, message(handle, own ? Status() : own.status()), all));
   if (!allocated) return false;
   std::vector<net::LinkBlob> handles;
   for (const MeshMessage& m : all) handles.push_back(m.handle);
-  return agree(bootstrap, peers_, message(handle, contained([&] { return open(handles); })), all);
+  return agree(bootstrap, peers_, without_, message(handle, contained([&] { return open(handles); })), all);
 }
 
 Status Mesh::open(const std::vector<net::LinkBlob>& handles) {

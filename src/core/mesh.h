@@ -1,4 +1,4 @@
-// Connects a mesh: every rank can store into a buffer of every other (proto/format/mesh.h).
+// Connects a mesh: every rank can store into a buffer of every other (proto/format/mesh.h, line_mesh.h).
 //
 // Ownership: borrows the peers and the memory port; owns this rank's buffer and the openings of the
 // others'; destroy it only when all ranks are done with this rank's memory.
@@ -13,8 +13,9 @@ namespace gpucoll::core {
 
 class Mesh {
  public:
-  Mesh(const Peers& peers, net::MemoryPort& memory)
-      : peers_(peers), memory_(memory), buffers_(static_cast<size_t>(peers.size())) {}
+  // bytes: of each buffer; `without`: how operations go if there is none, for the log.
+  Mesh(const Peers& peers, net::MemoryPort& memory, size_t bytes, const char* without)
+      : peers_(peers), memory_(memory), bytes_(bytes), without_(without), buffers_(static_cast<size_t>(peers.size())) {}
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
@@ -31,6 +32,8 @@ class Mesh {
 
   const Peers& peers_;
   net::MemoryPort& memory_;
+  const size_t bytes_;
+  const char* const without_;
   std::vector<void*> buffers_;
 };
 

@@ -10,7 +10,7 @@
 namespace gpucoll::core {
 
 struct Needs {
-  bool ring = false, tree = false, mesh = false;
+  bool ring = false, tree = false, mesh = false, line_mesh = false;
   bool copy_reductions = false;            // with all peers in the lists below
   int channels = 0;                        // rings and trees: their plans stay below this one
   std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order

@@ -29,6 +29,7 @@ struct Model {
   double one_shot_launch_us;  // the same: its kernel is smaller
   Speed ring[proto::kProtocols];
   Speed one_shot;          // of bytes out of a device, flags included
+  Speed all_pairs;         // of data
   double tree_efficiency;  // of the ring's bandwidth: two children share a block
   PairModel pair;
 };
@@ -37,6 +38,7 @@ constexpr Model kGpu = {15,
                         13,
                         {{4.6, 20, 300, 285, 16384}, {1.5, 6.5, 125, 105, 4096}, {2.5, 16, 250, 150, 8192}},
                         {1.5, 12, 180, 180, 8192},
+                        {2.5, 12, 300, 300, 8192},
                         0.8,
                         {8192, 2048, 32768}};
 // Two cores that carry four ranks, where words with flags are slow. One-shot looks better than it is, so that programs
@@ -45,6 +47,7 @@ constexpr Model kEmulated = {40,
                              40,
                              {{6, 1, 2, 2, 16384}, {5, 0.04, 0.08, 0.08, 4096}, {6, 0.15, 0.3, 0.3, 8192}},
                              {5, 0.6, 1.2, 1.2, 8192},
+                             {10, 0.05, 0.12, 0.12, 8192},
                              0.7,
                              {1024, 256, 32768}};
 
@@ -55,10 +58,10 @@ struct Path {
   Protocol protocol;
 };
 // In the order of preference where times are equal.
-constexpr Path kPaths[] = {{Algorithm::one_shot, Protocol::ll}, {Algorithm::ring, Protocol::simple},
-                           {Algorithm::ring, Protocol::ll},     {Algorithm::ring, Protocol::ll128},
-                           {Algorithm::tree, Protocol::simple}, {Algorithm::tree, Protocol::ll},
-                           {Algorithm::tree, Protocol::ll128}};
+constexpr Path kPaths[] = {{Algorithm::one_shot, Protocol::ll}, {Algorithm::all_pairs, Protocol::ll128},
+                           {Algorithm::ring, Protocol::simple}, {Algorithm::ring, Protocol::ll},
+                           {Algorithm::ring, Protocol::ll128},  {Algorithm::tree, Protocol::simple},
+                           {Algorithm::tree, Protocol::ll},     {Algorithm::tree, Protocol::ll128}};
 constexpr size_t kNumPaths = sizeof kPaths / sizeof kPaths[0];
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
@@ -137,9 +140,29 @@ Choice one_shot_choice(uint64_t bytes, const CommShape& shape, const Model& mode
   return {Algorithm::one_shot, Protocol::ll, channels, useful_threads(bytes, channels, shape), 0, us};
 }
 
+// Whether the function's buffers have a block for each rank, of `bytes` each.
+bool has_blocks(Function function) {
+  return is_exchange(function) || function == Function::all_gather || function == Function::reduce_scatter;
+}
+
+Choice all_pairs_choice(Function function, uint64_t bytes, const CommShape& shape, const Model& model) {
+  const Speed& speed = model.all_pairs;
+  const auto n = static_cast<uint64_t>(shape.n_ranks);
+  const uint64_t block = has_blocks(function) ? bytes : ceil_div(bytes, n);
+  const int channels = clamp_int(ceil_div(block, speed.channel_bytes), shape.n_channels);
+  const double gbs = std::min(channels * speed.channel_gbs, speed.move_gbs);
+  const int steps = has_blocks(function) ? 1 : 2;
+  // A root of a broadcast sends all of it once; of a reduce, gets blocks to reduce, and then the results.
+  const double sent = function == Function::broadcast ? static_cast<double>(bytes)
+                                                      : steps * static_cast<double>(block) * (shape.n_ranks - 1);
+  const double us = model.launch_us + steps * speed.hop_us + sent / (gbs * kBytesPerUs);
+  return {Algorithm::all_pairs, Protocol::ll128, channels, useful_threads(block, channels, shape), 0, us};
+}
+
 Choice predict(Function function, Path path, uint64_t bytes, const CommShape& shape) {
   const Model& model = model_of(shape);
   if (path.algorithm == Algorithm::one_shot) return one_shot_choice(bytes, shape, model);
+  if (path.algorithm == Algorithm::all_pairs) return all_pairs_choice(function, bytes, shape, model);
   const Speed& speed = model.ring[static_cast<int>(path.protocol)];
   const int n = shape.n_ranks, n_hops = hops(function, path.algorithm, n);
   const uint64_t share = share_bytes(function, path.algorithm, bytes, n);
@@ -166,7 +189,8 @@ Choice evaluate(Function function, Path path, uint64_t bytes, const CommShape& s
 
 // What the parameters force: null where they force nothing.
 const Algorithm* forced_algorithm() {
-  static constexpr Algorithm kByChoice[] = {Algorithm::ring, Algorithm::ring, Algorithm::tree, Algorithm::one_shot};
+  static constexpr Algorithm kByChoice[] = {Algorithm::ring, Algorithm::ring, Algorithm::tree, Algorithm::one_shot,
+                                            Algorithm::all_pairs};
   return params().algorithm == kAlgorithmAuto ? nullptr : &kByChoice[params().algorithm];
 }
 const Protocol* forced_protocol() {
@@ -212,12 +236,19 @@ const char* one_shot_obstacle(uint64_t bytes, const CommShape& shape, bool has_o
   return nullptr;
 }
 
+const char* all_pairs_obstacle(Function function, uint64_t bytes, const CommShape& shape) {
+  if (!shape.line_mesh) return "there is no line mesh";
+  const uint64_t blocks = has_blocks(function) ? static_cast<uint64_t>(shape.n_ranks) : 1;
+  return bytes > shape.all_pairs_bytes / blocks ? "more than all_pairs_bytes" : nullptr;
+}
+
 }  // namespace
 
 const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes, const CommShape& shape,
                      bool has_one_shot) {
   if (!supported(function, algorithm, protocol)) return "there is no such kernel";
   if (protocol == Protocol::ll128 && !shape.ll128) return "not every link keeps 128-byte stores whole";
+  if (algorithm == Algorithm::all_pairs) return all_pairs_obstacle(function, bytes, shape);
   return algorithm == Algorithm::one_shot ? one_shot_obstacle(bytes, shape, has_one_shot) : nullptr;
 }
 
@@ -277,6 +308,7 @@ const char* name(Algorithm algorithm) {
     case Algorithm::tree: return "tree";
     case Algorithm::one_shot: return "one_shot";
     case Algorithm::pairwise: return "pairwise";
+    case Algorithm::all_pairs: return "all_pairs";
   }
   return "?";
 }

@@ -27,9 +27,11 @@ struct CommShape {
   int warp = 1;                        // threads that work in step: 32 on GPUs, 1 on the emulated device
   bool emulated = false;               // which table
   bool mesh = false;                   // whether every rank can store into every other's memory
+  bool line_mesh = false;              // the same in lines of LL128
   bool ll128 = false;                  // whether every link keeps stores of 128 bytes whole
   bool capturing = false;              // the operations become part of a graph
   uint64_t one_shot_bytes = 0;         // the parameter
+  uint64_t all_pairs_bytes = 0;        // the parameter
   uint64_t copy_bytes = 0;             // messages of so many bytes go by copy engine; 0: none does
   uint64_t copy_exchange_bytes = 0;    // those of all ranks with all others, from so many on; 0: none does
   uint64_t copy_reduction_bytes = 0;   // reductions of so many bytes are brought by copy engines; 0: none is
@@ -47,7 +49,7 @@ struct Choice {
   double us;             // predicted time
 };
 
-// Collectives of blocks between pairs of ranks: as one-shots, or as messages (collective_messages.h).
+// Collectives of blocks between pairs of ranks: in a mesh, or as messages (collective_messages.h).
 constexpr bool is_exchange(Function function) {
   return function == Function::all_to_all || function == Function::gather || function == Function::scatter;
 }
@@ -59,6 +61,9 @@ constexpr bool supported(Function function, Algorithm algorithm, Protocol protoc
     case Algorithm::tree: return function == Function::all_reduce;
     case Algorithm::one_shot: return function != Function::send_recv && protocol == Protocol::ll;
     case Algorithm::pairwise: return function == Function::send_recv && protocol != Protocol::ll128;
+    case Algorithm::all_pairs:
+      return protocol == Protocol::ll128 && function != Function::send_recv && function != Function::scan &&
+             function != Function::exscan;
   }
   return false;
 }

@@ -34,6 +34,9 @@ foreach(protocol simple ll ll128)
         GPUCOLL_BUFFER_BYTES=4K
     COMMAND test/api/collectives_test --gtest_filter=Ranks/*/1:Ranks/*/2)
 endforeach()
+gc_test(api.collectives.all_pairs LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_ALGORITHM=all_pairs GPUCOLL_CHANNELS=3
+  COMMAND test/api/collectives_test --gtest_filter=Ranks/*/1:Ranks/*/2)
 # Random calls: fixed seeds, the same ones over other ways.
 gc_test(api.differential LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_ROUNDS=15 COMMAND test/api/differential_test)
@@ -48,6 +51,10 @@ gc_test(api.differential.shm LABELS api TIMEOUT 240
 gc_test(api.differential.share LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=3000 GPUCOLL_TEST_ROUNDS=12 GPUCOLL_TEST_BYTES=100000
       GPUCOLL_SPLIT_SHARE=1
+  COMMAND test/api/differential_test)
+gc_test(api.differential.all_pairs LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=5000 GPUCOLL_TEST_ROUNDS=12 GPUCOLL_TEST_BYTES=100000
+      GPUCOLL_ALGORITHM=all_pairs GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
   COMMAND test/api/differential_test)
 # Messages by copy engine; and the same calls with kernels alone.
 gc_test(api.copy LABELS api TIMEOUT 120

@@ -43,6 +43,8 @@ gc_mpi_test(mpi.persistent_threads LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITER
 gc_mpi_test(mpi.stress_2 LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
 gc_mpi_test(mpi.stress_3 LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
 # What only runs on the engine, as Open MPI's own hang: nonblocking all-to-alls in place.
+gc_mpi_test(mpi.generated_all_pairs LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY} ENV GPUCOLL_ALGORITHM=all_pairs
+  COMMAND test/mpi/generated --seed 900 --cases 400)
 gc_mpi_test(mpi.generated_on_device LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/generated --cases 400 --memory device --form nonblocking)
 

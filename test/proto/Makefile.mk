@@ -7,7 +7,7 @@ GC_PROTO_TEST_FILES = test/proto/crew.h test/proto/each_case.h test/proto/world.
 
 check_PROGRAMS += test/proto/reduction_test test/proto/reduce_copy_test test/proto/reduce_copy_warp_test \
 	test/proto/primitives_test test/proto/direct_test test/proto/collectives_test test/proto/run_plan_test \
-	test/proto/one_shot_test \
+	test/proto/one_shot_test test/proto/all_pairs_test \
 	test/proto/kernels_test test/proto/formats_test
 test_proto_formats_test_SOURCES = test/proto/formats_test.cpp
 test_proto_formats_test_LDADD = $(GTEST_LIBS)
@@ -29,9 +29,12 @@ test_proto_collectives_test_LDADD = $(GTEST_LIBS)
 test_proto_run_plan_test_SOURCES = test/proto/run_plan_test.cpp test/proto/collective_case.h \
 	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_run_plan_test_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_test_SOURCES = test/proto/one_shot_test.cpp test/proto/plan_runner.h \
+test_proto_one_shot_test_SOURCES = test/proto/one_shot_test.cpp test/proto/mesh_program.h test/proto/plan_runner.h \
 	$(GC_PROTO_TEST_FILES)
 test_proto_one_shot_test_LDADD = $(GTEST_LIBS)
+test_proto_all_pairs_test_SOURCES = test/proto/all_pairs_test.cpp test/proto/mesh_program.h \
+	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
+test_proto_all_pairs_test_LDADD = $(GTEST_LIBS)
 test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp test/proto/collective_case.h \
 	test/proto/local_reduce_case.h test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_kernels_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
@@ -128,6 +131,17 @@ test_proto_one_shot_test_mutant6_LDADD = $(GTEST_LIBS)
 test_proto_one_shot_test_mutant11_SOURCES = $(test_proto_one_shot_test_SOURCES)
 test_proto_one_shot_test_mutant11_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=11
 test_proto_one_shot_test_mutant11_LDADD = $(GTEST_LIBS)
+check_PROGRAMS += test/proto/all_pairs_test_tsan test/proto/all_pairs_test_mutant14 test/proto/all_pairs_test_mutant15
+test_proto_all_pairs_test_tsan_SOURCES = $(test_proto_all_pairs_test_SOURCES)
+test_proto_all_pairs_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_all_pairs_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_all_pairs_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_all_pairs_test_mutant14_SOURCES = $(test_proto_all_pairs_test_SOURCES)
+test_proto_all_pairs_test_mutant14_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=14
+test_proto_all_pairs_test_mutant14_LDADD = $(GTEST_LIBS)
+test_proto_all_pairs_test_mutant15_SOURCES = $(test_proto_all_pairs_test_SOURCES)
+test_proto_all_pairs_test_mutant15_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=15
+test_proto_all_pairs_test_mutant15_LDADD = $(GTEST_LIBS)
 check_PROGRAMS += test/proto/direct_test_tsan test/proto/direct_test_mutant9 test/proto/direct_test_mutant10
 test_proto_direct_test_tsan_SOURCES = $(test_proto_direct_test_SOURCES)
 test_proto_direct_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)

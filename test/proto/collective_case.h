@@ -41,6 +41,11 @@ inline bool has_root(proto::Function function) {
   return function == proto::Function::reduce || function == proto::Function::broadcast;
 }
 
+// Then ranks are reduced in their order.
+inline bool is_through_mesh(proto::Algorithm algorithm) {
+  return algorithm == proto::Algorithm::one_shot || algorithm == proto::Algorithm::all_pairs;
+}
+
 inline int place_of(int rank, int channel, int n) {
   for (int p = 0; p < n; ++p) {
     if (rank_at(channel, p, n) == rank) return p;
@@ -93,7 +98,7 @@ class Values {
     if (is_scan(case_.function)) {
       const size_t ranks = rank + (case_.function == proto::Function::scan ? 1 : 0);
       for (uint64_t i = share.first; ranks > 0 && i < share.first + share.count; ++i) result[i] = by_rank(i, ranks);
-    } else if (case_.algorithm == proto::Algorithm::one_shot) {
+    } else if (is_through_mesh(case_.algorithm)) {
       for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(by_rank(from + i, n_));
     } else if (case_.algorithm == proto::Algorithm::tree) {
       for (uint64_t i = share.first; i < share.first + share.count; ++i) result[i] = complete(in_tree(channel, 0, i));
@@ -234,6 +239,7 @@ proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank) {
   item.next_rank = static_cast<uint8_t>((static_cast<int>(rank) + 1) % c.n_ranks);
   item.first_channel = static_cast<uint16_t>(c.first_channel);
   item.n_channels = static_cast<uint16_t>(c.n_channels);
+  item.threads = static_cast<uint16_t>(c.threads);
   if ((c.looks >> rank & 1) != 0) item.direct |= proto::kLooksForGrants;
   if ((c.grants >> rank & 1) != 0) {
     item.direct |= proto::kGrants;
@@ -253,6 +259,7 @@ void run_case(EmuKernel kernel, const Case& c) {
   const auto n = static_cast<size_t>(c.n_ranks);
   World world(c.n_ranks, c.first_channel + c.n_channels, c.slot_bytes, c.first_step);
   if (c.algorithm == proto::Algorithm::one_shot) world.add_mesh();
+  if (c.algorithm == proto::Algorithm::all_pairs) world.add_line_mesh(c.first_step);
   std::vector<Values<Red>> values;
   std::vector<std::vector<CaseMemory<Red>>> memory(static_cast<size_t>(c.items));
   for (size_t i = 0; i < memory.size(); ++i) values.emplace_back(c, i);

@@ -54,6 +54,8 @@ void check(DataType type, RedOp op) {
   run(Function::reduce_scatter, Algorithm::ring, Protocol::ll);
   for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
     run(function, Algorithm::one_shot, Protocol::ll);
+  for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
+    run(function, Algorithm::all_pairs, Protocol::ll128);
   const gpu::Kernel* const local = coll::local_kernel(type, op);
   ASSERT_EQ(local == nullptr, op == RedOp::pre_mul_sum);
   if (local) {
@@ -135,6 +137,8 @@ TEST(Kernels, OfEveryFamilyMoveData) {
       test::run_case<proto::Sum<int16_t>>(kernel.emu, {Function::broadcast, Algorithm::ring, protocol, 3, 2, 2, 333});
       test::run_case<proto::Sum<int16_t>>(kernel.emu, {Function::all_gather, Algorithm::ring, protocol, 3, 2, 2, 333});
     }
+    for (Function function : {Function::broadcast, Function::all_gather})
+      test::run_case<proto::Sum<int16_t>>(kernel.emu, {function, Algorithm::all_pairs, Protocol::ll128, 3, 2, 2, 333});
   }
   EXPECT_GT(movers, 2);
   EXPECT_STREQ(coll::move_kernel()->name, "plan_move");

@@ -7,6 +7,7 @@ gc_test(proto.direct LABELS proto COMMAND test/proto/direct_test)
 gc_test(proto.collectives LABELS proto TIMEOUT 240 COMMAND test/proto/collectives_test)
 gc_test(proto.run_plan LABELS proto TIMEOUT 120 COMMAND test/proto/run_plan_test)
 gc_test(proto.one_shot LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_test)
+gc_test(proto.all_pairs LABELS proto TIMEOUT 240 COMMAND test/proto/all_pairs_test)
 gc_test(proto.linger LABELS proto TIMEOUT 120 COMMAND test/proto/linger_test)
 gc_test(proto.formats LABELS proto ENV GC_FORMAT_DOCS=${GC_SOURCE}/docs/formats COMMAND test/proto/formats_test)
 gc_test(proto.kernels LABELS proto COMMAND test/proto/kernels_test)
@@ -34,6 +35,12 @@ if(GC_TSAN_VARIANTS)
   gc_test(proto.run_plan.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/run_plan_test_tsan)
   gc_test(proto.one_shot.tsan LABELS proto tsan TIMEOUT 240
     COMMAND test/proto/one_shot_test_tsan)
+  gc_test(proto.all_pairs.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/all_pairs_test_tsan)
+  foreach(mutant 14 15)
+    gc_test(proto.mutant${mutant} LABELS proto TIMEOUT 240 MUST_PRINT "the result differs|ranks wait for ever"
+      COMMAND test/proto/all_pairs_test_mutant${mutant} --gtest_filter=Threads/*HundredsOfOperations*/1
+        --gtest_repeat=3)
+  endforeach()
   gc_test(proto.linger.tsan LABELS proto tsan TIMEOUT 120 COMMAND test/proto/linger_test_tsan)
   gc_test(proto.mutant13 LABELS proto tsan TIMEOUT 120 MUST_PRINT "ThreadSanitizer: data race"
     COMMAND test/proto/linger_test_mutant13 --gtest_filter=*RunsWhatIsRungIn*/1)

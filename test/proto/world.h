@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "proto/format/line_mesh.h"
 #include "proto/format/plan.h"
 
 namespace gpucoll::test {
@@ -76,6 +77,22 @@ class World {
     }
     for (Rank& rank : ranks_) {
       for (proto::ChannelComm& comm : rank.comm->channel) std::copy(mesh_.begin(), mesh_.end(), comm.mesh);
+    }
+  }
+  // step: how many have been taken.
+  void add_line_mesh(uint64_t step = 0) {
+    std::vector<uint8_t*> lines;
+    for (int r = 0; r < n_; ++r) {
+      mesh_memory_.emplace_back(std::calloc(proto::line_mesh_bytes(n_), 1), &std::free);
+      lines.push_back(static_cast<uint8_t*>(mesh_memory_.back().get()));
+    }
+    for (Rank& rank : ranks_) {
+      for (proto::ChannelComm& comm : rank.comm->channel) {
+        line_ends_.push_back(std::make_unique<proto::LineMeshEnds>());
+        comm.line_mesh = line_ends_.back().get();
+        comm.line_mesh->step = step;
+        std::copy(lines.begin(), lines.end(), comm.line_mesh->lines);
+      }
     }
   }
   proto::DeviceComm& comm(int rank) const { return *ranks_[static_cast<size_t>(rank)].comm; }
@@ -163,6 +180,7 @@ class World {
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<void, void (*)(void*)>> mesh_memory_;
   std::vector<uint8_t*> mesh_;
+  std::vector<std::unique_ptr<proto::LineMeshEnds>> line_ends_;
   proto::FaultLatch latch_{};
 };
 

@@ -40,8 +40,9 @@ CommShape gpus(int n_ranks) {
   shape.n_channels = shape.n_pair_channels = 32;
   shape.threads = 384;
   shape.warp = 32;
-  shape.mesh = shape.ll128 = true;
+  shape.mesh = shape.line_mesh = shape.ll128 = true;
   shape.one_shot_bytes = 2 << 20;
+  shape.all_pairs_bytes = 64 << 20;
   return shape;
 }
 CommShape emulated(int n_ranks) {
@@ -49,8 +50,9 @@ CommShape emulated(int n_ranks) {
   shape.n_ranks = n_ranks;
   shape.n_channels = 2;
   shape.n_pair_channels = 4;
-  shape.emulated = shape.mesh = shape.ll128 = true;
+  shape.emulated = shape.mesh = shape.line_mesh = shape.ll128 = true;
   shape.one_shot_bytes = 16 << 10;
+  shape.all_pairs_bytes = 1 << 20;
   return shape;
 }
 
@@ -121,6 +123,26 @@ TEST(Tuner, EveryPathThatIsSupportedIsACandidateSomewhere) {
       }
 }
 
+TEST(Tuner, SendsMediumCollectivesToAllPairs) {
+  const auto all_pairs = [](Function function, uint64_t bytes, const CommShape& shape) {
+    return obstacle(function, Algorithm::all_pairs, Protocol::ll128, bytes, shape, true) == nullptr;
+  };
+  for (int n : {2, 4, 8}) {
+    CommShape shape = gpus(n);
+    const Choice medium = choose(Function::all_reduce, 4 << 20, shape, true);
+    EXPECT_EQ(medium.algorithm, Algorithm::all_pairs);
+    EXPECT_EQ(medium.channels, 32);
+    const auto ranks = static_cast<uint64_t>(n);
+    EXPECT_TRUE(all_pairs(Function::all_reduce, 64 << 20, shape));
+    EXPECT_FALSE(all_pairs(Function::all_reduce, (64 << 20) + 4, shape));
+    EXPECT_TRUE(all_pairs(Function::all_gather, (64 << 20) / ranks, shape)) << "the output counts";
+    EXPECT_FALSE(all_pairs(Function::all_gather, (64 << 20) / ranks + 4, shape));
+    EXPECT_FALSE(all_pairs(Function::scan, 1 << 20, shape));
+    shape.line_mesh = false;
+    EXPECT_FALSE(all_pairs(Function::all_reduce, 4 << 20, shape));
+  }
+}
+
 TEST(Tuner, SendsSmallAllreducesToAllAndLargeOnesRoundTheRing) {
   for (int n : {2, 4, 8}) {
     const Choice small = choose(Function::all_reduce, 8, gpus(n), true);
@@ -172,7 +194,8 @@ TEST(Tuner, ObeysTheParametersWhereItCan) {
   EXPECT_EQ(candidates(Function::all_gather, 8, gpus(4), false).size(),
             static_cast<size_t>(supported(Function::all_gather, Algorithm::ring, Protocol::simple) +
                                 supported(Function::all_gather, Algorithm::ring, Protocol::ll) +
-                                supported(Function::all_gather, Algorithm::ring, Protocol::ll128)));
+                                supported(Function::all_gather, Algorithm::ring, Protocol::ll128) +
+                                supported(Function::all_gather, Algorithm::all_pairs, Protocol::ll128)));
 }
 
 // docs/performance.md: microseconds of an allreduce on H200.

@@ -31,6 +31,9 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   shape.mesh = p2p && shape.n_ranks > 1 && shape.n_ranks <= proto::kMeshMaxRanks &&
                shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
   shape.ll128 = p2p;
+  shape.all_pairs_bytes =
+      params().all_pairs_bytes ? static_cast<uint64_t>(params().all_pairs_bytes) : defaults.all_pairs_bytes;
+  shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes > 1;
   if (p2p) {
     const core::CopyLimits limits = core::copy_limits(defaults, n_ranks);
     shape.copy_bytes = limits.messages;

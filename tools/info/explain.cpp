@@ -59,7 +59,7 @@ bool has_kernel(Function function, Algorithm algorithm) {
 std::string others_text(Function function, uint64_t bytes, const CommShape& shape) {
   std::string text;
   const auto list = core::candidates(function, bytes, shape, true);
-  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::one_shot}) {
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::one_shot, Algorithm::all_pairs}) {
     if (!has_kernel(function, algorithm))
       text += fmt::format("- {:<10} {:<8} there is no such kernel\n", core::name(algorithm), "any");
     for (Protocol protocol : kProtocols) {

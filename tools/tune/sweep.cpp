@@ -35,7 +35,7 @@ Status force(const char* parameter, const char* value) {
 
 std::vector<Path> paths_of(Function function) {
   std::vector<Path> paths;
-  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::one_shot})
+  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::one_shot, Algorithm::all_pairs})
     for (Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128})
       if (core::supported(function, algorithm, protocol)) paths.push_back({function, algorithm, protocol});
   return paths;

@@ -3,6 +3,7 @@
 //
 // Thread safety: called by all threads of all blocks of one launch; one launch per communicator at a time.
 #pragma once
+#include "coll/device/all_pairs.h"
 #include "coll/device/one_shot.h"
 #include "coll/device/ring_all_gather.h"
 #include "coll/device/ring_all_reduce.h"
@@ -162,6 +163,11 @@ GC_DEV void run_collectives(const Block& block, proto::ChannelComm& comm, uint32
                             const Items& items) {
   items.each([&](const proto::WorkItem& item) {
     const Work work{comm, item.collective, channel, batch.op};
+    if (batch.algorithm == proto::Algorithm::all_pairs) {
+      run_all_pairs<Family>(block, batch.function, work);
+      block.sync();
+      return;
+    }
     switch (batch.protocol) {
       case proto::Protocol::simple:
         if (item.collective.direct != 0)

@@ -35,6 +35,7 @@
 namespace gpucoll::proto {
 
 struct Bell;
+struct LineMeshEnds;
 
 // What a batch does, how, and in which protocol.
 enum class Function : uint8_t {
@@ -46,13 +47,13 @@ enum class Function : uint8_t {
   reduce_scatter,
   scan,
   exscan,
-  all_to_all,  // the last three as one-shots only: else they are messages
+  all_to_all,  // the last three in a mesh only: else they are messages
   gather,
   scatter,
 };
 inline constexpr int kFunctions = 11;
-enum class Algorithm : uint8_t { ring, tree, one_shot, pairwise };
-inline constexpr int kAlgorithms = 4;
+enum class Algorithm : uint8_t { ring, tree, one_shot, pairwise, all_pairs };
+inline constexpr int kAlgorithms = 5;
 enum class Protocol : uint8_t { simple, ll, ll128 };
 inline constexpr int kProtocols = 3;
 
@@ -95,10 +96,10 @@ struct alignas(128) ChannelComm {
   Connector* recv[kLinkKinds];  // [n_ranks]: this rank's receiving end from each peer
   const int32_t* ring_ranks;    // [n_ranks]: the rank that is i hops after this one in the channel's ring
   TreePlace tree;
-  int32_t ring_index;            // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
-  int32_t ring_next, ring_prev;  // -1 where this rank is alone
-  Bell* bell;                    // kernel address (format/bell.h)
-  uint8_t reserved[8];
+  int32_t ring_index;              // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
+  int32_t ring_next, ring_prev;    // -1 where this rank is alone
+  Bell* bell;                      // kernel address (format/bell.h)
+  LineMeshEnds* line_mesh;         // kernel address (format/line_mesh.h)
   Connector ring_send, ring_recv;  // towards ring_next, and from ring_prev
   int32_t near_ranks[kNearRanks];  // the beginning of ring_ranks
   uint8_t* mesh[kMeshMaxRanks];    // each rank's mesh buffer (format/mesh.h); null where there is no mesh
@@ -139,7 +140,8 @@ struct CollectiveItem {
   uint8_t direct;            // kLooksForGrants, kGrants; 0 but for broadcast, all_gather and all_reduce in a ring
   Function function;         // one-shot: of this operation
   uint8_t next_rank;         // one-shot: the rank after this one
-  uint8_t reserved[8];
+  uint16_t threads;          // all_pairs: how many of a block take part, the same on all ranks; whole warps
+  uint8_t reserved[6];
   union {
     uint64_t argument_high;  // the second 8 bytes of a scalar of complex128
     uint8_t* granted;        // with kGrants: recv as the kernels of the ring's previous rank, in all channels, know it

@@ -105,6 +105,8 @@ Result<bool> MpiRuntime::prepared(DeviceCall& call) {
   if (runtime_->fault().raised()) return runtime_->fault().status();
   GC_TRY(put_on_stream(call.part));
   GC_TRY_AS(shape_, runtime_->shape(call.part.queue.streams));
+  call.kept = runtime_->kept(call.part.queue, shape_);
+  if (call.kept) return true;
   core::replace_by_messages(&call.part.queue, description_.rank, shape_);
   return runtime_->connected(core::needs_of(call.part.queue, description_.rank, shape_));
 }
@@ -133,7 +135,7 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
 
 Status MpiRuntime::begin(const DeviceCall& call, bool waits) {
   call.part.packing.on_host().load();
-  return runtime_->begin(call.part.queue, shape_, waits);
+  return runtime_->begin(call.part.queue, shape_, waits, call.kept);
 }
 
 // The trees of odd and even channels differ, and with them the order of reduction; where it runs depends on the others.

@@ -24,6 +24,7 @@ struct DeviceCall {
   DevicePart part;
   Scratch scratch;
   std::vector<gc_board_line> lines;  // of all ranks, once they have come
+  core::KeptLaunches::Ticket kept;   // once prepared()
 };
 
 class MpiRuntime {

@@ -131,11 +131,17 @@ const Fault& Communicator::fault() noexcept {
   return fault_;
 }
 
-Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool waits) {
+// The copy path counts all messages, whichever way they go.
+KeptLaunches::Ticket Communicator::kept(const TaskQueue& queue, const CommShape& shape) const {
+  const bool counted = copies_ && !(queue.sends.empty() && queue.recvs.empty());
+  return launcher_ && !counted ? launcher_->kept(queue, shape) : KeptLaunches::Ticket();
+}
+
+Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool waits, KeptLaunches::Ticket kept) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
-  if (copies_ && !shape.capturing) {
+  if (copies_ && !shape.capturing && !kept) {
     CopyReductions reductions = plan_copy_reductions(queue, rank(), shape, static_cast<uint8_t*>(landing_));
     if (!queue.sends.empty() || !queue.recvs.empty() || !reductions.steps.empty()) {
       GC_TRY_AS(const bool some, copies_->begin(queue, reductions.messages, &without_copies_));
@@ -143,6 +149,7 @@ Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool 
     }
   }
   if (waits && lingering_) lingering_->call_begins(Lingering::Clock::now());
+  if (kept && launcher_->begin_kept(kept, waits)) return {};
   return launcher_->begin(queue, shape, nullptr, {}, waits);
 }
 

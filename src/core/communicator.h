@@ -72,6 +72,9 @@ class Communicator final : public Watched {
   // streams are capturing and others are not, and after finish(); the device's.
   Result<CommShape> shape(const std::vector<gpu::Stream>& streams);
   bool connected(const Needs& needs) const noexcept;
+  // What is kept of such a queue, which has been begun before: then all that it needs is connected, and
+  // replace_by_messages() leaves it as it is.
+  KeptLaunches::Ticket kept(const TaskQueue& queue, const CommShape& shape) const;
   // Makes what is missing; the two sides of a connection may come in any order. Ring, tree, mesh and what reductions by
   // copy engines need are collective, and succeed or fail on all ranks alike; where a mesh or those reductions turn out
   // to be impossible, ring and tree are made instead, and shape() is another from then on. Calls idle() between looks.
@@ -81,7 +84,8 @@ class Communicator final : public Watched {
   // Plans, then puts plans on their streams as long as there is room for them, without waiting: see Launcher.
   // A failed advance() latches. REQUIRES: connected(needs_of(queue, rank(), shape)).
   // waits: the caller calls wait() next, and nothing in between. Its kernel may stay for the next call then.
-  Status begin(const TaskQueue& queue, const CommShape& shape, bool waits = false);
+  // kept: as kept() said, since when other queues may have been begun.
+  Status begin(const TaskQueue& queue, const CommShape& shape, bool waits = false, KeptLaunches::Ticket kept = {});
   Result<bool> advance();
   // All of the above for one communicator alone: connects, plans and launches. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);

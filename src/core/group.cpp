@@ -32,6 +32,7 @@ struct Part {
   Communicator* communicator;
   std::unique_ptr<TaskQueue> queue = take_queue();
   CommShape shape = {};
+  KeptLaunches::Ticket kept = {};
   Status status = {};
   bool begun = false, launched = false;
 
@@ -113,7 +114,8 @@ Status check(Part& part) {
   if (part.tenant.finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   GC_TRY(check_self(*part.queue, part.communicator->rank()));
   GC_TRY_AS(part.shape, part.communicator->shape(part.queue->streams));
-  replace_by_messages(part.queue.get(), part.communicator->rank(), part.shape);
+  part.kept = part.communicator->kept(*part.queue, part.shape);
+  if (!part.kept) replace_by_messages(part.queue.get(), part.communicator->rank(), part.shape);
   return {};
 }
 
@@ -143,6 +145,7 @@ struct Lack {
 std::vector<Lack> missing(std::span<Part> parts) {
   std::vector<Lack> lacks;
   for (Part& part : parts) {
+    if (part.kept) continue;
     Needs needs = needs_of(*part.queue, part.communicator->rank(), part.shape);
     if (part.communicator->connected(needs)) continue;
     auto same = std::find_if(lacks.begin(), lacks.end(),
@@ -171,7 +174,7 @@ void connect(std::span<Part> parts) {
 // From here on the peers count on this rank: what fails must fail for them, too.
 void begin(Part& part) {
   part.begun = true;
-  part.status = contained([&] { return part.communicator->begin(*part.queue, part.shape); });
+  part.status = contained([&] { return part.communicator->begin(*part.queue, part.shape, false, part.kept); });
   if (!part.status) part.communicator->raise_fault(part.status);
 }
 

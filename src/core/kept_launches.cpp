@@ -50,9 +50,11 @@ uint64_t hash_of(const TaskQueue& queue) {
   return hash.value();
 }
 
-bool same_tasks(const TaskQueue& a, const TaskQueue& b) {
-  return a.collectives == b.collectives && a.sends == b.sends && a.recvs == b.recvs && a.streams == b.streams &&
-         a.results_on_host == b.results_on_host;
+// Whether what the entry keeps is this.
+bool is_of(const KeptLaunches::Entry& entry, const TaskQueue& queue, const CommShape& shape) {
+  const TaskQueue& kept = entry.queue;
+  return entry.shape == shape && kept.collectives == queue.collectives && kept.sends == queue.sends &&
+         kept.recvs == queue.recvs && kept.streams == queue.streams && kept.results_on_host == queue.results_on_host;
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ KeptLaunches::Entry& KeptLaunches::make_room() {
 KeptLaunches::Entry& KeptLaunches::entry_for(const TaskQueue& queue, const CommShape& shape) {
   const uint64_t hash = hash_of(queue);
   const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
-    return e.hash == hash && (!e.planned || (e.shape == shape && same_tasks(e.queue, queue)));
+    return e.hash == hash && (!e.planned || is_of(e, queue, shape));
   });
   if (known != entries_.end()) return *known;
   Entry& entry = make_room();
@@ -92,7 +94,30 @@ KeptLaunches::Entry& KeptLaunches::entry_for(const TaskQueue& queue, const CommS
 
 KeptLaunches::Entry* KeptLaunches::look_up(const TaskQueue& queue, const CommShape& shape) {
   if (most_ == 0 || !may_be_kept(queue)) return nullptr;
-  Entry& entry = entry_for(queue, shape);
+  return count(entry_for(queue, shape));
+}
+
+KeptLaunches::Ticket KeptLaunches::find(const TaskQueue& queue, const CommShape& shape) const {
+  Ticket ticket;
+  if (entries_.empty() || !may_be_kept(queue)) return ticket;
+  const uint64_t hash = hash_of(queue);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    if (entry.hash != hash || !entry.planned || !is_of(entry, queue, shape)) continue;
+    ticket.index_ = i;
+    ticket.serial_ = entry.serial;
+    break;
+  }
+  return ticket;
+}
+
+KeptLaunches::Entry* KeptLaunches::look_up(Ticket ticket) {
+  if (!ticket) return nullptr;
+  Entry& entry = entries_[ticket.index_];
+  return entry.planned && entry.serial == ticket.serial_ ? count(entry) : nullptr;
+}
+
+KeptLaunches::Entry* KeptLaunches::count(Entry& entry) {
   entry.last_use = ++now_;
   entry.uses = std::min(entry.uses + 1, kTimes);
   if (entry.planned && !entry.launch && on_device_) bring_to_device(entry);
@@ -103,6 +128,7 @@ void KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& s
   if (entry.uses + 1 < kTimes || !may_be_kept(planned)) return;
   entry.queue = queue;
   entry.shape = shape;
+  entry.serial = ++last_serial_;
   entry.planned = std::make_unique<PlannedLaunch>(std::move(planned));
 }
 

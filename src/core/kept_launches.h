@@ -22,8 +22,8 @@ class KeptLaunches {
   static constexpr size_t kMostTasks = 64;
 
   struct Entry {
-    uint64_t hash, last_use;
-    int uses;  // at most kTimes
+    uint64_t hash, last_use, serial;  // serial: of what is kept
+    int uses;                         // at most kTimes
     // Null, and what follows without meaning, where only the hash is known.
     std::unique_ptr<PlannedLaunch> planned;
     gpu::KeptLaunch launch;  // null: not kept on the device
@@ -31,11 +31,27 @@ class KeptLaunches {
     CommShape shape;
   };
 
+  // What find() found; nothing, as a rule.
+  class Ticket {
+   public:
+    Ticket() = default;
+    explicit operator bool() const { return serial_ != 0; }
+
+   private:
+    friend KeptLaunches;
+    size_t index_ = 0;
+    uint64_t serial_ = 0;
+  };
+
   KeptLaunches(gpu::Device& device, size_t most) : device_(device), most_(most) {}
   ~KeptLaunches();
   KeptLaunches(const KeptLaunches&) = delete;
   KeptLaunches& operator=(const KeptLaunches&) = delete;
 
+  // What is kept of such a group.
+  Ticket find(const TaskQueue& queue, const CommShape& shape) const;
+  // The entry that was found, for a group that comes now; null where it has made room since. Good until the next call.
+  Entry* look_up(Ticket ticket);
   // Notes that such a group has come; null for one that is never kept. Good until the next call.
   Entry* look_up(const TaskQueue& queue, const CommShape& shape);
   // What has been planned for the entry's group, complete, with a linger_ns of 0: keeps it where that can be, and takes
@@ -49,6 +65,7 @@ class KeptLaunches {
 
  private:
   Entry& entry_for(const TaskQueue& queue, const CommShape& shape);
+  Entry* count(Entry& entry);
   Entry& make_room();
   void forget(Entry& entry) noexcept;
   void bring_to_device(Entry& entry);
@@ -57,7 +74,8 @@ class KeptLaunches {
   gpu::Device& device_;
   const size_t most_;
   std::vector<Entry> entries_;
-  uint64_t now_ = 0;       // counts look_up()
+  uint64_t now_ = 0;  // counts look_up()
+  uint64_t last_serial_ = 0;
   bool on_device_ = true;  // until the device turns out to be unable
   uint64_t launched_ = 0;
 };

@@ -72,16 +72,29 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
     GC_TRY(plan(queue, shape, capture, std::move(steps)));
     if (entry && plans_.size() == 1) kept_.keep(*entry, queue, shape, plans_.front());
   }
-  again_ = entry && entry->planned ? entry : nullptr;
+  take_up(entry && entry->planned ? entry : nullptr, queue.streams, capture, copies, waits);
+  return {};
+}
+
+bool Launcher::begin_kept(KeptLaunches::Ticket kept, bool waits) {
+  KeptLaunches::Entry* const entry = kept_.look_up(kept);
+  if (!entry) return false;
+  forget_plans();
+  take_up(entry, entry->queue.streams, 0, nullptr, waits);
+  return true;
+}
+
+void Launcher::take_up(KeptLaunches::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture,
+                       StreamPart* copies, bool waits) {
+  again_ = kept;
   planned_ = again_ ? std::span(again_->planned.get(), 1) : std::span(plans_);
-  streams_ = queue.streams;
+  streams_ = streams;
   next_ = 0;
   copies_ = copies;
   copies_put_ = Stage::pack;
   step_ = 0;
   capture_ = capture;
   waits_ = waits;
-  return {};
 }
 
 Status Launcher::plan(const TaskQueue& queue, const CommShape& shape, uint64_t capture,

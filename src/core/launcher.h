@@ -60,6 +60,9 @@ class Launcher {
   // waits: the caller will wait for the end, calling look(), before it does anything else.
   Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr,
                std::vector<PlannedLaunch> steps = {}, bool waits = false);
+  // What is kept of such a group, and begins it: false, where it is kept no more. No stream is capturing then.
+  KeptLaunches::Ticket kept(const TaskQueue& queue, const CommShape& shape) const { return kept_.find(queue, shape); }
+  bool begin_kept(KeptLaunches::Ticket kept, bool waits);
   // Whether everything is launched now. Errors: the fault of the communicator, or of the device; the rest of what was
   // begun is then forgotten, so the caller should make the communicator fail.
   Result<bool> advance();
@@ -83,6 +86,8 @@ class Launcher {
   Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
   Status prepare_graph(size_t n_items);
   void forget_plans() noexcept;
+  void take_up(KeptLaunches::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture, StreamPart* copies,
+               bool waits);
   // Of advance().
   Status launch_rest(bool* all);
   bool may_linger() const noexcept;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/params.h"
+#include "forwarding_device.h"
 #include "gpu/emu/crew.h"
 
 namespace gpucoll::core {
@@ -63,8 +64,8 @@ struct LauncherTest : ::testing::Test {
     make_launcher(nullptr, nullptr);
     shape.emulated = true;
   }
-  void make_launcher(DirectMarker* direct, Lingering* lingering) {
-    LaunchContext context{device(),
+  void make_launcher(DirectMarker* direct, Lingering* lingering, gpu::Device& on = device()) {
+    LaunchContext context{on,
                           fault,
                           0,
                           &kLook,
@@ -351,6 +352,35 @@ TEST_F(LauncherTest, TheLongestUnusedMakesRoom) {
   ASSERT_TRUE(device().synchronize(a));
 }
 
+TEST_F(LauncherTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
+  const gpu::Stream a = new_stream();
+  std::vector<TaskQueue> queues;
+  for (int64_t i = 0; i <= params().kept_launches; ++i) queues.push_back(queue_of(1, {a}));
+  EXPECT_FALSE(launcher->kept(queues[0], shape)) << "before it has come";
+  launch(queues[0]);
+  EXPECT_FALSE(launcher->kept(queues[0], shape)) << "with its hash alone";
+  launch(queues[0]);
+  const KeptLaunches::Ticket ticket = launcher->kept(queues[0], shape);
+  EXPECT_TRUE(ticket);
+  EXPECT_FALSE(launcher->kept(queues[1], shape));
+  TaskQueue changed = queues[0];
+  changed.results_on_host = true;
+  CommShape other_shape = shape;
+  other_shape.threads = 2;
+  EXPECT_FALSE(launcher->kept(changed, shape));
+  EXPECT_FALSE(launcher->kept(queues[0], other_shape));
+  EXPECT_FALSE(launcher->begin_kept({}, false));
+  ASSERT_TRUE(launcher->begin_kept(ticket, false));
+  EXPECT_TRUE(*launcher->advance());
+  EXPECT_EQ(launcher->launched_kept(), 1u);
+  for (size_t i = 1; i < queues.size(); ++i)
+    for (int times = 0; times < KeptLaunches::kTimes; ++times) launch(queues[i]);
+  EXPECT_FALSE(launcher->begin_kept(ticket, false)) << "of what has made room for another one";
+  EXPECT_FALSE(launcher->kept(queues[0], shape));
+  ASSERT_TRUE(device().synchronize(a));
+  EXPECT_EQ(log.counts[2], 1u);
+}
+
 TEST_F(LauncherTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
   const gpu::Stream a = new_stream(), b = new_stream();
   const TaskQueue two_streams = queue_of(2, {a, b}), captured = queue_of(1, {a}), many = queue_of(500, {a}),
@@ -437,6 +467,45 @@ TEST_F(LauncherTest, WhatIsKeptDoesNotStay) {
   bool any = false;
   for (int i = 0; i < 10; ++i) any |= stays(queue, microseconds(1));
   EXPECT_TRUE(any) << "though it is kept on the device";
+}
+
+// Cannot keep launches, or not launch them then.
+struct Unable : gpucoll_test::ForwardingDevice {
+  explicit Unable(bool keeps_them) : ForwardingDevice(device()), keeps(keeps_them) {}
+  Result<gpu::KeptLaunch> keep_launch(const gpu::Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
+                                      gpu::Stream stream) override {
+    if (keeps) return ForwardingDevice::keep_launch(kernel, plan, blocks, threads, stream);
+    return refuse();
+  }
+  Status launch_kept(gpu::KeptLaunch, gpu::Stream) override { return refuse(); }
+  Status refuse() {
+    ++refused;
+    return Status::error(Code::unsupported, "not here");
+  }
+  const bool keeps;
+  int refused = 0;
+};
+
+TEST_F(LauncherTest, ADeviceThatCannotLaunchKeptOnesIsAskedOnce) {
+  const gpu::Stream a = new_stream();
+  std::vector<uint64_t> wanted;
+  for (bool keeps : {false, true}) {
+    Unable unable(keeps);
+    comm.counters.done = 0;
+    make_launcher(nullptr, nullptr, unable);
+    const TaskQueue first = queue_of(1, {a}), second = queue_of(1, {a});
+    for (int times = 0; times < 6; ++times) {
+      launch(first);
+      launch(second);
+      wanted.insert(wanted.end(), {next - 2, next - 1});
+    }
+    ASSERT_TRUE(device().synchronize(a));
+    EXPECT_EQ(unable.refused, 1);
+    EXPECT_EQ(launcher->launched(), 12u);
+    EXPECT_EQ(launcher->launched_kept(), 0u);
+    launcher.reset();
+  }
+  EXPECT_EQ(log.counts, wanted);
 }
 
 TEST_F(LauncherTest, AFaultEndsKeptOnesAsWell) {

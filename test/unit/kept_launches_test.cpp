@@ -1,0 +1,267 @@
+// What is kept of launches. REQUIRES: the parameter kept_launches is not 0.
+#include "core/kept_launches.h"
+
+#include <chrono>
+#include <functional>
+
+#include "base/params.h"
+#include "forwarding_device.h"
+#include "launcher_fixture.h"
+
+namespace gpucoll::core {
+namespace {
+
+TEST_F(LauncherTest, KeepsWhatComesForTheThirdTime) {
+  const gpu::Stream a = new_stream();
+  const TaskQueue first = queue_of(2, {a}), second = queue_of(1, {a});
+  std::vector<uint64_t> wanted;
+  for (uint64_t round = 1; round <= 10; ++round) {
+    launch(first);
+    launch(second);
+    wanted.insert(wanted.end(), {1, 2, 3});
+    EXPECT_EQ(launcher->launched_kept(), round < KeptLaunches::kTimes ? 0 : 2 * (round + 1 - KeptLaunches::kTimes));
+  }
+  ASSERT_TRUE(device().synchronize(a));
+  EXPECT_EQ(log.counts, wanted);
+  EXPECT_EQ(launcher->launched(), 20u);
+  EXPECT_EQ(*static_cast<uint64_t*>(words.host), 20u);
+}
+
+// Each of these is one of the group's own, or decides how it is planned.
+TEST_F(LauncherTest, WhatDiffersIsNotTakenForTheSame) {
+  const gpu::Stream a = new_stream(), b = new_stream();
+  Log other_log;
+  int element = 0;
+  const TaskQueue collective = queue_of(1, {a});
+  TaskQueue pairs;
+  pairs.add_send(0, {&log, 5, a});
+  pairs.add_recv(0, {&element, 5, a});
+  using Change = std::function<void(TaskQueue&)>;
+  const auto expect_all_seen = [&](const TaskQueue& base, const std::vector<Change>& changes) {
+    for (int i = 0; i < 4; ++i) launch(base);
+    for (size_t i = 0; i < changes.size(); ++i) {
+      TaskQueue changed = base;
+      changes[i](changed);
+      const uint64_t before = launcher->launched_kept();
+      launch(changed);
+      EXPECT_EQ(launcher->launched_kept(), before) << "change " << i;
+      launch(base);
+      EXPECT_EQ(launcher->launched_kept(), before + 1) << "after change " << i;
+    }
+  };
+  const auto task = [](auto change) { return [=](TaskQueue& queue) { change(queue.collectives[0]); }; };
+  expect_all_seen(
+      collective,
+      {task([](CollectiveTask& t) { t.function = Function::broadcast; }),
+       task([](CollectiveTask& t) { t.kernel = &kSame; }), task([](CollectiveTask& t) { t.one_shot = &kSame; }),
+       task([](CollectiveTask& t) { t.op = 1; }), task([&](CollectiveTask& t) { t.send = &other_log; }),
+       task([&](CollectiveTask& t) { t.recv = &element; }), task([](CollectiveTask& t) { t.count = 7; }),
+       task([](CollectiveTask& t) { t.element_bytes = 2; }), task([](CollectiveTask& t) { t.root = 1; }),
+       task([](CollectiveTask& t) { t.argument = 1; }), task([](CollectiveTask& t) { t.argument_high = 1; }),
+       task([](CollectiveTask& t) { t.scalar_in_memory = true; }), task([](CollectiveTask& t) { t.local = &kSame; }),
+       [](TaskQueue& queue) { queue.results_on_host = true; }});
+  expect_all_seen(collective, {[&](TaskQueue& queue) {
+                                 queue = queue_of(1, {b});
+                                 --next;
+                               },
+                               [](TaskQueue& queue) { queue.collectives.push_back(queue.collectives[0]); }});
+  expect_all_seen(pairs, {[&](TaskQueue& queue) { queue.sends[0].buffer = &other_log; },
+                          [](TaskQueue& queue) { queue.sends[0].bytes = queue.recvs[0].bytes = 6; },
+                          [&](TaskQueue& queue) { queue.recvs[0].buffer = nullptr; }});
+  const uint64_t before = launcher->launched_kept();
+  shape.threads = 2;
+  launch(collective);
+  EXPECT_EQ(launcher->launched_kept(), before) << "of another shape";
+  for (gpu::Stream stream : {a, b}) ASSERT_TRUE(device().synchronize(stream));
+}
+
+TEST_F(LauncherTest, TheLongestUnusedMakesRoom) {
+  const gpu::Stream a = new_stream();
+  std::vector<TaskQueue> queues;
+  for (int64_t i = 0; i <= params().kept_launches; ++i) queues.push_back(queue_of(1, {a}));
+  for (size_t i = 0; i + 1 < queues.size(); ++i)
+    for (int times = 0; times < KeptLaunches::kTimes; ++times) launch(queues[i]);
+  const auto is_kept = [&](const TaskQueue& queue) {
+    const uint64_t before = launcher->launched_kept();
+    launch(queue);
+    return launcher->launched_kept() > before;
+  };
+  EXPECT_TRUE(is_kept(queues[0]));
+  EXPECT_FALSE(is_kept(queues.back()));
+  for (size_t i = 2; i + 1 < queues.size(); ++i) EXPECT_TRUE(is_kept(queues[i])) << i;
+  EXPECT_TRUE(is_kept(queues[0]));
+  EXPECT_FALSE(is_kept(queues[1])) << "it was to make room";
+  ASSERT_TRUE(device().synchronize(a));
+}
+
+TEST_F(LauncherTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
+  const gpu::Stream a = new_stream();
+  std::vector<TaskQueue> queues;
+  for (int64_t i = 0; i <= params().kept_launches; ++i) queues.push_back(queue_of(1, {a}));
+  EXPECT_FALSE(launcher->kept(queues[0], shape)) << "before it has come";
+  launch(queues[0]);
+  EXPECT_FALSE(launcher->kept(queues[0], shape)) << "with its hash alone";
+  launch(queues[0]);
+  const KeptLaunches::Ticket ticket = launcher->kept(queues[0], shape);
+  EXPECT_TRUE(ticket);
+  EXPECT_FALSE(launcher->kept(queues[1], shape));
+  TaskQueue changed = queues[0];
+  changed.results_on_host = true;
+  CommShape other_shape = shape;
+  other_shape.threads = 2;
+  EXPECT_FALSE(launcher->kept(changed, shape));
+  EXPECT_FALSE(launcher->kept(queues[0], other_shape));
+  EXPECT_FALSE(launcher->begin_kept({}, false));
+  ASSERT_TRUE(launcher->begin_kept(ticket, false));
+  EXPECT_TRUE(*launcher->advance());
+  EXPECT_EQ(launcher->launched_kept(), 1u);
+  for (size_t i = 1; i < queues.size(); ++i)
+    for (int times = 0; times < KeptLaunches::kTimes; ++times) launch(queues[i]);
+  EXPECT_FALSE(launcher->begin_kept(ticket, false)) << "of what has made room for another one";
+  EXPECT_FALSE(launcher->kept(queues[0], shape));
+  ASSERT_TRUE(device().synchronize(a));
+  EXPECT_EQ(log.counts[2], 1u);
+}
+
+TEST_F(LauncherTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
+  const gpu::Stream a = new_stream(), b = new_stream();
+  const TaskQueue two_streams = queue_of(2, {a, b}), captured = queue_of(1, {a}), many = queue_of(500, {a}),
+                  in_fifo = queue_of(KeptLaunches::kMostTasks, {a});
+  TaskQueue two_kernels = queue_of(2, {a});
+  two_kernels.collectives[1].kernel = &kSame;
+  for (int times = 0; times < 5; ++times) {
+    for (const TaskQueue& queue : {two_streams, many, in_fifo, two_kernels}) launch(queue);
+    ASSERT_TRUE(device().begin_capture(a));
+    launch(captured);
+    auto graph = device().end_capture(a);
+    ASSERT_TRUE(graph);
+    ASSERT_TRUE(device().destroy_graph(*graph));
+  }
+  EXPECT_EQ(launcher->launched_kept(), 0u);
+  for (gpu::Stream stream : {a, b}) ASSERT_TRUE(device().synchronize(stream));
+}
+
+TEST_F(LauncherTest, KeepsNothingThatMayBePlannedOtherwise) {
+  struct Marker final : DirectMarker {
+    bool mark(proto::CollectiveItem&, uint64_t, bool) override { return true; }
+    bool mark(proto::PairItem&, bool) override { return true; }
+  } marker;
+  make_launcher(&marker, nullptr);
+  const gpu::Stream a = new_stream();
+  TaskQueue pairs;
+  pairs.add_send(0, {&log, 5, a});
+  pairs.add_recv(0, {&log, 5, a});
+  for (int times = 0; times < 5; ++times) launch(pairs);
+  EXPECT_EQ(launcher->launched_kept(), 0u);
+  ASSERT_TRUE(device().synchronize(a));
+}
+
+TEST_F(LauncherTest, KeptOnesFollowOthersAndGraphs) {
+  const gpu::Stream a = new_stream(), b = new_stream(), c = new_stream();
+  const TaskQueue in_a = queue_of(1, {a}), in_b = queue_of(1, {b}), in_graph = queue_of(1, {c});
+  ASSERT_TRUE(device().begin_capture(c));
+  launch(in_graph);
+  auto graph = device().end_capture(c);
+  ASSERT_TRUE(graph);
+  std::vector<uint64_t> wanted;
+  for (int round = 0; round < 20; ++round) {
+    launch(in_a);
+    launch(in_b);
+    ASSERT_TRUE(device().launch_graph(*graph, round % 2 ? a : c));
+    wanted.insert(wanted.end(), {1, 2, 3});
+  }
+  for (gpu::Stream stream : {a, b, c}) ASSERT_TRUE(device().synchronize(stream));
+  EXPECT_EQ(log.counts, wanted);
+  EXPECT_LE(log.most_running, 1);
+  EXPECT_EQ(launcher->launched_kept(), 36u);
+  ASSERT_TRUE(device().destroy_graph(*graph));
+}
+
+// How long a kernel is to stay is a matter of each launch, whatever is kept of the others.
+TEST_F(LauncherTest, WhatIsKeptDoesNotStay) {
+  using std::chrono::microseconds;
+  constexpr microseconds kBound{10};
+  proto::Bell bell = {};
+  Lingering lingering(bell, kBound);
+  make_launcher(nullptr, &lingering);
+  shape.n_ranks = 2;
+  shape.mesh = true;
+  shape.one_shot_bytes = 1 << 20;
+  const gpu::Stream a = new_stream();
+  TaskQueue queue = queue_of(1, {a}), other = queue_of(1, {a});
+  for (TaskQueue* each : {&queue, &other}) each->collectives[0].one_shot = &kLook;
+  Lingering::Clock::time_point now{std::chrono::hours(1)};
+  // Whether its kernel is told to stay; it leaves all the same.
+  const auto stays = [&](const TaskQueue& call, microseconds gap) {
+    lingering.call_begins(now += gap);
+    launch(call, true);
+    EXPECT_TRUE(device().synchronize(a));
+    lingering.call_ends(now);
+    bell.left = launcher->launched();
+    return log.linger_ns != 0;
+  };
+  for (const TaskQueue* call : {&queue, &other, &other}) EXPECT_FALSE(stays(*call, microseconds(1)));
+  EXPECT_TRUE(stays(queue, microseconds(1))) << "as its plan is kept";
+  for (uint64_t times = 1; times < 4; ++times) {
+    EXPECT_FALSE(stays(queue, 2 * kBound));
+    EXPECT_EQ(launcher->launched_kept(), times);
+  }
+  bool any = false;
+  for (int i = 0; i < 10; ++i) any |= stays(queue, microseconds(1));
+  EXPECT_TRUE(any) << "though it is kept on the device";
+}
+
+// Cannot keep launches, or not launch them then.
+struct Unable : gpucoll_test::ForwardingDevice {
+  explicit Unable(bool keeps_them) : ForwardingDevice(device()), keeps(keeps_them) {}
+  Result<gpu::KeptLaunch> keep_launch(const gpu::Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
+                                      gpu::Stream stream) override {
+    if (keeps) return ForwardingDevice::keep_launch(kernel, plan, blocks, threads, stream);
+    return refuse();
+  }
+  Status launch_kept(gpu::KeptLaunch, gpu::Stream) override { return refuse(); }
+  Status refuse() {
+    ++refused;
+    return Status::error(Code::unsupported, "not here");
+  }
+  const bool keeps;
+  int refused = 0;
+};
+
+TEST_F(LauncherTest, ADeviceThatCannotLaunchKeptOnesIsAskedOnce) {
+  const gpu::Stream a = new_stream();
+  std::vector<uint64_t> wanted;
+  for (bool keeps : {false, true}) {
+    Unable unable(keeps);
+    comm.counters.done = 0;
+    make_launcher(nullptr, nullptr, unable);
+    const TaskQueue first = queue_of(1, {a}), second = queue_of(1, {a});
+    for (int times = 0; times < 6; ++times) {
+      launch(first);
+      launch(second);
+      wanted.insert(wanted.end(), {next - 2, next - 1});
+    }
+    ASSERT_TRUE(device().synchronize(a));
+    EXPECT_EQ(unable.refused, 1);
+    EXPECT_EQ(launcher->launched(), 12u);
+    EXPECT_EQ(launcher->launched_kept(), 0u);
+    launcher.reset();
+  }
+  EXPECT_EQ(log.counts, wanted);
+}
+
+TEST_F(LauncherTest, AFaultEndsKeptOnesAsWell) {
+  const gpu::Stream a = new_stream();
+  const TaskQueue queue = queue_of(1, {a});
+  for (int times = 0; times < 4; ++times) launch(queue);
+  ASSERT_TRUE(launcher->begin(queue, shape));
+  fault.raise(Status::error(Code::aborted, "enough"));
+  auto all = launcher->advance();
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.status().code(), Code::aborted);
+  EXPECT_EQ(launcher->launched(), 4u);
+  ASSERT_TRUE(device().synchronize(a));
+}
+
+}  // namespace
+}  // namespace gpucoll::core

@@ -71,25 +71,19 @@ void KeptLaunches::forget(Entry& entry) noexcept {
   entry.planned.reset();
 }
 
-KeptLaunches::Entry& KeptLaunches::make_room() {
-  if (entries_.size() < most_) return entries_.emplace_back();
-  Entry& oldest = *std::min_element(entries_.begin(), entries_.end(),
-                                    [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
-  forget(oldest);
-  return oldest;
-}
-
 // Of two groups with one hash, each gets its own once the other one's is kept.
 KeptLaunches::Entry& KeptLaunches::entry_for(const TaskQueue& queue, const CommShape& shape) {
   const uint64_t hash = hash_of(queue);
-  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
-    return e.hash == hash && (!e.planned || is_of(e, queue, shape));
-  });
-  if (known != entries_.end()) return *known;
-  Entry& entry = make_room();
-  entry.hash = hash;
-  entry.uses = 0;
-  return entry;
+  Entry* oldest = nullptr;
+  for (Entry& entry : entries_) {
+    if (entry.hash == hash && (!entry.planned || is_of(entry, queue, shape))) return entry;
+    if (!oldest || entry.last_use < oldest->last_use) oldest = &entry;
+  }
+  Entry& room = entries_.size() < most_ ? entries_.emplace_back() : *oldest;
+  forget(room);
+  room.hash = hash;
+  room.uses = 0;
+  return room;
 }
 
 KeptLaunches::Entry* KeptLaunches::look_up(const TaskQueue& queue, const CommShape& shape) {

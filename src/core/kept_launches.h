@@ -43,7 +43,8 @@ class KeptLaunches {
     uint64_t serial_ = 0;
   };
 
-  KeptLaunches(gpu::Device& device, size_t most) : device_(device), most_(most) {}
+  // graphs: whether launches are kept on the device, and not the plans alone.
+  KeptLaunches(gpu::Device& device, size_t most, bool graphs) : device_(device), most_(most), on_device_(graphs) {}
   ~KeptLaunches();
   KeptLaunches(const KeptLaunches&) = delete;
   KeptLaunches& operator=(const KeptLaunches&) = delete;
@@ -66,7 +67,6 @@ class KeptLaunches {
  private:
   Entry& entry_for(const TaskQueue& queue, const CommShape& shape);
   Entry* count(Entry& entry);
-  Entry& make_room();
   void forget(Entry& entry) noexcept;
   void bring_to_device(Entry& entry);
   void give_up(const Status& why);
@@ -76,7 +76,7 @@ class KeptLaunches {
   std::vector<Entry> entries_;
   uint64_t now_ = 0;  // counts look_up()
   uint64_t last_serial_ = 0;
-  bool on_device_ = true;  // until the device turns out to be unable
+  bool on_device_;  // until the device turns out to be unable
   uint64_t launched_ = 0;
 };
 

@@ -250,6 +250,23 @@ TEST_F(LauncherTest, ADeviceThatCannotLaunchKeptOnesIsAskedOnce) {
   EXPECT_EQ(log.counts, wanted);
 }
 
+TEST_F(LauncherTest, KeepsPlansAlone) {
+  Unable unable(true);
+  KeptLaunches kept(unable, 2, false);
+  const TaskQueue queue = queue_of(1, {new_stream()});
+  for (int times = 1; times <= 5; ++times) {
+    KeptLaunches::Entry* const entry = kept.look_up(queue, shape);
+    ASSERT_TRUE(entry);
+    EXPECT_EQ(!!entry->planned, times > 2);
+    PlannedLaunch planned;
+    planned.kernel = &kLook;
+    if (!entry->planned) kept.keep(*entry, queue, shape, planned);
+    EXPECT_FALSE(kept.launch(*entry, nullptr));
+    EXPECT_EQ(entry->launch, nullptr);
+  }
+  EXPECT_EQ(unable.refused, 0);
+}
+
 TEST_F(LauncherTest, AFaultEndsKeptOnesAsWell) {
   const gpu::Stream a = new_stream();
   const TaskQueue queue = queue_of(1, {a});

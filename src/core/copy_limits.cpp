@@ -1,7 +1,5 @@
 #include "core/copy_limits.h"
 
-#include <algorithm>
-
 #include "base/params.h"
 
 namespace gpucoll::core {
@@ -12,6 +10,7 @@ constexpr uint64_t kNever = 1;  // as parameters and defaults say it
 uint64_t chosen(int64_t parameter, uint64_t otherwise) {
   return parameter ? static_cast<uint64_t>(parameter) : otherwise;
 }
+uint64_t limit(uint64_t bytes) { return bytes == kNever ? 0 : bytes; }
 uint64_t of_ranks(const gpu::Device::CopyBytes& bytes, int n_ranks) { return n_ranks > 2 ? bytes.more : bytes.two; }
 
 }  // namespace
@@ -21,7 +20,7 @@ CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks) {
   if (messages == kNever || n_ranks < 2) return {};
   const uint64_t exchanges = chosen(params().copy_exchange_bytes, of_ranks(defaults.copy_exchange_bytes, n_ranks));
   const uint64_t reductions = chosen(params().copy_reduction_bytes, of_ranks(defaults.copy_reduction_bytes, n_ranks));
-  return {messages, exchanges == kNever ? 0 : std::max(exchanges, messages), reductions == kNever ? 0 : reductions,
+  return {messages, limit(exchanges ? exchanges : messages), limit(reductions),
           chosen(params().copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
 }
 

@@ -10,7 +10,7 @@ namespace gpucoll::core {
 // 0: never.
 struct CopyLimits {
   uint64_t messages = 0;    // of a message between two ranks
-  uint64_t exchanges = 0;   // of a message that is one of all ranks with all others; no less than messages
+  uint64_t exchanges = 0;   // of a message that is one of all ranks with all others
   uint64_t reductions = 0;  // of the buffer that is reduced
   uint64_t piece = 0;       // the largest pieces of a reduction, as they are wanted
 };

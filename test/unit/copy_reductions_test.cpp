@@ -10,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "base/params.h"
 #include "proto/format/local_reduction.h"
 
 namespace gpucoll::core {
@@ -23,6 +24,7 @@ CommShape shape_of(int n, uint64_t piece) {
   CommShape shape;
   shape.n_ranks = n;
   shape.threads = 512;
+  shape.emulated = true;
   shape.copy_reduction_bytes = 1;
   shape.copy_piece_bytes = copy_piece_bytes(n, piece);
   return shape;
@@ -297,6 +299,22 @@ TEST(CopyReductions, AreForLargeReductionsWithAKernelForThem) {
   EXPECT_TRUE(reduces_by_copies(task, shape));
   shape.n_ranks = 1;
   EXPECT_FALSE(reduces_by_copies(task, shape));
+}
+
+TEST(CopyReductions, OfMoreThanTwoGpusAreAllreducesOnlyWhereNothingIsAskedFor) {
+  const auto which = [](int n, const char* parameter) {
+    EXPECT_TRUE(set_param("copy_reduction_bytes", parameter, "mca").ok());
+    CommShape shape = shape_of(n, 1 << 20);
+    shape.emulated = false;
+    std::vector<bool> all;
+    for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
+      all.push_back(reduces_by_copies(function, 1000, shape));
+    EXPECT_TRUE(set_param("copy_reduction_bytes", "0", "mca").ok());
+    return all;
+  };
+  EXPECT_EQ(which(2, "0"), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(which(3, "0"), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(which(3, "1000"), (std::vector<bool>{true, true, true}));
 }
 
 TEST(CopyReductions, TakeBoundedMemory) {

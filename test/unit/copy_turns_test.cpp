@@ -86,15 +86,25 @@ TEST(CopyLimits, DifferForTwoRanksAndForMore) {
   EXPECT_EQ(all(copy_limits(defaults, 64)), (std::vector<uint64_t>{1000, 3000, 0}));
 }
 
+TEST(CopyLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
+  constexpr uint64_t kMiB = gpu::Device::kMiB;
+  const CopyLimits two = copy_limits(gpu::Device::kGpuDefaults, 2), more = copy_limits(gpu::Device::kGpuDefaults, 4);
+  EXPECT_EQ(two.exchanges, 32 * kMiB);
+  EXPECT_EQ(more.exchanges, 16 * kMiB);
+  EXPECT_EQ(two.reductions, 512 * kMiB);
+  EXPECT_EQ(more.reductions, 1024 * kMiB);
+}
+
 TEST(CopyLimits, TurnOff) {
   gpu::Device::Defaults defaults = defaults_of_test();
   defaults.copy_exchange_bytes.more = 1;
   EXPECT_EQ(copy_limits(defaults, 3).exchanges, 0u);
   EXPECT_EQ(copy_limits(defaults, 2).exchanges, 1000u);
-  defaults.copy_exchange_bytes.more = 10;  // messages decide
-  EXPECT_EQ(copy_limits(defaults, 3).exchanges, 1000u);
+  defaults.copy_exchange_bytes.more = 10;
+  EXPECT_EQ(copy_limits(defaults, 3).exchanges, 10u);
   defaults.copy_engine_bytes = 1;
   EXPECT_EQ(copy_limits(defaults, 2).messages, 0u);
   EXPECT_EQ(copy_limits(defaults, 2).exchanges, 0u);
   EXPECT_EQ(copy_limits(defaults, 2).reductions, 0u);
+  EXPECT_EQ(copy_limits(defaults, 3).exchanges, 0u);
 }

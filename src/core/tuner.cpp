@@ -25,8 +25,9 @@ struct PairModel {
   uint64_t ll_most, ll_least, simple_least;
 };
 struct Model {
-  double launch_us;           // of an operation without hops
-  double one_shot_launch_us;  // the same: its kernel is smaller
+  double launch_us;          // of an operation without hops
+  double mesh_launch_us;     // the same through a mesh
+  double one_shot_round_us;  // until each thread has handed on 16 bytes
   Speed ring[proto::kProtocols];
   Speed one_shot;          // of bytes out of a device, flags included
   Speed all_pairs;         // of data
@@ -34,17 +35,19 @@ struct Model {
   PairModel pair;
 };
 // docs/performance.md
-constexpr Model kGpu = {15,
+constexpr Model kGpu = {20.5,
                         13,
-                        {{4.6, 20, 300, 285, 16384}, {1.5, 6.5, 125, 105, 4096}, {2.5, 16, 250, 150, 8192}},
-                        {1.5, 12, 180, 180, 8192},
-                        {2.5, 12, 300, 300, 8192},
+                        1.3,
+                        {{3.6, 20, 300, 285, 16384}, {1.5, 6.5, 125, 105, 4096}, {1.7, 16, 250, 150, 8192}},
+                        {1.5, 20, 300, 220, 8192},
+                        {6.2, 12, 270, 270, 8192},
                         0.8,
                         {8192, 2048, 32768}};
 // Two cores that carry four ranks, where words with flags are slow. One-shot looks better than it is, so that programs
 // on the emulated device take the same ways as on GPUs.
 constexpr Model kEmulated = {40,
                              40,
+                             0,
                              {{6, 1, 2, 2, 16384}, {5, 0.04, 0.08, 0.08, 4096}, {6, 0.15, 0.3, 0.3, 8192}},
                              {5, 0.6, 1.2, 1.2, 8192},
                              {10, 0.05, 0.12, 0.12, 8192},
@@ -131,13 +134,20 @@ double pipeline_chunk(double channel_bytes, int n_hops) {
   return std::min(channel_bytes, std::max(kLeast, std::sqrt(channel_bytes * kMoveCost / n_hops)));
 }
 
-Choice one_shot_choice(uint64_t bytes, const CommShape& shape, const Model& model) {
+Choice one_shot_choice(Function function, uint64_t bytes, const CommShape& shape, const Model& model) {
+  constexpr uint64_t kPackBytes = 16;
   const int n = shape.n_ranks;
   const int channels = clamp_int(ceil_div(bytes, model.one_shot.channel_bytes), proto::kMeshChannels);
-  const double gbs = std::min(channels * model.one_shot.channel_gbs, model.one_shot.reduce_gbs);
-  const double us = model.one_shot_launch_us + model.one_shot.hop_us +
+  const int threads = useful_threads(bytes, channels, shape);
+  const bool moves = is_exchange(function) || function == Function::all_gather || function == Function::broadcast;
+  const double gbs =
+      std::min(channels * model.one_shot.channel_gbs, moves ? model.one_shot.move_gbs : model.one_shot.reduce_gbs);
+  const uint64_t rounds =
+      ceil_div(bytes, static_cast<uint64_t>(channels) * static_cast<uint64_t>(threads) * kPackBytes);
+  const double us = model.mesh_launch_us + model.one_shot.hop_us +
+                    static_cast<double>(rounds) * model.one_shot_round_us +
                     sent_bytes(Function::all_reduce, Algorithm::one_shot, bytes, n) / (gbs * kBytesPerUs);
-  return {Algorithm::one_shot, Protocol::ll, channels, useful_threads(bytes, channels, shape), 0, us};
+  return {Algorithm::one_shot, Protocol::ll, channels, threads, 0, us};
 }
 
 // Whether the function's buffers have a block for each rank, of `bytes` each.
@@ -145,23 +155,27 @@ bool has_blocks(Function function) {
   return is_exchange(function) || function == Function::all_gather || function == Function::reduce_scatter;
 }
 
+// What a rank has for another.
+uint64_t block_bytes(Function function, uint64_t bytes, const CommShape& shape) {
+  return has_blocks(function) ? bytes : ceil_div(bytes, static_cast<uint64_t>(std::max(shape.n_ranks, 1)));
+}
+
 Choice all_pairs_choice(Function function, uint64_t bytes, const CommShape& shape, const Model& model) {
   const Speed& speed = model.all_pairs;
-  const auto n = static_cast<uint64_t>(shape.n_ranks);
-  const uint64_t block = has_blocks(function) ? bytes : ceil_div(bytes, n);
+  const uint64_t block = block_bytes(function, bytes, shape);
   const int channels = clamp_int(ceil_div(block, speed.channel_bytes), shape.n_channels);
   const double gbs = std::min(channels * speed.channel_gbs, speed.move_gbs);
   const int steps = has_blocks(function) ? 1 : 2;
   // A root of a broadcast sends all of it once; of a reduce, gets blocks to reduce, and then the results.
   const double sent = function == Function::broadcast ? static_cast<double>(bytes)
                                                       : steps * static_cast<double>(block) * (shape.n_ranks - 1);
-  const double us = model.launch_us + steps * speed.hop_us + sent / (gbs * kBytesPerUs);
+  const double us = model.mesh_launch_us + steps * speed.hop_us + sent / (gbs * kBytesPerUs);
   return {Algorithm::all_pairs, Protocol::ll128, channels, useful_threads(block, channels, shape), 0, us};
 }
 
 Choice predict(Function function, Path path, uint64_t bytes, const CommShape& shape) {
   const Model& model = model_of(shape);
-  if (path.algorithm == Algorithm::one_shot) return one_shot_choice(bytes, shape, model);
+  if (path.algorithm == Algorithm::one_shot) return one_shot_choice(function, bytes, shape, model);
   if (path.algorithm == Algorithm::all_pairs) return all_pairs_choice(function, bytes, shape, model);
   const Speed& speed = model.ring[static_cast<int>(path.protocol)];
   const int n = shape.n_ranks, n_hops = hops(function, path.algorithm, n);
@@ -238,8 +252,7 @@ const char* one_shot_obstacle(uint64_t bytes, const CommShape& shape, bool has_o
 
 const char* all_pairs_obstacle(Function function, uint64_t bytes, const CommShape& shape) {
   if (!shape.line_mesh) return "there is no line mesh";
-  const uint64_t blocks = has_blocks(function) ? static_cast<uint64_t>(shape.n_ranks) : 1;
-  return bytes > shape.all_pairs_bytes / blocks ? "more than all_pairs_bytes" : nullptr;
+  return block_bytes(function, bytes, shape) > shape.all_pairs_bytes ? "more than all_pairs_bytes" : nullptr;
 }
 
 }  // namespace

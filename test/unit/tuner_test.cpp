@@ -42,7 +42,7 @@ CommShape gpus(int n_ranks) {
   shape.warp = 32;
   shape.mesh = shape.line_mesh = shape.ll128 = true;
   shape.one_shot_bytes = 2 << 20;
-  shape.all_pairs_bytes = 64 << 20;
+  shape.all_pairs_bytes = 1 << 20;
   return shape;
 }
 CommShape emulated(int n_ranks) {
@@ -129,17 +129,17 @@ TEST(Tuner, SendsMediumCollectivesToAllPairs) {
   };
   for (int n : {2, 4, 8}) {
     CommShape shape = gpus(n);
-    const Choice medium = choose(Function::all_reduce, 4 << 20, shape, true);
+    const Choice medium = choose(Function::all_reduce, 1 << 20, shape, true);
     EXPECT_EQ(medium.algorithm, Algorithm::all_pairs);
-    EXPECT_EQ(medium.channels, 32);
+    EXPECT_EQ(medium.channels, std::min(128 / n, 32));
     const auto ranks = static_cast<uint64_t>(n);
-    EXPECT_TRUE(all_pairs(Function::all_reduce, 64 << 20, shape));
-    EXPECT_FALSE(all_pairs(Function::all_reduce, (64 << 20) + 4, shape));
-    EXPECT_TRUE(all_pairs(Function::all_gather, (64 << 20) / ranks, shape)) << "the output counts";
-    EXPECT_FALSE(all_pairs(Function::all_gather, (64 << 20) / ranks + 4, shape));
+    EXPECT_TRUE(all_pairs(Function::all_reduce, ranks << 20, shape)) << "a rank's part counts";
+    EXPECT_FALSE(all_pairs(Function::all_reduce, (ranks << 20) + 4, shape));
+    EXPECT_TRUE(all_pairs(Function::all_gather, 1 << 20, shape));
+    EXPECT_FALSE(all_pairs(Function::all_gather, (1 << 20) + 4, shape));
     EXPECT_FALSE(all_pairs(Function::scan, 1 << 20, shape));
     shape.line_mesh = false;
-    EXPECT_FALSE(all_pairs(Function::all_reduce, 4 << 20, shape));
+    EXPECT_FALSE(all_pairs(Function::all_reduce, 1 << 20, shape));
   }
 }
 
@@ -206,15 +206,18 @@ TEST(Tuner, PredictsWhatWasMeasured) {
     uint64_t bytes;
     double us;
   };
-  constexpr Algorithm kRing = Algorithm::ring, kOneShot = Algorithm::one_shot;
+  constexpr Algorithm kRing = Algorithm::ring, kOneShot = Algorithm::one_shot, kAllPairs = Algorithm::all_pairs;
   constexpr uint64_t kMi = 1 << 20;
   for (const Measured& m :
        {Measured{2, kOneShot, 8, 14.7}, Measured{4, kOneShot, 8, 15.2}, Measured{4, kOneShot, 131072, 19.7},
         Measured{4, kOneShot, 524288, 30.7}, Measured{2, kOneShot, 524288, 22.8}, Measured{2, kRing, 1024, 23.7},
         Measured{4, kRing, 1024, 42.7}, Measured{2, kRing, 8 * kMi, 49.9}, Measured{4, kRing, 2 * kMi, 44.5},
         Measured{4, kRing, 8 * kMi, 74.5}, Measured{4, kRing, 32 * kMi, 194.8}, Measured{4, kRing, 512 * kMi, 2480.9},
-        Measured{2, kRing, 512 * kMi, 1733.1}}) {
-    const Protocol protocol = m.algorithm == kRing ? Protocol::simple : Protocol::ll;
+        Measured{2, kRing, 512 * kMi, 1733.1}, Measured{4, kAllPairs, kMi, 31.1}, Measured{4, kAllPairs, 4 * kMi, 54.7},
+        Measured{2, kAllPairs, 2 * kMi, 33.3}}) {
+    const Protocol protocol = m.algorithm == kRing       ? Protocol::simple
+                              : m.algorithm == kAllPairs ? Protocol::ll128
+                                                         : Protocol::ll;
     for (const Choice& c : candidates(Function::all_reduce, m.bytes, gpus(m.ranks), true))
       if (c.algorithm == m.algorithm && c.protocol == protocol) {
         EXPECT_NEAR(c.us / m.us, 1, 0.2) << m.ranks << " ranks, " << m.bytes << " bytes";

@@ -65,11 +65,11 @@ class AllPairs {
   GC_DEV AllPairs(proto::Lane lane, const Work& work, proto::Function function, Range share)
       : n_(static_cast<uint32_t>(work.comm.n_ranks)),
         rank_(static_cast<uint32_t>(work.comm.rank)),
-        root_(work.item.root),
         channel_(work.channel),
         latch_(work.comm.latch),
         ends_(work.comm.line_mesh),
-        steps_(pair_steps(function, root_)),
+        steps_(pair_steps(function, work.item.root)),
+        first_rank_(function == proto::Function::broadcast ? after(work.item.root, 1) : 0),
         places_(function == proto::Function::broadcast ? n_ - 1 : n_),
         step_(ends_->step),
         input_(static_cast<const uint8_t*>(work.item.send)),
@@ -86,13 +86,22 @@ class AllPairs {
         lane_(lane.rank % Lines::kThreads) {}
 
   // Returns the number of steps that have been taken. After a fault it does not matter.
+  //
+  // Chunk c is sent while c - 1 is under way, in one step; in two, once it has been handed on: only then has every rank
+  // begun this operation (format/line_mesh.h).
   GC_DEV uint64_t run() {
-    PairChunk chunk = chunk_at(first_);
-    for (send_blocks(chunk, step_); chunk.first < end_;) {
-      const PairChunk next = chunk_at(chunk.end);
-      const bool ok = steps_.hands_on ? take_two_steps(chunk, next) : take_step(chunk, next);
-      if (!ok) break;
-      chunk = next;
+    const bool keeps = steps_.hands_on || !kReduces, combines = steps_.hands_on || kReduces;
+    PairChunk before{end_, end_, 0};
+    GC_NO_UNROLL
+    for (uint64_t next = first_;; step_ += steps_.hands_on ? 2 : 1) {
+      const PairChunk chunk = chunk_at(next);
+      if (is_there(chunk)) send_blocks(chunk, step_);
+      if (is_there(before) && keeps && !keep_blocks(before, step_ - 1)) break;
+      const PairChunk& complete = steps_.hands_on ? chunk : before;
+      if (is_there(complete) && combines && !combine_block(complete, steps_.hands_on ? step_ : step_ - 1)) break;
+      if (!is_there(chunk)) break;
+      next = chunk.end;
+      before = chunk;
     }
     return step_;
   }
@@ -106,17 +115,18 @@ class AllPairs {
   static constexpr bool kReduces = !proto::kCopies<Red>;
   static constexpr uint32_t kAreaData =
       proto::kLineAreaBytes / (Lines::kLines * proto::kLl128LineBytes) * Lines::kUnitBytes / 128 * 128;
-  // Else units begin anywhere, as on the emulated device.
+  // Else parts begin anywhere, as on the emulated device.
   static constexpr bool kWholePacks = Lines::kUnitBytes % sizeof(Pack) == 0;
-  // Ranks, and units, whose lines are on their way at the same time.
-  static constexpr uint32_t kRanks = 4, kUnits = 2;
+  // Units of a worker, and ranks, whose lines are on their way at the same time.
+  static constexpr int kUnits = kReduces ? 2 : 4;
+  static constexpr uint32_t kRanks = kReduces ? 4 : 2;
 
-  // Units first + i * workers_, i < kCount, of one worker. kWhole: all of their bytes are data, at aligned addresses.
+  // Units first + i * workers_ below `end`, at most kCount. kWhole: all of their bytes are data, at aligned addresses.
   template <int kCount_, bool kWhole_>
   struct Units {
     static constexpr int kCount = kCount_;
     static constexpr bool kWhole = kWhole_;
-    uint32_t first;
+    uint32_t first, end;
   };
   template <class U>
   using Packs = Pack[U::kCount][Lines::kParts];
@@ -125,81 +135,62 @@ class AllPairs {
 
   // --- Steps ---
 
-  GC_DEV bool take_step(const PairChunk& chunk, const PairChunk& next) {
-    if (next.first < end_) send_blocks(next, step_ + 1);
-    bool ok;
-    if constexpr (kReduces) {
-      ok = combine_block(chunk);
-    } else {
-      keep_own_block(chunk);
-      ok = keep_blocks(chunk, step_, [&](uint32_t from) { return steps_.first(from, rank_); });
-    }
-    step_ += 1;
-    return ok;
-  }
-  // The next chunk's blocks only once every rank has begun this operation: see format/line_mesh.h.
-  GC_DEV bool take_two_steps(const PairChunk& chunk, const PairChunk& next) {
-    if (!combine_block(chunk)) return false;
-    if (next.first < end_) send_blocks(next, step_ + 2);
-    const bool gets_any = steps_.second(rank_);
-    const bool ok = keep_blocks(chunk, step_ + 1, [&](uint32_t) { return gets_any; });
-    step_ += 2;
-    return ok;
-  }
-
-  // To every other rank its block, the next one's first. The root of a broadcast keeps what it sends, too.
-  GC_DEV void send_blocks(const PairChunk& chunk, uint64_t step) {
-    const bool keeps = steps_.cuts && steps_.source == rank_ && output_ != input_;
-    for (uint32_t hops = 1; hops < n_; ++hops) {
-      const uint32_t to = after(hops);
+  // To every other rank its block, the next one's first. What is moved within this rank, or by the root of a broadcast,
+  // is kept here as well.
+  GC_DEV void send_blocks(const PairChunk& chunk, uint64_t step) const {
+    GC_NO_UNROLL
+    for (uint32_t hops = kReduces ? 1 : 0; hops < n_; ++hops) {
+      const uint32_t to = after(rank_, hops);
       const uint32_t bytes = steps_.first(rank_, to) ? bytes_of(chunk, to) : 0;
-      const uint64_t offset = offset_of(chunk, to, steps_.sends_blocks);
-      uint8_t* const lines = area(to, step, rank_);
+      const uint8_t* const from = input_ + offset_of(chunk, to, steps_.sends_blocks);
+      uint8_t* const output = output_ + offset_of(chunk, to, steps_.receives_blocks);
+      const bool keeps = !kReduces && from != output && (hops == 0 || (steps_.cuts && bytes != 0));
       each(bytes, bytes, [&](auto units) {
         Packs<decltype(units)> packs;
-        read(units, input_ + offset, bytes, packs);
-        if (keeps) write(units, output_ + offset, bytes, packs);
-        store(units, lines, packs, step);
+        read(units, from, bytes, packs);
+        if (keeps) write(units, output, bytes, packs);
+        if (hops > 0) store(units, area(to, step, rank_), packs, step);
         return true;
       });
     }
   }
 
-  // Makes this rank's block of what all have sent of it in this step, keeps it and hands it on in the next one, as the
+  // Makes this rank's block of what all have sent of it in a step, hands it on in the next one and keeps it, as the
   // function wants.
-  GC_DEV bool combine_block(const PairChunk& chunk) {
+  GC_DEV bool combine_block(const PairChunk& chunk, uint64_t step) const {
     const uint32_t bytes = bytes_of(chunk, rank_);
     const uint8_t* const own = input_ + offset_of(chunk, rank_, steps_.sends_blocks);
     uint8_t* const output = output_ + offset_of(chunk, rank_, steps_.receives_blocks);
     const bool keeps = !steps_.hands_on || steps_.second(rank_);
     return each(bytes, bytes, [&](auto units) {
-      Packs<decltype(units)> result{};
-      if (!combine(units, own, bytes, result)) return false;
+      Packs<decltype(units)> result;
+      if (!combine(units, step, own, bytes, result)) return false;
+      if (steps_.hands_on) hand_on(units, step + 1, bytes, result);
       if (keeps) write(units, output, bytes, result);
-      if (steps_.hands_on) hand_on(units, bytes, result);
       return true;
     });
   }
   template <class U>
-  GC_DEV bool combine(U units, const uint8_t* own, uint32_t bytes, Packs<U>& result) {
+  GC_DEV bool combine(U units, uint64_t step, const uint8_t* own, uint32_t bytes, Packs<U>& result) const {
     Packs<U> mine{};
     if constexpr (kReduces) read(units, own, bytes, mine);
     bool is_first = true;
+    GC_NO_UNROLL
     for (uint32_t base = 0; base < n_; base += kRanks) {
       Incoming<U> in{};
-      if (!receive(units, base, step_, in,
-                   [&](uint32_t from, uint32_t unit) { return has_unit(steps_.first(from, rank_) ? bytes : 0, unit); }))
+      if (!receive(units, base, step, in, [&](uint32_t from) { return steps_.first(from, rank_) ? bytes : 0; }))
         return false;
       GC_UNROLL
       for (uint32_t k = 0; k < kRanks; ++k) {
         const uint32_t from = base + k;
         if (from >= n_ || !steps_.first(from, rank_)) continue;
         each_part(units, [&](int u, int i, const LinePart&) {
-          const Pack x = from == rank_ ? mine[u][i] : Lines::data(in[k][u], i);
-          if constexpr (kReduces)
-            result[u][i] = is_first ? x : Unit::apply(result[u][i], x);
-          else
-            result[u][i] = x;
+          Pack x = Lines::data(in[k][u], i);
+          if constexpr (kReduces) {
+            if (from == rank_) x = mine[u][i];
+            if (!is_first) x = Unit::apply(result[u][i], x);
+          }
+          result[u][i] = x;
         });
         is_first = false;
       }
@@ -209,63 +200,53 @@ class AllPairs {
     return true;
   }
   template <class U>
-  GC_DEV void hand_on(U units, uint32_t bytes, const Packs<U>& packs) {
+  GC_DEV void hand_on(U units, uint64_t step, uint32_t bytes, const Packs<U>& packs) const {
+    GC_NO_UNROLL
     for (uint32_t hops = 1; hops < n_; ++hops) {
-      const uint32_t to = after(hops);
-      if (has_unit(steps_.second(to) ? bytes : 0, units.first))
-        store(units, area(to, step_ + 1, rank_), packs, step_ + 1);
+      const uint32_t to = after(rank_, hops);
+      store(those_of(units, steps_.second(to) ? bytes : 0), area(to, step, rank_), packs, step);
     }
   }
 
-  // Keeps what all others have sent of their own blocks; has_data(rank): whether that one has any for this one.
-  template <class HasData>
-  GC_DEV bool keep_blocks(const PairChunk& chunk, uint64_t step, const HasData& has_data) {
+  // Keeps what all others have sent of their own blocks in the function's last step.
+  GC_DEV bool keep_blocks(const PairChunk& chunk, uint64_t step) const {
+    const auto bytes_from = [&](uint32_t from) {
+      const bool has_data = steps_.hands_on ? steps_.second(rank_) : steps_.first(from, rank_);
+      return has_data ? bytes_of(chunk, from) : 0;
+    };
     uint32_t least = chunk.block, most = 0;
-    const auto bytes_from = [&](uint32_t from) { return has_data(from) ? bytes_of(chunk, from) : 0; };
+    GC_NO_UNROLL
     for (uint32_t from = 0; from < n_; ++from) {
-      const uint32_t bytes = bytes_from(from);
-      if (from == rank_ || bytes == 0) continue;
-      if (bytes < least) least = bytes;
+      const uint32_t bytes = from != rank_ ? bytes_from(from) : 0;
+      if (bytes != 0 && bytes < least) least = bytes;
       if (bytes > most) most = bytes;
     }
     return each(least < most ? least : most, most, [&](auto units) {
+      GC_NO_UNROLL
       for (uint32_t base = 0; base < n_; base += kRanks) {
         Incoming<decltype(units)> in{};
-        if (!receive(units, base, step, in,
-                     [&](uint32_t from, uint32_t unit) { return has_unit(bytes_from(from), unit); }))
-          return false;
+        if (!receive(units, base, step, in, bytes_from)) return false;
         GC_UNROLL
         for (uint32_t k = 0; k < kRanks; ++k) {
-          const uint32_t from = base + k;
-          if (from >= n_ || from == rank_ || !has_data(from)) continue;
+          const uint32_t from = base + k, bytes = is_other(from) ? bytes_from(from) : 0;
+          if (bytes == 0) continue;
           Packs<decltype(units)> packs;
           each_part(units, [&](int u, int i, const LinePart&) { packs[u][i] = Lines::data(in[k][u], i); });
-          write(units, output_ + offset_of(chunk, from, steps_.receives_blocks), bytes_from(from), packs);
+          write(units, output_ + offset_of(chunk, from, steps_.receives_blocks), bytes, packs);
         }
       }
-      return true;
-    });
-  }
-  // What is moved from this rank to itself, unless it is there.
-  GC_DEV void keep_own_block(const PairChunk& chunk) {
-    const uint8_t* const own = input_ + offset_of(chunk, rank_, steps_.sends_blocks);
-    uint8_t* const output = output_ + offset_of(chunk, rank_, steps_.receives_blocks);
-    if (!steps_.first(rank_, rank_) || own == output) return;
-    each(chunk.block, chunk.block, [&](auto units) {
-      Packs<decltype(units)> packs;
-      read(units, own, chunk.block, packs);
-      write(units, output, chunk.block, packs);
       return true;
     });
   }
 
   // --- Where blocks lie ---
 
-  GC_DEV uint32_t after(uint32_t hops) const { return rank_ + hops < n_ ? rank_ + hops : rank_ + hops - n_; }
-  // Among the blocks of a vector.
+  GC_DEV uint32_t after(uint32_t rank, uint32_t hops) const {
+    return rank + hops < n_ ? rank + hops : rank + hops - n_;
+  }
+  // Among the blocks of a vector: ranks in order, of a broadcast from the one after the root.
   GC_DEV uint32_t place_of(uint32_t rank) const {
-    if (places_ == n_) return rank;
-    return rank > root_ ? rank - root_ - 1 : rank + n_ - root_ - 1;
+    return rank >= first_rank_ ? rank - first_rank_ : rank + n_ - first_rank_;
   }
   GC_DEV PairChunk chunk_at(uint64_t first) const {
     if (first >= end_) return {end_, end_, 0};
@@ -275,15 +256,17 @@ class AllPairs {
     const uint64_t bytes = steps_.cuts || block < left ? block : left;
     return {first, first + (all < left ? all : left), static_cast<uint32_t>(bytes)};
   }
+  GC_DEV bool is_there(const PairChunk& chunk) const { return chunk.first < end_; }
   // by_rank: the buffer has a block for each rank.
   GC_DEV uint64_t offset_of(const PairChunk& chunk, uint32_t rank, bool by_rank) const {
-    if (steps_.cuts) return chunk.first + uint64_t{place_of(rank)} * chunk.block;
-    return chunk.first + (by_rank ? rank * stride_ : 0);
+    const uint64_t stride = steps_.cuts ? chunk.block : by_rank ? stride_ : 0;
+    return chunk.first + place_of(rank) * stride;
   }
   GC_DEV uint32_t bytes_of(const PairChunk& chunk, uint32_t rank) const {
     if (!steps_.cuts) return chunk.block;
-    const uint64_t from = offset_of(chunk, rank, false), left = from < chunk.end ? chunk.end - from : 0;
-    return left < chunk.block ? static_cast<uint32_t>(left) : chunk.block;
+    const uint32_t from = place_of(rank) * chunk.block, all = static_cast<uint32_t>(chunk.end - chunk.first);
+    const uint32_t left = from < all ? all - from : 0;
+    return left < chunk.block ? left : chunk.block;
   }
   GC_DEV bool is_aligned() const {
     const uintptr_t ends = reinterpret_cast<uintptr_t>(input_) | reinterpret_cast<uintptr_t>(output_);
@@ -303,43 +286,58 @@ class AllPairs {
     return ends_->lines[of] + proto::line_area_offset(n_, channel_, step, source);
   }
   // Calls body(units) for this worker's units of blocks of `most` bytes, several at a time where all blocks have them
-  // whole; for its first one always. False once the body says so.
+  // whole; for its first one always, if of nothing. False once the body says so.
   template <class Body>
   GC_DEV bool each(uint32_t least, uint32_t most, const Body& body) const {
     const uint32_t whole = aligned_ || !kWholePacks ? least / Lines::kUnitBytes : 0;
     uint32_t unit = worker_;
-    for (; unit + (kUnits - 1) * workers_ < whole; unit += kUnits * workers_) {
-      if (!body(Units<kUnits, kWholePacks>{unit})) return false;
+    GC_NO_UNROLL
+    for (; unit < whole; unit += kUnits * workers_) {
+      if (!body(Units<kUnits, kWholePacks>{unit, whole})) return false;
     }
+    for (unit = worker_; unit < whole;) unit += workers_;
+    GC_NO_UNROLL
     for (; has_unit(most, unit); unit += workers_) {
-      if (!body(Units<1, false>{unit})) return false;
+      if (!body(Units<1, false>{unit, unit + 1})) return false;
     }
     return true;
   }
   // Whether a block of so many bytes has this unit; the first one of a worker is there in any case.
   GC_DEV bool has_unit(uint32_t bytes, uint32_t unit) const {
 #if GC_MUTANT == 14  // who has nothing keeps silent
-    return uint64_t{unit} * Lines::kUnitBytes < bytes;
+    return unit * Lines::kUnitBytes < bytes;
 #else
-    return uint64_t{unit} * Lines::kUnitBytes < bytes || unit == worker_;
+    return unit * Lines::kUnitBytes < bytes || unit == worker_;
 #endif
+  }
+  // Those of the units that are sent of a block of so many bytes: all of them, or what stands for nothing.
+  template <class U>
+  GC_DEV U those_of(U units, uint32_t bytes) const {
+    if (units.first * Lines::kUnitBytes < bytes) return units;
+    return {units.first, has_unit(bytes, units.first) ? units.first + 1 : 0};
+  }
+  template <class U, class Body>
+  GC_DEV void each_unit(U units, const Body& f) const {
+    GC_UNROLL
+    for (int u = 0; u < U::kCount; ++u) {
+      const uint32_t unit = units.first + static_cast<uint32_t>(u) * workers_;
+      if (unit < units.end) f(u, unit);
+    }
   }
   // Calls f(u, i, place of part i of unit u in the block).
   template <class U, class Body>
   GC_DEV void each_part(U units, const Body& f) const {
-    GC_UNROLL
-    for (int u = 0; u < U::kCount; ++u) {
+    each_unit(units, [&](int u, uint32_t unit) {
       GC_UNROLL
-      for (int i = 0; i < Lines::kParts; ++i)
-        f(u, i, Lines::part(units.first + static_cast<uint32_t>(u) * workers_, lane_, i));
-    }
+      for (int i = 0; i < Lines::kParts; ++i) f(u, i, Lines::part(unit, lane_, i));
+    });
   }
   // The user's data, ready to be sent and reduced.
   template <class U>
   GC_DEV void read(U units, const uint8_t* block, uint32_t bytes, Packs<U>& packs) const {
     each_part(units, [&](int u, int i, const LinePart& part) {
       Pack pack{};
-      if (U::kWhole || is_whole(part, bytes))
+      if constexpr (U::kWhole)
         pack = proto::read_whole(block + part.offset, part.bytes);
       else if (part.offset < bytes)
         pack = proto::read_fast<T>(block + part.offset, data_bytes(part, bytes));
@@ -350,14 +348,11 @@ class AllPairs {
   template <class U>
   GC_DEV void write(U units, uint8_t* block, uint32_t bytes, const Packs<U>& packs) const {
     each_part(units, [&](int u, int i, const LinePart& part) {
-      if (U::kWhole || is_whole(part, bytes))
+      if constexpr (U::kWhole)
         proto::write_whole(block + part.offset, packs[u][i], part.bytes);
       else if (part.offset < bytes)
         proto::write_fast<T>(block + part.offset, packs[u][i], data_bytes(part, bytes));
     });
-  }
-  GC_DEV bool is_whole(const LinePart& part, uint32_t bytes) const {
-    return aligned_ && part.offset + part.bytes <= bytes;
   }
   static GC_DEV uint32_t data_bytes(const LinePart& part, uint32_t bytes) {
     return bytes - part.offset < part.bytes ? bytes - part.offset : part.bytes;
@@ -365,27 +360,26 @@ class AllPairs {
 
   template <class U>
   GC_DEV void store(U units, uint8_t* lines, const Packs<U>& packs, uint64_t step) const {
-    GC_UNROLL
-    for (int u = 0; u < U::kCount; ++u)
-      lines_.store(lines, units.first + static_cast<uint32_t>(u) * workers_, lane_, packs[u], proto::flag_of(step));
+    each_unit(units, [&](int u, uint32_t unit) { lines_.store(lines, unit, lane_, packs[u], proto::flag_of(step)); });
   }
-  // The lines that other ranks from `base` on have sent in the step: all loads of a turn come before the first look at
-  // what they brought. awaits(rank, unit): whether it sends that. False once the fault latch is set.
-  template <class U, class Awaits>
-  GC_DEV bool receive(U units, uint32_t base, uint64_t step, Incoming<U>& in, const Awaits& awaits) const {
+  // What other ranks from `base` on have sent of these units in the step: all loads of a turn come before the first
+  // look at what they brought. bytes_from(rank): of its block. False once the fault latch is set.
+  template <class U, class BytesFrom>
+  GC_DEV bool receive(U units, uint32_t base, uint64_t step, Incoming<U>& in, const BytesFrom& bytes_from) const {
+    const uint8_t* const lines = area(rank_, step, base);
+    uint32_t end[kRanks];
+    GC_UNROLL
+    for (uint32_t k = 0; k < kRanks; ++k) end[k] = is_other(base + k) ? those_of(units, bytes_from(base + k)).end : 0;
     const auto each_awaited = [&](const auto& f) {
       GC_UNROLL
       for (uint32_t k = 0; k < kRanks; ++k) {
-        GC_UNROLL
-        for (int u = 0; u < U::kCount; ++u) {
-          const uint32_t unit = units.first + static_cast<uint32_t>(u) * workers_;
-          if (base + k < n_ && base + k != rank_ && awaits(base + k, unit)) f(k, u, unit);
-        }
+        if (end[k] != 0) each_unit(U{units.first, end[k]}, [&](int u, uint32_t unit) { f(k, u, unit); });
       }
     };
     for (uint32_t turn = 1;; ++turn) {
-      each_awaited(
-          [&](uint32_t k, int u, uint32_t unit) { in[k][u] = lines_.load(area(rank_, step, base + k), unit, lane_); });
+      each_awaited([&](uint32_t k, int u, uint32_t unit) {
+        in[k][u] = lines_.load(lines + k * proto::kLineAreaBytes, unit, lane_);
+      });
       bool missing = false;
       each_awaited(
           [&](uint32_t k, int u, uint32_t) { missing |= !Lines::arrived(in[k][u], lane_, proto::flag_of(step)); });
@@ -394,12 +388,13 @@ class AllPairs {
       proto::pause();
     }
   }
+  GC_DEV bool is_other(uint32_t rank) const { return rank < n_ && rank != rank_; }
 
-  const uint32_t n_, rank_, root_, channel_;
+  const uint32_t n_, rank_, channel_;
   const proto::FaultLatch* const latch_;
   const proto::LineMeshEnds* const ends_;
   const PairSteps steps_;
-  const uint32_t places_;  // blocks of a vector
+  const uint32_t first_rank_, places_;  // of the blocks of a vector
   uint64_t step_;
   const uint8_t* const input_;
   uint8_t* const output_;

@@ -1,5 +1,5 @@
 # Tests of label proto: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/proto/tests.cmake docs/formats/connection.md docs/formats/copy.md docs/formats/direct.md docs/formats/mesh.md \
+EXTRA_DIST += test/proto/tests.cmake docs/formats/connection.md docs/formats/copy.md docs/formats/direct.md docs/formats/line_mesh.md docs/formats/mesh.md \
 	docs/primitives.md
 
 # These are headers compiled into the test: they link nothing of ours, and so cannot reach up.

@@ -10,6 +10,7 @@
 #include "proto/format/connection.h"
 #include "proto/format/copy.h"
 #include "proto/format/direct.h"
+#include "proto/format/line_mesh.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll {
@@ -97,6 +98,17 @@ TEST(Formats, MeshDocumentHasTheConstantsOfTheHeader) {
   has("kMeshLineBytes", proto::kMeshLineBytes);
   has("kMeshLineData", proto::kMeshLineData);
   has("kMeshChannelData", proto::kMeshChannelData);
+  has("kMeshMaxRanks", proto::kMeshMaxRanks);
+}
+
+TEST(Formats, LineMeshDocumentHasTheConstantsOfTheHeader) {
+  const std::string text = document("line_mesh.md");
+  const auto has = [&](const std::string& name, size_t value) {
+    EXPECT_NE(text.find("| `" + name + "` | " + std::to_string(value) + " |"), std::string::npos) << name;
+  };
+  has("kMaxChannels", proto::kMaxChannels);
+  has("kLineAreas", proto::kLineAreas);
+  has("kLineAreaBytes", proto::kLineAreaBytes);
   has("kMeshMaxRanks", proto::kMeshMaxRanks);
 }
 

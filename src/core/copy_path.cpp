@@ -114,7 +114,6 @@ Status CopyPath::take_send(const StepMessage& message, bool by_copy, Turn turn) 
     GC_TRY(make_streams());
     s.pending.push_back(
         {++s.copies, s.messages, message.bytes, static_cast<uint8_t*>(message.buffer), turn_of(s, turn)});
-    s.pending.back().keeps_step = turn == Turn::next && context_.peers.size() > 2;
     ready_.all.push_back({message.ready, &s.own_kernel->send_ready, s.copies});
     done_.all.push_back({message.needed, &s.own_kernel->send_done, s.copies});
   }
@@ -243,15 +242,6 @@ void CopyPath::look_for_freed() noexcept {
   if (!lock.owns_lock() || imports_.size() == 0) return;
   imports_.drop_freed([&](int peer) { return context_.peers.copy_page(peer).live; });
   if (imports_.any_dropped()) Proxy::instance().wake();
-}
-
-void CopyPath::tidy() noexcept {
-  std::vector<void*> dropped;
-  {
-    std::lock_guard lock(mutex_);
-    dropped = imports_.take_dropped();
-  }
-  for (void* base : dropped) context_.device.close_memory(base);
 }
 
 }  // namespace gpucoll::core

@@ -3,10 +3,10 @@
 //
 // begin() takes a group's messages on; put_ready(), put_waits() and put_end() put the group's part on its stream; the
 // rest is done by the process's proxy: all copies of this rank in one stream, in turn by the distance of their
-// receivers, so that ranks that keep step never write to one device together (copy_turns.h), as those of steps see to.
-// A buffer that others cannot open is received through a bounce buffer, in pieces. Both ranks choose this way or
-// kernels from the message's bytes and the transport of their link, which are equal. Where sizes differ, or one of the
-// two uses kernels after all, one of the ranks sees it and the communicator fails.
+// receivers, so that ranks that keep step never write to one device together (copy_turns.h). A buffer that others
+// cannot open is received through a bounce buffer, in pieces. Both ranks choose this way or kernels from the message's
+// bytes and the transport of their link, which are equal. Where sizes differ, or one of the two uses kernels after all,
+// one of the ranks sees it and the communicator fails.
 //
 // Thread safety: begin() and what puts something on a stream by one caller at a time; the rest from any thread.
 // Ownership: the context outlives it; it owns streams, mappings and bounce buffers. Destroy it when passed() ==
@@ -83,7 +83,6 @@ class CopyPath final : public ProxyWork, public StreamPart {
     uint64_t turn = 0;                        // of a send
     std::optional<ExportedPlace> place = {};  // of a receive: pinned; none: by bounce buffer
     uint64_t taken = 0;                       // bytes that have left the bounce buffer
-    bool keeps_step = false;                  // a send that waits for others to its receiver
   };
   // What there is of one direction with one peer. Kernel addresses are null until the first message by copy.
   struct Direction {
@@ -150,7 +149,6 @@ class CopyPath final : public ProxyWork, public StreamPart {
   Result<Sending*> next_send();
   Result<bool> may_go(Sending& s);
   bool any_send_under_way() const noexcept;
-  bool in_step(int receiver) const noexcept;
   Result<bool> advance(Sending& s, bool* moved);
   Result<bool> match(Sending& s, const Message& message);
   bool start(Sending& s, const Message& message);

@@ -44,6 +44,15 @@ ProxyWork::Progress CopyPath::progress() noexcept {
   return progress;
 }
 
+void CopyPath::tidy() noexcept {
+  std::vector<void*> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    dropped = imports_.take_dropped();
+  }
+  for (void* base : dropped) context_.device.close_memory(base);
+}
+
 ProxyWork::Progress CopyPath::look() noexcept {
   if (context_.fault.raised()) return give_up();
   bool moved = false, waiting = false;
@@ -139,20 +148,9 @@ Result<bool> CopyPath::may_go(Sending& s) {
     if (!matched) return false;
   }
   if (load(s.theirs->recv_ready) < message.number || load(s.own->send_ready) < message.number) return false;
-  if (message.keeps_step && !s.moved && !in_step(s.peer)) return false;
   if (s.piece_bytes) return s.pieces < load(s.theirs->taken) + kBouncePieces;
   // Words only grow: this message's must not come before those of a message that its receiver still takes.
   return load(s.theirs->recv_done) >= s.last_in_pieces;
-}
-
-// No copy is under way out of this device, nor into the receiver's. What has started ends whatever others do.
-bool CopyPath::in_step(int receiver) const noexcept {
-  const auto under_way = [&peers = context_.peers](int from, int to) {
-    return load(peers.copy_lane(from, to).started) > load(peers.copy_lane(to, from).recv_done);
-  };
-  for (int rank = 0; rank < context_.peers.size(); ++rank)
-    if (under_way(context_.peers.rank(), rank) || under_way(rank, receiver)) return false;
-  return true;
 }
 
 bool CopyPath::any_send_under_way() const noexcept {

@@ -8,10 +8,8 @@
 namespace gpucoll::core {
 namespace {
 
-constexpr uint64_t kLeastPiece = uint64_t{1} << 20;
-// A share is cut into about so many pieces: the last one's reduction may not be hidden, and each costs some time, that
-// of more ranks a copy for each.
-uint64_t wanted_pieces(int n_ranks) { return n_ranks > 2 ? 2 : 4; }
+// A share is cut into about so many pieces: the last one's reduction may not be hidden, and each costs some time.
+constexpr uint64_t kPieces = 4, kLeastPiece = uint64_t{1} << 20;
 // Shares and pieces begin at multiples of this, and operands land as the own one lies: whole packs line up.
 constexpr uint64_t kAlignment = 128;
 
@@ -96,8 +94,7 @@ class Schedule {
 
   void add(const CollectiveTask& task) {
     const Shares shares(task, shape_.n_ranks);
-    const uint64_t part = ceil_div(shares.largest(), wanted_pieces(shape_.n_ranks));
-    const uint64_t wanted = std::max(kLeastPiece, round_up(part, kAlignment));
+    const uint64_t wanted = std::max(kLeastPiece, round_up(ceil_div(shares.largest(), kPieces), kAlignment));
     const uint64_t bytes = std::min(shape_.copy_piece_bytes, wanted);
     for (uint64_t i = 0; i * bytes < shares.largest(); ++i) pieces_.push_back({&task, shares, bytes, i});
   }

@@ -1,5 +1,4 @@
-// In which order a rank's copies start: in turn, in one stream, and none waits for a receiver that does not come;
-// those of steps one at a time.
+// In which order a rank's copies start: in turn, in one stream, and none waits for a receiver that does not come.
 #include "core/copy_path.h"
 
 #include <sched.h>
@@ -30,9 +29,6 @@ class Recorder final : public ForwardingDevice {
     std::lock_guard lock(mutex_);
     order_.push_back(static_cast<int>((static_cast<const uint8_t*>(src) - blocks_) / static_cast<ptrdiff_t>(kBytes)));
     streams_.insert(stream);
-    constexpr int kLong = 50;  // others look while it lasts
-    if (peers_) most_ = std::max(most_, under_way_beside(order_.back()));
-    for (int i = 0; peers_ && i < kLong; ++i) GC_TRY(ForwardingDevice::copy_async(dst, src, bytes, stream));
     return ForwardingDevice::copy_async(dst, src, bytes, stream);
   }
   void begin(const uint8_t* blocks) {
@@ -44,35 +40,13 @@ class Recorder final : public ForwardingDevice {
     std::lock_guard lock(mutex_);
     return order_;
   }
-  // Of all copies from now on: how many others out of their rank, or into their receiver, were under way at most.
-  void watch(const Peers& peers) {
-    std::lock_guard lock(mutex_);
-    peers_ = &peers;
-  }
-  int most_under_way() {
-    std::lock_guard lock(mutex_);
-    return most_;
-  }
   size_t n_streams() {
     std::lock_guard lock(mutex_);
     return streams_.size();
   }
 
  private:
-  int under_way_beside(int receiver) const {
-    int n = 0;
-    for (int from = 0; from < kRanks; ++from)
-      for (int to = 0; to < kRanks; ++to) {
-        if ((from == peers_->rank()) == (to == receiver)) continue;
-        n += __atomic_load_n(&peers_->copy_lane(from, to).started, __ATOMIC_ACQUIRE) >
-             __atomic_load_n(&peers_->copy_lane(to, from).recv_done, __ATOMIC_ACQUIRE);
-      }
-    return n;
-  }
-
   std::mutex mutex_;
-  const Peers* peers_ = nullptr;
-  int most_ = 0;
   const uint8_t* blocks_ = nullptr;
   std::vector<int> order_;
   std::set<Stream> streams_;
@@ -274,29 +248,6 @@ TEST(CopyPath, StartsStepsAsTheyCome) {
     for (int peer : order) steps.sends.push_back(party.to(peer));
     send_at_once(party, {}, steps);
     EXPECT_EQ(party.recorder().order(), order);
-  });
-}
-
-TEST(CopyPath, OfStepsHasOneCopyIntoADeviceAndOneOutOfIt) {
-  constexpr int kRounds = 6;
-  on_meeting_ranks(kRanks, [&](MeetingRank& self) {
-    Party party(self);
-    party.fill(0);
-    party.recorder().begin(party.out());
-    party.recorder().watch(self.peers);
-    StepMessages steps;
-    for (int round = 0; round < kRounds; ++round)
-      for (int peer = 0; peer < kRanks; ++peer) {  // all ask for the same one first
-        if (peer == self.rank) continue;
-        steps.sends.push_back(party.to(peer));
-        steps.recvs.push_back(party.from(peer));
-      }
-    party.put({}, steps);
-    party.finish();
-    for (int peer : by_distance(self.rank)) party.check(peer, 0);
-    EXPECT_EQ(party.recorder().order().size(), static_cast<size_t>(kRounds * (kRanks - 1)));
-    EXPECT_EQ(party.recorder().most_under_way(), 0);
-    party.meet();
   });
 }
 

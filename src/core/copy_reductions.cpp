@@ -20,11 +20,6 @@ uint32_t pieces_ahead(int n_ranks) { return n_ranks > 2 ? 2 : 3; }
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 uint64_t round_up(uint64_t value, uint64_t unit) { return ceil_div(value, unit) * unit; }
 
-// Of more than two GPUs kernels are as fast for the others, or faster (docs/performance.md).
-bool only_on_request(Function function, const CommShape& shape) {
-  return shape.n_ranks > 2 && !shape.emulated && function != Function::all_reduce && !params().copy_reduction_bytes;
-}
-
 uint64_t slot_bytes(const CommShape& shape) { return shape.copy_piece_bytes + kAlignment; }
 
 // Bytes of the data, from their beginning.
@@ -192,7 +187,6 @@ class Schedule {
 bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape) {
   if (!shape.copy_reduction_bytes || shape.n_ranks < 2) return false;
   if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
-  if (only_on_request(function, shape)) return false;
   switch (function) {
     case Function::all_reduce:
     case Function::reduce: return bytes >= shape.copy_reduction_bytes;

@@ -90,9 +90,9 @@ class Device {
     CopyBytes copy_reduction_piece;
     int linger_us;
   };
-  static constexpr size_t kMiB = size_t{1} << 20, kGiB = size_t{1} << 30;
+  static constexpr size_t kMiB = size_t{1} << 20;
   static constexpr Defaults kGpuDefaults = {
-      32, 512, 32, 4 * kMiB, 2 * kMiB, kMiB, 32 * kMiB, {0, 16 * kMiB}, {kGiB / 2, kGiB}, {32 * kMiB, 64 * kMiB}, 10};
+      32, 512, 32, 4 * kMiB, 2 * kMiB, kMiB, 32 * kMiB, {0, 16 * kMiB}, {512 * kMiB, 1}, {32 * kMiB, 64 * kMiB}, 10};
   static constexpr Defaults kEmulatedDefaults = {
       2, 1, 4, kMiB / 4, kMiB / 64, kMiB, kMiB, {0, 0}, {4 * kMiB, 4 * kMiB}, {kMiB / 4, kMiB / 4}, 200};
   virtual Defaults defaults() const = 0;

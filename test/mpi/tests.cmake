@@ -34,9 +34,9 @@ foreach(np 2 3 4)
     MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_linger_us 15 COMMAND test/mpi/close_calls)
   # Launched as they were kept, with kernels that stay in between and without.
   gc_mpi_test(mpi.kept_calls_${np} LABELS mpi TIMEOUT 120 NP ${np} MUST_PRINT "[0-9]+ launches were kept"
-    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_kept_launches 16 COMMAND test/mpi/close_calls)
+    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_kept_graphs 1 COMMAND test/mpi/close_calls)
   gc_mpi_test(mpi.kept_calls_alone_${np} LABELS mpi TIMEOUT 120 NP ${np} MUST_PRINT "[0-9]+ launches were kept"
-    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_kept_launches 16
+    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_kept_graphs 1
            --mca coll_gpucoll_linger_us 1
     COMMAND test/mpi/close_calls)
 endforeach()

@@ -301,22 +301,6 @@ TEST(CopyReductions, AreForLargeReductionsWithAKernelForThem) {
   EXPECT_FALSE(reduces_by_copies(task, shape));
 }
 
-TEST(CopyReductions, OfMoreThanTwoGpusAreAllreducesOnlyWhereNothingIsAskedFor) {
-  const auto which = [](int n, const char* parameter) {
-    EXPECT_TRUE(set_param("copy_reduction_bytes", parameter, "mca").ok());
-    CommShape shape = shape_of(n, 1 << 20);
-    shape.emulated = false;
-    std::vector<bool> all;
-    for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
-      all.push_back(reduces_by_copies(function, 1000, shape));
-    EXPECT_TRUE(set_param("copy_reduction_bytes", "0", "mca").ok());
-    return all;
-  };
-  EXPECT_EQ(which(2, "0"), (std::vector<bool>{true, true, true}));
-  EXPECT_EQ(which(3, "0"), (std::vector<bool>{true, false, false}));
-  EXPECT_EQ(which(3, "1000"), (std::vector<bool>{true, true, true}));
-}
-
 TEST(CopyReductions, TakeBoundedMemory) {
   for (int n : {2, 4, 8, 64}) {
     const CommShape shape = shape_of(n, uint64_t{64} << 20);

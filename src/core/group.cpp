@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <thread>
@@ -119,22 +118,6 @@ Status check(Part& part) {
   return {};
 }
 
-void add(const Needs& more, Needs* needs) {
-  const auto unite = [](const std::vector<int>& more_peers, std::vector<int>* peers) {
-    std::vector<int> all;
-    std::set_union(peers->begin(), peers->end(), more_peers.begin(), more_peers.end(), std::back_inserter(all));
-    *peers = std::move(all);
-  };
-  needs->ring |= more.ring;
-  needs->tree |= more.tree;
-  needs->mesh |= more.mesh;
-  needs->line_mesh |= more.line_mesh;
-  needs->copy_reductions |= more.copy_reductions;
-  needs->channels = std::max(needs->channels, more.channels);
-  unite(more.send_to, &needs->send_to);
-  unite(more.receive_from, &needs->receive_from);
-}
-
 // What the parts of a Communicator lack.
 struct Lack {
   Communicator* communicator;
@@ -151,7 +134,7 @@ std::vector<Lack> missing(std::span<Part> parts) {
     auto same = std::find_if(lacks.begin(), lacks.end(),
                              [&](const Lack& lack) { return lack.communicator == part.communicator; });
     if (same == lacks.end()) same = lacks.insert(same, {part.communicator, {}, {}});
-    add(needs, &same->needs);
+    same->needs.add(needs);
     same->parts.push_back(&part);
   }
   return lacks;

@@ -1,6 +1,7 @@
 #include "core/needs.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/chosen_collectives.h"
 #include "core/copy_reductions.h"
@@ -13,7 +14,24 @@ void sort_out(std::vector<int>& peers) {
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
 }
 
+std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
+  std::vector<int> all;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  return all;
+}
+
 }  // namespace
+
+void Needs::add(const Needs& more) {
+  ring |= more.ring;
+  tree |= more.tree;
+  mesh |= more.mesh;
+  line_mesh |= more.line_mesh;
+  copy_reductions |= more.copy_reductions;
+  channels = std::max(channels, more.channels);
+  send_to = united(send_to, more.send_to);
+  receive_from = united(receive_from, more.receive_from);
+}
 
 Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
   Needs needs;

@@ -14,6 +14,8 @@ struct Needs {
   bool copy_reductions = false;            // with all peers in the lists below
   int channels = 0;                        // rings and trees: their plans stay below this one
   std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
+
+  void add(const Needs& more);
 };
 Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape);
 

@@ -12,8 +12,7 @@ using test::Options;
 
 template <class Red>
 void run(int n_ranks, int threads, std::vector<Launch> launches, const Options& options = {}) {
-  SCOPED_TRACE(testing::Message() << n_ranks << " ranks, " << threads << " threads");
-  test::Program<Red, test::AllPairs>(n_ranks, threads, std::move(launches), options).run();
+  test::run_operations<test::AllPairs, Red>(n_ranks, threads, std::move(launches), options);
 }
 
 constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce,
@@ -155,33 +154,12 @@ TEST_P(AllPairs, EveryElementSizeAndNoPadding) {
                          {3, 2, true},
                          {333, 2, false, 0, 0, Function::reduce_scatter},
                          {333, 2, true, 0, 0, Function::reduce, 1}};
-  run<proto::Sum<uint8_t>>(3, GetParam(), {launch});
-  run<proto::Max<int16_t>>(3, GetParam(), {launch});
-  run<proto::Sum<double>>(3, GetParam(), {launch});
-  run<proto::Sum<proto::Complex<double>>>(3, GetParam(), {launch});
-  run<proto::Maxloc<proto::ShortInt>>(3, GetParam(), {launch});
-  run<proto::Minloc<proto::DoubleInt>>(3, GetParam(), {launch});
+  test::run_every_element<test::AllPairs>(3, GetParam(), launch);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, AllPairs, testing::Values(1, 3));
 
-// One rank of two runs.
-TEST(AllPairsFault, LatchEndsEveryWait) {
-  test::World world(2, 1, 128);
-  world.add_line_mesh();
-  std::vector<float> data(3000, 1.0f);
-  proto::WorkItem items[2]{};
-  for (proto::WorkItem& item : items) {
-    item.collective.send = item.collective.recv = data.data();
-    item.collective.count = data.size();
-    item.collective.n_channels = 2;
-    item.collective.threads = 3;
-  }
-  test::PlanMaker maker(3);
-  maker.add({0, Function::all_reduce, proto::Algorithm::all_pairs, proto::Protocol::ll128, 0, 0, 0},
-            {items[0], items[1]});
-  test::expect_latch_ends(world, maker.make(false), 3, test::family_kernel<proto::Family<proto::Sum<float>>>);
-}
+TEST(AllPairsFault, LatchEndsEveryWait) { test::expect_latch_ends_operations<test::AllPairs>(); }
 
 }  // namespace
 }  // namespace gpucoll

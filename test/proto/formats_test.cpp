@@ -26,6 +26,10 @@ std::string document(const char* name) {
   return text.str();
 }
 
+void expect_constant(const std::string& text, const std::string& name, size_t value) {
+  EXPECT_NE(text.find("| `" + name + "` | " + std::to_string(value) + " |"), std::string::npos) << name;
+}
+
 TEST(Formats, ConnectionDocumentHasTheFieldsOfTheHeader) {
   const std::string text = document("connection.md");
 #define GC_EXPECT_ROW(structure, field, offset, bytes)                                                  \
@@ -90,26 +94,20 @@ TEST(Formats, DirectDocumentHasTheFieldsOfTheHeader) {
 
 TEST(Formats, MeshDocumentHasTheConstantsOfTheHeader) {
   const std::string text = document("mesh.md");
-  const auto has = [&](const std::string& name, size_t value) {
-    EXPECT_NE(text.find("| `" + name + "` | " + std::to_string(value) + " |"), std::string::npos) << name;
-  };
-  has("kMeshChannels", proto::kMeshChannels);
-  has("kMeshLines", proto::kMeshLines);
-  has("kMeshLineBytes", proto::kMeshLineBytes);
-  has("kMeshLineData", proto::kMeshLineData);
-  has("kMeshChannelData", proto::kMeshChannelData);
-  has("kMeshMaxRanks", proto::kMeshMaxRanks);
+  expect_constant(text, "kMeshChannels", proto::kMeshChannels);
+  expect_constant(text, "kMeshLines", proto::kMeshLines);
+  expect_constant(text, "kMeshLineBytes", proto::kMeshLineBytes);
+  expect_constant(text, "kMeshLineData", proto::kMeshLineData);
+  expect_constant(text, "kMeshChannelData", proto::kMeshChannelData);
+  expect_constant(text, "kMeshMaxRanks", proto::kMeshMaxRanks);
 }
 
 TEST(Formats, LineMeshDocumentHasTheConstantsOfTheHeader) {
   const std::string text = document("line_mesh.md");
-  const auto has = [&](const std::string& name, size_t value) {
-    EXPECT_NE(text.find("| `" + name + "` | " + std::to_string(value) + " |"), std::string::npos) << name;
-  };
-  has("kMaxChannels", proto::kMaxChannels);
-  has("kLineAreas", proto::kLineAreas);
-  has("kLineAreaBytes", proto::kLineAreaBytes);
-  has("kMeshMaxRanks", proto::kMeshMaxRanks);
+  expect_constant(text, "kMaxChannels", proto::kMaxChannels);
+  expect_constant(text, "kLineAreas", proto::kLineAreas);
+  expect_constant(text, "kLineAreaBytes", proto::kLineAreaBytes);
+  expect_constant(text, "kMeshMaxRanks", proto::kMeshMaxRanks);
 }
 
 }  // namespace

@@ -255,4 +255,41 @@ class Program {
   int most_blocks_ = 1;
 };
 
+template <class Way, class Red>
+void run_operations(int n_ranks, int threads, std::vector<Launch> launches, const Options& options = {}) {
+  SCOPED_TRACE(testing::Message() << n_ranks << " ranks, " << threads << " threads");
+  Program<Red, Way>(n_ranks, threads, std::move(launches), options).run();
+}
+
+// Elements of every size, and such as have gaps.
+template <class Way>
+void run_every_element(int n_ranks, int threads, const Launch& launch) {
+  run_operations<Way, proto::Sum<uint8_t>>(n_ranks, threads, {launch});
+  run_operations<Way, proto::Max<int16_t>>(n_ranks, threads, {launch});
+  run_operations<Way, proto::Sum<double>>(n_ranks, threads, {launch});
+  run_operations<Way, proto::Sum<proto::Complex<double>>>(n_ranks, threads, {launch});
+  run_operations<Way, proto::Maxloc<proto::ShortInt>>(n_ranks, threads, {launch});
+  run_operations<Way, proto::Minloc<proto::DoubleInt>>(n_ranks, threads, {launch});
+}
+
+// One rank of two runs.
+template <class Way>
+void expect_latch_ends_operations() {
+  World world(2, 1, 128);
+  world.add_mesh();
+  world.add_line_mesh();
+  std::vector<float> data(3000, 1.0f);
+  proto::WorkItem item{};
+  item.collective.send = item.collective.recv = data.data();
+  item.collective.count = data.size();
+  item.collective.n_channels = 2;
+  item.collective.threads = 3;
+  const Launch launch = {{data.size(), 2}, {data.size(), 2}};
+  PlanMaker maker(3);
+  Way::add(maker, launch, {item, item});
+  expect_latch_ends(world, maker.make(false), 3, [](const gpu::EmuBlock& block, const proto::Plan& plan) {
+    Way::template run<proto::Sum<float>>(block, plan, {{1}});
+  });
+}
+
 }  // namespace gpucoll::test

@@ -9,12 +9,10 @@ using test::kMostItems;
 using test::Launch;
 using test::Op;
 using test::Options;
-using test::run_one_shots;
 
 template <class Red>
 void run(int n_ranks, int threads, std::vector<Launch> launches, const Options& options = {}) {
-  SCOPED_TRACE(testing::Message() << n_ranks << " ranks, " << threads << " threads");
-  test::Program<Red, test::OneShots>(n_ranks, threads, std::move(launches), options).run();
+  test::run_operations<test::OneShots, Red>(n_ranks, threads, std::move(launches), options);
 }
 
 constexpr Function kFunctions[] = {
@@ -144,32 +142,12 @@ TEST_P(OneShot, EveryAlignment) {
 
 TEST_P(OneShot, EveryElementSizeAndNoPadding) {
   const Launch launch = {{1, 2}, {130, 2}, {1111, 2}, {130, 2, false, 8, 0}, {130, 2, false, 1, 2}, {3, 1, true}};
-  run<proto::Sum<uint8_t>>(3, GetParam(), {launch});
-  run<proto::Max<int16_t>>(3, GetParam(), {launch});
-  run<proto::Sum<double>>(3, GetParam(), {launch});
-  run<proto::Sum<proto::Complex<double>>>(3, GetParam(), {launch});
-  run<proto::Maxloc<proto::ShortInt>>(3, GetParam(), {launch});
-  run<proto::Minloc<proto::DoubleInt>>(3, GetParam(), {launch});
+  test::run_every_element<test::OneShots>(3, GetParam(), launch);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, OneShot, testing::Values(1, 3));
 
-// One rank of two runs.
-TEST(OneShotFault, LatchEndsEveryWait) {
-  test::World world(2, 1, 128);
-  world.add_mesh();
-  std::vector<float> data(3000, 1.0f);
-  proto::WorkItem items[2]{};
-  for (proto::WorkItem& item : items) {
-    item.collective.send = item.collective.recv = data.data();
-    item.collective.count = data.size();
-    item.collective.n_channels = 2;
-  }
-  test::PlanMaker maker(3);
-  maker.add({0, proto::Function::all_reduce, proto::Algorithm::one_shot, proto::Protocol::ll, 0, 0, 0},
-            {items[0], items[1]});
-  test::expect_latch_ends(world, maker.make(false), 3, run_one_shots<proto::Sum<float>>);
-}
+TEST(OneShotFault, LatchEndsEveryWait) { test::expect_latch_ends_operations<test::OneShots>(); }
 
 TEST(Ll, APackHasArrivedWhenAllItsWordsHave) {
   for (int late = 0; late < 4; ++late) {

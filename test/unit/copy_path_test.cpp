@@ -192,6 +192,15 @@ void on_each_sender(const std::function<void(Party&, int rank, int sender)>& bod
   });
 }
 
+// The others have asked for so many messages when the sender's turn comes.
+void on_each_sender_to_all(int messages, const std::function<void(Party&, int rank)>& body) {
+  on_each_sender([&](Party& party, int rank, int sender) {
+    if (rank != sender) party.receive(sender, messages);
+    party.meet();
+    if (rank == sender) body(party, rank);
+  });
+}
+
 // All is there when the proxy looks.
 void send_at_once(Party& party, const TaskQueue& queue, const StepMessages& steps = {}) {
   party.recorder().begin(party.out());
@@ -204,12 +213,7 @@ void send_at_once(Party& party, const TaskQueue& queue, const StepMessages& step
 }  // namespace
 
 TEST(CopyPath, StartsCopiesInTheOrderOfDistance) {
-  on_each_sender([](Party& party, int rank, int sender) {
-    if (rank != sender) {
-      party.receive(sender);
-      return party.meet();
-    }
-    party.meet();
+  on_each_sender_to_all(1, [](Party& party, int rank) {
     TaskQueue queue;
     for (int peer = 0; peer < kRanks; ++peer)
       if (peer != rank) queue.add_send(peer, {party.to(peer).buffer, kBytes, party.stream()});
@@ -219,12 +223,7 @@ TEST(CopyPath, StartsCopiesInTheOrderOfDistance) {
 }
 
 TEST(CopyPath, StartsTheFirstToEachBeforeTheSecond) {
-  on_each_sender([](Party& party, int rank, int sender) {
-    if (rank != sender) {
-      party.receive(sender, 2);
-      return party.meet();
-    }
-    party.meet();
+  on_each_sender_to_all(2, [](Party& party, int rank) {
     TaskQueue queue;
     for (int peer = 0; peer < kRanks; ++peer)
       for (int i = 0; i < 2; ++i)
@@ -235,12 +234,7 @@ TEST(CopyPath, StartsTheFirstToEachBeforeTheSecond) {
 }
 
 TEST(CopyPath, StartsStepsAsTheyCome) {
-  on_each_sender([](Party& party, int rank, int sender) {
-    if (rank != sender) {
-      party.receive(sender, 2);
-      return party.meet();
-    }
-    party.meet();
+  on_each_sender_to_all(2, [](Party& party, int rank) {
     std::vector<int> order = twice(by_distance(rank));
     std::reverse(order.begin(), order.end());
     std::swap(order[0], order[1]);

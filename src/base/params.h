@@ -53,6 +53,11 @@ struct ParamInfo {
 // The table; `count` entries.
 const ParamInfo* param_table(size_t* count) noexcept;
 const Params& params() noexcept;
+// What a parameter says of which 0 means that gpucoll chooses.
+template <class T>
+constexpr T param_or(int64_t parameter, T otherwise) {
+  return parameter ? static_cast<T>(parameter) : otherwise;
+}
 
 // Sets the parameter `name` from text. Errors: invalid_argument, saying the range or the choices.
 // `source` is one word for gpucoll-info, with static storage: "mca", "environment".

@@ -164,6 +164,7 @@ class Communicator final : public Watched {
   Status compare_needs(const Needs& needs, Vigil& vigil);
   Status make_mesh(Vigil& vigil);
   Status make_line_mesh(Vigil& vigil);
+  Result<bool> connect_mesh(std::unique_ptr<Mesh>* mesh, Vigil& vigil);
   bool needs_mesh(const Needs& needs) const noexcept { return needs.mesh && facts_.mesh && !mesh_; }
   bool needs_line_mesh(const Needs& needs) const noexcept { return needs.line_mesh && facts_.line_mesh && !line_mesh_; }
   bool needs_landing(const Needs& needs) const noexcept;

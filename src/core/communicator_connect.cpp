@@ -28,12 +28,6 @@ constexpr uint64_t kBouncePiece = uint64_t{16} << 20, kBouncePieceEmulated = uin
 // From where on direct stores save more than they cost before they begin.
 constexpr uint64_t kDirectBytes = uint64_t{1} << 20, kDirectBytesEmulated = uint64_t{16} << 10;
 
-// What a parameter says, where it says something.
-template <class T>
-T chosen(int64_t parameter, T otherwise) {
-  return parameter ? static_cast<T>(parameter) : otherwise;
-}
-
 // The largest number of parts of a message, and so of lanes between two ranks.
 int most_parts(const CommShape& shape) { return choose_pair(uint64_t{1} << 60, shape).parts; }
 
@@ -61,20 +55,20 @@ bool Communicator::p2p_everywhere() const {
 void Communicator::prepare_links() {
   const gpu::Device::Defaults defaults = device_.defaults();
   const bool p2p = p2p_everywhere();
-  facts_.channels = std::min(chosen(params().channels, defaults.channels), proto::kMaxChannels);
+  facts_.channels = std::min(param_or(params().channels, defaults.channels), proto::kMaxChannels);
   facts_.pair_channels = static_cast<int>(std::bit_floor(
-      static_cast<unsigned>(std::min(chosen(params().pair_channels, defaults.pair_channels), proto::kMaxChannels))));
-  facts_.threads = chosen(params().threads, defaults.threads);
-  facts_.one_shot_bytes = chosen(params().one_shot_bytes, defaults.one_shot_bytes);
+      static_cast<unsigned>(std::min(param_or(params().pair_channels, defaults.pair_channels), proto::kMaxChannels))));
+  facts_.threads = param_or(params().threads, defaults.threads);
+  facts_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
   facts_.mesh =
       p2p && size() > 1 && size() <= proto::kMeshMaxRanks && facts_.one_shot_bytes >= static_cast<uint64_t>(size());
   facts_.ll128 = p2p && (peers_.common_facts() & proto::kKeepsLinesWhole);
-  facts_.all_pairs_bytes = chosen(params().all_pairs_bytes, defaults.all_pairs_bytes);
+  facts_.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   facts_.line_mesh = facts_.mesh && facts_.ll128 && facts_.all_pairs_bytes > 1;
-  facts_.slots[kCollectiveLinks] = proto::connection_shape(chosen(params().buffer_bytes, defaults.buffer_bytes));
+  facts_.slots[kCollectiveLinks] = proto::connection_shape(param_or(params().buffer_bytes, defaults.buffer_bytes));
   if (!facts_.ll128) facts_.slots[kCollectiveLinks].ll128 = 0;
   const uint64_t pair_buffer = emulated() ? kPairBufferEmulated : kPairBuffer;
-  facts_.slots[kPairLinks] = proto::connection_shape(chosen(params().pair_buffer_bytes, pair_buffer));
+  facts_.slots[kPairLinks] = proto::connection_shape(param_or(params().pair_buffer_bytes, pair_buffer));
   facts_.slots[kPairLinks].ll128 = 0;  // messages use Simple and LL only
 
   facts_.pair_lanes = most_parts(plain_shape());
@@ -103,7 +97,7 @@ void Communicator::prepare_copies() {
 }
 
 void Communicator::prepare_direct() {
-  const uint64_t least = chosen(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
+  const uint64_t least = param_or(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
   if (least > 1 && size() > 1) direct_ = std::make_unique<DirectPath>(DirectContext{device_, peers_, *links_, least});
 }
 
@@ -250,25 +244,23 @@ Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
 }
 
 Status Communicator::make_mesh(Vigil& vigil) {
-  mesh_tried_ = true;
-  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
-  // Kept even if it fails here: others may have succeeded, and their kernels store into this rank's buffer.
   mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::mesh_bytes(size()), "small messages use the ring");
-  GC_TRY_AS(facts_.mesh, mesh_->connect(bootstrap));
-  if (facts_.mesh) return tables_->set_mesh(mesh_->buffers());
-  mesh_.reset();
-  return {};
+  GC_TRY_AS(facts_.mesh, connect_mesh(&mesh_, vigil));
+  return facts_.mesh ? tables_->set_mesh(mesh_->buffers()) : Status();
 }
-
 Status Communicator::make_line_mesh(Vigil& vigil) {
+  line_mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::line_mesh_bytes(size()), "others use the ring as well");
+  GC_TRY_AS(facts_.line_mesh, connect_mesh(&line_mesh_, vigil));
+  return facts_.line_mesh ? tables_->set_line_mesh(line_mesh_->buffers()) : Status();
+}
+// False where there can be none. A mesh is kept even if it fails here: others may have succeeded, and their kernels
+// store into this rank's buffer.
+Result<bool> Communicator::connect_mesh(std::unique_ptr<Mesh>* mesh, Vigil& vigil) {
   mesh_tried_ = true;
   MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
-  // Kept even if it fails here, as the other one.
-  line_mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::line_mesh_bytes(size()), "others use the ring as well");
-  GC_TRY_AS(facts_.line_mesh, line_mesh_->connect(bootstrap));
-  if (facts_.line_mesh) return tables_->set_line_mesh(line_mesh_->buffers());
-  line_mesh_.reset();
-  return {};
+  GC_TRY_AS(const bool connected, (*mesh)->connect(bootstrap));
+  if (!connected) mesh->reset();
+  return connected;
 }
 
 // Links to all, over p2p, and memory for what comes over them: all ranks have it, or none uses it.

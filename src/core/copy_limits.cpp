@@ -7,21 +7,18 @@ namespace {
 
 constexpr uint64_t kNever = 1;  // as parameters and defaults say it
 
-uint64_t chosen(int64_t parameter, uint64_t otherwise) {
-  return parameter ? static_cast<uint64_t>(parameter) : otherwise;
-}
 uint64_t limit(uint64_t bytes) { return bytes == kNever ? 0 : bytes; }
 uint64_t of_ranks(const gpu::Device::CopyBytes& bytes, int n_ranks) { return n_ranks > 2 ? bytes.more : bytes.two; }
 
 }  // namespace
 
 CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks) {
-  const uint64_t messages = chosen(params().copy_engine_bytes, defaults.copy_engine_bytes);
+  const uint64_t messages = param_or(params().copy_engine_bytes, defaults.copy_engine_bytes);
   if (messages == kNever || n_ranks < 2) return {};
-  const uint64_t exchanges = chosen(params().copy_exchange_bytes, of_ranks(defaults.copy_exchange_bytes, n_ranks));
-  const uint64_t reductions = chosen(params().copy_reduction_bytes, of_ranks(defaults.copy_reduction_bytes, n_ranks));
+  const uint64_t exchanges = param_or(params().copy_exchange_bytes, of_ranks(defaults.copy_exchange_bytes, n_ranks));
+  const uint64_t reductions = param_or(params().copy_reduction_bytes, of_ranks(defaults.copy_reduction_bytes, n_ranks));
   return {messages, limit(exchanges ? exchanges : messages), limit(reductions),
-          chosen(params().copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
+          param_or(params().copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
 }
 
 }  // namespace gpucoll::core

@@ -9,30 +9,22 @@
 #include "proto/format/mesh.h"
 
 namespace gpucoll::tools {
-namespace {
-
-int chosen(int64_t parameter, int otherwise) { return parameter ? static_cast<int>(parameter) : otherwise; }
-
-}  // namespace
-
 Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   core::CommShape shape;
   shape.n_ranks = n_ranks;
   shape.emulated = emulated;
   const gpu::Device::Defaults& defaults = emulated ? gpu::Device::kEmulatedDefaults : gpu::Device::kGpuDefaults;
   const bool p2p = params().transport != kTransportShm;
-  shape.n_channels = chosen(params().channels, defaults.channels);
-  const int pair_channels = chosen(params().pair_channels, defaults.pair_channels);
+  shape.n_channels = param_or(params().channels, defaults.channels);
+  const int pair_channels = param_or(params().pair_channels, defaults.pair_channels);
   shape.n_pair_channels = static_cast<int>(std::bit_floor(static_cast<unsigned>(pair_channels)));
-  shape.threads = chosen(params().threads, defaults.threads);
+  shape.threads = param_or(params().threads, defaults.threads);
   shape.warp = emulated ? 1 : 32;
-  shape.one_shot_bytes =
-      params().one_shot_bytes ? static_cast<uint64_t>(params().one_shot_bytes) : defaults.one_shot_bytes;
+  shape.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
   shape.mesh = p2p && shape.n_ranks > 1 && shape.n_ranks <= proto::kMeshMaxRanks &&
                shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
   shape.ll128 = p2p;
-  shape.all_pairs_bytes =
-      params().all_pairs_bytes ? static_cast<uint64_t>(params().all_pairs_bytes) : defaults.all_pairs_bytes;
+  shape.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes > 1;
   if (p2p) {
     const core::CopyLimits limits = core::copy_limits(defaults, n_ranks);

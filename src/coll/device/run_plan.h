@@ -163,11 +163,6 @@ GC_DEV void run_collectives(const Block& block, proto::ChannelComm& comm, uint32
                             const Items& items) {
   items.each([&](const proto::WorkItem& item) {
     const Work work{comm, item.collective, channel, batch.op};
-    if (batch.algorithm == proto::Algorithm::all_pairs) {
-      run_all_pairs<Family>(block, batch.function, work);
-      block.sync();
-      return;
-    }
     switch (batch.protocol) {
       case proto::Protocol::simple:
         if (item.collective.direct != 0)
@@ -176,7 +171,12 @@ GC_DEV void run_collectives(const Block& block, proto::ChannelComm& comm, uint32
           run_collective<Family, proto::Simple<>>(block, batch, work);
         break;
       case proto::Protocol::ll: run_collective<Family, proto::Ll>(block, batch, work); break;
-      case proto::Protocol::ll128: run_collective<Family, proto::Ll128>(block, batch, work); break;
+      case proto::Protocol::ll128:
+        if (batch.algorithm == proto::Algorithm::all_pairs)
+          run_all_pairs<Family>(block, batch.function, work);
+        else
+          run_collective<Family, proto::Ll128>(block, batch, work);
+        break;
     }
     block.sync();  // the next item may cut the block otherwise
   });

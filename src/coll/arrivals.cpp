@@ -1,5 +1,6 @@
 #include "coll/arrivals.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -39,7 +40,8 @@ const char* name_of(const Place& place) {
   static constexpr const char* kStarted[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
 #undef GC_FUNCTION
   const uint32_t plain = place.function & ~uint32_t{GC_PERSISTENT};
-  if (plain >= GC_FUNCTION_end || place.order == GC_ORDER_BLOCKING) return function_name(place.function);
+  if (plain >= GC_FUNCTION_end || place.order == GC_ORDER_BLOCKING || place.order == GC_ORDER_NEIGHBORS)
+    return function_name(place.function);
   if (place.order == kStarts) return kStarted[plain];
   return place.function & GC_PERSISTENT ? kMade[plain] : kNonblocking[plain];
 }
@@ -172,16 +174,58 @@ Result<uint32_t> Arrivals::kind_of(int rank, const Look& look, const Place& plac
 }
 
 Result<Arrivals::Verdict> Arrivals::look(Wait& wait) {
-  for (; wait.rank < description_.size; ++wait.rank) {
+  for (; wait.rank < description_.size; go_to_next(wait)) {
     if (wait.rank == description_.rank) continue;
     const Look seen = look_at(wait.rank, wait.place);
     if (seen.seen == Seen::not_there && !seen.failed) return Verdict::waiting;
     GC_TRY_AS(const uint32_t kind, kind_of(wait.rank, seen, wait.place));
     if (kind == GC_KIND_HOST) return Verdict::host;
     wait.any_device |= kind == GC_KIND_DEVICE;
+    if (wait.among && !wait.among->complete) add_neighbors_of(wait.rank, wait.among);
   }
+  if (wait.among) wait.among->complete = true;
   return wait.any_device ? Verdict::device : Verdict::host;
 }
+
+// ---- among neighbours ----
+
+Arrivals::Wait Arrivals::wait_among(const Place& place, core::Communicator* runtime, Component* among) const {
+  Wait wait = {place, runtime};
+  wait.among = among;
+  if (among) wait.rank = among->ranks.front();
+  return wait;
+}
+
+void Arrivals::go_to_next(Wait& wait) const {
+  if (!wait.among)
+    ++wait.rank;
+  else
+    wait.rank = ++wait.at < wait.among->ranks.size() ? wait.among->ranks[wait.at] : description_.size;
+}
+
+Status Arrivals::tell_neighbors(const gc_call& call, Component* component) noexcept {
+  if (description_.size > GC_BOARD_NEIGHBORS)
+    return Status::error(Code::unsupported, "%d ranks are more than can tell each other their neighbours",
+                         description_.size);
+  uint64_t words[GC_BOARD_NEIGHBORS / 64] = {};
+  const auto add = [&](int rank) { words[rank / 64] |= uint64_t{1} << rank % 64; };
+  std::for_each(call.sources, call.sources + call.n_sources, add);
+  std::for_each(call.destinations, call.destinations + call.n_destinations, add);
+  std::memcpy(entry_->neighbors, words, sizeof words);  // the line's arrival releases it
+  component->ranks.assign(1, description_.rank);
+  add_neighbors_of(description_.rank, component);
+  return {};
+}
+
+void Arrivals::add_neighbors_of(int rank, Component* component) const {
+  std::vector<int>& ranks = component->ranks;
+  for (int r = 0; r < description_.size; ++r) {
+    const bool joined = entry_of(rank).neighbors[r / 64] >> r % 64 & 1;
+    if (joined && std::find(ranks.begin(), ranks.end(), r) == ranks.end()) ranks.push_back(r);
+  }
+}
+
+// ---- deciding ----
 
 void Arrivals::wish(uint32_t function) noexcept {
   // Relaxed: it says nothing of anything else. This rank alone writes it.
@@ -199,8 +243,10 @@ uint64_t Arrivals::wishes() noexcept {
   return all;
 }
 
-Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory) {
-  Wait wait = {place, runtime, has_device_memory};
+Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
+                                     Component* among) {
+  Wait wait = wait_among(place, runtime, among);
+  wait.any_device = has_device_memory;
   for (int looks = 1;; ++looks) {
     GC_TRY_AS(const Verdict verdict, look(wait));
     if (verdict != Verdict::waiting) return verdict == Verdict::device;
@@ -210,9 +256,10 @@ Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* run
 }
 
 // All have come with device memory: nobody writes the lines before everybody has decided.
-void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines) const {
+void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines, const Component* among) const {
   lines->resize(static_cast<size_t>(description_.size));
   for (int r = 0; r < description_.size; ++r) {
+    if (among && std::find(among->ranks.begin(), among->ranks.end(), r) == among->ranks.end()) continue;
     const gc_board_order& order = entry_of(r).orders[place.order];
     (*lines)[static_cast<size_t>(r)] = order.lines[place.number % GC_BOARD_LINES];
   }
@@ -253,10 +300,10 @@ int Arrivals::undecided(const Place& place) const noexcept {
   return -1;
 }
 
-Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime) {
+Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime, Component* among) {
   decide(place);
-  Wait wait = {place, runtime};
-  for (; wait.rank < description_.size; ++wait.rank) {
+  Wait wait = wait_among(place, runtime, among);
+  for (; wait.rank < description_.size; go_to_next(wait)) {
     if (wait.rank == description_.rank) continue;
     for (int look = 1; !has_decided(wait.rank, place); ++look) {
       if (look_at(wait.rank, place).failed) return failure_of(wait.rank);

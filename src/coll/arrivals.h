@@ -33,6 +33,13 @@ const char* function_name(uint32_t function);  // "MPI_Allgather"
 // Whether nobody can leave it before everybody has taken part. REQUIRES: some rank has bytes in it; then all have.
 bool holds_everybody(const Place& place);
 
+// The ranks that edges of a graph join to this one, itself first, each after one that it has an edge with. Who they are
+// is found as they come.
+struct Component {
+  std::vector<int> ranks;
+  bool complete = false;
+};
+
 class Arrivals {
  public:
   // One wait for the other ranks, rank after rank.
@@ -42,6 +49,8 @@ class Arrivals {
     bool any_device = true;       // this rank has device memory; or one that has come
     int rank = 0;                 // that is waited for
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+    Component* among = nullptr;  // null: all ranks take part
+    size_t at = 0;               // of its ranks
   };
   enum class Verdict { waiting, host, device };
 
@@ -64,20 +73,25 @@ class Arrivals {
   // What keeps a rank from ever coming, or this one from waiting: it is dead, does not come in time, or `runtime` has
   // failed.
   Status look_around(const Wait& wait) const;
-  // The lines of all ranks. REQUIRES: `device` was the verdict, and decide() has not been called.
-  void read_lines(const Place& place, std::vector<gc_board_line>* lines) const;
+  // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
+  // component. Errors: unsupported, where there are too many ranks.
+  Status tell_neighbors(const gc_call& call, Component* component) noexcept;
+  // The lines of all ranks; of others than those `among`, what *lines has. REQUIRES: `device` was the verdict, and
+  // decide() has not been called.
+  void read_lines(const Place& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
   // This rank has read the lines.
   void decide(const Place& place) noexcept;
   // A rank that may still need this rank's line, -1: none. REQUIRES: `device` was the verdict.
   int undecided(const Place& place) const noexcept;
 
   // Waits for the verdict: whether it is `device`.
-  Result<bool> all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory);
+  Result<bool> all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
+                             Component* among = nullptr);
   // This rank would rather run this function on its device; functions that others would, 1 << GC_FUNCTION_*.
   void wish(uint32_t function) noexcept;
   uint64_t wishes() noexcept;
   // Decides and waits until no rank is undecided(). All ranks call it or none.
-  Status await_decisions(const Place& place, core::Communicator* runtime);
+  Status await_decisions(const Place& place, core::Communicator* runtime, Component* among = nullptr);
   // From this collective on, and from the next one of every other order, this rank takes part no more, as it can no
   // longer agree with the others on what to do: nobody must wait for it. `comm`: the communicator that the place is of.
   void fail(const Place& place, const gc_comm& comm) noexcept;
@@ -114,6 +128,9 @@ class Arrivals {
     bool failed;       // in this collective or before
   };
   core::BoardKey key() const;
+  Wait wait_among(const Place& place, core::Communicator* runtime, Component* among) const;
+  void go_to_next(Wait& wait) const;
+  void add_neighbors_of(int rank, Component* component) const;
   Look look_at(int rank, const Place& place);
   // The kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const Place& place) const;

@@ -1,6 +1,7 @@
 #include "coll/mpi_communicator.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "coll/call_line.h"
@@ -71,19 +72,44 @@ void MpiCommunicator::weigh(uint32_t function, bool on_device) {
   next_look = std::min(2 * next_look, kRarely);
 }
 
+// ---- who takes part ----
+
+Component* MpiCommunicator::among() { return call_.place.order == GC_ORDER_NEIGHBORS ? &component_ : nullptr; }
+
+bool MpiCommunicator::is_everybody() {
+  return !among() || component_.ranks.size() == static_cast<size_t>(description_.size);
+}
+
+bool MpiCommunicator::knows_neighbors(const gc_call& call) {
+  return !among() || !component_.ranks.empty() || arrivals_.tell_neighbors(call, &component_).ok();
+}
+
+// Those who take no part say what this rank does, on the devices that they are known to have.
+void MpiCommunicator::take_lines() {
+  if (!is_everybody()) {
+    const auto n = static_cast<size_t>(description_.size);
+    call_.lines.assign(n, arrivals_.own_lines(call_.place.order)[call_.place.number % GC_BOARD_LINES]);
+    for (size_t r = 0; r < n && runtime_.get(); ++r)
+      std::memcpy(call_.lines[r].device, runtime_.bound()[r].device, sizeof call_.lines[r].device);
+  }
+  arrivals_.read_lines(call_.place, &call_.lines, among());
+}
+
+// ---- one call ----
+
 Result<bool> MpiCommunicator::enter(const gc_call& call) {
   find_peers();
-  if (!runtime_.plan(call, &call_)) {
+  if (!runtime_.plan(call, &call_) || !knows_neighbors(call)) {
     arrivals_.publish(call_.place, GC_KIND_HOST, {});
     return false;
   }
   const bool device_memory = call_.part.has_device_memory;
   arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER,
                     line_of(call, description_.rank, description_.size, *call_.part.device));
-  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime_.get(), device_memory));
+  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime_.get(), device_memory, among()));
   weigh(call.function, all);
   if (!all) return false;
-  arrivals_.read_lines(call_.place, &call_.lines);
+  take_lines();
   if (!holds_everybody(call_.place)) arrivals_.decide(call_.place);
   return true;
 }
@@ -100,6 +126,8 @@ Result<bool> MpiCommunicator::prepare() {
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
+  // Without all ranks no runtime communicator can be made: what they do together makes it.
+  if (!runtime_.get() && !is_everybody()) return Answer::stage;
   if (!runtime_.fits(call_)) return Answer::stage;
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
@@ -121,13 +149,13 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(bool same) {
   if (same) answer = run_on_device();
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
-  if (!done || !holds_everybody(call_.place)) GC_TRY(arrivals_.await_decisions(call_.place, runtime_.get()));
+  if (!done || !holds_everybody(call_.place)) GC_TRY(arrivals_.await_decisions(call_.place, runtime_.get(), among()));
   return answer;
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   drain();
-  call_.place = {GC_ORDER_BLOCKING, ++orders[GC_ORDER_BLOCKING].sequence, call.function};
+  call_.place = {call.order, ++orders[call.order].sequence, call.function};
   GC_TRY(arrivals_.usable());
   auto on_device = contained([&] { return enter(call); });
   if (!on_device) arrivals_.fail(call_.place, *this);

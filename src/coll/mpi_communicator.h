@@ -45,13 +45,18 @@ class MpiCommunicator : public gc_comm {
   Result<Answer> execute(bool same);
   Result<Answer> run_on_device();
   Result<bool> prepare();
+  Component* among();
+  bool is_everybody();
+  bool knows_neighbors(const gc_call& call);
+  void take_lines();
 
   gc_comm_description description_;
   Arrivals arrivals_;
   MpiRuntime runtime_;
   bool peers_found_ = false;
-  DeviceCall call_;  // the present blocking one: keeps its room
-  int misses_ = 0;   // of calls with host memory alone, where all went through the host: one after another
+  DeviceCall call_;      // the present blocking one: keeps its room
+  Component component_;  // empty until the first one in GC_ORDER_NEIGHBORS
+  int misses_ = 0;       // of calls with host memory alone, where all went through the host: one after another
   PendingCalls pending_;
 };
 

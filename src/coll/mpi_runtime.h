@@ -36,6 +36,9 @@ class MpiRuntime {
   // Null until the first collective on the device.
   core::Communicator* get() const noexcept { return runtime_.get(); }
 
+  // The lines of the ranks when they made it.
+  const std::vector<gc_board_line>& bound() const noexcept { return bound_; }
+
   // Makes this rank's part of a call; whether it can run on its device.
   bool plan(const gc_call& call, DeviceCall* made);
   // Whether all goes through the host from now on.

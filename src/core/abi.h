@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 5u
+#define GC_ABI_VERSION 6u
 
 /* How far a nonblocking collective of gc_abi.start has come. */
 enum {
@@ -83,6 +83,7 @@ typedef struct gc_buffer {
 /* A collective as this rank calls it. MPI_Bcast's buffer is `recv` on all ranks. */
 typedef struct gc_call {
   uint32_t function;     /* GC_FUNCTION_* */
+  uint32_t order;        /* of a blocking one: GC_ORDER_BLOCKING or GC_ORDER_NEIGHBORS */
   int root;              /* -1: none */
   int reduces;           /* else type and op mean nothing */
   int type, op;          /* gpucollDataType_t, gpucollRedOp_t, or -1 where the engine has none */

@@ -1,7 +1,7 @@
 // Neighbourhood collectives drawn at random: grids with dimensions of any size, periodic or not, graphs and distributed
 // graphs with several edges between two ranks, edges to themselves and ranks without any. Each is compared with what
-// MPI says, with what Open MPI delivers from host memory, and by whether it ran on the device. Blocking, or nonblocking
-// and waited for.
+// MPI says, with what Open MPI delivers from host memory, and by whether it ran on the device. Blocking, nonblocking
+// and waited for, or persistent.
 // usage: neighbors [CASES [SEED]]
 //
 // Everything about a case follows from its seed, so every rank knows every other rank's arguments. Whole allocations
@@ -27,6 +27,7 @@ struct Topology {
   std::string name;
   std::vector<std::vector<End>> in, out;  // [rank][block]
   bool grid = false;
+  bool used = false;  // on the device, by all ranks, before the cases
   MPI_Comm comm;
 };
 
@@ -156,15 +157,16 @@ class Case {
     sent_ = elements[draw(4) % 3 == 0];
     received_ = elements[draw(5) % 3 == 0];
     // Open MPI's own nonblocking ones confuse the two directions of a ring of two ranks.
-    nonblocking_ = draw(11) % 3 == 0 && on_device().least > 0;
+    form_ = kForms[draw(11) % 3];
+    if (form_ != Form::blocking && on_device().least == 0) form_ = Form::blocking;
   }
   void run() const;
 
  private:
   uint64_t draw(uint64_t what, int a = 0, int b = 0) const { return mix(mix(seed_, what), u(a), u(b)); }
   std::string name() const {
-    return "case " + std::to_string(seed_) + (nonblocking_ ? ": ineighbor_" : ": neighbor_") +
-           kNames[static_cast<int>(function_)] + " of up to " + std::to_string(most_) + " on a " + topology_.name;
+    return "case " + std::to_string(seed_) + ": " + name_of(form_) + "neighbor_" + kNames[static_cast<int>(function_)] +
+           " of up to " + std::to_string(most_) + " on a " + topology_.name;
   }
   bool gathers() const { return function_ <= Function::allgatherv; }
   bool varies() const { return function_ != Function::allgather && function_ != Function::alltoall; }
@@ -185,14 +187,16 @@ class Case {
   Where where(int rank) const { return memory_ > 0 || draw(7, rank) % 4 ? Where::device : Where::host; }
   int value(int rank, int block, int i) const { return static_cast<int>(draw(8, rank, block * 10000 + i)); }
   bool has_bytes(int rank) const;
+  std::vector<int> joined_to(int rank) const;
+  bool takes_part(const std::vector<int>& joined, int rank) const;
   struct Runs {
     uint64_t least, most;
   };
   Runs on_device() const;
   std::vector<int> send_image() const;
   void expect(std::vector<int>& image) const;
-  int call(const void* send, void* recv, bool nonblocking) const;
-  void run_in(Where where, bool nonblocking, const std::vector<int>& send, const std::vector<int>& before,
+  int call(const void* send, void* recv, Form form) const;
+  void run_in(Where where, Form form, const std::vector<int>& send, const std::vector<int>& before,
               const std::vector<int>& after) const;
 
   uint64_t seed_;
@@ -200,7 +204,7 @@ class Case {
   Function function_;
   int most_, memory_;
   Element sent_, received_;
-  bool nonblocking_;
+  Form form_ = Form::blocking;
 };
 
 bool Case::has_bytes(int rank) const {
@@ -210,18 +214,37 @@ bool Case::has_bytes(int rank) const {
   return any;
 }
 
+// The ranks that edges join to this one, directly or by way of others.
+std::vector<int> Case::joined_to(int rank) const {
+  std::vector<int> joined = {rank};
+  for (size_t i = 0; i < joined.size(); i++)
+    for (const auto* ends : {&topology_.in[z(joined[i])], &topology_.out[z(joined[i])]})
+      for (const End& end : *ends)
+        if (end.rank >= 0 && std::find(joined.begin(), joined.end(), end.rank) == joined.end())
+          joined.push_back(end.rank);
+  return joined;
+}
+
+// Equal blocks in a graph are a matter of those that are joined.
+bool Case::takes_part(const std::vector<int>& joined, int rank) const {
+  const bool all = varies() || topology_.grid || form_ != Form::blocking;
+  return all || std::find(joined.begin(), joined.end(), rank) != joined.end();
+}
+
 // How often it runs on the device: ranks with host memory may have learned to wait for the others.
 Case::Runs Case::on_device() const {
   Runs runs = {0, 0};
-  // Calls without elements end in MPI itself, in a graph perhaps those of some ranks only: they are not counted there.
-  if (g_size == 1 || (!varies() && (most_ == 0 || !topology_.grid))) return runs;
-  bool all = true;
+  if (g_size == 1 || (!varies() && most_ == 0)) return runs;  // without elements it ends in MPI itself
+  const std::vector<int> joined = joined_to(g_rank);
+  bool all = true, everybody = true;
+  if (!takes_part({}, g_rank) && topology_.in[z(g_rank)].empty() && topology_.out[z(g_rank)].empty()) return runs;
   for (int r = 0; r < g_size; r++) {
-    if (!has_bytes(r)) continue;
+    everybody = everybody && takes_part(joined, r);
+    if (!has_bytes(r) || !takes_part(joined, r)) continue;
     if (where(r) == Where::device) runs.most = 1;
     all = all && where(r) == Where::device;
   }
-  if (all) runs.least = runs.most;
+  if (all && (everybody || topology_.used)) runs.least = runs.most;
   return runs;
 }
 
@@ -250,11 +273,18 @@ void Case::expect(std::vector<int>& image) const {
 }
 
 int finished(int rc, MPI_Request* request) { return rc == MPI_SUCCESS ? MPI_Wait(request, MPI_STATUS_IGNORE) : rc; }
-#define GC_CALL(Name, name, ...)                                                        \
-  (nonblocking ? finished(MPI_I##name(__VA_ARGS__, topology_.comm, &request), &request) \
-               : MPI_##Name(__VA_ARGS__, topology_.comm))
+int started_and_finished(int rc, MPI_Request* request) {
+  if (rc == MPI_SUCCESS) rc = finished(MPI_Start(request), request);
+  const int freed = MPI_Request_free(request);
+  return rc == MPI_SUCCESS ? freed : rc;
+}
+#define GC_CALL(Name, name, ...)                                                \
+  (form == Form::blocking ? MPI_##Name(__VA_ARGS__, topology_.comm)             \
+   : form == Form::nonblocking                                                  \
+       ? finished(MPI_I##name(__VA_ARGS__, topology_.comm, &request), &request) \
+       : started_and_finished(GC_INIT(Name)(__VA_ARGS__, topology_.comm, MPI_INFO_NULL, &request), &request))
 
-int Case::call(const void* send, void* recv, bool nonblocking) const {
+int Case::call(const void* send, void* recv, Form form) const {
   const size_t n_out = topology_.out[z(g_rank)].size(), n_in = topology_.in[z(g_rank)].size();
   std::vector<int> scounts, splaces, rcounts, rplaces;
   std::vector<MPI_Aint> sbytes, rbytes;
@@ -293,12 +323,12 @@ int Case::call(const void* send, void* recv, bool nonblocking) const {
 uint64_t runs() { return gpucoll_abi(GC_ABI_VERSION)->runs(); }
 bool g_shared_gpu = false;
 
-void Case::run_in(Where where, bool nonblocking, const std::vector<int>& send, const std::vector<int>& before,
+void Case::run_in(Where where, Form form, const std::vector<int>& send, const std::vector<int>& before,
                   const std::vector<int>& after) const {
   Memory input(where, send.size() * sizeof(int)), output(where, before.size() * sizeof(int));
   input.write(send.data());
   output.write(before.data());
-  const int rc = call(input.at(0), output.at(0), nonblocking);
+  const int rc = call(input.at(0), output.at(0), form);
   if (!checked(rc == MPI_SUCCESS)) fail("%s: error %d", name().c_str(), rc);
   std::vector<int> sent(send.size()), got(before.size());
   input.read(sent.data());
@@ -315,18 +345,25 @@ void Case::run() const {
   for (size_t i = 0; i < before.size(); i++) before[i] = static_cast<int>(draw(10, static_cast<int>(i)));
   std::vector<int> after = before;
   expect(after);
-  run_in(Where::host, false, send, before, after);
+  run_in(Where::host, Form::blocking, send, before, after);
   const uint64_t ran = runs();
-  run_in(where(g_rank), nonblocking_, send, before, after);
+  run_in(where(g_rank), form_, send, before, after);
   const uint64_t times = runs() - ran;
   // Whether MPI itself ends a call without elements depends on its form.
-  if (g_shared_gpu || (nonblocking_ && most_ == 0)) return;
+  if (g_shared_gpu || (form_ != Form::blocking && most_ == 0)) return;
   if (!checked(times >= on_device().least && times <= on_device().most))
     fail("%s: ran %d times on the device", name().c_str(), static_cast<int>(times));
 }
 
+void use(Topology& t) {
+  Memory word(Where::device, sizeof(int));
+  MPI_Allreduce(MPI_IN_PLACE, word.at(0), 1, MPI_INT, MPI_MAX, t.comm);
+  t.used = true;
+}
+
 void run_topology(uint64_t seed, int cases, const Element* elements) {
   Topology t = seed % 3 == 0 ? make_grid(seed) : seed % 3 == 1 ? make_graph(seed) : make_distributed_graph(seed);
+  if (mix(seed, 8) % 4) use(t);
   for (int i = 0; i < cases; i++) Case(mix(seed, 100, u(i)), t, elements).run();
   MPI_Comm_free(&t.comm);
 }

@@ -20,12 +20,13 @@ static int finish(gcm_staged *staged, int rc) {
 #define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, ASKS, ON_HOST, ON_DEVICE, HAND_OVER)              \
   static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
     const gcm_plan plan = plan_of_call;                                                                           \
-    if (!gcm_plan_on_device(&plan) && !(ASKS)) {                                                                  \
-      ON_HOST;                                                                                                    \
+    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
+    if (!gcm_plan_on_device(&plan) && !(counted && (ASKS))) {                                                     \
+      if (counted) ON_HOST;                                                                                       \
       return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                  \
     }                                                                                                             \
     if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return MPI_ERR_BUFFER;                                       \
-    ON_DEVICE;                                                                                                    \
+    if (counted) ON_DEVICE;                                                                                       \
     gcm_staged staged;                                                                                            \
     const int rc = gcm_stage_and_load(&staged, &plan);                                                            \
     if (rc != MPI_SUCCESS) return rc;                                                                             \
@@ -34,22 +35,26 @@ static int finish(gcm_staged *staged, int rc) {
   }                                                                                                               \
   int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base) {                \
     gcm_module *module = (gcm_module *)base;                                                                      \
-    if (!GCM_LIKELY(!gc_has_devices(gcm_abi))) return look_and_##name(GCM_UNWRAP ARGUMENTS, comm, module);        \
+    if (!GCM_LIKELY(!gc_has_devices(gcm_abi)) || gcm_comes_alone(GC_FUNCTION_##name, comm))                       \
+      return look_and_##name(GCM_UNWRAP ARGUMENTS, comm, module);                                                 \
     ON_HOST;                                                                                                      \
     return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                    \
   }
 
-#define GCM_PUBLISH_HOST(name)                                          \
-  if (module->comm != NULL && gcm_is_counted(GC_FUNCTION_##name, comm)) \
-  gc_publish_host(module->comm, GC_ORDER_BLOCKING, GC_FUNCTION_##name)
+#define GCM_ORDER(name) gcm_order_of(GC_FUNCTION_##name, comm)
+#define GCM_PUBLISH_HOST(name)                                                                    \
+  do {                                                                                            \
+    if (module->comm != NULL) gc_publish_host(module->comm, GCM_ORDER(name), GC_FUNCTION_##name); \
+  } while (0)
 #define GCM_ASKS_ENGINE(name)                                                 \
   (gcm_leaves_ranks_out(GC_FUNCTION_##name) && !gcm_plan_has_bytes(&plan)) || \
-      (module->comm != NULL && gcm_is_counted(GC_FUNCTION_##name, comm) &&    \
-       gc_asks_engine(gcm_abi, module->comm, GC_FUNCTION_##name))
-#define GCM_TRY_ENGINE(name, ...)                               \
-  gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__}; \
-  const int answer = gcm_run_on_engine(module, &call, &plan);   \
-  if (answer != GC_STAGE) return answer
+      (module->comm != NULL && gc_asks_engine(gcm_abi, module->comm, GC_FUNCTION_##name))
+#define GCM_TRY_ENGINE(name, ...)                                                           \
+  do {                                                                                      \
+    gc_call call = {.function = GC_FUNCTION_##name, .order = GCM_ORDER(name), __VA_ARGS__}; \
+    const int answer = gcm_run_on_engine(module, &call, &plan);                             \
+    if (answer != GC_STAGE) return answer;                                                  \
+  } while (0)
 
 #define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                \
   GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_ASKS_ENGINE(name), GCM_PUBLISH_HOST(name), \

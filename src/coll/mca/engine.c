@@ -103,9 +103,9 @@ static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
 }
 
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
-  if (module->comm == NULL || !gcm_is_counted(call->function, module->communicator)) return GC_STAGE;
+  if (module->comm == NULL) return GC_STAGE;
   if (!describe(module, plan, call)) {
-    gc_publish_host(module->comm, GC_ORDER_BLOCKING, call->function);
+    gc_publish_host(module->comm, call->order, call->function);
     return GC_STAGE;
   }
   gcm_watch_finalize();

@@ -22,12 +22,19 @@ static inline bool gcm_is_neighborhood(uint32_t function) {
          function == GC_FUNCTION_neighbor_alltoall || function == GC_FUNCTION_neighbor_alltoallv ||
          function == GC_FUNCTION_neighbor_alltoallw;
 }
-/* Whether all ranks come here together. MPI ends a call of a rank that sends and receives no elements, though in a
- * graph its neighbours' may have some, or it has no neighbours and others have: such calls are not published, but
- * staged. */
-static inline bool gcm_is_counted(uint32_t function, const ompi_communicator_t *comm) {
-  return (function != GC_FUNCTION_neighbor_allgather && function != GC_FUNCTION_neighbor_alltoall) ||
-         OMPI_COMM_IS_CART(comm);
+/* Blocking ones that not all ranks come here with: MPI ends such a call on a rank without elements, though in a graph
+ * ranks that no edges join to it may have some. */
+static inline bool gcm_comes_alone(uint32_t function, const ompi_communicator_t *comm) {
+  return (function == GC_FUNCTION_neighbor_allgather || function == GC_FUNCTION_neighbor_alltoall) &&
+         !OMPI_COMM_IS_CART(comm);
+}
+/* How a blocking one is counted on the board. */
+static inline uint32_t gcm_order_of(uint32_t function, const ompi_communicator_t *comm) {
+  return gcm_comes_alone(function, comm) ? GC_ORDER_NEIGHBORS : GC_ORDER_BLOCKING;
+}
+/* Whether a blocking one is counted at all: on all ranks alike that edges join. */
+static GCM_INLINE bool gcm_is_counted(uint32_t function, const gcm_plan *plan, const ompi_communicator_t *comm) {
+  return !gcm_comes_alone(function, comm) || (gcm_plan_has_bytes(plan) && gcm_has_edges(comm));
 }
 /* Whether some ranks may have bytes in it while others have none. These go to the engine, too: they have nothing to
  * judge by, and would keep the others from the device. */

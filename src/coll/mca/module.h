@@ -65,6 +65,7 @@ mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority)
  * no rank; and the module's lists. False: no memory. */
 int gcm_neighbors_in(const ompi_communicator_t *comm);
 int gcm_neighbors_out(const ompi_communicator_t *comm);
+bool gcm_has_edges(const ompi_communicator_t *comm);
 bool gcm_find_neighbors(gcm_module *module);
 void gcm_forget_neighbors(gcm_module *module);
 

@@ -66,6 +66,7 @@ static int degree(const ompi_communicator_t *comm, bool in) {
 }
 int gcm_neighbors_in(const ompi_communicator_t *comm) { return comm->c_topo == NULL ? 0 : degree(comm, true); }
 int gcm_neighbors_out(const ompi_communicator_t *comm) { return comm->c_topo == NULL ? 0 : degree(comm, false); }
+bool gcm_has_edges(const ompi_communicator_t *comm) { return gcm_neighbors_in(comm) + gcm_neighbors_out(comm) > 0; }
 
 static void list_all(gcm_module *module) {
   const ompi_communicator_t *comm = module->communicator;

@@ -62,6 +62,13 @@
  * `started`, then that of `held`, when the request is freed. Rank 0 gives a slot to another when nobody holds it and
  * all have read what they were told of it. With no slot left the next one goes through the host.
  *
+ * Blocking collectives of equal blocks among the neighbours of a graph are counted apart (GC_ORDER_NEIGHBORS), as MPI
+ * ends such a call on a rank without elements before anybody sees it. There only those come together that edges join,
+ * directly or by way of others: each stores into `neighbors`, before its first line that is not GC_KIND_HOST, to whom
+ * it has an edge in either direction (bit r % 64 of word r / 64), so that a reader who has met a rank knows whom to
+ * wait for next. Open MPI lets a rank send as much as it receives or nothing at all, so all that are joined count
+ * alike.
+ *
  * The ranks that make a runtime communicator meet on their entries as well (coll/board_bootstrap.h), each of the two
  * that there can be at a place of its own: in its k-th exchange (1, 2, ...) a rank writes parts[k % 2], then stores k
  * into `met` with release; it reads those of the others once they have stored k or more. Nobody writes k + 2 before all
@@ -82,11 +89,12 @@
 #include <stdint.h>
 
 enum { GC_BOARD_LINES = 16, GC_BOARD_MEETING_BYTES = 320 };
+enum { GC_BOARD_NEIGHBORS = 512 }; /* ranks of a communicator that can be told */
 enum { GC_BOARD_SLOTS = 256, GC_BOARD_SCHEDULE = 32 };
 enum { GC_BOARD_ENTRIES = 131072, GC_BOARD_NEAR = 2048, GC_BOARD_GONE = 131072, GC_BOARD_PROBE = 64 };
 
-/* The two orders. */
-enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDERS };
+/* The orders. */
+enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDER_NEIGHBORS, GC_ORDERS };
 /* The runtime communicators: that of blocking and nonblocking collectives, and that of persistent ones. */
 enum { GC_MEETING_FIRST, GC_MEETING_PERSISTENT, GC_MEETINGS };
 /* What a rank does in a collective. */
@@ -157,6 +165,7 @@ typedef struct gc_board_entry {
   uint64_t
       wishes; /* blocking functions, 1 << GC_FUNCTION_*, that others have kept this rank from running on its device */
   uint8_t reserved[32];
+  uint64_t neighbors[GC_BOARD_NEIGHBORS / 64];
   gc_board_order orders[GC_ORDERS];
   gc_board_starts starts;
   gc_board_meeting meetings[GC_MEETINGS];
@@ -170,7 +179,7 @@ typedef struct gc_board {
 typedef char gc_check_line[sizeof(gc_board_line) == 64 ? 1 : -1];
 typedef char gc_check_order[sizeof(gc_board_order) == 64 + 16 * 64 ? 1 : -1];
 typedef char gc_check_starts[sizeof(gc_board_starts) == 128 + 32 * 8 ? 1 : -1];
-typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 2 * 1088 + 384 + 2 * 704 ? 1 : -1];
+typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 64 + 3 * 1088 + 384 + 2 * 704 ? 1 : -1];
 
 /* `arrival`: number, function and kind in one word, as a reader may meet the line while it is written anew. */
 static inline uint64_t gc_arrival(uint64_t number, uint32_t function, uint32_t kind) {

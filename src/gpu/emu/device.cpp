@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/params.h"
+
 namespace gpucoll::gpu::emu {
 namespace {
 
@@ -58,6 +60,8 @@ Result<HostBlock> EmuDevice::allocate_host(size_t bytes) {
 void EmuDevice::release_host(const HostBlock& block) noexcept {
   if (block.host != nullptr) munmap(block.host, emu::round_to_pages(block.bytes == 0 ? 1 : block.bytes));
 }
+
+bool EmuDevice::shares_between_processes() const { return !params().emu_exclusive; }
 
 bool EmuDevice::can_reach(const Identity& peer) const {
   return std::strcmp(peer.kind, identity_.kind) == 0 && std::memcmp(peer.uuid, identity_.uuid, kIndexByte) == 0;

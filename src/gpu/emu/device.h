@@ -22,7 +22,7 @@ class EmuDevice final : public Device {
   int warp_threads() const override { return 1; }
   bool keeps_lines_whole() const override { return true; }  // as far as proto/platform.h promises
   bool has_signals() const override { return true; }
-  bool shares_between_processes() const override { return true; }
+  bool shares_between_processes() const override;
 
   Result<void*> allocate(size_t bytes) override { return memory_.allocate(bytes); }
   void release(void* kernel_address) noexcept override { memory_.release(kernel_address); }

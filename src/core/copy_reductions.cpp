@@ -150,7 +150,6 @@ class Schedule {
   }
 
   PlannedLaunch launch(uint32_t k) const {
-    constexpr int kMostBlocks = 128, kMostEmulated = 2;
     PlannedLaunch launch;
     launch.stage = Stage::step;
     const Piece& piece = pieces_[k];
@@ -158,7 +157,7 @@ class Schedule {
     if (!mine.bytes) return launch;
     launch.kernel = piece.task->local;
     launch.threads = shape_.threads;
-    launch.plain_blocks = local_blocks(mine.bytes, shape_.emulated ? kMostEmulated : kMostBlocks);
+    launch.plain_blocks = local_blocks(mine.bytes, most_local_blocks(shape_));
     launch.plan.n_items = 1;
     const uint8_t* const own = piece.operand(mine);
     proto::local_reduction(launch.plan) = {own,
@@ -207,6 +206,11 @@ uint64_t landing_bytes(const CommShape& shape) {
 
 int local_blocks(uint64_t bytes, int most) noexcept {
   return static_cast<int>(std::min(ceil_div(bytes, proto::kLocalTile), static_cast<uint64_t>(most)));
+}
+
+int most_local_blocks(const CommShape& shape) noexcept {
+  constexpr int kMostBlocks = 128, kMostEmulated = 2;
+  return shape.emulated ? kMostEmulated : kMostBlocks;
 }
 
 CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing) {

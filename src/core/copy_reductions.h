@@ -32,6 +32,8 @@ uint64_t landing_bytes(const CommShape& shape);
 
 // Blocks, at most so many, that reduce so many bytes of this device's memory (proto/format/local_reduction.h).
 int local_blocks(uint64_t bytes, int most) noexcept;
+// What `most` is for a communicator's launches.
+int most_local_blocks(const CommShape& shape) noexcept;
 
 struct CopyReductions {
   StepMessages messages;

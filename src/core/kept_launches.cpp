@@ -8,9 +8,10 @@
 namespace gpucoll::core {
 namespace {
 
-// Packing takes its time anyway.
+// Packing takes its time anyway, and reductions on this device alone are launches of their own.
 bool may_be_kept(const TaskQueue& queue) {
-  return queue.before.empty() && queue.after.empty() &&
+  return queue.before.empty() && queue.after.empty() && queue.reductions.empty() && queue.late_reductions.empty() &&
+         queue.spread.empty() &&
          queue.collectives.size() + queue.sends.size() + queue.recvs.size() <= KeptLaunches::kMostTasks;
 }
 

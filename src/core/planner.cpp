@@ -4,6 +4,7 @@
 
 #include "core/channel_loads.h"
 #include "core/chosen_collectives.h"
+#include "core/copy_reductions.h"
 #include "core/pair_rounds.h"
 #include "core/plan_builder.h"
 #include "proto/pairs.h"
@@ -48,6 +49,7 @@ class Planner {
   void plan_collectives(const TaskQueue& queue);
   void plan_pairs(const TaskQueue& queue);
   void plan_packing(const std::vector<proto::PackItem>& items, const gpu::Kernel* packing, Stage stage);
+  void plan_reductions(const std::vector<LocalTask>& tasks, Stage stage);
   // What has been planned.
   std::vector<PlannedLaunch> finish() {
     close();
@@ -220,14 +222,30 @@ void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu:
   }
 }
 
+void Planner::plan_reductions(const std::vector<LocalTask>& tasks, Stage stage) {
+  close();
+  for (const LocalTask& task : tasks) {
+    PlannedLaunch& launch = launches_.emplace_back();
+    launch.kernel = task.kernel;
+    launch.stage = stage;
+    launch.threads = shape_.threads;
+    launch.plain_blocks = local_blocks(task.reduction.count * task.element_bytes, most_local_blocks(shape_));
+    launch.plan.n_items = 1;
+    proto::local_reduction(launch.plan) = task.reduction;
+  }
+}
+
 }  // namespace
 
 std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
                                       const PlanBudget& budget, const gpu::Kernel* move, DirectMarker* direct) {
   Planner planner(shape, rank, budget, move, direct);
   if (!queue.before.empty()) planner.plan_packing(queue.before, queue.packing, Stage::pack);
+  planner.plan_reductions(queue.reductions, Stage::pack);
   if (!queue.collectives.empty()) planner.plan_collectives(queue);
   if (!queue.sends.empty() || !queue.recvs.empty()) planner.plan_pairs(queue);
+  planner.plan_reductions(queue.late_reductions, Stage::unpack);
+  if (!queue.spread.empty()) planner.plan_packing(queue.spread, queue.packing, Stage::unpack);
   if (!queue.after.empty()) planner.plan_packing(queue.after, queue.packing, Stage::unpack);
   std::vector<PlannedLaunch> launches = planner.finish();
   for (PlannedLaunch& launch : launches) launch.plan.results_on_host = queue.results_on_host;

@@ -8,7 +8,8 @@
 // receive from the rank d places back, as one item. Every rank walks passes and rounds in this order, wherever its
 // plans are cut, so the earliest unfinished round can always go on: no deadlock.
 //
-// Packing is a matter of this rank and waits for nobody: plans of its own, before and after all others.
+// Packing is a matter of this rank and waits for nobody: plans of its own, before and after all others; and so are
+// reductions on this device alone, before all others but packing.
 #pragma once
 #include <cstdint>
 #include <vector>

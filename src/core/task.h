@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "proto/format/local_reduction.h"
 #include "proto/format/packing.h"
 
 namespace gpucoll::core {
@@ -40,6 +41,13 @@ struct PairTask {
   bool exchange = false;  // one of all ranks with all others; the other side says the same
 };
 
+// A reduction of what lies in this device's memory, of elements of so many bytes, by its kernel.
+struct LocalTask {
+  const gpu::Kernel* kernel;
+  proto::LocalReduction reduction;
+  uint32_t element_bytes;
+};
+
 // What a group holds for one communicator. It takes room for the tasks there are, not for the ranks there are.
 struct TaskQueue {
   struct Pair {
@@ -55,6 +63,10 @@ struct TaskQueue {
   std::vector<gpu::Stream> streams;  // distinct, in order of appearance
   // What is packed before all of them, and unpacked after; by this kernel, null where there is nothing.
   std::vector<proto::PackItem> before, after;
+  // Reduced behind what is packed before, one after the other, before all that other ranks take part in; and behind it.
+  std::vector<LocalTask> reductions, late_reductions;
+  // Copied behind both, before what is unpacked after.
+  std::vector<proto::PackItem> spread;
   const gpu::Kernel* packing = nullptr;
   bool results_on_host = false;  // the host reads some where kernels store them, behind the done word
 
@@ -78,6 +90,9 @@ struct TaskQueue {
     add_all(recvs, more.recvs);
     add_all(before, more.before);
     add_all(after, more.after);
+    add_all(reductions, more.reductions);
+    add_all(late_reductions, more.late_reductions);
+    add_all(spread, more.spread);
     for (gpu::Stream stream : more.streams) add_stream(stream);
     if (more.packing) packing = more.packing;
     results_on_host |= more.results_on_host;
@@ -89,6 +104,9 @@ struct TaskQueue {
     streams.clear();
     before.clear();
     after.clear();
+    reductions.clear();
+    late_reductions.clear();
+    spread.clear();
     results_on_host = false;
   }
 

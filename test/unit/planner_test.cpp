@@ -538,6 +538,43 @@ struct Marker final : DirectMarker {
   bool varies = false;
 };
 
+// What is reduced on this device alone, copied and unpacked, has launches of its own, in this order.
+TEST(Planner, WhatIsOnThisDeviceAloneStandsAroundTheRest) {
+  TaskQueue queue;
+  const gpu::Kernel pack = {"pack", nullptr, nullptr};
+  uint8_t bytes[4] = {};
+  const auto item = [&](int i) {
+    proto::PackItem made = {};
+    made.memory = &bytes[i];
+    made.bytes = 1;
+    return made;
+  };
+  queue.packing = &pack;
+  queue.before.push_back(item(0));
+  for (uint32_t i = 0; i < 2; ++i) queue.reductions.push_back({&kFloat, {.count = 100, .rank = i}, 4});
+  queue.sends.push_back({1, bytes, 4});
+  queue.late_reductions.push_back({&kInt, {.count = 200, .rank = 2}, 4});
+  queue.spread.push_back(item(1));
+  queue.after.push_back(item(2));
+  const auto launches = make_plans(queue, 0, gpu_shape(2), {1024}, &kMove);
+  ASSERT_EQ(launches.size(), 7u);
+  const gpu::Kernel* const kernels[] = {&pack, &kFloat, &kFloat, &kMove, &kInt, &pack, &pack};
+  for (size_t i = 0; i < launches.size(); ++i) {
+    EXPECT_EQ(launches[i].kernel, kernels[i]) << i;
+    EXPECT_EQ(launches[i].stage, i < 3 ? Stage::pack : i == 3 ? Stage::run : Stage::unpack) << i;
+  }
+  EXPECT_EQ(proto::local_reduction(launches[1].plan).rank, 0u);
+  EXPECT_EQ(proto::local_reduction(launches[2].plan).rank, 1u);
+  EXPECT_EQ(proto::local_reduction(launches[4].plan).count, 200u);
+  EXPECT_EQ(proto::pack_items(launches[5].plan)->memory, &bytes[1]);
+  EXPECT_EQ(proto::pack_items(launches[6].plan)->memory, &bytes[2]);
+  TaskQueue twice = queue;
+  twice.append(queue);
+  EXPECT_EQ(make_plans(twice, 0, gpu_shape(2), {1024}, &kMove).size(), 10u);
+  twice.clear();
+  EXPECT_TRUE(make_plans(twice, 0, gpu_shape(2), {1024}, &kMove).empty());
+}
+
 TEST(Planner, AsksWhatMayBeDirect) {
   CommShape shape = gpu_shape(4);
   constexpr uint64_t kMany = 16 << 20;

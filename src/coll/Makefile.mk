@@ -127,6 +127,14 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/staging_pool.h \
 	src/coll/start_schedule.cpp \
 	src/coll/start_schedule.h \
+	src/coll/team_call.cpp \
+	src/coll/team_call.h \
+	src/coll/team_pages.cpp \
+	src/coll/team_pages.h \
+	src/coll/team_runtime.cpp \
+	src/coll/team_runtime.h \
+	src/coll/teams.cpp \
+	src/coll/teams.h \
 	src/coll/turner.cpp \
 	src/coll/turner.h \
 	src/coll/type_layout.cpp \

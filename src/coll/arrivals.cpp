@@ -93,6 +93,10 @@ std::string Arrivals::rank_name(int rank) const {
   return "rank " + std::to_string(rank) + (peer ? " (process " + std::to_string(peer->pid) + ")" : "");
 }
 
+bool Arrivals::alive(int rank) const noexcept {
+  return rank == description_.rank || peers_[static_cast<size_t>(rank)]->liveness.alive();
+}
+
 void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& line) {
   gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
   const uint64_t arrival = gc_arrival(place.number, place.function, kind);
@@ -316,12 +320,14 @@ Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime
 
 const gc_board_starts& Arrivals::starts_of(int rank) const { return entry_of(rank).starts; }
 
+Status Arrivals::usable(int rank) const {
+  const uint64_t failed = __atomic_load_n(&entry_of(rank).orders[0].failed, __ATOMIC_ACQUIRE);
+  return failed && !has_left(rank) ? failure_of(rank) : Status();
+}
+
 Status Arrivals::others() const {
-  for (int r = 0; r < description_.size; ++r) {
-    if (r == description_.rank) continue;
-    const uint64_t failed = __atomic_load_n(&entry_of(r).orders[0].failed, __ATOMIC_ACQUIRE);
-    if (failed && !has_left(r)) return failure_of(r);
-  }
+  for (int r = 0; r < description_.size; ++r)
+    if (r != description_.rank) GC_TRY(usable(r));
   return {};
 }
 

@@ -119,6 +119,9 @@ class Arrivals {
   const uint8_t* met(uint32_t meeting, int rank, uint64_t k) const noexcept;
 
   std::string rank_name(int rank) const;
+  bool alive(int rank) const noexcept;
+  // Errors: remote, where that rank has failed.
+  Status usable(int rank) const;
 
  private:
   enum class Seen { not_there, come, gone };

@@ -1,9 +1,22 @@
 #include "coll/board_bootstrap.h"
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <numeric>
+#include <utility>
 
 namespace gpucoll::coll {
+
+BoardBootstrap::BoardBootstrap(const gc_comm_description& description, Arrivals& arrivals, uint32_t meeting,
+                               const Place& place, void (*idle)(), std::vector<int> ranks)
+    : arrivals_(arrivals), meeting_(meeting), place_(place), idle_(idle), ranks_(std::move(ranks)) {
+  if (ranks_.empty()) {
+    ranks_.resize(static_cast<size_t>(description.size));
+    std::iota(ranks_.begin(), ranks_.end(), 0);
+  }
+  rank_ = static_cast<int>(std::find(ranks_.begin(), ranks_.end(), description.rank) - ranks_.begin());
+}
 
 Result<const uint8_t*> BoardBootstrap::await(Arrivals::Wait& wait) {
   constexpr int kLooksPerCheck = 64;
@@ -22,9 +35,10 @@ Status BoardBootstrap::allgather(const void* mine, void* all, size_t bytes) {
   ++exchanges_;
   arrivals_.meet(meeting_, exchanges_, mine, bytes);
   Arrivals::Wait wait = {place_, nullptr};
-  for (; wait.rank < size(); ++wait.rank) {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    wait.rank = ranks_[i];
     GC_TRY_AS(const uint8_t* theirs, await(wait));
-    std::memcpy(static_cast<uint8_t*>(all) + static_cast<size_t>(wait.rank) * bytes, theirs, bytes);
+    std::memcpy(static_cast<uint8_t*>(all) + i * bytes, theirs, bytes);
   }
   return {};
 }

@@ -1,9 +1,11 @@
-// How the ranks of an MPI communicator make its runtime communicator: an allgather on the arrival board, so that it
-// needs nothing of MPI and may run on any thread.
+// How the ranks of an MPI communicator, or some of them, make its runtime communicator: an allgather on the arrival
+// board, so that it needs nothing of MPI and may run on any thread.
 //
 // Thread safety: one caller at a time, once in the life of a communicator for each meeting. Ownership: borrows all that
 // it is given.
 #pragma once
+#include <vector>
+
 #include "coll/arrivals.h"
 #include "net/bootstrap.h"
 
@@ -12,21 +14,21 @@ namespace gpucoll::coll {
 class BoardBootstrap final : public net::Bootstrap {
  public:
   // meeting: GC_MEETING_*. place: the collective that every rank has come to with device memory. idle: called while it
-  // waits, may be null.
+  // waits, may be null. ranks: that take part, ascending, this one among them; empty: all.
   BoardBootstrap(const gc_comm_description& description, Arrivals& arrivals, uint32_t meeting, const Place& place,
-                 void (*idle)())
-      : description_(description), arrivals_(arrivals), meeting_(meeting), place_(place), idle_(idle) {}
-  int rank() const override { return description_.rank; }
-  int size() const override { return description_.size; }
+                 void (*idle)(), std::vector<int> ranks = {});
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(ranks_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
 
  private:
   Result<const uint8_t*> await(Arrivals::Wait& wait);
-  const gc_comm_description& description_;
   Arrivals& arrivals_;
   uint32_t meeting_;
   Place place_;
   void (*idle_)();
+  std::vector<int> ranks_;
+  int rank_;
   uint64_t exchanges_ = 0;
 };
 

@@ -27,6 +27,9 @@ class HostPieces {
   // reserved. Loaded before, or stored after.
   void add(uint8_t* memory, const gc_type_map* map, uint8_t* place, size_t bytes, bool stored);
 
+  // What is reserved; empty: nothing.
+  const gpu::HostBlock& block() const noexcept { return block_; }
+
   void load() const;
   void store() const;
   void clear() noexcept;

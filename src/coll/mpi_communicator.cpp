@@ -20,6 +20,7 @@ MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
       description_(description),
       arrivals_(description_),
       runtime_(description_, arrivals_, GC_MEETING_FIRST),
+      teams_(description_, arrivals_),
       pending_(*this, description_, arrivals_, runtime_) {
   next_look = kFirstLook;
 }
@@ -36,6 +37,7 @@ MpiCommunicator::~MpiCommunicator() { finish(); }
 void MpiCommunicator::finish() {
   pending_.stop();
   runtime_.finish();
+  teams_.finish();
   pending_.release();
   call_.scratch.release();
 }
@@ -104,8 +106,9 @@ Result<bool> MpiCommunicator::enter(const gc_call& call) {
     return false;
   }
   const bool device_memory = call_.part.has_device_memory;
-  arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER,
-                    line_of(call, description_.rank, description_.size, *call_.part.device));
+  gc_board_line line = line_of(call, description_.rank, description_.size, *call_.part.device);
+  if (!runtime_.get() && is_everybody()) line.flags |= teams_.offer(call, call_);
+  arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
   GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime_.get(), device_memory, among()));
   weigh(call.function, all);
   if (!all) return false;
@@ -126,6 +129,10 @@ Result<bool> MpiCommunicator::prepare() {
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
+  if (is_everybody() && teams_.fits(call_)) {
+    GC_TRY_AS(const bool done, teams_.run(call_));
+    return done ? Answer::done : Answer::stage;
+  }
   // Without all ranks no runtime communicator can be made: what they do together makes it.
   if (!runtime_.get() && !is_everybody()) return Answer::stage;
   if (!runtime_.fits(call_)) return Answer::stage;
@@ -169,6 +176,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   if (answer) call_.part.clear();
   if (!answer) {
     if (runtime_.get()) runtime_.get()->raise_fault(answer.status());  // the others count on this rank
+    teams_.fail(answer.status());
     arrivals_.fail(call_.place, *this);
     return std::move(answer).status();
   }

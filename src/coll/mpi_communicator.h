@@ -13,6 +13,7 @@
 #include "coll/arrivals.h"
 #include "coll/mpi_runtime.h"
 #include "coll/pending_calls.h"
+#include "coll/team_runtime.h"
 #include "core/abi.h"
 
 namespace gpucoll::coll {
@@ -53,6 +54,7 @@ class MpiCommunicator : public gc_comm {
   gc_comm_description description_;
   Arrivals arrivals_;
   MpiRuntime runtime_;
+  TeamRuntime teams_;
   bool peers_found_ = false;
   DeviceCall call_;      // the present blocking one: keeps its room
   Component component_;  // empty until the first one in GC_ORDER_NEIGHBORS

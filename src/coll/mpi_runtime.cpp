@@ -86,7 +86,7 @@ bool MpiRuntime::fits(const DeviceCall& call) {
 }
 
 Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
-  BoardBootstrap bootstrap(description_, arrivals_, meeting_, call.place, idle);
+  BoardBootstrap bootstrap(description_, arrivals_, meeting_, call.place, idle, ranks_);
   GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel()}, bootstrap));
   bound_ = call.lines;
   usual_ = call.part.device;
@@ -107,8 +107,8 @@ Result<bool> MpiRuntime::prepared(DeviceCall& call) {
   GC_TRY_AS(shape_, runtime_->shape(call.part.queue.streams));
   call.kept = runtime_->kept(call.part.queue, shape_);
   if (call.kept) return true;
-  core::replace_by_messages(&call.part.queue, description_.rank, shape_);
-  return runtime_->connected(core::needs_of(call.part.queue, description_.rank, shape_));
+  core::replace_by_messages(&call.part.queue, runtime_->rank(), shape_);
+  return runtime_->connected(core::needs_of(call.part.queue, runtime_->rank(), shape_));
 }
 
 Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
@@ -123,7 +123,7 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
     GC_TRY_AS(const bool all, prepared(call));
     if (all) return true;
     const core::TaskQueue& queue = call.part.queue;
-    Status connected = runtime_->connect(core::needs_of(queue, description_.rank, shape_), idle);
+    Status connected = runtime_->connect(core::needs_of(queue, runtime_->rank(), shape_), idle);
     // Links for messages are a matter of two ranks.
     if (!connected && queue.sends.empty() && queue.recvs.empty()) {
       stage_from_now_on(connected);
@@ -140,11 +140,11 @@ Status MpiRuntime::begin(const DeviceCall& call, bool waits) {
 
 // The trees of odd and even channels differ, and with them the order of reduction; where it runs depends on the others.
 bool MpiRuntime::joins(const DeviceCall& call) const {
-  return !core::needs_of(call.part.queue, description_.rank, shape_).tree;
+  return !core::needs_of(call.part.queue, runtime_->rank(), shape_).tree;
 }
 
 bool MpiRuntime::connected(const core::TaskQueue& together) const {
-  return runtime_->connected(core::needs_of(together, description_.rank, shape_));
+  return runtime_->connected(core::needs_of(together, runtime_->rank(), shape_));
 }
 
 Status MpiRuntime::begin(const core::TaskQueue& together) { return runtime_->begin(together, shape_); }

@@ -8,6 +8,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -30,8 +31,11 @@ struct DeviceCall {
 class MpiRuntime {
  public:
   // meeting: where the ranks make it, GC_MEETING_*.
+  // Of all ranks, or (set_ranks(), before prepare()) of some, this one among them.
   MpiRuntime(const gc_comm_description& description, Arrivals& arrivals, uint32_t meeting)
       : description_(description), arrivals_(arrivals), meeting_(meeting) {}
+
+  void set_ranks(std::vector<int> ranks) { ranks_ = std::move(ranks); }
 
   // Null until the first collective on the device.
   core::Communicator* get() const noexcept { return runtime_.get(); }
@@ -86,6 +90,7 @@ class MpiRuntime {
   const gc_comm_description& description_;
   Arrivals& arrivals_;
   const uint32_t meeting_;
+  std::vector<int> ranks_;  // empty: all
   std::atomic<bool> staging_only_{false};
   std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's
   bool told_staged_ = false;                  // in fits()

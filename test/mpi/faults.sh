@@ -55,6 +55,19 @@ passed many
 descriptors=200
 [[ ${GC_SANITIZERS:-} == *undefined* ]] && descriptors=$(ulimit -n)
 (ulimit -n "$descriptors" && run "0 failures" -np 2 "$program" at_once && passed at_once && exit $status) || status=1
+# Ranks that share a device: rank 1 is led by rank 0 or leads rank 3.
+for devices in 1 2; do
+  export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=$devices
+  run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts
+  passed "counts on $devices devices"
+  run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
+  passed "late on $devices devices"
+  run "rank 1 (process [0-9]*) died\|rank 1 (process [0-9]*), which runs" -np 4 --enable-recovery "$program" killed
+  for rank in 0 2 3; do
+    grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank on $devices devices did not survive rank 1"
+  done
+  unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
+done
 # One program, whatever mpirun does with several.
 run "rank 1 has other values for parameters" \
   -np 2 sh -c 'GPUCOLL_CHANNELS=$((OMPI_COMM_WORLD_RANK + 1)) exec "$0" same' "$program"

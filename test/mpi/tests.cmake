@@ -19,6 +19,30 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.threads_${np} LABELS mpi TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
+# Several ranks on one device: teams of one size and not, with members in between those of others.
+foreach(np 4 5)
+  foreach(devices 1 2 3)
+    set(shared ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=${devices})
+    foreach(program allreduce collectives mixed staged close_calls threads stress)
+      gc_mpi_test(mpi.teams_${program}_${np}_on_${devices} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+        ${shared} COMMAND test/mpi/${program})
+    endforeach()
+    gc_mpi_test(mpi.teams_generated_${np}_on_${devices} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+      ${shared} COMMAND test/mpi/generated --cases 600)
+  endforeach()
+endforeach()
+gc_mpi_test(mpi.teams_copies LABELS mpi TIMEOUT 240 NP 5 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=3 GPUCOLL_COPY_ENGINE_BYTES=5K GPUCOLL_COPY_REDUCTION_BYTES=10K
+      GPUCOLL_COPY_REDUCTION_PIECE=4K
+  COMMAND test/mpi/collectives 150)
+gc_mpi_test(mpi.teams_are_told LABELS mpi NP 4 MUST_PRINT "ranks 1, 3 of MPI_COMM_WORLD use one device"
+  MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2
+  COMMAND test/mpi/collectives 20)
+# Turned off: through the host.
+gc_mpi_test(mpi.teams_off LABELS mpi TIMEOUT 240 NP 4 MUST_PRINT "are slow, through the host: two of its ranks"
+  MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TEAMS=0 COMMAND test/mpi/staged)
+
 # What copy engines carry between more than two ranks, in turn.
 foreach(np 3 4 5)
   gc_mpi_test(mpi.collectives_copies_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}

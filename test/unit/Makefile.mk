@@ -55,6 +55,10 @@ check_PROGRAMS += test/unit/piecewise_copy_test
 test_unit_piecewise_copy_test_SOURCES = test/unit/piecewise_copy_test.cpp
 test_unit_piecewise_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/team_call_test
+test_unit_team_call_test_SOURCES = test/unit/team_call_test.cpp
+test_unit_team_call_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/registration_test
 test_unit_registration_test_SOURCES = test/unit/registration_test.cpp
 test_unit_registration_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

@@ -1,0 +1,181 @@
+#include "coll/team_pages.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "coll/kernels.h"
+
+namespace gpucoll::coll {
+
+using proto::TeamItem;
+using proto::TeamKind;
+using proto::TeamPage;
+using proto::TeamPlace;
+
+static_assert(sizeof(TeamPlace::handle) == sizeof(gpu::MemoryHandle));
+
+TeamPages::TeamPages(gpu::Device& device, SharedMemory memory, size_t n_items, int n_ranks)
+    : device_(device),
+      memory_(std::move(memory)),
+      n_items_(n_items),
+      others_(static_cast<size_t>(n_ranks)),
+      exports_(device, own().live),
+      imports_(device) {}
+
+// Messages with each rank, both ways, and a few blocks for each that are packed; memory is used as it is touched.
+Result<std::unique_ptr<TeamPages>> TeamPages::create(gpu::Device& device, int n_ranks) {
+  constexpr size_t kItemsOfRank = 8, kMore = 64;
+  const size_t n_items = kItemsOfRank * static_cast<size_t>(n_ranks) + kMore;
+  GC_TRY_AS(SharedMemory memory, SharedMemory::create(bytes_for(n_items), "gpucoll-team"));
+  std::unique_ptr<TeamPages> self(new TeamPages(device, std::move(memory), n_items, n_ranks));
+  core::Watchdog::instance().add(self.get());
+  return self;
+}
+
+TeamPages::~TeamPages() { core::Watchdog::instance().remove(this); }
+
+// The leader lets go of what this rank has freed.
+void TeamPages::check() noexcept {
+  try {
+    exports_.tidy();
+  } catch (...) {
+    // No memory to look: the next round tries again.
+  }
+}
+
+Status TeamPages::open(int rank, const SharedMemoryName& name) {
+  GC_TRY_AS(others_[static_cast<size_t>(rank)], SharedMemory::open(name));
+  return {};
+}
+
+// ---- what this rank asks for ----
+
+TeamItem* TeamPages::add_item(TeamKind kind) {
+  if (own().n_items == n_items_) return nullptr;
+  TeamItem* const item = &items_of(memory_)[own().n_items++];
+  item->kind = kind;
+  return item;
+}
+
+bool TeamPages::tell(const void* kernel_address, TeamPlace* place) {
+  place->slot = proto::kNoSlot;
+  if (!kernel_address) return true;
+  const auto found = exports_.find(mirror_.of(kernel_address));
+  if (!found) return false;
+  place->slot = found->slot;
+  place->serial = found->serial;
+  place->offset = found->offset;
+  std::memcpy(place->handle, found->handle.bytes, sizeof place->handle);
+  return true;
+}
+
+bool TeamPages::tell(TeamKind kind, const core::TaskQueue::Pair& message) {
+  TeamItem* const item = add_item(kind);
+  if (!item) return false;
+  item->peer = message.peer;
+  item->bytes = message.bytes;
+  item->exchange = message.exchange;
+  return tell(message.buffer, &item->first);
+}
+
+bool TeamPages::tell(TeamKind kind, const proto::PackItem& pack) {
+  TeamItem* const item = add_item(kind);
+  if (!item) return false;
+  item->pack = pack;
+  if (!tell(pack.memory, &item->first) || !tell(pack.packed, &item->second)) return false;
+  return !pack.runs || (tell(pack.runs, &item->lists[0]) && tell(pack.starts, &item->lists[1]));
+}
+
+bool TeamPages::describe(const core::TaskQueue& part, const Mirror& mirror) {
+  mirror_ = mirror;
+  own().n_items = 0;
+  const auto all = [](const auto& list, const auto& told) { return std::all_of(list.begin(), list.end(), told); };
+  return all(part.collectives,
+             [&](const core::CollectiveTask& task) {
+               TeamItem* const item = add_item(TeamKind::collective);
+               return item && tell(task.send, &item->first) && tell(task.recv, &item->second);
+             }) &&
+         all(part.sends, [&](const auto& send) { return tell(TeamKind::send, send); }) &&
+         all(part.recvs, [&](const auto& recv) { return tell(TeamKind::receive, recv); }) &&
+         all(part.before, [&](const auto& pack) { return tell(TeamKind::before, pack); }) &&
+         all(part.after, [&](const auto& pack) { return tell(TeamKind::after, pack); });
+}
+
+void TeamPages::hand_over(uint64_t call) noexcept {
+  __atomic_store_n(&own().handed, call, __ATOMIC_RELEASE);  // partner: handed() of the leader
+}
+
+// ---- what others ask for ----
+
+bool TeamPages::handed(int member, uint64_t call) const noexcept {
+  return __atomic_load_n(&page_of(member).handed, __ATOMIC_ACQUIRE) >= call;
+}
+
+Result<uint8_t*> TeamPages::find(int member, const TeamPlace& place) {
+  if (place.slot == proto::kNoSlot) return nullptr;
+  core::ExportedPlace exported = {place.slot, place.serial, place.offset, {}};
+  std::memcpy(exported.handle.bytes, place.handle, sizeof place.handle);
+  return imports_.open(member, exported);
+}
+
+Result<proto::PackItem> TeamPages::pack_of(int member, const TeamItem& item) {
+  proto::PackItem pack = item.pack;
+  GC_TRY_AS(pack.memory, find(member, item.first));
+  GC_TRY_AS(pack.packed, find(member, item.second));
+  if (!pack.runs) return pack;
+  GC_TRY_AS(const uint8_t* runs, find(member, item.lists[0]));
+  GC_TRY_AS(const uint8_t* starts, find(member, item.lists[1]));
+  pack.runs = reinterpret_cast<const proto::PackRuns*>(runs);
+  pack.starts = reinterpret_cast<const uint32_t*>(starts);
+  return pack;
+}
+
+Status TeamPages::add(int member, const TeamItem& item, const core::TaskQueue& like, core::TaskQueue* part) {
+  if (item.kind == TeamKind::before || item.kind == TeamKind::after) {
+    GC_TRY_AS(const proto::PackItem pack, pack_of(member, item));
+    (item.kind == TeamKind::before ? part->before : part->after).push_back(pack);
+    return {};
+  }
+  GC_TRY_AS(uint8_t * first, find(member, item.first));
+  if (item.kind != TeamKind::collective) {
+    auto& messages = item.kind == TeamKind::send ? part->sends : part->recvs;
+    messages.push_back({item.peer, first, item.bytes, item.exchange != 0});
+    return {};
+  }
+  const size_t index = part->collectives.size();
+  if (index >= like.collectives.size())
+    return Status::error(Code::internal, "rank %d asks its leader for another collective", member);
+  core::CollectiveTask task = like.collectives[index];
+  task.send = first;
+  GC_TRY_AS(uint8_t * second, find(member, item.second));
+  task.recv = second;
+  part->collectives.push_back(task);
+  return {};
+}
+
+Status TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue* part) {
+  part->clear();
+  imports_.drop_freed([&](int peer) { return page_of(peer).live; });
+  for (void* base : imports_.take_dropped()) device_.close_memory(base);
+  const TeamItem* const items = items_of(others_[static_cast<size_t>(member)]);
+  const size_t n = std::min<size_t>(page_of(member).n_items, n_items_);
+  for (size_t i = 0; i < n; ++i) GC_TRY(add(member, items[i], like, part));
+  if (part->collectives.size() == like.collectives.size()) return {};
+  return Status::error(Code::internal, "rank %d asks its leader for fewer collectives", member);
+}
+
+// ---- answers ----
+
+void TeamPages::answer(uint64_t call, proto::TeamAnswer answer, const char* why) noexcept {
+  own().answer = answer;
+  std::snprintf(own().why, sizeof own().why, "%s", why);
+  __atomic_store_n(&own().answered, call, __ATOMIC_RELEASE);  // partner: answered() of the members
+}
+
+bool TeamPages::answered(int leader, uint64_t call) const noexcept {
+  return __atomic_load_n(&page_of(leader).answered, __ATOMIC_ACQUIRE) >= call;
+}
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,86 @@
+// What the ranks of one device tell each other in shared memory (proto/format/team.h): the members what they ask for,
+// their leader that it is done.
+//
+// Memory is named by places in exported allocations (core/registration.h), which the leader opens once.
+// Thread safety: one caller at a time; the watchdog comes in beside it. Ownership: owns this rank's page and exports,
+// and what is open of others. REQUIRES: no kernel uses what is open when it is destroyed, or at the next read().
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "base/shared_memory.h"
+#include "core/registration.h"
+#include "core/task.h"
+#include "core/watchdog.h"
+#include "proto/format/team.h"
+
+namespace gpucoll::coll {
+
+// Page-locked memory of this rank, which no other can open, and device memory that others use in its place.
+struct Mirror {
+  const uint8_t* pinned = nullptr;  // kernel address
+  size_t bytes = 0;
+  uint8_t* memory = nullptr;  // kernel address
+
+  const void* of(const void* kernel_address) const {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(kernel_address) - reinterpret_cast<uintptr_t>(pinned);
+    return at < bytes ? memory + at : kernel_address;
+  }
+};
+
+class TeamPages final : public core::Watched {
+ public:
+  static Result<std::unique_ptr<TeamPages>> create(gpu::Device& device, int n_ranks);
+  ~TeamPages() override;
+
+  SharedMemoryName name() const noexcept { return memory_.name(); }
+  // The page of another rank.
+  Status open(int rank, const SharedMemoryName& name);
+
+  // Writes what this rank asks for onto its page; false where it cannot be told: memory that other processes cannot
+  // open, or too much. REQUIRES: nobody reads the last call's any more.
+  bool describe(const core::TaskQueue& part, const Mirror& mirror);
+  void hand_over(uint64_t call) noexcept;
+  // Of a member: whether it has handed over its part; and that part, where `like` has the tasks of the same call but
+  // for their addresses.
+  bool handed(int member, uint64_t call) const noexcept;
+  Status read(int member, const core::TaskQueue& like, core::TaskQueue* part);
+
+  // Of the leader.
+  void answer(uint64_t call, proto::TeamAnswer answer, const char* why) noexcept;
+  // Whether the leader has answered.
+  bool answered(int leader, uint64_t call) const noexcept;
+  // REQUIRES: answered().
+  proto::TeamAnswer answer_of(int leader) const noexcept { return page_of(leader).answer; }
+  const char* reason_of(int leader) const noexcept { return page_of(leader).why; }
+
+  void check() noexcept override;
+
+ private:
+  TeamPages(gpu::Device& device, SharedMemory memory, size_t n_items, int n_ranks);
+  static size_t bytes_for(size_t n_items) { return sizeof(proto::TeamPage) + n_items * sizeof(proto::TeamItem); }
+  static proto::TeamItem* items_of(const SharedMemory& memory) {
+    return reinterpret_cast<proto::TeamItem*>(static_cast<char*>(memory.data()) + sizeof(proto::TeamPage));
+  }
+  proto::TeamPage& own() const noexcept { return *static_cast<proto::TeamPage*>(memory_.data()); }
+  const proto::TeamPage& page_of(int rank) const noexcept {
+    return *static_cast<const proto::TeamPage*>(others_[static_cast<size_t>(rank)].data());
+  }
+  proto::TeamItem* add_item(proto::TeamKind kind);
+  bool tell(const void* kernel_address, proto::TeamPlace* place);
+  bool tell(proto::TeamKind kind, const proto::PackItem& item);
+  bool tell(proto::TeamKind kind, const core::TaskQueue::Pair& message);
+  Result<uint8_t*> find(int member, const proto::TeamPlace& place);
+  Status add(int member, const proto::TeamItem& item, const core::TaskQueue& like, core::TaskQueue* part);
+  Result<proto::PackItem> pack_of(int member, const proto::TeamItem& item);
+
+  gpu::Device& device_;
+  SharedMemory memory_;
+  const size_t n_items_;
+  Mirror mirror_;                     // describe()'s
+  std::vector<SharedMemory> others_;  // by rank
+  core::Exports exports_;
+  core::Imports imports_;
+};
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,26 @@
+// Which ranks of a communicator use one device: a team, whose lowest rank leads it (docs/adr/0023).
+//
+// Thread safety: pure functions. Teams are numbered in the order of their leaders.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "proto/format/board.h"
+
+namespace gpucoll::coll {
+
+struct Teams {
+  std::vector<int> of;                    // by rank
+  std::vector<std::vector<int>> members;  // of each team, ascending
+
+  int size() const { return static_cast<int>(members.size()); }
+  int leader_of(int rank) const { return members[static_cast<size_t>(of[static_cast<size_t>(rank)])].front(); }
+  std::vector<int> leaders() const;
+};
+
+// By the devices that the ranks' lines name.
+Teams teams_of(const std::vector<gc_board_line>& lines);
+// "ranks 0, 2"
+std::string list_of(const std::vector<int>& ranks);
+
+}  // namespace gpucoll::coll

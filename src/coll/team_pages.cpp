@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "coll/kernels.h"
@@ -31,18 +32,41 @@ Result<std::unique_ptr<TeamPages>> TeamPages::create(gpu::Device& device, int n_
   GC_TRY_AS(SharedMemory memory, SharedMemory::create(bytes_for(n_items), "gpucoll-team"));
   std::unique_ptr<TeamPages> self(new TeamPages(device, std::move(memory), n_items, n_ranks));
   core::Watchdog::instance().add(self.get());
+  core::Proxy::instance().add(self.get());
   return self;
 }
 
-TeamPages::~TeamPages() { core::Watchdog::instance().remove(this); }
+TeamPages::~TeamPages() {
+  core::Watchdog::instance().remove(this);
+  core::Proxy::instance().remove(this);
+}
 
-// The leader lets go of what this rank has freed.
+// ---- what is freed ----
+
+// What its owner does not export any more is set aside.
+void TeamPages::drop_freed() {
+  imports_.drop_freed([&](int peer) { return page_of(peer).live; });
+}
+
 void TeamPages::check() noexcept {
   try {
     exports_.tidy();
+    const std::unique_lock lock(mutex_, std::try_to_lock);  // the watchdog must not wait for a device
+    if (!lock.owns_lock() || imports_.size() == 0) return;
+    drop_freed();
+    if (imports_.any_dropped()) core::Proxy::instance().wake();
   } catch (...) {
     // No memory to look: the next round tries again.
   }
+}
+
+void TeamPages::tidy() noexcept {
+  std::vector<void*> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    dropped = imports_.take_dropped();
+  }
+  for (void* base : dropped) device_.close_memory(base);
 }
 
 Status TeamPages::open(int rank, const SharedMemoryName& name) {
@@ -113,11 +137,27 @@ bool TeamPages::handed(int member, uint64_t call) const noexcept {
   return __atomic_load_n(&page_of(member).handed, __ATOMIC_ACQUIRE) >= call;
 }
 
+// Where other communicators of this process still have open what was there before it was freed, a driver may refuse:
+// watchdog and proxy close that before long.
+Result<uint8_t*> TeamPages::open_place(int member, const core::ExportedPlace& place) {
+  constexpr int kTries = 100;
+  constexpr timespec kNap = {0, 10'000'000};
+  for (int i = 1;; ++i) {
+    {
+      std::lock_guard lock(mutex_);
+      auto opened = imports_.open(member, place);
+      if (opened || i == kTries) return opened;
+    }
+    core::Proxy::instance().wake();
+    nanosleep(&kNap, nullptr);
+  }
+}
+
 Result<uint8_t*> TeamPages::find(int member, const TeamPlace& place) {
   if (place.slot == proto::kNoSlot) return nullptr;
   core::ExportedPlace exported = {place.slot, place.serial, place.offset, {}};
   std::memcpy(exported.handle.bytes, place.handle, sizeof place.handle);
-  return imports_.open(member, exported);
+  return open_place(member, exported);
 }
 
 Result<proto::PackItem> TeamPages::pack_of(int member, const TeamItem& item) {
@@ -157,8 +197,10 @@ Status TeamPages::add(int member, const TeamItem& item, const core::TaskQueue& l
 
 Status TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue* part) {
   part->clear();
-  imports_.drop_freed([&](int peer) { return page_of(peer).live; });
-  for (void* base : imports_.take_dropped()) device_.close_memory(base);
+  {
+    std::lock_guard lock(mutex_);
+    drop_freed();
+  }
   const TeamItem* const items = items_of(others_[static_cast<size_t>(member)]);
   const size_t n = std::min<size_t>(page_of(member).n_items, n_items_);
   for (size_t i = 0; i < n; ++i) GC_TRY(add(member, items[i], like, part));

@@ -1,14 +1,17 @@
 // What the ranks of one device tell each other in shared memory (proto/format/team.h): the members what they ask for,
 // their leader that it is done.
 //
-// Memory is named by places in exported allocations (core/registration.h), which the leader opens once.
-// Thread safety: one caller at a time; the watchdog comes in beside it. Ownership: owns this rank's page and exports,
-// and what is open of others. REQUIRES: no kernel uses what is open when it is destroyed, or at the next read().
+// Memory is named by places in exported allocations (core/registration.h), which the leader opens once. What its owner
+// has freed is found by the watchdog, and closed by the proxy, as closing may wait for the device.
+// Thread safety: one caller at a time; watchdog and proxy come in beside it. Ownership: owns this rank's page and
+// exports, and what is open of others. REQUIRES: no kernel uses what is open when it is destroyed.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/shared_memory.h"
+#include "core/proxy.h"
 #include "core/registration.h"
 #include "core/task.h"
 #include "core/watchdog.h"
@@ -28,7 +31,7 @@ struct Mirror {
   }
 };
 
-class TeamPages final : public core::Watched {
+class TeamPages final : public core::Watched, public core::ProxyWork {
  public:
   static Result<std::unique_ptr<TeamPages>> create(gpu::Device& device, int n_ranks);
   ~TeamPages() override;
@@ -55,6 +58,8 @@ class TeamPages final : public core::Watched {
   const char* reason_of(int leader) const noexcept { return page_of(leader).why; }
 
   void check() noexcept override;
+  Progress progress() noexcept override { return Progress::none_pending; }
+  void tidy() noexcept override;
 
  private:
   TeamPages(gpu::Device& device, SharedMemory memory, size_t n_items, int n_ranks);
@@ -70,6 +75,8 @@ class TeamPages final : public core::Watched {
   bool tell(const void* kernel_address, proto::TeamPlace* place);
   bool tell(proto::TeamKind kind, const proto::PackItem& item);
   bool tell(proto::TeamKind kind, const core::TaskQueue::Pair& message);
+  void drop_freed();
+  Result<uint8_t*> open_place(int member, const core::ExportedPlace& place);
   Result<uint8_t*> find(int member, const proto::TeamPlace& place);
   Status add(int member, const proto::TeamItem& item, const core::TaskQueue& like, core::TaskQueue* part);
   Result<proto::PackItem> pack_of(int member, const proto::TeamItem& item);
@@ -80,6 +87,7 @@ class TeamPages final : public core::Watched {
   Mirror mirror_;                     // describe()'s
   std::vector<SharedMemory> others_;  // by rank
   core::Exports exports_;
+  std::mutex mutex_;  // of imports_
   core::Imports imports_;
 };
 

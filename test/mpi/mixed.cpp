@@ -11,9 +11,6 @@ using namespace mpi_test;
 
 size_t z(int value) { return static_cast<size_t>(value); }
 
-// As kernels of several processes do not run side by side there.
-bool g_shared_gpu = false;
-
 constexpr int kCalls = 400, kCommunicators = 1000, kRunsAhead = 40;
 
 // One call with buffers drawn from `seed`, `round` and the rank. A send buffer of its own, or in place.
@@ -131,7 +128,7 @@ void root_on_host() {
           return fail("round %d of gather to and broadcast from host memory: element %d of rank %d", round, i, r);
   }
   const uint64_t ran = gpucoll_abi(GC_ABI_VERSION)->runs() - before;
-  if (!checked(g_size == 1 || g_shared_gpu || ran >= 2 * kRounds - 20))
+  if (!checked(g_size == 1 || ran >= 2 * kRounds - 20))
     fail("%d of %d calls with host memory at the root ran on the device", static_cast<int>(ran), 2 * kRounds);
   Memory host(Where::host, sizeof(int));
   for (int round = 0; round < kRounds; ++round) MPI_Bcast(host.at(0), 1, MPI_INT, round % g_size, comm);
@@ -143,12 +140,7 @@ void root_on_host() {
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
-  const char* kind = "";
-  int devices = 1;
-  need(gpucollDeviceKind(&kind), "gpucollDeviceKind");
-  need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
-  need(gpucollSetDevice(g_rank % devices), "gpucollSetDevice");
-  g_shared_gpu = g_size > devices && std::string(kind) == "cuda";
+  use_own_device();
   several_communicators();
   communicators_come_and_go();
   run_ahead();

@@ -46,9 +46,10 @@ const char* name_of(const Place& place) {
   return place.function & GC_PERSISTENT ? kMade[plain] : kNonblocking[plain];
 }
 
-bool holds_everybody(const Place& place) {
+// Within a group of an intercommunicator nobody waits for the others.
+bool Arrivals::holds_everybody(const Place& place) const noexcept {
   const uint32_t function = place.function;
-  return place.order == GC_ORDER_BLOCKING &&
+  return !description_.two_groups && place.order == GC_ORDER_BLOCKING &&
          (function == GC_FUNCTION_allreduce || function == GC_FUNCTION_allgather || function == GC_FUNCTION_alltoall ||
           function == GC_FUNCTION_reduce_scatter_block);
 }

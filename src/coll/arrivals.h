@@ -30,8 +30,6 @@ inline constexpr uint32_t kStarts = GC_ORDERS;
 // "MPI_Allgather", "MPI_Iallgather", "MPI_Allgather_init", "a start of MPI_Allgather_init"
 const char* name_of(const Place& place);
 const char* function_name(uint32_t function);  // "MPI_Allgather"
-// Whether nobody can leave it before everybody has taken part. REQUIRES: some rank has bytes in it; then all have.
-bool holds_everybody(const Place& place);
 
 // The ranks that edges of a graph join to this one, itself first, each after one that it has an edge with. Who they are
 // is found as they come.
@@ -64,6 +62,8 @@ class Arrivals {
   gc_board_line* own_lines(uint32_t order) const { return entry_->orders[order].lines; }
   // Looks up the other members' processes. Errors: as MpiProcess::peer, about rank *rank.
   Status find_peers(int* rank);
+  // Whether nobody can leave it before everybody has taken part. REQUIRES: some rank has bytes in it; then all have.
+  bool holds_everybody(const Place& place) const noexcept;
 
   // REQUIRES but for GC_KIND_HOST: find_peers(). `line`: all but `arrival`, not for GC_KIND_HOST.
   void publish(const Place& place, uint32_t kind, const gc_board_line& line);

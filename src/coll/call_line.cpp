@@ -9,6 +9,7 @@ namespace gpucoll::coll {
 namespace {
 
 constexpr uint32_t kNone = ~uint32_t{0};
+constexpr int32_t kBesideRoot = -2;  // says nothing of the call
 
 template <class T>
 uint32_t digest_of(const T* values, int n) {
@@ -31,6 +32,7 @@ size_t bytes_of_one(const gc_call& call, bool at_root, int n_ranks) {
 }
 
 bool same_call(const gc_board_line& a, const gc_board_line& b) {
+  if (a.root == kBesideRoot || b.root == kBesideRoot) return true;
   return a.count == b.count && a.type == b.type && a.op == b.op && a.root == b.root && a.digest == b.digest;
 }
 
@@ -52,14 +54,14 @@ gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Dev
   gc_board_line line = {};
   line.root = call.root;
   line.type = line.op = kNone;
-  line.count = bytes_of_one(call, rank == call.root, n_ranks);
+  if (!call.sources) line.count = bytes_of_one(call, rank == call.root, n_ranks);
   if (call.reduces) {
     line.type = static_cast<uint32_t>(call.type);
     line.op = static_cast<uint32_t>(call.op);
     line.count = input_of(call).bytes / type_size(static_cast<gpucollDataType_t>(call.type));
   }
   if (call.recvcounts) line.digest = digest_of(call.recvcounts, n_ranks);
-  if (call.function == GC_FUNCTION_allgatherv) line.digest = digest_of(call.recv.block_bytes, n_ranks);
+  if (call.function == GC_FUNCTION_allgatherv && !call.sources) line.digest = digest_of(call.recv.block_bytes, n_ranks);
   std::memcpy(line.device, device.identity().uuid, sizeof line.device);
   line.flags = device.shares_between_processes() ? GC_DEVICE_SHARES : 0;
   return line;

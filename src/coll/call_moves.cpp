@@ -65,8 +65,9 @@ void MoveMaker::receive(int peer, const Block& block) {
   if (block.bytes) context_.queue.add_recv(peer, message(block));
 }
 core::PairTask MoveMaker::message(const Block& block) const {
-  const bool all_to_all = call_.function == GC_FUNCTION_alltoallv || call_.function == GC_FUNCTION_alltoallw ||
-                          call_.function == GC_FUNCTION_allgatherv;
+  const bool all_to_all =
+      !call_.sources && (call_.function == GC_FUNCTION_alltoallv || call_.function == GC_FUNCTION_alltoallw ||
+                         call_.function == GC_FUNCTION_allgatherv);
   return {context_.device.kernel_address(block.address), block.bytes, nullptr, all_to_all};
 }
 
@@ -214,6 +215,7 @@ Status MoveMaker::neighbors() {
 }
 
 Status MoveMaker::make() {
+  if (call_.sources) return neighbors();
   switch (call_.function) {
     case GC_FUNCTION_bcast: broadcast(); return {};
     case GC_FUNCTION_allgather: return all_gather();
@@ -225,11 +227,6 @@ Status MoveMaker::make() {
     case GC_FUNCTION_gatherv: return gather();
     case GC_FUNCTION_scatter: return scatter_equal();
     case GC_FUNCTION_scatterv: return scatter();
-    case GC_FUNCTION_neighbor_allgather:
-    case GC_FUNCTION_neighbor_allgatherv:
-    case GC_FUNCTION_neighbor_alltoall:
-    case GC_FUNCTION_neighbor_alltoallv:
-    case GC_FUNCTION_neighbor_alltoallw: return neighbors();
     default: return Status::error(Code::internal, "no such collective: %u", call_.function);
   }
 }

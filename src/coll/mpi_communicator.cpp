@@ -113,7 +113,7 @@ Result<bool> MpiCommunicator::enter(const gc_call& call) {
   weigh(call.function, all);
   if (!all) return false;
   take_lines();
-  if (!holds_everybody(call_.place)) arrivals_.decide(call_.place);
+  if (!arrivals_.holds_everybody(call_.place)) arrivals_.decide(call_.place);
   return true;
 }
 
@@ -156,7 +156,8 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(bool same) {
   if (same) answer = run_on_device();
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
-  if (!done || !holds_everybody(call_.place)) GC_TRY(arrivals_.await_decisions(call_.place, runtime_.get(), among()));
+  if (!done || !arrivals_.holds_everybody(call_.place))
+    GC_TRY(arrivals_.await_decisions(call_.place, runtime_.get(), among()));
   return answer;
 }
 

@@ -36,6 +36,8 @@ void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* 
 }
 
 Packing::Side Packing::send_side(const gc_call& call) const {
+  if (call.sources)
+    return {call.send, call.send.block_bytes ? call.n_destinations : 1, Blocks::all, Blocks::none, false};
   switch (call.function) {
     case GC_FUNCTION_alltoall:
     case GC_FUNCTION_alltoallv:
@@ -43,9 +45,6 @@ Packing::Side Packing::send_side(const gc_call& call) const {
       // In place, all that is sent is put aside: the call becomes one with two buffers.
       if (!call.send.given) return {call.recv, n_, Blocks::all, Blocks::none, true};
       return {call.send, n_, Blocks::all, Blocks::none, false};
-    case GC_FUNCTION_neighbor_alltoall:
-    case GC_FUNCTION_neighbor_alltoallv:
-    case GC_FUNCTION_neighbor_alltoallw: return {call.send, call.n_destinations, Blocks::all, Blocks::none, false};
     case GC_FUNCTION_scatter:
     case GC_FUNCTION_scatterv:
       return {call.send, n_, call.recv.given ? Blocks::all : Blocks::others, Blocks::none, false};
@@ -54,6 +53,7 @@ Packing::Side Packing::send_side(const gc_call& call) const {
 }
 
 Packing::Side Packing::recv_side(const gc_call& call) const {
+  if (call.sources) return {call.recv, call.n_sources, Blocks::none, Blocks::all, false};
   const bool in_place = !call.send.given;
   switch (call.function) {
     case GC_FUNCTION_bcast:
@@ -68,11 +68,6 @@ Packing::Side Packing::recv_side(const gc_call& call) const {
     case GC_FUNCTION_alltoall:
     case GC_FUNCTION_alltoallv:
     case GC_FUNCTION_alltoallw: return {call.recv, n_, Blocks::none, Blocks::all, false};
-    case GC_FUNCTION_neighbor_allgather:
-    case GC_FUNCTION_neighbor_allgatherv:
-    case GC_FUNCTION_neighbor_alltoall:
-    case GC_FUNCTION_neighbor_alltoallv:
-    case GC_FUNCTION_neighbor_alltoallw: return {call.recv, call.n_sources, Blocks::none, Blocks::all, false};
     default: break;
   }
   // Reductions: rank 0 of an exscan gets nothing.

@@ -84,12 +84,13 @@ typedef struct gc_buffer {
 typedef struct gc_call {
   uint32_t function;     /* GC_FUNCTION_* */
   uint32_t order;        /* of a blocking one: GC_ORDER_BLOCKING or GC_ORDER_NEIGHBORS */
-  int root;              /* -1: none */
+  int root;              /* -1: none; -2: of an intercommunicator, in this rank's group, which takes no part */
   int reduces;           /* else type and op mean nothing */
   int type, op;          /* gpucollDataType_t, gpucollRedOp_t, or -1 where the engine has none */
   const int *recvcounts; /* of MPI_Reduce_scatter: elements for each rank */
-  /* Of MPI_Neighbor_*: the ranks that block i comes from or goes to. A rank may be there several times, this one too:
-   * messages between the same two ranks match in the order of the lists. */
+  /* Of MPI_Neighbor_*, and of intercommunicators, else NULL: the ranks that block i comes from or goes to; without
+   * block_bytes all of `send` goes to each. A rank may be there several times, this one too: messages between the same
+   * two ranks match in the order of the lists. */
   const int *sources, *destinations;
   int n_sources, n_destinations;
   gc_buffer send, recv;
@@ -113,7 +114,8 @@ typedef struct gc_host_calls {
 
 typedef struct gc_comm_description {
   uint64_t context_id; /* equal on all members while the communicator lives */
-  int rank, size;
+  int rank, size;      /* of an intercommunicator: among the ranks of both groups, in one order on all */
+  int two_groups;      /* whether it is one */
   const gc_host_calls *calls;
   void *ctx;        /* must stay valid until comm_free */
   const char *name; /* for messages */

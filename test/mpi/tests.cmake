@@ -43,6 +43,13 @@ gc_mpi_test(mpi.teams_off LABELS mpi TIMEOUT 240 NP 4 MUST_PRINT "are slow, thro
   MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TEAMS=0 COMMAND test/mpi/staged)
 
+foreach(np 2 3 4 5)
+  gc_mpi_test(mpi.intercommunicators_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/intercommunicators)
+  gc_mpi_test(mpi.teams_intercommunicators_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+    ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/intercommunicators)
+endforeach()
+
 # What copy engines carry between more than two ranks, in turn.
 foreach(np 3 4 5)
   gc_mpi_test(mpi.collectives_copies_${np} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}

@@ -46,8 +46,8 @@ static int finish(gcm_staged *staged, int rc) {
   do {                                                                                            \
     if (module->comm != NULL) gc_publish_host(module->comm, GCM_ORDER(name), GC_FUNCTION_##name); \
   } while (0)
-#define GCM_ASKS_ENGINE(name)                                                 \
-  (gcm_leaves_ranks_out(GC_FUNCTION_##name) && !gcm_plan_has_bytes(&plan)) || \
+#define GCM_ASKS_ENGINE(name)                                                       \
+  (gcm_leaves_ranks_out(GC_FUNCTION_##name, comm) && !gcm_plan_has_bytes(&plan)) || \
       (module->comm != NULL && gc_asks_engine(gcm_abi, module->comm, GC_FUNCTION_##name))
 #define GCM_TRY_ENGINE(name, ...)                                                           \
   do {                                                                                      \

@@ -65,14 +65,14 @@ void gcm_forget_processes(void) {
 static const gc_process_blob *call_peer(void *ctx, int rank) {
   const gcm_module *m = ctx;
   opal_mutex_lock(&blobs_lock);
-  const gc_process_blob *blob = look_up(ompi_comm_peer_lookup(m->communicator, rank));
+  const gc_process_blob *blob = look_up(gcm_member(m, rank));
   opal_mutex_unlock(&blobs_lock);
   return blob;
 }
 
 static uint64_t call_process_name(void *ctx, int rank) {
   const gcm_module *m = ctx;
-  return name_of(&ompi_comm_peer_lookup(m->communicator, rank)->super.proc_name);
+  return name_of(&gcm_member(m, rank)->super.proc_name);
 }
 
 static void call_progress(void) { opal_progress(); }

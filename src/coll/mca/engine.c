@@ -18,8 +18,9 @@ static bool find_map(gcm_type *type, size_t count, const gc_type_map **map) {
 static bool make_room(gcm_module *module) {
   if (module->block_bytes != NULL && module->block_offsets != NULL && module->block_maps != NULL) return true;
   const int ranks = ompi_comm_size(module->communicator);
+  const int peers = gcm_peers(module->communicator);
   const int in = gcm_neighbors_in(module->communicator), out = gcm_neighbors_out(module->communicator);
-  const size_t n = (size_t)(in > out ? in : out), most = (size_t)ranks > n ? (size_t)ranks : n;
+  const size_t n = (size_t)(in > out ? in : out), m = (size_t)(ranks > peers ? ranks : peers), most = m > n ? m : n;
   if (module->block_bytes == NULL) module->block_bytes = malloc(2 * most * sizeof *module->block_bytes);
   if (module->block_offsets == NULL) module->block_offsets = malloc(2 * most * sizeof *module->block_offsets);
   if (module->block_maps == NULL) module->block_maps = malloc(2 * most * sizeof *module->block_maps);
@@ -70,8 +71,8 @@ static bool list_blocks(gcm_module *module, const gcm_layout *layout, int side, 
 }
 
 /* Reductions know the gaps of their types. */
-static bool describe_side(gcm_module *module, const gcm_side *from, int side, bool reduces,
-                          const gcm_neighbors *neighbors, gc_buffer *out) {
+bool gcm_describe_side(gcm_module *module, const gcm_side *from, int side, bool reduces, const gcm_neighbors *neighbors,
+                       gc_buffer *out) {
   const gcm_layout *layout = &from->layout;
   *out = (gc_buffer){.given = layout->groups > 0, .address = from->buffer};
   if (layout->groups == 0) return true;
@@ -86,6 +87,7 @@ static bool describe_side(gcm_module *module, const gcm_side *from, int side, bo
 /* Whether the engine can see the call at all. One block goes to all neighbours of an allgather. */
 static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
   if (gcm_process_closed()) return false; /* in an attribute's delete function in MPI_Finalize */
+  if (OMPI_COMM_IS_INTER(module->communicator)) return gcm_describe_between_groups(module, plan, call);
   const gcm_neighbors *to = NULL, *from = NULL;
   const bool gathers =
       call->function == GC_FUNCTION_neighbor_allgather || call->function == GC_FUNCTION_neighbor_allgatherv;
@@ -98,8 +100,8 @@ static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
     call->destinations = module->destinations.ranks;
     call->n_destinations = module->destinations.n;
   }
-  return describe_side(module, &plan->send, 0, call->reduces, to, &call->send) &&
-         describe_side(module, &plan->recv, 1, call->reduces, from, &call->recv);
+  return gcm_describe_side(module, &plan->send, 0, call->reduces, to, &call->send) &&
+         gcm_describe_side(module, &plan->recv, 1, call->reduces, from, &call->recv);
 }
 
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {

@@ -23,24 +23,48 @@ static inline bool gcm_is_neighborhood(uint32_t function) {
          function == GC_FUNCTION_neighbor_alltoallw;
 }
 /* Blocking ones that not all ranks come here with: MPI ends such a call on a rank without elements, though in a graph
- * ranks that no edges join to it may have some. */
-static inline bool gcm_comes_alone(uint32_t function, const ompi_communicator_t *comm) {
+ * ranks that no edges join to it may have some, and beside the root of an intercommunicator nobody asks for elements.
+ */
+static inline bool gcm_is_among_edges(uint32_t function, const ompi_communicator_t *comm) {
   return (function == GC_FUNCTION_neighbor_allgather || function == GC_FUNCTION_neighbor_alltoall) &&
          !OMPI_COMM_IS_CART(comm);
 }
+static inline bool gcm_is_beside_root(uint32_t function, const ompi_communicator_t *comm) {
+  return (function == GC_FUNCTION_bcast || function == GC_FUNCTION_reduce || function == GC_FUNCTION_gather ||
+          function == GC_FUNCTION_scatter) &&
+         OMPI_COMM_IS_INTER(comm);
+}
+static inline bool gcm_comes_alone(uint32_t function, const ompi_communicator_t *comm) {
+  return gcm_is_among_edges(function, comm) || gcm_is_beside_root(function, comm);
+}
+/* The same of nonblocking and persistent ones. */
+static inline bool gcm_begins_alone(uint32_t function, const ompi_communicator_t *comm) {
+  return (function == GC_FUNCTION_bcast || function == GC_FUNCTION_reduce) && OMPI_COMM_IS_INTER(comm);
+}
 /* How a blocking one is counted on the board. */
 static inline uint32_t gcm_order_of(uint32_t function, const ompi_communicator_t *comm) {
-  return gcm_comes_alone(function, comm) ? GC_ORDER_NEIGHBORS : GC_ORDER_BLOCKING;
+  return gcm_is_among_edges(function, comm) ? GC_ORDER_NEIGHBORS : GC_ORDER_BLOCKING;
 }
-/* Whether a blocking one is counted at all: on all ranks alike that edges join. */
-static GCM_INLINE bool gcm_is_counted(uint32_t function, const gcm_plan *plan, const ompi_communicator_t *comm) {
-  return !gcm_comes_alone(function, comm) || (gcm_plan_has_bytes(plan) && gcm_has_edges(comm));
+/* Whether the root of an intercommunicator's rooted collective has nobody beside it. */
+static inline bool gcm_root_is_alone(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
+  const bool from_root = function == GC_FUNCTION_bcast || function == GC_FUNCTION_scatter;
+  const bool root_is_there = from_root ? plan->recv.store : plan->send.load;
+  return (root_is_there ? ompi_comm_remote_size(comm) : ompi_comm_size(comm)) == 1;
+}
+/* Whether a blocking one is counted at all: on all ranks alike, or on all that edges join. */
+static GCM_INLINE bool gcm_is_counted(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
+  if (gcm_is_beside_root(function, comm)) return gcm_root_is_alone(function, plan, comm);
+  return !gcm_is_among_edges(function, comm) || (gcm_plan_has_bytes(plan) && gcm_has_edges(comm));
+}
+/* The same of a nonblocking one: its function, else none. */
+static GCM_INLINE uint32_t gcm_counts_as(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
+  return gcm_begins_alone(function, comm) && !gcm_root_is_alone(function, plan, comm) ? GC_FUNCTION_none : function;
 }
 /* Whether some ranks may have bytes in it while others have none. These go to the engine, too: they have nothing to
  * judge by, and would keep the others from the device. */
-static inline bool gcm_leaves_ranks_out(uint32_t function) {
+static inline bool gcm_leaves_ranks_out(uint32_t function, const ompi_communicator_t *comm) {
   return function == GC_FUNCTION_gatherv || function == GC_FUNCTION_scatterv || function == GC_FUNCTION_alltoallv ||
-         function == GC_FUNCTION_alltoallw || gcm_is_neighborhood(function);
+         function == GC_FUNCTION_alltoallw || gcm_is_neighborhood(function) || OMPI_COMM_IS_INTER(comm);
 }
 
 /* Whether a buffer is NULL that the call needs. Among neighbours, there may be none. */
@@ -48,6 +72,12 @@ static inline bool gcm_lacks_buffer(uint32_t function, const gcm_plan *plan) {
   return !gcm_is_neighborhood(function) && (gcm_is_null(&plan->send) || gcm_is_null(&plan->recv));
 }
 
+/* One side of a call. neighbors: whose blocks these are, or NULL where there is a block for each rank or only one.
+ * False: the engine cannot see it, or there is no memory. */
+bool gcm_describe_side(gcm_module *module, const gcm_side *from, int side, bool reduces, const gcm_neighbors *neighbors,
+                       gc_buffer *out);
+/* groups.c: the same of a whole call on an intercommunicator. */
+bool gcm_describe_between_groups(gcm_module *module, const gcm_plan *plan, gc_call *call);
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the
  * host; else the call is done, or the MPI error class is its end. */
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);

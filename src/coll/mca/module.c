@@ -8,6 +8,7 @@ static void construct(gcm_module *m) {
   m->block_offsets = NULL;
   m->block_maps = NULL;
   m->sources = m->destinations = (gcm_neighbors){0};
+  m->first_own = m->first_other = m->root = 0;
 }
 
 /* Runs inside MPI_Comm_free and MPI_Finalize, on other ranks at other times: local work only. */
@@ -40,9 +41,9 @@ static void chain_all(gcm_module *m, ompi_communicator_t *comm) {
   GCM_CHAIN(&m->super, &m->previous, comm, barrier_init, gcm_barrier_init);
 }
 
-/* The engine works on groups of several ranks that all run a collective together. */
-static bool engine_wants(ompi_communicator_t *comm) {
-  return gcm_engine_runs && !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1;
+/* An intercommunicator's ranks are those of both groups. */
+static int count_ranks(ompi_communicator_t *comm) {
+  return ompi_comm_size(comm) + (OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : 0);
 }
 
 /* May run inside MPI progress (MPI_Comm_idup): local work only. */
@@ -50,14 +51,16 @@ static int enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm
   gcm_module *m = (gcm_module *)base;
   m->communicator = comm;
   chain_all(m, comm);
-  if (!engine_wants(comm)) return OMPI_SUCCESS;
+  gcm_number_groups(m);
+  if (!gcm_engine_runs || count_ranks(comm) < 2) return OMPI_SUCCESS;
   const gc_comm_description description = {
       .context_id = gcm_context_id(comm),
-      .rank = ompi_comm_rank(comm),
-      .size = ompi_comm_size(comm),
+      .rank = m->first_own + ompi_comm_rank(comm),
+      .size = count_ranks(comm),
+      .two_groups = OMPI_COMM_IS_INTER(comm),
       .calls = &gcm_host_calls,
       .ctx = m,
-      .name = comm->c_name,
+      .name = comm->c_name[0] != '\0' ? comm->c_name : "an intercommunicator", /* others have a name from MPI */
   };
   m->comm = gcm_abi->comm_new(&description);
   return OMPI_SUCCESS;

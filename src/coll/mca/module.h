@@ -24,12 +24,14 @@ typedef struct gcm_module {
   mca_coll_base_module_t super;
   mca_coll_base_comm_coll_t previous; /* who served each function before; NULL where nobody did */
   ompi_communicator_t *communicator;
-  gc_comm *comm;       /* NULL: intercommunicators, one rank, or the engine cannot: everything is staged */
+  gc_comm *comm;       /* NULL: one rank, or the engine cannot: everything is staged */
   size_t *block_bytes; /* engine.c's lists, of most_blocks for each side; NULL until needed */
   ptrdiff_t *block_offsets;
   const gc_type_map **block_maps;
   size_t most_blocks;
-  gcm_neighbors sources, destinations; /* in a topology; empty until needed */
+  gcm_neighbors sources, destinations; /* in a topology; sources: the other group; empty until needed */
+  /* Among the ranks of both groups of an intercommunicator: where each begins, and the present root. */
+  int first_own, first_other, root;
 } gcm_module;
 OBJ_CLASS_DECLARATION(gcm_module);
 
@@ -66,8 +68,13 @@ mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority)
 int gcm_neighbors_in(const ompi_communicator_t *comm);
 int gcm_neighbors_out(const ompi_communicator_t *comm);
 bool gcm_has_edges(const ompi_communicator_t *comm);
+bool gcm_make_neighbors(gcm_neighbors *list, int degree);
 bool gcm_find_neighbors(gcm_module *module);
 void gcm_forget_neighbors(gcm_module *module);
+
+/* groups.c: how the ranks of an intercommunicator are numbered; and a member by that number, or of any communicator. */
+void gcm_number_groups(gcm_module *module);
+ompi_proc_t *gcm_member(const gcm_module *module, int rank);
 
 /* types.c: the engine's names of a type and an operation, or -1 where it has none. */
 int gcm_engine_type(const gcm_type *type);

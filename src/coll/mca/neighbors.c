@@ -8,7 +8,7 @@
  */
 #include "coll/mca/plan.h"
 
-static bool make_list(gcm_neighbors *list, int degree) {
+bool gcm_make_neighbors(gcm_neighbors *list, int degree) {
   list->ranks = malloc(((size_t)degree + 1) * sizeof *list->ranks); /* never of no bytes, which may be NULL */
   list->blocks = malloc(((size_t)degree + 1) * sizeof *list->blocks);
   list->degree = degree;
@@ -88,8 +88,8 @@ static void list_all(gcm_module *module) {
 bool gcm_find_neighbors(gcm_module *module) {
   if (module->destinations.blocks != NULL) return true;
   gcm_forget_neighbors(module);
-  if (!make_list(&module->sources, gcm_neighbors_in(module->communicator)) ||
-      !make_list(&module->destinations, gcm_neighbors_out(module->communicator))) {
+  if (!gcm_make_neighbors(&module->sources, gcm_neighbors_in(module->communicator)) ||
+      !gcm_make_neighbors(&module->destinations, gcm_neighbors_out(module->communicator))) {
     gcm_forget_neighbors(module);
     return false;
   }

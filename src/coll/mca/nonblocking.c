@@ -26,21 +26,23 @@
                                            gcm_module *module) {                                                       \
     const mca_coll_base_comm_coll_t *previous = &module->previous;                                                     \
     const gcm_plan plan = plan_of_call;                                                                                \
+    const uint32_t function = gcm_counts_as(GC_FUNCTION_##name, &plan, comm);                                          \
     const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                                      \
-    if (!looks && gcm_goes_straight(module, GC_FUNCTION_##name)) return GCM_CALL_I(name, ARGUMENTS, request);          \
+    if (!looks && gcm_goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request);                    \
     if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return MPI_ERR_BUFFER;                                            \
     gcm_request *r = gcm_request_new(module, false);                                                                   \
     if (r == NULL) return MPI_ERR_NO_MEM;                                                                              \
     r->begin_on_host = begin_i##name;                                                                                  \
     r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                           \
     gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                                      \
-    return gcm_request_begin(r, GC_FUNCTION_##name, looks ? &call : NULL, &plan, request);                             \
+    return gcm_request_begin(r, function, looks && function != GC_FUNCTION_none ? &call : NULL, &plan, request);       \
   }                                                                                                                    \
   int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,                          \
                   mca_coll_base_module_t *base) {                                                                      \
     gcm_module *module = (gcm_module *)base;                                                                           \
     const mca_coll_base_comm_coll_t *previous = &module->previous;                                                     \
-    if (GCM_LIKELY(!gc_has_devices(gcm_abi)) && gcm_goes_straight(module, GC_FUNCTION_##name))                         \
+    if (GCM_LIKELY(!gc_has_devices(gcm_abi)) && !gcm_begins_alone(GC_FUNCTION_##name, comm) &&                         \
+        gcm_goes_straight(module, GC_FUNCTION_##name))                                                                 \
       return GCM_CALL_I(name, ARGUMENTS, request);                                                                     \
     return look_and_i##name(GCM_UNWRAP ARGUMENTS, comm, request, module);                                              \
   }

@@ -45,7 +45,7 @@ static inline bool gcm_goes_straight(gcm_module *module, uint32_t function) {
 
 /* Without bytes a rank has nothing to judge by: see engine.h. */
 #define GCM_IS_LEFT_OUT(name, plan) \
-  (gcm_leaves_ranks_out(GC_FUNCTION_##name) && gc_has_devices(gcm_abi) && !gcm_plan_has_bytes(plan))
+  (gcm_leaves_ranks_out(GC_FUNCTION_##name, comm) && gc_has_devices(gcm_abi) && !gcm_plan_has_bytes(plan))
 
 #define GCM_FIELDS_OF(s, ARGUMENTS) GCM_FIELDS_OF_(s, GCM_UNWRAP ARGUMENTS)
 #define GCM_FIELDS_OF_(...) GCM_FIELDS(__VA_ARGS__)

@@ -254,6 +254,22 @@ int reduce_local(const void* in, void* inout, size_t count, int type, int op) {
   return code == Code::ok && !done ? GC_STAGE : mpi_class(code);
 }
 
+void* device_get(const void* like, size_t bytes) {
+  void* memory = nullptr;
+  guarded("device memory", [&]() -> Status {
+    gpu::Device* device = device_of(like);
+    if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", like);
+    GC_TRY_AS(memory, device->user_allocate(bytes));
+    return {};
+  });
+  return memory;
+}
+
+void device_put(void* memory) {
+  gpu::Device* device = device_of(memory);
+  if (device) device->user_release(memory).ignore();
+}
+
 void forget_map(uint64_t id) { TypeLayouts::instance().forget(id); }
 
 const gc_abi* table() {
@@ -289,7 +305,9 @@ const gc_abi* table() {
                              launches,
                              look_at_wishes,
                              forget_map,
-                             reduce_local};
+                             reduce_local,
+                             device_get,
+                             device_put};
   return &abi;
 }
 

@@ -58,9 +58,10 @@ gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Dev
   if (call.reduces) {
     line.type = static_cast<uint32_t>(call.type);
     line.op = static_cast<uint32_t>(call.op);
-    line.count = input_of(call).bytes / type_size(static_cast<gpucollDataType_t>(call.type));
+    line.count =
+        call.sources ? call.elements : input_of(call).bytes / type_size(static_cast<gpucollDataType_t>(call.type));
   }
-  if (call.recvcounts) line.digest = digest_of(call.recvcounts, n_ranks);
+  if (call.recvcounts && !call.sources) line.digest = digest_of(call.recvcounts, n_ranks);
   if (call.function == GC_FUNCTION_allgatherv && !call.sources) line.digest = digest_of(call.recv.block_bytes, n_ranks);
   std::memcpy(line.device, device.identity().uuid, sizeof line.device);
   line.flags = device.shares_between_processes() ? GC_DEVICE_SHARES : 0;

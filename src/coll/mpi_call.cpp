@@ -23,7 +23,7 @@ Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual,
                                scratch, part->queue};
   gc_call packed = call;
   if (on_host || Packing::has_gaps(call)) GC_TRY(part->packing.pack(&packed, context));
-  return packed.reduces ? add_reductions(packed, context) : add_moves(packed, context);
+  return packed.reduces && !packed.sources ? add_reductions(packed, context) : add_moves(packed, context);
 }
 
 }  // namespace gpucoll::coll

@@ -128,8 +128,15 @@ Result<bool> MpiCommunicator::prepare() {
   return runtime_.prepare(call_, description_.calls->progress);
 }
 
-Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
+Status MpiCommunicator::reduce_within_group(const gc_call& call) {
+  if (!call.before || call.before(description_.ctx) == 0) return {};
+  return Status::error(Code::remote, "the part of %s on %s within the group of rank %d has failed",
+                       function_name(call.function), description_.name, description_.rank);
+}
+
+Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
   if (is_everybody() && teams_.fits(call_)) {
+    GC_TRY(reduce_within_group(call));
     GC_TRY_AS(const bool done, teams_.run(call_));
     return done ? Answer::done : Answer::stage;
   }
@@ -138,6 +145,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
   if (!runtime_.fits(call_)) return Answer::stage;
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
+  GC_TRY(reduce_within_group(call));
   GC_TRY(runtime_.begin(call_, true));
   for (;;) {
     GC_TRY_AS(const bool all, runtime_.advance());
@@ -151,9 +159,9 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device() {
 }
 
 // REQUIRES: every rank has come with device memory. `same`: whether they call the same, on all ranks alike.
-Result<MpiCommunicator::Answer> MpiCommunicator::execute(bool same) {
+Result<MpiCommunicator::Answer> MpiCommunicator::execute(const gc_call& call, bool same) {
   Result<Answer> answer = Answer::stage;
-  if (same) answer = run_on_device();
+  if (same) answer = run_on_device(call);
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
   if (!done || !arrivals_.holds_everybody(call_.place))
@@ -173,7 +181,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
     return Answer::stage;
   }
   Status same = check_same_call(call_.lines, description_.rank, description_.name);
-  auto answer = contained([&] { return execute(same.ok()); });
+  auto answer = contained([&] { return execute(call, same.ok()); });
   if (answer) call_.part.clear();
   if (!answer) {
     if (runtime_.get()) runtime_.get()->raise_fault(answer.status());  // the others count on this rank

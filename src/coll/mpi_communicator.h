@@ -43,8 +43,9 @@ class MpiCommunicator : public gc_comm {
   void weigh(uint32_t function, bool on_device);
   // Publishes what this rank does; whether every rank can run it on its device.
   Result<bool> enter(const gc_call& call);
-  Result<Answer> execute(bool same);
-  Result<Answer> run_on_device();
+  Result<Answer> execute(const gc_call& call, bool same);
+  Result<Answer> run_on_device(const gc_call& call);
+  Status reduce_within_group(const gc_call& call);
   Result<bool> prepare();
   Component* among();
   bool is_everybody();

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 6u
+#define GC_ABI_VERSION 7u
 
 /* How far a nonblocking collective of gc_abi.start has come. */
 enum {
@@ -88,6 +88,11 @@ typedef struct gc_call {
   int reduces;           /* else type and op mean nothing */
   int type, op;          /* gpucollDataType_t, gpucollRedOp_t, or -1 where the engine has none */
   const int *recvcounts; /* of MPI_Reduce_scatter: elements for each rank */
+  void *skin_op;         /* the skin's own */
+  /* A reduction that has `sources` only moves what `before` reduces within each group: called when it is certain that
+   * it runs on the device, MPI_SUCCESS or an MPI error class; may be NULL. `elements`: of an operand. */
+  int (*before)(void *ctx);
+  size_t elements;
   /* Of MPI_Neighbor_*, and of intercommunicators, else NULL: the ranks that block i comes from or goes to; without
    * block_bytes all of `send` goes to each. A rank may be there several times, this one too: messages between the same
    * two ranks match in the order of the lists. */
@@ -198,6 +203,9 @@ typedef struct gc_abi {
   /* MPI_Reduce_local where a buffer is device memory; type and op as in gc_call. MPI_SUCCESS, an MPI error class, or
    * GC_STAGE, and then nothing is done. */
   int (*reduce_local)(const void *in, void *inout, size_t count, int type, int op);
+  /* Memory of the device that `like` is memory of; NULL: there is none. */
+  void *(*device_get)(const void *like, size_t bytes);
+  void (*device_put)(void *memory);
 } gc_abi;
 
 /* The table, or NULL where this library does not offer `version`. */

@@ -5,6 +5,7 @@
 // Everything about a case follows from its seed, so every rank knows every other rank's arguments. Whole allocations
 // are compared, so a byte written where none belongs is seen.
 #include <algorithm>
+#include <type_traits>
 
 #include "core/abi.h"
 #include "mpi_test.h"
@@ -266,6 +267,146 @@ void Case::run() const {
     fail("%s: ran %d times on the device", name().c_str(), static_cast<int>(times));
 }
 
+// ---- reductions: each group gets what the other one has reduced ----
+
+enum class Reduction { allreduce, reduce, reduce_scatter, reduce_scatter_block };
+const char* const kReductions[] = {"allreduce", "reduce", "reduce_scatter", "reduce_scatter_block"};
+
+class ReductionCase {
+ public:
+  ReductionCase(uint64_t seed, const Bridge& bridge) : seed_(seed), bridge_(bridge) {
+    function_ = static_cast<Reduction>(mix(seed, 1) % 4);
+    const int sizes[] = {1, 3, 40, 2000};
+    // Both groups have as many elements, each a multiple of its ranks.
+    count_ = sizes[mix(seed, 2) % 4] * bridge.sizes[0] * bridge.sizes[1];
+    pairs_ = mix(seed, 3) % 3 == 0 && function_ != Reduction::reduce_scatter;
+    on_host_ = mix(seed, 4) % 4 == 0;  // what the ranks of group 1 give, or get
+    form_ = mix(seed, 5) % 4 ? Form::blocking : Form::nonblocking;
+    root_side_ = static_cast<int>(mix(seed, 6) % 2);
+    root_ = static_cast<int>(mix(seed, 7) % u(bridge.sizes[root_side_]));
+  }
+  void run() const;
+
+ private:
+  struct Pair {
+    double value;
+    int place, gap;
+  };
+  bool is(Reduction r) const { return function_ == r; }
+  std::string name() const {
+    return std::string(name_of(form_)) + kReductions[static_cast<int>(function_)] + " of " + std::to_string(count_) +
+           (pairs_ ? " pairs" : " numbers") + " between groups of " + bridge_.name;
+  }
+  int given(int side, int rank, int i) const { return static_cast<int>(mix(seed_, u(side * 100 + rank), u(i)) % 1000); }
+  Pair reduced(int side, int i) const {
+    Pair r = {-1, 0, 77};
+    for (int rank = 0; rank < bridge_.sizes[side]; rank++) {
+      const double mine = given(side, rank, i);
+      r.value = pairs_ ? std::max(r.value, mine) : std::max(r.value, 0.0) + mine;
+    }
+    for (int rank = bridge_.sizes[side] - 1; rank >= 0; rank--)
+      if (given(side, rank, i) == r.value) r.place = rank;
+    return r;
+  }
+  // Of MPI_Reduce_scatter: cut unevenly, on each side elsewhere.
+  std::vector<int> parts() const {
+    std::vector<int> counts(z(bridge_.size()), count_ / bridge_.size());
+    if (is(Reduction::reduce_scatter) && bridge_.size() > 1) counts.front() = 0, counts.back() *= 2;
+    return counts;
+  }
+  template <class Element>
+  void run_with(MPI_Datatype type, MPI_Op op) const;
+  int call(const void* send, void* recv, MPI_Datatype type, MPI_Op op) const;
+
+  uint64_t seed_;
+  const Bridge& bridge_;
+  Reduction function_;
+  int count_, root_side_, root_;
+  bool pairs_, on_host_;
+  Form form_;
+};
+
+int ReductionCase::call(const void* send, void* recv, MPI_Datatype type, MPI_Op op) const {
+  const std::vector<int> counts = parts();
+  const bool here = bridge_.side == root_side_;
+  const int root = !here ? root_ : bridge_.rank == root_ ? MPI_ROOT : MPI_PROC_NULL;
+  const bool plain = form_ == Form::blocking;
+  MPI_Comm comm = bridge_.comm;
+  MPI_Request r = MPI_REQUEST_NULL;
+  switch (function_) {
+    case Reduction::allreduce:
+      return plain ? MPI_Allreduce(send, recv, count_, type, op, comm)
+                   : finished(MPI_Iallreduce(send, recv, count_, type, op, comm, &r), &r);
+    case Reduction::reduce:
+      return plain ? MPI_Reduce(send, recv, count_, type, op, root, comm)
+                   : finished(MPI_Ireduce(send, recv, count_, type, op, root, comm, &r), &r);
+    case Reduction::reduce_scatter:
+      return plain ? MPI_Reduce_scatter(send, recv, counts.data(), type, op, comm)
+                   : finished(MPI_Ireduce_scatter(send, recv, counts.data(), type, op, comm, &r), &r);
+    default:
+      return plain ? MPI_Reduce_scatter_block(send, recv, counts[0], type, op, comm)
+                   : finished(MPI_Ireduce_scatter_block(send, recv, counts[0], type, op, comm, &r), &r);
+  }
+}
+
+template <class Element>
+Element element_of(double value, int place) {
+  Element e = {};
+  std::memset(static_cast<void*>(&e), 77, sizeof e);
+  if constexpr (std::is_same_v<Element, int>)
+    e = static_cast<int>(value);
+  else
+    e.value = value, e.place = place;
+  return e;
+}
+
+template <class Element>
+void ReductionCase::run_with(MPI_Datatype type, MPI_Op op) const {
+  const size_t n = z(count_);
+  std::vector<Element> send(n), before(n + 3, element_of<Element>(-5, -5)), got(n + 3);
+  for (int i = 0; i < count_; i++) send[z(i)] = element_of<Element>(given(bridge_.side, bridge_.rank, i), bridge_.rank);
+  std::vector<Element> after = before;
+  const std::vector<int> counts = parts();
+  int first = 0, mine = count_;
+  if (is(Reduction::reduce)) mine = bridge_.side == root_side_ && bridge_.rank == root_ ? count_ : 0;
+  if (function_ >= Reduction::reduce_scatter) {
+    mine = counts[z(bridge_.rank)];
+    for (int r = 0; r < bridge_.rank; r++) first += counts[z(r)];
+  }
+  for (int i = 0; i < mine; i++) {
+    const Pair sum = reduced(1 - bridge_.side, first + i);
+    after[z(i)] = element_of<Element>(sum.value, sum.place);
+  }
+  // The other side of the call is on the device: else it would go through the host.
+  const Where host = on_host_ && bridge_.side == 1 && !is(Reduction::reduce) ? Where::host : Where::device;
+  const bool gives_host = mix(seed_, 8) % 2;
+  Memory input(gives_host ? host : Where::device, n * sizeof(Element));
+  Memory output(gives_host ? Where::device : host, before.size() * sizeof(Element));
+  input.write(send.data());
+  output.write(before.data());
+  const uint64_t ran = runs();
+  const int rc = call(input.at(0), output.at(0), type, op);
+  const bool on_device = runs() - ran > 0;
+  output.read(got.data());
+  if (!checked(rc == MPI_SUCCESS)) fail("%s: error %d", name().c_str(), rc);
+  if (!checked(std::memcmp(got.data(), after.data(), got.size() * sizeof(Element)) == 0))
+    fail("%s: other results", name().c_str());
+  const bool alone = !is(Reduction::reduce) || bridge_.sizes[root_side_] == 1;
+  const bool expected = form_ == Form::blocking && alone;
+  // A rank that gives host memory and gets nothing sends all through the host.
+  if (on_host_ && is(Reduction::reduce_scatter)) return;
+  if (!checked(on_device == expected)) fail("%s: %s on the device", name().c_str(), on_device ? "ran" : "did not run");
+}
+
+void ReductionCase::run() const {
+  if (pairs_)
+    run_with<Pair>(MPI_DOUBLE_INT, MPI_MAXLOC);
+  else
+    run_with<int>(MPI_INT, MPI_SUM);
+}
+
+// ---- groups ----
+
 // Side 0 are `first` ranks of the world from `from` on, in a ring; side 1 the others.
 void run_bridge(int from, int first, int cases, uint64_t seed, const Element* elements) {
   const int side = (g_rank - from + g_size) % g_size >= first;
@@ -279,6 +420,7 @@ void run_bridge(int from, int first, int cases, uint64_t seed, const Element* el
   MPI_Comm_rank(bridge, &b.rank);
   MPI_Comm_free(&half);
   for (int i = 0; i < cases; i++) Case(mix(seed, u(from * 100 + first), u(i)), b, elements).run();
+  for (int i = 0; i < cases / 2; i++) ReductionCase(mix(seed, u(7000 + from * 100 + first), u(i)), b).run();
   if (from % 2)
     MPI_Comm_disconnect(&bridge);
   else

@@ -8,6 +8,7 @@ GC_COLL_SKIN_SOURCES = \
 	src/coll/mca/component.c \
 	src/coll/mca/engine.c \
 	src/coll/mca/engine.h \
+	src/coll/mca/group_reductions.c \
 	src/coll/mca/groups.c \
 	src/coll/mca/kinds.c \
 	src/coll/mca/lifetime.c \

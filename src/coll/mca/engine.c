@@ -111,12 +111,14 @@ int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
     return GC_STAGE;
   }
   gcm_watch_finalize();
-  return gcm_abi->run(module->comm, call);
+  const int rc = gcm_abi->run(module->comm, call);
+  return rc == MPI_SUCCESS ? gcm_finish_between_groups(module) : rc;
 }
 
 int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,
                         gc_pending **pending) {
-  const bool described = call != NULL && describe(module, plan, call);
+  const bool between_groups = call != NULL && call->reduces && OMPI_COMM_IS_INTER(module->communicator);
+  const bool described = call != NULL && !between_groups && describe(module, plan, call);
   if (described) gcm_watch_finalize();
   return gcm_abi->start(module->comm, function, described ? call : NULL, pending);
 }

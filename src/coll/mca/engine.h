@@ -14,7 +14,7 @@
 #define GCM_MOVES_AT(rank) .root = (rank)
 #define GCM_REDUCES(mpi_type, mpi_op) GCM_REDUCES_AT(mpi_type, mpi_op, -1)
 #define GCM_REDUCES_AT(mpi_type, mpi_op, rank) \
-  .root = (rank), .reduces = 1, .type = gcm_engine_type(mpi_type), .op = gcm_engine_op(mpi_op)
+  .root = (rank), .reduces = 1, .type = gcm_engine_type(mpi_type), .op = gcm_engine_op(mpi_op), .skin_op = (mpi_op)
 
 /* Among neighbours. */
 static inline bool gcm_is_neighborhood(uint32_t function) {
@@ -76,8 +76,13 @@ static inline bool gcm_lacks_buffer(uint32_t function, const gcm_plan *plan) {
  * False: the engine cannot see it, or there is no memory. */
 bool gcm_describe_side(gcm_module *module, const gcm_side *from, int side, bool reduces, const gcm_neighbors *neighbors,
                        gc_buffer *out);
-/* groups.c: the same of a whole call on an intercommunicator. */
+/* groups.c: the same of a whole call on an intercommunicator; of reductions only for blocking ones, with what is to be
+ * done once they have run: MPI_SUCCESS or an MPI error class. */
 bool gcm_describe_between_groups(gcm_module *module, const gcm_plan *plan, gc_call *call);
+int gcm_root_among_all(const gcm_module *module, int root);
+/* group_reductions.c */
+bool gcm_describe_group_reduction(gcm_module *module, const gcm_plan *plan, gc_call *call);
+int gcm_finish_between_groups(gcm_module *module);
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the
  * host; else the call is done, or the MPI error class is its end. */
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);

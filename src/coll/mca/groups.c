@@ -32,26 +32,28 @@ ompi_proc_t *gcm_member(const gcm_module *module, int rank) {
 
 enum { kBesideRoot = -2 }; /* in gc_call.root: the root is in this rank's group */
 
-static int root_among_all(const gcm_module *module, int root) {
+int gcm_root_among_all(const gcm_module *module, int root) {
   if (root == MPI_ROOT) return module->first_own + ompi_comm_rank(module->communicator);
   return root == MPI_PROC_NULL ? kBesideRoot : module->first_other + root;
 }
 
-/* The other group, a block for each; the root alone is one of them. */
+static void append(gcm_neighbors *list, const gcm_module *module, int other) {
+  list->ranks[list->n] = module->first_other + other;
+  list->blocks[list->n++] = other;
+}
+
+/* The other group, a block for each; and those of it that this rank passes on to what its whole group has. */
 static bool find_others(gcm_module *module) {
-  if (module->sources.blocks != NULL) return true;
-  const int n = ompi_comm_remote_size(module->communicator);
-  gcm_neighbors *const others = &module->sources;
+  if (module->destinations.blocks != NULL) return true;
+  const int own = ompi_comm_size(module->communicator), n = ompi_comm_remote_size(module->communicator);
+  const int me = ompi_comm_rank(module->communicator);
   gcm_forget_neighbors(module);
-  if (!gcm_make_neighbors(others, n)) {
+  if (!gcm_make_neighbors(&module->sources, n) || !gcm_make_neighbors(&module->destinations, n)) {
     gcm_forget_neighbors(module);
     return false;
   }
-  for (int i = 0; i < n; i++) {
-    others->ranks[i] = module->first_other + i;
-    others->blocks[i] = i;
-  }
-  others->n = n;
+  for (int i = 0; i < n; i++) append(&module->sources, module, i);
+  for (int i = me; i < n; i += own) append(&module->destinations, module, i);
   return true;
 }
 
@@ -79,9 +81,11 @@ static partners partners_of(const gcm_module *module, const gc_call *call, int m
 }
 
 bool gcm_describe_between_groups(gcm_module *module, const gcm_plan *plan, gc_call *call) {
-  if (call->reduces || !find_others(module)) return false;
+  module->partial.to = NULL;
+  if (!find_others(module)) return false;
+  if (call->reduces) return gcm_describe_group_reduction(module, plan, call);
   const int mpi_root = call->root;
-  if (mpi_root != -1) call->root = root_among_all(module, mpi_root);
+  if (mpi_root != -1) call->root = gcm_root_among_all(module, mpi_root);
   module->root = call->root;
   int first_block = 0;
   const gcm_neighbors nobody = {&module->root, &first_block, 0, 1}, the_root = {&module->root, &first_block, 1, 1};

@@ -8,7 +8,8 @@ static void construct(gcm_module *m) {
   m->block_offsets = NULL;
   m->block_maps = NULL;
   m->sources = m->destinations = (gcm_neighbors){0};
-  m->first_own = m->first_other = m->root = 0;
+  m->first_own = m->first_other = m->root = m->partner = 0;
+  m->partial = (gcm_partial){0};
 }
 
 /* Runs inside MPI_Comm_free and MPI_Finalize, on other ranks at other times: local work only. */
@@ -19,6 +20,7 @@ static void destruct(gcm_module *m) {
   free(m->block_offsets);
   free(m->block_maps);
   gcm_forget_neighbors(m);
+  gcm_forget_partial(m);
 #define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
   GCM_UNCHAIN(&m->previous, name);                                \
   GCM_UNCHAIN(&m->previous, i##name);                             \

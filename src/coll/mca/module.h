@@ -20,6 +20,21 @@ typedef struct gcm_neighbors {
   int n, degree;
 } gcm_neighbors;
 
+/* A blocking reduction between groups, as each group reduces for itself: group_reductions.c. */
+typedef struct gcm_partial {
+  void *memory; /* of the device; NULL until needed */
+  size_t bytes;
+  const void *send;
+  size_t count;
+  gcm_type *type;
+  gcm_op *op;
+  bool to_first; /* only the first rank of the group needs the result */
+  /* What is to be copied at the end: nothing where `to` is NULL. */
+  void *to;
+  const void *from;
+  size_t copied;
+} gcm_partial;
+
 typedef struct gcm_module {
   mca_coll_base_module_t super;
   mca_coll_base_comm_coll_t previous; /* who served each function before; NULL where nobody did */
@@ -29,9 +44,12 @@ typedef struct gcm_module {
   ptrdiff_t *block_offsets;
   const gc_type_map **block_maps;
   size_t most_blocks;
-  gcm_neighbors sources, destinations; /* in a topology; sources: the other group; empty until needed */
-  /* Among the ranks of both groups of an intercommunicator: where each begins, and the present root. */
-  int first_own, first_other, root;
+  /* In a topology; or the other group, and those of it that this rank passes results to. Empty until needed. */
+  gcm_neighbors sources, destinations;
+  /* Among the ranks of both groups of an intercommunicator: where each begins, the present root, and whom this rank
+   * gets results from. */
+  int first_own, first_other, root, partner;
+  gcm_partial partial;
 } gcm_module;
 OBJ_CLASS_DECLARATION(gcm_module);
 
@@ -75,6 +93,9 @@ void gcm_forget_neighbors(gcm_module *module);
 /* groups.c: how the ranks of an intercommunicator are numbered; and a member by that number, or of any communicator. */
 void gcm_number_groups(gcm_module *module);
 ompi_proc_t *gcm_member(const gcm_module *module, int rank);
+
+/* group_reductions.c */
+void gcm_forget_partial(gcm_module *module);
 
 /* types.c: the engine's names of a type and an operation, or -1 where it has none. */
 int gcm_engine_type(const gcm_type *type);

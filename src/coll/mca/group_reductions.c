@@ -1,0 +1,112 @@
+/* Blocking reductions on intercommunicators (docs/adr/0024): each group reduces for itself, as a collective of its own
+ * communicator, which runs as any other; then what one group has goes to the other, as messages. */
+#include "coll/mca/engine.h"
+
+/* ---- within the group ---- */
+
+static int reduce_within(void *ctx) {
+  const gcm_module *module = ctx;
+  const gcm_partial *p = &module->partial;
+  ompi_communicator_t *own = module->communicator->c_local_comm;
+  const mca_coll_base_comm_coll_t *coll = own->c_coll;
+  const int count = (int)p->count;
+  if (p->to_first)
+    return coll->coll_reduce(p->send, p->memory, count, p->type, p->op, 0, own, coll->coll_reduce_module);
+  return coll->coll_allreduce(p->send, p->memory, count, p->type, p->op, own, coll->coll_allreduce_module);
+}
+
+void gcm_forget_partial(gcm_module *module) {
+  if (module->partial.memory != NULL && gcm_abi != NULL) gcm_abi->device_put(module->partial.memory);
+  module->partial.memory = NULL;
+  module->partial.bytes = 0;
+}
+
+static bool find_memory(gcm_module *module, const gcm_plan *plan, size_t bytes) {
+  if (bytes <= module->partial.bytes) return true;
+  gcm_forget_partial(module);
+  const gcm_side *const on_device = gcm_on_device(&plan->send) ? &plan->send : &plan->recv;
+  module->partial.memory = gcm_abi->device_get(gcm_data(on_device), bytes);
+  module->partial.bytes = module->partial.memory != NULL ? bytes : 0;
+  return module->partial.memory != NULL;
+}
+
+/* What the group has reduced; a group of one has it already. */
+static void describe_own(gcm_module *module, const gcm_plan *plan, gc_call *call, gcm_side *send) {
+  gcm_partial *const p = &module->partial;
+  if (ompi_comm_size(module->communicator) == 1) return;
+  p->send = plan->send.buffer;
+  p->count = plan->send.layout.count;
+  p->type = plan->send.layout.type;
+  p->op = call->skin_op;
+  p->to_first = call->function == GC_FUNCTION_reduce;
+  call->before = reduce_within;
+  send->buffer = p->memory;
+}
+
+/* ---- between the groups ---- */
+
+/* Of MPI_Reduce_scatter, where nobody knows the other group's counts: each rank gets all and keeps its own part. */
+static void receive_all(gcm_module *module, const gcm_plan *plan, const gc_call *call, char *memory, gcm_side *recv) {
+  gcm_partial *const p = &module->partial;
+  const size_t size = plan->recv.layout.type->super.size;
+  size_t before = 0;
+  for (int i = 0; i < ompi_comm_rank(module->communicator); i++) before += (size_t)call->recvcounts[i];
+  recv->buffer = memory;
+  recv->layout.count = plan->send.layout.count;
+  p->to = (void *)plan->recv.buffer;
+  p->from = memory + before * size;
+  p->copied = plan->recv.layout.count * size;
+}
+
+int gcm_finish_between_groups(gcm_module *module) {
+  const gcm_partial *p = &module->partial;
+  return p->to == NULL || p->copied == 0 ? MPI_SUCCESS : gcm_abi->copy(p->to, p->from, p->copied);
+}
+
+/* Of what all of a group have, each rank of the other one gets a copy from one of them. */
+static const gcm_neighbors *receivers(const gcm_module *module, const gc_call *call, const gcm_neighbors *the_root) {
+  static const gcm_neighbors nobody = {NULL, NULL, 0, 1};
+  if (call->function != GC_FUNCTION_reduce) return &module->destinations;
+  return ompi_comm_rank(module->communicator) == 0 ? the_root : &nobody;
+}
+
+static int sender(const gcm_module *module, const gc_call *call) {
+  const int others = ompi_comm_remote_size(module->communicator);
+  if (call->function == GC_FUNCTION_reduce) return module->first_other;
+  return module->first_other + ompi_comm_rank(module->communicator) % others;
+}
+
+static bool describe_sides(gcm_module *module, gc_call *call, const gcm_side *send, const gcm_side *recv) {
+  int first_block = 0;
+  const gcm_neighbors the_root = {&module->root, &first_block, 1, 1}, one = {&module->partner, &first_block, 1, 1};
+  const gcm_neighbors *const to = receivers(module, call, &the_root);
+  const bool blocks = call->function == GC_FUNCTION_reduce_scatter_block;
+  const gcm_side none = {.buffer = NULL};
+  const bool gives = send->layout.groups > 0 && to->n > 0, gets = recv->layout.groups > 0;
+  call->destinations = to->ranks;
+  call->n_destinations = gives ? to->n : 0;
+  call->sources = &module->partner;
+  call->n_sources = gets ? 1 : 0;
+  return gcm_describe_side(module, gives ? send : &none, 0, false, blocks ? to : NULL, &call->send) &&
+         gcm_describe_side(module, recv, 1, false, &one, &call->recv);
+}
+
+bool gcm_describe_group_reduction(gcm_module *module, const gcm_plan *plan, gc_call *call) {
+  enum { kAligned = 256 };
+  const bool scatters = call->function == GC_FUNCTION_reduce_scatter, gives = plan->send.layout.groups > 0;
+  gcm_side send = plan->send, recv = plan->recv;
+  const gcm_layout *const operand = gives ? &send.layout : &recv.layout;
+  /* Types with gaps are few: pairs. */
+  if (!gcm_plan_on_device(plan) || operand->type == NULL ||
+      (scatters && !ompi_datatype_is_contiguous_memory_layout(operand->type, 2)))
+    return false;
+  const size_t bytes = (operand->count * (size_t)gcm_extent(operand->type) + kAligned - 1) / kAligned * kAligned;
+  if (!find_memory(module, plan, scatters ? 2 * bytes : bytes)) return false;
+  call->elements = operand->count;
+  if (call->root != -1) call->root = gcm_root_among_all(module, call->root);
+  module->root = call->root;
+  module->partner = sender(module, call);
+  if (gives) describe_own(module, plan, call, &send);
+  if (scatters) receive_all(module, plan, call, (char *)module->partial.memory + bytes, &recv);
+  return describe_sides(module, call, &send, &recv);
+}

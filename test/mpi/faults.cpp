@@ -203,6 +203,48 @@ void killed_started() {
   expect_error(reduce(memory, 4), "the allreduce after the fault");
 }
 
+// Rank 0 alone, and the others.
+MPI_Comm bridge() {
+  MPI_Comm half, made;
+  MPI_Comm_split(MPI_COMM_WORLD, g_rank > 0, g_rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, g_rank > 0 ? 0 : 1, 5, &made);
+  MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+  MPI_Comm_free(&half);
+  return made;
+}
+
+int reduce_across(Memory& memory, Memory& other, int count, MPI_Comm comm) {
+  return MPI_Allreduce(memory.at(0), other.at(0), count, MPI_INT, MPI_SUM, comm);
+}
+
+// Groups that disagree about the count, or about what they call.
+void across() {
+  Memory memory(Where::device, 100 * sizeof(int)), other(Where::device, 100 * sizeof(int));
+  MPI_Comm comm = bridge();
+  const auto expect_right_across = [&](const char* what) {
+    if (!checked(reduce_across(memory, other, 100, comm) == MPI_SUCCESS)) fail("%s: an error", what);
+  };
+  expect_right_across("before");
+  expect_error(reduce_across(memory, other, g_rank ? 5 : 4, comm), "an allreduce with different counts");
+  expect_right_across("after");
+  const int rc = g_rank == 1 ? MPI_Allgather(memory.at(0), 1, MPI_INT, other.at(0), 1, MPI_INT, comm)
+                             : reduce_across(memory, other, 4, comm);
+  expect_error(rc, "an allreduce while rank 1 gathers");
+}
+
+// Rank 1 dies while the groups exchange and reduce.
+void killed_across() {
+  Memory memory(Where::device, 100000 * sizeof(int)), other(Where::device, 100000 * sizeof(int));
+  MPI_Comm comm = bridge();
+  if (!checked(reduce_across(memory, other, 100000, comm) == MPI_SUCCESS)) fail("an allreduce between groups");
+  let_rank_1_die();
+  int rc = MPI_SUCCESS;
+  for (int i = 0; rc == MPI_SUCCESS; i++)
+    rc = i % 2 ? reduce_across(memory, other, 100000, comm)
+               : MPI_Allgather(memory.at(0), 10000, MPI_INT, other.at(0), 10000, MPI_INT, comm);
+  expect_error(reduce_across(memory, other, 4, comm), "the allreduce after the fault");
+}
+
 int entries(const char* directory) {
   int count = 0;
   DIR* dir = opendir(directory);
@@ -264,6 +306,8 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed_under_way", killed_under_way},
                              {"late_start", late_start},
                              {"killed_started", killed_started},
+                             {"across", across},
+                             {"killed_across", killed_across},
                              {"many", many},
                              {"at_once", at_once},
                              {"same", same}};

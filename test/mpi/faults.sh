@@ -42,12 +42,14 @@ passed "nonblocking late"
 run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
   -np 3 "$program" late_start
 passed late_start
-for fault in killed killed_under_way killed_started; do
+for fault in killed killed_under_way killed_started killed_across; do
   run "rank 1 (process [0-9]*) died" -np 3 --enable-recovery "$program" $fault
   for rank in 0 2; do
     grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive rank 1"
   done
 done
+run "an intercommunicator .* calls it with 4 x int32, sum, but rank [0-9] with 5 x int32, sum" -np 3 "$program" across
+passed across
 run "signal 9 (Killed)" -np 3 "$program" killed
 run "0 failures" -np 2 "$program" many
 passed many

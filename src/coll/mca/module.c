@@ -62,7 +62,7 @@ static int enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm
       .two_groups = OMPI_COMM_IS_INTER(comm),
       .calls = &gcm_host_calls,
       .ctx = m,
-      .name = comm->c_name[0] != '\0' ? comm->c_name : "an intercommunicator", /* others have a name from MPI */
+      .name = comm->c_name[0] != '\0' ? comm->c_name : "an intercommunicator (its groups' ranks in one row)",
   };
   m->comm = gcm_abi->comm_new(&description);
   return OMPI_SUCCESS;

@@ -141,9 +141,9 @@ bool Case::has_bytes(int side, int rank) const {
 // How often it runs on the device: ranks with host memory may have learned to wait for the others.
 Case::Runs Case::on_device() const {
   Runs runs = {0, 0};
-  if (form_ == Form::persistent) return runs;
   // MPI does not tell who is beside the root of these of how much the call is.
-  const bool untold = is(F::bcast) || (form_ == Form::blocking && (is(F::gather) || is(F::scatter)));
+  const bool untold =
+      (is(F::bcast) && form_ != Form::persistent) || (form_ == Form::blocking && (is(F::gather) || is(F::scatter)));
   if (untold && bridge_.sizes[root_side_] > 1) return runs;
   bool all = true;
   for (int side = 0; side < 2; side++)
@@ -153,8 +153,8 @@ Case::Runs Case::on_device() const {
       all = all && where(side, r) == Where::device;
     }
   if (all) runs.least = runs.most;
-  if (form_ == Form::nonblocking) runs.most = 1;  // also without any elements
-  if (form_ == Form::nonblocking && g_shared_gpu) runs.least = 0;
+  if (form_ != Form::blocking) runs.most = 1;  // also without any elements
+  if (form_ != Form::blocking && g_shared_gpu) runs.least = 0;
   return runs;
 }
 
@@ -405,6 +405,30 @@ void ReductionCase::run() const {
     run_with<int>(MPI_INT, MPI_SUM);
 }
 
+// ---- freed while calls are under way ----
+
+void free_under_way(const Bridge& b) {
+  constexpr int kCalls = 5, kCount = 700;
+  MPI_Comm dup;
+  MPI_Comm_dup(b.comm, &dup);
+  const size_t n = kCount * z(b.peers());
+  Memory input(Where::device, kCalls * kCount * sizeof(int)), output(Where::device, kCalls * n * sizeof(int));
+  std::vector<int> sent, got(kCalls * n);
+  for (int i = 0; i < kCalls * kCount; i++) sent.push_back(b.rank * 100000 + i);
+  input.write(sent.data());
+  MPI_Request requests[kCalls];
+  for (int c = 0; c < kCalls; c++)
+    MPI_Iallgather(input.as<int>() + c * kCount, kCount, MPI_INT, output.as<int>() + z(c) * n, kCount, MPI_INT, dup,
+                   &requests[c]);
+  MPI_Comm_free(&dup);
+  MPI_Waitall(kCalls, requests, MPI_STATUSES_IGNORE);
+  output.read(got.data());
+  bool right = true;
+  for (size_t i = 0; i < got.size(); i++)
+    right = right && got[i] == static_cast<int>(i % n / kCount * 100000 + i / n * kCount + i % kCount);
+  if (!checked(right)) fail("between groups of %s: wrong after the communicator was freed", b.name.c_str());
+}
+
 // ---- groups ----
 
 // Side 0 are `first` ranks of the world from `from` on, in a ring; side 1 the others.
@@ -421,6 +445,7 @@ void run_bridge(int from, int first, int cases, uint64_t seed, const Element* el
   MPI_Comm_free(&half);
   for (int i = 0; i < cases; i++) Case(mix(seed, u(from * 100 + first), u(i)), b, elements).run();
   for (int i = 0; i < cases / 2; i++) ReductionCase(mix(seed, u(7000 + from * 100 + first), u(i)), b).run();
+  for (int i = 0; i < 3; i++) free_under_way(b);
   if (from % 2)
     MPI_Comm_disconnect(&bridge);
   else

@@ -37,7 +37,7 @@ static inline bool gcm_is_beside_root(uint32_t function, const ompi_communicator
 static inline bool gcm_comes_alone(uint32_t function, const ompi_communicator_t *comm) {
   return gcm_is_among_edges(function, comm) || gcm_is_beside_root(function, comm);
 }
-/* The same of nonblocking and persistent ones. */
+/* The same of nonblocking ones. MPI ends no making of a persistent one. */
 static inline bool gcm_begins_alone(uint32_t function, const ompi_communicator_t *comm) {
   return (function == GC_FUNCTION_bcast || function == GC_FUNCTION_reduce) && OMPI_COMM_IS_INTER(comm);
 }

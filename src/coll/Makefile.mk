@@ -133,6 +133,7 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/team_pages.h \
 	src/coll/team_runtime.cpp \
 	src/coll/team_runtime.h \
+	src/coll/team_steps.cpp \
 	src/coll/teams.cpp \
 	src/coll/teams.h \
 	src/coll/turner.cpp \

@@ -21,7 +21,7 @@ MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
       arrivals_(description_),
       runtime_(description_, arrivals_, GC_MEETING_FIRST),
       teams_(description_, arrivals_),
-      pending_(*this, description_, arrivals_, runtime_) {
+      pending_(*this, description_, arrivals_, runtime_, teams_) {
   next_look = kFirstLook;
 }
 
@@ -107,7 +107,7 @@ Result<bool> MpiCommunicator::enter(const gc_call& call) {
   }
   const bool device_memory = call_.part.has_device_memory;
   gc_board_line line = line_of(call, description_.rank, description_.size, *call_.part.device);
-  if (!runtime_.get() && is_everybody()) line.flags |= teams_.offer(call, call_);
+  if (!runtime_.get() && is_everybody()) line.flags |= teams_.offer(call_, true);
   arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
   GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime_.get(), device_memory, among()));
   weigh(call.function, all);
@@ -137,8 +137,8 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
   if (is_everybody() && teams_.fits(call_)) {
     GC_TRY(reduce_within_group(call));
-    GC_TRY_AS(const bool done, teams_.run(call_));
-    return done ? Answer::done : Answer::stage;
+    GC_TRY_AS(const TeamRuntime::Outcome outcome, teams_.run(call_));
+    return outcome == TeamRuntime::Outcome::done ? Answer::done : Answer::stage;
   }
   // Without all ranks no runtime communicator can be made: what they do together makes it.
   if (!runtime_.get() && !is_everybody()) return Answer::stage;

@@ -55,6 +55,7 @@ bool MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
   if (!status)
     log::write(log::Level::info, "%s on %s goes through the host: %s", function_name(call.function), description_.name,
                status.what());
+  made->pairs_with_gaps = reduces_pairs_with_gaps(call);
   return status.ok();
 }
 

@@ -23,6 +23,7 @@ namespace gpucoll::coll {
 struct DeviceCall {
   Place place = {};
   DevicePart part;
+  bool pairs_with_gaps = false;  // it reduces such (packing.h)
   Scratch scratch;
   std::vector<gc_board_line> lines;  // of all ranks, once they have come
   core::KeptLaunches::Ticket kept;   // once prepared()

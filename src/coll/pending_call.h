@@ -15,7 +15,19 @@ class PendingCalls;
 
 struct PendingCall : gc_pending {
   // A persistent one that has a place rests between its starts.
-  enum class Stage { queued, published, joining, agreed, preparing, resting, started, launching, running, failed };
+  enum class Stage {
+    queued,
+    published,
+    joining,
+    agreed,
+    in_team,
+    preparing,
+    resting,
+    started,
+    launching,
+    running,
+    failed
+  };
   explicit PendingCall(PendingCalls& its_owner) : gc_pending{GC_WAITS}, owner(its_owner) {}
   PendingCall(const PendingCall&) = delete;
   PendingCall& operator=(const PendingCall&) = delete;

@@ -75,6 +75,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->line = {};
   if (call->on_device)
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
+  if (call->on_device && !call->is_persistent() && !runtime_.get()) call->line.flags |= teams_.offer(call->call, false);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   queue_.push_back(call);
   n_queued_.store(queue_.size());
@@ -114,7 +115,7 @@ void PendingCalls::turn() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   go_on();
-  const bool polite = !runner_.settled() && runtime_.get()->emulated();
+  const bool polite = (!runner_.settled() && runtime_.get()->emulated()) || teams_.needs_processors();
   lock.unlock();
   if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need
 }
@@ -174,6 +175,7 @@ void PendingCalls::free(PendingCall* call) {
 }
 
 void PendingCalls::give_up(PendingCall& call, Status status) {
+  if (call.stage == PendingCall::Stage::in_team) teams_.fail(status);  // with its reason, before the words below
   arrivals_.fail(call.call.place, comm_);
   if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
   persistent_.fail(status);

@@ -7,6 +7,8 @@
 // the runtime communicator have one order on all ranks, and so have the tags that the module before gives out. What has
 // been launched is looked at until it is done.
 //
+// Where ranks share a device, one that has been decided stays the first until it is done (team_runtime.h).
+//
 // Persistent ones stand in the queue when they are made, and leave it with a place among the PersistentCalls, or to be
 // made on the host.
 //
@@ -22,16 +24,19 @@
 
 #include "coll/kept_lines.h"
 #include "coll/persistent_calls.h"
+#include "coll/team_runtime.h"
 
 namespace gpucoll::coll {
 
 class PendingCalls {
  public:
-  PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, MpiRuntime& runtime)
+  PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, MpiRuntime& runtime,
+               TeamRuntime& teams)
       : comm_(comm),
         description_(description),
         arrivals_(arrivals),
         runtime_(runtime),
+        teams_(teams),
         runner_(runtime),
         lines_(arrivals),
         persistent_(description, arrivals) {}
@@ -94,6 +99,7 @@ class PendingCalls {
   bool joins_everywhere(size_t at);
   Result<bool> run_agreed(PendingCall& call);
   Result<bool> run_on_device(PendingCall& call);
+  Result<bool> run_in_team(PendingCall& call);
   Result<bool> prepare(PendingCall& call);
   Result<bool> place(PendingCall& call);
   Result<bool> can_go_along(DeviceCall& call);
@@ -108,6 +114,7 @@ class PendingCalls {
   const gc_comm_description& description_;
   Arrivals& arrivals_;
   MpiRuntime& runtime_;
+  TeamRuntime& teams_;
   CallRunner runner_;
   KeptLines lines_;
   PersistentCalls persistent_;

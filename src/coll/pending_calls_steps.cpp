@@ -44,6 +44,7 @@ Result<bool> PendingCalls::try_step(PendingCall& call) {
     case PendingCall::Stage::published: return decide(call);
     case PendingCall::Stage::joining: return join(call);
     case PendingCall::Stage::agreed: return run_agreed(call);
+    case PendingCall::Stage::in_team: return run_in_team(call);
     case PendingCall::Stage::preparing: return call.is_persistent() ? place(call) : prepare(call);
     case PendingCall::Stage::launching: return launch(call);
     case PendingCall::Stage::running: return true;  // with the one before
@@ -155,7 +156,18 @@ Result<bool> PendingCalls::run_agreed(PendingCall& call) {
 
 // ---- on the device ----
 
+Result<bool> PendingCalls::run_in_team(PendingCall& call) {
+  GC_TRY_AS(const TeamRuntime::Outcome outcome, teams_.step(call.call));
+  if (outcome == TeamRuntime::Outcome::done) call.end_with({});
+  if (outcome == TeamRuntime::Outcome::stage) give_to_host(call);
+  return outcome == TeamRuntime::Outcome::done;
+}
+
 Result<bool> PendingCalls::run_on_device(PendingCall& call) {
+  if (!call.is_persistent() && teams_.fits(call.call)) {
+    call.stage = PendingCall::Stage::in_team;
+    return run_in_team(call);
+  }
   if (!runtime_of(call).fits(call.call)) {
     give_to_host(call);
     return false;

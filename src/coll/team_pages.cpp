@@ -77,8 +77,9 @@ Status TeamPages::open(int rank, const SharedMemoryName& name) {
 // ---- what this rank asks for ----
 
 TeamItem* TeamPages::add_item(TeamKind kind) {
-  if (own().n_items == n_items_) return nullptr;
-  TeamItem* const item = &items_of(memory_)[own().n_items++];
+  if (n_told_ == n_items_) return nullptr;
+  TeamItem* const item = on_page_ ? &items_of(memory_)[n_told_] : &not_on_page_;
+  ++n_told_;
   item->kind = kind;
   return item;
 }
@@ -86,7 +87,9 @@ TeamItem* TeamPages::add_item(TeamKind kind) {
 bool TeamPages::tell(const void* kernel_address, TeamPlace* place) {
   place->slot = proto::kNoSlot;
   if (!kernel_address) return true;
-  const auto found = exports_.find(mirror_.of(kernel_address));
+  const void* const memory = mirror_.of(kernel_address);
+  if (memory != kernel_address && !on_page_) return true;
+  const auto found = exports_.find(memory);
   if (!found) return false;
   place->slot = found->slot;
   place->serial = found->serial;
@@ -112,9 +115,8 @@ bool TeamPages::tell(TeamKind kind, const proto::PackItem& pack) {
   return !pack.runs || (tell(pack.runs, &item->lists[0]) && tell(pack.starts, &item->lists[1]));
 }
 
-bool TeamPages::describe(const core::TaskQueue& part, const Mirror& mirror) {
-  mirror_ = mirror;
-  own().n_items = 0;
+bool TeamPages::tell_all(const core::TaskQueue& part) {
+  n_told_ = 0;
   const auto all = [](const auto& list, const auto& told) { return std::all_of(list.begin(), list.end(), told); };
   return all(part.collectives,
              [&](const core::CollectiveTask& task) {
@@ -125,6 +127,20 @@ bool TeamPages::describe(const core::TaskQueue& part, const Mirror& mirror) {
          all(part.recvs, [&](const auto& recv) { return tell(TeamKind::receive, recv); }) &&
          all(part.before, [&](const auto& pack) { return tell(TeamKind::before, pack); }) &&
          all(part.after, [&](const auto& pack) { return tell(TeamKind::after, pack); });
+}
+
+bool TeamPages::describe(const core::TaskQueue& part, const Mirror& mirror) {
+  mirror_ = mirror;
+  on_page_ = true;
+  const bool told = tell_all(part);
+  own().n_items = static_cast<uint32_t>(n_told_);
+  return told;
+}
+
+bool TeamPages::can_describe(const core::TaskQueue& part, const Mirror& mirror) {
+  mirror_ = mirror;
+  on_page_ = false;
+  return tell_all(part);
 }
 
 void TeamPages::hand_over(uint64_t call) noexcept {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/shared_memory.h"
+#include "coll/address.h"
 #include "core/proxy.h"
 #include "core/registration.h"
 #include "core/task.h"
@@ -27,7 +28,7 @@ struct Mirror {
 
   const void* of(const void* kernel_address) const {
     const uintptr_t at = reinterpret_cast<uintptr_t>(kernel_address) - reinterpret_cast<uintptr_t>(pinned);
-    return at < bytes ? memory + at : kernel_address;
+    return at < bytes ? moved(memory, static_cast<ptrdiff_t>(at)) : kernel_address;
   }
 };
 
@@ -43,6 +44,8 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
   // Writes what this rank asks for onto its page; false where it cannot be told: memory that other processes cannot
   // open, or too much. REQUIRES: nobody reads the last call's any more.
   bool describe(const core::TaskQueue& part, const Mirror& mirror);
+  // Only whether it can be told; any place in the mirror will do.
+  bool can_describe(const core::TaskQueue& part, const Mirror& mirror);
   void hand_over(uint64_t call) noexcept;
   // Of a member: whether it has handed over its part; and that part, where `like` has the tasks of the same call but
   // for their addresses.
@@ -72,6 +75,7 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
     return *static_cast<const proto::TeamPage*>(others_[static_cast<size_t>(rank)].data());
   }
   proto::TeamItem* add_item(proto::TeamKind kind);
+  bool tell_all(const core::TaskQueue& part);
   bool tell(const void* kernel_address, proto::TeamPlace* place);
   bool tell(proto::TeamKind kind, const proto::PackItem& item);
   bool tell(proto::TeamKind kind, const core::TaskQueue::Pair& message);
@@ -84,7 +88,11 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
   gpu::Device& device_;
   SharedMemory memory_;
   const size_t n_items_;
-  Mirror mirror_;                     // describe()'s
+  // tell_all()'s.
+  Mirror mirror_;
+  bool on_page_ = false;
+  size_t n_told_ = 0;
+  proto::TeamItem not_on_page_ = {};
   std::vector<SharedMemory> others_;  // by rank
   core::Exports exports_;
   std::mutex mutex_;  // of imports_

@@ -1,13 +1,17 @@
-// Runs blocking collectives where several ranks of a communicator use one device on which their kernels cannot run side
-// by side (docs/adr/0023): of each device one rank, the leader, launches kernels for all of them; the leaders have a
-// runtime communicator of their own.
+// Runs blocking and nonblocking collectives where several ranks of a communicator use one device on which their kernels
+// cannot run side by side (docs/adr/0023): of each device one rank, the leader, launches kernels for all of them; the
+// leaders have a runtime communicator of their own.
 //
-// A collective: offer() before this rank publishes it; then, once every rank has come with device memory, fits() and
-// run(). What fits() and run() answer is equal on all ranks.
-// Thread safety: one caller at a time, as for blocking collectives. Ownership: owns the leaders' runtime communicator.
+// A collective: offer() before this rank publishes it; then, once every rank has come with device memory, fits(); and
+// run(), or step() until it says more than `waiting`, one after another. What fits() says and what becomes of a call is
+// equal on all ranks.
+// Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
 #pragma once
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "coll/board_bootstrap.h"
 #include "coll/mpi_runtime.h"
@@ -18,53 +22,120 @@ namespace gpucoll::coll {
 
 class TeamRuntime {
  public:
+  enum class Outcome {
+    waiting,
+    done,
+    stage  // it goes through the host, and all others from now on
+  };
+
   TeamRuntime(const gc_comm_description& description, Arrivals& arrivals)
       : description_(description), arrivals_(arrivals), leaders_(description, arrivals, GC_MEETING_LEADERS) {}
+  ~TeamRuntime() { finish(); }
+  TeamRuntime(const TeamRuntime&) = delete;
+  TeamRuntime& operator=(const TeamRuntime&) = delete;
 
-  // What this rank's line says of it: GC_LINE_TEAM, or 0 where its leader could not run it. Keeps what it asks for.
-  uint32_t offer(const gc_call& call, const DeviceCall& part);
+  // What this rank's line says of it: GC_LINE_TEAM, or 0 where its leader could not run it. next: run() follows.
+  uint32_t offer(const DeviceCall& call, bool next);
   bool fits(const DeviceCall& call);
-  // False: it goes through the host, and all others from now on. A failure on one rank fails its whole team.
-  Result<bool> run(DeviceCall& call);
+  // Waits, with MPI progress. A failure on one rank fails its whole team.
+  Result<Outcome> run(DeviceCall& call);
+  // Does not wait, nor make progress.
+  Result<Outcome> step(DeviceCall& call);
+  // Whether a device that runs on processors has something to do for step().
+  bool needs_processors() const noexcept { return step_ != Step::idle && emulated_; }
   // This rank takes part no more.
   void fail(const Status& why) noexcept;
   // As MpiRuntime::finish().
   void finish();
 
  private:
-  bool leads() const { return teams_->leader_of(description_.rank) == description_.rank; }
+  using Clock = std::chrono::steady_clock;
+  enum class Step { idle, meeting, collecting, preparing, launching, running, following };
+  // What waits for other ranks on a thread of its own.
+  struct Errand {
+    std::thread thread;
+    std::atomic<bool> ended{false};
+    Result<bool> result = false;
+  };
+
+  static constexpr const char* kHandedOver = "handed over its part of";
+  static constexpr const char* kHadRun = "had run, for all ranks of its device,";
+
+  bool leads() const { return leader() == description_.rank; }
+  int leader() const { return teams_->leader_of(description_.rank); }
   const std::vector<int>& team() const {
     return teams_->members[static_cast<size_t>(teams_->of[static_cast<size_t>(description_.rank)])];
   }
-  bool make_mirror(gpu::Device& device, const gpu::HostBlock& pinned);
-  Result<bool> meet(const DeviceCall& call);
-  Status open_pages(BoardBootstrap& all);
-  Result<bool> lead(const DeviceCall& call);
-  Status collect(const DeviceCall& call);
-  Result<bool> launch(const DeviceCall& call);
-  Status hand_over(const DeviceCall& call);
-  Status take_back(const DeviceCall& call);
-  Result<bool> follow(const DeviceCall& call);
-  // Until `come` says so. Errors: the rank has died, or takes too long.
-  template <class Come>
-  Status await(int rank, const char* what, const Place& place, const Come& come);
+  bool make_pages(gpu::Device& device);
+  bool make_mirror(const gpu::HostBlock& pinned);
   void tell_teams() const;
+
+  // The first call.
+  Result<bool> meet(const DeviceCall& call, const Status& handed_over, void (*idle)());
+  Status open_pages(BoardBootstrap& all);
+
+  // Of all members.
+  Status hand_over(const DeviceCall& call);
+  template <class Come>
+  Status await(int rank, const char* what, const Place& place, void (*idle)(), const Come& come);
+  // Whether it need not be waited for any longer.
+  template <class Come>
+  Status look_at(int rank, const char* what, const Place& place, const Come& come) const {
+    Status wrong = what_is_wrong(rank, what, place);
+    return wrong || come() ? Status() : wrong;
+  }
+  Status what_is_wrong(int rank, const char* what, const Place& place) const;
+
+  // Of the leader.
+  Status collect(const DeviceCall& call, void (*idle)());
+  Result<bool> collect_some(const DeviceCall& call);
+  Status put_together(const DeviceCall& call);
+  Result<bool> launch(const DeviceCall& call);
+  Status explained(Status failure) const;
+  void answer(bool done);
+
+  // Of the others.
+  Result<Outcome> outcome(const DeviceCall& call);
+  Status take_back(const DeviceCall& call);
+
+  // Of step().
+  Result<Outcome> take_step(DeviceCall& call);
+  Result<Outcome> end_step(bool done);
+  Status begin_step(DeviceCall& call);
+  Result<Outcome> go_on_meeting();
+  Result<Outcome> go_on_collecting(const DeviceCall& call);
+  Result<Outcome> go_on_preparing();
+  Result<Outcome> begin_launching();
+  Result<Outcome> go_on_launching();
+  Result<Outcome> go_on_running(const DeviceCall& call);
+  Result<Outcome> go_on_following(const DeviceCall& call);
+  template <class F>
+  void send_on_errand(const F& f);
+  // Null: it is still under way.
+  std::optional<Result<bool>> back_from_errand();
+  bool time_to_look_around();
 
   const gc_comm_description& description_;
   Arrivals& arrivals_;
   MpiRuntime leaders_;
   std::optional<Teams> teams_;        // once they are known to be needed
   std::vector<gc_board_line> bound_;  // the lines by which they were made
-  bool unneeded_ = false, staging_ = false;
+  bool unneeded_ = false, staging_ = false, emulated_ = false;
   std::unique_ptr<TeamPages> pages_;
   gpu::Device* device_ = nullptr;  // of the pages
+  // The present call.
+  uint64_t calls_ = 0;
+  bool described_ = false;
+  bool answered_ = true;  // by this leader
   Scratch mirror_memory_;
   Mirror mirror_;
-  uint64_t calls_ = 0;
-  bool gaps_ = false;                   // of the present call: it reduces pairs with gaps
-  bool answered_ = true;                // by this leader
   std::vector<core::TaskQueue> parts_;  // of the members but this leader
+  size_t n_parts_ = 0;                  // that have been read
   DeviceCall whole_;
+  Step step_ = Step::idle;
+  std::optional<Errand> errand_;
+  uint64_t launches_ = 0;  // that are done when it is
+  Clock::time_point start_ = {}, next_look_around_ = {}, fault_seen_ = {};
 };
 
 }  // namespace gpucoll::coll

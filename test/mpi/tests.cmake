@@ -23,7 +23,7 @@ endforeach()
 foreach(np 4 5)
   foreach(devices 1 2 3)
     set(shared ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=${devices})
-    foreach(program allreduce collectives mixed staged close_calls threads stress)
+    foreach(program allreduce collectives mixed staged close_calls threads nonblocking derived)
       gc_mpi_test(mpi.teams_${program}_${np}_on_${devices} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
         ${shared} COMMAND test/mpi/${program})
     endforeach()
@@ -31,6 +31,10 @@ foreach(np 4 5)
       ${shared} COMMAND test/mpi/generated --cases 600)
   endforeach()
 endforeach()
+gc_mpi_test(mpi.teams_stress LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=1 COMMAND test/mpi/stress)
+gc_mpi_test(mpi.teams_nonblocking_threads LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/nonblocking threads)
 gc_mpi_test(mpi.teams_copies LABELS mpi TIMEOUT 240 NP 5 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=3 GPUCOLL_COPY_ENGINE_BYTES=5K GPUCOLL_COPY_REDUCTION_BYTES=10K
       GPUCOLL_COPY_REDUCTION_PIECE=4K

@@ -96,7 +96,7 @@ enum { GC_BOARD_ENTRIES = 131072, GC_BOARD_NEAR = 2048, GC_BOARD_GONE = 131072, 
 /* The orders. */
 enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDER_NEIGHBORS, GC_ORDERS };
 /* The runtime communicators: that of blocking and nonblocking collectives, that of persistent ones, and, where ranks
- * use one device, that of the ranks which run blocking ones for the others; before, all ranks meet about these. */
+ * use one device, that of the ranks which run collectives for the others; before, all ranks meet about these. */
 enum { GC_MEETING_FIRST, GC_MEETING_PERSISTENT, GC_MEETING_LEADERS, GC_MEETING_TEAMS, GC_MEETINGS };
 /* What a rank does in a collective. */
 enum {
@@ -124,7 +124,8 @@ enum {
   GC_DEVICE_SHARES = 1, /* kernels of several processes run side by side on this device */
   GC_LINE_SMALL = 2,    /* nonblocking: may share a launch with the next one or the one before */
   GC_LINE_WAITS = 4,    /* nonblocking: the one before was undecided on this rank when it entered this one */
-  GC_LINE_TEAM = 8      /* blocking: another rank of the same device can run it for this one (proto/format/team.h) */
+  GC_LINE_TEAM =
+      8 /* not of persistent ones: another rank of the same device can run it for this one (proto/format/team.h) */
 };
 
 typedef struct gc_board_line {

@@ -1,0 +1,161 @@
+// What a nonblocking collective goes through until it has been run by the leaders of teams: without waiting, and with
+// what waits for other ranks on a thread of its own.
+#include "base/quiet_thread.h"
+#include "coll/team_runtime.h"
+
+namespace gpucoll::coll {
+namespace {
+
+constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
+// For kernels to leave after a fault.
+constexpr auto kGrace = std::chrono::seconds(10);
+
+}  // namespace
+
+template <class F>
+void TeamRuntime::send_on_errand(const F& f) {
+  errand_.emplace();
+  errand_->thread = quiet_thread([this, f] {
+    errand_->result = contained(f);
+    errand_->ended.store(true, std::memory_order_release);  // partner: back_from_errand()
+  });
+}
+
+std::optional<Result<bool>> TeamRuntime::back_from_errand() {
+  if (!errand_->ended.load(std::memory_order_acquire)) return {};
+  errand_->thread.join();
+  Result<bool> result = std::move(errand_->result);
+  errand_.reset();
+  return result;
+}
+
+bool TeamRuntime::time_to_look_around() {
+  const auto now = Clock::now();
+  if (now < next_look_around_) return false;
+  next_look_around_ = now + kBetweenLooksAround;
+  return true;
+}
+
+Status TeamRuntime::begin_step(DeviceCall& call) {
+  start_ = Clock::now();
+  n_parts_ = 0;
+  described_ = false;  // of a blocking one that went through the host
+  fault_seen_ = {};
+  if (++calls_ == 1) {
+    // Not on the errand: those that are started meanwhile are looked at in the same way.
+    send_on_errand([this, &call, handed_over = hand_over(call)] { return meet(call, handed_over, nullptr); });
+    step_ = Step::meeting;
+    return {};
+  }
+  GC_TRY(hand_over(call));
+  step_ = leads() ? Step::collecting : Step::following;
+  return {};
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::end_step(bool done) {
+  if (leads()) answer(done);
+  staging_ = !done;
+  step_ = Step::idle;
+  return done ? Outcome::done : Outcome::stage;
+}
+
+// ---- each step: `waiting` as long as it is not the call's end ----
+
+Result<TeamRuntime::Outcome> TeamRuntime::go_on_meeting() {
+  auto back = back_from_errand();
+  if (!back) return Outcome::waiting;
+  GC_TRY_AS(const bool able, std::move(*back));
+  answered_ |= !able;  // all know
+  staging_ = !able;
+  step_ = !able ? Step::idle : leads() ? Step::collecting : Step::following;
+  return able ? Outcome::waiting : Outcome::stage;
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::go_on_collecting(const DeviceCall& call) {
+  GC_TRY_AS(const bool all, collect_some(call));
+  if (!all) {
+    const int member = team()[n_parts_ + 1];
+    const auto handed = [&] { return pages_->handed(member, calls_); };
+    if (time_to_look_around()) GC_TRY(look_at(member, kHandedOver, call.place, handed));
+    return Outcome::waiting;
+  }
+  GC_TRY(put_together(call));
+  GC_TRY_AS(const bool prepared, leaders_.prepared(whole_));
+  if (prepared) return begin_launching();
+  send_on_errand([this] { return leaders_.prepare(whole_, nullptr); });
+  step_ = Step::preparing;
+  return Outcome::waiting;
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::go_on_preparing() {
+  auto back = back_from_errand();
+  if (!back) return Outcome::waiting;
+  GC_TRY_AS(const bool ready, std::move(*back));
+  return ready ? begin_launching() : end_step(false);
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::begin_launching() {
+  GC_TRY(leaders_.begin(whole_));
+  step_ = Step::launching;
+  return Outcome::waiting;
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::go_on_launching() {
+  GC_TRY_AS(const bool all, leaders_.advance());
+  if (!all) return Outcome::waiting;
+  launches_ = leaders_.get()->launched();
+  step_ = Step::running;
+  return Outcome::waiting;
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::go_on_running(const DeviceCall& call) {
+  const core::Fault& fault = leaders_.get()->fault();
+  const bool done = leaders_.get()->done(launches_);
+  if (!fault.raised()) {
+    if (!done) return Outcome::waiting;
+    leaders_.end(whole_);
+    call.part.packing.on_host().store();
+    return end_step(true);
+  }
+  if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();
+  if (!done && Clock::now() - fault_seen_ < kGrace) return Outcome::waiting;
+  return fault.status();
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::go_on_following(const DeviceCall& call) {
+  const auto answered = [&] { return pages_->answered(leader(), calls_); };
+  if (!answered()) {
+    if (time_to_look_around()) GC_TRY(look_at(leader(), kHadRun, call.place, answered));
+    return Outcome::waiting;
+  }
+  GC_TRY_AS(const Outcome ended, outcome(call));
+  return end_step(ended == Outcome::done);
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::take_step(DeviceCall& call) {
+  switch (step_) {
+    case Step::idle: GC_TRY(begin_step(call)); return Outcome::waiting;
+    case Step::meeting: return go_on_meeting();
+    case Step::collecting: return go_on_collecting(call);
+    case Step::preparing: return go_on_preparing();
+    case Step::launching: return go_on_launching();
+    case Step::running: return go_on_running(call);
+    case Step::following: return go_on_following(call);
+  }
+  return Status::error(Code::internal, "no such step");
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::step(DeviceCall& call) {
+  for (;;) {
+    const Step before = step_;
+    auto outcome = take_step(call);
+    if (!outcome) {
+      step_ = Step::idle;
+      const bool by_leaders = before == Step::preparing || before == Step::launching || before == Step::running;
+      return by_leaders ? explained(outcome.status()) : outcome.status();
+    }
+    if (*outcome != Outcome::waiting || step_ == before) return outcome;
+  }
+}
+
+}  // namespace gpucoll::coll

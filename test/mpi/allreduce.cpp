@@ -258,6 +258,7 @@ void check_user_operation() {
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
+  use_own_device();
   check_c_types();
   check_fortran_types();
   check_user_operation();

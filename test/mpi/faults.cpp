@@ -316,6 +316,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv, MPI_THREAD_MULTIPLE);
+  use_own_device();
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   const std::string wanted = argc > 1 ? argv[1] : "";
   g_nonblocking = argc > 2;

@@ -64,9 +64,11 @@ for devices in 1 2; do
   passed "counts on $devices devices"
   run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
   passed "late on $devices devices"
-  run "rank 1 (process [0-9]*) died\|rank 1 (process [0-9]*), which runs" -np 4 --enable-recovery "$program" killed
-  for rank in 0 2 3; do
-    grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank on $devices devices did not survive rank 1"
+  for fault in killed killed_under_way; do
+    run "rank 1 (process [0-9]*) died" -np 4 --enable-recovery "$program" $fault
+    for rank in 0 2 3; do
+      grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank on $devices devices did not survive rank 1"
+    done
   done
   unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
 done

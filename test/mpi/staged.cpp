@@ -440,6 +440,7 @@ void run_all(std::vector<Case>& cases) {
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
+  use_own_device();
   const std::vector<Type> types = make_types();
   MPI_Op compose;
   MPI_Op_create(compose_maps, 0, &compose);

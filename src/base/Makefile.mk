@@ -1,5 +1,6 @@
 # Room base: Status/Result, parameters, log, small helpers.
 GC_BASE_SOURCES = \
+	src/base/environment.h \
 	src/base/errors.def \
 	src/base/log.cpp \
 	src/base/log.h \

@@ -1,10 +1,14 @@
 #include "base/params.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/environment.h"
 #include "base/log.h"
 
 namespace gpucoll {
@@ -112,11 +116,31 @@ Status Store::set(size_t index, const char* text, const char* from) {
   return {};
 }
 
+constexpr char kPrefix[] = "GPUCOLL_";
+
+std::string variable_of(const ParamInfo& info) {
+  std::string name = kPrefix;
+  for (const char* p = info.name; *p; ++p) name += static_cast<char>(std::toupper(*p));
+  return name;
+}
+
+// Those that are no parameters but mean something to the build or the tests.
+bool is_for_others(const std::string& name) {
+  for (const char* begin : {"TEST_", "BENCH", "KERNEL_SUBSET", "DEBIAN13"})
+    if (name.compare(sizeof kPrefix - 1, std::strlen(begin), begin) == 0) return true;
+  return false;
+}
+
+bool is_parameter(const std::string& name) {
+  for (const ParamInfo& info : kTable)
+    if (name == variable_of(info)) return true;
+  return false;
+}
+
 Status Store::read_environment() {
   Status first;
   for (size_t i = 0; i < kCount; ++i) {
-    std::string name = "GPUCOLL_";
-    for (const char* p = kTable[i].name; *p; ++p) name += static_cast<char>(std::toupper(*p));
+    const std::string name = variable_of(kTable[i]);
     const char* text = std::getenv(name.c_str());
     if (!text || !*text) continue;
     Status status = set(i, text, "environment");
@@ -141,6 +165,18 @@ Status set_param(const char* name, const char* text, const char* source) {
   for (size_t i = 0; i < kCount; ++i)
     if (!std::strcmp(kTable[i].name, name)) return store().set(i, text, source);
   return Status::error(Code::invalid_argument, "there is no parameter '%s'; gpucoll-info lists them", name);
+}
+
+void warn_of_unknown_variables() {
+  static std::atomic<bool> told{false};
+  if (told.exchange(true)) return;
+  for (char** variable = environ; variable && *variable; ++variable) {
+    const char* const end = std::strchr(*variable, '=');
+    if (!end || std::strncmp(*variable, kPrefix, sizeof kPrefix - 1) != 0) continue;
+    const std::string name(*variable, static_cast<size_t>(end - *variable));
+    if (!is_parameter(name) && !is_for_others(name))
+      log::write(log::Level::warn, "%s is ignored: there is no such parameter; gpucoll-info lists them", name.c_str());
+  }
 }
 
 Status read_params_from_environment() { return store().read_environment(); }

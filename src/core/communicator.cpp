@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/environment.h"
 #include "base/params.h"
 #include "core/tuning_file.h"
 
@@ -49,6 +50,7 @@ uint64_t new_tenant(const std::vector<int>& members, const std::vector<SplitChoi
 Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, const Kernels& kernels,
                                                            net::Bootstrap& bootstrap) {
   std::unique_ptr<Communicator> self(new Communicator(device, kernels));
+  if (bootstrap.rank() == 0) warn_of_unknown_variables();
   // All that can fail on this rank alone comes before the exchange, where the others learn of it.
   Status mine = contained([&]() -> Status {
     GC_TRY(params_status());

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/environment.h"
+#include "base/log.h"
 #include "base/params.h"
 #include "base/quiet_thread.h"
 #include "base/shared_memory.h"
@@ -126,6 +128,21 @@ TEST(Parameters, TakeAnyTextWhereOneIsWanted) {
   EXPECT_EQ(param_text(*info), "/some/where, 1");
   EXPECT_STREQ(param_source(*info), "mca");
   ASSERT_TRUE(set_param("tuning_file", "", "mca").ok());
+}
+
+TEST(Parameters, WarnOnceOfVariablesThatNameNone) {
+  setenv("GPUCOLL_CHANELS", "4", 1);
+  setenv("GPUCOLL_CHANNELS", "4", 1);
+  setenv("GPUCOLL_TEST_ROUNDS", "4", 1);
+  setenv("MY_GPUCOLL_CHANELS", "4", 1);
+  static std::string lines;
+  log::set_sink([](log::Level, const char* line) { lines += std::strstr(line, "GPUCOLL"); });
+  warn_of_unknown_variables();
+  warn_of_unknown_variables();
+  log::set_sink(nullptr);
+  for (const char* name : {"GPUCOLL_CHANELS", "GPUCOLL_CHANNELS", "GPUCOLL_TEST_ROUNDS", "MY_GPUCOLL_CHANELS"})
+    unsetenv(name);
+  EXPECT_EQ(lines, "GPUCOLL_CHANELS is ignored: there is no such parameter; gpucoll-info lists them");
 }
 
 TEST(Parameters, HashCoversThoseThatMustBeEqual) {

@@ -129,8 +129,11 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/start_schedule.h \
 	src/coll/team_call.cpp \
 	src/coll/team_call.h \
+	src/coll/team_composer.h \
+	src/coll/team_moves.cpp \
 	src/coll/team_pages.cpp \
 	src/coll/team_pages.h \
+	src/coll/team_reductions.cpp \
 	src/coll/team_runtime.cpp \
 	src/coll/team_runtime.h \
 	src/coll/team_steps.cpp \

@@ -1,10 +1,15 @@
-// What the environment says to gpucoll beside its parameters.
+// The variables of the environment that begin with GPUCOLL_.
 //
 // Thread safety: any thread.
 #pragma once
+#include <string>
 
 namespace gpucoll {
 
+struct ParamInfo;
+
+// That of a parameter.
+std::string variable_of(const ParamInfo& info);
 // Warns of variables that begin with GPUCOLL_ and name no parameter, once in a process.
 void warn_of_unknown_variables();
 

@@ -118,12 +118,6 @@ Status Store::set(size_t index, const char* text, const char* from) {
 
 constexpr char kPrefix[] = "GPUCOLL_";
 
-std::string variable_of(const ParamInfo& info) {
-  std::string name = kPrefix;
-  for (const char* p = info.name; *p; ++p) name += static_cast<char>(std::toupper(*p));
-  return name;
-}
-
 // Those that are no parameters but mean something to the build or the tests.
 bool is_for_others(const std::string& name) {
   for (const char* begin : {"TEST_", "BENCH", "KERNEL_SUBSET", "DEBIAN13"})
@@ -152,6 +146,12 @@ Status Store::read_environment() {
 }
 
 }  // namespace
+
+std::string variable_of(const ParamInfo& info) {
+  std::string name = kPrefix;
+  for (const char* p = info.name; *p; ++p) name += static_cast<char>(std::toupper(static_cast<unsigned char>(*p)));
+  return name;
+}
 
 const ParamInfo* param_table(size_t* count) noexcept {
   *count = kCount;

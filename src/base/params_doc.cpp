@@ -1,8 +1,8 @@
 // Prints docs/PARAMETERS.md from the table of parameters, so that the document cannot disagree with the code.
-#include <cctype>
 #include <cstdio>
 #include <string>
 
+#include "base/environment.h"
 #include "base/params.h"
 
 namespace gpucoll {
@@ -32,12 +32,6 @@ std::string allowed_text(const ParamInfo& info) {
   return text;
 }
 
-std::string environment_name(const ParamInfo& info) {
-  std::string name = "GPUCOLL_";
-  for (const char* p = info.name; *p; ++p) name += static_cast<char>(std::toupper(static_cast<unsigned char>(*p)));
-  return name;
-}
-
 void print_document() {
   std::puts(
       "# Parameters\n\n"
@@ -51,7 +45,7 @@ void print_document() {
   size_t count = 0;
   const ParamInfo* table = param_table(&count);
   for (const ParamInfo* info = table; info != table + count; ++info)
-    std::printf("| `%s` | `%s` | %s | %s | %s | %s |\n", info->name, environment_name(*info).c_str(),
+    std::printf("| `%s` | `%s` | %s | %s | %s | %s |\n", info->name, variable_of(*info).c_str(),
                 default_text(*info).c_str(), allowed_text(*info).c_str(),
                 info->scope == ParamScope::equal ? "equal" : "local", info->help);
 }

@@ -11,11 +11,11 @@ check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/close_calls test/mpi
 	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/neighbors test/mpi/generated \
 	test/mpi/intercommunicators \
 	test/mpi/stress
-test_mpi_intercommunicators_SOURCES = test/mpi/intercommunicators.cpp test/mpi/mpi_test.h
+test_mpi_intercommunicators_SOURCES = test/mpi/intercommunicators.cpp test/mpi/call_form.h test/mpi/mpi_test.h
 test_mpi_intercommunicators_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_intercommunicators_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_intercommunicators_LDADD = libgpucoll.la $(MPI_LIBS)
-test_mpi_neighbors_SOURCES = test/mpi/neighbors.cpp test/mpi/mpi_test.h
+test_mpi_neighbors_SOURCES = test/mpi/neighbors.cpp test/mpi/call_form.h test/mpi/mpi_test.h
 test_mpi_neighbors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_neighbors_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_neighbors_LDADD = libgpucoll.la $(MPI_LIBS)

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "call_form.h"
 #include "core/abi.h"
-#include "mpi_test.h"
 
 namespace {
 using namespace mpi_test;
@@ -183,17 +183,7 @@ void Case::expect(std::vector<int>& image) const {
   }
 }
 
-int finished(int rc, MPI_Request* request) { return rc == MPI_SUCCESS ? MPI_Wait(request, MPI_STATUS_IGNORE) : rc; }
-int started_and_finished(int rc, MPI_Request* request) {
-  if (rc == MPI_SUCCESS) rc = finished(MPI_Start(request), request);
-  const int freed = MPI_Request_free(request);
-  return rc == MPI_SUCCESS ? freed : rc;
-}
-#define GC_CALL(Name, name, ...)                                              \
-  (form_ == Form::blocking ? MPI_##Name(__VA_ARGS__, bridge_.comm)            \
-   : form_ == Form::nonblocking                                               \
-       ? finished(MPI_I##name(__VA_ARGS__, bridge_.comm, &request), &request) \
-       : started_and_finished(GC_INIT(Name)(__VA_ARGS__, bridge_.comm, MPI_INFO_NULL, &request), &request))
+#define GC_CALL(...) GC_CALL_IN_FORM(form_, bridge_.comm, __VA_ARGS__)
 
 int Case::call(void* send, void* recv) const {
   const int side = bridge_.side, me = bridge_.rank, peers = bridge_.peers();

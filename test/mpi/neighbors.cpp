@@ -8,8 +8,8 @@
 // are compared, so a byte written where none belongs is seen.
 #include <algorithm>
 
+#include "call_form.h"
 #include "core/abi.h"
-#include "mpi_test.h"
 
 namespace {
 using namespace mpi_test;
@@ -273,17 +273,7 @@ void Case::expect(std::vector<int>& image) const {
   }
 }
 
-int finished(int rc, MPI_Request* request) { return rc == MPI_SUCCESS ? MPI_Wait(request, MPI_STATUS_IGNORE) : rc; }
-int started_and_finished(int rc, MPI_Request* request) {
-  if (rc == MPI_SUCCESS) rc = finished(MPI_Start(request), request);
-  const int freed = MPI_Request_free(request);
-  return rc == MPI_SUCCESS ? freed : rc;
-}
-#define GC_CALL(Name, name, ...)                                                \
-  (form == Form::blocking ? MPI_##Name(__VA_ARGS__, topology_.comm)             \
-   : form == Form::nonblocking                                                  \
-       ? finished(MPI_I##name(__VA_ARGS__, topology_.comm, &request), &request) \
-       : started_and_finished(GC_INIT(Name)(__VA_ARGS__, topology_.comm, MPI_INFO_NULL, &request), &request))
+#define GC_CALL(...) GC_CALL_IN_FORM(form, topology_.comm, __VA_ARGS__)
 
 int Case::call(const void* send, void* recv, Form form) const {
   const size_t n_out = topology_.out[z(g_rank)].size(), n_in = topology_.in[z(g_rank)].size();

@@ -10,18 +10,39 @@ namespace {
 
 std::atomic<gpu::Device*> last_used{nullptr};
 
+// Whether a block, which begins in a device's allocation, goes on where there is no memory of any. Allocations may
+// follow each other: pieces that were mapped side by side.
+bool runs_out(gpu::Platform& platform, const Block& block, gpu::PointerInfo info) {
+  while (info.kind == gpu::MemoryKind::device && info.device >= 0 && info.bytes) {
+    const uint8_t* const end = static_cast<const uint8_t*>(info.base) + info.bytes;
+    if (end >= block.address + block.bytes) return false;
+    info = platform.classify(end);
+    if (info.base && static_cast<const uint8_t*>(info.base) + info.bytes <= end) return true;  // what is left of a page
+  }
+  return info.kind == gpu::MemoryKind::host || info.device < 0;
+}
+
 // The memory of one block: of the device, which is found by the way, or of the host. Kernels see managed and
 // page-locked memory as well, wherever it is.
-Status look_at_block(const Block& block, CallMemory* memory, bool* on_host) {
+Status look_at_block(const Block& block, bool gaps, CallMemory* memory, bool* on_host) {
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   const gpu::PointerInfo info = platform->classify(block.address);
   memory->results_on_host |= info.kind != gpu::MemoryKind::device;
   *on_host = info.kind == gpu::MemoryKind::host;
   if (info.kind != gpu::MemoryKind::device) return {};
   const auto offset = static_cast<size_t>(block.address - static_cast<const uint8_t*>(info.base));
-  if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset))
-    return Status::error(Code::unsupported, "%zu bytes at %p are not all memory of a device", block.bytes,
-                         static_cast<const void*>(block.address));
+  if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset)) {
+    memory->lacks_memory = !gaps && runs_out(*platform, block, info);
+    if (!memory->lacks_memory)
+      return Status::error(Code::unsupported, "%zu bytes at %p are not all memory of a device", block.bytes,
+                           static_cast<const void*>(block.address));
+    if (info.device < 0)
+      return Status::error(Code::invalid_argument, "the buffer %p is in no allocation: it was freed before",
+                           static_cast<const void*>(block.address));
+    return Status::error(Code::invalid_argument,
+                         "%zu bytes at %p are needed, but the allocation ends after %zu: check count and type",
+                         block.bytes, static_cast<const void*>(block.address), info.bytes - offset);
+  }
   if (!memory->device) {
     GC_TRY_AS(memory->device, platform->open(info.device));
   }
@@ -36,18 +57,19 @@ const gc_type_map* map_of(const gc_buffer& buffer, int block) {
 }
 
 // A buffer is host memory, or it is not.
-Status look_at_buffer(const gc_buffer& buffer, int n_blocks, CallMemory* memory, bool* on_host) {
+Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, CallMemory* memory, bool* on_host) {
   bool seen = false;
   const int n = !buffer.given ? 0 : buffer.block_bytes ? n_blocks : 1;
   for (int i = 0; i < n; ++i) {
     Block block = buffer.block_bytes ? block_of(buffer, i, n_blocks) : whole(buffer);
     if (block.bytes == 0) continue;
-    if (const gc_type_map* const map = map_of(buffer, i)) {
+    const gc_type_map* const map = map_of(buffer, i);
+    if (map) {
       const Span span = span_of(*map, block.bytes);
       block = {moved(block.address, span.low), span.bytes};
     }
     bool host = false;
-    GC_TRY(look_at_block(block, memory, &host));
+    GC_TRY(look_at_block(block, gaps || map, memory, &host));
     (host ? *on_host : seen) = true;
   }
   memory->seen |= seen;
@@ -63,8 +85,9 @@ Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, Call
   const bool among_neighbors = call.sources;
   const int n_sent = among_neighbors ? call.n_destinations : n_ranks;
   const int n_received = among_neighbors ? call.n_sources : n_ranks;
-  GC_TRY(look_at_buffer(call.send, n_sent, memory, &memory->send_on_host));
-  GC_TRY(look_at_buffer(call.recv, n_received, memory, &memory->recv_on_host));
+  const bool gaps = reduces_pairs_with_gaps(call);
+  GC_TRY(look_at_buffer(call.send, n_sent, gaps, memory, &memory->send_on_host));
+  GC_TRY(look_at_buffer(call.recv, n_received, gaps, memory, &memory->recv_on_host));
   if (!memory->device) memory->device = usual ? usual : used_device();
   if (memory->device) return {};
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());

@@ -13,6 +13,7 @@ struct CallMemory {
   bool seen = false;             // by kernels: some of it
   bool results_on_host = false;  // or may be: some of it is not memory of a device
   bool send_on_host = false, recv_on_host = false;
+  bool lacks_memory = false;  // some bytes are beyond the end of an allocation of a device, or in none
 };
 
 // Looks at all buffers. The device is the one that their memory is of; where they have none, `usual`, or (null) one

@@ -16,6 +16,7 @@ Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual,
   part->device = memory.device;
   part->has_device_memory = memory.seen;
   part->has_host_memory = on_host;
+  part->lacks_memory = memory.lacks_memory;
   part->queue.results_on_host = memory.results_on_host;
   GC_TRY(std::move(looked));
 

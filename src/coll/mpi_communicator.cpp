@@ -101,7 +101,8 @@ void MpiCommunicator::take_lines() {
 
 Result<bool> MpiCommunicator::enter(const gc_call& call) {
   find_peers();
-  if (!runtime_.plan(call, &call_) || !knows_neighbors(call)) {
+  GC_TRY_AS(const bool planned, runtime_.plan(call, &call_));
+  if (!planned || !knows_neighbors(call)) {
     arrivals_.publish(call_.place, GC_KIND_HOST, {});
     return false;
   }

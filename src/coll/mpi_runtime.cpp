@@ -49,9 +49,10 @@ void MpiRuntime::stage_from_now_on(const Status& why) {
   staging_only_ = true;
 }
 
-bool MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
+Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
   if (staging_only_) return false;
   Status status = make_part(call, description_.rank, description_.size, usual_, made->scratch, &made->part);
+  if (made->part.lacks_memory) return status;
   if (!status)
     log::write(log::Level::info, "%s on %s goes through the host: %s", function_name(call.function), description_.name,
                status.what());

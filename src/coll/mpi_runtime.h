@@ -44,8 +44,9 @@ class MpiRuntime {
   // The lines of the ranks when they made it.
   const std::vector<gc_board_line>& bound() const noexcept { return bound_; }
 
-  // Makes this rank's part of a call; whether it can run on its device.
-  bool plan(const gc_call& call, DeviceCall* made);
+  // Makes this rank's part of a call; whether it can run on its device. Errors: a buffer lacks memory, so that the host
+  // could not run it either.
+  Result<bool> plan(const gc_call& call, DeviceCall* made);
   // Whether all goes through the host from now on.
   bool staging() const noexcept { return staging_only_; }
   // Because of what one rank is or can.

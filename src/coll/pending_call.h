@@ -45,6 +45,7 @@ struct PendingCall : gc_pending {
   Stage stage = Stage::queued;
   bool on_device = false;  // on this rank
   DeviceCall call;
+  Status wrong;  // what this rank calls, so that it does not come to it
   gc_board_line line = {};
   Arrivals::Wait wait = {};
   std::chrono::steady_clock::time_point next_look_around;

@@ -71,7 +71,9 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
   call->wait = {call->call.place, nullptr};
   call->next_look_around = call->wait.start + kBetweenLooksAround;
-  call->on_device = device_call && runtime_of(*call).plan(*device_call, &call->call);
+  const Result<bool> planned = device_call ? runtime_of(*call).plan(*device_call, &call->call) : Result<bool>(false);
+  call->on_device = planned && *planned;
+  call->wrong = planned ? Status() : planned.status();
   call->line = {};
   if (call->on_device)
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
@@ -218,7 +220,7 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   call.line.flags |= flags;
   call.stage = PendingCall::Stage::published;
   call.wait = {place, nullptr};
-  if (place.number == 0) return;
+  if (place.number == 0 || !call.wrong) return;
   if (call.on_device) lines_.keep(place.number);
   arrivals_.publish(place, call.on_device ? GC_KIND_DEVICE : GC_KIND_HOST, call.line);
 }

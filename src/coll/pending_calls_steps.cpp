@@ -65,6 +65,7 @@ void PendingCalls::give_to_host(PendingCall& call) {
 
 Result<bool> PendingCalls::decide(PendingCall& call) {
   const Place& place = call.call.place;
+  GC_TRY(std::move(call.wrong));
   if (!call.on_device) {
     if (place.number) lines_.decided(place.number);
     give_to_host(call);

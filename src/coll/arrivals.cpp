@@ -327,8 +327,11 @@ Status Arrivals::usable(int rank) const {
 }
 
 Status Arrivals::others() const {
-  for (int r = 0; r < description_.size; ++r)
-    if (r != description_.rank) GC_TRY(usable(r));
+  for (int r = 0; r < description_.size; ++r) {
+    if (r == description_.rank) continue;
+    GC_TRY(usable(r));
+    if (!alive(r)) return Status::error(Code::remote, "%s has died", rank_name(r).c_str());
+  }
   return {};
 }
 

@@ -120,6 +120,8 @@ class Arrivals {
 
   std::string rank_name(int rank) const;
   bool alive(int rank) const noexcept;
+  // Errors: remote, where that rank has ended MPI. What it has done before can be seen then.
+  Status in_mpi(int rank, const Place& place) const;
   // Errors: remote, where that rank has failed.
   Status usable(int rank) const;
 

@@ -23,7 +23,10 @@ Result<const uint8_t*> BoardBootstrap::await(Arrivals::Wait& wait) {
   constexpr timespec kNap = {0, 20'000};
   for (int look = 1;; ++look) {
     if (const uint8_t* theirs = arrivals_.met(meeting_, wait.rank, exchanges_)) return theirs;
-    if (look % kLooksPerCheck == 0) GC_TRY(arrivals_.look_around(wait));
+    if (look % kLooksPerCheck == 0) {
+      GC_TRY(arrivals_.usable(wait.rank));
+      GC_TRY(arrivals_.look_around(wait));
+    }
     if (idle_) idle_();
     nanosleep(&kNap, nullptr);
   }

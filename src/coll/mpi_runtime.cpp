@@ -116,6 +116,7 @@ Result<bool> MpiRuntime::prepared(DeviceCall& call) {
 Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   if (!runtime_) {
     if (Status made = make(call, idle); !made) {
+      GC_TRY(arrivals_.others());
       stage_from_now_on(made);
       return false;
     }
@@ -127,6 +128,7 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
     const core::TaskQueue& queue = call.part.queue;
     Status connected = runtime_->connect(core::needs_of(queue, runtime_->rank(), shape_), idle);
     // Links for messages are a matter of two ranks.
+    if (runtime_->fault().raised()) return runtime_->fault().status();
     if (!connected && queue.sends.empty() && queue.recvs.empty()) {
       stage_from_now_on(connected);
       return false;

@@ -5,6 +5,7 @@
 #include <mpi.h>  // error classes only; nothing here calls MPI
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <mutex>
 #include <set>
@@ -89,20 +90,32 @@ int process_open(gc_process_blob* mine) {
   return mpi_class(guarded("starting", [&] { return MpiProcess::instance().open(mine); }));
 }
 
+// Of other ranks' work before they end MPI, too.
+constexpr auto kUntilTold = std::chrono::milliseconds(1000);
+
 void process_close(void (*progress)()) {
   guarded("ending", [&]() -> Status {
     {
       std::lock_guard lock(live().mutex);
+      // First all: finishing one waits for other ranks, which may be finishing another one.
+      for (MpiCommunicator* c : live().communicators) c->abandon();
       for (MpiCommunicator* c : live().communicators) c->finish();
     }
     int64_t patience_s = params().timeout ? std::min<int64_t>(params().timeout, 60) : 60;
-    if (!core::drain_retired(patience_s * 1000, progress))
+    bool drained = core::drain_retired(kUntilTold.count(), progress);
+    if (!drained) {
+      MpiProcess::instance().end();  // perhaps they wait for this process
+      drained = core::drain_retired(patience_s * 1000, progress);
+    }
+    if (!drained)
       log::write(log::Level::warn, "peers still hold memory of this process %lld s after MPI_Finalize began",
                  static_cast<long long>(patience_s));
     StagingPool::instance().clear();
     return {};
   });
 }
+
+void process_ended() { MpiProcess::instance().end(); }
 
 // The device of the last device buffer that this thread has asked about: where staging memory is pinned.
 thread_local const void* last_device_pointer = nullptr;
@@ -274,40 +287,16 @@ void forget_map(uint64_t id) { TypeLayouts::instance().forget(id); }
 
 const gc_abi* table() {
   static_assert(sizeof(gc_pointer_hint) == sizeof(gpu::PointerHint));
-  static const gc_abi abi = {GC_ABI_VERSION,
-                             sizeof(gc_abi),
-                             library_version(),
-                             param,
-                             set_param,
-                             param_value,
-                             set_log_sink,
-                             log_text,
-                             process_open,
-                             process_close,
-                             reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
-                             is_device,
-                             copy,
-                             copy_runs,
-                             stage_get,
-                             stage_put,
-                             comm_new,
-                             comm_free,
-                             run,
-                             start,
-                             turn,
-                             host_begun,
-                             end,
-                             restart,
-                             publish_starts,
-                             free_persistent,
-                             drain,
-                             runs,
-                             launches,
-                             look_at_wishes,
-                             forget_map,
-                             reduce_local,
-                             device_get,
-                             device_put};
+  static const gc_abi abi = {
+      GC_ABI_VERSION, sizeof(gc_abi), library_version(), param,
+      set_param,      param_value,    set_log_sink,      log_text,
+      process_open,   process_close,  process_ended,     reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
+      is_device,      copy,           copy_runs,         stage_get,
+      stage_put,      comm_new,       comm_free,         run,
+      start,          turn,           host_begun,        end,
+      restart,        publish_starts, free_persistent,   drain,
+      runs,           launches,       look_at_wishes,    forget_map,
+      reduce_local,   device_get,     device_put};
   return &abi;
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "base/params.h"
 
@@ -148,13 +149,26 @@ Status Arrivals::failure_of(int rank) const {
                        rank_name(rank).c_str(), description_.name);
 }
 
-Status Arrivals::look_around(const Wait& wait) const {
+Status Arrivals::in_mpi(int rank, const Place& place) const {
+  if (rank == description_.rank || !peers_[static_cast<size_t>(rank)]->board.has_ended()) return {};
+  return Status::error(Code::remote,
+                       "%s has called MPI_Finalize, but rank %d waits for it in %s on %s: all ranks must call the same "
+                       "collectives, and complete them",
+                       rank_name(rank).c_str(), description_.rank, name_of(place), description_.name);
+}
+
+Status Arrivals::look_around(Wait& wait) const {
   if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
   if (!peers_[static_cast<size_t>(wait.rank)]->liveness.alive())
     return Status::error(Code::remote, "%s died before it came to collective %llu of %s, %s",
                          rank_name(wait.rank).c_str(), static_cast<unsigned long long>(wait.place.number),
                          description_.name, name_of(wait.place));
+  // It may have come before it ended: only if the next look does not see it either.
+  if (Status in = in_mpi(wait.rank, wait.place); !in) {
+    if (std::exchange(wait.ended, wait.rank) == wait.rank) return in;
+    in.ignore();
+  }
   if (params().timeout && Clock::now() - wait.start > std::chrono::seconds(params().timeout))
     return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",
                          description_.rank, static_cast<long long>(params().timeout), name_of(wait.place),

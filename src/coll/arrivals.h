@@ -49,6 +49,7 @@ class Arrivals {
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     Component* among = nullptr;  // null: all ranks take part
     size_t at = 0;               // of its ranks
+    int ended = -1;              // a rank that has ended MPI, perhaps after all it was waited for
   };
   enum class Verdict { waiting, host, device };
 
@@ -70,9 +71,9 @@ class Arrivals {
   // Never waits. `host` as soon as one rank does not wait, or where none has device memory. Errors: a rank calls
   // another function or has failed.
   Result<Verdict> look(Wait& wait);
-  // What keeps a rank from ever coming, or this one from waiting: it is dead, does not come in time, or `runtime` has
-  // failed.
-  Status look_around(const Wait& wait) const;
+  // What keeps a rank from ever coming, or this one from waiting: it is dead or has ended MPI, does not come in time,
+  // or `runtime` has failed.
+  Status look_around(Wait& wait) const;
   // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
   // component. Errors: unsupported, where there are too many ranks.
   Status tell_neighbors(const gc_call& call, Component* component) noexcept;
@@ -109,7 +110,7 @@ class Arrivals {
   const gc_board_starts& starts_of(int rank) const;
   // Whether what was read of it before may be of another communicator, as it has freed this one.
   bool has_left(int rank) const noexcept;
-  // The first rank that has failed.
+  // The first rank that has failed or died.
   Status others() const;
 
   // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES in a meeting

@@ -34,6 +34,8 @@ class MpiCommunicator : public gc_comm {
   // Makes progress until every nonblocking collective has been begun.
   void drain();
 
+  // Tells the others not to wait for what is under way here, at the end of MPI. Before finish(), which waits.
+  void abandon() { pending_.abandon(); }
   // The runtime communicator has work no more: waits for what is running and lets go of it.
   void finish();
 

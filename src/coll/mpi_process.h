@@ -40,6 +40,10 @@ class MpiProcess {
 
   Status open(gc_process_blob* mine);
   core::Board& board() { return board_; }
+  // This process enters no collective any more.
+  void end() noexcept {
+    if (mine_.magic) board_.end();
+  }
 
   // The peer behind a blob. Errors, where this process and that one cannot work together, worded to follow "rank N":
   // unsupported and invalid_usage (to be mended by the user) on both sides alike, others on this one only.

@@ -13,16 +13,28 @@ namespace {
 // How long start() looks for the other ranks: those that come together launch in it.
 constexpr auto kFirstPatience = std::chrono::microseconds(5);
 
+Status aborted() { return Status::error(Code::aborted, "MPI is being finalized while it is under way"); }
+
 }  // namespace
+
+// What runs everywhere ends by itself.
+void PendingCalls::abandon() {
+  Turner::instance().remove(this);
+  std::lock_guard lock(mutex_);
+  if (!waits() || arrivals_.failed()) return;
+  const Place next = {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
+  arrivals_.fail(queue_.empty() || !queue_.front()->call.place.number ? next : queue_.front()->call.place, comm_);
+}
 
 void PendingCalls::stop() {
   Turner::instance().remove(this);
   std::lock_guard lock(mutex_);
   runner_.stop();
-  const Status aborted = Status::error(Code::aborted, "MPI is being finalized while it is under way");
-  while (PendingCall* call = runner_.take_running()) call->end_with(aborted);
-  persistent_.stop(aborted);
-  for (PendingCall* call : std::exchange(queue_, {})) call->end_with(aborted);
+  if (queued() && runtime_.get())
+    runtime_.get()->raise_fault(aborted());  // the others may run what is launched nowhere else
+  while (PendingCall* call = runner_.take_running()) call->end_with(aborted());
+  persistent_.stop(aborted());
+  for (PendingCall* call : std::exchange(queue_, {})) call->end_with(aborted());
   n_published_ = 0;
   n_queued_.store(0);
 }

@@ -61,6 +61,8 @@ class PendingCalls {
   bool queued() const noexcept { return n_queued_.load() != 0; }
   // Whether none runs on the device.
   bool settled();
+  // The other ranks must not wait for what is under way.
+  void abandon();
   // Ends all that are under way, and the persistent calls' runtime communicator: before the other one is finished.
   // release() gives device memory back then.
   void stop();

@@ -192,6 +192,7 @@ void PersistentCalls::fail(Status status) {
 
 void PersistentCalls::stop(const Status& status) {
   runner_.stop();
+  if (any_started() && runtime_.get()) runtime_.get()->raise_fault(status);
   stopped_ = true;
   while (PendingCall* call = runner_.take_running()) call->end_with(status);
   end_started(status);

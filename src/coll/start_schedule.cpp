@@ -46,8 +46,10 @@ std::optional<uint64_t> StartSchedule::next() {
 int StartSchedule::missing(int slot) const noexcept {
   const int word = slot / 64;
   const uint64_t mine = load(arrivals_.starts_of(description_.rank).started[word]);
-  for (int r = 0; r < description_.size; ++r)
-    if ((load(arrivals_.starts_of(r).started[word]) ^ mine) & bit(slot)) return r;
+  for (int r = 0; r < description_.size; ++r) {
+    const gc_board_starts& its = arrivals_.starts_of(r);
+    if (((load(its.started[word]) ^ mine) | ~load(its.held[word])) & bit(slot)) return r;
+  }
   return keeps_back();
 }
 
@@ -77,7 +79,9 @@ void StartSchedule::publish_steps() noexcept { store(arrivals_.own_starts().sche
 uint64_t StartSchedule::started_by_all(int word) const noexcept {
   uint64_t all = ~uint64_t{0};
   for (int r = 0; r < description_.size && all; ++r) {
-    all &= load(arrivals_.starts_of(r).started[word]) ^ scheduled_starts_[word];
+    const gc_board_starts& its = arrivals_.starts_of(r);
+    all &= load(its.started[word]) ^ scheduled_starts_[word];
+    all &= load(its.held[word]);  // what it has freed looks started every other time
     if (arrivals_.has_left(r)) return 0;
   }
   return all;

@@ -81,6 +81,7 @@ Status TeamRuntime::what_is_wrong(int rank, const char* what, const Place& place
   if (!arrivals_.alive(rank))
     return Status::error(Code::remote, "%s died before it %s %s on %s", arrivals_.rank_name(rank).c_str(), what,
                          name_of(place), description_.name);
+  GC_TRY(arrivals_.in_mpi(rank, place));
   if (params().timeout && Clock::now() - start_ > limit)
     return Status::error(Code::timed_out, "rank %d has waited longer than %lld s (parameter timeout) until %s %s %s",
                          description_.rank, static_cast<long long>(params().timeout), arrivals_.rank_name(rank).c_str(),
@@ -274,6 +275,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call) {
 void TeamRuntime::finish() {
   if (errand_ && errand_->thread.joinable()) errand_->thread.join();  // bounded by its own waits
   errand_.reset();
+  if (step_ != Step::idle) fail(Status::error(Code::aborted, "MPI is being finalized while it is under way"));
   leaders_.finish();
   pages_.reset();
   whole_.scratch.release();

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 7u
+#define GC_ABI_VERSION 8u
 
 /* How far a nonblocking collective of gc_abi.start has come. */
 enum {
@@ -155,6 +155,8 @@ typedef struct gc_abi {
    * make progress: waits, bounded, until peers no longer use this process's memory). */
   int (*process_open)(gc_process_blob *mine);
   void (*process_close)(void (*progress)(void));
+  /* After process_close, once the program cannot call MPI any more: tells the others not to wait for this process. */
+  void (*process_ended)(void);
 
   /* Pointers and memory. copy: either side host or device. stage_get gives pinned host memory where it can. */
   const gc_pointer_hint *hint;

@@ -84,6 +84,12 @@ bool Board::is_gone(const BoardKey& key) const noexcept {
   return false;
 }
 
+void Board::end() noexcept {
+  __atomic_store_n(&board().ended, uint64_t{1}, __ATOMIC_RELEASE);  // partner: has_ended()
+}
+
+bool Board::has_ended() const noexcept { return __atomic_load_n(&board().ended, __ATOMIC_ACQUIRE) != 0; }
+
 // An entry that is being changed looks as if it had never been used: then the next look finds what there is.
 const gc_board_entry* Board::find(const BoardKey& key) const noexcept {
   for (int probe = 0; probe < kSlots; ++probe) {

@@ -33,6 +33,10 @@ class Board {
   void release(gc_board_entry* entry) noexcept;
   // Also after its release, until it is claimed anew. Null while the owner has not claimed it.
   const gc_board_entry* find(const BoardKey& key) const noexcept;
+  // This process enters no collective any more; and whether another one has said so: then all that it has ever entered
+  // can be seen.
+  void end() noexcept;
+  bool has_ended() const noexcept;
   // Whether it has been released, some hundred thousand others ago at most. Asked where find() says null.
   bool is_gone(const BoardKey& key) const noexcept;
 

@@ -70,6 +70,47 @@ void roots() {
   expect_right(memory, "after that");
 }
 
+// A rank whose count is more than its allocation holds: all ranks hear of it, at once.
+void overlong() {
+  Memory memory(Where::device, 100 * sizeof(int)), all(Where::device, 1000 * sizeof(int));
+  expect_right(memory, "before");
+  expect_error(reduce(memory, g_rank == 1 ? 2000000000 : 100), "an allreduce beyond an allocation");
+  expect_error(reduce(memory, 4), "the allreduce after that");
+}
+
+// The same in memory that was freed.
+void freed() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  expect_right(memory, "before");
+  void* gone = nullptr;
+  need(gpucollMalloc(&gone, 100 * sizeof(int)), "gpucollMalloc");
+  need(gpucollFree(gone), "gpucollFree");
+  const void* const mine = g_rank == 1 ? gone : memory.at(0);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int rc =
+      g_nonblocking
+          ? wait_for(MPI_Iallreduce(mine, memory.at(0), 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request), request)
+          : MPI_Allreduce(mine, memory.at(0), 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  expect_error(rc, "an allreduce of freed memory");
+}
+
+// Members of a team that do not fit together, in the first call: the others do not wait for their leader.
+void first_of_team() {
+  Memory memory(Where::device, 100 * sizeof(int)), other(Where::device, 100 * sizeof(int));
+  std::vector<int> counts(static_cast<size_t>(g_size), 2), places(static_cast<size_t>(g_size));
+  for (size_t i = 0; i < places.size(); ++i) places[i] = 4 * static_cast<int>(i);
+  auto sends = counts;
+  if (g_rank == 0) sends[2] = 3;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int rc = g_nonblocking
+                     ? wait_for(MPI_Ialltoallv(memory.at(0), sends.data(), places.data(), MPI_INT, other.at(0),
+                                               counts.data(), places.data(), MPI_INT, MPI_COMM_WORLD, &request),
+                                request)
+                     : MPI_Alltoallv(memory.at(0), sends.data(), places.data(), MPI_INT, other.at(0), counts.data(),
+                                     places.data(), MPI_INT, MPI_COMM_WORLD);
+  expect_error(rc, "an alltoallv with different counts");
+}
+
 // A buffer that a program has forgotten, beside device memory.
 void null_buffer() {
   Memory memory(Where::device, 100 * sizeof(int));
@@ -245,6 +286,35 @@ void killed_across() {
   expect_error(reduce_across(memory, other, 4, comm), "the allreduce after the fault");
 }
 
+// Rank 1 ends MPI while the others go on.
+void early() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  expect_right(memory, "before");
+  if (g_rank == 1) return;
+  expect_error(reduce(memory, 4), "an allreduce without rank 1");
+}
+void early_start() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  Sum sum(memory, 4);
+  if (!checked(sum.run() == MPI_SUCCESS)) fail("the first start has failed");
+  if (g_rank != 1) expect_error(sum.run(), "a start without rank 1");
+}
+// With something under way: on some ranks, on all.
+void early_with_some() {
+  static Memory memory(Where::device, 100 * sizeof(int));
+  MPI_Request request;
+  if (g_rank == 1) return;
+  MPI_Iallreduce(MPI_IN_PLACE, memory.at(0), 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  checked(true);
+}
+void early_with_all() {
+  static Memory memory(Where::device, 1000000 * sizeof(int));  // in use until MPI ends
+  MPI_Request requests[3];
+  for (MPI_Request& request : requests)
+    MPI_Iallreduce(MPI_IN_PLACE, memory.at(0), 1000000, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  checked(true);
+}
+
 int entries(const char* directory) {
   int count = 0;
   DIR* dir = opendir(directory);
@@ -299,6 +369,9 @@ struct Fault {
 };
 constexpr Fault kFaults[] = {{"counts", counts},
                              {"roots", roots},
+                             {"overlong", overlong},
+                             {"freed", freed},
+                             {"first_of_team", first_of_team},
                              {"null_buffer", null_buffer},
                              {"functions", functions},
                              {"late", late},
@@ -308,6 +381,10 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed_started", killed_started},
                              {"across", across},
                              {"killed_across", killed_across},
+                             {"early", early},
+                             {"early_start", early_start},
+                             {"early_with_some", early_with_some},
+                             {"early_with_all", early_with_all},
                              {"many", many},
                              {"at_once", at_once},
                              {"same", same}};
@@ -324,7 +401,9 @@ int main(int argc, char** argv) {
   for (const Fault& fault : kFaults)
     if (wanted == fault.name) fault.run();
   if (!checked(wanted == "many" || Clock::now() - start < std::chrono::seconds(kMostSeconds))) fail("it took too long");
-  if (wanted.rfind("killed", 0) != 0) return mpi.finish("faults");
+  const bool early = wanted.rfind("early", 0) == 0;
+  if (early) MPI_Finalize();
+  if (!early && wanted.rfind("killed", 0) != 0) return mpi.finish("faults");
   // MPI itself cannot be finished with a rank missing.
   std::printf("rank %d survived, %ld failures\n", g_rank, g_failures.load());
   std::fflush(stdout);

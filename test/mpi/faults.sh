@@ -72,6 +72,37 @@ for devices in 1 2; do
   done
   unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
 done
+# What is noticed long before the timeout.
+export GPUCOLL_TIMEOUT=90
+survived() {
+  for rank in "${@:2}"; do
+    grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive $1"
+  done
+}
+for form in "" nonblocking; do
+  run "8000000000 bytes at 0x[0-9a-f]* are needed, but the allocation ends after 401" -np 3 "$program" overlong $form
+  passed "overlong $form"
+  run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" freed $form
+  run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it" -np 3 "$program" early $form
+  survived "early $form" 0 1 2
+  export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2
+  run "rank 0 sends 12 bytes to rank 2, which receives 8 bytes" -np 4 "$program" first_of_team $form
+  passed "first_of_team $form"
+  run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [023] waits for it" -np 4 "$program" early $form
+  survived "early $form of teams" 0 1 2 3
+  unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
+done
+run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it in a start" -np 3 "$program" early_start
+survived early_start 0 1 2
+run "MPI is being finalized while it is under way" -np 3 "$program" early_with_some
+survived early_with_some 0 1 2
+for devices in 2 8; do
+  export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=$devices
+  run "MPI is being finalized while it is under way" -np 4 "$program" early_with_all
+  survived "early_with_all on $devices devices" 0 1 2 3
+  unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
+done
+export GPUCOLL_TIMEOUT=2
 # One program, whatever mpirun does with several.
 run "rank 1 has other values for parameters" \
   -np 2 sh -c 'GPUCOLL_CHANNELS=$((OMPI_COMM_WORLD_RANK + 1)) exec "$0" same' "$program"

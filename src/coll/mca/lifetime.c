@@ -18,9 +18,19 @@ static void close_with(void (*progress)(void)) {
   gcm_abi->process_close(progress);
 }
 
+/* MPI_Finalize makes progress while it waits for the other processes, which may be waiting for this one. */
+static int tell_of_end(void) {
+  static bool told;
+  if (told || ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT) return 0;
+  told = true;
+  gcm_abi->process_ended();
+  return 0;
+}
+
 static int on_finalize(MPI_Comm comm, int keyval, void *value, void *extra) {
   (void)comm, (void)keyval, (void)value, (void)extra;
   close_with(mpi_progress);
+  opal_progress_register(tell_of_end);
   return MPI_SUCCESS;
 }
 
@@ -44,6 +54,7 @@ bool gcm_process_closed(void) { return atomic_load_explicit(&closed, memory_orde
 
 void gcm_process_close(void) {
   close_with(no_progress); /* no device was used, or not in this process: nothing to wait for */
+  opal_progress_unregister(tell_of_end);
   atomic_store(&closed, false);
   atomic_store(&watched, kNotWatched);
 }

@@ -176,6 +176,8 @@ typedef struct gc_board_entry {
 
 typedef struct gc_board {
   uint64_t gone[GC_BOARD_GONE];
+  uint64_t ended; /* not 0: the process is so far in MPI_Finalize that it enters no collective any more */
+  uint8_t reserved[56];
   gc_board_entry entries[GC_BOARD_ENTRIES];
 } gc_board;
 

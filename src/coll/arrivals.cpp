@@ -344,7 +344,8 @@ Status Arrivals::others() const {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     GC_TRY(usable(r));
-    if (!alive(r)) return Status::error(Code::remote, "%s has died", rank_name(r).c_str());
+    if (!alive(r))
+      return Status::error(Code::remote, "%s died: %s cannot go on", rank_name(r).c_str(), description_.name);
   }
   return {};
 }

@@ -34,7 +34,8 @@ enum AlgorithmChoice : int64_t {
   kAlgorithmRing,
   kAlgorithmTree,
   kAlgorithmOneShot,
-  kAlgorithmAllPairs
+  kAlgorithmAllPairs,
+  kAlgorithmZeroCopy
 };
 enum ProtocolChoice : int64_t { kProtocolAuto, kProtocolSimple, kProtocolLl, kProtocolLl128 };
 enum FallbackChoice : int64_t { kFallbackAuto, kFallbackNone };

@@ -37,6 +37,7 @@ AM_CPPFLAGS += $(GC_KERNEL_SUBSET_FLAGS)
 GC_COLL_DEVICE_FILES = \
 	src/coll/device/local_reduce.h \
 	src/coll/device/all_pairs.h \
+	src/coll/device/zero_copy.h \
 	src/coll/device/pair_blocks.h \
 	src/coll/device/pair_lines.h \
 	src/coll/device/one_shot.h \

@@ -289,10 +289,15 @@ void Communicator::look_at_report() noexcept {
   if (!words()) return;
   const proto::FaultLatch& latch = words()->latch;
   // Acquire: partner is the release of kind by the kernel, after the rest.
-  if (__atomic_load_n(&latch.kind, __ATOMIC_ACQUIRE) != proto::kFaultSizes) return;
+  const uint32_t kind = __atomic_load_n(&latch.kind, __ATOMIC_ACQUIRE);
+  if (kind == 0) return;
+  const char* const sentence = kind == proto::kFaultSizes
+                                   ? "rank %d sends %llu bytes to rank %d, which receives %llu"
+                                   : "rank %d reduces %llu elements, rank %d %llu: all ranks must make the same "
+                                     "collective calls in the same order, with the same count, datatype, op and root";
   try {
-    fault_.raise(Status::error(Code::invalid_usage, "rank %d sends %llu bytes to rank %d, which receives %llu",
-                               latch.peer, static_cast<unsigned long long>(latch.sent_bytes), rank(),
+    fault_.raise(Status::error(Code::invalid_usage, sentence, latch.peer,
+                               static_cast<unsigned long long>(latch.sent_bytes), rank(),
                                static_cast<unsigned long long>(latch.expected_bytes)));
   } catch (...) {
     // No memory for the sentence: the next look tries again.

@@ -11,6 +11,7 @@
 #include "core/trees.h"
 #include "core/tuning_file.h"
 #include "proto/format/line_mesh.h"
+#include "proto/format/zero_copy.h"
 #include "proto/pairs.h"
 
 namespace gpucoll::core {
@@ -64,6 +65,7 @@ void Communicator::prepare_links() {
       p2p && size() > 1 && size() <= proto::kMeshMaxRanks && facts_.one_shot_bytes >= static_cast<uint64_t>(size());
   facts_.ll128 = p2p && (peers_.common_facts() & proto::kKeepsLinesWhole);
   facts_.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
+  if (facts_.mesh) facts_.zero_copy_bytes = least_zero_copy(defaults, size());
   facts_.line_mesh = facts_.mesh && facts_.ll128 && facts_.all_pairs_bytes > 1;
   facts_.slots[kCollectiveLinks] = proto::connection_shape(param_or(params().buffer_bytes, defaults.buffer_bytes));
   if (!facts_.ll128) facts_.slots[kCollectiveLinks].ll128 = 0;
@@ -98,7 +100,8 @@ void Communicator::prepare_copies() {
 
 void Communicator::prepare_direct() {
   const uint64_t least = param_or(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
-  if (least > 1 && size() > 1) direct_ = std::make_unique<DirectPath>(DirectContext{device_, peers_, *links_, least});
+  if (least > 1 && size() > 1)
+    direct_ = std::make_unique<DirectPath>(DirectContext{device_, peers_, *links_, *exports_, least});
 }
 
 CommShape Communicator::plain_shape() const {
@@ -114,6 +117,7 @@ CommShape Communicator::plain_shape() const {
   shape.ll128 = facts_.ll128;
   shape.one_shot_bytes = facts_.one_shot_bytes;
   shape.all_pairs_bytes = facts_.all_pairs_bytes;
+  shape.zero_copy_bytes = facts_.zero_copy_bytes;
   shape.copy_bytes = facts_.copy_bytes;
   shape.copy_exchange_bytes = facts_.copy_exchange_bytes;
   shape.copy_reduction_bytes = facts_.copy_reduction_bytes;

@@ -21,4 +21,9 @@ CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks) {
           param_or(params().copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
 }
 
+uint64_t least_zero_copy(const gpu::Device::Defaults& defaults, int n_ranks) {
+  if (n_ranks < 2 || n_ranks > proto::kZeroCopyRanks) return 0;
+  return limit(param_or(params().zero_copy_bytes, of_ranks(defaults.zero_copy_bytes, n_ranks)));
+}
+
 }  // namespace gpucoll::core

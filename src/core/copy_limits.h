@@ -1,5 +1,5 @@
-// From how many bytes on copy engines move what kernels could move as well. Pure functions of facts that are equal on
-// all ranks.
+// From how many bytes on operations take other ways than the usual ones: copy engines, or all ranks' buffers. Pure
+// functions of facts that are equal on all ranks.
 #pragma once
 #include <cstdint>
 
@@ -17,5 +17,7 @@ struct CopyLimits {
 
 // By the parameters, or by the defaults of a kind of device, which differ for two ranks and for more.
 CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks);
+// Of a buffer that is reduced straight from and into all ranks' memory, where there is a mesh; 0: never.
+uint64_t least_zero_copy(const gpu::Device::Defaults& defaults, int n_ranks);
 
 }  // namespace gpucoll::core

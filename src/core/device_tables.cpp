@@ -111,7 +111,7 @@ Status DeviceTables::add(std::vector<PlacedConnector> connectors) {
 }
 
 Status DeviceTables::set_mesh(std::span<void* const> buffers) {
-  return set_buffers(buffers, proto::kMeshChannels, offsetof(proto::ChannelComm, mesh), sizeof(proto::ChannelComm));
+  return set_buffers(buffers, proto::kMaxChannels, offsetof(proto::ChannelComm, mesh), sizeof(proto::ChannelComm));
 }
 Status DeviceTables::set_line_mesh(std::span<void* const> buffers) {
   return set_buffers(buffers, proto::kMaxChannels, layout_.line_mesh + offsetof(proto::LineMeshEnds, lines),

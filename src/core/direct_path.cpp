@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 
@@ -56,13 +57,57 @@ bool DirectPath::mark(proto::PairItem& item, bool capturing) {
 
 bool DirectPath::looks(proto::LinkKind kind, int peer) {
   if (!over_p2p(kind, peer, net::Side::send)) return false;
-  if (in_this_process(peer)) return true;
+  return in_this_process(peer) || opens(peer);
+}
+
+bool DirectPath::opens(int peer) {
   const bool some = has_open(peer);
   if (!some || has_proxy_) return some;
   // The proxy closes what was opened. Without the lock, which tidy() takes.
   Proxy::instance().add(this);
   has_proxy_ = true;
   return true;
+}
+
+// Every rank looks at what the others have published, whatever its own buffers are.
+bool DirectPath::open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) {
+  const Peers& peers = context_.peers;
+  for (int peer = 0; peer < peers.size(); ++peer)
+    if (peer != peers.rank() && !in_this_process(peer)) opens(peer);
+  const gpu::PointerInfo info = context_.device.classify_kernel(buffer);
+  if (!info.exportable || info.device != context_.device.index()) return false;
+  auto* const own = static_cast<uint8_t*>(const_cast<void*>(buffer));
+  bool published = false;
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    addresses.at[peer] = own;
+    if (peer == peers.rank() || in_this_process(peer)) continue;
+    if (!capturing && !std::exchange(published, true)) publish_again(info);
+    addresses.at[peer] = capturing ? nullptr : mapped_address(peer, info, own);
+    if (!addresses.at[peer]) return false;
+  }
+  has_granted_.store(true, std::memory_order_relaxed);
+  if (!std::exchange(told_, true))
+    log::write(log::Level::debug, "rank %d has buffers that all others reach", peers.rank());
+  return true;
+}
+
+void DirectPath::publish_again(const gpu::PointerInfo& info) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto is_it = [&](const Published& p) {
+      return p.number != 0 && p.base == info.base && p.buffer_id == info.buffer_id;
+    };
+    if (std::any_of(published_.begin(), published_.end(), is_it)) return;
+    if (std::none_of(published_.begin(), published_.end(), [](const Published& p) { return p.number == 0; })) return;
+  }
+  const auto seen = std::find_if(seen_.begin(), seen_.end(),
+                                 [&](const Seen& s) { return s.base == info.base && s.buffer_id == info.buffer_id; });
+  if (seen == seen_.end()) {
+    seen_[n_seen_++ % seen_.size()] = {info.base, info.buffer_id};
+    return;
+  }
+  *seen = {};
+  if (const auto place = context_.exports.pin(info.base)) publish(static_cast<const uint8_t*>(info.base), *place);
 }
 
 bool DirectPath::has_open(int peer) {

@@ -30,6 +30,7 @@ struct DirectContext {
   gpu::Device& device;
   const Peers& peers;
   const Links& links;
+  Exports& exports;
   uint64_t least_bytes;  // of an output, for direct stores to be worth what they cost before they begin
 };
 
@@ -42,6 +43,8 @@ class DirectPath final : public DirectMarker, public ProxyWork {
 
   bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) override;
   bool mark(proto::PairItem& item, bool capturing) override;
+  // Publishes an allocation that is asked for a second time: what is used once would not be worth it.
+  bool open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) override;
 
   // Whether any peer may ever have stored into this rank's buffers.
   bool has_granted() const noexcept { return has_granted_.load(std::memory_order_relaxed); }
@@ -67,6 +70,11 @@ class DirectPath final : public DirectMarker, public ProxyWork {
     uint64_t number;
     uint8_t* base;
   };
+  // An allocation that was asked for once.
+  struct Seen {
+    const void* base;
+    uint64_t buffer_id;
+  };
   struct View {
     uint64_t version;
     std::array<Opened, proto::kDirectMemory> memory;
@@ -80,6 +88,9 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   uint8_t* address_for(proto::LinkKind kind, int peer, void* output, bool capturing);
   uint8_t* mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) const;
   bool has_open(int peer);
+  // Looks at what the peer has published, and has the proxy close what is withdrawn. Whether any of it is open.
+  bool opens(int peer);
+  void publish_again(const gpu::PointerInfo& info);
   // With the lock held.
   View& look_at(int peer);
   void open(int peer, uint32_t place, Opened& opened);
@@ -91,9 +102,12 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   const DirectContext context_;
   std::atomic<bool> has_granted_{false};
   bool has_proxy_ = false;    // mark()'s
+  bool told_ = false;         // the same: that others reach this rank's buffers
   mutable std::mutex mutex_;  // of what follows
   std::array<Published, proto::kDirectMemory> published_ = {};
   uint64_t last_number_ = 0;
+  std::array<Seen, proto::kDirectMemory> seen_ = {};  // mark()'s
+  size_t n_seen_ = 0;                                 // the same
   std::map<int, View> views_;
   std::vector<void*> dropped_;
 };

@@ -43,7 +43,7 @@ Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
     const Choice choice = choose_for(task, shape);
     needs.ring |= choice.algorithm == Algorithm::ring;
     needs.tree |= choice.algorithm == Algorithm::tree;
-    needs.mesh |= choice.algorithm == Algorithm::one_shot;
+    needs.mesh |= choice.algorithm == Algorithm::one_shot || choice.zero_copy;
     needs.line_mesh |= choice.algorithm == Algorithm::all_pairs;
     // Loads puts an operation above others only where these leave no room below.
     if (choice.algorithm != Algorithm::one_shot)

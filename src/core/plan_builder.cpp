@@ -67,19 +67,22 @@ void PlanBuilder::open(int channel, const Batch& kind) {
   last_[c] = index;
 }
 
-bool PlanBuilder::add(const WorkItem& item, const Batch& kind, uint64_t channels) {
+bool PlanBuilder::add(const WorkItem& item, const Batch& kind, uint64_t channels, std::span<const WorkItem> behind) {
   uint64_t fresh = 0;  // channels whose last batch it cannot join
   for_each_bit(channels, [&](int c) {
     if (!joins(c, item, kind)) fresh |= uint64_t{1} << c;
   });
-  if (!fits(n_batches_ + static_cast<size_t>(__builtin_popcountll(fresh)), items_.size() + 1)) return false;
+  const size_t n_items = items_.size() + 1 + behind.size();
+  if (!fits(n_batches_ + static_cast<size_t>(__builtin_popcountll(fresh)), n_items)) return false;
   items_.push_back(item);
+  if (!behind.empty()) items_.back().collective.addresses = static_cast<uint16_t>(items_.size());
   for_each_bit(fresh, [&](int c) { open(c, kind); });
   for_each_bit(channels, [&](int c) {
     Batch& batch = batches_[last_[static_cast<size_t>(c)]];
     batch.items |= uint64_t{1} << (items_.size() - 1 - batch.base);
     if (kind.function == Function::send_recv) most_pairs_ = std::max(most_pairs_, __builtin_popcountll(batch.items));
   });
+  items_.insert(items_.end(), behind.begin(), behind.end());
   return true;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/planner.h"
@@ -19,7 +20,9 @@ class PlanBuilder {
   bool empty() const { return items_.empty(); }
   // Adds an item for these channels; of `kind` only what batches of one kind have in common counts. An item joins the
   // channel's last batch where that is of its kind. False where it does not fit any more: nothing has changed then.
-  bool add(const proto::WorkItem& item, const proto::Batch& kind, uint64_t channels);
+  // behind: addresses that the item is to find, in no batch.
+  bool add(const proto::WorkItem& item, const proto::Batch& kind, uint64_t channels,
+           std::span<const proto::WorkItem> behind = {});
   // The most sends and receives that one of the batches has.
   int most_pairs() const { return most_pairs_; }
   // Moves everything added into a launch, which is fresh; the builder is empty again.

@@ -1,6 +1,8 @@
 #include "core/planner.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "core/channel_loads.h"
 #include "core/chosen_collectives.h"
@@ -26,6 +28,8 @@ void for_each_of(std::vector<ChosenCollective>& all, const gpu::Kernel* kernel, 
     chosen.planned = true;
   }
 }
+
+bool is_in_packs(const void* buffer) { return reinterpret_cast<uintptr_t>(buffer) % sizeof(proto::Pack) == 0; }
 
 uint64_t channel_bits(int first, int n) { return ((uint64_t{1} << n) - 1) << first; }
 
@@ -58,6 +62,7 @@ class Planner {
 
  private:
   void add_collective(const ChosenCollective& chosen);
+  std::span<const WorkItem> open_buffers(const ChosenCollective& chosen, CollectiveItem& item);
   void add_one_shot(const ChosenCollective& chosen);
   void add_pair(const Half* send, const Half* recv);
   void put_pair(const WorkItem& item, int threads);
@@ -72,6 +77,7 @@ class Planner {
   // The plan that is being made.
   PlanBuilder builder_;
   Loads loads_;
+  std::array<WorkItem, proto::kItemsOfAddresses> addresses_ = {};  // of the collective that is being added
   const gpu::Kernel* kernel_ = nullptr;
   int threads_ = 1;
   bool varies_ = false;
@@ -99,12 +105,14 @@ void Planner::close() {
 void Planner::add_collective(const ChosenCollective& chosen) {
   threads_ = std::max(threads_, chosen.choice.threads);
   WorkItem item = {.collective = item_of(chosen)};
-  const bool varies = direct_ && may_be_direct(chosen) &&
-                      direct_->mark(item.collective, output_bytes(*chosen.task, shape_), shape_.capturing);
+  bool varies = direct_ && may_be_direct(chosen) &&
+                direct_->mark(item.collective, output_bytes(*chosen.task, shape_), shape_.capturing);
+  const std::span<const WorkItem> addresses = open_buffers(chosen, item.collective);
+  varies |= !addresses.empty();
   auto add = [&] {
     const int first = loads_.place(chosen.choice.channels, work_of(*chosen.task, shape_));
     item.collective.first_channel = static_cast<uint16_t>(first);
-    return builder_.add(item, kind_of(chosen), channel_bits(first, chosen.choice.channels));
+    return builder_.add(item, kind_of(chosen), channel_bits(first, chosen.choice.channels), addresses);
   };
   if (!add()) {
     close();
@@ -112,6 +120,21 @@ void Planner::add_collective(const ChosenCollective& chosen) {
     add();
   }
   varies_ |= varies;
+}
+
+// What lies behind a zero-copy operation's item: as much on every rank, since all cut their plans alike.
+std::span<const WorkItem> Planner::open_buffers(const ChosenCollective& chosen, CollectiveItem& item) {
+  if (!chosen.choice.zero_copy) return {};
+  const CollectiveTask& task = *chosen.task;
+  const bool is_written = task.function == Function::all_reduce ||
+                          (task.function == Function::reduce && static_cast<uint32_t>(rank_) == task.root);
+  const auto open = [&](const void* buffer, WorkItem& to) {
+    to.addresses = {};
+    return is_in_packs(buffer) && direct_->open(buffer, shape_.capturing, to.addresses);
+  };
+  const bool reached = direct_ && is_in_packs(task.recv) && open(task.send, addresses_[0]);
+  item.open = reached && (!is_written || open(task.recv, addresses_[1]));
+  return addresses_;
 }
 
 // A plan of one-shot operations has them all in the one batch that every block runs.

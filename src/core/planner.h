@@ -47,6 +47,8 @@ class DirectMarker {
   virtual bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) = 0;
   // Of messages over any protocol.
   virtual bool mark(proto::PairItem& item, bool capturing) = 0;
+  // Where the kernels of each rank find a buffer of this one. False where not every rank can be told.
+  virtual bool open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) = 0;
 };
 
 // move: the kernel for plans without a reduction. direct may be null: no direct stores. Tasks of 0 elements vanish,

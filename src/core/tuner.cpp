@@ -147,7 +147,7 @@ Choice one_shot_choice(Function function, uint64_t bytes, const CommShape& shape
   const double us = model.mesh_launch_us + model.one_shot.hop_us +
                     static_cast<double>(rounds) * model.one_shot_round_us +
                     sent_bytes(Function::all_reduce, Algorithm::one_shot, bytes, n) / (gbs * kBytesPerUs);
-  return {Algorithm::one_shot, Protocol::ll, channels, threads, 0, us};
+  return {Algorithm::one_shot, Protocol::ll, channels, threads, 0, us, false};
 }
 
 // Whether the function's buffers have a block for each rank, of `bytes` each.
@@ -170,7 +170,7 @@ Choice all_pairs_choice(Function function, uint64_t bytes, const CommShape& shap
   const double sent = function == Function::broadcast ? static_cast<double>(bytes)
                                                       : steps * static_cast<double>(block) * (shape.n_ranks - 1);
   const double us = model.mesh_launch_us + steps * speed.hop_us + sent / (gbs * kBytesPerUs);
-  return {Algorithm::all_pairs, Protocol::ll128, channels, useful_threads(block, channels, shape), 0, us};
+  return {Algorithm::all_pairs, Protocol::ll128, channels, useful_threads(block, channels, shape), 0, us, false};
 }
 
 Choice predict(Function function, Path path, uint64_t bytes, const CommShape& shape) {
@@ -183,7 +183,7 @@ Choice predict(Function function, Path path, uint64_t bytes, const CommShape& sh
   const int channels = clamp_int(ceil_div(share, speed.channel_bytes), shape.n_channels);
   const double efficiency = path.algorithm == Algorithm::tree ? model.tree_efficiency : 1;
   const double gbs = std::min(channels * speed.channel_gbs, device_gbs(function, speed)) * efficiency;
-  Choice choice = {path.algorithm, path.protocol, channels, shape.threads, 0, model.launch_us};
+  Choice choice = {path.algorithm, path.protocol, channels, shape.threads, 0, model.launch_us, false};
   if (path.protocol != Protocol::simple) choice.threads = useful_threads(share, channels, shape);
   if (is_pipeline(function, path.algorithm) && path.protocol == Protocol::simple && n_hops > 1) {
     const double chunk = pipeline_chunk(static_cast<double>(bytes) / channels, n_hops);
@@ -205,11 +205,41 @@ Choice evaluate(Function function, Path path, uint64_t bytes, const CommShape& s
 const Algorithm* forced_algorithm() {
   static constexpr Algorithm kByChoice[] = {Algorithm::ring, Algorithm::ring, Algorithm::tree, Algorithm::one_shot,
                                             Algorithm::all_pairs};
-  return params().algorithm == kAlgorithmAuto ? nullptr : &kByChoice[params().algorithm];
+  const bool free = params().algorithm == kAlgorithmAuto || params().algorithm == kAlgorithmZeroCopy;
+  return free ? nullptr : &kByChoice[params().algorithm];
 }
 const Protocol* forced_protocol() {
   static constexpr Protocol kByChoice[] = {Protocol::simple, Protocol::simple, Protocol::ll, Protocol::ll128};
   return params().protocol == kProtocolAuto ? nullptr : &kByChoice[params().protocol];
+}
+
+// How it goes on where not all buffers are known.
+bool may_carry_zero_copy(Algorithm algorithm) {
+  return algorithm == Algorithm::ring || algorithm == Algorithm::all_pairs;
+}
+
+// bytes: as for candidates(). Each rank's part of a reduce_scatter is whole packs.
+bool tries_zero_copy(Function function, uint64_t bytes, const CommShape& shape, const Choice& choice) {
+  if (shape.zero_copy_bytes == 0 || !shape.mesh || !may_carry_zero_copy(choice.algorithm)) return false;
+  const bool scatters = function == Function::reduce_scatter;
+  if (!scatters && function != Function::all_reduce && function != Function::reduce) return false;
+  if (scatters && bytes % sizeof(proto::Pack) != 0) return false;
+  if (params().algorithm == kAlgorithmZeroCopy) return true;
+  const uint64_t all = scatters ? bytes * static_cast<uint64_t>(shape.n_ranks) : bytes;
+  // Between more than two GPUs rings carry as much then, as far as is known.
+  constexpr uint64_t kLarge = uint64_t{512} << 20;
+  return !forced_algorithm() && all >= shape.zero_copy_bytes && (shape.n_ranks == 2 || all < kLarge);
+}
+
+// With as many channels as are of use to it.
+Choice with_zero_copy(Choice choice, Function function, uint64_t bytes, const CommShape& shape) {
+  constexpr uint64_t kChannelBytes = 4096;
+  choice.zero_copy = tries_zero_copy(function, bytes, shape, choice);
+  if (!choice.zero_copy) return choice;
+  const uint64_t block = block_bytes(function, bytes, shape);
+  choice.channels = std::max(choice.channels, clamp_int(ceil_div(block, kChannelBytes), shape.n_channels));
+  choice.threads = std::max(choice.threads, useful_threads(block, choice.channels, shape));
+  return choice;
 }
 
 // A few paths, without a heap.
@@ -230,6 +260,8 @@ Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, 
   Paths paths;
   for (Path path : kPaths)
     if (!obstacle(function, path.algorithm, path.protocol, bytes, shape, has_one_shot)) paths.list[paths.n++] = path;
+  if (params().algorithm == kAlgorithmZeroCopy)
+    paths.prefer([](const Path& path) { return may_carry_zero_copy(path.algorithm); });
   if (const Algorithm* forced = forced_algorithm())
     paths.prefer([forced](const Path& path) { return path.algorithm == *forced; });
   if (const Protocol* forced = forced_protocol())
@@ -268,7 +300,8 @@ const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, 
 std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot) {
   const Paths paths = possible_paths(function, bytes, shape, has_one_shot);
   std::vector<Choice> list;
-  for (size_t i = 0; i < paths.n; ++i) list.push_back(evaluate(function, paths.list[i], bytes, shape));
+  for (size_t i = 0; i < paths.n; ++i)
+    list.push_back(with_zero_copy(evaluate(function, paths.list[i], bytes, shape), function, bytes, shape));
   std::stable_sort(list.begin(), list.end(), [](const Choice& a, const Choice& b) { return a.us < b.us; });
   return list;
 }
@@ -280,7 +313,7 @@ Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool ha
     const Choice other = evaluate(function, paths.list[i], bytes, shape);
     if (other.us < best.us) best = other;
   }
-  return best;
+  return with_zero_copy(best, function, bytes, shape);
 }
 
 PairChoice choose_pair(uint64_t bytes, const CommShape& shape) {

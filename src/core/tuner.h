@@ -32,6 +32,7 @@ struct CommShape {
   bool capturing = false;              // the operations become part of a graph
   uint64_t one_shot_bytes = 0;         // the parameter
   uint64_t all_pairs_bytes = 0;        // the parameter
+  uint64_t zero_copy_bytes = 0;        // reductions of so many bytes work on all ranks' buffers; 0: none does
   uint64_t copy_bytes = 0;             // messages of so many bytes go by copy engine; 0: none does
   uint64_t copy_exchange_bytes = 0;    // those of all ranks with all others, from so many on; 0: none does
   uint64_t copy_reduction_bytes = 0;   // reductions of so many bytes are brought by copy engines; 0: none is
@@ -47,6 +48,7 @@ struct Choice {
   int threads;
   uint32_t chunk_bytes;  // of proto::CollectiveItem; 0: as the protocol allows
   double us;             // predicted time
+  bool zero_copy;        // first tried on the buffers of all ranks (coll/device/zero_copy.h): us is the time without
 };
 
 // Collectives of blocks between pairs of ranks: in a mesh, or as messages (collective_messages.h).

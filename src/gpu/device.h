@@ -86,15 +86,36 @@ class Device {
   struct Defaults {
     int channels, threads, pair_channels;
     size_t buffer_bytes, one_shot_bytes, all_pairs_bytes, copy_engine_bytes;
+    CopyBytes zero_copy_bytes;
     CopyBytes copy_exchange_bytes, copy_reduction_bytes;  // copy_exchange_bytes of 0: as copy_engine_bytes
     CopyBytes copy_reduction_piece;
     int linger_us;
   };
   static constexpr size_t kMiB = size_t{1} << 20;
-  static constexpr Defaults kGpuDefaults = {
-      32, 512, 32, 4 * kMiB, 2 * kMiB, kMiB, 32 * kMiB, {0, 16 * kMiB}, {512 * kMiB, 1}, {32 * kMiB, 64 * kMiB}, 10};
-  static constexpr Defaults kEmulatedDefaults = {
-      2, 1, 4, kMiB / 4, kMiB / 64, kMiB, kMiB, {0, 0}, {4 * kMiB, 4 * kMiB}, {kMiB / 4, kMiB / 4}, 200};
+  static constexpr Defaults kGpuDefaults = {32,
+                                            512,
+                                            32,
+                                            4 * kMiB,
+                                            2 * kMiB,
+                                            kMiB,
+                                            32 * kMiB,
+                                            {kMiB, kMiB / 2},
+                                            {0, 16 * kMiB},
+                                            {512 * kMiB, 1},
+                                            {32 * kMiB, 64 * kMiB},
+                                            10};
+  static constexpr Defaults kEmulatedDefaults = {2,
+                                                 1,
+                                                 4,
+                                                 kMiB / 4,
+                                                 kMiB / 64,
+                                                 kMiB,
+                                                 kMiB,
+                                                 {kMiB / 64, kMiB / 64},
+                                                 {0, 0},
+                                                 {4 * kMiB, 4 * kMiB},
+                                                 {kMiB / 4, kMiB / 4},
+                                                 200};
   virtual Defaults defaults() const = 0;
   // Threads that work in step (a warp): 32 on GPUs, 1 on the emulated device.
   virtual int warp_threads() const = 0;

@@ -10,6 +10,7 @@ noinst_HEADERS = \
 	src/proto/format/copy.h \
 	src/proto/format/direct.h \
 	src/proto/format/line_mesh.h \
+	src/proto/format/zero_copy.h \
 	src/proto/format/mesh.h \
 	src/proto/format/local_reduction.h \
 	src/proto/format/packing.h \

@@ -20,7 +20,7 @@ inline constexpr int kBarriers = 1 + kMaxGroups;
 // The most threads of a block, and the fast memory that they share, aligned to 16 bytes: who makes the block hands it
 // to the kernel.
 inline constexpr int kMaxThreads = 512;
-inline constexpr int kSharedBytes = 1536;
+inline constexpr int kSharedBytes = 1664;
 
 // The part that thread `rank` of `size` is in, of n.
 struct WarpRun {

@@ -37,12 +37,12 @@ GC_DEV bool find_note(uint8_t* receive_block, uint64_t first_step, uint64_t& byt
 }
 
 // By device-scope atomics on host memory: one device claims a latch, blocks of others have latches of their own.
-GC_DEV void report_sizes(FaultLatch* latch, const Message& expected, uint64_t sent_bytes) {
+GC_DEV void report_sizes(FaultLatch* latch, const Message& expected, uint64_t sent_bytes, uint32_t kind = kFaultSizes) {
   if (fetch_add_acq_rel(&latch->claimed, uint32_t{1}) != 0) return;  // the first one tells
   store_relaxed(&latch->peer, expected.peer);
   store_relaxed(&latch->sent_bytes, sent_bytes);
   store_relaxed(&latch->expected_bytes, expected.bytes);
-  store_release(&latch->kind, kFaultSizes);  // for the host, which acquires it
+  store_release(&latch->kind, kind);  // for the host, which acquires it
   store_release(&latch->abort, uint32_t{1});
 }
 

@@ -36,7 +36,7 @@
 
 // Mutants, to prove that the tests bite: 1, 2 and 12 are of primitives.h, 3 of ll.h, 4 to 6 and 11 of one_shot.h and
 // run_plan.h, 7 of line_primitives.h, 8 of ll128.h, 9 and 10 of direct.h, 13 of run_plan.h, 14 of pair_lines.h, 15 of
-// format/line_mesh.h.
+// format/line_mesh.h, 16 to 18 of zero_copy.h.
 #ifndef GC_MUTANT
 #define GC_MUTANT 0
 #endif
@@ -115,6 +115,10 @@ GC_DEV void store_relaxed_pair(WordPair* p, WordPair pair) {
                : "memory");
 #endif
 }
+// The same for words that tell of what was there before this launch began, and how they are looked at: that order is
+// the launches' own.
+GC_DEV void store_pair_after_launches(WordPair* p, WordPair pair) { store_relaxed_pair(p, pair); }
+GC_DEV WordPair load_pair_after_launches(const WordPair* p) { return load_relaxed_pair(p); }
 // Called once in each turn of a wait loop.
 GC_DEV void pause() {}
 // Of a clock that runs on.
@@ -199,6 +203,13 @@ inline void store_relaxed_pair(WordPair* p, WordPair pair) {
   store_relaxed(second_first ? &p->second : &p->first, second_first ? pair.second : pair.first);
   if (random >> 26 == 0) pause();
   store_relaxed(second_first ? &p->first : &p->second, second_first ? pair.first : pair.second);
+}
+inline void store_pair_after_launches(WordPair* p, WordPair pair) {
+  store_release(&p->first, pair.first);
+  store_release(&p->second, pair.second);
+}
+inline WordPair load_pair_after_launches(const WordPair* p) {
+  return {load_acquire(&p->first), load_acquire(&p->second)};
 }
 inline constexpr uint32_t kLatchPeriod = 1;
 // A test compiles with more, to check the arithmetic that wider warps need.

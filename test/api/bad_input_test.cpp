@@ -188,6 +188,24 @@ TEST(Faults, CallsThatDoNotFitTogetherAreTold) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
+// Kernels that work on each other's buffers compare, before one reads beyond the other's.
+TEST(Faults, CountsOfALargeReductionThatDifferAreTold) {
+  on_ranks_that_destroy(2, [&](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer b(1 << 20);
+    const size_t count = rank == 0 ? 50000 : 50004;
+    GC_OK(gpucollAllReduce(b.at(), b.at(), count, gpucollInt32, gpucollSum, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    gpucollResult_t error = gpucollSuccess;
+    GC_OK(gpucollCommGetAsyncError(comm, &error));
+    EXPECT_TRUE(error == gpucollInvalidUsage || error == gpucollRemoteError) << error;
+    const std::string told = gpucollGetLastError(comm);
+    EXPECT_NE(told.find("elements"), std::string::npos) << told;
+    EXPECT_NE(told.find("50004"), std::string::npos) << told;
+    EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+  });
+}
+
 // Started with GPUCOLL_TIMEOUT=2.
 TEST(Faults, ATimeoutNamesWhoIsMissing) {
   on_ranks_that_destroy(3, [&](gpucollComm_t comm, int rank) {

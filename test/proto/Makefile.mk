@@ -1,5 +1,6 @@
 # Tests of label proto: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/proto/tests.cmake docs/formats/connection.md docs/formats/copy.md docs/formats/direct.md docs/formats/line_mesh.md docs/formats/mesh.md \
+	docs/formats/zero_copy.md \
 	docs/primitives.md
 
 # These are headers compiled into the test: they link nothing of ours, and so cannot reach up.
@@ -54,6 +55,32 @@ endif
 check_PROGRAMS += test/proto/linger_test
 test_proto_linger_test_SOURCES = test/proto/linger_test.cpp test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_linger_test_LDADD = $(GTEST_LIBS)
+check_PROGRAMS += test/proto/zero_copy_test
+test_proto_zero_copy_test_SOURCES = test/proto/zero_copy_test.cpp test/proto/mesh_program.h \
+	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
+test_proto_zero_copy_test_LDADD = $(GTEST_LIBS)
+if TSAN_VARIANTS
+check_PROGRAMS += test/proto/zero_copy_test_tsan test/proto/zero_copy_test_mutant16 \
+	test/proto/zero_copy_test_mutant17 test/proto/zero_copy_test_mutant18
+test_proto_zero_copy_test_tsan_SOURCES = $(test_proto_zero_copy_test_SOURCES)
+test_proto_zero_copy_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_zero_copy_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_zero_copy_test_tsan_LDADD = $(GTEST_LIBS)
+test_proto_zero_copy_test_mutant16_SOURCES = $(test_proto_zero_copy_test_SOURCES)
+test_proto_zero_copy_test_mutant16_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=16
+test_proto_zero_copy_test_mutant16_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_zero_copy_test_mutant16_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_zero_copy_test_mutant16_LDADD = $(GTEST_LIBS)
+test_proto_zero_copy_test_mutant17_SOURCES = $(test_proto_zero_copy_test_SOURCES)
+test_proto_zero_copy_test_mutant17_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=17
+test_proto_zero_copy_test_mutant17_LDADD = $(GTEST_LIBS)
+test_proto_zero_copy_test_mutant18_SOURCES = $(test_proto_zero_copy_test_SOURCES)
+test_proto_zero_copy_test_mutant18_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=18
+test_proto_zero_copy_test_mutant18_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_zero_copy_test_mutant18_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_zero_copy_test_mutant18_LDADD = $(GTEST_LIBS)
+endif
+
 if TSAN_VARIANTS
 check_PROGRAMS += test/proto/linger_test_tsan test/proto/linger_test_mutant13
 test_proto_linger_test_tsan_SOURCES = $(test_proto_linger_test_SOURCES)

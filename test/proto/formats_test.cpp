@@ -12,6 +12,8 @@
 #include "proto/format/direct.h"
 #include "proto/format/line_mesh.h"
 #include "proto/format/mesh.h"
+#include "proto/format/plan.h"
+#include "proto/format/zero_copy.h"
 
 namespace gpucoll {
 namespace {
@@ -90,6 +92,17 @@ TEST(Formats, DirectDocumentHasTheFieldsOfTheHeader) {
       << #structure "::" #field;
   GC_DIRECT_FIELDS(GC_EXPECT_ROW)
 #undef GC_EXPECT_ROW
+}
+
+TEST(Formats, ZeroCopyDocumentHasTheFieldsOfTheHeader) {
+  const std::string text = document("zero_copy.md");
+#define GC_EXPECT_ROW(structure, field, offset, bytes)                                                  \
+  EXPECT_NE(text.find("| " #structure " | " #field " | " #offset " | " #bytes " |"), std::string::npos) \
+      << #structure "::" #field;
+  GC_ZERO_COPY_FIELDS(GC_EXPECT_ROW)
+#undef GC_EXPECT_ROW
+  expect_constant(text, "kMaxChannels", proto::kMaxChannels);
+  expect_constant(text, "kZeroCopyRanks", proto::kZeroCopyRanks);
 }
 
 TEST(Formats, MeshDocumentHasTheConstantsOfTheHeader) {

@@ -21,7 +21,8 @@ struct Op {
   Function function = Function::all_reduce;
   size_t root = 0;
   uint32_t chunk_bytes = 0;
-  int threads = 0;  // 0: all of a block
+  int threads = 0;       // 0: all of a block
+  int closed_rank = -1;  // zero-copy: whose addresses nobody knows
 };
 inline bool is_one_of(const Op& op, std::initializer_list<Function> functions) {
   return std::find(functions.begin(), functions.end(), op.function) != functions.end();
@@ -38,6 +39,7 @@ struct Options {
   bool in_fifo = false, captured = false;
   proto::Reduction reduction = {};
   uint64_t first_step = 0;  // of the line mesh
+  uint32_t first_opening = 0;
 };
 
 template <class Red>  // or CopyOf
@@ -48,7 +50,7 @@ void run_one_shots(const gpu::EmuBlock& block, const proto::Plan& plan) {
 
 // How operations are planned, and what runs them. As one-shots, either all of a launch move or none does.
 struct OneShots {
-  static constexpr bool kCountsFlags = true;
+  static constexpr bool kCountsFlags = true, kOpens = false;
   static void add(PlanMaker& maker, const Launch&, const std::vector<proto::WorkItem>& items) {
     maker.add({0, Function::all_reduce, proto::Algorithm::one_shot, proto::Protocol::ll, 0, 0, 0}, items);
   }
@@ -58,11 +60,31 @@ struct OneShots {
   }
 };
 struct AllPairs {
-  static constexpr bool kCountsFlags = false;
+  static constexpr bool kCountsFlags = false, kOpens = false;
   static void add(PlanMaker& maker, const Launch& launch, const std::vector<proto::WorkItem>& items) {
     for (size_t i = 0; i < launch.size(); ++i)
       maker.add({0, launch[i].function, proto::Algorithm::all_pairs, proto::Protocol::ll128, 0, 0, 0}, {items[i]},
                 ((uint64_t{1} << launch[i].n_channels) - 1) << items[i].collective.first_channel);
+  }
+  template <class Red>
+  static void run(const gpu::EmuBlock& block, const proto::Plan& plan, const Launch&) {
+    family_kernel<proto::Family<Red>>(block, plan);
+  }
+};
+
+// On all ranks' buffers, where Op::closed_rank is not one of them: then by lines.
+struct ZeroCopies {
+  static constexpr bool kCountsFlags = false, kOpens = true;
+  static void add(PlanMaker& maker, const Launch& launch, const std::vector<proto::WorkItem>& items) {
+    for (size_t i = 0; i < launch.size(); ++i) {
+      const proto::CollectiveItem& item = items[i].collective;
+      std::vector<proto::WorkItem> addresses(proto::kItemsOfAddresses);
+      std::fill_n(addresses[0].addresses.at, proto::kZeroCopyRanks,
+                  static_cast<uint8_t*>(const_cast<void*>(item.send)));
+      std::fill_n(addresses[1].addresses.at, proto::kZeroCopyRanks, static_cast<uint8_t*>(item.recv));
+      maker.add({0, launch[i].function, proto::Algorithm::all_pairs, proto::Protocol::ll128, 0, 0, 0}, items[i],
+                ((uint64_t{1} << launch[i].n_channels) - 1) << item.first_channel, std::move(addresses));
+    }
   }
   template <class Red>
   static void run(const gpu::EmuBlock& block, const proto::Plan& plan, const Launch&) {
@@ -79,6 +101,8 @@ class Program {
       : n_(n_ranks), threads_(threads), launches_(std::move(launches)), options_(options), world_(n_ranks, 1, 128) {
     world_.add_mesh();
     world_.add_line_mesh(options.first_step);
+    for (int r = 0; r < n_; ++r)
+      for (proto::ChannelComm& comm : world_.comm(r).channel) comm.openings = options.first_opening;
     for (int r = 0; r < n_; ++r) world_.comm(r).counters = {kDone, options.last_flag, {}};
     for (const Launch& launch : launches_) {
       int blocks = 0;
@@ -215,6 +239,7 @@ class Program {
     item.n_channels = static_cast<uint16_t>(op.n_channels);
     item.chunk_bytes = op.chunk_bytes;
     item.threads = static_cast<uint16_t>(op.threads ? op.threads : threads_);
+    item.open = static_cast<int>(rank) != op.closed_rank;
     return work;
   }
 
@@ -229,6 +254,7 @@ class Program {
       EXPECT_EQ(counters.mesh_flag, last_flag);
       EXPECT_EQ(world_.blocks_done(r), 0u);
     }
+    if constexpr (Way::kOpens) check_openings();
     for (size_t op = 0; op < want_.size(); ++op) {
       for (size_t r = 0; r < static_cast<size_t>(n_); ++r) {
         const size_t bytes = has_result(ops_[op], r) ? want_[op][r].size() : 0;
@@ -237,6 +263,25 @@ class Program {
             << static_cast<int>(ops_[op].function) << ", " << bytes << " bytes";
         ASSERT_TRUE(in_[op][r].same_around() && (ops_[op].in_place || out_[op][r].same_around()))
             << "wrote outside of the buffer: operation " << op;
+      }
+    }
+  }
+
+  // Channel by channel, each operation has opened buffers, and gone by lines only where one was closed.
+  void check_openings() {
+    constexpr bool kMay = !proto::kHasPre<Red> && !proto::kPadded<T>;
+    for (int c = 0; c < proto::kMaxChannels; ++c) {
+      uint32_t opened = options_.first_opening;
+      bool by_lines = false;
+      for (const Op& op : ops_) {
+        if (c < options_.first_channel || c >= options_.first_channel + op.n_channels) continue;
+        opened += kMay ? 1 : 0;
+        by_lines |= !kMay || op.closed_rank >= 0;
+      }
+      for (int r = 0; r < n_; ++r) {
+        const proto::ChannelComm& comm = world_.comm(r).channel[c];
+        EXPECT_EQ(comm.openings, opened);
+        if (!by_lines) EXPECT_EQ(comm.line_mesh->step, options_.first_step);
       }
     }
   }

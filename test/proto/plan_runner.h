@@ -93,7 +93,12 @@ class PlanMaker {
   explicit PlanMaker(uint64_t channel_mask) : mask_(channel_mask) {}
 
   void add(const proto::Batch& kind, std::vector<proto::WorkItem> items, uint64_t channels = ~uint64_t{0}) {
-    operations_.push_back({kind, std::move(items), channels & mask_});
+    operations_.push_back({kind, std::move(items), channels & mask_, {}});
+  }
+  // One item, and the addresses that it is to find.
+  void add(const proto::Batch& kind, const proto::WorkItem& item, uint64_t channels,
+           std::vector<proto::WorkItem> addresses) {
+    operations_.push_back({kind, {item}, channels & mask_, std::move(addresses)});
   }
   int blocks() const { return __builtin_popcountll(mask_); }
   // in_fifo: items lie outside of the arguments. The plan lives no longer than this.
@@ -116,6 +121,7 @@ class PlanMaker {
     proto::Batch kind;
     std::vector<proto::WorkItem> items;
     uint64_t channels;
+    std::vector<proto::WorkItem> behind;
   };
 
   // With a hole behind each item, of which nobody may take notice.
@@ -130,6 +136,9 @@ class PlanMaker {
         items_.push_back(operation.items[i]);
         std::memset(&items_.emplace_back(), 0xee, sizeof(proto::WorkItem));
       }
+      if (operation.behind.empty()) continue;
+      items_[operation.kind.base].collective.addresses = static_cast<uint16_t>(items_.size());
+      items_.insert(items_.end(), operation.behind.begin(), operation.behind.end());
     }
   }
   void lay_out_batches(proto::Plan& plan) {

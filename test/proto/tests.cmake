@@ -8,6 +8,7 @@ gc_test(proto.collectives LABELS proto TIMEOUT 240 COMMAND test/proto/collective
 gc_test(proto.run_plan LABELS proto TIMEOUT 120 COMMAND test/proto/run_plan_test)
 gc_test(proto.one_shot LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_test)
 gc_test(proto.all_pairs LABELS proto TIMEOUT 240 COMMAND test/proto/all_pairs_test)
+gc_test(proto.zero_copy LABELS proto TIMEOUT 240 COMMAND test/proto/zero_copy_test)
 gc_test(proto.linger LABELS proto TIMEOUT 120 COMMAND test/proto/linger_test)
 gc_test(proto.formats LABELS proto ENV GC_FORMAT_DOCS=${GC_SOURCE}/docs/formats COMMAND test/proto/formats_test)
 gc_test(proto.kernels LABELS proto COMMAND test/proto/kernels_test)
@@ -40,6 +41,13 @@ if(GC_TSAN_VARIANTS)
     gc_test(proto.mutant${mutant} LABELS proto TIMEOUT 240 MUST_PRINT "the result differs|ranks wait for ever"
       COMMAND test/proto/all_pairs_test_mutant${mutant} --gtest_filter=Threads/*HundredsOfOperations*/1
         --gtest_repeat=3)
+  endforeach()
+  gc_test(proto.zero_copy.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/zero_copy_test_tsan)
+  gc_test(proto.mutant17 LABELS proto TIMEOUT 240 MUST_PRINT "the result differs|ranks wait for ever|SEGV|Segmentation"
+    COMMAND test/proto/zero_copy_test_mutant17 --gtest_filter=Threads/*OneIsClosed*/1)
+  foreach(mutant 16 18)
+    gc_test(proto.mutant${mutant} LABELS proto tsan TIMEOUT 240 MUST_PRINT "ThreadSanitizer: data race"
+      COMMAND test/proto/zero_copy_test_mutant${mutant} --gtest_filter=Threads/*HundredsOf*/1)
   endforeach()
   gc_test(proto.linger.tsan LABELS proto tsan TIMEOUT 120 COMMAND test/proto/linger_test_tsan)
   gc_test(proto.mutant13 LABELS proto tsan TIMEOUT 120 MUST_PRINT "ThreadSanitizer: data race"

@@ -9,6 +9,7 @@
 
 #include "proto/format/line_mesh.h"
 #include "proto/format/plan.h"
+#include "proto/format/zero_copy.h"
 
 namespace gpucoll::test {
 

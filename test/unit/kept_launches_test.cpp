@@ -145,6 +145,7 @@ TEST_F(LauncherTest, KeepsNothingThatMayBePlannedOtherwise) {
   struct Marker final : DirectMarker {
     bool mark(proto::CollectiveItem&, uint64_t, bool) override { return true; }
     bool mark(proto::PairItem&, bool) override { return true; }
+    bool open(const void*, bool, proto::BufferAddresses&) override { return false; }
   } marker;
   make_launcher(&marker, nullptr);
   const gpu::Stream a = new_stream();

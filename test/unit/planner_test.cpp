@@ -534,8 +534,18 @@ struct Marker final : DirectMarker {
     asked.push_back(item.send_bytes);
     return varies;
   }
+  // What peer p knows as the buffer's address.
+  static uint8_t* known_as(const void* buffer, int peer) {
+    return static_cast<uint8_t*>(const_cast<void*>(buffer)) + 4096 * peer;
+  }
+  bool open(const void* buffer, bool, proto::BufferAddresses& addresses) override {
+    for (int peer = 0; peer < proto::kZeroCopyRanks; ++peer) addresses.at[peer] = known_as(buffer, peer);
+    opened.push_back(buffer);
+    return opens;
+  }
   std::vector<uint64_t> asked;
-  bool varies = false;
+  std::vector<const void*> opened;
+  bool varies = false, opens = true;
 };
 
 // What is reduced on this device alone, copied and unpacked, has launches of its own, in this order.
@@ -602,6 +612,56 @@ TEST(Planner, AsksWhatMayBeDirect) {
   const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &marker);
   EXPECT_EQ(marker.asked, Sizes{999});
   EXPECT_EQ(launches[0].plan.own_items()->pair.direct, proto::kGrants);
+}
+
+// Addresses lie behind their item, in as many places whether they are known or not, and are no batch's.
+TEST(Planner, LaysAddressesBehindZeroCopyOperations) {
+  CommShape shape = gpu_shape(4);
+  shape.mesh = true;
+  shape.zero_copy_bytes = 1 << 20;
+  auto* const send = static_cast<uint8_t*>(buffer(0));
+  void* const recv = buffer(1 << 20);
+  const auto plan = [&](Function function, const void* input, Marker& marker, uint32_t root = 1) {
+    TaskQueue queue;
+    for (uint64_t i = 0; i < 2; ++i) queue.add(collective(function, &kFloat, 1 << 20, i));
+    for (CollectiveTask& task : queue.collectives) {
+      task.send = input;
+      task.recv = recv;
+      task.root = root;
+    }
+    const auto launches = make_plans(queue, 1, shape, {100}, &kMove, &marker);
+    EXPECT_EQ(launches.size(), 1u);
+    EXPECT_TRUE(launches[0].varies);
+    return launches[0].plan;
+  };
+  for (bool opens : {true, false}) {
+    Marker marker;
+    marker.opens = opens;
+    const proto::Plan made = plan(Function::all_reduce, send, marker);
+    ASSERT_EQ(made.n_items, 6u);
+    for (uint32_t i : {0u, 3u}) {
+      const CollectiveItem& item = made.own_items()[i].collective;
+      EXPECT_EQ(item.addresses, i + 1);
+      EXPECT_EQ(item.open, opens);
+      if (!opens) continue;
+      for (int peer = 0; peer < proto::kZeroCopyRanks; ++peer) {
+        EXPECT_EQ(made.own_items()[i + 1].addresses.at[peer], Marker::known_as(send, peer));
+        EXPECT_EQ(made.own_items()[i + 2].addresses.at[peer], Marker::known_as(recv, peer));
+      }
+    }
+    for (uint32_t b = 0; b < made.n_batches; ++b)
+      EXPECT_EQ(uint64_t{made.batch(b).items} << made.batch(b).base & ~uint64_t{0b1001}, 0u);
+  }
+  const auto opened = [&](Function function, uint32_t root) {
+    Marker marker;
+    EXPECT_EQ(plan(function, send, marker, root).own_items()->collective.open, 1);
+    return marker.opened.size() / 2;
+  };
+  EXPECT_EQ(opened(Function::reduce, 1), 2u);
+  EXPECT_EQ(opened(Function::reduce, 2), 1u) << "only the root's output is written";
+  EXPECT_EQ(opened(Function::reduce_scatter, 0), 1u);
+  Marker marker;
+  EXPECT_EQ(plan(Function::all_reduce, send + 4, marker).own_items()->collective.open, 0) << "no whole packs";
 }
 
 TEST(Planner, TellsWhichPlansVary) {

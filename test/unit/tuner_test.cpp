@@ -56,6 +56,23 @@ CommShape emulated(int n_ranks) {
   return shape;
 }
 
+// Those that reduce, from the size on that the parameter says, unless they are small enough for one hop.
+TEST(Tuner, ReducesOnAllBuffersFromSomeSizeOn) {
+  CommShape shape = gpus(4);
+  EXPECT_FALSE(choose(Function::all_reduce, 4 << 20, shape, true).zero_copy) << "turned off";
+  shape.zero_copy_bytes = 1 << 20;
+  for (Function function : kCollectives) {
+    const bool may = function == Function::all_reduce || function == Function::reduce;
+    EXPECT_EQ(choose(function, 1 << 20, shape, true).zero_copy, may || function == Function::reduce_scatter);
+    EXPECT_FALSE(choose(function, (1 << 18) - 4, shape, true).zero_copy);
+  }
+  EXPECT_TRUE(choose(Function::reduce_scatter, 1 << 18, shape, false).zero_copy) << "of the whole buffer";
+  EXPECT_FALSE(choose(Function::reduce_scatter, (1 << 18) + 4, shape, false).zero_copy) << "no whole packs";
+  EXPECT_EQ(choose(Function::all_reduce, 1 << 20, shape, true).channels, 32);
+  shape.mesh = false;
+  EXPECT_FALSE(choose(Function::all_reduce, 4 << 20, shape, true).zero_copy);
+}
+
 CommShape random_shape(std::mt19937& random) {
   CommShape shape = random() % 2 ? gpus(1) : emulated(1);
   shape.n_ranks = 1 + static_cast<int>(random() % 40);

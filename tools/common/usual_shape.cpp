@@ -25,6 +25,7 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
                shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
   shape.ll128 = p2p;
   shape.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
+  if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks);
   shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes > 1;
   if (p2p) {
     const core::CopyLimits limits = core::copy_limits(defaults, n_ranks);

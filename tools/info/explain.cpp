@@ -102,6 +102,8 @@ Result<std::string> explain(const Question& question) {
     text += "as messages, by copy engines; in CUDA graphs by kernels:\n\n";
   if (core::reduces_by_copies(function, question.bytes, shape))
     text += "carried by copy engines, reduced piece by piece where it arrives; in CUDA graphs by kernels alone:\n\n";
+  if (core::choose(function, question.bytes, shape, true).zero_copy)
+    text += "zero-copy, straight from and into the buffers of all ranks, once these have been opened; until then:\n\n";
   return text + candidates_text(function, question.bytes, shape) + others_text(function, question.bytes, shape);
 }
 

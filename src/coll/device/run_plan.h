@@ -13,6 +13,7 @@
 #include "coll/device/ring_scan.h"
 #include "coll/device/send_recv.h"
 #include "coll/device/tree_all_reduce.h"
+#include "coll/device/zero_copy.h"
 #include "proto/format/bell.h"
 #include "proto/primitives_ll128.h"
 
@@ -67,6 +68,7 @@ struct Stage {
   proto::ChannelComm comm;
   proto::LaunchCounters counters;
   proto::WorkItem window[kWindow];
+  OpenBuffers open;
 };
 static_assert(sizeof(Stage) <= proto::kSharedBytes && kWindow >= proto::kPairsPerBatch);
 
@@ -157,27 +159,28 @@ GC_DEV void run_direct(const Block& block, const proto::Batch& batch, const Work
   if constexpr (Family::kOps != 0) ring_all_reduce<Family, DirectSimple>(block, work);
 }
 
-// The block's items one after another.
 template <class Family, class Block>
-GC_DEV void run_collectives(const Block& block, proto::ChannelComm& comm, uint32_t channel, const proto::Batch& batch,
-                            const Items& items) {
+GC_DEV void run_by_protocol(const Block& block, const proto::Batch& batch, const Work& work) {
+  switch (batch.protocol) {
+    case proto::Protocol::simple:
+      if (work.item.direct != 0) return run_direct<Family>(block, batch, work);
+      return run_collective<Family, proto::Simple<>>(block, batch, work);
+    case proto::Protocol::ll: return run_collective<Family, proto::Ll>(block, batch, work);
+    case proto::Protocol::ll128:
+      if (batch.algorithm == proto::Algorithm::all_pairs) return run_all_pairs<Family>(block, batch.function, work);
+      return run_collective<Family, proto::Ll128>(block, batch, work);
+  }
+}
+
+// The block's items one after another. all: those of the plan.
+template <class Family, class Block>
+GC_DEV void run_collectives(const Block& block, uint32_t channel, const proto::Batch& batch, const Items& items,
+                            const proto::WorkItem* all, Stage& stage) {
   items.each([&](const proto::WorkItem& item) {
-    const Work work{comm, item.collective, channel, batch.op};
-    switch (batch.protocol) {
-      case proto::Protocol::simple:
-        if (item.collective.direct != 0)
-          run_direct<Family>(block, batch, work);
-        else
-          run_collective<Family, proto::Simple<>>(block, batch, work);
-        break;
-      case proto::Protocol::ll: run_collective<Family, proto::Ll>(block, batch, work); break;
-      case proto::Protocol::ll128:
-        if (batch.algorithm == proto::Algorithm::all_pairs)
-          run_all_pairs<Family>(block, batch.function, work);
-        else
-          run_collective<Family, proto::Ll128>(block, batch, work);
-        break;
-    }
+    const Work work{stage.comm, item.collective, channel, batch.op};
+    const uint32_t addresses = item.collective.addresses;
+    if (addresses == 0 || !run_zero_copy<Family>(block, batch.function, work, &all[addresses].addresses, stage.open))
+      run_by_protocol<Family>(block, batch, work);
     block.sync();  // the next item may cut the block otherwise
   });
 }
@@ -205,7 +208,7 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
         send_recv(block, stage.comm, channel, items);
         block.sync();
       } else {
-        run_collectives<Family>(block, stage.comm, channel, batch, items);
+        run_collectives<Family>(block, channel, batch, items, from - batch.base, stage);
       }
     });
     b = batch.next;
@@ -214,6 +217,7 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
   if (block.rank() == 0) {
     keep_steps(stage.comm.ring_send, home.ring_send);
     keep_steps(stage.comm.ring_recv, home.ring_recv);
+    home.openings = stage.comm.openings;
   }
   finish_plan(block, n_blocks, plan, stage.counters, stage.counters.mesh_flag);
 }

@@ -37,7 +37,8 @@ inline constexpr int kMeshMaxRanks = 16;                                // more 
 // The flag of the operation after the one of flag `flag`.
 constexpr GC_HD uint32_t next_mesh_flag(uint32_t flag) { return flag == UINT32_MAX ? 2 : flag + 1; }
 
-constexpr size_t mesh_bytes(int n_ranks) {
+// Behind the lines lie the notes of zero-copy operations (format/zero_copy.h).
+constexpr GC_HD size_t mesh_line_bytes(int n_ranks) {
   return size_t{kMeshChannels} * 2 * static_cast<size_t>(n_ranks) * kMeshLines * kMeshLineBytes;
 }
 // Byte offset of the lines that `source` stores on a channel.

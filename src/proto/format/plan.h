@@ -12,9 +12,9 @@
 // their functions, and every block runs them all (format/mesh.h says why).
 //
 // DeviceComm lies in device memory, written by the host before the launches that need it; kernels write only `step` and
-// `seen` of the connectors they own, and the counters. A block begins by loading its channel's part of it, the counters
-// and its items, all at once: what the first step of a ring or of a one-shot needs is there, not behind another
-// pointer.
+// `seen` of the connectors they own, `openings`, and the counters. A block begins by loading its channel's part of it,
+// the counters and its items, all at once: what the first step of a ring or of a one-shot needs is there, not behind
+// another pointer.
 //
 // Nothing in a plan is good for one launch only: what tells launches of a communicator apart are its counters, which
 // the last block of the grid to finish advances for the next launch. Launches follow each other, so they need no more
@@ -63,11 +63,12 @@ inline constexpr int kProtocols = 3;
 struct FaultLatch {
   uint32_t abort;  // 0 while all is well
   uint32_t claimed;
-  uint32_t kind;  // 0, or kFaultSizes
+  uint32_t kind;  // 0, kFaultSizes or kFaultCounts
   int32_t peer;   // who sends
   uint64_t sent_bytes, expected_bytes;
 };
-inline constexpr uint32_t kFaultSizes = 1;
+// Of a message; of what several ranks reduce: `peer` and this rank, in elements then.
+inline constexpr uint32_t kFaultSizes = 1, kFaultCounts = 2;
 static_assert(sizeof(FaultLatch) == 32);
 
 // Connections for collectives (rings and trees) and for send and receive are separate.
@@ -81,7 +82,7 @@ struct TreePlace {
 };
 
 // Of ring_ranks, the first ones are where the block looks anyway.
-inline constexpr int kNearRanks = 16;
+inline constexpr int kNearRanks = 15;
 
 // A communicator as one channel sees it. The ends of the links towards the ring's neighbours lie here, all others in
 // tables by rank (which have unused places for those).
@@ -102,6 +103,7 @@ struct alignas(128) ChannelComm {
   LineMeshEnds* line_mesh;         // kernel address (format/line_mesh.h)
   Connector ring_send, ring_recv;  // towards ring_next, and from ring_prev
   int32_t near_ranks[kNearRanks];  // the beginning of ring_ranks
+  uint32_t openings;               // of zero-copy operations; kernels count them (format/zero_copy.h)
   uint8_t* mesh[kMeshMaxRanks];    // each rank's mesh buffer (format/mesh.h); null where there is no mesh
 };
 static_assert(sizeof(ChannelComm) == 384 && offsetof(ChannelComm, ring_send) == 128);
@@ -141,7 +143,9 @@ struct CollectiveItem {
   Function function;         // one-shot: of this operation
   uint8_t next_rank;         // one-shot: the rank after this one
   uint16_t threads;          // all_pairs: how many of a block take part, the same on all ranks; whole warps
-  uint8_t reserved[6];
+  uint16_t addresses;        // of the plan's items, where the buffers' addresses lie; 0: no zero-copy (zero_copy.h)
+  uint8_t open;              // with addresses: whether they are known, of all buffers that others use
+  uint8_t reserved[3];
   union {
     uint64_t argument_high;  // the second 8 bytes of a scalar of complex128
     uint8_t* granted;        // with kGrants: recv as the kernels of the ring's previous rank, in all channels, know it
@@ -165,9 +169,18 @@ struct PairItem {
   uint8_t reserved[7];
 };
 
+// Where the kernels of each rank find a buffer of this one. Behind a collective of zero-copy lie two of them, of send
+// and of recv, which are in no batch.
+inline constexpr int kZeroCopyRanks = 8;
+struct BufferAddresses {
+  uint8_t* at[kZeroCopyRanks];
+};
+inline constexpr int kItemsOfAddresses = 2;
+
 union alignas(16) WorkItem {
   CollectiveItem collective;
   PairItem pair;
+  BufferAddresses addresses;
 };
 static_assert(sizeof(CollectiveItem) == 64 && sizeof(PairItem) == 64 && sizeof(WorkItem) == 64);
 

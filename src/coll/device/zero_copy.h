@@ -1,0 +1,321 @@
+// Zero-copy reductions of one channel: every rank reduces its block straight from the inputs of all ranks into the
+// outputs, without buffers in between and without a second hop.
+//
+//   all_reduce      a block of each rank, from all inputs to all outputs
+//   reduce_scatter  each rank's block, from all inputs to its own output
+//   reduce          a block of each rank but the root, from all inputs to the root's output; of two ranks, all is the
+//                   root's
+//
+// result = op(... op(x[0], x[1]) ..., x[n - 1]), in the order of the ranks: the same bits on all of them.
+// Ranks tell each other their buffers' addresses at the beginning, and that they have done with them at the end
+// (format/zero_copy.h). Where one of them cannot, all know it, and go another way.
+//
+// Thread safety: called by all threads of the block that works for the channel. An element is read, at all ranks, and
+// then written by one thread: so send and recv may be in place.
+#pragma once
+#include "coll/device/work.h"
+#include "proto/family.h"
+#include "proto/format/zero_copy.h"
+#include "proto/messages.h"
+
+// Mutants (see GC_MUTANT): 16 ends without a closing, 17 goes on although a rank's addresses are not known, 18 closes
+// without a release.
+
+namespace gpucoll::coll::device {
+
+// All ranks' buffers, as this rank's kernels know them. The threads of a block share it.
+struct OpenBuffers {
+  const uint8_t* send[proto::kZeroCopyRanks];
+  uint8_t* recv[proto::kZeroCopyRanks];
+};
+
+// The opening and the closing of one operation, of one block.
+template <class Block>
+class Opening {
+ public:
+  GC_DEV Opening(const Block& block, const Work& work)
+      : block_(block),
+        work_(work),
+        n_(static_cast<uint32_t>(work.comm.n_ranks)),
+        rank_(static_cast<uint32_t>(work.comm.rank)),
+        count_(work.comm.openings),
+        flag_(proto::flag_of(count_)) {}
+
+  // mine: of send and of recv.
+  GC_DEV void tell_all(const proto::BufferAddresses* mine) const {
+    each_other([&](uint32_t rank) { tell(rank, mine); });
+  }
+  // True, on every thread and every rank alike, where all buffers are known.
+  GC_DEV bool hear_all(OpenBuffers& buffers) const {
+    bool missing = work_.item.open == 0;
+    if (block_.rank() == 0) {
+      buffers.send[rank_] = static_cast<const uint8_t*>(work_.item.send);
+      buffers.recv[rank_] = static_cast<uint8_t*>(work_.item.recv);
+    }
+    each_other([&](uint32_t rank) { missing |= !hear(rank, buffers); });
+    missing = block_.any(missing);
+    if (block_.rank() == 0) work_.comm.openings = count_ + 1;  // all threads have read it
+#if GC_MUTANT == 17
+    return true;
+#else
+    return !missing;
+#endif
+  }
+  // Every rank is done with this one's buffers then, and this one has what it was to get. stores: whether ranks store
+  // into each other's.
+  GC_DEV void close(bool stores) const {
+#if GC_MUTANT == 16
+    return;
+#endif
+    block_.sync();
+    each_other([&](uint32_t rank) {
+      uint64_t* const closed = &note(rank, rank_)->closed;
+#if GC_MUTANT == 18
+      return proto::store_relaxed(closed, uint64_t{flag_});
+#endif
+      if (stores)
+        proto::store_release(closed, uint64_t{flag_});
+      else
+        proto::store_after_loads(closed, uint64_t{flag_});
+    });
+    each_other([&](uint32_t rank) {
+      const uint64_t* const closed = &note(rank_, rank)->closed;
+      await([&] { return proto::load_acquire(closed) == flag_; });
+    });
+  }
+
+ private:
+  // A thread for each.
+  template <class Body>
+  GC_DEV void each_other(const Body& body) const {
+    GC_NO_UNROLL
+    for (uint32_t rank = static_cast<uint32_t>(block_.rank()); rank < n_; rank += static_cast<uint32_t>(block_.size()))
+      if (rank != rank_) body(rank);
+  }
+  GC_DEV proto::ZeroCopyNote* note(uint32_t at, uint32_t source) const {
+    return reinterpret_cast<proto::ZeroCopyNote*>(
+        work_.comm.mesh[at] +
+        proto::zero_copy_offset(static_cast<int>(n_), work_.channel, count_, static_cast<int>(source)));
+  }
+  // False once the fault latch is set.
+  template <class Condition>
+  GC_DEV bool await(const Condition& met) const {
+    for (uint32_t turn = 1; !met(); ++turn) {
+      if (turn % proto::kLatchPeriod == 0 && proto::load_relaxed(&work_.comm.latch->abort) != 0) return false;
+      proto::pause();
+    }
+    return true;
+  }
+  GC_DEV proto::WordPair words_of(uint64_t value) const {
+    const uint64_t news = uint64_t{flag_} << 32;
+    return {news | (value & 0xffffffff), news | value >> 32};
+  }
+  GC_DEV bool is_there(const proto::WordPair& words) const {
+    return words.first >> 32 == flag_ && words.second >> 32 == flag_;
+  }
+  static GC_DEV uint64_t value_of(const proto::WordPair& words) {
+    return (words.first & 0xffffffff) | words.second << 32;
+  }
+  GC_DEV void tell(uint32_t rank, const proto::BufferAddresses* mine) const {
+    const uint64_t known = work_.item.open != 0 ? proto::kAddressesKnown : 0;
+    proto::ZeroCopyNote* const to = note(rank, rank_);
+    proto::store_pair_after_launches(&to->send, words_of(reinterpret_cast<uint64_t>(mine[0].at[rank])));
+    proto::store_pair_after_launches(&to->recv, words_of(reinterpret_cast<uint64_t>(mine[1].at[rank])));
+    proto::store_pair_after_launches(&to->count, words_of(work_.item.count | known));
+  }
+  // Whether the rank's addresses are known, and it calls for as many elements: if not, that is reported.
+  GC_DEV bool hear(uint32_t rank, OpenBuffers& buffers) const {
+    const proto::ZeroCopyNote* const from = note(rank_, rank);
+    proto::WordPair send{}, recv{}, count{};
+    const bool heard = await([&] {
+      send = proto::load_pair_after_launches(&from->send);
+      recv = proto::load_pair_after_launches(&from->recv);
+      count = proto::load_pair_after_launches(&from->count);
+      return is_there(send) && is_there(recv) && is_there(count);
+    });
+    if (!heard) return false;
+    buffers.send[rank] = reinterpret_cast<const uint8_t*>(value_of(send));
+    buffers.recv[rank] = reinterpret_cast<uint8_t*>(value_of(recv));
+    const uint64_t elements = value_of(count) & ~proto::kAddressesKnown;
+    if (elements != work_.item.count) {
+      proto::report_sizes(work_.comm.latch, {work_.item.count, static_cast<int32_t>(rank)}, elements,
+                          proto::kFaultCounts);
+      return false;
+    }
+    return (value_of(count) & proto::kAddressesKnown) != 0;
+  }
+
+  const Block& block_;
+  const Work& work_;
+  const uint32_t n_, rank_;
+  const uint32_t count_, flag_;
+};
+
+// What this rank reduces: so many elements, whose first one lies so many bytes behind the beginning of each input and
+// of each output; and the ranks whose outputs they are.
+struct OpenBlock {
+  uint64_t from, to, count;
+  uint32_t first_target, past_targets;
+};
+// Of two ranks the root of a reduce has it all: so the link carries as little as can be. Of more, all but the root have
+// a part, since one link would have to carry all inputs.
+GC_DEV bool root_reduces(uint32_t n) { return n == 2; }
+// Whether ranks store into each other's buffers.
+GC_DEV bool stores_to_others(proto::Function function, uint32_t n) {
+  return function == proto::Function::all_reduce || (function == proto::Function::reduce && !root_reduces(n));
+}
+template <uint32_t kElement>
+GC_DEV OpenBlock open_block(const Work& work, proto::Function function) {
+  using proto::Function;
+  const uint32_t n = static_cast<uint32_t>(work.comm.n_ranks), rank = static_cast<uint32_t>(work.comm.rank);
+  const uint32_t root = work.item.root;
+  const uint64_t count = work.item.count;
+  Range block = {0, count};
+  uint32_t target = rank, n_targets = 1;
+  if (function == Function::all_reduce) {
+    block = channel_range(count, kElement, n, rank);
+    target = 0;
+    n_targets = n;
+  } else if (function == Function::reduce) {
+    if ((rank == root) != root_reduces(n)) return {};
+    target = root;
+    if (rank != root) block = channel_range(count, kElement, n - 1, rank < root ? rank : rank - 1);
+  }
+  const Range share =
+      channel_range(block.count, kElement, work.item.n_channels, work.channel - work.item.first_channel);
+  const uint64_t to = (block.first + share.first) * kElement;
+  return {to + (function == Function::reduce_scatter ? rank * count * kElement : 0), to, share.count, target,
+          target + n_targets};
+}
+
+// The same elements of all inputs, into one output or all. Of some ranks at a time, so that it is one code for any
+// number of them; all loads of those come before the first use of what they bring.
+template <class Red>
+class OpenReduction {
+  using T = typename Red::Element;
+  using Pack = proto::Pack;
+  using Unit = proto::PackUnit<Red>;
+  static constexpr uint32_t kRanks = 4, kPacks = 2, kPer = sizeof(Pack) / sizeof(T);
+
+ public:
+  GC_DEV OpenReduction(uint32_t n_ranks, const OpenBlock& block, const OpenBuffers& buffers,
+                       const proto::Reduction& reduction)
+      : n_(n_ranks), block_(block), buffers_(buffers), reduction_(reduction) {}
+
+  GC_DEV void run(proto::Lane lane) const {
+    const uint64_t packs = block_.count / kPer;
+    GC_NO_UNROLL
+    for (uint64_t i = lane.rank; i < packs; i += uint64_t{kPacks} * lane.size) reduce_packs(i, lane.size, packs);
+    GC_NO_UNROLL
+    for (uint64_t i = packs * kPer + lane.rank; i < block_.count; i += lane.size) reduce_element(i * sizeof(T));
+  }
+
+ private:
+  GC_DEV const uint8_t* from(uint32_t rank) const { return buffers_.send[rank] + block_.from; }
+  GC_DEV uint8_t* to(uint32_t rank) const { return buffers_.recv[rank] + block_.to; }
+
+  // Packs first, first + step, ... below `end`.
+  GC_DEV void reduce_packs(uint64_t first, uint32_t step, uint64_t end) const {
+    const auto each = [&](const auto& f) {
+      GC_UNROLL
+      for (uint32_t u = 0; u < kPacks; ++u) {
+        if (first + u * step < end) f(u, (first + u * step) * sizeof(Pack));
+      }
+    };
+    Pack result[kPacks];
+    GC_NO_UNROLL
+    for (uint32_t base = 0; base < n_; base += kRanks) {
+      Pack in[kRanks][kPacks];
+      GC_UNROLL
+      for (uint32_t k = 0; k < kRanks; ++k) {
+        if (base + k < n_) each([&](uint32_t u, uint64_t at) { in[k][u] = Unit::read(from(base + k) + at); });
+      }
+      GC_UNROLL
+      for (uint32_t k = 0; k < kRanks; ++k) {
+        if (base + k >= n_) break;
+        GC_UNROLL
+        for (uint32_t u = 0; u < kPacks; ++u) result[u] = base + k == 0 ? in[k][u] : Unit::apply(result[u], in[k][u]);
+      }
+    }
+    GC_UNROLL
+    for (uint32_t u = 0; u < kPacks; ++u) result[u] = Unit::post(result[u], reduction_);
+    GC_NO_UNROLL
+    for (uint32_t rank = block_.first_target; rank < block_.past_targets; ++rank)
+      each([&](uint32_t u, uint64_t at) { Unit::write(to(rank) + at, result[u]); });
+  }
+  GC_DEV void reduce_element(uint64_t at) const {
+    using Element = proto::ElementUnit<Red, true>;
+    T result = Element::read(from(0) + at);
+    GC_NO_UNROLL
+    for (uint32_t rank = 1; rank < n_; ++rank) result = Element::apply(result, Element::read(from(rank) + at));
+    result = Element::post(result, reduction_);
+    GC_NO_UNROLL
+    for (uint32_t rank = block_.first_target; rank < block_.past_targets; ++rank) Element::write(to(rank) + at, result);
+  }
+
+  const uint32_t n_;
+  const OpenBlock block_;
+  const OpenBuffers& buffers_;
+  const proto::Reduction reduction_;
+};
+
+template <class Red>
+GC_NOINLINE void reduce_open_block(proto::Lane lane, uint32_t n_ranks, const OpenBlock& block,
+                                   const OpenBuffers& buffers, proto::Reduction reduction) {
+  OpenReduction<Red>(n_ranks, block, buffers, reduction).run(lane);
+}
+
+struct OpenBlockVisitor {
+  proto::Lane lane;
+  uint32_t n_ranks;
+  const OpenBlock& block;
+  const OpenBuffers& buffers;
+  const proto::Reduction& reduction;
+  template <class Red>
+  GC_DEV void visit() const {
+    if constexpr (!proto::kHasPre<Red>) reduce_open_block<Red>(lane, n_ranks, block, buffers, reduction);
+  }
+};
+
+// Of two ranks by the primitives' own code.
+template <class Family, class Block>
+GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuffers& buffers, uint32_t n_ranks,
+                        const proto::Reduction& reduction) {
+  const proto::Lane lane{static_cast<uint32_t>(block.rank()), static_cast<uint32_t>(block.size())};
+  if (n_ranks > 2) return Family::choose(reduction.op, OpenBlockVisitor{lane, n_ranks, mine, buffers, reduction});
+  proto::Operands operands{};
+  operands.complete = true;
+  operands.read(buffers.send[0] + mine.from);
+  operands.read(buffers.send[1] + mine.from);
+  for (uint32_t r = mine.first_target; r < mine.past_targets; ++r) operands.write(buffers.recv[r] + mine.to);
+  proto::reduce_copy<Family, 2>(block, operands, mine.count, reduction);
+}
+
+// False, on every rank alike, where not all ranks' addresses are known, and for reductions that only the rank itself
+// can prepare its contribution for, or whose elements have padding: nothing has happened then. Which elements are this
+// rank's is found out while the notes are on their way.
+template <class Family, class Block>
+GC_NOINLINE bool zero_copy(Block block, proto::Function function, Work work, const proto::BufferAddresses* addresses,
+                           OpenBuffers& buffers) {
+  const Opening<Block> opening(block, work);
+  opening.tell_all(addresses);
+  const OpenBlock mine = open_block<sizeof(typename Family::Element)>(work, function);
+  const proto::Reduction reduction = work.reduction<Family>();
+  if (!opening.hear_all(buffers)) return false;
+  const auto n = static_cast<uint32_t>(work.comm.n_ranks);
+  reduce_open<Family>(block, mine, buffers, n, reduction);
+  opening.close(stores_to_others(function, n));
+  return true;
+}
+template <class Family, class Block>
+GC_DEV bool run_zero_copy(const Block& block, proto::Function function, const Work& work,
+                          const proto::BufferAddresses* mine, OpenBuffers& buffers) {
+  if constexpr (Family::kOps == 0 || proto::kPadded<typename Family::Element>) {
+    return false;
+  } else {
+    if ((Family::kPre >> work.op & 1) != 0) return false;
+    return zero_copy<Family>(block, function, work, mine, buffers);
+  }
+}
+
+}  // namespace gpucoll::coll::device

@@ -1,0 +1,114 @@
+// Reductions on the buffers of ranks that are processes: buffers that come again are opened by the others, such as are
+// freed and allocated anew are not taken for those that were there before.
+#include <gtest/gtest.h>
+
+#include "process_ranks.h"
+
+using namespace gpucoll_test;
+
+namespace {
+
+constexpr int kRanks = 3;
+constexpr size_t kCount = 12000;  // floats of a rank's part: whole packs
+constexpr int kRounds = 12;
+
+float value(int rank, size_t i, int round) {
+  return static_cast<float>((i * 7 + static_cast<size_t>(rank * 1000 + round * 31)) % 4096);
+}
+std::vector<float> part(int rank, int round, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = value(rank, i, round);
+  return values;
+}
+std::vector<float> sum(int round, size_t first, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i)
+    for (int r = 0; r < kRanks; ++r) values[i] += value(r, first + i, round);
+  return values;
+}
+
+struct Rank {
+  gpucollComm_t comm;
+  int rank;
+  Stream stream;
+
+  void synchronize() { GC_OK(gpucollStreamSynchronize(stream.handle)); }
+  void all_reduce(DeviceBuffer& in, DeviceBuffer& out, int round, size_t count, size_t offset = 0) {
+    in.put(part(rank, round, count), offset);
+    GC_OK(gpucollAllReduce(in.at(offset), out.at(offset), count, gpucollFloat32, gpucollSum, comm, stream.handle));
+    synchronize();
+    ASSERT_EQ(out.get<float>(count, offset), sum(round, 0, count)) << round;
+  }
+  void reduce(DeviceBuffer& in, DeviceBuffer& out, int round) {
+    const int root = round % kRanks;
+    in.put(part(rank, round, kCount));
+    GC_OK(gpucollReduce(in.at(), rank == root ? out.at() : nullptr, kCount, gpucollFloat32, gpucollSum, root, comm,
+                        stream.handle));
+    synchronize();
+    if (rank == root) {
+      ASSERT_EQ(out.get<float>(kCount), sum(round, 0, kCount)) << round;
+    }
+  }
+  void reduce_scatter(DeviceBuffer& in, DeviceBuffer& out, int round) {
+    in.put(part(rank, round, kRanks * kCount));
+    GC_OK(gpucollReduceScatter(in.at(), out.at(), kCount, gpucollFloat32, gpucollSum, comm, stream.handle));
+    synchronize();
+    ASSERT_EQ(out.get<float>(kCount), sum(round, static_cast<size_t>(rank) * kCount, kCount)) << round;
+  }
+};
+
+template <class Body>
+void on_ranks(const Body& body) {
+  const auto statuses = on_processes(kRanks, [&](gpucollComm_t comm, int rank) {
+    {
+      Rank self{comm, rank, {}};
+      body(self);
+    }
+    GC_OK(gpucollCommDestroy(comm));
+  });
+  EXPECT_EQ(statuses, std::vector<int>(kRanks, 0));
+}
+
+}  // namespace
+
+TEST(ZeroCopyProcesses, BuffersThatComeAgain) {
+  setenv("GPUCOLL_VERBOSE", "2", 1);
+  on_ranks([](Rank& self) {
+    testing::internal::CaptureStderr();
+    DeviceBuffer in(kRanks * kCount * sizeof(float)), out(kCount * sizeof(float));
+    for (int round = 0; round < kRounds; ++round) {
+      self.all_reduce(in, out, round, kCount);
+      self.reduce(in, out, round);
+      self.reduce_scatter(in, out, round);
+      self.all_reduce(in, in, round, kCount - 1);
+    }
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find("has buffers that all others reach"), std::string::npos) << told;
+  });
+  unsetenv("GPUCOLL_VERBOSE");
+}
+
+// At one rank, misaligned, or another buffer each time: all ranks do without then.
+TEST(ZeroCopyProcesses, OneRankCannot) {
+  on_ranks([](Rank& self) {
+    DeviceBuffer in(kCount * sizeof(float)), out(kCount * sizeof(float));
+    for (int round = 0; round < kRounds; ++round) {
+      self.all_reduce(in, out, round, kCount - 9, self.rank == round % (kRanks + 1) ? 4 : 0);
+      if (self.rank != 1) {
+        self.all_reduce(in, out, round, kCount);
+      } else {
+        DeviceBuffer fresh(kCount * sizeof(float));
+        self.all_reduce(fresh, out, round, kCount);
+      }
+    }
+  });
+}
+
+TEST(ZeroCopyProcesses, FreedAndAllocatedAnew) {
+  on_ranks([](Rank& self) {
+    for (int life = 0; life < 8; ++life) {
+      DeviceBuffer in(kCount * sizeof(float)), out((kCount + static_cast<size_t>(life % 2) * 50000) * sizeof(float));
+      for (int round = 0; round < 6; ++round) self.all_reduce(in, out, life * 10 + round, kCount);
+    }
+  });
+}

@@ -1,0 +1,143 @@
+// Reductions on the buffers of all ranks, through run_plan.
+#include "mesh_program.h"
+
+namespace gpucoll {
+namespace {
+
+using proto::Function;
+using test::Launch;
+using test::Op;
+using test::Options;
+
+template <class Red>
+void run(int n_ranks, int threads, std::vector<Launch> launches, const Options& options = {}) {
+  test::run_operations<test::ZeroCopies, Red>(n_ranks, threads, std::move(launches), options);
+}
+
+constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce};
+// ThreadSanitizer, which is slow, sees some numbers of ranks.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kRanks[] = {2, 3, 6};
+#else
+constexpr int kRanks[] = {2, 3, 4, 5, 6, 7, 8};
+#endif
+
+// A rank's part of a reduce_scatter has whole packs.
+Op operation(Function function, uint64_t count, int n_channels = 1, bool in_place = false, size_t root = 0) {
+  if (function == Function::reduce_scatter) count = (count + 15) / 16 * 16;
+  return {count, n_channels, in_place, 0, 0, function, root};
+}
+
+class ZeroCopy : public testing::TestWithParam<int> {};  // the parameter: threads a block
+
+TEST_P(ZeroCopy, EveryNumberOfRanksAndOddCounts) {
+  for (int n : kRanks) {
+    for (Function function : kFunctions) {
+      Launch launch;
+      for (uint64_t count : {1, 2, 5, 31, 127, 601, 4001}) {
+        launch.push_back(operation(function, count, 1, false, static_cast<size_t>(n) / 2));
+        launch.push_back(operation(function, count, 1, true, static_cast<size_t>(n) - 1));
+      }
+      run<proto::Sum<float>>(n, GetParam(), {launch});
+    }
+  }
+}
+
+TEST_P(ZeroCopy, SeveralChannelsSomeWithoutAShare) {
+  for (int n : {2, 3}) {
+    for (Function function : kFunctions) {
+      Launch launch;
+      for (uint64_t count : {1, 7, 100, 2001}) launch.push_back(operation(function, count, 3, false, 1));
+      run<proto::Sum<float>>(n, GetParam(), {launch, launch}, {.first_channel = 3});
+    }
+  }
+}
+
+// The others learn that one rank's buffers are not open to all, and go another way with it; and back.
+TEST_P(ZeroCopy, GoesByLinesWhereOneIsClosed) {
+  for (int n : {2, 3, 5}) {
+    for (Function function : kFunctions) {
+      Launch launch;
+      for (int closed : {-1, 0, n - 1, -1, 1}) {
+        launch.push_back(operation(function, 900, 2));
+        launch.back().closed_rank = closed;
+      }
+      run<proto::Sum<float>>(n, GetParam(), {launch, launch});
+    }
+  }
+}
+
+// Ranks drift apart: none may find a note of an opening that is over, nor miss one, nor end while others still read.
+TEST_P(ZeroCopy, HundredsOfOperations) {
+  std::mt19937 random(9);
+  for (int n : {2, 3, 5}) {
+    std::vector<Launch> launches(24);
+    for (Launch& launch : launches) {
+      for (uint64_t i = 1 + random() % 8; i > 0; --i) {
+        const uint64_t count = random() % 3 == 0 ? 100 + random() % 900 : 1 + random() % 9;
+        launch.push_back(operation(kFunctions[random() % std::size(kFunctions)], count,
+                                   static_cast<int>(1 + random() % 3), random() % 2 == 0,
+                                   random() % static_cast<size_t>(n)));
+        if (random() % 4 == 0) launch.back().closed_rank = static_cast<int>(random() % static_cast<size_t>(n));
+      }
+      launch.front().n_channels = 3;  // each block has something to do
+    }
+    run<proto::Sum<uint32_t>>(n, GetParam(), launches);
+  }
+}
+
+TEST_P(ZeroCopy, CountWraps) {
+  for (uint32_t before : {1, 2, 3}) {
+    const Launch launch = {operation(Function::all_reduce, 300, 2), operation(Function::all_reduce, 60, 2, true)};
+    run<proto::Sum<float>>(3, GetParam(), {launch, launch}, {.first_opening = 0 - before});
+  }
+}
+
+TEST_P(ZeroCopy, HooksApplyOnce) {
+  for (Function function : kFunctions) {
+    const Launch launch = {operation(function, 99, 2, false, 1), operation(function, 5, 2, true, 1)};
+    Options options;
+    options.reduction.argument = 3;
+    run<proto::Avg<float>>(3, GetParam(), {launch}, options);
+    const float scalar = 1.25f;
+    std::memcpy(&options.reduction.argument, &scalar, sizeof scalar);
+    run<proto::PreMulSum<float>>(3, GetParam(), {launch}, options);
+  }
+}
+
+TEST_P(ZeroCopy, EveryElementSizeAndNoPadding) {
+  Launch launch;
+  for (Function function : kFunctions)
+    for (uint64_t count : {1, 130, 1111}) launch.push_back(operation(function, count, 2, count == 130, 1));
+  test::run_every_element<test::ZeroCopies>(3, GetParam(), launch);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ZeroCopy, testing::Values(1, 3));
+
+TEST(ZeroCopyFault, LatchEndsEveryWait) { test::expect_latch_ends_operations<test::ZeroCopies>(); }
+
+// Instead of reading beyond the other's buffer.
+TEST(ZeroCopyFault, CountsThatDifferAreReported) {
+  test::World world(2, 1, 128);
+  world.add_mesh();
+  world.add_line_mesh();
+  std::vector<std::vector<float>> data(2, std::vector<float>(64, 1.0f));
+  std::vector<test::PlanMaker> ranks;
+  for (size_t r = 0; r < 2; ++r) {
+    proto::WorkItem item{};
+    item.collective.send = item.collective.recv = data[r].data();
+    item.collective.count = r == 0 ? 48 : 64;
+    item.collective.n_channels = 1;
+    item.collective.threads = 3;
+    item.collective.open = 1;
+    test::ZeroCopies::add(ranks.emplace_back(1), {{48}}, {item});
+  }
+  test::run_plans(test::family_kernel<proto::Family<proto::Sum<float>>>, world, ranks, 3);
+  EXPECT_EQ(world.latch().kind, proto::kFaultCounts);
+  const uint64_t sent = world.latch().peer == 1 ? 64 : 48;
+  EXPECT_EQ(world.latch().sent_bytes, sent);
+  EXPECT_EQ(world.latch().expected_bytes, 112 - sent);
+}
+
+}  // namespace
+}  // namespace gpucoll

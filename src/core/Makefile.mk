@@ -26,6 +26,7 @@ src_core_libcore_la_SOURCES = \
 	src/core/direct_path.h \
 	src/core/fault.cpp \
 	src/core/fault.h \
+	src/core/flights.h \
 	src/core/graph_memory.cpp \
 	src/core/graph_memory.h \
 	src/core/group.cpp \

@@ -26,6 +26,7 @@
 #include "core/copy_limits.h"
 #include "core/copy_turns.h"
 #include "core/fault.h"
+#include "core/flights.h"
 #include "core/links.h"
 #include "core/peers.h"
 #include "core/proxy.h"
@@ -48,7 +49,7 @@ struct CopyContext {
   uint64_t piece_bytes;  // of a bounce buffer
 };
 
-class CopyPath final : public ProxyWork, public StreamPart {
+class CopyPath final : public ProxyWork, public StreamPart, public Flying {
  public:
   explicit CopyPath(const CopyContext& context);
   ~CopyPath() override;
@@ -68,6 +69,7 @@ class CopyPath final : public ProxyWork, public StreamPart {
   // Groups whose waits have been put, and those whose waits are over.
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
   uint64_t passed() const noexcept;
+  bool flies() const noexcept override { return passed() < groups() && !context_.fault.raised(); }
   // For reports: which message is waited for; "" for none.
   std::string waiting_for();
   // Now and then: notices memory of peers that is gone.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "core/flights.h"
 
 namespace gpucoll::core {
 
@@ -187,9 +188,14 @@ DirectPath::View& DirectPath::look_at(int peer) {
   const uint64_t version = __atomic_load_n(&context_.peers.direct_page(peer).version, __ATOMIC_ACQUIRE);
   if (version == view.version) return view;
   let_go_withdrawn(peer, view);
-  for (uint32_t i = 0; i < kDirectMemory; ++i)
-    if (view.memory[i].number == 0) open(peer, i, view.memory[i]);
-  view.version = version;
+  const auto open_all = [&] {
+    // What was freed may be in the way of what was allocated at its place.
+    for (void* base : std::exchange(dropped_, {})) context_.device.close_memory(base);
+    for (uint32_t i = 0; i < kDirectMemory; ++i)
+      if (view.memory[i].number == 0) open(peer, i, view.memory[i]);
+    view.version = version;
+  };
+  Flights::instance().between(open_all);  // else at another time
   return view;
 }
 
@@ -249,7 +255,13 @@ void DirectPath::tidy() noexcept {
     std::lock_guard lock(mutex_);
     dropped.swap(dropped_);
   }
-  for (void* base : dropped) context_.device.close_memory(base);
+  if (dropped.empty()) return;
+  const auto close_all = [&] {
+    for (void* base : dropped) context_.device.close_memory(base);
+  };
+  if (Flights::instance().between(close_all)) return;
+  std::lock_guard lock(mutex_);  // at the watchdog's next look
+  dropped_.insert(dropped_.end(), dropped.begin(), dropped.end());
 }
 
 }  // namespace gpucoll::core

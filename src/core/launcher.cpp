@@ -26,10 +26,12 @@ Result<std::unique_ptr<Launcher>> Launcher::create(const LaunchContext& context)
   std::unique_ptr<Launcher> self(new Launcher(context));
   GC_TRY_AS(gpu::Event event, context.device.create_event());
   self->order_ = share_with_graphs({&context.device, {}, event});
+  Flights::instance().add(self.get());
   return self;
 }
 
 Launcher::~Launcher() {
+  Flights::instance().remove(this);
   order_.reset();
   release_unused();
 }
@@ -144,6 +146,7 @@ Result<bool> Launcher::advance() {
 
 Status Launcher::launch_rest(bool* all) {
   if (context_.fault.raised()) return context_.fault.status();
+  const auto launching = Flights::instance().launching();
   const bool any = copies_ || !planned_.empty();
   if (next_ == 0 && any) {
     *all = ring();
@@ -164,6 +167,8 @@ Status Launcher::launch_rest(bool* all) {
   *all = true;
   return {};
 }
+
+bool Launcher::flies() const noexcept { return done() < launched() && !context_.fault.raised(); }
 
 bool Launcher::may_linger() const noexcept {
   return waits_ && context_.lingering && !capture_ && !copies_ && planned_.size() == 1 && streams_.size() == 1 &&

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/fault.h"
+#include "core/flights.h"
 #include "core/graph_memory.h"
 #include "core/kept_launches.h"
 #include "core/lingering.h"
@@ -44,10 +45,10 @@ struct LaunchContext {
   Lingering* lingering = nullptr;  // null: kernels never stay
 };
 
-class Launcher {
+class Launcher final : public Flying {
  public:
   static Result<std::unique_ptr<Launcher>> create(const LaunchContext& context);
-  ~Launcher();
+  ~Launcher() override;
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
@@ -73,6 +74,8 @@ class Launcher {
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   // Of these, launches that the device had been given before.
   uint64_t launched_kept() const noexcept { return kept_.launched(); }
+  // As far as the done word tells: what is in graphs nobody knows.
+  bool flies() const noexcept override;
 
  private:
   // The last launch stream in a capture that may still be going on.

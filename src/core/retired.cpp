@@ -1,10 +1,14 @@
 #include "core/retired.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <iterator>
 #include <mutex>
 #include <vector>
+
+#include "core/flights.h"
 
 namespace gpucoll::core {
 namespace {
@@ -22,19 +26,26 @@ Retired& retired() {
   return *r;
 }
 
-// Takes out what can be destroyed, so that destructors run without the lock.
-bool destroy_closed() {
+// Takes out what can be destroyed, so that destructors run without the lock. Memory of peers is closed and memory given
+// back, for which the driver may wait until the device rests: between flights (flights.h), unless `now`.
+bool destroy_closed(bool now) {
   std::vector<std::unique_ptr<Communicator>> closed;
   std::lock_guard lock(retired().mutex);
   auto& list = retired().list;
-  for (size_t i = 0; i < list.size();) {
-    if (!list[i]->unused() || !list[i]->peers_closed()) {
-      ++i;
-      continue;
-    }
-    closed.push_back(std::move(list[i]));
-    list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  const auto is_closed = [](const auto& communicator) {
+    return communicator->unused() && communicator->peers_closed();
+  };
+  if (std::none_of(list.begin(), list.end(), is_closed)) return list.empty();
+  const auto destroy = [&] {
+    const auto rest = std::stable_partition(list.begin(), list.end(), [&](const auto& c) { return !is_closed(c); });
+    closed.assign(std::make_move_iterator(rest), std::make_move_iterator(list.end()));
+    list.erase(rest, list.end());
+    closed.clear();
+  };
+  if (now)
+    destroy();
+  else
+    Flights::instance().between(destroy);
   return list.empty();
 }
 
@@ -67,8 +78,10 @@ void retire(std::unique_ptr<Communicator> communicator, int64_t patience_ms) {
 bool drain_retired(int64_t patience_ms, void (*idle)()) {
   auto deadline = Clock::now() + std::chrono::milliseconds(patience_ms);
   for (;;) {
-    if (destroy_closed()) return true;
-    if (Clock::now() >= deadline) return false;
+    // Who waits has patience for others, and then must have an end.
+    const bool last = Clock::now() >= deadline;
+    if (destroy_closed(last && patience_ms > 0)) return true;
+    if (last) return false;
     if (idle) idle();
     nap();
   }

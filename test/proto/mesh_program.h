@@ -75,15 +75,26 @@ struct AllPairs {
 // On all ranks' buffers, where Op::closed_rank is not one of them: then by lines.
 struct ZeroCopies {
   static constexpr bool kCountsFlags = false, kOpens = true;
+  static proto::Batch kind(const Op& op) {
+    return {0, op.function, proto::Algorithm::all_pairs, proto::Protocol::ll128, 0, 0, 0};
+  }
+  static uint64_t channels(const Op& op, const proto::CollectiveItem& item) {
+    return ((uint64_t{1} << op.n_channels) - 1) << item.first_channel;
+  }
   static void add(PlanMaker& maker, const Launch& launch, const std::vector<proto::WorkItem>& items) {
     for (size_t i = 0; i < launch.size(); ++i) {
       const proto::CollectiveItem& item = items[i].collective;
       std::vector<proto::WorkItem> addresses(proto::kItemsOfAddresses);
+      if (item.open == 0) {  // what is there then is nobody's buffer
+        static std::vector<uint8_t> nobodys(1 << 20);
+        for (proto::WorkItem& a : addresses) std::fill_n(a.addresses.at, proto::kZeroCopyRanks, nobodys.data());
+        maker.add(kind(launch[i]), items[i], channels(launch[i], item), std::move(addresses));
+        continue;
+      }
       std::fill_n(addresses[0].addresses.at, proto::kZeroCopyRanks,
                   static_cast<uint8_t*>(const_cast<void*>(item.send)));
       std::fill_n(addresses[1].addresses.at, proto::kZeroCopyRanks, static_cast<uint8_t*>(item.recv));
-      maker.add({0, launch[i].function, proto::Algorithm::all_pairs, proto::Protocol::ll128, 0, 0, 0}, items[i],
-                ((uint64_t{1} << launch[i].n_channels) - 1) << item.first_channel, std::move(addresses));
+      maker.add(kind(launch[i]), items[i], channels(launch[i], item), std::move(addresses));
     }
   }
   template <class Red>

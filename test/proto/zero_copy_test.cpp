@@ -1,4 +1,6 @@
 // Reductions on the buffers of all ranks, through run_plan.
+#include <atomic>
+
 #include "mesh_program.h"
 
 namespace gpucoll {
@@ -137,6 +139,48 @@ TEST(ZeroCopyFault, CountsThatDifferAreReported) {
   const uint64_t sent = world.latch().peer == 1 ? 64 : 48;
   EXPECT_EQ(world.latch().sent_bytes, sent);
   EXPECT_EQ(world.latch().expected_bytes, 112 - sent);
+}
+
+// A rank may use its output, and fill its input anew, as soon as its own block has ended.
+TEST(ZeroCopyEnd, BuffersAreTheRanksOwnAgain) {
+  constexpr int kRanks = 3;
+  constexpr uint32_t kRounds = 40;
+  constexpr size_t kCount = 300;
+  test::World world(kRanks, 1, 128);
+  world.add_mesh();
+  world.add_line_mesh();
+  const auto value = [](size_t rank, size_t i, uint32_t round) {
+    return static_cast<uint32_t>(rank * 1000003 + i * 7 + round * 31);
+  };
+  std::vector<std::vector<uint32_t>> in(kRanks, std::vector<uint32_t>(kCount)), out = in;
+  std::vector<test::PlanMaker> makers;
+  std::vector<proto::Plan> plans;
+  for (size_t r = 0; r < kRanks; ++r) {
+    proto::WorkItem item{};
+    item.collective.send = in[r].data();
+    item.collective.recv = out[r].data();
+    item.collective.count = kCount;
+    item.collective.n_channels = item.collective.threads = item.collective.open = 1;
+    test::ZeroCopies::add(makers.emplace_back(1), {{kCount}}, {item});
+  }
+  for (size_t r = 0; r < kRanks; ++r) {
+    plans.push_back(makers[r].make(false));
+    plans[r].comm = &world.comm(static_cast<int>(r));
+  }
+  std::atomic<bool> differs{false};
+  test::run_grids(kRanks, 1, 1, [&](int rank, const gpu::EmuBlock& block) {
+    const auto r = static_cast<size_t>(rank);
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      for (size_t i = 0; i < kCount; ++i) in[r][i] = value(r, i, round);
+      test::family_kernel<proto::Family<proto::Sum<uint32_t>>>(block, plans[r]);
+      for (size_t i = 0; i < kCount; ++i) {
+        uint32_t want = 0;
+        for (size_t other = 0; other < kRanks; ++other) want += value(other, i, round);
+        if (out[r][i] != want) differs = true;
+      }
+    }
+  });
+  EXPECT_FALSE(differs);
 }
 
 }  // namespace

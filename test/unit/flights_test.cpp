@@ -1,0 +1,60 @@
+// Between flights: what the driver may hold up is done only where nothing of the process is under way.
+#include "core/flights.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace gpucoll::core {
+namespace {
+
+struct Plane final : Flying {
+  bool flies() const noexcept override { return in_the_air; }
+  bool in_the_air = false;
+};
+
+TEST(Flights, NothingIsDoneWhileOneFlies) {
+  Plane one, other;
+  Flights flights;
+  flights.add(&one);
+  flights.add(&other);
+  int done = 0;
+  const auto count = [&] { ++done; };
+  EXPECT_TRUE(flights.between(count));
+  other.in_the_air = true;
+  EXPECT_FALSE(flights.between(count));
+  flights.remove(&other);
+  EXPECT_TRUE(flights.between(count));
+  EXPECT_EQ(done, 2);
+}
+
+TEST(Flights, NothingIsDoneWhileOneIsLaunched) {
+  Flights flights;
+  int done = 0;
+  std::thread([&] {
+    const auto launching = flights.launching();
+    std::thread([&] { EXPECT_FALSE(flights.between([&] { ++done; })); }).join();
+  }).join();
+  EXPECT_TRUE(flights.between([&] { ++done; }));
+  EXPECT_EQ(done, 1);
+}
+
+TEST(Flights, NoneBeginsMeanwhile) {
+  Flights flights;
+  std::atomic<bool> launched{false};
+  std::thread launcher;
+  EXPECT_TRUE(flights.between([&] {
+    launcher = std::thread([&] {
+      const auto launching = flights.launching();
+      launched = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(launched);
+  }));
+  launcher.join();
+  EXPECT_TRUE(launched);
+}
+
+}  // namespace
+}  // namespace gpucoll::core

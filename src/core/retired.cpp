@@ -29,23 +29,26 @@ Retired& retired() {
 // Takes out what can be destroyed, so that destructors run without the lock. Memory of peers is closed and memory given
 // back, for which the driver may wait until the device rests: between flights (flights.h), unless `now`.
 bool destroy_closed(bool now) {
-  std::vector<std::unique_ptr<Communicator>> closed;
-  std::lock_guard lock(retired().mutex);
-  auto& list = retired().list;
+  auto& [mutex, list] = retired();
   const auto is_closed = [](const auto& communicator) {
     return communicator->unused() && communicator->peers_closed();
   };
-  if (std::none_of(list.begin(), list.end(), is_closed)) return list.empty();
   const auto destroy = [&] {
+    std::vector<std::unique_ptr<Communicator>> closed;
+    std::lock_guard lock(mutex);
     const auto rest = std::stable_partition(list.begin(), list.end(), [&](const auto& c) { return !is_closed(c); });
     closed.assign(std::make_move_iterator(rest), std::make_move_iterator(list.end()));
     list.erase(rest, list.end());
-    closed.clear();
   };
+  {
+    std::lock_guard lock(mutex);
+    if (std::none_of(list.begin(), list.end(), is_closed)) return list.empty();
+  }
   if (now)
     destroy();
   else
     Flights::instance().between(destroy);
+  std::lock_guard lock(mutex);
   return list.empty();
 }
 

@@ -175,7 +175,9 @@ TEST_P(Reductions, KeepTheOrderOfRanks) {
       ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), gaps, device(), scratch, &with_gaps).ok());
       EXPECT_EQ(with_gaps.reductions.size() + with_gaps.late_reductions.size() + with_gaps.spread.size(),
                 whole.reductions.size() + whole.late_reductions.size() + whole.spread.size());
-      if (gaps) EXPECT_TRUE(with_gaps.spread.empty());
+      if (gaps) {
+        EXPECT_TRUE(with_gaps.spread.empty());
+      }
       if (!gaps) carry_out(with_gaps);
       for (int r = 0; !gaps && r < n; ++r) {
         const bool gets = function == Function::exscan ? r > 0 : function != Function::reduce || r == root;

@@ -16,13 +16,13 @@ constexpr uint32_t kFirstLook = 4;
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
-    : gc_comm{},
-      description_(description),
-      arrivals_(description_),
-      runtime_(description_, arrivals_, GC_MEETING_FIRST),
-      teams_(description_, arrivals_),
-      pending_(*this, description_, arrivals_, runtime_, teams_) {
+    : gc_comm{}, description_(description), arrivals_(description_) {
   next_look = kFirstLook;
+}
+
+MpiCommunicator::DeviceSide& MpiCommunicator::device_side() {
+  if (!device_side_) device_side_ = std::make_unique<DeviceSide>(*this, description_, arrivals_);
+  return *device_side_;
 }
 
 Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_description& description) {
@@ -34,11 +34,16 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_d
 
 MpiCommunicator::~MpiCommunicator() { finish(); }
 
+void MpiCommunicator::abandon() {
+  if (device_side_) pending().abandon();
+}
+
 void MpiCommunicator::finish() {
-  pending_.stop();
-  runtime_.finish();
-  teams_.finish();
-  pending_.release();
+  if (!device_side_) return;
+  pending().stop();
+  runtime().finish();
+  teams().finish();
+  pending().release();
   call_.scratch.release();
 }
 
@@ -47,7 +52,7 @@ void MpiCommunicator::find_peers() {
   peers_found_ = true;
   int rank = 0;
   if (Status found = arrivals_.find_peers(&rank); !found)
-    for (MpiRuntime* runtime : {&runtime_, &pending_.persistent_runtime()}) runtime->stage_for_ever(rank, found);
+    for (MpiRuntime* each : {&runtime(), &pending().persistent_runtime()}) each->stage_for_ever(rank, found);
 }
 
 // Ranks with host memory alone wait for the others only where these have device memory as a rule: a root that reads
@@ -57,7 +62,7 @@ void MpiCommunicator::look_at_wishes() {
   host_calls = 0;
   if (!used_device()) return;  // this process computes on the host
   find_peers();
-  if (!runtime_.staging()) on_host = arrivals_.wishes();
+  if (!runtime().staging()) on_host = arrivals_.wishes();
 }
 
 // After the verdict on a call.
@@ -91,8 +96,8 @@ void MpiCommunicator::take_lines() {
   if (!is_everybody()) {
     const auto n = static_cast<size_t>(description_.size);
     call_.lines.assign(n, arrivals_.own_lines(call_.place.order)[call_.place.number % GC_BOARD_LINES]);
-    for (size_t r = 0; r < n && runtime_.get(); ++r)
-      std::memcpy(call_.lines[r].device, runtime_.bound()[r].device, sizeof call_.lines[r].device);
+    for (size_t r = 0; r < n && runtime().get(); ++r)
+      std::memcpy(call_.lines[r].device, runtime().bound()[r].device, sizeof call_.lines[r].device);
   }
   arrivals_.read_lines(call_.place, &call_.lines, among());
 }
@@ -101,16 +106,16 @@ void MpiCommunicator::take_lines() {
 
 Result<bool> MpiCommunicator::enter(const gc_call& call) {
   find_peers();
-  GC_TRY_AS(const bool planned, runtime_.plan(call, &call_));
+  GC_TRY_AS(const bool planned, runtime().plan(call, &call_));
   if (!planned || !knows_neighbors(call)) {
     arrivals_.publish(call_.place, GC_KIND_HOST, {});
     return false;
   }
   const bool device_memory = call_.part.has_device_memory;
   gc_board_line line = line_of(call, description_.rank, description_.size, *call_.part.device);
-  if (!runtime_.get() && is_everybody()) line.flags |= teams_.offer(call_, true);
+  if (!runtime().get() && is_everybody()) line.flags |= teams().offer(call_, true);
   arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
-  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime_.get(), device_memory, among()));
+  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime().get(), device_memory, among()));
   weigh(call.function, all);
   if (!all) return false;
   take_lines();
@@ -120,13 +125,13 @@ Result<bool> MpiCommunicator::enter(const gc_call& call) {
 
 // What runs before could not be told from a failure to connect: so it is waited for.
 Result<bool> MpiCommunicator::prepare() {
-  GC_TRY_AS(const bool prepared, runtime_.prepared(call_));
+  GC_TRY_AS(const bool prepared, runtime().prepared(call_));
   if (prepared) return true;
-  while (!pending_.settled()) {
-    pending_.turn();
+  while (!pending().settled()) {
+    pending().turn();
     description_.calls->progress();
   }
-  return runtime_.prepare(call_, description_.calls->progress);
+  return runtime().prepare(call_, description_.calls->progress);
 }
 
 Status MpiCommunicator::reduce_within_group(const gc_call& call) {
@@ -136,26 +141,26 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
-  if (is_everybody() && teams_.fits(call_)) {
+  if (is_everybody() && teams().fits(call_)) {
     GC_TRY(reduce_within_group(call));
-    GC_TRY_AS(const TeamRuntime::Outcome outcome, teams_.run(call_));
+    GC_TRY_AS(const TeamRuntime::Outcome outcome, teams().run(call_));
     return outcome == TeamRuntime::Outcome::done ? Answer::done : Answer::stage;
   }
   // Without all ranks no runtime communicator can be made: what they do together makes it.
-  if (!runtime_.get() && !is_everybody()) return Answer::stage;
-  if (!runtime_.fits(call_)) return Answer::stage;
+  if (!runtime().get() && !is_everybody()) return Answer::stage;
+  if (!runtime().fits(call_)) return Answer::stage;
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
   GC_TRY(reduce_within_group(call));
-  GC_TRY(runtime_.begin(call_, true));
+  GC_TRY(runtime().begin(call_, true));
   for (;;) {
-    GC_TRY_AS(const bool all, runtime_.advance());
+    GC_TRY_AS(const bool all, runtime().advance());
     if (all) break;
     description_.calls->progress();
   }
-  core::Communicator& runtime = *runtime_.get();
-  GC_TRY(runtime.wait(runtime.launched(), description_.calls->progress));
-  runtime_.end(call_);
+  core::Communicator& made = *runtime().get();
+  GC_TRY(made.wait(made.launched(), description_.calls->progress));
+  runtime().end(call_);
   return Answer::done;
 }
 
@@ -166,7 +171,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(const gc_call& call, bo
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
   if (!done || !arrivals_.holds_everybody(call_.place))
-    GC_TRY(arrivals_.await_decisions(call_.place, runtime_.get(), among()));
+    GC_TRY(arrivals_.await_decisions(call_.place, runtime().get(), among()));
   return answer;
 }
 
@@ -185,8 +190,8 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   auto answer = contained([&] { return execute(call, same.ok()); });
   if (answer) call_.part.clear();
   if (!answer) {
-    if (runtime_.get()) runtime_.get()->raise_fault(answer.status());  // the others count on this rank
-    teams_.fail(answer.status());
+    if (runtime().get()) runtime().get()->raise_fault(answer.status());  // the others count on this rank
+    teams().fail(answer.status());
     arrivals_.fail(call_.place, *this);
     return std::move(answer).status();
   }
@@ -196,13 +201,13 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
 
 Result<PendingCall*> MpiCommunicator::start(uint32_t function, const gc_call* call) {
   if (call) find_peers();
-  return pending_.start(function, call);
+  return pending().start(function, call);
 }
 
 // Ends: each call that is first is decided or fails within the timeout.
 void MpiCommunicator::drain() {
-  while (pending_.queued()) {
-    pending_.turn();
+  while (device_side_ && pending().queued()) {
+    pending().turn();
     description_.calls->progress();
   }
 }

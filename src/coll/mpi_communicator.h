@@ -28,19 +28,33 @@ class MpiCommunicator : public gc_comm {
   Result<Answer> run(const gc_call& call);
   // As gc_abi.start.
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
-  PendingCalls& pending() { return pending_; }
+  PendingCalls& pending() { return device_side().pending; }
   // As gc_abi.look_at_wishes.
   void look_at_wishes();
   // Makes progress until every nonblocking collective has been begun.
   void drain();
 
   // Tells the others not to wait for what is under way here, at the end of MPI. Before finish(), which waits.
-  void abandon() { pending_.abandon(); }
+  void abandon();
   // The runtime communicator has work no more: waits for what is running and lets go of it.
   void finish();
 
  private:
+  // What runs collectives on devices. Programs make many communicators, most of which never see device memory.
+  struct DeviceSide {
+    DeviceSide(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals)
+        : runtime(description, arrivals, GC_MEETING_FIRST),
+          teams(description, arrivals),
+          pending(comm, description, arrivals, runtime, teams) {}
+    MpiRuntime runtime;
+    TeamRuntime teams;
+    PendingCalls pending;
+  };
+
   explicit MpiCommunicator(const gc_comm_description& description);
+  DeviceSide& device_side();
+  MpiRuntime& runtime() { return device_side().runtime; }
+  TeamRuntime& teams() { return device_side().teams; }
   void find_peers();
   void weigh(uint32_t function, bool on_device);
   // Publishes what this rank does; whether every rank can run it on its device.
@@ -56,13 +70,11 @@ class MpiCommunicator : public gc_comm {
 
   gc_comm_description description_;
   Arrivals arrivals_;
-  MpiRuntime runtime_;
-  TeamRuntime teams_;
+  std::unique_ptr<DeviceSide> device_side_;  // null until the first call that is not host memory alone
   bool peers_found_ = false;
   DeviceCall call_;      // the present blocking one: keeps its room
   Component component_;  // empty until the first one in GC_ORDER_NEIGHBORS
   int misses_ = 0;       // of calls with host memory alone, where all went through the host: one after another
-  PendingCalls pending_;
 };
 
 }  // namespace gpucoll::coll

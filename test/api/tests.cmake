@@ -14,6 +14,7 @@ gc_test(api.comm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/
 gc_test(api.comm.shm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=shm COMMAND test/api/comm_test)
 gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=1
   COMMAND test/api/comm_test)
+gc_test(api.communicators_of_mpi LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
 gc_test(api.repeat LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_KEPT_GRAPHS=1 COMMAND test/api/repeat_test)
 gc_test(api.repeat.3_threads LABELS api TIMEOUT 120

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/flights.h"
+
 namespace gpucoll::coll {
 
 Result<uint8_t*> Scratch::get(gpu::Device& device, size_t bytes) {
@@ -16,7 +18,12 @@ Result<uint8_t*> Scratch::get(gpu::Device& device, size_t bytes) {
 }
 
 void Scratch::release() noexcept {
-  if (memory_) device_->release(memory_);
+  if (!memory_) return;
+  try {
+    core::Flights::instance().let_go({memory_, [device = device_](void* memory) { device->release(memory); }});
+  } catch (...) {
+    // No memory to keep it until then: it has been released.
+  }
   memory_ = nullptr;
   bytes_ = 0;
 }

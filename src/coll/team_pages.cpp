@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coll/kernels.h"
+#include "core/flights.h"
 
 namespace gpucoll::coll {
 
@@ -52,7 +53,7 @@ void TeamPages::check() noexcept {
   try {
     exports_.tidy();
     const std::unique_lock lock(mutex_, std::try_to_lock);  // the watchdog must not wait for a device
-    if (!lock.owns_lock() || imports_.size() == 0) return;
+    if (!lock.owns_lock()) return;
     drop_freed();
     if (imports_.any_dropped()) core::Proxy::instance().wake();
   } catch (...) {
@@ -61,12 +62,15 @@ void TeamPages::check() noexcept {
 }
 
 void TeamPages::tidy() noexcept {
-  std::vector<void*> dropped;
-  {
-    std::lock_guard lock(mutex_);
-    dropped = imports_.take_dropped();
-  }
-  for (void* base : dropped) device_.close_memory(base);
+  std::unique_lock lock(mutex_);
+  if (!imports_.any_dropped()) return;
+  lock.unlock();
+  core::Flights::instance().between([&] {  // else at the watchdog's next look
+    lock.lock();
+    const std::vector<void*> dropped = imports_.take_dropped();
+    lock.unlock();
+    for (void* base : dropped) device_.close_memory(base);
+  });
 }
 
 Status TeamPages::open(int rank, const SharedMemoryName& name) {

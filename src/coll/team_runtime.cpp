@@ -9,6 +9,7 @@
 
 #include "base/params.h"
 #include "coll/team_call.h"
+#include "core/flights.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -277,7 +278,7 @@ void TeamRuntime::finish() {
   errand_.reset();
   if (step_ != Step::idle) fail(Status::error(Code::aborted, "MPI is being finalized while it is under way"));
   leaders_.finish();
-  pages_.reset();
+  if (pages_) core::Flights::instance().let_go(std::move(pages_));  // it closes memory of the members
   whole_.scratch.release();
   mirror_memory_.release();
   staging_ = true;

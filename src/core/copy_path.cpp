@@ -195,6 +195,7 @@ Status CopyPath::make_bounce(Receiving& r) {
 }
 
 Status CopyPath::put_ready(gpu::Stream stream, uint32_t step) {
+  putting_.store(true, std::memory_order_relaxed);
   for (; ready_.next < ready_.all.size() && ready_.all[ready_.next].step <= step; ++ready_.next) {
     const Mark& mark = ready_.all[ready_.next];
     GC_TRY(context_.device.write_value(stream, mark.word, mark.number));
@@ -215,6 +216,7 @@ Status CopyPath::put_end(gpu::Stream stream) {
                                                   proto::copy_page_offset(context_.peers.size()));
   const uint64_t group = groups() + 1;
   groups_.store(group, std::memory_order_relaxed);
+  putting_.store(false, std::memory_order_relaxed);
   GC_TRY(put_waits(stream, kAtEnd));
   GC_TRY(context_.device.write_value(stream, &page->passed, group));
   wake();  // a fault may have come before these waits
@@ -241,7 +243,7 @@ std::string CopyPath::waiting_for() {
 
 void CopyPath::look_for_freed() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);  // the watchdog must not wait for a device
-  if (!lock.owns_lock() || imports_.size() == 0) return;
+  if (!lock.owns_lock()) return;
   imports_.drop_freed([&](int peer) { return context_.peers.copy_page(peer).live; });
   if (imports_.any_dropped()) Proxy::instance().wake();
 }

@@ -69,7 +69,10 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   // Groups whose waits have been put, and those whose waits are over.
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
   uint64_t passed() const noexcept;
-  bool flies() const noexcept override { return passed() < groups() && !context_.fault.raised(); }
+  // From the first that is put of a group on.
+  bool flies() const noexcept override {
+    return (putting_.load(std::memory_order_relaxed) || passed() < groups()) && !context_.fault.raised();
+  }
   // For reports: which message is waited for; "" for none.
   std::string waiting_for();
   // Now and then: notices memory of peers that is gone.
@@ -167,8 +170,9 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   const CopyContext context_;
   proto::CopyPage& page_;  // of this rank
   std::atomic<uint64_t> groups_{0};
-  Marks ready_, done_;               // the caller's
-  std::atomic<bool> active_{false};  // progress() may have something to do
+  std::atomic<bool> putting_{false};  // some of a group, but not its end
+  Marks ready_, done_;                // the caller's
+  std::atomic<bool> active_{false};   // progress() may have something to do
 
   std::mutex mutex_;                               // of what follows
   std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message

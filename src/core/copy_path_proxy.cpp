@@ -45,12 +45,15 @@ ProxyWork::Progress CopyPath::progress() noexcept {
 }
 
 void CopyPath::tidy() noexcept {
-  std::vector<void*> dropped;
-  {
-    std::lock_guard lock(mutex_);
-    dropped = imports_.take_dropped();
-  }
-  for (void* base : dropped) context_.device.close_memory(base);
+  std::unique_lock lock(mutex_);
+  if (!imports_.any_dropped()) return;
+  lock.unlock();
+  Flights::instance().between([&] {  // else at the watchdog's next look
+    lock.lock();
+    const std::vector<void*> dropped = imports_.take_dropped();
+    lock.unlock();
+    for (void* base : dropped) context_.device.close_memory(base);
+  });
 }
 
 ProxyWork::Progress CopyPath::look() noexcept {

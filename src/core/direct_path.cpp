@@ -250,18 +250,15 @@ void DirectPath::look_for_freed() noexcept {
 }
 
 void DirectPath::tidy() noexcept {
-  std::vector<void*> dropped;
-  {
-    std::lock_guard lock(mutex_);
-    dropped.swap(dropped_);
-  }
-  if (dropped.empty()) return;
-  const auto close_all = [&] {
+  std::unique_lock lock(mutex_);
+  if (dropped_.empty()) return;
+  lock.unlock();
+  Flights::instance().between([&] {  // else at the watchdog's next look
+    lock.lock();
+    const std::vector<void*> dropped = std::exchange(dropped_, {});
+    lock.unlock();
     for (void* base : dropped) context_.device.close_memory(base);
-  };
-  if (Flights::instance().between(close_all)) return;
-  std::lock_guard lock(mutex_);  // at the watchdog's next look
-  dropped_.insert(dropped_.end(), dropped.begin(), dropped.end());
+  });
 }
 
 }  // namespace gpucoll::core

@@ -1,13 +1,15 @@
 // What of this process is under way on devices, for what the driver may hold up until a device rests: opening and
-// closing memory of other processes. While it waits, it may hold up launches as well; and a kernel that is under way
-// may wait for a peer's kernel, whose process waits likewise. So that is done only where no launch of any communicator
-// is under way, and none begins meanwhile.
+// closing memory of other processes, and giving memory back. While it waits, it may hold up launches as well; and a
+// kernel that is under way may wait for a peer's kernel, whose process waits likewise. So that is done only where no
+// launch of any communicator is under way, and none begins meanwhile.
 //
-// Thread safety: all functions from any thread; none waits for a device or for another rank. Ownership: none; who has
-// been added removes itself before it ends.
+// Thread safety: all functions from any thread; none waits for a device or for another rank. Ownership: of what is to
+// be let go, until it is; who has been added removes itself before it ends.
 #pragma once
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <utility>
 #include <vector>
 
 namespace gpucoll::core {
@@ -49,11 +51,33 @@ class Flights {
     body();
     return true;
   }
+  // Destroys it between flights: now, or at a later tidy(), of which the proxy makes some. Not from within body().
+  void let_go(std::shared_ptr<void> what) {
+    {
+      std::lock_guard lock(mutex_);
+      kept_.push_back(std::move(what));
+    }
+    tidy();
+  }
+  // Whether something is still to be let go; and tries to.
+  bool keeps() {
+    std::lock_guard lock(mutex_);
+    return !kept_.empty();
+  }
+  void tidy() {
+    if (!keeps()) return;
+    between([this] {
+      std::vector<std::shared_ptr<void>> kept;  // destroyed without the lock
+      std::lock_guard lock(mutex_);
+      kept.swap(kept_);
+    });
+  }
 
  private:
   std::shared_mutex gate_;
   std::mutex mutex_;
   std::vector<const Flying*> all_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 }  // namespace gpucoll::core

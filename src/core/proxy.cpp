@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "base/quiet_thread.h"
+#include "core/flights.h"
 
 namespace gpucoll::core {
 namespace {
@@ -68,8 +69,11 @@ Proxy::Progress Proxy::go_round() {
 }
 
 void Proxy::tidy() {
-  std::lock_guard lock(works_mutex_);
-  for (ProxyWork* work : works_) work->tidy();
+  {
+    std::lock_guard lock(works_mutex_);
+    for (ProxyWork* work : works_) work->tidy();
+  }
+  Flights::instance().tidy();  // what goes may be a work
 }
 
 void Proxy::sleep() {

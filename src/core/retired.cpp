@@ -57,6 +57,19 @@ void nap() {
   nanosleep(&t, nullptr);
 }
 
+// insists: destroys at the end of its patience, whatever flies.
+bool drain(int64_t patience_ms, void (*idle)(), bool insists) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(patience_ms);
+  Flights::instance().tidy();
+  for (;;) {
+    const bool last = Clock::now() >= deadline;
+    if (destroy_closed(last && insists)) return true;
+    if (last) return false;
+    if (idle) idle();
+    nap();
+  }
+}
+
 // The device may be half torn down here: only waits until the peers no longer need this process's memory.
 void at_exit() {
   auto deadline = Clock::now() + std::chrono::milliseconds(kExitPatienceMs);
@@ -75,19 +88,9 @@ void retire(std::unique_ptr<Communicator> communicator, int64_t patience_ms) {
     std::lock_guard lock(retired().mutex);
     retired().list.push_back(std::move(communicator));
   }
-  drain_retired(patience_ms, nullptr);
+  drain(patience_ms, nullptr, false);
 }
 
-bool drain_retired(int64_t patience_ms, void (*idle)()) {
-  auto deadline = Clock::now() + std::chrono::milliseconds(patience_ms);
-  for (;;) {
-    // Who waits has patience for others, and then must have an end.
-    const bool last = Clock::now() >= deadline;
-    if (destroy_closed(last && patience_ms > 0)) return true;
-    if (last) return false;
-    if (idle) idle();
-    nap();
-  }
-}
+bool drain_retired(int64_t patience_ms, void (*idle)()) { return drain(patience_ms, idle, patience_ms > 0); }
 
 }  // namespace gpucoll::core

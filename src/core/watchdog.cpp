@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "base/quiet_thread.h"
+#include "core/flights.h"
+#include "core/proxy.h"
 
 namespace gpucoll::core {
 
@@ -31,6 +33,7 @@ void Watchdog::run() {
   std::unique_lock lock(mutex_);
   while (!watched_.empty()) {
     for (Watched* w : watched_) w->check();
+    if (Flights::instance().keeps()) Proxy::instance().wake();
     changed_.wait_for(lock, std::chrono::milliseconds(100));
   }
   running_ = false;

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "core/memory_port.h"
 #include "forwarding_device.h"
@@ -31,6 +33,11 @@ class Recorder final : public ForwardingDevice {
     streams_.insert(stream);
     return ForwardingDevice::copy_async(dst, src, bytes, stream);
   }
+  void close_memory(void* address) noexcept override {
+    ++closed_;
+    ForwardingDevice::close_memory(address);
+  }
+  int closed() const { return closed_; }
   void begin(const uint8_t* blocks) {
     std::lock_guard lock(mutex_);
     blocks_ = blocks;
@@ -50,6 +57,7 @@ class Recorder final : public ForwardingDevice {
   const uint8_t* blocks_ = nullptr;
   std::vector<int> order_;
   std::set<Stream> streams_;
+  std::atomic<int> closed_{0};
 };
 
 // Holds the proxy of the process until it lets go, so that it sees all at once that has come meanwhile.
@@ -117,6 +125,20 @@ class Party {
     ASSERT_TRUE(path_->put_end(stream_).ok());
   }
   void finish() { ASSERT_TRUE(self_.device.synchronize(stream_).ok()); }
+  // What the others have open of `in` is gone.
+  void allocate_anew() {
+    ASSERT_TRUE(self_.device.user_release(in_).ok());
+    in_ = *self_.device.user_allocate(kRanks * kBytes);
+    exports_.tidy();
+  }
+  // Looks for what is gone, as the watchdog does; how much has been closed some time later.
+  int closed_after(std::chrono::milliseconds time) {
+    for (auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;) {
+      path_->look_for_freed();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return recorder_.closed();
+  }
 
   void fill(int round) {
     std::vector<uint8_t> data(kRanks * kBytes);
@@ -142,6 +164,7 @@ class Party {
   uint8_t* in() const { return static_cast<uint8_t*>(self_.device.kernel_address(in_)); }
   Recorder& recorder() { return recorder_; }
   gpu::Stream stream() const { return stream_; }
+  CopyPath& path() { return *path_; }
 
  private:
   static size_t place(int peer) { return static_cast<size_t>(peer) * kBytes; }
@@ -271,5 +294,54 @@ TEST(CopyPath, DoesNotWaitForAReceiverThatIsLate) {
     others.erase(others.begin());
     std::sort(others.begin(), others.end());
     EXPECT_EQ(order, others);
+  });
+}
+
+// The driver may wait for it until the device rests.
+TEST(CopyPath, ClosesWhatIsGoneBesideNothingThatFlies) {
+  struct Plane final : Flying {
+    bool flies() const noexcept override { return in_the_air; }
+    std::atomic<bool> in_the_air{true};
+  };
+  on_meeting_ranks(kRanks, [&](MeetingRank& self) {
+    Party party(self);
+    TaskQueue queue;
+    if (self.rank == 0) queue.add_send(1, {party.to(1).buffer, kBytes, party.stream()});
+    if (self.rank == 1) party.receive(0);
+    if (self.rank == 0) party.put(queue);
+    party.finish();
+    party.meet();
+    if (self.rank == 1) party.allocate_anew();
+    party.meet();
+    if (self.rank == 0) {
+      Plane plane;
+      Flights::instance().add(&plane);
+      EXPECT_EQ(party.closed_after(std::chrono::milliseconds(50)), 0);
+      plane.in_the_air = false;
+      for (int i = 0; i < 100 && party.recorder().closed() == 0; ++i) party.closed_after(std::chrono::milliseconds(50));
+      EXPECT_EQ(party.recorder().closed(), 1);
+      Flights::instance().remove(&plane);
+    }
+    party.meet();
+  });
+}
+
+// A step's waits may be all that a rank has put so far.
+TEST(CopyPath, FliesFromTheFirstStepOn) {
+  on_meeting_ranks(kRanks, [&](MeetingRank& self) {
+    Party party(self);
+    TaskQueue queue, rest;
+    if (self.rank == 0) queue.add_send(1, {party.to(1).buffer, kBytes, party.stream()});
+    if (self.rank == 1) queue.add_recv(0, {party.from(0).buffer, kBytes, party.stream()});
+    EXPECT_FALSE(party.path().flies());
+    if (self.rank < 2) {
+      ASSERT_TRUE(party.path().begin(queue, {}, &rest).ok());
+      ASSERT_TRUE(party.path().put_ready(party.stream(), 0).ok());
+      EXPECT_TRUE(party.path().flies());
+      ASSERT_TRUE(party.path().put_end(party.stream()).ok());
+    }
+    party.finish();
+    EXPECT_FALSE(party.path().flies());
+    party.meet();
   });
 }

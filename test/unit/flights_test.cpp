@@ -56,5 +56,39 @@ TEST(Flights, NoneBeginsMeanwhile) {
   EXPECT_TRUE(launched);
 }
 
+std::shared_ptr<void> counts_in(int* gone) {
+  return {gone, [](void* at) { ++*static_cast<int*>(at); }};
+}
+
+TEST(Flights, WhatIsLetGoGoesWhenNothingFlies) {
+  Plane plane;
+  Flights flights;
+  flights.add(&plane);
+  int gone = 0;
+  flights.let_go(counts_in(&gone));
+  EXPECT_EQ(gone, 1);
+  plane.in_the_air = true;
+  flights.let_go(counts_in(&gone));
+  flights.tidy();
+  EXPECT_TRUE(flights.keeps());
+  EXPECT_EQ(gone, 1);
+  plane.in_the_air = false;
+  flights.tidy();
+  EXPECT_FALSE(flights.keeps());
+  EXPECT_EQ(gone, 2);
+}
+
+TEST(Flights, WhatIsKeptGoesWithTheNextThatIsLetGo) {
+  Plane plane;
+  Flights flights;
+  flights.add(&plane);
+  int gone = 0;
+  plane.in_the_air = true;
+  flights.let_go(counts_in(&gone));
+  plane.in_the_air = false;
+  flights.let_go(counts_in(&gone));
+  EXPECT_EQ(gone, 2);
+}
+
 }  // namespace
 }  // namespace gpucoll::core

@@ -1,0 +1,52 @@
+// When communicators that are finished go: not beside what is under way, on which the driver would wait.
+#include "core/retired.h"
+
+#include <gtest/gtest.h>
+
+#include "core/flights.h"
+#include "gpu/device.h"
+#include "meeting_ranks.h"
+
+namespace gpucoll::core {
+namespace {
+
+const gpu::Kernel kNone = {"none", nullptr, [](const gpu::EmuBlock&, const proto::Plan&) {}};
+
+std::unique_ptr<Communicator> finished_communicator() {
+  gpucoll_test::ThreadsMeeting alone(1);
+  gpucoll_test::ThreadsBootstrap bootstrap(alone, 0, 1);
+  auto made = Communicator::create(**gpu::emu_platform().open(0), {{&kNone, 1}, &kNone}, bootstrap);
+  EXPECT_TRUE(made) << made.status().what();
+  EXPECT_TRUE((*made)->finish(nullptr).ok());
+  return *std::move(made);
+}
+
+struct Plane final : Flying {
+  Plane() { Flights::instance().add(this); }
+  ~Plane() override { Flights::instance().remove(this); }
+  bool flies() const noexcept override { return in_the_air; }
+  bool in_the_air = true;
+};
+
+TEST(Retired, GoAtOnceWhereNothingFlies) {
+  retire(finished_communicator(), 0);
+  EXPECT_TRUE(drain_retired(0, nullptr));
+}
+
+TEST(Retired, StayAsLongAsAnythingFlies) {
+  Plane plane;
+  retire(finished_communicator(), 0);
+  retire(finished_communicator(), 20);
+  EXPECT_FALSE(drain_retired(0, nullptr));
+  plane.in_the_air = false;
+  EXPECT_TRUE(drain_retired(0, nullptr));
+}
+
+TEST(Retired, GoAtTheEndOfMpiWhateverFlies) {
+  const Plane plane;
+  retire(finished_communicator(), 0);
+  EXPECT_TRUE(drain_retired(20, nullptr));
+}
+
+}  // namespace
+}  // namespace gpucoll::core

@@ -1,0 +1,57 @@
+// Scratch memory: given back where nothing is under way, on which the driver would wait.
+#include "coll/scratch.h"
+
+#include <gtest/gtest.h>
+
+#include "core/flights.h"
+#include "forwarding_device.h"
+
+namespace gpucoll::coll {
+namespace {
+
+class Counter final : public gpucoll_test::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  void release(void* address) noexcept override {
+    ++released;
+    ForwardingDevice::release(address);
+  }
+  int released = 0;
+};
+
+struct Plane final : core::Flying {
+  Plane() { core::Flights::instance().add(this); }
+  ~Plane() override { core::Flights::instance().remove(this); }
+  bool flies() const noexcept override { return in_the_air; }
+  bool in_the_air = false;
+};
+
+TEST(Scratch, IsKeptUntilMoreIsNeeded) {
+  Counter device(**gpu::emu_platform().open(0));
+  {
+    Scratch scratch;
+    uint8_t* const first = *scratch.get(device, 5000);
+    EXPECT_EQ(*scratch.get(device, 4999), first);
+    EXPECT_EQ(device.released, 0);
+    ASSERT_TRUE(scratch.get(device, 5001));
+    EXPECT_EQ(device.released, 1);
+  }
+  EXPECT_EQ(device.released, 2);
+}
+
+TEST(Scratch, IsGivenBackBesideNothingThatFlies) {
+  Counter device(**gpu::emu_platform().open(0));
+  Plane plane;
+  Scratch scratch;
+  ASSERT_TRUE(scratch.get(device, 5000));
+  plane.in_the_air = true;
+  ASSERT_TRUE(scratch.get(device, 50000));
+  scratch.release();
+  EXPECT_EQ(device.released, 0);
+  plane.in_the_air = false;
+  core::Flights::instance().tidy();
+  EXPECT_EQ(device.released, 2);
+}
+
+}  // namespace
+}  // namespace gpucoll::coll

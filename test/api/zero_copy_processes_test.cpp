@@ -2,6 +2,9 @@
 // freed and allocated anew are not taken for those that were there before.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "process_ranks.h"
 
 using namespace gpucoll_test;
@@ -111,4 +114,32 @@ TEST(ZeroCopyProcesses, FreedAndAllocatedAnew) {
       for (int round = 0; round < 6; ++round) self.all_reduce(in, out, life * 10 + round, kCount);
     }
   });
+}
+
+// In the middle of what the others do with its buffers, or of what it does with theirs.
+TEST(ZeroCopyProcesses, LearnOfTheDeathOfAPeer) {
+  for (int dies = 0; dies < kRanks; ++dies) {
+    const auto statuses = on_processes(kRanks, [dies](gpucollComm_t comm, int rank) {
+      Rank self{comm, rank, {}};
+      DeviceBuffer in(kCount * sizeof(float)), out(kCount * sizeof(float));
+      for (int round = 0; round < 6; ++round) self.all_reduce(in, out, round, kCount);
+      if (rank == dies)
+        std::thread([rank] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(5 + 3 * rank));
+          _exit(0);
+        }).detach();
+      gpucollResult_t error = gpucollSuccess;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+      while (error == gpucollSuccess && std::chrono::steady_clock::now() < end) {
+        const gpucollResult_t called =
+            gpucollAllReduce(in.at(), out.at(), kCount, gpucollFloat32, gpucollSum, comm, self.stream.handle);
+        EXPECT_TRUE(called == gpucollSuccess || called == gpucollRemoteError) << called;
+        self.synchronize();
+        GC_OK(gpucollCommGetAsyncError(comm, &error));
+      }
+      EXPECT_EQ(error, gpucollRemoteError);
+      EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+    });
+    EXPECT_EQ(statuses, std::vector<int>(kRanks, 0));
+  }
 }

@@ -43,7 +43,7 @@ include test/install/Makefile.mk
 # Everything that the tests run, without running it.
 # One after the other: both make the same libraries.
 check-programs: all
-	@$(MAKE) $(AM_MAKEFLAGS) $(check_LIBRARIES) $(check_PROGRAMS)
+	@$(MAKE) $(AM_MAKEFLAGS) CXXFLAGS="$(GC_CHECK_CXXFLAGS)" $(check_LIBRARIES) $(check_PROGRAMS)
 .PHONY: check-programs
 
 # make check [CTEST_ARGS="-L proto"]. The tests use the component of this tree, so all is built first.

@@ -122,6 +122,7 @@ TEST_P(AllPairs, StepsWrap) {
   }
 }
 
+#if !defined(GC_FEW_TYPES)
 TEST_P(AllPairs, HooksApplyOnce) {
   for (Function function : kReduces) {
     const Launch launch = {{99, 2, false, 0, 0, function, 1}, {5, 2, true, 0, 0, function, 1}};
@@ -133,6 +134,7 @@ TEST_P(AllPairs, HooksApplyOnce) {
     run<proto::PreMulSum<float>>(3, GetParam(), {launch}, options);
   }
 }
+#endif
 
 TEST_P(AllPairs, EveryAlignment) {
   for (Function function : kFunctions) {
@@ -145,6 +147,7 @@ TEST_P(AllPairs, EveryAlignment) {
   }
 }
 
+#if !defined(GC_FEW_TYPES)
 TEST_P(AllPairs, EveryElementSizeAndNoPadding) {
   const Launch launch = {{1, 2},
                          {130, 2},
@@ -156,6 +159,7 @@ TEST_P(AllPairs, EveryElementSizeAndNoPadding) {
                          {333, 2, true, 0, 0, Function::reduce, 1}};
   test::run_every_element<test::AllPairs>(3, GetParam(), launch);
 }
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Threads, AllPairs, testing::Values(1, 3));
 

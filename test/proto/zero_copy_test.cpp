@@ -95,6 +95,7 @@ TEST_P(ZeroCopy, CountWraps) {
   }
 }
 
+#if !defined(GC_FEW_TYPES)
 TEST_P(ZeroCopy, HooksApplyOnce) {
   for (Function function : kFunctions) {
     const Launch launch = {operation(function, 99, 2, false, 1), operation(function, 5, 2, true, 1)};
@@ -113,6 +114,7 @@ TEST_P(ZeroCopy, EveryElementSizeAndNoPadding) {
     for (uint64_t count : {1, 130, 1111}) launch.push_back(operation(function, count, 2, count == 130, 1));
   test::run_every_element<test::ZeroCopies>(3, GetParam(), launch);
 }
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Threads, ZeroCopy, testing::Values(1, 3));
 

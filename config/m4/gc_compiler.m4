@@ -18,7 +18,8 @@ AC_DEFUN([GC_CHECK_CXX20],[
 ])
 
 # GC_SANITIZERS: --enable-asan, --enable-tsan, --enable-ubsan for everything that is built.
-# AM_CONDITIONAL TSAN_VARIANTS: whether single tests may be built with ThreadSanitizer beside the plain ones.
+# AM_CONDITIONAL TSAN_VARIANTS: whether single tests are built with ThreadSanitizer, and as mutants, beside the plain
+# ones: unless all is built with a sanitizer, or --disable-variants.
 AC_DEFUN([GC_SANITIZERS],[
   AC_ARG_ENABLE([asan],[AS_HELP_STRING([--enable-asan],[build all with AddressSanitizer])],[],[enable_asan=no])
   AC_ARG_ENABLE([tsan],[AS_HELP_STRING([--enable-tsan],[build all with ThreadSanitizer])],[],[enable_tsan=no])
@@ -26,6 +27,9 @@ AC_DEFUN([GC_SANITIZERS],[
     [],[enable_ubsan=no])
   AS_IF([test "$enable_asan" != no && test "$enable_tsan" != no],
     [AC_MSG_ERROR([--enable-asan and --enable-tsan exclude each other: choose one])])
+  AC_ARG_ENABLE([variants],
+    [AS_HELP_STRING([--disable-variants],[no tests with ThreadSanitizer, no mutants beside the plain tests])],[],
+    [enable_variants=yes])
   GC_SANITIZER_NAMES=
   GC_SANITIZER_FLAGS=
   AS_IF([test "$enable_asan" != no],[AS_VAR_APPEND([GC_SANITIZER_NAMES],["address "])
@@ -38,7 +42,7 @@ AC_DEFUN([GC_SANITIZERS],[
   AS_IF([test -n "$GC_SANITIZER_FLAGS"],[AS_VAR_APPEND([GC_SANITIZER_FLAGS],[" -fno-omit-frame-pointer"])])
   AC_SUBST([GC_SANITIZER_NAMES])
   AC_SUBST([GC_SANITIZER_FLAGS])
-  AS_IF([test -z "$GC_SANITIZER_FLAGS"],[GC_TSAN_VARIANTS=yes],[GC_TSAN_VARIANTS=no])
+  AS_IF([test -z "$GC_SANITIZER_FLAGS" && test "$enable_variants" != no],[GC_TSAN_VARIANTS=yes],[GC_TSAN_VARIANTS=no])
   AC_SUBST([GC_TSAN_VARIANTS])
   AM_CONDITIONAL([TSAN_VARIANTS],[test "$GC_TSAN_VARIANTS" = yes])
 ])

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -15,6 +16,17 @@
 #include "world.h"
 
 namespace gpucoll::test {
+
+#if GC_MUTANT
+// A mutant that has been caught need not go on: others of its tests wait in vain for seconds.
+class EndAtFirstFailure : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.failed()) std::_Exit(1);  // printed by the listener before this one
+  }
+};
+inline const bool kEndsAtFirstFailure =
+    (testing::UnitTest::GetInstance()->listeners().Append(new EndAtFirstFailure), true);
+#endif
 
 // Memory of one operation on one rank, with room around it that nobody may touch.
 class Buffer {

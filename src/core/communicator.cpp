@@ -291,14 +291,19 @@ void Communicator::look_at_report() noexcept {
   // Acquire: partner is the release of kind by the kernel, after the rest.
   const uint32_t kind = __atomic_load_n(&latch.kind, __ATOMIC_ACQUIRE);
   if (kind == 0) return;
-  const char* const sentence = kind == proto::kFaultSizes
-                                   ? "rank %d sends %llu bytes to rank %d, which receives %llu"
-                                   : "rank %d reduces %llu elements, rank %d %llu: all ranks must make the same "
-                                     "collective calls in the same order, with the same count, datatype, op and root";
+  const bool of_message = kind == proto::kFaultSizes;
+  const char* const sentence = of_message ? "rank %d sends %llu bytes to rank %d, which receives %llu%s"
+                               : latch.sent_bytes == latch.expected_bytes
+                                   ? "rank %d reduces %llu elements by another call, datatype or root than rank %d its "
+                                     "%llu%s"
+                                   : "rank %d reduces %llu elements, rank %d %llu%s";
+  const char* const advice = of_message ? ""
+                                        : ": all ranks must make the same collective calls in the same order, with the "
+                                          "same count, datatype, op and root";
   try {
     fault_.raise(Status::error(Code::invalid_usage, sentence, latch.peer,
                                static_cast<unsigned long long>(latch.sent_bytes), rank(),
-                               static_cast<unsigned long long>(latch.expected_bytes)));
+                               static_cast<unsigned long long>(latch.expected_bytes), advice));
   } catch (...) {
     // No memory for the sentence: the next look tries again.
   }

@@ -189,21 +189,34 @@ TEST(Faults, CallsThatDoNotFitTogetherAreTold) {
 }
 
 // Kernels that work on each other's buffers compare, before one reads beyond the other's.
-TEST(Faults, CountsOfALargeReductionThatDifferAreTold) {
-  on_ranks_that_destroy(2, [&](gpucollComm_t comm, int rank) {
-    Stream stream;
-    DeviceBuffer b(1 << 20);
-    const size_t count = rank == 0 ? 50000 : 50004;
-    GC_OK(gpucollAllReduce(b.at(), b.at(), count, gpucollInt32, gpucollSum, comm, stream.handle));
-    GC_OK(gpucollStreamSynchronize(stream.handle));
-    gpucollResult_t error = gpucollSuccess;
-    GC_OK(gpucollCommGetAsyncError(comm, &error));
-    EXPECT_TRUE(error == gpucollInvalidUsage || error == gpucollRemoteError) << error;
-    const std::string told = gpucollGetLastError(comm);
-    EXPECT_NE(told.find("elements"), std::string::npos) << told;
-    EXPECT_NE(told.find("50004"), std::string::npos) << told;
-    EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
-  });
+TEST(Faults, LargeReductionsThatDifferAreTold) {
+  struct Call {
+    size_t count;
+    gpucollDataType_t type;
+    int root;  // -1: an allreduce
+  };
+  const auto expect_told = [](const Call& first, const Call& second, const std::string& part) {
+    on_ranks_that_destroy(2, [&](gpucollComm_t comm, int rank) {
+      Stream stream;
+      DeviceBuffer in(1 << 20), out(1 << 20);
+      const Call& c = rank == 0 ? first : second;
+      GC_OK(c.root < 0 ? gpucollAllReduce(in.at(), out.at(), c.count, c.type, gpucollSum, comm, stream.handle)
+                       : gpucollReduce(in.at(), out.at(), c.count, c.type, gpucollSum, c.root, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      gpucollResult_t error = gpucollSuccess;
+      GC_OK(gpucollCommGetAsyncError(comm, &error));
+      EXPECT_TRUE(error == gpucollInvalidUsage || error == gpucollRemoteError) << error;
+      const std::string told = gpucollGetLastError(comm);
+      EXPECT_NE(told.find(part), std::string::npos) << told;
+      EXPECT_NE(told.find("same collective calls"), std::string::npos) << told;
+      EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+    });
+  };
+  expect_told({50000, gpucollInt32, -1}, {50004, gpucollInt32, -1}, "50004");
+  const std::string otherwise = "50000 elements by another call, datatype or root";
+  expect_told({50000, gpucollInt32, -1}, {50000, gpucollFloat64, -1}, otherwise);
+  expect_told({50000, gpucollInt32, -1}, {50000, gpucollInt32, 0}, otherwise);
+  expect_told({50000, gpucollInt32, 1}, {50000, gpucollInt32, 0}, otherwise);
 }
 
 // Started with GPUCOLL_TIMEOUT=2.

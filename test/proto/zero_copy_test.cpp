@@ -120,27 +120,50 @@ INSTANTIATE_TEST_SUITE_P(Threads, ZeroCopy, testing::Values(1, 3));
 
 TEST(ZeroCopyFault, LatchEndsEveryWait) { test::expect_latch_ends_operations<test::ZeroCopies>(); }
 
-// Instead of reading beyond the other's buffer.
-TEST(ZeroCopyFault, CountsThatDifferAreReported) {
-  test::World world(2, 1, 128);
-  world.add_mesh();
-  world.add_line_mesh();
-  std::vector<std::vector<float>> data(2, std::vector<float>(64, 1.0f));
-  std::vector<test::PlanMaker> ranks;
-  for (size_t r = 0; r < 2; ++r) {
-    proto::WorkItem item{};
-    item.collective.send = item.collective.recv = data[r].data();
-    item.collective.count = r == 0 ? 48 : 64;
-    item.collective.n_channels = 1;
-    item.collective.threads = 3;
-    item.collective.open = 1;
-    test::ZeroCopies::add(ranks.emplace_back(1), {{48}}, {item});
+// Instead of reading beyond the other's buffer, or storing into one that is not open.
+TEST(ZeroCopyFault, CallsThatDifferAreReported) {
+  const auto report = [](const Op& first, const Op& second) {
+    test::World world(2, 1, 128);
+    world.add_mesh();
+    world.add_line_mesh();
+    std::vector<std::vector<float>> data(2, std::vector<float>(64, 1.0f));
+    std::vector<test::PlanMaker> ranks;
+    for (size_t r = 0; r < 2; ++r) {
+      const Op& op = r == 0 ? first : second;
+      proto::WorkItem item{};
+      item.collective.send = item.collective.recv = data[r].data();
+      item.collective.count = op.count;
+      item.collective.root = static_cast<uint32_t>(op.root);
+      item.collective.n_channels = 1;
+      item.collective.threads = 3;
+      item.collective.open = 1;
+      test::ZeroCopies::add(ranks.emplace_back(1), {op}, {item});
+    }
+    test::run_plans(test::family_kernel<proto::Family<proto::Sum<float>>>, world, ranks, 3);
+    return world.latch();
+  };
+  const auto all_reduce = [](uint64_t count) { return operation(Function::all_reduce, count); };
+  const auto reduce = [](size_t root) { return operation(Function::reduce, 48, 1, false, root); };
+  const proto::FaultLatch counts = report(all_reduce(48), all_reduce(64));
+  EXPECT_EQ(counts.kind, proto::kFaultCounts);
+  EXPECT_EQ(counts.sent_bytes, counts.peer == 1 ? 64u : 48u);
+  EXPECT_EQ(counts.sent_bytes + counts.expected_bytes, 112u);
+  for (const proto::FaultLatch& calls : {report(all_reduce(48), reduce(0)), report(reduce(1), reduce(0))}) {
+    EXPECT_EQ(calls.kind, proto::kFaultCounts);
+    EXPECT_EQ(calls.sent_bytes, 48u);
+    EXPECT_EQ(calls.expected_bytes, 48u);
   }
-  test::run_plans(test::family_kernel<proto::Family<proto::Sum<float>>>, world, ranks, 3);
-  EXPECT_EQ(world.latch().kind, proto::kFaultCounts);
-  const uint64_t sent = world.latch().peer == 1 ? 64 : 48;
-  EXPECT_EQ(world.latch().sent_bytes, sent);
-  EXPECT_EQ(world.latch().expected_bytes, 112 - sent);
+}
+
+TEST(ZeroCopyFault, WhatMustBeEqualIsTold) {
+  const uint64_t call = proto::call_word(1 << 20, Function::reduce, 5, 4);
+  EXPECT_EQ(proto::count_of_call(call), 1u << 20);
+  EXPECT_EQ(call & proto::kAddressesKnown, 0u);
+  EXPECT_NE(call, proto::call_word(1 << 20, Function::reduce, 6, 4));
+  EXPECT_NE(call, proto::call_word(1 << 20, Function::reduce, 5, 8));
+  EXPECT_NE(call, proto::call_word(1 << 20, Function::all_reduce, 5, 4));
+  EXPECT_EQ(proto::call_word(7, Function::all_reduce, 1, 4), proto::call_word(7, Function::all_reduce, 2, 4));
+  EXPECT_EQ(proto::call_word(0, Function::scatter, 0, 63) & proto::kAddressesKnown, 0u);
 }
 
 // A rank may use its output, and fill its input anew, as soon as its own block has ended.

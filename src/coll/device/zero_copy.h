@@ -33,9 +33,10 @@ struct OpenBuffers {
 template <class Block>
 class Opening {
  public:
-  GC_DEV Opening(const Block& block, const Work& work)
+  GC_DEV Opening(const Block& block, const Work& work, uint64_t call)
       : block_(block),
         work_(work),
+        call_(call),
         n_(static_cast<uint32_t>(work.comm.n_ranks)),
         rank_(static_cast<uint32_t>(work.comm.rank)),
         count_(work.comm.openings),
@@ -121,32 +122,34 @@ class Opening {
     proto::ZeroCopyNote* const to = note(rank, rank_);
     proto::store_pair_after_launches(&to->send, words_of(reinterpret_cast<uint64_t>(mine[0].at[rank])));
     proto::store_pair_after_launches(&to->recv, words_of(reinterpret_cast<uint64_t>(mine[1].at[rank])));
-    proto::store_pair_after_launches(&to->count, words_of(work_.item.count | known));
+    proto::store_pair_after_launches(&to->call, words_of(call_ | known));
   }
-  // Whether the rank's addresses are known, and it calls for as many elements: if not, that is reported.
+  // Whether the rank's addresses are known, and it calls the same: if not, that is reported, by the counts, be they
+  // equal or not.
   GC_DEV bool hear(uint32_t rank, OpenBuffers& buffers) const {
     const proto::ZeroCopyNote* const from = note(rank_, rank);
-    proto::WordPair send{}, recv{}, count{};
+    proto::WordPair send{}, recv{}, call{};
     const bool heard = await([&] {
       send = proto::load_pair_after_launches(&from->send);
       recv = proto::load_pair_after_launches(&from->recv);
-      count = proto::load_pair_after_launches(&from->count);
-      return is_there(send) && is_there(recv) && is_there(count);
+      call = proto::load_pair_after_launches(&from->call);
+      return is_there(send) && is_there(recv) && is_there(call);
     });
     if (!heard) return false;
     buffers.send[rank] = reinterpret_cast<const uint8_t*>(value_of(send));
     buffers.recv[rank] = reinterpret_cast<uint8_t*>(value_of(recv));
-    const uint64_t elements = value_of(count) & ~proto::kAddressesKnown;
-    if (elements != work_.item.count) {
-      proto::report_sizes(work_.comm.latch, {work_.item.count, static_cast<int32_t>(rank)}, elements,
-                          proto::kFaultCounts);
+    const uint64_t theirs = value_of(call) & ~proto::kAddressesKnown;
+    if (theirs != call_) {
+      proto::report_sizes(work_.comm.latch, {work_.item.count, static_cast<int32_t>(rank)},
+                          proto::count_of_call(theirs), proto::kFaultCounts);
       return false;
     }
-    return (value_of(count) & proto::kAddressesKnown) != 0;
+    return (value_of(call) & proto::kAddressesKnown) != 0;
   }
 
   const Block& block_;
   const Work& work_;
+  const uint64_t call_;
   const uint32_t n_, rank_;
   const uint32_t count_, flag_;
 };
@@ -297,9 +300,11 @@ GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuf
 template <class Family, class Block>
 GC_NOINLINE bool zero_copy(Block block, proto::Function function, Work work, const proto::BufferAddresses* addresses,
                            OpenBuffers& buffers) {
-  const Opening<Block> opening(block, work);
+  constexpr uint32_t kElement = sizeof(typename Family::Element);
+  static_assert(kElement < 1 << 6);
+  const Opening<Block> opening(block, work, proto::call_word(work.item.count, function, work.item.root, kElement));
   opening.tell_all(addresses);
-  const OpenBlock mine = open_block<sizeof(typename Family::Element)>(work, function);
+  const OpenBlock mine = open_block<kElement>(work, function);
   const proto::Reduction reduction = work.reduction<Family>();
   if (!opening.hear_all(buffers)) return false;
   const auto n = static_cast<uint32_t>(work.comm.n_ranks);

@@ -327,6 +327,25 @@ void far_gatherv() {
   if (!checked(far[0] == 0.5 && far[1] == 0.25)) fail("gatherv beyond 2 GiB: rank 0's part is %g %g", far[0], far[1]);
 }
 
+// Displacements by which the addresses that stand for both buffers in host memory may become one, which Open MPI's
+// nonblocking collectives would take for MPI_IN_PLACE: where that is depends on where the host memory lies.
+void far_displacements() {
+  constexpr ptrdiff_t kFar = 8 << 20, kPage = 4096;
+  Memory send(Where::device, sizeof(int)), recv(Where::device, 2 * kFar);
+  const int one = 1, none = 0;
+  for (ptrdiff_t at = -kFar; at < kFar; at += kPage) {
+    const int mine = static_cast<int>(at) + g_rank, place = static_cast<int>(at / ptrdiff_t{sizeof(int)});
+    int got = -1;
+    send.write(&mine);
+    need(gpucollMemcpy(recv.at(kFar + at), &got, sizeof got), "gpucollMemcpy");
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ialltoallv(send.at(0), &one, &none, MPI_INT, recv.at(kFar), &one, &place, MPI_INT, MPI_COMM_SELF, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    need(gpucollMemcpy(&got, recv.at(kFar + at), sizeof got), "gpucollMemcpy");
+    if (!checked(got == mine)) fail("ialltoallv to a displacement of %td bytes: %d instead of %d", at, got, mine);
+  }
+}
+
 // MPI_BOTTOM: the addresses are in the type alone.
 void absolute_addresses() {
   std::vector<int> values(8, g_rank);
@@ -441,6 +460,7 @@ void run_all(std::vector<Case>& cases) {
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
   use_own_device();
+  far_displacements();
   const std::vector<Type> types = make_types();
   MPI_Op compose;
   MPI_Op_create(compose_maps, 0, &compose);

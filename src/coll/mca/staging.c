@@ -66,6 +66,22 @@ static void find_span(gcm_staged_buffer *side) {
   side->span = (size_t)(high - low);
 }
 
+static int take_memory(gcm_staged_buffer *side) {
+  side->memory = gcm_abi->stage_get(side->span);
+  if (side->memory == NULL) {
+    char line[200];
+    snprintf(
+        line, sizeof line,
+        "this rank cannot take a device buffer of %zu bytes through host memory: no host memory is left; use smaller "
+        "messages",
+        side->span);
+    gcm_abi->log(-1, line);
+    return MPI_ERR_NO_MEM;
+  }
+  side->host = gcm_address(side->memory, -side->low);
+  return MPI_SUCCESS;
+}
+
 static int stage_side(gcm_staged_buffer *side, const gcm_side *plan) {
   run_list list = {NULL, 0, 0};
   int rc = MPI_SUCCESS;
@@ -80,19 +96,7 @@ static int stage_side(gcm_staged_buffer *side, const gcm_side *plan) {
   side->store = plan->store;
   if (rc != MPI_SUCCESS) return rc;
   find_span(side);
-  side->memory = gcm_abi->stage_get(side->span);
-  if (side->memory == NULL) {
-    char line[200];
-    snprintf(
-        line, sizeof line,
-        "this rank cannot take a device buffer of %zu bytes through host memory: no host memory is left; use smaller "
-        "messages",
-        side->span);
-    gcm_abi->log(-1, line);
-    return MPI_ERR_NO_MEM;
-  }
-  side->host = gcm_address(side->memory, -side->low);
-  return MPI_SUCCESS;
+  return take_memory(side);
 }
 
 static void unstage_side(gcm_staged_buffer *side) {
@@ -131,10 +135,23 @@ static int store_side(const gcm_staged_buffer *side) {
   return copy_runs(side, true);
 }
 
+/* An address that stands for a buffer may be that of the other side, as it need not lie in the memory behind it
+ * (displacements, absolute addresses). Open MPI's nonblocking modules take equal addresses for MPI_IN_PLACE. */
+static int tell_apart(gcm_staged *staged, const gcm_plan *plan) {
+  gcm_staged_buffer *side = staged->recv.memory != NULL ? &staged->recv : &staged->send;
+  void *memory = side->memory;
+  if (memory == NULL) return MPI_SUCCESS;
+  if (gcm_handed(&staged->send, plan->send.buffer) != gcm_handed(&staged->recv, plan->recv.buffer)) return MPI_SUCCESS;
+  const int rc = take_memory(side); /* another one, as this one is still taken */
+  gcm_abi->stage_put(memory);
+  return rc;
+}
+
 int gcm_stage(gcm_staged *staged, const gcm_plan *plan) {
   memset(&staged->recv, 0, sizeof staged->recv);
   int rc = stage_side(&staged->send, &plan->send);
   if (rc == MPI_SUCCESS) rc = stage_side(&staged->recv, &plan->recv);
+  if (rc == MPI_SUCCESS) rc = tell_apart(staged, plan);
   if (rc != MPI_SUCCESS) gcm_unstage(staged);
   return rc;
 }

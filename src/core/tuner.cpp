@@ -213,28 +213,27 @@ const Protocol* forced_protocol() {
   return params().protocol == kProtocolAuto ? nullptr : &kByChoice[params().protocol];
 }
 
-// How it goes on where not all buffers are known.
-bool may_carry_zero_copy(Algorithm algorithm) {
-  return algorithm == Algorithm::ring || algorithm == Algorithm::all_pairs;
-}
-
 // bytes: as for candidates(). Each rank's part of a reduce_scatter is whole packs.
-bool tries_zero_copy(Function function, uint64_t bytes, const CommShape& shape, const Choice& choice) {
-  if (shape.zero_copy_bytes == 0 || !shape.mesh || !may_carry_zero_copy(choice.algorithm)) return false;
+bool wants_zero_copy(Function function, uint64_t bytes, const CommShape& shape) {
+  if (shape.zero_copy_bytes == 0 || !shape.mesh) return false;
   const bool scatters = function == Function::reduce_scatter;
   if (!scatters && function != Function::all_reduce && function != Function::reduce) return false;
   if (scatters && bytes % sizeof(proto::Pack) != 0) return false;
   if (params().algorithm == kAlgorithmZeroCopy) return true;
   const uint64_t all = scatters ? bytes * static_cast<uint64_t>(shape.n_ranks) : bytes;
-  // Between more than two GPUs rings carry as much then, as far as is known.
-  constexpr uint64_t kLarge = uint64_t{512} << 20;
-  return !forced_algorithm() && all >= shape.zero_copy_bytes && (shape.n_ranks == 2 || all < kLarge);
+  return !forced_algorithm() && all >= shape.zero_copy_bytes;
+}
+
+// How it goes on where not all buffers are known: with the same bits, as that is known sooner in one run than in
+// another. A ring has an order of its own, in which two ranks are the same.
+bool may_carry_zero_copy(Algorithm algorithm, const CommShape& shape) {
+  return algorithm == Algorithm::all_pairs || (algorithm == Algorithm::ring && shape.n_ranks == 2);
 }
 
 // With as many channels as are of use to it.
 Choice with_zero_copy(Choice choice, Function function, uint64_t bytes, const CommShape& shape) {
   constexpr uint64_t kChannelBytes = 4096;
-  choice.zero_copy = tries_zero_copy(function, bytes, shape, choice);
+  choice.zero_copy = may_carry_zero_copy(choice.algorithm, shape) && wants_zero_copy(function, bytes, shape);
   if (!choice.zero_copy) return choice;
   const uint64_t block = block_bytes(function, bytes, shape);
   choice.channels = std::max(choice.channels, clamp_int(ceil_div(block, kChannelBytes), shape.n_channels));
@@ -246,6 +245,9 @@ Choice with_zero_copy(Choice choice, Function function, uint64_t bytes, const Co
 struct Paths {
   std::array<Path, kNumPaths> list;
   size_t n = 0;
+  bool has(Algorithm algorithm) const {
+    return std::any_of(list.begin(), list.begin() + n, [&](const Path& path) { return path.algorithm == algorithm; });
+  }
   // Keeps those that pred accepts, unless there is none.
   template <class Predicate>
   void prefer(Predicate&& pred) {
@@ -261,7 +263,10 @@ Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, 
   for (Path path : kPaths)
     if (!obstacle(function, path.algorithm, path.protocol, bytes, shape, has_one_shot)) paths.list[paths.n++] = path;
   if (params().algorithm == kAlgorithmZeroCopy)
-    paths.prefer([](const Path& path) { return may_carry_zero_copy(path.algorithm); });
+    paths.prefer([&](const Path& path) { return may_carry_zero_copy(path.algorithm, shape); });
+  // For the sake of zero-copy: rings are little faster than what may carry it.
+  if (shape.n_ranks > 2 && paths.has(Algorithm::all_pairs) && wants_zero_copy(function, bytes, shape))
+    paths.prefer([](const Path& path) { return path.algorithm != Algorithm::ring; });
   if (const Algorithm* forced = forced_algorithm())
     paths.prefer([forced](const Path& path) { return path.algorithm == *forced; });
   if (const Protocol* forced = forced_protocol())

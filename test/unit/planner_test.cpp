@@ -617,8 +617,9 @@ TEST(Planner, AsksWhatMayBeDirect) {
 // Addresses lie behind their item, in as many places whether they are known or not, and are no batch's.
 TEST(Planner, LaysAddressesBehindZeroCopyOperations) {
   CommShape shape = gpu_shape(4);
-  shape.mesh = true;
+  shape.mesh = shape.line_mesh = shape.ll128 = true;
   shape.zero_copy_bytes = 1 << 20;
+  shape.all_pairs_bytes = 4 << 20;
   auto* const send = static_cast<uint8_t*>(buffer(0));
   void* const recv = buffer(1 << 20);
   const auto plan = [&](Function function, const void* input, Marker& marker, uint32_t root = 1) {

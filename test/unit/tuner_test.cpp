@@ -24,8 +24,9 @@ void* operator new(size_t bytes) {
   if (void* memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+// Not inlined: the compiler would see memory freed that its own operator new has given.
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace gpucoll::core {
 namespace {
@@ -71,6 +72,23 @@ TEST(Tuner, ReducesOnAllBuffersFromSomeSizeOn) {
   EXPECT_EQ(choose(Function::all_reduce, 1 << 20, shape, true).channels, 32);
   shape.mesh = false;
   EXPECT_FALSE(choose(Function::all_reduce, 4 << 20, shape, true).zero_copy);
+}
+
+// When buffers are known is a matter of time: the bits may not be.
+TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
+  for (int n : {2, 3, 4, 8}) {
+    CommShape shape = gpus(n);
+    shape.zero_copy_bytes = 1 << 20;
+    for (uint64_t bytes = 1 << 18; bytes <= uint64_t{1} << 30; bytes *= 2) {
+      for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
+        const Choice choice = choose(function, bytes, shape, true);
+        EXPECT_TRUE(n == 2 || !choice.zero_copy || choice.algorithm == Algorithm::all_pairs) << n << " " << bytes;
+        EXPECT_TRUE(n > 2 || bytes < 2 << 20 || choice.zero_copy) << bytes;
+      }
+    }
+    EXPECT_TRUE(choose(Function::all_reduce, static_cast<uint64_t>(n) << 20, shape, true).zero_copy) << n;
+    EXPECT_EQ(choose(Function::all_reduce, 64 << 20, shape, true).zero_copy, n == 2) << "beyond all_pairs_bytes";
+  }
 }
 
 CommShape random_shape(std::mt19937& random) {

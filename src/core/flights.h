@@ -59,11 +59,12 @@ class Flights {
     }
     tidy();
   }
-  // Whether something is still to be let go; and tries to.
+  // Whether something is still to be let go.
   bool keeps() {
     std::lock_guard lock(mutex_);
     return !kept_.empty();
   }
+  // Lets it go, where nothing flies.
   void tidy() {
     if (!keeps()) return;
     between([this] {

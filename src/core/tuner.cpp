@@ -264,13 +264,13 @@ Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, 
     if (!obstacle(function, path.algorithm, path.protocol, bytes, shape, has_one_shot)) paths.list[paths.n++] = path;
   if (params().algorithm == kAlgorithmZeroCopy)
     paths.prefer([&](const Path& path) { return may_carry_zero_copy(path.algorithm, shape); });
-  // For the sake of zero-copy: rings are little faster than what may carry it.
-  if (shape.n_ranks > 2 && paths.has(Algorithm::all_pairs) && wants_zero_copy(function, bytes, shape))
-    paths.prefer([](const Path& path) { return path.algorithm != Algorithm::ring; });
   if (const Algorithm* forced = forced_algorithm())
     paths.prefer([forced](const Path& path) { return path.algorithm == *forced; });
   if (const Protocol* forced = forced_protocol())
     paths.prefer([forced](const Path& path) { return path.protocol == *forced; });
+  // For the sake of zero-copy: rings are little faster than what may carry it, where the parameters leave that.
+  if (shape.n_ranks > 2 && paths.has(Algorithm::all_pairs) && wants_zero_copy(function, bytes, shape))
+    paths.prefer([](const Path& path) { return path.algorithm != Algorithm::ring; });
   return paths;
 }
 

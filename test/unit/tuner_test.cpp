@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <new>
 #include <random>
+#include <string>
 
 #include "base/params.h"
 #include "core/tuning_file.h"
@@ -75,6 +76,10 @@ TEST(Tuner, ReducesOnAllBuffersFromSomeSizeOn) {
 }
 
 // When buffers are known is a matter of time: the bits may not be.
+bool goes_on_with_the_same_bits(const Choice& choice, int n_ranks) {
+  return !choice.zero_copy || choice.algorithm == Algorithm::all_pairs ||
+         (n_ranks == 2 && choice.algorithm == Algorithm::ring);
+}
 TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
   for (int n : {2, 3, 4, 8}) {
     CommShape shape = gpus(n);
@@ -82,7 +87,7 @@ TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
     for (uint64_t bytes = 1 << 18; bytes <= uint64_t{1} << 30; bytes *= 2) {
       for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
         const Choice choice = choose(function, bytes, shape, true);
-        EXPECT_TRUE(n == 2 || !choice.zero_copy || choice.algorithm == Algorithm::all_pairs) << n << " " << bytes;
+        EXPECT_TRUE(goes_on_with_the_same_bits(choice, n)) << n << " " << bytes;
         EXPECT_TRUE(n > 2 || bytes < 2 << 20 || choice.zero_copy) << bytes;
       }
     }
@@ -100,13 +105,14 @@ CommShape random_shape(std::mt19937& random) {
   shape.mesh = random() % 2;
   shape.ll128 = random() % 2;
   shape.capturing = random() % 4 == 0;
+  shape.zero_copy_bytes = shape.n_ranks > 8 || random() % 2 ? 0 : 1 << random() % 20;
   return shape;
 }
 uint64_t random_bytes(std::mt19937& random) { return (uint64_t{1} << random() % 34) + random() % 1000 - random() % 2; }
 
 bool same(const Choice& a, const Choice& b) {
   return a.algorithm == b.algorithm && a.protocol == b.protocol && a.channels == b.channels && a.threads == b.threads &&
-         a.chunk_bytes == b.chunk_bytes && a.us == b.us;
+         a.chunk_bytes == b.chunk_bytes && a.us == b.us && a.zero_copy == b.zero_copy;
 }
 
 class Forced {
@@ -118,12 +124,17 @@ class Forced {
   const char* name_;
 };
 
+// Mostly nothing is forced.
+constexpr const char* kAlgorithms[] = {"auto", "ring", "tree", "one_shot", "all_pairs", "zero_copy", "auto", "auto"};
+constexpr const char* kProtocols[] = {"auto", "simple", "ll", "ll128", "auto", "auto", "auto", "auto"};
+
 TEST(Tuner, ChoosesTheFastestOfCandidatesWithinTheShape) {
   std::mt19937 random(1);
   for (int round = 0; round < 20000; ++round) {
     const CommShape shape = random_shape(random);
     const Function function = kCollectives[random() % 5];
     const uint64_t bytes = random_bytes(random);
+    const Forced algorithm("algorithm", kAlgorithms[random() % 8]), protocol("protocol", kProtocols[random() % 8]);
     const bool has_one_shot = random() % 2;
     const auto list = candidates(function, bytes, shape, has_one_shot);
     ASSERT_FALSE(list.empty());
@@ -136,6 +147,7 @@ TEST(Tuner, ChoosesTheFastestOfCandidatesWithinTheShape) {
       EXPECT_TRUE(c.threads >= shape.warp && c.threads <= shape.threads && c.threads % shape.warp == 0);
       EXPECT_EQ(c.chunk_bytes % 128, 0u);
       EXPECT_GT(c.us, 0);
+      EXPECT_TRUE(goes_on_with_the_same_bits(c, shape.n_ranks));
       if (i) {
         EXPECT_LE(list[i - 1].us, c.us);
       }
@@ -231,6 +243,27 @@ TEST(Tuner, ObeysTheParametersWhereItCan) {
                                 supported(Function::all_gather, Algorithm::ring, Protocol::ll) +
                                 supported(Function::all_gather, Algorithm::ring, Protocol::ll128) +
                                 supported(Function::all_gather, Algorithm::all_pairs, Protocol::ll128)));
+}
+
+// Rings make room for what zero-copy may go on with, but not where a parameter asks for a protocol that only they have.
+TEST(Tuner, ObeysTheProtocolWhereZeroCopyIsWanted) {
+  CommShape shape = gpus(4);
+  shape.zero_copy_bytes = 1 << 20;
+  for (const char* name : {"simple", "ll", "ll128"}) {
+    Forced protocol("protocol", name);
+    for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
+      const uint64_t bytes = function == Function::reduce_scatter ? 1 << 20 : 4 << 20;
+      const bool lines = std::string(name) == "ll128";
+      for (const Choice& c : candidates(function, bytes, shape, true)) {
+        EXPECT_STREQ(core::name(c.protocol), name) << core::name(function);
+        EXPECT_EQ(c.zero_copy, c.algorithm == Algorithm::all_pairs) << core::name(function) << " by " << name;
+      }
+      EXPECT_EQ(choose(function, bytes, shape, true).zero_copy, lines) << core::name(function) << " by " << name;
+      if (!lines) {
+        EXPECT_EQ(choose(function, bytes, shape, true).algorithm, Algorithm::ring) << core::name(function);
+      }
+    }
+  }
 }
 
 // docs/performance.md: microseconds of an allreduce on H200.

@@ -6,19 +6,16 @@
 #include <atomic>
 #include <thread>
 
+#include "plane.h"
+
 namespace gpucoll::core {
 namespace {
 
-struct Plane final : Flying {
-  bool flies() const noexcept override { return in_the_air; }
-  bool in_the_air = false;
-};
+using gpucoll_test::Plane;
 
 TEST(Flights, NothingIsDoneWhileOneFlies) {
-  Plane one, other;
   Flights flights;
-  flights.add(&one);
-  flights.add(&other);
+  Plane one(flights), other(flights);
   int done = 0;
   const auto count = [&] { ++done; };
   EXPECT_TRUE(flights.between(count));
@@ -61,9 +58,8 @@ std::shared_ptr<void> counts_in(int* gone) {
 }
 
 TEST(Flights, WhatIsLetGoGoesWhenNothingFlies) {
-  Plane plane;
   Flights flights;
-  flights.add(&plane);
+  Plane plane(flights);
   int gone = 0;
   flights.let_go(counts_in(&gone));
   EXPECT_EQ(gone, 1);
@@ -79,9 +75,8 @@ TEST(Flights, WhatIsLetGoGoesWhenNothingFlies) {
 }
 
 TEST(Flights, WhatIsKeptGoesWithTheNextThatIsLetGo) {
-  Plane plane;
   Flights flights;
-  flights.add(&plane);
+  Plane plane(flights);
   int gone = 0;
   plane.in_the_air = true;
   flights.let_go(counts_in(&gone));

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "core/flights.h"
 #include "gpu/device.h"
 #include "meeting_ranks.h"
+#include "plane.h"
 
 namespace gpucoll::core {
 namespace {
@@ -21,12 +21,7 @@ std::unique_ptr<Communicator> finished_communicator() {
   return *std::move(made);
 }
 
-struct Plane final : Flying {
-  Plane() { Flights::instance().add(this); }
-  ~Plane() override { Flights::instance().remove(this); }
-  bool flies() const noexcept override { return in_the_air; }
-  bool in_the_air = true;
-};
+using gpucoll_test::Plane;
 
 TEST(Retired, GoAtOnceWhereNothingFlies) {
   retire(finished_communicator(), 0);
@@ -35,6 +30,7 @@ TEST(Retired, GoAtOnceWhereNothingFlies) {
 
 TEST(Retired, StayAsLongAsAnythingFlies) {
   Plane plane;
+  plane.in_the_air = true;
   retire(finished_communicator(), 0);
   retire(finished_communicator(), 20);
   EXPECT_FALSE(drain_retired(0, nullptr));
@@ -43,7 +39,8 @@ TEST(Retired, StayAsLongAsAnythingFlies) {
 }
 
 TEST(Retired, GoAtTheEndOfMpiWhateverFlies) {
-  const Plane plane;
+  Plane plane;
+  plane.in_the_air = true;
   retire(finished_communicator(), 0);
   EXPECT_TRUE(drain_retired(20, nullptr));
 }

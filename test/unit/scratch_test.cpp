@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/flights.h"
 #include "forwarding_device.h"
+#include "plane.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -19,12 +19,7 @@ class Counter final : public gpucoll_test::ForwardingDevice {
   int released = 0;
 };
 
-struct Plane final : core::Flying {
-  Plane() { core::Flights::instance().add(this); }
-  ~Plane() override { core::Flights::instance().remove(this); }
-  bool flies() const noexcept override { return in_the_air; }
-  bool in_the_air = false;
-};
+using gpucoll_test::Plane;
 
 TEST(Scratch, IsKeptUntilMoreIsNeeded) {
   Counter device(**gpu::emu_platform().open(0));

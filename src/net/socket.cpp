@@ -179,8 +179,7 @@ Result<UniqueFd> connect_to(const Address& address, Deadline deadline) {
     }
     if (!error) return fd;
     if (error != ETIMEDOUT && error != EAGAIN && error != EINTR)
-      return Status::error(Code::remote, "cannot connect to %s: %s; is the rank that made the unique id still running?",
-                           to_string(address).c_str(), strerror(error));
+      return Status::error(Code::remote, "cannot connect to %s: %s", to_string(address).c_str(), strerror(error));
     if (std::chrono::steady_clock::now() >= deadline)
       return Status::error(Code::timed_out, "cannot connect to %s within the parameter timeout",
                            to_string(address).c_str());

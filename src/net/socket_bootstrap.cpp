@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "base/quiet_thread.h"
 
@@ -49,7 +50,9 @@ class Rendezvous {
   Status collect() {
     // The first guest says how many are expected.
     for (size_t come = 0; come == 0 || come < addresses_.size();) {
-      GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline_after(0), company()));
+      auto guest = accept_one(listener_.get(), deadline_, company());
+      if (!guest) return guest.status().code() == Code::timed_out ? too_late() : std::move(guest).status();
+      UniqueFd fd = *std::move(guest);
       BootstrapHello hello;
       // A stranger who connects and stays silent must not keep the ranks waiting for long.
       if (!receive_all(fd.get(), &hello, sizeof hello, deadline_after(5)) || !genuine(hello, nonce_)) continue;
@@ -58,6 +61,18 @@ class Rendezvous {
       ++come;
     }
     return {};
+  }
+
+  // The guests cannot know who is missing.
+  Status too_late() const {
+    constexpr size_t kMostNamed = 8;
+    std::string names;
+    size_t missing = 0;
+    for (size_t r = 0; r < guests_.size(); ++r)
+      if (!guests_[r] && ++missing <= kMostNamed) names += (missing > 1 ? ", " : "") + std::to_string(r);
+    if (missing > kMostNamed) names += " and " + std::to_string(missing - kMostNamed) + " more";
+    return Status::error(Code::timed_out, "%s %s of %zu did not come within %d s (parameter timeout)",
+                         missing > 1 ? "ranks" : "rank", names.c_str(), guests_.size(), timeout_s_);
   }
 
   Company company() const {
@@ -84,14 +99,24 @@ class Rendezvous {
     if (status) {
       guests_[rank] = std::move(fd);
       addresses_[rank] = hello.listener;
+      wait_no_longer_than(hello.timeout_s);
     } else {
       guests_.push_back(std::move(fd));
     }
     return status;
   }
 
+  void wait_no_longer_than(int32_t timeout_s) {
+    const Deadline deadline = deadline_after(timeout_s);
+    if (deadline >= deadline_) return;
+    deadline_ = deadline;
+    timeout_s_ = timeout_s;
+  }
+
   UniqueFd listener_;
   uint64_t nonce_;
+  Deadline deadline_ = deadline_after(0);  // of the guest whose time runs out first
+  int32_t timeout_s_ = 0;                  // what it said
   std::vector<UniqueFd> guests_;
   std::vector<BootstrapAddress> addresses_;
 };
@@ -127,22 +152,31 @@ Result<std::unique_ptr<Bootstrap>> SocketBootstrap::create(const proto::UniqueId
 }
 
 BootstrapHello SocketBootstrap::hello(int level) const {
-  return {proto::kBootstrapMagic, nonce_, rank_, size_, level, 0, listener_address_};
+  return {proto::kBootstrapMagic, nonce_, rank_, size_, level, static_cast<int32_t>(timeout_s_), listener_address_};
 }
 
 Status SocketBootstrap::meet(const proto::UniqueId& id) {
-  Deadline deadline = deadline_after(timeout_s_);
+  constexpr int64_t kGrace = 5;  // for the rendezvous to tell who is missing
+  Deadline deadline = deadline_after(timeout_s_ ? timeout_s_ + kGrace : 0);
   Address own;
   GC_TRY_AS(listener_, listen_anywhere(&own));
   listener_address_ = {own.ip, own.port, 0};
-  GC_TRY_AS(UniqueFd root, connect_to(route_to(id.root), deadline));
+  auto reached = connect_to(route_to(id.root), deadline);
+  if (!reached)
+    return Status::error(
+        reached.status().code(),
+        "rank %d of %d: %s: is the rank that made the unique id still running? Was the id used before? "
+        "Each makes one communicator",
+        rank_, size_, reached.status().what());
+  const UniqueFd root = *std::move(reached);
   BootstrapHello mine = hello(-1);
   GC_TRY(send_all(root.get(), &mine, sizeof mine, deadline));
   BootstrapReply reply;
   Status status = receive_all(root.get(), &reply, sizeof reply, deadline);
   if (status.code() == Code::timed_out)
-    return Status::error(Code::timed_out, "rank %d of %d: not all ranks came within %lld s (parameter timeout)", rank_,
-                         size_, static_cast<long long>(timeout_s_));
+    return Status::error(Code::timed_out,
+                         "rank %d of %d: the maker of the unique id did not answer within %lld s (parameter timeout)",
+                         rank_, size_, static_cast<long long>(timeout_s_ + kGrace));
   GC_TRY(std::move(status));
   if (reply.code) {
     reply.text[sizeof reply.text - 1] = 0;

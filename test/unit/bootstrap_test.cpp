@@ -77,9 +77,26 @@ TEST(SocketBootstrap, RefusesDifferingSizes) {
 TEST(SocketBootstrap, GivesUpWhenARankDoesNotCome) {
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  auto bootstrap = SocketBootstrap::create(*id, 0, 2, 1);
-  ASSERT_FALSE(bootstrap);
-  EXPECT_EQ(bootstrap.status().code(), Code::timed_out);
+  on_ranks(2, [&](int rank) {  // of 13; the less patient of the two speaks for both
+    auto bootstrap = SocketBootstrap::create(*id, rank, 13, rank == 0 ? 1 : 60);
+    ASSERT_FALSE(bootstrap);
+    EXPECT_EQ(bootstrap.status().code(), Code::timed_out);
+    const std::string told = bootstrap.status().what();
+    EXPECT_NE(told.find("ranks 2, 3, 4, 5, 6, 7, 8, 9 and 3 more of 13 did not come"), std::string::npos) << told;
+    EXPECT_NE(told.find("within 1 s"), std::string::npos) << told;
+  });
+}
+
+TEST(SocketBootstrap, RefusesAnIdThatWasUsed) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  for (bool again : {false, true}) {
+    auto bootstrap = SocketBootstrap::create(*id, 0, 1, 20);
+    ASSERT_EQ(bootstrap.ok(), !again);
+    if (!again) continue;
+    EXPECT_EQ(bootstrap.status().code(), Code::remote);
+    EXPECT_NE(std::string(bootstrap.status().what()).find("used before"), std::string::npos);
+  }
 }
 
 TEST(SocketBootstrap, RefusesAnIdThatIsNone) {
@@ -109,11 +126,17 @@ TEST(SocketBootstrap, NoticesARankThatLeavesTheRendezvous) {
   ASSERT_TRUE(id.ok());
   auto start = std::chrono::steady_clock::now();
   on_ranks(2, [&](int rank) {  // of 3
-    auto bootstrap = SocketBootstrap::create(*id, rank, 3, rank == 0 ? 1 : 60);
-    ASSERT_FALSE(bootstrap);
     if (rank == 1) {
+      auto bootstrap = SocketBootstrap::create(*id, rank, 3, 60);
+      ASSERT_FALSE(bootstrap);
       EXPECT_EQ(bootstrap.status().code(), Code::remote);
       EXPECT_NE(std::string(bootstrap.status().what()).find("rank 0 left"), std::string::npos);
+    } else {
+      auto root = connect_to({id->root.ip, id->root.port, 0}, deadline_after(5));
+      ASSERT_TRUE(root.ok());
+      const proto::BootstrapHello hello = {proto::kBootstrapMagic, id->nonce, 0, 3, -1, 60, {}};
+      ASSERT_TRUE(send_all(root->get(), &hello, sizeof hello, deadline_after(5)).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
   });
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));

@@ -1,7 +1,8 @@
 // Format: what ranks say over the bootstrap sockets. All ranks of a job run on machines of one byte order.
 //
 // Rendezvous. The maker of a unique id listens. Each rank connects, sends a Hello and gets a Reply; on success the
-// Reply is followed by the Address of every rank's own listener, in rank order. Afterwards the rendezvous is over.
+// Reply is followed by the Address of every rank's own listener, in rank order. Where the first guest's time runs out,
+// all get a Reply that names who is missing. Afterwards the rendezvous is over.
 // Between ranks. A rank connects to another's listener and sends a Hello whose `level` says which step of the
 // allgather the connection serves; payloads follow without further framing: both sides know the sizes. Before a rank
 // hangs up it says over each connection that it accepted how many allgathers it is through with (4 bytes).
@@ -33,8 +34,8 @@ struct BootstrapHello {
   uint64_t nonce;
   int32_t rank;
   int32_t size;
-  int32_t level;  // -1 to the rendezvous, else the step of the allgather
-  int32_t reserved;
+  int32_t level;      // -1 to the rendezvous, else the step of the allgather
+  int32_t timeout_s;  // to the rendezvous: how long this rank waits for the others; 0: for ever
   BootstrapAddress listener;
 };
 static_assert(sizeof(BootstrapHello) == 40);

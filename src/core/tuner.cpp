@@ -268,9 +268,12 @@ Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, 
     paths.prefer([forced](const Path& path) { return path.algorithm == *forced; });
   if (const Protocol* forced = forced_protocol())
     paths.prefer([forced](const Path& path) { return path.protocol == *forced; });
-  // For the sake of zero-copy: rings are little faster than what may carry it, where the parameters leave that.
+  // For the sake of zero-copy: rings and trees are little faster than what may carry it, where the parameters leave
+  // that.
   if (shape.n_ranks > 2 && paths.has(Algorithm::all_pairs) && wants_zero_copy(function, bytes, shape))
-    paths.prefer([](const Path& path) { return path.algorithm != Algorithm::ring; });
+    paths.prefer([](const Path& path) {
+      return path.algorithm == Algorithm::all_pairs || path.algorithm == Algorithm::one_shot;
+    });
   return paths;
 }
 

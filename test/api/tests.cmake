@@ -88,7 +88,7 @@ gc_test(api.direct.small_steps LABELS api TIMEOUT 120
     GPUCOLL_THREADS=3 GPUCOLL_TIMEOUT=20 COMMAND test/api/collectives_test --gtest_filter=*Large*/2:*Move*/3)
 gc_test(api.register LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_TIMEOUT=20 COMMAND test/api/register_test)
-gc_test(api.zero_copy_processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20
+gc_test(api.zero_copy_processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GPUCOLL_VERBOSE=2
   COMMAND test/api/zero_copy_processes_test)
 gc_test(api.differential.zero_copy LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_ROUNDS=15 GPUCOLL_ALGORITHM=zero_copy

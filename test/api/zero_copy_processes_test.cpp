@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "process_ranks.h"
@@ -60,6 +61,15 @@ struct Rank {
   }
 };
 
+// calls: of which the last ones work on all ranks' buffers.
+template <class Calls>
+void expect_that_all_reach(const Calls& calls) {
+  testing::internal::CaptureStderr();
+  calls();
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("has buffers that all others reach"), std::string::npos) << told;
+}
+
 template <class Body>
 void on_ranks(const Body& body) {
   const auto statuses = on_processes(kRanks, [&](gpucollComm_t comm, int rank) {
@@ -74,21 +84,27 @@ void on_ranks(const Body& body) {
 
 }  // namespace
 
+// Each by itself: one tells of buffers that are reached, once for a communicator.
 TEST(ZeroCopyProcesses, BuffersThatComeAgain) {
-  setenv("GPUCOLL_VERBOSE", "2", 1);
-  on_ranks([](Rank& self) {
-    testing::internal::CaptureStderr();
-    DeviceBuffer in(kRanks * kCount * sizeof(float)), out(kCount * sizeof(float));
-    for (int round = 0; round < kRounds; ++round) {
-      self.all_reduce(in, out, round, kCount);
-      self.reduce(in, out, round);
-      self.reduce_scatter(in, out, round);
-      self.all_reduce(in, in, round, kCount - 1);
-    }
-    const std::string told = testing::internal::GetCapturedStderr();
-    EXPECT_NE(told.find("has buffers that all others reach"), std::string::npos) << told;
+  const auto come_again = [](const std::function<void(Rank&, DeviceBuffer&, DeviceBuffer&, int)>& call) {
+    on_ranks([&](Rank& self) {
+      DeviceBuffer in(kRanks * kCount * sizeof(float)), out(kCount * sizeof(float));
+      expect_that_all_reach([&] {
+        for (int round = 0; round < kRounds; ++round) call(self, in, out, round);
+      });
+    });
+  };
+  using Buffer = DeviceBuffer;
+  come_again([](Rank& self, Buffer& in, Buffer& out, int round) { self.all_reduce(in, out, round, kCount); });
+  come_again([](Rank& self, Buffer& in, Buffer& out, int round) { self.reduce(in, out, round); });
+  come_again([](Rank& self, Buffer& in, Buffer& out, int round) { self.reduce_scatter(in, out, round); });
+  come_again([](Rank& self, Buffer& in, Buffer&, int round) { self.all_reduce(in, in, round, kCount - 1); });
+  come_again([](Rank& self, Buffer& in, Buffer& out, int round) {
+    self.all_reduce(in, out, round, kCount);
+    self.reduce(in, out, round);
+    self.reduce_scatter(in, out, round);
+    self.all_reduce(in, in, round, kCount - 1);
   });
-  unsetenv("GPUCOLL_VERBOSE");
 }
 
 // At one rank, misaligned, or another buffer each time: all ranks do without then.
@@ -122,7 +138,9 @@ TEST(ZeroCopyProcesses, LearnOfTheDeathOfAPeer) {
     const auto statuses = on_processes(kRanks, [dies](gpucollComm_t comm, int rank) {
       Rank self{comm, rank, {}};
       DeviceBuffer in(kCount * sizeof(float)), out(kCount * sizeof(float));
-      for (int round = 0; round < 6; ++round) self.all_reduce(in, out, round, kCount);
+      expect_that_all_reach([&] {
+        for (int round = 0; round < kRounds; ++round) self.all_reduce(in, out, round, kCount);
+      });
       if (rank == dies)
         std::thread([rank] {
           std::this_thread::sleep_for(std::chrono::milliseconds(5 + 3 * rank));

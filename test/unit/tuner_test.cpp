@@ -81,8 +81,8 @@ bool goes_on_with_the_same_bits(const Choice& choice, int n_ranks) {
          (n_ranks == 2 && choice.algorithm == Algorithm::ring);
 }
 TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
-  for (int n : {2, 3, 4, 8}) {
-    CommShape shape = gpus(n);
+  for (CommShape shape : {gpus(2), gpus(3), gpus(4), gpus(8), emulated(2), emulated(3), emulated(8)}) {
+    const int n = shape.n_ranks;
     shape.zero_copy_bytes = 1 << 20;
     for (uint64_t bytes = 1 << 18; bytes <= uint64_t{1} << 30; bytes *= 2) {
       for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {

@@ -1,6 +1,8 @@
 // Every collective on device memory against the same call on host memory: all kinds of placement, derived types with
 // gaps and negative lower bounds, zero counts, negative displacements, intercommunicators, neighbourhoods, in place;
 // blocking, nonblocking and persistent. Whole allocations are compared, so a byte written where none belongs is seen.
+#include <malloc.h>
+
 #include <functional>
 #include <memory>
 
@@ -460,6 +462,8 @@ void run_all(std::vector<Case>& cases) {
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
   use_own_device();
+  // For good, whatever is freed: the heap may be too far from device memory for types that lead to both.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
   far_displacements();
   const std::vector<Type> types = make_types();
   MPI_Op compose;

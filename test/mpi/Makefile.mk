@@ -31,7 +31,8 @@ test_mpi_collectives_SOURCES = test/mpi/collectives.cpp test/mpi/mpi_test.h
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_collectives_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_collectives_LDADD = libgpucoll.la $(MPI_LIBS)
-test_mpi_staged_SOURCES = test/mpi/staged.cpp test/mpi/mpi_test.h
+test_mpi_staged_SOURCES = test/mpi/staged.cpp test/mpi/staged_addresses.h test/mpi/staged_calls.h \
+	test/mpi/staged_case.h test/mpi/mpi_test.h
 test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_staged_LDADD = libgpucoll.la $(MPI_LIBS)

@@ -61,6 +61,26 @@ void EmuDevice::release_host(const HostBlock& block) noexcept {
   if (block.host != nullptr) munmap(block.host, emu::round_to_pages(block.bytes == 0 ? 1 : block.bytes));
 }
 
+// Before memory goes, where the parameter emu_exclusive asks for it.
+void EmuDevice::rest_as_a_gpu() {
+  if (params().emu_exclusive) streams_.rest();
+}
+
+void EmuDevice::release(void* kernel_address) noexcept {
+  rest_as_a_gpu();
+  memory_.release(kernel_address);
+}
+
+Status EmuDevice::user_release(void* user_address) {
+  rest_as_a_gpu();
+  return memory_.user_release(user_address);
+}
+
+void EmuDevice::close_memory(void* address) noexcept {
+  rest_as_a_gpu();
+  memory_.close_memory(address);
+}
+
 bool EmuDevice::shares_between_processes() const { return !params().emu_exclusive; }
 
 bool EmuDevice::can_reach(const Identity& peer) const {

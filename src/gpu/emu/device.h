@@ -25,9 +25,9 @@ class EmuDevice final : public Device {
   bool shares_between_processes() const override;
 
   Result<void*> allocate(size_t bytes) override { return memory_.allocate(bytes); }
-  void release(void* kernel_address) noexcept override { memory_.release(kernel_address); }
+  void release(void* kernel_address) noexcept override;
   Result<void*> user_allocate(size_t bytes) override { return memory_.user_allocate(bytes, index_); }
-  Status user_release(void* user_address) override { return memory_.user_release(user_address); }
+  Status user_release(void* user_address) override;
 
   Result<HostBlock> allocate_host(size_t bytes) override;
   void release_host(const HostBlock& block) noexcept override;
@@ -36,7 +36,7 @@ class EmuDevice final : public Device {
 
   Result<MemoryHandle> export_memory(void* address) override { return memory_.export_memory(address); }
   Result<void*> open_memory(const MemoryHandle& handle) override { return memory_.open_memory(handle); }
-  void close_memory(void* address) noexcept override { memory_.close_memory(address); }
+  void close_memory(void* address) noexcept override;
   bool can_reach(const Identity& peer) const override;
 
   void* kernel_address(const void* address) const override { return memory_.kernel_address(address); }
@@ -79,6 +79,7 @@ class EmuDevice final : public Device {
   void drop_launch(KeptLaunch launch) noexcept override { delete static_cast<Work*>(launch); }
 
  private:
+  void rest_as_a_gpu();
   Stream own(Stream stream) const { return stream != nullptr ? stream : default_; }
   Result<void*> resolve(const void* address, size_t bytes);
   bool is_prepared(const Kernel& kernel);

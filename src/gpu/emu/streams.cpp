@@ -1,6 +1,7 @@
 #include "gpu/emu/streams.h"
 
 #include <utility>
+#include <vector>
 
 namespace gpucoll::gpu::emu {
 
@@ -43,7 +44,18 @@ Status Streams::synchronize(Stream stream) {
   return {};
 }
 
+void Streams::rest() {
+  const std::unique_lock gate(gate_);
+  std::vector<std::shared_ptr<Queue>> queues;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [stream, state] : streams_) queues.push_back(state.queue);
+  }
+  for (const auto& queue : queues) queue->synchronize();
+}
+
 Status Streams::put(Stream stream, const Work& work) {
+  const std::shared_lock gate(gate_);
   std::shared_ptr<Queue> queue;
   {
     std::lock_guard lock(mutex_);
@@ -58,6 +70,7 @@ Status Streams::put(Stream stream, const Work& work) {
 }
 
 Status Streams::wait(Stream stream, Stream other) {
+  const std::shared_lock gate(gate_);
   std::shared_ptr<Queue> queue, before;
   {
     std::lock_guard lock(mutex_);
@@ -138,6 +151,7 @@ Status Streams::keep(Stream stream, void (*release)(void*), void* argument) {
 }
 
 Status Streams::launch(Graph graph, Stream stream) {
+  const std::shared_lock gate(gate_);
   GC_TRY_AS(auto queue, idle(stream, "a graph was launched into a stream of the emulated device"));
   RecordingPointer recording;
   {

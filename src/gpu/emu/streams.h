@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
 
 #include "gpu/emu/recording.h"
@@ -23,6 +24,8 @@ class Streams {
   Status wait(Stream stream, Stream other);
   // Errors: invalid_usage, as it would never end, for a stream that is capturing.
   Status synchronize(Stream stream);
+  // Waits until what is in any of them has ended; nothing comes into them meanwhile.
+  void rest();
 
   // As in gpu::Device.
   Result<uint64_t> capture_of(Stream stream);
@@ -46,6 +49,7 @@ class Streams {
   Status record_wait(State& state, State& other);                        // REQUIRES: lock held
   void leave(const Recording& recording);                                // REQUIRES: lock held
 
+  std::shared_mutex gate_;  // shared while something is put into a queue
   std::mutex mutex_;
   std::unordered_map<Stream, State> streams_;
   std::unordered_map<Graph, RecordingPointer> graphs_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
+#include "base/params.h"
 #include "coll/kernels.h"
 #include "core/flights.h"
 
@@ -157,20 +157,26 @@ bool TeamPages::handed(int member, uint64_t call) const noexcept {
   return __atomic_load_n(&page_of(member).handed, __ATOMIC_ACQUIRE) >= call;
 }
 
-// Where other communicators of this process still have open what was there before it was freed, a driver may refuse:
-// watchdog and proxy close that before long.
 Result<uint8_t*> TeamPages::open_place(int member, const core::ExportedPlace& place) {
-  constexpr int kTries = 100;
-  constexpr timespec kNap = {0, 10'000'000};
-  for (int i = 1;; ++i) {
-    {
-      std::lock_guard lock(mutex_);
-      auto opened = imports_.open(member, place);
-      if (opened || i == kTries) return opened;
-    }
-    core::Proxy::instance().wake();
-    nanosleep(&kNap, nullptr);
-  }
+  std::lock_guard lock(mutex_);
+  auto opened = imports_.open(member, place);
+  refused_ = !opened;
+  return opened;
+}
+
+// Whether what was refused may be opened soon: this communicator or another one has something dropped at its place,
+// which watchdog and proxy close between flights.
+bool TeamPages::may_open_later() {
+  constexpr std::chrono::milliseconds kNoticed{1000}, kBetweenTries{10};
+  const auto now = Clock::now();
+  if (!refused_since_) refused_since_ = now;
+  const auto waited = now - *refused_since_;
+  std::lock_guard lock(mutex_);
+  const bool too_long = params().timeout && waited > std::chrono::seconds(params().timeout);
+  if (imports_.any_dropped() ? too_long : waited > kNoticed) return false;
+  next_try_ = now + kBetweenTries;
+  core::Proxy::instance().wake();
+  return true;
 }
 
 Result<uint8_t*> TeamPages::find(int member, const TeamPlace& place) {
@@ -215,7 +221,9 @@ Status TeamPages::add(int member, const TeamItem& item, const core::TaskQueue& l
   return {};
 }
 
-Status TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue* part) {
+Result<bool> TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue* part) {
+  if (refused_since_ && Clock::now() < next_try_) return false;
+  refused_ = false;
   part->clear();
   {
     std::lock_guard lock(mutex_);
@@ -223,8 +231,13 @@ Status TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue*
   }
   const TeamItem* const items = items_of(others_[static_cast<size_t>(member)]);
   const size_t n = std::min<size_t>(page_of(member).n_items, n_items_);
-  for (size_t i = 0; i < n; ++i) GC_TRY(add(member, items[i], like, part));
-  if (part->collectives.size() == like.collectives.size()) return {};
+  for (size_t i = 0; i < n; ++i) {
+    Status added = add(member, items[i], like, part);
+    if (!added && refused_ && may_open_later()) return false;
+    GC_TRY(std::move(added));
+  }
+  refused_since_.reset();
+  if (part->collectives.size() == like.collectives.size()) return true;
   return Status::error(Code::internal, "rank %d asks its leader for fewer collectives", member);
 }
 

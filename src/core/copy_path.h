@@ -155,6 +155,7 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   Result<bool> may_go(Sending& s);
   bool any_send_under_way() const noexcept;
   Result<bool> advance(Sending& s, bool* moved);
+  Result<uint8_t*> open_target(int peer, const ExportedPlace& place);
   Result<bool> match(Sending& s, const Message& message);
   bool start(Sending& s, const Message& message);
   Result<bool> move_whole(Sending& s, const Message& message);

@@ -90,7 +90,7 @@ void Exports::drop(Regions::iterator it) {
 
 Imports::~Imports() {
   while (!open_.empty()) set_aside(open_.begin());
-  close_dropped();
+  for (void* base : take_dropped()) device_.close_memory(base);
 }
 
 Result<uint8_t*> Imports::open(int peer, const ExportedPlace& place) {
@@ -100,8 +100,6 @@ Result<uint8_t*> Imports::open(int peer, const ExportedPlace& place) {
     it = open_.end();
   }
   if (it == open_.end()) {
-    // What was freed may be in the way of what was allocated at its place.
-    close_dropped();
     GC_TRY_AS(void* base, device_.open_memory(place.handle));
     it = open_.emplace(std::pair(peer, place.slot), Mapping{place.serial, base}).first;
   }
@@ -111,10 +109,6 @@ Result<uint8_t*> Imports::open(int peer, const ExportedPlace& place) {
 Imports::Mappings::iterator Imports::set_aside(Mappings::iterator it) {
   dropped_.push_back(it->second.base);
   return open_.erase(it);
-}
-
-void Imports::close_dropped() {
-  for (void* base : take_dropped()) device_.close_memory(base);
 }
 
 }  // namespace gpucoll::core

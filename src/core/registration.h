@@ -74,7 +74,8 @@ class Imports {
   Imports& operator=(const Imports&) = delete;
   ~Imports();
 
-  // Kernel address of the place.
+  // Kernel address of the place. Errors: the device's; a driver may refuse while what was freed and allocated anew at
+  // its place is still open: dropped, but not closed yet.
   Result<uint8_t*> open(int peer, const ExportedPlace& place);
   // Sets aside what its owner does not export any more: live(peer) is the peer's table.
   template <class Live>
@@ -98,7 +99,6 @@ class Imports {
   };
   using Mappings = std::map<std::pair<int, uint32_t>, Mapping>;  // by rank and slot
   Mappings::iterator set_aside(Mappings::iterator it);
-  void close_dropped();
 
   gpu::Device& device_;
   Mappings open_;

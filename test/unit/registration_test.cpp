@@ -12,6 +12,8 @@
 #include <functional>
 #include <set>
 
+#include "forwarding_device.h"
+
 using namespace gpucoll;
 using namespace gpucoll::core;
 
@@ -193,6 +195,33 @@ TEST(Registration, OpensAnAllocationOnceAndClosesWhatIsGone) {
   device().close_memory(dropped[0]);
 }
 
+// What was freed may be in the way of what is opened, but closing waits for the device: that is left to the owner.
+TEST(Registration, OpeningClosesNothing) {
+  struct Closing final : gpucoll_test::ForwardingDevice {
+    using ForwardingDevice::ForwardingDevice;
+    void close_memory(void* address) noexcept override {
+      ++closed;
+      ForwardingDevice::close_memory(address);
+    }
+    int closed = 0;
+  } counting(device());
+  Owner owner;
+  Imports imports(counting);
+  for (int i = 0; i < 3; ++i) {
+    Buffer buffer(70000);
+    ASSERT_TRUE(imports.open(1, *owner.exports.find(buffer.at())).ok());
+    imports.drop_freed([&](int) { return owner.live; });
+  }
+  Buffer last(70000);
+  ASSERT_TRUE(imports.open(1, *owner.exports.find(last.at())).ok());
+  owner.exports.tidy();
+  imports.drop_freed([&](int) { return owner.live; });
+  EXPECT_EQ(counting.closed, 0);
+  const auto dropped = imports.take_dropped();
+  EXPECT_EQ(dropped.size(), 3u);
+  for (void* base : dropped) counting.close_memory(base);
+}
+
 TEST(Registration, KeepsNothingOfManyRounds) {
   Owner owner;
   Imports imports(device());
@@ -208,6 +237,7 @@ TEST(Registration, KeepsNothingOfManyRounds) {
     ASSERT_LE(imports.size(), proto::kExportSlots);
     if (i % 3 == 0) owner.exports.tidy();
     if (i % 4 == 0) imports.drop_freed([&](int) { return owner.live; });
+    for (void* base : imports.take_dropped()) device().close_memory(base);
   });
 }
 
@@ -236,6 +266,7 @@ TEST(Registration, KeepsNothingOfManyRoundsWithAnotherProcess) {
       if (opened) **opened = static_cast<uint8_t>(i * 3);
       if (!opened) table->failed = number;
       imports.drop_freed([&](int) { return table->live; });
+      for (void* base : imports.take_dropped()) device().close_memory(base);
       __atomic_store_n(&table->written, number, __ATOMIC_RELEASE);
     });
     _exit(testing::Test::HasFailure());

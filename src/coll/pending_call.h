@@ -43,6 +43,7 @@ struct PendingCall : gc_pending {
 
   PendingCalls& owner;
   Stage stage = Stage::queued;
+  uint64_t posted = 0;     // its number among those of all communicators
   bool on_device = false;  // on this rank
   DeviceCall call;
   Status wrong;  // what this rank calls, so that it does not come to it

@@ -36,7 +36,7 @@ void PendingCalls::stop() {
   persistent_.stop(aborted());
   for (PendingCall* call : std::exchange(queue_, {})) call->end_with(aborted());
   n_published_ = 0;
-  n_queued_.store(0);
+  note_first();
 }
 
 void PendingCalls::release() {
@@ -91,8 +91,10 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
   if (call->on_device && !call->is_persistent() && !runtime_.get()) call->line.flags |= teams_.offer(call->call, false);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
+  static std::atomic<uint64_t> posted{0};
+  call->posted = ++posted;
   queue_.push_back(call);
-  n_queued_.store(queue_.size());
+  note_first();
 }
 
 Result<PendingCall*> PendingCalls::start(uint32_t function, const gc_call* device_call) {

@@ -59,6 +59,8 @@ class PendingCalls {
   MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }
   // Whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
+  // The number of the first one that has not been begun, counted over all communicators; 0: there is none.
+  uint64_t first_posted() const noexcept { return first_posted_.load(); }
   // Whether none runs on the device.
   bool settled();
   // The other ranks must not wait for what is under way.
@@ -90,6 +92,7 @@ class PendingCalls {
   uint32_t flags_of(size_t at) const;
   void publish(PendingCall& call, uint32_t flags);
   void pop_first();
+  void note_first();
   void go_on();
   bool step(PendingCall& call);
   Result<bool> try_step(PendingCall& call);
@@ -122,7 +125,8 @@ class PendingCalls {
   PersistentCalls persistent_;
   std::mutex mutex_;
   std::deque<PendingCall*> queue_;
-  std::atomic<size_t> n_queued_{0};     // of queue_
+  std::atomic<size_t> n_queued_{0};  // of queue_
+  std::atomic<uint64_t> first_posted_{0};
   std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
   size_t n_published_ = 0;              // the first ones of queue_
   std::vector<PendingCall*> together_;  // launch()'s

@@ -4,16 +4,22 @@
 #include "base/params.h"
 #include "coll/call_line.h"
 #include "coll/pending_calls.h"
+#include "coll/turner.h"
 
 namespace gpucoll::coll {
 
 // ---- the first of the queue ----
 
+void PendingCalls::note_first() {
+  n_queued_.store(queue_.size());
+  first_posted_.store(queue_.empty() ? 0 : queue_.front()->posted);
+}
+
 // The next one waits from now on.
 void PendingCalls::pop_first() {
   queue_.pop_front();
   if (n_published_) --n_published_;
-  n_queued_.store(queue_.size());
+  note_first();
   if (!queue_.empty()) queue_.front()->wait.start = Clock::now();
 }
 
@@ -158,7 +164,11 @@ Result<bool> PendingCalls::run_agreed(PendingCall& call) {
 // ---- on the device ----
 
 Result<bool> PendingCalls::run_in_team(PendingCall& call) {
-  GC_TRY_AS(const TeamRuntime::Outcome outcome, teams_.step(call.call));
+  GC_TRY_AS(TeamRuntime::Outcome outcome, teams_.step(call.call));
+  if (outcome == TeamRuntime::Outcome::ready) {
+    Turner::instance().turn_before(call.posted, this);
+    GC_TRY_AS(outcome, teams_.step(call.call));
+  }
   if (outcome == TeamRuntime::Outcome::done) call.end_with({});
   if (outcome == TeamRuntime::Outcome::stage) give_to_host(call);
   return outcome == TeamRuntime::Outcome::done;
@@ -166,6 +176,7 @@ Result<bool> PendingCalls::run_in_team(PendingCall& call) {
 
 Result<bool> PendingCalls::run_on_device(PendingCall& call) {
   if (!call.is_persistent() && teams_.fits(call.call)) {
+    Turner::instance().turn_before(call.posted, this);  // its leader collects in this order
     call.stage = PendingCall::Stage::in_team;
     return run_in_team(call);
   }
@@ -218,6 +229,7 @@ Result<bool> PendingCalls::can_go_along(DeviceCall& call) {
 }
 
 Result<bool> PendingCalls::launch(PendingCall& call) {
+  Turner::instance().turn_before(call.posted, this);
   together_.assign(1, &call);
   for (size_t i = 1; i < queue_.size() && queue_[i]->stage == PendingCall::Stage::agreed; ++i) {
     GC_TRY_AS(const bool goes_along, can_go_along(queue_[i]->call));

@@ -3,9 +3,8 @@
 // leaders have a runtime communicator of their own.
 //
 // A collective: offer() before this rank publishes it; then, once every rank has come with device memory, fits(); and
-// run(), or step() until it says more than `waiting`, one after another. What fits() says and what becomes of a call is
-// equal on all ranks.
-// Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
+// run(), or step() until it says neither `waiting` nor `ready`, one after another. What fits() says and what becomes of
+// a call is equal on all ranks. Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -24,6 +23,7 @@ class TeamRuntime {
  public:
   enum class Outcome {
     waiting,
+    ready,  // of step(): the next one launches it
     done,
     stage  // it goes through the host, and all others from now on
   };
@@ -50,7 +50,7 @@ class TeamRuntime {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Step { idle, meeting, collecting, preparing, launching, running, following };
+  enum class Step { idle, meeting, collecting, preparing, ready, launching, running, following };
   // What waits for other ranks on a thread of its own.
   struct Errand {
     std::thread thread;
@@ -105,6 +105,7 @@ class TeamRuntime {
   Result<Outcome> go_on_meeting();
   Result<Outcome> go_on_collecting(const DeviceCall& call);
   Result<Outcome> go_on_preparing();
+  Result<Outcome> be_ready();
   Result<Outcome> begin_launching();
   Result<Outcome> go_on_launching();
   Result<Outcome> go_on_running(const DeviceCall& call);

@@ -81,7 +81,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_collecting(const DeviceCall& cal
   }
   GC_TRY(put_together(call));
   GC_TRY_AS(const bool prepared, leaders_.prepared(whole_));
-  if (prepared) return begin_launching();
+  if (prepared) return be_ready();
   send_on_errand([this] { return leaders_.prepare(whole_, nullptr); });
   step_ = Step::preparing;
   return Outcome::waiting;
@@ -91,7 +91,12 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_preparing() {
   auto back = back_from_errand();
   if (!back) return Outcome::waiting;
   GC_TRY_AS(const bool ready, std::move(*back));
-  return ready ? begin_launching() : end_step(false);
+  return ready ? be_ready() : end_step(false);
+}
+
+Result<TeamRuntime::Outcome> TeamRuntime::be_ready() {
+  step_ = Step::ready;
+  return Outcome::ready;
 }
 
 Result<TeamRuntime::Outcome> TeamRuntime::begin_launching() {
@@ -138,6 +143,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::take_step(DeviceCall& call) {
     case Step::meeting: return go_on_meeting();
     case Step::collecting: return go_on_collecting(call);
     case Step::preparing: return go_on_preparing();
+    case Step::ready: return begin_launching();
     case Step::launching: return go_on_launching();
     case Step::running: return go_on_running(call);
     case Step::following: return go_on_following(call);
@@ -151,7 +157,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::step(DeviceCall& call) {
     auto outcome = take_step(call);
     if (!outcome) {
       step_ = Step::idle;
-      const bool by_leaders = before == Step::preparing || before == Step::launching || before == Step::running;
+      const bool by_leaders = before >= Step::preparing && before <= Step::running;
       return by_leaders ? explained(outcome.status()) : outcome.status();
     }
     if (*outcome != Outcome::waiting || step_ == before) return outcome;

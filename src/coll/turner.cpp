@@ -22,9 +22,9 @@ Turner& Turner::instance() {
 }
 
 void Turner::add(PendingCalls* calls) {
-  if (!params().progress_thread) return;
   std::lock_guard lock(mutex_);
   calls_.push_back(calls);
+  if (!params().progress_thread) return;
   more_ = true;
   changed_.notify_one();
   if (running_) return;
@@ -37,13 +37,42 @@ void Turner::remove(PendingCalls* calls) {
   std::erase(calls_, calls);
 }
 
+void Turner::turn_before(uint64_t posted, const PendingCalls* calls) {
+  thread_local bool within = false;  // those that are turned need not turn others
+  if (within) return;
+  within = true;
+  std::lock_guard lock(mutex_);
+  uint64_t last = 0;
+  for (;;) {
+    PendingCalls* next = nullptr;
+    uint64_t first = posted;
+    for (PendingCalls* other : calls_) {
+      const uint64_t of_other = other->first_posted();
+      if (other == calls || of_other <= last || of_other >= first) continue;
+      next = other;
+      first = of_other;
+    }
+    if (!next) break;
+    next->turn();
+    last = first;
+  }
+  within = false;
+}
+
+void Turner::turn_all() {
+  std::vector<PendingCalls*> settled;
+  for (PendingCalls* calls : calls_)
+    if (!calls->turn_on_thread()) settled.push_back(calls);
+  for (PendingCalls* calls : settled) std::erase(calls_, calls);
+}
+
 void Turner::run() {
   prctl(PR_SET_TIMERSLACK, 1000);  // else a nap takes 50 us at least
   long nap_ns = kFirstNapNs;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return !calls_.empty(); });
-    std::erase_if(calls_, [](PendingCalls* calls) { return !calls->turn_on_thread(); });
+    turn_all();
     nap_ns = std::exchange(more_, false) ? kFirstNapNs : std::min(nap_ns + nap_ns / 8, kLongestNapNs);
     const timespec nap = {0, nap_ns};
     lock.unlock();

@@ -399,6 +399,36 @@ void share_launches() {
   MPI_Comm_free(&comm);
 }
 
+// A device rests before memory goes: what ranks launch, they must launch in the order in which they have called.
+void memory_goes_beside(const std::vector<MPI_Comm>& comms) {
+  constexpr int kRounds = 300, kCount = 100;
+  std::vector<std::unique_ptr<Memory>> memories;
+  for (size_t i = 0; i < comms.size(); i++)
+    memories.push_back(std::make_unique<Memory>(Where::device, kCount * sizeof(int)));
+  for (uint64_t round = 0; round < kRounds; round++) {
+    std::vector<MPI_Request> requests(comms.size());
+    for (size_t i = 0; i < comms.size(); i++) {
+      const std::vector<int> in(kCount, value(round, g_rank, static_cast<int>(i)));
+      memories[i]->write(in.data());
+    }
+    auto gone = std::make_unique<Memory>(Where::device, 4096);
+    for (size_t i = 0; i < comms.size(); i++) {
+      nap(mix(round, i, u(g_rank)));
+      MPI_Iallreduce(MPI_IN_PLACE, memories[i]->at(0), kCount, MPI_INT, MPI_SUM, comms[i], &requests[i]);
+    }
+    gone.reset();
+    MPI_Waitall(static_cast<int>(comms.size()), requests.data(), MPI_STATUSES_IGNORE);
+    for (size_t i = 0; i < comms.size(); i++) {
+      std::vector<int> out(kCount);
+      memories[i]->read(out.data());
+      int sum = 0;
+      for (int r = 0; r < g_size; r++) sum += value(round, r, static_cast<int>(i));
+      if (!checked(out[0] == sum && out.back() == sum))
+        fail("memory goes beside, round %d: %d", static_cast<int>(round), out[0]);
+    }
+  }
+}
+
 // MPI keeps a communicator until what is under way on it has ended.
 void freed_communicators() {
   for (uint64_t round = 0; round < 20; round++) {
@@ -487,6 +517,10 @@ void with_one_thread() {
   flight.complete_all(g_rank % 2);
   freed_communicators();
   duplicates();
+  MPI_Comm another;
+  MPI_Comm_dup(copy, &another);
+  memory_goes_beside({copy, another, MPI_COMM_WORLD});
+  MPI_Comm_free(&another);
   errors();
   MPI_Comm_free(&half);
   MPI_Comm_free(&copy);

@@ -48,6 +48,9 @@ gc_mpi_test(mpi.teams_stress LABELS mpi asan TIMEOUT 240 NP 4 MPIRUN ${GC_LITERA
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=1 COMMAND test/mpi/stress)
 gc_mpi_test(mpi.teams_nonblocking_threads LABELS mpi asan TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/nonblocking threads)
+# Ranks with a device each, which rests before memory goes.
+gc_mpi_test(mpi.nonblocking_beside_rest LABELS mpi asan TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/nonblocking)
 gc_mpi_test(mpi.teams_copies LABELS mpi asan TIMEOUT 240 NP 5 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=3 GPUCOLL_COPY_ENGINE_BYTES=5K GPUCOLL_COPY_REDUCTION_BYTES=10K
       GPUCOLL_COPY_REDUCTION_PIECE=4K

@@ -49,6 +49,7 @@ struct PendingCall : gc_pending {
   Status wrong;  // what this rank calls, so that it does not come to it
   gc_board_line line = {};
   Arrivals::Wait wait = {};
+  std::chrono::steady_clock::time_point launchable_since;
   std::chrono::steady_clock::time_point next_look_around;
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED

@@ -81,6 +81,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->code = Code::ok;
   call->wanted = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
+  call->launchable_since = {};
   call->wait = {call->call.place, nullptr};
   call->next_look_around = call->wait.start + kBetweenLooksAround;
   const Result<bool> planned = device_call ? runtime_of(*call).plan(*device_call, &call->call) : Result<bool>(false);

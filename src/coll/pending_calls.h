@@ -61,6 +61,8 @@ class PendingCalls {
   bool queued() const noexcept { return n_queued_.load() != 0; }
   // The number of the first one that has not been begun, counted over all communicators; 0: there is none.
   uint64_t first_posted() const noexcept { return first_posted_.load(); }
+  // The same, only where all ranks have come to it and this one has not launched it.
+  uint64_t first_due() const noexcept { return first_due_.load(); }
   // Whether none runs on the device.
   bool settled();
   // The other ranks must not wait for what is under way.
@@ -93,6 +95,8 @@ class PendingCalls {
   void publish(PendingCall& call, uint32_t flags);
   void pop_first();
   void note_first();
+  bool is_due(const PendingCall& call) const;
+  bool may_launch(PendingCall& call);
   void go_on();
   bool step(PendingCall& call);
   Result<bool> try_step(PendingCall& call);
@@ -126,7 +130,7 @@ class PendingCalls {
   std::mutex mutex_;
   std::deque<PendingCall*> queue_;
   std::atomic<size_t> n_queued_{0};  // of queue_
-  std::atomic<uint64_t> first_posted_{0};
+  std::atomic<uint64_t> first_posted_{0}, first_due_{0};
   std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
   size_t n_published_ = 0;              // the first ones of queue_
   std::vector<PendingCall*> together_;  // launch()'s

@@ -13,6 +13,28 @@ namespace gpucoll::coll {
 void PendingCalls::note_first() {
   n_queued_.store(queue_.size());
   first_posted_.store(queue_.empty() ? 0 : queue_.front()->posted);
+  first_due_.store(queue_.empty() || !is_due(*queue_.front()) ? 0 : queue_.front()->posted);
+}
+
+bool PendingCalls::is_due(const PendingCall& call) const {
+  switch (call.state == GC_HOST_TURN ? PendingCall::Stage::queued : call.stage) {
+    case PendingCall::Stage::joining:
+    case PendingCall::Stage::agreed:
+    case PendingCall::Stage::preparing:
+    case PendingCall::Stage::launching: return !call.is_persistent();
+    case PendingCall::Stage::in_team: return teams_.is_to_launch();
+    default: return false;
+  }
+}
+
+// Whether all that was called before it, and that all ranks have come to, is launched (turner.h). Not for long: ranks
+// may call in different orders, and wait for each other's connections.
+bool PendingCalls::may_launch(PendingCall& call) {
+  constexpr std::chrono::milliseconds kPatience{10};
+  if (Turner::instance().turn_before(call.posted, this)) return true;
+  const auto now = Clock::now();
+  if (call.launchable_since == Clock::time_point()) call.launchable_since = now;
+  return now - call.launchable_since > kPatience;
 }
 
 // The next one waits from now on.
@@ -29,6 +51,7 @@ void PendingCalls::go_on() {
     pop_first();
     publish_more();
   }
+  note_first();
   look_at_running();
   if (Status starts = contained([&] { return persistent_.go_on(); }); !starts) give_up_starts(std::move(starts));
 }
@@ -164,11 +187,11 @@ Result<bool> PendingCalls::run_agreed(PendingCall& call) {
 // ---- on the device ----
 
 Result<bool> PendingCalls::run_in_team(PendingCall& call) {
-  GC_TRY_AS(TeamRuntime::Outcome outcome, teams_.step(call.call));
-  if (outcome == TeamRuntime::Outcome::ready) {
-    Turner::instance().turn_before(call.posted, this);
+  TeamRuntime::Outcome outcome;
+  do {
+    if (teams_.is_ready() && !may_launch(call)) return false;
     GC_TRY_AS(outcome, teams_.step(call.call));
-  }
+  } while (outcome == TeamRuntime::Outcome::ready);
   if (outcome == TeamRuntime::Outcome::done) call.end_with({});
   if (outcome == TeamRuntime::Outcome::stage) give_to_host(call);
   return outcome == TeamRuntime::Outcome::done;
@@ -176,7 +199,6 @@ Result<bool> PendingCalls::run_in_team(PendingCall& call) {
 
 Result<bool> PendingCalls::run_on_device(PendingCall& call) {
   if (!call.is_persistent() && teams_.fits(call.call)) {
-    Turner::instance().turn_before(call.posted, this);  // its leader collects in this order
     call.stage = PendingCall::Stage::in_team;
     return run_in_team(call);
   }
@@ -229,7 +251,7 @@ Result<bool> PendingCalls::can_go_along(DeviceCall& call) {
 }
 
 Result<bool> PendingCalls::launch(PendingCall& call) {
-  Turner::instance().turn_before(call.posted, this);
+  if (!may_launch(call)) return false;
   together_.assign(1, &call);
   for (size_t i = 1; i < queue_.size() && queue_[i]->stage == PendingCall::Stage::agreed; ++i) {
     GC_TRY_AS(const bool goes_along, can_go_along(queue_[i]->call));

@@ -37,13 +37,10 @@ void Turner::remove(PendingCalls* calls) {
   std::erase(calls_, calls);
 }
 
-void Turner::turn_before(uint64_t posted, const PendingCalls* calls) {
+bool Turner::turn_before(uint64_t posted, const PendingCalls* calls) {
   thread_local bool within = false;  // those that are turned need not turn others
-  if (within) return;
-  within = true;
   std::lock_guard lock(mutex_);
-  uint64_t last = 0;
-  for (;;) {
+  for (uint64_t last = 0; !within;) {
     PendingCalls* next = nullptr;
     uint64_t first = posted;
     for (PendingCalls* other : calls_) {
@@ -53,10 +50,15 @@ void Turner::turn_before(uint64_t posted, const PendingCalls* calls) {
       first = of_other;
     }
     if (!next) break;
+    within = true;
     next->turn();
+    within = false;
     last = first;
   }
-  within = false;
+  return std::none_of(calls_.begin(), calls_.end(), [&](const PendingCalls* other) {
+    const uint64_t of_other = other->first_due();
+    return other != calls && of_other && of_other < posted;
+  });
 }
 
 void Turner::turn_all() {

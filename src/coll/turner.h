@@ -24,7 +24,8 @@ class Turner {
   // Turns `calls` until none of them is queued. The parameter progress_thread turns this off, but not turn_before().
   void add(PendingCalls* calls);
   // Gives a turn to all others whose first call was made before the one numbered `posted`, of `calls`, in that order.
-  void turn_before(uint64_t posted, const PendingCalls* calls);
+  // False where one that all ranks have come to is not launched yet.
+  bool turn_before(uint64_t posted, const PendingCalls* calls);
   // After it returns the thread knows `calls` no more.
   void remove(PendingCalls* calls);
 

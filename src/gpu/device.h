@@ -98,7 +98,7 @@ class Device {
                                             4 * kMiB,
                                             2 * kMiB,
                                             kMiB,
-                                            32 * kMiB,
+                                            16 * kMiB,
                                             {kMiB, kMiB / 2},
                                             {0, 16 * kMiB},
                                             {512 * kMiB, 1},

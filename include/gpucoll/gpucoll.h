@@ -111,7 +111,8 @@ GPUCOLL_API const char *gpucollGetLastError(gpucollComm_t comm);
 GPUCOLL_API gpucollResult_t gpucollGetUniqueId(gpucollUniqueId *id);
 /* Collective over n_ranks callers with the same id, each with its own rank in 0..n_ranks-1. The communicator works
  * on the device that the calling thread has chosen (cudaSetDevice). Waits for the others at most the parameter
- * timeout. */
+ * timeout. On failure *comm is NULL. In a group *comm is set by the call, and is a communicator once gpucollGroupEnd
+ * has succeeded; where that fails, *comm can only be destroyed or aborted. */
 GPUCOLL_API gpucollResult_t gpucollCommInitRank(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank);
 /* What a communicator is to be like. Initialise it with GPUCOLL_CONFIG_INITIALIZER, then set what is to be different.
  */
@@ -227,7 +228,8 @@ GPUCOLL_API gpucollResult_t gpucollRecv(void *recvbuff, size_t count, gpucollDat
 /* Put together from sends and receives, in one launch; out of place only, but for gather and scatter of the root's own
  * part. Arrays of counts and displacements (in elements) have an entry for each rank and are read before the call
  * returns. */
-/* recvbuff[s * count + i] on rank r = sendbuff[r * count + i] of rank s. */
+/* recvbuff[s * count + i] on rank r = sendbuff[r * count + i] of rank s. In place is refused (gpucollInvalidArgument).
+ */
 GPUCOLL_API gpucollResult_t gpucollAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
                                             gpucollDataType_t datatype, gpucollComm_t comm, gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollAlltoAllv(const void *sendbuff, const size_t sendcounts[], const size_t sdispls[],
@@ -278,8 +280,10 @@ GPUCOLL_API gpucollResult_t gpucollStreamDestroy(gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollStreamWaitStream(gpucollStream_t stream, gpucollStream_t other);
 
 /* Graphs: what is put into `stream` between begin and end is recorded instead of run, together with what is put into
- * streams that were made to wait for it; then it can be launched any number of times. On GPUs these are CUDA graphs
- * (a program may as well use cudaStreamBeginCapture and so on); the emulated device records and replays alike. */
+ * streams that were made to wait for it; then it can be launched any number of times, but only while the communicators
+ * of its operations live: wait for its launches before one of them is destroyed. A graph may be destroyed later than
+ * they. On GPUs these are CUDA graphs (a program may as well use cudaStreamBeginCapture and so on); the emulated device
+ * records and replays alike. */
 typedef struct gpucollGraph *gpucollGraph_t;
 GPUCOLL_API gpucollResult_t gpucollStreamBeginCapture(gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollStreamEndCapture(gpucollStream_t stream, gpucollGraph_t *graph);

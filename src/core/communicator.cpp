@@ -328,7 +328,9 @@ void Communicator::look_for_timeout() noexcept {
   fault_.raise(Status::error(
       Code::timed_out, "rank %d has waited %lld s in its launch %llu of this communicator (parameter timeout); %s%s",
       rank(), waited, static_cast<unsigned long long>(run + 1),
-      missing.empty() ? "all ranks have come as far" : "fewer launches have been made by ", missing.c_str()));
+      missing.empty() ? "all ranks have come as far: their calls may differ in count, datatype, op or root"
+                      : "fewer launches have been made by ",
+      missing.c_str()));
 }
 
 }  // namespace gpucoll::core

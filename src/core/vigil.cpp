@@ -48,8 +48,10 @@ Status Vigil::look_around(int peer, const char* what) const {
                          peers_.rank(), what, peers_.name(peer).c_str());
   const int64_t timeout = params().timeout;
   if (!timeout || now_ns() - since_ns_ < timeout * 1'000'000'000) return {};
-  return Status::error(Code::timed_out, "rank %d has waited %lld s (parameter timeout) for %s from %s", peers_.rank(),
-                       static_cast<long long>(timeout), what, peers_.name(peer).c_str());
+  return Status::error(
+      Code::timed_out,
+      "rank %d has waited %lld s (parameter timeout) for %s from %s, which may have made no call that fits",
+      peers_.rank(), static_cast<long long>(timeout), what, peers_.name(peer).c_str());
 }
 
 }  // namespace gpucoll::core

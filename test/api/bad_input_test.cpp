@@ -219,6 +219,28 @@ TEST(Faults, LargeReductionsThatDifferAreTold) {
   expect_told({50000, gpucollInt32, 1}, {50000, gpucollInt32, 0}, otherwise);
 }
 
+// Small calls do not carry their count: who wants more waits. Started with GPUCOLL_TIMEOUT=2.
+TEST(Faults, ATimeoutWithAllRanksThereTellsThatTheirCallsMayDiffer) {
+  on_ranks_that_destroy(2, [&](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer b(256);
+    GC_OK(gpucollAllReduce(b.at(), b.at(), 50, gpucollInt32, gpucollSum, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    GC_OK(gpucollAllReduce(b.at(), b.at(), rank == 0 ? 60 : 50, gpucollInt32, gpucollSum, comm, stream.handle));
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    gpucollResult_t error = gpucollSuccess;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (error == gpucollSuccess && std::chrono::steady_clock::now() < end) {
+      GC_OK(gpucollCommGetAsyncError(comm, &error));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(error, rank == 0 ? gpucollTimeout : gpucollRemoteError);
+    const std::string told = gpucollGetLastError(comm);
+    EXPECT_NE(told.find("their calls may differ in count"), std::string::npos) << told;
+    EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+  });
+}
+
 // Started with GPUCOLL_TIMEOUT=2.
 TEST(Faults, ATimeoutNamesWhoIsMissing) {
   on_ranks_that_destroy(3, [&](gpucollComm_t comm, int rank) {

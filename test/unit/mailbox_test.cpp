@@ -133,7 +133,7 @@ TEST(Mailbox, WaitsNoLongerThanTheTimeout) {
     const auto start = std::chrono::steady_clock::now();
     Status status = await_letter(*mailbox, 1, proto::kLanePairSend, vigil, "a letter").status();
     EXPECT_EQ(status.code(), Code::timed_out);
-    EXPECT_TRUE(says(status, "rank 1") && says(status, "a letter"));
+    EXPECT_TRUE(says(status, "rank 1") && says(status, "a letter") && says(status, "no call that fits"));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   });
   ASSERT_TRUE(set_param("timeout", "1800", "test").ok());

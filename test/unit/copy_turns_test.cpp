@@ -89,7 +89,8 @@ TEST(CopyLimits, DifferForTwoRanksAndForMore) {
 TEST(CopyLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
   constexpr uint64_t kMiB = gpu::Device::kMiB;
   const CopyLimits two = copy_limits(gpu::Device::kGpuDefaults, 2), more = copy_limits(gpu::Device::kGpuDefaults, 4);
-  EXPECT_EQ(two.exchanges, 32 * kMiB);
+  EXPECT_EQ(two.messages, 16 * kMiB);
+  EXPECT_EQ(two.exchanges, 16 * kMiB);
   EXPECT_EQ(more.exchanges, 16 * kMiB);
   EXPECT_EQ(two.reductions, 512 * kMiB);
   EXPECT_EQ(more.reductions, 0u);

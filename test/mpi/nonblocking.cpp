@@ -501,6 +501,10 @@ void errors() {
 }
 
 void with_one_thread() {
+  int devices = 1;
+  need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
+  // Of ranks that share devices one may launch first what another one has not come to (docs/adr/0014).
+  g_keep_memory = g_size > devices;
   MPI_Comm copy, half;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Comm_split(MPI_COMM_WORLD, g_rank % 2, -g_rank, &half);

@@ -4,7 +4,9 @@
 //
 // A collective: offer() before this rank publishes it; then, once every rank has come with device memory, fits(); and
 // run(), or step() until it says neither `waiting` nor `ready`, one after another. What fits() says and what becomes of
-// a call is equal on all ranks. Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
+// a call is equal on all ranks.
+//
+// Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
 #pragma once
 #include <atomic>
 #include <chrono>

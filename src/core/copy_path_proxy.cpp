@@ -181,7 +181,7 @@ Result<bool> CopyPath::advance(Sending& s, bool* moved) {
 Result<uint8_t*> CopyPath::open_target(int peer, const ExportedPlace& place) {
   auto opened = imports_.open(peer, place);
   if (opened || !imports_.any_dropped()) return opened;
-  for (void* base : imports_.take_dropped()) context_.device.close_memory(base);
+  imports_.close_dropped();
   return imports_.open(peer, place);
 }
 

@@ -90,7 +90,7 @@ void Exports::drop(Regions::iterator it) {
 
 Imports::~Imports() {
   while (!open_.empty()) set_aside(open_.begin());
-  for (void* base : take_dropped()) device_.close_memory(base);
+  close_dropped();
 }
 
 Result<uint8_t*> Imports::open(int peer, const ExportedPlace& place) {
@@ -104,6 +104,10 @@ Result<uint8_t*> Imports::open(int peer, const ExportedPlace& place) {
     it = open_.emplace(std::pair(peer, place.slot), Mapping{place.serial, base}).first;
   }
   return static_cast<uint8_t*>(it->second.base) + place.offset;
+}
+
+void Imports::close_dropped() {
+  for (void* base : take_dropped()) device_.close_memory(base);
 }
 
 Imports::Mappings::iterator Imports::set_aside(Mappings::iterator it) {

@@ -87,7 +87,9 @@ class Imports {
       it = serial == it->second.serial ? std::next(it) : set_aside(it);
     }
   }
-  // What has been set aside since, to be closed by close_memory() of the device.
+  // Closes what has been set aside since; that may wait for the device.
+  void close_dropped();
+  // The same, to be closed by close_memory() of the device.
   std::vector<void*> take_dropped() { return std::exchange(dropped_, {}); }
   bool any_dropped() const { return !dropped_.empty(); }
   size_t size() const { return open_.size(); }

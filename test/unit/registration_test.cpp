@@ -237,7 +237,7 @@ TEST(Registration, KeepsNothingOfManyRounds) {
     ASSERT_LE(imports.size(), proto::kExportSlots);
     if (i % 3 == 0) owner.exports.tidy();
     if (i % 4 == 0) imports.drop_freed([&](int) { return owner.live; });
-    for (void* base : imports.take_dropped()) device().close_memory(base);
+    imports.close_dropped();
   });
 }
 
@@ -266,7 +266,7 @@ TEST(Registration, KeepsNothingOfManyRoundsWithAnotherProcess) {
       if (opened) **opened = static_cast<uint8_t>(i * 3);
       if (!opened) table->failed = number;
       imports.drop_freed([&](int) { return table->live; });
-      for (void* base : imports.take_dropped()) device().close_memory(base);
+      imports.close_dropped();
       __atomic_store_n(&table->written, number, __ATOMIC_RELEASE);
     });
     _exit(testing::Test::HasFailure());

@@ -228,13 +228,7 @@ TEST(Faults, ATimeoutWithAllRanksThereTellsThatTheirCallsMayDiffer) {
     GC_OK(gpucollStreamSynchronize(stream.handle));
     GC_OK(gpucollAllReduce(b.at(), b.at(), rank == 0 ? 60 : 50, gpucollInt32, gpucollSum, comm, stream.handle));
     GC_OK(gpucollStreamSynchronize(stream.handle));
-    gpucollResult_t error = gpucollSuccess;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (error == gpucollSuccess && std::chrono::steady_clock::now() < end) {
-      GC_OK(gpucollCommGetAsyncError(comm, &error));
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    EXPECT_EQ(error, rank == 0 ? gpucollTimeout : gpucollRemoteError);
+    EXPECT_EQ(await_error(comm), rank == 0 ? gpucollTimeout : gpucollRemoteError);
     const std::string told = gpucollGetLastError(comm);
     EXPECT_NE(told.find("their calls may differ in count"), std::string::npos) << told;
     EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));

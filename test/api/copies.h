@@ -2,7 +2,6 @@
 #pragma once
 #include <unistd.h>
 
-#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -27,16 +26,6 @@ inline gpucollResult_t send(const DeviceBuffer& buffer, size_t offset, size_t by
 inline gpucollResult_t recv(const DeviceBuffer& buffer, size_t offset, size_t bytes, int peer, gpucollComm_t comm,
                             gpucollStream_t stream) {
   return gpucollRecv(buffer.at(offset), bytes, gpucollUint8, peer, comm, stream);
-}
-
-inline gpucollResult_t await_error(gpucollComm_t comm, int seconds = 20) {
-  gpucollResult_t error = gpucollSuccess;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  while (error == gpucollSuccess && std::chrono::steady_clock::now() < end) {
-    EXPECT_EQ(gpucollSuccess, gpucollCommGetAsyncError(comm, &error));
-    usleep(1000);
-  }
-  return error;
 }
 
 // All ranks of a communicator for one thread, each on its device.

@@ -1,7 +1,9 @@
 // Ranks of one communicator as threads of this process, on the device that the environment chooses.
 #pragma once
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -99,6 +101,17 @@ inline void on_ranks(int n, const std::function<void(gpucollComm_t, int)>& body)
 // A value that depends on rank and index, small enough for exact sums in any type.
 inline int value(int rank, size_t index) {
   return static_cast<int>((index * 7 + static_cast<size_t>(rank) * 13) % 11) - 3;
+}
+
+// The first asynchronous error of a communicator, or none within `seconds`.
+inline gpucollResult_t await_error(gpucollComm_t comm, int seconds = 20) {
+  gpucollResult_t error = gpucollSuccess;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (error == gpucollSuccess && std::chrono::steady_clock::now() < end) {
+    EXPECT_EQ(gpucollSuccess, gpucollCommGetAsyncError(comm, &error));
+    usleep(1000);
+  }
+  return error;
 }
 
 }  // namespace gpucoll_test

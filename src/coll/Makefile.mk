@@ -80,6 +80,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/call_memory.h \
 	src/coll/call_moves.cpp \
 	src/coll/call_moves.h \
+	src/coll/call_operands.cpp \
+	src/coll/call_operands.h \
 	src/coll/call_reductions.cpp \
 	src/coll/call_reductions.h \
 	src/coll/call_runner.cpp \

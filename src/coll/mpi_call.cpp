@@ -2,6 +2,7 @@
 
 #include "coll/call_memory.h"
 #include "coll/call_moves.h"
+#include "coll/call_operands.h"
 #include "coll/call_reductions.h"
 
 namespace gpucoll::coll {
@@ -24,6 +25,7 @@ Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual,
                                scratch, part->queue};
   gc_call packed = call;
   if (on_host || Packing::has_gaps(call)) GC_TRY(part->packing.pack(&packed, context));
+  if (packed.combines) return add_operands(packed, context);
   return packed.reduces && !packed.sources ? add_reductions(packed, context) : add_moves(packed, context);
 }
 

@@ -53,7 +53,7 @@ Packing::Side Packing::send_side(const gc_call& call) const {
 }
 
 Packing::Side Packing::recv_side(const gc_call& call) const {
-  if (call.sources) return {call.recv, call.n_sources, Blocks::none, Blocks::all, false};
+  if (call.sources) return {call.recv, call.combines ? 1 : call.n_sources, Blocks::none, Blocks::all, false};
   const bool in_place = !call.send.given;
   switch (call.function) {
     case GC_FUNCTION_bcast:

@@ -143,7 +143,8 @@ Status TeamComposer::make() {
 }
 
 bool suits_teams(const TaskQueue& queue) {
-  return std::all_of(queue.collectives.begin(), queue.collectives.end(),
+  return queue.late_reductions.empty() &&
+         std::all_of(queue.collectives.begin(), queue.collectives.end(),
                      [](const CollectiveTask& task) { return task.local || !reduces(task.function); });
 }
 

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 8u
+#define GC_ABI_VERSION 9u
 
 /* How far a nonblocking collective of gc_abi.start has come. */
 enum {
@@ -93,6 +93,11 @@ typedef struct gc_call {
    * it runs on the device, MPI_SUCCESS or an MPI error class; may be NULL. `elements`: of an operand. */
   int (*before)(void *ctx);
   size_t elements;
+  /* Unless it combines: then it gets an operand of `operand_elements` from each of its `sources` and reduces them
+   * itself, in the order of the list, from `first_element` on as many elements as `recv` has. What it gives goes to its
+   * `destinations`, of MPI_Reduce_scatter_block a part to each. */
+  int combines;
+  size_t operand_elements, first_element;
   /* Of MPI_Neighbor_*, and of intercommunicators, else NULL: the ranks that block i comes from or goes to; without
    * block_bytes all of `send` goes to each. A rank may be there several times, this one too: messages between the same
    * two ranks match in the order of the lists. */

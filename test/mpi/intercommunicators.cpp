@@ -271,7 +271,8 @@ class ReductionCase {
     count_ = sizes[mix(seed, 2) % 4] * bridge.sizes[0] * bridge.sizes[1];
     pairs_ = mix(seed, 3) % 3 == 0 && function_ != Reduction::reduce_scatter;
     on_host_ = mix(seed, 4) % 4 == 0;  // what the ranks of group 1 give, or get
-    form_ = mix(seed, 5) % 4 ? Form::blocking : Form::nonblocking;
+    form_ = kForms[mix(seed, 5) % 3];
+    host_rank_ = mix(seed, 9) % 5 ? -1 : static_cast<int>(mix(seed, 10) % u(bridge.sizes[1]));
     root_side_ = static_cast<int>(mix(seed, 6) % 2);
     root_ = static_cast<int>(mix(seed, 7) % u(bridge.sizes[root_side_]));
   }
@@ -312,6 +313,7 @@ class ReductionCase {
   const Bridge& bridge_;
   Reduction function_;
   int count_, root_side_, root_;
+  int host_rank_;  // of group 1, all of whose memory is the host's; -1: none
   bool pairs_, on_host_;
   Form form_;
 };
@@ -320,22 +322,12 @@ int ReductionCase::call(const void* send, void* recv, MPI_Datatype type, MPI_Op 
   const std::vector<int> counts = parts();
   const bool here = bridge_.side == root_side_;
   const int root = !here ? root_ : bridge_.rank == root_ ? MPI_ROOT : MPI_PROC_NULL;
-  const bool plain = form_ == Form::blocking;
-  MPI_Comm comm = bridge_.comm;
-  MPI_Request r = MPI_REQUEST_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
   switch (function_) {
-    case Reduction::allreduce:
-      return plain ? MPI_Allreduce(send, recv, count_, type, op, comm)
-                   : finished(MPI_Iallreduce(send, recv, count_, type, op, comm, &r), &r);
-    case Reduction::reduce:
-      return plain ? MPI_Reduce(send, recv, count_, type, op, root, comm)
-                   : finished(MPI_Ireduce(send, recv, count_, type, op, root, comm, &r), &r);
-    case Reduction::reduce_scatter:
-      return plain ? MPI_Reduce_scatter(send, recv, counts.data(), type, op, comm)
-                   : finished(MPI_Ireduce_scatter(send, recv, counts.data(), type, op, comm, &r), &r);
-    default:
-      return plain ? MPI_Reduce_scatter_block(send, recv, counts[0], type, op, comm)
-                   : finished(MPI_Ireduce_scatter_block(send, recv, counts[0], type, op, comm, &r), &r);
+    case Reduction::allreduce: return GC_CALL(Allreduce, allreduce, send, recv, count_, type, op);
+    case Reduction::reduce: return GC_CALL(Reduce, reduce, send, recv, count_, type, op, root);
+    case Reduction::reduce_scatter: return GC_CALL(Reduce_scatter, reduce_scatter, send, recv, counts.data(), type, op);
+    default: return GC_CALL(Reduce_scatter_block, reduce_scatter_block, send, recv, counts[0], type, op);
   }
 }
 
@@ -368,10 +360,10 @@ void ReductionCase::run_with(MPI_Datatype type, MPI_Op op) const {
     after[z(i)] = element_of<Element>(sum.value, sum.place);
   }
   // The other side of the call is on the device: else it would go through the host.
-  const Where host = on_host_ && bridge_.side == 1 && !is(Reduction::reduce) ? Where::host : Where::device;
-  const bool gives_host = mix(seed_, 8) % 2;
-  Memory input(gives_host ? host : Where::device, n * sizeof(Element));
-  Memory output(gives_host ? Where::device : host, before.size() * sizeof(Element));
+  const bool gives_host = mix(seed_, 8) % 2, all_host = bridge_.side == 1 && bridge_.rank == host_rank_;
+  const bool any_host = all_host || (on_host_ && bridge_.side == 1 && !is(Reduction::reduce));
+  Memory input(all_host || (any_host && gives_host) ? Where::host : Where::device, n * sizeof(Element));
+  Memory output(all_host || (any_host && !gives_host) ? Where::host : Where::device, before.size() * sizeof(Element));
   input.write(send.data());
   output.write(before.data());
   const uint64_t ran = runs();
@@ -381,8 +373,10 @@ void ReductionCase::run_with(MPI_Datatype type, MPI_Op op) const {
   if (!checked(rc == MPI_SUCCESS)) fail("%s: error %d", name().c_str(), rc);
   if (!checked(std::memcmp(got.data(), after.data(), got.size() * sizeof(Element)) == 0))
     fail("%s: other results", name().c_str());
-  const bool alone = !is(Reduction::reduce) || bridge_.sizes[root_side_] == 1;
-  const bool expected = form_ == Form::blocking && alone;
+  // Beside the root of these nobody is told of how much the call is.
+  const bool told = !is(Reduction::reduce) || form_ == Form::persistent || bridge_.sizes[root_side_] == 1;
+  const bool beside_root = is(Reduction::reduce) && root_side_ == 1 && host_rank_ != root_;
+  const bool expected = told && (form_ == Form::blocking || !g_shared_gpu) && (host_rank_ < 0 || beside_root);
   // A rank that gives host memory and gets nothing sends all through the host.
   if (on_host_ && is(Reduction::reduce_scatter)) return;
   if (!checked(on_device == expected)) fail("%s: %s on the device", name().c_str(), on_device ? "ran" : "did not run");

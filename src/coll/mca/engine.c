@@ -117,8 +117,8 @@ int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
 
 int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,
                         gc_pending **pending) {
-  const bool between_groups = call != NULL && call->reduces && OMPI_COMM_IS_INTER(module->communicator);
-  const bool described = call != NULL && !between_groups && describe(module, plan, call);
+  if (call != NULL) call->combines = call->reduces && OMPI_COMM_IS_INTER(module->communicator);
+  const bool described = call != NULL && describe(module, plan, call);
   if (described) gcm_watch_finalize();
   return gcm_abi->start(module->comm, function, described ? call : NULL, pending);
 }

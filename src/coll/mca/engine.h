@@ -76,11 +76,12 @@ static inline bool gcm_lacks_buffer(uint32_t function, const gcm_plan *plan) {
  * False: the engine cannot see it, or there is no memory. */
 bool gcm_describe_side(gcm_module *module, const gcm_side *from, int side, bool reduces, const gcm_neighbors *neighbors,
                        gc_buffer *out);
-/* groups.c: the same of a whole call on an intercommunicator; of reductions only for blocking ones, with what is to be
- * done once they have run: MPI_SUCCESS or an MPI error class. */
+/* groups.c: the same of a whole call on an intercommunicator; of blocking reductions, with what is to be done once they
+ * have run: MPI_SUCCESS or an MPI error class. */
 bool gcm_describe_between_groups(gcm_module *module, const gcm_plan *plan, gc_call *call);
 int gcm_root_among_all(const gcm_module *module, int root);
-/* group_reductions.c */
+/* group_reductions.c: of blocking ones, and of those that combine. */
+bool gcm_describe_operands(gcm_module *module, const gcm_plan *plan, gc_call *call);
 bool gcm_describe_group_reduction(gcm_module *module, const gcm_plan *plan, gc_call *call);
 int gcm_finish_between_groups(gcm_module *module);
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the

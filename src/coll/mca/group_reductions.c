@@ -1,5 +1,6 @@
-/* Blocking reductions on intercommunicators (docs/adr/0024): each group reduces for itself, as a collective of its own
- * communicator, which runs as any other; then what one group has goes to the other, as messages. */
+/* Reductions on intercommunicators (docs/adr/0024). Of a blocking one, each group reduces for itself, as a collective
+ * of its own communicator, which runs as any other; then what one group has goes to the other, as messages. Of others,
+ * each rank gets the operands of the other group and reduces them. */
 #include "coll/mca/engine.h"
 
 /* ---- within the group ---- */
@@ -45,12 +46,17 @@ static void describe_own(gcm_module *module, const gcm_plan *plan, gc_call *call
 
 /* ---- between the groups ---- */
 
+/* Of MPI_Reduce_scatter: elements for the ranks before this one. */
+static size_t elements_before(const gcm_module *module, const gc_call *call) {
+  size_t before = 0;
+  for (int i = 0; i < ompi_comm_rank(module->communicator); i++) before += (size_t)call->recvcounts[i];
+  return before;
+}
+
 /* Of MPI_Reduce_scatter, where nobody knows the other group's counts: each rank gets all and keeps its own part. */
 static void receive_all(gcm_module *module, const gcm_plan *plan, const gc_call *call, char *memory, gcm_side *recv) {
   gcm_partial *const p = &module->partial;
-  const size_t size = plan->recv.layout.type->super.size;
-  size_t before = 0;
-  for (int i = 0; i < ompi_comm_rank(module->communicator); i++) before += (size_t)call->recvcounts[i];
+  const size_t size = plan->recv.layout.type->super.size, before = elements_before(module, call);
   recv->buffer = memory;
   recv->layout.count = plan->send.layout.count;
   p->to = (void *)plan->recv.buffer;
@@ -109,4 +115,26 @@ bool gcm_describe_group_reduction(gcm_module *module, const gcm_plan *plan, gc_c
   if (gives) describe_own(module, plan, call, &send);
   if (scatters) receive_all(module, plan, call, (char *)module->partial.memory + bytes, &recv);
   return describe_sides(module, call, &send, &recv);
+}
+
+/* ---- operands ---- */
+
+/* Who is beside the root gives nothing and gets nothing, and its arguments mean nothing. */
+bool gcm_describe_operands(gcm_module *module, const gcm_plan *plan, gc_call *call) {
+  const bool gives = plan->send.layout.groups > 0, gets = plan->recv.layout.groups > 0;
+  const bool scatters = call->function == GC_FUNCTION_reduce_scatter;
+  const gcm_layout *const operand = gives ? &plan->send.layout : &plan->recv.layout;
+  const bool to_root = call->root != -1;
+  if (to_root) call->root = gcm_root_among_all(module, call->root);
+  module->root = call->root;
+  call->reduces = gives || gets;
+  call->sources = module->sources.ranks;
+  call->n_sources = gets ? module->sources.n : 0;
+  call->destinations = to_root ? &module->root : module->sources.ranks;
+  call->n_destinations = !gives ? 0 : to_root ? 1 : module->sources.n;
+  call->elements = operand->count;
+  call->operand_elements = scatters ? operand->count : plan->recv.layout.count;
+  call->first_element = scatters ? elements_before(module, call) : 0;
+  return gcm_describe_side(module, &plan->send, 0, true, NULL, &call->send) &&
+         gcm_describe_side(module, &plan->recv, 1, true, NULL, &call->recv);
 }

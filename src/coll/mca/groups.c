@@ -83,6 +83,7 @@ static partners partners_of(const gcm_module *module, const gc_call *call, int m
 bool gcm_describe_between_groups(gcm_module *module, const gcm_plan *plan, gc_call *call) {
   module->partial.to = NULL;
   if (!find_others(module)) return false;
+  if (call->combines) return gcm_describe_operands(module, plan, call);
   if (call->reduces) return gcm_describe_group_reduction(module, plan, call);
   const int mpi_root = call->root;
   if (mpi_root != -1) call->root = gcm_root_among_all(module, mpi_root);

@@ -1,0 +1,15 @@
+// Reductions of what ranks of another group send, as messages and a kernel of this device.
+//
+// Thread safety: as the context's.
+#pragma once
+#include "base/status.h"
+#include "coll/call_context.h"
+#include "core/abi.h"
+
+namespace gpucoll::coll {
+
+// Adds the tasks of a call that combines, on memory that kernels see. Errors: there is no kernel for it, the result is
+// misaligned, no memory for scratch.
+Status add_operands(const gc_call& call, const CallContext& context);
+
+}  // namespace gpucoll::coll

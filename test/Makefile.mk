@@ -1,4 +1,5 @@
-# Tests. One stanza makes a program; one line in test/<directory>/tests.cmake makes CTest run it.
+# Tests. One stanza makes a program; one line in test/<directory>/tests.cmake makes CTest run it, and without one
+# make check fails.
 #
 #   check_PROGRAMS += test/unit/thing_test
 #   test_unit_thing_test_SOURCES = test/unit/thing_test.cpp
@@ -49,6 +50,7 @@ check-programs: all
 # make check [CTEST_ARGS="-L proto"]. The tests use the component of this tree, so all is built first.
 check-local: CTestTestfile.cmake
 if CAN_CHECK
+	@GC_CHECK_PROGRAMS="$(check_PROGRAMS)"; export GC_CHECK_PROGRAMS; \
 	$(CTEST) --output-on-failure --no-tests=error $(CTEST_ARGS)
 else
 	@echo "make check needs more packages: apt-get install $(GC_CHECK_MISSING), then configure again" >&2; exit 1

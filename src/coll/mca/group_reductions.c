@@ -5,15 +5,26 @@
 
 /* ---- within the group ---- */
 
+static int reduce_part(const gcm_partial *p, ptrdiff_t offset, int count, ompi_communicator_t *own) {
+  const mca_coll_base_comm_coll_t *coll = own->c_coll;
+  const void *const send = gcm_address(p->send, offset);
+  void *const result = gcm_address(p->memory, offset);
+  if (p->to_first) return coll->coll_reduce(send, result, count, p->type, p->op, 0, own, coll->coll_reduce_module);
+  return coll->coll_allreduce(send, result, count, p->type, p->op, own, coll->coll_allreduce_module);
+}
+
+/* The counts of MPI_Reduce_scatter may sum to more than one call takes. */
 static int reduce_within(void *ctx) {
   const gcm_module *module = ctx;
   const gcm_partial *p = &module->partial;
-  ompi_communicator_t *own = module->communicator->c_local_comm;
-  const mca_coll_base_comm_coll_t *coll = own->c_coll;
-  const int count = (int)p->count;
-  if (p->to_first)
-    return coll->coll_reduce(p->send, p->memory, count, p->type, p->op, 0, own, coll->coll_reduce_module);
-  return coll->coll_allreduce(p->send, p->memory, count, p->type, p->op, own, coll->coll_allreduce_module);
+  const size_t most = (size_t)1 << 30;
+  for (size_t done = 0; done < p->count; done += most) {
+    const size_t left = p->count - done;
+    const int count = (int)(left < most ? left : most);
+    const int rc = reduce_part(p, (ptrdiff_t)done * gcm_extent(p->type), count, module->communicator->c_local_comm);
+    if (rc != MPI_SUCCESS) return rc;
+  }
+  return MPI_SUCCESS;
 }
 
 void gcm_forget_partial(gcm_module *module) {

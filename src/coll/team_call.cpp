@@ -35,6 +35,7 @@ void TeamComposer::add_parts() {
     const TaskQueue& part = *parts_[i];
     add_all(whole_.before, part.before);
     add_all(whole_.after, part.after);
+    add_all(whole_.late_reductions, part.late_reductions);
     for (const TaskQueue::Pair& send : part.sends)
       sends_.push_back({members_[i], send.peer, send.buffer, send.bytes, send.exchange});
     for (const TaskQueue::Pair& recv : part.recvs)
@@ -143,8 +144,7 @@ Status TeamComposer::make() {
 }
 
 bool suits_teams(const TaskQueue& queue) {
-  return queue.late_reductions.empty() &&
-         std::all_of(queue.collectives.begin(), queue.collectives.end(),
+  return std::all_of(queue.collectives.begin(), queue.collectives.end(),
                      [](const CollectiveTask& task) { return task.local || !reduces(task.function); });
 }
 

@@ -119,6 +119,16 @@ bool TeamPages::tell(TeamKind kind, const proto::PackItem& pack) {
   return !pack.runs || (tell(pack.runs, &item->lists[0]) && tell(pack.starts, &item->lists[1]));
 }
 
+bool TeamPages::tell(const core::LocalTask& task) {
+  TeamItem* const item = add_item(TeamKind::late_reduction);
+  if (!item) return false;
+  item->kernel = static_cast<uint32_t>(task.kernel - all_kernels().data());
+  item->element_bytes = task.element_bytes;
+  item->reduction = task.reduction;
+  return tell(task.reduction.own, &item->first) && tell(task.reduction.result, &item->second) &&
+         tell(task.reduction.others, &item->lists[0]);
+}
+
 bool TeamPages::tell_all(const core::TaskQueue& part) {
   n_told_ = 0;
   const auto all = [](const auto& list, const auto& told) { return std::all_of(list.begin(), list.end(), told); };
@@ -130,7 +140,8 @@ bool TeamPages::tell_all(const core::TaskQueue& part) {
          all(part.sends, [&](const auto& send) { return tell(TeamKind::send, send); }) &&
          all(part.recvs, [&](const auto& recv) { return tell(TeamKind::receive, recv); }) &&
          all(part.before, [&](const auto& pack) { return tell(TeamKind::before, pack); }) &&
-         all(part.after, [&](const auto& pack) { return tell(TeamKind::after, pack); });
+         all(part.after, [&](const auto& pack) { return tell(TeamKind::after, pack); }) &&
+         all(part.late_reductions, [&](const auto& task) { return tell(task); });
 }
 
 bool TeamPages::describe(const core::TaskQueue& part, const Mirror& mirror) {
@@ -198,10 +209,25 @@ Result<proto::PackItem> TeamPages::pack_of(int member, const TeamItem& item) {
   return pack;
 }
 
+Result<core::LocalTask> TeamPages::reduction_of(int member, const TeamItem& item) {
+  if (item.kernel >= all_kernels().size())
+    return Status::error(Code::internal, "rank %d asks its leader for another kernel", member);
+  core::LocalTask task = {&all_kernels()[item.kernel], item.reduction, item.element_bytes};
+  GC_TRY_AS(task.reduction.own, find(member, item.first));
+  GC_TRY_AS(task.reduction.result, find(member, item.second));
+  GC_TRY_AS(task.reduction.others, find(member, item.lists[0]));
+  return task;
+}
+
 Status TeamPages::add(int member, const TeamItem& item, const core::TaskQueue& like, core::TaskQueue* part) {
   if (item.kind == TeamKind::before || item.kind == TeamKind::after) {
     GC_TRY_AS(const proto::PackItem pack, pack_of(member, item));
     (item.kind == TeamKind::before ? part->before : part->after).push_back(pack);
+    return {};
+  }
+  if (item.kind == TeamKind::late_reduction) {
+    GC_TRY_AS(const core::LocalTask task, reduction_of(member, item));
+    part->late_reductions.push_back(task);
     return {};
   }
   GC_TRY_AS(uint8_t * first, find(member, item.first));

@@ -83,12 +83,14 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
   bool tell(const void* kernel_address, proto::TeamPlace* place);
   bool tell(proto::TeamKind kind, const proto::PackItem& item);
   bool tell(proto::TeamKind kind, const core::TaskQueue::Pair& message);
+  bool tell(const core::LocalTask& task);
   void drop_freed();
   bool may_open_later();
   Result<uint8_t*> open_place(int member, const core::ExportedPlace& place);
   Result<uint8_t*> find(int member, const proto::TeamPlace& place);
   Status add(int member, const proto::TeamItem& item, const core::TaskQueue& like, core::TaskQueue* part);
   Result<proto::PackItem> pack_of(int member, const proto::TeamItem& item);
+  Result<core::LocalTask> reduction_of(int member, const proto::TeamItem& item);
 
   gpu::Device& device_;
   SharedMemory memory_;

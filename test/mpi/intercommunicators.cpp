@@ -154,7 +154,7 @@ Case::Runs Case::on_device() const {
     }
   if (all) runs.least = runs.most;
   if (form_ != Form::blocking) runs.most = 1;  // also without any elements
-  if (form_ != Form::blocking && g_shared_gpu) runs.least = 0;
+  if (form_ == Form::persistent && g_shared_gpu) runs.least = 0;
   return runs;
 }
 
@@ -376,7 +376,7 @@ void ReductionCase::run_with(MPI_Datatype type, MPI_Op op) const {
   // Beside the root of these nobody is told of how much the call is.
   const bool told = !is(Reduction::reduce) || form_ == Form::persistent || bridge_.sizes[root_side_] == 1;
   const bool beside_root = is(Reduction::reduce) && root_side_ == 1 && host_rank_ != root_;
-  const bool expected = told && (form_ == Form::blocking || !g_shared_gpu) && (host_rank_ < 0 || beside_root);
+  const bool expected = told && (form_ != Form::persistent || !g_shared_gpu) && (host_rank_ < 0 || beside_root);
   // A rank that gives host memory and gets nothing sends all through the host.
   if (on_host_ && is(Reduction::reduce_scatter)) return;
   if (!checked(on_device == expected)) fail("%s: %s on the device", name().c_str(), on_device ? "ran" : "did not run");

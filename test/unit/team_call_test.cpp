@@ -108,6 +108,22 @@ TEST(TeamCall, MembersThatDisagreeAreNamed) {
   EXPECT_STREQ(made.what(), "rank 2 receives 5 bytes from rank 0, which sends nothing");
 }
 
+TEST(TeamCall, KeepsWhatMembersReduceOfWhatTheyReceive) {
+  const Teams teams = teams_on({0, 1, 0});
+  std::vector<TaskQueue> queues(3);
+  const gpu::Kernel kernel = {};
+  for (const size_t rank : {0, 2}) {
+    queues[rank].late_reductions.push_back({&kernel, {}, sizeof(uint64_t)});
+    queues[rank].late_reductions[0].reduction.count = rank + 5;
+  }
+  Scratch scratch;
+  TaskQueue whole;
+  ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+  ASSERT_EQ(whole.late_reductions.size(), 2u);
+  EXPECT_EQ(whole.late_reductions[0].reduction.count, 5u);
+  EXPECT_EQ(whole.late_reductions[1].reduction.count, 7u);
+}
+
 // ---- reductions ----
 
 using Element = uint64_t;

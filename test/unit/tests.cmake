@@ -3,6 +3,7 @@ gc_test(unit.parameters_document LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/parameters_document.sh ${GC_SOURCE} ${GC_BUILD}/src/base/params_doc)
 gc_test(unit.base LABELS unit COMMAND test/unit/base_test)
 gc_test(unit.core LABELS unit COMMAND test/unit/core_test)
+gc_test(unit.call_operands LABELS unit COMMAND test/unit/call_operands_test)
 gc_test(unit.team_call LABELS unit COMMAND test/unit/team_call_test)
 gc_test(unit.tuner LABELS unit COMMAND test/unit/tuner_test)
 gc_test(unit.tuning_file LABELS unit COMMAND test/unit/tuning_file_test)

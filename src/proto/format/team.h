@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "proto/format/copy.h"
+#include "proto/format/local_reduction.h"
 #include "proto/format/packing.h"
 
 namespace gpucoll::proto {
@@ -33,7 +34,8 @@ enum class TeamKind : uint32_t {
   send,        // `bytes` at first to rank `peer`
   receive,     // `bytes` at first from rank `peer`
   before,      // `pack` with first and second for its memory and its packed bytes, `lists` for its runs and starts
-  after
+  after,
+  late_reduction  // `reduction` with first, second and lists[0] for own, result and others, by kernel number `kernel`
 };
 
 struct TeamItem {
@@ -41,13 +43,14 @@ struct TeamItem {
   int32_t peer;
   uint64_t bytes;
   uint32_t exchange;  // of messages: one of all ranks with all others
+  uint32_t kernel, element_bytes;
   uint32_t reserved;
-  uint64_t reserved_too;
   TeamPlace first, second;
   PackItem pack;
-  TeamPlace lists[2];  // without meaning where pack.runs is null
+  TeamPlace lists[2];  // of packing without meaning where pack.runs is null
+  LocalReduction reduction;
 };
-static_assert(sizeof(TeamItem) == 32 + 4 * 128 + 128);
+static_assert(sizeof(TeamItem) == 32 + 4 * 128 + 128 + 64);
 
 enum class TeamAnswer : uint32_t {
   done,

@@ -44,7 +44,7 @@ class MpiCommunicator : public gc_comm {
   struct DeviceSide {
     DeviceSide(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals)
         : runtime(description, arrivals, GC_MEETING_FIRST),
-          teams(description, arrivals),
+          teams(description, arrivals, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
           pending(comm, description, arrivals, runtime, teams) {}
     MpiRuntime runtime;
     TeamRuntime teams;

@@ -54,9 +54,10 @@ struct PendingCall : gc_pending {
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED
   // Of persistent ones.
-  bool wanted = false;  // between MPI_Start and its end
-  int slot = -1;        // on the board, once it has a place
-  uint64_t steps = 0;   // of the schedule, with the last one about it
+  bool wanted = false;   // between MPI_Start and its end
+  bool in_team = false;  // a leader runs its starts, one after another (team_runtime.h)
+  int slot = -1;         // on the board, once it has a place
+  uint64_t steps = 0;    // of the schedule, with the last one about it
 };
 
 }  // namespace gpucoll::coll

@@ -79,7 +79,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->state = GC_WAITS;
   call->stage = PendingCall::Stage::queued;
   call->code = Code::ok;
-  call->wanted = false;
+  call->wanted = call->in_team = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
   call->launchable_since = {};
   call->wait = {call->call.place, nullptr};
@@ -90,7 +90,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->line = {};
   if (call->on_device)
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
-  if (call->on_device && !call->is_persistent() && !runtime_.get()) call->line.flags |= teams_.offer(call->call, false);
+  if (call->on_device && !runtime_of(*call).get()) call->line.flags |= teams_of(*call).offer(call->call, false);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   static std::atomic<uint64_t> posted{0};
   call->posted = ++posted;
@@ -132,7 +132,8 @@ void PendingCalls::turn() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   go_on();
-  const bool polite = (!runner_.settled() && runtime_.get()->emulated()) || teams_.needs_processors();
+  const bool polite = (!runner_.settled() && runtime_.get()->emulated()) || teams_.needs_processors() ||
+                      persistent_.teams().needs_processors();
   lock.unlock();
   if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need
 }
@@ -193,6 +194,7 @@ void PendingCalls::free(PendingCall* call) {
 
 void PendingCalls::give_up(PendingCall& call, Status status) {
   if (call.stage == PendingCall::Stage::in_team) teams_.fail(status);  // with its reason, before the words below
+  persistent_.teams().fail(status);
   arrivals_.fail(call.call.place, comm_);
   if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
   persistent_.fail(status);
@@ -200,6 +202,8 @@ void PendingCalls::give_up(PendingCall& call, Status status) {
 }
 
 void PendingCalls::give_up_starts(Status status) {
+  const bool told = persistent_.teams().fail(status);  // with its reason, before the words below
+  if (!told && !status.told() && !persistent_.runtime().get()) log::write(log::Level::error, "%s", status.what());
   arrivals_.fail({kStarts, 0, GC_FUNCTION_none}, comm_);
   persistent_.fail(std::move(status));
 }

@@ -88,6 +88,9 @@ class PendingCalls {
   MpiRuntime& runtime_of(const PendingCall& call) noexcept {
     return call.is_persistent() ? persistent_.runtime() : runtime_;
   }
+  TeamRuntime& teams_of(const PendingCall& call) noexcept {
+    return call.is_persistent() ? persistent_.teams() : teams_;
+  }
   void enqueue(PendingCall* call, uint32_t function, const gc_call* device_call);
   Status await_line(PendingCall& call);
   void publish_more();

@@ -198,11 +198,13 @@ Result<bool> PendingCalls::run_in_team(PendingCall& call) {
 }
 
 Result<bool> PendingCalls::run_on_device(PendingCall& call) {
-  if (!call.is_persistent() && teams_.fits(call.call)) {
+  const bool in_team = teams_of(call).fits(call.call);
+  if (in_team && !call.is_persistent()) {
     call.stage = PendingCall::Stage::in_team;
     return run_in_team(call);
   }
-  if (!runtime_of(call).fits(call.call)) {
+  call.in_team = in_team;
+  if (!in_team && !runtime_of(call).fits(call.call)) {
     give_to_host(call);
     return false;
   }

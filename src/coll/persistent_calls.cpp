@@ -47,7 +47,8 @@ void PersistentCalls::start(PendingCall& call) {
   if (!usable) return call.end_with(std::move(usable));
   __atomic_store_n(&call.state, int{GC_WAITS}, __ATOMIC_RELAXED);  // the caller's own look is next
   call.stage = Stage::started;
-  call.wait = {{kStarts, call.call.place.number, call.call.place.function}, nullptr};
+  call.call.place.order = kStarts;
+  call.wait = {call.call.place, nullptr};
   n_started_.fetch_add(1);
   schedule_.start(call.slot);
 }
@@ -95,14 +96,14 @@ Result<bool> PersistentCalls::give_place(uint64_t step) {
   if (!placing_ || placing_->call.place.number != gc_step_number(step)) return false;
   placed_ = Readiness::impossible;
   if (gc_step_kind(step) == GC_STEP_PLACE) {
-    GC_TRY_AS(placed_, runner_.prepare(*placing_));
+    GC_TRY_AS(placed_, placing_->in_team ? rehearse(*placing_) : runner_.prepare(*placing_));
   }
   if (placed_ == Readiness::waiting) return false;
   placing_->steps = present_step();
   if (placed_ == Readiness::impossible) return true;
   placing_->slot = static_cast<int>(gc_step_slot(step));
   in_slot_[gc_step_slot(step)] = placing_;
-  schedule_.hold(placing_->slot, placing_->is_small());
+  schedule_.hold(placing_->slot, placing_->is_small() && !placing_->in_team);
   return true;
 }
 
@@ -122,6 +123,7 @@ Status PersistentCalls::find_starts() {
 
 Result<size_t> PersistentCalls::launch() {
   PendingCall& first = *starts_.front();
+  if (first.in_team) return run_in_team(first);
   if (first.stage == Stage::started) {
     // Nothing is missing, unless the runtime communicator does things in another way since it has its place.
     GC_TRY_AS(const Readiness readiness, runner_.prepare(first));
@@ -136,6 +138,32 @@ Result<size_t> PersistentCalls::launch() {
     n_started_.fetch_sub(1);
   }
   return n;
+}
+
+// ---- where ranks share a device ----
+
+Result<Readiness> PersistentCalls::rehearse(PendingCall& call) {
+  GC_TRY_AS(const TeamRuntime::Outcome outcome, teams_.rehearse(call.call));
+  if (outcome == TeamRuntime::Outcome::waiting) return Readiness::waiting;
+  return outcome == TeamRuntime::Outcome::done ? Readiness::ready : Readiness::impossible;
+}
+
+Result<size_t> PersistentCalls::run_in_team(PendingCall& call) {
+  TeamRuntime::Outcome outcome;
+  call.stage = Stage::launching;
+  in_team_ = &call;
+  do {
+    GC_TRY_AS(outcome, teams_.step(call.call));
+  } while (outcome == TeamRuntime::Outcome::ready);
+  if (outcome == TeamRuntime::Outcome::waiting) return size_t{0};
+  if (outcome == TeamRuntime::Outcome::stage)
+    return Status::error(Code::remote, "the ranks can no longer be connected");
+  in_team_ = nullptr;
+  call.stage = Stage::running;
+  call.steps = present_step();
+  n_started_.fetch_sub(1);
+  untold_.push_back(&call);
+  return size_t{1};
 }
 
 // ---- ends ----
@@ -161,6 +189,7 @@ void PersistentCalls::tell() {
   }
 }
 
+// What waits behind a start that the teams run, which look after each other, has not begun to wait.
 Status PersistentCalls::look_around() {
   const auto now = Clock::now();
   if (now < next_look_around_) return {};
@@ -168,6 +197,8 @@ Status PersistentCalls::look_around() {
   GC_TRY(arrivals_.others());
   for (PendingCall* call : in_slot_) {
     if (!is_started(call)) continue;
+    if (in_team_) call->wait.start = now;
+    if (in_team_) continue;
     call->wait.runtime = runtime_.get();
     call->wait.rank = schedule_.missing(call->slot);
     GC_TRY(arrivals_.look_around(call->wait));
@@ -185,6 +216,7 @@ void PersistentCalls::end_started(const Status& status) {
 
 void PersistentCalls::fail(Status status) {
   if (std::exchange(stopped_, true)) return;
+  in_team_ = nullptr;
   if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
   status.mark_told();
   end_started(status);
@@ -192,6 +224,7 @@ void PersistentCalls::fail(Status status) {
 
 void PersistentCalls::stop(const Status& status) {
   runner_.stop();
+  teams_.finish();
   if (any_started() && runtime_.get()) runtime_.get()->raise_fault(status);
   stopped_ = true;
   while (PendingCall* call = runner_.take_running()) call->end_with(status);

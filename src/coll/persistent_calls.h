@@ -3,10 +3,11 @@
 // Whether one runs there is decided when it is made, in the queue of the nonblocking ones. Then it has a place: a slot
 // on the board, its tasks, its connections, until it is freed. Each start is published; what all ranks have started,
 // they launch in the order of rank 0's schedule, on a runtime communicator of their own: so that order has nothing to
-// do with that of other collectives, in which MPI allows each rank to start them at another point.
+// do with that of other collectives, in which MPI allows each rank to start them at another point. Where ranks share a
+// device, its leader runs them, one after another, with a communicator of the leaders that is theirs as well.
 //
-// Thread safety: one caller at a time; any_started() at any time. Ownership: owns the runtime communicator; borrows the
-// calls.
+// Thread safety: one caller at a time; any_started() at any time. Ownership: owns the runtime communicators; borrows
+// the calls.
 #pragma once
 #include <atomic>
 #include <deque>
@@ -14,6 +15,7 @@
 
 #include "coll/call_runner.h"
 #include "coll/start_schedule.h"
+#include "coll/team_runtime.h"
 
 namespace gpucoll::coll {
 
@@ -23,11 +25,13 @@ class PersistentCalls {
       : description_(description),
         arrivals_(arrivals),
         runtime_(description, arrivals, GC_MEETING_PERSISTENT),
+        teams_(description, arrivals, {GC_MEETING_PERSISTENT_TEAMS, GC_MEETING_PERSISTENT_LEADERS}),
         runner_(runtime_),
         schedule_(description, arrivals),
         in_slot_(StartSchedule::kSlots) {}
 
   MpiRuntime& runtime() noexcept { return runtime_; }
+  TeamRuntime& teams() noexcept { return teams_; }
   // Gives a call a place, which all ranks make now and can run: again until it says more than `waiting`. `impossible`:
   // it goes through the host on all ranks.
   Result<CallRunner::Readiness> place(PendingCall& call);
@@ -59,6 +63,8 @@ class PersistentCalls {
   Result<bool> give_place(uint64_t step);
   Status find_starts();
   Result<size_t> launch();
+  Result<CallRunner::Readiness> rehearse(PendingCall& call);
+  Result<size_t> run_in_team(PendingCall& call);
   // The number of the first step that is left.
   uint64_t present_step() const noexcept { return schedule_.read() - steps_.size() + 1; }
   Status look_at_running();
@@ -69,12 +75,14 @@ class PersistentCalls {
   const gc_comm_description& description_;
   Arrivals& arrivals_;
   MpiRuntime runtime_;
+  TeamRuntime teams_;
   CallRunner runner_;
   StartSchedule schedule_;
   std::vector<PendingCall*> in_slot_;
   std::deque<uint64_t> steps_;         // that have been read, but not carried out
   std::vector<PendingCall*> starts_;   // of the first of them, that join each other
   std::deque<PendingCall*> untold_;    // that have ended, but not for the application
+  PendingCall* in_team_ = nullptr;     // whose start the teams run
   PendingCall* placing_ = nullptr;     // the first in the queue of nonblocking ones
   CallRunner::Readiness placed_ = {};  // what has become of it
   bool place_scheduled_ = false;

@@ -115,7 +115,7 @@ Status TeamRuntime::open_pages(BoardBootstrap& all) {
 
 // Whether every rank can do its part, so that all go on or none.
 Result<bool> TeamRuntime::meet(const DeviceCall& call, const Status& handed_over, void (*idle)()) {
-  BoardBootstrap all(description_, arrivals_, GC_MEETING_TEAMS, call.place, idle);
+  BoardBootstrap all(description_, arrivals_, meeting_, call.place, idle);
   Status mine = open_pages(all);
   if (mine) mine = handed_over;
   if (mine && leads()) mine = collect(call, idle);
@@ -144,7 +144,7 @@ Status TeamRuntime::hand_over(const DeviceCall& call) {
       !(make_mirror(pieces.block()) && pages_->describe(call.part.queue, mirror_)))
     return Status::error(Code::out_of_memory, "rank %d has no memory to hand %s over to rank %d", description_.rank,
                          name_of(call.place), leader());
-  if (!leads() && mirror_.bytes) {
+  if (!leads() && mirror_.bytes && !rehearses_) {
     pieces.load();
     GC_TRY(device_->upload(mirror_.memory, pieces.block().host, mirror_.bytes));
   }
@@ -168,6 +168,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::outcome(const DeviceCall& call) {
                          arrivals_.rank_name(leader()).c_str(), name_of(call.place), description_.rank,
                          pages_->reason_of(leader()));
   if (answer == proto::TeamAnswer::stage) return Outcome::stage;
+  if (rehearses_) return Outcome::done;
   GC_TRY(take_back(call));
   MpiRuntime::count_run();
   return Outcome::done;
@@ -206,7 +207,7 @@ Status TeamRuntime::put_together(const DeviceCall& call) {
   const int mine = teams_->of[static_cast<size_t>(description_.rank)];
   GC_TRY(compose(*teams_, mine, parts, call.pairs_with_gaps, *device_, whole_.scratch, &whole_.part.queue));
   whole_.part.queue.results_on_host = call.part.queue.results_on_host;
-  call.part.packing.on_host().load();
+  if (!rehearses_) call.part.packing.on_host().load();
   return {};
 }
 
@@ -223,11 +224,12 @@ void TeamRuntime::answer(bool done) {
   answered_ = true;
 }
 
-void TeamRuntime::fail(const Status& why) noexcept {
-  if (!teams_ || !leads()) return;
+bool TeamRuntime::fail(const Status& why) noexcept {
+  if (!teams_ || !leads()) return false;
   if (leaders_.get()) leaders_.get()->raise_fault(why);  // the other leaders count on this one
   if (!answered_) pages_->answer(calls_, proto::TeamAnswer::failed, why.what());
   answered_ = true;
+  return leaders_.get();
 }
 
 // ---- waiting for the end ----

@@ -1,10 +1,11 @@
-// Runs blocking and nonblocking collectives where several ranks of a communicator use one device on which their kernels
+// Runs collectives where several ranks of a communicator use one device on which their kernels
 // cannot run side by side (docs/adr/0023): of each device one rank, the leader, launches kernels for all of them; the
 // leaders have a runtime communicator of their own.
 //
 // A collective: offer() before this rank publishes it; then, once every rank has come with device memory, fits(); and
-// run(), or step() until it says neither `waiting` nor `ready`, one after another. What fits() says and what becomes of
-// a call is equal on all ranks.
+// run(), or step() until it says neither `waiting` nor `ready`, one after another. A persistent one takes its steps
+// once as a rehearsal, which makes what it needs but launches nothing, and then at each of its starts. What fits() says
+// and what becomes of a call is equal on all ranks.
 //
 // Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
 #pragma once
@@ -30,8 +31,15 @@ class TeamRuntime {
     stage  // it goes through the host, and all others from now on
   };
 
-  TeamRuntime(const gc_comm_description& description, Arrivals& arrivals)
-      : description_(description), arrivals_(arrivals), leaders_(description, arrivals, GC_MEETING_LEADERS) {}
+  // Where all ranks meet, and then the leaders: GC_MEETING_*.
+  struct Meetings {
+    uint32_t all, leaders;
+  };
+  TeamRuntime(const gc_comm_description& description, Arrivals& arrivals, Meetings meetings)
+      : description_(description),
+        arrivals_(arrivals),
+        meeting_(meetings.all),
+        leaders_(description, arrivals, meetings.leaders) {}
   ~TeamRuntime() { finish(); }
   TeamRuntime(const TeamRuntime&) = delete;
   TeamRuntime& operator=(const TeamRuntime&) = delete;
@@ -42,7 +50,8 @@ class TeamRuntime {
   // Waits, with MPI progress. A failure on one rank fails its whole team.
   Result<Outcome> run(DeviceCall& call);
   // Does not wait, nor make progress.
-  Result<Outcome> step(DeviceCall& call);
+  Result<Outcome> step(DeviceCall& call) { return go_on(call, false); }
+  Result<Outcome> rehearse(DeviceCall& call) { return go_on(call, true); }
   // Of step(): whether the next one launches it; and whether this rank is to launch it at all, and has not yet.
   bool is_ready() const noexcept { return step_ == Step::ready; }
   bool is_to_launch() const noexcept {
@@ -50,8 +59,8 @@ class TeamRuntime {
   }
   // Whether a device that runs on processors has something to do for step().
   bool needs_processors() const noexcept { return step_ != Step::idle && emulated_; }
-  // This rank takes part no more.
-  void fail(const Status& why) noexcept;
+  // This rank takes part no more. Whether that has told why.
+  bool fail(const Status& why) noexcept;
   // As MpiRuntime::finish().
   void finish();
 
@@ -106,6 +115,7 @@ class TeamRuntime {
   Status take_back(const DeviceCall& call);
 
   // Of step().
+  Result<Outcome> go_on(DeviceCall& call, bool rehearses);
   Result<Outcome> take_step(DeviceCall& call);
   Result<Outcome> end_step(bool done);
   Status begin_step(DeviceCall& call);
@@ -125,6 +135,7 @@ class TeamRuntime {
 
   const gc_comm_description& description_;
   Arrivals& arrivals_;
+  const uint32_t meeting_;
   MpiRuntime leaders_;
   std::optional<Teams> teams_;        // once they are known to be needed
   std::vector<gc_board_line> bound_;  // the lines by which they were made
@@ -141,6 +152,7 @@ class TeamRuntime {
   size_t n_parts_ = 0;                  // that have been read
   DeviceCall whole_;
   Step step_ = Step::idle;
+  bool rehearses_ = false;
   std::optional<Errand> errand_;
   uint64_t launches_ = 0;  // that are done when it is
   Clock::time_point start_ = {}, next_look_around_ = {}, fault_seen_ = {};

@@ -1,5 +1,5 @@
-// What a nonblocking collective goes through until it has been run by the leaders of teams: without waiting, and with
-// what waits for other ranks on a thread of its own.
+// What a nonblocking collective, or a start of a persistent one, goes through until it has been run by the leaders of
+// teams: without waiting, and with what waits for other ranks on a thread of its own.
 #include "base/quiet_thread.h"
 #include "coll/team_runtime.h"
 
@@ -95,6 +95,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_preparing() {
 }
 
 Result<TeamRuntime::Outcome> TeamRuntime::be_ready() {
+  if (rehearses_) return end_step(true);
   step_ = Step::ready;
   return Outcome::ready;
 }
@@ -151,7 +152,8 @@ Result<TeamRuntime::Outcome> TeamRuntime::take_step(DeviceCall& call) {
   return Status::error(Code::internal, "no such step");
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::step(DeviceCall& call) {
+Result<TeamRuntime::Outcome> TeamRuntime::go_on(DeviceCall& call, bool rehearses) {
+  rehearses_ = rehearses;
   for (;;) {
     const Step before = step_;
     auto outcome = take_step(call);

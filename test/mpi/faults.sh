@@ -64,7 +64,10 @@ for devices in 1 2; do
   passed "counts on $devices devices"
   run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
   passed "late on $devices devices"
-  for fault in killed killed_under_way; do
+  run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
+    -np 3 "$program" late_start
+  passed "late_start on $devices devices"
+  for fault in killed killed_under_way killed_started; do
     run "rank 1 (process [0-9]*) died" -np 4 --enable-recovery "$program" $fault
     for rank in 0 2 3; do
       grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank on $devices devices did not survive rank 1"
@@ -94,6 +97,11 @@ for form in "" nonblocking; do
 done
 run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it in a start" -np 3 "$program" early_start
 survived early_start 0 1 2
+export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2
+run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [023] waits for it in a start" \
+  -np 4 "$program" early_start
+survived "early_start of teams" 0 1 2 3
+unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
 run "MPI is being finalized while it is under way" -np 3 "$program" early_with_some
 survived early_with_some 0 1 2
 for devices in 2 8; do

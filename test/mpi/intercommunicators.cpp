@@ -16,8 +16,6 @@ using namespace mpi_test;
 uint64_t u(int value) { return static_cast<uint64_t>(value); }
 size_t z(int value) { return static_cast<size_t>(value); }
 
-bool g_shared_gpu = false;  // by several processes, whose kernels take turns
-
 // Two groups, sides 0 and 1, as this rank sees them.
 struct Bridge {
   std::string name;
@@ -154,7 +152,6 @@ Case::Runs Case::on_device() const {
     }
   if (all) runs.least = runs.most;
   if (form_ != Form::blocking) runs.most = 1;  // also without any elements
-  if (form_ == Form::persistent && g_shared_gpu) runs.least = 0;
   return runs;
 }
 
@@ -376,7 +373,7 @@ void ReductionCase::run_with(MPI_Datatype type, MPI_Op op) const {
   // Beside the root of these nobody is told of how much the call is.
   const bool told = !is(Reduction::reduce) || form_ == Form::persistent || bridge_.sizes[root_side_] == 1;
   const bool beside_root = is(Reduction::reduce) && root_side_ == 1 && host_rank_ != root_;
-  const bool expected = told && (form_ != Form::persistent || !g_shared_gpu) && (host_rank_ < 0 || beside_root);
+  const bool expected = told && (host_rank_ < 0 || beside_root);
   // A rank that gives host memory and gets nothing sends all through the host.
   if (on_host_ && is(Reduction::reduce_scatter)) return;
   if (!checked(on_device == expected)) fail("%s: %s on the device", name().c_str(), on_device ? "ran" : "did not run");
@@ -442,12 +439,9 @@ int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
   const int cases = argc > 1 ? std::atoi(argv[1]) : 80;
   const uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : 5000;
-  const char* kind = "";
   int devices = 0;
-  need(gpucollDeviceKind(&kind), "gpucollDeviceKind");
   need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
   need(gpucollSetDevice(g_rank % devices), "gpucollSetDevice");
-  g_shared_gpu = g_size > devices && (std::string(kind) == "cuda" || std::getenv("GPUCOLL_EMU_EXCLUSIVE"));
   Memory first_use(Where::device, 1);  // before it, a rank that is left out takes it that there are no devices
   Element elements[2] = {{MPI_DATATYPE_NULL, 8, 4}, {MPI_DATATYPE_NULL, 12, 8}};
   MPI_Type_contiguous(2, MPI_INT, &elements[0].type);

@@ -23,6 +23,8 @@ uint64_t launches() { return gpucoll_abi(GC_ABI_VERSION)->launches(); }
 size_t z(int n) { return static_cast<size_t>(n); }
 uint64_t u(int n) { return static_cast<uint64_t>(n); }
 
+bool g_shared_gpu = false;  // by several processes, whose kernels take turns
+
 enum Function { kAllreduce, kBcast, kAlltoall, kAlltoallInPlace, kReduceScatterBlock, kGather, kFunctions };
 
 // One persistent collective, and what each of its starts must give.
@@ -214,6 +216,7 @@ void all_at_once(MPI_Comm comm) {
 }
 
 // Small ones of one MPI_Startall go in one launch, whatever order each rank has them in and however late it comes.
+// Where ranks share a GPU they do not.
 void one_launch(MPI_Comm world) {
   constexpr int kOperations = 8, kRounds = 20, kCount = 256;
   MPI_Comm comm;
@@ -234,7 +237,7 @@ void one_launch(MPI_Comm world) {
       for (auto& operation : all) operation->check();
     }
     const uint64_t made = launches() - before;
-    if (!checked(made == (g_size > 1 ? u(kRounds) : 0)))
+    if (!g_shared_gpu && !checked(made == (g_size > 1 ? u(kRounds) : 0)))
       fail("%d times MPI_Startall of %d took %d launches", kRounds, kOperations, static_cast<int>(made));
   }
   MPI_Comm_free(&comm);
@@ -366,7 +369,18 @@ void errors() {
   MPI_Comm_free(&comm);
 }
 
+void see_devices() {
+  const char* kind = "";
+  int devices = 1;
+  need(gpucollDeviceKind(&kind), "gpucollDeviceKind");
+  need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
+  g_shared_gpu = g_size > devices && (std::string(kind) == "cuda" || std::getenv("GPUCOLL_EMU_EXCLUSIVE"));
+  // Of ranks that share devices one may launch first what another one has not come to (docs/adr/0014).
+  g_keep_memory = g_shared_gpu;
+}
+
 void with_one_thread() {
+  see_devices();
   MPI_Comm copy, half;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Comm_split(MPI_COMM_WORLD, g_rank % 2, -g_rank, &half);

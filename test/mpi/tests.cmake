@@ -36,7 +36,7 @@ foreach(np 4 5)
   foreach(devices 1 2 3)
     gc_mpi_labels(${np}_${devices} STREQUAL 5_2)
     set(shared ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=${devices})
-    foreach(program allreduce collectives mixed staged close_calls threads nonblocking derived)
+    foreach(program allreduce collectives mixed staged close_calls threads nonblocking persistent derived)
       gc_mpi_test(mpi.teams_${program}_${np}_on_${devices} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
         ${shared} COMMAND test/mpi/${program})
     endforeach()
@@ -48,6 +48,8 @@ gc_mpi_test(mpi.teams_stress LABELS mpi asan TIMEOUT 240 NP 4 MPIRUN ${GC_LITERA
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=1 COMMAND test/mpi/stress)
 gc_mpi_test(mpi.teams_nonblocking_threads LABELS mpi asan TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/nonblocking threads)
+gc_mpi_test(mpi.teams_persistent_threads LABELS mpi asan TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/persistent threads)
 # Ranks with a device each, which rests before memory goes.
 gc_mpi_test(mpi.nonblocking_beside_rest LABELS mpi asan TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/nonblocking)

@@ -69,10 +69,10 @@
  * wait for next. Open MPI lets a rank send as much as it receives or nothing at all, so all that are joined count
  * alike.
  *
- * The ranks that make a runtime communicator meet on their entries as well (coll/board_bootstrap.h), each of the three
- * that there can be at a place of its own: in its k-th exchange (1, 2, ...) a rank writes parts[k % 2], then stores k
- * into `met` with release; it reads those of the others once they have stored k or more. Nobody writes k + 2 before all
- * have stored k + 1, which they do after reading k.
+ * The ranks that make a runtime communicator meet on their entries as well (coll/board_bootstrap.h), for each of the
+ * four that there can be at a place of its own: in its k-th exchange (1, 2, ...) a rank writes parts[k % 2], then
+ * stores k into `met` with release; it reads those of the others once they have stored k or more. Nobody writes k + 2
+ * before all have stored k + 1, which they do after reading k.
  *
  * Why so many entries. A board that is full on one rank only would leave the others waiting for an entry that never
  * comes. Open MPI knows 65536 communicators at most; at twice the entries GC_BOARD_PROBE slots in a row are not taken.
@@ -96,8 +96,16 @@ enum { GC_BOARD_ENTRIES = 131072, GC_BOARD_NEAR = 2048, GC_BOARD_GONE = 131072, 
 /* The orders. */
 enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDER_NEIGHBORS, GC_ORDERS };
 /* The runtime communicators: that of blocking and nonblocking collectives, that of persistent ones, and, where ranks
- * use one device, that of the ranks which run collectives for the others; before, all ranks meet about these. */
-enum { GC_MEETING_FIRST, GC_MEETING_PERSISTENT, GC_MEETING_LEADERS, GC_MEETING_TEAMS, GC_MEETINGS };
+ * use one device, those of the ranks which run either for the others; before, all ranks meet about these. */
+enum {
+  GC_MEETING_FIRST,
+  GC_MEETING_PERSISTENT,
+  GC_MEETING_LEADERS,
+  GC_MEETING_TEAMS,
+  GC_MEETING_PERSISTENT_LEADERS,
+  GC_MEETING_PERSISTENT_TEAMS,
+  GC_MEETINGS
+};
 /* What a rank does in a collective. */
 enum {
   GC_KIND_HOST = 1,   /* goes through the host without waiting: host memory, or what the runtime cannot work on */
@@ -124,8 +132,7 @@ enum {
   GC_DEVICE_SHARES = 1, /* kernels of several processes run side by side on this device */
   GC_LINE_SMALL = 2,    /* nonblocking: may share a launch with the next one or the one before */
   GC_LINE_WAITS = 4,    /* nonblocking: the one before was undecided on this rank when it entered this one */
-  GC_LINE_TEAM =
-      8 /* not of persistent ones: another rank of the same device can run it for this one (proto/format/team.h) */
+  GC_LINE_TEAM = 8      /* another rank of the same device can run it for this one (proto/format/team.h) */
 };
 
 typedef struct gc_board_line {
@@ -184,7 +191,7 @@ typedef struct gc_board {
 typedef char gc_check_line[sizeof(gc_board_line) == 64 ? 1 : -1];
 typedef char gc_check_order[sizeof(gc_board_order) == 64 + 16 * 64 ? 1 : -1];
 typedef char gc_check_starts[sizeof(gc_board_starts) == 128 + 32 * 8 ? 1 : -1];
-typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 64 + 3 * 1088 + 384 + 4 * 704 ? 1 : -1];
+typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 64 + 3 * 1088 + 384 + 6 * 704 ? 1 : -1];
 
 /* `arrival`: number, function and kind in one word, as a reader may meet the line while it is written anew. */
 static inline uint64_t gc_arrival(uint64_t number, uint32_t function, uint32_t kind) {

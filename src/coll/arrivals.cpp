@@ -284,6 +284,13 @@ void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines,
   }
 }
 
+uint64_t Arrivals::complete_since(const Place& place) const {
+  uint64_t last = 1;
+  for (int r = 0; r < description_.size; ++r)
+    last = std::max(last, entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES].entered_ns);
+  return last;
+}
+
 void Arrivals::decide(const Place& place) noexcept {
   // Partner: has_decided of the peers.
   __atomic_store_n(&entry_->orders[place.order].decided, place.number, __ATOMIC_RELEASE);

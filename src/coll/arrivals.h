@@ -80,6 +80,8 @@ class Arrivals {
   // The lines of all ranks; of others than those `among`, what *lines has. REQUIRES: `device` was the verdict, and
   // decide() has not been called.
   void read_lines(const Place& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
+  // When the last rank came to a nonblocking one: equal on all ranks, never 0. REQUIRES: as read_lines().
+  uint64_t complete_since(const Place& place) const;
   // This rank has read the lines.
   void decide(const Place& place) noexcept;
   // A rank that may still need this rank's line, -1: none. REQUIRES: `device` was the verdict.

@@ -43,13 +43,12 @@ struct PendingCall : gc_pending {
 
   PendingCalls& owner;
   Stage stage = Stage::queued;
-  uint64_t posted = 0;     // its number among those of all communicators
+  uint64_t complete = 0;   // since when all ranks have come to it (Arrivals::complete_since); 0: not known
   bool on_device = false;  // on this rank
   DeviceCall call;
   Status wrong;  // what this rank calls, so that it does not come to it
   gc_board_line line = {};
   Arrivals::Wait wait = {};
-  std::chrono::steady_clock::time_point launchable_since;
   std::chrono::steady_clock::time_point next_look_around;
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED

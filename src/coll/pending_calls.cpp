@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "coll/call_line.h"
-#include "coll/turner.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -81,7 +80,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->code = Code::ok;
   call->wanted = call->in_team = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
-  call->launchable_since = {};
+  call->complete = 0;
   call->wait = {call->call.place, nullptr};
   call->next_look_around = call->wait.start + kBetweenLooksAround;
   const Result<bool> planned = device_call ? runtime_of(*call).plan(*device_call, &call->call) : Result<bool>(false);
@@ -92,9 +91,8 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
   if (call->on_device && !runtime_of(*call).get()) call->line.flags |= teams_of(*call).offer(call->call, false);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
-  static std::atomic<uint64_t> posted{0};
-  call->posted = ++posted;
   queue_.push_back(call);
+  if (!std::exchange(known_, true)) Turner::instance().know(this);
   note_first();
 }
 
@@ -128,14 +126,15 @@ void PendingCalls::go_on_a_little_while(const Condition& condition) {
   while (condition() && Clock::now() < end) go_on();
 }
 
-void PendingCalls::turn() {
+bool PendingCalls::turn() {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  if (!lock.owns_lock()) return false;
   go_on();
   const bool polite = (!runner_.settled() && runtime_.get()->emulated()) || teams_.needs_processors() ||
                       persistent_.teams().needs_processors();
   lock.unlock();
   if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need
+  return true;
 }
 
 // Who queues a call after the last look here finds that the thread does not have it any more.
@@ -237,6 +236,8 @@ uint32_t PendingCalls::flags_of(size_t at) const {
 void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   const Place& place = call.call.place;
   call.line.flags |= flags;
+  if (&call == queue_.front()) first_entered_.store(1);  // before the clock is read: other threads must not pass by
+  call.line.entered_ns = static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
   call.stage = PendingCall::Stage::published;
   call.wait = {place, nullptr};
   if (place.number == 0 || !call.wrong) return;

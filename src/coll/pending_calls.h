@@ -25,10 +25,11 @@
 #include "coll/kept_lines.h"
 #include "coll/persistent_calls.h"
 #include "coll/team_runtime.h"
+#include "coll/turner.h"
 
 namespace gpucoll::coll {
 
-class PendingCalls {
+class PendingCalls final : public Turned {
  public:
   PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, MpiRuntime& runtime,
                TeamRuntime& teams)
@@ -40,15 +41,14 @@ class PendingCalls {
         runner_(runtime),
         lines_(arrivals),
         persistent_(description, arrivals) {}
-  ~PendingCalls() { stop(); }
+  ~PendingCalls() override { stop(); }
   PendingCalls(const PendingCalls&) = delete;
   PendingCalls& operator=(const PendingCalls&) = delete;
 
   // As gc_abi.start; null where it goes through the host at once.
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
-  void turn();
-  // For the Turner: whether it is to come again.
-  bool turn_on_thread();
+  bool turn() override;
+  bool turn_on_thread() override;
   void host_begun(PendingCall* call);
   Code end(PendingCall* call);
   // As gc_abi.restart and gc_abi.publish_starts.
@@ -59,10 +59,8 @@ class PendingCalls {
   MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }
   // Whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
-  // The number of the first one that has not been begun, counted over all communicators; 0: there is none.
-  uint64_t first_posted() const noexcept { return first_posted_.load(); }
-  // The same, only where all ranks have come to it and this one has not launched it.
-  uint64_t first_due() const noexcept { return first_due_.load(); }
+  uint64_t first_entered() const noexcept override { return first_entered_.load(); }
+  uint64_t first_due() const noexcept override { return first_due_.load(); }
   // Whether none runs on the device.
   bool settled();
   // The other ranks must not wait for what is under way.
@@ -99,6 +97,13 @@ class PendingCalls {
   void pop_first();
   void note_first();
   bool is_due(const PendingCall& call) const;
+  PendingCall* find_due();
+  // Whether this rank launches what this communicator has on devices, as it has done before.
+  bool runs_here() const noexcept { return runtime_.get() || teams_.has_led(); }
+  static bool waits_for_others(const PendingCall& call) {
+    return call.state != GC_HOST_TURN &&
+           (call.stage == PendingCall::Stage::queued || call.stage == PendingCall::Stage::published);
+  }
   bool may_launch(PendingCall& call);
   void go_on();
   bool step(PendingCall& call);
@@ -133,8 +138,11 @@ class PendingCalls {
   std::mutex mutex_;
   std::deque<PendingCall*> queue_;
   std::atomic<size_t> n_queued_{0};  // of queue_
-  std::atomic<uint64_t> first_posted_{0}, first_due_{0};
+  std::atomic<uint64_t> first_entered_{0}, first_due_{0};
+  const PendingCall* due_ = nullptr;  // what is to be launched first, and since when this rank could, but for others
+  Clock::time_point due_since_ = {};
   std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
+  bool known_ = false;                  // to the Turner
   size_t n_published_ = 0;              // the first ones of queue_
   std::vector<PendingCall*> together_;  // launch()'s
   std::vector<std::unique_ptr<PendingCall>> all_;

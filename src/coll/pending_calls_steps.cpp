@@ -4,16 +4,30 @@
 #include "base/params.h"
 #include "coll/call_line.h"
 #include "coll/pending_calls.h"
-#include "coll/turner.h"
 
 namespace gpucoll::coll {
+namespace {
+
+// Nothing that is stuck, be it as ranks call in different orders and wait for each other's connections, is waited for
+// longer than this, nor waits longer.
+constexpr auto kPatience = std::chrono::milliseconds(100);
+
+}  // namespace
 
 // ---- the first of the queue ----
 
 void PendingCalls::note_first() {
   n_queued_.store(queue_.size());
-  first_posted_.store(queue_.empty() ? 0 : queue_.front()->posted);
-  first_due_.store(queue_.empty() || !is_due(*queue_.front()) ? 0 : queue_.front()->posted);
+  first_entered_.store(n_published_ ? queue_.front()->line.entered_ns : 0);
+  const PendingCall* const due = find_due();
+  if (!due) {
+    due_ = nullptr;
+    first_due_.store(0);
+    return;
+  }
+  const auto now = Clock::now();
+  if (std::exchange(due_, due) != due) due_since_ = now;
+  first_due_.store(now - due_since_ > kPatience ? 0 : due->complete);
 }
 
 bool PendingCalls::is_due(const PendingCall& call) const {
@@ -27,14 +41,30 @@ bool PendingCalls::is_due(const PendingCall& call) const {
   }
 }
 
-// Whether all that was called before it, and that all ranks have come to, is launched (turner.h). Not for long: ranks
-// may call in different orders, and wait for each other's connections.
+// What this rank is to launch first, where all ranks have come to it: the first of the queue; or one behind, where the
+// first is launched but stays in a team, or waits for the application to begin it on the host.
+PendingCall* PendingCalls::find_due() {
+  if (queue_.empty()) return nullptr;
+  if (is_due(*queue_.front())) return queue_.front();
+  if (!runs_here() || waits_for_others(*queue_.front())) return nullptr;
+  for (size_t i = 1; i < n_published_; ++i) {
+    PendingCall& next = *queue_[i];
+    if (!next.on_device || next.is_persistent()) continue;
+    if (!next.complete) {
+      const auto verdict = arrivals_.look(next.wait);
+      if (verdict && *verdict == Arrivals::Verdict::host) continue;
+      if (!verdict || *verdict == Arrivals::Verdict::waiting || !next.wrong) return nullptr;
+      next.complete = arrivals_.complete_since(next.call.place);
+    }
+    return &next;
+  }
+  return nullptr;
+}
+
+// Whether all that all ranks came to before is launched (turner.h).
 bool PendingCalls::may_launch(PendingCall& call) {
-  constexpr std::chrono::milliseconds kPatience{10};
-  if (Turner::instance().turn_before(call.posted, this)) return true;
-  const auto now = Clock::now();
-  if (call.launchable_since == Clock::time_point()) call.launchable_since = now;
-  return now - call.launchable_since > kPatience;
+  note_first();
+  return Clock::now() - due_since_ > kPatience || Turner::instance().turn_before(call.complete, this);
 }
 
 // The next one waits from now on.
@@ -113,6 +143,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     give_to_host(call);
     return false;
   }
+  call.complete = arrivals_.complete_since(place);
   call.stage = PendingCall::Stage::joining;
   call.wait.start = Clock::now();
   call.wait.rank = 0;

@@ -55,8 +55,11 @@ class TeamRuntime {
   // Of step(): whether the next one launches it; and whether this rank is to launch it at all, and has not yet.
   bool is_ready() const noexcept { return step_ == Step::ready; }
   bool is_to_launch() const noexcept {
-    return step_ == Step::collecting || step_ == Step::preparing || step_ == Step::ready || step_ == Step::launching;
+    return step_ == Step::collecting || step_ == Step::preparing || step_ == Step::ready || step_ == Step::launching ||
+           (step_ == Step::meeting && leads());
   }
+  // Whether this rank has launched any.
+  bool has_led() const noexcept { return leaders_.get(); }
   // Whether a device that runs on processors has something to do for step().
   bool needs_processors() const noexcept { return step_ != Step::idle && emulated_; }
   // This rank takes part no more. Whether that has told why.

@@ -7,7 +7,6 @@
 
 #include "base/params.h"
 #include "base/quiet_thread.h"
-#include "coll/pending_calls.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -21,7 +20,12 @@ Turner& Turner::instance() {
   return *turner;
 }
 
-void Turner::add(PendingCalls* calls) {
+void Turner::know(Turned* calls) {
+  std::lock_guard lock(mutex_);
+  known_.push_back(calls);
+}
+
+void Turner::add(Turned* calls) {
   std::lock_guard lock(mutex_);
   calls_.push_back(calls);
   if (!params().progress_thread) return;
@@ -32,40 +36,59 @@ void Turner::add(PendingCalls* calls) {
   running_ = true;  // only now: starting a thread may fail
 }
 
-void Turner::remove(PendingCalls* calls) {
+void Turner::remove(Turned* calls) {
   std::lock_guard lock(mutex_);
+  std::erase(known_, calls);
   std::erase(calls_, calls);
 }
 
-bool Turner::turn_before(uint64_t posted, const PendingCalls* calls) {
-  thread_local bool within = false;  // those that are turned need not turn others
+// What is turned launches nothing while all are looked at, and then only what is the very first.
+bool Turner::turn_before(uint64_t complete, const Turned* calls) {
   std::lock_guard lock(mutex_);
-  for (uint64_t last = 0; !within;) {
-    PendingCalls* next = nullptr;
-    uint64_t first = posted;
-    for (PendingCalls* other : calls_) {
-      const uint64_t of_other = other->first_posted();
-      if (other == calls || of_other <= last || of_other >= first) continue;
-      next = other;
-      first = of_other;
-    }
-    if (!next) break;
-    within = true;
-    next->turn();
-    within = false;
-    last = first;
+  if (within_ == Within::looking) return false;
+  if (within_ == Within::launching) return !first_before(complete, calls);
+  return launch_before(complete, calls) && look_before(complete, calls) && launch_before(complete, calls);
+}
+
+// The one with the first of what is known to be launched before.
+Turned* Turner::first_before(uint64_t complete, const Turned* calls) const {
+  Turned* first = nullptr;
+  for (Turned* other : known_) {
+    const uint64_t due = other->first_due();
+    if (other == calls || !due || due >= complete) continue;
+    first = other;
+    complete = due;
   }
-  return std::none_of(calls_.begin(), calls_.end(), [&](const PendingCalls* other) {
-    const uint64_t of_other = other->first_due();
-    return other != calls && of_other && of_other < posted;
-  });
+  return first;
+}
+
+bool Turner::launch_before(uint64_t complete, const Turned* calls) {
+  while (Turned* first = first_before(complete, calls)) {
+    const uint64_t due = first->first_due();
+    within_ = Within::launching;
+    first->turn();
+    within_ = Within::nothing;
+    if (first->first_due() == due) return false;
+  }
+  return true;
+}
+
+bool Turner::look_before(uint64_t complete, const Turned* calls) {
+  bool all = true;
+  within_ = Within::looking;
+  for (Turned* other : known_) {
+    const uint64_t entered = other->first_entered();
+    if (other != calls && entered && entered < complete) all &= other->turn();
+  }
+  within_ = Within::nothing;
+  return all;
 }
 
 void Turner::turn_all() {
-  std::vector<PendingCalls*> settled;
-  for (PendingCalls* calls : calls_)
+  std::vector<Turned*> settled;
+  for (Turned* calls : calls_)
     if (!calls->turn_on_thread()) settled.push_back(calls);
-  for (PendingCalls* calls : settled) std::erase(calls_, calls);
+  for (Turned* calls : settled) std::erase(calls_, calls);
 }
 
 void Turner::run() {

@@ -2,8 +2,10 @@
 // that has come first launches when the last one comes, without calling MPI.
 //
 // A device rests before it gives memory back, and the driver launches nothing meanwhile: if one rank had launched the
-// first of two calls when its application frees memory, and another one the second, both would wait for ever. So each
-// rank launches in the order in which its application has called, as far as the other ranks have come: turn_before().
+// first of two calls when its application frees memory, and another one the second, both would wait for ever. So all
+// ranks launch the calls of several communicators in one order: that in which the last rank came to each, which their
+// lines on the board say to all alike. A rank that can launch one looks first whether all have come to another before
+// that it has not launched: turn_before(). It sees those: who came last to one of them was there before.
 //
 // It decides and launches, and calls neither MPI nor the application. It sleeps while nothing waits to be launched, and
 // looks the less often the longer something does.
@@ -16,26 +18,50 @@
 
 namespace gpucoll::coll {
 
-class PendingCalls;
+// The calls of one communicator, in a queue. Any thread.
+class Turned {
+ public:
+  virtual ~Turned() = default;
+  // Launches what it can, as turn_before() lets it. False where another thread is at it.
+  virtual bool turn() = 0;
+  // The same; whether it is to come again.
+  virtual bool turn_on_thread() = 0;
+  // When this rank has entered the first one that has not been begun (gc_board_line::entered_ns), or before; 0: there
+  // is none.
+  virtual uint64_t first_entered() const noexcept = 0;
+  // Of the first one that this rank is to launch, and has not yet, since when all ranks have come to it; 0: none is
+  // known, or it cannot be launched for so long that others must not wait for it.
+  virtual uint64_t first_due() const noexcept = 0;
+};
 
 class Turner {
  public:
   static Turner& instance();
-  // Turns `calls` until none of them is queued. The parameter progress_thread turns this off, but not turn_before().
-  void add(PendingCalls* calls);
-  // Gives a turn to all others whose first call was made before the one numbered `posted`, of `calls`, in that order.
-  // False where one that all ranks have come to is not launched yet.
-  bool turn_before(uint64_t posted, const PendingCalls* calls);
-  // After it returns the thread knows `calls` no more.
-  void remove(PendingCalls* calls);
+  // From now on turn_before() regards `calls`.
+  void know(Turned* calls);
+  // Turns `calls`, which it knows, until none of them is queued. The parameter progress_thread turns this off, but not
+  // turn_before().
+  void add(Turned* calls);
+  // Gives a turn to the others whose first call may be one that all ranks came to before `complete`, when they had come
+  // to one of `calls` (Arrivals::complete_since). False where such a one is not launched yet.
+  bool turn_before(uint64_t complete, const Turned* calls);
+  // After it returns `calls` are not known any more.
+  void remove(Turned* calls);
 
  private:
+  enum class Within { nothing, looking, launching };  // turn_before()
   void run();
-  void turn_all();              // REQUIRES: lock held
+  // All with the lock held.
+  void turn_all();
+  Turned* first_before(uint64_t complete, const Turned* calls) const;
+  bool launch_before(uint64_t complete, const Turned* calls);
+  bool look_before(uint64_t complete, const Turned* calls);
+
   std::recursive_mutex mutex_;  // what is turned may turn what was called before it
   std::condition_variable_any changed_;
-  std::vector<PendingCalls*> calls_;
+  std::vector<Turned*> known_, calls_;  // calls_: that are turned
   bool running_ = false, more_ = false;
+  Within within_ = Within::nothing;
 };
 
 }  // namespace gpucoll::coll

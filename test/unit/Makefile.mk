@@ -65,6 +65,9 @@ test_unit_call_operands_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/team_call_test
 test_unit_team_call_test_SOURCES = test/unit/team_call_test.cpp
 test_unit_team_call_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/turner_test
+test_unit_turner_test_SOURCES = test/unit/turner_test.cpp
+test_unit_turner_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/registration_test
 test_unit_registration_test_SOURCES = test/unit/registration_test.cpp

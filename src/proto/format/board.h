@@ -34,6 +34,9 @@
  * that are GC_LINE_SMALL on every rank, and but for s GC_LINE_WAITS. A rank waits for that word only if it has entered
  * s + 1 so itself. Else it runs s alone, and rank 0 cannot mean otherwise: what the rank enters later does not wait.
  *
+ * The greatest `entered_ns` of a nonblocking one is when the last rank came to it, the same number on all ranks: those
+ * of several communicators are launched in that order (coll/turner.h).
+ *
  * Why so many lines: that many nonblocking collectives may be under way before one must wait to be entered. And a
  * collective of the module that was there before may call others (allreduce: reduce and broadcast, each counted), so a
  * rank may be some numbers ahead within a blocking collective that it has not left: four would do.
@@ -143,7 +146,8 @@ typedef struct gc_board_line {
   uint32_t digest;    /* of what has no room here: counts for each rank that must be equal on all ranks */
   uint8_t device[16]; /* uuid of the device */
   uint32_t flags;
-  uint8_t reserved[12];
+  uint8_t reserved[4];
+  uint64_t entered_ns; /* nonblocking: when this rank has come, by the monotonic clock of the node */
 } gc_board_line;
 
 typedef struct gc_board_order {

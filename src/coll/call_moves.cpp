@@ -33,6 +33,7 @@ class MoveMaker {
   Status scatter_equal();
   Status scatter();
   Status neighbors();
+  Status alone();
   Status check_self_edges() const;
   Block to_neighbor(int i) const;
 
@@ -214,8 +215,18 @@ Status MoveMaker::neighbors() {
   return {};
 }
 
+// Behind what is packed, before what is unpacked.
+Status MoveMaker::alone() {
+  const Block from = sent(rank_), to = received(rank_);
+  GC_TRY(check_own(from, to));
+  add_copy(context_.queue, &context_.queue.spread, context_.device.kernel_address(to.address),
+           context_.device.kernel_address(from.address), from.bytes);
+  return {};
+}
+
 Status MoveMaker::make() {
   if (call_.sources) return neighbors();
+  if (n_ == 1) return alone();
   switch (call_.function) {
     case GC_FUNCTION_bcast: broadcast(); return {};
     case GC_FUNCTION_allgather: return all_gather();

@@ -6,6 +6,14 @@
 #include "coll/call_reductions.h"
 
 namespace gpucoll::coll {
+namespace {
+
+// In place, one rank alone has all that it wants.
+bool has_all(const gc_call& call, int n_ranks) {
+  return n_ranks == 1 && !call.sources && !(call.send.given && call.recv.given);
+}
+
+}  // namespace
 
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part) {
   part->clear();
@@ -20,6 +28,7 @@ Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual,
   part->lacks_memory = memory.lacks_memory;
   part->queue.results_on_host = memory.results_on_host;
   GC_TRY(std::move(looked));
+  if (has_all(call, n_ranks)) return {};
 
   const CallContext context = {rank,    n_ranks,    *part->device, memory.send_on_host, memory.recv_on_host,
                                scratch, part->queue};

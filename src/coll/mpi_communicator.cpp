@@ -17,7 +17,7 @@ constexpr uint32_t kFirstLook = 4;
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
     : gc_comm{}, description_(description), arrivals_(description_) {
-  next_look = kFirstLook;
+  next_look = description_.size == 1 ? ~uint32_t{0} : kFirstLook;  // one rank has nobody to look at
 }
 
 MpiCommunicator::DeviceSide& MpiCommunicator::device_side() {

@@ -85,7 +85,7 @@ typedef struct gc_call {
   uint32_t function;     /* GC_FUNCTION_* */
   uint32_t order;        /* of a blocking one: GC_ORDER_BLOCKING or GC_ORDER_NEIGHBORS */
   int root;              /* -1: none; -2: of an intercommunicator, in this rank's group, which takes no part */
-  int reduces;           /* else type and op mean nothing */
+  int reduces;           /* else type and op mean nothing; what one rank alone reduces is moved */
   int type, op;          /* gpucollDataType_t, gpucollRedOp_t, or -1 where the engine has none */
   const int *recvcounts; /* of MPI_Reduce_scatter: elements for each rank */
   void *skin_op;         /* the skin's own */

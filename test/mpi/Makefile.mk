@@ -1,6 +1,11 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/mpi/tests.cmake test/mpi/bad_parameter.sh test/mpi/faults.sh test/mpi/openmpi5.sh
 
+check_PROGRAMS += test/mpi/alone
+test_mpi_alone_SOURCES = test/mpi/alone.cpp test/mpi/call_form.h test/mpi/mpi_test.h
+test_mpi_alone_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_alone_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_alone_LDADD = libgpucoll.la $(MPI_LIBS)
 check_PROGRAMS += test/mpi/derived
 test_mpi_derived_SOURCES = test/mpi/derived.cpp test/mpi/mpi_test.h
 test_mpi_derived_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -199,7 +199,7 @@ bool Moves::has_device_part(int rank) const {
 }
 
 bool Moves::on_device() const {
-  if (g_size == 1) return false;
+  if (g_size == 1 && function_ == Function::bcast) return false;  // it ends in MPI itself
   bool any = false;
   for (int r = 0; r < g_size; r++) {
     if (!has_device_part(r)) return false;
@@ -383,7 +383,7 @@ class Reduces {
     }
   }
   bool on_device() const {
-    bool all = g_size > 1 && total_ > 0;
+    bool all = total_ > 0;
     for (int r = 0; r < g_size; r++) {
       const bool has_output = is_in_place(r) || received(r) > 0;
       all = all &&

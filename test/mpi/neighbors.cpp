@@ -209,7 +209,7 @@ class Case {
 
 bool Case::has_bytes(int rank) const {
   const std::vector<End>&in = topology_.in[z(rank)], &out = topology_.out[z(rank)];
-  bool any = gathers() && sent_by(rank, 0) > 0;
+  bool any = gathers() && (varies() || !in.empty() || !out.empty()) && sent_by(rank, 0) > 0;
   for (size_t b = 0; b < out.size(); b++) any |= out[b].rank >= 0 && sent_by(rank, static_cast<int>(b)) > 0;
   for (size_t b = 0; b < in.size(); b++) any |= in[b].rank >= 0 && received_by(rank, static_cast<int>(b)) > 0;
   return any;
@@ -235,7 +235,7 @@ bool Case::takes_part(const std::vector<int>& joined, int rank) const {
 // How often it runs on the device: ranks with host memory may have learned to wait for the others.
 Case::Runs Case::on_device() const {
   Runs runs = {0, 0};
-  if (g_size == 1 || (!varies() && most_ == 0)) return runs;  // without elements it ends in MPI itself
+  if (!varies() && most_ == 0) return runs;  // without elements it ends in MPI itself
   const std::vector<int> joined = joined_to(g_rank);
   bool all = true, everybody = true;
   if (!takes_part({}, g_rank) && topology_.in[z(g_rank)].empty() && topology_.out[z(g_rank)].empty()) return runs;

@@ -349,8 +349,8 @@ void runs_on_the_device() {
     if (!checked(out[0] == expected && out[z(100 / g_size - 1)] == expected))
       fail("on the device, call %d: %d instead of %d", i, out[0], expected);
   }
-  const uint64_t wanted = g_size > 1 ? static_cast<uint64_t>(calls) : 0;
-  if (!checked(runs() - before == wanted))
+  const int ended_by_mpi = g_size == 1 ? calls / 3 : 0;  // MPI_Ibcast
+  if (!checked(runs() - before == static_cast<uint64_t>(calls - ended_by_mpi)))
     fail("%d of %d calls ran on the device", static_cast<int>(runs() - before), calls);
   MPI_Comm_free(&comm);
 }

@@ -31,6 +31,14 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.threads_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
+# Communicators of one rank, in the world and on a device that others use.
+foreach(np 1 3)
+  gc_mpi_labels(${np} EQUAL 3)
+  gc_mpi_test(mpi.alone_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/alone)
+endforeach()
+gc_mpi_test(mpi.teams_alone LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/alone)
+
 # Several ranks on one device: teams of one size and not, with members in between those of others.
 foreach(np 4 5)
   foreach(devices 1 2 3)

@@ -88,6 +88,7 @@ bool gcm_describe_side(gcm_module *module, const gcm_side *from, int side, bool 
 static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
   if (gcm_process_closed()) return false; /* in an attribute's delete function in MPI_Finalize */
   if (OMPI_COMM_IS_INTER(module->communicator)) return gcm_describe_between_groups(module, plan, call);
+  if (ompi_comm_size(module->communicator) == 1) call->reduces = 0; /* what it reduces is the result already */
   const gcm_neighbors *to = NULL, *from = NULL;
   const bool gathers =
       call->function == GC_FUNCTION_neighbor_allgather || call->function == GC_FUNCTION_neighbor_allgatherv;
@@ -105,6 +106,7 @@ static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
 }
 
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
+  if (module->comm_later && gcm_plan_on_device(plan)) gcm_join_engine(module);
   if (module->comm == NULL) return GC_STAGE;
   if (!describe(module, plan, call)) {
     gc_publish_host(module->comm, call->order, call->function);

@@ -4,6 +4,7 @@ static void construct(gcm_module *m) {
   memset(&m->previous, 0, sizeof m->previous);
   m->communicator = NULL;
   m->comm = NULL;
+  m->comm_later = false;
   m->block_bytes = NULL;
   m->block_offsets = NULL;
   m->block_maps = NULL;
@@ -48,13 +49,9 @@ static int count_ranks(ompi_communicator_t *comm) {
   return ompi_comm_size(comm) + (OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : 0);
 }
 
-/* May run inside MPI progress (MPI_Comm_idup): local work only. */
-static int enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm) {
-  gcm_module *m = (gcm_module *)base;
-  m->communicator = comm;
-  chain_all(m, comm);
-  gcm_number_groups(m);
-  if (!gcm_engine_runs || count_ranks(comm) < 2) return OMPI_SUCCESS;
+/* Local work only. */
+static void make_engine_comm(gcm_module *m) {
+  ompi_communicator_t *const comm = m->communicator;
   const gc_comm_description description = {
       .context_id = gcm_context_id(comm),
       .rank = m->first_own + ompi_comm_rank(comm),
@@ -65,6 +62,23 @@ static int enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm
       .name = comm->c_name[0] != '\0' ? comm->c_name : "an intercommunicator (its groups' ranks in one row)",
   };
   m->comm = gcm_abi->comm_new(&description);
+}
+
+void gcm_join_engine(gcm_module *module) {
+  if (!module->comm_later || gcm_process_closed()) return;
+  module->comm_later = false;
+  make_engine_comm(module);
+}
+
+/* May run inside MPI progress (MPI_Comm_idup). With several ranks, all calls are counted from the first on; one rank
+ * has nobody to count with, and programs make many such communicators that never see device memory. */
+static int enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm) {
+  gcm_module *m = (gcm_module *)base;
+  m->communicator = comm;
+  chain_all(m, comm);
+  gcm_number_groups(m);
+  m->comm_later = gcm_engine_runs && count_ranks(comm) == 1;
+  if (gcm_engine_runs && !m->comm_later) make_engine_comm(m);
   return OMPI_SUCCESS;
 }
 

@@ -39,7 +39,8 @@ typedef struct gcm_module {
   mca_coll_base_module_t super;
   mca_coll_base_comm_coll_t previous; /* who served each function before; NULL where nobody did */
   ompi_communicator_t *communicator;
-  gc_comm *comm;       /* NULL: one rank, or the engine cannot: everything is staged */
+  gc_comm *comm;       /* NULL: one rank that has not used it yet, or the engine cannot: everything is staged */
+  bool comm_later;     /* whether the first call with device memory makes it */
   size_t *block_bytes; /* engine.c's lists, of most_blocks for each side; NULL until needed */
   ptrdiff_t *block_offsets;
   const gc_type_map **block_maps;
@@ -58,6 +59,9 @@ extern bool gcm_engine_runs; /* else: no communicators of the engine, everything
 extern mca_coll_base_component_t mca_coll_gpucoll_component;
 
 #define GCM_UNWRAP(...) __VA_ARGS__
+
+/* module.c: makes the engine's communicator where it is to be made later. */
+void gcm_join_engine(gcm_module *module);
 
 /* parameters.c: registers every parameter as an MCA variable and hands set values to the engine. An error: a value was
  * not accepted, here or in the environment, and the sentence has been logged. */

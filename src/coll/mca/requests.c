@@ -273,6 +273,7 @@ static int make_at_once(gcm_request *r, ompi_request_t **request) {
 
 int gcm_request_begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_plan *plan,
                       ompi_request_t **request) {
+  if (r->module->comm_later && call != NULL && gcm_plan_on_device(plan)) gcm_join_engine(r->module);
   if (r->module->comm != NULL) {
     const int rc = gcm_start_on_engine(r->module, function, call, plan, &r->pending);
     if (rc != MPI_SUCCESS) {

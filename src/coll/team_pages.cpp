@@ -5,9 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/params.h"
 #include "coll/kernels.h"
-#include "core/flights.h"
 
 namespace gpucoll::coll {
 
@@ -59,18 +57,6 @@ void TeamPages::check() noexcept {
   } catch (...) {
     // No memory to look: the next round tries again.
   }
-}
-
-void TeamPages::tidy() noexcept {
-  std::unique_lock lock(mutex_);
-  if (!imports_.any_dropped()) return;
-  lock.unlock();
-  core::Flights::instance().between([&] {  // else at the watchdog's next look
-    lock.lock();
-    const std::vector<void*> dropped = imports_.take_dropped();
-    lock.unlock();
-    for (void* base : dropped) device_.close_memory(base);
-  });
 }
 
 Status TeamPages::open(int rank, const SharedMemoryName& name) {
@@ -170,24 +156,7 @@ bool TeamPages::handed(int member, uint64_t call) const noexcept {
 
 Result<uint8_t*> TeamPages::open_place(int member, const core::ExportedPlace& place) {
   std::lock_guard lock(mutex_);
-  auto opened = imports_.open(member, place);
-  refused_ = !opened;
-  return opened;
-}
-
-// Whether what was refused may be opened soon: this communicator or another one has something dropped at its place,
-// which watchdog and proxy close between flights.
-bool TeamPages::may_open_later() {
-  constexpr std::chrono::milliseconds kNoticed{1000}, kBetweenTries{10};
-  const auto now = Clock::now();
-  if (!refused_since_) refused_since_ = now;
-  const auto waited = now - *refused_since_;
-  std::lock_guard lock(mutex_);
-  const bool too_long = params().timeout && waited > std::chrono::seconds(params().timeout);
-  if (imports_.any_dropped() ? too_long : waited > kNoticed) return false;
-  next_try_ = now + kBetweenTries;
-  core::Proxy::instance().wake();
-  return true;
+  return imports_.open(member, place);
 }
 
 Result<uint8_t*> TeamPages::find(int member, const TeamPlace& place) {
@@ -247,9 +216,7 @@ Status TeamPages::add(int member, const TeamItem& item, const core::TaskQueue& l
   return {};
 }
 
-Result<bool> TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue* part) {
-  if (refused_since_ && Clock::now() < next_try_) return false;
-  refused_ = false;
+Status TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue* part) {
   part->clear();
   {
     std::lock_guard lock(mutex_);
@@ -257,13 +224,8 @@ Result<bool> TeamPages::read(int member, const core::TaskQueue& like, core::Task
   }
   const TeamItem* const items = items_of(others_[static_cast<size_t>(member)]);
   const size_t n = std::min<size_t>(page_of(member).n_items, n_items_);
-  for (size_t i = 0; i < n; ++i) {
-    Status added = add(member, items[i], like, part);
-    if (!added && refused_ && may_open_later()) return false;
-    GC_TRY(std::move(added));
-  }
-  refused_since_.reset();
-  if (part->collectives.size() == like.collectives.size()) return true;
+  for (size_t i = 0; i < n; ++i) GC_TRY(add(member, items[i], like, part));
+  if (part->collectives.size() == like.collectives.size()) return {};
   return Status::error(Code::internal, "rank %d asks its leader for fewer collectives", member);
 }
 

@@ -6,10 +6,8 @@
 // Thread safety: one caller at a time; watchdog and proxy come in beside it. Ownership: owns this rank's page and
 // exports, and what is open of others. REQUIRES: no kernel uses what is open when it is destroyed.
 #pragma once
-#include <chrono>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "base/shared_memory.h"
@@ -50,10 +48,9 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
   bool can_describe(const core::TaskQueue& part, const Mirror& mirror);
   void hand_over(uint64_t call) noexcept;
   // Of a member: whether it has handed over its part; and that part, where `like` has the tasks of the same call but
-  // for their addresses. read(): false while its memory cannot be opened yet, as what was freed at its place is still
-  // open here; that is closed when nothing is under way.
+  // for their addresses.
   bool handed(int member, uint64_t call) const noexcept;
-  Result<bool> read(int member, const core::TaskQueue& like, core::TaskQueue* part);
+  Status read(int member, const core::TaskQueue& like, core::TaskQueue* part);
 
   // Of the leader.
   void answer(uint64_t call, proto::TeamAnswer answer, const char* why) noexcept;
@@ -65,10 +62,9 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
 
   void check() noexcept override;
   Progress progress() noexcept override { return Progress::none_pending; }
-  void tidy() noexcept override;
+  void tidy() noexcept override { imports_.close_dropped_at_rest(mutex_); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   TeamPages(gpu::Device& device, SharedMemory memory, size_t n_items, int n_ranks);
   static size_t bytes_for(size_t n_items) { return sizeof(proto::TeamPage) + n_items * sizeof(proto::TeamItem); }
   static proto::TeamItem* items_of(const SharedMemory& memory) {
@@ -85,7 +81,6 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
   bool tell(proto::TeamKind kind, const core::TaskQueue::Pair& message);
   bool tell(const core::LocalTask& task);
   void drop_freed();
-  bool may_open_later();
   Result<uint8_t*> open_place(int member, const core::ExportedPlace& place);
   Result<uint8_t*> find(int member, const proto::TeamPlace& place);
   Status add(int member, const proto::TeamItem& item, const core::TaskQueue& like, core::TaskQueue* part);
@@ -104,10 +99,6 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
   core::Exports exports_;
   std::mutex mutex_;  // of imports_
   core::Imports imports_;
-  // read()'s.
-  bool refused_ = false;
-  std::optional<Clock::time_point> refused_since_;
-  Clock::time_point next_try_ = {};
 };
 
 }  // namespace gpucoll::coll

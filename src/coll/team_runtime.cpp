@@ -182,8 +182,7 @@ Result<bool> TeamRuntime::collect_some(const DeviceCall& call) {
   for (; n_parts_ < parts_.size(); ++n_parts_) {
     const int member = team()[n_parts_ + 1];
     if (!pages_->handed(member, calls_)) return false;
-    GC_TRY_AS(const bool read, pages_->read(member, call.part.queue, &parts_[n_parts_]));
-    if (!read) return false;
+    GC_TRY(pages_->read(member, call.part.queue, &parts_[n_parts_]));
   }
   return true;
 }
@@ -194,7 +193,6 @@ Status TeamRuntime::collect(const DeviceCall& call, void (*idle)()) {
     if (all) return {};
     const int member = team()[n_parts_ + 1];
     GC_TRY(await(member, kHandedOver, call.place, idle, [&] { return pages_->handed(member, calls_); }));
-    if (idle) idle();  // it may not be readable yet
   }
 }
 

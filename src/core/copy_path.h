@@ -79,7 +79,7 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   void look_for_freed() noexcept;
 
   Progress progress() noexcept override;
-  void tidy() noexcept override;
+  void tidy() noexcept override { imports_.close_dropped_at_rest(mutex_); }
 
  private:
   struct Message {
@@ -155,7 +155,6 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   Result<bool> may_go(Sending& s);
   bool any_send_under_way() const noexcept;
   Result<bool> advance(Sending& s, bool* moved);
-  Result<uint8_t*> open_target(int peer, const ExportedPlace& place);
   Result<bool> match(Sending& s, const Message& message);
   bool start(Sending& s, const Message& message);
   Result<bool> move_whole(Sending& s, const Message& message);

@@ -44,18 +44,6 @@ ProxyWork::Progress CopyPath::progress() noexcept {
   return progress;
 }
 
-void CopyPath::tidy() noexcept {
-  std::unique_lock lock(mutex_);
-  if (!imports_.any_dropped()) return;
-  lock.unlock();
-  Flights::instance().between([&] {  // else at the watchdog's next look
-    lock.lock();
-    const std::vector<void*> dropped = imports_.take_dropped();
-    lock.unlock();
-    for (void* base : dropped) context_.device.close_memory(base);
-  });
-}
-
 ProxyWork::Progress CopyPath::look() noexcept {
   if (context_.fault.raised()) return give_up();
   bool moved = false, waiting = false;
@@ -177,14 +165,6 @@ Result<bool> CopyPath::advance(Sending& s, bool* moved) {
   return true;
 }
 
-// Closing may wait for what is under way, this message included: only where the driver leaves nothing else.
-Result<uint8_t*> CopyPath::open_target(int peer, const ExportedPlace& place) {
-  auto opened = imports_.open(peer, place);
-  if (opened || !imports_.any_dropped()) return opened;
-  imports_.close_dropped();
-  return imports_.open(peer, place);
-}
-
 // Finds the receive that belongs to a message, and opens its buffer. False while there is none.
 Result<bool> CopyPath::match(Sending& s, const Message& message) {
   const auto fail = [&](uint64_t sent, uint64_t expected) {
@@ -201,7 +181,7 @@ Result<bool> CopyPath::match(Sending& s, const Message& message) {
   if (receive.ordinal < message.ordinal) return fail(s.own->send_bytes[receive.ordinal % kSizeRing], receive.bytes);
   if (receive.ordinal > message.ordinal) return fail(message.bytes, load(expected));
   if (receive.bytes != message.bytes) return fail(message.bytes, receive.bytes);
-  GC_TRY_AS(s.target, open_target(s.peer, place_in(receive)));
+  GC_TRY_AS(s.target, imports_.open(s.peer, place_in(receive)));
   s.piece_bytes = receive.piece_bytes;
   s.moved = 0;
   return true;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/flights.h"
+
 namespace gpucoll::core {
 
 std::optional<ExportedPlace> Exports::find(const void* kernel_address) {
@@ -108,6 +110,18 @@ Result<uint8_t*> Imports::open(int peer, const ExportedPlace& place) {
 
 void Imports::close_dropped() {
   for (void* base : take_dropped()) device_.close_memory(base);
+}
+
+void Imports::close_dropped_at_rest(std::mutex& mutex) {
+  std::unique_lock lock(mutex);
+  if (!any_dropped()) return;
+  lock.unlock();
+  Flights::instance().between([&] {
+    lock.lock();
+    const std::vector<void*> dropped = take_dropped();
+    lock.unlock();
+    for (void* base : dropped) device_.close_memory(base);
+  });
 }
 
 Imports::Mappings::iterator Imports::set_aside(Mappings::iterator it) {

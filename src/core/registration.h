@@ -74,8 +74,8 @@ class Imports {
   Imports& operator=(const Imports&) = delete;
   ~Imports();
 
-  // Kernel address of the place. Errors: the device's; a driver may refuse while what was freed and allocated anew at
-  // its place is still open: dropped, but not closed yet.
+  // Kernel address of the place; what was freed at its place may be still open (gpu/cuda/imports.h). Errors: the
+  // device's.
   Result<uint8_t*> open(int peer, const ExportedPlace& place);
   // Sets aside what its owner does not export any more: live(peer) is the peer's table.
   template <class Live>
@@ -89,7 +89,10 @@ class Imports {
   }
   // Closes what has been set aside since; that may wait for the device.
   void close_dropped();
-  // The same, to be closed by close_memory() of the device.
+  // The same between flights, now or at a later call. `mutex`: the owner's lock of this, which is not held, and is let
+  // go while the device is waited for.
+  void close_dropped_at_rest(std::mutex& mutex);
+  // To be closed by close_memory() of the device.
   std::vector<void*> take_dropped() { return std::exchange(dropped_, {}); }
   bool any_dropped() const { return !dropped_.empty(); }
   size_t size() const { return open_.size(); }

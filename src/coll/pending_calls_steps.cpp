@@ -10,7 +10,7 @@ namespace {
 
 // Nothing that is stuck, be it as ranks call in different orders and wait for each other's connections, is waited for
 // longer than this, nor waits longer.
-constexpr auto kPatience = std::chrono::milliseconds(100);
+constexpr auto kPatience = std::chrono::seconds(1);
 
 }  // namespace
 

@@ -33,6 +33,9 @@ src_core_libcore_la_SOURCES = \
 	src/core/group.h \
 	src/core/kept_launches.cpp \
 	src/core/kept_launches.h \
+	src/core/kernel_pages.h \
+	src/core/landing_path.cpp \
+	src/core/landing_path.h \
 	src/core/launcher.cpp \
 	src/core/launcher.h \
 	src/core/lingering.cpp \
@@ -63,7 +66,6 @@ src_core_libcore_la_SOURCES = \
 	src/core/registration.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
-	src/core/step_messages.h \
 	src/core/stream_part.h \
 	src/core/task.h \
 	src/core/tenant.cpp \

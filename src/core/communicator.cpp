@@ -109,14 +109,16 @@ Communicator::~Communicator() {
   lingering_.reset();
   if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
+  landings_.reset();
   copies_.reset();
+  pages_.reset();
   direct_.reset();
   tables_.reset();
   links_.reset();
   mesh_.reset();
   line_mesh_.reset();
+  landing_mesh_.reset();
   if (scratch_) device_.release(scratch_);
-  if (landing_) device_.release(landing_);
   if (host_.host) device_.release_host(host_);
 }
 
@@ -144,11 +146,18 @@ Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool 
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
   if (copies_ && !shape.capturing && !kept) {
-    CopyReductions reductions = plan_copy_reductions(queue, rank(), shape, static_cast<uint8_t*>(landing_));
-    if (!queue.sends.empty() || !queue.recvs.empty() || !reductions.steps.empty()) {
-      GC_TRY_AS(const bool some, copies_->begin(queue, reductions.messages, &without_copies_));
-      if (some) return launcher_->begin(without_copies_, shape, copies_.get(), std::move(reductions.steps));
+    parts_.clear();
+    std::vector<PlannedLaunch> steps;
+    bool reduces = false, moves = false;
+    if (landings_) {
+      GC_TRY_AS(reduces, landings_->begin(queue, shape, &steps));
     }
+    if (!queue.sends.empty() || !queue.recvs.empty()) {
+      GC_TRY_AS(moves, copies_->begin(queue, &without_copies_));
+    }
+    if (reduces) parts_.add(*landings_);
+    if (moves) parts_.add(*copies_);
+    if (!parts_.empty()) return launcher_->begin(moves ? without_copies_ : queue, shape, &parts_, std::move(steps));
   }
   if (waits && lingering_) lingering_->call_begins(Lingering::Clock::now());
   if (kept && launcher_->begin_kept(kept, waits)) return {};
@@ -197,8 +206,7 @@ Result<uint8_t*> Communicator::scratch() {
 
 bool Communicator::done(uint64_t launches) const noexcept {
   // Acquire: partner is the release of the done word by the kernel's last block.
-  return __atomic_load_n(&words()->done, __ATOMIC_ACQUIRE) >= launches &&
-         (!copies_ || copies_->passed() >= copies_->groups());
+  return __atomic_load_n(&words()->done, __ATOMIC_ACQUIRE) >= launches && copies_passed();
 }
 
 Status Communicator::wait(uint64_t launches, void (*idle)()) {
@@ -271,7 +279,10 @@ Status Communicator::finish(void (*idle)()) {
 
 void Communicator::check() noexcept {
   if (!watchable_.load(std::memory_order_acquire)) return;
-  if (fault().raised()) return tell_that_all_have_left();
+  if (fault().raised()) {
+    if (landings_) landings_->give_up();
+    return tell_that_all_have_left();
+  }
   try {
     Status status = peers_.check();
     exports_->tidy();
@@ -310,7 +321,8 @@ void Communicator::look_at_report() noexcept {
 }
 
 void Communicator::look_for_timeout() noexcept {
-  const uint64_t copies = copies_ ? copies_->groups() : 0, copied = copies_ ? copies_->passed() : 0;
+  const uint64_t copies = (copies_ ? copies_->groups() : 0) + (landings_ ? landings_->groups() : 0),
+                 copied = (copies_ ? copies_->passed() : 0) + (landings_ ? landings_->passed() : 0);
   const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
   const uint64_t launched = this->launched() + copies, done = run + copied;
   if (done >= launched || done != seen_done_ || !stalled_since_ns_) {
@@ -320,7 +332,8 @@ void Communicator::look_for_timeout() noexcept {
   }
   if (!params().timeout || now_ns() - stalled_since_ns_ < params().timeout * 1'000'000'000) return;
   const auto waited = static_cast<long long>(params().timeout);
-  const std::string message = copies_ ? copies_->waiting_for() : "";
+  std::string message = copies_ ? copies_->waiting_for() : "";
+  if (message.empty() && landings_) message = landings_->waiting_for();
   if (!message.empty())
     return fault_.raise(Status::error(Code::timed_out, "rank %d has waited %lld s (parameter timeout) for %s", rank(),
                                       waited, message.c_str()));

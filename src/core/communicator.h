@@ -15,10 +15,11 @@
 #include <vector>
 
 #include "core/copy_path.h"
-#include "core/copy_reductions.h"
 #include "core/device_tables.h"
 #include "core/direct_path.h"
 #include "core/fault.h"
+#include "core/kernel_pages.h"
+#include "core/landing_path.h"
 #include "core/launcher.h"
 #include "core/links.h"
 #include "core/mailbox.h"
@@ -117,9 +118,7 @@ class Communicator final : public Watched {
   Status finish(void (*idle)());
 
   // Whether no caller is inside any more, and no stream waits for its words.
-  bool unused() const noexcept {
-    return users_.load(std::memory_order_acquire) == 0 && (!copies_ || copies_->passed() >= copies_->groups());
-  }
+  bool unused() const noexcept { return users_.load(std::memory_order_acquire) == 0 && copies_passed(); }
 
   void check() noexcept override;
 
@@ -180,6 +179,10 @@ class Communicator final : public Watched {
   bool needs_tree(const Needs& needs) const noexcept;
   // Whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
+  bool copies_passed() const noexcept {
+    return (!copies_ || copies_->passed() >= copies_->groups()) &&
+           (!landings_ || landings_->passed() >= landings_->groups());
+  }
   // looks: as the caller of begin().
   Status await(uint64_t launches, void (*idle)(), bool looks);
   void tell_that_all_have_left() noexcept;
@@ -201,10 +204,13 @@ class Communicator final : public Watched {
   std::unique_ptr<Mesh> mesh_, line_mesh_;
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
-  std::unique_ptr<CopyPath> copies_;    // null where no message goes that way
-  TaskQueue without_copies_;            // begin()'s
-  void* landing_ = nullptr;             // of reductions by copy engines, made when first needed
-  std::unique_ptr<DirectPath> direct_;  // null: turned off
+  std::unique_ptr<KernelPages> pages_;
+  std::unique_ptr<CopyPath> copies_;  // null where no message goes that way
+  TaskQueue without_copies_;          // begin()'s
+  StreamParts parts_;                 // begin()'s
+  std::unique_ptr<Mesh> landing_mesh_;
+  std::unique_ptr<LandingPath> landings_;  // of reductions by copy engines, made when first needed
+  std::unique_ptr<DirectPath> direct_;     // null: turned off
   std::optional<Lingering> lingering_;
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;

@@ -91,11 +91,13 @@ void Communicator::prepare_copies() {
   if (p2p_everywhere()) {
     facts_.copy_bytes = limits.messages;
     facts_.copy_exchange_bytes = limits.exchanges;
-    facts_.copy_reduction_bytes = limits.reductions;
+    if (size() <= proto::kMeshMaxRanks) facts_.copy_reduction_bytes = limits.reductions;
     facts_.copy_piece_bytes = copy_piece_bytes(size(), limits.piece);
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
-  copies_ = std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, limits, piece});
+  pages_ = std::make_unique<KernelPages>(device_, peers_);
+  copies_ =
+      std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, *pages_, limits, piece});
 }
 
 void Communicator::prepare_direct() {
@@ -185,7 +187,7 @@ bool Communicator::needs_tree(const Needs& needs) const noexcept {
   return tree_channels_ < wanted_channels(needs) && (needs.tree || needs_replacement(needs));
 }
 bool Communicator::needs_landing(const Needs& needs) const noexcept {
-  return needs.copy_reductions && facts_.copy_reduction_bytes && !landing_;
+  return needs.copy_reductions && facts_.copy_reduction_bytes && !landings_;
 }
 
 bool Communicator::connected(const Needs& needs) const noexcept {
@@ -267,26 +269,15 @@ Result<bool> Communicator::connect_mesh(std::unique_ptr<Mesh>* mesh, Vigil& vigi
   return connected;
 }
 
-// Links to all, over p2p, and memory for what comes over them: all ranks have it, or none uses it.
 Status Communicator::make_landing(Vigil& vigil) {
-  Needs all;
-  for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank()) all.send_to.push_back(peer);
-  all.receive_from = all.send_to;
-  const Status linked = contained([&] { return make_links(missing_links(all), vigil); });
-  bool possible =
-      linked && std::all_of(all.send_to.begin(), all.send_to.end(), [&](int peer) {
-        return links_->over_p2p({kPairLinks, peer, Side::send}) && links_->over_p2p({kPairLinks, peer, Side::receive});
-      });
-  if (possible) {
-    auto memory = device_.allocate(landing_bytes(plain_shape()));
-    possible = memory && exports_->find(*memory);
-    if (memory) landing_ = *memory;
+  landing_mesh_ =
+      std::make_unique<Mesh>(peers_, memory_, landing_bytes(plain_shape()), "large reductions use the ring");
+  GC_TRY_AS(const bool possible, connect_mesh(&landing_mesh_, vigil));
+  if (!possible) {
+    facts_.copy_reduction_bytes = 0;
+    return {};
   }
-  uint32_t everywhere = possible ? proto::kReachesAll : 0;
-  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
-  GC_TRY(peers_.agree(bootstrap, linked, &everywhere));
-  if (!everywhere) facts_.copy_reduction_bytes = 0;
+  landings_ = std::make_unique<LandingPath>(LandingContext{device_, fault_, peers_, *pages_}, landing_mesh_->buffers());
   return {};
 }
 

@@ -1,12 +1,12 @@
 // Large messages between two ranks whose devices reach each other: moved by the sender's copy engine, straight from
 // buffer to buffer, without a kernel. proto/format/copy.h says how the ranks talk.
 //
-// begin() takes a group's messages on; put_ready(), put_waits() and put_end() put the group's part on its stream; the
-// rest is done by the process's proxy: all copies of this rank in one stream, in turn by the distance of their
-// receivers, so that ranks that keep step never write to one device together (copy_turns.h). A buffer that others
-// cannot open is received through a bounce buffer, in pieces. Both ranks choose this way or kernels from the message's
-// bytes and the transport of their link, which are equal. Where sizes differ, or one of the two uses kernels after all,
-// one of the ranks sees it and the communicator fails.
+// begin() takes a group's messages on; put_ready() and put_end() put the group's part on its stream; the rest is done
+// by the process's proxy: all copies of this rank in one stream, in turn by the distance of their receivers, so that
+// ranks that keep step never write to one device together (copy_turns.h). A buffer that others cannot open is received
+// through a bounce buffer, in pieces. Both ranks choose this way or kernels from the message's bytes and the transport
+// of their link, which are equal. Where sizes differ, or one of the two uses kernels after all, one of the ranks sees
+// it and the communicator fails.
 //
 // Thread safety: begin() and what puts something on a stream by one caller at a time; the rest from any thread.
 // Ownership: the context outlives it; it owns streams, mappings and bounce buffers. Destroy it when passed() ==
@@ -15,8 +15,6 @@
 // with them gets on.
 #pragma once
 #include <atomic>
-#include <compare>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,11 +25,11 @@
 #include "core/copy_turns.h"
 #include "core/fault.h"
 #include "core/flights.h"
+#include "core/kernel_pages.h"
 #include "core/links.h"
 #include "core/peers.h"
 #include "core/proxy.h"
 #include "core/registration.h"
-#include "core/step_messages.h"
 #include "core/stream_part.h"
 #include "core/task.h"
 #include "gpu/device.h"
@@ -45,6 +43,7 @@ struct CopyContext {
   const Peers& peers;
   const Links& links;
   Exports& exports;
+  KernelPages& pages;
   CopyLimits limits;     // of messages that go this way
   uint64_t piece_bytes;  // of a bounce buffer
 };
@@ -56,14 +55,13 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   CopyPath(const CopyPath&) = delete;
   CopyPath& operator=(const CopyPath&) = delete;
 
-  // Whether some of a group's messages go this way, as those of steps always do; then *rest becomes what does not.
-  // REQUIRES: the messages' links are made, those of steps over p2p; no stream is capturing. On failure the
-  // communicator must fail.
-  Result<bool> begin(const TaskQueue& queue, const StepMessages& steps, TaskQueue* rest);
-  // Of what was begun last: the buffers may be used from this point of the stream on; it goes on once they have been.
-  // Messages of the queue are ready with step 0, and done at the end.
+  // Whether some of a group's messages go this way; then *rest becomes what does not.
+  // REQUIRES: the messages' links are made; no stream is capturing. On failure the communicator must fail.
+  Result<bool> begin(const TaskQueue& queue, TaskQueue* rest);
+  // Of what was begun last: the buffers may be used from this point of the stream on (with step 0); in the end it goes
+  // on once they have been.
   Status put_ready(gpu::Stream stream, uint32_t step) override;
-  Status put_waits(gpu::Stream stream, uint32_t step) override;
+  Status put_waits(gpu::Stream, uint32_t) override { return {}; }
   Status put_end(gpu::Stream stream) override;
 
   // Groups whose waits have been put, and those whose waits are over.
@@ -115,17 +113,8 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   };
   // Of the group that was begun last: a word for its stream to store, or to wait for.
   struct Mark {
-    uint32_t step;
     uint64_t* word;  // kernel address
     uint64_t number;
-    auto operator<=>(const Mark&) const = default;
-  };
-  // Those that are still to be put, from `next` on: by step, of each word the last number.
-  struct Marks {
-    std::vector<Mark> all;
-    size_t next = 0;
-    void clear();
-    void sort_out();
   };
 
   Sending& sending(int peer);
@@ -135,15 +124,14 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
     const uint64_t least = task.exchange ? context_.limits.exchanges : context_.limits.messages;
     return direction.p2p && least && task.bytes >= least;
   }
-  Status take(const TaskQueue& queue, const StepMessages& steps);
-  enum class Turn { by_distance, next };
-  Status take_send(const StepMessage& message, bool by_copy, Turn turn);
-  uint64_t turn_of(Sending& sending, Turn turn);
-  Status take_receive(const StepMessage& message, bool by_copy);
+  Status take(const TaskQueue& queue);
+  static void note(std::vector<Mark>& marks, uint64_t* word, uint64_t number);
+  Status take_send(const TaskQueue::Pair& task);
+  uint64_t turn_of(Sending& sending);
+  Status take_receive(const TaskQueue::Pair& task);
   Status prepare(Direction& direction);
   Status make_streams();
   Status make_bounce(Receiving& receiving);
-  Result<uint8_t*> kernel_page(int rank);
 
   void wake();
 
@@ -171,7 +159,7 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   proto::CopyPage& page_;  // of this rank
   std::atomic<uint64_t> groups_{0};
   std::atomic<bool> putting_{false};  // some of a group, but not its end
-  Marks ready_, done_;                // the caller's
+  std::vector<Mark> ready_, done_;    // the caller's: of each word the last number
   std::atomic<bool> active_{false};   // progress() may have something to do
 
   std::mutex mutex_;                               // of what follows
@@ -180,7 +168,6 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   gpu::Stream stream_ = nullptr, words_stream_ = nullptr;  // of all sends, and of the words that tell of them
   CopyTurns turns_;
   uint64_t groups_taken_ = 0, first_turn_ = 0, last_turn_ = 0;  // first_turn_: of the group taken last
-  std::map<int, gpu::HostBlock> pages_;                         // that kernels see, by rank
   Imports imports_;
 };
 

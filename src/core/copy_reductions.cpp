@@ -8,19 +8,31 @@
 namespace gpucoll::core {
 namespace {
 
-// A share is cut into about so many pieces: the last one's reduction may not be hidden, and each costs some time.
-constexpr uint64_t kPieces = 4, kLeastPiece = uint64_t{1} << 20;
-// Shares and pieces begin at multiples of this, and operands land as the own one lies: whole packs line up.
+// A share is cut into at least so many pieces, a large one into one more: neither the first one's way nor the last
+// one's reduction is hidden. More cost some microseconds each, of the host as well.
+constexpr uint64_t kPieces = 2, kLargeShare = uint64_t{64} << 20, kLeastPiece = uint64_t{1} << 20;
+// A reduce or reduce_scatter has so many times the bytes of an allreduce when copy engines are faster: half as much is
+// on the links, and kernels move it without an end of its own for results.
+constexpr uint64_t kWithoutResults = 4;
+// Shares and pieces begin at multiples of this.
 constexpr uint64_t kAlignment = 128;
-
-// Pieces whose operands arrive, have arrived or are being reduced. One from each of several ranks takes long enough for
-// the reduction of the one before it.
-uint32_t pieces_ahead(int n_ranks) { return n_ranks > 2 ? 2 : 3; }
+// Pieces whose operands are under way, have come or are being reduced.
+constexpr uint32_t kAhead = 3;
+// There is landing memory for so many of the largest pieces from each rank: a stream that waits for room before a copy
+// loses some microseconds, and three pieces and their results do not.
+constexpr uint64_t kLargestPlaces = 6;
+// Places of one round. Of a reduce, the results of ranks that do not keep them lie behind what lands.
+uint64_t places_of_round(int n_ranks) { return static_cast<uint64_t>(n_ranks > 2 ? n_ranks : 1); }
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 uint64_t round_up(uint64_t value, uint64_t unit) { return ceil_div(value, unit) * unit; }
 
-uint64_t slot_bytes(const CommShape& shape) { return shape.copy_piece_bytes + kAlignment; }
+// All but the last one of a share, which has two thirds of that: what comes last is hidden the least.
+uint64_t piece_bytes(uint64_t share, uint64_t most) {
+  const uint64_t least = share > kLargeShare ? kPieces + 1 : kPieces;
+  const uint64_t n = std::max(least, ceil_div(3 * share + most, 3 * most));
+  return std::min(most, std::max(kLeastPiece, round_up(ceil_div(3 * share, 3 * n - 1), kAlignment)));
+}
 
 // Bytes of the data, from their beginning.
 struct Range {
@@ -43,6 +55,7 @@ class Shares {
     }
   }
   uint64_t largest() const { return share_; }
+  bool all_are_the_roots() const { return root_ >= 0 && n_ == 2; }
   Range of(int rank) const {
     if (root_ >= 0 && (n_ == 2) != (rank == root_)) return {};
     const int place = root_ < 0 ? rank : n_ == 2 ? 0 : rank - (rank > root_);
@@ -66,6 +79,11 @@ struct Piece {
     const uint64_t skipped = std::min(index * bytes, range.bytes);
     return {range.first + skipped, std::min(bytes, range.bytes - skipped)};
   }
+  // Whether results go to other ranks.
+  bool is_given() const {
+    return task->function == Function::all_reduce ||
+           (task->function == Function::reduce && !shares.all_are_the_roots());
+  }
   bool gives_to(int rank) const {
     return task->function == Function::all_reduce ||
            (task->function == Function::reduce && task->root == static_cast<uint32_t>(rank));
@@ -80,104 +98,137 @@ struct Piece {
   }
 };
 
-// In every step of it each rank has something for another one: for each piece first for the next rank, then for the one
-// behind it, and so on. Where the root of a reduce has no operand to get, it gets a result.
 class Schedule {
  public:
-  Schedule(int rank, const CommShape& shape, uint8_t* landing)
-      : rank_(rank), shape_(shape), ahead_(pieces_ahead(shape.n_ranks)), landing_(landing) {}
+  Schedule(int rank, const CommShape& shape, uint8_t* landing, uint64_t first_round)
+      : rank_(rank), shape_(shape), landing_(landing) {
+    made_.n_ranks = shape.n_ranks;
+    made_.first_round = first_round;
+  }
 
   void add(const CollectiveTask& task) {
     const Shares shares(task, shape_.n_ranks);
-    const uint64_t wanted = std::max(kLeastPiece, round_up(ceil_div(shares.largest(), kPieces), kAlignment));
-    const uint64_t bytes = std::min(shape_.copy_piece_bytes, wanted);
+    const uint64_t bytes = piece_bytes(shares.largest(), shape_.copy_piece_bytes);
     for (uint64_t i = 0; i * bytes < shares.largest(); ++i) pieces_.push_back({&task, shares, bytes, i});
+    made_.place_bytes = std::max(made_.place_bytes, bytes);
   }
 
   CopyReductions make() {
-    const auto n = static_cast<uint32_t>(pieces_.size());
-    for (uint32_t k = 0; k < std::min(n, ahead_); ++k)
-      for (int distance = 1; distance < shape_.n_ranks; ++distance) bring_operand(k, distance, 0);
-    for (uint32_t k = 0; k < n; ++k) {
-      made_.steps.push_back(launch(k));
-      for (int distance = 1; distance < shape_.n_ranks; ++distance) {
-        give_result(k, distance);
-        if (k + ahead_ < n) bring_operand(k + ahead_, distance, k + 1);
-      }
+    const size_t n = pieces_.size();
+    if (n == 0) return std::move(made_);
+    made_.steps.reserve(n * static_cast<size_t>(shape_.n_ranks));
+    made_.places = landing_bytes(shape_) / (places_of_round(shape_.n_ranks) * made_.place_bytes);
+    for (size_t k = 0; k < std::min<size_t>(n, kAhead); ++k) reduce(k);
+    for (size_t k = 0; k < n; ++k) {
+      if (pieces_[k].is_given()) give(k);
+      if (k + kAhead < n) reduce(k + kAhead);
     }
     return std::move(made_);
   }
 
  private:
-  int next(int i) const { return (rank_ + i) % shape_.n_ranks; }
-  int previous(int i) const { return (rank_ + shape_.n_ranks - i) % shape_.n_ranks; }
+  int next(int distance) const { return (rank_ + distance) % shape_.n_ranks; }
 
-  uint8_t* slot(uint32_t k, int place, const uint8_t* like) const {
-    const auto n = static_cast<uint64_t>(shape_.n_ranks);
-    const uint64_t index = k % ahead_ * n + static_cast<uint64_t>(place);
-    return landing_ + index * slot_bytes(shape_) + reinterpret_cast<uintptr_t>(like) % kAlignment;
+  // A round of operands: every rank's of every other one's share.
+  void reduce(size_t k) {
+    const Piece& piece = pieces_[k];
+    const uint64_t round = made_.first_round + made_.rounds++;
+    const Range mine = piece.of(rank_);
+    CopyReductions::Step& step = made_.steps.emplace_back();
+    step.round = round;
+    for (int distance = 1; distance < shape_.n_ranks; ++distance) {
+      const Range theirs = piece.of(next(distance));
+      send(round, next(distance), piece.operand(theirs), theirs.bytes, 0);
+      if (mine.bytes) step.sources.push_back(next(distance));
+    }
+    step.launch.stage = Stage::step;
+    if (mine.bytes) plan_reduction(step.launch, piece, mine, round);
+    step.waits_for_sends = mine.bytes && !keeps_result(piece);
+    results_.push_back({round, made_.steps.size()});
   }
-  uint8_t* landing_of(uint32_t k, int from, const uint8_t* like) const {
-    return slot(k, from < rank_ ? from : from - 1, like);
+
+  // A round of results.
+  void give(size_t k) {
+    const Piece& piece = pieces_[k];
+    const uint64_t round = made_.first_round + made_.rounds++;
+    const size_t before = made_.steps.size();
+    const Range mine = piece.of(rank_);
+    for (int distance = 1; distance < shape_.n_ranks; ++distance) {
+      const int to = next(distance), from = next(shape_.n_ranks - distance);
+      if (piece.gives_to(to))
+        send(round, to, result_of(piece, mine, results_[k].round), mine.bytes,
+             static_cast<uint32_t>(results_[k].steps));
+      const Range theirs = piece.of(from);
+      if (!piece.gives_to(rank_) || !theirs.bytes) continue;
+      CopyReductions::Step& step = made_.steps.emplace_back();
+      step = {round, {from}, false, false, {}};
+      plan_delivery(step.launch, piece, theirs, round, from);
+    }
+    if (made_.steps.size() == before) made_.steps.emplace_back().round = round;
+    made_.steps.back().launch.stage = Stage::step;
+    made_.steps.back().last = true;
   }
+
+  void send(uint64_t round, int peer, const uint8_t* from, uint64_t bytes, uint32_t after) {
+    if (bytes) made_.sends.push_back({round, peer, from, bytes, after});
+  }
+
+  uint8_t* landed(uint64_t round, int from) const { return landing_ + made_.landing_offset(round, rank_, from); }
   bool keeps_result(const Piece& piece) const {
     return piece.task->function == Function::reduce_scatter || piece.gives_to(rank_);
   }
-  uint8_t* result_of(uint32_t k, const Range& range) const {
-    const Piece& piece = pieces_[k];
-    return keeps_result(piece) ? piece.result(range, rank_) : slot(k, shape_.n_ranks - 1, piece.operand(range));
+  uint8_t* result_of(const Piece& piece, const Range& mine, uint64_t round) const {
+    if (keeps_result(piece)) return piece.result(mine, rank_);
+    return landing_ + made_.result_offset(round);
   }
 
-  // From this rank to the one at a distance, and to this one from the other at the same distance.
-  void bring_operand(uint32_t k, int distance, uint32_t ready) {
-    const Piece& piece = pieces_[k];
-    const Range mine = piece.of(rank_), theirs = piece.of(next(distance));
-    if (theirs.bytes)
-      made_.messages.sends.push_back({next(distance), piece.operand(theirs), theirs.bytes, ready, kAtEnd});
-    uint8_t* const to = landing_of(k, previous(distance), piece.operand(mine));
-    if (mine.bytes) made_.messages.recvs.push_back({previous(distance), to, mine.bytes, ready, k});
-  }
-
-  // A result that lies in landing memory must have left before the next one takes its place.
-  void give_result(uint32_t k, int distance) {
-    const Piece& piece = pieces_[k];
-    const Range mine = piece.of(rank_), theirs = piece.of(previous(distance));
-    const uint32_t needed = keeps_result(piece) || k + ahead_ >= pieces_.size() ? kAtEnd : k + ahead_;
-    if (mine.bytes && piece.gives_to(next(distance)))
-      made_.messages.sends.push_back({next(distance), result_of(k, mine), mine.bytes, k + 1, needed});
-    if (theirs.bytes && piece.gives_to(rank_))
-      made_.messages.recvs.push_back({previous(distance), piece.result(theirs, rank_), theirs.bytes, k + 1, kAtEnd});
-  }
-
-  PlannedLaunch launch(uint32_t k) const {
-    PlannedLaunch launch;
+  void plan_local(PlannedLaunch& launch, const Piece& piece, uint64_t bytes, const proto::LocalReduction& what) const {
     launch.stage = Stage::step;
-    const Piece& piece = pieces_[k];
-    const Range mine = piece.of(rank_);
-    if (!mine.bytes) return launch;
     launch.kernel = piece.task->local;
     launch.threads = shape_.threads;
-    launch.plain_blocks = local_blocks(mine.bytes, most_local_blocks(shape_));
+    launch.plain_blocks = local_blocks(bytes, most_local_blocks(shape_));
     launch.plan.n_items = 1;
-    const uint8_t* const own = piece.operand(mine);
-    proto::local_reduction(launch.plan) = {own,
-                                           slot(k, 0, own),
-                                           result_of(k, mine),
-                                           slot_bytes(shape_),
-                                           mine.bytes / piece.task->element_bytes,
-                                           piece.task->argument,
-                                           static_cast<uint32_t>(rank_),
-                                           static_cast<uint32_t>(shape_.n_ranks),
-                                           piece.task->op,
-                                           {}};
-    return launch;
+    proto::local_reduction(launch.plan) = what;
+  }
+  void plan_reduction(PlannedLaunch& launch, const Piece& piece, const Range& mine, uint64_t round) const {
+    const int lowest = rank_ == 0 ? 1 : 0;
+    plan_local(launch, piece, mine.bytes,
+               {piece.operand(mine),
+                landed(round, lowest),
+                result_of(piece, mine, round),
+                made_.place_bytes,
+                mine.bytes / piece.task->element_bytes,
+                piece.task->argument,
+                static_cast<uint32_t>(rank_),
+                static_cast<uint32_t>(shape_.n_ranks),
+                piece.task->op,
+                {}});
+  }
+  void plan_delivery(PlannedLaunch& launch, const Piece& piece, const Range& theirs, uint64_t round, int from) const {
+    constexpr uint32_t kRank = 0, kRanks = 1;
+    plan_local(launch, piece, theirs.bytes,
+               {landed(round, from),
+                nullptr,
+                piece.result(theirs, rank_),
+                0,
+                theirs.bytes / piece.task->element_bytes,
+                piece.task->argument,
+                kRank,
+                kRanks,
+                piece.task->op,
+                {}});
   }
 
+  // Of each piece: the round of its operands, and how many steps have been launched when it is reduced.
+  struct Result {
+    uint64_t round;
+    size_t steps;
+  };
   const int rank_;
   const CommShape& shape_;
-  const uint32_t ahead_;
   uint8_t* const landing_;
   std::vector<Piece> pieces_;
+  std::vector<Result> results_;
   CopyReductions made_;
 };
 
@@ -187,21 +238,22 @@ bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape
   if (!shape.copy_reduction_bytes || shape.n_ranks < 2) return false;
   if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
   switch (function) {
-    case Function::all_reduce:
-    case Function::reduce: return bytes >= shape.copy_reduction_bytes;
-    case Function::reduce_scatter: return bytes * static_cast<uint64_t>(shape.n_ranks) >= shape.copy_reduction_bytes;
+    case Function::all_reduce: return bytes >= shape.copy_reduction_bytes;
+    case Function::reduce: return bytes >= kWithoutResults * shape.copy_reduction_bytes;
+    case Function::reduce_scatter:
+      return bytes * static_cast<uint64_t>(shape.n_ranks) >= kWithoutResults * shape.copy_reduction_bytes;
     default: return false;
   }
 }
 
 uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted) {
   constexpr uint64_t kMostLanding = uint64_t{512} << 20;
-  const uint64_t most = kMostLanding / (pieces_ahead(n_ranks) * static_cast<uint64_t>(n_ranks));
+  const uint64_t most = kMostLanding / (kLargestPlaces * places_of_round(n_ranks));
   return std::max(std::min(wanted, most) / kAlignment, uint64_t{1}) * kAlignment;
 }
 
 uint64_t landing_bytes(const CommShape& shape) {
-  return pieces_ahead(shape.n_ranks) * static_cast<uint64_t>(shape.n_ranks) * slot_bytes(shape);
+  return kLargestPlaces * places_of_round(shape.n_ranks) * shape.copy_piece_bytes;
 }
 
 int local_blocks(uint64_t bytes, int most) noexcept {
@@ -213,12 +265,24 @@ int most_local_blocks(const CommShape& shape) noexcept {
   return shape.emulated ? kMostEmulated : kMostBlocks;
 }
 
-CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing) {
-  Schedule schedule(rank, shape, landing);
+size_t CopyReductions::sends_before(uint32_t step) const {
+  const auto may_go = [&](const Send& send) {
+    return send.after <= step && (step == steps.size() || used_before(send.round) <= steps[step].round);
+  };
+  return static_cast<size_t>(std::find_if_not(sends.begin(), sends.end(), may_go) - sends.begin());
+}
+
+uint64_t CopyReductions::offset(uint64_t round, int index) const {
+  return ((round - first_round) % places * places_of_round(n_ranks) + static_cast<uint64_t>(index)) * place_bytes;
+}
+
+CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing,
+                                    uint64_t first_round) {
+  Schedule schedule(rank, shape, landing, first_round);
   for (const CollectiveTask& task : queue.collectives)
     if (reduces_by_copies(task, shape)) schedule.add(task);
   CopyReductions made = schedule.make();
-  for (PlannedLaunch& step : made.steps) step.plan.results_on_host = queue.results_on_host;
+  for (CopyReductions::Step& step : made.steps) step.launch.plan.results_on_host = queue.results_on_host;
   return made;
 }
 

@@ -53,11 +53,6 @@ Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
     if (task.peer != rank) needs.send_to.push_back(task.peer);
   for (const TaskQueue::Pair& task : queue.recvs)
     if (task.peer != rank) needs.receive_from.push_back(task.peer);
-  for (int peer = 0; needs.copy_reductions && peer < shape.n_ranks; ++peer) {
-    if (peer == rank) continue;
-    needs.send_to.push_back(peer);
-    needs.receive_from.push_back(peer);
-  }
   sort_out(needs.send_to);
   sort_out(needs.receive_from);
   return needs;

@@ -1,8 +1,10 @@
 // What a group does on its stream besides launching kernels: its beginning goes before the launches, its end behind,
-// and what belongs to steps between them (step_messages.h).
+// and what belongs to steps between them (PlannedLaunch of Stage::step).
 //
 // Thread safety: one caller at a time, between begin() of whoever implements it and the launches.
 #pragma once
+#include <cstddef>
+
 #include "base/status.h"
 #include "gpu/device.h"
 
@@ -11,11 +13,40 @@ namespace gpucoll::core {
 class StreamPart {
  public:
   virtual ~StreamPart() = default;
-  // Steps in ascending order, from 0 on, which every group has.
+  // Before step 0, which every group has, and behind each step's launch with the number of the next one.
   virtual Status put_ready(gpu::Stream stream, uint32_t step) = 0;
+  // Before a step's launch.
   virtual Status put_waits(gpu::Stream stream, uint32_t step) = 0;
   // Also after a failure, if anything has been put.
   virtual Status put_end(gpu::Stream stream) = 0;
+};
+
+// Those of one group, one after the other.
+class StreamParts final : public StreamPart {
+ public:
+  void clear() noexcept { n_ = 0; }
+  bool empty() const noexcept { return n_ == 0; }
+  void add(StreamPart& part) noexcept { parts_[n_++] = &part; }
+
+  Status put_ready(gpu::Stream stream, uint32_t step) override {
+    for (size_t i = 0; i < n_; ++i) GC_TRY(parts_[i]->put_ready(stream, step));
+    return {};
+  }
+  Status put_waits(gpu::Stream stream, uint32_t step) override {
+    for (size_t i = 0; i < n_; ++i) GC_TRY(parts_[i]->put_waits(stream, step));
+    return {};
+  }
+  Status put_end(gpu::Stream stream) override {
+    Status first;
+    for (size_t i = 0; i < n_; ++i)
+      if (Status status = parts_[i]->put_end(stream); first) first = std::move(status);
+    return first;
+  }
+
+ private:
+  static constexpr size_t kMost = 2;
+  StreamPart* parts_[kMost] = {};
+  size_t n_ = 0;
 };
 
 }  // namespace gpucoll::core

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "copies.h"
 #include "process_ranks.h"
 
@@ -51,5 +54,38 @@ TEST(CopyProcesses, LearnOfTheDeathOfTheirPeer) {
       EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
     });
     for (int status : statuses) EXPECT_EQ(status, 0);
+  }
+}
+
+// Many calls at once, of which one rank makes its own late; then one dies while the others are in the middle.
+TEST(CopyProcesses, ReduceWhateverTheOthersDo) {
+  constexpr int kRanks = 3, kCalls = 20;
+  constexpr size_t kCount = 30011;
+  for (int dies = 0; dies < kRanks; ++dies) {
+    const auto statuses = on_processes(kRanks, [dies](gpucollComm_t comm, int rank) {
+      Stream stream;
+      DeviceBuffer in(kCount * sizeof(int)), out(kCalls * kCount * sizeof(int));
+      std::vector<int> values(kCount);
+      for (size_t i = 0; i < kCount; ++i) values[i] = static_cast<int>(i) * (rank + 1);
+      in.put(values);
+      const auto reduce = [&](int call) {
+        return gpucollAllReduce(in.at(), out.at(static_cast<size_t>(call) * kCount * sizeof(int)), kCount, gpucollInt32,
+                                gpucollSum, comm, stream.handle);
+      };
+      for (int call = 0; call < kCalls; ++call) {
+        if (rank == dies && call % 7 == 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        GC_OK(reduce(call));
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      for (size_t i = 0; i < kCount; ++i) values[i] = static_cast<int>(i) * (kRanks * (kRanks + 1) / 2);
+      for (size_t call = 0; call < kCalls; ++call)
+        ASSERT_EQ(out.get<int>(kCount, call * kCount * sizeof(int)), values) << call;
+      if (rank == dies) _exit(0);
+      reduce(0);  // where the death is known already, it tells
+      EXPECT_EQ(await_error(comm), gpucollRemoteError);
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));
+    });
+    EXPECT_EQ(statuses, std::vector<int>(kRanks, 0));
   }
 }

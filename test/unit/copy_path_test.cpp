@@ -93,14 +93,15 @@ class Party {
         mailbox_(make_page_mailbox(self.peers)),
         memory_(self.device),
         links_(*mailbox_, self.peers, memory_, self.device, options()),
-        exports_(self.device, self.peers.copy_page(self.rank).live) {
+        exports_(self.device, self.peers.copy_page(self.rank).live),
+        pages_(self.device, self.peers) {
     Vigil vigil(self.fault, self.peers, nullptr);
     std::vector<LinkWish> wishes;
     for (int peer = 0; peer < kRanks; ++peer)
       for (net::Side side : {net::Side::send, net::Side::receive})
         if (peer != self.rank) wishes.push_back({{proto::kPairLinks, peer, side}, 1});
     EXPECT_TRUE(links_.make(wishes, vigil).ok());
-    path_.emplace(CopyContext{recorder_, self.fault, self.peers, links_, exports_, {1, 1, 1, 1}, 4096});
+    path_.emplace(CopyContext{recorder_, self.fault, self.peers, links_, exports_, pages_, {1, 1, 1, 1}, 4096});
     stream_ = *self.device.create_stream();
     for (void** user : {&out_, &in_}) *user = *self.device.user_allocate(kRanks * kBytes);
   }
@@ -116,9 +117,9 @@ class Party {
     self_.bootstrap.allgather(&mine, all.data(), 1).ignore();
   }
   // What is put may be used when it returns; finish() waits for the end.
-  void put(const TaskQueue& queue, const StepMessages& steps = {}) {
+  void put(const TaskQueue& queue) {
     TaskQueue rest;
-    ASSERT_TRUE(path_->begin(queue, steps, &rest).ok());
+    ASSERT_TRUE(path_->begin(queue, &rest).ok());
     ASSERT_TRUE(rest.sends.empty() && rest.recvs.empty());
     ASSERT_TRUE(path_->put_ready(stream_, 0).ok());
     ASSERT_TRUE(self_.device.synchronize(stream_).ok());
@@ -152,11 +153,11 @@ class Party {
   }
 
   // To a peer, or from one, its own block.
-  StepMessage to(int peer) const { return {peer, out() + place(peer), kBytes, 0, kAtEnd}; }
-  StepMessage from(int peer) const { return {peer, in() + place(peer), kBytes, 0, kAtEnd}; }
+  uint8_t* to(int peer) const { return out() + place(peer); }
+  uint8_t* from(int peer) const { return in() + place(peer); }
   void receive(int peer, int messages = 1) {
     TaskQueue queue;
-    for (int i = 0; i < messages; ++i) queue.add_recv(peer, {from(peer).buffer, kBytes, stream_});
+    for (int i = 0; i < messages; ++i) queue.add_recv(peer, {from(peer), kBytes, stream_});
     put(queue);
   }
 
@@ -183,6 +184,7 @@ class Party {
   DeviceMemoryPort memory_;
   Links links_;
   Exports exports_;
+  KernelPages pages_;
   std::optional<CopyPath> path_;
   gpu::Stream stream_ = nullptr;
   void *out_ = nullptr, *in_ = nullptr;
@@ -225,10 +227,10 @@ void on_each_sender_to_all(int messages, const std::function<void(Party&, int ra
 }
 
 // All is there when the proxy looks.
-void send_at_once(Party& party, const TaskQueue& queue, const StepMessages& steps = {}) {
+void send_at_once(Party& party, const TaskQueue& queue) {
   party.recorder().begin(party.out());
   HeldProxy proxy;
-  party.put(queue, steps);
+  party.put(queue);
   proxy.let_go();
   party.finish();
 }
@@ -239,7 +241,7 @@ TEST(CopyPath, StartsCopiesInTheOrderOfDistance) {
   on_each_sender_to_all(1, [](Party& party, int rank) {
     TaskQueue queue;
     for (int peer = 0; peer < kRanks; ++peer)
-      if (peer != rank) queue.add_send(peer, {party.to(peer).buffer, kBytes, party.stream()});
+      if (peer != rank) queue.add_send(peer, {party.to(peer), kBytes, party.stream()});
     send_at_once(party, queue);
     EXPECT_EQ(party.recorder().order(), by_distance(rank));
   });
@@ -250,21 +252,9 @@ TEST(CopyPath, StartsTheFirstToEachBeforeTheSecond) {
     TaskQueue queue;
     for (int peer = 0; peer < kRanks; ++peer)
       for (int i = 0; i < 2; ++i)
-        if (peer != rank) queue.add_send(peer, {party.to(peer).buffer, kBytes, party.stream()});
+        if (peer != rank) queue.add_send(peer, {party.to(peer), kBytes, party.stream()});
     send_at_once(party, queue);
     EXPECT_EQ(party.recorder().order(), twice(by_distance(rank)));
-  });
-}
-
-TEST(CopyPath, StartsStepsAsTheyCome) {
-  on_each_sender_to_all(2, [](Party& party, int rank) {
-    std::vector<int> order = twice(by_distance(rank));
-    std::reverse(order.begin(), order.end());
-    std::swap(order[0], order[1]);
-    StepMessages steps;
-    for (int peer : order) steps.sends.push_back(party.to(peer));
-    send_at_once(party, {}, steps);
-    EXPECT_EQ(party.recorder().order(), order);
   });
 }
 
@@ -281,7 +271,7 @@ TEST(CopyPath, DoesNotWaitForAReceiverThatIsLate) {
     }
     party.meet();
     TaskQueue queue;
-    for (int peer : by_distance(rank)) queue.add_send(peer, {party.to(peer).buffer, kBytes, party.stream()});
+    for (int peer : by_distance(rank)) queue.add_send(peer, {party.to(peer), kBytes, party.stream()});
     party.recorder().begin(party.out());
     party.put(queue);
     party.meet();
@@ -306,7 +296,7 @@ TEST(CopyPath, ClosesWhatIsGoneBesideNothingThatFlies) {
   on_meeting_ranks(kRanks, [&](MeetingRank& self) {
     Party party(self);
     TaskQueue queue;
-    if (self.rank == 0) queue.add_send(1, {party.to(1).buffer, kBytes, party.stream()});
+    if (self.rank == 0) queue.add_send(1, {party.to(1), kBytes, party.stream()});
     if (self.rank == 1) party.receive(0);
     if (self.rank == 0) party.put(queue);
     party.finish();
@@ -326,16 +316,15 @@ TEST(CopyPath, ClosesWhatIsGoneBesideNothingThatFlies) {
   });
 }
 
-// A step's waits may be all that a rank has put so far.
-TEST(CopyPath, FliesFromTheFirstStepOn) {
+TEST(CopyPath, FliesFromItsBeginningOn) {
   on_meeting_ranks(kRanks, [&](MeetingRank& self) {
     Party party(self);
     TaskQueue queue, rest;
-    if (self.rank == 0) queue.add_send(1, {party.to(1).buffer, kBytes, party.stream()});
-    if (self.rank == 1) queue.add_recv(0, {party.from(0).buffer, kBytes, party.stream()});
+    if (self.rank == 0) queue.add_send(1, {party.to(1), kBytes, party.stream()});
+    if (self.rank == 1) queue.add_recv(0, {party.from(0), kBytes, party.stream()});
     EXPECT_FALSE(party.path().flies());
     if (self.rank < 2) {
-      ASSERT_TRUE(party.path().begin(queue, {}, &rest).ok());
+      ASSERT_TRUE(party.path().begin(queue, &rest).ok());
       ASSERT_TRUE(party.path().put_ready(party.stream(), 0).ok());
       EXPECT_TRUE(party.path().flies());
       ASSERT_TRUE(party.path().put_end(party.stream()).ok());

@@ -49,6 +49,9 @@ struct Rank {
   TaskQueue queue;
   CopyReductions plan;
   uint32_t step = 0;
+  size_t sent = 0;         // of plan.sends
+  bool half_sent = false;  // of the next one
+  uint64_t consumed = 0;   // rounds
 
   void add(const Data& data, int rank, int n) {
     const uint64_t all = data.function == Function::reduce_scatter ? data.count * static_cast<uint64_t>(n) : data.count;
@@ -69,39 +72,29 @@ struct Rank {
   }
 };
 
-// A message, seen from both sides; a copy reads and writes one half when it starts, and the other when it ends.
-struct Copy {
-  const StepMessage *send, *recv;
-  int to;
-  bool started = false, done = false;
-  void move(bool second) const {
-    const uint64_t half = send->bytes / 2, at = second ? half : 0;
-    std::memcpy(static_cast<uint8_t*>(recv->buffer) + at, static_cast<const uint8_t*>(send->buffer) + at,
-                second ? send->bytes - half : half);
-  }
-};
-
 class Play {
  public:
   Play(int n, const CommShape& shape, const std::vector<Data>& tasks, uint32_t seed)
       : n_(n), shape_(shape), tasks_(tasks), random_(seed), ranks_(static_cast<size_t>(n)) {
+    const uint64_t first_round = random_() % 9;
     for (int r = 0; r < n; ++r) {
       Rank& rank = this->rank(r);
       for (const Data& data : tasks) rank.add(data, r, n);
       rank.landing.resize(landing_bytes(shape));
-      rank.plan = plan_copy_reductions(rank.queue, r, shape, rank.landing.data());
+      rank.plan = plan_copy_reductions(rank.queue, r, shape, rank.landing.data(), first_round);
+      rank.consumed = first_round;
     }
-    for (int from = 0; from < n; ++from)
-      for (int to = 0; to < n; ++to) match(from, to);
   }
 
   // Until all is done, or nothing can go on.
   void run() {
     for (int idle = 0; idle < 2000; ++idle)
       if (act()) idle = 0;
-    for (const auto& lane : lanes_)
-      for (const Copy& copy : lane) ASSERT_TRUE(copy.done) << "stands still";
-    for (const Rank& rank : ranks_) ASSERT_EQ(rank.step, rank.plan.steps.size()) << "stands still";
+    for (const Rank& rank : ranks_) {
+      ASSERT_EQ(rank.sent, rank.plan.sends.size()) << "stands still";
+      ASSERT_EQ(rank.step, rank.plan.steps.size()) << "stands still";
+      ASSERT_EQ(rank.plan.rounds, ranks_[0].plan.rounds);
+    }
     for (int r = 0; r < n_; ++r)
       for (size_t t = 0; t < tasks_.size(); ++t) check(r, t);
   }
@@ -109,50 +102,44 @@ class Play {
  private:
   Rank& rank(int r) { return ranks_[static_cast<size_t>(r)]; }
 
-  void match(int from, int to) {
-    std::vector<Copy> lane;
-    std::vector<const StepMessage*> sends, recvs;
-    for (const StepMessage& m : rank(from).plan.messages.sends)
-      if (m.peer == to) sends.push_back(&m);
-    for (const StepMessage& m : rank(to).plan.messages.recvs)
-      if (m.peer == from) recvs.push_back(&m);
-    ASSERT_EQ(sends.size(), recvs.size());
-    for (size_t i = 0; i < sends.size(); ++i) {
-      ASSERT_EQ(sends[i]->bytes, recvs[i]->bytes);
-      ASSERT_GT(sends[i]->bytes, 0u);
-      lane.push_back({sends[i], recvs[i], to});
-    }
-    from_.push_back(from);
-    lanes_.push_back(std::move(lane));
-  }
-
   bool act() {
-    const size_t what = random_() % (ranks_.size() + lanes_.size());
-    return what < ranks_.size() ? act(static_cast<int>(what)) : act(lanes_[what - ranks_.size()], what - ranks_.size());
+    const int r = static_cast<int>(random_() % static_cast<unsigned>(n_));
+    return random_() % 2 ? take_step(rank(r)) : send_half(r);
   }
 
-  bool act(int r) {
-    Rank& rank = this->rank(r);
+  bool has_sent(const Rank& from, uint64_t round, int to) const {
+    for (size_t i = 0; i < from.sent; ++i)
+      if (from.plan.sends[i].round == round && from.plan.sends[i].peer == to) return true;
+    return false;
+  }
+
+  bool take_step(Rank& rank) {
     if (rank.step == rank.plan.steps.size()) return false;
-    for (size_t l = 0; l < lanes_.size(); ++l)
-      for (const Copy& copy : lanes_[l])
-        if (!copy.done &&
-            ((from_[l] == r && copy.send->needed <= rank.step) || (copy.to == r && copy.recv->needed <= rank.step)))
-          return false;
-    const PlannedLaunch& launch = rank.plan.steps[rank.step++];
-    if (launch.kernel) reduce(proto::local_reduction(launch.plan));
+    const CopyReductions::Step& step = rank.plan.steps[rank.step];
+    const int r = static_cast<int>(&rank - ranks_.data());
+    for (int source : step.sources)
+      if (!has_sent(this->rank(source), step.round, r)) return false;
+    if (step.waits_for_sends && rank.sent < rank.plan.sends_before(rank.step)) return false;
+    if (step.launch.kernel) reduce(proto::local_reduction(step.launch.plan));
+    if (step.last) rank.consumed = step.round + 1;
+    ++rank.step;
     return true;
   }
 
-  bool act(std::vector<Copy>& lane, size_t l) {
-    for (Copy& copy : lane) {
-      if (copy.done) continue;
-      if (copy.send->ready > rank(from_[l]).step || copy.recv->ready > rank(copy.to).step) return false;
-      copy.move(copy.started);
-      copy.done = std::exchange(copy.started, true);
-      return true;
-    }
-    return false;
+  // In order; it reads and writes one half when it starts, and the other when it ends.
+  bool send_half(int r) {
+    Rank& rank = this->rank(r);
+    if (rank.sent == rank.plan.sends_before(rank.step)) return false;
+    const CopyReductions::Send& send = rank.plan.sends[rank.sent];
+    Rank& to = this->rank(send.peer);
+    if (to.consumed < rank.plan.used_before(send.round)) return false;
+    uint8_t* const place = to.landing.data() + rank.plan.landing_offset(send.round, send.peer, r);
+    EXPECT_LE(place + send.bytes, to.landing.data() + to.landing.size());
+    const uint64_t half = send.bytes / 2, at = rank.half_sent ? half : 0;
+    std::memcpy(place + at, send.from + at, rank.half_sent ? send.bytes - half : half);
+    rank.sent += rank.half_sent;
+    rank.half_sent = !rank.half_sent;
+    return true;
   }
 
   static void reduce(const proto::LocalReduction& r) {
@@ -189,8 +176,6 @@ class Play {
   const std::vector<Data> tasks_;
   Random random_;
   std::vector<Rank> ranks_;
-  std::vector<int> from_;  // of each lane
-  std::vector<std::vector<Copy>> lanes_;
 };
 
 TEST(CopyReductions, AreRightInAnyOrderOfEvents) {
@@ -211,73 +196,87 @@ TEST(CopyReductions, AreRightInAnyOrderOfEvents) {
   }
 }
 
-// Links are full or idle: no rank sends or receives more than it must.
-TEST(CopyReductions, MoveNoMoreThanTheyMust) {
-  constexpr uint64_t bytes = 24 * 128 * 100;
-  for (int n : {2, 3, 4, 5}) {
-    const auto traffic = [&](Function function, int rank) {
-      TaskQueue queue;
-      CollectiveTask task{};
-      task.function = function;
-      task.kernel = task.local = &kReduce;
-      task.element_bytes = 4;
-      task.count = bytes / 4 / (function == Function::reduce_scatter ? static_cast<uint64_t>(n) : 1);
-      queue.add(task);
-      const StepMessages m = plan_copy_reductions(queue, rank, shape_of(n, 1280), nullptr).messages;
-      std::pair<uint64_t, uint64_t> sums = {0, 0};
-      for (const StepMessage& message : m.sends) sums.first += message.bytes;
-      for (const StepMessage& message : m.recvs) sums.second += message.bytes;
-      return sums;
-    };
-    constexpr uint64_t kRounding = 1000;
-    for (int rank = 0; rank < n; ++rank) {
-      const auto others = static_cast<uint64_t>(n - 1), all = static_cast<uint64_t>(n);
-      for (uint64_t sum : {traffic(Function::all_reduce, rank).first, traffic(Function::all_reduce, rank).second})
-        EXPECT_LE(sum, 2 * bytes * others / all + kRounding);
-      for (uint64_t sum : {traffic(Function::reduce, rank).first, traffic(Function::reduce, rank).second})
-        EXPECT_LE(sum, bytes + kRounding);
-      EXPECT_LE(traffic(Function::reduce_scatter, rank).first, bytes * others / all + kRounding);
-    }
-  }
+TaskQueue queue_of(Function function, uint64_t count) {
+  TaskQueue queue;
+  CollectiveTask task{};
+  task.function = function;
+  task.kernel = task.local = &kReduce;
+  task.element_bytes = 4;
+  task.count = count;
+  task.root = 1;
+  queue.add(task);
+  return queue;
 }
 
-// To whom the ranks send at the same place of their order: each to another one. But for what a reduce's root does not
-// get before there are results, and for the last results, which only it gets.
+// Links are full or idle: no rank sends or receives more than it must.
+TEST(CopyReductions, MoveNoMoreThanTheyMust) {
+  constexpr uint64_t bytes = 24 * 128 * 100, kRounding = 1000;
+  for (int n : {2, 3, 4, 5})
+    for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
+      const auto others = static_cast<uint64_t>(n - 1), all = static_cast<uint64_t>(n);
+      const uint64_t parts = function == Function::reduce_scatter ? all : 1;
+      std::vector<uint64_t> sent(all), received(all);
+      for (int rank = 0; rank < n; ++rank)
+        for (const auto& send :
+             plan_copy_reductions(queue_of(function, bytes / 4 / parts), rank, shape_of(n, 1280), nullptr, 0).sends) {
+          sent[static_cast<size_t>(rank)] += send.bytes;
+          received[static_cast<size_t>(send.peer)] += send.bytes;
+        }
+      const uint64_t most = function == Function::all_reduce ? 2 * bytes * others / all
+                            : function == Function::reduce   ? bytes
+                                                             : bytes * others / all;
+      for (const std::vector<uint64_t>& sums : {sent, received})
+        for (uint64_t sum : sums) EXPECT_LE(sum, most + kRounding) << n << " ranks";
+    }
+}
+
+// In a round of operands or of results everybody sends to another one at each place of the order.
 TEST(CopyReductions, SendToEachRankFromOneOther) {
   for (int n : {3, 4, 5})
-    for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
-      constexpr uint32_t pieces = 6;
-      TaskQueue queue;
-      CollectiveTask task{};
-      task.function = function;
-      task.kernel = task.local = &kReduce;
-      task.element_bytes = 4;
-      task.root = 1;
-      const int owners = function == Function::reduce ? n - 1 : n;
-      task.count = 128 / 4 * pieces * static_cast<uint64_t>(function == Function::reduce_scatter ? 1 : owners);
-      queue.add(task);
-      std::map<uint32_t, std::vector<std::vector<int>>> receivers;  // by `ready` and place: of all ranks
+    for (Function function : {Function::all_reduce, Function::reduce_scatter}) {
+      constexpr uint64_t pieces = 6;
+      const uint64_t count = 128 / 4 * pieces * static_cast<uint64_t>(function == Function::reduce_scatter ? 1 : n);
+      std::map<uint64_t, std::vector<std::vector<int>>> receivers;  // by round and place: of all ranks
       for (int rank = 0; rank < n; ++rank) {
-        std::map<uint32_t, size_t> places;
-        for (const StepMessage& send : plan_copy_reductions(queue, rank, shape_of(n, 128), nullptr).messages.sends) {
-          std::vector<std::vector<int>>& of_step = receivers[send.ready];
-          const size_t place = places[send.ready]++;
-          if (of_step.size() <= place) of_step.resize(place + 1);
-          of_step[place].push_back(send.peer);
+        std::map<uint64_t, size_t> places;
+        for (const auto& send :
+             plan_copy_reductions(queue_of(function, count), rank, shape_of(n, 128), nullptr, 0).sends) {
+          std::vector<std::vector<int>>& of_round = receivers[send.round];
+          const size_t place = places[send.round]++;
+          if (of_round.size() <= place) of_round.resize(place + 1);
+          of_round[place].push_back(send.peer);
         }
       }
-      const uint32_t first = function == Function::reduce ? 1 : 0,
-                     last = function == Function::reduce ? pieces - 2 : pieces;
-      for (auto& [ready, of_step] : receivers) {
-        if (ready < first || ready > last) continue;
-        for (std::vector<int>& of_place : of_step) {
+      EXPECT_EQ(receivers.size(), function == Function::all_reduce ? 2 * pieces : pieces);
+      for (auto& [round, of_round] : receivers)
+        for (std::vector<int>& of_place : of_round) {
           std::sort(of_place.begin(), of_place.end());
           ASSERT_EQ(of_place.size(), static_cast<size_t>(n));
-          EXPECT_EQ(std::unique(of_place.begin(), of_place.end()), of_place.end()) << n << " ranks, step " << ready;
+          EXPECT_EQ(std::unique(of_place.begin(), of_place.end()), of_place.end()) << n << " ranks, round " << round;
         }
-      }
-      EXPECT_GE(receivers.size(), function == Function::reduce_scatter ? 5u : 7u);
     }
+}
+
+// What comes last is hidden the least.
+TEST(CopyReductions, EndWithASmallerPiece) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  for (uint64_t share : {4 * kMiB, 16 * kMiB, 100 * kMiB, 512 * kMiB}) {
+    const CopyReductions made =
+        plan_copy_reductions(queue_of(Function::all_reduce, 2 * share / 4), 0, shape_of(2, 32 * kMiB), nullptr, 0);
+    std::vector<uint64_t> sizes;
+    uint64_t all = 0;
+    for (const auto& send : made.sends) {
+      if (send.after > 0) continue;  // a result
+      sizes.push_back(send.bytes);
+      all += send.bytes;
+    }
+    ASSERT_GE(sizes.size(), 2u);
+    EXPECT_EQ(all, share);
+    EXPECT_EQ(std::count(sizes.begin(), sizes.end() - 1, sizes[0]), static_cast<ptrdiff_t>(sizes.size() - 1));
+    EXPECT_LT(sizes.back(), sizes[0]);
+    EXPECT_GT(sizes.back(), sizes[0] / 3);
+    EXPECT_LE(sizes[0], 32 * kMiB);
+  }
 }
 
 TEST(CopyReductions, AreForLargeReductionsWithAKernelForThem) {
@@ -285,9 +284,10 @@ TEST(CopyReductions, AreForLargeReductionsWithAKernelForThem) {
   shape.copy_reduction_bytes = 1000;
   EXPECT_FALSE(reduces_by_copies(Function::all_reduce, 999, shape));
   EXPECT_TRUE(reduces_by_copies(Function::all_reduce, 1000, shape));
-  EXPECT_TRUE(reduces_by_copies(Function::reduce, 1000, shape));
-  EXPECT_FALSE(reduces_by_copies(Function::reduce_scatter, 249, shape));
-  EXPECT_TRUE(reduces_by_copies(Function::reduce_scatter, 250, shape));
+  EXPECT_FALSE(reduces_by_copies(Function::reduce, 3999, shape));
+  EXPECT_TRUE(reduces_by_copies(Function::reduce, 4000, shape));
+  EXPECT_FALSE(reduces_by_copies(Function::reduce_scatter, 999, shape));
+  EXPECT_TRUE(reduces_by_copies(Function::reduce_scatter, 1000, shape));
   for (Function function : {Function::broadcast, Function::all_gather, Function::scan, Function::exscan})
     EXPECT_FALSE(reduces_by_copies(function, uint64_t{1} << 40, shape));
   CollectiveTask task{};

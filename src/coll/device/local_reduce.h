@@ -19,6 +19,12 @@ GC_DEV const uint8_t* operand(const proto::LocalReduction& r, uint32_t rank) {
 template <class Family, class Block>
 GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint64_t at, uint64_t n) {
   const uint8_t* sum = operand(r, 0);
+  if (r.n_ranks == 1) {
+    proto::Operands operands{};
+    operands.read(sum + at);
+    operands.write(r.result + at);
+    return proto::reduce_copy<Family>(block, operands, n, proto::Reduction{r.op, r.argument, 0});
+  }
   GC_NO_UNROLL
   for (uint32_t next = 1; next < r.n_ranks;) {
     proto::Operands operands{};

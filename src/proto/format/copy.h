@@ -29,6 +29,14 @@
 // send_copies and recv_copies are stored before send_messages and recv_messages (release): who sees that the other side
 // has come to an ordinal sees as well how many of the messages so far it moves by copy.
 //
+// Large reductions (core/landing_path.h) go in rounds, counted through all of them: in each, a rank may put one piece
+// into each other one's landing memory, where both know that it belongs. Words of the receiver's and the sender's
+// lanes towards each other, only ever stored by the other side's streams:
+//   landed    in R's lane towards S: how many rounds' pieces from S have come, as far as S had any
+//   consumed  in S's lane towards R: of how many rounds R has used what came
+// `calls` is what a rank has called last, by its number, for the others to compare: number is 0 while it is changed.
+// `reduced` counts groups as `passed` does.
+//
 // `live`: serial numbers of the allocations in the slots that descriptors name; 0 for none. A peer that has an
 // allocation open under another serial closes it.
 #pragma once
@@ -42,6 +50,8 @@ inline constexpr uint32_t kSizeRing = 16;
 inline constexpr uint32_t kExportSlots = 256;
 inline constexpr uint32_t kBounceSlot = kExportSlots - 1;  // never another; its serial stays 1
 inline constexpr uint32_t kBouncePieces = 4;
+// Large reductions whose calls a rank remembers.
+inline constexpr uint32_t kCallRing = 64;
 // Far from any number, and larger than those by the signed difference as well.
 inline constexpr uint64_t kCopyReleased = uint64_t{1} << 62;
 
@@ -67,22 +77,37 @@ struct alignas(64) CopyLane {
   alignas(64) uint64_t recv_done;
   alignas(64) uint64_t moved;
   alignas(64) uint64_t taken;
+  alignas(64) uint64_t landed;
+  alignas(64) uint64_t consumed;
   alignas(64) uint64_t send_bytes[kSizeRing];
   uint64_t recv_bytes[kSizeRing];
   CopyDescriptor descriptors[kCopyRing];
 };
-static_assert(sizeof(CopyLane) == 448 + 2 * kSizeRing * 8 + kCopyRing * 192);
+static_assert(sizeof(CopyLane) == 576 + 2 * kSizeRing * 8 + kCopyRing * 192);
+
+// The large reductions of one group.
+struct LargeCall {
+  uint64_t number;
+  uint64_t bytes;  // that are reduced, together
+  uint64_t what;   // a hash of functions, counts, types, operations and roots
+  uint64_t reserved;
+};
+static_assert(sizeof(LargeCall) == 32);
 
 struct alignas(64) CopyPage {
   uint64_t passed;  // this rank's own: how many groups' streams have seen their messages done
+  uint64_t reduced;
   alignas(64) uint32_t live[kExportSlots];
+  LargeCall calls[kCallRing];
 };
-static_assert(sizeof(CopyPage) == 64 + kExportSlots * 4);
+static_assert(sizeof(CopyPage) == 64 + kExportSlots * 4 + kCallRing * 32);
 
 // The fields, (structure, field, offset, bytes): asserted here, and compared by a test with docs/formats/copy.md.
 #define GC_COPY_FIELDS(F)               \
   F(CopyPage, passed, 0, 8)             \
+  F(CopyPage, reduced, 8, 8)            \
   F(CopyPage, live, 64, 1024)           \
+  F(CopyPage, calls, 1088, 2048)        \
   F(CopyLane, posted, 0, 8)             \
   F(CopyLane, send_copies, 8, 8)        \
   F(CopyLane, recv_copies, 16, 8)       \
@@ -95,9 +120,15 @@ static_assert(sizeof(CopyPage) == 64 + kExportSlots * 4);
   F(CopyLane, recv_done, 256, 8)        \
   F(CopyLane, moved, 320, 8)            \
   F(CopyLane, taken, 384, 8)            \
-  F(CopyLane, send_bytes, 448, 128)     \
-  F(CopyLane, recv_bytes, 576, 128)     \
-  F(CopyLane, descriptors, 704, 3072)   \
+  F(CopyLane, landed, 448, 8)           \
+  F(CopyLane, consumed, 512, 8)         \
+  F(CopyLane, send_bytes, 576, 128)     \
+  F(CopyLane, recv_bytes, 704, 128)     \
+  F(CopyLane, descriptors, 832, 3072)   \
+  F(LargeCall, number, 0, 8)            \
+  F(LargeCall, bytes, 8, 8)             \
+  F(LargeCall, what, 16, 8)             \
+  F(LargeCall, reserved, 24, 8)         \
   F(CopyDescriptor, bytes, 0, 8)        \
   F(CopyDescriptor, ordinal, 8, 8)      \
   F(CopyDescriptor, offset, 16, 8)      \

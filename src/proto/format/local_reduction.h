@@ -12,7 +12,7 @@ namespace gpucoll::proto {
 
 // result = op(... op(x[0], x[1]) ..., x[n_ranks - 1]), x[rank] being this rank's own and the others lying `stride`
 // apart in the order of their ranks. With more than three operands, the first of the others is overwritten on the way.
-// `result` may be `own`. All are kernel addresses.
+// `result` may be `own`. Of one rank it is a copy of its own. All are kernel addresses.
 struct LocalReduction {
   const uint8_t* own;
   uint8_t* others;

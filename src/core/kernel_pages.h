@@ -1,0 +1,39 @@
+// The ranks' control pages (proto/format/peer.h) as kernels and streams of this rank's device see them: registered when
+// first asked for.
+//
+// Thread safety: one caller at a time. Ownership: device and peers outlive it.
+#pragma once
+#include <map>
+
+#include "core/peers.h"
+#include "gpu/device.h"
+
+namespace gpucoll::core {
+
+class KernelPages {
+ public:
+  KernelPages(gpu::Device& device, const Peers& peers) : device_(device), peers_(peers) {}
+  ~KernelPages() {
+    for (const auto& [rank, block] : pages_) device_.unregister_host(block);
+  }
+  KernelPages(const KernelPages&) = delete;
+  KernelPages& operator=(const KernelPages&) = delete;
+
+  // Kernel address of a rank's page.
+  Result<uint8_t*> of(int rank) {
+    auto known = pages_.find(rank);
+    if (known == pages_.end()) {
+      GC_TRY_AS(const gpu::HostBlock block,
+                device_.register_host(peers_.page_bytes(rank), proto::control_bytes(peers_.size())));
+      known = pages_.emplace(rank, block).first;
+    }
+    return static_cast<uint8_t*>(known->second.kernel);
+  }
+
+ private:
+  gpu::Device& device_;
+  const Peers& peers_;
+  std::map<int, gpu::HostBlock> pages_;
+};
+
+}  // namespace gpucoll::core

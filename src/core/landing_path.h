@@ -1,0 +1,89 @@
+// Carries large reductions: puts the copies, words, waits and kernels that core/copy_reductions.h plans on streams.
+// Pieces go by copy engine into the other ranks' landing memory, so whose buffers they are need not be known to anybody
+// else, and nobody has to be asked before a copy starts: streams wait by themselves, for words on the ranks' pages
+// (proto/format/copy.h), and neither a kernel nor a thread ever does.
+//
+// Streams may share a queue of the hardware, in which what waits holds up what was put behind it. So a rank puts what
+// it sends in a round before it waits for anything of that round: whoever waits, waits for what has been put before by
+// ranks that wait for earlier rounds at most.
+//
+// Thread safety: begin() and what puts something on a stream by one caller at a time; the rest from any thread.
+// Ownership: the context outlives it; it owns its streams. Destroy it when passed() == groups().
+#pragma once
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "core/copy_reductions.h"
+#include "core/fault.h"
+#include "core/flights.h"
+#include "core/kernel_pages.h"
+#include "core/peers.h"
+#include "core/stream_part.h"
+#include "gpu/device.h"
+#include "proto/format/copy.h"
+
+namespace gpucoll::core {
+
+struct LandingContext {
+  gpu::Device& device;
+  Fault& fault;
+  const Peers& peers;
+  KernelPages& pages;
+};
+
+class LandingPath final : public StreamPart, public Flying {
+ public:
+  // landing: each rank's landing memory, as this rank's device reaches it.
+  LandingPath(const LandingContext& context, std::vector<void*> landing);
+  ~LandingPath() override;
+  LandingPath(const LandingPath&) = delete;
+  LandingPath& operator=(const LandingPath&) = delete;
+
+  // Whether some of a group's reductions go this way; then *launches becomes one for each of their steps.
+  // REQUIRES: no stream is capturing. Errors: invalid_usage, where another rank has called something else. On failure
+  // the communicator must fail.
+  Result<bool> begin(const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* launches);
+  Status put_ready(gpu::Stream stream, uint32_t step) override;
+  Status put_waits(gpu::Stream stream, uint32_t step) override;
+  Status put_end(gpu::Stream stream) override;
+
+  // Groups whose end has been put, and those whose streams have come to it.
+  uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
+  uint64_t passed() const noexcept;
+  // From the first that is put of a group on.
+  bool flies() const noexcept override {
+    return (putting_.load(std::memory_order_relaxed) || passed() < groups()) && !context_.fault.raised();
+  }
+  // For reports: what is waited for; "" for nothing.
+  std::string waiting_for() const;
+  // After a fault, now and then until passed() == groups(): lets go the streams that wait.
+  void give_up() noexcept;
+
+ private:
+  // What this rank's streams have to do with another rank. Kernel addresses.
+  struct Lane {
+    proto::CopyLane *own, *theirs;
+    uint8_t* landing;
+  };
+  Status prepare();
+  Status compare(const TaskQueue& queue, const CommShape& shape);
+  Status send(const CopyReductions::Send& send);
+  Status tell_consumed(gpu::Stream stream, uint64_t round);
+  bool is_peer(int rank) const { return rank != context_.peers.rank(); }
+  proto::CopyLane& own_lane(int peer) const { return context_.peers.copy_lane(context_.peers.rank(), peer); }
+
+  const LandingContext context_;
+  const std::vector<void*> landing_;
+  proto::CopyPage& page_;  // of this rank
+  std::vector<Lane> lanes_;
+  gpu::Stream copies_ = nullptr, words_ = nullptr;
+  uint64_t calls_ = 0, rounds_ = 0;  // so far
+  std::atomic<uint64_t> groups_{0};
+  std::atomic<bool> putting_{false};
+  // What was begun last.
+  CopyReductions plan_;
+  size_t next_send_ = 0;
+};
+
+}  // namespace gpucoll::core

@@ -111,6 +111,7 @@ void process_close(void (*progress)()) {
       log::write(log::Level::warn, "peers still hold memory of this process %lld s after MPI_Finalize began",
                  static_cast<long long>(patience_s));
     StagingPool::instance().clear();
+    StagingPool::of_calls().clear();
     return {};
   });
 }

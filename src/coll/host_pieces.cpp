@@ -9,7 +9,7 @@ namespace gpucoll::coll {
 
 Result<uint8_t*> HostPieces::reserve(gpu::Device& device, size_t bytes) {
   clear();
-  block_ = StagingPool::instance().get_pinned(device, bytes);
+  block_ = StagingPool::of_calls().get_pinned(device, bytes);
   if (block_.host) return static_cast<uint8_t*>(block_.kernel);
   return Status::error(Code::unsupported, "%zu bytes of it are host memory, for which there is no page-locked memory",
                        bytes);
@@ -60,7 +60,7 @@ void HostPieces::store() const {
 }
 
 void HostPieces::clear() noexcept {
-  if (block_.host) StagingPool::instance().put(block_.host);
+  if (block_.host) StagingPool::of_calls().put(block_.host);
   block_ = {};
   pieces_.clear();
 }

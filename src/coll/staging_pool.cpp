@@ -23,8 +23,17 @@ void* pageable(size_t bytes) noexcept {
 }  // namespace
 
 StagingPool& StagingPool::instance() {
-  static StagingPool* pool = new StagingPool;
+  static StagingPool* pool = new StagingPool(false);
   return *pool;
+}
+
+StagingPool& StagingPool::of_calls() {
+  static StagingPool* pool = new StagingPool(true);
+  return *pool;
+}
+
+size_t StagingPool::limit() const noexcept {
+  return static_cast<size_t>(of_calls_ ? params().call_host_bytes : params().staging_bytes);
 }
 
 void* StagingPool::map(size_t bytes) {
@@ -57,10 +66,9 @@ gpu::HostBlock StagingPool::reuse(size_t bytes) {
 
 gpu::HostBlock StagingPool::pin(gpu::Device& device, size_t bytes) {
   size_t rounded = std::bit_ceil(std::max<size_t>(bytes, 65536));
-  auto limit = static_cast<size_t>(params().staging_bytes);
-  if (rounded > limit) return {};
+  if (rounded > limit()) return {};
   // Make room: free blocks are too small for this request, or reuse() would have taken one.
-  for (size_t i = 0; i < blocks_.size() && kept_bytes_ + rounded > limit;) {
+  for (size_t i = 0; i < blocks_.size() && kept_bytes_ + rounded > limit();) {
     if (blocks_[i].busy) {
       ++i;
       continue;
@@ -69,7 +77,7 @@ gpu::HostBlock StagingPool::pin(gpu::Device& device, size_t bytes) {
     blocks_[i].device->release_host(blocks_[i].memory);
     blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  if (kept_bytes_ + rounded > limit) return {};
+  if (kept_bytes_ + rounded > limit()) return {};
   auto block = device.allocate_host(rounded);
   if (!block) return {};
   block->bytes = rounded;

@@ -1,8 +1,10 @@
-// Page-locked host memory for staging device buffers, kept for the next call.
+// Page-locked host memory for staging device buffers, kept for the next call, and in another pool for the host memory
+// of calls that run on the device.
 //
-// At most params().staging_bytes are kept; larger requests get pageable memory, in huge pages where the system has
-// them: what is new to the process is cleared page by page. Where there is less memory than that, it is address space,
-// of which what is touched becomes memory: data may lie far apart. Thread safety: any thread.
+// At most params().staging_bytes are kept, and of the other pool params().call_host_bytes; larger requests for staging
+// get pageable memory, in huge pages where the system has them: what is new to the process is cleared page by page.
+// Where there is less memory than that, it is address space, of which what is touched becomes memory: data may lie far
+// apart. Thread safety: any thread.
 #pragma once
 #include <cstddef>
 #include <mutex>
@@ -16,6 +18,8 @@ namespace gpucoll::coll {
 class StagingPool {
  public:
   static StagingPool& instance();
+  // A call whose host memory finds no room here goes through the host on all ranks: so it holds more.
+  static StagingPool& of_calls();
   // `device` may be null: then, and where page-locked memory is not to be had, the memory is pageable.
   // Null only when there is no memory at all.
   void* get(gpu::Device* device, size_t bytes) noexcept;
@@ -33,10 +37,13 @@ class StagingPool {
     gpu::Device* device;
     bool busy;
   };
+  explicit StagingPool(bool of_calls) : of_calls_(of_calls) {}
+  size_t limit() const noexcept;
   void* map(size_t bytes);
   bool unmap(void* stage) noexcept;
   gpu::HostBlock reuse(size_t bytes);
   gpu::HostBlock pin(gpu::Device& device, size_t bytes);
+  const bool of_calls_;
   std::mutex mutex_;
   std::vector<Block> blocks_;
   std::unordered_map<void*, size_t> mapped_;  // with their sizes

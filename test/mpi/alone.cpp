@@ -9,7 +9,7 @@ using namespace mpi_test;
 
 namespace {
 
-constexpr int kCount = 1000, kGuard = 3;
+constexpr int kCount = 4200, kGuard = 3;  // long doubles: more than 64 KiB
 
 // Two ints of each four are data.
 constexpr int kExtent = 16;

@@ -128,6 +128,9 @@ gc_mpi_test(mpi.finalize_used LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAN
 gc_mpi_test(mpi.host_by_default LABELS mpi NP 3 COMMAND test/mpi/host)
 gc_mpi_test(mpi.mixed_by_default LABELS mpi TIMEOUT 240 NP 3 COMMAND test/mpi/mixed)
 gc_mpi_test(mpi.staged_by_default LABELS mpi TIMEOUT 240 NP 3 COMMAND test/mpi/staged)
+# Host memory of what runs on the device has a pool of its own.
+gc_mpi_test(mpi.alone_beside_staging LABELS mpi TIMEOUT 120 NP 1 MPIRUN ${GC_LITERALLY} ENV GPUCOLL_STAGING_BYTES=64K
+  COMMAND test/mpi/alone)
 # Ranks that reach each other through host memory only.
 gc_mpi_test(mpi.mixed_shm LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_transport shm
   COMMAND test/mpi/mixed)

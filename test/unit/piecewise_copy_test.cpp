@@ -88,5 +88,21 @@ TEST_F(PiecewiseCopy, GoesStraightWhereNoMemoryCanBePinned) {
   round_trip(10 * kPiece + 3, 11);
 }
 
+TEST_F(PiecewiseCopy, LeavesItsRoomToCallsThatRunOnTheDevice) {
+  constexpr size_t kMost = 1 << 20;
+  StagingPool& pool = StagingPool::of_calls();
+  ASSERT_TRUE(set_param("staging_bytes", "65536", "test").ok());
+  ASSERT_TRUE(set_param("call_host_bytes", std::to_string(kMost).c_str(), "test").ok());
+  EXPECT_EQ(pool.get_pinned(*device_, kMost + 1).host, nullptr);
+  const gpu::HostBlock half = pool.get_pinned(*device_, kMost / 2);
+  ASSERT_NE(half.host, nullptr);
+  EXPECT_EQ(pool.get_pinned(*device_, kMost).host, nullptr);
+  pool.put(half.host);
+  const gpu::HostBlock all = pool.get_pinned(*device_, kMost);
+  EXPECT_NE(all.host, nullptr) << "half of it was not given back";
+  pool.put(all.host);
+  pool.clear();
+}
+
 }  // namespace
 }  // namespace gpucoll::coll

@@ -236,7 +236,8 @@ uint32_t PendingCalls::flags_of(size_t at) const {
 void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   const Place& place = call.call.place;
   call.line.flags |= flags;
-  if (&call == queue_.front()) first_entered_.store(1);  // before the clock is read: other threads must not pass by
+  if (&call == queue_.front() && description_.size > 1)
+    first_entered_.store(1);  // before the clock is read: other threads must not pass by
   call.line.entered_ns = static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
   call.stage = PendingCall::Stage::published;
   call.wait = {place, nullptr};

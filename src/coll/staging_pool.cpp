@@ -12,6 +12,8 @@
 namespace gpucoll::coll {
 namespace {
 
+constexpr size_t kLeastBlock = 65536;
+
 void* pageable(size_t bytes) noexcept {
   constexpr size_t kHuge = size_t{2} << 20;
   if (bytes < kHuge) return std::malloc(std::max<size_t>(bytes, 1));
@@ -54,20 +56,22 @@ bool StagingPool::unmap(void* stage) noexcept {
   return true;
 }
 
-// The smallest free block that is large enough, but none that is much too large.
+// The smallest free block that is large enough, but none that is much too large: that would be missing for others.
 gpu::HostBlock StagingPool::reuse(size_t bytes) {
+  const size_t most = 4 * std::bit_ceil(std::max(bytes, kLeastBlock));
   Block* best = nullptr;
   for (Block& b : blocks_)
-    if (!b.busy && b.memory.bytes >= bytes && (!best || b.memory.bytes < best->memory.bytes)) best = &b;
+    if (!b.busy && b.memory.bytes >= bytes && b.memory.bytes <= most && (!best || b.memory.bytes < best->memory.bytes))
+      best = &b;
   if (!best) return {};
   best->busy = true;
   return best->memory;
 }
 
 gpu::HostBlock StagingPool::pin(gpu::Device& device, size_t bytes) {
-  size_t rounded = std::bit_ceil(std::max<size_t>(bytes, 65536));
+  size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlock));
   if (rounded > limit()) return {};
-  // Make room: free blocks are too small for this request, or reuse() would have taken one.
+  // Make room: free blocks do not suit this request, or reuse() would have taken one.
   for (size_t i = 0; i < blocks_.size() && kept_bytes_ + rounded > limit();) {
     if (blocks_[i].busy) {
       ++i;

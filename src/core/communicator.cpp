@@ -239,8 +239,10 @@ void Communicator::begin_close() noexcept {
 }
 
 bool Communicator::peers_closed() const noexcept {
+  // Copies into landing memory still come after a fault, until they have left.
+  const bool until_left = watched_landings() != nullptr;
   for (int r = 0; r < size(); ++r)
-    if (reached_by(r) && !peers_.gone(r)) return false;
+    if (reached_by(r) && !(until_left ? peers_.left(r) : peers_.gone(r))) return false;
   return true;
 }
 
@@ -260,7 +262,8 @@ void Communicator::await_peers() const noexcept {
 
 // Who comes in from now on sees the fault and launches nothing.
 void Communicator::tell_that_all_have_left() noexcept {
-  if (!unused() || !done(launched())) return;
+  const LandingPath* const landings = watched_landings();
+  if (!unused() || !done(launched()) || (landings && landings->putting())) return;
   __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
 }
 
@@ -280,7 +283,7 @@ Status Communicator::finish(void (*idle)()) {
 void Communicator::check() noexcept {
   if (!watchable_.load(std::memory_order_acquire)) return;
   if (fault().raised()) {
-    if (landings_) landings_->give_up();
+    if (LandingPath* const landings = watched_landings()) landings->give_up();
     return tell_that_all_have_left();
   }
   try {
@@ -321,8 +324,9 @@ void Communicator::look_at_report() noexcept {
 }
 
 void Communicator::look_for_timeout() noexcept {
-  const uint64_t copies = (copies_ ? copies_->groups() : 0) + (landings_ ? landings_->groups() : 0),
-                 copied = (copies_ ? copies_->passed() : 0) + (landings_ ? landings_->passed() : 0);
+  const LandingPath* const landings = watched_landings();
+  const uint64_t copies = (copies_ ? copies_->groups() : 0) + (landings ? landings->groups() : 0),
+                 copied = (copies_ ? copies_->passed() : 0) + (landings ? landings->passed() : 0);
   const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
   const uint64_t launched = this->launched() + copies, done = run + copied;
   if (done >= launched || done != seen_done_ || !stalled_since_ns_) {
@@ -333,7 +337,7 @@ void Communicator::look_for_timeout() noexcept {
   if (!params().timeout || now_ns() - stalled_since_ns_ < params().timeout * 1'000'000'000) return;
   const auto waited = static_cast<long long>(params().timeout);
   std::string message = copies_ ? copies_->waiting_for() : "";
-  if (message.empty() && landings_) message = landings_->waiting_for();
+  if (message.empty() && landings) message = landings->waiting_for();
   if (!message.empty())
     return fault_.raise(Status::error(Code::timed_out, "rank %d has waited %lld s (parameter timeout) for %s", rank(),
                                       waited, message.c_str()));

@@ -179,9 +179,11 @@ class Communicator final : public Watched {
   bool needs_tree(const Needs& needs) const noexcept;
   // Whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
+  LandingPath* watched_landings() const noexcept { return watched_landings_.load(std::memory_order_acquire); }
   bool copies_passed() const noexcept {
+    const LandingPath* const landings = watched_landings();
     return (!copies_ || copies_->passed() >= copies_->groups()) &&
-           (!landings_ || landings_->passed() >= landings_->groups());
+           (!landings || landings->passed() >= landings->groups());
   }
   // looks: as the caller of begin().
   Status await(uint64_t launches, void (*idle)(), bool looks);
@@ -209,8 +211,9 @@ class Communicator final : public Watched {
   TaskQueue without_copies_;          // begin()'s
   StreamParts parts_;                 // begin()'s
   std::unique_ptr<Mesh> landing_mesh_;
-  std::unique_ptr<LandingPath> landings_;  // of reductions by copy engines, made when first needed
-  std::unique_ptr<DirectPath> direct_;     // null: turned off
+  std::unique_ptr<LandingPath> landings_;                // of reductions by copy engines, made when first needed
+  std::atomic<LandingPath*> watched_landings_{nullptr};  // the same, for other threads
+  std::unique_ptr<DirectPath> direct_;                   // null: turned off
   std::optional<Lingering> lingering_;
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;

@@ -278,6 +278,7 @@ Status Communicator::make_landing(Vigil& vigil) {
     return {};
   }
   landings_ = std::make_unique<LandingPath>(LandingContext{device_, fault_, peers_, *pages_}, landing_mesh_->buffers());
+  watched_landings_.store(landings_.get(), std::memory_order_release);
   return {};
 }
 

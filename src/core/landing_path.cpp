@@ -17,6 +17,11 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 32;
 }
 
+uint64_t mix(uint64_t hash, const char* text) {
+  for (; *text; ++text) hash = mix(hash, static_cast<uint64_t>(*text));
+  return hash;
+}
+
 // What is equal on all ranks where they call the same.
 LargeCall call_of(const TaskQueue& queue, const CommShape& shape) {
   LargeCall call = {};
@@ -26,6 +31,7 @@ LargeCall call_of(const TaskQueue& queue, const CommShape& shape) {
     for (uint64_t value : {static_cast<uint64_t>(task.function), task.count, static_cast<uint64_t>(task.element_bytes),
                            static_cast<uint64_t>(task.op), static_cast<uint64_t>(task.root)})
       call.what = mix(call.what, value);
+    call.what = mix(call.what, task.local->name);  // of the types that it reduces
   }
   return call;
 }
@@ -57,6 +63,7 @@ LandingPath::LandingPath(const LandingContext& context, std::vector<void*> landi
 
 LandingPath::~LandingPath() {
   Flights::instance().remove(this);
+  give_up();
   for (gpu::Stream stream : {copies_, words_})
     if (stream) context_.device.destroy_stream(stream).ignore();
 }
@@ -65,7 +72,7 @@ Status LandingPath::prepare() {
   if (!lanes_.empty()) return {};
   const Peers& peers = context_.peers;
   for (gpu::Stream* stream : {&copies_, &words_}) {
-    GC_TRY_AS(*stream, context_.device.create_urgent_stream());
+    GC_TRY_AS(*stream, context_.device.create_waiting_stream());
   }
   GC_TRY_AS(uint8_t * own, context_.pages.of(peers.rank()));
   std::vector<Lane> lanes(static_cast<size_t>(peers.size()));
@@ -132,22 +139,26 @@ Status LandingPath::tell_consumed(gpu::Stream stream, uint64_t round) {
   return {};
 }
 
-// What has been launched may have made what is to be sent, and is not in its way.
+// First what others may wait for before they send, and only then what waits for them.
 Status LandingPath::put_ready(gpu::Stream stream, uint32_t step) {
   putting_.store(true, std::memory_order_relaxed);
-  bool ordered = false;
+  if (step > 0) {
+    const CopyReductions::Step& done = plan_.steps[step - 1];
+    const bool awaited = done.round + plan_.places < rounds_ || done.round + 1 == rounds_;
+    if (done.last && awaited) GC_TRY(tell_consumed(stream, done.round));
+  }
+  // The first sends are the application's data, later ones may be what has been launched.
+  bool ordered = step == 0;
+  if (ordered) GC_TRY(context_.device.stream_wait(copies_, stream));
   for (const size_t end = plan_.sends_before(step); next_send_ < end; ++next_send_) {
     const CopyReductions::Send& next = plan_.sends[next_send_];
-    if (!ordered && (next.after > 0 || step == 0)) {
+    if (!ordered && next.after > 0) {
       GC_TRY(context_.device.stream_wait(copies_, stream));
       ordered = true;
     }
     GC_TRY(send(next));
   }
-  if (step == 0) return {};
-  const CopyReductions::Step& done = plan_.steps[step - 1];
-  const bool awaited = done.round + plan_.places < rounds_ || done.round + 1 == rounds_;
-  return done.last && awaited ? tell_consumed(stream, done.round) : Status();
+  return {};
 }
 
 Status LandingPath::put_waits(gpu::Stream stream, uint32_t step) {
@@ -184,7 +195,7 @@ std::string LandingPath::waiting_for() const {
 
 // Again and again: others' streams may still store their numbers.
 void LandingPath::give_up() noexcept {
-  if (passed() >= groups()) return;
+  if (!putting() && passed() >= groups()) return;
   for (int peer = 0; peer < context_.peers.size(); ++peer) {
     if (!is_peer(peer)) continue;
     for (uint64_t* word : {&own_lane(peer).landed, &own_lane(peer).consumed})

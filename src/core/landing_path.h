@@ -5,7 +5,8 @@
 //
 // Streams may share a queue of the hardware, in which what waits holds up what was put behind it. So a rank puts what
 // it sends in a round before it waits for anything of that round: whoever waits, waits for what has been put before by
-// ranks that wait for earlier rounds at most.
+// ranks that wait for earlier rounds at most. Other streams of the runtime, on which the proxy puts copies later, are
+// of another priority, and so in other queues.
 //
 // Thread safety: begin() and what puts something on a stream by one caller at a time; the rest from any thread.
 // Ownership: the context outlives it; it owns its streams. Destroy it when passed() == groups().
@@ -52,12 +53,12 @@ class LandingPath final : public StreamPart, public Flying {
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
   uint64_t passed() const noexcept;
   // From the first that is put of a group on.
-  bool flies() const noexcept override {
-    return (putting_.load(std::memory_order_relaxed) || passed() < groups()) && !context_.fault.raised();
-  }
+  bool flies() const noexcept override { return (putting() || passed() < groups()) && !context_.fault.raised(); }
+  // Some of a group has been put, but not its end.
+  bool putting() const noexcept { return putting_.load(std::memory_order_relaxed); }
   // For reports: what is waited for; "" for nothing.
   std::string waiting_for() const;
-  // After a fault, now and then until passed() == groups(): lets go the streams that wait.
+  // After a fault, now and then until passed() == groups(): lets go the streams that wait, also of what is put partly.
   void give_up() noexcept;
 
  private:

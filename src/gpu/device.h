@@ -163,6 +163,8 @@ class Device {
   virtual Result<Stream> create_stream() = 0;
   // A stream whose work never stands behind that of others, though these may wait for it.
   virtual Result<Stream> create_urgent_stream() = 0;
+  // The same, for work that waits for other ranks: it may share a queue of the hardware with its like only.
+  virtual Result<Stream> create_waiting_stream() = 0;
   virtual Status destroy_stream(Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
   // Makes everything put into `stream` later wait for what is in `other` now. Where `other` is capturing, `stream`

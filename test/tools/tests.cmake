@@ -156,7 +156,7 @@ gc_explains(small 0 "^[*] one_shot +ll +1 +32 .* predicted, chosen$" allreduce 8
 gc_explains(large 0 "^[*] ring +simple +32 +512 .*, chosen$" allreduce 1G -np 8 --gpu)
 gc_explains(emulated 0 "^[*] .*, chosen$" reduce_scatter 64K -n 3)
 gc_explains(copy_reduction 0 "^carried by copy engines" reduce_scatter 64M -np 2 --gpu
-            ENV GPUCOLL_COPY_REDUCTION_BYTES=128M)
+            ENV GPUCOLL_COPY_REDUCTION_BYTES=32M)
 gc_explains(scan 0 "^[*] ring +simple .*, chosen$" scan 256M -np 8 --gpu)
 gc_explains(why_not 0 "^- one_shot +ll +more than one_shot_bytes / ranks$" allreduce 1M -np 8 --gpu)
 gc_explains(forced 0 "^[*] tree +simple .*, chosen$" allreduce 8 --gpu

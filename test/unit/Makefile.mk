@@ -91,6 +91,10 @@ test_unit_planner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/copy_reductions_test
 test_unit_copy_reductions_test_SOURCES = test/unit/copy_reductions_test.cpp
 test_unit_copy_reductions_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/landing_path_test
+test_unit_landing_path_test_SOURCES = test/unit/landing_path_test.cpp test/unit/forwarding_device.h test/unit/meeting_ranks.h
+test_unit_landing_path_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/copy_path_test
 test_unit_copy_path_test_SOURCES = test/unit/copy_path_test.cpp test/unit/forwarding_device.h test/unit/meeting_ranks.h
 test_unit_copy_path_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

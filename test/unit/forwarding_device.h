@@ -43,6 +43,7 @@ class ForwardingDevice : public gpu::Device {
 
   Result<Stream> create_stream() override { return to_.create_stream(); }
   Result<Stream> create_urgent_stream() override { return to_.create_urgent_stream(); }
+  Result<Stream> create_waiting_stream() override { return to_.create_waiting_stream(); }
   Status destroy_stream(Stream stream) override { return to_.destroy_stream(stream); }
   Status synchronize(Stream stream) override { return to_.synchronize(stream); }
   Status stream_wait(Stream stream, Stream other) override { return to_.stream_wait(stream, other); }

@@ -50,6 +50,7 @@ class CudaDevice final : public Device {
 
   Result<Stream> create_stream() override;
   Result<Stream> create_urgent_stream() override;
+  Result<Stream> create_waiting_stream() override;
   Status destroy_stream(Stream stream) override;
   Status synchronize(Stream stream) override;
   Status stream_wait(Stream stream, Stream other) override;
@@ -87,6 +88,7 @@ class CudaDevice final : public Device {
   Status clear(void* memory, size_t bytes);
   Result<void*> reach_own(const struct CudaHandle& handle);
   cudaStream_t copy_stream();
+  Result<Stream> create_stream_below_highest(int steps);
   Result<cudaEvent_t> take_event();
   Status record_foreign(cudaStream_t other, CUcontext owner, cudaStream_t waiter);
   Result<bool> capturing(Stream stream);

@@ -1,4 +1,5 @@
 // Streams, events, signals and graphs of a GPU.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -32,12 +33,16 @@ Result<Stream> CudaDevice::create_stream() {
 }
 
 // Streams of different priority do not share a queue of the hardware, in which one could wait for the other.
-Result<Stream> CudaDevice::create_urgent_stream() {
+Result<Stream> CudaDevice::create_urgent_stream() { return create_stream_below_highest(0); }
+Result<Stream> CudaDevice::create_waiting_stream() { return create_stream_below_highest(1); }
+
+// Lower numbers are higher priorities.
+Result<Stream> CudaDevice::create_stream_below_highest(int steps) {
   const Unrestricted current(context_);
   int lowest = 0, highest = 0;
   GC_CUDA(index_, cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   cudaStream_t stream = nullptr;
-  GC_CUDA(index_, cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest));
+  GC_CUDA(index_, cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, std::min(highest + steps, lowest)));
   return static_cast<Stream>(stream);
 }
 

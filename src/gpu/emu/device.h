@@ -47,6 +47,7 @@ class EmuDevice final : public Device {
 
   Result<Stream> create_stream() override { return streams_.create(false); }
   Result<Stream> create_urgent_stream() override { return streams_.create(false); }
+  Result<Stream> create_waiting_stream() override { return streams_.create(false); }
   Status destroy_stream(Stream stream) override;
   Status synchronize(Stream stream) override { return streams_.synchronize(own(stream)); }
   Status stream_wait(Stream stream, Stream other) override { return streams_.wait(own(stream), own(other)); }

@@ -1,0 +1,153 @@
+// Large reductions on streams that share one queue, as streams of a GPU may: what waits holds up all that was put
+// behind it, on whatever stream. Nobody may wait for what stands behind himself.
+#include "core/landing_path.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "forwarding_device.h"
+#include "meeting_ranks.h"
+
+using namespace gpucoll;
+using namespace gpucoll::core;
+using namespace gpucoll_test;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kGroups = 5;
+const gpu::Kernel kReduce = {"reduce", nullptr, nullptr};  // never launched
+
+// All streams are one.
+class OneQueue final : public ForwardingDevice {
+ public:
+  explicit OneQueue(gpu::Device& to) : ForwardingDevice(to), stream_(*to.create_stream()), to_(to) {}
+  ~OneQueue() override { EXPECT_TRUE(to_.destroy_stream(stream_).ok()); }
+  Result<Stream> create_stream() override { return stream_; }
+  Result<Stream> create_waiting_stream() override { return stream_; }
+  Status destroy_stream(Stream) override { return {}; }
+  Status stream_wait(Stream, Stream) override { return {}; }
+
+ private:
+  const Stream stream_;
+  gpu::Device& to_;
+};
+
+// Notes in which order copies are put, and what orders them behind the group's stream.
+class Recorder final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Status stream_wait(Stream stream, Stream other) override {
+    if (other == group_stream) ordered_ = true;
+    return ForwardingDevice::stream_wait(stream, other);
+  }
+  Status copy_async(void* dst, const void* src, size_t bytes, Stream stream) override {
+    if (!ordered_) ++n_unordered;
+    return ForwardingDevice::copy_async(dst, src, bytes, stream);
+  }
+  Stream group_stream = nullptr;
+  int n_unordered = 0;
+
+ private:
+  bool ordered_ = false;
+};
+
+CommShape shape_of(int n) {
+  CommShape shape;
+  shape.n_ranks = n;
+  shape.threads = 1;
+  shape.emulated = true;
+  shape.copy_reduction_bytes = 1;
+  shape.copy_piece_bytes = copy_piece_bytes(n, 128);
+  return shape;
+}
+
+// As the launcher does, but for the launches.
+void put(LandingPath& path, const TaskQueue& queue, const CommShape& shape, gpu::Stream stream) {
+  std::vector<PlannedLaunch> launches;
+  auto some = path.begin(queue, shape, &launches);
+  ASSERT_TRUE(some.ok() && *some);
+  ASSERT_TRUE(path.put_ready(stream, 0).ok());
+  for (uint32_t step = 0; step < launches.size(); ++step) {
+    ASSERT_TRUE(path.put_waits(stream, step).ok());
+    ASSERT_TRUE(path.put_ready(stream, step + 1).ok());
+  }
+  ASSERT_TRUE(path.put_end(stream).ok());
+}
+
+bool ends(LandingPath& path) {
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (path.passed() < path.groups() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
+  const bool ended = path.passed() >= path.groups();
+  for (; path.passed() < path.groups(); std::this_thread::sleep_for(1ms)) path.give_up();
+  return ended;
+}
+
+struct Call {
+  Function function;
+  uint32_t root;
+};
+
+// Each group has all of these calls.
+void run_groups(MeetingRank& self, gpu::Device& device, gpu::Stream stream, const std::vector<Call>& calls,
+                uint64_t count) {
+  const auto n = static_cast<size_t>(self.peers.size());
+  const CommShape shape = shape_of(self.peers.size());
+  KernelPages pages(device, self.peers);
+  void* own = *device.allocate(landing_bytes(shape));
+  std::vector<void*> landing(n);
+  ASSERT_TRUE(self.bootstrap.allgather(&own, landing.data(), sizeof own).ok());
+  std::vector<uint8_t> in(n * count * 4), out(count * 4);
+  TaskQueue queue;
+  for (const Call& call : calls) {
+    CollectiveTask task{};
+    task.function = call.function;
+    task.root = call.root;
+    task.kernel = task.local = &kReduce;
+    task.send = in.data();
+    task.recv = out.data();
+    task.count = count;
+    task.element_bytes = 4;
+    task.stream = stream;
+    queue.add(task);
+  }
+  {
+    LandingPath path({device, self.fault, self.peers, pages}, landing);
+    for (int group = 0; group < kGroups; ++group) put(path, queue, shape, stream);
+    EXPECT_TRUE(ends(path)) << "rank " << self.rank << " waits for what stands behind";
+    char mine = 0;
+    std::vector<char> all(n);
+    self.bootstrap.allgather(&mine, all.data(), 1).ignore();  // nobody's landing memory goes before
+  }
+  device.release(own);
+}
+
+}  // namespace
+
+TEST(LandingPath, GetsOnWhereAllStreamsShareAQueue) {
+  for (int n : {2, 3, 4})
+    for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
+      for (uint64_t count : {100, 3000}) {
+        SCOPED_TRACE(testing::Message() << n << " ranks, function " << static_cast<int>(function) << " of " << count);
+        on_meeting_ranks(n, [&](MeetingRank& self) {
+          OneQueue device(self.device);
+          run_groups(self, device, *device.create_stream(), {{function, 0}}, count);
+        });
+        if (HasFailure()) return;
+      }
+}
+
+// Also of a rank that has nothing to send at first.
+TEST(LandingPath, CopiesNothingBeforeTheGroupsStreamHasComeToIt) {
+  for (int n : {2, 3})
+    on_meeting_ranks(n, [&](MeetingRank& self) {
+      Recorder device(self.device);
+      device.group_stream = *self.device.create_stream();
+      run_groups(self, device, device.group_stream, {{Function::reduce, 0}, {Function::reduce, 1}}, 3000);
+      EXPECT_EQ(device.n_unordered, 0) << "rank " << self.rank;
+      EXPECT_TRUE(self.device.destroy_stream(device.group_stream).ok());
+    });
+}

@@ -5,13 +5,8 @@
 namespace gpucoll::core {
 namespace {
 
-using proto::CopyLane;
 using proto::kBouncePieces;
 using proto::kSizeRing;
-
-CopyLane* lane_in(uint8_t* page, int n_ranks, int to_rank) {
-  return reinterpret_cast<CopyLane*>(page + proto::copy_lane_offset(n_ranks, to_rank));
-}
 
 }  // namespace
 
@@ -142,10 +137,8 @@ Status CopyPath::take_receive(const TaskQueue::Pair& task) {
 Status CopyPath::prepare(Direction& direction) {
   if (direction.own_kernel) return {};
   const Peers& peers = context_.peers;
-  GC_TRY_AS(uint8_t * own, context_.pages.of(peers.rank()));
-  GC_TRY_AS(uint8_t * theirs, context_.pages.of(direction.peer));
-  direction.their_kernel = lane_in(theirs, peers.size(), peers.rank());
-  direction.own_kernel = lane_in(own, peers.size(), direction.peer);
+  GC_TRY_AS(direction.their_kernel, context_.pages.copy_lane(direction.peer, peers.rank()));
+  GC_TRY_AS(direction.own_kernel, context_.pages.copy_lane(peers.rank(), direction.peer));
   return {};
 }
 
@@ -179,8 +172,7 @@ Status CopyPath::put_end(gpu::Stream stream) {
   groups_.store(group, std::memory_order_relaxed);
   putting_.store(false, std::memory_order_relaxed);
   for (const Mark& mark : done_) GC_TRY(context_.device.wait_value(stream, mark.word, mark.number, nullptr));
-  GC_TRY_AS(uint8_t * own, context_.pages.of(context_.peers.rank()));
-  auto* page = reinterpret_cast<proto::CopyPage*>(own + proto::copy_page_offset(context_.peers.size()));
+  GC_TRY_AS(proto::CopyPage* const page, context_.pages.copy_page(context_.peers.rank()));
   GC_TRY(context_.device.write_value(stream, &page->passed, group));
   wake();  // a fault may have come before these waits
   return {};

@@ -19,7 +19,17 @@ class KernelPages {
   KernelPages(const KernelPages&) = delete;
   KernelPages& operator=(const KernelPages&) = delete;
 
-  // Kernel address of a rank's page.
+  // Kernel addresses of what Peers calls alike.
+  Result<proto::CopyPage*> copy_page(int rank) {
+    GC_TRY_AS(uint8_t * page, of(rank));
+    return reinterpret_cast<proto::CopyPage*>(page + proto::copy_page_offset(peers_.size()));
+  }
+  Result<proto::CopyLane*> copy_lane(int rank, int towards) {
+    GC_TRY_AS(uint8_t * page, of(rank));
+    return reinterpret_cast<proto::CopyLane*>(page + proto::copy_lane_offset(peers_.size(), towards));
+  }
+
+ private:
   Result<uint8_t*> of(int rank) {
     auto known = pages_.find(rank);
     if (known == pages_.end()) {
@@ -30,7 +40,6 @@ class KernelPages {
     return static_cast<uint8_t*>(known->second.kernel);
   }
 
- private:
   gpu::Device& device_;
   const Peers& peers_;
   std::map<int, gpu::HostBlock> pages_;

@@ -6,7 +6,6 @@
 namespace gpucoll::core {
 namespace {
 
-using proto::CopyLane;
 using proto::kCallRing;
 using proto::LargeCall;
 
@@ -50,10 +49,6 @@ LargeCall read(const LargeCall& entry) {
   return __atomic_load_n(&entry.number, __ATOMIC_SEQ_CST) == number ? call : LargeCall{};
 }
 
-CopyLane* lane_in(uint8_t* page, int n_ranks, int to_rank) {
-  return reinterpret_cast<CopyLane*>(page + proto::copy_lane_offset(n_ranks, to_rank));
-}
-
 }  // namespace
 
 LandingPath::LandingPath(const LandingContext& context, std::vector<void*> landing)
@@ -74,13 +69,13 @@ Status LandingPath::prepare() {
   for (gpu::Stream* stream : {&copies_, &words_}) {
     GC_TRY_AS(*stream, context_.device.create_waiting_stream());
   }
-  GC_TRY_AS(uint8_t * own, context_.pages.of(peers.rank()));
   std::vector<Lane> lanes(static_cast<size_t>(peers.size()));
   for (int peer = 0; peer < peers.size(); ++peer) {
     if (!is_peer(peer)) continue;
-    GC_TRY_AS(uint8_t * theirs, context_.pages.of(peer));
-    lanes[static_cast<size_t>(peer)] = {lane_in(own, peers.size(), peer), lane_in(theirs, peers.size(), peers.rank()),
-                                        static_cast<uint8_t*>(landing_[static_cast<size_t>(peer)])};
+    Lane& lane = lanes[static_cast<size_t>(peer)];
+    GC_TRY_AS(lane.own, context_.pages.copy_lane(peers.rank(), peer));
+    GC_TRY_AS(lane.theirs, context_.pages.copy_lane(peer, peers.rank()));
+    lane.landing = static_cast<uint8_t*>(landing_[static_cast<size_t>(peer)]);
   }
   lanes_ = std::move(lanes);
   return {};
@@ -175,8 +170,7 @@ Status LandingPath::put_end(gpu::Stream stream) {
   const uint64_t group = groups() + 1;
   groups_.store(group, std::memory_order_relaxed);
   putting_.store(false, std::memory_order_relaxed);
-  GC_TRY_AS(uint8_t * own, context_.pages.of(context_.peers.rank()));
-  auto* page = reinterpret_cast<proto::CopyPage*>(own + proto::copy_page_offset(context_.peers.size()));
+  GC_TRY_AS(proto::CopyPage* const page, context_.pages.copy_page(context_.peers.rank()));
   GC_TRY(context_.device.stream_wait(stream, words_));  // and so for the copies that they tell of
   return context_.device.write_value(stream, &page->reduced, group);
 }

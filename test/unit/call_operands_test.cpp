@@ -35,6 +35,13 @@ class Operands : public testing::Test {
     made.bytes = elements * 4;
     return made;
   }
+  // Elements of the buffers and of each operand.
+  void describe(uint32_t function, size_t send, size_t recv, size_t operand) {
+    call_.function = function;
+    call_.send = buffer(send);
+    call_.recv = buffer(recv);
+    call_.operand_elements = operand;
+  }
   Status add() { return add_operands(call_, {2, 5, device(), false, false, scratch_, queue_}); }
   static const uint8_t* at(const gc_buffer& buffer, size_t element = 0) {
     return static_cast<const uint8_t*>(device().kernel_address(buffer.address)) + 4 * element;
@@ -48,10 +55,7 @@ class Operands : public testing::Test {
 };
 
 TEST_F(Operands, AreReducedInTheOrderOfTheirRanks) {
-  call_.function = GC_FUNCTION_reduce_scatter;
-  call_.send = buffer(12);
-  call_.recv = buffer(4);
-  call_.operand_elements = 12;
+  describe(GC_FUNCTION_reduce_scatter, 12, 4, 12);
   call_.first_element = 5;
   const Status added = add();
   ASSERT_TRUE(added.ok()) << added.what();
@@ -79,10 +83,7 @@ TEST_F(Operands, AreReducedInTheOrderOfTheirRanks) {
 }
 
 TEST_F(Operands, GoInPartsWhereEachRankWantsOne) {
-  call_.function = GC_FUNCTION_reduce_scatter_block;
-  call_.send = buffer(12);
-  call_.recv = buffer(4);
-  call_.operand_elements = 4;
+  describe(GC_FUNCTION_reduce_scatter_block, 12, 4, 4);
   const Status added = add();
   ASSERT_TRUE(added.ok()) << added.what();
   ASSERT_EQ(queue_.sends.size(), 2u);
@@ -93,10 +94,7 @@ TEST_F(Operands, GoInPartsWhereEachRankWantsOne) {
 
 // The only operand is the result: nothing adds it to itself.
 TEST_F(Operands, OfOneRankAreTheResult) {
-  call_.function = GC_FUNCTION_allreduce;
-  call_.send = buffer(6);
-  call_.recv = buffer(6);
-  call_.operand_elements = 6;
+  describe(GC_FUNCTION_allreduce, 6, 6, 6);
   call_.n_sources = 1;
   const Status added = add();
   ASSERT_TRUE(added.ok()) << added.what();

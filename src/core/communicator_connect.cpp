@@ -125,6 +125,8 @@ CommShape Communicator::plain_shape() const {
   shape.copy_reduction_bytes = facts_.copy_reduction_bytes;
   shape.copy_piece_bytes = facts_.copy_piece_bytes;
   shape.table = facts_.table;
+  shape.algorithm = params().algorithm;
+  shape.protocol = params().protocol;
   return shape;
 }
 

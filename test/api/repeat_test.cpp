@@ -1,8 +1,11 @@
 // The same calls again and again: kept launches, graphs of small collectives, both among others.
 #include <algorithm>
+#include <barrier>
 #include <memory>
 #include <random>
+#include <string>
 
+#include "core/abi.h"
 #include "ranks.h"
 
 namespace {
@@ -161,6 +164,34 @@ TEST(Repeat, CallsThatDifferInOneThing) {
       GC_OK(gpucollAllReduce(in.at(), out.at(), 37, gpucollInt32, op, comm, stream.handle));
       expect(100 * round + (op == gpucollMax ? kRanks - 1 : 0));
     }
+  });
+}
+
+// A float that does not survive beside a large one shows in which order ranks were added: the ring's depends on the
+// element, that of all-pairs does not.
+TEST(Repeat, CallsAreMadeAnewWhenAParameterForcesAnotherAlgorithm) {
+  constexpr size_t kCount = 3000;
+  const gc_abi* const abi = gpucoll_abi(GC_ABI_VERSION);
+  ASSERT_NE(abi, nullptr);
+  std::barrier<> all(kRanks);
+  on_ranks(kRanks, [&](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer in(kCount * sizeof(float)), out(kCount * sizeof(float));
+    constexpr float kOperands[] = {1e8f, -1e8f, 1};
+    in.put(std::vector<float>(kCount, kOperands[rank]));
+    for (const char* algorithm : {"ring", "all_pairs"}) {
+      all.arrive_and_wait();
+      if (rank == 0) EXPECT_EQ(abi->set_param("algorithm", algorithm), 0);
+      all.arrive_and_wait();
+      for (int round = 0; round < 6; ++round) {
+        GC_OK(gpucollAllReduce(in.at(), out.at(), kCount, gpucollFloat32, gpucollSum, comm, stream.handle));
+        GC_OK(gpucollStreamSynchronize(stream.handle));
+      }
+      const bool ordered = out.get<float>(kCount) == std::vector<float>(kCount, 1);
+      EXPECT_EQ(ordered, std::string(algorithm) == "all_pairs");
+    }
+    all.arrive_and_wait();
+    if (rank == 0) EXPECT_EQ(abi->set_param("algorithm", "auto"), 0);
   });
 }
 

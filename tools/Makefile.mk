@@ -76,7 +76,7 @@ tools_gpucoll_info_LDADD = $(GC_CORE_LIBS) -lfmt
 
 EXTRA_DIST += docs/tuning.md docs/formats/perf.md docs/formats/tuning.md
 
-# Like gpucoll-perf over libgpucoll; of core it takes its own copy of tuner and tuning files.
+# Like gpucoll-perf over libgpucoll, and with parts of it; of core it takes its own copy of tuner and tuning files.
 bin_PROGRAMS += tools/gpucoll-tune
 tools_gpucoll_tune_SOURCES = \
 	tools/common/command_line.h \
@@ -84,9 +84,14 @@ tools_gpucoll_tune_SOURCES = \
 	tools/common/usual_shape.cpp \
 	tools/common/usual_shape.h \
 	tools/tune/main.cpp \
+	tools/tune/member.cpp \
+	tools/tune/member.h \
+	tools/tune/process_team.cpp \
 	tools/tune/sweep.cpp \
 	tools/tune/sweep.h \
-	tools/tune/team.cpp \
-	tools/tune/team.h
-tools_gpucoll_tune_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS)
-tools_gpucoll_tune_LDADD = libgpucoll.la $(GC_CORE_LIBS) -lfmt
+	tools/tune/team.h \
+	tools/tune/thread_team.cpp \
+	tools/tune/ways.cpp \
+	tools/tune/ways.h
+tools_gpucoll_tune_CPPFLAGS = $(GC_PERF_CPPFLAGS)
+tools_gpucoll_tune_LDADD = tools/libperf.la libgpucoll.la $(GC_CORE_LIBS) $(MPI_LIBS) -lfmt -ldl

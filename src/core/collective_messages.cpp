@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/params.h"
+#include "core/tuning_file.h"
 
 namespace gpucoll::core {
 namespace {
@@ -70,13 +71,28 @@ bool goes_through_mesh(Function function, uint64_t bytes, const CommShape& shape
           !obstacle(function, Algorithm::all_pairs, Protocol::ll128, bytes, shape, true));
 }
 
+// Whether the tuning file says so of what could go through the mesh.
+bool measured_faster(Function function, uint64_t bytes, const CommShape& shape) {
+  if (!shape.table || params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;
+  const double mesh = choose(function, bytes, shape, true).us;
+  const auto faster = [&](Protocol protocol) {
+    const double us = shape.table->us(function, Algorithm::pairwise, protocol, bytes);
+    return us >= 0 && us < mesh;
+  };
+  return faster(Protocol::ll) || faster(Protocol::simple);
+}
+
 }  // namespace
 
+uint64_t least_copied_collective(Function function, const CommShape& shape) {
+  if (function == Function::all_gather) return shape.copy_exchange_bytes;
+  return function == Function::broadcast && shape.n_ranks == 2 ? shape.copy_bytes : 0;
+}
+
 bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape) {
-  if (is_exchange(function)) return bytes != 0 && !goes_through_mesh(function, bytes, shape);
-  const uint64_t least = function == Function::all_gather                        ? shape.copy_exchange_bytes
-                         : function == Function::broadcast && shape.n_ranks == 2 ? shape.copy_bytes
-                                                                                 : 0;
+  if (is_exchange(function))
+    return bytes != 0 && (!goes_through_mesh(function, bytes, shape) || measured_faster(function, bytes, shape));
+  const uint64_t least = least_copied_collective(function, shape);
   if (!least || bytes < least) return false;
   return params().algorithm == kAlgorithmAuto && params().protocol == kProtocolAuto;  // else kernels are wanted
 }

@@ -9,8 +9,10 @@
 
 namespace gpucoll::core {
 
-// bytes: count x element size of the task. Broadcast is messages between two ranks only: to more it is faster down a
-// chain than out of the root alone.
+// bytes, here and below: count x element size of the task. Broadcast is messages between two ranks only: to more it is
+// faster down a chain than out of the root alone. From how many bytes on copy engines take a collective that kernels
+// would carry otherwise; 0: never.
+uint64_t least_copied_collective(Function function, const CommShape& shape);
 bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape);
 
 // Takes such collectives out of the queue and puts messages in, behind those that are there.

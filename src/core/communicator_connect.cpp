@@ -65,7 +65,7 @@ void Communicator::prepare_links() {
       p2p && size() > 1 && size() <= proto::kMeshMaxRanks && facts_.one_shot_bytes >= static_cast<uint64_t>(size());
   facts_.ll128 = p2p && (peers_.common_facts() & proto::kKeepsLinesWhole);
   facts_.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
-  if (facts_.mesh) facts_.zero_copy_bytes = least_zero_copy(defaults, size());
+  if (facts_.mesh) facts_.zero_copy_bytes = least_zero_copy(defaults, size(), facts_.table);
   facts_.line_mesh = facts_.mesh && facts_.ll128 && facts_.all_pairs_bytes > 1;
   facts_.slots[kCollectiveLinks] = proto::connection_shape(param_or(params().buffer_bytes, defaults.buffer_bytes));
   if (!facts_.ll128) facts_.slots[kCollectiveLinks].ll128 = 0;
@@ -86,7 +86,7 @@ void Communicator::prepare_links() {
 // Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
-  const CopyLimits limits = copy_limits(device_.defaults(), size());
+  const CopyLimits limits = copy_limits(device_.defaults(), size(), facts_.table);
   if (!limits.messages || !(peers_.common_facts() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
     facts_.copy_bytes = limits.messages;

@@ -1,6 +1,7 @@
 #include "core/copy_limits.h"
 
 #include "base/params.h"
+#include "core/tuning_file.h"
 
 namespace gpucoll::core {
 namespace {
@@ -10,20 +11,30 @@ constexpr uint64_t kNever = 1;  // as parameters and defaults say it
 uint64_t limit(uint64_t bytes) { return bytes == kNever ? 0 : bytes; }
 uint64_t of_ranks(const gpu::Device::CopyBytes& bytes, int n_ranks) { return n_ranks > 2 ? bytes.more : bytes.two; }
 
-}  // namespace
-
-CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks) {
-  const uint64_t messages = param_or(params().copy_engine_bytes, defaults.copy_engine_bytes);
-  if (messages == kNever || n_ranks < 2) return {};
-  const uint64_t exchanges = param_or(params().copy_exchange_bytes, of_ranks(defaults.copy_exchange_bytes, n_ranks));
-  const uint64_t reductions = param_or(params().copy_reduction_bytes, of_ranks(defaults.copy_reduction_bytes, n_ranks));
-  return {messages, limit(exchanges ? exchanges : messages), limit(reductions),
-          param_or(params().copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
+// Of what nobody has set.
+uint64_t usual(const TuningTable* measured, Limit which, uint64_t usually) {
+  return measured && measured->limit(which) ? measured->limit(which) : usually;
 }
 
-uint64_t least_zero_copy(const gpu::Device::Defaults& defaults, int n_ranks) {
+}  // namespace
+
+CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured) {
+  const Params& p = params();
+  const uint64_t messages =
+      param_or(p.copy_engine_bytes, usual(measured, Limit::copy_engine_bytes, defaults.copy_engine_bytes));
+  if (messages == kNever || n_ranks < 2) return {};
+  const uint64_t exchanges = param_or(p.copy_exchange_bytes, usual(measured, Limit::copy_exchange_bytes,
+                                                                   of_ranks(defaults.copy_exchange_bytes, n_ranks)));
+  const uint64_t reductions = param_or(p.copy_reduction_bytes, usual(measured, Limit::copy_reduction_bytes,
+                                                                     of_ranks(defaults.copy_reduction_bytes, n_ranks)));
+  return {messages, limit(exchanges ? exchanges : messages), limit(reductions),
+          param_or(p.copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
+}
+
+uint64_t least_zero_copy(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured) {
   if (n_ranks < 2 || n_ranks > proto::kZeroCopyRanks) return 0;
-  return limit(param_or(params().zero_copy_bytes, of_ranks(defaults.zero_copy_bytes, n_ranks)));
+  return limit(param_or(params().zero_copy_bytes,
+                        usual(measured, Limit::zero_copy_bytes, of_ranks(defaults.zero_copy_bytes, n_ranks))));
 }
 
 }  // namespace gpucoll::core

@@ -234,16 +234,22 @@ class Schedule {
 
 }  // namespace
 
-bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape) {
-  if (!shape.copy_reduction_bytes || shape.n_ranks < 2) return false;
-  if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
+uint64_t least_copy_reduction(Function function, const CommShape& shape) {
+  if (shape.n_ranks < 2) return 0;
   switch (function) {
-    case Function::all_reduce: return bytes >= shape.copy_reduction_bytes;
-    case Function::reduce: return bytes >= kWithoutResults * shape.copy_reduction_bytes;
+    case Function::all_reduce: return shape.copy_reduction_bytes;
+    case Function::reduce: return kWithoutResults * shape.copy_reduction_bytes;
     case Function::reduce_scatter:
-      return bytes * static_cast<uint64_t>(shape.n_ranks) >= kWithoutResults * shape.copy_reduction_bytes;
-    default: return false;
+      return ceil_div(kWithoutResults * shape.copy_reduction_bytes, static_cast<uint64_t>(shape.n_ranks));
+    default: return 0;
   }
+}
+
+bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape) {
+  if (!shape.copy_reduction_bytes) return false;
+  if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
+  const uint64_t least = least_copy_reduction(function, shape);
+  return least != 0 && bytes >= least;
 }
 
 uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted) {

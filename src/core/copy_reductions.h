@@ -18,7 +18,9 @@
 
 namespace gpucoll::core {
 
-// bytes: count x element size of the task. Where the reduction has a kernel for it.
+// From how many bytes (count x element size of the task) on; 0: never.
+uint64_t least_copy_reduction(Function function, const CommShape& shape);
+// Where the reduction has a kernel for it.
 bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape);
 inline bool reduces_by_copies(const CollectiveTask& task, const CommShape& shape) {
   return shape.copy_reduction_bytes && task.local &&

@@ -295,6 +295,18 @@ const char* all_pairs_obstacle(Function function, uint64_t bytes, const CommShap
   return block_bytes(function, bytes, shape) > shape.all_pairs_bytes ? "more than all_pairs_bytes" : nullptr;
 }
 
+// By measured times, where the tuning file has both of them.
+bool pair_in_ll(uint64_t bytes, const CommShape& shape, int most_parts) {
+  const Protocol* forced = forced_protocol();
+  if (forced && *forced != Protocol::ll128) return *forced == Protocol::ll;
+  if (shape.table) {
+    const double ll = shape.table->us(Function::send_recv, Algorithm::pairwise, Protocol::ll, bytes);
+    const double simple = shape.table->us(Function::send_recv, Algorithm::pairwise, Protocol::simple, bytes);
+    if (ll >= 0 && simple >= 0) return ll < simple;
+  }
+  return bytes <= model_of(shape).pair.ll_most * static_cast<uint64_t>(most_parts);
+}
+
 }  // namespace
 
 const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes, const CommShape& shape,
@@ -329,9 +341,7 @@ PairChoice choose_pair(uint64_t bytes, const CommShape& shape) {
   // All peers together fill the channels about twice.
   const int peers = std::max(shape.n_ranks - 1, 1);
   const int most = std::max(1, std::min(shape.n_pair_channels, 2 * shape.n_pair_channels >> ceil_log2(peers)));
-  const Protocol* forced = forced_protocol();
-  const bool ll = forced && *forced != Protocol::ll128 ? *forced == Protocol::ll
-                                                       : bytes <= model.ll_most * static_cast<uint64_t>(most);
+  const bool ll = pair_in_ll(bytes, shape, most);
   const uint64_t wanted = ceil_div(bytes, ll ? model.ll_least : model.simple_least);
   const int parts = std::min(floor_power_of_two(wanted), most);
   // One half of a block sends, the other one receives; in LL a pack leads each part (proto/line_work.h).

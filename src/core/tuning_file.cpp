@@ -50,6 +50,7 @@ class Parser {
  private:
   Status line(const std::vector<std::string>& words);
   Status section(const std::vector<std::string>& words);
+  Status limit(const std::vector<std::string>& words);
   Status point(const std::vector<std::string>& words);
   Status bad(const std::string& what) const {
     return Status::error(Code::invalid_argument, "line %d: %s", number_, what.c_str());
@@ -78,7 +79,8 @@ Status Parser::line(const std::vector<std::string>& words) {
     heading_ = words.size() == 2 && words[0] + " " + words[1] == kHeading;
     return heading_ ? Status() : bad("this is not the heading '" + std::string(kHeading) + "'");
   }
-  return words[0] == "device" ? section(words) : point(words);
+  if (words[0] == "device") return section(words);
+  return words[0] == "limit" ? limit(words) : point(words);
 }
 
 Status Parser::section(const std::vector<std::string>& words) {
@@ -92,6 +94,17 @@ Status Parser::section(const std::vector<std::string>& words) {
     if (other.emulated == table.emulated && other.n_ranks == table.n_ranks)
       return bad("there is a section for " + words[1] + " and " + words[3] + " ranks already");
   file_.tables.push_back(std::move(table));
+  return {};
+}
+
+Status Parser::limit(const std::vector<std::string>& words) {
+  if (file_.tables.empty()) return bad("a limit before the first section");
+  if (words.size() != 3) return bad("a limit is 'limit PARAMETER BYTES'");
+  const auto which = named<Limit>(words[1], kLimits);
+  if (!which) return bad("there is no limit '" + words[1] + "'");
+  const auto bytes = number<uint64_t>(words[2]);
+  if (!bytes || *bytes == 0) return bad("'" + words[2] + "' is no number of bytes above 0");
+  file_.tables.back().limit(*which) = *bytes;
   return {};
 }
 
@@ -126,6 +139,9 @@ void format_path(std::string* text, Function f, Algorithm a, Protocol p, const T
 void format_table(std::string* text, const TuningTable& table) {
   *text +=
       std::string("device ") + (table.emulated ? "emu" : "cuda") + " ranks " + std::to_string(table.n_ranks) + "\n";
+  for (int i = 0; i < kLimits; ++i)
+    if (table.limits[i])
+      *text += std::string("limit ") + name(static_cast<Limit>(i)) + " " + std::to_string(table.limits[i]) + "\n";
   for (int f = 0; f < proto::kFunctions; ++f)
     for (int a = 0; a < proto::kAlgorithms; ++a)
       for (int p = 0; p < proto::kProtocols; ++p)
@@ -140,6 +156,16 @@ const Result<TuningFile>& file_of_process() {
 }
 
 }  // namespace
+
+const char* name(Limit limit) {
+  switch (limit) {
+    case Limit::zero_copy_bytes: return "zero_copy_bytes";
+    case Limit::copy_engine_bytes: return "copy_engine_bytes";
+    case Limit::copy_exchange_bytes: return "copy_exchange_bytes";
+    case Limit::copy_reduction_bytes: return "copy_reduction_bytes";
+  }
+  return "?";
+}
 
 double TuningTable::us(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes) const {
   const Points& path = points[static_cast<int>(function)][static_cast<int>(algorithm)][static_cast<int>(protocol)];

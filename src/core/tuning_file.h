@@ -18,13 +18,21 @@ struct TuningPoint {
   double us;
 };
 
+// The parameters that say from how many bytes on operations take other ways than kernels with slots (copy_limits.h).
+enum class Limit { zero_copy_bytes, copy_engine_bytes, copy_exchange_bytes, copy_reduction_bytes };
+inline constexpr int kLimits = 4;
+const char* name(Limit limit);  // of the parameter
+
 // The times of one kind of device with one number of ranks.
 struct TuningTable {
   using Points = std::vector<TuningPoint>;  // ascending bytes
   bool emulated = false;
   int n_ranks = 0;
   Points points[proto::kFunctions][proto::kAlgorithms][proto::kProtocols];
+  uint64_t limits[kLimits] = {};  // what the parameters are where nobody sets them; 0: nothing was measured
 
+  uint64_t& limit(Limit which) { return limits[static_cast<int>(which)]; }
+  uint64_t limit(Limit which) const { return limits[static_cast<int>(which)]; }
   // Straight lines between the measured points, beyond them the same time (below) or bandwidth (above).
   // Negative where nothing was measured.
   double us(proto::Function function, proto::Algorithm algorithm, proto::Protocol protocol, uint64_t bytes) const;

@@ -3,6 +3,7 @@ EXTRA_DIST += test/tools/tests.cmake test/tools/expect.sh test/tools/with_python
 	test/tools/info_json.sh test/tools/impossible.json test/tools/plot_test.py test/tools/no_matplotlib/matplotlib.py
 
 check_PROGRAMS += test/tools/data_test test/tools/figures_test test/tools/options_test test/tools/read_json \
+	test/tools/ways_test \
 	test/tools/perf_corrupted
 test_tools_data_test_SOURCES = test/tools/data_test.cpp
 test_tools_data_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
@@ -16,6 +17,10 @@ test_tools_options_test_SOURCES = test/tools/options_test.cpp
 test_tools_options_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
 test_tools_options_test_LDFLAGS = $(GC_TEST_LDFLAGS)
 test_tools_options_test_LDADD = $(GC_PERF_LIBS) $(GTEST_LIBS)
+test_tools_ways_test_SOURCES = test/tools/ways_test.cpp tools/tune/member.cpp tools/tune/ways.cpp
+test_tools_ways_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
+test_tools_ways_test_LDFLAGS = $(GC_TEST_LDFLAGS)
+test_tools_ways_test_LDADD = libgpucoll.la $(GC_CORE_LIBS) $(MPI_LIBS) $(GTEST_LIBS)
 test_tools_read_json_SOURCES = test/tools/read_json.cpp
 # gpucoll-perf with an MPI_Allreduce that spoils a byte, and an MPI_Barrier that waits for nobody.
 test_tools_perf_corrupted_SOURCES = tools/perf/main.cpp test/tools/corrupt.cpp
@@ -25,4 +30,4 @@ test_tools_perf_corrupted_LDADD = $(GC_PERF_LIBS)
 # Written by tools.perf_files.
 CLEANFILES += perf.json perf.csv
 # Written by tools.tune.
-CLEANFILES += tuned.txt
+CLEANFILES += tuned.txt tuned_processes.txt

@@ -1,6 +1,7 @@
 # Tests of label tools: what CTest runs. See test/CTestTestfile.cmake.in for the functions.
 gc_test(tools.data LABELS tools COMMAND test/tools/data_test)
 gc_test(tools.figures LABELS tools COMMAND test/tools/figures_test)
+gc_test(tools.ways LABELS tools COMMAND test/tools/ways_test)
 gc_test(tools.options LABELS tools COMMAND test/tools/options_test)
 
 # gc_refuses(NAME "regex" arguments...): gpucoll-perf alone ends with status 2 and says this in one line.
@@ -114,17 +115,44 @@ endforeach()
 
 # gpucoll-tune writes what is then loaded; a file with a mistake is told of with the line.
 gc_test(tools.tune LABELS tools ENV GPUCOLL_DEVICE=emu
-  COMMAND ${GC_BUILD}/tools/gpucoll-tune -n 2,3 -e 4K -f 16 -i 2 -w 1 -o tuned.txt)
+  COMMAND ${GC_BUILD}/tools/gpucoll-tune -n 2,3 -e 64K -f 16 -i 2 -w 1 -o tuned.txt)
+# What it measures is the whole of what can be chosen: of each function all ways, and all limits.
+foreach(function broadcast allgather reduce reduce_scatter alltoall gather scatter)
+  gc_explains(tuned_${function} 0 "^[*] .* measured, chosen$" ${function} 500 -n 3 --emu ENV GPUCOLL_TUNING_FILE=tuned.txt)
+  list(APPEND gc_tuned tools.explain_tuned_${function})
+endforeach()
+foreach(limit zero_copy copy_engine copy_reduction)
+  gc_test(tools.tuned_${limit} LABELS tools
+    COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^2$" grep -c "^limit ${limit}_bytes [0-9]*$" tuned.txt)
+  list(APPEND gc_tuned tools.tuned_${limit})
+endforeach()
+gc_test(tools.tuned_messages LABELS tools
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^8$" grep -cE "^(sendrecv|alltoall|scatter) pairwise (ll|simple) [48] "
+          tuned.txt)
+gc_explains(tuned_limit 0 "by size, from [0-9]+ bytes on .the tuning file's copy_engine_bytes.:" broadcast 1M -n 2 --emu
+            ENV GPUCOLL_TUNING_FILE=tuned.txt)
+# The same by processes; with the component scans as well.
+gc_mpi_test(tools.tune_processes NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+  COMMAND tools/gpucoll-tune -e 4K -f 16 -i 2 -w 1 -o tuned_processes.txt)
+gc_explains(tuned_scan 0 "^[*] .* measured, chosen$" scan 500 -n 3 --emu ENV GPUCOLL_TUNING_FILE=tuned_processes.txt)
+gc_mpi_test(tools.perf_tuned_processes NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+  ENV GPUCOLL_TUNING_FILE=tuned_processes.txt COMMAND tools/gpucoll-perf alltoall -b 8 -e 8K -f 4 -n 2)
+set_tests_properties(tools.tune_processes PROPERTIES FIXTURES_SETUP tuned_processes)
+set_tests_properties(tools.explain_tuned_scan tools.perf_tuned_processes PROPERTIES FIXTURES_REQUIRED tuned_processes)
+gc_mpi_expect(tune_bad_processes 2 "^gpucoll-tune: -n 3 is not from 2 to the 2 processes here$" tools/gpucoll-tune -n 3)
+gc_mpi_expect(tune_no_scans 2 "^gpucoll-tune: --functions takes .*[^a-z] scan and exscan under mpirun with the component"
+              tools/gpucoll-tune --functions scan COLL ^gpucoll)
 gc_explains(tuned 0 "^[*] .* measured, chosen$" allreduce 2K -n 3 --emu ENV GPUCOLL_TUNING_FILE=tuned.txt)
 gc_mpi_test(tools.perf_tuned NP 3 LABELS tools MPIRUN --mca coll ^gpucoll ENV GPUCOLL_TUNING_FILE=tuned.txt
   COMMAND tools/gpucoll-perf allreduce --api -b 8 -e 8K -f 4 -n 2)
 set_tests_properties(tools.tune PROPERTIES FIXTURES_SETUP tuned)
-set_tests_properties(tools.explain_tuned tools.perf_tuned PROPERTIES FIXTURES_REQUIRED tuned)
+set_tests_properties(tools.explain_tuned tools.perf_tuned ${gc_tuned} tools.tuned_messages tools.explain_tuned_limit
+                     PROPERTIES FIXTURES_REQUIRED tuned)
 gc_test(tools.tune_bad_ranks LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-tune: -n 99 is not from 2" ${GC_BUILD}/tools/gpucoll-tune -n 99)
 gc_test(tools.tune_bad_function LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-tune: --functions takes" ${GC_BUILD}/tools/gpucoll-tune
-          --functions sendrecv)
+          --functions allreduce,pair)
 gc_mpi_expect(perf_bad_tuning_file 2 "^gpucoll-perf: .*tests.cmake: line 2: this is not the heading"
               tools/gpucoll-perf allreduce --api COLL ^gpucoll
               ENV GPUCOLL_TUNING_FILE=${GC_SOURCE}/test/tools/tests.cmake)
@@ -157,6 +185,16 @@ gc_explains(large 0 "^[*] ring +simple +32 +512 .*, chosen$" allreduce 1G -np 8 
 gc_explains(emulated 0 "^[*] .*, chosen$" reduce_scatter 64K -n 3)
 gc_explains(copy_reduction 0 "^carried by copy engines" reduce_scatter 64M -np 2 --gpu
             ENV GPUCOLL_COPY_REDUCTION_BYTES=32M)
+gc_explains(copies_by_size 0 "^  by size, from 67108864 bytes on .the default copy_reduction_bytes.: its time is not pred"
+            allreduce 64M -np 2 --gpu)
+gc_explains(zero_copy_by_size 0 "^  by size, from 1048576 bytes on .the parameter zero_copy_bytes, environment.:"
+            allreduce 1M -np 4 --gpu ENV GPUCOLL_ZERO_COPY_BYTES=1M)
+gc_explains(not_yet_copies 0 "^- copies +any +by size, from 134217728 bytes on .the default copy_reduction_bytes.:"
+            reduce_scatter 64M -np 2 --gpu)
+gc_explains(no_copies 0 "^- copies +any +never between so many ranks, or off .the default copy_reduction_bytes.$"
+            allreduce 64M -np 8 --gpu)
+gc_explains(copied_message 0 "^[*] by a copy engine. by size, from 16777216 bytes on .the default copy_engine_bytes.:"
+            sendrecv 64M -np 2 --gpu)
 gc_explains(scan 0 "^[*] ring +simple .*, chosen$" scan 256M -np 8 --gpu)
 gc_explains(why_not 0 "^- one_shot +ll +more than one_shot_bytes / ranks$" allreduce 1M -np 8 --gpu)
 gc_explains(forced 0 "^[*] tree +simple .*, chosen$" allreduce 8 --gpu

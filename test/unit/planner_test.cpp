@@ -10,8 +10,10 @@
 #include <set>
 #include <tuple>
 
+#include "base/params.h"
 #include "core/collective_messages.h"
 #include "core/needs.h"
+#include "core/tuning_file.h"
 #include "plan_walk.h"
 #include "proto/pairs.h"
 
@@ -805,6 +807,26 @@ TEST(CollectiveMessages, ExchangesAreMessagesWhereNoOneShotTakesThem) {
       }
     }
   }
+}
+
+TEST(CollectiveMessages, ExchangesAreMessagesWhereTheseWereMeasuredToBeFaster) {
+  CommShape shape = gpu_shape(4);
+  shape.mesh = true;
+  shape.one_shot_bytes = 1 << 20;
+  TuningTable table;
+  shape.table = &table;
+  const auto times = [&](Algorithm algorithm, Protocol protocol) -> TuningTable::Points& {
+    return table
+        .points[static_cast<int>(Function::all_to_all)][static_cast<int>(algorithm)][static_cast<int>(protocol)];
+  };
+  times(Algorithm::one_shot, Protocol::ll) = {{8, 10}, {1000, 60}};
+  EXPECT_FALSE(goes_as_messages(Function::all_to_all, 1000, shape)) << "no message was measured";
+  times(Algorithm::pairwise, Protocol::simple) = {{8, 20}, {1000, 30}};
+  EXPECT_FALSE(goes_as_messages(Function::all_to_all, 8, shape));
+  EXPECT_TRUE(goes_as_messages(Function::all_to_all, 1000, shape));
+  set_param("algorithm", "one_shot", "test").ignore();
+  EXPECT_FALSE(goes_as_messages(Function::all_to_all, 1000, shape));
+  set_param("algorithm", "auto", "test").ignore();
 }
 
 TEST(CollectiveMessages, AreKernelsWhereNoCopyEngineMoves) {

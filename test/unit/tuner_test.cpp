@@ -308,6 +308,22 @@ TEST(Tuner, PrefersMeasuredTimes) {
   EXPECT_EQ(choose(Function::all_reduce, 65536, shape, true).protocol, Protocol::simple);
 }
 
+TEST(Tuner, PrefersMeasuredTimesOfMessages) {
+  TuningTable table;
+  auto& messages = table.points[static_cast<int>(Function::send_recv)][static_cast<int>(Algorithm::pairwise)];
+  CommShape shape = gpus(2);
+  ASSERT_EQ(choose_pair(64, shape).protocol, Protocol::ll);
+  ASSERT_EQ(choose_pair(1 << 20, shape).protocol, Protocol::simple);
+  shape.table = &table;
+  messages[static_cast<int>(Protocol::ll)] = {{8, 20}, {1 << 20, 30}};
+  EXPECT_EQ(choose_pair(1 << 20, shape).protocol, Protocol::simple) << "there is nothing to compare with";
+  messages[static_cast<int>(Protocol::simple)] = {{8, 10}, {1 << 20, 40}};
+  EXPECT_EQ(choose_pair(64, shape).protocol, Protocol::simple);
+  EXPECT_EQ(choose_pair(1 << 20, shape).protocol, Protocol::ll);
+  Forced protocol("protocol", "ll");
+  EXPECT_EQ(choose_pair(64, shape).protocol, Protocol::ll);
+}
+
 TEST(Tuner, CutsMessagesInPowersOfTwo) {
   std::mt19937 random(2);
   for (int round = 0; round < 20000; ++round) {

@@ -20,6 +20,7 @@ constexpr const char* kGood =
     "\n"
     "broadcast tree ll 0 9\n"
     "device emu ranks 2\n"
+    "limit copy_engine_bytes 4096\n"
     "allgather ring simple 100 7\n";
 
 TEST(TuningFile, IsRead) {
@@ -31,6 +32,9 @@ TEST(TuningFile, IsRead) {
   EXPECT_EQ(first.n_ranks, 4);
   EXPECT_TRUE(file->tables[1].emulated);
   EXPECT_EQ(file->tables[1].us(Function::all_gather, Algorithm::ring, Protocol::simple, 100), 7);
+  EXPECT_EQ(file->tables[1].limit(Limit::copy_engine_bytes), 4096u);
+  EXPECT_EQ(file->tables[1].limit(Limit::zero_copy_bytes), 0u);
+  EXPECT_EQ(file->tables[0].limit(Limit::copy_engine_bytes), 0u);
   EXPECT_LT(file->tables[1].us(Function::all_reduce, Algorithm::ring, Protocol::simple, 100), 0);
 }
 
@@ -59,6 +63,7 @@ TEST(TuningFile, SurvivesWritingAndReading) {
   auto again = parse_tuning(text);
   ASSERT_TRUE(again.ok()) << again.status().what() << "\n" << text;
   EXPECT_EQ(format_tuning(again->tables, "again"), text);
+  EXPECT_EQ(again->tables[1].limit(Limit::copy_engine_bytes), 4096u);
   EXPECT_EQ(again->tables[0].us(Function::all_reduce, Algorithm::ring, Protocol::simple, 508), 35.5);
 }
 
@@ -92,6 +97,11 @@ TEST(TuningFile, IsRefusedWithTheLineAndTheReason) {
            Bad{section + "allreduce ring simple 8k 1\n", "line 3: '8k' is no number of bytes"},
            Bad{section + "allreduce ring simple 8 nan\n", "line 3: 'nan' is no number of microseconds"},
            Bad{section + "allreduce ring simple 8 0\n", "line 3: '0' is no number of microseconds"},
+           Bad{head + "limit copy_engine_bytes 8\n", "line 2: a limit before the first section"},
+           Bad{section + "limit copy_engine_bytes\n", "line 3: a limit is 'limit PARAMETER BYTES'"},
+           Bad{section + "limit channels 8\n", "line 3: there is no limit 'channels'"},
+           Bad{section + "limit copy_engine_bytes 0\n", "line 3: '0' is no number of bytes above 0"},
+           Bad{section + "limit copy_engine_bytes 4K\n", "line 3: '4K' is no number of bytes above 0"},
            Bad{section + "allreduce ring simple 8 1\nallreduce ring simple 8 2\n", "line 4: the bytes"},
        }) {
     auto file = parse_tuning(bad.text);

@@ -11,6 +11,7 @@
 namespace gpucoll::tools {
 Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   core::CommShape shape;
+  GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
   shape.n_ranks = n_ranks;
   shape.emulated = emulated;
   const gpu::Device::Defaults& defaults = emulated ? gpu::Device::kEmulatedDefaults : gpu::Device::kGpuDefaults;
@@ -25,15 +26,14 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
                shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
   shape.ll128 = p2p;
   shape.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
-  if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks);
+  if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks, shape.table);
   shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes > 1;
   if (p2p) {
-    const core::CopyLimits limits = core::copy_limits(defaults, n_ranks);
+    const core::CopyLimits limits = core::copy_limits(defaults, n_ranks, shape.table);
     shape.copy_bytes = limits.messages;
     shape.copy_exchange_bytes = limits.exchanges;
     shape.copy_reduction_bytes = limits.reductions;
   }
-  GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
   return shape;
 }
 

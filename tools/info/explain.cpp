@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "base/params.h"
 #include "common/usual_shape.h"
@@ -79,8 +81,76 @@ std::string others_text(Function function, uint64_t bytes, const CommShape& shap
   return text;
 }
 
+// What takes the place of the candidates by its size: there is no model of its time.
+struct BySize {
+  core::Limit limit;
+  const char* name;
+  uint64_t least;  // of bytes as the function has them; 0: never
+  bool taken;
+};
+std::vector<BySize> ways_by_size(Function function, uint64_t bytes, const CommShape& shape) {
+  std::vector<BySize> ways;
+  const auto n = static_cast<uint64_t>(shape.n_ranks);
+  const bool scatters = function == Function::reduce_scatter;
+  if (scatters || function == Function::all_reduce || function == Function::reduce) {
+    ways.push_back({core::Limit::copy_reduction_bytes, "copies", core::least_copy_reduction(function, shape),
+                    core::reduces_by_copies(function, bytes, shape)});
+    ways.push_back({core::Limit::zero_copy_bytes, "zero_copy",
+                    scatters ? (shape.zero_copy_bytes + n - 1) / n : shape.zero_copy_bytes,
+                    core::choose(function, bytes, shape, true).zero_copy});
+  }
+  if (function == Function::all_gather || function == Function::broadcast)
+    ways.push_back({function == Function::broadcast ? core::Limit::copy_engine_bytes : core::Limit::copy_exchange_bytes,
+                    "copies", core::least_copied_collective(function, shape),
+                    core::goes_as_messages(function, bytes, shape)});
+  return ways;
+}
+
+// Who says what the limit is.
+std::string source_of(core::Limit limit, const CommShape& shape) {
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  const ParamInfo* param =
+      std::find_if(table, table + count, [=](const ParamInfo& p) { return !std::strcmp(p.name, core::name(limit)); });
+  const std::string source = param_source(*param);
+  if (params().*param->member != 0) return fmt::format("the parameter {}, {}", param->name, source);
+  return fmt::format("the {} {}", shape.table && shape.table->limit(limit) ? "tuning file's" : "default", param->name);
+}
+
+std::string way_text(const BySize& way, const CommShape& shape) {
+  return fmt::format("by size, from {} bytes on ({}): its time is not predicted", way.least,
+                     source_of(way.limit, shape));
+}
+
+// Those of them that are not taken, and why.
+std::string not_by_size_text(Function function, uint64_t bytes, const CommShape& shape) {
+  std::string text;
+  for (const BySize& way : ways_by_size(function, bytes, shape)) {
+    if (way.taken) continue;
+    text += fmt::format(
+        "- {:<10} {:<8} {}\n", way.name, "any",
+        way.least == 0      ? fmt::format("never between so many ranks, or off ({})", source_of(way.limit, shape))
+        : bytes < way.least ? way_text(way, shape)
+                            : "left out by a parameter, or no way is a candidate that may go on in its place");
+  }
+  return text;
+}
+
+std::string by_size_text(const BySize& way, const CommShape& shape) {
+  const char* what =
+      way.limit == core::Limit::zero_copy_bytes ? "zero-copy, straight from and into the buffers of all ranks, once "
+                                                  "these have been opened; until then as below"
+      : way.limit == core::Limit::copy_reduction_bytes
+          ? "carried by copy engines, reduced piece by piece where it arrives; in CUDA graphs by kernels alone"
+          : "as messages, by copy engines; in CUDA graphs by kernels";
+  return fmt::format("{};\n  {}\n\n", what, way_text(way, shape));
+}
+
 std::string pair_text(uint64_t bytes, const CommShape& shape) {
   const core::PairChoice choice = core::choose_pair(bytes, shape);
+  const BySize copies = {core::Limit::copy_engine_bytes, "copies", shape.copy_bytes, true};
+  if (shape.copy_bytes && bytes >= shape.copy_bytes)
+    return fmt::format("* by a copy engine; {}\n", way_text(copies, shape));
   return fmt::format("* {} in {} part{}, {} threads a block; messages that leave in the same group share the launch\n",
                      core::name(choice.protocol), choice.parts, choice.parts == 1 ? "" : "s", choice.threads);
 }
@@ -102,13 +172,10 @@ Result<std::string> explain(const Question& question) {
   if (function == Function::send_recv) return text + pair_text(question.bytes, shape);
   if (core::is_exchange(function) && core::goes_as_messages(function, question.bytes, shape))
     return text + "as messages:\n" + pair_text(question.bytes, shape) + others_text(function, question.bytes, shape);
-  if (core::goes_as_messages(function, question.bytes, shape))
-    text += "as messages, by copy engines; in CUDA graphs by kernels:\n\n";
-  if (core::reduces_by_copies(function, question.bytes, shape))
-    text += "carried by copy engines, reduced piece by piece where it arrives; in CUDA graphs by kernels alone:\n\n";
-  if (core::choose(function, question.bytes, shape, true).zero_copy)
-    text += "zero-copy, straight from and into the buffers of all ranks, once these have been opened; until then:\n\n";
-  return text + candidates_text(function, question.bytes, shape) + others_text(function, question.bytes, shape);
+  for (const BySize& way : ways_by_size(function, question.bytes, shape))
+    if (way.taken) text += by_size_text(way, shape);
+  return text + candidates_text(function, question.bytes, shape) + others_text(function, question.bytes, shape) +
+         not_by_size_text(function, question.bytes, shape);
 }
 
 }  // namespace gpucoll::info

@@ -6,51 +6,32 @@
 #include <limits>
 
 #include "common/usual_shape.h"
-#include "core/abi.h"
+#include "tune/ways.h"
 
 namespace gpucoll::tune {
 namespace {
 
-using core::Algorithm;
 using core::CommShape;
 using core::Function;
-using core::Protocol;
 
-struct Path {
-  Function function;
-  Algorithm algorithm;
-  Protocol protocol;
-  bool hopeless = false;  // so slow at this size that larger ones need not be measured
-};
-// Behind the fastest by more than this, a path will not be chosen at larger sizes either: what it lacks is bandwidth.
+// Behind the fastest by more than this, an algorithm will not be chosen at larger sizes either: what it lacks is
+// bandwidth.
 constexpr double kHopeless = 6;
-
-// In the library, not in the copy of the parameters that this program has.
-Status force(const char* parameter, const char* value) {
-  const gc_abi* abi = gpucoll_abi(GC_ABI_VERSION);
-  if (!abi) return Status::error(Code::unsupported, "this libgpucoll is of another version than gpucoll-tune");
-  if (abi->set_param(parameter, value) == 0) return {};
-  return Status::error(Code::internal, "the parameter %s does not take %s", parameter, value);
-}
-
-std::vector<Path> paths_of(Function function) {
-  std::vector<Path> paths;
-  for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::one_shot, Algorithm::all_pairs})
-    for (Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128})
-      if (core::supported(function, algorithm, protocol)) paths.push_back({function, algorithm, protocol});
-  return paths;
-}
+constexpr double kNone = std::numeric_limits<double>::max();
 
 // What the tuner calls bytes, of a rank's largest buffer of `size` bytes; whole floats.
 uint64_t task_bytes(Function function, uint64_t size, int n_ranks) {
-  const bool parts = function == Function::all_gather || function == Function::reduce_scatter;
+  const bool parts =
+      function == Function::all_gather || function == Function::reduce_scatter || core::is_exchange(function);
   return (parts ? size / static_cast<uint64_t>(n_ranks) : size) / sizeof(float) * sizeof(float);
 }
 
-core::TuningTable::Points& points_of(core::TuningTable& table, const Path& path) {
-  return table
-      .points[static_cast<int>(path.function)][static_cast<int>(path.algorithm)][static_cast<int>(path.protocol)];
-}
+struct Contender {
+  Way way;
+  bool hopeless = false;  // so slow at this size that larger ones need not be measured
+  double us = kNone;      // at this size
+  std::vector<Rivals> rivals = {};
+};
 
 class Sweep {
  public:
@@ -62,69 +43,83 @@ class Sweep {
   core::TuningTable& table() { return table_; }
 
  private:
-  Status one(Path& path, uint64_t bytes, double* us);
-  // All paths of one size. *winner: the name of the fastest so far, told when it changes.
-  Status size(std::vector<Path>& paths, uint64_t bytes, std::string* winner);
+  Status measure(Function function, uint64_t bytes);
+  void judge(Function function, uint64_t bytes);
+  double fastest_rival(const Way& way) const;
 
   const Plan& plan_;
   Team& team_;
   const CommShape& shape_;
   core::TuningTable table_;
+  std::vector<Contender> contenders_;
+  std::string winner_;
 };
 
 Status Sweep::run(Function function) {
-  std::vector<Path> paths = paths_of(function);
-  std::string winner;
+  contenders_.clear();
+  for (const Way& way : ways_of(function)) contenders_.push_back({way});
+  winner_.clear();
   uint64_t last = 0;
-  for (uint64_t size_of_buffer : plan_.sizes) {
-    const uint64_t bytes = task_bytes(function, size_of_buffer, shape_.n_ranks);
+  for (uint64_t size : plan_.sizes) {
+    const uint64_t bytes = task_bytes(function, size, shape_.n_ranks);
     if (bytes <= last) continue;
-    GC_TRY(size(paths, bytes, &winner));
+    GC_TRY(measure(function, bytes));
+    judge(function, bytes);
     last = bytes;
   }
+  for (const Contender& c : contenders_)
+    if (const auto limit = limit_of(c.rivals)) table_.limit(c.way.limit) = *limit;
   return {};
 }
 
-Status Sweep::size(std::vector<Path>& paths, uint64_t bytes, std::string* winner) {
-  double best = std::numeric_limits<double>::max();
-  std::string fastest;
-  std::vector<double> times(paths.size(), -1);
-  for (size_t i = 0; i < paths.size(); ++i) {
-    Path& path = paths[i];
-    if (path.hopeless || core::obstacle(path.function, path.algorithm, path.protocol, bytes, shape_, true)) continue;
-    GC_TRY(one(path, bytes, &times[i]));
-    if (times[i] >= best) continue;
-    best = times[i];
-    fastest = fmt::format("{} {}", core::name(path.algorithm), core::name(path.protocol));
+Status Sweep::measure(Function function, uint64_t bytes) {
+  for (Contender& c : contenders_) {
+    c.us = kNone;
+    if (c.hopeless || !possible(c.way, function, bytes, shape_)) continue;
+    GC_TRY_AS(const Engines engines, force(c.way, function));
+    GC_TRY_AS(c.us, team_.time(function, bytes, engines, plan_.repeats));
+    if (c.way.kind == Way::Kind::limit) continue;
+    table_.points[static_cast<int>(function)][static_cast<int>(c.way.algorithm)][static_cast<int>(c.way.protocol)]
+        .push_back({bytes, c.us});
   }
-  for (size_t i = 0; i < paths.size(); ++i) paths[i].hopeless |= times[i] > kHopeless * best;
-  if (fastest != *winner)
-    fmt::print(stderr, "{} ranks, {} from {} bytes: {} ({:.1f} us)\n", shape_.n_ranks, core::name(paths[0].function),
-               bytes, fastest, best);
-  *winner = fastest;
   return {};
 }
 
-Status Sweep::one(Path& path, uint64_t bytes, double* us) {
-  GC_TRY(force("algorithm", core::name(path.algorithm)));
-  GC_TRY(force("protocol", core::name(path.protocol)));
-  GC_TRY_AS(*us, team_.time(path.function, bytes, plan_.repeats));
-  points_of(table_, path).push_back({bytes, *us});
-  return {};
+// Of what the way takes the place of: copy engines also that of zero-copy.
+double Sweep::fastest_rival(const Way& way) const {
+  double us = kNone;
+  for (const Contender& c : contenders_) {
+    const bool zero_copy = c.way.kind == Way::Kind::limit && c.way.limit == core::Limit::zero_copy_bytes;
+    if (c.way.kind == Way::Kind::timed || (zero_copy && way.limit != core::Limit::zero_copy_bytes))
+      us = std::min(us, c.us);
+  }
+  return us;
+}
+
+void Sweep::judge(Function function, uint64_t bytes) {
+  const auto best = std::min_element(contenders_.begin(), contenders_.end(),
+                                     [](const Contender& a, const Contender& b) { return a.us < b.us; });
+  for (Contender& c : contenders_) {
+    if (c.us == kNone) continue;
+    if (c.way.kind == Way::Kind::timed)
+      c.hopeless = c.us > kHopeless * best->us;
+    else
+      c.rivals.push_back({bytes, c.us, fastest_rival(c.way)});
+  }
+  const std::string fastest = name(best->way);
+  if (plan_.tells && fastest != winner_)
+    fmt::print(stderr, "{} ranks, {} from {} bytes: {} ({:.1f} us)\n", shape_.n_ranks, core::name(function), bytes,
+               fastest, best->us);
+  winner_ = fastest;
 }
 
 }  // namespace
 
-Result<std::vector<core::TuningTable>> sweep(const Plan& plan) {
-  std::vector<core::TuningTable> tables;
-  for (int n : plan.ranks) {
-    GC_TRY_AS(const CommShape shape, tools::usual_shape(plan.emulated, n));
-    GC_TRY_AS(const auto team, Team::create(n, plan.max_bytes));
-    Sweep sweep(plan, *team, shape);
-    for (Function function : plan.functions) GC_TRY(sweep.run(function));
-    tables.push_back(std::move(sweep.table()));
-  }
-  return tables;
+Result<core::TuningTable> sweep(const Plan& plan, Team& team, int n_ranks) {
+  GC_TRY_AS(const CommShape shape, tools::usual_shape(plan.emulated, n_ranks));
+  Sweep sweep(plan, team, shape);
+  for (Function function : plan.functions) GC_TRY(sweep.run(function));
+  return std::move(sweep.table());
 }
 
 }  // namespace gpucoll::tune

@@ -12,6 +12,7 @@ namespace gpucoll::tune {
 
 struct Plan {
   bool emulated = false;
+  bool tells = true;  // how far it is and what was fastest, on standard error
   std::vector<int> ranks;
   std::vector<core::Function> functions;
   std::vector<uint64_t> sizes;  // of a rank's largest buffer, ascending
@@ -19,7 +20,7 @@ struct Plan {
   Repeats repeats = {5, 20};
 };
 
-// A table for each number of ranks. Tells on standard error how far it is and what was fastest.
-Result<std::vector<core::TuningTable>> sweep(const Plan& plan);
+// The times of a team of so many ranks. Of processes: collective, the same on all ranks.
+Result<core::TuningTable> sweep(const Plan& plan, Team& team, int n_ranks);
 
 }  // namespace gpucoll::tune

@@ -22,6 +22,8 @@ struct Case {
   proto::Reduction reduction = {};
   bool scalar_in_memory = false;
   uint32_t looks = 0, grants = 0;  // bit r: rank r looks for grants, grants its output
+  bool zero_copy = false;          // on all ranks' buffers
+  int closed_rank = -1;            // whose nobody knows then: so as the algorithm says
 };
 
 inline bool is_scan(proto::Function function) {
@@ -255,10 +257,11 @@ void run_case(EmuKernel kernel, const Case& c) {
                                   << static_cast<int>(c.algorithm) << ", protocol " << static_cast<int>(c.protocol)
                                   << ", " << c.n_ranks << " ranks, " << c.n_channels << " channels, " << c.threads
                                   << " threads, " << c.count << " elements, in place " << c.in_place << ", root "
-                                  << c.root << ", looking " << c.looks << ", granting " << c.grants);
+                                  << c.root << ", looking " << c.looks << ", granting " << c.grants << ", zero-copy "
+                                  << c.zero_copy << ", closed " << c.closed_rank);
   const auto n = static_cast<size_t>(c.n_ranks);
   World world(c.n_ranks, c.first_channel + c.n_channels, c.slot_bytes, c.first_step);
-  if (c.algorithm == proto::Algorithm::one_shot) world.add_mesh();
+  if (c.algorithm == proto::Algorithm::one_shot || c.zero_copy) world.add_mesh();
   if (c.algorithm == proto::Algorithm::all_pairs) world.add_line_mesh(c.first_step);
   std::vector<Values<Red>> values;
   std::vector<std::vector<CaseMemory<Red>>> memory(static_cast<size_t>(c.items));
@@ -271,7 +274,15 @@ void run_case(EmuKernel kernel, const Case& c) {
       memory[i].reserve(n);
       items.push_back(item_of<Red>(c, memory[i].emplace_back(c, values[i], r), r));
     }
-    plans[r].add({0, c.function, c.algorithm, c.protocol, c.reduction.op, 0, 0}, items);
+    const proto::Batch kind{0, c.function, c.algorithm, c.protocol, c.reduction.op, 0, 0};
+    if (!c.zero_copy) {
+      plans[r].add(kind, items);
+      continue;
+    }
+    for (proto::WorkItem& item : items) {
+      item.collective.open = static_cast<int>(r) != c.closed_rank;
+      plans[r].add(kind, item, mask, addresses_of(item.collective));
+    }
   }
   run_plans(kernel, world, plans, c.threads, c.in_fifo);
   for (auto& of_item : memory) {

@@ -89,16 +89,11 @@ struct ZeroCopies {
   static void add(PlanMaker& maker, const Launch& launch, const std::vector<proto::WorkItem>& items) {
     for (size_t i = 0; i < launch.size(); ++i) {
       const proto::CollectiveItem& item = items[i].collective;
-      std::vector<proto::WorkItem> addresses(proto::kItemsOfAddresses);
+      std::vector<proto::WorkItem> addresses = addresses_of(item);
       if (item.open == 0) {  // what is there then is nobody's buffer
         static std::vector<uint8_t> nobodys(1 << 20);
         for (proto::WorkItem& a : addresses) std::fill_n(a.addresses.at, proto::kZeroCopyRanks, nobodys.data());
-        maker.add(kind(launch[i]), items[i], channels(launch[i], item), std::move(addresses));
-        continue;
       }
-      std::fill_n(addresses[0].addresses.at, proto::kZeroCopyRanks,
-                  static_cast<uint8_t*>(const_cast<void*>(item.send)));
-      std::fill_n(addresses[1].addresses.at, proto::kZeroCopyRanks, static_cast<uint8_t*>(item.recv));
       maker.add(kind(launch[i]), items[i], channels(launch[i], item), std::move(addresses));
     }
   }

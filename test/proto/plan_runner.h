@@ -209,6 +209,14 @@ void family_kernel(const gpu::EmuBlock& block, const proto::Plan& plan) {
                                  static_cast<uint32_t>(block.n_blocks), plan, block.shared);
 }
 
+// Of an item's buffers, as kernels of every rank know them.
+inline std::vector<proto::WorkItem> addresses_of(const proto::CollectiveItem& item) {
+  std::vector<proto::WorkItem> addresses(proto::kItemsOfAddresses);
+  std::fill_n(addresses[0].addresses.at, proto::kZeroCopyRanks, static_cast<uint8_t*>(const_cast<void*>(item.send)));
+  std::fill_n(addresses[1].addresses.at, proto::kZeroCopyRanks, static_cast<uint8_t*>(item.recv));
+  return addresses;
+}
+
 // One launch on every rank.
 using EmuKernel = void (*)(const gpu::EmuBlock&, const proto::Plan&);
 inline void run_plans(EmuKernel kernel, World& world, std::vector<PlanMaker>& ranks, int threads,

@@ -1,6 +1,7 @@
 // Reductions on the buffers of all ranks, through run_plan.
 #include <atomic>
 
+#include "collective_case.h"
 #include "mesh_program.h"
 
 namespace gpucoll {
@@ -65,6 +66,29 @@ TEST_P(ZeroCopy, GoesByLinesWhereOneIsClosed) {
         launch.back().closed_rank = closed;
       }
       run<proto::Sum<float>>(n, GetParam(), {launch, launch});
+    }
+  }
+}
+
+// Where a ring would do it otherwise: with its bits, whether or not all buffers are known. A chunk has 512 bytes.
+TEST_P(ZeroCopy, HasTheBitsOfARing) {
+  using proto::Protocol;
+  using Red = proto::Sum<float>;
+  for (int n : kRanks) {
+    for (Function function : kFunctions) {
+      for (Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
+        test::Case c{function, proto::Algorithm::ring, protocol, n, n % 3 + 1, GetParam(), 0};
+        c.zero_copy = true;
+        c.root = n - 1;
+        for (uint64_t count : {3, 700, 4001}) {
+          c.count = function == Function::reduce_scatter ? (count + 15) / 16 * 16 : count;
+          c.in_place = count == 700;
+          for (int closed : {-1, n / 2}) {
+            c.closed_rank = closed;
+            test::run_case<Red>(test::family_kernel<proto::Family<Red>>, c);
+          }
+        }
+      }
     }
   }
 }

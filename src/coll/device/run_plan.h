@@ -179,7 +179,7 @@ GC_DEV void run_collectives(const Block& block, uint32_t channel, const proto::B
   items.each([&](const proto::WorkItem& item) {
     const Work work{stage.comm, item.collective, channel, batch.op};
     const uint32_t addresses = item.collective.addresses;
-    if (addresses == 0 || !run_zero_copy<Family>(block, batch.function, work, &all[addresses].addresses, stage.open))
+    if (addresses == 0 || !run_zero_copy<Family>(block, batch, work, &all[addresses].addresses, stage.open))
       run_by_protocol<Family>(block, batch, work);
     block.sync();  // the next item may cut the block otherwise
   });

@@ -1,19 +1,21 @@
 // Zero-copy reductions of one channel: every rank reduces its block straight from the inputs of all ranks into the
 // outputs, without buffers in between and without a second hop.
 //
-//   all_reduce      a block of each rank, from all inputs to all outputs
+//   all_reduce      blocks of each rank, from all inputs to all outputs
 //   reduce_scatter  each rank's block, from all inputs to its own output
 //   reduce          a block of each rank but the root, from all inputs to the root's output; of two ranks, all is the
 //                   root's
 //
-// result = op(... op(x[0], x[1]) ..., x[n - 1]), in the order of the ranks: the same bits on all of them.
 // Ranks tell each other their buffers' addresses at the beginning, and that they have done with them at the end
-// (format/zero_copy.h). Where one of them cannot, all know it, and go another way.
+// (format/zero_copy.h). Where one of them cannot, all know it, and go the other way that the batch names, all pairs or
+// a ring: with the same bits, so each element's order is that of the other way. All pairs: the order of the ranks. A
+// ring: the element's place p has it last, result = op(... op(x[p+1], x[p+2]) ..., x[p]); its chunks are the ring's,
+// too.
 //
 // Thread safety: called by all threads of the block that works for the channel. An element is read, at all ranks, and
 // then written by one thread: so send and recv may be in place.
 #pragma once
-#include "coll/device/work.h"
+#include "coll/device/ring_all_reduce.h"
 #include "proto/family.h"
 #include "proto/format/zero_copy.h"
 #include "proto/messages.h"
@@ -23,10 +25,37 @@
 
 namespace gpucoll::coll::device {
 
-// All ranks' buffers, as this rank's kernels know them. The threads of a block share it.
+// All ranks' buffers, as this rank's kernels know them: inputs in the order in which they are reduced, outputs by rank.
+// The threads of a block share it.
 struct OpenBuffers {
   const uint8_t* send[proto::kZeroCopyRanks];
   uint8_t* recv[proto::kZeroCopyRanks];
+};
+
+// The order in which this rank reduces what it does.
+class Order {
+ public:
+  GC_DEV Order(const Work& work, proto::Function function, bool in_ring) : work_(work), in_ring_(in_ring) {
+    if (in_ring) last_ = hops_to(function == proto::Function::reduce ? work.item.root : self());
+  }
+  GC_DEV uint32_t place_of(uint32_t rank) const {
+    if (!in_ring_) return rank;
+    const uint32_t n = static_cast<uint32_t>(work_.comm.n_ranks), after = hops_to(rank) + n - last_;
+    return (after + n - 1) % n;
+  }
+
+ private:
+  GC_DEV uint32_t self() const { return static_cast<uint32_t>(work_.comm.rank); }
+  GC_DEV uint32_t hops_to(uint32_t rank) const {
+    const Ring ring(work_);
+    uint32_t hops = 0;
+    while (static_cast<uint32_t>(ring.hops[hops]) != rank) ++hops;
+    return hops;
+  }
+
+  const Work& work_;
+  const bool in_ring_;
+  uint32_t last_ = 0;  // hops to the rank that comes last
 };
 
 // The opening and the closing of one operation, of one block.
@@ -47,13 +76,13 @@ class Opening {
     each_other([&](uint32_t rank) { tell(rank, mine); });
   }
   // True, on every thread and every rank alike, where all buffers are known.
-  GC_DEV bool hear_all(OpenBuffers& buffers) const {
+  GC_DEV bool hear_all(const Order& order, OpenBuffers& buffers) const {
     bool missing = work_.item.open == 0;
     if (block_.rank() == 0) {
-      buffers.send[rank_] = static_cast<const uint8_t*>(work_.item.send);
+      buffers.send[order.place_of(rank_)] = static_cast<const uint8_t*>(work_.item.send);
       buffers.recv[rank_] = static_cast<uint8_t*>(work_.item.recv);
     }
-    each_other([&](uint32_t rank) { missing |= !hear(rank, buffers); });
+    each_other([&](uint32_t rank) { missing |= !hear(rank, order, buffers); });
     missing = block_.any(missing);
     if (block_.rank() == 0) work_.comm.openings = count_ + 1;  // all threads have read it
 #if GC_MUTANT == 17
@@ -126,7 +155,7 @@ class Opening {
   }
   // Whether the rank's addresses are known, and it calls the same: if not, that is reported, by the counts, be they
   // equal or not.
-  GC_DEV bool hear(uint32_t rank, OpenBuffers& buffers) const {
+  GC_DEV bool hear(uint32_t rank, const Order& order, OpenBuffers& buffers) const {
     const proto::ZeroCopyNote* const from = note(rank_, rank);
     proto::WordPair send{}, recv{}, call{};
     const bool heard = await([&] {
@@ -136,7 +165,7 @@ class Opening {
       return is_there(send) && is_there(recv) && is_there(call);
     });
     if (!heard) return false;
-    buffers.send[rank] = reinterpret_cast<const uint8_t*>(value_of(send));
+    buffers.send[order.place_of(rank)] = reinterpret_cast<const uint8_t*>(value_of(send));
     buffers.recv[rank] = reinterpret_cast<uint8_t*>(value_of(recv));
     const uint64_t theirs = value_of(call) & ~proto::kAddressesKnown;
     if (theirs != call_) {
@@ -154,8 +183,8 @@ class Opening {
   const uint32_t count_, flag_;
 };
 
-// What this rank reduces: so many elements, whose first one lies so many bytes behind the beginning of each input and
-// of each output; and the ranks whose outputs they are.
+// A part of what this rank reduces: so many elements, whose first one lies so many bytes behind the beginning of each
+// input and of each output; and the ranks whose outputs they are.
 struct OpenBlock {
   uint64_t from, to, count;
   uint32_t first_target, past_targets;
@@ -167,29 +196,77 @@ GC_DEV bool root_reduces(uint32_t n) { return n == 2; }
 GC_DEV bool stores_to_others(proto::Function function, uint32_t n) {
   return function == proto::Function::all_reduce || (function == proto::Function::reduce && !root_reduces(n));
 }
-template <uint32_t kElement>
-GC_DEV OpenBlock open_block(const Work& work, proto::Function function) {
-  using proto::Function;
-  const uint32_t n = static_cast<uint32_t>(work.comm.n_ranks), rank = static_cast<uint32_t>(work.comm.rank);
-  const uint32_t root = work.item.root;
-  const uint64_t count = work.item.count;
-  Range block = {0, count};
-  uint32_t target = rank, n_targets = 1;
-  if (function == Function::all_reduce) {
-    block = channel_range(count, kElement, n, rank);
-    target = 0;
-    n_targets = n;
-  } else if (function == Function::reduce) {
-    if ((rank == root) != root_reduces(n)) return {};
-    target = root;
-    if (rank != root) block = channel_range(count, kElement, n - 1, rank < root ? rank : rank - 1);
+
+// What this rank reduces, in this channel: one block, or in a ring's allreduce one of each round.
+template <class Family, class Coop>
+class OpenBlocks {
+  static constexpr uint32_t kElement = sizeof(typename Family::Element);
+
+ public:
+  GC_DEV OpenBlocks(const Work& work, const proto::Batch& batch, bool in_ring)
+      : work_(work),
+        function_(batch.function),
+        n_(static_cast<uint32_t>(work.comm.n_ranks)),
+        rank_(static_cast<uint32_t>(work.comm.rank)),
+        in_rounds_(in_ring && function_ == proto::Function::all_reduce),
+        left_(in_rounds_ ? work.share<Family>() : part_of(work.share<Family>())),
+        most_(in_rounds_ ? most_of_rounds(work, batch.protocol) : 0) {}
+
+  GC_DEV bool next(OpenBlock& block) {
+    if (left_.count == 0) return false;
+    const Range here = in_rounds_ ? take_round() : take_all();
+    block = {here.first * kElement, here.first * kElement, here.count, rank_, rank_ + 1};
+    if (function_ == proto::Function::reduce_scatter) block.from += rank_ * work_.item.count * kElement;
+    if (function_ == proto::Function::all_reduce) {
+      block.first_target = 0;
+      block.past_targets = n_;
+    } else if (function_ == proto::Function::reduce) {
+      block.first_target = work_.item.root;
+      block.past_targets = work_.item.root + 1;
+    }
+    return true;
   }
-  const Range share =
-      channel_range(block.count, kElement, work.item.n_channels, work.channel - work.item.first_channel);
-  const uint64_t to = (block.first + share.first) * kElement;
-  return {to + (function == Function::reduce_scatter ? rank * count * kElement : 0), to, share.count, target,
-          target + n_targets};
-}
+
+ private:
+  GC_DEV static uint64_t most_of_rounds(const Work& work, proto::Protocol protocol) {
+    switch (protocol) {
+      case proto::Protocol::simple: return most_elements<RingPrimitives<Family, proto::Simple<>, Coop>>(work);
+      case proto::Protocol::ll: return most_elements<RingPrimitives<Family, proto::Ll, Coop>>(work);
+      case proto::Protocol::ll128: return most_elements<RingPrimitives<Family, proto::Ll128, Coop>>(work);
+    }
+    return 0;
+  }
+  // Of the channel's share.
+  GC_DEV Range part_of(Range share) const {
+    const uint32_t root = work_.item.root;
+    if (function_ == proto::Function::all_reduce) return one_of(n_, rank_, share);
+    if (function_ != proto::Function::reduce || (root_reduces(n_) && rank_ == root)) return share;
+    if (root_reduces(n_) || rank_ == root) return {share.first, 0};
+    return one_of(n_ - 1, rank_ < root ? rank_ : rank_ - 1, share);
+  }
+  static GC_DEV Range one_of(uint32_t parts, uint32_t part, Range share) {
+    const Range range = channel_range(share.count, kElement, parts, part);
+    return {share.first + range.first, range.count};
+  }
+  GC_DEV Range take_all() {
+    const Range all = left_;
+    left_.count = 0;
+    return all;
+  }
+  GC_DEV Range take_round() {
+    const uint64_t chunk = round_chunk(left_.count, kElement, n_, most_), round = chunk * n_;
+    const RingRound this_one{left_.first, left_.count, chunk, n_, static_cast<uint32_t>(work_.comm.ring_index)};
+    left_ = left_.count > round ? Range{left_.first + round, left_.count - round} : Range{};
+    return this_one.before(0);
+  }
+
+  const Work& work_;
+  const proto::Function function_;
+  const uint32_t n_, rank_;
+  const bool in_rounds_;
+  Range left_;
+  const uint64_t most_;
+};
 
 // The same elements of all inputs, into one output or all. Of some ranks at a time, so that it is one code for any
 // number of them; all loads of those come before the first use of what they bring.
@@ -298,28 +375,31 @@ GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuf
 // can prepare its contribution for, or whose elements have padding: nothing has happened then. Which elements are this
 // rank's is found out while the notes are on their way.
 template <class Family, class Block>
-GC_NOINLINE bool zero_copy(Block block, proto::Function function, Work work, const proto::BufferAddresses* addresses,
+GC_NOINLINE bool zero_copy(Block block, proto::Batch batch, Work work, const proto::BufferAddresses* addresses,
                            OpenBuffers& buffers) {
   constexpr uint32_t kElement = sizeof(typename Family::Element);
   static_assert(kElement < 1 << 6);
-  const Opening<Block> opening(block, work, proto::call_word(work.item.count, function, work.item.root, kElement));
+  const Opening<Block> opening(block, work,
+                               proto::call_word(work.item.count, batch.function, work.item.root, kElement));
   opening.tell_all(addresses);
-  const OpenBlock mine = open_block<kElement>(work, function);
+  const bool in_ring = batch.algorithm == proto::Algorithm::ring;
+  OpenBlocks<Family, decltype(block.split(1))> blocks(work, batch, in_ring);
   const proto::Reduction reduction = work.reduction<Family>();
-  if (!opening.hear_all(buffers)) return false;
+  if (!opening.hear_all(Order(work, batch.function, in_ring), buffers)) return false;
   const auto n = static_cast<uint32_t>(work.comm.n_ranks);
-  reduce_open<Family>(block, mine, buffers, n, reduction);
-  opening.close(stores_to_others(function, n));
+  GC_NO_UNROLL
+  for (OpenBlock mine; blocks.next(mine);) reduce_open<Family>(block, mine, buffers, n, reduction);
+  opening.close(stores_to_others(batch.function, n));
   return true;
 }
 template <class Family, class Block>
-GC_DEV bool run_zero_copy(const Block& block, proto::Function function, const Work& work,
+GC_DEV bool run_zero_copy(const Block& block, const proto::Batch& batch, const Work& work,
                           const proto::BufferAddresses* mine, OpenBuffers& buffers) {
   if constexpr (Family::kOps == 0 || proto::kPadded<typename Family::Element>) {
     return false;
   } else {
     if ((Family::kPre >> work.op & 1) != 0) return false;
-    return zero_copy<Family>(block, function, work, mine, buffers);
+    return zero_copy<Family>(block, batch, work, mine, buffers);
   }
 }
 

@@ -225,15 +225,15 @@ bool wants_zero_copy(Function function, uint64_t bytes, const CommShape& shape) 
 }
 
 // How it goes on where not all buffers are known: with the same bits, as that is known sooner in one run than in
-// another. A ring has an order of its own, in which two ranks are the same.
-bool may_carry_zero_copy(Algorithm algorithm, const CommShape& shape) {
-  return algorithm == Algorithm::all_pairs || (algorithm == Algorithm::ring && shape.n_ranks == 2);
+// another. A tree has an order that zero-copy does not know.
+bool may_carry_zero_copy(Algorithm algorithm) {
+  return algorithm == Algorithm::all_pairs || algorithm == Algorithm::ring;
 }
 
 // With as many channels as are of use to it.
 Choice with_zero_copy(Choice choice, Function function, uint64_t bytes, const CommShape& shape) {
   constexpr uint64_t kChannelBytes = 4096;
-  choice.zero_copy = may_carry_zero_copy(choice.algorithm, shape) && wants_zero_copy(function, bytes, shape);
+  choice.zero_copy = may_carry_zero_copy(choice.algorithm) && wants_zero_copy(function, bytes, shape);
   if (!choice.zero_copy) return choice;
   const uint64_t block = block_bytes(function, bytes, shape);
   choice.channels = std::max(choice.channels, clamp_int(ceil_div(block, kChannelBytes), shape.n_channels));
@@ -245,9 +245,6 @@ Choice with_zero_copy(Choice choice, Function function, uint64_t bytes, const Co
 struct Paths {
   std::array<Path, kNumPaths> list;
   size_t n = 0;
-  bool has(Algorithm algorithm) const {
-    return std::any_of(list.begin(), list.begin() + n, [&](const Path& path) { return path.algorithm == algorithm; });
-  }
   // Keeps those that pred accepts, unless there is none.
   template <class Predicate>
   void prefer(Predicate&& pred) {
@@ -263,17 +260,14 @@ Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, 
   for (Path path : kPaths)
     if (!obstacle(function, path.algorithm, path.protocol, bytes, shape, has_one_shot)) paths.list[paths.n++] = path;
   if (params().algorithm == kAlgorithmZeroCopy)
-    paths.prefer([&](const Path& path) { return may_carry_zero_copy(path.algorithm, shape); });
+    paths.prefer([&](const Path& path) { return may_carry_zero_copy(path.algorithm); });
   if (const Algorithm* forced = forced_algorithm())
     paths.prefer([forced](const Path& path) { return path.algorithm == *forced; });
   if (const Protocol* forced = forced_protocol())
     paths.prefer([forced](const Path& path) { return path.protocol == *forced; });
-  // For the sake of zero-copy: rings and trees are little faster than what may carry it, where the parameters leave
-  // that.
-  if (shape.n_ranks > 2 && paths.has(Algorithm::all_pairs) && wants_zero_copy(function, bytes, shape))
-    paths.prefer([](const Path& path) {
-      return path.algorithm == Algorithm::all_pairs || path.algorithm == Algorithm::one_shot;
-    });
+  // For the sake of zero-copy: trees are little faster than what may carry it, where the parameters leave that.
+  if (wants_zero_copy(function, bytes, shape))
+    paths.prefer([](const Path& path) { return path.algorithm != Algorithm::tree; });
   return paths;
 }
 

@@ -76,23 +76,19 @@ TEST(Tuner, ReducesOnAllBuffersFromSomeSizeOn) {
 }
 
 // When buffers are known is a matter of time: the bits may not be.
-bool goes_on_with_the_same_bits(const Choice& choice, int n_ranks) {
-  return !choice.zero_copy || choice.algorithm == Algorithm::all_pairs ||
-         (n_ranks == 2 && choice.algorithm == Algorithm::ring);
-}
 TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
   for (CommShape shape : {gpus(2), gpus(3), gpus(4), gpus(8), emulated(2), emulated(3), emulated(8)}) {
-    const int n = shape.n_ranks;
     shape.zero_copy_bytes = 1 << 20;
     for (uint64_t bytes = 1 << 18; bytes <= uint64_t{1} << 30; bytes *= 2) {
       for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
         const Choice choice = choose(function, bytes, shape, true);
-        EXPECT_TRUE(goes_on_with_the_same_bits(choice, n)) << n << " " << bytes;
-        EXPECT_TRUE(n > 2 || bytes < 2 << 20 || choice.zero_copy) << bytes;
+        const uint64_t all =
+            function == Function::reduce_scatter ? bytes * static_cast<uint64_t>(shape.n_ranks) : bytes;
+        const bool wanted = all >= shape.zero_copy_bytes && choice.algorithm != Algorithm::one_shot;
+        EXPECT_EQ(choice.zero_copy, wanted) << shape.n_ranks << " " << bytes;
+        EXPECT_FALSE(choice.zero_copy && choice.algorithm == Algorithm::tree) << shape.n_ranks << " " << bytes;
       }
     }
-    EXPECT_TRUE(choose(Function::all_reduce, static_cast<uint64_t>(n) << 20, shape, true).zero_copy) << n;
-    EXPECT_EQ(choose(Function::all_reduce, 64 << 20, shape, true).zero_copy, n == 2) << "beyond all_pairs_bytes";
   }
 }
 
@@ -147,7 +143,7 @@ TEST(Tuner, ChoosesTheFastestOfCandidatesWithinTheShape) {
       EXPECT_TRUE(c.threads >= shape.warp && c.threads <= shape.threads && c.threads % shape.warp == 0);
       EXPECT_EQ(c.chunk_bytes % 128, 0u);
       EXPECT_GT(c.us, 0);
-      EXPECT_TRUE(goes_on_with_the_same_bits(c, shape.n_ranks));
+      EXPECT_FALSE(c.zero_copy && c.algorithm == Algorithm::tree);
       if (i) {
         EXPECT_LE(list[i - 1].us, c.us);
       }
@@ -245,7 +241,7 @@ TEST(Tuner, ObeysTheParametersWhereItCan) {
                                 supported(Function::all_gather, Algorithm::all_pairs, Protocol::ll128)));
 }
 
-// Rings make room for what zero-copy may go on with, but not where a parameter asks for a protocol that only they have.
+// A tree makes room for what zero-copy may go on with, but not for another protocol than the one asked for.
 TEST(Tuner, ObeysTheProtocolWhereZeroCopyIsWanted) {
   CommShape shape = gpus(4);
   shape.zero_copy_bytes = 1 << 20;
@@ -253,14 +249,9 @@ TEST(Tuner, ObeysTheProtocolWhereZeroCopyIsWanted) {
     Forced protocol("protocol", name);
     for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
       const uint64_t bytes = function == Function::reduce_scatter ? 1 << 20 : 4 << 20;
-      const bool lines = std::string(name) == "ll128";
       for (const Choice& c : candidates(function, bytes, shape, true)) {
         EXPECT_STREQ(core::name(c.protocol), name) << core::name(function);
-        EXPECT_EQ(c.zero_copy, c.algorithm == Algorithm::all_pairs) << core::name(function) << " by " << name;
-      }
-      EXPECT_EQ(choose(function, bytes, shape, true).zero_copy, lines) << core::name(function) << " by " << name;
-      if (!lines) {
-        EXPECT_EQ(choose(function, bytes, shape, true).algorithm, Algorithm::ring) << core::name(function);
+        EXPECT_TRUE(c.zero_copy && c.algorithm != Algorithm::tree) << core::name(function) << " by " << name;
       }
     }
   }

@@ -61,8 +61,7 @@ bool has_kernel(Function function, Algorithm algorithm) {
 std::string others_text(Function function, uint64_t bytes, const CommShape& shape) {
   std::string text;
   const auto list = core::candidates(function, bytes, shape, true);
-  const bool for_zero_copy =
-      shape.n_ranks > 2 && std::any_of(list.begin(), list.end(), [](const Choice& c) { return c.zero_copy; });
+  const bool for_zero_copy = std::any_of(list.begin(), list.end(), [](const Choice& c) { return c.zero_copy; });
   for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::one_shot, Algorithm::all_pairs}) {
     if (!has_kernel(function, algorithm))
       text += fmt::format("- {:<10} {:<8} there is no such kernel\n", core::name(algorithm), "any");
@@ -73,9 +72,10 @@ std::string others_text(Function function, uint64_t bytes, const CommShape& shap
       if (there || !core::supported(function, algorithm, protocol)) continue;
       const char* why = core::obstacle(function, algorithm, protocol, bytes, shape, true);
       text += fmt::format("- {:<10} {:<8} {}\n", core::name(algorithm), core::name(protocol),
-                          why             ? why
-                          : for_zero_copy ? "left out for zero-copy, which reduces in another order, or by a parameter"
-                                          : "left out by the parameter algorithm or protocol");
+                          why ? why
+                          : for_zero_copy && algorithm == Algorithm::tree
+                              ? "left out for zero-copy, which reduces in another order"
+                              : "left out by the parameter algorithm or protocol");
     }
   }
   return text;

@@ -58,6 +58,7 @@ PendingCall* PendingCalls::take_spare() {
 
 void PendingCalls::recycle(PendingCall* call) {
   call->call.part.clear();
+  call->call.scratch.release_much();
   spare_.push_back(call);
 }
 

@@ -19,6 +19,11 @@ class Scratch {
   // Kernel address of at least so many bytes; what was there before is lost. REQUIRES: no kernel uses it any more.
   Result<uint8_t*> get(gpu::Device& device, size_t bytes);
   void release() noexcept;
+  // Keeps only what is soon needed again, by whatever comes next: not the much that one large call has asked for.
+  void release_much() noexcept {
+    if (bytes_ > kMuch) release();
+  }
+  static constexpr size_t kMuch = size_t{64} << 20;
 
  private:
   gpu::Device* device_ = nullptr;

@@ -31,6 +31,14 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.threads_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
+# Memory that comes and goes.
+foreach(np 1 2 3 4)
+  gc_mpi_labels(${np} EQUAL 3)
+  gc_mpi_test(mpi.memory_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/memory)
+endforeach()
+gc_mpi_test(mpi.teams_memory LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/memory)
+
 # Communicators of one rank, in the world and on a device that others use.
 foreach(np 1 3)
   gc_mpi_labels(${np} EQUAL 3)

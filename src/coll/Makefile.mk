@@ -68,6 +68,7 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/api_operations.cpp \
 	src/coll/arrivals.cpp \
 	src/coll/arrivals.h \
+	src/coll/arrivals_report.cpp \
 	src/coll/board_bootstrap.cpp \
 	src/coll/board_bootstrap.h \
 	src/coll/buffers.cpp \

@@ -169,6 +169,7 @@ Status Arrivals::look_around(Wait& wait) const {
     if (std::exchange(wait.ended, wait.rank) == wait.rank) return in;
     in.ignore();
   }
+  report(wait);
   if (params().timeout && Clock::now() - wait.start > std::chrono::seconds(params().timeout))
     return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",
                          description_.rank, static_cast<long long>(params().timeout), name_of(wait.place),

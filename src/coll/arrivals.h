@@ -50,6 +50,7 @@ class Arrivals {
     Component* among = nullptr;  // null: all ranks take part
     size_t at = 0;               // of its ranks
     int ended = -1;              // a rank that has ended MPI, perhaps after all it was waited for
+    bool told = false;           // that it takes long
   };
   enum class Verdict { waiting, host, device };
 
@@ -72,7 +73,7 @@ class Arrivals {
   // another function or has failed.
   Result<Verdict> look(Wait& wait);
   // What keeps a rank from ever coming, or this one from waiting: it is dead or has ended MPI, does not come in time,
-  // or `runtime` has failed.
+  // or `runtime` has failed. Warns once where it takes long.
   Status look_around(Wait& wait) const;
   // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
   // component. Errors: unsupported, where there are too many ranks.
@@ -147,6 +148,10 @@ class Arrivals {
     return rank == description_.rank ? *entry_ : *peer_entries_[static_cast<size_t>(rank)];
   }
   bool has_decided(int rank, const Place& place) const noexcept;
+  // arrivals_report.cpp
+  void report(Wait& wait) const;
+  uint64_t last_call(int rank, uint32_t order) const noexcept;
+  std::string report_of(int rank, const Wait& wait) const;
 
   const gc_comm_description& description_;
   core::BoardKey key_ = {};

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/environment.h"
+#include "base/log.h"
 #include "base/params.h"
 #include "core/tuning_file.h"
 
@@ -332,22 +333,35 @@ void Communicator::look_for_timeout() noexcept {
   if (done >= launched || done != seen_done_ || !stalled_since_ns_) {
     seen_done_ = done;
     stalled_since_ns_ = done < launched ? now_ns() : 0;
+    stall_told_ = false;
     return;
   }
-  if (!params().timeout || now_ns() - stalled_since_ns_ < params().timeout * 1'000'000'000) return;
-  const auto waited = static_cast<long long>(params().timeout);
+  const auto waited = static_cast<long long>((now_ns() - stalled_since_ns_) / 1'000'000'000);
+  const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
+  const bool reports = !stall_told_ && is_over(params().report_after), ends = is_over(params().timeout);
+  if (!reports && !ends) return;
+  const std::string others = waiting_for(run + 1);
+  stall_told_ = true;
+  if (ends)
+    return fault_.raise(Status::error(
+        Code::timed_out, "rank %d has waited %lld s (parameter timeout) %s", rank(), waited,
+        !others.empty() ? others.c_str()
+                        : "for all ranks, which have come as far: their calls may differ in count, datatype, op or "
+                          "root"));
+  if (others.empty()) return;  // its stream may have other work first
+  log::write(log::Level::warn, "rank %d has waited %lld s (parameter report_after) %s", rank(), waited, others.c_str());
+}
+
+// On others, as far as it is known.
+std::string Communicator::waiting_for(uint64_t launch) const {
+  const LandingPath* const landings = watched_landings();
   std::string message = copies_ ? copies_->waiting_for() : "";
   if (message.empty() && landings) message = landings->waiting_for();
-  if (!message.empty())
-    return fault_.raise(Status::error(Code::timed_out, "rank %d has waited %lld s (parameter timeout) for %s", rank(),
-                                      waited, message.c_str()));
-  const std::string missing = peers_.missing(run + 1);
-  fault_.raise(Status::error(
-      Code::timed_out, "rank %d has waited %lld s in its launch %llu of this communicator (parameter timeout); %s%s",
-      rank(), waited, static_cast<unsigned long long>(run + 1),
-      missing.empty() ? "all ranks have come as far: their calls may differ in count, datatype, op or root"
-                      : "fewer launches have been made by ",
-      missing.c_str()));
+  if (!message.empty()) return "for " + message;
+  const std::string missing = peers_.missing(launch);
+  if (missing.empty()) return "";
+  return "in its launch " + std::to_string(launch) + " of this communicator; fewer launches have been made by " +
+         missing;
 }
 
 }  // namespace gpucoll::core

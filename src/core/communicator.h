@@ -191,6 +191,7 @@ class Communicator final : public Watched {
   void await_peers() const noexcept;
   void look_at_report() noexcept;
   void look_for_timeout() noexcept;
+  std::string waiting_for(uint64_t launch) const;
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }
 
   gpu::Device& device_;
@@ -227,6 +228,7 @@ class Communicator final : public Watched {
   // The watchdog's: how long nothing has been done while something was launched.
   uint64_t seen_done_ = 0;
   int64_t stalled_since_ns_ = 0;
+  bool stall_told_ = false;
 };
 
 }  // namespace gpucoll::core

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <ctime>
+#include <utility>
 
+#include "base/log.h"
 #include "base/params.h"
 
 namespace gpucoll::core {
@@ -23,6 +25,7 @@ Vigil::Vigil(const Fault& fault, const Peers& peers, void (*idle)())
 void Vigil::progress() {
   since_ns_ = now_ns();
   looks_ = 0;
+  told_ = false;
   doom_ = Status();
 }
 
@@ -40,18 +43,20 @@ Status Vigil::go_on(int peer, const char* what) {
   return {};
 }
 
-Status Vigil::look_around(int peer, const char* what) const {
+Status Vigil::look_around(int peer, const char* what) {
   GC_TRY(peers_.check());
   if (peers_.closing(peer))
     return Status::error(Code::remote,
                          "rank %d waits for %s from %s, which has finalised or destroyed the communicator",
                          peers_.rank(), what, peers_.name(peer).c_str());
-  const int64_t timeout = params().timeout;
-  if (!timeout || now_ns() - since_ns_ < timeout * 1'000'000'000) return {};
-  return Status::error(
-      Code::timed_out,
-      "rank %d has waited %lld s (parameter timeout) for %s from %s, which may have made no call that fits",
-      peers_.rank(), static_cast<long long>(timeout), what, peers_.name(peer).c_str());
+  const auto waited = static_cast<long long>((now_ns() - since_ns_) / 1'000'000'000);
+  const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
+  constexpr char kSentence[] =
+      "rank %d has waited %lld s (parameter %s) for %s from %s, which may have made no call that fits";
+  if (is_over(params().report_after) && !std::exchange(told_, true))
+    log::write(log::Level::warn, kSentence, peers_.rank(), waited, "report_after", what, peers_.name(peer).c_str());
+  if (!is_over(params().timeout)) return {};
+  return Status::error(Code::timed_out, kSentence, peers_.rank(), waited, "timeout", what, peers_.name(peer).c_str());
 }
 
 }  // namespace gpucoll::core

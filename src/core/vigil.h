@@ -23,13 +23,14 @@ class Vigil {
   void progress();
 
  private:
-  Status look_around(int peer, const char* what) const;
+  Status look_around(int peer, const char* what);
   const Fault& fault_;
   const Peers& peers_;
   void (*idle_)();
   int64_t since_ns_;
   Status doom_;  // told at the next call: what was waited for may have come just before
   uint32_t looks_ = 0;
+  bool told_ = false;  // that it takes long
 };
 
 }  // namespace gpucoll::core

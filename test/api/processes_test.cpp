@@ -122,6 +122,37 @@ TEST(Processes, ADeadRankIsNamedWhileConnecting) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
+// A rank that is long in coming, while others connect to it, and while their kernels wait: one warning each, and the
+// right result.
+TEST(Processes, ARankThatIsLongInComingIsNamed) {
+  setenv("GPUCOLL_REPORT_AFTER", "1", 1);
+  auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {
+    DeviceBuffer b(64);
+    b.put(std::vector<int32_t>{rank});
+    FILE* const said = std::tmpfile();
+    if (!said || dup2(fileno(said), STDERR_FILENO) < 0) return 4;
+    for (int call = 0; call < 2; ++call) {
+      if (rank == 2) sleep(3);
+      CHILD_OK(gpucollAllReduce(b.at(), b.at(), 1, gpucollInt32, gpucollSum, comm, nullptr));
+      CHILD_OK(gpucollStreamSynchronize(nullptr));
+    }
+    if (b.get<int32_t>(1)[0] != 9) return 5;
+    std::string text(3000, '\0');
+    std::rewind(said);
+    text.resize(std::fread(text.data(), 1, text.size(), said));
+    int warnings = 0;
+    for (size_t at = 0; (at = text.find("has waited 1 s (parameter report_after)", at)) != std::string::npos; ++at)
+      ++warnings;
+    if (warnings != (rank == 2 ? 0 : 2)) return 6;
+    if (rank != 2 && text.find("from rank 2 (process") == std::string::npos) return 7;
+    if (rank != 2 && text.find("launches have been made by rank 2 (process") == std::string::npos) return 8;
+    CHILD_OK(gpucollCommDestroy(comm));
+    return 0;
+  });
+  unsetenv("GPUCOLL_REPORT_AFTER");
+  for (int status : statuses) EXPECT_EQ(status, 0);
+}
+
 TEST(Processes, SplitAndOutliveEachOther) {
   constexpr int n = 4;
   auto statuses = on_processes(n, [](gpucollComm_t comm, int rank) {

@@ -227,6 +227,22 @@ void late_start() {
   expect_error(reduce(memory, 4), "the allreduce after that");
 }
 
+// A rank that is long in coming, but comes: a blocking call, a nonblocking one, and a start.
+void long_in_coming() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  MPI_Bcast(memory.at(0), 100, MPI_INT, 0, MPI_COMM_WORLD);
+  Sum sum(memory, 4);
+  if (!checked(sum.run() == MPI_SUCCESS)) fail("the first start has failed");
+  for (int form = 0; form < 3; form++) {
+    if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = form == 0   ? reduce(memory, 4)
+                   : form == 1 ? wait_for(MPI_Ibcast(memory.at(0), 100, MPI_INT, 0, MPI_COMM_WORLD, &request), request)
+                               : sum.run();
+    if (!checked(rc == MPI_SUCCESS)) fail("an error while a rank is long in coming");
+  }
+}
+
 // What is started when rank 1 dies ends with an error, or rightly.
 void killed_started() {
   constexpr int kCount = 50000;
@@ -375,6 +391,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"null_buffer", null_buffer},
                              {"functions", functions},
                              {"late", late},
+                             {"long_in_coming", long_in_coming},
                              {"killed", killed},
                              {"killed_under_way", killed_under_way},
                              {"late_start", late_start},

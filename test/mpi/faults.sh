@@ -95,6 +95,21 @@ for form in "" nonblocking; do
   survived "early $form of teams" 0 1 2 3
   unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
 done
+# Told once for each wait, by one rank, and no error.
+export GPUCOLL_REPORT_AFTER=1
+told="warning: rank 0 has waited 1 s (parameter report_after) in"
+run "$told collective 2, MPI_Allreduce, of .*, for rank 1 (process [0-9]*), whose last was collective 1, MPI_Bcast$" \
+  -np 3 "$program" long_in_coming
+passed long_in_coming
+for what in "collective 2, MPI_Ibcast, .*, whose last was collective 1, MPI_Allreduce_init$" \
+  "a start of MPI_Allreduce_init, of .*, for rank 1 (process [0-9]*)$"; do
+  grep -q "$told $what" "$log" || wrong "it is not told: $what"
+done
+test "$(grep -c "parameter report_after" "$log")" == 3 || wrong "not three waits are told"
+export GPUCOLL_REPORT_AFTER=0
+run "0 failures" -np 3 "$program" long_in_coming
+! grep -q "parameter report_after" "$log" || wrong "what was turned off is told"
+unset GPUCOLL_REPORT_AFTER
 run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it in a start" -np 3 "$program" early_start
 survived early_start 0 1 2
 export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2

@@ -163,7 +163,9 @@ GPUCOLL_API gpucollResult_t gpucollCommFinalize(gpucollComm_t comm);
 /* Tells comm of `size` bytes of device memory from buff on, of the communicator's device, in which operations will take
  * place: the allocation around it is made known to the other ranks now instead of at the first operation that wants to
  * reach it, and stays known until it is deregistered. Nothing has to be registered, registering is no collective call,
- * and memory may be registered several times; memory that others cannot open is accepted without effect. Takes effect
+ * and memory may be registered several times; memory that others cannot open is accepted without effect. So is, as to
+ * direct stores, what goes beyond 64 allocations of a communicator at a time, of which the first one is told of in the
+ * log; deregister others before. Takes effect
  * on large messages (parameter copy_engine_bytes), and where results of other operations are received, if they are not
  * small (parameter direct_bytes). *handle is for gpucollCommDeregister, which must not be called
  * after gpucollCommDestroy (that forgets what is left), nor while an operation on the memory is under way; memory may

@@ -1,20 +1,30 @@
 #include "coll/registrations.h"
 
-namespace gpucoll::coll {
-namespace {
+#include <utility>
 
-void give_back(core::Communicator& communicator, const std::optional<core::ExportedPlace>& place) {
-  if (place && communicator.direct()) communicator.direct()->withdraw(*place);
-  if (place) communicator.exports().unpin(*place);
+#include "base/log.h"
+#include "proto/format/direct.h"
+
+namespace gpucoll::coll {
+
+void Registrations::give_back(core::Communicator& communicator, const Made& made) {
+  if (made.published) communicator.direct()->withdraw(*made.place);
+  if (made.place) communicator.exports().unpin(*made.place);
 }
 
-}  // namespace
-
 void* Registrations::add(core::Communicator& communicator, const void* kernel_address) {
-  const auto place = communicator.exports().pin(kernel_address);
-  made_.emplace(++last_, place);
-  if (place && communicator.direct())
-    communicator.direct()->publish(static_cast<const uint8_t*>(kernel_address), *place);
+  Made made = {communicator.exports().pin(kernel_address), false};
+  core::DirectPath* const direct = communicator.direct();
+  if (made.place && direct) {
+    made.published = direct->publish(static_cast<const uint8_t*>(kernel_address), *made.place);
+    if (!made.published && !std::exchange(told_, true))
+      log::write(
+          log::Level::warn,
+          "gpucollCommRegister: rank %d has registered as many allocations as others can store into, %u: results "
+          "in further ones go through buffers, until some are deregistered",
+          communicator.rank(), proto::kDirectMemory);
+  }
+  made_.emplace(++last_, made);
   return reinterpret_cast<void*>(last_);
 }
 
@@ -30,7 +40,7 @@ Status Registrations::remove(core::Communicator& communicator, void* handle) {
 }
 
 void Registrations::remove_all(core::Communicator& communicator) {
-  for (const auto& [handle, place] : made_) give_back(communicator, place);
+  for (const auto& [handle, made] : made_) give_back(communicator, made);
   made_.clear();
 }
 

@@ -23,8 +23,15 @@ class Registrations {
   void remove_all(core::Communicator& communicator);
 
  private:
-  std::map<uintptr_t, std::optional<core::ExportedPlace>> made_;
+  struct Made {
+    std::optional<core::ExportedPlace> place;
+    bool published;  // for direct stores
+  };
+  static void give_back(core::Communicator& communicator, const Made& made);
+
+  std::map<uintptr_t, Made> made_;
   uintptr_t last_ = 0;
+  bool told_ = false;  // that there was no place
 };
 
 }  // namespace gpucoll::coll

@@ -95,11 +95,7 @@ bool DirectPath::open(const void* buffer, bool capturing, proto::BufferAddresses
 void DirectPath::publish_again(const gpu::PointerInfo& info) {
   {
     std::lock_guard lock(mutex_);
-    const auto is_it = [&](const Published& p) {
-      return p.number != 0 && p.base == info.base && p.buffer_id == info.buffer_id;
-    };
-    if (std::any_of(published_.begin(), published_.end(), is_it)) return;
-    if (std::none_of(published_.begin(), published_.end(), [](const Published& p) { return p.number == 0; })) return;
+    if (published(info) || !place_to_take(true)) return;
   }
   const auto seen = std::find_if(seen_.begin(), seen_.end(),
                                  [&](const Seen& s) { return s.base == info.base && s.buffer_id == info.buffer_id; });
@@ -108,7 +104,44 @@ void DirectPath::publish_again(const gpu::PointerInfo& info) {
     return;
   }
   *seen = {};
-  if (const auto place = context_.exports.pin(info.base)) publish(static_cast<const uint8_t*>(info.base), *place);
+  const auto place = context_.exports.pin(info.base);
+  if (place && !publish(static_cast<const uint8_t*>(info.base), *place, true)) context_.exports.unpin(*place);
+}
+
+DirectPath::Published* DirectPath::published(const gpu::PointerInfo& info) {
+  const auto it = std::find_if(published_.begin(), published_.end(), [&](const Published& p) {
+    return p.number != 0 && p.base == info.base && p.buffer_id == info.buffer_id;
+  });
+  return it == published_.end() ? nullptr : &*it;
+}
+
+// One that is free, or that may be made so; null where there is none.
+DirectPath::Published* DirectPath::place_to_take(bool by_itself) {
+  // Where more allocations than there are places come in turn, those that have one keep it; what a program registers
+  // need not wait.
+  const uint64_t long_ago = by_itself ? 4 * kDirectMemory : 0;
+  const uint64_t launched = context_.launched.load(std::memory_order_relaxed);
+  // Acquire: partner is the release of the done word by the kernel's last block.
+  const bool idle = __atomic_load_n(&context_.done, __ATOMIC_ACQUIRE) >= launched;
+  Published* oldest = nullptr;
+  for (Published& p : published_) {
+    if (p.number == 0) return &p;
+    const bool may_go =
+        idle && p.by_itself && p.uses == 1 && p.launched_before < launched && asks_ - p.asked >= long_ago;
+    if (may_go && (!oldest || p.asked < oldest->asked)) oldest = &p;
+  }
+  return oldest;
+}
+
+DirectPath::Published* DirectPath::free_place(bool by_itself) {
+  Published* const place = place_to_take(by_itself);
+  if (!place || place->number == 0) return place;
+  log::write(log::Level::debug, "rank %d lets its peers forget memory that it has not used for long",
+             context_.peers.rank());
+  const ExportedPlace exported = {place->slot, place->serial, 0, {}};
+  take_back(static_cast<uint32_t>(place - published_.data()));
+  context_.exports.unpin(exported);
+  return place;
 }
 
 bool DirectPath::has_open(int peer) {
@@ -130,38 +163,50 @@ uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output, b
   return granted;
 }
 
-uint8_t* DirectPath::mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) const {
+uint8_t* DirectPath::mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) {
   std::lock_guard lock(mutex_);
-  const auto it = std::find_if(published_.begin(), published_.end(), [&](const Published& p) {
-    return p.number != 0 && p.base == info.base && p.buffer_id == info.buffer_id;
-  });
-  if (it == published_.end()) return nullptr;
+  ++asks_;
+  Published* const it = published(info);
+  if (!it) return nullptr;
+  it->asked = asks_;
+  it->launched_before = context_.launched.load(std::memory_order_relaxed);
   const proto::DirectLane& lane = context_.peers.direct_lane(peer, context_.peers.rank());
-  const proto::MappedMemory& mapped = lane.mappings[it - published_.begin()];
+  const proto::MappedMemory& mapped = lane.mappings[it - published_.data()];
   // Acquire: partner is the peer's open().
   if (__atomic_load_n(&mapped.number, __ATOMIC_ACQUIRE) != it->number) return nullptr;
   return reinterpret_cast<uint8_t*>(mapped.address) + (output - it->base);
 }
 
-void DirectPath::publish(const uint8_t* kernel_address, const ExportedPlace& place) {
+bool DirectPath::publish(const uint8_t* kernel_address, const ExportedPlace& place) {
+  return publish(kernel_address, place, false);
+}
+
+bool DirectPath::publish(const uint8_t* kernel_address, const ExportedPlace& place, bool by_itself) {
   std::lock_guard lock(mutex_);
-  auto it = std::find_if(published_.begin(), published_.end(),
-                         [&](const Published& p) { return p.number != 0 && p.serial == place.serial; });
+  const auto it = std::find_if(published_.begin(), published_.end(),
+                               [&](const Published& p) { return p.number != 0 && p.serial == place.serial; });
   if (it != published_.end()) {
     ++it->uses;
-    return;
+    it->by_itself |= by_itself;
+    return true;
   }
-  it = std::find_if(published_.begin(), published_.end(), [](const Published& p) { return p.number == 0; });
-  if (it == published_.end()) return;
+  Published* const taken = free_place(by_itself);
+  if (!taken) return false;
   const uint8_t* const base = kernel_address - place.offset;
-  *it = {base, context_.device.classify_kernel(base).buffer_id, ++last_number_, place.serial, 1};
+  const uint64_t launched = context_.launched.load(std::memory_order_relaxed);
+  *taken = {base,           context_.device.classify_kernel(base).buffer_id,
+            ++last_number_, place.slot,
+            place.serial,   1,
+            by_itself,      asks_,
+            launched};
   proto::DirectPage& page = context_.peers.direct_page(context_.peers.rank());
-  proto::PublishedMemory& memory = page.memory[it - published_.begin()];
+  proto::PublishedMemory& memory = page.memory[taken - published_.data()];
   static_assert(sizeof memory.handle == sizeof place.handle);
   std::memcpy(memory.handle, &place.handle, sizeof memory.handle);
   // Partners: published_by() and look_at() of the peers.
-  __atomic_store_n(&memory.number, it->number, __ATOMIC_RELEASE);
+  __atomic_store_n(&memory.number, taken->number, __ATOMIC_RELEASE);
   __atomic_fetch_add(&page.version, uint64_t{1}, __ATOMIC_RELEASE);
+  return true;
 }
 
 void DirectPath::withdraw(const ExportedPlace& place) {

@@ -7,8 +7,12 @@
 // (proto/format/direct.h).
 // No two ranks need agree: a rank whose grants are not looked for, or that finds none, uses the connection's slots.
 //
-// Thread safety: mark() by one caller at a time, the rest from any thread. Ownership: closes what it opened; the
-// context outlives it. Destroy it when this rank's kernels have ended.
+// There are places for kDirectMemory published allocations. What programs register keeps its own; what was published by
+// itself makes room when it has not been asked for long and no operation that may use it is under way: then this rank
+// has launched nothing that is not done, and so the peers are done with its buffers, too.
+//
+// Thread safety: mark(), open() and publish() by one caller at a time, the rest from any thread. Ownership: closes what
+// it opened; the context outlives it. Destroy it when this rank's kernels have ended.
 #pragma once
 #include <array>
 #include <atomic>
@@ -32,6 +36,9 @@ struct DirectContext {
   const Links& links;
   Exports& exports;
   uint64_t least_bytes;  // of an output, for direct stores to be worth what they cost before they begin
+  // How many of this rank's launches there are, outside of graphs, and how many are done.
+  const std::atomic<uint64_t>& launched;
+  const uint64_t& done;
 };
 
 class DirectPath final : public DirectMarker, public ProxyWork {
@@ -48,9 +55,9 @@ class DirectPath final : public DirectMarker, public ProxyWork {
 
   // Whether any peer may ever have stored into this rank's buffers.
   bool has_granted() const noexcept { return has_granted_.load(std::memory_order_relaxed); }
-  // Lets the peers open the allocation around a kernel address, until it is withdrawn as often. Without effect where no
-  // place is left, or when the memory has been freed before. `place`: as Exports says.
-  void publish(const uint8_t* kernel_address, const ExportedPlace& place);
+  // Lets the peers open the allocation around a kernel address, until it is withdrawn as often, or the memory is freed.
+  // False where no place is left: then there is nothing to withdraw. `place`: as Exports says.
+  bool publish(const uint8_t* kernel_address, const ExportedPlace& place);
   void withdraw(const ExportedPlace& place);
   // Now and then: withdraws what has been freed, and lets go what peers have withdrawn.
   void look_for_freed() noexcept;
@@ -62,8 +69,11 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   struct Published {
     const uint8_t* base;
     uint64_t buffer_id, number;  // number 0: a free place
-    uint32_t serial;
+    uint32_t slot, serial;
     int uses;
+    bool by_itself;            // one of its uses is this class's
+    uint64_t asked;            // when, by asks_
+    uint64_t launched_before;  // the operations that it was last asked for
   };
   // What this rank has open of a peer's memory.
   struct Opened {
@@ -86,12 +96,16 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   bool looks(proto::LinkKind kind, int peer);
   // The address of this rank's memory in kernels of the peer; null where they do not know it.
   uint8_t* address_for(proto::LinkKind kind, int peer, void* output, bool capturing);
-  uint8_t* mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) const;
+  uint8_t* mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output);
   bool has_open(int peer);
   // Looks at what the peer has published, and has the proxy close what is withdrawn. Whether any of it is open.
   bool opens(int peer);
   void publish_again(const gpu::PointerInfo& info);
+  bool publish(const uint8_t* kernel_address, const ExportedPlace& place, bool by_itself);
   // With the lock held.
+  Published* published(const gpu::PointerInfo& info);
+  Published* place_to_take(bool by_itself);
+  Published* free_place(bool by_itself);
   View& look_at(int peer);
   void open(int peer, uint32_t place, Opened& opened);
   void let_go(int peer, uint32_t place, Opened& opened);
@@ -105,7 +119,7 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   bool told_ = false;         // the same: that others reach this rank's buffers
   mutable std::mutex mutex_;  // of what follows
   std::array<Published, proto::kDirectMemory> published_ = {};
-  uint64_t last_number_ = 0;
+  uint64_t last_number_ = 0, asks_ = 0;
   std::array<Seen, proto::kDirectMemory> seen_ = {};  // mark()'s
   size_t n_seen_ = 0;                                 // the same
   std::map<int, View> views_;

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "process_ranks.h"
@@ -129,6 +131,73 @@ TEST(ZeroCopyProcesses, FreedAndAllocatedAnew) {
       DeviceBuffer in(kCount * sizeof(float)), out((kCount + static_cast<size_t>(life % 2) * 50000) * sizeof(float));
       for (int round = 0; round < 6; ++round) self.all_reduce(in, out, life * 10 + round, kCount);
     }
+  });
+}
+
+constexpr size_t kSmall = 6000, kKnown = 64;
+using Buffers = std::vector<std::unique_ptr<DeviceBuffer>>;
+Buffers make_buffers(size_t n) {
+  Buffers buffers;
+  for (size_t i = 0; i < n; ++i) buffers.push_back(std::make_unique<DeviceBuffer>(kSmall * sizeof(float)));
+  return buffers;
+}
+
+// Those that have not been used for long are forgotten, and known again when they come again.
+TEST(ZeroCopyProcesses, MoreBuffersThanOthersCanKnow) {
+  on_ranks([](Rank& self) {
+    const Buffers buffers = make_buffers(kKnown + 30);
+    testing::internal::CaptureStderr();
+    for (int again = 0; again < 2; ++again)
+      for (auto& buffer : buffers)
+        for (int round = 0; round < 5; ++round) self.all_reduce(*buffer, *buffer, round, kSmall);
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find("lets its peers forget memory"), std::string::npos) << told;
+  });
+}
+
+// One rank comes late: the others have launched their part with buffers that it knows, and gone on to so many others
+// that these would be forgotten, if what is under way could be.
+TEST(ZeroCopyProcesses, MoreBuffersUnderWayThanOthersCanKnow) {
+  on_ranks([](Rank& self) {
+    const Buffers buffers = make_buffers(3 * kKnown);
+    for (size_t i = 0; i < kKnown; ++i)
+      for (int round = 0; round < 4; ++round) self.all_reduce(*buffers[i], *buffers[i], round, kSmall);
+    for (auto& buffer : buffers) buffer->put(part(self.rank, 0, kSmall));
+    if (self.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (size_t i = 0; i < buffers.size(); ++i)
+      for (size_t times = 0; times < (i < kKnown ? 1 : 2); ++times)
+        GC_OK(gpucollAllReduce(buffers[i]->at(), buffers[i]->at(), kSmall, gpucollFloat32, gpucollSum, self.comm,
+                               self.stream.handle));
+    self.synchronize();
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      std::vector<float> wanted = sum(0, 0, kSmall);
+      for (float& value : wanted) value *= i < kKnown ? 1 : kRanks;
+      ASSERT_EQ(buffers[i]->get<float>(kSmall), wanted) << i;
+    }
+  });
+}
+
+// Registered memory keeps its place, also where the program has used other memory that took all; beyond the places
+// there are, a program is told once.
+TEST(ZeroCopyProcesses, MoreRegisteredThanOthersCanKnow) {
+  on_ranks([](Rank& self) {
+    constexpr size_t kBuffers = kKnown + 6;
+    const Buffers used = make_buffers(kBuffers), registered = make_buffers(kBuffers);
+    std::vector<void*> handles(kBuffers);
+    for (size_t i = 0; i < kBuffers; ++i) {
+      for (int round = 0; round < 3; ++round) self.all_reduce(*used[i], *used[i], round, kSmall);
+    }
+    testing::internal::CaptureStderr();
+    for (size_t i = 0; i < kBuffers; ++i) GC_OK(gpucollCommRegister(self.comm, registered[i]->at(), 1, &handles[i]));
+    const std::string told = testing::internal::GetCapturedStderr();
+    const size_t first = told.find("has registered as many allocations as others can store into, 64");
+    EXPECT_NE(first, std::string::npos) << told;
+    EXPECT_EQ(told.find("has registered as many", first + 1), std::string::npos) << told;
+    for (size_t i = 0; i < kBuffers; ++i)
+      for (int round = 0; round < 3; ++round) self.all_reduce(*registered[i], *used[i], round, kSmall);
+    for (void* handle : handles) GC_OK(gpucollCommDeregister(self.comm, handle));
+    for (size_t i = 0; i < kBuffers; ++i)
+      for (int round = 0; round < 3; ++round) self.all_reduce(*registered[i], *used[i], round, kSmall);
   });
 }
 

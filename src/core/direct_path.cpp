@@ -158,8 +158,12 @@ uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output, b
   if (!info.exportable || info.device != context_.device.index()) return nullptr;
   // What other processes may open is what other devices of this one are let into.
   auto* const address = static_cast<uint8_t*>(output);
+  if (!own) publish_again(info);
   uint8_t* const granted = own ? address : mapped_address(peer, info, address);
-  if (granted) has_granted_.store(true, std::memory_order_relaxed);
+  if (!granted) return nullptr;
+  has_granted_.store(true, std::memory_order_relaxed);
+  if (!own && !std::exchange(told_grant_, true))
+    log::write(log::Level::debug, "rank %d lets others store straight into its buffers", context_.peers.rank());
   return granted;
 }
 

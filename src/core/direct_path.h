@@ -4,7 +4,8 @@
 // A grant is the address of an output as the kernels of the rank that sends to it know it. Ranks of one process have
 // one address space, so there it is the address itself, where the link between them is over P2P and the memory is of a
 // kind that the peer is let into with it. Ranks of several processes have opened what the owner published
-// (proto/format/direct.h).
+// (proto/format/direct.h): what is registered, and what is asked for a second time, as what is used once would not be
+// worth it.
 // No two ranks need agree: a rank whose grants are not looked for, or that finds none, uses the connection's slots.
 //
 // There are places for kDirectMemory published allocations. What programs register keeps its own; what was published by
@@ -50,7 +51,6 @@ class DirectPath final : public DirectMarker, public ProxyWork {
 
   bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) override;
   bool mark(proto::PairItem& item, bool capturing) override;
-  // Publishes an allocation that is asked for a second time: what is used once would not be worth it.
   bool open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) override;
 
   // Whether any peer may ever have stored into this rank's buffers.
@@ -117,6 +117,7 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   std::atomic<bool> has_granted_{false};
   bool has_proxy_ = false;    // mark()'s
   bool told_ = false;         // the same: that others reach this rank's buffers
+  bool told_grant_ = false;   // the same: that others store into them
   mutable std::mutex mutex_;  // of what follows
   std::array<Published, proto::kDirectMemory> published_ = {};
   uint64_t last_number_ = 0, asks_ = 0;

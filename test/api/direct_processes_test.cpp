@@ -1,4 +1,5 @@
-// Registered memory between ranks that are processes: kernels store straight into it, where any rank's is registered.
+// Registered memory between ranks that are processes, and what comes again: kernels store straight into it, where any
+// rank's is.
 // And what becomes of the buffers of a rank that gives up.
 #include <gtest/gtest.h>
 
@@ -111,6 +112,23 @@ TEST(DirectProcesses, StoreIntoWhatIsRegistered) {
            EXPECT_EQ(gpucollSuccess, gpucollCommDestroy(comm));
          }))
       EXPECT_EQ(status, 0) << who;
+  }
+}
+
+// Each function by itself: one tells of the first grant, once for a communicator.
+TEST(DirectProcesses, StoreIntoWhatComesAgain) {
+  using Call = void (Rank::*)(Registered&, int);
+  for (const Call call : {&Rank::all_gather, &Rank::broadcast, &Rank::all_reduce_in_place, &Rank::pass_on}) {
+    for (int status : on_processes(kRanks, [call](gpucollComm_t comm, int rank) {
+           Rank self{comm, rank, {}};
+           Registered out(comm, (kRanks + 1) * kCount * sizeof(float), false);
+           testing::internal::CaptureStderr();
+           for (int round = 0; round < 12; ++round) (self.*call)(out, round);
+           const std::string told = testing::internal::GetCapturedStderr();
+           EXPECT_NE(told.find("lets others store straight into its buffers"), std::string::npos) << told;
+           EXPECT_EQ(gpucollSuccess, gpucollCommDestroy(comm));
+         }))
+      EXPECT_EQ(status, 0);
   }
 }
 

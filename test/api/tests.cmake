@@ -83,6 +83,7 @@ gc_test(api.differential.copy_reduction LABELS api TIMEOUT 240
 # Straight into registered memory: all of it, and what is left where messages go by copy engines.
 gc_test(api.direct.processes LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=1 GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring GPUCOLL_TIMEOUT=20
+    GPUCOLL_VERBOSE=2
   COMMAND test/api/direct_processes_test)
 gc_test(api.direct.small_steps LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_DIRECT_BYTES=2 GPUCOLL_BUFFER_BYTES=4K GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring

@@ -71,6 +71,12 @@ test_api_copy_reduction_test_SOURCES = test/api/copy_reduction_test.cpp test/api
 test_api_copy_reduction_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
 test_api_copy_reduction_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_copy_reduction_test_LDADD = libgpucoll.la $(GTEST_LIBS)
+check_PROGRAMS += test/api/leak_processes_test
+test_api_leak_processes_test_SOURCES = test/api/leak_processes_test.cpp test/api/process_ranks.h test/api/ranks.h \
+	test/resources.h
+test_api_leak_processes_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
+test_api_leak_processes_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_api_leak_processes_test_LDADD = libgpucoll.la $(GTEST_LIBS)
 check_PROGRAMS += test/api/zero_copy_processes_test
 test_api_zero_copy_processes_test_SOURCES = test/api/zero_copy_processes_test.cpp test/api/process_ranks.h \
 	test/api/ranks.h

@@ -70,7 +70,7 @@ test_unit_turner_test_SOURCES = test/unit/turner_test.cpp
 test_unit_turner_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/registration_test
-test_unit_registration_test_SOURCES = test/unit/registration_test.cpp
+test_unit_registration_test_SOURCES = test/unit/registration_test.cpp test/resources.h
 test_unit_registration_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/gpu_platform_test

@@ -1,7 +1,6 @@
 // Exports and imports: allocations are exported and opened once, freed ones are noticed, and nothing piles up.
 #include "core/registration.h"
 
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -12,10 +11,12 @@
 #include <functional>
 #include <set>
 
+#include "../resources.h"
 #include "forwarding_device.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;
+using namespace gpucoll_test;
 
 namespace {
 
@@ -38,37 +39,6 @@ struct Owner {
   uint32_t live[proto::kExportSlots] = {};
   Exports exports{device(), live};
 };
-
-int open_descriptors() {
-  DIR* directory = opendir("/proc/self/fd");
-  int n = 0;
-  while (readdir(directory)) ++n;
-  closedir(directory);
-  return n;
-}
-
-// Pages that this process has in memory, in KiB, and mappings.
-long resident_kib() {
-  long pages = 0, resident = 0;
-  FILE* file = std::fopen("/proc/self/statm", "re");
-  EXPECT_EQ(std::fscanf(file, "%ld %ld", &pages, &resident), 2);
-  std::fclose(file);
-  return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-int mappings() {
-  FILE* file = std::fopen("/proc/self/maps", "re");
-  int n = 0;
-  for (int c; (c = std::fgetc(file)) != EOF;) n += c == '\n';
-  std::fclose(file);
-  return n;
-}
-
-// What sanitizers keep of freed memory counts as well.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr long kMostMoreKib = 64 << 10;
-#else
-constexpr long kMostMoreKib = 2 << 10;
-#endif
 
 // Neither descriptors, memory nor mappings grow with the rounds.
 void expect_flat(int rounds, const std::function<void(int)>& round) {

@@ -1,0 +1,41 @@
+// What this process has of the system: for tests that nothing of it grows.
+#pragma once
+#include <dirent.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace gpucoll_test {
+
+inline int open_descriptors() {
+  DIR* directory = opendir("/proc/self/fd");
+  int n = 0;
+  while (readdir(directory)) ++n;
+  closedir(directory);
+  return n;
+}
+
+// Pages that this process has in memory, in KiB, and mappings.
+inline long resident_kib() {
+  long pages = 0, resident = 0;
+  FILE* file = std::fopen("/proc/self/statm", "re");
+  if (std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
+  std::fclose(file);
+  return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+inline int mappings() {
+  FILE* file = std::fopen("/proc/self/maps", "re");
+  int n = 0;
+  for (int c; (c = std::fgetc(file)) != EOF;) n += c == '\n';
+  std::fclose(file);
+  return n;
+}
+
+// What sanitizers keep of freed memory counts as well.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr long kMostMoreKib = 64 << 10;
+#else
+inline constexpr long kMostMoreKib = 2 << 10;
+#endif
+
+}  // namespace gpucoll_test

@@ -1,5 +1,5 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/mpi/tests.cmake test/mpi/bad_parameter.sh test/mpi/faults.sh test/mpi/openmpi5.sh
+EXTRA_DIST += test/mpi/tests.cmake test/mpi/bad_parameter.sh test/mpi/faults.sh test/mpi/nodes.sh test/mpi/openmpi5.sh
 
 check_PROGRAMS += test/mpi/alone
 test_mpi_alone_SOURCES = test/mpi/alone.cpp test/mpi/call_form.h test/mpi/mpi_test.h
@@ -11,6 +11,11 @@ test_mpi_memory_SOURCES = test/mpi/memory.cpp test/mpi/call_form.h test/mpi/mpi_
 test_mpi_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_memory_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_memory_LDADD = libgpucoll.la $(MPI_LIBS)
+check_PROGRAMS += test/mpi/nodes
+test_mpi_nodes_SOURCES = test/mpi/nodes.cpp test/mpi/call_form.h test/mpi/mpi_test.h
+test_mpi_nodes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_nodes_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_nodes_LDADD = libgpucoll.la $(MPI_LIBS)
 check_PROGRAMS += test/mpi/derived
 test_mpi_derived_SOURCES = test/mpi/derived.cpp test/mpi/mpi_test.h
 test_mpi_derived_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

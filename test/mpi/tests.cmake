@@ -151,5 +151,10 @@ gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 ENV ${GC_MPI_ENV}
 gc_test(mpi.faults LABELS mpi asan TIMEOUT 400 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults)
 
+# Two nodes, as far as processes can see.
+gc_test(mpi.nodes LABELS mpi TIMEOUT 240 ENV ${GC_MPI_ENV}
+  COMMAND ${GC_SOURCE}/test/mpi/nodes.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/nodes)
+set_tests_properties(mpi.nodes PROPERTIES SKIP_RETURN_CODE 77)
+
 gc_test(openmpi5.mpi LABELS openmpi5 PROCESSORS 2 TIMEOUT 3600 COMMAND ${GC_SOURCE}/test/mpi/openmpi5.sh ${GC_SOURCE})
 set_tests_properties(openmpi5.mpi PROPERTIES SKIP_RETURN_CODE 77)

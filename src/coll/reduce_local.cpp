@@ -20,7 +20,7 @@ Result<bool> reduce_local(gpu::Device& device, const void* in, void* inout, size
   plan.n_items = 1;
   auto* const result = static_cast<uint8_t*>(task->recv);
   auto* const first = static_cast<uint8_t*>(const_cast<void*>(task->send));
-  proto::local_reduction(plan) = {result, first, result, 0, count, task->argument, kRank, kRanks, task->op, {}};
+  proto::local_reduction(plan) = {result, first, result, 0, count, task->argument, kRank, kRanks, task->op, 0, {}};
   const int blocks = core::local_blocks(count * task->element_bytes, 4 * device.defaults().channels);
   GC_TRY(launch_and_wait(device, *task->local, plan, blocks));
   return true;

@@ -202,6 +202,7 @@ class Schedule {
                 static_cast<uint32_t>(rank_),
                 static_cast<uint32_t>(shape_.n_ranks),
                 piece.task->op,
+                1,
                 {}});
   }
   void plan_delivery(PlannedLaunch& launch, const Piece& piece, const Range& theirs, uint64_t round, int from) const {
@@ -216,6 +217,7 @@ class Schedule {
                 kRank,
                 kRanks,
                 piece.task->op,
+                1,
                 {}});
   }
 

@@ -40,6 +40,20 @@ TEST(LocalReduce, WorksAtAnyAlignment) {
       }
 }
 
+// A stream that is let go after a fault: its kernels tell that they are done, and touch nothing.
+TEST(LocalReduce, WritesNothingOnceTheFaultLatchIsSet) {
+  constexpr uint64_t tile = proto::kLocalTile / sizeof(float);
+  for (uint32_t n : {1u, 2u, 5u})
+    for (bool in_place : {false, true})
+      for (int threads : {1, 3}) {
+        LocalCase c = {n, 0, 3 * tile + 5, 2, threads, 0, 0, in_place};
+        c.given_up = true;
+        run<proto::Sum<float>>(c);
+        c.waited = false;  // it is not the latch's business
+        run<proto::Sum<float>>(c);
+      }
+}
+
 TEST(LocalReduce, LeavesPaddingAlone) {
   for (uint32_t n : {2u, 4u, 6u}) run<proto::Maxloc<proto::DoubleInt>>({n, n - 1, 501, 2, 3, 8, 0, n == 4});
 }

@@ -120,7 +120,10 @@ class Play {
     for (int source : step.sources)
       if (!has_sent(this->rank(source), step.round, r)) return false;
     if (step.waits_for_sends && rank.sent < rank.plan.sends_before(rank.step)) return false;
-    if (step.launch.kernel) reduce(proto::local_reduction(step.launch.plan));
+    if (step.launch.kernel) {
+      EXPECT_EQ(proto::local_reduction(step.launch.plan).waited, 1);
+      reduce(proto::local_reduction(step.launch.plan));
+    }
     if (step.last) rank.consumed = step.round + 1;
     ++rank.step;
     return true;

@@ -40,13 +40,22 @@ GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint
   }
 }
 
+// The same on all threads of the block.
+template <class Block>
+GC_DEV bool given_up(const Block& block, const proto::Plan& plan) {
+  if (proto::local_reduction(plan).waited == 0) return false;
+  return block.any(block.rank() == 0 && proto::load_relaxed(&plan.comm->channel[0].latch->abort) != 0);
+}
+
 template <class Family, class Block>
 GC_DEV void run_local_reduce(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void*) {
   constexpr uint64_t kSize = sizeof(typename Family::Element), kTile = proto::kLocalTile / kSize;
   const proto::LocalReduction& r = proto::local_reduction(plan);
+  // Once: what has begun is soon done.
+  const uint64_t count = given_up(block, plan) ? 0 : r.count;
   GC_NO_UNROLL
-  for (uint64_t first = index * kTile; first < r.count; first += n_blocks * kTile) {
-    const uint64_t left = r.count - first;
+  for (uint64_t first = index * kTile; first < count; first += n_blocks * kTile) {
+    const uint64_t left = count - first;
     reduce_tile<Family>(block, r, first * kSize, left < kTile ? left : kTile);
   }
   finish_local_plan(block, n_blocks, plan);

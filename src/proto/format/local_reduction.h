@@ -2,7 +2,8 @@
 // whose operands copy engines have brought (core/copy_reductions.h).
 //
 // The plan of such a kernel has no batches: one LocalReduction, as large as a WorkItem, in the plan itself. Written by
-// the host; every block works for it. The kernel waits for nobody: the stream has done that.
+// the host; every block works for it. The kernel waits for nobody: the stream has done that, which is let go after a
+// fault, whenever that may be: what the program has done with its memory since is not overwritten.
 #pragma once
 #include <cstdint>
 
@@ -21,8 +22,9 @@ struct LocalReduction {
   uint64_t count;     // elements
   uint64_t argument;  // of Reduction
   uint32_t rank, n_ranks;
-  uint8_t op;  // of the kernel's family
-  uint8_t reserved[7];
+  uint8_t op;      // of the kernel's family
+  uint8_t waited;  // whether its stream has waited for other ranks: then nothing is done once the fault latch is set
+  uint8_t reserved[6];
 };
 static_assert(sizeof(LocalReduction) == sizeof(WorkItem));
 

@@ -61,6 +61,11 @@ CommShape draw_shape(Random& random, int n_ranks) {
   shape.mesh = draw(random, 0, 1);
   shape.one_shot_bytes = 1 << 18;
   shape.capturing = draw(random, 0, 3) == 0;
+  shape.ll128 = draw(random, 0, 1);
+  shape.line_mesh = shape.mesh && shape.ll128 && draw(random, 0, 3) != 0;
+  shape.all_pairs_bytes = uint64_t{1} << draw(random, 10, 20);
+  if (shape.mesh && n_ranks <= proto::kZeroCopyRanks && draw(random, 0, 1))
+    shape.zero_copy_bytes = uint64_t{1} << draw(random, 10, 20);
   return shape;
 }
 
@@ -203,31 +208,62 @@ TEST(Planner, PlansEveryTaskOnceWithinAllLimits) {
   }
 }
 
-// What all ranks must have in common: all but the sends and receives.
-using CollectiveCut = std::vector<std::tuple<const gpu::Kernel*, int, int, const void*, int, uint64_t, uint32_t>>;
+// What all ranks must have in common: all but the sends and receives, and what is known of buffers.
+struct CutItem {
+  const gpu::Kernel* kernel;
+  size_t launch;
+  int channel;  // -1: of a one-shot, whose blocks work for all
+  Algorithm algorithm;
+  Protocol protocol;
+  const void* send;
+  uint64_t count;
+  uint32_t chunk_bytes;
+  uint16_t first_channel, n_channels, threads, addresses;
+  bool operator==(const CutItem&) const = default;
+};
+using CollectiveCut = std::vector<CutItem>;
+CutItem cut_of(const PlannedLaunch& launch, size_t number, int channel, const proto::Batch& batch,
+               const CollectiveItem& item) {
+  return {launch.kernel,      number,          channel,      batch.algorithm,
+          batch.protocol,     item.send,       item.count,   item.chunk_bytes,
+          item.first_channel, item.n_channels, item.threads, item.addresses};
+}
 CollectiveCut collective_cut(const std::vector<PlannedLaunch>& launches, const PlanBudget& budget, int warp) {
   CollectiveCut cut;
   for (size_t l = 0; l < launches.size(); ++l) {
     const PlannedLaunch& launch = launches[l];
     if (launch.kernel == &kFloatMesh || launch.kernel == &kMoveMesh) {
-      for (uint32_t i = 0; i < launch.plan.n_items; ++i) {
-        const CollectiveItem& item = launch.plan.own_items()[i].collective;
-        cut.push_back({launch.kernel, l, 0, item.send, item.n_channels, item.count, 0});
-      }
+      for (uint32_t i = 0; i < launch.plan.n_items; ++i)
+        cut.push_back(cut_of(launch, l, -1, launch.plan.batch(0), launch.plan.own_items()[i].collective));
       continue;
     }
     for (auto& [c, batches] : walk(launch, budget, warp))
       for (auto& walked : batches)
         if (!walked.pairs())
-          for (auto* item : walked.items)
-            cut.push_back({launch.kernel, l, c, item->collective.send, item->collective.n_channels,
-                           item->collective.count, item->collective.chunk_bytes});
+          for (auto* item : walked.items) cut.push_back(cut_of(launch, l, c, walked.batch, item->collective));
   }
   return cut;
 }
 
+// A rank that knows where some of its buffers are for others, in its own way.
+class SomeAreKnown final : public DirectMarker {
+ public:
+  explicit SomeAreKnown(uint32_t seed) : random_(seed) {}
+  bool mark(CollectiveItem& item, uint64_t, bool) override {
+    item.direct = static_cast<uint8_t>(draw(random_, 0, 3));
+    return true;
+  }
+  bool mark(PairItem&, bool) override { return true; }
+  bool open(const void*, bool, proto::BufferAddresses&) override { return draw(random_, 0, 1) != 0; }
+
+ private:
+  Random random_;
+};
+
 TEST(Planner, CutsCollectivesAlikeOnAllRanks) {
   Random random(2);
+  std::set<Algorithm> seen;
+  int zero_copies = 0;
   for (int round = 0; round < 40; ++round) {
     const int n_ranks = 8;
     const CommShape shape = draw_shape(random, n_ranks);
@@ -237,6 +273,7 @@ TEST(Planner, CutsCollectivesAlikeOnAllRanks) {
     std::reverse(collectives.collectives.begin(), collectives.collectives.end());
     CollectiveCut first;
     for (int rank = 0; rank < n_ranks; ++rank) {
+      SomeAreKnown known(static_cast<uint32_t>(100 * round + rank));
       TaskQueue queue = collectives;
       for (uint64_t i = draw(random, 0, 300); i > 0; --i) {
         const int peer = static_cast<int>(draw(random, 0, 7));
@@ -245,11 +282,18 @@ TEST(Planner, CutsCollectivesAlikeOnAllRanks) {
         else
           queue.add_recv(peer, {buffer(i), draw_bytes(random), nullptr});
       }
-      const CollectiveCut cut = collective_cut(make_plans(queue, rank, shape, budget, &kMove), budget, shape.warp);
+      const auto launches = make_plans(queue, rank, shape, budget, &kMove, &known);
+      const CollectiveCut cut = collective_cut(launches, budget, shape.warp);
       if (rank == 0) first = cut;
-      ASSERT_EQ(cut, first) << "rank " << rank << " in round " << round;
+      ASSERT_TRUE(cut == first) << "rank " << rank << " in round " << round;
+    }
+    for (const CutItem& item : first) {
+      seen.insert(item.algorithm);
+      zero_copies += item.addresses != 0;
     }
   }
+  EXPECT_EQ(seen, (std::set<Algorithm>{Algorithm::ring, Algorithm::tree, Algorithm::one_shot, Algorithm::all_pairs}));
+  EXPECT_GT(zero_copies, 0);
 }
 
 // All ranks' launches, run as devices would with connections that hold nothing: a send ends only with its receive, a

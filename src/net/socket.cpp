@@ -117,17 +117,21 @@ std::string to_string(const Address& address) {
   return std::string(text) + ":" + std::to_string(ntohs(address.port));
 }
 
-uint32_t local_ip() {
+Result<uint32_t> local_ip() {
   const std::string& wanted = params().socket_ifname;
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list)) return htonl(INADDR_LOOPBACK);
+  if (getifaddrs(&list)) return Status::system(errno, "cannot list the network interfaces");
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(list, freeifaddrs);
   for (ifaddrs* i = list; i; i = i->ifa_next) {
     if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP)) continue;
     bool take = wanted.empty() ? !(i->ifa_flags & IFF_LOOPBACK) : wanted == i->ifa_name;
-    if (take) return reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr;
+    if (take) return uint32_t{reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr};
   }
-  return htonl(INADDR_LOOPBACK);
+  if (!wanted.empty())
+    return Status::error(Code::invalid_argument,
+                         "parameter socket_ifname: no network interface '%s' is up and has an IPv4 address",
+                         wanted.c_str());
+  return uint32_t{htonl(INADDR_LOOPBACK)};
 }
 
 Result<UniqueFd> listen_anywhere(Address* address) {
@@ -140,7 +144,8 @@ Result<UniqueFd> listen_anywhere(Address* address) {
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&sa), &length))
     return Status::system(errno, "cannot name a bootstrap socket");
   fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
-  *address = {local_ip(), sa.sin_port, 0};
+  GC_TRY_AS(const uint32_t ip, local_ip());
+  *address = {ip, sa.sin_port, 0};
   return fd;
 }
 

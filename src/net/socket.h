@@ -29,8 +29,9 @@ static_assert(sizeof(Address) == 8);
 std::string to_string(const Address& address);
 
 // The address under which other nodes reach this one: that of the first interface that is up and not the loopback,
-// else 127.0.0.1. The parameter socket_ifname names another interface.
-uint32_t local_ip();
+// else 127.0.0.1. The parameter socket_ifname names another interface. Errors: invalid_argument, where there is none of
+// that name that is up and has an address.
+Result<uint32_t> local_ip();
 
 // A listening socket on any interface and a free port; *address says where.
 Result<UniqueFd> listen_anywhere(Address* address);

@@ -20,8 +20,8 @@ using proto::BootstrapReply;
 
 // The loopback where the other side is this very host: works behind any firewall.
 Address route_to(const BootstrapAddress& a) {
-  uint32_t ip = a.ip == local_ip() ? htonl(INADDR_LOOPBACK) : a.ip;
-  return {ip, a.port, 0};
+  const auto own = local_ip();
+  return {own && a.ip == *own ? htonl(INADDR_LOOPBACK) : a.ip, a.port, 0};
 }
 
 bool genuine(const BootstrapHello& hello, uint64_t nonce) {

@@ -115,6 +115,8 @@ endforeach()
 gc_mpi_test(mpi.close_calls_stay LABELS mpi TIMEOUT 120 NP 2 MUST_PRINT "[0-9]+ small collectives took no launch"
   MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 COMMAND test/mpi/close_calls)
 
+gc_mpi_test(mpi.nonblocking_without_progress_thread LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_PROGRESS_THREAD=0 COMMAND test/mpi/nonblocking)
 gc_mpi_test(mpi.nonblocking_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/nonblocking threads)
 gc_mpi_test(mpi.persistent_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}

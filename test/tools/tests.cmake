@@ -195,6 +195,11 @@ gc_explains(no_copies 0 "^- copies +any +never between so many ranks, or off .th
             allreduce 64M -np 8 --gpu)
 gc_explains(copied_message 0 "^[*] by a copy engine. by size, from 16777216 bytes on .the default copy_engine_bytes.:"
             sendrecv 64M -np 2 --gpu)
+gc_explains(pair_channels 0 "^[*] simple in 8 parts," sendrecv 1M -np 2 --gpu ENV GPUCOLL_PAIR_CHANNELS=12)
+gc_explains(copy_exchange 0 "^  by size, from 1048576 bytes on .the parameter copy_exchange_bytes, environment.:"
+            allgather 1M -np 4 --gpu ENV GPUCOLL_COPY_EXCHANGE_BYTES=1M)
+gc_explains(all_pairs 0 "^- all_pairs +ll128 +more than all_pairs_bytes$" allreduce 64K -np 2 --gpu
+            ENV GPUCOLL_ALL_PAIRS_BYTES=16K)
 gc_explains(scan 0 "^[*] ring +simple .*, chosen$" scan 256M -np 8 --gpu)
 gc_explains(why_not 0 "^- one_shot +ll +more than one_shot_bytes / ranks$" allreduce 1M -np 8 --gpu)
 gc_explains(forced 0 "^[*] tree +simple .*, chosen$" allreduce 8 --gpu

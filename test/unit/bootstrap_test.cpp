@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/params.h"
+#include "net/socket.h"
 #include "net/socket_bootstrap.h"
 
 using namespace gpucoll;
@@ -43,6 +45,21 @@ TEST_P(SocketBootstrapTest, GathersFromAllRanks) {
   });
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, SocketBootstrapTest, testing::Values(1, 2, 3, 4, 5, 7, 8, 13));
+
+TEST(SocketBootstrap, MeetsOverTheInterfaceThatIsNamed) {
+  ASSERT_TRUE(set_param("socket_ifname", "lo", "test").ok());
+  Address address;
+  auto listener = listen_anywhere(&address);
+  ASSERT_TRUE(listener.ok()) << listener.status().what();
+  EXPECT_EQ(to_string(address).rfind("127.0.0.1:", 0), 0u) << to_string(address);
+  ASSERT_TRUE(set_param("socket_ifname", "no_such_one", "test").ok());
+  auto id = make_unique_id();
+  ASSERT_FALSE(id.ok());
+  EXPECT_NE(std::string(id.status().what()).find("no network interface 'no_such_one'"), std::string::npos)
+      << id.status().what();
+  ASSERT_TRUE(set_param("socket_ifname", "", "test").ok());
+  EXPECT_TRUE(make_unique_id().ok());
+}
 
 TEST(SocketBootstrap, RefusesTwoOfTheSameRank) {
   auto id = make_unique_id();

@@ -1,4 +1,5 @@
 # Tests of label unit: what CTest runs. See test/CTestTestfile.cmake.in for the functions.
+gc_test(unit.parameters_tested LABELS unit COMMAND ${GC_SOURCE}/test/unit/parameters_tested.sh ${GC_SOURCE})
 gc_test(unit.parameters_document LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/parameters_document.sh ${GC_SOURCE} ${GC_BUILD}/src/base/params_doc)
 gc_test(unit.base LABELS unit COMMAND test/unit/base_test)

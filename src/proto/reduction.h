@@ -2,7 +2,7 @@
 //
 // A reduction is a stateless struct with `Element` and `static Element apply(Element a, Element b)`. a is what has
 // been accumulated so far, b the operand that joins it: in a ring, a comes from the ranks before and b is the own
-// contribution. All operations commute; the order matters for the rounding of floats and for NaN in max and min.
+// contribution. All operations commute; the order matters for the rounding of floats alone.
 // A reduction may have hooks: `pre(x, reduction)` changes each rank's own contribution before it joins or is sent,
 // `post(x, reduction)` the complete result, once.
 //
@@ -180,11 +180,54 @@ GC_DEV bool greater(T a, T b) {
 GC_DEV bool greater(Half a, Half b) { return to_float(a) > to_float(b); }
 GC_DEV bool greater(Bfloat16 a, Bfloat16 b) { return to_float(a) > to_float(b); }
 
-// The value decides; where both have it, the smaller index. Neither NaN compares, so b wins then, as in Max.
+// ---- which of two is the greater, or the smaller ----
+//
+// Down to the bits, and so that any order of the operands gives the same: the ranks combine in different orders, and
+// must agree. A NaN gives way to a number; of two the one with the greater bits stays. +0 is greater than -0.
+
+GC_DEV uint16_t bits_of(Half x) { return x.bits; }
+GC_DEV uint16_t bits_of(Bfloat16 x) { return x.bits; }
+template <class T>
+GC_DEV auto bits_of(T x) {
+  std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t> bits;
+  static_assert(sizeof x == sizeof bits);
+  __builtin_memcpy(&bits, &x, sizeof x);
+  return bits;
+}
+GC_DEV bool is_nan(Half x) { return (x.bits & 0x7fff) > 0x7c00; }
+GC_DEV bool is_nan(Bfloat16 x) { return (x.bits & 0x7fff) > 0x7f80; }
+template <class T>
+GC_DEV bool is_nan(T x) {
+  return x != x;
+}
+
+// Where neither is greater than the other: equal numbers, or there is a NaN.
+template <class T>
+GC_DEV bool wins_tie(T a, T b, bool max) {
+  const auto x = bits_of(a), y = bits_of(b);
+  if (is_nan(a) || is_nan(b)) return is_nan(b) && (!is_nan(a) || x > y);
+  return max ? x < y : x > y;
+}
+// Whether a is to stay rather than b.
+template <class T>
+GC_DEV bool wins(T a, T b, bool max) {
+  if constexpr (std::is_integral_v<T>) {
+    return max ? a > b : a < b;
+  } else {
+    const bool above = greater(a, b), below = greater(b, a);
+    return above != below ? above == max : wins_tie(a, b, max);
+  }
+}
+
+// The value decides; where both have it, or none has one, the smaller index.
 template <class P>
-GC_DEV P at_equal_values(P a, P b) {
-  b.index = a.value == b.value && a.index < b.index ? a.index : b.index;
-  return b;
+GC_DEV bool pair_wins(P a, P b, bool max) {
+  if (a.value > b.value || a.value < b.value) return (a.value > b.value) == max;
+  if constexpr (!std::is_integral_v<decltype(a.value)>) {
+    if (is_nan(a.value) != is_nan(b.value)) return is_nan(b.value);
+  }
+  if (wins(a.index, b.index, false)) return true;
+  return !wins(b.index, a.index, false) && wins(a.value, b.value, max);
 }
 
 #define GC_REDUCTION(Name, result)                       \
@@ -197,16 +240,16 @@ GC_DEV P at_equal_values(P a, P b) {
 // clang-format off
 GC_REDUCTION(Sum, plus(a, b))
 GC_REDUCTION(Prod, times(a, b))
-GC_REDUCTION(Max, greater(a, b) ? a : b)
-GC_REDUCTION(Min, greater(b, a) ? a : b)
+GC_REDUCTION(Max, wins(a, b, true) ? a : b)
+GC_REDUCTION(Min, wins(a, b, false) ? a : b)
 GC_REDUCTION(Band, static_cast<T>(a & b))
 GC_REDUCTION(Bor, static_cast<T>(a | b))
 GC_REDUCTION(Bxor, static_cast<T>(a ^ b))
 GC_REDUCTION(Land, static_cast<T>(a != 0 && b != 0))
 GC_REDUCTION(Lor, static_cast<T>(a != 0 || b != 0))
 GC_REDUCTION(Lxor, static_cast<T>((a != 0) != (b != 0)))
-GC_REDUCTION(Maxloc, a.value > b.value ? a : at_equal_values(a, b))
-GC_REDUCTION(Minloc, a.value < b.value ? a : at_equal_values(a, b))
+GC_REDUCTION(Maxloc, pair_wins(a, b, true) ? a : b)
+GC_REDUCTION(Minloc, pair_wins(a, b, false) ? a : b)
 // clang-format on
 #undef GC_REDUCTION
 

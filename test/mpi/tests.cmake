@@ -31,6 +31,16 @@ foreach(np 1 2 3 4 7)
   gc_mpi_test(mpi.threads_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
+# Whatever the order in which the ranks combine: the same bits.
+foreach(np 2 3 4)
+  foreach(algorithm auto ring tree one_shot all_pairs zero_copy)
+    gc_mpi_test(mpi.extremes_${np}_${algorithm} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+      ENV GPUCOLL_ALGORITHM=${algorithm} COMMAND test/mpi/extremes)
+  endforeach()
+endforeach()
+gc_mpi_test(mpi.teams_extremes LABELS mpi TIMEOUT 240 NP 5 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/extremes)
+
 # Memory that comes and goes.
 foreach(np 1 2 3 4)
   gc_mpi_labels(${np} EQUAL 3)

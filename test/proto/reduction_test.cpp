@@ -66,10 +66,98 @@ TYPED_TEST(Integers, SignednessDoesNotMatterButToMaxAndMin) {
 
 TEST(Int8, SumWraps) { EXPECT_EQ(Sum<int8_t>::apply(127, 1), -128); }
 
-TEST(Floats, MaxAndMinAnswerWithTheSecondWhenNothingCompares) {
+// Numbers of both signs, zeros, infinities, and NaNs of different bits.
+template <class T, class Bits>
+std::vector<T> specials() {
+  std::vector<T> all;
+  constexpr int kMantissa = sizeof(T) == 8 ? 52 : sizeof(T) == 4 ? 23 : std::is_same_v<T, Half> ? 10 : 7;
+  constexpr int kWidth = 8 * sizeof(T);
+  const Bits infinity = static_cast<Bits>(((Bits{1} << (kWidth - 1 - kMantissa)) - 1) << kMantissa);
+  const Bits one = static_cast<Bits>((infinity >> 1) & ~((Bits{1} << kMantissa) - 1));
+  for (const Bits sign : {Bits{0}, static_cast<Bits>(Bits{1} << (kWidth - 1))}) {
+    const Bits magnitudes[] = {0,
+                               1,
+                               one,
+                               static_cast<Bits>(one + 1),
+                               infinity,
+                               static_cast<Bits>(infinity + 1),
+                               static_cast<Bits>(infinity | Bits{1} << (kMantissa - 1)),
+                               static_cast<Bits>(infinity + 3)};
+    for (const Bits magnitude : magnitudes) {
+      const Bits bits = static_cast<Bits>(sign | magnitude);
+      T value;
+      std::memcpy(&value, &bits, sizeof value);
+      all.push_back(value);
+    }
+  }
+  return all;
+}
+
+template <class T>
+bool same_bits(T a, T b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+// But for what is between and behind its members.
+template <class V, class I>
+bool same_bits(Pair<V, I> a, Pair<V, I> b) {
+  return same_bits(a.value, b.value) && same_bits(a.index, b.index);
+}
+
+// Whatever the order, the same bits.
+template <class Red>
+void expect_any_order(const std::vector<typename Red::Element>& values) {
+  for (const auto& a : values) {
+    for (const auto& b : values) {
+      const auto both = Red::apply(a, b);
+      EXPECT_TRUE(same_bits(both, Red::apply(b, a)));
+      EXPECT_TRUE(same_bits(both, a) || same_bits(both, b));
+      for (const auto& c : values) EXPECT_TRUE(same_bits(Red::apply(both, c), Red::apply(a, Red::apply(b, c))));
+    }
+  }
+}
+
+template <class T, class Bits>
+void expect_max_and_min_in_any_order() {
+  expect_any_order<Max<T>>(specials<T, Bits>());
+  expect_any_order<Min<T>>(specials<T, Bits>());
+}
+
+template <class P, class Value, class Index>
+void expect_places_in_any_order(const std::vector<Value>& values, const std::vector<Index>& places) {
+  std::vector<P> pairs;
+  for (size_t i = 0; i < values.size(); i += 2)
+    for (Index place : places) {
+      P pair;
+      std::memset(static_cast<void*>(&pair), 0, sizeof pair);
+      pair.value = values[i], pair.index = place;
+      pairs.push_back(pair);
+    }
+  expect_any_order<Maxloc<P>>(pairs);
+  expect_any_order<Minloc<P>>(pairs);
+}
+
+TEST(Floats, MaxAndMinAreTheSameInAnyOrder) {
+  expect_max_and_min_in_any_order<float, uint32_t>();
+  expect_max_and_min_in_any_order<double, uint64_t>();
+  expect_max_and_min_in_any_order<Half, uint16_t>();
+  expect_max_and_min_in_any_order<Bfloat16, uint16_t>();
+}
+
+TEST(Pairs, MaxlocAndMinlocAreTheSameInAnyOrder) {
+  const std::vector<int32_t> places = {-1, 0, 7};
+  expect_places_in_any_order<FloatInt>(specials<float, uint32_t>(), places);
+  expect_places_in_any_order<DoubleInt>(specials<double, uint64_t>(), places);
+  expect_places_in_any_order<FloatFloat>(specials<float, uint32_t>(),
+                                         std::vector<float>{0.0f, -0.0f, std::numeric_limits<float>::quiet_NaN()});
+  expect_places_in_any_order<IntInt>(std::vector<int32_t>{-1, -1, 0, 0, 5, 5}, places);
+}
+
+TEST(Floats, MaxAndMinPreferNumbersAndTellZerosApart) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(Max<float>::apply(nan, 1.0f), 1.0f);
-  EXPECT_TRUE(std::isnan(Max<float>::apply(1.0f, nan)));
+  EXPECT_EQ(Min<float>::apply(1.0f, nan), 1.0f);
+  EXPECT_FALSE(std::signbit(Max<float>::apply(-0.0f, 0.0f)));
+  EXPECT_TRUE(std::signbit(Min<float>::apply(-0.0f, 0.0f)));
   EXPECT_EQ(Max<float>::apply(2.0f, 1.0f), 2.0f);
   EXPECT_EQ(Min<double>::apply(2.0, 1.0), 1.0);
   EXPECT_EQ(Min<Half>::apply(to_half(-2.0f), to_half(1.0f)).bits, to_half(-2.0f).bits);

@@ -1,5 +1,7 @@
 #include "coll/collectives.h"
 
+#include <string>
+
 #include "coll/buffers.h"
 #include "coll/kernels.h"
 #include "coll/types.h"
@@ -72,9 +74,7 @@ Status set_reduction(const Caller& caller, const CollectiveCall& call, core::Col
   }
   if (op == proto::RedOp::avg) task->argument = static_cast<uint64_t>(caller.n_ranks);
   const PlanKernel kernel = plan_kernel(proto_type(call.type), op);
-  if (!kernel.kernel)
-    return Status::error(Code::invalid_argument, "the op %s has no meaning for the datatype %s", op_name(call.op),
-                         type_name(call.type));
+  if (!kernel.kernel) return no_kernel(("the op " + std::string(op_name(call.op))).c_str(), call.type, op);
   task->kernel = kernel.kernel;
   task->op = kernel.op;
   task->one_shot = one_shot_kernel(proto_type(call.type), op);
@@ -83,6 +83,13 @@ Status set_reduction(const Caller& caller, const CollectiveCall& call, core::Col
 }
 
 }  // namespace
+
+Status no_kernel(const char* what, gpucollDataType_t type, proto::RedOp op) {
+  if (!has_meaning(proto_type(type), op))
+    return Status::error(Code::invalid_argument, "%s has no meaning for the datatype %s", what, type_name(type));
+  return Status::error(Code::unsupported, "%s of the datatype %s is left out of this build (GPUCOLL_KERNEL_SUBSET)",
+                       what, type_name(type));
+}
 
 bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept {
   return known(type) && static_cast<unsigned>(op) < gpucollNumOps &&

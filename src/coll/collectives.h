@@ -11,12 +11,16 @@
 #include "coll/red_op.h"
 #include "core/task.h"
 #include "gpucoll/gpucoll.h"
+#include "proto/reduction.h"
 
 namespace gpucoll::coll {
 
 // Whether op has a meaning for the type. Not for operations that programs make.
 bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept;
 bool has_pre_mul_sum(gpucollDataType_t type) noexcept;
+// Why there is no kernel for `what` of that type. Errors: invalid_argument, or unsupported where this build has left it
+// out.
+Status no_kernel(const char* what, gpucollDataType_t type, proto::RedOp op);
 
 // Who calls.
 struct Caller {

@@ -141,6 +141,22 @@ const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexce
 
 const gpu::Kernel* local_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).local; }
 
+#if !defined(GC_KERNEL_SUBSET)
+#define GC_ONE_MORE(family) +1
+static_assert(GC_KNOWN_FAMILIES(GC_ONE_MORE) == GC_REDUCING_FAMILIES(GC_ONE_MORE));
+#undef GC_ONE_MORE
+#endif
+bool has_meaning(proto::DataType type, proto::RedOp op) noexcept {
+  using proto::DataType;
+#define GC_HAS(family, name, Reduction, element, one, other) \
+  if (op == operation::Reduction && (type == DataType::one || type == DataType::other)) return true;
+#define GC_FAMILY_HAS(family) GC_REDUCTIONS_##family(GC_HAS)
+  GC_KNOWN_FAMILIES(GC_FAMILY_HAS)
+#undef GC_FAMILY_HAS
+#undef GC_HAS
+  return false;
+}
+
 const gpu::Kernel* move_kernel() noexcept { return &kKernels[k_plan_move]; }
 
 const gpu::Kernel* one_shot_move_kernel() noexcept { return &kKernels[k_one_shot_move]; }

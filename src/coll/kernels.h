@@ -21,6 +21,8 @@ const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexce
 // Reduces on this device alone (proto/format/local_reduction.h), by the reduction's place in the family. Null as above,
 // and where each rank changes its operands in a way of its own first (pre_mul_sum).
 const gpu::Kernel* local_kernel(proto::DataType type, proto::RedOp op) noexcept;
+// Whether the operation has a meaning for the type: where there is no kernel then, this build has left it out.
+bool has_meaning(proto::DataType type, proto::RedOp op) noexcept;
 // The kernel of plans that only move data; those of families do as well. And that of one-shots that only move.
 const gpu::Kernel* move_kernel() noexcept;
 const gpu::Kernel* one_shot_move_kernel() noexcept;

@@ -40,9 +40,7 @@ Result<Scalar> scalar_of(const gpu::Device& device, const void* scalar, gpucollD
 Result<gpucollRedOp_t> RedOps::create_pre_mul_sum(const gpu::Device& device, const void* scalar, gpucollDataType_t type,
                                                   gpucollScalarResidence_t residence) {
   if (!known(type)) return Status::error(Code::invalid_argument, "datatype %d is no gpucollDataType_t", type);
-  if (!has_pre_mul_sum(type))
-    return Status::error(Code::invalid_argument, "a pre-multiplied sum has no meaning for the datatype %s",
-                         type_name(type));
+  if (!has_pre_mul_sum(type)) return no_kernel("a pre-multiplied sum", type, proto::RedOp::pre_mul_sum);
   GC_TRY_AS(Scalar made, scalar_of(device, scalar, type, residence));
   int number = next_number();
   while (made_.contains(number)) number = next_number();

@@ -88,6 +88,26 @@ TEST(BadInput, MemoryFunctions) {
   EXPECT_NE(gpucollSuccess, gpucollMemcpy(b.at(), big.data(), big.size()));
 }
 
+// In a build with some kernels only as well, where what is left out has a meaning all the same.
+TEST(BadInput, SaysWhyThereIsNoKernel) {
+  on_ranks(1, [](gpucollComm_t comm, int) {
+    Stream stream;
+    DeviceBuffer b(16 * 16);
+    const auto call = [&](gpucollDataType_t type, gpucollRedOp_t op) {
+      return gpucollAllReduce(b.at(), b.at(), 1, type, op, comm, stream.handle);
+    };
+    for (int type = 0; type <= gpucollComplex128; ++type) {
+      const auto result = call(static_cast<gpucollDataType_t>(type), gpucollSum);
+      if (result != gpucollSuccess) expect_refused(gpucollUnsupported, result, "left out of this build");
+    }
+    expect_refused(gpucollInvalidArgument, call(gpucollFloat64, gpucollBand), "no meaning");
+    expect_refused(gpucollInvalidArgument, call(gpucollFloat32, gpucollBand), "no meaning");
+    expect_refused(gpucollInvalidArgument, call(gpucollComplex64, gpucollMax), "no meaning");
+    expect_refused(gpucollInvalidArgument, call(gpucollFloatInt, gpucollSum), "no meaning");
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+  });
+}
+
 TEST(BadInput, AGroupWithAFailureStartsNothing) {
   on_ranks(2, [](gpucollComm_t comm, int) {
     Stream stream;

@@ -9,6 +9,7 @@ GC_EMU_SOURCES = \
 	src/gpu/hint.h \
 	src/gpu/emu/area.cpp \
 	src/gpu/emu/area.h \
+	src/gpu/emu/block_limit.h \
 	src/gpu/emu/crew.h \
 	src/gpu/emu/device.cpp \
 	src/gpu/emu/device.h \

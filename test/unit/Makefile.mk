@@ -18,6 +18,9 @@ test_unit_emu_share_test_SOURCES = test/unit/emu_share_test.cpp
 test_unit_emu_share_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
 test_unit_emu_stream_test_SOURCES = test/unit/emu_stream_test.cpp test/unit/emu_kernels.h
 test_unit_emu_stream_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/emu_blocks_test
+test_unit_emu_blocks_test_SOURCES = test/unit/emu_blocks_test.cpp test/unit/emu_kernels.h
+test_unit_emu_blocks_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/emu_graph_test_tsan test/unit/emu_memory_test_tsan test/unit/emu_share_test_tsan \
 	test/unit/emu_stream_test_tsan

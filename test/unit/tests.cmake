@@ -16,6 +16,7 @@ foreach(part graph memory share stream)
     gc_test(unit.emu_${part}.tsan LABELS unit COMMAND test/unit/emu_${part}_test_tsan)
   endif()
 endforeach()
+gc_test(unit.emu_blocks LABELS unit ENV GPUCOLL_EMU_BLOCKS=4 COMMAND test/unit/emu_blocks_test)
 foreach(device auto cuda emu)
   gc_test(unit.gpu_platform.${device} LABELS unit ENV GPUCOLL_DEVICE=${device} CUDA_VISIBLE_DEVICES=
           COMMAND test/unit/gpu_platform_test)

@@ -70,6 +70,7 @@ Status Queue::put_one(const KernelLaunch& work) {
   launch->function = work.function;
   launch->plan = work.plan;
   launch->shape(this, work.blocks, work.threads);
+  launch->turn = BlockLimit::instance().take_turn();
   push(std::move(launch));
   return {};
 }
@@ -166,6 +167,7 @@ Queue::LaunchPointer Queue::run(Entry entry) {
 }
 
 void Queue::run_launch(Launch& launch) {
+  BlockLimit::instance().enter(launch.turn, launch.blocks);
   // relaxed: the pool's lock hands it to the other threads.
   launch.running.store(static_cast<int>(launch.crew.size()), std::memory_order_relaxed);
   for (size_t i = 1; i < launch.crew.size(); ++i) Pool::instance().start(&launch.crew[i].task);
@@ -173,6 +175,8 @@ void Queue::run_launch(Launch& launch) {
   std::unique_lock lock(mutex_);
   // acquire: partner of finish(); what the kernel wrote is visible to whoever synchronises.
   progress_.wait(lock, [&] { return launch.running.load(std::memory_order_acquire) == 0; });
+  lock.unlock();
+  BlockLimit::instance().leave(launch.blocks);
 }
 
 void Queue::run_thread(void* thread) {

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "gpu/emu/block_limit.h"
 #include "gpu/emu/crew.h"
 #include "gpu/emu/pool.h"
 #include "gpu/emu/work.h"
@@ -51,6 +52,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
     proto::Plan plan{};
     Queue* queue = nullptr;
     int blocks = 0, threads = 0;
+    uint64_t turn = 0;               // of BlockLimit
     std::deque<BlockMemory> memory;  // one a block; a deque, as they do not move
     std::vector<Thread> crew;
     std::atomic<int> running{0};

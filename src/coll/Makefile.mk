@@ -69,6 +69,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/arrivals.cpp \
 	src/coll/arrivals.h \
 	src/coll/arrivals_report.cpp \
+	src/coll/blocking_turn.cpp \
+	src/coll/blocking_turn.h \
 	src/coll/board_bootstrap.cpp \
 	src/coll/board_bootstrap.h \
 	src/coll/buffers.cpp \

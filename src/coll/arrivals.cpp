@@ -12,6 +12,7 @@ namespace gpucoll::coll {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::nanoseconds;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
@@ -109,7 +110,20 @@ void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& l
                 sizeof line - kRest);
     tell_together(place, 0);
   }
-  __atomic_store_n(&mine.arrival, arrival, __ATOMIC_RELEASE);  // partner: look_at of the peers
+  // Partner: look_at of the peers. Where stamp() follows, others see it before the clock is read: no store may wait.
+  if (kind == GC_KIND_HOST)
+    __atomic_store_n(&mine.arrival, arrival, __ATOMIC_RELEASE);
+  else
+    __atomic_exchange_n(&mine.arrival, arrival, __ATOMIC_SEQ_CST);
+}
+
+Clock::time_point Arrivals::stamp(const Place& place) noexcept {
+  const auto now = Clock::now();
+  gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
+  // Partner: complete_since of the peers.
+  __atomic_store_n(&mine.entered_ns, static_cast<uint64_t>(nanoseconds(now.time_since_epoch()).count()),
+                   __ATOMIC_RELEASE);
+  return now;
 }
 
 void Arrivals::fail(const Place& place, const gc_comm& comm) noexcept {
@@ -129,10 +143,13 @@ Status Arrivals::usable() const {
 
 Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
   const uint64_t number = place.number;
-  const gc_board_entry*& entry = peer_entries_[static_cast<size_t>(rank)];
-  const core::Board& board = peers_[static_cast<size_t>(rank)]->board;
-  if (!entry) entry = board.find(key_);
-  if (!entry) return {board.is_gone(key_) ? Seen::gone : Seen::not_there, 0, false};
+  const gc_board_entry* entry = peer_entry(rank);
+  if (!entry) {
+    const core::Board& board = peers_[static_cast<size_t>(rank)]->board;
+    entry = board.find(key_);
+    if (!entry) return {board.is_gone(key_) ? Seen::gone : Seen::not_there, 0, false};
+    __atomic_store_n(&peer_entries_[static_cast<size_t>(rank)], entry, __ATOMIC_RELAXED);
+  }
   const gc_board_order& order = entry->orders[place.order];
   // Acquire: whoever sees what was stored after the entry was taken for another communicator sees that it was taken.
   const uint64_t failed = __atomic_load_n(&order.failed, __ATOMIC_ACQUIRE);
@@ -209,9 +226,9 @@ Result<Arrivals::Verdict> Arrivals::look(Wait& wait) {
 
 // ---- among neighbours ----
 
-Arrivals::Wait Arrivals::wait_among(const Place& place, core::Communicator* runtime, Component* among) const {
-  Wait wait = {place, runtime};
-  wait.among = among;
+Arrivals::Wait Arrivals::wait_among(const Place& place, core::Communicator* runtime, Clock::time_point since,
+                                    Component* among) const {
+  Wait wait = {.place = place, .runtime = runtime, .start = since, .among = among};
   if (among) wait.rank = among->ranks.front();
   return wait;
 }
@@ -232,9 +249,14 @@ Status Arrivals::tell_neighbors(const gc_call& call, Component* component) noexc
   std::for_each(call.sources, call.sources + call.n_sources, add);
   std::for_each(call.destinations, call.destinations + call.n_destinations, add);
   std::memcpy(entry_->neighbors, words, sizeof words);  // the line's arrival releases it
-  component->ranks.assign(1, description_.rank);
-  add_neighbors_of(description_.rank, component);
+  *component = own_component();
   return {};
+}
+
+Component Arrivals::own_component() const {
+  Component component = {{description_.rank}};
+  add_neighbors_of(description_.rank, &component);
+  return component;
 }
 
 void Arrivals::add_neighbors_of(int rank, Component* component) const {
@@ -264,8 +286,8 @@ uint64_t Arrivals::wishes() noexcept {
 }
 
 Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
-                                     Component* among) {
-  Wait wait = wait_among(place, runtime, among);
+                                     Clock::time_point since, Component* among) {
+  Wait wait = wait_among(place, runtime, since, among);
   wait.any_device = has_device_memory;
   for (int looks = 1;; ++looks) {
     GC_TRY_AS(const Verdict verdict, look(wait));
@@ -285,10 +307,17 @@ void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines,
   }
 }
 
-uint64_t Arrivals::complete_since(const Place& place) const {
-  uint64_t last = 1;
-  for (int r = 0; r < description_.size; ++r)
-    last = std::max(last, entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES].entered_ns);
+uint64_t Arrivals::complete_since(const Place& place, int* lacking, const Component* among) const noexcept {
+  uint64_t last = 0;
+  const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
+  for (int i = 0; i < n; ++i) {
+    const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
+    const gc_board_line& line = entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES];
+    const uint64_t entered = __atomic_load_n(&line.entered_ns, __ATOMIC_ACQUIRE);  // partner: stamp of the peers
+    *lacking = r;
+    if (!entered) return 0;
+    last = std::max(last, entered);
+  }
   return last;
 }
 
@@ -329,7 +358,7 @@ int Arrivals::undecided(const Place& place) const noexcept {
 
 Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime, Component* among) {
   decide(place);
-  Wait wait = wait_among(place, runtime, among);
+  Wait wait = wait_among(place, runtime, Clock::now(), among);
   for (; wait.rank < description_.size; go_to_next(wait)) {
     if (wait.rank == description_.rank) continue;
     for (int look = 1; !has_decided(wait.rank, place); ++look) {

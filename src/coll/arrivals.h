@@ -6,7 +6,8 @@
 // rank goes on in await_decisions(), unless it has run a collective that holds_everybody(). Nonblocking ones tell by
 // decide() that they have read, and keep their line while others are undecided().
 //
-// Thread safety: one caller at a time in each order. Ownership: owns its entry; the communicator's name and skin
+// Thread safety: one caller at a time in each order; look() with a Wait of its own, complete_since() and
+// own_component() from any thread. Ownership: owns its entry; the communicator's name and skin
 // outlive it.
 #pragma once
 #include <chrono>
@@ -67,8 +68,10 @@ class Arrivals {
   // Whether nobody can leave it before everybody has taken part. REQUIRES: some rank has bytes in it; then all have.
   bool holds_everybody(const Place& place) const noexcept;
 
-  // REQUIRES but for GC_KIND_HOST: find_peers(). `line`: all but `arrival`, not for GC_KIND_HOST.
+  // REQUIRES but for GC_KIND_HOST: find_peers(). `line`: all but `arrival` and `entered_ns`, not for GC_KIND_HOST.
   void publish(const Place& place, uint32_t kind, const gc_board_line& line);
+  // Tells when this rank has come, unless it is GC_KIND_HOST: right after publish().
+  std::chrono::steady_clock::time_point stamp(const Place& place) noexcept;
   // Never waits. `host` as soon as one rank does not wait, or where none has device memory. Errors: a rank calls
   // another function or has failed.
   Result<Verdict> look(Wait& wait);
@@ -81,16 +84,19 @@ class Arrivals {
   // The lines of all ranks; of others than those `among`, what *lines has. REQUIRES: `device` was the verdict, and
   // decide() has not been called.
   void read_lines(const Place& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
-  // When the last rank came to a nonblocking one: equal on all ranks, never 0. REQUIRES: as read_lines().
-  uint64_t complete_since(const Place& place) const;
+  // When the last rank came: equal on all ranks. 0: *lacking has come, but has not told when. REQUIRES: as
+  // read_lines().
+  uint64_t complete_since(const Place& place, int* lacking, const Component* among = nullptr) const noexcept;
+  // As tell_neighbors() has begun it.
+  Component own_component() const;
   // This rank has read the lines.
   void decide(const Place& place) noexcept;
   // A rank that may still need this rank's line, -1: none. REQUIRES: `device` was the verdict.
   int undecided(const Place& place) const noexcept;
 
-  // Waits for the verdict: whether it is `device`.
+  // Waits for the verdict, since stamp(): whether it is `device`.
   Result<bool> all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
-                             Component* among = nullptr);
+                             std::chrono::steady_clock::time_point since, Component* among = nullptr);
   // This rank would rather run this function on its device; functions that others would, 1 << GC_FUNCTION_*.
   void wish(uint32_t function) noexcept;
   uint64_t wishes() noexcept;
@@ -137,16 +143,19 @@ class Arrivals {
     bool failed;       // in this collective or before
   };
   core::BoardKey key() const;
-  Wait wait_among(const Place& place, core::Communicator* runtime, Component* among) const;
+  Wait wait_among(const Place& place, core::Communicator* runtime, std::chrono::steady_clock::time_point since,
+                  Component* among) const;
   void go_to_next(Wait& wait) const;
   void add_neighbors_of(int rank, Component* component) const;
   Look look_at(int rank, const Place& place);
   // The kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const Place& place) const;
   Status failure_of(int rank) const;
-  const gc_board_entry& entry_of(int rank) const {
-    return rank == description_.rank ? *entry_ : *peer_entries_[static_cast<size_t>(rank)];
+  // Relaxed: a null pointer is looked for anew, and what any other one points to was there before the peer came.
+  const gc_board_entry* peer_entry(int rank) const noexcept {
+    return __atomic_load_n(&peer_entries_[static_cast<size_t>(rank)], __ATOMIC_RELAXED);
   }
+  const gc_board_entry& entry_of(int rank) const { return rank == description_.rank ? *entry_ : *peer_entry(rank); }
   bool has_decided(int rank, const Place& place) const noexcept;
   // arrivals_report.cpp
   void report(Wait& wait) const;

@@ -13,6 +13,12 @@ namespace {
 // Calls with host memory alone.
 constexpr uint32_t kFirstLook = 4;
 
+// However it ends.
+struct EndOfTurn {
+  BlockingTurn& turn;
+  ~EndOfTurn() { turn.end(); }
+};
+
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
@@ -20,8 +26,8 @@ MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
   next_look = description_.size == 1 ? ~uint32_t{0} : kFirstLook;  // one rank has nobody to look at
 }
 
-MpiCommunicator::DeviceSide& MpiCommunicator::device_side() {
-  if (!device_side_) device_side_ = std::make_unique<DeviceSide>(*this, description_, arrivals_);
+MpiCommunicator::DeviceSide& MpiCommunicator::make_device_side() {
+  device_side_ = std::make_unique<DeviceSide>(*this, description_, arrivals_);
   return *device_side_;
 }
 
@@ -41,6 +47,7 @@ void MpiCommunicator::abandon() {
 void MpiCommunicator::finish() {
   if (!device_side_) return;
   pending().stop();
+  device_side_->turn.leave();
   runtime().finish();
   teams().finish();
   pending().release();
@@ -114,11 +121,15 @@ Result<bool> MpiCommunicator::enter(const gc_call& call) {
   const bool device_memory = call_.part.has_device_memory;
   gc_board_line line = line_of(call, description_.rank, description_.size, *call_.part.device);
   if (!runtime().get() && is_everybody()) line.flags |= teams().offer(call_, true);
+  BlockingTurn& turn = device_side_->turn;
+  turn.begin(call_.place);
   arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
-  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime().get(), device_memory, among()));
+  const auto since = arrivals_.stamp(call_.place);
+  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime().get(), device_memory, since, among()));
   weigh(call.function, all);
   if (!all) return false;
   take_lines();
+  GC_TRY(turn.learn(call_.place, among()));
   if (!arrivals_.holds_everybody(call_.place)) arrivals_.decide(call_.place);
   return true;
 }
@@ -134,8 +145,11 @@ Result<bool> MpiCommunicator::prepare() {
   return runtime().prepare(call_, description_.calls->progress);
 }
 
+// What that calls comes before on all ranks, whatever all came to first.
 Status MpiCommunicator::reduce_within_group(const gc_call& call) {
-  if (!call.before || call.before(description_.ctx) == 0) return {};
+  if (!call.before) return {};
+  device_side_->turn.end();
+  if (call.before(description_.ctx) == 0) return {};
   return Status::error(Code::remote, "the part of %s on %s within the group of rank %d has failed",
                        function_name(call.function), description_.name, description_.rank);
 }
@@ -143,7 +157,7 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
   if (is_everybody() && teams().fits(call_)) {
     GC_TRY(reduce_within_group(call));
-    GC_TRY_AS(const TeamRuntime::Outcome outcome, teams().run(call_));
+    GC_TRY_AS(const TeamRuntime::Outcome outcome, teams().run(call_, device_side_->turn));
     return outcome == TeamRuntime::Outcome::done ? Answer::done : Answer::stage;
   }
   // Without all ranks no runtime communicator can be made: what they do together makes it.
@@ -152,12 +166,15 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
   GC_TRY(reduce_within_group(call));
+  BlockingTurn& turn = device_side_->turn;
+  turn.await();
   GC_TRY(runtime().begin(call_, true));
   for (;;) {
     GC_TRY_AS(const bool all, runtime().advance());
     if (all) break;
     description_.calls->progress();
   }
+  turn.end();
   core::Communicator& made = *runtime().get();
   GC_TRY(made.wait(made.launched(), description_.calls->progress));
   runtime().end(call_);
@@ -180,6 +197,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   call_.place = {call.order, ++orders[call.order].sequence, call.function};
   GC_TRY(arrivals_.usable());
   auto on_device = contained([&] { return enter(call); });
+  const EndOfTurn ends{device_side().turn};
   if (!on_device) arrivals_.fail(call_.place, *this);
   if (!on_device) return std::move(on_device).status();
   if (!*on_device) {

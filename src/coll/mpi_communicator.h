@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "coll/arrivals.h"
+#include "coll/blocking_turn.h"
 #include "coll/mpi_runtime.h"
 #include "coll/pending_calls.h"
 #include "coll/team_runtime.h"
@@ -45,14 +46,17 @@ class MpiCommunicator : public gc_comm {
     DeviceSide(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals)
         : runtime(description, arrivals, GC_MEETING_FIRST),
           teams(description, arrivals, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
-          pending(comm, description, arrivals, runtime, teams) {}
+          pending(comm, description, arrivals, runtime, teams),
+          turn(description, arrivals) {}
     MpiRuntime runtime;
     TeamRuntime teams;
     PendingCalls pending;
+    BlockingTurn turn;
   };
 
   explicit MpiCommunicator(const gc_comm_description& description);
-  DeviceSide& device_side();
+  DeviceSide& device_side() { return device_side_ ? *device_side_ : make_device_side(); }
+  DeviceSide& make_device_side();
   MpiRuntime& runtime() { return device_side().runtime; }
   TeamRuntime& teams() { return device_side().teams; }
   void find_peers();

@@ -43,8 +43,9 @@ struct PendingCall : gc_pending {
 
   PendingCalls& owner;
   Stage stage = Stage::queued;
-  uint64_t complete = 0;   // since when all ranks have come to it (Arrivals::complete_since); 0: not known
-  bool on_device = false;  // on this rank
+  uint64_t entered_ns = 0;  // when this rank has come to it (gc_board_line::entered_ns), or before
+  uint64_t complete = 0;    // since when all ranks have come to it (Arrivals::complete_since); 0: not known
+  bool on_device = false;   // on this rank
   DeviceCall call;
   Status wrong;  // what this rank calls, so that it does not come to it
   gc_board_line line = {};

@@ -93,7 +93,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   if (call->on_device && !runtime_of(*call).get()) call->line.flags |= teams_of(*call).offer(call->call, false);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   queue_.push_back(call);
-  if (!std::exchange(known_, true)) Turner::instance().know(this);
+  if (!std::exchange(known_, true)) Turner::instance().know(this, &description_);
   note_first();
 }
 
@@ -133,9 +133,10 @@ bool PendingCalls::turn() {
   go_on();
   const bool polite = (!runner_.settled() && runtime_.get()->emulated()) || teams_.needs_processors() ||
                       persistent_.teams().needs_processors();
+  const bool told = !unstamped_;
   lock.unlock();
   if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need
-  return true;
+  return told;
 }
 
 // Who queues a call after the last look here finds that the thread does not have it any more.
@@ -179,6 +180,7 @@ void PendingCalls::restart(PendingCall* call) {
 void PendingCalls::publish_starts() {
   {
     std::lock_guard lock(mutex_);
+    if (description_.size > 1) first_entered_.store(1);  // as in publish()
     persistent_.publish_starts();
     go_on();
     go_on_a_little_while([&] { return persistent_.any_started(); });
@@ -239,12 +241,15 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   call.line.flags |= flags;
   if (&call == queue_.front() && description_.size > 1)
     first_entered_.store(1);  // before the clock is read: other threads must not pass by
-  call.line.entered_ns = static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
   call.stage = PendingCall::Stage::published;
   call.wait = {place, nullptr};
+  call.entered_ns = 1;
   if (place.number == 0 || !call.wrong) return;
   if (call.on_device) lines_.keep(place.number);
   arrivals_.publish(place, call.on_device ? GC_KIND_DEVICE : GC_KIND_HOST, call.line);
+  if (call.on_device)
+    call.entered_ns =
+        static_cast<uint64_t>(std::chrono::nanoseconds(arrivals_.stamp(place).time_since_epoch()).count());
 }
 
 void PendingCalls::publish_more() {

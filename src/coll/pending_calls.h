@@ -40,7 +40,7 @@ class PendingCalls final : public Turned {
         teams_(teams),
         runner_(runtime),
         lines_(arrivals),
-        persistent_(description, arrivals) {}
+        persistent_(description, arrivals, [this](uint64_t scheduled) { return may_start(scheduled); }) {}
   ~PendingCalls() override { stop(); }
   PendingCalls(const PendingCalls&) = delete;
   PendingCalls& operator=(const PendingCalls&) = delete;
@@ -97,6 +97,7 @@ class PendingCalls final : public Turned {
   void pop_first();
   void note_first();
   bool is_due(const PendingCall& call) const;
+  bool find_complete(PendingCall& call);
   PendingCall* find_due();
   // Whether this rank launches what this communicator has on devices, as it has done before.
   bool runs_here() const noexcept { return runtime_.get() || teams_.has_led(); }
@@ -105,6 +106,9 @@ class PendingCalls final : public Turned {
            (call.stage == PendingCall::Stage::queued || call.stage == PendingCall::Stage::published);
   }
   bool may_launch(PendingCall& call);
+  bool may_start(uint64_t scheduled);
+  uint64_t first_undecided() const noexcept;
+  Clock::duration patience() const noexcept;
   void go_on();
   bool step(PendingCall& call);
   Result<bool> try_step(PendingCall& call);
@@ -139,10 +143,13 @@ class PendingCalls final : public Turned {
   std::deque<PendingCall*> queue_;
   std::atomic<size_t> n_queued_{0};  // of queue_
   std::atomic<uint64_t> first_entered_{0}, first_due_{0};
-  const PendingCall* due_ = nullptr;  // what is to be launched first, and since when this rank could, but for others
-  Clock::time_point due_since_ = {};
+  // What is to be launched first, and since when this rank could, but for others; and of starts.
+  const PendingCall* due_ = nullptr;
+  uint64_t due_start_ = 0;
+  Clock::time_point due_since_ = {}, start_due_since_ = {};
   std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
   bool known_ = false;                  // to the Turner
+  bool unstamped_ = false;              // all have come to what go_on() looked at, but some rank is about to tell when
   size_t n_published_ = 0;              // the first ones of queue_
   std::vector<PendingCall*> together_;  // launch()'s
   std::vector<std::unique_ptr<PendingCall>> all_;

@@ -8,30 +8,37 @@
 namespace gpucoll::coll {
 namespace {
 
-// Nothing that is stuck, be it as ranks call in different orders and wait for each other's connections, is waited for
-// longer than this, nor waits longer.
-constexpr auto kPatience = std::chrono::seconds(1);
-// The same, where the application has to begin a call on the host first: it may compute for as long as it likes.
+// As kPatience of the Turner, where the application has to begin a call on the host first: it may compute for as long
+// as it likes.
 constexpr auto kPatienceWithHost = std::chrono::milliseconds(10);
 
 }  // namespace
 
 // ---- the first of the queue ----
 
+PendingCalls::Clock::duration PendingCalls::patience() const noexcept {
+  const bool with_host = !queue_.empty() && queue_.front()->state == GC_HOST_TURN;
+  return with_host ? Clock::duration(kPatienceWithHost) : Turner::kPatience;
+}
+
+// Of what may be due without being known to be: when this rank has entered it, or before; 0: there is none.
+uint64_t PendingCalls::first_undecided() const noexcept {
+  if (persistent_.any_started() && !due_start_) return 1;
+  return n_published_ && !due_ ? queue_.front()->entered_ns : 0;
+}
+
 void PendingCalls::note_first() {
   n_queued_.store(queue_.size());
   if (description_.size == 1) return;  // what waits for no other rank stands in nobody's way
-  first_entered_.store(n_published_ ? queue_.front()->line.entered_ns : 0);
-  const PendingCall* const due = find_due();
-  if (!due) {
-    due_ = nullptr;
-    first_due_.store(0);
-    return;
-  }
   const auto now = Clock::now();
+  const PendingCall* const due = find_due();
   if (std::exchange(due_, due) != due) due_since_ = now;
-  const auto patience = queue_.front()->state == GC_HOST_TURN ? Clock::duration(kPatienceWithHost) : kPatience;
-  first_due_.store(now - due_since_ > patience ? 0 : due->complete);
+  const uint64_t start = persistent_.first_due();
+  if (std::exchange(due_start_, start) != start) start_due_since_ = now;
+  uint64_t first = due && now - due_since_ <= patience() ? due->complete : 0;
+  if (start && now - start_due_since_ <= Turner::kPatience && (!first || start < first)) first = start;
+  first_due_.store(first);
+  first_entered_.store(first_undecided());
 }
 
 bool PendingCalls::is_due(const PendingCall& call) const {
@@ -45,12 +52,24 @@ bool PendingCalls::is_due(const PendingCall& call) const {
   }
 }
 
+// Whether all ranks have come to it with device memory, and then since when, if that can be told yet.
+bool PendingCalls::find_complete(PendingCall& call) {
+  if (call.complete || !call.on_device || call.is_persistent() || !call.wrong) return call.complete;
+  const auto verdict = arrivals_.look(call.wait);
+  if (!verdict || *verdict != Arrivals::Verdict::device) return false;
+  call.complete = arrivals_.complete_since(call.call.place, &call.wait.rank);
+  unstamped_ |= !call.complete;
+  return true;
+}
+
 // What this rank is to launch first, where all ranks have come to it: the first of the queue; or one behind, where the
 // first is launched but stays in a team, or waits for the application to begin it on the host.
 PendingCall* PendingCalls::find_due() {
   if (queue_.empty()) return nullptr;
-  if (is_due(*queue_.front())) return queue_.front();
-  if (!runs_here() || waits_for_others(*queue_.front())) return nullptr;
+  PendingCall& first = *queue_.front();
+  if (is_due(first)) return &first;
+  if (is_undecided(first) && find_complete(first)) return first.complete ? &first : nullptr;
+  if (!runs_here() || waits_for_others(first)) return nullptr;
   for (size_t i = 1; i < n_published_; ++i) {
     PendingCall& next = *queue_[i];
     if (!next.on_device || next.is_persistent()) continue;
@@ -58,18 +77,32 @@ PendingCall* PendingCalls::find_due() {
       const auto verdict = arrivals_.look(next.wait);
       if (verdict && *verdict == Arrivals::Verdict::host) continue;
       if (!verdict || *verdict == Arrivals::Verdict::waiting || !next.wrong) return nullptr;
-      next.complete = arrivals_.complete_since(next.call.place);
+      find_complete(next);
     }
-    return &next;
+    return next.complete ? &next : nullptr;
   }
   return nullptr;
 }
 
-// Whether all that all ranks came to before is launched (turner.h).
+// Whether all that all ranks came to before is launched (turner.h); of this communicator, too, which the Turner takes
+// for one.
 bool PendingCalls::may_launch(PendingCall& call) {
   if (description_.size == 1) return true;
+  const bool told = persistent_.look();
   note_first();
-  return Clock::now() - due_since_ > kPatience || Turner::instance().turn_before(call.complete, this);
+  const auto now = Clock::now();
+  if (now - due_since_ > Turner::kPatience) return true;
+  if (!told || (due_start_ && due_start_ < call.complete && now - start_due_since_ <= Turner::kPatience)) return false;
+  return Turner::instance().turn_before(call.complete, this);
+}
+
+bool PendingCalls::may_start(uint64_t scheduled) {
+  if (description_.size == 1) return true;
+  note_first();
+  const auto now = Clock::now();
+  if (now - start_due_since_ > Turner::kPatience) return true;
+  if (unstamped_ || (due_ && due_->complete < scheduled && now - due_since_ <= patience())) return false;
+  return Turner::instance().turn_before(scheduled, this);
 }
 
 // The next one waits from now on.
@@ -81,14 +114,16 @@ void PendingCalls::pop_first() {
 }
 
 void PendingCalls::go_on() {
+  unstamped_ = false;
   publish_more();
   while (!queue_.empty() && step(*queue_.front())) {
     pop_first();
     publish_more();
   }
-  note_first();
   look_at_running();
   if (Status starts = contained([&] { return persistent_.go_on(); }); !starts) give_up_starts(std::move(starts));
+  unstamped_ |= !persistent_.look();
+  note_first();
 }
 
 // Whether it needs to be first no more.
@@ -148,7 +183,12 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     give_to_host(call);
     return false;
   }
-  call.complete = arrivals_.complete_since(place);
+  call.complete = arrivals_.complete_since(place, &call.wait.rank);
+  unstamped_ |= !call.complete;
+  if (!call.complete) {
+    if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
+    return false;
+  }
   call.stage = PendingCall::Stage::joining;
   call.wait.start = Clock::now();
   call.wait.rank = 0;
@@ -262,6 +302,7 @@ Result<bool> PendingCalls::place(PendingCall& call) {
   call.stage = PendingCall::Stage::resting;
   if (call.wanted) {
     persistent_.start(call);
+    if (description_.size > 1) first_entered_.store(1);  // as in publish()
     persistent_.publish_starts();
   } else {
     __atomic_store_n(&call.state, int{GC_READY}, __ATOMIC_RELEASE);  // partner: the skin's look

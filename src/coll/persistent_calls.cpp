@@ -67,10 +67,26 @@ void PersistentCalls::write_schedule() {
   if (any_started()) schedule_.schedule_starts();
 }
 
+bool PersistentCalls::look() {
+  if (stopped_ || (!placing_ && !any_started())) return true;
+  while (const auto step = schedule_.next()) steps_.push_back(*step);
+  return !schedule_.is_untold();
+}
+
+uint64_t PersistentCalls::first_due() const noexcept {
+  for (size_t i = in_team_ && !teams_.is_to_launch(); i < steps_.size(); ++i) {
+    const uint64_t step = steps_[i].what;
+    const PendingCall* const call = in_slot_[gc_step_slot(step)];
+    const bool is_start = gc_step_kind(step) == GC_STEP_START || gc_step_kind(step) == GC_STEP_JOIN;
+    if (is_start && !(call && call->in_team && !teams_.leads())) return steps_[i].scheduled;
+  }
+  return 0;
+}
+
 Status PersistentCalls::go_on() {
   if (idle()) return {};
   if (description_.rank == 0 && !stopped_) write_schedule();
-  while (const auto step = stopped_ ? std::nullopt : schedule_.next()) steps_.push_back(*step);
+  look();
   while (!steps_.empty()) {
     GC_TRY_AS(const size_t over, carry_out());
     if (!over) break;
@@ -82,7 +98,7 @@ Status PersistentCalls::go_on() {
 }
 
 Result<size_t> PersistentCalls::carry_out() {
-  const uint32_t kind = gc_step_kind(steps_.front());
+  const uint32_t kind = gc_step_kind(steps_.front().what);
   if (kind == GC_STEP_START || kind == GC_STEP_JOIN) {
     GC_TRY(find_starts());
     return launch();
@@ -92,7 +108,8 @@ Result<size_t> PersistentCalls::carry_out() {
 }
 
 // Only once the queue of nonblocking ones has come to it.
-Result<bool> PersistentCalls::give_place(uint64_t step) {
+Result<bool> PersistentCalls::give_place(const StartSchedule::Step& scheduled) {
+  const uint64_t step = scheduled.what;
   if (!placing_ || placing_->call.place.number != gc_step_number(step)) return false;
   placed_ = Readiness::impossible;
   if (gc_step_kind(step) == GC_STEP_PLACE) {
@@ -110,7 +127,7 @@ Result<bool> PersistentCalls::give_place(uint64_t step) {
 // All of them have been read if the first has (start_schedule.cpp).
 Status PersistentCalls::find_starts() {
   starts_.clear();
-  for (const uint64_t step : steps_) {
+  for (const auto& [step, scheduled] : steps_) {
     if (!starts_.empty() && gc_step_kind(step) != GC_STEP_JOIN) break;
     PendingCall* const call = in_slot_[gc_step_slot(step)];
     if (!is_started(call))
@@ -131,6 +148,7 @@ Result<size_t> PersistentCalls::launch() {
     if (readiness == Readiness::impossible) return Status::error(Code::remote, "the ranks can no longer be connected");
     first.stage = Stage::launching;
   }
+  if (!may_launch_(steps_.front().scheduled)) return size_t{0};
   GC_TRY_AS(const size_t n, runner_.launch(starts_));
   for (size_t i = 0; i < n; ++i) {
     starts_[i]->stage = Stage::running;
@@ -153,6 +171,7 @@ Result<size_t> PersistentCalls::run_in_team(PendingCall& call) {
   call.stage = Stage::launching;
   in_team_ = &call;
   do {
+    if (teams_.is_ready() && !may_launch_(steps_.front().scheduled)) return size_t{0};
     GC_TRY_AS(outcome, teams_.step(call.call));
   } while (outcome == TeamRuntime::Outcome::ready);
   if (outcome == TeamRuntime::Outcome::waiting) return size_t{0};

@@ -11,6 +11,8 @@
 #pragma once
 #include <atomic>
 #include <deque>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "coll/call_runner.h"
@@ -21,14 +23,17 @@ namespace gpucoll::coll {
 
 class PersistentCalls {
  public:
-  PersistentCalls(const gc_comm_description& description, Arrivals& arrivals)
+  // may_launch: whether all that other calls of this process have before what is there since then is launched.
+  PersistentCalls(const gc_comm_description& description, Arrivals& arrivals,
+                  std::function<bool(uint64_t scheduled)> may_launch)
       : description_(description),
         arrivals_(arrivals),
         runtime_(description, arrivals, GC_MEETING_PERSISTENT),
         teams_(description, arrivals, {GC_MEETING_PERSISTENT_TEAMS, GC_MEETING_PERSISTENT_LEADERS}),
         runner_(runtime_),
         schedule_(description, arrivals),
-        in_slot_(StartSchedule::kSlots) {}
+        in_slot_(StartSchedule::kSlots),
+        may_launch_(std::move(may_launch)) {}
 
   MpiRuntime& runtime() noexcept { return runtime_; }
   TeamRuntime& teams() noexcept { return teams_; }
@@ -45,6 +50,10 @@ class PersistentCalls {
   void free(PendingCall& call);
   // Whether one is started, but not launched.
   bool any_started() const noexcept { return n_started_.load() != 0; }
+  // Reads what is to be launched. False, where rank 0 is about to tell since when.
+  bool look();
+  // Of the first that this rank is to launch and has not, since when all ranks could; 0: none is known.
+  uint64_t first_due() const noexcept;
   // Errors: the ranks can no longer agree; fail() must follow.
   Status go_on();
   // What is started ends with `status`, once no kernel uses its buffers; nothing more is launched.
@@ -60,7 +69,7 @@ class PersistentCalls {
   void write_schedule();
   // How many of the first steps that are left are over now.
   Result<size_t> carry_out();
-  Result<bool> give_place(uint64_t step);
+  Result<bool> give_place(const StartSchedule::Step& scheduled);
   Status find_starts();
   Result<size_t> launch();
   Result<CallRunner::Readiness> rehearse(PendingCall& call);
@@ -79,12 +88,13 @@ class PersistentCalls {
   CallRunner runner_;
   StartSchedule schedule_;
   std::vector<PendingCall*> in_slot_;
-  std::deque<uint64_t> steps_;         // that have been read, but not carried out
-  std::vector<PendingCall*> starts_;   // of the first of them, that join each other
-  std::deque<PendingCall*> untold_;    // that have ended, but not for the application
-  PendingCall* in_team_ = nullptr;     // whose start the teams run
-  PendingCall* placing_ = nullptr;     // the first in the queue of nonblocking ones
-  CallRunner::Readiness placed_ = {};  // what has become of it
+  std::function<bool(uint64_t scheduled)> may_launch_;
+  std::deque<StartSchedule::Step> steps_;  // that have been read, but not carried out
+  std::vector<PendingCall*> starts_;       // of the first of them, that join each other
+  std::deque<PendingCall*> untold_;        // that have ended, but not for the application
+  PendingCall* in_team_ = nullptr;         // whose start the teams run
+  PendingCall* placing_ = nullptr;         // the first in the queue of nonblocking ones
+  CallRunner::Readiness placed_ = {};      // what has become of it
   bool place_scheduled_ = false;
   bool stopped_ = false;
   std::atomic<int> n_started_{0};

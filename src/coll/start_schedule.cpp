@@ -34,13 +34,20 @@ void StartSchedule::give_back(int slot) noexcept {
   scheduled_starts_[slot / 64] &= ~bit(slot);  // of rank 0: else it would look as if all had started it
 }
 
-std::optional<uint64_t> StartSchedule::next() {
+std::optional<StartSchedule::Step> StartSchedule::next() {
   const gc_board_starts& first = arrivals_.starts_of(0);
+  const size_t at = (read_ + 1) % GC_BOARD_SCHEDULE;
   if (load(first.scheduled) <= read_) return {};
-  ++read_;
-  const uint64_t step = load(first.schedule[read_ % GC_BOARD_SCHEDULE]);
-  store(arrivals_.own_starts().read, read_);
+  const uint64_t scheduled = load(first.scheduled_ns[at]);
+  if (!scheduled) return {};
+  const Step step = {load(first.schedule[at]), scheduled};
+  store(arrivals_.own_starts().read, ++read_);
   return step;
+}
+
+bool StartSchedule::is_untold() const noexcept {
+  const gc_board_starts& first = arrivals_.starts_of(0);
+  return load(first.scheduled) > read_ && !load(first.scheduled_ns[(read_ + 1) % GC_BOARD_SCHEDULE]);
 }
 
 int StartSchedule::missing(int slot) const noexcept {
@@ -71,10 +78,21 @@ bool StartSchedule::all_have_read(uint64_t steps) noexcept {
 
 void StartSchedule::append(uint64_t step) noexcept {
   ++scheduled_;
-  __atomic_store_n(&arrivals_.own_starts().schedule[scheduled_ % GC_BOARD_SCHEDULE], step, __ATOMIC_RELAXED);
+  gc_board_starts& own = arrivals_.own_starts();
+  __atomic_store_n(&own.schedule[scheduled_ % GC_BOARD_SCHEDULE], step, __ATOMIC_RELAXED);
+  __atomic_store_n(&own.scheduled_ns[scheduled_ % GC_BOARD_SCHEDULE], 0, __ATOMIC_RELAXED);
 }
 
-void StartSchedule::publish_steps() noexcept { store(arrivals_.own_starts().scheduled, scheduled_); }
+// The last one's time first: who has that of a step sees those that join it.
+void StartSchedule::publish_steps() noexcept {
+  if (published_ == scheduled_) return;
+  gc_board_starts& own = arrivals_.own_starts();
+  __atomic_exchange_n(&own.scheduled, scheduled_, __ATOMIC_SEQ_CST);  // all see it before the clock is read
+  const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+  for (uint64_t k = scheduled_; k > published_; --k)
+    store(own.scheduled_ns[k % GC_BOARD_SCHEDULE], static_cast<uint64_t>(now.count()));
+  published_ = scheduled_;
+}
 
 uint64_t StartSchedule::started_by_all(int word) const noexcept {
   uint64_t all = ~uint64_t{0};

@@ -26,8 +26,14 @@ class StartSchedule {
   void publish_starts() noexcept;
   void give_back(int slot) noexcept;
 
-  // The next step that this rank has not read, as gc_step; none: there is no more yet.
-  std::optional<uint64_t> next();
+  // The next step that this rank has not read; none: there is no more yet.
+  struct Step {
+    uint64_t what;       // gc_step
+    uint64_t scheduled;  // since when it is there for all (gc_board_starts::scheduled_ns)
+  };
+  std::optional<Step> next();
+  // Whether there is one of which rank 0 is about to tell that.
+  bool is_untold() const noexcept;
   // How many it has read.
   uint64_t read() const noexcept { return read_; }
 
@@ -62,7 +68,7 @@ class StartSchedule {
   uint64_t started_[kSlots / 64] = {};  // with those that are not published
   // Of rank 0.
   uint64_t joins_[kSlots / 64] = {};
-  uint64_t scheduled_ = 0, read_by_all_ = 0;
+  uint64_t scheduled_ = 0, published_ = 0, read_by_all_ = 0;
   uint64_t scheduled_starts_[kSlots / 64] = {};  // `started`, as it was when it was scheduled
   uint64_t told_[kSlots] = {};                   // the last step about each slot
 };

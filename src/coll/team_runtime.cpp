@@ -232,17 +232,19 @@ bool TeamRuntime::fail(const Status& why) noexcept {
 
 // ---- waiting for the end ----
 
-Result<bool> TeamRuntime::launch(const DeviceCall& call) {
+Result<bool> TeamRuntime::launch(const DeviceCall& call, BlockingTurn& turn) {
   void (*const idle)() = description_.calls->progress;
   GC_TRY(put_together(call));
   GC_TRY_AS(const bool ready, leaders_.prepare(whole_, idle));
   if (!ready) return false;
+  turn.await();
   GC_TRY(leaders_.begin(whole_, true));
   for (;;) {
     GC_TRY_AS(const bool all, leaders_.advance());
     if (all) break;
     idle();
   }
+  turn.end();
   core::Communicator& runtime = *leaders_.get();
   GC_TRY(runtime.wait(runtime.launched(), idle));
   leaders_.end(whole_);
@@ -250,10 +252,11 @@ Result<bool> TeamRuntime::launch(const DeviceCall& call) {
   return true;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call) {
+Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call, BlockingTurn& turn) {
   void (*const idle)() = description_.calls->progress;
   start_ = Clock::now();
   n_parts_ = 0;
+  if (!leads()) turn.end();  // it launches nothing
   if (++calls_ == 1) {
     GC_TRY_AS(const bool able, meet(call, hand_over(call), idle));
     staging_ = !able;
@@ -263,7 +266,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call) {
     if (leads()) GC_TRY(collect(call, idle));
   }
   if (leads()) {
-    const Result<bool> done = launch(call);
+    const Result<bool> done = launch(call, turn);
     if (!done) return explained(done.status());
     answer(*done);
     staging_ = !*done;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "coll/blocking_turn.h"
 #include "coll/board_bootstrap.h"
 #include "coll/mpi_runtime.h"
 #include "coll/team_pages.h"
@@ -48,7 +49,7 @@ class TeamRuntime {
   uint32_t offer(const DeviceCall& call, bool next);
   bool fits(const DeviceCall& call);
   // Waits, with MPI progress. A failure on one rank fails its whole team.
-  Result<Outcome> run(DeviceCall& call);
+  Result<Outcome> run(DeviceCall& call, BlockingTurn& turn);
   // Does not wait, nor make progress.
   Result<Outcome> step(DeviceCall& call) { return go_on(call, false); }
   Result<Outcome> rehearse(DeviceCall& call) { return go_on(call, true); }
@@ -58,6 +59,8 @@ class TeamRuntime {
     return step_ == Step::collecting || step_ == Step::preparing || step_ == Step::ready || step_ == Step::launching ||
            (step_ == Step::meeting && leads());
   }
+  // Whether it runs collectives for others. REQUIRES: fits() has been true.
+  bool leads() const { return leader() == description_.rank; }
   // Whether this rank has launched any.
   bool has_led() const noexcept { return leaders_.get(); }
   // Whether a device that runs on processors has something to do for step().
@@ -80,7 +83,6 @@ class TeamRuntime {
   static constexpr const char* kHandedOver = "handed over its part of";
   static constexpr const char* kHadRun = "had run, for all ranks of its device,";
 
-  bool leads() const { return leader() == description_.rank; }
   int leader() const { return teams_->leader_of(description_.rank); }
   const std::vector<int>& team() const {
     return teams_->members[static_cast<size_t>(teams_->of[static_cast<size_t>(description_.rank)])];
@@ -109,7 +111,7 @@ class TeamRuntime {
   Status collect(const DeviceCall& call, void (*idle)());
   Result<bool> collect_some(const DeviceCall& call);
   Status put_together(const DeviceCall& call);
-  Result<bool> launch(const DeviceCall& call);
+  Result<bool> launch(const DeviceCall& call, BlockingTurn& turn);
   Status explained(Status failure) const;
   void answer(bool done);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <set>
 
 #include "base/params.h"
 #include "base/quiet_thread.h"
@@ -20,9 +21,16 @@ Turner& Turner::instance() {
   return *turner;
 }
 
-void Turner::know(Turned* calls) {
+void Turner::know(Turned* calls, const void* of) {
   std::lock_guard lock(mutex_);
-  known_.push_back(calls);
+  known_.push_back({calls, of});
+  count();
+}
+
+void Turner::count() {
+  std::set<const void*> all;
+  for (const Known& known : known_) all.insert(known.of);
+  n_communicators_.store(all.size());
 }
 
 void Turner::add(Turned* calls) {
@@ -38,22 +46,24 @@ void Turner::add(Turned* calls) {
 
 void Turner::remove(Turned* calls) {
   std::lock_guard lock(mutex_);
-  std::erase(known_, calls);
+  std::erase_if(known_, [calls](const Known& known) { return known.calls == calls; });
+  count();
   std::erase(calls_, calls);
 }
 
-// What is turned launches nothing while all are looked at, and then only what is the very first.
+// What is turned launches nothing while all are looked at, and then only what is the very first; and nothing that came
+// since, as there may be others by then that nobody has looked at.
 bool Turner::turn_before(uint64_t complete, const Turned* calls) {
   std::lock_guard lock(mutex_);
   if (within_ == Within::looking) return false;
-  if (within_ == Within::launching) return !first_before(complete, calls);
-  return launch_before(complete, calls) && look_before(complete, calls) && launch_before(complete, calls);
+  if (within_ == Within::launching) return complete < looked_until_ && !first_before(complete, calls);
+  return look_before(complete, calls) && launch_before(complete, calls);
 }
 
 // The one with the first of what is known to be launched before.
 Turned* Turner::first_before(uint64_t complete, const Turned* calls) const {
   Turned* first = nullptr;
-  for (Turned* other : known_) {
+  for (const auto& [other, of] : known_) {
     const uint64_t due = other->first_due();
     if (other == calls || !due || due >= complete) continue;
     first = other;
@@ -63,6 +73,7 @@ Turned* Turner::first_before(uint64_t complete, const Turned* calls) const {
 }
 
 bool Turner::launch_before(uint64_t complete, const Turned* calls) {
+  looked_until_ = complete;
   while (Turned* first = first_before(complete, calls)) {
     const uint64_t due = first->first_due();
     within_ = Within::launching;
@@ -76,7 +87,7 @@ bool Turner::launch_before(uint64_t complete, const Turned* calls) {
 bool Turner::look_before(uint64_t complete, const Turned* calls) {
   bool all = true;
   within_ = Within::looking;
-  for (Turned* other : known_) {
+  for (const auto& [other, of] : known_) {
     const uint64_t entered = other->first_entered();
     if (other != calls && entered && entered < complete) all &= other->turn();
   }

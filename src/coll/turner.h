@@ -1,16 +1,19 @@
 // A thread of the process that gives nonblocking collectives their turns while the application computes: so that a rank
 // that has come first launches when the last one comes, without calling MPI.
 //
-// A device rests before it gives memory back, and the driver launches nothing meanwhile: if one rank had launched the
-// first of two calls when its application frees memory, and another one the second, both would wait for ever. So all
-// ranks launch the calls of several communicators in one order: that in which the last rank came to each, which their
-// lines on the board say to all alike. A rank that can launch one looks first whether all have come to another before
-// that it has not launched: turn_before(). It sees those: who came last to one of them was there before.
+// And the order of what several communicators launch. A device rests before it gives memory back, and the driver
+// launches nothing meanwhile; nor does it where the kernels under way leave no room. If one rank had launched the first
+// of two calls then, and another one the second, both would wait for ever. So all ranks launch the calls of several
+// communicators in one order: that in which the last rank came to each, which their lines on the board say to all
+// alike. A rank that can launch one looks first whether all have come to another before that it has not launched:
+// turn_before(). It sees those: each rank came where others see it, and then looked at the clock.
 //
 // It decides and launches, and calls neither MPI nor the application. It sleeps while nothing waits to be launched, and
 // looks the less often the longer something does.
 // Thread safety: any thread. Ownership: borrows what it turns, until remove().
 #pragma once
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -22,12 +25,13 @@ namespace gpucoll::coll {
 class Turned {
  public:
   virtual ~Turned() = default;
-  // Launches what it can, as turn_before() lets it. False where another thread is at it.
+  // Launches what it can, as turn_before() lets it, or only looks. False where another thread is at it, or first_due()
+  // cannot be told yet though all may have come.
   virtual bool turn() = 0;
   // The same; whether it is to come again.
   virtual bool turn_on_thread() = 0;
-  // When this rank has entered the first one that has not been begun (gc_board_line::entered_ns), or before; 0: there
-  // is none.
+  // When this rank has entered the first one that may be due without first_due() saying so (gc_board_line::entered_ns),
+  // or before; 0: there is none.
   virtual uint64_t first_entered() const noexcept = 0;
   // Of the first one that this rank is to launch, and has not yet, since when all ranks have come to it; 0: none is
   // known, or it cannot be launched for so long that others must not wait for it.
@@ -36,9 +40,15 @@ class Turned {
 
 class Turner {
  public:
+  // What cannot be launched for so long, be it as ranks call in different orders and wait for each other's connections,
+  // holds up nothing else any longer, nor is it held up.
+  static constexpr auto kPatience = std::chrono::seconds(1);
+
   static Turner& instance();
-  // From now on turn_before() regards `calls`.
-  void know(Turned* calls);
+  // From now on turn_before() regards `calls`, of the communicator that `of` stands for.
+  void know(Turned* calls, const void* of);
+  // Whether it knows of several communicators: else nothing is launched that could come out of order.
+  bool crowded() const noexcept { return n_communicators_.load() > 1; }
   // Turns `calls`, which it knows, until none of them is queued. The parameter progress_thread turns this off, but not
   // turn_before().
   void add(Turned* calls);
@@ -59,9 +69,17 @@ class Turner {
 
   std::recursive_mutex mutex_;  // what is turned may turn what was called before it
   std::condition_variable_any changed_;
-  std::vector<Turned*> known_, calls_;  // calls_: that are turned
+  struct Known {
+    Turned* calls;
+    const void* of;
+  };
+  void count();
+  std::vector<Known> known_;
+  std::atomic<size_t> n_communicators_{0};  // that they are of
+  std::vector<Turned*> calls_;              // that are turned
   bool running_ = false, more_ = false;
   Within within_ = Within::nothing;
+  uint64_t looked_until_ = 0;  // while launching: what all came to before is known
 };
 
 }  // namespace gpucoll::coll

@@ -131,6 +131,12 @@ gc_mpi_test(mpi.nonblocking_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC
   COMMAND test/mpi/nonblocking threads)
 gc_mpi_test(mpi.persistent_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/persistent threads)
+# More communicators at once than devices have room for: the ranks must launch their calls in one order.
+foreach(np 2 4)
+  gc_mpi_labels(${np} EQUAL 2)
+  gc_mpi_test(mpi.threads_crowded_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+    ENV GPUCOLL_EMU_BLOCKS=2 COMMAND test/mpi/threads 6)
+endforeach()
 gc_mpi_test(mpi.stress_2 LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
 gc_mpi_test(mpi.stress_3 LABELS mpi asan TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/stress)
 # What only runs on the engine, as Open MPI's own hang: nonblocking all-to-alls in place.

@@ -1,5 +1,8 @@
-// MPI_THREAD_MULTIPLE: two threads of every rank, each with a communicator of its own, reduce device memory at the same
-// time, staged collectives and nonblocking ones in between.
+// MPI_THREAD_MULTIPLE: threads of every rank, each with a communicator of its own, reduce device memory at the same
+// time, staged collectives, nonblocking and persistent ones in between.
+//
+// threads [NUMBER]   so many of them, else 2
+#include <cstdlib>
 #include <thread>
 
 #include "mpi_test.h"
@@ -7,25 +10,36 @@
 namespace {
 using namespace mpi_test;
 
-constexpr int kThreads = 2, kRounds = 60, kCount = 3001;
+constexpr int kRounds = 60, kCount = 3001;
+
+// One reduction, in a way that all ranks draw alike.
+void reduce(int way, const Memory& send, const Memory& recv, MPI_Request* made, MPI_Comm comm) {
+  switch (way) {
+    case 0: MPI_Allreduce(send.at(0), recv.at(0), kCount, MPI_INT, MPI_SUM, comm); return;
+    case 1:
+      MPI_Reduce(send.at(0), recv.at(0), kCount, MPI_INT, MPI_SUM, 0, comm);
+      MPI_Bcast(recv.at(0), kCount, MPI_INT, 0, comm);
+      return;
+    case 2: {
+      MPI_Request request;
+      MPI_Iallreduce(send.at(0), recv.at(0), kCount, MPI_INT, MPI_SUM, comm, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      return;
+    }
+    default: MPI_Start(made); MPI_Wait(made, MPI_STATUS_IGNORE);
+  }
+}
 
 void work(MPI_Comm comm, int thread) {
   use_own_device();
   Memory send(Where::device, kCount * sizeof(int)), recv(Where::device, kCount * sizeof(int));
   std::vector<int> in(kCount), out(kCount);
+  MPI_Request made;
+  GC_INIT(Allreduce)(send.at(0), recv.at(0), kCount, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &made);
   for (int round = 0; round < kRounds; round++) {
     for (int i = 0; i < kCount; i++) in[static_cast<size_t>(i)] = (g_rank + 1) * (i % 97) + thread * 7 + round;
     send.write(in.data());
-    if (round % 3 == 2) {
-      MPI_Request request;
-      MPI_Iallreduce(send.at(0), recv.at(0), kCount, MPI_INT, MPI_SUM, comm, &request);
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
-    } else if (round % 3 == 1) {
-      MPI_Reduce(send.at(0), recv.at(0), kCount, MPI_INT, MPI_SUM, 0, comm);
-      MPI_Bcast(recv.at(0), kCount, MPI_INT, 0, comm);
-    } else {
-      MPI_Allreduce(send.at(0), recv.at(0), kCount, MPI_INT, MPI_SUM, comm);
-    }
+    reduce((thread + round) % 4, send, recv, &made, comm);
     recv.read(out.data());
     for (int i = 0; i < kCount; i++) {
       const int expected = g_size * (g_size + 1) / 2 * (i % 97) + g_size * (thread * 7 + round);
@@ -35,22 +49,25 @@ void work(MPI_Comm comm, int thread) {
       break;
     }
   }
+  MPI_Request_free(&made);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv, MPI_THREAD_MULTIPLE);
-  MPI_Comm comms[kThreads];
+  const int n = argc > 1 ? std::atoi(argv[1]) : 2;
+  std::vector<MPI_Comm> comms(static_cast<size_t>(n));
+  std::vector<std::thread> others;
   for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  if (mpi.threads() < MPI_THREAD_MULTIPLE) {
-    work(comms[0], 0);  // this MPI was built without: one after the other
-    work(comms[1], 1);
-  } else {
-    std::thread other(work, comms[1], 1);
-    work(comms[0], 0);
-    other.join();
+  for (int i = 1; i < n; i++) {
+    if (mpi.threads() == MPI_THREAD_MULTIPLE)
+      others.emplace_back(work, comms[static_cast<size_t>(i)], i);
+    else
+      work(comms[static_cast<size_t>(i)], i);  // this MPI was built without: one after the other
   }
+  work(comms[0], 0);
+  for (std::thread& other : others) other.join();
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
   return mpi.finish("threads");
 }

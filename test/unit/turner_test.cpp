@@ -3,36 +3,45 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace gpucoll::coll {
 namespace {
 
-// One call, entered at `entered`, to which all had come at `complete`, as the first turn sees.
+// One call, entered at `entered`, to which all had come at `complete` (0: they have not), as the first turn sees; and
+// one behind it.
 class Queue final : public Turned {
  public:
   Queue(Turner& turner, std::vector<uint64_t>& launched, uint64_t entered, uint64_t complete)
       : turner_(turner), launched_(launched), entered_(entered), complete_(complete) {
-    turner_.know(this);
+    turner_.know(this, this);
   }
   ~Queue() override { turner_.remove(this); }
   bool turn() override {
     ++turns;
     if (busy) return false;
-    if (!entered_) return true;
+    if (!entered_ || !complete_) return true;
     due_ = complete_;
     if (!turner_.turn_before(complete_, this) || stuck) return true;
     launched_.push_back(complete_);
-    entered_ = due_ = 0;
-    return true;
+    if (before_next) before_next();
+    complete_ = std::exchange(next, 0);
+    entered_ = due_ = complete_;
+    return complete_ == 0 || turn();
   }
   bool turn_on_thread() override { return turn() && entered_; }
-  uint64_t first_entered() const noexcept override { return entered_; }
-  uint64_t first_due() const noexcept override { return due_; }
+  uint64_t first_entered() const noexcept override { return due_ ? 0 : entered_; }
+  uint64_t first_due() const noexcept override { return silent ? 0 : due_; }
   void give_up() { due_ = entered_ = 0; }
+  void complete_at(uint64_t complete) { complete_ = complete; }
 
+  uint64_t next = 0;
+  std::function<void()> before_next;
   bool busy = false, stuck = false;
+  bool silent = false;  // only its own thread knows that it is due
   int turns = 0;
 
  private:
@@ -66,6 +75,42 @@ TEST_F(TurnerTest, WhatAllCameToLaterWaits) {
   EXPECT_EQ(launched, (Order{30}));
   EXPECT_TRUE(later.turn());
   EXPECT_EQ(launched, (Order{30, 40}));
+}
+
+// What is known to be due is not all that is.
+TEST_F(TurnerTest, NothingIsLaunchedBeforeAllHaveBeenLookedAt) {
+  Queue known(turner, launched, 1, 20), unknown(turner, launched, 2, 10), now(turner, launched, 3, 30);
+  known.stuck = true;
+  unknown.busy = true;
+  EXPECT_TRUE(known.turn());  // others know it now
+  known.stuck = unknown.busy = false;
+  EXPECT_TRUE(now.turn());
+  EXPECT_EQ(launched, (Order{10, 20, 30}));
+}
+
+// All come to `later` once it has been looked at, and then to the second call of `first`.
+TEST_F(TurnerTest, WhatComesAfterTheLookWaitsForAnotherOne) {
+  Queue first(turner, launched, 1, 10), later(turner, launched, 2, 0), now(turner, launched, 3, 30);
+  now.silent = true;
+  first.next = 50;
+  first.before_next = [&] { later.complete_at(40); };
+  EXPECT_TRUE(now.turn());
+  EXPECT_EQ(launched, (Order{10, 30}));
+  first.before_next = nullptr;
+  EXPECT_TRUE(first.turn());
+  EXPECT_EQ(launched, (Order{10, 30, 40, 50}));
+}
+
+TEST_F(TurnerTest, ItIsCrowdedOnceThereAreTwoCommunicators) {
+  EXPECT_FALSE(turner.crowded());
+  Queue one(turner, launched, 0, 0);
+  turner.know(&one, &one);  // of the same
+  EXPECT_FALSE(turner.crowded());
+  {
+    Queue two(turner, launched, 0, 0);
+    EXPECT_TRUE(turner.crowded());
+  }
+  EXPECT_FALSE(turner.crowded());
 }
 
 TEST_F(TurnerTest, NothingPassesByWhatCannotBeLaunchedYet) {

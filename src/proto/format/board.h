@@ -34,8 +34,11 @@
  * that are GC_LINE_SMALL on every rank, and but for s GC_LINE_WAITS. A rank waits for that word only if it has entered
  * s + 1 so itself. Else it runs s alone, and rank 0 cannot mean otherwise: what the rank enters later does not wait.
  *
- * The greatest `entered_ns` of a nonblocking one is when the last rank came to it, the same number on all ranks: those
- * of several communicators are launched in that order (coll/turner.h).
+ * A rank that has come with device memory, or waits for others, then reads the clock and stores it into `entered_ns`,
+ * with release; until then it is 0. Its arrival is seen by all when it reads the clock (a sequentially consistent
+ * exchange). So whoever knows a time that is past sees all who came before; of these it waits for the number where it
+ * needs that. The greatest is when the last rank came, the same number on all ranks: the calls of several communicators
+ * are launched in that order (coll/turner.h).
  *
  * Why so many lines: that many nonblocking collectives may be under way before one must wait to be entered. And a
  * collective of the module that was there before may call others (allreduce: reduce and broadcast, each counted), so a
@@ -55,6 +58,10 @@
  *   GC_STEP_NOWHERE  The same without a slot: it goes through the host.
  *   GC_STEP_START    What is in `slot` runs.
  *   GC_STEP_JOIN     The same, in one launch with the step before if that is possible, which all ranks find alike.
+ *
+ * Then rank 0 reads the clock and stores it into `scheduled_ns` of the new entries, with release, the last one first;
+ * until then it is 0, and the entry is not there for readers. It orders starts among the calls of other communicators,
+ * as `entered_ns` does, and for the same reason `scheduled` is stored by a sequentially consistent exchange.
  *
  * A step that joins is there as soon as the one before it: `scheduled` is stored for all of them at once.
  *
@@ -147,7 +154,7 @@ typedef struct gc_board_line {
   uint8_t device[16]; /* uuid of the device */
   uint32_t flags;
   uint8_t reserved[4];
-  uint64_t entered_ns; /* nonblocking: when this rank has come, by the monotonic clock of the node */
+  uint64_t entered_ns; /* when this rank has come, by the monotonic clock of the node; 0: it is about to tell */
 } gc_board_line;
 
 typedef struct gc_board_order {
@@ -159,12 +166,13 @@ typedef struct gc_board_order {
   gc_board_line lines[GC_BOARD_LINES];
 } gc_board_order;
 
-/* Of persistent collectives. `scheduled` and `schedule` are rank 0's. */
+/* Of persistent collectives. From `scheduled` on it is rank 0's. */
 typedef struct gc_board_starts {
   uint64_t started[GC_BOARD_SLOTS / 64], held[GC_BOARD_SLOTS / 64];
   uint64_t read, scheduled;
   uint8_t reserved[48];
   uint64_t schedule[GC_BOARD_SCHEDULE]; /* see gc_step */
+  uint64_t scheduled_ns[GC_BOARD_SCHEDULE];
 } gc_board_starts;
 
 typedef struct gc_board_meeting {
@@ -194,8 +202,8 @@ typedef struct gc_board {
 
 typedef char gc_check_line[sizeof(gc_board_line) == 64 ? 1 : -1];
 typedef char gc_check_order[sizeof(gc_board_order) == 64 + 16 * 64 ? 1 : -1];
-typedef char gc_check_starts[sizeof(gc_board_starts) == 128 + 32 * 8 ? 1 : -1];
-typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 64 + 3 * 1088 + 384 + 6 * 704 ? 1 : -1];
+typedef char gc_check_starts[sizeof(gc_board_starts) == 128 + 2 * 32 * 8 ? 1 : -1];
+typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 64 + 3 * 1088 + 640 + 6 * 704 ? 1 : -1];
 
 /* `arrival`: number, function and kind in one word, as a reader may meet the line while it is written anew. */
 static inline uint64_t gc_arrival(uint64_t number, uint32_t function, uint32_t kind) {

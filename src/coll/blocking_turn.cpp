@@ -1,0 +1,75 @@
+#include "coll/blocking_turn.h"
+
+#include <sched.h>
+
+#include <utility>
+
+namespace gpucoll::coll {
+
+void BlockingTurn::leave() {
+  if (std::exchange(known_, false)) Turner::instance().remove(this);
+}
+
+// ---- the caller ----
+
+// Before the clock is read for it: who sees none here, and then launches, does so with an earlier number.
+void BlockingTurn::begin(const Place& place) {
+  if (description_.size == 1) return;
+  if (!std::exchange(known_, true)) Turner::instance().know(this, &description_);
+  complete_ = 0;
+  present_.store(name_of(place));
+}
+
+Status BlockingTurn::find_complete(const Place& place, const Component* among) {
+  constexpr int kLooksPerCheck = 4096;
+  Arrivals::Wait wait = {place, nullptr};
+  for (int looks = 1;; ++looks) {
+    complete_ = arrivals_.complete_since(place, &wait.rank, among);
+    if (complete_) return {};
+    sched_yield();  // some rank is between its arrival and its clock
+    if (looks % kLooksPerCheck == 0) GC_TRY(arrivals_.look_around(wait));
+  }
+}
+
+void BlockingTurn::await_others() {
+  const auto start = Clock::now();
+  while (!Turner::instance().turn_before(complete_, this) && Clock::now() - start < Turner::kPatience) {
+    description_.calls->progress();
+    sched_yield();  // to whom this waits for, a thread of this process
+  }
+}
+
+// ---- the Turner ----
+
+void BlockingTurn::look_anew(uint64_t present) {
+  seen_ = present;
+  due_ = 0;
+  wait_ = {place_of(present), nullptr};
+  if (wait_.place.order != GC_ORDER_NEIGHBORS) return;
+  among_ = arrivals_.own_component();
+  wait_.among = &among_;
+  wait_.rank = description_.rank;
+}
+
+// The call may end meanwhile, and what is seen be that of the next one: then first_due() does not regard it.
+bool BlockingTurn::turn() {
+  const uint64_t present = present_.load(std::memory_order_acquire);  // partner: begin()
+  if (present == 0) return true;
+  if (present != seen_) look_anew(present);
+  if (due_) return true;
+  const auto verdict = arrivals_.look(wait_);
+  if (!verdict || *verdict != Arrivals::Verdict::device) return true;
+  int lacking;
+  due_ = arrivals_.complete_since(wait_.place, &lacking, wait_.among);
+  due_since_ = Clock::now();
+  return due_ != 0;
+}
+
+uint64_t BlockingTurn::first_entered() const noexcept { return present_.load() != 0; }  // seq_cst: begin()
+
+uint64_t BlockingTurn::first_due() const noexcept {
+  if (!due_ || present_.load(std::memory_order_acquire) != seen_) return 0;
+  return Clock::now() - due_since_ > Turner::kPatience ? 0 : due_;
+}
+
+}  // namespace gpucoll::coll

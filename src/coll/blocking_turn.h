@@ -1,0 +1,70 @@
+// The blocking collectives of one MPI communicator among what this process launches: in the order in which the last
+// rank came to each (turner.h). It concerns processes whose threads use several communicators; in others a call pays a
+// few stores, and looks for nobody.
+//
+// A call: begin() before this rank publishes it; learn() once all have come with device memory, and before this rank
+// lets the others write their lines anew; await() before it launches; end() when it has, or is not going to.
+// Thread safety: these by the communicator's caller; those of Turned by the Turner, with its lock held.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "coll/arrivals.h"
+#include "coll/turner.h"
+
+namespace gpucoll::coll {
+
+class BlockingTurn final : public Turned {
+ public:
+  BlockingTurn(const gc_comm_description& description, Arrivals& arrivals)
+      : description_(description), arrivals_(arrivals) {}
+  ~BlockingTurn() override { leave(); }
+  BlockingTurn(const BlockingTurn&) = delete;
+  BlockingTurn& operator=(const BlockingTurn&) = delete;
+  // There are no more of them.
+  void leave();
+
+  void begin(const Place& place);
+  // Errors: as Arrivals::look_around().
+  Status learn(const Place& place, const Component* among) {
+    // Without other communicators until now, all that others come to later has greater numbers.
+    return Turner::instance().crowded() ? find_complete(place, among) : Status();
+  }
+  // With MPI progress, and not for ever.
+  void await() {
+    if (complete_) await_others();
+  }
+  void end() noexcept { present_.store(0, std::memory_order_release); }  // partner: first_entered() of other threads
+
+  bool turn() override;
+  bool turn_on_thread() override { return false; }
+  uint64_t first_entered() const noexcept override;
+  uint64_t first_due() const noexcept override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static uint64_t name_of(const Place& place) noexcept {
+    return place.number << 16 | place.order << 8 | place.function;
+  }
+  static Place place_of(uint64_t name) noexcept {
+    return {static_cast<uint32_t>(name >> 8 & 0xff), name >> 16, static_cast<uint32_t>(name & 0xff)};
+  }
+  Status find_complete(const Place& place, const Component* among);
+  void await_others();
+  void look_anew(uint64_t present);
+
+  const gc_comm_description& description_;
+  Arrivals& arrivals_;
+  bool known_ = false;                // to the Turner
+  std::atomic<uint64_t> present_{0};  // the call, from begin() to end(); 0: none
+  uint64_t complete_ = 0;             // since when all ranks have come to it; 0: it waits for nobody
+  // Of the Turner: what it has seen of a call.
+  uint64_t seen_ = 0;
+  Arrivals::Wait wait_ = {};
+  Component among_;
+  uint64_t due_ = 0;
+  Clock::time_point due_since_ = {};
+};
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,117 @@
+// When the ranks of a communicator came to a collective. The other rank is a process that takes its steps when told to.
+#include "coll/arrivals.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace gpucoll::coll {
+namespace {
+
+constexpr Place kCall = {GC_ORDER_BLOCKING, 1, GC_FUNCTION_allreduce};
+
+gc_process_blob g_blobs[2];
+
+class Rank {
+ public:
+  explicit Rank(int rank) : description_{7, rank, 2, 0, &calls_, nullptr, "a communicator"}, arrivals_(description_) {
+    calls_.peer = [](void*, int r) -> const gc_process_blob* { return &g_blobs[r]; };
+    calls_.process_name = [](void*, int r) { return static_cast<uint64_t>(r); };
+    calls_.progress = [] {};
+    EXPECT_TRUE(arrivals_.open());
+    int failed;
+    EXPECT_TRUE(arrivals_.find_peers(&failed));
+  }
+  Arrivals& arrivals() { return arrivals_; }
+
+ private:
+  gc_host_calls calls_ = {};
+  gc_comm_description description_;
+  Arrivals arrivals_;
+};
+
+// To the other process. Who waits for one that has ended ends, too.
+class Line {
+ public:
+  Line() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_), 0); }
+  ~Line() { close(ends_[0]); }
+  // Of each process, before anything else.
+  void take(int side) {
+    std::swap(ends_[0], ends_[side]);
+    close(ends_[1]);
+  }
+  template <class T>
+  void tell(const T& what) {
+    if (send(ends_[0], &what, sizeof what, MSG_NOSIGNAL) != ssize_t{sizeof what}) end();
+  }
+  template <class T = char>
+  T hear() {
+    T what;
+    if (recv(ends_[0], &what, sizeof what, MSG_WAITALL) != ssize_t{sizeof what}) end();
+    return what;
+  }
+
+ private:
+  [[noreturn]] static void end() {
+    std::printf("the other process has ended\n");
+    _exit(1);
+  }
+  int ends_[2];
+};
+
+[[noreturn]] void be_rank_1(Line& line) {
+  line.take(1);
+  if (!MpiProcess::instance().open(&g_blobs[1])) _exit(1);
+  line.tell(g_blobs[1]);
+  g_blobs[0] = line.hear<gc_process_blob>();
+  Rank rank(1);
+  line.hear();
+  rank.arrivals().publish(kCall, GC_KIND_DEVICE, {});
+  line.tell('x');
+  line.hear();
+  rank.arrivals().stamp(kCall);
+  line.tell('x');
+  line.hear();
+  _exit(testing::Test::HasFailure());
+}
+
+// A rank that is held up between its arrival and its look at the clock has come for all, and none takes another's time
+// for that of the last.
+TEST(Arrivals, WhoHasComeButNotToldWhenIsWaitedFor) {
+  Line line;
+  const pid_t child = fork();
+  if (child == 0) be_rank_1(line);
+  line.take(0);
+  ASSERT_TRUE(MpiProcess::instance().open(&g_blobs[0]));
+  line.tell(g_blobs[0]);
+  g_blobs[1] = line.hear<gc_process_blob>();
+  Rank rank(0);
+  Arrivals::Wait wait = {kCall, nullptr};
+  int lacking = -1;
+  rank.arrivals().publish(kCall, GC_KIND_DEVICE, {});
+  const auto mine = rank.arrivals().stamp(kCall);
+  EXPECT_EQ(*rank.arrivals().look(wait), Arrivals::Verdict::waiting);
+
+  line.tell('x');
+  line.hear();
+  EXPECT_EQ(*rank.arrivals().look(wait), Arrivals::Verdict::device);
+  EXPECT_EQ(rank.arrivals().complete_since(kCall, &lacking), 0u);
+  EXPECT_EQ(lacking, 1);
+
+  line.tell('x');
+  line.hear();
+  const auto since = std::chrono::nanoseconds(rank.arrivals().complete_since(kCall, &lacking));
+  EXPECT_GE(since, mine.time_since_epoch());
+
+  line.tell('x');
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace gpucoll::coll

@@ -68,6 +68,7 @@ TEST(PerfOptions, LatencyTakesMoreCalls) {
 TEST(PerfOptions, OverlapMeansNonblockingCallsOfMpi) {
   EXPECT_TRUE(parse("allreduce --overlap host")->nonblocking);
   EXPECT_FALSE(parse("allreduce --overlap host --api")->nonblocking);
+  EXPECT_FALSE(parse("allreduce --overlap host --persistent")->nonblocking);
 }
 
 TEST(PerfOptions, ABarrierIsOneRow) { EXPECT_EQ(counts("barrier -d all", 3), (std::vector<size_t>{0})); }
@@ -142,6 +143,8 @@ TEST(PerfOptions, MistakesAreOneSentence) {
                            "allreduce --overlap gpu",
                            "allreduce --overlap kernel --overlap-blocks 0",
                            "allreduce --api --nonblocking",
+                           "allreduce --api --persistent",
+                           "allreduce --nonblocking --persistent",
                            "allreduce --repeat 0",
                            "allreduce --tolerance -1",
                            "allgatherv --api",

@@ -56,10 +56,16 @@ foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gath
     COMMAND tools/gpucoll-perf ${collective} -d all -o all -b 0 -e 20K -f 100 -n 1 -w 0 -r 2 --in-place)
   gc_mpi_test(tools.perf_${collective}_nonblocking NP 3 LABELS tools mpi MPIRUN ${GC_LITERALLY}
     COMMAND tools/gpucoll-perf ${collective} -b 0 -e 200K -f 100 -n 2 -w 1 -r 2 --nonblocking)
+  gc_mpi_test(tools.perf_${collective}_persistent NP 3 LABELS tools mpi MPIRUN ${GC_LITERALLY}
+    COMMAND tools/gpucoll-perf ${collective} -b 0 -e 200K -f 100 -n 2 -w 1 -r 2 --persistent --baseline host)
 endforeach()
 gc_mpi_test(tools.perf_barrier NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll COMMAND tools/gpucoll-perf barrier)
 gc_mpi_test(tools.perf_barrier_nonblocking NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
   COMMAND tools/gpucoll-perf barrier --nonblocking)
+gc_mpi_test(tools.perf_barrier_persistent NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
+  COMMAND tools/gpucoll-perf barrier --persistent)
+gc_mpi_expect(perf_persistent 0 "^# time of a start of a persistent MPI call until MPI_Wait has returned"
+              tools/gpucoll-perf alltoallv --persistent -n 5 -b 1K -e 1K)
 
 # What the table shows.
 set(number "[0-9.]+")

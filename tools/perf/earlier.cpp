@@ -41,8 +41,8 @@ Result<Earlier> Earlier::load(const std::string& path) {
 }
 
 Status Earlier::require_same_work(const Json& heading) const {
-  for (const char* key :
-       {"collective", "ranks", "device", "api", "nonblocking", "pipelined", "registered", "in_place", "overlap"}) {
+  for (const char* key : {"collective", "ranks", "device", "api", "nonblocking", "persistent", "pipelined",
+                          "registered", "in_place", "overlap"}) {
     // Files of before it was there.
     if (!file_.contains(key)) continue;
     if (file_[key] != heading[key])

@@ -56,6 +56,7 @@ Json heading_json(const Options& options, const Heading& heading) {
                {"collective", name(options.collective)},
                {"api", options.api},
                {"nonblocking", options.nonblocking},
+               {"persistent", options.persistent},
                {"pipelined", options.pipelined},
                {"registered", options.registered},
                {"overlap", overlap_text(options.overlap)},

@@ -47,9 +47,13 @@ int tell(const std::string& text) {
   std::abort();
 }
 
+Form form_of(const Options& options) {
+  return options.persistent ? Form::persistent : options.nonblocking ? Form::nonblocking : Form::blocking;
+}
+
 Result<std::unique_ptr<Runner>> make_runner(const Options& options, const Buffers& buffers) {
   if (options.api) return api_runner(buffers, options.registered, MPI_COMM_WORLD);
-  return mpi_runner(buffers, options.nonblocking, MPI_COMM_WORLD);
+  return mpi_runner(buffers, form_of(options), MPI_COMM_WORLD);
 }
 
 Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const Heading& heading, const Buffers& buffers,
@@ -57,7 +61,7 @@ Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const Head
   switch (options.baseline) {
     case BaselineChoice::none: break;
     case BaselineChoice::host:
-      return host_runner(largest_send_bytes(calls), largest_recv_bytes(calls), options.nonblocking, MPI_COMM_WORLD);
+      return host_runner(largest_send_bytes(calls), largest_recv_bytes(calls), form_of(options), MPI_COMM_WORLD);
     case BaselineChoice::nccl:
       if (heading.device_kind != "cuda")
         return Status::error(Code::unsupported,

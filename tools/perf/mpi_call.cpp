@@ -1,5 +1,13 @@
 #include "perf/mpi_call.h"
 
+// Persistent collectives became part of MPI with Open MPI 5.0; before, they were an extension.
+#if OMPI_MAJOR_VERSION >= 5
+#define GC_INIT(Name) MPI_##Name##_init
+#else
+#include <mpi-ext.h>
+#define GC_INIT(Name) MPIX_##Name##_init
+#endif
+
 namespace gpucoll::perf {
 namespace {
 
@@ -144,6 +152,47 @@ int MpiCall::start_uneven(Buffers buffers, MPI_Comm comm, MPI_Request* request) 
     case Collective::gatherv: return MPI_Igatherv(send, own_, type_, recv, counts, places, type_, root, comm, request);
     case Collective::scatterv:
       return MPI_Iscatterv(send, counts, places, type_, recv, own_, type_, root, comm, request);
+    default: return MPI_ERR_UNSUPPORTED_OPERATION;  // messages: not let in
+  }
+}
+
+int MpiCall::make(void* send_buffer, void* recv_buffer, MPI_Comm comm, MPI_Request* request) const {
+  const auto [send, recv] = in_place(send_buffer, recv_buffer);
+  const int root = call_.root;
+  switch (call_.collective) {
+    case Collective::allreduce: return GC_INIT(Allreduce)(send, recv, n_, type_, op_, comm, MPI_INFO_NULL, request);
+    case Collective::bcast: return GC_INIT(Bcast)(recv, n_, type_, root, comm, MPI_INFO_NULL, request);
+    case Collective::reduce: return GC_INIT(Reduce)(send, recv, n_, type_, op_, root, comm, MPI_INFO_NULL, request);
+    case Collective::allgather:
+      return GC_INIT(Allgather)(send, n_, type_, recv, n_, type_, comm, MPI_INFO_NULL, request);
+    case Collective::reduce_scatter:
+      return GC_INIT(Reduce_scatter_block)(send, recv, n_, type_, op_, comm, MPI_INFO_NULL, request);
+    case Collective::alltoall: return GC_INIT(Alltoall)(send, n_, type_, recv, n_, type_, comm, MPI_INFO_NULL, request);
+    case Collective::gather:
+      return GC_INIT(Gather)(send, n_, type_, recv, n_, type_, root, comm, MPI_INFO_NULL, request);
+    case Collective::scatter:
+      return GC_INIT(Scatter)(send, n_, type_, recv, n_, type_, root, comm, MPI_INFO_NULL, request);
+    case Collective::scan: return GC_INIT(Scan)(send, recv, n_, type_, op_, comm, MPI_INFO_NULL, request);
+    case Collective::exscan: return GC_INIT(Exscan)(send, recv, n_, type_, op_, comm, MPI_INFO_NULL, request);
+    case Collective::barrier: return GC_INIT(Barrier)(comm, MPI_INFO_NULL, request);
+    default: return make_uneven({send, recv}, comm, request);
+  }
+}
+
+int MpiCall::make_uneven(Buffers buffers, MPI_Comm comm, MPI_Request* request) const {
+  const auto [send, recv] = buffers;
+  const int *counts = counts_.data(), *places = places_.data(), root = call_.root;
+  switch (call_.collective) {
+    case Collective::allgatherv:
+      return GC_INIT(Allgatherv)(send, own_, type_, recv, counts, places, type_, comm, MPI_INFO_NULL, request);
+    case Collective::reduce_scatterv:
+      return GC_INIT(Reduce_scatter)(send, recv, counts, type_, op_, comm, MPI_INFO_NULL, request);
+    case Collective::alltoallv:
+      return GC_INIT(Alltoallv)(send, counts, places, type_, recv, counts, places, type_, comm, MPI_INFO_NULL, request);
+    case Collective::gatherv:
+      return GC_INIT(Gatherv)(send, own_, type_, recv, counts, places, type_, root, comm, MPI_INFO_NULL, request);
+    case Collective::scatterv:
+      return GC_INIT(Scatterv)(send, counts, places, type_, recv, own_, type_, root, comm, MPI_INFO_NULL, request);
     default: return MPI_ERR_UNSUPPORTED_OPERATION;  // messages: not let in
   }
 }

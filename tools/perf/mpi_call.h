@@ -1,7 +1,7 @@
-// A call as MPI's function: blocking, or started to be waited for.
+// A call as MPI's function: blocking, started to be waited for, or made to be started again and again.
 //
 // Thread safety: as MPI allows. Ownership: counts and places of blocks belong to the MpiCall, which must live until a
-// started call is complete.
+// started call is complete, and a persistent one freed.
 #pragma once
 #include <mpi.h>
 
@@ -11,6 +11,8 @@
 
 namespace gpucoll::perf {
 
+enum class Form { blocking, nonblocking, persistent };
+
 class MpiCall {
  public:
   static bool has(Type type);  // whether MPI has the type
@@ -19,6 +21,7 @@ class MpiCall {
   // Buffers of any kind; MPI's answer.
   int run(void* send, void* recv, MPI_Comm comm) const;
   int start(void* send, void* recv, MPI_Comm comm, MPI_Request* request) const;
+  int make(void* send, void* recv, MPI_Comm comm, MPI_Request* request) const;
 
  private:
   struct Buffers {
@@ -27,6 +30,7 @@ class MpiCall {
   Buffers in_place(void* send, void* recv) const;
   int run_uneven(Buffers buffers, MPI_Comm comm) const;
   int start_uneven(Buffers buffers, MPI_Comm comm, MPI_Request* request) const;
+  int make_uneven(Buffers buffers, MPI_Comm comm, MPI_Request* request) const;
 
   Call call_;
   MPI_Datatype type_;

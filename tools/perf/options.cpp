@@ -38,6 +38,8 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_flag("--in-place", options.in_place, "Input and output share a buffer (MPI_IN_PLACE)");
   app.add_flag("--api", options.api, "Through gpucoll's C API instead of MPI: stream, call, synchronize");
   app.add_flag("--nonblocking", options.nonblocking, "By MPI's nonblocking calls: MPI_Iallreduce, MPI_Wait, and so on");
+  app.add_flag("--persistent", options.persistent,
+               "By starts of MPI's persistent calls: MPI_Start, MPI_Wait; they are made beforehand");
   app.add_flag("--pipelined", options.pipelined,
                "With --api: all timed calls of a size back to back on the stream, instead of each until it is done");
   app.add_flag("--registered", options.registered,
@@ -130,7 +132,7 @@ Status read_overlap(const Words& words, Options& options) {
   if (options.overlap == OverlapChoice::none) return {};
   if (options.pipelined || options.latency)
     return bad("--overlap measures single calls and shows its own columns: leave out --pipelined and --latency");
-  options.nonblocking = !options.api;  // a blocking call leaves nothing to do beside it
+  options.nonblocking = !options.api && !options.persistent;  // a blocking call leaves nothing to do beside it
   return {};
 }
 
@@ -141,6 +143,8 @@ Status read_entry(const Options& options) {
   if (options.pipelined && !options.api) return bad("--pipelined needs --api: MPI calls return when they are done");
   if (options.registered && !options.api) return bad("--registered needs --api: MPI has no such call");
   if (options.nonblocking && options.api) return bad("--nonblocking is for MPI: the C API's calls never wait");
+  if (options.persistent && (options.api || options.nonblocking))
+    return bad("--persistent is a way of its own: leave out --api and --nonblocking");
   if (options.pipelined && options.latency)
     return bad("--pipelined sees no single calls, so --latency has nothing to show");
   if (pairwise && !options.api)

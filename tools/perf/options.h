@@ -26,6 +26,7 @@ struct Options {
   bool in_place = false;
   bool api = false;          // through the C API instead of MPI
   bool nonblocking = false;  // MPI's nonblocking calls
+  bool persistent = false;   // starts of MPI's persistent ones
   bool pipelined = false;    // many calls back to back on a stream
   bool registered = false;   // buffers are known to the communicator before
   bool latency = false;      // the table shows percentiles

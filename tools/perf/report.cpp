@@ -23,6 +23,7 @@ std::string plural(size_t n, const char* word) { return fmt::format("{} {}{}", n
 const char* timed_text(const Options& options) {
   if (options.pipelined) return "call of gpucoll's C API among many on a stream";
   if (options.api) return "call of gpucoll's C API until its stream is synchronized";
+  if (options.persistent) return "start of a persistent MPI call until MPI_Wait has returned";
   return options.nonblocking ? "nonblocking MPI call until MPI_Wait has returned" : "blocking MPI call";
 }
 

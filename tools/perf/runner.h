@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "perf/collective.h"
 #include "perf/device_memory.h"
+#include "perf/mpi_call.h"
 
 namespace gpucoll::perf {
 
@@ -28,10 +29,10 @@ class Runner {
 
 Status run_once(Runner& runner, const Call& call);
 
-// MPI on the given buffers, by its blocking calls or by its nonblocking ones, which finish() waits for.
-std::unique_ptr<Runner> mpi_runner(const Buffers& buffers, bool nonblocking, MPI_Comm comm);
+// MPI on the given buffers, by its blocking calls, or by nonblocking ones or starts, which finish() waits for.
+std::unique_ptr<Runner> mpi_runner(const Buffers& buffers, Form form, MPI_Comm comm);
 // The same MPI call on host memory of its own.
-std::unique_ptr<Runner> host_runner(size_t send_bytes, size_t recv_bytes, bool nonblocking, MPI_Comm comm);
+std::unique_ptr<Runner> host_runner(size_t send_bytes, size_t recv_bytes, Form form, MPI_Comm comm);
 // gpucoll's C API on the given buffers and a stream of its own. The calling thread's device must have been chosen.
 Result<std::unique_ptr<Runner>> api_runner(const Buffers& buffers, bool registered, MPI_Comm comm);
 // libnccl, loaded at run time, likewise. Errors: unsupported where libnccl is missing or too old.

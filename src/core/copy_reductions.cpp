@@ -141,8 +141,7 @@ class Schedule {
       send(round, next(distance), piece.operand(theirs), theirs.bytes, 0);
       if (mine.bytes) step.sources.push_back(next(distance));
     }
-    step.launch.stage = Stage::step;
-    if (mine.bytes) plan_reduction(step.launch, piece, mine, round);
+    if (mine.bytes) plan_reduction(step, piece, mine, round);
     step.waits_for_sends = mine.bytes && !keeps_result(piece);
     results_.push_back({round, made_.steps.size()});
   }
@@ -161,11 +160,12 @@ class Schedule {
       const Range theirs = piece.of(from);
       if (!piece.gives_to(rank_) || !theirs.bytes) continue;
       CopyReductions::Step& step = made_.steps.emplace_back();
-      step = {round, {from}, false, false, {}};
-      plan_delivery(step.launch, piece, theirs, round, from);
+      step.round = round;
+      step.sources.push_back(from);
+      step.last = false;
+      plan_delivery(step, piece, theirs, round, from);
     }
     if (made_.steps.size() == before) made_.steps.emplace_back().round = round;
-    made_.steps.back().launch.stage = Stage::step;
     made_.steps.back().last = true;
   }
 
@@ -182,17 +182,15 @@ class Schedule {
     return landing_ + made_.result_offset(round);
   }
 
-  void plan_local(PlannedLaunch& launch, const Piece& piece, uint64_t bytes, const proto::LocalReduction& what) const {
-    launch.stage = Stage::step;
-    launch.kernel = piece.task->local;
-    launch.threads = shape_.threads;
-    launch.plain_blocks = local_blocks(bytes, most_local_blocks(shape_));
-    launch.plan.n_items = 1;
-    proto::local_reduction(launch.plan) = what;
+  void plan_local(CopyReductions::Step& step, const Piece& piece, uint64_t bytes,
+                  const proto::LocalReduction& what) const {
+    step.kernel = piece.task->local;
+    step.blocks = local_blocks(bytes, most_local_blocks(shape_));
+    step.reduction = what;
   }
-  void plan_reduction(PlannedLaunch& launch, const Piece& piece, const Range& mine, uint64_t round) const {
+  void plan_reduction(CopyReductions::Step& step, const Piece& piece, const Range& mine, uint64_t round) const {
     const int lowest = rank_ == 0 ? 1 : 0;
-    plan_local(launch, piece, mine.bytes,
+    plan_local(step, piece, mine.bytes,
                {piece.operand(mine),
                 landed(round, lowest),
                 result_of(piece, mine, round),
@@ -205,9 +203,10 @@ class Schedule {
                 1,
                 {}});
   }
-  void plan_delivery(PlannedLaunch& launch, const Piece& piece, const Range& theirs, uint64_t round, int from) const {
+  void plan_delivery(CopyReductions::Step& step, const Piece& piece, const Range& theirs, uint64_t round,
+                     int from) const {
     constexpr uint32_t kRank = 0, kRanks = 1;
-    plan_local(launch, piece, theirs.bytes,
+    plan_local(step, piece, theirs.bytes,
                {landed(round, from),
                 nullptr,
                 piece.result(theirs, rank_),
@@ -289,9 +288,24 @@ CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const Comm
   Schedule schedule(rank, shape, landing, first_round);
   for (const CollectiveTask& task : queue.collectives)
     if (reduces_by_copies(task, shape)) schedule.add(task);
-  CopyReductions made = schedule.make();
-  for (CopyReductions::Step& step : made.steps) step.launch.plan.results_on_host = queue.results_on_host;
-  return made;
+  return schedule.make();
+}
+
+bool any_copy_reduction(const TaskQueue& queue, const CommShape& shape) {
+  return std::any_of(queue.collectives.begin(), queue.collectives.end(),
+                     [&](const CollectiveTask& task) { return reduces_by_copies(task, shape); });
+}
+
+void plan_launch(const CopyReductions::Step& step, const CommShape& shape, bool results_on_host,
+                 PlannedLaunch* launch) {
+  launch->stage = Stage::step;
+  launch->plan.results_on_host = results_on_host;
+  if (!step.kernel) return;
+  launch->kernel = step.kernel;
+  launch->threads = shape.threads;
+  launch->plain_blocks = step.blocks;
+  launch->plan.n_items = 1;
+  proto::local_reduction(launch->plan) = step.reduction;
 }
 
 }  // namespace gpucoll::core

@@ -15,6 +15,7 @@
 #include "core/planner.h"
 #include "core/task.h"
 #include "core/tuner.h"
+#include "proto/format/local_reduction.h"
 
 namespace gpucoll::core {
 
@@ -46,12 +47,15 @@ struct CopyReductions {
     uint32_t after;
   };
   // Waits for what these ranks send in a round, and for this rank's own sends where it overwrites what they have sent
-  // from; the kernel of its launch may be missing. With the last one of a round, its places are free.
+  // from; its kernel may be missing. With the last one of a round, its places are free.
   struct Step {
     uint64_t round;
     std::vector<int> sources;
     bool last = true, waits_for_sends = false;
-    PlannedLaunch launch = {};
+    // Its launch, which takes much more room.
+    const gpu::Kernel* kernel = nullptr;
+    int blocks = 0;
+    proto::LocalReduction reduction = {};
   };
   std::vector<Send> sends;
   std::vector<Step> steps;
@@ -76,7 +80,9 @@ struct CopyReductions {
 };
 // Of those of the queue's collectives that go this way, one after the other. first_round: how many there were before;
 // landing: kernel address.
+bool any_copy_reduction(const TaskQueue& queue, const CommShape& shape);
 CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing,
                                     uint64_t first_round);
+void plan_launch(const CopyReductions::Step& step, const CommShape& shape, bool results_on_host, PlannedLaunch* launch);
 
 }  // namespace gpucoll::core

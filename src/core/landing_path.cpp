@@ -82,6 +82,7 @@ Status LandingPath::prepare() {
 }
 
 Result<bool> LandingPath::begin(const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* launches) {
+  if (!any_copy_reduction(queue, shape)) return false;
   const int rank = context_.peers.rank();
   plan_ = plan_copy_reductions(queue, rank, shape, static_cast<uint8_t*>(landing_[static_cast<size_t>(rank)]), rounds_);
   if (plan_.steps.empty()) return false;
@@ -90,8 +91,9 @@ Result<bool> LandingPath::begin(const TaskQueue& queue, const CommShape& shape, 
   next_send_ = 0;
   rounds_ += plan_.rounds;
   launches->clear();
-  launches->reserve(plan_.steps.size());
-  for (CopyReductions::Step& step : plan_.steps) launches->push_back(std::move(step.launch));
+  launches->resize(plan_.steps.size());  // 4 KiB each: made where they stay
+  for (size_t i = 0; i < plan_.steps.size(); ++i)
+    plan_launch(plan_.steps[i], shape, queue.results_on_host, &(*launches)[i]);
   return true;
 }
 

@@ -103,8 +103,13 @@ Status Launcher::plan(const TaskQueue& queue, const CommShape& shape, uint64_t c
                       std::vector<PlannedLaunch> steps) {
   std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, context_.direct);
   GC_TRY(prepare(plans, capture));
-  const auto behind = std::find_if(plans.begin(), plans.end(), [](const auto& p) { return p.stage == Stage::unpack; });
-  plans.insert(behind, std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
+  if (plans.empty()) {
+    plans = std::move(steps);  // as a rule: a launch has 4 KiB
+  } else {
+    const auto behind =
+        std::find_if(plans.begin(), plans.end(), [](const auto& p) { return p.stage == Stage::unpack; });
+    plans.insert(behind, std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
+  }
   for (PlannedLaunch& planned : plans) {
     planned.plan.comm = context_.comm;
     if (!capture) planned.plan.done_word = context_.done_kernel;

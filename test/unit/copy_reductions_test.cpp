@@ -120,9 +120,15 @@ class Play {
     for (int source : step.sources)
       if (!has_sent(this->rank(source), step.round, r)) return false;
     if (step.waits_for_sends && rank.sent < rank.plan.sends_before(rank.step)) return false;
-    if (step.launch.kernel) {
-      EXPECT_EQ(proto::local_reduction(step.launch.plan).waited, 1);
-      reduce(proto::local_reduction(step.launch.plan));
+    PlannedLaunch launch;
+    plan_launch(step, shape_, false, &launch);
+    EXPECT_EQ(launch.stage, Stage::step);
+    EXPECT_EQ(launch.kernel, step.kernel);
+    if (launch.kernel) {
+      EXPECT_EQ(launch.threads, shape_.threads);
+      EXPECT_GT(launch.blocks(), 0);
+      EXPECT_EQ(proto::local_reduction(launch.plan).waited, 1);
+      reduce(proto::local_reduction(launch.plan));
     }
     if (step.last) rank.consumed = step.round + 1;
     ++rank.step;

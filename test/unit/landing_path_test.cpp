@@ -78,6 +78,20 @@ void put(LandingPath& path, const TaskQueue& queue, const CommShape& shape, gpu:
   ASSERT_TRUE(path.put_end(stream).ok());
 }
 
+// A group without such a reduction is none of the path's business, and leaves what is under way as it is.
+void expect_nothing_of_others(LandingPath& path, CommShape shape) {
+  TaskQueue queue;
+  CollectiveTask task{};
+  task.function = Function::all_gather;
+  task.count = task.element_bytes = 4;
+  queue.add(task);
+  std::vector<PlannedLaunch> launches(1);
+  const auto some = path.begin(queue, shape, &launches);
+  EXPECT_TRUE(some.ok() && !*some);
+  EXPECT_EQ(launches.size(), 1u);
+  EXPECT_EQ(path.groups(), uint64_t{kGroups});
+}
+
 bool ends(LandingPath& path) {
   const auto end = std::chrono::steady_clock::now() + 20s;
   while (path.passed() < path.groups() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
@@ -117,6 +131,7 @@ void run_groups(MeetingRank& self, gpu::Device& device, gpu::Stream stream, cons
   {
     LandingPath path({device, self.fault, self.peers, pages}, landing);
     for (int group = 0; group < kGroups; ++group) put(path, queue, shape, stream);
+    expect_nothing_of_others(path, shape);
     EXPECT_TRUE(ends(path)) << "rank " << self.rank << " waits for what stands behind";
     char mine = 0;
     std::vector<char> all(n);

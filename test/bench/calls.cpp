@@ -69,16 +69,16 @@ bool count_all(const std::string& form, Runner& runner, bool whole) {
 }
 
 bool count_host() {
-  return count_all("host", *host_runner(kBytes, kBytes, false, MPI_COMM_WORLD), true) &&
-         count_all("ihost", *host_runner(kBytes, kBytes, true, MPI_COMM_WORLD), true);
+  return count_all("host", *host_runner(kBytes, kBytes, Form::blocking, MPI_COMM_WORLD), true) &&
+         count_all("ihost", *host_runner(kBytes, kBytes, Form::nonblocking, MPI_COMM_WORLD), true);
 }
 
 bool count_device() {
   auto send = DeviceMemory::create(kBytes), recv = DeviceMemory::create(kBytes);
   if (!send || !recv) return false;
   const Buffers buffers{*std::move(send), *std::move(recv)};
-  if (!count("beside", *host_runner(kBytes, kBytes, false, MPI_COMM_WORLD), Collective::allreduce, true) ||
-      !count_all("device", *mpi_runner(buffers, false, MPI_COMM_WORLD), true))
+  if (!count("beside", *host_runner(kBytes, kBytes, Form::blocking, MPI_COMM_WORLD), Collective::allreduce, true) ||
+      !count_all("device", *mpi_runner(buffers, Form::blocking, MPI_COMM_WORLD), true))
     return false;
   auto api = api_runner(buffers, false, MPI_COMM_WORLD);
   // Until it is launched: who waits for the stream is the application.

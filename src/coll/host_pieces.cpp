@@ -48,12 +48,14 @@ void HostPieces::each_run(const Piece& piece, const Move& move) const {
 }
 
 void HostPieces::load() const {
+  if (std::exchange(loaded_, true)) return;
   for (const Piece& piece : pieces_)
     if (!piece.stored)
       each_run(piece, [](uint8_t* memory, uint8_t* place, size_t bytes) { std::memcpy(place, memory, bytes); });
 }
 
 void HostPieces::store() const {
+  loaded_ = false;
   for (const Piece& piece : pieces_)
     if (piece.stored)
       each_run(piece, [](uint8_t* memory, uint8_t* place, size_t bytes) { std::memcpy(memory, place, bytes); });
@@ -62,6 +64,7 @@ void HostPieces::store() const {
 void HostPieces::clear() noexcept {
   if (block_.host) StagingPool::of_calls().put(block_.host);
   block_ = {};
+  loaded_ = false;
   pieces_.clear();
 }
 

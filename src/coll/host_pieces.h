@@ -30,6 +30,7 @@ class HostPieces {
   // What is reserved; empty: nothing.
   const gpu::HostBlock& block() const noexcept { return block_; }
 
+  // Before each run, unless it has been loaded since the last store(); and after.
   void load() const;
   void store() const;
   void clear() noexcept;
@@ -46,6 +47,7 @@ class HostPieces {
   template <class Move>
   void each_run(const Piece& piece, const Move& move) const;
 
+  mutable bool loaded_ = false;
   gpu::HostBlock block_;
   std::vector<Piece> pieces_;
 };

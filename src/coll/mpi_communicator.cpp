@@ -158,7 +158,9 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   if (is_everybody() && teams().fits(call_)) {
     GC_TRY(reduce_within_group(call));
     GC_TRY_AS(const TeamRuntime::Outcome outcome, teams().run(call_, device_side_->turn));
-    return outcome == TeamRuntime::Outcome::done ? Answer::done : Answer::stage;
+    if (outcome != TeamRuntime::Outcome::done) return Answer::stage;
+    call_.part.packing.on_host().store();
+    return Answer::done;
   }
   // Without all ranks no runtime communicator can be made: what they do together makes it.
   if (!runtime().get() && !is_everybody()) return Answer::stage;
@@ -177,7 +179,8 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   turn.end();
   core::Communicator& made = *runtime().get();
   GC_TRY(made.wait(made.launched(), description_.calls->progress));
-  runtime().end(call_);
+  MpiRuntime::count_run();
+  call_.part.packing.on_host().store();
   return Answer::done;
 }
 

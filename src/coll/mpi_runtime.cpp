@@ -160,9 +160,4 @@ Result<bool> MpiRuntime::advance() {
   return all;
 }
 
-void MpiRuntime::end(const DeviceCall& call) {
-  call.part.packing.on_host().store();
-  count_run();
-}
-
 }  // namespace gpucoll::coll

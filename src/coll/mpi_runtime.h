@@ -2,7 +2,8 @@
 // and whether it can be used at all.
 //
 // A collective: plan() its part; then, once every rank has come with device memory, fits(), prepare(), begin(), and
-// advance() until it is true; launched() of the communicator says what to wait for; then end(). What fits() and
+// advance() until it is true; launched() of the communicator says what to wait for; then count_run(), and what lies in
+// host memory is stored. What fits() and
 // prepare() answer is equal on all ranks. Several that are prepared() may be put together into one queue. Thread
 // safety: one caller at a time; but plan() also beside prepare(). Ownership: owns the runtime communicator.
 #pragma once
@@ -69,9 +70,6 @@ class MpiRuntime {
   Status begin(const core::TaskQueue& together);
   // Whether all of it is there now.
   Result<bool> advance();
-  // Once it is done.
-  void end(const DeviceCall& call);
-
   // How many collectives of MPI, and local reductions, this process has run on a device.
   static uint64_t runs() noexcept;
   static void count_run() noexcept;

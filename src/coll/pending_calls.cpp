@@ -73,6 +73,15 @@ bool PendingCalls::passes_by(uint32_t function) {
   return true;
 }
 
+// Of a call that nobody knows yet. The lock is not held, as host memory is copied, which others would wait for.
+void PendingCalls::plan(PendingCall* call, uint32_t function, const gc_call* device_call) {
+  call->call.place = {GC_ORDER_NONBLOCKING, 0, function};
+  Result<bool> planned = device_call ? runtime_of(*call).plan(*device_call, &call->call) : Result<bool>(false);
+  call->on_device = planned && *planned;
+  call->wrong = std::move(planned).status();
+  if (call->on_device && !call->is_persistent()) call->call.part.packing.on_host().load();
+}
+
 void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* device_call) {
   const bool counted = function != GC_FUNCTION_none;
   const uint64_t number = counted ? ++comm_.orders[GC_ORDER_NONBLOCKING].sequence : 0;
@@ -84,9 +93,6 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->complete = 0;
   call->wait = {call->call.place, nullptr};
   call->next_look_around = call->wait.start + kBetweenLooksAround;
-  const Result<bool> planned = device_call ? runtime_of(*call).plan(*device_call, &call->call) : Result<bool>(false);
-  call->on_device = planned && *planned;
-  call->wrong = planned ? Status() : planned.status();
   call->line = {};
   if (call->on_device)
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
@@ -103,6 +109,10 @@ Result<PendingCall*> PendingCalls::start(uint32_t function, const gc_call* devic
     std::lock_guard lock(mutex_);
     if (!device_call && passes_by(function)) return nullptr;
     call = take_spare();
+  }
+  plan(call, function, device_call);
+  {
+    std::lock_guard lock(mutex_);
     enqueue(call, function, device_call);
     go_on();
     if (!call->is_persistent()) go_on_a_little_while([&] { return is_undecided(*call); });
@@ -159,9 +169,11 @@ void PendingCalls::host_begun(PendingCall* call) {
   go_on();
 }
 
+// By the caller, and without the lock: others would wait for the copy.
 Code PendingCalls::end(PendingCall* call) {
-  std::lock_guard lock(mutex_);
   const Code code = call->code;
+  if (code == Code::ok && call->on_device) call->call.part.packing.on_host().store();
+  std::lock_guard lock(mutex_);
   if (call->is_persistent())
     __atomic_store_n(&call->state, int{GC_READY}, __ATOMIC_RELAXED);  // the caller's own look is next
   else
@@ -169,9 +181,14 @@ Code PendingCalls::end(PendingCall* call) {
   return code;
 }
 
-// Before it has a place, it is only noted.
+// Before it has a place, it is only noted. While it rests nobody else has to do with it.
 void PendingCalls::restart(PendingCall* call) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (call->stage == PendingCall::Stage::resting) {
+    lock.unlock();
+    call->call.part.packing.on_host().load();
+    lock.lock();
+  }
   call->wanted = true;
   if (call->stage == PendingCall::Stage::failed) return call->end();
   if (call->stage == PendingCall::Stage::resting) persistent_.start(*call);

@@ -89,6 +89,7 @@ class PendingCalls final : public Turned {
   TeamRuntime& teams_of(const PendingCall& call) noexcept {
     return call.is_persistent() ? persistent_.teams() : teams_;
   }
+  void plan(PendingCall* call, uint32_t function, const gc_call* device_call);
   void enqueue(PendingCall* call, uint32_t function, const gc_call* device_call);
   Status await_line(PendingCall& call);
   void publish_more();

@@ -155,9 +155,7 @@ Status TeamRuntime::hand_over(const DeviceCall& call) {
 Status TeamRuntime::take_back(const DeviceCall& call) {
   if (!mirror_.bytes) return {};
   const HostPieces& pieces = call.part.packing.on_host();
-  GC_TRY(device_->copy(pieces.block().host, mirror_.memory, mirror_.bytes));
-  pieces.store();
-  return {};
+  return device_->copy(pieces.block().host, mirror_.memory, mirror_.bytes);
 }
 
 // REQUIRES: the leader has answered.
@@ -247,8 +245,7 @@ Result<bool> TeamRuntime::launch(const DeviceCall& call, BlockingTurn& turn) {
   turn.end();
   core::Communicator& runtime = *leaders_.get();
   GC_TRY(runtime.wait(runtime.launched(), idle));
-  leaders_.end(whole_);
-  call.part.packing.on_host().store();
+  MpiRuntime::count_run();
   return true;
 }
 

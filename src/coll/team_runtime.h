@@ -130,7 +130,7 @@ class TeamRuntime {
   Result<Outcome> be_ready();
   Result<Outcome> begin_launching();
   Result<Outcome> go_on_launching();
-  Result<Outcome> go_on_running(const DeviceCall& call);
+  Result<Outcome> go_on_running();
   Result<Outcome> go_on_following(const DeviceCall& call);
   template <class F>
   void send_on_errand(const F& f);

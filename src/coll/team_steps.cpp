@@ -114,13 +114,12 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_launching() {
   return Outcome::waiting;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::go_on_running(const DeviceCall& call) {
+Result<TeamRuntime::Outcome> TeamRuntime::go_on_running() {
   const core::Fault& fault = leaders_.get()->fault();
   const bool done = leaders_.get()->done(launches_);
   if (!fault.raised()) {
     if (!done) return Outcome::waiting;
-    leaders_.end(whole_);
-    call.part.packing.on_host().store();
+    MpiRuntime::count_run();
     return end_step(true);
   }
   if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();
@@ -146,7 +145,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::take_step(DeviceCall& call) {
     case Step::preparing: return go_on_preparing();
     case Step::ready: return begin_launching();
     case Step::launching: return go_on_launching();
-    case Step::running: return go_on_running(call);
+    case Step::running: return go_on_running();
     case Step::following: return go_on_following(call);
   }
   return Status::error(Code::internal, "no such step");

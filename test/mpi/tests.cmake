@@ -131,6 +131,10 @@ gc_mpi_test(mpi.nonblocking_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC
   COMMAND test/mpi/nonblocking threads)
 gc_mpi_test(mpi.persistent_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/persistent threads)
+# Host memory of what runs on the device is copied by the caller.
+gc_mpi_test(mpi.host_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/host_copies)
+gc_mpi_test(mpi.teams_host_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/host_copies)
 # More communicators at once than devices have room for: the ranks must launch their calls in one order.
 foreach(np 2 4)
   gc_mpi_labels(${np} EQUAL 2)

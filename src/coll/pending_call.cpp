@@ -11,6 +11,7 @@ bool PendingCall::is_small() const noexcept {
   for (const core::CollectiveTask& task : queue.collectives) bytes += task.count * task.element_bytes;
   for (const auto& task : queue.sends) bytes += task.bytes;
   for (const auto& task : queue.recvs) bytes += task.bytes;
+  for (const proto::PackItem& copy : queue.spread) bytes += copy.bytes;
   return bytes <= kSmallBytes;
 }
 

@@ -14,24 +14,26 @@ static int finish(gcm_staged *staged, int rc) {
 #define GCM_CALL_PREVIOUS(name, ARGUMENTS) \
   module->previous.coll_##name(GCM_UNWRAP ARGUMENTS, comm, module->previous.coll_##name##_module)
 
-/* A function of its own where devices are in use keeps the one for programs without from saving registers and a plan
- * that it does not need. ASKS: the engine is asked even without device memory. ON_HOST: before host buffers go on.
- * ON_DEVICE: may return. */
+/* Functions of their own: for a program without devices, which needs no plan; for host buffers beside devices, whose
+ * plan is never in memory; and for what may run on devices. ASKS: the engine is asked even without device memory.
+ * ON_HOST: before host buffers go on. ON_DEVICE: may return. */
 #define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, ASKS, ON_HOST, ON_DEVICE, HAND_OVER)              \
-  static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
+  static GCM_NOINLINE int run_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) {      \
     const gcm_plan plan = plan_of_call;                                                                           \
-    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
-    if (!gcm_plan_on_device(&plan) && !(counted && (ASKS))) {                                                     \
-      if (counted) ON_HOST;                                                                                       \
-      return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                  \
-    }                                                                                                             \
     if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return MPI_ERR_BUFFER;                                       \
-    if (counted) ON_DEVICE;                                                                                       \
+    if (gcm_is_counted(GC_FUNCTION_##name, &plan, comm)) ON_DEVICE;                                               \
     gcm_staged staged;                                                                                            \
     const int rc = gcm_stage_and_load(&staged, &plan);                                                            \
     if (rc != MPI_SUCCESS) return rc;                                                                             \
     HAND_OVER(&staged);                                                                                           \
     return finish(&staged, GCM_CALL_PREVIOUS(name, ARGUMENTS));                                                   \
+  }                                                                                                               \
+  static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
+    const gcm_plan plan = plan_of_call;                                                                           \
+    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
+    if (gcm_plan_on_device(&plan) || (counted && (ASKS))) return run_##name(GCM_UNWRAP ARGUMENTS, comm, module);  \
+    if (counted) ON_HOST;                                                                                         \
+    return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                    \
   }                                                                                                               \
   int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base) {                \
     gcm_module *module = (gcm_module *)base;                                                                      \

@@ -124,7 +124,8 @@ gc_test(tools.tune LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_BUILD}/tools/gpucoll-tune -n 2,3 -e 64K -f 16 -i 2 -w 1 -o tuned.txt)
 # What it measures is the whole of what can be chosen: of each function all ways, and all limits.
 foreach(function broadcast allgather reduce reduce_scatter alltoall gather scatter)
-  gc_explains(tuned_${function} 0 "^[*] .* measured, chosen$" ${function} 500 -n 3 --emu ENV GPUCOLL_TUNING_FILE=tuned.txt)
+  # An exchange may have been faster as messages.
+  gc_explains(tuned_${function} 0 "^[*] .* measured, chosen$|^as messages:$" ${function} 500 -n 3 --emu ENV GPUCOLL_TUNING_FILE=tuned.txt)
   list(APPEND gc_tuned tools.explain_tuned_${function})
 endforeach()
 foreach(limit zero_copy copy_engine copy_reduction)

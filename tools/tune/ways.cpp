@@ -53,10 +53,7 @@ std::string name(const Way& way) {
 
 bool possible(const Way& way, Function function, uint64_t bytes, const CommShape& shape) {
   if (way.kind == Way::Kind::limit) {
-    // Of more than two ranks only where all-pairs may go on in its place.
-    if (way.limit == Limit::zero_copy_bytes)
-      return shape.zero_copy_bytes != 0 && (shape.n_ranks == 2 || !core::obstacle(function, Algorithm::all_pairs,
-                                                                                  Protocol::ll128, bytes, shape, true));
+    if (way.limit == Limit::zero_copy_bytes) return shape.zero_copy_bytes != 0;
     return bytes >= kLeastCopy && params().copy_engine_bytes != 1 && params().transport != kTransportShm;
   }
   if (way.algorithm == Algorithm::pairwise) return true;

@@ -28,8 +28,9 @@ uint8_t* TeamComposer::combine(size_t c, uint64_t count, uint8_t* result) {
     uint8_t* const last = three ? ends(c, next + 1).send : second;
     const uint64_t stride = three ? reinterpret_cast<uintptr_t>(second) - reinterpret_cast<uintptr_t>(sum) : 0;
     const auto ranks = static_cast<uint32_t>(n);
-    whole_.reductions.push_back(
-        {its.local, {last, sum, result, stride, count, its.argument, ranks - 1, ranks, its.op, {}}, its.element_bytes});
+    whole_.reductions.push_back({its.local,
+                                 {last, sum, result, stride, count, its.argument, ranks - 1, ranks, its.op, 0, {}},
+                                 its.element_bytes});
     next += n - 1;
   }
   return sum;

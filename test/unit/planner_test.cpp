@@ -605,11 +605,17 @@ TEST(Planner, WhatIsOnThisDeviceAloneStandsAroundTheRest) {
     made.bytes = 1;
     return made;
   };
+  const auto reduction = [](uint64_t count, uint32_t rank) {
+    proto::LocalReduction made = {};
+    made.count = count;
+    made.rank = rank;
+    return made;
+  };
   queue.packing = &pack;
   queue.before.push_back(item(0));
-  for (uint32_t i = 0; i < 2; ++i) queue.reductions.push_back({&kFloat, {.count = 100, .rank = i}, 4});
+  for (uint32_t i = 0; i < 2; ++i) queue.reductions.push_back({&kFloat, reduction(100, i), 4});
   queue.sends.push_back({1, bytes, 4});
-  queue.late_reductions.push_back({&kInt, {.count = 200, .rank = 2}, 4});
+  queue.late_reductions.push_back({&kInt, reduction(200, 2), 4});
   queue.spread.push_back(item(1));
   queue.after.push_back(item(2));
   const auto launches = make_plans(queue, 0, gpu_shape(2), {1024}, &kMove);

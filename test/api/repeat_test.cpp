@@ -181,7 +181,9 @@ TEST(Repeat, CallsAreMadeAnewWhenAParameterForcesAnotherAlgorithm) {
     in.put(std::vector<float>(kCount, kOperands[rank]));
     for (const char* algorithm : {"ring", "all_pairs"}) {
       all.arrive_and_wait();
-      if (rank == 0) EXPECT_EQ(abi->set_param("algorithm", algorithm), 0);
+      if (rank == 0) {
+        EXPECT_EQ(abi->set_param("algorithm", algorithm), 0);
+      }
       all.arrive_and_wait();
       for (int round = 0; round < 6; ++round) {
         GC_OK(gpucollAllReduce(in.at(), out.at(), kCount, gpucollFloat32, gpucollSum, comm, stream.handle));
@@ -191,7 +193,9 @@ TEST(Repeat, CallsAreMadeAnewWhenAParameterForcesAnotherAlgorithm) {
       EXPECT_EQ(ordered, std::string(algorithm) == "all_pairs");
     }
     all.arrive_and_wait();
-    if (rank == 0) EXPECT_EQ(abi->set_param("algorithm", "auto"), 0);
+    if (rank == 0) {
+      EXPECT_EQ(abi->set_param("algorithm", "auto"), 0);
+    }
   });
 }
 

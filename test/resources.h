@@ -31,9 +31,9 @@ inline int mappings() {
   return n;
 }
 
-// What sanitizers keep of freed memory counts as well.
+// What sanitizers keep of freed memory counts as well: up to 256 MiB.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr long kMostMoreKib = 64 << 10;
+inline constexpr long kMostMoreKib = 288 << 10;
 #else
 inline constexpr long kMostMoreKib = 2 << 10;
 #endif

@@ -103,7 +103,8 @@ void Communicator::prepare_copies() {
 void Communicator::prepare_direct() {
   const uint64_t least = param_or(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
   if (least > 1 && size() > 1)
-    direct_ = std::make_unique<DirectPath>(DirectContext{device_, peers_, *links_, *exports_, least, launched_, words()->done});
+    direct_ = std::make_unique<DirectPath>(
+        DirectContext{device_, peers_, *links_, *exports_, least, launched_, words()->done});
 }
 
 CommShape Communicator::plain_shape() const {

@@ -36,7 +36,7 @@
 
 // Mutants, to prove that the tests bite: 1, 2 and 12 are of primitives.h, 3 of ll.h, 4 to 6 and 11 of one_shot.h and
 // run_plan.h, 7 of line_primitives.h, 8 of ll128.h, 9 and 10 of direct.h, 13 of run_plan.h, 14 of pair_lines.h, 15 of
-// format/line_mesh.h, 16 to 18 of zero_copy.h.
+// format/line_mesh.h, 16 to 19 of zero_copy.h.
 #ifndef GC_MUTANT
 #define GC_MUTANT 0
 #endif

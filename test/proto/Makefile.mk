@@ -65,7 +65,7 @@ test_proto_zero_copy_test_SOURCES = test/proto/zero_copy_test.cpp test/proto/mes
 test_proto_zero_copy_test_LDADD = $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/proto/zero_copy_test_tsan test/proto/zero_copy_test_mutant16 \
-	test/proto/zero_copy_test_mutant17 test/proto/zero_copy_test_mutant18
+	test/proto/zero_copy_test_mutant17 test/proto/zero_copy_test_mutant18 test/proto/zero_copy_test_mutant19
 test_proto_zero_copy_test_tsan_SOURCES = $(test_proto_zero_copy_test_SOURCES)
 test_proto_zero_copy_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_zero_copy_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
@@ -83,6 +83,9 @@ test_proto_zero_copy_test_mutant18_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=18
 test_proto_zero_copy_test_mutant18_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_zero_copy_test_mutant18_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_zero_copy_test_mutant18_LDADD = $(GTEST_LIBS)
+test_proto_zero_copy_test_mutant19_SOURCES = $(test_proto_zero_copy_test_SOURCES)
+test_proto_zero_copy_test_mutant19_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=19
+test_proto_zero_copy_test_mutant19_LDADD = $(GTEST_LIBS)
 endif
 
 if TSAN_VARIANTS

@@ -47,6 +47,8 @@ if(GC_TSAN_VARIANTS)
   gc_test(proto.zero_copy.tsan LABELS proto tsan TIMEOUT 240 COMMAND test/proto/zero_copy_test_tsan)
   gc_test(proto.mutant17 LABELS proto TIMEOUT 240 MUST_PRINT "the result differs"
     COMMAND test/proto/zero_copy_test_mutant17 --gtest_filter=Threads/*OneIsClosed*/1)
+  gc_test(proto.mutant19 LABELS proto TIMEOUT 240 MUST_PRINT "the result differs"
+    COMMAND test/proto/zero_copy_test_mutant19 --gtest_filter=Threads/*BitsOfARing*/1)
   foreach(mutant 16 18)
     gc_test(proto.mutant${mutant} LABELS proto tsan TIMEOUT 240 MUST_PRINT "ThreadSanitizer: data race"
       COMMAND test/proto/zero_copy_test_mutant${mutant} --gtest_filter=ZeroCopyEnd.*)

@@ -21,7 +21,7 @@
 #include "proto/messages.h"
 
 // Mutants (see GC_MUTANT): 16 ends without a closing, 17 goes on although a rank's addresses are not known, 18 closes
-// without a release.
+// without a release, 19 begins with the rank that comes last in a ring.
 
 namespace gpucoll::coll::device {
 
@@ -41,6 +41,9 @@ class Order {
   GC_DEV uint32_t place_of(uint32_t rank) const {
     if (!in_ring_) return rank;
     const uint32_t n = static_cast<uint32_t>(work_.comm.n_ranks), after = hops_to(rank) + n - last_;
+#if GC_MUTANT == 19
+    return after % n;
+#endif
     return (after + n - 1) % n;
   }
 

@@ -219,6 +219,13 @@ int start(gc_comm* comm, uint32_t function, const gc_call* call, gc_pending** pe
   }));
 }
 
+void refuse(gc_comm* comm, uint32_t order, uint32_t function) {
+  guarded(function_name(function), [&]() -> Status {
+    static_cast<MpiCommunicator*>(comm)->refuse(order, function);
+    return {};
+  });
+}
+
 void turn(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->pending().turn(); }
 
 void host_begun(gc_pending* pending) {
@@ -296,8 +303,8 @@ const gc_abi* table() {
       stage_put,      comm_new,       comm_free,         run,
       start,          turn,           host_begun,        end,
       restart,        publish_starts, free_persistent,   drain,
-      runs,           launches,       look_at_wishes,    forget_map,
-      reduce_local,   device_get,     device_put};
+      refuse,         runs,           launches,          look_at_wishes,
+      forget_map,     reduce_local,   device_get,        device_put};
   return &abi;
 }
 

@@ -217,6 +217,7 @@ Result<Arrivals::Verdict> Arrivals::look(Wait& wait) {
     if (seen.seen == Seen::not_there && !seen.failed) return Verdict::waiting;
     GC_TRY_AS(const uint32_t kind, kind_of(wait.rank, seen, wait.place));
     if (kind == GC_KIND_HOST) return Verdict::host;
+    if (kind == GC_KIND_REFUSED) return Verdict::refused;
     wait.any_device |= kind == GC_KIND_DEVICE;
     if (wait.among && !wait.among->complete) add_neighbors_of(wait.rank, wait.among);
   }
@@ -286,15 +287,47 @@ uint64_t Arrivals::wishes() noexcept {
 }
 
 Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
-                                     Clock::time_point since, Component* among) {
+                                     Clock::time_point since, int* refused_by, Component* among) {
   Wait wait = wait_among(place, runtime, since, among);
   wait.any_device = has_device_memory;
+  *refused_by = -1;
   for (int looks = 1;; ++looks) {
     GC_TRY_AS(const Verdict verdict, look(wait));
+    if (verdict == Verdict::refused) *refused_by = wait.rank;
     if (verdict != Verdict::waiting) return verdict == Verdict::device;
     description_.calls->progress();
     if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));
   }
+}
+
+Status Arrivals::refusal_of(int rank, const Place& place) const {
+  return Status::error(Code::remote, "%s has refused %s on %s for its arguments; its own message says why",
+                       rank_name(rank).c_str(), name_of(place), description_.name);
+}
+
+// Nobody waits for all in such a call, so this rank does where it could come too far ahead. Neighbours count apart from
+// others; who they are may not be known.
+Status Arrivals::refuse(const Place& place) {
+  constexpr uint64_t kMostAhead = GC_BOARD_LINES / 2;
+  const bool may_wait = place.order == GC_ORDER_BLOCKING && place.number > kMostAhead;
+  if (may_wait) GC_TRY(await_arrivals({place.order, place.number - kMostAhead, place.function}));
+  publish(place, GC_KIND_REFUSED, {});
+  return {};
+}
+
+Status Arrivals::await_arrivals(const Place& place) {
+  Wait wait = {place, nullptr};
+  for (; wait.rank < description_.size; ++wait.rank) {
+    if (wait.rank == description_.rank) continue;
+    for (int looks = 1;; ++looks) {
+      const Look seen = look_at(wait.rank, place);
+      if (seen.failed) return failure_of(wait.rank);
+      if (seen.seen != Seen::not_there) break;
+      description_.calls->progress();
+      if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));
+    }
+  }
+  return {};
 }
 
 // All have come with device memory: nobody writes the lines before everybody has decided.
@@ -350,9 +383,14 @@ bool Arrivals::has_decided(int rank, const Place& place) const noexcept {
   return __atomic_load_n(&order.decided, __ATOMIC_ACQUIRE) >= place.number || has_left(rank);
 }
 
-int Arrivals::undecided(const Place& place) const noexcept {
-  for (int r = 0; r < description_.size; ++r)
-    if (r != description_.rank && !has_decided(r, place)) return r;
+// Who has come through the host does not read, nor does who has failed.
+int Arrivals::undecided(const Place& place) {
+  for (int r = 0; r < description_.size; ++r) {
+    if (r == description_.rank || (peer_entry(r) && has_decided(r, place))) continue;
+    const Look seen = look_at(r, place);
+    if (seen.failed || seen.seen == Seen::gone) continue;
+    if (seen.seen == Seen::not_there || gc_arrival_kind(seen.arrival) != GC_KIND_HOST) return r;
+  }
   return -1;
 }
 

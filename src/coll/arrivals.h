@@ -53,7 +53,7 @@ class Arrivals {
     int ended = -1;              // a rank that has ended MPI, perhaps after all it was waited for
     bool told = false;           // that it takes long
   };
-  enum class Verdict { waiting, host, device };
+  enum class Verdict { waiting, host, device, refused };
 
   explicit Arrivals(const gc_comm_description& description) : description_(description) {}
   ~Arrivals();
@@ -68,12 +68,12 @@ class Arrivals {
   // Whether nobody can leave it before everybody has taken part. REQUIRES: some rank has bytes in it; then all have.
   bool holds_everybody(const Place& place) const noexcept;
 
-  // REQUIRES but for GC_KIND_HOST: find_peers(). `line`: all but `arrival` and `entered_ns`, not for GC_KIND_HOST.
+  // REQUIRES but for GC_KIND_HOST: find_peers(). `line`: all but `arrival` and `entered_ns`, of who waits for others.
   void publish(const Place& place, uint32_t kind, const gc_board_line& line);
-  // Tells when this rank has come, unless it is GC_KIND_HOST: right after publish().
+  // Tells when this rank has come, where it waits for others: right after publish().
   std::chrono::steady_clock::time_point stamp(const Place& place) noexcept;
-  // Never waits. `host` as soon as one rank does not wait, or where none has device memory. Errors: a rank calls
-  // another function or has failed.
+  // Never waits. `host` as soon as one rank does not wait, or where none has device memory; `refused` as soon as
+  // wait.rank does it. Errors: a rank calls another function or has failed.
   Result<Verdict> look(Wait& wait);
   // What keeps a rank from ever coming, or this one from waiting: it is dead or has ended MPI, does not come in time,
   // or `runtime` has failed. Warns once where it takes long.
@@ -91,12 +91,17 @@ class Arrivals {
   Component own_component() const;
   // This rank has read the lines.
   void decide(const Place& place) noexcept;
-  // A rank that may still need this rank's line, -1: none. REQUIRES: `device` was the verdict.
-  int undecided(const Place& place) const noexcept;
+  // A rank that may still need this rank's line, -1: none. REQUIRES: this rank has decided.
+  int undecided(const Place& place);
 
-  // Waits for the verdict, since stamp(): whether it is `device`.
+  // Waits for the verdict, since stamp(): whether it is `device`. Where it is `refused`, by *refused_by, which is -1
+  // else, it is no error.
   Result<bool> all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
-                             std::chrono::steady_clock::time_point since, Component* among = nullptr);
+                             std::chrono::steady_clock::time_point since, int* refused_by, Component* among = nullptr);
+  Status refusal_of(int rank, const Place& place) const;
+  // This rank refuses a blocking call. Waits for ranks that are so far behind that lines could be written anew which
+  // they have not read.
+  Status refuse(const Place& place);
   // This rank would rather run this function on its device; functions that others would, 1 << GC_FUNCTION_*.
   void wish(uint32_t function) noexcept;
   uint64_t wishes() noexcept;
@@ -151,6 +156,7 @@ class Arrivals {
   // The kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const Place& place) const;
   Status failure_of(int rank) const;
+  Status await_arrivals(const Place& place);
   // Relaxed: a null pointer is looked for anew, and what any other one points to was there before the peer came.
   const gc_board_entry* peer_entry(int rank) const noexcept {
     return __atomic_load_n(&peer_entries_[static_cast<size_t>(rank)], __ATOMIC_RELAXED);

@@ -111,11 +111,17 @@ void MpiCommunicator::take_lines() {
 
 // ---- one call ----
 
-Result<bool> MpiCommunicator::enter(const gc_call& call) {
+Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
   find_peers();
-  GC_TRY_AS(const bool planned, runtime().plan(call, &call_));
-  if (!planned || !knows_neighbors(call)) {
+  auto planned = runtime().plan(call, &call_);
+  if ((planned && !*planned) || !knows_neighbors(call)) {
     arrivals_.publish(call_.place, GC_KIND_HOST, {});
+    *refusal = std::move(planned).status();
+    return false;
+  }
+  if (!planned) {
+    GC_TRY(arrivals_.refuse(call_.place));
+    *refusal = std::move(planned).status();
     return false;
   }
   const bool device_memory = call_.part.has_device_memory;
@@ -124,12 +130,21 @@ Result<bool> MpiCommunicator::enter(const gc_call& call) {
   BlockingTurn& turn = device_side_->turn;
   turn.begin(call_.place);
   arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
+  return wait_for_others(call, device_memory, refusal);
+}
+
+Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_memory, Status* refusal) {
   const auto since = arrivals_.stamp(call_.place);
-  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime().get(), device_memory, since, among()));
+  int by = -1;
+  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime().get(), device_memory, since, &by, among()));
+  if (by >= 0) {
+    *refusal = arrivals_.refusal_of(by, call_.place);
+    return false;
+  }
   weigh(call.function, all);
   if (!all) return false;
   take_lines();
-  GC_TRY(turn.learn(call_.place, among()));
+  GC_TRY(device_side_->turn.learn(call_.place, among()));
   if (!arrivals_.holds_everybody(call_.place)) arrivals_.decide(call_.place);
   return true;
 }
@@ -199,12 +214,14 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   drain();
   call_.place = {call.order, ++orders[call.order].sequence, call.function};
   GC_TRY(arrivals_.usable());
-  auto on_device = contained([&] { return enter(call); });
+  Status refusal;
+  auto on_device = contained([&] { return enter(call, &refusal); });
   const EndOfTurn ends{device_side().turn};
   if (!on_device) arrivals_.fail(call_.place, *this);
   if (!on_device) return std::move(on_device).status();
   if (!*on_device) {
     call_.part.clear();  // the previous module may want its page-locked memory
+    if (!refusal) return refusal;
     return Answer::stage;
   }
   Status same = check_same_call(call_.lines, description_.rank, description_.name);
@@ -223,6 +240,20 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
 Result<PendingCall*> MpiCommunicator::start(uint32_t function, const gc_call* call) {
   if (call) find_peers();
   return pending().start(function, call);
+}
+
+void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
+  if (function == GC_FUNCTION_none) return;
+  log::write(log::Level::error, "rank %d calls %s on %s with NULL for a buffer that is not empty", description_.rank,
+             name_of({order, 0, function}), description_.name);
+  find_peers();
+  if (order == GC_ORDER_NONBLOCKING) return pending().refuse(function);
+  const Place place = {order, ++orders[order].sequence, function};
+  if (runtime().staging()) return arrivals_.publish(place, GC_KIND_HOST, {});  // as all do
+  if (Status refused = arrivals_.refuse(place); !refused) {
+    arrivals_.fail(place, *this);
+    guarded_report(function_name(function), refused);
+  }
 }
 
 // Ends: each call that is first is decided or fails within the timeout.

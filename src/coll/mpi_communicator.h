@@ -2,7 +2,8 @@
 //
 // Everything that decides is equal on all ranks that look: the lines of the board, and facts about the members that
 // came with the modex. What only one rank can see (a board that it cannot open, a buffer that cannot be used) it
-// publishes as GC_KIND_HOST before anybody decides. A rank that fails alone says so on the board from then on.
+// publishes as GC_KIND_HOST before anybody decides; arguments that are wrong, as GC_KIND_REFUSED, which ends that call
+// alone. A rank that fails alone says so on the board from then on.
 //
 // Thread safety: run() and start() one caller at a time (MPI's rule for a communicator's collectives), beside it any
 // function of pending(). Invariant: while a blocking collective runs on the device, no nonblocking one is launched.
@@ -30,6 +31,8 @@ class MpiCommunicator : public gc_comm {
   // As gc_abi.start.
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
   PendingCalls& pending() { return device_side().pending; }
+  // As gc_abi.refuse.
+  void refuse(uint32_t order, uint32_t function);
   // As gc_abi.look_at_wishes.
   void look_at_wishes();
   // Makes progress until every nonblocking collective has been begun.
@@ -61,8 +64,9 @@ class MpiCommunicator : public gc_comm {
   TeamRuntime& teams() { return device_side().teams; }
   void find_peers();
   void weigh(uint32_t function, bool on_device);
-  // Publishes what this rank does; whether every rank can run it on its device.
-  Result<bool> enter(const gc_call& call);
+  // Publishes what this rank does; whether every rank can run it on its device. Where one refuses it, *refusal says so.
+  Result<bool> enter(const gc_call& call, Status* refusal);
+  Result<bool> wait_for_others(const gc_call& call, bool device_memory, Status* refusal);
   Result<Answer> execute(const gc_call& call, bool same);
   Result<Answer> run_on_device(const gc_call& call);
   Status reduce_within_group(const gc_call& call);

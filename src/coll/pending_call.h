@@ -47,7 +47,8 @@ struct PendingCall : gc_pending {
   uint64_t complete = 0;    // since when all ranks have come to it (Arrivals::complete_since); 0: not known
   bool on_device = false;   // on this rank
   DeviceCall call;
-  Status wrong;  // what this rank calls, so that it does not come to it
+  Status wrong;           // what this rank calls, so that it refuses it
+  bool forsaken = false;  // nobody asks for its end
   gc_board_line line = {};
   Arrivals::Wait wait = {};
   std::chrono::steady_clock::time_point next_look_around;

@@ -88,7 +88,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   call->state = GC_WAITS;
   call->stage = PendingCall::Stage::queued;
   call->code = Code::ok;
-  call->wanted = call->in_team = false;
+  call->wanted = call->in_team = call->forsaken = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
   call->complete = 0;
   call->wait = {call->call.place, nullptr};
@@ -119,6 +119,21 @@ Result<PendingCall*> PendingCalls::start(uint32_t function, const gc_call* devic
   }
   leave_to_thread();
   return call;
+}
+
+// The caller has its error already, the others learn of it when it is its turn.
+void PendingCalls::refuse(uint32_t function) {
+  {
+    std::lock_guard lock(mutex_);
+    PendingCall* const call = take_spare();
+    call->on_device = false;
+    call->wrong = Status::error(Code::invalid_argument, "a buffer is NULL");
+    call->wrong.mark_told();
+    enqueue(call, function, nullptr);
+    call->forsaken = true;
+    go_on();
+  }
+  leave_to_thread();
 }
 
 void PendingCalls::leave_to_thread() {
@@ -261,9 +276,10 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   call.stage = PendingCall::Stage::published;
   call.wait = {place, nullptr};
   call.entered_ns = 1;
-  if (place.number == 0 || !call.wrong) return;
-  if (call.on_device) lines_.keep(place.number);
-  arrivals_.publish(place, call.on_device ? GC_KIND_DEVICE : GC_KIND_HOST, call.line);
+  if (place.number == 0) return;
+  const bool refuses = !call.wrong && !runtime_of(call).staging();
+  if (call.on_device || refuses) lines_.keep(place.number);
+  arrivals_.publish(place, refuses ? GC_KIND_REFUSED : call.on_device ? GC_KIND_DEVICE : GC_KIND_HOST, call.line);
   if (call.on_device)
     call.entered_ns =
         static_cast<uint64_t>(std::chrono::nanoseconds(arrivals_.stamp(place).time_since_epoch()).count());

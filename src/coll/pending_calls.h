@@ -47,6 +47,8 @@ class PendingCalls final : public Turned {
 
   // As gc_abi.start; null where it goes through the host at once.
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
+  // As gc_abi.refuse, of a function that is counted.
+  void refuse(uint32_t function);
   bool turn() override;
   bool turn_on_thread() override;
   void host_begun(PendingCall* call);
@@ -126,6 +128,7 @@ class PendingCalls final : public Turned {
   Result<bool> place(PendingCall& call);
   Result<bool> can_go_along(DeviceCall& call);
   Result<bool> launch(PendingCall& call);
+  bool end_refused(PendingCall& call, Status why);
   void give_to_host(PendingCall& call);
   void give_up(PendingCall& call, Status status);
   void give_up_starts(Status status);

@@ -75,7 +75,7 @@ PendingCall* PendingCalls::find_due() {
     if (!next.on_device || next.is_persistent()) continue;
     if (!next.complete) {
       const auto verdict = arrivals_.look(next.wait);
-      if (verdict && *verdict == Arrivals::Verdict::host) continue;
+      if (verdict && (*verdict == Arrivals::Verdict::host || *verdict == Arrivals::Verdict::refused)) continue;
       if (!verdict || *verdict == Arrivals::Verdict::waiting || !next.wrong) return nullptr;
       find_complete(next);
     }
@@ -107,6 +107,7 @@ bool PendingCalls::may_start(uint64_t scheduled) {
 
 // The next one waits from now on.
 void PendingCalls::pop_first() {
+  if (queue_.front()->forsaken) recycle(queue_.front());
   queue_.pop_front();
   if (n_published_) --n_published_;
   note_first();
@@ -158,13 +159,22 @@ bool PendingCalls::time_to_look_around(PendingCall& call) const {
   return true;
 }
 
+// The communicator stays as good as it was.
+bool PendingCalls::end_refused(PendingCall& call, Status why) {
+  const Place& place = call.call.place;
+  arrivals_.decide(place);
+  lines_.decided(place.number);
+  call.end_with(std::move(why));
+  return true;
+}
+
 void PendingCalls::give_to_host(PendingCall& call) {
   __atomic_store_n(&call.state, int{GC_HOST_TURN}, __ATOMIC_RELEASE);  // partner: the skin's look
 }
 
 Result<bool> PendingCalls::decide(PendingCall& call) {
   const Place& place = call.call.place;
-  GC_TRY(std::move(call.wrong));
+  if (!call.wrong) return end_refused(call, std::move(call.wrong));
   if (!call.on_device) {
     if (place.number) lines_.decided(place.number);
     give_to_host(call);
@@ -183,6 +193,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     give_to_host(call);
     return false;
   }
+  if (verdict == Arrivals::Verdict::refused) return end_refused(call, arrivals_.refusal_of(call.wait.rank, place));
   call.complete = arrivals_.complete_since(place, &call.wait.rank);
   unstamped_ |= !call.complete;
   if (!call.complete) {

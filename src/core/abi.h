@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 9u
+#define GC_ABI_VERSION 10u
 
 /* How far a nonblocking collective of gc_abi.start has come. */
 enum {
@@ -198,6 +198,10 @@ typedef struct gc_abi {
   void (*free_persistent)(gc_pending *pending);
   /* Makes progress until every nonblocking collective that was started has been begun, on the device or the host. */
   void (*drain)(gc_comm *comm);
+
+  /* This rank cannot make a call, as a buffer that it needs is NULL: the other ranks end it with an error. `order`: as
+   * of gc_call, or GC_ORDER_NONBLOCKING. With GC_FUNCTION_none, which nobody counts, it says nothing. */
+  void (*refuse)(gc_comm *comm, uint32_t order, uint32_t function);
 
   /* How many collectives of MPI, and local reductions, this process has run on a device. */
   uint64_t (*runs)(void);

@@ -86,6 +86,8 @@ for form in "" nonblocking; do
   run "8000000000 bytes at 0x[0-9a-f]* are needed, but the allocation ends after 401" -np 3 "$program" overlong $form
   passed "overlong $form"
   run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" freed $form
+  passed "freed $form"
+  grep -qi "rank 1 (process [0-9]*) has refused MPI_I*allreduce on " "$log" || wrong "freed $form is not told by others"
   run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it" -np 3 "$program" early $form
   survived "early $form" 0 1 2
   export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2
@@ -95,6 +97,12 @@ for form in "" nonblocking; do
   survived "early $form of teams" 0 1 2 3
   unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
 done
+run "rank 1 (process [0-9]*) has refused MPI_Neighbor_allgather on .* for its arguments" -np 4 "$program" \
+  freed_among_neighbors
+passed freed_among_neighbors
+run "rank 1 (process [0-9]*) has refused MPI_Allreduce on .* for its arguments" -np 3 "$program" null_buffer_of_one
+passed null_buffer_of_one
+grep -q "rank 1 calls MPI_Allreduce on .* with NULL" "$log" || wrong "NULL is not told"
 # Told once for each wait, by one rank, and no error.
 export GPUCOLL_REPORT_AFTER=1
 told="warning: rank 0 has waited 1 s (parameter report_after) in"

@@ -20,8 +20,10 @@ static int finish(gcm_staged *staged, int rc) {
 #define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, ASKS, ON_HOST, ON_DEVICE, HAND_OVER)              \
   static GCM_NOINLINE int run_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) {      \
     const gcm_plan plan = plan_of_call;                                                                           \
-    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return MPI_ERR_BUFFER;                                       \
-    if (gcm_is_counted(GC_FUNCTION_##name, &plan, comm)) ON_DEVICE;                                               \
+    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
+    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan))                                                              \
+      return gcm_refuse(module, GCM_ORDER(name), counted ? GC_FUNCTION_##name : GC_FUNCTION_none);                \
+    if (counted) ON_DEVICE;                                                                                       \
     gcm_staged staged;                                                                                            \
     const int rc = gcm_stage_and_load(&staged, &plan);                                                            \
     if (rc != MPI_SUCCESS) return rc;                                                                             \

@@ -125,6 +125,14 @@ int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, co
   return gcm_abi->start(module->comm, function, described ? call : NULL, pending);
 }
 
+int gcm_refuse(gcm_module *module, uint32_t order, uint32_t function) {
+  if (module->comm != NULL && !gcm_process_closed()) {
+    gcm_watch_finalize();
+    gcm_abi->refuse(module->comm, order, function);
+  }
+  return MPI_ERR_BUFFER;
+}
+
 int gcm_reduce_on_engine(const void *in, void *inout, int count, gcm_type *type, gcm_op *op) {
   if (gcm_process_closed()) return GC_STAGE;
   gcm_watch_finalize();

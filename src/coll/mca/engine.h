@@ -91,6 +91,9 @@ int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);
  * module has a communicator of the engine. */
 int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,
                         gc_pending **pending);
+/* A call that lacks a buffer: the others must not wait for this rank. Its MPI error class. `order`: as of
+ * gc_abi.refuse; a blocking function that is not counted is GC_FUNCTION_none. */
+int gcm_refuse(gcm_module *module, uint32_t order, uint32_t function);
 /* MPI_Reduce_local, of which a buffer is device memory. GC_STAGE: goes through the host. */
 int gcm_reduce_on_engine(const void *in, void *inout, int count, gcm_type *type, gcm_op *op);
 

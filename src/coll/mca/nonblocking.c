@@ -29,7 +29,7 @@
     const uint32_t function = gcm_counts_as(GC_FUNCTION_##name, &plan, comm);                                          \
     const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                                      \
     if (!looks && gcm_goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request);                    \
-    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return MPI_ERR_BUFFER;                                            \
+    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function);        \
     gcm_request *r = gcm_request_new(module, false);                                                                   \
     if (r == NULL) return MPI_ERR_NO_MEM;                                                                              \
     r->begin_on_host = begin_i##name;                                                                                  \

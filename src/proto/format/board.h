@@ -25,14 +25,19 @@
  * can leave before everybody has contributed to it, which a rank does after reading.
  * So a line is read beyond `arrival` only while it is not written: when all have come with device memory.
  *
+ * A rank that cannot make a call for its arguments, which only it can see, says so instead (GC_KIND_REFUSED), and all
+ * who wait for it end s with an error, and nothing else. None of them waits for the others, so it comes to s only when
+ * all have come to s - GC_BOARD_LINES / 2: nobody's lines are written anew before all have come to them.
+ *
  * Host memory alone does not wait, as it is most often everybody's. But where others have told by `wishes` that they
  * would rather run a function on the device, a rank does, as long as it is worth while (coll/mpi_communicator.cpp).
  *
- * A nonblocking one is begun and goes on: there a rank that has device memory in s keeps the line until it knows that s
- * goes through the host, or that every rank has read it. What comes meanwhile and needs that line is not entered yet.
- * Rank 0 stores into `together` for its line s, with release, how many from s on share a launch: s and those behind it
- * that are GC_LINE_SMALL on every rank, and but for s GC_LINE_WAITS. A rank waits for that word only if it has entered
- * s + 1 so itself. Else it runs s alone, and rank 0 cannot mean otherwise: what the rank enters later does not wait.
+ * A nonblocking one is begun and goes on: there a rank that has device memory in s, or refuses it, keeps the line until
+ * it knows that s goes through the host, or that every rank has read it or comes through the host. What comes meanwhile
+ * and needs that line is not entered yet. Rank 0 stores into `together` for its line s, with release, how many from s
+ * on share a launch: s and those behind it that are GC_LINE_SMALL on every rank, and but for s GC_LINE_WAITS. A rank
+ * waits for that word only if it has entered s + 1 so itself. Else it runs s alone, and rank 0 cannot mean otherwise:
+ * what the rank enters later does not wait.
  *
  * A rank that has come with device memory, or waits for others, then reads the clock and stores it into `entered_ns`,
  * with release; until then it is 0. Its arrival is seen by all when it reads the clock (a sequentially consistent
@@ -120,7 +125,8 @@ enum {
 enum {
   GC_KIND_HOST = 1,   /* goes through the host without waiting: host memory, or what the runtime cannot work on */
   GC_KIND_DEVICE = 2, /* device memory that the runtime can work on: waits for what the others have */
-  GC_KIND_EITHER = 3  /* host memory that the runtime can work on, or no bytes: waits, and goes where the others go */
+  GC_KIND_EITHER = 3, /* host memory that the runtime can work on, or no bytes: waits, and goes where the others go */
+  GC_KIND_REFUSED = 4 /* nothing, as its arguments are wrong: nobody does it */
 };
 /* The collectives that are counted, all by all ranks: GC_FUNCTION_allgather and so on. */
 #define GC_BOARD_FUNCTIONS(f)                                                                                         \
@@ -158,7 +164,7 @@ typedef struct gc_board_line {
 } gc_board_line;
 
 typedef struct gc_board_order {
-  uint64_t decided; /* the last collective whose lines this rank has read to the end, all GC_KIND_DEVICE */
+  uint64_t decided; /* the last collective whose lines this rank has read as far as it needs, none GC_KIND_HOST */
   uint64_t failed;  /* the first collective that this rank has failed in, or will; 0: none */
   /* Rank 0's, of nonblocking ones: how many from this line's on share a launch; 0: it has not decided. */
   uint8_t together[GC_BOARD_LINES];

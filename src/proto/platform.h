@@ -282,4 +282,25 @@ GC_DEV void store_unaligned(uint8_t* p, const T& value) {
   __builtin_memcpy(p, &value, sizeof(T));
 }
 
+// What others may be writing, of which nothing is used that they write; words are whole on every target.
+GC_DEV Pack load_beside_writes(const uint8_t* p) {
+#if defined(__CUDACC__)
+  return load<Pack>(p);
+#else
+  uint64_t words[2];
+  for (int w = 0; w < 2; ++w) words[w] = load_relaxed(reinterpret_cast<const uint64_t*>(p) + w);
+  Pack pack;
+  __builtin_memcpy(&pack, words, sizeof pack);
+  return pack;
+#endif
+}
+// Where others may be writing the same value.
+GC_DEV void store_beside_writes(uint64_t* p, uint64_t value) {
+#if defined(__CUDACC__)
+  *p = value;
+#else
+  store_relaxed(p, value);
+#endif
+}
+
 }  // namespace gpucoll::proto

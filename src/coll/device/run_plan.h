@@ -73,7 +73,8 @@ struct Stage {
 static_assert(sizeof(Stage) <= proto::kSharedBytes && kWindow >= proto::kPairsPerBatch);
 
 // Copies the first items of those of `from` whose bits are set into the window, as many as it holds; and, before its
-// first use, what the block needs of the communicator (null: it is there).
+// first use, what the block needs of the communicator (null: it is there). The host may be adding connections to that,
+// which this launch does not use.
 template <class Block>
 GC_DEV Items bring(const Block& block, const proto::DeviceComm* comm, uint32_t channel, const proto::WorkItem* from,
                    uint64_t bits, Stage& stage) {
@@ -96,7 +97,7 @@ GC_DEV Items bring(const Block& block, const proto::DeviceComm* comm, uint32_t c
       source = comm->channel + channel;
     }
     proto::store(reinterpret_cast<uint8_t*>(&stage) + p * kPackBytes,
-                 proto::load<proto::Pack>(static_cast<const uint8_t*>(source) + at * kPackBytes));
+                 proto::load_beside_writes(static_cast<const uint8_t*>(source) + at * kPackBytes));
   }
   block.sync();
   return {stage.window, n};
@@ -186,11 +187,11 @@ GC_DEV void run_collectives(const Block& block, uint32_t channel, const proto::B
 }
 
 // What the block's operations have changed of the communicator, for the next launch. A link that is not there may be
-// made while this runs.
+// made while this runs: where the block has seen a part of it, the host still stores the zeros that are here.
 GC_DEV void keep_steps(const proto::Connector& end, proto::Connector& home) {
   if (end.receive == nullptr) return;
-  home.step = end.step;
-  home.seen = end.seen;
+  proto::store_beside_writes(&home.step, end.step);
+  proto::store_beside_writes(&home.seen, end.seen);
 }
 
 // The kernel of a family. shared: kSharedBytes that the block's threads share.

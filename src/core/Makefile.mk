@@ -1,6 +1,6 @@
 # Room core: communicator, channels, planner, arrival board, fault latch.
 noinst_LTLIBRARIES += src/core/libcore.la
-src_core_libcore_la_SOURCES = \
+GC_CORE_SOURCES = \
 	src/core/abi.h \
 	src/core/board.cpp \
 	src/core/board.h \
@@ -82,6 +82,7 @@ src_core_libcore_la_SOURCES = \
 	src/core/watchdog.h \
 	src/core/work_fifo.cpp \
 	src/core/work_fifo.h
+src_core_libcore_la_SOURCES = $(GC_CORE_SOURCES)
 
 GC_CORE_LIBS = src/core/libcore.la src/topo/libtopo.la src/net/libnet.la src/gpu/libgpu.la src/base/libbase.la \
 	$(HWLOC_LIBS) $(CUDA_LIBS)

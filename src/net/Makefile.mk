@@ -1,6 +1,6 @@
 # Room net: bootstrap sockets and transports.
 noinst_LTLIBRARIES += src/net/libnet.la
-src_net_libnet_la_SOURCES = \
+GC_NET_SOURCES = \
 	src/net/bootstrap.h \
 	src/net/p2p.cpp \
 	src/net/shm.cpp \
@@ -9,5 +9,6 @@ src_net_libnet_la_SOURCES = \
 	src/net/socket_bootstrap.cpp \
 	src/net/socket_bootstrap.h \
 	src/net/transport.h
+src_net_libnet_la_SOURCES = $(GC_NET_SOURCES)
 
 GC_NET_LIBS = src/net/libnet.la $(GC_GPU_LIBS)

@@ -1,9 +1,10 @@
 # Room topo: what the node looks like.
 noinst_LTLIBRARIES += src/topo/libtopo.la
-src_topo_libtopo_la_SOURCES = \
+GC_TOPO_SOURCES = \
 	src/topo/node.cpp \
 	src/topo/node.h \
 	src/topo/topology.cpp \
 	src/topo/topology.h
+src_topo_libtopo_la_SOURCES = $(GC_TOPO_SOURCES)
 
 GC_TOPO_LIBS = src/topo/libtopo.la $(GC_BASE_LIBS) $(HWLOC_LIBS)

@@ -2,6 +2,7 @@
 EXTRA_DIST += test/api/tests.cmake
 
 GC_API_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/test/api
+GC_I32_CPPFLAGS = -DGC_KERNEL_SUBSET -DGC_KERNEL_SHARD_i32
 check_PROGRAMS += test/api/all_reduce_test test/api/bad_input_test test/api/processes_test
 test_api_all_reduce_test_SOURCES = test/api/all_reduce_test.cpp test/api/ranks.h
 test_api_all_reduce_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
@@ -42,6 +43,23 @@ test_api_differential_test_SOURCES = test/api/differential_test.cpp $(GC_CASE_SO
 test_api_differential_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
 test_api_differential_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_differential_test_LDADD = libgpucoll.la $(GTEST_LIBS)
+# The C API with ThreadSanitizer: all that is below it once more, with kernels that move and those of 32 bits.
+if TSAN_VARIANTS
+check_LIBRARIES += test/api/libapi_tsan.a
+test_api_libapi_tsan_a_SOURCES = $(GC_GPU_SOURCES) $(GC_TOPO_SOURCES) $(GC_NET_SOURCES) $(GC_CORE_SOURCES) \
+	src/coll/api.cpp src/coll/api_comm.cpp src/coll/api_device.cpp src/coll/api_exchanges.cpp \
+	src/coll/api_operations.cpp src/coll/buffers.cpp src/coll/collectives.cpp src/coll/exchange.cpp \
+	src/coll/kernels.cpp src/coll/kernels_i32.cpp src/coll/kernels_move.cpp src/coll/red_op.cpp \
+	src/coll/registrations.cpp src/coll/types.cpp
+test_api_libapi_tsan_a_CPPFLAGS = $(AM_CPPFLAGS) -UHAVE_CUDA $(GC_I32_CPPFLAGS)
+test_api_libapi_tsan_a_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+check_PROGRAMS += test/api/differential_test_tsan
+test_api_differential_test_tsan_SOURCES = $(test_api_differential_test_SOURCES)
+test_api_differential_test_tsan_CPPFLAGS = $(GC_API_TEST_CPPFLAGS) $(GC_I32_CPPFLAGS)
+test_api_differential_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_api_differential_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_api_differential_test_tsan_LDADD = test/api/libapi_tsan.a $(GC_TSAN_LIBS) $(HWLOC_LIBS) $(GTEST_LIBS)
+endif
 check_PROGRAMS += test/api/group_test
 test_api_group_test_SOURCES = test/api/group_test.cpp test/api/ranks.h
 test_api_group_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)

@@ -103,3 +103,18 @@ gc_test(api.zero_copy_processes.rings LABELS api TIMEOUT 120
 gc_test(api.differential.zero_copy LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_ROUNDS=15 GPUCOLL_ALGORITHM=zero_copy
   COMMAND test/api/differential_test)
+# Few random calls with ThreadSanitizer, over all that is below the C API.
+if(GC_TSAN_VARIANTS)
+  gc_test(api.differential.tsan LABELS api tsan TIMEOUT 240
+    ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=60 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=60000
+    COMMAND test/api/differential_test_tsan)
+  gc_test(api.differential.tsan_copies LABELS api tsan TIMEOUT 240
+    ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=60 GPUCOLL_TEST_SEED=4000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=60000
+        GPUCOLL_COPY_ENGINE_BYTES=1K GPUCOLL_COPY_REDUCTION_BYTES=1K GPUCOLL_COPY_REDUCTION_PIECE=1K
+        GPUCOLL_SPLIT_SHARE=1
+    COMMAND test/api/differential_test_tsan --gtest_filter=-*AProcess*)
+  gc_test(api.differential.tsan_zero_copy LABELS api tsan TIMEOUT 240
+    ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=60 GPUCOLL_TEST_SEED=5000 GPUCOLL_TEST_ROUNDS=6 GPUCOLL_TEST_BYTES=60000
+        GPUCOLL_ALGORITHM=zero_copy GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
+    COMMAND test/api/differential_test_tsan --gtest_filter=*AThread*)
+endif()

@@ -45,6 +45,7 @@ Platform* cuda_platform() { return nullptr; }
 Result<Platform*> platform() {
   // Never destroyed: threads of the emulated device may outlive main().
   static const auto* const choice = new Result<Platform*>(choose());
+  if (*choice) return **choice;  // without a copy of its status
   return *choice;
 }
 

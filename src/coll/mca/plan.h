@@ -96,20 +96,24 @@ static GCM_INLINE bool gcm_has_bytes(const gcm_side *side) {
 }
 /* The first byte of data: `buffer` itself may lie outside of them (negative lower bounds, displacements).
  * REQUIRES: gcm_has_bytes. */
-static GCM_INLINE void *gcm_data(const gcm_side *side) {
+static GCM_INLINE void *gcm_data_at(const gcm_side *side, size_t group) {
   const gcm_layout *l = &side->layout;
-  const size_t i = gcm_first_group(l);
-  return gcm_address(side->buffer, gcm_group_offset(l, i) + gcm_group_type(l, i)->super.true_lb);
+  return gcm_address(side->buffer, gcm_group_offset(l, group) + gcm_group_type(l, group)->super.true_lb);
 }
+static GCM_INLINE void *gcm_data(const gcm_side *side) { return gcm_data_at(side, gcm_first_group(&side->layout)); }
 
 /* Whether the buffer is device memory, if only in part. It is judged by its first byte of data. */
 static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
   if (side->buffer == MPI_BOTTOM) return gcm_kinds_of(side).device;
-  return gcm_has_bytes(side) && gc_is_device(gcm_abi, gcm_data(side));
+  const size_t group = gcm_first_group(&side->layout);
+  return group < side->layout.groups && gc_is_device(gcm_abi, gcm_data_at(side, group));
 }
 
 /* Whether the program has passed NULL, which would be taken for host memory. */
-static inline bool gcm_is_null(const gcm_side *side) { return gcm_has_bytes(side) && gcm_data(side) == NULL; }
+static inline bool gcm_is_null(const gcm_side *side) {
+  const size_t group = gcm_first_group(&side->layout);
+  return group < side->layout.groups && gcm_data_at(side, group) == NULL;
+}
 
 /* ---- who takes part ---- */
 

@@ -13,13 +13,19 @@ Result<size_t> bytes_of(const char* count_name, size_t count, gpucollDataType_t 
   return bytes;
 }
 
-Status check_buffer(const gpu::Device& device, const char* name, const void* buffer, size_t bytes,
-                    gpucollDataType_t type) {
+Status check_place(const char* name, const void* buffer, size_t bytes, gpucollDataType_t type) {
   if (bytes == 0) return {};
   if (!buffer) return Status::error(Code::invalid_argument, "%s is NULL", name);
   if (reinterpret_cast<uintptr_t>(buffer) % type_alignment(type))
     return Status::error(Code::invalid_argument, "%s %p is not aligned to the %zu bytes that its type needs", name,
                          buffer, type_alignment(type));
+  return {};
+}
+
+Status check_buffer(const gpu::Device& device, const char* name, const void* buffer, size_t bytes,
+                    gpucollDataType_t type) {
+  GC_TRY(check_place(name, buffer, bytes, type));
+  if (bytes == 0) return {};
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   const gpu::PointerInfo info = platform->classify(buffer);
   if (info.kind == gpu::MemoryKind::host)

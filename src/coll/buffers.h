@@ -12,8 +12,10 @@ namespace gpucoll::coll {
 // `count` elements times `times`, in bytes. Errors: invalid_argument with the name of the argument.
 Result<size_t> bytes_of(const char* count_name, size_t count, gpucollDataType_t type, size_t times = 1);
 
-// Device memory of `device` with room for `bytes`, aligned to its type. Anything will do for 0 bytes.
-// `name`: the function's argument.
+// Not NULL, and aligned to its type. Anything will do for 0 bytes. `name`: the function's argument.
+Status check_place(const char* name, const void* buffer, size_t bytes, gpucollDataType_t type);
+
+// And device memory of `device` with room for `bytes`, or memory of another kind that kernels can use.
 Status check_buffer(const gpu::Device& device, const char* name, const void* buffer, size_t bytes,
                     gpucollDataType_t type);
 

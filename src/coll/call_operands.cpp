@@ -24,7 +24,7 @@ Result<core::CollectiveTask> task_of_result(const gc_call& call, const CallConte
   void* const result = const_cast<void*>(call.recv.address);
   CollectiveCall made = {proto::Function::all_reduce,          result, result, call.recv.bytes / type_size(type), type,
                          static_cast<gpucollRedOp_t>(call.op), -1,     nullptr};
-  made.looked_at = context.recv_on_host;
+  made.in_usable_memory = true;  // look_at_memory()
   GC_TRY_AS(core::CollectiveTask task, make_task({context.device, context.rank, context.n_ranks, nullptr}, made));
   if (task.local) return task;
   return Status::error(Code::unsupported, "there is no kernel that reduces its type on one device");

@@ -48,7 +48,7 @@ Status ReductionMaker::add(Function function, const Block& send, const void* rec
                          static_cast<gpucollRedOp_t>(call_.op),
                          root,
                          nullptr};
-  call.looked_at = context_.send_on_host || context_.recv_on_host;
+  call.in_usable_memory = true;  // look_at_memory()
   GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
   context_.queue.add(task);
   return {};

@@ -40,15 +40,20 @@ Result<Extent> extent_of(const Caller& caller, const CollectiveCall& call) {
   }
 }
 
+Status check_one(const Caller& caller, const CollectiveCall& call, const char* name, const void* buffer, size_t bytes) {
+  return call.in_usable_memory ? check_place(name, buffer, bytes, call.type)
+                               : check_buffer(caller.device, name, buffer, bytes, call.type);
+}
+
 // Buffers that are in place are one inside the other: the larger one is looked at.
 Status check_buffers(const Caller& caller, const CollectiveCall& call, const Extent& extent) {
   const auto send = reinterpret_cast<uintptr_t>(call.send), recv = reinterpret_cast<uintptr_t>(call.recv);
   const bool both = extent.send_bytes && extent.recv_bytes;
   const bool in_place = both && send + extent.recv_in_send == recv + extent.send_in_recv;
   if (!in_place || extent.send_bytes > extent.recv_bytes)
-    GC_TRY(check_buffer(caller.device, call.send_name, call.send, extent.send_bytes, call.type));
+    GC_TRY(check_one(caller, call, call.send_name, call.send, extent.send_bytes));
   if (!in_place || extent.send_bytes <= extent.recv_bytes)
-    GC_TRY(check_buffer(caller.device, call.recv_name, call.recv, extent.recv_bytes, call.type));
+    GC_TRY(check_one(caller, call, call.recv_name, call.recv, extent.recv_bytes));
   if (in_place || !both || send >= recv + extent.recv_bytes || recv >= send + extent.send_bytes) return {};
   return Status::error(Code::invalid_argument, "%s %p and %s %p overlap without being in place", call.send_name,
                        call.send, call.recv_name, call.recv);
@@ -120,7 +125,7 @@ Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCal
     task.one_shot = one_shot_move_kernel();
   }
   GC_TRY_AS(const Extent extent, extent_of(caller, call));
-  if (!call.looked_at) GC_TRY(check_buffers(caller, call, extent));
+  GC_TRY(check_buffers(caller, call, extent));
   task.send = extent.send_bytes ? caller.device.kernel_address(call.send) : nullptr;
   task.recv = extent.recv_bytes ? caller.device.kernel_address(call.recv) : nullptr;
   // What only moves is moved as bytes.

@@ -42,7 +42,7 @@ struct CollectiveCall {
   const char* send_name = "sendbuff";
   const char* recv_name = "recvbuff";
   const char* count_name = "count";
-  bool looked_at = false;  // the buffers are known to be usable
+  bool in_usable_memory = false;  // the buffers, as far as they go: known
 };
 Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCall& call);
 

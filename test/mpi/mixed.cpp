@@ -136,6 +136,24 @@ void root_on_host() {
   MPI_Comm_free(&comm);
 }
 
+// Kernels access whole elements: device memory that is misaligned goes through the host, whatever the other side is.
+void misaligned() {
+  constexpr int kCount = 100;
+  std::vector<int> in(kCount, g_rank + 1), out(kCount);
+  for (const Where where : {Where::device, Where::host}) {
+    Memory odd(Where::device, kCount * sizeof(int) + 1), sums(where, kCount * sizeof(int));
+    need(gpucollMemcpy(odd.at(1), in.data(), kCount * sizeof(int)), "gpucollMemcpy");
+    const uint64_t before = gpucoll_abi(GC_ABI_VERSION)->runs();
+    MPI_Allreduce(odd.at(1), sums.at(0), kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    sums.read(out.data());
+    const char* const other = where == Where::device ? "device" : "host";
+    if (!checked(out == std::vector<int>(kCount, g_size * (g_size + 1) / 2)))
+      fail("misaligned memory and %s memory: the sum is wrong", other);
+    if (!checked(g_size == 1 || gpucoll_abi(GC_ABI_VERSION)->runs() == before))
+      fail("misaligned memory and %s memory: it ran on the device", other);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -145,5 +163,6 @@ int main(int argc, char** argv) {
   communicators_come_and_go();
   run_ahead();
   root_on_host();
+  misaligned();
   return mpi.finish("mixed");
 }

@@ -38,7 +38,10 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_d
   return self;
 }
 
-MpiCommunicator::~MpiCommunicator() { finish(); }
+MpiCommunicator::~MpiCommunicator() {
+  if (device_side_) pending().tell_refused();
+  finish();
+}
 
 void MpiCommunicator::abandon() {
   if (device_side_) pending().abandon();

@@ -33,7 +33,8 @@ void PendingCalls::stop() {
     runtime_.get()->raise_fault(aborted());  // the others may run what is launched nowhere else
   while (PendingCall* call = runner_.take_running()) call->end_with(aborted());
   persistent_.stop(aborted());
-  for (PendingCall* call : std::exchange(queue_, {})) call->end_with(aborted());
+  for (PendingCall* call : std::exchange(queue_, {}))
+    if (!call->forsaken) call->end_with(aborted());
   n_published_ = 0;
   note_first();
 }
@@ -134,6 +135,19 @@ void PendingCalls::refuse(uint32_t function) {
     go_on();
   }
   leave_to_thread();
+}
+
+// Ends: what is queued is told or fails within the timeout, and so does the wait for those who read.
+void PendingCalls::tell_refused() {
+  if (!queued() && !refused_.number) return;
+  for (Arrivals::Wait wait = {{}, nullptr};; description_.calls->progress()) {
+    std::lock_guard lock(mutex_);
+    go_on();
+    if (!queue_.empty()) continue;
+    wait.place = refused_;
+    wait.rank = refused_.number && !arrivals_.failed() ? arrivals_.undecided(refused_) : -1;
+    if (wait.rank < 0 || !arrivals_.look_around(wait)) return;
+  }
 }
 
 void PendingCalls::leave_to_thread() {
@@ -279,6 +293,7 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   if (place.number == 0) return;
   const bool refuses = !call.wrong && !runtime_of(call).staging();
   if (call.on_device || refuses) lines_.keep(place.number);
+  if (refuses) refused_ = place;
   arrivals_.publish(place, refuses ? GC_KIND_REFUSED : call.on_device ? GC_KIND_DEVICE : GC_KIND_HOST, call.line);
   if (call.on_device)
     call.entered_ns =

@@ -49,6 +49,8 @@ class PendingCalls final : public Turned {
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
   // As gc_abi.refuse, of a function that is counted.
   void refuse(uint32_t function);
+  // Makes progress until the others know of all that was refused: what nobody asks for does not keep a communicator.
+  void tell_refused();
   bool turn() override;
   bool turn_on_thread() override;
   void host_begun(PendingCall* call);
@@ -155,6 +157,7 @@ class PendingCalls final : public Turned {
   bool known_ = false;                  // to the Turner
   bool unstamped_ = false;              // all have come to what go_on() looked at, but some rank is about to tell when
   size_t n_published_ = 0;              // the first ones of queue_
+  Place refused_ = {};                  // the last that this rank has told of
   std::vector<PendingCall*> together_;  // launch()'s
   std::vector<std::unique_ptr<PendingCall>> all_;
   std::vector<PendingCall*> spare_;

@@ -191,6 +191,19 @@ void null_buffer_of_one() {
   refused(wait_for(rc, request), "a persistent one");
   if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   expect_right(memory, "after a persistent one");
+  // Nothing that rank 1 waits for keeps its communicators: the others must hear of what they refuse all the same.
+  for (int round = 0; round < 5; round++) {
+    MPI_Comm dup;
+    MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+    MPI_Comm_set_errhandler(dup, MPI_ERRORS_RETURN);
+    if (g_rank != 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    MPI_Request requests[kTimes];
+    int started[kTimes];
+    for (int i = 0; i < kTimes; i++)
+      started[i] = MPI_Iallreduce(memory.at(0), mine, 4, MPI_INT, MPI_SUM, dup, &requests[i]);
+    MPI_Comm_free(&dup);
+    for (int i = 0; i < kTimes; i++) refused(wait_for(started[i], requests[i]), "one of a communicator that is freed");
+  }
 }
 
 // Ranks that call different collectives cannot go on.

@@ -24,6 +24,7 @@ uint64_t MpiRuntime::launches() noexcept { return launches_on_device.load(std::m
 void MpiRuntime::finish() {
   if (!runtime_) return;
   runtime_->finish(nullptr).ignore();  // a failure was reported by the collective that met it
+  made_.store(nullptr, std::memory_order_relaxed);
   core::retire(std::move(runtime_), 0);
   staging_only_ = true;
 }
@@ -92,6 +93,7 @@ Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
   GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel()}, bootstrap));
   bound_ = call.lines;
   usual_ = call.part.device;
+  made_.store(runtime_.get(), std::memory_order_release);  // partner: get()
   return {};
 }
 

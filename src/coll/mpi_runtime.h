@@ -5,7 +5,8 @@
 // advance() until it is true; launched() of the communicator says what to wait for; then count_run(), and what lies in
 // host memory is stored. What fits() and
 // prepare() answer is equal on all ranks. Several that are prepared() may be put together into one queue. Thread
-// safety: one caller at a time; but plan() also beside prepare(). Ownership: owns the runtime communicator.
+// safety: one caller at a time; but plan(), get() and, once that is not null, bound() also beside prepare(). Ownership:
+// owns the runtime communicator.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -40,7 +41,8 @@ class MpiRuntime {
   void set_ranks(std::vector<int> ranks) { ranks_ = std::move(ranks); }
 
   // Null until the first collective on the device.
-  core::Communicator* get() const noexcept { return runtime_.get(); }
+  // acquire: partner is the release in make().
+  core::Communicator* get() const noexcept { return made_.load(std::memory_order_acquire); }
 
   // The lines of the ranks when they made it.
   const std::vector<gc_board_line>& bound() const noexcept { return bound_; }
@@ -98,6 +100,7 @@ class MpiRuntime {
   core::CommShape shape_ = {};                // between prepare() and begin()
   uint64_t counted_ = 0;                      // launches of the runtime communicator
   std::unique_ptr<core::Communicator> runtime_;
+  std::atomic<core::Communicator*> made_{nullptr};  // the same, for other threads
 };
 
 }  // namespace gpucoll::coll

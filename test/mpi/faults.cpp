@@ -217,7 +217,7 @@ void functions() {
 // A rank that comes after the others have given up is not left waiting for them.
 void late() {
   Memory memory(Where::device, 100 * sizeof(int));
-  if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(5));
+  if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
   expect_error(reduce(memory, 4), "an allreduce that a rank came too late to");
   expect_error(reduce(memory, 4), "the next allreduce");
 }
@@ -299,7 +299,7 @@ void late_start() {
   Memory memory(Where::device, 100 * sizeof(int));
   Sum first(memory, 4), second(memory, 5);
   if (!checked(first.run() == MPI_SUCCESS)) fail("the first start has failed");
-  if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(5));
+  if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
   expect_error(first.run(), "a start that a rank came too late to");
   expect_error(second.run(), "the next start");
   expect_error(reduce(memory, 4), "the allreduce after that");
@@ -312,7 +312,7 @@ void long_in_coming() {
   Sum sum(memory, 4);
   if (!checked(sum.run() == MPI_SUCCESS)) fail("the first start has failed");
   for (int form = 0; form < 3; form++) {
-    if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+    if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
     MPI_Request request = MPI_REQUEST_NULL;
     const int rc = form == 0   ? reduce(memory, 4)
                    : form == 1 ? wait_for(MPI_Ibcast(memory.at(0), 100, MPI_INT, 0, MPI_COMM_WORLD, &request), request)

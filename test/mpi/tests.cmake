@@ -32,12 +32,16 @@ foreach(np 1 2 3 4 7)
 endforeach()
 
 # Whatever the order in which the ranks combine: the same bits.
-foreach(np 2 3 4)
-  foreach(algorithm auto ring tree one_shot all_pairs zero_copy)
-    gc_mpi_test(mpi.extremes_${np}_${algorithm} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
-      ENV GPUCOLL_ALGORITHM=${algorithm} COMMAND test/mpi/extremes)
-  endforeach()
+function(gc_extremes np algorithm)
+  gc_mpi_test(mpi.extremes_${np}_${algorithm} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+    ENV GPUCOLL_ALGORITHM=${algorithm} COMMAND test/mpi/extremes)
+endfunction()
+foreach(algorithm auto ring tree one_shot all_pairs zero_copy)
+  gc_extremes(3 ${algorithm})
 endforeach()
+gc_extremes(2 auto)
+gc_extremes(4 ring)
+gc_extremes(4 tree)
 gc_mpi_test(mpi.teams_extremes LABELS mpi TIMEOUT 240 NP 5 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/extremes)
 
@@ -57,18 +61,20 @@ endforeach()
 gc_mpi_test(mpi.teams_alone LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/alone)
 
-# Several ranks on one device: teams of one size and not, with members in between those of others.
-foreach(np 4 5)
-  foreach(devices 1 2 3)
-    gc_mpi_labels(${np}_${devices} STREQUAL 5_2)
-    set(shared ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=${devices})
-    foreach(program allreduce collectives mixed staged close_calls threads nonblocking persistent derived)
-      gc_mpi_test(mpi.teams_${program}_${np}_on_${devices} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
-        ${shared} COMMAND test/mpi/${program})
-    endforeach()
-    gc_mpi_test(mpi.teams_generated_${np}_on_${devices} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
-      ${shared} COMMAND test/mpi/generated --cases 600)
+# Several ranks on one device: one team, teams of one size and not, with members in between those of others, and ranks
+# alone beside teams.
+foreach(np_on_devices 4_on_1 4_on_2 5_on_2 5_on_3)
+  string(REGEX MATCHALL "[0-9]+" numbers ${np_on_devices})
+  list(GET numbers 0 np)
+  list(GET numbers 1 devices)
+  gc_mpi_labels(${np_on_devices} STREQUAL 5_on_2)
+  set(shared ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=${devices})
+  foreach(program allreduce collectives mixed staged close_calls threads nonblocking persistent derived)
+    gc_mpi_test(mpi.teams_${program}_${np_on_devices} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+      ${shared} COMMAND test/mpi/${program})
   endforeach()
+  gc_mpi_test(mpi.teams_generated_${np_on_devices} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+    ${shared} COMMAND test/mpi/generated --cases 600)
 endforeach()
 gc_mpi_test(mpi.teams_stress LABELS mpi asan TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=1 COMMAND test/mpi/stress)
@@ -167,16 +173,16 @@ gc_mpi_test(mpi.mixed_shm LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} --m
 # Without the component device memory must fault: otherwise the tests above would show nothing.
 gc_mpi_test(mpi.without_component LABELS mpi WILL_FAIL NP 2 MPIRUN --mca coll ^gpucoll COMMAND test/mpi/staged)
 
-gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 ENV ${GC_MPI_ENV}
+gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 PROCESSORS 2 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/bad_parameter.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/host)
 
-gc_test(mpi.faults LABELS mpi asan TIMEOUT 400 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
+gc_test(mpi.faults LABELS mpi asan TIMEOUT 400 PROCESSORS 4 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults)
 
 # Two nodes, as far as processes can see.
-gc_test(mpi.nodes LABELS mpi TIMEOUT 240 ENV ${GC_MPI_ENV}
+gc_test(mpi.nodes LABELS mpi TIMEOUT 240 PROCESSORS 8 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/nodes.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/nodes)
 set_tests_properties(mpi.nodes PROPERTIES SKIP_RETURN_CODE 77)
 
-gc_test(openmpi5.mpi LABELS openmpi5 PROCESSORS 2 TIMEOUT 3600 COMMAND ${GC_SOURCE}/test/mpi/openmpi5.sh ${GC_SOURCE})
+gc_test(openmpi5.mpi LABELS openmpi5 PROCESSORS 4 TIMEOUT 3600 COMMAND ${GC_SOURCE}/test/mpi/openmpi5.sh ${GC_SOURCE})
 set_tests_properties(openmpi5.mpi PROPERTIES SKIP_RETURN_CODE 77)

@@ -6,6 +6,9 @@ build_packages=(autoconf automake libtool make gcc g++ libopenmpi-dev openmpi-bi
   libcli11-dev libfmt-dev nlohmann-json3-dev)
 test_packages=(cmake libgtest-dev pkg-config python3)
 
+# Tests at a time, in half cores: two that are mostly waiting, as for mpirun's start, share a core.
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((2 * $(nproc)))}
+
 say() { printf '\n==> %s\n' "$*"; }
 fail() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 

@@ -1,9 +1,9 @@
 # The examples, on the emulated device.
-gc_test(examples.one_process LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 2 COMMAND examples/one_process)
+gc_test(examples.one_process LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 4 COMMAND examples/one_process)
 gc_test(examples.one_device LABELS examples ENV GPUCOLL_DEVICE=emu COMMAND examples/one_process 1)
-gc_test(examples.one_process_per_rank LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 2
+gc_test(examples.one_process_per_rank LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 4
   COMMAND ${GC_SOURCE}/examples/run_ranks.sh 4 ${GC_BUILD}/examples/one_process_per_rank)
-gc_test(examples.graphs LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 2 COMMAND examples/graphs)
+gc_test(examples.graphs LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 4 COMMAND examples/graphs)
 # Python would have to be built with the sanitizer that the component brings.
 find_program(GC_PYTHON python3)
 if(GC_PYTHON AND NOT GC_SANITIZERS)

@@ -93,7 +93,7 @@ gc_test(api.register LABELS api TIMEOUT 120
 gc_test(api.zero_copy_processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GPUCOLL_VERBOSE=2
   COMMAND test/api/zero_copy_processes_test)
 # The device has room for what is in use only.
-gc_test(api.leak_processes LABELS api TIMEOUT 240 PROCESSORS 2
+gc_test(api.leak_processes LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_VERBOSE=2 GPUCOLL_EMU_MEMORY=64M GPUCOLL_COPY_ENGINE_BYTES=50K
       GPUCOLL_COPY_REDUCTION_BYTES=200K GPUCOLL_COPY_REDUCTION_PIECE=64K
   COMMAND test/api/leak_processes_test)

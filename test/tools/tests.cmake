@@ -120,7 +120,7 @@ foreach(protocol ll ll128)
 endforeach()
 
 # gpucoll-tune writes what is then loaded; a file with a mistake is told of with the line.
-gc_test(tools.tune LABELS tools ENV GPUCOLL_DEVICE=emu
+gc_test(tools.tune LABELS tools PROCESSORS 4 ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_BUILD}/tools/gpucoll-tune -n 2,3 -e 64K -f 16 -i 2 -w 1 -o tuned.txt)
 # What it measures is the whole of what can be chosen: of each function all ways, and all limits.
 foreach(function broadcast allgather reduce reduce_scatter alltoall gather scatter)

@@ -56,9 +56,11 @@ bool Communicator::p2p_everywhere() const {
 void Communicator::prepare_links() {
   const gpu::Device::Defaults defaults = device_.defaults();
   const bool p2p = p2p_everywhere();
-  facts_.channels = std::min(param_or(params().channels, defaults.channels), proto::kMaxChannels);
-  facts_.pair_channels = static_cast<int>(std::bit_floor(
-      static_cast<unsigned>(std::min(param_or(params().pair_channels, defaults.pair_channels), proto::kMaxChannels))));
+  // Blocks that wait for others run beside these, whoever else is on the device.
+  const int most = std::min(proto::kMaxChannels, peers_.most_blocks());
+  facts_.channels = std::min(param_or(params().channels, defaults.channels), most);
+  facts_.pair_channels = static_cast<int>(
+      std::bit_floor(static_cast<unsigned>(std::min(param_or(params().pair_channels, defaults.pair_channels), most))));
   facts_.threads = param_or(params().threads, defaults.threads);
   facts_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
   facts_.mesh =

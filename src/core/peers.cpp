@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "base/log.h"
 #include "base/params.h"
@@ -31,6 +33,7 @@ PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page,
   std::memcpy(info.node, node.data(), node.size());
   std::memcpy(info.device_kind, device.identity().kind, sizeof info.device_kind);
   std::memcpy(info.device_uuid, device.identity().uuid, sizeof info.device_uuid);
+  info.resident_blocks = device.resident_blocks();
   SharedMemoryName name = page.name();
   info.pid = getpid();
   info.control_fd = name.fd;
@@ -71,6 +74,11 @@ Status compare(const std::vector<PeerInfo>& infos) {
                            "parameter device for all ranks",
                            info.rank, info.device_kind, first.device_kind);
   }
+  if (blocks_for_each(infos) == 0)
+    return Status::error(Code::unsupported,
+                         "more of the %zu ranks share a GPU than it runs blocks at once, so that their kernels would "
+                         "wait for each other without end: use fewer ranks for each GPU",
+                         infos.size());
   return {};
 }
 
@@ -111,6 +119,18 @@ uint32_t facts_of(const gpu::Device& device, const std::vector<PeerInfo>& infos)
 }
 
 }  // namespace
+
+int blocks_for_each(const std::vector<PeerInfo>& infos) {
+  int least = std::numeric_limits<int>::max();
+  for (const PeerInfo& info : infos) {
+    const auto sharing = static_cast<int>(std::count_if(infos.begin(), infos.end(), [&](const PeerInfo& other) {
+      return !std::memcmp(other.device_uuid, info.device_uuid, sizeof info.device_uuid);
+    }));
+    const int blocks = info.resident_blocks / sharing;
+    least = std::min(least, sharing == 1 ? blocks : (blocks + 1) / 2);
+  }
+  return least;
+}
 
 gpu::Identity identity_of(const PeerInfo& info) {
   gpu::Identity identity = {};

@@ -19,6 +19,11 @@ namespace gpucoll::core {
 // Who the device of a rank is.
 gpu::Identity identity_of(const proto::PeerInfo& info);
 
+// How many blocks the kernels of each rank may have, so that those of all ranks that share a device run there at once,
+// with room for as many again of another communicator; of a rank alone on its device all that run there. 0: some device
+// has no block for each of its ranks.
+int blocks_for_each(const std::vector<proto::PeerInfo>& infos);
+
 class Peers {
  public:
   // `mine` tells whether this rank can take part at all: a failure is passed on to the others.
@@ -50,6 +55,9 @@ class Peers {
   }
   // What every rank found out about all others (proto/format/peer.h); equal on all ranks.
   uint32_t common_facts() const { return common_facts_; }
+
+  // Of the kernels of any rank; equal on all ranks.
+  int most_blocks() const { return blocks_for_each(infos_); }
 
   bool closing(int rank) const noexcept;
   // Whether kernels of `rank` store into others' memory no more: it is closing, has left after a fault, or is dead.

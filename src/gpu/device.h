@@ -125,6 +125,9 @@ class Device {
   virtual bool has_signals() const = 0;
   // Whether kernels of several processes make progress side by side on it.
   virtual bool shares_between_processes() const = 0;
+  // How many blocks of any of the runtime's kernels run on it at once, of all processes together; the others wait until
+  // one of them ends.
+  virtual int resident_blocks() const = 0;
 
   // Runtime-owned memory: zeroed, aligned to 128 bytes, exportable. Kernel address.
   virtual Result<void*> allocate(size_t bytes) = 0;

@@ -1,4 +1,4 @@
-// Arrival board, fault latch, liveness.
+// Arrival board, fault latch, liveness, what ranks may use of devices they share.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include "core/board.h"
 #include "core/fault.h"
 #include "core/liveness.h"
+#include "core/peers.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;
@@ -137,4 +138,31 @@ TEST(Liveness, SeesAProcessThatEndedEvenBeforeItIsReaped) {
   waitpid(child, nullptr, 0);
   EXPECT_FALSE(Liveness(child).alive());
   EXPECT_TRUE(Liveness(getpid()).alive());
+}
+
+namespace {
+
+// A rank for each device, which runs so many blocks at once.
+std::vector<proto::PeerInfo> ranks_on(const std::vector<int>& devices, int blocks) {
+  std::vector<proto::PeerInfo> infos(devices.size());
+  for (size_t r = 0; r < devices.size(); ++r) {
+    infos[r].device_uuid[0] = static_cast<uint8_t>(devices[r]);
+    infos[r].resident_blocks = blocks;
+  }
+  return infos;
+}
+
+}  // namespace
+
+// Kernels of ranks that share a device wait for each other: all must run at once.
+TEST(Peers, ShareTheBlocksOfADevice) {
+  EXPECT_EQ(blocks_for_each(ranks_on({0, 1, 2}, 132)), 132);
+  EXPECT_EQ(blocks_for_each(ranks_on({0, 0}, 132)), 33);
+  EXPECT_EQ(blocks_for_each(ranks_on({0, 1, 2, 1, 1}, 132)), 22);
+  EXPECT_EQ(blocks_for_each(ranks_on({0, 0, 0, 0, 0, 0, 0, 0}, 132)), 8);
+  EXPECT_EQ(blocks_for_each(ranks_on({0, 0, 0}, 3)), 1);
+  EXPECT_EQ(blocks_for_each(ranks_on({0, 0, 0}, 2)), 0);
+  auto unequal = ranks_on({0, 0, 1}, 64);
+  unequal[2].resident_blocks = 7;
+  EXPECT_EQ(blocks_for_each(unequal), 7);
 }

@@ -22,6 +22,7 @@ class ForwardingDevice : public gpu::Device {
   bool keeps_lines_whole() const override { return to_.keeps_lines_whole(); }
   bool has_signals() const override { return to_.has_signals(); }
   bool shares_between_processes() const override { return to_.shares_between_processes(); }
+  int resident_blocks() const override { return to_.resident_blocks(); }
 
   Result<void*> allocate(size_t bytes) override { return to_.allocate(bytes); }
   void release(void* address) noexcept override { to_.release(address); }

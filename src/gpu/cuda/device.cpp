@@ -68,6 +68,7 @@ Status CudaDevice::set_up() {
   // Streams of different priority do not share a queue of the hardware, in which one could wait for the other.
   GC_CUDA(index_, cudaStreamCreateWithPriority(&service_, cudaStreamNonBlocking, highest));
   GC_CUDA(index_, driver()->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, index_));
+  GC_CUDA(index_, driver()->device_attribute(&multiprocessors_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, index_));
   GC_CUDA(index_, driver()->device_attribute(&signals, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, index_));
   keeps_lines_whole_ = major >= 7;
   has_signals_ = signals != 0;

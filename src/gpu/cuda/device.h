@@ -26,6 +26,7 @@ class CudaDevice final : public Device {
   bool keeps_lines_whole() const override { return keeps_lines_whole_; }
   bool has_signals() const override { return has_signals_; }
   bool shares_between_processes() const override;
+  int resident_blocks() const override { return multiprocessors_; }  // the largest kernels fill one with a block
 
   Result<void*> allocate(size_t bytes) override;
   void release(void* kernel_address) noexcept override;
@@ -98,6 +99,7 @@ class CudaDevice final : public Device {
   const CUcontext context_;
   Identity identity_{};
   bool keeps_lines_whole_ = false;
+  int multiprocessors_ = 0;
   bool has_signals_ = false;        // 64-bit words as signals between streams
   cudaStream_t service_ = nullptr;  // for what must not wait for the application's work
   Imports imports_;

@@ -23,6 +23,7 @@ class EmuDevice final : public Device {
   bool keeps_lines_whole() const override { return true; }  // as far as proto/platform.h promises
   bool has_signals() const override { return true; }
   bool shares_between_processes() const override;
+  int resident_blocks() const override { return 1 << 20; }  // threads of the host; emu_blocks is for each process
 
   Result<void*> allocate(size_t bytes) override { return memory_.allocate(bytes); }
   void release(void* kernel_address) noexcept override;

@@ -26,7 +26,7 @@
 
 namespace gpucoll::proto {
 
-inline constexpr uint32_t kPeerMagic = 0x67637032;
+inline constexpr uint32_t kPeerMagic = 0x67637033;
 
 // What a rank found out about all others.
 inline constexpr uint32_t kReachesAll = 1;       // its kernels are not known to be kept from any rank's memory
@@ -45,9 +45,10 @@ struct PeerInfo {
   int32_t control_fd;  // the page: a descriptor of `pid`
   uint64_t control_inode;
   uint64_t control_bytes;
-  uint32_t fault;  // a gpucoll::Code: this rank cannot take part, for the reason in `text`
-  uint32_t facts;  // kReachesAll, ...
-  char text[168];
+  uint32_t fault;           // a gpucoll::Code: this rank cannot take part, for the reason in `text`
+  uint32_t facts;           // kReachesAll, ...
+  int32_t resident_blocks;  // that its device runs at once, of all ranks together
+  char text[164];
 };
 static_assert(sizeof(PeerInfo) == 272);
 

@@ -47,11 +47,17 @@ GC_DEV uint8_t* place_of(const proto::PackItem& item, uint64_t at) {
 
 inline constexpr uint32_t kPackUnroll = 4;
 
+// Units that a block moves at a time.
+template <class Block>
+GC_DEV uint64_t units_of_tile(const Block& block) {
+  return kPackUnroll * static_cast<uint64_t>(block.size());
+}
+
 // This thread's units of the item, several at a time: all loads come first. `turn` of `turns`: the block's.
 template <class Unit, class Block>
 GC_DEV void move_units(const Block& block, const proto::PackItem& item, uint32_t turn, uint32_t turns) {
   const uint64_t n = item.bytes / sizeof(Unit), size = static_cast<uint64_t>(block.size());
-  const uint64_t tile = kPackUnroll * size, rank = static_cast<uint64_t>(block.rank());
+  const uint64_t tile = units_of_tile(block), rank = static_cast<uint64_t>(block.rank());
   GC_NO_UNROLL
   for (uint64_t first = turn * tile + rank; first < n; first += turns * tile) {
     Unit value[kPackUnroll];
@@ -84,14 +90,20 @@ GC_DEV void move_item(const Block& block, const proto::PackItem& item, uint32_t 
   }
 }
 
-// A block begins with another tile of each item, so that small items are not all one block's. Nothing: a kernel is
-// made of a type (kernels_shard.h).
+// Tiles are dealt out to the blocks in turn, those of an item behind those of the one before: so all blocks have work,
+// whether there is one large item or there are many small ones. Nothing: a kernel is made of a type (kernels_shard.h).
 template <class Nothing, class Block>
 GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void*) {
   const proto::PackItem* const items = proto::pack_items(plan);
   const uint32_t n = proto::pack_item_count(plan);
+  uint32_t turn = index;
   GC_NO_UNROLL
-  for (uint32_t i = 0; i < n; ++i) move_item(block, items[i], (index + i) % n_blocks, n_blocks);
+  for (uint32_t i = 0; i < n; ++i) {
+    move_item(block, items[i], turn, n_blocks);
+    const uint64_t tile = units_of_tile(block) << items[i].unit;
+    const auto tiles = static_cast<uint32_t>(proto::quotient(items[i].bytes + tile - 1, tile) % n_blocks);
+    turn = turn < tiles ? turn + n_blocks - tiles : turn - tiles;
+  }
   finish_local_plan(block, n_blocks, plan);
 }
 

@@ -1,6 +1,7 @@
 #include "coll/packing.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "coll/address.h"
 #include "coll/kernels.h"
@@ -12,6 +13,10 @@ namespace {
 ptrdiff_t elements_extent(const gc_type_map& map, size_t bytes) {
   return static_cast<ptrdiff_t>(bytes / map.size) * map.extent;
 }
+
+// From so many bytes on it pays to copy the ends apart, and what lies between in the widest units that both sides
+// allow.
+constexpr size_t kWorthUnits = 4096;
 
 // Where a side is one on consecutive bytes.
 bool takes_whole(const gc_buffer& buffer) { return buffer.block_bytes == nullptr; }
@@ -29,10 +34,22 @@ bool reduces_pairs_with_gaps(const gc_call& call) {
 }
 
 void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes) {
-  if (bytes == 0) return;
   auto* const source = static_cast<uint8_t*>(const_cast<void*>(from));
-  when->push_back(pack_item(plain_layout(bytes), nullptr, nullptr, source, static_cast<uint8_t*>(to), bytes, false));
-  queue.packing = packing_kernel();
+  auto* const target = static_cast<uint8_t*>(to);
+  const auto add = [&](size_t at, size_t n) {
+    if (n > 0) when->push_back(pack_item(plain_layout(n), nullptr, nullptr, source + at, target + at, n, false));
+  };
+  size_t head = 0, body = 0;
+  if (bytes >= kWorthUnits) {
+    const auto differ = reinterpret_cast<uintptr_t>(source) ^ reinterpret_cast<uintptr_t>(target);
+    const size_t unit = size_t{1} << std::countr_zero(differ | sizeof(proto::Pack));
+    head = -reinterpret_cast<uintptr_t>(target) & (unit - 1);
+    body = (bytes - head) / unit * unit;
+  }
+  add(0, head);
+  add(head, body);
+  add(head + body, bytes - head - body);
+  if (bytes > 0) queue.packing = packing_kernel();
 }
 
 Packing::Side Packing::send_side(const gc_call& call) const {

@@ -35,8 +35,9 @@ Result<core::CollectiveTask> task_of_result(const gc_call& call, const CallConte
 void take(const core::CollectiveTask& its, uint8_t* operand, bool gaps, core::TaskQueue& queue) {
   auto* const result = static_cast<uint8_t*>(its.recv);
   if (gaps)
-    queue.late_reductions.push_back(
-        {its.local, {operand, operand, result, 0, its.count, its.argument, 0, 2, its.op, 0, {}}, its.element_bytes});
+    queue.late_reductions.push_back({its.local,
+                                     {operand, operand, result, 0, its.count, its.argument, 0, 2, its.op, 0, 0, {}, {}},
+                                     its.element_bytes});
   else
     add_copy(queue, &queue.after, result, operand, its.count * its.element_bytes);
 }
@@ -63,7 +64,7 @@ Status get(const gc_call& call, const CallContext& context) {
   auto* const result = static_cast<uint8_t*>(its.recv);
   queue.late_reductions.push_back(
       {its.local,
-       {first, first + stride, result, stride, its.count, its.argument, 0, n, its.op, 0, {}},
+       {first, first + stride, result, stride, its.count, its.argument, 0, n, its.op, 0, 0, {}, {}},
        its.element_bytes});
   return {};
 }

@@ -85,17 +85,27 @@ uint8_t* TeamComposer::aside(uint64_t bytes) {
 
 // ---- messages ----
 
-void TeamComposer::sort_out_messages() {
+void TeamComposer::sort_messages() {
   const auto order = [](const TeamMessage& a, const TeamMessage& b) {
     return std::tie(a.from, a.to) < std::tie(b.from, b.to);
   };
   std::stable_sort(sends_.begin(), sends_.end(), order);
   std::stable_sort(recvs_.begin(), recvs_.end(), order);
+}
+
+// Where there is no other leader they are copies, which all multiprocessors make at once; but what is reduced once it
+// has come must come before. REQUIRES: they are sorted and checked.
+void TeamComposer::hand_on_messages() {
+  if (teams_.size() == 1 && whole_.late_reductions.empty()) {
+    for (size_t m = 0; m < sends_.size(); ++m)
+      spread(static_cast<uint8_t*>(recvs_[m].buffer), static_cast<uint8_t*>(sends_[m].buffer), sends_[m].bytes);
+    return;
+  }
   for (const TeamMessage& m : sends_) whole_.sends.push_back({team_of(m.to), m.buffer, m.bytes, m.exchange});
   for (const TeamMessage& m : recvs_) whole_.recvs.push_back({team_of(m.from), m.buffer, m.bytes, m.exchange});
 }
 
-// Between members, each message has both sides here. REQUIRES: they are sorted out.
+// Between members, each message has both sides here. REQUIRES: they are sorted.
 Status TeamComposer::check_own() const {
   auto recv = recvs_.begin();
   const auto next = [&] {
@@ -139,8 +149,10 @@ Status TeamComposer::make() {
   add_parts();
   GC_TRY(reserve());
   for (size_t c = 0; c < parts_[0]->collectives.size(); ++c) GC_TRY(add(c));
-  sort_out_messages();
-  return check_own();
+  sort_messages();
+  GC_TRY(check_own());
+  hand_on_messages();
+  return {};
 }
 
 bool suits_teams(const TaskQueue& queue) {

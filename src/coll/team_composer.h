@@ -70,9 +70,10 @@ class TeamComposer {
   void add_parts();
   void add_task(const core::CollectiveTask& like, proto::Function function, const void* send, void* recv,
                 uint64_t count, int team);
-  uint8_t* combine(size_t c, uint64_t count, uint8_t* result);
+  uint8_t* combine(size_t c, uint64_t count, uint8_t* result, std::span<uint8_t* const> more = {});
   static core::LocalTask pair_of(const core::CollectiveTask& its, uint8_t* first, uint8_t* second, uint8_t* result) {
-    return {its.local, {second, first, result, 0, its.count, its.argument, 1, 2, its.op, 0, {}}, its.element_bytes};
+    return {
+        its.local, {second, first, result, 0, its.count, its.argument, 1, 2, its.op, 0, 0, {}, {}}, its.element_bytes};
   }
   void spread_result(const core::CollectiveTask& its, uint8_t* to, uint8_t* from);
   void spread(uint8_t* to, const uint8_t* from, uint64_t bytes) {
@@ -85,7 +86,8 @@ class TeamComposer {
     if (bytes) recvs_.push_back({from, to, buffer, bytes, true});
   }
   Status check_own() const;
-  void sort_out_messages();
+  void sort_messages();
+  void hand_on_messages();
 
   uint8_t* aside(uint64_t bytes);
   Status reserve();

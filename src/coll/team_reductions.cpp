@@ -15,9 +15,10 @@ constexpr size_t kOperands = 3;
 
 }  // namespace
 
-// The members' operands, in the order of their ranks. Where it is: `result`, or the only member's own.
-// REQUIRES: the first member's operand is the only one that may be at `result`, or there are kOperands at most.
-uint8_t* TeamComposer::combine(size_t c, uint64_t count, uint8_t* result) {
+// The members' operands, in the order of their ranks. Where it is: `result`, or the only member's own; and at `more`,
+// where operands may be. REQUIRES: the first member's operand is the only one that may be at `result`, or there are
+// kOperands at most; `more` is for several members.
+uint8_t* TeamComposer::combine(size_t c, uint64_t count, uint8_t* result, std::span<uint8_t* const> more) {
   const CollectiveTask& its = task(c);
   uint8_t* sum = ends(c, 0).send;
   for (size_t next = 1; next < size(); sum = result) {
@@ -28,10 +29,16 @@ uint8_t* TeamComposer::combine(size_t c, uint64_t count, uint8_t* result) {
     uint8_t* const last = three ? ends(c, next + 1).send : second;
     const uint64_t stride = three ? reinterpret_cast<uintptr_t>(second) - reinterpret_cast<uintptr_t>(sum) : 0;
     const auto ranks = static_cast<uint32_t>(n);
-    whole_.reductions.push_back({its.local,
-                                 {last, sum, result, stride, count, its.argument, ranks - 1, ranks, its.op, 0, {}},
-                                 its.element_bytes});
+    whole_.reductions.push_back(
+        {its.local,
+         {last, sum, result, stride, count, its.argument, ranks - 1, ranks, its.op, 0, 0, {}, {}},
+         its.element_bytes});
     next += n - 1;
+  }
+  if (!more.empty()) {
+    proto::LocalReduction& last = whole_.reductions.back().reduction;
+    last.n_more = static_cast<uint8_t>(more.size());
+    std::copy(more.begin(), more.end(), last.more);
   }
   return sum;
 }
@@ -39,9 +46,17 @@ uint8_t* TeamComposer::combine(size_t c, uint64_t count, uint8_t* result) {
 void TeamComposer::all_reduce(size_t c) {
   const CollectiveTask& its = task(c);
   uint8_t* const result = ends(c, 0).recv;
-  uint8_t* const sum = combine(c, its.count, result);
-  if (teams_.size() > 1) add_task(its, Function::all_reduce, sum, result, its.count, 0);
-  for (size_t i = 1; i < size(); ++i) spread_result(its, ends(c, i).recv, result);
+  std::vector<uint8_t*> others;
+  for (size_t i = 1; i < size(); ++i) others.push_back(ends(c, i).recv);
+  size_t told = 0;  // of the others
+  if (teams_.size() > 1) {
+    uint8_t* const sum = combine(c, its.count, result);
+    add_task(its, Function::all_reduce, sum, result, its.count, 0);
+  } else {
+    told = std::min<size_t>(others.size(), proto::kMoreResults);
+    combine(c, its.count, result, std::span(others).first(told));
+  }
+  for (size_t i = told; i < others.size(); ++i) spread_result(its, others[i], result);
 }
 
 // What lies in place at the root is still to be read when a chain of kernels begins to store: it has another place.

@@ -304,7 +304,7 @@ void plan_launch(const CopyReductions::Step& step, const CommShape& shape, bool 
   launch->kernel = step.kernel;
   launch->threads = shape.threads;
   launch->plain_blocks = step.blocks;
-  launch->plan.n_items = 1;
+  launch->plan.n_items = proto::kItemsOfLocalReduction;
   proto::local_reduction(launch->plan) = step.reduction;
 }
 

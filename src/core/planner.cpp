@@ -253,7 +253,7 @@ void Planner::plan_reductions(const std::vector<LocalTask>& tasks, Stage stage) 
     launch.stage = stage;
     launch.threads = shape_.threads;
     launch.plain_blocks = local_blocks(task.reduction.count * task.element_bytes, most_local_blocks(shape_));
-    launch.plan.n_items = 1;
+    launch.plan.n_items = proto::kItemsOfLocalReduction;
     proto::local_reduction(launch.plan) = task.reduction;
   }
 }

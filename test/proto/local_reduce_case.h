@@ -13,6 +13,7 @@ struct LocalCase {
   bool in_place = false;
   proto::Reduction reduction = {};
   bool waited = true, given_up = false;  // whether the latch matters, and is set
+  uint8_t more = 0;                      // results beside the first
 };
 
 template <class Red>
@@ -40,6 +41,8 @@ void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), co
     for (T& value : values[r]) draw(value, random);
     fill(r == c.rank ? own.data() : others.data() + (r < c.rank ? r : r - 1) * stride, values[r]);
   }
+  std::vector<Buffer> more;
+  for (int i = 0; i < proto::kMoreResults; ++i) more.emplace_back(bytes, c.own_offset);
   Buffer& to = c.in_place ? own : result;
   const std::vector<uint8_t> before(to.data(), to.data() + bytes);
   proto::FaultLatch latch{};
@@ -51,15 +54,33 @@ void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), co
   proto::Plan plan{};
   plan.comm = &comm;
   plan.done_word = &done;
-  proto::local_reduction(plan) = {own.data(), others.data(), to.data(),      stride,   c.count, c.reduction.argument,
-                                  c.rank,     c.n_ranks,     c.reduction.op, c.waited, {}};
+  proto::local_reduction(plan) = {own.data(),
+                                  others.data(),
+                                  to.data(),
+                                  stride,
+                                  c.count,
+                                  c.reduction.argument,
+                                  c.rank,
+                                  c.n_ranks,
+                                  c.reduction.op,
+                                  c.waited,
+                                  c.more,
+                                  {},
+                                  {more[0].data(), more[1].data()}};
   run_grids(1, c.blocks, c.threads, [&](int, const gpu::EmuBlock& block) { kernel(block, plan); });
-  Buffer want(bytes, c.own_offset);
+  Buffer want(bytes, c.own_offset), untouched(bytes);
   if (c.waited && c.given_up)
     std::memcpy(want.data(), before.data(), bytes);
   else
     fill(want.data(), in_order_of_ranks<Red>(values, c.reduction));
   EXPECT_EQ(std::memcmp(to.data(), want.data(), bytes), 0) << "the result differs";
+  for (int i = 0; i < proto::kMoreResults; ++i) {
+    Buffer& other = more[static_cast<size_t>(i)];
+    const bool stored = i < c.more && !(c.waited && c.given_up);
+    EXPECT_EQ(std::memcmp(other.data(), stored ? want.data() : untouched.data(), bytes), 0)
+        << "result " << i << " beside the first";
+    EXPECT_TRUE(other.same_around());
+  }
   EXPECT_TRUE(own.same_around() && result.same_around() && others.same_around());
   if (!c.in_place) {
     fill(want.data(), values[c.rank]);

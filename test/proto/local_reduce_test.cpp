@@ -54,6 +54,21 @@ TEST(LocalReduce, WritesNothingOnceTheFaultLatchIsSet) {
       }
 }
 
+TEST(LocalReduce, StoresTheResultInSeveralPlaces) {
+  constexpr uint64_t tile = proto::kLocalTile / sizeof(float);
+  for (uint32_t n : {1u, 2u, 3u, 4u, 5u})
+    for (uint8_t more : {1, 2})
+      for (bool in_place : {false, true})
+        for (size_t offset : {0u, 4u}) {
+          LocalCase c = {n, n - 1, 2 * tile + 7, 2, 3, offset, 0, in_place};
+          c.more = more;
+          run<proto::Sum<float>>(c);
+          c.given_up = n == 3;
+          c.count = 501;
+          run<proto::Maxloc<proto::DoubleInt>>(c);
+        }
+}
+
 TEST(LocalReduce, LeavesPaddingAlone) {
   for (uint32_t n : {2u, 4u, 6u}) run<proto::Maxloc<proto::DoubleInt>>({n, n - 1, 501, 2, 3, 8, 0, n == 4});
 }

@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
+
+#include "coll/packing.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -40,6 +44,8 @@ TEST(Teams, AreNumberedByTheirLeaders) {
   EXPECT_EQ(list_of({1, 3, 4}), "ranks 1, 3, 4");
 }
 
+using Element = uint64_t;
+
 // ---- messages ----
 
 constexpr uint64_t kSent = uint64_t{1} << 40, kReceived = uint64_t{2} << 40;
@@ -54,7 +60,7 @@ TEST(TeamCall, TwoLeadersHaveTheirMessagesInOneOrder) {
   for (int round = 0; round < 100; ++round) {
     const int n = 2 + static_cast<int>(random() % 6);
     std::vector<int> devices;
-    for (int r = 0; r < n; ++r) devices.push_back(static_cast<int>(random() % 3));
+    for (int r = 0; r < n; ++r) devices.push_back(r ? static_cast<int>(random() % 3) : 3);
     const Teams teams = teams_on(devices);
     std::vector<TaskQueue> queues(static_cast<size_t>(n));
     // Up to three messages of a pair, which each rank names in an order of its own among its peers.
@@ -88,6 +94,89 @@ TEST(TeamCall, TwoLeadersHaveTheirMessagesInOneOrder) {
     for (const TaskQueue& queue : queues) wanted += queue.sends.size();
     EXPECT_EQ(total, wanted);
   }
+}
+
+// Nothing but copies, where all messages are of one device; behind reductions of what has come they could not be.
+TEST(TeamCall, MessagesWithinOneDeviceAreCopies) {
+  const Teams teams = teams_on({5, 5, 5});
+  std::vector<std::vector<uint8_t>> from, to;
+  std::vector<TaskQueue> queues(3);
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 3; ++j) {
+      const size_t bytes = static_cast<size_t>(1 + (i * 3 + j) * 700);
+      from.emplace_back(bytes, static_cast<uint8_t>(i * 3 + j + 1));
+      to.emplace_back(bytes + 1, 0);
+    }
+  for (size_t i = 0; i < 3; ++i)
+    for (size_t j = 0; j < 3; ++j) {
+      std::vector<uint8_t>& sent = from[i * 3 + j];
+      queues[i].sends.push_back({static_cast<int>(j), sent.data(), sent.size()});
+      queues[j].recvs.push_back({static_cast<int>(i), to[i * 3 + j].data(), sent.size()});
+    }
+  Scratch scratch;
+  TaskQueue whole;
+  ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+  EXPECT_TRUE(whole.sends.empty() && whole.recvs.empty());
+  for (const auto& copy : whole.spread) std::memcpy(copy.packed, copy.memory, copy.bytes);
+  for (size_t m = 0; m < from.size(); ++m) {
+    from[m].push_back(0);
+    EXPECT_EQ(to[m], from[m]) << m;
+  }
+  queues[1].late_reductions.push_back({nullptr, {}, 4});
+  ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+  EXPECT_EQ(whole.sends.size(), 9u);
+  EXPECT_TRUE(whole.spread.empty());
+}
+
+// Kernels take time to launch.
+TEST(TeamCall, FewMembersReduceInOneKernel) {
+  const gpu::Kernel kernel = {};
+  for (int n : {2, 3, 4, 6}) {
+    const Teams teams = teams_on(std::vector<int>(static_cast<size_t>(n), 1));
+    std::vector<TaskQueue> queues(static_cast<size_t>(n));
+    std::vector<Element> in(static_cast<size_t>(n)), out(in.size());
+    for (size_t r = 0; r < queues.size(); ++r) {
+      CollectiveTask task = {};
+      task.function = Function::all_reduce;
+      task.send = &in[r];
+      task.recv = &out[r];
+      task.count = 1;
+      task.element_bytes = sizeof(Element);
+      task.local = &kernel;
+      queues[r].collectives.push_back(task);
+    }
+    Scratch scratch;
+    TaskQueue whole;
+    ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+    EXPECT_EQ(whole.reductions.size(), static_cast<size_t>(n / 2));
+    EXPECT_EQ(whole.spread.size(), static_cast<size_t>(std::max(n - 3, 0)));
+  }
+}
+
+// Large ones in the widest units in which both addresses agree, whatever their length.
+TEST(Copies, AreCutWhereWideUnitsBegin) {
+  constexpr uintptr_t kFrom = uintptr_t{1} << 30, kTo = uintptr_t{1} << 31;
+  for (uintptr_t from : {0, 1, 3, 4, 15})
+    for (uintptr_t to : {0, 1, 3, 12, 15})
+      for (size_t bytes : {1, 4095, 4096, 100001}) {
+        TaskQueue queue;
+        add_copy(queue, &queue.spread, reinterpret_cast<void*>(kTo + to), reinterpret_cast<void*>(kFrom + from), bytes);
+        const int unit = std::min(4, std::countr_zero((from ^ to) | 16));
+        size_t at = 0, widest = 0;
+        for (const proto::PackItem& item : queue.spread) {
+          EXPECT_EQ(reinterpret_cast<uintptr_t>(item.memory), kFrom + from + at);
+          EXPECT_EQ(reinterpret_cast<uintptr_t>(item.packed), kTo + to + at);
+          const auto meets =
+              reinterpret_cast<uintptr_t>(item.memory) | reinterpret_cast<uintptr_t>(item.packed) | item.bytes;
+          EXPECT_EQ(meets & ((uintptr_t{1} << item.unit) - 1), 0u);
+          at += item.bytes;
+          if (item.unit == unit) widest = std::max(widest, item.bytes);
+        }
+        EXPECT_EQ(at, bytes);
+        if (bytes >= 4096) {
+          EXPECT_GE(widest + 30, bytes) << from << " to " << to;
+        }
+      }
 }
 
 TEST(TeamCall, MembersThatDisagreeAreNamed) {
@@ -126,7 +215,6 @@ TEST(TeamCall, KeepsWhatMembersReduceOfWhatTheyReceive) {
 
 // ---- reductions ----
 
-using Element = uint64_t;
 Element reduced(Element a, Element b) { return a * 31 + b; }
 
 // As the kernel does (coll/device/local_reduce.h).
@@ -139,6 +227,7 @@ void carry_out(const proto::LocalReduction& r) {
     Element sum = operand(0);
     for (uint32_t rank = 1; rank < r.n_ranks; ++rank) sum = reduced(sum, operand(rank));
     reinterpret_cast<Element*>(r.result)[i] = sum;
+    for (int k = 0; k < r.n_more; ++k) reinterpret_cast<Element*>(r.more[k])[i] = sum;
   }
 }
 

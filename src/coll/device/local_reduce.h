@@ -15,6 +15,13 @@ GC_DEV const uint8_t* operand(const proto::LocalReduction& r, uint32_t rank) {
   return r.others + (rank < r.rank ? rank : rank - 1) * r.stride;
 }
 
+GC_DEV void write_results(proto::Operands& operands, const proto::LocalReduction& r, uint64_t at) {
+  operands.write(r.result + at);
+  GC_UNROLL
+  for (int i = 0; i < proto::kMoreResults; ++i)
+    if (i < r.n_more) operands.write(r.more[i] + at);
+}
+
 // n elements from byte `at` of each operand on. The block meets where threads read what others have written.
 template <class Family, class Block>
 GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint64_t at, uint64_t n) {
@@ -22,7 +29,7 @@ GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint
   if (r.n_ranks == 1) {
     proto::Operands operands{};
     operands.read(sum + at);
-    operands.write(r.result + at);
+    write_results(operands, r, at);
     return proto::reduce_copy<Family>(block, operands, n, proto::Reduction{r.op, r.argument, 0});
   }
   GC_NO_UNROLL
@@ -32,10 +39,13 @@ GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint
     operands.read(operand(r, next++) + at);
     if (next < r.n_ranks) operands.read(operand(r, next++) + at);
     operands.complete = next == r.n_ranks;
-    uint8_t* const to = operands.complete ? r.result : r.others;
-    operands.write(to + at);
+    if (operands.complete) {
+      write_results(operands, r, at);
+    } else {
+      operands.write(r.others + at);
+    }
     proto::reduce_copy<Family>(block, operands, n, proto::Reduction{r.op, r.argument, 0});
-    sum = to;
+    sum = r.others;
     if (!operands.complete) block.sync();
   }
 }

@@ -50,7 +50,7 @@ struct TeamItem {
   TeamPlace lists[2];  // of packing without meaning where pack.runs is null
   LocalReduction reduction;
 };
-static_assert(sizeof(TeamItem) == 32 + 4 * 128 + 128 + 64);
+static_assert(sizeof(TeamItem) == 32 + 4 * 128 + 128 + sizeof(LocalReduction));
 
 enum class TeamAnswer : uint32_t {
   done,

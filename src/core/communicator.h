@@ -142,7 +142,7 @@ class Communicator final : public Watched {
   };
   // The same on all ranks.
   struct Facts {
-    int channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
+    int most_blocks = 1, channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
     uint64_t one_shot_bytes = 0, all_pairs_bytes = 0, zero_copy_bytes = 0, copy_bytes = 0, copy_exchange_bytes = 0,
              copy_piece_bytes = 0;

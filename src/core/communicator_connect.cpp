@@ -57,7 +57,7 @@ void Communicator::prepare_links() {
   const gpu::Device::Defaults defaults = device_.defaults();
   const bool p2p = p2p_everywhere();
   // Blocks that wait for others run beside these, whoever else is on the device.
-  const int most = std::min(proto::kMaxChannels, peers_.most_blocks());
+  const int most = facts_.most_blocks = std::min(proto::kMaxChannels, peers_.most_blocks());
   facts_.channels = std::min(param_or(params().channels, defaults.channels), most);
   facts_.pair_channels = static_cast<int>(
       std::bit_floor(static_cast<unsigned>(std::min(param_or(params().pair_channels, defaults.pair_channels), most))));
@@ -114,6 +114,7 @@ CommShape Communicator::plain_shape() const {
   shape.n_ranks = size();
   shape.n_channels = facts_.channels;
   shape.n_pair_channels = facts_.pair_channels;
+  shape.most_blocks = facts_.most_blocks;
   shape.threads = facts_.threads;
   shape.warp = device_.warp_threads();
   shape.emulated = emulated();

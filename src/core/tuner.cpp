@@ -134,10 +134,12 @@ double pipeline_chunk(double channel_bytes, int n_hops) {
   return std::min(channel_bytes, std::max(kLeast, std::sqrt(channel_bytes * kMoveCost / n_hops)));
 }
 
+int one_shot_channels(const CommShape& shape) { return std::min(proto::kMeshChannels, shape.most_blocks); }
+
 Choice one_shot_choice(Function function, uint64_t bytes, const CommShape& shape, const Model& model) {
   constexpr uint64_t kPackBytes = 16;
   const int n = shape.n_ranks;
-  const int channels = clamp_int(ceil_div(bytes, model.one_shot.channel_bytes), proto::kMeshChannels);
+  const int channels = clamp_int(ceil_div(bytes, model.one_shot.channel_bytes), one_shot_channels(shape));
   const int threads = useful_threads(bytes, channels, shape);
   const bool moves = is_exchange(function) || function == Function::all_gather || function == Function::broadcast;
   const double gbs =
@@ -273,8 +275,8 @@ Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, 
 
 // A channel's share may be a whole granule of 128 bytes above the mean, hence the distance from the mesh's limit.
 uint64_t most_one_shot_bytes(const CommShape& shape) {
-  constexpr uint64_t kMost = proto::kMeshChannels * (proto::kMeshChannelData - 128);
-  return std::min(shape.one_shot_bytes / static_cast<uint64_t>(std::max(shape.n_ranks, 1)), kMost);
+  const uint64_t most = static_cast<uint64_t>(one_shot_channels(shape)) * (proto::kMeshChannelData - 128);
+  return std::min(shape.one_shot_bytes / static_cast<uint64_t>(std::max(shape.n_ranks, 1)), most);
 }
 
 const char* one_shot_obstacle(uint64_t bytes, const CommShape& shape, bool has_one_shot) {

@@ -21,24 +21,25 @@ struct TuningTable;  // tuning_file.h
 // What of a communicator decides.
 struct CommShape {
   int n_ranks = 1;
-  int n_channels = 1;                   // of collectives, at most
-  int n_pair_channels = 1;              // of send and receive: a power of two
-  int threads = 1;                      // of a block, at most
-  int warp = 1;                         // threads that work in step: 32 on GPUs, 1 on the emulated device
-  bool emulated = false;                // which table
-  bool mesh = false;                    // whether every rank can store into every other's memory
-  bool line_mesh = false;               // the same in lines of LL128
-  bool ll128 = false;                   // whether every link keeps stores of 128 bytes whole
-  bool capturing = false;               // the operations become part of a graph
-  uint64_t one_shot_bytes = 0;          // the parameter
-  uint64_t all_pairs_bytes = 0;         // the parameter
-  uint64_t zero_copy_bytes = 0;         // reductions of so many bytes work on all ranks' buffers; 0: none does
-  uint64_t copy_bytes = 0;              // messages of so many bytes go by copy engine; 0: none does
-  uint64_t copy_exchange_bytes = 0;     // those of all ranks with all others, from so many on; 0: none does
-  uint64_t copy_reduction_bytes = 0;    // reductions of so many bytes are brought by copy engines; 0: none is
-  uint64_t copy_piece_bytes = 0;        // of those, at most: a multiple of 128
-  const TuningTable* table = nullptr;   // a tuning file's; null: none
-  int64_t algorithm = 0, protocol = 0;  // the parameters; here only so that what is kept for others is not the same
+  int n_channels = 1;                     // of collectives, at most
+  int n_pair_channels = 1;                // of send and receive: a power of two
+  int most_blocks = proto::kMaxChannels;  // of any kernel that waits for other ranks
+  int threads = 1;                        // of a block, at most
+  int warp = 1;                           // threads that work in step: 32 on GPUs, 1 on the emulated device
+  bool emulated = false;                  // which table
+  bool mesh = false;                      // whether every rank can store into every other's memory
+  bool line_mesh = false;                 // the same in lines of LL128
+  bool ll128 = false;                     // whether every link keeps stores of 128 bytes whole
+  bool capturing = false;                 // the operations become part of a graph
+  uint64_t one_shot_bytes = 0;            // the parameter
+  uint64_t all_pairs_bytes = 0;           // the parameter
+  uint64_t zero_copy_bytes = 0;           // reductions of so many bytes work on all ranks' buffers; 0: none does
+  uint64_t copy_bytes = 0;                // messages of so many bytes go by copy engine; 0: none does
+  uint64_t copy_exchange_bytes = 0;       // those of all ranks with all others, from so many on; 0: none does
+  uint64_t copy_reduction_bytes = 0;      // reductions of so many bytes are brought by copy engines; 0: none is
+  uint64_t copy_piece_bytes = 0;          // of those, at most: a multiple of 128
+  const TuningTable* table = nullptr;     // a tuning file's; null: none
+  int64_t algorithm = 0, protocol = 0;    // the parameters; here only so that what is kept for others is not the same
   bool operator==(const CommShape&) const = default;
 };
 

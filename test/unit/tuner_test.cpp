@@ -97,6 +97,7 @@ CommShape random_shape(std::mt19937& random) {
   shape.n_ranks = 1 + static_cast<int>(random() % 40);
   shape.n_channels = 1 + static_cast<int>(random() % 32);
   shape.n_pair_channels = 1 << random() % 6;
+  shape.most_blocks = 1 + static_cast<int>(random() % 32);
   shape.threads = shape.warp * (1 + static_cast<int>(random() % 16));
   shape.mesh = random() % 2;
   shape.ll128 = random() % 2;
@@ -138,8 +139,8 @@ TEST(Tuner, ChoosesTheFastestOfCandidatesWithinTheShape) {
     for (size_t i = 0; i < list.size(); ++i) {
       const Choice& c = list[i];
       EXPECT_EQ(obstacle(function, c.algorithm, c.protocol, bytes, shape, has_one_shot), nullptr);
-      EXPECT_TRUE(c.channels >= 1 && (c.channels <= shape.n_channels || c.algorithm == Algorithm::one_shot));
-      EXPECT_LE(c.channels, 32);
+      EXPECT_GE(c.channels, 1);
+      EXPECT_LE(c.channels, c.algorithm == Algorithm::one_shot ? std::min(shape.most_blocks, 16) : shape.n_channels);
       EXPECT_TRUE(c.threads >= shape.warp && c.threads <= shape.threads && c.threads % shape.warp == 0);
       EXPECT_EQ(c.chunk_bytes % 128, 0u);
       EXPECT_GT(c.us, 0);
@@ -208,6 +209,10 @@ TEST(Tuner, KnowsWhatStandsInTheWay) {
   EXPECT_TRUE(one_shot(512 << 10, true));
   EXPECT_FALSE(one_shot((512 << 10) + 4, true));
   EXPECT_FALSE(one_shot(8, false));
+  shape.most_blocks = 2;  // with 64 KiB of lines each
+  EXPECT_TRUE(one_shot(100 << 10, true));
+  EXPECT_FALSE(one_shot(128 << 10, true));
+  shape.most_blocks = 32;
   shape.capturing = true;
   EXPECT_TRUE(one_shot(8, true));
   shape = gpus(4);

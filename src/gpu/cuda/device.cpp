@@ -71,8 +71,21 @@ Status CudaDevice::set_up() {
   GC_CUDA(index_, driver()->device_attribute(&multiprocessors_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, index_));
   GC_CUDA(index_, driver()->device_attribute(&signals, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, index_));
   keeps_lines_whole_ = major >= 7;
-  has_signals_ = signals != 0;
+  has_signals_ = signals != 0 && has_queues();
   return {};
+}
+
+// Streams of one queue of the hardware wait for each other, whatever each of them waits for: who lets streams wait for
+// other ranks needs several. With MPS a process has two.
+bool CudaDevice::has_queues() const {
+  constexpr int kEnough = 8;  // what CUDA gives without MPS
+  const char* const asked = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  if (asked ? std::atoi(asked) >= kEnough : !shares_between_processes()) return true;
+  log::write(log::Level::info,
+             "GPU %d gives this process few queues: what copy engines could move goes by kernels, unless "
+             "CUDA_DEVICE_MAX_CONNECTIONS is %d or more",
+             index_, kEnough);
+  return false;
 }
 
 // Without MPS the GPU runs one process at a time.

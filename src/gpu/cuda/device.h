@@ -86,6 +86,7 @@ class CudaDevice final : public Device {
   CudaDevice(int index, CUcontext context) : index_(index), context_(context) {}
 
   Status set_up();
+  bool has_queues() const;
   Status clear(void* memory, size_t bytes);
   Result<void*> reach_own(const struct CudaHandle& handle);
   cudaStream_t copy_stream();

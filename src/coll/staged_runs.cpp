@@ -23,7 +23,8 @@ Status launch(gpu::Device& device, const proto::PackItem& item) {
   proto::Plan plan = {};
   plan.n_items = proto::kItemsOfPacking;
   *proto::pack_items(plan) = item;
-  return launch_and_wait(device, *packing_kernel(), plan, core::packing_blocks(item.bytes, device.defaults().threads));
+  return launch_and_wait(device, *packing_kernel(), plan,
+                         core::packing_blocks(1, item.bytes, device.defaults().threads));
 }
 
 }  // namespace

@@ -239,9 +239,15 @@ void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu:
     launch.threads = shape_.threads;
     uint64_t bytes = 0;
     for (size_t i = first; i < first + n; ++i) bytes += items[i].bytes;
-    launch.plain_blocks = packing_blocks(bytes, shape_.threads);
+    launch.plain_blocks = packing_blocks(n, bytes, shape_.threads);
     launch.plan.n_items = static_cast<uint32_t>(n) * proto::kItemsOfPacking;
-    std::copy_n(&items[first], n, proto::pack_items(launch.plan));
+    uint64_t tiles = 0;
+    for (size_t i = 0; i < n; ++i) {
+      proto::PackItem& item = proto::pack_items(launch.plan)[i] = items[first + i];
+      item.first_block = static_cast<uint16_t>(tiles % static_cast<uint64_t>(launch.plain_blocks));
+      const uint64_t tile = uint64_t{proto::kPackUnroll} * static_cast<uint64_t>(shape_.threads) << item.unit;
+      tiles += (item.bytes + tile - 1) / tile;
+    }
   }
 }
 
@@ -275,11 +281,12 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
   return launches;
 }
 
-// Every multiprocessor of a large GPU gets some, where each thread has a few packs to move. The emulated device's
+// Every multiprocessor of a large GPU gets some, where each thread has a few packs to move; small items one each, as
+// each takes a round trip to memory. The emulated device's
 // blocks have one thread each: then no more than there are cores, as a rule.
-int packing_blocks(uint64_t bytes, int threads) noexcept {
+int packing_blocks(size_t items, uint64_t bytes, int threads) noexcept {
   constexpr uint64_t kMost = 264, kMostSingle = 2, kBytesOfThread = 64;
-  const uint64_t blocks = bytes / (kBytesOfThread * static_cast<uint64_t>(threads));
+  const uint64_t blocks = std::max<uint64_t>(items, bytes / (kBytesOfThread * static_cast<uint64_t>(threads)));
   return static_cast<int>(std::clamp<uint64_t>(blocks, 1, threads == 1 ? kMostSingle : kMost));
 }
 

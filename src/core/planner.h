@@ -57,7 +57,7 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
                                       const PlanBudget& budget, const gpu::Kernel* move,
                                       DirectMarker* direct = nullptr);
 
-// Blocks for so many bytes to be packed.
-int packing_blocks(uint64_t bytes, int threads) noexcept;
+// Blocks for so many items of so many bytes together to be packed.
+int packing_blocks(size_t items, uint64_t bytes, int threads) noexcept;
 
 }  // namespace gpucoll::core

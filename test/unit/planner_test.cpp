@@ -637,6 +637,32 @@ TEST(Planner, WhatIsOnThisDeviceAloneStandsAroundTheRest) {
   EXPECT_TRUE(make_plans(twice, 0, gpu_shape(2), {1024}, &kMove).empty());
 }
 
+TEST(Planner, GivesAllBlocksSomeOfWhatIsPacked) {
+  const gpu::Kernel pack = {"pack", nullptr, nullptr};
+  const auto plan_of = [&](size_t items, uint64_t bytes) {
+    TaskQueue queue;
+    queue.packing = &pack;
+    proto::PackItem item = {};
+    item.bytes = bytes;
+    item.unit = 4;
+    queue.spread.assign(items, item);
+    auto launches = make_plans(queue, 0, gpu_shape(2), {1024}, &kMove);
+    EXPECT_EQ(launches.size(), 1u);
+    return launches[0];
+  };
+  const uint64_t tile = uint64_t{proto::kPackUnroll} * static_cast<uint64_t>(gpu_shape(2).threads) * 16;
+  for (uint64_t tiles : {uint64_t{1}, uint64_t{16}, uint64_t{100}}) {
+    const PlannedLaunch launch = plan_of(16, tiles * tile - 1);
+    EXPECT_GE(launch.plain_blocks, 16);
+    std::vector<uint64_t> taken(static_cast<size_t>(launch.plain_blocks));
+    for (size_t i = 0; i < 16; ++i)
+      for (uint64_t t = 0; t < tiles; ++t)
+        ++taken[(proto::pack_items(launch.plan)[i].first_block + t) % static_cast<uint64_t>(launch.plain_blocks)];
+    const auto [least, most] = std::minmax_element(taken.begin(), taken.end());
+    EXPECT_LE(*most - *least, 1u) << tiles;
+  }
+}
+
 TEST(Planner, AsksWhatMayBeDirect) {
   CommShape shape = gpu_shape(4);
   constexpr uint64_t kMany = 16 << 20;

@@ -45,25 +45,17 @@ GC_DEV uint8_t* place_of(const proto::PackItem& item, uint64_t at) {
   return item.memory + (static_cast<int64_t>(element) * item.extent + place);
 }
 
-inline constexpr uint32_t kPackUnroll = 4;
-
-// Units that a block moves at a time.
-template <class Block>
-GC_DEV uint64_t units_of_tile(const Block& block) {
-  return kPackUnroll * static_cast<uint64_t>(block.size());
-}
-
 // This thread's units of the item, several at a time: all loads come first. `turn` of `turns`: the block's.
 template <class Unit, class Block>
 GC_DEV void move_units(const Block& block, const proto::PackItem& item, uint32_t turn, uint32_t turns) {
   const uint64_t n = item.bytes / sizeof(Unit), size = static_cast<uint64_t>(block.size());
-  const uint64_t tile = units_of_tile(block), rank = static_cast<uint64_t>(block.rank());
+  const uint64_t tile = proto::kPackUnroll * size, rank = static_cast<uint64_t>(block.rank());
   GC_NO_UNROLL
   for (uint64_t first = turn * tile + rank; first < n; first += turns * tile) {
-    Unit value[kPackUnroll];
-    uint8_t* to[kPackUnroll];
+    Unit value[proto::kPackUnroll];
+    uint8_t* to[proto::kPackUnroll];
     GC_UNROLL
-    for (uint32_t u = 0; u < kPackUnroll; ++u) {
+    for (uint32_t u = 0; u < proto::kPackUnroll; ++u) {
       const uint64_t at = (first + u * size) * sizeof(Unit);
       if (at >= item.bytes) break;
       uint8_t* const memory = place_of(item, at);
@@ -72,7 +64,7 @@ GC_DEV void move_units(const Block& block, const proto::PackItem& item, uint32_t
       to[u] = item.unpacks != 0 ? memory : packed;
     }
     GC_UNROLL
-    for (uint32_t u = 0; u < kPackUnroll; ++u) {
+    for (uint32_t u = 0; u < proto::kPackUnroll; ++u) {
       if (first + u * size >= n) break;
       proto::store(to[u], value[u]);
     }
@@ -90,19 +82,15 @@ GC_DEV void move_item(const Block& block, const proto::PackItem& item, uint32_t 
   }
 }
 
-// Tiles are dealt out to the blocks in turn, those of an item behind those of the one before: so all blocks have work,
-// whether there is one large item or there are many small ones. Nothing: a kernel is made of a type (kernels_shard.h).
+// Nothing: a kernel is made of a type (kernels_shard.h).
 template <class Nothing, class Block>
 GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void*) {
   const proto::PackItem* const items = proto::pack_items(plan);
   const uint32_t n = proto::pack_item_count(plan);
-  uint32_t turn = index;
   GC_NO_UNROLL
   for (uint32_t i = 0; i < n; ++i) {
-    move_item(block, items[i], turn, n_blocks);
-    const uint64_t tile = units_of_tile(block) << items[i].unit;
-    const auto tiles = static_cast<uint32_t>(proto::quotient(items[i].bytes + tile - 1, tile) % n_blocks);
-    turn = turn < tiles ? turn + n_blocks - tiles : turn - tiles;
+    const uint32_t first = items[i].first_block;
+    move_item(block, items[i], index < first ? index + n_blocks - first : index - first, n_blocks);
   }
   finish_local_plan(block, n_blocks, plan);
 }

@@ -2,7 +2,9 @@
 // unpacking the other way round; of what has gaps, only the bytes of data are read or written.
 //
 // The plan of a packing kernel has no batches: its items are PackItems, each as large as two WorkItems, in the plan
-// itself. Written by the host (core/planner.cpp); every block works for every item.
+// itself. Written by the host (core/planner.cpp). Tiles of kPackUnroll units a thread are dealt out to the blocks in
+// turn, those of an item behind those of the one before: so all blocks have work, whether there is one large item or
+// there are many small ones.
 //
 // An element is described in one of two ways.
 // - By levels, where it is regular: runs of run_bytes; those of level l lie `stride` apart, `count` of them for each of
@@ -45,8 +47,10 @@ struct alignas(16) PackItem {
   uint8_t unit;  // log2 of bytes, at most 4: addresses, lengths and strides are multiples of it
   uint8_t unpacks;
   uint8_t granule_bits;
-  uint8_t reserved[13];
+  uint8_t reserved[11];
+  uint16_t first_block;  // which has the item's first tile
 };
+inline constexpr uint32_t kPackUnroll = 4;
 inline constexpr uint32_t kItemsOfPacking = 2;  // WorkItems, in Plan::n_items
 static_assert(sizeof(PackItem) == kItemsOfPacking * sizeof(WorkItem));
 

@@ -48,15 +48,11 @@ void TeamComposer::all_reduce(size_t c) {
   uint8_t* const result = ends(c, 0).recv;
   std::vector<uint8_t*> others;
   for (size_t i = 1; i < size(); ++i) others.push_back(ends(c, i).recv);
-  size_t told = 0;  // of the others
-  if (teams_.size() > 1) {
-    uint8_t* const sum = combine(c, its.count, result);
-    add_task(its, Function::all_reduce, sum, result, its.count, 0);
-  } else {
-    told = std::min<size_t>(others.size(), proto::kMoreResults);
-    combine(c, its.count, result, std::span(others).first(told));
-  }
-  for (size_t i = told; i < others.size(); ++i) spread_result(its, others[i], result);
+  const bool alone = teams_.size() == 1;
+  const size_t stored = alone ? std::min<size_t>(others.size(), proto::kMoreResults) : 0;  // by the reducing kernel
+  uint8_t* const sum = combine(c, its.count, result, std::span(others).first(stored));
+  if (!alone) add_task(its, Function::all_reduce, sum, result, its.count, 0);
+  for (size_t i = stored; i < others.size(); ++i) spread_result(its, others[i], result);
 }
 
 // What lies in place at the root is still to be read when a chain of kernels begins to store: it has another place.

@@ -93,10 +93,10 @@ void TeamComposer::sort_messages() {
   std::stable_sort(recvs_.begin(), recvs_.end(), order);
 }
 
-// Where there is no other leader they are copies, which all multiprocessors make at once; but what is reduced once it
-// has come must come before. REQUIRES: they are sorted and checked.
+// Where there is no other leader they are copies, which all multiprocessors make at once; but what is reduced or copied
+// on once it has come must come before. REQUIRES: they are sorted and checked, and the last that is added.
 void TeamComposer::hand_on_messages() {
-  if (teams_.size() == 1 && whole_.late_reductions.empty()) {
+  if (teams_.size() == 1 && whole_.late_reductions.empty() && whole_.spread.empty()) {
     for (size_t m = 0; m < sends_.size(); ++m)
       spread(static_cast<uint8_t*>(recvs_[m].buffer), static_cast<uint8_t*>(sends_[m].buffer), sends_[m].bytes);
     return;

@@ -76,6 +76,9 @@ foreach(np_on_devices 4_on_1 4_on_2 5_on_2 5_on_3)
   gc_mpi_test(mpi.teams_generated_${np_on_devices} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     ${shared} COMMAND test/mpi/generated --cases 600)
 endforeach()
+# So many that an allgather goes by the leader's memory.
+gc_mpi_test(mpi.teams_generated_7_on_1 LABELS mpi TIMEOUT 240 NP 7 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=1 COMMAND test/mpi/generated --cases 300)
 gc_mpi_test(mpi.teams_stress LABELS mpi asan TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=1 COMMAND test/mpi/stress)
 gc_mpi_test(mpi.teams_nonblocking_threads LABELS mpi asan TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}

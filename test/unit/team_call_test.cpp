@@ -128,6 +128,38 @@ TEST(TeamCall, MessagesWithinOneDeviceAreCopies) {
   EXPECT_TRUE(whole.spread.empty());
 }
 
+// Copies of one launch come in any order, behind all messages.
+TEST(TeamCall, AnAllgatherCopiesOnWhatHasCome) {
+  for (int n = 2; n <= 9; ++n)
+    for (bool in_place : {false, true})
+      for (bool reversed : {false, true}) {
+        const auto size = static_cast<size_t>(n);
+        const Teams teams = teams_on(std::vector<int>(size, 1));
+        std::vector<TaskQueue> queues(size);
+        std::vector<Element> in(size), wanted(size);
+        std::vector<std::vector<Element>> out(size, std::vector<Element>(size, 0));
+        for (size_t r = 0; r < size; ++r) {
+          wanted[r] = in[r] = out[r][r] = 100 + r;
+          CollectiveTask task = {};
+          task.function = Function::all_gather;
+          task.send = in_place ? &out[r][r] : &in[r];
+          task.recv = out[r].data();
+          task.count = 1;
+          task.element_bytes = sizeof(Element);
+          queues[r].collectives.push_back(task);
+        }
+        Scratch scratch;
+        TaskQueue whole;
+        ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+        ASSERT_EQ(whole.sends.size(), whole.recvs.size());
+        for (size_t m = 0; m < whole.sends.size(); ++m)
+          std::memcpy(whole.recvs[m].buffer, whole.sends[m].buffer, whole.sends[m].bytes);
+        if (reversed) std::reverse(whole.spread.begin(), whole.spread.end());
+        for (const auto& copy : whole.spread) std::memcpy(copy.packed, copy.memory, copy.bytes);
+        for (size_t r = 0; r < size; ++r) EXPECT_EQ(out[r], wanted) << "rank " << r << " of " << n;
+      }
+}
+
 // Kernels take time to launch.
 TEST(TeamCall, FewMembersReduceInOneKernel) {
   const gpu::Kernel kernel = {};

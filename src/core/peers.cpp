@@ -74,16 +74,12 @@ Status compare(const std::vector<PeerInfo>& infos) {
                            "parameter device for all ranks",
                            info.rank, info.device_kind, first.device_kind);
   }
-  if (blocks_for_each(infos) == 0)
-    return Status::error(Code::unsupported,
-                         "more of the %zu ranks share a GPU than it runs blocks at once, so that their kernels would "
-                         "wait for each other without end: use fewer ranks for each GPU",
-                         infos.size());
   return {};
 }
 
 // Two ranks of one process cannot share a GPU: a call of one that waits for the whole device (cudaFree) would wait
-// for the other's kernel, which waits for the first rank. Ranks of different processes may: they take turns.
+// for the other's kernel, which waits for the first rank. Ranks of different processes may: they take turns, or
+// run side by side, each with a block at least.
 Status compare_devices(const std::vector<PeerInfo>& infos) {
   for (const PeerInfo& a : infos) {
     if (std::strncmp(a.device_kind, "cuda", sizeof a.device_kind)) return {};
@@ -94,6 +90,11 @@ Status compare_devices(const std::vector<PeerInfo>& infos) {
                              "with cudaSetDevice before gpucollCommInitRank",
                              a.rank, b.rank, a.pid);
   }
+  if (blocks_for_each(infos) == 0)
+    return Status::error(Code::unsupported,
+                         "more of the %zu ranks share a GPU than it runs blocks at once, so that their kernels would "
+                         "wait for each other without end: use fewer ranks for each GPU",
+                         infos.size());
   return {};
 }
 

@@ -54,6 +54,7 @@ GC_COLL_DEVICE_FILES = \
 	src/coll/device/short_message.h \
 	src/coll/device/split.h \
 	src/coll/device/tree_all_reduce.h \
+	src/coll/device/ways.h \
 	src/coll/device/work.h
 
 noinst_LTLIBRARIES += src/coll/libcoll.la

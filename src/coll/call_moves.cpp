@@ -1,7 +1,7 @@
 #include "coll/call_moves.h"
 
 #include "coll/call_blocks.h"
-#include "coll/kernels.h"
+#include "coll/collectives.h"
 #include "coll/packing.h"
 
 namespace gpucoll::coll {
@@ -48,9 +48,7 @@ class MoveMaker {
 
 // What only moves has been checked, and has addresses for kernels where it was packed.
 void MoveMaker::add_move(Function function, const Block& send, const void* recv, size_t bytes) {
-  core::CollectiveTask task = {};
-  task.function = function;
-  task.one_shot = one_shot_move_kernel();
+  core::CollectiveTask task = moving_task(function);
   task.send = context_.device.kernel_address(send.address);
   task.recv = context_.device.kernel_address(recv);
   task.count = bytes;

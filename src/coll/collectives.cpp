@@ -59,6 +59,16 @@ Status check_buffers(const Caller& caller, const CollectiveCall& call, const Ext
                        call.send, call.recv_name, call.recv);
 }
 
+void set_kernels(const ReductionKernels& kernels, core::CollectiveTask* task) {
+  task->kernel = kernels.plan;
+  task->pairs = kernels.pairs;
+  task->one_shot = kernels.one_shot;
+  task->open_rings = kernels.open_rings;
+  task->open_pairs = kernels.open_pairs;
+  task->local = kernels.local;
+  task->op = kernels.op;
+}
+
 // The kernels and the argument of the reduction.
 Status set_reduction(const Caller& caller, const CollectiveCall& call, core::CollectiveTask* task) {
   const int number = static_cast<int>(call.op);
@@ -78,12 +88,9 @@ Status set_reduction(const Caller& caller, const CollectiveCall& call, core::Col
     task->scalar_in_memory = made->scalar.in_memory;
   }
   if (op == proto::RedOp::avg) task->argument = static_cast<uint64_t>(caller.n_ranks);
-  const PlanKernel kernel = plan_kernel(proto_type(call.type), op);
-  if (!kernel.kernel) return no_kernel(("the op " + std::string(op_name(call.op))).c_str(), call.type, op);
-  task->kernel = kernel.kernel;
-  task->op = kernel.op;
-  task->one_shot = one_shot_kernel(proto_type(call.type), op);
-  task->local = local_kernel(proto_type(call.type), op);
+  const ReductionKernels kernels = reduction_kernels(proto_type(call.type), op);
+  if (!kernels.plan) return no_kernel(("the op " + std::string(op_name(call.op))).c_str(), call.type, op);
+  set_kernels(kernels, task);
   return {};
 }
 
@@ -98,10 +105,10 @@ Status no_kernel(const char* what, gpucollDataType_t type, proto::RedOp op) {
 
 bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept {
   return known(type) && static_cast<unsigned>(op) < gpucollNumOps &&
-         plan_kernel(proto_type(type), static_cast<proto::RedOp>(op)).kernel != nullptr;
+         reduction_kernels(proto_type(type), static_cast<proto::RedOp>(op)).plan != nullptr;
 }
 bool has_pre_mul_sum(gpucollDataType_t type) noexcept {
-  return known(type) && plan_kernel(proto_type(type), proto::RedOp::pre_mul_sum).kernel != nullptr;
+  return known(type) && reduction_kernels(proto_type(type), proto::RedOp::pre_mul_sum).plan != nullptr;
 }
 
 Status check_rank(const Caller& caller, const char* name, int rank) {
@@ -117,13 +124,8 @@ Status check_type(gpucollDataType_t type) {
 Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCall& call) {
   GC_TRY(check_type(call.type));
   if (has_root(call.function)) GC_TRY(check_rank(caller, "root", call.root));
-  core::CollectiveTask task = {};
-  task.function = call.function;
-  if (reduces(call.function)) {
-    GC_TRY(set_reduction(caller, call, &task));
-  } else {
-    task.one_shot = one_shot_move_kernel();
-  }
+  core::CollectiveTask task = moving_task(call.function);
+  if (reduces(call.function)) GC_TRY(set_reduction(caller, call, &task));
   GC_TRY_AS(const Extent extent, extent_of(caller, call));
   GC_TRY(check_buffers(caller, call, extent));
   task.send = extent.send_bytes ? caller.device.kernel_address(call.send) : nullptr;
@@ -136,13 +138,18 @@ Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCal
   return task;
 }
 
+core::CollectiveTask moving_task(Function function) {
+  core::CollectiveTask task = {};
+  task.function = function;
+  task.pairs = pairs_move_kernel();
+  task.one_shot = one_shot_move_kernel();
+  return task;
+}
+
 core::CollectiveTask barrier_task(void* scratch, gpucollStream_t stream) {
-  const PlanKernel kernel = plan_kernel(proto::DataType::int32, proto::RedOp::sum);
   core::CollectiveTask task = {};
   task.function = Function::all_reduce;
-  task.kernel = kernel.kernel;
-  task.op = kernel.op;
-  task.one_shot = one_shot_kernel(proto::DataType::int32, proto::RedOp::sum);
+  set_kernels(reduction_kernels(proto::DataType::int32, proto::RedOp::sum), &task);
   task.send = task.recv = scratch;
   task.count = 1;
   task.element_bytes = sizeof(int32_t);

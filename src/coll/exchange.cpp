@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "coll/buffers.h"
-#include "coll/kernels.h"
+#include "coll/collectives.h"
 #include "coll/types.h"
 #include "core/group.h"
 
@@ -96,9 +96,7 @@ core::CollectiveTask task_of(const Caller& caller, const ExchangeCall& call, siz
     const bool used = side.only != Side::kNoPeer;
     return used ? caller.device.kernel_address(side.buffer) : nullptr;
   };
-  core::CollectiveTask task = {};
-  task.function = call.function;
-  task.one_shot = one_shot_move_kernel();
+  core::CollectiveTask task = moving_task(call.function);
   task.send = address(call.send);
   task.recv = address(call.recv);
   task.count = bytes;

@@ -3,10 +3,11 @@
 //
 // A shard has families (proto/family.h). GC_FAMILIES_<shard>(F) expands to F(family) for each of them, and
 // GC_REDUCTIONS_<family>(K) to K(family, name, Reduction, element, type, other) for each of a family's reductions, in
-// the order of their places. A family has one kernel that runs plans, plan_<family>, and one that reduces on this
-// device alone, local_<family>; a reduction has one of its own for one-shots, one_shot_<name>, and serves the data
-// types `type` and `other` (the same twice where only one). The shard `move` has the family without reductions,
-// one_shot_move, and packing.
+// the order of their places. A family has kernels that run plans (coll/device/ways.h), plan_<family> and
+// open_rings_<family>, and one that reduces on this device alone, local_<family>. A reduction has kernels of its own
+// for one-shots, one_shot_<name>, and for plans by all pairs, pairs_<name> and open_pairs_<name>; it serves the data
+// types `type` and `other` (the same twice where only one). The shard `move` has plan_move, pairs_move and
+// one_shot_move, without reductions, and packing.
 //
 // For a short CUDA build, `make GPUCOLL_KERNEL_SUBSET="f32 i32"` compiles these shards and `move` only; the others'
 // kernels are missing then. It arrives here as GC_KERNEL_SUBSET and GC_KERNEL_SHARD_<shard>.
@@ -47,9 +48,8 @@
 #define GC_REDUCTIONS_i16(K) GC_REDUCTIONS_INTEGER(K, 16)
 #define GC_REDUCTIONS_i32(K) GC_REDUCTIONS_INTEGER(K, 32)
 #define GC_REDUCTIONS_i64(K) GC_REDUCTIONS_INTEGER(K, 64)
-#define GC_REDUCTIONS_f16(K)                      \
-  GC_REDUCTIONS_FLOAT(K, f16, f16, Half, float16) \
-  GC_REDUCTIONS_FLOAT(K, f16, bf16, Bfloat16, bfloat16)
+#define GC_REDUCTIONS_f16(K) GC_REDUCTIONS_FLOAT(K, f16, f16, Half, float16)
+#define GC_REDUCTIONS_bf16(K) GC_REDUCTIONS_FLOAT(K, bf16, bf16, Bfloat16, bfloat16)
 #define GC_REDUCTIONS_f32(K) GC_REDUCTIONS_FLOAT(K, f32, f32, float, float32)
 #define GC_REDUCTIONS_f64(K) GC_REDUCTIONS_FLOAT(K, f64, f64, double, float64)
 #define GC_REDUCTIONS_c64(K) GC_REDUCTIONS_COMPLEX(K, c64, c64, Complex<float>, complex64)
@@ -87,7 +87,7 @@
 #define GC_FAMILIES_i64(F)
 #endif
 #if !defined(GC_KERNEL_SUBSET) || defined(GC_KERNEL_SHARD_f16)
-#define GC_FAMILIES_f16(F) F(f16)
+#define GC_FAMILIES_f16(F) F(f16) F(bf16)
 #else
 #define GC_FAMILIES_f16(F)
 #endif
@@ -114,7 +114,9 @@
 
 // All but `move`, whether this build has them or not.
 #define GC_KNOWN_FAMILIES(F) \
-  F(i8) F(i16) F(i32) F(i64) F(f16) F(f32) F(f64) F(c64) F(c128) F(pairs8) F(pairs8_padded) F(pairs16) F(pairs16_padded)
+  F(i8)                      \
+  F(i16)                     \
+  F(i32) F(i64) F(f16) F(bf16) F(f32) F(f64) F(c64) F(c128) F(pairs8) F(pairs8_padded) F(pairs16) F(pairs16_padded)
 // Those that it has.
 #define GC_REDUCING_FAMILIES(F)                                                                                    \
   GC_FAMILIES_i8(F) GC_FAMILIES_i16(F) GC_FAMILIES_i32(F) GC_FAMILIES_i64(F) GC_FAMILIES_f16(F) GC_FAMILIES_f32(F) \

@@ -8,10 +8,12 @@
 namespace gpucoll::coll {
 
 // What the shards define. A __global__ function's address on the host is the handle by which it is launched.
-#define GC_DECLARE_ONE_SHOT(family, name, Reduction, element, type, other) GC_DECLARE(one_shot_##name)
+#define GC_DECLARE_REDUCTION(family, name, Reduction, element, type, other) \
+  GC_DECLARE(one_shot_##name) GC_DECLARE(pairs_##name) GC_DECLARE(open_pairs_##name)
 #define GC_DECLARE_FAMILY(family) \
-  GC_DECLARE(plan_##family) GC_DECLARE(local_##family) GC_REDUCTIONS_##family(GC_DECLARE_ONE_SHOT)
-#define GC_DECLARE_MOVE GC_DECLARE(plan_move) GC_DECLARE(one_shot_move) GC_DECLARE(packing)
+  GC_DECLARE(plan_##family)       \
+  GC_DECLARE(open_rings_##family) GC_DECLARE(local_##family) GC_REDUCTIONS_##family(GC_DECLARE_REDUCTION)
+#define GC_DECLARE_MOVE GC_DECLARE(plan_move) GC_DECLARE(pairs_move) GC_DECLARE(one_shot_move) GC_DECLARE(packing)
 #define GC_DECLARE(name) void name(const gpu::EmuBlock& block, const proto::Plan& plan);
 namespace on_emu {
 GC_REDUCING_FAMILIES(GC_DECLARE_FAMILY)
@@ -34,23 +36,28 @@ namespace {
 
 // A family's kernels come before its reductions' own.
 enum Index : int {
-#define GC_INDEX_ONE_SHOT(family, name, Reduction, element, type, other) k_one_shot_##name,
-#define GC_INDEX_FAMILY(family) k_plan_##family, k_local_##family, GC_REDUCTIONS_##family(GC_INDEX_ONE_SHOT)
+#define GC_INDEX_REDUCTION(family, name, Reduction, element, type, other) \
+  k_one_shot_##name, k_pairs_##name, k_open_pairs_##name,
+#define GC_INDEX_FAMILY(family) \
+  k_plan_##family, k_open_rings_##family, k_local_##family, GC_REDUCTIONS_##family(GC_INDEX_REDUCTION)
   GC_REDUCING_FAMILIES(GC_INDEX_FAMILY) k_plan_move,
+  k_pairs_move,
   k_one_shot_move,
   k_packing
 #undef GC_INDEX_FAMILY
-#undef GC_INDEX_ONE_SHOT
+#undef GC_INDEX_REDUCTION
 };
 
 #define GC_KERNEL(name) gpu::Kernel{#name, GC_CUDA_ADDRESS(name), on_emu::name},
-#define GC_ONE_SHOT_KERNEL(family, name, Reduction, element, type, other) GC_KERNEL(one_shot_##name)
+#define GC_REDUCTION_KERNELS(family, name, Reduction, element, type, other) \
+  GC_KERNEL(one_shot_##name) GC_KERNEL(pairs_##name) GC_KERNEL(open_pairs_##name)
 #define GC_FAMILY_KERNELS(family) \
-  GC_KERNEL(plan_##family) GC_KERNEL(local_##family) GC_REDUCTIONS_##family(GC_ONE_SHOT_KERNEL)
-const gpu::Kernel kKernels[] = {GC_REDUCING_FAMILIES(GC_FAMILY_KERNELS) GC_KERNEL(plan_move) GC_KERNEL(one_shot_move)
-                                    GC_KERNEL(packing)};
+  GC_KERNEL(plan_##family)        \
+  GC_KERNEL(open_rings_##family) GC_KERNEL(local_##family) GC_REDUCTIONS_##family(GC_REDUCTION_KERNELS)
+const gpu::Kernel kKernels[] = {GC_REDUCING_FAMILIES(GC_FAMILY_KERNELS) GC_KERNEL(plan_move) GC_KERNEL(pairs_move)
+                                    GC_KERNEL(one_shot_move) GC_KERNEL(packing)};
 #undef GC_FAMILY_KERNELS
-#undef GC_ONE_SHOT_KERNEL
+#undef GC_REDUCTION_KERNELS
 #undef GC_KERNEL
 
 // A reduction's name in the list, and its enumerator.
@@ -62,36 +69,34 @@ constexpr proto::RedOp Sum = proto::RedOp::sum, Prod = proto::RedOp::prod, Max =
                        Avg = proto::RedOp::avg, PreMulSum = proto::RedOp::pre_mul_sum;
 }
 
-struct Entry {
-  PlanKernel plan{};
-  const gpu::Kernel *one_shot = nullptr, *local = nullptr;
-};
-using Table = std::array<std::array<Entry, proto::kRedOps>, proto::kDataTypes>;
+using Table = std::array<std::array<ReductionKernels, proto::kRedOps>, proto::kDataTypes>;
+
+// plan, open_rings, local: of the family; the others of the reduction.
+template <class Red, class Family>
+ReductionKernels kernels_of(int plan, int open_rings, int local, int one_shot, int pairs, int open_pairs) {
+  const auto kernel = [](int index, bool is_there = true) { return is_there ? &kKernels[index] : nullptr; };
+  return {kernel(plan),
+          kernel(pairs),
+          kernel(one_shot),
+          kernel(open_rings, proto::kMayOpen<Red>),
+          kernel(open_pairs, proto::kMayOpen<Red>),
+          kernel(local, !proto::kHasPre<Red>),
+          static_cast<uint8_t>(proto::family_place<Red>(Family{}))};
+}
 
 Table make_table() {
   Table table{};
-  const auto add = [&](proto::DataType type, proto::RedOp op, int plan, int place, int one_shot,
-                       const gpu::Kernel* local) {
-    table[static_cast<size_t>(type)][static_cast<size_t>(op)] = {
-        {&kKernels[plan], static_cast<uint8_t>(place)}, &kKernels[one_shot], local};
-  };
   using namespace proto;
-#define GC_ADD(family, name, Reduction, element, type, other)                                           \
-  for (DataType t : {DataType::type, DataType::other})                                                  \
-    add(t, operation::Reduction, k_plan_##family, family_place<Reduction<element>>(families::family{}), \
-        k_one_shot_##name, kHasPre<Reduction<element>> ? nullptr : &kKernels[k_local_##family]);
+#define GC_ADD(family, name, Reduction, element, type, other)                                                      \
+  for (DataType t : {DataType::type, DataType::other})                                                             \
+    table[static_cast<size_t>(t)][static_cast<size_t>(operation::Reduction)] =                                     \
+        kernels_of<Reduction<element>, families::family>(k_plan_##family, k_open_rings_##family, k_local_##family, \
+                                                         k_one_shot_##name, k_pairs_##name, k_open_pairs_##name);
 #define GC_ADD_FAMILY(family) GC_REDUCTIONS_##family(GC_ADD)
   GC_ALL_FAMILIES(GC_ADD_FAMILY)
 #undef GC_ADD_FAMILY
 #undef GC_ADD
   return table;
-}
-
-Entry find(proto::DataType type, proto::RedOp op) noexcept {
-  static const Table table = make_table();
-  const auto row = static_cast<size_t>(type), column = static_cast<size_t>(op);
-  if (row >= table.size() || column >= table[0].size()) return {};
-  return table[row][column];
 }
 
 #define GC_SAME(ours, c_name) static_assert(static_cast<int>(proto::ours) == gpucoll##c_name)
@@ -135,11 +140,12 @@ GC_SAME(RedOp::avg, Avg);
 
 }  // namespace
 
-PlanKernel plan_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).plan; }
-
-const gpu::Kernel* one_shot_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).one_shot; }
-
-const gpu::Kernel* local_kernel(proto::DataType type, proto::RedOp op) noexcept { return find(type, op).local; }
+ReductionKernels reduction_kernels(proto::DataType type, proto::RedOp op) noexcept {
+  static const Table table = make_table();
+  const auto row = static_cast<size_t>(type), column = static_cast<size_t>(op);
+  if (row >= table.size() || column >= table[0].size()) return {};
+  return table[row][column];
+}
 
 #if !defined(GC_KERNEL_SUBSET)
 #define GC_ONE_MORE(family) +1
@@ -158,6 +164,8 @@ bool has_meaning(proto::DataType type, proto::RedOp op) noexcept {
 }
 
 const gpu::Kernel* move_kernel() noexcept { return &kKernels[k_plan_move]; }
+
+const gpu::Kernel* pairs_move_kernel() noexcept { return &kKernels[k_pairs_move]; }
 
 const gpu::Kernel* one_shot_move_kernel() noexcept { return &kKernels[k_one_shot_move]; }
 

@@ -21,9 +21,23 @@ struct Answer {
 
 bool moves_only(const CollectiveTask& task) { return task.kernel == nullptr; }
 
+const gpu::Kernel* kernel_of(const ChosenCollective& chosen) {
+  const CollectiveTask& task = *chosen.task;
+  switch (chosen.choice.algorithm) {
+    case Algorithm::one_shot: return task.one_shot;
+    case Algorithm::all_pairs: return chosen.choice.zero_copy ? task.open_pairs : task.pairs;
+    default: return chosen.choice.zero_copy ? task.open_rings : task.kernel;
+  }
+}
+
 }  // namespace
 
 Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
+  if (!moves_only(task) && !task.open_rings && shape.zero_copy_bytes != 0) {
+    CommShape without = shape;
+    without.zero_copy_bytes = 0;
+    return choose_for(task, without);
+  }
   constexpr size_t kAnswers = 16;
   thread_local std::array<Answer, kAnswers> answers;
   const uint64_t bytes = task.count * task.element_bytes;
@@ -35,7 +49,7 @@ Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
   return answer.choice;
 }
 
-// Tasks that only move data go with the reductions where there are any: one launch less.
+// Tasks that only move data go with reductions by connections where there are any: one launch less.
 std::vector<ChosenCollective> choose_all(const TaskQueue& queue, const CommShape& shape, const gpu::Kernel* move) {
   std::vector<ChosenCollective> all;
   all.reserve(queue.collectives.size());
@@ -43,8 +57,8 @@ std::vector<ChosenCollective> choose_all(const TaskQueue& queue, const CommShape
   for (const CollectiveTask& task : queue.collectives) {
     if (task.count == 0 || reduces_by_copies(task, shape)) continue;
     ChosenCollective& chosen = all.emplace_back(ChosenCollective{&task, task.kernel, choose_for(task, shape), false});
-    if (is_one_shot(chosen)) chosen.kernel = task.one_shot;
-    if (!mover && !is_one_shot(chosen)) mover = task.kernel;
+    chosen.kernel = kernel_of(chosen);
+    if (!mover && is_by_links(chosen)) mover = task.kernel;
   }
   for (ChosenCollective& chosen : all)
     if (!chosen.kernel) chosen.kernel = mover ? mover : move;
@@ -90,6 +104,7 @@ uint64_t work_of(const CollectiveTask& task, const CommShape& shape) {
 bool may_be_direct(const ChosenCollective& chosen) {
   const CollectiveTask& task = *chosen.task;
   if (chosen.choice.algorithm != Algorithm::ring || chosen.choice.protocol != Protocol::simple) return false;
+  if (chosen.choice.zero_copy) return false;
   return task.function == Function::broadcast || task.function == Function::all_gather ||
          (task.function == Function::all_reduce && task.element_bytes < 16);
 }

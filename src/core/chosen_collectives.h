@@ -18,6 +18,10 @@ struct ChosenCollective {
 };
 
 inline bool is_one_shot(const ChosenCollective& chosen) { return chosen.choice.algorithm == Algorithm::one_shot; }
+// By rings and trees, in a kernel that serves sends and receives as well.
+inline bool is_by_links(const ChosenCollective& chosen) {
+  return !is_one_shot(chosen) && chosen.choice.algorithm != Algorithm::all_pairs && !chosen.choice.zero_copy;
+}
 
 Choice choose_for(const CollectiveTask& task, const CommShape& shape);
 // Those of a queue that kernels run, in its order. move: the kernel for a queue without reductions.

@@ -156,18 +156,24 @@ void Planner::add_one_shot(const ChosenCollective& chosen) {
   item.next_rank = static_cast<uint8_t>((rank_ + 1) % shape_.n_ranks);
 }
 
-// One kernel after another, in order of appearance; one-shots first, since sends and receives join the last plan.
+// One kernel after another, in order of appearance; those by connections last, since sends and receives join the last
+// plan.
 void Planner::plan_collectives(const TaskQueue& queue) {
   std::vector<ChosenCollective> all = choose_all(queue, shape_, move_);
   for (ChosenCollective& chosen : all) {
     if (!is_one_shot(chosen) || chosen.planned) continue;
     for_each_of(all, chosen.kernel, [&](const ChosenCollective& same) { add_one_shot(same); });
   }
-  for (ChosenCollective& chosen : all) {
-    if (chosen.planned) continue;
-    open(chosen.kernel);
-    for_each_of(all, chosen.kernel, [&](const ChosenCollective& same) { add_collective(same); });
-  }
+  const auto plan_those = [&](bool by_links) {
+    for (ChosenCollective& chosen : all) {
+      if (chosen.planned || is_by_links(chosen) != by_links) continue;
+      open(chosen.kernel);
+      for_each_of(all, chosen.kernel, [&](const ChosenCollective& same) { add_collective(same); });
+    }
+  };
+  plan_those(false);
+  open(nullptr);
+  plan_those(true);
 }
 
 void Planner::add_pair(const Half* send, const Half* recv) {

@@ -14,10 +14,13 @@ namespace gpucoll::core {
 // One enqueued collective. send, recv, count, root and what belongs to the scalar as in proto::CollectiveItem.
 struct CollectiveTask {
   proto::Function function;
-  // Runs plans with this task's reduction; null where the function only moves data: then every kernel serves.
+  // Runs plans with this task's reduction, by connections; null where the function only moves data: then that of any
+  // reduction serves.
   const gpu::Kernel* kernel;
-  const gpu::Kernel* one_shot;  // the same in a mesh, one for all functions that only move; null where there is none
-  uint8_t op;                   // of the kernel's family
+  // The same by all pairs, and as one-shots; one for all functions that only move. The latter is null where there is
+  // none.
+  const gpu::Kernel *pairs, *one_shot;
+  uint8_t op;  // of the family of kernel, open_rings and local
   const void* send;
   void* recv;
   uint64_t count;
@@ -27,7 +30,10 @@ struct CollectiveTask {
   gpu::Stream stream;
   bool scalar_in_memory = false;
   uint64_t argument_high = 0;
-  // Reduces on this device alone (proto/format/local_reduction.h), `op` of its family; null where there is none.
+  // Reduce on all ranks' buffers (coll/device/zero_copy.h), or else round the ring, and by all pairs; null where that
+  // is not possible.
+  const gpu::Kernel *open_rings = nullptr, *open_pairs = nullptr;
+  // Reduces on this device alone (proto/format/local_reduction.h); null where there is none.
   const gpu::Kernel* local = nullptr;
 
   bool operator==(const CollectiveTask&) const = default;

@@ -40,7 +40,7 @@ constexpr Model kGpu = {20.5,
                         1.3,
                         {{3.6, 20, 300, 285, 16384}, {1.5, 6.5, 125, 105, 4096}, {1.7, 16, 250, 150, 8192}},
                         {1.5, 20, 300, 220, 8192},
-                        {6.2, 12, 270, 270, 8192},
+                        {4.2, 12, 270, 270, 8192},
                         0.8,
                         {8192, 2048, 32768}};
 // Two cores that carry four ranks, where words with flags are slow. One-shot looks better than it is, so that programs
@@ -227,15 +227,17 @@ bool wants_zero_copy(Function function, uint64_t bytes, const CommShape& shape) 
 }
 
 // How it goes on where not all buffers are known: with the same bits, as that is known sooner in one run than in
-// another. A tree has an order that zero-copy does not know.
-bool may_carry_zero_copy(Algorithm algorithm) {
-  return algorithm == Algorithm::all_pairs || algorithm == Algorithm::ring;
+// another. A tree has an order that zero-copy does not know; of rings its kernel has those by Simple.
+bool may_carry_zero_copy(Path path) {
+  return path.algorithm == Algorithm::all_pairs ||
+         (path.algorithm == Algorithm::ring && path.protocol == Protocol::simple);
 }
 
 // With as many channels as are of use to it.
 Choice with_zero_copy(Choice choice, Function function, uint64_t bytes, const CommShape& shape) {
   constexpr uint64_t kChannelBytes = 4096;
-  choice.zero_copy = may_carry_zero_copy(choice.algorithm) && wants_zero_copy(function, bytes, shape);
+  choice.zero_copy =
+      may_carry_zero_copy({choice.algorithm, choice.protocol}) && wants_zero_copy(function, bytes, shape);
   if (!choice.zero_copy) return choice;
   const uint64_t block = block_bytes(function, bytes, shape);
   choice.channels = std::max(choice.channels, clamp_int(ceil_div(block, kChannelBytes), shape.n_channels));
@@ -261,15 +263,14 @@ Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, 
   Paths paths;
   for (Path path : kPaths)
     if (!obstacle(function, path.algorithm, path.protocol, bytes, shape, has_one_shot)) paths.list[paths.n++] = path;
-  if (params().algorithm == kAlgorithmZeroCopy)
-    paths.prefer([&](const Path& path) { return may_carry_zero_copy(path.algorithm); });
+  if (params().algorithm == kAlgorithmZeroCopy) paths.prefer(may_carry_zero_copy);
   if (const Algorithm* forced = forced_algorithm())
     paths.prefer([forced](const Path& path) { return path.algorithm == *forced; });
   if (const Protocol* forced = forced_protocol())
     paths.prefer([forced](const Path& path) { return path.protocol == *forced; });
-  // For the sake of zero-copy: trees are little faster than what may carry it, where the parameters leave that.
+  // For the sake of zero-copy: others are little faster than what may carry it, where the parameters leave that.
   if (wants_zero_copy(function, bytes, shape))
-    paths.prefer([](const Path& path) { return path.algorithm != Algorithm::tree; });
+    paths.prefer([](const Path& path) { return path.algorithm == Algorithm::one_shot || may_carry_zero_copy(path); });
   return paths;
 }
 

@@ -309,4 +309,9 @@ inline constexpr bool kHasPost = requires(typename Red::Element x, Reduction r) 
   Red::post(x, r);
 };
 
+// Whether a rank may reduce others' contributions where these lie: not those that only the rank itself can prepare, nor
+// elements with padding.
+template <class Red>
+inline constexpr bool kMayOpen = !kCopies<Red> && !kHasPre<Red> && !kPadded<typename Red::Element>;
+
 }  // namespace gpucoll::proto

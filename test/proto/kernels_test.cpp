@@ -38,13 +38,15 @@ template <class Red>
 void check(DataType type, RedOp op) {
   SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << ", operation " << static_cast<int>(op));
   checked.insert({type, op});
-  const coll::PlanKernel plan = coll::plan_kernel(type, op);
-  const gpu::Kernel* const one_shot = coll::one_shot_kernel(type, op);
-  ASSERT_TRUE(plan.kernel != nullptr && one_shot != nullptr);
+  const coll::ReductionKernels kernels = coll::reduction_kernels(type, op);
+  ASSERT_TRUE(kernels.plan != nullptr && kernels.pairs != nullptr && kernels.one_shot != nullptr);
   const auto run = [&](Function function, Algorithm algorithm, Protocol protocol) {
     Case c{function, algorithm, protocol, 3, 2, 2, 150};
-    c.reduction = reduction_of<typename Red::Element>(op, c.n_ranks, plan.op);
-    test::run_case<Red>(algorithm == Algorithm::one_shot ? one_shot->emu : plan.kernel->emu, c);
+    c.reduction = reduction_of<typename Red::Element>(op, c.n_ranks, kernels.op);
+    const gpu::Kernel& kernel = algorithm == Algorithm::one_shot    ? *kernels.one_shot
+                                : algorithm == Algorithm::all_pairs ? *kernels.pairs
+                                                                    : *kernels.plan;
+    test::run_case<Red>(kernel.emu, c);
   };
   for (Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
     run(Function::all_reduce, Algorithm::ring, protocol);
@@ -56,12 +58,29 @@ void check(DataType type, RedOp op) {
     run(function, Algorithm::one_shot, Protocol::ll);
   for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
     run(function, Algorithm::all_pairs, Protocol::ll128);
-  const gpu::Kernel* const local = coll::local_kernel(type, op);
-  ASSERT_EQ(local == nullptr, op == RedOp::pre_mul_sum);
-  if (local) {
+  ASSERT_EQ(kernels.open_rings != nullptr, proto::kMayOpen<Red>);
+  ASSERT_EQ(kernels.open_pairs != nullptr, proto::kMayOpen<Red>);
+  const auto run_open = [&](Function function, int closed_rank) {
+    Case c{function, Algorithm::ring, Protocol::simple, 3, 2, 2, 160};
+    c.reduction = reduction_of<typename Red::Element>(op, c.n_ranks, kernels.op);
+    c.zero_copy = true;
+    c.closed_rank = closed_rank;
+    test::run_case<Red>(kernels.open_rings->emu, c);
+    c.algorithm = Algorithm::all_pairs;
+    c.protocol = Protocol::ll128;
+    test::run_case<Red>(kernels.open_pairs->emu, c);
+  };
+  if (kernels.open_rings) {
+    for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
+      run_open(function, -1);
+      run_open(function, 1);
+    }
+  }
+  ASSERT_EQ(kernels.local == nullptr, op == RedOp::pre_mul_sum);
+  if (kernels.local) {
     test::LocalCase c{5, 3, 150, 2, 2};
-    c.reduction = {plan.op, c.n_ranks, 0};
-    test::run_local_case<Red>(local->emu, c);
+    c.reduction = {kernels.op, c.n_ranks, 0};
+    test::run_local_case<Red>(kernels.local->emu, c);
   }
 }
 
@@ -120,8 +139,8 @@ TEST(Kernels, ComputeWhatTheTableSaysAndNothingElseIsThere) {
     for (int op = -1; op <= proto::kRedOps; ++op) {
       const auto t = static_cast<DataType>(type);
       const auto o = static_cast<RedOp>(op);
-      EXPECT_EQ(coll::plan_kernel(t, o).kernel != nullptr, checked.count({t, o}) == 1) << type << " " << op;
-      EXPECT_EQ(coll::one_shot_kernel(t, o) != nullptr, checked.count({t, o}) == 1) << type << " " << op;
+      EXPECT_EQ(coll::reduction_kernels(t, o).plan != nullptr, checked.count({t, o}) == 1) << type << " " << op;
+      EXPECT_EQ(coll::reduction_kernels(t, o).one_shot != nullptr, checked.count({t, o}) == 1) << type << " " << op;
     }
   }
 }

@@ -64,6 +64,19 @@ struct OneShots {
     moves(launch[0]) ? run_one_shots<proto::CopyOf<uint8_t>>(block, plan) : run_one_shots<Red>(block, plan);
   }
 };
+// So that operations of any functions follow each other.
+template <class Red>
+struct ByPairsOrMoving {
+  static constexpr bool kMessages = false;
+  template <class Block>
+  static void run(const Block& block, const proto::Batch& batch, const coll::device::Work& work,
+                  const coll::device::Opened& opened) {
+    using coll::device::ByPairs;
+    const bool moves = test::moves({.count = 0, .function = batch.function});
+    moves ? ByPairs<proto::CopyOf<uint8_t>>::run(block, batch, work, opened)
+          : ByPairs<Red>::run(block, batch, work, opened);
+  }
+};
 struct AllPairs {
   static constexpr bool kCountsFlags = false, kOpens = false;
   static void add(PlanMaker& maker, const Launch& launch, const std::vector<proto::WorkItem>& items) {
@@ -73,7 +86,7 @@ struct AllPairs {
   }
   template <class Red>
   static void run(const gpu::EmuBlock& block, const proto::Plan& plan, const Launch&) {
-    family_kernel<proto::Family<Red>>(block, plan);
+    kernel_of<ByPairsOrMoving<Red>>(block, plan);
   }
 };
 
@@ -99,7 +112,8 @@ struct ZeroCopies {
   }
   template <class Red>
   static void run(const gpu::EmuBlock& block, const proto::Plan& plan, const Launch&) {
-    family_kernel<proto::Family<Red>>(block, plan);
+    using coll::device::ByOpenPairs, coll::device::ByPairs;
+    kernel_of<std::conditional_t<proto::kMayOpen<Red>, ByOpenPairs<Red>, ByPairs<Red>>>(block, plan);
   }
 };
 

@@ -203,10 +203,15 @@ class Watch {
   std::thread thread_;
 };
 
+// One of coll/device/ways.h.
+template <class Way>
+void kernel_of(const gpu::EmuBlock& block, const proto::Plan& plan) {
+  coll::device::run_plan<Way>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
+                              static_cast<uint32_t>(block.n_blocks), plan, block.shared);
+}
 template <class Family>
 void family_kernel(const gpu::EmuBlock& block, const proto::Plan& plan) {
-  coll::device::run_plan<Family>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
-                                 static_cast<uint32_t>(block.n_blocks), plan, block.shared);
+  kernel_of<coll::device::ByLinks<Family>>(block, plan);
 }
 
 // Of an item's buffers, as kernels of every rank know them.

@@ -72,21 +72,18 @@ TEST_P(ZeroCopy, GoesByLinesWhereOneIsClosed) {
 
 // Where a ring would do it otherwise: with its bits, whether or not all buffers are known. A chunk has 512 bytes.
 TEST_P(ZeroCopy, HasTheBitsOfARing) {
-  using proto::Protocol;
   using Red = proto::Sum<float>;
   for (int n : kRanks) {
     for (Function function : kFunctions) {
-      for (Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
-        test::Case c{function, proto::Algorithm::ring, protocol, n, n % 3 + 1, GetParam(), 0};
-        c.zero_copy = true;
-        c.root = n - 1;
-        for (uint64_t count : {3, 700, 4001}) {
-          c.count = function == Function::reduce_scatter ? (count + 15) / 16 * 16 : count;
-          c.in_place = count == 700;
-          for (int closed : {-1, n / 2}) {
-            c.closed_rank = closed;
-            test::run_case<Red>(test::family_kernel<proto::Family<Red>>, c);
-          }
+      test::Case c{function, proto::Algorithm::ring, proto::Protocol::simple, n, n % 3 + 1, GetParam(), 0};
+      c.zero_copy = true;
+      c.root = n - 1;
+      for (uint64_t count : {3, 700, 4001}) {
+        c.count = function == Function::reduce_scatter ? (count + 15) / 16 * 16 : count;
+        c.in_place = count == 700;
+        for (int closed : {-1, n / 2}) {
+          c.closed_rank = closed;
+          test::run_case<Red>(test::kernel_of<coll::device::ByOpenRings<proto::Family<Red>>>, c);
         }
       }
     }
@@ -163,7 +160,7 @@ TEST(ZeroCopyFault, CallsThatDifferAreReported) {
       item.collective.open = 1;
       test::ZeroCopies::add(ranks.emplace_back(1), {op}, {item});
     }
-    test::run_plans(test::family_kernel<proto::Family<proto::Sum<float>>>, world, ranks, 3);
+    test::run_plans(test::kernel_of<coll::device::ByOpenPairs<proto::Sum<float>>>, world, ranks, 3);
     return world.latch();
   };
   const auto all_reduce = [](uint64_t count) { return operation(Function::all_reduce, count); };
@@ -221,7 +218,7 @@ TEST(ZeroCopyEnd, BuffersAreTheRanksOwnAgain) {
     const auto r = static_cast<size_t>(rank);
     for (uint32_t round = 0; round < kRounds; ++round) {
       for (size_t i = 0; i < kCount; ++i) in[r][i] = value(r, i, round);
-      test::family_kernel<proto::Family<proto::Sum<uint32_t>>>(block, plans[r]);
+      test::kernel_of<coll::device::ByOpenPairs<proto::Sum<uint32_t>>>(block, plans[r]);
       for (size_t i = 0; i < kCount; ++i) {
         uint32_t want = 0;
         for (size_t other = 0; other < kRanks; ++other) want += value(other, i, round);

@@ -54,12 +54,13 @@ TEST_F(LauncherTest, WhatDiffersIsNotTakenForTheSame) {
       collective,
       {task([](CollectiveTask& t) { t.function = Function::broadcast; }),
        task([](CollectiveTask& t) { t.kernel = &kSame; }), task([](CollectiveTask& t) { t.one_shot = &kSame; }),
-       task([](CollectiveTask& t) { t.op = 1; }), task([&](CollectiveTask& t) { t.send = &other_log; }),
-       task([&](CollectiveTask& t) { t.recv = &element; }), task([](CollectiveTask& t) { t.count = 7; }),
-       task([](CollectiveTask& t) { t.element_bytes = 2; }), task([](CollectiveTask& t) { t.root = 1; }),
-       task([](CollectiveTask& t) { t.argument = 1; }), task([](CollectiveTask& t) { t.argument_high = 1; }),
-       task([](CollectiveTask& t) { t.scalar_in_memory = true; }), task([](CollectiveTask& t) { t.local = &kSame; }),
-       [](TaskQueue& queue) { queue.results_on_host = true; }});
+       task([](CollectiveTask& t) { t.pairs = &kSame; }), task([](CollectiveTask& t) { t.open_rings = &kSame; }),
+       task([](CollectiveTask& t) { t.open_pairs = &kSame; }), task([](CollectiveTask& t) { t.op = 1; }),
+       task([&](CollectiveTask& t) { t.send = &other_log; }), task([&](CollectiveTask& t) { t.recv = &element; }),
+       task([](CollectiveTask& t) { t.count = 7; }), task([](CollectiveTask& t) { t.element_bytes = 2; }),
+       task([](CollectiveTask& t) { t.root = 1; }), task([](CollectiveTask& t) { t.argument = 1; }),
+       task([](CollectiveTask& t) { t.argument_high = 1; }), task([](CollectiveTask& t) { t.scalar_in_memory = true; }),
+       task([](CollectiveTask& t) { t.local = &kSame; }), [](TaskQueue& queue) { queue.results_on_host = true; }});
   expect_all_seen(collective, {[&](TaskQueue& queue) {
                                  queue = queue_of(1, {b});
                                  --next;

@@ -29,6 +29,11 @@ const gpu::Kernel kFloat = {"float", nullptr, nullptr};
 const gpu::Kernel kInt = {"int", nullptr, nullptr};
 const gpu::Kernel kFloatMesh = {"float in a mesh", nullptr, nullptr};
 const gpu::Kernel kMoveMesh = {"move in a mesh", nullptr, nullptr};
+const gpu::Kernel kFloatPairs = {"float by all pairs", nullptr, nullptr};
+const gpu::Kernel kIntPairs = {"int by all pairs", nullptr, nullptr};
+const gpu::Kernel kMovePairs = {"move by all pairs", nullptr, nullptr};
+const gpu::Kernel kFloatOpenPairs = {"float on all buffers, or by all pairs", nullptr, nullptr};
+const gpu::Kernel kFloatOpenRings = {"float on all buffers, or round the ring", nullptr, nullptr};
 
 using Random = std::mt19937;
 uint64_t draw(Random& random, uint64_t least, uint64_t most) {
@@ -77,6 +82,11 @@ CollectiveTask collective(Function function, const gpu::Kernel* kernel, uint64_t
   task.function = function;
   task.kernel = kernel;
   task.one_shot = kernel == &kFloat ? &kFloatMesh : kernel == nullptr ? &kMoveMesh : nullptr;
+  task.pairs = kernel == &kFloat ? &kFloatPairs : kernel == nullptr ? &kMovePairs : &kIntPairs;
+  if (kernel == &kFloat) {
+    task.open_rings = &kFloatOpenRings;
+    task.open_pairs = &kFloatOpenPairs;
+  }
   task.op = kernel ? 3 : 0;
   task.send = buffer(number);
   task.recv = buffer(number + 1);
@@ -123,6 +133,22 @@ void count_pairs(const PlannedLaunch& launch, const Walk& channels, const CommSh
     }
   }
   EXPECT_LE(seen_in.size(), launch.plan.n_items);
+  EXPECT_TRUE(seen_in.empty() || launch.kernel == &kFloat || launch.kernel == &kInt || launch.kernel == &kMove)
+      << launch.kernel->name;
+}
+
+// Each way has a kernel of its own; of those only the one by connections knows sends and receives.
+void expect_right_kernel(const gpu::Kernel* kernel, const proto::Batch& batch, const CollectiveItem& item) {
+  const bool moves = batch.function == Function::broadcast || batch.function == Function::all_gather;
+  if (batch.algorithm == Algorithm::all_pairs && item.addresses != 0) {
+    EXPECT_EQ(kernel, &kFloatOpenPairs);
+  } else if (batch.algorithm == Algorithm::all_pairs) {
+    EXPECT_TRUE(moves ? kernel == &kMovePairs : kernel == &kFloatPairs || kernel == &kIntPairs) << kernel->name;
+  } else if (item.addresses != 0) {
+    EXPECT_EQ(kernel, &kFloatOpenRings);
+  } else {
+    EXPECT_TRUE(kernel == &kFloat || kernel == &kInt || (moves && kernel == &kMove)) << kernel->name;
+  }
 }
 
 void count_collectives(const PlannedLaunch& launch, const Walk& channels, Sums& sums) {
@@ -139,6 +165,7 @@ void count_collectives(const PlannedLaunch& launch, const Walk& channels, Sums& 
         EXPECT_LT(c, item->collective.first_channel + item->collective.n_channels);
         EXPECT_LT(last, item->collective.send) << "channel " << c << " changes the order of tasks";
         last = item->collective.send;
+        expect_right_kernel(launch.kernel, walked.batch, item->collective);
         ++seen[item];
       }
     }

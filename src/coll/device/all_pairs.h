@@ -203,25 +203,4 @@ GC_NOINLINE void all_pairs(Block block, Work work, proto::Function function) {
   if (block.rank() == 0) work.comm.line_mesh->step = step;
 }
 
-template <class Block>
-struct AllPairsVisitor {
-  const Block& block;
-  const Work& work;
-  proto::Function function;
-  template <class Red>
-  GC_DEV void visit() const {
-    all_pairs<Red>(block, work, function);
-  }
-};
-
-// The family's reduction, where the function has one.
-template <class Family, class Block>
-GC_DEV void run_all_pairs(const Block& block, proto::Function function, const Work& work) {
-  using proto::Function;
-  const bool reduces =
-      function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter;
-  if (!reduces) return all_pairs<proto::CopyOf<uint8_t>>(block, work, function);
-  if constexpr (Family::kOps != 0) Family::choose(work.op, AllPairsVisitor<Block>{block, work, function});
-}
-
 }  // namespace gpucoll::coll::device

@@ -24,9 +24,9 @@ class PairLines {
       proto::kLineAreaBytes / (Lines::kLines * proto::kLl128LineBytes) * Lines::kUnitBytes / 128 * 128;
   // Else parts begin anywhere, as on the emulated device.
   static constexpr bool kWholePacks = Lines::kUnitBytes % sizeof(Pack) == 0;
-  // Units of a worker, and ranks, whose lines are on their way at the same time.
+  // Units of a worker, and ranks, whose lines are on their way at the same time: as many as there are registers for.
   static constexpr int kUnits = kReduces ? 2 : 4;
-  static constexpr uint32_t kRanks = kReduces ? 4 : 2;
+  static constexpr uint32_t kRanks = 2;
 
   // Units first + i * workers_ below `end`, at most kCount. kWhole: all of their bytes are data, at aligned addresses.
   template <int kCount_, bool kWhole_>

@@ -3,19 +3,10 @@
 //
 // Thread safety: called by all threads of all blocks of one launch; one launch per communicator at a time.
 #pragma once
-#include "coll/device/all_pairs.h"
 #include "coll/device/one_shot.h"
-#include "coll/device/ring_all_gather.h"
-#include "coll/device/ring_all_reduce.h"
-#include "coll/device/ring_broadcast.h"
-#include "coll/device/ring_reduce.h"
-#include "coll/device/ring_reduce_scatter.h"
-#include "coll/device/ring_scan.h"
 #include "coll/device/send_recv.h"
-#include "coll/device/tree_all_reduce.h"
-#include "coll/device/zero_copy.h"
+#include "coll/device/ways.h"
 #include "proto/format/bell.h"
-#include "proto/primitives_ll128.h"
 
 namespace gpucoll::coll::device {
 
@@ -120,68 +111,14 @@ GC_DEV const proto::WorkItem* items_of(const proto::Plan& plan, const proto::Bat
   return (plan.items == nullptr ? plan.own_items() : plan.items) + batch.base;
 }
 
-template <class Family, class Protocol, class Block>
-GC_DEV void run_collective(const Block& block, const proto::Batch& batch, const Work& work) {
-  using proto::Algorithm;
-  using proto::Function;
-  switch (batch.function) {
-    case Function::all_reduce:
-      if constexpr (Family::kOps != 0) {
-        if (batch.algorithm == Algorithm::tree) return tree_all_reduce<Family, Protocol>(block, work);
-        return ring_all_reduce<Family, Protocol>(block, work);
-      }
-      return;
-    case Function::reduce:
-      if constexpr (Family::kOps != 0) ring_reduce<Family, Protocol>(block, work);
-      return;
-    case Function::reduce_scatter:
-      if constexpr (Family::kOps != 0) ring_reduce_scatter<Family, Protocol>(block, work);
-      return;
-    case Function::scan:
-    case Function::exscan:
-      if constexpr (Family::kOps != 0) ring_scan<Family, Protocol>(block, work, batch.function == Function::scan);
-      return;
-    case Function::broadcast: return ring_broadcast<Protocol>(block, work);
-    case Function::all_gather: return ring_all_gather<Protocol>(block, work);
-    case Function::all_to_all:
-    case Function::gather:
-    case Function::scatter:
-    case Function::send_recv: return;
-  }
-}
-
-// The functions that have direct stores, with them.
-template <class Family, class Block>
-GC_DEV void run_direct(const Block& block, const proto::Batch& batch, const Work& work) {
-  using proto::DirectSimple;
-  using proto::Function;
-  if (batch.function == Function::broadcast) return ring_broadcast<DirectSimple>(block, work);
-  if (batch.function == Function::all_gather) return ring_all_gather<DirectSimple>(block, work);
-  if constexpr (Family::kOps != 0) ring_all_reduce<Family, DirectSimple>(block, work);
-}
-
-template <class Family, class Block>
-GC_DEV void run_by_protocol(const Block& block, const proto::Batch& batch, const Work& work) {
-  switch (batch.protocol) {
-    case proto::Protocol::simple:
-      if (work.item.direct != 0) return run_direct<Family>(block, batch, work);
-      return run_collective<Family, proto::Simple<>>(block, batch, work);
-    case proto::Protocol::ll: return run_collective<Family, proto::Ll>(block, batch, work);
-    case proto::Protocol::ll128:
-      if (batch.algorithm == proto::Algorithm::all_pairs) return run_all_pairs<Family>(block, batch.function, work);
-      return run_collective<Family, proto::Ll128>(block, batch, work);
-  }
-}
-
 // The block's items one after another. all: those of the plan.
-template <class Family, class Block>
+template <class Way, class Block>
 GC_DEV void run_collectives(const Block& block, uint32_t channel, const proto::Batch& batch, const Items& items,
                             const proto::WorkItem* all, Stage& stage) {
   items.each([&](const proto::WorkItem& item) {
-    const Work work{stage.comm, item.collective, channel, batch.op};
     const uint32_t addresses = item.collective.addresses;
-    if (addresses == 0 || !run_zero_copy<Family>(block, batch, work, &all[addresses].addresses, stage.open))
-      run_by_protocol<Family>(block, batch, work);
+    Way::run(block, batch, Work{stage.comm, item.collective, channel, batch.op},
+             Opened{addresses != 0 ? &all[addresses].addresses : nullptr, stage.open});
     block.sync();  // the next item may cut the block otherwise
   });
 }
@@ -194,8 +131,8 @@ GC_DEV void keep_steps(const proto::Connector& end, proto::Connector& home) {
   proto::store_beside_writes(&home.seen, end.seen);
 }
 
-// The kernel of a family. shared: kSharedBytes that the block's threads share.
-template <class Family, class Block>
+// A kernel that does its items in one of the ways (ways.h). shared: kSharedBytes that the block's threads share.
+template <class Way, class Block>
 GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void* shared) {
   Stage& stage = *static_cast<Stage*>(shared);
   const uint32_t channel = nth_bit(plan.channel_mask, index);
@@ -205,12 +142,13 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
     const proto::WorkItem* const from = items_of(plan, batch);
     const Items here = bring(block, first != 0 ? plan.comm : nullptr, channel, from, batch.items, stage);
     each_window(block, here, from, batch.items, stage, [&](const Items& items) {
-      if (batch.function == proto::Function::send_recv) {
-        send_recv(block, stage.comm, channel, items);
-        block.sync();
-      } else {
-        run_collectives<Family>(block, channel, batch, items, from - batch.base, stage);
+      if constexpr (Way::kMessages) {
+        if (batch.function == proto::Function::send_recv) {
+          send_recv(block, stage.comm, channel, items);
+          return block.sync();
+        }
       }
+      run_collectives<Way>(block, channel, batch, items, from - batch.base, stage);
     });
     b = batch.next;
     if (b == 0) break;

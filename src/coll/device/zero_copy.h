@@ -8,9 +8,9 @@
 //
 // Ranks tell each other their buffers' addresses at the beginning, and that they have done with them at the end
 // (format/zero_copy.h). Where one of them cannot, all know it, and go the other way that the batch names, all pairs or
-// a ring: with the same bits, so each element's order is that of the other way. All pairs: the order of the ranks. A
-// ring: the element's place p has it last, result = op(... op(x[p+1], x[p+2]) ..., x[p]); its chunks are the ring's,
-// too.
+// a ring by Simple: with the same bits, so each element's order is that of the other way. All pairs: the order of the
+// ranks. A ring: the element's place p has it last, result = op(... op(x[p+1], x[p+2]) ..., x[p]); its chunks are the
+// ring's, too.
 //
 // Thread safety: called by all threads of the block that works for the channel. An element is read, at all ranks, and
 // then written by one thread: so send and recv may be in place.
@@ -213,7 +213,7 @@ class OpenBlocks {
         rank_(static_cast<uint32_t>(work.comm.rank)),
         in_rounds_(in_ring && function_ == proto::Function::all_reduce),
         left_(in_rounds_ ? work.share<Family>() : part_of(work.share<Family>())),
-        most_(in_rounds_ ? most_of_rounds(work, batch.protocol) : 0) {}
+        most_(in_rounds_ ? most_elements<RingPrimitives<Family, proto::Simple<>, Coop>>(work) : 0) {}
 
   GC_DEV bool next(OpenBlock& block) {
     if (left_.count == 0) return false;
@@ -231,14 +231,6 @@ class OpenBlocks {
   }
 
  private:
-  GC_DEV static uint64_t most_of_rounds(const Work& work, proto::Protocol protocol) {
-    switch (protocol) {
-      case proto::Protocol::simple: return most_elements<RingPrimitives<Family, proto::Simple<>, Coop>>(work);
-      case proto::Protocol::ll: return most_elements<RingPrimitives<Family, proto::Ll, Coop>>(work);
-      case proto::Protocol::ll128: return most_elements<RingPrimitives<Family, proto::Ll128, Coop>>(work);
-    }
-    return 0;
-  }
   // Of the channel's share.
   GC_DEV Range part_of(Range share) const {
     const uint32_t root = work_.item.root;
@@ -272,12 +264,12 @@ class OpenBlocks {
 };
 
 // The same elements of all inputs, into one output or all. Of some ranks at a time, so that it is one code for any
-// number of them; all loads of those come before the first use of what they bring.
-template <class Red>
+// number of them; all loads of those come before the first use of what they bring. One function for all reductions of
+// the family: which one it is concerns what is in registers only.
+template <class Family>
 class OpenReduction {
-  using T = typename Red::Element;
+  using T = typename Family::Element;
   using Pack = proto::Pack;
-  using Unit = proto::PackUnit<Red>;
   static constexpr uint32_t kRanks = 4, kPacks = 2, kPer = sizeof(Pack) / sizeof(T);
 
  public:
@@ -290,10 +282,47 @@ class OpenReduction {
     GC_NO_UNROLL
     for (uint64_t i = lane.rank; i < packs; i += uint64_t{kPacks} * lane.size) reduce_packs(i, lane.size, packs);
     GC_NO_UNROLL
-    for (uint64_t i = packs * kPer + lane.rank; i < block_.count; i += lane.size) reduce_element(i * sizeof(T));
+    for (uint64_t i = packs * kPer + lane.rank; i < block_.count; i += lane.size)
+      Family::choose(reduction_.op, EachElement{*this, i * sizeof(T)});
   }
 
  private:
+  // Joins the packs of ranks base, base + 1, ... below n to what those before have given.
+  struct Join {
+    Pack (&result)[kPacks];
+    const Pack (&in)[kRanks][kPacks];
+    uint32_t base, n;
+    template <class Red>
+    GC_DEV void visit() const {
+      GC_UNROLL
+      for (uint32_t k = 0; k < kRanks; ++k) {
+        if (base + k >= n) break;
+        GC_UNROLL
+        for (uint32_t u = 0; u < kPacks; ++u)
+          result[u] = base + k == 0 ? in[k][u] : proto::PackUnit<Red>::apply(result[u], in[k][u]);
+      }
+    }
+  };
+  struct Complete {
+    Pack (&result)[kPacks];
+    const proto::Reduction& reduction;
+    template <class Red>
+    GC_DEV void visit() const {
+      if constexpr (proto::kHasPost<Red>) {
+        GC_UNROLL
+        for (uint32_t u = 0; u < kPacks; ++u) result[u] = proto::PackUnit<Red>::post(result[u], reduction);
+      }
+    }
+  };
+  struct EachElement {
+    const OpenReduction& all;
+    uint64_t at;
+    template <class Red>
+    GC_DEV void visit() const {
+      all.template reduce_element<proto::ElementUnit<Red, true>>(at);
+    }
+  };
+
   GC_DEV const uint8_t* from(uint32_t rank) const { return buffers_.send[rank] + block_.from; }
   GC_DEV uint8_t* to(uint32_t rank) const { return buffers_.recv[rank] + block_.to; }
 
@@ -311,24 +340,18 @@ class OpenReduction {
       Pack in[kRanks][kPacks];
       GC_UNROLL
       for (uint32_t k = 0; k < kRanks; ++k) {
-        if (base + k < n_) each([&](uint32_t u, uint64_t at) { in[k][u] = Unit::read(from(base + k) + at); });
+        if (base + k < n_) each([&](uint32_t u, uint64_t at) { in[k][u] = proto::load<Pack>(from(base + k) + at); });
       }
-      GC_UNROLL
-      for (uint32_t k = 0; k < kRanks; ++k) {
-        if (base + k >= n_) break;
-        GC_UNROLL
-        for (uint32_t u = 0; u < kPacks; ++u) result[u] = base + k == 0 ? in[k][u] : Unit::apply(result[u], in[k][u]);
-      }
+      Family::choose(reduction_.op, Join{result, in, base, n_});
     }
-    GC_UNROLL
-    for (uint32_t u = 0; u < kPacks; ++u) result[u] = Unit::post(result[u], reduction_);
+    if ((Family::kPost >> reduction_.op & 1) != 0) Family::choose(reduction_.op, Complete{result, reduction_});
     GC_NO_UNROLL
     for (uint32_t rank = block_.first_target; rank < block_.past_targets; ++rank)
-      each([&](uint32_t u, uint64_t at) { Unit::write(to(rank) + at, result[u]); });
+      each([&](uint32_t u, uint64_t at) { proto::store(to(rank) + at, result[u]); });
   }
+  template <class Element>
   GC_DEV void reduce_element(uint64_t at) const {
-    using Element = proto::ElementUnit<Red, true>;
-    T result = Element::read(from(0) + at);
+    auto result = Element::read(from(0) + at);
     GC_NO_UNROLL
     for (uint32_t rank = 1; rank < n_; ++rank) result = Element::apply(result, Element::read(from(rank) + at));
     result = Element::post(result, reduction_);
@@ -342,30 +365,18 @@ class OpenReduction {
   const proto::Reduction reduction_;
 };
 
-template <class Red>
+template <class Family>
 GC_NOINLINE void reduce_open_block(proto::Lane lane, uint32_t n_ranks, const OpenBlock& block,
                                    const OpenBuffers& buffers, proto::Reduction reduction) {
-  OpenReduction<Red>(n_ranks, block, buffers, reduction).run(lane);
+  OpenReduction<Family>(n_ranks, block, buffers, reduction).run(lane);
 }
-
-struct OpenBlockVisitor {
-  proto::Lane lane;
-  uint32_t n_ranks;
-  const OpenBlock& block;
-  const OpenBuffers& buffers;
-  const proto::Reduction& reduction;
-  template <class Red>
-  GC_DEV void visit() const {
-    if constexpr (!proto::kHasPre<Red>) reduce_open_block<Red>(lane, n_ranks, block, buffers, reduction);
-  }
-};
 
 // Of two ranks by the primitives' own code.
 template <class Family, class Block>
 GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuffers& buffers, uint32_t n_ranks,
                         const proto::Reduction& reduction) {
   const proto::Lane lane{static_cast<uint32_t>(block.rank()), static_cast<uint32_t>(block.size())};
-  if (n_ranks > 2) return Family::choose(reduction.op, OpenBlockVisitor{lane, n_ranks, mine, buffers, reduction});
+  if (n_ranks > 2) return reduce_open_block<Family>(lane, n_ranks, mine, buffers, reduction);
   proto::Operands operands{};
   operands.complete = true;
   operands.read(buffers.send[0] + mine.from);
@@ -374,9 +385,8 @@ GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuf
   proto::reduce_copy<Family, 2>(block, operands, mine.count, reduction);
 }
 
-// False, on every rank alike, where not all ranks' addresses are known, and for reductions that only the rank itself
-// can prepare its contribution for, or whose elements have padding: nothing has happened then. Which elements are this
-// rank's is found out while the notes are on their way.
+// False, on every rank alike, where not all ranks' addresses are known: nothing has happened then. Which elements are
+// this rank's is found out while the notes are on their way. REQUIRES: kMayOpen, of the reduction.
 template <class Family, class Block>
 GC_NOINLINE bool zero_copy(Block block, proto::Batch batch, Work work, const proto::BufferAddresses* addresses,
                            OpenBuffers& buffers) {
@@ -395,15 +405,4 @@ GC_NOINLINE bool zero_copy(Block block, proto::Batch batch, Work work, const pro
   opening.close(stores_to_others(batch.function, n));
   return true;
 }
-template <class Family, class Block>
-GC_DEV bool run_zero_copy(const Block& block, const proto::Batch& batch, const Work& work,
-                          const proto::BufferAddresses* mine, OpenBuffers& buffers) {
-  if constexpr (Family::kOps == 0 || proto::kPadded<typename Family::Element>) {
-    return false;
-  } else {
-    if ((Family::kPre >> work.op & 1) != 0) return false;
-    return zero_copy<Family>(block, batch, work, mine, buffers);
-  }
-}
-
 }  // namespace gpucoll::coll::device

@@ -168,14 +168,17 @@ TEST(DirectProcesses, RegisterMuch) {
          for (int i = 0; i < 80; ++i) buffers.push_back(std::make_unique<Registered>(comm, 4096, true));
          run(comm, rank, true);
          buffers.erase(buffers.begin(), buffers.begin() + 40);
-         Rank self{comm, rank, {}};
-         Registered out(comm, (kRanks + 1) * kCount * sizeof(float), true);
-         void* again = nullptr;
-         GC_OK(gpucollCommRegister(comm, out->at(), 100, &again));
-         for (int round = 0; round < 3; ++round) self.all_gather(out, round);
-         GC_OK(gpucollCommDeregister(comm, again));
-         for (int round = 0; round < 3; ++round) self.all_gather(out, round);
+         {
+           Rank self{comm, rank, {}};
+           Registered out(comm, (kRanks + 1) * kCount * sizeof(float), true);
+           void* again = nullptr;
+           GC_OK(gpucollCommRegister(comm, out->at(), 100, &again));
+           for (int round = 0; round < 3; ++round) self.all_gather(out, round);
+           GC_OK(gpucollCommDeregister(comm, again));
+           for (int round = 0; round < 3; ++round) self.all_gather(out, round);
+         }
          buffers.clear();
+         EXPECT_EQ(gpucollSuccess, gpucollCommDestroy(comm));  // who ends without it counts as dead
        }))
     EXPECT_EQ(status, 0);
 }

@@ -285,6 +285,9 @@ void run_case(EmuKernel kernel, const Case& c) {
     }
   }
   run_plans(kernel, world, plans, c.threads, c.in_fifo);
+  // Each item has been tried on all buffers, also where it then went the other way.
+  for (int r = 0; c.zero_copy && r < c.n_ranks; ++r)
+    EXPECT_EQ(world.comm(r).channel[c.first_channel].openings, static_cast<uint32_t>(c.items));
   for (auto& of_item : memory) {
     for (auto& of_rank : of_item) of_rank.check();
   }

@@ -595,6 +595,33 @@ TEST(Planner, OneShotsOfSeveralFunctionsShareALaunch) {
   }
 }
 
+// A kernel of all pairs, or of all ranks' buffers, knows no messages: they have a launch of their own, or share that of
+// what goes by connections, which comes last.
+TEST(Planner, MessagesJoinOnlyWhatGoesByConnections) {
+  CommShape shape = gpu_shape(4);
+  shape.mesh = shape.line_mesh = shape.ll128 = true;
+  shape.all_pairs_bytes = 1 << 20;
+  shape.zero_copy_bytes = 1 << 22;
+  using Kernels = std::vector<const gpu::Kernel*>;
+  const auto kernels = [&](std::vector<CollectiveTask> collectives) {
+    TaskQueue queue;
+    for (const CollectiveTask& task : collectives) queue.add(task);
+    queue.add_send(2, {buffer(7), 999, nullptr});
+    Kernels used;
+    for (const PlannedLaunch& launch : make_plans(queue, 1, shape, {100}, &kMove)) used.push_back(launch.kernel);
+    return used;
+  };
+  const auto sum = [](uint64_t count, uint64_t number) {
+    return collective(Function::all_reduce, &kFloat, count, number);
+  };
+  CollectiveTask by_rings = collective(Function::all_reduce, &kInt, 8 << 20, 3);
+  by_rings.one_shot = nullptr;
+  EXPECT_EQ(kernels({sum(1 << 18, 0)}), (Kernels{&kFloatPairs, &kMove}));
+  EXPECT_EQ(kernels({sum(1 << 20, 0)}), (Kernels{&kFloatOpenPairs, &kMove}));
+  EXPECT_EQ(kernels({sum(8 << 20, 0)}), (Kernels{&kFloatOpenRings, &kMove}));
+  EXPECT_EQ(kernels({by_rings, sum(1 << 18, 0)}), (Kernels{&kFloatPairs, &kInt})) << "messages share the last";
+}
+
 // Remembers what it was asked of, and marks it.
 struct Marker final : DirectMarker {
   bool mark(CollectiveItem& item, uint64_t output_bytes, bool) override {

@@ -125,7 +125,7 @@ Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCal
   GC_TRY(check_type(call.type));
   if (has_root(call.function)) GC_TRY(check_rank(caller, "root", call.root));
   core::CollectiveTask task = moving_task(call.function);
-  if (reduces(call.function)) GC_TRY(set_reduction(caller, call, &task));
+  if (reduces(call.function)) GC_TRY(set_reduction(caller, call, &task));  // its kernels instead
   GC_TRY_AS(const Extent extent, extent_of(caller, call));
   GC_TRY(check_buffers(caller, call, extent));
   task.send = extent.send_bytes ? caller.device.kernel_address(call.send) : nullptr;

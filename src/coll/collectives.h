@@ -46,11 +46,11 @@ struct CollectiveCall {
 };
 Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCall& call);
 
+// Of a function that only moves, with its kernels; the rest is the caller's.
+core::CollectiveTask moving_task(proto::Function function);
 // An allreduce of one element at `scratch` (kernel address, kBarrierBytes): nobody's is done before all have
 // contributed.
 inline constexpr size_t kBarrierBytes = 16;
-// Of a function that only moves, with its kernels; the rest is the caller's.
-core::CollectiveTask moving_task(proto::Function function);
 core::CollectiveTask barrier_task(void* scratch, gpucollStream_t stream);
 
 // A send or a receive; `name` is the buffer's.

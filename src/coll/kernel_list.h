@@ -113,10 +113,11 @@
 #endif
 
 // All but `move`, whether this build has them or not.
-#define GC_KNOWN_FAMILIES(F) \
-  F(i8)                      \
-  F(i16)                     \
-  F(i32) F(i64) F(f16) F(bf16) F(f32) F(f64) F(c64) F(c128) F(pairs8) F(pairs8_padded) F(pairs16) F(pairs16_padded)
+// clang-format off
+#define GC_KNOWN_FAMILIES(F)                                                   \
+  F(i8) F(i16) F(i32) F(i64) F(f16) F(bf16) F(f32) F(f64) F(c64) F(c128)       \
+  F(pairs8) F(pairs8_padded) F(pairs16) F(pairs16_padded)
+// clang-format on
 // Those that it has.
 #define GC_REDUCING_FAMILIES(F)                                                                                    \
   GC_FAMILIES_i8(F) GC_FAMILIES_i16(F) GC_FAMILIES_i32(F) GC_FAMILIES_i64(F) GC_FAMILIES_f16(F) GC_FAMILIES_f32(F) \

@@ -405,4 +405,5 @@ GC_NOINLINE bool zero_copy(Block block, proto::Batch batch, Work work, const pro
   opening.close(stores_to_others(batch.function, n));
   return true;
 }
+
 }  // namespace gpucoll::coll::device

@@ -26,7 +26,7 @@ Result<core::CollectiveTask> task_of_result(const gc_call& call, const CallConte
                          static_cast<gpucollRedOp_t>(call.op), -1,     nullptr};
   made.in_usable_memory = true;  // look_at_memory()
   GC_TRY_AS(core::CollectiveTask task, make_task({context.device, context.rank, context.n_ranks, nullptr}, made));
-  if (task.local) return task;
+  if (task.kernels.local) return task;
   return Status::error(Code::unsupported, "there is no kernel that reduces its type on one device");
 }
 
@@ -35,9 +35,10 @@ Result<core::CollectiveTask> task_of_result(const gc_call& call, const CallConte
 void take(const core::CollectiveTask& its, uint8_t* operand, bool gaps, core::TaskQueue& queue) {
   auto* const result = static_cast<uint8_t*>(its.recv);
   if (gaps)
-    queue.late_reductions.push_back({its.local,
-                                     {operand, operand, result, 0, its.count, its.argument, 0, 2, its.op, 0, 0, {}, {}},
-                                     its.element_bytes});
+    queue.late_reductions.push_back(
+        {its.kernels.local,
+         {operand, operand, result, 0, its.count, its.argument, 0, 2, its.kernels.op, 0, 0, {}, {}},
+         its.element_bytes});
   else
     add_copy(queue, &queue.after, result, operand, its.count * its.element_bytes);
 }
@@ -63,8 +64,8 @@ Status get(const gc_call& call, const CallContext& context) {
   }
   auto* const result = static_cast<uint8_t*>(its.recv);
   queue.late_reductions.push_back(
-      {its.local,
-       {first, first + stride, result, stride, its.count, its.argument, 0, n, its.op, 0, 0, {}, {}},
+      {its.kernels.local,
+       {first, first + stride, result, stride, its.count, its.argument, 0, n, its.kernels.op, 0, 0, {}, {}},
        its.element_bytes});
   return {};
 }

@@ -59,16 +59,6 @@ Status check_buffers(const Caller& caller, const CollectiveCall& call, const Ext
                        call.send, call.recv_name, call.recv);
 }
 
-void set_kernels(const ReductionKernels& kernels, core::CollectiveTask* task) {
-  task->kernel = kernels.plan;
-  task->pairs = kernels.pairs;
-  task->one_shot = kernels.one_shot;
-  task->open_rings = kernels.open_rings;
-  task->open_pairs = kernels.open_pairs;
-  task->local = kernels.local;
-  task->op = kernels.op;
-}
-
 // The kernels and the argument of the reduction.
 Status set_reduction(const Caller& caller, const CollectiveCall& call, core::CollectiveTask* task) {
   const int number = static_cast<int>(call.op);
@@ -88,9 +78,8 @@ Status set_reduction(const Caller& caller, const CollectiveCall& call, core::Col
     task->scalar_in_memory = made->scalar.in_memory;
   }
   if (op == proto::RedOp::avg) task->argument = static_cast<uint64_t>(caller.n_ranks);
-  const ReductionKernels kernels = reduction_kernels(proto_type(call.type), op);
-  if (!kernels.plan) return no_kernel(("the op " + std::string(op_name(call.op))).c_str(), call.type, op);
-  set_kernels(kernels, task);
+  task->kernels = reduction_kernels(proto_type(call.type), op);
+  if (!task->kernels.plan) return no_kernel(("the op " + std::string(op_name(call.op))).c_str(), call.type, op);
   return {};
 }
 
@@ -141,15 +130,14 @@ Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCal
 core::CollectiveTask moving_task(Function function) {
   core::CollectiveTask task = {};
   task.function = function;
-  task.pairs = pairs_move_kernel();
-  task.one_shot = one_shot_move_kernel();
+  task.kernels = moving_kernels();
   return task;
 }
 
 core::CollectiveTask barrier_task(void* scratch, gpucollStream_t stream) {
   core::CollectiveTask task = {};
   task.function = Function::all_reduce;
-  set_kernels(reduction_kernels(proto::DataType::int32, proto::RedOp::sum), &task);
+  task.kernels = reduction_kernels(proto::DataType::int32, proto::RedOp::sum);
   task.send = task.recv = scratch;
   task.count = 1;
   task.element_bytes = sizeof(int32_t);

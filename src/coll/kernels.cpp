@@ -69,11 +69,11 @@ constexpr proto::RedOp Sum = proto::RedOp::sum, Prod = proto::RedOp::prod, Max =
                        Avg = proto::RedOp::avg, PreMulSum = proto::RedOp::pre_mul_sum;
 }
 
-using Table = std::array<std::array<ReductionKernels, proto::kRedOps>, proto::kDataTypes>;
+using Table = std::array<std::array<core::CollectiveKernels, proto::kRedOps>, proto::kDataTypes>;
 
 // plan, open_rings, local: of the family; the others of the reduction.
 template <class Red, class Family>
-ReductionKernels kernels_of(int plan, int open_rings, int local, int one_shot, int pairs, int open_pairs) {
+core::CollectiveKernels kernels_of(int plan, int open_rings, int local, int one_shot, int pairs, int open_pairs) {
   const auto kernel = [](int index, bool is_there = true) { return is_there ? &kKernels[index] : nullptr; };
   return {kernel(plan),
           kernel(pairs),
@@ -140,7 +140,7 @@ GC_SAME(RedOp::avg, Avg);
 
 }  // namespace
 
-ReductionKernels reduction_kernels(proto::DataType type, proto::RedOp op) noexcept {
+core::CollectiveKernels reduction_kernels(proto::DataType type, proto::RedOp op) noexcept {
   static const Table table = make_table();
   const auto row = static_cast<size_t>(type), column = static_cast<size_t>(op);
   if (row >= table.size() || column >= table[0].size()) return {};
@@ -165,9 +165,12 @@ bool has_meaning(proto::DataType type, proto::RedOp op) noexcept {
 
 const gpu::Kernel* move_kernel() noexcept { return &kKernels[k_plan_move]; }
 
-const gpu::Kernel* pairs_move_kernel() noexcept { return &kKernels[k_pairs_move]; }
-
-const gpu::Kernel* one_shot_move_kernel() noexcept { return &kKernels[k_one_shot_move]; }
+core::CollectiveKernels moving_kernels() noexcept {
+  core::CollectiveKernels kernels = {};
+  kernels.pairs = &kKernels[k_pairs_move];
+  kernels.one_shot = &kKernels[k_one_shot_move];
+  return kernels;
+}
 
 const gpu::Kernel* packing_kernel() noexcept { return &kKernels[k_packing]; }
 

@@ -15,15 +15,15 @@ Result<bool> reduce_local(gpu::Device& device, const void* in, void* inout, size
   const Caller caller = {device, kRank, kRanks, nullptr};
   const CollectiveCall call = {proto::Function::all_reduce, in, inout, count, type, op, kNoRoot, nullptr};
   const Result<core::CollectiveTask> task = make_task(caller, call);
-  if (!task || !task->local) return false;
+  if (!task || !task->kernels.local) return false;
   proto::Plan plan = {};
   plan.n_items = proto::kItemsOfLocalReduction;
   auto* const result = static_cast<uint8_t*>(task->recv);
   auto* const first = static_cast<uint8_t*>(const_cast<void*>(task->send));
-  proto::local_reduction(plan) = {result,   first, result, 0,  count, task->argument, kRank, kRanks,
-                                  task->op, 0,     0,      {}, {}};
+  proto::local_reduction(plan) = {result,           first, result, 0,  count, task->argument, kRank, kRanks,
+                                  task->kernels.op, 0,     0,      {}, {}};
   const int blocks = core::local_blocks(count * task->element_bytes, 4 * device.defaults().channels);
-  GC_TRY(launch_and_wait(device, *task->local, plan, blocks));
+  GC_TRY(launch_and_wait(device, *task->kernels.local, plan, blocks));
   return true;
 }
 

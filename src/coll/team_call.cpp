@@ -157,7 +157,7 @@ Status TeamComposer::make() {
 
 bool suits_teams(const TaskQueue& queue) {
   return std::all_of(queue.collectives.begin(), queue.collectives.end(),
-                     [](const CollectiveTask& task) { return task.local || !reduces(task.function); });
+                     [](const CollectiveTask& task) { return task.kernels.local || !reduces(task.function); });
 }
 
 Status compose(const Teams& teams, int mine, std::span<const TaskQueue* const> parts, bool gaps, gpu::Device& device,

@@ -30,8 +30,8 @@ uint8_t* TeamComposer::combine(size_t c, uint64_t count, uint8_t* result, std::s
     const uint64_t stride = three ? reinterpret_cast<uintptr_t>(second) - reinterpret_cast<uintptr_t>(sum) : 0;
     const auto ranks = static_cast<uint32_t>(n);
     whole_.reductions.push_back(
-        {its.local,
-         {last, sum, result, stride, count, its.argument, ranks - 1, ranks, its.op, 0, 0, {}, {}},
+        {its.kernels.local,
+         {last, sum, result, stride, count, its.argument, ranks - 1, ranks, its.kernels.op, 0, 0, {}, {}},
          its.element_bytes});
     next += n - 1;
   }

@@ -19,21 +19,21 @@ struct Answer {
   Choice choice;
 };
 
-bool moves_only(const CollectiveTask& task) { return task.kernel == nullptr; }
+bool moves_only(const CollectiveTask& task) { return task.kernels.plan == nullptr; }
 
 const gpu::Kernel* kernel_of(const ChosenCollective& chosen) {
-  const CollectiveTask& task = *chosen.task;
+  const CollectiveKernels& kernels = chosen.task->kernels;
   switch (chosen.choice.algorithm) {
-    case Algorithm::one_shot: return task.one_shot;
-    case Algorithm::all_pairs: return chosen.choice.zero_copy ? task.open_pairs : task.pairs;
-    default: return chosen.choice.zero_copy ? task.open_rings : task.kernel;
+    case Algorithm::one_shot: return kernels.one_shot;
+    case Algorithm::all_pairs: return chosen.choice.zero_copy ? kernels.open_pairs : kernels.pairs;
+    default: return chosen.choice.zero_copy ? kernels.open_rings : kernels.plan;
   }
 }
 
 }  // namespace
 
 Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
-  if (!moves_only(task) && !task.open_rings && shape.zero_copy_bytes != 0) {
+  if (!moves_only(task) && !task.kernels.open_rings && shape.zero_copy_bytes != 0) {
     CommShape without = shape;
     without.zero_copy_bytes = 0;
     return choose_for(task, without);
@@ -41,7 +41,7 @@ Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
   constexpr size_t kAnswers = 16;
   thread_local std::array<Answer, kAnswers> answers;
   const uint64_t bytes = task.count * task.element_bytes;
-  const bool has_one_shot = task.one_shot != nullptr;
+  const bool has_one_shot = task.kernels.one_shot != nullptr;
   Answer& answer = answers[(bytes * 0x9e3779b97f4a7c15 >> 60 ^ static_cast<uint64_t>(task.function)) % kAnswers];
   if (!answer.valid || answer.bytes != bytes || answer.function != task.function ||
       answer.has_one_shot != has_one_shot || answer.shape != shape)
@@ -56,9 +56,9 @@ std::vector<ChosenCollective> choose_all(const TaskQueue& queue, const CommShape
   const gpu::Kernel* mover = nullptr;
   for (const CollectiveTask& task : queue.collectives) {
     if (task.count == 0 || reduces_by_copies(task, shape)) continue;
-    ChosenCollective& chosen = all.emplace_back(ChosenCollective{&task, task.kernel, choose_for(task, shape), false});
+    ChosenCollective& chosen = all.emplace_back(ChosenCollective{&task, nullptr, choose_for(task, shape), false});
     chosen.kernel = kernel_of(chosen);
-    if (!mover && is_by_links(chosen)) mover = task.kernel;
+    if (!mover && is_by_links(chosen)) mover = task.kernels.plan;
   }
   for (ChosenCollective& chosen : all)
     if (!chosen.kernel) chosen.kernel = mover ? mover : move;
@@ -84,7 +84,7 @@ CollectiveItem item_of(const ChosenCollective& chosen) {
 
 Batch kind_of(const ChosenCollective& chosen) {
   const CollectiveTask& task = *chosen.task;
-  const uint8_t op = moves_only(task) ? 0 : task.op;
+  const uint8_t op = moves_only(task) ? 0 : task.kernels.op;
   return {0, task.function, chosen.choice.algorithm, chosen.choice.protocol, op, 0, 0};
 }
 

@@ -184,7 +184,7 @@ class Schedule {
 
   void plan_local(CopyReductions::Step& step, const Piece& piece, uint64_t bytes,
                   const proto::LocalReduction& what) const {
-    step.kernel = piece.task->local;
+    step.kernel = piece.task->kernels.local;
     step.blocks = local_blocks(bytes, most_local_blocks(shape_));
     step.reduction = what;
   }
@@ -199,7 +199,7 @@ class Schedule {
                 piece.task->argument,
                 static_cast<uint32_t>(rank_),
                 static_cast<uint32_t>(shape_.n_ranks),
-                piece.task->op,
+                piece.task->kernels.op,
                 1,
                 {}});
   }
@@ -215,7 +215,7 @@ class Schedule {
                 piece.task->argument,
                 kRank,
                 kRanks,
-                piece.task->op,
+                piece.task->kernels.op,
                 1,
                 {}});
   }

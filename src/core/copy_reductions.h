@@ -24,7 +24,7 @@ uint64_t least_copy_reduction(Function function, const CommShape& shape);
 // Where the reduction has a kernel for it.
 bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape);
 inline bool reduces_by_copies(const CollectiveTask& task, const CommShape& shape) {
-  return shape.copy_reduction_bytes && task.local &&
+  return shape.copy_reduction_bytes && task.kernels.local &&
          reduces_by_copies(task.function, task.count * task.element_bytes, shape);
 }
 

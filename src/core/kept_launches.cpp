@@ -42,7 +42,8 @@ uint64_t hash_of(const TaskQueue& queue) {
   Hash hash;
   for (const CollectiveTask& task : queue.collectives) {
     hash.add(task.send, task.recv, task.count, uint64_t{task.root} << 32 | task.element_bytes);
-    hash.add(task.kernel, task.stream, task.argument, static_cast<uint64_t>(task.function) << 8 | task.op);
+    hash.add(task.kernels.plan, task.stream, task.argument,
+             static_cast<uint64_t>(task.function) << 8 | task.kernels.op);
   }
   for (const TaskQueue::Pair& send : queue.sends)
     hash.add(send.buffer, nullptr, send.bytes, static_cast<uint64_t>(send.peer));

@@ -28,9 +28,9 @@ LargeCall call_of(const TaskQueue& queue, const CommShape& shape) {
     if (!reduces_by_copies(task, shape)) continue;
     call.bytes += task.count * task.element_bytes;
     for (uint64_t value : {static_cast<uint64_t>(task.function), task.count, static_cast<uint64_t>(task.element_bytes),
-                           static_cast<uint64_t>(task.op), static_cast<uint64_t>(task.root)})
+                           static_cast<uint64_t>(task.kernels.op), static_cast<uint64_t>(task.root)})
       call.what = mix(call.what, value);
-    call.what = mix(call.what, task.local->name);  // of the types that it reduces
+    call.what = mix(call.what, task.kernels.local->name);  // of the types that it reduces
   }
   return call;
 }

@@ -11,16 +11,24 @@
 
 namespace gpucoll::core {
 
+// The kernels that serve a reduction, or what only moves data. Null: there is none.
+struct CollectiveKernels {
+  const gpu::Kernel* plan;      // of plans by connections: rings and trees; of what only moves any reduction's serves
+  const gpu::Kernel* pairs;     // of plans by all pairs
+  const gpu::Kernel* one_shot;  // of one-shots
+  // Of plans that reduce on all ranks' buffers (coll/device/zero_copy.h), or else by rings, and by all pairs. There are
+  // none where each rank changes its operands in a way of its own first (pre_mul_sum), and where elements have padding.
+  const gpu::Kernel *open_rings, *open_pairs;
+  const gpu::Kernel* local;  // on this device alone (proto/format/local_reduction.h); none for pre_mul_sum
+  uint8_t op;                // the reduction's place in its family, whose kernels are plan, open_rings and local
+
+  bool operator==(const CollectiveKernels&) const = default;
+};
+
 // One enqueued collective. send, recv, count, root and what belongs to the scalar as in proto::CollectiveItem.
 struct CollectiveTask {
   proto::Function function;
-  // Runs plans with this task's reduction, by connections; null where the function only moves data: then that of any
-  // reduction serves.
-  const gpu::Kernel* kernel;
-  // The same by all pairs, and as one-shots; one for all functions that only move. The latter is null where there is
-  // none.
-  const gpu::Kernel *pairs, *one_shot;
-  uint8_t op;  // of the family of kernel, open_rings and local
+  CollectiveKernels kernels;
   const void* send;
   void* recv;
   uint64_t count;
@@ -30,11 +38,6 @@ struct CollectiveTask {
   gpu::Stream stream;
   bool scalar_in_memory = false;
   uint64_t argument_high = 0;
-  // Reduce on all ranks' buffers (coll/device/zero_copy.h), or else round the ring, and by all pairs; null where that
-  // is not possible.
-  const gpu::Kernel *open_rings = nullptr, *open_pairs = nullptr;
-  // Reduces on this device alone (proto/format/local_reduction.h); null where there is none.
-  const gpu::Kernel* local = nullptr;
 
   bool operator==(const CollectiveTask&) const = default;
 };

@@ -38,7 +38,7 @@ template <class Red>
 void check(DataType type, RedOp op) {
   SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(type) << ", operation " << static_cast<int>(op));
   checked.insert({type, op});
-  const coll::ReductionKernels kernels = coll::reduction_kernels(type, op);
+  const core::CollectiveKernels kernels = coll::reduction_kernels(type, op);
   ASSERT_TRUE(kernels.plan != nullptr && kernels.pairs != nullptr && kernels.one_shot != nullptr);
   const auto run = [&](Function function, Algorithm algorithm, Protocol protocol) {
     Case c{function, algorithm, protocol, 3, 2, 2, 150};
@@ -162,7 +162,7 @@ TEST(Kernels, OfEveryFamilyMoveData) {
   EXPECT_GT(movers, 2);
   EXPECT_STREQ(coll::move_kernel()->name, "plan_move");
   for (Function function : {Function::broadcast, Function::all_gather})
-    test::run_case<proto::Sum<int16_t>>(coll::one_shot_move_kernel()->emu,
+    test::run_case<proto::Sum<int16_t>>(coll::moving_kernels().one_shot->emu,
                                         {function, Algorithm::one_shot, Protocol::ll, 3, 2, 2, 333});
 }
 

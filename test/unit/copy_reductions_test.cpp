@@ -60,7 +60,7 @@ struct Rank {
     out.emplace_back(data.in_place ? 0 : data.count);
     CollectiveTask task{};
     task.function = data.function;
-    task.kernel = task.local = &kReduce;
+    task.kernels.plan = task.kernels.local = &kReduce;
     task.send = in.back().data();
     const uint64_t own = data.function == Function::reduce_scatter ? static_cast<uint64_t>(rank) * data.count : 0;
     task.recv = data.in_place ? in.back().data() + own : out.back().data();
@@ -209,7 +209,7 @@ TaskQueue queue_of(Function function, uint64_t count) {
   TaskQueue queue;
   CollectiveTask task{};
   task.function = function;
-  task.kernel = task.local = &kReduce;
+  task.kernels.plan = task.kernels.local = &kReduce;
   task.element_bytes = 4;
   task.count = count;
   task.root = 1;
@@ -301,10 +301,10 @@ TEST(CopyReductions, AreForLargeReductionsWithAKernelForThem) {
     EXPECT_FALSE(reduces_by_copies(function, uint64_t{1} << 40, shape));
   CollectiveTask task{};
   task.function = Function::all_reduce;
-  task.kernel = &kReduce;
+  task.kernels.plan = &kReduce;
   task.count = task.element_bytes = 100;
   EXPECT_FALSE(reduces_by_copies(task, shape));
-  task.local = &kReduce;
+  task.kernels.local = &kReduce;
   EXPECT_TRUE(reduces_by_copies(task, shape));
   shape.n_ranks = 1;
   EXPECT_FALSE(reduces_by_copies(task, shape));

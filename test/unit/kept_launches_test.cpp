@@ -53,14 +53,18 @@ TEST_F(LauncherTest, WhatDiffersIsNotTakenForTheSame) {
   expect_all_seen(
       collective,
       {task([](CollectiveTask& t) { t.function = Function::broadcast; }),
-       task([](CollectiveTask& t) { t.kernel = &kSame; }), task([](CollectiveTask& t) { t.one_shot = &kSame; }),
-       task([](CollectiveTask& t) { t.pairs = &kSame; }), task([](CollectiveTask& t) { t.open_rings = &kSame; }),
-       task([](CollectiveTask& t) { t.open_pairs = &kSame; }), task([](CollectiveTask& t) { t.op = 1; }),
-       task([&](CollectiveTask& t) { t.send = &other_log; }), task([&](CollectiveTask& t) { t.recv = &element; }),
-       task([](CollectiveTask& t) { t.count = 7; }), task([](CollectiveTask& t) { t.element_bytes = 2; }),
-       task([](CollectiveTask& t) { t.root = 1; }), task([](CollectiveTask& t) { t.argument = 1; }),
-       task([](CollectiveTask& t) { t.argument_high = 1; }), task([](CollectiveTask& t) { t.scalar_in_memory = true; }),
-       task([](CollectiveTask& t) { t.local = &kSame; }), [](TaskQueue& queue) { queue.results_on_host = true; }});
+       task([](CollectiveTask& t) { t.kernels.plan = &kSame; }),
+       task([](CollectiveTask& t) { t.kernels.one_shot = &kSame; }),
+       task([](CollectiveTask& t) { t.kernels.pairs = &kSame; }),
+       task([](CollectiveTask& t) { t.kernels.open_rings = &kSame; }),
+       task([](CollectiveTask& t) { t.kernels.open_pairs = &kSame; }),
+       task([](CollectiveTask& t) { t.kernels.op = 1; }), task([&](CollectiveTask& t) { t.send = &other_log; }),
+       task([&](CollectiveTask& t) { t.recv = &element; }), task([](CollectiveTask& t) { t.count = 7; }),
+       task([](CollectiveTask& t) { t.element_bytes = 2; }), task([](CollectiveTask& t) { t.root = 1; }),
+       task([](CollectiveTask& t) { t.argument = 1; }), task([](CollectiveTask& t) { t.argument_high = 1; }),
+       task([](CollectiveTask& t) { t.scalar_in_memory = true; }),
+       task([](CollectiveTask& t) { t.kernels.local = &kSame; }),
+       [](TaskQueue& queue) { queue.results_on_host = true; }});
   expect_all_seen(collective, {[&](TaskQueue& queue) {
                                  queue = queue_of(1, {b});
                                  --next;
@@ -129,7 +133,7 @@ TEST_F(LauncherTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
   const TaskQueue two_streams = queue_of(2, {a, b}), captured = queue_of(1, {a}), many = queue_of(500, {a}),
                   in_fifo = queue_of(KeptLaunches::kMostTasks, {a});
   TaskQueue two_kernels = queue_of(2, {a});
-  two_kernels.collectives[1].kernel = &kSame;
+  two_kernels.collectives[1].kernels.plan = &kSame;
   for (int times = 0; times < 5; ++times) {
     for (const TaskQueue& queue : {two_streams, many, in_fifo, two_kernels}) launch(queue);
     ASSERT_TRUE(device().begin_capture(a));
@@ -191,7 +195,7 @@ TEST_F(LauncherTest, WhatIsKeptDoesNotStay) {
   shape.one_shot_bytes = 1 << 20;
   const gpu::Stream a = new_stream();
   TaskQueue queue = queue_of(1, {a}), other = queue_of(1, {a});
-  for (TaskQueue* each : {&queue, &other}) each->collectives[0].one_shot = &kLook;
+  for (TaskQueue* each : {&queue, &other}) each->collectives[0].kernels.one_shot = &kLook;
   Lingering::Clock::time_point now{std::chrono::hours(1)};
   // Whether its kernel is told to stay; it leaves all the same.
   const auto stays = [&](const TaskQueue& call, microseconds gap) {

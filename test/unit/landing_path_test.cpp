@@ -120,7 +120,7 @@ void run_groups(MeetingRank& self, gpu::Device& device, gpu::Stream stream, cons
     CollectiveTask task{};
     task.function = call.function;
     task.root = call.root;
-    task.kernel = task.local = &kReduce;
+    task.kernels.plan = task.kernels.local = &kReduce;
     task.send = in.data();
     task.recv = out.data();
     task.count = count;

@@ -83,7 +83,7 @@ struct LauncherTest : ::testing::Test {
     for (size_t i = 0; i < n; ++i) {
       CollectiveTask task{};
       task.function = Function::all_reduce;
-      task.kernel = &kLook;
+      task.kernels.plan = &kLook;
       task.send = &log;
       task.count = next++;
       task.element_bytes = 1;

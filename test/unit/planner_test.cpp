@@ -80,14 +80,14 @@ void* buffer(uint64_t task) { return reinterpret_cast<void*>((task + 1) * 4096);
 CollectiveTask collective(Function function, const gpu::Kernel* kernel, uint64_t count, uint64_t number) {
   CollectiveTask task{};
   task.function = function;
-  task.kernel = kernel;
-  task.one_shot = kernel == &kFloat ? &kFloatMesh : kernel == nullptr ? &kMoveMesh : nullptr;
-  task.pairs = kernel == &kFloat ? &kFloatPairs : kernel == nullptr ? &kMovePairs : &kIntPairs;
+  task.kernels.plan = kernel;
+  task.kernels.one_shot = kernel == &kFloat ? &kFloatMesh : kernel == nullptr ? &kMoveMesh : nullptr;
+  task.kernels.pairs = kernel == &kFloat ? &kFloatPairs : kernel == nullptr ? &kMovePairs : &kIntPairs;
   if (kernel == &kFloat) {
-    task.open_rings = &kFloatOpenRings;
-    task.open_pairs = &kFloatOpenPairs;
+    task.kernels.open_rings = &kFloatOpenRings;
+    task.kernels.open_pairs = &kFloatOpenPairs;
   }
-  task.op = kernel ? 3 : 0;
+  task.kernels.op = kernel ? 3 : 0;
   task.send = buffer(number);
   task.recv = buffer(number + 1);
   task.count = count;
@@ -615,7 +615,7 @@ TEST(Planner, MessagesJoinOnlyWhatGoesByConnections) {
     return collective(Function::all_reduce, &kFloat, count, number);
   };
   CollectiveTask by_rings = collective(Function::all_reduce, &kInt, 8 << 20, 3);
-  by_rings.one_shot = nullptr;
+  by_rings.kernels.one_shot = nullptr;
   EXPECT_EQ(kernels({sum(1 << 18, 0)}), (Kernels{&kFloatPairs, &kMove}));
   EXPECT_EQ(kernels({sum(1 << 20, 0)}), (Kernels{&kFloatOpenPairs, &kMove}));
   EXPECT_EQ(kernels({sum(8 << 20, 0)}), (Kernels{&kFloatOpenRings, &kMove}));

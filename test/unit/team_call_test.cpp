@@ -174,7 +174,7 @@ TEST(TeamCall, FewMembersReduceInOneKernel) {
       task.recv = &out[r];
       task.count = 1;
       task.element_bytes = sizeof(Element);
-      task.local = &kernel;
+      task.kernels.local = &kernel;
       queues[r].collectives.push_back(task);
     }
     Scratch scratch;
@@ -301,7 +301,7 @@ TEST_P(Reductions, KeepTheOrderOfRanks) {
         task.count = kCount;
         task.element_bytes = sizeof(Element);
         task.root = static_cast<uint32_t>(root);
-        task.local = &kernel;
+        task.kernels.local = &kernel;
         queues[r].collectives.push_back(task);
       }
       Scratch scratch;

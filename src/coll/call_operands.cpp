@@ -35,10 +35,7 @@ Result<core::CollectiveTask> task_of_result(const gc_call& call, const CallConte
 void take(const core::CollectiveTask& its, uint8_t* operand, bool gaps, core::TaskQueue& queue) {
   auto* const result = static_cast<uint8_t*>(its.recv);
   if (gaps)
-    queue.late_reductions.push_back(
-        {its.kernels.local,
-         {operand, operand, result, 0, its.count, its.argument, 0, 2, its.kernels.op, 0, 0, {}, {}},
-         its.element_bytes});
+    queue.late_reductions.push_back(local_task(its, {operand, operand, result, its.count}));
   else
     add_copy(queue, &queue.after, result, operand, its.count * its.element_bytes);
 }
@@ -63,10 +60,7 @@ Status get(const gc_call& call, const CallContext& context) {
     return {};
   }
   auto* const result = static_cast<uint8_t*>(its.recv);
-  queue.late_reductions.push_back(
-      {its.kernels.local,
-       {first, first + stride, result, stride, its.count, its.argument, 0, n, its.kernels.op, 0, 0, {}, {}},
-       its.element_bytes});
+  queue.late_reductions.push_back(local_task(its, {first, first + stride, result, its.count, stride, 0, n}));
   return {};
 }
 

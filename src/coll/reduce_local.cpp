@@ -20,10 +20,10 @@ Result<bool> reduce_local(gpu::Device& device, const void* in, void* inout, size
   plan.n_items = proto::kItemsOfLocalReduction;
   auto* const result = static_cast<uint8_t*>(task->recv);
   auto* const first = static_cast<uint8_t*>(const_cast<void*>(task->send));
-  proto::local_reduction(plan) = {result,           first, result, 0,  count, task->argument, kRank, kRanks,
-                                  task->kernels.op, 0,     0,      {}, {}};
+  const core::LocalTask local = core::local_task(*task, {result, first, result, count, 0, kRank, kRanks});
+  proto::local_reduction(plan) = local.reduction;
   const int blocks = core::local_blocks(count * task->element_bytes, 4 * device.defaults().channels);
-  GC_TRY(launch_and_wait(device, *task->kernels.local, plan, blocks));
+  GC_TRY(launch_and_wait(device, *local.kernel, plan, blocks));
   return true;
 }
 

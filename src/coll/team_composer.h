@@ -72,9 +72,7 @@ class TeamComposer {
                 uint64_t count, int team);
   uint8_t* combine(size_t c, uint64_t count, uint8_t* result, std::span<uint8_t* const> more = {});
   static core::LocalTask pair_of(const core::CollectiveTask& its, uint8_t* first, uint8_t* second, uint8_t* result) {
-    return {its.kernels.local,
-            {second, first, result, 0, its.count, its.argument, 1, 2, its.kernels.op, 0, 0, {}, {}},
-            its.element_bytes};
+    return local_task(its, {second, first, result, its.count, 0, 1, 2});
   }
   void spread_result(const core::CollectiveTask& its, uint8_t* to, uint8_t* from);
   void spread(uint8_t* to, const uint8_t* from, uint64_t bytes) {

@@ -29,10 +29,7 @@ uint8_t* TeamComposer::combine(size_t c, uint64_t count, uint8_t* result, std::s
     uint8_t* const last = three ? ends(c, next + 1).send : second;
     const uint64_t stride = three ? reinterpret_cast<uintptr_t>(second) - reinterpret_cast<uintptr_t>(sum) : 0;
     const auto ranks = static_cast<uint32_t>(n);
-    whole_.reductions.push_back(
-        {its.kernels.local,
-         {last, sum, result, stride, count, its.argument, ranks - 1, ranks, its.kernels.op, 0, 0, {}, {}},
-         its.element_bytes});
+    whole_.reductions.push_back(local_task(its, {last, sum, result, count, stride, ranks - 1, ranks}));
     next += n - 1;
   }
   if (!more.empty()) {

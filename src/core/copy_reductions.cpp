@@ -182,42 +182,24 @@ class Schedule {
     return landing_ + made_.result_offset(round);
   }
 
-  void plan_local(CopyReductions::Step& step, const Piece& piece, uint64_t bytes,
-                  const proto::LocalReduction& what) const {
-    step.kernel = piece.task->kernels.local;
-    step.blocks = local_blocks(bytes, most_local_blocks(shape_));
-    step.reduction = what;
+  uint64_t elements_of(const Piece& piece, const Range& range) const { return range.bytes / piece.task->element_bytes; }
+  void plan_local(CopyReductions::Step& step, const Piece& piece, const LocalOperands& of) const {
+    const LocalTask local = local_task(*piece.task, of);
+    step.kernel = local.kernel;
+    step.blocks = local_blocks(of.count * local.element_bytes, most_local_blocks(shape_));
+    step.reduction = local.reduction;
+    step.reduction.waited = 1;
   }
   void plan_reduction(CopyReductions::Step& step, const Piece& piece, const Range& mine, uint64_t round) const {
     const int lowest = rank_ == 0 ? 1 : 0;
-    plan_local(step, piece, mine.bytes,
-               {piece.operand(mine),
-                landed(round, lowest),
-                result_of(piece, mine, round),
-                made_.place_bytes,
-                mine.bytes / piece.task->element_bytes,
-                piece.task->argument,
-                static_cast<uint32_t>(rank_),
-                static_cast<uint32_t>(shape_.n_ranks),
-                piece.task->kernels.op,
-                1,
-                {}});
+    plan_local(step, piece,
+               {piece.operand(mine), landed(round, lowest), result_of(piece, mine, round), elements_of(piece, mine),
+                made_.place_bytes, static_cast<uint32_t>(rank_), static_cast<uint32_t>(shape_.n_ranks)});
   }
   void plan_delivery(CopyReductions::Step& step, const Piece& piece, const Range& theirs, uint64_t round,
                      int from) const {
-    constexpr uint32_t kRank = 0, kRanks = 1;
-    plan_local(step, piece, theirs.bytes,
-               {landed(round, from),
-                nullptr,
-                piece.result(theirs, rank_),
-                0,
-                theirs.bytes / piece.task->element_bytes,
-                piece.task->argument,
-                kRank,
-                kRanks,
-                piece.task->kernels.op,
-                1,
-                {}});
+    plan_local(step, piece,
+               {landed(round, from), nullptr, piece.result(theirs, rank_), elements_of(piece, theirs), 0, 0, 1});
   }
 
   // Of each piece: the round of its operands, and how many steps have been launched when it is reduced.

@@ -57,6 +57,28 @@ struct LocalTask {
   uint32_t element_bytes;
 };
 
+// What a reduction on this device combines. The order of the operands: see proto::LocalReduction.
+struct LocalOperands {
+  uint8_t *own, *others, *result;
+  uint64_t count;  // elements
+  uint64_t stride = 0;
+  uint32_t rank = 0, n_ranks = 2;
+};
+// By a collective's operation, which has a kernel for that. Its stream has waited for nobody.
+inline LocalTask local_task(const CollectiveTask& its, const LocalOperands& of) {
+  proto::LocalReduction made = {};
+  made.own = of.own;
+  made.others = of.others;
+  made.result = of.result;
+  made.stride = of.stride;
+  made.count = of.count;
+  made.argument = its.argument;
+  made.rank = of.rank;
+  made.n_ranks = of.n_ranks;
+  made.op = its.kernels.op;
+  return {its.kernels.local, made, its.element_bytes};
+}
+
 // What a group holds for one communicator. It takes room for the tasks there are, not for the ranks there are.
 struct TaskQueue {
   struct Pair {
@@ -116,6 +138,7 @@ struct TaskQueue {
     reductions.clear();
     late_reductions.clear();
     spread.clear();
+    packing = nullptr;
     results_on_host = false;
   }
 

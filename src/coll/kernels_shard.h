@@ -11,28 +11,32 @@
 
 #define GC_KERNEL_NAMESPACE gpucoll::coll::on_cuda
 // One block a multiprocessor at least: 128 registers a thread.
-#define GC_DEFINE_KERNEL(name, run, what)                                                                   \
+#define GC_DEFINE_KERNEL(name, run, ...)                                                                    \
   __global__ void __launch_bounds__(proto::kMaxThreads, 1) name(const __grid_constant__ proto::Plan plan) { \
     alignas(128) __shared__ proto::Pack shared[proto::kSharedBytes / sizeof(proto::Pack)];                  \
-    device::run<what>(proto::CudaBlock{}, blockIdx.x, gridDim.x, plan, shared);                             \
+    device::run<__VA_ARGS__>(proto::CudaBlock{}, blockIdx.x, gridDim.x, plan, shared);                      \
   }
+#define GC_ZERO_COPY_FAMILY(family, Red) proto::Family<Red>
 
 #else
 
 #include "gpu/emu/crew.h"
 #define GC_KERNEL_NAMESPACE gpucoll::coll::on_emu
-#define GC_DEFINE_KERNEL(name, run, what)                                         \
-  void name(const gpu::EmuBlock& block, const proto::Plan& plan) {                \
-    device::run<what>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),  \
-                      static_cast<uint32_t>(block.n_blocks), plan, block.shared); \
+#define GC_DEFINE_KERNEL(name, run, ...)                                                 \
+  void name(const gpu::EmuBlock& block, const proto::Plan& plan) {                       \
+    device::run<__VA_ARGS__>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),  \
+                             static_cast<uint32_t>(block.n_blocks), plan, block.shared); \
   }
+// One for all reductions of a family: registers do not matter here, but the time to compile does.
+#define GC_ZERO_COPY_FAMILY(family, Red) families::family
 
 #endif
 
 #define GC_DEFINE_REDUCTION(family, name, Reduction, element, type, other)      \
   GC_DEFINE_KERNEL(one_shot_##name, run_one_shots, Reduction<element>)          \
   GC_DEFINE_KERNEL(pairs_##name, run_plan, device::ByPairs<Reduction<element>>) \
-  GC_DEFINE_KERNEL(open_pairs_##name, run_plan, device::ByOpenPairs<Reduction<element>>)
+  GC_DEFINE_KERNEL(open_pairs_##name, run_plan,                                 \
+                   device::ByOpenPairs<Reduction<element>, GC_ZERO_COPY_FAMILY(family, Reduction<element>)>)
 #define GC_DEFINE_FAMILY(family)                                                         \
   GC_DEFINE_KERNEL(plan_##family, run_plan, device::ByLinks<families::family>)           \
   GC_DEFINE_KERNEL(open_rings_##family, run_plan, device::ByOpenRings<families::family>) \

@@ -98,16 +98,16 @@ struct ByPairs {
   }
 };
 
-// REQUIRES: kMayOpen of the reduction, and opened.mine. Elsewhere there is nothing to run.
-template <class Red>
+// Family: one with the reduction, whose zero-copy code is taken. REQUIRES: kMayOpen of the reduction, and opened.mine.
+// Elsewhere there is nothing to run.
+template <class Red, class Family = proto::Family<Red>>
 struct ByOpenPairs {
   static constexpr bool kMessages = false;
   template <class Block>
   static GC_DEV void run(const Block& block, const proto::Batch& batch, const Work& work, const Opened& opened) {
     if constexpr (proto::kMayOpen<Red>) {
-      const Work own{work.comm, work.item, work.channel, 0};  // the only one of its family
-      if (!zero_copy<proto::Family<Red>>(block, batch, own, opened.mine, opened.all))
-        all_pairs<Red>(block, own, batch.function);
+      const Work own{work.comm, work.item, work.channel, proto::family_place<Red>(Family{})};
+      if (!zero_copy<Family>(block, batch, own, opened.mine, opened.all)) all_pairs<Red>(block, own, batch.function);
     }
   }
 };

@@ -103,10 +103,11 @@ struct ByPairs {
 template <class Red, class Family = proto::Family<Red>>
 struct ByOpenPairs {
   static constexpr bool kMessages = false;
+  static constexpr uint8_t kPlace = proto::family_place<Red>(Family{});
   template <class Block>
   static GC_DEV void run(const Block& block, const proto::Batch& batch, const Work& work, const Opened& opened) {
     if constexpr (proto::kMayOpen<Red>) {
-      const Work own{work.comm, work.item, work.channel, proto::family_place<Red>(Family{})};
+      const Work own{work.comm, work.item, work.channel, kPlace};
       if (!zero_copy<Family>(block, batch, own, opened.mine, opened.all)) all_pairs<Red>(block, own, batch.function);
     }
   }

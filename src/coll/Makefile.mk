@@ -33,6 +33,9 @@ GC_KERNEL_SUBSET_FLAGS = $(if $(GPUCOLL_KERNEL_SUBSET),-DGC_KERNEL_SUBSET \
 	$(addprefix -DGC_KERNEL_SHARD_,$(GPUCOLL_KERNEL_SUBSET)))
 AM_CPPFLAGS += $(GC_KERNEL_SUBSET_FLAGS)
 
+# Of all code the emulated device's kernels take longest to compile, and speed is not what they are for.
+src/coll/libcoll_la-kernels_%.lo: override CXXFLAGS += $(GC_EMU_KERNEL_CXXFLAGS)
+
 # Headers that are compiled for both.
 GC_COLL_DEVICE_FILES = \
 	src/coll/device/local_reduce.h \

@@ -1,9 +1,13 @@
 #!/bin/bash
-# Faults under MPI: each ends in time, with a sentence that says who and what. usage: faults.sh MPIRUN PROGRAM
+# Faults under MPI: each ends in time, with a sentence that says who and what.
+# usage: faults.sh MPIRUN PROGRAM GROUP...: those of the groups mismatches, resources, lateness, deaths, teams,
+# refusals, departures, reports
 set -u
-mpirun=$1 program=$2
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+mpirun=$1 folder=$(mktemp -d)
+log=$folder/log program=$folder/faults  # a name by which to know the processes of this test
+trap 'rm -rf "$folder"' EXIT
+ln -s "$2" "$program"
+shift 2
 status=0
 wrong() { echo "$*:" >&2; cat "$log" >&2; status=1; }
 # run SENTENCE mpirun-arguments...: the last one is the fault
@@ -17,126 +21,158 @@ run() {
 passed() {
   grep -q "faults: .* 0 failures" "$log" || wrong "$1 failed"
 }
-
-export GPUCOLL_TIMEOUT=2
-run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts
-passed counts
-run "calls it with 20 bytes, root 0, but rank 1 with 20 bytes, root 1" -np 3 "$program" roots
-passed roots
-grep -q "rank 0 calls it with 8 x int32, sum, but rank 1 with other counts for some ranks" "$log" ||
-  wrong "different counts of a reduce_scatter are not told"
-run "0 failures" -np 2 "$program" null_buffer
-passed null_buffer
-run "rank 0 calls MPI_Allreduce, but rank 1 (process [0-9]*) calls MPI_Allgather" -np 3 "$program" functions
-passed functions
-run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
-passed late
-run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts nonblocking
-passed "nonblocking counts"
-run "rank 0 calls MPI_Iallreduce, but rank 1 (process [0-9]*) calls MPI_Iallgather" \
-  -np 3 "$program" functions nonblocking
-passed "nonblocking functions"
-run "rank 0 waited 2 s .* in MPI_Iallreduce on .* rank 1 (process [0-9]*) has not come" \
-  -np 3 "$program" late nonblocking
-passed "nonblocking late"
-run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
-  -np 3 "$program" late_start
-passed late_start
-for fault in killed killed_under_way killed_started killed_across; do
-  run "rank 1 (process [0-9]*) died" -np 3 --enable-recovery "$program" $fault
-  for rank in 0 2; do
-    grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive rank 1"
-  done
-done
-run "an intercommunicator .* calls it with 4 x int32, sum, but rank [0-9] with 5 x int32, sum" -np 3 "$program" across
-passed across
-run "signal 9 (Killed)" -np 3 "$program" killed
-run "0 failures" -np 2 "$program" many
-passed many
-# UBSan looks at objects through pipes, and takes one that it cannot make for a broken object.
-descriptors=200
-[[ ${GC_SANITIZERS:-} == *undefined* ]] && descriptors=$(ulimit -n)
-(ulimit -n "$descriptors" && run "0 failures" -np 2 "$program" at_once && passed at_once && exit $status) || status=1
-# Ranks that share a device: rank 1 is led by rank 0 or leads rank 3.
-for devices in 1 2; do
-  export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=$devices
-  run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts
-  passed "counts on $devices devices"
-  run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
-  passed "late on $devices devices"
-  run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
-    -np 3 "$program" late_start
-  passed "late_start on $devices devices"
-  for fault in killed killed_under_way killed_started; do
-    run "rank 1 (process [0-9]*) died" -np 4 --enable-recovery "$program" $fault
-    for rank in 0 2 3; do
-      grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank on $devices devices did not survive rank 1"
-    done
-  done
-  unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
-done
-# What is noticed long before the timeout.
-export GPUCOLL_TIMEOUT=90
-survived() {
+survived() {  # survived FAULT RANK...
   for rank in "${@:2}"; do
     grep -q "rank $rank survived, 0 failures" "$log" || wrong "rank $rank did not survive $1"
   done
 }
-for form in "" nonblocking; do
-  run "8000000000 bytes at 0x[0-9a-f]* are needed, but the allocation ends after 401" -np 3 "$program" overlong $form
-  passed "overlong $form"
-  run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" freed $form
-  passed "freed $form"
-  grep -qi "rank 1 (process [0-9]*) has refused MPI_I*allreduce on " "$log" || wrong "freed $form is not told by others"
-  run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it" -np 3 "$program" early $form
-  survived "early $form" 0 1 2
-  export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2
-  run "rank 0 sends 12 bytes to rank 2, which receives 8 bytes" -np 4 "$program" first_of_team $form
-  passed "first_of_team $form"
-  run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [023] waits for it" -np 4 "$program" early $form
-  survived "early $form of teams" 0 1 2 3
-  unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
-done
-run "rank 1 (process [0-9]*) has refused MPI_Neighbor_allgather on .* for its arguments" -np 4 "$program" \
-  freed_among_neighbors
-passed freed_among_neighbors
-run "rank 1 (process [0-9]*) has refused MPI_Allreduce on .* for its arguments" -np 3 "$program" null_buffer_of_one
-passed null_buffer_of_one
-grep -q "rank 1 calls MPI_Allreduce on .* with NULL" "$log" || wrong "NULL is not told"
+share_devices() { export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=$1; }
+own_devices() { unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES; }
+
+check_mismatches() {
+  run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts
+  passed counts
+  run "calls it with 20 bytes, root 0, but rank 1 with 20 bytes, root 1" -np 3 "$program" roots
+  passed roots
+  grep -q "rank 0 calls it with 8 x int32, sum, but rank 1 with other counts for some ranks" "$log" ||
+    wrong "different counts of a reduce_scatter are not told"
+  run "rank 0 calls MPI_Allreduce, but rank 1 (process [0-9]*) calls MPI_Allgather" -np 3 "$program" functions
+  passed functions
+  run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts nonblocking
+  passed "nonblocking counts"
+  run "rank 0 calls MPI_Iallreduce, but rank 1 (process [0-9]*) calls MPI_Iallgather" \
+    -np 3 "$program" functions nonblocking
+  passed "nonblocking functions"
+  run "an intercommunicator .* calls it with 4 x int32, sum, but rank [0-9] with 5 x int32, sum" \
+    -np 3 "$program" across
+  passed across
+  # One program, whatever mpirun does with several.
+  run "rank 1 has other values for parameters" \
+    -np 2 sh -c 'GPUCOLL_CHANNELS=$((OMPI_COMM_WORLD_RANK + 1)) exec "$0" same' "$program"
+  passed "the run with different parameters"
+}
+
+check_resources() {
+  run "0 failures" -np 2 "$program" many
+  passed many
+  # UBSan looks at objects through pipes, and takes one that it cannot make for a broken object.
+  local descriptors=200
+  [[ ${GC_SANITIZERS:-} == *undefined* ]] && descriptors=$(ulimit -n)
+  (ulimit -n "$descriptors" && run "0 failures" -np 2 "$program" at_once && passed at_once && exit $status) || status=1
+}
+
+check_lateness() {
+  export GPUCOLL_TIMEOUT=2
+  run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
+  passed late
+  run "rank 0 waited 2 s .* in MPI_Iallreduce on .* rank 1 (process [0-9]*) has not come" \
+    -np 3 "$program" late nonblocking
+  passed "nonblocking late"
+  run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
+    -np 3 "$program" late_start
+  passed late_start
+}
+
+check_deaths() {
+  for fault in killed killed_under_way killed_started killed_across; do
+    run "rank 1 (process [0-9]*) died" -np 3 --enable-recovery "$program" $fault
+    survived "$fault" 0 2
+  done
+  run "signal 9 (Killed)" -np 3 "$program" killed
+}
+
+# Ranks that share a device: rank 1 is led by rank 0 or leads rank 3.
+check_teams() {
+  export GPUCOLL_TIMEOUT=2
+  for devices in 1 2; do
+    share_devices $devices
+    run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts
+    passed "counts on $devices devices"
+    run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
+    passed "late on $devices devices"
+    run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
+      -np 3 "$program" late_start
+    passed "late_start on $devices devices"
+    for fault in killed killed_under_way killed_started; do
+      run "rank 1 (process [0-9]*) died" -np 4 --enable-recovery "$program" $fault
+      survived "$fault on $devices devices" 0 2 3
+    done
+    own_devices
+  done
+}
+
+check_refusals() {
+  run "0 failures" -np 2 "$program" null_buffer
+  passed null_buffer
+  for form in "" nonblocking; do
+    run "8000000000 bytes at 0x[0-9a-f]* are needed, but the allocation ends after 401" -np 3 "$program" overlong $form
+    passed "overlong $form"
+    run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" freed $form
+    passed "freed $form"
+    grep -qi "rank 1 (process [0-9]*) has refused MPI_I*allreduce on " "$log" ||
+      wrong "freed $form is not told by others"
+    share_devices 2
+    run "rank 0 sends 12 bytes to rank 2, which receives 8 bytes" -np 4 "$program" first_of_team $form
+    passed "first_of_team $form"
+    own_devices
+  done
+  run "rank 1 (process [0-9]*) has refused MPI_Neighbor_allgather on .* for its arguments" -np 4 "$program" \
+    freed_among_neighbors
+  passed freed_among_neighbors
+  run "rank 1 (process [0-9]*) has refused MPI_Allreduce on .* for its arguments" -np 3 "$program" null_buffer_of_one
+  passed null_buffer_of_one
+  grep -q "rank 1 calls MPI_Allreduce on .* with NULL" "$log" || wrong "NULL is not told"
+}
+
+check_departures() {
+  for form in "" nonblocking; do
+    run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it" -np 3 "$program" early $form
+    survived "early $form" 0 1 2
+    share_devices 2
+    run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [023] waits for it" -np 4 "$program" early $form
+    survived "early $form of teams" 0 1 2 3
+    own_devices
+  done
+  run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it in a start" \
+    -np 3 "$program" early_start
+  survived early_start 0 1 2
+  share_devices 2
+  run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [023] waits for it in a start" \
+    -np 4 "$program" early_start
+  survived "early_start of teams" 0 1 2 3
+  own_devices
+  run "MPI is being finalized while it is under way" -np 3 "$program" early_with_some
+  survived early_with_some 0 1 2
+  for devices in 2 8; do
+    share_devices $devices
+    run "MPI is being finalized while it is under way" -np 4 "$program" early_with_all
+    survived "early_with_all on $devices devices" 0 1 2 3
+    own_devices
+  done
+}
+
 # Told once for each wait, by one rank, and no error.
-export GPUCOLL_REPORT_AFTER=1
-told="warning: rank 0 has waited 1 s (parameter report_after) in"
-run "$told collective 2, MPI_Allreduce, of .*, for rank 1 (process [0-9]*), whose last was collective 1, MPI_Bcast$" \
-  -np 3 "$program" long_in_coming
-passed long_in_coming
-for what in "collective 2, MPI_Ibcast, .*, whose last was collective 1, MPI_Allreduce_init$" \
-  "a start of MPI_Allreduce_init, of .*, for rank 1 (process [0-9]*)$"; do
-  grep -q "$told $what" "$log" || wrong "it is not told: $what"
+check_reports() {
+  export GPUCOLL_REPORT_AFTER=1
+  local told="warning: rank 0 has waited 1 s (parameter report_after) in"
+  run "$told collective 2, MPI_Allreduce, of .*, for rank 1 (process [0-9]*), whose last was collective 1, MPI_Bcast$" \
+    -np 3 "$program" long_in_coming
+  passed long_in_coming
+  for what in "collective 2, MPI_Ibcast, .*, whose last was collective 1, MPI_Allreduce_init$" \
+    "a start of MPI_Allreduce_init, of .*, for rank 1 (process [0-9]*)$"; do
+    grep -q "$told $what" "$log" || wrong "it is not told: $what"
+  done
+  test "$(grep -c "parameter report_after" "$log")" == 3 || wrong "not three waits are told"
+  export GPUCOLL_REPORT_AFTER=0
+  run "0 failures" -np 3 "$program" long_in_coming
+  ! grep -q "parameter report_after" "$log" || wrong "what was turned off is told"
+}
+
+for group; do
+  export GPUCOLL_TIMEOUT=90  # all is noticed long before
+  unset GPUCOLL_REPORT_AFTER
+  declare -F "check_$group" >/dev/null || { echo "there is no group '$group'" >&2; exit 2; }
+  "check_$group"
 done
-test "$(grep -c "parameter report_after" "$log")" == 3 || wrong "not three waits are told"
-export GPUCOLL_REPORT_AFTER=0
-run "0 failures" -np 3 "$program" long_in_coming
-! grep -q "parameter report_after" "$log" || wrong "what was turned off is told"
-unset GPUCOLL_REPORT_AFTER
-run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it in a start" -np 3 "$program" early_start
-survived early_start 0 1 2
-export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2
-run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [023] waits for it in a start" \
-  -np 4 "$program" early_start
-survived "early_start of teams" 0 1 2 3
-unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
-run "MPI is being finalized while it is under way" -np 3 "$program" early_with_some
-survived early_with_some 0 1 2
-for devices in 2 8; do
-  export GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=$devices
-  run "MPI is being finalized while it is under way" -np 4 "$program" early_with_all
-  survived "early_with_all on $devices devices" 0 1 2 3
-  unset GPUCOLL_EMU_EXCLUSIVE GPUCOLL_EMU_DEVICES
-done
-export GPUCOLL_TIMEOUT=2
-# One program, whatever mpirun does with several.
-run "rank 1 has other values for parameters" \
-  -np 2 sh -c 'GPUCOLL_CHANNELS=$((OMPI_COMM_WORLD_RANK + 1)) exec "$0" same' "$program"
-passed "the run with different parameters"
 test -z "$(pgrep -f "^$program")" || { echo "processes are left" >&2; status=1; }
 exit $status

@@ -1,8 +1,10 @@
 # How CUDA is compiled, in one place. nvcc hands what it does not know (-fPIC, -Wall, -fsanitize=...) to the host
 # compiler, so libtool needs no wrapper. A .cu file must not share its basename with a .cpp file of its directory:
 # both would become the same object.
+# No -lineinfo: code runs no slower with it, but the first communicator of a process loads all kernels, which takes
+# five times as long then (docs/performance.md). To see lines in ncu or compute-sanitizer: NVCCFLAGS=-lineinfo.
 SUFFIXES = .cu
-GC_NVCCFLAGS = -forward-unknown-to-host-compiler -ccbin=$(NVCC_CCBIN) -std=c++20 -fmad=false -O2 -g -lineinfo \
+GC_NVCCFLAGS = -forward-unknown-to-host-compiler -ccbin=$(NVCC_CCBIN) -std=c++20 -fmad=false -O2 -g \
 	-fvisibility=hidden -ffp-contract=off $(NVCC_GENCODE) $(GC_SANITIZER_FLAGS) \
 	-DHAVE_CONFIG_H -I. $(AM_CPPFLAGS) $(CPPFLAGS) $(NVCCFLAGS)
 AM_V_NVCC = $(AM_V_NVCC_@AM_V@)

@@ -47,6 +47,14 @@ AC_DEFUN([GC_SANITIZERS],[
   AM_CONDITIONAL([TSAN_VARIANTS],[test "$GC_TSAN_VARIANTS" = yes])
 ])
 
+# GC_CHOOSE_TOOLS: AM_CONDITIONAL TOOLS, answers GC_TOOLS: whether gpucoll-perf, gpucoll-info and gpucoll-tune are built, and
+# what is tested with them. They alone need CLI11, fmt and nlohmann-json, and take a quarter of the time to compile.
+AC_DEFUN([GC_CHOOSE_TOOLS],[
+  AC_ARG_ENABLE([tools],[AS_HELP_STRING([--disable-tools],[the library and the plugin only])],[],[enable_tools=yes])
+  AC_SUBST([GC_TOOLS],[$enable_tools])
+  AM_CONDITIONAL([TOOLS],[test "$enable_tools" != no])
+])
+
 # GC_CHECK_HWLOC: header and library; answers HWLOC_LIBS.
 AC_DEFUN([GC_CHECK_HWLOC],[
   gc_hwloc=yes

@@ -1,5 +1,7 @@
 // One collective on every rank, run and compared bit for bit with the order of reduction that its algorithm promises.
 #pragma once
+#include <memory>
+
 #include "plan_runner.h"
 
 namespace gpucoll::test {
@@ -55,24 +57,40 @@ inline int place_of(int rank, int channel, int n) {
   return -1;
 }
 
-// The values of one item on all ranks, and what comes of them.
-template <class Red>
+// The values of one item on all ranks, and what comes of them, as bytes: all that must be compiled for each reduction.
 class Values {
+ public:
+  virtual ~Values() = default;
+  virtual size_t element_bytes() const = 0;
+  // In elements.
+  virtual uint64_t sent() const = 0;
+  virtual uint64_t received() const = 0;
+  // What `rank` brings, and what it has in its result.
+  virtual void write_in(size_t rank, uint8_t* at) const = 0;
+  virtual void write_out(size_t rank, uint8_t* at) const = 0;
+};
+
+template <class Red>
+class ValuesOf : public Values {
  public:
   using T = typename Red::Element;
 
-  Values(const Case& c, uint64_t seed) : case_(c), n_(static_cast<size_t>(c.n_ranks)), in_(n_) {
+  ValuesOf(const Case& c, uint64_t seed) : case_(c), n_(static_cast<size_t>(c.n_ranks)), in_(n_) {
     std::mt19937_64 random(seed + c.count * 7 + n_);
     for (auto& of_rank : in_) {
       of_rank.resize(sent());
       for (T& value : of_rank) draw(value, random);
     }
   }
-  uint64_t sent() const { return case_.count * (case_.function == proto::Function::reduce_scatter ? n_ : 1); }
-  uint64_t received() const { return case_.count * (case_.function == proto::Function::all_gather ? n_ : 1); }
-  const std::vector<T>& in(size_t rank) const { return in_[rank]; }
+  size_t element_bytes() const override { return sizeof(T); }
+  uint64_t sent() const override { return case_.count * (case_.function == proto::Function::reduce_scatter ? n_ : 1); }
+  uint64_t received() const override { return case_.count * (case_.function == proto::Function::all_gather ? n_ : 1); }
+  void write_in(size_t rank, uint8_t* at) const override { fill(at, in_[rank]); }
+  void write_out(size_t rank, uint8_t* at) const override { fill(at, out(rank)); }
 
-  // What `rank` has in its result.
+ private:
+  using Range = coll::device::Range;
+
   std::vector<T> out(size_t rank) const {
     using proto::Function;
     std::vector<T> result;
@@ -87,10 +105,6 @@ class Values {
     for (int c = 0; c < case_.n_channels; ++c) reduce_channel(c, rank, result);
     return result;
   }
-
- private:
-  using Range = coll::device::Range;
-
   void reduce_channel(int index, size_t rank, std::vector<T>& result) const {
     const auto n_channels = static_cast<uint32_t>(case_.n_channels);
     const Range share = coll::device::channel_range(case_.count, sizeof(T), n_channels, static_cast<uint32_t>(index));
@@ -174,61 +188,58 @@ class Values {
 };
 
 // The memory of one item on one rank.
-template <class Red>
 class CaseMemory {
  public:
-  using T = typename Red::Element;
-
-  CaseMemory(const Case& c, const Values<Red>& values, size_t rank) : case_(c), values_(values), rank_(rank) {
+  CaseMemory(const Case& c, const Values& values, size_t rank) : case_(c), values_(values), rank_(rank) {
     const bool gathers = c.function == proto::Function::all_gather;
-    send_ = Buffer((gathers && c.in_place ? values.received() : values.sent()) * sizeof(T), c.send_offset);
-    recv_ = Buffer(values.received() * sizeof(T), c.recv_offset);
-    fill(send(), values.in(rank));
+    send_ = Buffer((gathers && c.in_place ? values.received() : values.sent()) * values.element_bytes(), c.send_offset);
+    recv_ = Buffer(values.received() * values.element_bytes(), c.recv_offset);
+    values.write_in(rank, send());
   }
+  size_t element_bytes() const { return values_.element_bytes(); }
   uint8_t* send() {
     const bool inside = case_.in_place && case_.function == proto::Function::all_gather;
-    return send_.data() + (inside ? rank_ * case_.count * sizeof(T) : 0);
+    return send_.data() + (inside ? own_block() : 0);
   }
   uint8_t* recv() {
     if (!case_.in_place) return recv_.data();
-    return send_.data() + (case_.function == proto::Function::reduce_scatter ? rank_ * case_.count * sizeof(T) : 0);
+    return send_.data() + (case_.function == proto::Function::reduce_scatter ? own_block() : 0);
   }
   void check() {
     if (has_result(case_.function, case_.root, rank_)) {
-      Buffer want(values_.received() * sizeof(T));
-      fill(want.data(), values_.out(rank_));
+      Buffer want(values_.received() * element_bytes());
+      values_.write_out(rank_, want.data());
       expect_same(recv(), want, "the result differs");
     } else if (!case_.in_place) {
       expect_same(recv_.data(), Buffer(recv_.bytes()), "wrote a result where there is none");
     }
     if (!case_.in_place || (!has_result(case_.function, case_.root, rank_) && is_scan(case_.function))) {
-      Buffer want(values_.sent() * sizeof(T));
-      fill(want.data(), values_.in(rank_));
+      Buffer want(values_.sent() * element_bytes());
+      values_.write_in(rank_, want.data());
       expect_same(send_.data(), want, "wrote into the input");
     }
     EXPECT_TRUE(send_.same_around() && recv_.same_around()) << "wrote outside of the buffers, rank " << rank_;
   }
 
  private:
+  size_t own_block() const { return rank_ * case_.count * element_bytes(); }
   void expect_same(const uint8_t* is, Buffer want, const char* what) const {
     ASSERT_TRUE(want.bytes() == 0 || std::memcmp(is, want.data(), want.bytes()) == 0) << what << ", rank " << rank_;
   }
 
   const Case& case_;
-  const Values<Red>& values_;
+  const Values& values_;
   size_t rank_;
   Buffer send_, recv_;
 };
 
-template <class Red>
-proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank) {
-  using T = typename Red::Element;
+inline proto::WorkItem item_of(const Case& c, CaseMemory& memory, size_t rank) {
   proto::WorkItem work{};
   proto::CollectiveItem& item = work.collective;
   const bool is_root = static_cast<int>(rank) == c.root;
   item.send = c.function == proto::Function::broadcast && !is_root && !c.in_place ? nullptr : memory.send();
   item.recv = memory.recv();
-  item.count = c.count * (reduces(c.function) ? 1 : sizeof(T));
+  item.count = c.count * (reduces(c.function) ? 1 : memory.element_bytes());
   item.argument = c.reduction.argument;
   item.argument_high = c.reduction.argument_high;
   if (c.scalar_in_memory) {
@@ -250,9 +261,8 @@ proto::WorkItem item_of(const Case& c, CaseMemory<Red>& memory, size_t rank) {
   return work;
 }
 
-// kernel: of a family in which Red has the place c.reduction.op.
-template <class Red>
-void run_case(EmuKernel kernel, const Case& c) {
+// values: those of each item.
+inline void run_case(EmuKernel kernel, const Case& c, const std::vector<std::unique_ptr<Values>>& values) {
   SCOPED_TRACE(testing::Message() << "function " << static_cast<int>(c.function) << ", algorithm "
                                   << static_cast<int>(c.algorithm) << ", protocol " << static_cast<int>(c.protocol)
                                   << ", " << c.n_ranks << " ranks, " << c.n_channels << " channels, " << c.threads
@@ -263,16 +273,14 @@ void run_case(EmuKernel kernel, const Case& c) {
   World world(c.n_ranks, c.first_channel + c.n_channels, c.slot_bytes, c.first_step);
   if (c.algorithm == proto::Algorithm::one_shot || c.zero_copy) world.add_mesh();
   if (c.algorithm == proto::Algorithm::all_pairs) world.add_line_mesh(c.first_step);
-  std::vector<Values<Red>> values;
-  std::vector<std::vector<CaseMemory<Red>>> memory(static_cast<size_t>(c.items));
-  for (size_t i = 0; i < memory.size(); ++i) values.emplace_back(c, i);
+  std::vector<std::vector<CaseMemory>> memory(values.size());
   const uint64_t mask = ((uint64_t{1} << c.n_channels) - 1) << c.first_channel;
   std::vector<PlanMaker> plans(n, PlanMaker(mask));
   for (size_t r = 0; r < n; ++r) {
     std::vector<proto::WorkItem> items;
     for (size_t i = 0; i < memory.size(); ++i) {
       memory[i].reserve(n);
-      items.push_back(item_of<Red>(c, memory[i].emplace_back(c, values[i], r), r));
+      items.push_back(item_of(c, memory[i].emplace_back(c, *values[i], r), r));
     }
     const proto::Batch kind{0, c.function, c.algorithm, c.protocol, c.reduction.op, 0, 0};
     if (!c.zero_copy) {
@@ -291,6 +299,14 @@ void run_case(EmuKernel kernel, const Case& c) {
   for (auto& of_item : memory) {
     for (auto& of_rank : of_item) of_rank.check();
   }
+}
+
+// kernel: of a family in which Red has the place c.reduction.op.
+template <class Red>
+void run_case(EmuKernel kernel, const Case& c) {
+  std::vector<std::unique_ptr<Values>> values;
+  for (int i = 0; i < c.items; ++i) values.push_back(std::make_unique<ValuesOf<Red>>(c, static_cast<uint64_t>(i)));
+  run_case(kernel, c, values);
 }
 
 }  // namespace gpucoll::test

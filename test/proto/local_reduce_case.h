@@ -16,31 +16,50 @@ struct LocalCase {
   uint8_t more = 0;                      // results beside the first
 };
 
-template <class Red>
-std::vector<typename Red::Element> in_order_of_ranks(const std::vector<std::vector<typename Red::Element>>& values,
-                                                     const proto::Reduction& reduction) {
-  std::vector<typename Red::Element> result = values[0];
-  for (size_t i = 0; i < result.size(); ++i) {
-    for (size_t r = 1; r < values.size(); ++r) result[i] = Red::apply(result[i], values[r][i]);
-    if constexpr (proto::kHasPost<Red>) result[i] = Red::post(result[i], reduction);
-  }
-  return result;
-}
+// The operands and their result, as bytes: all that must be compiled for each reduction.
+class LocalValues {
+ public:
+  virtual ~LocalValues() = default;
+  virtual size_t element_bytes() const = 0;
+  virtual void write_operand(uint32_t rank, uint8_t* at) const = 0;
+  virtual void write_result(uint8_t* at) const = 0;
+};
 
 template <class Red>
-void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), const LocalCase& c) {
+class LocalValuesOf : public LocalValues {
   using T = typename Red::Element;
+
+ public:
+  explicit LocalValuesOf(const LocalCase& c) : reduction_(c.reduction), values_(c.n_ranks, std::vector<T>(c.count)) {
+    std::mt19937_64 random(c.count + c.n_ranks * 100 + c.rank);
+    for (auto& of_rank : values_)
+      for (T& value : of_rank) draw(value, random);
+  }
+  size_t element_bytes() const override { return sizeof(T); }
+  void write_operand(uint32_t rank, uint8_t* at) const override { fill(at, values_[rank]); }
+  void write_result(uint8_t* at) const override {
+    std::vector<T> result = values_[0];
+    for (size_t i = 0; i < result.size(); ++i) {
+      for (size_t r = 1; r < values_.size(); ++r) result[i] = Red::apply(result[i], values_[r][i]);
+      if constexpr (proto::kHasPost<Red>) result[i] = Red::post(result[i], reduction_);
+    }
+    fill(at, result);
+  }
+
+ private:
+  const proto::Reduction reduction_;
+  std::vector<std::vector<T>> values_;
+};
+
+inline void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), const LocalCase& c,
+                           const LocalValues& values) {
   SCOPED_TRACE(testing::Message() << c.count << " elements, rank " << c.rank << " of " << c.n_ranks << ", " << c.blocks
                                   << " x " << c.threads << " threads, offsets " << c.own_offset << " "
                                   << c.others_offset << (c.in_place ? ", in place" : ""));
-  const size_t bytes = c.count * sizeof(T), stride = (bytes + 16 + 127) / 128 * 128;
-  std::mt19937_64 random(c.count + c.n_ranks * 100 + c.rank);
-  std::vector<std::vector<T>> values(c.n_ranks, std::vector<T>(c.count));
+  const size_t bytes = c.count * values.element_bytes(), stride = (bytes + 16 + 127) / 128 * 128;
   Buffer own(bytes, c.own_offset), others((c.n_ranks - 1) * stride, c.others_offset), result(bytes, c.own_offset);
-  for (uint32_t r = 0; r < c.n_ranks; ++r) {
-    for (T& value : values[r]) draw(value, random);
-    fill(r == c.rank ? own.data() : others.data() + (r < c.rank ? r : r - 1) * stride, values[r]);
-  }
+  for (uint32_t r = 0; r < c.n_ranks; ++r)
+    values.write_operand(r, r == c.rank ? own.data() : others.data() + (r < c.rank ? r : r - 1) * stride);
   std::vector<Buffer> more;
   for (int i = 0; i < proto::kMoreResults; ++i) more.emplace_back(bytes, c.own_offset);
   Buffer& to = c.in_place ? own : result;
@@ -72,7 +91,7 @@ void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), co
   if (c.waited && c.given_up)
     std::memcpy(want.data(), before.data(), bytes);
   else
-    fill(want.data(), in_order_of_ranks<Red>(values, c.reduction));
+    values.write_result(want.data());
   EXPECT_EQ(std::memcmp(to.data(), want.data(), bytes), 0) << "the result differs";
   for (int i = 0; i < proto::kMoreResults; ++i) {
     Buffer& other = more[static_cast<size_t>(i)];
@@ -83,11 +102,15 @@ void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), co
   }
   EXPECT_TRUE(own.same_around() && result.same_around() && others.same_around());
   if (!c.in_place) {
-    fill(want.data(), values[c.rank]);
+    values.write_operand(c.rank, want.data());
     EXPECT_EQ(std::memcmp(own.data(), want.data(), bytes), 0) << "wrote into the input";
   }
   EXPECT_EQ(done, 7u);
   EXPECT_EQ(comm.blocks_done, 0u);
+}
+template <class Red>
+void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Plan&), const LocalCase& c) {
+  run_local_case(kernel, c, LocalValuesOf<Red>(c));
 }
 
 }  // namespace gpucoll::test

@@ -263,8 +263,8 @@ TEST(SendRecvFault, LatchEndsEveryWait) {
 
 // ---- everything in one launch ----
 
-using Memory = test::CaseMemory<proto::Sum<float>>;
-using Values = test::Values<proto::Sum<float>>;
+using Memory = test::CaseMemory;
+using Values = test::ValuesOf<proto::Sum<float>>;
 
 class MixedPlan {
  public:

@@ -48,6 +48,11 @@ include test/install/Makefile.mk
 check-programs: all
 	@$(MAKE) $(AM_MAKEFLAGS) CXXFLAGS="$(GC_CHECK_CXXFLAGS)" $(check_LIBRARIES) $(check_PROGRAMS)
 .PHONY: check-programs
+# Those in the given directories, to make and run no others:
+#   make check check_PROGRAMS="$(make -s list-programs IN='src test/unit')" CTEST_ARGS="-L unit"
+list-programs:
+	@echo $(foreach directory,$(IN),$(filter $(directory)/%,$(check_PROGRAMS)))
+.PHONY: list-programs
 
 # make check [CTEST_ARGS="-L proto"]. The tests use the component of this tree, so all is built first.
 check-local: CTestTestfile.cmake

@@ -36,6 +36,7 @@ class Rendezvous {
 
   void run() {
     Status status = contained([this] { return collect(); });
+    listener_.reset();  // who has an answer finds nobody here any more
     BootstrapReply reply = {};
     reply.code = static_cast<uint32_t>(status.code());
     std::strncpy(reply.text, status.what(), sizeof reply.text - 1);
@@ -161,29 +162,31 @@ Status SocketBootstrap::meet(const proto::UniqueId& id) {
   Address own;
   GC_TRY_AS(listener_, listen_anywhere(&own));
   listener_address_ = {own.ip, own.port, 0};
-  auto reached = connect_to(route_to(id.root), deadline);
-  if (!reached)
-    return Status::error(
-        reached.status().code(),
-        "rank %d of %d: %s: is the rank that made the unique id still running? Was the id used before? "
-        "Each makes one communicator",
-        rank_, size_, reached.status().what());
-  const UniqueFd root = *std::move(reached);
-  BootstrapHello mine = hello(-1);
-  GC_TRY(send_all(root.get(), &mine, sizeof mine, deadline));
-  BootstrapReply reply;
-  Status status = receive_all(root.get(), &reply, sizeof reply, deadline);
-  if (status.code() == Code::timed_out)
-    return Status::error(Code::timed_out,
-                         "rank %d of %d: the maker of the unique id did not answer within %lld s (parameter timeout)",
-                         rank_, size_, static_cast<long long>(timeout_s_ + kGrace));
-  GC_TRY(std::move(status));
-  if (reply.code) {
+  BootstrapReply reply = {};
+  Status status = ask_all_addresses(route_to(id.root), deadline, &reply);
+  if (status) {
     reply.text[sizeof reply.text - 1] = 0;
-    return Status(static_cast<Code>(reply.code), reply.text);
+    return reply.code ? Status(static_cast<Code>(reply.code), reply.text) : Status();
   }
+  if (status.code() == Code::timed_out)
+    return Status::error(
+        Code::timed_out,
+        "rank %d of %d: the maker of the unique id, at %s, did not answer within %lld s (parameter timeout)", rank_,
+        size_, to_string(route_to(id.root)).c_str(), static_cast<long long>(timeout_s_ + kGrace));
+  return Status::error(status.code(),
+                       "rank %d of %d: %s: is the rank that made the unique id still running? Was the id used before? "
+                       "Each makes one communicator",
+                       rank_, size_, status.what());
+}
+
+Status SocketBootstrap::ask_all_addresses(const Address& root, Deadline deadline, BootstrapReply* reply) {
+  GC_TRY_AS(const UniqueFd connection, connect_to(root, deadline));
+  BootstrapHello mine = hello(-1);
+  GC_TRY(send_all(connection.get(), &mine, sizeof mine, deadline));
+  GC_TRY(receive_all(connection.get(), reply, sizeof *reply, deadline));
+  if (reply->code) return {};
   addresses_.resize(static_cast<size_t>(size_));
-  return receive_all(root.get(), addresses_.data(), addresses_.size() * sizeof(BootstrapAddress), deadline);
+  return receive_all(connection.get(), addresses_.data(), addresses_.size() * sizeof(BootstrapAddress), deadline);
 }
 
 int SocketBootstrap::rank_before(int level) const { return (rank_ - (1 << level) + size_) % size_; }

@@ -30,6 +30,8 @@ class SocketBootstrap final : public Bootstrap {
   SocketBootstrap(const proto::UniqueId& id, int rank, int size, int64_t timeout_s)
       : nonce_(id.nonce), rank_(rank), size_(size), timeout_s_(timeout_s) {}
   Status meet(const proto::UniqueId& id);
+  // Fills addresses_, or says in *reply why the rendezvous failed.
+  Status ask_all_addresses(const Address& root, Deadline deadline, proto::BootstrapReply* reply);
   int rank_before(int level) const;
   Status connect_level(int level, Deadline deadline);
   Status accept_level(int level, Deadline deadline);

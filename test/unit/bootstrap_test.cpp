@@ -112,8 +112,25 @@ TEST(SocketBootstrap, RefusesAnIdThatWasUsed) {
     ASSERT_EQ(bootstrap.ok(), !again);
     if (!again) continue;
     EXPECT_EQ(bootstrap.status().code(), Code::remote);
-    EXPECT_NE(std::string(bootstrap.status().what()).find("used before"), std::string::npos);
+    EXPECT_NE(std::string(bootstrap.status().what()).find("used before"), std::string::npos)
+        << bootstrap.status().what();
   }
+}
+
+// As a rendezvous that is over does to those who came before its port was closed.
+TEST(SocketBootstrap, AsksWhetherTheIdWasUsedWhenItsMakerHangsUp) {
+  Address own;
+  auto listener = listen_anywhere(&own);
+  ASSERT_TRUE(listener.ok());
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  id->root = {own.ip, own.port, 0};
+  std::thread maker([&] { EXPECT_TRUE(accept_one(listener->get(), deadline_after(20)).ok()); });
+  auto bootstrap = SocketBootstrap::create(*id, 0, 1, 20);
+  maker.join();
+  ASSERT_FALSE(bootstrap);
+  EXPECT_EQ(bootstrap.status().code(), Code::remote);
+  EXPECT_NE(std::string(bootstrap.status().what()).find("used before"), std::string::npos);
 }
 
 TEST(SocketBootstrap, RefusesAnIdThatIsNone) {

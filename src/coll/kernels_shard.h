@@ -16,7 +16,7 @@
     alignas(128) __shared__ proto::Pack shared[proto::kSharedBytes / sizeof(proto::Pack)];                  \
     device::run<__VA_ARGS__>(proto::CudaBlock{}, blockIdx.x, gridDim.x, plan, shared);                      \
   }
-#define GC_ZERO_COPY_FAMILY(family, Red) proto::Family<Red>
+#define GC_PAIRED(family, Red) Red
 
 #else
 
@@ -28,15 +28,14 @@
                              static_cast<uint32_t>(block.n_blocks), plan, block.shared); \
   }
 // One for all reductions of a family: registers do not matter here, but the time to compile does.
-#define GC_ZERO_COPY_FAMILY(family, Red) families::family
+#define GC_PAIRED(family, Red) proto::OneOf<families::family>
 
 #endif
 
-#define GC_DEFINE_REDUCTION(family, name, Reduction, element, type, other)      \
-  GC_DEFINE_KERNEL(one_shot_##name, run_one_shots, Reduction<element>)          \
-  GC_DEFINE_KERNEL(pairs_##name, run_plan, device::ByPairs<Reduction<element>>) \
-  GC_DEFINE_KERNEL(open_pairs_##name, run_plan,                                 \
-                   device::ByOpenPairs<Reduction<element>, GC_ZERO_COPY_FAMILY(family, Reduction<element>)>)
+#define GC_DEFINE_REDUCTION(family, name, Reduction, element, type, other)                         \
+  GC_DEFINE_KERNEL(one_shot_##name, run_one_shots, Reduction<element>)                             \
+  GC_DEFINE_KERNEL(pairs_##name, run_plan, device::ByPairs<GC_PAIRED(family, Reduction<element>)>) \
+  GC_DEFINE_KERNEL(open_pairs_##name, run_plan, device::ByOpenPairs<GC_PAIRED(family, Reduction<element>)>)
 #define GC_DEFINE_FAMILY(family)                                                         \
   GC_DEFINE_KERNEL(plan_##family, run_plan, device::ByLinks<families::family>)           \
   GC_DEFINE_KERNEL(open_rings_##family, run_plan, device::ByOpenRings<families::family>) \

@@ -73,6 +73,82 @@ constexpr int family_place(Family<Reds...>) {
   return found;
 }
 
+// A reduction like others, but chosen at run time: that of a Family at the place Reduction::op. For where code is to be
+// compiled once a family that is compiled once a reduction elsewhere.
+template <class Family>
+struct OneOf {
+  using Element = typename Family::Element;
+};
+
+template <class Red>
+inline constexpr bool kChosen = false;
+template <class Family>
+inline constexpr bool kChosen<OneOf<Family>> = true;
+
+// The family that a reduction is chosen from: itself alone, or OneOf's.
+template <class Red>
+struct FamilyToChooseFrom {
+  using Type = Family<Red>;
+};
+template <class Family>
+struct FamilyToChooseFrom<OneOf<Family>> {
+  using Type = Family;
+};
+
+// The hooks of the reduction that is chosen, for a pack.
+template <class Family>
+struct PackUnit<OneOf<Family>> {
+  static GC_DEV Pack apply(const Pack& a, const Pack& b, const Reduction& reduction) {
+    return chosen(Apply{a, b}, reduction);
+  }
+  static GC_DEV Pack pre(const Pack& pack, const Reduction& reduction) {
+    return chosen(Pre{pack, reduction}, reduction);
+  }
+  static GC_DEV Pack post(const Pack& pack, const Reduction& reduction) {
+    return chosen(Post{pack, reduction}, reduction);
+  }
+
+ private:
+  struct Apply {
+    const Pack &a, &b;
+    template <class Red>
+    GC_DEV Pack of() const {
+      return PackUnit<Red>::apply(a, b);
+    }
+  };
+  struct Pre {
+    const Pack& pack;
+    const Reduction& reduction;
+    template <class Red>
+    GC_DEV Pack of() const {
+      return PackUnit<Red>::pre(pack, reduction);
+    }
+  };
+  struct Post {
+    const Pack& pack;
+    const Reduction& reduction;
+    template <class Red>
+    GC_DEV Pack of() const {
+      return PackUnit<Red>::post(pack, reduction);
+    }
+  };
+  template <class Hook>
+  struct Visitor {
+    const Hook& hook;
+    Pack& result;
+    template <class Red>
+    GC_DEV void visit() const {
+      result = hook.template of<Red>();
+    }
+  };
+  template <class Hook>
+  static GC_DEV Pack chosen(const Hook& hook, const Reduction& reduction) {
+    Pack result;
+    Family::choose(reduction.op, Visitor<Hook>{hook, result});
+    return result;
+  }
+};
+
 template <int kSources>
 struct ReduceCopyVisitor {
   const Lane& lane;

@@ -19,7 +19,7 @@
 
 namespace gpucoll::coll::device {
 
-// Red: the reduction, or CopyOf<uint8_t> where data are only moved; then counts are in bytes.
+// Red: the reduction, OneOf<Family> included, or CopyOf<uint8_t> where data are only moved; then counts are in bytes.
 template <class Red>
 class AllPairs {
   using Lines = PairLines<Red>;
@@ -118,7 +118,7 @@ class AllPairs {
           proto::Pack x = Lines::template data<U>(in, k, u, i);
           if constexpr (kReduces) {
             if (from == rank) x = mine[u][i];
-            if (!is_first) x = proto::PackUnit<Red>::apply(result[u][i], x);
+            if (!is_first) x = join(result[u][i], x);
           }
           result[u][i] = x;
         });
@@ -130,6 +130,10 @@ class AllPairs {
         result[u][i] = proto::PackUnit<Red>::post(result[u][i], reduction_);
       });
     return true;
+  }
+  GC_DEV proto::Pack join(const proto::Pack& a, const proto::Pack& b) const {
+    if constexpr (proto::kChosen<Red>) return proto::PackUnit<Red>::apply(a, b, reduction_);
+    if constexpr (!proto::kChosen<Red>) return proto::PackUnit<Red>::apply(a, b);
   }
   template <class U>
   GC_DEV void hand_on(U units, uint64_t step, uint32_t bytes, const Packs<U>& packs) const {

@@ -88,7 +88,7 @@ struct ByLinks {
   }
 };
 
-// Red: or CopyOf, where data are only moved.
+// Red: or CopyOf, where data are only moved; OneOf<Family> where one kernel is to do them all.
 template <class Red>
 struct ByPairs {
   static constexpr bool kMessages = false;
@@ -98,16 +98,15 @@ struct ByPairs {
   }
 };
 
-// Family: one with the reduction, whose zero-copy code is taken. REQUIRES: kMayOpen of the reduction, and opened.mine.
-// Elsewhere there is nothing to run.
-template <class Red, class Family = proto::Family<Red>>
+// REQUIRES: kMayOpen of the reduction, and opened.mine. Elsewhere there is nothing to run.
+template <class Red>
 struct ByOpenPairs {
   static constexpr bool kMessages = false;
-  static constexpr uint8_t kPlace = proto::family_place<Red>(Family{});
+  using Family = typename proto::FamilyToChooseFrom<Red>::Type;
   template <class Block>
   static GC_DEV void run(const Block& block, const proto::Batch& batch, const Work& work, const Opened& opened) {
     if constexpr (proto::kMayOpen<Red>) {
-      const Work own{work.comm, work.item, work.channel, kPlace};
+      const Work own{work.comm, work.item, work.channel, proto::kChosen<Red> ? work.op : uint8_t{0}};
       if (!zero_copy<Family>(block, batch, own, opened.mine, opened.all)) all_pairs<Red>(block, own, batch.function);
     }
   }

@@ -26,6 +26,11 @@ GC_TSAN_CXXFLAGS = $(AM_CXXFLAGS) -fsanitize=thread
 GC_TSAN_LINKFLAGS = $(AM_LDFLAGS) -fsanitize=thread
 GC_TSAN_LIBS = test/libemu_tsan.a
 
+# What takes long is to compile them, too: those of units have next to nothing to run.
+test/unit/%.o: override CXXFLAGS += -O0 $(GC_TEST_CXXFLAGS)
+test/api/%.o test/mpi/%.o: override CXXFLAGS += $(GC_TEST_CXXFLAGS)
+test/proto/%.o: override CXXFLAGS += $(GC_PROTO_TEST_CXXFLAGS)
+
 if TSAN_VARIANTS
 check_LIBRARIES += test/libemu_tsan.a
 test_libemu_tsan_a_SOURCES = $(GC_BASE_SOURCES) $(GC_EMU_SOURCES)

@@ -1,10 +1,13 @@
 // Ranks of one process with connections along rings and trees, between all pairs and a mesh where a test asks for them,
 // laid out as the core does it for real devices.
 #pragma once
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
+#include <list>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "proto/format/line_mesh.h"
@@ -43,6 +46,27 @@ class Link {
   std::vector<proto::StepCounter> receive_, send_;
 };
 
+// Zeros, and a page after them that nobody may touch. A test needs little of a mesh: this costs what is touched, where
+// calloc clears what it has kept.
+class ZeroPages {
+ public:
+  explicit ZeroPages(size_t bytes)
+      : bytes_((bytes + kPage - 1) / kPage * kPage),
+        data_(mmap(nullptr, bytes_ + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+    mprotect(data() + bytes_, kPage, PROT_NONE);
+  }
+  ~ZeroPages() { munmap(data_, bytes_ + kPage); }
+  ZeroPages(const ZeroPages&) = delete;
+  ZeroPages& operator=(const ZeroPages&) = delete;
+  uint8_t* data() const { return static_cast<uint8_t*>(data_); }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  size_t bytes_;
+  void* data_;
+};
+
 // In odd channels the ring runs the other way round and starts elsewhere, so that places and ranks differ.
 inline int rank_at(int channel, int place, int n_ranks) {
   return channel % 2 == 0 ? place % n_ranks : (2 * n_ranks - place % n_ranks + channel) % n_ranks;
@@ -70,12 +94,8 @@ class World {
       for (int i = 0; i < n_ * n_; ++i) connect(proto::kPairLinks, c, i / n_, i % n_);
     }
   }
-  // calloc, since a system gives out zeros without touching memory, and a test needs little of it.
   void add_mesh() {
-    for (int r = 0; r < n_; ++r) {
-      mesh_memory_.emplace_back(std::calloc(proto::mesh_bytes(n_), 1), &std::free);
-      mesh_.push_back(static_cast<uint8_t*>(mesh_memory_.back().get()));
-    }
+    for (int r = 0; r < n_; ++r) mesh_.push_back(mesh_memory_.emplace_back(proto::mesh_bytes(n_)).data());
     for (Rank& rank : ranks_) {
       for (proto::ChannelComm& comm : rank.comm->channel) std::copy(mesh_.begin(), mesh_.end(), comm.mesh);
     }
@@ -83,10 +103,7 @@ class World {
   // step: how many have been taken.
   void add_line_mesh(uint64_t step = 0) {
     std::vector<uint8_t*> lines;
-    for (int r = 0; r < n_; ++r) {
-      mesh_memory_.emplace_back(std::calloc(proto::line_mesh_bytes(n_), 1), &std::free);
-      lines.push_back(static_cast<uint8_t*>(mesh_memory_.back().get()));
-    }
+    for (int r = 0; r < n_; ++r) lines.push_back(mesh_memory_.emplace_back(proto::line_mesh_bytes(n_)).data());
     for (Rank& rank : ranks_) {
       for (proto::ChannelComm& comm : rank.comm->channel) {
         line_ends_.push_back(std::make_unique<proto::LineMeshEnds>());
@@ -179,7 +196,7 @@ class World {
   uint64_t first_step_;
   std::vector<Rank> ranks_;
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<std::unique_ptr<void, void (*)(void*)>> mesh_memory_;
+  std::list<ZeroPages> mesh_memory_;
   std::vector<uint8_t*> mesh_;
   std::vector<std::unique_ptr<proto::LineMeshEnds>> line_ends_;
   proto::FaultLatch latch_{};

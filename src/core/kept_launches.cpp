@@ -1,9 +1,11 @@
 #include "core/kept_launches.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "core/flights.h"
 
 namespace gpucoll::core {
 namespace {
@@ -15,8 +17,13 @@ bool may_be_kept(const TaskQueue& queue) {
          queue.collectives.size() + queue.sends.size() + queue.recvs.size() <= KeptLaunches::kMostTasks;
 }
 
-bool may_be_kept(const PlannedLaunch& planned) {
-  return planned.stage == Stage::run && planned.overflow.empty() && !planned.varies;
+bool may_be_kept(const PlannedLaunch& planned) { return planned.stage == Stage::run && planned.overflow.empty(); }
+
+// REQUIRES: may_be_kept of both.
+bool are_same(const PlannedLaunch& a, const PlannedLaunch& b) {
+  const size_t bytes = proto::used_bytes(a.plan);
+  return a.kernel == b.kernel && a.threads == b.threads && bytes == proto::used_bytes(b.plan) &&
+         std::memcmp(&a.plan, &b.plan, bytes) == 0;
 }
 
 // Of what is likely to differ.
@@ -64,13 +71,17 @@ bool is_of(const KeptLaunches::Entry& entry, const TaskQueue& queue, const CommS
 KeptLaunches::~KeptLaunches() {
   if (launched_)
     log::write(log::Level::info, "%llu launches were kept on the device", static_cast<unsigned long long>(launched_));
-  for (Entry& entry : entries_) forget(entry);
+  for (Entry& entry : entries_)
+    if (entry.launch) device_.drop_launch(entry.launch);
 }
 
-void KeptLaunches::forget(Entry& entry) noexcept {
-  if (entry.launch) device_.drop_launch(entry.launch);
-  entry.launch = nullptr;
+// What it had on the device is dropped when nothing is under way.
+void KeptLaunches::forget(Entry& entry) {
+  const gpu::KeptLaunch launch = std::exchange(entry.launch, nullptr);
   entry.planned.reset();
+  if (!launch) return;
+  Flights::instance().let_go(
+      std::shared_ptr<void>(launch, [&device = device_](void* dropped) { device.drop_launch(dropped); }));
 }
 
 // Of two groups with one hash, each gets its own once the other one's is kept.
@@ -99,7 +110,7 @@ KeptLaunches::Ticket KeptLaunches::find(const TaskQueue& queue, const CommShape&
   const uint64_t hash = hash_of(queue);
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    if (entry.hash != hash || !entry.planned || !is_of(entry, queue, shape)) continue;
+    if (entry.hash != hash || !entry.is_certain() || !is_of(entry, queue, shape)) continue;
     ticket.index_ = i;
     ticket.serial_ = entry.serial;
     break;
@@ -116,19 +127,29 @@ KeptLaunches::Entry* KeptLaunches::look_up(Ticket ticket) {
 KeptLaunches::Entry* KeptLaunches::count(Entry& entry) {
   entry.last_use = ++now_;
   entry.uses = std::min(entry.uses + 1, kTimes);
-  if (entry.planned && !entry.launch && on_device_) bring_to_device(entry);
+  if (entry.is_certain()) bring_to_device(entry);
   return &entry;
 }
 
-void KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, PlannedLaunch& planned) {
-  if (entry.uses + 1 < kTimes || !may_be_kept(planned)) return;
+bool KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, PlannedLaunch& planned) {
+  if (entry.uses + 1 < kTimes || !may_be_kept(planned)) return false;
+  if (entry.planned && are_same(*entry.planned, planned)) {
+    bring_to_device(entry);
+    return true;
+  }
+  forget(entry);
   entry.queue = queue;
   entry.shape = shape;
   entry.serial = ++last_serial_;
   entry.planned = std::make_unique<PlannedLaunch>(std::move(planned));
+  return true;
 }
 
 void KeptLaunches::bring_to_device(Entry& entry) {
+  if (!entry.launch && on_device_) Flights::instance().between([&] { keep_launch(entry); });
+}
+
+void KeptLaunches::keep_launch(Entry& entry) {
   const PlannedLaunch& planned = *entry.planned;
   auto launch = device_.keep_launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads,
                                     entry.queue.streams.front());

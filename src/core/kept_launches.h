@@ -3,10 +3,13 @@
 //
 // The same: equal tasks on equal streams, with an equal shape. Groups of a few tasks are remembered, as many as the
 // parameter kept_launches says; the one not seen for the longest time makes room. When a group comes for the first time
-// only a hash of it is noted, the second time its plan is kept, the third time its launch as well. A device that cannot
-// keep launches is not asked again: then they are made anew of the kept plans.
-// Thread safety: one caller at a time. Ownership: owns the launches; the device outlives it. Addresses in a kept plan
-// are the communicator's own, or such as the tasks have as well.
+// only a hash of it is noted, the second time its plan is kept, the third time its launch as well: as soon as nothing
+// of this process is under way (core/flights.h), since a device may wait for that when it keeps something, or drops it.
+// A device that cannot keep launches is not asked again: then they are made anew of the kept plans. What may be planned
+// otherwise another time is planned each time, and its launch is kept while the plan is the same.
+//
+// Thread safety: one caller at a time. Ownership: owns the launches; the device outlives all of them, also such as are
+// dropped later. Addresses in a kept plan are the communicator's own, or such as the tasks have as well.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -29,6 +32,8 @@ class KeptLaunches {
     gpu::KeptLaunch launch;  // null: not kept on the device
     TaskQueue queue;
     CommShape shape;
+    // Whether its group need not be planned.
+    bool is_certain() const { return planned && !planned->varies; }
   };
 
   // What find() found; nothing, as a rule.
@@ -45,19 +50,20 @@ class KeptLaunches {
 
   // graphs: whether launches are kept on the device, and not the plans alone.
   KeptLaunches(gpu::Device& device, size_t most, bool graphs) : device_(device), most_(most), on_device_(graphs) {}
+  // Drops all at once: destroy it where its communicator's memory may be given back (core/retired.h).
   ~KeptLaunches();
   KeptLaunches(const KeptLaunches&) = delete;
   KeptLaunches& operator=(const KeptLaunches&) = delete;
 
-  // What is kept of such a group.
+  // What is kept of such a group, and need not be planned.
   Ticket find(const TaskQueue& queue, const CommShape& shape) const;
   // The entry that was found, for a group that comes now; null where it has made room since. Good until the next call.
   Entry* look_up(Ticket ticket);
   // Notes that such a group has come; null for one that is never kept. Good until the next call.
   Entry* look_up(const TaskQueue& queue, const CommShape& shape);
-  // What has been planned for the entry's group, complete, with a linger_ns of 0: keeps it where that can be, and takes
-  // it then. Whoever sets its linger_ns for a launch sets it back.
-  void keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, PlannedLaunch& planned);
+  // What has been planned for the entry's group, complete, with a linger_ns of 0: whether that is what the entry has
+  // now. May take it then. Whoever sets its linger_ns for a launch sets it back.
+  bool keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, PlannedLaunch& planned);
   // Whether the device had the entry's launch, and it is in the stream now.
   bool launch(const Entry& entry, gpu::Stream stream);
 
@@ -67,8 +73,9 @@ class KeptLaunches {
  private:
   Entry& entry_for(const TaskQueue& queue, const CommShape& shape);
   Entry* count(Entry& entry);
-  void forget(Entry& entry) noexcept;
+  void forget(Entry& entry);
   void bring_to_device(Entry& entry);
+  void keep_launch(Entry& entry);
   void give_up(const Status& why);
 
   gpu::Device& device_;

@@ -70,11 +70,12 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
   forget_plans();
   const bool may_be_kept = !capture && !copies && queue.streams.size() == 1;
   KeptLaunches::Entry* const entry = may_be_kept ? kept_.look_up(queue, shape) : nullptr;
-  if (!entry || !entry->planned) {
+  bool has_plan = entry && entry->is_certain();
+  if (!has_plan) {
     GC_TRY(plan(queue, shape, capture, std::move(steps)));
-    if (entry && plans_.size() == 1) kept_.keep(*entry, queue, shape, plans_.front());
+    has_plan = entry && plans_.size() == 1 && kept_.keep(*entry, queue, shape, plans_.front());
   }
-  take_up(entry && entry->planned ? entry : nullptr, queue.streams, capture, copies, waits);
+  take_up(has_plan ? entry : nullptr, queue.streams, capture, copies, waits);
   return {};
 }
 

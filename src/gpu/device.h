@@ -208,8 +208,8 @@ class Device {
   // device's default stream. REQUIRES: the kernel is prepared; the emulated device answers internal else.
   virtual Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) = 0;
   // The same in two steps, the second of which is shorter than launch() (CUDA: an executable graph of one kernel). The
-  // plan is copied. launch_kept() REQUIRES: the stream is the same, and is not capturing. Neither keeping nor dropping
-  // one waits for kernels; what is dropped may still run.
+  // plan is copied. launch_kept() REQUIRES: the stream is the same, and is not capturing. Keeping and dropping one may
+  // wait for kernels; what is dropped may still run.
   virtual Result<KeptLaunch> keep_launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
                                          Stream stream) = 0;
   virtual Status launch_kept(KeptLaunch launch, Stream stream) = 0;

@@ -16,7 +16,7 @@ gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCO
   COMMAND test/api/comm_test)
 gc_test(api.communicators_of_mpi LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
 gc_test(api.repeat LABELS api TIMEOUT 120
-  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_KEPT_GRAPHS=1 COMMAND test/api/repeat_test)
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/repeat_test)
 gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_KEPT_LAUNCHES=4 GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
   COMMAND test/api/repeat_test)

@@ -122,13 +122,13 @@ foreach(np 2 3 4)
   gc_mpi_test(mpi.close_calls_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/close_calls)
   gc_mpi_test(mpi.close_calls_short_${np} LABELS ${labels} TIMEOUT 120 NP ${np}
-    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_linger_us 15 COMMAND test/mpi/close_calls)
+    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_linger_us 15 --mca coll_gpucoll_kept_graphs 0
+    COMMAND test/mpi/close_calls)
   # Launched as they were kept, with kernels that stay in between and without.
   gc_mpi_test(mpi.kept_calls_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MUST_PRINT "[0-9]+ launches were kept"
-    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_kept_graphs 1 COMMAND test/mpi/close_calls)
+    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 COMMAND test/mpi/close_calls)
   gc_mpi_test(mpi.kept_calls_alone_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MUST_PRINT "[0-9]+ launches were kept"
-    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_kept_graphs 1
-           --mca coll_gpucoll_linger_us 1
+    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_linger_us 1
     COMMAND test/mpi/close_calls)
 endforeach()
 gc_mpi_test(mpi.close_calls_stay LABELS mpi TIMEOUT 120 NP 2 MUST_PRINT "[0-9]+ small collectives took no launch"

@@ -123,12 +123,12 @@ check_PROGRAMS += test/unit/work_fifo_test test/unit/launcher_test
 test_unit_work_fifo_test_SOURCES = test/unit/work_fifo_test.cpp
 test_unit_work_fifo_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_launcher_test_SOURCES = test/unit/launcher_test.cpp test/unit/kept_launches_test.cpp \
-	test/unit/launcher_fixture.h test/unit/forwarding_device.h
+	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/plane.h
 test_unit_launcher_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/launcher_test_tsan
 test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp test/unit/kept_launches_test.cpp \
-	test/unit/launcher_fixture.h test/unit/forwarding_device.h \
+	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/plane.h \
 	src/core/chosen_collectives.cpp src/core/copy_reductions.cpp src/core/fault.cpp src/core/graph_memory.cpp \
 	src/core/kept_launches.cpp src/core/launcher.cpp src/core/lingering.cpp src/core/plan_builder.cpp \
 	src/core/planner.cpp src/core/tuner.cpp src/core/tuning_file.cpp src/core/work_fifo.cpp

@@ -7,11 +7,22 @@
 #include "base/params.h"
 #include "forwarding_device.h"
 #include "launcher_fixture.h"
+#include "plane.h"
 
 namespace gpucoll::core {
 namespace {
 
-TEST_F(LauncherTest, KeepsWhatComesForTheThirdTime) {
+// Launches are kept on the device only while nothing is under way.
+struct KeptTest : LauncherTest {
+  KeptTest() { rests = true; }
+  bool is_kept(const TaskQueue& queue) {
+    const uint64_t before = launcher->launched_kept();
+    launch(queue);
+    return launcher->launched_kept() > before;
+  }
+};
+
+TEST_F(KeptTest, KeepsWhatComesForTheThirdTime) {
   const gpu::Stream a = new_stream();
   const TaskQueue first = queue_of(2, {a}), second = queue_of(1, {a});
   std::vector<uint64_t> wanted;
@@ -28,7 +39,7 @@ TEST_F(LauncherTest, KeepsWhatComesForTheThirdTime) {
 }
 
 // Each of these is one of the group's own, or decides how it is planned.
-TEST_F(LauncherTest, WhatDiffersIsNotTakenForTheSame) {
+TEST_F(KeptTest, WhatDiffersIsNotTakenForTheSame) {
   const gpu::Stream a = new_stream(), b = new_stream();
   Log other_log;
   int element = 0;
@@ -80,17 +91,12 @@ TEST_F(LauncherTest, WhatDiffersIsNotTakenForTheSame) {
   for (gpu::Stream stream : {a, b}) ASSERT_TRUE(device().synchronize(stream));
 }
 
-TEST_F(LauncherTest, TheLongestUnusedMakesRoom) {
+TEST_F(KeptTest, TheLongestUnusedMakesRoom) {
   const gpu::Stream a = new_stream();
   std::vector<TaskQueue> queues;
   for (int64_t i = 0; i <= params().kept_launches; ++i) queues.push_back(queue_of(1, {a}));
   for (size_t i = 0; i + 1 < queues.size(); ++i)
     for (int times = 0; times < KeptLaunches::kTimes; ++times) launch(queues[i]);
-  const auto is_kept = [&](const TaskQueue& queue) {
-    const uint64_t before = launcher->launched_kept();
-    launch(queue);
-    return launcher->launched_kept() > before;
-  };
   EXPECT_TRUE(is_kept(queues[0]));
   EXPECT_FALSE(is_kept(queues.back()));
   for (size_t i = 2; i + 1 < queues.size(); ++i) EXPECT_TRUE(is_kept(queues[i])) << i;
@@ -99,7 +105,18 @@ TEST_F(LauncherTest, TheLongestUnusedMakesRoom) {
   ASSERT_TRUE(device().synchronize(a));
 }
 
-TEST_F(LauncherTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
+TEST_F(KeptTest, WaitsUntilNothingIsUnderWay) {
+  const TaskQueue queue = queue_of(1, {new_stream()});
+  gpucoll_test::Plane plane;
+  plane.in_the_air = true;
+  for (int times = 0; times < 5; ++times) EXPECT_FALSE(is_kept(queue));
+  plane.in_the_air = false;
+  EXPECT_TRUE(is_kept(queue));
+  plane.in_the_air = true;
+  EXPECT_TRUE(is_kept(queue)) << "as it is on the device";
+}
+
+TEST_F(KeptTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
   const gpu::Stream a = new_stream();
   std::vector<TaskQueue> queues;
   for (int64_t i = 0; i <= params().kept_launches; ++i) queues.push_back(queue_of(1, {a}));
@@ -128,7 +145,7 @@ TEST_F(LauncherTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
   EXPECT_EQ(log.counts[2], 1u);
 }
 
-TEST_F(LauncherTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
+TEST_F(KeptTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
   const gpu::Stream a = new_stream(), b = new_stream();
   const TaskQueue two_streams = queue_of(2, {a, b}), captured = queue_of(1, {a}), many = queue_of(500, {a}),
                   in_fifo = queue_of(KeptLaunches::kMostTasks, {a});
@@ -146,23 +163,39 @@ TEST_F(LauncherTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
   for (gpu::Stream stream : {a, b}) ASSERT_TRUE(device().synchronize(stream));
 }
 
-TEST_F(LauncherTest, KeepsNothingThatMayBePlannedOtherwise) {
+TEST_F(KeptTest, PlansWhatMayBeAnotherWayEachTime) {
   struct Marker final : DirectMarker {
     bool mark(proto::CollectiveItem&, uint64_t, bool) override { return true; }
-    bool mark(proto::PairItem&, bool) override { return true; }
+    bool mark(proto::PairItem& item, bool) override {
+      ++asked;
+      item.granted = granted;
+      return true;
+    }
     bool open(const void*, bool, proto::BufferAddresses&) override { return false; }
+    int asked = 0;
+    uint8_t* granted = nullptr;
   } marker;
   make_launcher(&marker, nullptr);
   const gpu::Stream a = new_stream();
   TaskQueue pairs;
   pairs.add_send(0, {&log, 5, a});
   pairs.add_recv(0, {&log, 5, a});
-  for (int times = 0; times < 5; ++times) launch(pairs);
-  EXPECT_EQ(launcher->launched_kept(), 0u);
-  ASSERT_TRUE(device().synchronize(a));
+  for (int times = 1; times < 6; ++times) {
+    EXPECT_FALSE(launcher->kept(pairs, shape));
+    EXPECT_EQ(is_kept(pairs), times >= KeptLaunches::kTimes);
+    EXPECT_EQ(marker.asked, times);
+  }
+  uint8_t other = 0;
+  marker.granted = &other;
+  EXPECT_FALSE(is_kept(pairs)) << "as its plan is another one";
+  EXPECT_TRUE(is_kept(pairs));
+  for (int times = 0; times < 4; ++times) {
+    marker.granted = marker.granted ? nullptr : &other;
+    EXPECT_FALSE(is_kept(pairs)) << times;
+  }
 }
 
-TEST_F(LauncherTest, KeptOnesFollowOthersAndGraphs) {
+TEST_F(KeptTest, KeptOnesFollowOthersAndGraphs) {
   const gpu::Stream a = new_stream(), b = new_stream(), c = new_stream();
   const TaskQueue in_a = queue_of(1, {a}), in_b = queue_of(1, {b}), in_graph = queue_of(1, {c});
   ASSERT_TRUE(device().begin_capture(c));
@@ -184,7 +217,7 @@ TEST_F(LauncherTest, KeptOnesFollowOthersAndGraphs) {
 }
 
 // How long a kernel is to stay is a matter of each launch, whatever is kept of the others.
-TEST_F(LauncherTest, WhatIsKeptDoesNotStay) {
+TEST_F(KeptTest, WhatIsKeptDoesNotStay) {
   using std::chrono::microseconds;
   constexpr microseconds kBound{10};
   proto::Bell bell = {};
@@ -234,7 +267,7 @@ struct Unable : gpucoll_test::ForwardingDevice {
   int refused = 0;
 };
 
-TEST_F(LauncherTest, ADeviceThatCannotLaunchKeptOnesIsAskedOnce) {
+TEST_F(KeptTest, ADeviceThatCannotLaunchKeptOnesIsAskedOnce) {
   const gpu::Stream a = new_stream();
   std::vector<uint64_t> wanted;
   for (bool keeps : {false, true}) {
@@ -256,7 +289,37 @@ TEST_F(LauncherTest, ADeviceThatCannotLaunchKeptOnesIsAskedOnce) {
   EXPECT_EQ(log.counts, wanted);
 }
 
-TEST_F(LauncherTest, KeepsPlansAlone) {
+TEST_F(KeptTest, WhatMakesRoomIsDroppedWhenNothingIsUnderWay) {
+  struct Counting : gpucoll_test::ForwardingDevice {
+    Counting() : ForwardingDevice(device()) {}
+    void drop_launch(gpu::KeptLaunch launch) noexcept override {
+      ++dropped;
+      ForwardingDevice::drop_launch(launch);
+    }
+    int dropped = 0;
+  } counting;
+  KeptLaunches kept(counting, 1, true);
+  const TaskQueue first = queue_of(1, {new_stream()}), second = queue_of(1, first.streams);
+  const auto comes = [&](const TaskQueue& queue) {
+    KeptLaunches::Entry* const entry = kept.look_up(queue, shape);
+    PlannedLaunch planned;
+    planned.kernel = &kLook;
+    planned.plan.channel_mask = 1;
+    if (!entry->planned) kept.keep(*entry, queue, shape, planned);
+    return entry;
+  };
+  for (int times = 1; times < KeptLaunches::kTimes; ++times) comes(first);
+  ASSERT_TRUE(comes(first)->launch);
+  gpucoll_test::Plane plane;
+  plane.in_the_air = true;
+  comes(second);
+  EXPECT_EQ(counting.dropped, 0);
+  plane.in_the_air = false;
+  Flights::instance().tidy();
+  EXPECT_EQ(counting.dropped, 1);
+}
+
+TEST_F(KeptTest, KeepsPlansAlone) {
   Unable unable(true);
   KeptLaunches kept(unable, 2, false);
   const TaskQueue queue = queue_of(1, {new_stream()});
@@ -266,14 +329,16 @@ TEST_F(LauncherTest, KeepsPlansAlone) {
     EXPECT_EQ(!!entry->planned, times > 2);
     PlannedLaunch planned;
     planned.kernel = &kLook;
-    if (!entry->planned) kept.keep(*entry, queue, shape, planned);
+    if (!entry->planned) {
+      EXPECT_EQ(kept.keep(*entry, queue, shape, planned), times == 2);
+    }
     EXPECT_FALSE(kept.launch(*entry, nullptr));
     EXPECT_EQ(entry->launch, nullptr);
   }
   EXPECT_EQ(unable.refused, 0);
 }
 
-TEST_F(LauncherTest, AFaultEndsKeptOnesAsWell) {
+TEST_F(KeptTest, AFaultEndsKeptOnesAsWell) {
   const gpu::Stream a = new_stream();
   const TaskQueue queue = queue_of(1, {a});
   for (int times = 0; times < 4; ++times) launch(queue);

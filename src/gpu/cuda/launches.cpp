@@ -63,7 +63,10 @@ Result<KeptLaunch> CudaDevice::keep_launch(const Kernel& kernel, const proto::Pl
   if (error == cudaSuccess) error = cudaGraphInstantiateWithFlags(&executable, graph, 0);
   cudaGraphDestroy(graph);
   if (error != cudaSuccess) return failure(error, index_, kernel.name);
-  return static_cast<KeptLaunch>(executable);
+  error = cudaGraphUpload(executable, native(stream));  // now: else its first launch would do that
+  if (error == cudaSuccess) return static_cast<KeptLaunch>(executable);
+  cudaGraphExecDestroy(executable);
+  return failure(error, index_, kernel.name);
 }
 
 Status CudaDevice::launch_kept(KeptLaunch launch, Stream stream) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "base/log.h"
@@ -10,20 +11,19 @@
 namespace gpucoll::core {
 namespace {
 
-// Packing takes its time anyway, and reductions on this device alone are launches of their own.
 bool may_be_kept(const TaskQueue& queue) {
-  return queue.before.empty() && queue.after.empty() && queue.reductions.empty() && queue.late_reductions.empty() &&
-         queue.spread.empty() &&
-         queue.collectives.size() + queue.sends.size() + queue.recvs.size() <= KeptLaunches::kMostTasks;
+  const size_t local = queue.before.size() + queue.after.size() + queue.spread.size() + queue.reductions.size() +
+                       queue.late_reductions.size();
+  return queue.collectives.size() + queue.sends.size() + queue.recvs.size() + local <= KeptLaunches::kMostTasks;
 }
 
-bool may_be_kept(const PlannedLaunch& planned) { return planned.stage == Stage::run && planned.overflow.empty(); }
+bool may_be_kept(const PlannedLaunch& planned) { return planned.stage != Stage::step && planned.overflow.empty(); }
 
 // REQUIRES: may_be_kept of both.
 bool are_same(const PlannedLaunch& a, const PlannedLaunch& b) {
   const size_t bytes = proto::used_bytes(a.plan);
   return a.kernel == b.kernel && a.threads == b.threads && bytes == proto::used_bytes(b.plan) &&
-         std::memcmp(&a.plan, &b.plan, bytes) == 0;
+         a.plain_blocks == b.plain_blocks && std::memcmp(&a.plan, &b.plan, bytes) == 0;
 }
 
 // Of what is likely to differ.
@@ -56,14 +56,39 @@ uint64_t hash_of(const TaskQueue& queue) {
     hash.add(send.buffer, nullptr, send.bytes, static_cast<uint64_t>(send.peer));
   for (const TaskQueue::Pair& recv : queue.recvs)
     hash.add(nullptr, recv.buffer, recv.bytes, static_cast<uint64_t>(recv.peer));
+  for (const auto* items : {&queue.before, &queue.after, &queue.spread})
+    for (const proto::PackItem& item : *items) hash.add(item.memory, item.packed, item.bytes, item.unpacks);
+  for (const auto* tasks : {&queue.reductions, &queue.late_reductions})
+    for (const LocalTask& task : *tasks)
+      hash.add(task.reduction.own, task.reduction.result, task.reduction.count, task.reduction.op);
   return hash.value();
+}
+
+bool same_bytes(const void* a, const void* b, size_t bytes) { return bytes == 0 || std::memcmp(a, b, bytes) == 0; }
+
+bool are_same(const std::vector<proto::PackItem>& a, const std::vector<proto::PackItem>& b) {
+  static_assert(std::has_unique_object_representations_v<proto::PackItem>);
+  return a.size() == b.size() && same_bytes(a.data(), b.data(), a.size() * sizeof(proto::PackItem));
+}
+bool are_same(const std::vector<LocalTask>& a, const std::vector<LocalTask>& b) {
+  static_assert(std::has_unique_object_representations_v<proto::LocalReduction>);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const LocalTask& x, const LocalTask& y) {
+    return x.kernel == y.kernel && x.element_bytes == y.element_bytes &&
+           same_bytes(&x.reduction, &y.reduction, sizeof x.reduction);
+  });
+}
+bool are_same_on_this_device(const TaskQueue& a, const TaskQueue& b) {
+  return are_same(a.before, b.before) && are_same(a.after, b.after) && are_same(a.spread, b.spread) &&
+         are_same(a.reductions, b.reductions) && are_same(a.late_reductions, b.late_reductions) &&
+         a.packing == b.packing;
 }
 
 // Whether what the entry keeps is this.
 bool is_of(const KeptLaunches::Entry& entry, const TaskQueue& queue, const CommShape& shape) {
   const TaskQueue& kept = entry.queue;
   return entry.shape == shape && kept.collectives == queue.collectives && kept.sends == queue.sends &&
-         kept.recvs == queue.recvs && kept.streams == queue.streams && kept.results_on_host == queue.results_on_host;
+         kept.recvs == queue.recvs && kept.streams == queue.streams &&
+         kept.results_on_host == queue.results_on_host && are_same_on_this_device(kept, queue);
 }
 
 }  // namespace

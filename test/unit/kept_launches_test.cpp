@@ -163,6 +163,45 @@ TEST_F(KeptTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
   for (gpu::Stream stream : {a, b}) ASSERT_TRUE(device().synchronize(stream));
 }
 
+// Reductions and copies on this device alone: single launches without channels.
+TEST_F(KeptTest, KeepsWhatIsLaunchedForThisDeviceAlone) {
+  const gpu::Stream a = new_stream();
+  TaskQueue reduces, copies;
+  LocalTask task = {&kLook, {}, 4};
+  task.reduction.own = reinterpret_cast<const uint8_t*>(&log);
+  task.reduction.count = 8;
+  reduces.reductions = {task};
+  proto::PackItem item{};
+  item.memory = reinterpret_cast<uint8_t*>(&log);
+  item.bytes = item.element_bytes = item.run_bytes = 64;
+  copies.spread = {item};
+  copies.packing = &kLook;
+  reduces.streams = copies.streams = {a};
+  for (TaskQueue* base : {&reduces, &copies}) {
+    for (int times = 1; times < 6; ++times) EXPECT_EQ(is_kept(*base), times >= KeptLaunches::kTimes);
+    uint8_t other[64];
+    const auto expect_seen = [&](auto change) {
+      TaskQueue changed = *base;
+      change(changed);
+      EXPECT_FALSE(is_kept(changed));
+      EXPECT_TRUE(is_kept(*base));
+    };
+    if (base == &reduces) {
+      expect_seen([&](TaskQueue& queue) { queue.reductions[0].reduction.more[0] = other; });
+      expect_seen([&](TaskQueue& queue) { queue.reductions[0].kernel = &kSame; });
+      expect_seen([&](TaskQueue& queue) { queue.reductions[0].element_bytes = 1 << 20; });
+      expect_seen([&](TaskQueue& queue) { std::swap(queue.reductions, queue.late_reductions); });
+    } else {
+      expect_seen([&](TaskQueue& queue) { queue.spread[0].packed = other; });
+      expect_seen([&](TaskQueue& queue) { queue.spread[0].level[0].stride = 3; });
+      expect_seen([&](TaskQueue& queue) { queue.packing = &kSame; });
+      expect_seen([&](TaskQueue& queue) { std::swap(queue.spread, queue.before); });
+      expect_seen([&](TaskQueue& queue) { std::swap(queue.spread, queue.after); });
+    }
+    expect_seen([&](TaskQueue& queue) { queue.add_send(0, {&log, 0, a}), queue.add_recv(0, {&log, 0, a}); });
+  }
+}
+
 TEST_F(KeptTest, PlansWhatMayBeAnotherWayEachTime) {
   struct Marker final : DirectMarker {
     bool mark(proto::CollectiveItem&, uint64_t, bool) override { return true; }

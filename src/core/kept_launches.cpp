@@ -17,10 +17,15 @@ bool may_be_kept(const TaskQueue& queue) {
   return queue.collectives.size() + queue.sends.size() + queue.recvs.size() + local <= KeptLaunches::kMostTasks;
 }
 
-bool may_be_kept(const PlannedLaunch& planned) { return planned.stage != Stage::step && planned.overflow.empty(); }
+bool may_be_kept(const std::vector<PlannedLaunch>& plans) {
+  return !plans.empty() && plans.size() <= KeptLaunches::kMostPlans &&
+         std::ranges::all_of(plans, [](const PlannedLaunch& planned) {
+           return planned.stage != Stage::step && planned.overflow.empty();
+         });
+}
 
 // REQUIRES: may_be_kept of both.
-bool are_same(const PlannedLaunch& a, const PlannedLaunch& b) {
+bool is_same(const PlannedLaunch& a, const PlannedLaunch& b) {
   const size_t bytes = proto::used_bytes(a.plan);
   return a.kernel == b.kernel && a.threads == b.threads && bytes == proto::used_bytes(b.plan) &&
          a.plain_blocks == b.plain_blocks && std::memcmp(&a.plan, &b.plan, bytes) == 0;
@@ -87,8 +92,8 @@ bool are_same_on_this_device(const TaskQueue& a, const TaskQueue& b) {
 bool is_of(const KeptLaunches::Entry& entry, const TaskQueue& queue, const CommShape& shape) {
   const TaskQueue& kept = entry.queue;
   return entry.shape == shape && kept.collectives == queue.collectives && kept.sends == queue.sends &&
-         kept.recvs == queue.recvs && kept.streams == queue.streams &&
-         kept.results_on_host == queue.results_on_host && are_same_on_this_device(kept, queue);
+         kept.recvs == queue.recvs && kept.streams == queue.streams && kept.results_on_host == queue.results_on_host &&
+         are_same_on_this_device(kept, queue);
 }
 
 }  // namespace
@@ -103,7 +108,7 @@ KeptLaunches::~KeptLaunches() {
 // What it had on the device is dropped when nothing is under way.
 void KeptLaunches::forget(Entry& entry) {
   const gpu::KeptLaunch launch = std::exchange(entry.launch, nullptr);
-  entry.planned.reset();
+  entry.plans.clear();
   if (!launch) return;
   Flights::instance().let_go(
       std::shared_ptr<void>(launch, [&device = device_](void* dropped) { device.drop_launch(dropped); }));
@@ -114,7 +119,7 @@ KeptLaunches::Entry& KeptLaunches::entry_for(const TaskQueue& queue, const CommS
   const uint64_t hash = hash_of(queue);
   Entry* oldest = nullptr;
   for (Entry& entry : entries_) {
-    if (entry.hash == hash && (!entry.planned || is_of(entry, queue, shape))) return entry;
+    if (entry.hash == hash && (entry.plans.empty() || is_of(entry, queue, shape))) return entry;
     if (!oldest || entry.last_use < oldest->last_use) oldest = &entry;
   }
   Entry& room = entries_.size() < most_ ? entries_.emplace_back() : *oldest;
@@ -146,7 +151,7 @@ KeptLaunches::Ticket KeptLaunches::find(const TaskQueue& queue, const CommShape&
 KeptLaunches::Entry* KeptLaunches::look_up(Ticket ticket) {
   if (!ticket) return nullptr;
   Entry& entry = entries_[ticket.index_];
-  return entry.planned && entry.serial == ticket.serial_ ? count(entry) : nullptr;
+  return !entry.plans.empty() && entry.serial == ticket.serial_ ? count(entry) : nullptr;
 }
 
 KeptLaunches::Entry* KeptLaunches::count(Entry& entry) {
@@ -156,9 +161,10 @@ KeptLaunches::Entry* KeptLaunches::count(Entry& entry) {
   return &entry;
 }
 
-bool KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, PlannedLaunch& planned) {
-  if (entry.uses + 1 < kTimes || !may_be_kept(planned)) return false;
-  if (entry.planned && are_same(*entry.planned, planned)) {
+bool KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& shape,
+                        std::vector<PlannedLaunch>* plans) {
+  if (entry.uses + 1 < kTimes || !may_be_kept(*plans)) return false;
+  if (std::ranges::equal(entry.plans, *plans, is_same)) {
     bring_to_device(entry);
     return true;
   }
@@ -166,18 +172,20 @@ bool KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& s
   entry.queue = queue;
   entry.shape = shape;
   entry.serial = ++last_serial_;
-  entry.planned = std::make_unique<PlannedLaunch>(std::move(planned));
+  entry.plans = std::move(*plans);
   return true;
 }
 
 void KeptLaunches::bring_to_device(Entry& entry) {
-  if (!entry.launch && on_device_) Flights::instance().between([&] { keep_launch(entry); });
+  if (!entry.launch && on_device_) Flights::instance().between([&] { keep_on_device(entry); });
 }
 
-void KeptLaunches::keep_launch(Entry& entry) {
-  const PlannedLaunch& planned = *entry.planned;
-  auto launch = device_.keep_launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads,
-                                    entry.queue.streams.front());
+void KeptLaunches::keep_on_device(Entry& entry) {
+  gpu::Launch launches[kMostPlans];
+  const auto end = std::ranges::transform(entry.plans, launches, [](const PlannedLaunch& planned) {
+                     return gpu::Launch{planned.kernel, &planned.plan, planned.blocks(), planned.threads};
+                   }).out;
+  auto launch = device_.keep_launches({launches, end}, entry.queue.streams.front());
   if (!launch) return give_up(launch.status());
   entry.launch = *launch;
 }

@@ -11,8 +11,8 @@
 // Thread safety: one caller at a time. Ownership: owns the launches; the device outlives all of them, also such as are
 // dropped later. Addresses in a kept plan are the communicator's own, or such as the tasks have as well.
 #pragma once
+#include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "core/planner.h"
@@ -23,17 +23,18 @@ class KeptLaunches {
  public:
   static constexpr int kTimes = 3;  // that a group has come when its launch is kept
   static constexpr size_t kMostTasks = 64;
+  static constexpr size_t kMostPlans = 8;
 
   struct Entry {
     uint64_t hash, last_use, serial;  // serial: of what is kept
     int uses;                         // at most kTimes
-    // Null, and what follows without meaning, where only the hash is known.
-    std::unique_ptr<PlannedLaunch> planned;
-    gpu::KeptLaunch launch;  // null: not kept on the device
+    // Empty, and what follows without meaning, where only the hash is known.
+    std::vector<PlannedLaunch> plans;
+    gpu::KeptLaunch launch;  // of all of them; null: not kept on the device
     TaskQueue queue;
     CommShape shape;
     // Whether its group need not be planned.
-    bool is_certain() const { return planned && !planned->varies; }
+    bool is_certain() const { return !plans.empty() && std::ranges::none_of(plans, &PlannedLaunch::varies); }
   };
 
   // What find() found; nothing, as a rule.
@@ -61,13 +62,13 @@ class KeptLaunches {
   Entry* look_up(Ticket ticket);
   // Notes that such a group has come; null for one that is never kept. Good until the next call.
   Entry* look_up(const TaskQueue& queue, const CommShape& shape);
-  // What has been planned for the entry's group, complete, with a linger_ns of 0: whether that is what the entry has
-  // now. May take it then. Whoever sets its linger_ns for a launch sets it back.
-  bool keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, PlannedLaunch& planned);
-  // Whether the device had the entry's launch, and it is in the stream now.
+  // What has been planned for the entry's group, complete, with linger_ns of 0: whether that is what the entry has now.
+  // May take it then. Whoever sets a linger_ns for a launch sets it back.
+  bool keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* plans);
+  // Whether the device had the entry's launches, and they are in the stream now.
   bool launch(const Entry& entry, gpu::Stream stream);
 
-  // Launches of what the device had.
+  // How often the device had what was launched.
   uint64_t launched() const noexcept { return launched_; }
 
  private:
@@ -75,7 +76,7 @@ class KeptLaunches {
   Entry* count(Entry& entry);
   void forget(Entry& entry);
   void bring_to_device(Entry& entry);
-  void keep_launch(Entry& entry);
+  void keep_on_device(Entry& entry);
   void give_up(const Status& why);
 
   gpu::Device& device_;

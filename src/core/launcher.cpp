@@ -73,7 +73,7 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
   bool has_plan = entry && entry->is_certain();
   if (!has_plan) {
     GC_TRY(plan(queue, shape, capture, std::move(steps)));
-    has_plan = entry && plans_.size() == 1 && kept_.keep(*entry, queue, shape, plans_.front());
+    has_plan = entry && kept_.keep(*entry, queue, shape, &plans_);
   }
   take_up(has_plan ? entry : nullptr, queue.streams, capture, copies, waits);
   return {};
@@ -90,7 +90,7 @@ bool Launcher::begin_kept(KeptLaunches::Ticket kept, bool waits) {
 void Launcher::take_up(KeptLaunches::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture,
                        StreamPart* copies, bool waits) {
   again_ = kept;
-  planned_ = again_ ? std::span(again_->planned.get(), 1) : std::span(plans_);
+  planned_ = again_ ? again_->plans : plans_;
   streams_ = streams;
   next_ = 0;
   copies_ = copies;
@@ -158,6 +158,7 @@ Status Launcher::launch_rest(bool* all) {
     *all = ring();
     if (*all) return {};
     GC_TRY(fan_in());
+    if (launch_kept()) next_ = planned_.size();
   }
   for (int n = 0; next_ < planned_.size(); ++next_) {
     if (n >= kLaunchesAtOnce) return {};
@@ -270,8 +271,15 @@ Result<bool> Launcher::place_and_launch(PlannedLaunch& planned) {
   return true;
 }
 
+// Whether the device had all of it, and no kernel is to stay.
+bool Launcher::launch_kept() {
+  if (!again_ || (may_linger() && context_.lingering->stay_ns())) return false;
+  if (!kept_.launch(*again_, streams_.front())) return false;
+  for (size_t i = 0; i < planned_.size(); ++i) count_launch();
+  return true;
+}
+
 Status Launcher::launch_kernel(PlannedLaunch& planned, uint32_t linger_ns) {
-  if (again_ && !linger_ns && kept_.launch(*again_, streams_.front())) return {};
   planned.plan.linger_ns = linger_ns;
   Status status =
       context_.device.launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads, streams_.front());

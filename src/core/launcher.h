@@ -10,7 +10,7 @@
 // graph and happen at each of its launches, so graphs and eager launches are ordered as well; within one capture, the
 // streams wait for each other.
 // A captured launch has no done word, and its items lie in memory of the graph's.
-// A group on one stream that is one launch, and has come before, is launched as it was kept (kept_launches.h).
+// A group on one stream that is a few launches, and has come before, is launched as it was kept (kept_launches.h).
 //
 // Thread safety: one caller at a time; launched() from any thread. Ownership: the device and what LaunchContext points
 // to outlive it. Graphs may outlive it, but must not be launched any more then.
@@ -72,7 +72,7 @@ class Launcher final : public Flying {
 
   // Launches that the done word counts: not those in captures.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
-  // Of these, launches that the device had been given before.
+  // How often the device had been given before what was launched.
   uint64_t launched_kept() const noexcept { return kept_.launched(); }
   // As far as the done word tells: what is in graphs nobody knows.
   bool flies() const noexcept override;
@@ -101,6 +101,7 @@ class Launcher final : public Flying {
   Status fan_out();
   Status wait_for_earlier(gpu::Stream stream);
   void remember(gpu::Stream stream);
+  bool launch_kept();
   Result<bool> place_and_launch(PlannedLaunch& planned);
   Status launch_kernel(PlannedLaunch& planned, uint32_t linger_ns);
   bool place_items(PlannedLaunch& planned);
@@ -116,7 +117,7 @@ class Launcher final : public Flying {
 
   // What was begun.
   std::vector<PlannedLaunch> plans_;
-  KeptLaunches::Entry* again_ = nullptr;  // has the plan, instead of plans_
+  KeptLaunches::Entry* again_ = nullptr;  // has the plans, instead of plans_
   std::span<PlannedLaunch> planned_;      // either of them
   size_t next_ = 0;                       // of planned_
   StreamPart* copies_ = nullptr;

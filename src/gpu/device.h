@@ -12,6 +12,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -72,6 +73,13 @@ struct Kernel {
   const char* name;
   const void* cuda;                                  // the __global__ function: void(proto::Plan)
   void (*emu)(const EmuBlock&, const proto::Plan&);  // called by every thread of every block
+};
+
+// One launch of a kernel. What it points to belongs to the caller.
+struct Launch {
+  const Kernel* kernel;
+  const proto::Plan* plan;
+  int blocks, threads;
 };
 
 class Device {
@@ -207,11 +215,10 @@ class Device {
   // Puts one launch into the stream: `blocks` blocks of `threads` threads. Does not wait. A null stream is the
   // device's default stream. REQUIRES: the kernel is prepared; the emulated device answers internal else.
   virtual Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) = 0;
-  // The same in two steps, the second of which is shorter than launch() (CUDA: an executable graph of one kernel). The
-  // plan is copied. launch_kept() REQUIRES: the stream is the same, and is not capturing. Keeping and dropping one may
-  // wait for kernels; what is dropped may still run.
-  virtual Result<KeptLaunch> keep_launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
-                                         Stream stream) = 0;
+  // The same for launches that follow each other, in two steps, the second of which is shorter than launch() (CUDA: an
+  // executable graph). Plans are copied. launch_kept() REQUIRES: the stream is the same, and is not capturing. Keeping
+  // and dropping may wait for kernels; what is dropped may still run.
+  virtual Result<KeptLaunch> keep_launches(std::span<const Launch> launches, Stream stream) = 0;
   virtual Status launch_kept(KeptLaunch launch, Stream stream) = 0;
   virtual void drop_launch(KeptLaunch launch) noexcept = 0;
 };

@@ -75,9 +75,8 @@ class ForwardingDevice : public gpu::Device {
                 Stream stream) override {
     return to_.launch(kernel, plan, blocks, threads, stream);
   }
-  Result<gpu::KeptLaunch> keep_launch(const gpu::Kernel& kernel, const gpucoll::proto::Plan& plan, int blocks,
-                                      int threads, Stream stream) override {
-    return to_.keep_launch(kernel, plan, blocks, threads, stream);
+  Result<gpu::KeptLaunch> keep_launches(std::span<const gpu::Launch> launches, Stream stream) override {
+    return to_.keep_launches(launches, stream);
   }
   Status launch_kept(gpu::KeptLaunch launch, Stream stream) override { return to_.launch_kept(launch, stream); }
   void drop_launch(gpu::KeptLaunch launch) noexcept override { to_.drop_launch(launch); }

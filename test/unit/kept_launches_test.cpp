@@ -145,14 +145,18 @@ TEST_F(KeptTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
   EXPECT_EQ(log.counts[2], 1u);
 }
 
-TEST_F(KeptTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
+TEST_F(KeptTest, KeepsNoLaunchesOfSeveralStreamsOrOfManyPlansOrGraphs) {
   const gpu::Stream a = new_stream(), b = new_stream();
   const TaskQueue two_streams = queue_of(2, {a, b}), captured = queue_of(1, {a}), many = queue_of(500, {a}),
                   in_fifo = queue_of(KeptLaunches::kMostTasks, {a});
-  TaskQueue two_kernels = queue_of(2, {a});
-  two_kernels.collectives[1].kernels.plan = &kSame;
+  TaskQueue many_plans;
+  LocalTask task = {&kLook, {}, 4};
+  task.reduction.own = reinterpret_cast<const uint8_t*>(&log);
+  task.reduction.count = 8;
+  many_plans.reductions.assign(KeptLaunches::kMostPlans + 1, task);
+  many_plans.streams = {a};
   for (int times = 0; times < 5; ++times) {
-    for (const TaskQueue& queue : {two_streams, many, in_fifo, two_kernels}) launch(queue);
+    for (const TaskQueue& queue : {two_streams, many, in_fifo, many_plans}) launch(queue);
     ASSERT_TRUE(device().begin_capture(a));
     launch(captured);
     auto graph = device().end_capture(a);
@@ -163,7 +167,24 @@ TEST_F(KeptTest, KeepsNoLaunchesOfSeveralStreamsOrPlansOrGraphs) {
   for (gpu::Stream stream : {a, b}) ASSERT_TRUE(device().synchronize(stream));
 }
 
-// Reductions and copies on this device alone: single launches without channels.
+TEST_F(KeptTest, KeepsSeveralLaunchesAsOne) {
+  TaskQueue queue = queue_of(2, {new_stream()});
+  queue.collectives[1].kernels.plan = &kSame;
+  std::vector<uint64_t> wanted;
+  for (int times = 1; times < 6; ++times) {
+    EXPECT_EQ(is_kept(queue), times >= KeptLaunches::kTimes);
+    wanted.insert(wanted.end(), {1, 2});
+    EXPECT_EQ(launcher->launched(), wanted.size());
+  }
+  EXPECT_EQ(launcher->launched_kept(), 3u);
+  EXPECT_EQ(log.counts, wanted);
+  EXPECT_EQ(*static_cast<uint64_t*>(words.host), wanted.size());
+  TaskQueue changed = queue;
+  changed.collectives[1].kernels.plan = &kLook;
+  EXPECT_FALSE(is_kept(changed));
+}
+
+// Reductions and copies on this device alone: launches without channels.
 TEST_F(KeptTest, KeepsWhatIsLaunchedForThisDeviceAlone) {
   const gpu::Stream a = new_stream();
   TaskQueue reduces, copies;
@@ -292,9 +313,8 @@ TEST_F(KeptTest, WhatIsKeptDoesNotStay) {
 // Cannot keep launches, or not launch them then.
 struct Unable : gpucoll_test::ForwardingDevice {
   explicit Unable(bool keeps_them) : ForwardingDevice(device()), keeps(keeps_them) {}
-  Result<gpu::KeptLaunch> keep_launch(const gpu::Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
-                                      gpu::Stream stream) override {
-    if (keeps) return ForwardingDevice::keep_launch(kernel, plan, blocks, threads, stream);
+  Result<gpu::KeptLaunch> keep_launches(std::span<const gpu::Launch> launches, gpu::Stream stream) override {
+    if (keeps) return ForwardingDevice::keep_launches(launches, stream);
     return refuse();
   }
   Status launch_kept(gpu::KeptLaunch, gpu::Stream) override { return refuse(); }
@@ -341,10 +361,10 @@ TEST_F(KeptTest, WhatMakesRoomIsDroppedWhenNothingIsUnderWay) {
   const TaskQueue first = queue_of(1, {new_stream()}), second = queue_of(1, first.streams);
   const auto comes = [&](const TaskQueue& queue) {
     KeptLaunches::Entry* const entry = kept.look_up(queue, shape);
-    PlannedLaunch planned;
-    planned.kernel = &kLook;
-    planned.plan.channel_mask = 1;
-    if (!entry->planned) kept.keep(*entry, queue, shape, planned);
+    std::vector<PlannedLaunch> plans(1);
+    plans[0].kernel = &kLook;
+    plans[0].plan.channel_mask = 1;
+    if (entry->plans.empty()) kept.keep(*entry, queue, shape, &plans);
     return entry;
   };
   for (int times = 1; times < KeptLaunches::kTimes; ++times) comes(first);
@@ -365,11 +385,11 @@ TEST_F(KeptTest, KeepsPlansAlone) {
   for (int times = 1; times <= 5; ++times) {
     KeptLaunches::Entry* const entry = kept.look_up(queue, shape);
     ASSERT_TRUE(entry);
-    EXPECT_EQ(!!entry->planned, times > 2);
-    PlannedLaunch planned;
-    planned.kernel = &kLook;
-    if (!entry->planned) {
-      EXPECT_EQ(kept.keep(*entry, queue, shape, planned), times == 2);
+    EXPECT_EQ(entry->plans.size(), times > 2 ? 1u : 0u);
+    std::vector<PlannedLaunch> plans(1);
+    plans[0].kernel = &kLook;
+    if (entry->plans.empty()) {
+      EXPECT_EQ(kept.keep(*entry, queue, shape, &plans), times == 2);
     }
     EXPECT_FALSE(kept.launch(*entry, nullptr));
     EXPECT_EQ(entry->launch, nullptr);

@@ -27,6 +27,21 @@ class Arguments {
   void* list_[5];
 };
 
+// A node for the launch behind the last one, which it becomes.
+cudaError_t add_behind(cudaGraph_t graph, cudaGraphNode_t* last, const Launch& launch,
+                       const cudaKernelNodeAttrValue& priority) {
+  Arguments arguments(*launch.plan);
+  cudaKernelNodeParams params{};
+  params.func = const_cast<void*>(launch.kernel->cuda);
+  params.gridDim = dim3(static_cast<unsigned>(launch.blocks));
+  params.blockDim = dim3(static_cast<unsigned>(launch.threads));
+  params.extra = arguments.list();
+  const cudaGraphNode_t before = *last;
+  const cudaError_t error = cudaGraphAddKernelNode(last, graph, before ? &before : nullptr, before ? 1 : 0, &params);
+  return error != cudaSuccess ? error
+                              : cudaGraphKernelNodeSetAttribute(*last, cudaKernelNodeAttributePriority, &priority);
+}
+
 }  // namespace
 
 Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
@@ -42,31 +57,26 @@ Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blo
   return {};
 }
 
-Result<KeptLaunch> CudaDevice::keep_launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
-                                           Stream stream) {
-  if (kernel.cuda == nullptr) return not_built(kernel);
+Result<KeptLaunch> CudaDevice::keep_launches(std::span<const Launch> launches, Stream stream) {
+  for (const Launch& launch : launches)
+    if (launch.kernel->cuda == nullptr) return not_built(*launch.kernel);
   const Unrestricted current(context_);
-  Arguments arguments(plan);
-  cudaKernelNodeParams params{};
-  params.func = const_cast<void*>(kernel.cuda);
-  params.gridDim = dim3(static_cast<unsigned>(blocks));
-  params.blockDim = dim3(static_cast<unsigned>(threads));
-  params.extra = arguments.list();
   cudaKernelNodeAttrValue priority{};  // a graph does not take that of the stream it is launched in
   GC_CUDA(index_, cudaStreamGetPriority(native(stream), &priority.priority));
   cudaGraph_t graph = nullptr;
   GC_CUDA(index_, cudaGraphCreate(&graph, 0));
-  cudaGraphNode_t node = nullptr;
+  cudaGraphNode_t last = nullptr;
+  cudaError_t error = cudaSuccess;
+  for (size_t i = 0; i < launches.size() && error == cudaSuccess; ++i)
+    error = add_behind(graph, &last, launches[i], priority);
   cudaGraphExec_t executable = nullptr;
-  cudaError_t error = cudaGraphAddKernelNode(&node, graph, nullptr, 0, &params);
-  if (error == cudaSuccess) error = cudaGraphKernelNodeSetAttribute(node, cudaKernelNodeAttributePriority, &priority);
   if (error == cudaSuccess) error = cudaGraphInstantiateWithFlags(&executable, graph, 0);
   cudaGraphDestroy(graph);
-  if (error != cudaSuccess) return failure(error, index_, kernel.name);
+  if (error != cudaSuccess) return failure(error, index_, launches.front().kernel->name);
   error = cudaGraphUpload(executable, native(stream));  // now: else its first launch would do that
   if (error == cudaSuccess) return static_cast<KeptLaunch>(executable);
   cudaGraphExecDestroy(executable);
-  return failure(error, index_, kernel.name);
+  return failure(error, index_, "cudaGraphUpload");
 }
 
 Status CudaDevice::launch_kept(KeptLaunch launch, Stream stream) {

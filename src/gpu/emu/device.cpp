@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 #include "base/params.h"
 
@@ -194,10 +195,18 @@ Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int bloc
   return streams_.put(own(stream), KernelLaunch{kernel.emu, plan, blocks, threads});
 }
 
-Result<KeptLaunch> EmuDevice::keep_launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
-                                          Stream) {
-  GC_TRY(check_launch(kernel, blocks, threads));
-  return static_cast<KeptLaunch>(new Work(KernelLaunch{kernel.emu, plan, blocks, threads}));
+Result<KeptLaunch> EmuDevice::keep_launches(std::span<const Launch> launches, Stream) {
+  auto kept = std::make_unique<KeptWork>();
+  for (const Launch& launch : launches) {
+    GC_TRY(check_launch(*launch.kernel, launch.blocks, launch.threads));
+    kept->push_back(KernelLaunch{launch.kernel->emu, *launch.plan, launch.blocks, launch.threads});
+  }
+  return static_cast<KeptLaunch>(kept.release());
+}
+
+Status EmuDevice::launch_kept(KeptLaunch launch, Stream stream) {
+  for (const Work& work : *static_cast<const KeptWork*>(launch)) GC_TRY(streams_.put(own(stream), work));
+  return {};
 }
 
 }  // namespace gpucoll::gpu::emu

@@ -5,6 +5,7 @@
 #pragma once
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "gpu/device.h"
 #include "gpu/emu/memory.h"
@@ -73,14 +74,12 @@ class EmuDevice final : public Device {
   }
   Status prepare(const Kernel& kernel) override;
   Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) override;
-  Result<KeptLaunch> keep_launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
-                                 Stream stream) override;
-  Status launch_kept(KeptLaunch launch, Stream stream) override {
-    return streams_.put(own(stream), *static_cast<const Work*>(launch));
-  }
-  void drop_launch(KeptLaunch launch) noexcept override { delete static_cast<Work*>(launch); }
+  Result<KeptLaunch> keep_launches(std::span<const Launch> launches, Stream stream) override;
+  Status launch_kept(KeptLaunch launch, Stream stream) override;
+  void drop_launch(KeptLaunch launch) noexcept override { delete static_cast<KeptWork*>(launch); }
 
  private:
+  using KeptWork = std::vector<Work>;
   void rest_as_a_gpu();
   Stream own(Stream stream) const { return stream != nullptr ? stream : default_; }
   Result<void*> resolve(const void* address, size_t bytes);

@@ -28,10 +28,21 @@ GC_KERNEL_CUDA_SOURCES = \
 	src/coll/kernels_move_cuda.cu \
 	src/coll/kernels_pairs_cuda.cu
 
-# A developer's short build: make GPUCOLL_KERNEL_SUBSET="f32 i32" has the kernels of these shards only.
-GC_KERNEL_SUBSET_FLAGS = $(if $(GPUCOLL_KERNEL_SUBSET),-DGC_KERNEL_SUBSET \
-	$(addprefix -DGC_KERNEL_SHARD_,$(GPUCOLL_KERNEL_SUBSET)))
-AM_CPPFLAGS += $(GC_KERNEL_SUBSET_FLAGS)
+# A developer's short build: make GPUCOLL_KERNEL_SUBSET="f32 i32" has the kernels of these shards only. What depends on
+# it is compiled anew when another make is told otherwise: the stamp is written only then.
+GC_KERNEL_SUBSET = $(sort $(GPUCOLL_KERNEL_SUBSET))
+GC_KERNEL_SUBSET_STAMP = src/coll/kernel_subset.stamp
+GC_KERNEL_SUBSET_OBJECTS = \
+	$(patsubst src/coll/%.cpp,src/coll/libcoll_la-%.lo,$(filter %.cpp,$(GC_KERNEL_SOURCES))) \
+	$(GC_KERNEL_CUDA_SOURCES:.cu=.lo)
+$(GC_KERNEL_SUBSET_OBJECTS): $(GC_KERNEL_SUBSET_STAMP)
+$(GC_KERNEL_SUBSET_OBJECTS): override CPPFLAGS += $(if $(GC_KERNEL_SUBSET),-DGC_KERNEL_SUBSET \
+	$(addprefix -DGC_KERNEL_SHARD_,$(GC_KERNEL_SUBSET)))
+GC_KERNEL_SUBSET_BEFORE = $(shell cat $(GC_KERNEL_SUBSET_STAMP) 2>/dev/null)
+$(GC_KERNEL_SUBSET_STAMP): $(if $(subst "$(GC_KERNEL_SUBSET)",,"$(GC_KERNEL_SUBSET_BEFORE)"),other-kernel-subset)
+	@$(MKDIR_P) $(@D) && echo '$(GC_KERNEL_SUBSET)' > $@
+.PHONY: other-kernel-subset
+CLEANFILES += $(GC_KERNEL_SUBSET_STAMP)
 
 # Of all code the emulated device's kernels take longest to compile, and speed is not what they are for.
 src/coll/libcoll_la-kernels_%.lo: override CXXFLAGS += $(GC_EMU_KERNEL_CXXFLAGS)

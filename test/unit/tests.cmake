@@ -2,6 +2,7 @@
 gc_test(unit.parameters_tested LABELS unit COMMAND ${GC_SOURCE}/test/unit/parameters_tested.sh ${GC_SOURCE})
 gc_test(unit.parameters_document LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/parameters_document.sh ${GC_SOURCE} ${GC_BUILD}/src/base/params_doc)
+gc_test(unit.kernel_subset LABELS unit COMMAND ${GC_SOURCE}/test/unit/kernel_subset.sh ${GC_SOURCE} ${GC_BUILD})
 gc_test(unit.base LABELS unit COMMAND test/unit/base_test)
 gc_test(unit.core LABELS unit COMMAND test/unit/core_test)
 gc_test(unit.call_operands LABELS unit COMMAND test/unit/call_operands_test)

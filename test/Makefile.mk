@@ -42,10 +42,8 @@ include test/proto/Makefile.mk
 include test/api/Makefile.mk
 include test/mpi/Makefile.mk
 include test/device/Makefile.mk
-if TOOLS
 include test/tools/Makefile.mk
 include test/bench/Makefile.mk
-endif
 include test/install/Makefile.mk
 
 # Everything that the tests run, without running it.

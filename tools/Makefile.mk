@@ -1,4 +1,8 @@
 # The programs that are installed: gpucoll-perf is an MPI program over libgpucoll, gpucoll-info links the rooms.
+# A tarball has all of them: what is no program's source must be named where there is no condition.
+EXTRA_DIST += docs/tuning.md docs/formats/perf.md docs/formats/tuning.md
+
+if TOOLS
 GC_BUILD_OPTIONS = -DGC_CUDA_ARCHS='"$(GC_CUDA_ARCHS)"' -DGC_SANITIZER_NAMES='"$(GC_SANITIZER_NAMES)"'
 
 # All of gpucoll-perf but main.cpp, so that tests can link its parts.
@@ -74,8 +78,6 @@ tools_gpucoll_info_SOURCES = \
 tools_gpucoll_info_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)
 tools_gpucoll_info_LDADD = $(GC_CORE_LIBS) -lfmt
 
-EXTRA_DIST += docs/tuning.md docs/formats/perf.md docs/formats/tuning.md
-
 # Like gpucoll-perf over libgpucoll, and with parts of it; of core it takes its own copy of tuner and tuning files.
 bin_PROGRAMS += tools/gpucoll-tune
 tools_gpucoll_tune_SOURCES = \
@@ -95,3 +97,4 @@ tools_gpucoll_tune_SOURCES = \
 	tools/tune/ways.h
 tools_gpucoll_tune_CPPFLAGS = $(GC_PERF_CPPFLAGS)
 tools_gpucoll_tune_LDADD = tools/libperf.la libgpucoll.la $(GC_CORE_LIBS) $(MPI_LIBS) -lfmt -ldl
+endif

@@ -2,6 +2,7 @@
 EXTRA_DIST += test/tools/tests.cmake test/tools/expect.sh test/tools/with_python.sh \
 	test/tools/info_json.sh test/tools/impossible.json test/tools/plot_test.py test/tools/no_matplotlib/matplotlib.py
 
+if TOOLS
 check_PROGRAMS += test/tools/data_test test/tools/figures_test test/tools/options_test test/tools/read_json \
 	test/tools/ways_test \
 	test/tools/perf_corrupted
@@ -31,3 +32,4 @@ test_tools_perf_corrupted_LDADD = $(GC_PERF_LIBS)
 CLEANFILES += perf.json perf.csv
 # Written by tools.tune.
 CLEANFILES += tuned.txt tuned_processes.txt
+endif

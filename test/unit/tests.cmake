@@ -3,6 +3,8 @@ gc_test(unit.parameters_tested LABELS unit COMMAND ${GC_SOURCE}/test/unit/parame
 gc_test(unit.parameters_document LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/parameters_document.sh ${GC_SOURCE} ${GC_BUILD}/src/base/params_doc)
 gc_test(unit.kernel_subset LABELS unit COMMAND ${GC_SOURCE}/test/unit/kernel_subset.sh ${GC_SOURCE} ${GC_BUILD})
+gc_test(unit.tarball LABELS unit COMMAND ${GC_SOURCE}/test/unit/tarball.sh ${GC_SOURCE} ${GC_BUILD})
+set_tests_properties(unit.tarball PROPERTIES SKIP_RETURN_CODE 77)
 gc_test(unit.base LABELS unit COMMAND test/unit/base_test)
 gc_test(unit.core LABELS unit COMMAND test/unit/core_test)
 gc_test(unit.call_operands LABELS unit COMMAND test/unit/call_operands_test)

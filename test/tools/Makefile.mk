@@ -8,25 +8,25 @@ check_PROGRAMS += test/tools/data_test test/tools/figures_test test/tools/option
 	test/tools/perf_corrupted
 test_tools_data_test_SOURCES = test/tools/data_test.cpp
 test_tools_data_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
-test_tools_data_test_LDFLAGS = $(GC_TEST_LDFLAGS)
+test_tools_data_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_tools_data_test_LDADD = $(GC_PERF_LIBS) $(GTEST_LIBS)
 test_tools_figures_test_SOURCES = test/tools/figures_test.cpp
 test_tools_figures_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
-test_tools_figures_test_LDFLAGS = $(GC_TEST_LDFLAGS)
+test_tools_figures_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_tools_figures_test_LDADD = $(GC_PERF_LIBS) $(GTEST_LIBS)
 test_tools_options_test_SOURCES = test/tools/options_test.cpp
 test_tools_options_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
-test_tools_options_test_LDFLAGS = $(GC_TEST_LDFLAGS)
+test_tools_options_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_tools_options_test_LDADD = $(GC_PERF_LIBS) $(GTEST_LIBS)
 test_tools_ways_test_SOURCES = test/tools/ways_test.cpp tools/tune/member.cpp tools/tune/ways.cpp
 test_tools_ways_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
-test_tools_ways_test_LDFLAGS = $(GC_TEST_LDFLAGS)
+test_tools_ways_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_tools_ways_test_LDADD = libgpucoll.la $(GC_CORE_LIBS) $(MPI_LIBS) $(GTEST_LIBS)
 test_tools_read_json_SOURCES = test/tools/read_json.cpp
 # gpucoll-perf with an MPI_Allreduce that spoils a byte, and an MPI_Barrier that waits for nobody.
 test_tools_perf_corrupted_SOURCES = tools/perf/main.cpp test/tools/corrupt.cpp
 test_tools_perf_corrupted_CPPFLAGS = $(GC_PERF_CPPFLAGS)
-test_tools_perf_corrupted_LDFLAGS = $(GC_TEST_LDFLAGS)
+test_tools_perf_corrupted_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_tools_perf_corrupted_LDADD = $(GC_PERF_LIBS)
 # Written by tools.perf_files.
 CLEANFILES += perf.json perf.csv

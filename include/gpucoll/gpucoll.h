@@ -219,9 +219,9 @@ GPUCOLL_API gpucollResult_t gpucollReduceScatter(const void *sendbuff, void *rec
                                                  gpucollStream_t stream);
 
 /* Sends count elements to rank peer, which must receive as many bytes: a different number is an error of the
- * communicator (gpucollInvalidUsage on one of the two, told by gpucollCommGetAsyncError). Sends and receives that wait
- * for each other belong in one group. A rank may send to itself, in a group with the receive. If one of the two calls
- * is captured into a graph, both must be. */
+ * communicator (gpucollInvalidUsage on one of the two at least, told by gpucollCommGetAsyncError). Sends and receives
+ * that wait for each other belong in one group. A rank may send to itself, in a group with the receive. If one of the
+ * two calls is captured into a graph, both must be. */
 GPUCOLL_API gpucollResult_t gpucollSend(const void *sendbuff, size_t count, gpucollDataType_t datatype, int peer,
                                         gpucollComm_t comm, gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollRecv(void *recvbuff, size_t count, gpucollDataType_t datatype, int peer,

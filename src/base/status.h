@@ -8,6 +8,7 @@
 // Thread safety: a value type; no sharing.
 #pragma once
 #include <cstdarg>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,10 @@ enum class Code : int {
 
 // One general sentence about a code; never null.
 const char* describe(Code code) noexcept;
+// Of a message about whose length its two ranks do not agree.
+constexpr Code wrong_length(uint64_t sent, uint64_t room) noexcept {
+  return sent > room ? Code::truncated : Code::invalid_usage;
+}
 
 class [[nodiscard]] Status {
  public:

@@ -36,6 +36,26 @@ bool same_call(const gc_board_line& a, const gc_board_line& b) {
   return a.count == b.count && a.type == b.type && a.op == b.op && a.root == b.root && a.digest == b.digest;
 }
 
+// Where there is no root, each rank's length is that of what it sends and of the room that it has.
+bool is_truncated(uint32_t function, const std::vector<gc_board_line>& lines) {
+  const uint32_t plain = function & ~uint32_t{GC_PERSISTENT};
+  const bool to_root = plain == GC_FUNCTION_gather || plain == GC_FUNCTION_reduce;
+  const gc_board_line* first = nullptr;
+  bool truncated = false;
+  for (const gc_board_line& line : lines) {
+    if (line.root == kBesideRoot) continue;
+    if (line.root >= static_cast<int>(lines.size())) return false;
+    if (!first) first = line.root < 0 ? &line : &lines[static_cast<size_t>(line.root)];
+    gc_board_line as_long = line;
+    as_long.count = first->count;
+    if (!same_call(*first, as_long)) return false;
+    truncated |= first->root < 0 ? line.count != first->count
+                 : to_root       ? line.count > first->count
+                                 : line.count < first->count;
+  }
+  return truncated;
+}
+
 // "4 x int32, sum", "16 bytes, root 2"
 std::string describe(const gc_board_line& line) {
   std::string text;
@@ -68,14 +88,15 @@ gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Dev
   return line;
 }
 
-Status check_same_call(const std::vector<gc_board_line>& lines, int rank, const char* communicator) {
+Status check_same_call(uint32_t function, const std::vector<gc_board_line>& lines, int rank, const char* communicator) {
   const gc_board_line& mine = lines[static_cast<size_t>(rank)];
   for (size_t r = 0; r < lines.size(); ++r) {
     if (same_call(mine, lines[r])) continue;
     std::string here = describe(mine), there = describe(lines[r]);
     if (here == there) there = "other counts for some ranks";
-    return Status::error(Code::invalid_usage, "on %s rank %d calls it with %s, but rank %zu with %s", communicator,
-                         rank, here.c_str(), r, there.c_str());
+    const Code code = is_truncated(function, lines) ? Code::truncated : Code::invalid_usage;
+    return Status::error(code, "on %s rank %d calls it with %s, but rank %zu with %s", communicator, rank, here.c_str(),
+                         r, there.c_str());
   }
   return {};
 }

@@ -15,7 +15,9 @@ inline const gc_buffer& input_of(const gc_call& call) { return call.send.given ?
 
 // The board's line, all but `arrival`.
 gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Device& device);
-// Whether all ranks call the same; the sentence says what this rank and another one call on `communicator`.
-Status check_same_call(const std::vector<gc_board_line>& lines, int rank, const char* communicator);
+// Whether all ranks call `function` alike; the sentence says what this rank and another one call on `communicator`.
+// Errors, the same on all ranks: truncated, where they differ in lengths alone and some rank has less room than comes
+// to it; else invalid_usage.
+Status check_same_call(uint32_t function, const std::vector<gc_board_line>& lines, int rank, const char* communicator);
 
 }  // namespace gpucoll::coll

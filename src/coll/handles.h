@@ -30,7 +30,10 @@ struct gpucollComm {
 
 namespace gpucoll::coll {
 
-inline gpucollResult_t to_c(Code code) { return static_cast<gpucollResult_t>(static_cast<int>(code)); }
+inline gpucollResult_t to_c(Code code) {
+  if (code == Code::truncated) return gpucollInvalidUsage;
+  return static_cast<gpucollResult_t>(static_cast<int>(code));
+}
 
 class Handles {
  public:

@@ -227,7 +227,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
     if (!refusal) return refusal;
     return Answer::stage;
   }
-  Status same = check_same_call(call_.lines, description_.rank, description_.name);
+  Status same = check_same_call(call.function, call_.lines, description_.rank, description_.name);
   auto answer = contained([&] { return execute(call, same.ok()); });
   if (answer) call_.part.clear();
   if (!answer) {

@@ -264,7 +264,8 @@ Result<bool> PendingCalls::join(PendingCall& call) {
 }
 
 Result<bool> PendingCalls::run_agreed(PendingCall& call) {
-  if (Status same = check_same_call(call.call.lines, description_.rank, description_.name); !same) {
+  const uint32_t function = call.call.place.function;
+  if (Status same = check_same_call(function, call.call.lines, description_.rank, description_.name); !same) {
     call.end_with(std::move(same));  // the communicator stays as good as it was
     return true;
   }
@@ -335,7 +336,8 @@ Result<bool> PendingCalls::prepare(PendingCall& call) {
 
 // Equal on all ranks. What becomes messages does so on all of them, but whether links are missing differs.
 Result<bool> PendingCalls::can_go_along(DeviceCall& call) {
-  if (!check_same_call(call.lines, description_.rank, description_.name) || !runtime_.fits(call)) return false;
+  if (!check_same_call(call.place.function, call.lines, description_.rank, description_.name)) return false;
+  if (!runtime_.fits(call)) return false;
   GC_TRY_AS(const bool prepared, runtime_.prepared(call));
   return prepared && call.part.queue.sends.empty() && call.part.queue.recvs.empty();
 }

@@ -114,13 +114,12 @@ Status TeamComposer::check_own() const {
   };
   for (const TeamMessage& send : sends_) {
     if (!is_mine(send.to)) continue;
-    const bool any = next();
-    if (!any || recv->from != send.from || recv->to != send.to || recv->bytes != send.bytes)
-      return Status::error(Code::invalid_usage, "rank %d sends %zu bytes to rank %d, which receives %s", send.from,
+    const bool fits = next() && recv->from == send.from && recv->to == send.to;
+    if (!fits || recv->bytes != send.bytes)
+      return Status::error(wrong_length(send.bytes, fits ? recv->bytes : 0),
+                           "rank %d sends %zu bytes to rank %d, which receives %s", send.from,
                            static_cast<size_t>(send.bytes), send.to,
-                           any && recv->from == send.from && recv->to == send.to
-                               ? (std::to_string(recv->bytes) + " bytes").c_str()
-                               : "nothing");
+                           fits ? (std::to_string(recv->bytes) + " bytes").c_str() : "nothing");
     ++recv;
   }
   if (!next()) return {};

@@ -161,8 +161,10 @@ Status TeamRuntime::take_back(const DeviceCall& call) {
 // REQUIRES: the leader has answered.
 Result<TeamRuntime::Outcome> TeamRuntime::outcome(const DeviceCall& call) {
   const proto::TeamAnswer answer = pages_->answer_of(leader());
-  if (answer == proto::TeamAnswer::failed)
-    return Status::error(Code::remote, "%s, which runs %s for rank %d as both use one device, has failed: %s",
+  const bool truncated = answer == proto::TeamAnswer::truncated;
+  if (truncated || answer == proto::TeamAnswer::failed)
+    return Status::error(truncated ? Code::truncated : Code::remote,
+                         "%s, which runs %s for rank %d as both use one device, has failed: %s",
                          arrivals_.rank_name(leader()).c_str(), name_of(call.place), description_.rank,
                          pages_->reason_of(leader()));
   if (answer == proto::TeamAnswer::stage) return Outcome::stage;
@@ -223,7 +225,8 @@ void TeamRuntime::answer(bool done) {
 bool TeamRuntime::fail(const Status& why) noexcept {
   if (!teams_ || !leads()) return false;
   if (leaders_.get()) leaders_.get()->raise_fault(why);  // the other leaders count on this one
-  if (!answered_) pages_->answer(calls_, proto::TeamAnswer::failed, why.what());
+  const auto failed = why.code() == Code::truncated ? proto::TeamAnswer::truncated : proto::TeamAnswer::failed;
+  if (!answered_) pages_->answer(calls_, failed, why.what());
   answered_ = true;
   return leaders_.get();
 }

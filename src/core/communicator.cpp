@@ -316,8 +316,8 @@ void Communicator::look_at_report() noexcept {
                                         : ": all ranks must make the same collective calls in the same order, with the "
                                           "same count, datatype, op and root";
   try {
-    fault_.raise(Status::error(Code::invalid_usage, sentence, latch.peer,
-                               static_cast<unsigned long long>(latch.sent_bytes), rank(),
+    const Code code = of_message ? wrong_length(latch.sent_bytes, latch.expected_bytes) : Code::invalid_usage;
+    fault_.raise(Status::error(code, sentence, latch.peer, static_cast<unsigned long long>(latch.sent_bytes), rank(),
                                static_cast<unsigned long long>(latch.expected_bytes), advice));
   } catch (...) {
     // No memory for the sentence: the next look tries again.

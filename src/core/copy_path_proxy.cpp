@@ -24,7 +24,7 @@ ExportedPlace place_in(const CopyDescriptor& descriptor) {
 
 // As kernels report it.
 Status differ(int sender, uint64_t sent, int receiver, uint64_t expected) {
-  return Status::error(Code::invalid_usage, "rank %d sends %llu bytes to rank %d, which receives %llu", sender,
+  return Status::error(wrong_length(sent, expected), "rank %d sends %llu bytes to rank %d, which receives %llu", sender,
                        static_cast<unsigned long long>(sent), receiver, static_cast<unsigned long long>(expected));
 }
 

@@ -104,7 +104,8 @@ Status check_self(const TaskQueue& queue, int rank) {
                            "rank %d %s itself without %s in the same group: it would wait for ever", rank,
                            send ? "sends to" : "receives from", send ? "a receive" : "a send");
     if (send->bytes != recv->bytes)
-      return Status::error(Code::invalid_usage, "rank %d sends %llu bytes to itself, but receives %llu", rank,
+      return Status::error(wrong_length(send->bytes, recv->bytes),
+                           "rank %d sends %llu bytes to itself, but receives %llu", rank,
                            static_cast<unsigned long long>(send->bytes), static_cast<unsigned long long>(recv->bytes));
   }
 }

@@ -213,9 +213,12 @@ Status Peers::check() const {
   }
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
-    if (uint32_t code = fault(r))
-      return Status::error(Code::remote, "%s gave up: %s: %.*s", name(r).c_str(), describe(static_cast<Code>(code)),
-                           static_cast<int>(sizeof page(r)->fault_text), page(r)->fault_text);
+    const auto theirs = static_cast<Code>(fault(r));
+    if (theirs == Code::ok) continue;
+    // Either side of a message may find it too long, but the receiver is to learn that it is.
+    const Code mine = theirs == Code::truncated ? theirs : Code::remote;
+    return Status::error(mine, "%s gave up: %s: %.*s", name(r).c_str(), describe(theirs),
+                         static_cast<int>(sizeof page(r)->fault_text), page(r)->fault_text);
   }
   return {};
 }

@@ -43,6 +43,12 @@ check_mismatches() {
   run "rank 0 calls MPI_Iallreduce, but rank 1 (process [0-9]*) calls MPI_Iallgather" \
     -np 3 "$program" functions nonblocking
   passed "nonblocking functions"
+  run "calls it with 16 bytes, root 0, but rank 1 with 12 bytes, root 0" -np 3 "$program" lengths
+  passed lengths
+  for form in "" nonblocking; do
+    run "rank 0 sends 12 bytes to rank 2, which receives 8" -np 4 "$program" long_message $form
+    passed "long_message $form"
+  done
   run "an intercommunicator .* calls it with 4 x int32, sum, but rank [0-9] with 5 x int32, sum" \
     -np 3 "$program" across
   passed across
@@ -112,8 +118,8 @@ check_refusals() {
     grep -qi "rank 1 (process [0-9]*) has refused MPI_I*allreduce on " "$log" ||
       wrong "freed $form is not told by others"
     share_devices 2
-    run "rank 0 sends 12 bytes to rank 2, which receives 8 bytes" -np 4 "$program" first_of_team $form
-    passed "first_of_team $form"
+    run "rank 0 sends 12 bytes to rank 2, which receives 8 bytes" -np 4 "$program" long_message $form
+    passed "long_message $form of a team"
     own_devices
   done
   run "rank 1 (process [0-9]*) has refused MPI_Neighbor_allgather on .* for its arguments" -np 4 "$program" \

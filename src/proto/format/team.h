@@ -55,7 +55,8 @@ static_assert(sizeof(TeamItem) == 32 + 4 * 128 + 128 + sizeof(LocalReduction));
 enum class TeamAnswer : uint32_t {
   done,
   stage,  // from now on all goes through the host, on all ranks alike
-  failed
+  failed,
+  truncated  // failed: some rank has less room than what is sent to it
 };
 
 struct alignas(64) TeamPage {

@@ -239,6 +239,34 @@ void null_buffer_of_one() {
   }
 }
 
+// The same where it is the only buffer that the call needs of rank 1, and looks like host memory. Nothing is under way.
+void null_for_all_of_one() {
+  Memory memory(Where::device, 100 * sizeof(int)), all(Where::device, 1000 * sizeof(int));
+  void* const mine = g_rank == 1 ? nullptr : memory.at(0);
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  const int error = g_rank == 1 ? MPI_ERR_BUFFER : MPI_ERR_OTHER;
+  for (const int root : {0, 1}) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    expect_right(memory, "before");
+    expect_class(error, MPI_Bcast(mine, 4, MPI_INT, root, comm), "a bcast");
+    expect_right(memory, "between");
+    expect_class(error, wait_for(MPI_Ibcast(mine, 4, MPI_INT, root, comm, &request), request), "a nonblocking bcast");
+    expect_right(memory, "after a nonblocking one");
+    int rc = GC_INIT(Bcast)(mine, 4, MPI_INT, root, comm, MPI_INFO_NULL, &request);
+    if (rc == MPI_SUCCESS) rc = MPI_Start(&request);
+    expect_class(error, wait_for(rc, request), "a persistent bcast");
+    if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
+  expect_right(memory, "after a persistent one");
+  expect_class(error, MPI_Gather(mine, 4, MPI_INT, all.at(0), 4, MPI_INT, 0, comm), "a gather");
+  expect_class(error, MPI_Scatter(all.at(0), 4, MPI_INT, mine, 4, MPI_INT, 0, comm), "a scatter");
+  expect_class(error, MPI_Reduce(mine, all.at(0), 4, MPI_INT, MPI_SUM, 0, comm), "a reduce");
+  expect_class(error, MPI_Allreduce(MPI_IN_PLACE, mine, 4, MPI_INT, MPI_SUM, comm), "an allreduce in place");
+  expect_right(memory, "at the end");
+  // Nobody minds what moves nowhere.
+  expect_class(MPI_SUCCESS, MPI_Bcast(nullptr, 4, MPI_INT, 0, MPI_COMM_SELF), "a bcast of one rank");
+}
+
 // Ranks that call different collectives cannot go on.
 void functions() {
   Memory memory(Where::device, 100 * sizeof(int)), all(Where::device, 1000 * sizeof(int));
@@ -503,6 +531,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"long_message", long_message},
                              {"null_buffer", null_buffer},
                              {"null_buffer_of_one", null_buffer_of_one},
+                             {"null_for_all_of_one", null_for_all_of_one},
                              {"functions", functions},
                              {"late", late},
                              {"long_in_coming", long_in_coming},

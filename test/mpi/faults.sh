@@ -128,6 +128,9 @@ check_refusals() {
   run "rank 1 (process [0-9]*) has refused MPI_Allreduce on .* for its arguments" -np 3 "$program" null_buffer_of_one
   passed null_buffer_of_one
   grep -q "rank 1 calls MPI_Allreduce on .* with NULL" "$log" || wrong "NULL is not told"
+  run "rank 1 (process [0-9]*) has refused MPI_Bcast on .* for its arguments" -np 3 "$program" null_for_all_of_one
+  passed null_for_all_of_one
+  grep -q "rank 1 calls MPI_Bcast on .* with NULL" "$log" || wrong "NULL as the only buffer is not told"
 }
 
 check_departures() {

@@ -33,7 +33,8 @@ static int finish(gcm_staged *staged, int rc) {
   static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
     const gcm_plan plan = plan_of_call;                                                                           \
     const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
-    if (gcm_plan_on_device(&plan) || (counted && (ASKS))) return run_##name(GCM_UNWRAP ARGUMENTS, comm, module);  \
+    if (gcm_plan_on_device(&plan) || gcm_lacks_all(GC_FUNCTION_##name, &plan, comm) || (counted && (ASKS)))       \
+      return run_##name(GCM_UNWRAP ARGUMENTS, comm, module);                                                      \
     if (counted) ON_HOST;                                                                                         \
     return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                    \
   }                                                                                                               \

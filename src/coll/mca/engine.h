@@ -67,9 +67,17 @@ static inline bool gcm_leaves_ranks_out(uint32_t function, const ompi_communicat
          function == GC_FUNCTION_alltoallw || gcm_is_neighborhood(function) || OMPI_COMM_IS_INTER(comm);
 }
 
-/* Whether a buffer is NULL that the call needs. Among neighbours, there may be none. */
-static inline bool gcm_lacks_buffer(uint32_t function, const gcm_plan *plan) {
-  return !gcm_is_neighborhood(function) && (gcm_is_null(&plan->send) || gcm_is_null(&plan->recv));
+/* Whether a buffer is NULL that the call needs. Among neighbours, there may be none. Without devices it is a matter of
+ * MPI alone. */
+static GCM_INLINE bool gcm_lacks_buffer(uint32_t function, const gcm_plan *plan) {
+  return gc_has_devices(gcm_abi) && !gcm_is_neighborhood(function) &&
+         (gcm_is_null(&plan->send) || gcm_is_null(&plan->recv));
+}
+
+/* The same of a call whose other buffers, if any, are host memory. MPI may not look at what is NULL on one rank alone.
+ */
+static GCM_INLINE bool gcm_lacks_all(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
+  return gcm_lacks_buffer(function, plan) && !gcm_is_alone(comm);
 }
 
 /* One side of a call. neighbors: whose blocks these are, or NULL where there is a block for each rank or only one.

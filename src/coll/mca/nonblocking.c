@@ -28,8 +28,10 @@
     const gcm_plan plan = plan_of_call;                                                                                \
     const uint32_t function = gcm_counts_as(GC_FUNCTION_##name, &plan, comm);                                          \
     const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                                      \
-    if (!looks && gcm_goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request);                    \
-    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function);        \
+    const bool lacks =                                                                                                 \
+        looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm);          \
+    if (!looks && !lacks && gcm_goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request);          \
+    if (lacks) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function);                                              \
     gcm_request *r = gcm_request_new(module, false);                                                                   \
     if (r == NULL) return MPI_ERR_NO_MEM;                                                                              \
     r->begin_on_host = begin_i##name;                                                                                  \

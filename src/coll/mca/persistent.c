@@ -10,34 +10,36 @@
   previous->coll_##name##_init(GCM_UNWRAP ARGUMENTS, comm, info, request, previous->coll_##name##_init_module)
 
 /* The application may free `info` before it is made. The last arguments: the column `engine`. */
-#define GCM_PERSISTENT(name, PARAMETERS, ARGUMENTS, plan_of_call, HAND_OVER, ...)                               \
-  static int stage_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_request *r) {            \
-    const mca_coll_base_comm_coll_t *previous = &r->module->previous;                                           \
-    const gcm_plan plan = plan_of_call;                                                                         \
-    const int rc = gcm_stage(&r->staged, &plan);                                                                \
-    if (rc != MPI_SUCCESS) return rc;                                                                           \
-    HAND_OVER(&r->staged);                                                                                      \
-    return GCM_CALL_INIT(name, ARGUMENTS, MPI_INFO_NULL, &r->inner);                                            \
-  }                                                                                                             \
-  static int make_##name(gcm_request *r) {                                                                      \
-    return stage_##name##_init(GCM_FIELDS_OF(r->arguments.name, ARGUMENTS), r->module->communicator, r);        \
-  }                                                                                                             \
-  int gcm_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, struct ompi_info_t *info,             \
-                        ompi_request_t **request, mca_coll_base_module_t *base) {                               \
-    gcm_module *module = (gcm_module *)base;                                                                    \
-    const mca_coll_base_comm_coll_t *previous = &module->previous;                                              \
-    const gcm_plan plan = plan_of_call;                                                                         \
-    const uint32_t function = GC_FUNCTION_##name | GC_PERSISTENT;                                               \
-    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                               \
-    if (GCM_LIKELY(!looks) && gcm_goes_straight(module, function))                                              \
-      return GCM_CALL_INIT(name, ARGUMENTS, info, request);                                                     \
-    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan)) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function); \
-    gcm_request *r = gcm_request_new(module, true);                                                             \
-    if (r == NULL) return MPI_ERR_NO_MEM;                                                                       \
-    r->begin_on_host = make_##name;                                                                             \
-    r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                    \
-    gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                               \
-    return gcm_request_begin(r, function, looks ? &call : NULL, &plan, request);                                \
+#define GCM_PERSISTENT(name, PARAMETERS, ARGUMENTS, plan_of_call, HAND_OVER, ...)                             \
+  static int stage_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_request *r) {          \
+    const mca_coll_base_comm_coll_t *previous = &r->module->previous;                                         \
+    const gcm_plan plan = plan_of_call;                                                                       \
+    const int rc = gcm_stage(&r->staged, &plan);                                                              \
+    if (rc != MPI_SUCCESS) return rc;                                                                         \
+    HAND_OVER(&r->staged);                                                                                    \
+    return GCM_CALL_INIT(name, ARGUMENTS, MPI_INFO_NULL, &r->inner);                                          \
+  }                                                                                                           \
+  static int make_##name(gcm_request *r) {                                                                    \
+    return stage_##name##_init(GCM_FIELDS_OF(r->arguments.name, ARGUMENTS), r->module->communicator, r);      \
+  }                                                                                                           \
+  int gcm_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, struct ompi_info_t *info,           \
+                        ompi_request_t **request, mca_coll_base_module_t *base) {                             \
+    gcm_module *module = (gcm_module *)base;                                                                  \
+    const mca_coll_base_comm_coll_t *previous = &module->previous;                                            \
+    const gcm_plan plan = plan_of_call;                                                                       \
+    const uint32_t function = GC_FUNCTION_##name | GC_PERSISTENT;                                             \
+    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                             \
+    const bool lacks =                                                                                        \
+        looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm); \
+    if (GCM_LIKELY(!looks && !lacks) && gcm_goes_straight(module, function))                                  \
+      return GCM_CALL_INIT(name, ARGUMENTS, info, request);                                                   \
+    if (lacks) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function);                                     \
+    gcm_request *r = gcm_request_new(module, true);                                                           \
+    if (r == NULL) return MPI_ERR_NO_MEM;                                                                     \
+    r->begin_on_host = make_##name;                                                                           \
+    r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                  \
+    gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                             \
+    return gcm_request_begin(r, function, looks ? &call : NULL, &plan, request);                              \
   }
 
 static int make_barrier(gcm_request *r) {

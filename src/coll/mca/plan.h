@@ -109,8 +109,9 @@ static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
   return group < side->layout.groups && gc_is_device(gcm_abi, gcm_data_at(side, group));
 }
 
-/* Whether the program has passed NULL, which would be taken for host memory. */
-static inline bool gcm_is_null(const gcm_side *side) {
+/* Whether the program has passed NULL, which would be taken for host memory, and for MPI_BOTTOM, too. */
+static GCM_INLINE bool gcm_is_null(const gcm_side *side) {
+  if (GCM_LIKELY(side->buffer != MPI_BOTTOM)) return false;
   const size_t group = gcm_first_group(&side->layout);
   return group < side->layout.groups && gcm_data_at(side, group) == NULL;
 }
@@ -120,6 +121,11 @@ static inline bool gcm_is_null(const gcm_side *side) {
 /* Ranks that a rooted or all-to-all operation exchanges data with. */
 static GCM_INLINE int gcm_peers(ompi_communicator_t *comm) {
   return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
+}
+
+/* Whether nobody else takes part in anything. */
+static GCM_INLINE bool gcm_is_alone(ompi_communicator_t *comm) {
+  return !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) == 1;
 }
 
 /* Over this rank's own group, also on intercommunicators: MPI_Reduce_scatter's rule. */

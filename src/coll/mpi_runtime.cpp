@@ -43,13 +43,6 @@ void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
               ("rank " + std::to_string(because_of) + " " + why.what()).c_str());
 }
 
-// After a failure to connect, which all ranks see alike.
-void MpiRuntime::stage_from_now_on(const Status& why) {
-  tell_staged(log::Level::warn, why.what());
-  finish();
-  staging_only_ = true;
-}
-
 Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
   if (staging_only_) return false;
   Status status = make_part(call, description_.rank, description_.size, usual_, made->scratch, &made->part);
@@ -117,9 +110,10 @@ Result<bool> MpiRuntime::prepared(DeviceCall& call) {
 
 Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   if (!runtime_) {
-    if (Status made = make(call, idle); !made) {
+    if (Status made = make(call, idle); !made) {  // which all ranks see alike
       GC_TRY(arrivals_.others());
-      stage_from_now_on(made);
+      tell_staged(log::Level::warn, made.what());
+      staging_only_ = true;
       return false;
     }
   }
@@ -127,15 +121,8 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   for (;;) {
     GC_TRY_AS(const bool all, prepared(call));
     if (all) return true;
-    const core::TaskQueue& queue = call.part.queue;
-    Status connected = runtime_->connect(core::needs_of(queue, runtime_->rank(), shape_), idle);
-    // Links for messages are a matter of two ranks.
-    if (runtime_->fault().raised()) return runtime_->fault().status();
-    if (!connected && queue.sends.empty() && queue.recvs.empty()) {
-      stage_from_now_on(connected);
-      return false;
-    }
-    GC_TRY(std::move(connected));
+    // A failure is its fault, and all ranks': nobody goes on without it.
+    GC_TRY(runtime_->connect(core::needs_of(call.part.queue, runtime_->rank(), shape_), idle));
   }
 }
 

@@ -59,7 +59,8 @@ class MpiRuntime {
   bool fits(const DeviceCall& call);
   // Whether nothing is missing for it: prepare() would not wait.
   Result<bool> prepared(DeviceCall& call);
-  // Makes what is missing; false, where that is impossible, and from now on all goes through the host. Collective;
+  // Makes what is missing; false, where no runtime communicator can be made, and from now on all goes through the host.
+  // Errors: the one that there is has failed; it stays until finish(), as others may be looking at it. Collective;
   // waits for the other ranks.
   Result<bool> prepare(DeviceCall& call, void (*idle)());
   // Puts it on the stream. waits: the caller waits for it next, by wait() of the communicator.
@@ -85,7 +86,6 @@ class MpiRuntime {
   bool device_shared(const std::vector<gc_board_line>& lines) const;
   bool same_devices(const std::vector<gc_board_line>& lines) const;
   void tell_staged(log::Level level, const char* why) const;
-  void stage_from_now_on(const Status& why);
   Status make(const DeviceCall& call, void (*idle)());
   Status put_on_stream(DevicePart& part);
 

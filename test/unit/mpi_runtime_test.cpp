@@ -1,0 +1,106 @@
+// What becomes of a runtime communicator whose ranks can no longer be connected. The other rank is a process.
+#include "coll/mpi_runtime.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "coll/call_line.h"
+#include "gpucoll/gpucoll.h"
+
+namespace gpucoll::coll {
+namespace {
+
+gc_process_blob g_blobs[2];
+
+class Rank {
+ public:
+  explicit Rank(int rank) : description_{7, rank, 2, 0, &calls_, nullptr, "a communicator"} {
+    calls_.peer = [](void*, int r) -> const gc_process_blob* { return &g_blobs[r]; };
+    calls_.process_name = [](void*, int r) { return static_cast<uint64_t>(r); };
+    calls_.progress = [] {};
+    EXPECT_TRUE(arrivals_.open());
+    int failed;
+    EXPECT_TRUE(arrivals_.find_peers(&failed));
+  }
+
+  MpiRuntime& runtime() { return runtime_; }
+  // A sum of `count` elements, which all ranks have come to.
+  void plan(uint64_t number, size_t count, DeviceCall* planned) {
+    gc_call call = {};
+    void* memory = nullptr;
+    ASSERT_EQ(gpucollMalloc(&memory, count * sizeof(int)), gpucollSuccess);
+    call.function = GC_FUNCTION_allreduce;
+    call.root = -1;
+    call.reduces = 1;
+    call.type = gpucollInt32;
+    call.op = gpucollSum;
+    call.recv = {1, memory, count * sizeof(int), nullptr, nullptr, nullptr, nullptr};
+    planned->place = {GC_ORDER_BLOCKING, number, GC_FUNCTION_allreduce};
+    auto can = runtime_.plan(call, planned);
+    ASSERT_TRUE(can && *can);
+    const gc_board_line line = line_of(call, description_.rank, 2, *planned->part.device);
+    arrivals_.publish(planned->place, GC_KIND_DEVICE, line);
+    int refused_by = -1;
+    const auto all =
+        arrivals_.all_on_device(planned->place, nullptr, true, arrivals_.stamp(planned->place), &refused_by);
+    ASSERT_TRUE(all && *all);
+    planned->lines.assign(2, line);
+  }
+
+ private:
+  gc_host_calls calls_ = {};
+  gc_comm_description description_;
+  Arrivals arrivals_{description_};
+  MpiRuntime runtime_{description_, arrivals_, GC_MEETING_FIRST};
+};
+
+// Without descriptors, on both ranks. Another thread may look at what it has got until finish().
+void lose_connections(int rank_number) {
+  Rank rank(rank_number);
+  DeviceCall small, large;
+  rank.plan(1, 4, &small);
+  rank.plan(2, 1 << 20, &large);
+  const auto made = rank.runtime().prepare(small, nullptr);
+  ASSERT_TRUE(made && *made);
+  core::Communicator* const seen = rank.runtime().get();
+  rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 0;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  std::thread([&] {
+    EXPECT_FALSE(rank.runtime().prepare(large, nullptr));
+  }).join();
+  ASSERT_EQ(rank.runtime().get(), seen);
+  EXPECT_TRUE(seen->fault().raised());
+  rank.runtime().finish();
+  EXPECT_EQ(rank.runtime().get(), nullptr);
+}
+
+void exchange_blobs(int rank, int line) {
+  ASSERT_TRUE(MpiProcess::instance().open(&g_blobs[rank]));
+  ASSERT_EQ(send(line, &g_blobs[rank], sizeof g_blobs[rank], MSG_NOSIGNAL), ssize_t{sizeof g_blobs[rank]});
+  ASSERT_EQ(recv(line, &g_blobs[1 - rank], sizeof g_blobs[rank], MSG_WAITALL), ssize_t{sizeof g_blobs[rank]});
+}
+
+TEST(MpiRuntime, StaysWithItsFaultUntilFinish) {
+  int line[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, line), 0);
+  const pid_t child = fork();
+  const int rank = child == 0;
+  exchange_blobs(rank, line[rank]);
+  lose_connections(rank);
+  std::fflush(stdout);
+  if (child == 0) _exit(HasFailure());
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace gpucoll::coll

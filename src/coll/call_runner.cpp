@@ -20,6 +20,7 @@ Result<CallRunner::Readiness> CallRunner::prepare(PendingCall& call) {
     if (prepared) return Readiness::ready;
     if (!running_.empty()) return Readiness::waiting;
     preparation_.emplace();
+    preparation_->of = &call;
     preparation_->thread = quiet_thread([this, &call] {
       preparation_->result = contained([&] { return runtime_.prepare(call.call, nullptr); });
       preparation_->ended.store(true, std::memory_order_release);  // partner: below
@@ -89,6 +90,10 @@ std::optional<CallRunner::Ended> CallRunner::next_ended() {
   if (fault_seen_ == Clock::time_point()) fault_seen_ = Clock::now();
   if (!done && Clock::now() - fault_seen_ < kGrace) return {};
   return Ended{take_running(), fault.status()};
+}
+
+void CallRunner::let_go(const PendingCall& call) {
+  if (preparation_ && preparation_->of == &call) stop();
 }
 
 void CallRunner::stop() {

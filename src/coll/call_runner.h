@@ -47,6 +47,8 @@ class CallRunner {
   bool runs_large() const noexcept;
   // Whether none runs.
   bool settled() const noexcept { return running_.empty(); }
+  // Waits for what still prepares a call that has failed meanwhile: before that is used for something else.
+  void let_go(const PendingCall& call);
   // Waits for what prepares. Then what runs is the caller's again, one by one.
   void stop();
   // Null: none is left.
@@ -54,6 +56,7 @@ class CallRunner {
 
  private:
   struct Preparation {
+    const PendingCall* of;
     std::thread thread;
     std::atomic<bool> ended{false};
     Result<bool> result = false;

@@ -54,6 +54,10 @@ void PersistentCalls::start(PendingCall& call) {
 }
 
 void PersistentCalls::free(PendingCall& call) {
+  if (stopped_) {
+    runner_.let_go(call);
+    if (call.in_team) teams_.let_go();
+  }
   if (call.slot < 0) return;
   in_slot_[static_cast<size_t>(call.slot)] = nullptr;
   schedule_.give_back(call.slot);

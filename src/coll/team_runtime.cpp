@@ -278,9 +278,13 @@ Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call, BlockingTurn& tu
   return staging_ ? Outcome::stage : Outcome::done;
 }
 
-void TeamRuntime::finish() {
+void TeamRuntime::let_go() {
   if (errand_ && errand_->thread.joinable()) errand_->thread.join();  // bounded by its own waits
   errand_.reset();
+}
+
+void TeamRuntime::finish() {
+  let_go();
   if (step_ != Step::idle) fail(Status::error(Code::aborted, "MPI is being finalized while it is under way"));
   leaders_.finish();
   if (pages_) core::Flights::instance().let_go(std::move(pages_));  // it closes memory of the members

@@ -67,6 +67,9 @@ class TeamRuntime {
   bool needs_processors() const noexcept { return step_ != Step::idle && emulated_; }
   // This rank takes part no more. Whether that has told why.
   bool fail(const Status& why) noexcept;
+  // Waits for what is done for step() on a thread of its own: before a call that has failed meanwhile is used for
+  // something else.
+  void let_go();
   // As MpiRuntime::finish().
   void finish();
 

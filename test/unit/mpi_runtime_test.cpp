@@ -1,4 +1,4 @@
-// What becomes of a runtime communicator whose ranks can no longer be connected. The other rank is a process.
+// What becomes of a runtime communicator where something fails. The other rank is a process.
 #include "coll/mpi_runtime.h"
 
 #include <gtest/gtest.h>
@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <thread>
 
 #include "coll/call_line.h"
+#include "coll/call_runner.h"
 #include "gpucoll/gpucoll.h"
 
 namespace gpucoll::coll {
@@ -73,13 +75,27 @@ void lose_connections(int rank_number) {
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = 0;
   setrlimit(RLIMIT_NOFILE, &limit);
-  std::thread([&] {
-    EXPECT_FALSE(rank.runtime().prepare(large, nullptr));
-  }).join();
+  std::thread([&] { EXPECT_FALSE(rank.runtime().prepare(large, nullptr)); }).join();
   ASSERT_EQ(rank.runtime().get(), seen);
   EXPECT_TRUE(seen->fault().raised());
   rank.runtime().finish();
   EXPECT_EQ(rank.runtime().get(), nullptr);
+}
+
+// What prepares a call that is given up is waited for, though the other rank is late.
+void give_up(int rank_number) {
+  Rank rank(rank_number);
+  alignas(16) char owner[64] = {};  // which no call looks at here
+  PendingCall call(reinterpret_cast<PendingCalls&>(owner)), other(reinterpret_cast<PendingCalls&>(owner));
+  CallRunner runner(rank.runtime());
+  rank.plan(1, 4, &call.call);
+  if (rank_number == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto readiness = runner.prepare(call);
+  ASSERT_TRUE(readiness && *readiness == CallRunner::Readiness::waiting);
+  runner.let_go(other);
+  runner.let_go(call);
+  EXPECT_NE(rank.runtime().get(), nullptr);
+  rank.runtime().finish();
 }
 
 void exchange_blobs(int rank, int line) {
@@ -88,19 +104,23 @@ void exchange_blobs(int rank, int line) {
   ASSERT_EQ(recv(line, &g_blobs[1 - rank], sizeof g_blobs[rank], MSG_WAITALL), ssize_t{sizeof g_blobs[rank]});
 }
 
-TEST(MpiRuntime, StaysWithItsFaultUntilFinish) {
+void on_two_ranks(void (*run)(int rank)) {
   int line[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, line), 0);
   const pid_t child = fork();
   const int rank = child == 0;
   exchange_blobs(rank, line[rank]);
-  lose_connections(rank);
+  run(rank);
   std::fflush(stdout);
-  if (child == 0) _exit(HasFailure());
+  if (child == 0) _exit(testing::Test::HasFailure());
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
 }
+
+// Each by a program of its own: a process has one board.
+TEST(MpiRuntime, StaysWithItsFaultUntilFinish) { on_two_ranks(lose_connections); }
+TEST(MpiRuntime, IsNotMadeBehindACallThatIsGone) { on_two_ranks(give_up); }
 
 }  // namespace
 }  // namespace gpucoll::coll

@@ -12,7 +12,7 @@
 #include "proto/format/connection.h"
 #include "proto/protocols.h"
 
-// Mutants (see GC_MUTANT): 9 takes any operation's grant, 10 grants without release.
+// Mutants (see kMutant): 9 takes any operation's grant, 10 grants without release.
 
 namespace gpucoll::proto {
 
@@ -43,11 +43,10 @@ class Landing<true> {
     Grant* const grant = grant_of(end.send);
     store_relaxed(&grant->address, reinterpret_cast<uint64_t>(buffers.granted));
     store_relaxed(&grant->bytes, buffers.granted_bytes);
-#if GC_MUTANT == 10
-    store_relaxed(&grant->step, end.step);
-#else
-    store_release(&grant->step, end.step);  // the partner is the sender's acquire in Reach::found()
-#endif
+    if (kMutant == 10)
+      store_relaxed(&grant->step, end.step);
+    else
+      store_release(&grant->step, end.step);  // the partner is the sender's acquire in Reach::found()
   }
   // REQUIRES: the data of the slice that starts at this step have come, and all threads have met since. They may see
   // different values where the sender is ahead: none of them means this step then.
@@ -99,9 +98,7 @@ class Reach<true> {
  private:
   // A message of another length would end outside of the output.
   GC_DEV bool found(uint64_t bytes) const {
-#if GC_MUTANT != 9
-    if (load_acquire(&grant_->step) != first_step_) return false;
-#endif
+    if (kMutant != 9 && load_acquire(&grant_->step) != first_step_) return false;
     return load_relaxed(&grant_->address) != 0 && load_relaxed(&grant_->bytes) == bytes;
   }
 

@@ -226,11 +226,10 @@ class LinePrimitives {
   }
   // Agrees on ok(), and gives back the slots that all have read.
   GC_DEV void meet() {
-#if GC_MUTANT == 7  // gives back what others may be reading
-    ok_ = !failed_;
-#else
-    ok_ = ok_ && !coop_.any(failed_);
-#endif
+    if (kMutant == 7)  // gives back what others may be reading
+      ok_ = !failed_;
+    else
+      ok_ = ok_ && !coop_.any(failed_);
     GC_UNROLL
     for (int i = 0; i < F::kRecv; ++i) {
       if (i < line_ends_.n_in && ok_ && unposted_ > 0 && coop_.rank() == (i < coop_.size() ? i : 0))

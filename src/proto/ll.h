@@ -25,12 +25,10 @@ struct LlPack {
   WordPair line[2];
 
   GC_DEV bool arrived(uint32_t flag) const {
-#if GC_MUTANT == 3  // takes a line for whole when its first word is there
-    return line[0].first >> 32 == flag && line[1].first >> 32 == flag;
-#else
+    if (kMutant == 3)  // takes a line for whole when its first word is there
+      return line[0].first >> 32 == flag && line[1].first >> 32 == flag;
     return line[0].first >> 32 == flag && line[0].second >> 32 == flag &&  //
            line[1].first >> 32 == flag && line[1].second >> 32 == flag;
-#endif
   }
   // REQUIRES: arrived().
   GC_DEV Pack data() const {

@@ -78,14 +78,10 @@ class Ll128Lines {
       sync_warp();
       store_relaxed_pair(to, own);
     } else {
-#if GC_MUTANT == 8  // tells of data that are not there yet
-      store_release(&to[kParts - 1].second, uint64_t{flag});
-#endif
+      if (kMutant == 8) store_release(&to[kParts - 1].second, uint64_t{flag});  // tells of data that are not there yet
       for (int i = 0; i < kParts - 1; ++i) store_relaxed_pair(to + i, __builtin_bit_cast(WordPair, pack[i]));
       store_relaxed(&to[kParts - 1].first, __builtin_bit_cast(WordPair, pack[kParts - 1]).first);
-#if GC_MUTANT != 8
-      store_release(&to[kParts - 1].second, uint64_t{flag});
-#endif
+      if (kMutant != 8) store_release(&to[kParts - 1].second, uint64_t{flag});
     }
   }
   static GC_DEV bool any(bool flag) { return any_of_warp(flag); }

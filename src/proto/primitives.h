@@ -36,7 +36,7 @@
 #include "proto/messages.h"
 #include "proto/protocols.h"
 
-// Mutants (see GC_MUTANT): 1 publishes data without release, 2 posts without the barrier before, 12 keeps what came
+// Mutants (see kMutant): 1 publishes data without release, 2 posts without the barrier before, 12 keeps what came
 // without one.
 
 namespace gpucoll::proto {
@@ -199,9 +199,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
       const uint64_t now = n - done < slice ? n - done : slice;
       reduce_copy<Family, F::kRecv + 1>(coop_, operands, now, reduction_);
       if ((what & kKeepReceived) != 0) keep_received(out + done, now);
-#if GC_MUTANT != 2
-      coop_.sync();  // everyone's part is written and read before it is posted
-#endif
+      if (kMutant != 2) coop_.sync();  // everyone's part is written and read before it is posted
       post(what, message);
       what &= ~unsigned{kMessage};
     }
@@ -209,9 +207,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
 
   // Behind the reduction: the output may be the input, of which another thread may have had this element.
   GC_DEV void keep_received(uint64_t out, uint64_t n) {
-#if GC_MUTANT != 12
-    coop_.sync();
-#endif
+    if (kMutant != 12) coop_.sync();
     Operands operands{};
     operands.read(in_[0].slot(slot_bytes_));
     operands.write(output_ + out * sizeof(Element));
@@ -304,11 +300,10 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
       if (!has_role(kPostSend + i)) continue;
       if ((what & kSendDirect) != 0) reach_[i].tell(out_[i].receive, out_[i].step - kSliceSteps);
       if ((what & kMessage) != 0) post_note(out_[i].receive, first, message.bytes);
-#if GC_MUTANT == 1
-      store_relaxed(out_[i].tail(), out_[i].step);
-#else
-      store_release(out_[i].tail(), out_[i].step);
-#endif
+      if (kMutant == 1)
+        store_relaxed(out_[i].tail(), out_[i].step);
+      else
+        store_release(out_[i].tail(), out_[i].step);
     }
   }
 

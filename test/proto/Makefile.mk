@@ -64,41 +64,21 @@ test_proto_zero_copy_test_SOURCES = test/proto/zero_copy_test.cpp test/proto/mes
 	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
 test_proto_zero_copy_test_LDADD = $(GTEST_LIBS)
 if TSAN_VARIANTS
-check_PROGRAMS += test/proto/zero_copy_test_tsan test/proto/zero_copy_test_mutant16 \
-	test/proto/zero_copy_test_mutant17 test/proto/zero_copy_test_mutant18 test/proto/zero_copy_test_mutant19
+check_PROGRAMS += test/proto/zero_copy_test_tsan
 test_proto_zero_copy_test_tsan_SOURCES = $(test_proto_zero_copy_test_SOURCES)
+test_proto_zero_copy_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_zero_copy_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_zero_copy_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_zero_copy_test_tsan_LDADD = $(GTEST_LIBS)
-test_proto_zero_copy_test_mutant16_SOURCES = $(test_proto_zero_copy_test_SOURCES)
-test_proto_zero_copy_test_mutant16_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=16
-test_proto_zero_copy_test_mutant16_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_zero_copy_test_mutant16_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_zero_copy_test_mutant16_LDADD = $(GTEST_LIBS)
-test_proto_zero_copy_test_mutant17_SOURCES = $(test_proto_zero_copy_test_SOURCES)
-test_proto_zero_copy_test_mutant17_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=17
-test_proto_zero_copy_test_mutant17_LDADD = $(GTEST_LIBS)
-test_proto_zero_copy_test_mutant18_SOURCES = $(test_proto_zero_copy_test_SOURCES)
-test_proto_zero_copy_test_mutant18_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=18
-test_proto_zero_copy_test_mutant18_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_zero_copy_test_mutant18_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_zero_copy_test_mutant18_LDADD = $(GTEST_LIBS)
-test_proto_zero_copy_test_mutant19_SOURCES = $(test_proto_zero_copy_test_SOURCES)
-test_proto_zero_copy_test_mutant19_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=19
-test_proto_zero_copy_test_mutant19_LDADD = $(GTEST_LIBS)
 endif
 
 if TSAN_VARIANTS
-check_PROGRAMS += test/proto/linger_test_tsan test/proto/linger_test_mutant13
+check_PROGRAMS += test/proto/linger_test_tsan
 test_proto_linger_test_tsan_SOURCES = $(test_proto_linger_test_SOURCES)
+test_proto_linger_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_linger_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_linger_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_linger_test_tsan_LDADD = $(GTEST_LIBS)
-test_proto_linger_test_mutant13_SOURCES = $(test_proto_linger_test_SOURCES)
-test_proto_linger_test_mutant13_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=13
-test_proto_linger_test_mutant13_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_linger_test_mutant13_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_linger_test_mutant13_LDADD = $(GTEST_LIBS)
 endif
 
 check_PROGRAMS += test/proto/packing_test
@@ -111,19 +91,16 @@ test_proto_ll_test_LDADD = $(GTEST_LIBS)
 test_proto_ll128_test_SOURCES = test/proto/ll128_test.cpp test/proto/lines_test.h $(GC_PROTO_TEST_FILES)
 test_proto_ll128_test_LDADD = $(GTEST_LIBS)
 
-# Under ThreadSanitizer as they are, and as mutants: see GC_MUTANT in platform.h. It must find fault with the first two;
-# the results tell of the others, which use atomics throughout.
+# Under ThreadSanitizer as they are, and as mutants: see kMutant in platform.h.
 if TSAN_VARIANTS
 check_PROGRAMS += test/proto/primitives_test_tsan test/proto/collectives_test_tsan test/proto/run_plan_test_tsan \
-	test/proto/collectives_test_mutant1 test/proto/collectives_test_mutant2 test/proto/collectives_test_mutant12 \
-	test/proto/one_shot_test_tsan \
-	test/proto/one_shot_test_mutant3 test/proto/one_shot_test_mutant4 \
-	test/proto/one_shot_test_mutant5 test/proto/one_shot_test_mutant6 test/proto/one_shot_test_mutant11
+	test/proto/one_shot_test_tsan
 test_proto_primitives_test_tsan_SOURCES = $(test_proto_primitives_test_SOURCES)
 test_proto_primitives_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_primitives_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_primitives_test_tsan_LDADD = $(GTEST_LIBS)
 test_proto_collectives_test_tsan_SOURCES = $(test_proto_collectives_test_SOURCES)
+test_proto_collectives_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_collectives_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_collectives_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_collectives_test_tsan_LDADD = $(GTEST_LIBS)
@@ -131,78 +108,32 @@ test_proto_run_plan_test_tsan_SOURCES = $(test_proto_run_plan_test_SOURCES)
 test_proto_run_plan_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_run_plan_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_run_plan_test_tsan_LDADD = $(GTEST_LIBS)
-test_proto_collectives_test_mutant1_SOURCES = $(test_proto_collectives_test_SOURCES)
-test_proto_collectives_test_mutant1_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=1
-test_proto_collectives_test_mutant1_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_collectives_test_mutant1_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_collectives_test_mutant1_LDADD = $(GTEST_LIBS)
-test_proto_collectives_test_mutant2_SOURCES = $(test_proto_collectives_test_SOURCES)
-test_proto_collectives_test_mutant2_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=2
-test_proto_collectives_test_mutant2_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_collectives_test_mutant2_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_collectives_test_mutant2_LDADD = $(GTEST_LIBS)
-test_proto_collectives_test_mutant12_SOURCES = $(test_proto_collectives_test_SOURCES)
-test_proto_collectives_test_mutant12_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=12
-test_proto_collectives_test_mutant12_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_collectives_test_mutant12_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_collectives_test_mutant12_LDADD = $(GTEST_LIBS)
 test_proto_one_shot_test_tsan_SOURCES = $(test_proto_one_shot_test_SOURCES)
+test_proto_one_shot_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_one_shot_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_one_shot_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_one_shot_test_tsan_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_test_mutant3_SOURCES = $(test_proto_one_shot_test_SOURCES)
-test_proto_one_shot_test_mutant3_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=3
-test_proto_one_shot_test_mutant3_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_test_mutant4_SOURCES = $(test_proto_one_shot_test_SOURCES)
-test_proto_one_shot_test_mutant4_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=4
-test_proto_one_shot_test_mutant4_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_test_mutant5_SOURCES = $(test_proto_one_shot_test_SOURCES)
-test_proto_one_shot_test_mutant5_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=5
-test_proto_one_shot_test_mutant5_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_test_mutant6_SOURCES = $(test_proto_one_shot_test_SOURCES)
-test_proto_one_shot_test_mutant6_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=6
-test_proto_one_shot_test_mutant6_LDADD = $(GTEST_LIBS)
-test_proto_one_shot_test_mutant11_SOURCES = $(test_proto_one_shot_test_SOURCES)
-test_proto_one_shot_test_mutant11_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=11
-test_proto_one_shot_test_mutant11_LDADD = $(GTEST_LIBS)
-check_PROGRAMS += test/proto/all_pairs_test_tsan test/proto/all_pairs_test_mutant14 test/proto/all_pairs_test_mutant15
+check_PROGRAMS += test/proto/all_pairs_test_tsan
 test_proto_all_pairs_test_tsan_SOURCES = $(test_proto_all_pairs_test_SOURCES)
+test_proto_all_pairs_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_all_pairs_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_all_pairs_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_all_pairs_test_tsan_LDADD = $(GTEST_LIBS)
-test_proto_all_pairs_test_mutant14_SOURCES = $(test_proto_all_pairs_test_SOURCES)
-test_proto_all_pairs_test_mutant14_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=14
-test_proto_all_pairs_test_mutant14_LDADD = $(GTEST_LIBS)
-test_proto_all_pairs_test_mutant15_SOURCES = $(test_proto_all_pairs_test_SOURCES)
-test_proto_all_pairs_test_mutant15_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=15
-test_proto_all_pairs_test_mutant15_LDADD = $(GTEST_LIBS)
-check_PROGRAMS += test/proto/direct_test_tsan test/proto/direct_test_mutant9 test/proto/direct_test_mutant10
+check_PROGRAMS += test/proto/direct_test_tsan
 test_proto_direct_test_tsan_SOURCES = $(test_proto_direct_test_SOURCES)
+test_proto_direct_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_direct_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_direct_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_direct_test_tsan_LDADD = $(GTEST_LIBS)
-test_proto_direct_test_mutant9_SOURCES = $(test_proto_direct_test_SOURCES)
-test_proto_direct_test_mutant9_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=9
-test_proto_direct_test_mutant9_LDADD = $(GTEST_LIBS)
-test_proto_direct_test_mutant10_SOURCES = $(test_proto_direct_test_SOURCES)
-test_proto_direct_test_mutant10_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=10
-test_proto_direct_test_mutant10_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_direct_test_mutant10_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_direct_test_mutant10_LDADD = $(GTEST_LIBS)
-check_PROGRAMS += test/proto/ll_test_tsan test/proto/ll128_test_tsan test/proto/ll_test_mutant7 \
-	test/proto/ll128_test_mutant8
+check_PROGRAMS += test/proto/ll_test_tsan test/proto/ll128_test_tsan
 test_proto_ll_test_tsan_SOURCES = $(test_proto_ll_test_SOURCES)
+test_proto_ll_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_ll_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_ll_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_ll_test_tsan_LDADD = $(GTEST_LIBS)
 test_proto_ll128_test_tsan_SOURCES = $(test_proto_ll128_test_SOURCES)
+test_proto_ll128_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
 test_proto_ll128_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_proto_ll128_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_ll128_test_tsan_LDADD = $(GTEST_LIBS)
-test_proto_ll_test_mutant7_SOURCES = $(test_proto_ll_test_SOURCES)
-test_proto_ll_test_mutant7_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=7
-test_proto_ll_test_mutant7_LDADD = $(GTEST_LIBS)
-test_proto_ll128_test_mutant8_SOURCES = $(test_proto_ll128_test_SOURCES)
-test_proto_ll128_test_mutant8_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANT=8
-test_proto_ll128_test_mutant8_LDADD = $(GTEST_LIBS)
 endif

@@ -53,7 +53,7 @@ class Watch {
  public:
   explicit Watch(proto::FaultLatch& latch)
       : thread_([this, &latch] {
-          const auto until = std::chrono::steady_clock::now() + seconds(GC_MUTANT == 0 ? 50 : 3);
+          const auto until = std::chrono::steady_clock::now() + seconds(proto::kMutant == 0 ? 50 : 3);
           while (!ended_ && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(milliseconds(1));
           if (!ended_) proto::store_release(&latch.abort, 1u);
         }) {}

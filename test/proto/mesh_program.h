@@ -42,8 +42,8 @@ struct Options {
   uint32_t first_opening = 0;
 };
 
-// What ThreadSanitizer looks for, and what a mutant breaks, is the same for all types, which take long to compile.
-#if defined(__SANITIZE_THREAD__) || GC_MUTANT
+// What ThreadSanitizer looks for is the same for all types, which take long to compile.
+#if defined(__SANITIZE_THREAD__)
 #define GC_FEW_TYPES
 #endif
 

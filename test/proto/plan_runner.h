@@ -17,7 +17,6 @@
 
 namespace gpucoll::test {
 
-#if GC_MUTANT
 // A mutant that has been caught need not go on: others of its tests wait in vain for seconds.
 class EndAtFirstFailure : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
@@ -25,8 +24,7 @@ class EndAtFirstFailure : public testing::EmptyTestEventListener {
   }
 };
 inline const bool kEndsAtFirstFailure =
-    (testing::UnitTest::GetInstance()->listeners().Append(new EndAtFirstFailure), true);
-#endif
+    proto::kMutant != 0 && (testing::UnitTest::GetInstance()->listeners().Append(new EndAtFirstFailure), true);
 
 // Memory of one operation on one rank, with room around it that nobody may touch.
 class Buffer {
@@ -189,9 +187,9 @@ class Watch {
 
  private:
   // Mutants may wait for ever, and soon do.
-  static constexpr std::chrono::seconds kPatience{GC_MUTANT == 0 ? 50 : 3};
+  const std::chrono::seconds patience_{proto::kMutant == 0 ? 50 : 3};
   void watch() {
-    const auto until = std::chrono::steady_clock::now() + kPatience;
+    const auto until = std::chrono::steady_clock::now() + patience_;
     while (!ended_ && std::chrono::steady_clock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (ended_) return;

@@ -130,11 +130,8 @@ class OneShot {
     return channel_range(item.count, sizeof(T), item.n_channels, index);
   }
   GC_DEV size_t lines_of(uint32_t channel, uint32_t source) const {
-#if GC_MUTANT == 4  // one half for all operations
-    return proto::mesh_offset(static_cast<int>(n_), static_cast<int>(channel), 0, static_cast<int>(source));
-#else
-    return proto::mesh_offset(static_cast<int>(n_), static_cast<int>(channel), flag_, static_cast<int>(source));
-#endif
+    const uint32_t flag = proto::kMutant == 4 ? 0 : flag_;  // 4: one half for all operations
+    return proto::mesh_offset(static_cast<int>(n_), static_cast<int>(channel), flag, static_cast<int>(source));
   }
   // Of a pack of a share.
   static GC_DEV uint32_t bytes(uint32_t count, uint32_t pack) {
@@ -156,7 +153,7 @@ class OneShot {
   // Whether there is a pack for `to`: the first one always, if of nothing.
   GC_DEV bool comes(uint32_t from, uint32_t to, uint32_t index) const {
     // Mutant 11: ranks that have no data for each other keep silent.
-    return (index == 0 && GC_MUTANT != 11) || exchange_.has(from, to);
+    return (index == 0 && proto::kMutant != 11) || exchange_.has(from, to);
   }
 
   // A pack for every other rank; returns the own one for this rank. What is moved is kept here as well.
@@ -265,9 +262,7 @@ template <class Red, class Coop>
 GC_NOINLINE bool one_shot(Coop coop, const proto::ChannelComm& comm, uint32_t channel,
                           const proto::CollectiveItem& item, Turn turn) {
   const OneShot<Red> operation(comm, channel, item, turn.flag);
-#if GC_MUTANT == 6
-  if (!operation.has_share()) return true;
-#endif
+  if (proto::kMutant == 6 && !operation.has_share()) return true;
   return operation.run(coop, turn);
 }
 

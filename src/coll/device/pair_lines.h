@@ -148,15 +148,13 @@ class PairLines {
   using T = typename Red::Element;
 
   GC_DEV uint8_t* area(uint32_t of, uint64_t step, uint32_t source) const {
+    if (proto::kMutant == 15) step %= 2;  // stores where a rank may still read
     return ends_->lines[of] + proto::line_area_offset(n_, channel_, step, source);
   }
   // Whether a block of so many bytes has this unit; the first one of a worker is there in any case.
   GC_DEV bool has_unit(uint32_t bytes, uint32_t unit) const {
-#if GC_MUTANT == 14  // who has nothing keeps silent
-    return unit * Lines::kUnitBytes < bytes;
-#else
+    if (proto::kMutant == 14) return unit * Lines::kUnitBytes < bytes;  // who has nothing keeps silent
     return unit * Lines::kUnitBytes < bytes || unit == worker_;
-#endif
   }
   // Those of the units that are sent of a block of so many bytes: all of them, or what stands for nothing.
   template <class U>

@@ -168,11 +168,9 @@ GC_DEV bool look_at_bell(const Block& block, const uint64_t* words, uint64_t num
   bool all = true;
   for (uint32_t w = static_cast<uint32_t>(block.rank()); w < proto::kBellWords;
        w += static_cast<uint32_t>(block.size())) {
-#if GC_MUTANT == 13  // sees what was written before it began only
-    const uint64_t word = proto::load_relaxed(&words[w]);
-#else
-    const uint64_t word = proto::load_acquire(&words[w]);
-#endif
+    const uint64_t word = proto::kMutant == 13  // sees what was written before it began only
+                              ? proto::load_relaxed(&words[w])
+                              : proto::load_acquire(&words[w]);
     all &= proto::rings(word, number);
     proto::store(item + w * sizeof(uint32_t), static_cast<uint32_t>(word));
   }
@@ -252,9 +250,7 @@ GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks,
   bool ok = true;
   each_window(block, here, from, batch.items, stage, [&](const Items& items) {
     items.each([&](const proto::WorkItem& item) {
-#if GC_MUTANT != 5
-      if (!turn.is_first && block.any(!ok)) return;
-#endif
+      if (proto::kMutant != 5 && !turn.is_first && block.any(!ok)) return;
       turn.flag = proto::next_mesh_flag(turn.flag);
       ok = one_shot<Red>(block, stage.comm, channel, item.collective, turn);
       turn.is_first = false;

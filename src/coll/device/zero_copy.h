@@ -20,8 +20,8 @@
 #include "proto/format/zero_copy.h"
 #include "proto/messages.h"
 
-// Mutants (see GC_MUTANT): 16 ends without a closing, 17 goes on although a rank's addresses are not known, 18 closes
-// without a release, 19 begins with the rank that comes last in a ring.
+// Mutants (see proto::kMutant): 16 ends without a closing, 17 goes on although a rank's addresses are not known, 18
+// closes without a release, 19 begins with the rank that comes last in a ring.
 
 namespace gpucoll::coll::device {
 
@@ -41,10 +41,7 @@ class Order {
   GC_DEV uint32_t place_of(uint32_t rank) const {
     if (!in_ring_) return rank;
     const uint32_t n = static_cast<uint32_t>(work_.comm.n_ranks), after = hops_to(rank) + n - last_;
-#if GC_MUTANT == 19
-    return after % n;
-#endif
-    return (after + n - 1) % n;
+    return (after + n - (proto::kMutant == 19 ? 0 : 1)) % n;
   }
 
  private:
@@ -88,25 +85,18 @@ class Opening {
     each_other([&](uint32_t rank) { missing |= !hear(rank, order, buffers); });
     missing = block_.any(missing);
     if (block_.rank() == 0) work_.comm.openings = count_ + 1;  // all threads have read it
-#if GC_MUTANT == 17
-    return true;
-#else
-    return !missing;
-#endif
+    return !missing || proto::kMutant == 17;
   }
   // Every rank is done with this one's buffers then, and this one has what it was to get. stores: whether ranks store
   // into each other's.
   GC_DEV void close(bool stores) const {
-#if GC_MUTANT == 16
-    return;
-#endif
+    if (proto::kMutant == 16) return;
     block_.sync();
     each_other([&](uint32_t rank) {
       uint64_t* const closed = &note(rank, rank_)->closed;
-#if GC_MUTANT == 18
-      return proto::store_relaxed(closed, uint64_t{flag_});
-#endif
-      if (stores)
+      if (proto::kMutant == 18)
+        proto::store_relaxed(closed, uint64_t{flag_});
+      else if (stores)
         proto::store_release(closed, uint64_t{flag_});
       else
         proto::store_after_loads(closed, uint64_t{flag_});

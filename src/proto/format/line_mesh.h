@@ -22,11 +22,7 @@
 
 namespace gpucoll::proto {
 
-#if GC_MUTANT == 15  // stores where a rank may still read
-inline constexpr int kLineAreas = 2;
-#else
 inline constexpr int kLineAreas = 4;
-#endif
 inline constexpr size_t kLineAreaBytes = size_t{64} << 10;
 
 constexpr size_t line_mesh_bytes(int n_ranks) {

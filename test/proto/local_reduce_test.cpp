@@ -1,4 +1,7 @@
 // The kernel of local reductions: any number of ranks, blocks and threads, at all alignments, over several tiles.
+#include <algorithm>
+#include <vector>
+
 #include "local_reduce_case.h"
 
 namespace gpucoll {
@@ -52,6 +55,47 @@ TEST(LocalReduce, WritesNothingOnceTheFaultLatchIsSet) {
         c.waited = false;  // it is not the latch's business
         run<proto::Sum<float>>(c);
       }
+}
+
+// The launch after six others, of which one block runs by itself, on the second tile where it is not the first; returns
+// whether it has reduced. latch: what it says. seen: what was left, or will be, for other blocks.
+bool block_reduces(uint32_t index, bool latch, uint64_t* seen) {
+  constexpr uint64_t tile = proto::kLocalTile / sizeof(float);
+  std::vector<float> own(2 * tile, 1), others(2 * tile, 2), result(2 * tile, 0);
+  proto::FaultLatch abort{};
+  abort.abort = latch;
+  proto::DeviceComm comm{};
+  comm.channel[0].latch = &abort;
+  comm.counters.done = 6;
+  comm.latch_seen = *seen;
+  uint64_t done = 0;
+  proto::Plan plan{};
+  plan.comm = &comm;
+  plan.done_word = &done;
+  proto::LocalReduction& r = proto::local_reduction(plan);
+  const auto bytes = [](std::vector<float>& of) { return reinterpret_cast<uint8_t*>(of.data()); };
+  r = {bytes(own), bytes(others), bytes(result), 0, 2 * tile, 0, 0, 2, 0, 1, 0, {}, {}};
+  test::run_grids(1, 2, 3, [&](int, const gpu::EmuBlock& block) {
+    if (static_cast<uint32_t>(block.block) == index) kernel<proto::Sum<float>>(block, plan);
+  });
+  *seen = comm.latch_seen;
+  const float *first = &result[index * tile], *other = &result[(1 - index) * tile];
+  EXPECT_TRUE(std::all_of(other, other + tile, [](float x) { return x == 0; })) << "a tile of another block";
+  EXPECT_TRUE(std::all_of(first, first + tile, [&](float x) { return x == *first; }));
+  return *first == 3;
+}
+
+TEST(LocalReduce, LooksAtTheFaultLatchOnceForAllBlocks) {
+  constexpr uint64_t kThis = 2 * 7, kEarlier = 2 * 6;
+  for (bool latch : {false, true}) {
+    uint64_t seen = 0;
+    EXPECT_EQ(block_reduces(0, latch, &seen), !latch);
+    EXPECT_EQ(seen, kThis + latch);
+    EXPECT_EQ(block_reduces(1, !latch, &seen), !latch) << "as the first block has seen it";
+    EXPECT_EQ(seen, kThis + latch);
+    for (uint64_t earlier : {uint64_t{0}, kEarlier, kEarlier + 1})
+      EXPECT_EQ(block_reduces(1, latch, &earlier), !latch) << "by itself, where the first block does not come";
+  }
 }
 
 TEST(LocalReduce, StoresTheResultInSeveralPlaces) {

@@ -50,11 +50,26 @@ GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint
   }
 }
 
+// Whether the latch is set. It lies in host memory, and 128 blocks that read it wait for each other, 150 us in all: so
+// the first block looks, and tells the others. They do not rely on it to run beside them, nor on its being early.
+GC_DEV bool latch_is_set(uint32_t index, proto::DeviceComm& comm) {
+  constexpr uint32_t kTurns = 256;
+  const uint64_t launch = comm.counters.done + 1;  // no block of this launch counts it before all have seen this
+  for (uint32_t turn = 0; index != 0 && turn < kTurns; ++turn) {
+    const uint64_t seen = proto::load_relaxed(&comm.latch_seen);
+    if (seen / 2 == launch) return seen % 2 != 0;
+    proto::pause();
+  }
+  const bool is_set = proto::load_relaxed(&comm.channel[0].latch->abort) != 0;
+  if (index == 0) proto::store_relaxed(&comm.latch_seen, 2 * launch + (is_set ? 1 : 0));
+  return is_set;
+}
+
 // The same on all threads of the block.
 template <class Block>
-GC_DEV bool given_up(const Block& block, const proto::Plan& plan) {
+GC_DEV bool given_up(const Block& block, uint32_t index, const proto::Plan& plan) {
   if (proto::local_reduction(plan).waited == 0) return false;
-  return block.any(block.rank() == 0 && proto::load_relaxed(&plan.comm->channel[0].latch->abort) != 0);
+  return block.any(block.rank() == 0 && latch_is_set(index, *plan.comm));
 }
 
 template <class Family, class Block>
@@ -62,7 +77,7 @@ GC_DEV void run_local_reduce(const Block& block, uint32_t index, uint32_t n_bloc
   constexpr uint64_t kSize = sizeof(typename Family::Element), kTile = proto::kLocalTile / kSize;
   const proto::LocalReduction& r = proto::local_reduction(plan);
   // Once: what has begun is soon done.
-  const uint64_t count = given_up(block, plan) ? 0 : r.count;
+  const uint64_t count = given_up(block, index, plan) ? 0 : r.count;
   GC_NO_UNROLL
   for (uint64_t first = index * kTile; first < count; first += n_blocks * kTile) {
     const uint64_t left = count - first;

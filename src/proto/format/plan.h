@@ -119,6 +119,7 @@ struct DeviceComm {
   ChannelComm channel[kMaxChannels];
   LaunchCounters counters;
   uint32_t blocks_done;             // counts the blocks of a launch that have finished; left at 0 by the last one
+  uint64_t latch_seen;              // of a launch that asks once: 2 x (counters.done + 1) + whether the latch was set
   alignas(128) uint64_t relay[16];  // a bell's words, for blocks that stay (format/bell.h)
 };
 

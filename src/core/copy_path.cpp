@@ -120,7 +120,7 @@ Status CopyPath::take_receive(const TaskQueue::Pair& task) {
   ++r.messages;
   if (by_copy(r, task)) {
     GC_TRY(prepare(r));
-    auto place = context_.exports.pin(task.buffer);
+    auto place = context_.exports.pin(task.buffer, Exports::Use::by_copies);
     if (!place && !r.bounce) GC_TRY(make_bounce(r));
     r.pending.push_back({++r.copies, r.messages, task.bytes, static_cast<uint8_t*>(task.buffer), 0, place});
     note(ready_, &r.own_kernel->recv_ready, r.copies);

@@ -7,9 +7,9 @@
 
 namespace gpucoll::core {
 
-std::optional<ExportedPlace> Exports::find(const void* kernel_address) {
+std::optional<ExportedPlace> Exports::find(const void* kernel_address, Use use) {
   const gpu::PointerInfo info = device_.classify_kernel(kernel_address);
-  if (!info.exportable || !info.base) return std::nullopt;
+  if (!info.exportable || !info.base || (use == Use::by_copies && info.shares_block)) return std::nullopt;
   std::lock_guard lock(mutex_);
   auto it = look_up(info.base, info.buffer_id);
   if (it == regions_.end()) it = add(info.base, info.buffer_id);
@@ -20,8 +20,8 @@ std::optional<ExportedPlace> Exports::find(const void* kernel_address) {
   return ExportedPlace{slot, region.serial, static_cast<uint64_t>(offset), region.handle};
 }
 
-std::optional<ExportedPlace> Exports::pin(const void* kernel_address) {
-  auto place = find(kernel_address);
+std::optional<ExportedPlace> Exports::pin(const void* kernel_address, Use use) {
+  auto place = find(kernel_address, use);
   if (!place) return place;
   std::lock_guard lock(mutex_);
   const auto it = regions_.find(place->slot);

@@ -34,10 +34,11 @@ class Exports {
   // live: of kExportSlots numbers, on this rank's page.
   Exports(gpu::Device& device, uint32_t* live) : device_(device), live_(live) {}
 
-  // Nothing where other processes cannot open the memory around a kernel address, or no slot is free.
-  std::optional<ExportedPlace> find(const void* kernel_address);
+  enum class Use { by_kernels, by_copies };
+  // Nothing where other processes cannot open the memory around a kernel address for this use, or no slot is free.
+  std::optional<ExportedPlace> find(const void* kernel_address, Use use = Use::by_kernels);
   // As find(), and keeps the slot until it is unpinned as often, or the memory is freed.
-  std::optional<ExportedPlace> pin(const void* kernel_address);
+  std::optional<ExportedPlace> pin(const void* kernel_address, Use use = Use::by_kernels);
   void unpin(const ExportedPlace& place);
   // Forgets what was freed, so that peers let it go.
   void tidy();

@@ -35,6 +35,9 @@ struct PointerInfo {
   const void* base = nullptr;  // start of the allocation (user address)
   size_t bytes = 0;            // its size; 0 where unknown
   bool exportable = false;     // another process may open it
+  // Whether other allocations may lie in the same block of memory. Who has opened one of them reaches this one by
+  // kernels, but copies may be refused (gpu/cuda/imports.h).
+  bool shares_block = false;
 };
 
 // Who a device is, comparable across processes and nodes.

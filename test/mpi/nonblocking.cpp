@@ -360,13 +360,17 @@ bool has_progress_thread() { return gpucoll_abi(GC_ABI_VERSION)->param_value("pr
 
 // Small ones that are begun while large ones run go together, however late some rank is.
 void share_launches() {
-  constexpr int kSmall = 8, kCount = 256, kLarge = 1 << 20, kRounds = 5;
+  constexpr int kSmall = 8, kCount = 256, kRounds = 5;
+  // On a GPU the small ones are to come before the large ones have ended, too.
+  const char* const device = std::getenv("GPUCOLL_DEVICE");
+  const int n_large = device && !std::strcmp(device, "emu") ? 1 << 20 : 1 << 24;
   const auto launches = gpucoll_abi(GC_ABI_VERSION)->launches;
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  Memory large[2] = {{Where::device, kLarge * sizeof(int)}, {Where::device, kLarge * sizeof(int)}};
+  const size_t large_bytes = static_cast<size_t>(n_large) * sizeof(int);
+  Memory large[2] = {{Where::device, large_bytes}, {Where::device, large_bytes}};
   Memory small(Where::device, kSmall * kCount * sizeof(int));
-  std::vector<int> data(kSmall * kCount), zeros(kLarge);
+  std::vector<int> data(kSmall * kCount), zeros(z(n_large));
   uint64_t made = 0;
   for (Memory& memory : large) memory.write(zeros.data());
   for (int round = -1; round < kRounds; round++) {  // the first one makes connections
@@ -375,12 +379,12 @@ void share_launches() {
     MPI_Request requests[2 + kSmall];
     const uint64_t before = launches();
     for (int i = 0; i < 2; i++)
-      MPI_Iallreduce(MPI_IN_PLACE, large[i].at(0), kLarge, MPI_INT, MPI_SUM, comm, &requests[i]);
+      MPI_Iallreduce(MPI_IN_PLACE, large[i].at(0), n_large, MPI_INT, MPI_SUM, comm, &requests[i]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     const uint64_t of_large = launches() - before;
     nap(mix(u(round), u(g_rank), 91));
     for (int i = 0; i < 2; i++)
-      MPI_Iallreduce(MPI_IN_PLACE, large[i].at(0), kLarge, MPI_INT, MPI_SUM, comm, &requests[i]);
+      MPI_Iallreduce(MPI_IN_PLACE, large[i].at(0), n_large, MPI_INT, MPI_SUM, comm, &requests[i]);
     for (int i = 0; i < kSmall; i++)
       MPI_Iallreduce(MPI_IN_PLACE, small.as<int>() + i * kCount, kCount - i, MPI_INT, MPI_SUM, comm, &requests[2 + i]);
     MPI_Waitall(2 + kSmall, requests, MPI_STATUSES_IGNORE);

@@ -145,6 +145,27 @@ TEST(Registration, FindsNoSlotWhereAllArePinned) {
   EXPECT_TRUE(owner.exports.pin(more.at()));
 }
 
+// On GPUs small allocations lie beside each other.
+TEST(Registration, ExportsWhatSharesItsBlockForKernelsOnly) {
+  class Sharing final : public ForwardingDevice {
+   public:
+    using ForwardingDevice::ForwardingDevice;
+    gpu::PointerInfo classify_kernel(const void* address) const override {
+      gpu::PointerInfo info = ForwardingDevice::classify_kernel(address);
+      info.shares_block = info.bytes < 1000;
+      return info;
+    }
+  } sharing(device());
+  uint32_t live[proto::kExportSlots] = {};
+  Exports exports(sharing, live);
+  Buffer small(100), large(2000);
+  for (const auto of : {&Exports::find, &Exports::pin}) {
+    EXPECT_TRUE((exports.*of)(small.at(), Exports::Use::by_kernels));
+    EXPECT_FALSE((exports.*of)(small.at(), Exports::Use::by_copies));
+    EXPECT_TRUE((exports.*of)(large.at(500), Exports::Use::by_copies));
+  }
+}
+
 TEST(Registration, OpensAnAllocationOnceAndClosesWhatIsGone) {
   Owner owner;
   Imports imports(device());

@@ -31,10 +31,6 @@ Result<Identity> identity_of(int index) {
   return identity;
 }
 
-// What the driver gives memory in. Other processes map an allocation that is no multiple of it with smaller pages, and
-// copies through them are slower by up to a third (docs/performance.md).
-constexpr size_t kPage = size_t{2} << 20;
-
 // Whole pages, where they cost no more memory.
 size_t rounded(size_t bytes) {
   return bytes <= kPage / 2 || bytes > SIZE_MAX - kPage ? bytes : (bytes + kPage - 1) / kPage * kPage;

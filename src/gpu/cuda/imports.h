@@ -7,7 +7,8 @@
 // refuses one that overlaps what was freed in its block and is still open here (cudaErrorAlreadyMapped). Closing that
 // would wait for the GPU. But it is mapped, at the distance from what was freed that it has in its owner; so it is used
 // there, and what was freed stays open as long. Where several have been at its place, the one opened last is of its
-// block, as blocks at one place follow each other.
+// block, as blocks at one place follow each other. By kernels only: copies know the size of what was freed, and what
+// goes beyond its end they refuse (cudaErrorInvalidValue).
 //
 // Thread safety: every function may be called from any thread; the caller has made the GPU's context current.
 // Ownership: whoever opens closes. Invariant: entries that overlap are of one block.

@@ -281,6 +281,15 @@ Status Communicator::finish(void (*idle)()) {
   return status;
 }
 
+void Communicator::raise_fault(const Status& status) noexcept {
+  contained([&]() -> Status {
+    if (status.code() == Code::remote && watchable_.load(std::memory_order_acquire))
+      if (Status told = peers_.check(); told.code() == Code::truncated) fault_.raise(told);
+    return {};
+  }).ignore();
+  fault_.raise(status);  // the first one counts
+}
+
 void Communicator::check() noexcept {
   if (!watchable_.load(std::memory_order_acquire)) return;
   if (fault().raised()) {

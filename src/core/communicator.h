@@ -67,7 +67,8 @@ class Communicator final : public Watched {
   bool has_peers_in_this_process() const noexcept;
   // Looks first for what kernels may have reported.
   const Fault& fault() noexcept;
-  void raise_fault(const Status& status) noexcept { fault_.raise(status); }
+  // Of what another rank has told first, where that says more than that it has given up.
+  void raise_fault(const Status& status) noexcept;
 
   // What tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage where some
   // streams are capturing and others are not, and after finish(); the device's.

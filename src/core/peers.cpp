@@ -211,16 +211,19 @@ Status Peers::check() const {
     if (!liveness_[static_cast<size_t>(r)].alive() && !closing(r) && !fault(r))
       return Status::error(Code::remote, "%s died: the communicator of %d ranks cannot go on", name(r).c_str(), size());
   }
+  // Either side of a message may find it too long, but the receiver is to learn that it is, whoever else gave up since.
+  int gave_up = -1;
   for (int r = 0; r < size(); ++r) {
-    if (r == rank_) continue;
-    const auto theirs = static_cast<Code>(fault(r));
-    if (theirs == Code::ok) continue;
-    // Either side of a message may find it too long, but the receiver is to learn that it is.
-    const Code mine = theirs == Code::truncated ? theirs : Code::remote;
-    return Status::error(mine, "%s gave up: %s: %.*s", name(r).c_str(), describe(theirs),
-                         static_cast<int>(sizeof page(r)->fault_text), page(r)->fault_text);
+    if (r == rank_ || !fault(r)) continue;
+    if (static_cast<Code>(fault(r)) == Code::truncated) return fault_of(r, Code::truncated);
+    if (gave_up < 0) gave_up = r;
   }
-  return {};
+  return gave_up < 0 ? Status() : fault_of(gave_up, Code::remote);
+}
+
+Status Peers::fault_of(int rank, Code as) const {
+  return Status::error(as, "%s gave up: %s: %.*s", name(rank).c_str(), describe(static_cast<Code>(fault(rank))),
+                       static_cast<int>(sizeof page(rank)->fault_text), page(rank)->fault_text);
 }
 
 std::string Peers::missing(uint64_t plans) const {

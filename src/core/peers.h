@@ -75,6 +75,7 @@ class Peers {
   std::string name(int rank) const;
 
  private:
+  Status fault_of(int rank, Code as) const;
   Status open_pages();
   proto::ControlPage* page(int rank) const {
     return static_cast<proto::ControlPage*>(pages_[static_cast<size_t>(rank)].data());

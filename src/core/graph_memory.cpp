@@ -1,5 +1,7 @@
 #include "core/graph_memory.h"
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -23,6 +25,8 @@ void release(GraphMemory* memory) noexcept {
   delete memory;
 }
 
+std::atomic<int64_t> holders{0};  // that are graphs
+
 // On whatever thread the last holder ends: only the list is touched.
 void put_aside(GraphMemory* memory) noexcept {
   std::lock_guard lock(unused().mutex);
@@ -41,12 +45,21 @@ std::shared_ptr<GraphMemory> share_with_graphs(const GraphMemory& memory) {
 
 Status keep_with_graph(gpu::Stream stream, const std::shared_ptr<GraphMemory>& memory) {
   using Holder = std::shared_ptr<GraphMemory>;
-  auto let_go = [](void* argument) { delete static_cast<Holder*>(argument); };
+  auto let_go = [](void* argument) {
+    delete static_cast<Holder*>(argument);
+    holders.fetch_sub(1, std::memory_order_relaxed);
+  };
   auto holder = std::make_unique<Holder>(memory);
-  GC_TRY(memory->device->keep_with_graph(stream, let_go, holder.get()));
+  holders.fetch_add(1, std::memory_order_relaxed);
+  if (Status status = memory->device->keep_with_graph(stream, let_go, holder.get()); !status) {
+    holders.fetch_sub(1, std::memory_order_relaxed);
+    return status;
+  }
   holder.release();  // the graph's
   return {};
 }
+
+bool any_graph() noexcept { return holders.load(std::memory_order_relaxed) > 0; }
 
 void release_unused() noexcept {
   std::vector<GraphMemory*> list;

@@ -20,6 +20,8 @@ struct GraphMemory {
 std::shared_ptr<GraphMemory> share_with_graphs(const GraphMemory& memory);
 // Lets the graph that `stream` is being captured into hold it, too.
 Status keep_with_graph(gpu::Stream stream, const std::shared_ptr<GraphMemory>& memory);
+// Whether any graph of the process holds some: nobody knows when it runs.
+bool any_graph() noexcept;
 // Frees what nobody holds any more.
 void release_unused() noexcept;
 

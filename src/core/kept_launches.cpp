@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "core/flights.h"
+#include "core/graph_memory.h"
 
 namespace gpucoll::core {
 namespace {
@@ -177,7 +178,7 @@ bool KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& s
 }
 
 void KeptLaunches::bring_to_device(Entry& entry) {
-  if (!entry.launch && on_device_) Flights::instance().between([&] { keep_on_device(entry); });
+  if (!entry.launch && on_device_ && !any_graph()) Flights::instance().between([&] { keep_on_device(entry); });
 }
 
 void KeptLaunches::keep_on_device(Entry& entry) {

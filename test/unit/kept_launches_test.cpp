@@ -258,11 +258,16 @@ TEST_F(KeptTest, PlansWhatMayBeAnotherWayEachTime) {
 TEST_F(KeptTest, KeptOnesFollowOthersAndGraphs) {
   const gpu::Stream a = new_stream(), b = new_stream(), c = new_stream();
   const TaskQueue in_a = queue_of(1, {a}), in_b = queue_of(1, {b}), in_graph = queue_of(1, {c});
+  std::vector<uint64_t> wanted;
+  for (int round = 0; round < 3; ++round) {
+    launch(in_a);
+    launch(in_b);
+    wanted.insert(wanted.end(), {1, 2});
+  }
   ASSERT_TRUE(device().begin_capture(c));
   launch(in_graph);
   auto graph = device().end_capture(c);
   ASSERT_TRUE(graph);
-  std::vector<uint64_t> wanted;
   for (int round = 0; round < 20; ++round) {
     launch(in_a);
     launch(in_b);
@@ -272,8 +277,23 @@ TEST_F(KeptTest, KeptOnesFollowOthersAndGraphs) {
   for (gpu::Stream stream : {a, b, c}) ASSERT_TRUE(device().synchronize(stream));
   EXPECT_EQ(log.counts, wanted);
   EXPECT_LE(log.most_running, 1);
-  EXPECT_EQ(launcher->launched_kept(), 36u);
+  EXPECT_EQ(launcher->launched_kept(), 42u);
   ASSERT_TRUE(device().destroy_graph(*graph));
+}
+
+// Whether it runs, and so whether anything is under way, nobody knows.
+TEST_F(KeptTest, KeepsNoneWhileTheProgramHasAGraph) {
+  const gpu::Stream a = new_stream(), c = new_stream();
+  const TaskQueue early = queue_of(1, {a}), late = queue_of(2, {a}), in_graph = queue_of(1, {c});
+  for (int times = 0; times < 3; ++times) EXPECT_EQ(is_kept(early), times == 2);
+  ASSERT_TRUE(device().begin_capture(c));
+  launch(in_graph);
+  auto graph = device().end_capture(c);
+  ASSERT_TRUE(graph);
+  for (int times = 0; times < 5; ++times) EXPECT_FALSE(is_kept(late));
+  EXPECT_TRUE(is_kept(early)) << "what is there serves";
+  ASSERT_TRUE(device().destroy_graph(*graph));
+  EXPECT_TRUE(is_kept(late));
 }
 
 // How long a kernel is to stay is a matter of each launch, whatever is kept of the others.

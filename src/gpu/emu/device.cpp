@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <variant>
 
 #include "base/params.h"
 
@@ -204,8 +206,16 @@ Result<KeptLaunch> EmuDevice::keep_launches(std::span<const Launch> launches, St
   return static_cast<KeptLaunch>(kept.release());
 }
 
+// All of them or none, as on a GPU.
 Status EmuDevice::launch_kept(KeptLaunch launch, Stream stream) {
-  for (const Work& work : *static_cast<const KeptWork*>(launch)) GC_TRY(streams_.put(own(stream), work));
+  const KeptWork& kept = *static_cast<const KeptWork*>(launch);
+  int most = 0;
+  for (const Work& work : kept) {
+    const auto& kernel = std::get<KernelLaunch>(work);
+    most = std::max(most, kernel.blocks * kernel.threads);
+  }
+  GC_TRY(streams_.reserve(own(stream), most));
+  for (const Work& work : kept) GC_TRY(streams_.put(own(stream), work));
   return {};
 }
 

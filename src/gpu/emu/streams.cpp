@@ -54,6 +54,16 @@ void Streams::rest() {
   for (const auto& queue : queues) queue->synchronize();
 }
 
+Status Streams::reserve(Stream stream, int threads) {
+  std::shared_ptr<Queue> queue;
+  {
+    std::lock_guard lock(mutex_);
+    GC_TRY_AS(State * state, find(stream));
+    queue = state->queue;
+  }
+  return queue->reserve(threads);
+}
+
 Status Streams::put(Stream stream, const Work& work) {
   const std::shared_lock gate(gate_);
   std::shared_ptr<Queue> queue;

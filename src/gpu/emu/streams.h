@@ -21,6 +21,8 @@ class Streams {
   Stream create(bool is_default);
   Status destroy(Stream stream);
   Status put(Stream stream, const Work& work);
+  // So that put() of a launch with no more threads does not fail.
+  Status reserve(Stream stream, int threads);
   Status wait(Stream stream, Stream other);
   // Errors: invalid_usage, as it would never end, for a stream that is capturing.
   Status synchronize(Stream stream);

@@ -276,8 +276,10 @@ Result<bool> Communicator::connect_mesh(std::unique_ptr<Mesh>* mesh, Vigil& vigi
 }
 
 Status Communicator::make_landing(Vigil& vigil) {
-  landing_mesh_ =
-      std::make_unique<Mesh>(peers_, memory_, landing_bytes(plain_shape()), "large reductions use the ring");
+  // Copies go into it: so it is to share its block of memory with nothing else (gpu/cuda/imports.h).
+  constexpr uint64_t kWholeBlock = uint64_t{2} << 20;
+  const uint64_t bytes = std::max(landing_bytes(plain_shape()), kWholeBlock);
+  landing_mesh_ = std::make_unique<Mesh>(peers_, memory_, bytes, "large reductions use the ring");
   GC_TRY_AS(const bool possible, connect_mesh(&landing_mesh_, vigil));
   if (!possible) {
     facts_.copy_reduction_bytes = 0;

@@ -112,8 +112,8 @@ class Device {
                                             16 * kMiB,
                                             {kMiB, kMiB / 2},
                                             {0, 16 * kMiB},
-                                            {64 * kMiB, 1},
-                                            {48 * kMiB, 32 * kMiB},
+                                            {128 * kMiB, 1},
+                                            {64 * kMiB, 32 * kMiB},
                                             10};
   static constexpr Defaults kEmulatedDefaults = {2,
                                                  1,

@@ -95,7 +95,7 @@ TEST(CopyLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
   EXPECT_EQ(two.messages, 16 * kMiB);
   EXPECT_EQ(two.exchanges, 16 * kMiB);
   EXPECT_EQ(more.exchanges, 16 * kMiB);
-  EXPECT_EQ(two.reductions, 64 * kMiB);
+  EXPECT_EQ(two.reductions, 128 * kMiB);
   EXPECT_EQ(more.reductions, 0u);
 }
 

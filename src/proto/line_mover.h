@@ -211,7 +211,7 @@ class LineMover {
   template <class Batch>
   GC_DEV bool receive(Batch& batch) {
     Incoming<Batch> in{};
-    for (uint32_t turn = 1; !load_lines(batch, in); ++turn) {
+    for (uint32_t turn = first_turn(); !load_lines(batch, in); ++turn) {
       if (turn % kLatchPeriod == 0 && Lines::any(give_up())) return false;
       pause();
     }
@@ -264,7 +264,7 @@ class LineMover {
     return ok;
   }
   GC_DEV bool wait_for_head(LineEnd& end, uint64_t goal) {
-    for (uint32_t turn = 1;; ++turn) {
+    for (uint32_t turn = first_turn();; ++turn) {
       end.seen = load_before_stores(end.head);
       if (!Lines::any(static_cast<int64_t>(end.seen - goal) < 0)) return true;
       if (turn % kLatchPeriod == 0 && Lines::any(latched())) return false;

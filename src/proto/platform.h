@@ -138,11 +138,20 @@ GC_DEV uint64_t now_ns() {
 #endif
   return now;
 }
-// Looks at the fault latch are this many turns of a wait loop apart: it lies in host memory, across the bus.
-inline constexpr uint32_t kLatchPeriod = 512;
 // Threads of a group that issue their loads and stores together: neighbours should use neighbouring addresses, and
 // two that wait for different things should not be among them.
 inline constexpr int kWarp = 32;
+// Looks at the fault latch are this many turns of a wait loop apart, 2 or 3 ms: it lies in host memory, across the bus.
+// Warps that look at once wait for each other, a microsecond each: so each begins to count at another number.
+inline constexpr uint32_t kLatchPeriod = 4096;
+GC_DEV uint32_t first_turn() {
+#if GC_ON_GPU
+  constexpr uint32_t kMostWarps = 16, kApart = 8;
+  return 1 + (blockIdx.x * kMostWarps + threadIdx.x / kWarp) * kApart % (kLatchPeriod / 2);
+#else
+  return 1;
+#endif
+}
 // All threads of a warp call these together.
 GC_DEV void sync_warp() {
 #if GC_ON_GPU
@@ -221,6 +230,7 @@ inline WordPair load_pair_after_launches(const WordPair* p) {
   return {load_acquire(&p->first), load_acquire(&p->second)};
 }
 inline constexpr uint32_t kLatchPeriod = 1;
+inline uint32_t first_turn() { return 1; }
 // A test compiles with more, to check the arithmetic that wider warps need.
 #ifndef GC_CPU_WARP
 #define GC_CPU_WARP 1

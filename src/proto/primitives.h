@@ -263,7 +263,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
   // slot will only be written to. Differences only are compared: the counters may wrap.
   GC_DEV bool wait_for_data(unsigned what, End& end, const Message& message) {
     const uint64_t goal = end.slice_step() + kSliceSteps;
-    for (uint32_t turn = 1; static_cast<int64_t>(end.seen - goal) < 0; ++turn) {
+    for (uint32_t turn = first_turn(); static_cast<int64_t>(end.seen - goal) < 0; ++turn) {
       if (turn > 1) pause();
       end.seen = load_acquire(end.tail());
       if (turn % kLatchPeriod != 0) continue;
@@ -275,7 +275,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
   }
   GC_DEV bool wait_for_room(End& end) {
     const uint64_t goal = end.slice_step() + kSliceSteps - kSteps;
-    for (uint32_t turn = 1; static_cast<int64_t>(end.seen - goal) < 0; ++turn) {
+    for (uint32_t turn = first_turn(); static_cast<int64_t>(end.seen - goal) < 0; ++turn) {
       if (turn > 1) pause();
       end.seen = load_before_stores(end.head());
       if (turn % kLatchPeriod == 0 && load_relaxed(&latch_->abort) != 0) return false;

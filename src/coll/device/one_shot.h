@@ -226,7 +226,7 @@ class OneShot {
 
   // One pack from each rank of a batch: all loads of a turn come before the first look at what they brought.
   GC_DEV bool receive(uint32_t index, uint32_t base, proto::LlPack (&in)[kBatch]) const {
-    for (uint32_t turn = 1;; ++turn) {
+    for (uint32_t turn = proto::first_turn();; ++turn) {
       GC_UNROLL
       for (uint32_t k = 0; k < kBatch; ++k) {
         if (awaited(base + k, index)) in[k] = proto::ll_load(received_ + (base + k) * kSourceBytes, index);

@@ -126,7 +126,7 @@ class PairLines {
         if (end[k] != 0) each_unit(U{units.first, end[k]}, [&](int u, uint32_t unit) { f(k, u, unit); });
       }
     };
-    for (uint32_t turn = 1;; ++turn) {
+    for (uint32_t turn = proto::first_turn();; ++turn) {
       each_awaited([&](uint32_t k, int u, uint32_t unit) {
         in[k][u] = lines_.load(lines + k * proto::kLineAreaBytes, unit, lane_);
       });

@@ -95,7 +95,7 @@ class ShortMessage {
   GC_DEV bool wait_for_room() {
     const uint64_t goal = next_step_ - proto::kSteps;
     const auto* const head = reinterpret_cast<const uint64_t*>(end_.send + proto::SendBlock::kHeadOffset);
-    for (uint32_t turn = 1; static_cast<int64_t>(end_.seen - goal) < 0; ++turn) {
+    for (uint32_t turn = proto::first_turn(); static_cast<int64_t>(end_.seen - goal) < 0; ++turn) {
       end_.seen = proto::load_before_stores(head);
       if (turn % proto::kLatchPeriod == 0 && latched()) return false;
       proto::pause();
@@ -105,7 +105,7 @@ class ShortMessage {
   GC_DEV bool wait_for_pack(uint32_t index, proto::Pack& pack) const {
     const Place at = place_of(index);
     const uint8_t* const slot = lines_.slot(slots_, at.step);
-    for (uint32_t turn = 1;; ++turn) {
+    for (uint32_t turn = proto::first_turn();; ++turn) {
       const proto::LlPack in = lines_.load(slot, at.unit, 0);
       if (in.arrived(proto::flag_of(at.step))) {
         pack = in.data();

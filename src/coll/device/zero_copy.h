@@ -123,7 +123,7 @@ class Opening {
   // False once the fault latch is set.
   template <class Condition>
   GC_DEV bool await(const Condition& met) const {
-    for (uint32_t turn = 1; !met(); ++turn) {
+    for (uint32_t turn = proto::first_turn(); !met(); ++turn) {
       if (turn % proto::kLatchPeriod == 0 && proto::load_relaxed(&work_.comm.latch->abort) != 0) return false;
       proto::pause();
     }

@@ -277,8 +277,7 @@ Result<bool> Communicator::connect_mesh(std::unique_ptr<Mesh>* mesh, Vigil& vigi
 
 Status Communicator::make_landing(Vigil& vigil) {
   // Copies go into it: so it is to share its block of memory with nothing else (gpu/cuda/imports.h).
-  constexpr uint64_t kWholeBlock = uint64_t{2} << 20;
-  const uint64_t bytes = std::max(landing_bytes(plain_shape()), kWholeBlock);
+  const uint64_t bytes = std::max<uint64_t>(landing_bytes(plain_shape()), gpu::kMemoryBlock);
   landing_mesh_ = std::make_unique<Mesh>(peers_, memory_, bytes, "large reductions use the ring");
   GC_TRY_AS(const bool possible, connect_mesh(&landing_mesh_, vigil));
   if (!possible) {

@@ -27,6 +27,10 @@ enum class MemoryKind : uint8_t {
   managed,  // migrates between host and device
 };
 
+// What CUDA's driver gives memory in; smaller allocations share one. Other processes map an allocation that is no
+// multiple of it with smaller pages, and copies through them are slower by up to a third (docs/performance.md).
+inline constexpr size_t kMemoryBlock = size_t{2} << 20;
+
 // What is known of a pointer.
 struct PointerInfo {
   MemoryKind kind = MemoryKind::host;

@@ -51,7 +51,8 @@ GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint
 }
 
 // Whether the latch is set. It lies in host memory, and 128 blocks that read it wait for each other, 150 us in all: so
-// the first block looks, and tells the others. They do not rely on it to run beside them, nor on its being early.
+// the first block looks, and tells the others: relaxed, as the word tells nothing but itself. They do not rely on it to
+// run beside them, nor on its being early.
 GC_DEV bool latch_is_set(uint32_t index, proto::DeviceComm& comm) {
   constexpr uint32_t kTurns = 256;
   const uint64_t launch = comm.counters.done + 1;  // no block of this launch counts it before all have seen this

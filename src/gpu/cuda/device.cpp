@@ -31,9 +31,11 @@ Result<Identity> identity_of(int index) {
   return identity;
 }
 
-// Whole pages, where they cost no more memory.
+// Whole blocks, where they cost no more memory.
 size_t rounded(size_t bytes) {
-  return bytes <= kPage / 2 || bytes > SIZE_MAX - kPage ? bytes : (bytes + kPage - 1) / kPage * kPage;
+  return bytes <= kMemoryBlock / 2 || bytes > SIZE_MAX - kMemoryBlock
+             ? bytes
+             : (bytes + kMemoryBlock - 1) / kMemoryBlock * kMemoryBlock;
 }
 
 Result<void*> device_malloc(int index, size_t bytes) {

@@ -14,10 +14,6 @@
 
 namespace gpucoll::gpu::cuda {
 
-// What the driver gives memory in; smaller allocations share one. Other processes map an allocation that is no multiple
-// of it with smaller pages, and copies through them are slower by up to a third (docs/performance.md).
-inline constexpr size_t kPage = size_t{2} << 20;
-
 class CudaDevice final : public Device {
  public:
   // The first to touch the GPU `index`. REQUIRES: index < device_count(), driver() != nullptr.

@@ -134,7 +134,7 @@ PointerInfo CudaPlatform::classify(const void* address) {
   info.base = reinterpret_cast<const void*>(a.start);
   info.bytes = a.bytes;
   info.exportable = info.kind == MemoryKind::device && a.ipc_capable != 0;
-  info.shares_block = a.bytes < kPage;
+  info.shares_block = a.bytes < kMemoryBlock;
   return info;
 }
 

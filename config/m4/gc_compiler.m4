@@ -27,6 +27,11 @@ AC_DEFUN([GC_SANITIZERS],[
     [],[enable_ubsan=no])
   AS_IF([test "$enable_asan" != no && test "$enable_tsan" != no],
     [AC_MSG_ERROR([--enable-asan and --enable-tsan exclude each other: choose one])])
+  AC_ARG_ENABLE([mutants],[AS_HELP_STRING([--enable-mutants],[let the tests turn host code into its mutants])],[],
+    [enable_mutants=no])
+  AM_CONDITIONAL([HOST_MUTANTS],[test "$enable_mutants" != no])
+  AS_IF([test "$enable_mutants" != no],[GC_HOST_MUTANTS=yes],[GC_HOST_MUTANTS=no])
+  AC_SUBST([GC_HOST_MUTANTS])
   AC_ARG_ENABLE([variants],
     [AS_HELP_STRING([--disable-variants],[no tests with ThreadSanitizer, no mutants beside the plain tests])],[],
     [enable_variants=yes])

@@ -4,6 +4,7 @@ GC_BASE_SOURCES = \
 	src/base/errors.def \
 	src/base/log.cpp \
 	src/base/log.h \
+	src/base/mutant.h \
 	src/base/params.cpp \
 	src/base/params.def \
 	src/base/params.h \

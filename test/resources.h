@@ -1,9 +1,12 @@
 // What this process has of the system: for tests that nothing of it grows.
 #pragma once
 #include <dirent.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
+#include <string>
 
 namespace gpucoll_test {
 
@@ -13,6 +16,25 @@ inline int open_descriptors() {
   while (readdir(directory)) ++n;
   closedir(directory);
   return n;
+}
+
+// What `body` says in a child, where it may lower limits and change its user; the signal that ended it, otherwise.
+inline std::string said_in_child(const std::function<std::string()>& body) {
+  int ends[2];
+  if (pipe(ends)) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string said = body();
+    _exit(write(ends[1], said.data(), said.size()) != static_cast<ssize_t>(said.size()));
+  }
+  close(ends[1]);
+  std::string said;
+  char piece[512];
+  for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;) said.append(piece, static_cast<size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status)) : said;
 }
 
 // Pages that this process has in memory, in KiB, and mappings.

@@ -13,6 +13,8 @@ GC_BASE_SOURCES = \
 	src/base/shared_memory.h \
 	src/base/status.cpp \
 	src/base/status.h \
+	src/base/system_limits.cpp \
+	src/base/system_limits.h \
 	src/base/unique_fd.h
 
 noinst_LTLIBRARIES += src/base/libbase.la

@@ -10,6 +10,9 @@
 #include <map>
 #include <mutex>
 
+#include "base/mutant.h"
+#include "base/system_limits.h"
+
 namespace gpucoll {
 
 class SharedMemory::Created {
@@ -38,6 +41,16 @@ class SharedMemory::Created {
   std::map<uint64_t, std::weak_ptr<Mapping>> mappings_;
 };
 
+namespace {
+
+Status cannot_open(int errnum, pid_t pid) {
+  return Status::error(no_descriptor_left(errnum) ? Code::system : Code::remote,
+                       "cannot open the shared memory of process %d (%s)%s", pid, std::strerror(errnum),
+                       process_obstacle(errnum, pid).c_str());
+}
+
+}  // namespace
+
 SharedMemory::Mapping::~Mapping() { munmap(data, bytes); }
 
 Result<std::shared_ptr<SharedMemory::Mapping>> SharedMemory::map(const UniqueFd& fd, size_t bytes) {
@@ -50,7 +63,10 @@ Result<SharedMemory> SharedMemory::create(size_t bytes, const char* label) {
   SharedMemory memory;
   memory.fd_ = UniqueFd(memfd_create(label, MFD_CLOEXEC));
   if (!memory.fd_) return Status::system(errno, "cannot create shared memory for %s", label);
-  if (ftruncate(memory.fd_.get(), static_cast<off_t>(bytes)))
+  // Whoever gets hold of its name in /proc is to be of the same user, too.
+  if (fchmod(memory.fd_.get(), 0600)) return Status::system(errno, "cannot keep shared memory for %s private", label);
+  errno = EFBIG;
+  if ((!fits_file_limit(bytes) && !gc_mutant(120)) || ftruncate(memory.fd_.get(), static_cast<off_t>(bytes)))
     return Status::system(errno, "cannot size shared memory for %s to %zu bytes", label, bytes);
   GC_TRY_AS(memory.mapping_, map(memory.fd_, bytes));
   struct stat info = {};
@@ -67,11 +83,7 @@ Result<SharedMemory> SharedMemory::open(const SharedMemoryName& name) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", name.pid, name.fd);
   const UniqueFd fd(::open(path, O_RDWR | O_CLOEXEC));
-  if (!fd)
-    return Status::error(Code::remote,
-                         "cannot open the shared memory of process %d (%s: %s); it has ended, or runs as another user "
-                         "or in another container: run all ranks of a node as one user in one process-id namespace",
-                         name.pid, path, std::strerror(errno));
+  if (!fd) return cannot_open(errno, name.pid);
   struct stat info = {};
   if (fstat(fd.get(), &info) || info.st_ino != name.inode || static_cast<uint64_t>(info.st_size) != name.bytes)
     return Status::error(Code::remote, "the shared memory of process %d is gone; that process has ended", name.pid);

@@ -31,7 +31,7 @@ class SharedMemory {
 
   // Zeroed; pages are used only as they are touched. Errors: out_of_memory, system.
   static Result<SharedMemory> create(size_t bytes, const char* label);
-  // Errors: remote, when the creator is gone or its memory may not be opened.
+  // Errors: remote, when the creator is gone or its memory may not be opened; system, where no descriptor is left.
   static Result<SharedMemory> open(const SharedMemoryName& name);
 
   void* data() const noexcept { return mapping_ ? mapping_->data : nullptr; }

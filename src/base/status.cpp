@@ -4,9 +4,11 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <system_error>
 #include <vector>
 
 #include "base/log.h"
+#include "base/system_limits.h"
 
 namespace gpucoll {
 namespace {
@@ -28,6 +30,16 @@ Code describe_exception(char* text, size_t bytes) noexcept {
   } catch (const std::bad_alloc&) {
     std::snprintf(text, bytes, "no host memory left");
     return Code::out_of_memory;
+  } catch (const std::system_error& e) {
+    if (e.code() != std::errc::resource_unavailable_try_again) {
+      std::snprintf(text, bytes, "unexpected exception: %s", e.what());
+      return Code::internal;
+    }
+    std::snprintf(text, bytes,
+                  "no thread can be started: %s; raise `ulimit -u`, the number of processes and threads "
+                  "of a user, or the container's limit of processes (pids.max)",
+                  e.code().message().c_str());
+    return Code::system;
   } catch (const std::exception& e) {
     std::snprintf(text, bytes, "unexpected exception: %s", e.what());
   } catch (...) {
@@ -78,6 +90,7 @@ Status Status::system(int errnum, const char* format, ...) {
   va_end(args);
   text += ": ";
   text += std::strerror(errnum);
+  text += limit_advice(errnum);
   return Status(errnum == ENOMEM ? Code::out_of_memory : Code::system, std::move(text));
 }
 

@@ -35,7 +35,7 @@ class [[nodiscard]] Status {
   Status(Code code, std::string what);
   // printf-style; REQUIRES: code != Code::ok.
   static Status error(Code code, const char* format, ...) __attribute__((format(printf, 2, 3)));
-  // A failed system call: appends the text of `errnum`.
+  // A failed system call: appends the text of `errnum`, and what to raise where a limit was met.
   static Status system(int errnum, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
   Status(Status&&) noexcept = default;
@@ -113,8 +113,8 @@ Code guarded(const char* where, Body&& body) noexcept {
     return guarded_exception(where);
   }
 }
-// Local work between two exchanges with other ranks: what it throws (no memory) becomes a Status, so that this rank
-// can still tell the others instead of leaving them to wait.
+// Local work between two exchanges with other ranks: what it throws (no memory, no thread) becomes a Status, so that
+// this rank can still tell the others instead of leaving them to wait.
 Status contained_exception() noexcept;
 template <class Body>
 auto contained(Body&& body) noexcept -> decltype(body()) {

@@ -24,11 +24,11 @@ Status MpiProcess::open(gc_process_blob* mine) {
   GC_TRY(params_status());
   if (!mine_.magic) {
     GC_TRY_AS(board_, core::Board::create());
+    GC_TRY_AS(mine_.node, topo::this_node());
     mine_.magic = kMagic;
     mine_.pid = getpid();
     std::snprintf(mine_.version, sizeof mine_.version, "%s", library_version());
     mine_.params_hash = equal_params_hash();
-    mine_.node = topo::this_node();
     mine_.board = board_.name();
   }
   std::memset(mine, 0, sizeof *mine);
@@ -55,7 +55,7 @@ Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob) {
   if (!board) return Status::error(board.status().code(), "has a board out of reach: %s", board.status().what());
   auto made = std::make_unique<PeerProcess>();
   made->board = *std::move(board);
-  made->liveness = core::Liveness(info.pid);
+  GC_TRY_AS(made->liveness, core::Liveness::of(info.pid));
   made->pid = info.pid;
   known = std::move(made);
   return known.get();

@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 
+#include "base/system_limits.h"
+
 namespace gpucoll::core {
 namespace {
 
@@ -45,6 +47,14 @@ Liveness::Liveness(pid_t pid) {
   errno = 0;
   pidfd_ = pidfd_of(pid);
   gone_ = !pidfd_ && errno == ESRCH;
+}
+
+Result<Liveness> Liveness::of(pid_t pid) {
+  errno = 0;
+  Liveness liveness(pid);
+  if (pid != getpid() && !liveness.pidfd_ && no_descriptor_left(errno))
+    return Status::system(errno, "cannot watch process %d", pid);
+  return liveness;
 }
 
 bool Liveness::alive() const noexcept { return !gone_ && (!pidfd_ || !ended(pidfd_->get())); }

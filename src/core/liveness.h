@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/status.h"
 #include "base/unique_fd.h"
 
 namespace gpucoll::core {
@@ -14,6 +15,8 @@ class Liveness {
   Liveness() = default;
   // For this very process, and where the system cannot watch processes, alive() is always true.
   explicit Liveness(pid_t pid);
+  // The same. Errors: system, where no descriptor is left to watch it by.
+  static Result<Liveness> of(pid_t pid);
   bool alive() const noexcept;
 
  private:

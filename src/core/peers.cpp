@@ -30,7 +30,7 @@ PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page,
   std::snprintf(info.version, sizeof info.version, "%s", library_version());
   info.params_hash = equal_params_hash() ^ tuning_hash();
   auto node = topo::this_node();
-  std::memcpy(info.node, node.data(), node.size());
+  if (node) std::memcpy(info.node, node->data(), node->size());
   std::memcpy(info.device_kind, device.identity().kind, sizeof info.device_kind);
   std::memcpy(info.device_uuid, device.identity().uuid, sizeof info.device_uuid);
   info.resident_blocks = device.resident_blocks();
@@ -39,7 +39,7 @@ PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page,
   info.control_fd = name.fd;
   info.control_inode = name.inode;
   info.control_bytes = name.bytes;
-  set_verdict(&info, status);
+  set_verdict(&info, status && !node ? node.status() : status);
   return info;
 }
 
@@ -176,7 +176,8 @@ Status Peers::agree(net::Bootstrap& bootstrap, const Status& mine, uint32_t* fac
 
 Status Peers::open_pages() {
   for (const PeerInfo& info : infos_) {
-    liveness_.emplace_back(info.pid);
+    GC_TRY_AS(Liveness liveness, Liveness::of(info.pid));
+    liveness_.push_back(std::move(liveness));
     if (info.rank == rank_) continue;
     GC_TRY_AS(pages_[static_cast<size_t>(info.rank)],
               SharedMemory::open({info.pid, info.control_fd, info.control_bytes, info.control_inode}));

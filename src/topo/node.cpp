@@ -3,8 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <optional>
+
+#include "base/system_limits.h"
 
 namespace gpucoll::topo {
 namespace {
@@ -14,9 +19,11 @@ uint64_t fnv1a(const void* data, size_t bytes, uint64_t hash) {
   return hash;
 }
 
-NodeId read_node() {
+Result<NodeId> read_node() {
   std::string boot;
+  errno = 0;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  if (boot.empty() && no_descriptor_left(errno)) return Status::system(errno, "cannot read which node this is");
   // Without a boot id (unusual containers) the host's name has to do.
   if (boot.empty()) boot = host_name();
   struct stat info = {};
@@ -31,9 +38,14 @@ NodeId read_node() {
 
 }  // namespace
 
-NodeId this_node() {
-  static const NodeId id = read_node();
-  return id;
+Result<NodeId> this_node() {
+  static std::mutex mutex;
+  static std::optional<NodeId> known;
+  std::lock_guard lock(mutex);
+  if (!known) {
+    GC_TRY_AS(known, read_node());
+  }
+  return *known;
 }
 
 std::string host_name() {

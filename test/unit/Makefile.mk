@@ -3,7 +3,7 @@ EXTRA_DIST += test/unit/tests.cmake test/unit/kernel_subset.sh test/unit/paramet
 	test/unit/parameters_tested.sh test/unit/tarball.sh
 
 check_PROGRAMS += test/unit/base_test test/unit/core_test test/unit/bootstrap_test
-test_unit_base_test_SOURCES = test/unit/base_test.cpp
+test_unit_base_test_SOURCES = test/unit/base_test.cpp test/resources.h
 test_unit_base_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS)
 test_unit_core_test_SOURCES = test/unit/core_test.cpp
 test_unit_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

@@ -1,11 +1,17 @@
 // Status, Result, parameters and sizes.
+#include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "../resources.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/params.h"
@@ -156,6 +162,13 @@ TEST(Parameters, HashCoversThoseThatMustBeEqual) {
   ASSERT_TRUE(set_param("verbose", "0", "mca").ok());
 }
 
+TEST(Guarded, SaysWhatToRaiseWhereNoThreadStarts) {
+  const Status status = contained([]() -> Status { throw std::system_error(EAGAIN, std::generic_category()); });
+  EXPECT_EQ(status.code(), Code::system);
+  EXPECT_NE(std::string(status.what()).find("no thread can be started"), std::string::npos) << status.what();
+  EXPECT_NE(std::string(status.what()).find("raise `ulimit -u`"), std::string::npos) << status.what();
+}
+
 TEST(SharedMemory, LivesAsLongAsSomebodyHasIt) {
   SharedMemory other;
   {
@@ -185,4 +198,111 @@ TEST(SharedMemory, OpensWhatLivesAndSaysWhatIsGone) {
   auto gone = SharedMemory::open(name);
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.status().code(), Code::remote);
+}
+
+TEST(SharedMemory, IsForItsUserOnly) {
+  auto memory = SharedMemory::create(100, "test");
+  ASSERT_TRUE(memory.ok());
+  struct stat info = {};
+  ASSERT_EQ(stat(("/proc/self/fd/" + std::to_string(memory->name().fd)).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+namespace {
+
+using gpucoll_test::said_in_child;
+
+void limit(int resource, rlim_t most) {
+  rlimit limits = {};
+  getrlimit(resource, &limits);
+  limits.rlim_cur = most;
+  setrlimit(resource, &limits);
+}
+
+// A process that lives until this one lets it go.
+class Other {
+ public:
+  explicit Other(const std::function<void()>& begin) {
+    int up[2];
+    if (pipe(up) || pipe(down_)) return;
+    pid = fork();
+    if (pid == 0) {
+      close(down_[1]);
+      begin();
+      auto memory = SharedMemory::create(100, "test");
+      const SharedMemoryName mine = memory ? memory->name() : SharedMemoryName();
+      char end;
+      _exit(write(up[1], &mine, sizeof mine) != sizeof mine || read(down_[0], &end, 1) != 0);
+    }
+    EXPECT_EQ(read(up[0], &name, sizeof name), static_cast<ssize_t>(sizeof name));
+    close(up[0]);
+    close(up[1]);
+  }
+  ~Other() {
+    close(down_[1]);
+    close(down_[0]);
+    waitpid(pid, nullptr, 0);
+  }
+  pid_t pid = -1;
+  SharedMemoryName name;
+
+ private:
+  int down_[2];
+};
+
+// Root may look into any process.
+void become_nobody() {
+  if (geteuid() != 0) return;
+  const gid_t group = 65534;
+  if (setgroups(1, &group) || setgid(group) || setuid(65534)) _exit(9);
+  prctl(PR_SET_DUMPABLE, 1);
+}
+
+std::string opening(const SharedMemoryName& name) {
+  auto memory = SharedMemory::open(name);
+  return memory ? "opened" : memory.status().what();
+}
+
+}  // namespace
+
+TEST(SharedMemory, SaysWhichLimitToRaise) {
+  EXPECT_NE(said_in_child([] {
+              limit(RLIMIT_FSIZE, 1 << 20);
+              auto memory = SharedMemory::create(2 << 20, "test");
+              return std::string(memory ? "created" : memory.status().what());
+            }).find("raise `ulimit -f`"),
+            std::string::npos);
+  EXPECT_NE(said_in_child([] {
+              limit(RLIMIT_NOFILE, 3);
+              auto memory = SharedMemory::create(100, "test");
+              return std::string(memory ? "created" : memory.status().what());
+            }).find("raise `ulimit -n`"),
+            std::string::npos);
+  const Other other([] {});
+  const std::string said = said_in_child([&] {
+    limit(RLIMIT_NOFILE, 3);
+    return opening(other.name);
+  });
+  EXPECT_NE(said.find("raise `ulimit -n`"), std::string::npos) << said;
+  EXPECT_EQ(said.find("ended"), std::string::npos) << said;
+}
+
+TEST(SharedMemory, SaysWhyAnotherProcessIsNotToBeLookedInto) {
+  const Other open(become_nobody), shut([] {
+    become_nobody();
+    prctl(PR_SET_DUMPABLE, 0);
+  });
+  const auto from_nobody = [](const SharedMemoryName& name) {
+    return said_in_child([&] {
+      become_nobody();
+      return opening(name);
+    });
+  };
+  EXPECT_EQ(from_nobody(open.name), "opened");
+  const std::string said = from_nobody(shut.name);
+  EXPECT_NE(said.find("not dumpable"), std::string::npos) << said;
+  EXPECT_NE(said.find("prctl(PR_SET_DUMPABLE, 1)"), std::string::npos) << said;
+  if (geteuid() != 0) return;
+  const Other root([] {});
+  EXPECT_NE(from_nobody(root.name).find("run all ranks of a node as one user"), std::string::npos);
 }

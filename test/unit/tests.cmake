@@ -6,6 +6,8 @@ gc_test(unit.kernel_subset LABELS unit COMMAND ${GC_SOURCE}/test/unit/kernel_sub
 gc_test(unit.tarball LABELS unit COMMAND ${GC_SOURCE}/test/unit/tarball.sh ${GC_SOURCE} ${GC_BUILD})
 set_tests_properties(unit.tarball PROPERTIES SKIP_RETURN_CODE 77)
 gc_test(unit.base LABELS unit COMMAND test/unit/base_test)
+gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS unit
+  COMMAND test/unit/base_test --gtest_filter=SharedMemory.*)
 gc_test(unit.core LABELS unit COMMAND test/unit/core_test)
 gc_test(unit.call_operands LABELS unit COMMAND test/unit/call_operands_test)
 gc_test(unit.team_call LABELS unit COMMAND test/unit/team_call_test)

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +12,8 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+
+#include "base/system_limits.h"
 
 namespace gpucoll::gpu::emu {
 namespace {
@@ -26,17 +28,15 @@ FileName file_name(uint64_t id) {
   return name;
 }
 
-// Growing a file beyond RLIMIT_FSIZE would kill the process with SIGXFSZ instead of failing.
-bool fits_file_limit(size_t bytes) {
-  rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
-}
-
 Status no_memory(int errnum, size_t bytes) {
-  if (errnum == EMFILE || errnum == ENFILE)
+  if (no_descriptor_left(errnum))
     return Status::error(Code::out_of_memory,
                          "the emulated device needs a file descriptor for each piece of runtime memory and none is "
-                         "left; raise `ulimit -n` or lower the parameter channels");
+                         "left%s, or lower the parameter channels",
+                         limit_advice(errnum));
+  if (errnum == EFBIG)
+    return Status::error(Code::out_of_memory, "the emulated device cannot get a memory file of %zu bytes%s", bytes,
+                         limit_advice(errnum));
   return Status::error(Code::out_of_memory,
                        "the emulated device cannot get a memory file of %zu bytes (%s); look at `ulimit -a` and at "
                        "the memory left on this machine",
@@ -48,10 +48,8 @@ Status cannot_open(int errnum, int pid) {
     return Status::error(Code::remote, "process %d, whose memory this process wanted to open, has ended", pid);
   if (errnum == ENOENT)
     return Status::error(Code::remote, "process %d has released the memory that this process wanted to open", pid);
-  return Status::error(Code::system,
-                       "memory of process %d cannot be opened (%s); run all ranks of a node as one user and in one "
-                       "container, or set the parameter transport to shm",
-                       pid, std::strerror(errnum));
+  return Status::error(Code::system, "memory of process %d cannot be opened (%s)%s", pid, std::strerror(errnum),
+                       process_obstacle(errnum, pid).c_str());
 }
 
 // Whether the descriptor is the memory file `id`, and not one that took over its number.
@@ -91,6 +89,7 @@ Result<MemoryFile> MemoryFile::create(size_t bytes) {
   const int fd = memfd_create(file_name(id).text, MFD_CLOEXEC);
   if (fd < 0) return no_memory(errno, bytes);
   MemoryFile file(fd, id);
+  if (fchmod(fd, 0600) != 0) return Status::system(errno, "the emulated device cannot keep a memory file private");
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return no_memory(errno, bytes);
   return file;
 }

@@ -48,9 +48,9 @@ struct PeerInfo {
   uint32_t fault;           // a gpucoll::Code: this rank cannot take part, for the reason in `text`
   uint32_t facts;           // kReachesAll, ...
   int32_t resident_blocks;  // that its device runs at once, of all ranks together
-  char text[164];
+  char text[212];
 };
-static_assert(sizeof(PeerInfo) == 272);
+static_assert(sizeof(PeerInfo) == 320);  // as much as a meeting on the arrival board has room for
 
 struct alignas(64) ControlPage {
   uint32_t magic;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/abi.h"
+#include "freed_objects.h"
 #include "mpi_test.h"
 
 namespace {
@@ -309,13 +310,18 @@ void mixed_memory(MPI_Comm comm) {
 }
 
 // Requests outlive the handle of their communicator.
-void freed_communicators() {
+void freed_communicators(const std::function<Where(int)>& where) {
   for (int round = 0; round < 10; round++) {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    Operations all = make_some(comm, 3, 400 + round, on_device);
+    Operations all = make_some(comm, 3, 400 + round, where);
+    MPI_Request barrier;
+    GC_INIT(Barrier)(comm, MPI_INFO_NULL, &barrier);
     if (round % 2) all[0]->fill(), all[0]->start();
     MPI_Comm_free(&comm);
+    MPI_Start(&barrier);
+    MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+    MPI_Request_free(&barrier);
     if (round % 2) all[0]->wait(), all[0]->check();
     for (auto& operation : all) operation->run();
     for (int i : own_order(3, u(round))) all[z(i)]->free();
@@ -392,7 +398,9 @@ void with_one_thread() {
   beside_others(MPI_COMM_WORLD);
   mixed_memory(copy);
   never_started(copy);
-  freed_communicators();
+  freed_communicators(on_device);
+  freed_communicators([](int) { return g_rank == 0 ? Where::host : Where::device; });
+  freed::test();
   many(copy);
   errors();
   MPI_Comm_free(&half);

@@ -179,6 +179,12 @@ gc_mpi_test(mpi.without_component LABELS mpi WILL_FAIL NP 2 MPIRUN --mca coll ^g
 gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 PROCESSORS 2 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/bad_parameter.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/host)
 
+# Mutants: persistent requests let go of types and operations, of the engine or of the module before.
+gc_mpi_mutant(101 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault" NP 2 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/persistent)
+gc_mpi_mutant(102 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault" NP 2
+  MPIRUN ${GC_LITERALLY} COMMAND test/mpi/persistent)
+
 # Mostly waiting.
 foreach(group mismatches resources lateness deaths teams refusals departures reports)
   gc_test(mpi.faults.${group} LABELS mpi asan TIMEOUT 240 PROCESSORS 1 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"

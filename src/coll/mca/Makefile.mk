@@ -10,6 +10,8 @@ GC_COLL_SKIN_SOURCES = \
 	src/coll/mca/engine.h \
 	src/coll/mca/group_reductions.c \
 	src/coll/mca/groups.c \
+	src/coll/mca/kept_objects.c \
+	src/coll/mca/kept_objects.h \
 	src/coll/mca/kinds.c \
 	src/coll/mca/lifetime.c \
 	src/coll/mca/module.c \

@@ -1,7 +1,9 @@
 /* The arguments of each collective as a struct, generated from collectives.def: for a call that is begun later.
  *
  * Thread safety: plain data. Ownership: arrays, types and operations are the caller's. MPI lets the caller change
- * arrays only when the call has ended, and until then the MPI layer keeps types and operations alive by the request.
+ * arrays only when a nonblocking call is complete or a persistent request is freed. It lets the caller free types and
+ * operations at once: Open MPI retains those of nonblocking requests until they are complete, and kept_objects.h
+ * those of persistent ones.
  */
 #ifndef GPUCOLL_COLL_MCA_ARGUMENTS_H
 #define GPUCOLL_COLL_MCA_ARGUMENTS_H

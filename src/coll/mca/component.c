@@ -9,7 +9,7 @@
  *   memory is left): the component stays, as without it device buffers would crash, and takes everything through host
  *   memory.
  */
-#include "coll/mca/module.h"
+#include "coll/mca/kept_objects.h"
 #include "gpucoll/gpucoll.h"
 
 const gc_abi *gcm_abi;
@@ -73,6 +73,7 @@ static int close_component(void) {
   gcm_stop_progress();
   gcm_process_close();
   gcm_forget_processes();
+  gcm_forget_kept_objects();
   gcm_forget_type_maps();
   gcm_engine_runs = false;
   gcm_abi->set_log_sink(NULL); /* Open MPI's output goes away, the library stays */

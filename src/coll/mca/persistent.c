@@ -9,6 +9,17 @@
 #define GCM_CALL_INIT(name, ARGUMENTS, info, request) \
   previous->coll_##name##_init(GCM_UNWRAP ARGUMENTS, comm, info, request, previous->coll_##name##_init_module)
 
+/* What the module before has made: MPI_SUCCESS or an MPI error class. */
+static int keep(int rc, ompi_request_t **request, const gcm_plan *plan, gcm_op *op, ompi_communicator_t *comm) {
+  if (rc == MPI_SUCCESS && gcm_has_own_objects(plan, op, comm)) rc = gcm_keep_with(*request, plan, op, comm);
+  return rc;
+}
+
+static int no_memory(gcm_request *r) {
+  OBJ_RELEASE(r);
+  return MPI_ERR_NO_MEM;
+}
+
 /* The application may free `info` before it is made. The last arguments: the column `engine`. */
 #define GCM_PERSISTENT(name, PARAMETERS, ARGUMENTS, plan_of_call, HAND_OVER, ...)                             \
   static int stage_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_request *r) {          \
@@ -31,14 +42,15 @@
     const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                             \
     const bool lacks =                                                                                        \
         looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm); \
+    gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                             \
     if (GCM_LIKELY(!looks && !lacks) && gcm_goes_straight(module, function))                                  \
-      return GCM_CALL_INIT(name, ARGUMENTS, info, request);                                                   \
+      return keep(GCM_CALL_INIT(name, ARGUMENTS, info, request), request, &plan, call.skin_op, comm);         \
     if (lacks) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function);                                     \
     gcm_request *r = gcm_request_new(module, true);                                                           \
     if (r == NULL) return MPI_ERR_NO_MEM;                                                                     \
     r->begin_on_host = make_##name;                                                                           \
     r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                  \
-    gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                             \
+    if (gcm_keep(&r->kept, &plan, call.skin_op) != MPI_SUCCESS) return no_memory(r);                          \
     return gcm_request_begin(r, function, looks ? &call : NULL, &plan, request);                              \
   }
 
@@ -52,8 +64,11 @@ int gcm_barrier_init(ompi_communicator_t *comm, struct ompi_info_t *info, ompi_r
                      mca_coll_base_module_t *base) {
   gcm_module *module = (gcm_module *)base;
   const mca_coll_base_comm_coll_t *previous = &module->previous;
-  if (gcm_goes_straight(module, GC_FUNCTION_none))
-    return previous->coll_barrier_init(comm, info, request, previous->coll_barrier_init_module);
+  if (gcm_goes_straight(module, GC_FUNCTION_none)) {
+    const gcm_plan no_buffers = {.send = {.buffer = NULL}};
+    const int rc = previous->coll_barrier_init(comm, info, request, previous->coll_barrier_init_module);
+    return keep(rc, request, &no_buffers, NULL, comm);
+  }
   gcm_request *r = gcm_request_new(module, true);
   if (r == NULL) return MPI_ERR_NO_MEM;
   r->begin_on_host = make_barrier;

@@ -250,9 +250,11 @@ static void request_construct(gcm_request *r) {
   r->next = NULL;
   r->listed = r->wanted = false;
   r->made = MPI_SUCCESS;
+  r->kept = (gcm_kept_objects){NULL, 0};
   memset(&r->staged, 0, sizeof r->staged);
 }
-OBJ_CLASS_INSTANCE(gcm_request, ompi_coll_base_nbc_request_t, request_construct, NULL);
+static void request_destruct(gcm_request *r) { gcm_let_go(&r->kept); }
+OBJ_CLASS_INSTANCE(gcm_request, ompi_coll_base_nbc_request_t, request_construct, request_destruct);
 
 /* ---- making them ---- */
 

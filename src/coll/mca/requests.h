@@ -12,10 +12,11 @@
 
 #include "coll/mca/arguments.h"
 #include "coll/mca/engine.h"
+#include "coll/mca/kept_objects.h"
 #include "coll/mca/staging.h"
 
-/* The MPI layer writes into requests of collectives as ompi_coll_base_nbc_request_t (it keeps operation and types
- * alive there), so ours must be one. */
+/* The MPI layer writes into requests of collectives as ompi_coll_base_nbc_request_t (it keeps operation and types of
+ * nonblocking ones alive there), so ours must be one. */
 typedef struct gcm_request {
   ompi_coll_base_nbc_request_t super;
   gcm_module *module;
@@ -27,6 +28,7 @@ typedef struct gcm_request {
   struct gcm_request *next; /* in the list of those under way */
   bool listed;              /* there, or taken from it to be made on the host */
   /* Of persistent ones. */
+  gcm_kept_objects kept;
   bool wanted; /* started before it was made */
   int made;    /* what making it on the host has ended with */
 } gcm_request;

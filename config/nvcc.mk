@@ -2,7 +2,8 @@
 # compiler, so libtool needs no wrapper. A .cu file must not share its basename with a .cpp file of its directory:
 # both would become the same object.
 # No -lineinfo: code runs no slower with it, but the first communicator of a process loads all kernels, which takes
-# five times as long then (docs/performance.md). To see lines in ncu or compute-sanitizer: NVCCFLAGS=-lineinfo.
+# five times as long then (docs/measurements/2026-11-23-first-communicator.md). To see lines in ncu or
+# compute-sanitizer: NVCCFLAGS=-lineinfo.
 SUFFIXES = .cu
 GC_NVCCFLAGS = -forward-unknown-to-host-compiler -ccbin=$(NVCC_CCBIN) -std=c++20 -fmad=false -O2 -g \
 	-fvisibility=hidden -ffp-contract=off $(NVCC_GENCODE) $(GC_SANITIZER_FLAGS) \

@@ -1,6 +1,6 @@
 // Which of the messages that wait for their copies goes next. Each has a turn, and is ready or not. They go in the
 // order of their turns: where all ranks keep step, each device is written by one other at a time, and that is twice as
-// fast as all that write to one (docs/performance.md). But the order is a preference: what is ready goes out of turn
+// fast as all that write to one (docs/measurements). But the order is a preference: what is ready goes out of turn
 // once nothing has been under way for a part of the time that its own copy takes.
 //
 // Thread safety: none. Pure but for the time since when it holds a message back.

@@ -34,7 +34,7 @@ struct Model {
   double tree_efficiency;  // of the ring's bandwidth: two children share a block
   PairModel pair;
 };
-// docs/performance.md
+// docs/measurements
 constexpr Model kGpu = {20.5,
                         13,
                         1.3,

@@ -1,7 +1,7 @@
 // Which algorithm, protocol, how many channels and threads: time = bytes / bandwidth + latency, for every function,
 // algorithm and protocol. Pure functions of facts that are equal on all ranks.
 //
-// Sources of the numbers: tables for a kind of device (tuner.cpp, measured, docs/performance.md), corrected by a tuning
+// Sources of the numbers: tables for a kind of device (tuner.cpp, measured, docs/measurements), corrected by a tuning
 // file (core/tuning_file.h, parameter tuning_file), overridden by the parameters algorithm, protocol, channels,
 // threads.
 #pragma once

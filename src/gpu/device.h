@@ -28,7 +28,7 @@ enum class MemoryKind : uint8_t {
 };
 
 // What CUDA's driver gives memory in; smaller allocations share one. Other processes map an allocation that is no
-// multiple of it with smaller pages, and copies through them are slower by up to a third (docs/performance.md).
+// multiple of it with smaller pages, and copies through them are slower by up to a third (docs/measurements).
 inline constexpr size_t kMemoryBlock = size_t{2} << 20;
 
 // What is known of a pointer.

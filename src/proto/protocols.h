@@ -24,7 +24,7 @@ struct Simple {
 
   // Bytes of each slice (the last may be shorter) of an operation on `bytes`: a chunk's worth is cut into
   // kSlicesPerChunk, so that the peer starts on the first while the second is under way; little is not cut at all, as
-  // a slice costs two barriers and a hand-over. The limit was measured on GPUs (docs/performance.md).
+  // a slice costs two barriers and a hand-over. The limit was measured on GPUs (docs/measurements).
   static constexpr GC_HD uint64_t cut(uint64_t bytes, uint64_t slot_bytes) {
     constexpr uint64_t kLine = 128;
     const uint64_t most = slice_bytes(slot_bytes), least = most / 8 / kLine * kLine;

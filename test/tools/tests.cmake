@@ -175,6 +175,8 @@ set_tests_properties(tools.perf_files_read tools.perf_files_compared PROPERTIES 
 # Pictures, where there is something to draw with; what is said where there is not.
 gc_test(tools.plot LABELS tools TIMEOUT 200
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/plot_test.py ${GC_SOURCE}/contrib/plot)
+gc_test(tools.performance LABELS tools
+  COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/performance_test.py ${GC_SOURCE}/contrib/performance)
 gc_test(tools.plot_without_matplotlib LABELS tools ENV PYTHONPATH=${GC_SOURCE}/test/tools/no_matplotlib
         PYTHONDONTWRITEBYTECODE=1
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/expect.sh 2

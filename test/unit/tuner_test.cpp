@@ -265,7 +265,7 @@ TEST(Tuner, ObeysTheProtocolWhereZeroCopyIsWanted) {
   }
 }
 
-// docs/performance.md: microseconds of an allreduce on H200.
+// docs/measurements: microseconds of an allreduce on H200.
 TEST(Tuner, PredictsWhatWasMeasured) {
   struct Measured {
     int ranks;

@@ -9,7 +9,11 @@
  *
  * Thread safety: different communicators may be used by different threads at once; one communicator, or those that
  * share (splitShare), by one thread at a time. gpucollCommAbort and gpucollCommGetAsyncError may be called from any
- * thread at any time. A process that has used gpucoll may fork, but its child must not use gpucoll before it execs.
+ * thread at any time.
+ *
+ * A process that has used gpucoll may fork, and its child may end by exit() or exec. The child itself must not use
+ * gpucoll before it execs: every function returns gpucollInvalidUsage there and changes nothing, so that destructors of
+ * the program, which run in the child as well, do no harm.
  */
 #ifndef GPUCOLL_GPUCOLL_H
 #define GPUCOLL_GPUCOLL_H

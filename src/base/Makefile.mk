@@ -2,6 +2,8 @@
 GC_BASE_SOURCES = \
 	src/base/environment.h \
 	src/base/errors.def \
+	src/base/fork.cpp \
+	src/base/fork.h \
 	src/base/log.cpp \
 	src/base/log.h \
 	src/base/mutant.h \

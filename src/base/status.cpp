@@ -1,5 +1,6 @@
 #include "base/status.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -106,6 +107,17 @@ Code guarded_exception(const char* where) noexcept {
   remember(text);
   log::write(log::Level::error, "%s: %s", where, text);
   return code;
+}
+
+// A child may end with many destructors of its program: they are told once.
+Code guarded_refusal(const char* where) noexcept {
+  static std::atomic<bool> told{false};
+  constexpr const char* kText =
+      "this process was forked by one that uses gpucoll: it has neither its parent's threads nor its devices, and must "
+      "exec before it uses gpucoll";
+  remember(kText);
+  if (!told.exchange(true)) log::write(log::Level::info, "%s: %s", where, kText);
+  return Code::invalid_usage;
 }
 
 Status contained_exception() noexcept {

@@ -14,6 +14,8 @@
 #include <string>
 #include <utility>
 
+#include "base/fork.h"
+
 namespace gpucoll {
 
 enum class Code : int {
@@ -101,11 +103,14 @@ class [[nodiscard]] Result {
   lhs = *std::move(tmp)
 
 // The one place where C++ meets C: runs `body` (returning Status), catches everything, logs a failure once
-// under the name of the entry point, keeps its sentence for last_error(), and gives the code's value.
+// under the name of the entry point, keeps its sentence for last_error(), and gives the code's value. Refuses all in a
+// forked child.
 Code guarded_report(const char* where, const Status& status) noexcept;
 Code guarded_exception(const char* where) noexcept;
+Code guarded_refusal(const char* where) noexcept;
 template <class Body>
 Code guarded(const char* where, Body&& body) noexcept {
+  if (is_forked_child()) return guarded_refusal(where);
   try {
     Status status = body();
     return status ? Code::ok : guarded_report(where, status);

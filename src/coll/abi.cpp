@@ -94,6 +94,7 @@ int process_open(gc_process_blob* mine) {
 constexpr auto kUntilTold = std::chrono::milliseconds(1000);
 
 void process_close(void (*progress)()) {
+  if (is_forked_child()) return;
   guarded("ending", [&]() -> Status {
     {
       std::lock_guard lock(live().mutex);
@@ -116,7 +117,9 @@ void process_close(void (*progress)()) {
   });
 }
 
-void process_ended() { MpiProcess::instance().end(); }
+void process_ended() {
+  if (!is_forked_child()) MpiProcess::instance().end();
+}
 
 // The device of the last device buffer that this thread has asked about: where staging memory is pinned.
 thread_local const void* last_device_pointer = nullptr;
@@ -193,7 +196,7 @@ gc_comm* comm_new(const gc_comm_description* description) {
 }
 
 void comm_free(gc_comm* comm) {
-  if (!comm) return;
+  if (!comm || is_forked_child()) return;
   auto* communicator = static_cast<MpiCommunicator*>(comm);
   {
     std::lock_guard lock(live().mutex);
@@ -287,7 +290,7 @@ void* device_get(const void* like, size_t bytes) {
 }
 
 void device_put(void* memory) {
-  gpu::Device* device = device_of(memory);
+  gpu::Device* device = is_forked_child() ? nullptr : device_of(memory);
   if (device) device->user_release(memory).ignore();
 }
 

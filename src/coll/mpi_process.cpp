@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/params.h"
 
@@ -23,6 +24,7 @@ MpiProcess& MpiProcess::instance() {
 Status MpiProcess::open(gc_process_blob* mine) {
   GC_TRY(params_status());
   if (!mine_.magic) {
+    claim_process();
     GC_TRY_AS(board_, core::Board::create());
     GC_TRY_AS(mine_.node, topo::this_node());
     mine_.magic = kMagic;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/environment.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/params.h"
 #include "core/tuning_file.h"
@@ -50,6 +51,7 @@ uint64_t new_tenant(const std::vector<int>& members, const std::vector<SplitChoi
 
 Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, const Kernels& kernels,
                                                            net::Bootstrap& bootstrap) {
+  claim_process();
   std::unique_ptr<Communicator> self(new Communicator(device, kernels));
   if (bootstrap.rank() == 0) warn_of_unknown_variables();
   // All that can fail on this rank alone comes before the exchange, where the others learn of it.

@@ -1,5 +1,7 @@
 #include "core/retired.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -8,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/mutant.h"
 #include "core/flights.h"
 
 namespace gpucoll::core {
@@ -19,6 +22,7 @@ constexpr int64_t kExitPatienceMs = 10000;
 struct Retired {
   std::mutex mutex;
   std::vector<std::unique_ptr<Communicator>> list;
+  const pid_t owner = getpid();
 };
 
 Retired& retired() {
@@ -29,7 +33,7 @@ Retired& retired() {
 // Takes out what can be destroyed, so that destructors run without the lock. Memory of peers is closed and memory given
 // back, for which the driver may wait until the device rests: between flights (flights.h), unless `now`.
 bool destroy_closed(bool now) {
-  auto& [mutex, list] = retired();
+  auto& [mutex, list, owner] = retired();
   const auto is_closed = [](const auto& communicator) {
     return communicator->unused() && communicator->peers_closed();
   };
@@ -70,8 +74,10 @@ bool drain(int64_t patience_ms, void (*idle)(), bool insists) {
   }
 }
 
-// The device may be half torn down here: only waits until the peers no longer need this process's memory.
+// The device may be half torn down here: only waits until the peers no longer need this process's memory. Not in a
+// child, which has none that they need, and whatever made it: the C library knows of fork() alone.
 void at_exit() {
+  if (getpid() != retired().owner && !gc_mutant(151)) return;
   auto deadline = Clock::now() + std::chrono::milliseconds(kExitPatienceMs);
   std::lock_guard lock(retired().mutex);
   for (auto& communicator : retired().list) {

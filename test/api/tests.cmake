@@ -23,6 +23,10 @@ gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
 gc_test(api.share LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/share_test)
 gc_test(api.share.copy LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_COPY_ENGINE_BYTES=1K COMMAND test/api/share_test)
+# Children of ranks; and with what they may not do: use the device, wait for peers.
+gc_test(api.fork LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
+gc_mutant(150 MUST_PRINT "a child ended with status" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
+gc_mutant(151 MUST_PRINT "a child has not ended by exit" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_test(api.processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)

@@ -160,6 +160,7 @@ gc_mpi_test(mpi.generated_on_device LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITE
   COMMAND test/mpi/generated --cases 400 --memory device --form nonblocking)
 
 gc_mpi_test(mpi.spawn LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/spawn)
+gc_mpi_test(mpi.fork LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/fork)
 gc_mpi_test(mpi.finalize LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
 gc_mpi_test(mpi.finalize_used LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "gpu/cuda/handle.h"
 #include "gpu/cuda/host_registrations.h"
@@ -51,6 +52,7 @@ Result<void*> device_malloc(int index, size_t bytes) {
 
 Result<CudaDevice*> CudaDevice::create(int index) {
   CUcontext context = nullptr;
+  claim_process();
   GC_CUDA(index, driver()->init(0));
   GC_CUDA(index, driver()->retain_primary(&context, index));
   std::unique_ptr<CudaDevice> device(new CudaDevice(index, context));

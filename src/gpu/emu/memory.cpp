@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/fork.h"
 #include "base/params.h"
 
 namespace gpucoll::gpu::emu {
@@ -56,6 +57,7 @@ Result<void*> map_shared(const MemoryFile& file, size_t bytes, uint64_t offset) 
 
 Status Memory::reserve() {
   if (area_.reserved()) return {};
+  claim_process();
   GC_TRY(area_.reserve(static_cast<size_t>(params().emu_memory), params().emu_strict != 0));
   ranges_ = Ranges(area_.bytes() / page_bytes());
   user_lo_.store(area_.user(), std::memory_order_relaxed);

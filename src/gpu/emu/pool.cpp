@@ -3,6 +3,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/quiet_thread.h"
 
 namespace gpucoll::gpu::emu {
@@ -21,6 +22,7 @@ Status Pool::reserve(int threads) {
 }
 
 Status Pool::add_thread() {
+  claim_process();
   try {
     quiet_thread([this] { serve(); }).detach();
   } catch (const std::system_error& e) {

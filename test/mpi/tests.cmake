@@ -164,6 +164,18 @@ gc_mpi_test(mpi.fork LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mp
 gc_mpi_test(mpi.finalize LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
 gc_mpi_test(mpi.finalize_used LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)
 
+# Messages of device memory, under each PML that there is and with one that stands in front of others.
+gc_mpi_test(mpi.messages LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
+gc_mpi_test(mpi.messages_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
+  COMMAND test/mpi/messages)
+gc_mpi_test(mpi.messages_are_told LABELS mpi NP 2
+  MUST_PRINT "rank [01] of MPI_COMM_WORLD passes device memory .0x[0-9a-f]+. to MPI_Send or MPI_Sendrecv, but"
+  MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages fatal)
+gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
+# Turned off, Open MPI crashes.
+gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0
+  COMMAND test/mpi/messages)
+
 # As installed, without any --mca.
 gc_mpi_test(mpi.host_by_default LABELS mpi NP 3 COMMAND test/mpi/host)
 gc_mpi_test(mpi.mixed_by_default LABELS mpi TIMEOUT 240 NP 3 COMMAND test/mpi/mixed)

@@ -21,6 +21,7 @@ GC_COLL_SKIN_SOURCES = \
 	src/coll/mca/parameters.c \
 	src/coll/mca/persistent.c \
 	src/coll/mca/plan.h \
+	src/coll/mca/pt2pt.c \
 	src/coll/mca/requests.c \
 	src/coll/mca/requests.h \
 	src/coll/mca/selection.c \

@@ -18,7 +18,10 @@
 #include "ompi/mca/coll/base/coll_base_util.h"
 #include "ompi/mca/coll/coll.h"
 #include "ompi/mca/op/op.h"
+#include "ompi/mca/pml/base/base.h"
+#include "ompi/mca/pml/pml.h"
 #include "ompi/mca/topo/topo.h"
+#include "ompi/message/message.h"
 #include "ompi/op/op.h"
 #include "ompi/proc/proc.h"
 #include "ompi/request/request.h"
@@ -60,6 +63,17 @@
 
 #define GCM_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define GCM_NOINLINE __attribute__((noinline))
+
+/* Whether Open MPI was built to move GPUs' memory, and does. 5.0 has a framework for it. */
+#if __has_include("opal/mca/accelerator/base/base.h")
+#include "opal/mca/accelerator/base/base.h"
+static inline bool gcm_open_mpi_knows_gpus(void) {
+  return strcmp(opal_accelerator_base_selected_component.base_version.mca_component_name, "null") != 0;
+}
+#else
+#include "opal/runtime/opal_params.h"
+static inline bool gcm_open_mpi_knows_gpus(void) { return opal_built_with_cuda_support && opal_cuda_support; }
+#endif
 
 /* A number that all members of a communicator know it by while it lives. */
 static inline uint64_t gcm_context_id(const ompi_communicator_t *comm) {

@@ -64,12 +64,15 @@ static int open_component(void) {
   return OMPI_SUCCESS;
 }
 
+/* The PML has been selected before this. */
 static int init_query(bool progress_threads, bool mpi_threads) {
   (void)progress_threads, (void)mpi_threads;
+  if (gcm_abi->param_value("priority") >= 0) gcm_look_at_messages();
   return OMPI_SUCCESS;
 }
 
 static int close_component(void) {
+  gcm_leave_messages();
   gcm_stop_progress();
   gcm_process_close();
   gcm_forget_processes();

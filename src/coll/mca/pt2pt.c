@@ -1,0 +1,154 @@
+/* Point-to-point messages of device memory are refused, with one sentence and an MPI error: Open MPI would read or
+ * write such memory on the CPU, which ends the process.
+ *
+ * MPI calls the functions of the chosen PML through the table mca_pml. Those that take a buffer are replaced there by
+ * these, which look at the buffer and call the PML's own: so all PMLs are served alike, and so is what other components
+ * send. Where Open MPI or the PML moves GPUs' memory itself, that is left to it.
+ *
+ * Thread safety: the table is changed while the coll framework is opened, when nobody sends yet, and in the component's
+ * close, when nobody does any more. Messages may come from any thread.
+ */
+#include <ctype.h>
+#include <stdio.h>
+
+#include "base/mutant.h"
+#include "coll/mca/plan.h"
+
+static mca_pml_base_module_t chosen; /* as it was before */
+static bool open_mpi_moves_gpu_memory;
+
+/* ---- what is refused ---- */
+
+static GCM_INLINE bool is_refused(const void *buffer, size_t count, gcm_type *type) {
+  if (GCM_LIKELY(!gc_has_devices(gcm_abi))) return false;
+  /* Without GPUs, or once the emulated device is chosen, nobody needs to be asked, and Open MPI knows nothing of it. */
+  if (open_mpi_moves_gpu_memory && __atomic_load_n(&gcm_abi->hint->ask, __ATOMIC_RELAXED)) return false;
+  const gcm_side side = gcm_reads(buffer, (gcm_layout){.groups = 1, .count = count, .type = type});
+  if (gc_mutant(110)) return gc_is_device(gcm_abi, buffer); /* but the data may lie elsewhere */
+  return gcm_on_device(&side);
+}
+
+static GCM_NOINLINE int refuse(const char *call, const void *buffer, size_t count, gcm_type *type,
+                               ompi_communicator_t *comm) {
+  const gcm_side side = gcm_reads(buffer, (gcm_layout){.groups = 1, .count = count, .type = type});
+  char line[512];
+  snprintf(
+      line, sizeof line,
+      "rank %d of %s passes device memory (%p) to %s, but gpucoll does not carry point-to-point messages of device "
+      "memory yet: copy the data to host memory first, or use a collective (--mca coll_gpucoll_pt2pt 0 leaves such "
+      "messages to Open MPI)",
+      ompi_comm_rank(comm), comm->c_name, gcm_data(&side), call);
+  gcm_abi->log(-1, line);
+  return MPI_ERR_BUFFER;
+}
+
+typedef char call_name[40];
+
+/* Collectives of other components send by the same functions, with tags that no program can give. */
+static bool is_inside_open_mpi(int tag) { return tag < MPI_ANY_TAG; }
+static const char *const inside_open_mpi = "a collective that another component than gpucoll runs";
+
+/* blocking: MPI_Send; immediate: MPI_Isend; persistent: MPI_Send_init; and the same of the other modes. */
+enum form { blocking, immediate, persistent };
+static const char *name_send(call_name name, mca_pml_base_send_mode_t mode, int tag, enum form form) {
+  const char *const word = mode == MCA_PML_BASE_SEND_SYNCHRONOUS ? "ssend"
+                           : mode == MCA_PML_BASE_SEND_BUFFERED  ? "bsend"
+                           : mode == MCA_PML_BASE_SEND_READY     ? "rsend"
+                                                                 : "send";
+  if (is_inside_open_mpi(tag)) return inside_open_mpi;
+  if (form == immediate) {
+    snprintf(name, sizeof(call_name), "MPI_I%s", word);
+  } else {
+    snprintf(name, sizeof(call_name), "MPI_%c%s%s", toupper((unsigned char)word[0]), word + 1,
+             form == persistent                   ? "_init"
+             : mode == MCA_PML_BASE_SEND_STANDARD ? " or MPI_Sendrecv"
+                                                  : "");
+  }
+  return name;
+}
+
+static const char *name_receive(const char *name, int tag) { return is_inside_open_mpi(tag) ? inside_open_mpi : name; }
+
+/* ---- in the PML's table ---- */
+
+static int look_and_send(const void *buffer, size_t count, gcm_type *type, int to, int tag,
+                         mca_pml_base_send_mode_t mode, ompi_communicator_t *comm) {
+  call_name name;
+  if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_send(buffer, count, type, to, tag, mode, comm);
+  return refuse(name_send(name, mode, tag, blocking), buffer, count, type, comm);
+}
+
+static int look_and_isend(const void *buffer, size_t count, gcm_type *type, int to, int tag,
+                          mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, ompi_request_t **request) {
+  call_name name;
+  if (GCM_LIKELY(!is_refused(buffer, count, type)))
+    return chosen.pml_isend(buffer, count, type, to, tag, mode, comm, request);
+  return refuse(name_send(name, mode, tag, immediate), buffer, count, type, comm);
+}
+
+static int look_and_isend_init(const void *buffer, size_t count, gcm_type *type, int to, int tag,
+                               mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, ompi_request_t **request) {
+  call_name name;
+  if (GCM_LIKELY(!is_refused(buffer, count, type)))
+    return chosen.pml_isend_init(buffer, count, type, to, tag, mode, comm, request);
+  return refuse(name_send(name, mode, tag, persistent), buffer, count, type, comm);
+}
+
+static int look_and_recv(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+                         ompi_status_public_t *status) {
+  if (GCM_LIKELY(!is_refused(buffer, count, type)))
+    return chosen.pml_recv(buffer, count, type, from, tag, comm, status);
+  return refuse(name_receive("MPI_Recv", tag), buffer, count, type, comm);
+}
+
+static int look_and_irecv(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+                          ompi_request_t **request) {
+  if (GCM_LIKELY(!is_refused(buffer, count, type)))
+    return chosen.pml_irecv(buffer, count, type, from, tag, comm, request);
+  return refuse(name_receive("MPI_Irecv or MPI_Sendrecv", tag), buffer, count, type, comm);
+}
+
+static int look_and_irecv_init(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+                               ompi_request_t **request) {
+  if (GCM_LIKELY(!is_refused(buffer, count, type)))
+    return chosen.pml_irecv_init(buffer, count, type, from, tag, comm, request);
+  return refuse(name_receive("MPI_Recv_init", tag), buffer, count, type, comm);
+}
+
+/* The message stays: it can still be received into host memory. */
+static int look_and_mrecv(void *buffer, size_t count, gcm_type *type, ompi_message_t **message,
+                          ompi_status_public_t *status) {
+  if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_mrecv(buffer, count, type, message, status);
+  return refuse("MPI_Mrecv", buffer, count, type, (*message)->comm);
+}
+
+static int look_and_imrecv(void *buffer, size_t count, gcm_type *type, ompi_message_t **message,
+                           ompi_request_t **request) {
+  if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_imrecv(buffer, count, type, message, request);
+  return refuse("MPI_Imrecv", buffer, count, type, (*message)->comm);
+}
+
+/* ---- when ---- */
+
+#define GCM_PML_FUNCTIONS(f) f(send) f(isend) f(isend_init) f(recv) f(irecv) f(irecv_init) f(mrecv) f(imrecv)
+
+/* UCX finds out by itself what memory a buffer is. */
+static bool knows_gpus(void) {
+  return gcm_open_mpi_knows_gpus() ||
+         strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ucx") == 0;
+}
+
+void gcm_look_at_messages(void) {
+  if (!gcm_abi->param_value("pt2pt")) return;
+  open_mpi_moves_gpu_memory = knows_gpus();
+  chosen = mca_pml;
+#define GCM_REPLACE(name) mca_pml.pml_##name = look_and_##name;
+  GCM_PML_FUNCTIONS(GCM_REPLACE)
+}
+
+/* Whoever has replaced a function after us stays. */
+void gcm_leave_messages(void) {
+#define GCM_RESTORE(name) \
+  if (mca_pml.pml_##name == look_and_##name) mca_pml.pml_##name = chosen.pml_##name;
+  GCM_PML_FUNCTIONS(GCM_RESTORE)
+}

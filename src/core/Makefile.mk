@@ -20,6 +20,8 @@ GC_CORE_SOURCES = \
 	src/core/copy_reductions.cpp \
 	src/core/copy_reductions.h \
 	src/core/copy_turns.h \
+	src/core/device_link.cpp \
+	src/core/device_link.h \
 	src/core/device_tables.cpp \
 	src/core/device_tables.h \
 	src/core/direct_path.cpp \

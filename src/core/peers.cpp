@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/params.h"
+#include "core/device_link.h"
 #include "core/tuning_file.h"
 #include "topo/node.h"
 
@@ -114,8 +116,11 @@ void warn_of_shared_device(const gpu::Device& device, int rank, const std::vecto
 uint32_t facts_of(const gpu::Device& device, const std::vector<PeerInfo>& infos) {
   uint32_t facts = proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0) |
                    (device.has_signals() ? proto::kHasSignals : 0);
-  for (const PeerInfo& info : infos)
-    if (!device.can_reach(identity_of(info))) facts &= ~proto::kReachesAll;
+  for (const PeerInfo& info : infos) {
+    const gpu::Identity peer = identity_of(info);
+    if (!device.can_reach(peer)) facts &= ~proto::kReachesAll;
+    if (!takes_lines(link_between(device, peer)) && !gc_mutant(152)) facts &= ~proto::kKeepsLinesWhole;
+  }
   return facts;
 }
 

@@ -309,7 +309,8 @@ bool pair_in_ll(uint64_t bytes, const CommShape& shape, int most_parts) {
 const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes, const CommShape& shape,
                      bool has_one_shot) {
   if (!supported(function, algorithm, protocol)) return "there is no such kernel";
-  if (protocol == Protocol::ll128 && !shape.ll128) return "not every link keeps 128-byte stores whole";
+  if (protocol == Protocol::ll128 && !shape.ll128)
+    return "not every link keeps 128-byte stores whole (parameter ll128_links)";
   if (algorithm == Algorithm::all_pairs) return all_pairs_obstacle(function, bytes, shape);
   return algorithm == Algorithm::one_shot ? one_shot_obstacle(bytes, shape, has_one_shot) : nullptr;
 }

@@ -73,6 +73,7 @@ void check_info() {
   nlohmann::json json = nlohmann::json::parse(stdin);
   expect(json["platform"]["name"] == "emu", "not on the emulated device");
   expect(!json["devices"].empty(), "no emulated device");
+  expect(json["devices"][0]["links"][0]["keeps_128_bytes_whole"] == true, "a device that tears its own lines");
   expect(json["gpus"].contains("count"), "nothing about GPUs");
   expect(!json["topology"].get<std::string>().empty(), "no topology");
   expect(json["transports"].size() >= 2, "fewer than two transports");

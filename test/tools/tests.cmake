@@ -185,6 +185,9 @@ set_tests_properties(tools.plot tools.plot_without_matplotlib PROPERTIES SKIP_RE
 
 gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)
+gc_test(tools.info_links LABELS tools ENV GPUCOLL_DEVICE=emu
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^ +links: emulated with LL128 to 1, 2, 3, 4, 5, 6, 7$"
+          ${GC_BUILD}/tools/gpucoll-info)
 gc_test(tools.info_json LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=3 GPUCOLL_EMU_DEVICES=1
   COMMAND ${GC_SOURCE}/test/tools/info_json.sh ${GC_BUILD})
 gc_test(tools.info_mca LABELS tools ENV GPUCOLL_DEVICE=emu OMPI_MCA_coll_gpucoll_transport=shm

@@ -55,6 +55,11 @@ test_unit_mailbox_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_links_test_SOURCES = test/unit/links_test.cpp test/unit/meeting_ranks.h
 test_unit_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/device_link_test
+test_unit_device_link_test_SOURCES = test/unit/device_link_test.cpp test/unit/forwarding_device.h \
+	test/unit/meeting_ranks.h
+test_unit_device_link_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/piecewise_copy_test
 test_unit_piecewise_copy_test_SOURCES = test/unit/piecewise_copy_test.cpp
 test_unit_piecewise_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)

@@ -20,6 +20,8 @@ class ForwardingDevice : public gpu::Device {
   Defaults defaults() const override { return to_.defaults(); }
   int warp_threads() const override { return to_.warp_threads(); }
   bool keeps_lines_whole() const override { return to_.keeps_lines_whole(); }
+  bool has_native_atomics(const gpu::Identity& peer) const override { return to_.has_native_atomics(peer); }
+  bool uses_host_page_tables() const override { return to_.uses_host_page_tables(); }
   bool has_signals() const override { return to_.has_signals(); }
   bool shares_between_processes() const override { return to_.shares_between_processes(); }
   int resident_blocks() const override { return to_.resident_blocks(); }

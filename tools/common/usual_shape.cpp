@@ -4,11 +4,30 @@
 
 #include "base/params.h"
 #include "core/copy_limits.h"
+#include "core/device_link.h"
 #include "core/tuning_file.h"
 #include "gpu/device.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll::tools {
+namespace {
+
+// Of all GPUs here; where there are none, those that are asked about are taken to have NVLink.
+bool gpus_take_lines() {
+  gpu::Platform* const cuda = gpu::cuda_platform();
+  const auto count = cuda ? cuda->device_count() : Result<int>(0);
+  for (int i = 0; count && i < *count; ++i) {
+    const auto device = cuda->open(i);
+    for (int j = 0; device && j < *count; ++j)
+      if (const auto peer = cuda->open(j);
+          peer && !core::takes_lines(core::link_between(**device, (*peer)->identity())))
+        return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   core::CommShape shape;
   GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
@@ -24,7 +43,7 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   shape.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
   shape.mesh = p2p && shape.n_ranks > 1 && shape.n_ranks <= proto::kMeshMaxRanks &&
                shape.one_shot_bytes >= static_cast<uint64_t>(shape.n_ranks);
-  shape.ll128 = p2p;
+  shape.ll128 = p2p && (emulated || gpus_take_lines());
   shape.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks, shape.table);
   shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes > 1;

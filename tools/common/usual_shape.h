@@ -1,4 +1,5 @@
-// A communicator as it usually is: one node, devices that reach each other, what parameters say.
+// A communicator as it usually is: one node, devices that reach each other, by the links that are here, what parameters
+// say.
 //
 // Needs neither devices nor other ranks. Thread safety: reads the parameters.
 #pragma once

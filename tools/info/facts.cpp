@@ -4,6 +4,7 @@
 
 #include "base/params.h"
 #include "base/status.h"
+#include "core/device_link.h"
 #include "core/memory_port.h"
 #include "gpu/device.h"
 #include "net/transport.h"
@@ -46,6 +47,21 @@ Json reachable(gpu::Platform& platform, gpu::Device& device, int count) {
   return indices;
 }
 
+// What connects `device` with each of all devices, itself included.
+Json links_of(gpu::Platform& platform, gpu::Device& device, int count) {
+  Json links = Json::array();
+  for (int i = 0; i < count; ++i) {
+    const auto peer = platform.open(i);
+    if (!peer) continue;
+    const topo::Link link = core::link_between(device, (*peer)->identity());
+    links.push_back({{"device", i},
+                     {"kind", topo::name(link)},
+                     {"keeps_128_bytes_whole", topo::keeps_lines_whole(link)},
+                     {"ll128", device.keeps_lines_whole() && core::takes_lines(link)}});
+  }
+  return links;
+}
+
 Json device_facts(gpu::Platform& platform, int index, int count) {
   auto device = platform.open(index);
   if (!device) return {{"index", index}, {"problem", device.status().what()}};
@@ -59,6 +75,7 @@ Json device_facts(gpu::Platform& platform, int index, int count) {
           {"threads", defaults.threads},
           {"buffer_bytes", defaults.buffer_bytes},
           {"reaches", reachable(platform, **device, count)},
+          {"links", links_of(platform, **device, count)},
           {"shared_between_processes", (*device)->shares_between_processes()}};
 }
 

@@ -1,10 +1,14 @@
 // gpucoll-info for people: about 100 columns.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "base/params.h"
 #include "info/facts.h"
+#include "topo/link.h"
 
 namespace gpucoll::info {
 namespace {
@@ -41,6 +45,24 @@ std::string build_text(const Json& build) {
                      sanitizers.empty() ? "none" : sanitizers, word(build["compiler"]));
 }
 
+// "NVLink to 1, 2 (LL128); PCIe to 3": of each kind the devices at its other end.
+std::string links_text(const Json& links) {
+  std::vector<std::pair<std::string, std::string>> kinds;
+  for (const Json& link : links) {
+    const std::string kind = word(link["kind"]), end = std::to_string(link["device"].get<int>());
+    if (kind == topo::name(topo::Link::same_device)) continue;
+    const std::string head = kind + (link["ll128"].get<bool>() ? " with LL128" : " without LL128");
+    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == head; });
+    if (known == kinds.end())
+      kinds.emplace_back(head, end);
+    else
+      known->second += ", " + end;
+  }
+  std::string text;
+  for (const auto& [head, ends] : kinds) text += fmt::format("{}{} to {}", text.empty() ? "" : "; ", head, ends);
+  return text.empty() ? "none" : text;
+}
+
 std::string device_text(const Json& device) {
   int index = device["index"];
   if (device.contains("problem")) return fmt::format("  {:<3} {}\n", index, word(device["problem"]));
@@ -49,10 +71,12 @@ std::string device_text(const Json& device) {
     reaches += fmt::format("{}{}", reaches.empty() ? "" : ", ", peer.get<int>());
   std::string bus = word(device["bus"]);
   return fmt::format(
-      "  {:<3} {}{}\n      uuid {}, reaches directly: {}\n      {} channels of {} threads, ring buffers of {}, {}\n",
+      "  {:<3} {}{}\n      uuid {}, reaches directly: {}\n      links: {}\n      {} channels of {} threads, ring "
+      "buffers of "
+      "{}, {}\n",
       index, word(device["name"]), bus.empty() ? "" : " at " + bus, word(device["uuid"]),
-      reaches.empty() ? "none" : reaches, device["channels"].get<int>(), device["threads"].get<int>(),
-      format_size(device["buffer_bytes"].get<int64_t>()),
+      reaches.empty() ? "none" : reaches, links_text(device["links"]), device["channels"].get<int>(),
+      device["threads"].get<int>(), format_size(device["buffer_bytes"].get<int64_t>()),
       device["shared_between_processes"].get<bool>() ? "kernels of several processes side by side"
                                                      : "one process's kernels at a time");
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "base/fork.h"
 #include "base/log.h"
@@ -30,6 +31,17 @@ Result<Identity> identity_of(int index) {
   std::snprintf(identity.bus_id, sizeof identity.bus_id, "%04x:%02x:%02x.0", properties.pciDomainID & 0xffff,
                 properties.pciBusID & 0xff, properties.pciDeviceID & 0xff);
   return identity;
+}
+
+// Nothing where CUDA_VISIBLE_DEVICES hides the GPU from this process.
+std::optional<int> index_of(const Identity& gpu) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return std::nullopt;
+  for (int index = 0; index < count; ++index) {
+    auto identity = identity_of(index);
+    if (identity && std::memcmp(gpu.uuid, identity->uuid, sizeof gpu.uuid) == 0) return index;
+  }
+  return std::nullopt;
 }
 
 // Whole blocks, where they cost no more memory.
@@ -63,14 +75,17 @@ Result<CudaDevice*> CudaDevice::create(int index) {
 Status CudaDevice::set_up() {
   const Unrestricted current(context_);
   GC_TRY_AS(identity_, identity_of(index_));
-  int lowest = 0, highest = 0, major = 0, signals = 0;
+  int lowest = 0, highest = 0, major = 0, signals = 0, host_tables = 0;
   GC_CUDA(index_, cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   // Streams of different priority do not share a queue of the hardware, in which one could wait for the other.
   GC_CUDA(index_, cudaStreamCreateWithPriority(&service_, cudaStreamNonBlocking, highest));
   GC_CUDA(index_, driver()->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, index_));
   GC_CUDA(index_, driver()->device_attribute(&multiprocessors_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, index_));
   GC_CUDA(index_, driver()->device_attribute(&signals, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, index_));
+  GC_CUDA(index_, driver()->device_attribute(&host_tables,
+                                             CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, index_));
   keeps_lines_whole_ = major >= 7;
+  uses_host_page_tables_ = host_tables != 0;
   has_signals_ = signals != 0 && has_queues();
   return {};
 }
@@ -215,18 +230,22 @@ void CudaDevice::close_memory(void* kernel_address) noexcept {
 bool CudaDevice::can_reach(const Identity& peer) const {
   if (std::strcmp(peer.kind, identity_.kind) != 0) return false;
   if (std::memcmp(peer.uuid, identity_.uuid, sizeof peer.uuid) == 0) return true;
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) return false;
-  for (int other = 0; other < count; ++other) {
-    auto identity = identity_of(other);
-    if (!identity || std::memcmp(peer.uuid, identity->uuid, sizeof peer.uuid) != 0) continue;
+  if (const std::optional<int> other = index_of(peer)) {
     int can = 0;
-    return cudaDeviceCanAccessPeer(&can, index_, other) == cudaSuccess && can != 0;
+    return cudaDeviceCanAccessPeer(&can, index_, *other) == cudaSuccess && can != 0;
   }
   // CUDA_VISIBLE_DEVICES hides the peer from this process: opening its memory will tell.
   log::write(log::Level::debug, "GPU %d cannot ask whether it reaches the hidden GPU %s; it will try", index_,
              peer.bus_id);
   return true;
+}
+
+bool CudaDevice::has_native_atomics(const Identity& peer) const {
+  const std::optional<int> other = index_of(peer);
+  int native = 0;
+  return other &&
+         cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, index_, *other) == cudaSuccess &&
+         native != 0;
 }
 
 // The driver must not take a thread without a context for a pointer without meaning.

@@ -24,6 +24,8 @@ class CudaDevice final : public Device {
   Defaults defaults() const override { return kGpuDefaults; }
   int warp_threads() const override { return 32; }
   bool keeps_lines_whole() const override { return keeps_lines_whole_; }
+  bool has_native_atomics(const Identity& peer) const override;
+  bool uses_host_page_tables() const override { return uses_host_page_tables_; }
   bool has_signals() const override { return has_signals_; }
   bool shares_between_processes() const override;
   int resident_blocks() const override { return multiprocessors_; }  // the largest kernels fill one with a block
@@ -98,7 +100,7 @@ class CudaDevice final : public Device {
   const int index_;
   const CUcontext context_;
   Identity identity_{};
-  bool keeps_lines_whole_ = false;
+  bool keeps_lines_whole_ = false, uses_host_page_tables_ = false;
   int multiprocessors_ = 0;
   bool has_signals_ = false;        // 64-bit words as signals between streams
   cudaStream_t service_ = nullptr;  // for what must not wait for the application's work

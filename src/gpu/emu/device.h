@@ -22,6 +22,8 @@ class EmuDevice final : public Device {
   Defaults defaults() const override { return kEmulatedDefaults; }
   int warp_threads() const override { return 1; }
   bool keeps_lines_whole() const override { return true; }  // as far as proto/platform.h promises
+  bool has_native_atomics(const Identity& peer) const override { return can_reach(peer); }
+  bool uses_host_page_tables() const override { return true; }
   bool has_signals() const override { return true; }
   bool shares_between_processes() const override;
   int resident_blocks() const override { return 1 << 20; }  // threads of the host; emu_blocks is for each process

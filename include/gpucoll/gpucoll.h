@@ -287,9 +287,10 @@ GPUCOLL_API gpucollResult_t gpucollStreamWaitStream(gpucollStream_t stream, gpuc
 
 /* Graphs: what is put into `stream` between begin and end is recorded instead of run, together with what is put into
  * streams that were made to wait for it; then it can be launched any number of times, but only while the communicators
- * of its operations live: wait for its launches before one of them is destroyed. A graph may be destroyed later than
- * they. On GPUs these are CUDA graphs (a program may as well use cudaStreamBeginCapture and so on); the emulated device
- * records and replays alike. */
+ * of its operations live: gpucollGraphLaunch refuses it later, and once one of them has failed. Destroying or aborting
+ * a communicator waits for launches of its graphs that are under way. A graph may be destroyed later than they, but
+ * until then their connections stay in memory on all ranks. On GPUs these are CUDA graphs (a program may as well use
+ * cudaStreamBeginCapture and so on); the emulated device records and replays alike. */
 typedef struct gpucollGraph *gpucollGraph_t;
 GPUCOLL_API gpucollResult_t gpucollStreamBeginCapture(gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollStreamEndCapture(gpucollStream_t stream, gpucollGraph_t *graph);

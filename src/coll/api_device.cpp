@@ -3,6 +3,7 @@
 
 #include "base/params.h"
 #include "base/status.h"
+#include "core/graph_users.h"
 #include "gpu/device.h"
 #include "gpucoll/gpucoll.h"
 
@@ -100,7 +101,9 @@ gpucollResult_t gpucollStreamBeginCapture(gpucollStream_t stream) {
 gpucollResult_t gpucollStreamEndCapture(gpucollStream_t stream, gpucollGraph_t* graph) {
   return on_device("gpucollStreamEndCapture", [&](gpu::Device& device) -> Status {
     if (!graph) return null_argument("graph");
+    const auto capture = device.capture_of(stream);  // what fails here fails again
     GC_TRY_AS(gpu::Graph ended, device.end_capture(stream));
+    if (capture) core::GraphUsers::instance().bind(*capture, ended);
     *graph = static_cast<gpucollGraph_t>(ended);
     return {};
   });
@@ -109,6 +112,7 @@ gpucollResult_t gpucollStreamEndCapture(gpucollStream_t stream, gpucollGraph_t* 
 gpucollResult_t gpucollGraphLaunch(gpucollGraph_t graph, gpucollStream_t stream) {
   return on_device("gpucollGraphLaunch", [&](gpu::Device& device) -> Status {
     if (!graph) return null_argument("graph");
+    GC_TRY(core::GraphUsers::instance().may_launch(graph));
     return device.launch_graph(graph, stream);
   });
 }
@@ -116,6 +120,7 @@ gpucollResult_t gpucollGraphLaunch(gpucollGraph_t graph, gpucollStream_t stream)
 gpucollResult_t gpucollGraphDestroy(gpucollGraph_t graph) {
   return on_device("gpucollGraphDestroy", [&](gpu::Device& device) -> Status {
     if (!graph) return null_argument("graph");
+    core::GraphUsers::instance().forget(static_cast<gpu::Graph>(graph));
     return device.destroy_graph(graph);
   });
 }

@@ -30,7 +30,9 @@ GC_CORE_SOURCES = \
 	src/core/fault.h \
 	src/core/flights.h \
 	src/core/graph_memory.cpp \
+	src/core/graph_users.cpp \
 	src/core/graph_memory.h \
+	src/core/graph_users.h \
 	src/core/group.cpp \
 	src/core/group.h \
 	src/core/kept_launches.cpp \

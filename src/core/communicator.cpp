@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/environment.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/params.h"
 #include "core/tuning_file.h"
 
@@ -64,6 +66,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   });
   GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine));
   self->fault_.attach(&self->words()->latch, &self->peers_.own_page());
+  self->hold_.attach(&self->peers_.own_page().held);
   // The others are through with their part: they learn of a failure from this rank's page.
   if (Status prepared = contained([&] { return self->prepare(); }); !prepared) {
     self->fault_.raise(prepared);
@@ -109,6 +112,7 @@ Status Communicator::allocate() {
 Communicator::~Communicator() {
   Watchdog::instance().remove(this);
   fault_.attach(nullptr, nullptr);
+  hold_.attach(nullptr);
   lingering_.reset();
   if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
@@ -236,16 +240,26 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
 }
 
 void Communicator::begin_close() noexcept {
-  if (closing_.exchange(true)) return;
+  if (closing_) return;
+  begun_at_end_ = begun_in_graphs();
+  closing_ = true;
   // Release: all that our kernels wrote into peers' memory has been written. Partner: Peers::closing.
   __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);
 }
 
-bool Communicator::peers_closed() const noexcept {
-  // Copies into landing memory still come after a fault, until they have left.
-  const bool until_left = watched_landings() != nullptr;
-  for (int r = 0; r < size(); ++r)
-    if (reached_by(r) && !(until_left ? peers_.left(r) : peers_.gone(r))) return false;
+bool Communicator::peers_closed() const noexcept { return are_peers_done(true); }
+bool Communicator::peers_rest() const noexcept { return are_peers_done(false); }
+
+bool Communicator::are_peers_done(bool with_graphs) const noexcept {
+  // After a fault, copies into landing memory still come until they have left. Kernels of this process, too, and those
+  // of graphs may be launched again: they reach this rank's memory at its own address.
+  const bool lands = watched_landings() != nullptr;
+  for (int r = 0; r < size(); ++r) {
+    if (!reached_by(r)) continue;
+    const bool held = peers_.held(r);
+    const bool until_left = lands || held || peers_.in_this_process(r);
+    if (!(until_left ? peers_.left(r) : peers_.gone(r)) || (held && with_graphs)) return false;
+  }
   return true;
 }
 
@@ -266,12 +280,13 @@ void Communicator::await_peers() const noexcept {
 // Who comes in from now on sees the fault and launches nothing.
 void Communicator::tell_that_all_have_left() noexcept {
   const LandingPath* const landings = watched_landings();
-  if (!unused() || !done(launched()) || (landings && landings->putting())) return;
+  if (!unused() || !done(launched()) || running_in_graphs() != 0 || (landings && landings->putting())) return;
   __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
 }
 
 Status Communicator::settle(void (*idle)()) {
-  Status status = await(launched(), idle, false);
+  await(launched(), idle, false).ignore();
+  Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle);
   if (!status && direct_ && direct_->has_granted()) await_peers();
   return status;
 }
@@ -279,8 +294,61 @@ Status Communicator::settle(void (*idle)()) {
 Status Communicator::finish(void (*idle)()) {
   if (closing_) return fault().status();
   Status status = settle(idle);
+  end_graphs();
   begin_close();
   return status;
+}
+
+uint32_t Communicator::running_in_graphs() const noexcept {
+  const uint64_t ended = ended_in_graphs();
+  const auto running = static_cast<int32_t>(begun_in_graphs() - ended);
+  return running > 0 ? static_cast<uint32_t>(running) : 0;
+}
+
+// Waits for the launches of graphs that have begun, and, unless the communicator has failed, for those that have been
+// asked for: after a fault, what begins ends at once. What never ends is left to the watchdog, which raises a fault.
+Status Communicator::await_graphs(void (*idle)()) {
+  constexpr int64_t kGraceNs = 10'000'000'000;  // for kernels to leave once the latch is set
+  constexpr timespec kNap = {0, 50'000};
+  const int64_t begin = now_ns(), patience = params().timeout;
+  for (int64_t fault_seen = 0;;) {
+    const bool failed = fault().raised();
+    if (running_in_graphs() == 0 && (failed || !launcher_ || launcher_->rests())) break;
+    if (failed && fault_seen == 0) fault_seen = now_ns();
+    if (failed && now_ns() - fault_seen > kGraceNs) break;
+    if (running_in_graphs() == 0 && patience && (now_ns() - begin) / 1'000'000'000 > patience) break;
+    if (idle) idle();
+    nanosleep(&kNap, nullptr);
+  }
+  return fault().status();
+}
+
+// What graphs launch from now on ends at once: it finds the latch as after a fault.
+void Communicator::end_graphs() noexcept {
+  if (in_graphs() && words()) __atomic_store_n(&words()->latch.abort, 1u, __ATOMIC_RELAXED);
+}
+
+Status Communicator::may_launch() noexcept {
+  return contained([&]() -> Status {
+    if (closing_)
+      return Status::error(Code::invalid_usage,
+                           "the graph has operations of a communicator (its rank %d of %d) that was destroyed, "
+                           "finalised or aborted: launch it only while the communicator is there",
+                           rank(), size());
+    return fault().status();
+  });
+}
+
+// By the watchdog: tells the peers, and the program where it has launched a graph that it should not.
+void Communicator::look_at_graphs() noexcept {
+  hold_.tell();
+  const uint64_t begun = begun_in_graphs();
+  __atomic_store_n(&peers_.own_page().begun, begun, __ATOMIC_RELAXED);  // for reports
+  if (!closing_ || begun == begun_at_end_ || std::exchange(late_graph_told_, true)) return;
+  log::write(log::Level::error,
+             "rank %d has launched a graph with operations of a communicator that it has destroyed or aborted: they "
+             "moved nothing; launch graphs only while their communicators are there",
+             rank());
 }
 
 void Communicator::raise_fault(const Status& status) noexcept {
@@ -294,6 +362,7 @@ void Communicator::raise_fault(const Status& status) noexcept {
 
 void Communicator::check() noexcept {
   if (!watchable_.load(std::memory_order_acquire)) return;
+  look_at_graphs();
   if (fault().raised()) {
     if (LandingPath* const landings = watched_landings()) landings->give_up();
     return tell_that_all_have_left();
@@ -339,8 +408,9 @@ void Communicator::look_for_timeout() noexcept {
   const LandingPath* const landings = watched_landings();
   const uint64_t copies = (copies_ ? copies_->groups() : 0) + (landings ? landings->groups() : 0),
                  copied = (copies_ ? copies_->passed() : 0) + (landings ? landings->passed() : 0);
-  const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
-  const uint64_t launched = this->launched() + copies, done = run + copied;
+  const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED), in_graphs = ended_in_graphs();
+  const uint32_t running = gc_mutant(142) != 0 ? 0 : running_in_graphs();
+  const uint64_t done = run + copied + in_graphs, launched = this->launched() + copies + in_graphs + running;
   if (done >= launched || done != seen_done_ || !stalled_since_ns_) {
     seen_done_ = done;
     stalled_since_ns_ = done < launched ? now_ns() : 0;
@@ -351,7 +421,7 @@ void Communicator::look_for_timeout() noexcept {
   const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
   const bool reports = !stall_told_ && is_over(params().report_after), ends = is_over(params().timeout);
   if (!reports && !ends) return;
-  const std::string others = waiting_for(run + 1);
+  const std::string others = running != 0 ? waiting_in_graphs() : waiting_for(run + 1);
   stall_told_ = true;
   if (ends)
     return fault_.raise(Status::error(
@@ -372,6 +442,14 @@ std::string Communicator::waiting_for(uint64_t launch) const {
   const std::string missing = peers_.missing(launch);
   if (missing.empty()) return "";
   return "in its launch " + std::to_string(launch) + " of this communicator; fewer launches have been made by " +
+         missing;
+}
+
+std::string Communicator::waiting_in_graphs() const {
+  const uint64_t begun = begun_in_graphs();
+  const std::string missing = peers_.missing_in_graphs(begun);
+  if (missing.empty()) return "";
+  return "in launch " + std::to_string(begun) + " of the graphs of this communicator; fewer have been begun by " +
          missing;
 }
 

@@ -39,7 +39,7 @@ struct Kernels {
   const gpu::Kernel* move;  // the one for plans without a reduction (planner.h)
 };
 
-class Communicator final : public Watched {
+class Communicator final : public Watched, public GraphUser {
  public:
   // bootstrap: used until it returns.
   static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, const Kernels& kernels,
@@ -110,18 +110,25 @@ class Communicator final : public Watched {
 
   // This rank launches nothing more. REQUIRES: done(launched()), or a fault.
   void begin_close() noexcept;
-  // Whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is dead.
+  // Whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is dead, and
+  // no graph of theirs may be launched any more.
   bool peers_closed() const noexcept;
-  // Waits for outstanding launches, after a fault a little for those of peers that store directly; the first failure of
-  // the communicator.
+  // The same, but graphs that are not under way do not count: for who ends with all its memory.
+  bool peers_rest() const noexcept;
+  // Waits for outstanding launches, those of graphs as well, after a fault a little for those of peers that store
+  // directly; the first failure of the communicator.
   Status settle(void (*idle)());
   // The same, and begins to close. Without effect the second time.
   Status finish(void (*idle)());
 
   // Whether no caller is inside any more, and no stream waits for its words.
   bool unused() const noexcept { return users_.load(std::memory_order_acquire) == 0 && copies_passed(); }
+  // Whether graphs hold some of its launches: then all that these use must stay.
+  bool in_graphs() const noexcept { return hold_.any(); }
 
   void check() noexcept override;
+  // Errors: the communicator's fault, or invalid_usage once it is finished.
+  Status may_launch() noexcept override;
 
  private:
   // A caller that is inside.
@@ -140,6 +147,7 @@ class Communicator final : public Watched {
     proto::FaultLatch latch;
     alignas(64) uint64_t done;
     proto::Bell bell;
+    proto::GraphWords in_graphs;
   };
   // The same on all ranks.
   struct Facts {
@@ -188,11 +196,20 @@ class Communicator final : public Watched {
   }
   // looks: as the caller of begin().
   Status await(uint64_t launches, void (*idle)(), bool looks);
+  Status await_graphs(void (*idle)());
+  // The numbers of the last launch of a graph that has begun, and of the last one that has ended.
+  uint64_t begun_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.begun, __ATOMIC_RELAXED); }
+  uint64_t ended_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.ended, __ATOMIC_ACQUIRE); }
+  uint32_t running_in_graphs() const noexcept;
+  void look_at_graphs() noexcept;
+  void end_graphs() noexcept;
+  bool are_peers_done(bool with_graphs) const noexcept;
   void tell_that_all_have_left() noexcept;
   void await_peers() const noexcept;
   void look_at_report() noexcept;
   void look_for_timeout() noexcept;
   std::string waiting_for(uint64_t launch) const;
+  std::string waiting_in_graphs() const;
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }
 
   gpu::Device& device_;
@@ -217,6 +234,7 @@ class Communicator final : public Watched {
   std::atomic<LandingPath*> watched_landings_{nullptr};  // the same, for other threads
   std::unique_ptr<DirectPath> direct_;                   // null: turned off
   std::optional<Lingering> lingering_;
+  GraphHold hold_;
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;
@@ -230,6 +248,8 @@ class Communicator final : public Watched {
   uint64_t seen_done_ = 0;
   int64_t stalled_since_ns_ = 0;
   bool stall_told_ = false;
+  uint64_t begun_at_end_ = 0;     // launches of graphs, when there were to be no more; written before closing_
+  bool late_graph_told_ = false;  // the watchdog's
 };
 
 }  // namespace gpucoll::core

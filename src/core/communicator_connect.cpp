@@ -167,7 +167,10 @@ Status Communicator::make_launcher() {
                            &kernel_words->done,
                            &peers_.own_page().entered,
                            direct_.get(),
-                           &*lingering_};
+                           &*lingering_,
+                           &kernel_words->in_graphs,
+                           &hold_,
+                           this};
   GC_TRY_AS(launcher_, Launcher::create(context));
   return {};
 }

@@ -59,6 +59,33 @@ Status keep_with_graph(gpu::Stream stream, const std::shared_ptr<GraphMemory>& m
   return {};
 }
 
+Status GraphHold::add(gpu::Device& device, gpu::Stream stream, uint64_t capture, GraphUser* user) {
+  struct Holder {
+    std::shared_ptr<std::atomic<int>> count;
+    uint64_t capture;
+  };
+  auto let_go = [](void* argument) {
+    const std::unique_ptr<Holder> holder(static_cast<Holder*>(argument));
+    GraphUsers::instance().forget(holder->capture);
+    holder->count->fetch_sub(1, std::memory_order_release);  // partner: any()
+  };
+  auto holder = std::make_unique<Holder>(Holder{count_, capture});
+  count_->fetch_add(1, std::memory_order_relaxed);
+  if (Status status = device.keep_with_graph(stream, let_go, holder.get()); !status) {
+    count_->fetch_sub(1, std::memory_order_relaxed);
+    return status;
+  }
+  holder.release();  // the graph's
+  GraphUsers::instance().add(capture, user);
+  tell();
+  return {};
+}
+
+void GraphHold::tell() noexcept {
+  std::lock_guard lock(mutex_);
+  if (held_) __atomic_store_n(held_, any() ? 1u : 0u, __ATOMIC_RELEASE);  // partner: Peers::held
+}
+
 bool any_graph() noexcept { return holders.load(std::memory_order_relaxed) > 0; }
 
 void release_unused() noexcept {

@@ -113,7 +113,11 @@ Status Launcher::plan(const TaskQueue& queue, const CommShape& shape, uint64_t c
   }
   for (PlannedLaunch& planned : plans) {
     planned.plan.comm = context_.comm;
-    if (!capture) planned.plan.done_word = context_.done_kernel;
+    planned.plan.in_graph = capture && context_.in_graphs ? 1 : 0;
+    if (planned.plan.in_graph)
+      planned.plan.done_word = &context_.in_graphs->ended;
+    else if (!capture)
+      planned.plan.done_word = context_.done_kernel;
   }
   plans_ = std::move(plans);
   return {};
@@ -177,6 +181,13 @@ Status Launcher::launch_rest(bool* all) {
 
 bool Launcher::flies() const noexcept { return done() < launched() && !context_.fault.raised(); }
 
+bool Launcher::rests() const noexcept {
+  if (done() < launched()) return false;
+  if (!ever_captured_) return true;
+  const auto reached = context_.device.reached(order_->event);
+  return !reached || *reached;  // a device that has failed runs nothing
+}
+
 bool Launcher::may_linger() const noexcept {
   return waits_ && context_.lingering && !capture_ && !copies_ && planned_.size() == 1 && streams_.size() == 1 &&
          Lingering::suits(planned_.front());
@@ -221,6 +232,7 @@ Status Launcher::wait_for_earlier(gpu::Stream stream) {
   if (auto known = find_capture(); known != captures_.end())
     return known->last == stream ? Status() : context_.device.stream_wait(stream, known->last);
   GC_TRY(keep_with_graph(stream, order_));
+  if (context_.hold) GC_TRY(context_.hold->add(context_.device, stream, capture_, context_.user));
   return context_.device.wait_event(stream, order_->event);
 }
 

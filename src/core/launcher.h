@@ -9,7 +9,7 @@
 // end the others wait for it, and the event is recorded in it. In a capture, event waits and records become part of the
 // graph and happen at each of its launches, so graphs and eager launches are ordered as well; within one capture, the
 // streams wait for each other.
-// A captured launch has no done word, and its items lie in memory of the graph's.
+// A captured launch has no done word: it tells of itself by GraphWords. Its items lie in memory of the graph's.
 // A group on one stream that is a few launches, and has come before, is launched as it was kept (kept_launches.h).
 //
 // Thread safety: one caller at a time; launched() from any thread. Ownership: the device and what LaunchContext points
@@ -42,7 +42,10 @@ struct LaunchContext {
   uint64_t* done_kernel;
   uint64_t* entered;  // on this rank's control page: how many launches have been made, for the peers' reports
   DirectMarker* direct = nullptr;
-  Lingering* lingering = nullptr;  // null: kernels never stay
+  Lingering* lingering = nullptr;          // null: kernels never stay
+  proto::GraphWords* in_graphs = nullptr;  // kernel address: where launches of graphs tell of themselves
+  GraphHold* hold = nullptr;               // counts the graphs that hold launches of `user`
+  GraphUser* user = nullptr;
 };
 
 class Launcher final : public Flying {
@@ -70,6 +73,8 @@ class Launcher final : public Flying {
   // While the caller waits: launches what was meant for a kernel that had just left.
   Status look();
 
+  // Whether all that has been put on streams has ended, in graphs as well, as far as their launch has been asked for.
+  bool rests() const noexcept;
   // Launches that the done word counts: not those in captures.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   // How often the device had been given before what was launched.

@@ -209,6 +209,10 @@ bool Peers::gone(int rank) const noexcept {
   return closing(rank) || fault(rank) || !liveness_[static_cast<size_t>(rank)].alive();
 }
 
+bool Peers::held(int rank) const noexcept {
+  return __atomic_load_n(&page(rank)->held, __ATOMIC_ACQUIRE) != 0 && !dead(rank);  // partner: GraphHold::tell
+}
+
 Status Peers::check() const {
   // The dead first: the faults of the others may only be the consequence.
   for (int r = 0; r < size(); ++r) {
@@ -236,6 +240,15 @@ std::string Peers::missing(uint64_t plans) const {
   std::string text;
   for (int r = 0; r < size(); ++r)
     if (r != rank_ && entered(r) < plans) text += (text.empty() ? "" : ", ") + name(r);
+  return text;
+}
+
+std::string Peers::missing_in_graphs(uint64_t launches) const {
+  std::string text;
+  for (int r = 0; r < size(); ++r) {
+    const uint64_t begun = __atomic_load_n(&page(r)->begun, __ATOMIC_RELAXED);  // it is told by the number alone
+    if (r != rank_ && static_cast<int32_t>(launches - begun) > 0) text += (text.empty() ? "" : ", ") + name(r);
+  }
   return text;
 }
 

@@ -68,10 +68,15 @@ class Peers {
   bool dead(int rank) const noexcept { return !liveness_[static_cast<size_t>(rank)].alive(); }
   // Whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
   bool gone(int rank) const noexcept;
+  // Whether graphs hold launches of `rank`, while it lives.
+  bool held(int rank) const noexcept;
   // What is wrong with any peer: dead without having closed, or else a fault on its page. Ok while all is well.
   Status check() const;
   // "rank 1 (process 4711), rank 3 (process 4713)": those that have launched fewer than `plans` plans.
   std::string missing(uint64_t plans) const;
+  // The same of those whose graphs have begun fewer than `launches`.
+  std::string missing_in_graphs(uint64_t launches) const;
+  bool in_this_process(int rank) const noexcept { return info(rank).pid == info(rank_).pid; }
   std::string name(int rank) const;
 
  private:

@@ -35,7 +35,8 @@ Retired& retired() {
 bool destroy_closed(bool now) {
   auto& [mutex, list, owner] = retired();
   const auto is_closed = [](const auto& communicator) {
-    return communicator->unused() && communicator->peers_closed();
+    return communicator->unused() && (gc_mutant(140) != 0 || !communicator->in_graphs()) &&
+           communicator->peers_closed();
   };
   const auto destroy = [&] {
     std::vector<std::unique_ptr<Communicator>> closed;
@@ -81,7 +82,7 @@ void at_exit() {
   auto deadline = Clock::now() + std::chrono::milliseconds(kExitPatienceMs);
   std::lock_guard lock(retired().mutex);
   for (auto& communicator : retired().list) {
-    while (!communicator->peers_closed() && Clock::now() < deadline) nap();
+    while (!communicator->peers_rest() && Clock::now() < deadline) nap();
   }
 }
 

@@ -15,6 +15,15 @@ gc_test(api.comm.shm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANS
 gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=1
   COMMAND test/api/comm_test)
 gc_test(api.communicators_of_mpi LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
+gc_test(api.graph_fault LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1 COMMAND test/api/graph_fault_test)
+# Memory is freed though graphs hold it; destroying does not wait for them; and they wait for ever.
+gc_mutant(140 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
+  COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/abort_peer_aborts_small)
+gc_mutant(141 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
+  COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/destroy_peer_aborts_registered)
+gc_mutant(142 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1 GC_TEST_BOUND=3
+  COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/destroy_peer_is_late_small)
 gc_test(api.repeat LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/repeat_test)
 gc_test(api.repeat.3_threads LABELS api TIMEOUT 120

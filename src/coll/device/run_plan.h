@@ -33,15 +33,29 @@ GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& 
     if (proto::fetch_add_acq_rel(&comm.blocks_done, uint32_t{1}) != n_blocks - 1) return;
     proto::store_relaxed(&comm.blocks_done, uint32_t{0});  // for the next launch: nobody waits for it
   }
-  const uint64_t done = before.done + (tells ? 1 : 0);
-  comm.counters.done = done;
+  const bool in_graph = plan.in_graph != 0;
+  const uint64_t done = in_graph ? before.in_graphs + 1 : before.done + (tells ? 1 : 0);
+  if (in_graph) {
+    comm.counters.in_graphs = static_cast<uint32_t>(done);
+  } else {
+    comm.counters.done = done;
+  }
   comm.counters.mesh_flag = mesh_flag;
   if (!tells) return;
   if (plan.results_on_host != 0) return proto::store_release(plan.done_word, done);
   proto::store_release_own(plan.done_word, done);
 }
 
-// The same for a launch that works on this device alone, and looks at the counters here only.
+// The first block of a launch of a graph tells the host that it has begun: nobody else knows. Nothing hangs on when the
+// host sees it.
+template <class Block>
+GC_DEV void begin_plan(const Block& block, uint32_t index, const proto::Plan& plan,
+                       const proto::LaunchCounters& before) {
+  if (plan.in_graph == 0 || index != 0 || block.rank() != 0) return;
+  proto::store_relaxed(&reinterpret_cast<proto::GraphWords*>(plan.done_word)->begun, uint64_t{before.in_graphs + 1});
+}
+
+// finish_plan() for a launch that works on this device alone, and looks at the counters here only.
 template <class Block>
 GC_DEV void finish_local_plan(const Block& block, uint32_t n_blocks, const proto::Plan& plan) {
   if (plan.done_word == nullptr) return;
@@ -141,6 +155,7 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
     const proto::Batch batch = plan.batch(b);
     const proto::WorkItem* const from = items_of(plan, batch);
     const Items here = bring(block, first != 0 ? plan.comm : nullptr, channel, from, batch.items, stage);
+    if (first != 0) begin_plan(block, index, plan, stage.counters);
     each_window(block, here, from, batch.items, stage, [&](const Items& items) {
       if constexpr (Way::kMessages) {
         if (batch.function == proto::Function::send_recv) {
@@ -246,6 +261,7 @@ GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks,
   }
   const proto::Pack early = OneShot<Red>::read_first(item, channel, thread);
   const Items here = bring(block, plan.comm, channel, from, batch.items, stage);
+  begin_plan(block, index, plan, stage.counters);
   Turn turn{stage.counters.mesh_flag, true, early};
   bool ok = true;
   each_window(block, here, from, batch.items, stage, [&](const Items& items) {
@@ -258,7 +274,8 @@ GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks,
     block.sync();
   });
   finish_plan(block, n_blocks, plan, stage.counters, turn.flag);
-  if (plan.linger_ns != 0) linger<Red>(block, index, n_blocks, plan, {stage.counters.done + 1, turn.flag, {}}, stage);
+  if (plan.linger_ns != 0)
+    linger<Red>(block, index, n_blocks, plan, {stage.counters.done + 1, turn.flag, stage.counters.in_graphs}, stage);
 }
 
 }  // namespace gpucoll::coll::device

@@ -9,6 +9,9 @@
 //             knows that nobody writes into the peer's memory on behalf of this rank any more
 //   fault     0, or a gpucoll::Code stored with release after fault_text
 //   left      1 once, after a fault, all kernels of this rank have ended and none will follow; as for closing
+//   held      1 while graphs hold launches of this rank, which may be launched even when it has failed or is closing:
+//             then they end by the fault latch at once, but they may reach into the peers' connection memory before
+//   begun     number of launches that graphs of this rank have begun, as its watchdog saw it last; for reports
 // then, for each rank of the communicator, kLanes lanes of letters to that rank (core/mailbox.h); then what copy
 // engines need (format/copy.h).
 //
@@ -60,6 +63,8 @@ struct alignas(64) ControlPage {
   uint32_t fault;
   uint32_t left;
   char fault_text[236];
+  uint32_t held;
+  uint64_t begun;
 };
 static_assert(sizeof(ControlPage) == 320);
 

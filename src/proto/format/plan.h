@@ -23,8 +23,10 @@
 // Completion. That block also stores the number of its launch among those that have a done_word into it (host-mapped),
 // behind a release: at device scope, so that a host that loads it may use the result through the device, and write its
 // items' places in the work FIFO anew; with results_on_host at system scope, so that it may read them itself. A plan
-// captured into a graph has no done_word. Kernels leave early only when the fault latch is set, and count and tell
-// then, too: the host looks at the latch before it trusts the result.
+// captured into a graph has GraphWords instead: its first block stores `begun` when it begins, the last one `ended` as
+// it would store the done_word; so the host sees a graph that waits, and knows when nothing of one is under way.
+// Kernels leave early only when the fault latch is set, and count and tell then, too: the host looks at the latch
+// before it trusts the result.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -112,7 +114,14 @@ static_assert(sizeof(ChannelComm) == 384 && offsetof(ChannelComm, ring_send) == 
 struct alignas(16) LaunchCounters {
   uint64_t done;       // launches with a done_word
   uint32_t mesh_flag;  // of the last mesh operation (format/mesh.h)
-  uint8_t reserved[4];
+  uint32_t in_graphs;  // launches with GraphWords
+};
+
+// Of the launches that graphs make: the number of the last one that has begun, and of the last one that has ended. They
+// are counted by LaunchCounters::in_graphs; differences only are compared, as they may wrap.
+struct alignas(16) GraphWords {
+  uint64_t ended;  // where done_word points
+  uint64_t begun;
 };
 
 struct DeviceComm {
@@ -203,14 +212,15 @@ inline constexpr size_t kPlanWorkBytes = kPlanBytes - 48;
 
 struct alignas(16) Plan {
   DeviceComm* comm;
-  uint64_t* done_word;  // kernel address of host-mapped memory; null: nobody is told
+  uint64_t* done_word;  // kernel address of host-mapped memory; null: nobody is told. In graphs, of GraphWords
   uint64_t channel_mask;
   const WorkItem* items;  // kernel address; null: in `work`, behind the batches
   uint32_t n_batches;
   uint32_t n_items;
   uint32_t linger_ns;       // one-shots: how long to stay for further operations (format/bell.h)
   uint8_t results_on_host;  // not 0: some may lie in memory of the host, which reads them there
-  uint8_t reserved[3];
+  uint8_t in_graph;         // not 0: captured
+  uint8_t reserved[2];
   uint8_t work[kPlanWorkBytes];
 
   GC_HD const Batch& batch(uint32_t i) const { return reinterpret_cast<const Batch*>(work)[i]; }

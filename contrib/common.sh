@@ -4,7 +4,7 @@ build=$root/build
 prefix=$root/prefix
 build_packages=(autoconf automake libtool make gcc g++ libopenmpi-dev openmpi-bin libhwloc-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev)
-test_packages=(cmake libgtest-dev pkg-config python3)
+test_packages=(cmake libgtest-dev pkg-config python3 python3-matplotlib python3-mpi4py)
 
 # Tests at a time, in half cores: two that are mostly waiting, as for mpirun's start, share a core.
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((2 * $(nproc)))}
@@ -82,6 +82,18 @@ configure_tree() {
   rm -f "$directory/.arguments"
   (cd "$directory" && "$root/configure" --quiet "$@") || fail "configure failed; its reasons are above and in $directory/config.log"
   printf '%s' "$*" >"$directory/.arguments"
+}
+
+# list_skips LOG: from CTest's LastTest.log, each test that was left out, or cases of it, and why. Who skips says so in a
+# line "skipped: REASON"; GoogleTest has "FILE:LINE: Skipped" and the reason in the next line.
+list_skips() {
+  awk '
+    function tell(reason) { if (!told[test, reason]++) { if (!any++) print "Skipped:"; print "  " test ": " reason } }
+    /^[0-9]+\/[0-9]+ Test: / { test = $3 }
+    follows { tell($0); follows = 0 }
+    sub(/^skipped: /, "") { tell($0) }
+    /^[^ ]+:[0-9]+: Skipped$/ { follows = 1 }
+    END { if (!any) print "No test was skipped." }' "$1"
 }
 
 # build_tree DIRECTORY [TARGET...]

@@ -5,7 +5,8 @@ gc_test(examples.one_process_per_rank LABELS examples ENV GPUCOLL_DEVICE=emu PRO
   COMMAND ${GC_SOURCE}/examples/run_ranks.sh 4 ${GC_BUILD}/examples/one_process_per_rank)
 gc_test(examples.graphs LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 4 COMMAND examples/graphs)
 # Python would have to be built with the sanitizer that the component brings.
-find_program(GC_PYTHON python3)
+# First the system's, which has the packages that contrib/check installs.
+find_program(GC_PYTHON python3 HINTS /usr/bin)
 if(GC_PYTHON AND NOT GC_SANITIZERS)
   gc_mpi_test(examples.mpi4py_arrays LABELS examples mpi NP 3 MPIRUN ${GC_LITERALLY}
     COMMAND ${GC_PYTHON} ${GC_SOURCE}/examples/mpi4py_arrays.py)

@@ -181,7 +181,8 @@ gc_test(tools.plot_without_matplotlib LABELS tools ENV PYTHONPATH=${GC_SOURCE}/t
         PYTHONDONTWRITEBYTECODE=1
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/expect.sh 2
           "^contrib/plot: matplotlib is missing: apt-get install python3-matplotlib$" ${GC_SOURCE}/contrib/plot perf.json)
-set_tests_properties(tools.plot tools.plot_without_matplotlib PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(tools.plot tools.performance tools.plot_without_matplotlib PROPERTIES SKIP_RETURN_CODE 77)
+gc_test(tools.skips LABELS tools COMMAND ${GC_SOURCE}/test/tools/skips.sh ${GC_SOURCE})
 
 gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)

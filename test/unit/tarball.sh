@@ -1,7 +1,7 @@
 #!/bin/sh
 # Whether the tarball would have all that git knows, however the tree is configured. usage: tarball.sh SOURCE BUILD
 set -eu
-test -e "$1/.git" || exit 77
+test -e "$1/.git" || { echo "skipped: this is no git checkout"; exit 77; }
 listed=$(make --no-print-directory -s -C "$2" list-distributed)
 known=$(git -C "$1" ls-files)
 missing=$(echo "$known" | grep -vxF -e .gitignore -e "$listed" || true)

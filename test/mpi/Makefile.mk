@@ -46,7 +46,7 @@ check_PROGRAMS += test/mpi/host test/mpi/allreduce test/mpi/close_calls test/mpi
 	test/mpi/spawn test/mpi/finalize test/mpi/faults test/mpi/neighbors test/mpi/generated \
 	test/mpi/intercommunicators \
 	test/mpi/stress
-test_mpi_intercommunicators_SOURCES = test/mpi/intercommunicators.cpp test/mpi/call_form.h test/mpi/mpi_test.h
+test_mpi_intercommunicators_SOURCES = test/mpi/intercommunicators.cpp test/mpi/call_form.h test/mpi/mpi_test.h test/mpi/without_bytes.h
 test_mpi_intercommunicators_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_intercommunicators_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_intercommunicators_LDADD = libgpucoll.la $(MPI_LIBS)
@@ -62,7 +62,7 @@ test_mpi_allreduce_SOURCES = test/mpi/allreduce.cpp test/mpi/mpi_test.h
 test_mpi_allreduce_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_allreduce_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_allreduce_LDADD = libgpucoll.la $(MPI_LIBS)
-test_mpi_collectives_SOURCES = test/mpi/collectives.cpp test/mpi/mpi_test.h
+test_mpi_collectives_SOURCES = test/mpi/collectives.cpp test/mpi/call_form.h test/mpi/mpi_test.h test/mpi/without_bytes.h
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_collectives_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_collectives_LDADD = libgpucoll.la $(MPI_LIBS)

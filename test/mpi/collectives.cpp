@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "core/abi.h"
-#include "mpi_test.h"
+#include "without_bytes.h"
 
 namespace {
 using namespace mpi_test;
@@ -532,6 +532,8 @@ int main(int argc, char** argv) {
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   for (int i = 0; i < cases; i++) run_case(first + u(i), units, i % 5 == 0 ? copy : MPI_COMM_WORLD);
+  without_bytes::test_within(copy);
+  without_bytes::test_on_a_line(MPI_COMM_WORLD);
   MPI_Comm_free(&copy);
   other_device();
   reduce_locally();

@@ -197,6 +197,9 @@ gc_mpi_mutant(101 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segm
   COMMAND test/mpi/persistent)
 gc_mpi_mutant(102 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault" NP 2
   MPIRUN ${GC_LITERALLY} COMMAND test/mpi/persistent)
+# Calls without bytes are counted.
+gc_mpi_mutant(103 LABELS mpi TIMEOUT 120 MUST_PRINT "calls MPI_" NP 2 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/collectives 1)
 
 # Mostly waiting.
 foreach(group mismatches resources lateness deaths teams refusals departures reports)

@@ -56,9 +56,9 @@
 #define GCM_FIELDS9(s, a, ...) (s).a, GCM_FIELDS8(s, __VA_ARGS__)
 
 typedef union gcm_arguments {
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  struct gcm_arguments_##name {                                   \
-    GCM_MEMBERS PARAMETERS                                        \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, has_bytes, plan, engine) \
+  struct gcm_arguments_##name {                                              \
+    GCM_MEMBERS PARAMETERS                                                   \
   } name;
 #include "coll/mca/collectives.def"
 } gcm_arguments;

@@ -37,9 +37,21 @@ static inline bool gcm_is_beside_root(uint32_t function, const ompi_communicator
 static inline bool gcm_comes_alone(uint32_t function, const ompi_communicator_t *comm) {
   return gcm_is_among_edges(function, comm) || gcm_is_beside_root(function, comm);
 }
-/* The same of nonblocking ones. MPI ends no making of a persistent one. */
+/* The same of nonblocking ones, and of the making of persistent ones. */
 static inline bool gcm_begins_alone(uint32_t function, const ompi_communicator_t *comm) {
   return (function == GC_FUNCTION_bcast || function == GC_FUNCTION_reduce) && OMPI_COMM_IS_INTER(comm);
+}
+static inline bool gcm_is_made_alone(uint32_t function, const ompi_communicator_t *comm) {
+  return function == GC_FUNCTION_reduce && OMPI_COMM_IS_INTER(comm);
+}
+/* Nonblocking ones that MPI ends at once on ranks without elements; and those of which it makes none there. */
+static inline bool gcm_ends_at_once(uint32_t function) {
+  return function == GC_FUNCTION_allreduce || function == GC_FUNCTION_bcast || function == GC_FUNCTION_reduce ||
+         function == GC_FUNCTION_reduce_scatter || function == GC_FUNCTION_reduce_scatter_block ||
+         function == GC_FUNCTION_scan;
+}
+static inline bool gcm_is_not_made(uint32_t function) {
+  return function == GC_FUNCTION_allreduce || function == GC_FUNCTION_reduce || function == GC_FUNCTION_reduce_scatter;
 }
 /* How a blocking one is counted on the board. */
 static inline uint32_t gcm_order_of(uint32_t function, const ompi_communicator_t *comm) {
@@ -56,9 +68,14 @@ static GCM_INLINE bool gcm_is_counted(uint32_t function, const gcm_plan *plan, o
   if (gcm_is_beside_root(function, comm)) return gcm_root_is_alone(function, plan, comm);
   return !gcm_is_among_edges(function, comm) || (gcm_plan_has_bytes(plan) && gcm_has_edges(comm));
 }
-/* The same of a nonblocking one: its function, else none. */
+/* The same of a nonblocking one, and of the making of a persistent one: its function, else none. */
 static GCM_INLINE uint32_t gcm_counts_as(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
   return gcm_begins_alone(function, comm) && !gcm_root_is_alone(function, plan, comm) ? GC_FUNCTION_none : function;
+}
+static GCM_INLINE uint32_t gcm_made_as(uint32_t function, bool has_bytes, const gcm_plan *plan,
+                                       ompi_communicator_t *comm) {
+  const bool alone = gcm_is_made_alone(function, comm) && !gcm_root_is_alone(function, plan, comm);
+  return alone || (!has_bytes && gcm_is_not_made(function)) ? GC_FUNCTION_none : function | GC_PERSISTENT;
 }
 /* Whether some ranks may have bytes in it while others have none. These go to the engine, too: they have nothing to
  * judge by, and would keep the others from the device. */

@@ -22,9 +22,9 @@ static void destruct(gcm_module *m) {
   free(m->block_maps);
   gcm_forget_neighbors(m);
   gcm_forget_partial(m);
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  GCM_UNCHAIN(&m->previous, name);                                \
-  GCM_UNCHAIN(&m->previous, i##name);                             \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, has_bytes, plan, engine) \
+  GCM_UNCHAIN(&m->previous, name);                                           \
+  GCM_UNCHAIN(&m->previous, i##name);                                        \
   GCM_UNCHAIN(&m->previous, name##_init);
 #include "coll/mca/collectives.def"
   GCM_UNCHAIN(&m->previous, reduce_local);
@@ -34,9 +34,9 @@ static void destruct(gcm_module *m) {
 OBJ_CLASS_INSTANCE(gcm_module, mca_coll_base_module_t, construct, destruct);
 
 static void chain_all(gcm_module *m, ompi_communicator_t *comm) {
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  GCM_CHAIN(&m->super, &m->previous, comm, name, gcm_##name);     \
-  GCM_CHAIN(&m->super, &m->previous, comm, i##name, gcm_i##name); \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, has_bytes, plan, engine) \
+  GCM_CHAIN(&m->super, &m->previous, comm, name, gcm_##name);                \
+  GCM_CHAIN(&m->super, &m->previous, comm, i##name, gcm_i##name);            \
   GCM_CHAIN(&m->super, &m->previous, comm, name##_init, gcm_##name##_init);
 #include "coll/mca/collectives.def"
   GCM_CHAIN(&m->super, &m->previous, comm, reduce_local, gcm_reduce_local);

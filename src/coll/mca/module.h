@@ -118,7 +118,7 @@ void gcm_forget_type_maps(void);
 int gcm_reduce_local(const void *in, void *inout, int count, gcm_type *type, gcm_op *op, mca_coll_base_module_t *base);
 
 /* blocking.c, nonblocking.c, persistent.c: each collective in the forms that MPI has. */
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine)                                   \
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, has_bytes, plan, engine)                        \
   int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base);   \
   int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,       \
                   mca_coll_base_module_t *base);                                                    \

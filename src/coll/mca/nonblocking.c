@@ -9,8 +9,15 @@
 #define GCM_CALL_I(name, ARGUMENTS, request) \
   previous->coll_i##name(GCM_UNWRAP ARGUMENTS, comm, request, previous->coll_i##name##_module)
 
+/* Without bytes there is nothing to do, and nobody counts it: MPI ends such a call on the ranks that have no elements,
+ * and on them alone. */
+static int end_at_once(ompi_request_t **request) {
+  *request = &ompi_request_empty;
+  return MPI_SUCCESS;
+}
+
 /* A function of its own where devices are in use, as of the blocking ones. The last arguments: the column `engine`. */
-#define GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan_of_call, HAND_OVER, ...)                                     \
+#define GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, HAS_BYTES, plan_of_call, HAND_OVER, ...)                          \
   static int stage_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_request *r) {                         \
     const mca_coll_base_comm_coll_t *previous = &r->module->previous;                                                  \
     const gcm_plan plan = plan_of_call;                                                                                \
@@ -27,6 +34,7 @@
     const mca_coll_base_comm_coll_t *previous = &module->previous;                                                     \
     const gcm_plan plan = plan_of_call;                                                                                \
     const uint32_t function = gcm_counts_as(GC_FUNCTION_##name, &plan, comm);                                          \
+    if (gcm_ends_at_once(function) && !(HAS_BYTES)) return end_at_once(request);                                       \
     const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                                      \
     const bool lacks =                                                                                                 \
         looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm);          \
@@ -44,7 +52,7 @@
     gcm_module *module = (gcm_module *)base;                                                                           \
     const mca_coll_base_comm_coll_t *previous = &module->previous;                                                     \
     if (GCM_LIKELY(!gc_has_devices(gcm_abi)) && !gcm_begins_alone(GC_FUNCTION_##name, comm) &&                         \
-        gcm_goes_straight(module, GC_FUNCTION_##name))                                                                 \
+        GCM_LIKELY(HAS_BYTES) && gcm_goes_straight(module, GC_FUNCTION_##name))                                        \
       return GCM_CALL_I(name, ARGUMENTS, request);                                                                     \
     return look_and_i##name(GCM_UNWRAP ARGUMENTS, comm, request, module);                                              \
   }
@@ -65,8 +73,8 @@ int gcm_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mca_coll_b
   return gcm_request_begin(r, GC_FUNCTION_none, NULL, NULL, request);
 }
 
-#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER_BOTH, GCM_UNWRAP engine)
-#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, plan, engine) \
-  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, plan, GCM_HAND_OVER, GCM_UNWRAP engine)
+#define GCM_COLLECTIVE(name, PARAMETERS, ARGUMENTS, has_bytes, plan, engine) \
+  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, has_bytes, plan, GCM_HAND_OVER_BOTH, GCM_UNWRAP engine)
+#define GCM_COLLECTIVE_ONE_BUFFER(name, PARAMETERS, ARGUMENTS, has_bytes, plan, engine) \
+  GCM_NONBLOCKING(name, PARAMETERS, ARGUMENTS, has_bytes, plan, GCM_HAND_OVER, GCM_UNWRAP engine)
 #include "coll/mca/collectives.def"

@@ -135,6 +135,21 @@ static GCM_INLINE size_t gcm_sum(const int *counts, ompi_communicator_t *comm) {
   return sum;
 }
 
+/* ---- calls without bytes ---- */
+
+/* The column `has_bytes` of collectives.def. Counts alone do not tell: one rank may have no elements and another some
+ * of a type without data. */
+static GCM_INLINE bool gcm_has_some(int count, const gcm_type *type) { return count != 0 && type->super.size != 0; }
+/* Of what all ranks of this group have: most often the first one, too. */
+static __attribute__((noinline, unused)) bool gcm_has_others(const int *counts, ompi_communicator_t *comm) {
+  int i = ompi_comm_size(comm) - 1;
+  while (i > 0 && counts[i] == 0) i--;
+  return i > 0;
+}
+static GCM_INLINE bool gcm_has_some_of(const int *counts, const gcm_type *type, ompi_communicator_t *comm) {
+  return (GCM_LIKELY(counts[0] != 0) || gcm_has_others(counts, comm)) && type->super.size != 0;
+}
+
 /* ---- plans ---- */
 
 static GCM_INLINE gcm_side gcm_reads(const void *buffer, gcm_layout layout) {
@@ -176,6 +191,14 @@ static GCM_INLINE bool gcm_is_root(int root, ompi_communicator_t *comm) {
 }
 static GCM_INLINE bool gcm_is_leaf(int root, ompi_communicator_t *comm) {
   return !OMPI_COMM_IS_INTER(comm) || (root != MPI_ROOT && root != MPI_PROC_NULL);
+}
+
+/* The column `has_bytes` of rooted ones with equal blocks: the root's of each leaf, or the leaf's. Beside the root of
+ * an intercommunicator nobody knows. */
+static GCM_INLINE bool gcm_rooted_has_some(int root_count, const gcm_type *root_type, int leaf_count,
+                                           const gcm_type *leaf_type, int root, ompi_communicator_t *comm) {
+  if (gcm_is_root(root, comm)) return gcm_has_some(root_count, root_type);
+  return root == MPI_PROC_NULL || gcm_has_some(leaf_count, leaf_type);
 }
 
 /* All leaves send, the root receives; within a communicator the root is a leaf too. */

@@ -111,12 +111,15 @@ GPUCOLL_API const char *gpucollGetErrorString(gpucollResult_t result);
 GPUCOLL_API const char *gpucollGetLastError(gpucollComm_t comm);
 
 /* Makes an id that gpucollCommInitRank takes on every rank: give it to them by any means. The calling process
- * serves as meeting point and must take part as one of the ranks or outlive the initialisation. */
+ * serves as meeting point and must take part as one of the ranks or outlive the initialisation. An id makes one
+ * communicator, or none where a rank fails. One that nobody uses ends after a day, or when 1,000 newer ones have been
+ * made. */
 GPUCOLL_API gpucollResult_t gpucollGetUniqueId(gpucollUniqueId *id);
 /* Collective over n_ranks callers with the same id, each with its own rank in 0..n_ranks-1. The communicator works
  * on the device that the calling thread has chosen (cudaSetDevice). Waits for the others at most the parameter
- * timeout. On failure *comm is NULL. In a group *comm is set by the call, and is a communicator once gpucollGroupEnd
- * has succeeded; where that fails, *comm can only be destroyed or aborted. */
+ * timeout; where one of them fails, all return its error at once. On failure *comm is NULL. In a group *comm is set by
+ * the call, and is a communicator once gpucollGroupEnd has succeeded; where that fails, *comm can only be destroyed or
+ * aborted. */
 GPUCOLL_API gpucollResult_t gpucollCommInitRank(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank);
 /* What a communicator is to be like. Initialise it with GPUCOLL_CONFIG_INITIALIZER, then set what is to be different.
  */

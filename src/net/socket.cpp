@@ -5,14 +5,15 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <functional>
 #include <memory>
-#include <span>
 #include <thread>
 
 #include "base/params.h"
@@ -21,19 +22,8 @@ namespace gpucoll::net {
 namespace {
 
 int milliseconds_left(Deadline deadline) {
-  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1000));
-}
-
-// Waits until one of the two is ready, in slices of at most a second.
-Status wait_ready(pollfd* fds, nfds_t n, Deadline deadline) {
-  for (;;) {
-    int ready = poll(fds, n, milliseconds_left(deadline));
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return Status::system(errno, "poll on a bootstrap socket");
-    if (std::chrono::steady_clock::now() >= deadline)
-      return Status::error(Code::timed_out, "no answer over the bootstrap sockets within the parameter timeout");
-  }
 }
 
 sockaddr_in to_sockaddr(const Address& address) {
@@ -44,70 +34,28 @@ sockaddr_in to_sockaddr(const Address& address) {
   return sa;
 }
 
-void tune(int fd) {
+bool not_now(int errnum) { return errnum == EAGAIN || errnum == EWOULDBLOCK || errnum == EINTR; }
+
+void send_at_once(int fd) {
   int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-struct Transfer {
-  int fd;
-  uint8_t* data;
-  size_t left;
-  bool sending;
-
-  Status step() {
-    ssize_t n = sending ? send(fd, data, left, MSG_NOSIGNAL) : recv(fd, data, left, 0);
-    if (n > 0) {
-      data += n;
-      left -= static_cast<size_t>(n);
-      return {};
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return {};
-    if (n == 0 || errno == ECONNRESET || errno == EPIPE)
-      return Status::error(Code::remote, "another rank closed its bootstrap connection; it has failed or ended");
-    return Status::system(errno, "bootstrap socket");
+Status run(Transfer transfer, Deadline deadline) {
+  while (transfer.left) {
+    PollSet set;
+    set.add(transfer.fd, transfer.sending ? POLLOUT : POLLIN);
+    GC_TRY(set.wait(deadline));
+    if (set.ready(transfer.fd)) GC_TRY(transfer.step());
   }
-};
-
-bool has_taken_leave(int fd, uint32_t rounds) {
-  uint32_t through = 0;
-  return recv(fd, &through, sizeof through, MSG_PEEK) == sizeof through && through >= rounds;
-}
-
-// Leaves out those that were through before they hung up.
-Status check(const pollfd* fds, uint32_t rounds, Company* company) {
-  Company still_there;
-  for (const Companion& c : *company) {
-    const bool left = (fds++)->revents;
-    if (left && !has_taken_leave(c.fd, rounds))
-      return Status::error(Code::remote, "rank %d has left; it has failed", c.rank);
-    if (!left) still_there.push_back(c);
-  }
-  *company = std::move(still_there);
   return {};
-}
-
-Status run(std::span<Transfer> transfers, Deadline deadline, Company company = {}, uint32_t rounds = 0) {
-  for (;;) {
-    std::vector<pollfd> fds;
-    for (const Transfer& t : transfers)
-      if (t.left) fds.push_back({t.fd, static_cast<short>(t.sending ? POLLOUT : POLLIN), 0});
-    if (fds.empty()) return {};
-    const size_t waiting = fds.size();
-    for (const Companion& c : company) fds.push_back({c.fd, POLLRDHUP, 0});
-    GC_TRY(wait_ready(fds.data(), fds.size(), deadline));
-    for (Transfer& t : transfers)
-      if (t.left) GC_TRY(t.step());
-    GC_TRY(check(fds.data() + waiting, rounds, &company));
-  }
 }
 
 }  // namespace
 
 Deadline deadline_after(int64_t seconds) {
   constexpr int64_t kPracticallyNever = 10ll * 365 * 24 * 3600;
-  return std::chrono::steady_clock::now() + std::chrono::seconds(seconds ? seconds : kPracticallyNever);
+  return Clock::now() + std::chrono::seconds(seconds ? seconds : kPracticallyNever);
 }
 
 std::string to_string(const Address& address) {
@@ -134,82 +82,172 @@ Result<uint32_t> local_ip() {
   return uint32_t{htonl(INADDR_LOOPBACK)};
 }
 
-Result<UniqueFd> listen_anywhere(Address* address) {
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// One kernel and one network namespace of it.
+uint64_t loopback_id() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct stat space = {};
+  if (boot.empty() || stat("/proc/self/ns/net", &space)) return 0;
+  return std::hash<std::string>()(boot + ":" + std::to_string(space.st_ino));
+}
+
+void PollSet::add(int fd, short events) {
+  const auto [place, added] = places_.try_emplace(fd, fds_.size());
+  if (added) fds_.push_back({fd, 0, 0});
+  pollfd& watched = fds_[place->second];
+  watched.events = static_cast<short>(watched.events | events);
+}
+
+Status PollSet::wait(Deadline deadline) {
+  if (Clock::now() >= deadline)
+    return Status::error(Code::timed_out, "no answer over the bootstrap sockets within the parameter timeout");
+  if (poll(fds_.data(), fds_.size(), milliseconds_left(deadline)) >= 0) return {};
+  const int errnum = errno;
+  for (pollfd& p : fds_) p.revents = 0;
+  return errnum == EINTR ? Status() : Status::system(errnum, "poll on a bootstrap socket");
+}
+
+short PollSet::ready(int fd) const {
+  const auto place = places_.find(fd);
+  return place == places_.end() ? short{0} : fds_[place->second].revents;
+}
+
+Result<UniqueFd> listen_on(uint32_t ip, Address* address) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Status::system(errno, "cannot create a bootstrap socket");
-  sockaddr_in sa = to_sockaddr({});
+  sockaddr_in sa = to_sockaddr({ip, 0, 0});
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa) || listen(fd.get(), SOMAXCONN))
     return Status::system(errno, "cannot listen on a bootstrap socket");
   socklen_t length = sizeof sa;
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&sa), &length))
     return Status::system(errno, "cannot name a bootstrap socket");
-  fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
-  GC_TRY_AS(const uint32_t ip, local_ip());
   *address = {ip, sa.sin_port, 0};
   return fd;
 }
 
-Result<UniqueFd> accept_one(int listener, Deadline deadline, const Company& company) {
-  for (;;) {
-    std::vector<pollfd> fds = {{listener, POLLIN, 0}};
-    for (const Companion& c : company) fds.push_back({c.fd, POLLRDHUP, 0});
-    GC_TRY(wait_ready(fds.data(), fds.size(), deadline));
-    for (size_t i = 0; i < company.size(); ++i)
-      if (fds[i + 1].revents)
-        return Status::error(Code::remote, "rank %d left before all ranks of the communicator had met; it has failed",
-                             company[i].rank);
-    UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    if (fd) {
-      tune(fd.get());
-      return fd;
-    }
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-      return Status::system(errno, "cannot accept a bootstrap connection");
-  }
+UniqueFd accept_now(int listener) noexcept {
+  UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd) send_at_once(fd.get());
+  return fd;
+}
+
+Result<Dial> Dial::start(const Address& address) {
+  Dial dial;
+  dial.address_ = address;
+  GC_TRY(dial.begin());
+  return dial;
+}
+
+Status Dial::begin() {
+  fd_ = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd_) return Status::system(errno, "cannot create a bootstrap socket");
+  send_at_once(fd_.get());
+  sockaddr_in sa = to_sockaddr(address_);
+  if (!connect(fd_.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa) || errno == EINPROGRESS || not_now(errno))
+    return {};
+  return Status::error(Code::remote, "cannot connect to %s: %s", to_string(address_).c_str(), strerror(errno));
+}
+
+Result<UniqueFd> Dial::finish() {
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  sockaddr_in peer = {};
+  length = sizeof peer;
+  if (!error && !getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &length)) return std::move(fd_);
+  if (error && error != ETIMEDOUT && !not_now(error))
+    return Status::error(Code::remote, "cannot connect to %s: %s", to_string(address_).c_str(), strerror(error));
+  pollfd now = {fd_.get(), POLLOUT, 0};
+  if (!error && poll(&now, 1, 0) == 0) return UniqueFd();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  GC_TRY(begin());
+  return UniqueFd();
 }
 
 Result<UniqueFd> connect_to(const Address& address, Deadline deadline) {
-  sockaddr_in sa = to_sockaddr(address);
+  GC_TRY_AS(Dial dial, Dial::start(address));
   for (;;) {
-    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!fd) return Status::system(errno, "cannot create a bootstrap socket");
-    tune(fd.get());
-    int rc = connect(fd.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa);
-    int error = rc ? errno : 0;
-    if (error == EINPROGRESS) {
-      pollfd fds = {fd.get(), POLLOUT, 0};
-      GC_TRY(wait_ready(&fds, 1, deadline));
-      socklen_t length = sizeof error;
-      getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    }
-    if (!error) return fd;
-    if (error != ETIMEDOUT && error != EAGAIN && error != EINTR)
-      return Status::error(Code::remote, "cannot connect to %s: %s", to_string(address).c_str(), strerror(error));
-    if (std::chrono::steady_clock::now() >= deadline)
+    PollSet set;
+    set.add(dial.fd(), POLLOUT);
+    if (!set.wait(deadline))
       return Status::error(Code::timed_out, "cannot connect to %s within the parameter timeout",
                            to_string(address).c_str());
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!set.ready(dial.fd())) continue;
+    GC_TRY_AS(UniqueFd fd, dial.finish());
+    if (fd) return fd;
   }
 }
 
+Status Transfer::step() {
+  const ssize_t n = sending ? send(fd, data, left, MSG_NOSIGNAL) : recv(fd, data, left, 0);
+  if (n > 0) {
+    data += n;
+    left -= static_cast<size_t>(n);
+    return {};
+  }
+  if (n < 0 && not_now(errno)) return {};
+  if (n == 0 || errno == ECONNRESET || errno == EPIPE)
+    return Status::error(Code::remote, "another rank closed its bootstrap connection; it has failed or ended");
+  return Status::system(errno, "bootstrap socket");
+}
+
 Status send_all(int fd, const void* data, size_t bytes, Deadline deadline) {
-  Transfer t = {fd, static_cast<uint8_t*>(const_cast<void*>(data)), bytes, true};
-  return run({&t, 1}, deadline);
+  return run({fd, static_cast<uint8_t*>(const_cast<void*>(data)), bytes, true}, deadline);
 }
 
 Status receive_all(int fd, void* data, size_t bytes, Deadline deadline) {
-  Transfer t = {fd, static_cast<uint8_t*>(data), bytes, false};
-  return run({&t, 1}, deadline);
+  return run({fd, static_cast<uint8_t*>(data), bytes, false}, deadline);
 }
 
-Status exchange(const Exchange& e, Deadline deadline, Company company, uint32_t rounds) {
-  Transfer t[2] = {{e.send_fd, static_cast<uint8_t*>(const_cast<void*>(e.out)), e.bytes, true},
-                   {e.receive_fd, static_cast<uint8_t*>(e.in), e.bytes, false}};
-  return run(t, deadline, std::move(company), rounds);
+void Line::watch(PollSet* set) const {
+  if (fd_) set->add(fd_.get(), static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT));
 }
 
-void say_farewell(int fd, uint32_t rounds) noexcept {
-  send(fd, &rounds, sizeof rounds, MSG_NOSIGNAL);  // perhaps nobody is there to hear it
+void Line::put(const void* data, size_t bytes) {
+  const auto* const from = static_cast<const uint8_t*>(data);
+  out_.insert(out_.end(), from, from + bytes);
+  flush();
+}
+
+// An error shows when the rest is received.
+void Line::flush() {
+  size_t sent = 0;
+  while (sent < out_.size()) {
+    const ssize_t n = send(fd_.get(), out_.data() + sent, out_.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    sent += static_cast<size_t>(n);
+  }
+  out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(sent));
+}
+
+void Line::turn() {
+  if (!fd_ || ended_) return;
+  flush();
+  uint8_t piece[4096];
+  for (;;) {
+    const ssize_t n = recv(fd_.get(), piece, sizeof piece, 0);
+    if (n > 0) {
+      in_.insert(in_.end(), piece, piece + n);
+    } else if (n == 0 || !not_now(errno)) {
+      ended_ = true;
+      return;
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+void Line::hang_up() noexcept {
+  if (fd_) shutdown(fd_.get(), SHUT_RDWR);
+  *this = Line();
+}
+
+bool Line::take(void* to, size_t bytes) {
+  if (in_.size() < bytes) return false;
+  std::memcpy(to, in_.data(), bytes);
+  in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(bytes));
+  return true;
 }
 
 }  // namespace gpucoll::net

@@ -2,11 +2,13 @@
 // as the peer closes with Code::remote. Thread safety: value types.
 #pragma once
 #include <netinet/in.h>
+#include <poll.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
@@ -14,7 +16,8 @@
 
 namespace gpucoll::net {
 
-using Deadline = std::chrono::steady_clock::time_point;
+using Clock = std::chrono::steady_clock;
+using Deadline = Clock::time_point;
 
 // `seconds` from now; 0 means (practically) never.
 Deadline deadline_after(int64_t seconds);
@@ -32,31 +35,79 @@ std::string to_string(const Address& address);
 // else 127.0.0.1. The parameter socket_ifname names another interface. Errors: invalid_argument, where there is none of
 // that name that is up and has an address.
 Result<uint32_t> local_ip();
+// Equal for two processes that reach each other over the loopback; 0 where that is not known.
+uint64_t loopback_id();
 
-// A listening socket on any interface and a free port; *address says where.
-Result<UniqueFd> listen_anywhere(Address* address);
-// Sockets of ranks that have come already and send nothing while another one is awaited.
-struct Companion {
-  int fd;
-  int rank;
+// What a turn of a loop waits for.
+class PollSet {
+ public:
+  // May be called again for the same descriptor.
+  void add(int fd, short events);
+  // Waits until something is ready, at most a second. Errors: timed_out, once the deadline has passed: also where
+  // something is ready all the time.
+  Status wait(Deadline deadline);
+  // What is ready on a descriptor; 0 where nothing is, or it is not in the set.
+  short ready(int fd) const;
+
+ private:
+  std::vector<pollfd> fds_;
+  std::unordered_map<int, size_t> places_;
 };
-using Company = std::vector<Companion>;
-// Errors: remote as well, when one of the company hangs up: the others need not wait for who will not come.
-Result<UniqueFd> accept_one(int listener, Deadline deadline, const Company& company = {});
+
+// A listening socket, without waiting, on one address of this host and a free port; *address says where.
+Result<UniqueFd> listen_on(uint32_t ip, Address* address);
+// What accept4 gives: a socket without waiting. Sets errno where it gives none.
+UniqueFd accept_now(int listener) noexcept;
+
+// A connection that is being made, without waiting.
+class Dial {
+ public:
+  static Result<Dial> start(const Address& address);
+  int fd() const noexcept { return fd_.get(); }
+  // To be asked when fd() is writable. Empty while it is still being made. Errors: remote, where nobody listens there.
+  Result<UniqueFd> finish();
+
+ private:
+  Status begin();
+  Address address_;
+  UniqueFd fd_;
+};
 Result<UniqueFd> connect_to(const Address& address, Deadline deadline);
+
+// A number of bytes in one direction, which goes on without waiting.
+struct Transfer {
+  int fd;
+  uint8_t* data;
+  size_t left;
+  bool sending;
+  Status step();
+};
 Status send_all(int fd, const void* data, size_t bytes, Deadline deadline);
 Status receive_all(int fd, void* data, size_t bytes, Deadline deadline);
-struct Exchange {
-  int send_fd;
-  const void* out;
-  int receive_fd;
-  void* in;
-  size_t bytes;  // in either direction
+
+// A connection whose messages are put and taken whole, without waiting.
+class Line {
+ public:
+  Line() noexcept = default;
+  explicit Line(UniqueFd fd) noexcept : fd_(std::move(fd)) {}
+  explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
+  int fd() const noexcept { return fd_.get(); }
+  void watch(PollSet* set) const;
+  void put(const void* data, size_t bytes);
+  // Sends and receives what goes without waiting.
+  void turn();
+  // The next `bytes` bytes that came, once all of them are there.
+  bool take(void* to, size_t bytes);
+  // Whether the other side has hung up: nothing more will come than what can be taken.
+  bool ended() const noexcept { return ended_; }
+  // Also where a forked child has inherited the connection.
+  void hang_up() noexcept;
+
+ private:
+  void flush();
+  UniqueFd fd_;
+  std::vector<uint8_t> in_, out_;
+  bool ended_ = false;
 };
-// Sends on one socket while receiving from another (or the same): neither side can block the other. Errors: remote as
-// well, when one of the company hangs up that has not said that it was through with `rounds`.
-Status exchange(const Exchange& exchange, Deadline deadline, Company company, uint32_t rounds);
-// Before hanging up: this rank is through with so many rounds.
-void say_farewell(int fd, uint32_t rounds) noexcept;
 
 }  // namespace gpucoll::net

@@ -1,252 +1,325 @@
 #include "net/socket_bootstrap.h"
 
-#include <arpa/inet.h>
-#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
-#include "base/quiet_thread.h"
+#include "base/mutant.h"
+#include "base/system_limits.h"
+#include "net/gathering.h"
+#include "net/rendezvous.h"
 
 namespace gpucoll::net {
 namespace {
 
 using proto::BootstrapAddress;
+using proto::BootstrapFarewell;
 using proto::BootstrapHello;
-using proto::BootstrapReply;
+using proto::BootstrapWord;
+using proto::WordKind;
 
-// The loopback where the other side is this very host: works behind any firewall.
-Address route_to(const BootstrapAddress& a) {
-  const auto own = local_ip();
-  return {own && a.ip == *own ? htonl(INADDR_LOOPBACK) : a.ip, a.port, 0};
+constexpr int64_t kGrace = 5;  // seconds, for the rendezvous to tell who is missing
+// For the maker to tell who has failed first, after something has come of it here.
+constexpr std::chrono::milliseconds kPatience{2000};
+constexpr auto kHungUp = static_cast<short>(POLLRDHUP | POLLHUP | POLLERR);
+
+Deadline with_grace(int64_t timeout_s) { return deadline_after(timeout_s ? timeout_s + kGrace : 0); }
+
+Address address_of(const BootstrapAddress& a) { return {a.ip, a.port, 0}; }
+
+// What a rank said before it hung up; false where that was nothing.
+bool farewell_of(int fd, BootstrapFarewell* farewell) {
+  return recv(fd, farewell, sizeof *farewell, MSG_PEEK | MSG_DONTWAIT) == sizeof *farewell;
 }
 
-bool genuine(const BootstrapHello& hello, uint64_t nonce) {
-  return hello.magic == proto::kBootstrapMagic && hello.nonce == nonce && hello.size <= proto::kMostRanks &&
-         hello.rank >= 0 && hello.rank < hello.size;
-}
-
-// The meeting point: collects one Hello of every rank, then tells everyone everything.
-class Rendezvous {
- public:
-  Rendezvous(UniqueFd listener, uint64_t nonce) : listener_(std::move(listener)), nonce_(nonce) {}
-
-  void run() {
-    Status status = contained([this] { return collect(); });
-    listener_.reset();  // who has an answer finds nobody here any more
-    BootstrapReply reply = {};
-    reply.code = static_cast<uint32_t>(status.code());
-    std::strncpy(reply.text, status.what(), sizeof reply.text - 1);
-    Deadline deadline = deadline_after(60);
-    for (auto& fd : guests_) {
-      if (!fd || !send_all(fd.get(), &reply, sizeof reply, deadline) || !status) continue;
-      send_all(fd.get(), addresses_.data(), addresses_.size() * sizeof(BootstrapAddress), deadline).ignore();
-    }
-  }
-
- private:
-  Status collect() {
-    // The first guest says how many are expected.
-    for (size_t come = 0; come == 0 || come < addresses_.size();) {
-      auto guest = accept_one(listener_.get(), deadline_, company());
-      if (!guest) return guest.status().code() == Code::timed_out ? too_late() : std::move(guest).status();
-      UniqueFd fd = *std::move(guest);
-      BootstrapHello hello;
-      // A stranger who connects and stays silent must not keep the ranks waiting for long.
-      if (!receive_all(fd.get(), &hello, sizeof hello, deadline_after(5)) || !genuine(hello, nonce_)) continue;
-      Status status = admit(hello, std::move(fd));
-      if (!status) return status;
-      ++come;
-    }
-    return {};
-  }
-
-  // The guests cannot know who is missing.
-  Status too_late() const {
-    constexpr size_t kMostNamed = 8;
-    std::string names;
-    size_t missing = 0;
-    for (size_t r = 0; r < guests_.size(); ++r)
-      if (!guests_[r] && ++missing <= kMostNamed) names += (missing > 1 ? ", " : "") + std::to_string(r);
-    if (missing > kMostNamed) names += " and " + std::to_string(missing - kMostNamed) + " more";
-    return Status::error(Code::timed_out, "%s %s of %zu did not come within %d s (parameter timeout)",
-                         missing > 1 ? "ranks" : "rank", names.c_str(), guests_.size(), timeout_s_);
-  }
-
-  Company company() const {
-    Company company;
-    for (size_t r = 0; r < guests_.size(); ++r)
-      if (guests_[r]) company.push_back({guests_[r].get(), static_cast<int>(r)});
-    return company;
-  }
-
-  Status admit(const BootstrapHello& hello, UniqueFd fd) {
-    if (addresses_.empty()) {
-      addresses_.resize(static_cast<size_t>(hello.size));
-      guests_.resize(addresses_.size());
-    }
-    auto rank = static_cast<size_t>(hello.rank);
-    Status status;
-    if (static_cast<size_t>(hello.size) != addresses_.size())
-      status =
-          Status::error(Code::invalid_usage, "rank %d says that the communicator has %d ranks, another rank says %zu",
-                        hello.rank, hello.size, addresses_.size());
-    else if (guests_[rank])
-      status = Status::error(Code::invalid_usage, "two processes or threads say that they are rank %d of %d",
-                             hello.rank, hello.size);
-    if (status) {
-      guests_[rank] = std::move(fd);
-      addresses_[rank] = hello.listener;
-      wait_no_longer_than(hello.timeout_s);
-    } else {
-      guests_.push_back(std::move(fd));
-    }
-    return status;
-  }
-
-  void wait_no_longer_than(int32_t timeout_s) {
-    const Deadline deadline = deadline_after(timeout_s);
-    if (deadline >= deadline_) return;
-    deadline_ = deadline;
-    timeout_s_ = timeout_s;
-  }
-
-  UniqueFd listener_;
-  uint64_t nonce_;
-  Deadline deadline_ = deadline_after(0);  // of the guest whose time runs out first
-  int32_t timeout_s_ = 0;                  // what it said
-  std::vector<UniqueFd> guests_;
-  std::vector<BootstrapAddress> addresses_;
-};
-
-}  // namespace
-
-Result<proto::UniqueId> make_unique_id() {
-  proto::UniqueId id = {};
-  id.magic = proto::kBootstrapMagic;
-  if (getrandom(&id.nonce, sizeof id.nonce, 0) != sizeof id.nonce)
-    return Status::system(errno, "cannot get random bytes for a unique id");
-  Address address;
-  GC_TRY_AS(UniqueFd listener, listen_anywhere(&address));
-  id.root = {address.ip, address.port, 0};
-  // Detached: it serves whoever comes, and owns all that it uses.
-  quiet_thread([listener = std::move(listener), nonce = id.nonce]() mutable {
-    Rendezvous(std::move(listener), nonce).run();
-  }).detach();
-  return id;
-}
-
-Result<std::unique_ptr<Bootstrap>> SocketBootstrap::create(const proto::UniqueId& id, int rank, int size,
-                                                           int64_t timeout_s) {
+Status check(const proto::UniqueId& id, int rank, int size) {
   if (id.magic != proto::kBootstrapMagic)
     return Status::error(Code::invalid_argument,
                          "the unique id was not made by gpucollGetUniqueId (or not passed on whole)");
   if (size > proto::kMostRanks)
     return Status::error(Code::invalid_argument, "rank %d of %d ranks: a communicator has at most %d", rank, size,
                          proto::kMostRanks);
+  return {};
+}
+
+}  // namespace
+
+Result<proto::UniqueId> make_unique_id() { return Rendezvous::instance().make_id(); }
+
+Result<std::unique_ptr<SocketBootstrap>> SocketBootstrap::create(const proto::UniqueId& id, int rank, int size,
+                                                                 int64_t timeout_s) {
+  GC_TRY(check(id, rank, size));
   std::unique_ptr<SocketBootstrap> self(new SocketBootstrap(id, rank, size, timeout_s));
-  GC_TRY(self->meet(id));
-  return std::unique_ptr<Bootstrap>(std::move(self));
+  Status status = contained([&] { return self->meet(); });
+  if (status) return self;
+  if (self->root_)
+    self->give_up(status);
+  else if (!self->failure_ && status.code() != Code::remote)
+    decline(id, rank, size, status);
+  return status;
+}
+
+void SocketBootstrap::decline(const proto::UniqueId& id, int rank, int size, const Status& why) noexcept {
+  contained([&]() -> Status {
+    GC_TRY(check(id, rank, size));
+    const Status told = Status::error(why.code(), "rank %d of %d (process %d): %s", rank, size, getpid(), why.what());
+    if (Rendezvous::instance().decline(id, rank, size, told)) return {};
+    const Deadline deadline = deadline_after(2);
+    auto connected = connect_to(address_of(id.root), deadline);
+    if (!connected && Spare::spend()) connected = connect_to(address_of(id.root), deadline);
+    if (!connected) return connected.status();
+    SocketBootstrap self(id, rank, size, 0);
+    self.root_ = Line(*std::move(connected));
+    const BootstrapHello hello = self.hello(-1);
+    self.root_.put(&hello, sizeof hello);
+    self.give_up(told);
+    // Hanging up at once might look like a stranger's doing.
+    while (!self.root_.ended()) {
+      PollSet set;
+      self.root_.watch(&set);
+      GC_TRY(set.wait(deadline));
+      self.root_.turn();
+    }
+    return {};
+  }).ignore();  // then the others wait for this rank as long as the parameter timeout says
 }
 
 BootstrapHello SocketBootstrap::hello(int level) const {
-  return {proto::kBootstrapMagic, nonce_, rank_, size_, level, static_cast<int32_t>(timeout_s_), listener_address_};
+  return {proto::kBootstrapMagic,        id_.nonce, rank_, size_, level, static_cast<int32_t>(timeout_s_),
+          level < 0 ? loopback_id() : 0, getpid(),  0};
 }
 
-Status SocketBootstrap::meet(const proto::UniqueId& id) {
-  constexpr int64_t kGrace = 5;  // for the rendezvous to tell who is missing
-  Deadline deadline = deadline_after(timeout_s_ ? timeout_s_ + kGrace : 0);
-  Address own;
-  GC_TRY_AS(listener_, listen_anywhere(&own));
-  listener_address_ = {own.ip, own.port, 0};
-  BootstrapReply reply = {};
-  Status status = ask_all_addresses(route_to(id.root), deadline, &reply);
-  if (status) {
-    reply.text[sizeof reply.text - 1] = 0;
-    return reply.code ? Status(static_cast<Code>(reply.code), reply.text) : Status();
+Status SocketBootstrap::meet() {
+  const Deadline deadline = with_grace(timeout_s_);
+  const Address root = address_of(id_.root);
+  constexpr int kAttempts = 6;  // where strangers crowd the maker, it may take this rank for one of them
+  Status status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (attempt) std::this_thread::sleep_for(std::chrono::milliseconds(10 << attempt));
+    auto come = come_to(root, deadline);
+    if (come && *come) return {};
+    if (failure_) return *failure_;
+    status = come ? Status::error(Code::remote, "%s hung up", to_string(root).c_str()) : come.status();
+    if (!come) break;
   }
   if (status.code() == Code::timed_out)
     return Status::error(
         Code::timed_out,
         "rank %d of %d: the maker of the unique id, at %s, did not answer within %lld s (parameter timeout)", rank_,
-        size_, to_string(route_to(id.root)).c_str(), static_cast<long long>(timeout_s_ + kGrace));
+        size_, to_string(root).c_str(), static_cast<long long>(timeout_s_ + kGrace));
+  if (status.code() != Code::remote) return status;
   return Status::error(status.code(),
                        "rank %d of %d: %s: is the rank that made the unique id still running? Was the id used before? "
                        "Each makes one communicator",
                        rank_, size_, status.what());
 }
 
-Status SocketBootstrap::ask_all_addresses(const Address& root, Deadline deadline, BootstrapReply* reply) {
-  GC_TRY_AS(const UniqueFd connection, connect_to(root, deadline));
-  BootstrapHello mine = hello(-1);
-  GC_TRY(send_all(connection.get(), &mine, sizeof mine, deadline));
-  GC_TRY(receive_all(connection.get(), reply, sizeof *reply, deadline));
-  if (reply->code) return {};
-  addresses_.resize(static_cast<size_t>(size_));
-  return receive_all(connection.get(), addresses_.data(), addresses_.size() * sizeof(BootstrapAddress), deadline);
+Result<bool> SocketBootstrap::come_to(const Address& root, Deadline deadline) {
+  GC_TRY_AS(UniqueFd fd, connect_to(root, deadline));
+  root_ = Line(std::move(fd));
+  const BootstrapHello mine = hello(-1);
+  root_.put(&mine, sizeof mine);
+  BootstrapWord word;
+  for (;;) {
+    PollSet set;
+    root_.watch(&set);
+    GC_TRY(set.wait(deadline));
+    root_.turn();
+    if (root_.take(&word, sizeof word)) break;
+    if (!root_.ended()) continue;
+    root_.hang_up();
+    return false;
+  }
+  one_host_ = word.one_host != 0;
+  if (word.kind == WordKind::kAllCome) return true;
+  failure_ = failure_of(word);
+  return *failure_;
 }
 
-int SocketBootstrap::rank_before(int level) const { return (rank_ - (1 << level) + size_) % size_; }
+int SocketBootstrap::levels() const { return std::bit_width(static_cast<unsigned>(size_ - 1)); }
 
-Status SocketBootstrap::connect_level(int level, Deadline deadline) {
-  auto l = static_cast<size_t>(level);
-  if (to_.size() <= l) to_.resize(l + 1), from_.resize(l + 1);
-  if (to_[l]) return {};
-  auto peer = static_cast<size_t>(rank_before(level));
-  auto connected = connect_to(route_to(addresses_[peer]), deadline);
-  if (!connected)
-    return Status::error(connected.status().code(), "rank %d does not reach rank %zu, which may have failed: %s", rank_,
-                         peer, connected.status().what());
-  UniqueFd fd = *std::move(connected);
-  BootstrapHello mine = hello(level);
-  GC_TRY(send_all(fd.get(), &mine, sizeof mine, deadline));
-  to_[l] = std::move(fd);
+bool SocketBootstrap::expects(const BootstrapHello& hello) const {
+  return hello.nonce == id_.nonce && hello.size == size_ && hello.level >= 0 && hello.level < levels() &&
+         hello.rank == rank_after(hello.level) && !from_[static_cast<size_t>(hello.level)];
+}
+
+Status SocketBootstrap::hear_maker() {
+  if (failure_) return *failure_;
+  if (!root_) return {};
+  root_.turn();
+  for (BootstrapWord word; !addresses_follow_ && root_.take(&word, sizeof word);) {
+    if (word.kind == WordKind::kFailed) return *(failure_ = failure_of(word));
+    if (word.kind != WordKind::kAddresses) continue;
+    addresses_follow_ = true;
+    addresses_.clear();
+  }
+  std::vector<BootstrapAddress> all(addresses_follow_ ? static_cast<size_t>(size_) : 0);
+  if (addresses_follow_ && root_.take(all.data(), all.size() * sizeof all[0])) {
+    addresses_ = std::move(all);
+    addresses_follow_ = false;
+    return hear_maker();  // what came behind them
+  }
+  if (root_.ended()) root_.hang_up();
   return {};
 }
 
-Company SocketBootstrap::company() const {
-  Company company;
+Status SocketBootstrap::wait(PollSet* set, Deadline deadline) {
+  root_.watch(set);
   for (size_t l = 0; l < to_.size(); ++l)
-    if (to_[l]) company.push_back({to_[l].get(), rank_before(static_cast<int>(l))});
-  return company;
+    if (to_[l] && !left_[l]) set->add(to_[l].get(), POLLRDHUP);
+  GC_TRY(set->wait(deadline));
+  return hear_maker();
 }
 
-Status SocketBootstrap::accept_level(int level, Deadline deadline) {
-  // Ranks ahead of us may knock for a later level first: keep whoever comes.
-  while (!from_[static_cast<size_t>(level)]) {
-    GC_TRY_AS(UniqueFd fd, accept_one(listener_.get(), deadline, company()));
-    BootstrapHello hello;
-    if (!receive_all(fd.get(), &hello, sizeof hello, deadline_after(5)) || !genuine(hello, nonce_)) continue;
-    if (hello.level < 0 || hello.level > 31) continue;
-    auto l = static_cast<size_t>(hello.level);
-    if (from_.size() <= l) from_.resize(l + 1), to_.resize(l + 1);
-    from_[l] = std::move(fd);
+// Leaves out those that were through before they hung up.
+Status SocketBootstrap::look_for_hangups(const PollSet& set) {
+  for (size_t l = 0; l < to_.size(); ++l) {
+    if (!to_[l] || left_[l] || !(set.ready(to_[l].get()) & kHungUp)) continue;
+    BootstrapFarewell farewell;
+    const bool said = farewell_of(to_[l].get(), &farewell);
+    if (said && farewell.code) {
+      // The maker may hear of it from here first.
+      give_up(Status(static_cast<Code>(farewell.code),
+                     std::string(farewell.text, strnlen(farewell.text, sizeof farewell.text))));
+      return *failure_;
+    }
+    if (!said || farewell.rounds <= rounds_)
+      return Status::error(Code::remote, "rank %d has left; it has failed", rank_before(static_cast<int>(l)));
+    left_[l] = true;
   }
   return {};
 }
 
-Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
-  Deadline deadline = deadline_after(timeout_s_);
-  auto n = static_cast<size_t>(size_);
-  // All connections before any data: a rank that has hung up by then has failed, it cannot have finished. Others may
-  // wait for it in vain, and not know it, while this one waits for them: so it goes on looking.
-  int levels = std::bit_width(n - 1);
-  for (int level = 0; level < levels; ++level) GC_TRY(connect_level(level, deadline));
-  for (int level = 0; level < levels; ++level) GC_TRY(accept_level(level, deadline));
+Status SocketBootstrap::open_door() {
+  uint32_t ip = htonl(INADDR_LOOPBACK);
+  if (!one_host_) {
+    GC_TRY_AS(ip, local_ip());
+  }
+  if (gc_mutant(124)) ip = 0;
+  Address own;
+  GC_TRY_AS(UniqueFd listener, listen_on(ip, &own));
+  door_ = Door(std::move(listener));
+  BootstrapWord ready = {};
+  ready.kind = WordKind::kReady;
+  ready.listener = {own.ip, own.port, 0};
+  root_.put(&ready, sizeof ready);
+  return {};
+}
+
+Status SocketBootstrap::learn_addresses(Deadline deadline) {
+  while (addresses_.empty()) {
+    if (!root_) return Status::error(Code::remote, "the maker of the unique id left before all ranks had met");
+    PollSet set;
+    door_.watch(&set);
+    GC_TRY(wait(&set, deadline));
+    GC_TRY(accept(set));
+  }
+  return {};
+}
+
+bool SocketBootstrap::all_connected() const {
+  const auto there = [](const UniqueFd& fd) { return static_cast<bool>(fd); };
+  return std::all_of(to_.begin(), to_.end(), there) && std::all_of(from_.begin(), from_.end(), there);
+}
+
+// All connections before any data: a rank that has hung up by then has failed, it cannot have finished. Others may
+// wait for it in vain, and not know it, while this one waits for them: so it goes on looking. Nobody else is expected
+// then, so that this rank stops listening.
+Status SocketBootstrap::connect(Deadline deadline) {
+  const auto n = static_cast<size_t>(levels());
+  if (to_.size() == n && all_connected()) return {};
+  to_.resize(n), from_.resize(n), left_.resize(n);
+  GC_TRY(open_door());
+  GC_TRY(learn_addresses(deadline));
+  std::vector<Call> calls;
+  GC_TRY(begin_calls(&calls));
+  while (!all_connected()) {
+    PollSet set;
+    door_.watch(&set);
+    for (const Call& call : calls) set.add(call.dial.fd(), POLLOUT);
+    GC_TRY(wait(&set, deadline));
+    GC_TRY(advance(&calls, set));
+    GC_TRY(accept(set));
+    GC_TRY(look_for_hangups(set));
+  }
+  door_.shut();
+  return {};
+}
+
+Status SocketBootstrap::unreached(int level, const Status& why) const {
+  if (why.code() != Code::remote) return why;
+  return Status::error(Code::remote, "rank %d does not reach rank %d, which may have failed: %s", rank_,
+                       rank_before(level), why.what());
+}
+
+Status SocketBootstrap::begin_calls(std::vector<Call>* calls) {
+  for (int level = 0; level < levels(); ++level) {
+    auto dial = Dial::start(address_of(addresses_[static_cast<size_t>(rank_before(level))]));
+    if (!dial) return unreached(level, dial.status());
+    calls->push_back({level, *std::move(dial)});
+  }
+  return {};
+}
+
+Status SocketBootstrap::advance(std::vector<Call>* calls, const PollSet& set) {
+  for (Call& call : *calls) {
+    if (!set.ready(call.dial.fd())) continue;
+    auto fd = call.dial.finish();
+    if (!fd) return unreached(call.level, fd.status());
+    if (!*fd) continue;
+    const BootstrapHello mine = hello(call.level);
+    if (Status sent = send_all(fd->get(), &mine, sizeof mine, deadline_after(1)); !sent)
+      return unreached(call.level, sent);
+    to_[static_cast<size_t>(call.level)] = *std::move(fd);
+  }
+  std::erase_if(*calls, [this](const Call& call) { return static_cast<bool>(to_[static_cast<size_t>(call.level)]); });
+  return {};
+}
+
+Status SocketBootstrap::accept(const PollSet& set) {
+  std::vector<Door::Guest> guests;
+  Status status = door_.serve(
+      set, [this](const BootstrapHello& hello) { return expects(hello); }, &guests);
+  for (Door::Guest& guest : guests) from_[static_cast<size_t>(guest.hello.level)] = std::move(guest.fd);
+  return status;
+}
+
+Status SocketBootstrap::exchange(int level, const uint8_t* out, uint8_t* in, size_t bytes, Deadline deadline) {
+  const auto l = static_cast<size_t>(level);
+  Transfer transfers[] = {{to_[l].get(), const_cast<uint8_t*>(out), bytes, true}, {from_[l].get(), in, bytes, false}};
+  while (transfers[0].left || transfers[1].left) {
+    PollSet set;
+    for (const Transfer& t : transfers)
+      if (t.left) set.add(t.fd, t.sending ? POLLOUT : POLLIN);
+    GC_TRY(wait(&set, deadline));
+    for (Transfer& t : transfers)
+      if (t.left && set.ready(t.fd)) GC_TRY(t.step());
+    GC_TRY(look_for_hangups(set));
+  }
+  return {};
+}
+
+Status SocketBootstrap::gather(const void* mine, void* all, size_t bytes) {
+  const auto n = static_cast<size_t>(size_);
+  if (failure_) return *failure_;
+  if (n > 1) GC_TRY(connect(with_grace(timeout_s_)));
+  const Deadline deadline = deadline_after(timeout_s_);
   std::vector<uint8_t> ring(n * bytes);  // ring[i] is the block of rank (rank + i) mod n
   std::memcpy(ring.data(), mine, bytes);
   for (size_t have = 1; have < n; have *= 2) {
-    int level = std::countr_zero(have);
-    size_t count = std::min(have, n - have);
-    auto l = static_cast<size_t>(level);
-    Status status = exchange({to_[l].get(), ring.data(), from_[l].get(), ring.data() + have * bytes, count * bytes},
-                             deadline, company(), rounds_ + 1);
-    if (!status)
+    const int level = std::countr_zero(have);
+    const size_t count = std::min(have, n - have);
+    Status status = exchange(level, ring.data(), ring.data() + have * bytes, count * bytes, deadline);
+    if (!status && !failure_)
       return Status::error(status.code(), "rank %d, waiting for rank %d and rank %d: %s", rank_, rank_before(level),
-                           (rank_ + (1 << level)) % size_, status.what());
+                           rank_after(level), status.what());
+    GC_TRY(std::move(status));
   }
   for (size_t i = 0; i < n; ++i)
     std::memcpy(static_cast<uint8_t*>(all) + (static_cast<size_t>(rank_) + i) % n * bytes, ring.data() + i * bytes,
@@ -255,9 +328,80 @@ Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
   return {};
 }
 
-SocketBootstrap::~SocketBootstrap() {
+Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
+  Status status = contained([&] { return gather(mine, all, bytes); });
+  return status ? Status() : cause_of(std::move(status));
+}
+
+Status SocketBootstrap::cause_of(Status mine) noexcept {
+  if (mine.code() == Code::remote) {
+    const Deadline deadline = Clock::now() + kPatience;
+    contained([&]() -> Status {
+      while (root_ && !failure_) {
+        PollSet set;
+        root_.watch(&set);
+        GC_TRY(set.wait(deadline));
+        GC_TRY(hear_maker());
+      }
+      return {};
+    }).ignore();
+  }
+  if (failure_) return *failure_;
+  if (mine.code() != Code::remote && mine.code() != Code::timed_out)
+    mine = Status::error(mine.code(), "rank %d of %d (process %d): %s", rank_, size_, getpid(), mine.what());
+  give_up(mine);
+  return mine;
+}
+
+void SocketBootstrap::give_up(const Status& why) noexcept {
+  contained([&]() -> Status {
+    if (failure_) return {};
+    failure_ = why;
+    const BootstrapWord word = failed_word(why);
+    if (root_) root_.put(&word, sizeof word);
+    return {};
+  }).ignore();
+}
+
+// To the ranks that send to this one, and those that have knocked meanwhile.
+void SocketBootstrap::say_farewell() {
+  BootstrapFarewell farewell = {};
+  farewell.rounds = rounds_;
+  if (failure_) {
+    farewell.code = static_cast<uint32_t>(failure_->code());
+    std::snprintf(farewell.text, sizeof farewell.text, "%s", failure_->what());
+  }
+  if (door_) {
+    PollSet set;
+    door_.watch(&set);
+    set.wait(Clock::now() + std::chrono::milliseconds(1)).ignore();
+    accept(set).ignore();
+  }
   for (const UniqueFd& fd : from_)
-    if (fd) say_farewell(fd.get(), rounds_);
+    if (fd && send(fd.get(), &farewell, sizeof farewell, MSG_NOSIGNAL) < 0) continue;  // nobody is there to hear it
+}
+
+// Until the maker has let this rank go: where that is this process, none of its descriptors are left then.
+void SocketBootstrap::take_leave() {
+  BootstrapWord done = {};
+  done.kind = WordKind::kDone;
+  root_.put(&done, sizeof done);
+  const Deadline deadline = Clock::now() + std::chrono::milliseconds(200);
+  while (!root_.ended()) {
+    PollSet set;
+    root_.watch(&set);
+    if (!set.wait(deadline)) return;
+    root_.turn();
+  }
+}
+
+SocketBootstrap::~SocketBootstrap() {
+  contained([&]() -> Status {
+    say_farewell();
+    const bool through = rounds_ || size_ == 1;
+    if (root_ && !failure_ && through) take_leave();
+    return {};
+  }).ignore();
 }
 
 }  // namespace gpucoll::net

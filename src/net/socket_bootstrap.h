@@ -1,50 +1,88 @@
 // Bootstrap over TCP sockets from a unique id, for programs without MPI.
 //
 // A rank meets the others once at the maker of the id and learns all addresses; allgathers then run directly
-// between ranks in log2(n) steps (Bruck's algorithm), over connections that are made at first use.
-// Thread safety: one caller at a time; make_unique_id from any thread.
+// between ranks in log2(n) steps (Bruck's algorithm), over connections that are made at first use. The connection to
+// the maker stays until the bootstrap goes: over it the first failure of a rank reaches all others.
+// Thread safety: one caller at a time; make_unique_id and decline from any thread.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "net/bootstrap.h"
+#include "net/door.h"
 #include "net/socket.h"
+#include "net/spare.h"
 #include "proto/format/bootstrap.h"
 
 namespace gpucoll::net {
 
-// Starts a rendezvous in the background and says where it is. It lives until all ranks have come or the process ends.
+// Starts a rendezvous in the background (rendezvous.h) and says where it is.
 Result<proto::UniqueId> make_unique_id();
 
 class SocketBootstrap final : public Bootstrap {
  public:
   // Collective: returns once all `size` ranks have come. Errors: timed_out; invalid_usage when ranks contradict
-  // each other (a rank twice, differing sizes); invalid_argument when `id` was not made by make_unique_id.
-  static Result<std::unique_ptr<Bootstrap>> create(const proto::UniqueId& id, int rank, int size, int64_t timeout_s);
+  // each other (a rank twice, differing sizes); invalid_argument when `id` was not made by make_unique_id; and what
+  // another rank could not come for.
+  static Result<std::unique_ptr<SocketBootstrap>> create(const proto::UniqueId& id, int rank, int size,
+                                                         int64_t timeout_s);
+  // Instead of create(), for a rank that cannot even begin: tells the others why.
+  static void decline(const proto::UniqueId& id, int rank, int size, const Status& why) noexcept;
   ~SocketBootstrap() override;
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Status allgather(const void* mine, void* all, size_t bytes) override;
+  // Tells the others why this rank fails, unless one of them failed before.
+  void give_up(const Status& why) noexcept;
 
  private:
+  // A connection to rank - 2^level that is being made.
+  struct Call {
+    int level;
+    Dial dial;
+  };
   SocketBootstrap(const proto::UniqueId& id, int rank, int size, int64_t timeout_s)
-      : nonce_(id.nonce), rank_(rank), size_(size), timeout_s_(timeout_s) {}
-  Status meet(const proto::UniqueId& id);
-  // Fills addresses_, or says in *reply why the rendezvous failed.
-  Status ask_all_addresses(const Address& root, Deadline deadline, proto::BootstrapReply* reply);
-  int rank_before(int level) const;
-  Status connect_level(int level, Deadline deadline);
-  Status accept_level(int level, Deadline deadline);
-  Company company() const;  // the ranks that this one sends to
+      : id_(id), rank_(rank), size_(size), timeout_s_(timeout_s) {}
+  Status meet();
+  // True once all have come, false where the maker hung up without a word.
+  Result<bool> come_to(const Address& root, Deadline deadline);
+  Status gather(const void* mine, void* all, size_t bytes);
+  Status learn_addresses(Deadline deadline);
+  Status open_door();
+  Status connect(Deadline deadline);
+  Status unreached(int level, const Status& why) const;
+  Status begin_calls(std::vector<Call>* calls);
+  Status advance(std::vector<Call>* calls, const PollSet& set);
+  Status accept(const PollSet& set);
+  Status exchange(int level, const uint8_t* out, uint8_t* in, size_t bytes, Deadline deadline);
+  // Waits for what is in the set, and for news of the maker and of the ranks that this one sends to.
+  Status wait(PollSet* set, Deadline deadline);
+  Status hear_maker();
+  Status look_for_hangups(const PollSet& set);
+  void say_farewell();
+  void take_leave();
+  // The first failure, as far as it is known within a while, where this rank has only seen what came of it.
+  Status cause_of(Status mine) noexcept;
+  int levels() const;
+  int rank_before(int level) const { return (rank_ - (1 << level) + size_) % size_; }
+  int rank_after(int level) const { return (rank_ + (1 << level)) % size_; }
+  bool all_connected() const;
+  bool expects(const proto::BootstrapHello& hello) const;
   proto::BootstrapHello hello(int level) const;
 
-  uint64_t nonce_;
+  const Spare spare_;
+  proto::UniqueId id_;
   int rank_, size_;
   int64_t timeout_s_;
-  UniqueFd listener_;
-  proto::BootstrapAddress listener_address_ = {};
+  Line root_;
+  bool one_host_ = false;
+  bool addresses_follow_ = false;
+  std::optional<Status> failure_;  // the first one, that the maker or another rank told, or that this rank has told
+  Door door_;
   std::vector<proto::BootstrapAddress> addresses_;
   std::vector<UniqueFd> to_, from_;  // by level: to rank - 2^level, from rank + 2^level
+  std::vector<bool> left_;           // by level: the rank that this one sends to is through and has left
   uint32_t rounds_ = 0;              // allgathers that this rank is through with
 };
 

@@ -7,8 +7,16 @@ test_unit_base_test_SOURCES = test/unit/base_test.cpp test/resources.h
 test_unit_base_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS)
 test_unit_core_test_SOURCES = test/unit/core_test.cpp
 test_unit_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
-test_unit_bootstrap_test_SOURCES = test/unit/bootstrap_test.cpp
+test_unit_bootstrap_test_SOURCES = test/unit/bootstrap_test.cpp test/resources.h
 test_unit_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+if TSAN_VARIANTS
+check_PROGRAMS += test/unit/bootstrap_test_tsan
+test_unit_bootstrap_test_tsan_SOURCES = test/unit/bootstrap_test.cpp test/resources.h src/net/door.cpp \
+	src/net/gathering.cpp src/net/rendezvous.cpp src/net/socket.cpp src/net/socket_bootstrap.cpp src/net/spare.cpp
+test_unit_bootstrap_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_bootstrap_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_bootstrap_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+endif
 
 check_PROGRAMS += test/unit/emu_graph_test test/unit/emu_memory_test test/unit/emu_share_test test/unit/emu_stream_test
 test_unit_emu_graph_test_SOURCES = test/unit/emu_graph_test.cpp test/unit/emu_kernels.h

@@ -23,7 +23,18 @@ endif()
 gc_test(unit.turner LABELS unit COMMAND test/unit/turner_test)
 gc_test(unit.tuner LABELS unit COMMAND test/unit/tuner_test)
 gc_test(unit.tuning_file LABELS unit COMMAND test/unit/tuning_file_test)
-gc_test(unit.bootstrap LABELS unit COMMAND test/unit/bootstrap_test)
+gc_test(unit.bootstrap LABELS unit TIMEOUT 120 COMMAND test/unit/bootstrap_test)
+if(GC_TSAN_VARIANTS)  # a child of several threads may start no others there
+  gc_test(unit.bootstrap.tsan LABELS unit TIMEOUT 120 COMMAND test/unit/bootstrap_test_tsan --gtest_filter=-Few*)
+endif()
+function(gc_bootstrap_mutant number test)
+  gc_mutant(${number} MUST_PRINT "FAILED.*${test}" LABELS unit
+    COMMAND test/unit/bootstrap_test --gtest_filter=*.${test})
+endfunction()
+gc_bootstrap_mutant(121 ARankThatCannotComeTellsTheOthersWhy)  # the first failure is told to nobody
+gc_bootstrap_mutant(122 OfThemOnlySoManyAreKept)
+gc_bootstrap_mutant(123 MeetsOverTheInterfaceThatIsNamed)  # the maker listens everywhere
+gc_bootstrap_mutant(124 ListensOnlyWhereTheRanksMeet)      # and so do ranks
 foreach(part graph memory share stream)
   gc_test(unit.emu_${part} LABELS unit COMMAND test/unit/emu_${part}_test)
   if(GC_TSAN_VARIANTS)

@@ -1,18 +1,23 @@
 // Format: what ranks say over the bootstrap sockets. All ranks of a job run on machines of one byte order.
 //
-// Rendezvous. The maker of a unique id listens. Each rank connects, sends a Hello and gets a Reply; on success the
-// Reply is followed by the Address of every rank's own listener, in rank order. Where the first guest's time runs out,
-// all get a Reply that names who is missing. Afterwards the rendezvous is over.
+// Rendezvous. The maker of a unique id listens. Each rank connects and sends a Hello of level -1, and keeps the
+// connection until it needs the others no more. Then both sides say Words:
+//   kAllCome    to each rank, once all have said Hello: from now on a rank may listen for the others
+//   kReady      by a rank: where it listens
+//   kAddresses  to each rank, once all are ready; the BootstrapAddress of every rank follows, in rank order
+//   kDone       by a rank, which hangs up next: it needs the others no more
+//   kFailed     by a rank that fails, or cannot begin; to all others, who hang up. Whoever hangs up without kDone has
+//               failed as well, and so have all where the time of a rank runs out: they are told who is missing
 // Between ranks. A rank connects to another's listener and sends a Hello whose `level` says which step of the
 // allgather the connection serves; payloads follow without further framing: both sides know the sizes. Before a rank
-// hangs up it says over each connection that it accepted how many allgathers it is through with (4 bytes).
+// hangs up it says a Farewell over each connection that it accepted.
 // Whoever sends a wrong magic or nonce is hung up on: other programs may knock on the port.
 #pragma once
 #include <cstdint>
 
 namespace gpucoll::proto {
 
-inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c31ull;
+inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c32ull;
 inline constexpr int32_t kMostRanks = 1 << 16;
 
 struct BootstrapAddress {
@@ -36,14 +41,27 @@ struct BootstrapHello {
   int32_t size;
   int32_t level;      // -1 to the rendezvous, else the step of the allgather
   int32_t timeout_s;  // to the rendezvous: how long this rank waits for the others; 0: for ever
-  BootstrapAddress listener;
+  uint64_t host;      // equal for two ranks that reach each other over the loopback; 0: not known
+  int32_t pid;
+  int32_t reserved;
 };
-static_assert(sizeof(BootstrapHello) == 40);
+static_assert(sizeof(BootstrapHello) == 48);
 
-struct BootstrapReply {
-  uint32_t code;   // gpucoll::Code; 0: addresses follow
-  char text[252];  // a sentence where code is not 0, zero-terminated
+enum class WordKind : uint32_t { kAllCome, kReady, kAddresses, kDone, kFailed };
+struct BootstrapWord {
+  WordKind kind;
+  uint32_t one_host;          // kAllCome: whether all ranks reach each other over the loopback
+  BootstrapAddress listener;  // kReady
+  uint32_t code;              // kFailed: gpucoll::Code
+  char text[492];             // kFailed: a sentence, zero-terminated
 };
-static_assert(sizeof(BootstrapReply) == 256);
+static_assert(sizeof(BootstrapWord) == 512);
+
+struct BootstrapFarewell {
+  uint32_t rounds;  // allgathers that this rank is through with
+  uint32_t code;    // why it gave up, if it did: as in kFailed
+  char text[496];
+};
+static_assert(sizeof(BootstrapFarewell) == 504);
 
 }  // namespace gpucoll::proto

@@ -1,0 +1,87 @@
+#include "net/door.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/mutant.h"
+#include "base/system_limits.h"
+#include "net/spare.h"
+
+namespace gpucoll::net {
+namespace {
+
+// For one turn: then others, and the deadline, have theirs.
+constexpr int kMostAccepted = 256;
+
+}  // namespace
+
+void Door::shut() noexcept {
+  if (listener_) shutdown(listener_.get(), SHUT_RDWR);
+  *this = Door();
+}
+
+void Door::watch(PollSet* set) const {
+  if (!listener_) return;
+  if (!has_last()) set->add(listener_.get(), POLLIN);
+  for (const Stranger& stranger : strangers_) set->add(stranger.fd.get(), POLLIN);
+}
+
+bool Door::has_last() const {
+  return std::any_of(strangers_.begin(), strangers_.end(), [](const Stranger& s) { return s.last; });
+}
+
+Door::Heard Door::hear(Stranger* stranger) {
+  const ssize_t n =
+      recv(stranger->fd.get(), stranger->said.data() + stranger->bytes, stranger->said.size() - stranger->bytes, 0);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Heard::less;
+  if (n <= 0) return Heard::nonsense;
+  stranger->bytes += static_cast<size_t>(n);
+  const size_t begun = std::min(stranger->bytes, sizeof proto::kBootstrapMagic);
+  if (std::memcmp(stranger->said.data(), &proto::kBootstrapMagic, begun)) return Heard::nonsense;
+  return stranger->bytes == stranger->said.size() ? Heard::hello : Heard::less;
+}
+
+bool Door::settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* guests) {
+  const Heard heard = hear(stranger);
+  if (heard == Heard::less) return false;
+  proto::BootstrapHello hello;
+  std::memcpy(&hello, stranger->said.data(), sizeof hello);
+  if (heard == Heard::hello && knows(hello)) guests->push_back({std::move(stranger->fd), hello, stranger->last});
+  return true;
+}
+
+bool Door::accept_one(const Knows& knows, std::vector<Guest>* guests) {
+  Stranger stranger{accept_now(listener_.get()), Clock::now()};
+  while (!stranger.fd && no_descriptor_left(errno)) {
+    if (!strangers_.empty())
+      strangers_.pop_front();
+    else if (Spare::spend())
+      stranger.last = true;
+    else
+      return errno = EMFILE, false;
+    stranger.fd = accept_now(listener_.get());
+  }
+  if (!stranger.fd) return false;
+  if (!settle(&stranger, knows, guests)) strangers_.push_back(std::move(stranger));
+  if (strangers_.size() > kMostStrangers && !gc_mutant(122)) strangers_.pop_front();
+  return true;
+}
+
+Status Door::serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests) {
+  std::erase_if(strangers_, [&](Stranger& s) { return set.ready(s.fd.get()) && settle(&s, knows, guests); });
+  std::erase_if(strangers_, [](const Stranger& s) { return Clock::now() - s.since > kBudget; });
+  if (!has_last()) Spare::restore();
+  if (!listener_ || !set.ready(listener_.get())) return {};
+  for (int i = 0; i < kMostAccepted && !has_last(); ++i) {
+    if (accept_one(knows, guests) || errno == EINTR || errno == ECONNABORTED) continue;
+    if (no_descriptor_left(errno)) return Status::system(errno, "cannot accept a bootstrap connection");
+    break;
+  }
+  return {};
+}
+
+}  // namespace gpucoll::net

@@ -1,0 +1,59 @@
+// Where connections come in: side by side, and without waiting, it finds out who shows the secret. Whoever says
+// something else is hung up on at once, whoever says nothing after a while, or when too many wait, the oldest first.
+// Thread safety: one caller at a time.
+#pragma once
+#include <array>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "net/socket.h"
+#include "proto/format/bootstrap.h"
+
+namespace gpucoll::net {
+
+class Door {
+ public:
+  static constexpr size_t kMostStrangers = 64;
+  static constexpr std::chrono::milliseconds kBudget{2000};  // for a connection to show the secret
+
+  struct Guest {
+    UniqueFd fd;
+    proto::BootstrapHello hello;
+    bool last = false;  // came in by the descriptor that is kept for when there are no others
+  };
+  using Knows = std::function<bool(const proto::BootstrapHello&)>;
+
+  Door() noexcept = default;
+  explicit Door(UniqueFd listener) noexcept : listener_(std::move(listener)) {}
+  explicit operator bool() const noexcept { return static_cast<bool>(listener_); }
+
+  // Stops listening, also where a forked child has inherited the listener, and drops the strangers.
+  void shut() noexcept;
+
+  void watch(PollSet* set) const;
+  // Those with a Hello that is known come in; REQUIRES: the set was watched and has waited. Errors: system, where no
+  // descriptor is left for who knocks.
+  Status serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests);
+
+ private:
+  struct Stranger {
+    UniqueFd fd;
+    Clock::time_point since;
+    std::array<uint8_t, sizeof(proto::BootstrapHello)> said = {};
+    size_t bytes = 0;
+    bool last = false;
+  };
+  enum class Heard { less, hello, nonsense };
+  static Heard hear(Stranger* stranger);
+  // Whether the stranger is one no longer.
+  static bool settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* guests);
+  // Whether someone came in; sets errno where not.
+  bool accept_one(const Knows& knows, std::vector<Guest>* guests);
+  bool has_last() const;
+
+  UniqueFd listener_;
+  std::deque<Stranger> strangers_;  // the oldest first
+};
+
+}  // namespace gpucoll::net

@@ -1,0 +1,52 @@
+#include "net/spare.h"
+
+#include <fcntl.h>
+
+#include <mutex>
+
+#include "base/unique_fd.h"
+
+namespace gpucoll::net {
+namespace {
+
+struct Kept {
+  std::mutex mutex;
+  int users = 0;
+  UniqueFd fd;
+
+  void take() {
+    if (users && !fd) fd = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+};
+
+Kept& kept() {
+  static Kept* const kept = new Kept;  // threads may still use it while statics are torn down
+  return *kept;
+}
+
+}  // namespace
+
+Spare::Spare() {
+  std::lock_guard lock(kept().mutex);
+  ++kept().users;
+  kept().take();
+}
+
+Spare::~Spare() {
+  std::lock_guard lock(kept().mutex);
+  if (--kept().users == 0) kept().fd.reset();
+}
+
+bool Spare::spend() noexcept {
+  std::lock_guard lock(kept().mutex);
+  if (!kept().fd) return false;
+  kept().fd.reset();
+  return true;
+}
+
+void Spare::restore() noexcept {
+  std::lock_guard lock(kept().mutex);
+  kept().take();
+}
+
+}  // namespace gpucoll::net

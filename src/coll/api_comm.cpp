@@ -3,6 +3,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/params.h"
@@ -52,17 +53,21 @@ struct Plan {
 Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank) {
   core::drain_retired(0, nullptr);
   GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout));
-  GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel()}, *bootstrap));
-  handle->tenant = core::Tenant(std::move(communicator), plan.shares);
-  return {};
+  Status status = contained([&]() -> Status {
+    GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel()}, *bootstrap));
+    handle->tenant = core::Tenant(std::move(communicator), plan.shares);
+    return {};
+  });
+  if (!status) bootstrap->give_up(status);
+  return status;
 }
 
 // Puts the making of a communicator into the group. In a group the handle is the caller's from now on; if the group
 // fails, it stays without a communicator.
 template <class Make>
-Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with = nullptr) {
+Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with, core::CancelJob cancel) {
   gpucollComm_t handle = Handles::instance().take();
-  Status status = core::enqueue_job([=] { return make(handle); }, in_order_with);
+  Status status = core::enqueue_job([=] { return make(handle); }, in_order_with, std::move(cancel));
   if (status)
     *comm = handle;
   else
@@ -70,11 +75,25 @@ Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with = n
   return status;
 }
 
-Status init_rank_on(gpucollComm_t* comm, const Plan& plan, int rank, int index) {
+// What this rank fails for, the others are told.
+Status decline(const Plan& plan, int rank, Status why) {
+  if (!why) net::SocketBootstrap::decline(plan.id, rank, plan.n, why);
+  return why;
+}
+
+Result<gpu::Device*> open_device(std::optional<int> index) {
   GC_TRY(params_status());
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
-  GC_TRY_AS(gpu::Device * device, platform->open(index));
-  return make_handle(comm, [=](gpucollComm_t handle) { return make_communicator(handle, device, plan, rank); });
+  return platform->open(index ? *index : platform->current_device());
+}
+
+// On the thread's device where no index is given.
+Status init_rank_on(gpucollComm_t* comm, const Plan& plan, int rank, std::optional<int> index) {
+  auto device = open_device(index);
+  if (!device) return decline(plan, rank, device.status());
+  return make_handle(
+      comm, [=, device = *device](gpucollComm_t handle) { return make_communicator(handle, device, plan, rank); },
+      nullptr, [=](const Status& why) { net::SocketBootstrap::decline(plan.id, rank, plan.n, why); });
 }
 
 // Whether the configuration asks for sharing; null is one with nothing set.
@@ -99,9 +118,11 @@ Status init_rank(gpucollComm_t* comm, int n, const gpucollUniqueId& id, int rank
     return Status::error(Code::invalid_argument, "rank %d of %d ranks makes no sense", rank, n);
   Plan plan = {{}, n, false};
   std::memcpy(&plan.id, &id, sizeof plan.id);
-  GC_TRY_AS(plan.shares, shares(config));
-  GC_TRY_AS(gpu::Platform * platform, gpu::platform());
-  return init_rank_on(comm, plan, rank, platform->current_device());
+  auto sharing = shares(config);
+  // Alone the call may be made again with another configuration; a group fails with it.
+  if (!sharing) return core::group_open() ? decline(plan, rank, sharing.status()) : sharing.status();
+  plan.shares = *sharing;
+  return init_rank_on(comm, plan, rank, {});
 }
 
 Status check_devices(int n, const int* devices) {
@@ -122,8 +143,8 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   std::fill_n(comms, n, nullptr);
   GC_TRY(check_devices(n, devices));
   Plan plan = {{}, n, false};
-  GC_TRY_AS(plan.id, net::make_unique_id());
   GC_TRY_AS(plan.shares, shares(nullptr));
+  GC_TRY_AS(plan.id, net::make_unique_id());
   core::group_start();
   Status first;
   for (int i = 0; i < n; ++i) {
@@ -152,11 +173,12 @@ Status split(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm) {
   const core::Tenant parent = comm->tenant;
   if (color < 0 && color != GPUCOLL_SPLIT_NOCOLOR)
     return Status::error(Code::invalid_argument, "color %d is negative and not GPUCOLL_SPLIT_NOCOLOR", color);
+  const auto cancel = [=](const Status& why) { parent.communicator()->raise_fault(why); };
   if (color == GPUCOLL_SPLIT_NOCOLOR)
-    return core::enqueue_job([=] { return parent.split(color, key).status(); }, communicator.communicator());
+    return core::enqueue_job([=] { return parent.split(color, key).status(); }, communicator.communicator(), cancel);
   return make_handle(
-      newcomm, [=](gpucollComm_t handle) { return make_part(handle, parent, color, key); },
-      communicator.communicator());
+      newcomm, [=](gpucollComm_t handle) { return make_part(handle, parent, color, key); }, communicator.communicator(),
+      cancel);
 }
 
 // The group's end would still write to the handle, or use the communicator.
@@ -214,7 +236,7 @@ gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
       GC_TRY_AS(const Use use, checked(comm));
       return comm->tenant.finish();
     };
-    return core::enqueue_job(finish, communicator.communicator());
+    return core::enqueue_job(finish, communicator.communicator(), {});
   };
   return to_c(guarded("gpucollCommFinalize", [&] { return core::fail_group(body()); }));
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutant.h"
 #include "core/collective_messages.h"
 
 namespace gpucoll::core {
@@ -41,8 +42,14 @@ struct Part {
 
 // Work that waits for other ranks: its steps one after another.
 struct Job {
-  const void* in_order_with;
+  const void* in_order_with = nullptr;
   std::vector<std::function<Status()>> steps;
+  std::vector<CancelJob> cancels;
+
+  void cancel(const Status& why) const {
+    for (const CancelJob& step : cancels)
+      if (step) step(why);
+  }
 
   // All of them, whatever comes of one: other ranks wait for each. The first failure.
   Status operator()() const {
@@ -72,8 +79,9 @@ void give_back(std::unique_ptr<TaskQueue> queue) {
   spare_queues.push_back(std::move(queue));
 }
 
-// Runs jobs that wait for each other side by side; their results, in the same order.
-std::vector<Status> run_all(std::vector<std::function<Status()>> jobs) {
+// Runs jobs that wait for each other side by side; their results, in the same order. One that finds no thread is
+// cancelled at once: the others, here and elsewhere, would wait for it.
+std::vector<Status> run_all(const std::vector<Job>& jobs) {
   std::vector<Status> results(jobs.size());
   std::vector<std::thread> threads;
   threads.reserve(jobs.size());
@@ -82,7 +90,9 @@ std::vector<Status> run_all(std::vector<std::function<Status()>> jobs) {
       threads.emplace_back([&, i] { results[i] = contained(jobs[i]); });
       return {};
     });
-    if (!started) results[i] = std::move(started);
+    if (started) continue;
+    if (!gc_mutant(126)) jobs[i].cancel(started);
+    results[i] = std::move(started);
   }
   if (!jobs.empty()) results[0] = contained(jobs[0]);
   for (auto& thread : threads) thread.join();
@@ -145,9 +155,12 @@ std::vector<Lack> missing(std::span<Part> parts) {
 void connect(std::span<Part> parts) {
   std::vector<Lack> lacks = missing(parts);
   if (lacks.empty()) return;
-  std::vector<std::function<Status()>> jobs;
-  for (const Lack& lack : lacks) jobs.push_back([&lack] { return lack.communicator->connect(lack.needs); });
-  std::vector<Status> results = run_all(std::move(jobs));
+  std::vector<Job> jobs;
+  for (const Lack& lack : lacks)
+    jobs.push_back({nullptr, {[&lack] { return lack.communicator->connect(lack.needs); }}, {[&lack](const Status& why) {
+                      lack.communicator->raise_fault(why);
+                    }}});
+  std::vector<Status> results = run_all(jobs);
   for (size_t i = 0; i < lacks.size(); ++i)
     for (Part* part : lacks[i].parts)
       part->status = results[i] ? check(*part) : results[i];  // the shape may be another, and ask for more
@@ -247,8 +260,11 @@ Status group_end() {
     return Status::error(Code::invalid_usage, "gpucollGroupEnd without a gpucollGroupStart before it");
   if (--the_group.depth > 0) return {};
   Group group = std::exchange(the_group, Group());
+  if (!group.failure)
+    for (const Job& job : group.jobs)
+      if (!job.in_order_with) job.cancel(group.failure);
   GC_TRY(std::move(group.failure));
-  for (Status& status : run_all({group.jobs.begin(), group.jobs.end()})) GC_TRY(std::move(status));
+  for (Status& status : run_all(group.jobs)) GC_TRY(std::move(status));
   Status status = carry_out(group.parts);
   for (Part& part : group.parts) give_back(std::move(part.queue));
   return status;
@@ -266,13 +282,14 @@ Status enqueue_recv(const Tenant& tenant, int peer, const PairTask& task) {
   return enqueue_with(tenant, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
 }
 
-Status enqueue_job(std::function<Status()> job, const void* in_order_with) {
+Status enqueue_job(std::function<Status()> job, const void* in_order_with, CancelJob cancel) {
   if (the_group.depth == 0) return job();
   auto& jobs = the_group.jobs;
   auto same = std::find_if(jobs.begin(), jobs.end(),
                            [&](const Job& j) { return in_order_with && j.in_order_with == in_order_with; });
-  if (same == jobs.end()) same = jobs.insert(same, {in_order_with, {}});
+  if (same == jobs.end()) same = jobs.insert(same, {in_order_with, {}, {}});
   same->steps.push_back(std::move(job));
+  same->cancels.push_back(std::move(cancel));
   return {};
 }
 

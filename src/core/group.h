@@ -28,8 +28,11 @@ Status enqueue(const Tenant& tenant, const CollectiveTask& task);
 Status enqueue_send(const Tenant& tenant, int peer, const PairTask& task);
 Status enqueue_recv(const Tenant& tenant, int peer, const PairTask& task);
 // Adds work that waits for other ranks (making a communicator); at once where no group is open. Jobs of a group run
-// side by side, but those with the same in_order_with one after another, as they were added.
-Status enqueue_job(std::function<Status()> job, const void* in_order_with = nullptr);
+// side by side, but those with the same in_order_with one after another, as they were added. `cancel` tells the other
+// ranks why the job is not run after all: since the group failed before (where it is in order with nothing: for what is
+// not there yet the others may wait for ever), or since no thread can be started for it.
+using CancelJob = std::function<void(const Status&)>;
+Status enqueue_job(std::function<Status()> job, const void* in_order_with, CancelJob cancel);
 // Whether the open group has such a job.
 bool has_job(const void* in_order_with);
 // Makes the open group fail with `status`; returns it.

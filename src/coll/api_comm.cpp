@@ -262,6 +262,7 @@ gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t* as
   return to_c(guarded("gpucollCommGetAsyncError", [&]() -> Status {
     if (!async_error) return null_argument("async_error");
     GC_TRY_AS(const Use communicator, checked(comm));
+    communicator->compare_calls();
     *async_error = communicator->fault().raised() ? to_c(communicator->fault().status().code()) : gpucollSuccess;
     return {};
   }));

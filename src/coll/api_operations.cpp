@@ -29,7 +29,7 @@ gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
 gpucollResult_t collective(const char* where, gpucollComm_t comm, const CollectiveCall& call) {
   return operation(where, comm, [&](const Caller& caller) -> Status {
     GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
-    return core::enqueue(comm->tenant, task);
+    return core::enqueue(comm->tenant, task, named(call));
   });
 }
 
@@ -78,7 +78,8 @@ gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
   return operation("gpucollBarrier", comm, [&](const Caller&) -> Status {
     GC_TRY_AS(uint8_t* const scratch, comm->tenant.communicator()->scratch());
     const size_t slot = comm->barriers++ % (core::Communicator::kScratchBytes / kBarrierBytes);
-    return core::enqueue(comm->tenant, barrier_task(scratch + slot * kBarrierBytes, stream));
+    return core::enqueue(comm->tenant, barrier_task(scratch + slot * kBarrierBytes, stream),
+                         core::call_of(0, {Function::send_recv}));  // no collective's: a barrier's
   });
 }
 

@@ -127,6 +127,15 @@ Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCal
   return task;
 }
 
+core::Call named(const CollectiveCall& call) {
+  core::CallNames names = {call.function, static_cast<uint8_t>(call.type)};
+  const auto op = static_cast<uint32_t>(call.op);
+  const bool is_made = op >= gpucollNumOps;  // by the program
+  if (reduces(call.function)) names.op = static_cast<uint8_t>(is_made ? uint32_t(proto::RedOp::pre_mul_sum) : op);
+  if (has_root(call.function)) names.root = call.root;
+  return core::call_of(call.count, names);
+}
+
 core::CollectiveTask moving_task(Function function) {
   core::CollectiveTask task = {};
   task.function = function;

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "coll/red_op.h"
+#include "core/call_records.h"
 #include "core/task.h"
 #include "gpucoll/gpucoll.h"
 #include "proto/reduction.h"
@@ -45,6 +46,8 @@ struct CollectiveCall {
   bool in_usable_memory = false;  // the buffers, as far as they go: known
 };
 Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCall& call);
+// What must be the same on all ranks. Of operations that programs make, only that they are such.
+core::Call named(const CollectiveCall& call);
 
 // Of a function that only moves, with its kernels; the rest is the caller's.
 core::CollectiveTask moving_task(proto::Function function);

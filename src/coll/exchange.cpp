@@ -116,7 +116,10 @@ Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const 
   GC_TRY(check_overlap(call, sends, recvs));
   if (call.function != core::Function::send_recv) {
     GC_TRY_AS(const size_t bytes, bytes_of(call.send.count_name, call.send.count, call.type));
-    return core::enqueue(tenant, task_of(caller, call, bytes));
+    const bool has_root = call.function != core::Function::all_to_all;
+    const core::Call named = core::call_of(
+        call.send.count, {call.function, static_cast<uint8_t>(call.type), core::kNoOp, has_root ? call.root : -1});
+    return core::enqueue(tenant, task_of(caller, call, bytes), named);
   }
   core::group_start();
   Status status = core::fail_group(contained([&] { return enqueue_all(caller, tenant, call, sends, recvs); }));

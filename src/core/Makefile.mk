@@ -4,7 +4,9 @@ GC_CORE_SOURCES = \
 	src/core/abi.h \
 	src/core/board.cpp \
 	src/core/board.h \
+	src/core/call_records.h \
 	src/core/channel_loads.h \
+	src/core/call_records.cpp \
 	src/core/chosen_collectives.cpp \
 	src/core/chosen_collectives.h \
 	src/core/collective_messages.cpp \

@@ -286,6 +286,7 @@ void Communicator::tell_that_all_have_left() noexcept {
 
 Status Communicator::settle(void (*idle)()) {
   await(launched(), idle, false).ignore();
+  if (gc_mutant(145) == 0) compare_calls();
   Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle);
   if (!status && direct_ && direct_->has_granted()) await_peers();
   return status;
@@ -367,6 +368,8 @@ void Communicator::check() noexcept {
     if (LandingPath* const landings = watched_landings()) landings->give_up();
     return tell_that_all_have_left();
   }
+  compare_calls();
+  if (fault_.raised()) return;
   try {
     Status status = peers_.check();
     exports_->tidy();
@@ -377,6 +380,13 @@ void Communicator::check() noexcept {
   } catch (...) {
     // No memory to look: the next round tries again.
   }
+}
+
+void Communicator::compare_calls() noexcept {
+  contained([&]() -> Status {
+    if (Status status = calls_.compare(); !status && !fault_.raised()) fault_.raise(status);
+    return {};
+  }).ignore();
 }
 
 // A kernel has set the latch by itself: what it saw becomes the communicator's fault.
@@ -395,6 +405,8 @@ void Communicator::look_at_report() noexcept {
   const char* const advice = of_message ? ""
                                         : ": all ranks must make the same collective calls in the same order, with the "
                                           "same count, datatype, op and root";
+  if (!of_message) compare_calls();  // which knows more
+  if (fault_.raised()) return;
   try {
     const Code code = of_message ? wrong_length(latch.sent_bytes, latch.expected_bytes) : Code::invalid_usage;
     fault_.raise(Status::error(code, sentence, latch.peer, static_cast<unsigned long long>(latch.sent_bytes), rank(),

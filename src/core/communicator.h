@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "core/call_records.h"
 #include "core/copy_path.h"
 #include "core/device_tables.h"
 #include "core/direct_path.h"
@@ -82,6 +83,11 @@ class Communicator final : public Watched, public GraphUser {
   // to be impossible, ring and tree are made instead, and shape() is another from then on. Calls idle() between looks.
   // A failure latches: the peers learn of it.
   Status connect(const Needs& needs, void (*idle)() = nullptr);
+
+  // Collective calls that this rank is about to make, outside of captures: the others compare.
+  void announce(std::span<const Call> calls) noexcept { calls_.publish(calls); }
+  // Whether all ranks are known to call alike, as far as they have come: else this raises the fault.
+  void compare_calls() noexcept;
 
   // Plans, then puts plans on their streams as long as there is room for them, without waiting: see Launcher.
   // A failed advance() latches. REQUIRES: connected(needs_of(queue, rank(), shape)).
@@ -217,6 +223,7 @@ class Communicator final : public Watched, public GraphUser {
   DeviceMemoryPort memory_;
   Peers peers_;
   std::atomic<bool> watchable_{false};  // peers_ is there
+  CallRecords calls_{peers_};
   Fault fault_;
   gpu::HostBlock host_;
   Facts facts_;

@@ -249,12 +249,14 @@ Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
   std::vector<Wanted> all(static_cast<size_t>(size()));
   MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
   GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
-  for (int r = 0; r < size(); ++r)
-    if (all[static_cast<size_t>(r)] != mine)
-      return Status::error(Code::invalid_usage,
-                           "rank %d and %s connect for different operations: all ranks must make the same collective "
-                           "calls in the same order, with the same count, datatype, op and root",
-                           rank(), peers_.name(r).c_str());
+  for (int r = 0; r < size(); ++r) {
+    if (all[static_cast<size_t>(r)] == mine) continue;
+    GC_TRY(calls_.compare());  // which can say more, unless these are in captures
+    return Status::error(Code::invalid_usage,
+                         "rank %d and %s connect for different operations: all ranks must make the same collective "
+                         "calls in the same order, with the same count, datatype, op and root",
+                         rank(), peers_.name(r).c_str());
+  }
   return {};
 }
 

@@ -15,11 +15,16 @@
 namespace gpucoll::core {
 namespace {
 
-// Queues to use again: a call alone allocates nothing.
-thread_local std::vector<std::unique_ptr<TaskQueue>> spare_queues;
+// What a group holds for one communicator, and the collective calls that it comes from.
+struct Queue : TaskQueue {
+  std::vector<Call> calls;
+};
 
-std::unique_ptr<TaskQueue> take_queue() {
-  if (spare_queues.empty()) return std::make_unique<TaskQueue>();
+// Queues to use again: a call alone allocates nothing.
+thread_local std::vector<std::unique_ptr<Queue>> spare_queues;
+
+std::unique_ptr<Queue> take_queue() {
+  if (spare_queues.empty()) return std::make_unique<Queue>();
   auto queue = std::move(spare_queues.back());
   spare_queues.pop_back();
   return queue;
@@ -30,7 +35,7 @@ struct Part {
   explicit Part(const Tenant& t) : tenant(t), communicator(t.communicator()) {}
   Tenant tenant;
   Communicator* communicator;
-  std::unique_ptr<TaskQueue> queue = take_queue();
+  std::unique_ptr<Queue> queue = take_queue();
   CommShape shape = {};
   KeptLaunches::Ticket kept = {};
   Status status = {};
@@ -71,11 +76,12 @@ struct Group {
 
 thread_local Group the_group;
 
-void give_back(std::unique_ptr<TaskQueue> queue) {
+void give_back(std::unique_ptr<Queue> queue) {
   constexpr size_t kMostSpare = 16, kMostRoom = 1024;
   const size_t room = queue->collectives.capacity() + queue->sends.capacity() + queue->recvs.capacity();
   if (spare_queues.size() >= kMostSpare || room > kMostRoom) return;
   queue->clear();
+  queue->calls.clear();
   spare_queues.push_back(std::move(queue));
 }
 
@@ -168,6 +174,12 @@ void connect(std::span<Part> parts) {
   if (std::all_of(parts.begin(), parts.end(), fine)) connect(parts);
 }
 
+// Before anything waits for the peers, so that they see why it is in vain. What is captured runs at another time.
+void announce(std::span<Part> parts) noexcept {
+  for (Part& part : parts)
+    if (!part.shape.capturing) part.communicator->announce(part.queue->calls);
+}
+
 // From here on the peers count on this rank: what fails must fail for them, too.
 void begin(Part& part) {
   part.begun = true;
@@ -218,11 +230,13 @@ void launch_all(std::span<Part> parts) {
 // One communicator's failure does not keep the others from their work. The first failure.
 Status carry_out(std::span<Part> parts) {
   for (Part& part : parts) GC_TRY(check(part));
+  if (parts.size() > 1)
+    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.key() < b.key(); });
+  announce(parts);
   connect(parts);
   if (parts.size() == 1) {
     launch(parts);
   } else {
-    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.key() < b.key(); });
     begin_all(parts);
     launch_all(parts);
   }
@@ -270,8 +284,11 @@ Status group_end() {
   return status;
 }
 
-Status enqueue(const Tenant& tenant, const CollectiveTask& task) {
-  return enqueue_with(tenant, [&](TaskQueue& queue) { queue.add(task); });
+Status enqueue(const Tenant& tenant, const CollectiveTask& task, const Call& call) {
+  return enqueue_with(tenant, [&](Queue& queue) {
+    queue.add(task);
+    queue.calls.push_back(call);
+  });
 }
 
 Status enqueue_send(const Tenant& tenant, int peer, const PairTask& task) {

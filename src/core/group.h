@@ -12,6 +12,7 @@
 #include <functional>
 
 #include "base/status.h"
+#include "core/call_records.h"
 #include "core/task.h"
 #include "core/tenant.h"
 
@@ -24,7 +25,8 @@ Status group_end();
 
 // Add a task to the open group, or to one of its own. A message to this rank itself needs its counterpart of the same
 // size in the same group.
-Status enqueue(const Tenant& tenant, const CollectiveTask& task);
+// call: what the program has called, which must be the same on all ranks.
+Status enqueue(const Tenant& tenant, const CollectiveTask& task, const Call& call);
 Status enqueue_send(const Tenant& tenant, int peer, const PairTask& task);
 Status enqueue_recv(const Tenant& tenant, int peer, const PairTask& task);
 // Adds work that waits for other ranks (making a communicator); at once where no group is open. Jobs of a group run

@@ -53,6 +53,10 @@ class Peers {
   proto::DirectLane& direct_lane(int rank, int towards) const {
     return *reinterpret_cast<proto::DirectLane*>(page_bytes(rank) + proto::direct_lane_offset(size(), towards));
   }
+  // What a rank has called (proto/format/calls.h).
+  proto::CallsPage& calls_page(int rank) const {
+    return *reinterpret_cast<proto::CallsPage*>(page_bytes(rank) + proto::calls_page_offset(size()));
+  }
   // What every rank found out about all others (proto/format/peer.h); equal on all ranks.
   uint32_t common_facts() const { return common_facts_; }
 

@@ -6,6 +6,7 @@ noinst_HEADERS = \
 	src/proto/format/bell.h \
 	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
+	src/proto/format/calls.h \
 	src/proto/format/connection.h \
 	src/proto/format/copy.h \
 	src/proto/format/direct.h \

@@ -12,7 +12,8 @@
 #include "proto/format/connection.h"
 #include "proto/protocols.h"
 
-// Mutants (see kMutant): 9 takes any operation's grant, 10 grants without release.
+// Mutants (see kMutant): 9 takes any operation's grant, 10 grants without release, 20 takes a grant of any
+// length.
 
 namespace gpucoll::proto {
 
@@ -67,7 +68,7 @@ class Landing<true> {
 template <bool kDirect>
 class Reach {
  public:
-  GC_DEV void open(const Connector&) {}
+  GC_DEV void open(const Connector&, uint64_t) {}
   template <class Coop>
   GC_DEV void look(const Coop&, bool, uint64_t) {}
   GC_DEV void tell(uint8_t*, uint64_t) {}
@@ -77,14 +78,17 @@ class Reach {
 template <>
 class Reach<true> {
  public:
-  GC_DEV void open(const Connector& end) {
+  // output_bytes: in collectives, of this rank's output, and so of every other's.
+  GC_DEV void open(const Connector& end, uint64_t output_bytes) {
     grant_ = grant_of(end.send);
     first_step_ = end.step;
+    output_bytes_ = output_bytes;
   }
   // All threads come to the same answer: one of them, which has `first`, looks. A barrier, until there is an answer.
+  // message_bytes: 0 in collectives.
   template <class Coop>
-  GC_DEV void look(const Coop& coop, bool first, uint64_t bytes) {
-    if (output_ != nullptr || !coop.any(first && found(bytes))) return;
+  GC_DEV void look(const Coop& coop, bool first, uint64_t message_bytes) {
+    if (output_ != nullptr || !coop.any(first && found(message_bytes != 0 ? message_bytes : output_bytes_))) return;
     output_ = reinterpret_cast<uint8_t*>(load_relaxed(&grant_->address));
   }
   // By the thread that posts, before it does: from the slice that starts at this step on, data go to the output.
@@ -96,14 +100,14 @@ class Reach<true> {
   GC_DEV uint8_t* output() const { return output_; }
 
  private:
-  // A message of another length would end outside of the output.
+  // A message of another length would end outside of the output, and so would a collective of another count.
   GC_DEV bool found(uint64_t bytes) const {
     if (kMutant != 9 && load_acquire(&grant_->step) != first_step_) return false;
-    return load_relaxed(&grant_->address) != 0 && load_relaxed(&grant_->bytes) == bytes;
+    return load_relaxed(&grant_->address) != 0 && (kMutant == 20 || load_relaxed(&grant_->bytes) == bytes);
   }
 
   const Grant* grant_ = nullptr;
-  uint64_t first_step_ = 0;
+  uint64_t first_step_ = 0, output_bytes_ = 0;
   uint8_t* output_ = nullptr;
   bool told_ = false;
 };

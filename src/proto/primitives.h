@@ -67,7 +67,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     for (int i = 0; i < F::kSend; ++i) {
       if (ends.send[i] == nullptr) break;
       out_[i].open(*ends.send[i]);
-      reach_[i].open(*ends.send[i]);
+      reach_[i].open(*ends.send[i], buffers.granted_bytes);
       ++n_out_;
     }
     if (n_in_ == 1) landing_.grant(*ends.recv[0], buffers, coop.rank() == 0);

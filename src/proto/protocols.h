@@ -57,8 +57,9 @@ struct Ends {
 };
 
 // What the offsets of operations count from; input and output may be equal (in place). Where operations have direct
-// forms: `granted` is the output as kernels of the rank that is received from know it, null where they do not; of a
-// message, it has so many bytes. REQUIRES where it is given: the connection takes a step before the primitives end.
+// forms: `granted` is the output as kernels of the rank that is received from know it, null where they do not; it has
+// granted_bytes. In collectives this is also what a peer's output must have to be stored into, granted or not. REQUIRES
+// where it is given: the connection takes a step before the primitives end.
 struct Buffers {
   const void* input;
   void* output;

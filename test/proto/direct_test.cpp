@@ -97,7 +97,7 @@ struct Bench {
     for (int i = 0; i < kPeers && test_case.sends; ++i) ends.send[i] = &to[i].sender;
     auto* const granted = peers.granted_here ? reinterpret_cast<uint8_t*>(output.data()) : nullptr;
     test::run_block(threads, [&](const Crew& crew) {
-      Prims prims(crew, ends, kShape, &latch, {input.data(), output.data(), granted}, {op, 4, 0});
+      Prims prims(crew, ends, kShape, &latch, {input.data(), output.data(), granted, output_bytes}, {op, 4, 0});
       if (crew.rank() == 0) during(*this);
       test_case.run(prims);
       if (crew.rank() == 0) ok = prims.ok();
@@ -135,6 +135,7 @@ struct Bench {
   }
 
   const Case& test_case;
+  uint64_t output_bytes = 0;  // of this rank, as its collective has it
   const Peers peers;
   const uint64_t first;
   test::Link from{kShape, first}, to[kPeers] = {test::Link(kShape, first), test::Link(kShape, first)};
@@ -217,6 +218,22 @@ TEST_P(EachDirect, TakesNoGrantThatIsNotForIt) {
   bench.run(threads());
   bench.expect_output(kSum);
   bench.expect_sent(0, kSlots, kSum);
+  bench.expect_sent(1, kSlots, kSum);
+}
+
+// Nobody stores beyond what a rank has granted: where the ranks' collectives have other counts, data go through slots.
+TEST_P(EachDirect, TakesNoGrantOfAnotherCount) {
+  if (!test_case().sends) GTEST_SKIP() << "sends nothing";
+  Bench bench(test_case(), 16, {false, kSlots, {false, false}});
+  bench.output_bytes = 4 * kCount;
+  bench.grant(0, 16, 4 * kCount);
+  bench.grant(1, 16, 4 * kCount - 4);
+  bench.during = [&](Bench& b) {
+    if (b.test_case.receives)
+      for (uint64_t slice : {0, 1}) b.send_slice(slice);
+  };
+  bench.run(threads());
+  bench.expect_sent(0, 0, kSum);
   bench.expect_sent(1, kSlots, kSum);
 }
 

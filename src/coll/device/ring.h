@@ -26,12 +26,14 @@ template <class Family, class Protocol, class Coop>
 using RingPrimitives = proto::Primitives<Family, Coop, Protocol, proto::Fan<1, 1>>;
 
 // With a grant where the item has one, and the channel has a step to be taken: then every link of the ring has.
+// blocks: of the item's count, in an output.
 template <class Family, class Protocol>
-GC_DEV proto::Buffers ring_buffers(const Work& work) {
+GC_DEV proto::Buffers ring_buffers(const Work& work, uint32_t blocks) {
   proto::Buffers buffers = work.buffers();
   if constexpr (Protocol::kDirect) {
     const bool grants = (work.item.direct & proto::kGrants) != 0 && work.share<Family>().count != 0;
     buffers.granted = grants ? work.item.granted : nullptr;
+    buffers.granted_bytes = work.item.count * sizeof(typename Family::Element) * blocks;
   }
   return buffers;
 }
@@ -39,12 +41,13 @@ GC_DEV proto::Buffers ring_buffers(const Work& work) {
 // prev, next: where to receive from and send to; null: nobody.
 template <class Family, class Protocol, class Coop>
 GC_DEV RingPrimitives<Family, Protocol, Coop> ring_primitives(const Coop& coop, const Work& work,
-                                                              proto::Connector* prev, proto::Connector* next) {
+                                                              proto::Connector* prev, proto::Connector* next,
+                                                              uint32_t blocks = 1) {
   return {coop,
           {{prev}, {next}},
           work.shape(),
           work.comm.latch,
-          ring_buffers<Family, Protocol>(work),
+          ring_buffers<Family, Protocol>(work, blocks),
           work.reduction<Family>()};
 }
 

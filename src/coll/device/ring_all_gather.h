@@ -11,7 +11,7 @@ GC_NOINLINE void ring_all_gather(Block block, Work work) {
   using proto::Bytes;
   const auto coop = block.split(1);
   const Ring ring(work);
-  auto prims = ring_primitives<Bytes, Protocol>(coop, work, ring.prev, ring.next);
+  auto prims = ring_primitives<Bytes, Protocol>(coop, work, ring.prev, ring.next, ring.n);
   const uint64_t count = work.item.count;
   const bool in_place = work.item.send == static_cast<const uint8_t*>(work.item.recv) + ring.rank_before(0) * count;
 

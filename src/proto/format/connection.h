@@ -65,7 +65,7 @@ static_assert(sizeof(StepNotes) == 128);
 // By the receiver, for one operation.
 struct Grant {
   uint64_t address;  // of the output, in the sender's kernels; 0: none
-  uint64_t bytes;    // of a message, as the receiver knows it; 0 in collectives
+  uint64_t bytes;    // of the output: of a message, or of the collective's
   uint64_t step;     // both ends had used so many before the operation
 };
 

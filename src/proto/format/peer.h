@@ -13,7 +13,7 @@
 //             then they end by the fault latch at once, but they may reach into the peers' connection memory before
 //   begun     number of launches that graphs of this rank have begun, as its watchdog saw it last; for reports
 // then, for each rank of the communicator, kLanes lanes of letters to that rank (core/mailbox.h); then what copy
-// engines need (format/copy.h).
+// engines need (format/copy.h), direct stores (format/direct.h), and what the rank has called (format/calls.h).
 //
 // A lane carries letters 1, 2, ... of this rank to one other rank. Letter k lies in slot k % 2: its payload, then
 // `number` = k with release; the receiver loads number with acquire until it is k. Nobody acknowledges: letter k + 2
@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/format/calls.h"
 #include "proto/format/copy.h"
 #include "proto/format/direct.h"
 
@@ -97,6 +98,7 @@ constexpr size_t direct_page_offset(int n_ranks) { return copy_lane_offset(n_ran
 constexpr size_t direct_lane_offset(int n_ranks, int to_rank) {
   return direct_page_offset(n_ranks) + sizeof(DirectPage) + static_cast<size_t>(to_rank) * sizeof(DirectLane);
 }
-constexpr size_t control_bytes(int n_ranks) { return direct_lane_offset(n_ranks, n_ranks); }
+constexpr size_t calls_page_offset(int n_ranks) { return direct_lane_offset(n_ranks, n_ranks); }
+constexpr size_t control_bytes(int n_ranks) { return calls_page_offset(n_ranks) + sizeof(CallsPage); }
 
 }  // namespace gpucoll::proto

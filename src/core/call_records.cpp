@@ -1,0 +1,123 @@
+#include "core/call_records.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/mutant.h"
+
+namespace gpucoll::core {
+namespace {
+
+using proto::CallRecord;
+using proto::CallsPage;
+using proto::kCallRecords;
+
+// Two odd numbers without a pattern; what differs in any bit makes another hash.
+uint64_t mix(uint64_t hash, const Call& call) {
+  constexpr uint64_t kFirst = 0x9fb21c651e98df25, kSecond = 0xd6e8feb86659fd93;
+  hash = (hash ^ call.count) * kFirst;
+  hash = (hash ^ hash >> 32 ^ call.what) * kSecond;
+  return hash ^ hash >> 29;
+}
+
+// Whoever reads the number before and after it has read the rest has read what belongs to it.
+void write(CallRecord& record, const CallRecord& value) {
+  __atomic_store_n(&record.number, uint64_t{0}, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  __atomic_store_n(&record.hash, value.hash, __ATOMIC_RELAXED);
+  __atomic_store_n(&record.count, value.count, __ATOMIC_RELAXED);
+  __atomic_store_n(&record.what, value.what, __ATOMIC_RELAXED);
+  __atomic_store_n(&record.number, value.number, __ATOMIC_RELEASE);
+}
+// None where it is not there yet, or no more.
+std::optional<CallRecord> read(const CallsPage& page, uint64_t number) {
+  const CallRecord& record = page.records[number % kCallRecords];
+  if (__atomic_load_n(&record.number, __ATOMIC_ACQUIRE) != number) return {};
+  const CallRecord copy = {number, __atomic_load_n(&record.hash, __ATOMIC_RELAXED),
+                           __atomic_load_n(&record.count, __ATOMIC_RELAXED),
+                           __atomic_load_n(&record.what, __ATOMIC_RELAXED)};
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (__atomic_load_n(&record.number, __ATOMIC_RELAXED) != number) return {};
+  return copy;
+}
+
+std::string name_in(std::span<const char* const> names, uint64_t number) {
+  return number < names.size() ? names[number] : std::to_string(number);
+}
+
+constexpr const char* kFunctions[] = {"a barrier",   "a broadcast",     "an allgather", "an allreduce",
+                                      "a reduce",    "a reducescatter", "a scan",       "an exscan",
+                                      "an alltoall", "a gather",        "a scatter"};
+constexpr const char* kTypes[] = {"int8",      "uint8",       "int32",        "uint32",     "int64",    "uint64",
+                                  "float16",   "float32",     "float64",      "bfloat16",   "int16",    "uint16",
+                                  "complex64", "complex128",  "float_int",    "double_int", "long_int", "int_int",
+                                  "short_int", "float_float", "double_double"};
+constexpr const char* kOps[] = {"sum",  "prod", "max",  "min",    "band",   "bor", "bxor",
+                                "land", "lor",  "lxor", "maxloc", "minloc", "avg", "pre_mul_sum"};
+static_assert(std::size(kFunctions) == proto::kFunctions);
+
+}  // namespace
+
+std::string describe(const Call& call) {
+  const uint64_t type = call.what >> 8 & 255, op = call.what >> 16 & 255;
+  const auto root = static_cast<int32_t>(call.what >> 32);
+  std::string text = name_in(kFunctions, call.what & 255);
+  if (type != kNoType) text += " of " + std::to_string(call.count) + " " + name_in(kTypes, type);
+  if (op != kNoOp) text += " by " + name_in(kOps, op);
+  if (root >= 0) text += " with root " + std::to_string(root);
+  return text;
+}
+
+void CallRecords::publish(std::span<const Call> calls) noexcept {
+  CallsPage& page = peers_.calls_page(peers_.rank());
+  for (const Call& call : calls) {
+    hash_ = mix(hash_, call);
+    ++last_;
+    write(page.records[last_ % kCallRecords], {last_, hash_, call.count, call.what});
+  }
+  __atomic_store_n(&page.last, last_, __ATOMIC_RELEASE);  // partner: compare_with()
+}
+
+Status CallRecords::compare() {
+  std::lock_guard lock(mutex_);
+  agreed_.resize(static_cast<size_t>(peers_.size()));
+  if (gc_mutant(144) != 0) return {};
+  for (int r = 0; r < peers_.size(); ++r)
+    if (r != peers_.rank()) GC_TRY(compare_with(r));
+  return {};
+}
+
+// By the latest call that both have made, if both remember it: hashes are of all before as well.
+Status CallRecords::compare_with(int peer) {
+  const CallsPage &mine = peers_.calls_page(peers_.rank()), &theirs = peers_.calls_page(peer);
+  uint64_t& agreed = agreed_[static_cast<size_t>(peer)];
+  const uint64_t last =
+      std::min(__atomic_load_n(&mine.last, __ATOMIC_ACQUIRE), __atomic_load_n(&theirs.last, __ATOMIC_ACQUIRE));
+  if (last == agreed) return {};
+  const auto own = read(mine, last), other = read(theirs, last);
+  if (!own || !other) return {};
+  if (own->hash != other->hash) return difference(peer, agreed + 1, last);
+  agreed = last;
+  return {};
+}
+
+Status CallRecords::difference(int peer, uint64_t first, uint64_t last) const {
+  constexpr char kAdvice[] =
+      ": all ranks must make the same collective calls in the same order, with the same count, datatype, op and root";
+  for (uint64_t number = first; number <= last; ++number) {
+    const auto own = read(peers_.calls_page(peers_.rank()), number), other = read(peers_.calls_page(peer), number);
+    if (!own || !other || (own->count == other->count && own->what == other->what)) continue;
+    return Status::error(Code::invalid_usage,
+                         "rank %d calls %s, but %s calls %s (its collective call %llu of the "
+                         "communicator)%s",
+                         peers_.rank(), describe({own->count, own->what}).c_str(), peers_.name(peer).c_str(),
+                         describe({other->count, other->what}).c_str(), static_cast<unsigned long long>(number),
+                         kAdvice);
+  }
+  return Status::error(Code::invalid_usage,
+                       "rank %d and %s have made different collective calls, before their call "
+                       "%llu of the communicator%s",
+                       peers_.rank(), peers_.name(peer).c_str(), static_cast<unsigned long long>(last), kAdvice);
+}
+
+}  // namespace gpucoll::core

@@ -1,0 +1,54 @@
+// Finds out that ranks call different collectives (docs/adr/0032). Each rank writes down on its page what it calls
+// (proto/format/calls.h) before its kernels begin; whoever looks compares that with what the others have written.
+//
+// Thread safety: publish() by one caller at a time, compare() from any thread. Ownership: peers outlive it.
+#pragma once
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/peers.h"
+#include "proto/format/plan.h"
+
+namespace gpucoll::core {
+
+// One call, as the program makes it.
+struct Call {
+  uint64_t count;
+  uint64_t what;
+};
+// Numbers of a type and an operation that a call does not have.
+inline constexpr uint8_t kNoType = 255, kNoOp = 255;
+struct CallNames {
+  proto::Function function;
+  uint8_t type = kNoType, op = kNoOp;  // as proto::DataType and proto::RedOp number them
+  int32_t root = -1;
+};
+constexpr Call call_of(uint64_t count, const CallNames& names) {
+  return {count, static_cast<uint64_t>(names.function) | uint64_t{names.type} << 8 | uint64_t{names.op} << 16 |
+                     uint64_t{static_cast<uint32_t>(names.root)} << 32};
+}
+// "allreduce of 100 float32, sum"
+std::string describe(const Call& call);
+
+class CallRecords {
+ public:
+  explicit CallRecords(const Peers& peers) : peers_(peers) {}
+
+  void publish(std::span<const Call> calls) noexcept;
+  // Ok while no two ranks are known to have called differently. Errors: invalid_usage, which says who called what.
+  Status compare();
+
+ private:
+  Status compare_with(int peer);
+  Status difference(int peer, uint64_t first, uint64_t last) const;
+
+  const Peers& peers_;
+  uint64_t last_ = 0, hash_ = 0;  // publish()'s
+  std::mutex mutex_;
+  std::vector<uint64_t> agreed_;  // by rank: so many of its calls are known to be the same
+};
+
+}  // namespace gpucoll::core

@@ -298,9 +298,14 @@ Status SocketBootstrap::exchange(int level, const uint8_t* out, uint8_t* in, siz
     for (const Transfer& t : transfers)
       if (t.left) set.add(t.fd, t.sending ? POLLOUT : POLLIN);
     GC_TRY(wait(&set, deadline));
-    for (Transfer& t : transfers)
-      if (t.left && set.ready(t.fd)) GC_TRY(t.step());
-    GC_TRY(look_for_hangups(set));
+    GC_TRY(look_for_hangups(set));  // first: who hangs up may say why
+    for (Transfer& t : transfers) {
+      Status status = t.left && set.ready(t.fd) ? t.step() : Status();
+      if (status.code() == Code::remote)
+        return Status::error(Code::remote, "rank %d has left; it has failed",
+                             t.sending ? rank_before(level) : rank_after(level));
+      GC_TRY(std::move(status));
+    }
   }
   return {};
 }

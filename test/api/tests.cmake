@@ -27,7 +27,7 @@ gc_mutant(144 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=
 gc_mutant(145 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
   COMMAND test/api/disagree_test --gtest_filter=LateCall.*)
 gc_test(api.graph_fault LABELS api TIMEOUT 240
-  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1 COMMAND test/api/graph_fault_test)
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=3 COMMAND test/api/graph_fault_test)
 # Memory is freed though graphs hold it; destroying does not wait for them; and they wait for ever.
 gc_mutant(140 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
   COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/abort_peer_aborts_small)

@@ -168,6 +168,8 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/type_layouts.h \
 	src/coll/types.cpp \
 	src/coll/types.h \
+	src/coll/wishes.cpp \
+	src/coll/wishes.h \
 	$(GC_COLL_DEVICE_FILES) \
 	$(GC_KERNEL_SOURCES)
 src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

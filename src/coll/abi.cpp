@@ -258,9 +258,9 @@ void drain(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->drain(); }
 uint64_t runs() { return MpiRuntime::runs(); }
 uint64_t launches() { return MpiRuntime::launches(); }
 
-void look_at_wishes(gc_comm* comm) {
+void look_at_wishes(gc_comm* comm, uint32_t form) {
   guarded("looking at the other ranks", [&]() -> Status {
-    static_cast<MpiCommunicator*>(comm)->look_at_wishes();
+    static_cast<MpiCommunicator*>(comm)->look_at_wishes(form);
     return {};
   });
 }

@@ -270,18 +270,19 @@ void Arrivals::add_neighbors_of(int rank, Component* component) const {
 
 // ---- deciding ----
 
-void Arrivals::wish(uint32_t function) noexcept {
-  // Relaxed: it says nothing of anything else. This rank alone writes it.
-  const uint64_t known = __atomic_load_n(&entry_->wishes, __ATOMIC_RELAXED), now = known | uint64_t{1} << function;
-  if (now != known) __atomic_store_n(&entry_->wishes, now, __ATOMIC_RELAXED);
+void Arrivals::wish(uint32_t form, uint32_t function) noexcept {
+  // Relaxed: it says nothing of anything else. One thread at a time writes it.
+  uint64_t& word = entry_->wishes[form];
+  const uint64_t known = __atomic_load_n(&word, __ATOMIC_RELAXED), now = known | uint64_t{1} << function;
+  if (now != known) __atomic_store_n(&word, now, __ATOMIC_RELAXED);
 }
 
-uint64_t Arrivals::wishes() noexcept {
+uint64_t Arrivals::wishes(uint32_t form) noexcept {
   uint64_t all = 0;
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     const gc_board_entry* const entry = peers_[static_cast<size_t>(r)]->board.find(key_);
-    if (entry) all |= __atomic_load_n(&entry->wishes, __ATOMIC_RELAXED);
+    if (entry) all |= __atomic_load_n(&entry->wishes[form], __ATOMIC_RELAXED);
   }
   return all;
 }

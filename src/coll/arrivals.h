@@ -103,8 +103,8 @@ class Arrivals {
   // they have not read.
   Status refuse(const Place& place);
   // This rank would rather run this function on its device; functions that others would, 1 << GC_FUNCTION_*.
-  void wish(uint32_t function) noexcept;
-  uint64_t wishes() noexcept;
+  void wish(uint32_t form, uint32_t function) noexcept;
+  uint64_t wishes(uint32_t form) noexcept;
   // Decides and waits until no rank is undecided(). All ranks call it or none.
   Status await_decisions(const Place& place, core::Communicator* runtime, Component* among = nullptr);
   // From this collective on, and from the next one of every other order, this rank takes part no more, as it can no

@@ -1,6 +1,5 @@
 #include "coll/mpi_communicator.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -9,9 +8,6 @@
 
 namespace gpucoll::coll {
 namespace {
-
-// Calls with host memory alone.
-constexpr uint32_t kFirstLook = 4;
 
 // However it ends.
 struct EndOfTurn {
@@ -22,12 +18,10 @@ struct EndOfTurn {
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
-    : gc_comm{}, description_(description), arrivals_(description_) {
-  next_look = description_.size == 1 ? ~uint32_t{0} : kFirstLook;  // one rank has nobody to look at
-}
+    : gc_comm{}, description_(description), arrivals_(description_), wishes_(*this, arrivals_, description_.size) {}
 
 MpiCommunicator::DeviceSide& MpiCommunicator::make_device_side() {
-  device_side_ = std::make_unique<DeviceSide>(*this, description_, arrivals_);
+  device_side_ = std::make_unique<DeviceSide>(*this, description_, arrivals_, wishes_);
   return *device_side_;
 }
 
@@ -65,28 +59,11 @@ void MpiCommunicator::find_peers() {
     for (MpiRuntime* each : {&runtime(), &pending().persistent_runtime()}) each->stage_for_ever(rank, found);
 }
 
-// Ranks with host memory alone wait for the others only where these have device memory as a rule: a root that reads
-// what it broadcasts. They learn it now and then from the others' wishes, and forget it when it is not so any more;
-// each time they look less often.
-void MpiCommunicator::look_at_wishes() {
-  host_calls = 0;
-  if (!used_device()) return;  // this process computes on the host
-  find_peers();
-  if (!runtime().staging()) on_host = arrivals_.wishes();
-}
-
-// After the verdict on a call.
-void MpiCommunicator::weigh(uint32_t function, bool on_device) {
-  constexpr int kMisses = 4;
-  constexpr uint32_t kRarely = 1u << 20;
-  if (call_.part.has_device_memory && !on_device) arrivals_.wish(function);
-  if (call_.part.has_device_memory || !call_.part.has_host_memory) return;
-  misses_ = on_device ? 0 : misses_ + 1;
-  if (on_device) next_look = kFirstLook;
-  if (misses_ < kMisses) return;
-  misses_ = 0;
-  on_host = 0;
-  next_look = std::min(2 * next_look, kRarely);
+void MpiCommunicator::look_at_wishes(uint32_t form) {
+  const bool computes_on_host = !used_device();  // this process
+  if (!computes_on_host) find_peers();
+  const MpiRuntime& runs = form == GC_FORM_PERSISTENT ? pending().persistent_runtime() : runtime();
+  wishes_.look(form, !computes_on_host && !runs.staging());
 }
 
 // ---- who takes part ----
@@ -144,7 +121,7 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
     *refusal = arrivals_.refusal_of(by, call_.place);
     return false;
   }
-  weigh(call.function, all);
+  wishes_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
   if (!all) return false;
   take_lines();
   GC_TRY(device_side_->turn.learn(call_.place, among()));

@@ -16,6 +16,7 @@
 #include "coll/mpi_runtime.h"
 #include "coll/pending_calls.h"
 #include "coll/team_runtime.h"
+#include "coll/wishes.h"
 #include "core/abi.h"
 
 namespace gpucoll::coll {
@@ -34,7 +35,7 @@ class MpiCommunicator : public gc_comm {
   // As gc_abi.refuse.
   void refuse(uint32_t order, uint32_t function);
   // As gc_abi.look_at_wishes.
-  void look_at_wishes();
+  void look_at_wishes(uint32_t form);
   // Makes progress until every nonblocking collective has been begun.
   void drain();
 
@@ -46,10 +47,10 @@ class MpiCommunicator : public gc_comm {
  private:
   // What runs collectives on devices. Programs make many communicators, most of which never see device memory.
   struct DeviceSide {
-    DeviceSide(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals)
+    DeviceSide(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, Wishes& wishes)
         : runtime(description, arrivals, GC_MEETING_FIRST),
           teams(description, arrivals, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
-          pending(comm, description, arrivals, runtime, teams),
+          pending(comm, description, arrivals, wishes, runtime, teams),
           turn(description, arrivals) {}
     MpiRuntime runtime;
     TeamRuntime teams;
@@ -63,7 +64,6 @@ class MpiCommunicator : public gc_comm {
   MpiRuntime& runtime() { return device_side().runtime; }
   TeamRuntime& teams() { return device_side().teams; }
   void find_peers();
-  void weigh(uint32_t function, bool on_device);
   // Publishes what this rank does; whether every rank can run it on its device. Where one refuses it, *refusal says so.
   Result<bool> enter(const gc_call& call, Status* refusal);
   Result<bool> wait_for_others(const gc_call& call, bool device_memory, Status* refusal);
@@ -78,11 +78,11 @@ class MpiCommunicator : public gc_comm {
 
   gc_comm_description description_;
   Arrivals arrivals_;
+  Wishes wishes_;
   std::unique_ptr<DeviceSide> device_side_;  // null until the first call that is not host memory alone
   bool peers_found_ = false;
   DeviceCall call_;      // the present blocking one: keeps its room
   Component component_;  // empty until the first one in GC_ORDER_NEIGHBORS
-  int misses_ = 0;       // of calls with host memory alone, where all went through the host: one after another
 };
 
 }  // namespace gpucoll::coll

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/mutant.h"
 #include "coll/call_line.h"
 
 namespace gpucoll::coll {
@@ -11,6 +12,12 @@ namespace {
 
 // How long start() looks for the other ranks: those that come together launch in it.
 constexpr auto kFirstPatience = std::chrono::microseconds(5);
+
+// Of one that is not refused.
+uint32_t kind_of(const PendingCall& call) {
+  if (!call.on_device) return GC_KIND_HOST;
+  return call.call.part.has_device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER;
+}
 
 Status aborted() { return Status::error(Code::aborted, "MPI is being finalized while it is under way"); }
 
@@ -288,13 +295,13 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   if (&call == queue_.front() && description_.size > 1)
     first_entered_.store(1);  // before the clock is read: other threads must not pass by
   call.stage = PendingCall::Stage::published;
-  call.wait = {place, nullptr};
+  call.wait = {place, nullptr, call.call.part.has_device_memory || gc_mutant(112)};
   call.entered_ns = 1;
   if (place.number == 0) return;
   const bool refuses = !call.wrong && !runtime_of(call).staging();
   if (call.on_device || refuses) lines_.keep(place.number);
   if (refuses) refused_ = place;
-  arrivals_.publish(place, refuses ? GC_KIND_REFUSED : call.on_device ? GC_KIND_DEVICE : GC_KIND_HOST, call.line);
+  arrivals_.publish(place, refuses ? uint32_t{GC_KIND_REFUSED} : kind_of(call), call.line);
   if (call.on_device)
     call.entered_ns =
         static_cast<uint64_t>(std::chrono::nanoseconds(arrivals_.stamp(place).time_since_epoch()).count());

@@ -2,10 +2,11 @@
 //
 // Each waits in a queue, in the order of the calls, which is the same on all ranks, until it is decided how it runs.
 // Only the first is decided: when every rank has come to it with device memory it is launched, and the next one is
-// first; as soon as one rank has host memory it is the host's turn, and the next one is first when it has been begun
-// there. Small ones that wait behind it may be launched with it, where rank 0 says so (docs/adr/0020). So launches of
-// the runtime communicator have one order on all ranks, and so have the tags that the module before gives out. What has
-// been launched is looked at until it is done.
+// first; as soon as one rank goes through the host it is the host's turn, and the next one is first when it has been
+// begun there. Ranks with host memory alone that wait for others' device memory (wishes.h) come as they do. Small ones
+// that wait behind it may be launched with it, where rank 0 says so (docs/adr/0020). So launches of the runtime
+// communicator have one order on all ranks, and so have the tags that the module before gives out. What has been
+// launched is looked at until it is done.
 //
 // Where ranks share a device, one that has been decided stays the first until it is done (team_runtime.h).
 //
@@ -26,16 +27,18 @@
 #include "coll/persistent_calls.h"
 #include "coll/team_runtime.h"
 #include "coll/turner.h"
+#include "coll/wishes.h"
 
 namespace gpucoll::coll {
 
 class PendingCalls final : public Turned {
  public:
-  PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, MpiRuntime& runtime,
-               TeamRuntime& teams)
+  PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, Wishes& wishes,
+               MpiRuntime& runtime, TeamRuntime& teams)
       : comm_(comm),
         description_(description),
         arrivals_(arrivals),
+        wishes_(wishes),
         runtime_(runtime),
         teams_(teams),
         runner_(runtime),
@@ -132,6 +135,7 @@ class PendingCalls final : public Turned {
   Result<bool> launch(PendingCall& call);
   bool end_refused(PendingCall& call, Status why);
   void give_to_host(PendingCall& call);
+  void weigh(const PendingCall& call, bool on_device) noexcept;
   void give_up(PendingCall& call, Status status);
   void give_up_starts(Status status);
   bool time_to_look_around(PendingCall& call) const;
@@ -140,6 +144,7 @@ class PendingCalls final : public Turned {
   gc_comm& comm_;
   const gc_comm_description& description_;
   Arrivals& arrivals_;
+  Wishes& wishes_;
   MpiRuntime& runtime_;
   TeamRuntime& teams_;
   CallRunner runner_;

@@ -172,6 +172,12 @@ void PendingCalls::give_to_host(PendingCall& call) {
   __atomic_store_n(&call.state, int{GC_HOST_TURN}, __ATOMIC_RELEASE);  // partner: the skin's look
 }
 
+// Once, after the verdict.
+void PendingCalls::weigh(const PendingCall& call, bool on_device) noexcept {
+  const uint32_t form = call.is_persistent() ? GC_FORM_PERSISTENT : GC_FORM_NONBLOCKING;
+  wishes_.weigh(form, call.call.place.function & ~uint32_t{GC_PERSISTENT}, call.call.part, on_device);
+}
+
 Result<bool> PendingCalls::decide(PendingCall& call) {
   const Place& place = call.call.place;
   if (!call.wrong) return end_refused(call, std::move(call.wrong));
@@ -190,6 +196,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
   if (verdict == Arrivals::Verdict::host) {
     lines_.let_go(place.number);
     lines_.decided(place.number);
+    weigh(call, false);
     give_to_host(call);
     return false;
   }
@@ -200,6 +207,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
     return false;
   }
+  weigh(call, true);
   call.stage = PendingCall::Stage::joining;
   call.wait.start = Clock::now();
   call.wait.rank = 0;

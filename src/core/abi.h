@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 10u
+#define GC_ABI_VERSION 11u
 
 /* How far a nonblocking collective of gc_abi.start has come. */
 enum {
@@ -35,6 +35,13 @@ typedef struct gc_pending {
 /* Answer of gc_abi.run besides MPI error classes. */
 #define GC_STAGE (-1) /* every rank of the communicator got this answer, or has host memory: go through the host */
 
+/* Functions, 1 << GC_FUNCTION_*, of which calls with host memory alone go to the engine, too; and when to look for more
+ * of them, in such calls that do not. */
+typedef struct gc_asking {
+  uint64_t on_host;
+  uint32_t calls, next_look;
+} gc_asking;
+
 /* A communicator of the engine. The first members are read by the functions below. */
 typedef struct gc_comm {
   struct {
@@ -42,10 +49,7 @@ typedef struct gc_comm {
     uint64_t sequence;    /* of the last collective entered */
   } orders[GC_ORDERS];
   int busy; /* nonblocking collectives are under way that those behind them must not overtake */
-  /* Functions, 1 << GC_FUNCTION_*, of which blocking calls with host memory alone go to the engine, too; and when to
-   * look for more of them, in such calls that do not. */
-  uint64_t on_host;
-  uint32_t host_calls, next_look;
+  gc_asking asking[GC_FORMS];
 } gc_comm;
 
 /* `count` runs of `bytes` of data each, `stride` apart; the first at `offset` from where an element begins. */
@@ -207,8 +211,8 @@ typedef struct gc_abi {
   uint64_t (*runs)(void);
   /* And in how many launches. */
   uint64_t (*launches)(void);
-  /* Looks at what other ranks would rather run on their devices: gc_asks_engine(). */
-  void (*look_at_wishes)(gc_comm *comm);
+  /* Looks at what other ranks would rather run on their devices, in calls of this form: gc_asks_engine(). */
+  void (*look_at_wishes)(gc_comm *comm, uint32_t form);
   /* The type of this map is freed: what is kept about it is of no more use. */
   void (*forget_map)(uint64_t id);
   /* MPI_Reduce_local where a buffer is device memory; type and op as in gc_call. MPI_SUCCESS, an MPI error class, or
@@ -244,11 +248,14 @@ static inline void gc_publish_host(gc_comm *c, uint32_t order, uint32_t function
                    __ATOMIC_RELEASE);
 }
 
-/* A blocking collective without device memory, in a process with devices: whether it goes to the engine all the same,
- * which knows how many others have device memory. */
-static inline int gc_asks_engine(const gc_abi *abi, gc_comm *c, uint32_t function) {
-  if ((c->on_host >> function & 1) == 0 && ++c->host_calls >= c->next_look) abi->look_at_wishes(c);
-  return (int)(c->on_host >> function & 1);
+/* A collective without device memory, in a process with devices: whether it goes to the engine all the same, which
+ * knows how many others have device memory. Other threads may write what it reads. */
+static inline int gc_asks_engine(const gc_abi *abi, gc_comm *c, uint32_t form, uint32_t function) {
+  gc_asking *asking = &c->asking[form];
+  if (__atomic_load_n(&asking->on_host, __ATOMIC_RELAXED) >> function & 1) return 1;
+  if (++asking->calls < __atomic_load_n(&asking->next_look, __ATOMIC_RELAXED)) return 0;
+  abi->look_at_wishes(c, form);
+  return (int)(__atomic_load_n(&asking->on_host, __ATOMIC_RELAXED) >> function & 1);
 }
 
 /* A nonblocking collective without device memory: whether it may go on at once, and then it is published. */

@@ -102,37 +102,92 @@ void run_ahead() {
   }
 }
 
+// Gather to the last rank and broadcast from it, in one form.
+class Rooted {
+ public:
+  static constexpr int kCount = 1000;
+  Rooted(Form form, MPI_Comm comm, Memory& mine, Memory& whole) : form_(form), comm_(comm), mine_(mine), whole_(whole) {
+    if (form != Form::persistent) return;
+    GC_INIT(Gather)(mine.at(0), kCount, MPI_INT, whole.at(0), kCount, MPI_INT, root(), comm, MPI_INFO_NULL, &gather_);
+    GC_INIT(Bcast)(whole.at(0), kCount * g_size, MPI_INT, root(), comm, MPI_INFO_NULL, &broadcast_);
+  }
+  ~Rooted() {
+    for (MPI_Request* request : {&gather_, &broadcast_})
+      if (*request != MPI_REQUEST_NULL) MPI_Request_free(request);
+  }
+  Rooted(const Rooted&) = delete;
+  Rooted& operator=(const Rooted&) = delete;
+
+  static int root() { return g_size - 1; }
+  void run() {
+    if (form_ == Form::blocking) {
+      MPI_Gather(mine_.at(0), kCount, MPI_INT, whole_.at(0), kCount, MPI_INT, root(), comm_);
+      MPI_Bcast(whole_.at(0), kCount * g_size, MPI_INT, root(), comm_);
+      return;
+    }
+    begin(&gather_,
+          [&] { MPI_Igather(mine_.at(0), kCount, MPI_INT, whole_.at(0), kCount, MPI_INT, root(), comm_, &gather_); });
+    begin(&broadcast_, [&] { MPI_Ibcast(whole_.at(0), kCount * g_size, MPI_INT, root(), comm_, &broadcast_); });
+  }
+
+ private:
+  template <class Call>
+  void begin(MPI_Request* request, const Call& call) {
+    if (form_ == Form::persistent)
+      MPI_Start(request);
+    else
+      call();
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+  }
+
+  Form form_;
+  MPI_Comm comm_;
+  Memory &mine_, &whole_;
+  MPI_Request gather_ = MPI_REQUEST_NULL, broadcast_ = MPI_REQUEST_NULL;
+};
+
+// All ranks have host memory: soon nobody waits for the others any more.
+void all_on_host(Form form, MPI_Comm comm, int rounds) {
+  const uint64_t before = gpucoll_abi(GC_ABI_VERSION)->runs();
+  Memory mine(Where::host, Rooted::kCount * sizeof(int)), whole(Where::host, z(g_size) * mine.bytes());
+  for (int round = 0; round < rounds; ++round) {
+    Rooted calls(form, comm, mine, whole);
+    calls.run();
+  }
+  if (!checked(gpucoll_abi(GC_ABI_VERSION)->runs() == before))
+    fail("%shost memory alone ran on the device", name_of(form));
+}
+
 // A root with host memory alone and others with device memory: after a few calls it waits for them, and all run on the
-// device. Then all have host memory, and soon nobody waits any more.
-void root_on_host() {
-  constexpr int kRounds = 100, kCount = 1000;
+// device; a persistent one is made for it at once. Then all have host memory.
+void root_on_host(Form form) {
+  constexpr int kRounds = 100, kCount = Rooted::kCount;
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  const bool root = g_rank == g_size - 1;
-  Memory part(Where::device, kCount * sizeof(int)), whole(root ? Where::host : Where::device, z(g_size) * part.bytes());
-  Memory used(Where::device, sizeof(int));
+  const Where where = g_rank == Rooted::root() ? Where::host : Where::device;
+  Memory mine(where, kCount * sizeof(int)), whole(where, z(g_size) * mine.bytes()), used(Where::device, sizeof(int));
   MPI_Allreduce(MPI_IN_PLACE, used.at(0), 1, MPI_INT, MPI_MAX, comm);  // the root has a device
   std::vector<int> values(kCount), all(kCount * z(g_size));
   const uint64_t before = gpucoll_abi(GC_ABI_VERSION)->runs();
-  for (int round = 0; round < kRounds; ++round) {
-    for (int i = 0; i < kCount; ++i) values[z(i)] = static_cast<int>(mix(41, z(round), z(g_rank * kCount + i)));
-    part.write(values.data());
-    Memory mine(root ? Where::host : Where::device, part.bytes());
-    mine.write(values.data());
-    MPI_Gather(mine.at(0), kCount, MPI_INT, whole.at(0), kCount, MPI_INT, g_size - 1, comm);
-    MPI_Bcast(whole.at(0), kCount * g_size, MPI_INT, g_size - 1, comm);
-    whole.read(all.data());
-    for (int r = 0; r < g_size; ++r)
-      for (int i = 0; i < kCount; ++i)
-        if (!checked(all[z(r * kCount + i)] == static_cast<int>(mix(41, z(round), z(r * kCount + i)))))
-          return fail("round %d of gather to and broadcast from host memory: element %d of rank %d", round, i, r);
+  {
+    Rooted calls(form, comm, mine, whole);
+    for (int round = 0; round < kRounds; ++round) {
+      for (int i = 0; i < kCount; ++i) values[z(i)] = static_cast<int>(mix(41, z(round), z(g_rank * kCount + i)));
+      mine.write(values.data());
+      calls.run();
+      whole.read(all.data());
+      for (int r = 0; r < g_size; ++r)
+        for (int i = 0; i < kCount; ++i)
+          if (!checked(all[z(r * kCount + i)] == static_cast<int>(mix(41, z(round), z(r * kCount + i)))))
+            return fail("round %d of %sgather to and broadcast from host memory: element %d of rank %d", round,
+                        name_of(form), i, r);
+    }
   }
   const uint64_t ran = gpucoll_abi(GC_ABI_VERSION)->runs() - before;
-  if (!checked(g_size == 1 || ran >= 2 * kRounds - 20))
-    fail("%d of %d calls with host memory at the root ran on the device", static_cast<int>(ran), 2 * kRounds);
-  Memory host(Where::host, sizeof(int));
-  for (int round = 0; round < kRounds; ++round) MPI_Bcast(host.at(0), 1, MPI_INT, round % g_size, comm);
-  if (!checked(gpucoll_abi(GC_ABI_VERSION)->runs() - before == ran)) fail("host memory alone ran on the device");
+  if (!checked(g_size == 1 || ran >= 2 * kRounds - (form == Form::persistent ? 0 : 20)))
+    fail("%d of %d %scalls with host memory at the root ran on the device", static_cast<int>(ran), 2 * kRounds,
+         name_of(form));
+  all_on_host(form, comm, kRounds);
   MPI_Comm_free(&comm);
 }
 
@@ -162,7 +217,7 @@ int main(int argc, char** argv) {
   several_communicators();
   communicators_come_and_go();
   run_ahead();
-  root_on_host();
+  for (const Form form : kForms) root_on_host(form);
   misaligned();
   return mpi.finish("mixed");
 }

@@ -302,7 +302,7 @@ void beside_others(MPI_Comm comm) {
   }
 }
 
-// Some ranks have host memory: all go through the host.
+// Some ranks have host memory.
 void mixed_memory(MPI_Comm comm) {
   in_any_order(
       comm, 10, "mixed memory", 300, [](int i) { return mix(u(i), u(g_rank)) % 3 ? Where::device : Where::host; },

@@ -176,6 +176,12 @@ gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERA
 gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0
   COMMAND test/mpi/messages)
 
+# Host memory on some ranks: it is never given to the engine, or counts as device memory there.
+gc_mpi_mutant(111 MUST_PRINT "nonblocking calls with host memory at the root ran" LABELS mpi asan NP 2
+  MPIRUN ${GC_LITERALLY} COMMAND test/mpi/mixed)
+gc_mpi_mutant(112 MUST_PRINT "persistent host memory alone ran on the device" LABELS mpi asan NP 2
+  MPIRUN ${GC_LITERALLY} COMMAND test/mpi/mixed)
+
 # As installed, without any --mca.
 gc_mpi_test(mpi.host_by_default LABELS mpi NP 3 COMMAND test/mpi/host)
 gc_mpi_test(mpi.mixed_by_default LABELS mpi TIMEOUT 240 NP 3 COMMAND test/mpi/mixed)

@@ -56,7 +56,7 @@ static int finish(gcm_staged *staged, int rc) {
   } while (0)
 #define GCM_ASKS_ENGINE(name)                                                       \
   (gcm_leaves_ranks_out(GC_FUNCTION_##name, comm) && !gcm_plan_has_bytes(&plan)) || \
-      (module->comm != NULL && gc_asks_engine(gcm_abi, module->comm, GC_FUNCTION_##name))
+      (module->comm != NULL && gc_asks_engine(gcm_abi, module->comm, GC_FORM_BLOCKING, GC_FUNCTION_##name))
 #define GCM_TRY_ENGINE(name, ...)                                                           \
   do {                                                                                      \
     gc_call call = {.function = GC_FUNCTION_##name, .order = GCM_ORDER(name), __VA_ARGS__}; \

@@ -35,7 +35,8 @@ static int end_at_once(ompi_request_t **request) {
     const gcm_plan plan = plan_of_call;                                                                                \
     const uint32_t function = gcm_counts_as(GC_FUNCTION_##name, &plan, comm);                                          \
     if (gcm_ends_at_once(function) && !(HAS_BYTES)) return end_at_once(request);                                       \
-    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                                      \
+    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan) ||                                    \
+                       gcm_asks_engine(module, GC_FORM_NONBLOCKING, function);                                         \
     const bool lacks =                                                                                                 \
         looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm);          \
     if (!looks && !lacks && gcm_goes_straight(module, function)) return GCM_CALL_I(name, ARGUMENTS, request);          \

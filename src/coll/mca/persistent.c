@@ -39,7 +39,8 @@ static int no_memory(gcm_request *r) {
     const mca_coll_base_comm_coll_t *previous = &module->previous;                                               \
     const gcm_plan plan = plan_of_call;                                                                          \
     const uint32_t function = gcm_made_as(GC_FUNCTION_##name, HAS_BYTES, &plan, comm);                           \
-    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan);                                \
+    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan) ||                              \
+                       gcm_asks_engine(module, GC_FORM_PERSISTENT, function & ~(uint32_t)GC_PERSISTENT);         \
     const bool lacks =                                                                                           \
         looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm);    \
     gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                                \

@@ -10,6 +10,7 @@
 #ifndef GPUCOLL_COLL_MCA_REQUESTS_H
 #define GPUCOLL_COLL_MCA_REQUESTS_H
 
+#include "base/mutant.h"
 #include "coll/mca/arguments.h"
 #include "coll/mca/engine.h"
 #include "coll/mca/kept_objects.h"
@@ -48,6 +49,12 @@ static inline bool gcm_goes_straight(gcm_module *module, uint32_t function) {
 /* Without bytes a rank has nothing to judge by: see engine.h. */
 #define GCM_IS_LEFT_OUT(name, plan) \
   (gcm_leaves_ranks_out(GC_FUNCTION_##name, comm) && gc_has_devices(gcm_abi) && !gcm_plan_has_bytes(plan))
+
+/* Whether the engine is asked without device memory. */
+static inline bool gcm_asks_engine(gcm_module *module, uint32_t form, uint32_t function) {
+  return !gc_mutant(111) && function != GC_FUNCTION_none && module->comm != NULL && gc_has_devices(gcm_abi) &&
+         gc_asks_engine(gcm_abi, module->comm, form, function);
+}
 
 #define GCM_FIELDS_OF(s, ARGUMENTS) GCM_FIELDS_OF_(s, GCM_UNWRAP ARGUMENTS)
 #define GCM_FIELDS_OF_(...) GCM_FIELDS(__VA_ARGS__)

@@ -30,7 +30,7 @@
  * all have come to s - GC_BOARD_LINES / 2: nobody's lines are written anew before all have come to them.
  *
  * Host memory alone does not wait, as it is most often everybody's. But where others have told by `wishes` that they
- * would rather run a function on the device, a rank does, as long as it is worth while (coll/mpi_communicator.cpp).
+ * would rather run a function on the device, a rank does, as long as it is worth while (coll/wishes.h).
  *
  * A nonblocking one is begun and goes on: there a rank that has device memory in s, or refuses it, keeps the line until
  * it knows that s goes through the host, or that every rank has read it or comes through the host. What comes meanwhile
@@ -110,6 +110,8 @@ enum { GC_BOARD_ENTRIES = 131072, GC_BOARD_NEAR = 2048, GC_BOARD_GONE = 131072, 
 
 /* The orders. */
 enum { GC_ORDER_BLOCKING, GC_ORDER_NONBLOCKING, GC_ORDER_NEIGHBORS, GC_ORDERS };
+/* How a collective is called. */
+enum { GC_FORM_BLOCKING, GC_FORM_NONBLOCKING, GC_FORM_PERSISTENT, GC_FORMS };
 /* The runtime communicators: that of blocking and nonblocking collectives, that of persistent ones, and, where ranks
  * use one device, those of the ranks which run either for the others; before, all ranks meet about these. */
 enum {
@@ -190,9 +192,9 @@ typedef struct gc_board_meeting {
 typedef struct gc_board_entry {
   uint64_t key[2]; /* key[1] == 0: never used, or being changed */
   uint64_t left;   /* not 0: freed; later ones have larger numbers */
-  uint64_t
-      wishes; /* blocking functions, 1 << GC_FUNCTION_*, that others have kept this rank from running on its device */
-  uint8_t reserved[32];
+  /* By form: functions, 1 << GC_FUNCTION_*, that others have kept this rank from running on its device. */
+  uint64_t wishes[GC_FORMS];
+  uint8_t reserved[16];
   uint64_t neighbors[GC_BOARD_NEIGHBORS / 64];
   gc_board_order orders[GC_ORDERS];
   gc_board_starts starts;

@@ -1,0 +1,46 @@
+#include "coll/wishes.h"
+
+#include <algorithm>
+
+#include "coll/mpi_call.h"
+
+namespace gpucoll::coll {
+namespace {
+
+// Calls with host memory alone, until the first look.
+constexpr uint32_t kFirstLook[GC_FORMS] = {4, 4, 1};
+constexpr uint32_t kNever = ~uint32_t{0}, kRarely = 1u << 20;
+constexpr int kMisses = 4;
+
+}  // namespace
+
+Wishes::Wishes(gc_comm& comm, Arrivals& arrivals, int n_ranks) : comm_(comm), arrivals_(arrivals) {
+  // One rank has nobody to look at.
+  for (uint32_t form = 0; form < GC_FORMS; ++form)
+    comm_.asking[form].next_look = n_ranks == 1 ? kNever : kFirstLook[form];
+}
+
+// Relaxed throughout: nothing else depends on it, and the thread that weighs need not be the one that looks.
+void Wishes::look(uint32_t form, bool able) noexcept {
+  comm_.asking[form].calls = 0;
+  if (!able) return;
+  const bool expects = form == GC_FORM_PERSISTENT && !__atomic_load_n(&doubts_[form], __ATOMIC_RELAXED);
+  const uint64_t wanted = expects ? ~uint64_t{0} : arrivals_.wishes(form);
+  __atomic_store_n(&comm_.asking[form].on_host, wanted, __ATOMIC_RELAXED);
+}
+
+void Wishes::weigh(uint32_t form, uint32_t function, const DevicePart& part, bool on_device) noexcept {
+  gc_asking& asking = comm_.asking[form];
+  if (part.has_device_memory && !on_device) arrivals_.wish(form, function);
+  if (part.has_device_memory || !part.has_host_memory) return;
+  misses_[form] = on_device ? 0 : misses_[form] + 1;
+  if (on_device) __atomic_store_n(&asking.next_look, kFirstLook[form], __ATOMIC_RELAXED);
+  if (misses_[form] < kMisses) return;
+  misses_[form] = 0;
+  __atomic_store_n(&doubts_[form], true, __ATOMIC_RELAXED);
+  __atomic_store_n(&asking.on_host, uint64_t{0}, __ATOMIC_RELAXED);
+  const uint32_t last = __atomic_load_n(&asking.next_look, __ATOMIC_RELAXED);
+  __atomic_store_n(&asking.next_look, std::min(2 * last, kRarely), __ATOMIC_RELAXED);
+}
+
+}  // namespace gpucoll::coll

@@ -19,13 +19,19 @@ static bool open_mpi_moves_gpu_memory;
 
 /* ---- what is refused ---- */
 
+/* Of data at absolute addresses. */
+static GCM_NOINLINE bool leads_to_device(size_t count, gcm_type *type) {
+  const gcm_side side = gcm_reads(MPI_BOTTOM, (gcm_layout){.groups = 1, .count = count, .type = type});
+  return gcm_on_device(&side);
+}
+
 static GCM_INLINE bool is_refused(const void *buffer, size_t count, gcm_type *type) {
-  if (GCM_LIKELY(!gc_has_devices(gcm_abi))) return false;
   /* Without GPUs, or once the emulated device is chosen, nobody needs to be asked, and Open MPI knows nothing of it. */
   if (open_mpi_moves_gpu_memory && __atomic_load_n(&gcm_abi->hint->ask, __ATOMIC_RELAXED)) return false;
-  const gcm_side side = gcm_reads(buffer, (gcm_layout){.groups = 1, .count = count, .type = type});
   if (gc_mutant(110)) return gc_is_device(gcm_abi, buffer); /* but the data may lie elsewhere */
-  return gcm_on_device(&side);
+  if (count == 0 || type->super.size == 0) return false;
+  if (buffer == MPI_BOTTOM) return leads_to_device(count, type);
+  return gc_is_device(gcm_abi, gcm_address(buffer, type->super.true_lb));
 }
 
 static GCM_NOINLINE int refuse(const char *call, const void *buffer, size_t count, gcm_type *type,
@@ -42,24 +48,23 @@ static GCM_NOINLINE int refuse(const char *call, const void *buffer, size_t coun
   return MPI_ERR_BUFFER;
 }
 
-typedef char call_name[40];
-
 /* Collectives of other components send by the same functions, with tags that no program can give. */
 static bool is_inside_open_mpi(int tag) { return tag < MPI_ANY_TAG; }
 static const char *const inside_open_mpi = "a collective that another component than gpucoll runs";
 
 /* blocking: MPI_Send; immediate: MPI_Isend; persistent: MPI_Send_init; and the same of the other modes. */
 enum form { blocking, immediate, persistent };
-static const char *name_send(call_name name, mca_pml_base_send_mode_t mode, int tag, enum form form) {
+static GCM_NOINLINE const char *name_send(mca_pml_base_send_mode_t mode, int tag, enum form form) {
+  static _Thread_local char name[40];
   const char *const word = mode == MCA_PML_BASE_SEND_SYNCHRONOUS ? "ssend"
                            : mode == MCA_PML_BASE_SEND_BUFFERED  ? "bsend"
                            : mode == MCA_PML_BASE_SEND_READY     ? "rsend"
                                                                  : "send";
   if (is_inside_open_mpi(tag)) return inside_open_mpi;
   if (form == immediate) {
-    snprintf(name, sizeof(call_name), "MPI_I%s", word);
+    snprintf(name, sizeof name, "MPI_I%s", word);
   } else {
-    snprintf(name, sizeof(call_name), "MPI_%c%s%s", toupper((unsigned char)word[0]), word + 1,
+    snprintf(name, sizeof name, "MPI_%c%s%s", toupper((unsigned char)word[0]), word + 1,
              form == persistent                   ? "_init"
              : mode == MCA_PML_BASE_SEND_STANDARD ? " or MPI_Sendrecv"
                                                   : "");
@@ -71,62 +76,47 @@ static const char *name_receive(const char *name, int tag) { return is_inside_op
 
 /* ---- in the PML's table ---- */
 
-static int look_and_send(const void *buffer, size_t count, gcm_type *type, int to, int tag,
-                         mca_pml_base_send_mode_t mode, ompi_communicator_t *comm) {
-  call_name name;
-  if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_send(buffer, count, type, to, tag, mode, comm);
-  return refuse(name_send(name, mode, tag, blocking), buffer, count, type, comm);
-}
+/* Calls that end a function, so that they are jumps: what is added to a message of a program without devices, and to
+ * one of host memory beside devices, is the checks alone. */
+#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, name_of_call, comm_of_call)              \
+  static GCM_NOINLINE int judge_##function PARAMETERS {                                       \
+    if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_##function ARGUMENTS; \
+    return refuse(name_of_call, buffer, count, type, comm_of_call);                           \
+  }                                                                                           \
+  static int look_and_##function PARAMETERS {                                                 \
+    if (GCM_LIKELY(!gc_has_devices(gcm_abi))) return chosen.pml_##function ARGUMENTS;         \
+    return judge_##function ARGUMENTS;                                                        \
+  }
 
-static int look_and_isend(const void *buffer, size_t count, gcm_type *type, int to, int tag,
-                          mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, ompi_request_t **request) {
-  call_name name;
-  if (GCM_LIKELY(!is_refused(buffer, count, type)))
-    return chosen.pml_isend(buffer, count, type, to, tag, mode, comm, request);
-  return refuse(name_send(name, mode, tag, immediate), buffer, count, type, comm);
-}
-
-static int look_and_isend_init(const void *buffer, size_t count, gcm_type *type, int to, int tag,
-                               mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, ompi_request_t **request) {
-  call_name name;
-  if (GCM_LIKELY(!is_refused(buffer, count, type)))
-    return chosen.pml_isend_init(buffer, count, type, to, tag, mode, comm, request);
-  return refuse(name_send(name, mode, tag, persistent), buffer, count, type, comm);
-}
-
-static int look_and_recv(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
-                         ompi_status_public_t *status) {
-  if (GCM_LIKELY(!is_refused(buffer, count, type)))
-    return chosen.pml_recv(buffer, count, type, from, tag, comm, status);
-  return refuse(name_receive("MPI_Recv", tag), buffer, count, type, comm);
-}
-
-static int look_and_irecv(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
-                          ompi_request_t **request) {
-  if (GCM_LIKELY(!is_refused(buffer, count, type)))
-    return chosen.pml_irecv(buffer, count, type, from, tag, comm, request);
-  return refuse(name_receive("MPI_Irecv or MPI_Sendrecv", tag), buffer, count, type, comm);
-}
-
-static int look_and_irecv_init(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
-                               ompi_request_t **request) {
-  if (GCM_LIKELY(!is_refused(buffer, count, type)))
-    return chosen.pml_irecv_init(buffer, count, type, from, tag, comm, request);
-  return refuse(name_receive("MPI_Recv_init", tag), buffer, count, type, comm);
-}
-
+GCM_MESSAGE(send,
+            (const void *buffer, size_t count, gcm_type *type, int to, int tag, mca_pml_base_send_mode_t mode,
+             ompi_communicator_t *comm),
+            (buffer, count, type, to, tag, mode, comm), name_send(mode, tag, blocking), comm)
+GCM_MESSAGE(isend,
+            (const void *buffer, size_t count, gcm_type *type, int to, int tag, mca_pml_base_send_mode_t mode,
+             ompi_communicator_t *comm, ompi_request_t **request),
+            (buffer, count, type, to, tag, mode, comm, request), name_send(mode, tag, immediate), comm)
+GCM_MESSAGE(isend_init,
+            (const void *buffer, size_t count, gcm_type *type, int to, int tag, mca_pml_base_send_mode_t mode,
+             ompi_communicator_t *comm, ompi_request_t **request),
+            (buffer, count, type, to, tag, mode, comm, request), name_send(mode, tag, persistent), comm)
+GCM_MESSAGE(recv,
+            (void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+             ompi_status_public_t *status),
+            (buffer, count, type, from, tag, comm, status), name_receive("MPI_Recv", tag), comm)
+GCM_MESSAGE(irecv,
+            (void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+             ompi_request_t **request),
+            (buffer, count, type, from, tag, comm, request), name_receive("MPI_Irecv or MPI_Sendrecv", tag), comm)
+GCM_MESSAGE(irecv_init,
+            (void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+             ompi_request_t **request),
+            (buffer, count, type, from, tag, comm, request), name_receive("MPI_Recv_init", tag), comm)
 /* The message stays: it can still be received into host memory. */
-static int look_and_mrecv(void *buffer, size_t count, gcm_type *type, ompi_message_t **message,
-                          ompi_status_public_t *status) {
-  if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_mrecv(buffer, count, type, message, status);
-  return refuse("MPI_Mrecv", buffer, count, type, (*message)->comm);
-}
-
-static int look_and_imrecv(void *buffer, size_t count, gcm_type *type, ompi_message_t **message,
-                           ompi_request_t **request) {
-  if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_imrecv(buffer, count, type, message, request);
-  return refuse("MPI_Imrecv", buffer, count, type, (*message)->comm);
-}
+GCM_MESSAGE(mrecv, (void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_status_public_t *status),
+            (buffer, count, type, message, status), "MPI_Mrecv", (*message)->comm)
+GCM_MESSAGE(imrecv, (void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_request_t **request),
+            (buffer, count, type, message, request), "MPI_Imrecv", (*message)->comm)
 
 /* ---- when ---- */
 

@@ -177,8 +177,8 @@ bool PendingCalls::turn() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   go_on();
-  const bool polite = (!runner_.settled() && runtime_.get()->emulated()) || teams_.needs_processors() ||
-                      persistent_.teams().needs_processors();
+  const bool polite =
+      (!runner_.settled() && runtime_.get()->emulated()) || teams_.needs_processors() || persistent_.needs_processors();
   const bool told = !unstamped_;
   lock.unlock();
   if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need

@@ -48,6 +48,10 @@ class PersistentCalls {
   void publish_starts() noexcept { schedule_.publish_starts(); }
   // Its place is free for others. REQUIRES: it is not started.
   void free(PendingCall& call);
+  // Whether what is under way needs processors of this host, which who waits had better leave to it.
+  bool needs_processors() const noexcept {
+    return (!idle() && runtime_.get() && runtime_.get()->emulated()) || teams_.needs_processors();
+  }
   // Whether one is started, but not launched.
   bool any_started() const noexcept { return n_started_.load() != 0; }
   // Reads what is to be launched. False, where rank 0 is about to tell since when.

@@ -97,7 +97,8 @@ typedef enum {
   gpucollLxor = 9,
   gpucollMaxloc = 10, /* pairs: the largest value and the smallest index that has it */
   gpucollMinloc = 11,
-  gpucollAvg = 12, /* the sum divided by the number of ranks; integers are rounded towards zero */
+  gpucollAvg = 12, /* the sum divided by the number of ranks; integers are rounded towards zero; 16-bit floats overflow
+                      only where the average does */
   gpucollNumOps = 13,
   gpucollMaxRedOp = 0x7fffffff /* others are made by gpucollRedOpCreatePreMulSum */
 } gpucollRedOp_t;

@@ -80,7 +80,7 @@ core::CollectiveKernels kernels_of(int plan, int open_rings, int local, int one_
           kernel(one_shot),
           kernel(open_rings, proto::kMayOpen<Red>),
           kernel(open_pairs, proto::kMayOpen<Red>),
-          kernel(local, !proto::kHasPre<Red>),
+          kernel(local, !proto::kHasOwnPre<Red>),
           static_cast<uint8_t>(proto::family_place<Red>(Family{}))};
 }
 

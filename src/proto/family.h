@@ -176,7 +176,7 @@ GC_DEV void reduce_copy(const Coop& coop, Operands operands, uint64_t n, const R
       if (operands.n_from > 2) return Family::choose(op, ReduceCopyVisitor<3>{lane, operands, n, reduction});
     }
     if (operands.n_from > 1) return Family::choose(op, ReduceCopyVisitor<2>{lane, operands, n, reduction});
-    const bool pre = operands.own && (Family::kPre >> op & 1) != 0;
+    const bool pre = operands.n_raw > 0 && (Family::kPre >> op & 1) != 0;
     const bool post = operands.complete && (Family::kPost >> op & 1) != 0;
     if (pre || post) return Family::choose(op, ReduceCopyVisitor<1>{lane, operands, n, reduction});
   }

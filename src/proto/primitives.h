@@ -231,7 +231,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     if ((what & kFromInput) != 0) operands.read(input_ + in * sizeof(Element));
     if ((what & kFromOutput) != 0) operands.read(output_ + out * sizeof(Element));
     if ((what & kToOutput) != 0) operands.write(output_ + out * sizeof(Element));
-    operands.own = (what & kFromInput) != 0;
+    operands.n_raw = (what & kFromInput) != 0 ? 1 : 0;
     operands.complete = (what & kComplete) != 0;
     return operands;
   }

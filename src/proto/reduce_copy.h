@@ -28,7 +28,7 @@ struct Operands {
   const uint8_t* from[kMaxSources];
   uint8_t* to[kMaxDestinations];
   int n_from, n_to;
-  bool own;       // the last source is the rank's own contribution: `pre` applies to it
+  int n_raw;  // to so many of the last sources `pre` applies: ranks' contributions as they came, and not yet reduced
   bool complete;  // every rank's contribution is in the result: `post` applies to it
 
   // One more. Indexes that are known when this is compiled keep the operands in registers.
@@ -190,7 +190,9 @@ class Mover {
   GC_DEV void combine(typename Unit::Value (&in)[kSources][kUnroll]) const {
     GC_UNROLL
     for (int u = 0; u < kUnroll; ++u) {
-      if (operands_.own) in[kSources - 1][u] = Unit::pre(in[kSources - 1][u], reduction_);
+      GC_UNROLL
+      for (int s = 0; s < kSources; ++s)
+        if (s >= kSources - operands_.n_raw) in[s][u] = Unit::pre(in[s][u], reduction_);
       GC_UNROLL
       for (int s = 1; s < kSources; ++s) in[0][u] = Unit::apply(in[0][u], in[s][u]);
       if (operands_.complete) in[0][u] = Unit::post(in[0][u], reduction_);

@@ -266,8 +266,6 @@ GC_DEV T divide(T x, uint64_t n) {
     return x / static_cast<T>(n);
   }
 }
-GC_DEV Half divide(Half x, uint64_t n) { return to_half(to_float(x) / static_cast<float>(n)); }
-GC_DEV Bfloat16 divide(Bfloat16 x, uint64_t n) { return to_bfloat16(to_float(x) / static_cast<float>(n)); }
 template <class T>
 GC_DEV Complex<T> divide(Complex<T> x, uint64_t n) {
   return {x.re / static_cast<T>(n), x.im / static_cast<T>(n)};
@@ -285,6 +283,35 @@ template <class T>
 struct Avg : Sum<T> {
   static GC_DEV T post(T x, const Reduction& reduction) { return divide(x, reduction.argument); }
 };
+
+// Narrow floats: the sum could overflow where the average does not. So what each rank has is divided first by the power
+// of two that is n or next above it, which changes no bit of it (but of numbers near the smallest); the rest comes
+// after the sum.
+GC_DEV Half from_float(float x, Half) { return to_half(x); }
+GC_DEV Bfloat16 from_float(float x, Bfloat16) { return to_bfloat16(x); }
+// REQUIRES: 0 < n < 2^24.
+GC_DEV float power_of_two_from(uint64_t n) {
+  constexpr uint32_t kMantissa = 0x7fffff;
+  const uint32_t bits = bits_of(static_cast<float>(n));
+  return __builtin_bit_cast(float, (bits + kMantissa) & ~kMantissa);
+}
+template <class T>
+struct NarrowAvg : Sum<T> {
+  static constexpr bool kSamePre = true;
+  static GC_DEV T pre(T x, const Reduction& reduction) {
+    const float scale = 1 / power_of_two_from(reduction.argument);
+    return from_float(to_float(x) * scale, x);
+  }
+  static GC_DEV T post(T x, const Reduction& reduction) {
+    const float scale = power_of_two_from(reduction.argument);
+    return from_float(to_float(x) / static_cast<float>(reduction.argument) * scale, x);
+  }
+};
+template <>
+struct Avg<Half> : NarrowAvg<Half> {};
+template <>
+struct Avg<Bfloat16> : NarrowAvg<Bfloat16> {};
+
 template <class T>
 struct PreMulSum : Sum<T> {
   static GC_DEV T pre(T x, const Reduction& reduction) { return times(x, scalar_of<T>(reduction)); }
@@ -309,9 +336,16 @@ inline constexpr bool kHasPost = requires(typename Red::Element x, Reduction r) 
   Red::post(x, r);
 };
 
+// Whether only the rank itself can prepare its contribution; else, where there is something to prepare, all do the
+// same.
+template <class Red>
+inline constexpr bool kHasOwnPre = kHasPre<Red> && !requires {
+  Red::kSamePre;
+};
+
 // Whether a rank may reduce others' contributions where these lie: not those that only the rank itself can prepare, nor
 // elements with padding.
 template <class Red>
-inline constexpr bool kMayOpen = !kCopies<Red> && !kHasPre<Red> && !kPadded<typename Red::Element>;
+inline constexpr bool kMayOpen = !kCopies<Red> && !kHasOwnPre<Red> && !kPadded<typename Red::Element>;
 
 }  // namespace gpucoll::proto

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <utility>
 
 #include "ranks.h"
 
@@ -52,6 +53,25 @@ TEST_P(AllReduceTest, SumsAtEverySizeAndOffset) {
   });
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, AllReduceTest, testing::Values(1, 2, 3, 4, 5, 7));
+
+// The sum of four is more than a 16-bit float has. By every way, straight and by copy engines as well, on any number of
+// elements; again, as buffers are opened when they come again.
+TEST(AllReduce, AveragesOfNarrowFloatsDoNotOverflow) {
+  constexpr uint16_t kHalf40000 = 0x78e2, kBfloat3e38 = 0x7f62;
+  on_ranks(4, [&](gpucollComm_t comm, int) {
+    Stream stream;
+    for (size_t count : {5, 3000, 400000, 3000000})
+      for (auto [type, x] : {std::pair(gpucollFloat16, kHalf40000), {gpucollBfloat16, kBfloat3e38}}) {
+        DeviceBuffer in(count * 2), out(count * 2);
+        const std::vector<uint16_t> values(count, x);
+        in.put(values);
+        for (int round = 0; round < 4; ++round)
+          GC_OK(gpucollAllReduce(in.at(), out.at(), count, type, gpucollAvg, comm, stream.handle));
+        GC_OK(gpucollStreamSynchronize(stream.handle));
+        ASSERT_EQ(out.get<uint16_t>(count), values) << count << " elements of type " << type;
+      }
+  });
+}
 
 TEST(AllReduce, GivesTheSameBitsOnEveryRankAndRun) {
   constexpr int n = 4;

@@ -38,9 +38,14 @@ class LocalValuesOf : public LocalValues {
   size_t element_bytes() const override { return sizeof(T); }
   void write_operand(uint32_t rank, uint8_t* at) const override { fill(at, values_[rank]); }
   void write_result(uint8_t* at) const override {
-    std::vector<T> result = values_[0];
+    std::vector<T> result(values_[0].size());
     for (size_t i = 0; i < result.size(); ++i) {
-      for (size_t r = 1; r < values_.size(); ++r) result[i] = Red::apply(result[i], values_[r][i]);
+      const auto operand = [&](size_t r) {
+        if constexpr (!proto::kHasPre<Red>) return values_[r][i];
+        if constexpr (proto::kHasPre<Red>) return Red::pre(values_[r][i], reduction_);
+      };
+      result[i] = operand(0);
+      for (size_t r = 1; r < values_.size(); ++r) result[i] = Red::apply(result[i], operand(r));
       if constexpr (proto::kHasPost<Red>) result[i] = Red::post(result[i], reduction_);
     }
     fill(at, result);

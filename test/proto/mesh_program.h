@@ -294,7 +294,7 @@ class Program {
 
   // Channel by channel, each operation has opened buffers, and gone by lines only where one was closed.
   void check_openings() {
-    constexpr bool kMay = !proto::kHasPre<Red> && !proto::kPadded<T>;
+    constexpr bool kMay = !proto::kHasOwnPre<Red> && !proto::kPadded<T>;
     for (int c = 0; c < proto::kMaxChannels; ++c) {
       uint32_t opened = options_.first_opening;
       bool by_lines = false;

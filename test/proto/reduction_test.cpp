@@ -266,10 +266,34 @@ TEST(Floats, HooksComputeInTheirType) {
   EXPECT_EQ(Avg<double>::post(1.0, {0, 3, 0}), 1.0 / 3);
   EXPECT_EQ(PreMulSum<float>::pre(3.0f, with_scalar(0.1f)), 3.0f * 0.1f);
   EXPECT_EQ(PreMulSum<double>::pre(3.0, with_scalar(0.1)), 3.0 * 0.1);
-  EXPECT_EQ(Avg<Half>::post(to_half(10.0f), {0, 4, 0}).bits, to_half(2.5f).bits);
-  EXPECT_EQ(Avg<Bfloat16>::post(to_bfloat16(10.0f), {0, 4, 0}).bits, to_bfloat16(2.5f).bits);
   EXPECT_EQ(PreMulSum<Half>::pre(to_half(3.0f), with_scalar(to_half(0.5f))).bits, to_half(1.5f).bits);
   EXPECT_EQ(PreMulSum<Bfloat16>::pre(to_bfloat16(3.0f), with_scalar(to_bfloat16(-2.0f))).bits, to_bfloat16(-6.0f).bits);
+}
+
+// Of small numbers exactly the quotient; of n equal ones, the greatest too, nearly the number itself, as far as sums of
+// so many go in such types.
+template <class T>
+void check_narrow_average(T (*narrow)(float), float greatest) {
+  for (uint64_t n : {1, 2, 3, 4, 5, 7, 8, 9, 64, 100, 1000}) {
+    const Reduction reduction = {0, n, 0};
+    const auto average = [&](auto value_of) {
+      T sum = Avg<T>::pre(narrow(value_of(0)), reduction);
+      for (uint64_t i = 1; i < n; ++i) sum = Avg<T>::apply(sum, Avg<T>::pre(narrow(value_of(i)), reduction));
+      return Avg<T>::post(sum, reduction);
+    };
+    if (n <= 9) {
+      const float got = to_float(average([](uint64_t i) { return static_cast<float>(i); }));
+      EXPECT_EQ(got, to_float(narrow(static_cast<float>(n - 1) / 2)));
+    }
+    for (float x : {1.0f, -3.0f, greatest}) {
+      const float got = to_float(average([=](uint64_t) { return x; }));
+      EXPECT_LE(std::abs(got - to_float(narrow(x))), std::abs(x) * (n <= 9 ? 0.01f : 0.9f)) << n << " times " << x;
+    }
+  }
+}
+TEST(Floats, AveragesOfNarrowOnesDoNotOverflow) {
+  check_narrow_average<Half>(to_half, 65504);
+  check_narrow_average<Bfloat16>(to_bfloat16, 3.38e38f);
 }
 
 TEST(ComplexNumbers, Hooks) {
@@ -285,8 +309,10 @@ TEST(ComplexNumbers, Hooks) {
 }
 
 TEST(Hooks, AreKnown) {
-  static_assert(kHasPost<Avg<Half>> && !kHasPre<Avg<Half>> && kHasPre<PreMulSum<int8_t>> &&
+  static_assert(kHasPost<Avg<float>> && !kHasPre<Avg<float>> && kHasPre<PreMulSum<int8_t>> &&
                 !kHasPost<PreMulSum<int8_t>>);
+  static_assert(kHasPost<Avg<Half>> && kHasPre<Avg<Half>> && !kHasOwnPre<Avg<Half>> && kMayOpen<Avg<Half>>);
+  static_assert(kHasOwnPre<PreMulSum<Half>> && !kMayOpen<PreMulSum<Half>>);
   static_assert(!kHasPre<Sum<float>> && !kHasPost<Sum<float>> && !kHasPre<Maxloc<FloatInt>>);
 }
 

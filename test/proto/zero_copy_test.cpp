@@ -123,6 +123,8 @@ TEST_P(ZeroCopy, HooksApplyOnce) {
     Options options;
     options.reduction.argument = 3;
     run<proto::Avg<float>>(3, GetParam(), {launch}, options);
+    run<proto::Avg<proto::Half>>(3, GetParam(), {launch}, options);
+    run<proto::Avg<proto::Half>>(2, GetParam(), {launch}, options);
     const float scalar = 1.25f;
     std::memcpy(&options.reduction.argument, &scalar, sizeof scalar);
     run<proto::PreMulSum<float>>(3, GetParam(), {launch}, options);

@@ -34,10 +34,12 @@ GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint
   }
   GC_NO_UNROLL
   for (uint32_t next = 1; next < r.n_ranks;) {
+    const bool first = next == 1;
     proto::Operands operands{};
     operands.read(sum + at);
     operands.read(operand(r, next++) + at);
     if (next < r.n_ranks) operands.read(operand(r, next++) + at);
+    operands.n_raw = first ? operands.n_from : operands.n_from - 1;
     operands.complete = next == r.n_ranks;
     if (operands.complete) {
       write_results(operands, r, at);

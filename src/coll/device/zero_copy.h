@@ -282,14 +282,18 @@ class OpenReduction {
     Pack (&result)[kPacks];
     const Pack (&in)[kRanks][kPacks];
     uint32_t base, n;
+    const proto::Reduction& reduction;
     template <class Red>
     GC_DEV void visit() const {
       GC_UNROLL
       for (uint32_t k = 0; k < kRanks; ++k) {
         if (base + k >= n) break;
         GC_UNROLL
-        for (uint32_t u = 0; u < kPacks; ++u)
-          result[u] = base + k == 0 ? in[k][u] : proto::PackUnit<Red>::apply(result[u], in[k][u]);
+        for (uint32_t u = 0; u < kPacks; ++u) {
+          const Pack one =
+              proto::kMayOpen<Red> && proto::kMutant != 30 ? proto::PackUnit<Red>::pre(in[k][u], reduction) : in[k][u];
+          result[u] = base + k == 0 ? one : proto::PackUnit<Red>::apply(result[u], one);
+        }
       }
     }
   };
@@ -332,7 +336,7 @@ class OpenReduction {
       for (uint32_t k = 0; k < kRanks; ++k) {
         if (base + k < n_) each([&](uint32_t u, uint64_t at) { in[k][u] = proto::load<Pack>(from(base + k) + at); });
       }
-      Family::choose(reduction_.op, Join{result, in, base, n_});
+      Family::choose(reduction_.op, Join{result, in, base, n_, reduction_});
     }
     if ((Family::kPost >> reduction_.op & 1) != 0) Family::choose(reduction_.op, Complete{result, reduction_});
     GC_NO_UNROLL
@@ -341,9 +345,10 @@ class OpenReduction {
   }
   template <class Element>
   GC_DEV void reduce_element(uint64_t at) const {
-    auto result = Element::read(from(0) + at);
+    const auto operand = [&](uint32_t rank) { return Element::pre(Element::read(from(rank) + at), reduction_); };
+    auto result = operand(0);
     GC_NO_UNROLL
-    for (uint32_t rank = 1; rank < n_; ++rank) result = Element::apply(result, Element::read(from(rank) + at));
+    for (uint32_t rank = 1; rank < n_; ++rank) result = Element::apply(result, operand(rank));
     result = Element::post(result, reduction_);
     GC_NO_UNROLL
     for (uint32_t rank = block_.first_target; rank < block_.past_targets; ++rank) Element::write(to(rank) + at, result);
@@ -369,6 +374,7 @@ GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuf
   if (n_ranks > 2) return reduce_open_block<Family>(lane, n_ranks, mine, buffers, reduction);
   proto::Operands operands{};
   operands.complete = true;
+  operands.n_raw = 2;
   operands.read(buffers.send[0] + mine.from);
   operands.read(buffers.send[1] + mine.from);
   for (uint32_t r = mine.first_target; r < mine.past_targets; ++r) operands.write(buffers.recv[r] + mine.to);

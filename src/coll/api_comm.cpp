@@ -1,5 +1,6 @@
 // The C API: communicators. Each body is one call of guarded().
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -181,6 +182,17 @@ Status split(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm) {
       cancel);
 }
 
+// The same as checked(). Programs ask for errors again and again: of one handle that is none only the first time is
+// told.
+Result<Use> checked_for_polling(gpucollComm_t comm) {
+  static std::atomic<gpucollComm_t> told{nullptr};
+  auto use = checked(comm);
+  if (use || !comm || told.exchange(comm) != comm) return use;
+  Status again = std::move(use).status();
+  again.mark_told();
+  return again;
+}
+
 // The group's end would still write to the handle, or use the communicator.
 bool in_open_group(const Use& use) {
   return use.communicator() ? core::has_job(use.communicator()) : core::group_open();
@@ -261,7 +273,7 @@ gpucollResult_t gpucollCommAbort(gpucollComm_t comm) {
 gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t* async_error) {
   return to_c(guarded("gpucollCommGetAsyncError", [&]() -> Status {
     if (!async_error) return null_argument("async_error");
-    GC_TRY_AS(const Use communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, checked_for_polling(comm));
     communicator->compare_calls();
     *async_error = communicator->fault().raised() ? to_c(communicator->fault().status().code()) : gpucollSuccess;
     return {};

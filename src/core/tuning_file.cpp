@@ -1,17 +1,21 @@
 #include "core/tuning_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string>
 
 #include "base/params.h"
+#include "base/unique_fd.h"
 #include "core/tuner.h"
 
 namespace gpucoll::core {
@@ -149,6 +153,29 @@ void format_table(std::string* text, const TuningTable& table) {
                     table.points[f][a][p]);
 }
 
+// Not waiting for what a FIFO's other end, or a device, may write one day.
+Result<std::string> text_of(const std::string& path) {
+  constexpr off_t kMost = off_t{16} << 20;
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || fstat(fd.get(), &info))
+    return Status::error(Code::system, "tuning file %s: %s", path.c_str(), std::strerror(errno));
+  if (!S_ISREG(info.st_mode) || info.st_size > kMost)
+    return Status::error(
+        Code::invalid_argument,
+        "tuning file %s: it is no regular file of at most 16 MiB: name one that gpucoll-tune has written",
+        path.c_str());
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t more = read(fd.get(), text.data() + done, text.size() - done);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return Status::error(Code::system, "tuning file %s: %s", path.c_str(), std::strerror(errno));
+    if (more == 0) text.resize(done);  // somebody has cut it meanwhile
+    done += static_cast<size_t>(more);
+  }
+  return text;
+}
+
 const Result<TuningFile>& file_of_process() {
   static const auto* file = new Result<TuningFile>(params().tuning_file.empty() ? Result<TuningFile>(TuningFile{})
                                                                                 : read_tuning(params().tuning_file));
@@ -183,12 +210,8 @@ double TuningTable::us(Function function, Algorithm algorithm, Protocol protocol
 Result<TuningFile> parse_tuning(const std::string& text) { return Parser().parse(text); }
 
 Result<TuningFile> read_tuning(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Status::error(Code::system, "tuning file %s: %s", path.c_str(), std::strerror(errno));
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (text.bad()) return Status::error(Code::system, "tuning file %s cannot be read", path.c_str());
-  auto file = parse_tuning(text.str());
+  GC_TRY_AS(const std::string text, text_of(path));
+  auto file = parse_tuning(text);
   if (!file) return Status::error(file.status().code(), "tuning file %s: %s", path.c_str(), file.status().what());
   return file;
 }

@@ -341,6 +341,19 @@ TEST(Comm, AnAbortEndsWaitingForConnections) {
   EXPECT_EQ(gpucollRemoteError, gpucollCommDestroy(comms[1]));
 }
 
+// A program asks for errors until there is one; a thread that goes on after the communicator is gone floods no log.
+TEST(Comm, PollingADestroyedOneIsToldOnce) {
+  gpucollComm_t comm = nullptr;
+  gpucollResult_t error = gpucollSuccess;
+  GC_OK(gpucollCommInitAll(&comm, 1, nullptr));
+  GC_OK(gpucollCommDestroy(comm));
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(gpucollInvalidArgument, gpucollCommGetAsyncError(comm, &error));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_STRNE(gpucollGetLastError(nullptr), "");
+}
+
 // A communicator connects channels as it needs them.
 TEST(Comm, GrowsWithItsOperations) {
   constexpr int n = 3;

@@ -2,6 +2,8 @@
 #include "core/tuning_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
@@ -108,6 +110,19 @@ TEST(TuningFile, IsRefusedWithTheLineAndTheReason) {
     ASSERT_FALSE(file.ok()) << bad.text;
     EXPECT_NE(std::string(file.status().what()).find(bad.sentence), std::string::npos) << file.status().what();
   }
+}
+
+// Of which there is no end, or none to come.
+TEST(TuningFile, IsNoFifoAndNoDevice) {
+  const std::string fifo = testing::TempDir() + "gpucoll-tuning-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, std::string("/dev/zero"), std::string("/dev/tty"), std::string("/tmp")}) {
+    const auto file = read_tuning(path);
+    ASSERT_FALSE(file.ok()) << path;
+    EXPECT_NE(std::string(file.status().what()).find("tuning file " + path + ": "), std::string::npos)
+        << file.status().what();
+  }
+  unlink(fifo.c_str());
 }
 
 TEST(TuningFile, ErrorsNameTheFile) {

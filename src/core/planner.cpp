@@ -251,7 +251,7 @@ void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu:
     for (size_t i = 0; i < n; ++i) {
       proto::PackItem& item = proto::pack_items(launch.plan)[i] = items[first + i];
       item.first_block = static_cast<uint16_t>(tiles % static_cast<uint64_t>(launch.plain_blocks));
-      const uint64_t tile = uint64_t{proto::kPackUnroll} * static_cast<uint64_t>(shape_.threads) << item.unit;
+      const uint64_t tile = proto::pack_tile_bytes(item, static_cast<uint64_t>(shape_.threads));
       tiles += (item.bytes + tile - 1) / tile;
     }
   }

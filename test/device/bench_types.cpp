@@ -31,6 +31,20 @@ Type vector_of(int block, int stride, int count) {
           static_cast<size_t>(block) * n, static_cast<size_t>(stride) * (n - 1) + static_cast<size_t>(block)};
 }
 
+// Structs with so many bytes of data, and padding behind.
+Type structs_of(int bytes, int extent, int count) {
+  MPI_Datatype data, element, type;
+  MPI_Type_contiguous(bytes, MPI_BYTE, &data);
+  MPI_Type_create_resized(data, 0, extent, &element);
+  MPI_Type_contiguous(count, element, &type);
+  MPI_Type_commit(&type);
+  MPI_Type_free(&element);
+  MPI_Type_free(&data);
+  const auto n = static_cast<size_t>(count);
+  return {"structs of " + std::to_string(bytes) + " in " + std::to_string(extent) + " bytes", type,
+          static_cast<size_t>(bytes) * n, static_cast<size_t>(extent) * n};
+}
+
 // A face of a cube of doubles: the one whose runs are shortest.
 Type face(int side) {
   const int sizes[] = {side, side, side}, parts[] = {side, side, 1}, starts[] = {0, 0, 0};
@@ -128,9 +142,9 @@ int main(int argc, char** argv) {
   checked(true);
   for (size_t bytes = 1024; bytes <= most; bytes *= 16) {
     const int side = bytes <= 1024 ? 11 : bytes <= 16384 ? 45 : bytes <= 262144 ? 128 : 181;
-    std::vector<Type> types = {plain(bytes), vector_of(8, 16, static_cast<int>(bytes / 8)),
-                               vector_of(256, 512, static_cast<int>(bytes / 256)), face(side),
-                               indexed(static_cast<int>(bytes / 16))};
+    std::vector<Type> types = {
+        plain(bytes), vector_of(8, 16, static_cast<int>(bytes / 8)), vector_of(256, 512, static_cast<int>(bytes / 256)),
+        face(side),   indexed(static_cast<int>(bytes / 16)),         structs_of(21, 32, static_cast<int>(bytes / 21))};
     for (const Case& test : kCases)
       for (const Type& type : types) measure(test, type, 1);
     for (Type& type : types)

@@ -159,6 +159,12 @@ class Packing : public testing::TestWithParam<std::tuple<int, int>> {
 INSTANTIATE_TEST_SUITE_P(Blocks, Packing, testing::Combine(testing::Values(1, 3), testing::Values(1, 3)));
 
 TEST_P(Packing, OneRunAnElement) { check_at_all_alignments(nested(20, 4, {{1, 0}}, 32)); }
+TEST_P(Packing, StructsOfOddLength) {
+  for (size_t run : {1, 3, 21, 31}) {
+    check(nested(run, 0, {{1, 0}}, 32), 50, 0, 0, shape(), random_);
+    check(nested(run, 8, {{2, 80}}, 168), 20, 3, 5, shape(), random_);
+  }
+}
 TEST_P(Packing, Vectors) {
   for (size_t run : {1, 6, 8, 16, 48}) check_at_all_alignments(nested(run, 0, {{5, 80}}, 400));
 }

@@ -1,18 +1,27 @@
 // run_packing: the kernel that packs and unpacks elements with gaps. See proto/format/packing.h for what it is told.
 //
 // Packed bytes are dealt out in units as wide as all addresses and strides allow, neighbouring units to neighbouring
-// threads: the packed side is always read or written in whole lines, the other as far as its runs are long.
-// Thread safety: called by all threads of all blocks of one launch. No two items write the same byte.
+// threads: the packed side is always read or written in whole lines, the other as far as its runs are long. Where these
+// would be bytes, or pairs of them, a thread has a whole pack of the packed side, and the pieces of runs that belong
+// there are moved each in the widest units that its own place allows. Thread safety: called by all threads of all
+// blocks of one launch. No two items write the same byte.
 #pragma once
 #include "coll/device/run_plan.h"
 #include "proto/format/packing.h"
 
 namespace gpucoll::coll::device {
 
-// Where a packed byte of an element lies, from where the element's memory begins.
-GC_DEV int64_t place_in_levels(const proto::PackItem& item, uint64_t at) {
+// Where a packed byte lies, and how many from it on lie one after another, to the end of its run.
+struct Place {
+  int64_t offset;
+  uint64_t left;
+};
+
+// Of a packed byte of an element, from where the element's memory begins.
+GC_DEV Place place_in_levels(const proto::PackItem& item, uint64_t at) {
   uint64_t run = proto::quotient(at, item.run_bytes);
-  int64_t place = static_cast<int64_t>(at - run * item.run_bytes);
+  const uint64_t in = at - run * item.run_bytes;
+  int64_t place = static_cast<int64_t>(in);
   GC_UNROLL
   for (int l = 0; l < proto::kPackLevels; ++l) {
     if (run == 0) break;
@@ -20,10 +29,10 @@ GC_DEV int64_t place_in_levels(const proto::PackItem& item, uint64_t at) {
     place += static_cast<int64_t>(run - up * item.level[l].count) * item.level[l].stride;
     run = up;
   }
-  return place;
+  return {place, item.run_bytes - in};
 }
 
-GC_DEV int64_t place_in_runs(const proto::PackItem& item, uint64_t at) {
+GC_DEV Place place_in_runs(const proto::PackItem& item, uint64_t at) {
   const uint64_t granule = at >> item.granule_bits;
   uint32_t low = item.starts[granule], high = item.starts[granule + 1];
   while (low < high) {  // the last run that begins at `at` or before
@@ -35,14 +44,16 @@ GC_DEV int64_t place_in_runs(const proto::PackItem& item, uint64_t at) {
     }
   }
   const proto::PackRuns runs = item.runs[low];
-  const uint64_t in = at - runs.packed, run = proto::quotient(in, runs.bytes);
-  return runs.offset + static_cast<int64_t>(run) * runs.stride + static_cast<int64_t>(in - run * runs.bytes);
+  const uint64_t behind = at - runs.packed, run = proto::quotient(behind, runs.bytes), in = behind - run * runs.bytes;
+  return {runs.offset + static_cast<int64_t>(run) * runs.stride + static_cast<int64_t>(in), runs.bytes - in};
 }
 
-GC_DEV uint8_t* place_of(const proto::PackItem& item, uint64_t at) {
+// From the item's memory on.
+GC_DEV Place place_of(const proto::PackItem& item, uint64_t at) {
   const uint64_t element = proto::quotient(at, item.element_bytes), in = at - element * item.element_bytes;
-  const int64_t place = item.runs == nullptr ? place_in_levels(item, in) : place_in_runs(item, in);
-  return item.memory + (static_cast<int64_t>(element) * item.extent + place);
+  Place place = item.runs == nullptr ? place_in_levels(item, in) : place_in_runs(item, in);
+  place.offset += static_cast<int64_t>(element) * item.extent;
+  return place;
 }
 
 // This thread's units of the item, several at a time: all loads come first. `turn` of `turns`: the block's.
@@ -58,7 +69,7 @@ GC_DEV void move_units(const Block& block, const proto::PackItem& item, uint32_t
     for (uint32_t u = 0; u < proto::kPackUnroll; ++u) {
       const uint64_t at = (first + u * size) * sizeof(Unit);
       if (at >= item.bytes) break;
-      uint8_t* const memory = place_of(item, at);
+      uint8_t* const memory = item.memory + place_of(item, at).offset;
       uint8_t* const packed = item.packed + at;
       value[u] = proto::load<Unit>(item.unpacks != 0 ? packed : memory);
       to[u] = item.unpacks != 0 ? memory : packed;
@@ -71,14 +82,92 @@ GC_DEV void move_units(const Block& block, const proto::PackItem& item, uint32_t
   }
 }
 
+// The pieces of runs that a thread goes through for one pack.
+class Pieces {
+ public:
+  GC_DEV Pieces(const proto::PackItem& item, uint64_t at) : item_(item), at_(at) {}
+
+  // The next sizeof(uint64_t) packed bytes: `word` has them, or gets them.
+  GC_DEV void move_word(uint64_t& word) {
+    for (uint32_t done = 0; done < sizeof word;) {
+      if (left_ == 0) go_on();
+      done += move_piece(word, done);
+    }
+  }
+
+ private:
+  GC_DEV void go_on() {
+    const Place place = place_of(item_, at_);
+    memory_ = item_.memory + place.offset;
+    left_ = place.left;
+  }
+  // In the widest unit that its address, its run and the word allow; how many bytes that were.
+  GC_DEV uint32_t move_piece(uint64_t& word, uint32_t done) {
+    const uint64_t room = sizeof word - done, most = left_ < room ? left_ : room;
+    const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory_));
+    if (most >= 8 && address % 8 == 0) return move_unit<uint64_t>(word, done);
+    if (most >= 4 && address % 4 == 0) return move_unit<uint32_t>(word, done);
+    if (most >= 2 && address % 2 == 0) return move_unit<uint16_t>(word, done);
+    return move_unit<uint8_t>(word, done);
+  }
+  template <class Unit>
+  GC_DEV uint32_t move_unit(uint64_t& word, uint32_t done) {
+    if (item_.unpacks != 0)
+      proto::store(memory_, static_cast<Unit>(word >> (8 * done)));
+    else
+      word |= static_cast<uint64_t>(proto::load<Unit>(memory_)) << (8 * done);
+    memory_ += sizeof(Unit);
+    at_ += sizeof(Unit);
+    left_ -= sizeof(Unit);
+    return sizeof(Unit);
+  }
+
+  const proto::PackItem& item_;
+  uint64_t at_, left_ = 0;
+  uint8_t* memory_ = nullptr;
+};
+
+GC_DEV void move_byte(const proto::PackItem& item, uint64_t at) {
+  uint8_t* const memory = item.memory + place_of(item, at).offset;
+  proto::store(item.unpacks != 0 ? memory : item.packed + at,
+               proto::load<uint8_t>(item.unpacks != 0 ? item.packed + at : memory));
+}
+
+// Whole packs of the packed side, one a thread, and its ends byte by byte.
+template <class Block>
+GC_DEV void move_packs(const Block& block, const proto::PackItem& item, uint32_t turn, uint32_t turns) {
+  constexpr uint64_t kPack = sizeof(proto::Pack);
+  const uint64_t size = static_cast<uint64_t>(block.size()), rank = static_cast<uint64_t>(block.rank());
+  const uint64_t offset = -reinterpret_cast<uintptr_t>(item.packed) % kPack;
+  const uint64_t head = offset < item.bytes ? offset : item.bytes, packs = (item.bytes - head) / kPack;
+  GC_NO_UNROLL
+  for (uint64_t i = turn * size + rank; i < packs; i += turns * size) {
+    const uint64_t at = head + i * kPack;
+    uint64_t words[2] = {};
+    if (item.unpacks != 0) {
+      const auto pack = proto::load<proto::Pack>(item.packed + at);
+      __builtin_memcpy(words, &pack, kPack);
+    }
+    Pieces pieces(item, at);
+    pieces.move_word(words[0]);
+    pieces.move_word(words[1]);
+    if (item.unpacks != 0) continue;
+    proto::Pack pack;
+    __builtin_memcpy(&pack, words, kPack);
+    proto::store(item.packed + at, pack);
+  }
+  if (turn != 0) return;
+  GC_NO_UNROLL
+  for (uint64_t i = rank; i < item.bytes - packs * kPack; i += size) move_byte(item, i < head ? i : i + packs * kPack);
+}
+
 template <class Block>
 GC_DEV void move_item(const Block& block, const proto::PackItem& item, uint32_t turn, uint32_t turns) {
   switch (item.unit) {
     case 4: return move_units<proto::Pack>(block, item, turn, turns);
     case 3: return move_units<uint64_t>(block, item, turn, turns);
-    case 2: return move_units<uint32_t>(block, item, turn, turns);
-    case 1: return move_units<uint16_t>(block, item, turn, turns);
-    default: return move_units<uint8_t>(block, item, turn, turns);
+    case proto::kLeastPackUnit: return move_units<uint32_t>(block, item, turn, turns);
+    default: return move_packs(block, item, turn, turns);
   }
 }
 

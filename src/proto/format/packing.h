@@ -2,9 +2,9 @@
 // unpacking the other way round; of what has gaps, only the bytes of data are read or written.
 //
 // The plan of a packing kernel has no batches: its items are PackItems, each as large as two WorkItems, in the plan
-// itself. Written by the host (core/planner.cpp). Tiles of kPackUnroll units a thread are dealt out to the blocks in
-// turn, those of an item behind those of the one before: so all blocks have work, whether there is one large item or
-// there are many small ones.
+// itself. Written by the host (core/planner.cpp). Tiles of pack_tile_bytes() are dealt out to the blocks in turn, those
+// of an item behind those of the one before: so all blocks have work, whether there is one large item or there are many
+// small ones.
 //
 // An element is described in one of two ways.
 // - By levels, where it is regular: runs of run_bytes; those of level l lie `stride` apart, `count` of them for each of
@@ -55,6 +55,14 @@ inline constexpr uint32_t kItemsOfPacking = 2;  // WorkItems, in Plan::n_items
 static_assert(sizeof(PackItem) == kItemsOfPacking * sizeof(WorkItem));
 
 inline constexpr uint32_t kPackItems = kPlanWorkBytes / sizeof(PackItem);  // most of a plan
+
+// Units narrower than this are not moved one by one: a thread puts together whole packs of the packed side, in pieces
+// as wide as their places in memory allow.
+inline constexpr uint8_t kLeastPackUnit = 2;
+// What the threads of a block move in one turn: kPackUnroll units each, or a pack.
+GC_HD uint64_t pack_tile_bytes(const PackItem& item, uint64_t threads) {
+  return item.unit < kLeastPackUnit ? threads * sizeof(Pack) : kPackUnroll * threads << item.unit;
+}
 
 GC_HD const PackItem* pack_items(const Plan& plan) { return reinterpret_cast<const PackItem*>(plan.work); }
 GC_HD PackItem* pack_items(Plan& plan) { return reinterpret_cast<PackItem*>(plan.work); }

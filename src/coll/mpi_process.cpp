@@ -39,13 +39,19 @@ Status MpiProcess::open(gc_process_blob* mine) {
 }
 
 Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob) {
-  if (!blob) return Status::error(Code::unsupported, "runs without gpucoll");
+  if (!blob)
+    return Status::error(Code::unsupported,
+                         "runs without gpucoll: install it there, too, and leave it among the components of coll");
   ProcessInfo info;
   std::memcpy(&info, blob->bytes, sizeof info);
   if (info.magic != kMagic || std::strncmp(info.version, mine_.version, sizeof info.version))
     return Status::error(Code::invalid_usage, "runs another version of gpucoll than %.16s: install one everywhere",
                          mine_.version);
-  if (info.node != mine_.node) return Status::error(Code::unsupported, "is on another node or in another container");
+  if (info.node != mine_.node)
+    return Status::error(
+        Code::unsupported,
+        "is on another node or in another container (PID namespace): collectives run on devices only between ranks of "
+        "one node that see each other's processes; start them in one container, or with one PID namespace");
   if (info.params_hash != mine_.params_hash)
     return Status::error(Code::invalid_usage,
                          "has other values for parameters that must be equal on all ranks (gpucoll-info lists them): "

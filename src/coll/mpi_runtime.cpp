@@ -75,8 +75,10 @@ bool MpiRuntime::same_devices(const std::vector<gc_board_line>& lines) const {
 bool MpiRuntime::fits(const DeviceCall& call) {
   if (staging_only_) return false;
   if (runtime_ ? same_devices(call.lines) : !device_shared(call.lines)) return true;
-  const char* why = runtime_ ? "its ranks use other devices than when they first used any"
-                             : "two of its ranks use one device, on which their kernels do not run side by side";
+  const char* why = runtime_ ? "its ranks use other devices than when they first used any; keep to one device a rank, "
+                               "or make a new communicator"
+                             : "two of its ranks use one device, on which their kernels do not run side by side; give "
+                               "each a device, use MPS, or leave the parameter teams on";
   if (!std::exchange(told_staged_, true)) tell_staged(log::Level::info, why);
   return false;
 }

@@ -67,7 +67,7 @@ const char* describe(Code code) noexcept {
   return "unknown error code";
 }
 
-Status::Status(Code code, std::string what) : rep_(new Rep{code, std::move(what), false}) {}
+Status::Status(Code code, std::string what) : rep_(new Rep{code, std::move(what)}) {}
 
 Status::Status(const Status& other) : rep_(other.rep_ ? new Rep(*other.rep_) : nullptr) {}
 

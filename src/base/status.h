@@ -54,6 +54,12 @@ class [[nodiscard]] Status {
     if (rep_) rep_->told = true;
   }
   bool told() const noexcept { return rep_ && rep_->told; }
+  // Marks the sentence as one about the rank that is at fault: who gives up because of it passes it on as it is.
+  Status blaming() && noexcept {
+    if (rep_) rep_->blames = true;
+    return std::move(*this);
+  }
+  bool blames() const noexcept { return rep_ && rep_->blames; }
   // For a best-effort clean-up whose failure changes nothing.
   void ignore() const noexcept {}
 
@@ -62,6 +68,7 @@ class [[nodiscard]] Status {
     Code code;
     std::string what;
     bool told = false;
+    bool blames = false;
   };
   std::unique_ptr<Rep> rep_;
 };

@@ -37,6 +37,8 @@ GC_CORE_SOURCES = \
 	src/core/graph_users.h \
 	src/core/group.cpp \
 	src/core/group.h \
+	src/core/heart.cpp \
+	src/core/heart.h \
 	src/core/kept_launches.cpp \
 	src/core/kept_launches.h \
 	src/core/kernel_pages.h \

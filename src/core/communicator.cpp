@@ -52,7 +52,8 @@ uint64_t new_tenant(const std::vector<int>& members, const std::vector<SplitChoi
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, const Kernels& kernels,
-                                                           net::Bootstrap& bootstrap) {
+                                                           net::Bootstrap& bootstrap,
+                                                           const Surroundings& surroundings) {
   claim_process();
   std::unique_ptr<Communicator> self(new Communicator(device, kernels));
   if (bootstrap.rank() == 0) warn_of_unknown_variables();
@@ -64,8 +65,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
     Watchdog::instance().add(self.get());
     return {};
   });
-  GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine));
-  self->fault_.attach(&self->words()->latch, &self->peers_.own_page());
+  GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine, surroundings));
+  self->fault_.attach(&self->words()->latch, &self->peers_.own_page(), self->peers_.name(self->rank()));
   self->hold_.attach(&self->peers_.own_page().held);
   // The others are through with their part: they learn of a failure from this rank's page.
   if (Status prepared = contained([&] { return self->prepare(); }); !prepared) {
@@ -111,6 +112,7 @@ Status Communicator::allocate() {
 
 Communicator::~Communicator() {
   Watchdog::instance().remove(this);
+  if (watchable_) __atomic_store_n(&peers_.own_page().pulse.beat_ns, uint64_t{0}, __ATOMIC_RELAXED);
   fault_.attach(nullptr, nullptr);
   hold_.attach(nullptr);
   lingering_.reset();
@@ -255,7 +257,7 @@ bool Communicator::are_peers_done(bool with_graphs) const noexcept {
   // of graphs may be launched again: they reach this rank's memory at its own address.
   const bool lands = watched_landings() != nullptr;
   for (int r = 0; r < size(); ++r) {
-    if (!reached_by(r)) continue;
+    if (!reached_by(r) || (!with_graphs && fault_.raised() && peers_.silent(r))) continue;
     const bool held = peers_.held(r);
     const bool until_left = lands || held || peers_.in_this_process(r);
     if (!(until_left ? peers_.left(r) : peers_.gone(r)) || (held && with_graphs)) return false;
@@ -271,7 +273,7 @@ void Communicator::await_peers() const noexcept {
   const int64_t end = now_ns() + kPatienceNs;
   const auto all_left = [this] {
     for (int r = 0; r < size(); ++r)
-      if (reached_by(r) && !peers_.left(r)) return false;
+      if (reached_by(r) && !peers_.left(r) && !peers_.silent(r)) return false;
     return true;
   };
   while (!all_left() && now_ns() < end) nanosleep(&kNap, nullptr);
@@ -364,6 +366,7 @@ void Communicator::raise_fault(const Status& status) noexcept {
 void Communicator::check() noexcept {
   if (!watchable_.load(std::memory_order_acquire)) return;
   look_at_graphs();
+  Heart::show(&peers_.own_page().pulse);
   if (fault().raised()) {
     if (LandingPath* const landings = watched_landings()) landings->give_up();
     return tell_that_all_have_left();
@@ -409,7 +412,8 @@ void Communicator::look_at_report() noexcept {
   if (fault_.raised()) return;
   try {
     const Code code = of_message ? wrong_length(latch.sent_bytes, latch.expected_bytes) : Code::invalid_usage;
-    fault_.raise(Status::error(code, sentence, latch.peer, static_cast<unsigned long long>(latch.sent_bytes), rank(),
+    fault_.raise(Status::error(code, sentence, peers_.number(latch.peer),
+                               static_cast<unsigned long long>(latch.sent_bytes), peers_.number(rank()),
                                static_cast<unsigned long long>(latch.expected_bytes), advice));
   } catch (...) {
     // No memory for the sentence: the next look tries again.
@@ -423,26 +427,33 @@ void Communicator::look_for_timeout() noexcept {
   const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED), in_graphs = ended_in_graphs();
   const uint32_t running = gc_mutant(142) != 0 ? 0 : running_in_graphs();
   const uint64_t done = run + copied + in_graphs, launched = this->launched() + copies + in_graphs + running;
-  if (done >= launched || done != seen_done_ || !stalled_since_ns_) {
+  if (done >= launched || done != seen_done_ || stalled_since_ == RunningClock::time_point()) {
     seen_done_ = done;
-    stalled_since_ns_ = done < launched ? now_ns() : 0;
+    stalled_since_ = done < launched ? RunningClock::now() : RunningClock::time_point();
     stall_told_ = false;
     return;
   }
-  const auto waited = static_cast<long long>((now_ns() - stalled_since_ns_) / 1'000'000'000);
+  const auto waiting = RunningClock::now() - stalled_since_;
+  const long long waited = std::chrono::duration_cast<std::chrono::seconds>(waiting).count();
   const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
   const bool reports = !stall_told_ && is_over(params().report_after), ends = is_over(params().timeout);
   if (!reports && !ends) return;
   const std::string others = running != 0 ? waiting_in_graphs() : waiting_for(run + 1);
   stall_told_ = true;
-  if (ends)
-    return fault_.raise(Status::error(
-        Code::timed_out, "rank %d has waited %lld s (parameter timeout) %s", rank(), waited,
-        !others.empty() ? others.c_str()
-                        : "for all ranks, which have come as far: their calls may differ in count, datatype, op or "
-                          "root"));
+  if (ends) return fault_.raise(timeout_of(std::chrono::steady_clock::now() - waiting, waited, others));
   if (others.empty()) return;  // its stream may have other work first
-  log::write(log::Level::warn, "rank %d has waited %lld s (parameter report_after) %s", rank(), waited, others.c_str());
+  log::write(log::Level::warn, "rank %d has waited %lld s (parameter report_after) %s", peers_.number(rank()), waited,
+             others.c_str());
+}
+
+Status Communicator::timeout_of(std::chrono::steady_clock::time_point since, long long waited_s,
+                                const std::string& others) const {
+  GC_TRY(peers_.stopped(since, waited_s));
+  constexpr char kSentence[] = "rank %d has waited %lld s (parameter timeout) %s";
+  const int self = peers_.number(rank());
+  if (!others.empty()) return Status::error(Code::timed_out, kSentence, self, waited_s, others.c_str()).blaming();
+  return Status::error(Code::timed_out, kSentence, self, waited_s,
+                       "for all ranks, which have come as far: their calls may differ in count, datatype, op or root");
 }
 
 // On others, as far as it is known.

@@ -44,7 +44,7 @@ class Communicator final : public Watched, public GraphUser {
  public:
   // bootstrap: used until it returns.
   static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, const Kernels& kernels,
-                                                      net::Bootstrap& bootstrap);
+                                                      net::Bootstrap& bootstrap, const Surroundings& surroundings = {});
   // What a split gives this rank: a communicator of its own; or the number of one more tenant of this one (tenant.h);
   // or neither, where color is negative.
   struct Part {
@@ -119,7 +119,8 @@ class Communicator final : public Watched, public GraphUser {
   // Whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is dead, and
   // no graph of theirs may be launched any more.
   bool peers_closed() const noexcept;
-  // The same, but graphs that are not under way do not count: for who ends with all its memory.
+  // The same, but graphs that are not under way do not count, nor does, after a fault, a peer that is stopped, perhaps
+  // for ever (its kernels have come to where they wait): for who ends with all its memory.
   bool peers_rest() const noexcept;
   // Waits for outstanding launches, those of graphs as well, after a fault a little for those of peers that store
   // directly; the first failure of the communicator.
@@ -214,6 +215,7 @@ class Communicator final : public Watched, public GraphUser {
   void await_peers() const noexcept;
   void look_at_report() noexcept;
   void look_for_timeout() noexcept;
+  Status timeout_of(std::chrono::steady_clock::time_point since, long long waited_s, const std::string& others) const;
   std::string waiting_for(uint64_t launch) const;
   std::string waiting_in_graphs() const;
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }
@@ -253,7 +255,7 @@ class Communicator final : public Watched, public GraphUser {
   std::atomic<uint64_t> launched_{0};  // by the launcher, for the watchdog
   // The watchdog's: how long nothing has been done while something was launched.
   uint64_t seen_done_ = 0;
-  int64_t stalled_since_ns_ = 0;
+  RunningClock::time_point stalled_since_ = {};
   bool stall_told_ = false;
   uint64_t begun_at_end_ = 0;     // launches of graphs, when there were to be no more; written before closing_
   bool late_graph_told_ = false;  // the watchdog's

@@ -1,15 +1,35 @@
 #include "core/fault.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/log.h"
+#include "base/mutant.h"
 
 namespace gpucoll::core {
 
-void Fault::attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers) {
+Status given_up(const std::string& who, const Status& why) {
+  if (why.blames() && !gc_mutant(130)) return why;
+  return Status::error(why.code(), "%s gave up: %s: %s", who.c_str(), describe(why.code()), why.what()).blaming();
+}
+
+void Fault::attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers, std::string self) {
   std::lock_guard lock(mutex_);
+  self_ = std::move(self);
   latch_ = for_kernels;
   page_ = for_peers;
+}
+
+// REQUIRES: a page, and the mutex.
+void Fault::write_text(const Status& status) noexcept {
+  const char* text = status.what();
+  Status told;
+  try {
+    if (!self_.empty()) text = (told = given_up(self_, status)).what();
+  } catch (...) {
+    // No memory to say it better.
+  }
+  std::snprintf(page_->fault_text, sizeof page_->fault_text, "%s", text);
 }
 
 void Fault::raise(const Status& status) noexcept {
@@ -24,7 +44,7 @@ void Fault::raise(const Status& status) noexcept {
   // Relaxed: kernels only need to see it some time; they publish nothing that depends on it.
   if (latch_) __atomic_store_n(&latch_->abort, 1u, __ATOMIC_RELAXED);
   if (page_) {
-    std::snprintf(page_->fault_text, sizeof page_->fault_text, "%s", status.what());
+    write_text(status);
     // Release: partner is the acquire in Peers::fault.
     __atomic_store_n(&page_->fault, static_cast<uint32_t>(status.code()), __ATOMIC_RELEASE);
   }

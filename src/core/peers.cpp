@@ -11,6 +11,7 @@
 #include "base/mutant.h"
 #include "base/params.h"
 #include "core/device_link.h"
+#include "core/heart.h"
 #include "core/tuning_file.h"
 #include "topo/node.h"
 
@@ -145,8 +146,11 @@ gpu::Identity identity_of(const PeerInfo& info) {
   return identity;
 }
 
-Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& device, const Status& mine) {
+Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& device, const Status& mine,
+                              const Surroundings& surroundings) {
   Peers peers;
+  peers.numbers_ = surroundings.numbers;
+  peers.bystanders_ = surroundings.bystanders;
   peers.rank_ = bootstrap.rank();
   peers.infos_.resize(static_cast<size_t>(bootstrap.size()));
   auto page = SharedMemory::create(proto::control_bytes(bootstrap.size()), "gpucoll-control");
@@ -160,6 +164,7 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   peers.pages_[static_cast<size_t>(peers.rank_)] = std::move(*page);
   peers.own_page().magic = proto::kPeerMagic;
   peers.own_page().rank = peers.rank_;
+  Heart::show(&peers.own_page().pulse);  // the others may wait for this rank before its watchdog looks again
   peers.common_facts_ = facts_of(device, peers.infos_);
   // Opening may fail here and work elsewhere: agree before anybody relies on it.
   GC_TRY(peers.agree(bootstrap, contained([&] { return peers.open_pages(); }), &peers.common_facts_));
@@ -219,7 +224,8 @@ Status Peers::check() const {
     if (r == rank_) continue;
     // The page after the process: it may have closed properly, or told its fault, and then ended.
     if (!liveness_[static_cast<size_t>(r)].alive() && !closing(r) && !fault(r))
-      return Status::error(Code::remote, "%s died: the communicator of %d ranks cannot go on", name(r).c_str(), size());
+      return Status::error(Code::remote, "%s died: the communicator of %d ranks cannot go on", name(r).c_str(), size())
+          .blaming();
   }
   // Either side of a message may find it too long, but the receiver is to learn that it is, whoever else gave up since.
   int gave_up = -1;
@@ -232,8 +238,7 @@ Status Peers::check() const {
 }
 
 Status Peers::fault_of(int rank, Code as) const {
-  return Status::error(as, "%s gave up: %s: %.*s", name(rank).c_str(), describe(static_cast<Code>(fault(rank))),
-                       static_cast<int>(sizeof page(rank)->fault_text), page(rank)->fault_text);
+  return Status::error(as, "%.*s", static_cast<int>(sizeof page(rank)->fault_text), page(rank)->fault_text).blaming();
 }
 
 std::string Peers::missing(uint64_t plans) const {
@@ -253,7 +258,26 @@ std::string Peers::missing_in_graphs(uint64_t launches) const {
 }
 
 std::string Peers::name(int rank) const {
-  return "rank " + std::to_string(rank) + " (process " + std::to_string(info(rank).pid) + ")";
+  return "rank " + std::to_string(number(rank)) + " (process " + std::to_string(info(rank).pid) + ")";
+}
+
+bool Peers::silent(int rank) const noexcept {
+  return Heart::silence(page(rank)->pulse, std::chrono::steady_clock::now()).count() > 0;
+}
+
+Status Peers::stopped(std::chrono::steady_clock::time_point since, long long waited_s) const {
+  std::chrono::nanoseconds longest(0);
+  std::string who;
+  const auto look_at = [&](const gc_pulse& pulse, const std::string& name) {
+    const auto silence = Heart::silence(pulse, since);
+    if (silence > longest) who = name;
+    longest = std::max(longest, silence);
+  };
+  for (int r = 0; r < size(); ++r)
+    if (r != rank_) look_at(page(r)->pulse, name(r));
+  for (const Surroundings::Bystander& bystander : bystanders_) look_at(*bystander.pulse, bystander.name);
+  if (who.empty()) return {};
+  return core::stopped(who, longest, number(rank_), waited_s);
 }
 
 }  // namespace gpucoll::core

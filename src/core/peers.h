@@ -4,6 +4,7 @@
 // a page for the others; see proto/format/peer.h.
 // Thread safety: after exchange() everything is read-only but the pages' own atomics.
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,21 @@ gpu::Identity identity_of(const proto::PeerInfo& info);
 // has no block for each of its ranks.
 int blocks_for_each(const std::vector<proto::PeerInfo>& infos);
 
+// How the ranks of a communicator are known to who made it, and whom they may have to wait for beside each other.
+struct Surroundings {
+  struct Bystander {
+    std::string name;
+    const gc_pulse* pulse;  // outlives the communicator
+  };
+  std::vector<int> numbers;  // of the ranks, for messages; empty: as they are
+  std::vector<Bystander> bystanders;
+};
+
 class Peers {
  public:
   // `mine` tells whether this rank can take part at all: a failure is passed on to the others.
-  static Result<Peers> exchange(net::Bootstrap& bootstrap, const gpu::Device& device, const Status& mine);
+  static Result<Peers> exchange(net::Bootstrap& bootstrap, const gpu::Device& device, const Status& mine,
+                                const Surroundings& surroundings = {});
 
   // Collective: whether `mine` is ok on every rank; else, on every rank, the first failure. *facts, where given, are
   // this rank's, and then those that all ranks have.
@@ -81,7 +93,15 @@ class Peers {
   // The same of those whose graphs have begun fewer than `launches`.
   std::string missing_in_graphs(uint64_t launches) const;
   bool in_this_process(int rank) const noexcept { return info(rank).pid == info(rank_).pid; }
+  // "rank 1 (process 4711)"
   std::string name(int rank) const;
+  // The number by which messages know a rank.
+  int number(int rank) const { return numbers_.empty() ? rank : numbers_[static_cast<size_t>(rank)]; }
+  // Whether the process of `rank` is stopped, as far as its pulse tells.
+  bool silent(int rank) const noexcept;
+  // What is to be said after `waited_s` in vain since about `since`, where some rank, or a bystander, does not run, or
+  // did not run for a part of that time: the longest. Ok where all run.
+  Status stopped(std::chrono::steady_clock::time_point since, long long waited_s) const;
 
  private:
   Status fault_of(int rank, Code as) const;
@@ -94,6 +114,8 @@ class Peers {
   std::vector<proto::PeerInfo> infos_;
   std::vector<SharedMemory> pages_;
   std::vector<Liveness> liveness_;
+  std::vector<int> numbers_;
+  std::vector<Surroundings::Bystander> bystanders_;
 };
 
 }  // namespace gpucoll::core

@@ -10,20 +10,12 @@
 #include "base/params.h"
 
 namespace gpucoll::core {
-namespace {
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 Vigil::Vigil(const Fault& fault, const Peers& peers, void (*idle)())
-    : fault_(fault), peers_(peers), idle_(idle), since_ns_(now_ns()) {}
+    : fault_(fault), peers_(peers), idle_(idle), since_(RunningClock::now()) {}
 
 void Vigil::progress() {
-  since_ns_ = now_ns();
+  since_ = RunningClock::now();
   looks_ = 0;
   told_ = false;
   doom_ = Status();
@@ -48,15 +40,20 @@ Status Vigil::look_around(int peer, const char* what) {
   if (peers_.closing(peer))
     return Status::error(Code::remote,
                          "rank %d waits for %s from %s, which has finalised or destroyed the communicator",
-                         peers_.rank(), what, peers_.name(peer).c_str());
-  const auto waited = static_cast<long long>((now_ns() - since_ns_) / 1'000'000'000);
+                         peers_.number(peers_.rank()), what, peers_.name(peer).c_str());
+  const auto waiting = RunningClock::now() - since_;
+  const long long waited = std::chrono::duration_cast<std::chrono::seconds>(waiting).count();
   const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
   constexpr char kSentence[] =
       "rank %d has waited %lld s (parameter %s) for %s from %s, which may have made no call that fits";
   if (is_over(params().report_after) && !std::exchange(told_, true))
-    log::write(log::Level::warn, kSentence, peers_.rank(), waited, "report_after", what, peers_.name(peer).c_str());
+    log::write(log::Level::warn, kSentence, peers_.number(peers_.rank()), waited, "report_after", what,
+               peers_.name(peer).c_str());
   if (!is_over(params().timeout)) return {};
-  return Status::error(Code::timed_out, kSentence, peers_.rank(), waited, "timeout", what, peers_.name(peer).c_str());
+  GC_TRY(peers_.stopped(std::chrono::steady_clock::now() - waiting, waited));
+  return Status::error(Code::timed_out, kSentence, peers_.number(peers_.rank()), waited, "timeout", what,
+                       peers_.name(peer).c_str())
+      .blaming();
 }
 
 }  // namespace gpucoll::core

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/fault.h"
+#include "core/heart.h"
 #include "core/peers.h"
 
 namespace gpucoll::core {
@@ -27,7 +28,7 @@ class Vigil {
   const Fault& fault_;
   const Peers& peers_;
   void (*idle_)();
-  int64_t since_ns_;
+  RunningClock::time_point since_;
   Status doom_;  // told at the next call: what was waited for may have come just before
   uint32_t looks_ = 0;
   bool told_ = false;  // that it takes long

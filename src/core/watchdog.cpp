@@ -5,6 +5,7 @@
 
 #include "base/quiet_thread.h"
 #include "core/flights.h"
+#include "core/heart.h"
 #include "core/proxy.h"
 
 namespace gpucoll::core {
@@ -19,6 +20,7 @@ void Watchdog::add(Watched* watched) {
   std::lock_guard lock(mutex_);
   watched_.push_back(watched);
   if (running_) return;
+  Heart::beat();                             // the pulse may be shown before the thread has begun
   quiet_thread([this] { run(); }).detach();  // ends by itself when nothing is left to watch
   running_ = true;                           // only now: starting a thread may fail
 }
@@ -32,10 +34,12 @@ void Watchdog::remove(Watched* watched) {
 void Watchdog::run() {
   std::unique_lock lock(mutex_);
   while (!watched_.empty()) {
+    Heart::beat();
     for (Watched* w : watched_) w->check();
     if (Flights::instance().keeps()) Proxy::instance().wake();
     changed_.wait_for(lock, std::chrono::milliseconds(100));
   }
+  Heart::rest();
   running_ = false;
 }
 

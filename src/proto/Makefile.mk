@@ -17,6 +17,7 @@ noinst_HEADERS = \
 	src/proto/format/packing.h \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \
+	src/proto/format/pulse.h \
 	src/proto/format/team.h \
 	src/proto/line_mover.h \
 	src/proto/line_parts.h \

@@ -9,6 +9,7 @@
 
 #include "core/board.h"
 #include "core/fault.h"
+#include "core/heart.h"
 #include "core/liveness.h"
 #include "core/peers.h"
 
@@ -118,6 +119,65 @@ TEST(Fault, LatchesTheFirstAndTellsKernelsAndPeers) {
   EXPECT_EQ(first, page.fault_text);
   fault.raise(Status::error(Code::remote, "later"));
   EXPECT_EQ(fault.status().what(), first);
+}
+
+// Of what a third rank has done, ranks pass the sentence on; of themselves they say that they gave up.
+TEST(Fault, TellsPeersOfTheFirstCause) {
+  const std::string died = "rank 2 (process 13) died";
+  for (const bool passed_on : {false, true}) {
+    Fault fault;
+    proto::ControlPage page = {};
+    fault.attach(nullptr, &page, "rank 1 (process 12)");
+    Status why = Status::error(Code::aborted, "%s", died.c_str());
+    fault.raise(passed_on ? std::move(why).blaming() : std::move(why));
+    EXPECT_STREQ(page.fault_text,
+                 ((passed_on ? "" : "rank 1 (process 12) gave up: the communicator was aborted: ") + died).c_str());
+    EXPECT_EQ(fault.status().what(), died);
+    EXPECT_EQ(fault.status().blames(), passed_on);
+  }
+}
+
+uint64_t ago(std::chrono::milliseconds time) {
+  const auto then = std::chrono::steady_clock::now() - time;
+  return static_cast<uint64_t>(std::chrono::nanoseconds(then.time_since_epoch()).count());
+}
+
+TEST(Heart, ShowsThatAProcessDoesNotRun) {
+  using std::chrono::milliseconds;
+  const auto now = std::chrono::steady_clock::now();
+  const auto lacks = [](std::chrono::nanoseconds silence, int ms) {
+    return silence < milliseconds(ms) || silence > milliseconds(ms + 5000);
+  };
+  gc_pulse pulse = {};
+  EXPECT_EQ(Heart::silence(pulse, now).count(), 0) << "where nobody beats";
+  pulse.beat_ns = ago(milliseconds(100));
+  EXPECT_EQ(Heart::silence(pulse, now).count(), 0);
+  pulse.pause_ns = 2'000'000'000;
+  pulse.pause_end_ns = ago(milliseconds(200));
+  EXPECT_EQ(Heart::silence(pulse, now - milliseconds(100)).count(), 0) << "a pause that was over before";
+  EXPECT_FALSE(lacks(Heart::silence(pulse, now - milliseconds(1000)), 2000));
+  pulse.beat_ns = ago(milliseconds(3000));
+  EXPECT_FALSE(lacks(Heart::silence(pulse, now), 3000));
+}
+
+// A beat that comes late is how a process notices that it was stopped.
+TEST(Heart, ClockStandsStillWhileItDoesNotBeat) {
+  const auto clocks_apart = [] {
+    return std::chrono::steady_clock::now().time_since_epoch() - RunningClock::now().time_since_epoch();
+  };
+  const auto before = clocks_apart();
+  Heart::beat();
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  const auto unnoticed = clocks_apart();
+  EXPECT_GE(unnoticed - before, std::chrono::milliseconds(295));
+  Heart::beat();
+  EXPECT_GE(clocks_apart(), unnoticed);
+  gc_pulse pulse = {};
+  Heart::show(&pulse);
+  EXPECT_GE(pulse.pause_ns, 800'000'000u);
+  EXPECT_EQ(pulse.pause_end_ns, pulse.beat_ns);
+  Heart::rest();
+  EXPECT_GE(clocks_apart(), unnoticed) << "and goes on from there";
 }
 
 TEST(Liveness, SeesAProcessThatEndedEvenBeforeItIsReaped) {

@@ -71,3 +71,10 @@ gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LA
   COMMAND test/unit/device_link_test)
 gc_test(unit.mailbox LABELS unit COMMAND test/unit/mailbox_test)
 gc_test(unit.registration LABELS unit TIMEOUT 120 COMMAND test/unit/registration_test)
+# A rank that passes another's fault on as its own; that takes nobody for stopped; that blames others for its own pause.
+gc_mutant(130 MUST_PRINT "FAILED  . Fault" LABELS unit
+  COMMAND test/unit/core_test --gtest_filter=Fault.TellsPeersOfTheFirstCause)
+gc_mutant(131 MUST_PRINT "FAILED  . Heart" LABELS unit
+  COMMAND test/unit/core_test --gtest_filter=Heart.ShowsThatAProcessDoesNotRun)
+gc_mutant(132 MUST_PRINT "FAILED  . Heart" LABELS unit
+  COMMAND test/unit/core_test --gtest_filter=Heart.ClockStandsStillWhileItDoesNotBeat)

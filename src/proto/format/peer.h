@@ -7,7 +7,9 @@
 //   entered   number of plans launched; stored with release after the launch
 //   closing   1 once this rank will launch nothing more and all its kernels have ended; a peer that reads it (acquire)
 //             knows that nobody writes into the peer's memory on behalf of this rank any more
-//   fault     0, or a gpucoll::Code stored with release after fault_text
+//   fault     0, or a gpucoll::Code stored with release after fault_text, a sentence about the first cause: of a fault
+//             that another rank has caused, or has told first, every rank has the same one
+//   pulse     whether the process of this rank runs (format/pulse.h)
 //   left      1 once, after a fault, all kernels of this rank have ended and none will follow; as for closing
 //   held      1 while graphs hold launches of this rank, which may be launched even when it has failed or is closing:
 //             then they end by the fault latch at once, but they may reach into the peers' connection memory before
@@ -27,6 +29,7 @@
 #include "proto/format/calls.h"
 #include "proto/format/copy.h"
 #include "proto/format/direct.h"
+#include "proto/format/pulse.h"
 
 namespace gpucoll::proto {
 
@@ -63,11 +66,12 @@ struct alignas(64) ControlPage {
   uint32_t closing;
   uint32_t fault;
   uint32_t left;
-  char fault_text[236];
   uint32_t held;
   uint64_t begun;
+  gc_pulse pulse;
+  char fault_text[448];
 };
-static_assert(sizeof(ControlPage) == 320);
+static_assert(sizeof(ControlPage) == 512);
 
 // What a lane is for. The opposite lane of a sending end's is the receiving end's.
 enum Lane : int { kLaneCommon, kLaneCollectiveSend, kLaneCollectiveReceive, kLanePairSend, kLanePairReceive };

@@ -1,0 +1,87 @@
+#include "core/heart.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/mutant.h"
+
+namespace gpucoll::core {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+// By steady_clock; 0: it does not beat.
+std::atomic<int64_t> last_beat_ns{0};
+std::atomic<int64_t> all_pauses_ns{0}, pause_ns{0}, pause_end_ns{0};
+
+int64_t now_ns() { return nanoseconds(steady_clock::now().time_since_epoch()).count(); }
+
+// From the last beat to `now`, where that is longer than usual.
+int64_t pause_until(int64_t now, int64_t last_beat) {
+  return last_beat && now - last_beat > Heart::kLongPause.count() ? now - last_beat : 0;
+}
+
+// What the running clock leaves out of it: that never goes back.
+int64_t surplus(int64_t pause) { return pause ? pause - Heart::kLongPause.count() : 0; }
+
+}  // namespace
+
+void Heart::beat() noexcept {
+  const int64_t now = now_ns();
+  if (const int64_t pause = pause_until(now, last_beat_ns.load(std::memory_order_relaxed))) {
+    pause_ns.store(pause, std::memory_order_relaxed);
+    pause_end_ns.store(now, std::memory_order_relaxed);
+    all_pauses_ns.fetch_add(surplus(pause), std::memory_order_relaxed);
+  }
+  // Release: who sees this beat sees that the pause before it has been counted. Partner: RunningClock::at.
+  last_beat_ns.store(now, std::memory_order_release);
+}
+
+void Heart::rest() noexcept { last_beat_ns.store(0, std::memory_order_release); }
+
+void Heart::show(gc_pulse* pulse) noexcept {
+  const auto store = [](uint64_t* to, int64_t value) {
+    __atomic_store_n(to, static_cast<uint64_t>(value), __ATOMIC_RELAXED);
+  };
+  store(&pulse->pause_ns, pause_ns.load(std::memory_order_relaxed));
+  store(&pulse->pause_end_ns, pause_end_ns.load(std::memory_order_relaxed));
+  __atomic_store_n(&pulse->beat_ns, static_cast<uint64_t>(last_beat_ns.load(std::memory_order_relaxed)),
+                   __ATOMIC_RELEASE);  // partner: silence()
+}
+
+nanoseconds Heart::silence(const gc_pulse& pulse, steady_clock::time_point since) noexcept {
+  const auto beat = static_cast<int64_t>(__atomic_load_n(&pulse.beat_ns, __ATOMIC_ACQUIRE));
+  if (!beat || gc_mutant(131)) return nanoseconds(0);
+  if (const int64_t pause = pause_until(now_ns(), beat)) return nanoseconds(pause);
+  const auto end = static_cast<int64_t>(__atomic_load_n(&pulse.pause_end_ns, __ATOMIC_RELAXED));
+  if (end <= nanoseconds(since.time_since_epoch()).count()) return nanoseconds(0);
+  return nanoseconds(static_cast<int64_t>(__atomic_load_n(&pulse.pause_ns, __ATOMIC_RELAXED)));
+}
+
+nanoseconds Heart::waited(steady_clock::time_point start) noexcept {
+  const int64_t now = now_ns(), begin = nanoseconds(start.time_since_epoch()).count();
+  const int64_t last = last_beat_ns.load(std::memory_order_acquire);  // partner: beat()
+  const int64_t end = pause_end_ns.load(std::memory_order_relaxed), pause = pause_ns.load(std::memory_order_relaxed);
+  int64_t paused = std::min(surplus(pause_until(now, last)), now - begin);
+  if (end > begin) paused += std::min(surplus(pause), end - begin);
+  return nanoseconds(gc_mutant(132) ? now - begin : now - begin - paused);
+}
+
+RunningClock::time_point RunningClock::at(steady_clock::time_point now) noexcept {
+  const int64_t wall = nanoseconds(now.time_since_epoch()).count();
+  const int64_t last = last_beat_ns.load(std::memory_order_acquire);  // partner: Heart::beat
+  const int64_t pauses = all_pauses_ns.load(std::memory_order_relaxed) + surplus(pause_until(wall, last));
+  return time_point(nanoseconds(gc_mutant(132) ? wall : wall - pauses));
+}
+
+Status stopped(const std::string& who, nanoseconds silence, int rank, long long waited_s) {
+  const double seconds = std::chrono::duration<double>(silence).count();
+  return Status::error(Code::timed_out,
+                       "%s did not run for %.1f s, as if it was stopped or in a debugger, while rank %d waited %lld s "
+                       "(parameter timeout)",
+                       who.c_str(), seconds, rank, waited_s)
+      .blaming();
+}
+
+}  // namespace gpucoll::core

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -126,8 +127,13 @@ Clock::time_point Arrivals::stamp(const Place& place) noexcept {
   return now;
 }
 
-void Arrivals::fail(const Place& place, const gc_comm& comm) noexcept {
+void Arrivals::fail(const Place& place, const gc_comm& comm, const Status& why) noexcept {
   if (failed()) return;
+  // Without memory for it the words alone have to do.
+  contained([&]() -> Status {
+    std::snprintf(entry_->cause, sizeof entry_->cause, "%s", told_of(why).c_str());
+    return {};
+  }).ignore();
   for (uint32_t order = 0; order < GC_ORDERS; ++order) {
     const uint64_t first = order == place.order ? place.number : comm.orders[order].sequence + 1;
     __atomic_store_n(&entry_->orders[order].failed, first, __ATOMIC_RELEASE);  // partner: look_at of the peers
@@ -138,7 +144,8 @@ bool Arrivals::failed() const noexcept { return __atomic_load_n(&entry_->orders[
 
 Status Arrivals::usable() const {
   if (!failed()) return {};
-  return Status::error(Code::remote, "%s cannot be used any more: a collective on it has failed", description_.name);
+  return Status::error(Code::remote, "%s cannot be used any more, as a collective on it has failed: %s",
+                       description_.name, entry_->cause);
 }
 
 Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
@@ -162,8 +169,40 @@ Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
 }
 
 Status Arrivals::failure_of(int rank) const {
+  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
+  if (entry && entry->cause[0])
+    return Status::error(Code::remote, "%.*s", static_cast<int>(sizeof entry->cause), entry->cause).blaming();
   return Status::error(Code::remote, "%s has failed in a collective on %s; its own message says why",
                        rank_name(rank).c_str(), description_.name);
+}
+
+Status Arrivals::told(int rank) const {
+  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
+  const bool has_failed = entry && __atomic_load_n(&entry->orders[0].failed, __ATOMIC_ACQUIRE) != 0;
+  return has_failed ? failure_of(rank) : Status();
+}
+
+// The one that has not run for longest.
+Status Arrivals::stopped(Clock::time_point since) const {
+  nanoseconds longest(0);
+  int who = -1;
+  for (int r = 0; r < description_.size; ++r) {
+    if (r == description_.rank) continue;
+    const PeerProcess* const peer = peers_[static_cast<size_t>(r)];
+    const auto silence = peer ? core::Heart::silence(peer->board.pulse(), since) : nanoseconds(0);
+    if (silence > longest) who = r;
+    longest = std::max(longest, silence);
+  }
+  if (who < 0) return {};
+  return core::stopped(rank_name(who), longest, description_.rank, static_cast<long long>(params().timeout));
+}
+
+std::vector<core::Surroundings::Bystander> Arrivals::bystanders() const {
+  std::vector<core::Surroundings::Bystander> all;
+  for (int r = 0; r < description_.size; ++r)
+    if (const PeerProcess* const peer = peers_[static_cast<size_t>(r)])
+      all.push_back({rank_name(r), &peer->board.pulse()});
+  return all;
 }
 
 Status Arrivals::in_mpi(int rank, const Place& place) const {
@@ -177,21 +216,23 @@ Status Arrivals::in_mpi(int rank, const Place& place) const {
 Status Arrivals::look_around(Wait& wait) const {
   if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
-  if (!peers_[static_cast<size_t>(wait.rank)]->liveness.alive())
-    return Status::error(Code::remote, "%s died before it came to collective %llu of %s, %s",
-                         rank_name(wait.rank).c_str(), static_cast<unsigned long long>(wait.place.number),
-                         description_.name, name_of(wait.place));
+  if (!alive(wait.rank))
+    return if_dead(
+        wait.rank,
+        Status::error(Code::remote, "%s died before it came to collective %llu of %s, %s", rank_name(wait.rank).c_str(),
+                      static_cast<unsigned long long>(wait.place.number), description_.name, name_of(wait.place))
+            .blaming());
   // It may have come before it ended: only if the next look does not see it either.
   if (Status in = in_mpi(wait.rank, wait.place); !in) {
     if (std::exchange(wait.ended, wait.rank) == wait.rank) return in;
     in.ignore();
   }
   report(wait);
-  if (params().timeout && Clock::now() - wait.start > std::chrono::seconds(params().timeout))
+  return in_time(wait.start, nanoseconds(0), [&] {
     return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",
                          description_.rank, static_cast<long long>(params().timeout), name_of(wait.place),
                          description_.name, rank_name(wait.rank).c_str());
-  return {};
+  });
 }
 
 Result<uint32_t> Arrivals::kind_of(int rank, const Look& look, const Place& place) const {
@@ -420,8 +461,9 @@ Status Arrivals::others() const {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     GC_TRY(usable(r));
-    if (!alive(r))
-      return Status::error(Code::remote, "%s died: %s cannot go on", rank_name(r).c_str(), description_.name);
+    if (alive(r)) continue;
+    GC_TRY(if_dead(
+        r, Status::error(Code::remote, "%s died: %s cannot go on", rank_name(r).c_str(), description_.name).blaming()));
   }
   return {};
 }

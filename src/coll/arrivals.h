@@ -10,10 +10,13 @@
 // own_component() from any thread. Ownership: owns its entry; the communicator's name and skin
 // outlive it.
 #pragma once
+#include <unistd.h>
+
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include "base/params.h"
 #include "coll/mpi_process.h"
 #include "core/abi.h"
 #include "core/communicator.h"
@@ -109,8 +112,11 @@ class Arrivals {
   Status await_decisions(const Place& place, core::Communicator* runtime, Component* among = nullptr);
   // From this collective on, and from the next one of every other order, this rank takes part no more, as it can no
   // longer agree with the others on what to do: nobody must wait for it. `comm`: the communicator that the place is of.
-  void fail(const Place& place, const gc_comm& comm) noexcept;
+  // `why` tells them who is at fault.
+  void fail(const Place& place, const gc_comm& comm, const Status& why) noexcept;
   bool failed() const noexcept;
+  // What the others say of a failure of this rank.
+  std::string told_of(const Status& why) const { return core::given_up(self(), why).what(); }
   // Errors: remote, where it has failed.
   Status usable() const;
 
@@ -133,12 +139,30 @@ class Arrivals {
   // What `rank` has put there; null until it has.
   const uint8_t* met(uint32_t meeting, int rank, uint64_t k) const noexcept;
 
+  // "rank 1 (process 4711)"
   std::string rank_name(int rank) const;
+  // Errors: timed_out, where `start` is longer ago than the parameter timeout and `more`: `late()` says of what, unless
+  // some rank does not run.
+  template <class Late>
+  Status in_time(std::chrono::steady_clock::time_point start, std::chrono::nanoseconds more, const Late& late) const {
+    const auto waited = core::Heart::waited(start);
+    if (!params().timeout || waited <= std::chrono::seconds(params().timeout) + more) return {};
+    GC_TRY(stopped(std::chrono::steady_clock::now() - waited));
+    return late().blaming();
+  }
+  // The other ranks' pulses.
+  std::vector<core::Surroundings::Bystander> bystanders() const;
   bool alive(int rank) const noexcept;
   // Errors: remote, where that rank has ended MPI. What it has done before can be seen then.
   Status in_mpi(int rank, const Place& place) const;
   // Errors: remote, where that rank has failed.
   Status usable(int rank) const;
+  // `died`, where that rank's process has ended, unless it has failed before. REQUIRES: as usable().
+  Status if_dead(int rank, Status died) const {
+    if (alive(rank)) return {};
+    GC_TRY(told(rank));
+    return died;
+  }
 
  private:
   enum class Seen { not_there, come, gone };
@@ -156,6 +180,10 @@ class Arrivals {
   // The kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const Place& place) const;
   Status failure_of(int rank) const;
+  Status stopped(std::chrono::steady_clock::time_point since) const;
+  std::string self() const {
+    return "rank " + std::to_string(description_.rank) + " (process " + std::to_string(getpid()) + ")";
+  }
   Status await_arrivals(const Place& place);
   // Relaxed: a null pointer is looked for anew, and what any other one points to was there before the peer came.
   const gc_board_entry* peer_entry(int rank) const noexcept {
@@ -163,6 +191,8 @@ class Arrivals {
   }
   const gc_board_entry& entry_of(int rank) const { return rank == description_.rank ? *entry_ : *peer_entry(rank); }
   bool has_decided(int rank, const Place& place) const noexcept;
+  // As usable(rank), at any time.
+  Status told(int rank) const;
   // arrivals_report.cpp
   void report(Wait& wait) const;
   uint64_t last_call(int rank, uint32_t order) const noexcept;

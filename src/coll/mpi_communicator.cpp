@@ -54,6 +54,7 @@ void MpiCommunicator::finish() {
 void MpiCommunicator::find_peers() {
   if (peers_found_) return;
   peers_found_ = true;
+  MpiProcess::instance().show_pulse();
   int rank = 0;
   if (Status found = arrivals_.find_peers(&rank); !found)
     for (MpiRuntime* each : {&runtime(), &pending().persistent_runtime()}) each->stage_for_ever(rank, found);
@@ -197,8 +198,11 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   Status refusal;
   auto on_device = contained([&] { return enter(call, &refusal); });
   const EndOfTurn ends{device_side().turn};
-  if (!on_device) arrivals_.fail(call_.place, *this);
-  if (!on_device) return std::move(on_device).status();
+  if (!on_device) {
+    pending().raise_faults(on_device.status());
+    arrivals_.fail(call_.place, *this, on_device.status());
+    return std::move(on_device).status();
+  }
   if (!*on_device) {
     call_.part.clear();  // the previous module may want its page-locked memory
     if (!refusal) return refusal;
@@ -208,9 +212,9 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   auto answer = contained([&] { return execute(call, same.ok()); });
   if (answer) call_.part.clear();
   if (!answer) {
-    if (runtime().get()) runtime().get()->raise_fault(answer.status());  // the others count on this rank
+    pending().raise_faults(answer.status());
     teams().fail(answer.status());
-    arrivals_.fail(call_.place, *this);
+    arrivals_.fail(call_.place, *this, answer.status());
     return std::move(answer).status();
   }
   if (!same) return same;  // the communicator stays as good as it was
@@ -231,7 +235,7 @@ void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
   const Place place = {order, ++orders[order].sequence, function};
   if (runtime().staging()) return arrivals_.publish(place, GC_KIND_HOST, {});  // as all do
   if (Status refused = arrivals_.refuse(place); !refused) {
-    arrivals_.fail(place, *this);
+    arrivals_.fail(place, *this, refused);
     guarded_report(function_name(function), refused);
   }
 }

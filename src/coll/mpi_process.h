@@ -3,6 +3,7 @@
 //
 // Thread safety: any thread. Ownership: lives until the process ends; boards of others are mapped once and kept.
 #pragma once
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,7 +11,9 @@
 
 #include "core/abi.h"
 #include "core/board.h"
+#include "core/heart.h"
 #include "core/liveness.h"
+#include "core/watchdog.h"
 #include "gpu/device.h"
 #include "topo/node.h"
 
@@ -34,7 +37,7 @@ struct PeerProcess {
   int pid = 0;
 };
 
-class MpiProcess {
+class MpiProcess final : public core::Watched {
  public:
   static MpiProcess& instance();
 
@@ -42,8 +45,16 @@ class MpiProcess {
   core::Board& board() { return board_; }
   // This process enters no collective any more.
   void end() noexcept {
+    if (watched_.exchange(false)) core::Watchdog::instance().remove(this);
     if (mine_.magic) board_.end();
   }
+
+  // From now on its board shows that it runs, as others may wait for it.
+  void show_pulse() {
+    if (!watched_.exchange(true)) core::Watchdog::instance().add(this);
+    check();
+  }
+  void check() noexcept override { core::Heart::show(&board_.pulse()); }
 
   // The peer behind a blob. Errors, where this process and that one cannot work together, worded to follow "rank N":
   // unsupported and invalid_usage (to be mended by the user) on both sides alike, others on this one only.
@@ -56,6 +67,7 @@ class MpiProcess {
  private:
   core::Board board_;
   ProcessInfo mine_ = {};
+  std::atomic<bool> watched_{false};
   std::mutex mutex_;
   std::map<std::pair<int32_t, uint64_t>, std::unique_ptr<PeerProcess>> peers_;  // by process id and board inode
   std::unordered_map<uint64_t, uint64_t> incarnations_;

@@ -85,7 +85,10 @@ bool MpiRuntime::fits(const DeviceCall& call) {
 
 Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
   BoardBootstrap bootstrap(description_, arrivals_, meeting_, call.place, idle, ranks_);
-  GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel()}, bootstrap));
+  core::Surroundings surroundings = {ranks_, {}};
+  if (!ranks_.empty()) surroundings.bystanders = arrivals_.bystanders();  // whom the others of `ranks_` may wait for
+  GC_TRY_AS(runtime_,
+            core::Communicator::create(*call.part.device, {all_kernels(), move_kernel()}, bootstrap, surroundings));
   bound_ = call.lines;
   usual_ = call.part.device;
   made_.store(runtime_.get(), std::memory_order_release);  // partner: get()

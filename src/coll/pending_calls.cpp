@@ -29,7 +29,8 @@ void PendingCalls::abandon() {
   std::lock_guard lock(mutex_);
   if (!waits() || arrivals_.failed()) return;
   const Place next = {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
-  arrivals_.fail(queue_.empty() || !queue_.front()->call.place.number ? next : queue_.front()->call.place, comm_);
+  arrivals_.fail(queue_.empty() || !queue_.front()->call.place.number ? next : queue_.front()->call.place, comm_,
+                 aborted());
 }
 
 void PendingCalls::stop() {
@@ -250,16 +251,23 @@ void PendingCalls::free(PendingCall* call) {
 void PendingCalls::give_up(PendingCall& call, Status status) {
   if (call.stage == PendingCall::Stage::in_team) teams_.fail(status);  // with its reason, before the words below
   persistent_.teams().fail(status);
-  arrivals_.fail(call.call.place, comm_);
-  if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
+  arrivals_.fail(call.call.place, comm_, status);
+  raise_faults(status);
   persistent_.fail(status);
   call.end_with(std::move(status));
+}
+
+// The others count on this rank, and learn why they cannot before it ends.
+void PendingCalls::raise_faults(const Status& why) {
+  for (MpiRuntime* each : {&runtime_, &persistent_runtime()})
+    if (each->get()) each->get()->raise_fault(why);
 }
 
 void PendingCalls::give_up_starts(Status status) {
   const bool told = persistent_.teams().fail(status);  // with its reason, before the words below
   if (!told && !status.told() && !persistent_.runtime().get()) log::write(log::Level::error, "%s", status.what());
-  arrivals_.fail({kStarts, 0, GC_FUNCTION_none}, comm_);
+  arrivals_.fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
+  raise_faults(status);
   persistent_.fail(std::move(status));
 }
 

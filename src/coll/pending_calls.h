@@ -64,6 +64,8 @@ class PendingCalls final : public Turned {
   void free(PendingCall* call);
   // What persistent calls run on.
   MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }
+  // On all runtime communicators of this one.
+  void raise_faults(const Status& why);
   // Whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
   uint64_t first_entered() const noexcept override { return first_entered_.load(); }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/mutant.h"
 #include "base/params.h"
 #include "coll/team_call.h"
 #include "core/flights.h"
@@ -14,8 +15,9 @@
 namespace gpucoll::coll {
 namespace {
 
-// A leader that waits too long says so by itself, and better: its members are more patient.
-constexpr auto kPatience = std::chrono::seconds(20);
+// Beyond the timeout: who waits for a rank that waits for others is more patient than this, as that one knows better
+// who has not come. All of it is well within a second.
+constexpr auto kPatienceOfLeaders = std::chrono::milliseconds(200), kPatience = std::chrono::milliseconds(500);
 
 bool same_device(const gc_board_line& a, const gc_board_line& b) {
   return !std::memcmp(a.device, b.device, sizeof a.device);
@@ -77,17 +79,19 @@ void TeamRuntime::tell_teams() const {
 // ---- waiting for one another ----
 
 Status TeamRuntime::what_is_wrong(int rank, const char* what, const Place& place) const {
-  const auto limit = std::chrono::seconds(params().timeout) + (leads() ? kPatience / 2 : kPatience);
   GC_TRY(arrivals_.usable(rank));
   if (!arrivals_.alive(rank))
-    return Status::error(Code::remote, "%s died before it %s %s on %s", arrivals_.rank_name(rank).c_str(), what,
-                         name_of(place), description_.name);
+    return arrivals_.if_dead(
+        rank, Status::error(Code::remote, "%s died before it %s %s on %s", arrivals_.rank_name(rank).c_str(), what,
+                            name_of(place), description_.name)
+                  .blaming());
   GC_TRY(arrivals_.in_mpi(rank, place));
-  if (params().timeout && Clock::now() - start_ > limit)
+  const auto more = gc_mutant(133) ? std::chrono::milliseconds(20000) : leads() ? kPatienceOfLeaders : kPatience;
+  return arrivals_.in_time(start_, more, [&] {
     return Status::error(Code::timed_out, "rank %d has waited longer than %lld s (parameter timeout) until %s %s %s",
                          description_.rank, static_cast<long long>(params().timeout), arrivals_.rank_name(rank).c_str(),
                          what, name_of(place));
-  return {};
+  });
 }
 
 template <class Come>
@@ -163,10 +167,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::outcome(const DeviceCall& call) {
   const proto::TeamAnswer answer = pages_->answer_of(leader());
   const bool truncated = answer == proto::TeamAnswer::truncated;
   if (truncated || answer == proto::TeamAnswer::failed)
-    return Status::error(truncated ? Code::truncated : Code::remote,
-                         "%s, which runs %s for rank %d as both use one device, has failed: %s",
-                         arrivals_.rank_name(leader()).c_str(), name_of(call.place), description_.rank,
-                         pages_->reason_of(leader()));
+    return Status::error(truncated ? Code::truncated : Code::remote, "%s", pages_->reason_of(leader())).blaming();
   if (answer == proto::TeamAnswer::stage) return Outcome::stage;
   if (rehearses_) return Outcome::done;
   GC_TRY(take_back(call));
@@ -209,8 +210,9 @@ Status TeamRuntime::put_together(const DeviceCall& call) {
   return {};
 }
 
-// What fails on the leaders' communicator counts its ranks.
+// What fails on the leaders' communicator counts its ranks, unless it blames one.
 Status TeamRuntime::explained(Status failure) const {
+  if (failure.blames()) return failure;
   const std::vector<int> leaders = teams_->leaders();
   if (leaders.back() == teams_->size() - 1) return failure;  // they are the first ranks of all
   return Status::error(failure.code(), "%s (ranks counted among those that lead the ranks of a device: %s)",
@@ -226,7 +228,7 @@ bool TeamRuntime::fail(const Status& why) noexcept {
   if (!teams_ || !leads()) return false;
   if (leaders_.get()) leaders_.get()->raise_fault(why);  // the other leaders count on this one
   const auto failed = why.code() == Code::truncated ? proto::TeamAnswer::truncated : proto::TeamAnswer::failed;
-  if (!answered_) pages_->answer(calls_, failed, why.what());
+  if (!answered_) pages_->answer(calls_, failed, arrivals_.told_of(why).c_str());
   answered_ = true;
   return leaders_.get();
 }

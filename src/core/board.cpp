@@ -85,7 +85,8 @@ bool Board::is_gone(const BoardKey& key) const noexcept {
 }
 
 void Board::end() noexcept {
-  __atomic_store_n(&board().ended, uint64_t{1}, __ATOMIC_RELEASE);  // partner: has_ended()
+  __atomic_store_n(&board().pulse.beat_ns, uint64_t{0}, __ATOMIC_RELAXED);  // nobody need wait for it
+  __atomic_store_n(&board().ended, uint64_t{1}, __ATOMIC_RELEASE);          // partner: has_ended()
 }
 
 bool Board::has_ended() const noexcept { return __atomic_load_n(&board().ended, __ATOMIC_ACQUIRE) != 0; }

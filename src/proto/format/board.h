@@ -49,8 +49,9 @@
  * collective of the module that was there before may call others (allreduce: reduce and broadcast, each counted), so a
  * rank may be some numbers ahead within a blocking collective that it has not left: four would do.
  *
- * A rank that fails in number s stores s into `failed`: whoever waits for it in s or later must not. In the other order
- * it stores the first number that it has not run.
+ * A rank that fails in number s stores s into `failed`, with release after `cause`, a sentence about who is at fault,
+ * which others that give up because of it pass on as it is: whoever waits for it in s or later must not. In the other
+ * order it stores the first number that it has not run.
  *
  * Making a persistent collective (GC_PERSISTENT) is counted among the nonblocking ones. MPI lets the ranks start those
  * that are made in different orders, so where all have device memory rank 0 says in which order they run: it appends
@@ -103,7 +104,9 @@
 
 #include <stdint.h>
 
-enum { GC_BOARD_LINES = 16, GC_BOARD_MEETING_BYTES = 320 };
+#include "proto/format/pulse.h"
+
+enum { GC_BOARD_LINES = 16, GC_BOARD_MEETING_BYTES = 320, GC_BOARD_CAUSE = 448 };
 enum { GC_BOARD_NEIGHBORS = 512 }; /* ranks of a communicator that can be told */
 enum { GC_BOARD_SLOTS = 256, GC_BOARD_SCHEDULE = 32 };
 enum { GC_BOARD_ENTRIES = 131072, GC_BOARD_NEAR = 2048, GC_BOARD_GONE = 131072, GC_BOARD_PROBE = 64 };
@@ -199,19 +202,21 @@ typedef struct gc_board_entry {
   gc_board_order orders[GC_ORDERS];
   gc_board_starts starts;
   gc_board_meeting meetings[GC_MEETINGS];
+  char cause[GC_BOARD_CAUSE]; /* of `failed`: who is at fault, and why */
 } gc_board_entry;
 
 typedef struct gc_board {
   uint64_t gone[GC_BOARD_GONE];
   uint64_t ended; /* not 0: the process is so far in MPI_Finalize that it enters no collective any more */
-  uint8_t reserved[56];
+  gc_pulse pulse; /* whether the process runs, from its first collective on device memory on */
+  uint8_t reserved[32];
   gc_board_entry entries[GC_BOARD_ENTRIES];
 } gc_board;
 
 typedef char gc_check_line[sizeof(gc_board_line) == 64 ? 1 : -1];
 typedef char gc_check_order[sizeof(gc_board_order) == 64 + 16 * 64 ? 1 : -1];
 typedef char gc_check_starts[sizeof(gc_board_starts) == 128 + 2 * 32 * 8 ? 1 : -1];
-typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 64 + 3 * 1088 + 640 + 6 * 704 ? 1 : -1];
+typedef char gc_check_entry[sizeof(gc_board_entry) == 64 + 64 + 3 * 1088 + 640 + 6 * 704 + 448 ? 1 : -1];
 
 /* `arrival`: number, function and kind in one word, as a reader may meet the line while it is written anew. */
 static inline uint64_t gc_arrival(uint64_t number, uint32_t function, uint32_t kind) {

@@ -1,0 +1,74 @@
+// What the workers of the fault driver (faults.py) share: the files by which a worker tells the driver how it fares.
+//
+// In the round's folder, rank R writes to `rank.R` one line for each thing that happens, the time by the monotonic
+// clock first, and to `calls.R` how many calls have ended.
+#pragma once
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <random>
+#include <set>
+#include <string>
+
+namespace faults {
+
+class Diary {
+ public:
+  Diary(const std::string& folder, int rank) {
+    lines_ = open((folder + "/rank." + std::to_string(rank)).c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+    calls_ = open((folder + "/calls." + std::to_string(rank)).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    tell("process " + std::to_string(getpid()));
+  }
+  void tell(const std::string& what) const {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::string line =
+        std::to_string(now.tv_sec * 1'000'000'000ll + now.tv_nsec) + " " + what.substr(0, what.find('\n')) + "\n";
+    if (write(lines_, line.data(), line.size()) < 0) std::perror("the diary");
+  }
+  void count_call() {
+    ++n_calls_;
+    if (pwrite(calls_, &n_calls_, sizeof n_calls_, 0) < 0) std::perror("the diary");
+  }
+  uint64_t calls() const { return n_calls_; }
+
+ private:
+  int lines_, calls_;
+  uint64_t n_calls_ = 0;
+};
+
+// The descriptors of this process, by what they refer to.
+inline std::multiset<std::string> descriptors() {
+  std::multiset<std::string> all;
+  DIR* const dir = opendir("/proc/self/fd");
+  while (const dirent* entry = dir ? readdir(dir) : nullptr) {
+    if (entry->d_name[0] == '.' || std::atoi(entry->d_name) == dirfd(dir)) continue;
+    char target[256] = "";
+    const ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+    std::string what(target, n > 0 ? static_cast<size_t>(n) : 0);
+    all.insert(what.substr(0, what.find(":[")));  // sockets and pipes by their kind
+  }
+  if (dir) closedir(dir);
+  return all;
+}
+
+// What there is now beside what there was before, "" where that is nothing.
+inline std::string added(const std::multiset<std::string>& before) {
+  std::string text;
+  std::multiset<std::string> rest = before;
+  for (const std::string& what : descriptors()) {
+    const auto known = rest.find(what);
+    if (known != rest.end())
+      rest.erase(known);
+    else
+      text += (text.empty() ? "" : ", ") + what;
+  }
+  return text;
+}
+
+}  // namespace faults

@@ -1,6 +1,8 @@
 # Room base: Status/Result, parameters, log, small helpers.
 GC_BASE_SOURCES = \
 	src/base/environment.h \
+	src/base/equal_params.cpp \
+	src/base/equal_params.h \
 	src/base/errors.def \
 	src/base/fork.cpp \
 	src/base/fork.h \

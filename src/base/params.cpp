@@ -182,8 +182,10 @@ void warn_of_unknown_variables() {
 Status read_params_from_environment() { return store().read_environment(); }
 
 std::string param_text(const ParamInfo& info) {
-  if (info.type == ParamType::text) return params().*info.text;
-  int64_t value = params().*info.member;
+  return info.type == ParamType::text ? params().*info.text : param_text(info, params().*info.member);
+}
+
+std::string param_text(const ParamInfo& info, int64_t value) {
   if (info.type == ParamType::choice) return choice_word(info.choices, value);
   if (info.type == ParamType::size) return format_size(value);
   if (info.type == ParamType::boolean) return value ? "true" : "false";
@@ -191,15 +193,6 @@ std::string param_text(const ParamInfo& info) {
 }
 
 const char* param_source(const ParamInfo& info) { return store().source[&info - kTable]; }
-
-uint64_t equal_params_hash() noexcept {
-  uint64_t hash = 1469598103934665603ull;  // FNV-1a over the values
-  for (const ParamInfo& info : kTable) {
-    if (info.scope != ParamScope::equal) continue;
-    hash = (hash ^ static_cast<uint64_t>(params().*info.member)) * 1099511628211ull;
-  }
-  return hash;
-}
 
 const char* library_version() noexcept { return GPUCOLL_VERSION_STRING; }
 

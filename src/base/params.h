@@ -70,10 +70,10 @@ Status read_params_from_environment();
 // can report it.
 const Status& params_status() noexcept;
 
-std::string param_text(const ParamInfo& info);    // today's value as a user would write it
-const char* param_source(const ParamInfo& info);  // "default", "environment" or "mca"
-uint64_t equal_params_hash() noexcept;            // of all values with scope equal
-const char* library_version() noexcept;           // "0.1.0"
+std::string param_text(const ParamInfo& info);                 // today's value as a user would write it
+std::string param_text(const ParamInfo& info, int64_t value);  // another one; not of ParamType::text
+const char* param_source(const ParamInfo& info);               // "default", "environment" or "mca"
+const char* library_version() noexcept;                        // "0.1.0"
 
 // "64M" -> 67108864; accepts K, M, G (powers of 1024) and an optional "iB"/"B". Errors: invalid_argument.
 Result<int64_t> parse_size(const char* text);

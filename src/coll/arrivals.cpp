@@ -87,7 +87,7 @@ Status Arrivals::find_peers(int* rank) {
     if (r == description_.rank) continue;
     *rank = r;
     GC_TRY_AS(peers_[static_cast<size_t>(r)],
-              MpiProcess::instance().peer(description_.calls->peer(description_.ctx, r)));
+              MpiProcess::instance().peer(description_.calls->peer(description_.ctx, r), description_.rank));
   }
   return {};
 }

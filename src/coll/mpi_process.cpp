@@ -7,12 +7,11 @@
 
 #include "base/fork.h"
 #include "base/log.h"
-#include "base/params.h"
 
 namespace gpucoll::coll {
 namespace {
 
-constexpr uint32_t kMagic = 0x67637072;
+constexpr uint32_t kMagic = 0x67637073;
 
 }  // namespace
 
@@ -30,7 +29,7 @@ Status MpiProcess::open(gc_process_blob* mine) {
     mine_.magic = kMagic;
     mine_.pid = getpid();
     std::snprintf(mine_.version, sizeof mine_.version, "%s", library_version());
-    mine_.params_hash = equal_params_hash();
+    mine_.params = EqualParams::of_this_process();
     mine_.board = board_.name();
   }
   std::memset(mine, 0, sizeof *mine);
@@ -38,7 +37,7 @@ Status MpiProcess::open(gc_process_blob* mine) {
   return {};
 }
 
-Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob) {
+Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob, int own_rank) {
   if (!blob)
     return Status::error(Code::unsupported,
                          "runs without gpucoll: install it there, too, and leave it among the components of coll");
@@ -52,10 +51,8 @@ Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob) {
         Code::unsupported,
         "is on another node or in another container (PID namespace): collectives run on devices only between ranks of "
         "one node that see each other's processes; start them in one container, or with one PID namespace");
-  if (info.params_hash != mine_.params_hash)
-    return Status::error(Code::invalid_usage,
-                         "has other values for parameters that must be equal on all ranks (gpucoll-info lists them): "
-                         "set them for all, with --mca or -x");
+  if (!(info.params == mine_.params))
+    return Status(Code::invalid_usage, info.params.difference_from(mine_.params, own_rank));
   std::lock_guard lock(mutex_);
   auto& known = peers_[{info.pid, info.board.inode}];
   if (known) return known.get();

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/equal_params.h"
 #include "core/abi.h"
 #include "core/board.h"
 #include "core/heart.h"
@@ -24,8 +25,8 @@ struct ProcessInfo {
   uint32_t magic;
   int32_t pid;
   char version[16];
-  uint64_t params_hash;
   topo::NodeId node;
+  EqualParams params;
   SharedMemoryName board;
 };
 static_assert(sizeof(ProcessInfo) <= GC_PROCESS_BLOB_BYTES);
@@ -56,9 +57,10 @@ class MpiProcess final : public core::Watched {
   }
   void check() noexcept override { core::Heart::show(&board_.pulse()); }
 
-  // The peer behind a blob. Errors, where this process and that one cannot work together, worded to follow "rank N":
-  // unsupported and invalid_usage (to be mended by the user) on both sides alike, others on this one only.
-  Result<const PeerProcess*> peer(const gc_process_blob* blob);
+  // The peer behind the blob of another rank than `own_rank`, which is this one's. Errors, where this process and that
+  // one cannot work together, worded to follow "rank N": unsupported and invalid_usage (to be mended by the user) on
+  // both sides alike, others on this one only.
+  Result<const PeerProcess*> peer(const gc_process_blob* blob, int own_rank);
 
   // A number that is equal on all members of a communicator and new at each creation: how often this process has
   // seen a communicator with this context id and these members.

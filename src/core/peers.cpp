@@ -7,9 +7,9 @@
 #include <cstring>
 #include <limits>
 
+#include "base/equal_params.h"
 #include "base/log.h"
 #include "base/mutant.h"
-#include "base/params.h"
 #include "core/device_link.h"
 #include "core/heart.h"
 #include "core/tuning_file.h"
@@ -22,8 +22,19 @@ using proto::ControlPage;
 using proto::PeerInfo;
 
 void set_verdict(PeerInfo* info, const Status& status) {
+  static_assert(sizeof(EqualParams) <= sizeof info->said);
   info->fault = static_cast<uint32_t>(status.code());
-  std::snprintf(info->text, sizeof info->text, "%s", status.what());
+  std::snprintf(info->said, sizeof info->said, "%s", status.what());
+  if (info->fault) return;
+  const EqualParams params = EqualParams::of_this_process();
+  std::memcpy(info->said, &params, sizeof params);
+}
+
+// REQUIRES: no fault of `info`.
+EqualParams params_of(const PeerInfo& info) {
+  EqualParams params;
+  std::memcpy(&params, info.said, sizeof params);
+  return params;
 }
 
 PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page, const Status& status) {
@@ -31,7 +42,7 @@ PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page,
   info.magic = proto::kPeerMagic;
   info.rank = rank;
   std::snprintf(info.version, sizeof info.version, "%s", library_version());
-  info.params_hash = equal_params_hash() ^ tuning_hash();
+  info.tuning_hash = tuning_hash();
   auto node = topo::this_node();
   if (node) std::memcpy(info.node, node->data(), node->size());
   std::memcpy(info.device_kind, device.identity().kind, sizeof info.device_kind);
@@ -46,6 +57,24 @@ PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page,
   return info;
 }
 
+// Of two that have no fault.
+Status compare_params(const PeerInfo& info, const PeerInfo& first) {
+  const EqualParams params = params_of(info), firsts = params_of(first);
+  if (!(params == firsts))
+    return Status(Code::invalid_usage,
+                  "rank " + std::to_string(info.rank) + " " + params.difference_from(firsts, first.rank));
+  if (info.tuning_hash == first.tuning_hash) return {};
+  if (info.tuning_hash && first.tuning_hash)
+    return Status::error(Code::invalid_usage,
+                         "rank %d and rank 0 have tuning files with different content (parameter tuning_file, on this "
+                         "rank '%s'): give all ranks the same file",
+                         info.rank, gpucoll::params().tuning_file.c_str());
+  return Status::error(Code::invalid_usage,
+                       "rank %d has %s tuning file, but rank 0 has %s: set the parameter tuning_file on all ranks, or "
+                       "on none",
+                       info.rank, info.tuning_hash ? "a" : "no", first.tuning_hash ? "one" : "none");
+}
+
 // What keeps the ranks from working together; the same answer on every rank.
 Status compare(const std::vector<PeerInfo>& infos) {
   const PeerInfo& first = infos[0];
@@ -56,16 +85,10 @@ Status compare(const std::vector<PeerInfo>& infos) {
                            info.rank, info.version, first.version);
     if (info.fault)
       return Status::error(static_cast<Code>(info.fault), "rank %d (process %d): %.*s", info.rank, info.pid,
-                           static_cast<int>(sizeof info.text), info.text);
+                           static_cast<int>(sizeof info.said), info.said);
   }
   for (const PeerInfo& info : infos) {
-    if (info.params_hash != first.params_hash)
-      return Status::error(
-          Code::invalid_usage,
-          "rank %d and rank 0 have different values for parameters that must be equal on all ranks "
-          "(gpucoll-info lists them), or different tuning files: set them for all ranks, e.g. with mpirun -x or "
-          "--mca",
-          info.rank);
+    GC_TRY(compare_params(info, first));
     if (std::memcmp(info.node, first.node, sizeof info.node))
       return Status::error(Code::unsupported,
                            "rank %d is on another node (or in another container) than rank 0; this version connects "

@@ -53,7 +53,7 @@ check_mismatches() {
     -np 3 "$program" across
   passed across
   # One program, whatever mpirun does with several.
-  run "rank 1 has other values for parameters" \
+  run "rank 1 has the parameter channels 2, but rank 0 has 1: set it equal on all ranks" \
     -np 2 sh -c 'GPUCOLL_CHANNELS=$((OMPI_COMM_WORLD_RANK + 1)) exec "$0" same' "$program"
   passed "the run with different parameters"
 }

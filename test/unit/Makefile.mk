@@ -63,6 +63,10 @@ test_unit_mailbox_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_links_test_SOURCES = test/unit/links_test.cpp test/unit/meeting_ranks.h
 test_unit_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/peers_test
+test_unit_peers_test_SOURCES = test/unit/peers_test.cpp test/unit/meeting_ranks.h
+test_unit_peers_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/device_link_test
 test_unit_device_link_test_SOURCES = test/unit/device_link_test.cpp test/unit/forwarding_device.h \
 	test/unit/meeting_ranks.h

@@ -13,6 +13,7 @@
 
 #include "../resources.h"
 #include "base/environment.h"
+#include "base/equal_params.h"
 #include "base/log.h"
 #include "base/params.h"
 #include "base/quiet_thread.h"
@@ -151,14 +152,18 @@ TEST(Parameters, WarnOnceOfVariablesThatNameNone) {
   EXPECT_EQ(lines, "GPUCOLL_CHANELS is ignored: there is no such parameter; gpucoll-info lists them");
 }
 
-TEST(Parameters, HashCoversThoseThatMustBeEqual) {
-  ASSERT_TRUE(set_param("channels", "4", "mca").ok());
-  uint64_t four = equal_params_hash();
+TEST(Parameters, SayWhichThatMustBeEqualDiffers) {
+  ASSERT_TRUE(set_param("buffer_bytes", "1M", "mca").ok());
+  const EqualParams before = EqualParams::of_this_process();
   ASSERT_TRUE(set_param("verbose", "1", "mca").ok());
-  EXPECT_EQ(equal_params_hash(), four);
-  ASSERT_TRUE(set_param("channels", "5", "mca").ok());
-  EXPECT_NE(equal_params_hash(), four);
-  ASSERT_TRUE(set_param("channels", "0", "mca").ok());
+  EXPECT_TRUE(EqualParams::of_this_process() == before);
+  ASSERT_TRUE(set_param("buffer_bytes", "1025K", "mca").ok());
+  const EqualParams now = EqualParams::of_this_process();
+  EXPECT_FALSE(now == before);
+  EXPECT_EQ(now.difference_from(before, 2),
+            "has the parameter buffer_bytes 1025K, but rank 2 has 1M: set it equal on all ranks, e.g. with mpirun -x "
+            "GPUCOLL_BUFFER_BYTES=... or --mca coll_gpucoll_buffer_bytes ...");
+  ASSERT_TRUE(set_param("buffer_bytes", "0", "mca").ok());
   ASSERT_TRUE(set_param("verbose", "0", "mca").ok());
 }
 

@@ -50,7 +50,7 @@ class ThreadsMeeting {
   int come_ = 0, round_ = 0;
 };
 
-class ThreadsBootstrap final : public net::Bootstrap {
+class ThreadsBootstrap : public net::Bootstrap {
  public:
   ThreadsBootstrap(ThreadsMeeting& meeting, int rank, int size) : meeting_(meeting), rank_(rank), size_(size) {}
   int rank() const override { return rank_; }

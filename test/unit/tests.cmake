@@ -66,6 +66,9 @@ endif()
 gc_test(unit.scratch LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/scratch_test)
 gc_test(unit.piecewise_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/piecewise_copy_test)
 gc_test(unit.links LABELS unit COMMAND test/unit/links_test)
+gc_test(unit.peers LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/peers_test)
+gc_mutant(113 MUST_PRINT "FAILED.*Peers.SayWhichParameterDiffers" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/peers_test)
 gc_test(unit.device_link LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/device_link_test)
 gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/device_link_test)

@@ -33,7 +33,7 @@
 
 namespace gpucoll::proto {
 
-inline constexpr uint32_t kPeerMagic = 0x67637033;
+inline constexpr uint32_t kPeerMagic = 0x67637034;
 
 // What a rank found out about all others.
 inline constexpr uint32_t kReachesAll = 1;       // its kernels are not known to be kept from any rank's memory
@@ -44,7 +44,7 @@ struct PeerInfo {
   uint32_t magic;
   int32_t rank;
   char version[16];
-  uint64_t params_hash;  // of the parameters that must be equal on all ranks
+  uint64_t tuning_hash;  // of the tuning file, 0 without one
   uint8_t node[16];
   char device_kind[8];
   uint8_t device_uuid[16];
@@ -52,10 +52,10 @@ struct PeerInfo {
   int32_t control_fd;  // the page: a descriptor of `pid`
   uint64_t control_inode;
   uint64_t control_bytes;
-  uint32_t fault;           // a gpucoll::Code: this rank cannot take part, for the reason in `text`
+  uint32_t fault;           // a gpucoll::Code: this rank cannot take part, for the reason in `said`
   uint32_t facts;           // kReachesAll, ...
   int32_t resident_blocks;  // that its device runs at once, of all ranks together
-  char text[212];
+  char said[212];           // with a fault a text, else the values of parameters that must be equal on all ranks
 };
 static_assert(sizeof(PeerInfo) == 320);  // as much as a meeting on the arrival board has room for
 

@@ -1,0 +1,69 @@
+// Ranks that meet: what keeps them from working together is said on all of them, with who and what.
+#include "core/peers.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/params.h"
+#include "meeting_ranks.h"
+
+namespace gpucoll_test {
+namespace {
+
+using namespace gpucoll;
+
+// Tells when its rank has said who it is.
+class TellingBootstrap final : public ThreadsBootstrap {
+ public:
+  TellingBootstrap(ThreadsMeeting& meeting, std::function<void()> told)
+      : ThreadsBootstrap(meeting, 0, 2), told_(std::move(told)) {}
+  Status allgather(const void* mine, void* all, size_t bytes) override {
+    if (told_) std::exchange(told_, nullptr)();
+    return ThreadsBootstrap::allgather(mine, all, bytes);
+  }
+
+ private:
+  std::function<void()> told_;
+};
+
+// What two ranks say, of which rank 1 meets with another value of a parameter.
+std::string said_with(const char* name, const char* value0, const char* value1) {
+  EXPECT_TRUE(set_param(name, value0, "test").ok());
+  auto device = gpu::emu_platform().open(0);
+  if (!device) return "no device";
+  ThreadsMeeting meeting(2);
+  std::promise<void> told;
+  std::string said[2];
+  std::thread other([&] {
+    told.get_future().wait();
+    ThreadsBootstrap bootstrap(meeting, 1, 2);
+    said[1] = core::Peers::exchange(bootstrap, **device, Status()).status().what();
+  });
+  TellingBootstrap bootstrap(meeting, [&] {
+    EXPECT_TRUE(set_param(name, value1, "test").ok());
+    told.set_value();
+  });
+  said[0] = core::Peers::exchange(bootstrap, **device, Status()).status().what();
+  other.join();
+  EXPECT_EQ(said[0], said[1]);
+  return said[0];
+}
+
+TEST(Peers, SayWhichParameterDiffers) {
+  EXPECT_EQ(said_with("channels", "8", "4"),
+            "rank 1 has the parameter channels 4, but rank 0 has 8: set it equal on all ranks, e.g. with mpirun -x "
+            "GPUCOLL_CHANNELS=... or --mca coll_gpucoll_channels ...");
+  EXPECT_EQ(said_with("channels", "0", "0"), "");
+  EXPECT_NE(said_with("protocol", "ll", "simple").find("rank 1 has the parameter protocol simple, but rank 0 has ll:"),
+            std::string::npos);
+  EXPECT_EQ(said_with("protocol", "auto", "auto"), "");
+  EXPECT_EQ(said_with("verbose", "0", "1"), "");
+}
+
+}  // namespace
+}  // namespace gpucoll_test

@@ -284,8 +284,9 @@ void Arrivals::go_to_next(Wait& wait) const {
 
 Status Arrivals::tell_neighbors(const gc_call& call, Component* component) noexcept {
   if (description_.size > GC_BOARD_NEIGHBORS)
-    return Status::error(Code::unsupported, "%d ranks are more than can tell each other their neighbours",
-                         description_.size);
+    return Status::error(Code::unsupported,
+                         "of %d ranks not more than %d can tell each other their neighbours; use smaller communicators",
+                         description_.size, int{GC_BOARD_NEIGHBORS});
   uint64_t words[GC_BOARD_NEIGHBORS / 64] = {};
   const auto add = [&](int rank) { words[rank / 64] |= uint64_t{1} << rank % 64; };
   std::for_each(call.sources, call.sources + call.n_sources, add);

@@ -34,7 +34,8 @@ Status look_at_block(const Block& block, bool gaps, CallMemory* memory, bool* on
   if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset)) {
     memory->lacks_memory = !gaps && runs_out(*platform, block, info);
     if (!memory->lacks_memory)
-      return Status::error(Code::unsupported, "%zu bytes at %p are not all memory of a device", block.bytes,
+      return Status::error(Code::unsupported,
+                           "%zu bytes at %p are not all memory of a device; pass memory of one allocation", block.bytes,
                            static_cast<const void*>(block.address));
     if (info.device < 0)
       return Status::error(Code::invalid_argument, "the buffer %p is in no allocation: it was freed before",
@@ -48,7 +49,8 @@ Status look_at_block(const Block& block, bool gaps, CallMemory* memory, bool* on
   }
   last_used.store(memory->device, std::memory_order_relaxed);
   if (memory->device->index() == info.device) return {};
-  return Status::error(Code::unsupported, "its buffers are on devices %d and %d", memory->device->index(), info.device);
+  return Status::error(Code::unsupported, "its buffers are on devices %d and %d; pass buffers of one device",
+                       memory->device->index(), info.device);
 }
 
 const gc_type_map* map_of(const gc_buffer& buffer, int block) {
@@ -74,7 +76,9 @@ Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, CallMemo
   }
   memory->seen |= seen;
   if (!*on_host) return {};
-  return seen ? Status::error(Code::unsupported, "one of its buffers is partly host memory") : Status();
+  return seen ? Status::error(Code::unsupported,
+                              "one of its buffers is partly host memory; pass wholly host or device memory")
+              : Status();
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ Result<core::CollectiveTask> task_of_result(const gc_call& call, const CallConte
   made.in_usable_memory = true;  // look_at_memory()
   GC_TRY_AS(core::CollectiveTask task, make_task({context.device, context.rank, context.n_ranks, nullptr}, made));
   if (task.kernels.local) return task;
-  return Status::error(Code::unsupported, "there is no kernel that reduces its type on one device");
+  return Status::error(Code::unsupported,
+                       "there is no kernel that reduces its type on one device; use a predefined type");
 }
 
 // The only operand is the result. But what is in the gaps of its elements must not get there: a pair that is reduced

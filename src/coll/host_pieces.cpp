@@ -11,7 +11,9 @@ Result<uint8_t*> HostPieces::reserve(gpu::Device& device, size_t bytes) {
   clear();
   block_ = StagingPool::of_calls().get_pinned(device, bytes);
   if (block_.host) return static_cast<uint8_t*>(block_.kernel);
-  return Status::error(Code::unsupported, "%zu bytes of it are host memory, for which there is no page-locked memory",
+  return Status::error(Code::unsupported,
+                       "%zu bytes of it are host memory, for which there is no page-locked memory; raise the parameter "
+                       "call_host_bytes, or pass device memory",
                        bytes);
 }
 

@@ -18,7 +18,8 @@ bool has_all(const gc_call& call, int n_ranks) {
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part) {
   part->clear();
   if (call.reduces && (call.type < 0 || call.op < 0))
-    return Status::error(Code::unsupported, "there is no kernel for its type or operation");
+    return Status::error(Code::unsupported,
+                         "there is no kernel for its type or operation; use predefined ones, and no long double");
   CallMemory memory;
   Status looked = look_at_memory(call, n_ranks, usual, &memory);
   const bool on_host = memory.send_on_host || memory.recv_on_host;

@@ -15,6 +15,12 @@ struct EndOfTurn {
   ~EndOfTurn() { turn.end(); }
 };
 
+Status no_devices_yet() {
+  return Status::error(Code::unsupported,
+                       "not all ranks are among its neighbours, and all of them have not used their devices together "
+                       "before; call MPI_Allreduce on device memory once, for one");
+}
+
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
@@ -76,7 +82,10 @@ bool MpiCommunicator::is_everybody() {
 }
 
 bool MpiCommunicator::knows_neighbors(const gc_call& call) {
-  return !among() || !component_.ranks.empty() || arrivals_.tell_neighbors(call, &component_).ok();
+  if (!among() || !component_.ranks.empty()) return true;
+  const Status told = arrivals_.tell_neighbors(call, &component_);
+  if (!told) runtime().tell_once(function_name(call.function), told);
+  return told.ok();
 }
 
 // Those who take no part say what this rank does, on the devices that they are known to have.
@@ -159,7 +168,10 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
     return Answer::done;
   }
   // Without all ranks no runtime communicator can be made: what they do together makes it.
-  if (!runtime().get() && !is_everybody()) return Answer::stage;
+  if (!runtime().get() && !is_everybody()) {
+    runtime().tell_once(function_name(call.function), no_devices_yet());
+    return Answer::stage;
+  }
   if (!runtime().fits(call_)) return Answer::stage;
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;

@@ -1,9 +1,12 @@
 #include "coll/mpi_runtime.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "base/mutant.h"
 #include "coll/board_bootstrap.h"
 #include "coll/kernels.h"
 #include "core/collective_messages.h"
@@ -13,6 +16,18 @@ namespace gpucoll::coll {
 namespace {
 
 std::atomic<uint64_t> runs_on_device{0}, launches_on_device{0};
+
+// A reason without the numbers and addresses in it.
+std::string kind_of(const char* reason) {
+  std::string kind;
+  bool in_number = false;
+  for (const char* at = reason; *at; ++at) {
+    in_number =
+        in_number ? std::isalnum(static_cast<unsigned char>(*at)) : std::isdigit(static_cast<unsigned char>(*at));
+    if (!in_number) kind += *at;
+  }
+  return kind;
+}
 
 }  // namespace
 
@@ -43,13 +58,20 @@ void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
               ("rank " + std::to_string(because_of) + " " + why.what()).c_str());
 }
 
+void MpiRuntime::tell_once(const char* call, const Status& why) {
+  std::string kind = kind_of(why.what());
+  const bool told = std::find(told_once_.begin(), told_once_.end(), kind) != told_once_.end();
+  if (told && !gc_mutant(114)) return;
+  told_once_.push_back(std::move(kind));
+  log::write(log::Level::info, "%s on %s goes through the host, and so do others (told once): %s", call,
+             description_.name, why.what());
+}
+
 Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
   if (staging_only_) return false;
   Status status = make_part(call, description_.rank, description_.size, usual_, made->scratch, &made->part);
   if (made->part.lacks_memory) return status;
-  if (!status)
-    log::write(log::Level::info, "%s on %s goes through the host: %s", function_name(call.function), description_.name,
-               status.what());
+  if (!status) tell_once(function_name(call.function), status);
   made->pairs_with_gaps = reduces_pairs_with_gaps(call);
   return status.ok();
 }

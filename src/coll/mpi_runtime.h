@@ -10,6 +10,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,8 @@ class MpiRuntime {
   Result<bool> plan(const gc_call& call, DeviceCall* made);
   // Whether all goes through the host from now on.
   bool staging() const noexcept { return staging_only_; }
+  // Tells, of each kind of reason once, why a call goes through the host, and with it those like it.
+  void tell_once(const char* call, const Status& why);
   // Because of what one rank is or can.
   void stage_for_ever(int because_of, const Status& why);
 
@@ -96,6 +99,7 @@ class MpiRuntime {
   std::atomic<bool> staging_only_{false};
   std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's
   bool told_staged_ = false;                  // in fits()
+  std::vector<std::string> told_once_;        // kinds of reasons
   std::vector<gc_board_line> bound_;          // the lines by which the runtime communicator was made
   core::CommShape shape_ = {};                // between prepare() and begin()
   uint64_t counted_ = 0;                      // launches of the runtime communicator

@@ -15,6 +15,13 @@ bool is_started(const PendingCall* call) {
   return call && (call->stage == Stage::started || call->stage == Stage::launching);
 }
 
+Status no_slot() {
+  return Status::error(Code::unsupported,
+                       "%d persistent requests of the communicator have all the places on the device; free those that "
+                       "are not used any more, or make some on other communicators",
+                       int{GC_BOARD_SLOTS});
+}
+
 }  // namespace
 
 // ---- one call ----
@@ -118,6 +125,8 @@ Result<bool> PersistentCalls::give_place(const StartSchedule::Step& scheduled) {
   placed_ = Readiness::impossible;
   if (gc_step_kind(step) == GC_STEP_PLACE) {
     GC_TRY_AS(placed_, placing_->in_team ? rehearse(*placing_) : runner_.prepare(*placing_));
+  } else {
+    runtime_.tell_once(name_of(placing_->call.place), no_slot());
   }
   if (placed_ == Readiness::waiting) return false;
   placing_->steps = present_step();

@@ -123,7 +123,12 @@ Result<bool> TeamRuntime::meet(const DeviceCall& call, const Status& handed_over
   Status mine = open_pages(all);
   if (mine) mine = handed_over;
   if (mine && leads()) mine = collect(call, idle);
-  if (!mine) log::write(log::Level::warn, "ranks that use one device go through the host: %s", mine.what());
+  if (!mine)
+    log::write(
+        log::Level::warn,
+        "collectives on device memory of %s are slow, through the host, as ranks use one device and cannot do it "
+        "together: %s; give each rank a device of its own, or start CUDA's MPS",
+        description_.name, mine.what());
   const uint8_t able = mine.ok();
   std::vector<uint8_t> answers(static_cast<size_t>(description_.size));
   GC_TRY(all.allgather(&able, answers.data(), sizeof able));

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "mpi_test.h"
 
@@ -518,6 +520,26 @@ void same() {
   for (int i = 0; i < 3; ++i) expect_right(memory, "whatever the parameters");
 }
 
+void add(void* from, void* to, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i) static_cast<int*>(to)[i] += static_cast<int*>(from)[i];
+}
+
+// What goes through the host for some reason, again and again: that is told once for each reason.
+void through_host() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  MPI_Op op;
+  MPI_Op_create(add, 1, &op);
+  std::vector<std::unique_ptr<Sum>> sums;
+  for (int i = 0; i < 256 + 3; ++i) sums.push_back(std::make_unique<Sum>(memory, 4));
+  for (int i = 0; i < 3; ++i) {
+    const int rc = MPI_Allreduce(MPI_IN_PLACE, memory.at(0), 4 + i, MPI_INT, op, MPI_COMM_WORLD);
+    if (!checked(rc == MPI_SUCCESS)) fail("a user's operation has failed");
+    const int misaligned = MPI_Allreduce(MPI_IN_PLACE, memory.at(2 * i + 1), 4 + i, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (!checked(misaligned == MPI_SUCCESS)) fail("misaligned memory has failed");
+  }
+  MPI_Op_free(&op);
+}
+
 struct Fault {
   const char* name;
   void (*run)();
@@ -547,7 +569,8 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"early_with_all", early_with_all},
                              {"many", many},
                              {"at_once", at_once},
-                             {"same", same}};
+                             {"same", same},
+                             {"through_host", through_host}};
 
 }  // namespace
 

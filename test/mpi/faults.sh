@@ -1,7 +1,7 @@
 #!/bin/bash
 # Faults under MPI: each ends in time, with a sentence that says who and what.
 # usage: faults.sh MPIRUN PROGRAM GROUP...: those of the groups mismatches, resources, lateness, deaths, teams,
-# refusals, departures, reports
+# refusals, departures, reports, through_host
 set -u
 mpirun=$1 folder=$(mktemp -d)
 log=$folder/log program=$folder/faults  # a name by which to know the processes of this test
@@ -175,6 +175,16 @@ check_reports() {
   export GPUCOLL_REPORT_AFTER=0
   run "0 failures" -np 3 "$program" long_in_coming
   ! grep -q "parameter report_after" "$log" || wrong "what was turned off is told"
+}
+
+# Calls that go through the host say why, once for each reason, on both ranks.
+check_through_host() {
+  run "MPI_Allreduce_init on .* goes through the host, .*: 256 persistent requests" \
+    -np 2 --mca coll_gpucoll_verbose 1 "$program" through_host
+  passed through_host
+  for reason in "256 persistent requests" "no kernel for its type or operation; use" "is not aligned"; do
+    test "$(grep -c "goes through the host, .*$reason" "$log")" == 2 || wrong "'$reason' is not told once"
+  done
 }
 
 for group; do

@@ -208,10 +208,13 @@ gc_mpi_mutant(103 LABELS mpi TIMEOUT 120 MUST_PRINT "calls MPI_" NP 2 MPIRUN ${G
   COMMAND test/mpi/collectives 1)
 
 # Mostly waiting.
-foreach(group mismatches resources lateness deaths teams refusals departures reports)
+foreach(group mismatches resources lateness deaths teams refusals departures reports through_host)
   gc_test(mpi.faults.${group} LABELS mpi asan TIMEOUT 240 PROCESSORS 1 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
     COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults ${group})
 endforeach()
+
+gc_mutant(114 LABELS mpi MUST_PRINT "is not told once" ENV ${GC_MPI_ENV}
+  COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults through_host)
 
 # Two nodes, as far as processes can see.
 gc_test(mpi.nodes LABELS mpi TIMEOUT 240 PROCESSORS 8 ENV ${GC_MPI_ENV}

@@ -140,6 +140,31 @@ void Arrivals::fail(const Place& place, const gc_comm& comm, const Status& why) 
   }
 }
 
+void Arrivals::fail_quietly(const Place& place, const gc_comm& comm, const Status& why) noexcept {
+  if (failed()) return;
+  __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_QUIETLY}, __ATOMIC_RELEASE);  // partner: ending of the peers
+  fail(place, comm, why);
+}
+
+void Arrivals::end_mpi() noexcept {
+  if (!ending(description_.rank)) __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_MPI}, __ATOMIC_RELEASE);
+}
+
+uint64_t Arrivals::ending(int rank) const noexcept {
+  if (rank == description_.rank) return __atomic_load_n(&entry_->ending, __ATOMIC_ACQUIRE);
+  const PeerProcess* const peer = peers_.empty() ? nullptr : peers_[static_cast<size_t>(rank)];
+  if (!peer) return 0;
+  const gc_board_entry* const entry = peer->board.find(key_);
+  const uint64_t told = entry ? __atomic_load_n(&entry->ending, __ATOMIC_ACQUIRE) : 0;
+  return told || !peer->board.has_ended() ? told : uint64_t{GC_ENDING_MPI};
+}
+
+bool Arrivals::any_ending() const noexcept {
+  for (int r = 0; r < description_.size; ++r)
+    if (ending(r)) return true;
+  return false;
+}
+
 bool Arrivals::failed() const noexcept { return __atomic_load_n(&entry_->orders[0].failed, __ATOMIC_RELAXED) != 0; }
 
 Status Arrivals::usable() const {
@@ -458,10 +483,10 @@ Status Arrivals::usable(int rank) const {
   return failed && !has_left(rank) ? failure_of(rank) : Status();
 }
 
-Status Arrivals::others() const {
+Status Arrivals::others(bool may_end) const {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
-    GC_TRY(usable(r));
+    if (!may_end || ending(r) != GC_ENDING_QUIETLY) GC_TRY(usable(r));
     if (alive(r)) continue;
     GC_TRY(if_dead(
         r, Status::error(Code::remote, "%s died: %s cannot go on", rank_name(r).c_str(), description_.name).blaming()));

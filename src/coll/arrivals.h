@@ -114,7 +114,12 @@ class Arrivals {
   // longer agree with the others on what to do: nobody must wait for it. `comm`: the communicator that the place is of.
   // `why` tells them who is at fault.
   void fail(const Place& place, const gc_comm& comm, const Status& why) noexcept;
+  // The same because MPI is being finalized, where nobody waits for what has failed: no rank tells an error of it.
+  void fail_quietly(const Place& place, const gc_comm& comm, const Status& why) noexcept;
   bool failed() const noexcept;
+  // MPI is being finalized on this rank; and whether any rank has said so, of itself or of others.
+  void end_mpi() noexcept;
+  bool any_ending() const noexcept;
   // What the others say of a failure of this rank.
   std::string told_of(const Status& why) const { return core::given_up(self(), why).what(); }
   // Errors: remote, where it has failed.
@@ -130,8 +135,8 @@ class Arrivals {
   const gc_board_starts& starts_of(int rank) const;
   // Whether what was read of it before may be of another communicator, as it has freed this one.
   bool has_left(int rank) const noexcept;
-  // The first rank that has failed or died.
-  Status others() const;
+  // The first rank that has failed or died. may_end: quiet failures are none.
+  Status others(bool may_end = false) const;
 
   // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES in a meeting
   // (GC_MEETING_*).
@@ -184,6 +189,7 @@ class Arrivals {
   std::string self() const {
     return "rank " + std::to_string(description_.rank) + " (process " + std::to_string(getpid()) + ")";
   }
+  uint64_t ending(int rank) const noexcept;
   Status await_arrivals(const Place& place);
   // Relaxed: a null pointer is looked for anew, and what any other one points to was there before the peer came.
   const gc_board_entry* peer_entry(int rank) const noexcept {

@@ -44,6 +44,7 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::abandon() {
+  arrivals_.end_mpi();
   if (device_side_) pending().abandon();
 }
 

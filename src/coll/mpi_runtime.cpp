@@ -139,7 +139,9 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   if (!runtime_) {
     if (Status made = make(call, idle); !made) {  // which all ranks see alike
       GC_TRY(arrivals_.others());
-      tell_staged(log::Level::warn, made.what());
+      // A persistent call may have been made and never be started: where ranks end MPI it cannot be.
+      const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && arrivals_.any_ending();
+      tell_staged(idle_call ? log::Level::info : log::Level::warn, made.what());
       staging_only_ = true;
       return false;
     }

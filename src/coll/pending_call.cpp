@@ -22,7 +22,15 @@ void PendingCall::end_with(Status status) {
   end();
 }
 
+void PendingCall::end_idle(Status status) noexcept {
+  code = status.code();
+  untold = std::move(status);
+  stage = Stage::failed;
+  end();
+}
+
 void PendingCall::end() noexcept {
+  if (wanted && !untold.ok()) guarded_report(name_of(call.place), std::exchange(untold, Status()));
   const int ended = is_persistent() && !std::exchange(wanted, false) ? GC_READY : GC_ENDED;
   __atomic_store_n(&state, ended, __ATOMIC_RELEASE);  // partner: the skin's look
 }

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/mutant.h"
@@ -21,28 +22,46 @@ uint32_t kind_of(const PendingCall& call) {
 
 Status aborted() { return Status::error(Code::aborted, "MPI is being finalized while it is under way"); }
 
+Status ended() {
+  return Status::error(Code::aborted, "MPI is being finalized: all ranks must complete the same collectives before");
+}
+
 }  // namespace
+
+// A program need not start what it makes.
+bool PendingCalls::is_queue_awaited() const noexcept {
+  const auto awaited = [](const PendingCall* call) { return !call->is_idle(); };
+  return std::any_of(queue_.begin(), queue_.end(), awaited);
+}
+
+Place PendingCalls::first_place() const noexcept {
+  if (!queue_.empty() && queue_.front()->call.place.number) return queue_.front()->call.place;
+  return {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
+}
 
 // What runs everywhere ends by itself.
 void PendingCalls::abandon() {
   Turner::instance().remove(this);
   std::lock_guard lock(mutex_);
-  if (!waits() || arrivals_.failed()) return;
-  const Place next = {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
-  arrivals_.fail(queue_.empty() || !queue_.front()->call.place.number ? next : queue_.front()->call.place, comm_,
-                 aborted());
+  if (is_queue_awaited() || persistent_.any_started())
+    arrivals_.fail(first_place(), comm_, aborted());
+  else if (queued())
+    arrivals_.fail_quietly(first_place(), comm_, ended());  // they may be connecting to this rank
 }
 
 void PendingCalls::stop() {
   Turner::instance().remove(this);
   std::lock_guard lock(mutex_);
   runner_.stop();
-  if (queued() && runtime_.get())
+  if (is_queue_awaited() && runtime_.get())
     runtime_.get()->raise_fault(aborted());  // the others may run what is launched nowhere else
   while (PendingCall* call = runner_.take_running()) call->end_with(aborted());
   persistent_.stop(aborted());
   for (PendingCall* call : std::exchange(queue_, {}))
-    if (!call->forsaken) call->end_with(aborted());
+    if (call->is_idle() && !gc_mutant(104))
+      call->end_idle(aborted());
+    else if (!call->forsaken)
+      call->end_with(aborted());
   n_published_ = 0;
   note_first();
 }
@@ -74,7 +93,7 @@ void PendingCalls::recycle(PendingCall* call) {
 // Whether a call with host memory has nothing to wait for.
 bool PendingCalls::passes_by(uint32_t function) {
   if (!queue_.empty()) return false;
-  if (function != GC_FUNCTION_none) {
+  if (gc_is_counted(function)) {
     if (!lines_.is_free(comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1)) return false;
     gc_publish_host(&comm_, GC_ORDER_NONBLOCKING, function);
   }
@@ -92,11 +111,12 @@ void PendingCalls::plan(PendingCall* call, uint32_t function, const gc_call* dev
 }
 
 void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* device_call) {
-  const bool counted = function != GC_FUNCTION_none;
+  const bool counted = gc_is_counted(function);
   const uint64_t number = counted ? ++comm_.orders[GC_ORDER_NONBLOCKING].sequence : 0;
   call->state = GC_WAITS;
   call->stage = PendingCall::Stage::queued;
   call->code = Code::ok;
+  call->untold = {};
   call->wanted = call->in_team = call->forsaken = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
   call->complete = 0;
@@ -269,6 +289,13 @@ void PendingCalls::give_up_starts(Status status) {
   arrivals_.fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
   raise_faults(status);
   persistent_.fail(std::move(status));
+}
+
+// What ranks that end MPI keep this one from making: no error, unless it is started.
+void PendingCalls::end_quietly(PendingCall& call, Status status) {
+  persistent_.let_go(call);
+  arrivals_.fail_quietly(first_place(), comm_, status);
+  call.end_idle(std::move(status));
 }
 
 // ---- the board ----

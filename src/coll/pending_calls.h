@@ -139,6 +139,11 @@ class PendingCalls final : public Turned {
   void give_to_host(PendingCall& call);
   void weigh(const PendingCall& call, bool on_device) noexcept;
   void give_up(PendingCall& call, Status status);
+  void end_quietly(PendingCall& call, Status status);
+  // Whether the application waits for any call of the queue.
+  bool is_queue_awaited() const noexcept;
+  // Of the first of the queue, or the next one.
+  Place first_place() const noexcept;
   void give_up_starts(Status status);
   bool time_to_look_around(PendingCall& call) const;
   void look_at_running();

@@ -71,6 +71,15 @@ void PersistentCalls::free(PendingCall& call) {
   call.slot = -1;
 }
 
+void PersistentCalls::let_go(PendingCall& call) {
+  if (placing_ != &call) return;
+  placing_ = nullptr;
+  if (call.in_team)
+    teams_.let_go();
+  else
+    runner_.let_go(call);
+}
+
 // ---- the schedule ----
 
 void PersistentCalls::write_schedule() {
@@ -226,7 +235,7 @@ Status PersistentCalls::look_around() {
   const auto now = Clock::now();
   if (now < next_look_around_) return {};
   next_look_around_ = now + kBetweenLooksAround;
-  GC_TRY(arrivals_.others());
+  GC_TRY(arrivals_.others(true));  // what all have started does not need them to make more
   for (PendingCall* call : in_slot_) {
     if (!is_started(call)) continue;
     if (in_team_) call->wait.start = now;

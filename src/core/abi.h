@@ -193,10 +193,10 @@ typedef struct gc_abi {
   void (*turn)(gc_comm *comm); /* what is under way goes on as far as it can */
   void (*host_begun)(gc_pending *pending);
   int (*end)(gc_pending *pending); /* MPI_SUCCESS or an MPI error class */
-  /* With GC_PERSISTENT added to the function start() makes a persistent collective, as GC_HOST_TURN on the host; it is
-   * freed by host_begun() or else by free_persistent(). restart() starts it, also before it is GC_READY, if only it is
-   * not under way; end() does not free it. The other ranks learn of all that were started by publish_starts(), which
-   * must follow: what they learn of together may run in one launch. */
+  /* With GC_PERSISTENT added to the function, or to GC_FUNCTION_none, start() makes a persistent collective, as
+   * GC_HOST_TURN on the host; it is freed by host_begun() or else by free_persistent(). restart() starts it, also
+   * before it is GC_READY, if only it is not under way; end() does not free it. The other ranks learn of all that were
+   * started by publish_starts(), which must follow: what they learn of together may run in one launch. */
   void (*restart)(gc_pending *pending);
   void (*publish_starts)(gc_comm *comm);
   void (*free_persistent)(gc_pending *pending);

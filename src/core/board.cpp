@@ -28,6 +28,7 @@ gc_board_entry* take(gc_board_entry& entry, const BoardKey& key) noexcept {
   __atomic_store_n(&entry.starts.scheduled, uint64_t{0}, __ATOMIC_RELEASE);
   for (gc_board_meeting& meeting : entry.meetings) __atomic_store_n(&meeting.met, uint64_t{0}, __ATOMIC_RELEASE);
   for (uint64_t& wishes : entry.wishes) __atomic_store_n(&wishes, uint64_t{0}, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry.ending, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.left, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.key[0], key.word[0], __ATOMIC_RELAXED);
   __atomic_store_n(&entry.key[1], key.word[1], __ATOMIC_RELEASE);  // partner: find()

@@ -1,6 +1,12 @@
 // Device memory inside MPI_Finalize: an attribute's delete function on MPI_COMM_SELF still has all of MPI. It runs
 // after gpucoll has let go of its peers where a device was used before (argument "used"), else with the first device
 // buffer.
+//
+// Argument "unstarted": instead, persistent requests are left that were never started, that other ranks are still
+// making, or that have been completed; all of which is right. Argument "started": rank 0 starts some that the others do
+// not start, or not even make, and waits for them; which is wrong, and an error.
+#include <unistd.h>
+
 #include "mpi_test.h"
 
 namespace {
@@ -22,11 +28,61 @@ int last_call(MPI_Comm, int, void* memory, void*) {
   return MPI_SUCCESS;
 }
 
+MPI_Request make(Memory& memory, MPI_Comm comm) {
+  MPI_Request request;
+  GC_INIT(Allreduce)(MPI_IN_PLACE, memory.at(0), 4, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+  return request;
+}
+
+// Rank 1 comes to MPI_Finalize before the others have made any; more are left than there are lines on the board.
+void leave_unstarted(Memory& memory) {
+  constexpr int kMany = 20, kLate_us = 100000;
+  MPI_Comm dup, freed;
+  MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+  MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+  MPI_Request completed = make(memory, MPI_COMM_WORLD);
+  MPI_Start(&completed);
+  MPI_Wait(&completed, MPI_STATUS_IGNORE);
+  if (g_rank != 1) usleep(kLate_us);
+  MPI_Request barrier;
+  for (int i = 0; i < kMany; i++) make(memory, i % 2 ? freed : MPI_COMM_WORLD);
+  make(memory, dup);
+  GC_INIT(Barrier)(dup, MPI_INFO_NULL, &barrier);
+  MPI_Comm_free(&freed);
+  int any;
+  for (int i = 0; g_rank != 1 && i < 100; i++, usleep(1000))
+    MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
+}
+
+// Waits for the end of one that nobody else starts.
+void start_alone(MPI_Request request) {
+  MPI_Start(&request);
+  if (!checked(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS)) fail("a start that the others left out is done");
+}
+
+// The last one is made by rank 0 alone, and has ended before it is started.
+void leave_starting(Memory& memory) {
+  constexpr int kUntilEnded_us = 300000;
+  MPI_Comm dup;
+  MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+  for (MPI_Comm comm : {MPI_COMM_WORLD, dup}) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Request made_by_all = make(memory, MPI_COMM_WORLD);
+  if (g_rank != 0) return;
+  MPI_Request made_alone = make(memory, dup);
+  start_alone(made_by_all);
+  usleep(kUntilEnded_us);
+  start_alone(made_alone);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
+  const std::string mode = argc > 1 ? argv[1] : "";
   Memory memory(Where::device, 4 * sizeof(int));
+  if (mode == "unstarted") leave_unstarted(memory);
+  if (mode == "started") leave_starting(memory);
+  if (mode == "unstarted" || mode == "started") return MPI_Finalize() != MPI_SUCCESS || g_failures;
   int key;
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, last_call, &key, nullptr);
   MPI_Comm_set_attr(MPI_COMM_SELF, key, &memory);

@@ -163,6 +163,20 @@ gc_mpi_test(mpi.spawn LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/m
 gc_mpi_test(mpi.fork LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/fork)
 gc_mpi_test(mpi.finalize LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
 gc_mpi_test(mpi.finalize_used LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)
+# Right, and so without a word; wrong, and told.
+foreach(np 1 2 3)
+  gc_mpi_labels(${np} EQUAL 3)
+  gc_mpi_test(mpi.finalize_unstarted_${np} LABELS ${labels} TIMEOUT 60 NP ${np} MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/finalize unstarted)
+  set_tests_properties(mpi.finalize_unstarted_${np} PROPERTIES FAIL_REGULAR_EXPRESSION "gpucoll \\[|error")
+endforeach()
+gc_mpi_test(mpi.teams_finalize_unstarted LABELS mpi TIMEOUT 60 NP 4 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/finalize unstarted)
+set_tests_properties(mpi.teams_finalize_unstarted PROPERTIES FAIL_REGULAR_EXPRESSION "gpucoll \\[|error")
+gc_mpi_test(mpi.finalize_started LABELS mpi asan TIMEOUT 60
+  MUST_PRINT "error: .*(as MPI is being finalized|has called MPI_Finalize)" NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/finalize started)
+set_tests_properties(mpi.finalize_started PROPERTIES FAIL_REGULAR_EXPRESSION "FAIL rank")
 
 # Messages of device memory, under each PML that there is and with one that stands in front of others.
 gc_mpi_test(mpi.messages LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
@@ -203,6 +217,11 @@ gc_mpi_mutant(101 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segm
   COMMAND test/mpi/persistent)
 gc_mpi_mutant(102 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault" NP 2
   MPIRUN ${GC_LITERALLY} COMMAND test/mpi/persistent)
+# At the end of MPI, what was never started is taken for under way: on the rank that comes to it, and on the others.
+gc_mpi_mutant(104 LABELS mpi TIMEOUT 60 MUST_PRINT "finalized while it is under way" NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/finalize unstarted)
+gc_mpi_mutant(105 LABELS mpi TIMEOUT 60 MUST_PRINT "error: MPI_Allreduce_init" NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/finalize unstarted)
 # Calls without bytes are counted.
 gc_mpi_mutant(103 LABELS mpi TIMEOUT 120 MUST_PRINT "calls MPI_" NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/collectives 1)

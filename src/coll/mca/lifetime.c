@@ -30,6 +30,7 @@ static int tell_of_end(void) {
 static int on_finalize(MPI_Comm comm, int keyval, void *value, void *extra) {
   (void)comm, (void)keyval, (void)value, (void)extra;
   close_with(mpi_progress);
+  opal_progress(); /* requests that were never started leave the list while their communicators live */
   opal_progress_register(tell_of_end);
   return MPI_SUCCESS;
 }

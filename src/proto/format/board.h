@@ -148,6 +148,10 @@ enum { GC_FUNCTION_none, GC_BOARD_FUNCTIONS(GC_FUNCTION) GC_FUNCTION_end };
 #undef GC_FUNCTION
 /* Added to the function: it makes a persistent one. */
 enum { GC_PERSISTENT = 0x80 };
+static inline int gc_is_counted(uint32_t function) { return (function & ~(uint32_t)GC_PERSISTENT) != GC_FUNCTION_none; }
+/* Of a communicator: MPI is being finalized on this rank; and this is why its collectives have `failed`, or that it is
+ * on another one: nobody waits for them. */
+enum { GC_ENDING_MPI = 1, GC_ENDING_QUIETLY = 2 };
 /* Flags of a line. */
 enum {
   GC_DEVICE_SHARES = 1, /* kernels of several processes run side by side on this device */
@@ -197,7 +201,8 @@ typedef struct gc_board_entry {
   uint64_t left;   /* not 0: freed; later ones have larger numbers */
   /* By form: functions, 1 << GC_FUNCTION_*, that others have kept this rank from running on its device. */
   uint64_t wishes[GC_FORMS];
-  uint8_t reserved[16];
+  uint64_t ending; /* GC_ENDING_* */
+  uint8_t reserved[8];
   uint64_t neighbors[GC_BOARD_NEIGHBORS / 64];
   gc_board_order orders[GC_ORDERS];
   gc_board_starts starts;

@@ -7,15 +7,15 @@
 namespace gpucoll::core {
 namespace {
 
-using proto::Lane;
 using proto::LetterSlot;
+using proto::MailboxLane;
 
 class PageMailbox final : public Mailbox {
  public:
   explicit PageMailbox(const Peers& peers)
       : peers_(peers), posted_(static_cast<size_t>(peers.size())), read_(static_cast<size_t>(peers.size())) {}
 
-  Status post(int peer, Lane lane, const Letter& letter) override {
+  Status post(int peer, MailboxLane lane, const Letter& letter) override {
     const uint64_t number = ++posted_[static_cast<size_t>(peer)][lane];
     LetterSlot& slot = slot_of(peers_.rank(), peer, lane, number);
     std::memcpy(slot.payload, letter.bytes, sizeof slot.payload);
@@ -23,7 +23,7 @@ class PageMailbox final : public Mailbox {
     return {};
   }
 
-  Result<bool> poll(int peer, Lane lane, Letter* letter) override {
+  Result<bool> poll(int peer, MailboxLane lane, Letter* letter) override {
     uint64_t& read = read_[static_cast<size_t>(peer)][lane];
     const LetterSlot& slot = slot_of(peer, peers_.rank(), proto::kOppositeLane[lane], read + 1);
     if (__atomic_load_n(&slot.number, __ATOMIC_ACQUIRE) != read + 1) return false;  // partner: post() of the peer
@@ -33,7 +33,7 @@ class PageMailbox final : public Mailbox {
   }
 
  private:
-  LetterSlot& slot_of(int from, int to, Lane lane, uint64_t number) const {
+  LetterSlot& slot_of(int from, int to, MailboxLane lane, uint64_t number) const {
     return *reinterpret_cast<LetterSlot*>(peers_.page_bytes(from) + proto::letter_offset(to, lane, number));
   }
 
@@ -50,7 +50,7 @@ const char* describe(Purpose purpose) {
 
 std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers) { return std::make_unique<PageMailbox>(peers); }
 
-Result<Letter> await_letter(Mailbox& mailbox, int peer, Lane lane, Vigil& vigil, const char* what) {
+Result<Letter> await_letter(Mailbox& mailbox, int peer, MailboxLane lane, Vigil& vigil, const char* what) {
   Letter letter;
   for (;;) {
     GC_TRY_AS(const bool come, mailbox.poll(peer, lane, &letter));

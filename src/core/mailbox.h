@@ -39,16 +39,16 @@ class Mailbox {
   virtual ~Mailbox() = default;
   // Never waits. REQUIRES: on each lane, the two ranks write in turn: a rank writes its letter k + 2 only after it has
   // read letter k + 1 of the other.
-  virtual Status post(int peer, proto::Lane lane, const Letter& letter) = 0;
+  virtual Status post(int peer, proto::MailboxLane lane, const Letter& letter) = 0;
   // The next letter of the peer on the lane that is opposite to `lane`; false while there is none.
-  virtual Result<bool> poll(int peer, proto::Lane lane, Letter* letter) = 0;
+  virtual Result<bool> poll(int peer, proto::MailboxLane lane, Letter* letter) = 0;
 };
 
 // Over the pages of `peers`, which must outlive it.
 std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers);
 
 // Waits for the next letter. `what` is for the error's sentence: see Vigil.
-Result<Letter> await_letter(Mailbox& mailbox, int peer, proto::Lane lane, Vigil& vigil, const char* what);
+Result<Letter> await_letter(Mailbox& mailbox, int peer, proto::MailboxLane lane, Vigil& vigil, const char* what);
 
 // What ranks come together for.
 enum class Purpose : uint32_t { connections = 1, split };

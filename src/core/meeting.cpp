@@ -13,7 +13,7 @@ struct LinkLetter {
   char text[176];
 };
 
-proto::Lane lane_of(const LinkName& name) {
+proto::MailboxLane lane_of(const LinkName& name) {
   const bool send = name.side == net::Side::send;
   if (name.kind == proto::kPairLinks) return send ? proto::kLanePairSend : proto::kLanePairReceive;
   return send ? proto::kLaneCollectiveSend : proto::kLaneCollectiveReceive;

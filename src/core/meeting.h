@@ -63,7 +63,7 @@ class Meeting {
   std::vector<Attempt> attempts_;
   Mailbox& mailbox_;
   net::MemoryPort& memory_;
-  proto::Lane lane_;
+  proto::MailboxLane lane_;
   State state_ = State::ended;
   size_t attempt_ = 0;
   Link link_;

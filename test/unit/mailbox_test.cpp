@@ -18,8 +18,9 @@ struct Content {
   bool operator==(const Content&) const = default;
 };
 
-constexpr proto::Lane kAllLanes[] = {proto::kLaneCommon, proto::kLaneCollectiveSend, proto::kLaneCollectiveReceive,
-                                     proto::kLanePairSend, proto::kLanePairReceive};
+constexpr proto::MailboxLane kAllLanes[] = {proto::kLaneCommon, proto::kLaneCollectiveSend,
+                                            proto::kLaneCollectiveReceive, proto::kLanePairSend,
+                                            proto::kLanePairReceive};
 
 bool says(const Status& status, const char* part) {
   if (std::string(status.what()).find(part) != std::string::npos) return true;
@@ -36,11 +37,11 @@ TEST(Mailbox, CarriesLettersOfEachLaneInOrder) {
     Vigil vigil(self.fault, self.peers, nullptr);
     for (int k = 0; k < rounds; ++k) {
       for (int peer = 0; peer < n; ++peer)
-        for (proto::Lane lane : kAllLanes)
+        for (proto::MailboxLane lane : kAllLanes)
           if (peer != self.rank) {
             ASSERT_TRUE(mailbox->post(peer, lane, Letter::of(Content{self.rank, peer, lane, k})).ok());
           }
-      for (proto::Lane lane : kAllLanes)
+      for (proto::MailboxLane lane : kAllLanes)
         for (int peer = n - 1; peer >= 0; --peer) {
           if (peer == self.rank) continue;
           auto letter = await_letter(*mailbox, peer, lane, vigil, "a letter");

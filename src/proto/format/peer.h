@@ -74,10 +74,10 @@ struct alignas(64) ControlPage {
 static_assert(sizeof(ControlPage) == 512);
 
 // What a lane is for. The opposite lane of a sending end's is the receiving end's.
-enum Lane : int { kLaneCommon, kLaneCollectiveSend, kLaneCollectiveReceive, kLanePairSend, kLanePairReceive };
+enum MailboxLane : int { kLaneCommon, kLaneCollectiveSend, kLaneCollectiveReceive, kLanePairSend, kLanePairReceive };
 inline constexpr int kLanes = 5;
-inline constexpr Lane kOppositeLane[kLanes] = {kLaneCommon, kLaneCollectiveReceive, kLaneCollectiveSend,
-                                               kLanePairReceive, kLanePairSend};
+inline constexpr MailboxLane kOppositeLane[kLanes] = {kLaneCommon, kLaneCollectiveReceive, kLaneCollectiveSend,
+                                                      kLanePairReceive, kLanePairSend};
 
 inline constexpr size_t kLetterBytes = 312;
 struct alignas(64) LetterSlot {

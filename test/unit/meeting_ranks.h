@@ -85,7 +85,7 @@ inline void on_meeting_ranks(int n, const std::function<void(MeetingRank&)>& bod
       auto peers = core::Peers::exchange(bootstrap, **device, Status());
       ASSERT_TRUE(peers.ok()) << peers.status().what();
       core::Fault fault;
-      fault.attach(nullptr, &peers->own_page());
+      fault.attach(nullptr, &peers->own_page(), peers->name(r));
       MeetingRank self = {r, **device, *peers, fault, bootstrap};
       body(self);
       char nothing = 0;

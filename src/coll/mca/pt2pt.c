@@ -16,6 +16,7 @@
 
 static mca_pml_base_module_t chosen; /* as it was before */
 static bool open_mpi_moves_gpu_memory;
+static const gc_pointer_hint *hint; /* gcm_abi's, at hand */
 
 /* ---- what is refused ---- */
 
@@ -76,16 +77,35 @@ static const char *name_receive(const char *name, int tag) { return is_inside_op
 
 /* ---- in the PML's table ---- */
 
+/* gc_has_devices() in as few instructions as can be. Relaxed: gc_is_device() acquires. */
+static GCM_INLINE bool has_devices(void) {
+  const gc_pointer_hint *const h = hint;
+  return (__atomic_load_n(&h->device_hi, __ATOMIC_RELAXED) | (uintptr_t)__atomic_load_n(&h->ask, __ATOMIC_RELAXED)) !=
+         0;
+}
+
+/* Whether the buffer is host memory, as far as that can be told without a call. */
+static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
+  const gc_pointer_hint *const h = hint;
+  const uintptr_t first = (uintptr_t)gcm_address(buffer, type->super.true_lb);
+  const uintptr_t end = __atomic_load_n(&h->device_hi, __ATOMIC_ACQUIRE); /* as in gc_is_device() */
+  return buffer != MPI_BOTTOM && !__atomic_load_n(&h->ask, __ATOMIC_RELAXED) &&
+         (first >= end || first < __atomic_load_n(&h->device_lo, __ATOMIC_RELAXED));
+}
+
 /* Calls that end a function, so that they are jumps: what is added to a message of a program without devices, and to
- * one of host memory beside devices, is the checks alone. */
-#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, name_of_call, comm_of_call)              \
-  static GCM_NOINLINE int judge_##function PARAMETERS {                                       \
-    if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_##function ARGUMENTS; \
-    return refuse(name_of_call, buffer, count, type, comm_of_call);                           \
-  }                                                                                           \
-  static int look_and_##function PARAMETERS {                                                 \
-    if (GCM_LIKELY(!gc_has_devices(gcm_abi))) return chosen.pml_##function ARGUMENTS;         \
-    return judge_##function ARGUMENTS;                                                        \
+ * one of host memory beside devices, is the checks alone. One such call a function: the compiler would copy what the
+ * stack passes for either of two. */
+#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, name_of_call, comm_of_call)                      \
+  static GCM_NOINLINE int judge_##function PARAMETERS {                                               \
+    if (GCM_LIKELY(!is_refused(buffer, count, type))) return chosen.pml_##function ARGUMENTS;         \
+    return refuse(name_of_call, buffer, count, type, comm_of_call);                                   \
+  }                                                                                                   \
+  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                      \
+    return (is_plain_host(buffer, type) ? chosen.pml_##function : judge_##function)ARGUMENTS;         \
+  }                                                                                                   \
+  static int look_and_##function PARAMETERS {                                                         \
+    return (GCM_LIKELY(!has_devices()) ? chosen.pml_##function : look_again_and_##function)ARGUMENTS; \
   }
 
 GCM_MESSAGE(send,
@@ -131,6 +151,7 @@ static bool knows_gpus(void) {
 void gcm_look_at_messages(void) {
   if (!gcm_abi->param_value("pt2pt")) return;
   open_mpi_moves_gpu_memory = knows_gpus();
+  hint = gcm_abi->hint;
   chosen = mca_pml;
 #define GCM_REPLACE(name) mca_pml.pml_##name = look_and_##name;
   GCM_PML_FUNCTIONS(GCM_REPLACE)

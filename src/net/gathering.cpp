@@ -29,6 +29,8 @@ Status failure_of(const BootstrapWord& word) {
   return Status(static_cast<Code>(word.code), std::string(word.text, length));
 }
 
+Status Gathering::failure() const { return failure_of(failure_); }
+
 void Gathering::watch(PollSet* set) const {
   for (const Seat& seat : seats_) seat.line.watch(set);
 }

@@ -18,6 +18,9 @@ class Gathering {
   bool unused() const noexcept { return state_ == State::unused; }
   // Whether some ranks have come and wait for others.
   bool gathers() const noexcept { return state_ == State::gathering; }
+  bool failed() const noexcept { return state_ == State::failed; }
+  // REQUIRES: failed().
+  Status failure() const;
   // Nobody needs it any more.
   bool over() const noexcept { return over_; }
   // When to look again, whatever comes.

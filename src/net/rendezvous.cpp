@@ -109,6 +109,15 @@ bool Rendezvous::decline(const UniqueId& id, int rank, int size, const Status& w
   return true;
 }
 
+Status Rendezvous::refusal(const proto::UniqueId& id, int rank, int size) {
+  std::lock_guard lock(mutex_);
+  const auto found = gatherings_.find(id.nonce);
+  if (found == gatherings_.end()) return {};
+  if (found->second.failed()) return found->second.failure();
+  if (!stuck_) found->second.decline(rank, size, stuck_, limits_.after_failure);
+  return stuck_;
+}
+
 void Rendezvous::run() {
   pthread_setname_np(pthread_self(), "gpucoll-meet");
   std::unique_lock lock(mutex_);
@@ -152,6 +161,7 @@ void Rendezvous::serve(const PollSet& set) {
   uint64_t count;
   while (read(wake_.get(), &count, sizeof count) > 0) {
   }
+  stuck_ = {};
   for (Entrance& entrance : entrances_) serve(entrance, set);
   for (auto& [nonce, gathering] : gatherings_) gathering.turn(set, limits_.after_failure);
   std::erase_if(gatherings_, [](const auto& entry) { return entry.second.over(); });
@@ -163,6 +173,7 @@ void Rendezvous::serve(Entrance& entrance, const PollSet& set) {
   for (Door::Guest& guest : guests) welcome(std::move(guest));
   if (status) return;
   resting_ = true;
+  stuck_ = status;
   // Those who have come wait for one who cannot come in.
   for (auto& [nonce, gathering] : gatherings_)
     if (gathering.gathers()) gathering.fail(status, limits_.after_failure);

@@ -34,6 +34,9 @@ class Rendezvous {
   // Tells the ranks of an id of this process that one of them cannot take part, without a connection. False where the
   // id is not known here.
   bool decline(const proto::UniqueId& id, int rank, int size, const Status& why);
+  // Why a rank of this process need not wait for an answer: the id's ranks cannot meet, and no descriptor may be left
+  // by which it could be told. It gives up then, and so do the others. Ok for ids of other processes.
+  Status refusal(const proto::UniqueId& id, int rank, int size);
 
  private:
   struct Entrance {
@@ -56,6 +59,7 @@ class Rendezvous {
   std::mutex mutex_;
   bool running_ = false;
   bool resting_ = false;  // until a descriptor may be left again for who knocks
+  Status stuck_;          // why nobody who knocks was let in by the last turn
   UniqueFd wake_;
   std::unique_ptr<Spare> spare_;
   std::list<Entrance> entrances_;

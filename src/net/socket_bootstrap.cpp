@@ -27,6 +27,8 @@ using proto::WordKind;
 constexpr int64_t kGrace = 5;  // seconds, for the rendezvous to tell who is missing
 // For the maker to tell who has failed first, after something has come of it here.
 constexpr std::chrono::milliseconds kPatience{2000};
+// A rank in the maker's process looks so often at whether the maker can answer at all (Rendezvous::refusal).
+constexpr std::chrono::milliseconds kLookAtMaker{50};
 constexpr auto kHungUp = static_cast<short>(POLLRDHUP | POLLHUP | POLLERR);
 
 Deadline with_grace(int64_t timeout_s) { return deadline_after(timeout_s ? timeout_s + kGrace : 0); }
@@ -129,9 +131,10 @@ Result<bool> SocketBootstrap::come_to(const Address& root, Deadline deadline) {
   for (;;) {
     PollSet set;
     root_.watch(&set);
-    GC_TRY(set.wait(deadline));
+    GC_TRY(set.wait(std::min(deadline, Clock::now() + kLookAtMaker)));
     root_.turn();
     if (root_.take(&word, sizeof word)) break;
+    if (Status refused = Rendezvous::instance().refusal(id_, rank_, size_); !refused) return *(failure_ = refused);
     if (!root_.ended()) continue;
     root_.hang_up();
     return false;

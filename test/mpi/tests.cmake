@@ -212,11 +212,9 @@ gc_mpi_test(mpi.without_component LABELS mpi WILL_FAIL NP 2 MPIRUN --mca coll ^g
 gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 PROCESSORS 2 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/bad_parameter.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/host)
 
-# Mutants: persistent requests let go of types and operations, of the engine or of the module before.
+# Mutant: persistent requests of the engine let go of types and operations.
 gc_mpi_mutant(101 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault" NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/persistent)
-gc_mpi_mutant(102 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault" NP 2
-  MPIRUN ${GC_LITERALLY} COMMAND test/mpi/persistent)
 # At the end of MPI, what was never started is taken for under way: on the rank that comes to it, and on the others.
 gc_mpi_mutant(104 LABELS mpi TIMEOUT 60 MUST_PRINT "finalized while it is under way" NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/finalize unstarted)

@@ -115,7 +115,7 @@ static int free_with(ompi_request_t **request) {
 }
 
 int gcm_keep_with(ompi_request_t *request, const gcm_plan *plan, gcm_op *op, ompi_communicator_t *comm) {
-  if (!request->req_persistent || gc_mutant(102)) return MPI_SUCCESS;
+  if (!request->req_persistent) return MPI_SUCCESS;
   kept_with *with = calloc(1, sizeof *with);
   int rc = with != NULL ? make_room(&with->kept, count_all(plan, op)) : MPI_ERR_NO_MEM;
   if (rc == MPI_SUCCESS) rc = put(request, with);

@@ -24,7 +24,10 @@ endif()
 gc_test(unit.turner LABELS unit COMMAND test/unit/turner_test)
 gc_test(unit.tuner LABELS unit COMMAND test/unit/tuner_test)
 gc_test(unit.tuning_file LABELS unit COMMAND test/unit/tuning_file_test)
-gc_test(unit.bootstrap LABELS unit TIMEOUT 120 COMMAND test/unit/bootstrap_test)
+gc_test(unit.bootstrap LABELS unit TIMEOUT 120 COMMAND test/unit/bootstrap_test --gtest_filter=-Few*)
+if(NOT GC_SANITIZERS MATCHES undefined)  # as above
+  gc_test(unit.bootstrap.few_descriptors LABELS unit TIMEOUT 120 COMMAND test/unit/bootstrap_test --gtest_filter=Few*)
+endif()
 if(GC_TSAN_VARIANTS)  # a child of several threads may start no others there
   gc_test(unit.bootstrap.tsan LABELS unit TIMEOUT 120 COMMAND test/unit/bootstrap_test_tsan --gtest_filter=-Few*)
 endif()

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "base/mutant.h"
 #include "base/params.h"
 #include "coll/team_call.h"
 #include "core/flights.h"
@@ -86,7 +85,7 @@ Status TeamRuntime::what_is_wrong(int rank, const char* what, const Place& place
                             name_of(place), description_.name)
                   .blaming());
   GC_TRY(arrivals_.in_mpi(rank, place));
-  const auto more = gc_mutant(133) ? std::chrono::milliseconds(20000) : leads() ? kPatienceOfLeaders : kPatience;
+  const auto more = leads() ? kPatienceOfLeaders : kPatience;
   return arrivals_.in_time(start_, more, [&] {
     return Status::error(Code::timed_out, "rank %d has waited longer than %lld s (parameter timeout) until %s %s %s",
                          description_.rank, static_cast<long long>(params().timeout), arrivals_.rank_name(rank).c_str(),

@@ -32,8 +32,8 @@ import sys
 import tempfile
 import time
 
-API_MODES = ["blocking", "nonblocking", "groups", "graphs", "meeting", "connecting", "shared"]
-MPI_MODES = ["blocking", "nonblocking", "persistent", "connecting", "shared"]
+MODES = {"C": ["blocking", "nonblocking", "groups", "graphs", "meeting", "connecting", "shared"],
+         "MPI": ["blocking", "nonblocking", "persistent", "connecting", "shared"]}
 MPI_FORMS = ["blocking", "nonblocking", "persistent"]
 FAULTS = ["kill", "stop", "continue"]
 START_PATIENCE = 60.0  # for processes to start, and to make their communicator
@@ -155,7 +155,7 @@ class Round:
         self.options, self.api, self.seed = options, api, seed
         pick = random.Random(seed)
         # In turn, so that each number of rounds has all of them.
-        modes = options.modes or (MPI_MODES if api == "MPI" else API_MODES)
+        modes = [mode for mode in MODES[api] if not options.modes or mode in options.modes]
         turn = seed if options.api else seed // 3 if api == "MPI" else seed - seed // 3
         self.mode = modes[turn % len(modes)]
         self.fault = options.faults[(turn // len(modes)) % len(options.faults)]
@@ -229,7 +229,7 @@ class Round:
         result = Result(self)
         try:
             self.start()
-            if wait_until(lambda: all(r.has(self.begin_at) and r.learn_pid() for r in self.ranks), START_PATIENCE):
+            if wait_until(self.has_begun, START_PATIENCE):
                 self.strike(result)
             else:
                 result.complain("invalid", "the ranks did not start")
@@ -240,6 +240,11 @@ class Round:
             else:
                 shutil.rmtree(self.folder, ignore_errors=True)
         return result
+
+    def has_begun(self):
+        # Without an id, no rank is in gpucoll yet: nobody could tell those that wait for it.
+        has_id = self.mode != "meeting" or os.path.exists(os.path.join(self.folder, "id"))
+        return has_id and all(r.has(self.begin_at) and r.learn_pid() for r in self.ranks)
 
     def strike(self, result):
         victim = self.ranks[self.victim]
@@ -397,7 +402,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seed", type=int, help="of the first round; the next ones follow it")
     parser.add_argument("--api", choices=["C", "MPI"], help="only rounds of this API; else a third of them is of MPI")
-    parser.add_argument("--modes", type=lambda text: text.split(","), help="only these")
+    parser.add_argument("--modes", type=lambda text: text.split(","), help="only these, as far as an API has them")
     parser.add_argument("--faults", type=lambda text: text.split(","), default=FAULTS, help="only these of kill,stop,continue")
     parser.add_argument("--ranks", type=int, help="in each round; else 2 to 4")
     parser.add_argument("--timeout", type=int, default=2, help="the parameter timeout, seconds")
@@ -407,6 +412,12 @@ def arguments():
     parser.add_argument("--keep", action="store_true", help="keep the files of rounds that complain")
     parser.add_argument("--verbose", action="store_true", help="a table by mode and fault, too")
     options = parser.parse_args()
+    unknown = set(options.modes or []) - set(MODES["C"] + MODES["MPI"])
+    if unknown:
+        parser.error(f"there is no mode {', '.join(sorted(unknown))}")
+    for api, modes in MODES.items():
+        if (options.api or api) == api and options.modes and not set(options.modes) & set(modes):
+            parser.error(f"rounds of {api} have none of these modes: say --api")
     options.build = os.path.abspath(options.build)
     options.mpi_environment = mpi_environment(options.build)
     return options

@@ -42,7 +42,7 @@ class Diary {
   uint64_t n_calls_ = 0;
 };
 
-// The descriptors of this process, by what they refer to.
+// The descriptors of this process, by what they refer to, but for those of CUDA's driver, which keeps them.
 inline std::multiset<std::string> descriptors() {
   std::multiset<std::string> all;
   DIR* const dir = opendir("/proc/self/fd");
@@ -51,6 +51,7 @@ inline std::multiset<std::string> descriptors() {
     char target[256] = "";
     const ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
     std::string what(target, n > 0 ? static_cast<size_t>(n) : 0);
+    if (what.rfind("/dev/nvidia", 0) == 0) continue;
     all.insert(what.substr(0, what.find(":[")));  // sockets and pipes by their kind
   }
   if (dir) closedir(dir);

@@ -22,7 +22,7 @@ void GraphUsers::bind(uint64_t capture, gpu::Graph graph) {
   const auto its = captures_.find(capture);
   graphs_.erase(graph);  // one that was at its place, and has ended elsewhere
   if (its == captures_.end()) return;
-  graphs_[graph] = std::move(its->second);
+  graphs_[graph] = {capture, std::move(its->second)};
   captures_.erase(its);
 }
 
@@ -34,13 +34,14 @@ void GraphUsers::forget(gpu::Graph graph) noexcept {
 void GraphUsers::forget(uint64_t capture) noexcept {
   std::lock_guard lock(mutex_);
   captures_.erase(capture);
+  std::erase_if(graphs_, [=](const auto& graph) { return graph.second.capture == capture; });
 }
 
 Status GraphUsers::may_launch(gpu::Graph graph) {
   std::lock_guard lock(mutex_);
   const auto its = graphs_.find(graph);
   if (its == graphs_.end()) return {};
-  for (GraphUser* user : its->second) GC_TRY(user->may_launch());
+  for (GraphUser* user : its->second.users) GC_TRY(user->may_launch());
   return {};
 }
 

@@ -28,7 +28,7 @@ class GraphUsers {
   void add(uint64_t capture, GraphUser* user);
   // The capture has become this graph.
   void bind(uint64_t capture, gpu::Graph graph);
-  // The graph is gone, or is about to be; or the capture, if it never became one.
+  // The graph is gone, or is about to be; or the capture, and what it became, whoever destroyed that.
   void forget(gpu::Graph graph) noexcept;
   void forget(uint64_t capture) noexcept;
   // The first answer of the graph's users that is not ok.
@@ -36,9 +36,13 @@ class GraphUsers {
 
  private:
   using Users = std::vector<GraphUser*>;
+  struct Bound {
+    uint64_t capture;
+    Users users;
+  };
   std::mutex mutex_;
   std::map<uint64_t, Users> captures_;
-  std::map<gpu::Graph, Users> graphs_;
+  std::map<gpu::Graph, Bound> graphs_;
 };
 
 }  // namespace gpucoll::core

@@ -6,6 +6,7 @@ GC_NET_SOURCES = \
 	src/net/door.h \
 	src/net/gathering.cpp \
 	src/net/gathering.h \
+	src/net/of_this_process.h \
 	src/net/p2p.cpp \
 	src/net/rendezvous.cpp \
 	src/net/rendezvous.h \

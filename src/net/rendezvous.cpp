@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <thread>
 #include <utility>
 
 #include "base/mutant.h"
 #include "base/quiet_thread.h"
+#include "net/of_this_process.h"
 
 namespace gpucoll::net {
 
@@ -28,20 +28,7 @@ bool makes_sense(const BootstrapHello& hello) {
 }  // namespace
 
 Rendezvous& Rendezvous::instance() {
-  // Never destroyed: its thread may still run while the process's statics are torn down. The thread does not come along
-  // with a fork, nor does the state of its mutex make sense there.
-  struct Own {
-    pid_t pid;
-    Rendezvous rendezvous;
-  };
-  static std::atomic<Own*> current{nullptr};
-  Own* own = current.load(std::memory_order_acquire);
-  while (!own || own->pid != getpid()) {
-    Own* const fresh = new Own{getpid(), {}};
-    if (current.compare_exchange_strong(own, fresh)) return fresh->rendezvous;
-    delete fresh;
-  }
-  return own->rendezvous;
+  return of_this_process<Rendezvous>();  // its thread does not come along with a fork
 }
 
 Result<UniqueId> Rendezvous::make_id() {

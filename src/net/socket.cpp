@@ -169,9 +169,11 @@ Result<UniqueFd> connect_to(const Address& address, Deadline deadline) {
   for (;;) {
     PollSet set;
     set.add(dial.fd(), POLLOUT);
-    if (!set.wait(deadline))
+    Status waited = set.wait(deadline);
+    if (waited.code() == Code::timed_out)
       return Status::error(Code::timed_out, "cannot connect to %s within the parameter timeout",
                            to_string(address).c_str());
+    GC_TRY(std::move(waited));
     if (!set.ready(dial.fd())) continue;
     GC_TRY_AS(UniqueFd fd, dial.finish());
     if (fd) return fd;

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/unique_fd.h"
+#include "net/of_this_process.h"
 
 namespace gpucoll::net {
 namespace {
@@ -19,10 +20,7 @@ struct Kept {
   }
 };
 
-Kept& kept() {
-  static Kept* const kept = new Kept;  // threads may still use it while statics are torn down
-  return *kept;
-}
+Kept& kept() { return of_this_process<Kept>(); }
 
 }  // namespace
 

@@ -242,7 +242,7 @@ Status Arrivals::look_around(Wait& wait) const {
   if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
   if (!alive(wait.rank))
-    return if_dead(
+    return died_or_failed(
         wait.rank,
         Status::error(Code::remote, "%s died before it came to collective %llu of %s, %s", rank_name(wait.rank).c_str(),
                       static_cast<unsigned long long>(wait.place.number), description_.name, name_of(wait.place))
@@ -487,9 +487,10 @@ Status Arrivals::others(bool may_end) const {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     if (!may_end || ending(r) != GC_ENDING_QUIETLY) GC_TRY(usable(r));
-    if (alive(r)) continue;
-    GC_TRY(if_dead(
-        r, Status::error(Code::remote, "%s died: %s cannot go on", rank_name(r).c_str(), description_.name).blaming()));
+    if (!alive(r))
+      return died_or_failed(
+          r,
+          Status::error(Code::remote, "%s died: %s cannot go on", rank_name(r).c_str(), description_.name).blaming());
   }
   return {};
 }

@@ -162,9 +162,9 @@ class Arrivals {
   Status in_mpi(int rank, const Place& place) const;
   // Errors: remote, where that rank has failed.
   Status usable(int rank) const;
-  // `died`, where that rank's process has ended, unless it has failed before. REQUIRES: as usable().
-  Status if_dead(int rank, Status died) const {
-    if (alive(rank)) return {};
+  // Returns `died`, of a rank whose process has ended, unless that rank has told a failure before. REQUIRES: as
+  // usable().
+  Status died_or_failed(int rank, Status died) const {
     GC_TRY(told(rank));
     return died;
   }

@@ -68,10 +68,10 @@ void MpiCommunicator::find_peers() {
 }
 
 void MpiCommunicator::look_at_wishes(uint32_t form) {
-  const bool computes_on_host = !used_device();  // this process
-  if (!computes_on_host) find_peers();
+  if (!used_device()) return wishes_.look(form, false);  // this process computes on the host
+  find_peers();
   const MpiRuntime& runs = form == GC_FORM_PERSISTENT ? pending().persistent_runtime() : runtime();
-  wishes_.look(form, !computes_on_host && !runs.staging());
+  wishes_.look(form, !runs.staging());
 }
 
 // ---- who takes part ----

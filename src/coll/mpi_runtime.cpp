@@ -59,7 +59,9 @@ void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
 }
 
 void MpiRuntime::tell_once(const char* call, const Status& why) {
+  if (!log::enabled(log::Level::info)) return;
   std::string kind = kind_of(why.what());
+  std::lock_guard lock(told_mutex_);
   const bool told = std::find(told_once_.begin(), told_once_.end(), kind) != told_once_.end();
   if (told && !gc_mutant(114)) return;
   told_once_.push_back(std::move(kind));

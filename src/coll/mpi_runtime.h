@@ -10,6 +10,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,10 +100,11 @@ class MpiRuntime {
   std::atomic<bool> staging_only_{false};
   std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's
   bool told_staged_ = false;                  // in fits()
-  std::vector<std::string> told_once_;        // kinds of reasons
-  std::vector<gc_board_line> bound_;          // the lines by which the runtime communicator was made
-  core::CommShape shape_ = {};                // between prepare() and begin()
-  uint64_t counted_ = 0;                      // launches of the runtime communicator
+  std::mutex told_mutex_;
+  std::vector<std::string> told_once_;  // kinds of reasons
+  std::vector<gc_board_line> bound_;    // the lines by which the runtime communicator was made
+  core::CommShape shape_ = {};          // between prepare() and begin()
+  uint64_t counted_ = 0;                // launches of the runtime communicator
   std::unique_ptr<core::Communicator> runtime_;
   std::atomic<core::Communicator*> made_{nullptr};  // the same, for other threads
 };

@@ -80,7 +80,7 @@ void TeamRuntime::tell_teams() const {
 Status TeamRuntime::what_is_wrong(int rank, const char* what, const Place& place) const {
   GC_TRY(arrivals_.usable(rank));
   if (!arrivals_.alive(rank))
-    return arrivals_.if_dead(
+    return arrivals_.died_or_failed(
         rank, Status::error(Code::remote, "%s died before it %s %s on %s", arrivals_.rank_name(rank).c_str(), what,
                             name_of(place), description_.name)
                   .blaming());
@@ -232,7 +232,12 @@ bool TeamRuntime::fail(const Status& why) noexcept {
   if (!teams_ || !leads()) return false;
   if (leaders_.get()) leaders_.get()->raise_fault(why);  // the other leaders count on this one
   const auto failed = why.code() == Code::truncated ? proto::TeamAnswer::truncated : proto::TeamAnswer::failed;
-  if (!answered_) pages_->answer(calls_, failed, arrivals_.told_of(why).c_str());
+  std::string told;
+  contained([&]() -> Status {
+    told = arrivals_.told_of(why);
+    return {};
+  }).ignore();  // no memory to say it better
+  if (!answered_) pages_->answer(calls_, failed, told.empty() ? why.what() : told.c_str());
   answered_ = true;
   return leaders_.get();
 }

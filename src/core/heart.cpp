@@ -15,6 +15,9 @@ using std::chrono::steady_clock;
 std::atomic<int64_t> last_beat_ns{0};
 std::atomic<int64_t> all_pauses_ns{0}, pause_ns{0}, pause_end_ns{0};
 
+// A pause is to blame for a wait of at most so many times its length.
+constexpr int kPartOfWait = 4;
+
 int64_t now_ns() { return nanoseconds(steady_clock::now().time_since_epoch()).count(); }
 
 // From the last beat to `now`, where that is longer than usual.
@@ -76,6 +79,7 @@ RunningClock::time_point RunningClock::at(steady_clock::time_point now) noexcept
 }
 
 Status stopped(const std::string& who, nanoseconds silence, int rank, long long waited_s) {
+  if (silence * kPartOfWait < std::chrono::seconds(waited_s)) return {};
   const double seconds = std::chrono::duration<double>(silence).count();
   return Status::error(Code::timed_out,
                        "%s did not run for %.1f s, as if it was stopped or in a debugger, while rank %d waited %lld s "

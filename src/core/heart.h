@@ -45,7 +45,8 @@ struct RunningClock {
   static time_point at(std::chrono::steady_clock::time_point now) noexcept;
 };
 
-// What a rank that has waited too long says where it finds that another process does not run.
+// What a rank that has waited too long says where it finds that another process does not run, or has not for a good
+// part of the time; ok where so short a pause explains nothing.
 Status stopped(const std::string& who, std::chrono::nanoseconds silence, int rank, long long waited_s);
 
 }  // namespace gpucoll::core

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/mutant.h"
+#include "proto/reduction.h"
 
 namespace gpucoll::core {
 namespace {
@@ -55,6 +56,7 @@ constexpr const char* kTypes[] = {"int8",      "uint8",       "int32",        "u
 constexpr const char* kOps[] = {"sum",  "prod", "max",  "min",    "band",   "bor", "bxor",
                                 "land", "lor",  "lxor", "maxloc", "minloc", "avg", "pre_mul_sum"};
 static_assert(std::size(kFunctions) == proto::kFunctions);
+static_assert(std::size(kTypes) == proto::kDataTypes && std::size(kOps) == proto::kRedOps);
 
 }  // namespace
 

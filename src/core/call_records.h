@@ -30,7 +30,7 @@ constexpr Call call_of(uint64_t count, const CallNames& names) {
   return {count, static_cast<uint64_t>(names.function) | uint64_t{names.type} << 8 | uint64_t{names.op} << 16 |
                      uint64_t{static_cast<uint32_t>(names.root)} << 32};
 }
-// "allreduce of 100 float32, sum"
+// "an allreduce of 100 float32 by sum"
 std::string describe(const Call& call);
 
 class CallRecords {

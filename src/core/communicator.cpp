@@ -135,7 +135,7 @@ bool Communicator::emulated() const { return !std::strcmp(device_.identity().kin
 
 bool Communicator::has_peers_in_this_process() const noexcept {
   for (int r = 0; r < size(); ++r)
-    if (r != rank() && peers_.info(r).pid == peers_.info(rank()).pid) return true;
+    if (r != rank() && peers_.in_this_process(r)) return true;
   return false;
 }
 
@@ -387,7 +387,7 @@ void Communicator::check() noexcept {
 
 void Communicator::compare_calls() noexcept {
   contained([&]() -> Status {
-    if (Status status = calls_.compare(); !status && !fault_.raised()) fault_.raise(status);
+    if (Status status = calls_.compare(); !status) fault_.raise(status);
     return {};
   }).ignore();
 }

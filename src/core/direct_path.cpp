@@ -26,11 +26,6 @@ bool DirectPath::over_p2p(proto::LinkKind kind, int peer, net::Side side) const 
   return context_.links.over_p2p({kind, peer, side});
 }
 
-bool DirectPath::in_this_process(int peer) const {
-  const Peers& peers = context_.peers;
-  return peers.info(peer).pid == peers.info(peers.rank()).pid;
-}
-
 // Every channel's ring has the same neighbours (device_tables.cpp).
 bool DirectPath::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) {
   const int n = context_.peers.size(), rank = context_.peers.rank();
@@ -58,7 +53,7 @@ bool DirectPath::mark(proto::PairItem& item, bool capturing) {
 
 bool DirectPath::looks(proto::LinkKind kind, int peer) {
   if (!over_p2p(kind, peer, net::Side::send)) return false;
-  return in_this_process(peer) || opens(peer);
+  return context_.peers.in_this_process(peer) || opens(peer);
 }
 
 bool DirectPath::opens(int peer) {
@@ -74,14 +69,14 @@ bool DirectPath::opens(int peer) {
 bool DirectPath::open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) {
   const Peers& peers = context_.peers;
   for (int peer = 0; peer < peers.size(); ++peer)
-    if (peer != peers.rank() && !in_this_process(peer)) opens(peer);
+    if (peer != peers.rank() && !peers.in_this_process(peer)) opens(peer);
   const gpu::PointerInfo info = context_.device.classify_kernel(buffer);
   if (!info.exportable || info.device != context_.device.index()) return false;
   auto* const own = static_cast<uint8_t*>(const_cast<void*>(buffer));
   bool published = false;
   for (int peer = 0; peer < peers.size(); ++peer) {
     addresses.at[peer] = own;
-    if (peer == peers.rank() || in_this_process(peer)) continue;
+    if (peer == peers.rank() || peers.in_this_process(peer)) continue;
     if (!capturing && !std::exchange(published, true)) publish_again(info);
     addresses.at[peer] = capturing ? nullptr : mapped_address(peer, info, own);
     if (!addresses.at[peer]) return false;
@@ -152,7 +147,7 @@ bool DirectPath::has_open(int peer) {
 
 uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output, bool capturing) {
   if (!output || !over_p2p(kind, peer, net::Side::receive)) return nullptr;
-  const bool own = in_this_process(peer);
+  const bool own = context_.peers.in_this_process(peer);
   if (!own && capturing) return nullptr;
   const gpu::PointerInfo info = context_.device.classify_kernel(output);
   if (!info.exportable || info.device != context_.device.index()) return nullptr;

@@ -91,7 +91,6 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   };
 
   bool over_p2p(proto::LinkKind kind, int peer, net::Side side) const;
-  bool in_this_process(int peer) const;
   // Whether kernels of this rank may find grants of the peer.
   bool looks(proto::LinkKind kind, int peer);
   // The address of this rank's memory in kernels of the peer; null where they do not know it.

@@ -141,9 +141,9 @@ uint32_t facts_of(const gpu::Device& device, const std::vector<PeerInfo>& infos)
   uint32_t facts = proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0) |
                    (device.has_signals() ? proto::kHasSignals : 0);
   for (const PeerInfo& info : infos) {
-    const gpu::Identity peer = identity_of(info);
-    if (!device.can_reach(peer)) facts &= ~proto::kReachesAll;
-    if (!takes_lines(link_between(device, peer)) && !gc_mutant(152)) facts &= ~proto::kKeepsLinesWhole;
+    const topo::Link link = link_between(device, identity_of(info));
+    if (link == topo::Link::host_memory) facts &= ~proto::kReachesAll;
+    if (!takes_lines(link) && !gc_mutant(152)) facts &= ~proto::kKeepsLinesWhole;
   }
   return facts;
 }

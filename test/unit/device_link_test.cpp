@@ -100,7 +100,11 @@ class MadeUpGpu final : public ForwardingDevice {
   bool atomics_;
 };
 
-Link link(const MadeUpGpu& a, int b, const Nvml* nvml) { return core::link_between(a, identity_of(b), nvml); }
+Link link(const MadeUpGpu& a, int b, const Nvml* nvml) {
+  static const Nvml* asked;
+  asked = nvml;
+  return core::link_between(a, identity_of(b), [] { return asked; });
+}
 
 TEST(DeviceLink, IsNvlinkWhereNvmlSaysSo) {
   g_machine = {{{}, {}, {}}, true, {{0, 1}}};

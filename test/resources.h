@@ -1,9 +1,14 @@
 // What this process has of the system: for tests that nothing of it grows.
 #pragma once
 #include <dirent.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -35,6 +40,33 @@ inline std::string said_in_child(const std::function<std::string()>& body) {
   int status = 0;
   waitpid(child, &status, 0);
   return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status)) : said;
+}
+
+// Returns the status of a child that ends within the time; kills it otherwise.
+inline int status_in_time(pid_t child, std::chrono::seconds bound) {
+  const auto start = std::chrono::steady_clock::now();
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() - start > bound) kill(child, SIGKILL);
+    usleep(1000);
+  }
+  return status;
+}
+
+// Lowers a limit of this process.
+inline void limit(int resource, rlim_t most) {
+  rlimit limits = {};
+  getrlimit(resource, &limits);
+  limits.rlim_cur = most;
+  if (setrlimit(resource, &limits)) _exit(8);
+}
+
+// Becomes another user, where this one is root: whom no limit of processes holds, and who may look into any process.
+inline void become(unsigned user) {
+  if (geteuid() != 0) return;
+  const gid_t group = user;
+  if (setgroups(1, &group) || setgid(group) || setuid(user)) _exit(9);
+  prctl(PR_SET_DUMPABLE, 1);
 }
 
 // Pages that this process has in memory, in KiB, and mappings.

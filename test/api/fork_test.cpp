@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "../resources.h"
 #include "gpucoll/gpucoll.h"
 
 namespace {
@@ -66,20 +67,13 @@ struct Pipe {
 };
 
 bool ends_in_time(pid_t child, State state) {
-  const auto start = std::chrono::steady_clock::now();
-  int status = 0;
-  pid_t ended = 0;
-  while ((ended = waitpid(child, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() - start < kBound)
-    usleep(1000);
-  if (ended == 0) {
-    kill(child, SIGKILL);
-    waitpid(child, &status, 0);
+  const int status = gpucoll_test::status_in_time(child, kBound);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kChild) return true;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
     std::fprintf(stderr, "%s: a child has not ended by exit()\n", name_of(state));
-  } else if (!WIFEXITED(status) || WEXITSTATUS(status) != kChild) {
+  else
     std::fprintf(stderr, "%s: a child ended with status %d\n", name_of(state), status);
-    ended = 0;
-  }
-  return ended != 0;
+  return false;
 }
 
 // Two children, one after the other. True in the one that is to return from main.

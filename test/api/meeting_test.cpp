@@ -1,35 +1,23 @@
 // Making communicators where a rank cannot take part: all ranks return at once, with what it failed for.
-#include <fcntl.h>
-#include <grp.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <string>
 
 #include "../resources.h"
-#include "process_ranks.h"
+#include "gpucoll/gpucoll.h"
 
 namespace {
 
+using gpucoll_test::become;
+using gpucoll_test::limit;
 using gpucoll_test::said_in_child;
 
 constexpr int kRanks = 8;
+constexpr unsigned kSomebody = 54321;                  // a user of whom there are no other processes
 constexpr auto kNeverHang = std::chrono::seconds(30);  // the parameter timeout is 1800 s here
-
-void limit(int resource, rlim_t most) {
-  const rlimit limits = {most, most};
-  if (setrlimit(resource, &limits)) _exit(8);
-}
-
-// A user of whom there are no other processes: root is not limited.
-void become_somebody() {
-  constexpr unsigned kSomebody = 54321;
-  const gid_t group = kSomebody;
-  if (geteuid() == 0 && (setgroups(1, &group) || setgid(group) || setuid(kSomebody))) _exit(9);
-  prctl(PR_SET_DUMPABLE, 1);
-}
 
 // "fine", or what the call failed for; and whether it took long.
 std::string init_all() {
@@ -43,7 +31,7 @@ std::string init_all() {
 TEST(Meeting, AGroupWithFewThreadsSaysWhatToRaise) {
   for (rlim_t most : {1, 2, 4, 6, 8}) {
     const std::string said = said_in_child([most] {
-      become_somebody();
+      become(kSomebody);
       limit(RLIMIT_NPROC, most);
       return init_all();
     });

@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "../resources.h"
 #include "mpi_test.h"
 
 namespace {
@@ -17,14 +18,9 @@ constexpr std::chrono::seconds kBound(5);
 // What is left of the standard streams' buffers belongs to the parent.
 bool child_ends(const char* when) {
   std::fflush(nullptr);
-  const auto start = std::chrono::steady_clock::now();
   const pid_t child = fork();
   if (child == 0) std::exit(kChild);
-  int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() - start > kBound) kill(child, SIGKILL);
-    usleep(1000);
-  }
+  const int status = gpucoll_test::status_in_time(child, kBound);
   const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == kChild;
   if (!checked(ended)) fail("%s: a child that calls exit() ended with status %d", when, status);
   return ended;

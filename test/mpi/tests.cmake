@@ -213,15 +213,15 @@ gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 PROCESSORS 2 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/bad_parameter.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/host)
 
 # Mutant: persistent requests of the engine let go of types and operations.
-gc_mpi_mutant(101 LABELS mpi TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault" NP 2 MPIRUN ${GC_LITERALLY}
-  COMMAND test/mpi/persistent)
+gc_mpi_mutant(101 LABELS mpi asan TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault|heap-use-after-free" NP 2
+  MPIRUN ${GC_LITERALLY} COMMAND test/mpi/persistent)
 # At the end of MPI, what was never started is taken for under way: on the rank that comes to it, and on the others.
-gc_mpi_mutant(104 LABELS mpi TIMEOUT 60 MUST_PRINT "finalized while it is under way" NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(104 LABELS mpi asan TIMEOUT 60 MUST_PRINT "finalized while it is under way" NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/finalize unstarted)
-gc_mpi_mutant(105 LABELS mpi TIMEOUT 60 MUST_PRINT "error: MPI_Allreduce_init" NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(105 LABELS mpi asan TIMEOUT 60 MUST_PRINT "error: MPI_Allreduce_init" NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/finalize unstarted)
 # Calls without bytes are counted.
-gc_mpi_mutant(103 LABELS mpi TIMEOUT 120 MUST_PRINT "calls MPI_" NP 2 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(103 LABELS mpi asan TIMEOUT 120 MUST_PRINT "calls MPI_" NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/collectives 1)
 
 # Mostly waiting.
@@ -230,7 +230,7 @@ foreach(group mismatches resources lateness deaths teams refusals departures rep
     COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults ${group})
 endforeach()
 
-gc_mutant(114 LABELS mpi MUST_PRINT "is not told once" ENV ${GC_MPI_ENV}
+gc_mutant(114 LABELS mpi asan MUST_PRINT "is not told once" ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults through_host)
 
 # Two nodes, as far as processes can see.

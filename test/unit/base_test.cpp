@@ -1,6 +1,4 @@
 // Status, Result, parameters and sizes.
-#include <fcntl.h>
-#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -215,14 +213,8 @@ TEST(SharedMemory, IsForItsUserOnly) {
 
 namespace {
 
+using gpucoll_test::limit;
 using gpucoll_test::said_in_child;
-
-void limit(int resource, rlim_t most) {
-  rlimit limits = {};
-  getrlimit(resource, &limits);
-  limits.rlim_cur = most;
-  setrlimit(resource, &limits);
-}
 
 // A process that lives until this one lets it go.
 class Other {
@@ -256,12 +248,7 @@ class Other {
 };
 
 // Root may look into any process.
-void become_nobody() {
-  if (geteuid() != 0) return;
-  const gid_t group = 65534;
-  if (setgroups(1, &group) || setgid(group) || setuid(65534)) _exit(9);
-  prctl(PR_SET_DUMPABLE, 1);
-}
+void become_nobody() { gpucoll_test::become(65534); }
 
 std::string opening(const SharedMemoryName& name) {
   auto memory = SharedMemory::open(name);

@@ -23,7 +23,8 @@ inline int open_descriptors() {
   return n;
 }
 
-// What `body` says in a child, where it may lower limits and change its user; the signal that ended it, otherwise.
+// Returns what `body` says in a child, where it may lower limits and change its user; the signal that ended it,
+// otherwise.
 inline std::string said_in_child(const std::function<std::string()>& body) {
   int ends[2];
   if (pipe(ends)) return "no pipe";

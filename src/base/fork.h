@@ -1,6 +1,6 @@
-// Whether this process is the child, by fork(), of one that has used the library. A child has its parent's memory, but
-// none of its threads and no device: what it calls could wait for ever, and what it freed or wrote into shared memory
-// would be missing in its parent.
+// Tells whether this process is the child, by fork(), of one that has used the library. A child has its parent's
+// memory, but none of its threads and no device: what it calls could wait for ever, and what it freed or wrote into
+// shared memory would be missing in its parent.
 //
 // Thread safety: any thread.
 #pragma once

@@ -1,5 +1,5 @@
-// What to do where a call of the system failed at one of its limits, or at another process that may not be looked into.
-// Thread safety: pure.
+// Says what to do where a call of the system failed at one of its limits, or at another process that may not be looked
+// into. Thread safety: pure.
 #pragma once
 #include <sys/types.h>
 
@@ -8,12 +8,12 @@
 
 namespace gpucoll {
 
-// Whether a call failed since no descriptor was left, in this process or in the whole system.
+// Returns whether a call failed since no descriptor was left, in this process or in the whole system.
 bool no_descriptor_left(int errnum) noexcept;
 // Appended to a sentence about a failed call: "; raise `ulimit -n`, ..."; "" where no limit was met.
 const char* limit_advice(int errnum) noexcept;
-// Whether a file may grow to so many bytes. Growing it beyond RLIMIT_FSIZE would kill the process with SIGXFSZ instead
-// of failing with EFBIG.
+// Returns whether a file may grow to so many bytes. Growing it beyond RLIMIT_FSIZE would kill the process with SIGXFSZ
+// instead of failing with EFBIG.
 bool fits_file_limit(size_t bytes) noexcept;
 // Why opening /proc/PID/fd/FD of another process failed, and what to do: "; it has ended", "; it runs as another ...".
 std::string process_obstacle(int errnum, pid_t pid);

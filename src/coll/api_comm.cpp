@@ -76,7 +76,7 @@ Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with, co
   return status;
 }
 
-// What this rank fails for, the others are told.
+// Tells the others what this rank fails for.
 Status decline(const Plan& plan, int rank, Status why) {
   if (!why) net::SocketBootstrap::decline(plan.id, rank, plan.n, why);
   return why;

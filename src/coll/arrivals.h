@@ -120,7 +120,7 @@ class Arrivals {
   // MPI is being finalized on this rank; and whether any rank has said so, of itself or of others.
   void end_mpi() noexcept;
   bool any_ending() const noexcept;
-  // What the others say of a failure of this rank.
+  // Returns what the others say of a failure of this rank.
   std::string told_of(const Status& why) const { return core::given_up(self(), why).what(); }
   // Errors: remote, where it has failed.
   Status usable() const;

@@ -33,14 +33,14 @@ struct PendingCall : gc_pending {
   PendingCall& operator=(const PendingCall&) = delete;
 
   bool is_persistent() const noexcept { return call.place.function & GC_PERSISTENT; }
-  // Whether the application has made it, but waits for nothing of it.
+  // Returns whether the application has made it, but waits for nothing of it.
   bool is_idle() const noexcept { return is_persistent() && !wanted; }
   // Whether launching it takes longer than its work: then it is worth sharing a launch with others. REQUIRES:
   // on_device.
   bool is_small() const noexcept;
   // Of a persistent one the end of its start, where it is wanted; else what all starts will end with.
   void end_with(Status status);
-  // Of an idle one, that cannot be started any more: says nothing before a start is tried.
+  // Ends an idle one, that cannot be started any more: says nothing before a start is tried.
   void end_idle(Status status) noexcept;
   // The same with the code that it has.
   void end() noexcept;

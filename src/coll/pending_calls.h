@@ -140,7 +140,7 @@ class PendingCalls final : public Turned {
   void weigh(const PendingCall& call, bool on_device) noexcept;
   void give_up(PendingCall& call, Status status);
   void end_quietly(PendingCall& call, Status status);
-  // Whether the application waits for any call of the queue.
+  // Returns whether the application waits for any call of the queue.
   bool is_queue_awaited() const noexcept;
   // Of the first of the queue, or the next one.
   Place first_place() const noexcept;

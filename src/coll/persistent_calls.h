@@ -48,9 +48,9 @@ class PersistentCalls {
   void publish_starts() noexcept { schedule_.publish_starts(); }
   // Its place is free for others. REQUIRES: it is not started.
   void free(PendingCall& call);
-  // Of one that place() has failed for: forgets it.
+  // Forgets one that place() has failed for.
   void let_go(PendingCall& call);
-  // Whether what is under way needs processors of this host, which who waits had better leave to it.
+  // Returns whether what is under way needs processors of this host, which who waits had better leave to it.
   bool needs_processors() const noexcept {
     return (!idle() && runtime_.get() && runtime_.get()->emulated()) || teams_.needs_processors();
   }

@@ -37,7 +37,7 @@ class Board {
   // can be seen.
   void end() noexcept;
   bool has_ended() const noexcept;
-  // Whether the process runs (core/heart.h).
+  // Tells whether the process runs (core/heart.h).
   gc_pulse& pulse() const noexcept { return board().pulse; }
   // Whether it has been released, some hundred thousand others ago at most. Asked where find() says null.
   bool is_gone(const BoardKey& key) const noexcept;

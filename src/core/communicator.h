@@ -116,8 +116,8 @@ class Communicator final : public Watched, public GraphUser {
 
   // This rank launches nothing more. REQUIRES: done(launched()), or a fault.
   void begin_close() noexcept;
-  // Whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is dead, and
-  // no graph of theirs may be launched any more.
+  // Returns whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is
+  // dead, and no graph of theirs may be launched any more.
   bool peers_closed() const noexcept;
   // The same, but graphs that are not under way do not count, nor does, after a fault, a peer that is stopped, perhaps
   // for ever (its kernels have come to where they wait): for who ends with all its memory.
@@ -130,7 +130,7 @@ class Communicator final : public Watched, public GraphUser {
 
   // Whether no caller is inside any more, and no stream waits for its words.
   bool unused() const noexcept { return users_.load(std::memory_order_acquire) == 0 && copies_passed(); }
-  // Whether graphs hold some of its launches: then all that these use must stay.
+  // Returns whether graphs hold some of its launches: then all that these use must stay.
   bool in_graphs() const noexcept { return hold_.any(); }
 
   void check() noexcept override;

@@ -1,4 +1,4 @@
-// What connects a rank's device with another one, and whether LL128 may go over it.
+// Finds what connects a rank's device with another one, and whether LL128 may go over it.
 // Thread safety: pure, but for what devices and NVML are asked.
 #pragma once
 #include "gpu/device.h"
@@ -11,7 +11,7 @@ namespace gpucoll::core {
 // atomic operations the device runs by itself is NVLink, or C2C where the device uses the host's page tables.
 topo::Link link_between(const gpu::Device& device, const gpu::Identity& peer, const topo::Nvml* (*nvml)() = topo::nvml);
 
-// Whether the link keeps stores of 128 bytes whole, or the parameter ll128_links takes it for one that does.
+// Returns whether the link keeps stores of 128 bytes whole, or the parameter ll128_links takes it for one that does.
 bool takes_lines(topo::Link link) noexcept;
 
 }  // namespace gpucoll::core

@@ -14,7 +14,7 @@
 
 namespace gpucoll::core {
 
-// What the other ranks say where `who` cannot go on: about who is at fault, where `why` is, or that it gave up.
+// Returns what the other ranks say where `who` cannot go on: about who is at fault, where `why` is, or that it gave up.
 Status given_up(const std::string& who, const Status& why);
 
 class Fault {

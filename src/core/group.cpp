@@ -15,7 +15,7 @@
 namespace gpucoll::core {
 namespace {
 
-// What a group holds for one communicator, and the collective calls that it comes from.
+// Holds a group's tasks for one communicator, and the collective calls that it comes from.
 struct Queue : TaskQueue {
   std::vector<Call> calls;
 };

@@ -25,7 +25,7 @@ int64_t pause_until(int64_t now, int64_t last_beat) {
   return last_beat && now - last_beat > Heart::kLongPause.count() ? now - last_beat : 0;
 }
 
-// What the running clock leaves out of it: that never goes back.
+// Returns what the running clock leaves out of a pause: so it never goes back.
 int64_t surplus(int64_t pause) { return pause ? pause - Heart::kLongPause.count() : 0; }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Whether processes run, which a rank that waits for others asks: a stopped process is not dead, but it does not come
-// either. The watchdog of each beats; the pulse shows it to others (proto/format/pulse.h).
+// Tells whether processes run, which a rank that waits for others asks: a stopped process is not dead, but it does not
+// come either. The watchdog of each beats; the pulse shows it to others (proto/format/pulse.h).
 //
 // Thread safety: any thread, but beat() and rest() by one at a time.
 #pragma once
@@ -45,8 +45,8 @@ struct RunningClock {
   static time_point at(std::chrono::steady_clock::time_point now) noexcept;
 };
 
-// What a rank that has waited too long says where it finds that another process does not run, or has not for a good
-// part of the time; ok where so short a pause explains nothing.
+// Returns what a rank that has waited too long says where it finds that another process does not run, or has not for a
+// good part of the time; ok where so short a pause explains nothing.
 Status stopped(const std::string& who, std::chrono::nanoseconds silence, int rank, long long waited_s);
 
 }  // namespace gpucoll::core

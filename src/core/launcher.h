@@ -73,7 +73,8 @@ class Launcher final : public Flying {
   // While the caller waits: launches what was meant for a kernel that had just left.
   Status look();
 
-  // Whether all that has been put on streams has ended, in graphs as well, as far as their launch has been asked for.
+  // Returns whether all that has been put on streams has ended, in graphs as well, as far as their launch has been
+  // asked for.
   bool rests() const noexcept;
   // Launches that the done word counts: not those in captures.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }

@@ -65,7 +65,7 @@ class Peers {
   proto::DirectLane& direct_lane(int rank, int towards) const {
     return *reinterpret_cast<proto::DirectLane*>(page_bytes(rank) + proto::direct_lane_offset(size(), towards));
   }
-  // What a rank has called (proto/format/calls.h).
+  // Returns the page on which a rank writes what it calls (proto/format/calls.h).
   proto::CallsPage& calls_page(int rank) const {
     return *reinterpret_cast<proto::CallsPage*>(page_bytes(rank) + proto::calls_page_offset(size()));
   }
@@ -84,23 +84,23 @@ class Peers {
   bool dead(int rank) const noexcept { return !liveness_[static_cast<size_t>(rank)].alive(); }
   // Whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
   bool gone(int rank) const noexcept;
-  // Whether graphs hold launches of `rank`, while it lives.
+  // Returns whether graphs hold launches of `rank`, while it lives.
   bool held(int rank) const noexcept;
   // What is wrong with any peer: dead without having closed, or else a fault on its page. Ok while all is well.
   Status check() const;
   // "rank 1 (process 4711), rank 3 (process 4713)": those that have launched fewer than `plans` plans.
   std::string missing(uint64_t plans) const;
-  // The same of those whose graphs have begun fewer than `launches`.
+  // Returns the same of those whose graphs have begun fewer than `launches`.
   std::string missing_in_graphs(uint64_t launches) const;
   bool in_this_process(int rank) const noexcept { return info(rank).pid == info(rank_).pid; }
   // "rank 1 (process 4711)"
   std::string name(int rank) const;
   // The number by which messages know a rank.
   int number(int rank) const { return numbers_.empty() ? rank : numbers_[static_cast<size_t>(rank)]; }
-  // Whether the process of `rank` is stopped, as far as its pulse tells.
+  // Returns whether the process of `rank` is stopped, as far as its pulse tells.
   bool silent(int rank) const noexcept;
-  // What is to be said after `waited_s` in vain since about `since`, where some rank, or a bystander, does not run, or
-  // did not run for a part of that time: the longest. Ok where all run.
+  // Returns what is to be said after `waited_s` in vain since about `since`, where some rank, or a bystander, does not
+  // run, or did not run for a part of that time: the longest. Ok where all run.
   Status stopped(std::chrono::steady_clock::time_point since, long long waited_s) const;
 
  private:

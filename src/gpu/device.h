@@ -134,12 +134,13 @@ class Device {
   virtual Defaults defaults() const = 0;
   // Threads that work in step (a warp): 32 on GPUs, 1 on the emulated device.
   virtual int warp_threads() const = 0;
-  // Whether a warp's stores of 128 bytes leave it whole (LL128); what links do with them is theirs (topo/link.h).
+  // Returns whether a warp's stores of 128 bytes leave it whole (LL128); what links do with them is theirs
+  // (topo/link.h).
   virtual bool keeps_lines_whole() const = 0;
-  // Whether atomic operations of its kernels on memory of the device `peer` take one trip over the link; false also
-  // where nothing is known of the peer, as it is hidden from this process.
+  // Returns whether atomic operations of its kernels on memory of the device `peer` take one trip over the link; false
+  // also where nothing is known of the peer, as it is hidden from this process.
   virtual bool has_native_atomics(const Identity& peer) const = 0;
-  // Whether it goes by the page tables of the host, with which it then shares a coherent link (C2C).
+  // Returns whether it goes by the page tables of the host, with which it then shares a coherent link (C2C).
   virtual bool uses_host_page_tables() const = 0;
   // Whether streams can store words and wait for them: write_value(), wait_value().
   virtual bool has_signals() const = 0;

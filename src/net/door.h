@@ -46,9 +46,9 @@ class Door {
   };
   enum class Heard { less, hello, nonsense };
   static Heard hear(Stranger* stranger);
-  // Whether the stranger is one no longer.
+  // Returns whether the stranger is one no longer.
   static bool settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* guests);
-  // Whether someone came in; sets errno where not.
+  // Returns whether someone came in; sets errno where not.
   bool accept_one(const Knows& knows, std::vector<Guest>* guests);
   bool has_last() const;
 

@@ -16,7 +16,7 @@ class Gathering {
 
   uint64_t number() const noexcept { return number_; }
   bool unused() const noexcept { return state_ == State::unused; }
-  // Whether some ranks have come and wait for others.
+  // Returns whether some ranks have come and wait for others.
   bool gathers() const noexcept { return state_ == State::gathering; }
   bool failed() const noexcept { return state_ == State::failed; }
   // REQUIRES: failed().

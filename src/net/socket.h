@@ -38,7 +38,7 @@ Result<uint32_t> local_ip();
 // Equal for two processes that reach each other over the loopback; 0 where that is not known.
 uint64_t loopback_id();
 
-// What a turn of a loop waits for.
+// Holds what a turn of a loop waits for.
 class PollSet {
  public:
   // May be called again for the same descriptor.
@@ -46,7 +46,7 @@ class PollSet {
   // Waits until something is ready, at most a second. Errors: timed_out, once the deadline has passed: also where
   // something is ready all the time.
   Status wait(Deadline deadline);
-  // What is ready on a descriptor; 0 where nothing is, or it is not in the set.
+  // Returns what is ready on a descriptor; 0 where nothing is, or it is not in the set.
   short ready(int fd) const;
 
  private:
@@ -56,7 +56,7 @@ class PollSet {
 
 // A listening socket, without waiting, on one address of this host and a free port; *address says where.
 Result<UniqueFd> listen_on(uint32_t ip, Address* address);
-// What accept4 gives: a socket without waiting. Sets errno where it gives none.
+// Returns what accept4 gives: a socket without waiting. Sets errno where it gives none.
 UniqueFd accept_now(int listener) noexcept;
 
 // A connection that is being made, without waiting.
@@ -98,7 +98,7 @@ class Line {
   void turn();
   // The next `bytes` bytes that came, once all of them are there.
   bool take(void* to, size_t bytes);
-  // Whether the other side has hung up: nothing more will come than what can be taken.
+  // Returns whether the other side has hung up: nothing more will come than what can be taken.
   bool ended() const noexcept { return ended_; }
   // Also where a forked child has inherited the connection.
   void hang_up() noexcept;

@@ -35,7 +35,7 @@ Deadline with_grace(int64_t timeout_s) { return deadline_after(timeout_s ? timeo
 
 Address address_of(const BootstrapAddress& a) { return {a.ip, a.port, 0}; }
 
-// What a rank said before it hung up; false where that was nothing.
+// Reads what a rank said before it hung up; false where that was nothing.
 bool farewell_of(int fd, BootstrapFarewell* farewell) {
   return recv(fd, farewell, sizeof *farewell, MSG_PEEK | MSG_DONTWAIT) == sizeof *farewell;
 }

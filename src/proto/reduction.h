@@ -336,8 +336,8 @@ inline constexpr bool kHasPost = requires(typename Red::Element x, Reduction r) 
   Red::post(x, r);
 };
 
-// Whether only the rank itself can prepare its contribution; else, where there is something to prepare, all do the
-// same.
+// Returns whether only the rank itself can prepare its contribution; else, where there is something to prepare, all do
+// the same.
 template <class Red>
 inline constexpr bool kHasOwnPre = kHasPre<Red> && !requires {
   Red::kSamePre;

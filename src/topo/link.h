@@ -1,4 +1,4 @@
-// What connects two devices, and what it keeps whole of what kernels store over it.
+// Names what connects two devices, and what it keeps whole of what kernels store over it.
 // Thread safety: pure.
 #pragma once
 #include <cstdint>
@@ -28,9 +28,9 @@ constexpr const char* name(Link link) noexcept {
   return "network";
 }
 
-// Whether 128 bytes that a warp stores at once become visible at once at the other end, which the protocol LL128 needs.
-// PCIe may cut them into packets of 64 bytes, and orders none behind another where relaxed ordering is on; of C2C
-// nothing is promised.
+// Returns whether 128 bytes that a warp stores at once become visible at once at the other end, which the protocol
+// LL128 needs. PCIe may cut them into packets of 64 bytes, and orders none behind another where relaxed ordering is on;
+// of C2C nothing is promised.
 constexpr bool keeps_lines_whole(Link link) noexcept {
   return link == Link::same_device || link == Link::emulated || link == Link::nvlink;
 }

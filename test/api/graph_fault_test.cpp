@@ -14,7 +14,7 @@ using namespace gpucoll_test;
 
 namespace {
 
-// What the other rank does while this one's graph waits for it.
+// Names what the other rank does while this one's graph waits for it.
 enum class Peer { aborts, dies, is_late };
 // How far rank 0 is.
 enum class Stage { begins, launched, ended };

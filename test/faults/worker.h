@@ -58,7 +58,7 @@ inline std::multiset<std::string> descriptors() {
   return all;
 }
 
-// What there is now beside what there was before, "" where that is nothing.
+// Returns what there is now beside what there was before, "" where that is nothing.
 inline std::string added(const std::multiset<std::string>& before) {
   std::string text;
   std::multiset<std::string> rest = before;

@@ -208,7 +208,7 @@ class Trial {
     fills_++;
     send_.write(in.data());
     recv_.write(out.data());
-    // What a blocking one gives, in host memory.
+    // Gets what a blocking one gives, in host memory.
     wanted_ = out;
     Call blocking(Form::blocking, call_.comm, call_.blocks, in.data(), wanted_.data());
     Objects its;

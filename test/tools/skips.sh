@@ -1,5 +1,5 @@
 #!/bin/bash
-# Whether contrib/check lists what was skipped, from a log as CTest writes it. usage: skips.sh SOURCE
+# Checks that contrib/check lists what was skipped, from a log as CTest writes it. usage: skips.sh SOURCE
 set -eu
 root=$1
 source "$root/contrib/common.sh"

@@ -223,7 +223,7 @@ namespace fs = std::filesystem;
 
 constexpr auto kNeverHang = std::chrono::seconds(20);
 
-// What /proc/self/net/tcp has of this process's listening sockets.
+// Returns what /proc/self/net/tcp has of this process's listening sockets.
 std::vector<Address> listening() {
   std::set<std::string> own;
   std::error_code gone;  // others come and go meanwhile

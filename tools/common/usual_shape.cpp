@@ -12,7 +12,7 @@
 namespace gpucoll::tools {
 namespace {
 
-// Of all GPUs here; where there are none, those that are asked about are taken to have NVLink.
+// Asks about all GPUs here; where there are none, those that are asked about are taken to have NVLink.
 bool gpus_take_lines() {
   gpu::Platform* const cuda = gpu::cuda_platform();
   const auto count = cuda ? cuda->device_count() : Result<int>(0);

@@ -47,7 +47,7 @@ Json reachable(gpu::Platform& platform, gpu::Device& device, int count) {
   return indices;
 }
 
-// What connects `device` with each of all devices, itself included.
+// Finds what connects `device` with each of all devices, itself included.
 Json links_of(gpu::Platform& platform, gpu::Device& device, int count) {
   Json links = Json::array();
   for (int i = 0; i < count; ++i) {

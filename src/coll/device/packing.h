@@ -17,7 +17,7 @@ struct Place {
   uint64_t left;
 };
 
-// Of a packed byte of an element, from where the element's memory begins.
+// Returns the place of an element's packed byte `at`, from where the element's memory begins.
 GC_DEV Place place_in_levels(const proto::PackItem& item, uint64_t at) {
   uint64_t run = proto::quotient(at, item.run_bytes);
   const uint64_t in = at - run * item.run_bytes;

@@ -64,7 +64,7 @@
 #define GCM_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define GCM_NOINLINE __attribute__((noinline))
 
-/* Whether Open MPI was built to move GPUs' memory, and does. 5.0 has a framework for it. */
+/* Tells whether Open MPI was built to move GPUs' memory, and does. 5.0 has a framework for it. */
 #if __has_include("opal/mca/accelerator/base/base.h")
 #include "opal/mca/accelerator/base/base.h"
 static inline bool gcm_open_mpi_knows_gpus(void) {

@@ -37,7 +37,7 @@ static inline bool gcm_is_beside_root(uint32_t function, const ompi_communicator
 static inline bool gcm_comes_alone(uint32_t function, const ompi_communicator_t *comm) {
   return gcm_is_among_edges(function, comm) || gcm_is_beside_root(function, comm);
 }
-/* The same of nonblocking ones, and of the making of persistent ones. */
+/* Answers the same for nonblocking ones, and for the making of persistent ones. */
 static inline bool gcm_begins_alone(uint32_t function, const ompi_communicator_t *comm) {
   return (function == GC_FUNCTION_bcast || function == GC_FUNCTION_reduce) && OMPI_COMM_IS_INTER(comm);
 }
@@ -68,7 +68,7 @@ static GCM_INLINE bool gcm_is_counted(uint32_t function, const gcm_plan *plan, o
   if (gcm_is_beside_root(function, comm)) return gcm_root_is_alone(function, plan, comm);
   return !gcm_is_among_edges(function, comm) || (gcm_plan_has_bytes(plan) && gcm_has_edges(comm));
 }
-/* The same of a nonblocking one, and of the making of a persistent one: its function, else none. */
+/* Answers the same for a nonblocking one, and for the making of a persistent one: its function, or none. */
 static GCM_INLINE uint32_t gcm_counts_as(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
   return gcm_begins_alone(function, comm) && !gcm_root_is_alone(function, plan, comm) ? GC_FUNCTION_none : function;
 }

@@ -15,7 +15,7 @@ typedef struct gcm_kept_objects {
   size_t n;
 } gcm_kept_objects;
 
-/* Whether a call has objects that the application may free. op: NULL where it does not reduce. */
+/* Returns whether a call has objects that the application may free. op: NULL where it does not reduce. */
 bool gcm_has_own_objects(const gcm_plan *plan, gcm_op *op, ompi_communicator_t *comm);
 /* Retains the types and the operation. Return MPI error classes; on an error nothing is retained. */
 int gcm_keep(gcm_kept_objects *kept, const gcm_plan *plan, gcm_op *op);

@@ -9,7 +9,8 @@
 #define GCM_CALL_INIT(name, ARGUMENTS, info, request) \
   previous->coll_##name##_init(GCM_UNWRAP ARGUMENTS, comm, info, request, previous->coll_##name##_init_module)
 
-/* What the module before has made: MPI_SUCCESS or an MPI error class. */
+/* Keeps the objects of a request that the module before has made, where it has: returns its rc, or an MPI error class.
+ */
 static int keep(int rc, ompi_request_t **request, const gcm_plan *plan, gcm_op *op, ompi_communicator_t *comm) {
   if (rc == MPI_SUCCESS && gcm_has_own_objects(plan, op, comm)) rc = gcm_keep_with(*request, plan, op, comm);
   return rc;

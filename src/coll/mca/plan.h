@@ -140,7 +140,7 @@ static GCM_INLINE size_t gcm_sum(const int *counts, ompi_communicator_t *comm) {
 /* The column `has_bytes` of collectives.def. Counts alone do not tell: one rank may have no elements and another some
  * of a type without data. */
 static GCM_INLINE bool gcm_has_some(int count, const gcm_type *type) { return count != 0 && type->super.size != 0; }
-/* Of what all ranks of this group have: most often the first one, too. */
+/* Returns whether a count but the first is not 0. It is asked seldom: most often the first one is not 0, either. */
 static __attribute__((noinline, unused)) bool gcm_has_others(const int *counts, ompi_communicator_t *comm) {
   int i = ompi_comm_size(comm) - 1;
   while (i > 0 && counts[i] == 0) i--;

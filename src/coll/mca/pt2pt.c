@@ -20,7 +20,7 @@ static const gc_pointer_hint *hint; /* gcm_abi's, at hand */
 
 /* ---- what is refused ---- */
 
-/* Of data at absolute addresses. */
+/* Judges data at absolute addresses. */
 static GCM_NOINLINE bool leads_to_device(size_t count, gcm_type *type) {
   const gcm_side side = gcm_reads(MPI_BOTTOM, (gcm_layout){.groups = 1, .count = count, .type = type});
   return gcm_on_device(&side);
@@ -84,7 +84,7 @@ static GCM_INLINE bool has_devices(void) {
          0;
 }
 
-/* Whether the buffer is host memory, as far as that can be told without a call. */
+/* Returns whether the buffer is host memory, as far as that can be told without a call. */
 static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
   const gc_pointer_hint *const h = hint;
   const uintptr_t first = (uintptr_t)gcm_address(buffer, type->super.true_lb);

@@ -50,7 +50,7 @@ static inline bool gcm_goes_straight(gcm_module *module, uint32_t function) {
 #define GCM_IS_LEFT_OUT(name, plan) \
   (gcm_leaves_ranks_out(GC_FUNCTION_##name, comm) && gc_has_devices(gcm_abi) && !gcm_plan_has_bytes(plan))
 
-/* Whether the engine is asked without device memory. */
+/* Returns whether the engine is asked without device memory. */
 static inline bool gcm_asks_engine(gcm_module *module, uint32_t form, uint32_t function) {
   return !gc_mutant(111) && function != GC_FUNCTION_none && module->comm != NULL && gc_has_devices(gcm_abi) &&
          gc_asks_engine(gcm_abi, module->comm, form, function);

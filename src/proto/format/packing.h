@@ -59,7 +59,7 @@ inline constexpr uint32_t kPackItems = kPlanWorkBytes / sizeof(PackItem);  // mo
 // Units narrower than this are not moved one by one: a thread puts together whole packs of the packed side, in pieces
 // as wide as their places in memory allow.
 inline constexpr uint8_t kLeastPackUnit = 2;
-// What the threads of a block move in one turn: kPackUnroll units each, or a pack.
+// Returns the bytes that the threads of a block move in one turn: kPackUnroll units each, or a pack.
 GC_HD uint64_t pack_tile_bytes(const PackItem& item, uint64_t threads) {
   return item.unit < kLeastPackUnit ? threads * sizeof(Pack) : kPackUnroll * threads << item.unit;
 }

@@ -41,14 +41,15 @@ void Fault::raise(const Status& status) noexcept {
   } catch (...) {
     status_ = Status();  // no memory for the sentence: the latch alone has to do
   }
-  // Relaxed: kernels only need to see it some time; they publish nothing that depends on it.
-  if (latch_) __atomic_store_n(&latch_->abort, 1u, __ATOMIC_RELAXED);
+  // Before the kernels: a program that finds its stream ended asks the host what happened, and must be told.
+  raised_.store(true, std::memory_order_release);
+  // Release: whoever sees kernels end by it sees the above.
+  if (latch_) __atomic_store_n(&latch_->abort, 1u, __ATOMIC_RELEASE);
   if (page_) {
     write_text(status);
     // Release: partner is the acquire in Peers::fault.
     __atomic_store_n(&page_->fault, static_cast<uint32_t>(status.code()), __ATOMIC_RELEASE);
   }
-  raised_.store(true, std::memory_order_release);
   if (status.code() != Code::aborted) log::write(log::Level::error, "%s", status.what());
 }
 

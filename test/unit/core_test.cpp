@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <set>
 #include <thread>
 #include <vector>
@@ -119,6 +120,28 @@ TEST(Fault, LatchesTheFirstAndTellsKernelsAndPeers) {
   EXPECT_EQ(first, page.fault_text);
   fault.raise(Status::error(Code::remote, "later"));
   EXPECT_EQ(fault.status().what(), first);
+}
+
+// A program that finds its stream ended by the latch asks the communicator at once, and must not hear that all is well.
+TEST(Fault, TellsTheHostBeforeItEndsKernels) {
+  for (int round = 0; round < 200; ++round) {
+    Fault fault;
+    proto::FaultLatch latch = {};
+    proto::ControlPage page = {};
+    fault.attach(&latch, &page);
+    std::atomic<bool> spinning = false;
+    bool told = false;
+    std::thread program([&] {
+      spinning = true;
+      while (!__atomic_load_n(&latch.abort, __ATOMIC_ACQUIRE)) {
+      }
+      told = fault.raised();
+    });
+    while (!spinning) std::this_thread::yield();
+    fault.raise(Status::error(Code::aborted, "round %d", round));
+    program.join();
+    ASSERT_TRUE(told) << "round " << round;
+  }
 }
 
 // Of what a third rank has done, ranks pass the sentence on; of themselves they say that they gave up.

@@ -1,7 +1,8 @@
 // How the ranks of a communicator exchange small things before they have connections: an allgather.
 //
-// Two implementations: over MPI's own collectives (core hands in a callback) and over sockets from a unique id.
-// Thread safety: one caller at a time. Every wait is bounded by the caller's patience (see Patience).
+// Three implementations: SocketBootstrap uses sockets, from a unique id; coll::BoardBootstrap uses the arrival board of
+// MPI's processes; core::MailboxBootstrap uses pages that connected ranks share.
+// Thread safety: one caller at a time. Each implementation bounds its waits.
 #pragma once
 #include <cstddef>
 

@@ -2,8 +2,8 @@
 //
 // A link is one direction between two ranks, with a ring buffer (lane) for each channel that uses it. Each rank makes
 // its end, both exchange the ends' blobs (by any means), each connects with the other's blob, and from then on kernels
-// move steps through the proto::Connectors. A transport whose kernels cannot reach the peer's memory (network) also has
-// progress(): the proxy calls it to move steps that a kernel has filled; for the others it has nothing to do.
+// move steps through the proto::Connectors. Both transports that exist let the sender's kernels store into memory that
+// the receiver's kernels load from.
 //
 // Transports reach device memory through a MemoryPort that core passes down. Thread safety: one caller at a time per
 // link. Ownership: the caller owns ends; an end releases its memory when destroyed, so the peer must be done with it.
@@ -51,8 +51,6 @@ class LinkEnd {
   virtual Status connect(const LinkBlob& peer) = 0;
   // At its first step. REQUIRES: connected.
   virtual proto::Connector connector(int lane) const = 0;
-  // Moves what can be moved without waiting; true if it did anything. Never called for links without a proxy.
-  virtual bool progress() noexcept { return false; }
 };
 
 class Transport {

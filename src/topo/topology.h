@@ -1,4 +1,4 @@
-// The machine as hwloc sees it, for gpucoll-info and for choosing neighbours.
+// Describes the machine as hwloc sees it, for gpucoll-info.
 // Thread safety: pure; loads the topology anew at each call (tens of milliseconds).
 #pragma once
 #include <string>

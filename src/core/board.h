@@ -28,18 +28,19 @@ class Board {
   }
 
   SharedMemoryName name() const noexcept { return memory_.name(); }
-  // A cleared entry under `key`. Null where the key's whole neighbourhood is taken. REQUIRES: created here.
+  // Returns a cleared entry under `key`, or null where all places near the key are taken. REQUIRES: created here.
   gc_board_entry* claim(const BoardKey& key) noexcept;
   void release(gc_board_entry* entry) noexcept;
-  // Also after its release, until it is claimed anew. Null while the owner has not claimed it.
+  // Returns the entry of a key, also after its release, until it is claimed anew. Null while the owner has not claimed
+  // it.
   const gc_board_entry* find(const BoardKey& key) const noexcept;
-  // This process enters no collective any more; and whether another one has said so: then all that it has ever entered
-  // can be seen.
+  // Tells the others that this process enters no collective any more.
   void end() noexcept;
   bool has_ended() const noexcept;
   // Tells whether the process runs (core/heart.h).
   gc_pulse& pulse() const noexcept { return board().pulse; }
-  // Whether it has been released, some hundred thousand others ago at most. Asked where find() says null.
+  // Returns whether the key's entry has been released. The board remembers the last hundred thousand or so. Callers ask
+  // this where find() returns null.
   bool is_gone(const BoardKey& key) const noexcept;
 
  private:
@@ -50,7 +51,7 @@ class Board {
   void remember(const BoardKey& key) noexcept;
   SharedMemory memory_;
   std::mutex mutex_;
-  uint64_t released_ = 0;  // so many
+  uint64_t released_ = 0;  // how many entries have been released
 };
 
 }  // namespace gpucoll::core

@@ -1,5 +1,5 @@
-// Finds out that ranks call different collectives (docs/adr/0032). Each rank writes down on its page what it calls
-// (proto/format/calls.h) before its kernels begin; whoever looks compares that with what the others have written.
+// Finds out when ranks call different collectives (docs/adr/0032). Each rank writes its calls on its page
+// (proto/format/calls.h) before its kernels begin, and compare() compares them with the other ranks' pages.
 //
 // Thread safety: publish() by one caller at a time, compare() from any thread. Ownership: peers outlive it.
 #pragma once
@@ -19,7 +19,7 @@ struct Call {
   uint64_t count;
   uint64_t what;
 };
-// Numbers of a type and an operation that a call does not have.
+// These numbers stand for the type and the operation where a call has none.
 inline constexpr uint8_t kNoType = 255, kNoOp = 255;
 struct CallNames {
   proto::Function function;
@@ -30,7 +30,7 @@ constexpr Call call_of(uint64_t count, const CallNames& names) {
   return {count, static_cast<uint64_t>(names.function) | uint64_t{names.type} << 8 | uint64_t{names.op} << 16 |
                      uint64_t{static_cast<uint32_t>(names.root)} << 32};
 }
-// "an allreduce of 100 float32 by sum"
+// Returns a sentence's words for a call: "an allreduce of 100 float32 by sum".
 std::string describe(const Call& call);
 
 class CallRecords {
@@ -38,7 +38,8 @@ class CallRecords {
   explicit CallRecords(const Peers& peers) : peers_(peers) {}
 
   void publish(std::span<const Call> calls) noexcept;
-  // Ok while no two ranks are known to have called differently. Errors: invalid_usage, which says who called what.
+  // Returns ok while no two ranks are known to have called differently. Errors: invalid_usage, which says who called
+  // what.
   Status compare();
 
  private:
@@ -48,7 +49,7 @@ class CallRecords {
   const Peers& peers_;
   uint64_t last_ = 0, hash_ = 0;  // publish()'s
   std::mutex mutex_;
-  std::vector<uint64_t> agreed_;  // by rank: so many of its calls are known to be the same
+  std::vector<uint64_t> agreed_;  // by rank: how many of its calls are known to be equal to this rank's
 };
 
 }  // namespace gpucoll::core

@@ -1,4 +1,4 @@
-// Which channels of a plan an operation takes.
+// Chooses the channels of a plan that an operation takes.
 //
 // Thread safety: none, the planner's own.
 #pragma once
@@ -10,12 +10,14 @@
 
 namespace gpucoll::core {
 
-// What the channels of one plan have to do so far: collectives that do not need all of them are put where least is to
-// be done, so that small ones run side by side. From facts that are equal on all ranks alone.
+// Counts the work of each channel of one plan. A collective that does not need all channels gets those with the least
+// work, so that small collectives run side by side. All ranks choose alike, since only facts that are equal on all
+// ranks enter here.
 class Loads {
  public:
   explicit Loads(int n_channels) : n_channels_(n_channels) {}
-  // The first of n channels for so much work. Where all are alike, the lowest.
+  // Returns the first of the n neighbouring channels that have the least work, and adds `work` to them. Among equals it
+  // takes the lowest.
   int place(int n, uint64_t work) {
     int best = 0;
     uint64_t least = UINT64_MAX;
@@ -31,7 +33,7 @@ class Loads {
   void clear() { load_ = {}; }
 
  private:
-  static constexpr uint64_t kItemWork = 4096;  // what an item costs apart from its bytes, in bytes
+  static constexpr uint64_t kItemWork = 4096;  // cost of an item apart from its bytes, in bytes
   int n_channels_;
   std::array<uint64_t, proto::kMaxChannels> load_ = {};
 };

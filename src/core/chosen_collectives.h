@@ -1,6 +1,6 @@
-// How the collectives of a queue will run, and what their kernel is told of them.
+// Decides how the collectives of a queue will run, and what their kernel is told of them.
 //
-// Pure functions of facts that are equal on all ranks, so that all of them do alike.
+// Pure functions of facts that are equal on all ranks, so that all ranks decide alike.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -18,22 +18,23 @@ struct ChosenCollective {
 };
 
 inline bool is_one_shot(const ChosenCollective& chosen) { return chosen.choice.algorithm == Algorithm::one_shot; }
-// By rings and trees, in a kernel that serves sends and receives as well.
+// Returns whether it runs over rings and trees, in a kernel that serves sends and receives as well.
 inline bool is_by_links(const ChosenCollective& chosen) {
   return !is_one_shot(chosen) && chosen.choice.algorithm != Algorithm::all_pairs && !chosen.choice.zero_copy;
 }
 
 Choice choose_for(const CollectiveTask& task, const CommShape& shape);
-// Those of a queue that kernels run, in its order. move: the kernel for a queue without reductions.
+// Returns the collectives of a queue that kernels run, in the queue's order. move: the kernel for a queue without
+// reductions.
 std::vector<ChosenCollective> choose_all(const TaskQueue& queue, const CommShape& shape, const gpu::Kernel* move);
 
-// Without its channels.
+// Returns the item without its channels.
 proto::CollectiveItem item_of(const ChosenCollective& chosen);
 proto::Batch kind_of(const ChosenCollective& chosen);
 
-// About the bytes that pass through a rank.
+// Returns about how many bytes pass through a rank.
 uint64_t work_of(const CollectiveTask& task, const CommShape& shape);
-// Whether direct stores (proto/direct.h) may carry it.
+// Returns whether direct stores (proto/direct.h) may carry it.
 bool may_be_direct(const ChosenCollective& chosen);
 uint64_t output_bytes(const CollectiveTask& task, const CommShape& shape);
 

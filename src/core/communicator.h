@@ -1,10 +1,11 @@
 // A communicator of the runtime: ranks, channels, connections, and the launches on them.
 //
 // Life: create() or split() (collective) → connect() what operations need, then begin() and advance(), any number of
-// times → finish() → retire() (see retired.h), which destroys it once peers_closed(): peers write into its memory until
-// then. Nothing that costs device memory is made before it is needed.
-// Thread safety: one caller at a time, but fault(), raise_fault() and the watchdog's check() at any time; and another
-// thread may raise a fault, finish() and retire() it while a caller still waits in here: it is destroyed after that.
+// times → finish() → retire() (see retired.h). retire() destroys it once peers_closed(): peers write into its memory
+// until then. A communicator allocates no device memory before it needs it.
+// Thread safety: one caller at a time; fault(), raise_fault() and the watchdog's check() at any time. Another thread
+// may raise a fault, finish() and retire() it while a caller still waits in here: it is destroyed after that caller has
+// left.
 // Invariants: launches are ordered on the device in the order of their begin(), whatever streams they use (launcher.h).
 // Ownership: owns connections and device memory; the device outlives it.
 #pragma once
@@ -33,8 +34,8 @@
 
 namespace gpucoll::core {
 
-// The kernels of a communicator's tasks. All of them are loaded when it is made: to load one while work on the device
-// waits for a peer may wait for all that work, and hold up on the way what the peer waits for.
+// The kernels of a communicator's tasks. All of them are loaded when it is made. Loading one later, while work on the
+// device waits for a peer, may wait for all that work, and may hold up the very thing that the peer waits for.
 struct Kernels {
   std::span<const gpu::Kernel> all;
   const gpu::Kernel* move;  // the one for plans without a reduction (planner.h)
@@ -42,18 +43,18 @@ struct Kernels {
 
 class Communicator final : public Watched, public GraphUser {
  public:
-  // bootstrap: used until it returns.
+  // Makes a communicator, and uses `bootstrap` until it returns.
   static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, const Kernels& kernels,
                                                       net::Bootstrap& bootstrap, const Surroundings& surroundings = {});
-  // What a split gives this rank: a communicator of its own; or the number of one more tenant of this one (tenant.h);
-  // or neither, where color is negative.
+  // The part of a split that this rank gets: a communicator of its own, or the number of one more tenant of this one
+  // (tenant.h), or neither where color is negative.
   struct Part {
     std::unique_ptr<Communicator> own;
     uint64_t tenant = 0;
   };
-  // Collective over this communicator: one of the ranks that pass the same color, ordered by key, then by rank here, on
-  // the same device. A tenant, where all ranks share and keep their places. What keeps the ranks of a color from
-  // working does no harm here.
+  // Makes a communicator of the ranks that pass the same color, ordered by key, then by rank here, on the same device.
+  // Collective over this communicator. Makes a tenant where all ranks share and keep their places. What keeps the ranks
+  // of one color from working does no harm here.
   Result<Part> split(int color, int key, bool share);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
@@ -61,76 +62,80 @@ class Communicator final : public Watched, public GraphUser {
 
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
-  // The same on all ranks, another for each communicator that there is on this node.
+  // Returns a number that is equal on all ranks, and unlike that of every other communicator on this node.
   uint64_t key() const { return peers_.info(0).control_inode; }
   gpu::Device& device() const { return device_; }
   bool emulated() const;
   bool has_peers_in_this_process() const noexcept;
-  // Looks first for what kernels may have reported.
+  // Returns the fault, after a look at what kernels may have reported.
   const Fault& fault() noexcept;
-  // Of what another rank has told first, where that says more than that it has given up.
+  // Raises the fault. Where `status` only says that another rank gave up (Code::remote) while a peer's page tells of a
+  // truncated message, raises that instead.
   void raise_fault(const Status& status) noexcept;
 
-  // What tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage where some
-  // streams are capturing and others are not, and after finish(); the device's.
+  // Returns what tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage
+  // where some streams are capturing and others are not, and after finish(); the device's.
   Result<CommShape> shape(const std::vector<gpu::Stream>& streams);
   bool connected(const Needs& needs) const noexcept;
-  // What is kept of such a queue, which has been begun before: then all that it needs is connected, and
+  // Returns what is kept of an equal queue that has been begun before. Then all that the queue needs is connected, and
   // replace_by_messages() leaves it as it is.
   KeptLaunches::Ticket kept(const TaskQueue& queue, const CommShape& shape) const;
-  // Makes what is missing; the two sides of a connection may come in any order. Ring, tree, mesh and what reductions by
-  // copy engines need are collective, and succeed or fail on all ranks alike; where a mesh or those reductions turn out
-  // to be impossible, ring and tree are made instead, and shape() is another from then on. Calls idle() between looks.
-  // A failure latches: the peers learn of it.
+  // Makes the connections that are missing; the two sides of a connection may come in any order. Ring, tree, mesh and
+  // what reductions by copy engines need are collective, and succeed or fail on all ranks alike. Where a mesh or those
+  // reductions turn out to be impossible, connect() makes ring and tree instead, and shape() is another from then on.
+  // It calls idle() between looks. A failure latches: the peers learn of it.
   Status connect(const Needs& needs, void (*idle)() = nullptr);
 
-  // Collective calls that this rank is about to make, outside of captures: the others compare.
+  // Writes down collective calls that this rank is about to make, outside of captures, for the other ranks to compare.
   void announce(std::span<const Call> calls) noexcept { calls_.publish(calls); }
-  // Whether all ranks are known to call alike, as far as they have come: else this raises the fault.
+  // Raises the fault where ranks are known to have called differently.
   void compare_calls() noexcept;
 
-  // Plans, then puts plans on their streams as long as there is room for them, without waiting: see Launcher.
-  // A failed advance() latches. REQUIRES: connected(needs_of(queue, rank(), shape)).
-  // waits: the caller calls wait() next, and nothing in between. Its kernel may stay for the next call then.
-  // kept: as kept() said, since when other queues may have been begun.
+  // Plans, then puts plans on their streams as long as there is room for them, without waiting: see Launcher. A failed
+  // advance() latches. REQUIRES: connected(needs_of(queue, rank(), shape)).
+  // waits: the caller calls wait() next, and nothing in between. The kernel of this launch may then stay for the next
+  // call.
+  // kept: the ticket that kept() returned; other queues may have been begun since.
   Status begin(const TaskQueue& queue, const CommShape& shape, bool waits = false, KeptLaunches::Ticket kept = {});
   Result<bool> advance();
-  // All of the above for one communicator alone: connects, plans and launches. Waits only for connections and for room.
+  // Connects, plans and launches for this communicator alone. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);
 
-  // This rank's memory that others may open.
+  // Returns this rank's memory that others may open.
   Exports& exports() noexcept { return *exports_; }
-  // Null where direct stores are turned off.
+  // Returns null where direct stores are turned off.
   DirectPath* direct() noexcept { return direct_.get(); }
-  // An internal stream, made when first asked for: for callers without one of their own.
+  // Returns an internal stream, for callers without one of their own. The first call makes it.
   Result<gpu::Stream> stream();
-  // Device memory for operations without buffers of their own, made when first asked for (kernel address).
+  // Returns device memory (kernel address) for operations without buffers of their own. The first call makes it.
   static constexpr size_t kScratchBytes = 4096;
   Result<uint8_t*> scratch();
-  // Launches that the done word counts, and whether so many are done, and all messages by copy.
+  // launched() returns how many launches the done word counts. done() returns whether so many are done, and all
+  // messages by copy.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   bool done(uint64_t launches) const noexcept;
-  // Waits until `launches` launches have finished or the fault latch is set; calls idle() between looks. By the caller
-  // of begin().
+  // Waits until `launches` launches have finished or the fault latch is set; calls idle() between looks. Only the
+  // caller of begin() may call it.
   Status wait(uint64_t launches, void (*idle)());
 
-  // This rank launches nothing more. REQUIRES: done(launched()), or a fault.
+  // Tells the peers that this rank launches nothing more. REQUIRES: done(launched()), or a fault.
   void begin_close() noexcept;
-  // Returns whether the peers are done with this rank's memory: each that was connected is closing, has failed, or is
-  // dead, and no graph of theirs may be launched any more.
+  // Returns whether the peers are done with this rank's memory: each connected peer is closing, has failed, or is dead,
+  // and no graph of the peers may be launched any more.
   bool peers_closed() const noexcept;
-  // The same, but graphs that are not under way do not count, nor does, after a fault, a peer that is stopped, perhaps
-  // for ever (its kernels have come to where they wait): for who ends with all its memory.
+  // Returns whether the peers rest, for a caller that ends with all its memory. It asks less than peers_closed():
+  // graphs that are not under way do not count. Nor, after a fault, does a peer that is stopped, perhaps for ever: its
+  // kernels have come to where they wait.
   bool peers_rest() const noexcept;
-  // Waits for outstanding launches, those of graphs as well, after a fault a little for those of peers that store
-  // directly; the first failure of the communicator.
+  // Waits for outstanding launches, those of graphs as well, and after a fault a little for launches of peers that
+  // store directly. Returns the first failure of the communicator.
   Status settle(void (*idle)());
-  // The same, and begins to close. Without effect the second time.
+  // Settles, and begins to close. The second call has no effect.
   Status finish(void (*idle)());
 
-  // Whether no caller is inside any more, and no stream waits for its words.
+  // Returns whether no caller is inside any more, and no stream waits for its words.
   bool unused() const noexcept { return users_.load(std::memory_order_acquire) == 0 && copies_passed(); }
-  // Returns whether graphs hold some of its launches: then all that these use must stay.
+  // Returns whether graphs hold some of its launches: then all that these launches use must stay.
   bool in_graphs() const noexcept { return hold_.any(); }
 
   void check() noexcept override;
@@ -138,7 +143,7 @@ class Communicator final : public Watched, public GraphUser {
   Status may_launch() noexcept override;
 
  private:
-  // A caller that is inside.
+  // Counts a caller while it is inside.
   class User {
    public:
     explicit User(std::atomic<int>& users) : users_(users) { users_.fetch_add(1, std::memory_order_relaxed); }
@@ -149,14 +154,14 @@ class Communicator final : public Watched, public GraphUser {
    private:
     std::atomic<int>& users_;
   };
-  // What kernels and host share.
+  // The words that kernels and host share.
   struct HostWords {
     proto::FaultLatch latch;
     alignas(64) uint64_t done;
     proto::Bell bell;
     proto::GraphWords in_graphs;
   };
-  // The same on all ranks.
+  // Facts that are equal on all ranks.
   struct Facts {
     int most_blocks = 1, channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
@@ -193,7 +198,7 @@ class Communicator final : public Watched, public GraphUser {
   bool needs_replacement(const Needs& needs) const noexcept;
   bool needs_ring(const Needs& needs) const noexcept;
   bool needs_tree(const Needs& needs) const noexcept;
-  // Whether the peer may have memory of this rank open.
+  // Returns whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
   LandingPath* watched_landings() const noexcept { return watched_landings_.load(std::memory_order_acquire); }
   bool copies_passed() const noexcept {
@@ -201,10 +206,10 @@ class Communicator final : public Watched, public GraphUser {
     return (!copies_ || copies_->passed() >= copies_->groups()) &&
            (!landings || landings->passed() >= landings->groups());
   }
-  // looks: as the caller of begin().
+  // looks: the calling thread is the caller of begin().
   Status await(uint64_t launches, void (*idle)(), bool looks);
   Status await_graphs(void (*idle)());
-  // The numbers of the last launch of a graph that has begun, and of the last one that has ended.
+  // Return the number of the last graph launch that has begun, and of the last one that has ended.
   uint64_t begun_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.begun, __ATOMIC_RELAXED); }
   uint64_t ended_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.ended, __ATOMIC_ACQUIRE); }
   uint32_t running_in_graphs() const noexcept;
@@ -235,29 +240,29 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<KernelPages> pages_;
-  std::unique_ptr<CopyPath> copies_;  // null where no message goes that way
+  std::unique_ptr<CopyPath> copies_;  // null where no message goes by copy engine
   TaskQueue without_copies_;          // begin()'s
   StreamParts parts_;                 // begin()'s
   std::unique_ptr<Mesh> landing_mesh_;
   std::unique_ptr<LandingPath> landings_;                // of reductions by copy engines, made when first needed
-  std::atomic<LandingPath*> watched_landings_{nullptr};  // the same, for other threads
+  std::atomic<LandingPath*> watched_landings_{nullptr};  // landings_, for other threads
   std::unique_ptr<DirectPath> direct_;                   // null: turned off
   std::optional<Lingering> lingering_;
   GraphHold hold_;
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;
-  int ring_channels_ = 0, tree_channels_ = 0;  // that are connected
+  int ring_channels_ = 0, tree_channels_ = 0;  // how many are connected
   bool mesh_tried_ = false;
   uint64_t last_tenant_ = 0;  // the highest number given
   std::atomic<bool> closing_{false};
   std::atomic<int> users_{0};
-  std::atomic<uint64_t> launched_{0};  // by the launcher, for the watchdog
-  // The watchdog's: how long nothing has been done while something was launched.
+  std::atomic<uint64_t> launched_{0};  // the launcher writes it, the watchdog reads it
+  // The watchdog's: since when no launch has ended while some were outstanding.
   uint64_t seen_done_ = 0;
   RunningClock::time_point stalled_since_ = {};
   bool stall_told_ = false;
-  uint64_t begun_at_end_ = 0;     // launches of graphs, when there were to be no more; written before closing_
+  uint64_t begun_at_end_ = 0;     // launches of graphs at the time when no more were allowed; written before closing_
   bool late_graph_told_ = false;  // the watchdog's
 };
 

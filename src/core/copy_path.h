@@ -1,18 +1,18 @@
-// Large messages between two ranks whose devices reach each other: moved by the sender's copy engine, straight from
-// buffer to buffer, without a kernel. proto/format/copy.h says how the ranks talk.
+// Carries large messages between two ranks whose devices reach each other. The sender's copy engine moves them straight
+// from buffer to buffer, without a kernel. proto/format/copy.h says how the ranks talk.
 //
-// begin() takes a group's messages on; put_ready() and put_end() put the group's part on its stream; the rest is done
-// by the process's proxy: all copies of this rank in one stream, in turn by the distance of their receivers, so that
-// ranks that keep step never write to one device together (copy_turns.h). A buffer that others cannot open is received
-// through a bounce buffer, in pieces. Both ranks choose this way or kernels from the message's bytes and the transport
-// of their link, which are equal. Where sizes differ, or one of the two uses kernels after all, one of the ranks sees
-// it and the communicator fails.
+// begin() takes a group's messages; put_ready() and put_end() put the group's part on its stream; the process's proxy
+// does the rest. All copies of this rank go in one stream, ordered by the distance of their receivers, so that ranks
+// that keep step never write to one device together (copy_turns.h). A rank receives through a bounce buffer, in pieces,
+// where others cannot open its buffer. Both ranks choose between this way and kernels by the message's bytes and the
+// transport of their link, which are equal on both. Where sizes differ, or one of the two uses kernels after all, one
+// of the ranks sees it and the communicator fails.
 //
-// Thread safety: begin() and what puts something on a stream by one caller at a time; the rest from any thread.
+// Thread safety: begin() and the put functions by one caller at a time; the rest from any thread.
 // Ownership: the context outlives it; it owns streams, mappings and bounce buffers. Destroy it when passed() ==
 // groups(), or a fault is latched, and the peers are done with this rank's memory.
-// Invariant: copy streams hold copies whose both ends are ready, and waits for these copies, so whatever shares a queue
-// with them gets on.
+// Invariant: copy streams hold only copies whose both ends are ready, and waits for these copies. So streams that share
+// a hardware queue with them get on.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -44,7 +44,7 @@ struct CopyContext {
   const Links& links;
   Exports& exports;
   KernelPages& pages;
-  CopyLimits limits;     // of messages that go this way
+  CopyLimits limits;     // of messages that go by copy engine
   uint64_t piece_bytes;  // of a bounce buffer
 };
 
@@ -55,25 +55,26 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   CopyPath(const CopyPath&) = delete;
   CopyPath& operator=(const CopyPath&) = delete;
 
-  // Whether some of a group's messages go this way; then *rest becomes what does not.
+  // Takes the messages of a group that go by copy engine, and returns whether there are any; then *rest gets what
+  // remains.
   // REQUIRES: the messages' links are made; no stream is capturing. On failure the communicator must fail.
   Result<bool> begin(const TaskQueue& queue, TaskQueue* rest);
-  // Of what was begun last: the buffers may be used from this point of the stream on (with step 0); in the end it goes
-  // on once they have been.
+  // Put the part of the group that was begun last on a stream. put_ready(), with step 0, tells that the buffers may be
+  // used from this point on. put_end() makes the stream wait until they have been used.
   Status put_ready(gpu::Stream stream, uint32_t step) override;
   Status put_waits(gpu::Stream, uint32_t) override { return {}; }
   Status put_end(gpu::Stream stream) override;
 
-  // Groups whose waits have been put, and those whose waits are over.
+  // Return how many groups have had their waits put, and how many have passed these waits.
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
   uint64_t passed() const noexcept;
-  // From the first that is put of a group on.
+  // Returns whether a group is under way, from the first word that is put for it on.
   bool flies() const noexcept override {
     return (putting_.load(std::memory_order_relaxed) || passed() < groups()) && !context_.fault.raised();
   }
-  // For reports: which message is waited for; "" for none.
+  // Returns which message is waited for, for reports; "" for none.
   std::string waiting_for();
-  // Now and then: notices memory of peers that is gone.
+  // Looks for memory of peers that has been freed. Called now and then.
   void look_for_freed() noexcept;
 
   Progress progress() noexcept override;
@@ -84,34 +85,34 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
     uint64_t number, ordinal, bytes;
     uint8_t* buffer;
     uint64_t turn = 0;                        // of a send
-    std::optional<ExportedPlace> place = {};  // of a receive: pinned; none: by bounce buffer
+    std::optional<ExportedPlace> place = {};  // of a receive into pinned memory; none: by bounce buffer
     uint64_t taken = 0;                       // bytes that have left the bounce buffer
   };
-  // What there is of one direction with one peer. Kernel addresses are null until the first message by copy.
+  // The messages of one direction with one peer. Kernel addresses are null until the first message by copy.
   struct Direction {
     int peer;
     bool p2p;
     uint64_t messages = 0, copies = 0;  // so far
     proto::CopyLane *own, *theirs;
     proto::CopyLane *own_kernel = nullptr, *their_kernel = nullptr;
-    std::vector<Message> pending;  // in order; sends that are not started, receives that are not done
-    uint64_t pieces = 0;           // that have been moved, or taken
+    std::vector<Message> pending;  // in order: sends that are not started, receives that are not done
+    uint64_t pieces = 0;           // how many have been moved, or taken
   };
   struct Sending : Direction {
-    // Of the first pending message: where it goes, once known; and what of it is on its way.
+    // Of the first pending message: its target, once known, and how much of it is on its way.
     uint8_t* target = nullptr;
     uint64_t piece_bytes = 0, moved = 0;
-    uint64_t last_in_pieces = 0;    // the number of the last message by bounce buffer
-    uint64_t issued = 0;            // the number of the last message whose copies are all on the stream
-    uint64_t group = 0, round = 0;  // of the last group with messages by copy: how many there were in it
+    uint64_t last_in_pieces = 0;    // number of the last message by bounce buffer
+    uint64_t issued = 0;            // number of the last message whose copies are all on the stream
+    uint64_t group = 0, round = 0;  // of the last group with messages by copy: its number, and how many messages it had
   };
   struct Receiving : Direction {
-    gpu::Stream stream = nullptr;  // out of the bounce buffer
+    gpu::Stream stream = nullptr;  // carries data out of the bounce buffer
     uint64_t posted = 0;
     uint8_t* bounce = nullptr;
     gpu::MemoryHandle bounce_handle = {};
   };
-  // Of the group that was begun last: a word for its stream to store, or to wait for.
+  // A word for the stream of the last begun group to store, or to wait for.
   struct Mark {
     uint64_t* word;  // kernel address
     uint64_t number;
@@ -135,7 +136,7 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
 
   void wake();
 
-  // The proxy's; all with the lock held.
+  // The proxy calls these, all with the lock held.
   Progress look() noexcept;
   Status advance_all(bool* moved, bool* waiting);
   Status advance_sends(bool* moved, bool* waiting);
@@ -158,11 +159,11 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   const CopyContext context_;
   proto::CopyPage& page_;  // of this rank
   std::atomic<uint64_t> groups_{0};
-  std::atomic<bool> putting_{false};  // some of a group, but not its end
-  std::vector<Mark> ready_, done_;    // the caller's: of each word the last number
+  std::atomic<bool> putting_{false};  // part of a group has been put, but not its end
+  std::vector<Mark> ready_, done_;    // the caller's: for each word the last number
   std::atomic<bool> active_{false};   // progress() may have something to do
 
-  std::mutex mutex_;                               // of what follows
+  std::mutex mutex_;                               // guards what follows
   std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message
   std::vector<std::unique_ptr<Receiving>> receiving_;
   gpu::Stream stream_ = nullptr, words_stream_ = nullptr;  // of all sends, and of the words that tell of them

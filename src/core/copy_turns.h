@@ -1,7 +1,7 @@
-// Which of the messages that wait for their copies goes next. Each has a turn, and is ready or not. They go in the
-// order of their turns: where all ranks keep step, each device is written by one other at a time, and that is twice as
-// fast as all that write to one (docs/measurements). But the order is a preference: what is ready goes out of turn
-// once nothing has been under way for a part of the time that its own copy takes.
+// Chooses which of the messages that wait for their copies goes next. Each message has a turn, and is ready or not.
+// Messages go in the order of their turns: where all ranks keep step, one other rank at a time writes to each device,
+// and that is twice as fast as when all write to one (docs/measurements). But the order is a preference: a ready
+// message goes out of turn once nothing has been under way for a part of the time that its own copy takes.
 //
 // Thread safety: none. Pure but for the time since when it holds a message back.
 #pragma once
@@ -21,7 +21,8 @@ class CopyTurns {
     int peer;
   };
 
-  // Of a look: all candidates in any order, then whose message goes, if any does. busy: copies are under way.
+  // One look offers all candidates, in any order; then next() returns whose message goes, if any does. busy: copies are
+  // under way.
   void offer(const Candidate& candidate) {
     if (!first_ || candidate.turn < first_->turn) first_ = candidate;
     if (candidate.ready && (!ready_ || candidate.turn < ready_->turn)) ready_ = candidate;
@@ -36,7 +37,7 @@ class CopyTurns {
     return {};
   }
 
-  // A quarter of the time of a copy at about 400 GB/s.
+  // Returns a quarter of the time of a copy at about 400 GB/s.
   static constexpr std::chrono::nanoseconds patience(uint64_t bytes) {
     return std::chrono::nanoseconds(bytes / 1600 < 1'000'000 ? bytes / 1600 : 1'000'000);
   }

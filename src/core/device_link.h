@@ -7,8 +7,9 @@
 
 namespace gpucoll::core {
 
-// The same on both ends. NVML is asked first, as it knows also what CUDA_VISIBLE_DEVICES hides; without it a link whose
-// atomic operations the device runs by itself is NVLink, or C2C where the device uses the host's page tables.
+// Returns the link between two devices, equal on both ends. It asks NVML first, which also knows devices that
+// CUDA_VISIBLE_DEVICES hides. Without NVML, a link whose atomic operations the device runs by itself is taken for
+// NVLink, or for C2C where the device uses the host's page tables.
 topo::Link link_between(const gpu::Device& device, const gpu::Identity& peer, const topo::Nvml* (*nvml)() = topo::nvml);
 
 // Returns whether the link keeps stores of 128 bytes whole, or the parameter ll128_links takes it for one that does.

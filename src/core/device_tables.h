@@ -1,7 +1,7 @@
-// What kernels know of a communicator, in device memory: proto::DeviceComm and the tables that it points to.
+// Holds what kernels know of a communicator, in device memory: proto::DeviceComm and the tables that it points to.
 //
-// Written once when it is made, and where connections are added later; what kernels may be reading or writing then (the
-// connectors that are there) is never touched.
+// The tables are written once when they are made, and again where connections are added. Connectors that are there may
+// be in use by kernels, and are never touched.
 // Thread safety: one caller at a time. Ownership: owns the device memory; the device outlives it.
 #pragma once
 #include <memory>
@@ -42,7 +42,7 @@ class DeviceTables {
   proto::DeviceComm* comm() const { return reinterpret_cast<proto::DeviceComm*>(base_); }
   // REQUIRES: each was empty before.
   Status add(std::vector<PlacedConnector> connectors);
-  // buffers: of every rank. REQUIRES: there was no mesh.
+  // buffers: the buffer of every rank. REQUIRES: there was no mesh.
   Status set_mesh(std::span<void* const> buffers);
   Status set_line_mesh(std::span<void* const> buffers);
   size_t bytes() const { return layout_.end; }
@@ -57,7 +57,7 @@ class DeviceTables {
   static Layout layout_of(const DeviceTablesOptions& options);
   std::vector<uint8_t> first_image() const;
   void set_up(proto::ChannelComm* comm, int channel) const;
-  int32_t after(int hops) const;  // the rank, in the rings
+  int32_t after(int hops) const;  // the rank that comes `hops` later in the rings
   size_t offset_of(const PlacedConnector& placed) const;
   Status set_buffers(std::span<void* const> buffers, size_t channels, size_t offset, size_t stride);
 

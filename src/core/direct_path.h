@@ -1,16 +1,16 @@
-// Direct stores of collectives in rings and of messages (proto/direct.h): what this rank grants, and whose grants it
-// looks for.
+// Lets collectives in rings and messages store directly into outputs (proto/direct.h): this rank grants its own
+// outputs, and looks for grants of its peers.
 //
-// A grant is the address of an output as the kernels of the rank that sends to it know it. Ranks of one process have
-// one address space, so there it is the address itself, where the link between them is over P2P and the memory is of a
-// kind that the peer is let into with it. Ranks of several processes have opened what the owner published
-// (proto/format/direct.h): what is registered, and what is asked for a second time, as what is used once would not be
-// worth it.
-// No two ranks need agree: a rank whose grants are not looked for, or that finds none, uses the connection's slots.
+// A grant is the address of an output as the kernels of the sending rank know it. Ranks of one process have one address
+// space: there the grant is the address itself, where their link is over P2P and the peer's device may access that kind
+// of memory. Ranks of several processes open what the owner has published (proto/format/direct.h). A rank publishes
+// memory that is registered, and memory that is asked for a second time; publishing memory that is used once would not
+// pay.
+// Ranks need not agree: a rank that finds no grants, or whose grants nobody looks for, uses the connection's slots.
 //
-// There are places for kDirectMemory published allocations. What programs register keeps its own; what was published by
-// itself makes room when it has not been asked for long and no operation that may use it is under way: then this rank
-// has launched nothing that is not done, and so the peers are done with its buffers, too.
+// There are places for kDirectMemory published allocations. A registered allocation keeps its place. One that was
+// published on its own initiative gives up its place when nobody has asked for it for long, and no operation that may
+// use it is under way: when all launches of this rank are done, the peers are done with its buffers, too.
 //
 // Thread safety: mark(), open() and publish() by one caller at a time, the rest from any thread. Ownership: closes what
 // it opened; the context outlives it. Destroy it when this rank's kernels have ended.
@@ -36,8 +36,8 @@ struct DirectContext {
   const Peers& peers;
   const Links& links;
   Exports& exports;
-  uint64_t least_bytes;  // of an output, for direct stores to be worth what they cost before they begin
-  // How many of this rank's launches there are, outside of graphs, and how many are done.
+  uint64_t least_bytes;  // outputs below this do not repay what direct stores cost before they begin
+  // Count this rank's launches outside of graphs, and those of them that are done.
   const std::atomic<uint64_t>& launched;
   const uint64_t& done;
 };
@@ -53,13 +53,13 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   bool mark(proto::PairItem& item, bool capturing) override;
   bool open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) override;
 
-  // Whether any peer may ever have stored into this rank's buffers.
+  // Returns whether any peer may ever have stored into this rank's buffers.
   bool has_granted() const noexcept { return has_granted_.load(std::memory_order_relaxed); }
-  // Lets the peers open the allocation around a kernel address, until it is withdrawn as often, or the memory is freed.
-  // False where no place is left: then there is nothing to withdraw. `place`: as Exports says.
+  // Lets the peers open the allocation around a kernel address, until withdraw() is called as often, or the memory is
+  // freed. Returns false where no place is left: then there is nothing to withdraw. `place`: as Exports says.
   bool publish(const uint8_t* kernel_address, const ExportedPlace& place);
   void withdraw(const ExportedPlace& place);
-  // Now and then: withdraws what has been freed, and lets go what peers have withdrawn.
+  // Withdraws memory that has been freed, and releases what peers have withdrawn. Called now and then.
   void look_for_freed() noexcept;
 
   Progress progress() noexcept override { return Progress::none_pending; }
@@ -71,11 +71,11 @@ class DirectPath final : public DirectMarker, public ProxyWork {
     uint64_t buffer_id, number;  // number 0: a free place
     uint32_t slot, serial;
     int uses;
-    bool by_itself;            // one of its uses is this class's
-    uint64_t asked;            // when, by asks_
-    uint64_t launched_before;  // the operations that it was last asked for
+    bool by_itself;            // one of its uses is this class's own
+    uint64_t asked;            // value of asks_ at the last request
+    uint64_t launched_before;  // launches of this rank up to the last operation that asked for it
   };
-  // What this rank has open of a peer's memory.
+  // Memory of a peer that this rank has open.
   struct Opened {
     uint64_t number;
     uint8_t* base;
@@ -91,17 +91,17 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   };
 
   bool over_p2p(proto::LinkKind kind, int peer, net::Side side) const;
-  // Whether kernels of this rank may find grants of the peer.
+  // Returns whether kernels of this rank may find grants of the peer.
   bool looks(proto::LinkKind kind, int peer);
-  // The address of this rank's memory in kernels of the peer; null where they do not know it.
+  // Returns the address of this rank's memory in kernels of the peer; null where they do not know it.
   uint8_t* address_for(proto::LinkKind kind, int peer, void* output, bool capturing);
   uint8_t* mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output);
   bool has_open(int peer);
-  // Looks at what the peer has published, and has the proxy close what is withdrawn. Whether any of it is open.
+  // Reads what the peer has published, and has the proxy close what is withdrawn. Returns whether any of it is open.
   bool opens(int peer);
   void publish_again(const gpu::PointerInfo& info);
   bool publish(const uint8_t* kernel_address, const ExportedPlace& place, bool by_itself);
-  // With the lock held.
+  // Called with the lock held.
   Published* published(const gpu::PointerInfo& info);
   Published* place_to_take(bool by_itself);
   Published* free_place(bool by_itself);
@@ -115,13 +115,13 @@ class DirectPath final : public DirectMarker, public ProxyWork {
   const DirectContext context_;
   std::atomic<bool> has_granted_{false};
   bool has_proxy_ = false;    // mark()'s
-  bool told_ = false;         // the same: that others reach this rank's buffers
-  bool told_grant_ = false;   // the same: that others store into them
-  mutable std::mutex mutex_;  // of what follows
+  bool told_ = false;         // mark()'s: it has logged that other ranks reach this rank's buffers
+  bool told_grant_ = false;   // mark()'s: it has logged that other ranks store into them
+  mutable std::mutex mutex_;  // guards what follows
   std::array<Published, proto::kDirectMemory> published_ = {};
   uint64_t last_number_ = 0, asks_ = 0;
   std::array<Seen, proto::kDirectMemory> seen_ = {};  // mark()'s
-  size_t n_seen_ = 0;                                 // the same
+  size_t n_seen_ = 0;                                 // mark()'s
   std::map<int, View> views_;
   std::vector<void*> dropped_;
 };

@@ -1,8 +1,10 @@
-// The fault latch of a communicator: set once, by whoever sees first that it cannot go on; seen by every wait loop.
+// The fault latch of a communicator. Whoever sees first that the communicator cannot go on sets it, once; every wait
+// loop sees it.
 //
-// Host code asks raised(); kernels read FaultLatch::abort in host memory mapped for them; other ranks of the node
-// read the code on this rank's control page, with a sentence about the first cause, which they pass on as it is: so who
-// is at fault is known on every rank, however it came to know. Thread safety: any thread, any function.
+// Host code asks raised(). Kernels read FaultLatch::abort in host memory mapped for them. Other ranks of the node read
+// the code on this rank's control page, with a sentence about the first cause. They pass the sentence on unchanged, so
+// every rank knows who is at fault, however it learns of the fault.
+// Thread safety: any thread, any function.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -14,19 +16,19 @@
 
 namespace gpucoll::core {
 
-// Returns what the other ranks say where `who` cannot go on: about who is at fault, where `why` is, or that it gave up.
+// Returns what the other ranks say where `who` cannot go on: the cause in `why` if it names one, or that `who` gave up.
 Status given_up(const std::string& who, const Status& why);
 
 class Fault {
  public:
-  // Both are written when the latch is set; they must outlive it or be taken away with attach(null, null).
-  // self: who this rank is, for the peers: what is its own fault, and not one that it passes on, is told as such.
+  // Sets the pages that raise() writes to. They must outlive this object or be taken away with attach(null, null).
+  // self: names this rank for the peers. A fault of its own is told under this name; one that it passes on is not.
   void attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers, std::string self = {});
 
   // The first call wins; later ones change nothing. REQUIRES: !status.ok().
   void raise(const Status& status) noexcept;
   bool raised() const noexcept { return raised_.load(std::memory_order_acquire); }
-  // ok until raised.
+  // Returns ok until a fault is raised.
   Status status() const;
 
  private:

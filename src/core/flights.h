@@ -1,10 +1,11 @@
-// What of this process is under way on devices, for what the driver may hold up until a device rests: opening and
-// closing memory of other processes, and giving memory back. While it waits, it may hold up launches as well; and a
-// kernel that is under way may wait for a peer's kernel, whose process waits likewise. So that is done only where no
-// launch of any communicator is under way, and none begins meanwhile.
+// Knows what this process has under way on devices. The driver may hold up some calls until a device rests: opening and
+// closing memory of other processes, and freeing memory. While such a call waits, it may hold up launches as well; and
+// a kernel under way may wait for the kernel of a peer whose process waits likewise. So such calls are made only while
+// no launch of any communicator is under way, and none begins meanwhile.
 //
-// Thread safety: all functions from any thread; none waits for a device or for another rank. Ownership: of what is to
-// be let go, until it is; who has been added removes itself before it ends.
+// Thread safety: all functions from any thread; none waits for a device or for another rank.
+// Ownership: owns what let_go() takes until it is destroyed; an object that has been added removes itself before it
+// ends.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -17,14 +18,14 @@ namespace gpucoll::core {
 class Flying {
  public:
   virtual ~Flying() = default;
-  // Whether anything that it has launched may not have ended.
+  // Returns whether anything that it has launched may not have ended.
   virtual bool flies() const noexcept = 0;
 };
 
 class Flights {
  public:
   static Flights& instance() {
-    // Never destroyed, as the threads that use it.
+    // Never destroyed: the threads that use it are not, either.
     static Flights* flights = new Flights;
     return *flights;
   }
@@ -36,9 +37,9 @@ class Flights {
     std::lock_guard lock(mutex_);
     std::erase(all_, flying);
   }
-  // Held while something is launched, until it counts as flying.
+  // Returns a lock to hold while something is launched, until flies() counts it.
   std::shared_lock<std::shared_mutex> launching() { return std::shared_lock(gate_); }
-  // Calls body() between flights. False, at once, where there are some.
+  // Calls body() while nothing flies. Returns false at once where something does.
   template <class Body>
   bool between(const Body& body) {
     const std::unique_lock gate(gate_, std::try_to_lock);
@@ -51,7 +52,8 @@ class Flights {
     body();
     return true;
   }
-  // Destroys it between flights: now, or at a later tidy(), of which the proxy makes some. Not from within body().
+  // Destroys the object while nothing flies: now, or at a later tidy(). The proxy calls tidy() now and then. Never
+  // destroys it from within body().
   void let_go(std::shared_ptr<void> what) {
     {
       std::lock_guard lock(mutex_);
@@ -59,12 +61,12 @@ class Flights {
     }
     tidy();
   }
-  // Whether something is still to be let go.
+  // Returns whether something is still to be destroyed.
   bool keeps() {
     std::lock_guard lock(mutex_);
     return !kept_.empty();
   }
-  // Lets it go, where nothing flies.
+  // Destroys what let_go() took, if nothing flies.
   void tidy() {
     if (!keeps()) return;
     between([this] {

@@ -1,9 +1,9 @@
-// Which communicators have launches in which graph, so that launching one of these can be refused where a communicator
-// has failed or is gone. Known of graphs whose capture is ended here (gpucollStreamEndCapture); launches of others end
-// by the fault latch alone.
+// Knows which communicators have launches in which graph, so that gpucoll can refuse to launch a graph where one of its
+// communicators has failed or is gone. It knows of graphs whose capture gpucollStreamEndCapture ends; launches of other
+// graphs end by the fault latch alone.
 //
-// Thread safety: any function from any thread. Ownership: none; a user outlives the graphs that it takes part in
-// (GraphHold, graph_memory.h).
+// Thread safety: any function from any thread.
+// Ownership: none; a user outlives the graphs that it takes part in (GraphHold, graph_memory.h).
 #pragma once
 #include <cstdint>
 #include <map>
@@ -18,7 +18,7 @@ namespace gpucoll::core {
 class GraphUser {
  public:
   virtual ~GraphUser() = default;
-  // Why its launches would do nothing; ok while they would.
+  // Returns ok, or why its launches would do nothing.
   virtual Status may_launch() noexcept = 0;
 };
 
@@ -26,12 +26,13 @@ class GraphUsers {
  public:
   static GraphUsers& instance();
   void add(uint64_t capture, GraphUser* user);
-  // The capture has become this graph.
+  // Notes that the capture has become this graph.
   void bind(uint64_t capture, gpu::Graph graph);
-  // The graph is gone, or is about to be; or the capture, and what it became, whoever destroyed that.
+  // Forget a graph that is gone or about to go, and a capture with the graph that it became, whoever destroyed that
+  // graph.
   void forget(gpu::Graph graph) noexcept;
   void forget(uint64_t capture) noexcept;
-  // The first answer of the graph's users that is not ok.
+  // Returns the first answer of the graph's users that is not ok.
   Status may_launch(gpu::Graph graph);
 
  private:

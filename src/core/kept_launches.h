@@ -1,15 +1,17 @@
-// The launches that a communicator makes again and again, kept ready: a group that asks for the same as an earlier one
-// is neither planned nor brought to the device anew (docs/adr/0017).
+// Keeps ready the launches that a communicator makes again and again: a group that equals an earlier one is neither
+// planned nor brought to the device anew (docs/adr/0017).
 //
-// The same: equal tasks on equal streams, with an equal shape. Groups of a few tasks are remembered, as many as the
-// parameter kept_launches says; the one not seen for the longest time makes room. When a group comes for the first time
-// only a hash of it is noted, the second time its plan is kept, the third time its launch as well: as soon as nothing
-// of this process is under way (core/flights.h), since a device may wait for that when it keeps something, or drops it.
-// A device that cannot keep launches is not asked again: then they are made anew of the kept plans. What may be planned
-// otherwise another time is planned each time, and its launch is kept while the plan is the same.
+// Groups are equal where they have equal tasks on equal streams, with an equal shape. Groups of a few tasks are
+// remembered, as many as the parameter kept_launches says; the group not seen for the longest time makes room. The
+// first time a group comes, only its hash is noted; the second time its plan is kept; the third time its launch as
+// well. A launch is kept when nothing of this process is under way (core/flights.h), since a device may wait for that
+// when it keeps or drops a launch. A device that cannot keep launches is not asked again: then launches are made anew
+// from the kept plans. A group that may be planned otherwise another time is planned each time, and its launch is kept
+// while the plan is the same.
 //
-// Thread safety: one caller at a time. Ownership: owns the launches; the device outlives all of them, also such as are
-// dropped later. Addresses in a kept plan are the communicator's own, or such as the tasks have as well.
+// Thread safety: one caller at a time.
+// Ownership: owns the launches; the device outlives all of them, also those that are dropped later. Addresses in a kept
+// plan are the communicator's own, or are in the tasks as well.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -21,23 +23,23 @@ namespace gpucoll::core {
 
 class KeptLaunches {
  public:
-  static constexpr int kTimes = 3;  // that a group has come when its launch is kept
+  static constexpr int kTimes = 3;  // how often a group has come when its launch is kept
   static constexpr size_t kMostTasks = 64;
   static constexpr size_t kMostPlans = 8;
 
   struct Entry {
-    uint64_t hash, last_use, serial;  // serial: of what is kept
+    uint64_t hash, last_use, serial;  // serial: number of what is kept
     int uses;                         // at most kTimes
-    // Empty, and what follows without meaning, where only the hash is known.
+    // Empty where only the hash is known; then what follows means nothing.
     std::vector<PlannedLaunch> plans;
-    gpu::KeptLaunch launch;  // of all of them; null: not kept on the device
+    gpu::KeptLaunch launch;  // of all plans; null: not kept on the device
     TaskQueue queue;
     CommShape shape;
-    // Whether its group need not be planned.
+    // Returns whether its group need not be planned.
     bool is_certain() const { return !plans.empty() && std::ranges::none_of(plans, &PlannedLaunch::varies); }
   };
 
-  // What find() found; nothing, as a rule.
+  // What find() found. An empty ticket, as it is at first, stands for nothing.
   class Ticket {
    public:
     Ticket() = default;
@@ -49,26 +51,29 @@ class KeptLaunches {
     uint64_t serial_ = 0;
   };
 
-  // graphs: whether launches are kept on the device, and not the plans alone.
+  // graphs: launches are kept on the device, and not the plans alone.
   KeptLaunches(gpu::Device& device, size_t most, bool graphs) : device_(device), most_(most), on_device_(graphs) {}
-  // Drops all at once: destroy it where its communicator's memory may be given back (core/retired.h).
+  // Drops all launches at once: destroy it where its communicator's memory may be given back (core/retired.h).
   ~KeptLaunches();
   KeptLaunches(const KeptLaunches&) = delete;
   KeptLaunches& operator=(const KeptLaunches&) = delete;
 
-  // What is kept of such a group, and need not be planned.
+  // Returns a ticket for what is kept of an equal group that need not be planned.
   Ticket find(const TaskQueue& queue, const CommShape& shape) const;
-  // The entry that was found, for a group that comes now; null where it has made room since. Good until the next call.
+  // Returns the entry of a ticket, for a group that comes now; null where it has made room since. Good until the next
+  // call.
   Entry* look_up(Ticket ticket);
-  // Notes that such a group has come; null for one that is never kept. Good until the next call.
+  // Notes that such a group has come, and returns its entry; null for a group that is never kept. Good until the next
+  // call.
   Entry* look_up(const TaskQueue& queue, const CommShape& shape);
-  // What has been planned for the entry's group, complete, with linger_ns of 0: whether that is what the entry has now.
-  // May take it then. Whoever sets a linger_ns for a launch sets it back.
+  // Compares what has been planned for the entry's group, complete and with linger_ns of 0, with what the entry has.
+  // Returns whether the entry has it now; may take it from *plans then. A caller that sets a linger_ns for a launch
+  // sets it back.
   bool keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* plans);
-  // Whether the device had the entry's launches, and they are in the stream now.
+  // Returns whether the device had the entry's launches, and has put them in the stream.
   bool launch(const Entry& entry, gpu::Stream stream);
 
-  // How often the device had what was launched.
+  // Returns how often the device had what was launched.
   uint64_t launched() const noexcept { return launched_; }
 
  private:

@@ -1,5 +1,5 @@
-// The ranks' control pages (proto/format/peer.h) as kernels and streams of this rank's device see them: registered when
-// first asked for.
+// Returns the ranks' control pages (proto/format/peer.h) at the addresses that kernels and streams of this rank's
+// device use. A page is registered when first asked for.
 //
 // Thread safety: one caller at a time. Ownership: device and peers outlive it.
 #pragma once
@@ -19,7 +19,7 @@ class KernelPages {
   KernelPages(const KernelPages&) = delete;
   KernelPages& operator=(const KernelPages&) = delete;
 
-  // Kernel addresses of what Peers calls alike.
+  // Return kernel addresses of what the functions of these names in Peers return.
   Result<proto::CopyPage*> copy_page(int rank) {
     GC_TRY_AS(uint8_t * page, of(rank));
     return reinterpret_cast<proto::CopyPage*>(page + proto::copy_page_offset(peers_.size()));

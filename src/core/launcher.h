@@ -57,30 +57,32 @@ class Launcher final : public Flying {
 
   // The capture that these streams take part in, 0 for none. Errors: invalid_usage, where they do not agree.
   static Result<uint64_t> capture_of(gpu::Device& device, const std::vector<gpu::Stream>& streams);
-  // Plans. `shape` with `capturing` as capture_of said. On failure nothing has been begun.
-  // copies: has begun messages of the same group, null for none. steps: of these messages.
-  // REQUIRES: the tasks' kernels are prepared; what needs_of(queue, rank, shape) says is connected; advance() of the
-  // last begin() was true or failed.
+  // Plans a group, with `shape` and its `capturing` as capture_of() said. On failure nothing has been begun.
+  // copies: has begun messages of the same group, null for none. steps: the launches of these messages.
+  // REQUIRES: the tasks' kernels are prepared; what needs_of(queue, rank, shape) says is connected; the last advance()
+  // of the previous begin() returned true or failed.
   // waits: the caller will wait for the end, calling look(), before it does anything else.
   Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr,
                std::vector<PlannedLaunch> steps = {}, bool waits = false);
-  // What is kept of such a group, and begins it: false, where it is kept no more. No stream is capturing then.
+  // Return a ticket for what is kept of an equal group, and begin it; begin_kept() returns false where it is kept no
+  // more. No stream may be capturing.
   KeptLaunches::Ticket kept(const TaskQueue& queue, const CommShape& shape) const { return kept_.find(queue, shape); }
   bool begin_kept(KeptLaunches::Ticket kept, bool waits);
-  // Whether everything is launched now. Errors: the fault of the communicator, or of the device; the rest of what was
-  // begun is then forgotten, so the caller should make the communicator fail.
+  // Launches what there is room for, and returns whether everything is launched now. Errors: the fault of the
+  // communicator, or of the device. It then forgets the rest of what was begun, so the caller should make the
+  // communicator fail.
   Result<bool> advance();
-  // While the caller waits: launches what was meant for a kernel that had just left.
+  // Launches what was meant for a kernel that had just left. Called while the caller waits.
   Status look();
 
   // Returns whether all that has been put on streams has ended, in graphs as well, as far as their launch has been
   // asked for.
   bool rests() const noexcept;
-  // Launches that the done word counts: not those in captures.
+  // Returns how many launches the done word counts: not those in captures.
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
-  // How often the device had been given before what was launched.
+  // Returns how many launches had been kept on the device before.
   uint64_t launched_kept() const noexcept { return kept_.launched(); }
-  // As far as the done word tells: what is in graphs nobody knows.
+  // Returns whether launches fly as far as the done word tells: nobody knows of those in graphs.
   bool flies() const noexcept override;
 
  private:
@@ -90,14 +92,15 @@ class Launcher final : public Flying {
     gpu::Stream last;
   };
   explicit Launcher(const LaunchContext& context);
-  // Of begin(): what may take long or wait for the device, before any launch that peers might wait for.
+  // begin() calls these: they do what may take long or wait for the device, before any launch that peers might wait
+  // for.
   Status plan(const TaskQueue& queue, const CommShape& shape, uint64_t capture, std::vector<PlannedLaunch> steps);
   Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
   Status prepare_graph(size_t n_items);
   void forget_plans() noexcept;
   void take_up(KeptLaunches::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture, StreamPart* copies,
                bool waits);
-  // Of advance().
+  // advance() calls these.
   Status launch_rest(bool* all);
   bool may_linger() const noexcept;
   bool ring();
@@ -121,21 +124,21 @@ class Launcher final : public Flying {
   KeptLaunches kept_;
   std::atomic<uint64_t> launched_{0};
 
-  // What was begun.
+  // The group that was begun.
   std::vector<PlannedLaunch> plans_;
   KeptLaunches::Entry* again_ = nullptr;  // has the plans, instead of plans_
   std::span<PlannedLaunch> planned_;      // either of them
   size_t next_ = 0;                       // of planned_
   StreamPart* copies_ = nullptr;
   Stage copies_put_ = Stage::pack;  // how far they are
-  uint32_t step_ = 0;               // the next one
+  uint32_t step_ = 0;               // the next step of copies_
   bool waits_ = false;
   std::vector<gpu::Stream> streams_;
   uint64_t capture_ = 0;
   std::shared_ptr<GraphMemory> graph_items_;  // for all the overflow of a captured group
   size_t graph_items_used_ = 0;
 
-  // Of the last launches. Streams are compared, and those in captures that go on are waited for.
+  // About the last launches. The next launch compares streams with these, and waits for those in captures that go on.
   bool any_ = false, ever_captured_ = false;
   gpu::Stream last_stream_ = nullptr;  // outside of captures
   std::vector<Capture> captures_;      // the latest one last

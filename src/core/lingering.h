@@ -26,27 +26,28 @@ class Lingering {
   Lingering(const Lingering&) = delete;
   Lingering& operator=(const Lingering&) = delete;
 
-  // Whether a kernel can run such a launch when it is rung, or stay after it.
+  // Returns whether a kernel can run such a launch when it is rung, or stay after it.
   static bool suits(const PlannedLaunch& launch) noexcept;
-  // A call that its caller waits for begins, and has ended.
+  // Tell that a call whose caller waits for it begins, and that it has ended.
   void call_begins(Clock::time_point now) noexcept;
   void call_ends(Clock::time_point now) noexcept;
 
-  // For how long the kernel of such a launch had better stay.
+  // Returns for how long the kernel of such a launch had better stay.
   uint32_t stay_ns() const noexcept;
-  // It has been launched so, as launch `number`.
+  // Notes that it has been launched to stay, as launch `number`.
   void stays(const PlannedLaunch& launch, uint64_t number) noexcept;
 
-  // Whether the kernel that has stayed, if it is still there, can run it: with as many blocks, as those of one that
-  // another rank launches may be those that take part there.
+  // Returns whether the kernel that has stayed, if it is still there, can run the launch. It must have as many blocks:
+  // another rank may launch a kernel for the call, and the blocks of that kernel take part there.
   bool takes(const PlannedLaunch& launch) const noexcept;
   void ring(const PlannedLaunch& launch, uint64_t number) noexcept;
-  // Whether nobody has heard that, as the kernel had left: true once, then it must be launched.
+  // Returns whether nobody has heard the ring, since the kernel had left. It returns true once; then the caller must
+  // launch.
   bool missed() noexcept;
-  // Lets it leave, so that launch `number` need not wait for it.
+  // Lets the kernel leave, so that launch `number` need not wait for it.
   void dismiss(uint64_t number) noexcept;
 
-  // Launches that were rung in, and heard.
+  // Returns how many launches were rung in and heard.
   uint64_t heard() const noexcept { return heard_; }
 
  private:
@@ -61,7 +62,7 @@ class Lingering {
   int threads_ = 0, blocks_ = 0;
   uint64_t first_ = 0, last_ = 0;  // its own launch, and the last one that it was rung for
   bool dismissed_ = false;
-  bool rung_ = false;  // and not known to be heard
+  bool rung_ = false;  // rung, and not known to be heard
   uint64_t heard_ = 0;
 
   Clock::time_point ended_ = {};

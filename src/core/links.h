@@ -31,19 +31,19 @@ class Links {
         const LinksOptions& options)
       : mailbox_(mailbox), peers_(peers), memory_(memory), device_(device), options_(options) {}
 
-  // 0 where there is no link.
+  // Returns 0 where there is no link.
   int lanes(const LinkName& name) const;
   // Makes links and lanes that are not there yet; a name comes at most once. Both ends of a link make it with the same
-  // lanes, at any time, together with others. Afterwards all are there, or those that could be made, with the failure
-  // of another.
+  // number of lanes, at any time, together with other links. Afterwards all are there; on failure, those that could be
+  // made.
   Status make(const std::vector<LinkWish>& wishes, Vigil& vigil);
   // REQUIRES: lane < lanes(name).
   proto::Connector connector(const LinkName& name, int lane) const;
-  // Whether the link is there, and its memory is the peer's device memory.
+  // Returns whether the link is there, and its memory is the peer's device memory.
   bool over_p2p(const LinkName& name) const;
-  // Whether every link for collectives lies in device memory.
+  // Returns whether every link for collectives lies in device memory.
   bool all_p2p() const { return all_p2p_; }
-  // Whether that rank may have memory of this one open.
+  // Returns whether that rank may have memory of this rank open.
   bool reaches(int peer) const { return linked_.contains(peer); }
 
  private:

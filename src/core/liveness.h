@@ -1,5 +1,6 @@
-// Whether another process of this node still lives. A pidfd stays right when process ids are used again, and sees a
-// process that has ended and was not yet reaped. Thread safety: a value type; making one, from any thread.
+// Tells whether another process of this node still lives. A pidfd stays right when process ids are used again, and sees
+// a process that has ended and was not yet reaped.
+// Thread safety: a value type; any thread may make one.
 #pragma once
 #include <sys/types.h>
 
@@ -13,16 +14,17 @@ namespace gpucoll::core {
 class Liveness {
  public:
   Liveness() = default;
-  // For this very process, and where the system cannot watch processes, alive() is always true.
+  // Watches a process. alive() is always true for this very process, and where the system cannot watch processes.
   explicit Liveness(pid_t pid);
-  // The same. Errors: system, where no descriptor is left to watch it by.
+  // Watches as the constructor does. Errors: system, where no descriptor is left to watch the process by.
   static Result<Liveness> of(pid_t pid);
   bool alive() const noexcept;
 
  private:
-  // Shared by all that watch one process: a thousand communicators with the same members need one descriptor a member.
+  // Shared by all that watch one process: a thousand communicators with the same members need one descriptor for each
+  // member.
   std::shared_ptr<const UniqueFd> pidfd_;
-  bool gone_ = false;  // already at the time of opening
+  bool gone_ = false;  // the process was gone already at the time of opening
 };
 
 }  // namespace gpucoll::core

@@ -40,36 +40,37 @@ class Mailbox {
   // Never waits. REQUIRES: on each lane, the two ranks write in turn: a rank writes its letter k + 2 only after it has
   // read letter k + 1 of the other.
   virtual Status post(int peer, proto::MailboxLane lane, const Letter& letter) = 0;
-  // The next letter of the peer on the lane that is opposite to `lane`; false while there is none.
+  // Reads the next letter of the peer on the lane that is opposite to `lane`; returns false while there is none.
   virtual Result<bool> poll(int peer, proto::MailboxLane lane, Letter* letter) = 0;
 };
 
-// Over the pages of `peers`, which must outlive it.
+// Returns a mailbox over the pages of `peers`, which must outlive it.
 std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers);
 
 // Waits for the next letter. `what` is for the error's sentence: see Vigil.
 Result<Letter> await_letter(Mailbox& mailbox, int peer, proto::MailboxLane lane, Vigil& vigil, const char* what);
 
-// What ranks come together for.
+// The reason for which ranks come together.
 enum class Purpose : uint32_t { connections = 1, split };
 
-// An allgather among some ranks of a communicator by letters on the common lane. All of them make it alike; where one
-// came for another purpose, it fails with invalid_usage.
+// Carries out an allgather among some ranks of a communicator by letters on the common lane. All these ranks make a
+// bootstrap alike; where one of them came for another purpose, the allgather fails with invalid_usage.
 class MailboxBootstrap final : public net::Bootstrap {
  public:
   // members: ranks of the mailbox's communicator, in the order of the bootstrap's ranks; `rank` is this rank's place.
   MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, Purpose purpose, std::vector<int> members, int rank)
       : mailbox_(mailbox), vigil_(vigil), purpose_(purpose), members_(std::move(members)), rank_(rank) {}
-  // Of all ranks.
+  // Makes a bootstrap of all ranks.
   MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, Purpose purpose, const Peers& peers);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
-  // An allgather has failed: the ranks' letters are out of step, nothing more can be agreed upon.
+  // Returns whether an allgather has failed: then the ranks' letters are out of step, and nothing more can be agreed
+  // upon.
   bool broken() const { return broken_; }
 
  private:
-  // A letter with a piece of what a rank has to say. All of them have the same bytes, or came for something else.
+  // A letter with a piece of a rank's contribution. Ranks whose bytes or purpose differ have come for something else.
   struct Share {
     Purpose purpose;
     uint32_t bytes;

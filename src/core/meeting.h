@@ -23,14 +23,14 @@ struct LinkName {
   auto operator<=>(const LinkName&) const = default;
 };
 
-// What one meeting makes of it: some of its lanes.
+// Some lanes of a link: those that one meeting has made.
 struct Link {
   std::unique_ptr<net::LinkEnd> end;
   int lanes = 0;
   const char* transport = "none";
 };
 
-// A transport to be tried, and why it need not be.
+// A transport to be tried, and the reason why it need not be.
 struct Attempt {
   net::Transport* transport;
   const char* obstacle;  // null: none
@@ -43,10 +43,10 @@ class Meeting {
   const LinkName& name() const { return name_; }
   // Makes and posts the first offer.
   Status begin();
-  // Whether it has ended: link() is there, or failure() says why not. Errors: the mailbox's.
+  // Returns whether the meeting has ended: then link() is there, or failure() says why not. Errors: the mailbox's.
   Result<bool> advance();
   Link take_link() { return std::move(link_); }
-  // Why the last attempt failed, on either side.
+  // Returns why the last attempt failed, on either side.
   const Status& failure() const { return failure_; }
 
  private:

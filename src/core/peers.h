@@ -17,15 +17,15 @@
 
 namespace gpucoll::core {
 
-// Who the device of a rank is.
+// Returns the identity of a rank's device.
 gpu::Identity identity_of(const proto::PeerInfo& info);
 
-// How many blocks the kernels of each rank may have, so that those of all ranks that share a device run there at once,
-// with room for as many again of another communicator; of a rank alone on its device all that run there. 0: some device
-// has no block for each of its ranks.
+// Returns how many blocks the kernels of each rank may have, so that the kernels of all ranks that share a device run
+// there at once, with room for as many again of another communicator. A rank alone on its device gets all blocks that
+// run there. 0: some device has no block for each of its ranks.
 int blocks_for_each(const std::vector<proto::PeerInfo>& infos);
 
-// How the ranks of a communicator are known to who made it, and whom they may have to wait for beside each other.
+// Names the ranks of a communicator as its maker knows them, and the processes that they may have to wait for besides.
 struct Surroundings {
   struct Bystander {
     std::string name;
@@ -37,28 +37,30 @@ struct Surroundings {
 
 class Peers {
  public:
-  // `mine` tells whether this rank can take part at all: a failure is passed on to the others.
+  // Exchanges what ranks tell each other. `mine` tells whether this rank can take part at all: a failure goes to the
+  // others.
   static Result<Peers> exchange(net::Bootstrap& bootstrap, const gpu::Device& device, const Status& mine,
                                 const Surroundings& surroundings = {});
 
-  // Collective: whether `mine` is ok on every rank; else, on every rank, the first failure. *facts, where given, are
-  // this rank's, and then those that all ranks have.
+  // Returns ok where `mine` is ok on every rank, else the first failure on every rank. Collective. *facts, where given,
+  // holds this rank's facts, and then those that all ranks have.
   Status agree(net::Bootstrap& bootstrap, const Status& mine, uint32_t* facts = nullptr) const;
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(infos_.size()); }
   const proto::PeerInfo& info(int rank) const { return infos_[static_cast<size_t>(rank)]; }
   proto::ControlPage& own_page() const { return *page(rank_); }
-  // A rank's whole page, for letters; only this rank's own may be written.
+  // Returns a rank's whole page, for letters; a rank may write only its own.
   uint8_t* page_bytes(int rank) const { return static_cast<uint8_t*>(pages_[static_cast<size_t>(rank)].data()); }
-  // The part of a rank's page that is about copies, and what it tells one other rank there (proto/format/copy.h).
+  // Return the part of a rank's page that is about copies, and what it tells one other rank there
+  // (proto/format/copy.h).
   proto::CopyPage& copy_page(int rank) const {
     return *reinterpret_cast<proto::CopyPage*>(page_bytes(rank) + proto::copy_page_offset(size()));
   }
   proto::CopyLane& copy_lane(int rank, int towards) const {
     return *reinterpret_cast<proto::CopyLane*>(page_bytes(rank) + proto::copy_lane_offset(size(), towards));
   }
-  // The same for registered memory (proto/format/direct.h).
+  // Return the parts for registered memory (proto/format/direct.h).
   proto::DirectPage& direct_page(int rank) const {
     return *reinterpret_cast<proto::DirectPage*>(page_bytes(rank) + proto::direct_page_offset(size()));
   }
@@ -69,26 +71,27 @@ class Peers {
   proto::CallsPage& calls_page(int rank) const {
     return *reinterpret_cast<proto::CallsPage*>(page_bytes(rank) + proto::calls_page_offset(size()));
   }
-  // What every rank found out about all others (proto/format/peer.h); equal on all ranks.
+  // Returns what every rank found out about all others (proto/format/peer.h); equal on all ranks.
   uint32_t common_facts() const { return common_facts_; }
 
-  // Of the kernels of any rank; equal on all ranks.
+  // Returns the most blocks of any rank's kernels; equal on all ranks.
   int most_blocks() const { return blocks_for_each(infos_); }
 
   bool closing(int rank) const noexcept;
-  // Whether kernels of `rank` store into others' memory no more: it is closing, has left after a fault, or is dead.
+  // Returns whether kernels of `rank` store into others' memory no more: it is closing, has left after a fault, or is
+  // dead.
   bool left(int rank) const noexcept;
-  // A gpucoll::Code, 0 while all is well there.
+  // Returns a gpucoll::Code, 0 while all is well there.
   uint32_t fault(int rank) const noexcept;
   uint64_t entered(int rank) const noexcept;
   bool dead(int rank) const noexcept { return !liveness_[static_cast<size_t>(rank)].alive(); }
-  // Whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
+  // Returns whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
   bool gone(int rank) const noexcept;
   // Returns whether graphs hold launches of `rank`, while it lives.
   bool held(int rank) const noexcept;
-  // What is wrong with any peer: dead without having closed, or else a fault on its page. Ok while all is well.
+  // Returns what is wrong with any peer: dead without having closed, or else a fault on its page. Ok while all is well.
   Status check() const;
-  // "rank 1 (process 4711), rank 3 (process 4713)": those that have launched fewer than `plans` plans.
+  // Names the ranks that have launched fewer than `plans` plans: "rank 1 (process 4711), rank 3 (process 4713)".
   std::string missing(uint64_t plans) const;
   // Returns the same of those whose graphs have begun fewer than `launches`.
   std::string missing_in_graphs(uint64_t launches) const;

@@ -38,16 +38,16 @@ struct PlanBudget {
   size_t fifo_items;  // most items of one plan in the work FIFO
 };
 
-// Says what items have to do with direct stores (proto/direct.h): a local matter. Asked only of those that may have
-// some. True where the answer may be another one at another time.
+// Marks what items have to do with direct stores (proto/direct.h): a local matter. The planner asks only for items that
+// may use direct stores. mark() returns true where the answer may be another one at another time.
 class DirectMarker {
  public:
   virtual ~DirectMarker() = default;
-  // Of a broadcast, all_gather or all_reduce in a ring over Simple. REQUIRES: argument_high is not used.
+  // Marks a broadcast, all_gather or all_reduce in a ring over Simple. REQUIRES: argument_high is not used.
   virtual bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) = 0;
-  // Of messages over any protocol.
+  // Marks messages over any protocol.
   virtual bool mark(proto::PairItem& item, bool capturing) = 0;
-  // Where the kernels of each rank find a buffer of this one. False where not every rank can be told.
+  // Fills in where the kernels of each rank find a buffer of this rank. Returns false where not every rank can be told.
   virtual bool open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) = 0;
 };
 
@@ -57,7 +57,7 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
                                       const PlanBudget& budget, const gpu::Kernel* move,
                                       DirectMarker* direct = nullptr);
 
-// Blocks for so many items of so many bytes together to be packed.
+// Returns how many blocks pack so many items, which have so many bytes together.
 int packing_blocks(size_t items, uint64_t bytes, int threads) noexcept;
 
 }  // namespace gpucoll::core

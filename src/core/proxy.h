@@ -1,5 +1,5 @@
-// One thread a process that moves on what the host must do between other work of devices: it starts copies once both
-// sides are ready. It sleeps while nothing is pending, and looks less often the longer nothing moves.
+// Runs one thread a process for the host's work between the work of devices: it starts copies once both sides are
+// ready. It sleeps while nothing is pending, and looks less often the longer nothing moves.
 //
 // Thread safety: any function from any thread, but remove() not from within progress() or tidy().
 #pragma once
@@ -21,7 +21,7 @@ class ProxyWork {
   };
   // Does what can be done without waiting.
   virtual Progress progress() noexcept = 0;
-  // What may wait for the device: called only while nothing is pending in the whole process.
+  // Does what may wait for the device. Called only while nothing is pending in the whole process.
   virtual void tidy() noexcept = 0;
 };
 
@@ -29,15 +29,15 @@ class Proxy {
  public:
   static Proxy& instance();
   void add(ProxyWork* work);
-  // After it returns, nothing of `work` is running and nothing will be called again.
+  // Removes `work`. Once it has returned, nothing of `work` runs, and nothing will be called again.
   void remove(ProxyWork* work);
-  // There is something to do.
+  // Tells the thread that there is something to do.
   void wake();
 
  private:
   using Progress = ProxyWork::Progress;
   void run();
-  // What moves most of all.
+  // Calls progress() of all works, and returns the answer of the one that is furthest on.
   Progress go_round();
   void tidy();
   void sleep();
@@ -45,7 +45,7 @@ class Proxy {
 
   std::mutex works_mutex_;
   std::vector<ProxyWork*> works_;
-  std::mutex mutex_;  // of what follows; never held while works run
+  std::mutex mutex_;  // guards what follows; never held while works run
   std::condition_variable woken_up_;
   bool woken_ = false, resting_ = false, running_ = false;
 };

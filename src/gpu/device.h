@@ -27,11 +27,11 @@ enum class MemoryKind : uint8_t {
   managed,  // migrates between host and device
 };
 
-// What CUDA's driver gives memory in; smaller allocations share one. Other processes map an allocation that is no
-// multiple of it with smaller pages, and copies through them are slower by up to a third (docs/measurements).
+// The blocks in which CUDA's driver gives memory; smaller allocations share one. Other processes map an allocation that
+// is not a multiple of it with smaller pages, and copies through these are slower by up to a third (docs/measurements).
 inline constexpr size_t kMemoryBlock = size_t{2} << 20;
 
-// What is known of a pointer.
+// Describes the memory at a pointer.
 struct PointerInfo {
   MemoryKind kind = MemoryKind::host;
   int device = -1;             // index of the owning device, -1 for host memory and where nothing is allocated
@@ -39,12 +39,12 @@ struct PointerInfo {
   const void* base = nullptr;  // start of the allocation (user address)
   size_t bytes = 0;            // its size; 0 where unknown
   bool exportable = false;     // another process may open it
-  // Whether other allocations may lie in the same block of memory. Who has opened one of them reaches this one by
+  // Other allocations may lie in the same block of memory. A process that has opened one of them reaches this one by
   // kernels, but copies may be refused (gpu/cuda/imports.h).
   bool shares_block = false;
 };
 
-// Who a device is, comparable across processes and nodes.
+// Identifies a device across processes and nodes.
 struct Identity {
   char kind[8];  // "cuda" or "emu"
   uint8_t uuid[16];
@@ -185,9 +185,9 @@ class Device {
   virtual Status upload(void* kernel_address, const void* host, size_t bytes) = 0;
 
   virtual Result<Stream> create_stream() = 0;
-  // A stream whose work never stands behind that of others, though these may wait for it.
+  // Creates a stream whose work never stands behind that of others, though these may wait for it.
   virtual Result<Stream> create_urgent_stream() = 0;
-  // The same, for work that waits for other ranks: it may share a queue of the hardware with its like only.
+  // Creates a stream for work that waits for other ranks: it shares a queue of the hardware with such streams only.
   virtual Result<Stream> create_waiting_stream() = 0;
   virtual Status destroy_stream(Stream stream) = 0;
   virtual Status synchronize(Stream stream) = 0;
@@ -202,7 +202,7 @@ class Device {
   virtual void destroy_event(Event event) noexcept = 0;
   virtual Status record(Event event, Stream stream) = 0;
   virtual Status wait_event(Stream stream, Event event) = 0;
-  // Whether everything before it has ended. REQUIRES: recorded, outside of captures.
+  // Returns whether everything before the event has ended. REQUIRES: recorded, outside of captures.
   virtual Result<bool> reached(Event event) = 0;
 
   // Copies between any kernel or host (page-locked) addresses in stream order, by a copy engine.
@@ -213,7 +213,7 @@ class Device {
   virtual Status write_value(Stream stream, uint64_t* word, uint64_t value) = 0;
   virtual Status wait_value(Stream stream, const uint64_t* word, uint64_t value, const uint32_t* abort) = 0;
 
-  // 0 where the stream is not capturing, else a number that is the capture's own in this process.
+  // Returns 0 where the stream is not capturing, else a number that is the capture's own in this process.
   virtual Result<uint64_t> capture_of(Stream stream) = 0;
   virtual Status begin_capture(Stream stream) = 0;
   virtual Result<Graph> end_capture(Stream stream) = 0;
@@ -228,9 +228,9 @@ class Device {
   // Puts one launch into the stream: `blocks` blocks of `threads` threads. Does not wait. A null stream is the
   // device's default stream. REQUIRES: the kernel is prepared; the emulated device answers internal else.
   virtual Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) = 0;
-  // The same for launches that follow each other, in two steps, the second of which is shorter than launch() (CUDA: an
+  // Keep launches that follow each other, and launch them later, which takes less time than launch() (CUDA: an
   // executable graph). Plans are copied. launch_kept() REQUIRES: the stream is the same, and is not capturing. Keeping
-  // and dropping may wait for kernels; what is dropped may still run.
+  // and dropping may wait for kernels; a dropped launch may still run.
   virtual Result<KeptLaunch> keep_launches(std::span<const Launch> launches, Stream stream) = 0;
   virtual Status launch_kept(KeptLaunch launch, Stream stream) = 0;
   virtual void drop_launch(KeptLaunch launch) noexcept = 0;
@@ -247,9 +247,10 @@ class Platform {
   // Chooses the device of this thread (cudaSetDevice). Errors: invalid_argument, when there is no such device.
   virtual Status choose_device(int index) = 0;
   virtual Result<Device*> open(int index) = 0;
-  // What a user address points to. Never fails: what no device knows is host memory. Cheap (about 0.1 us on CUDA).
+  // Tells what a user address points to. Never fails: what no device knows is host memory. Cheap (about 0.1 us on
+  // CUDA).
   virtual PointerInfo classify(const void* user_address) = 0;
-  // Only whether it is device or managed memory; the fastest question there is.
+  // Returns whether it is device or managed memory; the cheapest question about an address.
   virtual bool is_device(const void* user_address) noexcept = 0;
 };
 
@@ -257,11 +258,11 @@ class Platform {
 Platform& emu_platform();
 // GPUs; null where CUDA was not built in.
 Platform* cuda_platform();
-// The platform chosen by the parameter `device`. Errors: unsupported, when GPUs were asked for by name and there
-// are none, with the reason. The choice is made once a process.
+// Returns the platform that the parameter `device` chooses, once a process. Errors: unsupported, when GPUs were asked
+// for by name and there are none, with the reason.
 Result<Platform*> platform();
-// Whether a pointer is device memory of the chosen platform, without choosing or initialising anything: false
-// until a device pointer can exist. A few instructions for host pointers on the emulated device.
+// Returns whether a pointer is device memory of the chosen platform, without choosing or initialising anything: false
+// until a device pointer can exist. Takes a few instructions for host pointers on the emulated device.
 bool is_device_pointer(const void* user_address) noexcept;
 
 // A first look at a pointer for code that may not call: inside [device_lo, device_hi) it is device memory; otherwise

@@ -22,7 +22,7 @@ GC_DEV uint64_t* direct_from_of(uint8_t* receive_block) {
   return reinterpret_cast<uint64_t*>(receive_block + ReceiveBlock::kDirectFromOffset);
 }
 
-// Of a receiving end: whether the data of a step lie in the output.
+// Tells a receiving end whether the data of a step lie in the output.
 template <bool kDirect>
 class Landing {
  public:
@@ -64,7 +64,7 @@ class Landing<true> {
   bool in_output_ = false;
 };
 
-// Of a sending end: where the receiver's output is, once that is granted.
+// Tells a sending end where the receiver's output is, once it is granted.
 template <bool kDirect>
 class Reach {
  public:

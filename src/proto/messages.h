@@ -10,7 +10,7 @@
 
 namespace gpucoll::proto {
 
-// What one side knows of a message. peer: the rank that sends.
+// One side's view of a message. peer: the rank that sends.
 struct Message {
   uint64_t bytes;  // of all its parts, in all channels
   int32_t peer;
@@ -28,7 +28,7 @@ GC_DEV void post_note(uint8_t* receive_block, uint64_t first_step, uint64_t byte
   store_relaxed_pair(note_of(receive_block, first_step), {news | (bytes & 0xffffffff), news | bytes >> 32});
 }
 
-// Whether the message's note is there, and what it says.
+// Returns whether the message's note is there, and reads its length.
 GC_DEV bool find_note(uint8_t* receive_block, uint64_t first_step, uint64_t& bytes) {
   const WordPair words = load_relaxed_pair(note_of(receive_block, first_step));
   const uint32_t flag = flag_of(first_step);
@@ -36,7 +36,8 @@ GC_DEV bool find_note(uint8_t* receive_block, uint64_t first_step, uint64_t& byt
   return words.first >> 32 == flag && words.second >> 32 == flag;
 }
 
-// By device-scope atomics on host memory: one device claims a latch, blocks of others have latches of their own.
+// Reports a mismatch by device-scope atomics on host memory: one device claims a latch, blocks of other devices have
+// latches of their own.
 GC_DEV void report_sizes(FaultLatch* latch, const Message& expected, uint64_t sent_bytes, uint32_t kind = kFaultSizes) {
   if (fetch_add_acq_rel(&latch->claimed, uint32_t{1}) != 0) return;  // the first one tells
   store_relaxed(&latch->peer, expected.peer);
@@ -46,7 +47,7 @@ GC_DEV void report_sizes(FaultLatch* latch, const Message& expected, uint64_t se
   store_release(&latch->abort, uint32_t{1});
 }
 
-// False where the message's note is there and says another length: reported then.
+// Returns false, and reports it, where the message's note is there and says another length.
 GC_DEV bool sizes_agree(FaultLatch* latch, uint8_t* receive_block, uint64_t first_step, const Message& expected) {
   uint64_t sent_bytes;
   if (!find_note(receive_block, first_step, sent_bytes) || sent_bytes == expected.bytes) return true;

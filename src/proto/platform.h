@@ -124,13 +124,12 @@ GC_DEV void store_relaxed_pair(WordPair* p, WordPair pair) {
                : "memory");
 #endif
 }
-// The same for words that tell of what was there before this launch began, and how they are looked at: that order is
-// the launches' own.
+// Store and load words about data that were there before this launch began: the order of launches orders these already.
 GC_DEV void store_pair_after_launches(WordPair* p, WordPair pair) { store_relaxed_pair(p, pair); }
 GC_DEV WordPair load_pair_after_launches(const WordPair* p) { return load_relaxed_pair(p); }
 // Called once in each turn of a wait loop.
 GC_DEV void pause() {}
-// Of a clock that runs on.
+// Returns the time of a clock that runs on.
 GC_DEV uint64_t now_ns() {
   uint64_t now = 0;
 #if GC_ON_GPU
@@ -289,7 +288,7 @@ GC_DEV void store(uint8_t* p, const T& value) {
   __builtin_memcpy(__builtin_assume_aligned(p, alignof(T)), &value, sizeof(T));
 #endif
 }
-// The same at any address; byte by byte on a GPU.
+// Load and store at any address; byte by byte on a GPU.
 template <class T>
 GC_DEV T load_unaligned(const uint8_t* p) {
   T value;
@@ -301,7 +300,7 @@ GC_DEV void store_unaligned(uint8_t* p, const T& value) {
   __builtin_memcpy(p, &value, sizeof(T));
 }
 
-// What others may be writing, of which nothing is used that they write; words are whole on every target.
+// Loads a pack that others may be writing; the caller uses nothing that they write. Words are whole on every target.
 GC_DEV Pack load_beside_writes(const uint8_t* p) {
 #if defined(__CUDACC__)
   return load<Pack>(p);

@@ -66,7 +66,7 @@ struct PackUnit {
     __builtin_memcpy(y, &b, sizeof(Pack));
     return each(a, [&](T x, int i) { return Red::apply(x, y[i]); });
   }
-  // The same pack where the reduction has no such hook.
+  // Prepares a pack; returns it unchanged where the reduction has no such hook.
   static GC_DEV Pack pre(const Pack& pack, const Reduction& reduction) {
     if constexpr (!kHasPre<Red>) return pack;
     if constexpr (kHasPre<Red>) return each(pack, [&](T x, int) { return Red::pre(x, reduction); });

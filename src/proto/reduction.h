@@ -343,8 +343,8 @@ inline constexpr bool kHasOwnPre = kHasPre<Red> && !requires {
   Red::kSamePre;
 };
 
-// Whether a rank may reduce others' contributions where these lie: not those that only the rank itself can prepare, nor
-// elements with padding.
+// True where a rank may reduce others' contributions in their buffers. False where only the rank itself can prepare its
+// contribution, and for elements with padding.
 template <class Red>
 inline constexpr bool kMayOpen = !kCopies<Red> && !kHasOwnPre<Red> && !kPadded<typename Red::Element>;
 

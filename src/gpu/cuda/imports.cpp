@@ -59,7 +59,7 @@ Result<void*> Imports::open(const CudaHandle& handle, int device) {
   return failure(error, device, call);
 }
 
-// Of those that overlap, rather the one that begins there; all of them are of one block.
+// Returns an import that contains the address: one that begins there, if any, since all that overlap are of one block.
 Imports::Entry* Imports::find(const void* address) {
   Entry* found = nullptr;
   const auto* at = static_cast<const char*>(address);

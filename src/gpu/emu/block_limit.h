@@ -12,7 +12,7 @@
 
 namespace gpucoll::gpu::emu {
 
-// Of all emulated devices of this process.
+// Limits the blocks of all emulated devices of this process.
 class BlockLimit {
  public:
   static BlockLimit& instance() {

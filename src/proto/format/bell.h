@@ -22,7 +22,7 @@
 namespace gpucoll::proto {
 
 inline constexpr uint32_t kBellWords = sizeof(CollectiveItem) / sizeof(uint32_t);
-// Of an item that is none.
+// Marks an item that tells the kernel to leave.
 inline constexpr Function kLeave = Function::send_recv;
 
 struct alignas(128) Bell {

@@ -69,7 +69,7 @@ struct FaultLatch {
   int32_t peer;   // who sends
   uint64_t sent_bytes, expected_bytes;
 };
-// Of a message; of what several ranks reduce: `peer` and this rank, in elements then.
+// Mismatched sizes of a message; mismatched counts, in elements, of a reduction on `peer` and on this rank.
 inline constexpr uint32_t kFaultSizes = 1, kFaultCounts = 2;
 static_assert(sizeof(FaultLatch) == 32);
 
@@ -83,7 +83,7 @@ struct TreePlace {
   int32_t child[kTreeChildren];  // -1 where there is none; the ones that are there come first
 };
 
-// Of ring_ranks, the first ones are where the block looks anyway.
+// How many of ring_ranks lie in ChannelComm itself, where the block looks anyway.
 inline constexpr int kNearRanks = 15;
 
 // A communicator as one channel sees it. The ends of the links towards the ring's neighbours lie here, all others in
@@ -110,7 +110,7 @@ struct alignas(128) ChannelComm {
 };
 static_assert(sizeof(ChannelComm) == 384 && offsetof(ChannelComm, ring_send) == 128);
 
-// What the launches of a communicator count, the same for all blocks of one.
+// Counts the launches of a communicator, equally in all blocks of a launch.
 struct alignas(16) LaunchCounters {
   uint64_t done;       // launches with a done_word
   uint32_t mesh_flag;  // of the last mesh operation (format/mesh.h)
@@ -132,8 +132,8 @@ struct DeviceComm {
   alignas(128) uint64_t relay[16];  // a bell's words, for blocks that stay (format/bell.h)
 };
 
-// What an item has to do with direct stores (proto/direct.h), in Simple: whether the kernel looks for what the next
-// rank grants, and whether it grants `recv` itself. Items that do neither have nothing to do with it.
+// Tells what an item has to do with direct stores (proto/direct.h), in Simple: the kernel looks for what the next rank
+// grants, and it grants `recv` itself. Items with neither bit have nothing to do with direct stores.
 inline constexpr uint8_t kLooksForGrants = 1, kGrants = 2;
 
 // One collective. `send` and `recv` are kernel addresses and may be equal (in place). count: elements; of a rank's

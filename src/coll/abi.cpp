@@ -90,7 +90,7 @@ int process_open(gc_process_blob* mine) {
   return mpi_class(guarded("starting", [&] { return MpiProcess::instance().open(mine); }));
 }
 
-// Of other ranks' work before they end MPI, too.
+// Bounds the wait for other ranks' work, also before they end MPI.
 constexpr auto kUntilTold = std::chrono::milliseconds(1000);
 
 void process_close(void (*progress)()) {

@@ -97,7 +97,7 @@ Status init_rank_on(gpucollComm_t* comm, const Plan& plan, int rank, std::option
       nullptr, [=](const Status& why) { net::SocketBootstrap::decline(plan.id, rank, plan.n, why); });
 }
 
-// Whether the configuration asks for sharing; null is one with nothing set.
+// Returns whether the configuration asks for sharing; null stands for one with nothing set.
 Result<bool> shares(const gpucollConfig_t* config) {
   const gpucollConfig_t none = GPUCOLL_CONFIG_INITIALIZER;
   if (!config) config = &none;
@@ -182,8 +182,8 @@ Status split(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm) {
       cancel);
 }
 
-// The same as checked(). Programs ask for errors again and again: of one handle that is none only the first time is
-// told.
+// Returns what checked() returns. Programs ask for errors again and again, so an invalid handle is reported the first
+// time only.
 Result<Use> checked_for_polling(gpucollComm_t comm) {
   static std::atomic<gpucollComm_t> told{nullptr};
   auto use = checked(comm);

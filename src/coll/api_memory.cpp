@@ -25,7 +25,7 @@ gpucollResult_t gpucollCommDeregister(gpucollComm_t comm, void* handle) {
   }));
 }
 
-// What gpucollMalloc gives can be opened by others on every platform.
+// On every platform, other processes can open memory from gpucollMalloc.
 gpucollResult_t gpucollMemAlloc(void** ptr, size_t size) { return gpucollMalloc(ptr, size); }
 gpucollResult_t gpucollMemFree(void* ptr) { return gpucollFree(ptr); }
 

@@ -447,11 +447,12 @@ bool Arrivals::has_left(int rank) const noexcept {
 
 bool Arrivals::has_decided(int rank, const Place& place) const noexcept {
   const gc_board_order& order = entry_of(rank).orders[place.order];
-  // Who has freed the communicator since has decided before.
+  // A rank that has freed the communicator since has decided before.
   return __atomic_load_n(&order.decided, __ATOMIC_ACQUIRE) >= place.number || has_left(rank);
 }
 
-// Who has come through the host does not read, nor does who has failed.
+// Returns the first rank that still has to read the line. A rank that came through the host does not read, nor does one
+// that has failed.
 int Arrivals::undecided(const Place& place) {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank || (peer_entry(r) && has_decided(r, place))) continue;

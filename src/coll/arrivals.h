@@ -68,7 +68,8 @@ class Arrivals {
   gc_board_line* own_lines(uint32_t order) const { return entry_->orders[order].lines; }
   // Looks up the other members' processes. Errors: as MpiProcess::peer, about rank *rank.
   Status find_peers(int* rank);
-  // Whether nobody can leave it before everybody has taken part. REQUIRES: some rank has bytes in it; then all have.
+  // Returns whether no rank can leave it before every rank has taken part. REQUIRES: some rank has bytes in it; then
+  // all have.
   bool holds_everybody(const Place& place) const noexcept;
 
   // REQUIRES but for GC_KIND_HOST: find_peers(). `line`: all but `arrival` and `entered_ns`, of who waits for others.
@@ -78,8 +79,8 @@ class Arrivals {
   // Never waits. `host` as soon as one rank does not wait, or where none has device memory; `refused` as soon as
   // wait.rank does it. Errors: a rank calls another function or has failed.
   Result<Verdict> look(Wait& wait);
-  // What keeps a rank from ever coming, or this one from waiting: it is dead or has ended MPI, does not come in time,
-  // or `runtime` has failed. Warns once where it takes long.
+  // Returns what keeps a rank from ever coming, or this one from waiting: it is dead or has ended MPI, does not come in
+  // time, or `runtime` has failed. Warns once where it takes long.
   Status look_around(Wait& wait) const;
   // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
   // component. Errors: unsupported, where there are too many ranks.
@@ -114,7 +115,8 @@ class Arrivals {
   // longer agree with the others on what to do: nobody must wait for it. `comm`: the communicator that the place is of.
   // `why` tells them who is at fault.
   void fail(const Place& place, const gc_comm& comm, const Status& why) noexcept;
-  // The same because MPI is being finalized, where nobody waits for what has failed: no rank tells an error of it.
+  // Fails as fail() does because MPI is being finalized. Nobody waits for such a call then, so no rank reports an
+  // error.
   void fail_quietly(const Place& place, const gc_comm& comm, const Status& why) noexcept;
   bool failed() const noexcept;
   // MPI is being finalized on this rank; and whether any rank has said so, of itself or of others.
@@ -133,7 +135,7 @@ class Arrivals {
   // The persistent collectives of this rank, and of another. REQUIRES: `device` was once the verdict.
   gc_board_starts& own_starts() const { return entry_->starts; }
   const gc_board_starts& starts_of(int rank) const;
-  // Whether what was read of it before may be of another communicator, as it has freed this one.
+  // Returns whether earlier reads of the rank's entry may be of another communicator, as the rank has freed this one.
   bool has_left(int rank) const noexcept;
   // The first rank that has failed or died. may_end: quiet failures are none.
   Status others(bool may_end = false) const;
@@ -141,7 +143,7 @@ class Arrivals {
   // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES in a meeting
   // (GC_MEETING_*).
   void meet(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept;
-  // What `rank` has put there; null until it has.
+  // Returns what `rank` has put there; null until it has.
   const uint8_t* met(uint32_t meeting, int rank, uint64_t k) const noexcept;
 
   // "rank 1 (process 4711)"

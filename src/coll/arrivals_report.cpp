@@ -1,4 +1,4 @@
-// What Arrivals tells while this rank waits longer than it should: who is missing, and where they are.
+// Reports who is missing, and where those ranks are, while this rank waits longer than it should.
 #include <algorithm>
 #include <chrono>
 #include <numeric>

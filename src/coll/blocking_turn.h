@@ -59,7 +59,7 @@ class BlockingTurn final : public Turned {
   bool known_ = false;                // to the Turner
   std::atomic<uint64_t> present_{0};  // the call, from begin() to end(); 0: none
   uint64_t complete_ = 0;             // since when all ranks have come to it; 0: it waits for nobody
-  // Of the Turner: what it has seen of a call.
+  // State of the Turner: what it has seen of a call.
   uint64_t seen_ = 0;
   Arrivals::Wait wait_ = {};
   Component among_;

@@ -28,7 +28,7 @@ inline Range range_of(const void* buffer, size_t bytes, bool written) {
   const auto begin = reinterpret_cast<uintptr_t>(buffer);
   return {begin, begin + bytes, written};
 }
-// Whether any two overlap, at least one of which is written.
+// Returns whether any two ranges overlap, at least one of which is written.
 bool overlap(std::vector<Range> ranges);
 
 }  // namespace gpucoll::coll

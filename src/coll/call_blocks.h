@@ -14,7 +14,7 @@ struct Block {
 
 inline Block whole(const gc_buffer& buffer) { return {static_cast<const uint8_t*>(buffer.address), buffer.bytes}; }
 
-// What goes to or comes from one rank.
+// Returns the block that goes to or comes from one rank.
 inline Block block_of(const gc_buffer& buffer, int rank, int n_ranks) {
   const auto r = static_cast<size_t>(rank);
   if (buffer.block_bytes) return {moved(buffer.address, buffer.block_offsets[r]), buffer.block_bytes[r]};

@@ -1,4 +1,4 @@
-// What the tasks of a call are made from on this rank, besides the call itself.
+// Holds what the tasks of a call are made from on this rank, besides the call itself.
 //
 // Plain data. Ownership: borrows all of it.
 #pragma once

@@ -1,4 +1,4 @@
-// What a call says on the arrival board, and whether what the ranks say can be one collective.
+// Makes a call's line for the arrival board, and checks whether the ranks' lines can be one collective.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -15,9 +15,9 @@ inline const gc_buffer& input_of(const gc_call& call) { return call.send.given ?
 
 // The board's line, all but `arrival`.
 gc_board_line line_of(const gc_call& call, int rank, int n_ranks, const gpu::Device& device);
-// Whether all ranks call `function` alike; the sentence says what this rank and another one call on `communicator`.
-// Errors, the same on all ranks: truncated, where they differ in lengths alone and some rank has less room than comes
-// to it; else invalid_usage.
+// Returns ok where all ranks call `function` alike; else the sentence says what this rank and another one call on
+// `communicator`. Errors, equal on all ranks: truncated, where they differ in lengths alone and some rank has less room
+// than comes to it; else invalid_usage.
 Status check_same_call(uint32_t function, const std::vector<gc_board_line>& lines, int rank, const char* communicator);
 
 }  // namespace gpucoll::coll

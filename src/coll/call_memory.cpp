@@ -10,8 +10,8 @@ namespace {
 
 std::atomic<gpu::Device*> last_used{nullptr};
 
-// Whether a block, which begins in a device's allocation, goes on where there is no memory of any. Allocations may
-// follow each other: pieces that were mapped side by side.
+// Returns whether a block, which begins in a device's allocation, goes on where there is no device memory. Allocations
+// may follow each other: pieces that were mapped side by side.
 bool runs_out(gpu::Platform& platform, const Block& block, gpu::PointerInfo info) {
   while (info.kind == gpu::MemoryKind::device && info.device >= 0 && info.bytes) {
     const uint8_t* const end = static_cast<const uint8_t*>(info.base) + info.bytes;

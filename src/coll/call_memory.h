@@ -1,4 +1,4 @@
-// What memory the buffers of a call are.
+// Finds out which kind of memory the buffers of a call are.
 //
 // Thread safety: any thread.
 #pragma once

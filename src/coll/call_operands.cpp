@@ -18,7 +18,7 @@ void give(const gc_call& call, const CallContext& context) {
   }
 }
 
-// Of the result as it would be made in place: with its kernel.
+// Returns the task of the result as it would be made in place, with its kernel.
 Result<core::CollectiveTask> task_of_result(const gc_call& call, const CallContext& context) {
   const auto type = static_cast<gpucollDataType_t>(call.type);
   void* const result = const_cast<void*>(call.recv.address);

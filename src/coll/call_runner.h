@@ -43,9 +43,9 @@ class CallRunner {
   uint64_t launches() const noexcept {
     return running_.empty() ? 0 : running_.back()->launches - running_.front()->launches + 1;
   }
-  // Whether one of them is more than small (GC_LINE_SMALL).
+  // Returns whether a running call is more than small (GC_LINE_SMALL).
   bool runs_large() const noexcept;
-  // Whether none runs.
+  // Returns whether no call runs.
   bool settled() const noexcept { return running_.empty(); }
   // Waits for what still prepares a call that has failed meanwhile: before that is used for something else.
   void let_go(const PendingCall& call);

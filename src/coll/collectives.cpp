@@ -19,7 +19,7 @@ bool reduces(Function function) {
 }
 bool has_root(Function function) { return function == Function::reduce || function == Function::broadcast; }
 
-// What a call means on this rank: how much of which buffer it uses, and the one it may have in place of the other.
+// How much of which buffer a call uses on this rank, and where one buffer stands in for the other.
 struct Extent {
   size_t send_bytes, recv_bytes;
   size_t send_in_recv, recv_in_send;  // where one of them lies in the other when they are in place
@@ -119,7 +119,7 @@ Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCal
   GC_TRY(check_buffers(caller, call, extent));
   task.send = extent.send_bytes ? caller.device.kernel_address(call.send) : nullptr;
   task.recv = extent.recv_bytes ? caller.device.kernel_address(call.recv) : nullptr;
-  // What only moves is moved as bytes.
+  // A function that only moves data moves bytes.
   task.element_bytes = reduces(call.function) ? static_cast<uint32_t>(type_size(call.type)) : 1;
   task.count = reduces(call.function) ? call.count : call.count * type_size(call.type);
   task.root = has_root(call.function) ? static_cast<uint32_t>(call.root) : 0;

@@ -16,14 +16,14 @@
 
 namespace gpucoll::coll {
 
-// Whether op has a meaning for the type. Not for operations that programs make.
+// Returns whether op has a meaning for the type. Not for operations that programs make.
 bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept;
 bool has_pre_mul_sum(gpucollDataType_t type) noexcept;
 // Why there is no kernel for `what` of that type. Errors: invalid_argument, or unsupported where this build has left it
 // out.
 Status no_kernel(const char* what, gpucollDataType_t type, proto::RedOp op);
 
-// Who calls.
+// The rank that calls.
 struct Caller {
   const gpu::Device& device;
   int rank, n_ranks;
@@ -46,10 +46,11 @@ struct CollectiveCall {
   bool in_usable_memory = false;  // the buffers, as far as they go: known
 };
 Result<core::CollectiveTask> make_task(const Caller& caller, const CollectiveCall& call);
-// What must be the same on all ranks. Of operations that programs make, only that they are such.
+// Returns the part of a call that must be equal on all ranks. Of operations that programs make, it says only that they
+// are such.
 core::Call named(const CollectiveCall& call);
 
-// Of a function that only moves, with its kernels; the rest is the caller's.
+// Returns a task of a function that only moves, with its kernels; the caller fills in the rest.
 core::CollectiveTask moving_task(proto::Function function);
 // An allreduce of one element at `scratch` (kernel address, kBarrierBytes): nobody's is done before all have
 // contributed.

@@ -12,7 +12,7 @@
 namespace gpucoll::coll {
 namespace {
 
-// What goes to or comes from one peer.
+// A part that goes to or comes from one peer.
 struct Part {
   int peer;
   size_t offset, bytes;

@@ -1,4 +1,4 @@
-// What the handles of the C API point to.
+// The objects that the handles of the C API point to.
 //
 // Thread safety: any thread; a handle itself is its communicator's caller's, but for `alive` and `uses`. Ownership:
 // handles that were destroyed are never given back to the allocator but used again, so that a stale one can be told
@@ -18,7 +18,7 @@
 
 struct gpucollComm {
   static constexpr uint64_t kAlive = 0x6c6c6f6375706731ull;
-  // Who ends a communicator takes `alive` away and then waits for `uses` to end; a call announces its use and then
+  // To end a communicator, a thread clears `alive` and then waits for `uses` to end; a call announces its use and then
   // looks at `alive`. Sequentially consistent: one of the two sees the other.
   std::atomic<uint64_t> alive{kAlive};
   std::atomic<int> uses{0};

@@ -27,7 +27,7 @@ class HostPieces {
   // reserved. Loaded before, or stored after.
   void add(uint8_t* memory, const gc_type_map* map, uint8_t* place, size_t bytes, bool stored);
 
-  // What is reserved; empty: nothing.
+  // Returns the block that is reserved; an empty one where nothing is.
   const gpu::HostBlock& block() const noexcept { return block_; }
 
   // Before each run, unless it has been loaded since the last store(); and after.

@@ -11,10 +11,10 @@ class KeptLines {
  public:
   explicit KeptLines(Arrivals& arrivals) : arrivals_(arrivals) {}
 
-  // Whether number's line may be written.
+  // Returns whether number's line may be written.
   bool is_free(uint64_t number);
   bool all_free();
-  // A rank that keeps number's line from being written, and in which number; rank -1: none.
+  // A rank that keeps number's line from being written, and the call that it is in; rank -1: none.
   struct Reader {
     int rank;
     uint64_t number;

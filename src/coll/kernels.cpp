@@ -7,7 +7,7 @@
 
 namespace gpucoll::coll {
 
-// What the shards define. A __global__ function's address on the host is the handle by which it is launched.
+// Declares what the shards define. A __global__ function's address on the host is the handle by which it is launched.
 #define GC_DECLARE_REDUCTION(family, name, Reduction, element, type, other) \
   GC_DECLARE(one_shot_##name) GC_DECLARE(pairs_##name) GC_DECLARE(open_pairs_##name)
 #define GC_DECLARE_FAMILY(family) \

@@ -10,13 +10,14 @@
 
 namespace gpucoll::coll {
 
-// Of a reduction. All are null where the operation has no meaning for the type, for values that are none of the
-// enumerators, and for what a developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h).
+// Returns the kernels of a reduction. All are null where the operation has no meaning for the type, for values that are
+// none of the enumerators, and for what a developer's build has left out (GPUCOLL_KERNEL_SUBSET, see kernel_list.h).
 core::CollectiveKernels reduction_kernels(proto::DataType type, proto::RedOp op) noexcept;
-// Whether the operation has a meaning for the type: where there is no kernel then, this build has left it out.
+// Returns whether the operation has a meaning for the type: if it has, but no kernel, this build has left the kernel
+// out.
 bool has_meaning(proto::DataType type, proto::RedOp op) noexcept;
-// Of what only moves data: that by connections is missing, since that of any reduction does as well; and the one to
-// take where there is no reduction.
+// Return the kernels that only move data. The one for connections is missing, since that of any reduction does as well;
+// move_kernel() is the one to take where there is no reduction.
 core::CollectiveKernels moving_kernels() noexcept;
 const gpu::Kernel* move_kernel() noexcept;
 // The kernel that packs and unpacks elements with gaps (proto/format/packing.h).

@@ -45,7 +45,7 @@ class MpiCommunicator : public gc_comm {
   void finish();
 
  private:
-  // What runs collectives on devices. Programs make many communicators, most of which never see device memory.
+  // Runs collectives on devices. Programs make many communicators, most of which never see device memory.
   struct DeviceSide {
     DeviceSide(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, Wishes& wishes)
         : runtime(description, arrivals, GC_MEETING_FIRST),

@@ -1,4 +1,4 @@
-// What the engine behind the MPI component keeps once a process: its arrival board, the blob that the others get
+// Holds what the engine behind the MPI component keeps once a process: its arrival board, the blob that the others get
 // through the modex, the boards of others, and staging memory.
 //
 // Thread safety: any thread. Ownership: lives until the process ends; boards of others are mapped once and kept.
@@ -20,7 +20,7 @@
 
 namespace gpucoll::coll {
 
-// What a process tells the others; travels as gc_process_blob.
+// The facts that a process tells the others; they travel as gc_process_blob.
 struct ProcessInfo {
   uint32_t magic;
   int32_t pid;

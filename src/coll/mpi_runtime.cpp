@@ -78,8 +78,8 @@ Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
   return status.ok();
 }
 
-// Whether two ranks use one device on which their kernels cannot run side by side: then they would wait for each
-// other's time slices.
+// Returns whether two ranks use one device on which their kernels cannot run side by side: then they would wait for
+// each other's time slices.
 bool MpiRuntime::device_shared(const std::vector<gc_board_line>& lines) const {
   for (size_t a = 0; a < lines.size(); ++a)
     for (size_t b = a + 1; b < lines.size(); ++b)

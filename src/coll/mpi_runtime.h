@@ -1,5 +1,5 @@
-// What runs the collectives of one MPI communicator on the device: the runtime communicator, made at the first of them,
-// and whether it can be used at all.
+// Runs the collectives of one MPI communicator on the device by a runtime communicator, which the first of them makes,
+// and knows whether that can be used at all.
 //
 // A collective: plan() its part; then, once every rank has come with device memory, fits(), prepare(), begin(), and
 // advance() until it is true; launched() of the communicator says what to wait for; then count_run(), and what lies in
@@ -36,7 +36,7 @@ struct DeviceCall {
 class MpiRuntime {
  public:
   // meeting: where the ranks make it, GC_MEETING_*.
-  // Of all ranks, or (set_ranks(), before prepare()) of some, this one among them.
+  // Makes a runtime of all ranks, or (set_ranks(), before prepare()) of some, this rank among them.
   MpiRuntime(const gc_comm_description& description, Arrivals& arrivals, uint32_t meeting)
       : description_(description), arrivals_(arrivals), meeting_(meeting) {}
 
@@ -52,16 +52,16 @@ class MpiRuntime {
   // Makes this rank's part of a call; whether it can run on its device. Errors: a buffer lacks memory, so that the host
   // could not run it either.
   Result<bool> plan(const gc_call& call, DeviceCall* made);
-  // Whether all goes through the host from now on.
+  // Returns whether all calls go through the host from now on.
   bool staging() const noexcept { return staging_only_; }
   // Tells, of each kind of reason once, why a call goes through the host, and with it those like it.
   void tell_once(const char* call, const Status& why);
   // Because of what one rank is or can.
   void stage_for_ever(int because_of, const Status& why);
 
-  // Whether the ranks' devices can work together.
+  // Returns whether the ranks' devices can work together.
   bool fits(const DeviceCall& call);
-  // Whether nothing is missing for it: prepare() would not wait.
+  // Returns whether nothing is missing for the call: then prepare() would not wait.
   Result<bool> prepared(DeviceCall& call);
   // Makes what is missing; false, where no runtime communicator can be made, and from now on all goes through the host.
   // Errors: the one that there is has failed; it stays until finish(), as others may be looking at it. Collective;
@@ -69,13 +69,14 @@ class MpiRuntime {
   Result<bool> prepare(DeviceCall& call, void (*idle)());
   // Puts it on the stream. waits: the caller waits for it next, by wait() of the communicator.
   Status begin(const DeviceCall& call, bool waits = false);
-  // Of one that is prepared(): whether its bits are the same beside others.
+  // Returns whether a call that is prepared() has the same bits when it runs beside others.
   bool joins(const DeviceCall& call) const;
-  // Whether what has been prepared() one by one can be begun together: equal on all ranks where the calls are.
+  // Returns whether calls that have been prepared() one by one can be begun together: equal on all ranks where the
+  // calls are.
   bool connected(const core::TaskQueue& together) const;
   // Begins several. REQUIRES: connected(); what lies in host memory has been loaded.
   Status begin(const core::TaskQueue& together);
-  // Whether all of it is there now.
+  // Launches what there is room for, and returns whether all of it is launched now.
   Result<bool> advance();
   // How many collectives of MPI, and local reductions, this process has run on a device.
   static uint64_t runs() noexcept;

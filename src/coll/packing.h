@@ -30,7 +30,7 @@ constexpr size_t packs(size_t bytes) {
   return (bytes + sizeof(proto::Pack) - 1) / sizeof(proto::Pack) * sizeof(proto::Pack);
 }
 
-// Whether the call reduces pairs that have a gap between or behind their members. Results keep what lies there.
+// Returns whether the call reduces pairs that have a gap between or behind their members. Results keep what lies there.
 bool reduces_pairs_with_gaps(const gc_call& call);
 
 // Adds a copy to `when`: &queue.before or &queue.after. Kernel addresses.

@@ -35,14 +35,14 @@ struct PendingCall : gc_pending {
   bool is_persistent() const noexcept { return call.place.function & GC_PERSISTENT; }
   // Returns whether the application has made it, but waits for nothing of it.
   bool is_idle() const noexcept { return is_persistent() && !wanted; }
-  // Whether launching it takes longer than its work: then it is worth sharing a launch with others. REQUIRES:
+  // Returns whether launching the call takes longer than its work: then it is worth sharing a launch. REQUIRES:
   // on_device.
   bool is_small() const noexcept;
-  // Of a persistent one the end of its start, where it is wanted; else what all starts will end with.
+  // Ends a call. For a persistent one it ends the start that is under way; where none is, all later starts will end so.
   void end_with(Status status);
   // Ends an idle one, that cannot be started any more: says nothing before a start is tried.
   void end_idle(Status status) noexcept;
-  // The same with the code that it has.
+  // Ends the call with the code that it has.
   void end() noexcept;
 
   PendingCalls& owner;
@@ -58,7 +58,7 @@ struct PendingCall : gc_pending {
   std::chrono::steady_clock::time_point next_look_around;
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED
-  // Of persistent ones.
+  // For persistent calls.
   Status untold;         // of an idle one that has ended
   bool wanted = false;   // between MPI_Start and its end
   bool in_team = false;  // a leader runs its starts, one after another (team_runtime.h)

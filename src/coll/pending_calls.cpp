@@ -14,7 +14,7 @@ namespace {
 // How long start() looks for the other ranks: those that come together launch in it.
 constexpr auto kFirstPatience = std::chrono::microseconds(5);
 
-// Of one that is not refused.
+// Returns the kind of a call that is not refused.
 uint32_t kind_of(const PendingCall& call) {
   if (!call.on_device) return GC_KIND_HOST;
   return call.call.part.has_device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER;
@@ -39,7 +39,7 @@ Place PendingCalls::first_place() const noexcept {
   return {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
 }
 
-// What runs everywhere ends by itself.
+// Calls that run on all ranks end by themselves.
 void PendingCalls::abandon() {
   Turner::instance().remove(this);
   std::lock_guard lock(mutex_);
@@ -90,7 +90,7 @@ void PendingCalls::recycle(PendingCall* call) {
   spare_.push_back(call);
 }
 
-// Whether a call with host memory has nothing to wait for.
+// Returns whether a call with host memory has nothing to wait for.
 bool PendingCalls::passes_by(uint32_t function) {
   if (!queue_.empty()) return false;
   if (gc_is_counted(function)) {
@@ -101,7 +101,8 @@ bool PendingCalls::passes_by(uint32_t function) {
   return true;
 }
 
-// Of a call that nobody knows yet. The lock is not held, as host memory is copied, which others would wait for.
+// Plans a call that nobody knows yet. The lock is not held, since this copies host memory, and others would wait for
+// that.
 void PendingCalls::plan(PendingCall* call, uint32_t function, const gc_call* device_call) {
   call->call.place = {GC_ORDER_NONBLOCKING, 0, function};
   Result<bool> planned = device_call ? runtime_of(*call).plan(*device_call, &call->call) : Result<bool>(false);
@@ -182,7 +183,7 @@ void PendingCalls::leave_to_thread() {
   if (waits() && !on_thread_.exchange(true)) Turner::instance().add(this);
 }
 
-// Whether it is the first of the queue and waits for other ranks.
+// Returns whether it is the first of the queue and waits for other ranks.
 bool PendingCalls::is_undecided(const PendingCall& call) const {
   return !queue_.empty() && queue_.front() == &call && call.stage == PendingCall::Stage::published &&
          call.state == GC_WAITS;
@@ -206,7 +207,7 @@ bool PendingCalls::turn() {
   return told;
 }
 
-// Who queues a call after the last look here finds that the thread does not have it any more.
+// A thread that queues a call after the last look here finds that the thread does not have this object any more.
 bool PendingCalls::turn_on_thread() {
   turn();
   if (waits()) return true;
@@ -291,7 +292,7 @@ void PendingCalls::give_up_starts(Status status) {
   persistent_.fail(std::move(status));
 }
 
-// What ranks that end MPI keep this one from making: no error, unless it is started.
+// Ends a call that other ranks prevent by ending MPI: no error, unless it is started.
 void PendingCalls::end_quietly(PendingCall& call, Status status) {
   persistent_.let_go(call);
   arrivals_.fail_quietly(first_place(), comm_, status);
@@ -309,7 +310,7 @@ Status PendingCalls::await_line(PendingCall& call) {
   return call.wait.rank < 0 ? Status() : arrivals_.look_around(call.wait);
 }
 
-// Of the one at `at` in the queue, which is about to be published.
+// Returns the flags of the call at `at` in the queue, which is about to be published.
 uint32_t PendingCalls::flags_of(size_t at) const {
   const PendingCall& call = *queue_[at];
   const core::TaskQueue& tasks = call.call.part.queue;

@@ -62,15 +62,15 @@ class PendingCalls final : public Turned {
   void restart(PendingCall* call);
   void publish_starts();
   void free(PendingCall* call);
-  // What persistent calls run on.
+  // Returns the runtime on which persistent calls run.
   MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }
   // On all runtime communicators of this one.
   void raise_faults(const Status& why);
-  // Whether any call has not been begun.
+  // Returns whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
   uint64_t first_entered() const noexcept override { return first_entered_.load(); }
   uint64_t first_due() const noexcept override { return first_due_.load(); }
-  // Whether none runs on the device.
+  // Returns whether no call runs on the device.
   bool settled();
   // The other ranks must not wait for what is under way.
   void abandon();
@@ -89,7 +89,7 @@ class PendingCalls final : public Turned {
   bool is_undecided(const PendingCall& call) const;
   template <class Condition>
   void go_on_a_little_while(const Condition& condition);
-  // Whether any call waits for other ranks.
+  // Returns whether any call waits for other ranks.
   bool waits() const noexcept { return queued() || persistent_.any_started(); }
   void leave_to_thread();
   MpiRuntime& runtime_of(const PendingCall& call) noexcept {
@@ -109,7 +109,7 @@ class PendingCalls final : public Turned {
   bool is_due(const PendingCall& call) const;
   bool find_complete(PendingCall& call);
   PendingCall* find_due();
-  // Whether this rank launches what this communicator has on devices, as it has done before.
+  // Returns whether this rank launches this communicator's calls on devices, as it has done before.
   bool runs_here() const noexcept { return runtime_.get() || teams_.has_led(); }
   static bool waits_for_others(const PendingCall& call) {
     return call.state != GC_HOST_TURN &&
@@ -142,7 +142,7 @@ class PendingCalls final : public Turned {
   void end_quietly(PendingCall& call, Status status);
   // Returns whether the application waits for any call of the queue.
   bool is_queue_awaited() const noexcept;
-  // Of the first of the queue, or the next one.
+  // Returns the place of the first call of the queue, or of the next one.
   Place first_place() const noexcept;
   void give_up_starts(Status status);
   bool time_to_look_around(PendingCall& call) const;
@@ -161,7 +161,7 @@ class PendingCalls final : public Turned {
   std::deque<PendingCall*> queue_;
   std::atomic<size_t> n_queued_{0};  // of queue_
   std::atomic<uint64_t> first_entered_{0}, first_due_{0};
-  // What is to be launched first, and since when this rank could, but for others; and of starts.
+  // The call to be launched first, and since when this rank could launch it but for others; the same for starts.
   const PendingCall* due_ = nullptr;
   uint64_t due_start_ = 0;
   Clock::time_point due_since_ = {}, start_due_since_ = {};

@@ -1,4 +1,5 @@
-// What the first calls of the queue go through until they run: they are decided, share a launch, and are launched.
+// Takes the first calls of the queue through their steps until they run: they are decided, share a launch, and are
+// launched.
 #include <algorithm>
 
 #include "base/mutant.h"
@@ -22,7 +23,8 @@ PendingCalls::Clock::duration PendingCalls::patience() const noexcept {
   return with_host ? Clock::duration(kPatienceWithHost) : Turner::kPatience;
 }
 
-// Of what may be due without being known to be: when this rank has entered it, or before; 0: there is none.
+// Returns when this rank entered the first call that may be due without being known to be, or an earlier time; 0: none
+// is.
 uint64_t PendingCalls::first_undecided() const noexcept {
   if (persistent_.any_started() && !due_start_) return 1;
   return n_published_ && !due_ ? queue_.front()->entered_ns : 0;
@@ -53,7 +55,7 @@ bool PendingCalls::is_due(const PendingCall& call) const {
   }
 }
 
-// Whether all ranks have come to it with device memory, and then since when, if that can be told yet.
+// Returns whether all ranks have come to the call with device memory. Notes since when, if that can be told yet.
 bool PendingCalls::find_complete(PendingCall& call) {
   if (call.complete || !call.on_device || call.is_persistent() || !call.wrong) return call.complete;
   const auto verdict = arrivals_.look(call.wait);
@@ -63,8 +65,8 @@ bool PendingCalls::find_complete(PendingCall& call) {
   return true;
 }
 
-// What this rank is to launch first, where all ranks have come to it: the first of the queue; or one behind, where the
-// first is launched but stays in a team, or waits for the application to begin it on the host.
+// Returns the call that this rank is to launch first, where all ranks have come to it: the first of the queue, or one
+// behind where the first is launched but stays in a team, or waits for the application to begin it on the host.
 PendingCall* PendingCalls::find_due() {
   if (queue_.empty()) return nullptr;
   PendingCall& first = *queue_.front();
@@ -85,8 +87,8 @@ PendingCall* PendingCalls::find_due() {
   return nullptr;
 }
 
-// Whether all that all ranks came to before is launched (turner.h); of this communicator, too, which the Turner takes
-// for one.
+// Returns whether all calls that all ranks came to before are launched (turner.h), also those of this communicator,
+// which the Turner takes for one.
 bool PendingCalls::may_launch(PendingCall& call) {
   if (description_.size == 1) return true;
   const bool told = persistent_.look();
@@ -128,7 +130,7 @@ void PendingCalls::go_on() {
   note_first();
 }
 
-// Whether it needs to be first no more.
+// Takes a step, and returns whether the call needs to be first no more.
 bool PendingCalls::step(PendingCall& call) {
   if (call.state == GC_HOST_TURN) return false;
   auto past = contained([&] { return try_step(call); });
@@ -229,13 +231,14 @@ bool PendingCalls::is_held(const PendingCall& call) {
   return runner_.launches() >= (runner_.runs_large() ? kLaunchesAhead : kSmallOnesAhead);
 }
 
-// Whether this rank has it wait behind the one before, to go with it.
+// Returns whether this rank has the call wait behind the one before, to go with it.
 bool PendingCalls::joins(size_t at) const {
   constexpr uint32_t kBoth = GC_LINE_SMALL | GC_LINE_WAITS;
   return at < n_published_ && (queue_[at]->line.flags & kBoth) == kBoth && queue_[at - 1]->line.flags & GC_LINE_SMALL;
 }
 
-// The same of all ranks, and that they have come with device memory.
+// Returns whether all ranks have come to the call with device memory, and all let it share a launch: behind the call
+// before, where there is one.
 bool PendingCalls::joins_everywhere(size_t at) {
   PendingCall& call = *queue_[at];
   const auto verdict = arrivals_.look(call.wait);

@@ -40,9 +40,9 @@ class PersistentCalls {
   // Gives a call a place, which all ranks make now and can run: again until it says more than `waiting`. `impossible`:
   // it goes through the host on all ranks.
   Result<CallRunner::Readiness> place(PendingCall& call);
-  // What keeps it from ever having a place: as Arrivals::look_around().
+  // Returns what keeps the call from ever having a place: see Arrivals::look_around().
   Status look_around_for_place(PendingCall& call);
-  // Of one that has a place and is not started. From publish_starts() on it goes on in go_on() until its state is
+  // Starts a call that has a place and is not started. From publish_starts() on go_on() drives it until its state is
   // GC_ENDED.
   void start(PendingCall& call);
   void publish_starts() noexcept { schedule_.publish_starts(); }
@@ -54,15 +54,15 @@ class PersistentCalls {
   bool needs_processors() const noexcept {
     return (!idle() && runtime_.get() && runtime_.get()->emulated()) || teams_.needs_processors();
   }
-  // Whether one is started, but not launched.
+  // Returns whether a call is started, but not launched.
   bool any_started() const noexcept { return n_started_.load() != 0; }
   // Reads what is to be launched. False, where rank 0 is about to tell since when.
   bool look();
-  // Of the first that this rank is to launch and has not, since when all ranks could; 0: none is known.
+  // Returns since when all ranks could launch the first start that this rank has yet to launch; 0: none is known.
   uint64_t first_due() const noexcept;
   // Errors: the ranks can no longer agree; fail() must follow.
   Status go_on();
-  // What is started ends with `status`, once no kernel uses its buffers; nothing more is launched.
+  // Ends all started calls with `status`, once no kernel uses their buffers; launches nothing more.
   void fail(Status status);
   // Ends what is started, and the runtime communicator. Other ranks may go on.
   void stop(const Status& status);

@@ -1,4 +1,4 @@
-// What a program has registered with one communicator (gpucollCommRegister).
+// Keeps what a program has registered with one communicator (gpucollCommRegister).
 //
 // Handles are numbers that are given once for a communicator, so that one that was given back is told from others.
 // Thread safety: as the communicator's: one caller at a time. Ownership: registered memory stays the program's; what it

@@ -47,7 +47,7 @@ void* StagingPool::map(size_t bytes) {
   return memory;
 }
 
-// Whether it came from map(). REQUIRES: mutex_ is held.
+// Unmaps a stage, and returns whether it came from map(). REQUIRES: mutex_ is held.
 bool StagingPool::unmap(void* stage) noexcept {
   const auto it = mapped_.find(stage);
   if (it == mapped_.end()) return false;

@@ -26,7 +26,7 @@ class StagingPool {
   // Page-locked memory that kernels of `device` see; its host is null where there is none.
   gpu::HostBlock get_pinned(gpu::Device& device, size_t bytes) noexcept;
   void put(void* stage) noexcept;  // host address
-  // Whether the address lies in what it has given out as page-locked memory.
+  // Returns whether the address lies in page-locked memory that the pool has given out.
   bool is_pinned(const void* address) noexcept;
   // Gives all page-locked memory that is not in use back.
   void clear() noexcept;

@@ -105,7 +105,7 @@ uint64_t StartSchedule::started_by_all(int word) const noexcept {
   return all;
 }
 
-// Who sees one of the steps sees all, and so how far a launch reaches.
+// A rank that sees one of the steps sees all, and so how far a launch reaches.
 void StartSchedule::schedule_starts() noexcept {
   bool last_joins = false;
   for (int word = 0; word < kWords; ++word) {

@@ -34,10 +34,10 @@ class StartSchedule {
   std::optional<Step> next();
   // Whether there is one of which rank 0 is about to tell that.
   bool is_untold() const noexcept;
-  // How many it has read.
+  // Returns how many steps it has read.
   uint64_t read() const noexcept { return read_; }
 
-  // Whether this rank may tell its application of what ends with the first `steps` steps.
+  // Returns whether this rank may tell its application of starts that end with the first `steps` steps.
   bool may_tell(uint64_t steps) noexcept { return description_.rank != 0 || all_have_read(steps); }
   // The first rank that has not started what is in this rank's `slot`; where all have, keeps_back().
   int missing(int slot) const noexcept;
@@ -66,7 +66,7 @@ class StartSchedule {
   Arrivals& arrivals_;
   uint64_t read_ = 0;
   uint64_t started_[kSlots / 64] = {};  // with those that are not published
-  // Of rank 0.
+  // For rank 0.
   uint64_t joins_[kSlots / 64] = {};
   uint64_t scheduled_ = 0, published_ = 0, read_by_all_ = 0;
   uint64_t scheduled_starts_[kSlots / 64] = {};  // `started`, as it was when it was scheduled

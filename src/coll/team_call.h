@@ -18,7 +18,7 @@
 
 namespace gpucoll::coll {
 
-// Whether such a queue can be run by a leader: a matter of type and operation alone.
+// Returns whether a leader can run such a queue: a matter of type and operation alone.
 bool suits_teams(const core::TaskQueue& queue);
 
 // parts: of the members of team `mine`, in their order, at addresses that kernels of the leader may use; the messages'

@@ -42,7 +42,7 @@ TeamPages::~TeamPages() {
 
 // ---- what is freed ----
 
-// What its owner does not export any more is set aside.
+// Sets aside memory that its owner does not export any more.
 void TeamPages::drop_freed() {
   imports_.drop_freed([&](int peer) { return page_of(peer).live; });
 }

@@ -47,14 +47,14 @@ class TeamPages final : public core::Watched, public core::ProxyWork {
   // Only whether it can be told; any place in the mirror will do.
   bool can_describe(const core::TaskQueue& part, const Mirror& mirror);
   void hand_over(uint64_t call) noexcept;
-  // Of a member: whether it has handed over its part; and that part, where `like` has the tasks of the same call but
-  // for their addresses.
+  // A leader reads a member's pages: handed() returns whether the member has handed over its part. read() reads that
+  // part, where `like` has the tasks of the same call but for their addresses.
   bool handed(int member, uint64_t call) const noexcept;
   Status read(int member, const core::TaskQueue& like, core::TaskQueue* part);
 
-  // Of the leader.
+  // The leader calls this.
   void answer(uint64_t call, proto::TeamAnswer answer, const char* why) noexcept;
-  // Whether the leader has answered.
+  // Returns whether the leader has answered.
   bool answered(int leader, uint64_t call) const noexcept;
   // REQUIRES: answered().
   proto::TeamAnswer answer_of(int leader) const noexcept { return page_of(leader).answer; }

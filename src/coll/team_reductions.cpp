@@ -83,13 +83,13 @@ void TeamComposer::reduce_scatter(size_t c) {
   }
 }
 
-// Whether the members of a team need what the rank has.
+// Returns whether the members of a team need the rank's operand.
 bool TeamComposer::is_scanned(const CollectiveTask& its, int rank, int team) const {
   const int last = teams_.members[static_cast<size_t>(team)].back();
   return its.function == Function::scan ? rank <= last : rank < last;
 }
 
-// Of a scan: a member's own, or where that of another rank is to arrive.
+// Returns a scan's operand: a member's own, or the place where that of another rank is to arrive.
 uint8_t* TeamComposer::operand_of(size_t c, int rank, uint64_t bytes) {
   if (is_mine(rank)) return ends(c, place_of(rank)).send;
   uint8_t* const landed = aside(bytes);

@@ -116,7 +116,7 @@ Status TeamRuntime::open_pages(BoardBootstrap& all) {
   return {};
 }
 
-// Whether every rank can do its part, so that all go on or none.
+// Returns whether every rank can do its part, so that all go on or none.
 Result<bool> TeamRuntime::meet(const DeviceCall& call, const Status& handed_over, void (*idle)()) {
   BoardBootstrap all(description_, arrivals_, meeting_, call.place, idle);
   Status mine = open_pages(all);
@@ -181,7 +181,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::outcome(const DeviceCall& call) {
 
 // ---- the leader ----
 
-// Whether all members have handed over their parts, which are read then.
+// Returns whether all members have handed over their parts, and reads these.
 Result<bool> TeamRuntime::collect_some(const DeviceCall& call) {
   answered_ = false;
   for (; n_parts_ < parts_.size(); ++n_parts_) {
@@ -214,7 +214,7 @@ Status TeamRuntime::put_together(const DeviceCall& call) {
   return {};
 }
 
-// What fails on the leaders' communicator counts its ranks, unless it blames one.
+// A failure on the leaders' communicator counts its ranks, unless it blames one.
 Status TeamRuntime::explained(Status failure) const {
   if (failure.blames()) return failure;
   const std::vector<int> leaders = teams_->leaders();

@@ -45,7 +45,8 @@ class TeamRuntime {
   TeamRuntime(const TeamRuntime&) = delete;
   TeamRuntime& operator=(const TeamRuntime&) = delete;
 
-  // What this rank's line says of it: GC_LINE_TEAM, or 0 where its leader could not run it. next: run() follows.
+  // Returns what this rank's line says of the call: GC_LINE_TEAM, or 0 where its leader could not run it. next: run()
+  // follows.
   uint32_t offer(const DeviceCall& call, bool next);
   bool fits(const DeviceCall& call);
   // Waits, with MPI progress. A failure on one rank fails its whole team.
@@ -53,19 +54,19 @@ class TeamRuntime {
   // Does not wait, nor make progress.
   Result<Outcome> step(DeviceCall& call) { return go_on(call, false); }
   Result<Outcome> rehearse(DeviceCall& call) { return go_on(call, true); }
-  // Of step(): whether the next one launches it; and whether this rank is to launch it at all, and has not yet.
+  // Return whether the next step() launches the call, and whether this rank is to launch it at all and has not yet.
   bool is_ready() const noexcept { return step_ == Step::ready; }
   bool is_to_launch() const noexcept {
     return step_ == Step::collecting || step_ == Step::preparing || step_ == Step::ready || step_ == Step::launching ||
            (step_ == Step::meeting && leads());
   }
-  // Whether it runs collectives for others. REQUIRES: fits() has been true.
+  // Returns whether this rank runs collectives for others. REQUIRES: fits() has been true.
   bool leads() const { return leader() == description_.rank; }
-  // Whether this rank has launched any.
+  // Returns whether this rank has launched any.
   bool has_led() const noexcept { return leaders_.get(); }
-  // Whether a device that runs on processors has something to do for step().
+  // Returns whether a device that runs on processors has something to do for step().
   bool needs_processors() const noexcept { return step_ != Step::idle && emulated_; }
-  // This rank takes part no more. Whether that has told why.
+  // Ends this rank's part, and returns whether that has told the others why.
   bool fail(const Status& why) noexcept;
   // Waits for what is done for step() on a thread of its own: before a call that has failed meanwhile is used for
   // something else.
@@ -76,7 +77,7 @@ class TeamRuntime {
  private:
   using Clock = std::chrono::steady_clock;
   enum class Step { idle, meeting, collecting, preparing, ready, launching, running, following };
-  // What waits for other ranks on a thread of its own.
+  // Work that waits for other ranks on a thread of its own.
   struct Errand {
     std::thread thread;
     std::atomic<bool> ended{false};
@@ -98,11 +99,11 @@ class TeamRuntime {
   Result<bool> meet(const DeviceCall& call, const Status& handed_over, void (*idle)());
   Status open_pages(BoardBootstrap& all);
 
-  // Of all members.
+  // All members call these.
   Status hand_over(const DeviceCall& call);
   template <class Come>
   Status await(int rank, const char* what, const Place& place, void (*idle)(), const Come& come);
-  // Whether it need not be waited for any longer.
+  // Returns what keeps `rank` from coming: ok where nothing does, or where it has come meanwhile.
   template <class Come>
   Status look_at(int rank, const char* what, const Place& place, const Come& come) const {
     Status wrong = what_is_wrong(rank, what, place);
@@ -110,7 +111,7 @@ class TeamRuntime {
   }
   Status what_is_wrong(int rank, const char* what, const Place& place) const;
 
-  // Of the leader.
+  // The leader calls these.
   Status collect(const DeviceCall& call, void (*idle)());
   Result<bool> collect_some(const DeviceCall& call);
   Status put_together(const DeviceCall& call);
@@ -118,11 +119,11 @@ class TeamRuntime {
   Status explained(Status failure) const;
   void answer(bool done);
 
-  // Of the others.
+  // The other members call these.
   Result<Outcome> outcome(const DeviceCall& call);
   Status take_back(const DeviceCall& call);
 
-  // Of step().
+  // step() calls these.
   Result<Outcome> go_on(DeviceCall& call, bool rehearses);
   Result<Outcome> take_step(DeviceCall& call);
   Result<Outcome> end_step(bool done);

@@ -1,5 +1,5 @@
-// What a nonblocking collective, or a start of a persistent one, goes through until it has been run by the leaders of
-// teams: without waiting, and with what waits for other ranks on a thread of its own.
+// Takes a nonblocking collective, or a start of a persistent one, through its steps until the leaders of teams have run
+// it. The steps never wait: a thread of its own waits for other ranks.
 #include "base/quiet_thread.h"
 #include "coll/team_runtime.h"
 

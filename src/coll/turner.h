@@ -28,13 +28,13 @@ class Turned {
   // Launches what it can, as turn_before() lets it, or only looks. False where another thread is at it, or first_due()
   // cannot be told yet though all may have come.
   virtual bool turn() = 0;
-  // The same; whether it is to come again.
+  // Launches as turn() does, and returns whether the thread must call again.
   virtual bool turn_on_thread() = 0;
-  // When this rank has entered the first one that may be due without first_due() saying so (gc_board_line::entered_ns),
-  // or before; 0: there is none.
+  // Returns when this rank entered the first call that may be due without first_due() saying so
+  // (gc_board_line::entered_ns), or an earlier time; 0: there is none.
   virtual uint64_t first_entered() const noexcept = 0;
-  // Of the first one that this rank is to launch, and has not yet, since when all ranks have come to it; 0: none is
-  // known, or it cannot be launched for so long that others must not wait for it.
+  // Returns when the last rank came to the first call that this rank has yet to launch. 0: none is known, or it cannot
+  // be launched for so long that others must not wait for it.
   virtual uint64_t first_due() const noexcept = 0;
 };
 
@@ -47,7 +47,7 @@ class Turner {
   static Turner& instance();
   // From now on turn_before() regards `calls`, of the communicator that `of` stands for.
   void know(Turned* calls, const void* of);
-  // Whether it knows of several communicators: else nothing is launched that could come out of order.
+  // Returns whether it knows of several communicators: with one alone, nothing can be launched out of order.
   bool crowded() const noexcept { return n_communicators_.load() > 1; }
   // Turns `calls`, which it knows, until none of them is queued. The parameter progress_thread turns this off, but not
   // turn_before().

@@ -29,7 +29,7 @@ class TypeLayouts {
   static TypeLayouts& instance();
   // Errors: out_of_memory; as layout_of().
   Result<Pointer> get(const gc_type_map& map, gpu::Device& device);
-  // The same for a map that is used once, and has no id.
+  // Makes the layout of a map that is used once, and has no id.
   Result<Pointer> make(const gc_type_map& map, gpu::Device& device);
   void forget(uint64_t id) noexcept;
 

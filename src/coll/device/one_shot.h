@@ -26,7 +26,8 @@
 
 namespace gpucoll::coll::device {
 
-// Who has data for whom, and where they lie: strides in bytes, from what is for one rank, or of one, to the next one's.
+// Says which ranks have data for which, and where these lie. Strides in bytes go from one rank's data to the next
+// rank's.
 struct Exchange {
   static constexpr uint32_t kAll = ~uint32_t{0};
   uint64_t send_stride = 0, recv_stride = 0;
@@ -35,7 +36,7 @@ struct Exchange {
 
   GC_DEV bool sends(uint32_t rank) const { return source == kAll || source == rank; }
   GC_DEV bool receives(uint32_t rank) const { return (target == kAll || target == rank) && !(exclusive && rank == 0); }
-  // Whether what `from` has is part of what `to` gets.
+  // Returns whether the data of `from` are part of what `to` gets.
   GC_DEV bool has(uint32_t from, uint32_t to) const {
     return sends(from) && receives(to) && (!scans || from < to || (from == to && !exclusive));
   }
@@ -72,7 +73,7 @@ class OneShot {
   GC_DEV OneShot(const proto::ChannelComm& comm, uint32_t channel, const proto::CollectiveItem& item, uint32_t flag)
       : OneShot(comm, channel, item, flag, share_of(item, channel)) {}
 
-  // What this thread will send first, to the next rank at least: may be read before anything else is there.
+  // Reads what this thread will send first, at least to the next rank. It may be read before anything else is there.
   static GC_DEV proto::Pack read_first(const proto::CollectiveItem& item, uint32_t channel, uint32_t thread) {
     const Range share = share_of(item, channel);
     if (item.send == nullptr || uint64_t{thread} * kPer >= share.count) return {};
@@ -133,7 +134,7 @@ class OneShot {
     const uint32_t flag = proto::kMutant == 4 ? 0 : flag_;  // 4: one half for all operations
     return proto::mesh_offset(static_cast<int>(n_), static_cast<int>(channel), flag, static_cast<int>(source));
   }
-  // Of a pack of a share.
+  // Returns the bytes of a pack of a share.
   static GC_DEV uint32_t bytes(uint32_t count, uint32_t pack) {
     const uint32_t left = count - pack * kPer;
     return (left < kPer ? left : kPer) * static_cast<uint32_t>(sizeof(T));
@@ -150,7 +151,7 @@ class OneShot {
   GC_DEV uint8_t* kept_of(uint32_t rank, uint32_t index) const {
     return output_ + rank * exchange_.recv_stride + index * sizeof(proto::Pack);
   }
-  // Whether there is a pack for `to`: the first one always, if of nothing.
+  // Returns whether `from` sends a pack to `to`. It always sends the first one, if without data.
   GC_DEV bool comes(uint32_t from, uint32_t to, uint32_t index) const {
     // Mutant 11: ranks that have no data for each other keep silent.
     return (index == 0 && proto::kMutant != 11) || exchange_.has(from, to);
@@ -173,7 +174,7 @@ class OneShot {
     if constexpr (!kReduces) keep_own(index, own);
     return own;
   }
-  // What is moved from this rank to itself, unless it is there.
+  // Moves this rank's data to itself, unless they are there.
   GC_DEV void keep_own(uint32_t index, const proto::Pack& own) const {
     if (!exchange_.has(rank_, rank_) || kept_of(rank_, 0) == input_ + rank_ * exchange_.send_stride) return;
     proto::write_fast<T>(kept_of(rank_, index), own, bytes(count_, index));

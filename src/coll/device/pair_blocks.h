@@ -6,7 +6,7 @@
 
 namespace gpucoll::coll::device {
 
-// Who has a block for whom in the steps of a function, and where blocks lie.
+// Says which ranks have blocks for which in the steps of a function, and where blocks lie.
 struct PairSteps {
   static constexpr uint32_t kAll = ~uint32_t{0};
   uint32_t source = kAll, target = kAll;  // of the first step: the only rank that has data; the only one that gets any
@@ -91,7 +91,7 @@ class PairBlocks {
     const uint32_t left = from < all ? all - from : 0;
     return left < chunk.block ? left : chunk.block;
   }
-  // What this rank is sent of a rank's own block in the function's last step.
+  // Returns how many bytes of a rank's own block this rank gets in the function's last step.
   GC_DEV uint32_t kept_bytes(const PairChunk& chunk, uint32_t from) const {
     const bool has_data = steps_.hands_on ? steps_.second(rank_) : steps_.first(from, rank_);
     return has_data ? bytes_of(chunk, from) : 0;

@@ -138,7 +138,7 @@ class PairLines {
       proto::pause();
     }
   }
-  // What rank base + k has sent in part i of unit u.
+  // Returns the pack that rank base + k has sent in part i of unit u.
   template <class U>
   static GC_DEV Pack data(const Incoming<U>& in, uint32_t k, int u, int i) {
     return Lines::data(in[k][u], i);
@@ -151,7 +151,7 @@ class PairLines {
     if (proto::kMutant == 15) step %= 2;  // stores where a rank may still read
     return ends_->lines[of] + proto::line_area_offset(n_, channel_, step, source);
   }
-  // Whether a block of so many bytes has this unit; the first one of a worker is there in any case.
+  // Returns whether a block of so many bytes has this unit; the first one of a worker is there in any case.
   GC_DEV bool has_unit(uint32_t bytes, uint32_t unit) const {
     if (proto::kMutant == 14) return unit * Lines::kUnitBytes < bytes;  // who has nothing keeps silent
     return unit * Lines::kUnitBytes < bytes || unit == worker_;

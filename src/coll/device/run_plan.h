@@ -176,7 +176,7 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
   finish_plan(block, n_blocks, plan, stage.counters, stage.counters.mesh_flag);
 }
 
-// Whether the words hold the item of launch `number`, which is then the window's first.
+// Returns whether the words hold the item of launch `number`; if so, it is the window's first item then.
 template <class Block>
 GC_DEV bool look_at_bell(const Block& block, const uint64_t* words, uint64_t number, Stage& stage) {
   auto* const item = reinterpret_cast<uint8_t*>(&stage.window[0]);

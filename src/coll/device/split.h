@@ -43,7 +43,7 @@ GC_HD uint64_t round_chunk(uint64_t left, uint32_t type_bytes, uint32_t n_ranks,
 // The chunk in which a message of `bytes` best goes through a chain of `hops` moves one after another: every move costs
 // some time by itself, and all but the first chunk wait for nothing. A power of two; `most` bytes at most.
 GC_HD uint64_t pipeline_chunk(uint64_t bytes, uint32_t hops, uint64_t most) {
-  // What a channel moves in the time that a move costs by itself: about 3 us at 16 GB/s.
+  // kMoveCost: the bytes that a channel moves in the time that a move costs by itself, about 3 us at 16 GB/s.
   constexpr uint64_t kMoveCost = 48 << 10, kLeast = 16 << 10;
   // (bytes / chunk + hops) * (kMoveCost + chunk) is least at chunk^2 = bytes * kMoveCost / hops.
   uint64_t chunk = kLeast;

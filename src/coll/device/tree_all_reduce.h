@@ -48,7 +48,7 @@ struct Tree {
   GC_DEV auto top(const Coop& coop) const {
     return tree_primitives<Family, Protocol, Top>(coop, work, {{from(0), from(1)}, {to(0), to(1)}});
   }
-  // The same on every rank, so of the number of ranks and not of the place.
+  // Returns the same on every rank, since it depends on the number of ranks and not on the place.
   template <class Prims>
   GC_DEV uint64_t chunk() const {
     uint32_t hops = 2;

@@ -22,7 +22,8 @@
 
 namespace gpucoll::coll::device {
 
-// Of an operation on all ranks' buffers: how they know this one's, null of any other operation; and room for all.
+// The buffers of an operation on all ranks' buffers. mine: how the other ranks know this rank's, null for other
+// operations; all: room for those of all ranks.
 struct Opened {
   const proto::BufferAddresses* mine;
   OpenBuffers& all;

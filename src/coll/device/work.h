@@ -1,4 +1,4 @@
-// What an algorithm works on: one item of a batch, as the block of one channel sees it.
+// The data that an algorithm works on: one item of a batch, as the block of one channel sees it.
 //
 // Thread safety: plain data, the same on all threads of the block, and handed on by value: registers. Ownership: none;
 // comm and item are what the block's threads share (run_plan.h), and outlive it.
@@ -67,7 +67,7 @@ GC_DEV uint64_t most_elements(const Work& work) {
   return most / (most >= kLine ? kLine : kPack) * (most >= kLine ? kLine : kPack) / kBytes;
 }
 
-// The same for one chunk after another through `hops` moves.
+// Returns the elements where one chunk after another goes through `hops` moves.
 template <class Prims>
 GC_DEV uint64_t pipeline_elements(const Work& work, Range share, uint32_t hops) {
   constexpr uint64_t kBytes = sizeof(typename Prims::Element);

@@ -146,7 +146,7 @@ class Opening {
     proto::store_pair_after_launches(&to->recv, words_of(reinterpret_cast<uint64_t>(mine[1].at[rank])));
     proto::store_pair_after_launches(&to->call, words_of(call_ | known));
   }
-  // Whether the rank's addresses are known, and it calls the same: if not, that is reported, by the counts, be they
+  // Returns whether the rank's addresses are known and it calls the same. If not, reports that by the counts, be they
   // equal or not.
   GC_DEV bool hear(uint32_t rank, const Order& order, OpenBuffers& buffers) const {
     const proto::ZeroCopyNote* const from = note(rank_, rank);
@@ -185,12 +185,12 @@ struct OpenBlock {
 // Of two ranks the root of a reduce has it all: so the link carries as little as can be. Of more, all but the root have
 // a part, since one link would have to carry all inputs.
 GC_DEV bool root_reduces(uint32_t n) { return n == 2; }
-// Whether ranks store into each other's buffers.
+// Returns whether ranks store into each other's buffers.
 GC_DEV bool stores_to_others(proto::Function function, uint32_t n) {
   return function == proto::Function::all_reduce || (function == proto::Function::reduce && !root_reduces(n));
 }
 
-// What this rank reduces, in this channel: one block, or in a ring's allreduce one of each round.
+// The elements that this rank reduces in this channel: one block, or in a ring's allreduce one of each round.
 template <class Family, class Coop>
 class OpenBlocks {
   static constexpr uint32_t kElement = sizeof(typename Family::Element);
@@ -221,7 +221,7 @@ class OpenBlocks {
   }
 
  private:
-  // Of the channel's share.
+  // Returns this rank's part of the channel's share.
   GC_DEV Range part_of(Range share) const {
     const uint32_t root = work_.item.root;
     if (function_ == proto::Function::all_reduce) return one_of(n_, rank_, share);

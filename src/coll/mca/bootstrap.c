@@ -1,4 +1,4 @@
-/* What the engine asks of MPI: names of processes and what they published. */
+/* Answers what the engine asks of MPI: names of processes and what they published. */
 #include "coll/mca/module.h"
 
 /* ---- the modex ---- */

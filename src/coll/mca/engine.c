@@ -34,7 +34,7 @@ typedef struct block {
   ptrdiff_t offset;
 } block;
 
-/* Of `degree` blocks that follow each other, where the layout does not list them. */
+/* Returns block i of `degree` blocks that follow each other, where the layout does not list them. */
 static block block_at(const gcm_layout *layout, size_t i, int degree) {
   if (layout->counts != NULL) {
     return (block){gcm_group_type(layout, i), gcm_group_count(layout, i), gcm_group_offset(layout, i)};
@@ -84,7 +84,7 @@ bool gcm_describe_side(gcm_module *module, const gcm_side *from, int side, bool 
   return true;
 }
 
-/* Whether the engine can see the call at all. One block goes to all neighbours of an allgather. */
+/* Returns whether the engine can see the call at all. One block goes to all neighbours of an allgather. */
 static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
   if (gcm_process_closed()) return false; /* in an attribute's delete function in MPI_Finalize */
   if (OMPI_COMM_IS_INTER(module->communicator)) return gcm_describe_between_groups(module, plan, call);

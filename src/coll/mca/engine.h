@@ -57,13 +57,13 @@ static inline bool gcm_is_not_made(uint32_t function) {
 static inline uint32_t gcm_order_of(uint32_t function, const ompi_communicator_t *comm) {
   return gcm_is_among_edges(function, comm) ? GC_ORDER_NEIGHBORS : GC_ORDER_BLOCKING;
 }
-/* Whether the root of an intercommunicator's rooted collective has nobody beside it. */
+/* Returns whether the root of an intercommunicator's rooted collective has nobody beside it. */
 static inline bool gcm_root_is_alone(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
   const bool from_root = function == GC_FUNCTION_bcast || function == GC_FUNCTION_scatter;
   const bool root_is_there = from_root ? plan->recv.store : plan->send.load;
   return (root_is_there ? ompi_comm_remote_size(comm) : ompi_comm_size(comm)) == 1;
 }
-/* Whether a blocking one is counted at all: on all ranks alike, or on all that edges join. */
+/* Returns whether a blocking call is counted at all: on all ranks alike, or on all that edges join. */
 static GCM_INLINE bool gcm_is_counted(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
   if (gcm_is_beside_root(function, comm)) return gcm_root_is_alone(function, plan, comm);
   return !gcm_is_among_edges(function, comm) || (gcm_plan_has_bytes(plan) && gcm_has_edges(comm));
@@ -77,22 +77,22 @@ static GCM_INLINE uint32_t gcm_made_as(uint32_t function, bool has_bytes, const 
   const bool alone = gcm_is_made_alone(function, comm) && !gcm_root_is_alone(function, plan, comm);
   return alone || (!has_bytes && gcm_is_not_made(function)) ? GC_FUNCTION_none : function | GC_PERSISTENT;
 }
-/* Whether some ranks may have bytes in it while others have none. These go to the engine, too: they have nothing to
- * judge by, and would keep the others from the device. */
+/* Returns whether some ranks may have bytes in it while others have none. Ranks without bytes cannot tell whether
+ * the call has device memory, and would keep the others from the device, so their calls go to the engine, too. */
 static inline bool gcm_leaves_ranks_out(uint32_t function, const ompi_communicator_t *comm) {
   return function == GC_FUNCTION_gatherv || function == GC_FUNCTION_scatterv || function == GC_FUNCTION_alltoallv ||
          function == GC_FUNCTION_alltoallw || gcm_is_neighborhood(function) || OMPI_COMM_IS_INTER(comm);
 }
 
-/* Whether a buffer is NULL that the call needs. Among neighbours, there may be none. Without devices it is a matter of
- * MPI alone. */
+/* Returns whether a buffer that the call needs is NULL. Neighbourhood calls may have none. Without devices this is a
+ * matter of MPI alone. */
 static GCM_INLINE bool gcm_lacks_buffer(uint32_t function, const gcm_plan *plan) {
   return gc_has_devices(gcm_abi) && !gcm_is_neighborhood(function) &&
          (gcm_is_null(&plan->send) || gcm_is_null(&plan->recv));
 }
 
-/* The same of a call whose other buffers, if any, are host memory. MPI may not look at what is NULL on one rank alone.
- */
+/* Returns whether a call whose other buffers, if any, are host memory lacks a buffer. MPI may not look at a buffer
+ * that is NULL on one rank alone. */
 static GCM_INLINE bool gcm_lacks_all(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
   return gcm_lacks_buffer(function, plan) && !gcm_is_alone(comm);
 }
@@ -112,7 +112,7 @@ int gcm_finish_between_groups(gcm_module *module);
 /* Completes `call`, of which function and the column `engine` are set, and runs it. GC_STAGE: all ranks go through the
  * host; else the call is done, or the MPI error class is its end. */
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);
-/* The same for a nonblocking one, by gc_abi.start; call: NULL where the engine need not see the buffers. REQUIRES: the
+/* Starts a nonblocking call by gc_abi.start; call: NULL where the engine need not see the buffers. REQUIRES: the
  * module has a communicator of the engine. */
 int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,
                         gc_pending **pending);

@@ -42,7 +42,7 @@ static bool find_memory(gcm_module *module, const gcm_plan *plan, size_t bytes) 
   return module->partial.memory != NULL;
 }
 
-/* What the group has reduced; a group of one has it already. */
+/* Describes as operand what the group has reduced; a group of one has it already. */
 static void describe_own(gcm_module *module, const gcm_plan *plan, gc_call *call, gcm_side *send) {
   gcm_partial *const p = &module->partial;
   if (ompi_comm_size(module->communicator) == 1) return;
@@ -57,14 +57,14 @@ static void describe_own(gcm_module *module, const gcm_plan *plan, gc_call *call
 
 /* ---- between the groups ---- */
 
-/* Of MPI_Reduce_scatter: elements for the ranks before this one. */
+/* Returns how many elements of MPI_Reduce_scatter go to the ranks before this one. */
 static size_t elements_before(const gcm_module *module, const gc_call *call) {
   size_t before = 0;
   for (int i = 0; i < ompi_comm_rank(module->communicator); i++) before += (size_t)call->recvcounts[i];
   return before;
 }
 
-/* Of MPI_Reduce_scatter, where nobody knows the other group's counts: each rank gets all and keeps its own part. */
+/* Lets each rank of MPI_Reduce_scatter get all and keep its own part: nobody knows the other group's counts. */
 static void receive_all(gcm_module *module, const gcm_plan *plan, const gc_call *call, char *memory, gcm_side *recv) {
   gcm_partial *const p = &module->partial;
   const size_t size = plan->recv.layout.type->super.size, before = elements_before(module, call);
@@ -80,7 +80,8 @@ int gcm_finish_between_groups(gcm_module *module) {
   return p->to == NULL || p->copied == 0 ? MPI_SUCCESS : gcm_abi->copy(p->to, p->from, p->copied);
 }
 
-/* Of what all of a group have, each rank of the other one gets a copy from one of them. */
+/* Returns the receivers of this rank's copy. All of a group have the same result, and each rank of the other group
+   gets it from one of them. */
 static const gcm_neighbors *receivers(const gcm_module *module, const gc_call *call, const gcm_neighbors *the_root) {
   static const gcm_neighbors nobody = {NULL, NULL, 0, 1};
   if (call->function != GC_FUNCTION_reduce) return &module->destinations;
@@ -130,7 +131,7 @@ bool gcm_describe_group_reduction(gcm_module *module, const gcm_plan *plan, gc_c
 
 /* ---- operands ---- */
 
-/* Who is beside the root gives nothing and gets nothing, and its arguments mean nothing. */
+/* A rank beside the root gives nothing and gets nothing, and its arguments mean nothing. */
 bool gcm_describe_operands(gcm_module *module, const gcm_plan *plan, gc_call *call) {
   const bool gives = plan->send.layout.groups > 0, gets = plan->recv.layout.groups > 0;
   const bool scatters = call->function == GC_FUNCTION_reduce_scatter;

@@ -65,7 +65,7 @@ static bool sends_blocks(uint32_t function) {
          function == GC_FUNCTION_scatter || function == GC_FUNCTION_scatterv;
 }
 
-/* What this rank exchanges with whom: with all others, with the root, or with nobody. */
+/* The ranks with which this rank exchanges: all others, the root, or nobody. */
 typedef struct partners {
   const gcm_neighbors *to, *from;
 } partners;

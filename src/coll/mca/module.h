@@ -29,7 +29,7 @@ typedef struct gcm_partial {
   gcm_type *type;
   gcm_op *op;
   bool to_first; /* only the first rank of the group needs the result */
-  /* What is to be copied at the end: nothing where `to` is NULL. */
+  /* The copy to be made at the end: none where `to` is NULL. */
   void *to;
   const void *from;
   size_t copied;

@@ -10,7 +10,7 @@
 
 enum { kMostParameters = 64 };
 
-/* What the variables point to. Open MPI replaces and frees the strings that it sets itself. */
+/* Hold the values that the variables point to. Open MPI replaces and frees the strings that it sets itself. */
 static char *values[kMostParameters];
 static char defaults[kMostParameters][sizeof(((gc_param *)0)->value)];
 

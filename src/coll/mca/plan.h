@@ -72,13 +72,13 @@ typedef struct gcm_kinds {
 } gcm_kinds;
 gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout); /* kinds.c */
 
-/* Of a copy, so that the plan need not be in memory. */
+/* Looks at a copy of the layout, so that the plan need not be in memory. */
 static GCM_INLINE gcm_kinds gcm_kinds_of(const gcm_side *side) {
   const gcm_layout copy = side->layout;
   return gcm_kinds_at_addresses(&copy);
 }
 
-/* Whether the buffer is partly device memory and partly not: only absolute addresses can lead to both. */
+/* Returns whether the buffer is partly device memory and partly not: only absolute addresses can lead to both. */
 static inline bool gcm_is_mixed(const gcm_side *side) {
   if (side->buffer != MPI_BOTTOM) return false;
   const gcm_kinds kinds = gcm_kinds_of(side);
@@ -102,14 +102,14 @@ static GCM_INLINE void *gcm_data_at(const gcm_side *side, size_t group) {
 }
 static GCM_INLINE void *gcm_data(const gcm_side *side) { return gcm_data_at(side, gcm_first_group(&side->layout)); }
 
-/* Whether the buffer is device memory, if only in part. It is judged by its first byte of data. */
+/* Returns whether the buffer is device memory, if only in part. Its first byte of data decides. */
 static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
   if (side->buffer == MPI_BOTTOM) return gcm_kinds_of(side).device;
   const size_t group = gcm_first_group(&side->layout);
   return group < side->layout.groups && gc_is_device(gcm_abi, gcm_data_at(side, group));
 }
 
-/* Whether the program has passed NULL, which would be taken for host memory, and for MPI_BOTTOM, too. */
+/* Returns whether the program has passed NULL, which would be taken for host memory, and for MPI_BOTTOM, too. */
 static GCM_INLINE bool gcm_is_null(const gcm_side *side) {
   if (GCM_LIKELY(side->buffer != MPI_BOTTOM)) return false;
   const size_t group = gcm_first_group(&side->layout);
@@ -123,7 +123,7 @@ static GCM_INLINE int gcm_peers(ompi_communicator_t *comm) {
   return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 
-/* Whether nobody else takes part in anything. */
+/* Returns whether the communicator has no other rank. */
 static GCM_INLINE bool gcm_is_alone(ompi_communicator_t *comm) {
   return !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) == 1;
 }
@@ -185,7 +185,7 @@ static GCM_INLINE gcm_plan gcm_plan_exscan(gcm_side send, gcm_side recv, ompi_co
   return gcm_plan_exchange(send, gcm_where(ompi_comm_rank(comm) != 0 || send.buffer == MPI_IN_PLACE, recv));
 }
 
-/* What this rank is to a rooted operation. On an intercommunicator the root's own group does not take part. */
+/* Return this rank's role in a rooted operation. On an intercommunicator the root's own group does not take part. */
 static GCM_INLINE bool gcm_is_root(int root, ompi_communicator_t *comm) {
   return OMPI_COMM_IS_INTER(comm) ? root == MPI_ROOT : root == ompi_comm_rank(comm);
 }

@@ -46,7 +46,7 @@ static gcm_request *take_out(gcm_request **link) {
 /* Other threads write it. Acquire: partner is the engine's release. */
 static int state_of(const gc_pending *pending) { return __atomic_load_n(&pending->state, __ATOMIC_ACQUIRE); }
 
-/* Whether there is something to do for it, after the engine has had its turn. */
+/* Returns whether there is something to do for the request, after the engine has had its turn. */
 static bool is_ready(gcm_request *r, const gcm_module **turned) {
   if (r->pending == NULL) return REQUEST_COMPLETE(r->inner);
   if (*turned != r->module) gcm_abi->turn(r->module->comm);
@@ -173,7 +173,7 @@ void gcm_stop_progress(void) {
 
 /* ---- what MPI asks of a request ---- */
 
-/* Whether the engine has it, and starts it then. */
+/* Returns whether the engine has the request, and starts it if so. */
 static bool start_on_engine(gcm_request *r) {
   opal_mutex_lock(&list_lock);
   const bool has_it = r->pending != NULL;

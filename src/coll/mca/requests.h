@@ -28,7 +28,7 @@ typedef struct gcm_request {
   ompi_request_t *inner;    /* of the module before */
   struct gcm_request *next; /* in the list of those under way */
   bool listed;              /* there, or taken from it to be made on the host */
-  /* Of persistent ones. */
+  /* For persistent requests. */
   gcm_kept_objects kept;
   bool wanted; /* started before it was made */
   int made;    /* what making it on the host has ended with */
@@ -41,7 +41,7 @@ gcm_request *gcm_request_new(gcm_module *module, bool persistent);
  * `call` is NULL where the engine need not see the buffers. */
 int gcm_request_begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_plan *plan, ompi_request_t **request);
 
-/* Whether a call without device memory goes on to the module before at once. */
+/* Returns whether a call without device memory goes on at once to the module below gpucoll. */
 static inline bool gcm_goes_straight(gcm_module *module, uint32_t function) {
   return module->comm == NULL || gc_goes_straight(module->comm, function);
 }

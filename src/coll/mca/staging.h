@@ -31,7 +31,7 @@ typedef struct gcm_staged {
 /* Takes staging memory for the sides that are on the device. These return MPI error classes, and on an error
  * nothing is held. */
 int gcm_stage(gcm_staged *staged, const gcm_plan *plan);
-/* The same, and gcm_load(). */
+/* Stages, then loads as gcm_load() does. */
 int gcm_stage_and_load(gcm_staged *staged, const gcm_plan *plan);
 /* Copies to the host what the call will read. */
 int gcm_load(const gcm_staged *staged);

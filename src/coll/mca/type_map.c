@@ -24,7 +24,7 @@ static int keyval = MPI_KEYVAL_INVALID;
 
 /* ---- collecting runs ---- */
 
-/* Whether the run goes on where the last ones end, or lies as far from them as they from each other. */
+/* Returns whether the run goes on where the last ones end, or lies as far from them as they lie from each other. */
 static bool joins_last(runs_list *list, ptrdiff_t offset, size_t bytes) {
   if (list->count == 0) return false;
   gc_runs *last = &list->runs[list->count - 1];

@@ -71,7 +71,7 @@ bool goes_through_mesh(Function function, uint64_t bytes, const CommShape& shape
           !obstacle(function, Algorithm::all_pairs, Protocol::ll128, bytes, shape, true));
 }
 
-// Whether the tuning file says so of what could go through the mesh.
+// Returns whether the tuning file says that messages are faster than the mesh.
 bool measured_faster(Function function, uint64_t bytes, const CommShape& shape) {
   if (!shape.table || params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;
   const double mesh = choose(function, bytes, shape, true).us;

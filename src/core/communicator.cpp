@@ -22,7 +22,7 @@ int64_t now_ns() {
       .count();
 }
 
-// What each rank says in a split.
+// A rank's arguments in a split.
 struct SplitChoice {
   int32_t color, key;
   uint64_t shares, last_tenant;
@@ -279,7 +279,7 @@ void Communicator::await_peers() const noexcept {
   while (!all_left() && now_ns() < end) nanosleep(&kNap, nullptr);
 }
 
-// Who comes in from now on sees the fault and launches nothing.
+// A caller that comes in from now on sees the fault and launches nothing.
 void Communicator::tell_that_all_have_left() noexcept {
   const LandingPath* const landings = watched_landings();
   if (!unused() || !done(launched()) || running_in_graphs() != 0 || (landings && landings->putting())) return;
@@ -326,7 +326,7 @@ Status Communicator::await_graphs(void (*idle)()) {
   return fault().status();
 }
 
-// What graphs launch from now on ends at once: it finds the latch as after a fault.
+// Launches of graphs end at once from now on: they find the latch as after a fault.
 void Communicator::end_graphs() noexcept {
   if (in_graphs() && words()) __atomic_store_n(&words()->latch.abort, 1u, __ATOMIC_RELAXED);
 }

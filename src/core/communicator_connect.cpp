@@ -184,7 +184,7 @@ int Communicator::wanted_channels(const Needs& needs) const noexcept {
                   facts_.channels);
 }
 
-// What cannot be made is replaced by what else may carry its operations.
+// Returns whether something that cannot be made must be replaced by what else may carry its operations.
 bool Communicator::needs_replacement(const Needs& needs) const noexcept {
   return (needs.mesh && !facts_.mesh) || (needs.line_mesh && !facts_.line_mesh) ||
          (needs.copy_reductions && !facts_.copy_reduction_bytes);

@@ -11,7 +11,7 @@ constexpr uint64_t kNever = 1;  // as parameters and defaults say it
 uint64_t limit(uint64_t bytes) { return bytes == kNever ? 0 : bytes; }
 uint64_t of_ranks(const gpu::Device::CopyBytes& bytes, int n_ranks) { return n_ranks > 2 ? bytes.more : bytes.two; }
 
-// Of what nobody has set.
+// Returns a limit that no parameter sets: the measured one, or else `usually`.
 uint64_t usual(const TuningTable* measured, Limit which, uint64_t usually) {
   return measured && measured->limit(which) ? measured->limit(which) : usually;
 }

@@ -94,7 +94,7 @@ bool CopyPath::under_way(const Sending& s) const noexcept {
   return load(s.own->send_done) < s.issued || load(s.own->moved) < s.pieces;
 }
 
-// What the sender has started, or this rank takes out of a bounce buffer.
+// Returns whether the sender has started a message, or this rank takes one out of a bounce buffer.
 bool CopyPath::under_way(const Receiving& r) const noexcept {
   if (load(r.own->taken) < r.pieces) return true;
   const uint64_t started = load(r.theirs->started);
@@ -115,7 +115,8 @@ Status CopyPath::advance_sends(bool* moved, bool* waiting) {
   return {};
 }
 
-// What has begun in pieces goes on first: its receiver holds them. Null where nothing may go.
+// Returns the send that goes next, null where none may go. A message that has begun in pieces goes on first: its
+// receiver holds pieces of it.
 Result<CopyPath::Sending*> CopyPath::next_send() {
   Sending* begun = nullptr;
   for (const auto& s : sending_) {
@@ -131,7 +132,7 @@ Result<CopyPath::Sending*> CopyPath::next_send() {
   return peer ? sending_[static_cast<size_t>(*peer)].get() : nullptr;
 }
 
-// Whether a copy of the first pending message may start.
+// Returns whether a copy of the first pending message may start.
 Result<bool> CopyPath::may_go(Sending& s) {
   const Message& message = s.pending.front();
   if (!s.target) {

@@ -39,8 +39,8 @@ struct Range {
   uint64_t first = 0, bytes = 0;
 };
 
-// Who reduces which part of a task's data. To the root of a reduce come either the operands, where only one other rank
-// has any, or results alone: either way no more than its size.
+// Says which rank reduces which part of a task's data. The root of a reduce gets either the operands, where only one
+// other rank has any, or results alone: either way no more than its size.
 class Shares {
  public:
   Shares(const CollectiveTask& task, int n_ranks) : n_(n_ranks) {
@@ -79,7 +79,7 @@ struct Piece {
     const uint64_t skipped = std::min(index * bytes, range.bytes);
     return {range.first + skipped, std::min(bytes, range.bytes - skipped)};
   }
-  // Whether results go to other ranks.
+  // Returns whether results go to other ranks.
   bool is_given() const {
     return task->function == Function::all_reduce ||
            (task->function == Function::reduce && !shares.all_are_the_roots());
@@ -202,7 +202,7 @@ class Schedule {
                {landed(round, from), nullptr, piece.result(theirs, rank_), elements_of(piece, theirs), 0, 0, 1});
   }
 
-  // Of each piece: the round of its operands, and how many steps have been launched when it is reduced.
+  // For each piece: the round of its operands, and how many steps have been launched when it is reduced.
   struct Result {
     uint64_t round;
     size_t steps;

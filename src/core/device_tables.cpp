@@ -117,7 +117,7 @@ Status DeviceTables::set_line_mesh(std::span<void* const> buffers) {
   return set_buffers(buffers, proto::kMaxChannels, layout_.line_mesh + offsetof(proto::LineMeshEnds, lines),
                      sizeof(proto::LineMeshEnds));
 }
-// The same for each channel; `offset`: of the first one's.
+// Stores the buffers for each channel. `offset`: where the first channel's lie.
 Status DeviceTables::set_buffers(std::span<void* const> buffers, size_t channels, size_t offset, size_t stride) {
   for (size_t c = 0; c < channels; ++c)
     GC_TRY(device_.upload(base_ + offset + c * stride, buffers.data(), buffers.size_bytes()));

@@ -243,7 +243,7 @@ DirectPath::View& DirectPath::look_at(int peer) {
   return view;
 }
 
-// What cannot be opened is left alone: it is not granted then.
+// Leaves alone what it cannot open: that is not granted then.
 void DirectPath::open(int peer, uint32_t place, Opened& opened) {
   const uint64_t number = published_by(peer, place);
   if (number == 0) return;

@@ -9,7 +9,7 @@
 namespace gpucoll::core {
 namespace {
 
-// What nobody holds any more. Never destroyed: a graph may end after the process's static objects.
+// Memory that nobody holds any more. Never destroyed: a graph may end after the process's static objects.
 struct Unused {
   std::mutex mutex;
   std::vector<GraphMemory*> list;

@@ -41,7 +41,7 @@ struct Part {
   Status status = {};
   bool begun = false, launched = false;
 
-  // The same on all ranks, for the ranks of one tenant.
+  // Returns a key that is equal on all ranks, for the ranks of one tenant.
   auto key() const { return std::pair(communicator->key(), tenant.number()); }
 };
 
@@ -135,7 +135,7 @@ Status check(Part& part) {
   return {};
 }
 
-// What the parts of a Communicator lack.
+// The connections that the parts of a Communicator lack.
 struct Lack {
   Communicator* communicator;
   Needs needs;

@@ -32,7 +32,7 @@ bool is_same(const PlannedLaunch& a, const PlannedLaunch& b) {
          a.plain_blocks == b.plain_blocks && std::memcmp(&a.plan, &b.plan, bytes) == 0;
 }
 
-// Of what is likely to differ.
+// Hashes what is likely to differ.
 class Hash {
  public:
   void add(const void* a, const void* b, uint64_t c, uint64_t d) {
@@ -89,7 +89,7 @@ bool are_same_on_this_device(const TaskQueue& a, const TaskQueue& b) {
          a.packing == b.packing;
 }
 
-// Whether what the entry keeps is this.
+// Returns whether the entry keeps this group.
 bool is_of(const KeptLaunches::Entry& entry, const TaskQueue& queue, const CommShape& shape) {
   const TaskQueue& kept = entry.queue;
   return entry.shape == shape && kept.collectives == queue.collectives && kept.sends == queue.sends &&
@@ -106,7 +106,7 @@ KeptLaunches::~KeptLaunches() {
     if (entry.launch) device_.drop_launch(entry.launch);
 }
 
-// What it had on the device is dropped when nothing is under way.
+// Drops the entry's launch on the device when nothing is under way.
 void KeptLaunches::forget(Entry& entry) {
   const gpu::KeptLaunch launch = std::exchange(entry.launch, nullptr);
   entry.plans.clear();
@@ -115,7 +115,7 @@ void KeptLaunches::forget(Entry& entry) {
       std::shared_ptr<void>(launch, [&device = device_](void* dropped) { device.drop_launch(dropped); }));
 }
 
-// Of two groups with one hash, each gets its own once the other one's is kept.
+// Returns the entry of a group. Of two groups with one hash, each gets its own entry once the other one's is kept.
 KeptLaunches::Entry& KeptLaunches::entry_for(const TaskQueue& queue, const CommShape& shape) {
   const uint64_t hash = hash_of(queue);
   Entry* oldest = nullptr;

@@ -21,7 +21,7 @@ uint64_t mix(uint64_t hash, const char* text) {
   return hash;
 }
 
-// What is equal on all ranks where they call the same.
+// Returns what is equal on all ranks where they call the same.
 LargeCall call_of(const TaskQueue& queue, const CommShape& shape) {
   LargeCall call = {};
   for (const CollectiveTask& task : queue.collectives) {

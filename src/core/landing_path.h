@@ -41,7 +41,8 @@ class LandingPath final : public StreamPart, public Flying {
   LandingPath(const LandingPath&) = delete;
   LandingPath& operator=(const LandingPath&) = delete;
 
-  // Whether some of a group's reductions go this way; then *launches becomes one for each of their steps.
+  // Takes the reductions of a group that go by copy engine, and returns whether there are any; then *launches becomes
+  // one for each of their steps.
   // REQUIRES: no stream is capturing. Errors: invalid_usage, where another rank has called something else. On failure
   // the communicator must fail.
   Result<bool> begin(const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* launches);
@@ -62,7 +63,7 @@ class LandingPath final : public StreamPart, public Flying {
   void give_up() noexcept;
 
  private:
-  // What this rank's streams have to do with another rank. Kernel addresses.
+  // This rank's words and memory for another rank. Kernel addresses.
   struct Lane {
     proto::CopyLane *own, *theirs;
     uint8_t* landing;
@@ -82,7 +83,7 @@ class LandingPath final : public StreamPart, public Flying {
   uint64_t calls_ = 0, rounds_ = 0;  // so far
   std::atomic<uint64_t> groups_{0};
   std::atomic<bool> putting_{false};
-  // What was begun last.
+  // The group that was begun last.
   CopyReductions plan_;
   size_t next_send_ = 0;
 };

@@ -193,7 +193,7 @@ bool Launcher::may_linger() const noexcept {
          Lingering::suits(planned_.front());
 }
 
-// Whether a kernel that is still there runs it.
+// Lets a kernel that is still there run the launch. Returns false where none can, and dismisses the one that stays.
 bool Launcher::ring() {
   if (!context_.lingering) return false;
   if (may_linger() && streams_.front() == last_stream_ && context_.lingering->takes(planned_.front())) {
@@ -283,7 +283,7 @@ Result<bool> Launcher::place_and_launch(PlannedLaunch& planned) {
   return true;
 }
 
-// Whether the device had all of it, and no kernel is to stay.
+// Launches what is kept on the device. Returns false where not all of it is, or a kernel is to stay.
 bool Launcher::launch_kept() {
   if (!again_ || (may_linger() && context_.lingering->stay_ns())) return false;
   if (!kept_.launch(*again_, streams_.front())) return false;

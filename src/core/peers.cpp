@@ -57,7 +57,7 @@ PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page,
   return info;
 }
 
-// Of two that have no fault.
+// Compares the parameters of two ranks that have no fault.
 Status compare_params(const PeerInfo& info, const PeerInfo& first) {
   const EqualParams params = params_of(info), firsts = params_of(first);
   if (!(params == firsts))
@@ -75,7 +75,7 @@ Status compare_params(const PeerInfo& info, const PeerInfo& first) {
                        info.rank, info.tuning_hash ? "a" : "no", first.tuning_hash ? "one" : "none");
 }
 
-// What keeps the ranks from working together; the same answer on every rank.
+// Returns what keeps the ranks from working together; the same answer on every rank.
 Status compare(const std::vector<PeerInfo>& infos) {
   const PeerInfo& first = infos[0];
   for (const PeerInfo& info : infos) {

@@ -54,7 +54,7 @@ class Planner {
   void plan_pairs(const TaskQueue& queue);
   void plan_packing(const std::vector<proto::PackItem>& items, const gpu::Kernel* packing, Stage stage);
   void plan_reductions(const std::vector<LocalTask>& tasks, Stage stage);
-  // What has been planned.
+  // Returns what has been planned.
   std::vector<PlannedLaunch> finish() {
     close();
     return std::move(launches_);
@@ -122,7 +122,7 @@ void Planner::add_collective(const ChosenCollective& chosen) {
   varies_ |= varies;
 }
 
-// What lies behind a zero-copy operation's item: as much on every rank, since all cut their plans alike.
+// Returns what lies behind a zero-copy operation's item: as much on every rank, since all cut their plans alike.
 std::span<const WorkItem> Planner::open_buffers(const ChosenCollective& chosen, CollectiveItem& item) {
   if (!chosen.choice.zero_copy) return {};
   const CollectiveTask& task = *chosen.task;

@@ -1,5 +1,5 @@
-// What a group does on its stream besides launching kernels: its beginning goes before the launches, its end behind,
-// and what belongs to steps between them (PlannedLaunch of Stage::step).
+// Puts on a stream what a group does there besides launching kernels: its beginning before the launches, its end
+// behind, and what belongs to steps between them (PlannedLaunch of Stage::step).
 //
 // Thread safety: one caller at a time, between begin() of whoever implements it and the launches.
 #pragma once

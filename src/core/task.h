@@ -57,7 +57,7 @@ struct LocalTask {
   uint32_t element_bytes;
 };
 
-// What a reduction on this device combines. The order of the operands: see proto::LocalReduction.
+// The operands that a reduction on this device combines. For their order see proto::LocalReduction.
 struct LocalOperands {
   uint8_t *own, *others, *result;
   uint64_t count;  // elements
@@ -79,7 +79,7 @@ inline LocalTask local_task(const CollectiveTask& its, const LocalOperands& of) 
   return {its.kernels.local, made, its.element_bytes};
 }
 
-// What a group holds for one communicator. It takes room for the tasks there are, not for the ranks there are.
+// The tasks of a group for one communicator. It takes room for the tasks there are, not for the ranks there are.
 struct TaskQueue {
   struct Pair {
     int peer;
@@ -92,7 +92,7 @@ struct TaskQueue {
   std::vector<CollectiveTask> collectives;  // all three in the order of the calls
   std::vector<Pair> sends, recvs;
   std::vector<gpu::Stream> streams;  // distinct, in order of appearance
-  // What is packed before all of them, and unpacked after; by this kernel, null where there is nothing.
+  // Packed before all tasks, and unpacked after all; by this kernel, null where there is nothing.
   std::vector<proto::PackItem> before, after;
   // Reduced behind what is packed before, one after the other, before all that other ranks take part in; and behind it.
   std::vector<LocalTask> reductions, late_reductions;
@@ -113,7 +113,7 @@ struct TaskQueue {
     recvs.push_back({peer, task.buffer, task.bytes, task.exchange});
     add_stream(task.stream);
   }
-  // What another one holds, behind what is here. REQUIRES: both pack by the same kernel, if they do.
+  // Appends what another queue holds. REQUIRES: both pack by the same kernel, if they do.
   void append(const TaskQueue& more) {
     const auto add_all = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     add_all(collectives, more.collectives);

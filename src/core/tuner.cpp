@@ -113,7 +113,7 @@ double device_gbs(Function function, const Speed& speed) {
   }
 }
 
-// What a channel works on at a hop is a part of this.
+// Returns the bytes of which a channel works on a part at a hop.
 uint64_t share_bytes(Function function, Algorithm algorithm, uint64_t bytes, int n) {
   return function == Function::all_reduce && algorithm == Algorithm::ring
              ? bytes / static_cast<uint64_t>(std::max(n, 1))
@@ -152,12 +152,12 @@ Choice one_shot_choice(Function function, uint64_t bytes, const CommShape& shape
   return {Algorithm::one_shot, Protocol::ll, channels, threads, 0, us, false};
 }
 
-// Whether the function's buffers have a block for each rank, of `bytes` each.
+// Returns whether the function's buffers have a block for each rank, of `bytes` each.
 bool has_blocks(Function function) {
   return is_exchange(function) || function == Function::all_gather || function == Function::reduce_scatter;
 }
 
-// What a rank has for another.
+// Returns the bytes that a rank has for another.
 uint64_t block_bytes(Function function, uint64_t bytes, const CommShape& shape) {
   return has_blocks(function) ? bytes : ceil_div(bytes, static_cast<uint64_t>(std::max(shape.n_ranks, 1)));
 }
@@ -203,7 +203,7 @@ Choice evaluate(Function function, Path path, uint64_t bytes, const CommShape& s
   return choice;
 }
 
-// What the parameters force: null where they force nothing.
+// Returns what the parameters force: null where they force nothing.
 const Algorithm* forced_algorithm() {
   static constexpr Algorithm kByChoice[] = {Algorithm::ring, Algorithm::ring, Algorithm::tree, Algorithm::one_shot,
                                             Algorithm::all_pairs};

@@ -18,7 +18,7 @@ using proto::Protocol;
 
 struct TuningTable;  // tuning_file.h
 
-// What of a communicator decides.
+// The facts about a communicator that decide.
 struct CommShape {
   int n_ranks = 1;
   int n_channels = 1;                     // of collectives, at most
@@ -58,7 +58,7 @@ constexpr bool is_exchange(Function function) {
   return function == Function::all_to_all || function == Function::gather || function == Function::scatter;
 }
 
-// What kernels there are: as the switch of coll/device/run_plan.h has it.
+// Returns whether there is such a kernel, as the switch of coll/device/run_plan.h has it.
 constexpr bool supported(Function function, Algorithm algorithm, Protocol protocol) {
   switch (algorithm) {
     case Algorithm::ring: return function != Function::send_recv && !is_exchange(function);

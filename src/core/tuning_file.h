@@ -49,8 +49,8 @@ Result<TuningFile> parse_tuning(const std::string& text);
 Result<TuningFile> read_tuning(const std::string& path);
 std::string format_tuning(const std::vector<TuningTable>& tables, const std::string& comment);
 
-// Of the file that the parameter tuning_file names: its table for such communicators, null where there is none or no
-// file is named. The file is read at the first call of any of the two.
+// Returns the table for such communicators of the file that the parameter tuning_file names, null where there is none
+// or no file is named. The first call of this function or of tuning_hash() reads the file.
 Result<const TuningTable*> tuning_table(bool emulated, int n_ranks);
 // Its hash; 0 where there is no file, or a bad one.
 uint64_t tuning_hash() noexcept;

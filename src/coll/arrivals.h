@@ -1,10 +1,10 @@
-// How the ranks of an MPI communicator learn what each of them is about to do: this rank's entry on the arrival board,
+// Tells the ranks of an MPI communicator what each of them is about to do, by this rank's entry on the arrival board
 // and those of its peers (proto/format/board.h says why this is right).
 //
-// A collective: publish(); look() until it no more says `waiting`; and only where that says `device`, which it then
-// says on every rank: read_lines() gives what each rank calls. Blocking ones wait in all_on_device(), and before this
-// rank goes on in await_decisions(), unless it has run a collective that holds_everybody(). Nonblocking ones tell by
-// decide() that they have read, and keep their line while others are undecided().
+// The life of a collective: publish(); look() until it no longer says `waiting`. Where it says `device`, it says so on
+// every rank, and read_lines() gives what each rank calls. A blocking collective waits in all_on_device(), and in
+// await_decisions() before this rank goes on, unless it has run a collective that holds_everybody(). A nonblocking one
+// tells by decide() that this rank has read, and keeps its line while others are undecided().
 //
 // Thread safety: one caller at a time in each order; look() with a Wait of its own, complete_since() and
 // own_component() from any thread. Ownership: owns its entry; the communicator's name and skin
@@ -23,20 +23,20 @@
 
 namespace gpucoll::coll {
 
-// Which collective of a communicator.
+// Names one collective of a communicator.
 struct Place {
   uint32_t order;     // GC_ORDER_*
   uint64_t number;    // 1, 2, ...
   uint32_t function;  // GC_FUNCTION_*
 };
-// The start of a persistent one, whose number is that of its making: a place only in messages.
+// Stands for a start of a persistent collective, which has the number of its making. Used as a place only in messages.
 inline constexpr uint32_t kStarts = GC_ORDERS;
 // "MPI_Allgather", "MPI_Iallgather", "MPI_Allgather_init", "a start of MPI_Allgather_init"
 const char* name_of(const Place& place);
 const char* function_name(uint32_t function);  // "MPI_Allgather"
 
-// The ranks that edges of a graph join to this one, itself first, each after one that it has an edge with. Who they are
-// is found as they come.
+// The ranks that edges of a graph join to this one: itself first, each after a rank that it has an edge with. This rank
+// learns of them as they come.
 struct Component {
   std::vector<int> ranks;
   bool complete = false;
@@ -48,13 +48,13 @@ class Arrivals {
   struct Wait {
     Place place;
     core::Communicator* runtime;  // may be null; its fault ends the wait
-    bool any_device = true;       // this rank has device memory; or one that has come
-    int rank = 0;                 // that is waited for
+    bool any_device = true;       // this rank, or one that has come, has device memory
+    int rank = 0;                 // the rank that is waited for
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     Component* among = nullptr;  // null: all ranks take part
-    size_t at = 0;               // of its ranks
-    int ended = -1;              // a rank that has ended MPI, perhaps after all it was waited for
-    bool told = false;           // that it takes long
+    size_t at = 0;               // place in the ranks of `among`
+    int ended = -1;              // a rank that has ended MPI, perhaps after everything that was waited for
+    bool told = false;           // a warning has said that it takes long
   };
   enum class Verdict { waiting, host, device, refused };
 
@@ -63,7 +63,7 @@ class Arrivals {
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
 
-  // Local. Errors: out_of_memory when the board has no room.
+  // Opens this rank's entry. Local. Errors: out_of_memory when the board has no room.
   Status open();
   gc_board_line* own_lines(uint32_t order) const { return entry_->orders[order].lines; }
   // Looks up the other members' processes. Errors: as MpiProcess::peer, about rank *rank.
@@ -72,12 +72,13 @@ class Arrivals {
   // all have.
   bool holds_everybody(const Place& place) const noexcept;
 
-  // REQUIRES but for GC_KIND_HOST: find_peers(). `line`: all but `arrival` and `entered_ns`, of who waits for others.
+  // Publishes a call. `line`: all but `arrival` and `entered_ns`, for a rank that waits for others. REQUIRES but for
+  // GC_KIND_HOST: find_peers().
   void publish(const Place& place, uint32_t kind, const gc_board_line& line);
-  // Tells when this rank has come, where it waits for others: right after publish().
+  // Tells when this rank has come, where it waits for others. Call it right after publish().
   std::chrono::steady_clock::time_point stamp(const Place& place) noexcept;
-  // Never waits. `host` as soon as one rank does not wait, or where none has device memory; `refused` as soon as
-  // wait.rank does it. Errors: a rank calls another function or has failed.
+  // Returns how a call goes, without waiting: `host` as soon as one rank does not wait, or where none has device
+  // memory; `refused` as soon as wait.rank refuses it. Errors: a rank calls another function or has failed.
   Result<Verdict> look(Wait& wait);
   // Returns what keeps a rank from ever coming, or this one from waiting: it is dead or has ended MPI, does not come in
   // time, or `runtime` has failed. Warns once where it takes long.
@@ -85,71 +86,73 @@ class Arrivals {
   // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
   // component. Errors: unsupported, where there are too many ranks.
   Status tell_neighbors(const gc_call& call, Component* component) noexcept;
-  // The lines of all ranks; of others than those `among`, what *lines has. REQUIRES: `device` was the verdict, and
-  // decide() has not been called.
+  // Reads the lines of all ranks, or of those `among`; the rest of *lines stays. REQUIRES: `device` was the verdict,
+  // and decide() has not been called.
   void read_lines(const Place& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
-  // When the last rank came: equal on all ranks. 0: *lacking has come, but has not told when. REQUIRES: as
+  // Returns when the last rank came: equal on all ranks. 0: *lacking has come, but has not told when. REQUIRES: as
   // read_lines().
   uint64_t complete_since(const Place& place, int* lacking, const Component* among = nullptr) const noexcept;
-  // As tell_neighbors() has begun it.
+  // Returns the component as tell_neighbors() has begun it.
   Component own_component() const;
-  // This rank has read the lines.
+  // Tells the others that this rank has read the lines.
   void decide(const Place& place) noexcept;
-  // A rank that may still need this rank's line, -1: none. REQUIRES: this rank has decided.
+  // Returns a rank that may still need this rank's line; -1: none. REQUIRES: this rank has decided.
   int undecided(const Place& place);
 
-  // Waits for the verdict, since stamp(): whether it is `device`. Where it is `refused`, by *refused_by, which is -1
-  // else, it is no error.
+  // Waits for the verdict, since stamp(), and returns whether it is `device`. A refusal is no error: *refused_by is
+  // then the rank that refused, else -1.
   Result<bool> all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
                              std::chrono::steady_clock::time_point since, int* refused_by, Component* among = nullptr);
   Status refusal_of(int rank, const Place& place) const;
-  // This rank refuses a blocking call. Waits for ranks that are so far behind that lines could be written anew which
+  // Refuses a blocking call on this rank. Waits for ranks that are so far behind that lines could be written anew which
   // they have not read.
   Status refuse(const Place& place);
-  // This rank would rather run this function on its device; functions that others would, 1 << GC_FUNCTION_*.
+  // Tells that this rank would rather run this function on its device; wishes() returns the functions that others
+  // would, 1 << GC_FUNCTION_*.
   void wish(uint32_t form, uint32_t function) noexcept;
   uint64_t wishes(uint32_t form) noexcept;
   // Decides and waits until no rank is undecided(). All ranks call it or none.
   Status await_decisions(const Place& place, core::Communicator* runtime, Component* among = nullptr);
-  // From this collective on, and from the next one of every other order, this rank takes part no more, as it can no
-  // longer agree with the others on what to do: nobody must wait for it. `comm`: the communicator that the place is of.
-  // `why` tells them who is at fault.
+  // Ends this rank's part from this collective on, and from the next one of every other order: it can no longer agree
+  // with the others on what to do, so nobody must wait for it. `comm`: the communicator that the place is of. `why`
+  // tells the others who is at fault.
   void fail(const Place& place, const gc_comm& comm, const Status& why) noexcept;
   // Fails as fail() does because MPI is being finalized. Nobody waits for such a call then, so no rank reports an
   // error.
   void fail_quietly(const Place& place, const gc_comm& comm, const Status& why) noexcept;
   bool failed() const noexcept;
-  // MPI is being finalized on this rank; and whether any rank has said so, of itself or of others.
+  // Tells that MPI is being finalized on this rank; any_ending() returns whether any rank has said so, of itself or of
+  // others.
   void end_mpi() noexcept;
   bool any_ending() const noexcept;
   // Returns what the others say of a failure of this rank.
   std::string told_of(const Status& why) const { return core::given_up(self(), why).what(); }
-  // Errors: remote, where it has failed.
+  // Returns remote where it has failed, else ok.
   Status usable() const;
 
-  // How many nonblocking ones from `place` on share a launch, which rank 0 tells; 0: not yet. Errors: rank 0 has
-  // failed.
+  // Tell and return how many nonblocking calls from `place` on share a launch. Rank 0 tells it; 0: not yet. Errors:
+  // rank 0 has failed.
   void tell_together(const Place& place, size_t n) noexcept;
   Result<size_t> together(const Place& place);
 
-  // The persistent collectives of this rank, and of another. REQUIRES: `device` was once the verdict.
+  // Return the persistent collectives of this rank, and of another. REQUIRES: `device` was once the verdict.
   gc_board_starts& own_starts() const { return entry_->starts; }
   const gc_board_starts& starts_of(int rank) const;
   // Returns whether earlier reads of the rank's entry may be of another communicator, as the rank has freed this one.
   bool has_left(int rank) const noexcept;
-  // The first rank that has failed or died. may_end: quiet failures are none.
+  // Returns the failure of the first rank that has failed or died. may_end: quiet failures are none.
   Status others(bool may_end = false) const;
 
-  // This rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES in a meeting
-  // (GC_MEETING_*).
+  // Stores this rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES in a
+  // meeting (GC_MEETING_*).
   void meet(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept;
   // Returns what `rank` has put there; null until it has.
   const uint8_t* met(uint32_t meeting, int rank, uint64_t k) const noexcept;
 
   // "rank 1 (process 4711)"
   std::string rank_name(int rank) const;
-  // Errors: timed_out, where `start` is longer ago than the parameter timeout and `more`: `late()` says of what, unless
-  // some rank does not run.
+  // Returns ok while `start` is not longer ago than the parameter timeout and `more`. Errors: timed_out, for what
+  // `late()` says, unless some rank does not run.
   template <class Late>
   Status in_time(std::chrono::steady_clock::time_point start, std::chrono::nanoseconds more, const Late& late) const {
     const auto waited = core::Heart::waited(start);
@@ -157,10 +160,10 @@ class Arrivals {
     GC_TRY(stopped(std::chrono::steady_clock::now() - waited));
     return late().blaming();
   }
-  // The other ranks' pulses.
+  // Returns the other ranks' pulses.
   std::vector<core::Surroundings::Bystander> bystanders() const;
   bool alive(int rank) const noexcept;
-  // Errors: remote, where that rank has ended MPI. What it has done before can be seen then.
+  // Errors: remote, where that rank has ended MPI. Then everything that it did before can be seen.
   Status in_mpi(int rank, const Place& place) const;
   // Errors: remote, where that rank has failed.
   Status usable(int rank) const;
@@ -184,7 +187,7 @@ class Arrivals {
   void go_to_next(Wait& wait) const;
   void add_neighbors_of(int rank, Component* component) const;
   Look look_at(int rank, const Place& place);
-  // The kind of memory that a rank comes with, or GC_KIND_HOST.
+  // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const Place& place) const;
   Status failure_of(int rank) const;
   Status stopped(std::chrono::steady_clock::time_point since) const;
@@ -193,13 +196,14 @@ class Arrivals {
   }
   uint64_t ending(int rank) const noexcept;
   Status await_arrivals(const Place& place);
-  // Relaxed: a null pointer is looked for anew, and what any other one points to was there before the peer came.
+  // Relaxed: a null pointer is looked for anew, and an entry that any other one points to was there before the peer
+  // came.
   const gc_board_entry* peer_entry(int rank) const noexcept {
     return __atomic_load_n(&peer_entries_[static_cast<size_t>(rank)], __ATOMIC_RELAXED);
   }
   const gc_board_entry& entry_of(int rank) const { return rank == description_.rank ? *entry_ : *peer_entry(rank); }
   bool has_decided(int rank, const Place& place) const noexcept;
-  // As usable(rank), at any time.
+  // Checks as usable(rank) does, at any time.
   Status told(int rank) const;
   // arrivals_report.cpp
   void report(Wait& wait) const;

@@ -120,7 +120,7 @@ Status MoveMaker::all_to_all() {
   return {};
 }
 
-// What is sent is put aside first.
+// Exchanges in place. It copies the data to be sent to scratch memory first.
 Status MoveMaker::all_to_all_in_place() {
   size_t total = 0;
   for (int r = 0; r < n_; ++r) total += r == rank_ ? 0 : packs(received(r).bytes);

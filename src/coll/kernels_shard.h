@@ -1,6 +1,6 @@
-// What the shards' files consist of: GC_DEFINE_SHARD(shard) defines the functions of each kernel of the shard, for
-// GPUs where nvcc compiles it and for the emulated device otherwise. Both run the same run_plan. The shard `move` is
-// GC_DEFINE_MOVE.
+// Defines the contents of the shards' files: GC_DEFINE_SHARD(shard) defines the functions of each kernel of the shard,
+// for GPUs where nvcc compiles it and for the emulated device otherwise. Both run the same run_plan. The shard `move`
+// is GC_DEFINE_MOVE.
 #pragma once
 #include "coll/device/local_reduce.h"
 #include "coll/device/packing.h"

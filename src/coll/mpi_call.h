@@ -1,4 +1,4 @@
-// What a collective of MPI becomes on this rank: tasks of core for its device, and what they pack and unpack.
+// Makes a collective of MPI into this rank's part: tasks of core for its device, and what they pack and unpack.
 //
 // In three steps: look at the buffers (call_memory.h), pack what has gaps or is on the host (packing.h), make the tasks
 // (call_reductions.h, call_moves.h).

@@ -140,7 +140,7 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
   return true;
 }
 
-// What runs before could not be told from a failure to connect: so it is waited for.
+// Connects. First it waits for earlier calls: their failure could not be told from a failure to connect.
 Result<bool> MpiCommunicator::prepare() {
   GC_TRY_AS(const bool prepared, runtime().prepared(call_));
   if (prepared) return true;

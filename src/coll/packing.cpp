@@ -194,7 +194,7 @@ Status Packing::pack(gc_call* call, const CallContext& context) {
   recv.host = context.recv_on_host;
   send.aside |= send.host;
   recv.aside |= recv.host;
-  // What is copied back holds the gaps, too.
+  // Data that are copied back hold the gaps, too.
   if (recv.host && recv.packs == Blocks::none && reduces_pairs_with_gaps(*call)) recv.packs = recv.unpacks;
   Target target = {context, nullptr, nullptr};
   if (const size_t bytes = area_bytes(send, false) + area_bytes(recv, false)) {

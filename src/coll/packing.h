@@ -1,8 +1,8 @@
 // Turns a call on types with gaps, or on host memory, into one on consecutive bytes that kernels see: in scratch
 // memory, with what is to be packed before it and unpacked after it; or in page-locked memory, to be loaded and stored.
 //
-// Of a buffer's blocks only those are packed that this rank sends or, in place, contributes, and only those unpacked
-// that it receives: of the others' memory, and of the gaps, nothing is written.
+// It packs only those blocks of a buffer that this rank sends or, in place, contributes, and unpacks only those that
+// this rank receives. It writes nothing into others' blocks and into gaps.
 // Thread safety: one caller at a time. Ownership: the new call points to offsets and page-locked memory that Packing
 // owns, and what is packed by to lists that it holds.
 #pragma once

@@ -301,8 +301,8 @@ void PendingCalls::end_quietly(PendingCall& call, Status status) {
 
 // ---- the board ----
 
-// Of the first in the queue, which others keep from being published: what has been launched goes on, but they may have
-// died.
+// Looks after the ranks that keep the first call of the queue from being published: what has been launched goes on, but
+// these ranks may have died.
 Status PendingCalls::await_line(PendingCall& call) {
   const KeptLines::Reader reader = lines_.reader_of(call.call.place.number);
   call.wait.place = {GC_ORDER_NONBLOCKING, reader.number, call.call.place.function};

@@ -1,19 +1,20 @@
 // The nonblocking collectives of one MPI communicator that are under way (docs/adr/0014).
 //
-// Each waits in a queue, in the order of the calls, which is the same on all ranks, until it is decided how it runs.
-// Only the first is decided: when every rank has come to it with device memory it is launched, and the next one is
-// first; as soon as one rank goes through the host it is the host's turn, and the next one is first when it has been
-// begun there. Ranks with host memory alone that wait for others' device memory (wishes.h) come as they do. Small ones
-// that wait behind it may be launched with it, where rank 0 says so (docs/adr/0020). So launches of the runtime
-// communicator have one order on all ranks, and so have the tags that the module before gives out. What has been
-// launched is looked at until it is done.
+// Each call waits in a queue, in the order of the calls, which is the same on all ranks, until it is decided how it
+// runs. Only the first is decided. When every rank has come to it with device memory it is launched, and the next one
+// is first. As soon as one rank goes through the host it is the host's turn, and the next one is first when the
+// application has begun it there. Ranks with host memory alone that wait for others' device memory (wishes.h) come as
+// these do. Small calls that wait behind the first may be launched with it, where rank 0 says so (docs/adr/0020). So
+// launches of the runtime communicator have one order on all ranks, and so have the tags that the module below gives
+// out. A call that has been launched is looked at until it is done.
 //
-// Where ranks share a device, one that has been decided stays the first until it is done (team_runtime.h).
+// Where ranks share a device, a call that has been decided stays the first until it is done (team_runtime.h).
 //
-// Persistent ones stand in the queue when they are made, and leave it with a place among the PersistentCalls, or to be
-// made on the host.
+// Persistent calls stand in the queue when they are made. They leave it with a place among the PersistentCalls, or to
+// be made on the host.
 //
-// Thread safety: any thread. Ownership: owns its calls, each until host_begun(), end() or, of persistent ones, free().
+// Thread safety: any thread.
+// Ownership: owns its calls, each until host_begun(), end() or, for persistent ones, free().
 // Invariant: gc_comm::busy is set while calls are queued or lines may be needed.
 #pragma once
 #include <atomic>
@@ -48,23 +49,24 @@ class PendingCalls final : public Turned {
   PendingCalls(const PendingCalls&) = delete;
   PendingCalls& operator=(const PendingCalls&) = delete;
 
-  // As gc_abi.start; null where it goes through the host at once.
+  // Starts a call as gc_abi.start does; returns null where it goes through the host at once.
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
-  // As gc_abi.refuse, of a function that is counted.
+  // Refuses a call as gc_abi.refuse does, of a function that is counted.
   void refuse(uint32_t function);
-  // Makes progress until the others know of all that was refused: what nobody asks for does not keep a communicator.
+  // Makes progress until the others know of all refused calls: a call that nobody asks for does not keep a
+  // communicator.
   void tell_refused();
   bool turn() override;
   bool turn_on_thread() override;
   void host_begun(PendingCall* call);
   Code end(PendingCall* call);
-  // As gc_abi.restart and gc_abi.publish_starts.
+  // Restart and publish as gc_abi.restart and gc_abi.publish_starts do.
   void restart(PendingCall* call);
   void publish_starts();
   void free(PendingCall* call);
   // Returns the runtime on which persistent calls run.
   MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }
-  // On all runtime communicators of this one.
+  // Raises the fault of all runtime communicators of this MPI communicator.
   void raise_faults(const Status& why);
   // Returns whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
@@ -72,10 +74,10 @@ class PendingCalls final : public Turned {
   uint64_t first_due() const noexcept override { return first_due_.load(); }
   // Returns whether no call runs on the device.
   bool settled();
-  // The other ranks must not wait for what is under way.
+  // Tells the other ranks that they must not wait for what is under way.
   void abandon();
-  // Ends all that are under way, and the persistent calls' runtime communicator: before the other one is finished.
-  // release() gives device memory back then.
+  // Ends all calls that are under way, and the persistent calls' runtime communicator, before the other runtime
+  // communicator is finished. After that release() gives device memory back.
   void stop();
   void release();
 
@@ -165,11 +167,12 @@ class PendingCalls final : public Turned {
   const PendingCall* due_ = nullptr;
   uint64_t due_start_ = 0;
   Clock::time_point due_since_ = {}, start_due_since_ = {};
-  std::atomic<bool> on_thread_{false};  // the Turner has it, or is about to
+  std::atomic<bool> on_thread_{false};  // the Turner's thread has it, or is about to get it
   bool known_ = false;                  // to the Turner
-  bool unstamped_ = false;              // all have come to what go_on() looked at, but some rank is about to tell when
+  bool unstamped_ =
+      false;  // all ranks have come to the call that go_on() looked at, but some rank is about to tell when
   size_t n_published_ = 0;              // the first ones of queue_
-  Place refused_ = {};                  // the last that this rank has told of
+  Place refused_ = {};                  // the last refused call that this rank has told of
   std::vector<PendingCall*> together_;  // launch()'s
   std::vector<std::unique_ptr<PendingCall>> all_;
   std::vector<PendingCall*> spare_;

@@ -1,10 +1,11 @@
 // The persistent collectives of one MPI communicator that run on the device (docs/adr/0018).
 //
-// Whether one runs there is decided when it is made, in the queue of the nonblocking ones. Then it has a place: a slot
-// on the board, its tasks, its connections, until it is freed. Each start is published; what all ranks have started,
-// they launch in the order of rank 0's schedule, on a runtime communicator of their own: so that order has nothing to
-// do with that of other collectives, in which MPI allows each rank to start them at another point. Where ranks share a
-// device, its leader runs them, one after another, with a communicator of the leaders that is theirs as well.
+// The queue of the nonblocking calls decides, when a call is made, whether it runs here. If so, it has a place until it
+// is freed: a slot on the board, its tasks and its connections. Each start is published. The ranks launch what all of
+// them have started in the order of rank 0's schedule, on a runtime communicator of their own: that order has nothing
+// to do with that of other collectives, since MPI allows each rank to start persistent ones at another point. Where
+// ranks share a device, its leader runs them, one after another, with a communicator of the leaders that serves only
+// these calls.
 //
 // Thread safety: one caller at a time; any_started() at any time. Ownership: owns the runtime communicators; borrows
 // the calls.
@@ -23,7 +24,7 @@ namespace gpucoll::coll {
 
 class PersistentCalls {
  public:
-  // may_launch: whether all that other calls of this process have before what is there since then is launched.
+  // may_launch: returns whether all earlier calls of this process are launched, those before the time `scheduled`.
   PersistentCalls(const gc_comm_description& description, Arrivals& arrivals,
                   std::function<bool(uint64_t scheduled)> may_launch)
       : description_(description),
@@ -37,8 +38,8 @@ class PersistentCalls {
 
   MpiRuntime& runtime() noexcept { return runtime_; }
   TeamRuntime& teams() noexcept { return teams_; }
-  // Gives a call a place, which all ranks make now and can run: again until it says more than `waiting`. `impossible`:
-  // it goes through the host on all ranks.
+  // Gives a place to a call that all ranks make now and can run. Call it again until it says more than `waiting`.
+  // `impossible`: the call goes through the host on all ranks.
   Result<CallRunner::Readiness> place(PendingCall& call);
   // Returns what keeps the call from ever having a place: see Arrivals::look_around().
   Status look_around_for_place(PendingCall& call);
@@ -46,21 +47,22 @@ class PersistentCalls {
   // GC_ENDED.
   void start(PendingCall& call);
   void publish_starts() noexcept { schedule_.publish_starts(); }
-  // Its place is free for others. REQUIRES: it is not started.
+  // Gives the call's place back for others. REQUIRES: the call is not started.
   void free(PendingCall& call);
-  // Forgets one that place() has failed for.
+  // Forgets a call that place() has failed for.
   void let_go(PendingCall& call);
-  // Returns whether what is under way needs processors of this host, which who waits had better leave to it.
+  // Returns whether what is under way needs processors of this host: then a thread that waits had better leave them to
+  // it.
   bool needs_processors() const noexcept {
     return (!idle() && runtime_.get() && runtime_.get()->emulated()) || teams_.needs_processors();
   }
   // Returns whether a call is started, but not launched.
   bool any_started() const noexcept { return n_started_.load() != 0; }
-  // Reads what is to be launched. False, where rank 0 is about to tell since when.
+  // Reads what is to be launched. Returns false where rank 0 is about to tell since when.
   bool look();
   // Returns since when all ranks could launch the first start that this rank has yet to launch; 0: none is known.
   uint64_t first_due() const noexcept;
-  // Errors: the ranks can no longer agree; fail() must follow.
+  // Drives what is started. Errors: the ranks can no longer agree; fail() must follow.
   Status go_on();
   // Ends all started calls with `status`, once no kernel uses their buffers; launches nothing more.
   void fail(Status status);
@@ -73,14 +75,14 @@ class PersistentCalls {
     return !placing_ && !any_started() && runner_.settled() && steps_.empty() && untold_.empty();
   }
   void write_schedule();
-  // How many of the first steps that are left are over now.
+  // Carries out steps, and returns how many of the first steps that are left are over now.
   Result<size_t> carry_out();
   Result<bool> give_place(const StartSchedule::Step& scheduled);
   Status find_starts();
   Result<size_t> launch();
   Result<CallRunner::Readiness> rehearse(PendingCall& call);
   Result<size_t> run_in_team(PendingCall& call);
-  // The number of the first step that is left.
+  // Returns the number of the first step that is left.
   uint64_t present_step() const noexcept { return schedule_.read() - steps_.size() + 1; }
   Status look_at_running();
   void tell();
@@ -95,12 +97,12 @@ class PersistentCalls {
   StartSchedule schedule_;
   std::vector<PendingCall*> in_slot_;
   std::function<bool(uint64_t scheduled)> may_launch_;
-  std::deque<StartSchedule::Step> steps_;  // that have been read, but not carried out
-  std::vector<PendingCall*> starts_;       // of the first of them, that join each other
-  std::deque<PendingCall*> untold_;        // that have ended, but not for the application
-  PendingCall* in_team_ = nullptr;         // whose start the teams run
-  PendingCall* placing_ = nullptr;         // the first in the queue of nonblocking ones
-  CallRunner::Readiness placed_ = {};      // what has become of it
+  std::deque<StartSchedule::Step> steps_;  // read, but not carried out
+  std::vector<PendingCall*> starts_;       // the starts of the first steps, which join each other
+  std::deque<PendingCall*> untold_;        // ended, but the application has not been told
+  PendingCall* in_team_ = nullptr;         // the call whose start the teams run
+  PendingCall* placing_ = nullptr;         // the first call in the queue of nonblocking ones
+  CallRunner::Readiness placed_ = {};      // what has become of placing_
   bool place_scheduled_ = false;
   bool stopped_ = false;
   std::atomic<int> n_started_{0};

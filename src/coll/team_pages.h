@@ -1,4 +1,4 @@
-// What the ranks of one device tell each other in shared memory (proto/format/team.h): the members what they ask for,
+// Lets the ranks of one device tell each other in shared memory (proto/format/team.h): the members what they ask for,
 // their leader that it is done.
 //
 // Memory is named by places in exported allocations (core/registration.h), which the leader opens once. What its owner

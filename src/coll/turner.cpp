@@ -51,8 +51,8 @@ void Turner::remove(Turned* calls) {
   std::erase(calls_, calls);
 }
 
-// What is turned launches nothing while all are looked at, and then only what is the very first; and nothing that came
-// since, as there may be others by then that nobody has looked at.
+// While all calls are looked at, none launches; then only the very first one launches. Calls that came since do not, as
+// there may be others by then that nobody has looked at.
 bool Turner::turn_before(uint64_t complete, const Turned* calls) {
   std::lock_guard lock(mutex_);
   if (within_ == Within::looking) return false;

@@ -1,15 +1,16 @@
-// A thread of the process that gives nonblocking collectives their turns while the application computes: so that a rank
+// Runs a thread of the process that gives nonblocking collectives their turns while the application computes. So a rank
 // that has come first launches when the last one comes, without calling MPI.
 //
-// And the order of what several communicators launch. A device rests before it gives memory back, and the driver
-// launches nothing meanwhile; nor does it where the kernels under way leave no room. If one rank had launched the first
-// of two calls then, and another one the second, both would wait for ever. So all ranks launch the calls of several
-// communicators in one order: that in which the last rank came to each, which their lines on the board say to all
-// alike. A rank that can launch one looks first whether all have come to another before that it has not launched:
-// turn_before(). It sees those: each rank came where others see it, and then looked at the clock.
+// It also orders what several communicators launch. A device rests before it gives memory back, and the driver launches
+// nothing meanwhile; nor does the driver launch where the kernels under way leave no room. If one rank had launched the
+// first of two calls then, and another rank the second, both would wait for ever. So all ranks launch the calls of
+// several communicators in one order: that in which the last rank came to each. The lines on the board say this to all
+// ranks alike. A rank that can launch a call looks first, by turn_before(), for calls to which all ranks have come
+// before and which it has not launched. It sees all of these: each rank came where others see it, and only then looked
+// at the clock.
 //
-// It decides and launches, and calls neither MPI nor the application. It sleeps while nothing waits to be launched, and
-// looks the less often the longer something does.
+// The thread decides and launches, and calls neither MPI nor the application. It sleeps while nothing waits to be
+// launched, and looks the less often the longer something does.
 // Thread safety: any thread. Ownership: borrows what it turns, until remove().
 #pragma once
 #include <atomic>
@@ -25,8 +26,8 @@ namespace gpucoll::coll {
 class Turned {
  public:
   virtual ~Turned() = default;
-  // Launches what it can, as turn_before() lets it, or only looks. False where another thread is at it, or first_due()
-  // cannot be told yet though all may have come.
+  // Launches what it can, as turn_before() lets it, or only looks. Returns false where another thread is at it, or
+  // where first_due() cannot be told yet though all ranks may have come.
   virtual bool turn() = 0;
   // Launches as turn() does, and returns whether the thread must call again.
   virtual bool turn_on_thread() = 0;
@@ -40,28 +41,28 @@ class Turned {
 
 class Turner {
  public:
-  // What cannot be launched for so long, be it as ranks call in different orders and wait for each other's connections,
-  // holds up nothing else any longer, nor is it held up.
+  // After this time a call that cannot be launched no longer holds up others, nor is it held up: ranks may have called
+  // in different orders, and wait for each other's connections.
   static constexpr auto kPatience = std::chrono::seconds(1);
 
   static Turner& instance();
-  // From now on turn_before() regards `calls`, of the communicator that `of` stands for.
+  // Lets turn_before() regard `calls` from now on. They belong to the communicator that `of` stands for.
   void know(Turned* calls, const void* of);
   // Returns whether it knows of several communicators: with one alone, nothing can be launched out of order.
   bool crowded() const noexcept { return n_communicators_.load() > 1; }
   // Turns `calls`, which it knows, until none of them is queued. The parameter progress_thread turns this off, but not
   // turn_before().
   void add(Turned* calls);
-  // Gives a turn to the others whose first call may be one that all ranks came to before `complete`, when they had come
-  // to one of `calls` (Arrivals::complete_since). False where such a one is not launched yet.
+  // Gives a turn to other calls: those to which all ranks may have come before `complete`, when they had come to one of
+  // `calls` (Arrivals::complete_since). Returns false where such a call is not launched yet.
   bool turn_before(uint64_t complete, const Turned* calls);
-  // After it returns `calls` are not known any more.
+  // Forgets `calls`: after it returns they are not known any more.
   void remove(Turned* calls);
 
  private:
   enum class Within { nothing, looking, launching };  // turn_before()
   void run();
-  // All with the lock held.
+  // These are called with the lock held.
   void turn_all();
   Turned* first_before(uint64_t complete, const Turned* calls) const;
   bool launch_before(uint64_t complete, const Turned* calls);
@@ -75,11 +76,11 @@ class Turner {
   };
   void count();
   std::vector<Known> known_;
-  std::atomic<size_t> n_communicators_{0};  // that they are of
-  std::vector<Turned*> calls_;              // that are turned
+  std::atomic<size_t> n_communicators_{0};  // of the known calls
+  std::vector<Turned*> calls_;              // the calls that are turned
   bool running_ = false, more_ = false;
   Within within_ = Within::nothing;
-  uint64_t looked_until_ = 0;  // while launching: what all came to before is known
+  uint64_t looked_until_ = 0;  // while launching: all calls to which all ranks came before this time are known
 };
 
 }  // namespace gpucoll::coll

@@ -52,9 +52,9 @@ GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint
   }
 }
 
-// Whether the latch is set. It lies in host memory, and 128 blocks that read it wait for each other, 150 us in all: so
-// the first block looks, and tells the others: relaxed, as the word tells nothing but itself. They do not rely on it to
-// run beside them, nor on its being early.
+// Returns whether the latch is set. The latch lies in host memory, and 128 blocks that read it wait for each other, 150
+// us in all. So the first block looks and tells the others: relaxed, as the word tells nothing but itself. The others
+// do not rely on the first block to run beside them, nor on its being early.
 GC_DEV bool latch_is_set(uint32_t index, proto::DeviceComm& comm) {
   constexpr uint32_t kTurns = 256;
   const uint64_t launch = comm.counters.done + 1;  // no block of this launch counts it before all have seen this
@@ -68,7 +68,7 @@ GC_DEV bool latch_is_set(uint32_t index, proto::DeviceComm& comm) {
   return is_set;
 }
 
-// The same on all threads of the block.
+// Returns whether to give up; the same on all threads of the block.
 template <class Block>
 GC_DEV bool given_up(const Block& block, uint32_t index, const proto::Plan& plan) {
   if (proto::local_reduction(plan).waited == 0) return false;

@@ -111,8 +111,9 @@ class PairLines {
     each_unit(those_of(units, bytes),
               [&](int u, uint32_t unit) { lines_.store(lines, unit, lane_, packs[u], proto::flag_of(step)); });
   }
-  // What other ranks from `base` on have sent of these units in the step: all loads of a turn come before the first
-  // look at what they brought. bytes_from(rank): of its block. False once the fault latch is set.
+  // Receives what other ranks from `base` on have sent of these units in the step. All loads of a turn come before the
+  // first look at what they brought. bytes_from(rank): the bytes of its block. Returns false once the fault latch is
+  // set.
   template <class U, class BytesFrom>
   GC_DEV bool receive(U units, uint32_t base, uint64_t step, Incoming<U>& in, const BytesFrom& bytes_from) const {
     const uint8_t* const lines = area(rank_, step, base);

@@ -65,9 +65,9 @@ GC_DEV void finish_local_plan(const Block& block, uint32_t n_blocks, const proto
   finish_plan(block, n_blocks, plan, counters, counters.mesh_flag);
 }
 
-// What the threads of a block share: the channel's part of DeviceComm, the counters as the launch found them, and items
-// of a batch, as many as there is room for. Device memory and launch arguments are far away, and the work FIFO lies
-// across the bus: all that is needed of them is brought at once, each thread loading a pack of it.
+// Memory that the threads of a block share: the channel's part of DeviceComm, the counters as the launch found them,
+// and items of a batch, as many as there is room for. Device memory and launch arguments are far away, and the work
+// FIFO lies across the bus. So the block brings all that it needs of these at once, each thread loading a pack.
 inline constexpr uint32_t kWindow = 16;
 struct Stage {
   proto::ChannelComm comm;

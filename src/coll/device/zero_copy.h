@@ -182,8 +182,8 @@ struct OpenBlock {
   uint64_t from, to, count;
   uint32_t first_target, past_targets;
 };
-// Of two ranks the root of a reduce has it all: so the link carries as little as can be. Of more, all but the root have
-// a part, since one link would have to carry all inputs.
+// Returns whether the root of a reduce reduces everything. With two ranks it does, so the link carries as little as can
+// be. With more, all ranks but the root reduce a part, since one link would have to carry all inputs.
 GC_DEV bool root_reduces(uint32_t n) { return n == 2; }
 // Returns whether ranks store into each other's buffers.
 GC_DEV bool stores_to_others(proto::Function function, uint32_t n) {
@@ -366,7 +366,7 @@ GC_NOINLINE void reduce_open_block(proto::Lane lane, uint32_t n_ranks, const Ope
   OpenReduction<Family>(n_ranks, block, buffers, reduction).run(lane);
 }
 
-// Of two ranks by the primitives' own code.
+// Reduces; with two ranks by the primitives' own code.
 template <class Family, class Block>
 GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuffers& buffers, uint32_t n_ranks,
                         const proto::Reduction& reduction) {

@@ -1,10 +1,11 @@
-// The blocking collectives of one MPI communicator among what this process launches: in the order in which the last
-// rank came to each (turner.h). It concerns processes whose threads use several communicators; in others a call pays a
-// few stores, and looks for nobody.
+// Puts the blocking collectives of one MPI communicator in order among what this process launches: in the order in
+// which the last rank came to each (turner.h). This concerns processes whose threads use several communicators. In
+// other processes a call pays a few stores, and looks for nobody.
 //
-// A call: begin() before this rank publishes it; learn() once all have come with device memory, and before this rank
-// lets the others write their lines anew; await() before it launches; end() when it has, or is not going to.
-// Thread safety: these by the communicator's caller; those of Turned by the Turner, with its lock held.
+// The life of a call: begin() before this rank publishes it; learn() once all have come with device memory, and before
+// this rank lets the others write their lines anew; await() before it launches; end() when it has launched, or is not
+// going to.
+// Thread safety: the communicator's caller calls these; the Turner calls those of Turned, with its lock held.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -22,16 +23,16 @@ class BlockingTurn final : public Turned {
   ~BlockingTurn() override { leave(); }
   BlockingTurn(const BlockingTurn&) = delete;
   BlockingTurn& operator=(const BlockingTurn&) = delete;
-  // There are no more of them.
+  // Tells that there are no more calls.
   void leave();
 
   void begin(const Place& place);
-  // Errors: as Arrivals::look_around().
+  // Finds out when all ranks had come. Errors: as Arrivals::look_around().
   Status learn(const Place& place, const Component* among) {
-    // Without other communicators until now, all that others come to later has greater numbers.
+    // Without other communicators until now, all calls that ranks come to later have greater numbers.
     return Turner::instance().crowded() ? find_complete(place, among) : Status();
   }
-  // With MPI progress, and not for ever.
+  // Waits until earlier calls are launched, with MPI progress, and not for ever.
   void await() {
     if (complete_) await_others();
   }
@@ -58,7 +59,7 @@ class BlockingTurn final : public Turned {
   Arrivals& arrivals_;
   bool known_ = false;                // to the Turner
   std::atomic<uint64_t> present_{0};  // the call, from begin() to end(); 0: none
-  uint64_t complete_ = 0;             // since when all ranks have come to it; 0: it waits for nobody
+  uint64_t complete_ = 0;             // since when all ranks have come to the call; 0: it waits for nobody
   // State of the Turner: what it has seen of a call.
   uint64_t seen_ = 0;
   Arrivals::Wait wait_ = {};

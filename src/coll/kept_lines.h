@@ -1,4 +1,5 @@
-// Which of this rank's lines on the board, in the order of the nonblocking collectives, others may still have to read.
+// Knows which of this rank's lines on the board, in the order of the nonblocking collectives, others may still have to
+// read.
 //
 // Thread safety: one caller at a time. Ownership: borrows the arrivals.
 // Invariant: a line is not written anew before all ranks have read what they need of it.
@@ -20,11 +21,11 @@ class KeptLines {
     uint64_t number;
   };
   Reader reader_of(uint64_t number) const;
-  // `number` has been published with device memory.
+  // Notes that `number` has been published with device memory.
   void keep(uint64_t number) { needed_[number % GC_BOARD_LINES] = number; }
-  // `number` goes through the host: nobody needs its line.
+  // Notes that `number` goes through the host: nobody needs its line.
   void let_go(uint64_t number) { needed_[number % GC_BOARD_LINES] = 0; }
-  // Every number up to here has a verdict.
+  // Notes that every number up to this one has a verdict.
   void decided(uint64_t number) { decided_ = number; }
 
  private:

@@ -1,9 +1,9 @@
-// The engine's side of one MPI communicator: the decision how to run each collective.
+// Decides for one MPI communicator how to run each collective. This is the engine's side of the communicator.
 //
-// Everything that decides is equal on all ranks that look: the lines of the board, and facts about the members that
-// came with the modex. What only one rank can see (a board that it cannot open, a buffer that cannot be used) it
-// publishes as GC_KIND_HOST before anybody decides; arguments that are wrong, as GC_KIND_REFUSED, which ends that call
-// alone. A rank that fails alone says so on the board from then on.
+// All facts that decide are equal on all ranks that look: the lines of the board, and facts about the members that came
+// with the modex. A rank publishes what only it can see (a board that it cannot open, a buffer that cannot be used) as
+// GC_KIND_HOST before anybody decides. It publishes wrong arguments as GC_KIND_REFUSED, which ends that call alone. A
+// rank that fails alone says so on the board from then on.
 //
 // Thread safety: run() and start() one caller at a time (MPI's rule for a communicator's collectives), beside it any
 // function of pending(). Invariant: while a blocking collective runs on the device, no nonblocking one is launched.
@@ -23,25 +23,25 @@ namespace gpucoll::coll {
 
 class MpiCommunicator : public gc_comm {
  public:
-  // Local. Errors: out_of_memory when the board has no room.
+  // Makes the engine's side of a communicator. Local. Errors: out_of_memory when the board has no room.
   static Result<std::unique_ptr<MpiCommunicator>> create(const gc_comm_description& description);
   ~MpiCommunicator();
 
   enum class Answer { done, stage };
   Result<Answer> run(const gc_call& call);
-  // As gc_abi.start.
+  // Starts a call as gc_abi.start does.
   Result<PendingCall*> start(uint32_t function, const gc_call* call);
   PendingCalls& pending() { return device_side().pending; }
-  // As gc_abi.refuse.
+  // Refuses a call as gc_abi.refuse does.
   void refuse(uint32_t order, uint32_t function);
-  // As gc_abi.look_at_wishes.
+  // Looks at wishes as gc_abi.look_at_wishes does.
   void look_at_wishes(uint32_t form);
   // Makes progress until every nonblocking collective has been begun.
   void drain();
 
-  // Tells the others not to wait for what is under way here, at the end of MPI. Before finish(), which waits.
+  // Tells the others not to wait for what is under way here, at the end of MPI. Call it before finish(), which waits.
   void abandon();
-  // The runtime communicator has work no more: waits for what is running and lets go of it.
+  // Waits for what is running and releases it. The runtime communicator has work no more then.
   void finish();
 
  private:
@@ -64,7 +64,8 @@ class MpiCommunicator : public gc_comm {
   MpiRuntime& runtime() { return device_side().runtime; }
   TeamRuntime& teams() { return device_side().teams; }
   void find_peers();
-  // Publishes what this rank does; whether every rank can run it on its device. Where one refuses it, *refusal says so.
+  // Publishes what this rank does, and returns whether every rank can run it on its device. *refusal says so where a
+  // rank refuses.
   Result<bool> enter(const gc_call& call, Status* refusal);
   Result<bool> wait_for_others(const gc_call& call, bool device_memory, Status* refusal);
   Result<Answer> execute(const gc_call& call, bool same);
@@ -81,7 +82,7 @@ class MpiCommunicator : public gc_comm {
   Wishes wishes_;
   std::unique_ptr<DeviceSide> device_side_;  // null until the first call that is not host memory alone
   bool peers_found_ = false;
-  DeviceCall call_;      // the present blocking one: keeps its room
+  DeviceCall call_;      // the present blocking call; it keeps its room
   Component component_;  // empty until the first one in GC_ORDER_NEIGHBORS
 };
 

@@ -1,12 +1,12 @@
 // Runs the collectives of one MPI communicator on the device by a runtime communicator, which the first of them makes,
 // and knows whether that can be used at all.
 //
-// A collective: plan() its part; then, once every rank has come with device memory, fits(), prepare(), begin(), and
-// advance() until it is true; launched() of the communicator says what to wait for; then count_run(), and what lies in
-// host memory is stored. What fits() and
-// prepare() answer is equal on all ranks. Several that are prepared() may be put together into one queue. Thread
-// safety: one caller at a time; but plan(), get() and, once that is not null, bound() also beside prepare(). Ownership:
-// owns the runtime communicator.
+// The life of a collective: plan() its part. Once every rank has come with device memory: fits(), prepare(), begin(),
+// and advance() until it is true; launched() of the communicator says what to wait for. Then count_run(), and store
+// what lies in host memory. The answers of fits() and prepare() are equal on all ranks. Several calls that are
+// prepared() may be put together into one queue.
+// Thread safety: one caller at a time; but plan(), get() and, once that is not null, bound() also beside prepare().
+// Ownership: owns the runtime communicator.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -27,7 +27,7 @@ namespace gpucoll::coll {
 struct DeviceCall {
   Place place = {};
   DevicePart part;
-  bool pairs_with_gaps = false;  // it reduces such (packing.h)
+  bool pairs_with_gaps = false;  // it reduces pairs with gaps (packing.h)
   Scratch scratch;
   std::vector<gc_board_line> lines;  // of all ranks, once they have come
   core::KeptLaunches::Ticket kept;   // once prepared()
@@ -42,49 +42,49 @@ class MpiRuntime {
 
   void set_ranks(std::vector<int> ranks) { ranks_ = std::move(ranks); }
 
-  // Null until the first collective on the device.
+  // Returns null until the first collective on the device.
   // acquire: partner is the release in make().
   core::Communicator* get() const noexcept { return made_.load(std::memory_order_acquire); }
 
-  // The lines of the ranks when they made it.
+  // Returns the lines by which the ranks made the runtime communicator.
   const std::vector<gc_board_line>& bound() const noexcept { return bound_; }
 
-  // Makes this rank's part of a call; whether it can run on its device. Errors: a buffer lacks memory, so that the host
-  // could not run it either.
+  // Makes this rank's part of a call, and returns whether it can run on its device. Errors: a buffer lacks memory, so
+  // that the host could not run the call either.
   Result<bool> plan(const gc_call& call, DeviceCall* made);
   // Returns whether all calls go through the host from now on.
   bool staging() const noexcept { return staging_only_; }
-  // Tells, of each kind of reason once, why a call goes through the host, and with it those like it.
+  // Tells why a call, and others like it, goes through the host: once for each kind of reason.
   void tell_once(const char* call, const Status& why);
-  // Because of what one rank is or can.
+  // Sends all calls through the host from now on, because of what rank `because_of` is or can.
   void stage_for_ever(int because_of, const Status& why);
 
   // Returns whether the ranks' devices can work together.
   bool fits(const DeviceCall& call);
   // Returns whether nothing is missing for the call: then prepare() would not wait.
   Result<bool> prepared(DeviceCall& call);
-  // Makes what is missing; false, where no runtime communicator can be made, and from now on all goes through the host.
-  // Errors: the one that there is has failed; it stays until finish(), as others may be looking at it. Collective;
-  // waits for the other ranks.
+  // Makes what is missing. Returns false where no runtime communicator can be made, and from now on all calls go
+  // through the host. Errors: the runtime communicator has failed; it stays until finish(), as others may be looking at
+  // it. Collective; waits for the other ranks.
   Result<bool> prepare(DeviceCall& call, void (*idle)());
-  // Puts it on the stream. waits: the caller waits for it next, by wait() of the communicator.
+  // Puts the call on the stream. waits: the caller waits for it next, by wait() of the communicator.
   Status begin(const DeviceCall& call, bool waits = false);
   // Returns whether a call that is prepared() has the same bits when it runs beside others.
   bool joins(const DeviceCall& call) const;
   // Returns whether calls that have been prepared() one by one can be begun together: equal on all ranks where the
   // calls are.
   bool connected(const core::TaskQueue& together) const;
-  // Begins several. REQUIRES: connected(); what lies in host memory has been loaded.
+  // Begins several calls. REQUIRES: connected(); data in host memory have been loaded.
   Status begin(const core::TaskQueue& together);
   // Launches what there is room for, and returns whether all of it is launched now.
   Result<bool> advance();
-  // How many collectives of MPI, and local reductions, this process has run on a device.
+  // Returns how many collectives of MPI, and local reductions, this process has run on a device.
   static uint64_t runs() noexcept;
   static void count_run() noexcept;
-  // In how many launches.
+  // Returns how many launches these took.
   static uint64_t launches() noexcept;
 
-  // Has work no more: waits for what is running and lets go of it.
+  // Waits for what is running and releases it. The runtime has work no more then.
   void finish();
 
  private:
@@ -99,8 +99,8 @@ class MpiRuntime {
   const uint32_t meeting_;
   std::vector<int> ranks_;  // empty: all
   std::atomic<bool> staging_only_{false};
-  std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's
-  bool told_staged_ = false;                  // in fits()
+  std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's device
+  bool told_staged_ = false;                  // fits() has told
   std::mutex told_mutex_;
   std::vector<std::string> told_once_;  // kinds of reasons
   std::vector<gc_board_line> bound_;    // the lines by which the runtime communicator was made

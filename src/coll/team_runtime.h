@@ -1,11 +1,11 @@
-// Runs collectives where several ranks of a communicator use one device on which their kernels
-// cannot run side by side (docs/adr/0023): of each device one rank, the leader, launches kernels for all of them; the
-// leaders have a runtime communicator of their own.
+// Runs collectives where several ranks of a communicator use one device on which their kernels cannot run side by side
+// (docs/adr/0023). One rank of each device, the leader, launches kernels for all of its ranks; the leaders have a
+// runtime communicator of their own.
 //
-// A collective: offer() before this rank publishes it; then, once every rank has come with device memory, fits(); and
-// run(), or step() until it says neither `waiting` nor `ready`, one after another. A persistent one takes its steps
-// once as a rehearsal, which makes what it needs but launches nothing, and then at each of its starts. What fits() says
-// and what becomes of a call is equal on all ranks.
+// The life of a collective: offer() before this rank publishes it. Once every rank has come with device memory: fits(),
+// and run(), or step() until it says neither `waiting` nor `ready`, one call after another. A persistent collective
+// takes its steps once as a rehearsal, which makes what it needs but launches nothing, and then at each of its starts.
+// The answer of fits() and the outcome of a call are equal on all ranks.
 //
 // Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
 #pragma once
@@ -27,12 +27,12 @@ class TeamRuntime {
  public:
   enum class Outcome {
     waiting,
-    ready,  // of step(): the next one launches it
+    ready,  // step() only: the next step launches the call
     done,
-    stage  // it goes through the host, and all others from now on
+    stage  // the call goes through the host, and all others from now on
   };
 
-  // Where all ranks meet, and then the leaders: GC_MEETING_*.
+  // GC_MEETING_* where all ranks meet, and where the leaders meet.
   struct Meetings {
     uint32_t all, leaders;
   };
@@ -49,9 +49,9 @@ class TeamRuntime {
   // follows.
   uint32_t offer(const DeviceCall& call, bool next);
   bool fits(const DeviceCall& call);
-  // Waits, with MPI progress. A failure on one rank fails its whole team.
+  // Runs a call, and waits for it with MPI progress. A failure on one rank fails its whole team.
   Result<Outcome> run(DeviceCall& call, BlockingTurn& turn);
-  // Does not wait, nor make progress.
+  // Take a step, of a run or of a rehearsal. They do not wait, nor make progress.
   Result<Outcome> step(DeviceCall& call) { return go_on(call, false); }
   Result<Outcome> rehearse(DeviceCall& call) { return go_on(call, true); }
   // Return whether the next step() launches the call, and whether this rank is to launch it at all and has not yet.
@@ -68,10 +68,10 @@ class TeamRuntime {
   bool needs_processors() const noexcept { return step_ != Step::idle && emulated_; }
   // Ends this rank's part, and returns whether that has told the others why.
   bool fail(const Status& why) noexcept;
-  // Waits for what is done for step() on a thread of its own: before a call that has failed meanwhile is used for
-  // something else.
+  // Waits for work that a thread of its own does for step(): a call that has failed meanwhile may not be used for
+  // something else before.
   void let_go();
-  // As MpiRuntime::finish().
+  // Finishes as MpiRuntime::finish() does.
   void finish();
 
  private:
@@ -95,7 +95,7 @@ class TeamRuntime {
   bool make_mirror(const gpu::HostBlock& pinned);
   void tell_teams() const;
 
-  // The first call.
+  // Only the first call needs these.
   Result<bool> meet(const DeviceCall& call, const Status& handed_over, void (*idle)());
   Status open_pages(BoardBootstrap& all);
 
@@ -138,7 +138,7 @@ class TeamRuntime {
   Result<Outcome> go_on_following(const DeviceCall& call);
   template <class F>
   void send_on_errand(const F& f);
-  // Null: it is still under way.
+  // Returns the result of the errand; null while it is under way.
   std::optional<Result<bool>> back_from_errand();
   bool time_to_look_around();
 
@@ -146,8 +146,8 @@ class TeamRuntime {
   Arrivals& arrivals_;
   const uint32_t meeting_;
   MpiRuntime leaders_;
-  std::optional<Teams> teams_;        // once they are known to be needed
-  std::vector<gc_board_line> bound_;  // the lines by which they were made
+  std::optional<Teams> teams_;        // once teams are known to be needed
+  std::vector<gc_board_line> bound_;  // the lines by which the teams were made
   bool unneeded_ = false, staging_ = false, emulated_ = false;
   std::unique_ptr<TeamPages> pages_;
   gpu::Device* device_ = nullptr;  // of the pages
@@ -157,13 +157,13 @@ class TeamRuntime {
   bool answered_ = true;  // by this leader
   Scratch mirror_memory_;
   Mirror mirror_;
-  std::vector<core::TaskQueue> parts_;  // of the members but this leader
-  size_t n_parts_ = 0;                  // that have been read
+  std::vector<core::TaskQueue> parts_;  // of the members except this leader
+  size_t n_parts_ = 0;                  // how many have been read
   DeviceCall whole_;
   Step step_ = Step::idle;
   bool rehearses_ = false;
   std::optional<Errand> errand_;
-  uint64_t launches_ = 0;  // that are done when it is
+  uint64_t launches_ = 0;  // the call is done when the leaders' communicator has done so many
   Clock::time_point start_ = {}, next_look_around_ = {}, fault_seen_ = {};
 };
 

@@ -1,4 +1,4 @@
-// Which ranks of a communicator use one device: a team, whose lowest rank leads it (docs/adr/0023).
+// Groups the ranks of a communicator that use one device into a team, whose lowest rank leads it (docs/adr/0023).
 //
 // Thread safety: pure functions. Teams are numbered in the order of their leaders.
 #pragma once
@@ -18,9 +18,9 @@ struct Teams {
   std::vector<int> leaders() const;
 };
 
-// By the devices that the ranks' lines name.
+// Makes teams by the devices that the ranks' lines name.
 Teams teams_of(const std::vector<gc_board_line>& lines);
-// "ranks 0, 2"
+// Names ranks in a sentence: "ranks 0, 2".
 std::string list_of(const std::vector<int>& ranks);
 
 }  // namespace gpucoll::coll

@@ -203,7 +203,7 @@ class LineMover {
     mismatch_ = true;
   }
 
-  // What came from peer p: in[p][u] are the lines of unit u.
+  // The lines that came: in[p][u] are those of unit u from peer p.
   template <class Batch>
   using Incoming = typename Lines::Incoming[kMaxIn][Batch::kUnits];
 

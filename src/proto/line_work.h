@@ -1,4 +1,4 @@
-// What line_mover.h is told: the ends of connections and the work.
+// Describes to line_mover.h the ends of connections and the work.
 //
 // Thread safety: plain data, each thread has its own. Ownership: none.
 #pragma once
@@ -16,7 +16,7 @@ struct LineEnd {
   uint64_t seen;  // of a sending end: a lower bound of head
 };
 
-// What is to be moved.
+// The work: what is to be moved.
 struct LineWork {
   const uint8_t* input;  // the own operand
   uint8_t* output;

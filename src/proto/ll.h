@@ -47,7 +47,7 @@ GC_DEV void ll_store(uint8_t* lines, uint64_t index, const Pack& pack, uint32_t 
   store_relaxed_pair(to, {news | pack.word[0], news | pack.word[1]});
   store_relaxed_pair(to + packs, {news | pack.word[2], news | pack.word[3]});
 }
-// What is there now, arrived or not.
+// Loads the pack that is there now, arrived or not.
 GC_DEV LlPack ll_load(const uint8_t* lines, uint64_t index, uint64_t packs = kLlPacks) {
   const WordPair* const from = reinterpret_cast<const WordPair*>(lines) + index;
   return {{load_relaxed_pair(from), load_relaxed_pair(from + packs)}};

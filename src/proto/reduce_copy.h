@@ -127,7 +127,7 @@ struct ElementUnit : ElementAccess<typename Red::Element, kAligned> {
     if constexpr (kHasPost<Red>) return Red::post(x, reduction);
   }
 };
-// What is only copied.
+// Copies units, without a reduction.
 template <class T, bool kAligned = true>
 struct CopyUnit : ElementAccess<T, kAligned> {
   using Value = T;

@@ -58,7 +58,7 @@ template <class T>
 struct Complex {
   T re, im;
 };
-// What minloc and maxloc work on, laid out as C does.
+// The pairs that minloc and maxloc work on, laid out as C does.
 template <class V, class I>
 struct Pair {
   V value;
@@ -74,7 +74,7 @@ using FloatFloat = Pair<float, float>;
 using DoubleDouble = Pair<double, double>;
 static_assert(sizeof(FloatInt) == 8 && sizeof(ShortInt) == 8 && sizeof(DoubleInt) == 16 && sizeof(LongInt) == 16);
 
-// Whether an element has bytes that belong to no member: those of an application's memory are left alone.
+// True for elements with bytes that belong to no member. Those bytes of an application's memory are left alone.
 template <class T>
 inline constexpr bool kPadded = false;
 template <class V, class I>
@@ -208,7 +208,7 @@ GC_DEV bool wins_tie(T a, T b, bool max) {
   if (is_nan(a) || is_nan(b)) return is_nan(b) && (!is_nan(a) || x > y);
   return max ? x < y : x > y;
 }
-// Whether a is to stay rather than b.
+// Returns whether a stays rather than b.
 template <class T>
 GC_DEV bool wins(T a, T b, bool max) {
   if constexpr (std::is_integral_v<T>) {

@@ -50,8 +50,8 @@ class Current {
   bool changed_ = false;
 };
 
-// The same, for calls that a capture of any stream could forbid to this thread, because they synchronise or allocate:
-// that does no harm to work which is only being recorded.
+// Makes the context current, too, for calls that a capture of any stream could forbid to this thread because they
+// synchronise or allocate. That does no harm to work which is only being recorded.
 class Unrestricted {
  public:
   explicit Unrestricted(CUcontext context) noexcept : current_(context) { cudaThreadExchangeStreamCaptureMode(&mode_); }

@@ -1,5 +1,5 @@
-// What a MemoryHandle of a GPU holds. Written by the process that owns the memory, read by processes of the same
-// library version on the same node (the engine compares versions before handles travel).
+// The content of a MemoryHandle of a GPU. The process that owns the memory writes it; processes of the same library
+// version on the same node read it (the engine compares versions before handles travel).
 #pragma once
 #include <cuda_runtime_api.h>
 

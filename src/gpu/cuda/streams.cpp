@@ -12,7 +12,7 @@ cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t native_event(Event event) { return static_cast<cudaEvent_t>(event); }
 cudaGraphExec_t native_graph(Graph graph) { return static_cast<cudaGraphExec_t>(graph); }
 
-// What a graph keeps; owned by the driver's user object.
+// The thing that a graph keeps; owned by the driver's user object.
 struct Kept {
   void (*release)(void*);
   void* argument;

@@ -49,7 +49,7 @@ class CrewBarrier {
   uint64_t turn_ = 0;     // number of turns ended, shifted by one; bit 0: the answer of the last
 };
 
-// What the threads of one block share.
+// Memory that the threads of one block share.
 struct BlockMemory {
   CrewBarrier barriers[proto::kBarriers];
   alignas(128) uint8_t shared[proto::kSharedBytes];

@@ -12,7 +12,7 @@
 
 namespace gpucoll::gpu::emu {
 
-// What a MemoryHandle of the emulated device holds. Read by processes of the same library version only (the engine
+// The content of a MemoryHandle of the emulated device. Only processes of the same library version read it (the engine
 // compares versions before handles travel).
 struct EmuHandle {
   uint64_t magic;
@@ -197,7 +197,7 @@ Result<void*> Memory::open_memory(const MemoryHandle& handle) {
   return peer.process_id == process_id_ && peer.pid == getpid() ? open_own(peer) : open_peer(peer);
 }
 
-// The same address again: one mapping, so that ThreadSanitizer sees one piece of memory.
+// Returns the same address again: one mapping, so that ThreadSanitizer sees one piece of memory.
 Result<void*> Memory::open_own(const EmuHandle& handle) {
   std::lock_guard lock(mutex_);
   auto it = regions_.find(handle.address);

@@ -52,7 +52,7 @@ Status cannot_open(int errnum, int pid) {
                        process_obstacle(errnum, pid).c_str());
 }
 
-// Whether the descriptor is the memory file `id`, and not one that took over its number.
+// Returns whether the descriptor is the memory file `id`, and not one that took over its number.
 bool is_file(int fd, uint64_t id) {
   char path[40], link[128];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

@@ -35,7 +35,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Status reserve(int threads);
   // Waits until what is in the queue now has ended.
   void synchronize();
-  // Whether so many entries have ended.
+  // Returns whether so many entries have ended.
   bool has_ended(uint64_t count);
   // Waits for all that is in the queue and gives its threads back. Nothing may be put into it any more.
   void close();
@@ -60,7 +60,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
     void shape(Queue* owner, int n_blocks, int n_threads);
   };
   using LaunchPointer = std::unique_ptr<Launch>;
-  // What is left of the work once it has been put: an event to be waited for is a mark by then.
+  // The rest of the work once it has been put: an event to be waited for is a mark by then.
   using Entry = std::variant<LaunchPointer, Copy, WriteValue, WaitValue, Mark, Keep>;
 
   Status put_one(const KernelLaunch& launch);

@@ -1,5 +1,5 @@
-// What can be put into a stream of the emulated device. A Queue runs it, a Recording keeps it and puts it into queues
-// again and again.
+// The kinds of work that can be put into a stream of the emulated device. A Queue runs them; a Recording keeps them and
+// puts them into queues again and again.
 //
 // Thread safety: plain data, but for Event, whose functions may be called from any thread. Ownership: addresses and
 // events belong to the caller and outlive the work.

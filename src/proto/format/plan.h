@@ -39,7 +39,7 @@ namespace gpucoll::proto {
 struct Bell;
 struct LineMeshEnds;
 
-// What a batch does, how, and in which protocol.
+// The function, algorithm and protocol of a batch.
 enum class Function : uint8_t {
   send_recv,
   broadcast,

@@ -43,7 +43,7 @@ GC_ZERO_COPY_FIELDS(GC_ASSERT_FIELD)
 #undef GC_ASSERT_FIELD
 inline constexpr uint64_t kAddressesKnown = uint64_t{1} << 63;
 
-// What must be equal on all ranks, but for the operation, which does no harm. element: bytes of one.
+// Packs what must be equal on all ranks, but for the operation, which does no harm. element: bytes of one element.
 inline constexpr int kCallBits = 48;  // of the elements' number
 static_assert(kFunctions <= 1 << 4 && kZeroCopyRanks <= 1 << 3);
 constexpr GC_HD uint64_t call_word(uint64_t count, Function function, uint32_t root, uint32_t element) {

@@ -8,50 +8,50 @@
  * was never used.
  *
  * The blocking collectives of a communicator and the nonblocking ones are counted apart, each in an order of its own:
- * a nonblocking one may be begun by MPI itself in the middle of a blocking one (MPI_Comm_idup). An order of launches
- * for both follows from either: who runs a blocking one has launched all nonblocking ones that were begun before.
+ * MPI itself may begin a nonblocking one in the middle of a blocking one (MPI_Comm_idup). An order of launches for both
+ * follows from either: a rank that runs a blocking collective has launched all nonblocking ones that were begun before.
  *
- * Entering collective number s (1, 2, ...) of an order, the rank stores s, what it calls and its kind of memory
- * into `arrival` of line s % GC_BOARD_LINES, with release, where it has device memory after the rest of the line.
- * Nobody waits for those who have read it. A reader loads `arrival` with acquire:
+ * A rank enters collective number s (1, 2, ...) of an order by storing s, what it calls and its kind of memory into
+ * `arrival` of line s % GC_BOARD_LINES, with release. Where it has device memory, it stores the rest of the line first.
+ * It does not wait for ranks that have yet to read the line. A reader loads `arrival` with acquire:
  *
  *   a number below s   The rank has not come.
  *   s                  It has come. If all ranks have come with device memory, or at least one has and the others wait
  *                      for it with host memory (GC_KIND_EITHER), they run s on the device.
  *   a number above s   It has come and gone.
  *
- * Who has gone went through the host, and so do all. For a rank that runs s on the device goes on only when every rank
- * has read its line: it waits for that (`decided`, stored with release after reading), or s is a collective that nobody
- * can leave before everybody has contributed to it, which a rank does after reading.
- * So a line is read beyond `arrival` only while it is not written: when all have come with device memory.
+ * A rank that has gone went through the host, and so do all. For a rank that runs s on the device goes on only when
+ * every rank has read its line. Either it waits for that (`decided`, stored with release after reading), or no rank can
+ * leave s before every rank has contributed to it, which a rank does after reading. So a rank reads a line beyond
+ * `arrival` only while nobody writes it: when all have come with device memory.
  *
- * A rank that cannot make a call for its arguments, which only it can see, says so instead (GC_KIND_REFUSED), and all
- * who wait for it end s with an error, and nothing else. None of them waits for the others, so it comes to s only when
- * all have come to s - GC_BOARD_LINES / 2: nobody's lines are written anew before all have come to them.
+ * A rank that cannot make a call for its arguments, which only it can see, says so instead (GC_KIND_REFUSED). All ranks
+ * that wait for it end s with an error, and nothing else. None of them waits for the others, so a rank refuses s only
+ * when all have come to s - GC_BOARD_LINES / 2: no line is written anew before all ranks have come to it.
  *
- * Host memory alone does not wait, as it is most often everybody's. But where others have told by `wishes` that they
- * would rather run a function on the device, a rank does, as long as it is worth while (coll/wishes.h).
+ * A rank with host memory alone does not wait, as most often all ranks have host memory. But where others have told by
+ * `wishes` that they would rather run a function on the device, a rank waits, as long as that pays (coll/wishes.h).
  *
- * A nonblocking one is begun and goes on: there a rank that has device memory in s, or refuses it, keeps the line until
- * it knows that s goes through the host, or that every rank has read it or comes through the host. What comes meanwhile
- * and needs that line is not entered yet. Rank 0 stores into `together` for its line s, with release, how many from s
- * on share a launch: s and those behind it that are GC_LINE_SMALL on every rank, and but for s GC_LINE_WAITS. A rank
- * waits for that word only if it has entered s + 1 so itself. Else it runs s alone, and rank 0 cannot mean otherwise:
- * what the rank enters later does not wait.
+ * A nonblocking collective is begun, and the program goes on. A rank that has device memory in s, or refuses s, keeps
+ * the line until it knows that s goes through the host, or that every rank has read the line or comes through the host.
+ * It does not enter a later call that needs the line before. Rank 0 stores into `together` for its line s, with
+ * release, how many collectives from s on share a launch: s and those behind it that are GC_LINE_SMALL on every rank,
+ * and but for s GC_LINE_WAITS. A rank waits for that word only if it has entered s + 1 so itself. Else it runs s alone,
+ * and rank 0 cannot mean otherwise: the collectives that this rank enters later do not wait.
  *
- * A rank that has come with device memory, or waits for others, then reads the clock and stores it into `entered_ns`,
- * with release; until then it is 0. Its arrival is seen by all when it reads the clock (a sequentially consistent
- * exchange). So whoever knows a time that is past sees all who came before; of these it waits for the number where it
- * needs that. The greatest is when the last rank came, the same number on all ranks: the calls of several communicators
- * are launched in that order (coll/turner.h).
+ * A rank that has come with device memory, or waits for others, then reads the clock and stores the time into
+ * `entered_ns`, with release; until then it is 0. All ranks see its arrival when it reads the clock (a sequentially
+ * consistent exchange). So a rank that knows a time in the past sees all ranks that came before it, and waits for their
+ * `entered_ns` where it needs them. The greatest of these times is when the last rank came, the same number on all
+ * ranks: the calls of several communicators are launched in that order (coll/turner.h).
  *
- * Why so many lines: that many nonblocking collectives may be under way before one must wait to be entered. And a
- * collective of the module that was there before may call others (allreduce: reduce and broadcast, each counted), so a
- * rank may be some numbers ahead within a blocking collective that it has not left: four would do.
+ * Why so many lines: so many nonblocking collectives may be under way before one must wait to be entered. And a
+ * collective of the module below may call others (allreduce: reduce and broadcast, each counted), so a rank may be some
+ * numbers ahead within a blocking collective that it has not left: four lines would do for that.
  *
- * A rank that fails in number s stores s into `failed`, with release after `cause`, a sentence about who is at fault,
- * which others that give up because of it pass on as it is: whoever waits for it in s or later must not. In the other
- * order it stores the first number that it has not run.
+ * A rank that fails in number s stores s into `failed`, with release, after `cause`, a sentence about who is at fault.
+ * Other ranks that give up because of it pass the sentence on unchanged. No rank may wait for a failed rank in s or
+ * later. In the other order the rank stores the first number that it has not run.
  *
  * Making a persistent collective (GC_PERSISTENT) is counted among the nonblocking ones. MPI lets the ranks start those
  * that are made in different orders, so where all have device memory rank 0 says in which order they run: it appends
@@ -126,7 +126,7 @@ enum {
   GC_MEETING_PERSISTENT_TEAMS,
   GC_MEETINGS
 };
-/* What a rank does in a collective. */
+/* The part that a rank takes in a collective. */
 enum {
   GC_KIND_HOST = 1,   /* goes through the host without waiting: host memory, or what the runtime cannot work on */
   GC_KIND_DEVICE = 2, /* device memory that the runtime can work on: waits for what the others have */
@@ -149,8 +149,8 @@ enum { GC_FUNCTION_none, GC_BOARD_FUNCTIONS(GC_FUNCTION) GC_FUNCTION_end };
 /* Added to the function: it makes a persistent one. */
 enum { GC_PERSISTENT = 0x80 };
 static inline int gc_is_counted(uint32_t function) { return (function & ~(uint32_t)GC_PERSISTENT) != GC_FUNCTION_none; }
-/* Of a communicator: MPI is being finalized on this rank; and this is why its collectives have `failed`, or that it is
- * on another one: nobody waits for them. */
+/* How a communicator ends. MPI is being finalized on this rank; its collectives have `failed` because MPI is being
+ * finalized here or on another rank, so nobody waits for them. */
 enum { GC_ENDING_MPI = 1, GC_ENDING_QUIETLY = 2 };
 /* Flags of a line. */
 enum {
@@ -181,7 +181,7 @@ typedef struct gc_board_order {
   gc_board_line lines[GC_BOARD_LINES];
 } gc_board_order;
 
-/* Of persistent collectives. From `scheduled` on it is rank 0's. */
+/* The state of persistent collectives. Rank 0 writes the members from `scheduled` on. */
 typedef struct gc_board_starts {
   uint64_t started[GC_BOARD_SLOTS / 64], held[GC_BOARD_SLOTS / 64];
   uint64_t read, scheduled;

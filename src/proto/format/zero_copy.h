@@ -4,15 +4,15 @@
 //
 //   note[channel][opening % 2][source rank]      (kMaxChannels channels)
 //
-// Each channel counts these operations, the same on all ranks (ChannelComm::openings); flag_of() the count stands in
-// every word. An operation begins with an opening: each rank stores into its note at every other one where that rank's
-// kernels find its buffers, and what it calls; a word carries 4 bytes of that and the flag, so that it tells of its own
-// arrival. Where ranks call different reductions, nobody may touch another's buffers: they are shorter, or not open.
-// Who has stored them has come so far in its stream: its buffers may be read and overwritten. It ends with a closing:
-// `closed` tells that the rank has read all it wanted of the other's buffers and that what it stored there has come
-// (release, acquire). Only then may the kernel end. Where not every rank's addresses are known, the operation goes on
-// in another way, without a closing. Why two notes are enough: who stores opening k + 2 has received opening k + 1 from
-// every rank, each of which had read all notes of opening k, and of its closing, before.
+// Each channel counts these operations, equally on all ranks (ChannelComm::openings); every word holds flag_of() the
+// count. An operation begins with an opening: each rank stores into its note at every other rank where that rank's
+// kernels find its buffers, and what it calls. A word carries 4 bytes of that and the flag, so that it tells of its own
+// arrival. Where ranks call different reductions, no rank may touch another's buffers: they are shorter, or not open. A
+// rank that has stored its notes has come so far in its stream: its buffers may be read and overwritten. The operation
+// ends with a closing: `closed` tells that the rank has read all it wanted of the other's buffers, and that what it
+// stored there has come (release, acquire). Only then may the kernel end. Where not every rank's addresses are known,
+// the operation goes on in another way, without a closing. Two notes are enough: a rank that stores opening k + 2 has
+// received opening k + 1 from every rank, each of which had read all notes of opening k, and of its closing, before.
 #pragma once
 #include <cstddef>
 #include <cstdint>

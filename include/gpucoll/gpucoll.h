@@ -122,8 +122,8 @@ GPUCOLL_API gpucollResult_t gpucollGetUniqueId(gpucollUniqueId *id);
  * the call, and is a communicator once gpucollGroupEnd has succeeded; where that fails, *comm can only be destroyed or
  * aborted. */
 GPUCOLL_API gpucollResult_t gpucollCommInitRank(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank);
-/* What a communicator is to be like. Initialise it with GPUCOLL_CONFIG_INITIALIZER, then set what is to be different.
- */
+/* The options of a communicator. Initialise them with GPUCOLL_CONFIG_INITIALIZER, then set those that are to be
+ * different. */
 typedef struct {
   size_t size; /* these three by the initialiser only */
   unsigned magic;
@@ -140,7 +140,7 @@ typedef struct {
 #define GPUCOLL_CONFIG_UNDEF_INT (-2147483647 - 1)
 #define GPUCOLL_CONFIG_INITIALIZER \
   { sizeof(gpucollConfig_t), 0x67636366u, GPUCOLL_VERSION_CODE, GPUCOLL_CONFIG_UNDEF_INT }
-/* The same with a configuration, which is read before the call returns; NULL: nothing is set. */
+/* Makes a communicator with a configuration, which is read before the call returns; NULL: nothing is set. */
 GPUCOLL_API gpucollResult_t gpucollCommInitRankConfig(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank,
                                                       const gpucollConfig_t *config);
 /* Waits for the communicator's outstanding operations and for the peers to be done with its memory, then frees it. */
@@ -286,7 +286,7 @@ GPUCOLL_API gpucollResult_t gpucollDeviceName(int index, char *name, size_t byte
 GPUCOLL_API gpucollResult_t gpucollStreamCreate(gpucollStream_t *stream);
 GPUCOLL_API gpucollResult_t gpucollStreamSynchronize(gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollStreamDestroy(gpucollStream_t stream);
-/* What is put into `stream` later waits for what is in `other` now. */
+/* Makes everything that is put into `stream` later wait for what is in `other` now. */
 GPUCOLL_API gpucollResult_t gpucollStreamWaitStream(gpucollStream_t stream, gpucollStream_t other);
 
 /* Graphs: what is put into `stream` between begin and end is recorded instead of run, together with what is put into

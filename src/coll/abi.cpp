@@ -130,7 +130,7 @@ gpu::Device* device_of(const void* pointer) {
   if (!platform) return nullptr;
   gpu::PointerInfo info = (*platform)->classify(pointer);
   if (info.kind == gpu::MemoryKind::host || info.kind == gpu::MemoryKind::pinned) return nullptr;
-  // What was freed belongs to no device: any of them says so.
+  // Memory that was freed belongs to no device: any device says so.
   auto device = (*platform)->open(info.device >= 0 ? info.device : (*platform)->current_device());
   return device ? *device : nullptr;
 }

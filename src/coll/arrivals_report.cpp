@@ -44,7 +44,7 @@ void Arrivals::report(Wait& wait) const {
   const auto waited = std::chrono::steady_clock::now() - wait.start;
   if (wait.told || !params().report_after || waited < std::chrono::seconds(params().report_after)) return;
   wait.told = true;
-  // Of starts, and among neighbours, it is not known who else is missing.
+  // For starts, and among neighbours, this rank does not know who else is missing.
   const bool starts = wait.place.order == kStarts, all = !starts && !wait.among;
   if (starts && description_.rank != (wait.rank == 0)) return;
   std::vector<int> ranks(all ? static_cast<size_t>(description_.size) : 1, wait.rank);

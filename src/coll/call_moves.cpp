@@ -46,7 +46,7 @@ class MoveMaker {
   const int rank_, n_;
 };
 
-// What only moves has been checked, and has addresses for kernels where it was packed.
+// Adds a move. Its buffers have been checked, and have addresses for kernels where they were packed.
 void MoveMaker::add_move(Function function, const Block& send, const void* recv, size_t bytes) {
   core::CollectiveTask task = moving_task(function);
   task.send = context_.device.kernel_address(send.address);

@@ -151,7 +151,7 @@ Result<bool> MpiCommunicator::prepare() {
   return runtime().prepare(call_, description_.calls->progress);
 }
 
-// What that calls comes before on all ranks, whatever all came to first.
+// Reduces within the group. The calls that this makes come first on all ranks, whatever all came to first.
 Status MpiCommunicator::reduce_within_group(const gc_call& call) {
   if (!call.before) return {};
   device_side_->turn.end();

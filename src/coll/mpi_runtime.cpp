@@ -48,7 +48,8 @@ void MpiRuntime::tell_staged(log::Level level, const char* why) const {
   log::write(level, "collectives on device memory of %s are slow, through the host: %s", description_.name, why);
 }
 
-// What the user can mend is told once, by one rank where all see it; the rest only where choices are asked for.
+// Tells a reason that the user can mend once, by one rank where all see it; other reasons only where choices are asked
+// for.
 void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
   static std::atomic<bool> told{false};
   staging_only_ = true;

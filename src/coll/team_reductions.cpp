@@ -52,7 +52,8 @@ void TeamComposer::all_reduce(size_t c) {
   for (size_t i = stored; i < others.size(); ++i) spread_result(its, others[i], result);
 }
 
-// What lies in place at the root is still to be read when a chain of kernels begins to store: it has another place.
+// Reduces. Data in place at the root are still to be read when a chain of kernels begins to store: the result has
+// another place.
 void TeamComposer::reduce(size_t c) {
   const CollectiveTask& its = task(c);
   const int root = static_cast<int>(its.root);

@@ -99,7 +99,7 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
     uint64_t pieces = 0;           // how many have been moved, or taken
   };
   struct Sending : Direction {
-    // Of the first pending message: its target, once known, and how much of it is on its way.
+    // The first pending message: its target, once known, and how much of it is on its way.
     uint8_t* target = nullptr;
     uint64_t piece_bytes = 0, moved = 0;
     uint64_t last_in_pieces = 0;    // number of the last message by bounce buffer

@@ -151,7 +151,7 @@ uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output, b
   if (!own && capturing) return nullptr;
   const gpu::PointerInfo info = context_.device.classify_kernel(output);
   if (!info.exportable || info.device != context_.device.index()) return nullptr;
-  // What other processes may open is what other devices of this one are let into.
+  // Other devices of this process are let into the memory that other processes may open.
   auto* const address = static_cast<uint8_t*>(output);
   if (!own) publish_again(info);
   uint8_t* const granted = own ? address : mapped_address(peer, info, address);

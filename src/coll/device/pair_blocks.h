@@ -36,7 +36,7 @@ GC_DEV PairSteps pair_steps(proto::Function function, uint32_t root) {
   }
 }
 
-// What goes through the areas at once, in bytes. Where blocks are cut from a vector, that of place p begins p * block
+// The bytes that go through the areas at once. Where blocks are cut from a vector, that of place p begins p * block
 // behind `first`, and none goes beyond `end`; else each has `block` bytes, `first` behind its beginning.
 struct PairChunk {
   uint64_t first, end;

@@ -137,8 +137,8 @@ GC_DEV void run_collectives(const Block& block, uint32_t channel, const proto::B
   });
 }
 
-// What the block's operations have changed of the communicator, for the next launch. A link that is not there may be
-// made while this runs: where the block has seen a part of it, the host still stores the zeros that are here.
+// Keeps what the block's operations have changed of the communicator, for the next launch. A link that is not there may
+// be made while this runs: where the block has seen a part of it, the host still stores the zeros that are here.
 GC_DEV void keep_steps(const proto::Connector& end, proto::Connector& home) {
   if (end.receive == nullptr) return;
   proto::store_beside_writes(&home.step, end.step);

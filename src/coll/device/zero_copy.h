@@ -253,9 +253,9 @@ class OpenBlocks {
   const uint64_t most_;
 };
 
-// The same elements of all inputs, into one output or all. Of some ranks at a time, so that it is one code for any
-// number of them; all loads of those come before the first use of what they bring. One function for all reductions of
-// the family: which one it is concerns what is in registers only.
+// Reduces the same elements of all inputs, into one output or all. It takes some ranks at a time, so that it is one
+// code for any number of them; all loads of these come before the first use of what they bring. It is one function for
+// all reductions of the family: which one it is concerns only what is in registers.
 template <class Family>
 class OpenReduction {
   using T = typename Family::Element;

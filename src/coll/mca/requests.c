@@ -211,7 +211,7 @@ static int request_start(size_t count, ompi_request_t **requests) {
   return rc;
 }
 
-/* What is not made yet must be first: the other ranks count on this one. */
+/* Takes a request back. A collective that is not made yet must be made first: the other ranks count on this one. */
 static void take_from_engine(gcm_request *r) {
   if (r->pending != NULL && state_of(r->pending) != GC_READY) gcm_abi->drain(r->module->comm);
   opal_mutex_lock(&list_lock);

@@ -13,9 +13,9 @@ namespace gpucoll {
 
 constexpr int count_equal_params() {
   int n = 0;
-#define GC_PARAM(name, type, def, lo, hi, scope, help) n += ParamScope::scope == ParamScope::equal;
-#define GC_PARAM_CHOICE(name, choices, scope, help) n += ParamScope::scope == ParamScope::equal;
-#define GC_PARAM_TEXT(name, help)
+#define GC_PARAM(name, type, def, lo, hi, scope, level, help) n += ParamScope::scope == ParamScope::equal;
+#define GC_PARAM_CHOICE(name, choices, scope, level, help) n += ParamScope::scope == ParamScope::equal;
+#define GC_PARAM_TEXT(name, level, help)
 #include "base/params.def"
 #undef GC_PARAM
 #undef GC_PARAM_CHOICE

@@ -19,12 +19,12 @@ constexpr ParamType type_of_Size = ParamType::size;
 constexpr ParamType type_of_Bool = ParamType::boolean;
 
 const ParamInfo kTable[] = {
-#define GC_PARAM(name, type, def, lo, hi, scope, help) \
-  {#name, type_of_##type, ParamScope::scope, def, lo, hi, "", help, &Params::name, nullptr},
-#define GC_PARAM_CHOICE(name, choices, scope, help) \
-  {#name, ParamType::choice, ParamScope::scope, 0, 0, 0, choices, help, &Params::name, nullptr},
-#define GC_PARAM_TEXT(name, help) \
-  {#name, ParamType::text, ParamScope::local, 0, 0, 0, "", help, nullptr, &Params::name},
+#define GC_PARAM(name, type, def, lo, hi, scope, level, help) \
+  {#name, type_of_##type, ParamScope::scope, ParamLevel::level, def, lo, hi, "", help, &Params::name, nullptr},
+#define GC_PARAM_CHOICE(name, choices, scope, level, help) \
+  {#name, ParamType::choice, ParamScope::scope, ParamLevel::level, 0, 0, 0, choices, help, &Params::name, nullptr},
+#define GC_PARAM_TEXT(name, level, help) \
+  {#name, ParamType::text, ParamScope::local, ParamLevel::level, 0, 0, 0, "", help, nullptr, &Params::name},
 #include "base/params.def"
 #undef GC_PARAM
 #undef GC_PARAM_CHOICE
@@ -156,6 +156,15 @@ std::string variable_of(const ParamInfo& info) {
 const ParamInfo* param_table(size_t* count) noexcept {
   *count = kCount;
   return kTable;
+}
+
+const char* level_name(ParamLevel level) noexcept {
+  switch (level) {
+    case ParamLevel::user: return "user";
+    case ParamLevel::tuning: return "tuning";
+    case ParamLevel::developer: break;
+  }
+  return "developer";
 }
 
 const Params& params() noexcept { return store().values; }

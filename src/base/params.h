@@ -15,11 +15,12 @@ namespace gpucoll {
 
 enum class ParamType { integer, size, boolean, choice, text };
 enum class ParamScope { local, equal };
+enum class ParamLevel { user, tuning, developer };
 
 struct Params {
-#define GC_PARAM(name, type, def, lo, hi, scope, help) int64_t name = def;
-#define GC_PARAM_CHOICE(name, choices, scope, help) int64_t name = 0;  // index into the choices
-#define GC_PARAM_TEXT(name, help) std::string name;
+#define GC_PARAM(name, type, def, lo, hi, scope, level, help) int64_t name = def;
+#define GC_PARAM_CHOICE(name, choices, scope, level, help) int64_t name = 0;  // index into the choices
+#define GC_PARAM_TEXT(name, level, help) std::string name;
 #include "base/params.def"
 #undef GC_PARAM
 #undef GC_PARAM_CHOICE
@@ -45,6 +46,7 @@ struct ParamInfo {
   const char* name;
   ParamType type;
   ParamScope scope;
+  ParamLevel level;
   int64_t default_value, minimum, maximum;
   const char* choices;  // "a|b|c" for ParamType::choice, else ""
   const char* help;
@@ -54,6 +56,7 @@ struct ParamInfo {
 
 // The table; `count` entries.
 const ParamInfo* param_table(size_t* count) noexcept;
+const char* level_name(ParamLevel level) noexcept;  // "user", "tuning" or "developer"
 const Params& params() noexcept;
 // What a parameter says of which 0 means that gpucoll chooses.
 template <class T>

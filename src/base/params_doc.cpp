@@ -32,6 +32,21 @@ std::string allowed_text(const ParamInfo& info) {
   return text;
 }
 
+void print_group(ParamLevel level) {
+  std::printf(
+      "\n## Level %s\n\n"
+      "| parameter | environment | default | allowed | scope | meaning |\n"
+      "|---|---|---|---|---|---|\n",
+      level_name(level));
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  for (const ParamInfo* info = table; info != table + count; ++info)
+    if (info->level == level)
+      std::printf("| `%s` | `%s` | %s | %s | %s | %s |\n", info->name, variable_of(*info).c_str(),
+                  default_text(*info).c_str(), allowed_text(*info).c_str(),
+                  info->scope == ParamScope::equal ? "equal" : "local", info->help);
+}
+
 void print_document() {
   std::puts(
       "# Parameters\n\n"
@@ -40,14 +55,11 @@ void print_document() {
       "the first wins. Sizes take K, M and G (powers of 1024). Parameters of scope *equal* must have the same value\n"
       "on all ranks of a communicator, which is checked; those of scope *local* are each rank's own. `gpucoll-info`\n"
       "shows the values in force and where they come from.\n\n"
-      "| parameter | environment | default | allowed | scope | meaning |\n"
-      "|---|---|---|---|---|---|");
-  size_t count = 0;
-  const ParamInfo* table = param_table(&count);
-  for (const ParamInfo* info = table; info != table + count; ++info)
-    std::printf("| `%s` | `%s` | %s | %s | %s | %s |\n", info->name, variable_of(*info).c_str(),
-                default_text(*info).c_str(), allowed_text(*info).c_str(),
-                info->scope == ParamScope::equal ? "equal" : "local", info->help);
+      "Each parameter has a level, which `gpucoll-info` shows: *user*, *tuning* (what decides which way is taken, and\n"
+      "how) or *developer* (the emulated device). `ompi_info --param coll gpucoll --level N` lists those of users "
+      "from\n"
+      "N = 2 on, those of tuning from 5 on, and those of developers from 8 on.");
+  for (ParamLevel level : {ParamLevel::user, ParamLevel::tuning, ParamLevel::developer}) print_group(level);
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ Live& live() {
   return *l;
 }
 
+static_assert(GC_LEVEL_USER == static_cast<int>(ParamLevel::user) &&
+              GC_LEVEL_TUNING == static_cast<int>(ParamLevel::tuning) &&
+              GC_LEVEL_DEVELOPER == static_cast<int>(ParamLevel::developer));
+
 int param(size_t index, gc_param* out) {
   size_t count = 0;
   const ParamInfo* table = param_table(&count);
@@ -59,6 +63,7 @@ int param(size_t index, gc_param* out) {
     case ParamType::choice: out->kind = info.choices; break;
     case ParamType::text: out->kind = "text"; break;
   }
+  out->level = static_cast<int>(info.level);
   std::snprintf(out->value, sizeof out->value, "%s", param_text(info).c_str());
   return 1;
 }

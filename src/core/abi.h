@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 11u
+#define GC_ABI_VERSION 12u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -137,10 +137,13 @@ typedef struct gc_comm_description {
   const char *name; /* for messages */
 } gc_comm_description;
 
+/* Who a parameter is for. */
+enum { GC_LEVEL_USER, GC_LEVEL_TUNING, GC_LEVEL_DEVELOPER };
 /* A parameter, for registration as an MCA variable. All strings but `value` have static storage. */
 typedef struct gc_param {
   const char *name, *help, *kind; /* kind: "int", "size", "bool", "text", or the choices "a|b|c" */
   char value[64];                 /* the value now: the default, or the environment's */
+  int level;                      /* GC_LEVEL_* */
 } gc_param;
 
 /* Tells device pointers from host pointers without a call: an address inside [device_lo, device_hi) is device

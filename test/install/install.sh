@@ -46,6 +46,15 @@ GPUCOLL_DEVICE=emu "$stage/one_process" 2 || wrong "an installed example failed"
 if test -z "$sanitize"; then  # ompi_info is not built with sanitizers and cannot load what is
   OMPI_MCA_mca_base_component_path=$plugins:$(setting OMPI_SYSTEM_PLUGIN_DIR) \
     ompi_info --parsable | grep -q '^mca:coll:gpucoll:' || wrong "ompi_info does not see the installed component"
+  shown() {  # LEVEL PARAMETER: whether ompi_info shows the parameter up to this level
+    OMPI_MCA_mca_base_component_path=$plugins:$(setting OMPI_SYSTEM_PLUGIN_DIR) \
+      ompi_info --parsable --param coll gpucoll --level "$1" | grep -q "coll_gpucoll_$2:"
+  }
+  for at in "2 transport" "5 threads" "8 emu_strict"; do
+    read -r level name <<<"$at"
+    shown "$level" "$name" || wrong "ompi_info does not show $name at level $level"
+    ! shown $((level - 1)) "$name" || wrong "ompi_info shows $name at level $((level - 1)) already"
+  done
 fi
 OMPI_MCA_mca_base_component_path=$plugins:$(setting OMPI_SYSTEM_PLUGIN_DIR) \
   "$(setting MPIRUN)" --oversubscribe --bind-to none --mca coll gpucoll -np 2 \

@@ -81,7 +81,7 @@ void check_info() {
     expect(transport["usable"] == true, transport["name"].get<std::string>() + " is not usable");
   bool set = false;
   for (const auto& p : json["parameters"])
-    set |= p["name"] == "channels" && p["value"] == "3" && p["source"] == "environment";
+    set |= p["name"] == "channels" && p["value"] == "3" && p["source"] == "environment" && p["level"] == "user";
   expect(set, "GPUCOLL_CHANNELS=3 is not shown");
 }
 

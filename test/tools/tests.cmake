@@ -192,7 +192,7 @@ gc_test(tools.info_links LABELS tools ENV GPUCOLL_DEVICE=emu
 gc_test(tools.info_json LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=3 GPUCOLL_EMU_DEVICES=1
   COMMAND ${GC_SOURCE}/test/tools/info_json.sh ${GC_BUILD})
 gc_test(tools.info_mca LABELS tools ENV GPUCOLL_DEVICE=emu OMPI_MCA_coll_gpucoll_transport=shm
-  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  transport +shm +mca$" ${GC_BUILD}/tools/gpucoll-info)
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  transport +shm +mca +user$" ${GC_BUILD}/tools/gpucoll-info)
 gc_explains(small 0 "^[*] one_shot +ll +1 +32 .* predicted, chosen$" allreduce 8 -np 4 --gpu)
 gc_explains(large 0 "^[*] ring +simple +32 +512 .*, chosen$" allreduce 1G -np 8 --gpu)
 gc_explains(emulated 0 "^[*] .*, chosen$" reduce_scatter 64K -n 3)

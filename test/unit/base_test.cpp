@@ -120,6 +120,20 @@ TEST(Parameters, TakeTheEnvironmentAndRememberTheSource) {
   unsetenv("GPUCOLL_BUFFER_BYTES");
 }
 
+TEST(Parameters, HaveLevelsAndFewAreForUsers) {
+  size_t count = 0, users = 0;
+  const ParamInfo* table = param_table(&count);
+  for (size_t i = 0; i < count; ++i) {
+    const bool emulated = !std::strncmp(table[i].name, "emu_", 4);
+    EXPECT_EQ(emulated, table[i].level == ParamLevel::developer) << table[i].name;
+    users += table[i].level == ParamLevel::user;
+  }
+  EXPECT_EQ(users, 20u);
+  EXPECT_STREQ(level_name(ParamLevel::user), "user");
+  EXPECT_STREQ(level_name(ParamLevel::tuning), "tuning");
+  EXPECT_STREQ(level_name(ParamLevel::developer), "developer");
+}
+
 TEST(Parameters, TakeAnyTextWhereOneIsWanted) {
   EXPECT_EQ(params().tuning_file, "");
   ASSERT_TRUE(set_param("tuning_file", "/some/where, 1", "mca").ok());

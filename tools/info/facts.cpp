@@ -118,7 +118,11 @@ Json parameter_facts() {
   const ParamInfo* table = param_table(&count);
   for (size_t i = 0; i < count; ++i) {
     const ParamInfo& p = table[i];
-    Json entry = {{"name", p.name}, {"value", param_text(p)}, {"source", param_source(p)}, {"type", type_text(p.type)}};
+    Json entry = {{"name", p.name},
+                  {"value", param_text(p)},
+                  {"source", param_source(p)},
+                  {"type", type_text(p.type)},
+                  {"level", level_name(p.level)}};
     if (p.type == ParamType::choice) entry["choices"] = p.choices;
     entry["equal_on_all_ranks"] = p.scope == ParamScope::equal;
     entry["help"] = p.help;

@@ -22,13 +22,19 @@ static const char *from_environment(const char *name) {
   return getenv(variable);
 }
 
+/* Returns the middle one of Open MPI's three levels for this kind of reader. */
+static mca_base_var_info_lvl_t info_level(int level) {
+  if (level == GC_LEVEL_USER) return OPAL_INFO_LVL_2;
+  return level == GC_LEVEL_TUNING ? OPAL_INFO_LVL_5 : OPAL_INFO_LVL_8;
+}
+
 static int register_one(size_t i, const gc_param *param) {
   const char *text = NULL;
   mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
   memcpy(defaults[i], param->value, sizeof defaults[i]);
   values[i] = defaults[i];
   const int index = mca_base_component_var_register(&mca_coll_gpucoll_component.collm_version, param->name, param->help,
-                                                    MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_5,
+                                                    MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, info_level(param->level),
                                                     MCA_BASE_VAR_SCOPE_READONLY, &values[i]);
   if (index < 0) return OMPI_ERROR;
   if (mca_base_var_get_value(index, NULL, &source, NULL) != OPAL_SUCCESS) return OMPI_ERROR;

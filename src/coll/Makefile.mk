@@ -1,78 +1,5 @@
-# Room coll: collectives, their kernels, the C API and the engine behind the component.
-
-# Kernels for the emulated device and for GPUs. A .cu file needs another basename than every .cpp file beside it.
-GC_KERNEL_SOURCES = \
-	src/coll/kernel_list.h \
-	src/coll/kernels.cpp \
-	src/coll/kernels.h \
-	src/coll/kernels_complex.cpp \
-	src/coll/kernels_f16.cpp \
-	src/coll/kernels_f32.cpp \
-	src/coll/kernels_f64.cpp \
-	src/coll/kernels_i16.cpp \
-	src/coll/kernels_i32.cpp \
-	src/coll/kernels_i64.cpp \
-	src/coll/kernels_i8.cpp \
-	src/coll/kernels_move.cpp \
-	src/coll/kernels_pairs.cpp \
-	src/coll/kernels_shard.h
-GC_KERNEL_CUDA_SOURCES = \
-	src/coll/kernels_complex_cuda.cu \
-	src/coll/kernels_f16_cuda.cu \
-	src/coll/kernels_f32_cuda.cu \
-	src/coll/kernels_f64_cuda.cu \
-	src/coll/kernels_i16_cuda.cu \
-	src/coll/kernels_i32_cuda.cu \
-	src/coll/kernels_i64_cuda.cu \
-	src/coll/kernels_i8_cuda.cu \
-	src/coll/kernels_move_cuda.cu \
-	src/coll/kernels_pairs_cuda.cu
-
-# A developer's short build: make GPUCOLL_KERNEL_SUBSET="f32 i32" has the kernels of these shards only. What depends on
-# it is compiled anew when another make is told otherwise: the stamp is written only then.
-GC_KERNEL_SUBSET = $(sort $(GPUCOLL_KERNEL_SUBSET))
-GC_KERNEL_SUBSET_STAMP = src/coll/kernel_subset.stamp
-GC_KERNEL_SUBSET_OBJECTS = \
-	$(patsubst src/coll/%.cpp,src/coll/libcoll_la-%.lo,$(filter %.cpp,$(GC_KERNEL_SOURCES))) \
-	$(GC_KERNEL_CUDA_SOURCES:.cu=.lo)
-$(GC_KERNEL_SUBSET_OBJECTS): $(GC_KERNEL_SUBSET_STAMP)
-$(GC_KERNEL_SUBSET_OBJECTS): override CPPFLAGS += $(if $(GC_KERNEL_SUBSET),-DGC_KERNEL_SUBSET \
-	$(addprefix -DGC_KERNEL_SHARD_,$(GC_KERNEL_SUBSET)))
-GC_KERNEL_SUBSET_BEFORE = $(shell cat $(GC_KERNEL_SUBSET_STAMP) 2>/dev/null)
-$(GC_KERNEL_SUBSET_STAMP): $(if $(subst "$(GC_KERNEL_SUBSET)",,"$(GC_KERNEL_SUBSET_BEFORE)"),other-kernel-subset)
-	@$(MKDIR_P) $(@D) && echo '$(GC_KERNEL_SUBSET)' > $@
-.PHONY: other-kernel-subset
-CLEANFILES += $(GC_KERNEL_SUBSET_STAMP)
-
-# Of all code the emulated device's kernels take longest to compile, and speed is not what they are for.
-src/coll/libcoll_la-kernels_%.lo: override CXXFLAGS += $(GC_EMU_KERNEL_CXXFLAGS)
-
-# Headers that are compiled for both.
-GC_COLL_DEVICE_FILES = \
-	src/coll/device/local_reduce.h \
-	src/coll/device/all_pairs.h \
-	src/coll/device/zero_copy.h \
-	src/coll/device/pair_blocks.h \
-	src/coll/device/pair_lines.h \
-	src/coll/device/one_shot.h \
-	src/coll/device/packing.h \
-	src/coll/device/ring.h \
-	src/coll/device/ring_all_gather.h \
-	src/coll/device/ring_all_reduce.h \
-	src/coll/device/ring_broadcast.h \
-	src/coll/device/ring_reduce.h \
-	src/coll/device/ring_reduce_scatter.h \
-	src/coll/device/ring_scan.h \
-	src/coll/device/run_plan.h \
-	src/coll/device/send_recv.h \
-	src/coll/device/short_message.h \
-	src/coll/device/split.h \
-	src/coll/device/tree_all_reduce.h \
-	src/coll/device/ways.h \
-	src/coll/device/work.h
-
-noinst_LTLIBRARIES += src/coll/libcoll.la
-src_coll_libcoll_la_SOURCES = \
+# Room coll: MPI's collectives: requests, blocking, nonblocking, persistent.
+GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
 	src/coll/address.h \
 	src/coll/api.cpp \
@@ -169,16 +96,14 @@ src_coll_libcoll_la_SOURCES = \
 	src/coll/types.cpp \
 	src/coll/types.h \
 	src/coll/wishes.cpp \
-	src/coll/wishes.h \
-	$(GC_COLL_DEVICE_FILES) \
-	$(GC_KERNEL_SOURCES)
-src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-if HAVE_CUDA
-src_coll_libcoll_la_SOURCES += $(GC_KERNEL_CUDA_SOURCES)
-src_coll_libcoll_la_CPPFLAGS += $(CUDA_CPPFLAGS)
-endif
+	src/coll/wishes.h
 
-GC_COLL_LIBS = src/coll/libcoll.la $(GC_CORE_LIBS)
+noinst_LTLIBRARIES += src/coll/libcoll.la
+src_coll_libcoll_la_SOURCES = $(GC_COLL_SOURCES)
+src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+
+GC_COLL_LIBS = src/coll/libcoll.la src/kernels/libkernels.la \
+	$(GC_CORE_LIBS)
 
 # libgpucoll.so: all rooms in one, exporting the C API and the component's table of functions.
 lib_LTLIBRARIES += libgpucoll.la

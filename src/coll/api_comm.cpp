@@ -10,10 +10,10 @@
 #include "base/params.h"
 #include "base/status.h"
 #include "coll/handles.h"
-#include "coll/kernels.h"
 #include "core/group.h"
 #include "core/retired.h"
 #include "gpucoll/gpucoll.h"
+#include "kernels/kernels.h"
 #include "net/socket_bootstrap.h"
 
 using namespace gpucoll;

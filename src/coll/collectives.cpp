@@ -3,8 +3,8 @@
 #include <string>
 
 #include "coll/buffers.h"
-#include "coll/kernels.h"
 #include "coll/types.h"
+#include "kernels/kernels.h"
 
 namespace gpucoll::coll {
 namespace {

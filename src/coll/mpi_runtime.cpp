@@ -8,9 +8,9 @@
 
 #include "base/mutant.h"
 #include "coll/board_bootstrap.h"
-#include "coll/kernels.h"
 #include "core/collective_messages.h"
 #include "core/retired.h"
+#include "kernels/kernels.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "coll/address.h"
-#include "coll/kernels.h"
 #include "gpucoll/gpucoll.h"
+#include "kernels/kernels.h"
 
 namespace gpucoll::coll {
 namespace {

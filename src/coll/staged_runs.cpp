@@ -2,10 +2,10 @@
 
 #include "coll/address.h"
 #include "coll/host_pieces.h"
-#include "coll/kernels.h"
 #include "coll/local_launch.h"
 #include "coll/type_layouts.h"
 #include "core/planner.h"
+#include "kernels/kernels.h"
 
 namespace gpucoll::coll {
 namespace {

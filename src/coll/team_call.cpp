@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "coll/address.h"
-#include "coll/kernels.h"
 #include "coll/team_composer.h"
+#include "kernels/kernels.h"
 
 namespace gpucoll::coll {
 namespace {

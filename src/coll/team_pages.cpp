@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "coll/kernels.h"
+#include "kernels/kernels.h"
 
 namespace gpucoll::coll {
 

@@ -1,12 +1,11 @@
-# Room core: communicator, channels, planner, arrival board, fault latch.
-noinst_LTLIBRARIES += src/core/libcore.la
+# Room core: the runtime: communicators, connections, plans, launches.
 GC_CORE_SOURCES = \
 	src/core/abi.h \
 	src/core/board.cpp \
 	src/core/board.h \
+	src/core/call_records.cpp \
 	src/core/call_records.h \
 	src/core/channel_loads.h \
-	src/core/call_records.cpp \
 	src/core/chosen_collectives.cpp \
 	src/core/chosen_collectives.h \
 	src/core/collective_messages.cpp \
@@ -32,8 +31,8 @@ GC_CORE_SOURCES = \
 	src/core/fault.h \
 	src/core/flights.h \
 	src/core/graph_memory.cpp \
-	src/core/graph_users.cpp \
 	src/core/graph_memory.h \
+	src/core/graph_users.cpp \
 	src/core/graph_users.h \
 	src/core/group.cpp \
 	src/core/group.h \
@@ -90,6 +89,8 @@ GC_CORE_SOURCES = \
 	src/core/watchdog.h \
 	src/core/work_fifo.cpp \
 	src/core/work_fifo.h
+
+noinst_LTLIBRARIES += src/core/libcore.la
 src_core_libcore_la_SOURCES = $(GC_CORE_SOURCES)
 
 GC_CORE_LIBS = src/core/libcore.la src/topo/libtopo.la src/net/libnet.la src/gpu/libgpu.la src/base/libbase.la \

@@ -1,5 +1,5 @@
 // Carries out large allreduce, reduce and reduce_scatter by copy engines. They carry the operands to the rank that
-// reduces them; a kernel there reduces what has come (coll/device/local_reduce.h); then copy engines carry the result
+// reduces them; a kernel there reduces what has come (kernels/local_reduce.h); then copy engines carry the result
 // to the ranks that want it.
 //
 // The data are cut into shares, one for each rank that reduces, and shares into pieces. Pieces travel in rounds: in

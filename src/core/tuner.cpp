@@ -128,7 +128,7 @@ int useful_threads(uint64_t bytes, int channels, const CommShape& shape) {
   return clamp_int(ceil_div(std::max<uint64_t>(packs, 1), warp) * warp, shape.threads);
 }
 
-// About the bytes of a chunk in which a channel's part goes down a pipeline of so many hops (coll/device/split.h).
+// About the bytes of a chunk in which a channel's part goes down a pipeline of so many hops (kernels/split.h).
 double pipeline_chunk(double channel_bytes, int n_hops) {
   constexpr double kMoveCost = 49152, kLeast = 16384;
   return std::min(channel_bytes, std::max(kLeast, std::sqrt(channel_bytes * kMoveCost / n_hops)));

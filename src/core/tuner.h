@@ -50,7 +50,7 @@ struct Choice {
   int threads;
   uint32_t chunk_bytes;  // of proto::CollectiveItem; 0: as the protocol allows
   double us;             // predicted time
-  bool zero_copy;        // first tried on the buffers of all ranks (coll/device/zero_copy.h): us is the time without
+  bool zero_copy;        // first tried on the buffers of all ranks (kernels/zero_copy.h): us is the time without
 };
 
 // Collectives of blocks between pairs of ranks: in a mesh, or as messages (collective_messages.h).
@@ -58,7 +58,7 @@ constexpr bool is_exchange(Function function) {
   return function == Function::all_to_all || function == Function::gather || function == Function::scatter;
 }
 
-// Returns whether there is such a kernel, as the switch of coll/device/run_plan.h has it.
+// Returns whether there is such a kernel, as the switch of kernels/run_plan.h has it.
 constexpr bool supported(Function function, Algorithm algorithm, Protocol protocol) {
   switch (algorithm) {
     case Algorithm::ring: return function != Function::send_recv && !is_exchange(function);

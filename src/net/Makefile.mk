@@ -1,5 +1,4 @@
 # Room net: bootstrap sockets and transports.
-noinst_LTLIBRARIES += src/net/libnet.la
 GC_NET_SOURCES = \
 	src/net/bootstrap.h \
 	src/net/door.cpp \
@@ -18,6 +17,8 @@ GC_NET_SOURCES = \
 	src/net/spare.cpp \
 	src/net/spare.h \
 	src/net/transport.h
+
+noinst_LTLIBRARIES += src/net/libnet.la
 src_net_libnet_la_SOURCES = $(GC_NET_SOURCES)
 
 GC_NET_LIBS = src/net/libnet.la $(GC_GPU_LIBS)

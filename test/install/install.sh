@@ -9,7 +9,7 @@ setting() { sed -n "s/^$1 = //p" "$build/Makefile"; }
 
 # With the kernels that are there: make would compile others.
 make --no-print-directory -s -C "$build" install DESTDIR="$stage" \
-  GPUCOLL_KERNEL_SUBSET="$(cat "$build/src/coll/kernel_subset.stamp")" >"$stage/log" 2>&1 ||
+  GPUCOLL_KERNEL_SUBSET="$(cat "$build/src/kernels/kernel_subset.stamp")" >"$stage/log" 2>&1 ||
   { cat "$stage/log"; exit 1; }
 prefix=$(setting prefix)
 for file in lib/libgpucoll.so include/gpucoll/gpucoll.h lib/pkgconfig/gpucoll.pc bin/gpucoll-perf bin/gpucoll-info \

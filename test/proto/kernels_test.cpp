@@ -1,6 +1,6 @@
 // The table of kernels: each data type and operation gives the kernels that compute it, on the emulated device, with
 // the bits of the order that the algorithm promises.
-#include "coll/kernels.h"
+#include "kernels/kernels.h"
 
 #include <set>
 #include <string>

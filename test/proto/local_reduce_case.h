@@ -1,6 +1,6 @@
 // A local reduction, run and compared bit for bit with a plain loop in the order of ranks.
 #pragma once
-#include "coll/device/local_reduce.h"
+#include "kernels/local_reduce.h"
 #include "plan_runner.h"
 
 namespace gpucoll::test {

@@ -1,6 +1,6 @@
 // The packing kernel: types with gaps of all shapes, drawn at random, against a plain loop over their runs; both ways,
 // at all alignments, by several blocks of one and of three threads. Memory around the data must stay as it was.
-#include "coll/device/packing.h"
+#include "kernels/packing.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "coll/device/run_plan.h"
 #include "crew.h"
+#include "kernels/run_plan.h"
 #include "world.h"
 
 namespace gpucoll::test {
@@ -201,7 +201,7 @@ class Watch {
   std::thread thread_;
 };
 
-// One of coll/device/ways.h.
+// One of kernels/ways.h.
 template <class Way>
 void kernel_of(const gpu::EmuBlock& block, const proto::Plan& plan) {
   coll::device::run_plan<Way>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),

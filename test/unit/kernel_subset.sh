@@ -10,14 +10,15 @@ compiles() {
     test/api/differential_test-reference.o | grep -o 'src/[a-z0-9_/]*[.]c[pu]p*\|test/[a-z_/]*[.]cpp' | sort -u
 }
 
-before=$(cat "$2/src/coll/kernel_subset.stamp")
+before=$(cat "$2/src/kernels/kernel_subset.stamp")
 again=$(compiles "$before" "$2" | grep -v ^test || true)
 test -z "$again" || wrong "with the same kernels, '$before', these are compiled again:" $again
 other=i16
 test "$before" != i16 || other="i16 f64"
 found=$(compiles "$other" "$2")
-wanted=$(cd "$1" && grep -l 'include "coll/kernel\(_list\|s_shard\).h"' src/coll/*.cpp && echo test/api/reference.cpp)
-! grep -q '^NVCC = .' "$2/Makefile" || wanted="$wanted $(cd "$1" && ls src/coll/kernels_*.cu)"
+wanted=$(cd "$1" && grep -l 'include "kernels/kernel\(_list\|s_shard\).h"' \
+  src/kernels/*.cpp src/kernels/shards/*.cpp && echo test/api/reference.cpp)
+! grep -q '^NVCC = .' "$2/Makefile" || wanted="$wanted $(cd "$1" && ls src/kernels/shards/kernels_*.cu)"
 for file in $wanted; do
   echo "$found" | grep -qx "$file" || wrong "with other kernels $file is not compiled again"
 done

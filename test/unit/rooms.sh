@@ -6,7 +6,7 @@ set -euo pipefail
 tree=$1
 table=$tree/test/unit/rooms.txt
 
-# Prints "FILE:LINE: ROOM may not include ROOM (HEADER)" for each include that the table does not allow, and each room
+# Prints "FILE:LINE: net may not include core (core/peers.h)" for each include that the table does not allow, and each room
 # without a line in the table. A header is looked for from src, then beside the file that includes it.
 check() {  # check SRC
   find "$1" -path '*/stub/*' -prune -o -type f \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' -o -name '*.def' \) -print0 | sort -z |

@@ -249,7 +249,7 @@ TEST(TeamCall, KeepsWhatMembersReduceOfWhatTheyReceive) {
 
 Element reduced(Element a, Element b) { return a * 31 + b; }
 
-// As the kernel does (coll/device/local_reduce.h).
+// As the kernel does (kernels/local_reduce.h).
 void carry_out(const proto::LocalReduction& r) {
   for (uint64_t i = 0; i < r.count; ++i) {
     const auto operand = [&](uint32_t rank) {

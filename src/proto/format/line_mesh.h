@@ -1,4 +1,4 @@
-// Format: the line mesh, memory in which every rank stores lines of LL128 for every other (coll/device/all_pairs.h).
+// Format: the line mesh, memory in which every rank stores lines of LL128 for every other (kernels/all_pairs.h).
 //
 // Each rank has one buffer in its device memory, into which all ranks store and from which only the owner reads:
 //

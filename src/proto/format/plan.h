@@ -164,7 +164,7 @@ struct CollectiveItem {
 
 // A send to the rank `distance` places after this one and a receive from the rank `distance` places before it; either
 // may be missing (peer -1). distance 0 is this rank itself: then both are there and of one size.
-// Part p of a message travels in channel pair_channel(distance, p), see coll/device/split.h; part 0 always exists, so
+// Part p of a message travels in channel pair_channel(distance, p), see kernels/split.h; part 0 always exists, so
 // that messages of 0 bytes are matched, too.
 struct PairItem {
   const void* send;

@@ -1,4 +1,4 @@
-// Format: what ranks tell each other in an operation that works on their buffers directly (coll/device/zero_copy.h).
+// Format: what ranks tell each other in an operation that works on their buffers directly (kernels/zero_copy.h).
 //
 // Each rank has notes from every other, for each channel, behind the lines of its mesh buffer (format/mesh.h):
 //

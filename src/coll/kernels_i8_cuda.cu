@@ -1,3 +1,0 @@
-// The kernels of shard i8 for GPUs.
-#include "coll/kernels_shard.h"
-GC_DEFINE_SHARD(i8)

@@ -1,0 +1,187 @@
+// run_packing: the kernel that packs and unpacks elements with gaps. See proto/format/packing.h for what it is told.
+//
+// Packed bytes are dealt out in units as wide as all addresses and strides allow, neighbouring units to neighbouring
+// threads: the packed side is always read or written in whole lines, the other as far as its runs are long. Where these
+// would be bytes, or pairs of them, a thread has a whole pack of the packed side, and the pieces of runs that belong
+// there are moved each in the widest units that its own place allows. Thread safety: called by all threads of all
+// blocks of one launch. No two items write the same byte.
+#pragma once
+#include "kernels/run_plan.h"
+#include "proto/format/packing.h"
+
+namespace gpucoll::coll::device {
+
+// Where a packed byte lies, and how many from it on lie one after another, to the end of its run.
+struct Place {
+  int64_t offset;
+  uint64_t left;
+};
+
+// Returns the place of an element's packed byte `at`, from where the element's memory begins.
+GC_DEV Place place_in_levels(const proto::PackItem& item, uint64_t at) {
+  uint64_t run = proto::quotient(at, item.run_bytes);
+  const uint64_t in = at - run * item.run_bytes;
+  int64_t place = static_cast<int64_t>(in);
+  GC_UNROLL
+  for (int l = 0; l < proto::kPackLevels; ++l) {
+    if (run == 0) break;
+    const uint64_t up = proto::quotient(run, item.level[l].count);
+    place += static_cast<int64_t>(run - up * item.level[l].count) * item.level[l].stride;
+    run = up;
+  }
+  return {place, item.run_bytes - in};
+}
+
+GC_DEV Place place_in_runs(const proto::PackItem& item, uint64_t at) {
+  const uint64_t granule = at >> item.granule_bits;
+  uint32_t low = item.starts[granule], high = item.starts[granule + 1];
+  while (low < high) {  // the last run that begins at `at` or before
+    const uint32_t middle = low + (high - low + 1) / 2;
+    if (item.runs[middle].packed <= at) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  const proto::PackRuns runs = item.runs[low];
+  const uint64_t behind = at - runs.packed, run = proto::quotient(behind, runs.bytes), in = behind - run * runs.bytes;
+  return {runs.offset + static_cast<int64_t>(run) * runs.stride + static_cast<int64_t>(in), runs.bytes - in};
+}
+
+// From the item's memory on.
+GC_DEV Place place_of(const proto::PackItem& item, uint64_t at) {
+  const uint64_t element = proto::quotient(at, item.element_bytes), in = at - element * item.element_bytes;
+  Place place = item.runs == nullptr ? place_in_levels(item, in) : place_in_runs(item, in);
+  place.offset += static_cast<int64_t>(element) * item.extent;
+  return place;
+}
+
+// This thread's units of the item, several at a time: all loads come first. `turn` of `turns`: the block's.
+template <class Unit, class Block>
+GC_DEV void move_units(const Block& block, const proto::PackItem& item, uint32_t turn, uint32_t turns) {
+  const uint64_t n = item.bytes / sizeof(Unit), size = static_cast<uint64_t>(block.size());
+  const uint64_t tile = proto::kPackUnroll * size, rank = static_cast<uint64_t>(block.rank());
+  GC_NO_UNROLL
+  for (uint64_t first = turn * tile + rank; first < n; first += turns * tile) {
+    Unit value[proto::kPackUnroll];
+    uint8_t* to[proto::kPackUnroll];
+    GC_UNROLL
+    for (uint32_t u = 0; u < proto::kPackUnroll; ++u) {
+      const uint64_t at = (first + u * size) * sizeof(Unit);
+      if (at >= item.bytes) break;
+      uint8_t* const memory = item.memory + place_of(item, at).offset;
+      uint8_t* const packed = item.packed + at;
+      value[u] = proto::load<Unit>(item.unpacks != 0 ? packed : memory);
+      to[u] = item.unpacks != 0 ? memory : packed;
+    }
+    GC_UNROLL
+    for (uint32_t u = 0; u < proto::kPackUnroll; ++u) {
+      if (first + u * size >= n) break;
+      proto::store(to[u], value[u]);
+    }
+  }
+}
+
+// The pieces of runs that a thread goes through for one pack.
+class Pieces {
+ public:
+  GC_DEV Pieces(const proto::PackItem& item, uint64_t at) : item_(item), at_(at) {}
+
+  // The next sizeof(uint64_t) packed bytes: `word` has them, or gets them.
+  GC_DEV void move_word(uint64_t& word) {
+    for (uint32_t done = 0; done < sizeof word;) {
+      if (left_ == 0) go_on();
+      done += move_piece(word, done);
+    }
+  }
+
+ private:
+  GC_DEV void go_on() {
+    const Place place = place_of(item_, at_);
+    memory_ = item_.memory + place.offset;
+    left_ = place.left;
+  }
+  // In the widest unit that its address, its run and the word allow; how many bytes that were.
+  GC_DEV uint32_t move_piece(uint64_t& word, uint32_t done) {
+    const uint64_t room = sizeof word - done, most = left_ < room ? left_ : room;
+    const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory_));
+    if (most >= 8 && address % 8 == 0) return move_unit<uint64_t>(word, done);
+    if (most >= 4 && address % 4 == 0) return move_unit<uint32_t>(word, done);
+    if (most >= 2 && address % 2 == 0) return move_unit<uint16_t>(word, done);
+    return move_unit<uint8_t>(word, done);
+  }
+  template <class Unit>
+  GC_DEV uint32_t move_unit(uint64_t& word, uint32_t done) {
+    if (item_.unpacks != 0)
+      proto::store(memory_, static_cast<Unit>(word >> (8 * done)));
+    else
+      word |= static_cast<uint64_t>(proto::load<Unit>(memory_)) << (8 * done);
+    memory_ += sizeof(Unit);
+    at_ += sizeof(Unit);
+    left_ -= sizeof(Unit);
+    return sizeof(Unit);
+  }
+
+  const proto::PackItem& item_;
+  uint64_t at_, left_ = 0;
+  uint8_t* memory_ = nullptr;
+};
+
+GC_DEV void move_byte(const proto::PackItem& item, uint64_t at) {
+  uint8_t* const memory = item.memory + place_of(item, at).offset;
+  proto::store(item.unpacks != 0 ? memory : item.packed + at,
+               proto::load<uint8_t>(item.unpacks != 0 ? item.packed + at : memory));
+}
+
+// Whole packs of the packed side, one a thread, and its ends byte by byte.
+template <class Block>
+GC_DEV void move_packs(const Block& block, const proto::PackItem& item, uint32_t turn, uint32_t turns) {
+  constexpr uint64_t kPack = sizeof(proto::Pack);
+  const uint64_t size = static_cast<uint64_t>(block.size()), rank = static_cast<uint64_t>(block.rank());
+  const uint64_t offset = -reinterpret_cast<uintptr_t>(item.packed) % kPack;
+  const uint64_t head = offset < item.bytes ? offset : item.bytes, packs = (item.bytes - head) / kPack;
+  GC_NO_UNROLL
+  for (uint64_t i = turn * size + rank; i < packs; i += turns * size) {
+    const uint64_t at = head + i * kPack;
+    uint64_t words[2] = {};
+    if (item.unpacks != 0) {
+      const auto pack = proto::load<proto::Pack>(item.packed + at);
+      __builtin_memcpy(words, &pack, kPack);
+    }
+    Pieces pieces(item, at);
+    pieces.move_word(words[0]);
+    pieces.move_word(words[1]);
+    if (item.unpacks != 0) continue;
+    proto::Pack pack;
+    __builtin_memcpy(&pack, words, kPack);
+    proto::store(item.packed + at, pack);
+  }
+  if (turn != 0) return;
+  GC_NO_UNROLL
+  for (uint64_t i = rank; i < item.bytes - packs * kPack; i += size) move_byte(item, i < head ? i : i + packs * kPack);
+}
+
+template <class Block>
+GC_DEV void move_item(const Block& block, const proto::PackItem& item, uint32_t turn, uint32_t turns) {
+  switch (item.unit) {
+    case 4: return move_units<proto::Pack>(block, item, turn, turns);
+    case 3: return move_units<uint64_t>(block, item, turn, turns);
+    case proto::kLeastPackUnit: return move_units<uint32_t>(block, item, turn, turns);
+    default: return move_packs(block, item, turn, turns);
+  }
+}
+
+// Nothing: a kernel is made of a type (kernels_shard.h).
+template <class Nothing, class Block>
+GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void*) {
+  const proto::PackItem* const items = proto::pack_items(plan);
+  const uint32_t n = proto::pack_item_count(plan);
+  GC_NO_UNROLL
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint32_t first = items[i].first_block;
+    move_item(block, items[i], index < first ? index + n_blocks - first : index - first, n_blocks);
+  }
+  finish_local_plan(block, n_blocks, plan);
+}
+
+}  // namespace gpucoll::coll::device

@@ -1,0 +1,3 @@
+// The kernels of shard i8 for GPUs.
+#include "kernels/kernels_shard.h"
+GC_DEFINE_SHARD(i8)

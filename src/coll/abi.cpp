@@ -1,6 +1,6 @@
-// The table of functions behind the MPI component (core/abi.h). Each body is one call of guarded().
+// The table of functions behind the MPI component (abi/abi.h). Each body is one call of guarded().
 #define OMPI_SKIP_MPICXX 1
-#include "core/abi.h"
+#include "abi/abi.h"
 
 #include <mpi.h>  // error classes only; nothing here calls MPI
 

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "abi/abi.h"
 #include "base/params.h"
 #include "coll/mpi_process.h"
-#include "core/abi.h"
 #include "core/communicator.h"
 
 namespace gpucoll::coll {

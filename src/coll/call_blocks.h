@@ -2,8 +2,8 @@
 //
 // Thread safety: pure functions.
 #pragma once
+#include "abi/abi.h"
 #include "coll/address.h"
-#include "core/abi.h"
 
 namespace gpucoll::coll {
 

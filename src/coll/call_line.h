@@ -4,8 +4,8 @@
 #pragma once
 #include <vector>
 
+#include "abi/abi.h"
 #include "base/status.h"
-#include "core/abi.h"
 #include "gpu/device.h"
 
 namespace gpucoll::coll {

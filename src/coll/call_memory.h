@@ -2,8 +2,8 @@
 //
 // Thread safety: any thread.
 #pragma once
+#include "abi/abi.h"
 #include "base/status.h"
-#include "core/abi.h"
 #include "gpu/device.h"
 
 namespace gpucoll::coll {

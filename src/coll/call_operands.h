@@ -2,9 +2,9 @@
 //
 // Thread safety: as the context's.
 #pragma once
+#include "abi/abi.h"
 #include "base/status.h"
 #include "coll/call_context.h"
-#include "core/abi.h"
 
 namespace gpucoll::coll {
 

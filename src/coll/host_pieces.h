@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "abi/abi.h"
 #include "base/status.h"
-#include "core/abi.h"
 #include "gpu/device.h"
 
 namespace gpucoll::coll {

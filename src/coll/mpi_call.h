@@ -6,10 +6,10 @@
 #pragma once
 #include <cstdint>
 
+#include "abi/abi.h"
 #include "base/status.h"
 #include "coll/packing.h"
 #include "coll/scratch.h"
-#include "core/abi.h"
 #include "core/task.h"
 
 namespace gpucoll::coll {

@@ -11,13 +11,13 @@
 #include <memory>
 #include <vector>
 
+#include "abi/abi.h"
 #include "coll/arrivals.h"
 #include "coll/blocking_turn.h"
 #include "coll/mpi_runtime.h"
 #include "coll/pending_calls.h"
 #include "coll/team_runtime.h"
 #include "coll/wishes.h"
-#include "core/abi.h"
 
 namespace gpucoll::coll {
 

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "abi/abi.h"
 #include "base/equal_params.h"
-#include "core/abi.h"
 #include "core/board.h"
 #include "core/heart.h"
 #include "core/liveness.h"

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "abi/abi.h"
 #include "base/log.h"
 #include "coll/arrivals.h"
 #include "coll/mpi_call.h"
-#include "core/abi.h"
 #include "core/communicator.h"
 
 namespace gpucoll::coll {

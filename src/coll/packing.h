@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "abi/abi.h"
 #include "base/status.h"
 #include "coll/call_context.h"
 #include "coll/host_pieces.h"
 #include "coll/type_layouts.h"
-#include "core/abi.h"
 #include "core/task.h"
 
 namespace gpucoll::coll {

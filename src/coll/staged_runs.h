@@ -5,8 +5,8 @@
 #pragma once
 #include <cstddef>
 
+#include "abi/abi.h"
 #include "base/status.h"
-#include "core/abi.h"
 #include "gpu/device.h"
 
 namespace gpucoll::coll {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "abi/abi.h"
 #include "base/status.h"
-#include "core/abi.h"
 #include "proto/format/packing.h"
 
 namespace gpucoll::coll {

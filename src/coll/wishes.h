@@ -11,8 +11,8 @@
 #pragma once
 #include <cstdint>
 
+#include "abi/abi.h"
 #include "coll/arrivals.h"
-#include "core/abi.h"
 
 namespace gpucoll::coll {
 

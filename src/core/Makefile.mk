@@ -1,6 +1,5 @@
 # Room core: the runtime: communicators, connections, plans, launches.
 GC_CORE_SOURCES = \
-	src/core/abi.h \
 	src/core/board.cpp \
 	src/core/board.h \
 	src/core/call_records.cpp \

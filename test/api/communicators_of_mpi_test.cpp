@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/abi.h"
+#include "abi/abi.h"
 
 namespace {
 

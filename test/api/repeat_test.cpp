@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "core/abi.h"
+#include "abi/abi.h"
 #include "ranks.h"
 
 namespace {

@@ -2,8 +2,8 @@
 // host memory on one side as well, in all three forms; and nothing at all in place.
 #include <unistd.h>
 
+#include "abi/abi.h"
 #include "call_form.h"
-#include "core/abi.h"
 
 using namespace mpi_test;
 

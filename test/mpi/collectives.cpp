@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/abi.h"
+#include "abi/abi.h"
 #include "without_bytes.h"
 
 namespace {

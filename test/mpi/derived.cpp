@@ -9,7 +9,7 @@
 #include <functional>
 #include <random>
 
-#include "core/abi.h"
+#include "abi/abi.h"
 #include "mpi_test.h"
 
 namespace {

@@ -3,7 +3,7 @@
 // NaNs the one with the greatest bits stays. usage: extremes
 #include <algorithm>
 
-#include "core/abi.h"
+#include "abi/abi.h"
 #include "mpi_test.h"
 
 namespace {

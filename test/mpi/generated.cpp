@@ -9,7 +9,7 @@
 
 #include <numeric>
 
-#include "core/abi.h"
+#include "abi/abi.h"
 #include "generated_move_calls.h"
 #include "generated_reductions.h"
 

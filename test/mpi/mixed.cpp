@@ -3,7 +3,7 @@
 // them without ever being used; then roots that are far ahead.
 #include <unistd.h>
 
-#include "core/abi.h"
+#include "abi/abi.h"
 #include "mpi_test.h"
 
 namespace {

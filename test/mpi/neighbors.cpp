@@ -8,8 +8,8 @@
 // are compared, so a byte written where none belongs is seen.
 #include <algorithm>
 
+#include "abi/abi.h"
 #include "call_form.h"
-#include "core/abi.h"
 
 namespace {
 using namespace mpi_test;

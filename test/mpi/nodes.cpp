@@ -1,8 +1,8 @@
 // Ranks that cannot see each other's processes, as in containers of their own: what all of them call goes through the
 // host, and gives what it should; what the ranks of one such node call among themselves runs on their devices.
 // nodes.sh runs it. usage: nodes RANKS_OF_A_NODE
+#include "abi/abi.h"
 #include "call_form.h"
-#include "core/abi.h"
 
 namespace {
 using namespace mpi_test;

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <thread>
 
-#include "core/abi.h"
+#include "abi/abi.h"
 #include "mpi_test.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Processes of two jobs in one communicator: the program starts one more copy of itself, merges with it, and both
 // reduce device memory together; then they go apart.
-#include "core/abi.h"
+#include "abi/abi.h"
 #include "mpi_test.h"
 
 namespace {

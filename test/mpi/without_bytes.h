@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "abi/abi.h"
 #include "call_form.h"
-#include "core/abi.h"
 
 namespace without_bytes {
 using namespace mpi_test;

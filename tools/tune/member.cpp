@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "abi/abi.h"
 #include "base/params.h"
-#include "core/abi.h"
 #include "core/tuner.h"
 
 namespace gpucoll::tune {

@@ -1,7 +1,7 @@
 /* The way to the engine, for a collective of which this rank has device memory.
  *
  * Every rank publishes each call on the arrival board, with host buffers by one store, so that ranks whose buffers
- * are of different kinds agree on how to do it (core/abi.h).
+ * are of different kinds agree on how to do it (abi/abi.h).
  * Thread safety: as the module's.
  */
 #ifndef GPUCOLL_COLL_MCA_ENGINE_H

@@ -8,8 +8,8 @@
 #ifndef GPUCOLL_COLL_MCA_MODULE_H
 #define GPUCOLL_COLL_MCA_MODULE_H
 
+#include "abi/abi.h"
 #include "coll/mca/compat.h"
-#include "core/abi.h"
 
 typedef struct ompi_datatype_t gcm_type;
 typedef struct ompi_op_t gcm_op;

@@ -6,8 +6,8 @@
  * Thread safety: functions on different gc_comm may run at once; those on one gc_comm one at a time (MPI's rule for
  * collectives on a communicator).
  */
-#ifndef GPUCOLL_CORE_ABI_H
-#define GPUCOLL_CORE_ABI_H
+#ifndef GPUCOLL_ABI_ABI_H
+#define GPUCOLL_ABI_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

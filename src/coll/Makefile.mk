@@ -15,8 +15,6 @@ GC_COLL_SOURCES = \
 	src/coll/blocking_turn.h \
 	src/coll/board_bootstrap.cpp \
 	src/coll/board_bootstrap.h \
-	src/coll/buffers.cpp \
-	src/coll/buffers.h \
 	src/coll/call_blocks.h \
 	src/coll/call_context.h \
 	src/coll/call_line.cpp \
@@ -31,8 +29,6 @@ GC_COLL_SOURCES = \
 	src/coll/call_reductions.h \
 	src/coll/call_runner.cpp \
 	src/coll/call_runner.h \
-	src/coll/collectives.cpp \
-	src/coll/collectives.h \
 	src/coll/exchange.cpp \
 	src/coll/exchange.h \
 	src/coll/handles.h \
@@ -61,8 +57,6 @@ GC_COLL_SOURCES = \
 	src/coll/persistent_calls.h \
 	src/coll/piecewise_copy.cpp \
 	src/coll/piecewise_copy.h \
-	src/coll/red_op.cpp \
-	src/coll/red_op.h \
 	src/coll/reduce_local.cpp \
 	src/coll/reduce_local.h \
 	src/coll/registrations.cpp \
@@ -93,8 +87,6 @@ GC_COLL_SOURCES = \
 	src/coll/type_layout.h \
 	src/coll/type_layouts.cpp \
 	src/coll/type_layouts.h \
-	src/coll/types.cpp \
-	src/coll/types.h \
 	src/coll/wishes.cpp \
 	src/coll/wishes.h
 
@@ -102,7 +94,7 @@ noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = $(GC_COLL_SOURCES)
 src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 
-GC_COLL_LIBS = src/coll/libcoll.la src/kernels/libkernels.la \
+GC_COLL_LIBS = src/coll/libcoll.la src/task/libtask.la src/kernels/libkernels.la \
 	$(GC_CORE_LIBS)
 
 # libgpucoll.so: all rooms in one, exporting the C API and the component's table of functions.

@@ -2,8 +2,8 @@
 #include <cstdio>
 
 #include "coll/handles.h"
-#include "coll/types.h"
 #include "core/group.h"
+#include "task/types.h"
 
 using namespace gpucoll;
 using namespace gpucoll::coll;

@@ -1,7 +1,7 @@
 // The C API: collectives, sends and receives, and operations made for them. Each body is one call of guarded().
-#include "coll/collectives.h"
 #include "coll/handles.h"
 #include "core/group.h"
+#include "task/collectives.h"
 
 using namespace gpucoll;
 using namespace gpucoll::coll;

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "coll/types.h"
+#include "task/types.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -1,8 +1,8 @@
 #include "coll/call_moves.h"
 
 #include "coll/call_blocks.h"
-#include "coll/collectives.h"
 #include "coll/packing.h"
+#include "task/collectives.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -1,9 +1,9 @@
 #include "coll/call_operands.h"
 
 #include "coll/call_blocks.h"
-#include "coll/collectives.h"
 #include "coll/packing.h"
-#include "coll/types.h"
+#include "task/collectives.h"
+#include "task/types.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "coll/buffers.h"
-#include "coll/collectives.h"
-#include "coll/types.h"
 #include "core/group.h"
+#include "task/buffers.h"
+#include "task/collectives.h"
+#include "task/types.h"
 
 namespace gpucoll::coll {
 namespace {

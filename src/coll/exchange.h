@@ -5,9 +5,9 @@
 #include <cstddef>
 
 #include "base/status.h"
-#include "coll/collectives.h"
 #include "core/task.h"
 #include "core/tenant.h"
+#include "task/collectives.h"
 
 namespace gpucoll::coll {
 

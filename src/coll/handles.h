@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coll/red_op.h"
 #include "coll/registrations.h"
 #include "core/tenant.h"
 #include "gpucoll/gpucoll.h"
+#include "task/red_op.h"
 
 struct gpucollComm {
   static constexpr uint64_t kAlive = 0x6c6c6f6375706731ull;

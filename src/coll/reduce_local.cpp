@@ -1,9 +1,9 @@
 #include "coll/reduce_local.h"
 
-#include "coll/collectives.h"
 #include "coll/local_launch.h"
 #include "core/copy_reductions.h"
 #include "proto/format/local_reduction.h"
+#include "task/collectives.h"
 
 namespace gpucoll::coll {
 

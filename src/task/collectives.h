@@ -8,11 +8,11 @@
 #include <cstddef>
 
 #include "base/status.h"
-#include "coll/red_op.h"
 #include "core/call_records.h"
 #include "core/task.h"
 #include "gpucoll/gpucoll.h"
 #include "proto/reduction.h"
+#include "task/red_op.h"
 
 namespace gpucoll::coll {
 

@@ -1,4 +1,4 @@
-#include "coll/types.h"
+#include "task/types.h"
 
 namespace gpucoll::coll {
 namespace {

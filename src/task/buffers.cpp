@@ -1,8 +1,8 @@
-#include "coll/buffers.h"
+#include "task/buffers.h"
 
 #include <algorithm>
 
-#include "coll/types.h"
+#include "task/types.h"
 
 namespace gpucoll::coll {
 

@@ -1,11 +1,11 @@
-#include "coll/red_op.h"
+#include "task/red_op.h"
 
 #include <atomic>
 #include <cstring>
 
-#include "coll/buffers.h"
-#include "coll/collectives.h"
-#include "coll/types.h"
+#include "task/buffers.h"
+#include "task/collectives.h"
+#include "task/types.h"
 
 namespace gpucoll::coll {
 namespace {

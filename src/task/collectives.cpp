@@ -1,10 +1,10 @@
-#include "coll/collectives.h"
+#include "task/collectives.h"
 
 #include <string>
 
-#include "coll/buffers.h"
-#include "coll/types.h"
 #include "kernels/kernels.h"
+#include "task/buffers.h"
+#include "task/types.h"
 
 namespace gpucoll::coll {
 namespace {

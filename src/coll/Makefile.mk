@@ -2,12 +2,6 @@
 GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
 	src/coll/address.h \
-	src/coll/api.cpp \
-	src/coll/api_comm.cpp \
-	src/coll/api_device.cpp \
-	src/coll/api_exchanges.cpp \
-	src/coll/api_memory.cpp \
-	src/coll/api_operations.cpp \
 	src/coll/arrivals.cpp \
 	src/coll/arrivals.h \
 	src/coll/arrivals_report.cpp \
@@ -29,9 +23,6 @@ GC_COLL_SOURCES = \
 	src/coll/call_reductions.h \
 	src/coll/call_runner.cpp \
 	src/coll/call_runner.h \
-	src/coll/exchange.cpp \
-	src/coll/exchange.h \
-	src/coll/handles.h \
 	src/coll/host_pieces.cpp \
 	src/coll/host_pieces.h \
 	src/coll/kept_lines.cpp \
@@ -59,8 +50,6 @@ GC_COLL_SOURCES = \
 	src/coll/piecewise_copy.h \
 	src/coll/reduce_local.cpp \
 	src/coll/reduce_local.h \
-	src/coll/registrations.cpp \
-	src/coll/registrations.h \
 	src/coll/scratch.cpp \
 	src/coll/scratch.h \
 	src/coll/staged_runs.cpp \
@@ -94,7 +83,7 @@ noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = $(GC_COLL_SOURCES)
 src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 
-GC_COLL_LIBS = src/coll/libcoll.la src/task/libtask.la src/kernels/libkernels.la \
+GC_COLL_LIBS = src/api/libapi.la src/coll/libcoll.la src/task/libtask.la src/kernels/libkernels.la \
 	$(GC_CORE_LIBS)
 
 # libgpucoll.so: all rooms in one, exporting the C API and the component's table of functions.

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/registrations.h"
 #include "base/status.h"
-#include "coll/registrations.h"
 #include "core/tenant.h"
 #include "gpucoll/gpucoll.h"
 #include "task/red_op.h"

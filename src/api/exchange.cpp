@@ -1,4 +1,4 @@
-#include "coll/exchange.h"
+#include "api/exchange.h"
 
 #include <algorithm>
 #include <cstdint>

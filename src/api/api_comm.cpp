@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "api/handles.h"
 #include "base/params.h"
 #include "base/status.h"
-#include "coll/handles.h"
 #include "core/group.h"
 #include "core/retired.h"
 #include "gpucoll/gpucoll.h"

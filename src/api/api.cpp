@@ -1,7 +1,7 @@
 // The C API: version, errors, groups, types. Each body is one call of guarded().
 #include <cstdio>
 
-#include "coll/handles.h"
+#include "api/handles.h"
 #include "core/group.h"
 #include "task/types.h"
 

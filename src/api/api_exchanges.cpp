@@ -1,6 +1,6 @@
 // The C API: collectives that are put together from sends and receives. Each body is one call of guarded().
-#include "coll/exchange.h"
-#include "coll/handles.h"
+#include "api/exchange.h"
+#include "api/handles.h"
 #include "core/group.h"
 
 using namespace gpucoll;

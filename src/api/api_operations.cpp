@@ -1,5 +1,5 @@
 // The C API: collectives, sends and receives, and operations made for them. Each body is one call of guarded().
-#include "coll/handles.h"
+#include "api/handles.h"
 #include "core/group.h"
 #include "task/collectives.h"
 

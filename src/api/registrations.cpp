@@ -1,4 +1,4 @@
-#include "coll/registrations.h"
+#include "api/registrations.h"
 
 #include <utility>
 

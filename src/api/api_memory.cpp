@@ -1,5 +1,5 @@
 // The C API: memory that other ranks may open. Each body is one call of guarded().
-#include "coll/handles.h"
+#include "api/handles.h"
 #include "task/buffers.h"
 
 using namespace gpucoll;

@@ -1,0 +1,16 @@
+# Room api: the C API (gpucoll.h).
+GC_API_SOURCES = \
+	src/api/api.cpp \
+	src/api/api_comm.cpp \
+	src/api/api_device.cpp \
+	src/api/api_exchanges.cpp \
+	src/api/api_memory.cpp \
+	src/api/api_operations.cpp \
+	src/api/exchange.cpp \
+	src/api/exchange.h \
+	src/api/handles.h \
+	src/api/registrations.cpp \
+	src/api/registrations.h
+
+noinst_LTLIBRARIES += src/api/libapi.la
+src_api_libapi_la_SOURCES = $(GC_API_SOURCES)

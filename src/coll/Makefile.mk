@@ -1,7 +1,6 @@
 # Room coll: MPI's collectives: requests, blocking, nonblocking, persistent.
 GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
-	src/coll/address.h \
 	src/coll/arrivals.cpp \
 	src/coll/arrivals.h \
 	src/coll/arrivals_report.cpp \
@@ -9,12 +8,8 @@ GC_COLL_SOURCES = \
 	src/coll/blocking_turn.h \
 	src/coll/board_bootstrap.cpp \
 	src/coll/board_bootstrap.h \
-	src/coll/call_blocks.h \
-	src/coll/call_context.h \
 	src/coll/call_line.cpp \
 	src/coll/call_line.h \
-	src/coll/call_memory.cpp \
-	src/coll/call_memory.h \
 	src/coll/call_moves.cpp \
 	src/coll/call_moves.h \
 	src/coll/call_operands.cpp \
@@ -23,22 +18,14 @@ GC_COLL_SOURCES = \
 	src/coll/call_reductions.h \
 	src/coll/call_runner.cpp \
 	src/coll/call_runner.h \
-	src/coll/host_pieces.cpp \
-	src/coll/host_pieces.h \
 	src/coll/kept_lines.cpp \
 	src/coll/kept_lines.h \
-	src/coll/local_launch.cpp \
-	src/coll/local_launch.h \
 	src/coll/mpi_call.cpp \
 	src/coll/mpi_call.h \
 	src/coll/mpi_communicator.cpp \
 	src/coll/mpi_communicator.h \
-	src/coll/mpi_process.cpp \
-	src/coll/mpi_process.h \
 	src/coll/mpi_runtime.cpp \
 	src/coll/mpi_runtime.h \
-	src/coll/packing.cpp \
-	src/coll/packing.h \
 	src/coll/pending_call.cpp \
 	src/coll/pending_call.h \
 	src/coll/pending_calls.cpp \
@@ -46,16 +33,8 @@ GC_COLL_SOURCES = \
 	src/coll/pending_calls_steps.cpp \
 	src/coll/persistent_calls.cpp \
 	src/coll/persistent_calls.h \
-	src/coll/piecewise_copy.cpp \
-	src/coll/piecewise_copy.h \
 	src/coll/reduce_local.cpp \
 	src/coll/reduce_local.h \
-	src/coll/scratch.cpp \
-	src/coll/scratch.h \
-	src/coll/staged_runs.cpp \
-	src/coll/staged_runs.h \
-	src/coll/staging_pool.cpp \
-	src/coll/staging_pool.h \
 	src/coll/start_schedule.cpp \
 	src/coll/start_schedule.h \
 	src/coll/team_call.cpp \
@@ -70,12 +49,6 @@ GC_COLL_SOURCES = \
 	src/coll/team_steps.cpp \
 	src/coll/teams.cpp \
 	src/coll/teams.h \
-	src/coll/turner.cpp \
-	src/coll/turner.h \
-	src/coll/type_layout.cpp \
-	src/coll/type_layout.h \
-	src/coll/type_layouts.cpp \
-	src/coll/type_layouts.h \
 	src/coll/wishes.cpp \
 	src/coll/wishes.h
 
@@ -83,7 +56,7 @@ noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = $(GC_COLL_SOURCES)
 src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 
-GC_COLL_LIBS = src/api/libapi.la src/coll/libcoll.la src/task/libtask.la src/kernels/libkernels.la \
+GC_COLL_LIBS = src/api/libapi.la src/coll/libcoll.la src/mpi/libmpi.la src/task/libtask.la src/kernels/libkernels.la \
 	$(GC_CORE_LIBS)
 
 # libgpucoll.so: all rooms in one, exporting the C API and the component's table of functions.

@@ -13,13 +13,13 @@
 #include "base/log.h"
 #include "base/params.h"
 #include "coll/mpi_communicator.h"
-#include "coll/mpi_process.h"
-#include "coll/piecewise_copy.h"
 #include "coll/reduce_local.h"
-#include "coll/staged_runs.h"
-#include "coll/staging_pool.h"
-#include "coll/type_layouts.h"
 #include "core/retired.h"
+#include "mpi/datatype/type_layouts.h"
+#include "mpi/mpi_process.h"
+#include "mpi/staging/piecewise_copy.h"
+#include "mpi/staging/staged_runs.h"
+#include "mpi/staging/staging_pool.h"
 
 namespace gpucoll::coll {
 namespace {

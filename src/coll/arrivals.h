@@ -18,8 +18,8 @@
 
 #include "abi/abi.h"
 #include "base/params.h"
-#include "coll/mpi_process.h"
 #include "core/communicator.h"
+#include "mpi/mpi_process.h"
 
 namespace gpucoll::coll {
 

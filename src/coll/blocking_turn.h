@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "coll/arrivals.h"
-#include "coll/turner.h"
+#include "mpi/turner.h"
 
 namespace gpucoll::coll {
 

@@ -1,7 +1,7 @@
 #include "coll/call_moves.h"
 
-#include "coll/call_blocks.h"
-#include "coll/packing.h"
+#include "mpi/datatype/call_blocks.h"
+#include "mpi/staging/packing.h"
 #include "task/collectives.h"
 
 namespace gpucoll::coll {

@@ -1,7 +1,7 @@
 #include "coll/call_operands.h"
 
-#include "coll/call_blocks.h"
-#include "coll/packing.h"
+#include "mpi/datatype/call_blocks.h"
+#include "mpi/staging/packing.h"
 #include "task/collectives.h"
 #include "task/types.h"
 

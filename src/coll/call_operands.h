@@ -4,7 +4,7 @@
 #pragma once
 #include "abi/abi.h"
 #include "base/status.h"
-#include "coll/call_context.h"
+#include "mpi/staging/call_context.h"
 
 namespace gpucoll::coll {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "coll/call_blocks.h"
 #include "coll/call_line.h"
-#include "coll/packing.h"
+#include "mpi/datatype/call_blocks.h"
+#include "mpi/staging/packing.h"
 #include "task/collectives.h"
 #include "task/types.h"
 

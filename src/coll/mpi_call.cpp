@@ -1,9 +1,9 @@
 #include "coll/mpi_call.h"
 
-#include "coll/call_memory.h"
 #include "coll/call_moves.h"
 #include "coll/call_operands.h"
 #include "coll/call_reductions.h"
+#include "mpi/staging/call_memory.h"
 
 namespace gpucoll::coll {
 namespace {

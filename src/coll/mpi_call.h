@@ -8,9 +8,9 @@
 
 #include "abi/abi.h"
 #include "base/status.h"
-#include "coll/packing.h"
-#include "coll/scratch.h"
 #include "core/task.h"
+#include "mpi/staging/packing.h"
+#include "mpi/staging/scratch.h"
 
 namespace gpucoll::coll {
 

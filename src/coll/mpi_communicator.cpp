@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "coll/call_line.h"
-#include "coll/call_memory.h"
+#include "mpi/staging/call_memory.h"
 
 namespace gpucoll::coll {
 namespace {

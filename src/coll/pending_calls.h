@@ -27,8 +27,8 @@
 #include "coll/kept_lines.h"
 #include "coll/persistent_calls.h"
 #include "coll/team_runtime.h"
-#include "coll/turner.h"
 #include "coll/wishes.h"
+#include "mpi/turner.h"
 
 namespace gpucoll::coll {
 

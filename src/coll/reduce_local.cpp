@@ -1,7 +1,7 @@
 #include "coll/reduce_local.h"
 
-#include "coll/local_launch.h"
 #include "core/copy_reductions.h"
+#include "mpi/staging/local_launch.h"
 #include "proto/format/local_reduction.h"
 #include "task/collectives.h"
 

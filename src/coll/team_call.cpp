@@ -5,9 +5,9 @@
 #include <tuple>
 #include <vector>
 
-#include "coll/address.h"
 #include "coll/team_composer.h"
 #include "kernels/kernels.h"
+#include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {
 namespace {

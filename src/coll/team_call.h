@@ -12,9 +12,9 @@
 #pragma once
 #include <span>
 
-#include "coll/scratch.h"
 #include "coll/teams.h"
 #include "core/task.h"
+#include "mpi/staging/scratch.h"
 
 namespace gpucoll::coll {
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "coll/packing.h"
-#include "coll/scratch.h"
 #include "coll/teams.h"
 #include "core/task.h"
+#include "mpi/staging/packing.h"
+#include "mpi/staging/scratch.h"
 
 namespace gpucoll::coll {
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/shared_memory.h"
-#include "coll/address.h"
 #include "core/proxy.h"
 #include "core/registration.h"
 #include "core/task.h"
 #include "core/watchdog.h"
+#include "mpi/datatype/address.h"
 #include "proto/format/team.h"
 
 namespace gpucoll::coll {

@@ -1,8 +1,8 @@
 // Reductions of a team: within the device in the order of ranks, between the leaders, and to those who want the result.
 #include <utility>
 
-#include "coll/address.h"
 #include "coll/team_composer.h"
+#include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {
 namespace {

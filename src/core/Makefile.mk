@@ -1,7 +1,5 @@
 # Room core: the runtime: communicators, connections, plans, launches.
 GC_CORE_SOURCES = \
-	src/core/board.cpp \
-	src/core/board.h \
 	src/core/call_records.cpp \
 	src/core/call_records.h \
 	src/core/channel_loads.h \

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "coll/type_layout.h"
 #include "crew.h"
+#include "mpi/datatype/type_layout.h"
 
 namespace gpucoll {
 namespace {

@@ -6,7 +6,7 @@ check_PROGRAMS += test/unit/base_test test/unit/core_test test/unit/bootstrap_te
 test_unit_base_test_SOURCES = test/unit/base_test.cpp test/resources.h
 test_unit_base_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS)
 test_unit_core_test_SOURCES = test/unit/core_test.cpp
-test_unit_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+test_unit_core_test_LDADD = src/mpi/libmpi.la $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_bootstrap_test_SOURCES = test/unit/bootstrap_test.cpp test/resources.h
 test_unit_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS

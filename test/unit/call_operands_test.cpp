@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "coll/packing.h"
 #include "gpucoll/gpucoll.h"
+#include "mpi/staging/packing.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/board.h"
 #include "core/fault.h"
 #include "core/heart.h"
 #include "core/liveness.h"
 #include "core/peers.h"
+#include "mpi/board.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;

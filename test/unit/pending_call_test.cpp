@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coll/packing.h"
+#include "mpi/staging/packing.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -1,12 +1,12 @@
 // Copies of pageable memory in pieces, on the emulated device.
-#include "coll/piecewise_copy.h"
+#include "mpi/staging/piecewise_copy.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "base/params.h"
-#include "coll/staging_pool.h"
+#include "mpi/staging/staging_pool.h"
 
 namespace gpucoll::coll {
 namespace {

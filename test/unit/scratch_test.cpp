@@ -1,5 +1,5 @@
 // Scratch memory: given back where nothing is under way, on which the driver would wait.
-#include "coll/scratch.h"
+#include "mpi/staging/scratch.h"
 
 #include <gtest/gtest.h>
 

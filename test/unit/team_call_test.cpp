@@ -9,7 +9,7 @@
 #include <cstring>
 #include <random>
 
-#include "coll/packing.h"
+#include "mpi/staging/packing.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -1,5 +1,5 @@
 // The order in which the calls of several communicators are launched: that in which the last rank came to each.
-#include "coll/turner.h"
+#include "mpi/turner.h"
 
 #include <gtest/gtest.h>
 

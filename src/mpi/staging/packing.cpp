@@ -1,11 +1,11 @@
-#include "coll/packing.h"
+#include "mpi/staging/packing.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "coll/address.h"
 #include "gpucoll/gpucoll.h"
 #include "kernels/kernels.h"
+#include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/board.h"
+#include "mpi/board.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "coll/scratch.h"
+#include "mpi/staging/scratch.h"
 
 #include <algorithm>
 

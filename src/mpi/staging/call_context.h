@@ -2,9 +2,9 @@
 //
 // Plain data. Ownership: borrows all of it.
 #pragma once
-#include "coll/scratch.h"
 #include "core/task.h"
 #include "gpu/device.h"
+#include "mpi/staging/scratch.h"
 
 namespace gpucoll::coll {
 

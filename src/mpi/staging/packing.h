@@ -11,10 +11,10 @@
 
 #include "abi/abi.h"
 #include "base/status.h"
-#include "coll/call_context.h"
-#include "coll/host_pieces.h"
-#include "coll/type_layouts.h"
 #include "core/task.h"
+#include "mpi/datatype/type_layouts.h"
+#include "mpi/staging/call_context.h"
+#include "mpi/staging/host_pieces.h"
 
 namespace gpucoll::coll {
 

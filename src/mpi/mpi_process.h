@@ -11,11 +11,11 @@
 
 #include "abi/abi.h"
 #include "base/equal_params.h"
-#include "core/board.h"
 #include "core/heart.h"
 #include "core/liveness.h"
 #include "core/watchdog.h"
 #include "gpu/device.h"
+#include "mpi/board.h"
 #include "topo/node.h"
 
 namespace gpucoll::coll {

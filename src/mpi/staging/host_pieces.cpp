@@ -1,9 +1,9 @@
-#include "coll/host_pieces.h"
+#include "mpi/staging/host_pieces.h"
 
 #include <cstring>
 #include <utility>
 
-#include "coll/staging_pool.h"
+#include "mpi/staging/staging_pool.h"
 
 namespace gpucoll::coll {
 

@@ -1,9 +1,9 @@
-#include "coll/type_layout.h"
+#include "mpi/datatype/type_layout.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "coll/address.h"
+#include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {
 namespace {

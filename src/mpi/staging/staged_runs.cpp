@@ -1,11 +1,11 @@
-#include "coll/staged_runs.h"
+#include "mpi/staging/staged_runs.h"
 
-#include "coll/address.h"
-#include "coll/host_pieces.h"
-#include "coll/local_launch.h"
-#include "coll/type_layouts.h"
 #include "core/planner.h"
 #include "kernels/kernels.h"
+#include "mpi/datatype/address.h"
+#include "mpi/datatype/type_layouts.h"
+#include "mpi/staging/host_pieces.h"
+#include "mpi/staging/local_launch.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -1,4 +1,4 @@
-#include "coll/type_layouts.h"
+#include "mpi/datatype/type_layouts.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "coll/local_launch.h"
+#include "mpi/staging/local_launch.h"
 
 #include <map>
 #include <mutex>

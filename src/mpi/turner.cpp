@@ -1,4 +1,4 @@
-#include "coll/turner.h"
+#include "mpi/turner.h"
 
 #include <sys/prctl.h>
 

@@ -1,9 +1,9 @@
-#include "coll/call_memory.h"
+#include "mpi/staging/call_memory.h"
 
 #include <atomic>
 
-#include "coll/call_blocks.h"
-#include "coll/packing.h"
+#include "mpi/datatype/call_blocks.h"
+#include "mpi/staging/packing.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -1,4 +1,4 @@
-#include "coll/mpi_process.h"
+#include "mpi/mpi_process.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "coll/piecewise_copy.h"
+#include "mpi/staging/piecewise_copy.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <thread>
 
-#include "coll/staging_pool.h"
+#include "mpi/staging/staging_pool.h"
 
 namespace gpucoll::coll {
 namespace {

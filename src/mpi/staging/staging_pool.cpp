@@ -1,4 +1,4 @@
-#include "coll/staging_pool.h"
+#include "mpi/staging/staging_pool.h"
 
 #include <sys/mman.h>
 

@@ -3,7 +3,7 @@
 // Thread safety: pure functions.
 #pragma once
 #include "abi/abi.h"
-#include "coll/address.h"
+#include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {
 

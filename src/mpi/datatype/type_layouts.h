@@ -10,8 +10,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "coll/type_layout.h"
 #include "gpu/device.h"
+#include "mpi/datatype/type_layout.h"
 
 namespace gpucoll::coll {
 

@@ -26,7 +26,7 @@ AC_DEFUN([GC_CHECK_OPENMPI],[
   MPI_LIBS=
   for gc_dir in `$MPICC --showme:libdirs`; do AS_VAR_APPEND([MPI_LIBS],[" -L$gc_dir"]); done
   for gc_lib in `$MPICC --showme:libs`; do AS_VAR_APPEND([MPI_LIBS],[" -l$gc_lib"]); done
-  OMPI_CPPFLAGS="-isystem $gc_ompi_dir -isystem $gc_ompi_dir/openmpi -isystem \$(top_srcdir)/src/coll/mca/stub"
+  OMPI_CPPFLAGS="-isystem $gc_ompi_dir -isystem $gc_ompi_dir/openmpi -isystem \$(top_srcdir)/src/mca/stub"
   # Those of 5.0 include PMIx's, which distributions keep elsewhere.
   AC_PATH_PROG([PKG_CONFIG],[pkg-config],[no])
   AS_IF([test "$PKG_CONFIG" != no && test -f "$gc_ompi_dir/openmpi/opal/mca/pmix/pmix-internal.h"],
@@ -51,11 +51,11 @@ AC_DEFUN([GC_CHECK_OPENMPI],[
   GC_PROBE_OPENMPI
 ])
 
-# GC_PROBE_OPENMPI: what this Open MPI's interfaces look like; src/coll/mca/compat.h acts on the answers.
+# GC_PROBE_OPENMPI: what this Open MPI's interfaces look like; src/mca/common/compat.h acts on the answers.
 # Probes, not version numbers: a distribution may have moved a change to an older release.
 AC_DEFUN([GC_PROBE_OPENMPI],[
   gc_saved_CPPFLAGS=$CPPFLAGS
-  CPPFLAGS="$CPPFLAGS -isystem $gc_ompi_dir -isystem $gc_ompi_dir/openmpi -isystem $srcdir/src/coll/mca/stub"
+  CPPFLAGS="$CPPFLAGS -isystem $gc_ompi_dir -isystem $gc_ompi_dir/openmpi -isystem $srcdir/src/mca/stub"
   AC_CHECK_MEMBERS([mca_coll_base_module_t.coll_reduce_local, mca_coll_base_module_t.coll_allreduce_init],[],[],[[
     #include <ompi_config.h>
     #include <ompi/mca/coll/coll.h>]])

@@ -1,0 +1,36 @@
+/* Where types hold absolute addresses: the only ones that lead to several allocations, of host and of device memory. */
+#include "mca/coll/plan.h"
+
+static void see(gcm_kinds *kinds, ptrdiff_t address) {
+  if (gc_is_device(gcm_abi, gcm_address(MPI_BOTTOM, address))) {
+    kinds->device = true;
+  } else {
+    kinds->host = true;
+  }
+}
+
+/* The runs of one element: those of a type with gaps that follow each other at equal distances may be allocations, too.
+ */
+static void see_element(gcm_kinds *kinds, ptrdiff_t address, gcm_type *type) {
+  const gc_type_map *map = ompi_datatype_is_contiguous_memory_layout(type, 1) ? NULL : gcm_type_map(type);
+  if (map == NULL) {
+    see(kinds, address + type->super.true_lb);
+    return;
+  }
+  for (size_t i = 0; i < map->n_runs; i++) {
+    const gc_runs *runs = &map->runs[i];
+    for (size_t r = 0; r < runs->count && !(kinds->device && kinds->host); r++) {
+      see(kinds, address + runs->offset + (ptrdiff_t)r * runs->stride);
+    }
+  }
+}
+
+gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout) {
+  gcm_kinds kinds = {false, false};
+  for (size_t i = 0; i < layout->groups; i++) {
+    gcm_type *type = gcm_group_type(layout, i);
+    if (gcm_group_count(layout, i) == 0 || type->super.size == 0) continue;
+    see_element(&kinds, gcm_group_offset(layout, i), type);
+  }
+  return kinds;
+}

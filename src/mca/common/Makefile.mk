@@ -1,0 +1,8 @@
+# Room mca/common of the component.
+GC_COLL_SKIN_SOURCES += \
+	src/mca/common/bootstrap.c \
+	src/mca/common/compat.h \
+	src/mca/common/lifetime.c \
+	src/mca/common/parameters.c \
+	src/mca/common/type_map.c \
+	src/mca/common/types.c

@@ -14,7 +14,7 @@
 #include "core/retired.h"
 #include "gpucoll/gpucoll.h"
 #include "kernels/kernels.h"
-#include "net/socket_bootstrap.h"
+#include "net/bootstrap/socket_bootstrap.h"
 
 using namespace gpucoll;
 using namespace gpucoll::coll;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "coll/arrivals.h"
-#include "net/bootstrap.h"
+#include "net/bootstrap/bootstrap.h"
 
 namespace gpucoll::coll {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/peers.h"
-#include "net/bootstrap.h"
+#include "net/bootstrap/bootstrap.h"
 #include "net/transport.h"
 
 namespace gpucoll::core {

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "core/liveness.h"
 #include "gpu/device.h"
-#include "net/bootstrap.h"
+#include "net/bootstrap/bootstrap.h"
 #include "proto/format/peer.h"
 
 namespace gpucoll::core {

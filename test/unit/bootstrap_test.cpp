@@ -18,9 +18,9 @@
 
 #include "../resources.h"
 #include "base/params.h"
-#include "net/rendezvous.h"
-#include "net/socket.h"
-#include "net/socket_bootstrap.h"
+#include "net/bootstrap/rendezvous.h"
+#include "net/bootstrap/socket.h"
+#include "net/bootstrap/socket_bootstrap.h"
 
 using namespace gpucoll;
 using namespace gpucoll::net;

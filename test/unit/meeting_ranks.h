@@ -13,7 +13,7 @@
 #include "core/fault.h"
 #include "core/peers.h"
 #include "gpu/device.h"
-#include "net/bootstrap.h"
+#include "net/bootstrap/bootstrap.h"
 
 namespace gpucoll_test {
 

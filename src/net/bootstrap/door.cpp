@@ -1,4 +1,4 @@
-#include "net/door.h"
+#include "net/bootstrap/door.h"
 
 #include <sys/socket.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/mutant.h"
 #include "base/system_limits.h"
-#include "net/spare.h"
+#include "net/bootstrap/spare.h"
 
 namespace gpucoll::net {
 namespace {

@@ -1,4 +1,4 @@
-#include "net/gathering.h"
+#include "net/bootstrap/gathering.h"
 
 #include <unistd.h>
 

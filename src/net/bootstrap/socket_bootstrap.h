@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "net/bootstrap.h"
-#include "net/door.h"
-#include "net/socket.h"
-#include "net/spare.h"
+#include "net/bootstrap/bootstrap.h"
+#include "net/bootstrap/door.h"
+#include "net/bootstrap/socket.h"
+#include "net/bootstrap/spare.h"
 #include "proto/format/bootstrap.h"
 
 namespace gpucoll::net {

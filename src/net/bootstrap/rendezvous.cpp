@@ -1,4 +1,4 @@
-#include "net/rendezvous.h"
+#include "net/bootstrap/rendezvous.h"
 
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -11,7 +11,7 @@
 
 #include "base/mutant.h"
 #include "base/quiet_thread.h"
-#include "net/of_this_process.h"
+#include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
 

@@ -1,4 +1,4 @@
-#include "net/socket_bootstrap.h"
+#include "net/bootstrap/socket_bootstrap.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 
 #include "base/mutant.h"
 #include "base/system_limits.h"
-#include "net/gathering.h"
-#include "net/rendezvous.h"
+#include "net/bootstrap/gathering.h"
+#include "net/bootstrap/rendezvous.h"
 
 namespace gpucoll::net {
 namespace {

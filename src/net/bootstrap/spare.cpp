@@ -1,11 +1,11 @@
-#include "net/spare.h"
+#include "net/bootstrap/spare.h"
 
 #include <fcntl.h>
 
 #include <mutex>
 
 #include "base/unique_fd.h"
-#include "net/of_this_process.h"
+#include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
 namespace {

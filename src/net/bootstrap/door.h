@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "net/socket.h"
+#include "net/bootstrap/socket.h"
 #include "proto/format/bootstrap.h"
 
 namespace gpucoll::net {

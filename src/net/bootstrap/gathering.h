@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "net/door.h"
-#include "net/socket.h"
+#include "net/bootstrap/door.h"
+#include "net/bootstrap/socket.h"
 
 namespace gpucoll::net {
 

@@ -11,9 +11,9 @@
 #include <mutex>
 #include <vector>
 
-#include "net/door.h"
-#include "net/gathering.h"
-#include "net/spare.h"
+#include "net/bootstrap/door.h"
+#include "net/bootstrap/gathering.h"
+#include "net/bootstrap/spare.h"
 
 namespace gpucoll::net {
 

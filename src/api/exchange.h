@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/status.h"
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "core/tenant.h"
 #include "task/collectives.h"
 

@@ -8,7 +8,7 @@
 
 #include "abi/abi.h"
 #include "base/status.h"
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "mpi/staging/packing.h"
 #include "mpi/staging/scratch.h"
 

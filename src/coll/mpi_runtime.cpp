@@ -8,7 +8,7 @@
 
 #include "base/mutant.h"
 #include "coll/board_bootstrap.h"
-#include "core/collective_messages.h"
+#include "core/plan/collective_messages.h"
 #include "core/retired.h"
 #include "kernels/kernels.h"
 

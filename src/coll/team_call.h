@@ -13,7 +13,7 @@
 #include <span>
 
 #include "coll/teams.h"
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "mpi/staging/scratch.h"
 
 namespace gpucoll::coll {

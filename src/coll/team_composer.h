@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "coll/teams.h"
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "mpi/staging/packing.h"
 #include "mpi/staging/scratch.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/shared_memory.h"
+#include "core/plan/task.h"
 #include "core/proxy.h"
 #include "core/registration.h"
-#include "core/task.h"
 #include "core/watchdog.h"
 #include "mpi/datatype/address.h"
 #include "proto/format/team.h"

@@ -2,21 +2,12 @@
 GC_CORE_SOURCES = \
 	src/core/call_records.cpp \
 	src/core/call_records.h \
-	src/core/channel_loads.h \
-	src/core/chosen_collectives.cpp \
-	src/core/chosen_collectives.h \
-	src/core/collective_messages.cpp \
-	src/core/collective_messages.h \
 	src/core/communicator.cpp \
 	src/core/communicator.h \
 	src/core/communicator_connect.cpp \
-	src/core/copy_limits.cpp \
-	src/core/copy_limits.h \
 	src/core/copy_path.cpp \
 	src/core/copy_path.h \
 	src/core/copy_path_proxy.cpp \
-	src/core/copy_reductions.cpp \
-	src/core/copy_reductions.h \
 	src/core/copy_turns.h \
 	src/core/device_link.cpp \
 	src/core/device_link.h \
@@ -57,13 +48,8 @@ GC_CORE_SOURCES = \
 	src/core/mesh.h \
 	src/core/needs.cpp \
 	src/core/needs.h \
-	src/core/pair_rounds.h \
 	src/core/peers.cpp \
 	src/core/peers.h \
-	src/core/plan_builder.cpp \
-	src/core/plan_builder.h \
-	src/core/planner.cpp \
-	src/core/planner.h \
 	src/core/proxy.cpp \
 	src/core/proxy.h \
 	src/core/registration.cpp \
@@ -71,21 +57,17 @@ GC_CORE_SOURCES = \
 	src/core/retired.cpp \
 	src/core/retired.h \
 	src/core/stream_part.h \
-	src/core/task.h \
 	src/core/tenant.cpp \
 	src/core/tenant.h \
 	src/core/trees.cpp \
 	src/core/trees.h \
-	src/core/tuner.cpp \
-	src/core/tuner.h \
-	src/core/tuning_file.cpp \
-	src/core/tuning_file.h \
 	src/core/vigil.cpp \
 	src/core/vigil.h \
 	src/core/watchdog.cpp \
 	src/core/watchdog.h \
 	src/core/work_fifo.cpp \
 	src/core/work_fifo.h
+include src/core/plan/Makefile.mk
 
 noinst_LTLIBRARIES += src/core/libcore.la
 src_core_libcore_la_SOURCES = $(GC_CORE_SOURCES)

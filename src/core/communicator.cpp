@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/params.h"
-#include "core/tuning_file.h"
+#include "core/plan/tuning_file.h"
 
 namespace gpucoll::core {
 namespace {

@@ -21,17 +21,17 @@
 #include <string>
 #include <vector>
 
-#include "core/copy_limits.h"
 #include "core/copy_turns.h"
 #include "core/fault.h"
 #include "core/flights.h"
 #include "core/kernel_pages.h"
 #include "core/links.h"
 #include "core/peers.h"
+#include "core/plan/copy_limits.h"
+#include "core/plan/task.h"
 #include "core/proxy.h"
 #include "core/registration.h"
 #include "core/stream_part.h"
-#include "core/task.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"
 

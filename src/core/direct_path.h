@@ -23,7 +23,7 @@
 
 #include "core/links.h"
 #include "core/peers.h"
-#include "core/planner.h"
+#include "core/plan/planner.h"
 #include "core/proxy.h"
 #include "core/registration.h"
 #include "gpu/device.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/mutant.h"
-#include "core/collective_messages.h"
+#include "core/plan/collective_messages.h"
 
 namespace gpucoll::core {
 namespace {

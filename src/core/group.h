@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 #include "core/call_records.h"
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "core/tenant.h"
 
 namespace gpucoll::core {

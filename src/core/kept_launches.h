@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/planner.h"
+#include "core/plan/planner.h"
 
 namespace gpucoll::core {
 

@@ -1,7 +1,7 @@
-// Carries large reductions: puts the copies, words, waits and kernels that core/copy_reductions.h plans on streams.
-// Pieces go by copy engine into the other ranks' landing memory, so whose buffers they are need not be known to anybody
-// else, and nobody has to be asked before a copy starts: streams wait by themselves, for words on the ranks' pages
-// (proto/format/copy.h), and neither a kernel nor a thread ever does.
+// Carries large reductions: puts the copies, words, waits and kernels that core/plan/copy_reductions.h plans on
+// streams. Pieces go by copy engine into the other ranks' landing memory, so whose buffers they are need not be known
+// to anybody else, and nobody has to be asked before a copy starts: streams wait by themselves, for words on the ranks'
+// pages (proto/format/copy.h), and neither a kernel nor a thread ever does.
 //
 // Streams may share a queue of the hardware, in which what waits holds up what was put behind it. So a rank puts what
 // it sends in a round before it waits for anything of that round: whoever waits, waits for what has been put before by
@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "core/copy_reductions.h"
 #include "core/fault.h"
 #include "core/flights.h"
 #include "core/kernel_pages.h"
 #include "core/peers.h"
+#include "core/plan/copy_reductions.h"
 #include "core/stream_part.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"

@@ -25,7 +25,7 @@
 #include "core/graph_memory.h"
 #include "core/kept_launches.h"
 #include "core/lingering.h"
-#include "core/planner.h"
+#include "core/plan/planner.h"
 #include "core/stream_part.h"
 #include "core/work_fifo.h"
 #include "gpu/device.h"

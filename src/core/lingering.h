@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "core/planner.h"
+#include "core/plan/planner.h"
 #include "proto/format/bell.h"
 
 namespace gpucoll::core {

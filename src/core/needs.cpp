@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/chosen_collectives.h"
-#include "core/copy_reductions.h"
+#include "core/plan/chosen_collectives.h"
+#include "core/plan/copy_reductions.h"
 
 namespace gpucoll::core {
 namespace {

@@ -4,8 +4,8 @@
 #pragma once
 #include <vector>
 
-#include "core/task.h"
-#include "core/tuner.h"
+#include "core/plan/task.h"
+#include "core/plan/tuner.h"
 
 namespace gpucoll::core {
 

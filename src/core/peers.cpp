@@ -12,7 +12,7 @@
 #include "base/mutant.h"
 #include "core/device_link.h"
 #include "core/heart.h"
-#include "core/tuning_file.h"
+#include "core/plan/tuning_file.h"
 #include "topo/node.h"
 
 namespace gpucoll::core {

@@ -4,7 +4,7 @@
 #pragma once
 #include <span>
 
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "gpu/device.h"
 #include "proto/reduction.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "core/call_records.h"
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "gpucoll/gpucoll.h"
 #include "proto/reduction.h"
 #include "task/red_op.h"

@@ -1,6 +1,6 @@
 // Large reductions by copy engines as they are planned: all ranks played in host memory, copies and kernels at any time
 // that their order allows, drawn at random. Whatever is overwritten too early shows in the result.
-#include "core/copy_reductions.h"
+#include "core/plan/copy_reductions.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/params.h"
-#include "core/copy_limits.h"
-#include "core/tuning_file.h"
+#include "core/plan/copy_limits.h"
+#include "core/plan/tuning_file.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "core/planner.h"
+#include "core/plan/planner.h"
 
 namespace gpucoll::core {
 

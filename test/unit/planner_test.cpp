@@ -1,5 +1,5 @@
 // The planner: every task planned once, within all limits, cut alike on all ranks, and nothing waits for ever.
-#include "core/planner.h"
+#include "core/plan/planner.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <tuple>
 
 #include "base/params.h"
-#include "core/collective_messages.h"
 #include "core/needs.h"
-#include "core/tuning_file.h"
+#include "core/plan/collective_messages.h"
+#include "core/plan/tuning_file.h"
 #include "plan_walk.h"
 #include "proto/pairs.h"
 

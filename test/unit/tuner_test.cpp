@@ -1,5 +1,5 @@
 // Choices of algorithm and protocol: limits, parameters, tuning tables, and how near predictions are to measurements.
-#include "core/tuner.h"
+#include "core/plan/tuner.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/params.h"
-#include "core/tuning_file.h"
+#include "core/plan/tuning_file.h"
 
 namespace {
 std::atomic<long> allocations{0};

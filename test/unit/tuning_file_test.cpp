@@ -1,5 +1,5 @@
 // Tuning files: what is read, what is refused and with which words, and times between and beyond the measured ones.
-#include "core/tuning_file.h"
+#include "core/plan/tuning_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <string>
 
-#include "core/tuner.h"
+#include "core/plan/tuner.h"
 
 namespace gpucoll::core {
 namespace {

@@ -3,9 +3,9 @@
 #include <bit>
 
 #include "base/params.h"
-#include "core/copy_limits.h"
 #include "core/device_link.h"
-#include "core/tuning_file.h"
+#include "core/plan/copy_limits.h"
+#include "core/plan/tuning_file.h"
 #include "gpu/device.h"
 #include "proto/format/mesh.h"
 

@@ -4,7 +4,7 @@
 // Needs neither devices nor other ranks. Thread safety: reads the parameters.
 #pragma once
 #include "base/status.h"
-#include "core/tuner.h"
+#include "core/plan/tuner.h"
 
 namespace gpucoll::tools {
 

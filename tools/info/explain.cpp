@@ -8,10 +8,10 @@
 
 #include "base/params.h"
 #include "common/usual_shape.h"
-#include "core/collective_messages.h"
-#include "core/copy_reductions.h"
-#include "core/tuner.h"
-#include "core/tuning_file.h"
+#include "core/plan/collective_messages.h"
+#include "core/plan/copy_reductions.h"
+#include "core/plan/tuner.h"
+#include "core/plan/tuning_file.h"
 
 namespace gpucoll::info {
 namespace {

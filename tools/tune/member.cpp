@@ -7,7 +7,7 @@
 
 #include "abi/abi.h"
 #include "base/params.h"
-#include "core/tuner.h"
+#include "core/plan/tuner.h"
 
 namespace gpucoll::tune {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/tuner.h"
-#include "core/tuning_file.h"
+#include "core/plan/tuner.h"
+#include "core/plan/tuning_file.h"
 #include "tune/team.h"
 
 namespace gpucoll::tune {

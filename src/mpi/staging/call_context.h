@@ -2,7 +2,7 @@
 //
 // Plain data. Ownership: borrows all of it.
 #pragma once
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "gpu/device.h"
 #include "mpi/staging/scratch.h"
 

@@ -11,7 +11,7 @@
 
 #include "abi/abi.h"
 #include "base/status.h"
-#include "core/task.h"
+#include "core/plan/task.h"
 #include "mpi/datatype/type_layouts.h"
 #include "mpi/staging/call_context.h"
 #include "mpi/staging/host_pieces.h"

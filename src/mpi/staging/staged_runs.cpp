@@ -1,6 +1,6 @@
 #include "mpi/staging/staged_runs.h"
 
-#include "core/planner.h"
+#include "core/plan/planner.h"
 #include "kernels/kernels.h"
 #include "mpi/datatype/address.h"
 #include "mpi/datatype/type_layouts.h"

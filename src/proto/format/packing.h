@@ -2,9 +2,9 @@
 // unpacking the other way round; of what has gaps, only the bytes of data are read or written.
 //
 // The plan of a packing kernel has no batches: its items are PackItems, each as large as two WorkItems, in the plan
-// itself. Written by the host (core/planner.cpp). Tiles of pack_tile_bytes() are dealt out to the blocks in turn, those
-// of an item behind those of the one before: so all blocks have work, whether there is one large item or there are many
-// small ones.
+// itself. Written by the host (core/plan/planner.cpp). Tiles of pack_tile_bytes() are dealt out to the blocks in turn,
+// those of an item behind those of the one before: so all blocks have work, whether there is one large item or there
+// are many small ones.
 //
 // An element is described in one of two ways.
 // - By levels, where it is regular: runs of run_bytes; those of level l lie `stride` apart, `count` of them for each of

@@ -1,4 +1,4 @@
-#include "core/copy_reductions.h"
+#include "core/plan/copy_reductions.h"
 
 #include <algorithm>
 

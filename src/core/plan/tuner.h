@@ -2,7 +2,7 @@
 // algorithm and protocol. Pure functions of facts that are equal on all ranks.
 //
 // Sources of the numbers: tables for a kind of device (tuner.cpp, measured, docs/measurements), corrected by a tuning
-// file (core/tuning_file.h, parameter tuning_file), overridden by the parameters algorithm, protocol, channels,
+// file (core/plan/tuning_file.h, parameter tuning_file), overridden by the parameters algorithm, protocol, channels,
 // threads.
 #pragma once
 #include <cstdint>

@@ -1,7 +1,7 @@
-#include "core/copy_limits.h"
+#include "core/plan/copy_limits.h"
 
 #include "base/params.h"
-#include "core/tuning_file.h"
+#include "core/plan/tuning_file.h"
 
 namespace gpucoll::core {
 namespace {

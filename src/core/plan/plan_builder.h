@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/planner.h"
+#include "core/plan/planner.h"
 
 namespace gpucoll::core {
 

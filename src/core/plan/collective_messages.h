@@ -4,8 +4,8 @@
 //
 // Pure functions of facts that are equal on all ranks, so that all ranks do alike.
 #pragma once
-#include "core/task.h"
-#include "core/tuner.h"
+#include "core/plan/task.h"
+#include "core/plan/tuner.h"
 
 namespace gpucoll::core {
 

@@ -12,9 +12,9 @@
 #pragma once
 #include <vector>
 
-#include "core/planner.h"
-#include "core/task.h"
-#include "core/tuner.h"
+#include "core/plan/planner.h"
+#include "core/plan/task.h"
+#include "core/plan/tuner.h"
 #include "proto/format/local_reduction.h"
 
 namespace gpucoll::core {

@@ -1,4 +1,4 @@
-#include "core/plan_builder.h"
+#include "core/plan/plan_builder.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,9 +1,9 @@
-#include "core/collective_messages.h"
+#include "core/plan/collective_messages.h"
 
 #include <algorithm>
 
 #include "base/params.h"
-#include "core/tuning_file.h"
+#include "core/plan/tuning_file.h"
 
 namespace gpucoll::core {
 namespace {

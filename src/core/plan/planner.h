@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/task.h"
-#include "core/tuner.h"
+#include "core/plan/task.h"
+#include "core/plan/tuner.h"
 
 namespace gpucoll::core {
 

@@ -1,14 +1,14 @@
-#include "core/planner.h"
+#include "core/plan/planner.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
 
-#include "core/channel_loads.h"
-#include "core/chosen_collectives.h"
-#include "core/copy_reductions.h"
-#include "core/pair_rounds.h"
-#include "core/plan_builder.h"
+#include "core/plan/channel_loads.h"
+#include "core/plan/chosen_collectives.h"
+#include "core/plan/copy_reductions.h"
+#include "core/plan/pair_rounds.h"
+#include "core/plan/plan_builder.h"
 #include "proto/pairs.h"
 
 namespace gpucoll::core {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/task.h"
+#include "core/plan/task.h"
 
 namespace gpucoll::core {
 

@@ -1,11 +1,11 @@
-#include "core/tuner.h"
+#include "core/plan/tuner.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "base/params.h"
-#include "core/tuning_file.h"
+#include "core/plan/tuning_file.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll::core {

@@ -1,4 +1,4 @@
-#include "core/tuning_file.h"
+#include "core/plan/tuning_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 
 #include "base/params.h"
 #include "base/unique_fd.h"
-#include "core/tuner.h"
+#include "core/plan/tuner.h"
 
 namespace gpucoll::core {
 namespace {

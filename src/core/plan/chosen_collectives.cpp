@@ -1,8 +1,8 @@
-#include "core/chosen_collectives.h"
+#include "core/plan/chosen_collectives.h"
 
 #include <array>
 
-#include "core/copy_reductions.h"
+#include "core/plan/copy_reductions.h"
 
 namespace gpucoll::core {
 namespace {

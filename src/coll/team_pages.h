@@ -12,9 +12,9 @@
 
 #include "base/shared_memory.h"
 #include "core/plan/task.h"
-#include "core/proxy.h"
+#include "core/progress/proxy.h"
+#include "core/progress/watchdog.h"
 #include "core/registration.h"
-#include "core/watchdog.h"
 #include "mpi/datatype/address.h"
 #include "proto/format/team.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/params.h"
 #include "coll/team_call.h"
-#include "core/flights.h"
+#include "core/progress/flights.h"
 
 namespace gpucoll::coll {
 namespace {

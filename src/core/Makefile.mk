@@ -17,7 +17,6 @@ GC_CORE_SOURCES = \
 	src/core/direct_path.h \
 	src/core/fault.cpp \
 	src/core/fault.h \
-	src/core/flights.h \
 	src/core/graph_memory.cpp \
 	src/core/graph_memory.h \
 	src/core/graph_users.cpp \
@@ -50,8 +49,6 @@ GC_CORE_SOURCES = \
 	src/core/needs.h \
 	src/core/peers.cpp \
 	src/core/peers.h \
-	src/core/proxy.cpp \
-	src/core/proxy.h \
 	src/core/registration.cpp \
 	src/core/registration.h \
 	src/core/retired.cpp \
@@ -63,11 +60,10 @@ GC_CORE_SOURCES = \
 	src/core/trees.h \
 	src/core/vigil.cpp \
 	src/core/vigil.h \
-	src/core/watchdog.cpp \
-	src/core/watchdog.h \
 	src/core/work_fifo.cpp \
 	src/core/work_fifo.h
 include src/core/plan/Makefile.mk
+include src/core/progress/Makefile.mk
 
 noinst_LTLIBRARIES += src/core/libcore.la
 src_core_libcore_la_SOURCES = $(GC_CORE_SOURCES)

@@ -29,7 +29,7 @@
 #include "core/mesh.h"
 #include "core/needs.h"
 #include "core/peers.h"
-#include "core/watchdog.h"
+#include "core/progress/watchdog.h"
 #include "gpu/device.h"
 
 namespace gpucoll::core {

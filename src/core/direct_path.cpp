@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "core/flights.h"
+#include "core/progress/flights.h"
 
 namespace gpucoll::core {
 

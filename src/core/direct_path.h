@@ -24,7 +24,7 @@
 #include "core/links.h"
 #include "core/peers.h"
 #include "core/plan/planner.h"
-#include "core/proxy.h"
+#include "core/progress/proxy.h"
 #include "core/registration.h"
 #include "gpu/device.h"
 #include "proto/format/direct.h"

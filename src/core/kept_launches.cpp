@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "core/flights.h"
 #include "core/graph_memory.h"
+#include "core/progress/flights.h"
 
 namespace gpucoll::core {
 namespace {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "core/fault.h"
-#include "core/flights.h"
 #include "core/kernel_pages.h"
 #include "core/peers.h"
 #include "core/plan/copy_reductions.h"
+#include "core/progress/flights.h"
 #include "core/stream_part.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"

@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "core/fault.h"
-#include "core/flights.h"
 #include "core/graph_memory.h"
 #include "core/kept_launches.h"
 #include "core/lingering.h"
 #include "core/plan/planner.h"
+#include "core/progress/flights.h"
 #include "core/stream_part.h"
 #include "core/work_fifo.h"
 #include "gpu/device.h"

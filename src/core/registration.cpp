@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/flights.h"
+#include "core/progress/flights.h"
 
 namespace gpucoll::core {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/mutant.h"
-#include "core/flights.h"
+#include "core/progress/flights.h"
 
 namespace gpucoll::core {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/equal_params.h"
 #include "core/heart.h"
 #include "core/liveness.h"
-#include "core/watchdog.h"
+#include "core/progress/watchdog.h"
 #include "gpu/device.h"
 #include "mpi/board.h"
 #include "topo/node.h"

@@ -1,5 +1,5 @@
 // Between flights: what the driver may hold up is done only where nothing of the process is under way.
-#include "core/flights.h"
+#include "core/progress/flights.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-// Something of the process that is under way or not, as the test says (core/flights.h).
+// Something of the process that is under way or not, as the test says (core/progress/flights.h).
 // Thread safety: the caller's. Ownership: none; the flights outlive it.
 #pragma once
-#include "core/flights.h"
+#include "core/progress/flights.h"
 
 namespace gpucoll_test {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/flights.h"
+#include "core/progress/flights.h"
 
 namespace gpucoll::coll {
 

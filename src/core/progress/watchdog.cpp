@@ -1,12 +1,12 @@
-#include "core/watchdog.h"
+#include "core/progress/watchdog.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/quiet_thread.h"
-#include "core/flights.h"
 #include "core/heart.h"
-#include "core/proxy.h"
+#include "core/progress/flights.h"
+#include "core/progress/proxy.h"
 
 namespace gpucoll::core {
 

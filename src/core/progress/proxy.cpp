@@ -1,4 +1,4 @@
-#include "core/proxy.h"
+#include "core/progress/proxy.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 #include <ctime>
 
 #include "base/quiet_thread.h"
-#include "core/flights.h"
+#include "core/progress/flights.h"
 
 namespace gpucoll::core {
 namespace {

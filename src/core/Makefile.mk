@@ -1,7 +1,5 @@
 # Room core: the runtime: communicators, connections, plans, launches.
 GC_CORE_SOURCES = \
-	src/core/call_records.cpp \
-	src/core/call_records.h \
 	src/core/communicator.cpp \
 	src/core/communicator.h \
 	src/core/communicator_connect.cpp \
@@ -9,25 +7,18 @@ GC_CORE_SOURCES = \
 	src/core/copy_path.h \
 	src/core/copy_path_proxy.cpp \
 	src/core/copy_turns.h \
-	src/core/device_link.cpp \
-	src/core/device_link.h \
 	src/core/device_tables.cpp \
 	src/core/device_tables.h \
 	src/core/direct_path.cpp \
 	src/core/direct_path.h \
-	src/core/fault.cpp \
-	src/core/fault.h \
 	src/core/graph_memory.cpp \
 	src/core/graph_memory.h \
 	src/core/graph_users.cpp \
 	src/core/graph_users.h \
 	src/core/group.cpp \
 	src/core/group.h \
-	src/core/heart.cpp \
-	src/core/heart.h \
 	src/core/kept_launches.cpp \
 	src/core/kept_launches.h \
-	src/core/kernel_pages.h \
 	src/core/landing_path.cpp \
 	src/core/landing_path.h \
 	src/core/launcher.cpp \
@@ -36,19 +27,10 @@ GC_CORE_SOURCES = \
 	src/core/lingering.h \
 	src/core/links.cpp \
 	src/core/links.h \
-	src/core/liveness.cpp \
-	src/core/liveness.h \
-	src/core/mailbox.cpp \
-	src/core/mailbox.h \
-	src/core/meeting.cpp \
-	src/core/meeting.h \
-	src/core/memory_port.h \
 	src/core/mesh.cpp \
 	src/core/mesh.h \
 	src/core/needs.cpp \
 	src/core/needs.h \
-	src/core/peers.cpp \
-	src/core/peers.h \
 	src/core/registration.cpp \
 	src/core/registration.h \
 	src/core/retired.cpp \
@@ -58,10 +40,9 @@ GC_CORE_SOURCES = \
 	src/core/tenant.h \
 	src/core/trees.cpp \
 	src/core/trees.h \
-	src/core/vigil.cpp \
-	src/core/vigil.h \
 	src/core/work_fifo.cpp \
 	src/core/work_fifo.h
+include src/core/peer/Makefile.mk
 include src/core/plan/Makefile.mk
 include src/core/progress/Makefile.mk
 

@@ -15,20 +15,20 @@
 #include <span>
 #include <vector>
 
-#include "core/call_records.h"
 #include "core/copy_path.h"
 #include "core/device_tables.h"
 #include "core/direct_path.h"
-#include "core/fault.h"
-#include "core/kernel_pages.h"
 #include "core/landing_path.h"
 #include "core/launcher.h"
 #include "core/links.h"
-#include "core/mailbox.h"
-#include "core/memory_port.h"
 #include "core/mesh.h"
 #include "core/needs.h"
-#include "core/peers.h"
+#include "core/peer/call_records.h"
+#include "core/peer/fault.h"
+#include "core/peer/kernel_pages.h"
+#include "core/peer/mailbox.h"
+#include "core/peer/memory_port.h"
+#include "core/peer/peers.h"
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
 

@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "core/copy_turns.h"
-#include "core/fault.h"
-#include "core/kernel_pages.h"
 #include "core/links.h"
-#include "core/peers.h"
+#include "core/peer/fault.h"
+#include "core/peer/kernel_pages.h"
+#include "core/peer/peers.h"
 #include "core/plan/copy_limits.h"
 #include "core/plan/task.h"
 #include "core/progress/flights.h"

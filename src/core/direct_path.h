@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "core/links.h"
-#include "core/peers.h"
+#include "core/peer/peers.h"
 #include "core/plan/planner.h"
 #include "core/progress/proxy.h"
 #include "core/registration.h"

@@ -12,7 +12,7 @@
 #include <functional>
 
 #include "base/status.h"
-#include "core/call_records.h"
+#include "core/peer/call_records.h"
 #include "core/plan/task.h"
 #include "core/tenant.h"
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "core/fault.h"
-#include "core/kernel_pages.h"
-#include "core/peers.h"
+#include "core/peer/fault.h"
+#include "core/peer/kernel_pages.h"
+#include "core/peer/peers.h"
 #include "core/plan/copy_reductions.h"
 #include "core/progress/flights.h"
 #include "core/stream_part.h"

@@ -20,10 +20,10 @@
 #include <span>
 #include <vector>
 
-#include "core/fault.h"
 #include "core/graph_memory.h"
 #include "core/kept_launches.h"
 #include "core/lingering.h"
+#include "core/peer/fault.h"
 #include "core/plan/planner.h"
 #include "core/progress/flights.h"
 #include "core/stream_part.h"

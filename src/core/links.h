@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "core/meeting.h"
-#include "core/peers.h"
+#include "core/peer/meeting.h"
+#include "core/peer/peers.h"
 #include "gpu/device.h"
 
 namespace gpucoll::core {

@@ -5,7 +5,7 @@
 #pragma once
 #include <vector>
 
-#include "core/peers.h"
+#include "core/peer/peers.h"
 #include "net/bootstrap/bootstrap.h"
 #include "net/transport.h"
 

@@ -37,7 +37,7 @@ class Board {
   // Tells the others that this process enters no collective any more.
   void end() noexcept;
   bool has_ended() const noexcept;
-  // Tells whether the process runs (core/heart.h).
+  // Tells whether the process runs (core/peer/heart.h).
   gc_pulse& pulse() const noexcept { return board().pulse; }
   // Returns whether the key's entry has been released. The board remembers the last hundred thousand or so. Callers ask
   // this where find() returns null.

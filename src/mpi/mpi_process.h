@@ -11,8 +11,8 @@
 
 #include "abi/abi.h"
 #include "base/equal_params.h"
-#include "core/heart.h"
-#include "core/liveness.h"
+#include "core/peer/heart.h"
+#include "core/peer/liveness.h"
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
 #include "mpi/board.h"

@@ -8,7 +8,7 @@
 #include <cstddef>
 
 #include "base/status.h"
-#include "core/call_records.h"
+#include "core/peer/call_records.h"
 #include "core/plan/task.h"
 #include "gpucoll/gpucoll.h"
 #include "proto/reduction.h"

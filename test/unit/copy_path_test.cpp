@@ -10,7 +10,7 @@
 #include <set>
 #include <thread>
 
-#include "core/memory_port.h"
+#include "core/peer/memory_port.h"
 #include "forwarding_device.h"
 #include "meeting_ranks.h"
 

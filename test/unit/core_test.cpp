@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/fault.h"
-#include "core/heart.h"
-#include "core/liveness.h"
-#include "core/peers.h"
+#include "core/peer/fault.h"
+#include "core/peer/heart.h"
+#include "core/peer/liveness.h"
+#include "core/peer/peers.h"
 #include "mpi/board.h"
 
 using namespace gpucoll;

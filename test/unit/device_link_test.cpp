@@ -1,5 +1,5 @@
 // What connects devices, on machines that are made up: NVML's answers, the device's own, and what ranks make of them.
-#include "core/device_link.h"
+#include "core/peer/device_link.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/params.h"
-#include "core/peers.h"
+#include "core/peer/peers.h"
 #include "forwarding_device.h"
 #include "meeting_ranks.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/device_tables.h"
-#include "core/memory_port.h"
+#include "core/peer/memory_port.h"
 #include "core/trees.h"
 #include "meeting_ranks.h"
 

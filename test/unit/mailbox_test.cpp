@@ -1,5 +1,5 @@
 // Letters between ranks: order, waiting, and allgathers by letters.
-#include "core/mailbox.h"
+#include "core/peer/mailbox.h"
 
 #include <chrono>
 #include <string>

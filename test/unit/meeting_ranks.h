@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/fault.h"
-#include "core/peers.h"
+#include "core/peer/fault.h"
+#include "core/peer/peers.h"
 #include "gpu/device.h"
 #include "net/bootstrap/bootstrap.h"
 

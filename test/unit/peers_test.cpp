@@ -1,5 +1,5 @@
 // Ranks that meet: what keeps them from working together is said on all of them, with who and what.
-#include "core/peers.h"
+#include "core/peer/peers.h"
 
 #include <gtest/gtest.h>
 

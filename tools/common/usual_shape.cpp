@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "base/params.h"
-#include "core/device_link.h"
+#include "core/peer/device_link.h"
 #include "core/plan/copy_limits.h"
 #include "core/plan/tuning_file.h"
 #include "gpu/device.h"

@@ -4,8 +4,8 @@
 
 #include "base/params.h"
 #include "base/status.h"
-#include "core/device_link.h"
-#include "core/memory_port.h"
+#include "core/peer/device_link.h"
+#include "core/peer/memory_port.h"
 #include "gpu/device.h"
 #include "net/transport.h"
 #include "topo/topology.h"

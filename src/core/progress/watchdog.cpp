@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "base/quiet_thread.h"
-#include "core/heart.h"
+#include "core/peer/heart.h"
 #include "core/progress/flights.h"
 #include "core/progress/proxy.h"
 

@@ -17,7 +17,7 @@ struct alignas(32) CallRecord {
   uint64_t number;
   uint64_t hash;
   uint64_t count;  // of elements, as the program gives it
-  uint64_t what;   // function, type, operation and root (core/call_records.h)
+  uint64_t what;   // function, type, operation and root (core/peer/call_records.h)
 };
 static_assert(sizeof(CallRecord) == 32);
 

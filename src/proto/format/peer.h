@@ -14,7 +14,7 @@
 //   held      1 while graphs hold launches of this rank, which may be launched even when it has failed or is closing:
 //             then they end by the fault latch at once, but they may reach into the peers' connection memory before
 //   begun     number of launches that graphs of this rank have begun, as its watchdog saw it last; for reports
-// then, for each rank of the communicator, kLanes lanes of letters to that rank (core/mailbox.h); then what copy
+// then, for each rank of the communicator, kLanes lanes of letters to that rank (core/peer/mailbox.h); then what copy
 // engines need (format/copy.h), direct stores (format/direct.h), and what the rank has called (format/calls.h).
 //
 // A lane carries letters 1, 2, ... of this rank to one other rank. Letter k lies in slot k % 2: its payload, then

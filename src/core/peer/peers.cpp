@@ -1,4 +1,4 @@
-#include "core/peers.h"
+#include "core/peer/peers.h"
 
 #include <unistd.h>
 
@@ -10,8 +10,8 @@
 #include "base/equal_params.h"
 #include "base/log.h"
 #include "base/mutant.h"
-#include "core/device_link.h"
-#include "core/heart.h"
+#include "core/peer/device_link.h"
+#include "core/peer/heart.h"
 #include "core/plan/tuning_file.h"
 #include "topo/node.h"
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "core/fault.h"
-#include "core/heart.h"
-#include "core/peers.h"
+#include "core/peer/fault.h"
+#include "core/peer/heart.h"
+#include "core/peer/peers.h"
 
 namespace gpucoll::core {
 

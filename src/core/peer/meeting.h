@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/mailbox.h"
+#include "core/peer/mailbox.h"
 #include "net/transport.h"
 #include "proto/format/plan.h"
 

@@ -1,4 +1,4 @@
-#include "core/mailbox.h"
+#include "core/peer/mailbox.h"
 
 #include <algorithm>
 #include <array>

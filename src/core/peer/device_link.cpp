@@ -1,4 +1,4 @@
-#include "core/device_link.h"
+#include "core/peer/device_link.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "core/fault.h"
+#include "core/peer/fault.h"
 
 #include <cstdio>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "core/call_records.h"
+#include "core/peer/call_records.h"
 
 #include <algorithm>
 #include <optional>

@@ -5,7 +5,7 @@
 #pragma once
 #include <map>
 
-#include "core/peers.h"
+#include "core/peer/peers.h"
 #include "gpu/device.h"
 
 namespace gpucoll::core {

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/peers.h"
-#include "core/vigil.h"
+#include "core/peer/peers.h"
+#include "core/peer/vigil.h"
 #include "proto/format/peer.h"
 
 namespace gpucoll::core {

@@ -1,4 +1,4 @@
-#include "core/meeting.h"
+#include "core/peer/meeting.h"
 
 #include <cstdio>
 

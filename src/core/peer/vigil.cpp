@@ -1,4 +1,4 @@
-#include "core/vigil.h"
+#include "core/peer/vigil.h"
 
 #include <sched.h>
 

@@ -1,4 +1,4 @@
-#include "core/heart.h"
+#include "core/peer/heart.h"
 
 #include <algorithm>
 #include <atomic>

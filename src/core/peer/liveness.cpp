@@ -1,4 +1,4 @@
-#include "core/liveness.h"
+#include "core/peer/liveness.h"
 
 #include <poll.h>
 #include <sys/syscall.h>

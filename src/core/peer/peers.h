@@ -10,7 +10,7 @@
 
 #include "base/shared_memory.h"
 #include "base/status.h"
-#include "core/liveness.h"
+#include "core/peer/liveness.h"
 #include "gpu/device.h"
 #include "net/bootstrap/bootstrap.h"
 #include "proto/format/peer.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/peers.h"
+#include "core/peer/peers.h"
 #include "proto/format/plan.h"
 
 namespace gpucoll::core {

@@ -7,8 +7,6 @@ GC_CORE_SOURCES = \
 	src/core/copy_path.h \
 	src/core/copy_path_proxy.cpp \
 	src/core/copy_turns.h \
-	src/core/device_tables.cpp \
-	src/core/device_tables.h \
 	src/core/direct_path.cpp \
 	src/core/direct_path.h \
 	src/core/graph_memory.cpp \
@@ -25,12 +23,6 @@ GC_CORE_SOURCES = \
 	src/core/launcher.h \
 	src/core/lingering.cpp \
 	src/core/lingering.h \
-	src/core/links.cpp \
-	src/core/links.h \
-	src/core/mesh.cpp \
-	src/core/mesh.h \
-	src/core/needs.cpp \
-	src/core/needs.h \
 	src/core/registration.cpp \
 	src/core/registration.h \
 	src/core/retired.cpp \
@@ -38,10 +30,9 @@ GC_CORE_SOURCES = \
 	src/core/stream_part.h \
 	src/core/tenant.cpp \
 	src/core/tenant.h \
-	src/core/trees.cpp \
-	src/core/trees.h \
 	src/core/work_fifo.cpp \
 	src/core/work_fifo.h
+include src/core/connect/Makefile.mk
 include src/core/peer/Makefile.mk
 include src/core/plan/Makefile.mk
 include src/core/progress/Makefile.mk

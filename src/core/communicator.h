@@ -15,14 +15,14 @@
 #include <span>
 #include <vector>
 
+#include "core/connect/device_tables.h"
+#include "core/connect/links.h"
+#include "core/connect/mesh.h"
+#include "core/connect/needs.h"
 #include "core/copy_path.h"
-#include "core/device_tables.h"
 #include "core/direct_path.h"
 #include "core/landing_path.h"
 #include "core/launcher.h"
-#include "core/links.h"
-#include "core/mesh.h"
-#include "core/needs.h"
 #include "core/peer/call_records.h"
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "core/connect/links.h"
 #include "core/copy_turns.h"
-#include "core/links.h"
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"
 #include "core/peer/peers.h"

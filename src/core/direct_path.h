@@ -21,7 +21,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/links.h"
+#include "core/connect/links.h"
 #include "core/peer/peers.h"
 #include "core/plan/planner.h"
 #include "core/progress/proxy.h"

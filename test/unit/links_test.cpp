@@ -1,13 +1,13 @@
 // Links between ranks: made in any order, over the transport that both sides can use; trees; tables for kernels.
-#include "core/links.h"
+#include "core/connect/links.h"
 
 #include <algorithm>
 #include <random>
 #include <string>
 
-#include "core/device_tables.h"
+#include "core/connect/device_tables.h"
+#include "core/connect/trees.h"
 #include "core/peer/memory_port.h"
-#include "core/trees.h"
 #include "meeting_ranks.h"
 
 using namespace gpucoll;

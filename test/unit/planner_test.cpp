@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "base/params.h"
-#include "core/needs.h"
+#include "core/connect/needs.h"
 #include "core/plan/collective_messages.h"
 #include "core/plan/tuning_file.h"
 #include "plan_walk.h"

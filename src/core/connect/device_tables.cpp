@@ -1,10 +1,10 @@
-#include "core/device_tables.h"
+#include "core/connect/device_tables.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 
-#include "core/trees.h"
+#include "core/connect/trees.h"
 
 namespace gpucoll::core {
 namespace {

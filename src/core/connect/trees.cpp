@@ -1,4 +1,4 @@
-#include "core/trees.h"
+#include "core/connect/trees.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/mesh.h"
+#include "core/connect/mesh.h"
 
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-#include "core/needs.h"
+#include "core/connect/needs.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "core/links.h"
+#include "core/connect/links.h"
 
 #include <numeric>
 

@@ -1,0 +1,12 @@
+# Room core/connect: links, mesh, trees, device tables.
+GC_CORE_SOURCES += \
+	src/core/connect/device_tables.cpp \
+	src/core/connect/device_tables.h \
+	src/core/connect/links.cpp \
+	src/core/connect/links.h \
+	src/core/connect/mesh.cpp \
+	src/core/connect/mesh.h \
+	src/core/connect/needs.cpp \
+	src/core/connect/needs.h \
+	src/core/connect/trees.cpp \
+	src/core/connect/trees.h

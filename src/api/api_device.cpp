@@ -3,7 +3,7 @@
 
 #include "base/params.h"
 #include "base/status.h"
-#include "core/graph_users.h"
+#include "core/launch/graph_users.h"
 #include "gpu/device.h"
 #include "gpucoll/gpucoll.h"
 

@@ -9,30 +9,18 @@ GC_CORE_SOURCES = \
 	src/core/copy_turns.h \
 	src/core/direct_path.cpp \
 	src/core/direct_path.h \
-	src/core/graph_memory.cpp \
-	src/core/graph_memory.h \
-	src/core/graph_users.cpp \
-	src/core/graph_users.h \
 	src/core/group.cpp \
 	src/core/group.h \
-	src/core/kept_launches.cpp \
-	src/core/kept_launches.h \
 	src/core/landing_path.cpp \
 	src/core/landing_path.h \
-	src/core/launcher.cpp \
-	src/core/launcher.h \
-	src/core/lingering.cpp \
-	src/core/lingering.h \
 	src/core/registration.cpp \
 	src/core/registration.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
-	src/core/stream_part.h \
 	src/core/tenant.cpp \
-	src/core/tenant.h \
-	src/core/work_fifo.cpp \
-	src/core/work_fifo.h
+	src/core/tenant.h
 include src/core/connect/Makefile.mk
+include src/core/launch/Makefile.mk
 include src/core/peer/Makefile.mk
 include src/core/plan/Makefile.mk
 include src/core/progress/Makefile.mk

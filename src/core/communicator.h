@@ -22,7 +22,7 @@
 #include "core/copy_path.h"
 #include "core/direct_path.h"
 #include "core/landing_path.h"
-#include "core/launcher.h"
+#include "core/launch/launcher.h"
 #include "core/peer/call_records.h"
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"

@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/stream_part.h"
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"
 #include "core/peer/peers.h"
 #include "core/plan/copy_reductions.h"
 #include "core/progress/flights.h"
-#include "core/stream_part.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"
 

@@ -150,9 +150,9 @@ if TSAN_VARIANTS
 check_PROGRAMS += test/unit/launcher_test_tsan
 test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp test/unit/kept_launches_test.cpp \
 	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/plane.h \
-	src/core/plan/chosen_collectives.cpp src/core/plan/copy_reductions.cpp src/core/peer/fault.cpp src/core/graph_memory.cpp \
-	src/core/graph_users.cpp src/core/kept_launches.cpp src/core/launcher.cpp src/core/lingering.cpp \
-	src/core/plan/plan_builder.cpp src/core/plan/planner.cpp src/core/plan/tuner.cpp src/core/plan/tuning_file.cpp src/core/work_fifo.cpp
+	src/core/plan/chosen_collectives.cpp src/core/plan/copy_reductions.cpp src/core/peer/fault.cpp src/core/launch/graph_memory.cpp \
+	src/core/launch/graph_users.cpp src/core/launch/kept_launches.cpp src/core/launch/launcher.cpp src/core/launch/lingering.cpp \
+	src/core/plan/plan_builder.cpp src/core/plan/planner.cpp src/core/plan/tuner.cpp src/core/plan/tuning_file.cpp src/core/launch/work_fifo.cpp
 test_unit_launcher_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_launcher_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_launcher_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)

@@ -1,5 +1,5 @@
 // What is kept of launches. REQUIRES: the parameter kept_launches is not 0.
-#include "core/kept_launches.h"
+#include "core/launch/kept_launches.h"
 
 #include <chrono>
 #include <functional>

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/launcher.h"
+#include "core/launch/launcher.h"
 #include "gpu/emu/crew.h"
 
 namespace gpucoll::core {

@@ -1,5 +1,5 @@
 // When a kernel had better stay, and what is rung, with a bell at which the test plays the kernel.
-#include "core/lingering.h"
+#include "core/launch/lingering.h"
 
 #include <gtest/gtest.h>
 

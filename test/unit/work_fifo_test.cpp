@@ -1,5 +1,5 @@
 // The work FIFO: pieces in a row, never over what an unfinished launch may read, any number of times round.
-#include "core/work_fifo.h"
+#include "core/launch/work_fifo.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Format: what the host hands to one kernel launch, and what kernels know of their communicator.
 //
 // A Plan is passed by value (4 KiB of kernel arguments). It holds batches and, behind them, work items; items that do
-// not fit there lie in the communicator's work FIFO (core/work_fifo.h) and `items` points to them.
+// not fit there lie in the communicator's work FIFO (core/launch/work_fifo.h) and `items` points to them.
 //
 // Block b works for the channel whose bit is the b-th set bit of channel_mask. Its first batch is batch b; each batch
 // names the next one of its channel, and a batch's items are item base + i for each set bit i of `items`:

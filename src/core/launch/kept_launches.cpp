@@ -1,4 +1,4 @@
-#include "core/kept_launches.h"
+#include "core/launch/kept_launches.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "core/graph_memory.h"
+#include "core/launch/graph_memory.h"
 #include "core/progress/flights.h"
 
 namespace gpucoll::core {

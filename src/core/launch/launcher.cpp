@@ -1,4 +1,4 @@
-#include "core/launcher.h"
+#include "core/launch/launcher.h"
 
 #include <algorithm>
 #include <cstring>

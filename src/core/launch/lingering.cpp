@@ -1,4 +1,4 @@
-#include "core/lingering.h"
+#include "core/launch/lingering.h"
 
 #include <algorithm>
 #include <cstring>

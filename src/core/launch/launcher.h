@@ -20,14 +20,14 @@
 #include <span>
 #include <vector>
 
-#include "core/graph_memory.h"
-#include "core/kept_launches.h"
-#include "core/lingering.h"
+#include "core/launch/graph_memory.h"
+#include "core/launch/kept_launches.h"
+#include "core/launch/lingering.h"
+#include "core/launch/stream_part.h"
+#include "core/launch/work_fifo.h"
 #include "core/peer/fault.h"
 #include "core/plan/planner.h"
 #include "core/progress/flights.h"
-#include "core/stream_part.h"
-#include "core/work_fifo.h"
 #include "gpu/device.h"
 
 namespace gpucoll::core {

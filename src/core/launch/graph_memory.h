@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-#include "core/graph_users.h"
+#include "core/launch/graph_users.h"
 #include "gpu/device.h"
 
 namespace gpucoll::core {

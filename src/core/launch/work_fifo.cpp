@@ -1,4 +1,4 @@
-#include "core/work_fifo.h"
+#include "core/launch/work_fifo.h"
 
 namespace gpucoll::core {
 

@@ -1,4 +1,4 @@
-#include "core/graph_users.h"
+#include "core/launch/graph_users.h"
 
 #include <algorithm>
 #include <utility>

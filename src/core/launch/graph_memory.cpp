@@ -1,4 +1,4 @@
-#include "core/graph_memory.h"
+#include "core/launch/graph_memory.h"
 
 #include <atomic>
 #include <cstdint>

@@ -1,0 +1,15 @@
+# Room core/launch: launcher, kept launches, work FIFO, graph memory.
+GC_CORE_SOURCES += \
+	src/core/launch/graph_memory.cpp \
+	src/core/launch/graph_memory.h \
+	src/core/launch/graph_users.cpp \
+	src/core/launch/graph_users.h \
+	src/core/launch/kept_launches.cpp \
+	src/core/launch/kept_launches.h \
+	src/core/launch/launcher.cpp \
+	src/core/launch/launcher.h \
+	src/core/launch/lingering.cpp \
+	src/core/launch/lingering.h \
+	src/core/launch/stream_part.h \
+	src/core/launch/work_fifo.cpp \
+	src/core/launch/work_fifo.h

@@ -1,20 +1,20 @@
 // Lets the ranks of one device tell each other in shared memory (proto/format/team.h): the members what they ask for,
 // their leader that it is done.
 //
-// Memory is named by places in exported allocations (core/registration.h), which the leader opens once. What its owner
-// has freed is found by the watchdog, and closed by the proxy, as closing may wait for the device.
-// Thread safety: one caller at a time; watchdog and proxy come in beside it. Ownership: owns this rank's page and
-// exports, and what is open of others. REQUIRES: no kernel uses what is open when it is destroyed.
+// Memory is named by places in exported allocations (core/memory/registration.h), which the leader opens once. What its
+// owner has freed is found by the watchdog, and closed by the proxy, as closing may wait for the device. Thread safety:
+// one caller at a time; watchdog and proxy come in beside it. Ownership: owns this rank's page and exports, and what is
+// open of others. REQUIRES: no kernel uses what is open when it is destroyed.
 #pragma once
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "base/shared_memory.h"
+#include "core/memory/registration.h"
 #include "core/plan/task.h"
 #include "core/progress/proxy.h"
 #include "core/progress/watchdog.h"
-#include "core/registration.h"
 #include "mpi/datatype/address.h"
 #include "proto/format/team.h"
 

@@ -7,20 +7,17 @@ GC_CORE_SOURCES = \
 	src/core/copy_path.h \
 	src/core/copy_path_proxy.cpp \
 	src/core/copy_turns.h \
-	src/core/direct_path.cpp \
-	src/core/direct_path.h \
 	src/core/group.cpp \
 	src/core/group.h \
 	src/core/landing_path.cpp \
 	src/core/landing_path.h \
-	src/core/registration.cpp \
-	src/core/registration.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
 	src/core/tenant.cpp \
 	src/core/tenant.h
 include src/core/connect/Makefile.mk
 include src/core/launch/Makefile.mk
+include src/core/memory/Makefile.mk
 include src/core/peer/Makefile.mk
 include src/core/plan/Makefile.mk
 include src/core/progress/Makefile.mk

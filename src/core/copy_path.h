@@ -24,6 +24,7 @@
 #include "core/connect/links.h"
 #include "core/copy_turns.h"
 #include "core/launch/stream_part.h"
+#include "core/memory/registration.h"
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"
 #include "core/peer/peers.h"
@@ -31,7 +32,6 @@
 #include "core/plan/task.h"
 #include "core/progress/flights.h"
 #include "core/progress/proxy.h"
-#include "core/registration.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"
 

@@ -1,5 +1,5 @@
 // Exports and imports: allocations are exported and opened once, freed ones are noticed, and nothing piles up.
-#include "core/registration.h"
+#include "core/memory/registration.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

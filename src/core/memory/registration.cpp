@@ -1,4 +1,4 @@
-#include "core/registration.h"
+#include "core/memory/registration.h"
 
 #include <algorithm>
 #include <iterator>

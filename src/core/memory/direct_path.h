@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "core/connect/links.h"
+#include "core/memory/registration.h"
 #include "core/peer/peers.h"
 #include "core/plan/planner.h"
 #include "core/progress/proxy.h"
-#include "core/registration.h"
 #include "gpu/device.h"
 #include "proto/format/direct.h"
 

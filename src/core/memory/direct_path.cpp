@@ -1,4 +1,4 @@
-#include "core/direct_path.h"
+#include "core/memory/direct_path.h"
 
 #include <algorithm>
 #include <cstring>

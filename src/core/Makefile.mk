@@ -3,19 +3,14 @@ GC_CORE_SOURCES = \
 	src/core/communicator.cpp \
 	src/core/communicator.h \
 	src/core/communicator_connect.cpp \
-	src/core/copy_path.cpp \
-	src/core/copy_path.h \
-	src/core/copy_path_proxy.cpp \
-	src/core/copy_turns.h \
 	src/core/group.cpp \
 	src/core/group.h \
-	src/core/landing_path.cpp \
-	src/core/landing_path.h \
 	src/core/retired.cpp \
 	src/core/retired.h \
 	src/core/tenant.cpp \
 	src/core/tenant.h
 include src/core/connect/Makefile.mk
+include src/core/copy_engine/Makefile.mk
 include src/core/launch/Makefile.mk
 include src/core/memory/Makefile.mk
 include src/core/peer/Makefile.mk

@@ -1,5 +1,5 @@
 // In which order a rank's copies start: in turn, in one stream, and none waits for a receiver that does not come.
-#include "core/copy_path.h"
+#include "core/copy_engine/copy_path.h"
 
 #include <sched.h>
 

@@ -1,5 +1,5 @@
 // In which order copies go, and from how many bytes on there are any.
-#include "core/copy_turns.h"
+#include "core/copy_engine/copy_turns.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Large reductions on streams that share one queue, as streams of a GPU may: what waits holds up all that was put
 // behind it, on whatever stream. Nobody may wait for what stands behind himself.
-#include "core/landing_path.h"
+#include "core/copy_engine/landing_path.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/copy_path.h"
+#include "core/copy_engine/copy_path.h"
 
 #include <algorithm>
 

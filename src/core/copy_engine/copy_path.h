@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "core/connect/links.h"
-#include "core/copy_turns.h"
+#include "core/copy_engine/copy_turns.h"
 #include "core/launch/stream_part.h"
 #include "core/memory/registration.h"
 #include "core/peer/fault.h"

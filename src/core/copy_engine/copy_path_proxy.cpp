@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/copy_path.h"
+#include "core/copy_engine/copy_path.h"
 
 namespace gpucoll::core {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/landing_path.h"
+#include "core/copy_engine/landing_path.h"
 
 #include <algorithm>
 #include <iterator>

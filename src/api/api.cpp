@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "api/handles.h"
-#include "core/group.h"
+#include "core/comm/group.h"
 #include "task/types.h"
 
 using namespace gpucoll;

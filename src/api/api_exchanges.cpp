@@ -1,7 +1,7 @@
 // The C API: collectives that are put together from sends and receives. Each body is one call of guarded().
 #include "api/exchange.h"
 #include "api/handles.h"
-#include "core/group.h"
+#include "core/comm/group.h"
 
 using namespace gpucoll;
 using namespace gpucoll::coll;

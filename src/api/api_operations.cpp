@@ -1,6 +1,6 @@
 // The C API: collectives, sends and receives, and operations made for them. Each body is one call of guarded().
 #include "api/handles.h"
-#include "core/group.h"
+#include "core/comm/group.h"
 #include "task/collectives.h"
 
 using namespace gpucoll;

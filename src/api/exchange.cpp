@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/group.h"
+#include "core/comm/group.h"
 #include "task/buffers.h"
 #include "task/collectives.h"
 #include "task/types.h"

@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "base/status.h"
+#include "core/comm/tenant.h"
 #include "core/plan/task.h"
-#include "core/tenant.h"
 #include "task/collectives.h"
 
 namespace gpucoll::coll {

@@ -12,7 +12,7 @@
 
 #include "api/registrations.h"
 #include "base/status.h"
-#include "core/tenant.h"
+#include "core/comm/tenant.h"
 #include "gpucoll/gpucoll.h"
 #include "task/red_op.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/status.h"
-#include "core/communicator.h"
+#include "core/comm/communicator.h"
 
 namespace gpucoll::coll {
 

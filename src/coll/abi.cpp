@@ -14,7 +14,7 @@
 #include "base/params.h"
 #include "coll/mpi_communicator.h"
 #include "coll/reduce_local.h"
-#include "core/retired.h"
+#include "core/comm/retired.h"
 #include "mpi/datatype/type_layouts.h"
 #include "mpi/mpi_process.h"
 #include "mpi/staging/piecewise_copy.h"

@@ -18,7 +18,7 @@
 
 #include "abi/abi.h"
 #include "base/params.h"
-#include "core/communicator.h"
+#include "core/comm/communicator.h"
 #include "mpi/mpi_process.h"
 
 namespace gpucoll::coll {

@@ -8,8 +8,8 @@
 
 #include "base/mutant.h"
 #include "coll/board_bootstrap.h"
+#include "core/comm/retired.h"
 #include "core/plan/collective_messages.h"
-#include "core/retired.h"
 #include "kernels/kernels.h"
 
 namespace gpucoll::coll {

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "coll/arrivals.h"
 #include "coll/mpi_call.h"
-#include "core/communicator.h"
+#include "core/comm/communicator.h"
 
 namespace gpucoll::coll {
 

@@ -1,14 +1,6 @@
 # Room core: the runtime: communicators, connections, plans, launches.
-GC_CORE_SOURCES = \
-	src/core/communicator.cpp \
-	src/core/communicator.h \
-	src/core/communicator_connect.cpp \
-	src/core/group.cpp \
-	src/core/group.h \
-	src/core/retired.cpp \
-	src/core/retired.h \
-	src/core/tenant.cpp \
-	src/core/tenant.h
+GC_CORE_SOURCES =
+include src/core/comm/Makefile.mk
 include src/core/connect/Makefile.mk
 include src/core/copy_engine/Makefile.mk
 include src/core/launch/Makefile.mk

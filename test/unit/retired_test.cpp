@@ -1,5 +1,5 @@
 // When communicators that are finished go: not beside what is under way, on which the driver would wait.
-#include "core/retired.h"
+#include "core/comm/retired.h"
 
 #include <gtest/gtest.h>
 

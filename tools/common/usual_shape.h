@@ -8,7 +8,7 @@
 
 namespace gpucoll::tools {
 
-// As core/communicator_connect.cpp makes it. Errors: those of the tuning file.
+// As core/comm/communicator_connect.cpp makes it. Errors: those of the tuning file.
 Result<core::CommShape> usual_shape(bool emulated, int n_ranks);
 
 }  // namespace gpucoll::tools

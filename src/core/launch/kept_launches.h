@@ -53,7 +53,7 @@ class KeptLaunches {
 
   // graphs: launches are kept on the device, and not the plans alone.
   KeptLaunches(gpu::Device& device, size_t most, bool graphs) : device_(device), most_(most), on_device_(graphs) {}
-  // Drops all launches at once: destroy it where its communicator's memory may be given back (core/retired.h).
+  // Drops all launches at once: destroy it where its communicator's memory may be given back (core/comm/retired.h).
   ~KeptLaunches();
   KeptLaunches(const KeptLaunches&) = delete;
   KeptLaunches& operator=(const KeptLaunches&) = delete;

@@ -2,7 +2,7 @@
 //
 // begin() plans what a group holds; advance() launches some of it, as the work FIFO has room, and never waits: one
 // thread may drive many ranks whose launches need each other, so it calls advance() of each in turn until all are out
-// (core/group.cpp). In between nothing else may be begun.
+// (core/comm/group.cpp). In between nothing else may be begun.
 //
 // Order. Launches of one communicator follow each other on the device, whatever streams they use: the launch stream is
 // the first one of the group; it waits for the group's other streams and for the communicator's order event; in the

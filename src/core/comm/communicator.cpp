@@ -1,4 +1,4 @@
-#include "core/communicator.h"
+#include "core/comm/communicator.h"
 
 #include <sched.h>
 

@@ -12,9 +12,9 @@
 #include <functional>
 
 #include "base/status.h"
+#include "core/comm/tenant.h"
 #include "core/peer/call_records.h"
 #include "core/plan/task.h"
-#include "core/tenant.h"
 
 namespace gpucoll::core {
 

@@ -1,4 +1,4 @@
-#include "core/retired.h"
+#include "core/comm/retired.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "core/group.h"
+#include "core/comm/group.h"
 
 #include <sched.h>
 

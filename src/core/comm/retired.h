@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/communicator.h"
+#include "core/comm/communicator.h"
 
 namespace gpucoll::core {
 

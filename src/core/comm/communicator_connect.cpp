@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "core/communicator.h"
+#include "core/comm/communicator.h"
 #include "core/connect/trees.h"
 #include "core/plan/copy_limits.h"
 #include "core/plan/copy_reductions.h"

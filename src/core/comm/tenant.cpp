@@ -1,8 +1,8 @@
-#include "core/tenant.h"
+#include "core/comm/tenant.h"
 
 #include <utility>
 
-#include "core/retired.h"
+#include "core/comm/retired.h"
 
 namespace gpucoll::core {
 namespace {

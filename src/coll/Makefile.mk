@@ -1,15 +1,6 @@
 # Room coll: MPI's collectives: requests, blocking, nonblocking, persistent.
 GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
-	src/coll/arrivals.cpp \
-	src/coll/arrivals.h \
-	src/coll/arrivals_report.cpp \
-	src/coll/blocking_turn.cpp \
-	src/coll/blocking_turn.h \
-	src/coll/board_bootstrap.cpp \
-	src/coll/board_bootstrap.h \
-	src/coll/call_line.cpp \
-	src/coll/call_line.h \
 	src/coll/call_moves.cpp \
 	src/coll/call_moves.h \
 	src/coll/call_operands.cpp \
@@ -18,8 +9,6 @@ GC_COLL_SOURCES = \
 	src/coll/call_reductions.h \
 	src/coll/call_runner.cpp \
 	src/coll/call_runner.h \
-	src/coll/kept_lines.cpp \
-	src/coll/kept_lines.h \
 	src/coll/mpi_call.cpp \
 	src/coll/mpi_call.h \
 	src/coll/mpi_communicator.cpp \
@@ -35,8 +24,6 @@ GC_COLL_SOURCES = \
 	src/coll/persistent_calls.h \
 	src/coll/reduce_local.cpp \
 	src/coll/reduce_local.h \
-	src/coll/start_schedule.cpp \
-	src/coll/start_schedule.h \
 	src/coll/team_call.cpp \
 	src/coll/team_call.h \
 	src/coll/team_composer.h \
@@ -51,6 +38,7 @@ GC_COLL_SOURCES = \
 	src/coll/teams.h \
 	src/coll/wishes.cpp \
 	src/coll/wishes.h
+include src/coll/match/Makefile.mk
 
 noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = $(GC_COLL_SOURCES)

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "coll/call_line.h"
+#include "coll/match/call_line.h"
 #include "mpi/staging/call_memory.h"
 
 namespace gpucoll::coll {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "abi/abi.h"
-#include "coll/arrivals.h"
-#include "coll/blocking_turn.h"
+#include "coll/match/arrivals.h"
+#include "coll/match/blocking_turn.h"
 #include "coll/mpi_runtime.h"
 #include "coll/pending_calls.h"
 #include "coll/team_runtime.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/mutant.h"
-#include "coll/board_bootstrap.h"
+#include "coll/match/board_bootstrap.h"
 #include "core/comm/retired.h"
 #include "core/plan/collective_messages.h"
 #include "kernels/kernels.h"

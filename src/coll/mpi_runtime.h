@@ -17,7 +17,7 @@
 
 #include "abi/abi.h"
 #include "base/log.h"
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 #include "coll/mpi_call.h"
 #include "core/comm/communicator.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/mutant.h"
-#include "coll/call_line.h"
+#include "coll/match/call_line.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -24,7 +24,7 @@
 #include <mutex>
 #include <vector>
 
-#include "coll/kept_lines.h"
+#include "coll/match/kept_lines.h"
 #include "coll/persistent_calls.h"
 #include "coll/team_runtime.h"
 #include "coll/wishes.h"

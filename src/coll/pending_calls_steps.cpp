@@ -4,7 +4,7 @@
 
 #include "base/mutant.h"
 #include "base/params.h"
-#include "coll/call_line.h"
+#include "coll/match/call_line.h"
 #include "coll/pending_calls.h"
 
 namespace gpucoll::coll {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "coll/call_runner.h"
-#include "coll/start_schedule.h"
+#include "coll/match/start_schedule.h"
 #include "coll/team_runtime.h"
 
 namespace gpucoll::coll {

@@ -15,8 +15,8 @@
 #include <optional>
 #include <thread>
 
-#include "coll/blocking_turn.h"
-#include "coll/board_bootstrap.h"
+#include "coll/match/blocking_turn.h"
+#include "coll/match/board_bootstrap.h"
 #include "coll/mpi_runtime.h"
 #include "coll/team_pages.h"
 #include "coll/teams.h"

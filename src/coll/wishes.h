@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "abi/abi.h"
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 
 namespace gpucoll::coll {
 

@@ -67,7 +67,7 @@ void Board::release(gc_board_entry* entry) noexcept {
   std::lock_guard lock(mutex_);
   ++released_;
   remember({{entry->key[0], entry->key[1]}});
-  __atomic_store_n(&entry->left, uint64_t{1}, __ATOMIC_RELEASE);  // partner: the peers' looks (coll/arrivals.cpp)
+  __atomic_store_n(&entry->left, uint64_t{1}, __ATOMIC_RELEASE);  // partner: the peers' looks (coll/match/arrivals.cpp)
 }
 
 void Board::remember(const BoardKey& key) noexcept {

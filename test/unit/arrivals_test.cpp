@@ -1,5 +1,5 @@
 // When the ranks of a communicator came to a collective. The other rank is a process that takes its steps when told to.
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

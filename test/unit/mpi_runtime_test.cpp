@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <thread>
 
-#include "coll/call_line.h"
 #include "coll/call_runner.h"
+#include "coll/match/call_line.h"
 #include "gpucoll/gpucoll.h"
 
 namespace gpucoll::coll {

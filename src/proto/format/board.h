@@ -85,8 +85,8 @@
  * wait for next. Open MPI lets a rank send as much as it receives or nothing at all, so all that are joined count
  * alike.
  *
- * The ranks that make a runtime communicator meet on their entries as well (coll/board_bootstrap.h), for each of the
- * four that there can be at a place of its own: in its k-th exchange (1, 2, ...) a rank writes parts[k % 2], then
+ * The ranks that make a runtime communicator meet on their entries as well (coll/match/board_bootstrap.h), for each of
+ * the four that there can be at a place of its own: in its k-th exchange (1, 2, ...) a rank writes parts[k % 2], then
  * stores k into `met` with release; it reads those of the others once they have stored k or more. Nobody writes k + 2
  * before all have stored k + 1, which they do after reading k.
  *

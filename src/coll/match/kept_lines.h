@@ -4,7 +4,7 @@
 // Thread safety: one caller at a time. Ownership: borrows the arrivals.
 // Invariant: a line is not written anew before all ranks have read what they need of it.
 #pragma once
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 
 namespace gpucoll::coll {
 

@@ -1,4 +1,4 @@
-#include "coll/board_bootstrap.h"
+#include "coll/match/board_bootstrap.h"
 
 #include <algorithm>
 #include <cstring>

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 #include "mpi/turner.h"
 
 namespace gpucoll::coll {

@@ -6,7 +6,7 @@
 #pragma once
 #include <vector>
 
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 #include "net/bootstrap/bootstrap.h"
 
 namespace gpucoll::coll {

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 
 namespace gpucoll::coll {
 namespace {

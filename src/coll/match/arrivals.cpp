@@ -1,4 +1,4 @@
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "coll/arrivals.h"
+#include "coll/match/arrivals.h"
 
 namespace gpucoll::coll {
 

@@ -1,4 +1,4 @@
-#include "coll/kept_lines.h"
+#include "coll/match/kept_lines.h"
 
 namespace gpucoll::coll {
 

@@ -1,4 +1,4 @@
-#include "coll/start_schedule.h"
+#include "coll/match/start_schedule.h"
 
 namespace gpucoll::coll {
 namespace {

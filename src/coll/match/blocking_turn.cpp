@@ -1,4 +1,4 @@
-#include "coll/blocking_turn.h"
+#include "coll/match/blocking_turn.h"
 
 #include <sched.h>
 

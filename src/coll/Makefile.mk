@@ -1,16 +1,8 @@
 # Room coll: MPI's collectives: requests, blocking, nonblocking, persistent.
 GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
-	src/coll/call_moves.cpp \
-	src/coll/call_moves.h \
-	src/coll/call_operands.cpp \
-	src/coll/call_operands.h \
-	src/coll/call_reductions.cpp \
-	src/coll/call_reductions.h \
 	src/coll/call_runner.cpp \
 	src/coll/call_runner.h \
-	src/coll/mpi_call.cpp \
-	src/coll/mpi_call.h \
 	src/coll/mpi_communicator.cpp \
 	src/coll/mpi_communicator.h \
 	src/coll/mpi_runtime.cpp \
@@ -38,6 +30,7 @@ GC_COLL_SOURCES = \
 	src/coll/teams.h \
 	src/coll/wishes.cpp \
 	src/coll/wishes.h
+include src/coll/call/Makefile.mk
 include src/coll/match/Makefile.mk
 
 noinst_LTLIBRARIES += src/coll/libcoll.la

@@ -17,8 +17,8 @@
 
 #include "abi/abi.h"
 #include "base/log.h"
+#include "coll/call/mpi_call.h"
 #include "coll/match/arrivals.h"
-#include "coll/mpi_call.h"
 #include "core/comm/communicator.h"
 
 namespace gpucoll::coll {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "coll/mpi_call.h"
+#include "coll/call/mpi_call.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -1,8 +1,8 @@
-#include "coll/mpi_call.h"
+#include "coll/call/mpi_call.h"
 
-#include "coll/call_moves.h"
-#include "coll/call_operands.h"
-#include "coll/call_reductions.h"
+#include "coll/call/call_moves.h"
+#include "coll/call/call_operands.h"
+#include "coll/call/call_reductions.h"
 #include "mpi/staging/call_memory.h"
 
 namespace gpucoll::coll {

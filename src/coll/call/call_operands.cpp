@@ -1,4 +1,4 @@
-#include "coll/call_operands.h"
+#include "coll/call/call_operands.h"
 
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"

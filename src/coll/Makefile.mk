@@ -5,8 +5,6 @@ GC_COLL_SOURCES = \
 	src/coll/call_runner.h \
 	src/coll/mpi_communicator.cpp \
 	src/coll/mpi_communicator.h \
-	src/coll/mpi_runtime.cpp \
-	src/coll/mpi_runtime.h \
 	src/coll/pending_call.cpp \
 	src/coll/pending_call.h \
 	src/coll/pending_calls.cpp \
@@ -32,6 +30,7 @@ GC_COLL_SOURCES = \
 	src/coll/wishes.h
 include src/coll/call/Makefile.mk
 include src/coll/match/Makefile.mk
+include src/coll/runtime/Makefile.mk
 
 noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = $(GC_COLL_SOURCES)

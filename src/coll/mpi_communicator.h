@@ -14,8 +14,8 @@
 #include "abi/abi.h"
 #include "coll/match/arrivals.h"
 #include "coll/match/blocking_turn.h"
-#include "coll/mpi_runtime.h"
 #include "coll/pending_calls.h"
+#include "coll/runtime/mpi_runtime.h"
 #include "coll/team_runtime.h"
 #include "coll/wishes.h"
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "coll/mpi_runtime.h"
+#include "coll/runtime/mpi_runtime.h"
 
 namespace gpucoll::coll {
 

@@ -17,7 +17,7 @@
 
 #include "coll/match/blocking_turn.h"
 #include "coll/match/board_bootstrap.h"
-#include "coll/mpi_runtime.h"
+#include "coll/runtime/mpi_runtime.h"
 #include "coll/team_pages.h"
 #include "coll/teams.h"
 

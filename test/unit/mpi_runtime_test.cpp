@@ -1,5 +1,5 @@
 // What becomes of a runtime communicator where something fails. The other rank is a process.
-#include "coll/mpi_runtime.h"
+#include "coll/runtime/mpi_runtime.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "coll/mpi_runtime.h"
+#include "coll/runtime/mpi_runtime.h"
 
 #include <algorithm>
 #include <cctype>

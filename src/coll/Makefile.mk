@@ -14,23 +14,12 @@ GC_COLL_SOURCES = \
 	src/coll/persistent_calls.h \
 	src/coll/reduce_local.cpp \
 	src/coll/reduce_local.h \
-	src/coll/team_call.cpp \
-	src/coll/team_call.h \
-	src/coll/team_composer.h \
-	src/coll/team_moves.cpp \
-	src/coll/team_pages.cpp \
-	src/coll/team_pages.h \
-	src/coll/team_reductions.cpp \
-	src/coll/team_runtime.cpp \
-	src/coll/team_runtime.h \
-	src/coll/team_steps.cpp \
-	src/coll/teams.cpp \
-	src/coll/teams.h \
 	src/coll/wishes.cpp \
 	src/coll/wishes.h
 include src/coll/call/Makefile.mk
 include src/coll/match/Makefile.mk
 include src/coll/runtime/Makefile.mk
+include src/coll/shared_gpu/Makefile.mk
 
 noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = $(GC_COLL_SOURCES)
@@ -44,13 +33,13 @@ lib_LTLIBRARIES += libgpucoll.la
 libgpucoll_la_SOURCES =
 nodist_EXTRA_libgpucoll_la_SOURCES = force_cxx_linker.cpp
 libgpucoll_la_LIBADD = $(GC_COLL_LIBS)
-EXTRA_libgpucoll_la_DEPENDENCIES = src/coll/libgpucoll.map
+EXTRA_libgpucoll_la_DEPENDENCIES = src/libgpucoll.map
 # nodelete: threads and the driver may still use it when Open MPI unloads the component. The version script keeps
 # back what -fvisibility=hidden does not: instantiations of std:: templates and the static CUDA runtime.
 libgpucoll_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(GC_LIBRARY_VERSION) -Wl,-z,nodelete \
-	-Wl,--version-script=$(srcdir)/src/coll/libgpucoll.map
+	-Wl,--version-script=$(srcdir)/src/libgpucoll.map
 if TSAN_VARIANTS
 # Nothing is left to be found at run time. With a sanitizer, its own functions are.
 libgpucoll_la_LDFLAGS += -no-undefined -Wl,-z,defs
 endif
-EXTRA_DIST += src/coll/libgpucoll.map
+EXTRA_DIST += src/libgpucoll.map

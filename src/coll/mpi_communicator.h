@@ -16,7 +16,7 @@
 #include "coll/match/blocking_turn.h"
 #include "coll/pending_calls.h"
 #include "coll/runtime/mpi_runtime.h"
-#include "coll/team_runtime.h"
+#include "coll/shared_gpu/team_runtime.h"
 #include "coll/wishes.h"
 
 namespace gpucoll::coll {

@@ -26,7 +26,7 @@
 
 #include "coll/match/kept_lines.h"
 #include "coll/persistent_calls.h"
-#include "coll/team_runtime.h"
+#include "coll/shared_gpu/team_runtime.h"
 #include "coll/wishes.h"
 #include "mpi/turner.h"
 

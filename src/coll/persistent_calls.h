@@ -18,7 +18,7 @@
 
 #include "coll/call_runner.h"
 #include "coll/match/start_schedule.h"
-#include "coll/team_runtime.h"
+#include "coll/shared_gpu/team_runtime.h"
 
 namespace gpucoll::coll {
 

@@ -1,6 +1,6 @@
 // What a leader makes of what its team hands over: teams by device, messages that two leaders have in one order, and
 // chains of reductions in the order of ranks, carried out here with an operation that tells orders apart.
-#include "coll/team_call.h"
+#include "coll/shared_gpu/team_call.h"
 
 #include <gtest/gtest.h>
 

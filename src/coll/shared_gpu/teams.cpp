@@ -1,4 +1,4 @@
-#include "coll/teams.h"
+#include "coll/shared_gpu/teams.h"
 
 #include <algorithm>
 #include <cstring>

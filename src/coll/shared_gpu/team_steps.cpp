@@ -1,7 +1,7 @@
 // Takes a nonblocking collective, or a start of a persistent one, through its steps until the leaders of teams have run
 // it. The steps never wait: a thread of its own waits for other ranks.
 #include "base/quiet_thread.h"
-#include "coll/team_runtime.h"
+#include "coll/shared_gpu/team_runtime.h"
 
 namespace gpucoll::coll {
 namespace {

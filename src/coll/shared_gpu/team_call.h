@@ -12,7 +12,7 @@
 #pragma once
 #include <span>
 
-#include "coll/teams.h"
+#include "coll/shared_gpu/teams.h"
 #include "core/plan/task.h"
 #include "mpi/staging/scratch.h"
 

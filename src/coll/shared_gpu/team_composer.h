@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "coll/teams.h"
+#include "coll/shared_gpu/teams.h"
 #include "core/plan/task.h"
 #include "mpi/staging/packing.h"
 #include "mpi/staging/scratch.h"

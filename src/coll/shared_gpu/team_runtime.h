@@ -18,8 +18,8 @@
 #include "coll/match/blocking_turn.h"
 #include "coll/match/board_bootstrap.h"
 #include "coll/runtime/mpi_runtime.h"
-#include "coll/team_pages.h"
-#include "coll/teams.h"
+#include "coll/shared_gpu/team_pages.h"
+#include "coll/shared_gpu/teams.h"
 
 namespace gpucoll::coll {
 

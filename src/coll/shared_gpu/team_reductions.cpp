@@ -1,7 +1,7 @@
 // Reductions of a team: within the device in the order of ranks, between the leaders, and to those who want the result.
 #include <utility>
 
-#include "coll/team_composer.h"
+#include "coll/shared_gpu/team_composer.h"
 #include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {

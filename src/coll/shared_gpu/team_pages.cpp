@@ -1,4 +1,4 @@
-#include "coll/team_pages.h"
+#include "coll/shared_gpu/team_pages.h"
 
 #include <algorithm>
 #include <cstdio>

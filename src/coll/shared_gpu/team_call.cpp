@@ -1,11 +1,11 @@
-#include "coll/team_call.h"
+#include "coll/shared_gpu/team_call.h"
 
 #include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "coll/team_composer.h"
+#include "coll/shared_gpu/team_composer.h"
 #include "kernels/kernels.h"
 #include "mpi/datatype/address.h"
 

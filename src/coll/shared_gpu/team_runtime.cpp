@@ -1,4 +1,4 @@
-#include "coll/team_runtime.h"
+#include "coll/shared_gpu/team_runtime.h"
 
 #include <sched.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/params.h"
-#include "coll/team_call.h"
+#include "coll/shared_gpu/team_call.h"
 #include "core/progress/flights.h"
 
 namespace gpucoll::coll {

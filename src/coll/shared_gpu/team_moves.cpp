@@ -1,5 +1,5 @@
 // Collectives of a team that only move data: messages between leaders, and copies within a device.
-#include "coll/team_composer.h"
+#include "coll/shared_gpu/team_composer.h"
 
 namespace gpucoll::coll {
 

@@ -12,7 +12,8 @@ test_unit_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/bootstrap_test_tsan
 test_unit_bootstrap_test_tsan_SOURCES = test/unit/bootstrap_test.cpp test/resources.h src/net/bootstrap/door.cpp \
-	src/net/bootstrap/gathering.cpp src/net/bootstrap/rendezvous.cpp src/net/bootstrap/socket.cpp src/net/bootstrap/socket_bootstrap.cpp src/net/bootstrap/spare.cpp
+	src/net/bootstrap/gathering.cpp src/net/bootstrap/rendezvous.cpp src/net/bootstrap/socket.cpp \
+	src/net/bootstrap/socket_bootstrap.cpp src/net/bootstrap/spare.cpp
 test_unit_bootstrap_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_bootstrap_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_bootstrap_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)

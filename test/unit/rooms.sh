@@ -6,7 +6,7 @@ set -euo pipefail
 tree=$1
 table=$tree/test/unit/rooms.txt
 
-# Prints "FILE:LINE: net may not include core/peer (core/peer/peers.h)" for each include that the table does not allow, and each room
+# Prints "FILE:LINE: ROOM may not include ROOM (HEADER)" for each include that the table does not allow, and each room
 # without a line in the table. A header is looked for from src, then beside the file that includes it.
 check() {  # check SRC
   find "$1" -path '*/stub/*' -prune -o -type f \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.cu' -o -name '*.def' \) -print0 | sort -z |
@@ -42,10 +42,10 @@ found=$(check "$tree/src")
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -r "$tree/src" "$copy/src"
-echo '#include "core/peer/peers.h"' >>"$copy/src/net/socket.h"
+echo '#include "core/peer/peers.h"' >>"$copy/src/net/bootstrap/socket.h"
 mkdir "$copy/src/attic" && : >"$copy/src/attic/empty.h" && echo >>"$copy/src/attic/empty.h"
 expected="src/attic has no line in test/unit/rooms.txt
-$copy/src/net/socket.h:$(wc -l <"$copy/src/net/socket.h"): net may not include core/peer (core/peer/peers.h)"
+$copy/src/net/bootstrap/socket.h:$(wc -l <"$copy/src/net/bootstrap/socket.h"): net/bootstrap may not include core/peer (core/peer/peers.h)"
 found=$(check "$copy/src")
 [[ $found == "$expected" ]] || { printf 'rooms.sh does not find what is not allowed, but this:\n%s\n' "$found"; exit 1; }
 echo "$(grep -c : "$table") rooms include what they may"

@@ -9,8 +9,10 @@
 
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <thread>
 
+#include "base/params.h"
 #include "coll/call_runner.h"
 #include "coll/match/call_line.h"
 #include "gpucoll/gpucoll.h"
@@ -19,6 +21,7 @@ namespace gpucoll::coll {
 namespace {
 
 gc_process_blob g_blobs[2];
+int g_line;  // to the other rank
 
 class Rank {
  public:
@@ -98,6 +101,24 @@ void give_up(int rank_number) {
   rank.runtime().finish();
 }
 
+// A rank that stops where all are to make the runtime: the host would wait for it for ever.
+void miss_a_rank(int rank_number) {
+  Rank rank(rank_number);
+  DeviceCall call;
+  rank.plan(1, 4, &call);
+  char over = 1;
+  if (rank_number == 1) {
+    ASSERT_EQ(recv(g_line, &over, 1, MSG_WAITALL), 1);
+    return;
+  }
+  ASSERT_TRUE(set_param("timeout", "1", "test").ok());
+  const auto made = rank.runtime().prepare(call, nullptr);
+  EXPECT_FALSE(made) << "all go through the host";
+  EXPECT_NE(std::string(made.status().what()).find("rank 1 (process"), std::string::npos) << made.status().what();
+  EXPECT_FALSE(rank.runtime().staging());
+  ASSERT_EQ(send(g_line, &over, 1, MSG_NOSIGNAL), 1);
+}
+
 void exchange_blobs(int rank, int line) {
   ASSERT_TRUE(MpiProcess::instance().open(&g_blobs[rank]));
   ASSERT_EQ(send(line, &g_blobs[rank], sizeof g_blobs[rank], MSG_NOSIGNAL), ssize_t{sizeof g_blobs[rank]});
@@ -109,7 +130,8 @@ void on_two_ranks(void (*run)(int rank)) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, line), 0);
   const pid_t child = fork();
   const int rank = child == 0;
-  exchange_blobs(rank, line[rank]);
+  g_line = line[rank];
+  exchange_blobs(rank, g_line);
   run(rank);
   std::fflush(stdout);
   if (child == 0) _exit(testing::Test::HasFailure());
@@ -121,6 +143,7 @@ void on_two_ranks(void (*run)(int rank)) {
 // Each by a program of its own: a process has one board.
 TEST(MpiRuntime, StaysWithItsFaultUntilFinish) { on_two_ranks(lose_connections); }
 TEST(MpiRuntime, IsNotMadeBehindACallThatIsGone) { on_two_ranks(give_up); }
+TEST(MpiRuntime, FailsWhereARankDoesNotCome) { on_two_ranks(miss_a_rank); }
 
 }  // namespace
 }  // namespace gpucoll::coll

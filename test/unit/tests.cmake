@@ -17,6 +17,8 @@ gc_test(unit.arrivals LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/arriv
 # In processes of their own, which have a board each. UBSan takes objects for broken where there are no descriptors.
 gc_test(unit.mpi_runtime LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/mpi_runtime_test --gtest_filter=MpiRuntime.IsNotMadeBehindACallThatIsGone)
+gc_test(unit.mpi_runtime.missing LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/mpi_runtime_test --gtest_filter=MpiRuntime.FailsWhereARankDoesNotCome)
 if(NOT GC_SANITIZERS MATCHES undefined)
   gc_test(unit.mpi_runtime.failing LABELS unit ENV GPUCOLL_DEVICE=emu
     COMMAND test/unit/mpi_runtime_test --gtest_filter=MpiRuntime.StaysWithItsFaultUntilFinish)

@@ -144,6 +144,8 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
       GC_TRY(arrivals_.others());
       // A persistent call may have been made and never be started: where ranks end MPI it cannot be.
       const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && arrivals_.any_ending();
+      // Through the host, Open MPI would wait for ever for a rank that does not come.
+      if (made.blames() && !idle_call) return made;
       tell_staged(idle_call ? log::Level::info : log::Level::warn, made.what());
       staging_only_ = true;
       return false;

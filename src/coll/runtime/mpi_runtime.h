@@ -65,7 +65,7 @@ class MpiRuntime {
   Result<bool> prepared(DeviceCall& call);
   // Makes what is missing. Returns false where no runtime communicator can be made, and from now on all calls go
   // through the host. Errors: the runtime communicator has failed; it stays until finish(), as others may be looking at
-  // it. Collective; waits for the other ranks.
+  // it. Or a rank has died, or does not come within the parameter timeout. Collective; waits for the other ranks.
   Result<bool> prepare(DeviceCall& call, void (*idle)());
   // Puts the call on the stream. waits: the caller waits for it next, by wait() of the communicator.
   Status begin(const DeviceCall& call, bool waits = false);

@@ -276,19 +276,20 @@ TEST(Comm, SixtyFourCostLittleEach) {
   constexpr int n = 4;
   constexpr size_t kComms = 64, kSmall = 1000, kLarge = 262147;
   if (!enough_devices(n)) return;
-  std::vector<Stream> streams(n);
+  std::vector<std::unique_ptr<Stream>> streams;
   std::vector<std::unique_ptr<DeviceBuffer>> buffers;
   for (int i = 0; i < n; ++i) {
     GC_OK(gpucollSetDevice(i));
+    streams.push_back(std::make_unique<Stream>());
     buffers.push_back(std::make_unique<DeviceBuffer>(kLarge * sizeof(int32_t)));
   }
   const auto run = [&](const std::vector<gpucollComm_t>& list, size_t count) {
     GC_OK(gpucollGroupStart());
     for (size_t i = 0; i < n; ++i)
       GC_OK(gpucollAllReduce(buffers[i]->at(), buffers[i]->at(), count, gpucollInt32, gpucollMax, list[i],
-                             streams[i].handle));
+                             streams[i]->handle));
     GC_OK(gpucollGroupEnd());
-    for (auto& stream : streams) GC_OK(gpucollStreamSynchronize(stream.handle));
+    for (auto& stream : streams) GC_OK(gpucollStreamSynchronize(stream->handle));
   };
   const auto destroy = [](const std::vector<gpucollComm_t>& list) {
     for (gpucollComm_t comm : list) GC_OK(gpucollCommDestroy(comm));

@@ -1,8 +1,12 @@
 // The socket bootstrap: allgathers of any size of group, and ranks that contradict each other.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -135,7 +139,7 @@ TEST(SocketBootstrap, AsksWhetherTheIdWasUsedWhenItsMakerHangsUp) {
   ASSERT_TRUE(listener.ok());
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  id->root = {own.ip, own.port, 0};
+  id->root = {own.ip, own.port, 0, getpid()};
   std::thread maker([&] {
     PollSet set;
     set.add(listener->get(), POLLIN);
@@ -212,6 +216,39 @@ TEST(SocketBootstrap, NoticesARankThatLeavesBeforeAnAllgather) {
       EXPECT_NE(std::string(status.what()).find("rank 0"), std::string::npos) << status.what();
     });
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << n;
+  }
+}
+
+// A rank whose process is stopped when all have met is named: by the maker of the id, or where it is the maker itself.
+TEST(SocketBootstrap, NamesARankThatIsStopped) {
+  for (const bool makes_id : {false, true}) {
+    proto::UniqueId id = {};
+    int line[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, line), 0);
+    if (!makes_id) id = *make_unique_id();
+    const pid_t child = fork();
+    if (child == 0) {
+      if (makes_id) id = *make_unique_id();
+      if (write(line[1], &id, sizeof id) != sizeof id) _exit(1);
+      const auto bootstrap = SocketBootstrap::create(id, 1, 2, 60);
+      raise(SIGSTOP);
+      _exit(bootstrap ? 0 : 1);
+    }
+    ASSERT_EQ(recv(line[0], &id, sizeof id, MSG_WAITALL), ssize_t{sizeof id});
+    auto bootstrap = SocketBootstrap::create(id, 0, 2, 4);
+    ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
+    int state = 0;
+    ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
+    ASSERT_TRUE(WIFSTOPPED(state));
+    int mine = 0, all[2];
+    const Status status = (*bootstrap)->allgather(&mine, all, sizeof mine);
+    EXPECT_EQ(status.code(), Code::timed_out);
+    const std::string name = "rank 1 (process " + std::to_string(child) + ")";
+    EXPECT_NE(std::string(status.what()).find(name), std::string::npos) << status.what();
+    kill(child, SIGCONT);
+    ASSERT_EQ(waitpid(child, &state, 0), child);
+    EXPECT_EQ(state, 0);
+    close(line[0]), close(line[1]);
   }
 }
 

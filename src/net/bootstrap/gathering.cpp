@@ -175,6 +175,7 @@ void Gathering::go_on() {
     const uint64_t host = seats_[0].host;
     word.kind = WordKind::kAllCome;
     word.one_host = host && std::all_of(seats_.begin(), seats_.end(), [=](const Seat& s) { return s.host == host; });
+    word.maker = maker();
   } else if (state_ == State::readying && all(&Seat::ready)) {
     state_ = State::parting;
     deadline_ = deadline_after(timeout_s_);
@@ -189,14 +190,24 @@ void Gathering::go_on() {
   }
 }
 
+int Gathering::maker() const {
+  const uint64_t here = loopback_id();
+  const auto is_maker = [&](const Seat& s) { return s.pid == getpid() && s.host == here; };
+  const auto seat = std::find_if(seats_.begin(), seats_.end(), is_maker);
+  return seat == seats_.end() ? -1 : static_cast<int>(seat - seats_.begin());
+}
+
 // The guests cannot know who is missing.
 Status Gathering::too_late() const {
   constexpr size_t kMostNamed = 8;
   const auto fact = state_ == State::gathering ? &Seat::come : &Seat::ready;
   std::string names;
   size_t missing = 0;
-  for (size_t r = 0; r < seats_.size(); ++r)
-    if (!(seats_[r].*fact) && ++missing <= kMostNamed) names += (missing > 1 ? ", " : "") + std::to_string(r);
+  for (size_t r = 0; r < seats_.size(); ++r) {
+    if (seats_[r].*fact || ++missing > kMostNamed) continue;
+    names += (missing > 1 ? ", " : "") + std::to_string(r);
+    if (seats_[r].come) names += " (process " + std::to_string(seats_[r].pid) + ")";
+  }
   if (missing > kMostNamed) names += " and " + std::to_string(missing - kMostNamed) + " more";
   return Status::error(Code::timed_out, "%s %s of %zu did not come within %d s (parameter timeout)",
                        missing > 1 ? "ranks" : "rank", names.c_str(), seats_.size(), timeout_s_);

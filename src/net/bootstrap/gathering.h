@@ -57,6 +57,8 @@ class Gathering {
   void go_on();
   void end_if_all_are_told();
   bool all(bool Seat::*fact) const;
+  // Returns the first rank of this process, which made the id; -1 where no rank is in this process.
+  int maker() const;
   Status too_late() const;
 
   uint64_t number_;

@@ -43,7 +43,7 @@ Result<UniqueId> Rendezvous::make_id() {
     wake();  // to end where it has nothing to do
     return address.status();
   }
-  id.root = {(*address)->ip, (*address)->port, 0};
+  id.root = {(*address)->ip, (*address)->port, 0, getpid()};
   drop_oldest_unused();
   gatherings_.emplace(id.nonce, Gathering(++made_, Clock::now() + limits_.unused));
   wake();

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -27,8 +28,18 @@ using proto::WordKind;
 constexpr int64_t kGrace = 5;  // seconds, for the rendezvous to tell who is missing
 // For the maker to tell who has failed first, after something has come of it here.
 constexpr std::chrono::milliseconds kPatience{2000};
+// A rank that has waited for the parameter timeout looks so often for ranks that are stopped.
+constexpr std::chrono::milliseconds kLookForStopped{100};
 // A rank in the maker's process looks so often at whether the maker can answer at all (Rendezvous::refusal).
 constexpr std::chrono::milliseconds kLookAtMaker{50};
+// Processes of which /proc shows nothing are not stopped here.
+bool is_stopped(int pid) {
+  std::string stat;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), stat);
+  const size_t name = stat.rfind(')');  // which may hold anything
+  return name != std::string::npos && name + 2 < stat.size() && (stat[name + 2] == 'T' || stat[name + 2] == 't');
+}
+
 constexpr auto kHungUp = static_cast<short>(POLLRDHUP | POLLHUP | POLLERR);
 
 Deadline with_grace(int64_t timeout_s) { return deadline_after(timeout_s ? timeout_s + kGrace : 0); }
@@ -99,6 +110,7 @@ BootstrapHello SocketBootstrap::hello(int level) const {
 
 Status SocketBootstrap::meet() {
   const Deadline deadline = with_grace(timeout_s_);
+  patience_ = deadline_after(timeout_s_);
   const Address root = address_of(id_.root);
   constexpr int kAttempts = 6;  // where strangers crowd the maker, it may take this rank for one of them
   Status status;
@@ -135,11 +147,13 @@ Result<bool> SocketBootstrap::come_to(const Address& root, Deadline deadline) {
     root_.turn();
     if (root_.take(&word, sizeof word)) break;
     if (Status refused = Rendezvous::instance().refusal(id_, rank_, size_); !refused) return *(failure_ = refused);
+    if (Status stopped = stopped_rank(); !stopped) return *(failure_ = stopped);
     if (!root_.ended()) continue;
     root_.hang_up();
     return false;
   }
   one_host_ = word.one_host != 0;
+  maker_ = word.kind == WordKind::kAllCome ? word.maker : -1;
   if (word.kind == WordKind::kAllCome) return true;
   failure_ = failure_of(word);
   return *failure_;
@@ -176,8 +190,32 @@ Status SocketBootstrap::wait(PollSet* set, Deadline deadline) {
   root_.watch(set);
   for (size_t l = 0; l < to_.size(); ++l)
     if (to_[l] && !left_[l]) set->add(to_[l].get(), POLLRDHUP);
-  GC_TRY(set->wait(deadline));
-  return hear_maker();
+  const auto look = std::max(patience_ - Clock::now(), Clock::duration(kLookForStopped));
+  GC_TRY(set->wait(std::min(deadline, Clock::now() + look)));
+  GC_TRY(hear_maker());
+  return stopped_rank();
+}
+
+std::string SocketBootstrap::maker_name() const {
+  const std::string process = "process " + std::to_string(id_.root.pid);
+  if (maker_ < 0) return process + ", which made the unique id,";
+  return "rank " + std::to_string(maker_) + " (" + process + "), which made the unique id,";
+}
+
+// Nobody but this rank can tell of a maker that is stopped; and where all ranks have met, the maker waits for nobody.
+Status SocketBootstrap::stopped_rank() const {
+  if (!timeout_s_ || Clock::now() < patience_) return {};
+  std::string who;
+  if (id_.root.pid != getpid() && is_stopped(id_.root.pid)) who = maker_name();
+  for (size_t r = 0; one_host_ && r < addresses_.size(); ++r)
+    if (static_cast<int>(r) != rank_ && addresses_[r].pid != getpid() && is_stopped(addresses_[r].pid))
+      who = "rank " + std::to_string(r) + " (process " + std::to_string(addresses_[r].pid) + ")";
+  if (who.empty()) return {};
+  return Status::error(
+             Code::timed_out,
+             "%s is stopped, by a signal or a debugger, while rank %d waited %lld s for it (parameter timeout)",
+             who.c_str(), rank_, static_cast<long long>(timeout_s_))
+      .blaming();
 }
 
 // Leaves out those that were through before they hung up.
@@ -210,14 +248,15 @@ Status SocketBootstrap::open_door() {
   door_ = Door(std::move(listener));
   BootstrapWord ready = {};
   ready.kind = WordKind::kReady;
-  ready.listener = {own.ip, own.port, 0};
+  ready.listener = {own.ip, own.port, 0, getpid()};
   root_.put(&ready, sizeof ready);
   return {};
 }
 
 Status SocketBootstrap::learn_addresses(Deadline deadline) {
   while (addresses_.empty()) {
-    if (!root_) return Status::error(Code::remote, "the maker of the unique id left before all ranks had met");
+    if (!root_)
+      return Status::error(Code::remote, "%s left before all ranks had met; it has failed", maker_name().c_str());
     PollSet set;
     door_.watch(&set);
     GC_TRY(wait(&set, deadline));
@@ -316,6 +355,7 @@ Status SocketBootstrap::exchange(int level, const uint8_t* out, uint8_t* in, siz
 Status SocketBootstrap::gather(const void* mine, void* all, size_t bytes) {
   const auto n = static_cast<size_t>(size_);
   if (failure_) return *failure_;
+  patience_ = deadline_after(timeout_s_);
   if (n > 1) GC_TRY(connect(with_grace(timeout_s_)));
   const Deadline deadline = deadline_after(timeout_s_);
   std::vector<uint8_t> ring(n * bytes);  // ring[i] is the block of rank (rank + i) mod n
@@ -324,7 +364,7 @@ Status SocketBootstrap::gather(const void* mine, void* all, size_t bytes) {
     const int level = std::countr_zero(have);
     const size_t count = std::min(have, n - have);
     Status status = exchange(level, ring.data(), ring.data() + have * bytes, count * bytes, deadline);
-    if (!status && !failure_)
+    if (!status && !failure_ && !status.blames())
       return Status::error(status.code(), "rank %d, waiting for rank %d and rank %d: %s", rank_, rank_before(level),
                            rank_after(level), status.what());
     GC_TRY(std::move(status));

@@ -7,6 +7,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "net/bootstrap/bootstrap.h"
@@ -60,6 +61,10 @@ class SocketBootstrap final : public Bootstrap {
   Status wait(PollSet* set, Deadline deadline);
   Status hear_maker();
   Status look_for_hangups(const PollSet& set);
+  // Returns the error that names a rank, or the maker, whose process is stopped, once this rank has waited for the
+  // parameter timeout.
+  Status stopped_rank() const;
+  std::string maker_name() const;
   void say_farewell();
   void take_leave();
   // The first failure, as far as it is known within a while, where this rank has only seen what came of it.
@@ -77,6 +82,8 @@ class SocketBootstrap final : public Bootstrap {
   int64_t timeout_s_;
   Line root_;
   bool one_host_ = false;
+  int maker_ = -1;     // the rank whose process made the id, once all have come; -1: no rank's
+  Deadline patience_;  // when this rank has waited for the parameter timeout
   bool addresses_follow_ = false;
   std::optional<Status> failure_;  // the first one, that the maker or another rank told, or that this rank has told
   Door door_;

@@ -24,13 +24,15 @@ struct BootstrapAddress {
   uint32_t ip;  // network byte order, as is port
   uint16_t port;
   uint16_t reserved;
+  int32_t pid;  // the process that listens there
 };
+static_assert(sizeof(BootstrapAddress) == 12);
 
 struct UniqueId {
   uint64_t magic;
   uint64_t nonce;
   BootstrapAddress root;
-  uint8_t reserved[104];
+  uint8_t reserved[100];
 };
 static_assert(sizeof(UniqueId) == 128);
 
@@ -53,7 +55,8 @@ struct BootstrapWord {
   uint32_t one_host;          // kAllCome: whether all ranks reach each other over the loopback
   BootstrapAddress listener;  // kReady
   uint32_t code;              // kFailed: gpucoll::Code
-  char text[492];             // kFailed: a sentence, zero-terminated
+  int32_t maker;              // kAllCome: the rank whose process made the unique id; -1: no rank's
+  char text[484];             // kFailed: a sentence, zero-terminated
 };
 static_assert(sizeof(BootstrapWord) == 512);
 

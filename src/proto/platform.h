@@ -1,6 +1,6 @@
 // The only file that knows whether protocol code runs on a GPU or on the CPU.
 //
-// Everything under src/proto and src/coll/device is written against these names and compiles unchanged with
+// Everything under src/proto and src/kernels is written against these names and compiles unchanged with
 // nvcc and with a host compiler. Memory orders: acquire and release at system scope become ld.acquire.sys and
 // st.release.sys on a GPU, so protocol code needs no stand-alone fences (and must not use any: ThreadSanitizer
 // does not see them; synchronise on the word instead).

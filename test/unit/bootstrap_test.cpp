@@ -234,6 +234,7 @@ TEST(SocketBootstrap, NamesARankThatIsStopped) {
       raise(SIGSTOP);
       _exit(bootstrap ? 0 : 1);
     }
+    close(line[1]);  // so that the end of the child is seen
     ASSERT_EQ(recv(line[0], &id, sizeof id, MSG_WAITALL), ssize_t{sizeof id});
     auto bootstrap = SocketBootstrap::create(id, 0, 2, 4);
     ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
@@ -248,7 +249,7 @@ TEST(SocketBootstrap, NamesARankThatIsStopped) {
     kill(child, SIGCONT);
     ASSERT_EQ(waitpid(child, &state, 0), child);
     EXPECT_EQ(state, 0);
-    close(line[0]), close(line[1]);
+    close(line[0]);
   }
 }
 

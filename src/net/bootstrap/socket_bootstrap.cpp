@@ -32,7 +32,14 @@ constexpr std::chrono::milliseconds kPatience{2000};
 constexpr std::chrono::milliseconds kLookForStopped{100};
 // A rank in the maker's process looks so often at whether the maker can answer at all (Rendezvous::refusal).
 constexpr std::chrono::milliseconds kLookAtMaker{50};
-// Processes of which /proc shows nothing are not stopped here.
+// Returns whether an address is of this host, as far as the interfaces tell that ranks use.
+bool is_here(uint32_t ip) {
+  if (ip == htonl(INADDR_LOOPBACK)) return true;
+  const auto own = local_ip();
+  return own && *own == ip;
+}
+
+// Processes of which /proc shows nothing are not stopped here. REQUIRES: the process is of this host.
 bool is_stopped(int pid) {
   std::string stat;
   std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), stat);
@@ -206,9 +213,9 @@ std::string SocketBootstrap::maker_name() const {
 Status SocketBootstrap::stopped_rank() const {
   if (!timeout_s_ || Clock::now() < patience_) return {};
   std::string who;
-  if (id_.root.pid != getpid() && is_stopped(id_.root.pid)) who = maker_name();
+  if (is_here(id_.root.ip) && is_stopped(id_.root.pid)) who = maker_name();
   for (size_t r = 0; one_host_ && r < addresses_.size(); ++r)
-    if (static_cast<int>(r) != rank_ && addresses_[r].pid != getpid() && is_stopped(addresses_[r].pid))
+    if (is_stopped(addresses_[r].pid))
       who = "rank " + std::to_string(r) + " (process " + std::to_string(addresses_[r].pid) + ")";
   if (who.empty()) return {};
   return Status::error(

@@ -15,8 +15,10 @@
 #include "coll/mpi_communicator.h"
 #include "coll/reduce_local.h"
 #include "core/comm/retired.h"
+#include "mpi/datatype/address.h"
 #include "mpi/datatype/type_layouts.h"
 #include "mpi/mpi_process.h"
+#include "mpi/staging/packed_copy.h"
 #include "mpi/staging/piecewise_copy.h"
 #include "mpi/staging/staged_runs.h"
 #include "mpi/staging/staging_pool.h"
@@ -176,6 +178,16 @@ int copy_runs(void* host, void* on_device, const gc_runs* runs, size_t n, int to
   return able ? mpi_class(code) : GC_STAGE;
 }
 
+int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes, int to_device) {
+  return mpi_class(guarded("packing", [&]() -> Status {
+    const void* data = moved(memory, map->runs[0].offset);
+    last_device_pointer = data;
+    gpu::Device* device = device_of(data);
+    if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", data);
+    return coll::copy_packed(*device, *map, memory, packed, bytes, to_device);
+  }));
+}
+
 void* stage_get(size_t bytes) {
   void* stage = nullptr;
   guarded("staging", [&]() -> Status {
@@ -303,16 +315,43 @@ void forget_map(uint64_t id) { TypeLayouts::instance().forget(id); }
 
 const gc_abi* table() {
   static_assert(sizeof(gc_pointer_hint) == sizeof(gpu::PointerHint));
-  static const gc_abi abi = {
-      GC_ABI_VERSION, sizeof(gc_abi), library_version(), param,
-      set_param,      param_value,    set_log_sink,      log_text,
-      process_open,   process_close,  process_ended,     reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
-      is_device,      copy,           copy_runs,         stage_get,
-      stage_put,      comm_new,       comm_free,         run,
-      start,          turn,           host_begun,        end,
-      restart,        publish_starts, free_persistent,   drain,
-      refuse,         runs,           launches,          look_at_wishes,
-      forget_map,     reduce_local,   device_get,        device_put};
+  static const gc_abi abi = {GC_ABI_VERSION,
+                             sizeof(gc_abi),
+                             library_version(),
+                             param,
+                             set_param,
+                             param_value,
+                             set_log_sink,
+                             log_text,
+                             process_open,
+                             process_close,
+                             process_ended,
+                             reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
+                             is_device,
+                             copy,
+                             copy_runs,
+                             copy_packed,
+                             stage_get,
+                             stage_put,
+                             comm_new,
+                             comm_free,
+                             run,
+                             start,
+                             turn,
+                             host_begun,
+                             end,
+                             restart,
+                             publish_starts,
+                             free_persistent,
+                             drain,
+                             refuse,
+                             runs,
+                             launches,
+                             look_at_wishes,
+                             forget_map,
+                             reduce_local,
+                             device_get,
+                             device_put};
   return &abi;
 }
 

@@ -82,7 +82,7 @@ void gcm_watch_finalize(void);
 void gcm_process_close(void);  /* at the latest in the component's close; at most once */
 bool gcm_process_closed(void); /* the engine's part is over: stage, and tell the other ranks so */
 
-/* pt2pt.c: has messages of device memory refused from now on, and no more. */
+/* interpose.c: carries messages of device memory from now on, and no more. */
 void gcm_look_at_messages(void);
 void gcm_leave_messages(void);
 

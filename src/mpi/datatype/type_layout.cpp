@@ -108,6 +108,7 @@ proto::PackItem pack_item(const TypeLayout& layout, const proto::PackRuns* runs,
   item.run_bytes = layout.run_bytes;
   std::copy(std::begin(layout.level), std::end(layout.level), item.level);
   uint64_t bits = layout.multiples | reinterpret_cast<uintptr_t>(item.memory) | reinterpret_cast<uintptr_t>(packed);
+  if (bytes % layout.size) bits |= bytes;
   if (bytes > layout.size) bits |= static_cast<uint64_t>(layout.extent);
   item.unit = static_cast<uint8_t>(std::min(std::countr_zero(bits), kWidest));
   item.unpacks = unpacks;

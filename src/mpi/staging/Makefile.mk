@@ -7,6 +7,8 @@ GC_MPI_SOURCES += \
 	src/mpi/staging/host_pieces.h \
 	src/mpi/staging/local_launch.cpp \
 	src/mpi/staging/local_launch.h \
+	src/mpi/staging/packed_copy.cpp \
+	src/mpi/staging/packed_copy.h \
 	src/mpi/staging/packing.cpp \
 	src/mpi/staging/packing.h \
 	src/mpi/staging/piecewise_copy.cpp \

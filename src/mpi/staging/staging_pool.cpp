@@ -113,12 +113,26 @@ void* StagingPool::get(gpu::Device* device, size_t bytes) noexcept {
   }
 }
 
-bool StagingPool::is_pinned(const void* address) noexcept {
-  std::lock_guard lock(mutex_);
-  return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& b) {
+// Returns the block in use that the address lies in. REQUIRES: mutex_ is held.
+const StagingPool::Block* StagingPool::find(const void* address) const noexcept {
+  const auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& b) {
     const auto at = reinterpret_cast<uintptr_t>(address), start = reinterpret_cast<uintptr_t>(b.memory.host);
     return b.busy && at >= start && at < start + b.memory.bytes;
   });
+  return found == blocks_.end() ? nullptr : &*found;
+}
+
+bool StagingPool::is_pinned(const void* address) noexcept {
+  std::lock_guard lock(mutex_);
+  return find(address) != nullptr;
+}
+
+void* StagingPool::kernel_address(const void* address) noexcept {
+  std::lock_guard lock(mutex_);
+  const Block* block = find(address);
+  if (!block) return nullptr;
+  return static_cast<uint8_t*>(block->memory.kernel) +
+         (static_cast<const uint8_t*>(address) - static_cast<const uint8_t*>(block->memory.host));
 }
 
 void StagingPool::put(void* stage) noexcept {

@@ -28,6 +28,8 @@ class StagingPool {
   void put(void* stage) noexcept;  // host address
   // Returns whether the address lies in page-locked memory that the pool has given out.
   bool is_pinned(const void* address) noexcept;
+  // Returns by which address kernels see this host address; null where it does not lie in such memory.
+  void* kernel_address(const void* address) noexcept;
   // Gives all page-locked memory that is not in use back.
   void clear() noexcept;
 
@@ -41,6 +43,7 @@ class StagingPool {
   size_t limit() const noexcept;
   void* map(size_t bytes);
   bool unmap(void* stage) noexcept;
+  const Block* find(const void* address) const noexcept;
   gpu::HostBlock reuse(size_t bytes);
   gpu::HostBlock pin(gpu::Device& device, size_t bytes);
   const bool of_calls_;

@@ -1,0 +1,205 @@
+/* Functions of MPI that read or write buffers on the CPU before any PML sees them: MPI_Pack, MPI_Unpack,
+ * MPI_Sendrecv_replace. They are replaced as a whole, since Open MPI's patcher leaves no way to call the old ones, and
+ * do for host memory what those did. MPIX_Query_cuda_support says yes.
+ *
+ * Thread safety: any thread, but for gcm_replace_mpi_functions(), which is called while MPI starts.
+ */
+#include <limits.h>
+
+#include "mca/pt2pt/message_requests.h"
+#include "mca/pt2pt/pt2pt.h"
+#include "ompi/errhandler/errhandler.h"
+#include "ompi/runtime/params.h"
+#include "opal/mca/patcher/base/base.h"
+#include "opal/mca/patcher/patcher.h"
+
+#define GCM_TRY(expression)             \
+  do {                                  \
+    const int rc_ = (expression);       \
+    if (rc_ != MPI_SUCCESS) return rc_; \
+  } while (0)
+
+/* ---- bytes of any memory ---- */
+
+/* Packs host memory, or unpacks it. */
+static int convert(const void *buffer, size_t count, gcm_type *type, void *packed, size_t bytes, bool unpacks) {
+  opal_convertor_t convertor;
+  struct iovec piece = {.iov_base = packed, .iov_len = bytes};
+  uint32_t pieces = 1;
+  size_t length = bytes;
+  OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+  if (unpacks) {
+    opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count, buffer, 0, &convertor);
+    (void)opal_convertor_unpack(&convertor, &piece, &pieces, &length);
+  } else {
+    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, buffer, 0, &convertor);
+    (void)opal_convertor_pack(&convertor, &piece, &pieces, &length);
+  }
+  OBJ_DESTRUCT(&convertor);
+  return length == bytes ? MPI_SUCCESS : MPI_ERR_UNKNOWN;
+}
+
+/* As convert(), for a buffer in memory of any kind, and packed bytes in host memory. */
+static int move_data(const void *buffer, size_t count, gcm_type *type, void *packed, size_t bytes, bool unpacks) {
+  gcm_message_data data;
+  if (!gcm_is_device_message(buffer, count, type)) return convert(buffer, count, type, packed, bytes, unpacks);
+  GCM_TRY(gcm_describe_data(&data, buffer, count, type));
+  return unpacks ? gcm_store_data(&data, packed, bytes) : gcm_load_data(&data, packed);
+}
+
+/* As move_data(), for packed bytes in memory of any kind. */
+static int move_packed(const void *buffer, size_t count, gcm_type *type, void *packed, size_t bytes, bool unpacks) {
+  if (!gc_is_device(gcm_abi, packed)) return move_data(buffer, count, type, packed, bytes, unpacks);
+  void *host = gcm_host_memory(bytes);
+  int rc = host == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+  if (rc == MPI_SUCCESS && unpacks) rc = gcm_abi->copy(host, packed, bytes);
+  if (rc == MPI_SUCCESS) rc = move_data(buffer, count, type, host, bytes, unpacks);
+  if (rc == MPI_SUCCESS && !unpacks) rc = gcm_abi->copy(packed, host, bytes);
+  if (host != NULL) gcm_abi->stage_put(host);
+  return rc;
+}
+
+/* ---- what MPI checks ---- */
+
+static int check_data(int count, const gcm_type *type) {
+  if (count < 0) return MPI_ERR_COUNT;
+  if (type == NULL || type == MPI_DATATYPE_NULL || !ompi_datatype_is_valid(type)) return MPI_ERR_TYPE;
+  return opal_datatype_is_committed(&type->super) ? MPI_SUCCESS : MPI_ERR_TYPE;
+}
+
+static int check_packing(int count, const gcm_type *type, const void *packed, int room, const int *position) {
+  if (!MPI_PARAM_CHECK) return MPI_SUCCESS;
+  if (packed == NULL || position == NULL || room < 0 || *position < 0) return MPI_ERR_ARG;
+  return check_data(count, type);
+}
+
+static int check_rank(int rank, int extra, ompi_communicator_t *comm) {
+  if (rank == MPI_PROC_NULL || rank == extra) return MPI_SUCCESS;
+  return ompi_comm_peer_invalid(comm, rank) ? MPI_ERR_RANK : MPI_SUCCESS;
+}
+
+static int check_exchange(int count, const gcm_type *type, int to, int send_tag, int from, int recv_tag,
+                          ompi_communicator_t *comm) {
+  if (!MPI_PARAM_CHECK) return MPI_SUCCESS;
+  GCM_TRY(check_data(count, type));
+  GCM_TRY(check_rank(to, MPI_PROC_NULL, comm));
+  GCM_TRY(check_rank(from, MPI_ANY_SOURCE, comm));
+  return send_tag < 0 || (recv_tag < 0 && recv_tag != MPI_ANY_TAG) ? MPI_ERR_TAG : MPI_SUCCESS;
+}
+
+/* Calls the error handler of the communicator, if there is one. */
+static int end_call(ompi_communicator_t *comm, int rc, const char *function) {
+  OMPI_ERRHANDLER_RETURN(rc, comm, rc, function);
+}
+
+/* ---- the functions ---- */
+
+static int pack(const void *buffer, int count, gcm_type *type, void *packed, int room, int *position) {
+  GCM_TRY(check_packing(count, type, packed, room, position));
+  const size_t bytes = (size_t)count * type->super.size;
+  if (bytes == 0) return MPI_SUCCESS;
+  if (*position > room || bytes > (size_t)(room - *position)) return MPI_ERR_TRUNCATE;
+  GCM_TRY(move_packed(buffer, (size_t)count, type, (char *)packed + *position, bytes, false));
+  *position += (int)bytes;
+  return MPI_SUCCESS;
+}
+
+static int unpack(const void *packed, int room, int *position, void *buffer, int count, gcm_type *type) {
+  GCM_TRY(check_packing(count, type, packed, room, position));
+  const size_t bytes = (size_t)count * type->super.size;
+  if (bytes == 0) return MPI_SUCCESS;
+  if (*position > room || bytes > (size_t)(room - *position)) return MPI_ERR_TRUNCATE;
+  void *from = (char *)(uintptr_t)packed + *position;
+  GCM_TRY(move_packed(buffer, (size_t)count, type, from, bytes, true));
+  *position += (int)bytes;
+  return MPI_SUCCESS;
+}
+
+static bool is_no_communicator(ompi_communicator_t *comm) { return MPI_PARAM_CHECK && ompi_comm_invalid(comm); }
+
+static int new_pack(const void *buffer, int count, MPI_Datatype type, void *packed, int room, int *position,
+                    MPI_Comm comm) {
+  if (is_no_communicator(comm)) return end_call(&ompi_mpi_comm_world.comm, MPI_ERR_COMM, "MPI_Pack");
+  return end_call(comm, pack(buffer, count, type, packed, room, position), "MPI_Pack");
+}
+
+static int new_unpack(const void *packed, int room, int *position, void *buffer, int count, MPI_Datatype type,
+                      MPI_Comm comm) {
+  if (is_no_communicator(comm)) return end_call(&ompi_mpi_comm_world.comm, MPI_ERR_COMM, "MPI_Unpack");
+  return end_call(comm, unpack(packed, room, position, buffer, count, type), "MPI_Unpack");
+}
+
+/* Sends packed data while it receives into the buffer. */
+static int exchange(void *buffer, size_t count, gcm_type *type, const void *packed, size_t bytes, int to, int send_tag,
+                    int from, int recv_tag, ompi_communicator_t *comm, ompi_status_public_t *status) {
+  ompi_request_t *received = MPI_REQUEST_NULL;
+  GCM_TRY(MCA_PML_CALL(irecv(buffer, count, type, from, recv_tag, comm, &received)));
+  const int sent =
+      MCA_PML_CALL(send(packed, bytes, (gcm_type *)MPI_PACKED, to, send_tag, MCA_PML_BASE_SEND_STANDARD, comm));
+  if (sent != MPI_SUCCESS) {
+    (void)ompi_request_cancel(received);
+    (void)ompi_request_free(&received);
+    return sent;
+  }
+  return ompi_request_wait(&received, status);
+}
+
+static int replace(void *buffer, int count, gcm_type *type, int to, int send_tag, int from, int recv_tag,
+                   ompi_communicator_t *comm, ompi_status_public_t *status) {
+  const size_t bytes = (size_t)count * type->super.size;
+  void *packed = gcm_host_memory(bytes);
+  if (packed == NULL) return MPI_ERR_NO_MEM;
+  int rc = move_data(buffer, (size_t)count, type, packed, bytes, false);
+  if (rc == MPI_SUCCESS) {
+    rc = exchange(buffer, (size_t)count, type, packed, bytes, to, send_tag, from, recv_tag, comm, status);
+  }
+  gcm_abi->stage_put(packed);
+  return rc;
+}
+
+static int new_sendrecv_replace(void *buffer, int count, MPI_Datatype type, int to, int send_tag, int from,
+                                int recv_tag, MPI_Comm comm, MPI_Status *status) {
+  const char *const name = "MPI_Sendrecv_replace";
+  if (is_no_communicator(comm)) return end_call(&ompi_mpi_comm_world.comm, MPI_ERR_COMM, name);
+  const int checked = check_exchange(count, type, to, send_tag, from, recv_tag, comm);
+  if (checked != MPI_SUCCESS) return end_call(comm, checked, name);
+  /* One way only, or nothing to move. */
+  if (to == MPI_PROC_NULL || from == MPI_PROC_NULL || count == 0 || type->super.size == 0) {
+    return PMPI_Sendrecv(buffer, count, type, to, send_tag, buffer, count, type, from, recv_tag, comm, status);
+  }
+  return end_call(comm, replace(buffer, count, type, to, send_tag, from, recv_tag, comm, status), name);
+}
+
+static int say_yes(void) { return 1; }
+
+/* ---- when ---- */
+
+static bool find_patcher(void) {
+  if (opal_patcher != NULL && opal_patcher->patch_symbol != NULL) return true;
+  if (mca_base_framework_open(&opal_patcher_base_framework, 0) != OPAL_SUCCESS) return false;
+  return opal_patcher_base_select() == OPAL_SUCCESS && opal_patcher != NULL && opal_patcher->patch_symbol != NULL;
+}
+
+/* PMPI: a profiler may have put functions of its own under the other names. */
+void gcm_replace_mpi_functions(void) {
+  const struct {
+    const char *name;
+    uintptr_t function;
+  } all[] = {
+      {"PMPI_Pack", (uintptr_t)new_pack},
+      {"PMPI_Unpack", (uintptr_t)new_unpack},
+      {"PMPI_Sendrecv_replace", (uintptr_t)new_sendrecv_replace},
+      {"MPIX_Query_cuda_support", (uintptr_t)say_yes},
+  };
+  static bool replaced; /* the library stays as it is when the component is closed */
+  bool done = find_patcher();
+  for (size_t i = 0; i < sizeof all / sizeof *all && done && !replaced; i++) {
+    uintptr_t old;
+    done = opal_patcher->patch_symbol(all[i].name, all[i].function, &old) == OPAL_SUCCESS;
+  }
+  replaced = done;
+  if (done) return;
+  gcm_abi->log(0,
+               "Open MPI lets no function be replaced (no component of the framework patcher): MPI_Pack, MPI_Unpack "
+               "and MPI_Sendrecv_replace take host memory only");
+}

@@ -1,0 +1,67 @@
+#include "mpi/staging/packed_copy.h"
+
+#include <map>
+#include <mutex>
+
+#include "core/plan/planner.h"
+#include "kernels/kernels.h"
+#include "mpi/datatype/address.h"
+#include "mpi/datatype/type_layouts.h"
+#include "mpi/staging/local_launch.h"
+#include "mpi/staging/piecewise_copy.h"
+#include "mpi/staging/scratch.h"
+#include "mpi/staging/staging_pool.h"
+
+namespace gpucoll::coll {
+namespace {
+
+Status launch(gpu::Device& device, const proto::PackItem& item) {
+  proto::Plan plan = {};
+  plan.n_items = proto::kItemsOfPacking;
+  *proto::pack_items(plan) = item;
+  return launch_and_wait(device, *packing_kernel(), plan,
+                         core::packing_blocks(1, item.bytes, device.defaults().threads));
+}
+
+struct DeviceScratch {
+  std::mutex mutex;  // held while the memory is in use
+  Scratch memory;
+};
+
+// Kept, as the device may be gone when the process ends.
+DeviceScratch& scratch_of(const gpu::Device& device) {
+  static auto* const mutex = new std::mutex;
+  static auto* const all = new std::map<int, DeviceScratch>;
+  std::lock_guard lock(*mutex);
+  return (*all)[device.index()];
+}
+
+// Takes the way over device memory, for host memory that kernels do not see.
+Status copy_by_scratch(gpu::Device& device, proto::PackItem item, void* packed) {
+  DeviceScratch& scratch = scratch_of(device);
+  std::lock_guard lock(scratch.mutex);
+  GC_TRY_AS(item.packed, scratch.memory.get(device, item.bytes));
+  const size_t piece = usual_piece(device);
+  if (item.unpacks) {
+    GC_TRY(copy_in_pieces(device, item.packed, packed, item.bytes, piece).status());
+    GC_TRY(launch(device, item));
+  } else {
+    GC_TRY(launch(device, item));
+    GC_TRY(copy_in_pieces(device, packed, item.packed, item.bytes, piece).status());
+  }
+  scratch.memory.release_much();
+  return {};
+}
+
+}  // namespace
+
+Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memory, void* packed, size_t bytes,
+                   bool unpacks) {
+  GC_TRY_AS(const TypeLayouts::Pointer known, TypeLayouts::instance().get(map, device));
+  uint8_t* const origin = kernel_origin(device, memory, map.true_lb);
+  auto* const pinned = static_cast<uint8_t*>(StagingPool::instance().kernel_address(packed));
+  const proto::PackItem item = pack_item(known->layout, known->runs, known->starts, origin, pinned, bytes, unpacks);
+  return pinned ? launch(device, item) : copy_by_scratch(device, item, packed);
+}
+
+}  // namespace gpucoll::coll

@@ -1,6 +1,7 @@
 # Tests of label unit: what CTest runs. See test/CTestTestfile.cmake.in for the functions.
 gc_test(unit.parameters_tested LABELS unit COMMAND ${GC_SOURCE}/test/unit/parameters_tested.sh ${GC_SOURCE})
 gc_test(unit.rooms LABELS unit COMMAND ${GC_SOURCE}/test/unit/rooms.sh ${GC_SOURCE})
+gc_test(unit.documents LABELS unit COMMAND ${GC_SOURCE}/test/unit/documents.sh ${GC_SOURCE})
 gc_test(unit.parameters_document LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/parameters_document.sh ${GC_SOURCE} ${GC_BUILD}/src/base/params_doc)
 gc_test(unit.kernel_subset LABELS unit COMMAND ${GC_SOURCE}/test/unit/kernel_subset.sh ${GC_SOURCE} ${GC_BUILD})

@@ -41,7 +41,7 @@ Place PendingCalls::first_place() const noexcept {
 
 // Calls that run on all ranks end by themselves.
 void PendingCalls::abandon() {
-  Turner::instance().remove(this);
+  ProgressThread::instance().remove(this);
   std::lock_guard lock(mutex_);
   if (is_queue_awaited() || persistent_.any_started())
     arrivals_.fail(first_place(), comm_, aborted());
@@ -50,7 +50,7 @@ void PendingCalls::abandon() {
 }
 
 void PendingCalls::stop() {
-  Turner::instance().remove(this);
+  ProgressThread::instance().remove(this);
   std::lock_guard lock(mutex_);
   runner_.stop();
   if (is_queue_awaited() && runtime_.get())
@@ -129,7 +129,7 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   if (call->on_device && !runtime_of(*call).get()) call->line.flags |= teams_of(*call).offer(call->call, false);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   queue_.push_back(call);
-  if (!std::exchange(known_, true)) Turner::instance().know(this, &description_);
+  if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_);
   note_first();
 }
 
@@ -180,7 +180,7 @@ void PendingCalls::tell_refused() {
 }
 
 void PendingCalls::leave_to_thread() {
-  if (waits() && !on_thread_.exchange(true)) Turner::instance().add(this);
+  if (waits() && !on_thread_.exchange(true)) ProgressThread::instance().add(this);
 }
 
 // Returns whether it is the first of the queue and waits for other ranks.
@@ -195,7 +195,7 @@ void PendingCalls::go_on_a_little_while(const Condition& condition) {
   while (condition() && Clock::now() < end) go_on();
 }
 
-bool PendingCalls::turn() {
+bool PendingCalls::progress() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   go_on();
@@ -208,8 +208,8 @@ bool PendingCalls::turn() {
 }
 
 // A thread that queues a call after the last look here finds that the thread does not have this object any more.
-bool PendingCalls::turn_on_thread() {
-  turn();
+bool PendingCalls::progress_on_thread() {
+  progress();
   if (waits()) return true;
   on_thread_.store(false);
   return waits() && !on_thread_.exchange(true);

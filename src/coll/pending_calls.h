@@ -28,11 +28,11 @@
 #include "coll/persistent_calls.h"
 #include "coll/shared_gpu/team_runtime.h"
 #include "coll/wishes.h"
-#include "mpi/turner.h"
+#include "mpi/progress_thread.h"
 
 namespace gpucoll::coll {
 
-class PendingCalls final : public Turned {
+class PendingCalls final : public ProgressClient {
  public:
   PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, Wishes& wishes,
                MpiRuntime& runtime, TeamRuntime& teams)
@@ -56,8 +56,8 @@ class PendingCalls final : public Turned {
   // Makes progress until the others know of all refused calls: a call that nobody asks for does not keep a
   // communicator.
   void tell_refused();
-  bool turn() override;
-  bool turn_on_thread() override;
+  bool progress() override;
+  bool progress_on_thread() override;
   void host_begun(PendingCall* call);
   Code end(PendingCall* call);
   // Restart and publish as gc_abi.restart and gc_abi.publish_starts do.
@@ -167,8 +167,8 @@ class PendingCalls final : public Turned {
   const PendingCall* due_ = nullptr;
   uint64_t due_start_ = 0;
   Clock::time_point due_since_ = {}, start_due_since_ = {};
-  std::atomic<bool> on_thread_{false};  // the Turner's thread has it, or is about to get it
-  bool known_ = false;                  // to the Turner
+  std::atomic<bool> on_thread_{false};  // the ProgressThread's thread has it, or is about to get it
+  bool known_ = false;                  // to the ProgressThread
   bool unstamped_ =
       false;  // all ranks have come to the call that go_on() looked at, but some rank is about to tell when
   size_t n_published_ = 0;              // the first ones of queue_

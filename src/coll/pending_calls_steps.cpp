@@ -10,8 +10,8 @@
 namespace gpucoll::coll {
 namespace {
 
-// As kPatience of the Turner, where the application has to begin a call on the host first: it may compute for as long
-// as it likes.
+// As kPatience of the ProgressThread, where the application has to begin a call on the host first: it may compute for
+// as long as it likes.
 constexpr auto kPatienceWithHost = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -20,7 +20,7 @@ constexpr auto kPatienceWithHost = std::chrono::milliseconds(10);
 
 PendingCalls::Clock::duration PendingCalls::patience() const noexcept {
   const bool with_host = !queue_.empty() && queue_.front()->state == GC_HOST_TURN;
-  return with_host ? Clock::duration(kPatienceWithHost) : Turner::kPatience;
+  return with_host ? Clock::duration(kPatienceWithHost) : ProgressThread::kPatience;
 }
 
 // Returns when this rank entered the first call that may be due without being known to be, or an earlier time; 0: none
@@ -39,7 +39,7 @@ void PendingCalls::note_first() {
   const uint64_t start = persistent_.first_due();
   if (std::exchange(due_start_, start) != start) start_due_since_ = now;
   uint64_t first = due && now - due_since_ <= patience() ? due->complete : 0;
-  if (start && now - start_due_since_ <= Turner::kPatience && (!first || start < first)) first = start;
+  if (start && now - start_due_since_ <= ProgressThread::kPatience && (!first || start < first)) first = start;
   first_due_.store(first);
   first_entered_.store(first_undecided());
 }
@@ -87,25 +87,26 @@ PendingCall* PendingCalls::find_due() {
   return nullptr;
 }
 
-// Returns whether all calls that all ranks came to before are launched (turner.h), also those of this communicator,
-// which the Turner takes for one.
+// Returns whether all calls that all ranks came to before are launched (progress_thread.h), also those of this
+// communicator, which the ProgressThread takes for one.
 bool PendingCalls::may_launch(PendingCall& call) {
   if (description_.size == 1) return true;
   const bool told = persistent_.look();
   note_first();
   const auto now = Clock::now();
-  if (now - due_since_ > Turner::kPatience) return true;
-  if (!told || (due_start_ && due_start_ < call.complete && now - start_due_since_ <= Turner::kPatience)) return false;
-  return Turner::instance().turn_before(call.complete, this);
+  if (now - due_since_ > ProgressThread::kPatience) return true;
+  if (!told || (due_start_ && due_start_ < call.complete && now - start_due_since_ <= ProgressThread::kPatience))
+    return false;
+  return ProgressThread::instance().launch_earlier(call.complete, this);
 }
 
 bool PendingCalls::may_start(uint64_t scheduled) {
   if (description_.size == 1) return true;
   note_first();
   const auto now = Clock::now();
-  if (now - start_due_since_ > Turner::kPatience) return true;
+  if (now - start_due_since_ > ProgressThread::kPatience) return true;
   if (unstamped_ || (due_ && due_->complete < scheduled && now - due_since_ <= patience())) return false;
-  return Turner::instance().turn_before(scheduled, this);
+  return ProgressThread::instance().launch_earlier(scheduled, this);
 }
 
 // The next one waits from now on.

@@ -4,8 +4,8 @@ GC_MPI_SOURCES = \
 	src/mpi/board.h \
 	src/mpi/mpi_process.cpp \
 	src/mpi/mpi_process.h \
-	src/mpi/turner.cpp \
-	src/mpi/turner.h
+	src/mpi/progress_thread.cpp \
+	src/mpi/progress_thread.h
 include src/mpi/datatype/Makefile.mk
 include src/mpi/staging/Makefile.mk
 

@@ -95,7 +95,7 @@ gc_mpi_test(mpi.teams_copies LABELS mpi asan TIMEOUT 240 NP 5 MPIRUN ${GC_LITERA
 gc_mpi_test(mpi.teams_are_told LABELS mpi NP 4 MUST_PRINT "ranks 1, 3 of MPI_COMM_WORLD use one device"
   MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2
   COMMAND test/mpi/collectives 20)
-# Turned off: through the host.
+# ProgressClient off: through the host.
 gc_mpi_test(mpi.teams_off LABELS mpi TIMEOUT 240 NP 4 MUST_PRINT "are slow, through the host: two of its ranks"
   MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TEAMS=0 COMMAND test/mpi/staged)
@@ -185,7 +185,7 @@ gc_mpi_test(mpi.messages_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca 
 gc_mpi_test(mpi.messages_tcp LABELS mpi NP 4 MPIRUN ${GC_LITERALLY} --mca pml ob1 --mca btl tcp,self
   COMMAND test/mpi/messages)
 gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
-# Turned off, Open MPI crashes.
+# ProgressClient off, Open MPI crashes.
 gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0
   COMMAND test/mpi/messages)
 

@@ -96,9 +96,9 @@ test_unit_arrivals_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/mpi_runtime_test
 test_unit_mpi_runtime_test_SOURCES = test/unit/mpi_runtime_test.cpp
 test_unit_mpi_runtime_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
-check_PROGRAMS += test/unit/turner_test
-test_unit_turner_test_SOURCES = test/unit/turner_test.cpp
-test_unit_turner_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/progress_thread_test
+test_unit_progress_thread_test_SOURCES = test/unit/progress_thread_test.cpp
+test_unit_progress_thread_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/registration_test
 test_unit_registration_test_SOURCES = test/unit/registration_test.cpp test/resources.h

@@ -24,7 +24,7 @@ if(NOT GC_SANITIZERS MATCHES undefined)
   gc_test(unit.mpi_runtime.failing LABELS unit ENV GPUCOLL_DEVICE=emu
     COMMAND test/unit/mpi_runtime_test --gtest_filter=MpiRuntime.StaysWithItsFaultUntilFinish)
 endif()
-gc_test(unit.turner LABELS unit COMMAND test/unit/turner_test)
+gc_test(unit.progress_thread LABELS unit COMMAND test/unit/progress_thread_test)
 gc_test(unit.tuner LABELS unit COMMAND test/unit/tuner_test)
 gc_test(unit.tuning_file LABELS unit COMMAND test/unit/tuning_file_test)
 gc_test(unit.bootstrap LABELS unit TIMEOUT 120 COMMAND test/unit/bootstrap_test --gtest_filter=-Few*)

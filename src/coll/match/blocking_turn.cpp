@@ -7,7 +7,7 @@
 namespace gpucoll::coll {
 
 void BlockingTurn::leave() {
-  if (std::exchange(known_, false)) Turner::instance().remove(this);
+  if (std::exchange(known_, false)) ProgressThread::instance().remove(this);
 }
 
 // ---- the caller ----
@@ -15,7 +15,7 @@ void BlockingTurn::leave() {
 // Before the clock is read for it: who sees none here, and then launches, does so with an earlier number.
 void BlockingTurn::begin(const Place& place) {
   if (description_.size == 1) return;
-  if (!std::exchange(known_, true)) Turner::instance().know(this, &description_);
+  if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_);
   complete_ = 0;
   present_.store(name_of(place));
 }
@@ -33,13 +33,14 @@ Status BlockingTurn::find_complete(const Place& place, const Component* among) {
 
 void BlockingTurn::await_others() {
   const auto start = Clock::now();
-  while (!Turner::instance().turn_before(complete_, this) && Clock::now() - start < Turner::kPatience) {
+  while (!ProgressThread::instance().launch_earlier(complete_, this) &&
+         Clock::now() - start < ProgressThread::kPatience) {
     description_.calls->progress();
     sched_yield();  // to whom this waits for, a thread of this process
   }
 }
 
-// ---- the Turner ----
+// ---- the ProgressThread ----
 
 void BlockingTurn::look_anew(uint64_t present) {
   seen_ = present;
@@ -52,7 +53,7 @@ void BlockingTurn::look_anew(uint64_t present) {
 }
 
 // The call may end meanwhile, and what is seen be that of the next one: then first_due() does not regard it.
-bool BlockingTurn::turn() {
+bool BlockingTurn::progress() {
   const uint64_t present = present_.load(std::memory_order_acquire);  // partner: begin()
   if (present == 0) return true;
   if (present != seen_) look_anew(present);
@@ -69,7 +70,7 @@ uint64_t BlockingTurn::first_entered() const noexcept { return present_.load() !
 
 uint64_t BlockingTurn::first_due() const noexcept {
   if (!due_ || present_.load(std::memory_order_acquire) != seen_) return 0;
-  return Clock::now() - due_since_ > Turner::kPatience ? 0 : due_;
+  return Clock::now() - due_since_ > ProgressThread::kPatience ? 0 : due_;
 }
 
 }  // namespace gpucoll::coll

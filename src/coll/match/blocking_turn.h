@@ -1,22 +1,23 @@
 // Puts the blocking collectives of one MPI communicator in order among what this process launches: in the order in
-// which the last rank came to each (turner.h). This concerns processes whose threads use several communicators. In
-// other processes a call pays a few stores, and looks for nobody.
+// which the last rank came to each (progress_thread.h). This concerns processes whose threads use several
+// communicators. In other processes a call pays a few stores, and looks for nobody.
 //
 // The life of a call: begin() before this rank publishes it; learn() once all have come with device memory, and before
 // this rank lets the others write their lines anew; await() before it launches; end() when it has launched, or is not
 // going to.
-// Thread safety: the communicator's caller calls these; the Turner calls those of Turned, with its lock held.
+// Thread safety: the communicator's caller calls these; the ProgressThread calls those of ProgressClient, with its lock
+// held.
 #pragma once
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 
 #include "coll/match/arrivals.h"
-#include "mpi/turner.h"
+#include "mpi/progress_thread.h"
 
 namespace gpucoll::coll {
 
-class BlockingTurn final : public Turned {
+class BlockingTurn final : public ProgressClient {
  public:
   BlockingTurn(const gc_comm_description& description, Arrivals& arrivals)
       : description_(description), arrivals_(arrivals) {}
@@ -30,7 +31,7 @@ class BlockingTurn final : public Turned {
   // Finds out when all ranks had come. Errors: as Arrivals::look_around().
   Status learn(const Place& place, const Component* among) {
     // Without other communicators until now, all calls that ranks come to later have greater numbers.
-    return Turner::instance().crowded() ? find_complete(place, among) : Status();
+    return ProgressThread::instance().several_communicators() ? find_complete(place, among) : Status();
   }
   // Waits until earlier calls are launched, with MPI progress, and not for ever.
   void await() {
@@ -38,8 +39,8 @@ class BlockingTurn final : public Turned {
   }
   void end() noexcept { present_.store(0, std::memory_order_release); }  // partner: first_entered() of other threads
 
-  bool turn() override;
-  bool turn_on_thread() override { return false; }
+  bool progress() override;
+  bool progress_on_thread() override { return false; }
   uint64_t first_entered() const noexcept override;
   uint64_t first_due() const noexcept override;
 
@@ -57,10 +58,10 @@ class BlockingTurn final : public Turned {
 
   const gc_comm_description& description_;
   Arrivals& arrivals_;
-  bool known_ = false;                // to the Turner
+  bool known_ = false;                // to the ProgressThread
   std::atomic<uint64_t> present_{0};  // the call, from begin() to end(); 0: none
   uint64_t complete_ = 0;             // since when all ranks have come to the call; 0: it waits for nobody
-  // State of the Turner: what it has seen of a call.
+  // State of the ProgressThread: what it has seen of a call.
   uint64_t seen_ = 0;
   Arrivals::Wait wait_ = {};
   Component among_;

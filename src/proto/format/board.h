@@ -43,7 +43,7 @@
  * `entered_ns`, with release; until then it is 0. All ranks see its arrival when it reads the clock (a sequentially
  * consistent exchange). So a rank that knows a time in the past sees all ranks that came before it, and waits for their
  * `entered_ns` where it needs them. The greatest of these times is when the last rank came, the same number on all
- * ranks: the calls of several communicators are launched in that order (mpi/turner.h).
+ * ranks: the calls of several communicators are launched in that order (mpi/progress_thread.h).
  *
  * Why so many lines: so many nonblocking collectives may be under way before one must wait to be entered. And a
  * collective of the module below may call others (allreduce: reduce and broadcast, each counted), so a rank may be some

@@ -5,7 +5,7 @@
 // nothing meanwhile; nor does the driver launch where the kernels under way leave no room. If one rank had launched the
 // first of two calls then, and another rank the second, both would wait for ever. So all ranks launch the calls of
 // several communicators in one order: that in which the last rank came to each. The lines on the board say this to all
-// ranks alike. A rank that can launch a call looks first, by turn_before(), for calls to which all ranks have come
+// ranks alike. A rank that can launch a call looks first, by launch_earlier(), for calls to which all ranks have come
 // before and which it has not launched. It sees all of these: each rank came where others see it, and only then looked
 // at the clock.
 //
@@ -23,14 +23,14 @@
 namespace gpucoll::coll {
 
 // The calls of one communicator, in a queue. Any thread.
-class Turned {
+class ProgressClient {
  public:
-  virtual ~Turned() = default;
-  // Launches what it can, as turn_before() lets it, or only looks. Returns false where another thread is at it, or
+  virtual ~ProgressClient() = default;
+  // Launches what it can, as launch_earlier() lets it, or only looks. Returns false where another thread is at it, or
   // where first_due() cannot be told yet though all ranks may have come.
-  virtual bool turn() = 0;
-  // Launches as turn() does, and returns whether the thread must call again.
-  virtual bool turn_on_thread() = 0;
+  virtual bool progress() = 0;
+  // Launches as progress() does, and returns whether the thread must call again.
+  virtual bool progress_on_thread() = 0;
   // Returns when this rank entered the first call that may be due without first_due() saying so
   // (gc_board_line::entered_ns), or an earlier time; 0: there is none.
   virtual uint64_t first_entered() const noexcept = 0;
@@ -39,45 +39,45 @@ class Turned {
   virtual uint64_t first_due() const noexcept = 0;
 };
 
-class Turner {
+class ProgressThread {
  public:
   // After this time a call that cannot be launched no longer holds up others, nor is it held up: ranks may have called
   // in different orders, and wait for each other's connections.
   static constexpr auto kPatience = std::chrono::seconds(1);
 
-  static Turner& instance();
-  // Lets turn_before() regard `calls` from now on. They belong to the communicator that `of` stands for.
-  void know(Turned* calls, const void* of);
+  static ProgressThread& instance();
+  // Lets launch_earlier() regard `calls` from now on. They belong to the communicator that `of` stands for.
+  void register_client(ProgressClient* calls, const void* of);
   // Returns whether it knows of several communicators: with one alone, nothing can be launched out of order.
-  bool crowded() const noexcept { return n_communicators_.load() > 1; }
+  bool several_communicators() const noexcept { return n_communicators_.load() > 1; }
   // Turns `calls`, which it knows, until none of them is queued. The parameter progress_thread turns this off, but not
-  // turn_before().
-  void add(Turned* calls);
+  // launch_earlier().
+  void add(ProgressClient* calls);
   // Gives a turn to other calls: those to which all ranks may have come before `complete`, when they had come to one of
   // `calls` (Arrivals::complete_since). Returns false where such a call is not launched yet.
-  bool turn_before(uint64_t complete, const Turned* calls);
+  bool launch_earlier(uint64_t complete, const ProgressClient* calls);
   // Forgets `calls`: after it returns they are not known any more.
-  void remove(Turned* calls);
+  void remove(ProgressClient* calls);
 
  private:
-  enum class Within { nothing, looking, launching };  // turn_before()
+  enum class Within { nothing, looking, launching };  // launch_earlier()
   void run();
   // These are called with the lock held.
-  void turn_all();
-  Turned* first_before(uint64_t complete, const Turned* calls) const;
-  bool launch_before(uint64_t complete, const Turned* calls);
-  bool look_before(uint64_t complete, const Turned* calls);
+  void progress_all();
+  ProgressClient* first_before(uint64_t complete, const ProgressClient* calls) const;
+  bool launch_first(uint64_t complete, const ProgressClient* calls);
+  bool look_first(uint64_t complete, const ProgressClient* calls);
 
   std::recursive_mutex mutex_;  // what is turned may turn what was called before it
   std::condition_variable_any changed_;
   struct Known {
-    Turned* calls;
+    ProgressClient* calls;
     const void* of;
   };
   void count();
   std::vector<Known> known_;
   std::atomic<size_t> n_communicators_{0};  // of the known calls
-  std::vector<Turned*> calls_;              // the calls that are turned
+  std::vector<ProgressClient*> calls_;      // the calls that are turned
   bool running_ = false, more_ = false;
   Within within_ = Within::nothing;
   uint64_t looked_until_ = 0;  // while launching: all calls to which all ranks came before this time are known

@@ -1,0 +1,151 @@
+// The order in which the calls of several communicators are launched: that in which the last rank came to each.
+#include "mpi/progress_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace gpucoll::coll {
+namespace {
+
+// One call, entered at `entered`, to which all had come at `complete` (0: they have not), as the first turn sees; and
+// one behind it.
+class Queue final : public ProgressClient {
+ public:
+  Queue(ProgressThread& thread, std::vector<uint64_t>& launched, uint64_t entered, uint64_t complete)
+      : thread_(thread), launched_(launched), entered_(entered), complete_(complete) {
+    thread_.register_client(this, this);
+  }
+  ~Queue() override { thread_.remove(this); }
+  bool progress() override {
+    ++rounds;
+    if (busy) return false;
+    if (!entered_ || !complete_) return true;
+    due_ = complete_;
+    if (!thread_.launch_earlier(complete_, this) || stuck) return true;
+    launched_.push_back(complete_);
+    if (before_next) before_next();
+    complete_ = std::exchange(next, 0);
+    entered_ = due_ = complete_;
+    return complete_ == 0 || progress();
+  }
+  bool progress_on_thread() override { return progress() && entered_; }
+  uint64_t first_entered() const noexcept override { return due_ ? 0 : entered_; }
+  uint64_t first_due() const noexcept override { return silent ? 0 : due_; }
+  void give_up() { due_ = entered_ = 0; }
+  void complete_at(uint64_t complete) { complete_ = complete; }
+
+  uint64_t next = 0;
+  std::function<void()> before_next;
+  bool busy = false, stuck = false;
+  bool silent = false;  // only its own thread knows that it is due
+  int rounds = 0;
+
+ private:
+  ProgressThread& thread_;
+  std::vector<uint64_t>& launched_;
+  uint64_t entered_, complete_, due_ = 0;
+};
+
+struct ProgressThreadTest : testing::Test {
+  ProgressThread thread;
+  std::vector<uint64_t> launched;
+  using Order = std::vector<uint64_t>;
+};
+
+TEST_F(ProgressThreadTest, WhatAllCameToBeforeIsLaunchedBefore) {
+  Queue third(thread, launched, 1, 30), second(thread, launched, 2, 20), first(thread, launched, 5, 10);
+  EXPECT_TRUE(third.progress());
+  EXPECT_EQ(launched, (Order{10, 20, 30}));
+}
+
+TEST_F(ProgressThreadTest, WhatWasEnteredLaterIsNotLookedAt) {
+  Queue now(thread, launched, 1, 30), later(thread, launched, 30, 40);
+  EXPECT_TRUE(now.progress());
+  EXPECT_EQ(launched, (Order{30}));
+  EXPECT_EQ(later.rounds, 0);
+}
+
+TEST_F(ProgressThreadTest, WhatAllCameToLaterWaits) {
+  Queue now(thread, launched, 3, 30), later(thread, launched, 2, 40);
+  EXPECT_TRUE(now.progress());
+  EXPECT_EQ(launched, (Order{30}));
+  EXPECT_TRUE(later.progress());
+  EXPECT_EQ(launched, (Order{30, 40}));
+}
+
+// What is known to be due is not all that is.
+TEST_F(ProgressThreadTest, NothingIsLaunchedBeforeAllHaveBeenLookedAt) {
+  Queue known(thread, launched, 1, 20), unknown(thread, launched, 2, 10), now(thread, launched, 3, 30);
+  known.stuck = true;
+  unknown.busy = true;
+  EXPECT_TRUE(known.progress());  // others know it now
+  known.stuck = unknown.busy = false;
+  EXPECT_TRUE(now.progress());
+  EXPECT_EQ(launched, (Order{10, 20, 30}));
+}
+
+// All come to `later` once it has been looked at, and then to the second call of `first`.
+TEST_F(ProgressThreadTest, WhatComesAfterTheLookWaitsForAnotherOne) {
+  Queue first(thread, launched, 1, 10), later(thread, launched, 2, 0), now(thread, launched, 3, 30);
+  now.silent = true;
+  first.next = 50;
+  first.before_next = [&] { later.complete_at(40); };
+  EXPECT_TRUE(now.progress());
+  EXPECT_EQ(launched, (Order{10, 30}));
+  first.before_next = nullptr;
+  EXPECT_TRUE(first.progress());
+  EXPECT_EQ(launched, (Order{10, 30, 40, 50}));
+}
+
+TEST_F(ProgressThreadTest, KnowsWhenThereAreSeveralCommunicators) {
+  EXPECT_FALSE(thread.several_communicators());
+  Queue one(thread, launched, 0, 0);
+  thread.register_client(&one, &one);  // of the same
+  EXPECT_FALSE(thread.several_communicators());
+  {
+    Queue two(thread, launched, 0, 0);
+    EXPECT_TRUE(thread.several_communicators());
+  }
+  EXPECT_FALSE(thread.several_communicators());
+}
+
+TEST_F(ProgressThreadTest, NothingPassesByWhatCannotBeLaunchedYet) {
+  Queue first(thread, launched, 1, 10), second(thread, launched, 2, 20), third(thread, launched, 3, 30);
+  first.stuck = true;
+  EXPECT_TRUE(third.progress());
+  EXPECT_TRUE(second.progress());
+  EXPECT_EQ(launched, Order());
+  first.stuck = false;
+  EXPECT_TRUE(third.progress());
+  EXPECT_EQ(launched, (Order{10, 20, 30}));
+}
+
+TEST_F(ProgressThreadTest, NothingPassesByWhatAnotherThreadIsAt) {
+  Queue first(thread, launched, 1, 10), second(thread, launched, 2, 20);
+  first.busy = true;
+  EXPECT_TRUE(second.progress());
+  EXPECT_EQ(launched, Order());
+  first.give_up();
+  EXPECT_TRUE(second.progress());
+  EXPECT_EQ(launched, (Order{20}));
+}
+
+TEST_F(ProgressThreadTest, WhatIsStuckCostsOthersOneTurn) {
+  Queue first(thread, launched, 1, 10);
+  first.stuck = true;
+  std::vector<std::unique_ptr<Queue>> others;
+  for (uint64_t i = 0; i < 100; ++i) others.push_back(std::make_unique<Queue>(thread, launched, 2, 20 + i));
+  EXPECT_TRUE(others.back()->progress());  // all are known to be stuck
+  first.rounds = 0;
+  for (auto& other : others) other->rounds = 0;
+  EXPECT_TRUE(others.back()->progress());
+  EXPECT_EQ(first.rounds, 1);
+  EXPECT_EQ(others.front()->rounds, 0);
+}
+
+}  // namespace
+}  // namespace gpucoll::coll

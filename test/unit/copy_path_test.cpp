@@ -95,12 +95,12 @@ class Party {
         links_(*mailbox_, self.peers, memory_, self.device, options()),
         exports_(self.device, self.peers.copy_page(self.rank).live),
         pages_(self.device, self.peers) {
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     std::vector<LinkWish> wishes;
     for (int peer = 0; peer < kRanks; ++peer)
       for (net::Side side : {net::Side::send, net::Side::receive})
         if (peer != self.rank) wishes.push_back({{proto::kPairLinks, peer, side}, 1});
-    EXPECT_TRUE(links_.make(wishes, vigil).ok());
+    EXPECT_TRUE(links_.make(wishes, wait).ok());
     path_.emplace(CopyContext{recorder_, self.fault, self.peers, links_, exports_, pages_, {1, 1, 1, 1}, 4096});
     stream_ = *self.device.create_stream();
     for (void** user : {&out_, &in_}) *user = *self.device.user_allocate(kRanks * kBytes);

@@ -99,11 +99,11 @@ TEST(Links, MeetInAnyOrder) {
     auto mailbox = make_page_mailbox(self.peers);
     DeviceMemoryPort memory(self.device);
     Links links(*mailbox, self.peers, memory, self.device, options_for_test());
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     auto names = links_to_all(self.rank, n);
     std::shuffle(names.begin(), names.end(), std::mt19937(static_cast<unsigned>(self.rank)));
     for (int less : {1, 0}) {  // at last they grow by a lane
-      Status made = links.make(wishes_for(names, less), vigil);
+      Status made = links.make(wishes_for(names, less), wait);
       ASSERT_TRUE(made.ok()) << made.what();
       for (const LinkName& name : names) EXPECT_EQ(links.lanes(name), kLanesOf[name.kind] - less);
     }
@@ -123,13 +123,13 @@ TEST(Links, OneAfterAnotherWithoutTheOthers) {
     auto mailbox = make_page_mailbox(self.peers);
     DeviceMemoryPort memory(self.device);
     Links links(*mailbox, self.peers, memory, self.device, options_for_test());
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     // A chain: rank 0 to 1, then 1 to 2, and so on; nobody else takes part.
     if (self.rank > 0) {
-      EXPECT_TRUE(links.make({{{proto::kPairLinks, self.rank - 1, net::Side::receive}, 1}}, vigil).ok());
+      EXPECT_TRUE(links.make({{{proto::kPairLinks, self.rank - 1, net::Side::receive}, 1}}, wait).ok());
     }
     if (self.rank + 1 < n) {
-      EXPECT_TRUE(links.make({{{proto::kPairLinks, self.rank + 1, net::Side::send}, 1}}, vigil).ok());
+      EXPECT_TRUE(links.make({{{proto::kPairLinks, self.rank + 1, net::Side::send}, 1}}, wait).ok());
     }
     EXPECT_FALSE(links.reaches((self.rank + 2) % n));
     all_wait(self);
@@ -145,9 +145,9 @@ TEST(Links, BothSidesGoOverToSharedMemory) {
     net::MemoryPort* port = &memory;
     if (self.rank == 1) port = &lame;
     Links links(*mailbox, self.peers, *port, self.device, options_for_test());
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     const auto names = links_to_all(self.rank, n);
-    Status made = links.make(wishes_for(names), vigil);
+    Status made = links.make(wishes_for(names), wait);
     ASSERT_TRUE(made.ok()) << made.what();
     EXPECT_FALSE(links.all_p2p());
     write_marks(self.rank, links, names);
@@ -167,9 +167,9 @@ TEST(Links, AForcedTransportFailsOnBothSidesWithTheReason) {
     LinksOptions options = options_for_test();
     options.force_p2p = true;
     Links links(*mailbox, self.peers, *port, self.device, options);
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     const LinkName name = {proto::kPairLinks, 1 - self.rank, self.rank == 0 ? net::Side::send : net::Side::receive};
-    Status made = links.make(wishes_for({name}), vigil);
+    Status made = links.make(wishes_for({name}), wait);
     EXPECT_EQ(made.code(), Code::device);
     EXPECT_NE(std::string(made.what()).find("lame on purpose"), std::string::npos) << made.what();
     EXPECT_NE(std::string(made.what()).find("rank 1"), std::string::npos) << made.what();
@@ -186,9 +186,9 @@ TEST(Links, KeepsTheMemoryOfAMeetingThatWasBrokenOff) {
     LameMemoryPort port(memory);
     {
       Links links(*mailbox, self.peers, port, self.device, options_for_test());
-      Vigil vigil(self.fault, self.peers, nullptr);
+      PeerWait wait(self.fault, self.peers, nullptr);
       self.fault.raise(Status::error(Code::internal, "broken on purpose"));
-      EXPECT_EQ(links.make(wishes_for({{proto::kPairLinks, 1, net::Side::receive}}), vigil).code(), Code::internal);
+      EXPECT_EQ(links.make(wishes_for({{proto::kPairLinks, 1, net::Side::receive}}), wait).code(), Code::internal);
       EXPECT_EQ(port.released, 0);
     }
     EXPECT_EQ(port.released, 1);

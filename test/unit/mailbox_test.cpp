@@ -34,7 +34,7 @@ TEST(Mailbox, CarriesLettersOfEachLaneInOrder) {
   constexpr int n = 3, rounds = 100;
   on_meeting_ranks(n, [](MeetingRank& self) {
     auto mailbox = make_page_mailbox(self.peers);
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     for (int k = 0; k < rounds; ++k) {
       for (int peer = 0; peer < n; ++peer)
         for (proto::MailboxLane lane : kAllLanes)
@@ -44,7 +44,7 @@ TEST(Mailbox, CarriesLettersOfEachLaneInOrder) {
       for (proto::MailboxLane lane : kAllLanes)
         for (int peer = n - 1; peer >= 0; --peer) {
           if (peer == self.rank) continue;
-          auto letter = await_letter(*mailbox, peer, lane, vigil, "a letter");
+          auto letter = await_letter(*mailbox, peer, lane, wait, "a letter");
           ASSERT_TRUE(letter.ok()) << letter.status().what();
           EXPECT_EQ(letter->as<Content>(), (Content{peer, self.rank, proto::kOppositeLane[lane], k}));
         }
@@ -64,9 +64,9 @@ TEST(Mailbox, GathersAmongAllAndAmongSome) {
   };
   on_meeting_ranks(n, [](MeetingRank& self) {
     auto mailbox = make_page_mailbox(self.peers);
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     for (int round = 0; round < 20; ++round) {
-      MailboxBootstrap all(*mailbox, vigil, Purpose::connections, self.peers);
+      MailboxBootstrap all(*mailbox, wait, Purpose::connections, self.peers);
       Large mine;
       for (int i = 0; i < 300; ++i) mine.words[i] = self.rank * 1000 + i + round;
       std::vector<Large> gathered(n);
@@ -78,7 +78,7 @@ TEST(Mailbox, GathersAmongAllAndAmongSome) {
       for (int r = n - 1; r >= 0; --r)
         if (r % 2 == self.rank % 2) members.push_back(r);
       const auto place = std::find(members.begin(), members.end(), self.rank) - members.begin();
-      MailboxBootstrap some(*mailbox, vigil, Purpose::split, members, static_cast<int>(place));
+      MailboxBootstrap some(*mailbox, wait, Purpose::split, members, static_cast<int>(place));
       std::vector<int> ranks(members.size());
       ASSERT_TRUE(some.allgather(&self.rank, ranks.data(), sizeof(int)).ok());
       EXPECT_EQ(ranks, members);
@@ -90,8 +90,8 @@ TEST(Mailbox, GathersAmongAllAndAmongSome) {
 TEST(Mailbox, GathersNothingAmongRanksThatCameForDifferentThings) {
   on_meeting_ranks(2, [](MeetingRank& self) {
     auto mailbox = make_page_mailbox(self.peers);
-    Vigil vigil(self.fault, self.peers, nullptr);
-    MailboxBootstrap all(*mailbox, vigil, self.rank == 0 ? Purpose::split : Purpose::connections, self.peers);
+    PeerWait wait(self.fault, self.peers, nullptr);
+    MailboxBootstrap all(*mailbox, wait, self.rank == 0 ? Purpose::split : Purpose::connections, self.peers);
     int ranks[2];
     Status status = all.allgather(&self.rank, ranks, sizeof(int));
     EXPECT_EQ(status.code(), Code::invalid_usage);
@@ -103,7 +103,7 @@ TEST(Mailbox, GathersNothingAmongRanksThatCameForDifferentThings) {
 TEST(Mailbox, WaitsNoLongerForWhoHasClosedOrFailed) {
   on_meeting_ranks(3, [](MeetingRank& self) {
     auto mailbox = make_page_mailbox(self.peers);
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     if (self.rank == 1) {
       // The last letter before closing still arrives.
       ASSERT_TRUE(mailbox->post(0, proto::kLaneCommon, Letter()).ok());
@@ -111,15 +111,15 @@ TEST(Mailbox, WaitsNoLongerForWhoHasClosedOrFailed) {
       return;
     }
     if (self.rank == 0) {
-      EXPECT_TRUE(await_letter(*mailbox, 1, proto::kLaneCommon, vigil, "a letter").ok());
-      Status late = await_letter(*mailbox, 1, proto::kLaneCommon, vigil, "a letter").status();
+      EXPECT_TRUE(await_letter(*mailbox, 1, proto::kLaneCommon, wait, "a letter").ok());
+      Status late = await_letter(*mailbox, 1, proto::kLaneCommon, wait, "a letter").status();
       EXPECT_EQ(late.code(), Code::remote);
       EXPECT_TRUE(says(late, "rank 1") && says(late, "a letter"));
       self.fault.raise(Status::error(Code::internal, "broken on purpose"));
-      EXPECT_EQ(await_letter(*mailbox, 2, proto::kLaneCommon, vigil, "a letter").status().code(), Code::internal);
+      EXPECT_EQ(await_letter(*mailbox, 2, proto::kLaneCommon, wait, "a letter").status().code(), Code::internal);
       return;
     }
-    Status other = await_letter(*mailbox, 0, proto::kLaneCommon, vigil, "a letter").status();
+    Status other = await_letter(*mailbox, 0, proto::kLaneCommon, wait, "a letter").status();
     EXPECT_EQ(other.code(), Code::remote);
     EXPECT_TRUE(says(other, "rank 0") && says(other, "broken on purpose"));
   });
@@ -130,9 +130,9 @@ TEST(Mailbox, WaitsNoLongerThanTheTimeout) {
   on_meeting_ranks(2, [](MeetingRank& self) {
     if (self.rank == 1) return;
     auto mailbox = make_page_mailbox(self.peers);
-    Vigil vigil(self.fault, self.peers, nullptr);
+    PeerWait wait(self.fault, self.peers, nullptr);
     const auto start = std::chrono::steady_clock::now();
-    Status status = await_letter(*mailbox, 1, proto::kLanePairSend, vigil, "a letter").status();
+    Status status = await_letter(*mailbox, 1, proto::kLanePairSend, wait, "a letter").status();
     EXPECT_EQ(status.code(), Code::timed_out);
     EXPECT_TRUE(says(status, "rank 1") && says(status, "a letter") && says(status, "no call that fits"));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));

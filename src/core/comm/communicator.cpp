@@ -80,10 +80,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
 Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
-  Vigil vigil(fault_, peers_, nullptr);
+  PeerWait wait(fault_, peers_, nullptr);
   const SplitChoice mine = {color, key, share, last_tenant_};
   std::vector<SplitChoice> choices(static_cast<size_t>(size()));
-  MailboxBootstrap all(*mailbox_, vigil, Purpose::split, peers_);
+  MailboxBootstrap all(*mailbox_, wait, Purpose::split, peers_);
   Status status = all.allgather(&mine, choices.data(), sizeof mine);
   if (!status) {
     fault_.raise(status);  // the letters of the ranks are out of step now
@@ -96,7 +96,7 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
     return Part{nullptr, tenant};
   }
   const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
-  MailboxBootstrap some(*mailbox_, vigil, Purpose::split, members, static_cast<int>(place));
+  MailboxBootstrap some(*mailbox_, wait, Purpose::split, members, static_cast<int>(place));
   auto child = create(device_, kernels_, some);
   if (!child && some.broken()) fault_.raise(child.status());
   Part part;

@@ -181,19 +181,19 @@ class Communicator final : public Watched, public GraphUser {
   void prepare_direct();
   CommShape plain_shape() const;
   Status make_launcher();
-  Status make_connections(const Needs& needs, Vigil& vigil);
-  Status compare_needs(const Needs& needs, Vigil& vigil);
-  Status make_mesh(Vigil& vigil);
-  Status make_line_mesh(Vigil& vigil);
-  Result<bool> connect_mesh(std::unique_ptr<Mesh>* mesh, Vigil& vigil);
+  Status make_connections(const Needs& needs, PeerWait& wait);
+  Status compare_needs(const Needs& needs, PeerWait& wait);
+  Status make_mesh(PeerWait& wait);
+  Status make_line_mesh(PeerWait& wait);
+  Result<bool> connect_mesh(std::unique_ptr<Mesh>* mesh, PeerWait& wait);
   bool needs_mesh(const Needs& needs) const noexcept { return needs.mesh && facts_.mesh && !mesh_; }
   bool needs_line_mesh(const Needs& needs) const noexcept { return needs.line_mesh && facts_.line_mesh && !line_mesh_; }
   bool needs_landing(const Needs& needs) const noexcept;
-  Status make_landing(Vigil& vigil);
+  Status make_landing(PeerWait& wait);
   std::vector<LinkWish> missing_links(const Needs& needs) const;
-  Status make_links(const std::vector<LinkWish>& wishes, Vigil& vigil);
+  Status make_links(const std::vector<LinkWish>& wishes, PeerWait& wait);
   void place(const LinkName& name, int first_lane, std::vector<PlacedConnector>* placed) const;
-  Status agree_on_links(const Status& mine, Vigil& vigil);
+  Status agree_on_links(const Status& mine, PeerWait& wait);
   int wanted_channels(const Needs& needs) const noexcept;
   bool needs_replacement(const Needs& needs) const noexcept;
   bool needs_ring(const Needs& needs) const noexcept;

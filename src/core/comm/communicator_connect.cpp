@@ -213,25 +213,25 @@ bool Communicator::connected(const Needs& needs) const noexcept {
 Status Communicator::connect(const Needs& needs, void (*idle)()) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
-  Vigil vigil(fault_, peers_, idle);
-  Status status = contained([&] { return make_connections(needs, vigil); });
+  PeerWait wait(fault_, peers_, idle);
+  Status status = contained([&] { return make_connections(needs, wait); });
   if (!status) fault_.raise(status);
   return status;
 }
 
-Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
+Status Communicator::make_connections(const Needs& needs, PeerWait& wait) {
   if (!launcher_) GC_TRY(make_launcher());
   if (size() == 1) return {};
   const bool mesh = needs_mesh(needs), line_mesh = needs_line_mesh(needs), landing = needs_landing(needs);
-  if (mesh || line_mesh || landing || needs_ring(needs) || needs_tree(needs)) GC_TRY(compare_needs(needs, vigil));
-  if (mesh) GC_TRY(make_mesh(vigil));
-  if (line_mesh) GC_TRY(make_line_mesh(vigil));
-  if (landing) GC_TRY(make_landing(vigil));
+  if (mesh || line_mesh || landing || needs_ring(needs) || needs_tree(needs)) GC_TRY(compare_needs(needs, wait));
+  if (mesh) GC_TRY(make_mesh(wait));
+  if (line_mesh) GC_TRY(make_line_mesh(wait));
+  if (landing) GC_TRY(make_landing(wait));
   const bool ring = needs_ring(needs), tree = needs_tree(needs);
   const int channels = wanted_channels(needs);
-  Status status = contained([&] { return make_links(missing_links(needs), vigil); });
+  Status status = contained([&] { return make_links(missing_links(needs), wait); });
   // Links for collectives are made by all ranks at once, and are good for all or none.
-  if (ring || tree) status = agree_on_links(status, vigil);
+  if (ring || tree) status = agree_on_links(status, wait);
   GC_TRY(std::move(status));
   if (ring) ring_channels_ = channels;
   if (tree) tree_channels_ = channels;
@@ -239,7 +239,7 @@ Status Communicator::make_connections(const Needs& needs, Vigil& vigil) {
 }
 
 // Calls that do not fit together would wait for different connections, or make two ends of different size.
-Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
+Status Communicator::compare_needs(const Needs& needs, PeerWait& wait) {
   struct Wanted {
     int32_t mesh, line_mesh, landing, ring, tree, channels;
     bool operator==(const Wanted&) const = default;
@@ -247,7 +247,7 @@ Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
   const Wanted mine = {needs_mesh(needs), needs_line_mesh(needs), needs_landing(needs),
                        needs_ring(needs), needs_tree(needs),      wanted_channels(needs)};
   std::vector<Wanted> all(static_cast<size_t>(size()));
-  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
+  MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, peers_);
   GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
   for (int r = 0; r < size(); ++r) {
     if (all[static_cast<size_t>(r)] == mine) continue;
@@ -260,31 +260,31 @@ Status Communicator::compare_needs(const Needs& needs, Vigil& vigil) {
   return {};
 }
 
-Status Communicator::make_mesh(Vigil& vigil) {
+Status Communicator::make_mesh(PeerWait& wait) {
   mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::mesh_bytes(size()), "small messages use the ring");
-  GC_TRY_AS(facts_.mesh, connect_mesh(&mesh_, vigil));
+  GC_TRY_AS(facts_.mesh, connect_mesh(&mesh_, wait));
   return facts_.mesh ? tables_->set_mesh(mesh_->buffers()) : Status();
 }
-Status Communicator::make_line_mesh(Vigil& vigil) {
+Status Communicator::make_line_mesh(PeerWait& wait) {
   line_mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::line_mesh_bytes(size()), "others use the ring as well");
-  GC_TRY_AS(facts_.line_mesh, connect_mesh(&line_mesh_, vigil));
+  GC_TRY_AS(facts_.line_mesh, connect_mesh(&line_mesh_, wait));
   return facts_.line_mesh ? tables_->set_line_mesh(line_mesh_->buffers()) : Status();
 }
 // False where there can be none. A mesh is kept even if it fails here: others may have succeeded, and their kernels
 // store into this rank's buffer.
-Result<bool> Communicator::connect_mesh(std::unique_ptr<Mesh>* mesh, Vigil& vigil) {
+Result<bool> Communicator::connect_mesh(std::unique_ptr<Mesh>* mesh, PeerWait& wait) {
   mesh_tried_ = true;
-  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
+  MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, peers_);
   GC_TRY_AS(const bool connected, (*mesh)->connect(bootstrap));
   if (!connected) mesh->reset();
   return connected;
 }
 
-Status Communicator::make_landing(Vigil& vigil) {
+Status Communicator::make_landing(PeerWait& wait) {
   // Copies go into it: so it is to share its block of memory with nothing else (gpu/cuda/imports.h).
   const uint64_t bytes = std::max<uint64_t>(landing_bytes(plain_shape()), gpu::kMemoryBlock);
   landing_mesh_ = std::make_unique<Mesh>(peers_, memory_, bytes, "large reductions use the ring");
-  GC_TRY_AS(const bool possible, connect_mesh(&landing_mesh_, vigil));
+  GC_TRY_AS(const bool possible, connect_mesh(&landing_mesh_, wait));
   if (!possible) {
     facts_.copy_reduction_bytes = 0;
     return {};
@@ -313,10 +313,10 @@ std::vector<LinkWish> Communicator::missing_links(const Needs& needs) const {
   return wishes;
 }
 
-Status Communicator::make_links(const std::vector<LinkWish>& wishes, Vigil& vigil) {
+Status Communicator::make_links(const std::vector<LinkWish>& wishes, PeerWait& wait) {
   std::vector<int> before;
   for (const LinkWish& wish : wishes) before.push_back(links_->lanes(wish.name));
-  GC_TRY(links_->make(wishes, vigil));
+  GC_TRY(links_->make(wishes, wait));
   std::vector<PlacedConnector> placed;
   for (size_t i = 0; i < wishes.size(); ++i) place(wishes[i].name, before[i], &placed);
   return tables_->add(std::move(placed));
@@ -335,8 +335,8 @@ void Communicator::place(const LinkName& name, int first_lane, std::vector<Place
   }
 }
 
-Status Communicator::agree_on_links(const Status& mine, Vigil& vigil) {
-  MailboxBootstrap bootstrap(*mailbox_, vigil, Purpose::connections, peers_);
+Status Communicator::agree_on_links(const Status& mine, PeerWait& wait) {
+  MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, peers_);
   uint32_t p2p = links_->all_p2p() ? proto::kReachesAll : 0;
   GC_TRY(peers_.agree(bootstrap, mine, &p2p));
   if (!p2p) facts_.ll128 = false;

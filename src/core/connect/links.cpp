@@ -42,7 +42,7 @@ proto::Connector Links::connector(const LinkName& name, int lane) const {
   return piece->end->connector(lane);
 }
 
-Status Links::make(const std::vector<LinkWish>& wishes, Vigil& vigil) {
+Status Links::make(const std::vector<LinkWish>& wishes, PeerWait& wait) {
   std::vector<Meeting> meetings;
   meetings.reserve(wishes.size());
   for (const auto& [name, wanted] : wishes) {
@@ -51,23 +51,23 @@ Status Links::make(const std::vector<LinkWish>& wishes, Vigil& vigil) {
       meetings.emplace_back(name, net::LinkShape{missing, options_.slots[name.kind]}, attempts(name.peer), mailbox_,
                             memory_);
   }
-  Status status = contained([&] { return meet_all(meetings, vigil); });
+  Status status = contained([&] { return meet_all(meetings, wait); });
   for (Meeting& meeting : meetings)
     if (Link link = meeting.take_link(); link.end) half_made_.push_back(std::move(link));
   return status;
 }
 
-Status Links::meet_all(std::vector<Meeting>& meetings, Vigil& vigil) {
+Status Links::meet_all(std::vector<Meeting>& meetings, PeerWait& wait) {
   // From the first letter on the peer may have this rank's memory open.
   for (Meeting& meeting : meetings) {
     linked_.insert(meeting.name().peer);
     GC_TRY(meeting.begin());
   }
-  return advance_all(meetings, vigil);
+  return advance_all(meetings, wait);
 }
 
 // Goes round until all have ended, whoever comes first.
-Status Links::advance_all(std::vector<Meeting>& meetings, Vigil& vigil) {
+Status Links::advance_all(std::vector<Meeting>& meetings, PeerWait& wait) {
   Status first;
   std::vector<Meeting*> open;
   for (Meeting& meeting : meetings) open.push_back(&meeting);
@@ -84,9 +84,9 @@ Status Links::advance_all(std::vector<Meeting>& meetings, Vigil& vigil) {
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
     }
     if (open.size() < before)
-      vigil.progress();
+      wait.progress();
     else
-      GC_TRY(vigil.go_on(open[0]->name().peer, "its end of a connection"));
+      GC_TRY(wait.check(open[0]->name().peer, "its end of a connection"));
   }
   return first;
 }

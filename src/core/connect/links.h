@@ -36,7 +36,7 @@ class Links {
   // Makes links and lanes that are not there yet; a name comes at most once. Both ends of a link make it with the same
   // number of lanes, at any time, together with other links. Afterwards all are there; on failure, those that could be
   // made.
-  Status make(const std::vector<LinkWish>& wishes, Vigil& vigil);
+  Status make(const std::vector<LinkWish>& wishes, PeerWait& wait);
   // REQUIRES: lane < lanes(name).
   proto::Connector connector(const LinkName& name, int lane) const;
   // Returns whether the link is there, and its memory is the peer's device memory.
@@ -48,8 +48,8 @@ class Links {
 
  private:
   std::vector<Attempt> attempts(int peer) const;
-  Status meet_all(std::vector<Meeting>& meetings, Vigil& vigil);
-  Status advance_all(std::vector<Meeting>& meetings, Vigil& vigil);
+  Status meet_all(std::vector<Meeting>& meetings, PeerWait& wait);
+  Status advance_all(std::vector<Meeting>& meetings, PeerWait& wait);
   Status keep(Meeting& meeting);
 
   Mailbox& mailbox_;

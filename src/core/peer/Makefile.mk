@@ -16,7 +16,7 @@ GC_CORE_SOURCES += \
 	src/core/peer/meeting.cpp \
 	src/core/peer/meeting.h \
 	src/core/peer/memory_port.h \
+	src/core/peer/peer_wait.cpp \
+	src/core/peer/peer_wait.h \
 	src/core/peer/peers.cpp \
-	src/core/peer/peers.h \
-	src/core/peer/vigil.cpp \
-	src/core/peer/vigil.h
+	src/core/peer/peers.h

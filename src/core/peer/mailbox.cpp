@@ -50,19 +50,19 @@ const char* describe(Purpose purpose) {
 
 std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers) { return std::make_unique<PageMailbox>(peers); }
 
-Result<Letter> await_letter(Mailbox& mailbox, int peer, MailboxLane lane, Vigil& vigil, const char* what) {
+Result<Letter> await_letter(Mailbox& mailbox, int peer, MailboxLane lane, PeerWait& wait, const char* what) {
   Letter letter;
   for (;;) {
     GC_TRY_AS(const bool come, mailbox.poll(peer, lane, &letter));
     if (come) break;
-    GC_TRY(vigil.go_on(peer, what));
+    GC_TRY(wait.check(peer, what));
   }
-  vigil.progress();
+  wait.progress();
   return letter;
 }
 
-MailboxBootstrap::MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, Purpose purpose, const Peers& peers)
-    : MailboxBootstrap(mailbox, vigil, purpose, std::vector<int>(static_cast<size_t>(peers.size())), peers.rank()) {
+MailboxBootstrap::MailboxBootstrap(Mailbox& mailbox, PeerWait& wait, Purpose purpose, const Peers& peers)
+    : MailboxBootstrap(mailbox, wait, purpose, std::vector<int>(static_cast<size_t>(peers.size())), peers.rank()) {
   std::iota(members_.begin(), members_.end(), 0);
 }
 
@@ -93,7 +93,7 @@ Status MailboxBootstrap::gather_piece(const uint8_t* mine, uint8_t* all, size_t 
 }
 
 Result<MailboxBootstrap::Share> MailboxBootstrap::share_of(int member, size_t bytes) {
-  GC_TRY_AS(const Letter letter, await_letter(mailbox_, member, proto::kLaneCommon, vigil_, "its share of a meeting"));
+  GC_TRY_AS(const Letter letter, await_letter(mailbox_, member, proto::kLaneCommon, wait_, "its share of a meeting"));
   const auto share = letter.as<Share>();
   if (share.purpose == purpose_ && share.bytes == bytes) return share;
   return Status::error(Code::invalid_usage,

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/peer/peer_wait.h"
 #include "core/peer/peers.h"
-#include "core/peer/vigil.h"
 #include "proto/format/peer.h"
 
 namespace gpucoll::core {
@@ -47,8 +47,8 @@ class Mailbox {
 // Returns a mailbox over the pages of `peers`, which must outlive it.
 std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers);
 
-// Waits for the next letter. `what` is for the error's sentence: see Vigil.
-Result<Letter> await_letter(Mailbox& mailbox, int peer, proto::MailboxLane lane, Vigil& vigil, const char* what);
+// Waits for the next letter. `what` is for the error's sentence: see PeerWait.
+Result<Letter> await_letter(Mailbox& mailbox, int peer, proto::MailboxLane lane, PeerWait& wait, const char* what);
 
 // The reason for which ranks come together.
 enum class Purpose : uint32_t { connections = 1, split };
@@ -58,10 +58,10 @@ enum class Purpose : uint32_t { connections = 1, split };
 class MailboxBootstrap final : public net::Bootstrap {
  public:
   // members: ranks of the mailbox's communicator, in the order of the bootstrap's ranks; `rank` is this rank's place.
-  MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, Purpose purpose, std::vector<int> members, int rank)
-      : mailbox_(mailbox), vigil_(vigil), purpose_(purpose), members_(std::move(members)), rank_(rank) {}
+  MailboxBootstrap(Mailbox& mailbox, PeerWait& wait, Purpose purpose, std::vector<int> members, int rank)
+      : mailbox_(mailbox), wait_(wait), purpose_(purpose), members_(std::move(members)), rank_(rank) {}
   // Makes a bootstrap of all ranks.
-  MailboxBootstrap(Mailbox& mailbox, Vigil& vigil, Purpose purpose, const Peers& peers);
+  MailboxBootstrap(Mailbox& mailbox, PeerWait& wait, Purpose purpose, const Peers& peers);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
@@ -79,7 +79,7 @@ class MailboxBootstrap final : public net::Bootstrap {
   Status gather_piece(const uint8_t* mine, uint8_t* all, size_t bytes, size_t stride);
   Result<Share> share_of(int member, size_t bytes);
   Mailbox& mailbox_;
-  Vigil& vigil_;
+  PeerWait& wait_;
   Purpose purpose_;
   std::vector<int> members_;
   int rank_;

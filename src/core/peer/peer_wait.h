@@ -1,4 +1,4 @@
-// Host code that waits for other ranks keeps vigil: each look that finds nothing asks here whether to go on.
+// Waits of host code for other ranks: after each look that finds nothing, the code asks here whether to look again.
 //
 // Thread safety: one caller at a time; each wait makes its own. Ownership: borrows all that it is given.
 #pragma once
@@ -11,15 +11,15 @@
 
 namespace gpucoll::core {
 
-class Vigil {
+class PeerWait {
  public:
   // idle: called now and then, may be null. The parameter timeout counts from the last progress().
-  Vigil(const Fault& fault, const Peers& peers, void (*idle)());
+  PeerWait(const Fault& fault, const Peers& peers, void (*idle)());
 
   // After a look that found nothing new from `peer`: naps a little, and is ok while there is reason to look again.
   // Errors: the communicator's fault; remote, when any rank is dead or has given up, or `peer` is closing; timed_out.
   // `what` says what this rank waits for: "its answer".
-  Status go_on(int peer, const char* what);
+  Status check(int peer, const char* what);
   // Something came: the waiting begins anew.
   void progress();
 
@@ -29,9 +29,9 @@ class Vigil {
   const Peers& peers_;
   void (*idle_)();
   RunningClock::time_point since_;
-  Status doom_;  // told at the next call: what was waited for may have come just before
+  Status error_;  // told at the next call: what was waited for may have come just before
   uint32_t looks_ = 0;
-  bool told_ = false;  // that it takes long
+  bool logged_ = false;  // that it takes long
 };
 
 }  // namespace gpucoll::core

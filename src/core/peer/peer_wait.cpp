@@ -1,4 +1,4 @@
-#include "core/peer/vigil.h"
+#include "core/peer/peer_wait.h"
 
 #include <sched.h>
 
@@ -11,31 +11,31 @@
 
 namespace gpucoll::core {
 
-Vigil::Vigil(const Fault& fault, const Peers& peers, void (*idle)())
+PeerWait::PeerWait(const Fault& fault, const Peers& peers, void (*idle)())
     : fault_(fault), peers_(peers), idle_(idle), since_(RunningClock::now()) {}
 
-void Vigil::progress() {
+void PeerWait::progress() {
   since_ = RunningClock::now();
   looks_ = 0;
-  told_ = false;
-  doom_ = Status();
+  logged_ = false;
+  error_ = Status();
 }
 
-Status Vigil::go_on(int peer, const char* what) {
+Status PeerWait::check(int peer, const char* what) {
   constexpr uint32_t kQuickLooks = 200, kLooksPerCheck = 64;
   constexpr timespec kNap = {0, 50'000};
   if (fault_.raised()) return fault_.status();
-  if (!doom_) return doom_;
+  if (!error_) return error_;
   if (++looks_ < kQuickLooks)
     sched_yield();
   else
     nanosleep(&kNap, nullptr);
   if (idle_) idle_();
-  if (looks_ % kLooksPerCheck == 0) doom_ = look_around(peer, what);
+  if (looks_ % kLooksPerCheck == 0) error_ = look_around(peer, what);
   return {};
 }
 
-Status Vigil::look_around(int peer, const char* what) {
+Status PeerWait::look_around(int peer, const char* what) {
   GC_TRY(peers_.check());
   if (peers_.closing(peer))
     return Status::error(Code::remote,
@@ -46,7 +46,7 @@ Status Vigil::look_around(int peer, const char* what) {
   const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
   constexpr char kSentence[] =
       "rank %d has waited %lld s (parameter %s) for %s from %s, which may have made no call that fits";
-  if (is_over(params().report_after) && !std::exchange(told_, true))
+  if (is_over(params().report_after) && !std::exchange(logged_, true))
     log::write(log::Level::warn, kSentence, peers_.number(peers_.rank()), waited, "report_after", what,
                peers_.name(peer).c_str());
   if (!is_over(params().timeout)) return {};

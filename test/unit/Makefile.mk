@@ -78,7 +78,7 @@ test_unit_piecewise_copy_test_SOURCES = test/unit/piecewise_copy_test.cpp
 test_unit_piecewise_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/scratch_test
-test_unit_scratch_test_SOURCES = test/unit/scratch_test.cpp test/unit/forwarding_device.h test/unit/plane.h
+test_unit_scratch_test_SOURCES = test/unit/scratch_test.cpp test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_scratch_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/call_operands_test
 test_unit_call_operands_test_SOURCES = test/unit/call_operands_test.cpp
@@ -130,11 +130,11 @@ check_PROGRAMS += test/unit/copy_path_test
 test_unit_copy_path_test_SOURCES = test/unit/copy_path_test.cpp test/unit/forwarding_device.h test/unit/meeting_ranks.h
 test_unit_copy_path_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/retired_test
-test_unit_retired_test_SOURCES = test/unit/retired_test.cpp test/unit/meeting_ranks.h test/unit/plane.h
+test_unit_retired_test_SOURCES = test/unit/retired_test.cpp test/unit/meeting_ranks.h test/unit/in_flight.h
 test_unit_retired_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
-check_PROGRAMS += test/unit/flights_test
-test_unit_flights_test_SOURCES = test/unit/flights_test.cpp test/unit/plane.h
-test_unit_flights_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/quiescence_test
+test_unit_quiescence_test_SOURCES = test/unit/quiescence_test.cpp test/unit/in_flight.h
+test_unit_quiescence_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/copy_turns_test
 test_unit_copy_turns_test_SOURCES = test/unit/copy_turns_test.cpp
 test_unit_copy_turns_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
@@ -145,12 +145,12 @@ check_PROGRAMS += test/unit/work_fifo_test test/unit/launcher_test
 test_unit_work_fifo_test_SOURCES = test/unit/work_fifo_test.cpp
 test_unit_work_fifo_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_launcher_test_SOURCES = test/unit/launcher_test.cpp test/unit/kept_launches_test.cpp \
-	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/plane.h
+	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_launcher_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/launcher_test_tsan
 test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp test/unit/kept_launches_test.cpp \
-	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/plane.h \
+	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/in_flight.h \
 	src/core/plan/chosen_collectives.cpp src/core/plan/copy_reductions.cpp src/core/peer/fault.cpp src/core/launch/graph_memory.cpp \
 	src/core/launch/graph_users.cpp src/core/launch/kept_launches.cpp src/core/launch/launcher.cpp src/core/launch/lingering.cpp \
 	src/core/plan/plan_builder.cpp src/core/plan/planner.cpp src/core/plan/tuner.cpp src/core/plan/tuning_file.cpp src/core/launch/work_fifo.cpp

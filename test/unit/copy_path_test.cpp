@@ -289,9 +289,9 @@ TEST(CopyPath, DoesNotWaitForAReceiverThatIsLate) {
 
 // The driver may wait for it until the device rests.
 TEST(CopyPath, ClosesWhatIsGoneBesideNothingThatFlies) {
-  struct Plane final : Flying {
-    bool flies() const noexcept override { return in_the_air; }
-    std::atomic<bool> in_the_air{true};
+  struct FakeInFlight final : InFlight {
+    bool in_flight() const noexcept override { return busy; }
+    std::atomic<bool> busy{true};
   };
   on_meeting_ranks(kRanks, [&](MeetingRank& self) {
     Party party(self);
@@ -304,13 +304,13 @@ TEST(CopyPath, ClosesWhatIsGoneBesideNothingThatFlies) {
     if (self.rank == 1) party.allocate_anew();
     party.meet();
     if (self.rank == 0) {
-      Plane plane;
-      Flights::instance().add(&plane);
+      FakeInFlight work;
+      Quiescence::instance().add(&work);
       EXPECT_EQ(party.closed_after(std::chrono::milliseconds(50)), 0);
-      plane.in_the_air = false;
+      work.busy = false;
       for (int i = 0; i < 100 && party.recorder().closed() == 0; ++i) party.closed_after(std::chrono::milliseconds(50));
       EXPECT_EQ(party.recorder().closed(), 1);
-      Flights::instance().remove(&plane);
+      Quiescence::instance().remove(&work);
     }
     party.meet();
   });
@@ -322,15 +322,15 @@ TEST(CopyPath, FliesFromItsBeginningOn) {
     TaskQueue queue, rest;
     if (self.rank == 0) queue.add_send(1, {party.to(1), kBytes, party.stream()});
     if (self.rank == 1) queue.add_recv(0, {party.from(0), kBytes, party.stream()});
-    EXPECT_FALSE(party.path().flies());
+    EXPECT_FALSE(party.path().in_flight());
     if (self.rank < 2) {
       ASSERT_TRUE(party.path().begin(queue, &rest).ok());
       ASSERT_TRUE(party.path().put_ready(party.stream(), 0).ok());
-      EXPECT_TRUE(party.path().flies());
+      EXPECT_TRUE(party.path().in_flight());
       ASSERT_TRUE(party.path().put_end(party.stream()).ok());
     }
     party.finish();
-    EXPECT_FALSE(party.path().flies());
+    EXPECT_FALSE(party.path().in_flight());
     party.meet();
   });
 }

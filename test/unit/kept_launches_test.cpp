@@ -6,8 +6,8 @@
 
 #include "base/params.h"
 #include "forwarding_device.h"
+#include "in_flight.h"
 #include "launcher_fixture.h"
-#include "plane.h"
 
 namespace gpucoll::core {
 namespace {
@@ -107,12 +107,12 @@ TEST_F(KeptTest, TheLongestUnusedMakesRoom) {
 
 TEST_F(KeptTest, WaitsUntilNothingIsUnderWay) {
   const TaskQueue queue = queue_of(1, {new_stream()});
-  gpucoll_test::Plane plane;
-  plane.in_the_air = true;
+  gpucoll_test::FakeInFlight work;
+  work.busy = true;
   for (int times = 0; times < 5; ++times) EXPECT_FALSE(is_kept(queue));
-  plane.in_the_air = false;
+  work.busy = false;
   EXPECT_TRUE(is_kept(queue));
-  plane.in_the_air = true;
+  work.busy = true;
   EXPECT_TRUE(is_kept(queue)) << "as it is on the device";
 }
 
@@ -389,12 +389,12 @@ TEST_F(KeptTest, WhatMakesRoomIsDroppedWhenNothingIsUnderWay) {
   };
   for (int times = 1; times < KeptLaunches::kTimes; ++times) comes(first);
   ASSERT_TRUE(comes(first)->launch);
-  gpucoll_test::Plane plane;
-  plane.in_the_air = true;
+  gpucoll_test::FakeInFlight work;
+  work.busy = true;
   comes(second);
   EXPECT_EQ(counting.dropped, 0);
-  plane.in_the_air = false;
-  Flights::instance().tidy();
+  work.busy = false;
+  Quiescence::instance().release_pending();
   EXPECT_EQ(counting.dropped, 1);
 }
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "gpu/device.h"
+#include "in_flight.h"
 #include "meeting_ranks.h"
-#include "plane.h"
 
 namespace gpucoll::core {
 namespace {
@@ -21,7 +21,7 @@ std::unique_ptr<Communicator> finished_communicator() {
   return *std::move(made);
 }
 
-using gpucoll_test::Plane;
+using gpucoll_test::FakeInFlight;
 
 TEST(Retired, GoAtOnceWhereNothingFlies) {
   retire(finished_communicator(), 0);
@@ -29,18 +29,18 @@ TEST(Retired, GoAtOnceWhereNothingFlies) {
 }
 
 TEST(Retired, StayAsLongAsAnythingFlies) {
-  Plane plane;
-  plane.in_the_air = true;
+  FakeInFlight work;
+  work.busy = true;
   retire(finished_communicator(), 0);
   retire(finished_communicator(), 20);
   EXPECT_FALSE(drain_retired(0, nullptr));
-  plane.in_the_air = false;
+  work.busy = false;
   EXPECT_TRUE(drain_retired(0, nullptr));
 }
 
 TEST(Retired, GoAtTheEndOfMpiWhateverFlies) {
-  Plane plane;
-  plane.in_the_air = true;
+  FakeInFlight work;
+  work.busy = true;
   retire(finished_communicator(), 0);
   EXPECT_TRUE(drain_retired(20, nullptr));
 }

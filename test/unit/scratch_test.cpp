@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "forwarding_device.h"
-#include "plane.h"
+#include "in_flight.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -19,7 +19,7 @@ class Counter final : public gpucoll_test::ForwardingDevice {
   int released = 0;
 };
 
-using gpucoll_test::Plane;
+using gpucoll_test::FakeInFlight;
 
 TEST(Scratch, IsKeptUntilMoreIsNeeded) {
   Counter device(**gpu::emu_platform().open(0));
@@ -36,15 +36,15 @@ TEST(Scratch, IsKeptUntilMoreIsNeeded) {
 
 TEST(Scratch, IsGivenBackBesideNothingThatFlies) {
   Counter device(**gpu::emu_platform().open(0));
-  Plane plane;
+  FakeInFlight work;
   Scratch scratch;
   ASSERT_TRUE(scratch.get(device, 5000));
-  plane.in_the_air = true;
+  work.busy = true;
   ASSERT_TRUE(scratch.get(device, 50000));
   scratch.release();
   EXPECT_EQ(device.released, 0);
-  plane.in_the_air = false;
-  core::Flights::instance().tidy();
+  work.busy = false;
+  core::Quiescence::instance().release_pending();
   EXPECT_EQ(device.released, 2);
 }
 

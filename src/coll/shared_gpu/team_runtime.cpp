@@ -9,7 +9,7 @@
 
 #include "base/params.h"
 #include "coll/shared_gpu/team_call.h"
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -298,7 +298,7 @@ void TeamRuntime::finish() {
   let_go();
   if (step_ != Step::idle) fail(Status::error(Code::aborted, "MPI is being finalized while it is under way"));
   leaders_.finish();
-  if (pages_) core::Flights::instance().let_go(std::move(pages_));  // it closes memory of the members
+  if (pages_) core::Quiescence::instance().release_when_idle(std::move(pages_));  // it closes memory of the members
   whole_.scratch.release();
   mirror_memory_.release();
   staging_ = true;

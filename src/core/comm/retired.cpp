@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/mutant.h"
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
 namespace {
@@ -31,7 +31,7 @@ Retired& retired() {
 }
 
 // Takes out what can be destroyed, so that destructors run without the lock. Memory of peers is closed and memory given
-// back, for which the driver may wait until the device rests: between flights (flights.h), unless `now`.
+// back, for which the driver may wait until the device rests: while nothing is in flight (quiescence.h), unless `now`.
 bool destroy_closed(bool now) {
   auto& [mutex, list, owner] = retired();
   const auto is_closed = [](const auto& communicator) {
@@ -52,7 +52,7 @@ bool destroy_closed(bool now) {
   if (now)
     destroy();
   else
-    Flights::instance().between(destroy);
+    Quiescence::instance().run_if_idle(destroy);
   std::lock_guard lock(mutex);
   return list.empty();
 }
@@ -62,10 +62,10 @@ void nap() {
   nanosleep(&t, nullptr);
 }
 
-// insists: destroys at the end of its patience, whatever flies.
+// insists: destroys at the end of its patience, whatever is in flight.
 bool drain(int64_t patience_ms, void (*idle)(), bool insists) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(patience_ms);
-  Flights::instance().tidy();
+  Quiescence::instance().release_pending();
   for (;;) {
     const bool last = Clock::now() >= deadline;
     if (destroy_closed(last && insists)) return true;

@@ -18,11 +18,11 @@ CopyPath::CopyPath(const CopyContext& context)
       imports_(context.device) {
   __atomic_store_n(&page_.live[proto::kBounceSlot], 1u, __ATOMIC_RELAXED);
   Proxy::instance().add(this);
-  Flights::instance().add(this);
+  Quiescence::instance().add(this);
 }
 
 CopyPath::~CopyPath() {
-  Flights::instance().remove(this);
+  Quiescence::instance().remove(this);
   Proxy::instance().remove(this);
   for (gpu::Stream stream : {stream_, words_stream_})
     if (stream) context_.device.destroy_stream(stream).ignore();

@@ -30,8 +30,8 @@
 #include "core/peer/peers.h"
 #include "core/plan/copy_limits.h"
 #include "core/plan/task.h"
-#include "core/progress/flights.h"
 #include "core/progress/proxy.h"
+#include "core/progress/quiescence.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"
 
@@ -48,7 +48,7 @@ struct CopyContext {
   uint64_t piece_bytes;  // of a bounce buffer
 };
 
-class CopyPath final : public ProxyWork, public StreamPart, public Flying {
+class CopyPath final : public ProxyWork, public StreamPart, public InFlight {
  public:
   explicit CopyPath(const CopyContext& context);
   ~CopyPath() override;
@@ -69,7 +69,7 @@ class CopyPath final : public ProxyWork, public StreamPart, public Flying {
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
   uint64_t passed() const noexcept;
   // Returns whether a group is under way, from the first word that is put for it on.
-  bool flies() const noexcept override {
+  bool in_flight() const noexcept override {
     return (putting_.load(std::memory_order_relaxed) || passed() < groups()) && !context_.fault.raised();
   }
   // Returns which message is waited for, for reports; "" for none.

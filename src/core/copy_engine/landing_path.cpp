@@ -53,11 +53,11 @@ LargeCall read(const LargeCall& entry) {
 
 LandingPath::LandingPath(const LandingContext& context, std::vector<void*> landing)
     : context_(context), landing_(std::move(landing)), page_(context.peers.copy_page(context.peers.rank())) {
-  Flights::instance().add(this);
+  Quiescence::instance().add(this);
 }
 
 LandingPath::~LandingPath() {
-  Flights::instance().remove(this);
+  Quiescence::instance().remove(this);
   give_up();
   for (gpu::Stream stream : {copies_, words_})
     if (stream) context_.device.destroy_stream(stream).ignore();

@@ -20,7 +20,7 @@
 #include "core/peer/kernel_pages.h"
 #include "core/peer/peers.h"
 #include "core/plan/copy_reductions.h"
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"
 
@@ -33,7 +33,7 @@ struct LandingContext {
   KernelPages& pages;
 };
 
-class LandingPath final : public StreamPart, public Flying {
+class LandingPath final : public StreamPart, public InFlight {
  public:
   // landing: each rank's landing memory, as this rank's device reaches it.
   LandingPath(const LandingContext& context, std::vector<void*> landing);
@@ -54,7 +54,7 @@ class LandingPath final : public StreamPart, public Flying {
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
   uint64_t passed() const noexcept;
   // From the first that is put of a group on.
-  bool flies() const noexcept override { return (putting() || passed() < groups()) && !context_.fault.raised(); }
+  bool in_flight() const noexcept override { return (putting() || passed() < groups()) && !context_.fault.raised(); }
   // Some of a group has been put, but not its end.
   bool putting() const noexcept { return putting_.load(std::memory_order_relaxed); }
   // For reports: what is waited for; "" for nothing.

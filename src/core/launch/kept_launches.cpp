@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "core/launch/graph_memory.h"
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
 namespace {
@@ -111,7 +111,7 @@ void KeptLaunches::forget(Entry& entry) {
   const gpu::KeptLaunch launch = std::exchange(entry.launch, nullptr);
   entry.plans.clear();
   if (!launch) return;
-  Flights::instance().let_go(
+  Quiescence::instance().release_when_idle(
       std::shared_ptr<void>(launch, [&device = device_](void* dropped) { device.drop_launch(dropped); }));
 }
 
@@ -178,7 +178,7 @@ bool KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& s
 }
 
 void KeptLaunches::bring_to_device(Entry& entry) {
-  if (!entry.launch && on_device_ && !any_graph()) Flights::instance().between([&] { keep_on_device(entry); });
+  if (!entry.launch && on_device_ && !any_graph()) Quiescence::instance().run_if_idle([&] { keep_on_device(entry); });
 }
 
 void KeptLaunches::keep_on_device(Entry& entry) {

@@ -4,9 +4,9 @@
 // Groups are equal where they have equal tasks on equal streams, with an equal shape. Groups of a few tasks are
 // remembered, as many as the parameter kept_launches says; the group not seen for the longest time makes room. The
 // first time a group comes, only its hash is noted; the second time its plan is kept; the third time its launch as
-// well. A launch is kept when nothing of this process is under way (core/progress/flights.h), since a device may wait
-// for that when it keeps or drops a launch. A device that cannot keep launches is not asked again: then launches are
-// made anew from the kept plans. A group that may be planned otherwise another time is planned each time, and its
+// well. A launch is kept when nothing of this process is under way (core/progress/quiescence.h), since a device may
+// wait for that when it keeps or drops a launch. A device that cannot keep launches is not asked again: then launches
+// are made anew from the kept plans. A group that may be planned otherwise another time is planned each time, and its
 // launch is kept while the plan is the same.
 //
 // Thread safety: one caller at a time.

@@ -26,12 +26,12 @@ Result<std::unique_ptr<Launcher>> Launcher::create(const LaunchContext& context)
   std::unique_ptr<Launcher> self(new Launcher(context));
   GC_TRY_AS(gpu::Event event, context.device.create_event());
   self->order_ = share_with_graphs({&context.device, {}, event});
-  Flights::instance().add(self.get());
+  Quiescence::instance().add(self.get());
   return self;
 }
 
 Launcher::~Launcher() {
-  Flights::instance().remove(this);
+  Quiescence::instance().remove(this);
   order_.reset();
   release_unused();
 }
@@ -156,7 +156,7 @@ Result<bool> Launcher::advance() {
 
 Status Launcher::launch_rest(bool* all) {
   if (context_.fault.raised()) return context_.fault.status();
-  const auto launching = Flights::instance().launching();
+  const auto launching = Quiescence::instance().launching();
   const bool any = copies_ || !planned_.empty();
   if (next_ == 0 && any) {
     *all = ring();
@@ -179,7 +179,7 @@ Status Launcher::launch_rest(bool* all) {
   return {};
 }
 
-bool Launcher::flies() const noexcept { return done() < launched() && !context_.fault.raised(); }
+bool Launcher::in_flight() const noexcept { return done() < launched() && !context_.fault.raised(); }
 
 bool Launcher::rests() const noexcept {
   if (done() < launched()) return false;

@@ -27,7 +27,7 @@
 #include "core/launch/work_fifo.h"
 #include "core/peer/fault.h"
 #include "core/plan/planner.h"
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 #include "gpu/device.h"
 
 namespace gpucoll::core {
@@ -48,7 +48,7 @@ struct LaunchContext {
   GraphUser* user = nullptr;
 };
 
-class Launcher final : public Flying {
+class Launcher final : public InFlight {
  public:
   static Result<std::unique_ptr<Launcher>> create(const LaunchContext& context);
   ~Launcher() override;
@@ -83,7 +83,7 @@ class Launcher final : public Flying {
   // Returns how many launches had been kept on the device before.
   uint64_t launched_kept() const noexcept { return kept_.launched(); }
   // Returns whether launches fly as far as the done word tells: nobody knows of those in graphs.
-  bool flies() const noexcept override;
+  bool in_flight() const noexcept override;
 
  private:
   // The last launch stream in a capture that may still be going on.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
 
@@ -239,7 +239,7 @@ DirectPath::View& DirectPath::look_at(int peer) {
       if (view.memory[i].number == 0) open(peer, i, view.memory[i]);
     view.version = version;
   };
-  Flights::instance().between(open_all);  // else at another time
+  Quiescence::instance().run_if_idle(open_all);  // else at another time
   return view;
 }
 
@@ -297,7 +297,7 @@ void DirectPath::tidy() noexcept {
   std::unique_lock lock(mutex_);
   if (dropped_.empty()) return;
   lock.unlock();
-  Flights::instance().between([&] {  // else at the watchdog's next look
+  Quiescence::instance().run_if_idle([&] {  // else at the watchdog's next look
     lock.lock();
     const std::vector<void*> dropped = std::exchange(dropped_, {});
     lock.unlock();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
 
@@ -116,7 +116,7 @@ void Imports::close_dropped_at_rest(std::mutex& mutex) {
   std::unique_lock lock(mutex);
   if (!any_dropped()) return;
   lock.unlock();
-  Flights::instance().between([&] {
+  Quiescence::instance().run_if_idle([&] {
     lock.lock();
     const std::vector<void*> dropped = take_dropped();
     lock.unlock();

@@ -9,7 +9,7 @@
 #include <ctime>
 
 #include "base/quiet_thread.h"
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
 namespace {
@@ -73,7 +73,7 @@ void Proxy::tidy() {
     std::lock_guard lock(works_mutex_);
     for (ProxyWork* work : works_) work->tidy();
   }
-  Flights::instance().tidy();  // what goes may be a work
+  Quiescence::instance().release_pending();  // what goes may be a work
 }
 
 void Proxy::sleep() {

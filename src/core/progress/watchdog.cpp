@@ -5,8 +5,8 @@
 
 #include "base/quiet_thread.h"
 #include "core/peer/heart.h"
-#include "core/progress/flights.h"
 #include "core/progress/proxy.h"
+#include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
 
@@ -36,7 +36,7 @@ void Watchdog::run() {
   while (!watched_.empty()) {
     Heart::beat();
     for (Watched* w : watched_) w->check();
-    if (Flights::instance().keeps()) Proxy::instance().wake();
+    if (Quiescence::instance().has_pending()) Proxy::instance().wake();
     changed_.wait_for(lock, std::chrono::milliseconds(100));
   }
   Heart::rest();

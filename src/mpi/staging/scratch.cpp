@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/progress/flights.h"
+#include "core/progress/quiescence.h"
 
 namespace gpucoll::coll {
 
@@ -20,7 +20,8 @@ Result<uint8_t*> Scratch::get(gpu::Device& device, size_t bytes) {
 void Scratch::release() noexcept {
   if (!memory_) return;
   try {
-    core::Flights::instance().let_go({memory_, [device = device_](void* memory) { device->release(memory); }});
+    core::Quiescence::instance().release_when_idle(
+        {memory_, [device = device_](void* memory) { device->release(memory); }});
   } catch (...) {
     // No memory to keep it until then: it has been released.
   }

@@ -4,8 +4,8 @@
 // no launch of any communicator is under way, and none begins meanwhile.
 //
 // Thread safety: all functions from any thread; none waits for a device or for another rank.
-// Ownership: owns what let_go() takes until it is destroyed; an object that has been added removes itself before it
-// ends.
+// Ownership: owns what release_when_idle() takes until it is destroyed; an object that has been added removes itself
+// before it ends.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -15,61 +15,61 @@
 
 namespace gpucoll::core {
 
-class Flying {
+class InFlight {
  public:
-  virtual ~Flying() = default;
+  virtual ~InFlight() = default;
   // Returns whether anything that it has launched may not have ended.
-  virtual bool flies() const noexcept = 0;
+  virtual bool in_flight() const noexcept = 0;
 };
 
-class Flights {
+class Quiescence {
  public:
-  static Flights& instance() {
+  static Quiescence& instance() {
     // Never destroyed: the threads that use it are not, either.
-    static Flights* flights = new Flights;
-    return *flights;
+    static Quiescence* quiescence = new Quiescence;
+    return *quiescence;
   }
-  void add(const Flying* flying) {
+  void add(const InFlight* work) {
     std::lock_guard lock(mutex_);
-    all_.push_back(flying);
+    all_.push_back(work);
   }
-  void remove(const Flying* flying) {
+  void remove(const InFlight* work) {
     std::lock_guard lock(mutex_);
-    std::erase(all_, flying);
+    std::erase(all_, work);
   }
-  // Returns a lock to hold while something is launched, until flies() counts it.
+  // Returns a lock to hold while something is launched, until in_flight() counts it.
   std::shared_lock<std::shared_mutex> launching() { return std::shared_lock(gate_); }
-  // Calls body() while nothing flies. Returns false at once where something does.
+  // Calls body() while nothing is in flight. Returns false at once where something does.
   template <class Body>
-  bool between(const Body& body) {
+  bool run_if_idle(const Body& body) {
     const std::unique_lock gate(gate_, std::try_to_lock);
     if (!gate.owns_lock()) return false;
     {
       std::lock_guard lock(mutex_);
-      for (const Flying* flying : all_)
-        if (flying->flies()) return false;
+      for (const InFlight* work : all_)
+        if (work->in_flight()) return false;
     }
     body();
     return true;
   }
-  // Destroys the object while nothing flies: now, or at a later tidy(). The proxy calls tidy() now and then. Never
-  // destroys it from within body().
-  void let_go(std::shared_ptr<void> what) {
+  // Destroys the object while nothing is in flight: now, or at a later release_pending(). The proxy calls
+  // release_pending() now and then. Never destroys it from within body().
+  void release_when_idle(std::shared_ptr<void> what) {
     {
       std::lock_guard lock(mutex_);
       kept_.push_back(std::move(what));
     }
-    tidy();
+    release_pending();
   }
   // Returns whether something is still to be destroyed.
-  bool keeps() {
+  bool has_pending() {
     std::lock_guard lock(mutex_);
     return !kept_.empty();
   }
-  // Destroys what let_go() took, if nothing flies.
-  void tidy() {
-    if (!keeps()) return;
-    between([this] {
+  // Destroys what release_when_idle() took, if nothing is in flight.
+  void release_pending() {
+    if (!has_pending()) return;
+    run_if_idle([this] {
       std::vector<std::shared_ptr<void>> kept;  // destroyed without the lock
       std::lock_guard lock(mutex_);
       kept.swap(kept_);
@@ -79,7 +79,7 @@ class Flights {
  private:
   std::shared_mutex gate_;
   std::mutex mutex_;
-  std::vector<const Flying*> all_;
+  std::vector<const InFlight*> all_;
   std::vector<std::shared_ptr<void>> kept_;
 };
 

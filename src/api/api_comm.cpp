@@ -27,11 +27,11 @@ Status null_argument(const char* name) { return Status::error(Code::invalid_argu
 Status destroy(gpucollComm_t comm) {
   constexpr timespec kNap = {0, 20'000};  // other calls on it end by themselves, or by the fault of an abort
   while (comm->uses.load() > 0) nanosleep(&kNap, nullptr);
-  core::forget(comm->tenant);
-  core::Tenant tenant = std::exchange(comm->tenant, {});
+  core::forget(comm->share);
+  core::CommShare share = std::exchange(comm->share, {});
   Status status;
-  if (core::Communicator* communicator = tenant.communicator()) {
-    status = tenant.finish();
+  if (core::Communicator* communicator = share.communicator()) {
+    status = share.finish();
     comm->registrations.remove_all(*communicator);
   }
   Handles::instance().give_back(comm);
@@ -40,7 +40,7 @@ Status destroy(gpucollComm_t comm) {
 
 // Frees a communicator without the peers' help: they learn why, and so do other threads' calls on it, which end then.
 void give_up(gpucollComm_t comm, const Status& why) {
-  if (core::Communicator* communicator = comm->tenant.communicator()) communicator->raise_fault(why);
+  if (core::Communicator* communicator = comm->share.communicator()) communicator->raise_fault(why);
   destroy(comm).ignore();  // its failure is `why` itself
 }
 
@@ -56,7 +56,7 @@ Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& p
   GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout));
   Status status = contained([&]() -> Status {
     GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel()}, *bootstrap));
-    handle->tenant = core::Tenant(std::move(communicator), plan.shares);
+    handle->share = core::CommShare(std::move(communicator), plan.shares);
     return {};
   });
   if (!status) bootstrap->give_up(status);
@@ -162,8 +162,8 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   return status;
 }
 
-Status make_part(gpucollComm* handle, const core::Tenant& parent, int color, int key) {
-  GC_TRY_AS(handle->tenant, parent.split(color, key));
+Status make_part(gpucollComm* handle, const core::CommShare& parent, int color, int key) {
+  GC_TRY_AS(handle->share, parent.split(color, key));
   return {};
 }
 
@@ -171,7 +171,7 @@ Status split(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm) {
   if (!newcomm) return null_argument("newcomm");
   *newcomm = nullptr;
   GC_TRY_AS(const Use communicator, checked(comm));
-  const core::Tenant parent = comm->tenant;
+  const core::CommShare parent = comm->share;
   if (color < 0 && color != GPUCOLL_SPLIT_NOCOLOR)
     return Status::error(Code::invalid_argument, "color %d is negative and not GPUCOLL_SPLIT_NOCOLOR", color);
   const auto cancel = [=](const Status& why) { parent.communicator()->raise_fault(why); };
@@ -246,7 +246,7 @@ gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
     GC_TRY_AS(const Use communicator, checked(comm));
     auto finish = [=]() -> Status {
       GC_TRY_AS(const Use use, checked(comm));
-      return comm->tenant.finish();
+      return comm->share.finish();
     };
     return core::enqueue_job(finish, communicator.communicator(), {});
   };

@@ -18,7 +18,7 @@ gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
       GC_TRY_AS(const Use communicator, checked(comm));
       const Caller caller = {communicator->device(), communicator->rank(), communicator->size(), &comm->red_ops};
       GC_TRY_AS(const ExchangeCall call, make(caller));
-      return enqueue_exchange(caller, comm->tenant, call);
+      return enqueue_exchange(caller, comm->share, call);
     }());
   }));
 }

@@ -11,7 +11,7 @@ namespace {
 using proto::Function;
 
 Caller caller_of(gpucollComm_t comm) {
-  const core::Communicator& communicator = *comm->tenant.communicator();
+  const core::Communicator& communicator = *comm->share.communicator();
   return {communicator.device(), communicator.rank(), communicator.size(), &comm->red_ops};
 }
 
@@ -29,7 +29,7 @@ gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
 gpucollResult_t collective(const char* where, gpucollComm_t comm, const CollectiveCall& call) {
   return operation(where, comm, [&](const Caller& caller) -> Status {
     GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
-    return core::enqueue(comm->tenant, task, named(call));
+    return core::enqueue(comm->share, task, named(call));
   });
 }
 
@@ -76,9 +76,9 @@ gpucollResult_t gpucollReduceScatter(const void* sendbuff, void* recvbuff, size_
 
 gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
   return operation("gpucollBarrier", comm, [&](const Caller&) -> Status {
-    GC_TRY_AS(uint8_t* const scratch, comm->tenant.communicator()->scratch());
+    GC_TRY_AS(uint8_t* const scratch, comm->share.communicator()->scratch());
     const size_t slot = comm->barriers++ % (core::Communicator::kScratchBytes / kBarrierBytes);
-    return core::enqueue(comm->tenant, barrier_task(scratch + slot * kBarrierBytes, stream),
+    return core::enqueue(comm->share, barrier_task(scratch + slot * kBarrierBytes, stream),
                          core::call_of(0, {Function::send_recv}));  // no collective's: a barrier's
   });
 }
@@ -88,7 +88,7 @@ gpucollResult_t gpucollSend(const void* sendbuff, size_t count, gpucollDataType_
   return operation("gpucollSend", comm, [&](const Caller& caller) -> Status {
     GC_TRY_AS(const core::PairTask task,
               make_task(caller, PairCall{"sendbuff", sendbuff, count, datatype, peer, stream}));
-    return core::enqueue_send(comm->tenant, peer, task);
+    return core::enqueue_send(comm->share, peer, task);
   });
 }
 
@@ -97,7 +97,7 @@ gpucollResult_t gpucollRecv(void* recvbuff, size_t count, gpucollDataType_t data
   return operation("gpucollRecv", comm, [&](const Caller& caller) -> Status {
     GC_TRY_AS(const core::PairTask task,
               make_task(caller, PairCall{"recvbuff", recvbuff, count, datatype, peer, stream}));
-    return core::enqueue_recv(comm->tenant, peer, task);
+    return core::enqueue_recv(comm->share, peer, task);
   });
 }
 

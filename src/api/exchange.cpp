@@ -79,15 +79,15 @@ Status check_overlap(const ExchangeCall& call, const std::vector<Part>& sends, c
 }
 
 // Between group start and end: throws nothing away silently, leaves no group open.
-Status enqueue_all(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call,
+Status enqueue_all(const Caller& caller, const core::CommShare& share, const ExchangeCall& call,
                    const std::vector<Part>& sends, const std::vector<Part>& recvs) {
   const bool all_with_all = call.send.only == Side::kAllPeers && call.recv.only == Side::kAllPeers;
   auto task = [&](const Side& side, const Part& part) {
     return core::PairTask{part.bytes ? caller.device.kernel_address(at(side, part)) : nullptr, part.bytes, call.stream,
                           all_with_all};
   };
-  for (const Part& part : sends) GC_TRY(core::enqueue_send(tenant, part.peer, task(call.send, part)));
-  for (const Part& part : recvs) GC_TRY(core::enqueue_recv(tenant, part.peer, task(call.recv, part)));
+  for (const Part& part : sends) GC_TRY(core::enqueue_send(share, part.peer, task(call.send, part)));
+  for (const Part& part : recvs) GC_TRY(core::enqueue_recv(share, part.peer, task(call.recv, part)));
   return {};
 }
 
@@ -108,7 +108,7 @@ core::CollectiveTask task_of(const Caller& caller, const ExchangeCall& call, siz
 
 }  // namespace
 
-Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call) {
+Status enqueue_exchange(const Caller& caller, const core::CommShare& share, const ExchangeCall& call) {
   GC_TRY(check_type(call.type));
   GC_TRY_AS(std::vector<Part> sends, parts_of(caller, call.send, call.type));
   GC_TRY_AS(std::vector<Part> recvs, parts_of(caller, call.recv, call.type));
@@ -119,10 +119,10 @@ Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const 
     const bool has_root = call.function != core::Function::all_to_all;
     const core::Call named = core::call_of(
         call.send.count, {call.function, static_cast<uint8_t>(call.type), core::kNoOp, has_root ? call.root : -1});
-    return core::enqueue(tenant, task_of(caller, call, bytes), named);
+    return core::enqueue(share, task_of(caller, call, bytes), named);
   }
   core::group_start();
-  Status status = core::fail_group(contained([&] { return enqueue_all(caller, tenant, call, sends, recvs); }));
+  Status status = core::fail_group(contained([&] { return enqueue_all(caller, share, call, sends, recvs); }));
   Status end = core::group_end();
   return status ? std::move(end) : std::move(status);
 }

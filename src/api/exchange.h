@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/status.h"
-#include "core/comm/tenant.h"
+#include "core/comm/comm_share.h"
 #include "core/plan/task.h"
 #include "task/collectives.h"
 
@@ -36,6 +36,6 @@ struct ExchangeCall {
 };
 
 // Checks all of it, then enqueues it: the sends and receives as one group. Errors: as collectives.h says.
-Status enqueue_exchange(const Caller& caller, const core::Tenant& tenant, const ExchangeCall& call);
+Status enqueue_exchange(const Caller& caller, const core::CommShare& share, const ExchangeCall& call);
 
 }  // namespace gpucoll::coll

@@ -12,7 +12,7 @@
 
 #include "api/registrations.h"
 #include "base/status.h"
-#include "core/comm/tenant.h"
+#include "core/comm/comm_share.h"
 #include "gpucoll/gpucoll.h"
 #include "task/red_op.h"
 
@@ -22,7 +22,7 @@ struct gpucollComm {
   // looks at `alive`. Sequentially consistent: one of the two sees the other.
   std::atomic<uint64_t> alive{kAlive};
   std::atomic<int> uses{0};
-  gpucoll::core::Tenant tenant;  // none until the group that makes it ends
+  gpucoll::core::CommShare share;  // none until the group that makes it ends
   gpucoll::coll::RedOps red_ops;
   gpucoll::coll::Registrations registrations;
   size_t barriers = 0;  // so far: those of one group use different scratch memory
@@ -76,7 +76,7 @@ class Use {
 
   explicit operator bool() const { return comm_ != nullptr; }
   // Null until the group that makes it ends.
-  core::Communicator* communicator() const { return comm_->tenant.communicator(); }
+  core::Communicator* communicator() const { return comm_->share.communicator(); }
   core::Communicator* operator->() const { return communicator(); }
   core::Communicator& operator*() const { return *communicator(); }
 

@@ -25,7 +25,7 @@ int64_t now_ns() {
 // A rank's arguments in a split.
 struct SplitChoice {
   int32_t color, key;
-  uint64_t shares, last_tenant;
+  uint64_t shares, last_share;
 };
 
 // The ranks of a color in the order of their new ranks.
@@ -39,12 +39,12 @@ std::vector<int> members_of(int color, const std::vector<SplitChoice>& choices) 
   return members;
 }
 
-// The number of one more tenant, where the members are all ranks in their own order and all of them share; else 0.
-uint64_t new_tenant(const std::vector<int>& members, const std::vector<SplitChoice>& choices) {
+// The number of one more share, where the members are all ranks in their own order and all of them share; else 0.
+uint64_t new_share(const std::vector<int>& members, const std::vector<SplitChoice>& choices) {
   uint64_t last = 0;
   for (size_t r = 0; r < choices.size(); ++r) {
     if (!choices[r].shares || r >= members.size() || members[r] != static_cast<int>(r)) return 0;
-    last = std::max(last, choices[r].last_tenant);
+    last = std::max(last, choices[r].last_share);
   }
   return last + 1;
 }
@@ -81,7 +81,7 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   PeerWait wait(fault_, peers_, nullptr);
-  const SplitChoice mine = {color, key, share, last_tenant_};
+  const SplitChoice mine = {color, key, share, last_share_};
   std::vector<SplitChoice> choices(static_cast<size_t>(size()));
   MailboxBootstrap all(*mailbox_, wait, Purpose::split, peers_);
   Status status = all.allgather(&mine, choices.data(), sizeof mine);
@@ -91,9 +91,9 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   }
   if (color < 0) return Part();
   const std::vector<int> members = members_of(color, choices);
-  if (const uint64_t tenant = new_tenant(members, choices)) {
-    last_tenant_ = tenant;
-    return Part{nullptr, tenant};
+  if (const uint64_t number = new_share(members, choices)) {
+    last_share_ = number;
+    return Part{nullptr, number};
   }
   const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
   MailboxBootstrap some(*mailbox_, wait, Purpose::split, members, static_cast<int>(place));

@@ -46,14 +46,14 @@ class Communicator final : public Watched, public GraphUser {
   // Makes a communicator, and uses `bootstrap` until it returns.
   static Result<std::unique_ptr<Communicator>> create(gpu::Device& device, const Kernels& kernels,
                                                       net::Bootstrap& bootstrap, const Surroundings& surroundings = {});
-  // The part of a split that this rank gets: a communicator of its own, or the number of one more tenant of this one
-  // (tenant.h), or neither where color is negative.
+  // The part of a split that this rank gets: a communicator of its own, or the number of one more share of this one
+  // (comm_share.h), or neither where color is negative.
   struct Part {
     std::unique_ptr<Communicator> own;
-    uint64_t tenant = 0;
+    uint64_t share_number = 0;
   };
   // Makes a communicator of the ranks that pass the same color, ordered by key, then by rank here, on the same device.
-  // Collective over this communicator. Makes a tenant where all ranks share and keep their places. What keeps the ranks
+  // Collective over this communicator. Makes a share where all ranks share and keep their places. What keeps the ranks
   // of one color from working does no harm here.
   Result<Part> split(int color, int key, bool share);
   ~Communicator() override;
@@ -254,7 +254,7 @@ class Communicator final : public Watched, public GraphUser {
   void* scratch_ = nullptr;
   int ring_channels_ = 0, tree_channels_ = 0;  // how many are connected
   bool mesh_tried_ = false;
-  uint64_t last_tenant_ = 0;  // the highest number given
+  uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false};
   std::atomic<int> users_{0};
   std::atomic<uint64_t> launched_{0};  // the launcher writes it, the watchdog reads it

@@ -30,10 +30,10 @@ std::unique_ptr<Queue> take_queue() {
   return queue;
 }
 
-// A tenant's part of a group.
+// A share's part of a group.
 struct Part {
-  explicit Part(const Tenant& t) : tenant(t), communicator(t.communicator()) {}
-  Tenant tenant;
+  explicit Part(const CommShare& t) : share(t), communicator(t.communicator()) {}
+  CommShare share;
   Communicator* communicator;
   std::unique_ptr<Queue> queue = take_queue();
   CommShape shape = {};
@@ -41,8 +41,8 @@ struct Part {
   Status status = {};
   bool begun = false, launched = false;
 
-  // Returns a key that is equal on all ranks, for the ranks of one tenant.
-  auto key() const { return std::pair(communicator->key(), tenant.number()); }
+  // Returns a key that is equal on all ranks, for the ranks of one share.
+  auto key() const { return std::pair(communicator->key(), share.number()); }
 };
 
 // Work that waits for other ranks: its steps one after another.
@@ -127,7 +127,7 @@ Status check_self(const TaskQueue& queue, int rank) {
 }
 
 Status check(Part& part) {
-  if (part.tenant.finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
+  if (part.share.finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   GC_TRY(check_self(*part.queue, part.communicator->rank()));
   GC_TRY_AS(part.shape, part.communicator->shape(part.queue->streams));
   part.kept = part.communicator->kept(*part.queue, part.shape);
@@ -187,7 +187,7 @@ void begin(Part& part) {
   if (!part.status) part.communicator->raise_fault(part.status);
 }
 
-// Before any launch where it can be, as it may wait for the device; of tenants of one Communicator only the first.
+// Before any launch where it can be, as it may wait for the device; of shares of one Communicator only the first.
 void begin_all(std::span<Part> parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool later = std::any_of(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i),
@@ -246,18 +246,18 @@ Status carry_out(std::span<Part> parts) {
 }
 
 template <class Add>
-Status enqueue_with(const Tenant& tenant, Add&& add) {
+Status enqueue_with(const CommShare& share, Add&& add) {
   if (the_group.depth == 0) {
-    Part part(tenant);
+    Part part(share);
     add(*part.queue);
     Status status = carry_out({&part, 1});
     give_back(std::move(part.queue));
     return status;
   }
   auto& parts = the_group.parts;
-  auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const Part& p) { return p.tenant == tenant; });
+  auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const Part& p) { return p.share == share; });
   if (part == parts.rend()) {
-    parts.emplace_back(tenant);
+    parts.emplace_back(share);
     part = parts.rbegin();
   }
   add(*part->queue);
@@ -284,19 +284,19 @@ Status group_end() {
   return status;
 }
 
-Status enqueue(const Tenant& tenant, const CollectiveTask& task, const Call& call) {
-  return enqueue_with(tenant, [&](Queue& queue) {
+Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call) {
+  return enqueue_with(share, [&](Queue& queue) {
     queue.add(task);
     queue.calls.push_back(call);
   });
 }
 
-Status enqueue_send(const Tenant& tenant, int peer, const PairTask& task) {
-  return enqueue_with(tenant, [&](TaskQueue& queue) { queue.add_send(peer, task); });
+Status enqueue_send(const CommShare& share, int peer, const PairTask& task) {
+  return enqueue_with(share, [&](TaskQueue& queue) { queue.add_send(peer, task); });
 }
 
-Status enqueue_recv(const Tenant& tenant, int peer, const PairTask& task) {
-  return enqueue_with(tenant, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
+Status enqueue_recv(const CommShare& share, int peer, const PairTask& task) {
+  return enqueue_with(share, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
 }
 
 Status enqueue_job(std::function<Status()> job, const void* in_order_with, CancelJob cancel) {
@@ -322,8 +322,8 @@ Status fail_group(Status status) {
   return status;
 }
 
-void forget(const Tenant& tenant) {
-  std::erase_if(the_group.parts, [&](const Part& part) { return part.tenant == tenant; });
+void forget(const CommShare& share) {
+  std::erase_if(the_group.parts, [&](const Part& part) { return part.share == share; });
 }
 
 }  // namespace gpucoll::core

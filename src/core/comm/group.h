@@ -4,7 +4,7 @@
 // returns the first failure, of a call in the group or of the end itself; a group with a failure launches nothing. The
 // end runs the jobs, makes missing connections, plans everything, and then launches everything: one communicator after
 // another, in an order that all ranks share, and the ranks of one communicator in turn. So no launch waits for another
-// launch of this thread, and communicators may share streams. Of tenants of one Communicator, each is planned when
+// launch of this thread, and communicators may share streams. Of shares of one Communicator, each is planned when
 // those before it have been launched.
 //
 // Thread safety: everything here is the calling thread's own.
@@ -12,7 +12,7 @@
 #include <functional>
 
 #include "base/status.h"
-#include "core/comm/tenant.h"
+#include "core/comm/comm_share.h"
 #include "core/peer/call_records.h"
 #include "core/plan/task.h"
 
@@ -26,9 +26,9 @@ Status group_end();
 // Add a task to the open group, or to a group of its own. A message to this rank itself needs its counterpart of the
 // same size in the same group.
 // call: the program's call, which must be the same on all ranks.
-Status enqueue(const Tenant& tenant, const CollectiveTask& task, const Call& call);
-Status enqueue_send(const Tenant& tenant, int peer, const PairTask& task);
-Status enqueue_recv(const Tenant& tenant, int peer, const PairTask& task);
+Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call);
+Status enqueue_send(const CommShare& share, int peer, const PairTask& task);
+Status enqueue_recv(const CommShare& share, int peer, const PairTask& task);
 // Adds work that waits for other ranks (making a communicator), and runs it at once where no group is open. Jobs of a
 // group run side by side, but jobs with the same in_order_with run one after another, as they were added. `cancel`
 // tells the other ranks why a job is not run after all. The end calls it where no thread can be started for the job;
@@ -40,7 +40,7 @@ Status enqueue_job(std::function<Status()> job, const void* in_order_with, Cance
 bool has_job(const void* in_order_with);
 // Makes the open group fail with `status`, and returns it.
 Status fail_group(Status status);
-// Takes out again what is enqueued for a tenant, which is being destroyed or aborted.
-void forget(const Tenant& tenant);
+// Takes out again what is enqueued for a share, which is being destroyed or aborted.
+void forget(const CommShare& share);
 
 }  // namespace gpucoll::core

@@ -1,4 +1,4 @@
-#include "core/comm/tenant.h"
+#include "core/comm/comm_share.h"
 
 #include <utility>
 
@@ -12,26 +12,26 @@ namespace {
 void let_go(Communicator* communicator) {
   constexpr int64_t kPatienceMs = 20;
   std::unique_ptr<Communicator> owned(communicator);
-  owned->finish(nullptr).ignore();  // whoever finished the tenants was told
+  owned->finish(nullptr).ignore();  // whoever finished the shares was told
   const int64_t patience_ms = owned->has_peers_in_this_process() ? 0 : kPatienceMs;
   retire(std::move(owned), patience_ms);
 }
 
 }  // namespace
 
-Tenant::Tenant(std::unique_ptr<Communicator> communicator, bool shares)
+CommShare::CommShare(std::unique_ptr<Communicator> communicator, bool shares)
     : state_(new State{{communicator.release(), let_go}, 0, shares}) {}
 
-Result<Tenant> Tenant::split(int color, int key) const {
+Result<CommShare> CommShare::split(int color, int key) const {
   if (finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   GC_TRY_AS(auto part, state_->communicator->split(color, key, state_->shares));
-  if (part.own) return Tenant(std::move(part.own), state_->shares);
-  Tenant tenant;
-  if (part.tenant) tenant.state_.reset(new State{state_->communicator, part.tenant, state_->shares});
-  return tenant;
+  if (part.own) return CommShare(std::move(part.own), state_->shares);
+  CommShare share;
+  if (part.share_number) share.state_.reset(new State{state_->communicator, part.share_number, state_->shares});
+  return share;
 }
 
-Status Tenant::finish() {
+Status CommShare::finish() {
   state_->finished.store(true, std::memory_order_relaxed);
   // The last one tells the peers; where two threads finish the last two, they learn it when it is let go.
   Communicator& communicator = *state_->communicator;

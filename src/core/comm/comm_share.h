@@ -1,9 +1,9 @@
 // A communicator as its program has it: alone on a Communicator, or one of several of the same ranks that share one,
 // with its connections, launches, and faults (docs/adr/0013).
 //
-// Thread safety: tenants of one Communicator are used as one: one caller at a time, all ranks in the same order. What
-// any thread may do with a Communicator it may do with each. Ownership: the tenants own their Communicator together,
-// hence the shared_ptr: they go in any order, and it is retired (retired.h) with the last. Copies are the same tenant:
+// Thread safety: shares of one Communicator are used as one: one caller at a time, all ranks in the same order. What
+// any thread may do with a Communicator it may do with each. Ownership: the shares own their Communicator together,
+// hence the shared_ptr: they go in any order, and it is retired (retired.h) with the last. Copies are the same share:
 // a group keeps what it works on, whoever aborts it meanwhile.
 #pragma once
 #include <atomic>
@@ -14,23 +14,23 @@
 
 namespace gpucoll::core {
 
-class Tenant {
+class CommShare {
  public:
-  Tenant() = default;  // none
+  CommShare() = default;  // none
   // Alone, at first. shares: what is split off has the same Communicator, where it has the same ranks in the same
   // order.
-  Tenant(std::unique_ptr<Communicator> communicator, bool shares);
+  CommShare(std::unique_ptr<Communicator> communicator, bool shares);
 
   // Null: there is none.
   Communicator* communicator() const { return state_ ? state_->communicator.get() : nullptr; }
   // Among those of the same Communicator; the same on all ranks. REQUIRES, as all that follows: there is one.
   uint64_t number() const { return state_->number; }
   // Collective, as Communicator::split(). Shares if all ranks do.
-  Result<Tenant> split(int color, int key) const;
-  // Waits for all that was launched on the Communicator; this tenant launches nothing more.
+  Result<CommShare> split(int color, int key) const;
+  // Waits for all that was launched on the Communicator; this share launches nothing more.
   Status finish();
   bool finished() const { return state_->finished.load(std::memory_order_relaxed); }
-  bool operator==(const Tenant&) const = default;
+  bool operator==(const CommShare&) const = default;
 
  private:
   struct State {

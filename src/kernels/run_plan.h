@@ -6,7 +6,7 @@
 #include "kernels/one_shot.h"
 #include "kernels/send_recv.h"
 #include "kernels/ways.h"
-#include "proto/format/bell.h"
+#include "proto/format/doorbell.h"
 
 namespace gpucoll::coll::device {
 
@@ -178,15 +178,15 @@ GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, cons
 
 // Returns whether the words hold the item of launch `number`; if so, it is the window's first item then.
 template <class Block>
-GC_DEV bool look_at_bell(const Block& block, const uint64_t* words, uint64_t number, Stage& stage) {
+GC_DEV bool look_at_doorbell(const Block& block, const uint64_t* words, uint64_t number, Stage& stage) {
   auto* const item = reinterpret_cast<uint8_t*>(&stage.window[0]);
   bool all = true;
-  for (uint32_t w = static_cast<uint32_t>(block.rank()); w < proto::kBellWords;
+  for (uint32_t w = static_cast<uint32_t>(block.rank()); w < proto::kDoorbellWords;
        w += static_cast<uint32_t>(block.size())) {
     const uint64_t word = proto::kMutant == 13  // sees what was written before it began only
                               ? proto::load_relaxed(&words[w])
                               : proto::load_acquire(&words[w]);
-    all &= proto::rings(word, number);
+    all &= proto::is_posted(word, number);
     proto::store(item + w * sizeof(uint32_t), static_cast<uint32_t>(word));
   }
   return !block.any(!all);
@@ -194,10 +194,11 @@ GC_DEV bool look_at_bell(const Block& block, const uint64_t* words, uint64_t num
 
 // The first block waits for the host; false once `ns` are over.
 template <class Block>
-GC_DEV bool await_host(const Block& block, const proto::Bell& bell, uint64_t number, uint32_t ns, Stage& stage) {
+GC_DEV bool await_host(const Block& block, const proto::Doorbell& doorbell, uint64_t number, uint32_t ns,
+                       Stage& stage) {
   constexpr uint32_t kTurnsPerClock = 4;
   const uint64_t begin = proto::now_ns();
-  for (uint32_t turn = 1; !look_at_bell(block, bell.word, number, stage); ++turn) {
+  for (uint32_t turn = 1; !look_at_doorbell(block, doorbell.word, number, stage); ++turn) {
     if (turn % kTurnsPerClock == 0 && block.any(proto::now_ns() - begin > ns)) return false;
     proto::pause();
   }
@@ -205,31 +206,31 @@ GC_DEV bool await_host(const Block& block, const proto::Bell& bell, uint64_t num
 }
 // It tells the others, which wait for nobody else.
 template <class Block>
-GC_DEV void relay(const Block& block, bool rung, uint64_t number, const Stage& stage, uint64_t* words) {
-  for (uint32_t w = static_cast<uint32_t>(block.rank()); w < proto::kBellWords;
+GC_DEV void relay(const Block& block, bool posted, uint64_t number, const Stage& stage, uint64_t* words) {
+  for (uint32_t w = static_cast<uint32_t>(block.rank()); w < proto::kDoorbellWords;
        w += static_cast<uint32_t>(block.size())) {
     const auto* const item = reinterpret_cast<const uint8_t*>(&stage.window[0]);
-    const uint32_t data = rung ? proto::load<uint32_t>(item + w * sizeof(uint32_t)) : proto::leave_word(w);
-    proto::store_release(&words[w], proto::bell_word(data, number));
+    const uint32_t data = posted ? proto::load<uint32_t>(item + w * sizeof(uint32_t)) : proto::leave_word(w);
+    proto::store_release(&words[w], proto::doorbell_word(data, number));
   }
 }
 
-// After its plan: runs what the host rings in, one after another, until the first block leaves, as there is no more or
-// the fault latch has ended an operation. See format/bell.h.
+// After its plan: runs what the host posts, one after another, until the first block leaves, as there is no more or
+// the fault latch has ended an operation. See format/doorbell.h.
 // before: the counters as they are now.
 template <class Red, class Block>
-GC_DEV void linger(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan,
-                   proto::LaunchCounters before, Stage& stage) {
-  proto::Bell& bell = *stage.comm.bell;
+GC_DEV void stay(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan,
+                 proto::LaunchCounters before, Stage& stage) {
+  proto::Doorbell& doorbell = *stage.comm.doorbell;
   const uint32_t channel = nth_bit(plan.channel_mask, index);
   for (bool ok = true;; ++before.done) {
     const uint64_t number = before.done + 1;
     if (index == 0) {
-      const bool rung = ok && await_host(block, bell, number, plan.linger_ns, stage);
-      if (n_blocks > 1) relay(block, rung, number, stage, plan.comm->relay);
-      if (!rung) break;
+      const bool posted = ok && await_host(block, doorbell, number, plan.resident_ns, stage);
+      if (n_blocks > 1) relay(block, posted, number, stage, plan.comm->relay);
+      if (!posted) break;
     } else {
-      while (!look_at_bell(block, plan.comm->relay, number, stage)) proto::pause();
+      while (!look_at_doorbell(block, plan.comm->relay, number, stage)) proto::pause();
     }
     const proto::CollectiveItem& item = stage.window[0].collective;
     if (item.function == proto::kLeave) break;
@@ -239,7 +240,7 @@ GC_DEV void linger(const Block& block, uint32_t index, uint32_t n_blocks, const 
     finish_plan(block, n_blocks, plan, before, flag);
     before.mesh_flag = flag;
   }
-  if (index == 0 && block.rank() == 0) proto::store_release(&bell.left, before.done);
+  if (index == 0 && block.rank() == 0) proto::store_release(&doorbell.left, before.done);
 }
 
 // The kernel of one-shots that reduce by Red, or move. Channels without a share take part, too, and the block meets
@@ -274,8 +275,8 @@ GC_DEV void run_one_shots(const Block& block, uint32_t index, uint32_t n_blocks,
     block.sync();
   });
   finish_plan(block, n_blocks, plan, stage.counters, turn.flag);
-  if (plan.linger_ns != 0)
-    linger<Red>(block, index, n_blocks, plan, {stage.counters.done + 1, turn.flag, stage.counters.in_graphs}, stage);
+  if (plan.resident_ns != 0)
+    stay<Red>(block, index, n_blocks, plan, {stage.counters.done + 1, turn.flag, stage.counters.in_graphs}, stage);
 }
 
 }  // namespace gpucoll::coll::device

@@ -3,7 +3,7 @@ noinst_HEADERS = \
 	src/proto/coop.h \
 	src/proto/direct.h \
 	src/proto/family.h \
-	src/proto/format/bell.h \
+	src/proto/format/doorbell.h \
 	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
 	src/proto/format/calls.h \

@@ -1,7 +1,7 @@
 // Blocking collectives on device memory in close succession, for which kernels stay on the device: the same buffers
 // again and again with other data, all one-shot functions, sizes of one block and of several, large messages, host
-// memory, nonblocking ones and pauses in between, so that kernels stay, are rung, are dismissed, and leave just as the
-// next call comes.
+// memory, nonblocking ones and pauses in between, so that kernels stay, are posted to, are dismissed, and leave just as
+// the next call comes.
 #include <unistd.h>
 
 #include "mpi_test.h"

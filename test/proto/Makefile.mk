@@ -56,9 +56,9 @@ test_proto_local_reduce_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_proto_local_reduce_test_tsan_LDADD = $(GTEST_LIBS)
 endif
 
-check_PROGRAMS += test/proto/linger_test
-test_proto_linger_test_SOURCES = test/proto/linger_test.cpp test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
-test_proto_linger_test_LDADD = $(GTEST_LIBS)
+check_PROGRAMS += test/proto/resident_kernel_test
+test_proto_resident_kernel_test_SOURCES = test/proto/resident_kernel_test.cpp test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
+test_proto_resident_kernel_test_LDADD = $(GTEST_LIBS)
 check_PROGRAMS += test/proto/zero_copy_test
 test_proto_zero_copy_test_SOURCES = test/proto/zero_copy_test.cpp test/proto/mesh_program.h \
 	test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
@@ -73,12 +73,12 @@ test_proto_zero_copy_test_tsan_LDADD = $(GTEST_LIBS)
 endif
 
 if TSAN_VARIANTS
-check_PROGRAMS += test/proto/linger_test_tsan
-test_proto_linger_test_tsan_SOURCES = $(test_proto_linger_test_SOURCES)
-test_proto_linger_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
-test_proto_linger_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-test_proto_linger_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-test_proto_linger_test_tsan_LDADD = $(GTEST_LIBS)
+check_PROGRAMS += test/proto/resident_kernel_test_tsan
+test_proto_resident_kernel_test_tsan_SOURCES = $(test_proto_resident_kernel_test_SOURCES)
+test_proto_resident_kernel_test_tsan_CPPFLAGS = $(AM_CPPFLAGS) -DGC_MUTANTS
+test_proto_resident_kernel_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_proto_resident_kernel_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_proto_resident_kernel_test_tsan_LDADD = $(GTEST_LIBS)
 endif
 
 check_PROGRAMS += test/proto/packing_test

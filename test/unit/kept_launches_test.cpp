@@ -300,24 +300,24 @@ TEST_F(KeptTest, KeepsNoneWhileTheProgramHasAGraph) {
 TEST_F(KeptTest, WhatIsKeptDoesNotStay) {
   using std::chrono::microseconds;
   constexpr microseconds kBound{10};
-  proto::Bell bell = {};
-  Lingering lingering(bell, kBound);
-  make_launcher(nullptr, &lingering);
+  proto::Doorbell doorbell = {};
+  ResidentKernel resident(doorbell, kBound);
+  make_launcher(nullptr, &resident);
   shape.n_ranks = 2;
   shape.mesh = true;
   shape.one_shot_bytes = 1 << 20;
   const gpu::Stream a = new_stream();
   TaskQueue queue = queue_of(1, {a}), other = queue_of(1, {a});
   for (TaskQueue* each : {&queue, &other}) each->collectives[0].kernels.one_shot = &kLook;
-  Lingering::Clock::time_point now{std::chrono::hours(1)};
+  ResidentKernel::Clock::time_point now{std::chrono::hours(1)};
   // Whether its kernel is told to stay; it leaves all the same.
   const auto stays = [&](const TaskQueue& call, microseconds gap) {
-    lingering.call_begins(now += gap);
+    resident.call_begins(now += gap);
     launch(call, true);
     EXPECT_TRUE(device().synchronize(a));
-    lingering.call_ends(now);
-    bell.left = launcher->launched();
-    return log.linger_ns != 0;
+    resident.call_ends(now);
+    doorbell.left = launcher->launched();
+    return log.resident_ns != 0;
   };
   for (const TaskQueue* call : {&queue, &other, &other}) EXPECT_FALSE(stays(*call, microseconds(1)));
   EXPECT_TRUE(stays(queue, microseconds(1))) << "as its plan is kept";

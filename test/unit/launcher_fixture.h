@@ -23,7 +23,7 @@ inline gpu::Stream new_stream() {
 struct Log {
   std::mutex mutex;
   std::vector<uint64_t> counts;  // of all items of all launches, in the order of the launches
-  uint32_t linger_ns = 0;        // of the last launch
+  uint32_t resident_ns = 0;      // of the last launch
   std::atomic<int> running{0}, most_running{0};
   std::atomic<bool> gate{true};  // launches end only while it is open
   size_t size() {
@@ -42,7 +42,7 @@ inline void look(const gpu::EmuBlock& block, const proto::Plan& plan) {
   {
     std::lock_guard lock(log.mutex);
     for (uint32_t i = 0; i < plan.n_items; ++i) log.counts.push_back(items[i].collective.count);
-    log.linger_ns = plan.linger_ns;
+    log.resident_ns = plan.resident_ns;
   }
   log.running.fetch_sub(1);
   if (plan.done_word) __atomic_store_n(plan.done_word, ++plan.comm->counters.done, __ATOMIC_RELEASE);
@@ -58,7 +58,7 @@ struct LauncherTest : ::testing::Test {
     make_launcher(nullptr, nullptr);
     shape.emulated = true;
   }
-  void make_launcher(DirectMarker* direct, Lingering* lingering, gpu::Device& on = device()) {
+  void make_launcher(DirectMarker* direct, ResidentKernel* resident, gpu::Device& on = device()) {
     LaunchContext context{on,
                           fault,
                           0,
@@ -68,7 +68,7 @@ struct LauncherTest : ::testing::Test {
                           static_cast<uint64_t*>(words.kernel),
                           &entered,
                           direct,
-                          lingering};
+                          resident};
     auto created = Launcher::create(context);
     ASSERT_TRUE(created);
     launcher = *std::move(created);

@@ -67,7 +67,7 @@ gc_test(unit.retired LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/retire
 gc_test(unit.quiescence LABELS unit COMMAND test/unit/quiescence_test)
 gc_test(unit.copy_turns LABELS unit COMMAND test/unit/copy_turns_test)
 gc_test(unit.work_fifo LABELS unit COMMAND test/unit/work_fifo_test)
-gc_test(unit.lingering LABELS unit COMMAND test/unit/lingering_test)
+gc_test(unit.resident_kernel LABELS unit COMMAND test/unit/resident_kernel_test)
 gc_test(unit.launcher LABELS unit COMMAND test/unit/launcher_test)
 if(GC_TSAN_VARIANTS)
   gc_test(unit.launcher.tsan LABELS unit COMMAND test/unit/launcher_test_tsan)

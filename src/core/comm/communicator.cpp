@@ -115,7 +115,7 @@ Communicator::~Communicator() {
   if (watchable_) __atomic_store_n(&peers_.own_page().pulse.beat_ns, uint64_t{0}, __ATOMIC_RELAXED);
   fault_.attach(nullptr, nullptr);
   hold_.attach(nullptr);
-  lingering_.reset();
+  resident_.reset();
   if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
   landings_.reset();
@@ -168,7 +168,7 @@ Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool 
     if (moves) parts_.add(*copies_);
     if (!parts_.empty()) return launcher_->begin(moves ? without_copies_ : queue, shape, &parts_, std::move(steps));
   }
-  if (waits && lingering_) lingering_->call_begins(Lingering::Clock::now());
+  if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
   if (kept && launcher_->begin_kept(kept, waits)) return {};
   return launcher_->begin(queue, shape, nullptr, {}, waits);
 }
@@ -220,7 +220,7 @@ bool Communicator::done(uint64_t launches) const noexcept {
 
 Status Communicator::wait(uint64_t launches, void (*idle)()) {
   GC_TRY(await(launches, idle, true));
-  if (lingering_) lingering_->call_ends(Lingering::Clock::now());
+  if (resident_) resident_->call_ends(ResidentKernel::Clock::now());
   return {};
 }
 

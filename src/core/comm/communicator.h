@@ -158,7 +158,7 @@ class Communicator final : public Watched, public GraphUser {
   struct HostWords {
     proto::FaultLatch latch;
     alignas(64) uint64_t done;
-    proto::Bell bell;
+    proto::Doorbell doorbell;
     proto::GraphWords in_graphs;
   };
   // Facts that are equal on all ranks.
@@ -247,7 +247,7 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<LandingPath> landings_;                // of reductions by copy engines, made when first needed
   std::atomic<LandingPath*> watched_landings_{nullptr};  // landings_, for other threads
   std::unique_ptr<DirectPath> direct_;                   // null: turned off
-  std::optional<Lingering> lingering_;
+  std::optional<ResidentKernel> resident_;
   GraphHold hold_;
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;

@@ -154,10 +154,10 @@ Status Communicator::make_launcher() {
     options.channels[kPairLinks] = facts_.pair_channels;
     std::copy(std::begin(facts_.slots), std::end(facts_.slots), options.slots);
     options.latch = &kernel_words->latch;
-    options.bell = &kernel_words->bell;
+    options.doorbell = &kernel_words->doorbell;
     GC_TRY_AS(tables_, DeviceTables::create(device_, options));
   }
-  if (!lingering_) lingering_.emplace(words()->bell, linger_bound(device_));
+  if (!resident_) resident_.emplace(words()->doorbell, linger_bound(device_));
   LaunchContext context = {device_,
                            fault_,
                            rank(),
@@ -167,7 +167,7 @@ Status Communicator::make_launcher() {
                            &kernel_words->done,
                            &peers_.own_page().entered,
                            direct_.get(),
-                           &*lingering_,
+                           &*resident_,
                            &kernel_words->in_graphs,
                            &hold_,
                            this};

@@ -67,7 +67,7 @@ void DeviceTables::set_up(proto::ChannelComm* comm, int channel) const {
   comm->n_channels = static_cast<uint32_t>(options_.channels[proto::kCollectiveLinks]);
   comm->n_pair_channels = static_cast<uint32_t>(options_.channels[proto::kPairLinks]);
   comm->latch = options_.latch;
-  comm->bell = options_.bell;
+  comm->doorbell = options_.doorbell;
   comm->line_mesh = reinterpret_cast<proto::LineMeshEnds*>(base_ + layout_.line_mesh) + channel;
   comm->ring_ranks = reinterpret_cast<const int32_t*>(base_ + layout_.ring_ranks) + first;
   for (int kind = 0; kind < proto::kLinkKinds; ++kind) {

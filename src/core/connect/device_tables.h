@@ -10,7 +10,7 @@
 
 #include "gpu/device.h"
 #include "net/transport.h"
-#include "proto/format/bell.h"
+#include "proto/format/doorbell.h"
 #include "proto/format/line_mesh.h"
 
 namespace gpucoll::core {
@@ -19,8 +19,8 @@ struct DeviceTablesOptions {
   int rank, n_ranks;
   int channels[proto::kLinkKinds];
   proto::ConnectionShape slots[proto::kLinkKinds];
-  proto::FaultLatch* latch;  // kernel address
-  proto::Bell* bell;         // kernel address
+  proto::FaultLatch* latch;   // kernel address
+  proto::Doorbell* doorbell;  // kernel address
 };
 
 // A connector and where it belongs.

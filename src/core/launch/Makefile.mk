@@ -8,8 +8,8 @@ GC_CORE_SOURCES += \
 	src/core/launch/kept_launches.h \
 	src/core/launch/launcher.cpp \
 	src/core/launch/launcher.h \
-	src/core/launch/lingering.cpp \
-	src/core/launch/lingering.h \
+	src/core/launch/resident_kernel.cpp \
+	src/core/launch/resident_kernel.h \
 	src/core/launch/stream_part.h \
 	src/core/launch/work_fifo.cpp \
 	src/core/launch/work_fifo.h

@@ -66,8 +66,8 @@ class KeptLaunches {
   // Notes that such a group has come, and returns its entry; null for a group that is never kept. Good until the next
   // call.
   Entry* look_up(const TaskQueue& queue, const CommShape& shape);
-  // Compares what has been planned for the entry's group, complete and with linger_ns of 0, with what the entry has.
-  // Returns whether the entry has it now; may take it from *plans then. A caller that sets a linger_ns for a launch
+  // Compares what has been planned for the entry's group, complete and with resident_ns of 0, with what the entry has.
+  // Returns whether the entry has it now; may take it from *plans then. A caller that sets a resident_ns for a launch
   // sets it back.
   bool keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* plans);
   // Returns whether the device had the entry's launches, and has put them in the stream.

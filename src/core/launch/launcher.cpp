@@ -159,7 +159,7 @@ Status Launcher::launch_rest(bool* all) {
   const auto launching = Quiescence::instance().launching();
   const bool any = copies_ || !planned_.empty();
   if (next_ == 0 && any) {
-    *all = ring();
+    *all = post();
     if (*all) return {};
     GC_TRY(fan_in());
     if (launch_kept()) next_ = planned_.size();
@@ -188,25 +188,25 @@ bool Launcher::rests() const noexcept {
   return !reached || *reached;  // a device that has failed runs nothing
 }
 
-bool Launcher::may_linger() const noexcept {
-  return waits_ && context_.lingering && !capture_ && !copies_ && planned_.size() == 1 && streams_.size() == 1 &&
-         Lingering::suits(planned_.front());
+bool Launcher::may_stay() const noexcept {
+  return waits_ && context_.resident && !capture_ && !copies_ && planned_.size() == 1 && streams_.size() == 1 &&
+         ResidentKernel::suits(planned_.front());
 }
 
 // Lets a kernel that is still there run the launch. Returns false where none can, and dismisses the one that stays.
-bool Launcher::ring() {
-  if (!context_.lingering) return false;
-  if (may_linger() && streams_.front() == last_stream_ && context_.lingering->takes(planned_.front())) {
-    context_.lingering->ring(planned_.front(), launched() + 1);
+bool Launcher::post() {
+  if (!context_.resident) return false;
+  if (may_stay() && streams_.front() == last_stream_ && context_.resident->takes(planned_.front())) {
+    context_.resident->post(planned_.front(), launched() + 1);
     count_launch();
     return true;
   }
-  context_.lingering->dismiss(launched() + 1);
+  context_.resident->dismiss(launched() + 1);
   return false;
 }
 
 Status Launcher::look() {
-  if (!context_.lingering || !context_.lingering->missed()) return {};
+  if (!context_.resident || !context_.resident->missed()) return {};
   GC_TRY(launch_kernel(planned_.front(), 0));
   return context_.device.record(order_->event, last_stream_);
 }
@@ -276,26 +276,26 @@ void Launcher::remember(gpu::Stream stream) {
 // False while there is no room for the plan's items.
 Result<bool> Launcher::place_and_launch(PlannedLaunch& planned) {
   if (!planned.overflow.empty() && !place_items(planned)) return false;
-  const uint32_t linger_ns = may_linger() ? context_.lingering->stay_ns() : 0;
-  GC_TRY(launch_kernel(planned, linger_ns));
+  const uint32_t resident_ns = may_stay() ? context_.resident->stay_ns() : 0;
+  GC_TRY(launch_kernel(planned, resident_ns));
   if (!capture_) count_launch();
-  if (linger_ns) context_.lingering->stays(planned, launched());
+  if (resident_ns) context_.resident->stays(planned, launched());
   return true;
 }
 
 // Launches what is kept on the device. Returns false where not all of it is, or a kernel is to stay.
 bool Launcher::launch_kept() {
-  if (!again_ || (may_linger() && context_.lingering->stay_ns())) return false;
+  if (!again_ || (may_stay() && context_.resident->stay_ns())) return false;
   if (!kept_.launch(*again_, streams_.front())) return false;
   for (size_t i = 0; i < planned_.size(); ++i) count_launch();
   return true;
 }
 
-Status Launcher::launch_kernel(PlannedLaunch& planned, uint32_t linger_ns) {
-  planned.plan.linger_ns = linger_ns;
+Status Launcher::launch_kernel(PlannedLaunch& planned, uint32_t resident_ns) {
+  planned.plan.resident_ns = resident_ns;
   Status status =
       context_.device.launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads, streams_.front());
-  planned.plan.linger_ns = 0;  // what is kept is good for any time
+  planned.plan.resident_ns = 0;  // what is kept is good for any time
   return status;
 }
 

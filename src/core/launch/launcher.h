@@ -22,7 +22,7 @@
 
 #include "core/launch/graph_memory.h"
 #include "core/launch/kept_launches.h"
-#include "core/launch/lingering.h"
+#include "core/launch/resident_kernel.h"
 #include "core/launch/stream_part.h"
 #include "core/launch/work_fifo.h"
 #include "core/peer/fault.h"
@@ -42,7 +42,7 @@ struct LaunchContext {
   uint64_t* done_kernel;
   uint64_t* entered;  // on this rank's control page: how many launches have been made, for the peers' reports
   DirectMarker* direct = nullptr;
-  Lingering* lingering = nullptr;          // null: kernels never stay
+  ResidentKernel* resident = nullptr;      // null: kernels never stay
   proto::GraphWords* in_graphs = nullptr;  // kernel address: where launches of graphs tell of themselves
   GraphHold* hold = nullptr;               // counts the graphs that hold launches of `user`
   GraphUser* user = nullptr;
@@ -102,8 +102,8 @@ class Launcher final : public InFlight {
                bool waits);
   // advance() calls these.
   Status launch_rest(bool* all);
-  bool may_linger() const noexcept;
-  bool ring();
+  bool may_stay() const noexcept;
+  bool post();
   Status fan_in();
   Status put_copies(Stage stage);
   Result<bool> put_plan(PlannedLaunch& planned);
@@ -112,7 +112,7 @@ class Launcher final : public InFlight {
   void remember(gpu::Stream stream);
   bool launch_kept();
   Result<bool> place_and_launch(PlannedLaunch& planned);
-  Status launch_kernel(PlannedLaunch& planned, uint32_t linger_ns);
+  Status launch_kernel(PlannedLaunch& planned, uint32_t resident_ns);
   bool place_items(PlannedLaunch& planned);
   void count_launch() noexcept;
   uint64_t done() const noexcept;

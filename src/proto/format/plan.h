@@ -36,7 +36,7 @@
 
 namespace gpucoll::proto {
 
-struct Bell;
+struct Doorbell;
 struct LineMeshEnds;
 
 // The function, algorithm and protocol of a batch.
@@ -101,7 +101,7 @@ struct alignas(128) ChannelComm {
   TreePlace tree;
   int32_t ring_index;              // this rank's place in the ring: that of the next rank is one more, modulo n_ranks
   int32_t ring_next, ring_prev;    // -1 where this rank is alone
-  Bell* bell;                      // kernel address (format/bell.h)
+  Doorbell* doorbell;              // kernel address (format/doorbell.h)
   LineMeshEnds* line_mesh;         // kernel address (format/line_mesh.h)
   Connector ring_send, ring_recv;  // towards ring_next, and from ring_prev
   int32_t near_ranks[kNearRanks];  // the beginning of ring_ranks
@@ -129,7 +129,7 @@ struct DeviceComm {
   LaunchCounters counters;
   uint32_t blocks_done;             // counts the blocks of a launch that have finished; left at 0 by the last one
   uint64_t latch_seen;              // of a launch that asks once: 2 x (counters.done + 1) + whether the latch was set
-  alignas(128) uint64_t relay[16];  // a bell's words, for blocks that stay (format/bell.h)
+  alignas(128) uint64_t relay[16];  // a doorbell's words, for blocks that stay (format/doorbell.h)
 };
 
 // Tells what an item has to do with direct stores (proto/direct.h), in Simple: the kernel looks for what the next rank
@@ -217,7 +217,7 @@ struct alignas(16) Plan {
   const WorkItem* items;  // kernel address; null: in `work`, behind the batches
   uint32_t n_batches;
   uint32_t n_items;
-  uint32_t linger_ns;       // one-shots: how long to stay for further operations (format/bell.h)
+  uint32_t resident_ns;     // one-shots: how long to stay for further operations (format/doorbell.h)
   uint8_t results_on_host;  // not 0: some may lie in memory of the host, which reads them there
   uint8_t in_graph;         // not 0: captured
   uint8_t reserved[2];

@@ -1,6 +1,6 @@
 // Kernels that stay after their operation for those that the host rings in: every rank, thread and host a CPU thread.
 #include "plan_runner.h"
-#include "proto/format/bell.h"
+#include "proto/format/doorbell.h"
 
 namespace gpucoll {
 namespace {
@@ -9,41 +9,41 @@ using Red = proto::Sum<float>;
 constexpr uint32_t kBound = 2'000'000'000;  // ns
 constexpr size_t kMostCount = 700;
 
-// A rank's kernel and the host that rings for it. The same buffers again and again, written anew by the host.
+// A rank's kernel and the host that posts to it. The same buffers again and again, written anew by the host.
 class Rank {
  public:
-  Rank(test::World& world, int rank, int n_ranks, int blocks, uint32_t linger_ns)
+  Rank(test::World& world, int rank, int n_ranks, int blocks, uint32_t resident_ns)
       : n_(n_ranks), rank_(rank), blocks_(blocks), maker_((uint64_t{1} << blocks) - 1) {
     proto::DeviceComm& comm = world.comm(rank);
     comm.counters = {kBefore, 7, {}};
-    for (proto::ChannelComm& channel : comm.channel) channel.bell = &bell_;
+    for (proto::ChannelComm& channel : comm.channel) channel.doorbell = &doorbell_;
     maker_.add({0, proto::Function::all_reduce, proto::Algorithm::one_shot, proto::Protocol::ll, 0, 0, 0},
                {{.collective = item(write(0))}});
     plan_ = maker_.make(false);
     plan_.comm = &comm;
     plan_.done_word = &done_;
-    plan_.linger_ns = linger_ns;
+    plan_.resident_ns = resident_ns;
   }
   const proto::Plan& plan() const { return plan_; }
-  uint64_t left() const { return proto::load_acquire(&bell_.left); }
+  uint64_t left() const { return proto::load_acquire(&doorbell_.left); }
 
   // As the host: the operation of the plan itself, then so many more.
-  void ring_and_check(uint64_t rings) {
+  void post_and_check(uint64_t rings) {
     await_done(kBefore + 1);
     check(0);
     for (uint64_t i = 1; i <= rings; ++i) {
       const proto::CollectiveItem next = item(write(i));
-      ring(next, kBefore + 1 + i);
+      post(next, kBefore + 1 + i);
       await_done(kBefore + 1 + i);
       check(i);
     }
     last_ = kBefore + 1 + rings;
   }
-  void ring_alone() { ring(plan_.own_items()->collective, last_ + 1); }
+  void post_alone() { post(plan_.own_items()->collective, last_ + 1); }
   void dismiss() {
     proto::CollectiveItem leave{};
     leave.function = proto::kLeave;
-    ring(leave, last_ + 1);
+    post(leave, last_ + 1);
   }
   uint64_t last() const { return last_; }
 
@@ -68,12 +68,12 @@ class Rank {
     item.next_rank = static_cast<uint8_t>((rank_ + 1) % n_);
     return item;
   }
-  void ring(const proto::CollectiveItem& item, uint64_t number) {
-    uint32_t data[proto::kBellWords];
+  void post(const proto::CollectiveItem& item, uint64_t number) {
+    uint32_t data[proto::kDoorbellWords];
     std::memcpy(data, &item, sizeof data);
-    for (uint32_t w = 0; w < proto::kBellWords; ++w) {
-      const uint32_t mixed = (w * 7 + static_cast<uint32_t>(number)) % proto::kBellWords;
-      proto::store_release(&bell_.word[mixed], proto::bell_word(data[mixed], number));
+    for (uint32_t w = 0; w < proto::kDoorbellWords; ++w) {
+      const uint32_t mixed = (w * 7 + static_cast<uint32_t>(number)) % proto::kDoorbellWords;
+      proto::store_release(&doorbell_.word[mixed], proto::doorbell_word(data[mixed], number));
       if (number % 5 == 0) proto::pause();
     }
   }
@@ -91,7 +91,7 @@ class Rank {
   int n_, rank_, blocks_;
   test::PlanMaker maker_;
   proto::Plan plan_{};
-  proto::Bell bell_{};
+  proto::Doorbell doorbell_{};
   uint64_t done_ = 0, last_ = 0;
   alignas(16) float in_[kMostCount], out_[kMostCount];
 };
@@ -104,16 +104,17 @@ void run(const gpu::EmuBlock& block, const proto::Plan& plan) {
 struct Shape {
   int blocks, threads;
 };
-class Linger : public testing::TestWithParam<Shape> {
+class ResidentKernel : public testing::TestWithParam<Shape> {
  protected:
   // Ranks whose kernels stay for so long: by default as long as it takes.
-  void make(int n_ranks, std::vector<uint32_t> linger_ns = {}) {
+  void make(int n_ranks, std::vector<uint32_t> resident_ns = {}) {
     ranks.clear();
     world = std::make_unique<test::World>(n_ranks, 1, 128);
     world->add_mesh();
-    linger_ns.resize(static_cast<size_t>(n_ranks), linger_ns.empty() ? kBound : linger_ns[0]);
+    resident_ns.resize(static_cast<size_t>(n_ranks), resident_ns.empty() ? kBound : resident_ns[0]);
     for (int r = 0; r < n_ranks; ++r)
-      ranks.push_back(std::make_unique<Rank>(*world, r, n_ranks, GetParam().blocks, linger_ns[static_cast<size_t>(r)]));
+      ranks.push_back(
+          std::make_unique<Rank>(*world, r, n_ranks, GetParam().blocks, resident_ns[static_cast<size_t>(r)]));
   }
   void run_kernels() {
     test::run_grids(
@@ -125,14 +126,14 @@ class Linger : public testing::TestWithParam<Shape> {
   std::vector<std::unique_ptr<Rank>> ranks;
 };
 
-TEST_P(Linger, RunsWhatIsRungInAndLeavesWhenAsked) {
+TEST_P(ResidentKernel, RunsWhatIsPostedAndLeavesWhenAsked) {
   for (int n : {1, 2, 3}) {
     make(n);
     test::Watch watch(*world);
     std::vector<std::thread> hosts;
     for (auto& rank : ranks) {
       hosts.emplace_back([&rank] {
-        rank->ring_and_check(60);
+        rank->post_and_check(60);
         rank->dismiss();
       });
     }
@@ -148,21 +149,21 @@ TEST_P(Linger, RunsWhatIsRungInAndLeavesWhenAsked) {
   }
 }
 
-TEST_P(Linger, LeavesAfterItsTime) {
+TEST_P(ResidentKernel, LeavesAfterItsTime) {
   make(2, {1'000'000});
   run_kernels();
   for (auto& rank : ranks) {
-    rank->ring_and_check(0);
+    rank->post_and_check(0);
     EXPECT_EQ(rank->left(), rank->last());
   }
 }
 
-// A peer that never comes: the latch ends the operation that was rung in, and the kernel leaves.
-TEST_P(Linger, LeavesWithTheLatch) {
+// A peer that never comes: the latch ends the operation that was posted, and the kernel leaves.
+TEST_P(ResidentKernel, LeavesWithTheLatch) {
   make(2, {kBound, 0});
   std::thread host([&] {
-    ranks[0]->ring_and_check(0);
-    ranks[0]->ring_alone();
+    ranks[0]->post_and_check(0);
+    ranks[0]->post_alone();
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     proto::store_release(&world->latch().abort, 1u);
   });
@@ -171,7 +172,7 @@ TEST_P(Linger, LeavesWithTheLatch) {
   EXPECT_EQ(ranks[0]->left(), ranks[0]->last() + 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Linger, testing::Values(Shape{1, 1}, Shape{1, 3}, Shape{3, 1}, Shape{3, 3}));
+INSTANTIATE_TEST_SUITE_P(Shapes, ResidentKernel, testing::Values(Shape{1, 1}, Shape{1, 3}, Shape{3, 1}, Shape{3, 3}));
 
 }  // namespace
 }  // namespace gpucoll

@@ -1,4 +1,4 @@
-#include "core/launch/lingering.h"
+#include "core/launch/resident_kernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,33 +15,33 @@ constexpr uint32_t kMostSkipped = 4096;
 }  // namespace
 
 // A kernel that a device has stopped running does not leave; its memory is in no danger then.
-Lingering::~Lingering() {
-  if (heard_)
+ResidentKernel::~ResidentKernel() {
+  if (accepted_)
     log::write(log::Level::info, "%llu small collectives took no launch, as a kernel had stayed for them",
-               static_cast<unsigned long long>(heard_));
+               static_cast<unsigned long long>(accepted_));
   if (!present()) return;
   dismiss(last_ + 1);
   const auto end = Clock::now() + 2 * bound_ + std::chrono::seconds(1);
   while (present() && Clock::now() < end) proto::pause();
 }
 
-bool Lingering::suits(const PlannedLaunch& launch) noexcept {
+bool ResidentKernel::suits(const PlannedLaunch& launch) noexcept {
   const proto::Plan& plan = launch.plan;
   return launch.stage == Stage::run && launch.overflow.empty() && !plan.results_on_host && plan.n_batches == 1 &&
          plan.n_items == 1 && plan.batch(0).algorithm == Algorithm::one_shot;
 }
 
-bool Lingering::present() const noexcept {
+bool ResidentKernel::present() const noexcept {
   // Acquire: partner is the kernel's release as it leaves.
-  return first_ != 0 && __atomic_load_n(&bell_.left, __ATOMIC_ACQUIRE) < first_;
+  return first_ != 0 && __atomic_load_n(&doorbell_.left, __ATOMIC_ACQUIRE) < first_;
 }
 
-void Lingering::stayed_in_vain() noexcept {
+void ResidentKernel::stayed_in_vain() noexcept {
   to_skip_ = penalty_;
   penalty_ = std::min(2 * penalty_, kMostSkipped);
 }
 
-void Lingering::call_begins(Clock::time_point now) noexcept {
+void ResidentKernel::call_begins(Clock::time_point now) noexcept {
   close_calls_ = now - ended_ <= bound_ ? close_calls_ + 1 : 0;
   if (to_skip_) --to_skip_;
   if (!first_ || dismissed_ || present()) return;
@@ -49,19 +49,19 @@ void Lingering::call_begins(Clock::time_point now) noexcept {
   stayed_in_vain();
 }
 
-void Lingering::call_ends(Clock::time_point now) noexcept {
+void ResidentKernel::call_ends(Clock::time_point now) noexcept {
   ended_ = now;
-  if (!std::exchange(rung_, false)) return;
-  ++heard_;
+  if (!std::exchange(posted_, false)) return;
+  ++accepted_;
   penalty_ = 1;
 }
 
-uint32_t Lingering::stay_ns() const noexcept {
+uint32_t ResidentKernel::stay_ns() const noexcept {
   const bool pays = close_calls_ >= kCloseCalls && to_skip_ == 0;
   return pays ? static_cast<uint32_t>(bound_.count()) : 0;
 }
 
-void Lingering::stays(const PlannedLaunch& launch, uint64_t number) noexcept {
+void ResidentKernel::stays(const PlannedLaunch& launch, uint64_t number) noexcept {
   kernel_ = launch.kernel;
   threads_ = launch.threads;
   blocks_ = launch.blocks();
@@ -69,33 +69,34 @@ void Lingering::stays(const PlannedLaunch& launch, uint64_t number) noexcept {
   dismissed_ = false;
 }
 
-bool Lingering::takes(const PlannedLaunch& launch) const noexcept {
+bool ResidentKernel::takes(const PlannedLaunch& launch) const noexcept {
   return !dismissed_ && launch.kernel == kernel_ && launch.blocks() == blocks_ && launch.threads <= threads_ &&
          present();
 }
 
-void Lingering::store(const proto::CollectiveItem& item, uint64_t number) noexcept {
-  uint32_t data[proto::kBellWords];
+void ResidentKernel::store(const proto::CollectiveItem& item, uint64_t number) noexcept {
+  uint32_t data[proto::kDoorbellWords];
   static_assert(sizeof data == sizeof item);
   std::memcpy(data, &item, sizeof data);
-  for (uint32_t w = 0; w < proto::kBellWords; ++w)
-    __atomic_store_n(&bell_.word[w], proto::bell_word(data[w], number), __ATOMIC_RELEASE);  // partner: look_at_bell()
+  for (uint32_t w = 0; w < proto::kDoorbellWords; ++w)
+    __atomic_store_n(&doorbell_.word[w], proto::doorbell_word(data[w], number),
+                     __ATOMIC_RELEASE);  // partner: look_at_doorbell()
 }
 
-void Lingering::ring(const PlannedLaunch& launch, uint64_t number) noexcept {
-  rung_ = true;
+void ResidentKernel::post(const PlannedLaunch& launch, uint64_t number) noexcept {
+  posted_ = true;
   last_ = number;
   store(launch.plan.own_items()->collective, number);
 }
 
-bool Lingering::missed() noexcept {
+bool ResidentKernel::missed() noexcept {
   // In this order: it may have heard, and left after that.
-  if (!rung_ || present() || __atomic_load_n(&bell_.left, __ATOMIC_ACQUIRE) >= last_) return false;
-  rung_ = false;
+  if (!posted_ || present() || __atomic_load_n(&doorbell_.left, __ATOMIC_ACQUIRE) >= last_) return false;
+  posted_ = false;
   return true;
 }
 
-void Lingering::dismiss(uint64_t number) noexcept {
+void ResidentKernel::dismiss(uint64_t number) noexcept {
   if (dismissed_ || !present()) return;
   proto::CollectiveItem leave = {};
   leave.function = proto::kLeave;

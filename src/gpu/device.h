@@ -72,7 +72,7 @@ using Event = void*;
 using Graph = void*;
 
 // One launch of a kernel, ready to be put into streams any number of times.
-using KeptLaunch = void*;
+using CachedLaunch = void*;
 
 // A kernel in both its forms; either may be null where it was not built.
 struct EmuBlock;  // a block of CPU threads: gpu/emu/crew.h
@@ -231,9 +231,9 @@ class Device {
   // Keep launches that follow each other, and launch them later, which takes less time than launch() (CUDA: an
   // executable graph). Plans are copied. launch_kept() REQUIRES: the stream is the same, and is not capturing. Keeping
   // and dropping may wait for kernels; a dropped launch may still run.
-  virtual Result<KeptLaunch> keep_launches(std::span<const Launch> launches, Stream stream) = 0;
-  virtual Status launch_kept(KeptLaunch launch, Stream stream) = 0;
-  virtual void drop_launch(KeptLaunch launch) noexcept = 0;
+  virtual Result<CachedLaunch> keep_launches(std::span<const Launch> launches, Stream stream) = 0;
+  virtual Status launch_kept(CachedLaunch launch, Stream stream) = 0;
+  virtual void drop_launch(CachedLaunch launch) noexcept = 0;
 };
 
 class Platform {

@@ -144,15 +144,15 @@ test_unit_resident_kernel_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/work_fifo_test test/unit/launcher_test
 test_unit_work_fifo_test_SOURCES = test/unit/work_fifo_test.cpp
 test_unit_work_fifo_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
-test_unit_launcher_test_SOURCES = test/unit/launcher_test.cpp test/unit/kept_launches_test.cpp \
+test_unit_launcher_test_SOURCES = test/unit/launcher_test.cpp test/unit/plan_cache_test.cpp \
 	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_launcher_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/launcher_test_tsan
-test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp test/unit/kept_launches_test.cpp \
+test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp test/unit/plan_cache_test.cpp \
 	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/in_flight.h \
 	src/core/plan/chosen_collectives.cpp src/core/plan/copy_reductions.cpp src/core/peer/fault.cpp src/core/launch/graph_memory.cpp \
-	src/core/launch/graph_users.cpp src/core/launch/kept_launches.cpp src/core/launch/launcher.cpp src/core/launch/resident_kernel.cpp \
+	src/core/launch/graph_users.cpp src/core/launch/plan_cache.cpp src/core/launch/launcher.cpp src/core/launch/resident_kernel.cpp \
 	src/core/plan/plan_builder.cpp src/core/plan/planner.cpp src/core/plan/tuner.cpp src/core/plan/tuning_file.cpp src/core/launch/work_fifo.cpp
 test_unit_launcher_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_launcher_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)

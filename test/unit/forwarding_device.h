@@ -77,11 +77,11 @@ class ForwardingDevice : public gpu::Device {
                 Stream stream) override {
     return to_.launch(kernel, plan, blocks, threads, stream);
   }
-  Result<gpu::KeptLaunch> keep_launches(std::span<const gpu::Launch> launches, Stream stream) override {
+  Result<gpu::CachedLaunch> keep_launches(std::span<const gpu::Launch> launches, Stream stream) override {
     return to_.keep_launches(launches, stream);
   }
-  Status launch_kept(gpu::KeptLaunch launch, Stream stream) override { return to_.launch_kept(launch, stream); }
-  void drop_launch(gpu::KeptLaunch launch) noexcept override { to_.drop_launch(launch); }
+  Status launch_kept(gpu::CachedLaunch launch, Stream stream) override { return to_.launch_kept(launch, stream); }
+  void drop_launch(gpu::CachedLaunch launch) noexcept override { to_.drop_launch(launch); }
 
  private:
   gpu::Device& to_;

@@ -30,7 +30,7 @@ struct DeviceCall {
   bool pairs_with_gaps = false;  // it reduces pairs with gaps (packing.h)
   Scratch scratch;
   std::vector<gc_board_line> lines;  // of all ranks, once they have come
-  core::KeptLaunches::Ticket kept;   // once prepared()
+  core::PlanCache::Hit kept;         // once prepared()
 };
 
 class MpiRuntime {

@@ -145,12 +145,12 @@ const Fault& Communicator::fault() noexcept {
 }
 
 // The copy path counts all messages, whichever way they go.
-KeptLaunches::Ticket Communicator::kept(const TaskQueue& queue, const CommShape& shape) const {
+PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommShape& shape) const {
   const bool counted = copies_ && !(queue.sends.empty() && queue.recvs.empty());
-  return launcher_ && !counted ? launcher_->kept(queue, shape) : KeptLaunches::Ticket();
+  return launcher_ && !counted ? launcher_->kept(queue, shape) : PlanCache::Hit();
 }
 
-Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool waits, KeptLaunches::Ticket kept) {
+Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool waits, PlanCache::Hit kept) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());

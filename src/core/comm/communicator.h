@@ -79,7 +79,7 @@ class Communicator final : public Watched, public GraphUser {
   bool connected(const Needs& needs) const noexcept;
   // Returns what is kept of an equal queue that has been begun before. Then all that the queue needs is connected, and
   // replace_by_messages() leaves it as it is.
-  KeptLaunches::Ticket kept(const TaskQueue& queue, const CommShape& shape) const;
+  PlanCache::Hit kept(const TaskQueue& queue, const CommShape& shape) const;
   // Makes the connections that are missing; the two sides of a connection may come in any order. Ring, tree, mesh and
   // what reductions by copy engines need are collective, and succeed or fail on all ranks alike. Where a mesh or those
   // reductions turn out to be impossible, connect() makes ring and tree instead, and shape() is another from then on.
@@ -95,8 +95,8 @@ class Communicator final : public Watched, public GraphUser {
   // advance() latches. REQUIRES: connected(needs_of(queue, rank(), shape)).
   // waits: the caller calls wait() next, and nothing in between. The kernel of this launch may then stay for the next
   // call.
-  // kept: the ticket that kept() returned; other queues may have been begun since.
-  Status begin(const TaskQueue& queue, const CommShape& shape, bool waits = false, KeptLaunches::Ticket kept = {});
+  // kept: the hit that kept() returned; other queues may have been begun since.
+  Status begin(const TaskQueue& queue, const CommShape& shape, bool waits = false, PlanCache::Hit kept = {});
   Result<bool> advance();
   // Connects, plans and launches for this communicator alone. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);

@@ -37,7 +37,7 @@ struct Part {
   Communicator* communicator;
   std::unique_ptr<Queue> queue = take_queue();
   CommShape shape = {};
-  KeptLaunches::Ticket kept = {};
+  PlanCache::Hit kept = {};
   Status status = {};
   bool begun = false, launched = false;
 

@@ -69,7 +69,7 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
   forget_plans();
   const bool may_be_kept = !capture && !copies && queue.streams.size() == 1;
-  KeptLaunches::Entry* const entry = may_be_kept ? kept_.look_up(queue, shape) : nullptr;
+  PlanCache::Entry* const entry = may_be_kept ? kept_.look_up(queue, shape) : nullptr;
   bool has_plan = entry && entry->is_certain();
   if (!has_plan) {
     GC_TRY(plan(queue, shape, capture, std::move(steps)));
@@ -79,15 +79,15 @@ Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPar
   return {};
 }
 
-bool Launcher::begin_kept(KeptLaunches::Ticket kept, bool waits) {
-  KeptLaunches::Entry* const entry = kept_.look_up(kept);
+bool Launcher::begin_kept(PlanCache::Hit kept, bool waits) {
+  PlanCache::Entry* const entry = kept_.look_up(kept);
   if (!entry) return false;
   forget_plans();
   take_up(entry, entry->queue.streams, 0, nullptr, waits);
   return true;
 }
 
-void Launcher::take_up(KeptLaunches::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture,
+void Launcher::take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture,
                        StreamPart* copies, bool waits) {
   again_ = kept;
   planned_ = again_ ? again_->plans : plans_;

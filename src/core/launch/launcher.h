@@ -10,7 +10,7 @@
 // graph and happen at each of its launches, so graphs and eager launches are ordered as well; within one capture, the
 // streams wait for each other.
 // A captured launch has no done word: it tells of itself by GraphWords. Its items lie in memory of the graph's.
-// A group on one stream that is a few launches, and has come before, is launched as it was kept (kept_launches.h).
+// A group on one stream that is a few launches, and has come before, is launched as it was kept (plan_cache.h).
 //
 // Thread safety: one caller at a time; launched() from any thread. Ownership: the device and what LaunchContext points
 // to outlive it. Graphs may outlive it, but must not be launched any more then.
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "core/launch/graph_memory.h"
-#include "core/launch/kept_launches.h"
+#include "core/launch/plan_cache.h"
 #include "core/launch/resident_kernel.h"
 #include "core/launch/stream_part.h"
 #include "core/launch/work_fifo.h"
@@ -64,10 +64,10 @@ class Launcher final : public InFlight {
   // waits: the caller will wait for the end, calling look(), before it does anything else.
   Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr,
                std::vector<PlannedLaunch> steps = {}, bool waits = false);
-  // Return a ticket for what is kept of an equal group, and begin it; begin_kept() returns false where it is kept no
+  // Return a hit for what is kept of an equal group, and begin it; begin_kept() returns false where it is kept no
   // more. No stream may be capturing.
-  KeptLaunches::Ticket kept(const TaskQueue& queue, const CommShape& shape) const { return kept_.find(queue, shape); }
-  bool begin_kept(KeptLaunches::Ticket kept, bool waits);
+  PlanCache::Hit kept(const TaskQueue& queue, const CommShape& shape) const { return kept_.find(queue, shape); }
+  bool begin_kept(PlanCache::Hit kept, bool waits);
   // Launches what there is room for, and returns whether everything is launched now. Errors: the fault of the
   // communicator, or of the device. It then forgets the rest of what was begun, so the caller should make the
   // communicator fail.
@@ -98,7 +98,7 @@ class Launcher final : public InFlight {
   Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
   Status prepare_graph(size_t n_items);
   void forget_plans() noexcept;
-  void take_up(KeptLaunches::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture, StreamPart* copies,
+  void take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture, StreamPart* copies,
                bool waits);
   // advance() calls these.
   Status launch_rest(bool* all);
@@ -121,14 +121,14 @@ class Launcher final : public InFlight {
   LaunchContext context_;
   std::shared_ptr<GraphMemory> order_;  // the order event, held by graphs, too
   std::unique_ptr<WorkFifo> fifo_;      // made when first needed
-  KeptLaunches kept_;
+  PlanCache kept_;
   std::atomic<uint64_t> launched_{0};
 
   // The group that was begun.
   std::vector<PlannedLaunch> plans_;
-  KeptLaunches::Entry* again_ = nullptr;  // has the plans, instead of plans_
-  std::span<PlannedLaunch> planned_;      // either of them
-  size_t next_ = 0;                       // of planned_
+  PlanCache::Entry* again_ = nullptr;  // has the plans, instead of plans_
+  std::span<PlannedLaunch> planned_;   // either of them
+  size_t next_ = 0;                    // of planned_
   StreamPart* copies_ = nullptr;
   Stage copies_put_ = Stage::pack;  // how far they are
   uint32_t step_ = 0;               // the next step of copies_

@@ -5,7 +5,7 @@ namespace gpucoll::gpu::cuda {
 namespace {
 
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
-cudaGraphExec_t native_launch(KeptLaunch launch) { return static_cast<cudaGraphExec_t>(launch); }
+cudaGraphExec_t native_launch(CachedLaunch launch) { return static_cast<cudaGraphExec_t>(launch); }
 
 Status not_built(const Kernel& kernel) {
   return Status::error(Code::unsupported, "the kernel %s was not built for GPUs", kernel.name);
@@ -57,7 +57,7 @@ Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blo
   return {};
 }
 
-Result<KeptLaunch> CudaDevice::keep_launches(std::span<const Launch> launches, Stream stream) {
+Result<CachedLaunch> CudaDevice::keep_launches(std::span<const Launch> launches, Stream stream) {
   for (const Launch& launch : launches)
     if (launch.kernel->cuda == nullptr) return not_built(*launch.kernel);
   const Unrestricted current(context_);
@@ -74,18 +74,18 @@ Result<KeptLaunch> CudaDevice::keep_launches(std::span<const Launch> launches, S
   cudaGraphDestroy(graph);
   if (error != cudaSuccess) return failure(error, index_, launches.front().kernel->name);
   error = cudaGraphUpload(executable, native(stream));  // now: else its first launch would do that
-  if (error == cudaSuccess) return static_cast<KeptLaunch>(executable);
+  if (error == cudaSuccess) return static_cast<CachedLaunch>(executable);
   cudaGraphExecDestroy(executable);
   return failure(error, index_, "cudaGraphUpload");
 }
 
-Status CudaDevice::launch_kept(KeptLaunch launch, Stream stream) {
+Status CudaDevice::launch_kept(CachedLaunch launch, Stream stream) {
   const Current current(context_);
   GC_CUDA(index_, cudaGraphLaunch(native_launch(launch), native(stream)));
   return {};
 }
 
-void CudaDevice::drop_launch(KeptLaunch launch) noexcept {
+void CudaDevice::drop_launch(CachedLaunch launch) noexcept {
   const Unrestricted current(context_);
   if (cudaGraphExecDestroy(native_launch(launch)) != cudaSuccess) cudaGetLastError();
 }

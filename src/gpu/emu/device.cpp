@@ -197,17 +197,17 @@ Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int bloc
   return streams_.put(own(stream), KernelLaunch{kernel.emu, plan, blocks, threads});
 }
 
-Result<KeptLaunch> EmuDevice::keep_launches(std::span<const Launch> launches, Stream) {
+Result<CachedLaunch> EmuDevice::keep_launches(std::span<const Launch> launches, Stream) {
   auto kept = std::make_unique<KeptWork>();
   for (const Launch& launch : launches) {
     GC_TRY(check_launch(*launch.kernel, launch.blocks, launch.threads));
     kept->push_back(KernelLaunch{launch.kernel->emu, *launch.plan, launch.blocks, launch.threads});
   }
-  return static_cast<KeptLaunch>(kept.release());
+  return static_cast<CachedLaunch>(kept.release());
 }
 
 // All of them or none, as on a GPU.
-Status EmuDevice::launch_kept(KeptLaunch launch, Stream stream) {
+Status EmuDevice::launch_kept(CachedLaunch launch, Stream stream) {
   const KeptWork& kept = *static_cast<const KeptWork*>(launch);
   int most = 0;
   for (const Work& work : kept) {

@@ -76,9 +76,9 @@ class EmuDevice final : public Device {
   }
   Status prepare(const Kernel& kernel) override;
   Status launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) override;
-  Result<KeptLaunch> keep_launches(std::span<const Launch> launches, Stream stream) override;
-  Status launch_kept(KeptLaunch launch, Stream stream) override;
-  void drop_launch(KeptLaunch launch) noexcept override { delete static_cast<KeptWork*>(launch); }
+  Result<CachedLaunch> keep_launches(std::span<const Launch> launches, Stream stream) override;
+  Status launch_kept(CachedLaunch launch, Stream stream) override;
+  void drop_launch(CachedLaunch launch) noexcept override { delete static_cast<KeptWork*>(launch); }
 
  private:
   using KeptWork = std::vector<Work>;

@@ -21,7 +21,7 @@
 
 namespace gpucoll::core {
 
-class KeptLaunches {
+class PlanCache {
  public:
   static constexpr int kTimes = 3;  // how often a group has come when its launch is kept
   static constexpr size_t kMostTasks = 64;
@@ -32,37 +32,37 @@ class KeptLaunches {
     int uses;                         // at most kTimes
     // Empty where only the hash is known; then what follows means nothing.
     std::vector<PlannedLaunch> plans;
-    gpu::KeptLaunch launch;  // of all plans; null: not kept on the device
+    gpu::CachedLaunch launch;  // of all plans; null: not kept on the device
     TaskQueue queue;
     CommShape shape;
     // Returns whether its group need not be planned.
     bool is_certain() const { return !plans.empty() && std::ranges::none_of(plans, &PlannedLaunch::varies); }
   };
 
-  // What find() found. An empty ticket, as it is at first, stands for nothing.
-  class Ticket {
+  // What find() found. An empty one, as it is at first, stands for nothing.
+  class Hit {
    public:
-    Ticket() = default;
+    Hit() = default;
     explicit operator bool() const { return serial_ != 0; }
 
    private:
-    friend KeptLaunches;
+    friend PlanCache;
     size_t index_ = 0;
     uint64_t serial_ = 0;
   };
 
   // graphs: launches are kept on the device, and not the plans alone.
-  KeptLaunches(gpu::Device& device, size_t most, bool graphs) : device_(device), most_(most), on_device_(graphs) {}
+  PlanCache(gpu::Device& device, size_t most, bool graphs) : device_(device), most_(most), on_device_(graphs) {}
   // Drops all launches at once: destroy it where its communicator's memory may be given back (core/comm/retired.h).
-  ~KeptLaunches();
-  KeptLaunches(const KeptLaunches&) = delete;
-  KeptLaunches& operator=(const KeptLaunches&) = delete;
+  ~PlanCache();
+  PlanCache(const PlanCache&) = delete;
+  PlanCache& operator=(const PlanCache&) = delete;
 
-  // Returns a ticket for what is kept of an equal group that need not be planned.
-  Ticket find(const TaskQueue& queue, const CommShape& shape) const;
-  // Returns the entry of a ticket, for a group that comes now; null where it has made room since. Good until the next
+  // Returns a hit for what is kept of an equal group that need not be planned.
+  Hit find(const TaskQueue& queue, const CommShape& shape) const;
+  // Returns the entry of a hit, for a group that comes now; null where it has made room since. Good until the next
   // call.
-  Entry* look_up(Ticket ticket);
+  Entry* look_up(Hit hit);
   // Notes that such a group has come, and returns its entry; null for a group that is never kept. Good until the next
   // call.
   Entry* look_up(const TaskQueue& queue, const CommShape& shape);

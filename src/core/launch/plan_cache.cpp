@@ -1,4 +1,4 @@
-#include "core/launch/kept_launches.h"
+#include "core/launch/plan_cache.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,11 +15,11 @@ namespace {
 bool may_be_kept(const TaskQueue& queue) {
   const size_t local = queue.before.size() + queue.after.size() + queue.spread.size() + queue.reductions.size() +
                        queue.late_reductions.size();
-  return queue.collectives.size() + queue.sends.size() + queue.recvs.size() + local <= KeptLaunches::kMostTasks;
+  return queue.collectives.size() + queue.sends.size() + queue.recvs.size() + local <= PlanCache::kMostTasks;
 }
 
 bool may_be_kept(const std::vector<PlannedLaunch>& plans) {
-  return !plans.empty() && plans.size() <= KeptLaunches::kMostPlans &&
+  return !plans.empty() && plans.size() <= PlanCache::kMostPlans &&
          std::ranges::all_of(plans, [](const PlannedLaunch& planned) {
            return planned.stage != Stage::step && planned.overflow.empty();
          });
@@ -90,7 +90,7 @@ bool are_same_on_this_device(const TaskQueue& a, const TaskQueue& b) {
 }
 
 // Returns whether the entry keeps this group.
-bool is_of(const KeptLaunches::Entry& entry, const TaskQueue& queue, const CommShape& shape) {
+bool is_of(const PlanCache::Entry& entry, const TaskQueue& queue, const CommShape& shape) {
   const TaskQueue& kept = entry.queue;
   return entry.shape == shape && kept.collectives == queue.collectives && kept.sends == queue.sends &&
          kept.recvs == queue.recvs && kept.streams == queue.streams && kept.results_on_host == queue.results_on_host &&
@@ -99,7 +99,7 @@ bool is_of(const KeptLaunches::Entry& entry, const TaskQueue& queue, const CommS
 
 }  // namespace
 
-KeptLaunches::~KeptLaunches() {
+PlanCache::~PlanCache() {
   if (launched_)
     log::write(log::Level::info, "%llu launches were kept on the device", static_cast<unsigned long long>(launched_));
   for (Entry& entry : entries_)
@@ -107,8 +107,8 @@ KeptLaunches::~KeptLaunches() {
 }
 
 // Drops the entry's launch on the device when nothing is under way.
-void KeptLaunches::forget(Entry& entry) {
-  const gpu::KeptLaunch launch = std::exchange(entry.launch, nullptr);
+void PlanCache::forget(Entry& entry) {
+  const gpu::CachedLaunch launch = std::exchange(entry.launch, nullptr);
   entry.plans.clear();
   if (!launch) return;
   Quiescence::instance().release_when_idle(
@@ -116,7 +116,7 @@ void KeptLaunches::forget(Entry& entry) {
 }
 
 // Returns the entry of a group. Of two groups with one hash, each gets its own entry once the other one's is kept.
-KeptLaunches::Entry& KeptLaunches::entry_for(const TaskQueue& queue, const CommShape& shape) {
+PlanCache::Entry& PlanCache::entry_for(const TaskQueue& queue, const CommShape& shape) {
   const uint64_t hash = hash_of(queue);
   Entry* oldest = nullptr;
   for (Entry& entry : entries_) {
@@ -130,40 +130,39 @@ KeptLaunches::Entry& KeptLaunches::entry_for(const TaskQueue& queue, const CommS
   return room;
 }
 
-KeptLaunches::Entry* KeptLaunches::look_up(const TaskQueue& queue, const CommShape& shape) {
+PlanCache::Entry* PlanCache::look_up(const TaskQueue& queue, const CommShape& shape) {
   if (most_ == 0 || !may_be_kept(queue)) return nullptr;
   return count(entry_for(queue, shape));
 }
 
-KeptLaunches::Ticket KeptLaunches::find(const TaskQueue& queue, const CommShape& shape) const {
-  Ticket ticket;
-  if (entries_.empty() || !may_be_kept(queue)) return ticket;
+PlanCache::Hit PlanCache::find(const TaskQueue& queue, const CommShape& shape) const {
+  Hit hit;
+  if (entries_.empty() || !may_be_kept(queue)) return hit;
   const uint64_t hash = hash_of(queue);
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     if (entry.hash != hash || !entry.is_certain() || !is_of(entry, queue, shape)) continue;
-    ticket.index_ = i;
-    ticket.serial_ = entry.serial;
+    hit.index_ = i;
+    hit.serial_ = entry.serial;
     break;
   }
-  return ticket;
+  return hit;
 }
 
-KeptLaunches::Entry* KeptLaunches::look_up(Ticket ticket) {
-  if (!ticket) return nullptr;
-  Entry& entry = entries_[ticket.index_];
-  return !entry.plans.empty() && entry.serial == ticket.serial_ ? count(entry) : nullptr;
+PlanCache::Entry* PlanCache::look_up(Hit hit) {
+  if (!hit) return nullptr;
+  Entry& entry = entries_[hit.index_];
+  return !entry.plans.empty() && entry.serial == hit.serial_ ? count(entry) : nullptr;
 }
 
-KeptLaunches::Entry* KeptLaunches::count(Entry& entry) {
+PlanCache::Entry* PlanCache::count(Entry& entry) {
   entry.last_use = ++now_;
   entry.uses = std::min(entry.uses + 1, kTimes);
   if (entry.is_certain()) bring_to_device(entry);
   return &entry;
 }
 
-bool KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& shape,
-                        std::vector<PlannedLaunch>* plans) {
+bool PlanCache::keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* plans) {
   if (entry.uses + 1 < kTimes || !may_be_kept(*plans)) return false;
   if (std::ranges::equal(entry.plans, *plans, is_same)) {
     bring_to_device(entry);
@@ -177,11 +176,11 @@ bool KeptLaunches::keep(Entry& entry, const TaskQueue& queue, const CommShape& s
   return true;
 }
 
-void KeptLaunches::bring_to_device(Entry& entry) {
+void PlanCache::bring_to_device(Entry& entry) {
   if (!entry.launch && on_device_ && !any_graph()) Quiescence::instance().run_if_idle([&] { keep_on_device(entry); });
 }
 
-void KeptLaunches::keep_on_device(Entry& entry) {
+void PlanCache::keep_on_device(Entry& entry) {
   gpu::Launch launches[kMostPlans];
   const auto end = std::ranges::transform(entry.plans, launches, [](const PlannedLaunch& planned) {
                      return gpu::Launch{planned.kernel, &planned.plan, planned.blocks(), planned.threads};
@@ -191,7 +190,7 @@ void KeptLaunches::keep_on_device(Entry& entry) {
   entry.launch = *launch;
 }
 
-bool KeptLaunches::launch(const Entry& entry, gpu::Stream stream) {
+bool PlanCache::launch(const Entry& entry, gpu::Stream stream) {
   if (!entry.launch || !on_device_) return false;
   if (Status status = device_.launch_kept(entry.launch, stream); !status) {
     give_up(status);
@@ -201,7 +200,7 @@ bool KeptLaunches::launch(const Entry& entry, gpu::Stream stream) {
   return true;
 }
 
-void KeptLaunches::give_up(const Status& why) {
+void PlanCache::give_up(const Status& why) {
   log::write(log::Level::info, "launches are not kept on the device: %s", why.what());
   on_device_ = false;
 }

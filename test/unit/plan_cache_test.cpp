@@ -1,5 +1,5 @@
 // What is kept of launches. REQUIRES: the parameter kept_launches is not 0.
-#include "core/launch/kept_launches.h"
+#include "core/launch/plan_cache.h"
 
 #include <chrono>
 #include <functional>
@@ -30,7 +30,7 @@ TEST_F(KeptTest, KeepsWhatComesForTheThirdTime) {
     launch(first);
     launch(second);
     wanted.insert(wanted.end(), {1, 2, 3});
-    EXPECT_EQ(launcher->launched_kept(), round < KeptLaunches::kTimes ? 0 : 2 * (round + 1 - KeptLaunches::kTimes));
+    EXPECT_EQ(launcher->launched_kept(), round < PlanCache::kTimes ? 0 : 2 * (round + 1 - PlanCache::kTimes));
   }
   ASSERT_TRUE(device().synchronize(a));
   EXPECT_EQ(log.counts, wanted);
@@ -96,7 +96,7 @@ TEST_F(KeptTest, TheLongestUnusedMakesRoom) {
   std::vector<TaskQueue> queues;
   for (int64_t i = 0; i <= params().kept_launches; ++i) queues.push_back(queue_of(1, {a}));
   for (size_t i = 0; i + 1 < queues.size(); ++i)
-    for (int times = 0; times < KeptLaunches::kTimes; ++times) launch(queues[i]);
+    for (int times = 0; times < PlanCache::kTimes; ++times) launch(queues[i]);
   EXPECT_TRUE(is_kept(queues[0]));
   EXPECT_FALSE(is_kept(queues.back()));
   for (size_t i = 2; i + 1 < queues.size(); ++i) EXPECT_TRUE(is_kept(queues[i])) << i;
@@ -124,8 +124,8 @@ TEST_F(KeptTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
   launch(queues[0]);
   EXPECT_FALSE(launcher->kept(queues[0], shape)) << "with its hash alone";
   launch(queues[0]);
-  const KeptLaunches::Ticket ticket = launcher->kept(queues[0], shape);
-  EXPECT_TRUE(ticket);
+  const PlanCache::Hit hit = launcher->kept(queues[0], shape);
+  EXPECT_TRUE(hit);
   EXPECT_FALSE(launcher->kept(queues[1], shape));
   TaskQueue changed = queues[0];
   changed.results_on_host = true;
@@ -134,12 +134,12 @@ TEST_F(KeptTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
   EXPECT_FALSE(launcher->kept(changed, shape));
   EXPECT_FALSE(launcher->kept(queues[0], other_shape));
   EXPECT_FALSE(launcher->begin_kept({}, false));
-  ASSERT_TRUE(launcher->begin_kept(ticket, false));
+  ASSERT_TRUE(launcher->begin_kept(hit, false));
   EXPECT_TRUE(*launcher->advance());
   EXPECT_EQ(launcher->launched_kept(), 1u);
   for (size_t i = 1; i < queues.size(); ++i)
-    for (int times = 0; times < KeptLaunches::kTimes; ++times) launch(queues[i]);
-  EXPECT_FALSE(launcher->begin_kept(ticket, false)) << "of what has made room for another one";
+    for (int times = 0; times < PlanCache::kTimes; ++times) launch(queues[i]);
+  EXPECT_FALSE(launcher->begin_kept(hit, false)) << "of what has made room for another one";
   EXPECT_FALSE(launcher->kept(queues[0], shape));
   ASSERT_TRUE(device().synchronize(a));
   EXPECT_EQ(log.counts[2], 1u);
@@ -148,12 +148,12 @@ TEST_F(KeptTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
 TEST_F(KeptTest, KeepsNoLaunchesOfSeveralStreamsOrOfManyPlansOrGraphs) {
   const gpu::Stream a = new_stream(), b = new_stream();
   const TaskQueue two_streams = queue_of(2, {a, b}), captured = queue_of(1, {a}), many = queue_of(500, {a}),
-                  in_fifo = queue_of(KeptLaunches::kMostTasks, {a});
+                  in_fifo = queue_of(PlanCache::kMostTasks, {a});
   TaskQueue many_plans;
   LocalTask task = {&kLook, {}, 4};
   task.reduction.own = reinterpret_cast<const uint8_t*>(&log);
   task.reduction.count = 8;
-  many_plans.reductions.assign(KeptLaunches::kMostPlans + 1, task);
+  many_plans.reductions.assign(PlanCache::kMostPlans + 1, task);
   many_plans.streams = {a};
   for (int times = 0; times < 5; ++times) {
     for (const TaskQueue& queue : {two_streams, many, in_fifo, many_plans}) launch(queue);
@@ -172,7 +172,7 @@ TEST_F(KeptTest, KeepsSeveralLaunchesAsOne) {
   queue.collectives[1].kernels.plan = &kSame;
   std::vector<uint64_t> wanted;
   for (int times = 1; times < 6; ++times) {
-    EXPECT_EQ(is_kept(queue), times >= KeptLaunches::kTimes);
+    EXPECT_EQ(is_kept(queue), times >= PlanCache::kTimes);
     wanted.insert(wanted.end(), {1, 2});
     EXPECT_EQ(launcher->launched(), wanted.size());
   }
@@ -199,7 +199,7 @@ TEST_F(KeptTest, KeepsWhatIsLaunchedForThisDeviceAlone) {
   copies.packing = &kLook;
   reduces.streams = copies.streams = {a};
   for (TaskQueue* base : {&reduces, &copies}) {
-    for (int times = 1; times < 6; ++times) EXPECT_EQ(is_kept(*base), times >= KeptLaunches::kTimes);
+    for (int times = 1; times < 6; ++times) EXPECT_EQ(is_kept(*base), times >= PlanCache::kTimes);
     uint8_t other[64];
     const auto expect_seen = [&](auto change) {
       TaskQueue changed = *base;
@@ -242,7 +242,7 @@ TEST_F(KeptTest, PlansWhatMayBeAnotherWayEachTime) {
   pairs.add_recv(0, {&log, 5, a});
   for (int times = 1; times < 6; ++times) {
     EXPECT_FALSE(launcher->kept(pairs, shape));
-    EXPECT_EQ(is_kept(pairs), times >= KeptLaunches::kTimes);
+    EXPECT_EQ(is_kept(pairs), times >= PlanCache::kTimes);
     EXPECT_EQ(marker.asked, times);
   }
   uint8_t other = 0;
@@ -333,11 +333,11 @@ TEST_F(KeptTest, WhatIsKeptDoesNotStay) {
 // Cannot keep launches, or not launch them then.
 struct Unable : gpucoll_test::ForwardingDevice {
   explicit Unable(bool keeps_them) : ForwardingDevice(device()), keeps(keeps_them) {}
-  Result<gpu::KeptLaunch> keep_launches(std::span<const gpu::Launch> launches, gpu::Stream stream) override {
+  Result<gpu::CachedLaunch> keep_launches(std::span<const gpu::Launch> launches, gpu::Stream stream) override {
     if (keeps) return ForwardingDevice::keep_launches(launches, stream);
     return refuse();
   }
-  Status launch_kept(gpu::KeptLaunch, gpu::Stream) override { return refuse(); }
+  Status launch_kept(gpu::CachedLaunch, gpu::Stream) override { return refuse(); }
   Status refuse() {
     ++refused;
     return Status::error(Code::unsupported, "not here");
@@ -371,23 +371,23 @@ TEST_F(KeptTest, ADeviceThatCannotLaunchKeptOnesIsAskedOnce) {
 TEST_F(KeptTest, WhatMakesRoomIsDroppedWhenNothingIsUnderWay) {
   struct Counting : gpucoll_test::ForwardingDevice {
     Counting() : ForwardingDevice(device()) {}
-    void drop_launch(gpu::KeptLaunch launch) noexcept override {
+    void drop_launch(gpu::CachedLaunch launch) noexcept override {
       ++dropped;
       ForwardingDevice::drop_launch(launch);
     }
     int dropped = 0;
   } counting;
-  KeptLaunches kept(counting, 1, true);
+  PlanCache kept(counting, 1, true);
   const TaskQueue first = queue_of(1, {new_stream()}), second = queue_of(1, first.streams);
   const auto comes = [&](const TaskQueue& queue) {
-    KeptLaunches::Entry* const entry = kept.look_up(queue, shape);
+    PlanCache::Entry* const entry = kept.look_up(queue, shape);
     std::vector<PlannedLaunch> plans(1);
     plans[0].kernel = &kLook;
     plans[0].plan.channel_mask = 1;
     if (entry->plans.empty()) kept.keep(*entry, queue, shape, &plans);
     return entry;
   };
-  for (int times = 1; times < KeptLaunches::kTimes; ++times) comes(first);
+  for (int times = 1; times < PlanCache::kTimes; ++times) comes(first);
   ASSERT_TRUE(comes(first)->launch);
   gpucoll_test::FakeInFlight work;
   work.busy = true;
@@ -400,10 +400,10 @@ TEST_F(KeptTest, WhatMakesRoomIsDroppedWhenNothingIsUnderWay) {
 
 TEST_F(KeptTest, KeepsPlansAlone) {
   Unable unable(true);
-  KeptLaunches kept(unable, 2, false);
+  PlanCache kept(unable, 2, false);
   const TaskQueue queue = queue_of(1, {new_stream()});
   for (int times = 1; times <= 5; ++times) {
-    KeptLaunches::Entry* const entry = kept.look_up(queue, shape);
+    PlanCache::Entry* const entry = kept.look_up(queue, shape);
     ASSERT_TRUE(entry);
     EXPECT_EQ(entry->plans.size(), times > 2 ? 1u : 0u);
     std::vector<PlannedLaunch> plans(1);

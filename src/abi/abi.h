@@ -1,4 +1,4 @@
-/* The boundary between the C skins (which include Open MPI's internal headers) and the C++ engine: plain C, no
+/* The boundary between the C component (which includes Open MPI's internal headers) and the C++ engine: plain C, no
  * Open MPI types, one table of functions. libgpucoll exports gpucoll_abi(); the component asks for the version it
  * was built with and refuses to work with another.
  *
@@ -93,7 +93,7 @@ typedef struct gc_call {
   int reduces;           /* if 0, type and op mean nothing: a call that a single rank reduces only moves data */
   int type, op;          /* gpucollDataType_t, gpucollRedOp_t, or -1 where the engine has none */
   const int *recvcounts; /* of MPI_Reduce_scatter: elements for each rank */
-  void *skin_op;         /* an operation that only the component knows */
+  void *mpi_op;          /* an operation that only the component knows */
   /* Reduces within each group before the engine runs a reduction that has `sources` and then only moves the results.
    * The engine calls it when it is certain that the call runs on the device. It returns MPI_SUCCESS or an MPI error
    * class, and may be NULL. `elements` is the size of an operand. */

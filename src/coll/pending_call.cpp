@@ -32,7 +32,7 @@ void PendingCall::end_idle(Status status) noexcept {
 void PendingCall::end() noexcept {
   if (wanted && !untold.ok()) guarded_report(name_of(call.place), std::exchange(untold, Status()));
   const int ended = is_persistent() && !std::exchange(wanted, false) ? GC_READY : GC_ENDED;
-  __atomic_store_n(&state, ended, __ATOMIC_RELEASE);  // partner: the skin's look
+  __atomic_store_n(&state, ended, __ATOMIC_RELEASE);  // partner: the component's look
 }
 
 }  // namespace gpucoll::coll

@@ -176,7 +176,7 @@ bool PendingCalls::end_refused(PendingCall& call, Status why) {
 }
 
 void PendingCalls::give_to_host(PendingCall& call) {
-  __atomic_store_n(&call.state, int{GC_HOST_TURN}, __ATOMIC_RELEASE);  // partner: the skin's look
+  __atomic_store_n(&call.state, int{GC_HOST_TURN}, __ATOMIC_RELEASE);  // partner: the component's look
 }
 
 // Once, after the verdict.
@@ -333,7 +333,7 @@ Result<bool> PendingCalls::place(PendingCall& call) {
     if (description_.size > 1) first_entered_.store(1);  // as in publish()
     persistent_.publish_starts();
   } else {
-    __atomic_store_n(&call.state, int{GC_READY}, __ATOMIC_RELEASE);  // partner: the skin's look
+    __atomic_store_n(&call.state, int{GC_READY}, __ATOMIC_RELEASE);  // partner: the component's look
   }
   return true;
 }

@@ -7,7 +7,7 @@
 // tells by decide() that this rank has read, and keeps its line while others are undecided().
 //
 // Thread safety: one caller at a time in each order; look() with a Wait of its own, complete_since() and
-// own_component() from any thread. Ownership: owns its entry; the communicator's name and skin
+// own_component() from any thread. Ownership: owns its entry; the communicator's name and description
 // outlive it.
 #pragma once
 #include <unistd.h>

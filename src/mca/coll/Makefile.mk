@@ -1,5 +1,5 @@
 # Room mca/coll of the component.
-GC_COLL_SKIN_SOURCES += \
+GC_COLL_COMPONENT_SOURCES += \
 	src/mca/coll/arguments.h \
 	src/mca/coll/blocking.c \
 	src/mca/coll/collectives.def \

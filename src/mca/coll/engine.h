@@ -12,9 +12,9 @@
 /* The column `engine` of collectives.def: what the engine must know besides the plan. */
 #define GCM_MOVES .root = -1
 #define GCM_MOVES_AT(rank) .root = (rank)
-#define GCM_REDUCES(mpi_type, mpi_op) GCM_REDUCES_AT(mpi_type, mpi_op, -1)
-#define GCM_REDUCES_AT(mpi_type, mpi_op, rank) \
-  .root = (rank), .reduces = 1, .type = gcm_engine_type(mpi_type), .op = gcm_engine_op(mpi_op), .skin_op = (mpi_op)
+#define GCM_REDUCES(its_type, its_op) GCM_REDUCES_AT(its_type, its_op, -1)
+#define GCM_REDUCES_AT(its_type, its_op, rank) \
+  .root = (rank), .reduces = 1, .type = gcm_engine_type(its_type), .op = gcm_engine_op(its_op), .mpi_op = (its_op)
 
 /* Among neighbours. */
 static inline bool gcm_is_neighborhood(uint32_t function) {

@@ -49,7 +49,7 @@ static void describe_own(gcm_module *module, const gcm_plan *plan, gc_call *call
   p->send = plan->send.buffer;
   p->count = plan->send.layout.count;
   p->type = plan->send.layout.type;
-  p->op = call->skin_op;
+  p->op = call->mpi_op;
   p->to_first = call->function == GC_FUNCTION_reduce;
   call->before = reduce_within;
   send->buffer = p->memory;

@@ -46,13 +46,13 @@ static int no_memory(gcm_request *r) {
         looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm); \
     gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                             \
     if (GCM_LIKELY(!looks && !lacks) && gcm_goes_straight(module, function))                                  \
-      return keep(GCM_CALL_INIT(name, ARGUMENTS, info, request), request, &plan, call.skin_op, comm);         \
+      return keep(GCM_CALL_INIT(name, ARGUMENTS, info, request), request, &plan, call.mpi_op, comm);          \
     if (lacks) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function);                                     \
     gcm_request *r = gcm_request_new(module, true);                                                           \
     if (r == NULL) return MPI_ERR_NO_MEM;                                                                     \
     r->begin_on_host = make_##name;                                                                           \
     r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                  \
-    if (gcm_keep(&r->kept, &plan, call.skin_op) != MPI_SUCCESS) return no_memory(r);                          \
+    if (gcm_keep(&r->kept, &plan, call.mpi_op) != MPI_SUCCESS) return no_memory(r);                           \
     const bool counted = function != GC_FUNCTION_none;                                                        \
     return gcm_request_begin(r, function | GC_PERSISTENT, looks && counted ? &call : NULL, &plan, request);   \
   }

@@ -1,5 +1,5 @@
 # Room mca/common of the component.
-GC_COLL_SKIN_SOURCES += \
+GC_COLL_COMPONENT_SOURCES += \
 	src/mca/common/bootstrap.c \
 	src/mca/common/compat.h \
 	src/mca/common/lifetime.c \

@@ -1,5 +1,5 @@
 # Room mca/pt2pt of the component.
-GC_COLL_SKIN_SOURCES += \
+GC_COLL_COMPONENT_SOURCES += \
 	src/mca/pt2pt/interpose.c \
 	src/mca/pt2pt/message_data.c \
 	src/mca/pt2pt/message_data.h \

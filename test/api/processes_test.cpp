@@ -106,7 +106,7 @@ TEST(Processes, ADeadRankIsNamedByTheOthers) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
-// Before any connection is made: the others wait for its letters, not for its kernels.
+// Before any connection is made: the others wait for its messages, not for its kernels.
 TEST(Processes, ADeadRankIsNamedWhileConnecting) {
   auto start = std::chrono::steady_clock::now();
   auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {

@@ -59,18 +59,18 @@ test_unit_tuning_file_test_SOURCES = test/unit/tuning_file_test.cpp
 test_unit_tuning_file_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/mailbox_test test/unit/links_test
-test_unit_mailbox_test_SOURCES = test/unit/mailbox_test.cpp test/unit/meeting_ranks.h
+test_unit_mailbox_test_SOURCES = test/unit/mailbox_test.cpp test/unit/wireup_ranks.h
 test_unit_mailbox_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
-test_unit_links_test_SOURCES = test/unit/links_test.cpp test/unit/meeting_ranks.h
+test_unit_links_test_SOURCES = test/unit/links_test.cpp test/unit/wireup_ranks.h
 test_unit_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/peers_test
-test_unit_peers_test_SOURCES = test/unit/peers_test.cpp test/unit/meeting_ranks.h
+test_unit_peers_test_SOURCES = test/unit/peers_test.cpp test/unit/wireup_ranks.h
 test_unit_peers_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/device_link_test
 test_unit_device_link_test_SOURCES = test/unit/device_link_test.cpp test/unit/forwarding_device.h \
-	test/unit/meeting_ranks.h
+	test/unit/wireup_ranks.h
 test_unit_device_link_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/piecewise_copy_test
@@ -123,14 +123,14 @@ check_PROGRAMS += test/unit/copy_reductions_test
 test_unit_copy_reductions_test_SOURCES = test/unit/copy_reductions_test.cpp
 test_unit_copy_reductions_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/landing_path_test
-test_unit_landing_path_test_SOURCES = test/unit/landing_path_test.cpp test/unit/forwarding_device.h test/unit/meeting_ranks.h
+test_unit_landing_path_test_SOURCES = test/unit/landing_path_test.cpp test/unit/forwarding_device.h test/unit/wireup_ranks.h
 test_unit_landing_path_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/copy_path_test
-test_unit_copy_path_test_SOURCES = test/unit/copy_path_test.cpp test/unit/forwarding_device.h test/unit/meeting_ranks.h
+test_unit_copy_path_test_SOURCES = test/unit/copy_path_test.cpp test/unit/forwarding_device.h test/unit/wireup_ranks.h
 test_unit_copy_path_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/retired_test
-test_unit_retired_test_SOURCES = test/unit/retired_test.cpp test/unit/meeting_ranks.h test/unit/in_flight.h
+test_unit_retired_test_SOURCES = test/unit/retired_test.cpp test/unit/wireup_ranks.h test/unit/in_flight.h
 test_unit_retired_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/quiescence_test
 test_unit_quiescence_test_SOURCES = test/unit/quiescence_test.cpp test/unit/in_flight.h

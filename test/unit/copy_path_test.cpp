@@ -12,7 +12,7 @@
 
 #include "core/peer/memory_port.h"
 #include "forwarding_device.h"
-#include "meeting_ranks.h"
+#include "wireup_ranks.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;

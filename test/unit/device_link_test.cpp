@@ -13,7 +13,7 @@
 #include "base/params.h"
 #include "core/peer/peers.h"
 #include "forwarding_device.h"
-#include "meeting_ranks.h"
+#include "wireup_ranks.h"
 
 namespace gpucoll_test {
 namespace {
@@ -157,13 +157,13 @@ TEST(DeviceLink, TakesLinesOverNvlinkOrOnRequest) {
 // What all ranks have found out, where the GPU of rank i has native atomics or not.
 std::vector<uint32_t> facts_of(const std::vector<bool>& atomics) {
   const int n = static_cast<int>(atomics.size());
-  ThreadsMeeting meeting(n);
+  ThreadsExchange exchange(n);
   std::vector<uint32_t> facts(atomics.size());
   std::vector<std::thread> threads;
   for (int r = 0; r < n; ++r)
     threads.emplace_back([&, r] {
       MadeUpGpu gpu(0x70 + r, atomics[static_cast<size_t>(r)]);
-      ThreadsBootstrap bootstrap(meeting, r, n);
+      ThreadsBootstrap bootstrap(exchange, r, n);
       auto peers = core::Peers::exchange(bootstrap, gpu, Status());
       ASSERT_TRUE(peers.ok()) << peers.status().what();
       facts[static_cast<size_t>(r)] = peers->common_facts();

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "forwarding_device.h"
-#include "meeting_ranks.h"
+#include "wireup_ranks.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;

@@ -8,7 +8,7 @@
 #include "core/connect/device_tables.h"
 #include "core/connect/trees.h"
 #include "core/peer/memory_port.h"
-#include "meeting_ranks.h"
+#include "wireup_ranks.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;

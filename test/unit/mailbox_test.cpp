@@ -1,11 +1,11 @@
-// Letters between ranks: order, waiting, and allgathers by letters.
+// Messages between ranks: order, waiting, and allgathers by messages.
 #include "core/peer/mailbox.h"
 
 #include <chrono>
 #include <string>
 
 #include "base/params.h"
-#include "meeting_ranks.h"
+#include "wireup_ranks.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;
@@ -39,17 +39,17 @@ TEST(Mailbox, CarriesLettersOfEachLaneInOrder) {
       for (int peer = 0; peer < n; ++peer)
         for (proto::MailboxLane lane : kAllLanes)
           if (peer != self.rank) {
-            ASSERT_TRUE(mailbox->post(peer, lane, Letter::of(Content{self.rank, peer, lane, k})).ok());
+            ASSERT_TRUE(mailbox->post(peer, lane, WireupMessage::of(Content{self.rank, peer, lane, k})).ok());
           }
       for (proto::MailboxLane lane : kAllLanes)
         for (int peer = n - 1; peer >= 0; --peer) {
           if (peer == self.rank) continue;
-          auto letter = await_letter(*mailbox, peer, lane, wait, "a letter");
-          ASSERT_TRUE(letter.ok()) << letter.status().what();
-          EXPECT_EQ(letter->as<Content>(), (Content{peer, self.rank, proto::kOppositeLane[lane], k}));
+          auto message = await_message(*mailbox, peer, lane, wait, "a message");
+          ASSERT_TRUE(message.ok()) << message.status().what();
+          EXPECT_EQ(message->as<Content>(), (Content{peer, self.rank, proto::kOppositeLane[lane], k}));
         }
     }
-    Letter more;
+    WireupMessage more;
     for (int peer = 0; peer < n; ++peer)
       if (peer != self.rank) {
         EXPECT_FALSE(*mailbox->poll(peer, proto::kLaneCommon, &more));
@@ -60,7 +60,7 @@ TEST(Mailbox, CarriesLettersOfEachLaneInOrder) {
 TEST(Mailbox, GathersAmongAllAndAmongSome) {
   constexpr int n = 5;
   struct Large {
-    int words[300];  // several letters
+    int words[300];  // several messages
   };
   on_meeting_ranks(n, [](MeetingRank& self) {
     auto mailbox = make_page_mailbox(self.peers);
@@ -105,21 +105,21 @@ TEST(Mailbox, WaitsNoLongerForWhoHasClosedOrFailed) {
     auto mailbox = make_page_mailbox(self.peers);
     PeerWait wait(self.fault, self.peers, nullptr);
     if (self.rank == 1) {
-      // The last letter before closing still arrives.
-      ASSERT_TRUE(mailbox->post(0, proto::kLaneCommon, Letter()).ok());
+      // The last message before closing still arrives.
+      ASSERT_TRUE(mailbox->post(0, proto::kLaneCommon, WireupMessage()).ok());
       __atomic_store_n(&self.peers.own_page().closing, 1u, __ATOMIC_RELEASE);
       return;
     }
     if (self.rank == 0) {
-      EXPECT_TRUE(await_letter(*mailbox, 1, proto::kLaneCommon, wait, "a letter").ok());
-      Status late = await_letter(*mailbox, 1, proto::kLaneCommon, wait, "a letter").status();
+      EXPECT_TRUE(await_message(*mailbox, 1, proto::kLaneCommon, wait, "a message").ok());
+      Status late = await_message(*mailbox, 1, proto::kLaneCommon, wait, "a message").status();
       EXPECT_EQ(late.code(), Code::remote);
-      EXPECT_TRUE(says(late, "rank 1") && says(late, "a letter"));
+      EXPECT_TRUE(says(late, "rank 1") && says(late, "a message"));
       self.fault.raise(Status::error(Code::internal, "broken on purpose"));
-      EXPECT_EQ(await_letter(*mailbox, 2, proto::kLaneCommon, wait, "a letter").status().code(), Code::internal);
+      EXPECT_EQ(await_message(*mailbox, 2, proto::kLaneCommon, wait, "a message").status().code(), Code::internal);
       return;
     }
-    Status other = await_letter(*mailbox, 0, proto::kLaneCommon, wait, "a letter").status();
+    Status other = await_message(*mailbox, 0, proto::kLaneCommon, wait, "a message").status();
     EXPECT_EQ(other.code(), Code::remote);
     EXPECT_TRUE(says(other, "rank 0") && says(other, "broken on purpose"));
   });
@@ -132,9 +132,9 @@ TEST(Mailbox, WaitsNoLongerThanTheTimeout) {
     auto mailbox = make_page_mailbox(self.peers);
     PeerWait wait(self.fault, self.peers, nullptr);
     const auto start = std::chrono::steady_clock::now();
-    Status status = await_letter(*mailbox, 1, proto::kLanePairSend, wait, "a letter").status();
+    Status status = await_message(*mailbox, 1, proto::kLanePairSend, wait, "a message").status();
     EXPECT_EQ(status.code(), Code::timed_out);
-    EXPECT_TRUE(says(status, "rank 1") && says(status, "a letter") && says(status, "no call that fits"));
+    EXPECT_TRUE(says(status, "rank 1") && says(status, "a message") && says(status, "no call that fits"));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   });
   ASSERT_TRUE(set_param("timeout", "1800", "test").ok());

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/params.h"
-#include "meeting_ranks.h"
+#include "wireup_ranks.h"
 
 namespace gpucoll_test {
 namespace {
@@ -20,8 +20,8 @@ using namespace gpucoll;
 // Tells when its rank has said who it is.
 class TellingBootstrap final : public ThreadsBootstrap {
  public:
-  TellingBootstrap(ThreadsMeeting& meeting, std::function<void()> told)
-      : ThreadsBootstrap(meeting, 0, 2), told_(std::move(told)) {}
+  TellingBootstrap(ThreadsExchange& exchange, std::function<void()> told)
+      : ThreadsBootstrap(exchange, 0, 2), told_(std::move(told)) {}
   Status allgather(const void* mine, void* all, size_t bytes) override {
     if (told_) std::exchange(told_, nullptr)();
     return ThreadsBootstrap::allgather(mine, all, bytes);
@@ -36,15 +36,15 @@ std::string said_with(const char* name, const char* value0, const char* value1) 
   EXPECT_TRUE(set_param(name, value0, "test").ok());
   auto device = gpu::emu_platform().open(0);
   if (!device) return "no device";
-  ThreadsMeeting meeting(2);
+  ThreadsExchange exchange(2);
   std::promise<void> told;
   std::string said[2];
   std::thread other([&] {
     told.get_future().wait();
-    ThreadsBootstrap bootstrap(meeting, 1, 2);
+    ThreadsBootstrap bootstrap(exchange, 1, 2);
     said[1] = core::Peers::exchange(bootstrap, **device, Status()).status().what();
   });
-  TellingBootstrap bootstrap(meeting, [&] {
+  TellingBootstrap bootstrap(exchange, [&] {
     EXPECT_TRUE(set_param(name, value1, "test").ok());
     told.set_value();
   });

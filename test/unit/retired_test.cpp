@@ -5,7 +5,7 @@
 
 #include "gpu/device.h"
 #include "in_flight.h"
-#include "meeting_ranks.h"
+#include "wireup_ranks.h"
 
 namespace gpucoll::core {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 const gpu::Kernel kNone = {"none", nullptr, [](const gpu::EmuBlock&, const proto::Plan&) {}};
 
 std::unique_ptr<Communicator> finished_communicator() {
-  gpucoll_test::ThreadsMeeting alone(1);
+  gpucoll_test::ThreadsExchange alone(1);
   gpucoll_test::ThreadsBootstrap bootstrap(alone, 0, 1);
   auto made = Communicator::create(**gpu::emu_platform().open(0), {{&kNone, 1}, &kNone}, bootstrap);
   EXPECT_TRUE(made) << made.status().what();

@@ -86,7 +86,7 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   MailboxBootstrap all(*mailbox_, wait, Purpose::split, peers_);
   Status status = all.allgather(&mine, choices.data(), sizeof mine);
   if (!status) {
-    fault_.raise(status);  // the letters of the ranks are out of step now
+    fault_.raise(status);  // the messages of the ranks are out of step now
     return status;
   }
   if (color < 0) return Part();

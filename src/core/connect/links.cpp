@@ -43,34 +43,34 @@ proto::Connector Links::connector(const LinkName& name, int lane) const {
 }
 
 Status Links::make(const std::vector<LinkWish>& wishes, PeerWait& wait) {
-  std::vector<Meeting> meetings;
-  meetings.reserve(wishes.size());
+  std::vector<Wireup> wireups;
+  wireups.reserve(wishes.size());
   for (const auto& [name, wanted] : wishes) {
     const int missing = wanted - lanes(name);
     if (missing > 0)
-      meetings.emplace_back(name, net::LinkShape{missing, options_.slots[name.kind]}, attempts(name.peer), mailbox_,
-                            memory_);
+      wireups.emplace_back(name, net::LinkShape{missing, options_.slots[name.kind]}, attempts(name.peer), mailbox_,
+                           memory_);
   }
-  Status status = contained([&] { return meet_all(meetings, wait); });
-  for (Meeting& meeting : meetings)
-    if (Link link = meeting.take_link(); link.end) half_made_.push_back(std::move(link));
+  Status status = contained([&] { return wireup_all(wireups, wait); });
+  for (Wireup& wireup : wireups)
+    if (Link link = wireup.take_link(); link.end) half_made_.push_back(std::move(link));
   return status;
 }
 
-Status Links::meet_all(std::vector<Meeting>& meetings, PeerWait& wait) {
-  // From the first letter on the peer may have this rank's memory open.
-  for (Meeting& meeting : meetings) {
-    linked_.insert(meeting.name().peer);
-    GC_TRY(meeting.begin());
+Status Links::wireup_all(std::vector<Wireup>& wireups, PeerWait& wait) {
+  // From the first message on the peer may have this rank's memory open.
+  for (Wireup& wireup : wireups) {
+    linked_.insert(wireup.name().peer);
+    GC_TRY(wireup.begin());
   }
-  return advance_all(meetings, wait);
+  return advance_all(wireups, wait);
 }
 
 // Goes round until all have ended, whoever comes first.
-Status Links::advance_all(std::vector<Meeting>& meetings, PeerWait& wait) {
+Status Links::advance_all(std::vector<Wireup>& wireups, PeerWait& wait) {
   Status first;
-  std::vector<Meeting*> open;
-  for (Meeting& meeting : meetings) open.push_back(&meeting);
+  std::vector<Wireup*> open;
+  for (Wireup& wireup : wireups) open.push_back(&wireup);
   while (!open.empty()) {
     const size_t before = open.size();
     for (size_t i = 0; i < open.size();) {
@@ -91,12 +91,12 @@ Status Links::advance_all(std::vector<Meeting>& meetings, PeerWait& wait) {
   return first;
 }
 
-Status Links::keep(Meeting& meeting) {
-  const LinkName& name = meeting.name();
-  if (!meeting.failure())
-    return Status::error(meeting.failure().code(), "rank %d cannot connect %s %s: %s", peers_.rank(), describe(name),
-                         peers_.name(name.peer).c_str(), meeting.failure().what());
-  Link link = meeting.take_link();
+Status Links::keep(Wireup& wireup) {
+  const LinkName& name = wireup.name();
+  if (!wireup.failure())
+    return Status::error(wireup.failure().code(), "rank %d cannot connect %s %s: %s", peers_.rank(), describe(name),
+                         peers_.name(name.peer).c_str(), wireup.failure().what());
+  Link link = wireup.take_link();
   log::write(log::Level::debug, "rank %d is connected %s rank %d over %s, %d lanes more", peers_.rank(), describe(name),
              name.peer, link.transport, link.lanes);
   if (name.kind == proto::kCollectiveLinks && link.transport != net::p2p_transport().name()) all_p2p_ = false;

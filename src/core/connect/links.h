@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "core/peer/meeting.h"
 #include "core/peer/peers.h"
+#include "core/peer/wireup.h"
 #include "gpu/device.h"
 
 namespace gpucoll::core {
@@ -48,9 +48,9 @@ class Links {
 
  private:
   std::vector<Attempt> attempts(int peer) const;
-  Status meet_all(std::vector<Meeting>& meetings, PeerWait& wait);
-  Status advance_all(std::vector<Meeting>& meetings, PeerWait& wait);
-  Status keep(Meeting& meeting);
+  Status wireup_all(std::vector<Wireup>& wireups, PeerWait& wait);
+  Status advance_all(std::vector<Wireup>& wireups, PeerWait& wait);
+  Status keep(Wireup& wireup);
 
   Mailbox& mailbox_;
   const Peers& peers_;
@@ -58,7 +58,7 @@ class Links {
   const gpu::Device& device_;
   const LinksOptions options_;
   std::map<LinkName, std::vector<Link>> links_;  // piece by piece
-  std::vector<Link> half_made_;                  // of meetings that were broken off: peers may use them
+  std::vector<Link> half_made_;                  // of wireups that were broken off: peers may use them
   std::set<int> linked_;
   bool all_p2p_ = true;
 };

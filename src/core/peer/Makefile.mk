@@ -13,10 +13,10 @@ GC_CORE_SOURCES += \
 	src/core/peer/liveness.h \
 	src/core/peer/mailbox.cpp \
 	src/core/peer/mailbox.h \
-	src/core/peer/meeting.cpp \
-	src/core/peer/meeting.h \
 	src/core/peer/memory_port.h \
 	src/core/peer/peer_wait.cpp \
 	src/core/peer/peer_wait.h \
 	src/core/peer/peers.cpp \
-	src/core/peer/peers.h
+	src/core/peer/peers.h \
+	src/core/peer/wireup.cpp \
+	src/core/peer/wireup.h

@@ -7,39 +7,39 @@
 namespace gpucoll::core {
 namespace {
 
-using proto::LetterSlot;
 using proto::MailboxLane;
+using proto::WireupSlot;
 
 class PageMailbox final : public Mailbox {
  public:
   explicit PageMailbox(const Peers& peers)
       : peers_(peers), posted_(static_cast<size_t>(peers.size())), read_(static_cast<size_t>(peers.size())) {}
 
-  Status post(int peer, MailboxLane lane, const Letter& letter) override {
+  Status post(int peer, MailboxLane lane, const WireupMessage& message) override {
     const uint64_t number = ++posted_[static_cast<size_t>(peer)][lane];
-    LetterSlot& slot = slot_of(peers_.rank(), peer, lane, number);
-    std::memcpy(slot.payload, letter.bytes, sizeof slot.payload);
+    WireupSlot& slot = slot_of(peers_.rank(), peer, lane, number);
+    std::memcpy(slot.payload, message.bytes, sizeof slot.payload);
     __atomic_store_n(&slot.number, number, __ATOMIC_RELEASE);  // partner: poll() of the peer
     return {};
   }
 
-  Result<bool> poll(int peer, MailboxLane lane, Letter* letter) override {
+  Result<bool> poll(int peer, MailboxLane lane, WireupMessage* message) override {
     uint64_t& read = read_[static_cast<size_t>(peer)][lane];
-    const LetterSlot& slot = slot_of(peer, peers_.rank(), proto::kOppositeLane[lane], read + 1);
+    const WireupSlot& slot = slot_of(peer, peers_.rank(), proto::kOppositeLane[lane], read + 1);
     if (__atomic_load_n(&slot.number, __ATOMIC_ACQUIRE) != read + 1) return false;  // partner: post() of the peer
-    std::memcpy(letter->bytes, slot.payload, sizeof slot.payload);
+    std::memcpy(message->bytes, slot.payload, sizeof slot.payload);
     ++read;
     return true;
   }
 
  private:
-  LetterSlot& slot_of(int from, int to, MailboxLane lane, uint64_t number) const {
-    return *reinterpret_cast<LetterSlot*>(peers_.page_bytes(from) + proto::letter_offset(to, lane, number));
+  WireupSlot& slot_of(int from, int to, MailboxLane lane, uint64_t number) const {
+    return *reinterpret_cast<WireupSlot*>(peers_.page_bytes(from) + proto::wireup_offset(to, lane, number));
   }
 
   using Numbers = std::array<uint64_t, proto::kLanes>;
   const Peers& peers_;
-  std::vector<Numbers> posted_, read_;  // the last letters, by peer and lane
+  std::vector<Numbers> posted_, read_;  // the last messages, by peer and lane
 };
 
 const char* describe(Purpose purpose) {
@@ -50,15 +50,15 @@ const char* describe(Purpose purpose) {
 
 std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers) { return std::make_unique<PageMailbox>(peers); }
 
-Result<Letter> await_letter(Mailbox& mailbox, int peer, MailboxLane lane, PeerWait& wait, const char* what) {
-  Letter letter;
+Result<WireupMessage> await_message(Mailbox& mailbox, int peer, MailboxLane lane, PeerWait& wait, const char* what) {
+  WireupMessage message;
   for (;;) {
-    GC_TRY_AS(const bool come, mailbox.poll(peer, lane, &letter));
+    GC_TRY_AS(const bool come, mailbox.poll(peer, lane, &message));
     if (come) break;
     GC_TRY(wait.check(peer, what));
   }
   wait.progress();
-  return letter;
+  return message;
 }
 
 MailboxBootstrap::MailboxBootstrap(Mailbox& mailbox, PeerWait& wait, Purpose purpose, const Peers& peers)
@@ -80,7 +80,7 @@ Status MailboxBootstrap::gather_piece(const uint8_t* mine, uint8_t* all, size_t 
   Share own = {purpose_, static_cast<uint32_t>(bytes), {}};
   std::memcpy(own.piece, mine, bytes);
   for (int r = 0; r < size(); ++r)
-    if (r != rank_) GC_TRY(mailbox_.post(members_[static_cast<size_t>(r)], proto::kLaneCommon, Letter::of(own)));
+    if (r != rank_) GC_TRY(mailbox_.post(members_[static_cast<size_t>(r)], proto::kLaneCommon, WireupMessage::of(own)));
   for (int r = 0; r < size(); ++r) {
     const auto place = static_cast<size_t>(r);
     Share share = own;
@@ -93,8 +93,9 @@ Status MailboxBootstrap::gather_piece(const uint8_t* mine, uint8_t* all, size_t 
 }
 
 Result<MailboxBootstrap::Share> MailboxBootstrap::share_of(int member, size_t bytes) {
-  GC_TRY_AS(const Letter letter, await_letter(mailbox_, member, proto::kLaneCommon, wait_, "its share of a meeting"));
-  const auto share = letter.as<Share>();
+  GC_TRY_AS(const WireupMessage message,
+            await_message(mailbox_, member, proto::kLaneCommon, wait_, "its share of a meeting"));
+  const auto share = message.as<Share>();
   if (share.purpose == purpose_ && share.bytes == bytes) return share;
   return Status::error(Code::invalid_usage,
                        "this rank %s, but rank %d %s: all ranks must make the same collective calls in the same order",

@@ -1,4 +1,4 @@
-// Letters between two ranks of a communicator, without anybody else: how connections are agreed upon after the
+// Messages between two ranks of a communicator, without anybody else: how connections are agreed upon after the
 // communicator is made. Within a node they lie in shared pages (proto/format/peer.h); ranks of other nodes will have
 // another Mailbox.
 //
@@ -15,15 +15,15 @@
 
 namespace gpucoll::core {
 
-struct Letter {
+struct WireupMessage {
   uint8_t bytes[proto::kLetterBytes];
 
   template <class T>
-  static Letter of(const T& content) {
+  static WireupMessage of(const T& content) {
     static_assert(sizeof content <= proto::kLetterBytes && std::is_trivially_copyable_v<T>);
-    Letter letter = {};
-    std::memcpy(letter.bytes, &content, sizeof content);
-    return letter;
+    WireupMessage message = {};
+    std::memcpy(message.bytes, &content, sizeof content);
+    return message;
   }
   template <class T>
   T as() const {
@@ -37,23 +37,24 @@ struct Letter {
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
-  // Never waits. REQUIRES: on each lane, the two ranks write in turn: a rank writes its letter k + 2 only after it has
-  // read letter k + 1 of the other.
-  virtual Status post(int peer, proto::MailboxLane lane, const Letter& letter) = 0;
-  // Reads the next letter of the peer on the lane that is opposite to `lane`; returns false while there is none.
-  virtual Result<bool> poll(int peer, proto::MailboxLane lane, Letter* letter) = 0;
+  // Never waits. REQUIRES: on each lane, the two ranks write in turn: a rank writes its message k + 2 only after it has
+  // read message k + 1 of the other.
+  virtual Status post(int peer, proto::MailboxLane lane, const WireupMessage& message) = 0;
+  // Reads the next message of the peer on the lane that is opposite to `lane`; returns false while there is none.
+  virtual Result<bool> poll(int peer, proto::MailboxLane lane, WireupMessage* message) = 0;
 };
 
 // Returns a mailbox over the pages of `peers`, which must outlive it.
 std::unique_ptr<Mailbox> make_page_mailbox(const Peers& peers);
 
-// Waits for the next letter. `what` is for the error's sentence: see PeerWait.
-Result<Letter> await_letter(Mailbox& mailbox, int peer, proto::MailboxLane lane, PeerWait& wait, const char* what);
+// Waits for the next message. `what` is for the error's sentence: see PeerWait.
+Result<WireupMessage> await_message(Mailbox& mailbox, int peer, proto::MailboxLane lane, PeerWait& wait,
+                                    const char* what);
 
 // The reason for which ranks come together.
 enum class Purpose : uint32_t { connections = 1, split };
 
-// Carries out an allgather among some ranks of a communicator by letters on the common lane. All these ranks make a
+// Carries out an allgather among some ranks of a communicator by messages on the common lane. All these ranks make a
 // bootstrap alike; where one of them came for another purpose, the allgather fails with invalid_usage.
 class MailboxBootstrap final : public net::Bootstrap {
  public:
@@ -65,12 +66,12 @@ class MailboxBootstrap final : public net::Bootstrap {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
-  // Returns whether an allgather has failed: then the ranks' letters are out of step, and nothing more can be agreed
+  // Returns whether an allgather has failed: then the ranks' messages are out of step, and nothing more can be agreed
   // upon.
   bool broken() const { return broken_; }
 
  private:
-  // A letter with a piece of a rank's contribution. Ranks whose bytes or purpose differ have come for something else.
+  // A message with a piece of a rank's contribution. Ranks whose bytes or purpose differ have come for something else.
   struct Share {
     Purpose purpose;
     uint32_t bytes;

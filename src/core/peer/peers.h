@@ -50,7 +50,7 @@ class Peers {
   int size() const { return static_cast<int>(infos_.size()); }
   const proto::PeerInfo& info(int rank) const { return infos_[static_cast<size_t>(rank)]; }
   proto::ControlPage& own_page() const { return *page(rank_); }
-  // Returns a rank's whole page, for letters; a rank may write only its own.
+  // Returns a rank's whole page, for messages; a rank may write only its own.
   uint8_t* page_bytes(int rank) const { return static_cast<uint8_t*>(pages_[static_cast<size_t>(rank)].data()); }
   // Return the part of a rank's page that is about copies, and what it tells one other rank there
   // (proto/format/copy.h).

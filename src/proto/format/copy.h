@@ -1,4 +1,4 @@
-// Format: what two ranks tell each other about messages that a copy engine moves. It follows the letters on a rank's
+// Format: what two ranks tell each other about messages that a copy engine moves. It follows the messages on a rank's
 // page (format/peer.h): a CopyPage, then a CopyLane towards each rank. Rank R's lane towards P holds what R says to P.
 //
 // Messages between two ranks are counted in each direction, apart from those in graphs: all of them (a message's

@@ -14,14 +14,14 @@
 //   held      1 while graphs hold launches of this rank, which may be launched even when it has failed or is closing:
 //             then they end by the fault latch at once, but they may reach into the peers' connection memory before
 //   begun     number of launches that graphs of this rank have begun, as its watchdog saw it last; for reports
-// then, for each rank of the communicator, kLanes lanes of letters to that rank (core/peer/mailbox.h); then what copy
+// then, for each rank of the communicator, kLanes lanes of messages to that rank (core/peer/mailbox.h); then what copy
 // engines need (format/copy.h), direct stores (format/direct.h), and what the rank has called (format/calls.h).
 //
-// A lane carries letters 1, 2, ... of this rank to one other rank. Letter k lies in slot k % 2: its payload, then
-// `number` = k with release; the receiver loads number with acquire until it is k. Nobody acknowledges: letter k + 2
-// may be written only when the other rank's letter k + 1 on the opposite lane has been read, which it writes after it
-// has read letter k. That is so by itself where both ranks write one letter each in turn and read the other's. Memory
-// of pages is used only as letters are written.
+// A lane carries messages 1, 2, ... of this rank to one other rank. Message k lies in slot k % 2: its payload,
+// then `number` = k with release; the receiver loads number with acquire until it is k. Nobody acknowledges: message k
+// + 2 may be written only when the other rank's message k + 1 on the opposite lane has been read, which it writes after
+// it has read message k. That is so by itself where both ranks write one message each in turn and read the other's.
+// Memory of pages is used only as messages are written.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -80,21 +80,21 @@ inline constexpr MailboxLane kOppositeLane[kLanes] = {kLaneCommon, kLaneCollecti
                                                       kLanePairReceive, kLanePairSend};
 
 inline constexpr size_t kLetterBytes = 312;
-struct alignas(64) LetterSlot {
+struct alignas(64) WireupSlot {
   uint64_t number;
   uint8_t payload[kLetterBytes];
 };
-static_assert(sizeof(LetterSlot) == 320);
+static_assert(sizeof(WireupSlot) == 320);
 inline constexpr int kLetterSlots = 2;
 
-constexpr size_t letter_offset(int to_rank, int lane, uint64_t number) {
+constexpr size_t wireup_offset(int to_rank, int lane, uint64_t number) {
   return sizeof(ControlPage) +
          ((static_cast<size_t>(to_rank) * kLanes + static_cast<size_t>(lane)) * kLetterSlots + number % kLetterSlots) *
-             sizeof(LetterSlot);
+             sizeof(WireupSlot);
 }
 
-static_assert(letter_offset(0, 0, 0) % alignof(CopyPage) == 0 && sizeof(LetterSlot) % alignof(CopyPage) == 0);
-constexpr size_t copy_page_offset(int n_ranks) { return letter_offset(n_ranks, 0, 0); }
+static_assert(wireup_offset(0, 0, 0) % alignof(CopyPage) == 0 && sizeof(WireupSlot) % alignof(CopyPage) == 0);
+constexpr size_t copy_page_offset(int n_ranks) { return wireup_offset(n_ranks, 0, 0); }
 constexpr size_t copy_lane_offset(int n_ranks, int to_rank) {
   return copy_page_offset(n_ranks) + sizeof(CopyPage) + static_cast<size_t>(to_rank) * sizeof(CopyLane);
 }

@@ -20,9 +20,9 @@ namespace gpucoll_test {
 using namespace gpucoll;
 
 // An allgather between threads.
-class ThreadsMeeting {
+class ThreadsExchange {
  public:
-  explicit ThreadsMeeting(int n) : n_(n) {}
+  explicit ThreadsExchange(int n) : n_(n) {}
   void allgather(int rank, const void* mine, void* all, size_t bytes) {
     std::unique_lock lock(mutex_);
     data_.resize(static_cast<size_t>(n_) * bytes);
@@ -52,16 +52,16 @@ class ThreadsMeeting {
 
 class ThreadsBootstrap : public net::Bootstrap {
  public:
-  ThreadsBootstrap(ThreadsMeeting& meeting, int rank, int size) : meeting_(meeting), rank_(rank), size_(size) {}
+  ThreadsBootstrap(ThreadsExchange& exchange, int rank, int size) : exchange_(exchange), rank_(rank), size_(size) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Status allgather(const void* mine, void* all, size_t bytes) override {
-    meeting_.allgather(rank_, mine, all, bytes);
+    exchange_.allgather(rank_, mine, all, bytes);
     return {};
   }
 
  private:
-  ThreadsMeeting& meeting_;
+  ThreadsExchange& exchange_;
   int rank_, size_;
 };
 
@@ -77,11 +77,11 @@ struct MeetingRank {
 inline void on_meeting_ranks(int n, const std::function<void(MeetingRank&)>& body) {
   auto device = gpu::emu_platform().open(0);
   ASSERT_TRUE(device.ok());
-  ThreadsMeeting meeting(n);
+  ThreadsExchange exchange(n);
   std::vector<std::thread> threads;
   for (int r = 0; r < n; ++r)
     threads.emplace_back([&, r] {
-      ThreadsBootstrap bootstrap(meeting, r, n);
+      ThreadsBootstrap bootstrap(exchange, r, n);
       auto peers = core::Peers::exchange(bootstrap, **device, Status());
       ASSERT_TRUE(peers.ok()) << peers.status().what();
       core::Fault fault;

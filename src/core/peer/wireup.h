@@ -1,8 +1,8 @@
-// How the two ends of one link find each other: by letters, without a word to anybody else.
+// How the two ends of one link find each other: by messages, without a word to anybody else.
 //
 // For each transport in turn, both ranks make their ends and post them; where both could, both connect and post how it
 // went; where that worked for both, the link is made. In every other case both go on to the next transport, so they
-// always agree. advance() never waits: any number of meetings go on side by side, in any order on each side.
+// always agree. advance() never waits: any number of wireups go on side by side, in any order on each side.
 //
 // Thread safety: one caller at a time. Ownership: borrows mailbox, memory and transports.
 #pragma once
@@ -23,7 +23,7 @@ struct LinkName {
   auto operator<=>(const LinkName&) const = default;
 };
 
-// Some lanes of a link: those that one meeting has made.
+// Some lanes of a link: those that one wireup has made.
 struct Link {
   std::unique_ptr<net::LinkEnd> end;
   int lanes = 0;
@@ -36,25 +36,25 @@ struct Attempt {
   const char* obstacle;  // null: none
 };
 
-class Meeting {
+class Wireup {
  public:
-  Meeting(const LinkName& name, const net::LinkShape& shape, std::vector<Attempt> attempts, Mailbox& mailbox,
-          net::MemoryPort& memory);
+  Wireup(const LinkName& name, const net::LinkShape& shape, std::vector<Attempt> attempts, Mailbox& mailbox,
+         net::MemoryPort& memory);
   const LinkName& name() const { return name_; }
   // Makes and posts the first offer.
   Status begin();
-  // Returns whether the meeting has ended: then link() is there, or failure() says why not. Errors: the mailbox's.
+  // Returns whether the wireup has ended: then link() is there, or failure() says why not. Errors: the mailbox's.
   Result<bool> advance();
   Link take_link() { return std::move(link_); }
   // Returns why the last attempt failed, on either side.
   const Status& failure() const { return failure_; }
 
  private:
-  enum class State { offered, judged, ended };
+  enum class State { sent, compared, done };
   Status offer();
   Status make_end(net::LinkBlob* blob);
-  Status connect(const Letter& letter);
-  Status conclude(const Letter& letter);
+  Status connect(const WireupMessage& message);
+  Status conclude(const WireupMessage& message);
   Status next_attempt();
   Status post(const net::LinkBlob& blob);
 
@@ -64,7 +64,7 @@ class Meeting {
   Mailbox& mailbox_;
   net::MemoryPort& memory_;
   proto::MailboxLane lane_;
-  State state_ = State::ended;
+  State state_ = State::done;
   size_t attempt_ = 0;
   Link link_;
   Status failure_;

@@ -1,4 +1,4 @@
-#include "core/peer/meeting.h"
+#include "core/peer/wireup.h"
 
 #include <cstdio>
 
@@ -21,8 +21,8 @@ proto::MailboxLane lane_of(const LinkName& name) {
 
 }  // namespace
 
-Meeting::Meeting(const LinkName& name, const net::LinkShape& shape, std::vector<Attempt> attempts, Mailbox& mailbox,
-                 net::MemoryPort& memory)
+Wireup::Wireup(const LinkName& name, const net::LinkShape& shape, std::vector<Attempt> attempts, Mailbox& mailbox,
+               net::MemoryPort& memory)
     : name_(name),
       shape_(shape),
       attempts_(std::move(attempts)),
@@ -30,16 +30,16 @@ Meeting::Meeting(const LinkName& name, const net::LinkShape& shape, std::vector<
       memory_(memory),
       lane_(lane_of(name)) {}
 
-Status Meeting::begin() { return offer(); }
+Status Wireup::begin() { return offer(); }
 
-Status Meeting::offer() {
+Status Wireup::offer() {
   net::LinkBlob blob = {};
   failure_ = contained([&] { return make_end(&blob); });
-  state_ = State::offered;
+  state_ = State::sent;
   return post(blob);
 }
 
-Status Meeting::make_end(net::LinkBlob* blob) {
+Status Wireup::make_end(net::LinkBlob* blob) {
   const Attempt& attempt = attempts_[attempt_];
   if (attempt.obstacle) return Status::error(Code::unsupported, "%s", attempt.obstacle);
   GC_TRY_AS(link_.end, attempt.transport->make_end(name_.side, shape_, memory_));
@@ -49,46 +49,46 @@ Status Meeting::make_end(net::LinkBlob* blob) {
   return {};
 }
 
-Status Meeting::post(const net::LinkBlob& blob) {
-  LinkLetter letter = {blob, static_cast<uint32_t>(failure_.code()), {}};
-  std::snprintf(letter.text, sizeof letter.text, "%s", failure_.what());
-  return mailbox_.post(name_.peer, lane_, Letter::of(letter));
+Status Wireup::post(const net::LinkBlob& blob) {
+  LinkLetter message = {blob, static_cast<uint32_t>(failure_.code()), {}};
+  std::snprintf(message.text, sizeof message.text, "%s", failure_.what());
+  return mailbox_.post(name_.peer, lane_, WireupMessage::of(message));
 }
 
-Result<bool> Meeting::advance() {
-  Letter letter;
-  while (state_ != State::ended) {
-    GC_TRY_AS(const bool come, mailbox_.poll(name_.peer, lane_, &letter));
+Result<bool> Wireup::advance() {
+  WireupMessage message;
+  while (state_ != State::done) {
+    GC_TRY_AS(const bool come, mailbox_.poll(name_.peer, lane_, &message));
     if (!come) return false;
-    GC_TRY(state_ == State::offered ? connect(letter) : conclude(letter));
+    GC_TRY(state_ == State::sent ? connect(message) : conclude(message));
   }
   return true;
 }
 
 // The peer's offer has come.
-Status Meeting::connect(const Letter& letter) {
-  const auto theirs = letter.as<LinkLetter>();
-  if (!failure_ || theirs.code) return conclude(letter);
+Status Wireup::connect(const WireupMessage& message) {
+  const auto theirs = message.as<LinkLetter>();
+  if (!failure_ || theirs.code) return conclude(message);
   failure_ = contained([&] { return link_.end->connect(theirs.blob); });
-  state_ = State::judged;
+  state_ = State::compared;
   return post({});
 }
 
 // The peer's judgement has come, or either offer was none.
-Status Meeting::conclude(const Letter& letter) {
-  const auto theirs = letter.as<LinkLetter>();
+Status Wireup::conclude(const WireupMessage& message) {
+  const auto theirs = message.as<LinkLetter>();
   if (failure_ && theirs.code)
     failure_ = Status::error(static_cast<Code>(theirs.code), "rank %d: %.*s", name_.peer,
                              static_cast<int>(sizeof theirs.text), theirs.text);
   if (!failure_) return next_attempt();
-  state_ = State::ended;
+  state_ = State::done;
   return {};
 }
 
-Status Meeting::next_attempt() {
+Status Wireup::next_attempt() {
   link_ = Link();
   if (attempt_ + 1 == attempts_.size()) {
-    state_ = State::ended;
+    state_ = State::done;
     return {};
   }
   log::write(log::Level::info, "no link %s rank %d over %s: %s", name_.side == net::Side::send ? "to" : "from",

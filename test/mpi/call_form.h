@@ -15,7 +15,8 @@ inline int started_and_finished(int rc, MPI_Request* request) {
 
 }  // namespace mpi_test
 
-// MPI_Name, MPI_Iname or MPI_Name_init on comm; the arguments are those in front of it. Needs an MPI_Request `request`.
+// MPI_Name, MPI_Iname or MPI_Name_init on comm; the arguments are those in front of it. Requirements an MPI_Request
+// `request`.
 #define GC_CALL_IN_FORM(form, comm, Name, name, ...)                            \
   ((form) == mpi_test::Form::blocking ? MPI_##Name(__VA_ARGS__, comm)           \
    : (form) == mpi_test::Form::nonblocking                                      \

@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "base/params.h"
-#include "core/connect/needs.h"
+#include "core/connect/requirements.h"
 #include "core/plan/collective_messages.h"
 #include "core/plan/tuning_file.h"
 #include "plan_walk.h"
@@ -567,7 +567,7 @@ TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
   ASSERT_EQ(launches.size(), 3u);  // 63 and 37 one-shots, and the rest
   EXPECT_EQ(launches[0].kernel, &kFloatMesh);
   EXPECT_EQ(launches[2].kernel, &kMove);
-  EXPECT_TRUE(needs_of(queue, 0, shape).mesh);
+  EXPECT_TRUE(required_by(queue, 0, shape).mesh);
   shape.capturing = true;
   EXPECT_EQ(make_plans(queue, 0, shape, {1024}, &kMove).size(), 3u);
 }
@@ -819,7 +819,7 @@ TEST(Planner, EmptyTasks) {
   EXPECT_TRUE(make_plans(queue, 0, gpu_shape(2), {10}, &kMove).empty());
   queue.add(collective(Function::all_reduce, &kInt, 0, 1));
   EXPECT_TRUE(make_plans(queue, 0, gpu_shape(2), {10}, &kMove).empty());
-  EXPECT_FALSE(needs_of(queue, 0, gpu_shape(2)).ring);
+  EXPECT_FALSE(required_by(queue, 0, gpu_shape(2)).ring);
   queue.add_send(1, {nullptr, 0, nullptr});
   const auto launches = make_plans(queue, 0, gpu_shape(2), {10}, &kMove);
   ASSERT_EQ(launches.size(), 1u);
@@ -831,10 +831,10 @@ TEST(Planner, NeedsNameEachPeerOnce) {
   TaskQueue queue;
   for (int peer : {3, 1, 3, 0}) queue.add_send(peer, {nullptr, 8, nullptr});
   for (int peer : {2, 2}) queue.add_recv(peer, {nullptr, 8, nullptr});
-  const Needs needs = needs_of(queue, 0, gpu_shape(4));
-  EXPECT_EQ(needs.send_to, (std::vector<int>{1, 3}));
-  EXPECT_EQ(needs.receive_from, (std::vector<int>{2}));
-  EXPECT_FALSE(needs.ring || needs.tree || needs.mesh);
+  const Requirements required = required_by(queue, 0, gpu_shape(4));
+  EXPECT_EQ(required.send_to, (std::vector<int>{1, 3}));
+  EXPECT_EQ(required.receive_from, (std::vector<int>{2}));
+  EXPECT_FALSE(required.ring || required.tree || required.mesh);
 }
 
 TEST(Planner, NeedsNoMoreChannelsThanItSays) {
@@ -843,7 +843,7 @@ TEST(Planner, NeedsNoMoreChannelsThanItSays) {
     const CommShape shape = draw_shape(random, 8);
     TaskQueue queue;
     for (uint64_t i = draw(random, 1, 6); i > 0; --i) queue.add(draw_collective(random, i));
-    const int channels = needs_of(queue, 1, shape).channels;
+    const int channels = required_by(queue, 1, shape).channels;
     for (const PlannedLaunch& launch : make_plans(queue, 1, shape, {100}, &kMove)) {
       if (launch.kernel != &kFloatMesh && launch.kernel != &kMoveMesh) {
         ASSERT_LE(std::bit_width(launch.plan.channel_mask), channels) << "round " << round;

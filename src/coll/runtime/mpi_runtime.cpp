@@ -135,7 +135,7 @@ Result<bool> MpiRuntime::prepared(DeviceCall& call) {
   call.kept = runtime_->kept(call.part.queue, shape_);
   if (call.kept) return true;
   core::replace_by_messages(&call.part.queue, runtime_->rank(), shape_);
-  return runtime_->connected(core::needs_of(call.part.queue, runtime_->rank(), shape_));
+  return runtime_->connected(core::required_by(call.part.queue, runtime_->rank(), shape_));
 }
 
 Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
@@ -156,7 +156,7 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
     GC_TRY_AS(const bool all, prepared(call));
     if (all) return true;
     // A failure is its fault, and all ranks': nobody goes on without it.
-    GC_TRY(runtime_->connect(core::needs_of(call.part.queue, runtime_->rank(), shape_), idle));
+    GC_TRY(runtime_->connect(core::required_by(call.part.queue, runtime_->rank(), shape_), idle));
   }
 }
 
@@ -167,11 +167,11 @@ Status MpiRuntime::begin(const DeviceCall& call, bool waits) {
 
 // The trees of odd and even channels differ, and with them the order of reduction; where it runs depends on the others.
 bool MpiRuntime::joins(const DeviceCall& call) const {
-  return !core::needs_of(call.part.queue, runtime_->rank(), shape_).tree;
+  return !core::required_by(call.part.queue, runtime_->rank(), shape_).tree;
 }
 
 bool MpiRuntime::connected(const core::TaskQueue& together) const {
-  return runtime_->connected(core::needs_of(together, runtime_->rank(), shape_));
+  return runtime_->connected(core::required_by(together, runtime_->rank(), shape_));
 }
 
 Status MpiRuntime::begin(const core::TaskQueue& together) { return runtime_->begin(together, shape_); }

@@ -185,9 +185,9 @@ Result<bool> Communicator::advance() {
 Status Communicator::run(const TaskQueue& queue, void (*idle)()) {
   const User user(users_);
   GC_TRY_AS(CommShape now, shape(queue.streams));
-  const Needs needs = needs_of(queue, rank(), now);
-  if (!connected(needs)) {
-    GC_TRY(connect(needs, idle));
+  const Requirements required = required_by(queue, rank(), now);
+  if (!connected(required)) {
+    GC_TRY(connect(required, idle));
     GC_TRY_AS(now, shape(queue.streams));
   }
   GC_TRY(begin(queue, now));

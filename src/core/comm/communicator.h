@@ -18,7 +18,7 @@
 #include "core/connect/device_tables.h"
 #include "core/connect/links.h"
 #include "core/connect/mesh.h"
-#include "core/connect/needs.h"
+#include "core/connect/requirements.h"
 #include "core/copy_engine/copy_path.h"
 #include "core/copy_engine/landing_path.h"
 #include "core/launch/launcher.h"
@@ -76,7 +76,7 @@ class Communicator final : public Watched, public GraphUser {
   // Returns what tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage
   // where some streams are capturing and others are not, and after finish(); the device's.
   Result<CommShape> shape(const std::vector<gpu::Stream>& streams);
-  bool connected(const Needs& needs) const noexcept;
+  bool connected(const Requirements& required) const noexcept;
   // Returns what is kept of an equal queue that has been begun before. Then all that the queue needs is connected, and
   // replace_by_messages() leaves it as it is.
   PlanCache::Hit kept(const TaskQueue& queue, const CommShape& shape) const;
@@ -84,7 +84,7 @@ class Communicator final : public Watched, public GraphUser {
   // what reductions by copy engines need are collective, and succeed or fail on all ranks alike. Where a mesh or those
   // reductions turn out to be impossible, connect() makes ring and tree instead, and shape() is another from then on.
   // It calls idle() between looks. A failure latches: the peers learn of it.
-  Status connect(const Needs& needs, void (*idle)() = nullptr);
+  Status connect(const Requirements& required, void (*idle)() = nullptr);
 
   // Writes down collective calls that this rank is about to make, outside of captures, for the other ranks to compare.
   void announce(std::span<const Call> calls) noexcept { calls_.publish(calls); }
@@ -92,7 +92,7 @@ class Communicator final : public Watched, public GraphUser {
   void compare_calls() noexcept;
 
   // Plans, then puts plans on their streams as long as there is room for them, without waiting: see Launcher. A failed
-  // advance() latches. REQUIRES: connected(needs_of(queue, rank(), shape)).
+  // advance() latches. REQUIRES: connected(required_by(queue, rank(), shape)).
   // waits: the caller calls wait() next, and nothing in between. The kernel of this launch may then stay for the next
   // call.
   // kept: the hit that kept() returned; other queues may have been begun since.
@@ -181,23 +181,25 @@ class Communicator final : public Watched, public GraphUser {
   void prepare_direct();
   CommShape plain_shape() const;
   Status make_launcher();
-  Status make_connections(const Needs& needs, PeerWait& wait);
-  Status compare_needs(const Needs& needs, PeerWait& wait);
+  Status make_connections(const Requirements& required, PeerWait& wait);
+  Status compare_requirements(const Requirements& required, PeerWait& wait);
   Status make_mesh(PeerWait& wait);
   Status make_line_mesh(PeerWait& wait);
   Result<bool> connect_mesh(std::unique_ptr<Mesh>* mesh, PeerWait& wait);
-  bool needs_mesh(const Needs& needs) const noexcept { return needs.mesh && facts_.mesh && !mesh_; }
-  bool needs_line_mesh(const Needs& needs) const noexcept { return needs.line_mesh && facts_.line_mesh && !line_mesh_; }
-  bool needs_landing(const Needs& needs) const noexcept;
+  bool needs_mesh(const Requirements& required) const noexcept { return required.mesh && facts_.mesh && !mesh_; }
+  bool needs_line_mesh(const Requirements& required) const noexcept {
+    return required.line_mesh && facts_.line_mesh && !line_mesh_;
+  }
+  bool needs_landing(const Requirements& required) const noexcept;
   Status make_landing(PeerWait& wait);
-  std::vector<LinkWish> missing_links(const Needs& needs) const;
+  std::vector<LinkWish> missing_links(const Requirements& required) const;
   Status make_links(const std::vector<LinkWish>& wishes, PeerWait& wait);
   void place(const LinkName& name, int first_lane, std::vector<PlacedConnector>* placed) const;
   Status agree_on_links(const Status& mine, PeerWait& wait);
-  int wanted_channels(const Needs& needs) const noexcept;
-  bool needs_replacement(const Needs& needs) const noexcept;
-  bool needs_ring(const Needs& needs) const noexcept;
-  bool needs_tree(const Needs& needs) const noexcept;
+  int wanted_channels(const Requirements& required) const noexcept;
+  bool needs_replacement(const Requirements& required) const noexcept;
+  bool needs_ring(const Requirements& required) const noexcept;
+  bool needs_tree(const Requirements& required) const noexcept;
   // Returns whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
   LandingPath* watched_landings() const noexcept { return watched_landings_.load(std::memory_order_acquire); }

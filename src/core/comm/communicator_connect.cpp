@@ -176,60 +176,62 @@ Status Communicator::make_launcher() {
 }
 
 // Channels are connected as they are used: a communicator for small operations needs few of many.
-int Communicator::wanted_channels(const Needs& needs) const noexcept {
+int Communicator::wanted_channels(const Requirements& required) const noexcept {
   constexpr unsigned kLeast = 4;
   // Nobody has asked for what replaces something else: all.
-  if (needs_replacement(needs)) return facts_.channels;
-  return std::min(static_cast<int>(std::bit_ceil(std::max(static_cast<unsigned>(needs.channels), kLeast))),
+  if (needs_replacement(required)) return facts_.channels;
+  return std::min(static_cast<int>(std::bit_ceil(std::max(static_cast<unsigned>(required.channels), kLeast))),
                   facts_.channels);
 }
 
 // Returns whether something that cannot be made must be replaced by what else may carry its operations.
-bool Communicator::needs_replacement(const Needs& needs) const noexcept {
-  return (needs.mesh && !facts_.mesh) || (needs.line_mesh && !facts_.line_mesh) ||
-         (needs.copy_reductions && !facts_.copy_reduction_bytes);
+bool Communicator::needs_replacement(const Requirements& required) const noexcept {
+  return (required.mesh && !facts_.mesh) || (required.line_mesh && !facts_.line_mesh) ||
+         (required.copy_reductions && !facts_.copy_reduction_bytes);
 }
-bool Communicator::needs_ring(const Needs& needs) const noexcept {
-  return ring_channels_ < wanted_channels(needs) && (needs.ring || needs_replacement(needs));
+bool Communicator::needs_ring(const Requirements& required) const noexcept {
+  return ring_channels_ < wanted_channels(required) && (required.ring || needs_replacement(required));
 }
-bool Communicator::needs_tree(const Needs& needs) const noexcept {
-  return tree_channels_ < wanted_channels(needs) && (needs.tree || needs_replacement(needs));
+bool Communicator::needs_tree(const Requirements& required) const noexcept {
+  return tree_channels_ < wanted_channels(required) && (required.tree || needs_replacement(required));
 }
-bool Communicator::needs_landing(const Needs& needs) const noexcept {
-  return needs.copy_reductions && facts_.copy_reduction_bytes && !landings_;
+bool Communicator::needs_landing(const Requirements& required) const noexcept {
+  return required.copy_reductions && facts_.copy_reduction_bytes && !landings_;
 }
 
-bool Communicator::connected(const Needs& needs) const noexcept {
+bool Communicator::connected(const Requirements& required) const noexcept {
   if (size() == 1) return true;
-  if (needs_mesh(needs) || needs_line_mesh(needs) || needs_landing(needs) || needs_ring(needs) || needs_tree(needs))
+  if (needs_mesh(required) || needs_line_mesh(required) || needs_landing(required) || needs_ring(required) ||
+      needs_tree(required))
     return false;
   const auto has = [&](Side side) {
     return [=, this](int peer) { return links_->lanes({kPairLinks, peer, side}) > 0; };
   };
-  return std::all_of(needs.send_to.begin(), needs.send_to.end(), has(Side::send)) &&
-         std::all_of(needs.receive_from.begin(), needs.receive_from.end(), has(Side::receive));
+  return std::all_of(required.send_to.begin(), required.send_to.end(), has(Side::send)) &&
+         std::all_of(required.receive_from.begin(), required.receive_from.end(), has(Side::receive));
 }
 
-Status Communicator::connect(const Needs& needs, void (*idle)()) {
+Status Communicator::connect(const Requirements& required, void (*idle)()) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   PeerWait wait(fault_, peers_, idle);
-  Status status = contained([&] { return make_connections(needs, wait); });
+  Status status = contained([&] { return make_connections(required, wait); });
   if (!status) fault_.raise(status);
   return status;
 }
 
-Status Communicator::make_connections(const Needs& needs, PeerWait& wait) {
+Status Communicator::make_connections(const Requirements& required, PeerWait& wait) {
   if (!launcher_) GC_TRY(make_launcher());
   if (size() == 1) return {};
-  const bool mesh = needs_mesh(needs), line_mesh = needs_line_mesh(needs), landing = needs_landing(needs);
-  if (mesh || line_mesh || landing || needs_ring(needs) || needs_tree(needs)) GC_TRY(compare_needs(needs, wait));
+  const bool mesh = needs_mesh(required), line_mesh = needs_line_mesh(required), landing = needs_landing(required);
+  if (mesh || line_mesh || landing || needs_ring(required) || needs_tree(required))
+    GC_TRY(compare_requirements(required, wait));
   if (mesh) GC_TRY(make_mesh(wait));
   if (line_mesh) GC_TRY(make_line_mesh(wait));
   if (landing) GC_TRY(make_landing(wait));
-  const bool ring = needs_ring(needs), tree = needs_tree(needs);
-  const int channels = wanted_channels(needs);
-  Status status = contained([&] { return make_links(missing_links(needs), wait); });
+  const bool ring = needs_ring(required), tree = needs_tree(required);
+  const int channels = wanted_channels(required);
+  Status status = contained([&] { return make_links(missing_links(required), wait); });
   // Links for collectives are made by all ranks at once, and are good for all or none.
   if (ring || tree) status = agree_on_links(status, wait);
   GC_TRY(std::move(status));
@@ -239,13 +241,13 @@ Status Communicator::make_connections(const Needs& needs, PeerWait& wait) {
 }
 
 // Calls that do not fit together would wait for different connections, or make two ends of different size.
-Status Communicator::compare_needs(const Needs& needs, PeerWait& wait) {
+Status Communicator::compare_requirements(const Requirements& required, PeerWait& wait) {
   struct Wanted {
     int32_t mesh, line_mesh, landing, ring, tree, channels;
     bool operator==(const Wanted&) const = default;
   };
-  const Wanted mine = {needs_mesh(needs), needs_line_mesh(needs), needs_landing(needs),
-                       needs_ring(needs), needs_tree(needs),      wanted_channels(needs)};
+  const Wanted mine = {needs_mesh(required), needs_line_mesh(required), needs_landing(required),
+                       needs_ring(required), needs_tree(required),      wanted_channels(required)};
   std::vector<Wanted> all(static_cast<size_t>(size()));
   MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, peers_);
   GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
@@ -294,22 +296,22 @@ Status Communicator::make_landing(PeerWait& wait) {
   return {};
 }
 
-std::vector<LinkWish> Communicator::missing_links(const Needs& needs) const {
+std::vector<LinkWish> Communicator::missing_links(const Requirements& required) const {
   std::vector<LinkWish> wishes;
   const auto want = [&](const LinkName& name, int lanes) {
     const bool wished = std::any_of(wishes.begin(), wishes.end(), [&](const LinkWish& w) { return w.name == name; });
     if (!wished && links_->lanes(name) < lanes) wishes.push_back({name, lanes});
   };
-  const int channels = wanted_channels(needs);
-  if (needs_ring(needs)) {
+  const int channels = wanted_channels(required);
+  if (needs_ring(required)) {
     want({kCollectiveLinks, (rank() + 1) % size(), Side::send}, channels);
     want({kCollectiveLinks, (rank() + size() - 1) % size(), Side::receive}, channels);
   }
-  if (needs_tree(needs))
+  if (needs_tree(required))
     for (int peer : tree_neighbours(size(), rank(), facts_.channels))
       for (Side side : kSides) want({kCollectiveLinks, peer, side}, channels);
-  for (int peer : needs.send_to) want({kPairLinks, peer, Side::send}, facts_.pair_lanes);
-  for (int peer : needs.receive_from) want({kPairLinks, peer, Side::receive}, facts_.pair_lanes);
+  for (int peer : required.send_to) want({kPairLinks, peer, Side::send}, facts_.pair_lanes);
+  for (int peer : required.receive_from) want({kPairLinks, peer, Side::receive}, facts_.pair_lanes);
   return wishes;
 }
 

@@ -138,7 +138,7 @@ Status check(Part& part) {
 // The connections that the parts of a Communicator lack.
 struct Lack {
   Communicator* communicator;
-  Needs needs;
+  Requirements required;
   std::vector<Part*> parts;
 };
 
@@ -146,12 +146,12 @@ std::vector<Lack> missing(std::span<Part> parts) {
   std::vector<Lack> lacks;
   for (Part& part : parts) {
     if (part.kept) continue;
-    Needs needs = needs_of(*part.queue, part.communicator->rank(), part.shape);
-    if (part.communicator->connected(needs)) continue;
+    Requirements required = required_by(*part.queue, part.communicator->rank(), part.shape);
+    if (part.communicator->connected(required)) continue;
     auto same = std::find_if(lacks.begin(), lacks.end(),
                              [&](const Lack& lack) { return lack.communicator == part.communicator; });
     if (same == lacks.end()) same = lacks.insert(same, {part.communicator, {}, {}});
-    same->needs.add(needs);
+    same->required.add(required);
     same->parts.push_back(&part);
   }
   return lacks;
@@ -163,9 +163,9 @@ void connect(std::span<Part> parts) {
   if (lacks.empty()) return;
   std::vector<Job> jobs;
   for (const Lack& lack : lacks)
-    jobs.push_back({nullptr, {[&lack] { return lack.communicator->connect(lack.needs); }}, {[&lack](const Status& why) {
-                      lack.communicator->raise_fault(why);
-                    }}});
+    jobs.push_back({nullptr,
+                    {[&lack] { return lack.communicator->connect(lack.required); }},
+                    {[&lack](const Status& why) { lack.communicator->raise_fault(why); }}});
   std::vector<Status> results = run_all(jobs);
   for (size_t i = 0; i < lacks.size(); ++i)
     for (Part* part : lacks[i].parts)

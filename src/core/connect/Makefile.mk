@@ -6,7 +6,7 @@ GC_CORE_SOURCES += \
 	src/core/connect/links.h \
 	src/core/connect/mesh.cpp \
 	src/core/connect/mesh.h \
-	src/core/connect/needs.cpp \
-	src/core/connect/needs.h \
+	src/core/connect/requirements.cpp \
+	src/core/connect/requirements.h \
 	src/core/connect/trees.cpp \
 	src/core/connect/trees.h

@@ -59,8 +59,8 @@ class Launcher final : public InFlight {
   static Result<uint64_t> capture_of(gpu::Device& device, const std::vector<gpu::Stream>& streams);
   // Plans a group, with `shape` and its `capturing` as capture_of() said. On failure nothing has been begun.
   // copies: has begun messages of the same group, null for none. steps: the launches of these messages.
-  // REQUIRES: the tasks' kernels are prepared; what needs_of(queue, rank, shape) says is connected; the last advance()
-  // of the previous begin() returned true or failed.
+  // REQUIRES: the tasks' kernels are prepared; what required_by(queue, rank, shape) says is connected; the last
+  // advance() of the previous begin() returned true or failed.
   // waits: the caller will wait for the end, calling look(), before it does anything else.
   Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr,
                std::vector<PlannedLaunch> steps = {}, bool waits = false);

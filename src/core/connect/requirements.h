@@ -9,14 +9,14 @@
 
 namespace gpucoll::core {
 
-struct Needs {
+struct Requirements {
   bool ring = false, tree = false, mesh = false, line_mesh = false;
   bool copy_reductions = false;            // with all peers in the lists below
   int channels = 0;                        // rings and trees: their plans stay below this one
   std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
 
-  void add(const Needs& more);
+  void add(const Requirements& more);
 };
-Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape);
+Requirements required_by(const TaskQueue& queue, int rank, const CommShape& shape);
 
 }  // namespace gpucoll::core

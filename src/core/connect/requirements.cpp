@@ -1,4 +1,4 @@
-#include "core/connect/needs.h"
+#include "core/connect/requirements.h"
 
 #include <algorithm>
 #include <iterator>
@@ -22,7 +22,7 @@ std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
 
 }  // namespace
 
-void Needs::add(const Needs& more) {
+void Requirements::add(const Requirements& more) {
   ring |= more.ring;
   tree |= more.tree;
   mesh |= more.mesh;
@@ -33,29 +33,29 @@ void Needs::add(const Needs& more) {
   receive_from = united(receive_from, more.receive_from);
 }
 
-Needs needs_of(const TaskQueue& queue, int rank, const CommShape& shape) {
-  Needs needs;
-  if (shape.n_ranks == 1) return needs;
+Requirements required_by(const TaskQueue& queue, int rank, const CommShape& shape) {
+  Requirements required;
+  if (shape.n_ranks == 1) return required;
   for (const CollectiveTask& task : queue.collectives) {
     if (task.count == 0) continue;
-    needs.copy_reductions |= reduces_by_copies(task, shape);
+    required.copy_reductions |= reduces_by_copies(task, shape);
     if (reduces_by_copies(task, shape)) continue;
     const Choice choice = choose_for(task, shape);
-    needs.ring |= choice.algorithm == Algorithm::ring;
-    needs.tree |= choice.algorithm == Algorithm::tree;
-    needs.mesh |= choice.algorithm == Algorithm::one_shot || choice.zero_copy;
-    needs.line_mesh |= choice.algorithm == Algorithm::all_pairs;
+    required.ring |= choice.algorithm == Algorithm::ring;
+    required.tree |= choice.algorithm == Algorithm::tree;
+    required.mesh |= choice.algorithm == Algorithm::one_shot || choice.zero_copy;
+    required.line_mesh |= choice.algorithm == Algorithm::all_pairs;
     // Loads puts an operation above others only where these leave no room below.
     if (choice.algorithm != Algorithm::one_shot)
-      needs.channels = std::min(needs.channels + choice.channels, shape.n_channels);
+      required.channels = std::min(required.channels + choice.channels, shape.n_channels);
   }
   for (const TaskQueue::Pair& task : queue.sends)
-    if (task.peer != rank) needs.send_to.push_back(task.peer);
+    if (task.peer != rank) required.send_to.push_back(task.peer);
   for (const TaskQueue::Pair& task : queue.recvs)
-    if (task.peer != rank) needs.receive_from.push_back(task.peer);
-  sort_out(needs.send_to);
-  sort_out(needs.receive_from);
-  return needs;
+    if (task.peer != rank) required.receive_from.push_back(task.peer);
+  sort_out(required.send_to);
+  sort_out(required.receive_from);
+  return required;
 }
 
 }  // namespace gpucoll::core

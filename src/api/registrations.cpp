@@ -8,13 +8,13 @@
 namespace gpucoll::coll {
 
 void Registrations::give_back(core::Communicator& communicator, const Made& made) {
-  if (made.published) communicator.direct()->withdraw(*made.place);
+  if (made.published) communicator.user_buffers()->withdraw(*made.place);
   if (made.place) communicator.exports().unpin(*made.place);
 }
 
 void* Registrations::add(core::Communicator& communicator, const void* kernel_address) {
   Made made = {communicator.exports().pin(kernel_address), false};
-  core::DirectPath* const direct = communicator.direct();
+  core::UserBuffers* const direct = communicator.user_buffers();
   if (made.place && direct) {
     made.published = direct->publish(static_cast<const uint8_t*>(kernel_address), *made.place);
     if (!made.published && !std::exchange(told_, true))

@@ -58,7 +58,7 @@ struct LauncherTest : ::testing::Test {
     make_launcher(nullptr, nullptr);
     shape.emulated = true;
   }
-  void make_launcher(DirectMarker* direct, ResidentKernel* resident, gpu::Device& on = device()) {
+  void make_launcher(UserBufferMarker* direct, ResidentKernel* resident, gpu::Device& on = device()) {
     LaunchContext context{on,
                           fault,
                           0,

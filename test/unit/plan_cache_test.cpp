@@ -224,7 +224,7 @@ TEST_F(KeptTest, KeepsWhatIsLaunchedForThisDeviceAlone) {
 }
 
 TEST_F(KeptTest, PlansWhatMayBeAnotherWayEachTime) {
-  struct Marker final : DirectMarker {
+  struct Marker final : UserBufferMarker {
     bool mark(proto::CollectiveItem&, uint64_t, bool) override { return true; }
     bool mark(proto::PairItem& item, bool) override {
       ++asked;

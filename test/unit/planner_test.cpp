@@ -273,7 +273,7 @@ CollectiveCut collective_cut(const std::vector<PlannedLaunch>& launches, const P
 }
 
 // A rank that knows where some of its buffers are for others, in its own way.
-class SomeAreKnown final : public DirectMarker {
+class SomeAreKnown final : public UserBufferMarker {
  public:
   explicit SomeAreKnown(uint32_t seed) : random_(seed) {}
   bool mark(CollectiveItem& item, uint64_t, bool) override {
@@ -623,7 +623,7 @@ TEST(Planner, MessagesJoinOnlyWhatGoesByConnections) {
 }
 
 // Remembers what it was asked of, and marks it.
-struct Marker final : DirectMarker {
+struct Marker final : UserBufferMarker {
   bool mark(CollectiveItem& item, uint64_t output_bytes, bool) override {
     item.direct = proto::kLooksForGrants;
     asked.push_back(output_bytes);

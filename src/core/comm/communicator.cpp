@@ -121,7 +121,7 @@ Communicator::~Communicator() {
   landings_.reset();
   copies_.reset();
   pages_.reset();
-  direct_.reset();
+  user_buffers_.reset();
   tables_.reset();
   links_.reset();
   mesh_.reset();
@@ -290,7 +290,7 @@ Status Communicator::settle(void (*idle)()) {
   await(launched(), idle, false).ignore();
   if (gc_mutant(145) == 0) compare_calls();
   Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle);
-  if (!status && direct_ && direct_->has_granted()) await_peers();
+  if (!status && user_buffers_ && user_buffers_->has_granted()) await_peers();
   return status;
 }
 
@@ -377,7 +377,7 @@ void Communicator::check() noexcept {
     Status status = peers_.check();
     exports_->tidy();
     if (copies_) copies_->look_for_freed();
-    if (direct_) direct_->look_for_freed();
+    if (user_buffers_) user_buffers_->look_for_freed();
     if (status) return look_for_timeout();
     fault_.raise(status);
   } catch (...) {

@@ -22,7 +22,7 @@
 #include "core/copy_engine/copy_path.h"
 #include "core/copy_engine/landing_path.h"
 #include "core/launch/launcher.h"
-#include "core/memory/direct_path.h"
+#include "core/memory/user_buffers.h"
 #include "core/peer/call_records.h"
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"
@@ -104,7 +104,7 @@ class Communicator final : public Watched, public GraphUser {
   // Returns this rank's memory that others may open.
   Exports& exports() noexcept { return *exports_; }
   // Returns null where direct stores are turned off.
-  DirectPath* direct() noexcept { return direct_.get(); }
+  UserBuffers* user_buffers() noexcept { return user_buffers_.get(); }
   // Returns an internal stream, for callers without one of their own. The first call makes it.
   Result<gpu::Stream> stream();
   // Returns device memory (kernel address) for operations without buffers of their own. The first call makes it.
@@ -248,7 +248,7 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<Mesh> landing_mesh_;
   std::unique_ptr<LandingPath> landings_;                // of reductions by copy engines, made when first needed
   std::atomic<LandingPath*> watched_landings_{nullptr};  // landings_, for other threads
-  std::unique_ptr<DirectPath> direct_;                   // null: turned off
+  std::unique_ptr<UserBuffers> user_buffers_;            // null: turned off
   std::optional<ResidentKernel> resident_;
   GraphHold hold_;
   std::unique_ptr<Launcher> launcher_;

@@ -105,7 +105,7 @@ void Communicator::prepare_copies() {
 void Communicator::prepare_direct() {
   const uint64_t least = param_or(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
   if (least > 1 && size() > 1)
-    direct_ = std::make_unique<DirectPath>(
+    user_buffers_ = std::make_unique<UserBuffers>(
         DirectContext{device_, peers_, *links_, *exports_, least, launched_, words()->done});
 }
 
@@ -166,7 +166,7 @@ Status Communicator::make_launcher() {
                            &words()->done,
                            &kernel_words->done,
                            &peers_.own_page().entered,
-                           direct_.get(),
+                           user_buffers_.get(),
                            &*resident_,
                            &kernel_words->in_graphs,
                            &hold_,

@@ -41,7 +41,7 @@ struct LaunchContext {
   const uint64_t* done;     // the done word: host and kernel address
   uint64_t* done_kernel;
   uint64_t* entered;  // on this rank's control page: how many launches have been made, for the peers' reports
-  DirectMarker* direct = nullptr;
+  UserBufferMarker* direct = nullptr;
   ResidentKernel* resident = nullptr;      // null: kernels never stay
   proto::GraphWords* in_graphs = nullptr;  // kernel address: where launches of graphs tell of themselves
   GraphHold* hold = nullptr;               // counts the graphs that hold launches of `user`

@@ -42,11 +42,11 @@ int pairs_per_batch(const CommShape& shape) {
 
 class Planner {
  public:
-  Planner(const CommShape& shape, int rank, const PlanBudget& budget, const gpu::Kernel* move, DirectMarker* direct)
+  Planner(const CommShape& shape, int rank, const PlanBudget& budget, const gpu::Kernel* move, UserBufferMarker* direct)
       : shape_(shape),
         rank_(rank),
         move_(move),
-        direct_(direct),
+        user_buffers_(direct),
         builder_(budget, pairs_per_batch(shape)),
         loads_(shape.n_channels) {}
 
@@ -72,7 +72,7 @@ class Planner {
   const CommShape& shape_;
   int rank_;
   const gpu::Kernel* move_;
-  DirectMarker* direct_;
+  UserBufferMarker* user_buffers_;
   std::vector<PlannedLaunch> launches_;
   // The plan that is being made.
   PlanBuilder builder_;
@@ -105,8 +105,8 @@ void Planner::close() {
 void Planner::add_collective(const ChosenCollective& chosen) {
   threads_ = std::max(threads_, chosen.choice.threads);
   WorkItem item = {.collective = item_of(chosen)};
-  bool varies = direct_ && may_be_direct(chosen) &&
-                direct_->mark(item.collective, output_bytes(*chosen.task, shape_), shape_.capturing);
+  bool varies = user_buffers_ && may_be_direct(chosen) &&
+                user_buffers_->mark(item.collective, output_bytes(*chosen.task, shape_), shape_.capturing);
   const std::span<const WorkItem> addresses = open_buffers(chosen, item.collective);
   varies |= !addresses.empty();
   auto add = [&] {
@@ -130,9 +130,9 @@ std::span<const WorkItem> Planner::open_buffers(const ChosenCollective& chosen, 
                           (task.function == Function::reduce && static_cast<uint32_t>(rank_) == task.root);
   const auto open = [&](const void* buffer, WorkItem& to) {
     to.addresses = {};
-    return is_in_packs(buffer) && direct_->open(buffer, shape_.capturing, to.addresses);
+    return is_in_packs(buffer) && user_buffers_->open(buffer, shape_.capturing, to.addresses);
   };
-  const bool reached = direct_ && is_in_packs(task.recv) && open(task.send, addresses_[0]);
+  const bool reached = user_buffers_ && is_in_packs(task.recv) && open(task.send, addresses_[0]);
   item.open = reached && (!is_written || open(task.recv, addresses_[1]));
   return addresses_;
 }
@@ -200,7 +200,7 @@ void Planner::add_pair(const Half* send, const Half* recv) {
     threads = std::max(threads, choice.threads);
   }
   pair.distance = send ? send->distance : recv->distance;
-  const bool varies = direct_ && direct_->mark(pair, shape_.capturing);
+  const bool varies = user_buffers_ && user_buffers_->mark(pair, shape_.capturing);
   put_pair(item, threads);
   varies_ |= varies;
 }
@@ -273,7 +273,7 @@ void Planner::plan_reductions(const std::vector<LocalTask>& tasks, Stage stage) 
 }  // namespace
 
 std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
-                                      const PlanBudget& budget, const gpu::Kernel* move, DirectMarker* direct) {
+                                      const PlanBudget& budget, const gpu::Kernel* move, UserBufferMarker* direct) {
   Planner planner(shape, rank, budget, move, direct);
   if (!queue.before.empty()) planner.plan_packing(queue.before, queue.packing, Stage::pack);
   planner.plan_reductions(queue.reductions, Stage::pack);

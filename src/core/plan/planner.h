@@ -40,9 +40,9 @@ struct PlanBudget {
 
 // Marks what items have to do with direct stores (proto/direct.h): a local matter. The planner asks only for items that
 // may use direct stores. mark() returns true where the answer may be another one at another time.
-class DirectMarker {
+class UserBufferMarker {
  public:
-  virtual ~DirectMarker() = default;
+  virtual ~UserBufferMarker() = default;
   // Marks a broadcast, all_gather or all_reduce in a ring over Simple. REQUIRES: argument_high is not used.
   virtual bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) = 0;
   // Marks messages over any protocol.
@@ -55,7 +55,7 @@ class DirectMarker {
 // messages of 0 bytes do not.
 std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
                                       const PlanBudget& budget, const gpu::Kernel* move,
-                                      DirectMarker* direct = nullptr);
+                                      UserBufferMarker* direct = nullptr);
 
 // Returns how many blocks pack so many items, which have so many bytes together.
 int packing_blocks(size_t items, uint64_t bytes, int threads) noexcept;

@@ -1,4 +1,4 @@
-#include "core/memory/direct_path.h"
+#include "core/memory/user_buffers.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,19 +15,19 @@ using proto::kGrants;
 using proto::kLooksForGrants;
 using proto::kPairLinks;
 
-DirectPath::~DirectPath() {
+UserBuffers::~UserBuffers() {
   if (has_proxy_) Proxy::instance().remove(this);
   for (auto& [peer, view] : views_)
     for (uint32_t i = 0; i < kDirectMemory; ++i) let_go(peer, i, view.memory[i]);
   for (void* base : dropped_) context_.device.close_memory(base);
 }
 
-bool DirectPath::over_p2p(proto::LinkKind kind, int peer, net::Side side) const {
+bool UserBuffers::over_p2p(proto::LinkKind kind, int peer, net::Side side) const {
   return context_.links.over_p2p({kind, peer, side});
 }
 
 // Every channel's ring has the same neighbours (device_tables.cpp).
-bool DirectPath::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) {
+bool UserBuffers::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) {
   const int n = context_.peers.size(), rank = context_.peers.rank();
   if (n == 1 || output_bytes < context_.least_bytes) return false;
   if (looks(kCollectiveLinks, (rank + 1) % n)) item.direct |= kLooksForGrants;
@@ -38,7 +38,7 @@ bool DirectPath::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool c
   return true;
 }
 
-bool DirectPath::mark(proto::PairItem& item, bool capturing) {
+bool UserBuffers::mark(proto::PairItem& item, bool capturing) {
   const auto worth = [&](int peer, uint64_t bytes, proto::Protocol protocol) {
     return peer >= 0 && peer != context_.peers.rank() && bytes >= context_.least_bytes &&
            protocol == proto::Protocol::simple;
@@ -51,12 +51,12 @@ bool DirectPath::mark(proto::PairItem& item, bool capturing) {
   return sends || receives;
 }
 
-bool DirectPath::looks(proto::LinkKind kind, int peer) {
+bool UserBuffers::looks(proto::LinkKind kind, int peer) {
   if (!over_p2p(kind, peer, net::Side::send)) return false;
   return context_.peers.in_this_process(peer) || opens(peer);
 }
 
-bool DirectPath::opens(int peer) {
+bool UserBuffers::opens(int peer) {
   const bool some = has_open(peer);
   if (!some || has_proxy_) return some;
   // The proxy closes what was opened. Without the lock, which tidy() takes.
@@ -66,7 +66,7 @@ bool DirectPath::opens(int peer) {
 }
 
 // Every rank looks at what the others have published, whatever its own buffers are.
-bool DirectPath::open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) {
+bool UserBuffers::open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) {
   const Peers& peers = context_.peers;
   for (int peer = 0; peer < peers.size(); ++peer)
     if (peer != peers.rank() && !peers.in_this_process(peer)) opens(peer);
@@ -87,7 +87,7 @@ bool DirectPath::open(const void* buffer, bool capturing, proto::BufferAddresses
   return true;
 }
 
-void DirectPath::publish_again(const gpu::PointerInfo& info) {
+void UserBuffers::publish_again(const gpu::PointerInfo& info) {
   {
     std::lock_guard lock(mutex_);
     if (published(info) || !place_to_take(true)) return;
@@ -103,7 +103,7 @@ void DirectPath::publish_again(const gpu::PointerInfo& info) {
   if (place && !publish(static_cast<const uint8_t*>(info.base), *place, true)) context_.exports.unpin(*place);
 }
 
-DirectPath::Published* DirectPath::published(const gpu::PointerInfo& info) {
+UserBuffers::Published* UserBuffers::published(const gpu::PointerInfo& info) {
   const auto it = std::find_if(published_.begin(), published_.end(), [&](const Published& p) {
     return p.number != 0 && p.base == info.base && p.buffer_id == info.buffer_id;
   });
@@ -111,7 +111,7 @@ DirectPath::Published* DirectPath::published(const gpu::PointerInfo& info) {
 }
 
 // One that is free, or that may be made so; null where there is none.
-DirectPath::Published* DirectPath::place_to_take(bool by_itself) {
+UserBuffers::Published* UserBuffers::place_to_take(bool by_itself) {
   // Where more allocations than there are places come in turn, those that have one keep it; what a program registers
   // need not wait.
   const uint64_t long_ago = by_itself ? 4 * kDirectMemory : 0;
@@ -128,7 +128,7 @@ DirectPath::Published* DirectPath::place_to_take(bool by_itself) {
   return oldest;
 }
 
-DirectPath::Published* DirectPath::free_place(bool by_itself) {
+UserBuffers::Published* UserBuffers::free_place(bool by_itself) {
   Published* const place = place_to_take(by_itself);
   if (!place || place->number == 0) return place;
   log::write(log::Level::debug, "rank %d lets its peers forget memory that it has not used for long",
@@ -139,13 +139,13 @@ DirectPath::Published* DirectPath::free_place(bool by_itself) {
   return place;
 }
 
-bool DirectPath::has_open(int peer) {
+bool UserBuffers::has_open(int peer) {
   std::lock_guard lock(mutex_);
   const View& view = look_at(peer);
   return std::any_of(view.memory.begin(), view.memory.end(), [](const Opened& opened) { return opened.number != 0; });
 }
 
-uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output, bool capturing) {
+uint8_t* UserBuffers::address_for(proto::LinkKind kind, int peer, void* output, bool capturing) {
   if (!output || !over_p2p(kind, peer, net::Side::receive)) return nullptr;
   const bool own = context_.peers.in_this_process(peer);
   if (!own && capturing) return nullptr;
@@ -162,7 +162,7 @@ uint8_t* DirectPath::address_for(proto::LinkKind kind, int peer, void* output, b
   return granted;
 }
 
-uint8_t* DirectPath::mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) {
+uint8_t* UserBuffers::mapped_address(int peer, const gpu::PointerInfo& info, const uint8_t* output) {
   std::lock_guard lock(mutex_);
   ++asks_;
   Published* const it = published(info);
@@ -176,11 +176,11 @@ uint8_t* DirectPath::mapped_address(int peer, const gpu::PointerInfo& info, cons
   return reinterpret_cast<uint8_t*>(mapped.address) + (output - it->base);
 }
 
-bool DirectPath::publish(const uint8_t* kernel_address, const ExportedPlace& place) {
+bool UserBuffers::publish(const uint8_t* kernel_address, const ExportedPlace& place) {
   return publish(kernel_address, place, false);
 }
 
-bool DirectPath::publish(const uint8_t* kernel_address, const ExportedPlace& place, bool by_itself) {
+bool UserBuffers::publish(const uint8_t* kernel_address, const ExportedPlace& place, bool by_itself) {
   std::lock_guard lock(mutex_);
   const auto it = std::find_if(published_.begin(), published_.end(),
                                [&](const Published& p) { return p.number != 0 && p.serial == place.serial; });
@@ -208,7 +208,7 @@ bool DirectPath::publish(const uint8_t* kernel_address, const ExportedPlace& pla
   return true;
 }
 
-void DirectPath::withdraw(const ExportedPlace& place) {
+void UserBuffers::withdraw(const ExportedPlace& place) {
   std::lock_guard lock(mutex_);
   for (uint32_t i = 0; i < kDirectMemory; ++i) {
     Published& p = published_[i];
@@ -216,18 +216,18 @@ void DirectPath::withdraw(const ExportedPlace& place) {
   }
 }
 
-void DirectPath::take_back(uint32_t place) {
+void UserBuffers::take_back(uint32_t place) {
   published_[place] = {};
   proto::DirectPage& page = context_.peers.direct_page(context_.peers.rank());
   __atomic_store_n(&page.memory[place].number, uint64_t{0}, __ATOMIC_SEQ_CST);  // before any later handle
   __atomic_fetch_add(&page.version, uint64_t{1}, __ATOMIC_SEQ_CST);
 }
 
-uint64_t DirectPath::published_by(int peer, uint32_t place) const {
+uint64_t UserBuffers::published_by(int peer, uint32_t place) const {
   return __atomic_load_n(&context_.peers.direct_page(peer).memory[place].number, __ATOMIC_ACQUIRE);
 }
 
-DirectPath::View& DirectPath::look_at(int peer) {
+UserBuffers::View& UserBuffers::look_at(int peer) {
   View& view = views_[peer];
   const uint64_t version = __atomic_load_n(&context_.peers.direct_page(peer).version, __ATOMIC_ACQUIRE);
   if (version == view.version) return view;
@@ -244,7 +244,7 @@ DirectPath::View& DirectPath::look_at(int peer) {
 }
 
 // Leaves alone what it cannot open: that is not granted then.
-void DirectPath::open(int peer, uint32_t place, Opened& opened) {
+void UserBuffers::open(int peer, uint32_t place, Opened& opened) {
   const uint64_t number = published_by(peer, place);
   if (number == 0) return;
   // Acquire: the number is looked at again after them.
@@ -267,7 +267,7 @@ void DirectPath::open(int peer, uint32_t place, Opened& opened) {
   __atomic_store_n(&mapped.number, number, __ATOMIC_RELEASE);  // partner: the peer's mapped_address()
 }
 
-void DirectPath::let_go(int peer, uint32_t place, Opened& opened) {
+void UserBuffers::let_go(int peer, uint32_t place, Opened& opened) {
   if (opened.number == 0) return;
   proto::MappedMemory& mapped = context_.peers.direct_lane(context_.peers.rank(), peer).mappings[place];
   __atomic_store_n(&mapped.number, uint64_t{0}, __ATOMIC_RELEASE);
@@ -275,13 +275,13 @@ void DirectPath::let_go(int peer, uint32_t place, Opened& opened) {
   opened = {};
 }
 
-void DirectPath::let_go_withdrawn(int peer, View& view) {
+void UserBuffers::let_go_withdrawn(int peer, View& view) {
   for (uint32_t i = 0; i < kDirectMemory; ++i)
     if (view.memory[i].number != published_by(peer, i)) let_go(peer, i, view.memory[i]);
   if (!dropped_.empty()) Proxy::instance().wake();
 }
 
-void DirectPath::look_for_freed() noexcept {
+void UserBuffers::look_for_freed() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);  // the watchdog must not wait for a device
   if (!lock.owns_lock()) return;
   for (uint32_t i = 0; i < kDirectMemory; ++i) {
@@ -293,7 +293,7 @@ void DirectPath::look_for_freed() noexcept {
   for (auto& [peer, view] : views_) let_go_withdrawn(peer, view);
 }
 
-void DirectPath::tidy() noexcept {
+void UserBuffers::tidy() noexcept {
   std::unique_lock lock(mutex_);
   if (dropped_.empty()) return;
   lock.unlock();

@@ -42,12 +42,12 @@ struct DirectContext {
   const uint64_t& done;
 };
 
-class DirectPath final : public DirectMarker, public ProxyWork {
+class UserBuffers final : public UserBufferMarker, public ProxyWork {
  public:
-  explicit DirectPath(const DirectContext& context) : context_(context) {}
-  ~DirectPath() override;
-  DirectPath(const DirectPath&) = delete;
-  DirectPath& operator=(const DirectPath&) = delete;
+  explicit UserBuffers(const DirectContext& context) : context_(context) {}
+  ~UserBuffers() override;
+  UserBuffers(const UserBuffers&) = delete;
+  UserBuffers& operator=(const UserBuffers&) = delete;
 
   bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) override;
   bool mark(proto::PairItem& item, bool capturing) override;

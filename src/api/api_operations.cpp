@@ -86,7 +86,7 @@ gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
 gpucollResult_t gpucollSend(const void* sendbuff, size_t count, gpucollDataType_t datatype, int peer,
                             gpucollComm_t comm, gpucollStream_t stream) {
   return operation("gpucollSend", comm, [&](const Caller& caller) -> Status {
-    GC_TRY_AS(const core::PairTask task,
+    GC_TRY_AS(const core::SendRecvTask task,
               make_task(caller, PairCall{"sendbuff", sendbuff, count, datatype, peer, stream}));
     return core::enqueue_send(comm->share, peer, task);
   });
@@ -95,7 +95,7 @@ gpucollResult_t gpucollSend(const void* sendbuff, size_t count, gpucollDataType_
 gpucollResult_t gpucollRecv(void* recvbuff, size_t count, gpucollDataType_t datatype, int peer, gpucollComm_t comm,
                             gpucollStream_t stream) {
   return operation("gpucollRecv", comm, [&](const Caller& caller) -> Status {
-    GC_TRY_AS(const core::PairTask task,
+    GC_TRY_AS(const core::SendRecvTask task,
               make_task(caller, PairCall{"recvbuff", recvbuff, count, datatype, peer, stream}));
     return core::enqueue_recv(comm->share, peer, task);
   });

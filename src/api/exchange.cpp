@@ -83,8 +83,8 @@ Status enqueue_all(const Caller& caller, const core::CommShare& share, const Exc
                    const std::vector<Part>& sends, const std::vector<Part>& recvs) {
   const bool all_with_all = call.send.only == Side::kAllPeers && call.recv.only == Side::kAllPeers;
   auto task = [&](const Side& side, const Part& part) {
-    return core::PairTask{part.bytes ? caller.device.kernel_address(at(side, part)) : nullptr, part.bytes, call.stream,
-                          all_with_all};
+    return core::SendRecvTask{part.bytes ? caller.device.kernel_address(at(side, part)) : nullptr, part.bytes,
+                              call.stream, all_with_all};
   };
   for (const Part& part : sends) GC_TRY(core::enqueue_send(share, part.peer, task(call.send, part)));
   for (const Part& part : recvs) GC_TRY(core::enqueue_recv(share, part.peer, task(call.recv, part)));

@@ -1,6 +1,6 @@
 #include "coll/reduce_local.h"
 
-#include "core/plan/copy_reductions.h"
+#include "core/plan/copy_engine_reduction.h"
 #include "mpi/staging/local_launch.h"
 #include "proto/format/local_reduction.h"
 #include "task/collectives.h"

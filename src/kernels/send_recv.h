@@ -33,10 +33,10 @@ enum class Side : uint8_t { send, receive, self };
 // One item in one channel.
 struct PairWork {
   const proto::ChannelComm& comm;
-  const proto::PairItem& item;
+  const proto::SendRecvItem& item;
   uint32_t channel, part;
 
-  GC_DEV PairWork(const proto::ChannelComm& c, const proto::PairItem& i, uint32_t ch)
+  GC_DEV PairWork(const proto::ChannelComm& c, const proto::SendRecvItem& i, uint32_t ch)
       : comm(c), item(i), channel(ch), part(proto::pair_part(i.distance, ch, c.n_pair_channels)) {}
 
   GC_DEV bool sends() const { return item.send_peer >= 0 && part < item.send_parts; }
@@ -58,7 +58,7 @@ using PairPrimitives = proto::Primitives<proto::Bytes, Coop, Protocol, proto::Fa
 
 template <class Protocol, class Coop>
 GC_NOINLINE void send_part(Coop coop, const PairWork& work) {
-  const proto::PairItem& item = work.item;
+  const proto::SendRecvItem& item = work.item;
   PairPrimitives<Protocol, Coop> prims(coop, {{nullptr}, {work.end(work.comm.send, item.send_peer)}},
                                        work.comm.shape[proto::kPairLinks], work.comm.latch, {item.send, nullptr}, {});
   const Range part = pair_range(item.send_bytes, item.send_parts, work.part);
@@ -66,7 +66,7 @@ GC_NOINLINE void send_part(Coop coop, const PairWork& work) {
 }
 template <class Protocol, class Coop>
 GC_NOINLINE void receive_part(Coop coop, const PairWork& work) {
-  const proto::PairItem& item = work.item;
+  const proto::SendRecvItem& item = work.item;
   PairPrimitives<Protocol, Coop> prims(
       coop, {{work.end(work.comm.recv, item.recv_peer)}, {nullptr}}, work.comm.shape[proto::kPairLinks],
       work.comm.latch, {nullptr, item.recv, Protocol::kDirect ? item.granted : nullptr, item.recv_bytes}, {});
@@ -76,7 +76,7 @@ GC_NOINLINE void receive_part(Coop coop, const PairWork& work) {
 // Over LL, what is short goes straight; the primitives would do the same.
 template <class Coop>
 GC_NOINLINE void send_ll(Coop coop, const PairWork& work) {
-  const proto::PairItem& item = work.item;
+  const proto::SendRecvItem& item = work.item;
   const Range part = pair_range(item.send_bytes, item.send_parts, work.part);
   const proto::ConnectionShape& shape = work.comm.shape[proto::kPairLinks];
   if (!is_short(part.count, shape)) return send_part<proto::Ll>(coop, work);
@@ -86,7 +86,7 @@ GC_NOINLINE void send_ll(Coop coop, const PairWork& work) {
 }
 template <class Coop>
 GC_NOINLINE void receive_ll(Coop coop, const PairWork& work) {
-  const proto::PairItem& item = work.item;
+  const proto::SendRecvItem& item = work.item;
   const Range part = pair_range(item.recv_bytes, item.recv_parts, work.part);
   const proto::ConnectionShape& shape = work.comm.shape[proto::kPairLinks];
   if (!is_short(part.count, shape)) return receive_part<proto::Ll>(coop, work);
@@ -96,7 +96,7 @@ GC_NOINLINE void receive_ll(Coop coop, const PairWork& work) {
 }
 template <class Coop>
 GC_DEV void copy_part(const Coop& coop, const PairWork& work) {
-  const proto::PairItem& item = work.item;
+  const proto::SendRecvItem& item = work.item;
   const Range part = pair_range(item.send_bytes, item.send_parts, work.part);
   proto::Operands operands{};
   operands.from[operands.n_from++] = static_cast<const uint8_t*>(item.send) + part.first;

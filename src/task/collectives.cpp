@@ -154,12 +154,12 @@ core::CollectiveTask barrier_task(void* scratch, gpucollStream_t stream) {
   return task;
 }
 
-Result<core::PairTask> make_task(const Caller& caller, const PairCall& call) {
+Result<core::SendRecvTask> make_task(const Caller& caller, const PairCall& call) {
   GC_TRY(check_type(call.type));
   GC_TRY(check_rank(caller, "peer", call.peer));
   GC_TRY_AS(const size_t bytes, bytes_of("count", call.count, call.type));
   GC_TRY(check_buffer(caller.device, call.name, call.buffer, bytes, call.type));
-  return core::PairTask{bytes ? caller.device.kernel_address(call.buffer) : nullptr, bytes, call.stream};
+  return core::SendRecvTask{bytes ? caller.device.kernel_address(call.buffer) : nullptr, bytes, call.stream};
 }
 
 }  // namespace gpucoll::coll

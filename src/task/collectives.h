@@ -66,7 +66,7 @@ struct PairCall {
   int peer;
   gpucollStream_t stream;
 };
-Result<core::PairTask> make_task(const Caller& caller, const PairCall& call);
+Result<core::SendRecvTask> make_task(const Caller& caller, const PairCall& call);
 
 // Errors: invalid_argument, where it is none of the ranks. `name`: root or peer.
 Status check_rank(const Caller& caller, const char* name, int rank);

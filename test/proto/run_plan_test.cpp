@@ -71,19 +71,19 @@ class Exchange {
 
   // The rank's item over so many ranks that has nothing on that side yet.
   template <class Free>
-  proto::PairItem& item_over(std::vector<proto::WorkItem>& items, const Mail& mail, const Free& is_free) {
+  proto::SendRecvItem& item_over(std::vector<proto::WorkItem>& items, const Mail& mail, const Free& is_free) {
     const auto distance = static_cast<uint32_t>((mail.to - mail.from + n_) % n_);
     for (proto::WorkItem& item : items) {
       if (item.pair.distance == distance && is_free(item.pair)) return item.pair;
     }
-    proto::PairItem& item = items.emplace_back().pair;
+    proto::SendRecvItem& item = items.emplace_back().pair;
     item = {};
     item.send_peer = item.recv_peer = -1;
     item.distance = distance;
     return item;
   }
   void send(std::vector<proto::WorkItem>& items, const Mail& mail, const void* from) {
-    proto::PairItem& item = item_over(items, mail, [](const proto::PairItem& i) { return i.send_peer < 0; });
+    proto::SendRecvItem& item = item_over(items, mail, [](const proto::SendRecvItem& i) { return i.send_peer < 0; });
     item.send = from;
     item.send_bytes = mail.bytes;
     item.send_peer = mail.to;
@@ -92,7 +92,7 @@ class Exchange {
     if (mail.looks()) item.direct |= proto::kLooksForGrants;
   }
   void receive(std::vector<proto::WorkItem>& items, const Mail& mail, void* to) {
-    proto::PairItem& item = item_over(items, mail, [](const proto::PairItem& i) { return i.recv_peer < 0; });
+    proto::SendRecvItem& item = item_over(items, mail, [](const proto::SendRecvItem& i) { return i.recv_peer < 0; });
     item.recv = to;
     item.recv_bytes = mail.bytes;
     item.recv_peer = mail.from;

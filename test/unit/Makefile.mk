@@ -119,9 +119,9 @@ endif
 check_PROGRAMS += test/unit/planner_test
 test_unit_planner_test_SOURCES = test/unit/planner_test.cpp test/unit/plan_walk.h
 test_unit_planner_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
-check_PROGRAMS += test/unit/copy_reductions_test
-test_unit_copy_reductions_test_SOURCES = test/unit/copy_reductions_test.cpp
-test_unit_copy_reductions_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/copy_engine_reduction_test
+test_unit_copy_engine_reduction_test_SOURCES = test/unit/copy_engine_reduction_test.cpp
+test_unit_copy_engine_reduction_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/landing_path_test
 test_unit_landing_path_test_SOURCES = test/unit/landing_path_test.cpp test/unit/forwarding_device.h test/unit/wireup_ranks.h
 test_unit_landing_path_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
@@ -151,7 +151,7 @@ if TSAN_VARIANTS
 check_PROGRAMS += test/unit/launcher_test_tsan
 test_unit_launcher_test_tsan_SOURCES = test/unit/launcher_test.cpp test/unit/plan_cache_test.cpp \
 	test/unit/launcher_fixture.h test/unit/forwarding_device.h test/unit/in_flight.h \
-	src/core/plan/chosen_collectives.cpp src/core/plan/copy_reductions.cpp src/core/peer/fault.cpp src/core/launch/graph_memory.cpp \
+	src/core/plan/algorithm_choice.cpp src/core/plan/copy_engine_reduction.cpp src/core/peer/fault.cpp src/core/launch/graph_memory.cpp \
 	src/core/launch/graph_users.cpp src/core/launch/plan_cache.cpp src/core/launch/launcher.cpp src/core/launch/resident_kernel.cpp \
 	src/core/plan/plan_builder.cpp src/core/plan/planner.cpp src/core/plan/tuner.cpp src/core/plan/tuning_file.cpp src/core/launch/work_fifo.cpp
 test_unit_launcher_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)

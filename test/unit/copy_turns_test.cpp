@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/params.h"
-#include "core/plan/copy_limits.h"
+#include "core/plan/copy_engine_limits.h"
 #include "core/plan/tuning_file.h"
 
 using namespace gpucoll;
@@ -79,19 +79,21 @@ TEST(CopyTurns, HaveBoundedPatience) {
   EXPECT_EQ(CopyTurns::patience(UINT64_MAX), 1ms);
 }
 
-TEST(CopyLimits, DifferForTwoRanksAndForMore) {
+TEST(CopyEngineLimits, DifferForTwoRanksAndForMore) {
   const gpu::Device::Defaults defaults = defaults_of_test();
-  const auto all = [](const CopyLimits& l) { return std::vector<uint64_t>{l.messages, l.exchanges, l.reductions}; };
-  EXPECT_EQ(all(copy_limits(defaults, 1, nullptr)), (std::vector<uint64_t>{0, 0, 0}));
-  EXPECT_EQ(all(copy_limits(defaults, 2, nullptr)), (std::vector<uint64_t>{1000, 1000, 5000}));
-  EXPECT_EQ(all(copy_limits(defaults, 3, nullptr)), (std::vector<uint64_t>{1000, 3000, 0}));
-  EXPECT_EQ(all(copy_limits(defaults, 64, nullptr)), (std::vector<uint64_t>{1000, 3000, 0}));
+  const auto all = [](const CopyEngineLimits& l) {
+    return std::vector<uint64_t>{l.messages, l.exchanges, l.reductions};
+  };
+  EXPECT_EQ(all(copy_engine_limits(defaults, 1, nullptr)), (std::vector<uint64_t>{0, 0, 0}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 2, nullptr)), (std::vector<uint64_t>{1000, 1000, 5000}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 3, nullptr)), (std::vector<uint64_t>{1000, 3000, 0}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 64, nullptr)), (std::vector<uint64_t>{1000, 3000, 0}));
 }
 
-TEST(CopyLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
+TEST(CopyEngineLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
   constexpr uint64_t kMiB = gpu::Device::kMiB;
-  const CopyLimits two = copy_limits(gpu::Device::kGpuDefaults, 2, nullptr),
-                   more = copy_limits(gpu::Device::kGpuDefaults, 4, nullptr);
+  const CopyEngineLimits two = copy_engine_limits(gpu::Device::kGpuDefaults, 2, nullptr),
+                         more = copy_engine_limits(gpu::Device::kGpuDefaults, 4, nullptr);
   EXPECT_EQ(two.messages, 16 * kMiB);
   EXPECT_EQ(two.exchanges, 16 * kMiB);
   EXPECT_EQ(more.exchanges, 16 * kMiB);
@@ -100,37 +102,37 @@ TEST(CopyLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
 }
 
 // What nobody has set is what was measured, where it was.
-TEST(CopyLimits, AreCorrectedByATuningFile) {
+TEST(CopyEngineLimits, AreCorrectedByATuningFile) {
   const gpu::Device::Defaults defaults = defaults_of_test();
   TuningTable measured;
-  EXPECT_EQ(copy_limits(defaults, 2, &measured).messages, 1000u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, &measured).messages, 1000u);
   measured.limit(Limit::copy_engine_bytes) = 70;
   measured.limit(Limit::copy_exchange_bytes) = 80;
   measured.limit(Limit::copy_reduction_bytes) = 90;
   measured.limit(Limit::zero_copy_bytes) = 60;
-  const CopyLimits limits = copy_limits(defaults, 2, &measured);
+  const CopyEngineLimits limits = copy_engine_limits(defaults, 2, &measured);
   EXPECT_EQ(limits.messages, 70u);
   EXPECT_EQ(limits.exchanges, 80u);
   EXPECT_EQ(limits.reductions, 90u);
   EXPECT_EQ(least_zero_copy(defaults, 2, &measured), 60u);
   set_param("copy_engine_bytes", "75", "test").ignore();
   set_param("zero_copy_bytes", "65", "test").ignore();
-  EXPECT_EQ(copy_limits(defaults, 2, &measured).messages, 75u) << "a parameter counts for more";
+  EXPECT_EQ(copy_engine_limits(defaults, 2, &measured).messages, 75u) << "a parameter counts for more";
   EXPECT_EQ(least_zero_copy(defaults, 2, &measured), 65u);
   set_param("copy_engine_bytes", "0", "test").ignore();
   set_param("zero_copy_bytes", "0", "test").ignore();
 }
 
-TEST(CopyLimits, TurnOff) {
+TEST(CopyEngineLimits, TurnOff) {
   gpu::Device::Defaults defaults = defaults_of_test();
   defaults.copy_exchange_bytes.more = 1;
-  EXPECT_EQ(copy_limits(defaults, 3, nullptr).exchanges, 0u);
-  EXPECT_EQ(copy_limits(defaults, 2, nullptr).exchanges, 1000u);
+  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).exchanges, 1000u);
   defaults.copy_exchange_bytes.more = 10;
-  EXPECT_EQ(copy_limits(defaults, 3, nullptr).exchanges, 10u);
+  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 10u);
   defaults.copy_engine_bytes = 1;
-  EXPECT_EQ(copy_limits(defaults, 2, nullptr).messages, 0u);
-  EXPECT_EQ(copy_limits(defaults, 2, nullptr).exchanges, 0u);
-  EXPECT_EQ(copy_limits(defaults, 2, nullptr).reductions, 0u);
-  EXPECT_EQ(copy_limits(defaults, 3, nullptr).exchanges, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).messages, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).exchanges, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).reductions, 0u);
+  EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 0u);
 }

@@ -226,7 +226,7 @@ TEST_F(KeptTest, KeepsWhatIsLaunchedForThisDeviceAlone) {
 TEST_F(KeptTest, PlansWhatMayBeAnotherWayEachTime) {
   struct Marker final : UserBufferMarker {
     bool mark(proto::CollectiveItem&, uint64_t, bool) override { return true; }
-    bool mark(proto::PairItem& item, bool) override {
+    bool mark(proto::SendRecvItem& item, bool) override {
       ++asked;
       item.granted = granted;
       return true;

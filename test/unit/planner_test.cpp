@@ -12,7 +12,7 @@
 
 #include "base/params.h"
 #include "core/connect/requirements.h"
-#include "core/plan/collective_messages.h"
+#include "core/plan/collective_send_recv.h"
 #include "core/plan/tuning_file.h"
 #include "plan_walk.h"
 #include "proto/pairs.h"
@@ -21,7 +21,7 @@ namespace gpucoll::core {
 namespace {
 
 using proto::CollectiveItem;
-using proto::PairItem;
+using proto::SendRecvItem;
 using proto::WorkItem;
 
 const gpu::Kernel kMove = {"move", nullptr, nullptr};
@@ -118,7 +118,7 @@ void count_pairs(const PlannedLaunch& launch, const Walk& channels, const CommSh
       if (walked.pairs())
         for (auto* item : walked.items) seen_in[item] |= uint64_t{1} << c;
   for (auto& [item, mask] : seen_in) {
-    const PairItem& pair = item->pair;
+    const SendRecvItem& pair = item->pair;
     uint64_t wanted = 0;
     for (uint32_t p = 0; p < std::max(pair.send_parts, pair.recv_parts); ++p)
       wanted |= uint64_t{1} << proto::pair_channel(pair.distance, p, static_cast<uint32_t>(shape.n_pair_channels));
@@ -280,7 +280,7 @@ class SomeAreKnown final : public UserBufferMarker {
     item.direct = static_cast<uint8_t>(draw(random_, 0, 3));
     return true;
   }
-  bool mark(PairItem&, bool) override { return true; }
+  bool mark(SendRecvItem&, bool) override { return true; }
   bool open(const void*, bool, proto::BufferAddresses&) override { return draw(random_, 0, 1) != 0; }
 
  private:
@@ -370,7 +370,7 @@ class World {
       enter(rank.blocks[c], c);
     }
   }
-  bool has_part(const PairItem& pair, int parts, int c) const {
+  bool has_part(const SendRecvItem& pair, int parts, int c) const {
     const auto n = static_cast<uint32_t>(shape_.n_pair_channels);
     return proto::pair_part(pair.distance, static_cast<uint32_t>(c), n) < static_cast<uint32_t>(parts);
   }
@@ -378,7 +378,7 @@ class World {
     block.item = 0;
     if (block.ended() || !block.batches[block.batch].pairs()) return;
     for (auto* item : block.batches[block.batch].items) {
-      const PairItem& pair = item->pair;
+      const SendRecvItem& pair = item->pair;
       if (pair.distance == 0) continue;  // a copy
       if (pair.send_peer >= 0 && has_part(pair, pair.send_parts, c))
         block.open.push_back({true, pair.send_peer, pair.send_bytes});
@@ -629,7 +629,7 @@ struct Marker final : UserBufferMarker {
     asked.push_back(output_bytes);
     return varies;
   }
-  bool mark(PairItem& item, bool) override {
+  bool mark(SendRecvItem& item, bool) override {
     item.direct = proto::kGrants;
     asked.push_back(item.send_bytes);
     return varies;

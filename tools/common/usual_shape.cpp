@@ -4,7 +4,7 @@
 
 #include "base/params.h"
 #include "core/peer/device_link.h"
-#include "core/plan/copy_limits.h"
+#include "core/plan/copy_engine_limits.h"
 #include "core/plan/tuning_file.h"
 #include "gpu/device.h"
 #include "proto/format/mesh.h"
@@ -48,7 +48,7 @@ Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
   if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks, shape.table);
   shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes > 1;
   if (p2p) {
-    const core::CopyLimits limits = core::copy_limits(defaults, n_ranks, shape.table);
+    const core::CopyEngineLimits limits = core::copy_engine_limits(defaults, n_ranks, shape.table);
     shape.copy_bytes = limits.messages;
     shape.copy_exchange_bytes = limits.exchanges;
     shape.copy_reduction_bytes = limits.reductions;

@@ -8,8 +8,8 @@
 
 #include "base/params.h"
 #include "common/usual_shape.h"
-#include "core/plan/collective_messages.h"
-#include "core/plan/copy_reductions.h"
+#include "core/plan/collective_send_recv.h"
+#include "core/plan/copy_engine_reduction.h"
 #include "core/plan/tuner.h"
 #include "core/plan/tuning_file.h"
 

@@ -17,7 +17,7 @@ class MoveMaker {
 
  private:
   void add_move(Function function, const Block& send, const void* recv, size_t bytes);
-  core::PairTask message(const Block& block) const;
+  core::SendRecvTask message(const Block& block) const;
   void send(int peer, const Block& block);
   void receive(int peer, const Block& block);
   static Status check_own(const Block& from, const Block& to);
@@ -63,7 +63,7 @@ void MoveMaker::send(int peer, const Block& block) {
 void MoveMaker::receive(int peer, const Block& block) {
   if (block.bytes) context_.queue.add_recv(peer, message(block));
 }
-core::PairTask MoveMaker::message(const Block& block) const {
+core::SendRecvTask MoveMaker::message(const Block& block) const {
   const bool all_to_all =
       !call_.sources && (call_.function == GC_FUNCTION_alltoallv || call_.function == GC_FUNCTION_alltoallw ||
                          call_.function == GC_FUNCTION_allgatherv);

@@ -9,7 +9,7 @@
 #include "base/mutant.h"
 #include "coll/match/board_bootstrap.h"
 #include "core/comm/retired.h"
-#include "core/plan/collective_messages.h"
+#include "core/plan/collective_send_recv.h"
 #include "kernels/kernels.h"
 
 namespace gpucoll::coll {

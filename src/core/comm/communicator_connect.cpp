@@ -7,8 +7,8 @@
 #include "base/params.h"
 #include "core/comm/communicator.h"
 #include "core/connect/trees.h"
-#include "core/plan/copy_limits.h"
-#include "core/plan/copy_reductions.h"
+#include "core/plan/copy_engine_limits.h"
+#include "core/plan/copy_engine_reduction.h"
 #include "core/plan/tuning_file.h"
 #include "proto/format/line_mesh.h"
 #include "proto/format/zero_copy.h"
@@ -88,7 +88,7 @@ void Communicator::prepare_links() {
 // Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
-  const CopyLimits limits = copy_limits(device_.defaults(), size(), facts_.table);
+  const CopyEngineLimits limits = copy_engine_limits(device_.defaults(), size(), facts_.table);
   if (!limits.messages || !(peers_.common_facts() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
     facts_.copy_bytes = limits.messages;

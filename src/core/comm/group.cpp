@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/mutant.h"
-#include "core/plan/collective_messages.h"
+#include "core/plan/collective_send_recv.h"
 
 namespace gpucoll::core {
 namespace {
@@ -291,11 +291,11 @@ Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& c
   });
 }
 
-Status enqueue_send(const CommShare& share, int peer, const PairTask& task) {
+Status enqueue_send(const CommShare& share, int peer, const SendRecvTask& task) {
   return enqueue_with(share, [&](TaskQueue& queue) { queue.add_send(peer, task); });
 }
 
-Status enqueue_recv(const CommShare& share, int peer, const PairTask& task) {
+Status enqueue_recv(const CommShare& share, int peer, const SendRecvTask& task) {
   return enqueue_with(share, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
 }
 

@@ -27,8 +27,8 @@ Status group_end();
 // same size in the same group.
 // call: the program's call, which must be the same on all ranks.
 Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call);
-Status enqueue_send(const CommShare& share, int peer, const PairTask& task);
-Status enqueue_recv(const CommShare& share, int peer, const PairTask& task);
+Status enqueue_send(const CommShare& share, int peer, const SendRecvTask& task);
+Status enqueue_recv(const CommShare& share, int peer, const SendRecvTask& task);
 // Adds work that waits for other ranks (making a communicator), and runs it at once where no group is open. Jobs of a
 // group run side by side, but jobs with the same in_order_with run one after another, as they were added. `cancel`
 // tells the other ranks why a job is not run after all. The end calls it where no thread can be started for the job;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/plan/chosen_collectives.h"
-#include "core/plan/copy_reductions.h"
+#include "core/plan/algorithm_choice.h"
+#include "core/plan/copy_engine_reduction.h"
 
 namespace gpucoll::core {
 namespace {

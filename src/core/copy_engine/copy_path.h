@@ -28,7 +28,7 @@
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"
 #include "core/peer/peers.h"
-#include "core/plan/copy_limits.h"
+#include "core/plan/copy_engine_limits.h"
 #include "core/plan/task.h"
 #include "core/progress/proxy.h"
 #include "core/progress/quiescence.h"
@@ -44,8 +44,8 @@ struct CopyContext {
   const Links& links;
   Exports& exports;
   KernelPages& pages;
-  CopyLimits limits;     // of messages that go by copy engine
-  uint64_t piece_bytes;  // of a bounce buffer
+  CopyEngineLimits limits;  // of messages that go by copy engine
+  uint64_t piece_bytes;     // of a bounce buffer
 };
 
 class CopyPath final : public ProxyWork, public StreamPart, public InFlight {

@@ -84,7 +84,7 @@ Status LandingPath::prepare() {
 Result<bool> LandingPath::begin(const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* launches) {
   if (!any_copy_reduction(queue, shape)) return false;
   const int rank = context_.peers.rank();
-  plan_ = plan_copy_reductions(queue, rank, shape, static_cast<uint8_t*>(landing_[static_cast<size_t>(rank)]), rounds_);
+  plan_ = plan_copy_reduction(queue, rank, shape, static_cast<uint8_t*>(landing_[static_cast<size_t>(rank)]), rounds_);
   if (plan_.steps.empty()) return false;
   GC_TRY(prepare());
   GC_TRY(compare(queue, shape));
@@ -116,7 +116,7 @@ Status LandingPath::compare(const TaskQueue& queue, const CommShape& shape) {
 }
 
 // Words go in a stream of their own: between two copies they would cost more than the copy's start.
-Status LandingPath::send(const CopyReductions::Send& send) {
+Status LandingPath::send(const CopyReductionPlan::Send& send) {
   const Lane& lane = lanes_[static_cast<size_t>(send.peer)];
   const uint64_t used = plan_.used_before(send.round);
   if (load(own_lane(send.peer).consumed) < used)
@@ -140,7 +140,7 @@ Status LandingPath::tell_consumed(gpu::Stream stream, uint64_t round) {
 Status LandingPath::put_ready(gpu::Stream stream, uint32_t step) {
   putting_.store(true, std::memory_order_relaxed);
   if (step > 0) {
-    const CopyReductions::Step& done = plan_.steps[step - 1];
+    const CopyReductionPlan::Step& done = plan_.steps[step - 1];
     const bool awaited = done.round + plan_.places < rounds_ || done.round + 1 == rounds_;
     if (done.last && awaited) GC_TRY(tell_consumed(stream, done.round));
   }
@@ -148,7 +148,7 @@ Status LandingPath::put_ready(gpu::Stream stream, uint32_t step) {
   bool ordered = step == 0;
   if (ordered) GC_TRY(context_.device.stream_wait(copies_, stream));
   for (const size_t end = plan_.sends_before(step); next_send_ < end; ++next_send_) {
-    const CopyReductions::Send& next = plan_.sends[next_send_];
+    const CopyReductionPlan::Send& next = plan_.sends[next_send_];
     if (!ordered && next.after > 0) {
       GC_TRY(context_.device.stream_wait(copies_, stream));
       ordered = true;
@@ -159,7 +159,7 @@ Status LandingPath::put_ready(gpu::Stream stream, uint32_t step) {
 }
 
 Status LandingPath::put_waits(gpu::Stream stream, uint32_t step) {
-  const CopyReductions::Step& next = plan_.steps[step];
+  const CopyReductionPlan::Step& next = plan_.steps[step];
   if (next.waits_for_sends) GC_TRY(context_.device.stream_wait(stream, copies_));
   for (int source : next.sources) {
     const uint64_t* const landed = &lanes_[static_cast<size_t>(source)].own->landed;

@@ -1,4 +1,4 @@
-// Carries large reductions: puts the copies, words, waits and kernels that core/plan/copy_reductions.h plans on
+// Carries large reductions: puts the copies, words, waits and kernels that core/plan/copy_engine_reduction.h plans on
 // streams. Pieces go by copy engine into the other ranks' landing memory, so whose buffers they are need not be known
 // to anybody else, and nobody has to be asked before a copy starts: streams wait by themselves, for words on the ranks'
 // pages (proto/format/copy.h), and neither a kernel nor a thread ever does.
@@ -19,7 +19,7 @@
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"
 #include "core/peer/peers.h"
-#include "core/plan/copy_reductions.h"
+#include "core/plan/copy_engine_reduction.h"
 #include "core/progress/quiescence.h"
 #include "gpu/device.h"
 #include "proto/format/copy.h"
@@ -70,7 +70,7 @@ class LandingPath final : public StreamPart, public InFlight {
   };
   Status prepare();
   Status compare(const TaskQueue& queue, const CommShape& shape);
-  Status send(const CopyReductions::Send& send);
+  Status send(const CopyReductionPlan::Send& send);
   Status tell_consumed(gpu::Stream stream, uint64_t round);
   bool is_peer(int rank) const { return rank != context_.peers.rank(); }
   proto::CopyLane& own_lane(int peer) const { return context_.peers.copy_lane(context_.peers.rank(), peer); }
@@ -84,7 +84,7 @@ class LandingPath final : public StreamPart, public InFlight {
   std::atomic<uint64_t> groups_{0};
   std::atomic<bool> putting_{false};
   // The group that was begun last.
-  CopyReductions plan_;
+  CopyReductionPlan plan_;
   size_t next_send_ = 0;
 };
 

@@ -38,7 +38,7 @@ bool UserBuffers::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool 
   return true;
 }
 
-bool UserBuffers::mark(proto::PairItem& item, bool capturing) {
+bool UserBuffers::mark(proto::SendRecvItem& item, bool capturing) {
   const auto worth = [&](int peer, uint64_t bytes, proto::Protocol protocol) {
     return peer >= 0 && peer != context_.peers.rank() && bytes >= context_.least_bytes &&
            protocol == proto::Protocol::simple;

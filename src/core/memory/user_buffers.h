@@ -50,7 +50,7 @@ class UserBuffers final : public UserBufferMarker, public ProxyWork {
   UserBuffers& operator=(const UserBuffers&) = delete;
 
   bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) override;
-  bool mark(proto::PairItem& item, bool capturing) override;
+  bool mark(proto::SendRecvItem& item, bool capturing) override;
   bool open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) override;
 
   // Returns whether any peer may ever have stored into this rank's buffers.

@@ -8,7 +8,7 @@ namespace {
 
 using proto::Batch;
 using proto::Function;
-using proto::PairItem;
+using proto::SendRecvItem;
 using proto::WorkItem;
 
 // Calls f(channel) for each set bit.
@@ -33,11 +33,11 @@ bool PlanBuilder::fits(size_t n_batches, size_t n_items) const {
 }
 
 // Two messages of one peer use the same connection: they follow each other, in batches of their own.
-bool PlanBuilder::joins_pairs(const Batch& batch, const PairItem& pair) const {
+bool PlanBuilder::joins_pairs(const Batch& batch, const SendRecvItem& pair) const {
   if (__builtin_popcountll(batch.items) >= pairs_per_batch_) return false;
   bool free = true;
   for_each_bit(batch.items, [&](int i) {
-    const PairItem& other = items_[size_t{batch.base} + static_cast<size_t>(i)].pair;
+    const SendRecvItem& other = items_[size_t{batch.base} + static_cast<size_t>(i)].pair;
     free = free && !same_peer(pair.send_peer, other.send_peer) && !same_peer(pair.recv_peer, other.recv_peer);
   });
   return free;

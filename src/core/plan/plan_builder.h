@@ -33,7 +33,7 @@ class PlanBuilder {
 
   bool fits(size_t n_batches, size_t n_items) const;
   bool joins(int channel, const proto::WorkItem& item, const proto::Batch& kind) const;
-  bool joins_pairs(const proto::Batch& batch, const proto::PairItem& pair) const;
+  bool joins_pairs(const proto::Batch& batch, const proto::SendRecvItem& pair) const;
   void open(int channel, const proto::Batch& kind);
   void lay_out_batches(proto::Plan& plan) const;
 

@@ -4,11 +4,11 @@
 #include <array>
 #include <span>
 
+#include "core/plan/algorithm_choice.h"
 #include "core/plan/channel_loads.h"
-#include "core/plan/chosen_collectives.h"
-#include "core/plan/copy_reductions.h"
-#include "core/plan/pair_rounds.h"
+#include "core/plan/copy_engine_reduction.h"
 #include "core/plan/plan_builder.h"
+#include "core/plan/send_recv_rounds.h"
 #include "proto/pairs.h"
 
 namespace gpucoll::core {
@@ -16,7 +16,7 @@ namespace {
 
 using proto::Batch;
 using proto::CollectiveItem;
-using proto::PairItem;
+using proto::SendRecvItem;
 using proto::WorkItem;
 
 // Calls f for what runs on this kernel, in order, and marks it as planned.
@@ -64,7 +64,7 @@ class Planner {
   void add_collective(const ChosenCollective& chosen);
   std::span<const WorkItem> open_buffers(const ChosenCollective& chosen, CollectiveItem& item);
   void add_one_shot(const ChosenCollective& chosen);
-  void add_pair(const Half* send, const Half* recv);
+  void add_pair(const Direction* send, const Direction* recv);
   void put_pair(const WorkItem& item, int threads);
   void open(const gpu::Kernel* kernel);
   void close();
@@ -176,9 +176,9 @@ void Planner::plan_collectives(const TaskQueue& queue) {
   plan_those(true);
 }
 
-void Planner::add_pair(const Half* send, const Half* recv) {
+void Planner::add_pair(const Direction* send, const Direction* recv) {
   WorkItem item = {.pair = {}};
-  PairItem& pair = item.pair;
+  SendRecvItem& pair = item.pair;
   pair.send_peer = pair.recv_peer = -1;
   int threads = 1;
   if (send) {
@@ -206,7 +206,7 @@ void Planner::add_pair(const Half* send, const Half* recv) {
 }
 
 void Planner::put_pair(const WorkItem& item, int threads) {
-  const PairItem& pair = item.pair;
+  const SendRecvItem& pair = item.pair;
   const auto n_channels = static_cast<uint32_t>(shape_.n_pair_channels);
   uint64_t channels = 0;
   for (uint32_t part = 0; part < std::max(pair.send_parts, pair.recv_parts); ++part)
@@ -222,8 +222,8 @@ void Planner::put_pair(const WorkItem& item, int threads) {
 
 void Planner::plan_pairs(const TaskQueue& queue) {
   const auto n = shape_.n_ranks;
-  const auto sends = in_rounds(queue.sends, [&](int peer) { return static_cast<uint32_t>((peer - rank_ + n) % n); });
-  const auto recvs = in_rounds(queue.recvs, [&](int peer) { return static_cast<uint32_t>((rank_ - peer + n) % n); });
+  const auto sends = order_rounds(queue.sends, [&](int peer) { return static_cast<uint32_t>((peer - rank_ + n) % n); });
+  const auto recvs = order_rounds(queue.recvs, [&](int peer) { return static_cast<uint32_t>((rank_ - peer + n) % n); });
   auto send = sends.begin();
   auto recv = recvs.begin();
   while (send != sends.end() || recv != recvs.end()) {

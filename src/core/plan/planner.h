@@ -46,7 +46,7 @@ class UserBufferMarker {
   // Marks a broadcast, all_gather or all_reduce in a ring over Simple. REQUIRES: argument_high is not used.
   virtual bool mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) = 0;
   // Marks messages over any protocol.
-  virtual bool mark(proto::PairItem& item, bool capturing) = 0;
+  virtual bool mark(proto::SendRecvItem& item, bool capturing) = 0;
   // Fills in where the kernels of each rank find a buffer of this rank. Returns false where not every rank can be told.
   virtual bool open(const void* buffer, bool capturing, proto::BufferAddresses& addresses) = 0;
 };

@@ -43,7 +43,7 @@ struct CollectiveTask {
 };
 
 // One enqueued send or receive.
-struct PairTask {
+struct SendRecvTask {
   void* buffer;
   uint64_t bytes;
   gpu::Stream stream;
@@ -105,11 +105,11 @@ struct TaskQueue {
     collectives.push_back(task);
     add_stream(task.stream);
   }
-  void add_send(int peer, const PairTask& task) {
+  void add_send(int peer, const SendRecvTask& task) {
     sends.push_back({peer, task.buffer, task.bytes, task.exchange});
     add_stream(task.stream);
   }
-  void add_recv(int peer, const PairTask& task) {
+  void add_recv(int peer, const SendRecvTask& task) {
     recvs.push_back({peer, task.buffer, task.bytes, task.exchange});
     add_stream(task.stream);
   }

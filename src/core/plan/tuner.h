@@ -53,7 +53,7 @@ struct Choice {
   bool zero_copy;        // first tried on the buffers of all ranks (kernels/zero_copy.h): us is the time without
 };
 
-// Collectives of blocks between pairs of ranks: in a mesh, or as messages (collective_messages.h).
+// Collectives of blocks between pairs of ranks: in a mesh, or as messages (collective_send_recv.h).
 constexpr bool is_exchange(Function function) {
   return function == Function::all_to_all || function == Function::gather || function == Function::scatter;
 }

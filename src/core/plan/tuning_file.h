@@ -18,7 +18,8 @@ struct TuningPoint {
   double us;
 };
 
-// The parameters that say from how many bytes on operations take other ways than kernels with slots (copy_limits.h).
+// The parameters that say from how many bytes on operations take other ways than kernels with slots
+// (copy_engine_limits.h).
 enum class Limit { zero_copy_bytes, copy_engine_bytes, copy_exchange_bytes, copy_reduction_bytes };
 inline constexpr int kLimits = 4;
 const char* name(Limit limit);  // of the parameter

@@ -1,5 +1,5 @@
 // Format: what a kernel is told that reduces what lies in this device's memory, the last step of a large reduction
-// whose operands copy engines have brought (core/plan/copy_reductions.h).
+// whose operands copy engines have brought (core/plan/copy_engine_reduction.h).
 //
 // The plan of such a kernel has no batches: one LocalReduction, in place of two WorkItems, in the plan itself. Written
 // by the host; every block works for it. The kernel waits for nobody: the stream has done that, which is let go after a

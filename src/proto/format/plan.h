@@ -166,7 +166,7 @@ struct CollectiveItem {
 // may be missing (peer -1). distance 0 is this rank itself: then both are there and of one size.
 // Part p of a message travels in channel pair_channel(distance, p), see kernels/split.h; part 0 always exists, so
 // that messages of 0 bytes are matched, too.
-struct PairItem {
+struct SendRecvItem {
   const void* send;
   void* recv;
   uint64_t send_bytes, recv_bytes;
@@ -189,10 +189,10 @@ inline constexpr int kItemsOfAddresses = 2;
 
 union alignas(16) WorkItem {
   CollectiveItem collective;
-  PairItem pair;
+  SendRecvItem pair;
   BufferAddresses addresses;
 };
-static_assert(sizeof(CollectiveItem) == 64 && sizeof(PairItem) == 64 && sizeof(WorkItem) == 64);
+static_assert(sizeof(CollectiveItem) == 64 && sizeof(SendRecvItem) == 64 && sizeof(WorkItem) == 64);
 
 struct alignas(16) Batch {
   uint16_t next;  // index of the channel's next batch; 0: none

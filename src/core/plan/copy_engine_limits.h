@@ -10,7 +10,7 @@ namespace gpucoll::core {
 struct TuningTable;  // tuning_file.h
 
 // Least bytes for each way; 0: never.
-struct CopyLimits {
+struct CopyEngineLimits {
   uint64_t messages = 0;    // of a message between two ranks
   uint64_t exchanges = 0;   // of a message of an exchange between all ranks
   uint64_t reductions = 0;  // of the buffer that is reduced
@@ -19,7 +19,7 @@ struct CopyLimits {
 
 // Returns the limits that the parameters give, or the measured table (null: nothing was measured), or the defaults of
 // the kind of device. These defaults differ for two ranks and for more.
-CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured);
+CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured);
 // Returns from how many bytes on a buffer is reduced straight from and into all ranks' memory, where there is a mesh;
 // 0: never.
 uint64_t least_zero_copy(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured);

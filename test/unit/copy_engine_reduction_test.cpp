@@ -1,6 +1,6 @@
 // Large reductions by copy engines as they are planned: all ranks played in host memory, copies and kernels at any time
 // that their order allows, drawn at random. Whatever is overwritten too early shows in the result.
-#include "core/plan/copy_reductions.h"
+#include "core/plan/copy_engine_reduction.h"
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ struct Rank {
   std::vector<std::vector<int64_t>> in, out;  // by task
   std::vector<uint8_t> landing;
   TaskQueue queue;
-  CopyReductions plan;
+  CopyReductionPlan plan;
   uint32_t step = 0;
   size_t sent = 0;         // of plan.sends
   bool half_sent = false;  // of the next one
@@ -81,7 +81,7 @@ class Play {
       Rank& rank = this->rank(r);
       for (const Data& data : tasks) rank.add(data, r, n);
       rank.landing.resize(landing_bytes(shape));
-      rank.plan = plan_copy_reductions(rank.queue, r, shape, rank.landing.data(), first_round);
+      rank.plan = plan_copy_reduction(rank.queue, r, shape, rank.landing.data(), first_round);
       rank.consumed = first_round;
     }
   }
@@ -115,7 +115,7 @@ class Play {
 
   bool take_step(Rank& rank) {
     if (rank.step == rank.plan.steps.size()) return false;
-    const CopyReductions::Step& step = rank.plan.steps[rank.step];
+    const CopyReductionPlan::Step& step = rank.plan.steps[rank.step];
     const int r = static_cast<int>(&rank - ranks_.data());
     for (int source : step.sources)
       if (!has_sent(this->rank(source), step.round, r)) return false;
@@ -139,7 +139,7 @@ class Play {
   bool send_half(int r) {
     Rank& rank = this->rank(r);
     if (rank.sent == rank.plan.sends_before(rank.step)) return false;
-    const CopyReductions::Send& send = rank.plan.sends[rank.sent];
+    const CopyReductionPlan::Send& send = rank.plan.sends[rank.sent];
     Rank& to = this->rank(send.peer);
     if (to.consumed < rank.plan.used_before(send.round)) return false;
     uint8_t* const place = to.landing.data() + rank.plan.landing_offset(send.round, send.peer, r);
@@ -187,7 +187,7 @@ class Play {
   std::vector<Rank> ranks_;
 };
 
-TEST(CopyReductions, AreRightInAnyOrderOfEvents) {
+TEST(CopyReductionPlan, AreRightInAnyOrderOfEvents) {
   Random random(5);
   for (uint32_t round = 0; round < 150; ++round) {
     const int n = 2 + static_cast<int>(random() % 4);
@@ -218,7 +218,7 @@ TaskQueue queue_of(Function function, uint64_t count) {
 }
 
 // Links are full or idle: no rank sends or receives more than it must.
-TEST(CopyReductions, MoveNoMoreThanTheyMust) {
+TEST(CopyReductionPlan, MoveNoMoreThanTheyMust) {
   constexpr uint64_t bytes = 24 * 128 * 100, kRounding = 1000;
   for (int n : {2, 3, 4, 5})
     for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
@@ -227,7 +227,7 @@ TEST(CopyReductions, MoveNoMoreThanTheyMust) {
       std::vector<uint64_t> sent(all), received(all);
       for (int rank = 0; rank < n; ++rank)
         for (const auto& send :
-             plan_copy_reductions(queue_of(function, bytes / 4 / parts), rank, shape_of(n, 1280), nullptr, 0).sends) {
+             plan_copy_reduction(queue_of(function, bytes / 4 / parts), rank, shape_of(n, 1280), nullptr, 0).sends) {
           sent[static_cast<size_t>(rank)] += send.bytes;
           received[static_cast<size_t>(send.peer)] += send.bytes;
         }
@@ -240,7 +240,7 @@ TEST(CopyReductions, MoveNoMoreThanTheyMust) {
 }
 
 // In a round of operands or of results everybody sends to another one at each place of the order.
-TEST(CopyReductions, SendToEachRankFromOneOther) {
+TEST(CopyReductionPlan, SendToEachRankFromOneOther) {
   for (int n : {3, 4, 5})
     for (Function function : {Function::all_reduce, Function::reduce_scatter}) {
       constexpr uint64_t pieces = 6;
@@ -249,7 +249,7 @@ TEST(CopyReductions, SendToEachRankFromOneOther) {
       for (int rank = 0; rank < n; ++rank) {
         std::map<uint64_t, size_t> places;
         for (const auto& send :
-             plan_copy_reductions(queue_of(function, count), rank, shape_of(n, 128), nullptr, 0).sends) {
+             plan_copy_reduction(queue_of(function, count), rank, shape_of(n, 128), nullptr, 0).sends) {
           std::vector<std::vector<int>>& of_round = receivers[send.round];
           const size_t place = places[send.round]++;
           if (of_round.size() <= place) of_round.resize(place + 1);
@@ -267,11 +267,11 @@ TEST(CopyReductions, SendToEachRankFromOneOther) {
 }
 
 // What comes last is hidden the least.
-TEST(CopyReductions, EndWithASmallerPiece) {
+TEST(CopyReductionPlan, EndWithASmallerPiece) {
   constexpr uint64_t kMiB = uint64_t{1} << 20;
   for (uint64_t share : {4 * kMiB, 16 * kMiB, 100 * kMiB, 512 * kMiB}) {
-    const CopyReductions made =
-        plan_copy_reductions(queue_of(Function::all_reduce, 2 * share / 4), 0, shape_of(2, 32 * kMiB), nullptr, 0);
+    const CopyReductionPlan made =
+        plan_copy_reduction(queue_of(Function::all_reduce, 2 * share / 4), 0, shape_of(2, 32 * kMiB), nullptr, 0);
     std::vector<uint64_t> sizes;
     uint64_t all = 0;
     for (const auto& send : made.sends) {
@@ -288,7 +288,7 @@ TEST(CopyReductions, EndWithASmallerPiece) {
   }
 }
 
-TEST(CopyReductions, AreForLargeReductionsWithAKernelForThem) {
+TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
   CommShape shape = shape_of(4, 1 << 20);
   shape.copy_reduction_bytes = 1000;
   EXPECT_FALSE(reduces_by_copies(Function::all_reduce, 999, shape));
@@ -310,7 +310,7 @@ TEST(CopyReductions, AreForLargeReductionsWithAKernelForThem) {
   EXPECT_FALSE(reduces_by_copies(task, shape));
 }
 
-TEST(CopyReductions, TakeBoundedMemory) {
+TEST(CopyReductionPlan, TakeBoundedMemory) {
   for (int n : {2, 4, 8, 64}) {
     const CommShape shape = shape_of(n, uint64_t{64} << 20);
     EXPECT_LE(landing_bytes(shape), uint64_t{513} << 20);

@@ -1,8 +1,8 @@
-#include "core/plan/chosen_collectives.h"
+#include "core/plan/algorithm_choice.h"
 
 #include <array>
 
-#include "core/plan/copy_reductions.h"
+#include "core/plan/copy_engine_reduction.h"
 
 namespace gpucoll::core {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/plan/copy_limits.h"
+#include "core/plan/copy_engine_limits.h"
 
 #include "base/params.h"
 #include "core/plan/tuning_file.h"
@@ -18,7 +18,7 @@ uint64_t usual(const TuningTable* measured, Limit which, uint64_t usually) {
 
 }  // namespace
 
-CopyLimits copy_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured) {
+CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured) {
   const Params& p = params();
   const uint64_t messages =
       param_or(p.copy_engine_bytes, usual(measured, Limit::copy_engine_bytes, defaults.copy_engine_bytes));

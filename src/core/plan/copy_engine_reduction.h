@@ -38,7 +38,7 @@ int local_blocks(uint64_t bytes, int most) noexcept;
 // Returns `most` for a communicator's launches.
 int most_local_blocks(const CommShape& shape) noexcept;
 
-struct CopyReductions {
+struct CopyReductionPlan {
   // `from` holds the data once `after` steps have been launched. Sends are in the order in which they go.
   struct Send {
     uint64_t round;
@@ -84,8 +84,9 @@ struct CopyReductions {
 // Return whether the queue has collectives that go by copy engine, and their plan, one after the other. first_round:
 // how many rounds there were before; landing: kernel address.
 bool any_copy_reduction(const TaskQueue& queue, const CommShape& shape);
-CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing,
-                                    uint64_t first_round);
-void plan_launch(const CopyReductions::Step& step, const CommShape& shape, bool results_on_host, PlannedLaunch* launch);
+CopyReductionPlan plan_copy_reduction(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing,
+                                      uint64_t first_round);
+void plan_launch(const CopyReductionPlan::Step& step, const CommShape& shape, bool results_on_host,
+                 PlannedLaunch* launch);
 
 }  // namespace gpucoll::core

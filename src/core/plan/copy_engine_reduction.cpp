@@ -1,4 +1,4 @@
-#include "core/plan/copy_reductions.h"
+#include "core/plan/copy_engine_reduction.h"
 
 #include <algorithm>
 
@@ -113,7 +113,7 @@ class Schedule {
     made_.place_bytes = std::max(made_.place_bytes, bytes);
   }
 
-  CopyReductions make() {
+  CopyReductionPlan make() {
     const size_t n = pieces_.size();
     if (n == 0) return std::move(made_);
     made_.steps.reserve(n * static_cast<size_t>(shape_.n_ranks));
@@ -134,7 +134,7 @@ class Schedule {
     const Piece& piece = pieces_[k];
     const uint64_t round = made_.first_round + made_.rounds++;
     const Range mine = piece.of(rank_);
-    CopyReductions::Step& step = made_.steps.emplace_back();
+    CopyReductionPlan::Step& step = made_.steps.emplace_back();
     step.round = round;
     for (int distance = 1; distance < shape_.n_ranks; ++distance) {
       const Range theirs = piece.of(next(distance));
@@ -159,7 +159,7 @@ class Schedule {
              static_cast<uint32_t>(results_[k].steps));
       const Range theirs = piece.of(from);
       if (!piece.gives_to(rank_) || !theirs.bytes) continue;
-      CopyReductions::Step& step = made_.steps.emplace_back();
+      CopyReductionPlan::Step& step = made_.steps.emplace_back();
       step.round = round;
       step.sources.push_back(from);
       step.last = false;
@@ -183,20 +183,20 @@ class Schedule {
   }
 
   uint64_t elements_of(const Piece& piece, const Range& range) const { return range.bytes / piece.task->element_bytes; }
-  void plan_local(CopyReductions::Step& step, const Piece& piece, const LocalOperands& of) const {
+  void plan_local(CopyReductionPlan::Step& step, const Piece& piece, const LocalOperands& of) const {
     const LocalTask local = local_task(*piece.task, of);
     step.kernel = local.kernel;
     step.blocks = local_blocks(of.count * local.element_bytes, most_local_blocks(shape_));
     step.reduction = local.reduction;
     step.reduction.waited = 1;
   }
-  void plan_reduction(CopyReductions::Step& step, const Piece& piece, const Range& mine, uint64_t round) const {
+  void plan_reduction(CopyReductionPlan::Step& step, const Piece& piece, const Range& mine, uint64_t round) const {
     const int lowest = rank_ == 0 ? 1 : 0;
     plan_local(step, piece,
                {piece.operand(mine), landed(round, lowest), result_of(piece, mine, round), elements_of(piece, mine),
                 made_.place_bytes, static_cast<uint32_t>(rank_), static_cast<uint32_t>(shape_.n_ranks)});
   }
-  void plan_delivery(CopyReductions::Step& step, const Piece& piece, const Range& theirs, uint64_t round,
+  void plan_delivery(CopyReductionPlan::Step& step, const Piece& piece, const Range& theirs, uint64_t round,
                      int from) const {
     plan_local(step, piece,
                {landed(round, from), nullptr, piece.result(theirs, rank_), elements_of(piece, theirs), 0, 0, 1});
@@ -212,7 +212,7 @@ class Schedule {
   uint8_t* const landing_;
   std::vector<Piece> pieces_;
   std::vector<Result> results_;
-  CopyReductions made_;
+  CopyReductionPlan made_;
 };
 
 }  // namespace
@@ -254,19 +254,19 @@ int most_local_blocks(const CommShape& shape) noexcept {
   return shape.emulated ? kMostEmulated : kMostBlocks;
 }
 
-size_t CopyReductions::sends_before(uint32_t step) const {
+size_t CopyReductionPlan::sends_before(uint32_t step) const {
   const auto may_go = [&](const Send& send) {
     return send.after <= step && (step == steps.size() || used_before(send.round) <= steps[step].round);
   };
   return static_cast<size_t>(std::find_if_not(sends.begin(), sends.end(), may_go) - sends.begin());
 }
 
-uint64_t CopyReductions::offset(uint64_t round, int index) const {
+uint64_t CopyReductionPlan::offset(uint64_t round, int index) const {
   return ((round - first_round) % places * places_of_round(n_ranks) + static_cast<uint64_t>(index)) * place_bytes;
 }
 
-CopyReductions plan_copy_reductions(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing,
-                                    uint64_t first_round) {
+CopyReductionPlan plan_copy_reduction(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing,
+                                      uint64_t first_round) {
   Schedule schedule(rank, shape, landing, first_round);
   for (const CollectiveTask& task : queue.collectives)
     if (reduces_by_copies(task, shape)) schedule.add(task);
@@ -278,7 +278,7 @@ bool any_copy_reduction(const TaskQueue& queue, const CommShape& shape) {
                      [&](const CollectiveTask& task) { return reduces_by_copies(task, shape); });
 }
 
-void plan_launch(const CopyReductions::Step& step, const CommShape& shape, bool results_on_host,
+void plan_launch(const CopyReductionPlan::Step& step, const CommShape& shape, bool results_on_host,
                  PlannedLaunch* launch) {
   launch->stage = Stage::step;
   launch->plan.results_on_host = results_on_host;

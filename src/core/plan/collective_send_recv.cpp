@@ -1,4 +1,4 @@
-#include "core/plan/collective_messages.h"
+#include "core/plan/collective_send_recv.h"
 
 #include <algorithm>
 
@@ -35,11 +35,11 @@ class Messages {
     const int root = static_cast<int>(task_.root);
     return (!pattern_.from_root || from == root) && (!pattern_.to_root || to == root);
   }
-  PairTask to(int rank) const { return block(task_.send, pattern_.sends_blocks ? rank : 0); }
-  PairTask from(int rank) const { return block(task_.recv, pattern_.receives_blocks ? rank : 0); }
+  SendRecvTask to(int rank) const { return block(task_.send, pattern_.sends_blocks ? rank : 0); }
+  SendRecvTask from(int rank) const { return block(task_.recv, pattern_.receives_blocks ? rank : 0); }
 
  private:
-  PairTask block(const void* buffer, int index) const {
+  SendRecvTask block(const void* buffer, int index) const {
     uint8_t* const first = static_cast<uint8_t*>(const_cast<void*>(buffer));
     return {first + static_cast<uint64_t>(index) * bytes_of(task_), bytes_of(task_), task_.stream, exchange_};
   }

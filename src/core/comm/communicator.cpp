@@ -118,7 +118,7 @@ Communicator::~Communicator() {
   resident_.reset();
   if (stream_) device_.destroy_stream(stream_).ignore();
   launcher_.reset();
-  landings_.reset();
+  copy_reduction_.reset();
   copies_.reset();
   pages_.reset();
   user_buffers_.reset();
@@ -158,13 +158,13 @@ Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool 
     parts_.clear();
     std::vector<PlannedLaunch> steps;
     bool reduces = false, moves = false;
-    if (landings_) {
-      GC_TRY_AS(reduces, landings_->begin(queue, shape, &steps));
+    if (copy_reduction_) {
+      GC_TRY_AS(reduces, copy_reduction_->begin(queue, shape, &steps));
     }
     if (!queue.sends.empty() || !queue.recvs.empty()) {
       GC_TRY_AS(moves, copies_->begin(queue, &without_copies_));
     }
-    if (reduces) parts_.add(*landings_);
+    if (reduces) parts_.add(*copy_reduction_);
     if (moves) parts_.add(*copies_);
     if (!parts_.empty()) return launcher_->begin(moves ? without_copies_ : queue, shape, &parts_, std::move(steps));
   }
@@ -255,7 +255,7 @@ bool Communicator::peers_rest() const noexcept { return are_peers_done(false); }
 bool Communicator::are_peers_done(bool with_graphs) const noexcept {
   // After a fault, copies into landing memory still come until they have left. Kernels of this process, too, and those
   // of graphs may be launched again: they reach this rank's memory at its own address.
-  const bool lands = watched_landings() != nullptr;
+  const bool lands = watched_reduction() != nullptr;
   for (int r = 0; r < size(); ++r) {
     if (!reached_by(r) || (!with_graphs && fault_.raised() && peers_.silent(r))) continue;
     const bool held = peers_.held(r);
@@ -281,8 +281,8 @@ void Communicator::await_peers() const noexcept {
 
 // A caller that comes in from now on sees the fault and launches nothing.
 void Communicator::tell_that_all_have_left() noexcept {
-  const LandingPath* const landings = watched_landings();
-  if (!unused() || !done(launched()) || running_in_graphs() != 0 || (landings && landings->putting())) return;
+  const CopyReduction* const reduction = watched_reduction();
+  if (!unused() || !done(launched()) || running_in_graphs() != 0 || (reduction && reduction->putting())) return;
   __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
 }
 
@@ -368,7 +368,7 @@ void Communicator::check() noexcept {
   look_at_graphs();
   Heart::show(&peers_.own_page().pulse);
   if (fault().raised()) {
-    if (LandingPath* const landings = watched_landings()) landings->give_up();
+    if (CopyReduction* const reduction = watched_reduction()) reduction->give_up();
     return tell_that_all_have_left();
   }
   compare_calls();
@@ -421,9 +421,9 @@ void Communicator::look_at_report() noexcept {
 }
 
 void Communicator::look_for_timeout() noexcept {
-  const LandingPath* const landings = watched_landings();
-  const uint64_t copies = (copies_ ? copies_->groups() : 0) + (landings ? landings->groups() : 0),
-                 copied = (copies_ ? copies_->passed() : 0) + (landings ? landings->passed() : 0);
+  const CopyReduction* const reduction = watched_reduction();
+  const uint64_t copies = (copies_ ? copies_->groups() : 0) + (reduction ? reduction->groups() : 0),
+                 copied = (copies_ ? copies_->passed() : 0) + (reduction ? reduction->passed() : 0);
   const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED), in_graphs = ended_in_graphs();
   const uint32_t running = gc_mutant(142) != 0 ? 0 : running_in_graphs();
   const uint64_t done = run + copied + in_graphs, launched = this->launched() + copies + in_graphs + running;
@@ -458,9 +458,9 @@ Status Communicator::timeout_of(std::chrono::steady_clock::time_point since, lon
 
 // On others, as far as it is known.
 std::string Communicator::waiting_for(uint64_t launch) const {
-  const LandingPath* const landings = watched_landings();
+  const CopyReduction* const reduction = watched_reduction();
   std::string message = copies_ ? copies_->waiting_for() : "";
-  if (message.empty() && landings) message = landings->waiting_for();
+  if (message.empty() && reduction) message = reduction->waiting_for();
   if (!message.empty()) return "for " + message;
   const std::string missing = peers_.missing(launch);
   if (missing.empty()) return "";

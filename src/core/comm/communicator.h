@@ -19,8 +19,8 @@
 #include "core/connect/links.h"
 #include "core/connect/mesh.h"
 #include "core/connect/requirements.h"
-#include "core/copy_engine/copy_path.h"
-#include "core/copy_engine/landing_path.h"
+#include "core/copy_engine/copy_messages.h"
+#include "core/copy_engine/copy_reduction.h"
 #include "core/launch/launcher.h"
 #include "core/memory/user_buffers.h"
 #include "core/peer/call_records.h"
@@ -202,11 +202,11 @@ class Communicator final : public Watched, public GraphUser {
   bool needs_tree(const Requirements& required) const noexcept;
   // Returns whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
-  LandingPath* watched_landings() const noexcept { return watched_landings_.load(std::memory_order_acquire); }
+  CopyReduction* watched_reduction() const noexcept { return watched_reduction_.load(std::memory_order_acquire); }
   bool copies_passed() const noexcept {
-    const LandingPath* const landings = watched_landings();
+    const CopyReduction* const reduction = watched_reduction();
     return (!copies_ || copies_->passed() >= copies_->groups()) &&
-           (!landings || landings->passed() >= landings->groups());
+           (!reduction || reduction->passed() >= reduction->groups());
   }
   // looks: the calling thread is the caller of begin().
   Status await(uint64_t launches, void (*idle)(), bool looks);
@@ -242,13 +242,13 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
   std::unique_ptr<KernelPages> pages_;
-  std::unique_ptr<CopyPath> copies_;  // null where no message goes by copy engine
-  TaskQueue without_copies_;          // begin()'s
-  StreamParts parts_;                 // begin()'s
+  std::unique_ptr<CopyMessages> copies_;  // null where no message goes by copy engine
+  TaskQueue without_copies_;              // begin()'s
+  StreamOpsList parts_;                   // begin()'s
   std::unique_ptr<Mesh> landing_mesh_;
-  std::unique_ptr<LandingPath> landings_;                // of reductions by copy engines, made when first needed
-  std::atomic<LandingPath*> watched_landings_{nullptr};  // landings_, for other threads
-  std::unique_ptr<UserBuffers> user_buffers_;            // null: turned off
+  std::unique_ptr<CopyReduction> copy_reduction_;           // of reductions by copy engines, made when first needed
+  std::atomic<CopyReduction*> watched_reduction_{nullptr};  // copy_reduction_, for other threads
+  std::unique_ptr<UserBuffers> user_buffers_;               // null: turned off
   std::optional<ResidentKernel> resident_;
   GraphHold hold_;
   std::unique_ptr<Launcher> launcher_;

@@ -99,7 +99,7 @@ void Communicator::prepare_copies() {
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
   pages_ = std::make_unique<KernelPages>(device_, peers_);
   copies_ =
-      std::make_unique<CopyPath>(CopyContext{device_, fault_, peers_, *links_, *exports_, *pages_, limits, piece});
+      std::make_unique<CopyMessages>(CopyContext{device_, fault_, peers_, *links_, *exports_, *pages_, limits, piece});
 }
 
 void Communicator::prepare_direct() {
@@ -196,7 +196,7 @@ bool Communicator::needs_tree(const Requirements& required) const noexcept {
   return tree_channels_ < wanted_channels(required) && (required.tree || needs_replacement(required));
 }
 bool Communicator::needs_landing(const Requirements& required) const noexcept {
-  return required.copy_reductions && facts_.copy_reduction_bytes && !landings_;
+  return required.copy_reductions && facts_.copy_reduction_bytes && !copy_reduction_;
 }
 
 bool Communicator::connected(const Requirements& required) const noexcept {
@@ -291,8 +291,9 @@ Status Communicator::make_landing(PeerWait& wait) {
     facts_.copy_reduction_bytes = 0;
     return {};
   }
-  landings_ = std::make_unique<LandingPath>(LandingContext{device_, fault_, peers_, *pages_}, landing_mesh_->buffers());
-  watched_landings_.store(landings_.get(), std::memory_order_release);
+  copy_reduction_ =
+      std::make_unique<CopyReduction>(CopyReductionContext{device_, fault_, peers_, *pages_}, landing_mesh_->buffers());
+  watched_reduction_.store(copy_reduction_.get(), std::memory_order_release);
   return {};
 }
 

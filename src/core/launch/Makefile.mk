@@ -10,6 +10,6 @@ GC_CORE_SOURCES += \
 	src/core/launch/plan_cache.h \
 	src/core/launch/resident_kernel.cpp \
 	src/core/launch/resident_kernel.h \
-	src/core/launch/stream_part.h \
+	src/core/launch/stream_ops.h \
 	src/core/launch/work_fifo.cpp \
 	src/core/launch/work_fifo.h

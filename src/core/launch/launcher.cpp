@@ -64,7 +64,7 @@ void Launcher::forget_plans() noexcept {
   again_ = nullptr;
 }
 
-Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies,
+Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamOps* copies,
                        std::vector<PlannedLaunch> steps, bool waits) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
   forget_plans();
@@ -88,7 +88,7 @@ bool Launcher::begin_kept(PlanCache::Hit kept, bool waits) {
 }
 
 void Launcher::take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture,
-                       StreamPart* copies, bool waits) {
+                       StreamOps* copies, bool waits) {
   again_ = kept;
   planned_ = again_ ? again_->plans : plans_;
   streams_ = streams;

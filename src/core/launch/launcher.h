@@ -23,7 +23,7 @@
 #include "core/launch/graph_memory.h"
 #include "core/launch/plan_cache.h"
 #include "core/launch/resident_kernel.h"
-#include "core/launch/stream_part.h"
+#include "core/launch/stream_ops.h"
 #include "core/launch/work_fifo.h"
 #include "core/peer/fault.h"
 #include "core/plan/planner.h"
@@ -62,7 +62,7 @@ class Launcher final : public InFlight {
   // REQUIRES: the tasks' kernels are prepared; what required_by(queue, rank, shape) says is connected; the last
   // advance() of the previous begin() returned true or failed.
   // waits: the caller will wait for the end, calling look(), before it does anything else.
-  Status begin(const TaskQueue& queue, const CommShape& shape, StreamPart* copies = nullptr,
+  Status begin(const TaskQueue& queue, const CommShape& shape, StreamOps* copies = nullptr,
                std::vector<PlannedLaunch> steps = {}, bool waits = false);
   // Return a hit for what is kept of an equal group, and begin it; begin_kept() returns false where it is kept no
   // more. No stream may be capturing.
@@ -98,7 +98,7 @@ class Launcher final : public InFlight {
   Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
   Status prepare_graph(size_t n_items);
   void forget_plans() noexcept;
-  void take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture, StreamPart* copies,
+  void take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture, StreamOps* copies,
                bool waits);
   // advance() calls these.
   Status launch_rest(bool* all);
@@ -129,7 +129,7 @@ class Launcher final : public InFlight {
   PlanCache::Entry* again_ = nullptr;  // has the plans, instead of plans_
   std::span<PlannedLaunch> planned_;   // either of them
   size_t next_ = 0;                    // of planned_
-  StreamPart* copies_ = nullptr;
+  StreamOps* copies_ = nullptr;
   Stage copies_put_ = Stage::pack;  // how far they are
   uint32_t step_ = 0;               // the next step of copies_
   bool waits_ = false;

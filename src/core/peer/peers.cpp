@@ -228,7 +228,7 @@ bool Peers::left(int rank) const noexcept {
 }
 
 uint32_t Peers::fault(int rank) const noexcept {
-  return __atomic_load_n(&page(rank)->fault, __ATOMIC_SEQ_CST);  // partners: Fault::raise, CopyPath::start
+  return __atomic_load_n(&page(rank)->fault, __ATOMIC_SEQ_CST);  // partners: Fault::raise, CopyMessages::start
 }
 
 uint64_t Peers::entered(int rank) const noexcept { return __atomic_load_n(&page(rank)->entered, __ATOMIC_ACQUIRE); }

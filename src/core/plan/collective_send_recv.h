@@ -1,6 +1,6 @@
 // Carries collectives that only move data as messages between their ranks. Large ones go so because copy engines carry
-// messages (copy_path.h) faster than kernels do, and leave the multiprocessors to the application. Exchanges of blocks
-// between pairs of ranks go so where they are too large for a mesh, or where there is no mesh.
+// messages (copy_messages.h) faster than kernels do, and leave the multiprocessors to the application. Exchanges of
+// blocks between pairs of ranks go so where they are too large for a mesh, or where there is no mesh.
 //
 // Pure functions of facts that are equal on all ranks, so that all ranks do alike.
 #pragma once

@@ -19,7 +19,7 @@
 
 namespace gpucoll::core {
 
-// step: between stream operations of its own (stream_part.h).
+// step: between stream operations of its own (stream_ops.h).
 enum class Stage : uint8_t { pack, run, step, unpack };
 
 struct PlannedLaunch {

@@ -1,5 +1,5 @@
 // In which order a rank's copies start: in turn, in one stream, and none waits for a receiver that does not come.
-#include "core/copy_engine/copy_path.h"
+#include "core/copy_engine/copy_messages.h"
 
 #include <sched.h>
 
@@ -165,7 +165,7 @@ class Party {
   uint8_t* in() const { return static_cast<uint8_t*>(self_.device.kernel_address(in_)); }
   Recorder& recorder() { return recorder_; }
   gpu::Stream stream() const { return stream_; }
-  CopyPath& path() { return *path_; }
+  CopyMessages& path() { return *path_; }
 
  private:
   static size_t place(int peer) { return static_cast<size_t>(peer) * kBytes; }
@@ -185,7 +185,7 @@ class Party {
   Links links_;
   Exports exports_;
   KernelPages pages_;
-  std::optional<CopyPath> path_;
+  std::optional<CopyMessages> path_;
   gpu::Stream stream_ = nullptr;
   void *out_ = nullptr, *in_ = nullptr;
 };
@@ -237,7 +237,7 @@ void send_at_once(Party& party, const TaskQueue& queue) {
 
 }  // namespace
 
-TEST(CopyPath, StartsCopiesInTheOrderOfDistance) {
+TEST(CopyMessages, StartsCopiesInTheOrderOfDistance) {
   on_each_sender_to_all(1, [](Party& party, int rank) {
     TaskQueue queue;
     for (int peer = 0; peer < kRanks; ++peer)
@@ -247,7 +247,7 @@ TEST(CopyPath, StartsCopiesInTheOrderOfDistance) {
   });
 }
 
-TEST(CopyPath, StartsTheFirstToEachBeforeTheSecond) {
+TEST(CopyMessages, StartsTheFirstToEachBeforeTheSecond) {
   on_each_sender_to_all(2, [](Party& party, int rank) {
     TaskQueue queue;
     for (int peer = 0; peer < kRanks; ++peer)
@@ -258,7 +258,7 @@ TEST(CopyPath, StartsTheFirstToEachBeforeTheSecond) {
   });
 }
 
-TEST(CopyPath, DoesNotWaitForAReceiverThatIsLate) {
+TEST(CopyMessages, DoesNotWaitForAReceiverThatIsLate) {
   on_each_sender([](Party& party, int rank, int sender) {
     const int late = (sender + 1) % kRanks;
     if (rank != sender) {
@@ -288,7 +288,7 @@ TEST(CopyPath, DoesNotWaitForAReceiverThatIsLate) {
 }
 
 // The driver may wait for it until the device rests.
-TEST(CopyPath, ClosesWhatIsGoneBesideNothingThatFlies) {
+TEST(CopyMessages, ClosesWhatIsGoneBesideNothingThatFlies) {
   struct FakeInFlight final : InFlight {
     bool in_flight() const noexcept override { return busy; }
     std::atomic<bool> busy{true};
@@ -316,7 +316,7 @@ TEST(CopyPath, ClosesWhatIsGoneBesideNothingThatFlies) {
   });
 }
 
-TEST(CopyPath, FliesFromItsBeginningOn) {
+TEST(CopyMessages, FliesFromItsBeginningOn) {
   on_meeting_ranks(kRanks, [&](MeetingRank& self) {
     Party party(self);
     TaskQueue queue, rest;

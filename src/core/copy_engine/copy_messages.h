@@ -3,7 +3,7 @@
 //
 // begin() takes a group's messages; put_ready() and put_end() put the group's part on its stream; the process's proxy
 // does the rest. All copies of this rank go in one stream, ordered by the distance of their receivers, so that ranks
-// that keep step never write to one device together (copy_turns.h). A rank receives through a bounce buffer, in pieces,
+// that keep step never write to one device together (send_order.h). A rank receives through a bounce buffer, in pieces,
 // where others cannot open its buffer. Both ranks choose between this way and kernels by the message's bytes and the
 // transport of their link, which are equal on both. Where sizes differ, or one of the two uses kernels after all, one
 // of the ranks sees it and the communicator fails.
@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "core/connect/links.h"
-#include "core/copy_engine/copy_turns.h"
-#include "core/launch/stream_part.h"
+#include "core/copy_engine/send_order.h"
+#include "core/launch/stream_ops.h"
 #include "core/memory/registration.h"
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"
@@ -48,12 +48,12 @@ struct CopyContext {
   uint64_t piece_bytes;     // of a bounce buffer
 };
 
-class CopyPath final : public ProxyWork, public StreamPart, public InFlight {
+class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
  public:
-  explicit CopyPath(const CopyContext& context);
-  ~CopyPath() override;
-  CopyPath(const CopyPath&) = delete;
-  CopyPath& operator=(const CopyPath&) = delete;
+  explicit CopyMessages(const CopyContext& context);
+  ~CopyMessages() override;
+  CopyMessages(const CopyMessages&) = delete;
+  CopyMessages& operator=(const CopyMessages&) = delete;
 
   // Takes the messages of a group that go by copy engine, and returns whether there are any; then *rest gets what
   // remains.
@@ -167,7 +167,7 @@ class CopyPath final : public ProxyWork, public StreamPart, public InFlight {
   std::vector<std::unique_ptr<Sending>> sending_;  // by peer; null until the first message
   std::vector<std::unique_ptr<Receiving>> receiving_;
   gpu::Stream stream_ = nullptr, words_stream_ = nullptr;  // of all sends, and of the words that tell of them
-  CopyTurns turns_;
+  SendOrder send_order_;
   uint64_t groups_taken_ = 0, first_turn_ = 0, last_turn_ = 0;  // first_turn_: of the group taken last
   Imports imports_;
 };

@@ -11,7 +11,7 @@
 
 namespace gpucoll::core {
 
-class CopyTurns {
+class SendOrder {
  public:
   using Clock = std::chrono::steady_clock;
   struct Candidate {

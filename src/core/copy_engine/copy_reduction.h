@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/stream_part.h"
+#include "core/launch/stream_ops.h"
 #include "core/peer/fault.h"
 #include "core/peer/kernel_pages.h"
 #include "core/peer/peers.h"
@@ -26,20 +26,20 @@
 
 namespace gpucoll::core {
 
-struct LandingContext {
+struct CopyReductionContext {
   gpu::Device& device;
   Fault& fault;
   const Peers& peers;
   KernelPages& pages;
 };
 
-class LandingPath final : public StreamPart, public InFlight {
+class CopyReduction final : public StreamOps, public InFlight {
  public:
   // landing: each rank's landing memory, as this rank's device reaches it.
-  LandingPath(const LandingContext& context, std::vector<void*> landing);
-  ~LandingPath() override;
-  LandingPath(const LandingPath&) = delete;
-  LandingPath& operator=(const LandingPath&) = delete;
+  CopyReduction(const CopyReductionContext& context, std::vector<void*> landing);
+  ~CopyReduction() override;
+  CopyReduction(const CopyReduction&) = delete;
+  CopyReduction& operator=(const CopyReduction&) = delete;
 
   // Takes the reductions of a group that go by copy engine, and returns whether there are any; then *launches becomes
   // one for each of their steps.
@@ -75,7 +75,7 @@ class LandingPath final : public StreamPart, public InFlight {
   bool is_peer(int rank) const { return rank != context_.peers.rank(); }
   proto::CopyLane& own_lane(int peer) const { return context_.peers.copy_lane(context_.peers.rank(), peer); }
 
-  const LandingContext context_;
+  const CopyReductionContext context_;
   const std::vector<void*> landing_;
   proto::CopyPage& page_;  // of this rank
   std::vector<Lane> lanes_;

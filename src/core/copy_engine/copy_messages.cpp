@@ -1,4 +1,4 @@
-#include "core/copy_engine/copy_path.h"
+#include "core/copy_engine/copy_messages.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ using proto::kSizeRing;
 
 }  // namespace
 
-CopyPath::CopyPath(const CopyContext& context)
+CopyMessages::CopyMessages(const CopyContext& context)
     : context_(context),
       page_(context.peers.copy_page(context.peers.rank())),
       sending_(static_cast<size_t>(context.peers.size())),
@@ -21,7 +21,7 @@ CopyPath::CopyPath(const CopyContext& context)
   Quiescence::instance().add(this);
 }
 
-CopyPath::~CopyPath() {
+CopyMessages::~CopyMessages() {
   Quiescence::instance().remove(this);
   Proxy::instance().remove(this);
   for (gpu::Stream stream : {stream_, words_stream_})
@@ -32,7 +32,7 @@ CopyPath::~CopyPath() {
   }
 }
 
-void CopyPath::place_lanes(Direction& direction, int peer, net::Side side) const {
+void CopyMessages::place_lanes(Direction& direction, int peer, net::Side side) const {
   const Peers& peers = context_.peers;
   direction.peer = peer;
   direction.p2p = peer != peers.rank() && context_.links.over_p2p({proto::kPairLinks, peer, side});
@@ -40,7 +40,7 @@ void CopyPath::place_lanes(Direction& direction, int peer, net::Side side) const
   direction.theirs = &peers.copy_lane(peer, peers.rank());
 }
 
-CopyPath::Sending& CopyPath::sending(int peer) {
+CopyMessages::Sending& CopyMessages::sending(int peer) {
   std::unique_ptr<Sending>& s = sending_[static_cast<size_t>(peer)];
   if (!s) {
     s = std::make_unique<Sending>();
@@ -49,7 +49,7 @@ CopyPath::Sending& CopyPath::sending(int peer) {
   return *s;
 }
 
-CopyPath::Receiving& CopyPath::receiving(int peer) {
+CopyMessages::Receiving& CopyMessages::receiving(int peer) {
   std::unique_ptr<Receiving>& r = receiving_[static_cast<size_t>(peer)];
   if (!r) {
     r = std::make_unique<Receiving>();
@@ -58,7 +58,7 @@ CopyPath::Receiving& CopyPath::receiving(int peer) {
   return *r;
 }
 
-Result<bool> CopyPath::begin(const TaskQueue& queue, TaskQueue* rest) {
+Result<bool> CopyMessages::begin(const TaskQueue& queue, TaskQueue* rest) {
   GC_TRY(take(queue));
   if (ready_.empty()) return false;
   *rest = queue;
@@ -68,7 +68,7 @@ Result<bool> CopyPath::begin(const TaskQueue& queue, TaskQueue* rest) {
   return true;
 }
 
-Status CopyPath::take(const TaskQueue& queue) {
+Status CopyMessages::take(const TaskQueue& queue) {
   std::lock_guard lock(mutex_);
   ready_.clear();
   done_.clear();
@@ -80,7 +80,7 @@ Status CopyPath::take(const TaskQueue& queue) {
 }
 
 // In turn: the first message of a group to each peer, in the order of distance, then the second to each, and so on.
-uint64_t CopyPath::turn_of(Sending& s) {
+uint64_t CopyMessages::turn_of(Sending& s) {
   if (s.group != groups_taken_) s.round = 0;
   s.group = groups_taken_;
   const auto n = static_cast<uint64_t>(context_.peers.size());
@@ -91,7 +91,7 @@ uint64_t CopyPath::turn_of(Sending& s) {
 }
 
 // Numbers only grow, so the last one of a word stands for all.
-void CopyPath::note(std::vector<Mark>& marks, uint64_t* word, uint64_t number) {
+void CopyMessages::note(std::vector<Mark>& marks, uint64_t* word, uint64_t number) {
   const auto known = std::find_if(marks.begin(), marks.end(), [word](const Mark& mark) { return mark.word == word; });
   if (known == marks.end())
     marks.push_back({word, number});
@@ -99,7 +99,7 @@ void CopyPath::note(std::vector<Mark>& marks, uint64_t* word, uint64_t number) {
     known->number = number;
 }
 
-Status CopyPath::take_send(const TaskQueue::Pair& task) {
+Status CopyMessages::take_send(const TaskQueue::Pair& task) {
   Sending& s = sending(task.peer);
   ++s.messages;
   if (by_copy(s, task)) {
@@ -115,7 +115,7 @@ Status CopyPath::take_send(const TaskQueue::Pair& task) {
   return {};
 }
 
-Status CopyPath::take_receive(const TaskQueue::Pair& task) {
+Status CopyMessages::take_receive(const TaskQueue::Pair& task) {
   Receiving& r = receiving(task.peer);
   ++r.messages;
   if (by_copy(r, task)) {
@@ -134,7 +134,7 @@ Status CopyPath::take_receive(const TaskQueue::Pair& task) {
 }
 
 // Before the first message by copy of a direction: what the device needs for it.
-Status CopyPath::prepare(Direction& direction) {
+Status CopyMessages::prepare(Direction& direction) {
   if (direction.own_kernel) return {};
   const Peers& peers = context_.peers;
   GC_TRY_AS(direction.their_kernel, context_.pages.copy_lane(direction.peer, peers.rank()));
@@ -142,7 +142,7 @@ Status CopyPath::prepare(Direction& direction) {
   return {};
 }
 
-Status CopyPath::make_streams() {
+Status CopyMessages::make_streams() {
   for (gpu::Stream* stream : {&stream_, &words_stream_})
     if (!*stream) {
       GC_TRY_AS(*stream, context_.device.create_urgent_stream());
@@ -150,7 +150,7 @@ Status CopyPath::make_streams() {
   return {};
 }
 
-Status CopyPath::make_bounce(Receiving& r) {
+Status CopyMessages::make_bounce(Receiving& r) {
   if (!r.stream) {
     GC_TRY_AS(r.stream, context_.device.create_urgent_stream());
   }
@@ -160,14 +160,14 @@ Status CopyPath::make_bounce(Receiving& r) {
   return {};
 }
 
-Status CopyPath::put_ready(gpu::Stream stream, uint32_t step) {
+Status CopyMessages::put_ready(gpu::Stream stream, uint32_t step) {
   if (step > 0) return {};
   putting_.store(true, std::memory_order_relaxed);
   for (const Mark& mark : ready_) GC_TRY(context_.device.write_value(stream, mark.word, mark.number));
   return {};
 }
 
-Status CopyPath::put_end(gpu::Stream stream) {
+Status CopyMessages::put_end(gpu::Stream stream) {
   const uint64_t group = groups() + 1;
   groups_.store(group, std::memory_order_relaxed);
   putting_.store(false, std::memory_order_relaxed);
@@ -178,12 +178,12 @@ Status CopyPath::put_end(gpu::Stream stream) {
   return {};
 }
 
-void CopyPath::wake() {
+void CopyMessages::wake() {
   active_.store(true, std::memory_order_release);  // partner: progress()
   Proxy::instance().wake();
 }
 
-std::string CopyPath::waiting_for() {
+std::string CopyMessages::waiting_for() {
   std::lock_guard lock(mutex_);
   const auto tell = [&](const Direction& d, const char* way) {
     return "a message of " + std::to_string(d.pending.front().bytes) + " bytes " + way + " " +
@@ -196,7 +196,7 @@ std::string CopyPath::waiting_for() {
   return "";
 }
 
-void CopyPath::look_for_freed() noexcept {
+void CopyMessages::look_for_freed() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);  // the watchdog must not wait for a device
   if (!lock.owns_lock()) return;
   imports_.drop_freed([&](int peer) { return context_.peers.copy_page(peer).live; });

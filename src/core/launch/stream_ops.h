@@ -10,9 +10,9 @@
 
 namespace gpucoll::core {
 
-class StreamPart {
+class StreamOps {
  public:
-  virtual ~StreamPart() = default;
+  virtual ~StreamOps() = default;
   // Before step 0, which every group has, and behind each step's launch with the number of the next one.
   virtual Status put_ready(gpu::Stream stream, uint32_t step) = 0;
   // Before a step's launch.
@@ -22,11 +22,11 @@ class StreamPart {
 };
 
 // Those of one group, one after the other.
-class StreamParts final : public StreamPart {
+class StreamOpsList final : public StreamOps {
  public:
   void clear() noexcept { n_ = 0; }
   bool empty() const noexcept { return n_ == 0; }
-  void add(StreamPart& part) noexcept { parts_[n_++] = &part; }
+  void add(StreamOps& part) noexcept { parts_[n_++] = &part; }
 
   Status put_ready(gpu::Stream stream, uint32_t step) override {
     for (size_t i = 0; i < n_; ++i) GC_TRY(parts_[i]->put_ready(stream, step));
@@ -45,7 +45,7 @@ class StreamParts final : public StreamPart {
 
  private:
   static constexpr size_t kMost = 2;
-  StreamPart* parts_[kMost] = {};
+  StreamOps* parts_[kMost] = {};
   size_t n_ = 0;
 };
 

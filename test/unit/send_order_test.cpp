@@ -1,5 +1,5 @@
 // In which order copies go, and from how many bytes on there are any.
-#include "core/copy_engine/copy_turns.h"
+#include "core/copy_engine/send_order.h"
 
 #include <gtest/gtest.h>
 
@@ -16,16 +16,16 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr uint64_t kBytes = uint64_t{64} << 20;
-constexpr CopyTurns::Clock::time_point kStart = CopyTurns::Clock::time_point(1h);
+constexpr SendOrder::Clock::time_point kStart = SendOrder::Clock::time_point(1h);
 
 // Offered in the order given; the peer is the turn.
-std::optional<int> next_of(CopyTurns& turns, const std::vector<std::pair<int, bool>>& candidates, bool busy,
+std::optional<int> next_of(SendOrder& order, const std::vector<std::pair<int, bool>>& candidates, bool busy,
                            std::chrono::nanoseconds time) {
-  for (const auto& [turn, ready] : candidates) turns.offer({static_cast<uint64_t>(turn), kBytes, ready, turn});
-  return turns.next(busy, kStart + time);
+  for (const auto& [turn, ready] : candidates) order.offer({static_cast<uint64_t>(turn), kBytes, ready, turn});
+  return order.next(busy, kStart + time);
 }
 
-constexpr auto kPatience = CopyTurns::patience(kBytes);
+constexpr auto kPatience = SendOrder::patience(kBytes);
 
 gpu::Device::Defaults defaults_of_test() {
   gpu::Device::Defaults defaults = gpu::Device::kGpuDefaults;
@@ -37,46 +37,46 @@ gpu::Device::Defaults defaults_of_test() {
 
 }  // namespace
 
-TEST(CopyTurns, GoInOrderWhateverIsUnderWay) {
-  CopyTurns turns;
-  EXPECT_EQ(next_of(turns, {}, false, 0ns), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{3, true}, {1, true}, {2, true}}, false, 0ns), 1);
-  EXPECT_EQ(next_of(turns, {{3, true}, {2, true}}, true, 0ns), 2);
-  EXPECT_EQ(next_of(turns, {{3, true}}, true, 0ns), 3);
-  EXPECT_EQ(next_of(turns, {{4, false}}, false, 1h), std::nullopt);
+TEST(SendOrder, GoInOrderWhateverIsUnderWay) {
+  SendOrder order;
+  EXPECT_EQ(next_of(order, {}, false, 0ns), std::nullopt);
+  EXPECT_EQ(next_of(order, {{3, true}, {1, true}, {2, true}}, false, 0ns), 1);
+  EXPECT_EQ(next_of(order, {{3, true}, {2, true}}, true, 0ns), 2);
+  EXPECT_EQ(next_of(order, {{3, true}}, true, 0ns), 3);
+  EXPECT_EQ(next_of(order, {{4, false}}, false, 1h), std::nullopt);
 }
 
-TEST(CopyTurns, WaitForTheFirstOneWhileOthersAreUnderWay) {
-  CopyTurns turns;
-  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, true, 0ns), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, true, 1h), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, true}, {2, true}}, true, 1h), 1);
+TEST(SendOrder, WaitForTheFirstOneWhileOthersAreUnderWay) {
+  SendOrder order;
+  EXPECT_EQ(next_of(order, {{1, false}, {2, true}}, true, 0ns), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {2, true}}, true, 1h), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, true}, {2, true}}, true, 1h), 1);
 }
 
-TEST(CopyTurns, GoOutOfTurnOnceNothingHasBeenUnderWayForAWhile) {
-  CopyTurns turns;
-  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}, {2, true}}, false, 0ns), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}, {2, true}}, false, kPatience - 1ns), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}, {2, true}}, false, kPatience), 2);
+TEST(SendOrder, GoOutOfTurnOnceNothingHasBeenUnderWayForAWhile) {
+  SendOrder order;
+  EXPECT_EQ(next_of(order, {{1, false}, {3, true}, {2, true}}, false, 0ns), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {3, true}, {2, true}}, false, kPatience - 1ns), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {3, true}, {2, true}}, false, kPatience), 2);
   // The next one waits again, from when the copy has ended.
-  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}}, true, 2 * kPatience), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}}, false, 5 * kPatience), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}}, false, 6 * kPatience - 1ns), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {3, true}}, false, 6 * kPatience), 3);
+  EXPECT_EQ(next_of(order, {{1, false}, {3, true}}, true, 2 * kPatience), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {3, true}}, false, 5 * kPatience), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {3, true}}, false, 6 * kPatience - 1ns), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {3, true}}, false, 6 * kPatience), 3);
 }
 
-TEST(CopyTurns, CountTheWaitOfWhatIsReadyOnly) {
-  CopyTurns turns;
-  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, false, 0ns), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {2, false}}, false, kPatience / 2), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, false, kPatience), std::nullopt);
-  EXPECT_EQ(next_of(turns, {{1, false}, {2, true}}, false, 2 * kPatience), 2);
+TEST(SendOrder, CountTheWaitOfWhatIsReadyOnly) {
+  SendOrder order;
+  EXPECT_EQ(next_of(order, {{1, false}, {2, true}}, false, 0ns), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {2, false}}, false, kPatience / 2), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {2, true}}, false, kPatience), std::nullopt);
+  EXPECT_EQ(next_of(order, {{1, false}, {2, true}}, false, 2 * kPatience), 2);
 }
 
-TEST(CopyTurns, HaveBoundedPatience) {
+TEST(SendOrder, HaveBoundedPatience) {
   EXPECT_GT(kPatience, 20us);
   EXPECT_LT(kPatience, 60us);
-  EXPECT_EQ(CopyTurns::patience(UINT64_MAX), 1ms);
+  EXPECT_EQ(SendOrder::patience(UINT64_MAX), 1ms);
 }
 
 TEST(CopyEngineLimits, DifferForTwoRanksAndForMore) {

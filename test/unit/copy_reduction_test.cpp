@@ -1,6 +1,6 @@
 // Large reductions on streams that share one queue, as streams of a GPU may: what waits holds up all that was put
 // behind it, on whatever stream. Nobody may wait for what stands behind himself.
-#include "core/copy_engine/landing_path.h"
+#include "core/copy_engine/copy_reduction.h"
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ CommShape shape_of(int n) {
 }
 
 // As the launcher does, but for the launches.
-void put(LandingPath& path, const TaskQueue& queue, const CommShape& shape, gpu::Stream stream) {
+void put(CopyReduction& path, const TaskQueue& queue, const CommShape& shape, gpu::Stream stream) {
   std::vector<PlannedLaunch> launches;
   auto some = path.begin(queue, shape, &launches);
   ASSERT_TRUE(some.ok() && *some);
@@ -79,7 +79,7 @@ void put(LandingPath& path, const TaskQueue& queue, const CommShape& shape, gpu:
 }
 
 // A group without such a reduction is none of the path's business, and leaves what is under way as it is.
-void expect_nothing_of_others(LandingPath& path, CommShape shape) {
+void expect_nothing_of_others(CopyReduction& path, CommShape shape) {
   TaskQueue queue;
   CollectiveTask task{};
   task.function = Function::all_gather;
@@ -92,7 +92,7 @@ void expect_nothing_of_others(LandingPath& path, CommShape shape) {
   EXPECT_EQ(path.groups(), uint64_t{kGroups});
 }
 
-bool ends(LandingPath& path) {
+bool ends(CopyReduction& path) {
   const auto end = std::chrono::steady_clock::now() + 20s;
   while (path.passed() < path.groups() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
   const bool ended = path.passed() >= path.groups();
@@ -129,7 +129,7 @@ void run_groups(MeetingRank& self, gpu::Device& device, gpu::Stream stream, cons
     queue.add(task);
   }
   {
-    LandingPath path({device, self.fault, self.peers, pages}, landing);
+    CopyReduction path({device, self.fault, self.peers, pages}, landing);
     for (int group = 0; group < kGroups; ++group) put(path, queue, shape, stream);
     expect_nothing_of_others(path, shape);
     EXPECT_TRUE(ends(path)) << "rank " << self.rank << " waits for what stands behind";
@@ -142,7 +142,7 @@ void run_groups(MeetingRank& self, gpu::Device& device, gpu::Stream stream, cons
 
 }  // namespace
 
-TEST(LandingPath, GetsOnWhereAllStreamsShareAQueue) {
+TEST(CopyReduction, GetsOnWhereAllStreamsShareAQueue) {
   for (int n : {2, 3, 4})
     for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
       for (uint64_t count : {100, 3000}) {
@@ -156,7 +156,7 @@ TEST(LandingPath, GetsOnWhereAllStreamsShareAQueue) {
 }
 
 // Also of a rank that has nothing to send at first.
-TEST(LandingPath, CopiesNothingBeforeTheGroupsStreamHasComeToIt) {
+TEST(CopyReduction, CopiesNothingBeforeTheGroupsStreamHasComeToIt) {
   for (int n : {2, 3})
     on_meeting_ranks(n, [&](MeetingRank& self) {
       Recorder device(self.device);

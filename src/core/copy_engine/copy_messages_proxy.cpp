@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/copy_engine/copy_path.h"
+#include "core/copy_engine/copy_messages.h"
 
 namespace gpucoll::core {
 namespace {
@@ -30,11 +30,11 @@ Status differ(int sender, uint64_t sent, int receiver, uint64_t expected) {
 
 }  // namespace
 
-uint64_t CopyPath::passed() const noexcept { return load(page_.passed); }
+uint64_t CopyMessages::passed() const noexcept { return load(page_.passed); }
 
 // A process may have many communicators: most cost nothing but the first line. Taken back before looking, so that what
 // comes meanwhile is not missed.
-ProxyWork::Progress CopyPath::progress() noexcept {
+ProxyWork::Progress CopyMessages::progress() noexcept {
   if (!active_.load(std::memory_order_relaxed) || !active_.exchange(false, std::memory_order_acquire))
     return Progress::none_pending;
   // A caller in begin() is soon out again; waiting for the lock would take longer.
@@ -44,7 +44,7 @@ ProxyWork::Progress CopyPath::progress() noexcept {
   return progress;
 }
 
-ProxyWork::Progress CopyPath::look() noexcept {
+ProxyWork::Progress CopyMessages::look() noexcept {
   if (context_.fault.raised()) return give_up();
   bool moved = false, waiting = false;
   if (Status status = contained([&] { return advance_all(&moved, &waiting); }); !status) {
@@ -58,7 +58,7 @@ ProxyWork::Progress CopyPath::look() noexcept {
   return pending ? Progress::watching : Progress::none_pending;
 }
 
-Status CopyPath::advance_all(bool* moved, bool* waiting) {
+Status CopyMessages::advance_all(bool* moved, bool* waiting) {
   GC_TRY(advance_sends(moved, waiting));
   for (const auto& r : receiving_) {
     if (!r || r->pending.empty()) continue;
@@ -69,7 +69,7 @@ Status CopyPath::advance_all(bool* moved, bool* waiting) {
 }
 
 // Lets waiting streams go, but not while their buffers are in use: the application may free them then.
-ProxyWork::Progress CopyPath::give_up() noexcept {
+ProxyWork::Progress CopyMessages::give_up() noexcept {
   bool all = true;
   const auto release = [](uint64_t& word) { __atomic_store_n(&word, proto::kCopyReleased, __ATOMIC_RELEASE); };
   for (const auto& s : sending_) {
@@ -90,12 +90,12 @@ ProxyWork::Progress CopyPath::give_up() noexcept {
   return all && passed() >= groups() ? Progress::none_pending : Progress::watching;
 }
 
-bool CopyPath::under_way(const Sending& s) const noexcept {
+bool CopyMessages::under_way(const Sending& s) const noexcept {
   return load(s.own->send_done) < s.issued || load(s.own->moved) < s.pieces;
 }
 
 // Returns whether the sender has started a message, or this rank takes one out of a bounce buffer.
-bool CopyPath::under_way(const Receiving& r) const noexcept {
+bool CopyMessages::under_way(const Receiving& r) const noexcept {
   if (load(r.own->taken) < r.pieces) return true;
   const uint64_t started = load(r.theirs->started);
   if (load(r.own->recv_done) >= started || context_.peers.dead(r.peer)) return false;
@@ -103,7 +103,7 @@ bool CopyPath::under_way(const Receiving& r) const noexcept {
                      [&](const Message& message) { return message.number == started && message.place; });
 }
 
-Status CopyPath::advance_sends(bool* moved, bool* waiting) {
+Status CopyMessages::advance_sends(bool* moved, bool* waiting) {
   for (;;) {
     GC_TRY_AS(Sending* const s, next_send());
     if (!s) break;
@@ -117,23 +117,23 @@ Status CopyPath::advance_sends(bool* moved, bool* waiting) {
 
 // Returns the send that goes next, null where none may go. A message that has begun in pieces goes on first: its
 // receiver holds pieces of it.
-Result<CopyPath::Sending*> CopyPath::next_send() {
+Result<CopyMessages::Sending*> CopyMessages::next_send() {
   Sending* begun = nullptr;
   for (const auto& s : sending_) {
     if (!s || s->pending.empty()) continue;
     GC_TRY_AS(const bool ready, may_go(*s));
     if (!s->moved)
-      turns_.offer({s->pending.front().turn, s->pending.front().bytes, ready, s->peer});
+      send_order_.offer({s->pending.front().turn, s->pending.front().bytes, ready, s->peer});
     else if (ready)
       begun = s.get();
   }
-  const std::optional<int> peer = turns_.next(any_send_under_way(), CopyTurns::Clock::now());
+  const std::optional<int> peer = send_order_.next(any_send_under_way(), SendOrder::Clock::now());
   if (begun) return begun;
   return peer ? sending_[static_cast<size_t>(*peer)].get() : nullptr;
 }
 
 // Returns whether a copy of the first pending message may start.
-Result<bool> CopyPath::may_go(Sending& s) {
+Result<bool> CopyMessages::may_go(Sending& s) {
   const Message& message = s.pending.front();
   if (!s.target) {
     GC_TRY_AS(const bool matched, match(s, message));
@@ -145,12 +145,12 @@ Result<bool> CopyPath::may_go(Sending& s) {
   return load(s.theirs->recv_done) >= s.last_in_pieces;
 }
 
-bool CopyPath::any_send_under_way() const noexcept {
+bool CopyMessages::any_send_under_way() const noexcept {
   return std::any_of(sending_.begin(), sending_.end(), [this](const auto& s) { return s && under_way(*s); });
 }
 
 // REQUIRES: it may go. False where its receiver has failed: nothing more can be sent there.
-Result<bool> CopyPath::advance(Sending& s, bool* moved) {
+Result<bool> CopyMessages::advance(Sending& s, bool* moved) {
   const Message& message = s.pending.front();
   if (!start(s, message)) return false;
   auto all = s.piece_bytes ? move_pieces(s, message, moved) : move_whole(s, message);
@@ -167,7 +167,7 @@ Result<bool> CopyPath::advance(Sending& s, bool* moved) {
 }
 
 // Finds the receive that belongs to a message, and opens its buffer. False while there is none.
-Result<bool> CopyPath::match(Sending& s, const Message& message) {
+Result<bool> CopyMessages::match(Sending& s, const Message& message) {
   const auto fail = [&](uint64_t sent, uint64_t expected) {
     return differ(context_.peers.rank(), sent, s.peer, expected);
   };
@@ -190,7 +190,7 @@ Result<bool> CopyPath::match(Sending& s, const Message& message) {
 
 // False where the receiver has failed: it may have let its buffer go. The store and the looks at the fault are
 // sequentially consistent; the receiver looks at `started` after it has failed, and must not wait for what never comes.
-bool CopyPath::start(Sending& s, const Message& message) {
+bool CopyMessages::start(Sending& s, const Message& message) {
   const auto receiver_failed = [&] { return context_.peers.fault(s.peer) != 0; };
   if (receiver_failed()) return false;
   __atomic_store_n(&s.own->started, message.number, __ATOMIC_SEQ_CST);
@@ -200,7 +200,7 @@ bool CopyPath::start(Sending& s, const Message& message) {
 }
 
 // Another stream stores the words, or the next copy would wait for them: they are no work of copy engines.
-Result<bool> CopyPath::move_whole(Sending& s, const Message& message) {
+Result<bool> CopyMessages::move_whole(Sending& s, const Message& message) {
   GC_TRY(context_.device.copy_async(s.target, message.buffer, message.bytes, stream_));
   GC_TRY(context_.device.stream_wait(words_stream_, stream_));
   GC_TRY(context_.device.write_value(words_stream_, &s.their_kernel->recv_done, message.number));
@@ -209,7 +209,7 @@ Result<bool> CopyPath::move_whole(Sending& s, const Message& message) {
   return true;
 }
 
-Result<bool> CopyPath::move_pieces(Sending& s, const Message& message, bool* moved) {
+Result<bool> CopyMessages::move_pieces(Sending& s, const Message& message, bool* moved) {
   s.last_in_pieces = message.number;
   while (s.moved < message.bytes) {
     if (s.pieces >= load(s.theirs->taken) + kBouncePieces) return false;
@@ -226,7 +226,7 @@ Result<bool> CopyPath::move_pieces(Sending& s, const Message& message, bool* mov
   return true;
 }
 
-Status CopyPath::advance(Receiving& r, bool* moved) {
+Status CopyMessages::advance(Receiving& r, bool* moved) {
   drop_done(r, moved);
   post(r);
   if (r.pending.empty()) return {};
@@ -238,7 +238,7 @@ Status CopyPath::advance(Receiving& r, bool* moved) {
   return take_pieces(r, moved);
 }
 
-void CopyPath::drop_done(Receiving& r, bool* moved) {
+void CopyMessages::drop_done(Receiving& r, bool* moved) {
   const uint64_t done = load(r.own->recv_done);
   while (!r.pending.empty() && r.pending.front().number <= done) {
     if (r.pending.front().place) context_.exports.unpin(*r.pending.front().place);
@@ -248,7 +248,7 @@ void CopyPath::drop_done(Receiving& r, bool* moved) {
 }
 
 // Tells the sender of as many receives as the ring has room for.
-void CopyPath::post(Receiving& r) {
+void CopyMessages::post(Receiving& r) {
   const uint64_t room = load(r.own->recv_done) + kCopyRing;
   for (const Message& message : r.pending) {
     if (message.number <= r.posted) continue;
@@ -265,7 +265,7 @@ void CopyPath::post(Receiving& r) {
 }
 
 // From the bounce buffer on to where they belong.
-Status CopyPath::take_pieces(Receiving& r, bool* moved) {
+Status CopyMessages::take_pieces(Receiving& r, bool* moved) {
   for (Message& message : r.pending) {
     if (message.place) continue;
     while (message.taken < message.bytes) {

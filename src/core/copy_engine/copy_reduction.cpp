@@ -1,4 +1,4 @@
-#include "core/copy_engine/landing_path.h"
+#include "core/copy_engine/copy_reduction.h"
 
 #include <algorithm>
 #include <iterator>
@@ -51,19 +51,19 @@ LargeCall read(const LargeCall& entry) {
 
 }  // namespace
 
-LandingPath::LandingPath(const LandingContext& context, std::vector<void*> landing)
+CopyReduction::CopyReduction(const CopyReductionContext& context, std::vector<void*> landing)
     : context_(context), landing_(std::move(landing)), page_(context.peers.copy_page(context.peers.rank())) {
   Quiescence::instance().add(this);
 }
 
-LandingPath::~LandingPath() {
+CopyReduction::~CopyReduction() {
   Quiescence::instance().remove(this);
   give_up();
   for (gpu::Stream stream : {copies_, words_})
     if (stream) context_.device.destroy_stream(stream).ignore();
 }
 
-Status LandingPath::prepare() {
+Status CopyReduction::prepare() {
   if (!lanes_.empty()) return {};
   const Peers& peers = context_.peers;
   for (gpu::Stream* stream : {&copies_, &words_}) {
@@ -81,7 +81,8 @@ Status LandingPath::prepare() {
   return {};
 }
 
-Result<bool> LandingPath::begin(const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* launches) {
+Result<bool> CopyReduction::begin(const TaskQueue& queue, const CommShape& shape,
+                                  std::vector<PlannedLaunch>* launches) {
   if (!any_copy_reduction(queue, shape)) return false;
   const int rank = context_.peers.rank();
   plan_ = plan_copy_reduction(queue, rank, shape, static_cast<uint8_t*>(landing_[static_cast<size_t>(rank)]), rounds_);
@@ -98,7 +99,7 @@ Result<bool> LandingPath::begin(const TaskQueue& queue, const CommShape& shape, 
 }
 
 // Of two ranks one at least sees what the other one calls, unless that is further ahead than the ring is long.
-Status LandingPath::compare(const TaskQueue& queue, const CommShape& shape) {
+Status CopyReduction::compare(const TaskQueue& queue, const CommShape& shape) {
   LargeCall mine = call_of(queue, shape);
   mine.number = ++calls_;
   enter(page_.calls[mine.number % kCallRing], mine);
@@ -116,7 +117,7 @@ Status LandingPath::compare(const TaskQueue& queue, const CommShape& shape) {
 }
 
 // Words go in a stream of their own: between two copies they would cost more than the copy's start.
-Status LandingPath::send(const CopyReductionPlan::Send& send) {
+Status CopyReduction::send(const CopyReductionPlan::Send& send) {
   const Lane& lane = lanes_[static_cast<size_t>(send.peer)];
   const uint64_t used = plan_.used_before(send.round);
   if (load(own_lane(send.peer).consumed) < used)
@@ -127,7 +128,7 @@ Status LandingPath::send(const CopyReductionPlan::Send& send) {
   return context_.device.write_value(words_, &lane.theirs->landed, send.round + 1);
 }
 
-Status LandingPath::tell_consumed(gpu::Stream stream, uint64_t round) {
+Status CopyReduction::tell_consumed(gpu::Stream stream, uint64_t round) {
   for (int peer = 0; peer < context_.peers.size(); ++peer) {
     if (!is_peer(peer)) continue;
     uint64_t* const consumed = &lanes_[static_cast<size_t>(peer)].theirs->consumed;
@@ -137,7 +138,7 @@ Status LandingPath::tell_consumed(gpu::Stream stream, uint64_t round) {
 }
 
 // First what others may wait for before they send, and only then what waits for them.
-Status LandingPath::put_ready(gpu::Stream stream, uint32_t step) {
+Status CopyReduction::put_ready(gpu::Stream stream, uint32_t step) {
   putting_.store(true, std::memory_order_relaxed);
   if (step > 0) {
     const CopyReductionPlan::Step& done = plan_.steps[step - 1];
@@ -158,7 +159,7 @@ Status LandingPath::put_ready(gpu::Stream stream, uint32_t step) {
   return {};
 }
 
-Status LandingPath::put_waits(gpu::Stream stream, uint32_t step) {
+Status CopyReduction::put_waits(gpu::Stream stream, uint32_t step) {
   const CopyReductionPlan::Step& next = plan_.steps[step];
   if (next.waits_for_sends) GC_TRY(context_.device.stream_wait(stream, copies_));
   for (int source : next.sources) {
@@ -168,7 +169,7 @@ Status LandingPath::put_waits(gpu::Stream stream, uint32_t step) {
   return {};
 }
 
-Status LandingPath::put_end(gpu::Stream stream) {
+Status CopyReduction::put_end(gpu::Stream stream) {
   const uint64_t group = groups() + 1;
   groups_.store(group, std::memory_order_relaxed);
   putting_.store(false, std::memory_order_relaxed);
@@ -177,9 +178,9 @@ Status LandingPath::put_end(gpu::Stream stream) {
   return context_.device.write_value(stream, &page->reduced, group);
 }
 
-uint64_t LandingPath::passed() const noexcept { return load(page_.reduced); }
+uint64_t CopyReduction::passed() const noexcept { return load(page_.reduced); }
 
-std::string LandingPath::waiting_for() const {
+std::string CopyReduction::waiting_for() const {
   if (passed() >= groups()) return "";
   // Of the ranks that it may wait for, the one that has sent the least.
   int least = -1;
@@ -190,7 +191,7 @@ std::string LandingPath::waiting_for() const {
 }
 
 // Again and again: others' streams may still store their numbers.
-void LandingPath::give_up() noexcept {
+void CopyReduction::give_up() noexcept {
   if (!putting() && passed() >= groups()) return;
   for (int peer = 0; peer < context_.peers.size(); ++peer) {
     if (!is_peer(peer)) continue;

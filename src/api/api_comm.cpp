@@ -11,7 +11,7 @@
 #include "base/params.h"
 #include "base/status.h"
 #include "core/comm/group.h"
-#include "core/comm/retired.h"
+#include "core/comm/reclaim.h"
 #include "gpucoll/gpucoll.h"
 #include "kernels/kernels.h"
 #include "net/bootstrap/socket_bootstrap.h"
@@ -52,7 +52,7 @@ struct Plan {
 };
 
 Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank) {
-  core::drain_retired(0, nullptr);
+  core::drain_reclaimed(0, nullptr);
   GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout));
   Status status = contained([&]() -> Status {
     GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel()}, *bootstrap));

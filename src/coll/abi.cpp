@@ -14,7 +14,7 @@
 #include "base/params.h"
 #include "coll/mpi_communicator.h"
 #include "coll/reduce_local.h"
-#include "core/comm/retired.h"
+#include "core/comm/reclaim.h"
 #include "mpi/datatype/address.h"
 #include "mpi/datatype/type_layouts.h"
 #include "mpi/mpi_process.h"
@@ -110,10 +110,10 @@ void process_close(void (*progress)()) {
       for (MpiCommunicator* c : live().communicators) c->finish();
     }
     int64_t patience_s = params().timeout ? std::min<int64_t>(params().timeout, 60) : 60;
-    bool drained = core::drain_retired(kUntilTold.count(), progress);
+    bool drained = core::drain_reclaimed(kUntilTold.count(), progress);
     if (!drained) {
       MpiProcess::instance().end();  // perhaps they wait for this process
-      drained = core::drain_retired(patience_s * 1000, progress);
+      drained = core::drain_reclaimed(patience_s * 1000, progress);
     }
     if (!drained)
       log::write(log::Level::warn, "peers still hold memory of this process %lld s after MPI_Finalize began",

@@ -184,7 +184,7 @@ class Party {
   DeviceMemoryPort memory_;
   Links links_;
   Exports exports_;
-  KernelPages pages_;
+  PeerPages pages_;
   std::optional<CopyMessages> path_;
   gpu::Stream stream_ = nullptr;
   void *out_ = nullptr, *in_ = nullptr;

@@ -110,7 +110,7 @@ void run_groups(MeetingRank& self, gpu::Device& device, gpu::Stream stream, cons
                 uint64_t count) {
   const auto n = static_cast<size_t>(self.peers.size());
   const CommShape shape = shape_of(self.peers.size());
-  KernelPages pages(device, self.peers);
+  PeerPages pages(device, self.peers);
   void* own = *device.allocate(landing_bytes(shape));
   std::vector<void*> landing(n);
   ASSERT_TRUE(self.bootstrap.allgather(&own, landing.data(), sizeof own).ok());

@@ -8,7 +8,7 @@
 
 #include "base/mutant.h"
 #include "coll/match/board_bootstrap.h"
-#include "core/comm/retired.h"
+#include "core/comm/reclaim.h"
 #include "core/plan/collective_send_recv.h"
 #include "kernels/kernels.h"
 
@@ -40,7 +40,7 @@ void MpiRuntime::finish() {
   if (!runtime_) return;
   runtime_->finish(nullptr).ignore();  // a failure was reported by the collective that met it
   made_.store(nullptr, std::memory_order_relaxed);
-  core::retire(std::move(runtime_), 0);
+  core::reclaim(std::move(runtime_), 0);
   staging_only_ = true;
 }
 

@@ -7,5 +7,5 @@ GC_CORE_SOURCES += \
 	src/core/comm/communicator_connect.cpp \
 	src/core/comm/group.cpp \
 	src/core/comm/group.h \
-	src/core/comm/retired.cpp \
-	src/core/comm/retired.h
+	src/core/comm/reclaim.cpp \
+	src/core/comm/reclaim.h

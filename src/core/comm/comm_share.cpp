@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/comm/retired.h"
+#include "core/comm/reclaim.h"
 
 namespace gpucoll::core {
 namespace {
@@ -14,7 +14,7 @@ void let_go(Communicator* communicator) {
   std::unique_ptr<Communicator> owned(communicator);
   owned->finish(nullptr).ignore();  // whoever finished the shares was told
   const int64_t patience_ms = owned->has_peers_in_this_process() ? 0 : kPatienceMs;
-  retire(std::move(owned), patience_ms);
+  reclaim(std::move(owned), patience_ms);
 }
 
 }  // namespace

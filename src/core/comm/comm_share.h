@@ -3,7 +3,7 @@
 //
 // Thread safety: shares of one Communicator are used as one: one caller at a time, all ranks in the same order. What
 // any thread may do with a Communicator it may do with each. Ownership: the shares own their Communicator together,
-// hence the shared_ptr: they go in any order, and it is retired (retired.h) with the last. Copies are the same share:
+// hence the shared_ptr: they go in any order, and it is retired (reclaim.h) with the last. Copies are the same share:
 // a group keeps what it works on, whoever aborts it meanwhile.
 #pragma once
 #include <atomic>

@@ -1,11 +1,11 @@
 // A communicator of the runtime: ranks, channels, connections, and the launches on them.
 //
 // Life: create() or split() (collective) → connect() what operations need, then begin() and advance(), any number of
-// times → finish() → retire() (see retired.h). retire() destroys it once peers_closed(): peers write into its memory
+// times → finish() → reclaim() (see reclaim.h). reclaim() destroys it once peers_closed(): peers write into its memory
 // until then. A communicator allocates no device memory before it needs it.
 // Thread safety: one caller at a time; fault(), raise_fault() and the watchdog's check() at any time. Another thread
-// may raise a fault, finish() and retire() it while a caller still waits in here: it is destroyed after that caller has
-// left.
+// may raise a fault, finish() and reclaim() it while a caller still waits in here: it is destroyed after that caller
+// has left.
 // Invariants: launches are ordered on the device in the order of their begin(), whatever streams they use (launcher.h).
 // Ownership: owns connections and device memory; the device outlives it.
 #pragma once
@@ -25,9 +25,9 @@
 #include "core/memory/user_buffers.h"
 #include "core/peer/call_records.h"
 #include "core/peer/fault.h"
-#include "core/peer/kernel_pages.h"
 #include "core/peer/mailbox.h"
 #include "core/peer/memory_port.h"
+#include "core/peer/peer_pages.h"
 #include "core/peer/peers.h"
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
@@ -241,7 +241,7 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<Mesh> mesh_, line_mesh_;
   std::unique_ptr<DeviceTables> tables_;
   std::unique_ptr<Exports> exports_;
-  std::unique_ptr<KernelPages> pages_;
+  std::unique_ptr<PeerPages> pages_;
   std::unique_ptr<CopyMessages> copies_;  // null where no message goes by copy engine
   TaskQueue without_copies_;              // begin()'s
   StreamOpsList parts_;                   // begin()'s

@@ -97,7 +97,7 @@ void Communicator::prepare_copies() {
     facts_.copy_piece_bytes = copy_piece_bytes(size(), limits.piece);
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
-  pages_ = std::make_unique<KernelPages>(device_, peers_);
+  pages_ = std::make_unique<PeerPages>(device_, peers_);
   copies_ =
       std::make_unique<CopyMessages>(CopyContext{device_, fault_, peers_, *links_, *exports_, *pages_, limits, piece});
 }

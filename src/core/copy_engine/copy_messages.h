@@ -26,7 +26,7 @@
 #include "core/launch/stream_ops.h"
 #include "core/memory/registration.h"
 #include "core/peer/fault.h"
-#include "core/peer/kernel_pages.h"
+#include "core/peer/peer_pages.h"
 #include "core/peer/peers.h"
 #include "core/plan/copy_engine_limits.h"
 #include "core/plan/task.h"
@@ -43,7 +43,7 @@ struct CopyContext {
   const Peers& peers;
   const Links& links;
   Exports& exports;
-  KernelPages& pages;
+  PeerPages& pages;
   CopyEngineLimits limits;  // of messages that go by copy engine
   uint64_t piece_bytes;     // of a bounce buffer
 };

@@ -17,7 +17,7 @@
 
 #include "core/launch/stream_ops.h"
 #include "core/peer/fault.h"
-#include "core/peer/kernel_pages.h"
+#include "core/peer/peer_pages.h"
 #include "core/peer/peers.h"
 #include "core/plan/copy_engine_reduction.h"
 #include "core/progress/quiescence.h"
@@ -30,7 +30,7 @@ struct CopyReductionContext {
   gpu::Device& device;
   Fault& fault;
   const Peers& peers;
-  KernelPages& pages;
+  PeerPages& pages;
 };
 
 class CopyReduction final : public StreamOps, public InFlight {

@@ -53,7 +53,7 @@ class PlanCache {
 
   // graphs: launches are kept on the device, and not the plans alone.
   PlanCache(gpu::Device& device, size_t most, bool graphs) : device_(device), most_(most), on_device_(graphs) {}
-  // Drops all launches at once: destroy it where its communicator's memory may be given back (core/comm/retired.h).
+  // Drops all launches at once: destroy it where its communicator's memory may be given back (core/comm/reclaim.h).
   ~PlanCache();
   PlanCache(const PlanCache&) = delete;
   PlanCache& operator=(const PlanCache&) = delete;

@@ -8,12 +8,12 @@ GC_CORE_SOURCES += \
 	src/core/peer/fault.h \
 	src/core/peer/heart.cpp \
 	src/core/peer/heart.h \
-	src/core/peer/kernel_pages.h \
 	src/core/peer/liveness.cpp \
 	src/core/peer/liveness.h \
 	src/core/peer/mailbox.cpp \
 	src/core/peer/mailbox.h \
 	src/core/peer/memory_port.h \
+	src/core/peer/peer_pages.h \
 	src/core/peer/peer_wait.cpp \
 	src/core/peer/peer_wait.h \
 	src/core/peer/peers.cpp \

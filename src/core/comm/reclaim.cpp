@@ -1,4 +1,4 @@
-#include "core/comm/retired.h"
+#include "core/comm/reclaim.h"
 
 #include <unistd.h>
 
@@ -19,14 +19,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int64_t kExitPatienceMs = 10000;
 
-struct Retired {
+struct Reclaim {
   std::mutex mutex;
   std::vector<std::unique_ptr<Communicator>> list;
   const pid_t owner = getpid();
 };
 
-Retired& retired() {
-  static Retired* r = new Retired;  // outlives the process's statics: see at_exit
+Reclaim& retired() {
+  static Reclaim* r = new Reclaim;  // outlives the process's statics: see at_exit
   return *r;
 }
 
@@ -88,7 +88,7 @@ void at_exit() {
 
 }  // namespace
 
-void retire(std::unique_ptr<Communicator> communicator, int64_t patience_ms) {
+void reclaim(std::unique_ptr<Communicator> communicator, int64_t patience_ms) {
   static const int registered = std::atexit(at_exit);
   (void)registered;
   {
@@ -98,6 +98,6 @@ void retire(std::unique_ptr<Communicator> communicator, int64_t patience_ms) {
   drain(patience_ms, nullptr, false);
 }
 
-bool drain_retired(int64_t patience_ms, void (*idle)()) { return drain(patience_ms, idle, patience_ms > 0); }
+bool drain_reclaimed(int64_t patience_ms, void (*idle)()) { return drain(patience_ms, idle, patience_ms > 0); }
 
 }  // namespace gpucoll::core

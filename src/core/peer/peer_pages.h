@@ -10,14 +10,14 @@
 
 namespace gpucoll::core {
 
-class KernelPages {
+class PeerPages {
  public:
-  KernelPages(gpu::Device& device, const Peers& peers) : device_(device), peers_(peers) {}
-  ~KernelPages() {
+  PeerPages(gpu::Device& device, const Peers& peers) : device_(device), peers_(peers) {}
+  ~PeerPages() {
     for (const auto& [rank, block] : pages_) device_.unregister_host(block);
   }
-  KernelPages(const KernelPages&) = delete;
-  KernelPages& operator=(const KernelPages&) = delete;
+  PeerPages(const PeerPages&) = delete;
+  PeerPages& operator=(const PeerPages&) = delete;
 
   // Return kernel addresses of what the functions of these names in Peers return.
   Result<proto::CopyPage*> copy_page(int rank) {

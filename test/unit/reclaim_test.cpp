@@ -1,5 +1,5 @@
 // When communicators that are finished go: not beside what is under way, on which the driver would wait.
-#include "core/comm/retired.h"
+#include "core/comm/reclaim.h"
 
 #include <gtest/gtest.h>
 
@@ -23,26 +23,26 @@ std::unique_ptr<Communicator> finished_communicator() {
 
 using gpucoll_test::FakeInFlight;
 
-TEST(Retired, GoAtOnceWhereNothingFlies) {
-  retire(finished_communicator(), 0);
-  EXPECT_TRUE(drain_retired(0, nullptr));
+TEST(Reclaim, GoAtOnceWhereNothingFlies) {
+  reclaim(finished_communicator(), 0);
+  EXPECT_TRUE(drain_reclaimed(0, nullptr));
 }
 
-TEST(Retired, StayAsLongAsAnythingFlies) {
+TEST(Reclaim, StayAsLongAsAnythingFlies) {
   FakeInFlight work;
   work.busy = true;
-  retire(finished_communicator(), 0);
-  retire(finished_communicator(), 20);
-  EXPECT_FALSE(drain_retired(0, nullptr));
+  reclaim(finished_communicator(), 0);
+  reclaim(finished_communicator(), 20);
+  EXPECT_FALSE(drain_reclaimed(0, nullptr));
   work.busy = false;
-  EXPECT_TRUE(drain_retired(0, nullptr));
+  EXPECT_TRUE(drain_reclaimed(0, nullptr));
 }
 
-TEST(Retired, GoAtTheEndOfMpiWhateverFlies) {
+TEST(Reclaim, GoAtTheEndOfMpiWhateverFlies) {
   FakeInFlight work;
   work.busy = true;
-  retire(finished_communicator(), 0);
-  EXPECT_TRUE(drain_retired(20, nullptr));
+  reclaim(finished_communicator(), 0);
+  EXPECT_TRUE(drain_reclaimed(20, nullptr));
 }
 
 }  // namespace

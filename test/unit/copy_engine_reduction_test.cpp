@@ -20,8 +20,8 @@ using Random = std::mt19937;
 
 const gpu::Kernel kReduce = {"reduce", nullptr, nullptr};
 
-CommShape shape_of(int n, uint64_t piece) {
-  CommShape shape;
+CommProperties shape_of(int n, uint64_t piece) {
+  CommProperties shape;
   shape.n_ranks = n;
   shape.threads = 512;
   shape.emulated = true;
@@ -74,7 +74,7 @@ struct Rank {
 
 class Play {
  public:
-  Play(int n, const CommShape& shape, const std::vector<Data>& tasks, uint32_t seed)
+  Play(int n, const CommProperties& shape, const std::vector<Data>& tasks, uint32_t seed)
       : n_(n), shape_(shape), tasks_(tasks), random_(seed), ranks_(static_cast<size_t>(n)) {
     const uint64_t first_round = random_() % 9;
     for (int r = 0; r < n; ++r) {
@@ -181,7 +181,7 @@ class Play {
   }
 
   const int n_;
-  const CommShape shape_;
+  const CommProperties shape_;
   const std::vector<Data> tasks_;
   Random random_;
   std::vector<Rank> ranks_;
@@ -198,7 +198,7 @@ TEST(CopyReductionPlan, AreRightInAnyOrderOfEvents) {
               static_cast<int>(random() % static_cast<unsigned>(n))};
     }
     SCOPED_TRACE(testing::Message() << "round " << round << ", " << n << " ranks");
-    const CommShape shape = shape_of(n, random() % 2 ? 128 : 512);
+    const CommProperties shape = shape_of(n, random() % 2 ? 128 : 512);
     Play play(n, shape, tasks, round);
     play.run();
     if (HasFatalFailure()) return;
@@ -289,7 +289,7 @@ TEST(CopyReductionPlan, EndWithASmallerPiece) {
 }
 
 TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
-  CommShape shape = shape_of(4, 1 << 20);
+  CommProperties shape = shape_of(4, 1 << 20);
   shape.copy_reduction_bytes = 1000;
   EXPECT_FALSE(reduces_by_copies(Function::all_reduce, 999, shape));
   EXPECT_TRUE(reduces_by_copies(Function::all_reduce, 1000, shape));
@@ -312,7 +312,7 @@ TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
 
 TEST(CopyReductionPlan, TakeBoundedMemory) {
   for (int n : {2, 4, 8, 64}) {
-    const CommShape shape = shape_of(n, uint64_t{64} << 20);
+    const CommProperties shape = shape_of(n, uint64_t{64} << 20);
     EXPECT_LE(landing_bytes(shape), uint64_t{513} << 20);
     EXPECT_EQ(shape.copy_piece_bytes % 128, 0u);
   }

@@ -55,8 +55,8 @@ class Recorder final : public ForwardingDevice {
   bool ordered_ = false;
 };
 
-CommShape shape_of(int n) {
-  CommShape shape;
+CommProperties shape_of(int n) {
+  CommProperties shape;
   shape.n_ranks = n;
   shape.threads = 1;
   shape.emulated = true;
@@ -66,7 +66,7 @@ CommShape shape_of(int n) {
 }
 
 // As the launcher does, but for the launches.
-void put(CopyReduction& path, const TaskQueue& queue, const CommShape& shape, gpu::Stream stream) {
+void put(CopyReduction& path, const TaskQueue& queue, const CommProperties& shape, gpu::Stream stream) {
   std::vector<PlannedLaunch> launches;
   auto some = path.begin(queue, shape, &launches);
   ASSERT_TRUE(some.ok() && *some);
@@ -79,7 +79,7 @@ void put(CopyReduction& path, const TaskQueue& queue, const CommShape& shape, gp
 }
 
 // A group without such a reduction is none of the path's business, and leaves what is under way as it is.
-void expect_nothing_of_others(CopyReduction& path, CommShape shape) {
+void expect_nothing_of_others(CopyReduction& path, CommProperties shape) {
   TaskQueue queue;
   CollectiveTask task{};
   task.function = Function::all_gather;
@@ -109,7 +109,7 @@ struct Call {
 void run_groups(MeetingRank& self, gpu::Device& device, gpu::Stream stream, const std::vector<Call>& calls,
                 uint64_t count) {
   const auto n = static_cast<size_t>(self.peers.size());
-  const CommShape shape = shape_of(self.peers.size());
+  const CommProperties shape = shape_of(self.peers.size());
   PeerPages pages(device, self.peers);
   void* own = *device.allocate(landing_bytes(shape));
   std::vector<void*> landing(n);

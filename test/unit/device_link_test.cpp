@@ -166,7 +166,7 @@ std::vector<uint32_t> facts_of(const std::vector<bool>& atomics) {
       ThreadsBootstrap bootstrap(exchange, r, n);
       auto peers = core::Peers::exchange(bootstrap, gpu, Status());
       ASSERT_TRUE(peers.ok()) << peers.status().what();
-      facts[static_cast<size_t>(r)] = peers->common_facts();
+      facts[static_cast<size_t>(r)] = peers->common_capabilities();
     });
   for (auto& thread : threads) thread.join();
   return facts;

@@ -93,7 +93,7 @@ struct LauncherTest : ::testing::Test {
     return queue;
   }
   void launch(const TaskQueue& queue, bool waits = false) {
-    CommShape now = shape;
+    CommProperties now = shape;
     now.capturing = *Launcher::capture_of(device(), queue.streams) != 0;
     ASSERT_TRUE(launcher->begin(queue, now, nullptr, {}, waits));
     for (;;) {
@@ -117,7 +117,7 @@ struct LauncherTest : ::testing::Test {
   proto::DeviceComm comm = {};
   uint64_t entered = 0;
   std::unique_ptr<Launcher> launcher;
-  CommShape shape;
+  CommProperties shape;
   Log log;
   uint64_t next = 1;
   bool rests = false;  // each launch has ended when launch() returns

@@ -129,7 +129,7 @@ TEST_F(KeptTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
   EXPECT_FALSE(launcher->kept(queues[1], shape));
   TaskQueue changed = queues[0];
   changed.results_on_host = true;
-  CommShape other_shape = shape;
+  CommProperties other_shape = shape;
   other_shape.threads = 2;
   EXPECT_FALSE(launcher->kept(changed, shape));
   EXPECT_FALSE(launcher->kept(queues[0], other_shape));

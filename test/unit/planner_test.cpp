@@ -42,8 +42,8 @@ uint64_t draw(Random& random, uint64_t least, uint64_t most) {
 // Many small ones, few large ones.
 uint64_t draw_bytes(Random& random) { return draw(random, 0, uint64_t{1} << draw(random, 0, 22)); }
 
-CommShape gpu_shape(int n_ranks) {
-  CommShape shape;
+CommProperties gpu_shape(int n_ranks) {
+  CommProperties shape;
   shape.n_ranks = n_ranks;
   shape.n_channels = 32;
   shape.n_pair_channels = 16;
@@ -51,15 +51,15 @@ CommShape gpu_shape(int n_ranks) {
   shape.warp = 32;
   return shape;
 }
-CommShape emulated_shape(int n_ranks) {
-  CommShape shape;
+CommProperties emulated_shape(int n_ranks) {
+  CommProperties shape;
   shape.n_ranks = n_ranks;
   shape.n_channels = shape.n_pair_channels = 2;
   shape.emulated = true;
   return shape;
 }
-CommShape draw_shape(Random& random, int n_ranks) {
-  CommShape shape = draw(random, 0, 1) ? gpu_shape(n_ranks) : emulated_shape(n_ranks);
+CommProperties draw_shape(Random& random, int n_ranks) {
+  CommProperties shape = draw(random, 0, 1) ? gpu_shape(n_ranks) : emulated_shape(n_ranks);
   shape.n_channels = static_cast<int>(draw(random, 1, 32));
   shape.n_pair_channels = 1 << draw(random, 0, 5);
   if (!shape.emulated) shape.threads = static_cast<int>(32 * draw(random, 1, 16));
@@ -111,7 +111,7 @@ struct Sums {
   std::map<const void*, int> collectives, sends, recvs;
 };
 
-void count_pairs(const PlannedLaunch& launch, const Walk& channels, const CommShape& shape, Sums& sums) {
+void count_pairs(const PlannedLaunch& launch, const Walk& channels, const CommProperties& shape, Sums& sums) {
   std::map<const WorkItem*, uint64_t> seen_in;
   for (auto& [c, batches] : channels)
     for (auto& walked : batches)
@@ -194,7 +194,7 @@ void count_one_shots(const PlannedLaunch& launch, Sums& sums) {
   }
 }
 
-Sums count_all(const std::vector<PlannedLaunch>& launches, const CommShape& shape, const PlanBudget& budget) {
+Sums count_all(const std::vector<PlannedLaunch>& launches, const CommProperties& shape, const PlanBudget& budget) {
   Sums sums;
   for (const PlannedLaunch& launch : launches) {
     if (launch.kernel == &kFloatMesh || launch.kernel == &kMoveMesh) {
@@ -212,7 +212,7 @@ TEST(Planner, PlansEveryTaskOnceWithinAllLimits) {
   Random random(1);
   for (int round = 0; round < 60; ++round) {
     const int n_ranks = static_cast<int>(draw(random, 2, 70)), rank = n_ranks / 3;
-    const CommShape shape = draw_shape(random, n_ranks);
+    const CommProperties shape = draw_shape(random, n_ranks);
     const PlanBudget budget{draw(random, 0, 1) ? draw(random, 0, 300) : 1024};
     TaskQueue queue;
     Sums wanted;
@@ -293,7 +293,7 @@ TEST(Planner, CutsCollectivesAlikeOnAllRanks) {
   int zero_copies = 0;
   for (int round = 0; round < 40; ++round) {
     const int n_ranks = 8;
-    const CommShape shape = draw_shape(random, n_ranks);
+    const CommProperties shape = draw_shape(random, n_ranks);
     const PlanBudget budget{draw(random, 0, 400)};
     TaskQueue collectives;
     for (uint64_t i = draw(random, 1, 800); i > 0; --i) collectives.add(draw_collective(random, i));
@@ -327,7 +327,7 @@ TEST(Planner, CutsCollectivesAlikeOnAllRanks) {
 // collective only when every rank's block of the channel has come to it.
 class World {
  public:
-  World(std::vector<std::vector<PlannedLaunch>> launches, const CommShape& shape) : shape_(shape) {
+  World(std::vector<std::vector<PlannedLaunch>> launches, const CommProperties& shape) : shape_(shape) {
     for (auto& of_rank : launches) {
       auto& rank = ranks_.emplace_back();
       rank.launches = std::move(of_rank);
@@ -446,7 +446,7 @@ class World {
     return true;
   }
 
-  CommShape shape_;
+  CommProperties shape_;
   std::vector<Rank> ranks_;
 };
 
@@ -454,7 +454,7 @@ TEST(Planner, NothingWaitsForEver) {
   Random random(3);
   for (int round = 0; round < 60; ++round) {
     const int n_ranks = static_cast<int>(draw(random, 2, 12));
-    CommShape shape = draw_shape(random, n_ranks);
+    CommProperties shape = draw_shape(random, n_ranks);
     shape.mesh = false;
     const PlanBudget budget{draw(random, 0, 100)};
     std::vector<TaskQueue> queues(static_cast<size_t>(n_ranks));
@@ -488,7 +488,7 @@ TEST(Planner, NothingWaitsForEver) {
 }
 
 TEST(Planner, AnAllToAllOfEightRanksIsOneLaunch) {
-  for (const CommShape& shape : {gpu_shape(8), emulated_shape(8)}) {
+  for (const CommProperties& shape : {gpu_shape(8), emulated_shape(8)}) {
     for (uint64_t bytes : {uint64_t{0}, uint64_t{100}, uint64_t{1} << 20, uint64_t{1} << 30}) {
       TaskQueue queue;
       for (int peer = 0; peer < 8; ++peer) {
@@ -531,7 +531,7 @@ TEST(Planner, SmallCollectivesRunSideBySide) {
 }
 
 TEST(Planner, FillsArgumentsThenTheFifoThenTheNextPlan) {
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   shape.n_channels = 1;
   auto launches_of = [&](uint64_t n, PlanBudget budget) {
     TaskQueue queue;
@@ -555,7 +555,7 @@ TEST(Planner, FillsArgumentsThenTheFifoThenTheNextPlan) {
 }
 
 TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   shape.mesh = true;
   shape.one_shot_bytes = 1 << 20;
   TaskQueue queue;
@@ -573,7 +573,7 @@ TEST(Planner, OneShotsHaveLaunchesOfTheirOwn) {
 }
 
 TEST(Planner, OneShotsOfSeveralFunctionsShareALaunch) {
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   shape.mesh = true;
   shape.one_shot_bytes = 1 << 20;
   TaskQueue queue;
@@ -598,7 +598,7 @@ TEST(Planner, OneShotsOfSeveralFunctionsShareALaunch) {
 // A kernel of all pairs, or of all ranks' buffers, knows no messages: they have a launch of their own, or share that of
 // what goes by connections, which comes last.
 TEST(Planner, MessagesJoinOnlyWhatGoesByConnections) {
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   shape.mesh = shape.line_mesh = shape.ll128 = true;
   shape.all_pairs_bytes = 1 << 20;
   shape.zero_copy_bytes = 1 << 22;
@@ -718,7 +718,7 @@ TEST(Planner, GivesAllBlocksSomeOfWhatIsPacked) {
 }
 
 TEST(Planner, AsksWhatMayBeDirect) {
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   constexpr uint64_t kMany = 16 << 20;
   const auto direct = [&](Function function, const gpu::Kernel* kernel, uint64_t count, uint32_t element_bytes = 4) {
     TaskQueue queue;
@@ -748,7 +748,7 @@ TEST(Planner, AsksWhatMayBeDirect) {
 
 // Addresses lie behind their item, in as many places whether they are known or not, and are no batch's.
 TEST(Planner, LaysAddressesBehindZeroCopyOperations) {
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   shape.mesh = shape.line_mesh = shape.ll128 = true;
   shape.zero_copy_bytes = 1 << 20;
   shape.all_pairs_bytes = 4 << 20;
@@ -798,7 +798,7 @@ TEST(Planner, LaysAddressesBehindZeroCopyOperations) {
 }
 
 TEST(Planner, TellsWhichPlansVary) {
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   constexpr uint64_t kMany = 16 << 20;
   for (bool varies : {false, true}) {
     Marker marker;
@@ -840,7 +840,7 @@ TEST(Planner, NeedsNameEachPeerOnce) {
 TEST(Planner, NeedsNoMoreChannelsThanItSays) {
   Random random(11);
   for (int round = 0; round < 2000; ++round) {
-    const CommShape shape = draw_shape(random, 8);
+    const CommProperties shape = draw_shape(random, 8);
     TaskQueue queue;
     for (uint64_t i = draw(random, 1, 6); i > 0; --i) queue.add(draw_collective(random, i));
     const int channels = required_by(queue, 1, shape).channels;
@@ -858,7 +858,7 @@ TEST(Planner, NeedsNoMoreChannelsThanItSays) {
 TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
   constexpr uint64_t count = 1000;
   for (int n : {1, 2, 3, 5}) {
-    CommShape shape = gpu_shape(n);
+    CommProperties shape = gpu_shape(n);
     shape.copy_bytes = 4 * count;
     const bool gathers = n == 2 || n == 5;
     if (gathers) shape.copy_exchange_bytes = 4 * count;
@@ -904,14 +904,14 @@ TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
 // messages of them.
 TEST(CollectiveMessages, ExchangesAreMessagesWhereNoOneShotTakesThem) {
   constexpr uint64_t kBytes = 100;
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   shape.mesh = true;
   shape.one_shot_bytes = 4 * kBytes;
   for (Function function : {Function::all_to_all, Function::gather, Function::scatter}) {
     EXPECT_FALSE(goes_as_messages(function, kBytes, shape));
     EXPECT_TRUE(goes_as_messages(function, kBytes + 1, shape));
     EXPECT_FALSE(goes_as_messages(function, 0, shape));
-    CommShape without = shape;
+    CommProperties without = shape;
     without.mesh = false;
     EXPECT_TRUE(goes_as_messages(function, 1, without));
 
@@ -940,7 +940,7 @@ TEST(CollectiveMessages, ExchangesAreMessagesWhereNoOneShotTakesThem) {
 }
 
 TEST(CollectiveMessages, ExchangesAreMessagesWhereTheseWereMeasuredToBeFaster) {
-  CommShape shape = gpu_shape(4);
+  CommProperties shape = gpu_shape(4);
   shape.mesh = true;
   shape.one_shot_bytes = 1 << 20;
   TuningTable table;
@@ -960,11 +960,11 @@ TEST(CollectiveMessages, ExchangesAreMessagesWhereTheseWereMeasuredToBeFaster) {
 }
 
 TEST(CollectiveMessages, AreKernelsWhereNoCopyEngineMoves) {
-  CommShape shape = gpu_shape(2);
-  using Limit = uint64_t CommShape::*;
+  CommProperties shape = gpu_shape(2);
+  using Limit = uint64_t CommProperties::*;
   for (const auto& [function, limit] :
-       {std::pair<Function, Limit>{Function::all_gather, &CommShape::copy_exchange_bytes},
-        {Function::broadcast, &CommShape::copy_bytes}}) {
+       {std::pair<Function, Limit>{Function::all_gather, &CommProperties::copy_exchange_bytes},
+        {Function::broadcast, &CommProperties::copy_bytes}}) {
     EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
     shape.*limit = 1000;
     EXPECT_FALSE(goes_as_messages(function, 999, shape));

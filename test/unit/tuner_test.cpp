@@ -36,8 +36,8 @@ constexpr Function kCollectives[] = {Function::broadcast, Function::all_gather, 
                                      Function::reduce,    Function::reduce_scatter, Function::scan,
                                      Function::exscan};
 
-CommShape gpus(int n_ranks) {
-  CommShape shape;
+CommProperties gpus(int n_ranks) {
+  CommProperties shape;
   shape.n_ranks = n_ranks;
   shape.n_channels = shape.n_pair_channels = 32;
   shape.threads = 384;
@@ -47,8 +47,8 @@ CommShape gpus(int n_ranks) {
   shape.all_pairs_bytes = 1 << 20;
   return shape;
 }
-CommShape emulated(int n_ranks) {
-  CommShape shape;
+CommProperties emulated(int n_ranks) {
+  CommProperties shape;
   shape.n_ranks = n_ranks;
   shape.n_channels = 2;
   shape.n_pair_channels = 4;
@@ -60,7 +60,7 @@ CommShape emulated(int n_ranks) {
 
 // Those that reduce, from the size on that the parameter says, unless they are small enough for one hop.
 TEST(Tuner, ReducesOnAllBuffersFromSomeSizeOn) {
-  CommShape shape = gpus(4);
+  CommProperties shape = gpus(4);
   EXPECT_FALSE(choose(Function::all_reduce, 4 << 20, shape, true).zero_copy) << "turned off";
   shape.zero_copy_bytes = 1 << 20;
   for (Function function : kCollectives) {
@@ -77,7 +77,7 @@ TEST(Tuner, ReducesOnAllBuffersFromSomeSizeOn) {
 
 // When buffers are known is a matter of time: the bits may not be.
 TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
-  for (CommShape shape : {gpus(2), gpus(3), gpus(4), gpus(8), emulated(2), emulated(3), emulated(8)}) {
+  for (CommProperties shape : {gpus(2), gpus(3), gpus(4), gpus(8), emulated(2), emulated(3), emulated(8)}) {
     shape.zero_copy_bytes = 1 << 20;
     for (uint64_t bytes = 1 << 18; bytes <= uint64_t{1} << 30; bytes *= 2) {
       for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
@@ -92,8 +92,8 @@ TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
   }
 }
 
-CommShape random_shape(std::mt19937& random) {
-  CommShape shape = random() % 2 ? gpus(1) : emulated(1);
+CommProperties random_shape(std::mt19937& random) {
+  CommProperties shape = random() % 2 ? gpus(1) : emulated(1);
   shape.n_ranks = 1 + static_cast<int>(random() % 40);
   shape.n_channels = 1 + static_cast<int>(random() % 32);
   shape.n_pair_channels = 1 << random() % 6;
@@ -128,7 +128,7 @@ constexpr const char* kProtocols[] = {"auto", "simple", "ll", "ll128", "auto", "
 TEST(Tuner, ChoosesTheFastestOfCandidatesWithinTheShape) {
   std::mt19937 random(1);
   for (int round = 0; round < 20000; ++round) {
-    const CommShape shape = random_shape(random);
+    const CommProperties shape = random_shape(random);
     const Function function = kCollectives[random() % 5];
     const uint64_t bytes = random_bytes(random);
     const Forced algorithm("algorithm", kAlgorithms[random() % 8]), protocol("protocol", kProtocols[random() % 8]);
@@ -168,11 +168,11 @@ TEST(Tuner, EveryPathThatIsSupportedIsACandidateSomewhere) {
 }
 
 TEST(Tuner, SendsMediumCollectivesToAllPairs) {
-  const auto all_pairs = [](Function function, uint64_t bytes, const CommShape& shape) {
+  const auto all_pairs = [](Function function, uint64_t bytes, const CommProperties& shape) {
     return obstacle(function, Algorithm::all_pairs, Protocol::ll128, bytes, shape, true) == nullptr;
   };
   for (int n : {2, 4, 8}) {
-    CommShape shape = gpus(n);
+    CommProperties shape = gpus(n);
     const Choice medium = choose(Function::all_reduce, 1 << 20, shape, true);
     EXPECT_EQ(medium.algorithm, Algorithm::all_pairs);
     EXPECT_EQ(medium.channels, std::min(128 / n, 32));
@@ -202,7 +202,7 @@ TEST(Tuner, SendsSmallAllreducesToAllAndLargeOnesRoundTheRing) {
 }
 
 TEST(Tuner, KnowsWhatStandsInTheWay) {
-  CommShape shape = gpus(4);
+  CommProperties shape = gpus(4);
   auto one_shot = [&](uint64_t bytes, bool has) {
     return obstacle(Function::all_reduce, Algorithm::one_shot, Protocol::ll, bytes, shape, has) == nullptr;
   };
@@ -249,7 +249,7 @@ TEST(Tuner, ObeysTheParametersWhereItCan) {
 // A tree makes room for what zero-copy may go on with, but not for another protocol than the one asked for: a ring is
 // such only by Simple.
 TEST(Tuner, ObeysTheProtocolWhereZeroCopyIsWanted) {
-  CommShape shape = gpus(4);
+  CommProperties shape = gpus(4);
   shape.zero_copy_bytes = 1 << 20;
   for (const char* name : {"simple", "ll", "ll128"}) {
     Forced protocol("protocol", name);
@@ -294,7 +294,7 @@ TEST(Tuner, PredictsWhatWasMeasured) {
 
 TEST(Tuner, PrefersMeasuredTimes) {
   TuningTable table;
-  CommShape shape = gpus(4);
+  CommProperties shape = gpus(4);
   const Choice without = choose(Function::all_reduce, 65536, shape, true);
   ASSERT_EQ(without.algorithm, Algorithm::one_shot);
   const auto f = static_cast<int>(Function::all_reduce);
@@ -310,7 +310,7 @@ TEST(Tuner, PrefersMeasuredTimes) {
 TEST(Tuner, PrefersMeasuredTimesOfMessages) {
   TuningTable table;
   auto& messages = table.points[static_cast<int>(Function::send_recv)][static_cast<int>(Algorithm::pairwise)];
-  CommShape shape = gpus(2);
+  CommProperties shape = gpus(2);
   ASSERT_EQ(choose_pair(64, shape).protocol, Protocol::ll);
   ASSERT_EQ(choose_pair(1 << 20, shape).protocol, Protocol::simple);
   shape.table = &table;
@@ -326,7 +326,7 @@ TEST(Tuner, PrefersMeasuredTimesOfMessages) {
 TEST(Tuner, CutsMessagesInPowersOfTwo) {
   std::mt19937 random(2);
   for (int round = 0; round < 20000; ++round) {
-    const CommShape shape = random_shape(random);
+    const CommProperties shape = random_shape(random);
     const uint64_t bytes = random_bytes(random);
     const PairChoice choice = choose_pair(bytes, shape);
     EXPECT_EQ(choice.parts & (choice.parts - 1), 0);
@@ -347,7 +347,7 @@ TEST(Tuner, CutsMessagesInPowersOfTwo) {
 }
 
 TEST(Tuner, ChoosesWithoutAllocating) {
-  const CommShape shape = gpus(8);
+  const CommProperties shape = gpus(8);
   choose(Function::all_reduce, 8, shape, true);  // reads the parameters
   const long before = allocations.load();
   const auto start = std::chrono::steady_clock::now();

@@ -28,8 +28,8 @@ bool gpus_take_lines() {
 
 }  // namespace
 
-Result<core::CommShape> usual_shape(bool emulated, int n_ranks) {
-  core::CommShape shape;
+Result<core::CommProperties> usual_shape(bool emulated, int n_ranks) {
+  core::CommProperties shape;
   GC_TRY_AS(shape.table, core::tuning_table(emulated, n_ranks));
   shape.n_ranks = n_ranks;
   shape.emulated = emulated;

@@ -9,6 +9,6 @@
 namespace gpucoll::tools {
 
 // As core/comm/communicator_connect.cpp makes it. Errors: those of the tuning file.
-Result<core::CommShape> usual_shape(bool emulated, int n_ranks);
+Result<core::CommProperties> usual_shape(bool emulated, int n_ranks);
 
 }  // namespace gpucoll::tools

@@ -18,7 +18,7 @@ namespace {
 
 using core::Algorithm;
 using core::Choice;
-using core::CommShape;
+using core::CommProperties;
 using core::Function;
 using core::Protocol;
 
@@ -35,11 +35,11 @@ Result<Function> find_function(const std::string& name) {
   return Status(Code::invalid_argument, fmt::format("there is no function '{}'; there are {}", name, names));
 }
 
-bool is_measured(const CommShape& shape, Function function, const Choice& c, uint64_t bytes) {
+bool is_measured(const CommProperties& shape, Function function, const Choice& c, uint64_t bytes) {
   return shape.table && shape.table->us(function, c.algorithm, c.protocol, bytes) >= 0;
 }
 
-std::string candidates_text(Function function, uint64_t bytes, const CommShape& shape) {
+std::string candidates_text(Function function, uint64_t bytes, const CommProperties& shape) {
   std::string text =
       fmt::format("  {:<10} {:<8} {:>8} {:>8} {:>12}\n", "algorithm", "protocol", "channels", "threads", "us");
   bool first = true;
@@ -58,7 +58,7 @@ bool has_kernel(Function function, Algorithm algorithm) {
 }
 
 // Those that are no candidates, and why.
-std::string others_text(Function function, uint64_t bytes, const CommShape& shape) {
+std::string others_text(Function function, uint64_t bytes, const CommProperties& shape) {
   std::string text;
   const auto list = core::candidates(function, bytes, shape, true);
   const bool for_zero_copy = std::any_of(list.begin(), list.end(), [](const Choice& c) { return c.zero_copy; });
@@ -88,7 +88,7 @@ struct BySize {
   uint64_t least;  // of bytes as the function has them; 0: never
   bool taken;
 };
-std::vector<BySize> ways_by_size(Function function, uint64_t bytes, const CommShape& shape) {
+std::vector<BySize> ways_by_size(Function function, uint64_t bytes, const CommProperties& shape) {
   std::vector<BySize> ways;
   const auto n = static_cast<uint64_t>(shape.n_ranks);
   const bool scatters = function == Function::reduce_scatter;
@@ -107,7 +107,7 @@ std::vector<BySize> ways_by_size(Function function, uint64_t bytes, const CommSh
 }
 
 // Who says what the limit is.
-std::string source_of(core::Limit limit, const CommShape& shape) {
+std::string source_of(core::Limit limit, const CommProperties& shape) {
   size_t count = 0;
   const ParamInfo* table = param_table(&count);
   const ParamInfo* param =
@@ -117,13 +117,13 @@ std::string source_of(core::Limit limit, const CommShape& shape) {
   return fmt::format("the {} {}", shape.table && shape.table->limit(limit) ? "tuning file's" : "default", param->name);
 }
 
-std::string way_text(const BySize& way, const CommShape& shape) {
+std::string way_text(const BySize& way, const CommProperties& shape) {
   return fmt::format("by size, from {} bytes on ({}): its time is not predicted", way.least,
                      source_of(way.limit, shape));
 }
 
 // Those of them that are not taken, and why.
-std::string not_by_size_text(Function function, uint64_t bytes, const CommShape& shape) {
+std::string not_by_size_text(Function function, uint64_t bytes, const CommProperties& shape) {
   std::string text;
   for (const BySize& way : ways_by_size(function, bytes, shape)) {
     if (way.taken) continue;
@@ -136,7 +136,7 @@ std::string not_by_size_text(Function function, uint64_t bytes, const CommShape&
   return text;
 }
 
-std::string by_size_text(const BySize& way, const CommShape& shape) {
+std::string by_size_text(const BySize& way, const CommProperties& shape) {
   const char* what =
       way.limit == core::Limit::zero_copy_bytes ? "zero-copy, straight from and into the buffers of all ranks, once "
                                                   "these have been opened; until then as below"
@@ -146,7 +146,7 @@ std::string by_size_text(const BySize& way, const CommShape& shape) {
   return fmt::format("{};\n  {}\n\n", what, way_text(way, shape));
 }
 
-std::string pair_text(uint64_t bytes, const CommShape& shape) {
+std::string pair_text(uint64_t bytes, const CommProperties& shape) {
   const core::PairChoice choice = core::choose_pair(bytes, shape);
   const BySize copies = {core::Limit::copy_engine_bytes, "copies", shape.copy_bytes, true};
   if (shape.copy_bytes && bytes >= shape.copy_bytes)
@@ -161,7 +161,7 @@ Result<std::string> explain(const Question& question) {
   if (question.n_ranks < 1)
     return Status::error(Code::invalid_argument, "-np %d is no number of ranks", question.n_ranks);
   GC_TRY_AS(const Function function, find_function(question.function));
-  GC_TRY_AS(const CommShape shape, tools::usual_shape(question.emulated, question.n_ranks));
+  GC_TRY_AS(const CommProperties shape, tools::usual_shape(question.emulated, question.n_ranks));
   std::string text = fmt::format("{} of {} bytes, {} rank{} on {}\n", core::name(function), question.bytes,
                                  question.n_ranks, question.n_ranks == 1 ? "" : "s",
                                  question.emulated ? "emulated devices" : "GPUs of one node that reach each other");

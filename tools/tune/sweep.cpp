@@ -11,7 +11,7 @@
 namespace gpucoll::tune {
 namespace {
 
-using core::CommShape;
+using core::CommProperties;
 using core::Function;
 
 // Behind the fastest by more than this, an algorithm will not be chosen at larger sizes either: what it lacks is
@@ -35,7 +35,7 @@ struct Contender {
 
 class Sweep {
  public:
-  Sweep(const Plan& plan, Team& team, const CommShape& shape) : plan_(plan), team_(team), shape_(shape) {
+  Sweep(const Plan& plan, Team& team, const CommProperties& shape) : plan_(plan), team_(team), shape_(shape) {
     table_.emulated = plan.emulated;
     table_.n_ranks = shape.n_ranks;
   }
@@ -49,7 +49,7 @@ class Sweep {
 
   const Plan& plan_;
   Team& team_;
-  const CommShape& shape_;
+  const CommProperties& shape_;
   core::TuningTable table_;
   std::vector<Contender> contenders_;
   std::string winner_;
@@ -116,7 +116,7 @@ void Sweep::judge(Function function, uint64_t bytes) {
 }  // namespace
 
 Result<core::TuningTable> sweep(const Plan& plan, Team& team, int n_ranks) {
-  GC_TRY_AS(const CommShape shape, tools::usual_shape(plan.emulated, n_ranks));
+  GC_TRY_AS(const CommProperties shape, tools::usual_shape(plan.emulated, n_ranks));
   Sweep sweep(plan, team, shape);
   for (Function function : plan.functions) GC_TRY(sweep.run(function));
   return std::move(sweep.table());

@@ -8,7 +8,7 @@
 namespace gpucoll::tune {
 
 using core::Algorithm;
-using core::CommShape;
+using core::CommProperties;
 using core::Function;
 using core::Limit;
 using core::Protocol;
@@ -51,7 +51,7 @@ std::string name(const Way& way) {
   return way.limit == Limit::zero_copy_bytes ? "zero_copy" : "copy engines";
 }
 
-bool possible(const Way& way, Function function, uint64_t bytes, const CommShape& shape) {
+bool possible(const Way& way, Function function, uint64_t bytes, const CommProperties& shape) {
   if (way.kind == Way::Kind::limit) {
     if (way.limit == Limit::zero_copy_bytes) return shape.zero_copy_bytes != 0;
     return bytes >= kLeastCopy && params().copy_engine_bytes != 1 && params().transport != kTransportShm;

@@ -28,7 +28,7 @@ bool can_be_measured(core::Function function, bool scans);
 std::vector<Way> ways_of(core::Function function);
 std::string name(const Way& way);
 // Whether it can run so many bytes, which the tuner knows.
-bool possible(const Way& way, core::Function function, uint64_t bytes, const core::CommShape& shape);
+bool possible(const Way& way, core::Function function, uint64_t bytes, const core::CommProperties& shape);
 // Lets the library take it, and tells by which of a rank's communicators.
 Result<Engines> force(const Way& way, core::Function function);
 

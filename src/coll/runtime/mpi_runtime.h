@@ -104,7 +104,7 @@ class MpiRuntime {
   std::mutex told_mutex_;
   std::vector<std::string> told_once_;  // kinds of reasons
   std::vector<gc_board_line> bound_;    // the lines by which the runtime communicator was made
-  core::CommShape shape_ = {};          // between prepare() and begin()
+  core::CommProperties shape_ = {};     // between prepare() and begin()
   uint64_t counted_ = 0;                // launches of the runtime communicator
   std::unique_ptr<core::Communicator> runtime_;
   std::atomic<core::Communicator*> made_{nullptr};  // the same, for other threads

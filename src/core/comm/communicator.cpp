@@ -60,7 +60,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   // All that can fail on this rank alone comes before the exchange, where the others learn of it.
   Status mine = contained([&]() -> Status {
     GC_TRY(params_status());
-    GC_TRY_AS(self->facts_.table, tuning_table(self->emulated(), bootstrap.size()));
+    GC_TRY_AS(self->capabilities_.table, tuning_table(self->emulated(), bootstrap.size()));
     GC_TRY(self->allocate());
     Watchdog::instance().add(self.get());
     return {};
@@ -145,12 +145,12 @@ const Fault& Communicator::fault() noexcept {
 }
 
 // The copy path counts all messages, whichever way they go.
-PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommShape& shape) const {
+PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& shape) const {
   const bool counted = copies_ && !(queue.sends.empty() && queue.recvs.empty());
   return launcher_ && !counted ? launcher_->kept(queue, shape) : PlanCache::Hit();
 }
 
-Status Communicator::begin(const TaskQueue& queue, const CommShape& shape, bool waits, PlanCache::Hit kept) {
+Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, bool waits, PlanCache::Hit kept) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
@@ -184,7 +184,7 @@ Result<bool> Communicator::advance() {
 
 Status Communicator::run(const TaskQueue& queue, void (*idle)()) {
   const User user(users_);
-  GC_TRY_AS(CommShape now, shape(queue.streams));
+  GC_TRY_AS(CommProperties now, shape(queue.streams));
   const Requirements required = required_by(queue, rank(), now);
   if (!connected(required)) {
     GC_TRY(connect(required, idle));

@@ -75,11 +75,11 @@ class Communicator final : public Watched, public GraphUser {
 
   // Returns what tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage
   // where some streams are capturing and others are not, and after finish(); the device's.
-  Result<CommShape> shape(const std::vector<gpu::Stream>& streams);
+  Result<CommProperties> shape(const std::vector<gpu::Stream>& streams);
   bool connected(const Requirements& required) const noexcept;
   // Returns what is kept of an equal queue that has been begun before. Then all that the queue needs is connected, and
   // replace_by_messages() leaves it as it is.
-  PlanCache::Hit kept(const TaskQueue& queue, const CommShape& shape) const;
+  PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const;
   // Makes the connections that are missing; the two sides of a connection may come in any order. Ring, tree, mesh and
   // what reductions by copy engines need are collective, and succeed or fail on all ranks alike. Where a mesh or those
   // reductions turn out to be impossible, connect() makes ring and tree instead, and shape() is another from then on.
@@ -96,7 +96,7 @@ class Communicator final : public Watched, public GraphUser {
   // waits: the caller calls wait() next, and nothing in between. The kernel of this launch may then stay for the next
   // call.
   // kept: the hit that kept() returned; other queues may have been begun since.
-  Status begin(const TaskQueue& queue, const CommShape& shape, bool waits = false, PlanCache::Hit kept = {});
+  Status begin(const TaskQueue& queue, const CommProperties& shape, bool waits = false, PlanCache::Hit kept = {});
   Result<bool> advance();
   // Connects, plans and launches for this communicator alone. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);
@@ -161,8 +161,8 @@ class Communicator final : public Watched, public GraphUser {
     proto::Doorbell doorbell;
     proto::GraphWords in_graphs;
   };
-  // Facts that are equal on all ranks.
-  struct Facts {
+  // Capabilities that are equal on all ranks.
+  struct Capabilities {
     int most_blocks = 1, channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
     uint64_t one_shot_bytes = 0, all_pairs_bytes = 0, zero_copy_bytes = 0, copy_bytes = 0, copy_exchange_bytes = 0,
@@ -179,16 +179,16 @@ class Communicator final : public Watched, public GraphUser {
   void prepare_links();
   void prepare_copies();
   void prepare_direct();
-  CommShape plain_shape() const;
+  CommProperties plain_shape() const;
   Status make_launcher();
   Status make_connections(const Requirements& required, PeerWait& wait);
   Status compare_requirements(const Requirements& required, PeerWait& wait);
   Status make_mesh(PeerWait& wait);
   Status make_line_mesh(PeerWait& wait);
   Result<bool> connect_mesh(std::unique_ptr<Mesh>* mesh, PeerWait& wait);
-  bool needs_mesh(const Requirements& required) const noexcept { return required.mesh && facts_.mesh && !mesh_; }
+  bool needs_mesh(const Requirements& required) const noexcept { return required.mesh && capabilities_.mesh && !mesh_; }
   bool needs_line_mesh(const Requirements& required) const noexcept {
-    return required.line_mesh && facts_.line_mesh && !line_mesh_;
+    return required.line_mesh && capabilities_.line_mesh && !line_mesh_;
   }
   bool needs_landing(const Requirements& required) const noexcept;
   Status make_landing(PeerWait& wait);
@@ -235,7 +235,7 @@ class Communicator final : public Watched, public GraphUser {
   CallRecords calls_{peers_};
   Fault fault_;
   gpu::HostBlock host_;
-  Facts facts_;
+  Capabilities capabilities_;
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<Mesh> mesh_, line_mesh_;

@@ -30,7 +30,7 @@ constexpr uint64_t kBouncePiece = uint64_t{16} << 20, kBouncePieceEmulated = uin
 constexpr uint64_t kDirectBytes = uint64_t{1} << 20, kDirectBytesEmulated = uint64_t{16} << 10;
 
 // The largest number of parts of a message, and so of lanes between two ranks.
-int most_parts(const CommShape& shape) { return choose_pair(uint64_t{1} << 60, shape).parts; }
+int most_parts(const CommProperties& shape) { return choose_pair(uint64_t{1} << 60, shape).parts; }
 
 // How long kernels may stay.
 std::chrono::microseconds linger_bound(gpu::Device& device) {
@@ -50,36 +50,37 @@ Status Communicator::prepare() {
 
 // As far as the facts go: a link may still turn out to be another.
 bool Communicator::p2p_everywhere() const {
-  return params().transport != kTransportShm && (peers_.common_facts() & proto::kReachesAll);
+  return params().transport != kTransportShm && (peers_.common_capabilities() & proto::kReachesAll);
 }
 
 void Communicator::prepare_links() {
   const gpu::Device::Defaults defaults = device_.defaults();
   const bool p2p = p2p_everywhere();
   // Blocks that wait for others run beside these, whoever else is on the device.
-  const int most = facts_.most_blocks = std::min(proto::kMaxChannels, peers_.most_blocks());
-  facts_.channels = std::min(param_or(params().channels, defaults.channels), most);
-  facts_.pair_channels = static_cast<int>(
+  const int most = capabilities_.most_blocks = std::min(proto::kMaxChannels, peers_.most_blocks());
+  capabilities_.channels = std::min(param_or(params().channels, defaults.channels), most);
+  capabilities_.pair_channels = static_cast<int>(
       std::bit_floor(static_cast<unsigned>(std::min(param_or(params().pair_channels, defaults.pair_channels), most))));
-  facts_.threads = param_or(params().threads, defaults.threads);
-  facts_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
-  facts_.mesh =
-      p2p && size() > 1 && size() <= proto::kMeshMaxRanks && facts_.one_shot_bytes >= static_cast<uint64_t>(size());
-  facts_.ll128 = p2p && (peers_.common_facts() & proto::kKeepsLinesWhole);
-  facts_.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
-  if (facts_.mesh) facts_.zero_copy_bytes = least_zero_copy(defaults, size(), facts_.table);
-  facts_.line_mesh = facts_.mesh && facts_.ll128 && facts_.all_pairs_bytes > 1;
-  facts_.slots[kCollectiveLinks] = proto::connection_shape(param_or(params().buffer_bytes, defaults.buffer_bytes));
-  if (!facts_.ll128) facts_.slots[kCollectiveLinks].ll128 = 0;
+  capabilities_.threads = param_or(params().threads, defaults.threads);
+  capabilities_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
+  capabilities_.mesh = p2p && size() > 1 && size() <= proto::kMeshMaxRanks &&
+                       capabilities_.one_shot_bytes >= static_cast<uint64_t>(size());
+  capabilities_.ll128 = p2p && (peers_.common_capabilities() & proto::kKeepsLinesWhole);
+  capabilities_.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
+  if (capabilities_.mesh) capabilities_.zero_copy_bytes = least_zero_copy(defaults, size(), capabilities_.table);
+  capabilities_.line_mesh = capabilities_.mesh && capabilities_.ll128 && capabilities_.all_pairs_bytes > 1;
+  capabilities_.slots[kCollectiveLinks] =
+      proto::connection_shape(param_or(params().buffer_bytes, defaults.buffer_bytes));
+  if (!capabilities_.ll128) capabilities_.slots[kCollectiveLinks].ll128 = 0;
   const uint64_t pair_buffer = emulated() ? kPairBufferEmulated : kPairBuffer;
-  facts_.slots[kPairLinks] = proto::connection_shape(param_or(params().pair_buffer_bytes, pair_buffer));
-  facts_.slots[kPairLinks].ll128 = 0;  // messages use Simple and LL only
+  capabilities_.slots[kPairLinks] = proto::connection_shape(param_or(params().pair_buffer_bytes, pair_buffer));
+  capabilities_.slots[kPairLinks].ll128 = 0;  // messages use Simple and LL only
 
-  facts_.pair_lanes = most_parts(plain_shape());
+  capabilities_.pair_lanes = most_parts(plain_shape());
 
   mailbox_ = make_page_mailbox(peers_);
   LinksOptions options = {};
-  std::copy(std::begin(facts_.slots), std::end(facts_.slots), options.slots);
+  std::copy(std::begin(capabilities_.slots), std::end(capabilities_.slots), options.slots);
   options.force_shm = params().transport == kTransportShm;
   options.force_p2p = params().transport == kTransportP2p;
   links_ = std::make_unique<Links>(*mailbox_, peers_, memory_, device_, options);
@@ -88,13 +89,13 @@ void Communicator::prepare_links() {
 // Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
-  const CopyEngineLimits limits = copy_engine_limits(device_.defaults(), size(), facts_.table);
-  if (!limits.messages || !(peers_.common_facts() & proto::kHasSignals)) return;
+  const CopyEngineLimits limits = copy_engine_limits(device_.defaults(), size(), capabilities_.table);
+  if (!limits.messages || !(peers_.common_capabilities() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
-    facts_.copy_bytes = limits.messages;
-    facts_.copy_exchange_bytes = limits.exchanges;
-    if (size() <= proto::kMeshMaxRanks) facts_.copy_reduction_bytes = limits.reductions;
-    facts_.copy_piece_bytes = copy_piece_bytes(size(), limits.piece);
+    capabilities_.copy_bytes = limits.messages;
+    capabilities_.copy_exchange_bytes = limits.exchanges;
+    if (size() <= proto::kMeshMaxRanks) capabilities_.copy_reduction_bytes = limits.reductions;
+    capabilities_.copy_piece_bytes = copy_piece_bytes(size(), limits.piece);
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
   pages_ = std::make_unique<PeerPages>(device_, peers_);
@@ -109,34 +110,34 @@ void Communicator::prepare_direct() {
         DirectContext{device_, peers_, *links_, *exports_, least, launched_, words()->done});
 }
 
-CommShape Communicator::plain_shape() const {
-  CommShape shape;
+CommProperties Communicator::plain_shape() const {
+  CommProperties shape;
   shape.n_ranks = size();
-  shape.n_channels = facts_.channels;
-  shape.n_pair_channels = facts_.pair_channels;
-  shape.most_blocks = facts_.most_blocks;
-  shape.threads = facts_.threads;
+  shape.n_channels = capabilities_.channels;
+  shape.n_pair_channels = capabilities_.pair_channels;
+  shape.most_blocks = capabilities_.most_blocks;
+  shape.threads = capabilities_.threads;
   shape.warp = device_.warp_threads();
   shape.emulated = emulated();
-  shape.mesh = facts_.mesh;
-  shape.line_mesh = facts_.line_mesh;
-  shape.ll128 = facts_.ll128;
-  shape.one_shot_bytes = facts_.one_shot_bytes;
-  shape.all_pairs_bytes = facts_.all_pairs_bytes;
-  shape.zero_copy_bytes = facts_.zero_copy_bytes;
-  shape.copy_bytes = facts_.copy_bytes;
-  shape.copy_exchange_bytes = facts_.copy_exchange_bytes;
-  shape.copy_reduction_bytes = facts_.copy_reduction_bytes;
-  shape.copy_piece_bytes = facts_.copy_piece_bytes;
-  shape.table = facts_.table;
+  shape.mesh = capabilities_.mesh;
+  shape.line_mesh = capabilities_.line_mesh;
+  shape.ll128 = capabilities_.ll128;
+  shape.one_shot_bytes = capabilities_.one_shot_bytes;
+  shape.all_pairs_bytes = capabilities_.all_pairs_bytes;
+  shape.zero_copy_bytes = capabilities_.zero_copy_bytes;
+  shape.copy_bytes = capabilities_.copy_bytes;
+  shape.copy_exchange_bytes = capabilities_.copy_exchange_bytes;
+  shape.copy_reduction_bytes = capabilities_.copy_reduction_bytes;
+  shape.copy_piece_bytes = capabilities_.copy_piece_bytes;
+  shape.table = capabilities_.table;
   shape.algorithm = params().algorithm;
   shape.protocol = params().protocol;
   return shape;
 }
 
-Result<CommShape> Communicator::shape(const std::vector<gpu::Stream>& streams) {
+Result<CommProperties> Communicator::shape(const std::vector<gpu::Stream>& streams) {
   if (closing_) return Status::error(Code::invalid_usage, "the communicator has been finalised");
-  CommShape shape = plain_shape();
+  CommProperties shape = plain_shape();
   GC_TRY_AS(const uint64_t capture, Launcher::capture_of(device_, streams));
   shape.capturing = capture != 0;
   if (shape.capturing) shape.copy_bytes = shape.copy_exchange_bytes = shape.copy_reduction_bytes = 0;
@@ -150,9 +151,9 @@ Status Communicator::make_launcher() {
     DeviceTablesOptions options = {};
     options.rank = rank();
     options.n_ranks = size();
-    options.channels[kCollectiveLinks] = facts_.channels;
-    options.channels[kPairLinks] = facts_.pair_channels;
-    std::copy(std::begin(facts_.slots), std::end(facts_.slots), options.slots);
+    options.channels[kCollectiveLinks] = capabilities_.channels;
+    options.channels[kPairLinks] = capabilities_.pair_channels;
+    std::copy(std::begin(capabilities_.slots), std::end(capabilities_.slots), options.slots);
     options.latch = &kernel_words->latch;
     options.doorbell = &kernel_words->doorbell;
     GC_TRY_AS(tables_, DeviceTables::create(device_, options));
@@ -179,15 +180,15 @@ Status Communicator::make_launcher() {
 int Communicator::wanted_channels(const Requirements& required) const noexcept {
   constexpr unsigned kLeast = 4;
   // Nobody has asked for what replaces something else: all.
-  if (needs_replacement(required)) return facts_.channels;
+  if (needs_replacement(required)) return capabilities_.channels;
   return std::min(static_cast<int>(std::bit_ceil(std::max(static_cast<unsigned>(required.channels), kLeast))),
-                  facts_.channels);
+                  capabilities_.channels);
 }
 
 // Returns whether something that cannot be made must be replaced by what else may carry its operations.
 bool Communicator::needs_replacement(const Requirements& required) const noexcept {
-  return (required.mesh && !facts_.mesh) || (required.line_mesh && !facts_.line_mesh) ||
-         (required.copy_reductions && !facts_.copy_reduction_bytes);
+  return (required.mesh && !capabilities_.mesh) || (required.line_mesh && !capabilities_.line_mesh) ||
+         (required.copy_reductions && !capabilities_.copy_reduction_bytes);
 }
 bool Communicator::needs_ring(const Requirements& required) const noexcept {
   return ring_channels_ < wanted_channels(required) && (required.ring || needs_replacement(required));
@@ -196,7 +197,7 @@ bool Communicator::needs_tree(const Requirements& required) const noexcept {
   return tree_channels_ < wanted_channels(required) && (required.tree || needs_replacement(required));
 }
 bool Communicator::needs_landing(const Requirements& required) const noexcept {
-  return required.copy_reductions && facts_.copy_reduction_bytes && !copy_reduction_;
+  return required.copy_reductions && capabilities_.copy_reduction_bytes && !copy_reduction_;
 }
 
 bool Communicator::connected(const Requirements& required) const noexcept {
@@ -264,13 +265,13 @@ Status Communicator::compare_requirements(const Requirements& required, PeerWait
 
 Status Communicator::make_mesh(PeerWait& wait) {
   mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::mesh_bytes(size()), "small messages use the ring");
-  GC_TRY_AS(facts_.mesh, connect_mesh(&mesh_, wait));
-  return facts_.mesh ? tables_->set_mesh(mesh_->buffers()) : Status();
+  GC_TRY_AS(capabilities_.mesh, connect_mesh(&mesh_, wait));
+  return capabilities_.mesh ? tables_->set_mesh(mesh_->buffers()) : Status();
 }
 Status Communicator::make_line_mesh(PeerWait& wait) {
   line_mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::line_mesh_bytes(size()), "others use the ring as well");
-  GC_TRY_AS(facts_.line_mesh, connect_mesh(&line_mesh_, wait));
-  return facts_.line_mesh ? tables_->set_line_mesh(line_mesh_->buffers()) : Status();
+  GC_TRY_AS(capabilities_.line_mesh, connect_mesh(&line_mesh_, wait));
+  return capabilities_.line_mesh ? tables_->set_line_mesh(line_mesh_->buffers()) : Status();
 }
 // False where there can be none. A mesh is kept even if it fails here: others may have succeeded, and their kernels
 // store into this rank's buffer.
@@ -288,7 +289,7 @@ Status Communicator::make_landing(PeerWait& wait) {
   landing_mesh_ = std::make_unique<Mesh>(peers_, memory_, bytes, "large reductions use the ring");
   GC_TRY_AS(const bool possible, connect_mesh(&landing_mesh_, wait));
   if (!possible) {
-    facts_.copy_reduction_bytes = 0;
+    capabilities_.copy_reduction_bytes = 0;
     return {};
   }
   copy_reduction_ =
@@ -309,10 +310,10 @@ std::vector<LinkWish> Communicator::missing_links(const Requirements& required) 
     want({kCollectiveLinks, (rank() + size() - 1) % size(), Side::receive}, channels);
   }
   if (needs_tree(required))
-    for (int peer : tree_neighbours(size(), rank(), facts_.channels))
+    for (int peer : tree_neighbours(size(), rank(), capabilities_.channels))
       for (Side side : kSides) want({kCollectiveLinks, peer, side}, channels);
-  for (int peer : required.send_to) want({kPairLinks, peer, Side::send}, facts_.pair_lanes);
-  for (int peer : required.receive_from) want({kPairLinks, peer, Side::receive}, facts_.pair_lanes);
+  for (int peer : required.send_to) want({kPairLinks, peer, Side::send}, capabilities_.pair_lanes);
+  for (int peer : required.receive_from) want({kPairLinks, peer, Side::receive}, capabilities_.pair_lanes);
   return wishes;
 }
 
@@ -329,7 +330,7 @@ Status Communicator::make_links(const std::vector<LinkWish>& wishes, PeerWait& w
 void Communicator::place(const LinkName& name, int first_lane, std::vector<PlacedConnector>* placed) const {
   const int hops = name.side == Side::send ? name.peer - rank() : rank() - name.peer;
   const auto distance = static_cast<uint32_t>((hops + size()) % size());
-  const auto n_pair_channels = static_cast<uint32_t>(facts_.pair_channels);
+  const auto n_pair_channels = static_cast<uint32_t>(capabilities_.pair_channels);
   for (int lane = first_lane; lane < links_->lanes(name); ++lane) {
     const uint32_t part = static_cast<uint32_t>(lane);
     const int channel =
@@ -342,10 +343,11 @@ Status Communicator::agree_on_links(const Status& mine, PeerWait& wait) {
   MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, peers_);
   uint32_t p2p = links_->all_p2p() ? proto::kReachesAll : 0;
   GC_TRY(peers_.agree(bootstrap, mine, &p2p));
-  if (!p2p) facts_.ll128 = false;
+  if (!p2p) capabilities_.ll128 = false;
   log::write(log::Level::info, "rank %d of %d on %s: %d channels of %d threads, %u bytes a step, links %s%s", rank(),
-             size(), device_.identity().name, facts_.channels, facts_.threads, facts_.slots[kCollectiveLinks].simple,
-             p2p ? "over p2p" : "not all over p2p", mesh_ ? ", and a mesh" : "");
+             size(), device_.identity().name, capabilities_.channels, capabilities_.threads,
+             capabilities_.slots[kCollectiveLinks].simple, p2p ? "over p2p" : "not all over p2p",
+             mesh_ ? ", and a mesh" : "");
   return {};
 }
 

@@ -36,7 +36,7 @@ struct Part {
   CommShare share;
   Communicator* communicator;
   std::unique_ptr<Queue> queue = take_queue();
-  CommShape shape = {};
+  CommProperties shape = {};
   PlanCache::Hit kept = {};
   Status status = {};
   bool begun = false, launched = false;

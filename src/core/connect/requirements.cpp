@@ -33,7 +33,7 @@ void Requirements::add(const Requirements& more) {
   receive_from = united(receive_from, more.receive_from);
 }
 
-Requirements required_by(const TaskQueue& queue, int rank, const CommShape& shape) {
+Requirements required_by(const TaskQueue& queue, int rank, const CommProperties& shape) {
   Requirements required;
   if (shape.n_ranks == 1) return required;
   for (const CollectiveTask& task : queue.collectives) {

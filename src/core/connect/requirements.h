@@ -17,6 +17,6 @@ struct Requirements {
 
   void add(const Requirements& more);
 };
-Requirements required_by(const TaskQueue& queue, int rank, const CommShape& shape);
+Requirements required_by(const TaskQueue& queue, int rank, const CommProperties& shape);
 
 }  // namespace gpucoll::core

@@ -22,7 +22,7 @@ uint64_t mix(uint64_t hash, const char* text) {
 }
 
 // Returns what is equal on all ranks where they call the same.
-LargeCall call_of(const TaskQueue& queue, const CommShape& shape) {
+LargeCall call_of(const TaskQueue& queue, const CommProperties& shape) {
   LargeCall call = {};
   for (const CollectiveTask& task : queue.collectives) {
     if (!reduces_by_copies(task, shape)) continue;
@@ -81,7 +81,7 @@ Status CopyReduction::prepare() {
   return {};
 }
 
-Result<bool> CopyReduction::begin(const TaskQueue& queue, const CommShape& shape,
+Result<bool> CopyReduction::begin(const TaskQueue& queue, const CommProperties& shape,
                                   std::vector<PlannedLaunch>* launches) {
   if (!any_copy_reduction(queue, shape)) return false;
   const int rank = context_.peers.rank();
@@ -99,7 +99,7 @@ Result<bool> CopyReduction::begin(const TaskQueue& queue, const CommShape& shape
 }
 
 // Of two ranks one at least sees what the other one calls, unless that is further ahead than the ring is long.
-Status CopyReduction::compare(const TaskQueue& queue, const CommShape& shape) {
+Status CopyReduction::compare(const TaskQueue& queue, const CommProperties& shape) {
   LargeCall mine = call_of(queue, shape);
   mine.number = ++calls_;
   enter(page_.calls[mine.number % kCallRing], mine);

@@ -45,7 +45,7 @@ class CopyReduction final : public StreamOps, public InFlight {
   // one for each of their steps.
   // REQUIRES: no stream is capturing. Errors: invalid_usage, where another rank has called something else. On failure
   // the communicator must fail.
-  Result<bool> begin(const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* launches);
+  Result<bool> begin(const TaskQueue& queue, const CommProperties& shape, std::vector<PlannedLaunch>* launches);
   Status put_ready(gpu::Stream stream, uint32_t step) override;
   Status put_waits(gpu::Stream stream, uint32_t step) override;
   Status put_end(gpu::Stream stream) override;
@@ -69,7 +69,7 @@ class CopyReduction final : public StreamOps, public InFlight {
     uint8_t* landing;
   };
   Status prepare();
-  Status compare(const TaskQueue& queue, const CommShape& shape);
+  Status compare(const TaskQueue& queue, const CommProperties& shape);
   Status send(const CopyReductionPlan::Send& send);
   Status tell_consumed(gpu::Stream stream, uint64_t round);
   bool is_peer(int rank) const { return rank != context_.peers.rank(); }

@@ -64,7 +64,7 @@ void Launcher::forget_plans() noexcept {
   again_ = nullptr;
 }
 
-Status Launcher::begin(const TaskQueue& queue, const CommShape& shape, StreamOps* copies,
+Status Launcher::begin(const TaskQueue& queue, const CommProperties& shape, StreamOps* copies,
                        std::vector<PlannedLaunch> steps, bool waits) {
   GC_TRY_AS(const uint64_t capture, capture_of(context_.device, queue.streams));
   forget_plans();
@@ -100,7 +100,7 @@ void Launcher::take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& s
   waits_ = waits;
 }
 
-Status Launcher::plan(const TaskQueue& queue, const CommShape& shape, uint64_t capture,
+Status Launcher::plan(const TaskQueue& queue, const CommProperties& shape, uint64_t capture,
                       std::vector<PlannedLaunch> steps) {
   std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, context_.direct);
   GC_TRY(prepare(plans, capture));

@@ -62,11 +62,11 @@ class Launcher final : public InFlight {
   // REQUIRES: the tasks' kernels are prepared; what required_by(queue, rank, shape) says is connected; the last
   // advance() of the previous begin() returned true or failed.
   // waits: the caller will wait for the end, calling look(), before it does anything else.
-  Status begin(const TaskQueue& queue, const CommShape& shape, StreamOps* copies = nullptr,
+  Status begin(const TaskQueue& queue, const CommProperties& shape, StreamOps* copies = nullptr,
                std::vector<PlannedLaunch> steps = {}, bool waits = false);
   // Return a hit for what is kept of an equal group, and begin it; begin_kept() returns false where it is kept no
   // more. No stream may be capturing.
-  PlanCache::Hit kept(const TaskQueue& queue, const CommShape& shape) const { return kept_.find(queue, shape); }
+  PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const { return kept_.find(queue, shape); }
   bool begin_kept(PlanCache::Hit kept, bool waits);
   // Launches what there is room for, and returns whether everything is launched now. Errors: the fault of the
   // communicator, or of the device. It then forgets the rest of what was begun, so the caller should make the
@@ -94,7 +94,7 @@ class Launcher final : public InFlight {
   explicit Launcher(const LaunchContext& context);
   // begin() calls these: they do what may take long or wait for the device, before any launch that peers might wait
   // for.
-  Status plan(const TaskQueue& queue, const CommShape& shape, uint64_t capture, std::vector<PlannedLaunch> steps);
+  Status plan(const TaskQueue& queue, const CommProperties& shape, uint64_t capture, std::vector<PlannedLaunch> steps);
   Status prepare(const std::vector<PlannedLaunch>& plans, uint64_t capture);
   Status prepare_graph(size_t n_items);
   void forget_plans() noexcept;

@@ -90,7 +90,7 @@ bool are_same_on_this_device(const TaskQueue& a, const TaskQueue& b) {
 }
 
 // Returns whether the entry keeps this group.
-bool is_of(const PlanCache::Entry& entry, const TaskQueue& queue, const CommShape& shape) {
+bool is_of(const PlanCache::Entry& entry, const TaskQueue& queue, const CommProperties& shape) {
   const TaskQueue& kept = entry.queue;
   return entry.shape == shape && kept.collectives == queue.collectives && kept.sends == queue.sends &&
          kept.recvs == queue.recvs && kept.streams == queue.streams && kept.results_on_host == queue.results_on_host &&
@@ -116,7 +116,7 @@ void PlanCache::forget(Entry& entry) {
 }
 
 // Returns the entry of a group. Of two groups with one hash, each gets its own entry once the other one's is kept.
-PlanCache::Entry& PlanCache::entry_for(const TaskQueue& queue, const CommShape& shape) {
+PlanCache::Entry& PlanCache::entry_for(const TaskQueue& queue, const CommProperties& shape) {
   const uint64_t hash = hash_of(queue);
   Entry* oldest = nullptr;
   for (Entry& entry : entries_) {
@@ -130,12 +130,12 @@ PlanCache::Entry& PlanCache::entry_for(const TaskQueue& queue, const CommShape& 
   return room;
 }
 
-PlanCache::Entry* PlanCache::look_up(const TaskQueue& queue, const CommShape& shape) {
+PlanCache::Entry* PlanCache::look_up(const TaskQueue& queue, const CommProperties& shape) {
   if (most_ == 0 || !may_be_kept(queue)) return nullptr;
   return count(entry_for(queue, shape));
 }
 
-PlanCache::Hit PlanCache::find(const TaskQueue& queue, const CommShape& shape) const {
+PlanCache::Hit PlanCache::find(const TaskQueue& queue, const CommProperties& shape) const {
   Hit hit;
   if (entries_.empty() || !may_be_kept(queue)) return hit;
   const uint64_t hash = hash_of(queue);
@@ -162,7 +162,8 @@ PlanCache::Entry* PlanCache::count(Entry& entry) {
   return &entry;
 }
 
-bool PlanCache::keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* plans) {
+bool PlanCache::keep(Entry& entry, const TaskQueue& queue, const CommProperties& shape,
+                     std::vector<PlannedLaunch>* plans) {
   if (entry.uses + 1 < kTimes || !may_be_kept(*plans)) return false;
   if (std::ranges::equal(entry.plans, *plans, is_same)) {
     bring_to_device(entry);

@@ -34,7 +34,7 @@ class PlanCache {
     std::vector<PlannedLaunch> plans;
     gpu::CachedLaunch launch;  // of all plans; null: not kept on the device
     TaskQueue queue;
-    CommShape shape;
+    CommProperties shape;
     // Returns whether its group need not be planned.
     bool is_certain() const { return !plans.empty() && std::ranges::none_of(plans, &PlannedLaunch::varies); }
   };
@@ -59,17 +59,17 @@ class PlanCache {
   PlanCache& operator=(const PlanCache&) = delete;
 
   // Returns a hit for what is kept of an equal group that need not be planned.
-  Hit find(const TaskQueue& queue, const CommShape& shape) const;
+  Hit find(const TaskQueue& queue, const CommProperties& shape) const;
   // Returns the entry of a hit, for a group that comes now; null where it has made room since. Good until the next
   // call.
   Entry* look_up(Hit hit);
   // Notes that such a group has come, and returns its entry; null for a group that is never kept. Good until the next
   // call.
-  Entry* look_up(const TaskQueue& queue, const CommShape& shape);
+  Entry* look_up(const TaskQueue& queue, const CommProperties& shape);
   // Compares what has been planned for the entry's group, complete and with resident_ns of 0, with what the entry has.
   // Returns whether the entry has it now; may take it from *plans then. A caller that sets a resident_ns for a launch
   // sets it back.
-  bool keep(Entry& entry, const TaskQueue& queue, const CommShape& shape, std::vector<PlannedLaunch>* plans);
+  bool keep(Entry& entry, const TaskQueue& queue, const CommProperties& shape, std::vector<PlannedLaunch>* plans);
   // Returns whether the device had the entry's launches, and has put them in the stream.
   bool launch(const Entry& entry, gpu::Stream stream);
 
@@ -77,7 +77,7 @@ class PlanCache {
   uint64_t launched() const noexcept { return launched_; }
 
  private:
-  Entry& entry_for(const TaskQueue& queue, const CommShape& shape);
+  Entry& entry_for(const TaskQueue& queue, const CommProperties& shape);
   Entry* count(Entry& entry);
   void forget(Entry& entry);
   void bring_to_device(Entry& entry);

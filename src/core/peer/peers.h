@@ -72,7 +72,7 @@ class Peers {
     return *reinterpret_cast<proto::CallsPage*>(page_bytes(rank) + proto::calls_page_offset(size()));
   }
   // Returns what every rank found out about all others (proto/format/peer.h); equal on all ranks.
-  uint32_t common_facts() const { return common_facts_; }
+  uint32_t common_capabilities() const { return common_facts_; }
 
   // Returns the most blocks of any rank's kernels; equal on all ranks.
   int most_blocks() const { return blocks_for_each(infos_); }

@@ -15,7 +15,7 @@ struct Answer {
   uint64_t bytes;
   Function function;
   bool has_one_shot, valid;
-  CommShape shape;
+  CommProperties shape;
   Choice choice;
 };
 
@@ -32,9 +32,9 @@ const gpu::Kernel* kernel_of(const ChosenCollective& chosen) {
 
 }  // namespace
 
-Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
+Choice choose_for(const CollectiveTask& task, const CommProperties& shape) {
   if (!moves_only(task) && !task.kernels.open_rings && shape.zero_copy_bytes != 0) {
-    CommShape without = shape;
+    CommProperties without = shape;
     without.zero_copy_bytes = 0;
     return choose_for(task, without);
   }
@@ -50,7 +50,7 @@ Choice choose_for(const CollectiveTask& task, const CommShape& shape) {
 }
 
 // Tasks that only move data go with reductions by connections where there are any: one launch less.
-std::vector<ChosenCollective> choose_all(const TaskQueue& queue, const CommShape& shape, const gpu::Kernel* move) {
+std::vector<ChosenCollective> choose_all(const TaskQueue& queue, const CommProperties& shape, const gpu::Kernel* move) {
   std::vector<ChosenCollective> all;
   all.reserve(queue.collectives.size());
   const gpu::Kernel* mover = nullptr;
@@ -89,7 +89,7 @@ Batch kind_of(const ChosenCollective& chosen) {
 }
 
 // About the bytes that pass through a rank.
-uint64_t work_of(const CollectiveTask& task, const CommShape& shape) {
+uint64_t work_of(const CollectiveTask& task, const CommProperties& shape) {
   const uint64_t bytes = task.count * task.element_bytes;
   switch (task.function) {
     case Function::all_reduce: return 2 * bytes;
@@ -109,7 +109,7 @@ bool may_be_direct(const ChosenCollective& chosen) {
          (task.function == Function::all_reduce && task.element_bytes < 16);
 }
 
-uint64_t output_bytes(const CollectiveTask& task, const CommShape& shape) {
+uint64_t output_bytes(const CollectiveTask& task, const CommProperties& shape) {
   const uint64_t bytes = task.count * task.element_bytes;
   return task.function == Function::all_gather ? bytes * static_cast<uint64_t>(shape.n_ranks) : bytes;
 }

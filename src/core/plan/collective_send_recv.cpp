@@ -60,7 +60,7 @@ void add_messages(TaskQueue* queue, int rank, int n_ranks, const CollectiveTask&
   }
 }
 
-bool goes_through_mesh(Function function, uint64_t bytes, const CommShape& shape) {
+bool goes_through_mesh(Function function, uint64_t bytes, const CommProperties& shape) {
   const auto wanted = [](int64_t algorithm, int64_t protocol) {
     return (params().algorithm == kAlgorithmAuto || params().algorithm == algorithm) &&
            (params().protocol == kProtocolAuto || params().protocol == protocol);
@@ -72,7 +72,7 @@ bool goes_through_mesh(Function function, uint64_t bytes, const CommShape& shape
 }
 
 // Returns whether the tuning file says that messages are faster than the mesh.
-bool measured_faster(Function function, uint64_t bytes, const CommShape& shape) {
+bool measured_faster(Function function, uint64_t bytes, const CommProperties& shape) {
   if (!shape.table || params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;
   const double mesh = choose(function, bytes, shape, true).us;
   const auto faster = [&](Protocol protocol) {
@@ -84,12 +84,12 @@ bool measured_faster(Function function, uint64_t bytes, const CommShape& shape) 
 
 }  // namespace
 
-uint64_t least_copied_collective(Function function, const CommShape& shape) {
+uint64_t least_copied_collective(Function function, const CommProperties& shape) {
   if (function == Function::all_gather) return shape.copy_exchange_bytes;
   return function == Function::broadcast && shape.n_ranks == 2 ? shape.copy_bytes : 0;
 }
 
-bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape) {
+bool goes_as_messages(Function function, uint64_t bytes, const CommProperties& shape) {
   if (is_exchange(function))
     return bytes != 0 && (!goes_through_mesh(function, bytes, shape) || measured_faster(function, bytes, shape));
   const uint64_t least = least_copied_collective(function, shape);
@@ -97,7 +97,7 @@ bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape)
   return params().algorithm == kAlgorithmAuto && params().protocol == kProtocolAuto;  // else kernels are wanted
 }
 
-void replace_by_messages(TaskQueue* queue, int rank, const CommShape& shape) {
+void replace_by_messages(TaskQueue* queue, int rank, const CommProperties& shape) {
   const auto replaced = [&](const CollectiveTask& task) {
     return goes_as_messages(task.function, bytes_of(task), shape);
   };

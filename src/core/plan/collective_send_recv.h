@@ -12,10 +12,10 @@ namespace gpucoll::core {
 // Returns from how many bytes on copy engines take a collective that kernels would carry otherwise; 0: never. bytes,
 // here and below: count x element size of the task. Broadcast goes as messages between two ranks only: to more ranks a
 // chain is faster than sending everything from the root.
-uint64_t least_copied_collective(Function function, const CommShape& shape);
-bool goes_as_messages(Function function, uint64_t bytes, const CommShape& shape);
+uint64_t least_copied_collective(Function function, const CommProperties& shape);
+bool goes_as_messages(Function function, uint64_t bytes, const CommProperties& shape);
 
 // Takes such collectives out of the queue and appends messages in their place.
-void replace_by_messages(TaskQueue* queue, int rank, const CommShape& shape);
+void replace_by_messages(TaskQueue* queue, int rank, const CommProperties& shape);
 
 }  // namespace gpucoll::core

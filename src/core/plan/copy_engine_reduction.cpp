@@ -100,7 +100,7 @@ struct Piece {
 
 class Schedule {
  public:
-  Schedule(int rank, const CommShape& shape, uint8_t* landing, uint64_t first_round)
+  Schedule(int rank, const CommProperties& shape, uint8_t* landing, uint64_t first_round)
       : rank_(rank), shape_(shape), landing_(landing) {
     made_.n_ranks = shape.n_ranks;
     made_.first_round = first_round;
@@ -208,7 +208,7 @@ class Schedule {
     size_t steps;
   };
   const int rank_;
-  const CommShape& shape_;
+  const CommProperties& shape_;
   uint8_t* const landing_;
   std::vector<Piece> pieces_;
   std::vector<Result> results_;
@@ -217,7 +217,7 @@ class Schedule {
 
 }  // namespace
 
-uint64_t least_copy_reduction(Function function, const CommShape& shape) {
+uint64_t least_copy_reduction(Function function, const CommProperties& shape) {
   if (shape.n_ranks < 2) return 0;
   switch (function) {
     case Function::all_reduce: return shape.copy_reduction_bytes;
@@ -228,7 +228,7 @@ uint64_t least_copy_reduction(Function function, const CommShape& shape) {
   }
 }
 
-bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape) {
+bool reduces_by_copies(Function function, uint64_t bytes, const CommProperties& shape) {
   if (!shape.copy_reduction_bytes) return false;
   if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
   const uint64_t least = least_copy_reduction(function, shape);
@@ -241,7 +241,7 @@ uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted) {
   return std::max(std::min(wanted, most) / kAlignment, uint64_t{1}) * kAlignment;
 }
 
-uint64_t landing_bytes(const CommShape& shape) {
+uint64_t landing_bytes(const CommProperties& shape) {
   return kLargestPlaces * places_of_round(shape.n_ranks) * shape.copy_piece_bytes;
 }
 
@@ -249,7 +249,7 @@ int local_blocks(uint64_t bytes, int most) noexcept {
   return static_cast<int>(std::min(ceil_div(bytes, proto::kLocalTile), static_cast<uint64_t>(most)));
 }
 
-int most_local_blocks(const CommShape& shape) noexcept {
+int most_local_blocks(const CommProperties& shape) noexcept {
   constexpr int kMostBlocks = 128, kMostEmulated = 2;
   return shape.emulated ? kMostEmulated : kMostBlocks;
 }
@@ -265,7 +265,7 @@ uint64_t CopyReductionPlan::offset(uint64_t round, int index) const {
   return ((round - first_round) % places * places_of_round(n_ranks) + static_cast<uint64_t>(index)) * place_bytes;
 }
 
-CopyReductionPlan plan_copy_reduction(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing,
+CopyReductionPlan plan_copy_reduction(const TaskQueue& queue, int rank, const CommProperties& shape, uint8_t* landing,
                                       uint64_t first_round) {
   Schedule schedule(rank, shape, landing, first_round);
   for (const CollectiveTask& task : queue.collectives)
@@ -273,12 +273,12 @@ CopyReductionPlan plan_copy_reduction(const TaskQueue& queue, int rank, const Co
   return schedule.make();
 }
 
-bool any_copy_reduction(const TaskQueue& queue, const CommShape& shape) {
+bool any_copy_reduction(const TaskQueue& queue, const CommProperties& shape) {
   return std::any_of(queue.collectives.begin(), queue.collectives.end(),
                      [&](const CollectiveTask& task) { return reduces_by_copies(task, shape); });
 }
 
-void plan_launch(const CopyReductionPlan::Step& step, const CommShape& shape, bool results_on_host,
+void plan_launch(const CopyReductionPlan::Step& step, const CommProperties& shape, bool results_on_host,
                  PlannedLaunch* launch) {
   launch->stage = Stage::step;
   launch->plan.results_on_host = results_on_host;

@@ -20,10 +20,10 @@
 namespace gpucoll::core {
 
 // Returns from how many bytes (count x element size of the task) on copy engines reduce; 0: never.
-uint64_t least_copy_reduction(Function function, const CommShape& shape);
+uint64_t least_copy_reduction(Function function, const CommProperties& shape);
 // Return whether copy engines carry the reduction; the second asks also whether there is a kernel for it.
-bool reduces_by_copies(Function function, uint64_t bytes, const CommShape& shape);
-inline bool reduces_by_copies(const CollectiveTask& task, const CommShape& shape) {
+bool reduces_by_copies(Function function, uint64_t bytes, const CommProperties& shape);
+inline bool reduces_by_copies(const CollectiveTask& task, const CommProperties& shape) {
   return shape.copy_reduction_bytes && task.kernels.local &&
          reduces_by_copies(task.function, task.count * task.element_bytes, shape);
 }
@@ -31,12 +31,12 @@ inline bool reduces_by_copies(const CollectiveTask& task, const CommShape& shape
 // Returns the largest piece for so many ranks that is not above `wanted`: landing memory is bounded.
 uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted);
 // Returns the landing memory that a rank needs, whatever it reduces.
-uint64_t landing_bytes(const CommShape& shape);
+uint64_t landing_bytes(const CommProperties& shape);
 // Returns how many blocks, at most `most`, reduce so many bytes of this device's memory
 // (proto/format/local_reduction.h).
 int local_blocks(uint64_t bytes, int most) noexcept;
 // Returns `most` for a communicator's launches.
-int most_local_blocks(const CommShape& shape) noexcept;
+int most_local_blocks(const CommProperties& shape) noexcept;
 
 struct CopyReductionPlan {
   // `from` holds the data once `after` steps have been launched. Sends are in the order in which they go.
@@ -83,10 +83,10 @@ struct CopyReductionPlan {
 };
 // Return whether the queue has collectives that go by copy engine, and their plan, one after the other. first_round:
 // how many rounds there were before; landing: kernel address.
-bool any_copy_reduction(const TaskQueue& queue, const CommShape& shape);
-CopyReductionPlan plan_copy_reduction(const TaskQueue& queue, int rank, const CommShape& shape, uint8_t* landing,
+bool any_copy_reduction(const TaskQueue& queue, const CommProperties& shape);
+CopyReductionPlan plan_copy_reduction(const TaskQueue& queue, int rank, const CommProperties& shape, uint8_t* landing,
                                       uint64_t first_round);
-void plan_launch(const CopyReductionPlan::Step& step, const CommShape& shape, bool results_on_host,
+void plan_launch(const CopyReductionPlan::Step& step, const CommProperties& shape, bool results_on_host,
                  PlannedLaunch* launch);
 
 }  // namespace gpucoll::core

@@ -35,14 +35,15 @@ uint64_t channel_bits(int first, int n) { return ((uint64_t{1} << n) - 1) << fir
 
 // Most sends and receives that a block runs side by side: each takes two groups of at least a warp. The emulated device
 // starts as many threads as it takes.
-int pairs_per_batch(const CommShape& shape) {
+int pairs_per_batch(const CommProperties& shape) {
   if (shape.emulated) return proto::kPairsPerBatch;
   return std::clamp(shape.threads / (2 * shape.warp), 1, proto::kPairsPerBatch);
 }
 
 class Planner {
  public:
-  Planner(const CommShape& shape, int rank, const PlanBudget& budget, const gpu::Kernel* move, UserBufferMarker* direct)
+  Planner(const CommProperties& shape, int rank, const PlanBudget& budget, const gpu::Kernel* move,
+          UserBufferMarker* direct)
       : shape_(shape),
         rank_(rank),
         move_(move),
@@ -69,7 +70,7 @@ class Planner {
   void open(const gpu::Kernel* kernel);
   void close();
 
-  const CommShape& shape_;
+  const CommProperties& shape_;
   int rank_;
   const gpu::Kernel* move_;
   UserBufferMarker* user_buffers_;
@@ -272,7 +273,7 @@ void Planner::plan_reductions(const std::vector<LocalTask>& tasks, Stage stage) 
 
 }  // namespace
 
-std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
+std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommProperties& shape,
                                       const PlanBudget& budget, const gpu::Kernel* move, UserBufferMarker* direct) {
   Planner planner(shape, rank, budget, move, direct);
   if (!queue.before.empty()) planner.plan_packing(queue.before, queue.packing, Stage::pack);

@@ -53,7 +53,7 @@ class UserBufferMarker {
 
 // move: the kernel for plans without a reduction. direct may be null: no direct stores. Tasks of 0 elements vanish,
 // messages of 0 bytes do not.
-std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommShape& shape,
+std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const CommProperties& shape,
                                       const PlanBudget& budget, const gpu::Kernel* move,
                                       UserBufferMarker* direct = nullptr);
 

@@ -73,7 +73,7 @@ int clamp_int(uint64_t wanted, int most) {
 }
 int ceil_log2(int n) { return n <= 1 ? 0 : 32 - __builtin_clz(static_cast<unsigned>(n - 1)); }
 int floor_power_of_two(uint64_t n) { return n ? 1 << std::min(63 - __builtin_clzll(n), 30) : 1; }
-const Model& model_of(const CommShape& shape) { return shape.emulated ? kEmulated : kGpu; }
+const Model& model_of(const CommProperties& shape) { return shape.emulated ? kEmulated : kGpu; }
 
 // Broadcast, reduce and scans hand all data down a chain or a tree; the others give every rank its share at each hop.
 bool is_pipeline(Function function, Algorithm algorithm) {
@@ -121,7 +121,7 @@ uint64_t share_bytes(Function function, Algorithm algorithm, uint64_t bytes, int
 }
 
 // Enough threads for 16 bytes each of a channel's part, in whole warps: more only make barriers longer.
-int useful_threads(uint64_t bytes, int channels, const CommShape& shape) {
+int useful_threads(uint64_t bytes, int channels, const CommProperties& shape) {
   constexpr uint64_t kPackBytes = 16;
   const auto warp = static_cast<uint64_t>(std::max(shape.warp, 1));
   const uint64_t packs = ceil_div(ceil_div(bytes, static_cast<uint64_t>(channels)), kPackBytes);
@@ -134,9 +134,9 @@ double pipeline_chunk(double channel_bytes, int n_hops) {
   return std::min(channel_bytes, std::max(kLeast, std::sqrt(channel_bytes * kMoveCost / n_hops)));
 }
 
-int one_shot_channels(const CommShape& shape) { return std::min(proto::kMeshChannels, shape.most_blocks); }
+int one_shot_channels(const CommProperties& shape) { return std::min(proto::kMeshChannels, shape.most_blocks); }
 
-Choice one_shot_choice(Function function, uint64_t bytes, const CommShape& shape, const Model& model) {
+Choice one_shot_choice(Function function, uint64_t bytes, const CommProperties& shape, const Model& model) {
   constexpr uint64_t kPackBytes = 16;
   const int n = shape.n_ranks;
   const int channels = clamp_int(ceil_div(bytes, model.one_shot.channel_bytes), one_shot_channels(shape));
@@ -158,11 +158,11 @@ bool has_blocks(Function function) {
 }
 
 // Returns the bytes that a rank has for another.
-uint64_t block_bytes(Function function, uint64_t bytes, const CommShape& shape) {
+uint64_t block_bytes(Function function, uint64_t bytes, const CommProperties& shape) {
   return has_blocks(function) ? bytes : ceil_div(bytes, static_cast<uint64_t>(std::max(shape.n_ranks, 1)));
 }
 
-Choice all_pairs_choice(Function function, uint64_t bytes, const CommShape& shape, const Model& model) {
+Choice all_pairs_choice(Function function, uint64_t bytes, const CommProperties& shape, const Model& model) {
   const Speed& speed = model.all_pairs;
   const uint64_t block = block_bytes(function, bytes, shape);
   const int channels = clamp_int(ceil_div(block, speed.channel_bytes), shape.n_channels);
@@ -175,7 +175,7 @@ Choice all_pairs_choice(Function function, uint64_t bytes, const CommShape& shap
   return {Algorithm::all_pairs, Protocol::ll128, channels, useful_threads(block, channels, shape), 0, us, false};
 }
 
-Choice predict(Function function, Path path, uint64_t bytes, const CommShape& shape) {
+Choice predict(Function function, Path path, uint64_t bytes, const CommProperties& shape) {
   const Model& model = model_of(shape);
   if (path.algorithm == Algorithm::one_shot) return one_shot_choice(function, bytes, shape, model);
   if (path.algorithm == Algorithm::all_pairs) return all_pairs_choice(function, bytes, shape, model);
@@ -195,7 +195,7 @@ Choice predict(Function function, Path path, uint64_t bytes, const CommShape& sh
   return choice;
 }
 
-Choice evaluate(Function function, Path path, uint64_t bytes, const CommShape& shape) {
+Choice evaluate(Function function, Path path, uint64_t bytes, const CommProperties& shape) {
   Choice choice = predict(function, path, bytes, shape);
   if (!shape.table) return choice;
   const double measured = shape.table->us(function, path.algorithm, path.protocol, bytes);
@@ -216,7 +216,7 @@ const Protocol* forced_protocol() {
 }
 
 // bytes: as for candidates(). Each rank's part of a reduce_scatter is whole packs.
-bool wants_zero_copy(Function function, uint64_t bytes, const CommShape& shape) {
+bool wants_zero_copy(Function function, uint64_t bytes, const CommProperties& shape) {
   if (shape.zero_copy_bytes == 0 || !shape.mesh) return false;
   const bool scatters = function == Function::reduce_scatter;
   if (!scatters && function != Function::all_reduce && function != Function::reduce) return false;
@@ -234,7 +234,7 @@ bool may_carry_zero_copy(Path path) {
 }
 
 // With as many channels as are of use to it.
-Choice with_zero_copy(Choice choice, Function function, uint64_t bytes, const CommShape& shape) {
+Choice with_zero_copy(Choice choice, Function function, uint64_t bytes, const CommProperties& shape) {
   constexpr uint64_t kChannelBytes = 4096;
   choice.zero_copy =
       may_carry_zero_copy({choice.algorithm, choice.protocol}) && wants_zero_copy(function, bytes, shape);
@@ -259,7 +259,7 @@ struct Paths {
   }
 };
 
-Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot) {
+Paths possible_paths(Function function, uint64_t bytes, const CommProperties& shape, bool has_one_shot) {
   Paths paths;
   for (Path path : kPaths)
     if (!obstacle(function, path.algorithm, path.protocol, bytes, shape, has_one_shot)) paths.list[paths.n++] = path;
@@ -275,25 +275,25 @@ Paths possible_paths(Function function, uint64_t bytes, const CommShape& shape, 
 }
 
 // A channel's share may be a whole granule of 128 bytes above the mean, hence the distance from the mesh's limit.
-uint64_t most_one_shot_bytes(const CommShape& shape) {
+uint64_t most_one_shot_bytes(const CommProperties& shape) {
   const uint64_t most = static_cast<uint64_t>(one_shot_channels(shape)) * (proto::kMeshChannelData - 128);
   return std::min(shape.one_shot_bytes / static_cast<uint64_t>(std::max(shape.n_ranks, 1)), most);
 }
 
-const char* one_shot_obstacle(uint64_t bytes, const CommShape& shape, bool has_one_shot) {
+const char* one_shot_obstacle(uint64_t bytes, const CommProperties& shape, bool has_one_shot) {
   if (!has_one_shot) return "this reduction has no one-shot kernel";
   if (!shape.mesh) return "there is no mesh";
   if (bytes > most_one_shot_bytes(shape)) return "more than one_shot_bytes / ranks";
   return nullptr;
 }
 
-const char* all_pairs_obstacle(Function function, uint64_t bytes, const CommShape& shape) {
+const char* all_pairs_obstacle(Function function, uint64_t bytes, const CommProperties& shape) {
   if (!shape.line_mesh) return "there is no line mesh";
   return block_bytes(function, bytes, shape) > shape.all_pairs_bytes ? "more than all_pairs_bytes" : nullptr;
 }
 
 // By measured times, where the tuning file has both of them.
-bool pair_in_ll(uint64_t bytes, const CommShape& shape, int most_parts) {
+bool pair_in_ll(uint64_t bytes, const CommProperties& shape, int most_parts) {
   const Protocol* forced = forced_protocol();
   if (forced && *forced != Protocol::ll128) return *forced == Protocol::ll;
   if (shape.table) {
@@ -306,8 +306,8 @@ bool pair_in_ll(uint64_t bytes, const CommShape& shape, int most_parts) {
 
 }  // namespace
 
-const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes, const CommShape& shape,
-                     bool has_one_shot) {
+const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes,
+                     const CommProperties& shape, bool has_one_shot) {
   if (!supported(function, algorithm, protocol)) return "there is no such kernel";
   if (protocol == Protocol::ll128 && !shape.ll128)
     return "not every link keeps 128-byte stores whole (parameter ll128_links)";
@@ -315,7 +315,7 @@ const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, 
   return algorithm == Algorithm::one_shot ? one_shot_obstacle(bytes, shape, has_one_shot) : nullptr;
 }
 
-std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot) {
+std::vector<Choice> candidates(Function function, uint64_t bytes, const CommProperties& shape, bool has_one_shot) {
   const Paths paths = possible_paths(function, bytes, shape, has_one_shot);
   std::vector<Choice> list;
   for (size_t i = 0; i < paths.n; ++i)
@@ -324,7 +324,7 @@ std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShap
   return list;
 }
 
-Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot) {
+Choice choose(Function function, uint64_t bytes, const CommProperties& shape, bool has_one_shot) {
   const Paths paths = possible_paths(function, bytes, shape, has_one_shot);
   Choice best = evaluate(function, paths.list[0], bytes, shape);
   for (size_t i = 1; i < paths.n; ++i) {
@@ -334,7 +334,7 @@ Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool ha
   return with_zero_copy(best, function, bytes, shape);
 }
 
-PairChoice choose_pair(uint64_t bytes, const CommShape& shape) {
+PairChoice choose_pair(uint64_t bytes, const CommProperties& shape) {
   const PairModel& model = model_of(shape).pair;
   // All peers together fill the channels about twice.
   const int peers = std::max(shape.n_ranks - 1, 1);

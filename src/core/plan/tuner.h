@@ -19,7 +19,7 @@ using proto::Protocol;
 struct TuningTable;  // tuning_file.h
 
 // The facts about a communicator that decide.
-struct CommShape {
+struct CommProperties {
   int n_ranks = 1;
   int n_channels = 1;                     // of collectives, at most
   int n_pair_channels = 1;                // of send and receive: a power of two
@@ -40,7 +40,7 @@ struct CommShape {
   uint64_t copy_piece_bytes = 0;          // of those, at most: a multiple of 128
   const TuningTable* table = nullptr;     // a tuning file's; null: none
   int64_t algorithm = 0, protocol = 0;    // the parameters; here only so that what is kept for others is not the same
-  bool operator==(const CommShape&) const = default;
+  bool operator==(const CommProperties&) const = default;
 };
 
 struct Choice {
@@ -73,16 +73,16 @@ constexpr bool supported(Function function, Algorithm algorithm, Protocol protoc
 }
 
 // Why it cannot run the operation, as the end of a sentence; null where it can. Leaves out what parameters force.
-const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes, const CommShape& shape,
-                     bool has_one_shot);
+const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes,
+                     const CommProperties& shape, bool has_one_shot);
 
 // All that can run it, the fastest first; never empty, but for an exchange that must be messages. bytes: count x
 // element size of the task (so of one rank's part in all_gather and reduce_scatter). Parameters that force a choice
 // leave only those that obey; where none does, the parameter is ignored. has_one_shot: the reduction has a one-shot
 // kernel.
-std::vector<Choice> candidates(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);
+std::vector<Choice> candidates(Function function, uint64_t bytes, const CommProperties& shape, bool has_one_shot);
 // The first of them, without making the list: on the hot path.
-Choice choose(Function function, uint64_t bytes, const CommShape& shape, bool has_one_shot);
+Choice choose(Function function, uint64_t bytes, const CommProperties& shape, bool has_one_shot);
 
 // How a message between two ranks travels: in how many parts (a power of two, at most n_pair_channels), over LL or
 // Simple. Of `bytes` alone (and parameters), so that sender and receiver agree.
@@ -91,7 +91,7 @@ struct PairChoice {
   Protocol protocol;
   int threads;  // of a block
 };
-PairChoice choose_pair(uint64_t bytes, const CommShape& shape);
+PairChoice choose_pair(uint64_t bytes, const CommProperties& shape);
 
 const char* name(Function function);
 const char* name(Algorithm algorithm);

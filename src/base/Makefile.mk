@@ -12,7 +12,7 @@ GC_BASE_SOURCES = \
 	src/base/params.cpp \
 	src/base/params.def \
 	src/base/params.h \
-	src/base/quiet_thread.h \
+	src/base/service_thread.h \
 	src/base/shared_memory.cpp \
 	src/base/shared_memory.h \
 	src/base/status.cpp \

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/quiet_thread.h"
+#include "base/service_thread.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -21,7 +21,7 @@ Result<CallRunner::Readiness> CallRunner::prepare(PendingCall& call) {
     if (!running_.empty()) return Readiness::waiting;
     preparation_.emplace();
     preparation_->of = &call;
-    preparation_->thread = quiet_thread([this, &call] {
+    preparation_->thread = service_thread([this, &call] {
       preparation_->result = contained([&] { return runtime_.prepare(call.call, nullptr); });
       preparation_->ended.store(true, std::memory_order_release);  // partner: below
     });

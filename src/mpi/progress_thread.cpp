@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/params.h"
-#include "base/quiet_thread.h"
+#include "base/service_thread.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -40,7 +40,7 @@ void ProgressThread::add(ProgressClient* calls) {
   more_ = true;
   changed_.notify_one();
   if (running_) return;
-  quiet_thread([this] { run(); }).detach();
+  service_thread([this] { run(); }).detach();
   running_ = true;  // only now: starting a thread may fail
 }
 

@@ -14,7 +14,7 @@
 #include "base/equal_params.h"
 #include "base/log.h"
 #include "base/params.h"
-#include "base/quiet_thread.h"
+#include "base/service_thread.h"
 #include "base/shared_memory.h"
 #include "base/status.h"
 
@@ -36,7 +36,7 @@ Status quarter(int x, int* out) {
 TEST(QuietThread, TakesNoSignalsAndLeavesTheCallersMask) {
   sigset_t before, after, inside;
   ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &before), 0);
-  quiet_thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &inside); }).join();
+  service_thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &inside); }).join();
   ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &after), 0);
   for (int signal : {SIGALRM, SIGUSR1, SIGTERM, SIGCHLD, SIGPROF}) {
     EXPECT_EQ(sigismember(&inside, signal), 1) << signal;

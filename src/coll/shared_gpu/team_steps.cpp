@@ -1,6 +1,6 @@
 // Takes a nonblocking collective, or a start of a persistent one, through its steps until the leaders of teams have run
 // it. The steps never wait: a thread of its own waits for other ranks.
-#include "base/quiet_thread.h"
+#include "base/service_thread.h"
 #include "coll/shared_gpu/team_runtime.h"
 
 namespace gpucoll::coll {
@@ -15,7 +15,7 @@ constexpr auto kGrace = std::chrono::seconds(10);
 template <class F>
 void TeamRuntime::send_on_errand(const F& f) {
   errand_.emplace();
-  errand_->thread = quiet_thread([this, f] {
+  errand_->thread = service_thread([this, f] {
     errand_->result = contained(f);
     errand_->ended.store(true, std::memory_order_release);  // partner: back_from_errand()
   });

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "base/quiet_thread.h"
+#include "base/service_thread.h"
 #include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
@@ -43,7 +43,7 @@ Proxy& Proxy::instance() {
 void Proxy::add(ProxyWork* work) {
   {
     std::lock_guard lock(mutex_);
-    if (!running_) quiet_thread([this] { run(); }).detach();
+    if (!running_) service_thread([this] { run(); }).detach();
     running_ = true;  // only now: starting a thread may fail
   }
   std::lock_guard lock(works_mutex_);

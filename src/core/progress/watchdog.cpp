@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/quiet_thread.h"
+#include "base/service_thread.h"
 #include "core/peer/heart.h"
 #include "core/progress/proxy.h"
 #include "core/progress/quiescence.h"
@@ -20,9 +20,9 @@ void Watchdog::add(Watched* watched) {
   std::lock_guard lock(mutex_);
   watched_.push_back(watched);
   if (running_) return;
-  Heart::beat();                             // the pulse may be shown before the thread has begun
-  quiet_thread([this] { run(); }).detach();  // ends by itself when nothing is left to watch
-  running_ = true;                           // only now: starting a thread may fail
+  Heart::beat();                               // the pulse may be shown before the thread has begun
+  service_thread([this] { run(); }).detach();  // ends by itself when nothing is left to watch
+  running_ = true;                             // only now: starting a thread may fail
 }
 
 void Watchdog::remove(Watched* watched) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/fork.h"
-#include "base/quiet_thread.h"
+#include "base/service_thread.h"
 
 namespace gpucoll::gpu::emu {
 
@@ -24,7 +24,7 @@ Status Pool::reserve(int threads) {
 Status Pool::add_thread() {
   claim_process();
   try {
-    quiet_thread([this] { serve(); }).detach();
+    service_thread([this] { serve(); }).detach();
   } catch (const std::system_error& e) {
     return Status::error(Code::out_of_memory,
                          "the emulated device cannot start thread number %d (%s); raise `ulimit -u` or lower the "

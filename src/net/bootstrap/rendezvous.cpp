@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/mutant.h"
-#include "base/quiet_thread.h"
+#include "base/service_thread.h"
 #include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
@@ -77,7 +77,7 @@ Status Rendezvous::start() {
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return Status::system(errno, "cannot create an eventfd for unique ids");
   spare_ = std::make_unique<Spare>();
-  quiet_thread([this] { run(); }).detach();
+  service_thread([this] { run(); }).detach();
   running_ = true;  // only now: starting a thread may fail
   return {};
 }

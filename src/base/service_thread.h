@@ -13,7 +13,7 @@
 namespace gpucoll {
 
 template <class Function>
-std::thread quiet_thread(Function&& function) {
+std::thread service_thread(Function&& function) {
   struct BlockedSignals {  // the new thread inherits the mask
     BlockedSignals() {
       sigset_t set;

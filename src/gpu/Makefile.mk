@@ -10,7 +10,7 @@ GC_EMU_SOURCES = \
 	src/gpu/emu/area.cpp \
 	src/gpu/emu/area.h \
 	src/gpu/emu/block_limit.h \
-	src/gpu/emu/crew.h \
+	src/gpu/emu/thread_block.h \
 	src/gpu/emu/device.cpp \
 	src/gpu/emu/device.h \
 	src/gpu/emu/memory.cpp \

@@ -75,7 +75,7 @@ using Graph = void*;
 using CachedLaunch = void*;
 
 // A kernel in both its forms; either may be null where it was not built.
-struct EmuBlock;  // a block of CPU threads: gpu/emu/crew.h
+struct EmuBlock;  // a block of CPU threads: gpu/emu/thread_block.h
 struct Kernel {
   const char* name;
   const void* cuda;                                  // the __global__ function: void(proto::Plan)

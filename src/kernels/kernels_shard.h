@@ -20,12 +20,12 @@
 
 #else
 
-#include "gpu/emu/crew.h"
+#include "gpu/emu/thread_block.h"
 #define GC_KERNEL_NAMESPACE gpucoll::coll::on_emu
-#define GC_DEFINE_KERNEL(name, run, ...)                                                 \
-  void name(const gpu::EmuBlock& block, const proto::Plan& plan) {                       \
-    device::run<__VA_ARGS__>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),  \
-                             static_cast<uint32_t>(block.n_blocks), plan, block.shared); \
+#define GC_DEFINE_KERNEL(name, run, ...)                                                       \
+  void name(const gpu::EmuBlock& block, const proto::Plan& plan) {                             \
+    device::run<__VA_ARGS__>(gpu::emu::ThreadBlock(block), static_cast<uint32_t>(block.block), \
+                             static_cast<uint32_t>(block.n_blocks), plan, block.shared);       \
   }
 // One for all reductions of a family: registers do not matter here, but the time to compile does.
 #define GC_PAIRED(family, Red) proto::OneOf<families::family>

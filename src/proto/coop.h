@@ -7,8 +7,9 @@
 //                    whole warps, part g of W warps has those from g * W / n to (g + 1) * W / n
 //
 // Solo is a group of one; CudaBlock a CUDA thread block, CudaWarps a part of one; the emulated device's groups are
-// gpu::emu::Crew and CrewPart. Only whole blocks can be split, into at most kMaxGroups parts, and not more than they
-// have warps. All threads must have met (sync() of the whole) between the use of the parts of two splits.
+// gpu::emu::ThreadBlock and ThreadBlockPart. Only whole blocks can be split, into at most kMaxGroups parts, and not
+// more than they have warps. All threads must have met (sync() of the whole) between the use of the parts of two
+// splits.
 #pragma once
 #include "proto/platform.h"
 

@@ -140,7 +140,7 @@ class ValuesOf : public Values {
   }
   template <class Protocol>
   uint64_t chunk_bytes() const {
-    using Prims = proto::Primitives<proto::Family<Red>, gpu::emu::CrewPart, Protocol>;
+    using Prims = proto::Primitives<proto::Family<Red>, gpu::emu::ThreadBlockPart, Protocol>;
     return Prims::chunk_elements(shape_of(case_.slot_bytes)) * sizeof(T);
   }
   uint64_t most() const {

@@ -9,23 +9,23 @@
 #include <thread>
 #include <vector>
 
-#include "crew.h"
 #include "each_case.h"
 #include "proto/primitives.h"
 #include "proto/primitives_ll.h"
+#include "thread_block.h"
 #include "world.h"
 
 namespace gpucoll {
 namespace {
 
-using gpu::emu::Crew;
+using gpu::emu::ThreadBlock;
 using proto::Bytes;
 using proto::DirectSimple;
 using proto::Fan;
 using proto::Simple;
 using Floats = proto::Family<proto::Sum<float>, proto::Avg<float>>;
 enum Op : uint8_t { kSum, kAvg };
-using Prims = proto::Primitives<Floats, Crew, DirectSimple, Fan<1, 2>>;
+using Prims = proto::Primitives<Floats, ThreadBlock, DirectSimple, Fan<1, 2>>;
 
 constexpr uint32_t kSlotBytes = 128;
 const proto::ConnectionShape kShape = test::shape_of(kSlotBytes);
@@ -96,11 +96,11 @@ struct Bench {
     if (test_case.receives) ends.recv[0] = &from.receiver;
     for (int i = 0; i < kPeers && test_case.sends; ++i) ends.send[i] = &to[i].sender;
     auto* const granted = peers.granted_here ? reinterpret_cast<uint8_t*>(output.data()) : nullptr;
-    test::run_block(threads, [&](const Crew& crew) {
-      Prims prims(crew, ends, kShape, &latch, {input.data(), output.data(), granted, output_bytes}, {op, 4, 0});
-      if (crew.rank() == 0) during(*this);
+    test::run_block(threads, [&](const ThreadBlock& coop) {
+      Prims prims(coop, ends, kShape, &latch, {input.data(), output.data(), granted, output_bytes}, {op, 4, 0});
+      if (coop.rank() == 0) during(*this);
       test_case.run(prims);
-      if (crew.rank() == 0) ok = prims.ok();
+      if (coop.rank() == 0) ok = prims.ok();
     });
   }
   uint8_t* slot(const test::Link& link, uint64_t i) const {
@@ -278,12 +278,12 @@ struct Talk {
 
 class Conversation : public testing::TestWithParam<int> {
  protected:
-  using Part = gpu::emu::CrewPart;
+  using Part = gpu::emu::ThreadBlockPart;
 
   // A sender and a receiver, operation after operation; where the data go is another place each time.
   void talk(const std::vector<Talk>& talks) {
     test::run_grids(2, 1, GetParam(), [&](int side, const gpu::EmuBlock& block) {
-      const Part part = Crew(block).split(1);
+      const Part part = ThreadBlock(block).split(1);
       for (const Talk& t : talks) {
         if (side == 0) {
           send(part, t);
@@ -370,19 +370,19 @@ class DirectMessages : public testing::TestWithParam<int> {
   };
   void exchange(const std::vector<Told>& messages) {
     test::run_grids(2, 1, GetParam(), [&](int side, const gpu::EmuBlock& block) {
-      const Crew crew(block);
+      const ThreadBlock coop(block);
       for (const Told& t : messages) {
         if (side == 0) {
-          proto::Primitives<Bytes, Crew, DirectSimple, Fan<0, 1>> sender(crew, {{}, {&link_.sender}}, kShape, &latch_,
-                                                                         {data_.data(), nullptr}, {});
+          proto::Primitives<Bytes, ThreadBlock, DirectSimple, Fan<0, 1>> sender(coop, {{}, {&link_.sender}}, kShape,
+                                                                                &latch_, {data_.data(), nullptr}, {});
           sender.direct_send_message(1, 2, t.sends, t.sends);
         } else {
-          proto::Primitives<Bytes, Crew, DirectSimple, Fan<1, 0>> receiver(
-              crew, {{&link_.receiver}, {}}, kShape, &latch_, {nullptr, got_.data(), got_.data(), t.receives}, {});
+          proto::Primitives<Bytes, ThreadBlock, DirectSimple, Fan<1, 0>> receiver(
+              coop, {{&link_.receiver}, {}}, kShape, &latch_, {nullptr, got_.data(), got_.data(), t.receives}, {});
           receiver.direct_recv_message(2, t.receives, t.receives, 11);
-          if (crew.rank() == 0 && receiver.ok()) expect_received(t.receives);
+          if (coop.rank() == 0 && receiver.ok()) expect_received(t.receives);
         }
-        crew.sync();
+        coop.sync();
       }
     });
   }

@@ -11,22 +11,22 @@
 #include <thread>
 #include <vector>
 
-#include "crew.h"
 #include "each_case.h"
 #include "proto/primitives.h"
+#include "thread_block.h"
 #include "world.h"
 
 namespace gpucoll {
 namespace {
 
-using gpu::emu::Crew;
-using gpu::emu::CrewPart;
+using gpu::emu::ThreadBlock;
+using gpu::emu::ThreadBlockPart;
 using proto::Bytes;
 using proto::Fan;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 template <class Family, class F>
-using Prims = proto::Primitives<Family, Crew, LinesUnderTest, F>;
+using Prims = proto::Primitives<Family, ThreadBlock, LinesUnderTest, F>;
 
 using Floats = proto::Family<proto::Sum<float>, proto::Avg<float>, proto::PreMulSum<float>>;
 enum Op : uint8_t { kSum, kAvg, kPreMulSum };
@@ -131,8 +131,8 @@ class Bench {
     for (int i = 0; i < s_.n_in; ++i) ends.recv[i] = &from[at(i)]->receiver;
     for (int i = 0; i < s_.n_out; ++i) ends.send[i] = &to[at(i)]->sender;
     const proto::Buffers buffers{s_.in_place ? output.data() : input.data(), output.data()};
-    test::run_block(s_.threads, [&](const Crew& crew) {
-      Prims<Floats, Fan<2, 2>> prims(crew, ends, kShape, &latch, buffers, reduction_of(s_.op));
+    test::run_block(s_.threads, [&](const ThreadBlock& coop) {
+      Prims<Floats, Fan<2, 2>> prims(coop, ends, kShape, &latch, buffers, reduction_of(s_.op));
       c.run(prims, kFrom, to_at(), s_.n[0]);
       c.run(prims, kFrom + s_.n[0], to_at() + s_.n[0], s_.n[1]);
       for (int i = 0; i < 8 && !prims.ok(); ++i) c.run(prims, 0, 0, 100);  // does nothing, and so comes back
@@ -140,7 +140,7 @@ class Bench {
   }
   void send_as_peer(int i, int threads) {
     test::run_grids(1, 1, threads, [&](int, const gpu::EmuBlock& block) {
-      Prims<Floats, Fan<0, 1>> prims(Crew(block), {{}, {&from[at(i)]->sender}}, kShape, &latch,
+      Prims<Floats, Fan<0, 1>> prims(ThreadBlock(block), {{}, {&from[at(i)]->sender}}, kShape, &latch,
                                      {sent[at(i)].data(), nullptr}, {});
       prims.send(0, s_.n[0]);
       prims.send(s_.n[0], s_.n[1]);
@@ -148,7 +148,7 @@ class Bench {
   }
   void receive_as_peer(int i, int threads) {
     test::run_grids(1, 1, threads, [&](int, const gpu::EmuBlock& block) {
-      Prims<Floats, Fan<1, 0>> prims(Crew(block), {{&to[at(i)]->receiver}, {}}, kShape, &latch,
+      Prims<Floats, Fan<1, 0>> prims(ThreadBlock(block), {{&to[at(i)]->receiver}, {}}, kShape, &latch,
                                      {nullptr, got[at(i)].data()}, {});
       prims.recv(0, s_.n[0]);
       prims.recv(s_.n[0], s_.n[1]);
@@ -372,7 +372,7 @@ void expect_any_address(int threads) {
         const proto::Ends<Fan<1, 1>> ends[3] = {
             {{}, {&to_second.sender}}, {{&to_second.receiver}, {&to_third.sender}}, {{&to_third.receiver}, {}}};
         const proto::Buffers buffers[3] = {{x.data(), nullptr}, {y.data(), sum.data()}, {nullptr, back.data()}};
-        Prims<Family, Fan<1, 1>> prims(Crew(block), ends[place], kShape, &latch, buffers[place], {});
+        Prims<Family, Fan<1, 1>> prims(ThreadBlock(block), ends[place], kShape, &latch, buffers[place], {});
         if (place == 0) prims.send(0, n);
         if (place == 1) prims.recv_reduce_copy_send(0, 0, n);
         if (place == 2) prims.recv(0, n);
@@ -402,7 +402,8 @@ void talk(test::Link& link, int threads, const std::vector<float>& data, std::ve
   test::run_grids(2, 1, threads, [&](int side, const gpu::EmuBlock& block) {
     const bool sends = side == 0;
     const proto::Ends<Fan<1, 1>> ends{{sends ? nullptr : &link.receiver}, {sends ? &link.sender : nullptr}};
-    proto::Primitives<Floats, Crew, Protocol> prims(Crew(block), ends, kShape, &latch, {data.data(), got.data()}, {});
+    proto::Primitives<Floats, ThreadBlock, Protocol> prims(ThreadBlock(block), ends, kShape, &latch,
+                                                           {data.data(), got.data()}, {});
     for (uint64_t n = first, i = 0; i + n <= data.size(); i += n, n += 7) {
       if (sends) {
         prims.send(i, n);
@@ -447,7 +448,7 @@ TEST_P(Threads, OfARingDoNotBlockEachOther) {
   }
   test::run_grids(kPlaces, 1, GetParam(), [&](int rank, const gpu::EmuBlock& block) {
     proto::ChannelComm& comm = world.comm(rank).channel[0];
-    Prims<Floats, Fan<1, 1>> prims(Crew(block), {{&comm.ring_recv}, {&comm.ring_send}}, kShape, comm.latch,
+    Prims<Floats, Fan<1, 1>> prims(ThreadBlock(block), {{&comm.ring_recv}, {&comm.ring_send}}, kShape, comm.latch,
                                    {in[at(rank)].data(), out[at(rank)].data()}, {});
     for (uint64_t round = 0; round < kRounds; ++round) {
       prims.send(round * chunk, chunk);
@@ -473,10 +474,10 @@ TEST_P(Threads, NeverTakeALineForWholeTooEarly) {
   using Doubles = proto::Family<proto::Sum<double>>;
   test::run_grids(2, 1, GetParam(), [&](int side, const gpu::EmuBlock& block) {
     if (side == 0) {
-      Prims<Doubles, Fan<0, 1>>(Crew(block), {{}, {&link.sender}}, kShape, &latch, {data.data(), nullptr}, {})
+      Prims<Doubles, Fan<0, 1>>(ThreadBlock(block), {{}, {&link.sender}}, kShape, &latch, {data.data(), nullptr}, {})
           .send(0, n);
     } else {
-      Prims<Doubles, Fan<1, 0>>(Crew(block), {{&link.receiver}, {}}, kShape, &latch, {nullptr, got.data()}, {})
+      Prims<Doubles, Fan<1, 0>>(ThreadBlock(block), {{&link.receiver}, {}}, kShape, &latch, {nullptr, got.data()}, {})
           .recv(0, n);
     }
   });
@@ -492,16 +493,16 @@ class Messages : public testing::TestWithParam<int> {
   void pass(uint64_t sent, uint64_t expected) {
     const Watch watch(latch_);
     test::run_grids(2, 1, GetParam(), [&](int side, const gpu::EmuBlock& block) {
-      const Crew crew(block);
+      const ThreadBlock coop(block);
       if (side == 0) {
-        proto::Primitives<Bytes, Crew, Sends, Fan<0, 1>>(crew, {{}, {&link_.sender}}, kShape, &latch_,
-                                                         {data_.data(), nullptr}, {})
+        proto::Primitives<Bytes, ThreadBlock, Sends, Fan<0, 1>>(coop, {{}, {&link_.sender}}, kShape, &latch_,
+                                                                {data_.data(), nullptr}, {})
             .send_message(1, sent, sent + kElsewhere);
       } else {
-        proto::Primitives<Bytes, Crew, Receives, Fan<1, 0>> receiver(crew, {{&link_.receiver}, {}}, kShape, &latch_,
-                                                                     {nullptr, got_.data()}, {});
+        proto::Primitives<Bytes, ThreadBlock, Receives, Fan<1, 0>> receiver(coop, {{&link_.receiver}, {}}, kShape,
+                                                                            &latch_, {nullptr, got_.data()}, {});
         receiver.recv_message(3, expected, expected + kElsewhere, 7);
-        if (crew.rank() == 0) ok_ = receiver.ok();
+        if (coop.rank() == 0) ok_ = receiver.ok();
       }
     });
   }

@@ -18,8 +18,8 @@ template <class T>
 std::vector<uint64_t> slot_of_sent(const std::vector<T>& data) {
   test::Link link(kShape, 5);
   proto::FaultLatch latch{};
-  test::run_block(1, [&](const Crew& crew) {
-    Prims<proto::Family<proto::Sum<T>>, Fan<0, 1>>(crew, {{}, {&link.sender}}, kShape, &latch, {data.data(), nullptr},
+  test::run_block(1, [&](const ThreadBlock& coop) {
+    Prims<proto::Family<proto::Sum<T>>, Fan<0, 1>>(coop, {{}, {&link.sender}}, kShape, &latch, {data.data(), nullptr},
                                                    {})
         .send(0, data.size());
   });

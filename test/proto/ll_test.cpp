@@ -17,8 +17,8 @@ TEST(LlSlot, HasAPackInLinesOfTwoHalves) {
   const std::vector<uint32_t> data = {11, 12, 13, 14, 21, 22, 23};
   test::Link link(kShape, 5);
   proto::FaultLatch latch{};
-  test::run_block(1, [&](const Crew& crew) {
-    Prims<proto::Family<proto::Sum<uint32_t>>, Fan<0, 1>>(crew, {{}, {&link.sender}}, kShape, &latch,
+  test::run_block(1, [&](const ThreadBlock& coop) {
+    Prims<proto::Family<proto::Sum<uint32_t>>, Fan<0, 1>>(coop, {{}, {&link.sender}}, kShape, &latch,
                                                           {data.data(), nullptr}, {})
         .send(0, data.size());
   });

@@ -11,7 +11,7 @@ using test::LocalCase;
 
 template <class Red>
 void kernel(const gpu::EmuBlock& block, const proto::Plan& plan) {
-  coll::device::run_local_reduce<proto::Family<Red>>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
+  coll::device::run_local_reduce<proto::Family<Red>>(gpu::emu::ThreadBlock(block), static_cast<uint32_t>(block.block),
                                                      static_cast<uint32_t>(block.n_blocks), plan, block.shared);
 }
 

@@ -49,7 +49,7 @@ struct Options {
 
 template <class Red>  // or CopyOf
 void run_one_shots(const gpu::EmuBlock& block, const proto::Plan& plan) {
-  coll::device::run_one_shots<Red>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
+  coll::device::run_one_shots<Red>(gpu::emu::ThreadBlock(block), static_cast<uint32_t>(block.block),
                                    static_cast<uint32_t>(block.n_blocks), plan, block.shared);
 }
 
@@ -143,8 +143,8 @@ class Program {
 
   void run() {
     Watch watch(world_);
-    std::vector<std::unique_ptr<gpu::emu::CrewBarrier>> launch_ends;
-    for (int r = 0; r < n_; ++r) launch_ends.push_back(std::make_unique<gpu::emu::CrewBarrier>());
+    std::vector<std::unique_ptr<gpu::emu::BlockBarrier>> launch_ends;
+    for (int r = 0; r < n_; ++r) launch_ends.push_back(std::make_unique<gpu::emu::BlockBarrier>());
     run_grids(n_, most_blocks_, threads_, [&](int rank, gpu::EmuBlock block) {
       for (size_t l = 0; l < launches_.size(); ++l) {
         block.n_blocks = blocks_[l];

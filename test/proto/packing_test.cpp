@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "crew.h"
 #include "mpi/datatype/type_layout.h"
+#include "thread_block.h"
 
 namespace gpucoll {
 namespace {
@@ -107,7 +107,7 @@ void launch(const std::vector<proto::PackItem>& items, const Shape& shape) {
   plan.n_items = static_cast<uint32_t>(items.size()) * proto::kItemsOfPacking;
   std::copy(items.begin(), items.end(), proto::pack_items(plan));
   test::run_grids(1, shape.blocks, shape.threads, [&](int, const gpu::EmuBlock& block) {
-    coll::device::run_packing<void>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
+    coll::device::run_packing<void>(gpu::emu::ThreadBlock(block), static_cast<uint32_t>(block.block),
                                     static_cast<uint32_t>(block.n_blocks), plan, block.shared);
   });
   EXPECT_EQ(done, 7u);

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "crew.h"
 #include "kernels/run_plan.h"
+#include "thread_block.h"
 #include "world.h"
 
 namespace gpucoll::test {
@@ -204,7 +204,7 @@ class Watch {
 // One of kernels/ways.h.
 template <class Way>
 void kernel_of(const gpu::EmuBlock& block, const proto::Plan& plan) {
-  coll::device::run_plan<Way>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
+  coll::device::run_plan<Way>(gpu::emu::ThreadBlock(block), static_cast<uint32_t>(block.block),
                               static_cast<uint32_t>(block.n_blocks), plan, block.shared);
 }
 template <class Family>

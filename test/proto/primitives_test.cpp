@@ -8,22 +8,22 @@
 #include <thread>
 #include <vector>
 
-#include "crew.h"
 #include "each_case.h"
+#include "thread_block.h"
 #include "world.h"
 
 namespace gpucoll {
 namespace {
 
-using gpu::emu::Crew;
-using gpu::emu::CrewPart;
+using gpu::emu::ThreadBlock;
+using gpu::emu::ThreadBlockPart;
 using proto::Bytes;
 using proto::Fan;
 using proto::Simple;
 // The operations of the family, by place.
 using Floats = proto::Family<proto::Sum<float>, proto::Avg<float>, proto::PreMulSum<float>>;
 enum Op : uint8_t { kSum, kAvg, kPreMulSum };
-using Prims = proto::Primitives<Floats, Crew, Simple<>, Fan<2, 2>>;
+using Prims = proto::Primitives<Floats, ThreadBlock, Simple<>, Fan<2, 2>>;
 
 constexpr uint32_t kSlotBytes = 128;
 const proto::ConnectionShape kShape = test::shape_of(kSlotBytes);
@@ -86,11 +86,11 @@ struct Bench {
     for (int i = 0; i < n_out; ++i) ends.send[i] = &to[at(i)]->sender;
     const proto::Reduction reduction{
         op, op == kAvg ? static_cast<uint64_t>(kRanks) : __builtin_bit_cast(uint32_t, kScalar), 0};
-    test::run_block(threads, [&](const Crew& crew) {
-      Prims prims(crew, ends, kShape, &latch, {input.data(), output.data()}, reduction);
+    test::run_block(threads, [&](const ThreadBlock& coop) {
+      Prims prims(coop, ends, kShape, &latch, {input.data(), output.data()}, reduction);
       c.run(prims, n);
       if (!prims.ok()) c.run(prims, n);  // does nothing any more, and so comes back
-      if (crew.rank() == 0) ok = prims.ok();
+      if (coop.rank() == 0) ok = prims.ok();
     });
   }
   uint8_t* element(const test::Link& link, uint64_t i) const {
@@ -250,7 +250,8 @@ void talk(test::Link& link, int threads, const std::vector<float>& data, std::ve
   test::run_grids(2, 1, threads, [&](int side, const gpu::EmuBlock& block) {
     const bool sends = side == 0;
     const proto::Ends<Fan<1, 1>> ends{{sends ? nullptr : &link.receiver}, {sends ? &link.sender : nullptr}};
-    proto::Primitives<Floats, Crew, Protocol> prims(Crew(block), ends, kShape, &latch, {data.data(), got.data()}, {});
+    proto::Primitives<Floats, ThreadBlock, Protocol> prims(ThreadBlock(block), ends, kShape, &latch,
+                                                           {data.data(), got.data()}, {});
     for (uint64_t n = 0, at = 0; at + n <= data.size(); at += n, n += 7) {
       if (sends) {
         prims.send(at, n);
@@ -286,8 +287,8 @@ INSTANTIATE_TEST_SUITE_P(Threads, Conversation, testing::Values(1, 3));
 // Messages between two blocks, each of which has a part that sends and one that receives, side by side.
 class Messages : public testing::TestWithParam<int> {
  protected:
-  using Sender = proto::Primitives<Bytes, CrewPart, Simple<>, Fan<0, 1>>;
-  using Receiver = proto::Primitives<Bytes, CrewPart, Simple<>, Fan<1, 0>>;
+  using Sender = proto::Primitives<Bytes, ThreadBlockPart, Simple<>, Fan<0, 1>>;
+  using Receiver = proto::Primitives<Bytes, ThreadBlockPart, Simple<>, Fan<1, 0>>;
   struct Told {
     uint64_t sends, receives;
   };
@@ -297,7 +298,7 @@ class Messages : public testing::TestWithParam<int> {
   void exchange(const std::vector<Told>& left, const std::vector<Told>& right) {
     const std::vector<Told>* const told[2] = {&left, &right};
     test::run_grids(2, 1, GetParam(), [&](int side, const gpu::EmuBlock& block) {
-      const CrewPart part = Crew(block).split(2);
+      const ThreadBlockPart part = ThreadBlock(block).split(2);
       proto::Connector* const out = &links_[side]->sender;
       proto::Connector* const in = &links_[1 - side]->receiver;
       for (const Told& message : *told[side]) {
@@ -378,7 +379,7 @@ TEST(Notes, TellOfTheirOwnArrival) {
 TEST_P(Messages, AreComparedBeforeTheirDataCome) {
   proto::post_note(links_[1]->sender.receive, 3, 400);
   test::run_grids(1, 1, GetParam(), [&](int, const gpu::EmuBlock& block) {
-    const CrewPart part = Crew(block).split(1);
+    const ThreadBlockPart part = ThreadBlock(block).split(1);
     Receiver receiver(part, {{&links_[1]->receiver}, {}}, kShape, &latch_, {nullptr, got_[0].data()}, {});
     receiver.recv_message(0, 40, 40, 5);
     if (part.rank() == 0) ok_[0] = receiver.ok();
@@ -392,7 +393,7 @@ TEST_P(Messages, AreComparedBeforeTheirDataCome) {
 TEST_P(Messages, OfNothingWaitForEachOther) {
   std::thread receiver([&] {
     test::run_grids(1, 1, GetParam(), [&](int, const gpu::EmuBlock& block) {
-      const CrewPart part = Crew(block).split(1);
+      const ThreadBlockPart part = ThreadBlock(block).split(1);
       Receiver(part, {{&links_[1]->receiver}, {}}, kShape, &latch_, {nullptr, nullptr}, {}).recv_message(0, 0, 0, 5);
     });
   });
@@ -432,12 +433,12 @@ TEST(Groups, AreRunsOfWholeWarps) {
 TEST(Groups, HaveBarriersOfTheirOwn) {
   constexpr int kThreads = 6;
   test::run_grids(1, 1, kThreads, [&](int, const gpu::EmuBlock& block) {
-    const Crew crew(block);
+    const ThreadBlock coop(block);
     int* const counts = static_cast<int*>(block.shared);
-    if (crew.rank() == 0) std::fill(counts, counts + kThreads, 0);
+    if (coop.rank() == 0) std::fill(counts, counts + kThreads, 0);
     for (int n : {2, 3, 1, 6, 4}) {
-      crew.sync();
-      const CrewPart part = crew.split(n);
+      coop.sync();
+      const ThreadBlockPart part = coop.split(n);
       for (int round = 0; round < 50 * (1 + part.group()); ++round) {
         part.sync();
         if (part.rank() == round % part.size()) ++counts[part.group()];  // plain: the barriers order it
@@ -445,8 +446,8 @@ TEST(Groups, HaveBarriersOfTheirOwn) {
       }
       part.sync();
       EXPECT_EQ(counts[part.group()] % 50, 0);
-      crew.sync();
-      if (crew.rank() == 0) std::fill(counts, counts + kThreads, 0);
+      coop.sync();
+      if (coop.rank() == 0) std::fill(counts, counts + kThreads, 0);
     }
   });
 }

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "crew.h"
 #include "proto/family.h"
+#include "thread_block.h"
 
 namespace gpucoll {
 namespace {
@@ -75,8 +75,8 @@ void check(uint64_t n, size_t offset_a, size_t offset_b, size_t offset_c, int th
     to.emplace_back(bytes, to_offsets[k], 7 + k);
   }
   const Operands operands = operands_of(from, n_from, to, n_to);
-  test::run_block(threads, [&](const gpu::emu::Crew& crew) {
-    proto::reduce_copy<proto::Family<Red>>(crew, operands, n, Reduction{});
+  test::run_block(threads, [&](const gpu::emu::ThreadBlock& coop) {
+    proto::reduce_copy<proto::Family<Red>>(coop, operands, n, Reduction{});
   });
   for (size_t d = 0; d < 3; ++d) {
     for (uint64_t i = 0; i < n; ++i) {
@@ -146,8 +146,8 @@ TEST(CopyOfBytes, EverySizeAndOffset) {
         to.emplace_back(n, (offset + apart) % 16, 3);
         to.emplace_back(n, offset, 4);
         const Operands operands = operands_of(from, 1, to, 2);
-        test::run_block(apart == 4 ? 3 : 1, [&](const gpu::emu::Crew& crew) {
-          proto::reduce_copy<proto::Bytes>(crew, operands, n, Reduction{});
+        test::run_block(apart == 4 ? 3 : 1, [&](const gpu::emu::ThreadBlock& coop) {
+          proto::reduce_copy<proto::Bytes>(coop, operands, n, Reduction{});
         });
         for (Arena& out : to) {
           ASSERT_TRUE(n == 0 || std::memcmp(out.data(), from[0].data(), n) == 0) << n << " " << offset << " " << apart;
@@ -215,8 +215,8 @@ TEST(ReduceCopyInPlace, ADestinationMayBeASource) {
                     1,
                     true,
                     true};
-  const auto run = [&](const gpu::emu::Crew& crew) {
-    proto::reduce_copy<proto::Family<proto::Sum<uint32_t>>>(crew, operands, 333, Reduction{});
+  const auto run = [&](const gpu::emu::ThreadBlock& coop) {
+    proto::reduce_copy<proto::Family<proto::Sum<uint32_t>>>(coop, operands, 333, Reduction{});
   };
   test::run_block(3, run);
   EXPECT_EQ(a, std::vector<uint32_t>(333, 12));

@@ -97,7 +97,7 @@ class Rank {
 };
 
 void run(const gpu::EmuBlock& block, const proto::Plan& plan) {
-  coll::device::run_one_shots<Red>(gpu::emu::Crew(block), static_cast<uint32_t>(block.block),
+  coll::device::run_one_shots<Red>(gpu::emu::ThreadBlock(block), static_cast<uint32_t>(block.block),
                                    static_cast<uint32_t>(block.n_blocks), plan, block.shared);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gpu/device.h"
-#include "gpu/emu/crew.h"
+#include "gpu/emu/thread_block.h"
 
 namespace gpucoll::gpu {
 
@@ -30,16 +30,16 @@ inline Orders& orders_of(const proto::Plan& plan) { return *reinterpret_cast<Ord
 // Appends the plan's value; checks that the launch is alone and all of its threads are there.
 inline void log_value(const EmuBlock& block, const proto::Plan& plan) {
   Orders& orders = orders_of(plan);
-  const emu::Crew crew(block);
+  const emu::ThreadBlock coop(block);
   const int all = block.n_blocks * block.n_threads;
-  if (crew.size() != block.n_threads || crew.rank() != block.thread) ++orders.wrong;
+  if (coop.size() != block.n_threads || coop.rank() != block.thread) ++orders.wrong;
   std::atomic<int>& entered = orders.entered[plan.channel_mask];
   entered.fetch_add(1);
-  if (crew.any(block.thread == block.n_threads - 1) != true) ++orders.wrong;
+  if (coop.any(block.thread == block.n_threads - 1) != true) ++orders.wrong;
   while (entered.load() < all) proto::pause();  // all threads of a launch run at once
-  crew.sync();
+  coop.sync();
   if (block.block == 0 && block.thread == 0) orders.log.push_back(static_cast<int>(plan.channel_mask));
-  crew.sync();
+  coop.sync();
 }
 
 inline void open_gate(const EmuBlock&, const proto::Plan& plan) { orders_of(plan).gate.store(1); }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/launch/launcher.h"
-#include "gpu/emu/crew.h"
+#include "gpu/emu/thread_block.h"
 
 namespace gpucoll::core {
 

@@ -1,5 +1,5 @@
-// A block of CPU threads on the emulated device, as kernels see it: EmuBlock says who a thread is, Crew is the Coop
-// over its block, CrewPart that over a part of it.
+// A block of CPU threads on the emulated device, as kernels see it: EmuBlock says who a thread is, ThreadBlock is the
+// Coop over its block, ThreadBlockPart that over a part of it.
 //
 // Thread safety: one EmuBlock a thread; a block's memory is shared by its threads. Ownership: the pool that runs the
 // block owns its memory and outlives the kernel. Invariant: every thread of a group calls sync() and any() in the same
@@ -13,11 +13,11 @@ namespace gpucoll::gpu {
 namespace emu {
 
 // A reusable barrier that also ORs one bit of each thread. Two words, no fence: ThreadSanitizer follows it.
-class CrewBarrier {
+class BlockBarrier {
  public:
-  CrewBarrier() = default;
-  CrewBarrier(const CrewBarrier&) = delete;
-  CrewBarrier& operator=(const CrewBarrier&) = delete;
+  BlockBarrier() = default;
+  BlockBarrier(const BlockBarrier&) = delete;
+  BlockBarrier& operator=(const BlockBarrier&) = delete;
 
   // Waits for `size` threads; true on all of them if `flag` was true on one. REQUIRES: threads that come with another
   // size, or that have not been here before, have met those that have since (see split() in proto/coop.h).
@@ -51,24 +51,24 @@ class CrewBarrier {
 
 // Memory that the threads of one block share.
 struct BlockMemory {
-  CrewBarrier barriers[proto::kBarriers];
+  BlockBarrier barriers[proto::kBarriers];
   alignas(128) uint8_t shared[proto::kSharedBytes];
 };
 
 }  // namespace emu
 
 struct EmuBlock {
-  int block, n_blocks;         // this block of the launch
-  int thread, n_threads;       // this thread of the block
-  emu::CrewBarrier* barriers;  // kBarriers: of the block, and of its parts
-  void* shared;                // kSharedBytes, for the kernel
+  int block, n_blocks;          // this block of the launch
+  int thread, n_threads;        // this thread of the block
+  emu::BlockBarrier* barriers;  // kBarriers: of the block, and of its parts
+  void* shared;                 // kSharedBytes, for the kernel
 };
 
 namespace emu {
 
-class CrewPart {
+class ThreadBlockPart {
  public:
-  CrewPart(const EmuBlock& block, const proto::WarpRun& run) noexcept
+  ThreadBlockPart(const EmuBlock& block, const proto::WarpRun& run) noexcept
       : run_(run), rank_(block.thread - run.first), barrier_(&block.barriers[1 + run.group]) {}
   int group() const { return run_.group; }
   int rank() const { return rank_; }
@@ -79,17 +79,17 @@ class CrewPart {
  private:
   proto::WarpRun run_;
   int rank_;
-  CrewBarrier* barrier_;
+  BlockBarrier* barrier_;
 };
 
-class Crew {
+class ThreadBlock {
  public:
-  explicit Crew(const EmuBlock& block) noexcept : block_(block) {}
+  explicit ThreadBlock(const EmuBlock& block) noexcept : block_(block) {}
   int rank() const { return block_.thread; }
   int size() const { return block_.n_threads; }
   void sync() const { block_.barriers->arrive_and_wait(false, size()); }
   bool any(bool flag) const { return block_.barriers->arrive_and_wait(flag, size()); }
-  CrewPart split(int n) const { return CrewPart(block_, proto::warp_run(rank(), size(), n)); }
+  ThreadBlockPart split(int n) const { return ThreadBlockPart(block_, proto::warp_run(rank(), size(), n)); }
 
  private:
   const EmuBlock& block_;

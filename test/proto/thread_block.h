@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/emu/crew.h"
+#include "gpu/emu/thread_block.h"
 
 namespace gpucoll::test {
 
@@ -29,10 +29,11 @@ void run_grids(int instances, int blocks, int threads, const Body& body) {
 
 template <class Body>
 void run_block(int threads, const Body& body) {
-  if (threads > 1) return run_grids(1, 1, threads, [&](int, const gpu::EmuBlock& b) { body(gpu::emu::Crew(b)); });
+  if (threads > 1)
+    return run_grids(1, 1, threads, [&](int, const gpu::EmuBlock& b) { body(gpu::emu::ThreadBlock(b)); });
   gpu::emu::BlockMemory memory;
   const gpu::EmuBlock alone{0, 1, 0, 1, memory.barriers, memory.shared};
-  body(gpu::emu::Crew(alone));
+  body(gpu::emu::ThreadBlock(alone));
 }
 
 }  // namespace gpucoll::test

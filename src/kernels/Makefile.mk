@@ -2,15 +2,15 @@
 # beside it.
 GC_KERNEL_SOURCES = \
 	src/kernels/all_pairs.h \
+	src/kernels/all_pairs_blocks.h \
+	src/kernels/all_pairs_lines.h \
+	src/kernels/dispatch.h \
 	src/kernels/kernel_list.h \
 	src/kernels/kernels.cpp \
 	src/kernels/kernels.h \
-	src/kernels/kernels_shard.h \
 	src/kernels/local_reduce.h \
 	src/kernels/one_shot.h \
 	src/kernels/packing.h \
-	src/kernels/pair_blocks.h \
-	src/kernels/pair_lines.h \
 	src/kernels/ring.h \
 	src/kernels/ring_all_gather.h \
 	src/kernels/ring_all_reduce.h \
@@ -20,10 +20,10 @@ GC_KERNEL_SOURCES = \
 	src/kernels/ring_scan.h \
 	src/kernels/run_plan.h \
 	src/kernels/send_recv.h \
-	src/kernels/short_message.h \
+	src/kernels/send_recv_line.h \
+	src/kernels/shard.h \
 	src/kernels/split.h \
 	src/kernels/tree_all_reduce.h \
-	src/kernels/ways.h \
 	src/kernels/work.h \
 	src/kernels/zero_copy.h
 include src/kernels/shards/Makefile.mk

@@ -14,8 +14,8 @@
 // lines is one warp's in all steps. An element is read and written by one thread, in this order: so send and recv may
 // be in place. Ownership: none.
 #pragma once
-#include "kernels/pair_blocks.h"
-#include "kernels/pair_lines.h"
+#include "kernels/all_pairs_blocks.h"
+#include "kernels/all_pairs_lines.h"
 
 namespace gpucoll::coll::device {
 

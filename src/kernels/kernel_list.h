@@ -3,7 +3,7 @@
 //
 // A shard has families (proto/family.h). GC_FAMILIES_<shard>(F) expands to F(family) for each of them, and
 // GC_REDUCTIONS_<family>(K) to K(family, name, Reduction, element, type, other) for each of a family's reductions, in
-// the order of their places. A family has kernels that run plans (kernels/ways.h), plan_<family> and
+// the order of their places. A family has kernels that run plans (kernels/dispatch.h), plan_<family> and
 // open_rings_<family>, and one that reduces on this device alone, local_<family>. A reduction has kernels of its own
 // for one-shots, one_shot_<name>, and for plans by all pairs, pairs_<name> and open_pairs_<name>; it serves the data
 // types `type` and `other` (the same twice where only one). The shard `move` has plan_move, pairs_move and

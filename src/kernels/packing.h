@@ -171,7 +171,7 @@ GC_DEV void move_item(const Block& block, const proto::PackItem& item, uint32_t 
   }
 }
 
-// Nothing: a kernel is made of a type (kernels_shard.h).
+// Nothing: a kernel is made of a type (shard.h).
 template <class Nothing, class Block>
 GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void*) {
   const proto::PackItem* const items = proto::pack_items(plan);

@@ -3,9 +3,9 @@
 //
 // Thread safety: called by all threads of all blocks of one launch; one launch per communicator at a time.
 #pragma once
+#include "kernels/dispatch.h"
 #include "kernels/one_shot.h"
 #include "kernels/send_recv.h"
-#include "kernels/ways.h"
 #include "proto/format/doorbell.h"
 
 namespace gpucoll::coll::device {
@@ -73,7 +73,7 @@ struct Stage {
   proto::ChannelComm comm;
   proto::LaunchCounters counters;
   proto::WorkItem window[kWindow];
-  OpenBuffers open;
+  PeerBuffers open;
 };
 static_assert(sizeof(Stage) <= proto::kSharedBytes && kWindow >= proto::kPairsPerBatch);
 
@@ -145,7 +145,7 @@ GC_DEV void keep_steps(const proto::Connector& end, proto::Connector& home) {
   proto::store_beside_writes(&home.seen, end.seen);
 }
 
-// A kernel that does its items in one of the ways (ways.h). shared: kSharedBytes that the block's threads share.
+// A kernel that does its items in one of the ways (dispatch.h). shared: kSharedBytes that the block's threads share.
 template <class Way, class Block>
 GC_DEV void run_plan(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void* shared) {
   Stage& stage = *static_cast<Stage*>(shared);

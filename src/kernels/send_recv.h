@@ -7,7 +7,7 @@
 // Thread safety: called by all threads of the block that works for the channel. Moves bytes.
 // REQUIRES: two warps a block for each item of the batch.
 #pragma once
-#include "kernels/short_message.h"
+#include "kernels/send_recv_line.h"
 #include "kernels/split.h"
 #include "proto/format/plan.h"
 #include "proto/pairs.h"

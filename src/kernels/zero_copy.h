@@ -27,7 +27,7 @@ namespace gpucoll::coll::device {
 
 // All ranks' buffers, as this rank's kernels know them: inputs in the order in which they are reduced, outputs by rank.
 // The threads of a block share it.
-struct OpenBuffers {
+struct PeerBuffers {
   const uint8_t* send[proto::kZeroCopyRanks];
   uint8_t* recv[proto::kZeroCopyRanks];
 };
@@ -76,7 +76,7 @@ class Opening {
     each_other([&](uint32_t rank) { tell(rank, mine); });
   }
   // True, on every thread and every rank alike, where all buffers are known.
-  GC_DEV bool hear_all(const Order& order, OpenBuffers& buffers) const {
+  GC_DEV bool hear_all(const Order& order, PeerBuffers& buffers) const {
     bool missing = work_.item.open == 0;
     if (block_.rank() == 0) {
       buffers.send[order.place_of(rank_)] = static_cast<const uint8_t*>(work_.item.send);
@@ -148,7 +148,7 @@ class Opening {
   }
   // Returns whether the rank's addresses are known and it calls the same. If not, reports that by the counts, be they
   // equal or not.
-  GC_DEV bool hear(uint32_t rank, const Order& order, OpenBuffers& buffers) const {
+  GC_DEV bool hear(uint32_t rank, const Order& order, PeerBuffers& buffers) const {
     const proto::ZeroCopyNote* const from = note(rank_, rank);
     proto::WordPair send{}, recv{}, call{};
     const bool heard = await([&] {
@@ -263,7 +263,7 @@ class OpenReduction {
   static constexpr uint32_t kRanks = 4, kPacks = 2, kPer = sizeof(Pack) / sizeof(T);
 
  public:
-  GC_DEV OpenReduction(uint32_t n_ranks, const OpenBlock& block, const OpenBuffers& buffers,
+  GC_DEV OpenReduction(uint32_t n_ranks, const OpenBlock& block, const PeerBuffers& buffers,
                        const proto::Reduction& reduction)
       : n_(n_ranks), block_(block), buffers_(buffers), reduction_(reduction) {}
 
@@ -356,19 +356,19 @@ class OpenReduction {
 
   const uint32_t n_;
   const OpenBlock block_;
-  const OpenBuffers& buffers_;
+  const PeerBuffers& buffers_;
   const proto::Reduction reduction_;
 };
 
 template <class Family>
 GC_NOINLINE void reduce_open_block(proto::Lane lane, uint32_t n_ranks, const OpenBlock& block,
-                                   const OpenBuffers& buffers, proto::Reduction reduction) {
+                                   const PeerBuffers& buffers, proto::Reduction reduction) {
   OpenReduction<Family>(n_ranks, block, buffers, reduction).run(lane);
 }
 
 // Reduces; with two ranks by the primitives' own code.
 template <class Family, class Block>
-GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuffers& buffers, uint32_t n_ranks,
+GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const PeerBuffers& buffers, uint32_t n_ranks,
                         const proto::Reduction& reduction) {
   const proto::Lane lane{static_cast<uint32_t>(block.rank()), static_cast<uint32_t>(block.size())};
   if (n_ranks > 2) return reduce_open_block<Family>(lane, n_ranks, mine, buffers, reduction);
@@ -385,7 +385,7 @@ GC_DEV void reduce_open(const Block& block, const OpenBlock& mine, const OpenBuf
 // this rank's is found out while the notes are on their way. REQUIRES: kMayOpen, of the reduction.
 template <class Family, class Block>
 GC_NOINLINE bool zero_copy(Block block, proto::Batch batch, Work work, const proto::BufferAddresses* addresses,
-                           OpenBuffers& buffers) {
+                           PeerBuffers& buffers) {
   constexpr uint32_t kElement = sizeof(typename Family::Element);
   static_assert(kElement < 1 << 6);
   const Opening<Block> opening(block, work,

@@ -66,15 +66,15 @@ struct OneShots {
 };
 // So that operations of any functions follow each other.
 template <class Red>
-struct ByPairsOrMoving {
+struct AllPairsOrMoving {
   static constexpr bool kMessages = false;
   template <class Block>
   static void run(const Block& block, const proto::Batch& batch, const coll::device::Work& work,
                   const coll::device::Opened& opened) {
-    using coll::device::ByPairs;
+    using coll::device::AllPairsVariant;
     const bool moves = test::moves({.count = 0, .function = batch.function});
-    moves ? ByPairs<proto::CopyOf<uint8_t>>::run(block, batch, work, opened)
-          : ByPairs<Red>::run(block, batch, work, opened);
+    moves ? AllPairsVariant<proto::CopyOf<uint8_t>>::run(block, batch, work, opened)
+          : AllPairsVariant<Red>::run(block, batch, work, opened);
   }
 };
 struct AllPairs {
@@ -86,7 +86,7 @@ struct AllPairs {
   }
   template <class Red>
   static void run(const gpu::EmuBlock& block, const proto::Plan& plan, const Launch&) {
-    kernel_of<ByPairsOrMoving<Red>>(block, plan);
+    kernel_of<AllPairsOrMoving<Red>>(block, plan);
   }
 };
 
@@ -112,8 +112,8 @@ struct ZeroCopies {
   }
   template <class Red>
   static void run(const gpu::EmuBlock& block, const proto::Plan& plan, const Launch&) {
-    using coll::device::ByOpenPairs, coll::device::ByPairs;
-    kernel_of<std::conditional_t<proto::kMayOpen<Red>, ByOpenPairs<Red>, ByPairs<Red>>>(block, plan);
+    using coll::device::ZeroCopyOrAllPairs, coll::device::AllPairsVariant;
+    kernel_of<std::conditional_t<proto::kMayOpen<Red>, ZeroCopyOrAllPairs<Red>, AllPairsVariant<Red>>>(block, plan);
   }
 };
 

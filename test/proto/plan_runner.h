@@ -201,7 +201,7 @@ class Watch {
   std::thread thread_;
 };
 
-// One of kernels/ways.h.
+// One of kernels/dispatch.h.
 template <class Way>
 void kernel_of(const gpu::EmuBlock& block, const proto::Plan& plan) {
   coll::device::run_plan<Way>(gpu::emu::ThreadBlock(block), static_cast<uint32_t>(block.block),
@@ -209,7 +209,7 @@ void kernel_of(const gpu::EmuBlock& block, const proto::Plan& plan) {
 }
 template <class Family>
 void family_kernel(const gpu::EmuBlock& block, const proto::Plan& plan) {
-  kernel_of<coll::device::ByLinks<Family>>(block, plan);
+  kernel_of<coll::device::ConnectionVariant<Family>>(block, plan);
 }
 
 // Of an item's buffers, as kernels of every rank know them.

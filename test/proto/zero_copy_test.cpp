@@ -83,7 +83,7 @@ TEST_P(ZeroCopy, HasTheBitsOfARing) {
         c.in_place = count == 700;
         for (int closed : {-1, n / 2}) {
           c.closed_rank = closed;
-          test::run_case<Red>(test::kernel_of<coll::device::ByOpenRings<proto::Family<Red>>>, c);
+          test::run_case<Red>(test::kernel_of<coll::device::ZeroCopyOrRing<proto::Family<Red>>>, c);
         }
       }
     }
@@ -168,7 +168,7 @@ TEST(ZeroCopyFault, CallsThatDifferAreReported) {
       item.collective.open = 1;
       test::ZeroCopies::add(ranks.emplace_back(1), {op}, {item});
     }
-    test::run_plans(test::kernel_of<coll::device::ByOpenPairs<proto::Sum<float>>>, world, ranks, 3);
+    test::run_plans(test::kernel_of<coll::device::ZeroCopyOrAllPairs<proto::Sum<float>>>, world, ranks, 3);
     return world.latch();
   };
   const auto all_reduce = [](uint64_t count) { return operation(Function::all_reduce, count); };
@@ -226,7 +226,7 @@ TEST(ZeroCopyEnd, BuffersAreTheRanksOwnAgain) {
     const auto r = static_cast<size_t>(rank);
     for (uint32_t round = 0; round < kRounds; ++round) {
       for (size_t i = 0; i < kCount; ++i) in[r][i] = value(r, i, round);
-      test::kernel_of<coll::device::ByOpenPairs<proto::Sum<uint32_t>>>(block, plans[r]);
+      test::kernel_of<coll::device::ZeroCopyOrAllPairs<proto::Sum<uint32_t>>>(block, plans[r]);
       for (size_t i = 0; i < kCount; ++i) {
         uint32_t want = 0;
         for (size_t other = 0; other < kRanks; ++other) want += value(other, i, round);

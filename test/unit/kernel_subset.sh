@@ -16,7 +16,7 @@ test -z "$again" || wrong "with the same kernels, '$before', these are compiled 
 other=i16
 test "$before" != i16 || other="i16 f64"
 found=$(compiles "$other" "$2")
-wanted=$(cd "$1" && grep -l 'include "kernels/kernel\(_list\|s_shard\).h"' \
+wanted=$(cd "$1" && grep -l 'include "kernels/\(kernel_list\|shard\).h"' \
   src/kernels/*.cpp src/kernels/shards/*.cpp && echo test/api/reference.cpp)
 ! grep -q '^NVCC = .' "$2/Makefile" || wanted="$wanted $(cd "$1" && ls src/kernels/shards/kernels_*.cu)"
 for file in $wanted; do

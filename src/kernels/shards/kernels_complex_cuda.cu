@@ -1,3 +1,3 @@
 // The kernels of shard complex for GPUs.
-#include "kernels/kernels_shard.h"
+#include "kernels/shard.h"
 GC_DEFINE_SHARD(complex)

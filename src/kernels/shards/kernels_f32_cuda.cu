@@ -1,3 +1,3 @@
 // The kernels of shard f32 for GPUs.
-#include "kernels/kernels_shard.h"
+#include "kernels/shard.h"
 GC_DEFINE_SHARD(f32)

@@ -1,3 +1,3 @@
 // The kernels of shard move for the emulated device.
-#include "kernels/kernels_shard.h"
+#include "kernels/shard.h"
 GC_DEFINE_MOVE

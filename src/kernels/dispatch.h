@@ -1,10 +1,10 @@
 // The ways in which kernels do the collectives of their plans. Each kernel has one, since what shares a kernel shares
 // its registers: a function that needs many of them is slow beside others (docs/adr/0027).
 //
-//   ByLinks<Family>       rings and trees, by connections; sends and receives may be among them
-//   ByPairs<Red>          all pairs
-//   ByOpenPairs<Red>      on all ranks' buffers where they are known, else by all pairs, with the same bits
-//   ByOpenRings<Family>   on all ranks' buffers where they are known, else round the ring, with the same bits
+//   ConnectionVariant<Family>  rings and trees, by connections; sends and receives may be among them
+//   AllPairsVariant<Red>       all pairs
+//   ZeroCopyOrAllPairs<Red>    on all ranks' buffers where they are known, else by all pairs, with the same bits
+//   ZeroCopyOrRing<Family>     on all ranks' buffers where they are known, else round the ring, with the same bits
 //
 // way::run(block, batch, work, opened) does one item. kMessages: whether batches may be of sends and receives.
 // Thread safety: called by all threads of the block that works for the channel. Ownership: none.
@@ -26,7 +26,7 @@ namespace gpucoll::coll::device {
 // operations; all: room for those of all ranks.
 struct Opened {
   const proto::BufferAddresses* mine;
-  OpenBuffers& all;
+  PeerBuffers& all;
 };
 
 template <class Family, class Protocol, class Block>
@@ -81,7 +81,7 @@ GC_DEV void run_by_protocol(const Block& block, const proto::Batch& batch, const
 }
 
 template <class Family>
-struct ByLinks {
+struct ConnectionVariant {
   static constexpr bool kMessages = true;
   template <class Block>
   static GC_DEV void run(const Block& block, const proto::Batch& batch, const Work& work, const Opened&) {
@@ -91,7 +91,7 @@ struct ByLinks {
 
 // Red: or CopyOf, where data are only moved; OneOf<Family> where one kernel is to do them all.
 template <class Red>
-struct ByPairs {
+struct AllPairsVariant {
   static constexpr bool kMessages = false;
   template <class Block>
   static GC_DEV void run(const Block& block, const proto::Batch& batch, const Work& work, const Opened&) {
@@ -101,7 +101,7 @@ struct ByPairs {
 
 // REQUIRES: kMayOpen of the reduction, and opened.mine. Elsewhere there is nothing to run.
 template <class Red>
-struct ByOpenPairs {
+struct ZeroCopyOrAllPairs {
   static constexpr bool kMessages = false;
   using Family = typename proto::FamilyToChooseFrom<Red>::Type;
   template <class Block>
@@ -113,7 +113,7 @@ struct ByOpenPairs {
   }
 };
 template <class Family>
-struct ByOpenRings {
+struct ZeroCopyOrRing {
   static constexpr bool kMessages = false;
   template <class Block>
   static GC_DEV void run(const Block& block, const proto::Batch& batch, const Work& work, const Opened& opened) {

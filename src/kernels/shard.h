@@ -32,22 +32,22 @@
 
 #endif
 
-#define GC_DEFINE_REDUCTION(family, name, Reduction, element, type, other)                         \
-  GC_DEFINE_KERNEL(one_shot_##name, run_one_shots, Reduction<element>)                             \
-  GC_DEFINE_KERNEL(pairs_##name, run_plan, device::ByPairs<GC_PAIRED(family, Reduction<element>)>) \
-  GC_DEFINE_KERNEL(open_pairs_##name, run_plan, device::ByOpenPairs<GC_PAIRED(family, Reduction<element>)>)
-#define GC_DEFINE_FAMILY(family)                                                         \
-  GC_DEFINE_KERNEL(plan_##family, run_plan, device::ByLinks<families::family>)           \
-  GC_DEFINE_KERNEL(open_rings_##family, run_plan, device::ByOpenRings<families::family>) \
-  GC_DEFINE_KERNEL(local_##family, run_local_reduce, families::family)                   \
+#define GC_DEFINE_REDUCTION(family, name, Reduction, element, type, other)                                 \
+  GC_DEFINE_KERNEL(one_shot_##name, run_one_shots, Reduction<element>)                                     \
+  GC_DEFINE_KERNEL(pairs_##name, run_plan, device::AllPairsVariant<GC_PAIRED(family, Reduction<element>)>) \
+  GC_DEFINE_KERNEL(open_pairs_##name, run_plan, device::ZeroCopyOrAllPairs<GC_PAIRED(family, Reduction<element>)>)
+#define GC_DEFINE_FAMILY(family)                                                            \
+  GC_DEFINE_KERNEL(plan_##family, run_plan, device::ConnectionVariant<families::family>)    \
+  GC_DEFINE_KERNEL(open_rings_##family, run_plan, device::ZeroCopyOrRing<families::family>) \
+  GC_DEFINE_KERNEL(local_##family, run_local_reduce, families::family)                      \
   GC_REDUCTIONS_##family(GC_DEFINE_REDUCTION)
 
-#define GC_DEFINE_MOVE                                                            \
-  namespace GC_KERNEL_NAMESPACE {                                                 \
-  GC_DEFINE_KERNEL(plan_move, run_plan, device::ByLinks<families::move>)          \
-  GC_DEFINE_KERNEL(pairs_move, run_plan, device::ByPairs<proto::CopyOf<uint8_t>>) \
-  GC_DEFINE_KERNEL(one_shot_move, run_one_shots, proto::CopyOf<uint8_t>)          \
-  GC_DEFINE_KERNEL(packing, run_packing, void)                                    \
+#define GC_DEFINE_MOVE                                                                    \
+  namespace GC_KERNEL_NAMESPACE {                                                         \
+  GC_DEFINE_KERNEL(plan_move, run_plan, device::ConnectionVariant<families::move>)        \
+  GC_DEFINE_KERNEL(pairs_move, run_plan, device::AllPairsVariant<proto::CopyOf<uint8_t>>) \
+  GC_DEFINE_KERNEL(one_shot_move, run_one_shots, proto::CopyOf<uint8_t>)                  \
+  GC_DEFINE_KERNEL(packing, run_packing, void)                                            \
   }
 #define GC_DEFINE_SHARD(shard)          \
   namespace GC_KERNEL_NAMESPACE {       \

@@ -181,7 +181,7 @@ typedef struct gc_abi {
   int (*copy)(void *dst, const void *src, size_t bytes);
   /* Copies runs at the same offsets from both addresses, many at once. Returns GC_STAGE where it cannot: copy them
      one by one. */
-  int (*copy_runs)(void *host, void *device, const gc_runs *runs, size_t n, int to_device);
+  int (*copy_strided)(void *host, void *device, const gc_runs *runs, size_t n, int to_device);
   /* Copies the first `bytes` bytes of data of the elements that begin at `memory`, which is device memory, to
      consecutive bytes at `packed`, which is host memory, or (to_device) back. `bytes` may end within an element. */
   int (*copy_packed)(const gc_type_map *map, void *memory, void *packed, size_t bytes, int to_device);

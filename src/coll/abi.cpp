@@ -16,12 +16,12 @@
 #include "coll/reduce_local.h"
 #include "core/comm/reclaim.h"
 #include "mpi/datatype/address.h"
-#include "mpi/datatype/type_layouts.h"
+#include "mpi/datatype/type_cache.h"
 #include "mpi/mpi_process.h"
 #include "mpi/staging/packed_copy.h"
-#include "mpi/staging/piecewise_copy.h"
-#include "mpi/staging/staged_runs.h"
-#include "mpi/staging/staging_pool.h"
+#include "mpi/staging/pinned_pool.h"
+#include "mpi/staging/pipelined_copy.h"
+#include "mpi/staging/strided_copy.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -118,8 +118,8 @@ void process_close(void (*progress)()) {
     if (!drained)
       log::write(log::Level::warn, "peers still hold memory of this process %lld s after MPI_Finalize began",
                  static_cast<long long>(patience_s));
-    StagingPool::instance().clear();
-    StagingPool::of_calls().clear();
+    PinnedPool::instance().clear();
+    PinnedPool::of_calls().clear();
     return {};
   });
 }
@@ -149,7 +149,7 @@ int is_device(const void* pointer) {
 }
 
 bool is_pageable(const void* pointer) {
-  if (StagingPool::instance().is_pinned(pointer)) return false;
+  if (PinnedPool::instance().is_pinned(pointer)) return false;
   auto platform = gpu::platform();
   return platform && (*platform)->classify(pointer).kind == gpu::MemoryKind::host;
 }
@@ -162,16 +162,16 @@ int copy(void* dst, const void* src, size_t bytes) {
     if (!device) return Status::error(Code::invalid_argument, "neither %p nor %p is device memory", dst, src);
     const void* host = owner == dst ? src : dst;
     if (bytes <= usual_piece(*device) || !is_pageable(host)) return device->copy(dst, src, bytes);
-    return copy_in_pieces(*device, dst, src, bytes, usual_piece(*device)).status();
+    return copy_pipelined(*device, dst, src, bytes, usual_piece(*device)).status();
   }));
 }
 
-int copy_runs(void* host, void* on_device, const gc_runs* runs, size_t n, int to_device) {
+int copy_strided(void* host, void* on_device, const gc_runs* runs, size_t n, int to_device) {
   bool able = true;
   const Code code = guarded("staging", [&]() -> Status {
     gpu::Device* device = device_of(static_cast<char*>(on_device) + runs[0].offset);
     if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", on_device);
-    Status copied = coll::copy_runs(*device, host, on_device, runs, n, to_device);
+    Status copied = coll::copy_strided(*device, host, on_device, runs, n, to_device);
     able = copied.code() != Code::unsupported;
     return able ? std::move(copied) : Status();
   });
@@ -191,14 +191,14 @@ int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes
 void* stage_get(size_t bytes) {
   void* stage = nullptr;
   guarded("staging", [&]() -> Status {
-    stage = StagingPool::instance().get(device_of(last_device_pointer), bytes);
+    stage = PinnedPool::instance().get(device_of(last_device_pointer), bytes);
     return stage ? Status()
                  : Status::error(Code::out_of_memory, "no %zu bytes of host memory to stage a device buffer", bytes);
   });
   return stage;
 }
 
-void stage_put(void* stage) { StagingPool::instance().put(stage); }
+void stage_put(void* stage) { PinnedPool::instance().put(stage); }
 
 gc_comm* comm_new(const gc_comm_description* description) {
   gc_comm* made = nullptr;
@@ -311,7 +311,7 @@ void device_put(void* memory) {
   if (device) device->user_release(memory).ignore();
 }
 
-void forget_map(uint64_t id) { TypeLayouts::instance().forget(id); }
+void forget_map(uint64_t id) { TypeCache::instance().forget(id); }
 
 const gc_abi* table() {
   static_assert(sizeof(gc_pointer_hint) == sizeof(gpu::PointerHint));
@@ -329,7 +329,7 @@ const gc_abi* table() {
                              reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
                              is_device,
                              copy,
-                             copy_runs,
+                             copy_strided,
                              copy_packed,
                              stage_get,
                              stage_put,

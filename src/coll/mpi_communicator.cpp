@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "coll/match/call_line.h"
-#include "mpi/staging/call_memory.h"
+#include "mpi/staging/buffer_memory.h"
 
 namespace gpucoll::coll {
 namespace {

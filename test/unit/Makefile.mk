@@ -73,9 +73,9 @@ test_unit_device_link_test_SOURCES = test/unit/device_link_test.cpp test/unit/fo
 	test/unit/wireup_ranks.h
 test_unit_device_link_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
-check_PROGRAMS += test/unit/piecewise_copy_test
-test_unit_piecewise_copy_test_SOURCES = test/unit/piecewise_copy_test.cpp
-test_unit_piecewise_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/pipelined_copy_test
+test_unit_pipelined_copy_test_SOURCES = test/unit/pipelined_copy_test.cpp
+test_unit_pipelined_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/scratch_test
 test_unit_scratch_test_SOURCES = test/unit/scratch_test.cpp test/unit/forwarding_device.h test/unit/in_flight.h

@@ -73,7 +73,7 @@ if(GC_TSAN_VARIANTS)
   gc_test(unit.launcher.tsan LABELS unit COMMAND test/unit/launcher_test_tsan)
 endif()
 gc_test(unit.scratch LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/scratch_test)
-gc_test(unit.piecewise_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/piecewise_copy_test)
+gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/pipelined_copy_test)
 gc_test(unit.links LABELS unit COMMAND test/unit/links_test)
 gc_test(unit.peers LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/peers_test)
 gc_mutant(113 MUST_PRINT "FAILED.*Peers.SayWhichParameterDiffers" LABELS unit ENV GPUCOLL_DEVICE=emu

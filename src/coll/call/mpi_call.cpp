@@ -3,7 +3,7 @@
 #include "coll/call/call_moves.h"
 #include "coll/call/call_operands.h"
 #include "coll/call/call_reductions.h"
-#include "mpi/staging/call_memory.h"
+#include "mpi/staging/buffer_memory.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -20,7 +20,7 @@ Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual,
   if (call.reduces && (call.type < 0 || call.op < 0))
     return Status::error(Code::unsupported,
                          "there is no kernel for its type or operation; use predefined ones, and no long double");
-  CallMemory memory;
+  BufferMemory memory;
   Status looked = look_at_memory(call, n_ranks, usual, &memory);
   const bool on_host = memory.send_on_host || memory.recv_on_host;
   part->device = memory.device;

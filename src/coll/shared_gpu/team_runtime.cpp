@@ -147,7 +147,7 @@ bool TeamRuntime::make_mirror(const gpu::HostBlock& pinned) {
 }
 
 Status TeamRuntime::hand_over(const DeviceCall& call) {
-  const HostPieces& pieces = call.part.packing.on_host();
+  const PinnedCopies& pieces = call.part.packing.on_host();
   if (!leads() && !std::exchange(described_, false) &&
       !(make_mirror(pieces.block()) && pages_->describe(call.part.queue, mirror_)))
     return Status::error(Code::out_of_memory, "rank %d has no memory to hand %s over to rank %d", description_.rank,
@@ -162,7 +162,7 @@ Status TeamRuntime::hand_over(const DeviceCall& call) {
 
 Status TeamRuntime::take_back(const DeviceCall& call) {
   if (!mirror_.bytes) return {};
-  const HostPieces& pieces = call.part.packing.on_host();
+  const PinnedCopies& pieces = call.part.packing.on_host();
   return device_->copy(pieces.block().host, mirror_.memory, mirror_.bytes);
 }
 

@@ -114,10 +114,10 @@ static int copy_run(const gcm_staged_buffer *side, const gc_runs *run, bool to_d
   return gcm_abi->copy(to_device ? device : host, to_device ? host : device, run->bytes);
 }
 
-static int copy_runs(const gcm_staged_buffer *side, bool to_device) {
+static int copy_strided(const gcm_staged_buffer *side, bool to_device) {
   int rc = GC_STAGE;
   if (side->n_runs > kManyRuns && !side->mixed) {
-    rc = gcm_abi->copy_runs(side->host, gcm_address(side->device, 0), side->runs, side->n_runs, to_device);
+    rc = gcm_abi->copy_strided(side->host, gcm_address(side->device, 0), side->runs, side->n_runs, to_device);
   }
   if (rc != GC_STAGE) return rc;
   rc = MPI_SUCCESS;
@@ -127,12 +127,12 @@ static int copy_runs(const gcm_staged_buffer *side, bool to_device) {
 
 static int load_side(const gcm_staged_buffer *side) {
   if (side->memory == NULL || !side->load) return MPI_SUCCESS;
-  return copy_runs(side, false);
+  return copy_strided(side, false);
 }
 
 static int store_side(const gcm_staged_buffer *side) {
   if (side->memory == NULL || !side->store) return MPI_SUCCESS;
-  return copy_runs(side, true);
+  return copy_strided(side, true);
 }
 
 /* An address that stands for a buffer may be that of the other side, as it need not lie in the memory behind it

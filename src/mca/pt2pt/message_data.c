@@ -26,7 +26,7 @@ static int copy_mixed(void *packed, void *memory, size_t bytes, bool to_device) 
 }
 
 /* Copies run by run, up to `bytes` bytes of data. */
-static int copy_runs(const gcm_message_data *data, uint8_t *packed, size_t bytes, bool to_device) {
+static int copy_strided(const gcm_message_data *data, uint8_t *packed, size_t bytes, bool to_device) {
   size_t done = 0;
   int rc = MPI_SUCCESS;
   for (ptrdiff_t element = 0; done < bytes; element += data->map->extent) {
@@ -47,7 +47,7 @@ static int copy_runs(const gcm_message_data *data, uint8_t *packed, size_t bytes
 static int copy_data(const gcm_message_data *data, void *packed, size_t bytes, bool to_device) {
   if (bytes == 0) return MPI_SUCCESS;
   if (data->map == NULL) return copy(packed, data->memory, bytes, to_device);
-  if (data->mixed) return copy_runs(data, packed, bytes, to_device);
+  if (data->mixed) return copy_strided(data, packed, bytes, to_device);
   return gcm_abi->copy_packed(data->map, data->memory, packed, bytes, to_device);
 }
 

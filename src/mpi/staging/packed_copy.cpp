@@ -6,11 +6,11 @@
 #include "core/plan/planner.h"
 #include "kernels/kernels.h"
 #include "mpi/datatype/address.h"
-#include "mpi/datatype/type_layouts.h"
+#include "mpi/datatype/type_cache.h"
 #include "mpi/staging/local_launch.h"
-#include "mpi/staging/piecewise_copy.h"
+#include "mpi/staging/pinned_pool.h"
+#include "mpi/staging/pipelined_copy.h"
 #include "mpi/staging/scratch.h"
-#include "mpi/staging/staging_pool.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -43,11 +43,11 @@ Status copy_by_scratch(gpu::Device& device, proto::PackItem item, void* packed) 
   GC_TRY_AS(item.packed, scratch.memory.get(device, item.bytes));
   const size_t piece = usual_piece(device);
   if (item.unpacks) {
-    GC_TRY(copy_in_pieces(device, item.packed, packed, item.bytes, piece).status());
+    GC_TRY(copy_pipelined(device, item.packed, packed, item.bytes, piece).status());
     GC_TRY(launch(device, item));
   } else {
     GC_TRY(launch(device, item));
-    GC_TRY(copy_in_pieces(device, packed, item.packed, item.bytes, piece).status());
+    GC_TRY(copy_pipelined(device, packed, item.packed, item.bytes, piece).status());
   }
   scratch.memory.release_much();
   return {};
@@ -57,9 +57,9 @@ Status copy_by_scratch(gpu::Device& device, proto::PackItem item, void* packed) 
 
 Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memory, void* packed, size_t bytes,
                    bool unpacks) {
-  GC_TRY_AS(const TypeLayouts::Pointer known, TypeLayouts::instance().get(map, device));
+  GC_TRY_AS(const TypeCache::Pointer known, TypeCache::instance().get(map, device));
   uint8_t* const origin = kernel_origin(device, memory, map.true_lb);
-  auto* const pinned = static_cast<uint8_t*>(StagingPool::instance().kernel_address(packed));
+  auto* const pinned = static_cast<uint8_t*>(PinnedPool::instance().kernel_address(packed));
   const proto::PackItem item = pack_item(known->layout, known->runs, known->starts, origin, pinned, bytes, unpacks);
   return pinned ? launch(device, item) : copy_by_scratch(device, item, packed);
 }

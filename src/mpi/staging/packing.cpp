@@ -123,7 +123,7 @@ Status Packing::add_piece(const Side& side, const Piece& piece, const CallContex
   TypeLayout layout;
   ptrdiff_t low = 0;
   if (piece.map) {
-    GC_TRY_AS(TypeLayouts::Pointer known, TypeLayouts::instance().get(*piece.map, context.device));
+    GC_TRY_AS(TypeCache::Pointer known, TypeCache::instance().get(*piece.map, context.device));
     layout = known->layout;
     runs = known->runs;
     starts = known->starts;

@@ -12,9 +12,9 @@
 #include "abi/abi.h"
 #include "base/status.h"
 #include "core/plan/task.h"
-#include "mpi/datatype/type_layouts.h"
+#include "mpi/datatype/type_cache.h"
 #include "mpi/staging/call_context.h"
-#include "mpi/staging/host_pieces.h"
+#include "mpi/staging/pinned_copies.h"
 
 namespace gpucoll::coll {
 
@@ -43,7 +43,7 @@ class Packing {
   // Errors: no memory.
   Status pack(gc_call* call, const CallContext& context);
   // Before the queue is begun, and once it is done.
-  const HostPieces& on_host() const { return on_host_; }
+  const PinnedCopies& on_host() const { return on_host_; }
   // The queue is worked off.
   void clear() {
     types_.clear();
@@ -83,9 +83,9 @@ class Packing {
   Status add_piece(const Side& side, const Piece& piece, const CallContext& context, bool unpacks);
 
   int rank_ = 0, n_ = 0;
-  std::vector<TypeLayouts::Pointer> types_;
+  std::vector<TypeCache::Pointer> types_;
   std::vector<ptrdiff_t> send_offsets_, recv_offsets_;
-  HostPieces on_host_;
+  PinnedCopies on_host_;
 };
 
 }  // namespace gpucoll::coll

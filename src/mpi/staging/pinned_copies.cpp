@@ -1,15 +1,15 @@
-#include "mpi/staging/host_pieces.h"
+#include "mpi/staging/pinned_copies.h"
 
 #include <cstring>
 #include <utility>
 
-#include "mpi/staging/staging_pool.h"
+#include "mpi/staging/pinned_pool.h"
 
 namespace gpucoll::coll {
 
-Result<uint8_t*> HostPieces::reserve(gpu::Device& device, size_t bytes) {
+Result<uint8_t*> PinnedCopies::reserve(gpu::Device& device, size_t bytes) {
   clear();
-  block_ = StagingPool::of_calls().get_pinned(device, bytes);
+  block_ = PinnedPool::of_calls().get_pinned(device, bytes);
   if (block_.host) return static_cast<uint8_t*>(block_.kernel);
   return Status::error(Code::unsupported,
                        "%zu bytes of it are host memory, for which there is no page-locked memory; raise the parameter "
@@ -17,7 +17,7 @@ Result<uint8_t*> HostPieces::reserve(gpu::Device& device, size_t bytes) {
                        bytes);
 }
 
-void HostPieces::add(uint8_t* memory, const gc_type_map* map, uint8_t* place, size_t bytes, bool stored) {
+void PinnedCopies::add(uint8_t* memory, const gc_type_map* map, uint8_t* place, size_t bytes, bool stored) {
   const auto offset = static_cast<size_t>(place - static_cast<uint8_t*>(block_.kernel));
   Piece piece = {memory, offset, bytes, stored, bytes, 0, {}};
   if (map) {
@@ -32,7 +32,7 @@ void HostPieces::add(uint8_t* memory, const gc_type_map* map, uint8_t* place, si
 
 // move(where a run of data lies, where it is reserved, bytes), in the order of the data.
 template <class Move>
-void HostPieces::each_run(const Piece& piece, const Move& move) const {
+void PinnedCopies::each_run(const Piece& piece, const Move& move) const {
   uint8_t* place = static_cast<uint8_t*>(block_.host) + piece.offset;
   // Numbers, as elements that lie at absolute addresses (MPI_BOTTOM) begin at 0.
   auto element = reinterpret_cast<uintptr_t>(piece.memory);
@@ -49,22 +49,22 @@ void HostPieces::each_run(const Piece& piece, const Move& move) const {
   }
 }
 
-void HostPieces::load() const {
+void PinnedCopies::load() const {
   if (std::exchange(loaded_, true)) return;
   for (const Piece& piece : pieces_)
     if (!piece.stored)
       each_run(piece, [](uint8_t* memory, uint8_t* place, size_t bytes) { std::memcpy(place, memory, bytes); });
 }
 
-void HostPieces::store() const {
+void PinnedCopies::store() const {
   loaded_ = false;
   for (const Piece& piece : pieces_)
     if (piece.stored)
       each_run(piece, [](uint8_t* memory, uint8_t* place, size_t bytes) { std::memcpy(memory, place, bytes); });
 }
 
-void HostPieces::clear() noexcept {
-  if (block_.host) StagingPool::of_calls().put(block_.host);
+void PinnedCopies::clear() noexcept {
+  if (block_.host) PinnedPool::of_calls().put(block_.host);
   block_ = {};
   loaded_ = false;
   pieces_.clear();

@@ -8,7 +8,7 @@
 
 namespace gpucoll::coll {
 
-struct CallMemory {
+struct BufferMemory {
   gpu::Device* device = nullptr;
   bool seen = false;             // by kernels: some of it
   bool results_on_host = false;  // or may be: some of it is not memory of a device
@@ -19,7 +19,7 @@ struct CallMemory {
 // Looks at all buffers. The device is the one that their memory is of; where they have none, `usual`, or (null) one
 // that this process has used, or the thread's own. Errors: not all of the device memory is of one device, a buffer is
 // partly host memory; what has been seen until then stays.
-Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, CallMemory* memory);
+Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, BufferMemory* memory);
 
 // A device that this process has had memory of in a call; null: none yet.
 gpu::Device* used_device() noexcept;

@@ -1,4 +1,4 @@
-#include "mpi/staging/piecewise_copy.h"
+#include "mpi/staging/pipelined_copy.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <thread>
 
-#include "mpi/staging/staging_pool.h"
+#include "mpi/staging/pinned_pool.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -44,11 +44,11 @@ Pipe::~Pipe() {
   }
   for (gpu::Event event : done_)
     if (event) device_.destroy_event(event);
-  StagingPool::instance().put(memory_);
+  PinnedPool::instance().put(memory_);
 }
 
 Result<bool> Pipe::open() {
-  memory_ = static_cast<uint8_t*>(StagingPool::instance().get_pinned(device_, kSlots * slot_bytes_).host);
+  memory_ = static_cast<uint8_t*>(PinnedPool::instance().get_pinned(device_, kSlots * slot_bytes_).host);
   if (!memory_) return false;
   GC_TRY_AS(stream_, device_.create_stream());
   for (gpu::Event& event : done_) {
@@ -105,7 +105,7 @@ size_t usual_piece(const gpu::Device& device) {
   return std::string_view(device.identity().kind) == "emu" ? size_t{64} << 10 : size_t{4} << 20;
 }
 
-Result<size_t> copy_in_pieces(gpu::Device& device, void* dst, const void* src, size_t bytes, size_t piece_bytes) {
+Result<size_t> copy_pipelined(gpu::Device& device, void* dst, const void* src, size_t bytes, size_t piece_bytes) {
   Pipe pipe(device, piece_bytes);
   bool pays = bytes >= kLeastPieces * piece_bytes;
   if (pays) {

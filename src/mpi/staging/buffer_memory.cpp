@@ -1,4 +1,4 @@
-#include "mpi/staging/call_memory.h"
+#include "mpi/staging/buffer_memory.h"
 
 #include <atomic>
 
@@ -24,7 +24,7 @@ bool runs_out(gpu::Platform& platform, const Block& block, gpu::PointerInfo info
 
 // The memory of one block: of the device, which is found by the way, or of the host. Kernels see managed and
 // page-locked memory as well, wherever it is.
-Status look_at_block(const Block& block, bool gaps, CallMemory* memory, bool* on_host) {
+Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* on_host) {
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   const gpu::PointerInfo info = platform->classify(block.address);
   memory->results_on_host |= info.kind != gpu::MemoryKind::device;
@@ -59,7 +59,7 @@ const gc_type_map* map_of(const gc_buffer& buffer, int block) {
 }
 
 // A buffer is host memory, or it is not.
-Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, CallMemory* memory, bool* on_host) {
+Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, BufferMemory* memory, bool* on_host) {
   bool seen = false;
   const int n = !buffer.given ? 0 : buffer.block_bytes ? n_blocks : 1;
   for (int i = 0; i < n; ++i) {
@@ -85,7 +85,7 @@ Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, CallMemo
 
 gpu::Device* used_device() noexcept { return last_used.load(std::memory_order_relaxed); }
 
-Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, CallMemory* memory) {
+Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, BufferMemory* memory) {
   const bool among_neighbors = call.sources;
   const int n_sent = among_neighbors ? call.n_destinations : n_ranks;
   const int n_received = among_neighbors ? call.n_sources : n_ranks;

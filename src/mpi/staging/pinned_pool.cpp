@@ -1,4 +1,4 @@
-#include "mpi/staging/staging_pool.h"
+#include "mpi/staging/pinned_pool.h"
 
 #include <sys/mman.h>
 
@@ -24,21 +24,21 @@ void* pageable(size_t bytes) noexcept {
 
 }  // namespace
 
-StagingPool& StagingPool::instance() {
-  static StagingPool* pool = new StagingPool(false);
+PinnedPool& PinnedPool::instance() {
+  static PinnedPool* pool = new PinnedPool(false);
   return *pool;
 }
 
-StagingPool& StagingPool::of_calls() {
-  static StagingPool* pool = new StagingPool(true);
+PinnedPool& PinnedPool::of_calls() {
+  static PinnedPool* pool = new PinnedPool(true);
   return *pool;
 }
 
-size_t StagingPool::limit() const noexcept {
+size_t PinnedPool::limit() const noexcept {
   return static_cast<size_t>(of_calls_ ? params().call_host_bytes : params().staging_bytes);
 }
 
-void* StagingPool::map(size_t bytes) {
+void* PinnedPool::map(size_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -48,7 +48,7 @@ void* StagingPool::map(size_t bytes) {
 }
 
 // Unmaps a stage, and returns whether it came from map(). REQUIRES: mutex_ is held.
-bool StagingPool::unmap(void* stage) noexcept {
+bool PinnedPool::unmap(void* stage) noexcept {
   const auto it = mapped_.find(stage);
   if (it == mapped_.end()) return false;
   munmap(stage, it->second);
@@ -57,7 +57,7 @@ bool StagingPool::unmap(void* stage) noexcept {
 }
 
 // The smallest free block that is large enough, but none that is much too large: that would be missing for others.
-gpu::HostBlock StagingPool::reuse(size_t bytes) {
+gpu::HostBlock PinnedPool::reuse(size_t bytes) {
   const size_t most = 4 * std::bit_ceil(std::max(bytes, kLeastBlock));
   Block* best = nullptr;
   for (Block& b : blocks_)
@@ -68,7 +68,7 @@ gpu::HostBlock StagingPool::reuse(size_t bytes) {
   return best->memory;
 }
 
-gpu::HostBlock StagingPool::pin(gpu::Device& device, size_t bytes) {
+gpu::HostBlock PinnedPool::pin(gpu::Device& device, size_t bytes) {
   size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlock));
   if (rounded > limit()) return {};
   // Make room: free blocks do not suit this request, or reuse() would have taken one.
@@ -90,7 +90,7 @@ gpu::HostBlock StagingPool::pin(gpu::Device& device, size_t bytes) {
   return *block;
 }
 
-gpu::HostBlock StagingPool::get_pinned(gpu::Device& device, size_t bytes) noexcept {
+gpu::HostBlock PinnedPool::get_pinned(gpu::Device& device, size_t bytes) noexcept {
   try {
     std::lock_guard lock(mutex_);
     const gpu::HostBlock block = reuse(bytes);
@@ -101,7 +101,7 @@ gpu::HostBlock StagingPool::get_pinned(gpu::Device& device, size_t bytes) noexce
 }
 
 // Without page-locked memory, pageable memory may still be had.
-void* StagingPool::get(gpu::Device* device, size_t bytes) noexcept {
+void* PinnedPool::get(gpu::Device* device, size_t bytes) noexcept {
   if (device) {
     if (void* stage = get_pinned(*device, bytes).host) return stage;
   }
@@ -114,7 +114,7 @@ void* StagingPool::get(gpu::Device* device, size_t bytes) noexcept {
 }
 
 // Returns the block in use that the address lies in. REQUIRES: mutex_ is held.
-const StagingPool::Block* StagingPool::find(const void* address) const noexcept {
+const PinnedPool::Block* PinnedPool::find(const void* address) const noexcept {
   const auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& b) {
     const auto at = reinterpret_cast<uintptr_t>(address), start = reinterpret_cast<uintptr_t>(b.memory.host);
     return b.busy && at >= start && at < start + b.memory.bytes;
@@ -122,12 +122,12 @@ const StagingPool::Block* StagingPool::find(const void* address) const noexcept 
   return found == blocks_.end() ? nullptr : &*found;
 }
 
-bool StagingPool::is_pinned(const void* address) noexcept {
+bool PinnedPool::is_pinned(const void* address) noexcept {
   std::lock_guard lock(mutex_);
   return find(address) != nullptr;
 }
 
-void* StagingPool::kernel_address(const void* address) noexcept {
+void* PinnedPool::kernel_address(const void* address) noexcept {
   std::lock_guard lock(mutex_);
   const Block* block = find(address);
   if (!block) return nullptr;
@@ -135,7 +135,7 @@ void* StagingPool::kernel_address(const void* address) noexcept {
          (static_cast<const uint8_t*>(address) - static_cast<const uint8_t*>(block->memory.host));
 }
 
-void StagingPool::put(void* stage) noexcept {
+void PinnedPool::put(void* stage) noexcept {
   if (!stage) return;
   std::lock_guard lock(mutex_);
   for (Block& b : blocks_) {
@@ -146,7 +146,7 @@ void StagingPool::put(void* stage) noexcept {
   if (!unmap(stage)) std::free(stage);
 }
 
-void StagingPool::clear() noexcept {
+void PinnedPool::clear() noexcept {
   std::lock_guard lock(mutex_);
   std::erase_if(blocks_, [&](const Block& b) {
     if (b.busy) return false;

@@ -1,12 +1,12 @@
 // Copies of pageable memory in pieces, on the emulated device.
-#include "mpi/staging/piecewise_copy.h"
+#include "mpi/staging/pipelined_copy.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "base/params.h"
-#include "mpi/staging/staging_pool.h"
+#include "mpi/staging/pinned_pool.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -15,7 +15,7 @@ constexpr size_t kPiece = 4096, kGuard = 32;
 
 uint8_t byte(size_t i, uint8_t salt) { return static_cast<uint8_t>(i * 131 + i / 4096 * 7 + salt); }
 
-class PiecewiseCopy : public testing::Test {
+class PipelinedCopy : public testing::Test {
  protected:
   void SetUp() override {
     auto opened = gpu::emu_platform().open(0);
@@ -24,7 +24,7 @@ class PiecewiseCopy : public testing::Test {
   }
   void TearDown() override {
     release();
-    StagingPool::instance().clear();
+    PinnedPool::instance().clear();
   }
   void release() {
     if (!memory_) return;
@@ -41,7 +41,7 @@ class PiecewiseCopy : public testing::Test {
     return memory_ + kGuard;
   }
   size_t copy(void* dst, const void* src, size_t bytes) {
-    auto pieces = copy_in_pieces(*device_, dst, src, bytes, kPiece);
+    auto pieces = copy_pipelined(*device_, dst, src, bytes, kPiece);
     EXPECT_TRUE(pieces.ok()) << pieces.status().what();
     return pieces.ok() ? *pieces : 0;
   }
@@ -63,7 +63,7 @@ class PiecewiseCopy : public testing::Test {
   uint8_t* memory_ = nullptr;
 };
 
-TEST_F(PiecewiseCopy, CutsWhatIsLarge) {
+TEST_F(PipelinedCopy, CutsWhatIsLarge) {
   for (size_t bytes : {size_t{1}, kPiece, 3 * kPiece - 1}) round_trip(bytes, 1);
   round_trip(3 * kPiece, 3);
   round_trip(3 * kPiece + 1, 4);
@@ -71,26 +71,26 @@ TEST_F(PiecewiseCopy, CutsWhatIsLarge) {
   round_trip(57 * kPiece + 1234, 58);
 }
 
-TEST_F(PiecewiseCopy, GivesItsMemoryBack) {
+TEST_F(PipelinedCopy, GivesItsMemoryBack) {
   for (int i = 0; i < 300; ++i) round_trip(4 * kPiece + 7, 5);
 }
 
-TEST_F(PiecewiseCopy, GoesStraightWhereNoMemoryCanBePinned) {
+TEST_F(PipelinedCopy, GoesStraightWhereNoMemoryCanBePinned) {
   const int64_t least = 65536;  // of the parameter
   ASSERT_TRUE(set_param("staging_bytes", std::to_string(least).c_str(), "test").ok());
-  void* const all = StagingPool::instance().get(device_, static_cast<size_t>(least));
-  EXPECT_TRUE(StagingPool::instance().is_pinned(all));
-  EXPECT_TRUE(StagingPool::instance().is_pinned(static_cast<uint8_t*>(all) + least - 1));
-  EXPECT_FALSE(StagingPool::instance().is_pinned(static_cast<uint8_t*>(all) + least));
+  void* const all = PinnedPool::instance().get(device_, static_cast<size_t>(least));
+  EXPECT_TRUE(PinnedPool::instance().is_pinned(all));
+  EXPECT_TRUE(PinnedPool::instance().is_pinned(static_cast<uint8_t*>(all) + least - 1));
+  EXPECT_FALSE(PinnedPool::instance().is_pinned(static_cast<uint8_t*>(all) + least));
   round_trip(10 * kPiece + 3, 1);
-  StagingPool::instance().put(all);
-  EXPECT_FALSE(StagingPool::instance().is_pinned(all)) << "somebody else's now";
+  PinnedPool::instance().put(all);
+  EXPECT_FALSE(PinnedPool::instance().is_pinned(all)) << "somebody else's now";
   round_trip(10 * kPiece + 3, 11);
 }
 
-TEST_F(PiecewiseCopy, LeavesItsRoomToCallsThatRunOnTheDevice) {
+TEST_F(PipelinedCopy, LeavesItsRoomToCallsThatRunOnTheDevice) {
   constexpr size_t kMost = 1 << 20;
-  StagingPool& pool = StagingPool::of_calls();
+  PinnedPool& pool = PinnedPool::of_calls();
   ASSERT_TRUE(set_param("staging_bytes", "65536", "test").ok());
   ASSERT_TRUE(set_param("call_host_bytes", std::to_string(kMost).c_str(), "test").ok());
   EXPECT_EQ(pool.get_pinned(*device_, kMost + 1).host, nullptr);

@@ -14,12 +14,12 @@
 
 namespace gpucoll::coll {
 
-class HostPieces {
+class PinnedCopies {
  public:
-  HostPieces() = default;
-  HostPieces(const HostPieces&) = delete;
-  HostPieces& operator=(const HostPieces&) = delete;
-  ~HostPieces() { clear(); }
+  PinnedCopies() = default;
+  PinnedCopies(const PinnedCopies&) = delete;
+  PinnedCopies& operator=(const PinnedCopies&) = delete;
+  ~PinnedCopies() { clear(); }
 
   // Kernel address of so many bytes. Errors: unsupported, where no page-locked memory is left.
   Result<uint8_t*> reserve(gpu::Device& device, size_t bytes);

@@ -12,6 +12,6 @@
 namespace gpucoll::coll {
 
 // The runs' offsets count from `on_device` (a user address) as well as from `host`. Waits until it is done.
-Status copy_runs(gpu::Device& device, void* host, void* on_device, const gc_runs* runs, size_t n, bool to_device);
+Status copy_strided(gpu::Device& device, void* host, void* on_device, const gc_runs* runs, size_t n, bool to_device);
 
 }  // namespace gpucoll::coll

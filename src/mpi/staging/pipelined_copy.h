@@ -12,7 +12,7 @@ namespace gpucoll::coll {
 
 // In order with the device's default stream, as Device::copy. One side is device memory, the other pageable. Answers in
 // how many pieces: 1 where there is too little to gain, or no page-locked memory to be had.
-Result<size_t> copy_in_pieces(gpu::Device& device, void* dst, const void* src, size_t bytes, size_t piece_bytes);
+Result<size_t> copy_pipelined(gpu::Device& device, void* dst, const void* src, size_t bytes, size_t piece_bytes);
 // Returns the bytes of a piece: large enough to hide what starting a copy costs.
 size_t usual_piece(const gpu::Device& device);
 

@@ -1,4 +1,4 @@
-#include "mpi/datatype/type_layouts.h"
+#include "mpi/datatype/type_cache.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,13 +12,13 @@ constexpr size_t kMostTypes = 1024;
 
 }  // namespace
 
-TypeLayouts& TypeLayouts::instance() {
-  static TypeLayouts* layouts = new TypeLayouts;  // other threads may still use it while statics are torn down
+TypeCache& TypeCache::instance() {
+  static TypeCache* layouts = new TypeCache;  // other threads may still use it while statics are torn down
   return *layouts;
 }
 
 // Sizes are powers of two, so that a block serves many lists.
-Result<std::shared_ptr<uint8_t>> TypeLayouts::block(gpu::Device& device, size_t bytes) {
+Result<std::shared_ptr<uint8_t>> TypeCache::block(gpu::Device& device, size_t bytes) {
   const std::pair<int, size_t> kind = {device.index(), std::bit_ceil(std::max<size_t>(bytes, 4096))};
   const auto put_back = [this, kind](uint8_t* memory) {
     std::lock_guard lock(blocks_.mutex);
@@ -34,7 +34,7 @@ Result<std::shared_ptr<uint8_t>> TypeLayouts::block(gpu::Device& device, size_t 
   return std::shared_ptr<uint8_t>(static_cast<uint8_t*>(memory), put_back);
 }
 
-Result<TypeLayouts::Pointer> TypeLayouts::make(const gc_type_map& map, gpu::Device& device) {
+Result<TypeCache::Pointer> TypeCache::make(const gc_type_map& map, gpu::Device& device) {
   auto known = std::make_shared<Known>();
   GC_TRY_AS(known->layout, layout_of(map));
   const auto list = std::exchange(known->layout.runs, {});
@@ -50,12 +50,12 @@ Result<TypeLayouts::Pointer> TypeLayouts::make(const gc_type_map& map, gpu::Devi
   return Pointer(std::move(known));
 }
 
-void TypeLayouts::drop(std::list<Entry>::iterator entry) {
+void TypeCache::drop(std::list<Entry>::iterator entry) {
   by_id_.erase(entry->id);
   entries_.erase(entry);
 }
 
-Result<TypeLayouts::Pointer> TypeLayouts::get(const gc_type_map& map, gpu::Device& device) {
+Result<TypeCache::Pointer> TypeCache::get(const gc_type_map& map, gpu::Device& device) {
   std::lock_guard lock(mutex_);
   if (auto found = by_id_.find(map.id); found != by_id_.end()) {
     const auto entry = found->second;
@@ -70,7 +70,7 @@ Result<TypeLayouts::Pointer> TypeLayouts::get(const gc_type_map& map, gpu::Devic
   return known;
 }
 
-void TypeLayouts::forget(uint64_t id) noexcept {
+void TypeCache::forget(uint64_t id) noexcept {
   std::lock_guard lock(mutex_);
   if (auto found = by_id_.find(id); found != by_id_.end()) drop(found->second);
 }

@@ -15,7 +15,7 @@
 
 namespace gpucoll::coll {
 
-class TypeLayouts {
+class TypeCache {
  public:
   struct Known {
     TypeLayout layout;                      // but for the list,
@@ -26,7 +26,7 @@ class TypeLayouts {
   // Shared, as a kernel may read the list while the type is freed, or room is made for others.
   using Pointer = std::shared_ptr<const Known>;
 
-  static TypeLayouts& instance();
+  static TypeCache& instance();
   // Errors: out_of_memory; as layout_of().
   Result<Pointer> get(const gc_type_map& map, gpu::Device& device);
   // Makes the layout of a map that is used once, and has no id.

@@ -15,11 +15,11 @@
 
 namespace gpucoll::coll {
 
-class StagingPool {
+class PinnedPool {
  public:
-  static StagingPool& instance();
+  static PinnedPool& instance();
   // A call whose host memory finds no room here goes through the host on all ranks: so it holds more.
-  static StagingPool& of_calls();
+  static PinnedPool& of_calls();
   // `device` may be null: then, and where page-locked memory is not to be had, the memory is pageable.
   // Null only when there is no memory at all.
   void* get(gpu::Device* device, size_t bytes) noexcept;
@@ -39,7 +39,7 @@ class StagingPool {
     gpu::Device* device;
     bool busy;
   };
-  explicit StagingPool(bool of_calls) : of_calls_(of_calls) {}
+  explicit PinnedPool(bool of_calls) : of_calls_(of_calls) {}
   size_t limit() const noexcept;
   void* map(size_t bytes);
   bool unmap(void* stage) noexcept;

@@ -1,11 +1,11 @@
-#include "mpi/staging/staged_runs.h"
+#include "mpi/staging/strided_copy.h"
 
 #include "core/plan/planner.h"
 #include "kernels/kernels.h"
 #include "mpi/datatype/address.h"
-#include "mpi/datatype/type_layouts.h"
-#include "mpi/staging/host_pieces.h"
+#include "mpi/datatype/type_cache.h"
 #include "mpi/staging/local_launch.h"
+#include "mpi/staging/pinned_copies.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -29,12 +29,12 @@ Status launch(gpu::Device& device, const proto::PackItem& item) {
 
 }  // namespace
 
-Status copy_runs(gpu::Device& device, void* host, void* on_device, const gc_runs* runs, size_t n, bool to_device) {
+Status copy_strided(gpu::Device& device, void* host, void* on_device, const gc_runs* runs, size_t n, bool to_device) {
   const gc_type_map map = map_of(runs, n);
-  HostPieces pieces;
+  PinnedCopies pieces;
   GC_TRY_AS(uint8_t* const place, pieces.reserve(device, map.size));
   pieces.add(static_cast<uint8_t*>(host), &map, place, map.size, !to_device);
-  GC_TRY_AS(const TypeLayouts::Pointer known, TypeLayouts::instance().make(map, device));
+  GC_TRY_AS(const TypeCache::Pointer known, TypeCache::instance().make(map, device));
   pieces.load();
   uint8_t* const memory = kernel_origin(device, on_device, runs[0].offset);
   GC_TRY(launch(device, pack_item(known->layout, known->runs, known->starts, memory, place, map.size, to_device)));

@@ -4,8 +4,8 @@ GC_API_SOURCES = \
 	src/api/api_comm.cpp \
 	src/api/api_device.cpp \
 	src/api/api_exchanges.cpp \
-	src/api/api_memory.cpp \
 	src/api/api_operations.cpp \
+	src/api/api_register.cpp \
 	src/api/exchange.cpp \
 	src/api/exchange.h \
 	src/api/handles.h \

@@ -1,7 +1,7 @@
 // The C API: collectives, sends and receives, and operations made for them. Each body is one call of guarded().
 #include "api/handles.h"
 #include "core/comm/group.h"
-#include "task/collectives.h"
+#include "task/collective_task.h"
 
 using namespace gpucoll;
 using namespace gpucoll::coll;

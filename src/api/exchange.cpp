@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/comm/group.h"
-#include "task/buffers.h"
-#include "task/collectives.h"
+#include "task/buffer_check.h"
+#include "task/collective_task.h"
 #include "task/types.h"
 
 namespace gpucoll::coll {

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "core/comm/comm_share.h"
 #include "core/plan/task.h"
-#include "task/collectives.h"
+#include "task/collective_task.h"
 
 namespace gpucoll::coll {
 
@@ -35,7 +35,7 @@ struct ExchangeCall {
   int root = 0;
 };
 
-// Checks all of it, then enqueues it: the sends and receives as one group. Errors: as collectives.h says.
+// Checks all of it, then enqueues it: the sends and receives as one group. Errors: as collective_task.h says.
 Status enqueue_exchange(const Caller& caller, const core::CommShare& share, const ExchangeCall& call);
 
 }  // namespace gpucoll::coll

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "core/comm/comm_share.h"
 #include "gpucoll/gpucoll.h"
-#include "task/red_op.h"
+#include "task/reduction_op.h"
 
 struct gpucollComm {
   static constexpr uint64_t kAlive = 0x6c6c6f6375706731ull;
@@ -23,7 +23,7 @@ struct gpucollComm {
   std::atomic<uint64_t> alive{kAlive};
   std::atomic<int> uses{0};
   gpucoll::core::CommShare share;  // none until the group that makes it ends
-  gpucoll::coll::RedOps red_ops;
+  gpucoll::coll::ReductionOps red_ops;
   gpucoll::coll::Registrations registrations;
   size_t barriers = 0;  // so far: those of one group use different scratch memory
 };

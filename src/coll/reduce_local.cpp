@@ -3,7 +3,7 @@
 #include "core/plan/copy_engine_reduction.h"
 #include "mpi/staging/local_launch.h"
 #include "proto/format/local_reduction.h"
-#include "task/collectives.h"
+#include "task/collective_task.h"
 
 namespace gpucoll::coll {
 

@@ -1,11 +1,11 @@
 # Room task: checked arguments become tasks; types, operations.
 GC_TASK_SOURCES = \
-	src/task/buffers.cpp \
-	src/task/buffers.h \
-	src/task/collectives.cpp \
-	src/task/collectives.h \
-	src/task/red_op.cpp \
-	src/task/red_op.h \
+	src/task/buffer_check.cpp \
+	src/task/buffer_check.h \
+	src/task/collective_task.cpp \
+	src/task/collective_task.h \
+	src/task/reduction_op.cpp \
+	src/task/reduction_op.h \
 	src/task/types.cpp \
 	src/task/types.h
 

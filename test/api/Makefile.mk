@@ -69,8 +69,8 @@ if TSAN_VARIANTS
 check_LIBRARIES += test/api/libapi_tsan.a
 test_api_libapi_tsan_a_SOURCES = $(GC_GPU_SOURCES) $(GC_TOPO_SOURCES) $(GC_NET_SOURCES) $(GC_CORE_SOURCES) \
 	src/api/api.cpp src/api/api_comm.cpp src/api/api_device.cpp src/api/api_exchanges.cpp \
-	src/api/api_operations.cpp src/task/buffers.cpp src/task/collectives.cpp src/api/exchange.cpp \
-	src/kernels/kernels.cpp src/kernels/shards/kernels_i32.cpp src/kernels/shards/kernels_move.cpp src/task/red_op.cpp \
+	src/api/api_operations.cpp src/task/buffer_check.cpp src/task/collective_task.cpp src/api/exchange.cpp \
+	src/kernels/kernels.cpp src/kernels/shards/kernels_i32.cpp src/kernels/shards/kernels_move.cpp src/task/reduction_op.cpp \
 	src/api/registrations.cpp src/task/types.cpp
 test_api_libapi_tsan_a_CPPFLAGS = $(AM_CPPFLAGS) -UHAVE_CUDA $(GC_I32_CPPFLAGS)
 test_api_libapi_tsan_a_CXXFLAGS = $(GC_TSAN_CXXFLAGS)

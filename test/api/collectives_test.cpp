@@ -145,7 +145,7 @@ TEST(Collectives, ABarrierWaitsForTheLastRank) {
   });
 }
 
-TEST(RedOps, BelongToOneCommunicatorAndType) {
+TEST(ReductionOps, BelongToOneCommunicatorAndType) {
   on_ranks(2, [](gpucollComm_t comm, int rank) {
     gpucollComm_t other = nullptr;
     GC_OK(gpucollCommSplit(comm, 0, rank, &other));
@@ -167,7 +167,7 @@ TEST(RedOps, BelongToOneCommunicatorAndType) {
   });
 }
 
-TEST(RedOps, CheckTheirScalars) {
+TEST(ReductionOps, CheckTheirScalars) {
   on_ranks(1, [](gpucollComm_t comm, int) {
     DeviceBuffer buffer(64);
     float scalar = 2;
@@ -187,7 +187,7 @@ TEST(RedOps, CheckTheirScalars) {
 }
 
 // The scalar is read when the operation runs, not when the operation is made or called.
-TEST(RedOps, ReadDeviceScalarsInStreamOrder) {
+TEST(ReductionOps, ReadDeviceScalarsInStreamOrder) {
   on_ranks(2, [](gpucollComm_t comm, int) {
     Stream stream;
     DeviceBuffer scalar(4), buffer(4);

@@ -2,7 +2,7 @@
 
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"
-#include "task/collectives.h"
+#include "task/collective_task.h"
 #include "task/types.h"
 
 namespace gpucoll::coll {

@@ -12,7 +12,7 @@
 #include "core/plan/task.h"
 #include "gpucoll/gpucoll.h"
 #include "proto/reduction.h"
-#include "task/red_op.h"
+#include "task/reduction_op.h"
 
 namespace gpucoll::coll {
 
@@ -27,7 +27,7 @@ Status no_kernel(const char* what, gpucollDataType_t type, proto::RedOp op);
 struct Caller {
   const gpu::Device& device;
   int rank, n_ranks;
-  const RedOps* red_ops;  // null: no operations but the built-in ones
+  const ReductionOps* red_ops;  // null: no operations but the built-in ones
 };
 
 struct CollectiveCall {

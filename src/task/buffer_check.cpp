@@ -1,4 +1,4 @@
-#include "task/buffers.h"
+#include "task/buffer_check.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "task/red_op.h"
+#include "task/reduction_op.h"
 
 #include <atomic>
 #include <cstring>
 
-#include "task/buffers.h"
-#include "task/collectives.h"
+#include "task/buffer_check.h"
+#include "task/collective_task.h"
 #include "task/types.h"
 
 namespace gpucoll::coll {
@@ -37,8 +37,8 @@ Result<Scalar> scalar_of(const gpu::Device& device, const void* scalar, gpucollD
 
 }  // namespace
 
-Result<gpucollRedOp_t> RedOps::create_pre_mul_sum(const gpu::Device& device, const void* scalar, gpucollDataType_t type,
-                                                  gpucollScalarResidence_t residence) {
+Result<gpucollRedOp_t> ReductionOps::create_pre_mul_sum(const gpu::Device& device, const void* scalar,
+                                                        gpucollDataType_t type, gpucollScalarResidence_t residence) {
   if (!known(type)) return Status::error(Code::invalid_argument, "datatype %d is no gpucollDataType_t", type);
   if (!has_pre_mul_sum(type)) return no_kernel("a pre-multiplied sum", type, proto::RedOp::pre_mul_sum);
   GC_TRY_AS(Scalar made, scalar_of(device, scalar, type, residence));
@@ -48,13 +48,13 @@ Result<gpucollRedOp_t> RedOps::create_pre_mul_sum(const gpu::Device& device, con
   return static_cast<gpucollRedOp_t>(number);
 }
 
-Status RedOps::destroy(gpucollRedOp_t op) {
+Status ReductionOps::destroy(gpucollRedOp_t op) {
   if (made_.erase(static_cast<int>(op)) == 1) return {};
   return Status::error(Code::invalid_argument, "op %d was not made for this communicator, or was destroyed before",
                        static_cast<int>(op));
 }
 
-const PreMulSum* RedOps::find(gpucollRedOp_t op) const {
+const PreMulSum* ReductionOps::find(gpucollRedOp_t op) const {
   const auto found = made_.find(static_cast<int>(op));
   return found == made_.end() ? nullptr : &found->second;
 }

@@ -1,6 +1,6 @@
 // The C API: memory that other ranks may open. Each body is one call of guarded().
 #include "api/handles.h"
-#include "task/buffers.h"
+#include "task/buffer_check.h"
 
 using namespace gpucoll;
 using namespace gpucoll::coll;

@@ -24,7 +24,7 @@ struct PreMulSum {
   Scalar scalar;
 };
 
-class RedOps {
+class ReductionOps {
  public:
   // Errors: invalid_argument, where the scalar is not where `residence` says, or type has no such operation.
   Result<gpucollRedOp_t> create_pre_mul_sum(const gpu::Device& device, const void* scalar, gpucollDataType_t type,

@@ -1,9 +1,9 @@
-#include "task/collectives.h"
+#include "task/collective_task.h"
 
 #include <string>
 
 #include "kernels/kernels.h"
-#include "task/buffers.h"
+#include "task/buffer_check.h"
 #include "task/types.h"
 
 namespace gpucoll::coll {

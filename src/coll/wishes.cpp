@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "coll/call/mpi_call.h"
+#include "coll/call/device_part.h"
 
 namespace gpucoll::coll {
 namespace {

@@ -80,9 +80,9 @@ test_unit_pipelined_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/scratch_test
 test_unit_scratch_test_SOURCES = test/unit/scratch_test.cpp test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_scratch_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
-check_PROGRAMS += test/unit/call_operands_test
-test_unit_call_operands_test_SOURCES = test/unit/call_operands_test.cpp
-test_unit_call_operands_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/operands_test
+test_unit_operands_test_SOURCES = test/unit/operands_test.cpp
+test_unit_operands_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/team_call_test
 test_unit_team_call_test_SOURCES = test/unit/team_call_test.cpp

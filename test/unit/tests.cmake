@@ -11,7 +11,7 @@ gc_test(unit.base LABELS unit COMMAND test/unit/base_test)
 gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS unit
   COMMAND test/unit/base_test --gtest_filter=SharedMemory.*)
 gc_test(unit.core LABELS unit COMMAND test/unit/core_test)
-gc_test(unit.call_operands LABELS unit COMMAND test/unit/call_operands_test)
+gc_test(unit.operands LABELS unit COMMAND test/unit/operands_test)
 gc_test(unit.team_call LABELS unit COMMAND test/unit/team_call_test)
 gc_test(unit.pending_call LABELS unit COMMAND test/unit/pending_call_test)
 gc_test(unit.arrivals LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/arrivals_test)

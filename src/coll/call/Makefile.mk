@@ -1,10 +1,10 @@
 # Room coll/call: an MPI call becomes tasks of this device.
 GC_COLL_SOURCES += \
-	src/coll/call/call_moves.cpp \
-	src/coll/call/call_moves.h \
-	src/coll/call/call_operands.cpp \
-	src/coll/call/call_operands.h \
-	src/coll/call/call_reductions.cpp \
-	src/coll/call/call_reductions.h \
-	src/coll/call/mpi_call.cpp \
-	src/coll/call/mpi_call.h
+	src/coll/call/device_part.cpp \
+	src/coll/call/device_part.h \
+	src/coll/call/moves.cpp \
+	src/coll/call/moves.h \
+	src/coll/call/operands.cpp \
+	src/coll/call/operands.h \
+	src/coll/call/reductions.cpp \
+	src/coll/call/reductions.h

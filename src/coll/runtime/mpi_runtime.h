@@ -17,7 +17,7 @@
 
 #include "abi/abi.h"
 #include "base/log.h"
-#include "coll/call/mpi_call.h"
+#include "coll/call/device_part.h"
 #include "coll/match/arrivals.h"
 #include "core/comm/communicator.h"
 

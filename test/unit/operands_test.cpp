@@ -1,5 +1,5 @@
 // A reduction between groups as one rank's tasks: whose operands land where, and in which order they are reduced.
-#include "coll/call/call_operands.h"
+#include "coll/call/operands.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coll/call/call_moves.h"
+#include "coll/call/moves.h"
 
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"

@@ -1,4 +1,4 @@
-#include "coll/call/call_reductions.h"
+#include "coll/call/reductions.h"
 
 #include <algorithm>
 

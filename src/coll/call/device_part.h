@@ -1,7 +1,7 @@
 // Makes a collective of MPI into this rank's part: tasks of core for its device, and what they pack and unpack.
 //
 // In three steps: look at the buffers (buffer_memory.h), pack what has gaps or is on the host (packing.h), make the
-// tasks (call_reductions.h, call_moves.h).
+// tasks (reductions.h, moves.h).
 // Thread safety: as the communicator's. Ownership: a DevicePart borrows the caller's buffers and the scratch memory.
 #pragma once
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "coll/call/call_operands.h"
+#include "coll/call/operands.h"
 
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"

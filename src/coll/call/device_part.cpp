@@ -1,8 +1,8 @@
-#include "coll/call/mpi_call.h"
+#include "coll/call/device_part.h"
 
-#include "coll/call/call_moves.h"
-#include "coll/call/call_operands.h"
-#include "coll/call/call_reductions.h"
+#include "coll/call/moves.h"
+#include "coll/call/operands.h"
+#include "coll/call/reductions.h"
 #include "mpi/staging/buffer_memory.h"
 
 namespace gpucoll::coll {

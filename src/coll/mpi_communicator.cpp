@@ -24,17 +24,17 @@ Status no_devices_yet() {
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
-    : gc_comm{}, description_(description), arrivals_(description_), wishes_(*this, arrivals_, description_.size) {}
+    : gc_comm{}, description_(description), matcher_(description_), wishes_(*this, matcher_, description_.size) {}
 
 MpiCommunicator::DeviceSide& MpiCommunicator::make_device_side() {
-  device_side_ = std::make_unique<DeviceSide>(*this, description_, arrivals_, wishes_);
+  device_side_ = std::make_unique<DeviceSide>(*this, description_, matcher_, wishes_);
   return *device_side_;
 }
 
 Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_description& description) {
   std::unique_ptr<MpiCommunicator> self(new MpiCommunicator(description));
-  GC_TRY(self->arrivals_.open());
-  for (uint32_t order = 0; order < GC_ORDERS; ++order) self->orders[order].lines = self->arrivals_.own_lines(order);
+  GC_TRY(self->matcher_.open());
+  for (uint32_t order = 0; order < GC_ORDERS; ++order) self->orders[order].lines = self->matcher_.own_lines(order);
   return self;
 }
 
@@ -44,7 +44,7 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::abandon() {
-  arrivals_.end_mpi();
+  matcher_.end_mpi();
   if (device_side_) pending().abandon();
 }
 
@@ -63,7 +63,7 @@ void MpiCommunicator::find_peers() {
   peers_found_ = true;
   MpiProcess::instance().show_pulse();
   int rank = 0;
-  if (Status found = arrivals_.find_peers(&rank); !found)
+  if (Status found = matcher_.find_peers(&rank); !found)
     for (MpiRuntime* each : {&runtime(), &pending().persistent_runtime()}) each->stage_for_ever(rank, found);
 }
 
@@ -84,7 +84,7 @@ bool MpiCommunicator::is_everybody() {
 
 bool MpiCommunicator::knows_neighbors(const gc_call& call) {
   if (!among() || !component_.ranks.empty()) return true;
-  const Status told = arrivals_.tell_neighbors(call, &component_);
+  const Status told = matcher_.tell_neighbors(call, &component_);
   if (!told) runtime().tell_once(function_name(call.function), told);
   return told.ok();
 }
@@ -93,11 +93,11 @@ bool MpiCommunicator::knows_neighbors(const gc_call& call) {
 void MpiCommunicator::take_lines() {
   if (!is_everybody()) {
     const auto n = static_cast<size_t>(description_.size);
-    call_.lines.assign(n, arrivals_.own_lines(call_.place.order)[call_.place.number % GC_BOARD_LINES]);
+    call_.lines.assign(n, matcher_.own_lines(call_.place.order)[call_.place.number % GC_BOARD_LINES]);
     for (size_t r = 0; r < n && runtime().get(); ++r)
       std::memcpy(call_.lines[r].device, runtime().bound()[r].device, sizeof call_.lines[r].device);
   }
-  arrivals_.read_lines(call_.place, &call_.lines, among());
+  matcher_.read_lines(call_.place, &call_.lines, among());
 }
 
 // ---- one call ----
@@ -106,12 +106,12 @@ Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
   find_peers();
   auto planned = runtime().plan(call, &call_);
   if ((planned && !*planned) || !knows_neighbors(call)) {
-    arrivals_.publish(call_.place, GC_KIND_HOST, {});
+    matcher_.publish(call_.place, GC_KIND_HOST, {});
     *refusal = std::move(planned).status();
     return false;
   }
   if (!planned) {
-    GC_TRY(arrivals_.refuse(call_.place));
+    GC_TRY(matcher_.refuse(call_.place));
     *refusal = std::move(planned).status();
     return false;
   }
@@ -120,23 +120,23 @@ Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
   if (!runtime().get() && is_everybody()) line.flags |= teams().offer(call_, true);
   BlockingTurn& turn = device_side_->turn;
   turn.begin(call_.place);
-  arrivals_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
+  matcher_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
   return wait_for_others(call, device_memory, refusal);
 }
 
 Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_memory, Status* refusal) {
-  const auto since = arrivals_.stamp(call_.place);
+  const auto since = matcher_.stamp(call_.place);
   int by = -1;
-  GC_TRY_AS(const bool all, arrivals_.all_on_device(call_.place, runtime().get(), device_memory, since, &by, among()));
+  GC_TRY_AS(const bool all, matcher_.all_on_device(call_.place, runtime().get(), device_memory, since, &by, among()));
   if (by >= 0) {
-    *refusal = arrivals_.refusal_of(by, call_.place);
+    *refusal = matcher_.refusal_of(by, call_.place);
     return false;
   }
   wishes_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
   if (!all) return false;
   take_lines();
   GC_TRY(device_side_->turn.learn(call_.place, among()));
-  if (!arrivals_.holds_everybody(call_.place)) arrivals_.decide(call_.place);
+  if (!matcher_.holds_everybody(call_.place)) matcher_.decide(call_.place);
   return true;
 }
 
@@ -199,21 +199,21 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(const gc_call& call, bo
   if (same) answer = run_on_device(call);
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
-  if (!done || !arrivals_.holds_everybody(call_.place))
-    GC_TRY(arrivals_.await_decisions(call_.place, runtime().get(), among()));
+  if (!done || !matcher_.holds_everybody(call_.place))
+    GC_TRY(matcher_.await_decisions(call_.place, runtime().get(), among()));
   return answer;
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   drain();
   call_.place = {call.order, ++orders[call.order].sequence, call.function};
-  GC_TRY(arrivals_.usable());
+  GC_TRY(matcher_.usable());
   Status refusal;
   auto on_device = contained([&] { return enter(call, &refusal); });
   const EndOfTurn ends{device_side().turn};
   if (!on_device) {
     pending().raise_faults(on_device.status());
-    arrivals_.fail(call_.place, *this, on_device.status());
+    matcher_.fail(call_.place, *this, on_device.status());
     return std::move(on_device).status();
   }
   if (!*on_device) {
@@ -227,7 +227,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   if (!answer) {
     pending().raise_faults(answer.status());
     teams().fail(answer.status());
-    arrivals_.fail(call_.place, *this, answer.status());
+    matcher_.fail(call_.place, *this, answer.status());
     return std::move(answer).status();
   }
   if (!same) return same;  // the communicator stays as good as it was
@@ -245,10 +245,10 @@ void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
              name_of({order, 0, function}), description_.name);
   find_peers();
   if (order == GC_ORDER_NONBLOCKING) return pending().refuse(function);
-  const Place place = {order, ++orders[order].sequence, function};
-  if (runtime().staging()) return arrivals_.publish(place, GC_KIND_HOST, {});  // as all do
-  if (Status refused = arrivals_.refuse(place); !refused) {
-    arrivals_.fail(place, *this, refused);
+  const CallId place = {order, ++orders[order].sequence, function};
+  if (runtime().staging()) return matcher_.publish(place, GC_KIND_HOST, {});  // as all do
+  if (Status refused = matcher_.refuse(place); !refused) {
+    matcher_.fail(place, *this, refused);
     guarded_report(function_name(function), refused);
   }
 }

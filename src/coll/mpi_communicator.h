@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "abi/abi.h"
-#include "coll/match/arrivals.h"
 #include "coll/match/blocking_turn.h"
+#include "coll/match/call_matcher.h"
 #include "coll/pending_calls.h"
 #include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/team_runtime.h"
@@ -47,11 +47,11 @@ class MpiCommunicator : public gc_comm {
  private:
   // Runs collectives on devices. Programs make many communicators, most of which never see device memory.
   struct DeviceSide {
-    DeviceSide(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, Wishes& wishes)
-        : runtime(description, arrivals, GC_MEETING_FIRST),
-          teams(description, arrivals, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
-          pending(comm, description, arrivals, wishes, runtime, teams),
-          turn(description, arrivals) {}
+    DeviceSide(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, Wishes& wishes)
+        : runtime(description, matcher, GC_MEETING_FIRST),
+          teams(description, matcher, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
+          pending(comm, description, matcher, wishes, runtime, teams),
+          turn(description, matcher) {}
     MpiRuntime runtime;
     TeamRuntime teams;
     PendingCalls pending;
@@ -78,7 +78,7 @@ class MpiCommunicator : public gc_comm {
   void take_lines();
 
   gc_comm_description description_;
-  Arrivals arrivals_;
+  CallMatcher matcher_;
   Wishes wishes_;
   std::unique_ptr<DeviceSide> device_side_;  // null until the first call that is not host memory alone
   bool peers_found_ = false;

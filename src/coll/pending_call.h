@@ -48,13 +48,13 @@ struct PendingCall : gc_pending {
   PendingCalls& owner;
   Stage stage = Stage::queued;
   uint64_t entered_ns = 0;  // when this rank has come to it (gc_board_line::entered_ns), or before
-  uint64_t complete = 0;    // since when all ranks have come to it (Arrivals::complete_since); 0: not known
+  uint64_t complete = 0;    // since when all ranks have come to it (CallMatcher::complete_since); 0: not known
   bool on_device = false;   // on this rank
   DeviceCall call;
   Status wrong;           // what this rank calls, so that it refuses it
   bool forsaken = false;  // nobody asks for its end
   gc_board_line line = {};
-  Arrivals::Wait wait = {};
+  CallMatcher::Wait wait = {};
   std::chrono::steady_clock::time_point next_look_around;
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED

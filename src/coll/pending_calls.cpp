@@ -34,7 +34,7 @@ bool PendingCalls::is_queue_awaited() const noexcept {
   return std::any_of(queue_.begin(), queue_.end(), awaited);
 }
 
-Place PendingCalls::first_place() const noexcept {
+CallId PendingCalls::first_place() const noexcept {
   if (!queue_.empty() && queue_.front()->call.place.number) return queue_.front()->call.place;
   return {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
 }
@@ -44,9 +44,9 @@ void PendingCalls::abandon() {
   ProgressThread::instance().remove(this);
   std::lock_guard lock(mutex_);
   if (is_queue_awaited() || persistent_.any_started())
-    arrivals_.fail(first_place(), comm_, aborted());
+    matcher_.fail(first_place(), comm_, aborted());
   else if (queued())
-    arrivals_.fail_quietly(first_place(), comm_, ended());  // they may be connecting to this rank
+    matcher_.fail_quietly(first_place(), comm_, ended());  // they may be connecting to this rank
 }
 
 void PendingCalls::stop() {
@@ -169,13 +169,13 @@ void PendingCalls::refuse(uint32_t function) {
 // Ends: what is queued is told or fails within the timeout, and so does the wait for those who read.
 void PendingCalls::tell_refused() {
   if (!queued() && !refused_.number) return;
-  for (Arrivals::Wait wait = {{}, nullptr};; description_.calls->progress()) {
+  for (CallMatcher::Wait wait = {{}, nullptr};; description_.calls->progress()) {
     std::lock_guard lock(mutex_);
     go_on();
     if (!queue_.empty()) continue;
     wait.place = refused_;
-    wait.rank = refused_.number && !arrivals_.failed() ? arrivals_.undecided(refused_) : -1;
-    if (wait.rank < 0 || !arrivals_.look_around(wait)) return;
+    wait.rank = refused_.number && !matcher_.failed() ? matcher_.undecided(refused_) : -1;
+    if (wait.rank < 0 || !matcher_.look_around(wait)) return;
   }
 }
 
@@ -272,7 +272,7 @@ void PendingCalls::free(PendingCall* call) {
 void PendingCalls::give_up(PendingCall& call, Status status) {
   if (call.stage == PendingCall::Stage::in_team) teams_.fail(status);  // with its reason, before the words below
   persistent_.teams().fail(status);
-  arrivals_.fail(call.call.place, comm_, status);
+  matcher_.fail(call.call.place, comm_, status);
   raise_faults(status);
   persistent_.fail(status);
   call.end_with(std::move(status));
@@ -287,7 +287,7 @@ void PendingCalls::raise_faults(const Status& why) {
 void PendingCalls::give_up_starts(Status status) {
   const bool told = persistent_.teams().fail(status);  // with its reason, before the words below
   if (!told && !status.told() && !persistent_.runtime().get()) log::write(log::Level::error, "%s", status.what());
-  arrivals_.fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
+  matcher_.fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
   raise_faults(status);
   persistent_.fail(std::move(status));
 }
@@ -295,7 +295,7 @@ void PendingCalls::give_up_starts(Status status) {
 // Ends a call that other ranks prevent by ending MPI: no error, unless it is started.
 void PendingCalls::end_quietly(PendingCall& call, Status status) {
   persistent_.let_go(call);
-  arrivals_.fail_quietly(first_place(), comm_, status);
+  matcher_.fail_quietly(first_place(), comm_, status);
   call.end_idle(std::move(status));
 }
 
@@ -307,7 +307,7 @@ Status PendingCalls::await_line(PendingCall& call) {
   const KeptLines::Reader reader = lines_.reader_of(call.call.place.number);
   call.wait.place = {GC_ORDER_NONBLOCKING, reader.number, call.call.place.function};
   call.wait.rank = reader.rank;
-  return call.wait.rank < 0 ? Status() : arrivals_.look_around(call.wait);
+  return call.wait.rank < 0 ? Status() : matcher_.look_around(call.wait);
 }
 
 // Returns the flags of the call at `at` in the queue, which is about to be published.
@@ -326,7 +326,7 @@ uint32_t PendingCalls::flags_of(size_t at) const {
 }
 
 void PendingCalls::publish(PendingCall& call, uint32_t flags) {
-  const Place& place = call.call.place;
+  const CallId& place = call.call.place;
   call.line.flags |= flags;
   if (&call == queue_.front() && description_.size > 1)
     first_entered_.store(1);  // before the clock is read: other threads must not pass by
@@ -337,10 +337,9 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   const bool refuses = !call.wrong && !runtime_of(call).staging();
   if (call.on_device || refuses) lines_.keep(place.number);
   if (refuses) refused_ = place;
-  arrivals_.publish(place, refuses ? uint32_t{GC_KIND_REFUSED} : kind_of(call), call.line);
+  matcher_.publish(place, refuses ? uint32_t{GC_KIND_REFUSED} : kind_of(call), call.line);
   if (call.on_device)
-    call.entered_ns =
-        static_cast<uint64_t>(std::chrono::nanoseconds(arrivals_.stamp(place).time_since_epoch()).count());
+    call.entered_ns = static_cast<uint64_t>(std::chrono::nanoseconds(matcher_.stamp(place).time_since_epoch()).count());
 }
 
 void PendingCalls::publish_more() {

@@ -34,17 +34,17 @@ namespace gpucoll::coll {
 
 class PendingCalls final : public ProgressClient {
  public:
-  PendingCalls(gc_comm& comm, const gc_comm_description& description, Arrivals& arrivals, Wishes& wishes,
+  PendingCalls(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, Wishes& wishes,
                MpiRuntime& runtime, TeamRuntime& teams)
       : comm_(comm),
         description_(description),
-        arrivals_(arrivals),
+        matcher_(matcher),
         wishes_(wishes),
         runtime_(runtime),
         teams_(teams),
         runner_(runtime),
-        lines_(arrivals),
-        persistent_(description, arrivals, [this](uint64_t scheduled) { return may_start(scheduled); }) {}
+        lines_(matcher),
+        persistent_(description, matcher, [this](uint64_t scheduled) { return may_start(scheduled); }) {}
   ~PendingCalls() override { stop(); }
   PendingCalls(const PendingCalls&) = delete;
   PendingCalls& operator=(const PendingCalls&) = delete;
@@ -127,7 +127,7 @@ class PendingCalls final : public ProgressClient {
   Result<bool> decide(PendingCall& call);
   Result<bool> join(PendingCall& call);
   bool is_held(const PendingCall& call);
-  Result<size_t> count_together();
+  Result<size_t> find_batch_size();
   bool joins(size_t at) const;
   bool joins_everywhere(size_t at);
   Result<bool> run_agreed(PendingCall& call);
@@ -145,14 +145,14 @@ class PendingCalls final : public ProgressClient {
   // Returns whether the application waits for any call of the queue.
   bool is_queue_awaited() const noexcept;
   // Returns the place of the first call of the queue, or of the next one.
-  Place first_place() const noexcept;
+  CallId first_place() const noexcept;
   void give_up_starts(Status status);
   bool time_to_look_around(PendingCall& call) const;
   void look_at_running();
 
   gc_comm& comm_;
   const gc_comm_description& description_;
-  Arrivals& arrivals_;
+  CallMatcher& matcher_;
   Wishes& wishes_;
   MpiRuntime& runtime_;
   TeamRuntime& teams_;
@@ -172,7 +172,7 @@ class PendingCalls final : public ProgressClient {
   bool unstamped_ =
       false;  // all ranks have come to the call that go_on() looked at, but some rank is about to tell when
   size_t n_published_ = 0;              // the first ones of queue_
-  Place refused_ = {};                  // the last refused call that this rank has told of
+  CallId refused_ = {};                 // the last refused call that this rank has told of
   std::vector<PendingCall*> together_;  // launch()'s
   std::vector<std::unique_ptr<PendingCall>> all_;
   std::vector<PendingCall*> spare_;

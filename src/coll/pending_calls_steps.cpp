@@ -58,9 +58,9 @@ bool PendingCalls::is_due(const PendingCall& call) const {
 // Returns whether all ranks have come to the call with device memory. Notes since when, if that can be told yet.
 bool PendingCalls::find_complete(PendingCall& call) {
   if (call.complete || !call.on_device || call.is_persistent() || !call.wrong) return call.complete;
-  const auto verdict = arrivals_.look(call.wait);
-  if (!verdict || *verdict != Arrivals::Verdict::device) return false;
-  call.complete = arrivals_.complete_since(call.call.place, &call.wait.rank);
+  const auto verdict = matcher_.look(call.wait);
+  if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
+  call.complete = matcher_.complete_since(call.call.place, &call.wait.rank);
   unstamped_ |= !call.complete;
   return true;
 }
@@ -77,9 +77,9 @@ PendingCall* PendingCalls::find_due() {
     PendingCall& next = *queue_[i];
     if (!next.on_device || next.is_persistent()) continue;
     if (!next.complete) {
-      const auto verdict = arrivals_.look(next.wait);
-      if (verdict && (*verdict == Arrivals::Verdict::host || *verdict == Arrivals::Verdict::refused)) continue;
-      if (!verdict || *verdict == Arrivals::Verdict::waiting || !next.wrong) return nullptr;
+      const auto verdict = matcher_.look(next.wait);
+      if (verdict && (*verdict == CallMatcher::Verdict::host || *verdict == CallMatcher::Verdict::refused)) continue;
+      if (!verdict || *verdict == CallMatcher::Verdict::waiting || !next.wrong) return nullptr;
       find_complete(next);
     }
     return next.complete ? &next : nullptr;
@@ -136,7 +136,7 @@ bool PendingCalls::step(PendingCall& call) {
   if (call.state == GC_HOST_TURN) return false;
   auto past = contained([&] { return try_step(call); });
   if (past) return *past;
-  if (call.is_idle() && arrivals_.any_ending() && !gc_mutant(105))
+  if (call.is_idle() && matcher_.any_ending() && !gc_mutant(105))
     end_quietly(call, std::move(past).status());
   else
     give_up(call, std::move(past).status());
@@ -168,8 +168,8 @@ bool PendingCalls::time_to_look_around(PendingCall& call) const {
 
 // The communicator stays as good as it was.
 bool PendingCalls::end_refused(PendingCall& call, Status why) {
-  const Place& place = call.call.place;
-  arrivals_.decide(place);
+  const CallId& place = call.call.place;
+  matcher_.decide(place);
   lines_.decided(place.number);
   call.end_with(std::move(why));
   return true;
@@ -186,32 +186,32 @@ void PendingCalls::weigh(const PendingCall& call, bool on_device) noexcept {
 }
 
 Result<bool> PendingCalls::decide(PendingCall& call) {
-  const Place& place = call.call.place;
+  const CallId& place = call.call.place;
   if (!call.wrong) return end_refused(call, std::move(call.wrong));
   if (!call.on_device) {
     if (place.number) lines_.decided(place.number);
     give_to_host(call);
     return false;
   }
-  GC_TRY(arrivals_.usable());
+  GC_TRY(matcher_.usable());
   call.wait.runtime = runtime_of(call).get();
-  GC_TRY_AS(const Arrivals::Verdict verdict, arrivals_.look(call.wait));
-  if (verdict == Arrivals::Verdict::waiting) {
-    if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
+  GC_TRY_AS(const CallMatcher::Verdict verdict, matcher_.look(call.wait));
+  if (verdict == CallMatcher::Verdict::waiting) {
+    if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
     return false;
   }
-  if (verdict == Arrivals::Verdict::host) {
+  if (verdict == CallMatcher::Verdict::host) {
     lines_.let_go(place.number);
     lines_.decided(place.number);
     weigh(call, false);
     give_to_host(call);
     return false;
   }
-  if (verdict == Arrivals::Verdict::refused) return end_refused(call, arrivals_.refusal_of(call.wait.rank, place));
-  call.complete = arrivals_.complete_since(place, &call.wait.rank);
+  if (verdict == CallMatcher::Verdict::refused) return end_refused(call, matcher_.refusal_of(call.wait.rank, place));
+  call.complete = matcher_.complete_since(place, &call.wait.rank);
   unstamped_ |= !call.complete;
   if (!call.complete) {
-    if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
+    if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
     return false;
   }
   weigh(call, true);
@@ -242,39 +242,39 @@ bool PendingCalls::joins(size_t at) const {
 // before, where there is one.
 bool PendingCalls::joins_everywhere(size_t at) {
   PendingCall& call = *queue_[at];
-  const auto verdict = arrivals_.look(call.wait);
-  if (!verdict || *verdict != Arrivals::Verdict::device) return false;
-  arrivals_.read_lines(call.call.place, &call.call.lines);
+  const auto verdict = matcher_.look(call.wait);
+  if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
+  matcher_.read_lines(call.call.place, &call.call.lines);
   const uint32_t wanted = at ? GC_LINE_SMALL | GC_LINE_WAITS : GC_LINE_SMALL;
   return std::all_of(call.call.lines.begin(), call.call.lines.end(),
                      [&](const gc_board_line& line) { return (line.flags & wanted) == wanted; });
 }
 
 // From the first of the queue on; 0: rank 0 has not told yet.
-Result<size_t> PendingCalls::count_together() {
-  const Place& place = queue_.front()->call.place;
-  if (description_.rank != 0) return joins(1) ? arrivals_.together(place) : Result<size_t>(1);
+Result<size_t> PendingCalls::find_batch_size() {
+  const CallId& place = queue_.front()->call.place;
+  if (description_.rank != 0) return joins(1) ? matcher_.batch_size(place) : Result<size_t>(1);
   size_t n = 1;
   if (joins(1) && joins_everywhere(0))
     while (joins(n) && joins_everywhere(n)) ++n;
-  arrivals_.tell_together(place, n);
+  matcher_.tell_batch_size(place, n);
   return n;
 }
 
 Result<bool> PendingCalls::join(PendingCall& call) {
   if (is_held(call)) return false;
-  GC_TRY_AS(const size_t n, count_together());
+  GC_TRY_AS(const size_t n, find_batch_size());
   if (n == 0) {
-    if (time_to_look_around(call)) GC_TRY(arrivals_.look_around(call.wait));
+    if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
     return false;
   }
   if (n > n_published_) return Status::error(Code::internal, "rank 0 joins what this rank has not entered");
   for (size_t i = 0; i < n; ++i) {
-    arrivals_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);
+    matcher_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);
     queue_[i]->stage = PendingCall::Stage::agreed;
   }
-  const Place& last = queue_[n - 1]->call.place;
-  arrivals_.decide(last);
+  const CallId& last = queue_[n - 1]->call.place;
+  matcher_.decide(last);
   lines_.decided(last.number);
   return run_agreed(call);
 }

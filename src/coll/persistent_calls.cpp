@@ -27,7 +27,7 @@ Status no_slot() {
 // ---- one call ----
 
 Result<Readiness> PersistentCalls::place(PendingCall& call) {
-  GC_TRY(arrivals_.usable());
+  GC_TRY(matcher_.usable());
   if (placing_ != &call) {
     placing_ = &call;
     placed_ = Readiness::waiting;
@@ -42,14 +42,14 @@ Result<Readiness> PersistentCalls::place(PendingCall& call) {
 // Making connections has waits of its own.
 Status PersistentCalls::look_around_for_place(PendingCall& call) {
   if (!steps_.empty()) return {};
-  GC_TRY(arrivals_.others());
+  GC_TRY(matcher_.others());
   call.wait.runtime = runtime_.get();
   call.wait.rank = schedule_.keeps_back();
-  return arrivals_.look_around(call.wait);
+  return matcher_.look_around(call.wait);
 }
 
 void PersistentCalls::start(PendingCall& call) {
-  Status usable = arrivals_.usable();
+  Status usable = matcher_.usable();
   if (usable && stopped_) usable = Status::error(Code::aborted, "MPI is being finalized");
   if (!usable) return call.end_with(std::move(usable));
   __atomic_store_n(&call.state, int{GC_WAITS}, __ATOMIC_RELAXED);  // the caller's own look is next
@@ -235,14 +235,14 @@ Status PersistentCalls::look_around() {
   const auto now = Clock::now();
   if (now < next_look_around_) return {};
   next_look_around_ = now + kBetweenLooksAround;
-  GC_TRY(arrivals_.others(true));  // what all have started does not need them to make more
+  GC_TRY(matcher_.others(true));  // what all have started does not need them to make more
   for (PendingCall* call : in_slot_) {
     if (!is_started(call)) continue;
     if (in_team_) call->wait.start = now;
     if (in_team_) continue;
     call->wait.runtime = runtime_.get();
     call->wait.rank = schedule_.missing(call->slot);
-    GC_TRY(arrivals_.look_around(call->wait));
+    GC_TRY(matcher_.look_around(call->wait));
   }
   return {};
 }

@@ -25,14 +25,14 @@ namespace gpucoll::coll {
 class PersistentCalls {
  public:
   // may_launch: returns whether all earlier calls of this process are launched, those before the time `scheduled`.
-  PersistentCalls(const gc_comm_description& description, Arrivals& arrivals,
+  PersistentCalls(const gc_comm_description& description, CallMatcher& matcher,
                   std::function<bool(uint64_t scheduled)> may_launch)
       : description_(description),
-        arrivals_(arrivals),
-        runtime_(description, arrivals, GC_MEETING_PERSISTENT),
-        teams_(description, arrivals, {GC_MEETING_PERSISTENT_TEAMS, GC_MEETING_PERSISTENT_LEADERS}),
+        matcher_(matcher),
+        runtime_(description, matcher, GC_MEETING_PERSISTENT),
+        teams_(description, matcher, {GC_MEETING_PERSISTENT_TEAMS, GC_MEETING_PERSISTENT_LEADERS}),
         runner_(runtime_),
-        schedule_(description, arrivals),
+        schedule_(description, matcher),
         in_slot_(StartSchedule::kSlots),
         may_launch_(std::move(may_launch)) {}
 
@@ -41,7 +41,7 @@ class PersistentCalls {
   // Gives a place to a call that all ranks make now and can run. Call it again until it says more than `waiting`.
   // `impossible`: the call goes through the host on all ranks.
   Result<CallRunner::Readiness> place(PendingCall& call);
-  // Returns what keeps the call from ever having a place: see Arrivals::look_around().
+  // Returns what keeps the call from ever having a place: see CallMatcher::look_around().
   Status look_around_for_place(PendingCall& call);
   // Starts a call that has a place and is not started. From publish_starts() on go_on() drives it until its state is
   // GC_ENDED.
@@ -90,7 +90,7 @@ class PersistentCalls {
   Status look_around();
 
   const gc_comm_description& description_;
-  Arrivals& arrivals_;
+  CallMatcher& matcher_;
   MpiRuntime runtime_;
   TeamRuntime teams_;
   CallRunner runner_;

@@ -14,7 +14,7 @@ constexpr int kMisses = 4;
 
 }  // namespace
 
-Wishes::Wishes(gc_comm& comm, Arrivals& arrivals, int n_ranks) : comm_(comm), arrivals_(arrivals) {
+Wishes::Wishes(gc_comm& comm, CallMatcher& matcher, int n_ranks) : comm_(comm), matcher_(matcher) {
   // One rank has nobody to look at.
   for (uint32_t form = 0; form < GC_FORMS; ++form)
     comm_.asking[form].next_look = n_ranks == 1 ? kNever : kFirstLook[form];
@@ -25,13 +25,13 @@ void Wishes::look(uint32_t form, bool able) noexcept {
   comm_.asking[form].calls = 0;
   if (!able) return;
   const bool expects = form == GC_FORM_PERSISTENT && !__atomic_load_n(&doubts_[form], __ATOMIC_RELAXED);
-  const uint64_t wanted = expects ? ~uint64_t{0} : arrivals_.wishes(form);
+  const uint64_t wanted = expects ? ~uint64_t{0} : matcher_.device_hints(form);
   __atomic_store_n(&comm_.asking[form].on_host, wanted, __ATOMIC_RELAXED);
 }
 
 void Wishes::weigh(uint32_t form, uint32_t function, const DevicePart& part, bool on_device) noexcept {
   gc_asking& asking = comm_.asking[form];
-  if (part.has_device_memory && !on_device) arrivals_.wish(form, function);
+  if (part.has_device_memory && !on_device) matcher_.hint_device(form, function);
   if (part.has_device_memory || !part.has_host_memory) return;
   misses_[form] = on_device ? 0 : misses_[form] + 1;
   if (on_device) __atomic_store_n(&asking.next_look, kFirstLook[form], __ATOMIC_RELAXED);

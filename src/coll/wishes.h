@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "abi/abi.h"
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 
 namespace gpucoll::coll {
 
@@ -20,7 +20,7 @@ struct DevicePart;
 
 class Wishes {
  public:
-  Wishes(gc_comm& comm, Arrivals& arrivals, int n_ranks);
+  Wishes(gc_comm& comm, CallMatcher& matcher, int n_ranks);
   // Finds what to give to the engine from now on. `able`: calls of this form can run on devices.
   void look(uint32_t form, bool able) noexcept;
   // After the verdict on a call.
@@ -28,7 +28,7 @@ class Wishes {
 
  private:
   gc_comm& comm_;
-  Arrivals& arrivals_;
+  CallMatcher& matcher_;
   // By form: such calls that went through the host on all ranks, one after another; and whether so many ever did.
   int misses_[GC_FORMS] = {};
   bool doubts_[GC_FORMS] = {};

@@ -27,7 +27,7 @@ gc_board_entry* take(gc_board_entry& entry, const BoardKey& key) noexcept {
   __atomic_store_n(&entry.starts.read, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.starts.scheduled, uint64_t{0}, __ATOMIC_RELEASE);
   for (gc_board_meeting& meeting : entry.meetings) __atomic_store_n(&meeting.met, uint64_t{0}, __ATOMIC_RELEASE);
-  for (uint64_t& wishes : entry.wishes) __atomic_store_n(&wishes, uint64_t{0}, __ATOMIC_RELEASE);
+  for (uint64_t& hints : entry.device_hints) __atomic_store_n(&hints, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.ending, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.left, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.key[0], key.word[0], __ATOMIC_RELAXED);
@@ -67,7 +67,8 @@ void Board::release(gc_board_entry* entry) noexcept {
   std::lock_guard lock(mutex_);
   ++released_;
   remember({{entry->key[0], entry->key[1]}});
-  __atomic_store_n(&entry->left, uint64_t{1}, __ATOMIC_RELEASE);  // partner: the peers' looks (coll/match/arrivals.cpp)
+  __atomic_store_n(&entry->left, uint64_t{1},
+                   __ATOMIC_RELEASE);  // partner: the peers' looks (coll/match/call_matcher.cpp)
 }
 
 void Board::remember(const BoardKey& key) noexcept {

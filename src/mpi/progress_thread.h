@@ -54,7 +54,7 @@ class ProgressThread {
   // launch_earlier().
   void add(ProgressClient* calls);
   // Gives a turn to other calls: those to which all ranks may have come before `complete`, when they had come to one of
-  // `calls` (Arrivals::complete_since). Returns false where such a call is not launched yet.
+  // `calls` (CallMatcher::complete_since). Returns false where such a call is not launched yet.
   bool launch_earlier(uint64_t complete, const ProgressClient* calls);
   // Forgets `calls`: after it returns they are not known any more.
   void remove(ProgressClient* calls);

@@ -23,7 +23,7 @@ RECORD = os.path.join(SOURCE, "instructions.txt")
 FACTOR, SLACK = 1.15, 20
 # Waiting for the kernel, with all that is done meanwhile; and for other ranks.
 WAIT = "gpucoll::core::Communicator::wait"
-WAITS = re.compile(r"gpucoll::coll::Arrivals::|^call_progress$")
+WAITS = re.compile(r"gpucoll::coll::CallMatcher::|^call_progress$")
 EMULATED = re.compile(r"gpucoll::gpu::emu::")
 OURS = re.compile(r"/(libgpucoll[^/]*|mca_coll_gpucoll)\.so")
 OURS_OR_BELOW = re.compile(r"/(libgpucoll[^/]*|mca_coll_gpucoll|libc|libm|libpthread|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so")
@@ -34,7 +34,7 @@ def require_waits(build):
     library = os.path.join(build, ".libs/libgpucoll.so")
     symbols = subprocess.run(["nm", "-C", library], stdout=subprocess.PIPE, text=True, check=True).stdout
     if f" {WAIT}(" not in symbols or not WAITS.search(symbols):
-        sys.exit(f"instructions.py: {library} has no {WAIT} or Arrivals: where does it wait now?")
+        sys.exit(f"instructions.py: {library} has no {WAIT} or CallMatcher: where does it wait now?")
 
 
 def profile(build, plugins, work):

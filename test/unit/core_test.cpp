@@ -56,13 +56,13 @@ TEST(Board, KnowsWhatWasReleased) {
   EXPECT_EQ(gc_arrival_number(seen->orders[GC_ORDER_BLOCKING].lines[1].arrival), 1u);
 
   EXPECT_FALSE(other->is_gone(second));
-  entry->wishes[GC_FORM_BLOCKING] = 5;
+  entry->device_hints[GC_FORM_BLOCKING] = 5;
   EXPECT_EQ(mine->claim(second), entry);
   EXPECT_EQ(other->find(first), nullptr);
   EXPECT_TRUE(other->is_gone(first));
   EXPECT_FALSE(other->is_gone(second));
   ASSERT_NE(other->find(second), nullptr);
-  EXPECT_EQ(entry->wishes[GC_FORM_BLOCKING], 0u);
+  EXPECT_EQ(entry->device_hints[GC_FORM_BLOCKING], 0u);
   EXPECT_EQ(entry->left, 0u);
   EXPECT_EQ(entry->orders[GC_ORDER_NONBLOCKING].failed, 0u);
   EXPECT_EQ(entry->orders[GC_ORDER_BLOCKING].lines[1].arrival, 0u);

@@ -29,9 +29,9 @@ class Rank {
     calls_.peer = [](void*, int r) -> const gc_process_blob* { return &g_blobs[r]; };
     calls_.process_name = [](void*, int r) { return static_cast<uint64_t>(r); };
     calls_.progress = [] {};
-    EXPECT_TRUE(arrivals_.open());
+    EXPECT_TRUE(matcher_.open());
     int failed;
-    EXPECT_TRUE(arrivals_.find_peers(&failed));
+    EXPECT_TRUE(matcher_.find_peers(&failed));
   }
 
   MpiRuntime& runtime() { return runtime_; }
@@ -50,10 +50,9 @@ class Rank {
     auto can = runtime_.plan(call, planned);
     ASSERT_TRUE(can && *can);
     const gc_board_line line = line_of(call, description_.rank, 2, *planned->part.device);
-    arrivals_.publish(planned->place, GC_KIND_DEVICE, line);
+    matcher_.publish(planned->place, GC_KIND_DEVICE, line);
     int refused_by = -1;
-    const auto all =
-        arrivals_.all_on_device(planned->place, nullptr, true, arrivals_.stamp(planned->place), &refused_by);
+    const auto all = matcher_.all_on_device(planned->place, nullptr, true, matcher_.stamp(planned->place), &refused_by);
     ASSERT_TRUE(all && *all);
     planned->lines.assign(2, line);
   }
@@ -61,8 +60,8 @@ class Rank {
  private:
   gc_host_calls calls_ = {};
   gc_comm_description description_;
-  Arrivals arrivals_{description_};
-  MpiRuntime runtime_{description_, arrivals_, GC_MEETING_FIRST};
+  CallMatcher matcher_{description_};
+  MpiRuntime runtime_{description_, matcher_, GC_MEETING_FIRST};
 };
 
 // Without descriptors, on both ranks. Another thread may look at what it has got until finish().

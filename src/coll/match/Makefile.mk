@@ -1,14 +1,14 @@
 # Room coll/match: matches the ranks' calls on the board.
 GC_COLL_SOURCES += \
-	src/coll/match/arrivals.cpp \
-	src/coll/match/arrivals.h \
-	src/coll/match/arrivals_report.cpp \
 	src/coll/match/blocking_turn.cpp \
 	src/coll/match/blocking_turn.h \
 	src/coll/match/board_bootstrap.cpp \
 	src/coll/match/board_bootstrap.h \
 	src/coll/match/call_line.cpp \
 	src/coll/match/call_line.h \
+	src/coll/match/call_matcher.cpp \
+	src/coll/match/call_matcher.h \
+	src/coll/match/call_matcher_report.cpp \
 	src/coll/match/kept_lines.cpp \
 	src/coll/match/kept_lines.h \
 	src/coll/match/start_schedule.cpp \

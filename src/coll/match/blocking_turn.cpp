@@ -13,21 +13,21 @@ void BlockingTurn::leave() {
 // ---- the caller ----
 
 // Before the clock is read for it: who sees none here, and then launches, does so with an earlier number.
-void BlockingTurn::begin(const Place& place) {
+void BlockingTurn::begin(const CallId& place) {
   if (description_.size == 1) return;
   if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_);
   complete_ = 0;
   present_.store(name_of(place));
 }
 
-Status BlockingTurn::find_complete(const Place& place, const Component* among) {
+Status BlockingTurn::find_complete(const CallId& place, const Component* among) {
   constexpr int kLooksPerCheck = 4096;
-  Arrivals::Wait wait = {place, nullptr};
+  CallMatcher::Wait wait = {place, nullptr};
   for (int looks = 1;; ++looks) {
-    complete_ = arrivals_.complete_since(place, &wait.rank, among);
+    complete_ = matcher_.complete_since(place, &wait.rank, among);
     if (complete_) return {};
     sched_yield();  // some rank is between its arrival and its clock
-    if (looks % kLooksPerCheck == 0) GC_TRY(arrivals_.look_around(wait));
+    if (looks % kLooksPerCheck == 0) GC_TRY(matcher_.look_around(wait));
   }
 }
 
@@ -47,7 +47,7 @@ void BlockingTurn::look_anew(uint64_t present) {
   due_ = 0;
   wait_ = {place_of(present), nullptr};
   if (wait_.place.order != GC_ORDER_NEIGHBORS) return;
-  among_ = arrivals_.own_component();
+  among_ = matcher_.own_component();
   wait_.among = &among_;
   wait_.rank = description_.rank;
 }
@@ -58,10 +58,10 @@ bool BlockingTurn::progress() {
   if (present == 0) return true;
   if (present != seen_) look_anew(present);
   if (due_) return true;
-  const auto verdict = arrivals_.look(wait_);
-  if (!verdict || *verdict != Arrivals::Verdict::device) return true;
-  int lacking;
-  due_ = arrivals_.complete_since(wait_.place, &lacking, wait_.among);
+  const auto verdict = matcher_.look(wait_);
+  if (!verdict || *verdict != CallMatcher::Verdict::device) return true;
+  int missing;
+  due_ = matcher_.complete_since(wait_.place, &missing, wait_.among);
   due_since_ = Clock::now();
   return due_ != 0;
 }

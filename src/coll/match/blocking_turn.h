@@ -12,24 +12,24 @@
 #include <chrono>
 #include <cstdint>
 
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 #include "mpi/progress_thread.h"
 
 namespace gpucoll::coll {
 
 class BlockingTurn final : public ProgressClient {
  public:
-  BlockingTurn(const gc_comm_description& description, Arrivals& arrivals)
-      : description_(description), arrivals_(arrivals) {}
+  BlockingTurn(const gc_comm_description& description, CallMatcher& matcher)
+      : description_(description), matcher_(matcher) {}
   ~BlockingTurn() override { leave(); }
   BlockingTurn(const BlockingTurn&) = delete;
   BlockingTurn& operator=(const BlockingTurn&) = delete;
   // Tells that there are no more calls.
   void leave();
 
-  void begin(const Place& place);
-  // Finds out when all ranks had come. Errors: as Arrivals::look_around().
-  Status learn(const Place& place, const Component* among) {
+  void begin(const CallId& place);
+  // Finds out when all ranks had come. Errors: as CallMatcher::look_around().
+  Status learn(const CallId& place, const Component* among) {
     // Without other communicators until now, all calls that ranks come to later have greater numbers.
     return ProgressThread::instance().several_communicators() ? find_complete(place, among) : Status();
   }
@@ -46,24 +46,24 @@ class BlockingTurn final : public ProgressClient {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static uint64_t name_of(const Place& place) noexcept {
+  static uint64_t name_of(const CallId& place) noexcept {
     return place.number << 16 | place.order << 8 | place.function;
   }
-  static Place place_of(uint64_t name) noexcept {
+  static CallId place_of(uint64_t name) noexcept {
     return {static_cast<uint32_t>(name >> 8 & 0xff), name >> 16, static_cast<uint32_t>(name & 0xff)};
   }
-  Status find_complete(const Place& place, const Component* among);
+  Status find_complete(const CallId& place, const Component* among);
   void await_others();
   void look_anew(uint64_t present);
 
   const gc_comm_description& description_;
-  Arrivals& arrivals_;
+  CallMatcher& matcher_;
   bool known_ = false;                // to the ProgressThread
   std::atomic<uint64_t> present_{0};  // the call, from begin() to end(); 0: none
   uint64_t complete_ = 0;             // since when all ranks have come to the call; 0: it waits for nobody
   // State of the ProgressThread: what it has seen of a call.
   uint64_t seen_ = 0;
-  Arrivals::Wait wait_ = {};
+  CallMatcher::Wait wait_ = {};
   Component among_;
   uint64_t due_ = 0;
   Clock::time_point due_since_ = {};

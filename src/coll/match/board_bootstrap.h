@@ -6,7 +6,7 @@
 #pragma once
 #include <vector>
 
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 #include "net/bootstrap/bootstrap.h"
 
 namespace gpucoll::coll {
@@ -15,17 +15,17 @@ class BoardBootstrap final : public net::Bootstrap {
  public:
   // meeting: GC_MEETING_*. place: the collective that every rank has come to with device memory. idle: called while it
   // waits, may be null. ranks: that take part, ascending, this one among them; empty: all.
-  BoardBootstrap(const gc_comm_description& description, Arrivals& arrivals, uint32_t meeting, const Place& place,
+  BoardBootstrap(const gc_comm_description& description, CallMatcher& matcher, uint32_t meeting, const CallId& place,
                  void (*idle)(), std::vector<int> ranks = {});
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
 
  private:
-  Result<const uint8_t*> await(Arrivals::Wait& wait);
-  Arrivals& arrivals_;
+  Result<const uint8_t*> await(CallMatcher::Wait& wait);
+  CallMatcher& matcher_;
   uint32_t meeting_;
-  Place place_;
+  CallId place_;
   void (*idle_)();
   std::vector<int> ranks_;
   int rank_;

@@ -4,9 +4,9 @@ namespace gpucoll::coll {
 
 bool KeptLines::is_free(uint64_t number) {
   uint64_t& needed = needed_[number % GC_BOARD_LINES];
-  if (needed && needed <= decided_ && arrivals_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}) < 0)
+  if (needed && needed <= decided_ && matcher_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}) < 0)
     needed = 0;
-  return needed == 0 || arrivals_.failed();
+  return needed == 0 || matcher_.failed();
 }
 
 bool KeptLines::all_free() {
@@ -17,7 +17,7 @@ bool KeptLines::all_free() {
 
 KeptLines::Reader KeptLines::reader_of(uint64_t number) const {
   const uint64_t needed = needed_[number % GC_BOARD_LINES];
-  return {arrivals_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}), needed};
+  return {matcher_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}), needed};
 }
 
 }  // namespace gpucoll::coll

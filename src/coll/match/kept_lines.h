@@ -1,16 +1,16 @@
 // Knows which of this rank's lines on the board, in the order of the nonblocking collectives, others may still have to
 // read.
 //
-// Thread safety: one caller at a time. Ownership: borrows the arrivals.
+// Thread safety: one caller at a time. Ownership: borrows the matcher.
 // Invariant: a line is not written anew before all ranks have read what they need of it.
 #pragma once
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 
 namespace gpucoll::coll {
 
 class KeptLines {
  public:
-  explicit KeptLines(Arrivals& arrivals) : arrivals_(arrivals) {}
+  explicit KeptLines(CallMatcher& matcher) : matcher_(matcher) {}
 
   // Returns whether number's line may be written.
   bool is_free(uint64_t number);
@@ -29,7 +29,7 @@ class KeptLines {
   void decided(uint64_t number) { decided_ = number; }
 
  private:
-  Arrivals& arrivals_;
+  CallMatcher& matcher_;
   uint64_t needed_[GC_BOARD_LINES] = {};  // the number whose line others may need; 0: none
   uint64_t decided_ = 0;
 };

@@ -15,7 +15,7 @@ void store(uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __AT
 // ---- every rank ----
 
 void StartSchedule::hold(int slot, bool joins) noexcept {
-  uint64_t& word = arrivals_.own_starts().held[slot / 64];
+  uint64_t& word = matcher_.own_starts().held[slot / 64];
   store(word, word | bit(slot));
   joins_[slot / 64] = (joins_[slot / 64] & ~bit(slot)) | (joins ? bit(slot) : 0);
 }
@@ -23,11 +23,11 @@ void StartSchedule::hold(int slot, bool joins) noexcept {
 void StartSchedule::start(int slot) noexcept { started_[slot / 64] ^= bit(slot); }
 
 void StartSchedule::publish_starts() noexcept {
-  for (int word = 0; word < kWords; ++word) store(arrivals_.own_starts().started[word], started_[word]);
+  for (int word = 0; word < kWords; ++word) store(matcher_.own_starts().started[word], started_[word]);
 }
 
 void StartSchedule::give_back(int slot) noexcept {
-  gc_board_starts& own = arrivals_.own_starts();
+  gc_board_starts& own = matcher_.own_starts();
   started_[slot / 64] &= ~bit(slot);
   store(own.started[slot / 64], own.started[slot / 64] & ~bit(slot));
   store(own.held[slot / 64], own.held[slot / 64] & ~bit(slot));
@@ -35,26 +35,26 @@ void StartSchedule::give_back(int slot) noexcept {
 }
 
 std::optional<StartSchedule::Step> StartSchedule::next() {
-  const gc_board_starts& first = arrivals_.starts_of(0);
+  const gc_board_starts& first = matcher_.starts_of(0);
   const size_t at = (read_ + 1) % GC_BOARD_SCHEDULE;
   if (load(first.scheduled) <= read_) return {};
   const uint64_t scheduled = load(first.scheduled_ns[at]);
   if (!scheduled) return {};
   const Step step = {load(first.schedule[at]), scheduled};
-  store(arrivals_.own_starts().read, ++read_);
+  store(matcher_.own_starts().read, ++read_);
   return step;
 }
 
 bool StartSchedule::is_untold() const noexcept {
-  const gc_board_starts& first = arrivals_.starts_of(0);
+  const gc_board_starts& first = matcher_.starts_of(0);
   return load(first.scheduled) > read_ && !load(first.scheduled_ns[(read_ + 1) % GC_BOARD_SCHEDULE]);
 }
 
 int StartSchedule::missing(int slot) const noexcept {
   const int word = slot / 64;
-  const uint64_t mine = load(arrivals_.starts_of(description_.rank).started[word]);
+  const uint64_t mine = load(matcher_.starts_of(description_.rank).started[word]);
   for (int r = 0; r < description_.size; ++r) {
-    const gc_board_starts& its = arrivals_.starts_of(r);
+    const gc_board_starts& its = matcher_.starts_of(r);
     if (((load(its.started[word]) ^ mine) | ~load(its.held[word])) & bit(slot)) return r;
   }
   return keeps_back();
@@ -62,7 +62,7 @@ int StartSchedule::missing(int slot) const noexcept {
 
 int StartSchedule::keeps_back() const noexcept {
   for (int r = 0; description_.rank == 0 && r < description_.size; ++r)
-    if (load(arrivals_.starts_of(r).read) < scheduled_) return r;
+    if (load(matcher_.starts_of(r).read) < scheduled_) return r;
   return 0;
 }
 
@@ -71,14 +71,14 @@ int StartSchedule::keeps_back() const noexcept {
 bool StartSchedule::all_have_read(uint64_t steps) noexcept {
   if (read_by_all_ >= steps) return true;
   for (int r = 0; r < description_.size; ++r)
-    if (load(arrivals_.starts_of(r).read) < steps && !arrivals_.has_left(r)) return false;
+    if (load(matcher_.starts_of(r).read) < steps && !matcher_.has_left(r)) return false;
   read_by_all_ = steps;
   return true;
 }
 
 void StartSchedule::append(uint64_t step) noexcept {
   ++scheduled_;
-  gc_board_starts& own = arrivals_.own_starts();
+  gc_board_starts& own = matcher_.own_starts();
   __atomic_store_n(&own.schedule[scheduled_ % GC_BOARD_SCHEDULE], step, __ATOMIC_RELAXED);
   __atomic_store_n(&own.scheduled_ns[scheduled_ % GC_BOARD_SCHEDULE], 0, __ATOMIC_RELAXED);
 }
@@ -86,7 +86,7 @@ void StartSchedule::append(uint64_t step) noexcept {
 // The last one's time first: who has that of a step sees those that join it.
 void StartSchedule::publish_steps() noexcept {
   if (published_ == scheduled_) return;
-  gc_board_starts& own = arrivals_.own_starts();
+  gc_board_starts& own = matcher_.own_starts();
   __atomic_exchange_n(&own.scheduled, scheduled_, __ATOMIC_SEQ_CST);  // all see it before the clock is read
   const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
   for (uint64_t k = scheduled_; k > published_; --k)
@@ -97,10 +97,10 @@ void StartSchedule::publish_steps() noexcept {
 uint64_t StartSchedule::started_by_all(int word) const noexcept {
   uint64_t all = ~uint64_t{0};
   for (int r = 0; r < description_.size && all; ++r) {
-    const gc_board_starts& its = arrivals_.starts_of(r);
+    const gc_board_starts& its = matcher_.starts_of(r);
     all &= load(its.started[word]) ^ scheduled_starts_[word];
     all &= load(its.held[word]);  // what it has freed looks started every other time
-    if (arrivals_.has_left(r)) return 0;
+    if (matcher_.has_left(r)) return 0;
   }
   return all;
 }
@@ -123,7 +123,7 @@ void StartSchedule::schedule_starts() noexcept {
 
 bool StartSchedule::held_by_any(int slot) const noexcept {
   for (int r = 0; r < description_.size; ++r)
-    if (load(arrivals_.starts_of(r).held[slot / 64]) & bit(slot)) return true;
+    if (load(matcher_.starts_of(r).held[slot / 64]) & bit(slot)) return true;
   return false;
 }
 

@@ -1,13 +1,13 @@
 // Keeps the persistent collectives of one MPI communicator on the board: which of them this rank has started, and the
 // order in which all ranks run them, which rank 0 writes (proto/format/board.h).
 //
-// Thread safety: one caller at a time. Ownership: borrows the arrivals. REQUIRES of all but the constructor: some
+// Thread safety: one caller at a time. Ownership: borrows the matcher. REQUIRES of all but the constructor: some
 // collective of this communicator has been on devices everywhere.
 #pragma once
 #include <cstdint>
 #include <optional>
 
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 
 namespace gpucoll::coll {
 
@@ -15,8 +15,8 @@ class StartSchedule {
  public:
   static constexpr int kSlots = GC_BOARD_SLOTS;
 
-  StartSchedule(const gc_comm_description& description, Arrivals& arrivals)
-      : description_(description), arrivals_(arrivals) {}
+  StartSchedule(const gc_comm_description& description, CallMatcher& matcher)
+      : description_(description), matcher_(matcher) {}
 
   // Change this rank's slots.
   // Takes a slot. joins: its starts may be launched together with others. Rank 0's word counts.
@@ -63,7 +63,7 @@ class StartSchedule {
   std::optional<int> find_slot() noexcept;
 
   const gc_comm_description& description_;
-  Arrivals& arrivals_;
+  CallMatcher& matcher_;
   uint64_t read_ = 0;
   uint64_t started_[kSlots / 64] = {};  // including those that are not published
   // For rank 0.

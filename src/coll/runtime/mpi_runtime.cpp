@@ -109,9 +109,9 @@ bool MpiRuntime::fits(const DeviceCall& call) {
 }
 
 Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
-  BoardBootstrap bootstrap(description_, arrivals_, meeting_, call.place, idle, ranks_);
+  BoardBootstrap bootstrap(description_, matcher_, meeting_, call.place, idle, ranks_);
   core::Surroundings surroundings = {ranks_, {}};
-  if (!ranks_.empty()) surroundings.bystanders = arrivals_.bystanders();  // whom the others of `ranks_` may wait for
+  if (!ranks_.empty()) surroundings.bystanders = matcher_.bystanders();  // whom the others of `ranks_` may wait for
   GC_TRY_AS(runtime_,
             core::Communicator::create(*call.part.device, {all_kernels(), move_kernel()}, bootstrap, surroundings));
   bound_ = call.lines;
@@ -141,9 +141,9 @@ Result<bool> MpiRuntime::prepared(DeviceCall& call) {
 Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
   if (!runtime_) {
     if (Status made = make(call, idle); !made) {  // which all ranks see alike
-      GC_TRY(arrivals_.others());
+      GC_TRY(matcher_.others());
       // A persistent call may have been made and never be started: where ranks end MPI it cannot be.
-      const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && arrivals_.any_ending();
+      const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && matcher_.any_ending();
       // Through the host, Open MPI would wait for ever for a rank that does not come.
       if (made.blames() && !idle_call) return made;
       tell_staged(idle_call ? log::Level::info : log::Level::warn, made.what());

@@ -18,14 +18,14 @@
 #include "abi/abi.h"
 #include "base/log.h"
 #include "coll/call/device_part.h"
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 #include "core/comm/communicator.h"
 
 namespace gpucoll::coll {
 
 // A collective that this rank has entered with device memory.
 struct DeviceCall {
-  Place place = {};
+  CallId place = {};
   DevicePart part;
   bool pairs_with_gaps = false;  // it reduces pairs with gaps (packing.h)
   Scratch scratch;
@@ -37,8 +37,8 @@ class MpiRuntime {
  public:
   // meeting: where the ranks make it, GC_MEETING_*.
   // Makes a runtime of all ranks, or (set_ranks(), before prepare()) of some, this rank among them.
-  MpiRuntime(const gc_comm_description& description, Arrivals& arrivals, uint32_t meeting)
-      : description_(description), arrivals_(arrivals), meeting_(meeting) {}
+  MpiRuntime(const gc_comm_description& description, CallMatcher& matcher, uint32_t meeting)
+      : description_(description), matcher_(matcher), meeting_(meeting) {}
 
   void set_ranks(std::vector<int> ranks) { ranks_ = std::move(ranks); }
 
@@ -95,7 +95,7 @@ class MpiRuntime {
   Status put_on_stream(DevicePart& part);
 
   const gc_comm_description& description_;
-  Arrivals& arrivals_;
+  CallMatcher& matcher_;
   const uint32_t meeting_;
   std::vector<int> ranks_;  // empty: all
   std::atomic<bool> staging_only_{false};

@@ -77,24 +77,24 @@ void TeamRuntime::tell_teams() const {
 
 // ---- waiting for one another ----
 
-Status TeamRuntime::what_is_wrong(int rank, const char* what, const Place& place) const {
-  GC_TRY(arrivals_.usable(rank));
-  if (!arrivals_.alive(rank))
-    return arrivals_.died_or_failed(
-        rank, Status::error(Code::remote, "%s died before it %s %s on %s", arrivals_.rank_name(rank).c_str(), what,
+Status TeamRuntime::what_is_wrong(int rank, const char* what, const CallId& place) const {
+  GC_TRY(matcher_.usable(rank));
+  if (!matcher_.alive(rank))
+    return matcher_.died_or_failed(
+        rank, Status::error(Code::remote, "%s died before it %s %s on %s", matcher_.rank_name(rank).c_str(), what,
                             name_of(place), description_.name)
                   .blaming());
-  GC_TRY(arrivals_.in_mpi(rank, place));
+  GC_TRY(matcher_.in_mpi(rank, place));
   const auto more = leads() ? kPatienceOfLeaders : kPatience;
-  return arrivals_.in_time(start_, more, [&] {
+  return matcher_.in_time(start_, more, [&] {
     return Status::error(Code::timed_out, "rank %d has waited longer than %lld s (parameter timeout) until %s %s %s",
-                         description_.rank, static_cast<long long>(params().timeout), arrivals_.rank_name(rank).c_str(),
+                         description_.rank, static_cast<long long>(params().timeout), matcher_.rank_name(rank).c_str(),
                          what, name_of(place));
   });
 }
 
 template <class Come>
-Status TeamRuntime::await(int rank, const char* what, const Place& place, void (*idle)(), const Come& come) {
+Status TeamRuntime::await(int rank, const char* what, const CallId& place, void (*idle)(), const Come& come) {
   constexpr int kLooksPerCheck = 4096;
   for (int look = 1; !come(); ++look) {
     if (idle) idle();
@@ -118,7 +118,7 @@ Status TeamRuntime::open_pages(BoardBootstrap& all) {
 
 // Returns whether every rank can do its part, so that all go on or none.
 Result<bool> TeamRuntime::meet(const DeviceCall& call, const Status& handed_over, void (*idle)()) {
-  BoardBootstrap all(description_, arrivals_, meeting_, call.place, idle);
+  BoardBootstrap all(description_, matcher_, meeting_, call.place, idle);
   Status mine = open_pages(all);
   if (mine) mine = handed_over;
   if (mine && leads()) mine = collect(call, idle);
@@ -234,7 +234,7 @@ bool TeamRuntime::fail(const Status& why) noexcept {
   const auto failed = why.code() == Code::truncated ? proto::TeamAnswer::truncated : proto::TeamAnswer::failed;
   std::string told;
   contained([&]() -> Status {
-    told = arrivals_.told_of(why);
+    told = matcher_.told_of(why);
     return {};
   }).ignore();  // no memory to say it better
   if (!answered_) pages_->answer(calls_, failed, told.empty() ? why.what() : told.c_str());

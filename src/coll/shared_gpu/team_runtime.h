@@ -36,11 +36,11 @@ class TeamRuntime {
   struct Meetings {
     uint32_t all, leaders;
   };
-  TeamRuntime(const gc_comm_description& description, Arrivals& arrivals, Meetings meetings)
+  TeamRuntime(const gc_comm_description& description, CallMatcher& matcher, Meetings meetings)
       : description_(description),
-        arrivals_(arrivals),
+        matcher_(matcher),
         meeting_(meetings.all),
-        leaders_(description, arrivals, meetings.leaders) {}
+        leaders_(description, matcher, meetings.leaders) {}
   ~TeamRuntime() { finish(); }
   TeamRuntime(const TeamRuntime&) = delete;
   TeamRuntime& operator=(const TeamRuntime&) = delete;
@@ -102,14 +102,14 @@ class TeamRuntime {
   // All members call these.
   Status hand_over(const DeviceCall& call);
   template <class Come>
-  Status await(int rank, const char* what, const Place& place, void (*idle)(), const Come& come);
+  Status await(int rank, const char* what, const CallId& place, void (*idle)(), const Come& come);
   // Returns what keeps `rank` from coming: ok where nothing does, or where it has come meanwhile.
   template <class Come>
-  Status look_at(int rank, const char* what, const Place& place, const Come& come) const {
+  Status look_at(int rank, const char* what, const CallId& place, const Come& come) const {
     Status wrong = what_is_wrong(rank, what, place);
     return wrong || come() ? Status() : wrong;
   }
-  Status what_is_wrong(int rank, const char* what, const Place& place) const;
+  Status what_is_wrong(int rank, const char* what, const CallId& place) const;
 
   // The leader calls these.
   Status collect(const DeviceCall& call, void (*idle)());
@@ -143,7 +143,7 @@ class TeamRuntime {
   bool time_to_look_around();
 
   const gc_comm_description& description_;
-  Arrivals& arrivals_;
+  CallMatcher& matcher_;
   const uint32_t meeting_;
   MpiRuntime leaders_;
   std::optional<Teams> teams_;        // once teams are known to be needed

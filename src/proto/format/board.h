@@ -30,11 +30,12 @@
  * when all have come to s - GC_BOARD_LINES / 2: no line is written anew before all ranks have come to it.
  *
  * A rank with host memory alone does not wait, as most often all ranks have host memory. But where others have told by
- * `wishes` that they would rather run a function on the device, a rank waits, as long as that pays (coll/wishes.h).
+ * `device_hints` that they would rather run a function on the device, a rank waits, as long as that pays
+ * (coll/wishes.h).
  *
  * A nonblocking collective is begun, and the program goes on. A rank that has device memory in s, or refuses s, keeps
  * the line until it knows that s goes through the host, or that every rank has read the line or comes through the host.
- * It does not enter a later call that needs the line before. Rank 0 stores into `together` for its line s, with
+ * It does not enter a later call that needs the line before. Rank 0 stores into `batch_size` for its line s, with
  * release, how many collectives from s on share a launch: s and those behind it that are GC_LINE_SMALL on every rank,
  * and but for s GC_LINE_WAITS. A rank waits for that word only if it has entered s + 1 so itself. Else it runs s alone,
  * and rank 0 cannot mean otherwise: the collectives that this rank enters later do not wait.
@@ -176,7 +177,7 @@ typedef struct gc_board_order {
   uint64_t decided; /* the last collective whose lines this rank has read as far as it needs, none GC_KIND_HOST */
   uint64_t failed;  /* the first collective that this rank has failed in, or will; 0: none */
   /* Rank 0's, of nonblocking ones: how many from this line's on share a launch; 0: it has not decided. */
-  uint8_t together[GC_BOARD_LINES];
+  uint8_t batch_size[GC_BOARD_LINES];
   uint8_t reserved[32];
   gc_board_line lines[GC_BOARD_LINES];
 } gc_board_order;
@@ -200,7 +201,7 @@ typedef struct gc_board_entry {
   uint64_t key[2]; /* key[1] == 0: never used, or being changed */
   uint64_t left;   /* not 0: freed; later ones have larger numbers */
   /* By form: functions, 1 << GC_FUNCTION_*, that others have kept this rank from running on its device. */
-  uint64_t wishes[GC_FORMS];
+  uint64_t device_hints[GC_FORMS];
   uint64_t ending; /* GC_ENDING_* */
   uint8_t reserved[8];
   uint64_t neighbors[GC_BOARD_NEIGHBORS / 64];

@@ -1,5 +1,5 @@
 // When the ranks of a communicator came to a collective. The other rank is a process that takes its steps when told to.
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -12,26 +12,26 @@
 namespace gpucoll::coll {
 namespace {
 
-constexpr Place kCall = {GC_ORDER_BLOCKING, 1, GC_FUNCTION_allreduce};
+constexpr CallId kCall = {GC_ORDER_BLOCKING, 1, GC_FUNCTION_allreduce};
 
 gc_process_blob g_blobs[2];
 
 class Rank {
  public:
-  explicit Rank(int rank) : description_{7, rank, 2, 0, &calls_, nullptr, "a communicator"}, arrivals_(description_) {
+  explicit Rank(int rank) : description_{7, rank, 2, 0, &calls_, nullptr, "a communicator"}, matcher_(description_) {
     calls_.peer = [](void*, int r) -> const gc_process_blob* { return &g_blobs[r]; };
     calls_.process_name = [](void*, int r) { return static_cast<uint64_t>(r); };
     calls_.progress = [] {};
-    EXPECT_TRUE(arrivals_.open());
+    EXPECT_TRUE(matcher_.open());
     int failed;
-    EXPECT_TRUE(arrivals_.find_peers(&failed));
+    EXPECT_TRUE(matcher_.find_peers(&failed));
   }
-  Arrivals& arrivals() { return arrivals_; }
+  CallMatcher& matcher() { return matcher_; }
 
  private:
   gc_host_calls calls_ = {};
   gc_comm_description description_;
-  Arrivals arrivals_;
+  CallMatcher matcher_;
 };
 
 // To the other process. Who waits for one that has ended ends, too.
@@ -70,10 +70,10 @@ class Line {
   g_blobs[0] = line.hear<gc_process_blob>();
   Rank rank(1);
   line.hear();
-  rank.arrivals().publish(kCall, GC_KIND_DEVICE, {});
+  rank.matcher().publish(kCall, GC_KIND_DEVICE, {});
   line.tell('x');
   line.hear();
-  rank.arrivals().stamp(kCall);
+  rank.matcher().stamp(kCall);
   line.tell('x');
   line.hear();
   _exit(testing::Test::HasFailure());
@@ -81,7 +81,7 @@ class Line {
 
 // A rank that is held up between its arrival and its look at the clock has come for all, and none takes another's time
 // for that of the last.
-TEST(Arrivals, WhoHasComeButNotToldWhenIsWaitedFor) {
+TEST(CallMatcher, WhoHasComeButNotToldWhenIsWaitedFor) {
   Line line;
   const pid_t child = fork();
   if (child == 0) be_rank_1(line);
@@ -90,21 +90,21 @@ TEST(Arrivals, WhoHasComeButNotToldWhenIsWaitedFor) {
   line.tell(g_blobs[0]);
   g_blobs[1] = line.hear<gc_process_blob>();
   Rank rank(0);
-  Arrivals::Wait wait = {kCall, nullptr};
-  int lacking = -1;
-  rank.arrivals().publish(kCall, GC_KIND_DEVICE, {});
-  const auto mine = rank.arrivals().stamp(kCall);
-  EXPECT_EQ(*rank.arrivals().look(wait), Arrivals::Verdict::waiting);
+  CallMatcher::Wait wait = {kCall, nullptr};
+  int missing = -1;
+  rank.matcher().publish(kCall, GC_KIND_DEVICE, {});
+  const auto mine = rank.matcher().stamp(kCall);
+  EXPECT_EQ(*rank.matcher().look(wait), CallMatcher::Verdict::waiting);
 
   line.tell('x');
   line.hear();
-  EXPECT_EQ(*rank.arrivals().look(wait), Arrivals::Verdict::device);
-  EXPECT_EQ(rank.arrivals().complete_since(kCall, &lacking), 0u);
-  EXPECT_EQ(lacking, 1);
+  EXPECT_EQ(*rank.matcher().look(wait), CallMatcher::Verdict::device);
+  EXPECT_EQ(rank.matcher().complete_since(kCall, &missing), 0u);
+  EXPECT_EQ(missing, 1);
 
   line.tell('x');
   line.hear();
-  const auto since = std::chrono::nanoseconds(rank.arrivals().complete_since(kCall, &lacking));
+  const auto since = std::chrono::nanoseconds(rank.matcher().complete_since(kCall, &missing));
   EXPECT_GE(since, mine.time_since_epoch());
 
   line.tell('x');

@@ -24,7 +24,7 @@
 namespace gpucoll::coll {
 
 // Names one collective of a communicator.
-struct Place {
+struct CallId {
   uint32_t order;     // GC_ORDER_*
   uint64_t number;    // 1, 2, ...
   uint32_t function;  // GC_FUNCTION_*
@@ -32,7 +32,7 @@ struct Place {
 // Stands for a start of a persistent collective, which has the number of its making. Used as a place only in messages.
 inline constexpr uint32_t kStarts = GC_ORDERS;
 // "MPI_Allgather", "MPI_Iallgather", "MPI_Allgather_init", "a start of MPI_Allgather_init"
-const char* name_of(const Place& place);
+const char* name_of(const CallId& place);
 const char* function_name(uint32_t function);  // "MPI_Allgather"
 
 // The ranks that edges of a graph join to this one: itself first, each after a rank that it has an edge with. This rank
@@ -42,11 +42,11 @@ struct Component {
   bool complete = false;
 };
 
-class Arrivals {
+class CallMatcher {
  public:
   // One wait for the other ranks, rank after rank.
   struct Wait {
-    Place place;
+    CallId place;
     core::Communicator* runtime;  // may be null; its fault ends the wait
     bool any_device = true;       // this rank, or one that has come, has device memory
     int rank = 0;                 // the rank that is waited for
@@ -58,10 +58,10 @@ class Arrivals {
   };
   enum class Verdict { waiting, host, device, refused };
 
-  explicit Arrivals(const gc_comm_description& description) : description_(description) {}
-  ~Arrivals();
-  Arrivals(const Arrivals&) = delete;
-  Arrivals& operator=(const Arrivals&) = delete;
+  explicit CallMatcher(const gc_comm_description& description) : description_(description) {}
+  ~CallMatcher();
+  CallMatcher(const CallMatcher&) = delete;
+  CallMatcher& operator=(const CallMatcher&) = delete;
 
   // Opens this rank's entry. Local. Errors: out_of_memory when the board has no room.
   Status open();
@@ -70,13 +70,13 @@ class Arrivals {
   Status find_peers(int* rank);
   // Returns whether no rank can leave it before every rank has taken part. REQUIRES: some rank has bytes in it; then
   // all have.
-  bool holds_everybody(const Place& place) const noexcept;
+  bool holds_everybody(const CallId& place) const noexcept;
 
   // Publishes a call. `line`: all but `arrival` and `entered_ns`, for a rank that waits for others. REQUIRES but for
   // GC_KIND_HOST: find_peers().
-  void publish(const Place& place, uint32_t kind, const gc_board_line& line);
+  void publish(const CallId& place, uint32_t kind, const gc_board_line& line);
   // Tells when this rank has come, where it waits for others. Call it right after publish().
-  std::chrono::steady_clock::time_point stamp(const Place& place) noexcept;
+  std::chrono::steady_clock::time_point stamp(const CallId& place) noexcept;
   // Returns how a call goes, without waiting: `host` as soon as one rank does not wait, or where none has device
   // memory; `refused` as soon as wait.rank refuses it. Errors: a rank calls another function or has failed.
   Result<Verdict> look(Wait& wait);
@@ -88,38 +88,38 @@ class Arrivals {
   Status tell_neighbors(const gc_call& call, Component* component) noexcept;
   // Reads the lines of all ranks, or of those `among`; the rest of *lines stays. REQUIRES: `device` was the verdict,
   // and decide() has not been called.
-  void read_lines(const Place& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
-  // Returns when the last rank came: equal on all ranks. 0: *lacking has come, but has not told when. REQUIRES: as
+  void read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
+  // Returns when the last rank came: equal on all ranks. 0: *missing has come, but has not told when. REQUIRES: as
   // read_lines().
-  uint64_t complete_since(const Place& place, int* lacking, const Component* among = nullptr) const noexcept;
+  uint64_t complete_since(const CallId& place, int* missing, const Component* among = nullptr) const noexcept;
   // Returns the component as tell_neighbors() has begun it.
   Component own_component() const;
   // Tells the others that this rank has read the lines.
-  void decide(const Place& place) noexcept;
+  void decide(const CallId& place) noexcept;
   // Returns a rank that may still need this rank's line; -1: none. REQUIRES: this rank has decided.
-  int undecided(const Place& place);
+  int undecided(const CallId& place);
 
   // Waits for the verdict, since stamp(), and returns whether it is `device`. A refusal is no error: *refused_by is
   // then the rank that refused, else -1.
-  Result<bool> all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
+  Result<bool> all_on_device(const CallId& place, core::Communicator* runtime, bool has_device_memory,
                              std::chrono::steady_clock::time_point since, int* refused_by, Component* among = nullptr);
-  Status refusal_of(int rank, const Place& place) const;
+  Status refusal_of(int rank, const CallId& place) const;
   // Refuses a blocking call on this rank. Waits for ranks that are so far behind that lines could be written anew which
   // they have not read.
-  Status refuse(const Place& place);
-  // Tells that this rank would rather run this function on its device; wishes() returns the functions that others
+  Status refuse(const CallId& place);
+  // Tells that this rank would rather run this function on its device; device_hints() returns the functions that others
   // would, 1 << GC_FUNCTION_*.
-  void wish(uint32_t form, uint32_t function) noexcept;
-  uint64_t wishes(uint32_t form) noexcept;
+  void hint_device(uint32_t form, uint32_t function) noexcept;
+  uint64_t device_hints(uint32_t form) noexcept;
   // Decides and waits until no rank is undecided(). All ranks call it or none.
-  Status await_decisions(const Place& place, core::Communicator* runtime, Component* among = nullptr);
+  Status await_decisions(const CallId& place, core::Communicator* runtime, Component* among = nullptr);
   // Ends this rank's part from this collective on, and from the next one of every other order: it can no longer agree
   // with the others on what to do, so nobody must wait for it. `comm`: the communicator that the place is of. `why`
   // tells the others who is at fault.
-  void fail(const Place& place, const gc_comm& comm, const Status& why) noexcept;
+  void fail(const CallId& place, const gc_comm& comm, const Status& why) noexcept;
   // Fails as fail() does because MPI is being finalized. Nobody waits for such a call then, so no rank reports an
   // error.
-  void fail_quietly(const Place& place, const gc_comm& comm, const Status& why) noexcept;
+  void fail_quietly(const CallId& place, const gc_comm& comm, const Status& why) noexcept;
   bool failed() const noexcept;
   // Tells that MPI is being finalized on this rank; any_ending() returns whether any rank has said so, of itself or of
   // others.
@@ -132,8 +132,8 @@ class Arrivals {
 
   // Tell and return how many nonblocking calls from `place` on share a launch. Rank 0 tells it; 0: not yet. Errors:
   // rank 0 has failed.
-  void tell_together(const Place& place, size_t n) noexcept;
-  Result<size_t> together(const Place& place);
+  void tell_batch_size(const CallId& place, size_t n) noexcept;
+  Result<size_t> batch_size(const CallId& place);
 
   // Return the persistent collectives of this rank, and of another. REQUIRES: `device` was once the verdict.
   gc_board_starts& own_starts() const { return entry_->starts; }
@@ -145,9 +145,9 @@ class Arrivals {
 
   // Stores this rank's exchange number `k` (1, 2, ...; proto/format/board.h) of up to GC_BOARD_MEETING_BYTES in a
   // meeting (GC_MEETING_*).
-  void meet(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept;
+  void post_part(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept;
   // Returns what `rank` has put there; null until it has.
-  const uint8_t* met(uint32_t meeting, int rank, uint64_t k) const noexcept;
+  const uint8_t* part_of(uint32_t meeting, int rank, uint64_t k) const noexcept;
 
   // "rank 1 (process 4711)"
   std::string rank_name(int rank) const;
@@ -164,7 +164,7 @@ class Arrivals {
   std::vector<core::Surroundings::Bystander> bystanders() const;
   bool alive(int rank) const noexcept;
   // Errors: remote, where that rank has ended MPI. Then everything that it did before can be seen.
-  Status in_mpi(int rank, const Place& place) const;
+  Status in_mpi(int rank, const CallId& place) const;
   // Errors: remote, where that rank has failed.
   Status usable(int rank) const;
   // Returns `died`, of a rank whose process has ended, unless that rank has told a failure before. REQUIRES: as
@@ -182,30 +182,30 @@ class Arrivals {
     bool failed;       // in this collective or before
   };
   core::BoardKey key() const;
-  Wait wait_among(const Place& place, core::Communicator* runtime, std::chrono::steady_clock::time_point since,
+  Wait wait_among(const CallId& place, core::Communicator* runtime, std::chrono::steady_clock::time_point since,
                   Component* among) const;
   void go_to_next(Wait& wait) const;
   void add_neighbors_of(int rank, Component* component) const;
-  Look look_at(int rank, const Place& place);
+  Look look_at(int rank, const CallId& place);
   // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
-  Result<uint32_t> kind_of(int rank, const Look& look, const Place& place) const;
+  Result<uint32_t> kind_of(int rank, const Look& look, const CallId& place) const;
   Status failure_of(int rank) const;
   Status stopped(std::chrono::steady_clock::time_point since) const;
   std::string self() const {
     return "rank " + std::to_string(description_.rank) + " (process " + std::to_string(getpid()) + ")";
   }
   uint64_t ending(int rank) const noexcept;
-  Status await_arrivals(const Place& place);
+  Status await_arrivals(const CallId& place);
   // Relaxed: a null pointer is looked for anew, and an entry that any other one points to was there before the peer
   // came.
   const gc_board_entry* peer_entry(int rank) const noexcept {
     return __atomic_load_n(&peer_entries_[static_cast<size_t>(rank)], __ATOMIC_RELAXED);
   }
   const gc_board_entry& entry_of(int rank) const { return rank == description_.rank ? *entry_ : *peer_entry(rank); }
-  bool has_decided(int rank, const Place& place) const noexcept;
+  bool has_decided(int rank, const CallId& place) const noexcept;
   // Checks as usable(rank) does, at any time.
   Status told(int rank) const;
-  // arrivals_report.cpp
+  // call_matcher_report.cpp
   void report(Wait& wait) const;
   uint64_t last_call(int rank, uint32_t order) const noexcept;
   std::string report_of(int rank, const Wait& wait) const;

@@ -1,4 +1,4 @@
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,7 @@ const char* function_name(uint32_t function) {
   return plain < GC_FUNCTION_end ? kNames[plain] : kNames[0];
 }
 
-const char* name_of(const Place& place) {
+const char* name_of(const CallId& place) {
 #define GC_FUNCTION(name, text) "MPI_I" #name,
   static constexpr const char* kNonblocking[] = {"no collective", GC_BOARD_FUNCTIONS(GC_FUNCTION)};
 #undef GC_FUNCTION
@@ -50,14 +50,14 @@ const char* name_of(const Place& place) {
 }
 
 // Within a group of an intercommunicator nobody waits for the others.
-bool Arrivals::holds_everybody(const Place& place) const noexcept {
+bool CallMatcher::holds_everybody(const CallId& place) const noexcept {
   const uint32_t function = place.function;
   return !description_.two_groups && place.order == GC_ORDER_BLOCKING &&
          (function == GC_FUNCTION_allreduce || function == GC_FUNCTION_allgather || function == GC_FUNCTION_alltoall ||
           function == GC_FUNCTION_reduce_scatter_block);
 }
 
-core::BoardKey Arrivals::key() const {
+core::BoardKey CallMatcher::key() const {
   uint64_t members = static_cast<uint64_t>(description_.size);
   for (int r = 0; r < description_.size; ++r)
     members = mix(members, description_.calls->process_name(description_.ctx, r));
@@ -66,7 +66,7 @@ core::BoardKey Arrivals::key() const {
   return {{a, mix(a, 0x5bd1e995) | 1}};  // never 0: that marks a free entry
 }
 
-Status Arrivals::open() {
+Status CallMatcher::open() {
   key_ = key();
   entry_ = MpiProcess::instance().board().claim(key_);
   if (entry_) return {};
@@ -75,11 +75,11 @@ Status Arrivals::open() {
                        description_.name);
 }
 
-Arrivals::~Arrivals() {
+CallMatcher::~CallMatcher() {
   if (entry_) MpiProcess::instance().board().release(entry_);
 }
 
-Status Arrivals::find_peers(int* rank) {
+Status CallMatcher::find_peers(int* rank) {
   const auto n = static_cast<size_t>(description_.size);
   peers_.assign(n, nullptr);
   peer_entries_.assign(n, nullptr);
@@ -92,16 +92,16 @@ Status Arrivals::find_peers(int* rank) {
   return {};
 }
 
-std::string Arrivals::rank_name(int rank) const {
+std::string CallMatcher::rank_name(int rank) const {
   const PeerProcess* peer = peers_[static_cast<size_t>(rank)];
   return "rank " + std::to_string(rank) + (peer ? " (process " + std::to_string(peer->pid) + ")" : "");
 }
 
-bool Arrivals::alive(int rank) const noexcept {
+bool CallMatcher::alive(int rank) const noexcept {
   return rank == description_.rank || peers_[static_cast<size_t>(rank)]->liveness.alive();
 }
 
-void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& line) {
+void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_line& line) {
   gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
   const uint64_t arrival = gc_arrival(place.number, place.function, kind);
   if (kind != GC_KIND_HOST) {
@@ -109,7 +109,7 @@ void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& l
     constexpr size_t kRest = offsetof(gc_board_line, count);
     std::memcpy(reinterpret_cast<char*>(&mine) + kRest, reinterpret_cast<const char*>(&line) + kRest,
                 sizeof line - kRest);
-    tell_together(place, 0);
+    tell_batch_size(place, 0);
   }
   // Partner: look_at of the peers. Where stamp() follows, others see it before the clock is read: no store may wait.
   if (kind == GC_KIND_HOST)
@@ -118,7 +118,7 @@ void Arrivals::publish(const Place& place, uint32_t kind, const gc_board_line& l
     __atomic_exchange_n(&mine.arrival, arrival, __ATOMIC_SEQ_CST);
 }
 
-Clock::time_point Arrivals::stamp(const Place& place) noexcept {
+Clock::time_point CallMatcher::stamp(const CallId& place) noexcept {
   const auto now = Clock::now();
   gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
   // Partner: complete_since of the peers.
@@ -127,7 +127,7 @@ Clock::time_point Arrivals::stamp(const Place& place) noexcept {
   return now;
 }
 
-void Arrivals::fail(const Place& place, const gc_comm& comm, const Status& why) noexcept {
+void CallMatcher::fail(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
   if (failed()) return;
   // Without memory for it the words alone have to do.
   contained([&]() -> Status {
@@ -140,17 +140,17 @@ void Arrivals::fail(const Place& place, const gc_comm& comm, const Status& why) 
   }
 }
 
-void Arrivals::fail_quietly(const Place& place, const gc_comm& comm, const Status& why) noexcept {
+void CallMatcher::fail_quietly(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
   if (failed()) return;
   __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_QUIETLY}, __ATOMIC_RELEASE);  // partner: ending of the peers
   fail(place, comm, why);
 }
 
-void Arrivals::end_mpi() noexcept {
+void CallMatcher::end_mpi() noexcept {
   if (!ending(description_.rank)) __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_MPI}, __ATOMIC_RELEASE);
 }
 
-uint64_t Arrivals::ending(int rank) const noexcept {
+uint64_t CallMatcher::ending(int rank) const noexcept {
   if (rank == description_.rank) return __atomic_load_n(&entry_->ending, __ATOMIC_ACQUIRE);
   const PeerProcess* const peer = peers_.empty() ? nullptr : peers_[static_cast<size_t>(rank)];
   if (!peer) return 0;
@@ -159,21 +159,21 @@ uint64_t Arrivals::ending(int rank) const noexcept {
   return told || !peer->board.has_ended() ? told : uint64_t{GC_ENDING_MPI};
 }
 
-bool Arrivals::any_ending() const noexcept {
+bool CallMatcher::any_ending() const noexcept {
   for (int r = 0; r < description_.size; ++r)
     if (ending(r)) return true;
   return false;
 }
 
-bool Arrivals::failed() const noexcept { return __atomic_load_n(&entry_->orders[0].failed, __ATOMIC_RELAXED) != 0; }
+bool CallMatcher::failed() const noexcept { return __atomic_load_n(&entry_->orders[0].failed, __ATOMIC_RELAXED) != 0; }
 
-Status Arrivals::usable() const {
+Status CallMatcher::usable() const {
   if (!failed()) return {};
   return Status::error(Code::remote, "%s cannot be used any more, as a collective on it has failed: %s",
                        description_.name, entry_->cause);
 }
 
-Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
+CallMatcher::Look CallMatcher::look_at(int rank, const CallId& place) {
   const uint64_t number = place.number;
   const gc_board_entry* entry = peer_entry(rank);
   if (!entry) {
@@ -193,7 +193,7 @@ Arrivals::Look Arrivals::look_at(int rank, const Place& place) {
   return {left || gc_arrival_number(arrival) > number ? Seen::gone : Seen::not_there, 0, has_failed};
 }
 
-Status Arrivals::failure_of(int rank) const {
+Status CallMatcher::failure_of(int rank) const {
   const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
   if (entry && entry->cause[0])
     return Status::error(Code::remote, "%.*s", static_cast<int>(sizeof entry->cause), entry->cause).blaming();
@@ -201,14 +201,14 @@ Status Arrivals::failure_of(int rank) const {
                        rank_name(rank).c_str(), description_.name);
 }
 
-Status Arrivals::told(int rank) const {
+Status CallMatcher::told(int rank) const {
   const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
   const bool has_failed = entry && __atomic_load_n(&entry->orders[0].failed, __ATOMIC_ACQUIRE) != 0;
   return has_failed ? failure_of(rank) : Status();
 }
 
 // The one that has not run for longest.
-Status Arrivals::stopped(Clock::time_point since) const {
+Status CallMatcher::stopped(Clock::time_point since) const {
   nanoseconds longest(0);
   int who = -1;
   for (int r = 0; r < description_.size; ++r) {
@@ -222,7 +222,7 @@ Status Arrivals::stopped(Clock::time_point since) const {
   return core::stopped(rank_name(who), longest, description_.rank, static_cast<long long>(params().timeout));
 }
 
-std::vector<core::Surroundings::Bystander> Arrivals::bystanders() const {
+std::vector<core::Surroundings::Bystander> CallMatcher::bystanders() const {
   std::vector<core::Surroundings::Bystander> all;
   for (int r = 0; r < description_.size; ++r)
     if (const PeerProcess* const peer = peers_[static_cast<size_t>(r)])
@@ -230,7 +230,7 @@ std::vector<core::Surroundings::Bystander> Arrivals::bystanders() const {
   return all;
 }
 
-Status Arrivals::in_mpi(int rank, const Place& place) const {
+Status CallMatcher::in_mpi(int rank, const CallId& place) const {
   if (rank == description_.rank || !peers_[static_cast<size_t>(rank)]->board.has_ended()) return {};
   return Status::error(Code::remote,
                        "%s has called MPI_Finalize, but rank %d waits for it in %s on %s: all ranks must call the same "
@@ -238,7 +238,7 @@ Status Arrivals::in_mpi(int rank, const Place& place) const {
                        rank_name(rank).c_str(), description_.rank, name_of(place), description_.name);
 }
 
-Status Arrivals::look_around(Wait& wait) const {
+Status CallMatcher::look_around(Wait& wait) const {
   if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
   if (!alive(wait.rank))
@@ -260,8 +260,8 @@ Status Arrivals::look_around(Wait& wait) const {
   });
 }
 
-Result<uint32_t> Arrivals::kind_of(int rank, const Look& look, const Place& place) const {
-  const Place theirs = {place.order, place.number, gc_arrival_function(look.arrival)};
+Result<uint32_t> CallMatcher::kind_of(int rank, const Look& look, const CallId& place) const {
+  const CallId theirs = {place.order, place.number, gc_arrival_function(look.arrival)};
   if (look.seen == Seen::come && theirs.function != place.function)
     return Status::error(Code::invalid_usage, "collective %llu of %s: rank %d calls %s, but %s calls %s",
                          static_cast<unsigned long long>(place.number), description_.name, description_.rank,
@@ -276,7 +276,7 @@ Result<uint32_t> Arrivals::kind_of(int rank, const Look& look, const Place& plac
   return look.seen == Seen::come ? gc_arrival_kind(look.arrival) : uint32_t{GC_KIND_HOST};
 }
 
-Result<Arrivals::Verdict> Arrivals::look(Wait& wait) {
+Result<CallMatcher::Verdict> CallMatcher::look(Wait& wait) {
   for (; wait.rank < description_.size; go_to_next(wait)) {
     if (wait.rank == description_.rank) continue;
     const Look seen = look_at(wait.rank, wait.place);
@@ -293,21 +293,21 @@ Result<Arrivals::Verdict> Arrivals::look(Wait& wait) {
 
 // ---- among neighbours ----
 
-Arrivals::Wait Arrivals::wait_among(const Place& place, core::Communicator* runtime, Clock::time_point since,
-                                    Component* among) const {
+CallMatcher::Wait CallMatcher::wait_among(const CallId& place, core::Communicator* runtime, Clock::time_point since,
+                                          Component* among) const {
   Wait wait = {.place = place, .runtime = runtime, .start = since, .among = among};
   if (among) wait.rank = among->ranks.front();
   return wait;
 }
 
-void Arrivals::go_to_next(Wait& wait) const {
+void CallMatcher::go_to_next(Wait& wait) const {
   if (!wait.among)
     ++wait.rank;
   else
     wait.rank = ++wait.at < wait.among->ranks.size() ? wait.among->ranks[wait.at] : description_.size;
 }
 
-Status Arrivals::tell_neighbors(const gc_call& call, Component* component) noexcept {
+Status CallMatcher::tell_neighbors(const gc_call& call, Component* component) noexcept {
   if (description_.size > GC_BOARD_NEIGHBORS)
     return Status::error(Code::unsupported,
                          "of %d ranks not more than %d can tell each other their neighbours; use smaller communicators",
@@ -321,13 +321,13 @@ Status Arrivals::tell_neighbors(const gc_call& call, Component* component) noexc
   return {};
 }
 
-Component Arrivals::own_component() const {
+Component CallMatcher::own_component() const {
   Component component = {{description_.rank}};
   add_neighbors_of(description_.rank, &component);
   return component;
 }
 
-void Arrivals::add_neighbors_of(int rank, Component* component) const {
+void CallMatcher::add_neighbors_of(int rank, Component* component) const {
   std::vector<int>& ranks = component->ranks;
   for (int r = 0; r < description_.size; ++r) {
     const bool joined = entry_of(rank).neighbors[r / 64] >> r % 64 & 1;
@@ -337,25 +337,25 @@ void Arrivals::add_neighbors_of(int rank, Component* component) const {
 
 // ---- deciding ----
 
-void Arrivals::wish(uint32_t form, uint32_t function) noexcept {
+void CallMatcher::hint_device(uint32_t form, uint32_t function) noexcept {
   // Relaxed: it says nothing of anything else. One thread at a time writes it.
-  uint64_t& word = entry_->wishes[form];
+  uint64_t& word = entry_->device_hints[form];
   const uint64_t known = __atomic_load_n(&word, __ATOMIC_RELAXED), now = known | uint64_t{1} << function;
   if (now != known) __atomic_store_n(&word, now, __ATOMIC_RELAXED);
 }
 
-uint64_t Arrivals::wishes(uint32_t form) noexcept {
+uint64_t CallMatcher::device_hints(uint32_t form) noexcept {
   uint64_t all = 0;
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     const gc_board_entry* const entry = peers_[static_cast<size_t>(r)]->board.find(key_);
-    if (entry) all |= __atomic_load_n(&entry->wishes[form], __ATOMIC_RELAXED);
+    if (entry) all |= __atomic_load_n(&entry->device_hints[form], __ATOMIC_RELAXED);
   }
   return all;
 }
 
-Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* runtime, bool has_device_memory,
-                                     Clock::time_point since, int* refused_by, Component* among) {
+Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator* runtime, bool has_device_memory,
+                                        Clock::time_point since, int* refused_by, Component* among) {
   Wait wait = wait_among(place, runtime, since, among);
   wait.any_device = has_device_memory;
   *refused_by = -1;
@@ -368,14 +368,14 @@ Result<bool> Arrivals::all_on_device(const Place& place, core::Communicator* run
   }
 }
 
-Status Arrivals::refusal_of(int rank, const Place& place) const {
+Status CallMatcher::refusal_of(int rank, const CallId& place) const {
   return Status::error(Code::remote, "%s has refused %s on %s for its arguments; its own message says why",
                        rank_name(rank).c_str(), name_of(place), description_.name);
 }
 
 // Nobody waits for all in such a call, so this rank does where it could come too far ahead. Neighbours count apart from
 // others; who they are may not be known.
-Status Arrivals::refuse(const Place& place) {
+Status CallMatcher::refuse(const CallId& place) {
   constexpr uint64_t kMostAhead = GC_BOARD_LINES / 2;
   const bool may_wait = place.order == GC_ORDER_BLOCKING && place.number > kMostAhead;
   if (may_wait) GC_TRY(await_arrivals({place.order, place.number - kMostAhead, place.function}));
@@ -383,7 +383,7 @@ Status Arrivals::refuse(const Place& place) {
   return {};
 }
 
-Status Arrivals::await_arrivals(const Place& place) {
+Status CallMatcher::await_arrivals(const CallId& place) {
   Wait wait = {place, nullptr};
   for (; wait.rank < description_.size; ++wait.rank) {
     if (wait.rank == description_.rank) continue;
@@ -399,7 +399,7 @@ Status Arrivals::await_arrivals(const Place& place) {
 }
 
 // All have come with device memory: nobody writes the lines before everybody has decided.
-void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines, const Component* among) const {
+void CallMatcher::read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among) const {
   lines->resize(static_cast<size_t>(description_.size));
   for (int r = 0; r < description_.size; ++r) {
     if (among && std::find(among->ranks.begin(), among->ranks.end(), r) == among->ranks.end()) continue;
@@ -408,44 +408,44 @@ void Arrivals::read_lines(const Place& place, std::vector<gc_board_line>* lines,
   }
 }
 
-uint64_t Arrivals::complete_since(const Place& place, int* lacking, const Component* among) const noexcept {
+uint64_t CallMatcher::complete_since(const CallId& place, int* missing, const Component* among) const noexcept {
   uint64_t last = 0;
   const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
   for (int i = 0; i < n; ++i) {
     const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
     const gc_board_line& line = entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES];
     const uint64_t entered = __atomic_load_n(&line.entered_ns, __ATOMIC_ACQUIRE);  // partner: stamp of the peers
-    *lacking = r;
+    *missing = r;
     if (!entered) return 0;
     last = std::max(last, entered);
   }
   return last;
 }
 
-void Arrivals::decide(const Place& place) noexcept {
+void CallMatcher::decide(const CallId& place) noexcept {
   // Partner: has_decided of the peers.
   __atomic_store_n(&entry_->orders[place.order].decided, place.number, __ATOMIC_RELEASE);
 }
 
-void Arrivals::tell_together(const Place& place, size_t n) noexcept {
-  uint8_t& word = entry_->orders[place.order].together[place.number % GC_BOARD_LINES];
+void CallMatcher::tell_batch_size(const CallId& place, size_t n) noexcept {
+  uint8_t& word = entry_->orders[place.order].batch_size[place.number % GC_BOARD_LINES];
   __atomic_store_n(&word, static_cast<uint8_t>(n), __ATOMIC_RELEASE);  // partner: together of the peers
 }
 
 // Rank 0 keeps the line until this rank has decided.
-Result<size_t> Arrivals::together(const Place& place) {
+Result<size_t> CallMatcher::batch_size(const CallId& place) {
   if (look_at(0, place).failed) return failure_of(0);
-  const uint8_t& word = entry_of(0).orders[place.order].together[place.number % GC_BOARD_LINES];
+  const uint8_t& word = entry_of(0).orders[place.order].batch_size[place.number % GC_BOARD_LINES];
   return size_t{__atomic_load_n(&word, __ATOMIC_ACQUIRE)};
 }
 
-bool Arrivals::has_left(int rank) const noexcept {
+bool CallMatcher::has_left(int rank) const noexcept {
   const gc_board_entry& entry = entry_of(rank);
   return __atomic_load_n(&entry.left, __ATOMIC_ACQUIRE) ||
          __atomic_load_n(&entry.key[1], __ATOMIC_ACQUIRE) != key_.word[1];
 }
 
-bool Arrivals::has_decided(int rank, const Place& place) const noexcept {
+bool CallMatcher::has_decided(int rank, const CallId& place) const noexcept {
   const gc_board_order& order = entry_of(rank).orders[place.order];
   // A rank that has freed the communicator since has decided before.
   return __atomic_load_n(&order.decided, __ATOMIC_ACQUIRE) >= place.number || has_left(rank);
@@ -453,7 +453,7 @@ bool Arrivals::has_decided(int rank, const Place& place) const noexcept {
 
 // Returns the first rank that still has to read the line. A rank that came through the host does not read, nor does one
 // that has failed.
-int Arrivals::undecided(const Place& place) {
+int CallMatcher::undecided(const CallId& place) {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank || (peer_entry(r) && has_decided(r, place))) continue;
     const Look seen = look_at(r, place);
@@ -463,7 +463,7 @@ int Arrivals::undecided(const Place& place) {
   return -1;
 }
 
-Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime, Component* among) {
+Status CallMatcher::await_decisions(const CallId& place, core::Communicator* runtime, Component* among) {
   decide(place);
   Wait wait = wait_among(place, runtime, Clock::now(), among);
   for (; wait.rank < description_.size; go_to_next(wait)) {
@@ -477,14 +477,14 @@ Status Arrivals::await_decisions(const Place& place, core::Communicator* runtime
   return {};
 }
 
-const gc_board_starts& Arrivals::starts_of(int rank) const { return entry_of(rank).starts; }
+const gc_board_starts& CallMatcher::starts_of(int rank) const { return entry_of(rank).starts; }
 
-Status Arrivals::usable(int rank) const {
+Status CallMatcher::usable(int rank) const {
   const uint64_t failed = __atomic_load_n(&entry_of(rank).orders[0].failed, __ATOMIC_ACQUIRE);
   return failed && !has_left(rank) ? failure_of(rank) : Status();
 }
 
-Status Arrivals::others(bool may_end) const {
+Status CallMatcher::others(bool may_end) const {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     if (!may_end || ending(r) != GC_ENDING_QUIETLY) GC_TRY(usable(r));
@@ -496,13 +496,13 @@ Status Arrivals::others(bool may_end) const {
   return {};
 }
 
-void Arrivals::meet(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept {
+void CallMatcher::post_part(uint32_t meeting, uint64_t k, const void* mine, size_t bytes) noexcept {
   gc_board_meeting& place = entry_->meetings[meeting];
   std::memcpy(place.parts[k % 2], mine, bytes);
   __atomic_store_n(&place.met, k, __ATOMIC_RELEASE);  // partner: met of the peers
 }
 
-const uint8_t* Arrivals::met(uint32_t meeting, int rank, uint64_t k) const noexcept {
+const uint8_t* CallMatcher::part_of(uint32_t meeting, int rank, uint64_t k) const noexcept {
   const gc_board_meeting& place = entry_of(rank).meetings[meeting];
   return __atomic_load_n(&place.met, __ATOMIC_ACQUIRE) >= k ? place.parts[k % 2] : nullptr;
 }

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
-#include "coll/match/arrivals.h"
+#include "coll/match/call_matcher.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -19,7 +19,7 @@ std::string number_and_name(uint64_t number, uint32_t order, uint32_t function) 
 }  // namespace
 
 // The board's word of its last call in an order; 0: none, or nothing is known of it.
-uint64_t Arrivals::last_call(int rank, uint32_t order) const noexcept {
+uint64_t CallMatcher::last_call(int rank, uint32_t order) const noexcept {
   const gc_board_entry* const entry =
       rank == description_.rank ? entry_ : peers_[static_cast<size_t>(rank)]->board.find(key_);
   uint64_t last = 0;
@@ -31,7 +31,7 @@ uint64_t Arrivals::last_call(int rank, uint32_t order) const noexcept {
 }
 
 // "rank 2 (process 71), whose last was collective 6, MPI_Bcast"; "" for who has come.
-std::string Arrivals::report_of(int rank, const Wait& wait) const {
+std::string CallMatcher::report_of(int rank, const Wait& wait) const {
   if (wait.place.order == kStarts) return rank_name(rank);
   const uint64_t last = last_call(rank, wait.place.order), number = gc_arrival_number(last);
   if (number >= wait.place.number) return "";
@@ -40,7 +40,7 @@ std::string Arrivals::report_of(int rank, const Wait& wait) const {
 }
 
 // Once for all ranks that wait alike: the first of them tells it.
-void Arrivals::report(Wait& wait) const {
+void CallMatcher::report(Wait& wait) const {
   const auto waited = std::chrono::steady_clock::now() - wait.start;
   if (wait.told || !params().report_after || waited < std::chrono::seconds(params().report_after)) return;
   wait.told = true;
@@ -58,7 +58,7 @@ void Arrivals::report(Wait& wait) const {
   }
   if (missing == 0) return;
   if (missing > kMostTold) text += "; and " + std::to_string(missing - kMostTold) + " more";
-  const Place& place = wait.place;
+  const CallId& place = wait.place;
   const std::string here = starts ? name_of(place) : number_and_name(place.number, place.order, place.function);
   log::write(log::Level::warn, "rank %d has waited %lld s (parameter report_after) in %s, of %s, for %s",
              description_.rank, static_cast<long long>(params().report_after), here.c_str(), description_.name,

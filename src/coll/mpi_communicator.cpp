@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "coll/match/call_line.h"
+#include "coll/match/board_line.h"
 #include "mpi/staging/buffer_memory.h"
 
 namespace gpucoll::coll {

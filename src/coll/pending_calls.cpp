@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/mutant.h"
-#include "coll/match/call_line.h"
+#include "coll/match/board_line.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -94,10 +94,10 @@ void PendingCalls::recycle(PendingCall* call) {
 bool PendingCalls::passes_by(uint32_t function) {
   if (!queue_.empty()) return false;
   if (gc_is_counted(function)) {
-    if (!lines_.is_free(comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1)) return false;
+    if (!window_.is_free(comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1)) return false;
     gc_publish_host(&comm_, GC_ORDER_NONBLOCKING, function);
   }
-  if (lines_.all_free()) __atomic_store_n(&comm_.busy, 0, __ATOMIC_RELAXED);
+  if (window_.all_free()) __atomic_store_n(&comm_.busy, 0, __ATOMIC_RELAXED);
   return true;
 }
 
@@ -304,7 +304,7 @@ void PendingCalls::end_quietly(PendingCall& call, Status status) {
 // Looks after the ranks that keep the first call of the queue from being published: what has been launched goes on, but
 // these ranks may have died.
 Status PendingCalls::await_line(PendingCall& call) {
-  const KeptLines::Reader reader = lines_.reader_of(call.call.place.number);
+  const LineWindow::Reader reader = window_.reader_of(call.call.place.number);
   call.wait.place = {GC_ORDER_NONBLOCKING, reader.number, call.call.place.function};
   call.wait.rank = reader.rank;
   return call.wait.rank < 0 ? Status() : matcher_.look_around(call.wait);
@@ -335,7 +335,7 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
   call.entered_ns = 1;
   if (place.number == 0) return;
   const bool refuses = !call.wrong && !runtime_of(call).staging();
-  if (call.on_device || refuses) lines_.keep(place.number);
+  if (call.on_device || refuses) window_.keep(place.number);
   if (refuses) refused_ = place;
   matcher_.publish(place, refuses ? uint32_t{GC_KIND_REFUSED} : kind_of(call), call.line);
   if (call.on_device)
@@ -345,7 +345,7 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
 void PendingCalls::publish_more() {
   for (; n_published_ < queue_.size(); ++n_published_) {
     PendingCall& call = *queue_[n_published_];
-    if (call.call.place.number && !lines_.is_free(call.call.place.number)) return;
+    if (call.call.place.number && !window_.is_free(call.call.place.number)) return;
     publish(call, flags_of(n_published_));
   }
 }

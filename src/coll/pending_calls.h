@@ -24,7 +24,7 @@
 #include <mutex>
 #include <vector>
 
-#include "coll/match/kept_lines.h"
+#include "coll/match/line_window.h"
 #include "coll/persistent_calls.h"
 #include "coll/shared_gpu/team_runtime.h"
 #include "coll/wishes.h"
@@ -43,7 +43,7 @@ class PendingCalls final : public ProgressClient {
         runtime_(runtime),
         teams_(teams),
         runner_(runtime),
-        lines_(matcher),
+        window_(matcher),
         persistent_(description, matcher, [this](uint64_t scheduled) { return may_start(scheduled); }) {}
   ~PendingCalls() override { stop(); }
   PendingCalls(const PendingCalls&) = delete;
@@ -157,7 +157,7 @@ class PendingCalls final : public ProgressClient {
   MpiRuntime& runtime_;
   TeamRuntime& teams_;
   CallRunner runner_;
-  KeptLines lines_;
+  LineWindow window_;
   PersistentCalls persistent_;
   std::mutex mutex_;
   std::deque<PendingCall*> queue_;

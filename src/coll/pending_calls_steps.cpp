@@ -4,7 +4,7 @@
 
 #include "base/mutant.h"
 #include "base/params.h"
-#include "coll/match/call_line.h"
+#include "coll/match/board_line.h"
 #include "coll/pending_calls.h"
 
 namespace gpucoll::coll {
@@ -170,7 +170,7 @@ bool PendingCalls::time_to_look_around(PendingCall& call) const {
 bool PendingCalls::end_refused(PendingCall& call, Status why) {
   const CallId& place = call.call.place;
   matcher_.decide(place);
-  lines_.decided(place.number);
+  window_.decided(place.number);
   call.end_with(std::move(why));
   return true;
 }
@@ -189,7 +189,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
   const CallId& place = call.call.place;
   if (!call.wrong) return end_refused(call, std::move(call.wrong));
   if (!call.on_device) {
-    if (place.number) lines_.decided(place.number);
+    if (place.number) window_.decided(place.number);
     give_to_host(call);
     return false;
   }
@@ -201,8 +201,8 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     return false;
   }
   if (verdict == CallMatcher::Verdict::host) {
-    lines_.let_go(place.number);
-    lines_.decided(place.number);
+    window_.let_go(place.number);
+    window_.decided(place.number);
     weigh(call, false);
     give_to_host(call);
     return false;
@@ -275,7 +275,7 @@ Result<bool> PendingCalls::join(PendingCall& call) {
   }
   const CallId& last = queue_[n - 1]->call.place;
   matcher_.decide(last);
-  lines_.decided(last.number);
+  window_.decided(last.number);
   return run_agreed(call);
 }
 

@@ -90,7 +90,7 @@ void PersistentCalls::write_schedule() {
 bool PersistentCalls::look() {
   if (stopped_ || (!placing_ && !any_started())) return true;
   while (const auto step = schedule_.next()) steps_.push_back(*step);
-  return !schedule_.is_untold();
+  return !schedule_.is_unscheduled();
 }
 
 uint64_t PersistentCalls::first_due() const noexcept {
@@ -128,7 +128,7 @@ Result<size_t> PersistentCalls::carry_out() {
 }
 
 // Only once the queue of nonblocking ones has come to it.
-Result<bool> PersistentCalls::give_place(const StartSchedule::Step& scheduled) {
+Result<bool> PersistentCalls::give_place(const PersistentSchedule::Step& scheduled) {
   const uint64_t step = scheduled.what;
   if (!placing_ || placing_->call.place.number != gc_step_number(step)) return false;
   placed_ = Readiness::impossible;
@@ -146,7 +146,7 @@ Result<bool> PersistentCalls::give_place(const StartSchedule::Step& scheduled) {
   return true;
 }
 
-// All of them have been read if the first has (start_schedule.cpp).
+// All of them have been read if the first has (persistent_schedule.cpp).
 Status PersistentCalls::find_starts() {
   starts_.clear();
   for (const auto& [step, scheduled] : steps_) {

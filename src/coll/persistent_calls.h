@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "coll/call_runner.h"
-#include "coll/match/start_schedule.h"
+#include "coll/match/persistent_schedule.h"
 #include "coll/shared_gpu/team_runtime.h"
 
 namespace gpucoll::coll {
@@ -33,7 +33,7 @@ class PersistentCalls {
         teams_(description, matcher, {GC_MEETING_PERSISTENT_TEAMS, GC_MEETING_PERSISTENT_LEADERS}),
         runner_(runtime_),
         schedule_(description, matcher),
-        in_slot_(StartSchedule::kSlots),
+        in_slot_(PersistentSchedule::kSlots),
         may_launch_(std::move(may_launch)) {}
 
   MpiRuntime& runtime() noexcept { return runtime_; }
@@ -77,7 +77,7 @@ class PersistentCalls {
   void write_schedule();
   // Carries out steps, and returns how many of the first steps that are left are over now.
   Result<size_t> carry_out();
-  Result<bool> give_place(const StartSchedule::Step& scheduled);
+  Result<bool> give_place(const PersistentSchedule::Step& scheduled);
   Status find_starts();
   Result<size_t> launch();
   Result<CallRunner::Readiness> rehearse(PendingCall& call);
@@ -94,15 +94,15 @@ class PersistentCalls {
   MpiRuntime runtime_;
   TeamRuntime teams_;
   CallRunner runner_;
-  StartSchedule schedule_;
+  PersistentSchedule schedule_;
   std::vector<PendingCall*> in_slot_;
   std::function<bool(uint64_t scheduled)> may_launch_;
-  std::deque<StartSchedule::Step> steps_;  // read, but not carried out
-  std::vector<PendingCall*> starts_;       // the starts of the first steps, which join each other
-  std::deque<PendingCall*> untold_;        // ended, but the application has not been told
-  PendingCall* in_team_ = nullptr;         // the call whose start the teams run
-  PendingCall* placing_ = nullptr;         // the first call in the queue of nonblocking ones
-  CallRunner::Readiness placed_ = {};      // what has become of placing_
+  std::deque<PersistentSchedule::Step> steps_;  // read, but not carried out
+  std::vector<PendingCall*> starts_;            // the starts of the first steps, which join each other
+  std::deque<PendingCall*> untold_;             // ended, but the application has not been told
+  PendingCall* in_team_ = nullptr;              // the call whose start the teams run
+  PendingCall* placing_ = nullptr;              // the first call in the queue of nonblocking ones
+  CallRunner::Readiness placed_ = {};           // what has become of placing_
   bool place_scheduled_ = false;
   bool stopped_ = false;
   std::atomic<int> n_started_{0};

@@ -14,7 +14,7 @@
 
 #include "base/params.h"
 #include "coll/call_runner.h"
-#include "coll/match/call_line.h"
+#include "coll/match/board_line.h"
 #include "gpucoll/gpucoll.h"
 
 namespace gpucoll::coll {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "coll/match/call_line.h"
+#include "coll/match/board_line.h"
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"
 #include "task/collective_task.h"

@@ -4,12 +4,12 @@ GC_COLL_SOURCES += \
 	src/coll/match/blocking_turn.h \
 	src/coll/match/board_bootstrap.cpp \
 	src/coll/match/board_bootstrap.h \
-	src/coll/match/call_line.cpp \
-	src/coll/match/call_line.h \
+	src/coll/match/board_line.cpp \
+	src/coll/match/board_line.h \
 	src/coll/match/call_matcher.cpp \
 	src/coll/match/call_matcher.h \
 	src/coll/match/call_matcher_report.cpp \
-	src/coll/match/kept_lines.cpp \
-	src/coll/match/kept_lines.h \
-	src/coll/match/start_schedule.cpp \
-	src/coll/match/start_schedule.h
+	src/coll/match/line_window.cpp \
+	src/coll/match/line_window.h \
+	src/coll/match/persistent_schedule.cpp \
+	src/coll/match/persistent_schedule.h

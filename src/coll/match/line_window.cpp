@@ -1,21 +1,21 @@
-#include "coll/match/kept_lines.h"
+#include "coll/match/line_window.h"
 
 namespace gpucoll::coll {
 
-bool KeptLines::is_free(uint64_t number) {
+bool LineWindow::is_free(uint64_t number) {
   uint64_t& needed = needed_[number % GC_BOARD_LINES];
   if (needed && needed <= decided_ && matcher_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}) < 0)
     needed = 0;
   return needed == 0 || matcher_.failed();
 }
 
-bool KeptLines::all_free() {
+bool LineWindow::all_free() {
   for (uint64_t line = 0; line < GC_BOARD_LINES; ++line)
     if (!is_free(line)) return false;
   return true;
 }
 
-KeptLines::Reader KeptLines::reader_of(uint64_t number) const {
+LineWindow::Reader LineWindow::reader_of(uint64_t number) const {
   const uint64_t needed = needed_[number % GC_BOARD_LINES];
   return {matcher_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}), needed};
 }

@@ -11,11 +11,11 @@
 
 namespace gpucoll::coll {
 
-class StartSchedule {
+class PersistentSchedule {
  public:
   static constexpr int kSlots = GC_BOARD_SLOTS;
 
-  StartSchedule(const gc_comm_description& description, CallMatcher& matcher)
+  PersistentSchedule(const gc_comm_description& description, CallMatcher& matcher)
       : description_(description), matcher_(matcher) {}
 
   // Change this rank's slots.
@@ -33,7 +33,7 @@ class StartSchedule {
   };
   std::optional<Step> next();
   // Returns whether there is a step of which rank 0 is about to tell that time.
-  bool is_untold() const noexcept;
+  bool is_unscheduled() const noexcept;
   // Returns how many steps it has read.
   uint64_t read() const noexcept { return read_; }
 

@@ -8,9 +8,9 @@
 
 namespace gpucoll::coll {
 
-class KeptLines {
+class LineWindow {
  public:
-  explicit KeptLines(CallMatcher& matcher) : matcher_(matcher) {}
+  explicit LineWindow(CallMatcher& matcher) : matcher_(matcher) {}
 
   // Returns whether number's line may be written.
   bool is_free(uint64_t number);

@@ -1,4 +1,4 @@
-#include "coll/match/call_line.h"
+#include "coll/match/board_line.h"
 
 #include <cstring>
 #include <string>

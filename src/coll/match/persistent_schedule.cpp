@@ -1,4 +1,4 @@
-#include "coll/match/start_schedule.h"
+#include "coll/match/persistent_schedule.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -14,19 +14,19 @@ void store(uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __AT
 
 // ---- every rank ----
 
-void StartSchedule::hold(int slot, bool joins) noexcept {
+void PersistentSchedule::hold(int slot, bool joins) noexcept {
   uint64_t& word = matcher_.own_starts().held[slot / 64];
   store(word, word | bit(slot));
   joins_[slot / 64] = (joins_[slot / 64] & ~bit(slot)) | (joins ? bit(slot) : 0);
 }
 
-void StartSchedule::start(int slot) noexcept { started_[slot / 64] ^= bit(slot); }
+void PersistentSchedule::start(int slot) noexcept { started_[slot / 64] ^= bit(slot); }
 
-void StartSchedule::publish_starts() noexcept {
+void PersistentSchedule::publish_starts() noexcept {
   for (int word = 0; word < kWords; ++word) store(matcher_.own_starts().started[word], started_[word]);
 }
 
-void StartSchedule::give_back(int slot) noexcept {
+void PersistentSchedule::give_back(int slot) noexcept {
   gc_board_starts& own = matcher_.own_starts();
   started_[slot / 64] &= ~bit(slot);
   store(own.started[slot / 64], own.started[slot / 64] & ~bit(slot));
@@ -34,7 +34,7 @@ void StartSchedule::give_back(int slot) noexcept {
   scheduled_starts_[slot / 64] &= ~bit(slot);  // of rank 0: else it would look as if all had started it
 }
 
-std::optional<StartSchedule::Step> StartSchedule::next() {
+std::optional<PersistentSchedule::Step> PersistentSchedule::next() {
   const gc_board_starts& first = matcher_.starts_of(0);
   const size_t at = (read_ + 1) % GC_BOARD_SCHEDULE;
   if (load(first.scheduled) <= read_) return {};
@@ -45,12 +45,12 @@ std::optional<StartSchedule::Step> StartSchedule::next() {
   return step;
 }
 
-bool StartSchedule::is_untold() const noexcept {
+bool PersistentSchedule::is_unscheduled() const noexcept {
   const gc_board_starts& first = matcher_.starts_of(0);
   return load(first.scheduled) > read_ && !load(first.scheduled_ns[(read_ + 1) % GC_BOARD_SCHEDULE]);
 }
 
-int StartSchedule::missing(int slot) const noexcept {
+int PersistentSchedule::missing(int slot) const noexcept {
   const int word = slot / 64;
   const uint64_t mine = load(matcher_.starts_of(description_.rank).started[word]);
   for (int r = 0; r < description_.size; ++r) {
@@ -60,7 +60,7 @@ int StartSchedule::missing(int slot) const noexcept {
   return keeps_back();
 }
 
-int StartSchedule::keeps_back() const noexcept {
+int PersistentSchedule::keeps_back() const noexcept {
   for (int r = 0; description_.rank == 0 && r < description_.size; ++r)
     if (load(matcher_.starts_of(r).read) < scheduled_) return r;
   return 0;
@@ -68,7 +68,7 @@ int StartSchedule::keeps_back() const noexcept {
 
 // ---- rank 0 ----
 
-bool StartSchedule::all_have_read(uint64_t steps) noexcept {
+bool PersistentSchedule::all_have_read(uint64_t steps) noexcept {
   if (read_by_all_ >= steps) return true;
   for (int r = 0; r < description_.size; ++r)
     if (load(matcher_.starts_of(r).read) < steps && !matcher_.has_left(r)) return false;
@@ -76,7 +76,7 @@ bool StartSchedule::all_have_read(uint64_t steps) noexcept {
   return true;
 }
 
-void StartSchedule::append(uint64_t step) noexcept {
+void PersistentSchedule::append(uint64_t step) noexcept {
   ++scheduled_;
   gc_board_starts& own = matcher_.own_starts();
   __atomic_store_n(&own.schedule[scheduled_ % GC_BOARD_SCHEDULE], step, __ATOMIC_RELAXED);
@@ -84,7 +84,7 @@ void StartSchedule::append(uint64_t step) noexcept {
 }
 
 // The last one's time first: who has that of a step sees those that join it.
-void StartSchedule::publish_steps() noexcept {
+void PersistentSchedule::publish_steps() noexcept {
   if (published_ == scheduled_) return;
   gc_board_starts& own = matcher_.own_starts();
   __atomic_exchange_n(&own.scheduled, scheduled_, __ATOMIC_SEQ_CST);  // all see it before the clock is read
@@ -94,7 +94,7 @@ void StartSchedule::publish_steps() noexcept {
   published_ = scheduled_;
 }
 
-uint64_t StartSchedule::started_by_all(int word) const noexcept {
+uint64_t PersistentSchedule::started_by_all(int word) const noexcept {
   uint64_t all = ~uint64_t{0};
   for (int r = 0; r < description_.size && all; ++r) {
     const gc_board_starts& its = matcher_.starts_of(r);
@@ -106,7 +106,7 @@ uint64_t StartSchedule::started_by_all(int word) const noexcept {
 }
 
 // A rank that sees one of the steps sees all, and so how far a launch reaches.
-void StartSchedule::schedule_starts() noexcept {
+void PersistentSchedule::schedule_starts() noexcept {
   bool last_joins = false;
   for (int word = 0; word < kWords; ++word) {
     for (uint64_t all = started_by_all(word); all && has_room(); all &= all - 1) {
@@ -121,19 +121,19 @@ void StartSchedule::schedule_starts() noexcept {
   publish_steps();
 }
 
-bool StartSchedule::held_by_any(int slot) const noexcept {
+bool PersistentSchedule::held_by_any(int slot) const noexcept {
   for (int r = 0; r < description_.size; ++r)
     if (load(matcher_.starts_of(r).held[slot / 64]) & bit(slot)) return true;
   return false;
 }
 
-std::optional<int> StartSchedule::find_slot() noexcept {
+std::optional<int> PersistentSchedule::find_slot() noexcept {
   for (int slot = 0; slot < kSlots; ++slot)
     if (!held_by_any(slot) && all_have_read(told_[slot])) return slot;
   return {};
 }
 
-bool StartSchedule::schedule_place(uint64_t number) noexcept {
+bool PersistentSchedule::schedule_place(uint64_t number) noexcept {
   if (!has_room()) return false;
   const std::optional<int> slot = find_slot();
   append(gc_step(number, static_cast<uint32_t>(slot.value_or(0)), slot ? GC_STEP_PLACE : GC_STEP_NOWHERE));

@@ -10,9 +10,9 @@ namespace gpucoll::coll {
 namespace {
 
 // However it ends.
-struct EndOfTurn {
-  BlockingTurn& turn;
-  ~EndOfTurn() { turn.end(); }
+struct LeavesOrder {
+  BlockingOrder& blocking_order;
+  ~LeavesOrder() { blocking_order.leave(); }
 };
 
 Status no_devices_yet() {
@@ -51,7 +51,7 @@ void MpiCommunicator::abandon() {
 void MpiCommunicator::finish() {
   if (!device_side_) return;
   pending().stop();
-  device_side_->turn.leave();
+  device_side_->blocking_order.leave_thread();
   runtime().finish();
   teams().finish();
   pending().release();
@@ -118,8 +118,8 @@ Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
   const bool device_memory = call_.part.has_device_memory;
   gc_board_line line = line_of(call, description_.rank, description_.size, *call_.part.device);
   if (!runtime().get() && is_everybody()) line.flags |= teams().offer(call_, true);
-  BlockingTurn& turn = device_side_->turn;
-  turn.begin(call_.place);
+  BlockingOrder& blocking_order = device_side_->blocking_order;
+  blocking_order.enter(call_.place);
   matcher_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
   return wait_for_others(call, device_memory, refusal);
 }
@@ -135,7 +135,7 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
   wishes_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
   if (!all) return false;
   take_lines();
-  GC_TRY(device_side_->turn.learn(call_.place, among()));
+  GC_TRY(device_side_->blocking_order.set_time(call_.place, among()));
   if (!matcher_.holds_everybody(call_.place)) matcher_.decide(call_.place);
   return true;
 }
@@ -154,7 +154,7 @@ Result<bool> MpiCommunicator::prepare() {
 // Reduces within the group. The calls that this makes come first on all ranks, whatever all came to first.
 Status MpiCommunicator::reduce_within_group(const gc_call& call) {
   if (!call.before) return {};
-  device_side_->turn.end();
+  device_side_->blocking_order.leave();
   if (call.before(description_.ctx) == 0) return {};
   return Status::error(Code::remote, "the part of %s on %s within the group of rank %d has failed",
                        function_name(call.function), description_.name, description_.rank);
@@ -163,7 +163,7 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
   if (is_everybody() && teams().fits(call_)) {
     GC_TRY(reduce_within_group(call));
-    GC_TRY_AS(const TeamRuntime::Outcome outcome, teams().run(call_, device_side_->turn));
+    GC_TRY_AS(const TeamRuntime::Outcome outcome, teams().run(call_, device_side_->blocking_order));
     if (outcome != TeamRuntime::Outcome::done) return Answer::stage;
     call_.part.packing.on_host().store();
     return Answer::done;
@@ -177,15 +177,15 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
   GC_TRY(reduce_within_group(call));
-  BlockingTurn& turn = device_side_->turn;
-  turn.await();
+  BlockingOrder& blocking_order = device_side_->blocking_order;
+  blocking_order.wait_until_first();
   GC_TRY(runtime().begin(call_, true));
   for (;;) {
     GC_TRY_AS(const bool all, runtime().advance());
     if (all) break;
     description_.calls->progress();
   }
-  turn.end();
+  blocking_order.leave();
   core::Communicator& made = *runtime().get();
   GC_TRY(made.wait(made.launched(), description_.calls->progress));
   MpiRuntime::count_run();
@@ -210,7 +210,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   GC_TRY(matcher_.usable());
   Status refusal;
   auto on_device = contained([&] { return enter(call, &refusal); });
-  const EndOfTurn ends{device_side().turn};
+  const LeavesOrder ends{device_side().blocking_order};
   if (!on_device) {
     pending().raise_faults(on_device.status());
     matcher_.fail(call_.place, *this, on_device.status());

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "abi/abi.h"
-#include "coll/match/blocking_turn.h"
+#include "coll/match/blocking_order.h"
 #include "coll/match/call_matcher.h"
 #include "coll/pending_calls.h"
 #include "coll/runtime/mpi_runtime.h"
@@ -51,11 +51,11 @@ class MpiCommunicator : public gc_comm {
         : runtime(description, matcher, GC_MEETING_FIRST),
           teams(description, matcher, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
           pending(comm, description, matcher, wishes, runtime, teams),
-          turn(description, matcher) {}
+          blocking_order(description, matcher) {}
     MpiRuntime runtime;
     TeamRuntime teams;
     PendingCalls pending;
-    BlockingTurn turn;
+    BlockingOrder blocking_order;
   };
 
   explicit MpiCommunicator(const gc_comm_description& description);

@@ -1,7 +1,7 @@
 # Room coll/match: matches the ranks' calls on the board.
 GC_COLL_SOURCES += \
-	src/coll/match/blocking_turn.cpp \
-	src/coll/match/blocking_turn.h \
+	src/coll/match/blocking_order.cpp \
+	src/coll/match/blocking_order.h \
 	src/coll/match/board_bootstrap.cpp \
 	src/coll/match/board_bootstrap.h \
 	src/coll/match/board_line.cpp \

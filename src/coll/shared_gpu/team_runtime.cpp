@@ -244,30 +244,30 @@ bool TeamRuntime::fail(const Status& why) noexcept {
 
 // ---- waiting for the end ----
 
-Result<bool> TeamRuntime::launch(const DeviceCall& call, BlockingTurn& turn) {
+Result<bool> TeamRuntime::launch(const DeviceCall& call, BlockingOrder& blocking_order) {
   void (*const idle)() = description_.calls->progress;
   GC_TRY(put_together(call));
   GC_TRY_AS(const bool ready, leaders_.prepare(whole_, idle));
   if (!ready) return false;
-  turn.await();
+  blocking_order.wait_until_first();
   GC_TRY(leaders_.begin(whole_, true));
   for (;;) {
     GC_TRY_AS(const bool all, leaders_.advance());
     if (all) break;
     idle();
   }
-  turn.end();
+  blocking_order.leave();
   core::Communicator& runtime = *leaders_.get();
   GC_TRY(runtime.wait(runtime.launched(), idle));
   MpiRuntime::count_run();
   return true;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call, BlockingTurn& turn) {
+Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call, BlockingOrder& blocking_order) {
   void (*const idle)() = description_.calls->progress;
   start_ = Clock::now();
   n_parts_ = 0;
-  if (!leads()) turn.end();  // it launches nothing
+  if (!leads()) blocking_order.leave();  // it launches nothing
   if (++calls_ == 1) {
     GC_TRY_AS(const bool able, meet(call, hand_over(call), idle));
     staging_ = !able;
@@ -277,7 +277,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call, BlockingTurn& tu
     if (leads()) GC_TRY(collect(call, idle));
   }
   if (leads()) {
-    const Result<bool> done = launch(call, turn);
+    const Result<bool> done = launch(call, blocking_order);
     if (!done) return explained(done.status());
     answer(*done);
     staging_ = !*done;

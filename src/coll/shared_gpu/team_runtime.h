@@ -15,7 +15,7 @@
 #include <optional>
 #include <thread>
 
-#include "coll/match/blocking_turn.h"
+#include "coll/match/blocking_order.h"
 #include "coll/match/board_bootstrap.h"
 #include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/team_pages.h"
@@ -50,7 +50,7 @@ class TeamRuntime {
   uint32_t offer(const DeviceCall& call, bool next);
   bool fits(const DeviceCall& call);
   // Runs a call, and waits for it with MPI progress. A failure on one rank fails its whole team.
-  Result<Outcome> run(DeviceCall& call, BlockingTurn& turn);
+  Result<Outcome> run(DeviceCall& call, BlockingOrder& blocking_order);
   // Take a step, of a run or of a rehearsal. They do not wait, nor make progress.
   Result<Outcome> step(DeviceCall& call) { return go_on(call, false); }
   Result<Outcome> rehearse(DeviceCall& call) { return go_on(call, true); }
@@ -115,7 +115,7 @@ class TeamRuntime {
   Status collect(const DeviceCall& call, void (*idle)());
   Result<bool> collect_some(const DeviceCall& call);
   Status put_together(const DeviceCall& call);
-  Result<bool> launch(const DeviceCall& call, BlockingTurn& turn);
+  Result<bool> launch(const DeviceCall& call, BlockingOrder& blocking_order);
   Status explained(Status failure) const;
   void answer(bool done);
 

@@ -2,9 +2,9 @@
 // which the last rank came to each (progress_thread.h). This concerns processes whose threads use several
 // communicators. In other processes a call pays a few stores, and looks for nobody.
 //
-// The life of a call: begin() before this rank publishes it; learn() once all have come with device memory, and before
-// this rank lets the others write their lines anew; await() before it launches; end() when it has launched, or is not
-// going to.
+// The life of a call: enter() before this rank publishes it; set_time() once all have come with device memory, and
+// before this rank lets the others write their lines anew; wait_until_first() before it launches; leave() when it has
+// launched, or is not going to.
 // Thread safety: the communicator's caller calls these; the ProgressThread calls those of ProgressClient, with its lock
 // held.
 #pragma once
@@ -17,27 +17,27 @@
 
 namespace gpucoll::coll {
 
-class BlockingTurn final : public ProgressClient {
+class BlockingOrder final : public ProgressClient {
  public:
-  BlockingTurn(const gc_comm_description& description, CallMatcher& matcher)
+  BlockingOrder(const gc_comm_description& description, CallMatcher& matcher)
       : description_(description), matcher_(matcher) {}
-  ~BlockingTurn() override { leave(); }
-  BlockingTurn(const BlockingTurn&) = delete;
-  BlockingTurn& operator=(const BlockingTurn&) = delete;
+  ~BlockingOrder() override { leave_thread(); }
+  BlockingOrder(const BlockingOrder&) = delete;
+  BlockingOrder& operator=(const BlockingOrder&) = delete;
   // Tells that there are no more calls.
-  void leave();
+  void leave_thread();
 
-  void begin(const CallId& place);
+  void enter(const CallId& place);
   // Finds out when all ranks had come. Errors: as CallMatcher::look_around().
-  Status learn(const CallId& place, const Component* among) {
+  Status set_time(const CallId& place, const Component* among) {
     // Without other communicators until now, all calls that ranks come to later have greater numbers.
     return ProgressThread::instance().several_communicators() ? find_complete(place, among) : Status();
   }
   // Waits until earlier calls are launched, with MPI progress, and not for ever.
-  void await() {
+  void wait_until_first() {
     if (complete_) await_others();
   }
-  void end() noexcept { present_.store(0, std::memory_order_release); }  // partner: first_entered() of other threads
+  void leave() noexcept { present_.store(0, std::memory_order_release); }  // partner: first_entered() of other threads
 
   bool progress() override;
   bool progress_on_thread() override { return false; }
@@ -59,7 +59,7 @@ class BlockingTurn final : public ProgressClient {
   const gc_comm_description& description_;
   CallMatcher& matcher_;
   bool known_ = false;                // to the ProgressThread
-  std::atomic<uint64_t> present_{0};  // the call, from begin() to end(); 0: none
+  std::atomic<uint64_t> present_{0};  // the call, from enter() to leave(); 0: none
   uint64_t complete_ = 0;             // since when all ranks have come to the call; 0: it waits for nobody
   // State of the ProgressThread: what it has seen of a call.
   uint64_t seen_ = 0;

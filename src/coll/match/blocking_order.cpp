@@ -1,4 +1,4 @@
-#include "coll/match/blocking_turn.h"
+#include "coll/match/blocking_order.h"
 
 #include <sched.h>
 
@@ -6,21 +6,21 @@
 
 namespace gpucoll::coll {
 
-void BlockingTurn::leave() {
+void BlockingOrder::leave_thread() {
   if (std::exchange(known_, false)) ProgressThread::instance().remove(this);
 }
 
 // ---- the caller ----
 
 // Before the clock is read for it: who sees none here, and then launches, does so with an earlier number.
-void BlockingTurn::begin(const CallId& place) {
+void BlockingOrder::enter(const CallId& place) {
   if (description_.size == 1) return;
   if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_);
   complete_ = 0;
   present_.store(name_of(place));
 }
 
-Status BlockingTurn::find_complete(const CallId& place, const Component* among) {
+Status BlockingOrder::find_complete(const CallId& place, const Component* among) {
   constexpr int kLooksPerCheck = 4096;
   CallMatcher::Wait wait = {place, nullptr};
   for (int looks = 1;; ++looks) {
@@ -31,7 +31,7 @@ Status BlockingTurn::find_complete(const CallId& place, const Component* among) 
   }
 }
 
-void BlockingTurn::await_others() {
+void BlockingOrder::await_others() {
   const auto start = Clock::now();
   while (!ProgressThread::instance().launch_earlier(complete_, this) &&
          Clock::now() - start < ProgressThread::kPatience) {
@@ -42,7 +42,7 @@ void BlockingTurn::await_others() {
 
 // ---- the ProgressThread ----
 
-void BlockingTurn::look_anew(uint64_t present) {
+void BlockingOrder::look_anew(uint64_t present) {
   seen_ = present;
   due_ = 0;
   wait_ = {place_of(present), nullptr};
@@ -53,8 +53,8 @@ void BlockingTurn::look_anew(uint64_t present) {
 }
 
 // The call may end meanwhile, and what is seen be that of the next one: then first_due() does not regard it.
-bool BlockingTurn::progress() {
-  const uint64_t present = present_.load(std::memory_order_acquire);  // partner: begin()
+bool BlockingOrder::progress() {
+  const uint64_t present = present_.load(std::memory_order_acquire);  // partner: enter()
   if (present == 0) return true;
   if (present != seen_) look_anew(present);
   if (due_) return true;
@@ -66,9 +66,9 @@ bool BlockingTurn::progress() {
   return due_ != 0;
 }
 
-uint64_t BlockingTurn::first_entered() const noexcept { return present_.load() != 0; }  // seq_cst: begin()
+uint64_t BlockingOrder::first_entered() const noexcept { return present_.load() != 0; }  // seq_cst: enter()
 
-uint64_t BlockingTurn::first_due() const noexcept {
+uint64_t BlockingOrder::first_due() const noexcept {
   if (!due_ || present_.load(std::memory_order_acquire) != seen_) return 0;
   return Clock::now() - due_since_ > ProgressThread::kPatience ? 0 : due_;
 }

@@ -1,19 +1,19 @@
 # Room coll: MPI's collectives: requests, blocking, nonblocking, persistent.
 GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
-	src/coll/call_runner.cpp \
-	src/coll/call_runner.h \
 	src/coll/mpi_communicator.cpp \
 	src/coll/mpi_communicator.h \
-	src/coll/pending_call.cpp \
-	src/coll/pending_call.h \
-	src/coll/pending_calls.cpp \
-	src/coll/pending_calls.h \
-	src/coll/pending_calls_steps.cpp \
-	src/coll/persistent_calls.cpp \
-	src/coll/persistent_calls.h \
+	src/coll/persistent_requests.cpp \
+	src/coll/persistent_requests.h \
 	src/coll/reduce_local.cpp \
 	src/coll/reduce_local.h \
+	src/coll/request.cpp \
+	src/coll/request.h \
+	src/coll/request_launcher.cpp \
+	src/coll/request_launcher.h \
+	src/coll/request_queue.cpp \
+	src/coll/request_queue.h \
+	src/coll/request_queue_steps.cpp \
 	src/coll/wishes.cpp \
 	src/coll/wishes.h
 include src/coll/call/Makefile.mk

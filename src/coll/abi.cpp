@@ -246,27 +246,27 @@ void refuse(gc_comm* comm, uint32_t order, uint32_t function) {
   });
 }
 
-void turn(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->pending().progress(); }
+void turn(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->requests().progress(); }
 
 void host_begun(gc_pending* pending) {
-  auto* call = static_cast<PendingCall*>(pending);
+  auto* call = static_cast<Request*>(pending);
   call->owner.host_begun(call);
 }
 
 int end(gc_pending* pending) {
-  auto* call = static_cast<PendingCall*>(pending);
+  auto* call = static_cast<Request*>(pending);
   return mpi_class(call->owner.end(call));
 }
 
 void restart(gc_pending* pending) {
-  auto* call = static_cast<PendingCall*>(pending);
+  auto* call = static_cast<Request*>(pending);
   call->owner.restart(call);
 }
 
-void publish_starts(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->pending().publish_starts(); }
+void publish_starts(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->requests().publish_starts(); }
 
 void free_persistent(gc_pending* pending) {
-  auto* call = static_cast<PendingCall*>(pending);
+  auto* call = static_cast<Request*>(pending);
   call->owner.free(call);
 }
 

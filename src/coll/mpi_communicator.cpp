@@ -39,22 +39,22 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_d
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  if (device_side_) pending().tell_refused();
+  if (device_side_) requests().tell_refused();
   finish();
 }
 
 void MpiCommunicator::abandon() {
   matcher_.end_mpi();
-  if (device_side_) pending().abandon();
+  if (device_side_) requests().abandon();
 }
 
 void MpiCommunicator::finish() {
   if (!device_side_) return;
-  pending().stop();
+  requests().stop();
   device_side_->blocking_order.leave_thread();
   runtime().finish();
   teams().finish();
-  pending().release();
+  requests().release();
   call_.scratch.release();
 }
 
@@ -64,13 +64,13 @@ void MpiCommunicator::find_peers() {
   MpiProcess::instance().show_pulse();
   int rank = 0;
   if (Status found = matcher_.find_peers(&rank); !found)
-    for (MpiRuntime* each : {&runtime(), &pending().persistent_runtime()}) each->stage_for_ever(rank, found);
+    for (MpiRuntime* each : {&runtime(), &requests().persistent_runtime()}) each->stage_for_ever(rank, found);
 }
 
 void MpiCommunicator::look_at_wishes(uint32_t form) {
   if (!used_device()) return wishes_.look(form, false);  // this process computes on the host
   find_peers();
-  const MpiRuntime& runs = form == GC_FORM_PERSISTENT ? pending().persistent_runtime() : runtime();
+  const MpiRuntime& runs = form == GC_FORM_PERSISTENT ? requests().persistent_runtime() : runtime();
   wishes_.look(form, !runs.staging());
 }
 
@@ -144,8 +144,8 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
 Result<bool> MpiCommunicator::prepare() {
   GC_TRY_AS(const bool prepared, runtime().prepared(call_));
   if (prepared) return true;
-  while (!pending().settled()) {
-    pending().progress();
+  while (!requests().settled()) {
+    requests().progress();
     description_.calls->progress();
   }
   return runtime().prepare(call_, description_.calls->progress);
@@ -212,7 +212,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   auto on_device = contained([&] { return enter(call, &refusal); });
   const LeavesOrder ends{device_side().blocking_order};
   if (!on_device) {
-    pending().raise_faults(on_device.status());
+    requests().raise_faults(on_device.status());
     matcher_.fail(call_.place, *this, on_device.status());
     return std::move(on_device).status();
   }
@@ -225,7 +225,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   auto answer = contained([&] { return execute(call, same.ok()); });
   if (answer) call_.part.clear();
   if (!answer) {
-    pending().raise_faults(answer.status());
+    requests().raise_faults(answer.status());
     teams().fail(answer.status());
     matcher_.fail(call_.place, *this, answer.status());
     return std::move(answer).status();
@@ -234,9 +234,9 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   return answer;
 }
 
-Result<PendingCall*> MpiCommunicator::start(uint32_t function, const gc_call* call) {
+Result<Request*> MpiCommunicator::start(uint32_t function, const gc_call* call) {
   if (call) find_peers();
-  return pending().start(function, call);
+  return requests().start(function, call);
 }
 
 void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
@@ -244,7 +244,7 @@ void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
   log::write(log::Level::error, "rank %d calls %s on %s with NULL for a buffer that is not empty", description_.rank,
              name_of({order, 0, function}), description_.name);
   find_peers();
-  if (order == GC_ORDER_NONBLOCKING) return pending().refuse(function);
+  if (order == GC_ORDER_NONBLOCKING) return requests().refuse(function);
   const CallId place = {order, ++orders[order].sequence, function};
   if (runtime().staging()) return matcher_.publish(place, GC_KIND_HOST, {});  // as all do
   if (Status refused = matcher_.refuse(place); !refused) {
@@ -255,8 +255,8 @@ void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
 
 // Ends: each call that is first is decided or fails within the timeout.
 void MpiCommunicator::drain() {
-  while (device_side_ && pending().queued()) {
-    pending().progress();
+  while (device_side_ && requests().queued()) {
+    requests().progress();
     description_.calls->progress();
   }
 }

@@ -6,7 +6,7 @@
 // rank that fails alone says so on the board from then on.
 //
 // Thread safety: run() and start() one caller at a time (MPI's rule for a communicator's collectives), beside it any
-// function of pending(). Invariant: while a blocking collective runs on the device, no nonblocking one is launched.
+// function of requests(). Invariant: while a blocking collective runs on the device, no nonblocking one is launched.
 #pragma once
 #include <memory>
 #include <vector>
@@ -14,7 +14,7 @@
 #include "abi/abi.h"
 #include "coll/match/blocking_order.h"
 #include "coll/match/call_matcher.h"
-#include "coll/pending_calls.h"
+#include "coll/request_queue.h"
 #include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/team_runtime.h"
 #include "coll/wishes.h"
@@ -30,8 +30,8 @@ class MpiCommunicator : public gc_comm {
   enum class Answer { done, stage };
   Result<Answer> run(const gc_call& call);
   // Starts a call as gc_abi.start does.
-  Result<PendingCall*> start(uint32_t function, const gc_call* call);
-  PendingCalls& pending() { return device_side().pending; }
+  Result<Request*> start(uint32_t function, const gc_call* call);
+  RequestQueue& requests() { return device_side().requests; }
   // Refuses a call as gc_abi.refuse does.
   void refuse(uint32_t order, uint32_t function);
   // Looks at wishes as gc_abi.look_at_wishes does.
@@ -50,11 +50,11 @@ class MpiCommunicator : public gc_comm {
     DeviceSide(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, Wishes& wishes)
         : runtime(description, matcher, GC_MEETING_FIRST),
           teams(description, matcher, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
-          pending(comm, description, matcher, wishes, runtime, teams),
+          requests(comm, description, matcher, wishes, runtime, teams),
           blocking_order(description, matcher) {}
     MpiRuntime runtime;
     TeamRuntime teams;
-    PendingCalls pending;
+    RequestQueue requests;
     BlockingOrder blocking_order;
   };
 

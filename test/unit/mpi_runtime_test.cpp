@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "base/params.h"
-#include "coll/call_runner.h"
 #include "coll/match/board_line.h"
+#include "coll/request_launcher.h"
 #include "gpucoll/gpucoll.h"
 
 namespace gpucoll::coll {
@@ -88,12 +88,12 @@ void lose_connections(int rank_number) {
 void give_up(int rank_number) {
   Rank rank(rank_number);
   alignas(16) char owner[64] = {};  // which no call looks at here
-  PendingCall call(reinterpret_cast<PendingCalls&>(owner)), other(reinterpret_cast<PendingCalls&>(owner));
-  CallRunner runner(rank.runtime());
+  Request call(reinterpret_cast<RequestQueue&>(owner)), other(reinterpret_cast<RequestQueue&>(owner));
+  RequestLauncher runner(rank.runtime());
   rank.plan(1, 4, &call.call);
   if (rank_number == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const auto readiness = runner.prepare(call);
-  ASSERT_TRUE(readiness && *readiness == CallRunner::Readiness::waiting);
+  ASSERT_TRUE(readiness && *readiness == RequestLauncher::Readiness::waiting);
   runner.let_go(other);
   runner.let_go(call);
   EXPECT_NE(rank.runtime().get(), nullptr);

@@ -1,5 +1,5 @@
 // Which calls are small: all that a queue moves counts.
-#include "coll/pending_call.h"
+#include "coll/request.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ constexpr size_t kLarge = size_t{1} << 20;
 
 struct PendingCallTest : testing::Test {
   alignas(16) char owner[64] = {};  // which no call looks at here
-  PendingCall call{reinterpret_cast<PendingCalls&>(owner)};
+  Request call{reinterpret_cast<RequestQueue&>(owner)};
   core::TaskQueue& queue = call.call.part.queue;
   char from[16], to[16];  // only their addresses count
 };

@@ -1,4 +1,4 @@
-#include "coll/pending_calls.h"
+#include "coll/request_queue.h"
 
 #include <sched.h>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr auto kFirstPatience = std::chrono::microseconds(5);
 
 // Returns the kind of a call that is not refused.
-uint32_t kind_of(const PendingCall& call) {
+uint32_t kind_of(const Request& call) {
   if (!call.on_device) return GC_KIND_HOST;
   return call.call.part.has_device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER;
 }
@@ -29,18 +29,18 @@ Status ended() {
 }  // namespace
 
 // A program need not start what it makes.
-bool PendingCalls::is_queue_awaited() const noexcept {
-  const auto awaited = [](const PendingCall* call) { return !call->is_idle(); };
+bool RequestQueue::is_queue_awaited() const noexcept {
+  const auto awaited = [](const Request* call) { return !call->is_idle(); };
   return std::any_of(queue_.begin(), queue_.end(), awaited);
 }
 
-CallId PendingCalls::first_place() const noexcept {
+CallId RequestQueue::first_place() const noexcept {
   if (!queue_.empty() && queue_.front()->call.place.number) return queue_.front()->call.place;
   return {GC_ORDER_NONBLOCKING, comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1, GC_FUNCTION_none};
 }
 
 // Calls that run on all ranks end by themselves.
-void PendingCalls::abandon() {
+void RequestQueue::abandon() {
   ProgressThread::instance().remove(this);
   std::lock_guard lock(mutex_);
   if (is_queue_awaited() || persistent_.any_started())
@@ -49,49 +49,49 @@ void PendingCalls::abandon() {
     matcher_.fail_quietly(first_place(), comm_, ended());  // they may be connecting to this rank
 }
 
-void PendingCalls::stop() {
+void RequestQueue::stop() {
   ProgressThread::instance().remove(this);
   std::lock_guard lock(mutex_);
-  runner_.stop();
+  launcher_.stop();
   if (is_queue_awaited() && runtime_.get())
     runtime_.get()->raise_fault(aborted());  // the others may run what is launched nowhere else
-  while (PendingCall* call = runner_.take_running()) call->end_with(aborted());
+  while (Request* call = launcher_.take_running()) call->end_with(aborted());
   persistent_.stop(aborted());
-  for (PendingCall* call : std::exchange(queue_, {}))
+  for (Request* call : std::exchange(queue_, {}))
     if (call->is_idle() && !gc_mutant(104))
       call->end_idle(aborted());
-    else if (!call->forsaken)
+    else if (!call->abandoned)
       call->end_with(aborted());
   n_published_ = 0;
   note_first();
 }
 
-void PendingCalls::release() {
+void RequestQueue::release() {
   std::lock_guard lock(mutex_);
   for (const auto& call : all_) call->call.scratch.release();
 }
 
 // ---- beginning and ending ----
 
-PendingCall* PendingCalls::take_spare() {
+Request* RequestQueue::take_spare() {
   if (spare_.empty()) {
-    all_.push_back(std::make_unique<PendingCall>(*this));
+    all_.push_back(std::make_unique<Request>(*this));
     spare_.reserve(all_.size());
     return all_.back().get();
   }
-  PendingCall* call = spare_.back();
+  Request* call = spare_.back();
   spare_.pop_back();
   return call;
 }
 
-void PendingCalls::recycle(PendingCall* call) {
+void RequestQueue::recycle(Request* call) {
   call->call.part.clear();
   call->call.scratch.release_much();
   spare_.push_back(call);
 }
 
 // Returns whether a call with host memory has nothing to wait for.
-bool PendingCalls::passes_by(uint32_t function) {
+bool RequestQueue::passes_by(uint32_t function) {
   if (!queue_.empty()) return false;
   if (gc_is_counted(function)) {
     if (!window_.is_free(comm_.orders[GC_ORDER_NONBLOCKING].sequence + 1)) return false;
@@ -103,7 +103,7 @@ bool PendingCalls::passes_by(uint32_t function) {
 
 // Plans a call that nobody knows yet. The lock is not held, since this copies host memory, and others would wait for
 // that.
-void PendingCalls::plan(PendingCall* call, uint32_t function, const gc_call* device_call) {
+void RequestQueue::plan(Request* call, uint32_t function, const gc_call* device_call) {
   call->call.place = {GC_ORDER_NONBLOCKING, 0, function};
   Result<bool> planned = device_call ? runtime_of(*call).plan(*device_call, &call->call) : Result<bool>(false);
   call->on_device = planned && *planned;
@@ -111,14 +111,14 @@ void PendingCalls::plan(PendingCall* call, uint32_t function, const gc_call* dev
   if (call->on_device && !call->is_persistent()) call->call.part.packing.on_host().load();
 }
 
-void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* device_call) {
+void RequestQueue::enqueue(Request* call, uint32_t function, const gc_call* device_call) {
   const bool counted = gc_is_counted(function);
   const uint64_t number = counted ? ++comm_.orders[GC_ORDER_NONBLOCKING].sequence : 0;
   call->state = GC_WAITS;
-  call->stage = PendingCall::Stage::queued;
+  call->stage = Request::Stage::queued;
   call->code = Code::ok;
-  call->untold = {};
-  call->wanted = call->in_team = call->forsaken = false;
+  call->unreported = {};
+  call->start_requested = call->in_team = call->abandoned = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
   call->complete = 0;
   call->wait = {call->call.place, nullptr};
@@ -133,8 +133,8 @@ void PendingCalls::enqueue(PendingCall* call, uint32_t function, const gc_call* 
   note_first();
 }
 
-Result<PendingCall*> PendingCalls::start(uint32_t function, const gc_call* device_call) {
-  PendingCall* call;
+Result<Request*> RequestQueue::start(uint32_t function, const gc_call* device_call) {
+  Request* call;
   {
     std::lock_guard lock(mutex_);
     if (!device_call && passes_by(function)) return nullptr;
@@ -152,22 +152,22 @@ Result<PendingCall*> PendingCalls::start(uint32_t function, const gc_call* devic
 }
 
 // The caller has its error already, the others learn of it when it is its turn.
-void PendingCalls::refuse(uint32_t function) {
+void RequestQueue::refuse(uint32_t function) {
   {
     std::lock_guard lock(mutex_);
-    PendingCall* const call = take_spare();
+    Request* const call = take_spare();
     call->on_device = false;
     call->wrong = Status::error(Code::invalid_argument, "a buffer is NULL");
     call->wrong.mark_told();
     enqueue(call, function, nullptr);
-    call->forsaken = true;
+    call->abandoned = true;
     go_on();
   }
   leave_to_thread();
 }
 
 // Ends: what is queued is told or fails within the timeout, and so does the wait for those who read.
-void PendingCalls::tell_refused() {
+void RequestQueue::tell_refused() {
   if (!queued() && !refused_.number) return;
   for (CallMatcher::Wait wait = {{}, nullptr};; description_.calls->progress()) {
     std::lock_guard lock(mutex_);
@@ -179,28 +179,28 @@ void PendingCalls::tell_refused() {
   }
 }
 
-void PendingCalls::leave_to_thread() {
+void RequestQueue::leave_to_thread() {
   if (waits() && !on_thread_.exchange(true)) ProgressThread::instance().add(this);
 }
 
 // Returns whether it is the first of the queue and waits for other ranks.
-bool PendingCalls::is_undecided(const PendingCall& call) const {
-  return !queue_.empty() && queue_.front() == &call && call.stage == PendingCall::Stage::published &&
+bool RequestQueue::is_undecided(const Request& call) const {
+  return !queue_.empty() && queue_.front() == &call && call.stage == Request::Stage::published &&
          call.state == GC_WAITS;
 }
 
 template <class Condition>
-void PendingCalls::go_on_a_little_while(const Condition& condition) {
+void RequestQueue::go_on_a_little_while(const Condition& condition) {
   const auto end = Clock::now() + kFirstPatience;
   while (condition() && Clock::now() < end) go_on();
 }
 
-bool PendingCalls::progress() {
+bool RequestQueue::progress() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   go_on();
-  const bool polite =
-      (!runner_.settled() && runtime_.get()->emulated()) || teams_.needs_processors() || persistent_.needs_processors();
+  const bool polite = (!launcher_.settled() && runtime_.get()->emulated()) || teams_.needs_processors() ||
+                      persistent_.needs_processors();
   const bool told = !unstamped_;
   lock.unlock();
   if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need
@@ -208,19 +208,19 @@ bool PendingCalls::progress() {
 }
 
 // A thread that queues a call after the last look here finds that the thread does not have this object any more.
-bool PendingCalls::progress_on_thread() {
+bool RequestQueue::progress_on_thread() {
   progress();
   if (waits()) return true;
   on_thread_.store(false);
   return waits() && !on_thread_.exchange(true);
 }
 
-bool PendingCalls::settled() {
+bool RequestQueue::settled() {
   std::lock_guard lock(mutex_);
-  return runner_.settled();
+  return launcher_.settled();
 }
 
-void PendingCalls::host_begun(PendingCall* call) {
+void RequestQueue::host_begun(Request* call) {
   std::lock_guard lock(mutex_);
   pop_first();
   recycle(call);
@@ -228,7 +228,7 @@ void PendingCalls::host_begun(PendingCall* call) {
 }
 
 // By the caller, and without the lock: others would wait for the copy.
-Code PendingCalls::end(PendingCall* call) {
+Code RequestQueue::end(Request* call) {
   const Code code = call->code;
   if (code == Code::ok && call->on_device) call->call.part.packing.on_host().store();
   std::lock_guard lock(mutex_);
@@ -240,19 +240,19 @@ Code PendingCalls::end(PendingCall* call) {
 }
 
 // Before it has a place, it is only noted. While it rests nobody else has to do with it.
-void PendingCalls::restart(PendingCall* call) {
+void RequestQueue::restart(Request* call) {
   std::unique_lock lock(mutex_);
-  if (call->stage == PendingCall::Stage::resting) {
+  if (call->stage == Request::Stage::resting) {
     lock.unlock();
     call->call.part.packing.on_host().load();
     lock.lock();
   }
-  call->wanted = true;
-  if (call->stage == PendingCall::Stage::failed) return call->end();
-  if (call->stage == PendingCall::Stage::resting) persistent_.start(*call);
+  call->start_requested = true;
+  if (call->stage == Request::Stage::failed) return call->end();
+  if (call->stage == Request::Stage::resting) persistent_.start(*call);
 }
 
-void PendingCalls::publish_starts() {
+void RequestQueue::publish_starts() {
   {
     std::lock_guard lock(mutex_);
     if (description_.size > 1) first_entered_.store(1);  // as in publish()
@@ -263,14 +263,14 @@ void PendingCalls::publish_starts() {
   leave_to_thread();
 }
 
-void PendingCalls::free(PendingCall* call) {
+void RequestQueue::free(Request* call) {
   std::lock_guard lock(mutex_);
   persistent_.free(*call);
   recycle(call);
 }
 
-void PendingCalls::give_up(PendingCall& call, Status status) {
-  if (call.stage == PendingCall::Stage::in_team) teams_.fail(status);  // with its reason, before the words below
+void RequestQueue::give_up(Request& call, Status status) {
+  if (call.stage == Request::Stage::in_team) teams_.fail(status);  // with its reason, before the words below
   persistent_.teams().fail(status);
   matcher_.fail(call.call.place, comm_, status);
   raise_faults(status);
@@ -279,12 +279,12 @@ void PendingCalls::give_up(PendingCall& call, Status status) {
 }
 
 // The others count on this rank, and learn why they cannot before it ends.
-void PendingCalls::raise_faults(const Status& why) {
+void RequestQueue::raise_faults(const Status& why) {
   for (MpiRuntime* each : {&runtime_, &persistent_runtime()})
     if (each->get()) each->get()->raise_fault(why);
 }
 
-void PendingCalls::give_up_starts(Status status) {
+void RequestQueue::give_up_starts(Status status) {
   const bool told = persistent_.teams().fail(status);  // with its reason, before the words below
   if (!told && !status.told() && !persistent_.runtime().get()) log::write(log::Level::error, "%s", status.what());
   matcher_.fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
@@ -293,7 +293,7 @@ void PendingCalls::give_up_starts(Status status) {
 }
 
 // Ends a call that other ranks prevent by ending MPI: no error, unless it is started.
-void PendingCalls::end_quietly(PendingCall& call, Status status) {
+void RequestQueue::end_quietly(Request& call, Status status) {
   persistent_.let_go(call);
   matcher_.fail_quietly(first_place(), comm_, status);
   call.end_idle(std::move(status));
@@ -303,7 +303,7 @@ void PendingCalls::end_quietly(PendingCall& call, Status status) {
 
 // Looks after the ranks that keep the first call of the queue from being published: what has been launched goes on, but
 // these ranks may have died.
-Status PendingCalls::await_line(PendingCall& call) {
+Status RequestQueue::await_line(Request& call) {
   const LineWindow::Reader reader = window_.reader_of(call.call.place.number);
   call.wait.place = {GC_ORDER_NONBLOCKING, reader.number, call.call.place.function};
   call.wait.rank = reader.rank;
@@ -311,26 +311,26 @@ Status PendingCalls::await_line(PendingCall& call) {
 }
 
 // Returns the flags of the call at `at` in the queue, which is about to be published.
-uint32_t PendingCalls::flags_of(size_t at) const {
-  const PendingCall& call = *queue_[at];
+uint32_t RequestQueue::flags_of(size_t at) const {
+  const Request& call = *queue_[at];
   const core::TaskQueue& tasks = call.call.part.queue;
   if (call.is_persistent() || !call.on_device || !call.is_small()) return 0;
   // Links for messages are a matter of two ranks: others do not know whether they are missing.
   if (!tasks.sends.empty() || !tasks.recvs.empty()) return 0;
   if (at == 0) return GC_LINE_SMALL;
-  const PendingCall& before = *queue_[at - 1];
+  const Request& before = *queue_[at - 1];
   const bool undecided = before.state == GC_WAITS &&
-                         (before.stage == PendingCall::Stage::published || before.stage == PendingCall::Stage::joining);
+                         (before.stage == Request::Stage::published || before.stage == Request::Stage::joining);
   const bool next = before.call.place.number + 1 == call.call.place.number;
   return undecided && next ? GC_LINE_SMALL | GC_LINE_WAITS : GC_LINE_SMALL;
 }
 
-void PendingCalls::publish(PendingCall& call, uint32_t flags) {
+void RequestQueue::publish(Request& call, uint32_t flags) {
   const CallId& place = call.call.place;
   call.line.flags |= flags;
   if (&call == queue_.front() && description_.size > 1)
     first_entered_.store(1);  // before the clock is read: other threads must not pass by
-  call.stage = PendingCall::Stage::published;
+  call.stage = Request::Stage::published;
   call.wait = {place, nullptr, call.call.part.has_device_memory || gc_mutant(112)};
   call.entered_ns = 1;
   if (place.number == 0) return;
@@ -342,9 +342,9 @@ void PendingCalls::publish(PendingCall& call, uint32_t flags) {
     call.entered_ns = static_cast<uint64_t>(std::chrono::nanoseconds(matcher_.stamp(place).time_since_epoch()).count());
 }
 
-void PendingCalls::publish_more() {
+void RequestQueue::publish_more() {
   for (; n_published_ < queue_.size(); ++n_published_) {
-    PendingCall& call = *queue_[n_published_];
+    Request& call = *queue_[n_published_];
     if (call.call.place.number && !window_.is_free(call.call.place.number)) return;
     publish(call, flags_of(n_published_));
   }

@@ -1,7 +1,7 @@
 // A collective that the engine has been given to run when its turn comes: a nonblocking one, or a persistent one from
 // its init to its end.
 //
-// Thread safety: plain data of PendingCalls, but `state`, which is stored with release. Ownership: PendingCalls owns
+// Thread safety: plain data of RequestQueue, but `state`, which is stored with release. Ownership: RequestQueue owns
 // it.
 #pragma once
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace gpucoll::coll {
 
-class PendingCalls;
+class RequestQueue;
 
-struct PendingCall : gc_pending {
+struct Request : gc_pending {
   // A persistent one that has a place rests between its starts.
   enum class Stage {
     queued,
@@ -28,13 +28,13 @@ struct PendingCall : gc_pending {
     running,
     failed
   };
-  explicit PendingCall(PendingCalls& its_owner) : gc_pending{GC_WAITS}, owner(its_owner) {}
-  PendingCall(const PendingCall&) = delete;
-  PendingCall& operator=(const PendingCall&) = delete;
+  explicit Request(RequestQueue& its_owner) : gc_pending{GC_WAITS}, owner(its_owner) {}
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
 
   bool is_persistent() const noexcept { return call.place.function & GC_PERSISTENT; }
   // Returns whether the application has made it, but waits for nothing of it.
-  bool is_idle() const noexcept { return is_persistent() && !wanted; }
+  bool is_idle() const noexcept { return is_persistent() && !start_requested; }
   // Returns whether launching the call takes longer than its work: then it is worth sharing a launch. REQUIRES:
   // on_device.
   bool is_small() const noexcept;
@@ -45,25 +45,25 @@ struct PendingCall : gc_pending {
   // Ends the call with the code that it has.
   void end() noexcept;
 
-  PendingCalls& owner;
+  RequestQueue& owner;
   Stage stage = Stage::queued;
   uint64_t entered_ns = 0;  // when this rank has come to it (gc_board_line::entered_ns), or before
   uint64_t complete = 0;    // since when all ranks have come to it (CallMatcher::complete_since); 0: not known
   bool on_device = false;   // on this rank
   DeviceCall call;
-  Status wrong;           // what this rank calls, so that it refuses it
-  bool forsaken = false;  // nobody asks for its end
+  Status wrong;            // what this rank calls, so that it refuses it
+  bool abandoned = false;  // nobody asks for its end
   gc_board_line line = {};
   CallMatcher::Wait wait = {};
   std::chrono::steady_clock::time_point next_look_around;
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED
   // For persistent calls.
-  Status untold;         // of an idle one that has ended
-  bool wanted = false;   // between MPI_Start and its end
-  bool in_team = false;  // a leader runs its starts, one after another (team_runtime.h)
-  int slot = -1;         // on the board, once it has a place
-  uint64_t steps = 0;    // of the schedule, with the last one about it
+  Status unreported;             // of an idle one that has ended
+  bool start_requested = false;  // between MPI_Start and its end
+  bool in_team = false;          // a leader runs its starts, one after another (team_runtime.h)
+  int slot = -1;                 // on the board, once it has a place
+  uint64_t steps = 0;            // of the schedule, with the last one about it
 };
 
 }  // namespace gpucoll::coll

@@ -13,30 +13,30 @@
 #include <span>
 #include <thread>
 
-#include "coll/pending_call.h"
+#include "coll/request.h"
 
 namespace gpucoll::coll {
 
-class CallRunner {
+class RequestLauncher {
  public:
   enum class Readiness { waiting, ready, impossible };
   struct Ended {
-    PendingCall* call;
+    Request* call;
     Status status;
   };
 
-  explicit CallRunner(MpiRuntime& runtime) : runtime_(runtime) {}
-  ~CallRunner() { stop(); }
-  CallRunner(const CallRunner&) = delete;
-  CallRunner& operator=(const CallRunner&) = delete;
+  explicit RequestLauncher(MpiRuntime& runtime) : runtime_(runtime) {}
+  ~RequestLauncher() { stop(); }
+  RequestLauncher(const RequestLauncher&) = delete;
+  RequestLauncher& operator=(const RequestLauncher&) = delete;
 
   // Makes what is missing for a call; `impossible`: on all ranks alike. REQUIRES: fits(); until this is done, the
   // caller prepares no other call.
-  Result<Readiness> prepare(PendingCall& call);
+  Result<Readiness> prepare(Request& call);
   // Puts the first call on the stream, together with as many of those behind it as can go with it, and returns how
   // many. 0: not all of them are there yet; then call it again with the same ones. Equal on all ranks where `calls`
   // are, if no rank lacks links for their messages. REQUIRES: fits(); the first is ready.
-  Result<size_t> launch(std::span<PendingCall* const> calls);
+  Result<size_t> launch(std::span<Request* const> calls);
   // Returns the first of the running calls, if it has ended: they end in the order in which they were launched.
   std::optional<Ended> next_ended();
   // Returns about how many launches run.
@@ -49,25 +49,25 @@ class CallRunner {
   bool settled() const noexcept { return running_.empty(); }
   // Waits for the thread that still prepares a call that has failed meanwhile, before the call is used for something
   // else.
-  void let_go(const PendingCall& call);
+  void let_go(const Request& call);
   // Waits for the thread that prepares. Then the caller takes the running calls back, one by one.
   void stop();
   // Returns a running call; null: none is left.
-  PendingCall* take_running();
+  Request* take_running();
 
  private:
   struct Preparation {
-    const PendingCall* of;
+    const Request* of;
     std::thread thread;
     std::atomic<bool> ended{false};
     Result<bool> result = false;
   };
 
-  Result<size_t> begin(std::span<PendingCall* const> calls);
-  Result<size_t> put_together(std::span<PendingCall* const> calls);
+  Result<size_t> begin(std::span<Request* const> calls);
+  Result<size_t> put_together(std::span<Request* const> calls);
 
   MpiRuntime& runtime_;
-  std::deque<PendingCall*> running_;
+  std::deque<Request*> running_;
   size_t launching_ = 0;      // calls of the launch that is not complete yet
   core::TaskQueue together_;  // begin()'s
   std::optional<Preparation> preparation_;

@@ -1,10 +1,10 @@
-#include "coll/pending_call.h"
+#include "coll/request.h"
 
 #include <utility>
 
 namespace gpucoll::coll {
 
-bool PendingCall::is_small() const noexcept {
+bool Request::is_small() const noexcept {
   constexpr uint64_t kSmallBytes = uint64_t{64} << 10;
   const core::TaskQueue& queue = call.part.queue;
   uint64_t bytes = 0;
@@ -15,23 +15,23 @@ bool PendingCall::is_small() const noexcept {
   return bytes <= kSmallBytes;
 }
 
-void PendingCall::end_with(Status status) {
+void Request::end_with(Status status) {
   const bool good = status.ok();
   code = guarded(name_of(call.place), [&] { return std::move(status); });
   if (is_persistent()) stage = good ? Stage::resting : Stage::failed;
   end();
 }
 
-void PendingCall::end_idle(Status status) noexcept {
+void Request::end_idle(Status status) noexcept {
   code = status.code();
-  untold = std::move(status);
+  unreported = std::move(status);
   stage = Stage::failed;
   end();
 }
 
-void PendingCall::end() noexcept {
-  if (wanted && !untold.ok()) guarded_report(name_of(call.place), std::exchange(untold, Status()));
-  const int ended = is_persistent() && !std::exchange(wanted, false) ? GC_READY : GC_ENDED;
+void Request::end() noexcept {
+  if (start_requested && !unreported.ok()) guarded_report(name_of(call.place), std::exchange(unreported, Status()));
+  const int ended = is_persistent() && !std::exchange(start_requested, false) ? GC_READY : GC_ENDED;
   __atomic_store_n(&state, ended, __ATOMIC_RELEASE);  // partner: the component's look
 }
 

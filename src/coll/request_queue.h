@@ -10,8 +10,8 @@
 //
 // Where ranks share a device, a call that has been decided stays the first until it is done (team_runtime.h).
 //
-// Persistent calls stand in the queue when they are made. They leave it with a place among the PersistentCalls, or to
-// be made on the host.
+// Persistent calls stand in the queue when they are made. They leave it with a place among the PersistentRequests, or
+// to be made on the host.
 //
 // Thread safety: any thread.
 // Ownership: owns its calls, each until host_begun(), end() or, for persistent ones, free().
@@ -25,16 +25,16 @@
 #include <vector>
 
 #include "coll/match/line_window.h"
-#include "coll/persistent_calls.h"
+#include "coll/persistent_requests.h"
 #include "coll/shared_gpu/team_runtime.h"
 #include "coll/wishes.h"
 #include "mpi/progress_thread.h"
 
 namespace gpucoll::coll {
 
-class PendingCalls final : public ProgressClient {
+class RequestQueue final : public ProgressClient {
  public:
-  PendingCalls(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, Wishes& wishes,
+  RequestQueue(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, Wishes& wishes,
                MpiRuntime& runtime, TeamRuntime& teams)
       : comm_(comm),
         description_(description),
@@ -42,15 +42,15 @@ class PendingCalls final : public ProgressClient {
         wishes_(wishes),
         runtime_(runtime),
         teams_(teams),
-        runner_(runtime),
+        launcher_(runtime),
         window_(matcher),
         persistent_(description, matcher, [this](uint64_t scheduled) { return may_start(scheduled); }) {}
-  ~PendingCalls() override { stop(); }
-  PendingCalls(const PendingCalls&) = delete;
-  PendingCalls& operator=(const PendingCalls&) = delete;
+  ~RequestQueue() override { stop(); }
+  RequestQueue(const RequestQueue&) = delete;
+  RequestQueue& operator=(const RequestQueue&) = delete;
 
   // Starts a call as gc_abi.start does; returns null where it goes through the host at once.
-  Result<PendingCall*> start(uint32_t function, const gc_call* call);
+  Result<Request*> start(uint32_t function, const gc_call* call);
   // Refuses a call as gc_abi.refuse does, of a function that is counted.
   void refuse(uint32_t function);
   // Makes progress until the others know of all refused calls: a call that nobody asks for does not keep a
@@ -58,12 +58,12 @@ class PendingCalls final : public ProgressClient {
   void tell_refused();
   bool progress() override;
   bool progress_on_thread() override;
-  void host_begun(PendingCall* call);
-  Code end(PendingCall* call);
+  void host_begun(Request* call);
+  Code end(Request* call);
   // Restart and publish as gc_abi.restart and gc_abi.publish_starts do.
-  void restart(PendingCall* call);
+  void restart(Request* call);
   void publish_starts();
-  void free(PendingCall* call);
+  void free(Request* call);
   // Returns the runtime on which persistent calls run.
   MpiRuntime& persistent_runtime() noexcept { return persistent_.runtime(); }
   // Raises the fault of all runtime communicators of this MPI communicator.
@@ -86,68 +86,66 @@ class PendingCalls final : public ProgressClient {
   using Clock = std::chrono::steady_clock;
 
   bool passes_by(uint32_t function);
-  PendingCall* take_spare();
-  void recycle(PendingCall* call);
-  bool is_undecided(const PendingCall& call) const;
+  Request* take_spare();
+  void recycle(Request* call);
+  bool is_undecided(const Request& call) const;
   template <class Condition>
   void go_on_a_little_while(const Condition& condition);
   // Returns whether any call waits for other ranks.
   bool waits() const noexcept { return queued() || persistent_.any_started(); }
   void leave_to_thread();
-  MpiRuntime& runtime_of(const PendingCall& call) noexcept {
+  MpiRuntime& runtime_of(const Request& call) noexcept {
     return call.is_persistent() ? persistent_.runtime() : runtime_;
   }
-  TeamRuntime& teams_of(const PendingCall& call) noexcept {
-    return call.is_persistent() ? persistent_.teams() : teams_;
-  }
-  void plan(PendingCall* call, uint32_t function, const gc_call* device_call);
-  void enqueue(PendingCall* call, uint32_t function, const gc_call* device_call);
-  Status await_line(PendingCall& call);
+  TeamRuntime& teams_of(const Request& call) noexcept { return call.is_persistent() ? persistent_.teams() : teams_; }
+  void plan(Request* call, uint32_t function, const gc_call* device_call);
+  void enqueue(Request* call, uint32_t function, const gc_call* device_call);
+  Status await_line(Request& call);
   void publish_more();
   uint32_t flags_of(size_t at) const;
-  void publish(PendingCall& call, uint32_t flags);
+  void publish(Request& call, uint32_t flags);
   void pop_first();
   void note_first();
-  bool is_due(const PendingCall& call) const;
-  bool find_complete(PendingCall& call);
-  PendingCall* find_due();
+  bool is_due(const Request& call) const;
+  bool find_complete(Request& call);
+  Request* find_due();
   // Returns whether this rank launches this communicator's calls on devices, as it has done before.
   bool runs_here() const noexcept { return runtime_.get() || teams_.has_led(); }
-  static bool waits_for_others(const PendingCall& call) {
+  static bool waits_for_others(const Request& call) {
     return call.state != GC_HOST_TURN &&
-           (call.stage == PendingCall::Stage::queued || call.stage == PendingCall::Stage::published);
+           (call.stage == Request::Stage::queued || call.stage == Request::Stage::published);
   }
-  bool may_launch(PendingCall& call);
+  bool may_launch(Request& call);
   bool may_start(uint64_t scheduled);
   uint64_t first_undecided() const noexcept;
   Clock::duration patience() const noexcept;
   void go_on();
-  bool step(PendingCall& call);
-  Result<bool> try_step(PendingCall& call);
-  Result<bool> decide(PendingCall& call);
-  Result<bool> join(PendingCall& call);
-  bool is_held(const PendingCall& call);
+  bool step(Request& call);
+  Result<bool> try_step(Request& call);
+  Result<bool> decide(Request& call);
+  Result<bool> join(Request& call);
+  bool is_held(const Request& call);
   Result<size_t> find_batch_size();
   bool joins(size_t at) const;
   bool joins_everywhere(size_t at);
-  Result<bool> run_agreed(PendingCall& call);
-  Result<bool> run_on_device(PendingCall& call);
-  Result<bool> run_in_team(PendingCall& call);
-  Result<bool> prepare(PendingCall& call);
-  Result<bool> place(PendingCall& call);
+  Result<bool> run_agreed(Request& call);
+  Result<bool> run_on_device(Request& call);
+  Result<bool> run_in_team(Request& call);
+  Result<bool> prepare(Request& call);
+  Result<bool> place(Request& call);
   Result<bool> can_go_along(DeviceCall& call);
-  Result<bool> launch(PendingCall& call);
-  bool end_refused(PendingCall& call, Status why);
-  void give_to_host(PendingCall& call);
-  void weigh(const PendingCall& call, bool on_device) noexcept;
-  void give_up(PendingCall& call, Status status);
-  void end_quietly(PendingCall& call, Status status);
+  Result<bool> launch(Request& call);
+  bool end_refused(Request& call, Status why);
+  void give_to_host(Request& call);
+  void weigh(const Request& call, bool on_device) noexcept;
+  void give_up(Request& call, Status status);
+  void end_quietly(Request& call, Status status);
   // Returns whether the application waits for any call of the queue.
   bool is_queue_awaited() const noexcept;
   // Returns the place of the first call of the queue, or of the next one.
   CallId first_place() const noexcept;
   void give_up_starts(Status status);
-  bool time_to_look_around(PendingCall& call) const;
+  bool time_to_look_around(Request& call) const;
   void look_at_running();
 
   gc_comm& comm_;
@@ -156,26 +154,26 @@ class PendingCalls final : public ProgressClient {
   Wishes& wishes_;
   MpiRuntime& runtime_;
   TeamRuntime& teams_;
-  CallRunner runner_;
+  RequestLauncher launcher_;
   LineWindow window_;
-  PersistentCalls persistent_;
+  PersistentRequests persistent_;
   std::mutex mutex_;
-  std::deque<PendingCall*> queue_;
+  std::deque<Request*> queue_;
   std::atomic<size_t> n_queued_{0};  // of queue_
   std::atomic<uint64_t> first_entered_{0}, first_due_{0};
   // The call to be launched first, and since when this rank could launch it but for others; the same for starts.
-  const PendingCall* due_ = nullptr;
+  const Request* due_ = nullptr;
   uint64_t due_start_ = 0;
   Clock::time_point due_since_ = {}, start_due_since_ = {};
   std::atomic<bool> on_thread_{false};  // the ProgressThread's thread has it, or is about to get it
   bool known_ = false;                  // to the ProgressThread
   bool unstamped_ =
       false;  // all ranks have come to the call that go_on() looked at, but some rank is about to tell when
-  size_t n_published_ = 0;              // the first ones of queue_
-  CallId refused_ = {};                 // the last refused call that this rank has told of
-  std::vector<PendingCall*> together_;  // launch()'s
-  std::vector<std::unique_ptr<PendingCall>> all_;
-  std::vector<PendingCall*> spare_;
+  size_t n_published_ = 0;          // the first ones of queue_
+  CallId refused_ = {};             // the last refused call that this rank has told of
+  std::vector<Request*> together_;  // launch()'s
+  std::vector<std::unique_ptr<Request>> all_;
+  std::vector<Request*> spare_;
 };
 
 }  // namespace gpucoll::coll

@@ -1,4 +1,4 @@
-#include "coll/call_runner.h"
+#include "coll/request_launcher.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ constexpr auto kGrace = std::chrono::seconds(10);
 
 }  // namespace
 
-Result<CallRunner::Readiness> CallRunner::prepare(PendingCall& call) {
+Result<RequestLauncher::Readiness> RequestLauncher::prepare(Request& call) {
   if (!preparation_) {
     GC_TRY_AS(const bool prepared, runtime_.prepared(call.call));
     if (prepared) return Readiness::ready;
@@ -35,7 +35,7 @@ Result<CallRunner::Readiness> CallRunner::prepare(PendingCall& call) {
 }
 
 // The most that nothing is missing for, now in together_ if they are several.
-Result<size_t> CallRunner::put_together(std::span<PendingCall* const> calls) {
+Result<size_t> RequestLauncher::put_together(std::span<Request* const> calls) {
   size_t n = 1;
   for (; n < calls.size() && runtime_.joins(calls[n - 1]->call); ++n) {
     GC_TRY_AS(const bool prepared, runtime_.prepared(calls[n]->call));
@@ -43,42 +43,42 @@ Result<size_t> CallRunner::put_together(std::span<PendingCall* const> calls) {
   }
   for (; n > 1; --n) {
     together_.clear();
-    for (const PendingCall* call : calls.first(n)) together_.append(call->call.part.queue);
+    for (const Request* call : calls.first(n)) together_.append(call->call.part.queue);
     if (runtime_.connected(together_)) break;
   }
   return n;
 }
 
-Result<size_t> CallRunner::begin(std::span<PendingCall* const> calls) {
+Result<size_t> RequestLauncher::begin(std::span<Request* const> calls) {
   GC_TRY_AS(const size_t n, put_together(calls));
   if (n == 1) {
     GC_TRY(runtime_.begin(calls[0]->call));
     return n;
   }
-  for (const PendingCall* call : calls.first(n)) call->call.part.packing.on_host().load();
+  for (const Request* call : calls.first(n)) call->call.part.packing.on_host().load();
   GC_TRY(runtime_.begin(together_));
   return n;
 }
 
-Result<size_t> CallRunner::launch(std::span<PendingCall* const> calls) {
+Result<size_t> RequestLauncher::launch(std::span<Request* const> calls) {
   if (!launching_) {
     GC_TRY_AS(launching_, begin(calls));
   }
   GC_TRY_AS(const bool all, runtime_.advance());
   if (!all) return size_t{0};
-  for (PendingCall* call : calls.first(launching_)) {
+  for (Request* call : calls.first(launching_)) {
     call->launches = runtime_.get()->launched();
     running_.push_back(call);
   }
   return std::exchange(launching_, 0);
 }
 
-bool CallRunner::runs_large() const noexcept {
+bool RequestLauncher::runs_large() const noexcept {
   return std::any_of(running_.begin(), running_.end(),
-                     [](const PendingCall* call) { return !(call->line.flags & GC_LINE_SMALL); });
+                     [](const Request* call) { return !(call->line.flags & GC_LINE_SMALL); });
 }
 
-std::optional<CallRunner::Ended> CallRunner::next_ended() {
+std::optional<RequestLauncher::Ended> RequestLauncher::next_ended() {
   if (running_.empty()) return {};
   const core::Fault& fault = runtime_.get()->fault();
   const bool done = runtime_.get()->done(running_.front()->launches);
@@ -92,18 +92,18 @@ std::optional<CallRunner::Ended> CallRunner::next_ended() {
   return Ended{take_running(), fault.status()};
 }
 
-void CallRunner::let_go(const PendingCall& call) {
+void RequestLauncher::let_go(const Request& call) {
   if (preparation_ && preparation_->of == &call) stop();
 }
 
-void CallRunner::stop() {
+void RequestLauncher::stop() {
   if (preparation_ && preparation_->thread.joinable()) preparation_->thread.join();  // bounded by its own waits
   preparation_.reset();
 }
 
-PendingCall* CallRunner::take_running() {
+Request* RequestLauncher::take_running() {
   if (running_.empty()) return nullptr;
-  PendingCall* const call = running_.front();
+  Request* const call = running_.front();
   running_.pop_front();
   return call;
 }

@@ -5,7 +5,7 @@
 #include "base/mutant.h"
 #include "base/params.h"
 #include "coll/match/board_line.h"
-#include "coll/pending_calls.h"
+#include "coll/request_queue.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -18,23 +18,23 @@ constexpr auto kPatienceWithHost = std::chrono::milliseconds(10);
 
 // ---- the first of the queue ----
 
-PendingCalls::Clock::duration PendingCalls::patience() const noexcept {
+RequestQueue::Clock::duration RequestQueue::patience() const noexcept {
   const bool with_host = !queue_.empty() && queue_.front()->state == GC_HOST_TURN;
   return with_host ? Clock::duration(kPatienceWithHost) : ProgressThread::kPatience;
 }
 
 // Returns when this rank entered the first call that may be due without being known to be, or an earlier time; 0: none
 // is.
-uint64_t PendingCalls::first_undecided() const noexcept {
+uint64_t RequestQueue::first_undecided() const noexcept {
   if (persistent_.any_started() && !due_start_) return 1;
   return n_published_ && !due_ ? queue_.front()->entered_ns : 0;
 }
 
-void PendingCalls::note_first() {
+void RequestQueue::note_first() {
   n_queued_.store(queue_.size());
   if (description_.size == 1) return;  // what waits for no other rank stands in nobody's way
   const auto now = Clock::now();
-  const PendingCall* const due = find_due();
+  const Request* const due = find_due();
   if (std::exchange(due_, due) != due) due_since_ = now;
   const uint64_t start = persistent_.first_due();
   if (std::exchange(due_start_, start) != start) start_due_since_ = now;
@@ -44,19 +44,19 @@ void PendingCalls::note_first() {
   first_entered_.store(first_undecided());
 }
 
-bool PendingCalls::is_due(const PendingCall& call) const {
-  switch (call.state == GC_HOST_TURN ? PendingCall::Stage::queued : call.stage) {
-    case PendingCall::Stage::joining:
-    case PendingCall::Stage::agreed:
-    case PendingCall::Stage::preparing:
-    case PendingCall::Stage::launching: return !call.is_persistent();
-    case PendingCall::Stage::in_team: return teams_.is_to_launch();
+bool RequestQueue::is_due(const Request& call) const {
+  switch (call.state == GC_HOST_TURN ? Request::Stage::queued : call.stage) {
+    case Request::Stage::joining:
+    case Request::Stage::agreed:
+    case Request::Stage::preparing:
+    case Request::Stage::launching: return !call.is_persistent();
+    case Request::Stage::in_team: return teams_.is_to_launch();
     default: return false;
   }
 }
 
 // Returns whether all ranks have come to the call with device memory. Notes since when, if that can be told yet.
-bool PendingCalls::find_complete(PendingCall& call) {
+bool RequestQueue::find_complete(Request& call) {
   if (call.complete || !call.on_device || call.is_persistent() || !call.wrong) return call.complete;
   const auto verdict = matcher_.look(call.wait);
   if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
@@ -67,14 +67,14 @@ bool PendingCalls::find_complete(PendingCall& call) {
 
 // Returns the call that this rank is to launch first, where all ranks have come to it: the first of the queue, or one
 // behind where the first is launched but stays in a team, or waits for the application to begin it on the host.
-PendingCall* PendingCalls::find_due() {
+Request* RequestQueue::find_due() {
   if (queue_.empty()) return nullptr;
-  PendingCall& first = *queue_.front();
+  Request& first = *queue_.front();
   if (is_due(first)) return &first;
   if (is_undecided(first) && find_complete(first)) return first.complete ? &first : nullptr;
   if (!runs_here() || waits_for_others(first)) return nullptr;
   for (size_t i = 1; i < n_published_; ++i) {
-    PendingCall& next = *queue_[i];
+    Request& next = *queue_[i];
     if (!next.on_device || next.is_persistent()) continue;
     if (!next.complete) {
       const auto verdict = matcher_.look(next.wait);
@@ -89,7 +89,7 @@ PendingCall* PendingCalls::find_due() {
 
 // Returns whether all calls that all ranks came to before are launched (progress_thread.h), also those of this
 // communicator, which the ProgressThread takes for one.
-bool PendingCalls::may_launch(PendingCall& call) {
+bool RequestQueue::may_launch(Request& call) {
   if (description_.size == 1) return true;
   const bool told = persistent_.look();
   note_first();
@@ -100,7 +100,7 @@ bool PendingCalls::may_launch(PendingCall& call) {
   return ProgressThread::instance().launch_earlier(call.complete, this);
 }
 
-bool PendingCalls::may_start(uint64_t scheduled) {
+bool RequestQueue::may_start(uint64_t scheduled) {
   if (description_.size == 1) return true;
   note_first();
   const auto now = Clock::now();
@@ -110,15 +110,15 @@ bool PendingCalls::may_start(uint64_t scheduled) {
 }
 
 // The next one waits from now on.
-void PendingCalls::pop_first() {
-  if (queue_.front()->forsaken) recycle(queue_.front());
+void RequestQueue::pop_first() {
+  if (queue_.front()->abandoned) recycle(queue_.front());
   queue_.pop_front();
   if (n_published_) --n_published_;
   note_first();
   if (!queue_.empty()) queue_.front()->wait.start = Clock::now();
 }
 
-void PendingCalls::go_on() {
+void RequestQueue::go_on() {
   unstamped_ = false;
   publish_more();
   while (!queue_.empty() && step(*queue_.front())) {
@@ -132,7 +132,7 @@ void PendingCalls::go_on() {
 }
 
 // Takes a step, and returns whether the call needs to be first no more.
-bool PendingCalls::step(PendingCall& call) {
+bool RequestQueue::step(Request& call) {
   if (call.state == GC_HOST_TURN) return false;
   auto past = contained([&] { return try_step(call); });
   if (past) return *past;
@@ -143,23 +143,23 @@ bool PendingCalls::step(PendingCall& call) {
   return true;
 }
 
-Result<bool> PendingCalls::try_step(PendingCall& call) {
+Result<bool> RequestQueue::try_step(Request& call) {
   switch (call.stage) {
-    case PendingCall::Stage::queued:
+    case Request::Stage::queued:
       if (time_to_look_around(call)) GC_TRY(await_line(call));
       return false;
-    case PendingCall::Stage::published: return decide(call);
-    case PendingCall::Stage::joining: return join(call);
-    case PendingCall::Stage::agreed: return run_agreed(call);
-    case PendingCall::Stage::in_team: return run_in_team(call);
-    case PendingCall::Stage::preparing: return call.is_persistent() ? place(call) : prepare(call);
-    case PendingCall::Stage::launching: return launch(call);
-    case PendingCall::Stage::running: return true;  // with the one before
+    case Request::Stage::published: return decide(call);
+    case Request::Stage::joining: return join(call);
+    case Request::Stage::agreed: return run_agreed(call);
+    case Request::Stage::in_team: return run_in_team(call);
+    case Request::Stage::preparing: return call.is_persistent() ? place(call) : prepare(call);
+    case Request::Stage::launching: return launch(call);
+    case Request::Stage::running: return true;  // with the one before
     default: return Status::error(Code::internal, "the first of the queue is not in it");
   }
 }
 
-bool PendingCalls::time_to_look_around(PendingCall& call) const {
+bool RequestQueue::time_to_look_around(Request& call) const {
   const auto now = Clock::now();
   if (now < call.next_look_around) return false;
   call.next_look_around = now + kBetweenLooksAround;
@@ -167,7 +167,7 @@ bool PendingCalls::time_to_look_around(PendingCall& call) const {
 }
 
 // The communicator stays as good as it was.
-bool PendingCalls::end_refused(PendingCall& call, Status why) {
+bool RequestQueue::end_refused(Request& call, Status why) {
   const CallId& place = call.call.place;
   matcher_.decide(place);
   window_.decided(place.number);
@@ -175,17 +175,17 @@ bool PendingCalls::end_refused(PendingCall& call, Status why) {
   return true;
 }
 
-void PendingCalls::give_to_host(PendingCall& call) {
+void RequestQueue::give_to_host(Request& call) {
   __atomic_store_n(&call.state, int{GC_HOST_TURN}, __ATOMIC_RELEASE);  // partner: the component's look
 }
 
 // Once, after the verdict.
-void PendingCalls::weigh(const PendingCall& call, bool on_device) noexcept {
+void RequestQueue::weigh(const Request& call, bool on_device) noexcept {
   const uint32_t form = call.is_persistent() ? GC_FORM_PERSISTENT : GC_FORM_NONBLOCKING;
   wishes_.weigh(form, call.call.place.function & ~uint32_t{GC_PERSISTENT}, call.call.part, on_device);
 }
 
-Result<bool> PendingCalls::decide(PendingCall& call) {
+Result<bool> RequestQueue::decide(Request& call) {
   const CallId& place = call.call.place;
   if (!call.wrong) return end_refused(call, std::move(call.wrong));
   if (!call.on_device) {
@@ -215,7 +215,7 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
     return false;
   }
   weigh(call, true);
-  call.stage = PendingCall::Stage::joining;
+  call.stage = Request::Stage::joining;
   call.wait.start = Clock::now();
   call.wait.rank = 0;
   return join(call);
@@ -225,23 +225,23 @@ Result<bool> PendingCalls::decide(PendingCall& call) {
 
 // While the device has enough to do until then, a small one waits for others to go with it. Nobody waits for ever: what
 // runs was decided before.
-bool PendingCalls::is_held(const PendingCall& call) {
+bool RequestQueue::is_held(const Request& call) {
   constexpr uint64_t kLaunchesAhead = 2, kSmallOnesAhead = 16;
   if (!(call.line.flags & GC_LINE_SMALL) || !params().progress_thread) return false;
   look_at_running();
-  return runner_.launches() >= (runner_.runs_large() ? kLaunchesAhead : kSmallOnesAhead);
+  return launcher_.launches() >= (launcher_.runs_large() ? kLaunchesAhead : kSmallOnesAhead);
 }
 
 // Returns whether this rank has the call wait behind the one before, to go with it.
-bool PendingCalls::joins(size_t at) const {
+bool RequestQueue::joins(size_t at) const {
   constexpr uint32_t kBoth = GC_LINE_SMALL | GC_LINE_WAITS;
   return at < n_published_ && (queue_[at]->line.flags & kBoth) == kBoth && queue_[at - 1]->line.flags & GC_LINE_SMALL;
 }
 
 // Returns whether all ranks have come to the call with device memory, and all let it share a launch: behind the call
 // before, where there is one.
-bool PendingCalls::joins_everywhere(size_t at) {
-  PendingCall& call = *queue_[at];
+bool RequestQueue::joins_everywhere(size_t at) {
+  Request& call = *queue_[at];
   const auto verdict = matcher_.look(call.wait);
   if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
   matcher_.read_lines(call.call.place, &call.call.lines);
@@ -251,7 +251,7 @@ bool PendingCalls::joins_everywhere(size_t at) {
 }
 
 // From the first of the queue on; 0: rank 0 has not told yet.
-Result<size_t> PendingCalls::find_batch_size() {
+Result<size_t> RequestQueue::find_batch_size() {
   const CallId& place = queue_.front()->call.place;
   if (description_.rank != 0) return joins(1) ? matcher_.batch_size(place) : Result<size_t>(1);
   size_t n = 1;
@@ -261,7 +261,7 @@ Result<size_t> PendingCalls::find_batch_size() {
   return n;
 }
 
-Result<bool> PendingCalls::join(PendingCall& call) {
+Result<bool> RequestQueue::join(Request& call) {
   if (is_held(call)) return false;
   GC_TRY_AS(const size_t n, find_batch_size());
   if (n == 0) {
@@ -271,7 +271,7 @@ Result<bool> PendingCalls::join(PendingCall& call) {
   if (n > n_published_) return Status::error(Code::internal, "rank 0 joins what this rank has not entered");
   for (size_t i = 0; i < n; ++i) {
     matcher_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);
-    queue_[i]->stage = PendingCall::Stage::agreed;
+    queue_[i]->stage = Request::Stage::agreed;
   }
   const CallId& last = queue_[n - 1]->call.place;
   matcher_.decide(last);
@@ -279,7 +279,7 @@ Result<bool> PendingCalls::join(PendingCall& call) {
   return run_agreed(call);
 }
 
-Result<bool> PendingCalls::run_agreed(PendingCall& call) {
+Result<bool> RequestQueue::run_agreed(Request& call) {
   const uint32_t function = call.call.place.function;
   if (Status same = check_same_call(function, call.call.lines, description_.rank, description_.name); !same) {
     call.end_with(std::move(same));  // the communicator stays as good as it was
@@ -290,7 +290,7 @@ Result<bool> PendingCalls::run_agreed(PendingCall& call) {
 
 // ---- on the device ----
 
-Result<bool> PendingCalls::run_in_team(PendingCall& call) {
+Result<bool> RequestQueue::run_in_team(Request& call) {
   TeamRuntime::Outcome outcome;
   do {
     if (teams_.is_ready() && !may_launch(call)) return false;
@@ -301,10 +301,10 @@ Result<bool> PendingCalls::run_in_team(PendingCall& call) {
   return outcome == TeamRuntime::Outcome::done;
 }
 
-Result<bool> PendingCalls::run_on_device(PendingCall& call) {
+Result<bool> RequestQueue::run_on_device(Request& call) {
   const bool in_team = teams_of(call).fits(call.call);
   if (in_team && !call.is_persistent()) {
-    call.stage = PendingCall::Stage::in_team;
+    call.stage = Request::Stage::in_team;
     return run_in_team(call);
   }
   call.in_team = in_team;
@@ -312,23 +312,23 @@ Result<bool> PendingCalls::run_on_device(PendingCall& call) {
     give_to_host(call);
     return false;
   }
-  call.stage = PendingCall::Stage::preparing;
+  call.stage = Request::Stage::preparing;
   call.wait.start = Clock::now();
   return call.is_persistent() ? place(call) : prepare(call);
 }
 
-Result<bool> PendingCalls::place(PendingCall& call) {
-  GC_TRY_AS(const CallRunner::Readiness readiness, persistent_.place(call));
-  if (readiness == CallRunner::Readiness::waiting) {
+Result<bool> RequestQueue::place(Request& call) {
+  GC_TRY_AS(const RequestLauncher::Readiness readiness, persistent_.place(call));
+  if (readiness == RequestLauncher::Readiness::waiting) {
     if (time_to_look_around(call)) GC_TRY(persistent_.look_around_for_place(call));
     return false;
   }
-  if (readiness == CallRunner::Readiness::impossible) {
+  if (readiness == RequestLauncher::Readiness::impossible) {
     give_to_host(call);
     return false;
   }
-  call.stage = PendingCall::Stage::resting;
-  if (call.wanted) {
+  call.stage = Request::Stage::resting;
+  if (call.start_requested) {
     persistent_.start(call);
     if (description_.size > 1) first_entered_.store(1);  // as in publish()
     persistent_.publish_starts();
@@ -338,41 +338,41 @@ Result<bool> PendingCalls::place(PendingCall& call) {
   return true;
 }
 
-Result<bool> PendingCalls::prepare(PendingCall& call) {
+Result<bool> RequestQueue::prepare(Request& call) {
   look_at_running();  // it waits for them
-  GC_TRY_AS(const CallRunner::Readiness readiness, runner_.prepare(call));
-  if (readiness == CallRunner::Readiness::waiting) return false;
-  if (readiness == CallRunner::Readiness::impossible) {
+  GC_TRY_AS(const RequestLauncher::Readiness readiness, launcher_.prepare(call));
+  if (readiness == RequestLauncher::Readiness::waiting) return false;
+  if (readiness == RequestLauncher::Readiness::impossible) {
     give_to_host(call);
     return false;
   }
-  call.stage = PendingCall::Stage::launching;
+  call.stage = Request::Stage::launching;
   return launch(call);
 }
 
 // Equal on all ranks. What becomes messages does so on all of them, but whether links are missing differs.
-Result<bool> PendingCalls::can_go_along(DeviceCall& call) {
+Result<bool> RequestQueue::can_go_along(DeviceCall& call) {
   if (!check_same_call(call.place.function, call.lines, description_.rank, description_.name)) return false;
   if (!runtime_.fits(call)) return false;
   GC_TRY_AS(const bool prepared, runtime_.prepared(call));
   return prepared && call.part.queue.sends.empty() && call.part.queue.recvs.empty();
 }
 
-Result<bool> PendingCalls::launch(PendingCall& call) {
+Result<bool> RequestQueue::launch(Request& call) {
   if (!may_launch(call)) return false;
   together_.assign(1, &call);
-  for (size_t i = 1; i < queue_.size() && queue_[i]->stage == PendingCall::Stage::agreed; ++i) {
+  for (size_t i = 1; i < queue_.size() && queue_[i]->stage == Request::Stage::agreed; ++i) {
     GC_TRY_AS(const bool goes_along, can_go_along(queue_[i]->call));
     if (!goes_along) break;
     together_.push_back(queue_[i]);
   }
-  GC_TRY_AS(const size_t launched, runner_.launch(together_));
-  for (size_t i = 0; i < launched; ++i) together_[i]->stage = PendingCall::Stage::running;
+  GC_TRY_AS(const size_t launched, launcher_.launch(together_));
+  for (size_t i = 0; i < launched; ++i) together_[i]->stage = Request::Stage::running;
   return launched != 0;
 }
 
-void PendingCalls::look_at_running() {
-  while (auto ended = runner_.next_ended()) {
+void RequestQueue::look_at_running() {
+  while (auto ended = launcher_.next_ended()) {
     if (ended->status)
       ended->call->end_with({});
     else

@@ -16,22 +16,22 @@
 #include <utility>
 #include <vector>
 
-#include "coll/call_runner.h"
 #include "coll/match/persistent_schedule.h"
+#include "coll/request_launcher.h"
 #include "coll/shared_gpu/team_runtime.h"
 
 namespace gpucoll::coll {
 
-class PersistentCalls {
+class PersistentRequests {
  public:
   // may_launch: returns whether all earlier calls of this process are launched, those before the time `scheduled`.
-  PersistentCalls(const gc_comm_description& description, CallMatcher& matcher,
-                  std::function<bool(uint64_t scheduled)> may_launch)
+  PersistentRequests(const gc_comm_description& description, CallMatcher& matcher,
+                     std::function<bool(uint64_t scheduled)> may_launch)
       : description_(description),
         matcher_(matcher),
         runtime_(description, matcher, GC_MEETING_PERSISTENT),
         teams_(description, matcher, {GC_MEETING_PERSISTENT_TEAMS, GC_MEETING_PERSISTENT_LEADERS}),
-        runner_(runtime_),
+        launcher_(runtime_),
         schedule_(description, matcher),
         in_slot_(PersistentSchedule::kSlots),
         may_launch_(std::move(may_launch)) {}
@@ -40,17 +40,17 @@ class PersistentCalls {
   TeamRuntime& teams() noexcept { return teams_; }
   // Gives a place to a call that all ranks make now and can run. Call it again until it says more than `waiting`.
   // `impossible`: the call goes through the host on all ranks.
-  Result<CallRunner::Readiness> place(PendingCall& call);
+  Result<RequestLauncher::Readiness> place(Request& call);
   // Returns what keeps the call from ever having a place: see CallMatcher::look_around().
-  Status look_around_for_place(PendingCall& call);
+  Status look_around_for_place(Request& call);
   // Starts a call that has a place and is not started. From publish_starts() on go_on() drives it until its state is
   // GC_ENDED.
-  void start(PendingCall& call);
+  void start(Request& call);
   void publish_starts() noexcept { schedule_.publish_starts(); }
   // Gives the call's place back for others. REQUIRES: the call is not started.
-  void free(PendingCall& call);
+  void free(Request& call);
   // Forgets a call that place() has failed for.
-  void let_go(PendingCall& call);
+  void let_go(Request& call);
   // Returns whether what is under way needs processors of this host: then a thread that waits had better leave them to
   // it.
   bool needs_processors() const noexcept {
@@ -72,7 +72,7 @@ class PersistentCalls {
  private:
   using Clock = std::chrono::steady_clock;
   bool idle() const noexcept {
-    return !placing_ && !any_started() && runner_.settled() && steps_.empty() && untold_.empty();
+    return !placing_ && !any_started() && launcher_.settled() && steps_.empty() && unreported_.empty();
   }
   void write_schedule();
   // Carries out steps, and returns how many of the first steps that are left are over now.
@@ -80,8 +80,8 @@ class PersistentCalls {
   Result<bool> give_place(const PersistentSchedule::Step& scheduled);
   Status find_starts();
   Result<size_t> launch();
-  Result<CallRunner::Readiness> rehearse(PendingCall& call);
-  Result<size_t> run_in_team(PendingCall& call);
+  Result<RequestLauncher::Readiness> rehearse(Request& call);
+  Result<size_t> run_in_team(Request& call);
   // Returns the number of the first step that is left.
   uint64_t present_step() const noexcept { return schedule_.read() - steps_.size() + 1; }
   Status look_at_running();
@@ -93,16 +93,16 @@ class PersistentCalls {
   CallMatcher& matcher_;
   MpiRuntime runtime_;
   TeamRuntime teams_;
-  CallRunner runner_;
+  RequestLauncher launcher_;
   PersistentSchedule schedule_;
-  std::vector<PendingCall*> in_slot_;
+  std::vector<Request*> in_slot_;
   std::function<bool(uint64_t scheduled)> may_launch_;
   std::deque<PersistentSchedule::Step> steps_;  // read, but not carried out
-  std::vector<PendingCall*> starts_;            // the starts of the first steps, which join each other
-  std::deque<PendingCall*> untold_;             // ended, but the application has not been told
-  PendingCall* in_team_ = nullptr;              // the call whose start the teams run
-  PendingCall* placing_ = nullptr;              // the first call in the queue of nonblocking ones
-  CallRunner::Readiness placed_ = {};           // what has become of placing_
+  std::vector<Request*> starts_;                // the starts of the first steps, which join each other
+  std::deque<Request*> unreported_;             // ended, but the application has not been told
+  Request* in_team_ = nullptr;                  // the call whose start the teams run
+  Request* placing_ = nullptr;                  // the first call in the queue of nonblocking ones
+  RequestLauncher::Readiness placed_ = {};      // what has become of placing_
   bool place_scheduled_ = false;
   bool stopped_ = false;
   std::atomic<int> n_started_{0};

@@ -1,17 +1,17 @@
-#include "coll/persistent_calls.h"
+#include "coll/persistent_requests.h"
 
 #include <utility>
 
 namespace gpucoll::coll {
 namespace {
 
-using Readiness = CallRunner::Readiness;
-using Stage = PendingCall::Stage;
+using Readiness = RequestLauncher::Readiness;
+using Stage = Request::Stage;
 
 constexpr auto kBetweenLooksAround = std::chrono::milliseconds(10);
 
 // But not launched.
-bool is_started(const PendingCall* call) {
+bool is_started(const Request* call) {
   return call && (call->stage == Stage::started || call->stage == Stage::launching);
 }
 
@@ -26,7 +26,7 @@ Status no_slot() {
 
 // ---- one call ----
 
-Result<Readiness> PersistentCalls::place(PendingCall& call) {
+Result<Readiness> PersistentRequests::place(Request& call) {
   GC_TRY(matcher_.usable());
   if (placing_ != &call) {
     placing_ = &call;
@@ -40,7 +40,7 @@ Result<Readiness> PersistentCalls::place(PendingCall& call) {
 }
 
 // Making connections has waits of its own.
-Status PersistentCalls::look_around_for_place(PendingCall& call) {
+Status PersistentRequests::look_around_for_place(Request& call) {
   if (!steps_.empty()) return {};
   GC_TRY(matcher_.others());
   call.wait.runtime = runtime_.get();
@@ -48,7 +48,7 @@ Status PersistentCalls::look_around_for_place(PendingCall& call) {
   return matcher_.look_around(call.wait);
 }
 
-void PersistentCalls::start(PendingCall& call) {
+void PersistentRequests::start(Request& call) {
   Status usable = matcher_.usable();
   if (usable && stopped_) usable = Status::error(Code::aborted, "MPI is being finalized");
   if (!usable) return call.end_with(std::move(usable));
@@ -60,9 +60,9 @@ void PersistentCalls::start(PendingCall& call) {
   schedule_.start(call.slot);
 }
 
-void PersistentCalls::free(PendingCall& call) {
+void PersistentRequests::free(Request& call) {
   if (stopped_) {
-    runner_.let_go(call);
+    launcher_.let_go(call);
     if (call.in_team) teams_.let_go();
   }
   if (call.slot < 0) return;
@@ -71,39 +71,39 @@ void PersistentCalls::free(PendingCall& call) {
   call.slot = -1;
 }
 
-void PersistentCalls::let_go(PendingCall& call) {
+void PersistentRequests::let_go(Request& call) {
   if (placing_ != &call) return;
   placing_ = nullptr;
   if (call.in_team)
     teams_.let_go();
   else
-    runner_.let_go(call);
+    launcher_.let_go(call);
 }
 
 // ---- the schedule ----
 
-void PersistentCalls::write_schedule() {
+void PersistentRequests::write_schedule() {
   if (placing_ && !place_scheduled_) place_scheduled_ = schedule_.schedule_place(placing_->call.place.number);
   if (any_started()) schedule_.schedule_starts();
 }
 
-bool PersistentCalls::look() {
+bool PersistentRequests::look() {
   if (stopped_ || (!placing_ && !any_started())) return true;
   while (const auto step = schedule_.next()) steps_.push_back(*step);
   return !schedule_.is_unscheduled();
 }
 
-uint64_t PersistentCalls::first_due() const noexcept {
+uint64_t PersistentRequests::first_due() const noexcept {
   for (size_t i = in_team_ && !teams_.is_to_launch(); i < steps_.size(); ++i) {
     const uint64_t step = steps_[i].what;
-    const PendingCall* const call = in_slot_[gc_step_slot(step)];
+    const Request* const call = in_slot_[gc_step_slot(step)];
     const bool is_start = gc_step_kind(step) == GC_STEP_START || gc_step_kind(step) == GC_STEP_JOIN;
     if (is_start && !(call && call->in_team && !teams_.leads())) return steps_[i].scheduled;
   }
   return 0;
 }
 
-Status PersistentCalls::go_on() {
+Status PersistentRequests::go_on() {
   if (idle()) return {};
   if (description_.rank == 0 && !stopped_) write_schedule();
   look();
@@ -117,7 +117,7 @@ Status PersistentCalls::go_on() {
   return any_started() ? look_around() : Status();
 }
 
-Result<size_t> PersistentCalls::carry_out() {
+Result<size_t> PersistentRequests::carry_out() {
   const uint32_t kind = gc_step_kind(steps_.front().what);
   if (kind == GC_STEP_START || kind == GC_STEP_JOIN) {
     GC_TRY(find_starts());
@@ -128,12 +128,12 @@ Result<size_t> PersistentCalls::carry_out() {
 }
 
 // Only once the queue of nonblocking ones has come to it.
-Result<bool> PersistentCalls::give_place(const PersistentSchedule::Step& scheduled) {
+Result<bool> PersistentRequests::give_place(const PersistentSchedule::Step& scheduled) {
   const uint64_t step = scheduled.what;
   if (!placing_ || placing_->call.place.number != gc_step_number(step)) return false;
   placed_ = Readiness::impossible;
   if (gc_step_kind(step) == GC_STEP_PLACE) {
-    GC_TRY_AS(placed_, placing_->in_team ? rehearse(*placing_) : runner_.prepare(*placing_));
+    GC_TRY_AS(placed_, placing_->in_team ? rehearse(*placing_) : launcher_.prepare(*placing_));
   } else {
     runtime_.tell_once(name_of(placing_->call.place), no_slot());
   }
@@ -147,11 +147,11 @@ Result<bool> PersistentCalls::give_place(const PersistentSchedule::Step& schedul
 }
 
 // All of them have been read if the first has (persistent_schedule.cpp).
-Status PersistentCalls::find_starts() {
+Status PersistentRequests::find_starts() {
   starts_.clear();
   for (const auto& [step, scheduled] : steps_) {
     if (!starts_.empty() && gc_step_kind(step) != GC_STEP_JOIN) break;
-    PendingCall* const call = in_slot_[gc_step_slot(step)];
+    Request* const call = in_slot_[gc_step_slot(step)];
     if (!is_started(call))
       return Status::error(Code::internal,
                            "rank 0 has scheduled a persistent collective that this rank has not started");
@@ -160,18 +160,18 @@ Status PersistentCalls::find_starts() {
   return {};
 }
 
-Result<size_t> PersistentCalls::launch() {
-  PendingCall& first = *starts_.front();
+Result<size_t> PersistentRequests::launch() {
+  Request& first = *starts_.front();
   if (first.in_team) return run_in_team(first);
   if (first.stage == Stage::started) {
     // Nothing is missing, unless the runtime communicator does things in another way since it has its place.
-    GC_TRY_AS(const Readiness readiness, runner_.prepare(first));
+    GC_TRY_AS(const Readiness readiness, launcher_.prepare(first));
     if (readiness == Readiness::waiting) return size_t{0};
     if (readiness == Readiness::impossible) return Status::error(Code::remote, "the ranks can no longer be connected");
     first.stage = Stage::launching;
   }
   if (!may_launch_(steps_.front().scheduled)) return size_t{0};
-  GC_TRY_AS(const size_t n, runner_.launch(starts_));
+  GC_TRY_AS(const size_t n, launcher_.launch(starts_));
   for (size_t i = 0; i < n; ++i) {
     starts_[i]->stage = Stage::running;
     starts_[i]->steps = present_step() + i;
@@ -182,13 +182,13 @@ Result<size_t> PersistentCalls::launch() {
 
 // ---- where ranks share a device ----
 
-Result<Readiness> PersistentCalls::rehearse(PendingCall& call) {
+Result<Readiness> PersistentRequests::rehearse(Request& call) {
   GC_TRY_AS(const TeamRuntime::Outcome outcome, teams_.rehearse(call.call));
   if (outcome == TeamRuntime::Outcome::waiting) return Readiness::waiting;
   return outcome == TeamRuntime::Outcome::done ? Readiness::ready : Readiness::impossible;
 }
 
-Result<size_t> PersistentCalls::run_in_team(PendingCall& call) {
+Result<size_t> PersistentRequests::run_in_team(Request& call) {
   TeamRuntime::Outcome outcome;
   call.stage = Stage::launching;
   in_team_ = &call;
@@ -203,17 +203,17 @@ Result<size_t> PersistentCalls::run_in_team(PendingCall& call) {
   call.stage = Stage::running;
   call.steps = present_step();
   n_started_.fetch_sub(1);
-  untold_.push_back(&call);
+  unreported_.push_back(&call);
   return size_t{1};
 }
 
 // ---- ends ----
 
-Status PersistentCalls::look_at_running() {
+Status PersistentRequests::look_at_running() {
   Status all;
-  while (auto ended = runner_.next_ended()) {
+  while (auto ended = launcher_.next_ended()) {
     if (ended->status) {
-      untold_.push_back(ended->call);
+      unreported_.push_back(ended->call);
       continue;
     }
     ended->call->end_with(ended->status);
@@ -223,20 +223,20 @@ Status PersistentCalls::look_at_running() {
   return all;
 }
 
-void PersistentCalls::tell() {
-  while (!untold_.empty() && (stopped_ || schedule_.may_tell(untold_.front()->steps))) {
-    untold_.front()->end_with({});
-    untold_.pop_front();
+void PersistentRequests::tell() {
+  while (!unreported_.empty() && (stopped_ || schedule_.may_tell(unreported_.front()->steps))) {
+    unreported_.front()->end_with({});
+    unreported_.pop_front();
   }
 }
 
 // What waits behind a start that the teams run, which look after each other, has not begun to wait.
-Status PersistentCalls::look_around() {
+Status PersistentRequests::look_around() {
   const auto now = Clock::now();
   if (now < next_look_around_) return {};
   next_look_around_ = now + kBetweenLooksAround;
   GC_TRY(matcher_.others(true));  // what all have started does not need them to make more
-  for (PendingCall* call : in_slot_) {
+  for (Request* call : in_slot_) {
     if (!is_started(call)) continue;
     if (in_team_) call->wait.start = now;
     if (in_team_) continue;
@@ -247,15 +247,15 @@ Status PersistentCalls::look_around() {
   return {};
 }
 
-void PersistentCalls::end_started(const Status& status) {
+void PersistentRequests::end_started(const Status& status) {
   placing_ = nullptr;
   steps_.clear();
-  for (PendingCall* call : in_slot_)
+  for (Request* call : in_slot_)
     if (is_started(call)) call->end_with(status);
   n_started_.store(0);
 }
 
-void PersistentCalls::fail(Status status) {
+void PersistentRequests::fail(Status status) {
   if (std::exchange(stopped_, true)) return;
   in_team_ = nullptr;
   if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
@@ -263,12 +263,12 @@ void PersistentCalls::fail(Status status) {
   end_started(status);
 }
 
-void PersistentCalls::stop(const Status& status) {
-  runner_.stop();
+void PersistentRequests::stop(const Status& status) {
+  launcher_.stop();
   teams_.finish();
   if (any_started() && runtime_.get()) runtime_.get()->raise_fault(status);
   stopped_ = true;
-  while (PendingCall* call = runner_.take_running()) call->end_with(status);
+  while (Request* call = launcher_.take_running()) call->end_with(status);
   end_started(status);
   tell();
   runtime_.finish();

@@ -1,6 +1,8 @@
 # Room coll: MPI's collectives: requests, blocking, nonblocking, persistent.
 GC_COLL_SOURCES = \
 	src/coll/abi.cpp \
+	src/coll/device_hints.cpp \
+	src/coll/device_hints.h \
 	src/coll/mpi_communicator.cpp \
 	src/coll/mpi_communicator.h \
 	src/coll/persistent_requests.cpp \
@@ -13,9 +15,7 @@ GC_COLL_SOURCES = \
 	src/coll/request_launcher.h \
 	src/coll/request_queue.cpp \
 	src/coll/request_queue.h \
-	src/coll/request_queue_steps.cpp \
-	src/coll/wishes.cpp \
-	src/coll/wishes.h
+	src/coll/request_queue_steps.cpp
 include src/coll/call/Makefile.mk
 include src/coll/match/Makefile.mk
 include src/coll/runtime/Makefile.mk

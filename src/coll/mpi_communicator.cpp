@@ -24,10 +24,10 @@ Status no_devices_yet() {
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
-    : gc_comm{}, description_(description), matcher_(description_), wishes_(*this, matcher_, description_.size) {}
+    : gc_comm{}, description_(description), matcher_(description_), hints_(*this, matcher_, description_.size) {}
 
 MpiCommunicator::DeviceSide& MpiCommunicator::make_device_side() {
-  device_side_ = std::make_unique<DeviceSide>(*this, description_, matcher_, wishes_);
+  device_side_ = std::make_unique<DeviceSide>(*this, description_, matcher_, hints_);
   return *device_side_;
 }
 
@@ -68,10 +68,10 @@ void MpiCommunicator::find_peers() {
 }
 
 void MpiCommunicator::look_at_wishes(uint32_t form) {
-  if (!used_device()) return wishes_.look(form, false);  // this process computes on the host
+  if (!used_device()) return hints_.look(form, false);  // this process computes on the host
   find_peers();
   const MpiRuntime& runs = form == GC_FORM_PERSISTENT ? requests().persistent_runtime() : runtime();
-  wishes_.look(form, !runs.staging());
+  hints_.look(form, !runs.staging());
 }
 
 // ---- who takes part ----
@@ -132,7 +132,7 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
     *refusal = matcher_.refusal_of(by, call_.place);
     return false;
   }
-  wishes_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
+  hints_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
   if (!all) return false;
   take_lines();
   GC_TRY(device_side_->blocking_order.set_time(call_.place, among()));

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "abi/abi.h"
+#include "coll/device_hints.h"
 #include "coll/match/blocking_order.h"
 #include "coll/match/call_matcher.h"
 #include "coll/request_queue.h"
 #include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/team_runtime.h"
-#include "coll/wishes.h"
 
 namespace gpucoll::coll {
 
@@ -47,10 +47,10 @@ class MpiCommunicator : public gc_comm {
  private:
   // Runs collectives on devices. Programs make many communicators, most of which never see device memory.
   struct DeviceSide {
-    DeviceSide(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, Wishes& wishes)
+    DeviceSide(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, DeviceHints& hints)
         : runtime(description, matcher, GC_MEETING_FIRST),
           teams(description, matcher, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
-          requests(comm, description, matcher, wishes, runtime, teams),
+          requests(comm, description, matcher, hints, runtime, teams),
           blocking_order(description, matcher) {}
     MpiRuntime runtime;
     TeamRuntime teams;
@@ -79,7 +79,7 @@ class MpiCommunicator : public gc_comm {
 
   gc_comm_description description_;
   CallMatcher matcher_;
-  Wishes wishes_;
+  DeviceHints hints_;
   std::unique_ptr<DeviceSide> device_side_;  // null until the first call that is not host memory alone
   bool peers_found_ = false;
   DeviceCall call_;      // the present blocking call; it keeps its room

@@ -3,10 +3,10 @@
 // Each call waits in a queue, in the order of the calls, which is the same on all ranks, until it is decided how it
 // runs. Only the first is decided. When every rank has come to it with device memory it is launched, and the next one
 // is first. As soon as one rank goes through the host it is the host's turn, and the next one is first when the
-// application has begun it there. Ranks with host memory alone that wait for others' device memory (wishes.h) come as
-// these do. Small calls that wait behind the first may be launched with it, where rank 0 says so (docs/adr/0020). So
-// launches of the runtime communicator have one order on all ranks, and so have the tags that the module below gives
-// out. A call that has been launched is looked at until it is done.
+// application has begun it there. Ranks with host memory alone that wait for others' device memory (device_hints.h)
+// come as these do. Small calls that wait behind the first may be launched with it, where rank 0 says so
+// (docs/adr/0020). So launches of the runtime communicator have one order on all ranks, and so have the tags that the
+// module below gives out. A call that has been launched is looked at until it is done.
 //
 // Where ranks share a device, a call that has been decided stays the first until it is done (team_runtime.h).
 //
@@ -24,22 +24,22 @@
 #include <mutex>
 #include <vector>
 
+#include "coll/device_hints.h"
 #include "coll/match/line_window.h"
 #include "coll/persistent_requests.h"
 #include "coll/shared_gpu/team_runtime.h"
-#include "coll/wishes.h"
 #include "mpi/progress_thread.h"
 
 namespace gpucoll::coll {
 
 class RequestQueue final : public ProgressClient {
  public:
-  RequestQueue(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, Wishes& wishes,
+  RequestQueue(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, DeviceHints& hints,
                MpiRuntime& runtime, TeamRuntime& teams)
       : comm_(comm),
         description_(description),
         matcher_(matcher),
-        wishes_(wishes),
+        hints_(hints),
         runtime_(runtime),
         teams_(teams),
         launcher_(runtime),
@@ -151,7 +151,7 @@ class RequestQueue final : public ProgressClient {
   gc_comm& comm_;
   const gc_comm_description& description_;
   CallMatcher& matcher_;
-  Wishes& wishes_;
+  DeviceHints& hints_;
   MpiRuntime& runtime_;
   TeamRuntime& teams_;
   RequestLauncher launcher_;

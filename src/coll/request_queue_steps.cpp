@@ -182,7 +182,7 @@ void RequestQueue::give_to_host(Request& call) {
 // Once, after the verdict.
 void RequestQueue::weigh(const Request& call, bool on_device) noexcept {
   const uint32_t form = call.is_persistent() ? GC_FORM_PERSISTENT : GC_FORM_NONBLOCKING;
-  wishes_.weigh(form, call.call.place.function & ~uint32_t{GC_PERSISTENT}, call.call.part, on_device);
+  hints_.weigh(form, call.call.place.function & ~uint32_t{GC_PERSISTENT}, call.call.part, on_device);
 }
 
 Result<bool> RequestQueue::decide(Request& call) {

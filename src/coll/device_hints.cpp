@@ -1,4 +1,4 @@
-#include "coll/wishes.h"
+#include "coll/device_hints.h"
 
 #include <algorithm>
 
@@ -14,14 +14,14 @@ constexpr int kMisses = 4;
 
 }  // namespace
 
-Wishes::Wishes(gc_comm& comm, CallMatcher& matcher, int n_ranks) : comm_(comm), matcher_(matcher) {
+DeviceHints::DeviceHints(gc_comm& comm, CallMatcher& matcher, int n_ranks) : comm_(comm), matcher_(matcher) {
   // One rank has nobody to look at.
   for (uint32_t form = 0; form < GC_FORMS; ++form)
     comm_.asking[form].next_look = n_ranks == 1 ? kNever : kFirstLook[form];
 }
 
 // Relaxed throughout: nothing else depends on it, and the thread that weighs need not be the one that looks.
-void Wishes::look(uint32_t form, bool able) noexcept {
+void DeviceHints::look(uint32_t form, bool able) noexcept {
   comm_.asking[form].calls = 0;
   if (!able) return;
   const bool expects = form == GC_FORM_PERSISTENT && !__atomic_load_n(&doubts_[form], __ATOMIC_RELAXED);
@@ -29,7 +29,7 @@ void Wishes::look(uint32_t form, bool able) noexcept {
   __atomic_store_n(&comm_.asking[form].on_host, wanted, __ATOMIC_RELAXED);
 }
 
-void Wishes::weigh(uint32_t form, uint32_t function, const DevicePart& part, bool on_device) noexcept {
+void DeviceHints::weigh(uint32_t form, uint32_t function, const DevicePart& part, bool on_device) noexcept {
   gc_asking& asking = comm_.asking[form];
   if (part.has_device_memory && !on_device) matcher_.hint_device(form, function);
   if (part.has_device_memory || !part.has_host_memory) return;

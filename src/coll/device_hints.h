@@ -18,9 +18,9 @@ namespace gpucoll::coll {
 
 struct DevicePart;
 
-class Wishes {
+class DeviceHints {
  public:
-  Wishes(gc_comm& comm, CallMatcher& matcher, int n_ranks);
+  DeviceHints(gc_comm& comm, CallMatcher& matcher, int n_ranks);
   // Finds what to give to the engine from now on. `able`: calls of this form can run on devices.
   void look(uint32_t form, bool able) noexcept;
   // After the verdict on a call.

@@ -53,7 +53,7 @@ void MpiCommunicator::finish() {
   requests().stop();
   device_side_->blocking_order.leave_thread();
   runtime().finish();
-  teams().finish();
+  groups().finish();
   requests().release();
   call_.scratch.release();
 }
@@ -117,7 +117,7 @@ Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
   }
   const bool device_memory = call_.part.has_device_memory;
   gc_board_line line = line_of(call, description_.rank, description_.size, *call_.part.device);
-  if (!runtime().get() && is_everybody()) line.flags |= teams().offer(call_, true);
+  if (!runtime().get() && is_everybody()) line.flags |= groups().offer(call_, true);
   BlockingOrder& blocking_order = device_side_->blocking_order;
   blocking_order.enter(call_.place);
   matcher_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
@@ -161,10 +161,10 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
-  if (is_everybody() && teams().fits(call_)) {
+  if (is_everybody() && groups().fits(call_)) {
     GC_TRY(reduce_within_group(call));
-    GC_TRY_AS(const TeamRuntime::Outcome outcome, teams().run(call_, device_side_->blocking_order));
-    if (outcome != TeamRuntime::Outcome::done) return Answer::stage;
+    GC_TRY_AS(const GroupRuntime::Outcome outcome, groups().run(call_, device_side_->blocking_order));
+    if (outcome != GroupRuntime::Outcome::done) return Answer::stage;
     call_.part.packing.on_host().store();
     return Answer::done;
   }
@@ -226,7 +226,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   if (answer) call_.part.clear();
   if (!answer) {
     requests().raise_faults(answer.status());
-    teams().fail(answer.status());
+    groups().fail(answer.status());
     matcher_.fail(call_.place, *this, answer.status());
     return std::move(answer).status();
   }

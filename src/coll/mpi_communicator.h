@@ -17,7 +17,7 @@
 #include "coll/match/call_matcher.h"
 #include "coll/request_queue.h"
 #include "coll/runtime/mpi_runtime.h"
-#include "coll/shared_gpu/team_runtime.h"
+#include "coll/shared_gpu/group_runtime.h"
 
 namespace gpucoll::coll {
 
@@ -49,11 +49,11 @@ class MpiCommunicator : public gc_comm {
   struct DeviceSide {
     DeviceSide(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, DeviceHints& hints)
         : runtime(description, matcher, GC_MEETING_FIRST),
-          teams(description, matcher, {GC_MEETING_TEAMS, GC_MEETING_LEADERS}),
-          requests(comm, description, matcher, hints, runtime, teams),
+          groups(description, matcher, {GC_MEETING_GROUPS, GC_MEETING_LEADERS}),
+          requests(comm, description, matcher, hints, runtime, groups),
           blocking_order(description, matcher) {}
     MpiRuntime runtime;
-    TeamRuntime teams;
+    GroupRuntime groups;
     RequestQueue requests;
     BlockingOrder blocking_order;
   };
@@ -62,7 +62,7 @@ class MpiCommunicator : public gc_comm {
   DeviceSide& device_side() { return device_side_ ? *device_side_ : make_device_side(); }
   DeviceSide& make_device_side();
   MpiRuntime& runtime() { return device_side().runtime; }
-  TeamRuntime& teams() { return device_side().teams; }
+  GroupRuntime& groups() { return device_side().groups; }
   void find_peers();
   // Publishes what this rank does, and returns whether every rank can run it on its device. *refusal says so where a
   // rank refuses.

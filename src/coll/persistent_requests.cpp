@@ -63,7 +63,7 @@ void PersistentRequests::start(Request& call) {
 void PersistentRequests::free(Request& call) {
   if (stopped_) {
     launcher_.let_go(call);
-    if (call.in_team) teams_.let_go();
+    if (call.in_group) groups_.let_go();
   }
   if (call.slot < 0) return;
   in_slot_[static_cast<size_t>(call.slot)] = nullptr;
@@ -74,8 +74,8 @@ void PersistentRequests::free(Request& call) {
 void PersistentRequests::let_go(Request& call) {
   if (placing_ != &call) return;
   placing_ = nullptr;
-  if (call.in_team)
-    teams_.let_go();
+  if (call.in_group)
+    groups_.let_go();
   else
     launcher_.let_go(call);
 }
@@ -94,11 +94,11 @@ bool PersistentRequests::look() {
 }
 
 uint64_t PersistentRequests::first_due() const noexcept {
-  for (size_t i = in_team_ && !teams_.is_to_launch(); i < steps_.size(); ++i) {
+  for (size_t i = in_group_ && !groups_.is_to_launch(); i < steps_.size(); ++i) {
     const uint64_t step = steps_[i].what;
     const Request* const call = in_slot_[gc_step_slot(step)];
     const bool is_start = gc_step_kind(step) == GC_STEP_START || gc_step_kind(step) == GC_STEP_JOIN;
-    if (is_start && !(call && call->in_team && !teams_.leads())) return steps_[i].scheduled;
+    if (is_start && !(call && call->in_group && !groups_.leads())) return steps_[i].scheduled;
   }
   return 0;
 }
@@ -133,7 +133,7 @@ Result<bool> PersistentRequests::give_place(const PersistentSchedule::Step& sche
   if (!placing_ || placing_->call.place.number != gc_step_number(step)) return false;
   placed_ = Readiness::impossible;
   if (gc_step_kind(step) == GC_STEP_PLACE) {
-    GC_TRY_AS(placed_, placing_->in_team ? rehearse(*placing_) : launcher_.prepare(*placing_));
+    GC_TRY_AS(placed_, placing_->in_group ? dry_run(*placing_) : launcher_.prepare(*placing_));
   } else {
     runtime_.tell_once(name_of(placing_->call.place), no_slot());
   }
@@ -142,7 +142,7 @@ Result<bool> PersistentRequests::give_place(const PersistentSchedule::Step& sche
   if (placed_ == Readiness::impossible) return true;
   placing_->slot = static_cast<int>(gc_step_slot(step));
   in_slot_[gc_step_slot(step)] = placing_;
-  schedule_.hold(placing_->slot, placing_->is_small() && !placing_->in_team);
+  schedule_.hold(placing_->slot, placing_->is_small() && !placing_->in_group);
   return true;
 }
 
@@ -162,7 +162,7 @@ Status PersistentRequests::find_starts() {
 
 Result<size_t> PersistentRequests::launch() {
   Request& first = *starts_.front();
-  if (first.in_team) return run_in_team(first);
+  if (first.in_group) return run_in_group(first);
   if (first.stage == Stage::started) {
     // Nothing is missing, unless the runtime communicator does things in another way since it has its place.
     GC_TRY_AS(const Readiness readiness, launcher_.prepare(first));
@@ -182,24 +182,24 @@ Result<size_t> PersistentRequests::launch() {
 
 // ---- where ranks share a device ----
 
-Result<Readiness> PersistentRequests::rehearse(Request& call) {
-  GC_TRY_AS(const TeamRuntime::Outcome outcome, teams_.rehearse(call.call));
-  if (outcome == TeamRuntime::Outcome::waiting) return Readiness::waiting;
-  return outcome == TeamRuntime::Outcome::done ? Readiness::ready : Readiness::impossible;
+Result<Readiness> PersistentRequests::dry_run(Request& call) {
+  GC_TRY_AS(const GroupRuntime::Outcome outcome, groups_.dry_run(call.call));
+  if (outcome == GroupRuntime::Outcome::waiting) return Readiness::waiting;
+  return outcome == GroupRuntime::Outcome::done ? Readiness::ready : Readiness::impossible;
 }
 
-Result<size_t> PersistentRequests::run_in_team(Request& call) {
-  TeamRuntime::Outcome outcome;
+Result<size_t> PersistentRequests::run_in_group(Request& call) {
+  GroupRuntime::Outcome outcome;
   call.stage = Stage::launching;
-  in_team_ = &call;
+  in_group_ = &call;
   do {
-    if (teams_.is_ready() && !may_launch_(steps_.front().scheduled)) return size_t{0};
-    GC_TRY_AS(outcome, teams_.step(call.call));
-  } while (outcome == TeamRuntime::Outcome::ready);
-  if (outcome == TeamRuntime::Outcome::waiting) return size_t{0};
-  if (outcome == TeamRuntime::Outcome::stage)
+    if (groups_.is_ready() && !may_launch_(steps_.front().scheduled)) return size_t{0};
+    GC_TRY_AS(outcome, groups_.step(call.call));
+  } while (outcome == GroupRuntime::Outcome::ready);
+  if (outcome == GroupRuntime::Outcome::waiting) return size_t{0};
+  if (outcome == GroupRuntime::Outcome::stage)
     return Status::error(Code::remote, "the ranks can no longer be connected");
-  in_team_ = nullptr;
+  in_group_ = nullptr;
   call.stage = Stage::running;
   call.steps = present_step();
   n_started_.fetch_sub(1);
@@ -230,7 +230,7 @@ void PersistentRequests::tell() {
   }
 }
 
-// What waits behind a start that the teams run, which look after each other, has not begun to wait.
+// What waits behind a start that the groups run, which look after each other, has not begun to wait.
 Status PersistentRequests::look_around() {
   const auto now = Clock::now();
   if (now < next_look_around_) return {};
@@ -238,8 +238,8 @@ Status PersistentRequests::look_around() {
   GC_TRY(matcher_.others(true));  // what all have started does not need them to make more
   for (Request* call : in_slot_) {
     if (!is_started(call)) continue;
-    if (in_team_) call->wait.start = now;
-    if (in_team_) continue;
+    if (in_group_) call->wait.start = now;
+    if (in_group_) continue;
     call->wait.runtime = runtime_.get();
     call->wait.rank = schedule_.missing(call->slot);
     GC_TRY(matcher_.look_around(call->wait));
@@ -257,7 +257,7 @@ void PersistentRequests::end_started(const Status& status) {
 
 void PersistentRequests::fail(Status status) {
   if (std::exchange(stopped_, true)) return;
-  in_team_ = nullptr;
+  in_group_ = nullptr;
   if (runtime_.get()) runtime_.get()->raise_fault(status);  // the others count on this rank
   status.mark_told();
   end_started(status);
@@ -265,7 +265,7 @@ void PersistentRequests::fail(Status status) {
 
 void PersistentRequests::stop(const Status& status) {
   launcher_.stop();
-  teams_.finish();
+  groups_.finish();
   if (any_started() && runtime_.get()) runtime_.get()->raise_fault(status);
   stopped_ = true;
   while (Request* call = launcher_.take_running()) call->end_with(status);

@@ -18,7 +18,7 @@
 
 #include "coll/match/persistent_schedule.h"
 #include "coll/request_launcher.h"
-#include "coll/shared_gpu/team_runtime.h"
+#include "coll/shared_gpu/group_runtime.h"
 
 namespace gpucoll::coll {
 
@@ -30,14 +30,14 @@ class PersistentRequests {
       : description_(description),
         matcher_(matcher),
         runtime_(description, matcher, GC_MEETING_PERSISTENT),
-        teams_(description, matcher, {GC_MEETING_PERSISTENT_TEAMS, GC_MEETING_PERSISTENT_LEADERS}),
+        groups_(description, matcher, {GC_MEETING_PERSISTENT_GROUPS, GC_MEETING_PERSISTENT_LEADERS}),
         launcher_(runtime_),
         schedule_(description, matcher),
         in_slot_(PersistentSchedule::kSlots),
         may_launch_(std::move(may_launch)) {}
 
   MpiRuntime& runtime() noexcept { return runtime_; }
-  TeamRuntime& teams() noexcept { return teams_; }
+  GroupRuntime& groups() noexcept { return groups_; }
   // Gives a place to a call that all ranks make now and can run. Call it again until it says more than `waiting`.
   // `impossible`: the call goes through the host on all ranks.
   Result<RequestLauncher::Readiness> place(Request& call);
@@ -54,7 +54,7 @@ class PersistentRequests {
   // Returns whether what is under way needs processors of this host: then a thread that waits had better leave them to
   // it.
   bool needs_processors() const noexcept {
-    return (!idle() && runtime_.get() && runtime_.get()->emulated()) || teams_.needs_processors();
+    return (!idle() && runtime_.get() && runtime_.get()->emulated()) || groups_.needs_processors();
   }
   // Returns whether a call is started, but not launched.
   bool any_started() const noexcept { return n_started_.load() != 0; }
@@ -80,8 +80,8 @@ class PersistentRequests {
   Result<bool> give_place(const PersistentSchedule::Step& scheduled);
   Status find_starts();
   Result<size_t> launch();
-  Result<RequestLauncher::Readiness> rehearse(Request& call);
-  Result<size_t> run_in_team(Request& call);
+  Result<RequestLauncher::Readiness> dry_run(Request& call);
+  Result<size_t> run_in_group(Request& call);
   // Returns the number of the first step that is left.
   uint64_t present_step() const noexcept { return schedule_.read() - steps_.size() + 1; }
   Status look_at_running();
@@ -92,7 +92,7 @@ class PersistentRequests {
   const gc_comm_description& description_;
   CallMatcher& matcher_;
   MpiRuntime runtime_;
-  TeamRuntime teams_;
+  GroupRuntime groups_;
   RequestLauncher launcher_;
   PersistentSchedule schedule_;
   std::vector<Request*> in_slot_;
@@ -100,7 +100,7 @@ class PersistentRequests {
   std::deque<PersistentSchedule::Step> steps_;  // read, but not carried out
   std::vector<Request*> starts_;                // the starts of the first steps, which join each other
   std::deque<Request*> unreported_;             // ended, but the application has not been told
-  Request* in_team_ = nullptr;                  // the call whose start the teams run
+  Request* in_group_ = nullptr;                 // the call whose start the groups run
   Request* placing_ = nullptr;                  // the first call in the queue of nonblocking ones
   RequestLauncher::Readiness placed_ = {};      // what has become of placing_
   bool place_scheduled_ = false;

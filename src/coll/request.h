@@ -20,7 +20,7 @@ struct Request : gc_pending {
     published,
     joining,
     agreed,
-    in_team,
+    in_group,
     preparing,
     resting,
     started,
@@ -61,7 +61,7 @@ struct Request : gc_pending {
   // For persistent calls.
   Status unreported;             // of an idle one that has ended
   bool start_requested = false;  // between MPI_Start and its end
-  bool in_team = false;          // a leader runs its starts, one after another (team_runtime.h)
+  bool in_group = false;         // a leader runs its starts, one after another (group_runtime.h)
   int slot = -1;                 // on the board, once it has a place
   uint64_t steps = 0;            // of the schedule, with the last one about it
 };

@@ -118,7 +118,7 @@ void RequestQueue::enqueue(Request* call, uint32_t function, const gc_call* devi
   call->stage = Request::Stage::queued;
   call->code = Code::ok;
   call->unreported = {};
-  call->start_requested = call->in_team = call->abandoned = false;
+  call->start_requested = call->in_group = call->abandoned = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
   call->complete = 0;
   call->wait = {call->call.place, nullptr};
@@ -126,7 +126,7 @@ void RequestQueue::enqueue(Request* call, uint32_t function, const gc_call* devi
   call->line = {};
   if (call->on_device)
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
-  if (call->on_device && !runtime_of(*call).get()) call->line.flags |= teams_of(*call).offer(call->call, false);
+  if (call->on_device && !runtime_of(*call).get()) call->line.flags |= groups_of(*call).offer(call->call, false);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   queue_.push_back(call);
   if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_);
@@ -199,7 +199,7 @@ bool RequestQueue::progress() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   go_on();
-  const bool polite = (!launcher_.settled() && runtime_.get()->emulated()) || teams_.needs_processors() ||
+  const bool polite = (!launcher_.settled() && runtime_.get()->emulated()) || groups_.needs_processors() ||
                       persistent_.needs_processors();
   const bool told = !unstamped_;
   lock.unlock();
@@ -270,8 +270,8 @@ void RequestQueue::free(Request* call) {
 }
 
 void RequestQueue::give_up(Request& call, Status status) {
-  if (call.stage == Request::Stage::in_team) teams_.fail(status);  // with its reason, before the words below
-  persistent_.teams().fail(status);
+  if (call.stage == Request::Stage::in_group) groups_.fail(status);  // with its reason, before the words below
+  persistent_.groups().fail(status);
   matcher_.fail(call.call.place, comm_, status);
   raise_faults(status);
   persistent_.fail(status);
@@ -285,7 +285,7 @@ void RequestQueue::raise_faults(const Status& why) {
 }
 
 void RequestQueue::give_up_starts(Status status) {
-  const bool told = persistent_.teams().fail(status);  // with its reason, before the words below
+  const bool told = persistent_.groups().fail(status);  // with its reason, before the words below
   if (!told && !status.told() && !persistent_.runtime().get()) log::write(log::Level::error, "%s", status.what());
   matcher_.fail({kStarts, 0, GC_FUNCTION_none}, comm_, status);
   raise_faults(status);

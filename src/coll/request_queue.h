@@ -8,7 +8,7 @@
 // (docs/adr/0020). So launches of the runtime communicator have one order on all ranks, and so have the tags that the
 // module below gives out. A call that has been launched is looked at until it is done.
 //
-// Where ranks share a device, a call that has been decided stays the first until it is done (team_runtime.h).
+// Where ranks share a device, a call that has been decided stays the first until it is done (group_runtime.h).
 //
 // Persistent calls stand in the queue when they are made. They leave it with a place among the PersistentRequests, or
 // to be made on the host.
@@ -27,7 +27,7 @@
 #include "coll/device_hints.h"
 #include "coll/match/line_window.h"
 #include "coll/persistent_requests.h"
-#include "coll/shared_gpu/team_runtime.h"
+#include "coll/shared_gpu/group_runtime.h"
 #include "mpi/progress_thread.h"
 
 namespace gpucoll::coll {
@@ -35,13 +35,13 @@ namespace gpucoll::coll {
 class RequestQueue final : public ProgressClient {
  public:
   RequestQueue(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, DeviceHints& hints,
-               MpiRuntime& runtime, TeamRuntime& teams)
+               MpiRuntime& runtime, GroupRuntime& groups)
       : comm_(comm),
         description_(description),
         matcher_(matcher),
         hints_(hints),
         runtime_(runtime),
-        teams_(teams),
+        groups_(groups),
         launcher_(runtime),
         window_(matcher),
         persistent_(description, matcher, [this](uint64_t scheduled) { return may_start(scheduled); }) {}
@@ -97,7 +97,9 @@ class RequestQueue final : public ProgressClient {
   MpiRuntime& runtime_of(const Request& call) noexcept {
     return call.is_persistent() ? persistent_.runtime() : runtime_;
   }
-  TeamRuntime& teams_of(const Request& call) noexcept { return call.is_persistent() ? persistent_.teams() : teams_; }
+  GroupRuntime& groups_of(const Request& call) noexcept {
+    return call.is_persistent() ? persistent_.groups() : groups_;
+  }
   void plan(Request* call, uint32_t function, const gc_call* device_call);
   void enqueue(Request* call, uint32_t function, const gc_call* device_call);
   Status await_line(Request& call);
@@ -110,7 +112,7 @@ class RequestQueue final : public ProgressClient {
   bool find_complete(Request& call);
   Request* find_due();
   // Returns whether this rank launches this communicator's calls on devices, as it has done before.
-  bool runs_here() const noexcept { return runtime_.get() || teams_.has_led(); }
+  bool runs_here() const noexcept { return runtime_.get() || groups_.has_led(); }
   static bool waits_for_others(const Request& call) {
     return call.state != GC_HOST_TURN &&
            (call.stage == Request::Stage::queued || call.stage == Request::Stage::published);
@@ -130,7 +132,7 @@ class RequestQueue final : public ProgressClient {
   bool joins_everywhere(size_t at);
   Result<bool> run_agreed(Request& call);
   Result<bool> run_on_device(Request& call);
-  Result<bool> run_in_team(Request& call);
+  Result<bool> run_in_group(Request& call);
   Result<bool> prepare(Request& call);
   Result<bool> place(Request& call);
   Result<bool> can_go_along(DeviceCall& call);
@@ -153,7 +155,7 @@ class RequestQueue final : public ProgressClient {
   CallMatcher& matcher_;
   DeviceHints& hints_;
   MpiRuntime& runtime_;
-  TeamRuntime& teams_;
+  GroupRuntime& groups_;
   RequestLauncher launcher_;
   LineWindow window_;
   PersistentRequests persistent_;

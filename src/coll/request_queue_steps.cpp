@@ -50,7 +50,7 @@ bool RequestQueue::is_due(const Request& call) const {
     case Request::Stage::agreed:
     case Request::Stage::preparing:
     case Request::Stage::launching: return !call.is_persistent();
-    case Request::Stage::in_team: return teams_.is_to_launch();
+    case Request::Stage::in_group: return groups_.is_to_launch();
     default: return false;
   }
 }
@@ -66,7 +66,7 @@ bool RequestQueue::find_complete(Request& call) {
 }
 
 // Returns the call that this rank is to launch first, where all ranks have come to it: the first of the queue, or one
-// behind where the first is launched but stays in a team, or waits for the application to begin it on the host.
+// behind where the first is launched but stays in a group, or waits for the application to begin it on the host.
 Request* RequestQueue::find_due() {
   if (queue_.empty()) return nullptr;
   Request& first = *queue_.front();
@@ -151,7 +151,7 @@ Result<bool> RequestQueue::try_step(Request& call) {
     case Request::Stage::published: return decide(call);
     case Request::Stage::joining: return join(call);
     case Request::Stage::agreed: return run_agreed(call);
-    case Request::Stage::in_team: return run_in_team(call);
+    case Request::Stage::in_group: return run_in_group(call);
     case Request::Stage::preparing: return call.is_persistent() ? place(call) : prepare(call);
     case Request::Stage::launching: return launch(call);
     case Request::Stage::running: return true;  // with the one before
@@ -290,25 +290,25 @@ Result<bool> RequestQueue::run_agreed(Request& call) {
 
 // ---- on the device ----
 
-Result<bool> RequestQueue::run_in_team(Request& call) {
-  TeamRuntime::Outcome outcome;
+Result<bool> RequestQueue::run_in_group(Request& call) {
+  GroupRuntime::Outcome outcome;
   do {
-    if (teams_.is_ready() && !may_launch(call)) return false;
-    GC_TRY_AS(outcome, teams_.step(call.call));
-  } while (outcome == TeamRuntime::Outcome::ready);
-  if (outcome == TeamRuntime::Outcome::done) call.end_with({});
-  if (outcome == TeamRuntime::Outcome::stage) give_to_host(call);
-  return outcome == TeamRuntime::Outcome::done;
+    if (groups_.is_ready() && !may_launch(call)) return false;
+    GC_TRY_AS(outcome, groups_.step(call.call));
+  } while (outcome == GroupRuntime::Outcome::ready);
+  if (outcome == GroupRuntime::Outcome::done) call.end_with({});
+  if (outcome == GroupRuntime::Outcome::stage) give_to_host(call);
+  return outcome == GroupRuntime::Outcome::done;
 }
 
 Result<bool> RequestQueue::run_on_device(Request& call) {
-  const bool in_team = teams_of(call).fits(call.call);
-  if (in_team && !call.is_persistent()) {
-    call.stage = Request::Stage::in_team;
-    return run_in_team(call);
+  const bool in_group = groups_of(call).fits(call.call);
+  if (in_group && !call.is_persistent()) {
+    call.stage = Request::Stage::in_group;
+    return run_in_group(call);
   }
-  call.in_team = in_team;
-  if (!in_team && !runtime_of(call).fits(call.call)) {
+  call.in_group = in_group;
+  if (!in_group && !runtime_of(call).fits(call.call)) {
     give_to_host(call);
     return false;
   }

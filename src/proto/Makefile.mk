@@ -18,7 +18,7 @@ noinst_HEADERS = \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \
 	src/proto/format/pulse.h \
-	src/proto/format/team.h \
+	src/proto/format/device_group.h \
 	src/proto/line_mover.h \
 	src/proto/line_parts.h \
 	src/proto/line_primitives.h \

@@ -84,9 +84,9 @@ check_PROGRAMS += test/unit/operands_test
 test_unit_operands_test_SOURCES = test/unit/operands_test.cpp
 test_unit_operands_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
-check_PROGRAMS += test/unit/team_call_test
-test_unit_team_call_test_SOURCES = test/unit/team_call_test.cpp
-test_unit_team_call_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/merged_call_test
+test_unit_merged_call_test_SOURCES = test/unit/merged_call_test.cpp
+test_unit_merged_call_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/request_test
 test_unit_request_test_SOURCES = test/unit/request_test.cpp
 test_unit_request_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)

@@ -12,7 +12,7 @@ gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS uni
   COMMAND test/unit/base_test --gtest_filter=SharedMemory.*)
 gc_test(unit.core LABELS unit COMMAND test/unit/core_test)
 gc_test(unit.operands LABELS unit COMMAND test/unit/operands_test)
-gc_test(unit.team_call LABELS unit COMMAND test/unit/team_call_test)
+gc_test(unit.merged_call LABELS unit COMMAND test/unit/merged_call_test)
 gc_test(unit.request LABELS unit COMMAND test/unit/request_test)
 gc_test(unit.call_matcher LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/call_matcher_test)
 # In processes of their own, which have a board each. UBSan takes objects for broken where there are no descriptors.

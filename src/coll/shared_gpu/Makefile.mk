@@ -1,14 +1,14 @@
 # Room coll/shared_gpu: ranks that share one GPU.
 GC_COLL_SOURCES += \
-	src/coll/shared_gpu/team_call.cpp \
-	src/coll/shared_gpu/team_call.h \
-	src/coll/shared_gpu/team_composer.h \
-	src/coll/shared_gpu/team_moves.cpp \
-	src/coll/shared_gpu/team_pages.cpp \
-	src/coll/shared_gpu/team_pages.h \
-	src/coll/shared_gpu/team_reductions.cpp \
-	src/coll/shared_gpu/team_runtime.cpp \
-	src/coll/shared_gpu/team_runtime.h \
-	src/coll/shared_gpu/team_steps.cpp \
-	src/coll/shared_gpu/teams.cpp \
-	src/coll/shared_gpu/teams.h
+	src/coll/shared_gpu/device_groups.cpp \
+	src/coll/shared_gpu/device_groups.h \
+	src/coll/shared_gpu/group_runtime.cpp \
+	src/coll/shared_gpu/group_runtime.h \
+	src/coll/shared_gpu/group_runtime_steps.cpp \
+	src/coll/shared_gpu/member_pages.cpp \
+	src/coll/shared_gpu/member_pages.h \
+	src/coll/shared_gpu/merge.h \
+	src/coll/shared_gpu/merge_moves.cpp \
+	src/coll/shared_gpu/merge_reductions.cpp \
+	src/coll/shared_gpu/merged_call.cpp \
+	src/coll/shared_gpu/merged_call.h

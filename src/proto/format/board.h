@@ -122,9 +122,9 @@ enum {
   GC_MEETING_FIRST,
   GC_MEETING_PERSISTENT,
   GC_MEETING_LEADERS,
-  GC_MEETING_TEAMS,
+  GC_MEETING_GROUPS,
   GC_MEETING_PERSISTENT_LEADERS,
-  GC_MEETING_PERSISTENT_TEAMS,
+  GC_MEETING_PERSISTENT_GROUPS,
   GC_MEETINGS
 };
 /* The part that a rank takes in a collective. */
@@ -158,7 +158,7 @@ enum {
   GC_DEVICE_SHARES = 1, /* kernels of several processes run side by side on this device */
   GC_LINE_SMALL = 2,    /* nonblocking: may share a launch with the next one or the one before */
   GC_LINE_WAITS = 4,    /* nonblocking: the one before was undecided on this rank when it entered this one */
-  GC_LINE_TEAM = 8      /* another rank of the same device can run it for this one (proto/format/team.h) */
+  GC_LINE_GROUP = 8     /* another rank of the same device can run it for this one (proto/format/device_group.h) */
 };
 
 typedef struct gc_board_line {

@@ -1,5 +1,5 @@
-// How the call of a team's leader is put together (team_call.h): what only moves in team_moves.cpp, what reduces in
-// team_reductions.cpp.
+// How the call of a group's leader is put together (merged_call.h): what only moves in merge_moves.cpp, what reduces in
+// merge_reductions.cpp.
 //
 // Thread safety: one caller. Ownership: borrows everything.
 #pragma once
@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "coll/shared_gpu/teams.h"
+#include "coll/shared_gpu/device_groups.h"
 #include "core/plan/task.h"
 #include "mpi/staging/packing.h"
 #include "mpi/staging/scratch.h"
@@ -15,20 +15,20 @@
 namespace gpucoll::coll {
 
 // From one rank of the MPI communicator to another.
-struct TeamMessage {
+struct MergeMessage {
   int from, to;
   void* buffer;
   uint64_t bytes;
   bool exchange;
 };
 
-class TeamComposer {
+class Merge {
  public:
-  TeamComposer(const Teams& teams, int mine, std::span<const core::TaskQueue* const> parts, bool gaps,
-               gpu::Device& device, Scratch& scratch, core::TaskQueue* whole)
-      : teams_(teams),
+  Merge(const DeviceGroups& groups, int mine, std::span<const core::TaskQueue* const> parts, bool gaps,
+        gpu::Device& device, Scratch& scratch, core::TaskQueue* whole)
+      : groups_(groups),
         mine_(mine),
-        members_(teams.members[static_cast<size_t>(mine)]),
+        members_(groups.members[static_cast<size_t>(mine)]),
         parts_(parts),
         gaps_(gaps),
         device_(device),
@@ -41,9 +41,9 @@ class TeamComposer {
     uint8_t *send, *recv;
   };
   size_t size() const { return members_.size(); }
-  int n_ranks() const { return static_cast<int>(teams_.of.size()); }
-  int team_of(int rank) const { return teams_.of[static_cast<size_t>(rank)]; }
-  bool is_mine(int rank) const { return team_of(rank) == mine_; }
+  int n_ranks() const { return static_cast<int>(groups_.of.size()); }
+  int group_of(int rank) const { return groups_.of[static_cast<size_t>(rank)]; }
+  bool is_mine(int rank) const { return group_of(rank) == mine_; }
   size_t place_of(int rank) const {
     return static_cast<size_t>(std::find(members_.begin(), members_.end(), rank) - members_.begin());
   }
@@ -64,12 +64,12 @@ class TeamComposer {
   void reduce(size_t c);
   void reduce_scatter(size_t c);
   void scan(size_t c);
-  bool is_scanned(const core::CollectiveTask& its, int rank, int team) const;
+  bool is_scanned(const core::CollectiveTask& its, int rank, int group) const;
   uint8_t* operand_of(size_t c, int rank, uint64_t bytes);
 
   void add_parts();
   void add_task(const core::CollectiveTask& like, proto::Function function, const void* send, void* recv,
-                uint64_t count, int team);
+                uint64_t count, int group);
   uint8_t* combine(size_t c, uint64_t count, uint8_t* result, std::span<uint8_t* const> more = {});
   static core::LocalTask pair_of(const core::CollectiveTask& its, uint8_t* first, uint8_t* second, uint8_t* result) {
     return local_task(its, {second, first, result, its.count, 0, 1, 2});
@@ -91,7 +91,7 @@ class TeamComposer {
   uint8_t* aside(uint64_t bytes);
   Status reserve();
 
-  const Teams& teams_;
+  const DeviceGroups& groups_;
   const int mine_;
   const std::vector<int>& members_;
   const std::span<const core::TaskQueue* const> parts_;
@@ -99,7 +99,7 @@ class TeamComposer {
   gpu::Device& device_;
   Scratch& scratch_;
   core::TaskQueue& whole_;
-  std::vector<TeamMessage> sends_, recvs_;
+  std::vector<MergeMessage> sends_, recvs_;
   uint8_t* aside_ = nullptr;  // what is left of scratch_
 };
 

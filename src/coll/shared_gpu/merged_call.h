@@ -12,20 +12,20 @@
 #pragma once
 #include <span>
 
-#include "coll/shared_gpu/teams.h"
+#include "coll/shared_gpu/device_groups.h"
 #include "core/plan/task.h"
 #include "mpi/staging/scratch.h"
 
 namespace gpucoll::coll {
 
 // Returns whether a leader can run such a queue: a matter of type and operation alone.
-bool suits_teams(const core::TaskQueue& queue);
+bool suits_groups(const core::TaskQueue& queue);
 
-// parts: of the members of team `mine`, in their order, at addresses that kernels of the leader may use; the messages'
+// parts: of the members of group `mine`, in their order, at addresses that kernels of the leader may use; the messages'
 // peers are ranks of the MPI communicator. gaps: it reduces pairs with gaps (packing.h). *whole: the leader's, on no
 // stream yet.
 // Errors: invalid_argument, where members send each other what they do not receive; no memory for scratch.
-Status compose(const Teams& teams, int mine, std::span<const core::TaskQueue* const> parts, bool gaps,
+Status compose(const DeviceGroups& groups, int mine, std::span<const core::TaskQueue* const> parts, bool gaps,
                gpu::Device& device, Scratch& scratch, core::TaskQueue* whole);
 
 }  // namespace gpucoll::coll

@@ -4,7 +4,7 @@
 //
 // The life of a collective: offer() before this rank publishes it. Once every rank has come with device memory: fits(),
 // and run(), or step() until it says neither `waiting` nor `ready`, one call after another. A persistent collective
-// takes its steps once as a rehearsal, which makes what it needs but launches nothing, and then at each of its starts.
+// takes its steps once as a dry run, which makes what it needs but launches nothing, and then at each of its starts.
 // The answer of fits() and the outcome of a call are equal on all ranks.
 //
 // Thread safety: one caller at a time. Ownership: owns the leaders' runtime communicator.
@@ -18,12 +18,12 @@
 #include "coll/match/blocking_order.h"
 #include "coll/match/board_bootstrap.h"
 #include "coll/runtime/mpi_runtime.h"
-#include "coll/shared_gpu/team_pages.h"
-#include "coll/shared_gpu/teams.h"
+#include "coll/shared_gpu/device_groups.h"
+#include "coll/shared_gpu/member_pages.h"
 
 namespace gpucoll::coll {
 
-class TeamRuntime {
+class GroupRuntime {
  public:
   enum class Outcome {
     waiting,
@@ -36,24 +36,24 @@ class TeamRuntime {
   struct Meetings {
     uint32_t all, leaders;
   };
-  TeamRuntime(const gc_comm_description& description, CallMatcher& matcher, Meetings meetings)
+  GroupRuntime(const gc_comm_description& description, CallMatcher& matcher, Meetings meetings)
       : description_(description),
         matcher_(matcher),
         meeting_(meetings.all),
         leaders_(description, matcher, meetings.leaders) {}
-  ~TeamRuntime() { finish(); }
-  TeamRuntime(const TeamRuntime&) = delete;
-  TeamRuntime& operator=(const TeamRuntime&) = delete;
+  ~GroupRuntime() { finish(); }
+  GroupRuntime(const GroupRuntime&) = delete;
+  GroupRuntime& operator=(const GroupRuntime&) = delete;
 
-  // Returns what this rank's line says of the call: GC_LINE_TEAM, or 0 where its leader could not run it. next: run()
+  // Returns what this rank's line says of the call: GC_LINE_GROUP, or 0 where its leader could not run it. next: run()
   // follows.
   uint32_t offer(const DeviceCall& call, bool next);
   bool fits(const DeviceCall& call);
-  // Runs a call, and waits for it with MPI progress. A failure on one rank fails its whole team.
+  // Runs a call, and waits for it with MPI progress. A failure on one rank fails its whole group.
   Result<Outcome> run(DeviceCall& call, BlockingOrder& blocking_order);
-  // Take a step, of a run or of a rehearsal. They do not wait, nor make progress.
+  // Take a step, of a run or of a dry run. They do not wait, nor make progress.
   Result<Outcome> step(DeviceCall& call) { return go_on(call, false); }
-  Result<Outcome> rehearse(DeviceCall& call) { return go_on(call, true); }
+  Result<Outcome> dry_run(DeviceCall& call) { return go_on(call, true); }
   // Return whether the next step() launches the call, and whether this rank is to launch it at all and has not yet.
   bool is_ready() const noexcept { return step_ == Step::ready; }
   bool is_to_launch() const noexcept {
@@ -78,7 +78,7 @@ class TeamRuntime {
   using Clock = std::chrono::steady_clock;
   enum class Step { idle, meeting, collecting, preparing, ready, launching, running, following };
   // Work that waits for other ranks on a thread of its own.
-  struct Errand {
+  struct BackgroundTask {
     std::thread thread;
     std::atomic<bool> ended{false};
     Result<bool> result = false;
@@ -87,20 +87,20 @@ class TeamRuntime {
   static constexpr const char* kHandedOver = "handed over its part of";
   static constexpr const char* kHadRun = "had run, for all ranks of its device,";
 
-  int leader() const { return teams_->leader_of(description_.rank); }
-  const std::vector<int>& team() const {
-    return teams_->members[static_cast<size_t>(teams_->of[static_cast<size_t>(description_.rank)])];
+  int leader() const { return groups_->leader_of(description_.rank); }
+  const std::vector<int>& group() const {
+    return groups_->members[static_cast<size_t>(groups_->of[static_cast<size_t>(description_.rank)])];
   }
   bool make_pages(gpu::Device& device);
-  bool make_mirror(const gpu::HostBlock& pinned);
-  void tell_teams() const;
+  bool make_address_map(const gpu::HostBlock& pinned);
+  void tell_groups() const;
 
   // Only the first call needs these.
   Result<bool> meet(const DeviceCall& call, const Status& handed_over, void (*idle)());
   Status open_pages(BoardBootstrap& all);
 
   // All members call these.
-  Status hand_over(const DeviceCall& call);
+  Status submit(const DeviceCall& call);
   template <class Come>
   Status await(int rank, const char* what, const CallId& place, void (*idle)(), const Come& come);
   // Returns what keeps `rank` from coming: ok where nothing does, or where it has come meanwhile.
@@ -124,7 +124,7 @@ class TeamRuntime {
   Status take_back(const DeviceCall& call);
 
   // step() calls these.
-  Result<Outcome> go_on(DeviceCall& call, bool rehearses);
+  Result<Outcome> go_on(DeviceCall& call, bool dry_runs);
   Result<Outcome> take_step(DeviceCall& call);
   Result<Outcome> end_step(bool done);
   Status begin_step(DeviceCall& call);
@@ -137,32 +137,32 @@ class TeamRuntime {
   Result<Outcome> go_on_running();
   Result<Outcome> go_on_following(const DeviceCall& call);
   template <class F>
-  void send_on_errand(const F& f);
-  // Returns the result of the errand; null while it is under way.
-  std::optional<Result<bool>> back_from_errand();
+  void start_background(const F& f);
+  // Returns the result of the background task; null while it is under way.
+  std::optional<Result<bool>> background_result();
   bool time_to_look_around();
 
   const gc_comm_description& description_;
   CallMatcher& matcher_;
   const uint32_t meeting_;
   MpiRuntime leaders_;
-  std::optional<Teams> teams_;        // once teams are known to be needed
-  std::vector<gc_board_line> bound_;  // the lines by which the teams were made
+  std::optional<DeviceGroups> groups_;  // once groups are known to be needed
+  std::vector<gc_board_line> bound_;    // the lines by which the groups were made
   bool unneeded_ = false, staging_ = false, emulated_ = false;
-  std::unique_ptr<TeamPages> pages_;
+  std::unique_ptr<MemberPages> pages_;
   gpu::Device* device_ = nullptr;  // of the pages
   // The present call.
   uint64_t calls_ = 0;
   bool described_ = false;
   bool answered_ = true;  // by this leader
-  Scratch mirror_memory_;
-  Mirror mirror_;
+  Scratch mapped_memory_;
+  AddressMap address_map_;
   std::vector<core::TaskQueue> parts_;  // of the members except this leader
   size_t n_parts_ = 0;                  // how many have been read
   DeviceCall whole_;
   Step step_ = Step::idle;
-  bool rehearses_ = false;
-  std::optional<Errand> errand_;
+  bool dry_runs_ = false;
+  std::optional<BackgroundTask> background_;
   uint64_t launches_ = 0;  // the call is done when the leaders' communicator has done so many
   Clock::time_point start_ = {}, next_look_around_ = {}, fault_seen_ = {};
 };

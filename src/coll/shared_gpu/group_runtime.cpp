@@ -1,4 +1,4 @@
-#include "coll/shared_gpu/team_runtime.h"
+#include "coll/shared_gpu/group_runtime.h"
 
 #include <sched.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/params.h"
-#include "coll/shared_gpu/team_call.h"
+#include "coll/shared_gpu/merged_call.h"
 #include "core/progress/quiescence.h"
 
 namespace gpucoll::coll {
@@ -26,9 +26,9 @@ bool same_device(const gc_board_line& a, const gc_board_line& b) {
 
 // ---- whether it can be done ----
 
-bool TeamRuntime::make_pages(gpu::Device& device) {
+bool GroupRuntime::make_pages(gpu::Device& device) {
   if (pages_) return true;
-  auto made = TeamPages::create(device, description_.size);
+  auto made = MemberPages::create(device, description_.size);
   if (!made) return false;
   pages_ = *std::move(made);
   device_ = &device;
@@ -36,48 +36,48 @@ bool TeamRuntime::make_pages(gpu::Device& device) {
   return true;
 }
 
-uint32_t TeamRuntime::offer(const DeviceCall& call, bool next) {
+uint32_t GroupRuntime::offer(const DeviceCall& call, bool next) {
   if (!params().teams || unneeded_ || staging_) return 0;
   gpu::Device& device = *call.part.device;
   const core::TaskQueue& queue = call.part.queue;
-  if (device.shares_between_processes() || (device_ && device_ != &device) || !suits_teams(queue)) return 0;
-  if (teams_ && leads()) return GC_LINE_TEAM;  // nobody opens its memory
+  if (device.shares_between_processes() || (device_ && device_ != &device) || !suits_groups(queue)) return 0;
+  if (groups_ && leads()) return GC_LINE_GROUP;  // nobody opens its memory
   if (!make_pages(device)) return 0;
   const gpu::HostBlock& pinned = call.part.packing.on_host().block();
   if (next) {
-    described_ = make_mirror(pinned) && pages_->describe(queue, mirror_);
-    return described_ ? GC_LINE_TEAM : 0;
+    described_ = make_address_map(pinned) && pages_->describe(queue, address_map_);
+    return described_ ? GC_LINE_GROUP : 0;
   }
-  const Mirror some = {static_cast<const uint8_t*>(pinned.kernel), pinned.host ? pinned.bytes : 0, nullptr};
-  return pages_->can_describe(queue, some) ? GC_LINE_TEAM : 0;
+  const AddressMap some = {static_cast<const uint8_t*>(pinned.kernel), pinned.host ? pinned.bytes : 0, nullptr};
+  return pages_->can_describe(queue, some) ? GC_LINE_GROUP : 0;
 }
 
-bool TeamRuntime::fits(const DeviceCall& call) {
+bool GroupRuntime::fits(const DeviceCall& call) {
   const std::vector<gc_board_line>& lines = call.lines;
-  const auto offered = [](const gc_board_line& line) { return line.flags & GC_LINE_TEAM; };
+  const auto offered = [](const gc_board_line& line) { return line.flags & GC_LINE_GROUP; };
   if (staging_ || unneeded_ || !std::all_of(lines.begin(), lines.end(), offered)) return false;
-  if (teams_) return std::equal(lines.begin(), lines.end(), bound_.begin(), same_device);
-  Teams teams = teams_of(lines);
-  unneeded_ = teams.size() == description_.size;
+  if (groups_) return std::equal(lines.begin(), lines.end(), bound_.begin(), same_device);
+  DeviceGroups groups = groups_of(lines);
+  unneeded_ = groups.size() == description_.size;
   if (unneeded_) pages_.reset();
   if (unneeded_) return false;
-  teams_ = std::move(teams);
+  groups_ = std::move(groups);
   bound_ = lines;
-  leaders_.set_ranks(teams_->leaders());
-  if (leads()) parts_.resize(team().size() - 1);
-  tell_teams();
+  leaders_.set_ranks(groups_->leaders());
+  if (leads()) parts_.resize(group().size() - 1);
+  tell_groups();
   return true;
 }
 
-void TeamRuntime::tell_teams() const {
-  if (!leads() || team().size() == 1) return;
-  log::write(log::Level::info, "%s of %s use one device: rank %d runs their collectives", list_of(team()).c_str(),
+void GroupRuntime::tell_groups() const {
+  if (!leads() || group().size() == 1) return;
+  log::write(log::Level::info, "%s of %s use one device: rank %d runs their collectives", list_of(group()).c_str(),
              description_.name, description_.rank);
 }
 
 // ---- waiting for one another ----
 
-Status TeamRuntime::what_is_wrong(int rank, const char* what, const CallId& place) const {
+Status GroupRuntime::what_is_wrong(int rank, const char* what, const CallId& place) const {
   GC_TRY(matcher_.usable(rank));
   if (!matcher_.alive(rank))
     return matcher_.died_or_failed(
@@ -94,7 +94,7 @@ Status TeamRuntime::what_is_wrong(int rank, const char* what, const CallId& plac
 }
 
 template <class Come>
-Status TeamRuntime::await(int rank, const char* what, const CallId& place, void (*idle)(), const Come& come) {
+Status GroupRuntime::await(int rank, const char* what, const CallId& place, void (*idle)(), const Come& come) {
   constexpr int kLooksPerCheck = 4096;
   for (int look = 1; !come(); ++look) {
     if (idle) idle();
@@ -106,18 +106,18 @@ Status TeamRuntime::await(int rank, const char* what, const CallId& place, void 
 
 // ---- the first call ----
 
-Status TeamRuntime::open_pages(BoardBootstrap& all) {
+Status GroupRuntime::open_pages(BoardBootstrap& all) {
   const SharedMemoryName mine = pages_->name();
   std::vector<SharedMemoryName> names(static_cast<size_t>(description_.size));
   GC_TRY(all.allgather(&mine, names.data(), sizeof mine));
-  for (int rank : team())
+  for (int rank : group())
     if (rank != description_.rank && (leads() || rank == leader()))
       GC_TRY(pages_->open(rank, names[static_cast<size_t>(rank)]));
   return {};
 }
 
 // Returns whether every rank can do its part, so that all go on or none.
-Result<bool> TeamRuntime::meet(const DeviceCall& call, const Status& handed_over, void (*idle)()) {
+Result<bool> GroupRuntime::meet(const DeviceCall& call, const Status& handed_over, void (*idle)()) {
   BoardBootstrap all(description_, matcher_, meeting_, call.place, idle);
   Status mine = open_pages(all);
   if (mine) mine = handed_over;
@@ -137,43 +137,43 @@ Result<bool> TeamRuntime::meet(const DeviceCall& call, const Status& handed_over
 // ---- every member ----
 
 // Host memory of a call is in page-locked memory by now, which only this rank's kernels see.
-bool TeamRuntime::make_mirror(const gpu::HostBlock& pinned) {
-  mirror_ = {};
+bool GroupRuntime::make_address_map(const gpu::HostBlock& pinned) {
+  address_map_ = {};
   if (!pinned.host) return true;
-  auto memory = mirror_memory_.get(*device_, pinned.bytes);
+  auto memory = mapped_memory_.get(*device_, pinned.bytes);
   if (!memory) return false;
-  mirror_ = {static_cast<const uint8_t*>(pinned.kernel), pinned.bytes, *memory};
+  address_map_ = {static_cast<const uint8_t*>(pinned.kernel), pinned.bytes, *memory};
   return true;
 }
 
-Status TeamRuntime::hand_over(const DeviceCall& call) {
+Status GroupRuntime::submit(const DeviceCall& call) {
   const PinnedCopies& pieces = call.part.packing.on_host();
   if (!leads() && !std::exchange(described_, false) &&
-      !(make_mirror(pieces.block()) && pages_->describe(call.part.queue, mirror_)))
+      !(make_address_map(pieces.block()) && pages_->describe(call.part.queue, address_map_)))
     return Status::error(Code::out_of_memory, "rank %d has no memory to hand %s over to rank %d", description_.rank,
                          name_of(call.place), leader());
-  if (!leads() && mirror_.bytes && !rehearses_) {
+  if (!leads() && address_map_.bytes && !dry_runs_) {
     pieces.load();
-    GC_TRY(device_->upload(mirror_.memory, pieces.block().host, mirror_.bytes));
+    GC_TRY(device_->upload(address_map_.memory, pieces.block().host, address_map_.bytes));
   }
-  pages_->hand_over(calls_);
+  pages_->submit(calls_);
   return {};
 }
 
-Status TeamRuntime::take_back(const DeviceCall& call) {
-  if (!mirror_.bytes) return {};
+Status GroupRuntime::take_back(const DeviceCall& call) {
+  if (!address_map_.bytes) return {};
   const PinnedCopies& pieces = call.part.packing.on_host();
-  return device_->copy(pieces.block().host, mirror_.memory, mirror_.bytes);
+  return device_->copy(pieces.block().host, address_map_.memory, address_map_.bytes);
 }
 
 // REQUIRES: the leader has answered.
-Result<TeamRuntime::Outcome> TeamRuntime::outcome(const DeviceCall& call) {
-  const proto::TeamAnswer answer = pages_->answer_of(leader());
-  const bool truncated = answer == proto::TeamAnswer::truncated;
-  if (truncated || answer == proto::TeamAnswer::failed)
+Result<GroupRuntime::Outcome> GroupRuntime::outcome(const DeviceCall& call) {
+  const proto::LeaderAnswer answer = pages_->answer_of(leader());
+  const bool truncated = answer == proto::LeaderAnswer::truncated;
+  if (truncated || answer == proto::LeaderAnswer::failed)
     return Status::error(truncated ? Code::truncated : Code::remote, "%s", pages_->reason_of(leader())).blaming();
-  if (answer == proto::TeamAnswer::stage) return Outcome::stage;
-  if (rehearses_) return Outcome::done;
+  if (answer == proto::LeaderAnswer::stage) return Outcome::stage;
+  if (dry_runs_) return Outcome::done;
   GC_TRY(take_back(call));
   MpiRuntime::count_run();
   return Outcome::done;
@@ -182,56 +182,56 @@ Result<TeamRuntime::Outcome> TeamRuntime::outcome(const DeviceCall& call) {
 // ---- the leader ----
 
 // Returns whether all members have handed over their parts, and reads these.
-Result<bool> TeamRuntime::collect_some(const DeviceCall& call) {
+Result<bool> GroupRuntime::collect_some(const DeviceCall& call) {
   answered_ = false;
   for (; n_parts_ < parts_.size(); ++n_parts_) {
-    const int member = team()[n_parts_ + 1];
+    const int member = group()[n_parts_ + 1];
     if (!pages_->handed(member, calls_)) return false;
     GC_TRY(pages_->read(member, call.part.queue, &parts_[n_parts_]));
   }
   return true;
 }
 
-Status TeamRuntime::collect(const DeviceCall& call, void (*idle)()) {
+Status GroupRuntime::collect(const DeviceCall& call, void (*idle)()) {
   for (;;) {
     GC_TRY_AS(const bool all, collect_some(call));
     if (all) return {};
-    const int member = team()[n_parts_ + 1];
+    const int member = group()[n_parts_ + 1];
     GC_TRY(await(member, kHandedOver, call.place, idle, [&] { return pages_->handed(member, calls_); }));
   }
 }
 
-Status TeamRuntime::put_together(const DeviceCall& call) {
+Status GroupRuntime::put_together(const DeviceCall& call) {
   std::vector<const core::TaskQueue*> parts = {&call.part.queue};
   for (const core::TaskQueue& part : parts_) parts.push_back(&part);
   whole_.place = call.place;
   whole_.lines = call.lines;
   whole_.part.device = device_;
-  const int mine = teams_->of[static_cast<size_t>(description_.rank)];
-  GC_TRY(compose(*teams_, mine, parts, call.pairs_with_gaps, *device_, whole_.scratch, &whole_.part.queue));
+  const int mine = groups_->of[static_cast<size_t>(description_.rank)];
+  GC_TRY(compose(*groups_, mine, parts, call.pairs_with_gaps, *device_, whole_.scratch, &whole_.part.queue));
   whole_.part.queue.results_on_host = call.part.queue.results_on_host;
-  if (!rehearses_) call.part.packing.on_host().load();
+  if (!dry_runs_) call.part.packing.on_host().load();
   return {};
 }
 
 // A failure on the leaders' communicator counts its ranks, unless it blames one.
-Status TeamRuntime::explained(Status failure) const {
+Status GroupRuntime::explained(Status failure) const {
   if (failure.blames()) return failure;
-  const std::vector<int> leaders = teams_->leaders();
-  if (leaders.back() == teams_->size() - 1) return failure;  // they are the first ranks of all
+  const std::vector<int> leaders = groups_->leaders();
+  if (leaders.back() == groups_->size() - 1) return failure;  // they are the first ranks of all
   return Status::error(failure.code(), "%s (ranks counted among those that lead the ranks of a device: %s)",
                        failure.what(), list_of(leaders).c_str());
 }
 
-void TeamRuntime::answer(bool done) {
-  pages_->answer(calls_, done ? proto::TeamAnswer::done : proto::TeamAnswer::stage, "");
+void GroupRuntime::answer(bool done) {
+  pages_->answer(calls_, done ? proto::LeaderAnswer::done : proto::LeaderAnswer::stage, "");
   answered_ = true;
 }
 
-bool TeamRuntime::fail(const Status& why) noexcept {
-  if (!teams_ || !leads()) return false;
+bool GroupRuntime::fail(const Status& why) noexcept {
+  if (!groups_ || !leads()) return false;
   if (leaders_.get()) leaders_.get()->raise_fault(why);  // the other leaders count on this one
-  const auto failed = why.code() == Code::truncated ? proto::TeamAnswer::truncated : proto::TeamAnswer::failed;
+  const auto failed = why.code() == Code::truncated ? proto::LeaderAnswer::truncated : proto::LeaderAnswer::failed;
   std::string told;
   contained([&]() -> Status {
     told = matcher_.told_of(why);
@@ -244,7 +244,7 @@ bool TeamRuntime::fail(const Status& why) noexcept {
 
 // ---- waiting for the end ----
 
-Result<bool> TeamRuntime::launch(const DeviceCall& call, BlockingOrder& blocking_order) {
+Result<bool> GroupRuntime::launch(const DeviceCall& call, BlockingOrder& blocking_order) {
   void (*const idle)() = description_.calls->progress;
   GC_TRY(put_together(call));
   GC_TRY_AS(const bool ready, leaders_.prepare(whole_, idle));
@@ -263,17 +263,17 @@ Result<bool> TeamRuntime::launch(const DeviceCall& call, BlockingOrder& blocking
   return true;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call, BlockingOrder& blocking_order) {
+Result<GroupRuntime::Outcome> GroupRuntime::run(DeviceCall& call, BlockingOrder& blocking_order) {
   void (*const idle)() = description_.calls->progress;
   start_ = Clock::now();
   n_parts_ = 0;
   if (!leads()) blocking_order.leave();  // it launches nothing
   if (++calls_ == 1) {
-    GC_TRY_AS(const bool able, meet(call, hand_over(call), idle));
+    GC_TRY_AS(const bool able, meet(call, submit(call), idle));
     staging_ = !able;
     if (staging_) return Outcome::stage;
   } else {
-    GC_TRY(hand_over(call));
+    GC_TRY(submit(call));
     if (leads()) GC_TRY(collect(call, idle));
   }
   if (leads()) {
@@ -289,18 +289,18 @@ Result<TeamRuntime::Outcome> TeamRuntime::run(DeviceCall& call, BlockingOrder& b
   return staging_ ? Outcome::stage : Outcome::done;
 }
 
-void TeamRuntime::let_go() {
-  if (errand_ && errand_->thread.joinable()) errand_->thread.join();  // bounded by its own waits
-  errand_.reset();
+void GroupRuntime::let_go() {
+  if (background_ && background_->thread.joinable()) background_->thread.join();  // bounded by its own waits
+  background_.reset();
 }
 
-void TeamRuntime::finish() {
+void GroupRuntime::finish() {
   let_go();
   if (step_ != Step::idle) fail(Status::error(Code::aborted, "MPI is being finalized while it is under way"));
   leaders_.finish();
   if (pages_) core::Quiescence::instance().release_when_idle(std::move(pages_));  // it closes memory of the members
   whole_.scratch.release();
-  mirror_memory_.release();
+  mapped_memory_.release();
   staging_ = true;
 }
 

@@ -1,11 +1,11 @@
-#include "coll/shared_gpu/team_call.h"
+#include "coll/shared_gpu/merged_call.h"
 
 #include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "coll/shared_gpu/team_composer.h"
+#include "coll/shared_gpu/merge.h"
 #include "kernels/kernels.h"
 #include "mpi/datatype/address.h"
 
@@ -29,7 +29,7 @@ bool reduces(Function function) {
 
 }  // namespace
 
-void TeamComposer::add_parts() {
+void Merge::add_parts() {
   const auto add_all = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   for (size_t i = 0; i < size(); ++i) {
     const TaskQueue& part = *parts_[i];
@@ -44,21 +44,21 @@ void TeamComposer::add_parts() {
   whole_.packing = packing_kernel();
 }
 
-void TeamComposer::add_task(const CollectiveTask& like, Function function, const void* send, void* recv, uint64_t count,
-                            int team) {
+void Merge::add_task(const CollectiveTask& like, Function function, const void* send, void* recv, uint64_t count,
+                     int group) {
   CollectiveTask made = like;
   made.function = function;
   made.send = send;
   made.recv = recv;
   made.count = count;
-  made.root = static_cast<uint32_t>(team);
+  made.root = static_cast<uint32_t>(group);
   whole_.collectives.push_back(made);
 }
 
 // ---- scratch memory ----
 
 // As much as all of the call's reductions may ask for at once.
-Status TeamComposer::reserve() {
+Status Merge::reserve() {
   uint64_t total = 0;
   for (size_t c = 0; c < parts_[0]->collectives.size(); ++c) {
     const CollectiveTask& its = task(c);
@@ -77,7 +77,7 @@ Status TeamComposer::reserve() {
   return {};
 }
 
-uint8_t* TeamComposer::aside(uint64_t bytes) {
+uint8_t* Merge::aside(uint64_t bytes) {
   uint8_t* const here = aside_;
   aside_ = moved(aside_, static_cast<ptrdiff_t>(packs(bytes)));
   return here;
@@ -85,8 +85,8 @@ uint8_t* TeamComposer::aside(uint64_t bytes) {
 
 // ---- messages ----
 
-void TeamComposer::sort_messages() {
-  const auto order = [](const TeamMessage& a, const TeamMessage& b) {
+void Merge::sort_messages() {
+  const auto order = [](const MergeMessage& a, const MergeMessage& b) {
     return std::tie(a.from, a.to) < std::tie(b.from, b.to);
   };
   std::stable_sort(sends_.begin(), sends_.end(), order);
@@ -95,24 +95,24 @@ void TeamComposer::sort_messages() {
 
 // Where there is no other leader they are copies, which all multiprocessors make at once; but what is reduced or copied
 // on once it has come must come before. REQUIRES: they are sorted and checked, and the last that is added.
-void TeamComposer::hand_on_messages() {
-  if (teams_.size() == 1 && whole_.late_reductions.empty() && whole_.spread.empty()) {
+void Merge::hand_on_messages() {
+  if (groups_.size() == 1 && whole_.late_reductions.empty() && whole_.spread.empty()) {
     for (size_t m = 0; m < sends_.size(); ++m)
       spread(static_cast<uint8_t*>(recvs_[m].buffer), static_cast<uint8_t*>(sends_[m].buffer), sends_[m].bytes);
     return;
   }
-  for (const TeamMessage& m : sends_) whole_.sends.push_back({team_of(m.to), m.buffer, m.bytes, m.exchange});
-  for (const TeamMessage& m : recvs_) whole_.recvs.push_back({team_of(m.from), m.buffer, m.bytes, m.exchange});
+  for (const MergeMessage& m : sends_) whole_.sends.push_back({group_of(m.to), m.buffer, m.bytes, m.exchange});
+  for (const MergeMessage& m : recvs_) whole_.recvs.push_back({group_of(m.from), m.buffer, m.bytes, m.exchange});
 }
 
 // Between members, each message has both sides here. REQUIRES: they are sorted.
-Status TeamComposer::check_own() const {
+Status Merge::check_own() const {
   auto recv = recvs_.begin();
   const auto next = [&] {
     while (recv != recvs_.end() && !is_mine(recv->from)) ++recv;
     return recv != recvs_.end();
   };
-  for (const TeamMessage& send : sends_) {
+  for (const MergeMessage& send : sends_) {
     if (!is_mine(send.to)) continue;
     const bool fits = next() && recv->from == send.from && recv->to == send.to;
     if (!fits || recv->bytes != send.bytes)
@@ -127,7 +127,7 @@ Status TeamComposer::check_own() const {
                        static_cast<size_t>(recv->bytes), recv->from);
 }
 
-Status TeamComposer::add(size_t c) {
+Status Merge::add(size_t c) {
   switch (task(c).function) {
     case Function::broadcast: broadcast(c); return {};
     case Function::all_gather: all_gather(c); return {};
@@ -143,7 +143,7 @@ Status TeamComposer::add(size_t c) {
   }
 }
 
-Status TeamComposer::make() {
+Status Merge::make() {
   whole_.clear();
   add_parts();
   GC_TRY(reserve());
@@ -154,14 +154,14 @@ Status TeamComposer::make() {
   return {};
 }
 
-bool suits_teams(const TaskQueue& queue) {
+bool suits_groups(const TaskQueue& queue) {
   return std::all_of(queue.collectives.begin(), queue.collectives.end(),
                      [](const CollectiveTask& task) { return task.kernels.local || !reduces(task.function); });
 }
 
-Status compose(const Teams& teams, int mine, std::span<const TaskQueue* const> parts, bool gaps, gpu::Device& device,
-               Scratch& scratch, TaskQueue* whole) {
-  return TeamComposer(teams, mine, parts, gaps, device, scratch, whole).make();
+Status compose(const DeviceGroups& groups, int mine, std::span<const TaskQueue* const> parts, bool gaps,
+               gpu::Device& device, Scratch& scratch, TaskQueue* whole) {
+  return Merge(groups, mine, parts, gaps, device, scratch, whole).make();
 }
 
 }  // namespace gpucoll::coll

@@ -1,7 +1,7 @@
-// Takes a nonblocking collective, or a start of a persistent one, through its steps until the leaders of teams have run
-// it. The steps never wait: a thread of its own waits for other ranks.
+// Takes a nonblocking collective, or a start of a persistent one, through its steps until the leaders of groups have
+// run it. The steps never wait: a thread of its own waits for other ranks.
 #include "base/service_thread.h"
-#include "coll/shared_gpu/team_runtime.h"
+#include "coll/shared_gpu/group_runtime.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -13,46 +13,46 @@ constexpr auto kGrace = std::chrono::seconds(10);
 }  // namespace
 
 template <class F>
-void TeamRuntime::send_on_errand(const F& f) {
-  errand_.emplace();
-  errand_->thread = service_thread([this, f] {
-    errand_->result = contained(f);
-    errand_->ended.store(true, std::memory_order_release);  // partner: back_from_errand()
+void GroupRuntime::start_background(const F& f) {
+  background_.emplace();
+  background_->thread = service_thread([this, f] {
+    background_->result = contained(f);
+    background_->ended.store(true, std::memory_order_release);  // partner: background_result()
   });
 }
 
-std::optional<Result<bool>> TeamRuntime::back_from_errand() {
-  if (!errand_->ended.load(std::memory_order_acquire)) return {};
-  errand_->thread.join();
-  Result<bool> result = std::move(errand_->result);
-  errand_.reset();
+std::optional<Result<bool>> GroupRuntime::background_result() {
+  if (!background_->ended.load(std::memory_order_acquire)) return {};
+  background_->thread.join();
+  Result<bool> result = std::move(background_->result);
+  background_.reset();
   return result;
 }
 
-bool TeamRuntime::time_to_look_around() {
+bool GroupRuntime::time_to_look_around() {
   const auto now = Clock::now();
   if (now < next_look_around_) return false;
   next_look_around_ = now + kBetweenLooksAround;
   return true;
 }
 
-Status TeamRuntime::begin_step(DeviceCall& call) {
+Status GroupRuntime::begin_step(DeviceCall& call) {
   start_ = Clock::now();
   n_parts_ = 0;
   described_ = false;  // of a blocking one that went through the host
   fault_seen_ = {};
   if (++calls_ == 1) {
-    // Not on the errand: those that are started meanwhile are looked at in the same way.
-    send_on_errand([this, &call, handed_over = hand_over(call)] { return meet(call, handed_over, nullptr); });
+    // Not on the background task: those that are started meanwhile are looked at in the same way.
+    start_background([this, &call, handed_over = submit(call)] { return meet(call, handed_over, nullptr); });
     step_ = Step::meeting;
     return {};
   }
-  GC_TRY(hand_over(call));
+  GC_TRY(submit(call));
   step_ = leads() ? Step::collecting : Step::following;
   return {};
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::end_step(bool done) {
+Result<GroupRuntime::Outcome> GroupRuntime::end_step(bool done) {
   if (leads()) answer(done);
   staging_ = !done;
   step_ = Step::idle;
@@ -61,8 +61,8 @@ Result<TeamRuntime::Outcome> TeamRuntime::end_step(bool done) {
 
 // ---- each step: `waiting` as long as it is not the call's end ----
 
-Result<TeamRuntime::Outcome> TeamRuntime::go_on_meeting() {
-  auto back = back_from_errand();
+Result<GroupRuntime::Outcome> GroupRuntime::go_on_meeting() {
+  auto back = background_result();
   if (!back) return Outcome::waiting;
   GC_TRY_AS(const bool able, std::move(*back));
   answered_ |= !able;  // all know
@@ -71,10 +71,10 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_meeting() {
   return able ? Outcome::waiting : Outcome::stage;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::go_on_collecting(const DeviceCall& call) {
+Result<GroupRuntime::Outcome> GroupRuntime::go_on_collecting(const DeviceCall& call) {
   GC_TRY_AS(const bool all, collect_some(call));
   if (!all) {
-    const int member = team()[n_parts_ + 1];
+    const int member = group()[n_parts_ + 1];
     const auto handed = [&] { return pages_->handed(member, calls_); };
     if (time_to_look_around()) GC_TRY(look_at(member, kHandedOver, call.place, handed));
     return Outcome::waiting;
@@ -82,31 +82,31 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_collecting(const DeviceCall& cal
   GC_TRY(put_together(call));
   GC_TRY_AS(const bool prepared, leaders_.prepared(whole_));
   if (prepared) return be_ready();
-  send_on_errand([this] { return leaders_.prepare(whole_, nullptr); });
+  start_background([this] { return leaders_.prepare(whole_, nullptr); });
   step_ = Step::preparing;
   return Outcome::waiting;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::go_on_preparing() {
-  auto back = back_from_errand();
+Result<GroupRuntime::Outcome> GroupRuntime::go_on_preparing() {
+  auto back = background_result();
   if (!back) return Outcome::waiting;
   GC_TRY_AS(const bool ready, std::move(*back));
   return ready ? be_ready() : end_step(false);
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::be_ready() {
-  if (rehearses_) return end_step(true);
+Result<GroupRuntime::Outcome> GroupRuntime::be_ready() {
+  if (dry_runs_) return end_step(true);
   step_ = Step::ready;
   return Outcome::ready;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::begin_launching() {
+Result<GroupRuntime::Outcome> GroupRuntime::begin_launching() {
   GC_TRY(leaders_.begin(whole_));
   step_ = Step::launching;
   return Outcome::waiting;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::go_on_launching() {
+Result<GroupRuntime::Outcome> GroupRuntime::go_on_launching() {
   GC_TRY_AS(const bool all, leaders_.advance());
   if (!all) return Outcome::waiting;
   launches_ = leaders_.get()->launched();
@@ -114,7 +114,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_launching() {
   return Outcome::waiting;
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::go_on_running() {
+Result<GroupRuntime::Outcome> GroupRuntime::go_on_running() {
   const core::Fault& fault = leaders_.get()->fault();
   const bool done = leaders_.get()->done(launches_);
   if (!fault.raised()) {
@@ -127,7 +127,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_running() {
   return fault.status();
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::go_on_following(const DeviceCall& call) {
+Result<GroupRuntime::Outcome> GroupRuntime::go_on_following(const DeviceCall& call) {
   const auto answered = [&] { return pages_->answered(leader(), calls_); };
   if (!answered()) {
     if (time_to_look_around()) GC_TRY(look_at(leader(), kHadRun, call.place, answered));
@@ -137,7 +137,7 @@ Result<TeamRuntime::Outcome> TeamRuntime::go_on_following(const DeviceCall& call
   return end_step(ended == Outcome::done);
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::take_step(DeviceCall& call) {
+Result<GroupRuntime::Outcome> GroupRuntime::take_step(DeviceCall& call) {
   switch (step_) {
     case Step::idle: GC_TRY(begin_step(call)); return Outcome::waiting;
     case Step::meeting: return go_on_meeting();
@@ -151,8 +151,8 @@ Result<TeamRuntime::Outcome> TeamRuntime::take_step(DeviceCall& call) {
   return Status::error(Code::internal, "no such step");
 }
 
-Result<TeamRuntime::Outcome> TeamRuntime::go_on(DeviceCall& call, bool rehearses) {
-  rehearses_ = rehearses;
+Result<GroupRuntime::Outcome> GroupRuntime::go_on(DeviceCall& call, bool dry_runs) {
+  dry_runs_ = dry_runs;
   for (;;) {
     const Step before = step_;
     auto outcome = take_step(call);

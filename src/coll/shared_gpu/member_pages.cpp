@@ -1,4 +1,4 @@
-#include "coll/shared_gpu/team_pages.h"
+#include "coll/shared_gpu/member_pages.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,14 +9,14 @@
 
 namespace gpucoll::coll {
 
-using proto::TeamItem;
-using proto::TeamKind;
-using proto::TeamPage;
-using proto::TeamPlace;
+using proto::MemberItem;
+using proto::MemberKind;
+using proto::MemberPage;
+using proto::MemberPlace;
 
-static_assert(sizeof(TeamPlace::handle) == sizeof(gpu::MemoryHandle));
+static_assert(sizeof(MemberPlace::handle) == sizeof(gpu::MemoryHandle));
 
-TeamPages::TeamPages(gpu::Device& device, SharedMemory memory, size_t n_items, int n_ranks)
+MemberPages::MemberPages(gpu::Device& device, SharedMemory memory, size_t n_items, int n_ranks)
     : device_(device),
       memory_(std::move(memory)),
       n_items_(n_items),
@@ -25,17 +25,17 @@ TeamPages::TeamPages(gpu::Device& device, SharedMemory memory, size_t n_items, i
       imports_(device) {}
 
 // Messages with each rank, both ways, and a few blocks for each that are packed; memory is used as it is touched.
-Result<std::unique_ptr<TeamPages>> TeamPages::create(gpu::Device& device, int n_ranks) {
+Result<std::unique_ptr<MemberPages>> MemberPages::create(gpu::Device& device, int n_ranks) {
   constexpr size_t kItemsOfRank = 8, kMore = 64;
   const size_t n_items = kItemsOfRank * static_cast<size_t>(n_ranks) + kMore;
   GC_TRY_AS(SharedMemory memory, SharedMemory::create(bytes_for(n_items), "gpucoll-team"));
-  std::unique_ptr<TeamPages> self(new TeamPages(device, std::move(memory), n_items, n_ranks));
+  std::unique_ptr<MemberPages> self(new MemberPages(device, std::move(memory), n_items, n_ranks));
   core::Watchdog::instance().add(self.get());
   core::Proxy::instance().add(self.get());
   return self;
 }
 
-TeamPages::~TeamPages() {
+MemberPages::~MemberPages() {
   core::Watchdog::instance().remove(this);
   core::Proxy::instance().remove(this);
 }
@@ -43,11 +43,11 @@ TeamPages::~TeamPages() {
 // ---- what is freed ----
 
 // Sets aside memory that its owner does not export any more.
-void TeamPages::drop_freed() {
+void MemberPages::drop_freed() {
   imports_.drop_freed([&](int peer) { return page_of(peer).live; });
 }
 
-void TeamPages::check() noexcept {
+void MemberPages::check() noexcept {
   try {
     exports_.tidy();
     const std::unique_lock lock(mutex_, std::try_to_lock);  // the watchdog must not wait for a device
@@ -59,25 +59,25 @@ void TeamPages::check() noexcept {
   }
 }
 
-Status TeamPages::open(int rank, const SharedMemoryName& name) {
+Status MemberPages::open(int rank, const SharedMemoryName& name) {
   GC_TRY_AS(others_[static_cast<size_t>(rank)], SharedMemory::open(name));
   return {};
 }
 
 // ---- what this rank asks for ----
 
-TeamItem* TeamPages::add_item(TeamKind kind) {
+MemberItem* MemberPages::add_item(MemberKind kind) {
   if (n_told_ == n_items_) return nullptr;
-  TeamItem* const item = on_page_ ? &items_of(memory_)[n_told_] : &not_on_page_;
+  MemberItem* const item = on_page_ ? &items_of(memory_)[n_told_] : &not_on_page_;
   ++n_told_;
   item->kind = kind;
   return item;
 }
 
-bool TeamPages::tell(const void* kernel_address, TeamPlace* place) {
+bool MemberPages::tell(const void* kernel_address, MemberPlace* place) {
   place->slot = proto::kNoSlot;
   if (!kernel_address) return true;
-  const void* const memory = mirror_.of(kernel_address);
+  const void* const memory = address_map_.of(kernel_address);
   if (memory != kernel_address && !on_page_) return true;
   const auto found = exports_.find(memory);
   if (!found) return false;
@@ -88,8 +88,8 @@ bool TeamPages::tell(const void* kernel_address, TeamPlace* place) {
   return true;
 }
 
-bool TeamPages::tell(TeamKind kind, const core::TaskQueue::Pair& message) {
-  TeamItem* const item = add_item(kind);
+bool MemberPages::tell(MemberKind kind, const core::TaskQueue::Pair& message) {
+  MemberItem* const item = add_item(kind);
   if (!item) return false;
   item->peer = message.peer;
   item->bytes = message.bytes;
@@ -97,16 +97,16 @@ bool TeamPages::tell(TeamKind kind, const core::TaskQueue::Pair& message) {
   return tell(message.buffer, &item->first);
 }
 
-bool TeamPages::tell(TeamKind kind, const proto::PackItem& pack) {
-  TeamItem* const item = add_item(kind);
+bool MemberPages::tell(MemberKind kind, const proto::PackItem& pack) {
+  MemberItem* const item = add_item(kind);
   if (!item) return false;
   item->pack = pack;
   if (!tell(pack.memory, &item->first) || !tell(pack.packed, &item->second)) return false;
   return !pack.runs || (tell(pack.runs, &item->lists[0]) && tell(pack.starts, &item->lists[1]));
 }
 
-bool TeamPages::tell(const core::LocalTask& task) {
-  TeamItem* const item = add_item(TeamKind::late_reduction);
+bool MemberPages::tell(const core::LocalTask& task) {
+  MemberItem* const item = add_item(MemberKind::late_reduction);
   if (!item) return false;
   item->kernel = static_cast<uint32_t>(task.kernel - all_kernels().data());
   item->element_bytes = task.element_bytes;
@@ -115,58 +115,58 @@ bool TeamPages::tell(const core::LocalTask& task) {
          tell(task.reduction.others, &item->lists[0]);
 }
 
-bool TeamPages::tell_all(const core::TaskQueue& part) {
+bool MemberPages::tell_all(const core::TaskQueue& part) {
   n_told_ = 0;
   const auto all = [](const auto& list, const auto& told) { return std::all_of(list.begin(), list.end(), told); };
   return all(part.collectives,
              [&](const core::CollectiveTask& task) {
-               TeamItem* const item = add_item(TeamKind::collective);
+               MemberItem* const item = add_item(MemberKind::collective);
                return item && tell(task.send, &item->first) && tell(task.recv, &item->second);
              }) &&
-         all(part.sends, [&](const auto& send) { return tell(TeamKind::send, send); }) &&
-         all(part.recvs, [&](const auto& recv) { return tell(TeamKind::receive, recv); }) &&
-         all(part.before, [&](const auto& pack) { return tell(TeamKind::before, pack); }) &&
-         all(part.after, [&](const auto& pack) { return tell(TeamKind::after, pack); }) &&
+         all(part.sends, [&](const auto& send) { return tell(MemberKind::send, send); }) &&
+         all(part.recvs, [&](const auto& recv) { return tell(MemberKind::receive, recv); }) &&
+         all(part.before, [&](const auto& pack) { return tell(MemberKind::before, pack); }) &&
+         all(part.after, [&](const auto& pack) { return tell(MemberKind::after, pack); }) &&
          all(part.late_reductions, [&](const auto& task) { return tell(task); });
 }
 
-bool TeamPages::describe(const core::TaskQueue& part, const Mirror& mirror) {
-  mirror_ = mirror;
+bool MemberPages::describe(const core::TaskQueue& part, const AddressMap& map) {
+  address_map_ = map;
   on_page_ = true;
   const bool told = tell_all(part);
   own().n_items = static_cast<uint32_t>(n_told_);
   return told;
 }
 
-bool TeamPages::can_describe(const core::TaskQueue& part, const Mirror& mirror) {
-  mirror_ = mirror;
+bool MemberPages::can_describe(const core::TaskQueue& part, const AddressMap& map) {
+  address_map_ = map;
   on_page_ = false;
   return tell_all(part);
 }
 
-void TeamPages::hand_over(uint64_t call) noexcept {
+void MemberPages::submit(uint64_t call) noexcept {
   __atomic_store_n(&own().handed, call, __ATOMIC_RELEASE);  // partner: handed() of the leader
 }
 
 // ---- what others ask for ----
 
-bool TeamPages::handed(int member, uint64_t call) const noexcept {
+bool MemberPages::handed(int member, uint64_t call) const noexcept {
   return __atomic_load_n(&page_of(member).handed, __ATOMIC_ACQUIRE) >= call;
 }
 
-Result<uint8_t*> TeamPages::open_place(int member, const core::ExportedPlace& place) {
+Result<uint8_t*> MemberPages::open_place(int member, const core::ExportedPlace& place) {
   std::lock_guard lock(mutex_);
   return imports_.open(member, place);
 }
 
-Result<uint8_t*> TeamPages::find(int member, const TeamPlace& place) {
+Result<uint8_t*> MemberPages::find(int member, const MemberPlace& place) {
   if (place.slot == proto::kNoSlot) return nullptr;
   core::ExportedPlace exported = {place.slot, place.serial, place.offset, {}};
   std::memcpy(exported.handle.bytes, place.handle, sizeof place.handle);
   return open_place(member, exported);
 }
 
-Result<proto::PackItem> TeamPages::pack_of(int member, const TeamItem& item) {
+Result<proto::PackItem> MemberPages::pack_of(int member, const MemberItem& item) {
   proto::PackItem pack = item.pack;
   GC_TRY_AS(pack.memory, find(member, item.first));
   GC_TRY_AS(pack.packed, find(member, item.second));
@@ -178,7 +178,7 @@ Result<proto::PackItem> TeamPages::pack_of(int member, const TeamItem& item) {
   return pack;
 }
 
-Result<core::LocalTask> TeamPages::reduction_of(int member, const TeamItem& item) {
+Result<core::LocalTask> MemberPages::reduction_of(int member, const MemberItem& item) {
   if (item.kernel >= all_kernels().size())
     return Status::error(Code::internal, "rank %d asks its leader for another kernel", member);
   core::LocalTask task = {&all_kernels()[item.kernel], item.reduction, item.element_bytes};
@@ -188,20 +188,20 @@ Result<core::LocalTask> TeamPages::reduction_of(int member, const TeamItem& item
   return task;
 }
 
-Status TeamPages::add(int member, const TeamItem& item, const core::TaskQueue& like, core::TaskQueue* part) {
-  if (item.kind == TeamKind::before || item.kind == TeamKind::after) {
+Status MemberPages::add(int member, const MemberItem& item, const core::TaskQueue& like, core::TaskQueue* part) {
+  if (item.kind == MemberKind::before || item.kind == MemberKind::after) {
     GC_TRY_AS(const proto::PackItem pack, pack_of(member, item));
-    (item.kind == TeamKind::before ? part->before : part->after).push_back(pack);
+    (item.kind == MemberKind::before ? part->before : part->after).push_back(pack);
     return {};
   }
-  if (item.kind == TeamKind::late_reduction) {
+  if (item.kind == MemberKind::late_reduction) {
     GC_TRY_AS(const core::LocalTask task, reduction_of(member, item));
     part->late_reductions.push_back(task);
     return {};
   }
   GC_TRY_AS(uint8_t * first, find(member, item.first));
-  if (item.kind != TeamKind::collective) {
-    auto& messages = item.kind == TeamKind::send ? part->sends : part->recvs;
+  if (item.kind != MemberKind::collective) {
+    auto& messages = item.kind == MemberKind::send ? part->sends : part->recvs;
     messages.push_back({item.peer, first, item.bytes, item.exchange != 0});
     return {};
   }
@@ -216,13 +216,13 @@ Status TeamPages::add(int member, const TeamItem& item, const core::TaskQueue& l
   return {};
 }
 
-Status TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue* part) {
+Status MemberPages::read(int member, const core::TaskQueue& like, core::TaskQueue* part) {
   part->clear();
   {
     std::lock_guard lock(mutex_);
     drop_freed();
   }
-  const TeamItem* const items = items_of(others_[static_cast<size_t>(member)]);
+  const MemberItem* const items = items_of(others_[static_cast<size_t>(member)]);
   const size_t n = std::min<size_t>(page_of(member).n_items, n_items_);
   for (size_t i = 0; i < n; ++i) GC_TRY(add(member, items[i], like, part));
   if (part->collectives.size() == like.collectives.size()) return {};
@@ -231,13 +231,13 @@ Status TeamPages::read(int member, const core::TaskQueue& like, core::TaskQueue*
 
 // ---- answers ----
 
-void TeamPages::answer(uint64_t call, proto::TeamAnswer answer, const char* why) noexcept {
+void MemberPages::answer(uint64_t call, proto::LeaderAnswer answer, const char* why) noexcept {
   own().answer = answer;
   std::snprintf(own().why, sizeof own().why, "%s", why);
   __atomic_store_n(&own().answered, call, __ATOMIC_RELEASE);  // partner: answered() of the members
 }
 
-bool TeamPages::answered(int leader, uint64_t call) const noexcept {
+bool MemberPages::answered(int leader, uint64_t call) const noexcept {
   return __atomic_load_n(&page_of(leader).answered, __ATOMIC_ACQUIRE) >= call;
 }
 

@@ -1,6 +1,6 @@
-// What a leader makes of what its team hands over: teams by device, messages that two leaders have in one order, and
+// What a leader makes of what its group hands over: groups by device, messages that two leaders have in one order, and
 // chains of reductions in the order of ranks, carried out here with an operation that tells orders apart.
-#include "coll/shared_gpu/team_call.h"
+#include "coll/shared_gpu/merged_call.h"
 
 #include <gtest/gtest.h>
 
@@ -18,29 +18,29 @@ using core::CollectiveTask;
 using core::TaskQueue;
 using proto::Function;
 
-Teams teams_on(const std::vector<int>& devices) {
+DeviceGroups groups_on(const std::vector<int>& devices) {
   std::vector<gc_board_line> lines(devices.size());
   for (size_t r = 0; r < lines.size(); ++r) {
     lines[r] = {};
     lines[r].device[15] = static_cast<uint8_t>(devices[r]);
   }
-  return teams_of(lines);
+  return groups_of(lines);
 }
 
 gpu::Device& device() { return **gpu::emu_platform().open(0); }
 
-std::vector<const TaskQueue*> parts_of(const Teams& teams, int team, const std::vector<TaskQueue>& queues) {
+std::vector<const TaskQueue*> parts_of(const DeviceGroups& groups, int group, const std::vector<TaskQueue>& queues) {
   std::vector<const TaskQueue*> parts;
-  for (int rank : teams.members[static_cast<size_t>(team)]) parts.push_back(&queues[static_cast<size_t>(rank)]);
+  for (int rank : groups.members[static_cast<size_t>(group)]) parts.push_back(&queues[static_cast<size_t>(rank)]);
   return parts;
 }
 
-TEST(Teams, AreNumberedByTheirLeaders) {
-  const Teams teams = teams_on({7, 3, 7, 3, 3, 9});
-  EXPECT_EQ(teams.of, (std::vector<int>{0, 1, 0, 1, 1, 2}));
-  EXPECT_EQ(teams.members, (std::vector<std::vector<int>>{{0, 2}, {1, 3, 4}, {5}}));
-  EXPECT_EQ(teams.leaders(), (std::vector<int>{0, 1, 5}));
-  EXPECT_EQ(teams.leader_of(4), 1);
+TEST(DeviceGroups, AreNumberedByTheirLeaders) {
+  const DeviceGroups groups = groups_on({7, 3, 7, 3, 3, 9});
+  EXPECT_EQ(groups.of, (std::vector<int>{0, 1, 0, 1, 1, 2}));
+  EXPECT_EQ(groups.members, (std::vector<std::vector<int>>{{0, 2}, {1, 3, 4}, {5}}));
+  EXPECT_EQ(groups.leaders(), (std::vector<int>{0, 1, 5}));
+  EXPECT_EQ(groups.leader_of(4), 1);
   EXPECT_EQ(list_of({1, 3, 4}), "ranks 1, 3, 4");
 }
 
@@ -61,7 +61,7 @@ TEST(TeamCall, TwoLeadersHaveTheirMessagesInOneOrder) {
     const int n = 2 + static_cast<int>(random() % 6);
     std::vector<int> devices;
     for (int r = 0; r < n; ++r) devices.push_back(r ? static_cast<int>(random() % 3) : 3);
-    const Teams teams = teams_on(devices);
+    const DeviceGroups groups = groups_on(devices);
     std::vector<TaskQueue> queues(static_cast<size_t>(n));
     // Up to three messages of a pair, which each rank names in an order of its own among its peers.
     for (int i = 0; i < n; ++i)
@@ -72,16 +72,16 @@ TEST(TeamCall, TwoLeadersHaveTheirMessagesInOneOrder) {
           queues[static_cast<size_t>(from)].sends.push_back({to, place(kSent, from, to, k), bytes});
           queues[static_cast<size_t>(to)].recvs.push_back({from, place(kReceived, from, to, k), bytes});
         }
-    std::vector<TaskQueue> whole(static_cast<size_t>(teams.size()));
+    std::vector<TaskQueue> whole(static_cast<size_t>(groups.size()));
     Scratch scratch;
     size_t total = 0;
-    for (int t = 0; t < teams.size(); ++t) {
+    for (int t = 0; t < groups.size(); ++t) {
       const Status made =
-          compose(teams, t, parts_of(teams, t, queues), false, device(), scratch, &whole[static_cast<size_t>(t)]);
+          compose(groups, t, parts_of(groups, t, queues), false, device(), scratch, &whole[static_cast<size_t>(t)]);
       ASSERT_TRUE(made.ok()) << made.what();
     }
-    for (int a = 0; a < teams.size(); ++a)
-      for (int b = 0; b < teams.size(); ++b) {
+    for (int a = 0; a < groups.size(); ++a)
+      for (int b = 0; b < groups.size(); ++b) {
         std::vector<uint64_t> sent, received;
         for (const auto& send : whole[static_cast<size_t>(a)].sends)
           if (send.peer == b) sent.push_back(tag_of(send, kSent));
@@ -98,7 +98,7 @@ TEST(TeamCall, TwoLeadersHaveTheirMessagesInOneOrder) {
 
 // Nothing but copies, where all messages are of one device; behind reductions of what has come they could not be.
 TEST(TeamCall, MessagesWithinOneDeviceAreCopies) {
-  const Teams teams = teams_on({5, 5, 5});
+  const DeviceGroups groups = groups_on({5, 5, 5});
   std::vector<std::vector<uint8_t>> from, to;
   std::vector<TaskQueue> queues(3);
   for (int i = 0; i < 3; ++i)
@@ -115,7 +115,7 @@ TEST(TeamCall, MessagesWithinOneDeviceAreCopies) {
     }
   Scratch scratch;
   TaskQueue whole;
-  ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+  ASSERT_TRUE(compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole).ok());
   EXPECT_TRUE(whole.sends.empty() && whole.recvs.empty());
   for (const auto& copy : whole.spread) std::memcpy(copy.packed, copy.memory, copy.bytes);
   for (size_t m = 0; m < from.size(); ++m) {
@@ -123,7 +123,7 @@ TEST(TeamCall, MessagesWithinOneDeviceAreCopies) {
     EXPECT_EQ(to[m], from[m]) << m;
   }
   queues[1].late_reductions.push_back({nullptr, {}, 4});
-  ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+  ASSERT_TRUE(compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole).ok());
   EXPECT_EQ(whole.sends.size(), 9u);
   EXPECT_TRUE(whole.spread.empty());
 }
@@ -134,7 +134,7 @@ TEST(TeamCall, AnAllgatherCopiesOnWhatHasCome) {
     for (bool in_place : {false, true})
       for (bool reversed : {false, true}) {
         const auto size = static_cast<size_t>(n);
-        const Teams teams = teams_on(std::vector<int>(size, 1));
+        const DeviceGroups groups = groups_on(std::vector<int>(size, 1));
         std::vector<TaskQueue> queues(size);
         std::vector<Element> in(size), wanted(size);
         std::vector<std::vector<Element>> out(size, std::vector<Element>(size, 0));
@@ -150,7 +150,7 @@ TEST(TeamCall, AnAllgatherCopiesOnWhatHasCome) {
         }
         Scratch scratch;
         TaskQueue whole;
-        ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+        ASSERT_TRUE(compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole).ok());
         ASSERT_EQ(whole.sends.size(), whole.recvs.size());
         for (size_t m = 0; m < whole.sends.size(); ++m)
           std::memcpy(whole.recvs[m].buffer, whole.sends[m].buffer, whole.sends[m].bytes);
@@ -164,7 +164,7 @@ TEST(TeamCall, AnAllgatherCopiesOnWhatHasCome) {
 TEST(TeamCall, FewMembersReduceInOneKernel) {
   const gpu::Kernel kernel = {};
   for (int n : {2, 3, 4, 6}) {
-    const Teams teams = teams_on(std::vector<int>(static_cast<size_t>(n), 1));
+    const DeviceGroups groups = groups_on(std::vector<int>(static_cast<size_t>(n), 1));
     std::vector<TaskQueue> queues(static_cast<size_t>(n));
     std::vector<Element> in(static_cast<size_t>(n)), out(in.size());
     for (size_t r = 0; r < queues.size(); ++r) {
@@ -179,7 +179,7 @@ TEST(TeamCall, FewMembersReduceInOneKernel) {
     }
     Scratch scratch;
     TaskQueue whole;
-    ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+    ASSERT_TRUE(compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole).ok());
     EXPECT_EQ(whole.reductions.size(), static_cast<size_t>(n / 2));
     EXPECT_EQ(whole.spread.size(), static_cast<size_t>(std::max(n - 3, 0)));
   }
@@ -212,25 +212,25 @@ TEST(Copies, AreCutWhereWideUnitsBegin) {
 }
 
 TEST(TeamCall, MembersThatDisagreeAreNamed) {
-  const Teams teams = teams_on({0, 1, 0});
+  const DeviceGroups groups = groups_on({0, 1, 0});
   std::vector<TaskQueue> queues(3);
   queues[2].sends.push_back({0, place(kSent, 2, 0, 0), 12});
   queues[0].recvs.push_back({2, place(kReceived, 2, 0, 0), 13});
   Scratch scratch;
   TaskQueue whole;
-  Status made = compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole);
+  Status made = compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole);
   EXPECT_STREQ(made.what(), "rank 2 sends 12 bytes to rank 0, which receives 13 bytes");
   queues[0].recvs.clear();
-  made = compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole);
+  made = compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole);
   EXPECT_STREQ(made.what(), "rank 2 sends 12 bytes to rank 0, which receives nothing");
   queues[2].sends.clear();
   queues[2].recvs.push_back({0, place(kReceived, 0, 2, 0), 5});
-  made = compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole);
+  made = compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole);
   EXPECT_STREQ(made.what(), "rank 2 receives 5 bytes from rank 0, which sends nothing");
 }
 
 TEST(TeamCall, KeepsWhatMembersReduceOfWhatTheyReceive) {
-  const Teams teams = teams_on({0, 1, 0});
+  const DeviceGroups groups = groups_on({0, 1, 0});
   std::vector<TaskQueue> queues(3);
   const gpu::Kernel kernel = {};
   for (const size_t rank : {0, 2}) {
@@ -239,7 +239,7 @@ TEST(TeamCall, KeepsWhatMembersReduceOfWhatTheyReceive) {
   }
   Scratch scratch;
   TaskQueue whole;
-  ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+  ASSERT_TRUE(compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole).ok());
   ASSERT_EQ(whole.late_reductions.size(), 2u);
   EXPECT_EQ(whole.late_reductions[0].reduction.count, 5u);
   EXPECT_EQ(whole.late_reductions[1].reduction.count, 7u);
@@ -277,7 +277,7 @@ TEST_P(Reductions, KeepTheOrderOfRanks) {
   const auto [n, in_place, gaps] = GetParam();
   constexpr uint64_t kCount = 5;
   constexpr Element kUntouched = 77;
-  const Teams teams = teams_on(std::vector<int>(static_cast<size_t>(n), 4));
+  const DeviceGroups groups = groups_on(std::vector<int>(static_cast<size_t>(n), 4));
   const gpu::Kernel kernel = {};
   for (const Function function :
        {Function::all_reduce, Function::reduce, Function::reduce_scatter, Function::scan, Function::exscan})
@@ -306,10 +306,10 @@ TEST_P(Reductions, KeepTheOrderOfRanks) {
       }
       Scratch scratch;
       TaskQueue whole;
-      ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), false, device(), scratch, &whole).ok());
+      ASSERT_TRUE(compose(groups, 0, parts_of(groups, 0, queues), false, device(), scratch, &whole).ok());
       // What the leader may launch with gaps is checked by its shape alone: this operation is not idempotent.
       TaskQueue with_gaps;
-      ASSERT_TRUE(compose(teams, 0, parts_of(teams, 0, queues), gaps, device(), scratch, &with_gaps).ok());
+      ASSERT_TRUE(compose(groups, 0, parts_of(groups, 0, queues), gaps, device(), scratch, &with_gaps).ok());
       EXPECT_EQ(with_gaps.reductions.size() + with_gaps.late_reductions.size() + with_gaps.spread.size(),
                 whole.reductions.size() + whole.late_reductions.size() + whole.spread.size());
       if (gaps) {

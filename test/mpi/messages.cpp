@@ -15,8 +15,6 @@ constexpr int kTag = 7;
 int value(int rank, int salt, size_t i) {
   return static_cast<int>(mix(static_cast<uint64_t>(rank), static_cast<uint64_t>(salt), i));
 }
-return static_cast<int>(mix(static_cast<uint64_t>(rank), static_cast<uint64_t>(salt), i));
-}
 
 // A buffer of ints and how MPI is told to see it: `count` elements of `type` have `data` ints in it, at `places`.
 struct Shape {

@@ -30,13 +30,13 @@ void Queue::Launch::shape(Queue* owner, int n_blocks, int n_threads) {
   threads = n_threads;
   memory.clear();
   for (int b = 0; b < blocks; ++b) memory.emplace_back();
-  threads.resize(static_cast<size_t>(blocks) * static_cast<size_t>(threads));
-  for (size_t i = 0; i < threads.size(); ++i) {
+  workers.resize(static_cast<size_t>(blocks) * static_cast<size_t>(threads));
+  for (size_t i = 0; i < workers.size(); ++i) {
     const int index = static_cast<int>(i), block = index / threads;
-    threads[i].launch = this;
-    threads[i].task = {run_thread, &threads[i], nullptr};
+    workers[i].launch = this;
+    workers[i].task = {run_thread, &workers[i], nullptr};
     BlockMemory& shared = memory[static_cast<size_t>(block)];
-    threads[i].place = {block, blocks, index % threads, threads, shared.barriers, shared.shared};
+    workers[i].place = {block, blocks, index % threads, threads, shared.barriers, shared.shared};
   }
 }
 
@@ -169,9 +169,9 @@ Queue::LaunchPointer Queue::run(Entry entry) {
 void Queue::run_launch(Launch& launch) {
   BlockLimit::instance().enter(launch.turn, launch.blocks);
   // relaxed: the pool's lock hands it to the other threads.
-  launch.running.store(static_cast<int>(launch.threads.size()), std::memory_order_relaxed);
-  for (size_t i = 1; i < launch.threads.size(); ++i) Pool::instance().start(&launch.threads[i].task);
-  run_thread(&launch.threads[0]);
+  launch.running.store(static_cast<int>(launch.workers.size()), std::memory_order_relaxed);
+  for (size_t i = 1; i < launch.workers.size(); ++i) Pool::instance().start(&launch.workers[i].task);
+  run_thread(&launch.workers[0]);
   std::unique_lock lock(mutex_);
   // acquire: partner of finish(); what the kernel wrote is visible to whoever synchronises.
   progress_.wait(lock, [&] { return launch.running.load(std::memory_order_acquire) == 0; });

@@ -54,7 +54,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
     int blocks = 0, threads = 0;
     uint64_t turn = 0;               // of BlockLimit
     std::deque<BlockMemory> memory;  // one a block; a deque, as they do not move
-    std::vector<Thread> threads;
+    std::vector<Thread> workers;
     std::atomic<int> running{0};
 
     void shape(Queue* owner, int n_blocks, int n_threads);

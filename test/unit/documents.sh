@@ -38,6 +38,21 @@ check_names() {  # check_names ROOT DOCUMENT...
   done
 }
 
+# Prints "DOCUMENT: PARAMETER ..." for each parameter in backquotes, or after coll_gpucoll_, that params.def renames or lacks.
+check_parameters() {  # check_parameters ROOT DOCUMENT...
+  local root=$1 document name
+  shift
+  for document; do
+    { grep -oE '`[a-z0-9_]+`' "$root/$document" || true; } | tr -d '`' | sort -u | while IFS= read -r name; do
+      ! grep -q "^GC_PARAM_RENAMED($name," "$tree/src/base/params.def" || echo "$document: the parameter $name has a new name"
+    done
+    { grep -oE 'coll_gpucoll_[a-z0-9_]+' "$root/$document" || true; } | sort -u | while IFS= read -r name; do
+      [[ $name == coll_gpucoll_x ]] || grep -v RENAMED "$tree/src/base/params.def" | grep "^GC_PARAM[A-Z_]*(${name#coll_gpucoll_}," >/dev/null ||
+        echo "$document: there is no parameter ${name#coll_gpucoll_}"
+    done
+  done
+}
+
 # Prints "RECORD: ..." for each record without its status and date, or without one of its headings.
 check_records() {  # check_records ROOT RECORD...
   local root=$1 record heading
@@ -56,17 +71,18 @@ mapfile -t all < <(cd "$tree" && printf '%s\n' README.md ARCHITECTURE.md CONTRIB
 mapfile -t current < <(printf '%s\n' "${all[@]}" | grep -vE '^docs/(adr|measurements)/')
 mapfile -t records < <(cd "$tree" && printf '%s\n' docs/adr/[0-9]*.md)
 
-found=$(check_links "$tree" "${all[@]}"; check_names "$tree" "${current[@]}"; check_records "$tree" "${records[@]}")
+found=$(check_links "$tree" "${all[@]}"; check_names "$tree" "${current[@]}"; check_parameters "$tree" "${current[@]}"; check_records "$tree" "${records[@]}")
 [[ -z $found ]] || { printf '%s\n' "$found"; exit 1; }
 
 mkdir -p "$copy/docs/adr"
-{ cat "$tree/docs/tuning.md"; echo "[here](no-such.md), see src/attic/dust.h, \`attic.cpp\`, docs/adr/9999 and src/base/[a-z]"; } >"$copy/docs/tuning.md"
+{ cat "$tree/docs/tuning.md"; echo "[here](no-such.md), see src/attic/dust.h, \`attic.cpp\`, docs/adr/9999, coll_gpucoll_dust"; } >"$copy/docs/tuning.md"
 grep -v '## Decision' "$tree/${records[0]}" >"$copy/${records[0]}"
 expected="docs/tuning.md: no-such.md leads nowhere
 docs/tuning.md: there is no attic.cpp
 docs/tuning.md: there is no docs/adr/9999
 docs/tuning.md: there is no src/attic/dust.h
+docs/tuning.md: there is no parameter dust
 ${records[0]}: there is no heading Decision"
-found=$(check_links "$copy" docs/tuning.md; check_names "$copy" docs/tuning.md; check_records "$copy" "${records[0]}")
+found=$(check_links "$copy" docs/tuning.md; check_names "$copy" docs/tuning.md; check_parameters "$copy" docs/tuning.md; check_records "$copy" "${records[0]}")
 [[ $found == "$expected" ]] || { printf 'documents.sh does not find what is wrong, but this:\n%s\n' "$found"; exit 1; }
 echo "${#all[@]} documents name what there is"

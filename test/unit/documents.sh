@@ -6,19 +6,24 @@
 # Then it spoils copies of a document and a record, and expects that the checks find it.
 set -euo pipefail
 tree=$1
-known=$(mktemp) copy=$(mktemp -d)
-trap 'rm -rf "$known" "$copy"' EXIT
+export LC_ALL=C  # of sort and comm alike
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+known=$copy/known renamed=$copy/renamed parameters=$copy/parameters
 { (cd "$tree" && find src include test tools contrib config docs examples) || true; } |
   sed 's,/stub/.*,,' | sort -u >"$known"
+sed -n 's/^GC_PARAM_RENAMED(\([a-z0-9_]*\),.*/\1/p' "$tree/src/base/params.def" | sort >"$renamed"
+{ echo x && grep -v RENAMED "$tree/src/base/params.def" | sed -n 's/^GC_PARAM[A-Z_]*(\([a-z0-9_]*\),.*/\1/p'; } | sort >"$parameters"
 
 # Prints "DOCUMENT: LINK leads nowhere" for each relative link of the documents DOCUMENT... below ROOT.
 check_links() {  # check_links ROOT DOCUMENT...
-  local root=$1 document link
+  local root=$1 document folder link
   shift
   for document; do
+    folder=${document%"${document##*/}"}
     { grep -oE '\]\([^)#: ]+' "$root/$document" || true; } | sort -u | while IFS= read -r link; do
-      link=${link#](}
-      [[ -e $root/$(dirname "$document")/$link || -e $tree/$(dirname "$document")/$link ]] || echo "$document: $link leads nowhere"
+      link=$folder${link#](}
+      [[ -e $root/$link || -e $tree/$link ]] || echo "$document: ${link#"$folder"} leads nowhere"
     done
   done
 }
@@ -26,44 +31,55 @@ check_links() {  # check_links ROOT DOCUMENT...
 # Prints "DOCUMENT: there is no NAME" for each path from the top, and each source file in backquotes, that is not there.
 # docs/adr/0023 means the record of that number; src/coll/api*.cpp all files of that form.
 check_names() {  # check_names ROOT DOCUMENT...
-  local root=$1 document name pattern
+  local root=$1 document
   shift
   for document; do
     { grep -oE '(^|[^A-Za-z0-9_/.-])((src|include|test|tools|contrib|config|docs|examples)/[A-Za-z0-9_./*-]*[A-Za-z0-9_*/]|`[A-Za-z0-9_/*-]+[.](h|c|cpp|cu|def)`)' "$root/$document" || true; } |
-      sed 's/^[^A-Za-z0-9_]*//; s/`//g; s,/$,,' | sort -u | while IFS= read -r name; do
-        pattern=$(sed 's/[.]/[.]/g; s/[*]/[^\/]*/g' <<<"$name")
-        [[ $name == docs/adr/[0-9]* ]] && pattern+='(-.*)?'
-        grep -qE "(^|/)$pattern\$" "$known" || echo "$document: there is no $name"
-      done
+      sed 's/^[^A-Za-z0-9_]*//; s/`//g; s,/$,,' | sort -u | awk -v document="$document" -v known="$known" '
+        BEGIN {
+          while ((getline path < known) > 0) {
+            paths[++n] = path
+            do there[path]; while (sub(/^[^\/]*\//, "", path))
+          }
+        }
+        $0 in there { next }
+        {
+          pattern = $0
+          gsub(/[.]/, "[.]", pattern)
+          gsub(/[*]/, "[^/]*", pattern)
+          if ($0 ~ /^docs\/adr\/[0-9]/) pattern = pattern "(-.*)?"
+          for (i = 1; i <= n; ++i) if (paths[i] ~ "(^|/)" pattern "$") next
+          print document ": there is no " $0
+        }'
   done
 }
 
-# Prints "DOCUMENT: PARAMETER ..." for each parameter in backquotes, or after coll_gpucoll_, that params.def renames or lacks.
+# Prints "DOCUMENT: ..." for each parameter in backquotes that params.def renames, or after coll_gpucoll_ that it lacks.
 check_parameters() {  # check_parameters ROOT DOCUMENT...
-  local root=$1 document name
+  local root=$1 document
   shift
   for document; do
-    { grep -oE '`[a-z0-9_]+`' "$root/$document" || true; } | tr -d '`' | sort -u | while IFS= read -r name; do
-      ! grep -q "^GC_PARAM_RENAMED($name," "$tree/src/base/params.def" || echo "$document: the parameter $name has a new name"
-    done
-    { grep -oE 'coll_gpucoll_[a-z0-9_]+' "$root/$document" || true; } | sort -u | while IFS= read -r name; do
-      [[ $name == coll_gpucoll_x ]] || grep -v RENAMED "$tree/src/base/params.def" | grep "^GC_PARAM[A-Z_]*(${name#coll_gpucoll_}," >/dev/null ||
-        echo "$document: there is no parameter ${name#coll_gpucoll_}"
-    done
+    { grep -oE '`[a-z0-9_]+`' "$root/$document" || true; } | tr -d '`' | sort -u | comm -12 - "$renamed" |
+      sed "s,.*,$document: the parameter & has a new name,"
+    { grep -oE 'coll_gpucoll_[a-z0-9_]+' "$root/$document" || true; } | sed 's/^coll_gpucoll_//' | sort -u |
+      comm -23 - "$parameters" | sed "s,.*,$document: there is no parameter &,"
   done
 }
 
-# Prints "RECORD: ..." for each record without its status and date, or without one of its headings.
+# Prints "RECORD: ..." for each record without its status and date, or without one of its headings, or that no list has.
 check_records() {  # check_records ROOT RECORD...
-  local root=$1 record heading
+  local root=$1 record text heading list
   shift
+  list=$(<"$tree/docs/adr/README.md")
+  local status=$'^# [^\n]*\n\n(Proposed|Accepted|Rejected|Replaced by [0-9]{4}), [0-9]{4}-[0-9]{2}-[0-9]{2}[.]'
   for record; do
-    sed -n 3p "$root/$record" | grep -qE '^(Proposed|Accepted|Rejected|Replaced by [0-9]{4}), [0-9]{4}-[0-9]{2}-[0-9]{2}[.]' ||
+    text=$(<"$root/$record")$'\n'
+    [[ $text =~ $status ]] ||
       echo "$record: line 3 is no status with a date"
     for heading in Context Decision Consequences; do
-      grep -qx "## $heading" "$root/$record" || echo "$record: there is no heading $heading"
+      [[ $text == *$'\n'"## $heading"$'\n'* ]] || echo "$record: there is no heading $heading"
     done
-    grep -q "(${record##*/})" "$tree/docs/adr/README.md" || echo "$record: docs/adr/README.md does not list it"
+    [[ $list == *"(${record##*/})"* ]] || echo "$record: docs/adr/README.md does not list it"
   done
 }
 

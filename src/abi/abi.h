@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 13u
+#define GC_ABI_VERSION 14u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -141,7 +141,7 @@ typedef struct gc_comm_description {
 enum { GC_LEVEL_USER, GC_LEVEL_TUNING, GC_LEVEL_DEVELOPER };
 /* A parameter, for registration as an MCA variable. All strings but `value` have static storage. */
 typedef struct gc_param {
-  const char *name, *help, *kind; /* kind: "int", "size", "bool", "text", or the choices "a|b|c" */
+  const char *name, *help, *kind; /* kind: "int", "size" (either may take words, too), "bool", "text", or "a|b|c" */
   char value[64];                 /* the value now: the default, or the environment's */
   int level;                      /* GC_LEVEL_* */
 } gc_param;
@@ -160,6 +160,9 @@ typedef struct gc_abi {
 
   /* Parameters and text. param() returns 0 past the last parameter. */
   int (*param)(size_t index, gc_param *out);
+  /* Tells a name that a parameter no longer has, which set_param() refuses with the new one. Returns 0 past the last.
+   */
+  int (*old_param)(size_t index, const char **name);
   int (*set_param)(const char *name, const char *text);
   int64_t (*param_value)(const char *name); /* of a choice: its index */
   void (*set_log_sink)(void (*sink)(int level, const char *line));

@@ -16,10 +16,12 @@ constexpr int count_equal_params() {
 #define GC_PARAM(name, type, def, lo, hi, scope, level, help) n += ParamScope::scope == ParamScope::equal;
 #define GC_PARAM_CHOICE(name, choices, scope, level, help) n += ParamScope::scope == ParamScope::equal;
 #define GC_PARAM_TEXT(name, level, help)
+#define GC_PARAM_RENAMED(old, name)
 #include "base/params.def"
 #undef GC_PARAM
 #undef GC_PARAM_CHOICE
 #undef GC_PARAM_TEXT
+#undef GC_PARAM_RENAMED
   return n;
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "base/environment.h"
 #include "base/log.h"
@@ -14,23 +15,55 @@
 namespace gpucoll {
 namespace {
 
-constexpr ParamType type_of_Int = ParamType::integer;
-constexpr ParamType type_of_Size = ParamType::size;
-constexpr ParamType type_of_Bool = ParamType::boolean;
+// The types of params.def, as members of ParamInfo: type, takes_auto, takes_off.
+#define GC_TYPE_Int ParamType::integer, false, false
+#define GC_TYPE_OffInt ParamType::integer, false, true
+#define GC_TYPE_AutoInt ParamType::integer, true, false
+#define GC_TYPE_AutoOffInt ParamType::integer, true, true
+#define GC_TYPE_Size ParamType::size, false, false
+#define GC_TYPE_AutoSize ParamType::size, true, false
+#define GC_TYPE_AutoOffSize ParamType::size, true, true
+#define GC_TYPE_Bool ParamType::boolean, false, false
+#define GC_TYPE_CHOICE ParamType::choice, false, false
+#define GC_TYPE_TEXT ParamType::text, false, false
 
 const ParamInfo kTable[] = {
 #define GC_PARAM(name, type, def, lo, hi, scope, level, help) \
-  {#name, type_of_##type, ParamScope::scope, ParamLevel::level, def, lo, hi, "", help, &Params::name, nullptr},
+  {#name, GC_TYPE_##type, ParamScope::scope, ParamLevel::level, def, lo, hi, "", help, &Params::name, nullptr},
 #define GC_PARAM_CHOICE(name, choices, scope, level, help) \
-  {#name, ParamType::choice, ParamScope::scope, ParamLevel::level, 0, 0, 0, choices, help, &Params::name, nullptr},
+  {#name, GC_TYPE_CHOICE, ParamScope::scope, ParamLevel::level, 0, 0, 0, choices, help, &Params::name, nullptr},
 #define GC_PARAM_TEXT(name, level, help) \
-  {#name, ParamType::text, ParamScope::local, ParamLevel::level, 0, 0, 0, "", help, nullptr, &Params::name},
+  {#name, GC_TYPE_TEXT, ParamScope::local, ParamLevel::level, 0, 0, 0, "", help, nullptr, &Params::name},
+#define GC_PARAM_RENAMED(old, name)
 #include "base/params.def"
 #undef GC_PARAM
 #undef GC_PARAM_CHOICE
 #undef GC_PARAM_TEXT
+#undef GC_PARAM_RENAMED
 };
 constexpr size_t kCount = sizeof kTable / sizeof kTable[0];
+
+constexpr struct OldName {
+  const char *old, *name;
+} kOldNames[] = {
+#define GC_PARAM(name, type, def, lo, hi, scope, level, help)
+#define GC_PARAM_CHOICE(name, choices, scope, level, help)
+#define GC_PARAM_TEXT(name, level, help)
+#define GC_PARAM_RENAMED(old, name) {#old, #name},
+#include "base/params.def"
+#undef GC_PARAM
+#undef GC_PARAM_CHOICE
+#undef GC_PARAM_TEXT
+#undef GC_PARAM_RENAMED
+};
+
+constexpr char kPrefix[] = "GPUCOLL_";
+
+std::string variable_of(const char* name) {
+  std::string variable = kPrefix;
+  for (const char* p = name; *p; ++p) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(*p)));
+  return variable;
+}
 
 struct Store {
   Params values;
@@ -69,33 +102,64 @@ std::string choice_word(const char* choices, int64_t index) {
   return end ? std::string(p, end) : std::string(p);
 }
 
-Result<int64_t> parse_integer(const char* text) {
+std::optional<int64_t> parse_integer(const char* text) {
   char* end = nullptr;
   errno = 0;
   long long value = std::strtoll(text, &end, 10);
-  if (errno || end == text || *end) return Status::error(Code::invalid_argument, "'%s' is not a whole number", text);
-  return static_cast<int64_t>(value);
+  if (errno || end == text || *end) return std::nullopt;
+  return value;
 }
 
-Result<int64_t> parse_boolean(const char* text) {
+std::optional<int64_t> parse_boolean(const char* text) {
   for (const char* yes : {"1", "true", "yes", "on", "enabled"})
-    if (!strcasecmp(text, yes)) return int64_t{1};
+    if (!strcasecmp(text, yes)) return 1;
   for (const char* no : {"0", "false", "no", "off", "disabled"})
-    if (!strcasecmp(text, no)) return int64_t{0};
-  return Status::error(Code::invalid_argument, "'%s' is neither true nor false", text);
+    if (!strcasecmp(text, no)) return 0;
+  return std::nullopt;
+}
+
+// Returns the value that `text` is of an integer, size or boolean; nothing where it is none that is accepted.
+std::optional<int64_t> parse_number(const ParamInfo& info, const char* text) {
+  if (info.takes_auto && !strcasecmp(text, "auto")) return kAuto;
+  if (info.takes_off && !strcasecmp(text, "off")) return kOff;
+  std::optional<int64_t> value;
+  if (info.type == ParamType::boolean) value = parse_boolean(text);
+  if (info.type == ParamType::integer) value = parse_integer(text);
+  if (info.type == ParamType::size)
+    if (const Result<int64_t> size = parse_size(text)) value = *size;
+  return value && *value >= info.minimum && *value <= info.maximum ? value : std::nullopt;
+}
+
+std::string range_text(const ParamInfo& info) {
+  return param_text(info, info.minimum) + " to " + param_text(info, info.maximum);
+}
+
+// Says what an integer, size or boolean accepts, worded to follow "is not".
+std::string wanted_text(const ParamInfo& info) {
+  if (info.type == ParamType::boolean) return "true or false";
+  const std::string number = info.type == ParamType::size ? "a size (such as 65536 or 64M)" : "a whole number";
+  const char* const words = info.takes_auto && info.takes_off ? "auto, off or "
+                            : info.takes_auto                 ? "auto or "
+                            : info.takes_off                  ? "off or "
+                                                              : "";
+  return words + number + " from " + range_text(info);
 }
 
 Result<int64_t> parse_value(const ParamInfo& info, const char* text) {
-  switch (info.type) {
-    case ParamType::integer: return parse_integer(text);
-    case ParamType::size: return parse_size(text);
-    case ParamType::boolean: return parse_boolean(text);
-    case ParamType::choice:
-    case ParamType::text: break;
+  if (info.type != ParamType::choice) {
+    if (const auto value = parse_number(info, text)) return *value;
+    return Status::error(Code::invalid_argument, "parameter %s: '%s' is not %s", info.name, text,
+                         wanted_text(info).c_str());
   }
-  int64_t index = choice_index(info.choices, text);
-  if (index < 0) return Status::error(Code::invalid_argument, "'%s' is none of %s", text, info.choices);
-  return index;
+  const int64_t index = choice_index(info.choices, text);
+  if (index >= 0) return index;
+  return Status::error(Code::invalid_argument, "parameter %s: '%s' is none of %s", info.name, text, info.choices);
+}
+
+// Fails as a parameter was set by its old name.
+Status renamed(const OldName& names) {
+  return Status::error(Code::invalid_argument, "the parameter %s is named %s now: set %s or --mca coll_gpucoll_%s",
+                       names.old, names.name, variable_of(names.name).c_str(), names.name);
 }
 
 Status Store::set(size_t index, const char* text, const char* from) {
@@ -105,18 +169,12 @@ Status Store::set(size_t index, const char* text, const char* from) {
     source[index] = from;
     return {};
   }
-  auto value = parse_value(info, text);
-  if (!value) return Status::error(Code::invalid_argument, "parameter %s: %s", info.name, value.status().what());
-  if (info.type != ParamType::choice && (*value < info.minimum || *value > info.maximum))
-    return Status::error(Code::invalid_argument, "parameter %s: %s is outside of %lld to %lld", info.name, text,
-                         static_cast<long long>(info.minimum), static_cast<long long>(info.maximum));
-  values.*info.member = *value;
+  GC_TRY_AS(const int64_t value, parse_value(info, text));
+  values.*info.member = value;
   source[index] = from;
-  if (info.member == &Params::verbose) log::set_verbosity(static_cast<int>(*value));
+  if (info.member == &Params::verbose) log::set_verbosity(static_cast<int>(value));
   return {};
 }
-
-constexpr char kPrefix[] = "GPUCOLL_";
 
 // Those that are no parameters but mean something to the build or the tests.
 bool is_for_others(const std::string& name) {
@@ -128,6 +186,8 @@ bool is_for_others(const std::string& name) {
 bool is_parameter(const std::string& name) {
   for (const ParamInfo& info : kTable)
     if (name == variable_of(info)) return true;
+  for (const OldName& names : kOldNames)
+    if (name == variable_of(names.old)) return true;  // setting it is an error, which says more than a warning
   return false;
 }
 
@@ -142,16 +202,18 @@ Status Store::read_environment() {
       first = Status::error(Code::invalid_argument, "environment variable %s: %s; correct it or unset it", name.c_str(),
                             status.what());
   }
+  for (const OldName& names : kOldNames) {
+    const std::string name = variable_of(names.old);
+    const char* text = std::getenv(name.c_str());
+    if (text && *text && first.ok())
+      first = Status::error(Code::invalid_argument, "environment variable %s: %s", name.c_str(), renamed(names).what());
+  }
   return first;
 }
 
 }  // namespace
 
-std::string variable_of(const ParamInfo& info) {
-  std::string name = kPrefix;
-  for (const char* p = info.name; *p; ++p) name += static_cast<char>(std::toupper(static_cast<unsigned char>(*p)));
-  return name;
-}
+std::string variable_of(const ParamInfo& info) { return variable_of(info.name); }
 
 const ParamInfo* param_table(size_t* count) noexcept {
   *count = kCount;
@@ -173,6 +235,8 @@ const Status& params_status() noexcept { return store().status; }
 Status set_param(const char* name, const char* text, const char* source) {
   for (size_t i = 0; i < kCount; ++i)
     if (!std::strcmp(kTable[i].name, name)) return store().set(i, text, source);
+  for (const OldName& names : kOldNames)
+    if (!std::strcmp(names.old, name)) return renamed(names);
   return Status::error(Code::invalid_argument, "there is no parameter '%s'; gpucoll-info lists them", name);
 }
 
@@ -188,13 +252,29 @@ void warn_of_unknown_variables() {
   }
 }
 
+const char* old_param_name(size_t index) noexcept {
+  return index < sizeof kOldNames / sizeof kOldNames[0] ? kOldNames[index].old : nullptr;
+}
+
 Status read_params_from_environment() { return store().read_environment(); }
+
+std::string accepted_text(const ParamInfo& info) {
+  if (info.type == ParamType::boolean) return "true, false";
+  if (info.type == ParamType::text) return "any text";
+  if (info.type != ParamType::choice)
+    return (info.takes_auto ? "auto, " : "") + std::string(info.takes_off ? "off, " : "") + range_text(info);
+  std::string text;
+  for (const char* p = info.choices; *p; ++p) text += *p == '|' ? std::string(", ") : std::string(1, *p);
+  return text;
+}
 
 std::string param_text(const ParamInfo& info) {
   return info.type == ParamType::text ? params().*info.text : param_text(info, params().*info.member);
 }
 
 std::string param_text(const ParamInfo& info, int64_t value) {
+  if (info.takes_auto && value == kAuto) return "auto";
+  if (info.takes_off && value == kOff) return "off";
   if (info.type == ParamType::choice) return choice_word(info.choices, value);
   if (info.type == ParamType::size) return format_size(value);
   if (info.type == ParamType::boolean) return value ? "true" : "false";

@@ -17,14 +17,20 @@ enum class ParamType { integer, size, boolean, choice, text };
 enum class ParamScope { local, equal };
 enum class ParamLevel { user, tuning, developer };
 
+// What `auto` and `off` are as values. They mean it of parameters whose type takes the word; other values of those are
+// never below 1.
+inline constexpr int64_t kAuto = -1, kOff = 0;
+
 struct Params {
 #define GC_PARAM(name, type, def, lo, hi, scope, level, help) int64_t name = def;
 #define GC_PARAM_CHOICE(name, choices, scope, level, help) int64_t name = 0;  // index into the choices
 #define GC_PARAM_TEXT(name, level, help) std::string name;
+#define GC_PARAM_RENAMED(old, name)
 #include "base/params.def"
 #undef GC_PARAM
 #undef GC_PARAM_CHOICE
 #undef GC_PARAM_TEXT
+#undef GC_PARAM_RENAMED
 };
 
 // The choices, in the order of the table.
@@ -45,6 +51,7 @@ enum FallbackChoice : int64_t { kFallbackAuto, kFallbackNone };
 struct ParamInfo {
   const char* name;
   ParamType type;
+  bool takes_auto, takes_off;  // besides the numbers from minimum to maximum
   ParamScope scope;
   ParamLevel level;
   int64_t default_value, minimum, maximum;
@@ -58,13 +65,17 @@ struct ParamInfo {
 const ParamInfo* param_table(size_t* count) noexcept;
 const char* level_name(ParamLevel level) noexcept;  // "user", "tuning" or "developer"
 const Params& params() noexcept;
-// What a parameter says of which 0 means that gpucoll chooses.
+// Returns what a parameter says that takes `auto`; `automatic` where it is that. What is off gives 0.
 template <class T>
-constexpr T param_or(int64_t parameter, T otherwise) {
-  return parameter ? static_cast<T>(parameter) : otherwise;
+constexpr T param_or(int64_t parameter, T automatic) {
+  return parameter == kAuto ? automatic : static_cast<T>(parameter);
 }
 
-// Sets the parameter `name` from text. Errors: invalid_argument, saying the range or the choices.
+// Returns the index-th name that a parameter no longer has; null past the last one.
+const char* old_param_name(size_t index) noexcept;
+
+// Sets the parameter `name` from text. Errors: invalid_argument, saying what is accepted, or the new name of a
+// parameter that is named otherwise now.
 // `source` is one word for gpucoll-info, with static storage: "mca", "environment".
 Status set_param(const char* name, const char* text, const char* source);
 // Reads GPUCOLL_* again (tests). The first failure is returned, the other parameters are still read.
@@ -73,6 +84,7 @@ Status read_params_from_environment();
 // can report it.
 const Status& params_status() noexcept;
 
+std::string accepted_text(const ParamInfo& info);              // "auto, off, 2 to 8M", "true, false", "any text"
 std::string param_text(const ParamInfo& info);                 // today's value as a user would write it
 std::string param_text(const ParamInfo& info, int64_t value);  // another one; not of ParamType::text
 const char* param_source(const ParamInfo& info);               // "default", "environment" or "mca"

@@ -9,27 +9,7 @@ namespace gpucoll {
 namespace {
 
 std::string default_text(const ParamInfo& info) {
-  switch (info.type) {
-    case ParamType::size: return format_size(info.default_value);
-    case ParamType::boolean: return info.default_value ? "true" : "false";
-    case ParamType::choice: return std::string(info.choices).substr(0, std::string(info.choices).find('|'));
-    case ParamType::text: return "empty";
-    case ParamType::integer: break;
-  }
-  return std::to_string(info.default_value);
-}
-
-std::string allowed_text(const ParamInfo& info) {
-  switch (info.type) {
-    case ParamType::size: return format_size(info.minimum) + " to " + format_size(info.maximum);
-    case ParamType::boolean: return "true, false";
-    case ParamType::integer: return std::to_string(info.minimum) + " to " + std::to_string(info.maximum);
-    case ParamType::text: return "any text";
-    case ParamType::choice: break;
-  }
-  std::string text;
-  for (char c : std::string(info.choices)) text += c == '|' ? std::string(", ") : std::string(1, c);
-  return text;
+  return info.type == ParamType::text ? "empty" : param_text(info, info.default_value);
 }
 
 void print_group(ParamLevel level) {
@@ -43,7 +23,7 @@ void print_group(ParamLevel level) {
   for (const ParamInfo* info = table; info != table + count; ++info)
     if (info->level == level)
       std::printf("| `%s` | `%s` | %s | %s | %s | %s |\n", info->name, variable_of(*info).c_str(),
-                  default_text(*info).c_str(), allowed_text(*info).c_str(),
+                  default_text(*info).c_str(), accepted_text(*info).c_str(),
                   info->scope == ParamScope::equal ? "equal" : "local", info->help);
 }
 
@@ -52,9 +32,11 @@ void print_document() {
       "# Parameters\n\n"
       "Made from `src/base/params.def` by `make update-docs`; `make check` fails where the two differ.\n\n"
       "A parameter `x` is set by `mpirun --mca coll_gpucoll_x VALUE` or by the environment variable `GPUCOLL_X`;\n"
-      "the first wins. Sizes take K, M and G (powers of 1024). Parameters of scope *equal* must have the same value\n"
-      "on all ranks of a communicator, which is checked; those of scope *local* are each rank's own. `gpucoll-info`\n"
-      "shows the values in force and where they come from.\n\n"
+      "the first wins. Sizes take K, M and G (powers of 1024). Where it is allowed, `auto` lets gpucoll choose, and "
+      "`off`\n"
+      "turns off what the number would bound. Parameters of scope *equal* must have the same value on all ranks of a\n"
+      "communicator, which is checked; those of scope *local* are each rank's own. `gpucoll-info` shows the values in\n"
+      "force and where they come from.\n\n"
       "Each parameter has a level, which `gpucoll-info` shows: *user*, *tuning* (what decides which way is taken, and\n"
       "how) or *developer* (the emulated device). `ompi_info --param coll gpucoll --level N` lists those of users "
       "from\n"

@@ -74,6 +74,11 @@ int set_param(const char* name, const char* text) {
   return mpi_class(guarded("parameters", [&] { return gpucoll::set_param(name, text, "mca"); }));
 }
 
+int old_param(size_t index, const char** name) {
+  *name = old_param_name(index);
+  return *name != nullptr;
+}
+
 int64_t param_value(const char* name) {
   size_t count = 0;
   const ParamInfo* table = param_table(&count);
@@ -319,6 +324,7 @@ const gc_abi* table() {
                              sizeof(gc_abi),
                              library_version(),
                              param,
+                             old_param,
                              set_param,
                              param_value,
                              set_log_sink,

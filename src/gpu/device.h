@@ -96,13 +96,14 @@ class Device {
   virtual int index() const = 0;
   // Defaults that suit a kind of device; the parameters of these names override them.
   struct CopyBytes {
-    size_t two, more;  // of two ranks, of more; 1: never
+    size_t two, more;  // of two ranks, of more; 0: never
   };
+  static constexpr size_t kAsMessages = ~size_t{0};  // of copy_exchange_bytes: as copy_engine_bytes
   struct Defaults {
     int channels, threads, pair_channels;
     size_t buffer_bytes, one_shot_bytes, all_pairs_bytes, copy_engine_bytes;
     CopyBytes zero_copy_bytes;
-    CopyBytes copy_exchange_bytes, copy_reduction_bytes;  // copy_exchange_bytes of 0: as copy_engine_bytes
+    CopyBytes copy_exchange_bytes, copy_reduction_bytes;
     CopyBytes copy_reduction_piece;
     int linger_us;
   };
@@ -115,8 +116,8 @@ class Device {
                                             kMiB,
                                             16 * kMiB,
                                             {kMiB, kMiB / 2},
-                                            {0, 16 * kMiB},
-                                            {128 * kMiB, 1},
+                                            {kAsMessages, 16 * kMiB},
+                                            {128 * kMiB, 0},
                                             {64 * kMiB, 32 * kMiB},
                                             10};
   static constexpr Defaults kEmulatedDefaults = {2,
@@ -127,7 +128,7 @@ class Device {
                                                  kMiB,
                                                  kMiB,
                                                  {kMiB / 64, kMiB / 64},
-                                                 {0, 0},
+                                                 {kAsMessages, kAsMessages},
                                                  {4 * kMiB, 4 * kMiB},
                                                  {kMiB / 4, kMiB / 4},
                                                  200};

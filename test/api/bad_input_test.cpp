@@ -74,6 +74,12 @@ TEST(BadParameter, DISABLED_IsTold) {
   expect_refused(gpucollInvalidArgument, gpucollCommInitAll(&comm, 1, nullptr), "GPUCOLL_CHANNELS");
 }
 
+// Run by api.old_parameter alone, with GPUCOLL_KEPT_LAUNCHES=16.
+TEST(OldParameter, DISABLED_IsTold) {
+  gpucollComm_t comm = nullptr;
+  expect_refused(gpucollInvalidArgument, gpucollCommInitAll(&comm, 1, nullptr), "plan_cache");
+}
+
 TEST(BadInput, MemoryFunctions) {
   int host = 0;
   expect_refused(gpucollInvalidArgument, gpucollFree(&host), "");

@@ -10,6 +10,9 @@ gc_test(api.bad_input LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIME
 gc_test(api.bad_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=abc
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "error: gpucollCommInitAll: .*GPUCOLL_CHANNELS"
     ${GC_BUILD}/test/api/bad_input_test --gtest_filter=BadParameter.* --gtest_also_run_disabled_tests)
+gc_test(api.old_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_KEPT_LAUNCHES=16
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "GPUCOLL_KEPT_LAUNCHES: the parameter kept_launches is named plan_cache now"
+    ${GC_BUILD}/test/api/bad_input_test --gtest_filter=OldParameter.* --gtest_also_run_disabled_tests)
 gc_test(api.comm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
 gc_test(api.meeting LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
   COMMAND test/api/meeting_test --gtest_filter=-*FewDescriptors*)
@@ -21,7 +24,7 @@ gc_mutant(126 MUST_PRINT "FAILED.*AGroupWithFewThreadsSaysWhatToRaise" LABELS ap
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
   COMMAND test/api/meeting_test --gtest_filter=Meeting.AGroupWithFewThreadsSaysWhatToRaise)
 gc_test(api.comm.shm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=shm COMMAND test/api/comm_test)
-gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=1
+gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=off
   COMMAND test/api/comm_test)
 gc_test(api.communicators_of_mpi LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
 gc_test(api.disagree LABELS api TIMEOUT 240
@@ -43,7 +46,7 @@ gc_mutant(142 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=
 gc_test(api.repeat LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/repeat_test)
 gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
-  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_KEPT_LAUNCHES=4 GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_PLAN_CACHE=4 GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
   COMMAND test/api/repeat_test)
 gc_test(api.share LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/share_test)
 gc_test(api.share.copy LABELS api TIMEOUT 120
@@ -60,7 +63,7 @@ gc_test(api.send_recv LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test
 gc_test(api.collectives LABELS api TIMEOUT 240 ENV GPUCOLL_DEVICE=emu COMMAND test/api/collectives_test)
 foreach(protocol simple ll ll128)
   gc_test(api.collectives.${protocol} LABELS api TIMEOUT 240
-    ENV GPUCOLL_DEVICE=emu GPUCOLL_PROTOCOL=${protocol} GPUCOLL_ONE_SHOT_BYTES=0 GPUCOLL_CHANNELS=3
+    ENV GPUCOLL_DEVICE=emu GPUCOLL_PROTOCOL=${protocol} GPUCOLL_ONE_SHOT_BYTES=auto GPUCOLL_CHANNELS=3
         GPUCOLL_BUFFER_BYTES=4K
     COMMAND test/api/collectives_test --gtest_filter=Ranks/*/1:Ranks/*/2)
 endforeach()
@@ -72,7 +75,7 @@ gc_test(api.differential LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_ROUNDS=15 COMMAND test/api/differential_test)
 gc_test(api.differential.small_buffers LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=1000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=100000
-      GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3 GPUCOLL_BUFFER_BYTES=4K GPUCOLL_PAIR_BUFFER_BYTES=2K GPUCOLL_ALGORITHM=tree
+      GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3 GPUCOLL_BUFFER_BYTES=4K GPUCOLL_SEND_RECV_BUFFER_BYTES=2K GPUCOLL_ALGORITHM=tree
   COMMAND test/api/differential_test)
 gc_test(api.differential.shm LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=2000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=100000
@@ -93,7 +96,7 @@ gc_test(api.copy.processes LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_COPY_REDUCTION_BYTES=50K GPUCOLL_COPY_REDUCTION_PIECE=4K
   COMMAND test/api/copy_processes_test)
 gc_test(api.copy.off LABELS api TIMEOUT 120
-  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=1 GPUCOLL_TIMEOUT=20
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=off GPUCOLL_TIMEOUT=20
   COMMAND test/api/copy_test
     --gtest_filter=-CopyFault.OneSideInAGraphEndsInTime:CopyFault.BuffersMayBeFreedRightAfterAnAbort)
 gc_test(api.send_recv.copy LABELS api TIMEOUT 120
@@ -111,7 +114,7 @@ gc_test(api.differential.copy_reduction LABELS api TIMEOUT 240
   COMMAND test/api/differential_test)
 # Straight into registered memory: all of it, and what is left where messages go by copy engines.
 gc_test(api.direct.processes LABELS api TIMEOUT 120
-  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=1 GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring GPUCOLL_TIMEOUT=20
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=off GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring GPUCOLL_TIMEOUT=20
     GPUCOLL_VERBOSE=2
   COMMAND test/api/direct_processes_test)
 gc_test(api.direct.small_steps LABELS api TIMEOUT 120
@@ -127,7 +130,7 @@ gc_test(api.leak_processes LABELS api TIMEOUT 240
       GPUCOLL_COPY_REDUCTION_BYTES=200K GPUCOLL_COPY_REDUCTION_PIECE=64K
   COMMAND test/api/leak_processes_test)
 gc_test(api.zero_copy_processes.rings LABELS api TIMEOUT 120
-  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GPUCOLL_VERBOSE=2 GPUCOLL_ALL_PAIRS_BYTES=1
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GPUCOLL_VERBOSE=2 GPUCOLL_ALL_PAIRS_BYTES=off
   COMMAND test/api/zero_copy_processes_test)
 gc_test(api.differential.zero_copy LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_ROUNDS=15 GPUCOLL_ALGORITHM=zero_copy

@@ -24,8 +24,14 @@ run() {
 run 1 "parameter timeout: 'abc' is not" --mca coll gpucoll --mca coll_gpucoll_timeout abc
 run 1 "parameter device: 'amu' is none of auto|cuda|emu" --mca coll gpucoll --mca coll_gpucoll_device amu
 run 1 "parameter channels: 'abc' is not" --mca coll gpucoll -x GPUCOLL_CHANNELS=abc
-run 0 "parameter timeout: 2000000 is outside of" --mca coll_gpucoll_timeout 2000000
+run 0 "parameter timeout: '2000000' is not off or a whole number" --mca coll_gpucoll_timeout 2000000
 run 0 "device buffers of this process go through host memory" --mca coll_gpucoll_timeout abc
+# A name that a parameter no longer has, through MCA and through the environment; and numbers that have been words.
+run 1 "the parameter linger_us is named resident_us now" --mca coll gpucoll --mca coll_gpucoll_linger_us 10
+run 1 "the parameter teams is named shared_gpu now" --mca coll gpucoll -x GPUCOLL_TEAMS=0
+run 0 "the parameter kept_launches is named plan_cache now" --mca coll_gpucoll_kept_launches 16
+run 1 "parameter copy_engine_bytes: '1' is not auto, off or a size" --mca coll gpucoll -x GPUCOLL_COPY_ENGINE_BYTES=1
+run 0 "0 failures" --mca coll gpucoll --mca coll_gpucoll_one_shot_bytes off --mca coll_gpucoll_channels auto
 run 0 "0 failures" --mca coll gpucoll --mca coll_gpucoll_channels 3 --mca coll_gpucoll_buffer_bytes 64K
 run 0 "0 failures" --mca coll gpucoll --mca coll_gpucoll_priority -1
 run 1 "MPI_INIT failed\|MPI_Init" --mca coll gpucoll --mca coll_gpucoll_fallback none

@@ -172,7 +172,7 @@ check_reports() {
     grep -q "$told $what" "$log" || wrong "it is not told: $what"
   done
   test "$(grep -c "parameter report_after" "$log")" == 3 || wrong "not three waits are told"
-  export GPUCOLL_REPORT_AFTER=0
+  export GPUCOLL_REPORT_AFTER=off
   run "0 failures" -np 3 "$program" long_in_coming
   ! grep -q "parameter report_after" "$log" || wrong "what was turned off is told"
 }

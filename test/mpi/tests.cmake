@@ -98,7 +98,7 @@ gc_mpi_test(mpi.teams_are_told LABELS mpi NP 4 MUST_PRINT "ranks 1, 3 of MPI_COM
 # ProgressClient off: through the host.
 gc_mpi_test(mpi.teams_off LABELS mpi TIMEOUT 240 NP 4 MUST_PRINT "are slow, through the host: two of its ranks"
   MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1
-  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_TEAMS=0 COMMAND test/mpi/staged)
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_SHARED_GPU=off COMMAND test/mpi/staged)
 
 foreach(np 2 3 4 5)
   gc_mpi_labels(${np} EQUAL 4)
@@ -122,13 +122,13 @@ foreach(np 2 3 4)
   gc_mpi_test(mpi.close_calls_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/close_calls)
   gc_mpi_test(mpi.close_calls_short_${np} LABELS ${labels} TIMEOUT 120 NP ${np}
-    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_linger_us 15 --mca coll_gpucoll_kept_graphs 0
+    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_resident_us 15 --mca coll_gpucoll_plan_cache_graphs 0
     COMMAND test/mpi/close_calls)
   # Launched as they were kept, with kernels that stay in between and without.
   gc_mpi_test(mpi.kept_calls_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MUST_PRINT "[0-9]+ launches were kept"
     MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 COMMAND test/mpi/close_calls)
   gc_mpi_test(mpi.kept_calls_alone_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MUST_PRINT "[0-9]+ launches were kept"
-    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_linger_us 1
+    MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_resident_us off
     COMMAND test/mpi/close_calls)
 endforeach()
 gc_mpi_test(mpi.close_calls_stay LABELS mpi TIMEOUT 120 NP 2 MUST_PRINT "[0-9]+ small collectives took no launch"

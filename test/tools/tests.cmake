@@ -208,7 +208,7 @@ gc_explains(no_copies 0 "^- copies +any +never between so many ranks, or off .th
             allreduce 64M -np 8 --gpu)
 gc_explains(copied_message 0 "^[*] by a copy engine. by size, from 16777216 bytes on .the default copy_engine_bytes.:"
             sendrecv 64M -np 2 --gpu)
-gc_explains(pair_channels 0 "^[*] simple in 8 parts," sendrecv 1M -np 2 --gpu ENV GPUCOLL_PAIR_CHANNELS=12)
+gc_explains(send_recv_channels 0 "^[*] simple in 8 parts," sendrecv 1M -np 2 --gpu ENV GPUCOLL_SEND_RECV_CHANNELS=12)
 gc_explains(copy_exchange 0 "^  by size, from 1048576 bytes on .the parameter copy_exchange_bytes, environment.:"
             allgather 1M -np 4 --gpu ENV GPUCOLL_COPY_EXCHANGE_BYTES=1M)
 gc_explains(all_pairs 0 "^- all_pairs +ll128 +more than all_pairs_bytes$" allreduce 64K -np 2 --gpu
@@ -235,6 +235,9 @@ endforeach()
 
 gc_test(tools.info_bad_option LABELS tools
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-info: .*--wat" ${GC_BUILD}/tools/gpucoll-info --wat)
+gc_test(tools.info_old_parameter LABELS tools ENV GPUCOLL_DEVICE=emu OMPI_MCA_coll_gpucoll_teams=1
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-info: the parameter teams is named shared_gpu now"
+          ${GC_BUILD}/tools/gpucoll-info)
 gc_test(tools.info_bad_parameter LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=many
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^gpucoll-info: environment variable GPUCOLL_CHANNELS"
           ${GC_BUILD}/tools/gpucoll-info)

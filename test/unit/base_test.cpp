@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <tuple>
 
 #include "../resources.h"
 #include "base/environment.h"
@@ -88,11 +89,101 @@ TEST(Sizes, ParseAndPrintAlike) {
 TEST(Parameters, RefuseWhatIsOutOfRangeAndSayWhy) {
   Status status = set_param("channels", "33", "mca");
   EXPECT_EQ(status.code(), Code::invalid_argument);
-  EXPECT_NE(std::string(status.what()).find("channels"), std::string::npos);
-  EXPECT_NE(std::string(status.what()).find("32"), std::string::npos);
+  EXPECT_STREQ(status.what(), "parameter channels: '33' is not auto or a whole number from 1 to 32");
   EXPECT_FALSE(set_param("device", "gpu", "mca"));
   EXPECT_FALSE(set_param("no_such_thing", "1", "mca"));
   EXPECT_FALSE(set_param("timeout", "soon", "mca"));
+}
+
+const ParamInfo& info_of(const std::string& name) {
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  return *std::find_if(table, table + count, [&](const ParamInfo& p) { return p.name == name; });
+}
+
+TEST(Parameters, TakeAutoAndOffAsWords) {
+  const ParamInfo& info = info_of("one_shot_bytes");
+  EXPECT_EQ(param_text(info), "auto") << "the default";
+  EXPECT_EQ(param_or(params().one_shot_bytes, uint64_t{7}), 7u);
+  ASSERT_TRUE(set_param("one_shot_bytes", "OFF", "mca").ok());
+  EXPECT_EQ(params().one_shot_bytes, kOff);
+  EXPECT_EQ(param_text(info), "off");
+  EXPECT_EQ(param_or(params().one_shot_bytes, uint64_t{7}), 0u);
+  ASSERT_TRUE(set_param("one_shot_bytes", "64K", "mca").ok());
+  EXPECT_EQ(param_text(info), "64K");
+  EXPECT_EQ(param_or(params().one_shot_bytes, uint64_t{7}), 65536u);
+  ASSERT_TRUE(set_param("one_shot_bytes", "auto", "mca").ok());
+  EXPECT_EQ(params().one_shot_bytes, kAuto);
+  EXPECT_EQ(accepted_text(info), "auto, off, 2 to 8M");
+}
+
+TEST(Parameters, TakeTheWordsOnlyWhereTheyMeanSomething) {
+  for (const auto& [name, off, automatic] : {std::tuple{"plan_cache", true, false},
+                                             {"timeout", true, false},
+                                             {"report_after", true, false},
+                                             {"emu_blocks", true, false},
+                                             {"channels", false, true},
+                                             {"buffer_bytes", false, true},
+                                             {"resident_us", true, true},
+                                             {"staging_bytes", false, false},
+                                             {"priority", false, false}}) {
+    const std::string before = param_text(info_of(name));
+    EXPECT_EQ(set_param(name, "off", "mca").ok(), off) << name;
+    EXPECT_EQ(set_param(name, "auto", "mca").ok(), automatic) << name;
+    EXPECT_TRUE(set_param(name, before.c_str(), "mca").ok()) << name << " " << before;
+  }
+}
+
+// Every value that a parameter takes is one that it also shows.
+TEST(Parameters, TakeTheirOwnDefaults) {
+  size_t count = 0;
+  const ParamInfo* table = param_table(&count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!table[i].member) continue;
+    const std::string text = param_text(table[i], table[i].default_value);
+    EXPECT_TRUE(set_param(table[i].name, text.c_str(), "mca").ok()) << table[i].name << " " << text;
+    EXPECT_EQ(params().*table[i].member, table[i].default_value) << table[i].name;
+  }
+}
+
+// 0 and 1 have been the words for auto and off: whoever still says them is told what they are now.
+TEST(Parameters, RefuseTheNumbersThatHaveMeantAutoAndOff) {
+  for (const char* number : {"0", "1"})
+    EXPECT_EQ(std::string(set_param("copy_engine_bytes", number, "mca").what()),
+              "parameter copy_engine_bytes: '" + std::string(number) +
+                  "' is not auto, off or a size (such as 65536 or 64M) from 2 to 1024G");
+  EXPECT_STREQ(set_param("channels", "0", "mca").what(),
+               "parameter channels: '0' is not auto or a whole number from 1 to 32");
+  EXPECT_STREQ(set_param("plan_cache", "0", "mca").what(),
+               "parameter plan_cache: '0' is not off or a whole number from 1 to 1024");
+  EXPECT_STREQ(set_param("staging_bytes", "1.5M", "mca").what(),
+               "parameter staging_bytes: '1.5M' is not a size (such as 65536 or 64M) from 64K to 4G");
+  EXPECT_STREQ(set_param("shared_gpu", "auto", "mca").what(), "parameter shared_gpu: 'auto' is not true or false");
+  EXPECT_STREQ(set_param("device", "gpu", "mca").what(), "parameter device: 'gpu' is none of auto|cuda|emu");
+}
+
+TEST(Parameters, SayTheNewNameOfThoseThatHaveAnother) {
+  EXPECT_STREQ(set_param("kept_launches", "16", "mca").what(),
+               "the parameter kept_launches is named plan_cache now: set GPUCOLL_PLAN_CACHE or --mca "
+               "coll_gpucoll_plan_cache");
+  size_t count = 0;
+  param_table(&count);
+  size_t old = 0;
+  for (; const char* name = old_param_name(old); ++old) {
+    const std::string said = set_param(name, "1", "mca").what();
+    const size_t at = said.find("is named ") + std::strlen("is named ");
+    EXPECT_STREQ(info_of(said.substr(at, said.find(' ', at) - at)).name,
+                 said.substr(at, said.find(' ', at) - at).c_str());
+  }
+  EXPECT_EQ(old, 7u);
+  setenv("GPUCOLL_TEAMS", "1", 1);
+  const Status status = read_params_from_environment();
+  unsetenv("GPUCOLL_TEAMS");
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  EXPECT_STREQ(status.what(),
+               "environment variable GPUCOLL_TEAMS: the parameter teams is named shared_gpu now: set "
+               "GPUCOLL_SHARED_GPU or --mca coll_gpucoll_shared_gpu");
+  EXPECT_TRUE(read_params_from_environment().ok());
 }
 
 TEST(Parameters, TakeTheEnvironmentAndRememberTheSource) {
@@ -154,12 +245,14 @@ TEST(Parameters, WarnOnceOfVariablesThatNameNone) {
   setenv("GPUCOLL_CHANNELS", "4", 1);
   setenv("GPUCOLL_TEST_ROUNDS", "4", 1);
   setenv("MY_GPUCOLL_CHANELS", "4", 1);
+  setenv("GPUCOLL_TEAMS", "1", 1);  // an error says more of it
   static std::string lines;
   log::set_sink([](log::Level, const char* line) { lines += std::strstr(line, "GPUCOLL"); });
   warn_of_unknown_variables();
   warn_of_unknown_variables();
   log::set_sink(nullptr);
-  for (const char* name : {"GPUCOLL_CHANELS", "GPUCOLL_CHANNELS", "GPUCOLL_TEST_ROUNDS", "MY_GPUCOLL_CHANELS"})
+  for (const char* name :
+       {"GPUCOLL_CHANELS", "GPUCOLL_CHANNELS", "GPUCOLL_TEST_ROUNDS", "MY_GPUCOLL_CHANELS", "GPUCOLL_TEAMS"})
     unsetenv(name);
   EXPECT_EQ(lines, "GPUCOLL_CHANELS is ignored: there is no such parameter; gpucoll-info lists them");
 }
@@ -175,7 +268,7 @@ TEST(Parameters, SayWhichThatMustBeEqualDiffers) {
   EXPECT_EQ(now.difference_from(before, 2),
             "has the parameter buffer_bytes 1025K, but rank 2 has 1M: set it equal on all ranks, e.g. with mpirun -x "
             "GPUCOLL_BUFFER_BYTES=... or --mca coll_gpucoll_buffer_bytes ...");
-  ASSERT_TRUE(set_param("buffer_bytes", "0", "mca").ok());
+  ASSERT_TRUE(set_param("buffer_bytes", "auto", "mca").ok());
   ASSERT_TRUE(set_param("verbose", "0", "mca").ok());
 }
 

@@ -92,7 +92,7 @@ TEST_F(PipelinedCopy, LeavesItsRoomToCallsThatRunOnTheDevice) {
   constexpr size_t kMost = 1 << 20;
   PinnedPool& pool = PinnedPool::of_calls();
   ASSERT_TRUE(set_param("staging_bytes", "65536", "test").ok());
-  ASSERT_TRUE(set_param("call_host_bytes", std::to_string(kMost).c_str(), "test").ok());
+  ASSERT_TRUE(set_param("pinned_bytes", std::to_string(kMost).c_str(), "test").ok());
   EXPECT_EQ(pool.get_pinned(*device_, kMost + 1).host, nullptr);
   const gpu::HostBlock half = pool.get_pinned(*device_, kMost / 2);
   ASSERT_NE(half.host, nullptr);

@@ -1,4 +1,4 @@
-// What is kept of launches. REQUIRES: the parameter kept_launches is not 0.
+// What is kept of launches. REQUIRES: the parameter plan_cache is not off.
 #include "core/launch/plan_cache.h"
 
 #include <chrono>
@@ -94,7 +94,7 @@ TEST_F(KeptTest, WhatDiffersIsNotTakenForTheSame) {
 TEST_F(KeptTest, TheLongestUnusedMakesRoom) {
   const gpu::Stream a = new_stream();
   std::vector<TaskQueue> queues;
-  for (int64_t i = 0; i <= params().kept_launches; ++i) queues.push_back(queue_of(1, {a}));
+  for (int64_t i = 0; i <= params().plan_cache; ++i) queues.push_back(queue_of(1, {a}));
   for (size_t i = 0; i + 1 < queues.size(); ++i)
     for (int times = 0; times < PlanCache::kTimes; ++times) launch(queues[i]);
   EXPECT_TRUE(is_kept(queues[0]));
@@ -119,7 +119,7 @@ TEST_F(KeptTest, WaitsUntilNothingIsUnderWay) {
 TEST_F(KeptTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
   const gpu::Stream a = new_stream();
   std::vector<TaskQueue> queues;
-  for (int64_t i = 0; i <= params().kept_launches; ++i) queues.push_back(queue_of(1, {a}));
+  for (int64_t i = 0; i <= params().plan_cache; ++i) queues.push_back(queue_of(1, {a}));
   EXPECT_FALSE(launcher->kept(queues[0], shape)) << "before it has come";
   launch(queues[0]);
   EXPECT_FALSE(launcher->kept(queues[0], shape)) << "with its hash alone";

@@ -30,8 +30,8 @@ constexpr auto kPatience = SendOrder::patience(kBytes);
 gpu::Device::Defaults defaults_of_test() {
   gpu::Device::Defaults defaults = gpu::Device::kGpuDefaults;
   defaults.copy_engine_bytes = 1000;
-  defaults.copy_exchange_bytes = {0, 3000};
-  defaults.copy_reduction_bytes = {5000, 1};
+  defaults.copy_exchange_bytes = {gpu::Device::kAsMessages, 3000};
+  defaults.copy_reduction_bytes = {5000, 0};
   return defaults;
 }
 
@@ -119,18 +119,18 @@ TEST(CopyEngineLimits, AreCorrectedByATuningFile) {
   set_param("zero_copy_bytes", "65", "test").ignore();
   EXPECT_EQ(copy_engine_limits(defaults, 2, &measured).messages, 75u) << "a parameter counts for more";
   EXPECT_EQ(least_zero_copy(defaults, 2, &measured), 65u);
-  set_param("copy_engine_bytes", "0", "test").ignore();
-  set_param("zero_copy_bytes", "0", "test").ignore();
+  set_param("copy_engine_bytes", "auto", "test").ignore();
+  set_param("zero_copy_bytes", "auto", "test").ignore();
 }
 
 TEST(CopyEngineLimits, TurnOff) {
   gpu::Device::Defaults defaults = defaults_of_test();
-  defaults.copy_exchange_bytes.more = 1;
+  defaults.copy_exchange_bytes.more = 0;
   EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 0u);
   EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).exchanges, 1000u);
   defaults.copy_exchange_bytes.more = 10;
   EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 10u);
-  defaults.copy_engine_bytes = 1;
+  defaults.copy_engine_bytes = 0;
   EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).messages, 0u);
   EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).exchanges, 0u);
   EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).reductions, 0u);

@@ -36,7 +36,7 @@ Result<core::CommProperties> usual_shape(bool emulated, int n_ranks) {
   const gpu::Device::Defaults& defaults = emulated ? gpu::Device::kEmulatedDefaults : gpu::Device::kGpuDefaults;
   const bool p2p = params().transport != kTransportShm;
   shape.n_channels = param_or(params().channels, defaults.channels);
-  const int pair_channels = param_or(params().pair_channels, defaults.pair_channels);
+  const int pair_channels = param_or(params().send_recv_channels, defaults.pair_channels);
   shape.n_pair_channels = static_cast<int>(std::bit_floor(static_cast<unsigned>(pair_channels)));
   shape.threads = param_or(params().threads, defaults.threads);
   shape.warp = emulated ? 1 : 32;
@@ -46,7 +46,7 @@ Result<core::CommProperties> usual_shape(bool emulated, int n_ranks) {
   shape.ll128 = p2p && (emulated || gpus_take_lines());
   shape.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks, shape.table);
-  shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes > 1;
+  shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes != 0;
   if (p2p) {
     const core::CopyEngineLimits limits = core::copy_engine_limits(defaults, n_ranks, shape.table);
     shape.copy_bytes = limits.messages;

@@ -113,7 +113,7 @@ std::string source_of(core::Limit limit, const CommProperties& shape) {
   const ParamInfo* param =
       std::find_if(table, table + count, [=](const ParamInfo& p) { return !std::strcmp(p.name, core::name(limit)); });
   const std::string source = param_source(*param);
-  if (params().*param->member != 0) return fmt::format("the parameter {}, {}", param->name, source);
+  if (params().*param->member != kAuto) return fmt::format("the parameter {}, {}", param->name, source);
   return fmt::format("the {} {}", shape.table && shape.table->limit(limit) ? "tuning file's" : "default", param->name);
 }
 

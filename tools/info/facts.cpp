@@ -124,6 +124,7 @@ Json parameter_facts() {
                   {"type", type_text(p.type)},
                   {"level", level_name(p.level)}};
     if (p.type == ParamType::choice) entry["choices"] = p.choices;
+    entry["accepted"] = accepted_text(p);
     entry["equal_on_all_ranks"] = p.scope == ParamScope::equal;
     entry["help"] = p.help;
     list.push_back(std::move(entry));

@@ -35,12 +35,14 @@ Status read_mca_values() {
   size_t count = 0;
   const ParamInfo* table = param_table(&count);
   Status first;
-  for (size_t i = 0; i < count; ++i) {
-    const char* text = std::getenv((std::string("OMPI_MCA_coll_gpucoll_") + table[i].name).c_str());
-    if (!text) continue;
-    Status status = set_param(table[i].name, text, "mca");
+  const auto read = [&first](const char* name) {
+    const char* text = std::getenv((std::string("OMPI_MCA_coll_gpucoll_") + name).c_str());
+    if (!text) return;
+    Status status = set_param(name, text, "mca");
     if (!status && first.ok()) first = status;
-  }
+  };
+  for (size_t i = 0; i < count; ++i) read(table[i].name);
+  for (size_t i = 0; const char* old = old_param_name(i); ++i) read(old);
   return first;
 }
 

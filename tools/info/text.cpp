@@ -111,12 +111,12 @@ std::string transports_text(const Json& transports) {
 std::string parameters_text(const Json& parameters) {
   std::string out =
       "\nParameters (x is --mca coll_gpucoll_x under mpirun, GPUCOLL_X in the environment)\n"
-      "  name            value        source       level\n";
+      "  name                   value        source       level\n";
   for (const Json& p : parameters) {
-    out += fmt::format("  {:<15} {:<12} {:<12} {}\n", word(p["name"]), word(p["value"]), word(p["source"]),
+    out += fmt::format("  {:<22} {:<12} {:<12} {}\n", word(p["name"]), word(p["value"]), word(p["source"]),
                        word(p["level"]));
     std::string help = word(p["help"]);
-    if (p.contains("choices")) help += " (" + word(p["choices"]) + ")";
+    if (word(p["type"]) != "text") help += " (" + word(p["accepted"]) + ")";
     if (p["equal_on_all_ranks"].get<bool>()) help += "; equal on all ranks";
     out += wrap(help, 6, 94);
   }

@@ -29,8 +29,8 @@ Status set_library_param(const char* name, const char* value) {
 }
 
 Status prepare_engines(Engines engines) {
-  const bool on = engines == Engines::on && params().copy_engine_bytes != 1;
-  const std::string least = on ? std::to_string(kLeastCopy) : "1";
+  const bool on = engines == Engines::on && params().copy_engine_bytes != kOff;
+  const std::string least = on ? std::to_string(kLeastCopy) : "off";
   for (const char* name : {"copy_engine_bytes", "copy_exchange_bytes", "copy_reduction_bytes"})
     GC_TRY(set_library_param(name, least.c_str()));
   // All ranks make a communicator with the same parameters, those as well that have measured before.

@@ -54,7 +54,7 @@ std::string name(const Way& way) {
 bool possible(const Way& way, Function function, uint64_t bytes, const CommProperties& shape) {
   if (way.kind == Way::Kind::limit) {
     if (way.limit == Limit::zero_copy_bytes) return shape.zero_copy_bytes != 0;
-    return bytes >= kLeastCopy && params().copy_engine_bytes != 1 && params().transport != kTransportShm;
+    return bytes >= kLeastCopy && params().copy_engine_bytes != kOff && params().transport != kTransportShm;
   }
   if (way.algorithm == Algorithm::pairwise) return true;
   return !core::obstacle(function, way.algorithm, way.protocol, bytes, shape, true);

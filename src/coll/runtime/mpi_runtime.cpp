@@ -103,7 +103,7 @@ bool MpiRuntime::fits(const DeviceCall& call) {
   const char* why = runtime_ ? "its ranks use other devices than when they first used any; keep to one device a rank, "
                                "or make a new communicator"
                              : "two of its ranks use one device, on which their kernels do not run side by side; give "
-                               "each a device, use MPS, or leave the parameter teams on";
+                               "each a device, use MPS, or leave the parameter shared_gpu on";
   if (!std::exchange(told_staged_, true)) tell_staged(log::Level::info, why);
   return false;
 }

@@ -37,7 +37,7 @@ bool GroupRuntime::make_pages(gpu::Device& device) {
 }
 
 uint32_t GroupRuntime::offer(const DeviceCall& call, bool next) {
-  if (!params().teams || unneeded_ || staging_) return 0;
+  if (!params().shared_gpu || unneeded_ || staging_) return 0;
   gpu::Device& device = *call.part.device;
   const core::TaskQueue& queue = call.part.queue;
   if (device.shares_between_processes() || (device_ && device_ != &device) || !suits_groups(queue)) return 0;

@@ -34,8 +34,7 @@ int most_parts(const CommProperties& shape) { return choose_pair(uint64_t{1} << 
 
 // How long kernels may stay.
 std::chrono::microseconds linger_bound(gpu::Device& device) {
-  const int64_t asked = params().linger_us;
-  return std::chrono::microseconds(asked == 1 ? 0 : asked ? asked : device.defaults().linger_us);
+  return std::chrono::microseconds(param_or(params().resident_us, device.defaults().linger_us));
 }
 
 }  // namespace
@@ -59,8 +58,8 @@ void Communicator::prepare_links() {
   // Blocks that wait for others run beside these, whoever else is on the device.
   const int most = capabilities_.most_blocks = std::min(proto::kMaxChannels, peers_.most_blocks());
   capabilities_.channels = std::min(param_or(params().channels, defaults.channels), most);
-  capabilities_.pair_channels = static_cast<int>(
-      std::bit_floor(static_cast<unsigned>(std::min(param_or(params().pair_channels, defaults.pair_channels), most))));
+  capabilities_.pair_channels = static_cast<int>(std::bit_floor(
+      static_cast<unsigned>(std::min(param_or(params().send_recv_channels, defaults.pair_channels), most))));
   capabilities_.threads = param_or(params().threads, defaults.threads);
   capabilities_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
   capabilities_.mesh = p2p && size() > 1 && size() <= proto::kMeshMaxRanks &&
@@ -68,12 +67,12 @@ void Communicator::prepare_links() {
   capabilities_.ll128 = p2p && (peers_.common_capabilities() & proto::kKeepsLinesWhole);
   capabilities_.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   if (capabilities_.mesh) capabilities_.zero_copy_bytes = least_zero_copy(defaults, size(), capabilities_.table);
-  capabilities_.line_mesh = capabilities_.mesh && capabilities_.ll128 && capabilities_.all_pairs_bytes > 1;
+  capabilities_.line_mesh = capabilities_.mesh && capabilities_.ll128 && capabilities_.all_pairs_bytes != 0;
   capabilities_.slots[kCollectiveLinks] =
       proto::connection_shape(param_or(params().buffer_bytes, defaults.buffer_bytes));
   if (!capabilities_.ll128) capabilities_.slots[kCollectiveLinks].ll128 = 0;
   const uint64_t pair_buffer = emulated() ? kPairBufferEmulated : kPairBuffer;
-  capabilities_.slots[kPairLinks] = proto::connection_shape(param_or(params().pair_buffer_bytes, pair_buffer));
+  capabilities_.slots[kPairLinks] = proto::connection_shape(param_or(params().send_recv_buffer_bytes, pair_buffer));
   capabilities_.slots[kPairLinks].ll128 = 0;  // messages use Simple and LL only
 
   capabilities_.pair_lanes = most_parts(plain_shape());
@@ -105,7 +104,7 @@ void Communicator::prepare_copies() {
 
 void Communicator::prepare_direct() {
   const uint64_t least = param_or(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
-  if (least > 1 && size() > 1)
+  if (least != 0 && size() > 1)
     user_buffers_ = std::make_unique<UserBuffers>(
         DirectContext{device_, peers_, *links_, *exports_, least, launched_, words()->done});
 }

@@ -2,7 +2,7 @@
 // planned nor brought to the device anew (docs/adr/0017).
 //
 // Groups are equal where they have equal tasks on equal streams, with an equal shape. Groups of a few tasks are
-// remembered, as many as the parameter kept_launches says; the group not seen for the longest time makes room. The
+// remembered, as many as the parameter plan_cache says; the group not seen for the longest time makes room. The
 // first time a group comes, only its hash is noted; the second time its plan is kept; the third time its launch as
 // well. A launch is kept when nothing of this process is under way (core/progress/quiescence.h), since a device may
 // wait for that when it keeps or drops a launch. A device that cannot keep launches is not asked again: then launches

@@ -6,9 +6,6 @@
 namespace gpucoll::core {
 namespace {
 
-constexpr uint64_t kNever = 1;  // as parameters and defaults say it
-
-uint64_t limit(uint64_t bytes) { return bytes == kNever ? 0 : bytes; }
 uint64_t of_ranks(const gpu::Device::CopyBytes& bytes, int n_ranks) { return n_ranks > 2 ? bytes.more : bytes.two; }
 
 // Returns a limit that no parameter sets: the measured one, or else `usually`.
@@ -22,19 +19,19 @@ CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n
   const Params& p = params();
   const uint64_t messages =
       param_or(p.copy_engine_bytes, usual(measured, Limit::copy_engine_bytes, defaults.copy_engine_bytes));
-  if (messages == kNever || n_ranks < 2) return {};
+  if (!messages || n_ranks < 2) return {};
   const uint64_t exchanges = param_or(p.copy_exchange_bytes, usual(measured, Limit::copy_exchange_bytes,
                                                                    of_ranks(defaults.copy_exchange_bytes, n_ranks)));
   const uint64_t reductions = param_or(p.copy_reduction_bytes, usual(measured, Limit::copy_reduction_bytes,
                                                                      of_ranks(defaults.copy_reduction_bytes, n_ranks)));
-  return {messages, limit(exchanges ? exchanges : messages), limit(reductions),
+  return {messages, exchanges == gpu::Device::kAsMessages ? messages : exchanges, reductions,
           param_or(p.copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
 }
 
 uint64_t least_zero_copy(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured) {
   if (n_ranks < 2 || n_ranks > proto::kZeroCopyRanks) return 0;
-  return limit(param_or(params().zero_copy_bytes,
-                        usual(measured, Limit::zero_copy_bytes, of_ranks(defaults.zero_copy_bytes, n_ranks))));
+  return param_or(params().zero_copy_bytes,
+                  usual(measured, Limit::zero_copy_bytes, of_ranks(defaults.zero_copy_bytes, n_ranks)));
 }
 
 }  // namespace gpucoll::core

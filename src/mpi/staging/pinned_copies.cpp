@@ -13,7 +13,7 @@ Result<uint8_t*> PinnedCopies::reserve(gpu::Device& device, size_t bytes) {
   if (block_.host) return static_cast<uint8_t*>(block_.kernel);
   return Status::error(Code::unsupported,
                        "%zu bytes of it are host memory, for which there is no page-locked memory; raise the parameter "
-                       "call_host_bytes, or pass device memory",
+                       "pinned_bytes, or pass device memory",
                        bytes);
 }
 

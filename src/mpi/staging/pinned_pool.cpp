@@ -35,7 +35,7 @@ PinnedPool& PinnedPool::of_calls() {
 }
 
 size_t PinnedPool::limit() const noexcept {
-  return static_cast<size_t>(of_calls_ ? params().call_host_bytes : params().staging_bytes);
+  return static_cast<size_t>(of_calls_ ? params().pinned_bytes : params().staging_bytes);
 }
 
 void* PinnedPool::map(size_t bytes) {

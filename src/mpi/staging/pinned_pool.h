@@ -1,7 +1,7 @@
 // Page-locked host memory for staging device buffers, kept for the next call, and in another pool for the host memory
 // of calls that run on the device.
 //
-// At most params().staging_bytes are kept, and of the other pool params().call_host_bytes; larger requests for staging
+// At most params().staging_bytes are kept, and of the other pool params().pinned_bytes; larger requests for staging
 // get pageable memory, in huge pages where the system has them: what is new to the process is cleared page by page.
 // Where there is less memory than that, it is address space, of which what is touched becomes memory: data may lie far
 // apart. Thread safety: any thread.

@@ -1,18 +1,18 @@
 # Tests. One stanza makes a program; one line in test/<directory>/tests.cmake makes CTest run it, and without one
 # make check fails.
 #
-#   check_PROGRAMS += test/unit/thing_test
-#   test_unit_thing_test_SOURCES = test/unit/thing_test.cpp
-#   test_unit_thing_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)    # the rooms it may use, no more
+#   check_PROGRAMS += test/unit/gpu/thing_test
+#   test_unit_gpu_thing_test_SOURCES = test/unit/gpu/thing_test.cpp
+#   test_unit_gpu_thing_test_LDADD = $(GC_GPU_LIBS) $(GTEST_LIBS)    # the rooms it may use, no more
 #
 # With ThreadSanitizer beside the plain build (test/libemu_tsan.a is base and the emulated device built that way):
 #
 #   if TSAN_VARIANTS
-#   check_PROGRAMS += test/unit/thing_test_tsan
-#   test_unit_thing_test_tsan_SOURCES = test/unit/thing_test.cpp
-#   test_unit_thing_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
-#   test_unit_thing_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
-#   test_unit_thing_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+#   check_PROGRAMS += test/unit/gpu/thing_test_tsan
+#   test_unit_gpu_thing_test_tsan_SOURCES = test/unit/gpu/thing_test.cpp
+#   test_unit_gpu_thing_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+#   test_unit_gpu_thing_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+#   test_unit_gpu_thing_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 #   endif
 #
 # and in tests.cmake: if(GC_TSAN_VARIANTS) ... endif(). An MPI program adds

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "forwarding_device.h"
+#include "../forwarding_device.h"
 #include "wireup_ranks.h"
 
 using namespace gpucoll;

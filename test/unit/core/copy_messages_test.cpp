@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/peer/memory_port.h"
-#include "forwarding_device.h"
+#include "../forwarding_device.h"
 #include "wireup_ranks.h"
 
 using namespace gpucoll;

@@ -11,8 +11,8 @@
 #include <functional>
 #include <set>
 
-#include "../resources.h"
-#include "forwarding_device.h"
+#include "../../resources.h"
+#include "../forwarding_device.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;

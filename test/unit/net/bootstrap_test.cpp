@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "../resources.h"
+#include "../../resources.h"
 #include "base/params.h"
 #include "net/bootstrap/rendezvous.h"
 #include "net/bootstrap/socket.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <tuple>
 
-#include "../resources.h"
+#include "../../resources.h"
 #include "base/environment.h"
 #include "base/equal_params.h"
 #include "base/log.h"

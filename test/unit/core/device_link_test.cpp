@@ -12,7 +12,7 @@
 
 #include "base/params.h"
 #include "core/peer/peers.h"
-#include "forwarding_device.h"
+#include "../forwarding_device.h"
 #include "wireup_ranks.h"
 
 namespace gpucoll_test {

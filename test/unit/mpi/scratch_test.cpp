@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "forwarding_device.h"
-#include "in_flight.h"
+#include "../forwarding_device.h"
+#include "../in_flight.h"
 
 namespace gpucoll::coll {
 namespace {

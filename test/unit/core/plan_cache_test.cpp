@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "base/params.h"
-#include "forwarding_device.h"
-#include "in_flight.h"
+#include "../forwarding_device.h"
+#include "../in_flight.h"
 #include "launcher_fixture.h"
 
 namespace gpucoll::core {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/device.h"
-#include "in_flight.h"
+#include "../in_flight.h"
 #include "wireup_ranks.h"
 
 namespace gpucoll::core {

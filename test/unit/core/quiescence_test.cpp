@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "in_flight.h"
+#include "../in_flight.h"
 
 namespace gpucoll::core {
 namespace {

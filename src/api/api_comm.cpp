@@ -21,8 +21,6 @@ using namespace gpucoll::coll;
 
 namespace {
 
-Status null_argument(const char* name) { return Status::error(Code::invalid_argument, "%s is NULL", name); }
-
 // Waits for the communicator's operations, and frees it and its handle. REQUIRES: the caller took its life.
 Status destroy(gpucollComm_t comm) {
   constexpr timespec kNap = {0, 20'000};  // other calls on it end by themselves, or by the fault of an abort

@@ -1,6 +1,7 @@
 // The C API: devices, streams and memory, for programs that run on GPUs and on the emulated device.
 #include <cstdio>
 
+#include "api/handles.h"
 #include "base/params.h"
 #include "base/status.h"
 #include "core/launch/graph_users.h"
@@ -8,6 +9,7 @@
 #include "gpucoll/gpucoll.h"
 
 using namespace gpucoll;
+using coll::null_argument;
 
 namespace {
 
@@ -35,8 +37,6 @@ Result<gpu::Device*> owner(gpu::Platform& platform, const void* pointer) {
   gpu::PointerInfo info = platform.classify(pointer);
   return platform.open(info.device >= 0 ? info.device : platform.current_device());
 }
-
-Status null_argument(const char* name) { return Status::error(Code::invalid_argument, "%s is NULL", name); }
 
 }  // namespace
 

@@ -8,8 +8,6 @@ using namespace gpucoll::coll;
 
 namespace {
 
-Status null_argument(const char* name) { return Status::error(Code::invalid_argument, "%s is NULL", name); }
-
 // Runs make(caller), which gives an ExchangeCall, and enqueues that; what fails makes an open group fail.
 template <class Make>
 gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {

@@ -100,4 +100,7 @@ inline Result<Use> checked(gpucollComm_t comm) {
   return Status::error(Code::invalid_argument, "the communicator is NULL, was destroyed, or is no communicator");
 }
 
+// Returns the error of an argument that must not be NULL.
+inline Status null_argument(const char* name) { return Status::error(Code::invalid_argument, "%s is NULL", name); }
+
 }  // namespace gpucoll::coll

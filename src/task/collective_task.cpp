@@ -13,10 +13,6 @@ using proto::Function;
 
 proto::DataType proto_type(gpucollDataType_t type) { return static_cast<proto::DataType>(type); }
 
-bool reduces(Function function) {
-  return function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter ||
-         function == Function::scan || function == Function::exscan;
-}
 bool has_root(Function function) { return function == Function::reduce || function == Function::broadcast; }
 
 // How much of which buffer a call uses on this rank, and where one buffer stands in for the other.
@@ -84,6 +80,11 @@ Status set_reduction(const Caller& caller, const CollectiveCall& call, core::Col
 }
 
 }  // namespace
+
+bool reduces(Function function) noexcept {
+  return function == Function::all_reduce || function == Function::reduce || function == Function::reduce_scatter ||
+         function == Function::scan || function == Function::exscan;
+}
 
 Status no_kernel(const char* what, gpucollDataType_t type, proto::RedOp op) {
   if (!has_meaning(proto_type(type), op))

@@ -16,6 +16,8 @@
 
 namespace gpucoll::coll {
 
+// Returns whether the function combines elements by an operation.
+bool reduces(proto::Function function) noexcept;
 // Returns whether op has a meaning for the type. Not for operations that programs make.
 bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept;
 bool has_pre_mul_sum(gpucollDataType_t type) noexcept;

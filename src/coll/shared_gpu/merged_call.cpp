@@ -8,26 +8,13 @@
 #include "coll/shared_gpu/merge.h"
 #include "kernels/kernels.h"
 #include "mpi/datatype/address.h"
+#include "task/collective_task.h"
 
 namespace gpucoll::coll {
-namespace {
 
 using core::CollectiveTask;
 using core::TaskQueue;
 using proto::Function;
-
-bool reduces(Function function) {
-  switch (function) {
-    case Function::all_reduce:
-    case Function::reduce:
-    case Function::reduce_scatter:
-    case Function::scan:
-    case Function::exscan: return true;
-    default: return false;
-  }
-}
-
-}  // namespace
 
 void Merge::add_parts() {
   const auto add_all = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };

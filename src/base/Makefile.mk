@@ -6,8 +6,11 @@ GC_BASE_SOURCES = \
 	src/base/errors.def \
 	src/base/fork.cpp \
 	src/base/fork.h \
+	src/base/hash.h \
+	src/base/integers.h \
 	src/base/log.cpp \
 	src/base/log.h \
+	src/base/monotonic.h \
 	src/base/mutant.h \
 	src/base/params.cpp \
 	src/base/params.def \
@@ -15,6 +18,7 @@ GC_BASE_SOURCES = \
 	src/base/service_thread.h \
 	src/base/shared_memory.cpp \
 	src/base/shared_memory.h \
+	src/base/shared_word.h \
 	src/base/status.cpp \
 	src/base/status.h \
 	src/base/system_limits.cpp \

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/fork.h"
+#include "base/hash.h"
 #include "base/log.h"
 
 namespace gpucoll::coll {
@@ -68,7 +69,7 @@ Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob, int own
 
 uint64_t MpiProcess::incarnation(uint64_t context_id, uint64_t members_hash) {
   std::lock_guard lock(mutex_);
-  return ++incarnations_[members_hash ^ (context_id * 0x9e3779b97f4a7c15ull)];
+  return ++incarnations_[hash_combine(members_hash, context_id)];
 }
 
 }  // namespace gpucoll::coll

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/hash.h"
 #include "task/types.h"
 
 namespace gpucoll::coll {
@@ -14,7 +15,7 @@ constexpr int32_t kBesideRoot = -2;  // says nothing of the call
 template <class T>
 uint32_t digest_of(const T* values, int n) {
   uint64_t hash = 0;
-  for (int i = 0; i < n; ++i) hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15ull >> 3;
+  for (int i = 0; i < n; ++i) hash = hash_combine(hash, static_cast<uint64_t>(values[i]));
   return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 

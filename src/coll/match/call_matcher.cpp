@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/params.h"
 
 namespace gpucoll::coll {
@@ -14,11 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::nanoseconds;
-
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 29);
-}
 
 constexpr int kLooksPerCheck = 4096;
 
@@ -60,10 +56,10 @@ bool CallMatcher::holds_everybody(const CallId& place) const noexcept {
 core::BoardKey CallMatcher::key() const {
   uint64_t members = static_cast<uint64_t>(description_.size);
   for (int r = 0; r < description_.size; ++r)
-    members = mix(members, description_.calls->process_name(description_.ctx, r));
+    members = hash_combine(members, description_.calls->process_name(description_.ctx, r));
   uint64_t incarnation = MpiProcess::instance().incarnation(description_.context_id, members);
-  uint64_t a = mix(mix(members, description_.context_id), incarnation);
-  return {{a, mix(a, 0x5bd1e995) | 1}};  // never 0: that marks a free entry
+  uint64_t a = hash_combine(hash_combine(members, description_.context_id), incarnation);
+  return {{a, hash_combine(a, 0x5bd1e995) | 1}};  // never 0: that marks a free entry
 }
 
 Status CallMatcher::open() {

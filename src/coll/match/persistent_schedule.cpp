@@ -1,13 +1,15 @@
 #include "coll/match/persistent_schedule.h"
 
+#include "base/monotonic.h"
+#include "base/shared_word.h"
+
 namespace gpucoll::coll {
 namespace {
 
 constexpr int kWords = GC_BOARD_SLOTS / 64;
 
 uint64_t bit(int slot) { return uint64_t{1} << slot % 64; }
-uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
-// Partners are the loads above, of other ranks.
+// Partners are the loads with acquire of other ranks.
 void store(uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __ATOMIC_RELEASE); }
 
 }  // namespace
@@ -37,32 +39,32 @@ void PersistentSchedule::give_back(int slot) noexcept {
 std::optional<PersistentSchedule::Step> PersistentSchedule::next() {
   const gc_board_starts& first = matcher_.starts_of(0);
   const size_t at = (read_ + 1) % GC_BOARD_SCHEDULE;
-  if (load(first.scheduled) <= read_) return {};
-  const uint64_t scheduled = load(first.scheduled_ns[at]);
+  if (load_acquire(first.scheduled) <= read_) return {};
+  const uint64_t scheduled = load_acquire(first.scheduled_ns[at]);
   if (!scheduled) return {};
-  const Step step = {load(first.schedule[at]), scheduled};
+  const Step step = {load_acquire(first.schedule[at]), scheduled};
   store(matcher_.own_starts().read, ++read_);
   return step;
 }
 
 bool PersistentSchedule::is_unscheduled() const noexcept {
   const gc_board_starts& first = matcher_.starts_of(0);
-  return load(first.scheduled) > read_ && !load(first.scheduled_ns[(read_ + 1) % GC_BOARD_SCHEDULE]);
+  return load_acquire(first.scheduled) > read_ && !load_acquire(first.scheduled_ns[(read_ + 1) % GC_BOARD_SCHEDULE]);
 }
 
 int PersistentSchedule::missing(int slot) const noexcept {
   const int word = slot / 64;
-  const uint64_t mine = load(matcher_.starts_of(description_.rank).started[word]);
+  const uint64_t mine = load_acquire(matcher_.starts_of(description_.rank).started[word]);
   for (int r = 0; r < description_.size; ++r) {
     const gc_board_starts& its = matcher_.starts_of(r);
-    if (((load(its.started[word]) ^ mine) | ~load(its.held[word])) & bit(slot)) return r;
+    if (((load_acquire(its.started[word]) ^ mine) | ~load_acquire(its.held[word])) & bit(slot)) return r;
   }
   return keeps_back();
 }
 
 int PersistentSchedule::keeps_back() const noexcept {
   for (int r = 0; description_.rank == 0 && r < description_.size; ++r)
-    if (load(matcher_.starts_of(r).read) < scheduled_) return r;
+    if (load_acquire(matcher_.starts_of(r).read) < scheduled_) return r;
   return 0;
 }
 
@@ -71,7 +73,7 @@ int PersistentSchedule::keeps_back() const noexcept {
 bool PersistentSchedule::all_have_read(uint64_t steps) noexcept {
   if (read_by_all_ >= steps) return true;
   for (int r = 0; r < description_.size; ++r)
-    if (load(matcher_.starts_of(r).read) < steps && !matcher_.has_left(r)) return false;
+    if (load_acquire(matcher_.starts_of(r).read) < steps && !matcher_.has_left(r)) return false;
   read_by_all_ = steps;
   return true;
 }
@@ -88,9 +90,8 @@ void PersistentSchedule::publish_steps() noexcept {
   if (published_ == scheduled_) return;
   gc_board_starts& own = matcher_.own_starts();
   __atomic_exchange_n(&own.scheduled, scheduled_, __ATOMIC_SEQ_CST);  // all see it before the clock is read
-  const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
-  for (uint64_t k = scheduled_; k > published_; --k)
-    store(own.scheduled_ns[k % GC_BOARD_SCHEDULE], static_cast<uint64_t>(now.count()));
+  const auto now = static_cast<uint64_t>(monotonic_ns());
+  for (uint64_t k = scheduled_; k > published_; --k) store(own.scheduled_ns[k % GC_BOARD_SCHEDULE], now);
   published_ = scheduled_;
 }
 
@@ -98,8 +99,8 @@ uint64_t PersistentSchedule::started_by_all(int word) const noexcept {
   uint64_t all = ~uint64_t{0};
   for (int r = 0; r < description_.size && all; ++r) {
     const gc_board_starts& its = matcher_.starts_of(r);
-    all &= load(its.started[word]) ^ scheduled_starts_[word];
-    all &= load(its.held[word]);  // what it has freed looks started every other time
+    all &= load_acquire(its.started[word]) ^ scheduled_starts_[word];
+    all &= load_acquire(its.held[word]);  // what it has freed looks started every other time
     if (matcher_.has_left(r)) return 0;
   }
   return all;
@@ -123,7 +124,7 @@ void PersistentSchedule::schedule_starts() noexcept {
 
 bool PersistentSchedule::held_by_any(int slot) const noexcept {
   for (int r = 0; r < description_.size; ++r)
-    if (load(matcher_.starts_of(r).held[slot / 64]) & bit(slot)) return true;
+    if (load_acquire(matcher_.starts_of(r).held[slot / 64]) & bit(slot)) return true;
   return false;
 }
 

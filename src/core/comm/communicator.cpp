@@ -10,17 +10,13 @@
 #include "base/environment.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "base/mutant.h"
 #include "base/params.h"
 #include "core/plan/tuning_file.h"
 
 namespace gpucoll::core {
 namespace {
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // A rank's arguments in a split.
 struct SplitChoice {
@@ -235,8 +231,8 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
     if (look % kLooksPerIdle) continue;
     if (idle) idle();
     if (!fault().raised()) continue;
-    if (!fault_seen) fault_seen = now_ns();
-    if (now_ns() - fault_seen > kGraceNs) break;
+    if (!fault_seen) fault_seen = monotonic_ns();
+    if (monotonic_ns() - fault_seen > kGraceNs) break;
   }
   return fault().status();
 }
@@ -270,13 +266,13 @@ bool Communicator::are_peers_done(bool with_graphs) const noexcept {
 void Communicator::await_peers() const noexcept {
   constexpr int64_t kPatienceNs = 2'000'000'000;
   constexpr timespec kNap = {0, 1'000'000};
-  const int64_t end = now_ns() + kPatienceNs;
+  const int64_t end = monotonic_ns() + kPatienceNs;
   const auto all_left = [this] {
     for (int r = 0; r < size(); ++r)
       if (reached_by(r) && !peers_.left(r) && !peers_.silent(r)) return false;
     return true;
   };
-  while (!all_left() && now_ns() < end) nanosleep(&kNap, nullptr);
+  while (!all_left() && monotonic_ns() < end) nanosleep(&kNap, nullptr);
 }
 
 // A caller that comes in from now on sees the fault and launches nothing.
@@ -313,13 +309,13 @@ uint32_t Communicator::running_in_graphs() const noexcept {
 Status Communicator::await_graphs(void (*idle)()) {
   constexpr int64_t kGraceNs = 10'000'000'000;  // for kernels to leave once the latch is set
   constexpr timespec kNap = {0, 50'000};
-  const int64_t begin = now_ns(), patience = params().timeout;
+  const int64_t begin = monotonic_ns(), patience = params().timeout;
   for (int64_t fault_seen = 0;;) {
     const bool failed = fault().raised();
     if (running_in_graphs() == 0 && (failed || !launcher_ || launcher_->rests())) break;
-    if (failed && fault_seen == 0) fault_seen = now_ns();
-    if (failed && now_ns() - fault_seen > kGraceNs) break;
-    if (running_in_graphs() == 0 && patience && (now_ns() - begin) / 1'000'000'000 > patience) break;
+    if (failed && fault_seen == 0) fault_seen = monotonic_ns();
+    if (failed && monotonic_ns() - fault_seen > kGraceNs) break;
+    if (running_in_graphs() == 0 && patience && (monotonic_ns() - begin) / 1'000'000'000 > patience) break;
     if (idle) idle();
     nanosleep(&kNap, nullptr);
   }

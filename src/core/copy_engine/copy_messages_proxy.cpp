@@ -1,7 +1,9 @@
-// The part of a copy path that its process's proxy runs: finds what belongs together, and starts the copies.
+// The part of CopyMessages that its process's proxy runs: finds what belongs together, and starts the copies. The
+// partners of its loads with acquire are the other rank's stores with release, or what its streams store.
 #include <algorithm>
 #include <cstring>
 
+#include "base/shared_word.h"
 #include "core/copy_engine/copy_messages.h"
 
 namespace gpucoll::core {
@@ -11,9 +13,6 @@ using proto::CopyDescriptor;
 using proto::kBouncePieces;
 using proto::kCopyRing;
 using proto::kSizeRing;
-
-// Partners are the other rank's stores with release, or what its streams store.
-uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 
 ExportedPlace place_in(const CopyDescriptor& descriptor) {
   ExportedPlace place = {descriptor.slot, descriptor.serial, descriptor.offset, {}};
@@ -30,7 +29,7 @@ Status differ(int sender, uint64_t sent, int receiver, uint64_t expected) {
 
 }  // namespace
 
-uint64_t CopyMessages::passed() const noexcept { return load(page_.passed); }
+uint64_t CopyMessages::passed() const noexcept { return load_acquire(page_.passed); }
 
 // A process may have many communicators: most cost nothing but the first line. Taken back before looking, so that what
 // comes meanwhile is not missed.
@@ -91,14 +90,14 @@ ProxyWork::Progress CopyMessages::give_up() noexcept {
 }
 
 bool CopyMessages::under_way(const Sending& s) const noexcept {
-  return load(s.own->send_done) < s.issued || load(s.own->moved) < s.pieces;
+  return load_acquire(s.own->send_done) < s.issued || load_acquire(s.own->moved) < s.pieces;
 }
 
 // Returns whether the sender has started a message, or this rank takes one out of a bounce buffer.
 bool CopyMessages::under_way(const Receiving& r) const noexcept {
-  if (load(r.own->taken) < r.pieces) return true;
-  const uint64_t started = load(r.theirs->started);
-  if (load(r.own->recv_done) >= started || context_.peers.dead(r.peer)) return false;
+  if (load_acquire(r.own->taken) < r.pieces) return true;
+  const uint64_t started = load_acquire(r.theirs->started);
+  if (load_acquire(r.own->recv_done) >= started || context_.peers.dead(r.peer)) return false;
   return std::any_of(r.pending.begin(), r.pending.end(),
                      [&](const Message& message) { return message.number == started && message.place; });
 }
@@ -111,7 +110,7 @@ Status CopyMessages::advance_sends(bool* moved, bool* waiting) {
     if (!went_on) break;
   }
   *waiting |= std::any_of(sending_.begin(), sending_.end(),
-                          [](const auto& s) { return s && load(s->own->send_done) < s->copies; });
+                          [](const auto& s) { return s && load_acquire(s->own->send_done) < s->copies; });
   return {};
 }
 
@@ -139,10 +138,11 @@ Result<bool> CopyMessages::may_go(Sending& s) {
     GC_TRY_AS(const bool matched, match(s, message));
     if (!matched) return false;
   }
-  if (load(s.theirs->recv_ready) < message.number || load(s.own->send_ready) < message.number) return false;
-  if (s.piece_bytes) return s.pieces < load(s.theirs->taken) + kBouncePieces;
+  if (load_acquire(s.theirs->recv_ready) < message.number || load_acquire(s.own->send_ready) < message.number)
+    return false;
+  if (s.piece_bytes) return s.pieces < load_acquire(s.theirs->taken) + kBouncePieces;
   // Words only grow: this message's must not come before those of a message that its receiver still takes.
-  return load(s.theirs->recv_done) >= s.last_in_pieces;
+  return load_acquire(s.theirs->recv_done) >= s.last_in_pieces;
 }
 
 bool CopyMessages::any_send_under_way() const noexcept {
@@ -172,15 +172,15 @@ Result<bool> CopyMessages::match(Sending& s, const Message& message) {
     return differ(context_.peers.rank(), sent, s.peer, expected);
   };
   const uint64_t& expected = s.theirs->recv_bytes[message.ordinal % kSizeRing];
-  if (load(s.theirs->posted) < message.number) {
-    const uint64_t come = load(s.theirs->recv_messages);
+  if (load_acquire(s.theirs->posted) < message.number) {
+    const uint64_t come = load_acquire(s.theirs->recv_messages);
     const uint64_t copies = __atomic_load_n(&s.theirs->recv_copies, __ATOMIC_RELAXED);
     if (come < message.ordinal || copies >= message.number) return false;
-    return fail(message.bytes, load(expected));
+    return fail(message.bytes, load_acquire(expected));
   }
   const CopyDescriptor& receive = s.theirs->descriptors[message.number % kCopyRing];
   if (receive.ordinal < message.ordinal) return fail(s.own->send_bytes[receive.ordinal % kSizeRing], receive.bytes);
-  if (receive.ordinal > message.ordinal) return fail(message.bytes, load(expected));
+  if (receive.ordinal > message.ordinal) return fail(message.bytes, load_acquire(expected));
   if (receive.bytes != message.bytes) return fail(message.bytes, receive.bytes);
   GC_TRY_AS(s.target, imports_.open(s.peer, place_in(receive)));
   s.piece_bytes = receive.piece_bytes;
@@ -212,7 +212,7 @@ Result<bool> CopyMessages::move_whole(Sending& s, const Message& message) {
 Result<bool> CopyMessages::move_pieces(Sending& s, const Message& message, bool* moved) {
   s.last_in_pieces = message.number;
   while (s.moved < message.bytes) {
-    if (s.pieces >= load(s.theirs->taken) + kBouncePieces) return false;
+    if (s.pieces >= load_acquire(s.theirs->taken) + kBouncePieces) return false;
     const uint64_t bytes = std::min(s.piece_bytes, message.bytes - s.moved);
     uint8_t* piece = s.target + s.pieces % kBouncePieces * s.piece_bytes;
     GC_TRY(context_.device.copy_async(piece, message.buffer + s.moved, bytes, stream_));
@@ -231,15 +231,15 @@ Status CopyMessages::advance(Receiving& r, bool* moved) {
   post(r);
   if (r.pending.empty()) return {};
   const Message& message = r.pending.front();
-  const uint64_t come = load(r.theirs->send_messages);
+  const uint64_t come = load_acquire(r.theirs->send_messages);
   if (come >= message.ordinal && __atomic_load_n(&r.theirs->send_copies, __ATOMIC_RELAXED) < message.number)
-    return differ(r.peer, load(r.theirs->send_bytes[message.ordinal % kSizeRing]), context_.peers.rank(),
+    return differ(r.peer, load_acquire(r.theirs->send_bytes[message.ordinal % kSizeRing]), context_.peers.rank(),
                   message.bytes);
   return take_pieces(r, moved);
 }
 
 void CopyMessages::drop_done(Receiving& r, bool* moved) {
-  const uint64_t done = load(r.own->recv_done);
+  const uint64_t done = load_acquire(r.own->recv_done);
   while (!r.pending.empty() && r.pending.front().number <= done) {
     if (r.pending.front().place) context_.exports.unpin(*r.pending.front().place);
     r.pending.erase(r.pending.begin());
@@ -249,7 +249,7 @@ void CopyMessages::drop_done(Receiving& r, bool* moved) {
 
 // Tells the sender of as many receives as the ring has room for.
 void CopyMessages::post(Receiving& r) {
-  const uint64_t room = load(r.own->recv_done) + kCopyRing;
+  const uint64_t room = load_acquire(r.own->recv_done) + kCopyRing;
   for (const Message& message : r.pending) {
     if (message.number <= r.posted) continue;
     if (message.number > room) return;
@@ -269,7 +269,7 @@ Status CopyMessages::take_pieces(Receiving& r, bool* moved) {
   for (Message& message : r.pending) {
     if (message.place) continue;
     while (message.taken < message.bytes) {
-      if (r.pieces >= load(r.theirs->moved)) return {};
+      if (r.pieces >= load_acquire(r.theirs->moved)) return {};
       const uint64_t bytes = std::min(context_.piece_bytes, message.bytes - message.taken);
       const uint8_t* piece = r.bounce + r.pieces % kBouncePieces * context_.piece_bytes;
       GC_TRY(context_.device.copy_async(message.buffer + message.taken, piece, bytes, r.stream));

@@ -3,21 +3,17 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/hash.h"
+#include "base/shared_word.h"
+
 namespace gpucoll::core {
 namespace {
 
 using proto::kCallRing;
 using proto::LargeCall;
 
-uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
-
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-  return hash ^ hash >> 32;
-}
-
-uint64_t mix(uint64_t hash, const char* text) {
-  for (; *text; ++text) hash = mix(hash, static_cast<uint64_t>(*text));
+uint64_t hash_text(uint64_t hash, const char* text) {
+  for (; *text; ++text) hash = hash_combine(hash, static_cast<uint64_t>(*text));
   return hash;
 }
 
@@ -29,8 +25,8 @@ LargeCall call_of(const TaskQueue& queue, const CommProperties& shape) {
     call.bytes += task.count * task.element_bytes;
     for (uint64_t value : {static_cast<uint64_t>(task.function), task.count, static_cast<uint64_t>(task.element_bytes),
                            static_cast<uint64_t>(task.kernels.op), static_cast<uint64_t>(task.root)})
-      call.what = mix(call.what, value);
-    call.what = mix(call.what, task.kernels.local->name);  // of the types that it reduces
+      call.what = hash_combine(call.what, value);
+    call.what = hash_text(call.what, task.kernels.local->name);  // of the types that it reduces
   }
   return call;
 }
@@ -120,7 +116,7 @@ Status CopyReduction::compare(const TaskQueue& queue, const CommProperties& shap
 Status CopyReduction::send(const CopyReductionPlan::Send& send) {
   const Lane& lane = lanes_[static_cast<size_t>(send.peer)];
   const uint64_t used = plan_.used_before(send.round);
-  if (load(own_lane(send.peer).consumed) < used)
+  if (load_acquire(own_lane(send.peer).consumed) < used)
     GC_TRY(context_.device.wait_value(copies_, &lane.own->consumed, used, nullptr));
   uint8_t* const to = lane.landing + plan_.landing_offset(send.round, send.peer, context_.peers.rank());
   GC_TRY(context_.device.copy_async(to, send.from, send.bytes, copies_));
@@ -178,14 +174,15 @@ Status CopyReduction::put_end(gpu::Stream stream) {
   return context_.device.write_value(stream, &page->reduced, group);
 }
 
-uint64_t CopyReduction::passed() const noexcept { return load(page_.reduced); }
+uint64_t CopyReduction::passed() const noexcept { return load_acquire(page_.reduced); }
 
 std::string CopyReduction::waiting_for() const {
   if (passed() >= groups()) return "";
   // Of the ranks that it may wait for, the one that has sent the least.
   int least = -1;
   for (int peer = 0; peer < context_.peers.size(); ++peer)
-    if (is_peer(peer) && (least < 0 || load(own_lane(peer).landed) < load(own_lane(least).landed))) least = peer;
+    if (is_peer(peer) && (least < 0 || load_acquire(own_lane(peer).landed) < load_acquire(own_lane(least).landed)))
+      least = peer;
   return "a part of a large reduction from " + context_.peers.name(least) +
          ", which must make the same call outside of captures if this rank does";
 }

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "core/launch/graph_memory.h"
 #include "core/progress/quiescence.h"
@@ -44,10 +45,7 @@ class Hash {
   uint64_t value() const { return value_; }
 
  private:
-  void mix(uint64_t x) {
-    value_ = (value_ ^ x) * 0x9e3779b97f4a7c15;
-    value_ ^= value_ >> 32;
-  }
+  void mix(uint64_t x) { value_ = hash_combine(value_, x); }
   uint64_t value_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/monotonic.h"
 #include "base/mutant.h"
 
 namespace gpucoll::core {
@@ -18,8 +19,6 @@ std::atomic<int64_t> all_pauses_ns{0}, pause_ns{0}, pause_end_ns{0};
 // A pause is to blame for a wait of at most so many times its length.
 constexpr int kPartOfWait = 4;
 
-int64_t now_ns() { return nanoseconds(steady_clock::now().time_since_epoch()).count(); }
-
 // From the last beat to `now`, where that is longer than usual.
 int64_t pause_until(int64_t now, int64_t last_beat) {
   return last_beat && now - last_beat > Heart::kLongPause.count() ? now - last_beat : 0;
@@ -31,7 +30,7 @@ int64_t surplus(int64_t pause) { return pause ? pause - Heart::kLongPause.count(
 }  // namespace
 
 void Heart::beat() noexcept {
-  const int64_t now = now_ns();
+  const int64_t now = monotonic_ns();
   if (const int64_t pause = pause_until(now, last_beat_ns.load(std::memory_order_relaxed))) {
     pause_ns.store(pause, std::memory_order_relaxed);
     pause_end_ns.store(now, std::memory_order_relaxed);
@@ -56,14 +55,14 @@ void Heart::show(gc_pulse* pulse) noexcept {
 nanoseconds Heart::silence(const gc_pulse& pulse, steady_clock::time_point since) noexcept {
   const auto beat = static_cast<int64_t>(__atomic_load_n(&pulse.beat_ns, __ATOMIC_ACQUIRE));
   if (!beat || gc_mutant(131)) return nanoseconds(0);
-  if (const int64_t pause = pause_until(now_ns(), beat)) return nanoseconds(pause);
+  if (const int64_t pause = pause_until(monotonic_ns(), beat)) return nanoseconds(pause);
   const auto end = static_cast<int64_t>(__atomic_load_n(&pulse.pause_end_ns, __ATOMIC_RELAXED));
   if (end <= nanoseconds(since.time_since_epoch()).count()) return nanoseconds(0);
   return nanoseconds(static_cast<int64_t>(__atomic_load_n(&pulse.pause_ns, __ATOMIC_RELAXED)));
 }
 
 nanoseconds Heart::waited(steady_clock::time_point start) noexcept {
-  const int64_t now = now_ns(), begin = nanoseconds(start.time_since_epoch()).count();
+  const int64_t now = monotonic_ns(), begin = nanoseconds(start.time_since_epoch()).count();
   const int64_t last = last_beat_ns.load(std::memory_order_acquire);  // partner: beat()
   const int64_t end = pause_end_ns.load(std::memory_order_relaxed), pause = pause_ns.load(std::memory_order_relaxed);
   int64_t paused = std::min(surplus(pause_until(now, last)), now - begin);

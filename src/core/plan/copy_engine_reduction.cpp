@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/integers.h"
 #include "base/params.h"
 #include "proto/format/local_reduction.h"
 
@@ -24,7 +25,6 @@ constexpr uint64_t kLargestPlaces = 6;
 // Places of one round. Of a reduce, the results of ranks that do not keep them lie behind what lands.
 uint64_t places_of_round(int n_ranks) { return static_cast<uint64_t>(n_ranks > 2 ? n_ranks : 1); }
 
-uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 uint64_t round_up(uint64_t value, uint64_t unit) { return ceil_div(value, unit) * unit; }
 
 // All but the last one of a share, which has two thirds of that: what comes last is hidden the least.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/integers.h"
 #include "base/params.h"
 #include "core/plan/tuning_file.h"
 #include "proto/format/mesh.h"
@@ -67,7 +68,6 @@ constexpr Path kPaths[] = {{Algorithm::one_shot, Protocol::ll}, {Algorithm::all_
                            {Algorithm::tree, Protocol::ll},     {Algorithm::tree, Protocol::ll128}};
 constexpr size_t kNumPaths = sizeof kPaths / sizeof kPaths[0];
 
-uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 int clamp_int(uint64_t wanted, int most) {
   return static_cast<int>(std::clamp<uint64_t>(wanted, 1, static_cast<uint64_t>(std::max(most, 1))));
 }

@@ -185,7 +185,7 @@ gc_mpi_test(mpi.messages_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca 
 gc_mpi_test(mpi.messages_tcp LABELS mpi NP 4 MPIRUN ${GC_LITERALLY} --mca pml ob1 --mca btl tcp,self
   COMMAND test/mpi/messages)
 gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
-# ProgressClient off, Open MPI crashes.
+# Turned off, Open MPI crashes.
 gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0
   COMMAND test/mpi/messages)
 

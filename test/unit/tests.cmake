@@ -44,6 +44,8 @@ gc_bootstrap_mutant(121 ARankThatCannotComeTellsTheOthersWhy)  # the first failu
 gc_bootstrap_mutant(122 OfThemOnlySoManyAreKept)
 gc_bootstrap_mutant(123 MeetsOverTheInterfaceThatIsNamed)  # the maker listens everywhere
 gc_bootstrap_mutant(124 ListensOnlyWhereTheRanksMeet)      # and so do ranks
+gc_bootstrap_mutant(125 NamesARankThatIsStopped)           # nobody looks for ranks that are stopped
+gc_bootstrap_mutant(127 TakesNoProcessOfThisHostForAMakerElsewhere)
 foreach(part graph memory share stream)
   gc_test(unit.emu_${part} LABELS unit COMMAND test/unit/gpu/emu_${part}_test)
   if(GC_TSAN_VARIANTS)
@@ -83,10 +85,13 @@ gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LA
   COMMAND test/unit/core/device_link_test)
 gc_test(unit.mailbox LABELS unit COMMAND test/unit/core/mailbox_test)
 gc_test(unit.registration LABELS unit TIMEOUT 120 COMMAND test/unit/core/registration_test)
-# A rank that passes another's fault on as its own; that takes nobody for stopped; that blames others for its own pause.
+# A rank that passes another's fault on as its own; that takes nobody for stopped; that blames others for its own pause;
+# that ends kernels before its program can learn why.
 gc_mutant(130 MUST_PRINT "FAILED  . Fault" LABELS unit
   COMMAND test/unit/core/core_test --gtest_filter=Fault.TellsPeersOfTheFirstCause)
 gc_mutant(131 MUST_PRINT "FAILED  . Heart" LABELS unit
   COMMAND test/unit/core/core_test --gtest_filter=Heart.ShowsThatAProcessDoesNotRun)
 gc_mutant(132 MUST_PRINT "FAILED  . Heart" LABELS unit
   COMMAND test/unit/core/core_test --gtest_filter=Heart.ClockStandsStillWhileItDoesNotBeat)
+gc_mutant(133 MUST_PRINT "FAILED  . Fault" LABELS unit
+  COMMAND test/unit/core/core_test --gtest_filter=Fault.TellsTheHostBeforeItEndsKernels)

@@ -42,7 +42,7 @@ void Fault::raise(const Status& status) noexcept {
     status_ = Status();  // no memory for the sentence: the latch alone has to do
   }
   // Before the kernels: a program that finds its stream ended asks the host what happened, and must be told.
-  raised_.store(true, std::memory_order_release);
+  if (!gc_mutant(133)) raised_.store(true, std::memory_order_release);
   // Release: whoever sees kernels end by it sees the above.
   if (latch_) __atomic_store_n(&latch_->abort, 1u, __ATOMIC_RELEASE);
   if (page_) {
@@ -50,6 +50,7 @@ void Fault::raise(const Status& status) noexcept {
     // Release: partner is the acquire in Peers::fault.
     __atomic_store_n(&page_->fault, static_cast<uint32_t>(status.code()), __ATOMIC_RELEASE);
   }
+  if (gc_mutant(133)) raised_.store(true, std::memory_order_release);
   if (status.code() != Code::aborted) log::write(log::Level::error, "%s", status.what());
 }
 

@@ -211,9 +211,9 @@ std::string SocketBootstrap::maker_name() const {
 
 // Nobody but this rank can tell of a maker that is stopped; and where all ranks have met, the maker waits for nobody.
 Status SocketBootstrap::stopped_rank() const {
-  if (!timeout_s_ || Clock::now() < patience_) return {};
+  if (!timeout_s_ || Clock::now() < patience_ || gc_mutant(125)) return {};
   std::string who;
-  if (is_here(id_.root.ip) && is_stopped(id_.root.pid)) who = maker_name();
+  if ((is_here(id_.root.ip) || gc_mutant(127)) && is_stopped(id_.root.pid)) who = maker_name();
   for (size_t r = 0; one_host_ && r < addresses_.size(); ++r)
     if (is_stopped(addresses_[r].pid))
       who = "rank " + std::to_string(r) + " (process " + std::to_string(addresses_[r].pid) + ")";

@@ -253,6 +253,29 @@ TEST(SocketBootstrap, NamesARankThatIsStopped) {
   }
 }
 
+// A maker elsewhere may have the number of a process that is stopped here.
+TEST(SocketBootstrap, TakesNoProcessOfThisHostForAMakerElsewhere) {
+  const pid_t child = fork();
+  if (child == 0) {
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int state = 0;
+  ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
+  ASSERT_TRUE(WIFSTOPPED(state));
+  Address elsewhere;  // no interface that ranks use has this address
+  auto silent = listen_on(htonl(INADDR_LOOPBACK + 1), &elsewhere);
+  ASSERT_TRUE(silent.ok()) << silent.status().what();
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  id->root = {elsewhere.ip, elsewhere.port, 0, child};
+  const auto bootstrap = SocketBootstrap::create(*id, 1, 2, 1);
+  EXPECT_FALSE(bootstrap.ok());
+  EXPECT_EQ(std::string(bootstrap.status().what()).find("is stopped"), std::string::npos) << bootstrap.status().what();
+  kill(child, SIGCONT);
+  ASSERT_EQ(waitpid(child, &state, 0), child);
+}
+
 namespace {
 
 using gpucoll_test::open_descriptors;

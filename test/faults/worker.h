@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <random>
 #include <set>
 #include <string>
@@ -42,6 +44,21 @@ class Diary {
   uint64_t n_calls_ = 0;
 };
 
+// Drops the inode of "socket:[4711]", but not the kind of "anon_inode:[pidfd]".
+inline std::string without_inode(const std::string& target) {
+  const size_t inode = target.find(":[");
+  const bool is_number = inode != std::string::npos && std::isdigit(static_cast<unsigned char>(target[inode + 2]));
+  return is_number ? target.substr(0, inode) : target;
+}
+
+// Returns the process that a pidfd watches, which tells peers' from others, as " (Pid:\t4711)"; "" for the rest.
+inline std::string process_of(const char* descriptor) {
+  std::ifstream info(std::string("/proc/self/fdinfo/") + descriptor);
+  for (std::string line; std::getline(info, line);)
+    if (line.rfind("Pid:", 0) == 0) return " (" + line + ")";
+  return "";
+}
+
 // The descriptors of this process, by what they refer to, but for those of CUDA's driver, which keeps them.
 inline std::multiset<std::string> descriptors() {
   std::multiset<std::string> all;
@@ -52,7 +69,7 @@ inline std::multiset<std::string> descriptors() {
     const ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
     std::string what(target, n > 0 ? static_cast<size_t>(n) : 0);
     if (what.rfind("/dev/nvidia", 0) == 0) continue;
-    all.insert(what.substr(0, what.find(":[")));  // sockets and pipes by their kind
+    all.insert(without_inode(what) + process_of(entry->d_name));
   }
   if (dir) closedir(dir);
   return all;

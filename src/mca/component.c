@@ -13,6 +13,7 @@
 #include "mca/coll/kept_objects.h"
 
 const gc_abi *gcm_abi;
+const gc_pointer_hint *gcm_hint;
 bool gcm_engine_runs;
 
 static int log_stream = -1;
@@ -43,6 +44,7 @@ static int load_engine(void) {
         GC_ABI_VERSION);
     return OMPI_ERR_NOT_AVAILABLE;
   }
+  gcm_hint = gcm_abi->hint;
   open_log();
   gcm_abi->set_log_sink(log_line);
   return OMPI_SUCCESS;

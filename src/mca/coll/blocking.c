@@ -19,34 +19,34 @@ static int finish(gcm_staged *staged, int rc) {
  * plan is never in memory; and for what may run on devices. Without bytes there is nothing to do, and nobody counts it:
  * MPI ends such a call on the ranks that have no elements, and on them alone. ASKS: the engine is asked even without
  * device memory. ON_HOST: before host buffers go on. ON_DEVICE: may return. */
-#define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, HAS_BYTES, plan_of_call, ASKS, ON_HOST, ON_DEVICE, HAND_OVER)       \
-  static GCM_NOINLINE int run_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) {          \
-    const gcm_plan plan = plan_of_call;                                                                               \
-    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                             \
-    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan))                                                                  \
-      return gcm_refuse(module, GCM_ORDER(name), counted ? GC_FUNCTION_##name : GC_FUNCTION_none);                    \
-    if (counted) ON_DEVICE;                                                                                           \
-    gcm_staged staged;                                                                                                \
-    const int rc = gcm_stage_and_load(&staged, &plan);                                                                \
-    if (rc != MPI_SUCCESS) return rc;                                                                                 \
-    HAND_OVER(&staged);                                                                                               \
-    return finish(&staged, GCM_CALL_PREVIOUS(name, ARGUMENTS));                                                       \
-  }                                                                                                                   \
-  static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) {     \
-    if (!(HAS_BYTES) && !gc_mutant(103)) return MPI_SUCCESS;                                                          \
-    const gcm_plan plan = plan_of_call;                                                                               \
-    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                             \
-    if (gcm_plan_on_device(&plan) || gcm_lacks_all(GC_FUNCTION_##name, &plan, comm) || (counted && (ASKS)))           \
-      return run_##name(GCM_UNWRAP ARGUMENTS, comm, module);                                                          \
-    if (counted) ON_HOST;                                                                                             \
-    return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                        \
-  }                                                                                                                   \
-  int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base) {                    \
-    gcm_module *module = (gcm_module *)base;                                                                          \
-    if (!GCM_LIKELY(!gc_has_devices(gcm_abi)) || gcm_comes_alone(GC_FUNCTION_##name, comm) || !GCM_LIKELY(HAS_BYTES)) \
-      return look_and_##name(GCM_UNWRAP ARGUMENTS, comm, module);                                                     \
-    ON_HOST;                                                                                                          \
-    return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                        \
+#define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, HAS_BYTES, plan_of_call, ASKS, ON_HOST, ON_DEVICE, HAND_OVER)   \
+  static GCM_NOINLINE int run_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) {      \
+    const gcm_plan plan = plan_of_call;                                                                           \
+    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
+    if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan))                                                              \
+      return gcm_refuse(module, GCM_ORDER(name), counted ? GC_FUNCTION_##name : GC_FUNCTION_none);                \
+    if (counted) ON_DEVICE;                                                                                       \
+    gcm_staged staged;                                                                                            \
+    const int rc = gcm_stage_and_load(&staged, &plan);                                                            \
+    if (rc != MPI_SUCCESS) return rc;                                                                             \
+    HAND_OVER(&staged);                                                                                           \
+    return finish(&staged, GCM_CALL_PREVIOUS(name, ARGUMENTS));                                                   \
+  }                                                                                                               \
+  static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
+    if (!(HAS_BYTES) && !gc_mutant(103)) return MPI_SUCCESS;                                                      \
+    const gcm_plan plan = plan_of_call;                                                                           \
+    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
+    if (gcm_plan_on_device(&plan) || gcm_lacks_all(GC_FUNCTION_##name, &plan, comm) || (counted && (ASKS)))       \
+      return run_##name(GCM_UNWRAP ARGUMENTS, comm, module);                                                      \
+    if (counted) ON_HOST;                                                                                         \
+    return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                    \
+  }                                                                                                               \
+  int gcm_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, mca_coll_base_module_t *base) {                \
+    gcm_module *module = (gcm_module *)base;                                                                      \
+    if (!GCM_LIKELY(!gcm_has_devices()) || gcm_comes_alone(GC_FUNCTION_##name, comm) || !GCM_LIKELY(HAS_BYTES))   \
+      return look_and_##name(GCM_UNWRAP ARGUMENTS, comm, module);                                                 \
+    ON_HOST;                                                                                                      \
+    return GCM_CALL_PREVIOUS(name, ARGUMENTS);                                                                    \
   }
 
 #define GCM_ORDER(name) gcm_order_of(GC_FUNCTION_##name, comm)

@@ -87,8 +87,7 @@ static inline bool gcm_leaves_ranks_out(uint32_t function, const ompi_communicat
 /* Returns whether a buffer that the call needs is NULL. Neighbourhood calls may have none. Without devices this is a
  * matter of MPI alone. */
 static GCM_INLINE bool gcm_lacks_buffer(uint32_t function, const gcm_plan *plan) {
-  return gc_has_devices(gcm_abi) && !gcm_is_neighborhood(function) &&
-         (gcm_is_null(&plan->send) || gcm_is_null(&plan->recv));
+  return gcm_has_devices() && !gcm_is_neighborhood(function) && (gcm_is_null(&plan->send) || gcm_is_null(&plan->recv));
 }
 
 /* Returns whether a call whose other buffers, if any, are host memory lacks a buffer. MPI may not look at a buffer

@@ -55,8 +55,13 @@ typedef struct gcm_module {
 OBJ_CLASS_DECLARATION(gcm_module);
 
 extern const gc_abi *gcm_abi;
+extern __attribute__((visibility("hidden"))) const gc_pointer_hint *gcm_hint; /* gcm_abi's, two loads nearer */
 extern bool gcm_engine_runs; /* else: no communicators of the engine, everything is staged */
 extern mca_coll_base_component_t mca_coll_gpucoll_component;
+
+/* Answers as gc_has_devices() does, in as few instructions as can be, for what host buffers pass through: while `ask`
+ * is set, the range's end is not 0 either. Relaxed: gc_is_device() acquires. */
+static inline bool gcm_has_devices(void) { return __atomic_load_n(&gcm_hint->device_hi, __ATOMIC_RELAXED) != 0; }
 
 #define GCM_UNWRAP(...) __VA_ARGS__
 

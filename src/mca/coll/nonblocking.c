@@ -52,8 +52,8 @@ static int end_at_once(ompi_request_t **request) {
                   mca_coll_base_module_t *base) {                                                                      \
     gcm_module *module = (gcm_module *)base;                                                                           \
     const mca_coll_base_comm_coll_t *previous = &module->previous;                                                     \
-    if (GCM_LIKELY(!gc_has_devices(gcm_abi)) && !gcm_begins_alone(GC_FUNCTION_##name, comm) &&                         \
-        GCM_LIKELY(HAS_BYTES) && gcm_goes_straight(module, GC_FUNCTION_##name))                                        \
+    if (GCM_LIKELY(!gcm_has_devices()) && !gcm_begins_alone(GC_FUNCTION_##name, comm) && GCM_LIKELY(HAS_BYTES) &&      \
+        gcm_goes_straight(module, GC_FUNCTION_##name))                                                                 \
       return GCM_CALL_I(name, ARGUMENTS, request);                                                                     \
     return look_and_i##name(GCM_UNWRAP ARGUMENTS, comm, request, module);                                              \
   }

@@ -18,7 +18,6 @@
 
 mca_pml_base_module_t gcm_pml;
 static bool open_mpi_moves_gpu_memory;
-static const gc_pointer_hint *hint; /* gcm_abi's, at hand */
 
 /* ---- whose messages are looked at ---- */
 
@@ -30,7 +29,7 @@ static GCM_NOINLINE bool leads_to_device(size_t count, gcm_type *type) {
 
 static GCM_INLINE bool is_device_message(const void *buffer, size_t count, gcm_type *type) {
   /* Without GPUs, or once the emulated device is chosen, nobody needs to be asked, and Open MPI knows nothing of it. */
-  if (open_mpi_moves_gpu_memory && __atomic_load_n(&gcm_abi->hint->ask, __ATOMIC_RELAXED)) return false;
+  if (open_mpi_moves_gpu_memory && __atomic_load_n(&gcm_hint->ask, __ATOMIC_RELAXED)) return false;
   if (gc_mutant(110)) return gc_is_device(gcm_abi, buffer); /* but the data may lie elsewhere */
   if (count == 0 || type->super.size == 0) return false;
   if (buffer == MPI_BOTTOM) return leads_to_device(count, type);
@@ -57,16 +56,9 @@ static GCM_NOINLINE int refuse(const void *buffer, ompi_communicator_t *comm) {
 
 /* ---- in the PML's table ---- */
 
-/* gc_has_devices() in as few instructions as can be. Relaxed: gc_is_device() acquires. */
-static GCM_INLINE bool has_devices(void) {
-  const gc_pointer_hint *const h = hint;
-  return (__atomic_load_n(&h->device_hi, __ATOMIC_RELAXED) | (uintptr_t)__atomic_load_n(&h->ask, __ATOMIC_RELAXED)) !=
-         0;
-}
-
 /* Returns whether the buffer is host memory, as far as that can be told without a call. */
 static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
-  const gc_pointer_hint *const h = hint;
+  const gc_pointer_hint *const h = gcm_hint;
   const uintptr_t first = (uintptr_t)gcm_address(buffer, type->super.true_lb);
   const uintptr_t end = __atomic_load_n(&h->device_hi, __ATOMIC_ACQUIRE); /* as in gc_is_device() */
   return buffer != MPI_BOTTOM && !__atomic_load_n(&h->ask, __ATOMIC_RELAXED) &&
@@ -76,17 +68,17 @@ static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
 /* Calls that end a function, so that they are jumps: what is added to a message of a program without devices, and to
  * one of host memory beside devices, is the checks alone. One such call a function: the compiler would copy what the
  * stack passes for either of two. */
-#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                        \
-  static GCM_NOINLINE int judge_##function PARAMETERS {                                                \
-    if (GCM_LIKELY(!is_device_message(buffer, count, type))) return gcm_pml.pml_##function ARGUMENTS;  \
-    if (is_inside_open_mpi(tag_of_call)) return refuse(buffer, comm_of_call);                          \
-    return gcm_##function##_device ARGUMENTS;                                                          \
-  }                                                                                                    \
-  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                       \
-    return (is_plain_host(buffer, type) ? gcm_pml.pml_##function : judge_##function)ARGUMENTS;         \
-  }                                                                                                    \
-  static int look_and_##function PARAMETERS {                                                          \
-    return (GCM_LIKELY(!has_devices()) ? gcm_pml.pml_##function : look_again_and_##function)ARGUMENTS; \
+#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                            \
+  static GCM_NOINLINE int judge_##function PARAMETERS {                                                    \
+    if (GCM_LIKELY(!is_device_message(buffer, count, type))) return gcm_pml.pml_##function ARGUMENTS;      \
+    if (is_inside_open_mpi(tag_of_call)) return refuse(buffer, comm_of_call);                              \
+    return gcm_##function##_device ARGUMENTS;                                                              \
+  }                                                                                                        \
+  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                           \
+    return (is_plain_host(buffer, type) ? gcm_pml.pml_##function : judge_##function)ARGUMENTS;             \
+  }                                                                                                        \
+  static int look_and_##function PARAMETERS {                                                              \
+    return (GCM_LIKELY(!gcm_has_devices()) ? gcm_pml.pml_##function : look_again_and_##function)ARGUMENTS; \
   }
 
 GCM_MESSAGE(send,
@@ -150,7 +142,6 @@ static bool ucx_knows_gpus(void) {
 void gcm_look_at_messages(void) {
   if (!gcm_abi->param_value("pt2pt")) return;
   open_mpi_moves_gpu_memory = gcm_open_mpi_knows_gpus() || ucx_knows_gpus();
-  hint = gcm_abi->hint;
   gcm_pml = mca_pml;
 #define GCM_REPLACE(name) mca_pml.pml_##name = look_and_##name;
   GCM_PML_FUNCTIONS(GCM_REPLACE)

@@ -14,8 +14,8 @@ namespace {
 // First: nothing has been chosen, and no device pointer can exist.
 TEST(GpuPlatform, BeforeTheChoiceEveryPointerIsHostMemory) {
   const PointerHint& hint = pointer_hint();
-  EXPECT_EQ(hint.device_lo, 0u);
-  EXPECT_EQ(hint.device_hi, 0u);
+  EXPECT_EQ(hint.device_lo, hint.device_hi);
+  EXPECT_EQ(hint.device_hi != 0, hint.ask != 0);
   std::vector<int> host(10);
   EXPECT_FALSE(is_device_pointer(host.data()));
   EXPECT_FALSE(is_device_pointer(&hint));
@@ -35,6 +35,8 @@ TEST(GpuPlatform, IsTheOneAskedForOrSaysWhyNot) {
   EXPECT_STREQ((*chosen)->name(), "emu");
   EXPECT_EQ(*chosen, &emu_platform());
   EXPECT_EQ(pointer_hint().ask, 0);
+  // Nothing has been allocated: by this, host buffers go on without a look.
+  EXPECT_EQ(pointer_hint().device_hi, 0u);
 }
 
 TEST(GpuPlatform, DevicePointersAreToldFromHostPointers) {

@@ -3,6 +3,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/mutant.h"
+#include "mca/pt2pt/pt2pt.h"
+
 static opal_mutex_t list_lock = OPAL_MUTEX_STATIC_INIT;
 static gcm_message_request *under_way, **under_way_end = &under_way;
 static atomic_int n_under_way; /* as a look without the lock */
@@ -25,7 +28,8 @@ void *gcm_host_memory(size_t bytes) {
 static int end_inner(gcm_message_request *r, ompi_status_public_t *status) {
   int rc = ompi_request_wait(&r->inner, status);
   const bool has_data = r->receives && !status->_cancelled && (rc == MPI_SUCCESS || rc == MPI_ERR_TRUNCATE);
-  const int stored = has_data ? gcm_store_data(&r->data, r->host, status->_ucount) : MPI_SUCCESS;
+  const size_t came = gc_mutant(200) ? r->data.bytes : status->_ucount;
+  const int stored = has_data ? gcm_store_data(&r->data, r->host, came) : MPI_SUCCESS;
   return rc != MPI_SUCCESS ? rc : stored;
 }
 
@@ -33,8 +37,9 @@ static void end(gcm_message_request *r) {
   ompi_request_t *outer = &r->super.req_ompi;
   ompi_status_public_t status = ompi_status_empty;
   const int rc = end_inner(r, &status);
-  status.MPI_ERROR = rc;
+  status.MPI_ERROR = gc_mutant(204) ? MPI_SUCCESS : rc;
   outer->req_status = status;
+  if (gc_mutant(201)) outer->req_status.MPI_SOURCE = MPI_ANY_SOURCE;
   opal_mutex_lock(&list_lock);
   r->ended = true;
   const bool detached = r->detached;
@@ -110,25 +115,34 @@ bool gcm_is_message_request(const ompi_request_t *request) {
   return ((const opal_object_t *)request)->obj_class == OBJ_CLASS(gcm_message_request);
 }
 
-static int start_one(gcm_message_request *r) {
+static int give_to_pml(gcm_message_request *r) {
+  gcm_type *const type = (gcm_type *)MPI_BYTE;
+  const int peer = r->super.req_peer, tag = r->super.req_tag;
+  const mca_pml_base_send_mode_t mode = gc_mutant(202) ? MCA_PML_BASE_SEND_STANDARD : r->mode;
+  if (r->receives) return gcm_pml.pml_irecv(r->host, r->data.bytes, type, peer, tag, r->super.req_comm, &r->inner);
+  return gcm_pml.pml_isend(r->host, r->data.bytes, type, peer, tag, mode, r->super.req_comm, &r->inner);
+}
+
+int gcm_message_request_start(gcm_message_request *r) {
   ompi_request_t *outer = &r->super.req_ompi;
-  int rc = r->receives ? MPI_SUCCESS : gcm_load_data(&r->data, r->host);
+  const bool loads = !r->receives && !(gc_mutant(203) && r->ended);
+  int rc = loads ? gcm_load_data(&r->data, r->host) : MPI_SUCCESS;
   if (rc != MPI_SUCCESS) return rc;
   outer->req_complete = REQUEST_PENDING;
   outer->req_status = ompi_status_empty;
   r->ended = false;
-  rc = r->inner->req_start(1, &r->inner);
-  if (rc == MPI_SUCCESS) {
+  rc = give_to_pml(r);
+  if (rc == MPI_SUCCESS)
     gcm_message_request_begin(r);
-    return rc;
-  }
-  outer->req_complete = REQUEST_COMPLETED;
+  else
+    outer->req_complete = REQUEST_COMPLETED;
   return rc;
 }
 
 int gcm_start_messages(size_t count, ompi_request_t **requests) {
   int rc = MPI_SUCCESS;
-  for (size_t i = 0; i < count && rc == MPI_SUCCESS; i++) rc = start_one((gcm_message_request *)requests[i]);
+  for (size_t i = 0; i < count && rc == MPI_SUCCESS; i++)
+    rc = gcm_message_request_start((gcm_message_request *)requests[i]);
   return rc;
 }
 

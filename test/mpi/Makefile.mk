@@ -21,6 +21,12 @@ test_mpi_memory_SOURCES = test/mpi/memory.cpp test/mpi/call_form.h test/mpi/mpi_
 test_mpi_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_memory_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_memory_LDADD = libgpucoll.la $(MPI_LIBS)
+check_PROGRAMS += test/mpi/matching
+test_mpi_matching_SOURCES = test/mpi/matching.cpp test/mpi/matching_model.h test/mpi/generated_case.h \
+	test/mpi/generated_groups.h test/mpi/generated_layouts.h test/mpi/generated_types.h test/mpi/mpi_test.h
+test_mpi_matching_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_matching_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_matching_LDADD = libgpucoll.la $(MPI_LIBS)
 check_PROGRAMS += test/mpi/messages
 test_mpi_messages_SOURCES = test/mpi/messages.cpp test/mpi/mpi_test.h
 test_mpi_messages_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -59,16 +59,26 @@ class Side {
   void* pointer() const { return memory_.at(start_); }
   Where where() const { return where_; }
 
-  // Forgets what the memory must hold. Then put what goes in, and write it.
+  // Forgets what the memory must hold. Then put what goes in, which may be less than the block, and write it.
   void clear() { image_ = stream(seed_, memory_.bytes()); }
   void put(size_t block, const Bytes& from) {
     size_t done = 0;
     pieces(blocks_[block], [&](ptrdiff_t at, int bytes) {
-      std::memcpy(&image_[static_cast<size_t>(at)], &from[done], static_cast<size_t>(bytes));
-      done += static_cast<size_t>(bytes);
+      const size_t length = std::min(static_cast<size_t>(bytes), from.size() - done);
+      if (length > 0) std::memcpy(&image_[static_cast<size_t>(at)], &from[done], length);
+      done += length;
     });
   }
   void write() { memory_.write(image_.data()); }
+
+  // Takes the block's data for right as they are; what lies between them must be as before.
+  void accept(size_t block) {
+    Bytes got(image_.size());
+    memory_.read(got.data());
+    pieces(blocks_[block], [&](ptrdiff_t at, int bytes) {
+      std::memcpy(&image_[static_cast<size_t>(at)], &got[static_cast<size_t>(at)], static_cast<size_t>(bytes));
+    });
+  }
 
   // MPI leaves open what this block holds afterwards, gaps and all.
   void leave_open(size_t block) { open_.push_back(block); }

@@ -189,6 +189,34 @@ gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERA
 gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0
   COMMAND test/mpi/messages)
 
+# Against a reference of MPI's matching, over each way that messages can go.
+function(gc_matching name)
+  cmake_parse_arguments(t "" "NP;MESSAGES;SEED" "LABELS;MPIRUN;WORDS" ${ARGN})
+  gc_mpi_test(mpi.matching_${name} LABELS mpi ${t_LABELS} TIMEOUT 240 NP ${t_NP} MPIRUN ${GC_LITERALLY} ${t_MPIRUN}
+    COMMAND test/mpi/matching --messages ${t_MESSAGES} --seed ${t_SEED} ${t_WORDS})
+endfunction()
+gc_matching(1 NP 1 MESSAGES 2000 SEED 100000)
+gc_matching(2 NP 2 MESSAGES 10000 SEED 200000 LABELS asan)
+gc_matching(3 NP 3 MESSAGES 10000 SEED 300000)
+gc_matching(tcp NP 3 MESSAGES 10000 SEED 400000 MPIRUN --mca pml ob1 --mca btl tcp,self)
+gc_matching(monitored NP 2 MESSAGES 5000 SEED 500000 MPIRUN --mca pml_monitoring_enable 1)
+gc_matching(threads NP 2 MESSAGES 10000 SEED 600000 WORDS --threads 3)
+string(REGEX REPLACE "^[^:]*:" "" components "${GC_PLUGIN_PATH}")
+if(EXISTS "${components}/mca_pml_ucx.so")
+  set(ucx --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)
+  gc_mpi_test(mpi.messages_ucx LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${ucx} COMMAND test/mpi/messages)
+  gc_matching(ucx NP 3 MESSAGES 10000 SEED 700000 MPIRUN ${ucx})
+endif()
+# More is stored than came; the status names no source; synchronous sends are standard ones; a second start sends the
+# first one's data; truncation is not told.
+foreach(mutant_and_sign "200:wrong at" "201:says source" "202:complete before its receive begins"
+        "203:turn 1 of 2.*wrong at" "204:error 0")
+  string(REGEX REPLACE ":.*" "" mutant "${mutant_and_sign}")
+  string(REGEX REPLACE "^[0-9]*:" "" sign "${mutant_and_sign}")
+  gc_mpi_mutant(${mutant} MUST_PRINT "${sign}" LABELS mpi asan TIMEOUT 60 NP 2 MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/matching --messages 500)
+endforeach()
+
 # Host memory on some ranks: it is never given to the engine, or counts as device memory there.
 gc_mpi_mutant(111 MUST_PRINT "nonblocking calls with host memory at the root ran" LABELS mpi asan NP 2
   MPIRUN ${GC_LITERALLY} COMMAND test/mpi/mixed)

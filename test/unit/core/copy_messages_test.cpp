@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "core/peer/memory_port.h"
 #include "../forwarding_device.h"
+#include "core/peer/memory_port.h"
 #include "wireup_ranks.h"
 
 using namespace gpucoll;

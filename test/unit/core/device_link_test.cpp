@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "../forwarding_device.h"
 #include "base/params.h"
 #include "core/peer/peers.h"
-#include "../forwarding_device.h"
 #include "wireup_ranks.h"
 
 namespace gpucoll_test {

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <functional>
 
-#include "base/params.h"
 #include "../forwarding_device.h"
 #include "../in_flight.h"
+#include "base/params.h"
 #include "launcher_fixture.h"
 
 namespace gpucoll::core {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/device.h"
 #include "../in_flight.h"
+#include "gpu/device.h"
 #include "wireup_ranks.h"
 
 namespace gpucoll::core {

@@ -127,8 +127,11 @@ class Rank:
             pass
 
 
-def named_by(sentence, teller):
-    """The ranks that a sentence is about: those with their process, or else all but who tells it."""
+def named_by(sentence, teller, maker):
+    """The ranks that a sentence is about: those with their process, or else all but who tells it. The maker of the id is
+    known by its process alone until its rank has come."""
+    if sentence.startswith(f"process {maker.pid}, which made the unique id,"):
+        return {maker.number}
     with_process = re.findall(r"rank (\d+) \(process \d+\)", sentence)
     return {int(r) for r in with_process} or {int(r) for r in re.findall(r"ranks? (\d+)", sentence)} - {teller}
 
@@ -301,7 +304,7 @@ class Round:
         if not sentences:
             result.complain("wrong_names", f"rank {rank.number} says nothing")
         for sentence in sentences:
-            if named_by(sentence, rank.number) != {self.victim} and not (rank.number == self.victim):
+            if named_by(sentence, rank.number, self.ranks[0]) != {self.victim} and not (rank.number == self.victim):
                 result.complain("wrong_names", f"rank {rank.number}: {sentence}")
                 break
         if taken > self.bound:

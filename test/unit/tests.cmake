@@ -80,6 +80,8 @@ gc_test(unit.links LABELS unit COMMAND test/unit/core/links_test)
 gc_test(unit.peers LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/peers_test)
 gc_mutant(113 MUST_PRINT "FAILED.*Peers.SayWhichParameterDiffers" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/peers_test)
+gc_mutant(134 MUST_PRINT "FAILED.*Peers.HearWhyARankDidNotComeAlong" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/core/peers_test)
 gc_test(unit.device_link LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/device_link_test)
 gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/device_link_test)

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "core/peer/device_link.h"
+#include "core/peer/fault.h"
 #include "core/peer/heart.h"
 #include "core/plan/tuning_file.h"
 #include "topo/node.h"
@@ -148,6 +149,13 @@ uint32_t facts_of(const gpu::Device& device, const std::vector<PeerInfo>& infos)
   return facts;
 }
 
+// Other ranks may have agreed, and would take this process for one that died once it has ended.
+void tell_others(proto::ControlPage& own, const std::string& name, const Status& why) {
+  std::snprintf(own.fault_text, sizeof own.fault_text, "%s", given_up(name, why).what());
+  // Release: partner is Peers::fault().
+  __atomic_store_n(&own.fault, static_cast<uint32_t>(why.code()), __ATOMIC_RELEASE);
+}
+
 }  // namespace
 
 int blocks_for_each(const std::vector<PeerInfo>& infos) {
@@ -190,7 +198,11 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   Heart::show(&peers.own_page().pulse);  // the others may wait for this rank before its watchdog looks again
   peers.common_facts_ = facts_of(device, peers.infos_);
   // Opening may fail here and work elsewhere: agree before anybody relies on it.
-  GC_TRY(peers.agree(bootstrap, contained([&] { return peers.open_pages(); }), &peers.common_facts_));
+  const Status opened = contained([&] { return peers.open_pages(); });
+  if (Status agreed = peers.agree(bootstrap, opened, &peers.common_facts_); !agreed) {
+    if (!gc_mutant(134)) tell_others(peers.own_page(), peers.name(peers.rank_), agreed);
+    return agreed;
+  }
   peers.pages_[static_cast<size_t>(peers.rank_)].close_name();
   return peers;
 }

@@ -65,5 +65,34 @@ TEST(Peers, SayWhichParameterDiffers) {
   EXPECT_EQ(said_with("verbose", "0", "1"), "");
 }
 
+// Learns of a failure while the ranks agree, when all others may have heard what they need.
+class FailingBootstrap final : public ThreadsBootstrap {
+ public:
+  explicit FailingBootstrap(ThreadsExchange& exchange) : ThreadsBootstrap(exchange, 1, 2) {}
+  Status allgather(const void* mine, void* all, size_t bytes) override {
+    if (Status status = ThreadsBootstrap::allgather(mine, all, bytes); !status || ++calls_ < 2) return status;
+    return Status::error(Code::remote, "rank 2 has left");
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+TEST(Peers, HearWhyARankDidNotComeAlong) {
+  auto device = gpu::emu_platform().open(0);
+  ASSERT_TRUE(device);
+  ThreadsExchange exchange(2);
+  std::thread other([&] {
+    FailingBootstrap bootstrap(exchange);
+    EXPECT_EQ(core::Peers::exchange(bootstrap, **device, Status()).status().code(), Code::remote);
+  });
+  ThreadsBootstrap bootstrap(exchange, 0, 2);
+  auto peers = core::Peers::exchange(bootstrap, **device, Status());
+  other.join();
+  ASSERT_TRUE(peers) << peers.status().what();
+  EXPECT_NE(std::string(peers->check().what()).find("gave up: "), std::string::npos) << peers->check().what();
+  EXPECT_NE(std::string(peers->check().what()).find("rank 2 has left"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gpucoll_test

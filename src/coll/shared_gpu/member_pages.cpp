@@ -28,7 +28,7 @@ MemberPages::MemberPages(gpu::Device& device, SharedMemory memory, size_t n_item
 Result<std::unique_ptr<MemberPages>> MemberPages::create(gpu::Device& device, int n_ranks) {
   constexpr size_t kItemsOfRank = 8, kMore = 64;
   const size_t n_items = kItemsOfRank * static_cast<size_t>(n_ranks) + kMore;
-  GC_TRY_AS(SharedMemory memory, SharedMemory::create(bytes_for(n_items), "gpucoll-team"));
+  GC_TRY_AS(SharedMemory memory, SharedMemory::create(bytes_for(n_items), "gpucoll-device-group"));
   std::unique_ptr<MemberPages> self(new MemberPages(device, std::move(memory), n_items, n_ranks));
   core::Watchdog::instance().add(self.get());
   core::Proxy::instance().add(self.get());

@@ -126,7 +126,7 @@ Status Merge::add(size_t c) {
     case Function::reduce_scatter: reduce_scatter(c); return {};
     case Function::scan:
     case Function::exscan: scan(c); return {};
-    default: return Status::error(Code::internal, "a team does not run such a collective");
+    default: return Status::error(Code::internal, "a device group does not run such a collective");
   }
 }
 

@@ -78,7 +78,7 @@ Status Door::serve(const PollSet& set, const Knows& knows, std::vector<Guest>* g
   if (!listener_ || !set.ready(listener_.get())) return {};
   for (int i = 0; i < kMostAccepted && !has_last(); ++i) {
     if (accept_one(knows, guests) || errno == EINTR || errno == ECONNABORTED) continue;
-    if (no_descriptor_left(errno)) return Status::system(errno, "cannot accept a bootstrap connection");
+    if (no_descriptor_left(errno)) return Status::system(errno, "this process cannot accept a bootstrap connection");
     break;
   }
   return {};

@@ -35,7 +35,7 @@ Result<UniqueId> Rendezvous::make_id() {
   UniqueId id = {};
   id.magic = proto::kBootstrapMagic;
   if (getrandom(&id.nonce, sizeof id.nonce, 0) != sizeof id.nonce)
-    return Status::system(errno, "cannot get random bytes for a unique id");
+    return Status::system(errno, "this process cannot get random bytes for a unique id");
   std::lock_guard lock(mutex_);
   Status status = contained([&] { return start(); });
   auto address = status ? entrance() : Result<const Address*>(status);
@@ -75,7 +75,7 @@ Result<const Address*> Rendezvous::entrance() {
 Status Rendezvous::start() {
   if (running_) return {};
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_) return Status::system(errno, "cannot create an eventfd for unique ids");
+  if (!wake_) return Status::system(errno, "this process cannot create an eventfd for its unique ids");
   spare_ = std::make_unique<Spare>();
   service_thread([this] { run(); }).detach();
   running_ = true;  // only now: starting a thread may fail

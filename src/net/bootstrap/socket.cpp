@@ -68,7 +68,7 @@ std::string to_string(const Address& address) {
 Result<uint32_t> local_ip() {
   const std::string& wanted = params().socket_ifname;
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list)) return Status::system(errno, "cannot list the network interfaces");
+  if (getifaddrs(&list)) return Status::system(errno, "this process cannot list the network interfaces");
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(list, freeifaddrs);
   for (ifaddrs* i = list; i; i = i->ifa_next) {
     if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP)) continue;
@@ -100,11 +100,12 @@ void PollSet::add(int fd, short events) {
 
 Status PollSet::wait(Deadline deadline) {
   if (Clock::now() >= deadline)
-    return Status::error(Code::timed_out, "no answer over the bootstrap sockets within the parameter timeout");
+    return Status::error(Code::timed_out,
+                         "the other ranks have not answered over the bootstrap sockets within the parameter timeout");
   if (poll(fds_.data(), fds_.size(), milliseconds_left(deadline)) >= 0) return {};
   const int errnum = errno;
   for (pollfd& p : fds_) p.revents = 0;
-  return errnum == EINTR ? Status() : Status::system(errnum, "poll on a bootstrap socket");
+  return errnum == EINTR ? Status() : Status::system(errnum, "this process cannot poll its bootstrap sockets");
 }
 
 short PollSet::ready(int fd) const {
@@ -114,13 +115,13 @@ short PollSet::ready(int fd) const {
 
 Result<UniqueFd> listen_on(uint32_t ip, Address* address) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return Status::system(errno, "cannot create a bootstrap socket");
+  if (!fd) return Status::system(errno, "this process cannot create a bootstrap socket");
   sockaddr_in sa = to_sockaddr({ip, 0, 0});
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa) || listen(fd.get(), SOMAXCONN))
-    return Status::system(errno, "cannot listen on a bootstrap socket");
+    return Status::system(errno, "this process cannot listen on its bootstrap socket");
   socklen_t length = sizeof sa;
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&sa), &length))
-    return Status::system(errno, "cannot name a bootstrap socket");
+    return Status::system(errno, "this process cannot learn the address of its bootstrap socket");
   *address = {ip, sa.sin_port, 0};
   return fd;
 }
@@ -140,12 +141,13 @@ Result<Dial> Dial::start(const Address& address) {
 
 Status Dial::begin() {
   fd_ = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd_) return Status::system(errno, "cannot create a bootstrap socket");
+  if (!fd_) return Status::system(errno, "this process cannot create a bootstrap socket");
   send_at_once(fd_.get());
   sockaddr_in sa = to_sockaddr(address_);
   if (!connect(fd_.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa) || errno == EINPROGRESS || not_now(errno))
     return {};
-  return Status::error(Code::remote, "cannot connect to %s: %s", to_string(address_).c_str(), strerror(errno));
+  return Status::error(Code::remote, "this process cannot connect to %s: %s", to_string(address_).c_str(),
+                       strerror(errno));
 }
 
 Result<UniqueFd> Dial::finish() {
@@ -156,7 +158,8 @@ Result<UniqueFd> Dial::finish() {
   length = sizeof peer;
   if (!error && !getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &length)) return std::move(fd_);
   if (error && error != ETIMEDOUT && !not_now(error))
-    return Status::error(Code::remote, "cannot connect to %s: %s", to_string(address_).c_str(), strerror(error));
+    return Status::error(Code::remote, "this process cannot connect to %s: %s", to_string(address_).c_str(),
+                         strerror(error));
   pollfd now = {fd_.get(), POLLOUT, 0};
   if (!error && poll(&now, 1, 0) == 0) return UniqueFd();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -171,7 +174,7 @@ Result<UniqueFd> connect_to(const Address& address, Deadline deadline) {
     set.add(dial.fd(), POLLOUT);
     Status waited = set.wait(deadline);
     if (waited.code() == Code::timed_out)
-      return Status::error(Code::timed_out, "cannot connect to %s within the parameter timeout",
+      return Status::error(Code::timed_out, "this process cannot connect to %s within the parameter timeout",
                            to_string(address).c_str());
     GC_TRY(std::move(waited));
     if (!set.ready(dial.fd())) continue;
@@ -190,7 +193,7 @@ Status Transfer::step() {
   if (n < 0 && not_now(errno)) return {};
   if (n == 0 || errno == ECONNRESET || errno == EPIPE)
     return Status::error(Code::remote, "another rank closed its bootstrap connection; it has failed or ended");
-  return Status::system(errno, "bootstrap socket");
+  return Status::system(errno, "this process cannot use its bootstrap connection");
 }
 
 Status send_all(int fd, const void* data, size_t bytes, Deadline deadline) {

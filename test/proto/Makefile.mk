@@ -4,7 +4,7 @@ EXTRA_DIST += test/proto/tests.cmake docs/formats/connection.md docs/formats/cop
 	docs/primitives.md
 
 # These are headers compiled into the test: they link nothing of ours, and so cannot reach up.
-GC_PROTO_TEST_FILES = test/proto/thread_block.h test/proto/each_case.h test/proto/world.h
+GC_PROTO_TEST_FILES = test/proto/thread_block.h test/proto/each_case.h test/proto/looks.h test/proto/world.h
 
 check_PROGRAMS += test/proto/reduction_test test/proto/reduce_copy_test test/proto/reduce_copy_warp_test \
 	test/proto/primitives_test test/proto/direct_test test/proto/collectives_test test/proto/run_plan_test \

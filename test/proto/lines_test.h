@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "each_case.h"
+#include "looks.h"
 #include "proto/primitives.h"
 #include "thread_block.h"
 #include "world.h"
@@ -239,7 +240,6 @@ bool becomes(const std::function<uint64_t()>& now, uint64_t wanted) {
   for (int i = 0; i < 5000 && now() != wanted; ++i) std::this_thread::sleep_for(milliseconds(1));
   return now() == wanted;
 }
-void give_it_a_chance() { std::this_thread::sleep_for(milliseconds(20)); }
 
 TEST_P(EachPrimitive, WaitsForRoom) {
   const Case& c = test_case();
@@ -252,7 +252,7 @@ TEST_P(EachPrimitive, WaitsForRoom) {
   running.emplace_back([&] { bench.receive_as_peer(1, 1); });
   running.emplace_back([&] { bench.run_alone(c); });
   EXPECT_TRUE(becomes([&] { return proto::load_acquire(bench.to[1]->head()); }, 8));
-  give_it_a_chance();
+  test::let_them_look();
   EXPECT_EQ(proto::load_acquire(bench.to[1]->head()), 8u) << "went on without room";
   running.emplace_back([&] { bench.receive_as_peer(0, 1); });
   for (std::thread& thread : running) thread.join();
@@ -282,7 +282,7 @@ TEST_P(EachPrimitive, GivesSlotsBackOnlyWhenAllHaveReadThem) {
   // The second unit of the first step is late: the second of three threads waits for it, the others go on.
   deliver(under_way, *bench.from[0], kSecondUnit, kSecondUnit + kSecondUnitBytes);
   std::thread group([&] { bench.run_alone(c); });
-  give_it_a_chance();
+  test::let_them_look();
   EXPECT_EQ(proto::load_acquire(bench.from[0]->head()), 0u) << "gave a slot back that is still read";
   deliver(under_way, *bench.from[0], 0, 0);
   group.join();
@@ -295,7 +295,7 @@ TEST_P(EachPrimitive, LeavesWhenTheLatchIsSet) {
   Bench bench({.n = {9 * kStep, 100}, .n_in = c.receives ? 1 : 0, .n_out = 2, .threads = threads()});
   const bool waits = c.receives || c.sends;
   std::thread group([&] { bench.run_alone(c); });
-  give_it_a_chance();
+  if (waits) test::let_them_look();
   proto::store_release(&bench.latch.abort, 1u);
   group.join();
   if (!waits) return;

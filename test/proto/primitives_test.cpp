@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "each_case.h"
+#include "looks.h"
 #include "thread_block.h"
 #include "world.h"
 
@@ -118,7 +119,6 @@ bool becomes(const std::function<uint64_t()>& now, uint64_t wanted) {
   for (int i = 0; i < 5000 && now() != wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return now() == wanted;
 }
-void give_it_a_chance() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 class EachPrimitive : public testing::TestWithParam<test::EachCase> {
  protected:
@@ -172,7 +172,7 @@ TEST_P(EachPrimitive, WaitsForDataOfEachPeer) {
     for (int peer = 0; peer < kMostPeers; ++peer) bench.publish(peer, peer == late ? 3 : 4);  // two slices less a step
     std::thread group([&] { bench.run(test_case(), threads(), kCount); });
     EXPECT_TRUE(becomes([&] { return bench.posted_head(late); }, 2));
-    give_it_a_chance();
+    test::let_them_look();
     EXPECT_EQ(bench.posted_head(late), 2u) << "went on without data";
     bench.publish(late, 4);
     group.join();
@@ -189,7 +189,7 @@ TEST_P(EachPrimitive, WaitsForRoomTowardsEachPeer) {
     bench.start_room(late, uint64_t{0} - 5);  // slots of five steps are still in use: room for one slice only
     std::thread group([&] { bench.run(test_case(), threads(), kCount); });
     EXPECT_TRUE(becomes([&] { return bench.posted_tail(late); }, 2));
-    give_it_a_chance();
+    test::let_them_look();
     EXPECT_EQ(bench.posted_tail(late), 2u) << "overwrote a slot in use";
     bench.make_room(late, uint64_t{0} - 4);
     group.join();
@@ -202,7 +202,7 @@ TEST_P(EachPrimitive, LeavesWhenTheLatchIsSet) {
   for (int peer = 0; peer < kMostPeers; ++peer) bench.start_room(peer, uint64_t{0} - 8);
   const bool waits = test_case().receives || test_case().sends;
   std::thread group([&] { bench.run(test_case(), threads(), kCount); });
-  give_it_a_chance();
+  if (waits) test::let_them_look();
   proto::store_release(&bench.latch.abort, 1u);
   group.join();
   EXPECT_EQ(bench.ok, !waits);
@@ -397,7 +397,7 @@ TEST_P(Messages, OfNothingWaitForEachOther) {
       Receiver(part, {{&links_[1]->receiver}, {}}, kShape, &latch_, {nullptr, nullptr}, {}).recv_message(0, 0, 0, 5);
     });
   });
-  give_it_a_chance();
+  test::let_them_look();
   EXPECT_EQ(proto::load_acquire(links_[1]->head()), 3u) << "went on without the message";
   proto::post_note(links_[1]->sender.receive, 3, 0);
   proto::store_release(links_[1]->tail(), uint64_t{6});

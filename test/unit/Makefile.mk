@@ -6,7 +6,7 @@ check_PROGRAMS += test/unit/base/base_test test/unit/core/core_test test/unit/ne
 test_unit_base_base_test_SOURCES = test/unit/base/base_test.cpp test/resources.h
 test_unit_base_base_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS)
 test_unit_core_core_test_SOURCES = test/unit/core/core_test.cpp
-test_unit_core_core_test_LDADD = src/mpi/libmpi.la $(GC_CORE_LIBS) $(GTEST_LIBS)
+test_unit_core_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_net_bootstrap_test_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h
 test_unit_net_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
@@ -83,6 +83,13 @@ test_unit_mpi_scratch_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/coll/operands_test
 test_unit_coll_operands_test_SOURCES = test/unit/coll/operands_test.cpp
 test_unit_coll_operands_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+
+check_PROGRAMS += test/unit/mpi/board_test
+test_unit_mpi_board_test_SOURCES = test/unit/mpi/board_test.cpp
+test_unit_mpi_board_test_LDADD = src/mpi/libmpi.la $(GC_CORE_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/proto/pairs_test
+test_unit_proto_pairs_test_SOURCES = test/unit/proto/pairs_test.cpp
+test_unit_proto_pairs_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/coll/merged_call_test
 test_unit_coll_merged_call_test_SOURCES = test/unit/coll/merged_call_test.cpp

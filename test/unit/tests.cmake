@@ -11,6 +11,8 @@ gc_test(unit.base LABELS unit COMMAND test/unit/base/base_test)
 gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS unit
   COMMAND test/unit/base/base_test --gtest_filter=SharedMemory.*)
 gc_test(unit.core LABELS unit COMMAND test/unit/core/core_test)
+gc_test(unit.board LABELS unit COMMAND test/unit/mpi/board_test)
+gc_test(unit.pairs LABELS unit COMMAND test/unit/proto/pairs_test)
 gc_test(unit.operands LABELS unit COMMAND test/unit/coll/operands_test)
 gc_test(unit.merged_call LABELS unit COMMAND test/unit/coll/merged_call_test)
 gc_test(unit.request LABELS unit COMMAND test/unit/coll/request_test)

@@ -99,3 +99,29 @@ gc_mutant(132 MUST_PRINT "FAILED  . Heart" LABELS unit
   COMMAND test/unit/core/core_test --gtest_filter=Heart.ClockStandsStillWhileItDoesNotBeat)
 gc_mutant(133 MUST_PRINT "FAILED  . Fault" LABELS unit
   COMMAND test/unit/core/core_test --gtest_filter=Fault.TellsTheHostBeforeItEndsKernels)
+# Matching: a message that has not come is taken, and so is one for another purpose.
+gc_mutant(300 MUST_PRINT "FAILED  . Mailbox" LABELS unit
+  COMMAND test/unit/core/mailbox_test --gtest_filter=Mailbox.CarriesLettersOfEachLaneInOrder)
+gc_mutant(301 MUST_PRINT "FAILED  . Mailbox" LABELS unit
+  COMMAND test/unit/core/mailbox_test --gtest_filter=Mailbox.GathersNothingAmongRanksThatCameForDifferentThings)
+# Order: a copy out of turn waits for nothing, and the last one that is ready goes first.
+gc_mutant(302 MUST_PRINT "FAILED  . SendOrder" LABELS unit COMMAND test/unit/core/send_order_test)
+gc_mutant(303 MUST_PRINT "FAILED  . SendOrder" LABELS unit COMMAND test/unit/core/send_order_test)
+# Progress: what must wait for quiescence does not, a doorbell that nobody heard counts as heard, and items are reused
+# under a launch that reads them.
+gc_mutant(304 MUST_PRINT "FAILED  . Quiescence" LABELS unit COMMAND test/unit/core/quiescence_test)
+gc_mutant(305 MUST_PRINT "FAILED  . ResidentKernelTest" LABELS unit
+  COMMAND test/unit/core/resident_kernel_test --gtest_filter=*.MissesWhatNobodyAccepts)
+gc_mutant(306 MUST_PRINT "FAILED  . WorkFifo" LABELS unit COMMAND test/unit/core/work_fifo_test)
+# Caches: plans of another shape, of an entry that another group has by now, and the entry used last makes room; an
+# allocation for one that was freed, and the same of another rank's.
+gc_mutant(307 MUST_PRINT "FAILED  . KeptTest" LABELS unit
+  COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.WhatDiffersIsNotTakenForTheSame)
+gc_mutant(308 MUST_PRINT "FAILED  . KeptTest" LABELS unit
+  COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.BeginsWhatItFoundUnlessThatHasMadeRoom)
+gc_mutant(309 MUST_PRINT "FAILED  . KeptTest" LABELS unit
+  COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.TheLongestUnusedMakesRoom)
+gc_mutant(310 MUST_PRINT "FAILED  . Registration" LABELS unit
+  COMMAND test/unit/core/registration_test --gtest_filter=Registration.NoticesMemoryThatWasFreedOrAllocatedAnew)
+gc_mutant(311 MUST_PRINT "FAILED  . Registration" LABELS unit
+  COMMAND test/unit/core/registration_test --gtest_filter=Registration.OpeningClosesNothing)

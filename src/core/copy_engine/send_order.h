@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/mutant.h"
+
 namespace gpucoll::core {
 
 class SendOrder {
@@ -25,7 +27,7 @@ class SendOrder {
   // under way.
   void offer(const Candidate& candidate) {
     if (!first_ || candidate.turn < first_->turn) first_ = candidate;
-    if (candidate.ready && (!ready_ || candidate.turn < ready_->turn)) ready_ = candidate;
+    if (candidate.ready && (!ready_ || candidate.turn < ready_->turn || gc_mutant(303))) ready_ = candidate;
   }
   std::optional<int> next(bool busy, Clock::time_point now) {
     const std::optional<Candidate> first = take(first_), ready = take(ready_);
@@ -51,7 +53,7 @@ class SendOrder {
   bool has_waited(const Candidate& ready, bool busy, Clock::time_point now) {
     if (busy) return false;
     if (!held_since_) held_since_ = now;
-    return now - *held_since_ >= patience(ready.bytes);
+    return now - *held_since_ >= patience(ready.bytes) || gc_mutant(302);
   }
 
   std::optional<Candidate> first_, ready_;  // of this look

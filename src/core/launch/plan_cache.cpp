@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "core/launch/graph_memory.h"
 #include "core/progress/quiescence.h"
 
@@ -90,9 +91,9 @@ bool are_same_on_this_device(const TaskQueue& a, const TaskQueue& b) {
 // Returns whether the entry keeps this group.
 bool is_of(const PlanCache::Entry& entry, const TaskQueue& queue, const CommProperties& shape) {
   const TaskQueue& kept = entry.queue;
-  return entry.shape == shape && kept.collectives == queue.collectives && kept.sends == queue.sends &&
-         kept.recvs == queue.recvs && kept.streams == queue.streams && kept.results_on_host == queue.results_on_host &&
-         are_same_on_this_device(kept, queue);
+  return (entry.shape == shape || gc_mutant(307)) && kept.collectives == queue.collectives &&
+         kept.sends == queue.sends && kept.recvs == queue.recvs && kept.streams == queue.streams &&
+         kept.results_on_host == queue.results_on_host && are_same_on_this_device(kept, queue);
 }
 
 }  // namespace
@@ -119,7 +120,7 @@ PlanCache::Entry& PlanCache::entry_for(const TaskQueue& queue, const CommPropert
   Entry* oldest = nullptr;
   for (Entry& entry : entries_) {
     if (entry.hash == hash && (entry.plans.empty() || is_of(entry, queue, shape))) return entry;
-    if (!oldest || entry.last_use < oldest->last_use) oldest = &entry;
+    if (!oldest || (entry.last_use < oldest->last_use) != gc_mutant(309)) oldest = &entry;
   }
   Entry& room = entries_.size() < most_ ? entries_.emplace_back() : *oldest;
   forget(room);
@@ -150,7 +151,7 @@ PlanCache::Hit PlanCache::find(const TaskQueue& queue, const CommProperties& sha
 PlanCache::Entry* PlanCache::look_up(Hit hit) {
   if (!hit) return nullptr;
   Entry& entry = entries_[hit.index_];
-  return !entry.plans.empty() && entry.serial == hit.serial_ ? count(entry) : nullptr;
+  return !entry.plans.empty() && (entry.serial == hit.serial_ || gc_mutant(308)) ? count(entry) : nullptr;
 }
 
 PlanCache::Entry* PlanCache::count(Entry& entry) {

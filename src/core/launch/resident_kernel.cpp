@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutant.h"
 
 namespace gpucoll::core {
 namespace {
@@ -91,7 +92,8 @@ void ResidentKernel::post(const PlannedLaunch& launch, uint64_t number) noexcept
 
 bool ResidentKernel::missed() noexcept {
   // In this order: it may have heard, and left after that.
-  if (!posted_ || present() || __atomic_load_n(&doorbell_.left, __ATOMIC_ACQUIRE) >= last_) return false;
+  if (!posted_ || present() || gc_mutant(305) || __atomic_load_n(&doorbell_.left, __ATOMIC_ACQUIRE) >= last_)
+    return false;
   posted_ = false;
   return true;
 }

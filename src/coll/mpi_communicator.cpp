@@ -118,16 +118,22 @@ Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
   const bool device_memory = call_.part.has_device_memory;
   gc_board_line line = line_of(call, description_.rank, description_.size, *call_.part.device);
   if (!runtime().get() && is_everybody()) line.flags |= groups().offer(call_, true);
-  BlockingOrder& blocking_order = device_side_->blocking_order;
-  blocking_order.enter(call_.place);
-  matcher_.publish(call_.place, device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER, line);
+  const uint32_t kind = device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER;
+  if (call.before) {
+    matcher_.publish(call_.place, kind, line);  // ready only once that has been done
+  } else {
+    line.number = GC_NUMBER_COMING;
+    device_side_->blocking_order.enter(call_.place);
+    matcher_.publish(call_.place, kind, line);
+    matcher_.give_number(call_.place);
+  }
   return wait_for_others(call, device_memory, refusal);
 }
 
 Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_memory, Status* refusal) {
-  const auto since = matcher_.stamp(call_.place);
+  const auto now = std::chrono::steady_clock::now();
   int by = -1;
-  GC_TRY_AS(const bool all, matcher_.all_on_device(call_.place, runtime().get(), device_memory, since, &by, among()));
+  GC_TRY_AS(const bool all, matcher_.all_on_device(call_.place, runtime().get(), device_memory, now, &by, among()));
   if (by >= 0) {
     *refusal = matcher_.refusal_of(by, call_.place);
     return false;
@@ -135,9 +141,15 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
   hints_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
   if (!all) return false;
   take_lines();
-  GC_TRY(device_side_->blocking_order.set_time(call_.place, among()));
-  if (!matcher_.holds_everybody(call_.place)) matcher_.decide(call_.place);
+  if (!description_.two_groups) GC_TRY(take_number());
   return true;
+}
+
+// Then the others may write their lines anew.
+Status MpiCommunicator::take_number() {
+  GC_TRY(device_side_->blocking_order.set_number(call_.place, among()));
+  if (!matcher_.holds_everybody(call_.place)) matcher_.decide(call_.place);
+  return {};
 }
 
 // Connects. First it waits for earlier calls: their failure could not be told from a failure to connect.
@@ -151,13 +163,19 @@ Result<bool> MpiCommunicator::prepare() {
   return runtime().prepare(call_, description_.calls->progress);
 }
 
-// Reduces within the group. The calls that this makes come first on all ranks, whatever all came to first.
+// Reduces within the group, where there are two. The calls that this makes come first on all ranks: until they are over
+// a rank is not ready for this one.
 Status MpiCommunicator::reduce_within_group(const gc_call& call) {
-  if (!call.before) return {};
-  device_side_->blocking_order.leave();
-  if (call.before(description_.ctx) == 0) return {};
-  return Status::error(Code::remote, "the part of %s on %s within the group of rank %d has failed",
-                       function_name(call.function), description_.name, description_.rank);
+  if (!description_.two_groups) return {};
+  if (call.before) {
+    if (call.before(description_.ctx) != 0)
+      return Status::error(Code::remote, "the part of %s on %s within the group of rank %d has failed",
+                           function_name(call.function), description_.name, description_.rank);
+    device_side_->blocking_order.enter(call_.place);
+    matcher_.get_ready(call_.place);
+    matcher_.give_number(call_.place);
+  }
+  return take_number();
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {

@@ -70,6 +70,7 @@ class MpiCommunicator : public gc_comm {
   Result<bool> wait_for_others(const gc_call& call, bool device_memory, Status* refusal);
   Result<Answer> execute(const gc_call& call, bool same);
   Result<Answer> run_on_device(const gc_call& call);
+  Status take_number();
   Status reduce_within_group(const gc_call& call);
   Result<bool> prepare();
   Component* among();

@@ -87,10 +87,9 @@ void PersistentRequests::write_schedule() {
   if (any_started()) schedule_.schedule_starts();
 }
 
-bool PersistentRequests::look() {
-  if (stopped_ || (!placing_ && !any_started())) return true;
+void PersistentRequests::look() {
+  if (stopped_ || (!placing_ && !any_started())) return;
   while (const auto step = schedule_.next()) steps_.push_back(*step);
-  return !schedule_.is_unscheduled();
 }
 
 uint64_t PersistentRequests::first_due() const noexcept {
@@ -98,7 +97,7 @@ uint64_t PersistentRequests::first_due() const noexcept {
     const uint64_t step = steps_[i].what;
     const Request* const call = in_slot_[gc_step_slot(step)];
     const bool is_start = gc_step_kind(step) == GC_STEP_START || gc_step_kind(step) == GC_STEP_JOIN;
-    if (is_start && !(call && call->in_group && !groups_.leads())) return steps_[i].scheduled;
+    if (is_start && !(call && call->in_group && !groups_.leads())) return steps_[i].number;
   }
   return 0;
 }
@@ -149,7 +148,7 @@ Result<bool> PersistentRequests::give_place(const PersistentSchedule::Step& sche
 // All of them have been read if the first has (persistent_schedule.cpp).
 Status PersistentRequests::find_starts() {
   starts_.clear();
-  for (const auto& [step, scheduled] : steps_) {
+  for (const auto& [step, number] : steps_) {
     if (!starts_.empty() && gc_step_kind(step) != GC_STEP_JOIN) break;
     Request* const call = in_slot_[gc_step_slot(step)];
     if (!is_started(call))
@@ -170,7 +169,7 @@ Result<size_t> PersistentRequests::launch() {
     if (readiness == Readiness::impossible) return Status::error(Code::remote, "the ranks can no longer be connected");
     first.stage = Stage::launching;
   }
-  if (!may_launch_(steps_.front().scheduled)) return size_t{0};
+  if (!may_launch_(steps_.front().number)) return size_t{0};
   GC_TRY_AS(const size_t n, launcher_.launch(starts_));
   for (size_t i = 0; i < n; ++i) {
     starts_[i]->stage = Stage::running;
@@ -193,7 +192,7 @@ Result<size_t> PersistentRequests::run_in_group(Request& call) {
   call.stage = Stage::launching;
   in_group_ = &call;
   do {
-    if (groups_.is_ready() && !may_launch_(steps_.front().scheduled)) return size_t{0};
+    if (groups_.is_ready() && !may_launch_(steps_.front().number)) return size_t{0};
     GC_TRY_AS(outcome, groups_.step(call.call));
   } while (outcome == GroupRuntime::Outcome::ready);
   if (outcome == GroupRuntime::Outcome::waiting) return size_t{0};

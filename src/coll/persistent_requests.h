@@ -24,9 +24,10 @@ namespace gpucoll::coll {
 
 class PersistentRequests {
  public:
-  // may_launch: returns whether all earlier calls of this process are launched, those before the time `scheduled`.
+  // may_launch: returns whether all earlier calls of this process are launched, those with smaller numbers than
+  // `number`.
   PersistentRequests(const gc_comm_description& description, CallMatcher& matcher,
-                     std::function<bool(uint64_t scheduled)> may_launch)
+                     std::function<bool(uint64_t number)> may_launch)
       : description_(description),
         matcher_(matcher),
         runtime_(description, matcher, GC_MEETING_PERSISTENT),
@@ -58,10 +59,15 @@ class PersistentRequests {
   }
   // Returns whether a call is started, but not launched.
   bool any_started() const noexcept { return n_started_.load() != 0; }
-  // Reads what is to be launched. Returns false where rank 0 is about to tell since when.
-  bool look();
-  // Returns since when all ranks could launch the first start that this rank has yet to launch; 0: none is known.
+  // Reads what is to be launched.
+  void look();
+  // Returns the number, in the launch order, of the first start that this rank has yet to launch; 0: none has one.
   uint64_t first_due() const noexcept;
+  // Sees to it that other starts get greater numbers than `number`. Returns false where one has a number already, or is
+  // about to.
+  bool puts_behind(uint64_t number) const noexcept {
+    return stopped_ || !any_started() || schedule_.puts_behind(number);
+  }
   // Drives what is started. Errors: the ranks can no longer agree; fail() must follow.
   Status go_on();
   // Ends all started calls with `status`, once no kernel uses their buffers; launches nothing more.
@@ -96,7 +102,7 @@ class PersistentRequests {
   RequestLauncher launcher_;
   PersistentSchedule schedule_;
   std::vector<Request*> in_slot_;
-  std::function<bool(uint64_t scheduled)> may_launch_;
+  std::function<bool(uint64_t number)> may_launch_;
   std::deque<PersistentSchedule::Step> steps_;  // read, but not carried out
   std::vector<Request*> starts_;                // the starts of the first steps, which join each other
   std::deque<Request*> unreported_;             // ended, but the application has not been told

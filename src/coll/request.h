@@ -47,8 +47,8 @@ struct Request : gc_pending {
 
   RequestQueue& owner;
   Stage stage = Stage::queued;
-  uint64_t entered_ns = 0;  // when this rank has come to it (gc_board_line::entered_ns), or before
-  uint64_t complete = 0;    // since when all ranks have come to it (CallMatcher::complete_since); 0: not known
+  uint64_t own_number = 0;  // this rank's (gc_board_line::number), or less; 0: it is not ready for the call
+  uint64_t number = 0;      // in the launch order; 0: not known
   bool on_device = false;   // on this rank
   DeviceCall call;
   Status wrong;            // what this rank calls, so that it refuses it

@@ -120,7 +120,7 @@ void RequestQueue::enqueue(Request* call, uint32_t function, const gc_call* devi
   call->unreported = {};
   call->start_requested = call->in_group = call->abandoned = false;
   call->call.place = {GC_ORDER_NONBLOCKING, number, function};
-  call->complete = 0;
+  call->number = call->own_number = 0;
   call->wait = {call->call.place, nullptr};
   call->next_look_around = call->wait.start + kBetweenLooksAround;
   call->line = {};
@@ -129,7 +129,8 @@ void RequestQueue::enqueue(Request* call, uint32_t function, const gc_call* devi
   if (call->on_device && !runtime_of(*call).get()) call->line.flags |= groups_of(*call).offer(call->call, false);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   queue_.push_back(call);
-  if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_);
+  if (!std::exchange(known_, true))
+    ProgressThread::instance().register_client(this, &description_, matcher_.name() - 1);
   note_first();
 }
 
@@ -201,10 +202,9 @@ bool RequestQueue::progress() {
   go_on();
   const bool polite = (!launcher_.settled() && runtime_.get()->emulated()) || groups_.needs_processors() ||
                       persistent_.needs_processors();
-  const bool told = !unstamped_;
   lock.unlock();
   if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need
-  return told;
+  return true;
 }
 
 // A thread that queues a call after the last look here finds that the thread does not have this object any more.
@@ -255,7 +255,7 @@ void RequestQueue::restart(Request* call) {
 void RequestQueue::publish_starts() {
   {
     std::lock_guard lock(mutex_);
-    if (description_.size > 1) first_entered_.store(1);  // as in publish()
+    if (description_.size > 1) first_ready_.store(GC_NUMBER_COMING);  // as in publish()
     persistent_.publish_starts();
     go_on();
     go_on_a_little_while([&] { return persistent_.any_started(); });
@@ -325,21 +325,33 @@ uint32_t RequestQueue::flags_of(size_t at) const {
   return undecided && next ? GC_LINE_SMALL | GC_LINE_WAITS : GC_LINE_SMALL;
 }
 
+void RequestQueue::give_number(Request& call) {
+  call.own_number = matcher_.give_number(call.call.place);
+  if (description_.size > 1) first_ready_.store(call.own_number);
+}
+
+// For the first of the queue, not before: those in front of it may have to be begun on the host.
+void RequestQueue::get_ready(Request& call) {
+  if (description_.size > 1) first_ready_.store(GC_NUMBER_COMING);  // before others see it: no thread must pass by
+  matcher_.get_ready(call.call.place);
+  give_number(call);
+  ProgressThread::instance().hurry();
+}
+
 void RequestQueue::publish(Request& call, uint32_t flags) {
   const CallId& place = call.call.place;
   call.line.flags |= flags;
-  if (&call == queue_.front() && description_.size > 1)
-    first_entered_.store(1);  // before the clock is read: other threads must not pass by
   call.stage = Request::Stage::published;
   call.wait = {place, nullptr, call.call.part.has_device_memory || gc_mutant(112)};
-  call.entered_ns = 1;
   if (place.number == 0) return;
   const bool refuses = !call.wrong && !runtime_of(call).staging();
   if (call.on_device || refuses) window_.keep(place.number);
   if (refuses) refused_ = place;
+  const bool ready = call.on_device && !refuses && &call == queue_.front();
+  if (ready && description_.size > 1) first_ready_.store(GC_NUMBER_COMING);
+  call.line.number = ready ? GC_NUMBER_COMING : GC_NUMBER_NONE;
   matcher_.publish(place, refuses ? uint32_t{GC_KIND_REFUSED} : kind_of(call), call.line);
-  if (call.on_device)
-    call.entered_ns = static_cast<uint64_t>(std::chrono::nanoseconds(matcher_.stamp(place).time_since_epoch()).count());
+  if (ready) give_number(call);
 }
 
 void RequestQueue::publish_more() {

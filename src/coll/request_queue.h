@@ -44,7 +44,7 @@ class RequestQueue final : public ProgressClient {
         groups_(groups),
         launcher_(runtime),
         window_(matcher),
-        persistent_(description, matcher, [this](uint64_t scheduled) { return may_start(scheduled); }) {}
+        persistent_(description, matcher, [this](uint64_t number) { return may_start(number); }) {}
   ~RequestQueue() override { stop(); }
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
@@ -70,8 +70,9 @@ class RequestQueue final : public ProgressClient {
   void raise_faults(const Status& why);
   // Returns whether any call has not been begun.
   bool queued() const noexcept { return n_queued_.load() != 0; }
-  uint64_t first_entered() const noexcept override { return first_entered_.load(); }
+  uint64_t first_ready() const noexcept override { return first_ready_.load(); }
   uint64_t first_due() const noexcept override { return first_due_.load(); }
+  bool puts_behind(uint64_t number) override;
   // Returns whether no call runs on the device.
   bool settled();
   // Tells the other ranks that they must not wait for what is under way.
@@ -105,22 +106,19 @@ class RequestQueue final : public ProgressClient {
   Status await_line(Request& call);
   void publish_more();
   uint32_t flags_of(size_t at) const;
+  void give_number(Request& call);
+  void get_ready(Request& call);
   void publish(Request& call, uint32_t flags);
   void pop_first();
   void note_first();
   bool is_due(const Request& call) const;
-  bool find_complete(Request& call);
+  bool is_first_unnumbered() const noexcept;
+  uint64_t first_unnumbered() const noexcept;
+  bool find_number(Request& call);
   Request* find_due();
-  // Returns whether this rank launches this communicator's calls on devices, as it has done before.
-  bool runs_here() const noexcept { return runtime_.get() || groups_.has_led(); }
-  static bool waits_for_others(const Request& call) {
-    return call.state != GC_HOST_TURN &&
-           (call.stage == Request::Stage::queued || call.stage == Request::Stage::published);
-  }
+  bool puts_first_behind(uint64_t number);
   bool may_launch(Request& call);
-  bool may_start(uint64_t scheduled);
-  uint64_t first_undecided() const noexcept;
-  Clock::duration patience() const noexcept;
+  bool may_start(uint64_t number);
   void go_on();
   bool step(Request& call);
   Result<bool> try_step(Request& call);
@@ -162,18 +160,14 @@ class RequestQueue final : public ProgressClient {
   std::mutex mutex_;
   std::deque<Request*> queue_;
   std::atomic<size_t> n_queued_{0};  // of queue_
-  std::atomic<uint64_t> first_entered_{0}, first_due_{0};
-  // The call to be launched first, and since when this rank could launch it but for others; the same for starts.
-  const Request* due_ = nullptr;
-  uint64_t due_start_ = 0;
-  Clock::time_point due_since_ = {}, start_due_since_ = {};
+  std::atomic<uint64_t> first_ready_{0}, first_due_{0};
+  const Request* due_ = nullptr;        // the call to be launched first, once it has a number
+  uint64_t due_start_ = 0;              // the number of the start to be launched first; 0: none has one
   std::atomic<bool> on_thread_{false};  // the ProgressThread's thread has it, or is about to get it
   bool known_ = false;                  // to the ProgressThread
-  bool unstamped_ =
-      false;  // all ranks have come to the call that go_on() looked at, but some rank is about to tell when
-  size_t n_published_ = 0;          // the first ones of queue_
-  CallId refused_ = {};             // the last refused call that this rank has told of
-  std::vector<Request*> together_;  // launch()'s
+  size_t n_published_ = 0;              // the first ones of queue_
+  CallId refused_ = {};                 // the last refused call that this rank has told of
+  std::vector<Request*> together_;      // launch()'s
   std::vector<std::unique_ptr<Request>> all_;
   std::vector<Request*> spare_;
 };

@@ -8,40 +8,30 @@
 #include "coll/request_queue.h"
 
 namespace gpucoll::coll {
-namespace {
+namespace {}  // namespace
 
-// As kPatience of the ProgressThread, where the application has to begin a call on the host first: it may compute for
-// as long as it likes.
-constexpr auto kPatienceWithHost = std::chrono::milliseconds(10);
+// ---- the first of the queue: the launch order ----
 
-}  // namespace
-
-// ---- the first of the queue ----
-
-RequestQueue::Clock::duration RequestQueue::patience() const noexcept {
-  const bool with_host = !queue_.empty() && queue_.front()->state == GC_HOST_TURN;
-  return with_host ? Clock::duration(kPatienceWithHost) : ProgressThread::kPatience;
+// Returns whether this rank is ready for the first of the queue, but may not know its number.
+bool RequestQueue::is_first_unnumbered() const noexcept {
+  if (due_ || queue_.empty()) return false;
+  const Request& first = *queue_.front();
+  return is_undecided(first) && first.own_number && !first.is_persistent();
 }
 
-// Returns when this rank entered the first call that may be due without being known to be, or an earlier time; 0: none
-// is.
-uint64_t RequestQueue::first_undecided() const noexcept {
-  if (persistent_.any_started() && !due_start_) return 1;
-  return n_published_ && !due_ ? queue_.front()->entered_ns : 0;
+uint64_t RequestQueue::first_unnumbered() const noexcept {
+  if (persistent_.any_started()) return GC_NUMBER_COMING;
+  return is_first_unnumbered() ? queue_.front()->own_number : 0;
 }
 
 void RequestQueue::note_first() {
   n_queued_.store(queue_.size());
   if (description_.size == 1) return;  // what waits for no other rank stands in nobody's way
-  const auto now = Clock::now();
-  const Request* const due = find_due();
-  if (std::exchange(due_, due) != due) due_since_ = now;
-  const uint64_t start = persistent_.first_due();
-  if (std::exchange(due_start_, start) != start) start_due_since_ = now;
-  uint64_t first = due && now - due_since_ <= patience() ? due->complete : 0;
-  if (start && now - start_due_since_ <= ProgressThread::kPatience && (!first || start < first)) first = start;
-  first_due_.store(first);
-  first_entered_.store(first_undecided());
+  due_ = find_due();
+  due_start_ = persistent_.first_due();
+  const uint64_t first = due_ ? due_->number : 0;
+  first_due_.store(first && (!due_start_ || first <= due_start_) ? first : due_start_);
+  first_ready_.store(first_unnumbered());
 }
 
 bool RequestQueue::is_due(const Request& call) const {
@@ -55,58 +45,52 @@ bool RequestQueue::is_due(const Request& call) const {
   }
 }
 
-// Returns whether all ranks have come to the call with device memory. Notes since when, if that can be told yet.
-bool RequestQueue::find_complete(Request& call) {
-  if (call.complete || !call.on_device || call.is_persistent() || !call.wrong) return call.complete;
+// Returns whether the call has a number. Once it is ready everywhere it has one soon.
+bool RequestQueue::find_number(Request& call) {
+  if (call.number) return true;
+  if (!call.own_number || !call.on_device || !call.wrong) return false;
   const auto verdict = matcher_.look(call.wait);
   if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
-  call.complete = matcher_.complete_since(call.call.place, &call.wait.rank);
-  unstamped_ |= !call.complete;
-  return true;
+  call.number = matcher_.number_of(call.call.place, &call.wait.rank);
+  return call.number;
 }
 
-// Returns the call that this rank is to launch first, where all ranks have come to it: the first of the queue, or one
-// behind where the first is launched but stays in a group, or waits for the application to begin it on the host.
+// Returns the call that this rank is to launch first, where it has a number: it is the first of the queue, as this rank
+// is not ready for others.
 Request* RequestQueue::find_due() {
   if (queue_.empty()) return nullptr;
   Request& first = *queue_.front();
-  if (is_due(first)) return &first;
-  if (is_undecided(first) && find_complete(first)) return first.complete ? &first : nullptr;
-  if (!runs_here() || waits_for_others(first)) return nullptr;
-  for (size_t i = 1; i < n_published_; ++i) {
-    Request& next = *queue_[i];
-    if (!next.on_device || next.is_persistent()) continue;
-    if (!next.complete) {
-      const auto verdict = matcher_.look(next.wait);
-      if (verdict && (*verdict == CallMatcher::Verdict::host || *verdict == CallMatcher::Verdict::refused)) continue;
-      if (!verdict || *verdict == CallMatcher::Verdict::waiting || !next.wrong) return nullptr;
-      find_complete(next);
-    }
-    return next.complete ? &next : nullptr;
-  }
-  return nullptr;
+  const bool numbered = is_undecided(first) && !first.is_persistent() && find_number(first);
+  return numbered || is_due(first) ? &first : nullptr;
 }
 
-// Returns whether all calls that all ranks came to before are launched (progress_thread.h), also those of this
-// communicator, which the ProgressThread takes for one.
+// As puts_behind(). REQUIRES: note_first() has been called since the last change.
+bool RequestQueue::puts_first_behind(uint64_t number) {
+  return !is_first_unnumbered() || matcher_.puts_behind(queue_.front()->call.place, number);
+}
+
+bool RequestQueue::puts_behind(uint64_t number) {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  note_first();
+  return puts_first_behind(number) && persistent_.puts_behind(number);
+}
+
+// Returns whether everything with smaller numbers is launched (progress_thread.h), also that of this communicator,
+// which the ProgressThread takes for one.
 bool RequestQueue::may_launch(Request& call) {
   if (description_.size == 1) return true;
-  const bool told = persistent_.look();
+  persistent_.look();
   note_first();
-  const auto now = Clock::now();
-  if (now - due_since_ > ProgressThread::kPatience) return true;
-  if (!told || (due_start_ && due_start_ < call.complete && now - start_due_since_ <= ProgressThread::kPatience))
-    return false;
-  return ProgressThread::instance().launch_earlier(call.complete, this);
+  if (due_start_ && due_start_ < call.number) return false;
+  return persistent_.puts_behind(call.number) && ProgressThread::instance().launch_earlier(call.number, this);
 }
 
-bool RequestQueue::may_start(uint64_t scheduled) {
+bool RequestQueue::may_start(uint64_t number) {
   if (description_.size == 1) return true;
   note_first();
-  const auto now = Clock::now();
-  if (now - start_due_since_ > ProgressThread::kPatience) return true;
-  if (unstamped_ || (due_ && due_->complete < scheduled && now - due_since_ <= patience())) return false;
-  return ProgressThread::instance().launch_earlier(scheduled, this);
+  if (due_ && due_->number <= number) return false;
+  return puts_first_behind(number) && ProgressThread::instance().launch_earlier(number, this);
 }
 
 // The next one waits from now on.
@@ -119,7 +103,6 @@ void RequestQueue::pop_first() {
 }
 
 void RequestQueue::go_on() {
-  unstamped_ = false;
   publish_more();
   while (!queue_.empty() && step(*queue_.front())) {
     pop_first();
@@ -127,7 +110,7 @@ void RequestQueue::go_on() {
   }
   look_at_running();
   if (Status starts = contained([&] { return persistent_.go_on(); }); !starts) give_up_starts(std::move(starts));
-  unstamped_ |= !persistent_.look();
+  persistent_.look();
   note_first();
 }
 
@@ -194,6 +177,7 @@ Result<bool> RequestQueue::decide(Request& call) {
     return false;
   }
   GC_TRY(matcher_.usable());
+  if (!call.own_number) get_ready(call);
   call.wait.runtime = runtime_of(call).get();
   GC_TRY_AS(const CallMatcher::Verdict verdict, matcher_.look(call.wait));
   if (verdict == CallMatcher::Verdict::waiting) {
@@ -208,9 +192,7 @@ Result<bool> RequestQueue::decide(Request& call) {
     return false;
   }
   if (verdict == CallMatcher::Verdict::refused) return end_refused(call, matcher_.refusal_of(call.wait.rank, place));
-  call.complete = matcher_.complete_since(place, &call.wait.rank);
-  unstamped_ |= !call.complete;
-  if (!call.complete) {
+  if (!find_number(call)) {
     if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
     return false;
   }
@@ -272,6 +254,7 @@ Result<bool> RequestQueue::join(Request& call) {
   for (size_t i = 0; i < n; ++i) {
     matcher_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);
     queue_[i]->stage = Request::Stage::agreed;
+    queue_[i]->number = call.number;
   }
   const CallId& last = queue_[n - 1]->call.place;
   matcher_.decide(last);
@@ -330,7 +313,7 @@ Result<bool> RequestQueue::place(Request& call) {
   call.stage = Request::Stage::resting;
   if (call.start_requested) {
     persistent_.start(call);
-    if (description_.size > 1) first_entered_.store(1);  // as in publish()
+    if (description_.size > 1) first_ready_.store(GC_NUMBER_COMING);  // as in publish()
     persistent_.publish_starts();
   } else {
     __atomic_store_n(&call.state, int{GC_READY}, __ATOMIC_RELEASE);  // partner: the component's look

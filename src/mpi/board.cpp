@@ -26,6 +26,7 @@ gc_board_entry* take(gc_board_entry& entry, const BoardKey& key) noexcept {
   for (uint64_t& word : entry.starts.held) __atomic_store_n(&word, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.starts.read, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.starts.scheduled, uint64_t{0}, __ATOMIC_RELEASE);
+  __atomic_store_n(&entry.starts.number, uint64_t{0}, __ATOMIC_RELEASE);
   for (gc_board_meeting& meeting : entry.meetings) __atomic_store_n(&meeting.met, uint64_t{0}, __ATOMIC_RELEASE);
   for (uint64_t& hints : entry.device_hints) __atomic_store_n(&hints, uint64_t{0}, __ATOMIC_RELEASE);
   __atomic_store_n(&entry.ending, uint64_t{0}, __ATOMIC_RELEASE);
@@ -40,6 +41,7 @@ gc_board_entry* take(gc_board_entry& entry, const BoardKey& key) noexcept {
 Result<Board> Board::create() {
   Board board;
   GC_TRY_AS(board.memory_, SharedMemory::create(kBytes, "gpucoll-board"));
+  board.board().launch_number = GC_NUMBER_COMING;
   return board;
 }
 
@@ -90,6 +92,21 @@ void Board::end() noexcept {
   __atomic_store_n(&board().pulse.beat_ns, uint64_t{0}, __ATOMIC_RELAXED);  // nobody need wait for it
   __atomic_store_n(&board().ended, uint64_t{1}, __ATOMIC_RELEASE);          // partner: has_ended()
 }
+
+// All are sequentially consistent, as are the stores and loads around them that count (proto/format/board.h).
+uint64_t Board::take_number() const noexcept {
+  return __atomic_add_fetch(&board().launch_number, uint64_t{1}, __ATOMIC_SEQ_CST);
+}
+
+void Board::raise_number(uint64_t number) const noexcept {
+  uint64_t& last = board().launch_number;
+  uint64_t seen = __atomic_load_n(&last, __ATOMIC_SEQ_CST);
+  while (seen < number &&
+         !__atomic_compare_exchange_n(&last, &seen, number, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
+}
+
+uint64_t Board::last_number() const noexcept { return __atomic_load_n(&board().launch_number, __ATOMIC_SEQ_CST); }
 
 bool Board::has_ended() const noexcept { return __atomic_load_n(&board().ended, __ATOMIC_ACQUIRE) != 0; }
 

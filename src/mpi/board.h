@@ -42,6 +42,12 @@ class Board {
   // Returns whether the key's entry has been released. The board remembers the last hundred thousand or so. Callers ask
   // this where find() returns null.
   bool is_gone(const BoardKey& key) const noexcept;
+  // Count for the launch order (proto/format/board.h). take_number() returns a number that is greater than all before.
+  // raise_number() lets all later ones be greater than `number`. last_number() returns the last one, or what it was
+  // raised to.
+  uint64_t take_number() const noexcept;
+  void raise_number(uint64_t number) const noexcept;
+  uint64_t last_number() const noexcept;
 
  private:
   gc_board& board() const noexcept { return *static_cast<gc_board*>(memory_.data()); }

@@ -1,11 +1,13 @@
 #include "mpi/progress_thread.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
 #include <ctime>
 #include <set>
 
+#include "base/mutant.h"
 #include "base/params.h"
 #include "base/service_thread.h"
 
@@ -21,10 +23,19 @@ ProgressThread& ProgressThread::instance() {
   return *thread;
 }
 
-void ProgressThread::register_client(ProgressClient* calls, const void* of) {
+void ProgressThread::register_client(ProgressClient* calls, const void* of, uint64_t name) {
   std::lock_guard lock(mutex_);
-  known_.push_back({calls, of});
+  const bool one = n_communicators_.load() == 1;
+  known_.push_back({calls, of, name});
   count();
+  if (one && several_communicators()) catch_up(calls);
+}
+
+// A process that used one communicator alone did not learn all numbers. Ends: a rank that is ready tells its number at
+// once, or dies.
+void ProgressThread::catch_up(const ProgressClient* calls) const {
+  for (const Known& other : known_)
+    while (other.calls != calls && !other.calls->catches_up()) sched_yield();
 }
 
 void ProgressThread::count() {
@@ -51,45 +62,52 @@ void ProgressThread::remove(ProgressClient* calls) {
   std::erase(calls_, calls);
 }
 
+uint64_t ProgressThread::name_of(const ProgressClient* calls) const {
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.calls == calls; });
+  return known == known_.end() ? 0 : known->name;
+}
+
 // While all calls are looked at, none launches; then only the very first one launches. Calls that came since do not, as
 // there may be others by then that nobody has looked at.
-bool ProgressThread::launch_earlier(uint64_t complete, const ProgressClient* calls) {
+bool ProgressThread::launch_earlier(uint64_t number, const ProgressClient* calls) {
   std::lock_guard lock(mutex_);
   if (within_ == Within::looking) return false;
-  if (within_ == Within::launching) return complete < looked_until_ && !first_before(complete, calls);
-  return look_first(complete, calls) && launch_first(complete, calls);
+  const Place place = {number, name_of(calls)};
+  if (within_ == Within::launching) return place < looked_until_ && !first_before(place, calls);
+  return look_first(place, calls) && launch_first(place, calls);
 }
 
 // The one with the first of what is known to be launched before.
-ProgressClient* ProgressThread::first_before(uint64_t complete, const ProgressClient* calls) const {
+ProgressClient* ProgressThread::first_before(Place place, const ProgressClient* calls) const {
   ProgressClient* first = nullptr;
-  for (const auto& [other, of] : known_) {
-    const uint64_t due = other->first_due();
-    if (other == calls || !due || due >= complete) continue;
-    first = other;
-    complete = due;
+  for (const Known& other : known_) {
+    const Place due = {other.calls->first_due(), other.name};
+    if (other.calls == calls || !due.number || due >= place) continue;
+    first = other.calls;
+    place = due;
   }
   return first;
 }
 
-bool ProgressThread::launch_first(uint64_t complete, const ProgressClient* calls) {
-  looked_until_ = complete;
-  while (ProgressClient* first = first_before(complete, calls)) {
+bool ProgressThread::launch_first(Place place, const ProgressClient* calls) {
+  looked_until_ = place;
+  while (ProgressClient* first = first_before(place, calls)) {
     const uint64_t due = first->first_due();
     within_ = Within::launching;
     first->progress();
     within_ = Within::nothing;
-    if (first->first_due() == due) return false;
+    if (first->first_due() == due) return gc_mutant(160) != 0;
   }
   return true;
 }
 
-bool ProgressThread::look_first(uint64_t complete, const ProgressClient* calls) {
+bool ProgressThread::look_first(Place place, const ProgressClient* calls) {
   bool all = true;
   within_ = Within::looking;
-  for (const auto& [other, of] : known_) {
-    const uint64_t entered = other->first_entered();
-    if (other != calls && entered && entered < complete) all &= other->progress();
+  for (const Known& other : known_) {
+    const uint64_t ready = other.calls->first_ready();
+    if (other.calls == calls || !ready || ready > place.number) continue;
+    all &= other.calls->progress() && (gc_mutant(161) || other.calls->puts_behind(place.number));
   }
   within_ = Within::nothing;
   return all;
@@ -109,7 +127,8 @@ void ProgressThread::run() {
   for (;;) {
     changed_.wait(lock, [this] { return !calls_.empty(); });
     progress_all();
-    nap_ns = std::exchange(more_, false) ? kFirstNapNs : std::min(nap_ns + nap_ns / 8, kLongestNapNs);
+    const bool hurried = hurried_.exchange(false, std::memory_order_relaxed);
+    nap_ns = std::exchange(more_, false) || hurried ? kFirstNapNs : std::min(nap_ns + nap_ns / 8, kLongestNapNs);
     const timespec nap = {0, nap_ns};
     lock.unlock();
     nanosleep(&nap, nullptr);

@@ -4,17 +4,18 @@
 // It also orders what several communicators launch. A device rests before it gives memory back, and the driver launches
 // nothing meanwhile; nor does the driver launch where the kernels under way leave no room. If one rank had launched the
 // first of two calls then, and another rank the second, both would wait for ever. So all ranks launch the calls of
-// several communicators in one order: that in which the last rank came to each. The lines on the board say this to all
-// ranks alike. A rank that can launch a call looks first, by launch_earlier(), for calls to which all ranks have come
-// before and which it has not launched. It sees all of these: each rank came where others see it, and only then looked
-// at the clock.
+// several communicators in one order: that of the numbers that all ranks of a call give it, once each is ready to
+// launch it (proto/format/board.h, docs/adr/0036). A rank that can launch a call first looks, by launch_earlier(), for
+// calls that have smaller numbers and that it has not launched, and launches them. It puts those that have no number
+// yet behind. So a call with a number waits for calls with smaller numbers alone, and for nothing that an application
+// has yet to do.
 //
 // The thread decides and launches, and calls neither MPI nor the application. It sleeps while nothing waits to be
 // launched, and looks the less often the longer something does.
 // Thread safety: any thread. Ownership: borrows what it turns, until remove().
 #pragma once
 #include <atomic>
-#include <chrono>
+#include <compare>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -26,36 +27,39 @@ namespace gpucoll::coll {
 class ProgressClient {
  public:
   virtual ~ProgressClient() = default;
-  // Launches what it can, as launch_earlier() lets it, or only looks. Returns false where another thread is at it, or
-  // where first_due() cannot be told yet though all ranks may have come.
+  // Launches what it can, as launch_earlier() lets it, or only looks. Returns false where another thread is at it.
   virtual bool progress() = 0;
   // Launches as progress() does, and returns whether the thread must call again.
   virtual bool progress_on_thread() = 0;
-  // Returns when this rank entered the first call that may be due without first_due() saying so
-  // (gc_board_line::entered_ns), or an earlier time; 0: there is none.
-  virtual uint64_t first_entered() const noexcept = 0;
-  // Returns when the last rank came to the first call that this rank has yet to launch. 0: none is known, or it cannot
-  // be launched for so long that others must not wait for it.
+  // Returns this rank's number for the first call that it is ready for and whose number first_due() does not tell, or
+  // less; 0: there is none.
+  virtual uint64_t first_ready() const noexcept = 0;
+  // Returns the number of the first call that this rank has yet to launch. 0: none has one.
   virtual uint64_t first_due() const noexcept = 0;
+  // Sees to it that the calls whose number first_due() does not tell get greater numbers than `number`. Returns false
+  // where one of them has a number already, or is about to, or where another thread is at it.
+  virtual bool puts_behind(uint64_t number) = 0;
+  // Sees to it that the numbers that this process gives from now on are greater than those of what this client has
+  // launched. Returns false where a rank is about to tell its number.
+  virtual bool catches_up() { return true; }
 };
 
 class ProgressThread {
  public:
-  // After this time a call that cannot be launched no longer holds up others, nor is it held up: ranks may have called
-  // in different orders, and wait for each other's connections.
-  static constexpr auto kPatience = std::chrono::seconds(1);
-
   static ProgressThread& instance();
-  // Lets launch_earlier() regard `calls` from now on. They belong to the communicator that `of` stands for.
-  void register_client(ProgressClient* calls, const void* of);
+  // Lets launch_earlier() regard `calls` from now on. They belong to the communicator that `of` stands for. `name`
+  // tells them from others, equal on all ranks: of equal numbers the one with the smaller name is first.
+  void register_client(ProgressClient* calls, const void* of, uint64_t name);
   // Returns whether it knows of several communicators: with one alone, nothing can be launched out of order.
   bool several_communicators() const noexcept { return n_communicators_.load() > 1; }
   // Turns `calls`, which it knows, until none of them is queued. The parameter progress_thread turns this off, but not
   // launch_earlier().
   void add(ProgressClient* calls);
-  // Gives a turn to other calls: those to which all ranks may have come before `complete`, when they had come to one of
-  // `calls` (CallMatcher::complete_since). Returns false where such a call is not launched yet.
-  bool launch_earlier(uint64_t complete, const ProgressClient* calls);
+  // Lets the thread look soon again: something has changed that other ranks answer at once.
+  void hurry() noexcept { hurried_.store(true, std::memory_order_relaxed); }
+  // Launches what comes before call `number` of `calls`. Returns false where such a call is not launched yet, or where
+  // one may yet turn out to come before.
+  bool launch_earlier(uint64_t number, const ProgressClient* calls);
   // Forgets `calls`: after it returns they are not known any more.
   void remove(ProgressClient* calls);
 
@@ -64,23 +68,32 @@ class ProgressThread {
   void run();
   // These are called with the lock held.
   void progress_all();
-  ProgressClient* first_before(uint64_t complete, const ProgressClient* calls) const;
-  bool launch_first(uint64_t complete, const ProgressClient* calls);
-  bool look_first(uint64_t complete, const ProgressClient* calls);
-
-  std::recursive_mutex mutex_;  // what is turned may turn what was called before it
-  std::condition_variable_any changed_;
+  // A call's place in the launch order.
+  struct Place {
+    uint64_t number, name;
+    auto operator<=>(const Place&) const = default;
+  };
   struct Known {
     ProgressClient* calls;
     const void* of;
+    uint64_t name;
   };
+  uint64_t name_of(const ProgressClient* calls) const;
+  ProgressClient* first_before(Place place, const ProgressClient* calls) const;
+  bool launch_first(Place place, const ProgressClient* calls);
+  bool look_first(Place place, const ProgressClient* calls);
   void count();
+  void catch_up(const ProgressClient* calls) const;
+
+  std::recursive_mutex mutex_;  // what is turned may turn what was called before it
+  std::condition_variable_any changed_;
   std::vector<Known> known_;
   std::atomic<size_t> n_communicators_{0};  // of the known calls
   std::vector<ProgressClient*> calls_;      // the calls that are turned
   bool running_ = false, more_ = false;
+  std::atomic<bool> hurried_{false};
   Within within_ = Within::nothing;
-  uint64_t looked_until_ = 0;  // while launching: all calls to which all ranks came before this time are known
+  Place looked_until_ = {};  // while launching: all calls that come before this are known
 };
 
 }  // namespace gpucoll::coll

@@ -26,6 +26,11 @@ if(NOT GC_SANITIZERS MATCHES undefined)
   gc_test(unit.mpi_runtime.failing LABELS unit ENV GPUCOLL_DEVICE=emu
     COMMAND test/unit/coll/mpi_runtime_test --gtest_filter=MpiRuntime.StaysWithItsFaultUntilFinish)
 endif()
+gc_test(unit.launch_order LABELS unit COMMAND test/unit/mpi/launch_order_test)
+gc_mutant(160 MUST_PRINT "FAILED.*LaunchOrderTest.NeverHangs" LABELS unit
+  COMMAND test/unit/mpi/launch_order_test --gtest_filter=LaunchOrderTest.NeverHangs)
+gc_mutant(161 MUST_PRINT "FAILED.*LaunchOrderTest.NeverHangs" LABELS unit
+  COMMAND test/unit/mpi/launch_order_test --gtest_filter=LaunchOrderTest.NeverHangs)
 gc_test(unit.progress_thread LABELS unit COMMAND test/unit/mpi/progress_thread_test)
 gc_test(unit.tuner LABELS unit COMMAND test/unit/core/tuner_test)
 gc_test(unit.tuning_file LABELS unit COMMAND test/unit/core/tuning_file_test)

@@ -12,29 +12,30 @@ void BlockingOrder::leave_thread() {
 
 // ---- the caller ----
 
-// Before the clock is read for it: who sees none here, and then launches, does so with an earlier number.
+// Before the rank is ready: who sees none here, and then launches, does so with a smaller number.
 void BlockingOrder::enter(const CallId& place) {
   if (description_.size == 1) return;
-  if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_);
-  complete_ = 0;
+  if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_, matcher_.name());
+  number_ = 0;
   present_.store(name_of(place));
 }
 
-Status BlockingOrder::find_complete(const CallId& place, const Component* among) {
+Status BlockingOrder::find_number(const CallId& place, const Component* among) {
   constexpr int kLooksPerCheck = 4096;
   CallMatcher::Wait wait = {place, nullptr};
   for (int looks = 1;; ++looks) {
-    complete_ = matcher_.complete_since(place, &wait.rank, among);
-    if (complete_) return {};
-    sched_yield();  // some rank is between its arrival and its clock
-    if (looks % kLooksPerCheck == 0) GC_TRY(matcher_.look_around(wait));
+    number_ = matcher_.number_of(place, &wait.rank, among);
+    if (number_) return {};
+    description_.calls->progress();
+    sched_yield();  // some rank is about to tell its number
+    if (looks % kLooksPerCheck) continue;
+    GC_TRY(matcher_.usable(wait.rank));
+    GC_TRY(matcher_.look_around(wait));
   }
 }
 
 void BlockingOrder::await_others() {
-  const auto start = Clock::now();
-  while (!ProgressThread::instance().launch_earlier(complete_, this) &&
-         Clock::now() - start < ProgressThread::kPatience) {
+  while (!ProgressThread::instance().launch_earlier(number_, this)) {
     description_.calls->progress();
     sched_yield();  // to whom this waits for, a thread of this process
   }
@@ -61,16 +62,27 @@ bool BlockingOrder::progress() {
   const auto verdict = matcher_.look(wait_);
   if (!verdict || *verdict != CallMatcher::Verdict::device) return true;
   int missing;
-  due_ = matcher_.complete_since(wait_.place, &missing, wait_.among);
-  due_since_ = Clock::now();
-  return due_ != 0;
+  due_ = matcher_.number_of(wait_.place, &missing, wait_.among);
+  return true;
 }
 
-uint64_t BlockingOrder::first_entered() const noexcept { return present_.load() != 0; }  // seq_cst: enter()
+bool BlockingOrder::puts_behind(uint64_t number) {
+  const uint64_t present = present_.load();
+  if (present == 0) return true;
+  if (present != seen_) return false;
+  return due_ || matcher_.puts_behind(wait_.place, number, wait_.among);
+}
+
+bool BlockingOrder::catches_up() {
+  const uint64_t present = present_.load();
+  const CallId place = place_of(present);
+  return matcher_.catches_up(present ? &place : nullptr);
+}
+
+uint64_t BlockingOrder::first_ready() const noexcept { return present_.load() != 0 && !first_due(); }
 
 uint64_t BlockingOrder::first_due() const noexcept {
-  if (!due_ || present_.load(std::memory_order_acquire) != seen_) return 0;
-  return Clock::now() - due_since_ > ProgressThread::kPatience ? 0 : due_;
+  return present_.load(std::memory_order_acquire) == seen_ ? due_ : 0;
 }
 
 }  // namespace gpucoll::coll

@@ -107,20 +107,24 @@ void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_lin
                 sizeof line - kRest);
     tell_batch_size(place, 0);
   }
-  // Partner: look_at of the peers. Where stamp() follows, others see it before the clock is read: no store may wait.
+  // Partner: look_at of the peers. Where give_number() follows, others see it before the number is taken.
   if (kind == GC_KIND_HOST)
     __atomic_store_n(&mine.arrival, arrival, __ATOMIC_RELEASE);
   else
     __atomic_exchange_n(&mine.arrival, arrival, __ATOMIC_SEQ_CST);
 }
 
-Clock::time_point CallMatcher::stamp(const CallId& place) noexcept {
-  const auto now = Clock::now();
+void CallMatcher::get_ready(const CallId& place) noexcept {
+  // Partner: is_ready of the peers, which see it before the number is taken.
   gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
-  // Partner: complete_since of the peers.
-  __atomic_store_n(&mine.entered_ns, static_cast<uint64_t>(nanoseconds(now.time_since_epoch()).count()),
-                   __ATOMIC_RELEASE);
-  return now;
+  __atomic_exchange_n(&mine.number, uint64_t{GC_NUMBER_COMING}, __ATOMIC_SEQ_CST);
+}
+
+uint64_t CallMatcher::give_number(const CallId& place) noexcept {
+  const uint64_t number = MpiProcess::instance().board().take_number();
+  gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
+  __atomic_store_n(&mine.number, number, __ATOMIC_RELEASE);  // partner: number_of of the peers
+  return number;
 }
 
 void CallMatcher::fail(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
@@ -404,19 +408,68 @@ void CallMatcher::read_lines(const CallId& place, std::vector<gc_board_line>* li
   }
 }
 
-uint64_t CallMatcher::complete_since(const CallId& place, int* missing, const Component* among) const noexcept {
+// ---- the launch order ----
+
+uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Component* among) const noexcept {
   uint64_t last = 0;
   const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
   for (int i = 0; i < n; ++i) {
     const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
     const gc_board_line& line = entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES];
-    const uint64_t entered = __atomic_load_n(&line.entered_ns, __ATOMIC_ACQUIRE);  // partner: stamp of the peers
-    *missing = r;
-    if (!entered) return 0;
-    last = std::max(last, entered);
+    const uint64_t number = __atomic_load_n(&line.number, __ATOMIC_ACQUIRE);  // partner: give_number of the peers
+    *lacking = r;
+    if (number <= GC_NUMBER_COMING) return 0;
+    last = std::max(last, number);
   }
+  MpiProcess::instance().board().raise_number(last);
   return last;
 }
+
+const core::Board& CallMatcher::board_of(int rank) const {
+  const PeerProcess* const peer = peers_[static_cast<size_t>(rank)];
+  return peer ? peer->board : MpiProcess::instance().board();
+}
+
+// In the order in which the rank stores them (publish(), get_ready()).
+bool CallMatcher::is_ready(int rank, const CallId& place) const noexcept {
+  const gc_board_entry* entry = rank == description_.rank ? entry_ : peer_entry(rank);
+  if (!entry) entry = board_of(rank).find(key_);
+  if (!entry) return false;
+  const gc_board_line& line = entry->orders[place.order].lines[place.number % GC_BOARD_LINES];
+  const uint64_t arrival = __atomic_load_n(&line.arrival, __ATOMIC_SEQ_CST);
+  return gc_arrival_number(arrival) == place.number &&
+         __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) != GC_NUMBER_NONE;
+}
+
+// One rank is enough: the greatest number counts.
+bool CallMatcher::puts_behind(const CallId& place, uint64_t number, const Component* among) const noexcept {
+  const gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
+  if (__atomic_load_n(&mine.number, __ATOMIC_RELAXED) > number) return true;
+  const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
+  for (int i = 0; i < n; ++i) {
+    const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
+    if (is_ready(r, place)) continue;
+    board_of(r).raise_number(number);
+    if (!is_ready(r, place)) return true;
+  }
+  return false;
+}
+
+bool CallMatcher::catches_up(const CallId* place) const noexcept {
+  for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
+    if (r == description_.rank) continue;
+    const gc_board_entry* const entry = peer_entry(r);
+    if (entry && place) {
+      const gc_board_line& line = entry->orders[place->order].lines[place->number % GC_BOARD_LINES];
+      const bool come = gc_arrival_number(__atomic_load_n(&line.arrival, __ATOMIC_SEQ_CST)) == place->number;
+      if (come && __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) == GC_NUMBER_COMING && alive(r)) return false;
+    }
+    MpiProcess::instance().board().raise_number(board_of(r).last_number());
+  }
+  return true;
+}
+
+// ---- what has been read ----
 
 void CallMatcher::decide(const CallId& place) noexcept {
   // Partner: has_decided of the peers.

@@ -6,9 +6,9 @@
 // await_decisions() before this rank goes on, unless it has run a collective that holds_everybody(). A nonblocking one
 // tells by decide() that this rank has read, and keeps its line while others are undecided().
 //
-// Thread safety: one caller at a time in each order; look() with a Wait of its own, complete_since() and
-// own_component() from any thread. Ownership: owns its entry; the communicator's name and description
-// outlive it.
+// Thread safety: one caller at a time in each order; look() with a Wait of its own, number_of(),
+// puts_behind(), catches_up() and own_component() from any thread. Ownership: owns its entry; the communicator's name
+// and description outlive it.
 #pragma once
 #include <unistd.h>
 
@@ -72,11 +72,13 @@ class CallMatcher {
   // all have.
   bool holds_everybody(const CallId& place) const noexcept;
 
-  // Publishes a call. `line`: all but `arrival` and `entered_ns`, for a rank that waits for others. REQUIRES but for
-  // GC_KIND_HOST: find_peers().
+  // Publishes a call. `line`: all but `arrival`, for a rank that waits for others; with a `number` of GC_NUMBER_COMING,
+  // the rank is ready for the call. REQUIRES but for GC_KIND_HOST: find_peers().
   void publish(const CallId& place, uint32_t kind, const gc_board_line& line);
-  // Tells when this rank has come, where it waits for others. Call it right after publish().
-  std::chrono::steady_clock::time_point stamp(const CallId& place) noexcept;
+  // Makes this rank ready for a call that it has published without being so.
+  void get_ready(const CallId& place) noexcept;
+  // Takes this rank's number for a call, tells it and returns it. Call it right after the rank got ready.
+  uint64_t give_number(const CallId& place) noexcept;
   // Returns how a call goes, without waiting: `host` as soon as one rank does not wait, or where none has device
   // memory; `refused` as soon as wait.rank refuses it. Errors: a rank calls another function or has failed.
   Result<Verdict> look(Wait& wait);
@@ -89,9 +91,20 @@ class CallMatcher {
   // Reads the lines of all ranks, or of those `among`; the rest of *lines stays. REQUIRES: `device` was the verdict,
   // and decide() has not been called.
   void read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
-  // Returns when the last rank came: equal on all ranks. 0: *missing has come, but has not told when. REQUIRES: as
+  // Returns the call's number in the launch order: equal on all ranks. 0: *lacking has none yet. REQUIRES: as
   // read_lines().
-  uint64_t complete_since(const CallId& place, int* missing, const Component* among = nullptr) const noexcept;
+  uint64_t number_of(const CallId& place, int* lacking, const Component* among = nullptr) const noexcept;
+  // Sees to it that a call for which this rank is ready gets a number greater than `number`. Returns false where all
+  // ranks are ready: then it has a number, or is about to.
+  bool puts_behind(const CallId& place, uint64_t number, const Component* among = nullptr) const noexcept;
+  // Lets this process's next numbers be greater than that of the blocking call `place` (null: none is under way), which
+  // this rank may have launched without learning it, and than those of all before. Returns false where a rank is about
+  // to tell its number.
+  bool catches_up(const CallId* place) const noexcept;
+  // Returns what tells the communicator from others, equal on all ranks.
+  uint64_t name() const noexcept { return key_.word[1]; }
+  // Returns the board of a rank's process.
+  const core::Board& board_of(int rank) const;
   // Returns the component as tell_neighbors() has begun it.
   Component own_component() const;
   // Tells the others that this rank has read the lines.
@@ -99,7 +112,7 @@ class CallMatcher {
   // Returns a rank that may still need this rank's line; -1: none. REQUIRES: this rank has decided.
   int undecided(const CallId& place);
 
-  // Waits for the verdict, since stamp(), and returns whether it is `device`. A refusal is no error: *refused_by is
+  // Waits for the verdict, since `since`, and returns whether it is `device`. A refusal is no error: *refused_by is
   // then the rank that refused, else -1.
   Result<bool> all_on_device(const CallId& place, core::Communicator* runtime, bool has_device_memory,
                              std::chrono::steady_clock::time_point since, int* refused_by, Component* among = nullptr);
@@ -187,6 +200,7 @@ class CallMatcher {
   void go_to_next(Wait& wait) const;
   void add_neighbors_of(int rank, Component* component) const;
   Look look_at(int rank, const CallId& place);
+  bool is_ready(int rank, const CallId& place) const noexcept;
   // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const CallId& place) const;
   Status failure_of(int rank) const;

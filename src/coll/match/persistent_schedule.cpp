@@ -1,6 +1,7 @@
 #include "coll/match/persistent_schedule.h"
 
-#include "base/monotonic.h"
+#include <algorithm>
+
 #include "base/shared_word.h"
 
 namespace gpucoll::coll {
@@ -25,7 +26,9 @@ void PersistentSchedule::hold(int slot, bool joins) noexcept {
 void PersistentSchedule::start(int slot) noexcept { started_[slot / 64] ^= bit(slot); }
 
 void PersistentSchedule::publish_starts() noexcept {
-  for (int word = 0; word < kWords; ++word) store(matcher_.own_starts().started[word], started_[word]);
+  gc_board_starts& own = matcher_.own_starts();
+  store(own.number, MpiProcess::instance().board().take_number());
+  for (int word = 0; word < kWords; ++word) store(own.started[word], started_[word]);
 }
 
 void PersistentSchedule::give_back(int slot) noexcept {
@@ -40,16 +43,18 @@ std::optional<PersistentSchedule::Step> PersistentSchedule::next() {
   const gc_board_starts& first = matcher_.starts_of(0);
   const size_t at = (read_ + 1) % GC_BOARD_SCHEDULE;
   if (load_acquire(first.scheduled) <= read_) return {};
-  const uint64_t scheduled = load_acquire(first.scheduled_ns[at]);
-  if (!scheduled) return {};
-  const Step step = {load_acquire(first.schedule[at]), scheduled};
+  const uint64_t number = load_acquire(first.numbers[at]);
+  if (!number) return {};
+  MpiProcess::instance().board().raise_number(number);
+  const Step step = {load_acquire(first.schedule[at]), number};
   store(matcher_.own_starts().read, ++read_);
   return step;
 }
 
-bool PersistentSchedule::is_unscheduled() const noexcept {
-  const gc_board_starts& first = matcher_.starts_of(0);
-  return load_acquire(first.scheduled) > read_ && !load_acquire(first.scheduled_ns[(read_ + 1) % GC_BOARD_SCHEDULE]);
+bool PersistentSchedule::puts_behind(uint64_t number) const noexcept {
+  matcher_.board_of(0).raise_number(number);
+  // In this order. Partner: publish_steps() of rank 0.
+  return __atomic_load_n(&matcher_.starts_of(0).scheduled, __ATOMIC_SEQ_CST) <= read_;
 }
 
 int PersistentSchedule::missing(int slot) const noexcept {
@@ -82,16 +87,24 @@ void PersistentSchedule::append(uint64_t step) noexcept {
   ++scheduled_;
   gc_board_starts& own = matcher_.own_starts();
   __atomic_store_n(&own.schedule[scheduled_ % GC_BOARD_SCHEDULE], step, __ATOMIC_RELAXED);
-  __atomic_store_n(&own.scheduled_ns[scheduled_ % GC_BOARD_SCHEDULE], 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&own.numbers[scheduled_ % GC_BOARD_SCHEDULE], 0, __ATOMIC_RELAXED);
 }
 
-// The last one's time first: who has that of a step sees those that join it.
+// All ranks took a number before they started, greater than those of all that they had launched.
+uint64_t PersistentSchedule::take_number() const noexcept {
+  uint64_t number = MpiProcess::instance().board().take_number();
+  for (int r = 0; r < description_.size; ++r) number = std::max(number, load_acquire(matcher_.starts_of(r).number));
+  MpiProcess::instance().board().raise_number(number);
+  return number;
+}
+
+// The last one's number first: who has that of a step sees those that join it.
 void PersistentSchedule::publish_steps() noexcept {
   if (published_ == scheduled_) return;
   gc_board_starts& own = matcher_.own_starts();
-  __atomic_exchange_n(&own.scheduled, scheduled_, __ATOMIC_SEQ_CST);  // all see it before the clock is read
-  const auto now = static_cast<uint64_t>(monotonic_ns());
-  for (uint64_t k = scheduled_; k > published_; --k) store(own.scheduled_ns[k % GC_BOARD_SCHEDULE], now);
+  __atomic_exchange_n(&own.scheduled, scheduled_, __ATOMIC_SEQ_CST);  // all see it before the number is taken
+  const uint64_t number = take_number();
+  for (uint64_t k = scheduled_; k > published_; --k) store(own.numbers[k % GC_BOARD_SCHEDULE], number);
   published_ = scheduled_;
 }
 

@@ -28,12 +28,13 @@ class PersistentSchedule {
 
   // Returns the next step that this rank has not read; none: there is no more yet.
   struct Step {
-    uint64_t what;       // gc_step
-    uint64_t scheduled;  // since when all ranks can see it (gc_board_starts::scheduled_ns)
+    uint64_t what;    // gc_step
+    uint64_t number;  // in the launch order
   };
   std::optional<Step> next();
-  // Returns whether there is a step of which rank 0 is about to tell that time.
-  bool is_unscheduled() const noexcept;
+  // Sees to it that steps which this rank has not read get numbers greater than `number`. Returns false where there is
+  // such a step already.
+  bool puts_behind(uint64_t number) const noexcept;
   // Returns how many steps it has read.
   uint64_t read() const noexcept { return read_; }
 
@@ -56,6 +57,7 @@ class PersistentSchedule {
     return scheduled_ < GC_BOARD_SCHEDULE || all_have_read(scheduled_ + 1 - GC_BOARD_SCHEDULE);
   }
   void append(uint64_t step) noexcept;
+  uint64_t take_number() const noexcept;
   void publish_steps() noexcept;
   // Returns the bits of a word whose slots every rank has started once more than has been scheduled.
   uint64_t started_by_all(int word) const noexcept;

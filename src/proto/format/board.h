@@ -40,11 +40,15 @@
  * and but for s GC_LINE_WAITS. A rank waits for that word only if it has entered s + 1 so itself. Else it runs s alone,
  * and rank 0 cannot mean otherwise: the collectives that this rank enters later do not wait.
  *
- * A rank that has come with device memory, or waits for others, then reads the clock and stores the time into
- * `entered_ns`, with release; until then it is 0. All ranks see its arrival when it reads the clock (a sequentially
- * consistent exchange). So a rank that knows a time in the past sees all ranks that came before it, and waits for their
- * `entered_ns` where it needs them. The greatest of these times is when the last rank came, the same number on all
- * ranks: the calls of several communicators are launched in that order (mpi/progress_thread.h).
+ * The calls of several communicators are launched in one order on all ranks (mpi/progress_thread.h): that of their
+ * numbers. Each process counts in `launch_number` of its board. A rank that comes with device memory, or waits for
+ * others, is ready once nothing that its application has yet to begin comes before s on this communicator: most often
+ * when it comes. It stores 1 into the line's `number`, so that all ranks see it (the exchange that stores `arrival`, or
+ * one of its own), then adds 1 to its `launch_number` and stores the sum into `number`, with release. The greatest
+ * `number` of all ranks is the number of s. A rank that has learned it raises its own `launch_number` to it. A rank
+ * that launches another call before s, while another rank is not ready for s, first raises the `launch_number` of that
+ * rank to the number of what it launches, and then sees that the rank is still not ready: so the number of s gets
+ * greater.
  *
  * Why so many lines: so many nonblocking collectives may be under way before one must wait to be entered. And a
  * collective of the module below may call others (allreduce: reduce and broadcast, each counted), so a rank may be some
@@ -66,9 +70,11 @@
  *   GC_STEP_START    What is in `slot` runs.
  *   GC_STEP_JOIN     The same, in one launch with the step before if that is possible, which all ranks find alike.
  *
- * Then rank 0 reads the clock and stores it into `scheduled_ns` of the new entries, with release, the last one first;
- * until then it is 0, and the entry is not there for readers. It orders starts among the calls of other communicators,
- * as `entered_ns` does, and for the same reason `scheduled` is stored by a sequentially consistent exchange.
+ * Then rank 0 adds 1 to its `launch_number` and stores into `numbers` of the new entries, with release, the last one
+ * first, the greatest of the sum and of all ranks' `number`, which they have taken from their own `launch_number`
+ * before they started. Until then it is 0, and the entry is not there for readers. It orders starts among the calls of
+ * other communicators as `number` of a line does. For the same reason `scheduled` is stored by a sequentially
+ * consistent exchange: who launches something else meanwhile raises the `launch_number` of rank 0.
  *
  * A step that joins is there as soon as the one before it: `scheduled` is stored for all of them at once.
  *
@@ -153,6 +159,8 @@ static inline int gc_is_counted(uint32_t function) { return (function & ~(uint32
 /* How a communicator ends. MPI is being finalized on this rank; its collectives have `failed` because MPI is being
  * finalized here or on another rank, so nobody waits for them. */
 enum { GC_ENDING_MPI = 1, GC_ENDING_QUIETLY = 2 };
+/* What `number` of a line is before it is a number. */
+enum { GC_NUMBER_NONE = 0, GC_NUMBER_COMING = 1 };
 /* Flags of a line. */
 enum {
   GC_DEVICE_SHARES = 1, /* kernels of several processes run side by side on this device */
@@ -170,7 +178,7 @@ typedef struct gc_board_line {
   uint8_t device[16]; /* uuid of the device */
   uint32_t flags;
   uint8_t reserved[4];
-  uint64_t entered_ns; /* when this rank has come, by the monotonic clock of the node; 0: it is about to tell */
+  uint64_t number; /* for the launch order; 0: this rank is not ready, 1: it is, and about to tell its number */
 } gc_board_line;
 
 typedef struct gc_board_order {
@@ -186,9 +194,10 @@ typedef struct gc_board_order {
 typedef struct gc_board_starts {
   uint64_t started[GC_BOARD_SLOTS / 64], held[GC_BOARD_SLOTS / 64];
   uint64_t read, scheduled;
-  uint8_t reserved[48];
+  uint64_t number; /* taken before the last start */
+  uint8_t reserved[40];
   uint64_t schedule[GC_BOARD_SCHEDULE]; /* see gc_step */
-  uint64_t scheduled_ns[GC_BOARD_SCHEDULE];
+  uint64_t numbers[GC_BOARD_SCHEDULE];
 } gc_board_starts;
 
 typedef struct gc_board_meeting {
@@ -213,9 +222,10 @@ typedef struct gc_board_entry {
 
 typedef struct gc_board {
   uint64_t gone[GC_BOARD_GONE];
-  uint64_t ended; /* not 0: the process is so far in MPI_Finalize that it enters no collective any more */
-  gc_pulse pulse; /* whether the process runs, from its first collective on device memory on */
-  uint8_t reserved[32];
+  uint64_t ended;         /* not 0: the process is so far in MPI_Finalize that it enters no collective any more */
+  gc_pulse pulse;         /* whether the process runs, from its first collective on device memory on */
+  uint64_t launch_number; /* the last that the process has given to a call, or that any process has raised it to */
+  uint8_t reserved[24];
   gc_board_entry entries[GC_BOARD_ENTRIES];
 } gc_board;
 

@@ -70,18 +70,22 @@ class Line {
   g_blobs[0] = line.hear<gc_process_blob>();
   Rank rank(1);
   line.hear();
-  rank.matcher().publish(kCall, GC_KIND_DEVICE, {});
+  CallMatcher& matcher = rank.matcher();
+  matcher.publish(kCall, GC_KIND_DEVICE, {});
   line.tell('x');
   line.hear();
-  rank.matcher().stamp(kCall);
+  matcher.get_ready(kCall);
   line.tell('x');
+  line.hear();
+  line.tell(matcher.give_number(kCall));
   line.hear();
   _exit(testing::Test::HasFailure());
 }
 
-// A rank that is held up between its arrival and its look at the clock has come for all, and none takes another's time
-// for that of the last.
-TEST(CallMatcher, WhoHasComeButNotToldWhenIsWaitedFor) {
+// What has no number yet is put behind as long as a rank is not ready for it. Nobody takes another's number for that of
+// all.
+TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
+  constexpr uint64_t kFar = 1000;
   Line line;
   const pid_t child = fork();
   if (child == 0) be_rank_1(line);
@@ -90,22 +94,35 @@ TEST(CallMatcher, WhoHasComeButNotToldWhenIsWaitedFor) {
   line.tell(g_blobs[0]);
   g_blobs[1] = line.hear<gc_process_blob>();
   Rank rank(0);
+  CallMatcher& matcher = rank.matcher();
   CallMatcher::Wait wait = {kCall, nullptr};
   int missing = -1;
-  rank.matcher().publish(kCall, GC_KIND_DEVICE, {});
-  const auto mine = rank.matcher().stamp(kCall);
-  EXPECT_EQ(*rank.matcher().look(wait), CallMatcher::Verdict::waiting);
+  gc_board_line ready = {};
+  ready.number = GC_NUMBER_COMING;
+  matcher.publish(kCall, GC_KIND_DEVICE, ready);
+  const uint64_t mine = matcher.give_number(kCall);
+  EXPECT_EQ(*matcher.look(wait), CallMatcher::Verdict::waiting);
+  EXPECT_TRUE(matcher.puts_behind(kCall, mine));  // the other has not come
 
   line.tell('x');
   line.hear();
-  EXPECT_EQ(*rank.matcher().look(wait), CallMatcher::Verdict::device);
-  EXPECT_EQ(rank.matcher().complete_since(kCall, &missing), 0u);
+  EXPECT_EQ(*matcher.look(wait), CallMatcher::Verdict::device);
+  EXPECT_EQ(matcher.number_of(kCall, &missing), 0u);
   EXPECT_EQ(missing, 1);
+  EXPECT_TRUE(matcher.puts_behind(kCall, kFar));  // the other is not ready
 
   line.tell('x');
   line.hear();
-  const auto since = std::chrono::nanoseconds(rank.matcher().complete_since(kCall, &missing));
-  EXPECT_GE(since, mine.time_since_epoch());
+  EXPECT_FALSE(matcher.puts_behind(kCall, kFar));
+  EXPECT_FALSE(matcher.catches_up(&kCall));
+  EXPECT_EQ(matcher.number_of(kCall, &missing), 0u);
+
+  line.tell('x');
+  const auto theirs = line.hear<uint64_t>();
+  EXPECT_GT(theirs, kFar);
+  EXPECT_EQ(matcher.number_of(kCall, &missing), theirs);
+  EXPECT_TRUE(matcher.catches_up(&kCall));
+  EXPECT_GT(MpiProcess::instance().board().take_number(), theirs);
 
   line.tell('x');
   int status = -1;

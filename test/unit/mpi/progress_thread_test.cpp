@@ -1,4 +1,4 @@
-// The order in which the calls of several communicators are launched: that in which the last rank came to each.
+// The order in which the calls of several communicators are launched: that of their numbers.
 #include "mpi/progress_thread.h"
 
 #include <gtest/gtest.h>
@@ -11,43 +11,50 @@
 namespace gpucoll::coll {
 namespace {
 
-// One call, entered at `entered`, to which all had come at `complete` (0: they have not), as the first turn sees; and
-// one behind it.
+// One call, for which this rank has number `own`, and all ranks have `number` (0: not all are ready), as the first
+// round sees; and one behind it.
 class Queue final : public ProgressClient {
  public:
-  Queue(ProgressThread& thread, std::vector<uint64_t>& launched, uint64_t entered, uint64_t complete)
-      : thread_(thread), launched_(launched), entered_(entered), complete_(complete) {
-    thread_.register_client(this, this);
+  Queue(ProgressThread& thread, std::vector<uint64_t>& launched, uint64_t own, uint64_t number, uint64_t name = 1)
+      : thread_(thread), launched_(launched), own_(own), number_(number) {
+    thread_.register_client(this, this, name);
   }
   ~Queue() override { thread_.remove(this); }
   bool progress() override {
     ++rounds;
     if (busy) return false;
-    if (!entered_ || !complete_) return true;
-    due_ = complete_;
-    if (!thread_.launch_earlier(complete_, this) || stuck) return true;
-    launched_.push_back(complete_);
+    if (!own_ || !number_) return true;
+    due_ = number_;
+    if (!thread_.launch_earlier(number_, this) || stuck) return true;
+    launched_.push_back(number_);
     if (before_next) before_next();
-    complete_ = std::exchange(next, 0);
-    entered_ = due_ = complete_;
-    return complete_ == 0 || progress();
+    number_ = std::exchange(next, 0);
+    own_ = due_ = number_;
+    return number_ == 0 || progress();
   }
-  bool progress_on_thread() override { return progress() && entered_; }
-  uint64_t first_entered() const noexcept override { return due_ ? 0 : entered_; }
+  bool progress_on_thread() override { return progress() && own_; }
+  uint64_t first_ready() const noexcept override { return due_ ? 0 : own_; }
   uint64_t first_due() const noexcept override { return silent ? 0 : due_; }
-  void give_up() { due_ = entered_ = 0; }
-  void complete_at(uint64_t complete) { complete_ = complete; }
+  bool puts_behind(uint64_t number) override {
+    behind = number;
+    return !told_late;
+  }
+  bool catches_up() override { return ++catches % 2 == 0; }
+  void give_up() { due_ = own_ = 0; }
+  void get_number(uint64_t number) { number_ = number; }
 
   uint64_t next = 0;
   std::function<void()> before_next;
   bool busy = false, stuck = false;
-  bool silent = false;  // only its own thread knows that it is due
-  int rounds = 0;
+  bool silent = false;     // only its own thread knows that it is due
+  bool told_late = false;  // a rank is about to tell its number
+  int rounds = 0, catches = 0;
+  uint64_t behind = 0;
 
  private:
   ProgressThread& thread_;
   std::vector<uint64_t>& launched_;
-  uint64_t entered_, complete_, due_ = 0;
+  uint64_t own_, number_, due_ = 0;
 };
 
 struct ProgressThreadTest : testing::Test {
@@ -63,7 +70,7 @@ TEST_F(ProgressThreadTest, WhatAllCameToBeforeIsLaunchedBefore) {
 }
 
 TEST_F(ProgressThreadTest, WhatWasEnteredLaterIsNotLookedAt) {
-  Queue now(thread, launched, 1, 30), later(thread, launched, 30, 40);
+  Queue now(thread, launched, 1, 30), later(thread, launched, 31, 40);
   EXPECT_TRUE(now.progress());
   EXPECT_EQ(launched, (Order{30}));
   EXPECT_EQ(later.rounds, 0);
@@ -93,7 +100,7 @@ TEST_F(ProgressThreadTest, WhatComesAfterTheLookWaitsForAnotherOne) {
   Queue first(thread, launched, 1, 10), later(thread, launched, 2, 0), now(thread, launched, 3, 30);
   now.silent = true;
   first.next = 50;
-  first.before_next = [&] { later.complete_at(40); };
+  first.before_next = [&] { later.get_number(40); };
   EXPECT_TRUE(now.progress());
   EXPECT_EQ(launched, (Order{10, 30}));
   first.before_next = nullptr;
@@ -104,7 +111,7 @@ TEST_F(ProgressThreadTest, WhatComesAfterTheLookWaitsForAnotherOne) {
 TEST_F(ProgressThreadTest, KnowsWhenThereAreSeveralCommunicators) {
   EXPECT_FALSE(thread.several_communicators());
   Queue one(thread, launched, 0, 0);
-  thread.register_client(&one, &one);  // of the same
+  thread.register_client(&one, &one, 1);  // of the same
   EXPECT_FALSE(thread.several_communicators());
   {
     Queue two(thread, launched, 0, 0);
@@ -145,6 +152,43 @@ TEST_F(ProgressThreadTest, WhatIsStuckCostsOthersOneTurn) {
   EXPECT_TRUE(others.back()->progress());
   EXPECT_EQ(first.rounds, 1);
   EXPECT_EQ(others.front()->rounds, 0);
+}
+
+TEST_F(ProgressThreadTest, OfEqualNumbersTheSmallerNameIsFirst) {
+  Queue second(thread, launched, 1, 10, 8), first(thread, launched, 2, 10, 7);
+  EXPECT_TRUE(first.progress());
+  EXPECT_EQ(first.rounds, 1);
+  EXPECT_EQ(second.rounds, 1);  // a look, as it may have been before
+  Queue third(thread, launched, 3, 10, 9);
+  EXPECT_TRUE(third.progress());
+  EXPECT_EQ(launched, (Order{10, 10, 10}));
+}
+
+TEST_F(ProgressThreadTest, WhatHasNoNumberYetIsPutBehind) {
+  Queue now(thread, launched, 3, 30), other(thread, launched, 2, 0);
+  EXPECT_TRUE(now.progress());
+  EXPECT_EQ(other.behind, 30u);
+  EXPECT_EQ(launched, (Order{30}));
+}
+
+TEST_F(ProgressThreadTest, NothingPassesByWhatIsAboutToHaveItsNumber) {
+  Queue now(thread, launched, 3, 30), other(thread, launched, 2, 0);
+  other.told_late = true;
+  EXPECT_TRUE(now.progress());
+  EXPECT_EQ(launched, Order());
+  other.told_late = false;
+  EXPECT_TRUE(now.progress());
+  EXPECT_EQ(launched, (Order{30}));
+}
+
+TEST_F(ProgressThreadTest, TheFirstCommunicatorCatchesUpWhenTheSecondComes) {
+  Queue one(thread, launched, 0, 0);
+  EXPECT_EQ(one.catches, 0);
+  Queue two(thread, launched, 0, 0);
+  EXPECT_EQ(one.catches, 2);  // until it has
+  EXPECT_EQ(two.catches, 0);
+  Queue three(thread, launched, 0, 0);
+  EXPECT_EQ(one.catches, 2);
 }
 
 }  // namespace

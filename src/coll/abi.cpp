@@ -1,8 +1,5 @@
 // The table of functions behind the MPI component (abi/abi.h). Each body is one call of guarded().
-#define OMPI_SKIP_MPICXX 1
 #include "abi/abi.h"
-
-#include <mpi.h>  // error classes only; nothing here calls MPI
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +14,7 @@
 #include "core/comm/reclaim.h"
 #include "mpi/datatype/address.h"
 #include "mpi/datatype/type_cache.h"
+#include "mpi/error_class.h"
 #include "mpi/mpi_process.h"
 #include "mpi/staging/packed_copy.h"
 #include "mpi/staging/pinned_pool.h"
@@ -25,17 +23,6 @@
 
 namespace gpucoll::coll {
 namespace {
-
-int mpi_class(Code code) {
-  switch (code) {
-#define GC_ERROR(name, c_name, value, mpi_class, text) \
-  case Code::name:                                     \
-    return mpi_class;
-#include "base/errors.def"
-#undef GC_ERROR
-  }
-  return MPI_ERR_INTERN;
-}
 
 // All communicators of the engine, for the process's end.
 struct Live {

@@ -2,6 +2,7 @@
 GC_MPI_SOURCES = \
 	src/mpi/board.cpp \
 	src/mpi/board.h \
+	src/mpi/error_class.h \
 	src/mpi/mpi_process.cpp \
 	src/mpi/mpi_process.h \
 	src/mpi/progress_thread.cpp \

@@ -25,7 +25,7 @@ noinst_LTLIBRARIES += src/coll/libcoll.la
 src_coll_libcoll_la_SOURCES = $(GC_COLL_SOURCES)
 src_coll_libcoll_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 
-GC_COLL_LIBS = src/api/libapi.la src/coll/libcoll.la src/mpi/libmpi.la src/task/libtask.la src/kernels/libkernels.la \
+GC_COLL_LIBS = src/api/libapi.la src/coll/libcoll.la src/pt2pt/libpt2pt.la src/mpi/libmpi.la src/task/libtask.la src/kernels/libkernels.la \
 	$(GC_CORE_LIBS)
 
 # libgpucoll.so: all rooms in one, exporting the C API and the component's table of functions.

@@ -1,5 +1,6 @@
 #include "mpi/mpi_process.h"
 
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -8,6 +9,8 @@
 #include "base/fork.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/params.h"
+#include "proto/format/outbox.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -32,10 +35,32 @@ Status MpiProcess::open(gc_process_blob* mine) {
     std::snprintf(mine_.version, sizeof mine_.version, "%s", library_version());
     mine_.params = EqualParams::of_this_process();
     mine_.board = board_.name();
+    make_outbox();
   }
   std::memset(mine, 0, sizeof *mine);
   std::memcpy(mine->bytes, &mine_, sizeof mine_);
   return {};
+}
+
+void MpiProcess::make_outbox() {
+  if (!params().pt2pt || params().pt2pt_direct_bytes == kOff) return;
+  auto made = SharedMemory::create(sizeof(proto::Outbox), "gpucoll-outbox");
+  if (!made) {
+    log::write(log::Level::warn, "messages of this process go through the PML alone: %s", made.status().what());
+    return;
+  }
+  auto* const outbox = static_cast<proto::Outbox*>(made->data());
+  if (getrandom(outbox->nonce, sizeof outbox->nonce, 0) != sizeof outbox->nonce) return;
+  outbox_ = *std::move(made);
+  mine_.outbox = outbox_.name();
+}
+
+std::optional<SharedMemoryName> MpiProcess::outbox_of(const gc_process_blob& blob) const {
+  ProcessInfo info;
+  std::memcpy(&info, blob.bytes, sizeof info);
+  const bool same = info.magic == kMagic && !std::strncmp(info.version, mine_.version, sizeof info.version) &&
+                    info.node == mine_.node && info.outbox.bytes == sizeof(proto::Outbox);
+  return same ? std::optional(info.outbox) : std::nullopt;
 }
 
 Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob, int own_rank) {

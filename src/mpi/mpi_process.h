@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "abi/abi.h"
@@ -28,6 +29,7 @@ struct ProcessInfo {
   topo::NodeId node;
   EqualParams params;
   SharedMemoryName board;
+  SharedMemoryName outbox;  // no bytes: none
 };
 static_assert(sizeof(ProcessInfo) <= GC_PROCESS_BLOB_BYTES);
 
@@ -44,6 +46,11 @@ class MpiProcess final : public core::Watched {
 
   Status open(gc_process_blob* mine);
   core::Board& board() { return board_; }
+  // Memory from which others of the node take messages (proto/format/outbox.h); empty where none is wanted, or there is
+  // no memory for it.
+  const SharedMemory& outbox() const { return outbox_; }
+  // Returns the outbox of the process behind a blob, if it and this one can look into each other's.
+  std::optional<SharedMemoryName> outbox_of(const gc_process_blob& blob) const;
   // This process enters no collective any more.
   void end() noexcept {
     if (watched_.exchange(false)) core::Watchdog::instance().remove(this);
@@ -67,7 +74,9 @@ class MpiProcess final : public core::Watched {
   uint64_t incarnation(uint64_t context_id, uint64_t members_hash);
 
  private:
+  void make_outbox();
   core::Board board_;
+  SharedMemory outbox_;
   ProcessInfo mine_ = {};
   std::atomic<bool> watched_{false};
   std::mutex mutex_;

@@ -14,6 +14,7 @@ noinst_HEADERS = \
 	src/proto/format/zero_copy.h \
 	src/proto/format/mesh.h \
 	src/proto/format/local_reduction.h \
+	src/proto/format/outbox.h \
 	src/proto/format/packing.h \
 	src/proto/format/peer.h \
 	src/proto/format/plan.h \

@@ -2,6 +2,7 @@
 // side, beside messages of host memory and collectives. Data depend on the rank, the test and the index; what a receive
 // must not write is checked as well.
 #include <functional>
+#include <memory>
 
 #include "mpi_test.h"
 
@@ -403,6 +404,93 @@ void what_is_too_long(const World& w) {
   }
 }
 
+// A large message into little room, or none: the send must end all the same.
+void what_is_much_too_long(const World& w) {
+  const Shape longer = plain(50000);
+  for (const int room : {0, 1, 7, 28, 29, 1000, 49999}) {
+    const Shape shorter = plain(room);
+    for (const Where where : {Where::device, Where::host}) {
+      Buffer out(Where::device, longer), in(where, shorter);
+      MPI_Request sent, received;
+      MPI_Status status;
+      MPI_Irecv(in.data(), room, MPI_INT, w.peer, kTag, w.comm, &received);
+      MPI_Isend(out.data(), longer.count, MPI_INT, w.peer, kTag, w.comm, &sent);
+      expect("MPI_Irecv of what is much too long", MPI_Wait(&received, &status), MPI_ERR_TRUNCATE);
+      expect("MPI_Isend of what is much too long", MPI_Wait(&sent, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    }
+  }
+}
+
+// Probes tell the size of the message, whichever way it comes, also of those as large as an envelope.
+void probes(const World& w) {
+  struct Message {
+    Where from, to;
+    int bytes;
+  };
+  const Message messages[] = {{Where::device, Where::host, 300000}, {Where::host, Where::device, 113},
+                              {Where::device, Where::host, 113},    {Where::device, Where::device, 500001},
+                              {Where::host, Where::host, 113},      {Where::host, Where::device, 200000},
+                              {Where::device, Where::device, 113},  {Where::device, Where::host, 70001}};
+  constexpr size_t kMessages = std::size(messages);
+  for (const bool matched : {false, true}) {
+    std::vector<std::unique_ptr<Memory>> in, out;
+    MPI_Request sent[kMessages];
+    for (size_t i = 0; i < kMessages; ++i) {
+      const auto bytes = static_cast<size_t>(messages[i].bytes);
+      out.push_back(std::make_unique<Memory>(messages[i].from, bytes));
+      in.push_back(std::make_unique<Memory>(messages[i].to, bytes));
+      out[i]->write(std::vector<char>(bytes, static_cast<char>(g_rank + static_cast<int>(i))).data());
+      MPI_Isend(out[i]->at(0), messages[i].bytes, MPI_BYTE, w.peer, kTag, w.comm, &sent[i]);
+    }
+    MPI_Message found[kMessages];
+    for (size_t i = 0; i < kMessages; ++i) {
+      MPI_Status status;
+      int bytes = -1;
+      if (matched)
+        MPI_Mprobe(w.peer, kTag, w.comm, &found[i], &status);
+      else
+        MPI_Probe(w.peer, kTag, w.comm, &status);
+      MPI_Get_count(&status, MPI_BYTE, &bytes);
+      if (!checked(bytes == messages[i].bytes)) fail("a probe finds %d bytes instead of %d", bytes, messages[i].bytes);
+      if (!matched) MPI_Recv(in[i]->at(0), messages[i].bytes, MPI_BYTE, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+    }
+    for (size_t i = kMessages; matched && i-- > 0;)
+      MPI_Mrecv(in[i]->at(0), messages[i].bytes, MPI_BYTE, &found[i], MPI_STATUS_IGNORE);
+    MPI_Waitall(kMessages, sent, MPI_STATUSES_IGNORE);
+    for (size_t i = 0; i < kMessages; ++i) {
+      std::vector<char> got(in[i]->bytes());
+      in[i]->read(got.data());
+      const auto expected = static_cast<char>(w.peer + static_cast<int>(i));
+      if (!checked(got == std::vector<char>(got.size(), expected))) fail("message %zu after a probe: wrong data", i);
+    }
+  }
+}
+
+// A collective is in flight on one rank and waits for the other one, which waits for a message to be received: so it
+// must be, though the sender's memory, which is new, may not be opened beside what is in flight.
+void beside_what_waits(const World& w) {
+  const Shape shape = plain(700000);
+  const int one = 1;
+  Memory sum(Where::device, sizeof one);
+  MPI_Request request;
+  sum.write(&one);
+  if (g_rank % 2 == 0) {
+    Buffer in(Where::device, shape);
+    MPI_Iallreduce(MPI_IN_PLACE, sum.at(0), 1, MPI_INT, MPI_SUM, w.comm, &request);
+    MPI_Recv(in.data(), shape.count, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+    MPI_Send(&one, 1, MPI_INT, w.peer, kTag, w.comm);
+    if (!checked(in.has(w.peer, 9500))) fail("a message beside a collective in flight: wrong data");
+  } else {
+    int got = 0;
+    Buffer out(Where::device, shape);
+    out.fill(9500);
+    MPI_Send(out.data(), shape.count, MPI_INT, w.peer, kTag, w.comm);
+    MPI_Recv(&got, 1, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+    MPI_Iallreduce(MPI_IN_PLACE, sum.at(0), 1, MPI_INT, MPI_SUM, w.comm, &request);
+  }
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 void cancelled_and_freed(const World& w) {
   const Shape shape = plain(3000);
   Buffer out(Where::device, shape), in(Where::device, shape), never(Where::device, shape);
@@ -420,6 +508,7 @@ void cancelled_and_freed(const World& w) {
   MPI_Request_free(&freed);
   MPI_Recv(in.data(), shape.count, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
   if (!checked(in.has(w.peer, 5001))) fail("a send that was freed: wrong data");
+  MPI_Barrier(w.comm);  // the send that was freed has ended now
   MPI_Irecv(in.data(), shape.count, MPI_INT, w.peer, kTag, w.comm, &freed);
   MPI_Request_free(&freed);
   out.fill(5002);
@@ -529,6 +618,9 @@ void all(MPI_Comm of) {
   packing(w);
   data_elsewhere(w);
   what_is_too_long(w);
+  what_is_much_too_long(w);
+  if (!w.unmatched) probes(w);
+  beside_what_waits(w);
   cancelled_and_freed(w);
   many_at_once(w);
   to_itself_and_nobody(w);

@@ -184,6 +184,13 @@ gc_mpi_test(mpi.messages_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca 
   COMMAND test/mpi/messages)
 gc_mpi_test(mpi.messages_tcp LABELS mpi NP 4 MPIRUN ${GC_LITERALLY} --mca pml ob1 --mca btl tcp,self
   COMMAND test/mpi/messages)
+# Also where no memory of another process can be opened, and all comes by its bounce: in a tree with mutants.
+gc_mpi_test(mpi.messages_by_bounce LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} ENV GC_MUTANT=210 COMMAND test/mpi/messages)
+gc_mpi_test(mpi.messages_by_host LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt_direct_bytes off
+  COMMAND test/mpi/messages)
+gc_mpi_mutant(211 MUST_PRINT "wrong data" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
+gc_mpi_mutant(212 MUST_PRINT "a probe finds 113 bytes" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/messages)
 gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
 # Turned off, Open MPI crashes.
 gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0

@@ -75,6 +75,11 @@ class Imports {
   Imports& operator=(const Imports&) = delete;
   ~Imports();
 
+  // Returns whether open() of the place would open nothing.
+  bool has(int peer, const ExportedPlace& place) const {
+    const auto it = open_.find({peer, place.slot});
+    return it != open_.end() && it->second.serial == place.serial;
+  }
   // Kernel address of the place; what was freed at its place may be still open (gpu/cuda/imports.h). Errors: the
   // device's.
   Result<uint8_t*> open(int peer, const ExportedPlace& place);

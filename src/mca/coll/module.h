@@ -78,9 +78,10 @@ bool gcm_asked_literally(void);
 int gcm_widen_selection(void);
 
 /* bootstrap.c: what processes learn about each other. */
-int gcm_publish_process(void);             /* before the modex is committed */
-void gcm_forget_processes(void);           /* frees the cache of peers */
-extern const gc_host_calls gcm_host_calls; /* ctx: the gcm_module */
+int gcm_publish_process(void);                                       /* before the modex is committed */
+void gcm_forget_processes(void);                                     /* frees the cache of peers */
+extern const gc_host_calls gcm_host_calls;                           /* ctx: the gcm_module */
+const gc_process_blob *gcm_process_blob_of(const ompi_proc_t *proc); /* NULL: it runs without gpucoll */
 
 /* lifetime.c: makes MPI_Finalize tell the engine while everything still works. Cheap once done. */
 void gcm_watch_finalize(void);

@@ -47,6 +47,13 @@ static const gc_process_blob *look_up(const ompi_proc_t *proc) {
   return found == &absent ? NULL : found;
 }
 
+const gc_process_blob *gcm_process_blob_of(const ompi_proc_t *proc) {
+  opal_mutex_lock(&blobs_lock);
+  const gc_process_blob *blob = look_up(proc);
+  opal_mutex_unlock(&blobs_lock);
+  return blob;
+}
+
 void gcm_forget_processes(void) {
   if (!blobs_exist) return;
   uint64_t name;
@@ -62,13 +69,7 @@ void gcm_forget_processes(void) {
 
 /* ---- the engine's calls; ctx is the gcm_module ---- */
 
-static const gc_process_blob *call_peer(void *ctx, int rank) {
-  const gcm_module *m = ctx;
-  opal_mutex_lock(&blobs_lock);
-  const gc_process_blob *blob = look_up(gcm_member(m, rank));
-  opal_mutex_unlock(&blobs_lock);
-  return blob;
-}
+static const gc_process_blob *call_peer(void *ctx, int rank) { return gcm_process_blob_of(gcm_member(ctx, rank)); }
 
 static uint64_t call_process_name(void *ctx, int rank) {
   const gcm_module *m = ctx;

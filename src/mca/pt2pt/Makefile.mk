@@ -1,10 +1,11 @@
 # Room mca/pt2pt of the component.
 GC_COLL_COMPONENT_SOURCES += \
+	src/mca/pt2pt/device_messages.c \
+	src/mca/pt2pt/host_messages.c \
 	src/mca/pt2pt/interpose.c \
 	src/mca/pt2pt/message_data.c \
 	src/mca/pt2pt/message_data.h \
 	src/mca/pt2pt/message_requests.c \
 	src/mca/pt2pt/message_requests.h \
-	src/mca/pt2pt/messages.c \
 	src/mca/pt2pt/mpi_functions.c \
 	src/mca/pt2pt/pt2pt.h

@@ -17,6 +17,9 @@
 #include "mca/pt2pt/pt2pt.h"
 
 mca_pml_base_module_t gcm_pml;
+const gc_pt2pt_abi *gcm_pt2pt;
+static mca_pml_base_module_t
+    host; /* whom messages of host memory go to: gcm_pml, or ours where they may meet envelopes */
 static bool open_mpi_moves_gpu_memory;
 
 /* ---- whose messages are looked at ---- */
@@ -68,17 +71,18 @@ static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
 /* Calls that end a function, so that they are jumps: what is added to a message of a program without devices, and to
  * one of host memory beside devices, is the checks alone. One such call a function: the compiler would copy what the
  * stack passes for either of two. */
-#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                            \
-  static GCM_NOINLINE int judge_##function PARAMETERS {                                                    \
-    if (GCM_LIKELY(!is_device_message(buffer, count, type))) return gcm_pml.pml_##function ARGUMENTS;      \
-    if (is_inside_open_mpi(tag_of_call)) return refuse(buffer, comm_of_call);                              \
-    return gcm_##function##_device ARGUMENTS;                                                              \
-  }                                                                                                        \
-  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                           \
-    return (is_plain_host(buffer, type) ? gcm_pml.pml_##function : judge_##function)ARGUMENTS;             \
-  }                                                                                                        \
-  static int look_and_##function PARAMETERS {                                                              \
-    return (GCM_LIKELY(!gcm_has_devices()) ? gcm_pml.pml_##function : look_again_and_##function)ARGUMENTS; \
+#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                         \
+  static GCM_NOINLINE int judge_##function PARAMETERS {                                                 \
+    if (GCM_LIKELY(!is_device_message(buffer, count, type))) return host.pml_##function ARGUMENTS;      \
+    if (is_inside_open_mpi(tag_of_call)) return refuse(buffer, comm_of_call);                           \
+    if (gcm_pt2pt != NULL) gcm_pt2pt->uses_devices();                                                   \
+    return gcm_##function##_device ARGUMENTS;                                                           \
+  }                                                                                                     \
+  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                        \
+    return (is_plain_host(buffer, type) ? host.pml_##function : judge_##function)ARGUMENTS;             \
+  }                                                                                                     \
+  static int look_and_##function PARAMETERS {                                                           \
+    return (GCM_LIKELY(!gcm_has_devices()) ? host.pml_##function : look_again_and_##function)ARGUMENTS; \
   }
 
 GCM_MESSAGE(send,
@@ -139,14 +143,30 @@ static bool ucx_knows_gpus(void) {
   return found;
 }
 
+#define GCM_PROBES(f) f(iprobe) f(probe) f(improbe) f(mprobe)
+
+/* Messages of this process may be envelopes: all that receives or probes looks for them, from the first message on. */
+static void look_for_envelopes(void) {
+  const gc_pt2pt_abi *abi = gpucoll_pt2pt_abi(GC_ABI_VERSION);
+  if (!gcm_engine_runs || abi == NULL || !abi->enabled()) return;
+  gcm_pt2pt = abi;
+  gcm_look_at_pml();
+#define GCM_MEET(name) host.pml_##name = gcm_##name##_host;
+  GCM_PML_FUNCTIONS(GCM_MEET)
+#define GCM_PROBE(name) mca_pml.pml_##name = gcm_##name;
+  GCM_PROBES(GCM_PROBE)
+}
+
 void gcm_look_at_messages(void) {
   if (!gcm_abi->param_value("pt2pt")) return;
   open_mpi_moves_gpu_memory = gcm_open_mpi_knows_gpus() || ucx_knows_gpus();
-  gcm_pml = mca_pml;
+  gcm_pml = host = mca_pml;
 #define GCM_REPLACE(name) mca_pml.pml_##name = look_and_##name;
   GCM_PML_FUNCTIONS(GCM_REPLACE)
   mca_pml.pml_start = start_each;
-  if (!open_mpi_moves_gpu_memory) gcm_replace_mpi_functions();
+  if (open_mpi_moves_gpu_memory) return;
+  look_for_envelopes();
+  gcm_replace_mpi_functions();
 }
 
 /* Whoever has replaced a function after us stays. */
@@ -156,4 +176,8 @@ void gcm_leave_messages(void) {
   if (mca_pml.pml_##name == look_and_##name) mca_pml.pml_##name = gcm_pml.pml_##name;
   GCM_PML_FUNCTIONS(GCM_RESTORE)
   if (mca_pml.pml_start == start_each) mca_pml.pml_start = gcm_pml.pml_start;
+#define GCM_STOP_PROBE(name) \
+  if (mca_pml.pml_##name == gcm_##name) mca_pml.pml_##name = gcm_pml.pml_##name;
+  GCM_PROBES(GCM_STOP_PROBE)
+  gcm_pt2pt = NULL;
 }

@@ -11,6 +11,9 @@ static gcm_message_request *under_way, **under_way_end = &under_way;
 static atomic_int n_under_way; /* as a look without the lock */
 static bool progress_registered;
 
+static int progress(void);
+static gcm_type *bytes_type(void) { return (gcm_type *)MPI_BYTE; }
+
 void *gcm_host_memory(size_t bytes) {
   void *memory = gcm_abi->stage_get(bytes);
   char line[160];
@@ -22,76 +25,161 @@ void *gcm_host_memory(size_t bytes) {
   return NULL;
 }
 
+/* An envelope has room in it, too. */
+static size_t host_bytes(const gcm_message_request *r) {
+  const size_t bytes = r->data.place.bytes;
+  return gcm_pt2pt != NULL && bytes < GC_ENVELOPE_BYTES ? GC_ENVELOPE_BYTES : bytes;
+}
+
+static bool take_host_memory(gcm_message_request *r) {
+  if (r->host == NULL) r->host = gcm_host_memory(host_bytes(r));
+  return r->host != NULL;
+}
+
+/* ---- envelopes ---- */
+
+/* Open MPI's own messages have tags that no program can give. */
+static bool may_be_offered(int tag) { return gcm_pt2pt != NULL && tag >= 0; }
+
+static const gc_process_blob *blob_of(ompi_communicator_t *comm, int rank) {
+  return gcm_process_blob_of(ompi_comm_peer_lookup(comm, rank));
+}
+
+static gc_message_key key_of(ompi_communicator_t *comm, int tag) {
+  return (gc_message_key){.context = gcm_context_id(comm), .tag = tag};
+}
+
+void gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched) {
+  if (status->_ucount != GC_ENVELOPE_BYTES || !may_be_offered(status->MPI_TAG)) return;
+  const gc_message_key key = key_of(comm, status->MPI_TAG);
+  (void)progress(); /* what the PML has given to receives is no longer to be found */
+  status->_ucount = gcm_pt2pt->probed(blob_of(comm, status->MPI_SOURCE), &key, matched);
+}
+
+void gcm_note_message(ompi_communicator_t *comm, int to, int tag) {
+  if (!may_be_offered(tag)) return;
+  const gc_message_key key = key_of(comm, tag);
+  gcm_pt2pt->note(blob_of(comm, to), &key);
+}
+
+/* Host memory with gaps, and memory of both kinds, take what comes by host memory of ours. */
+static bool receives_aside(const gcm_message_request *r) {
+  return r->data.place.map != NULL && (!r->data.place.on_device || r->data.mixed);
+}
+
+/* Returns whether the PML receives into host memory of ours: for the device, and where there is no room for an envelope
+ * and a PML may keep to itself what it cuts off. */
+static bool receives_by_host(const gcm_message_request *r) {
+  return r->data.place.on_device ||
+         (gcm_pt2pt != NULL && !gcm_pml_delivers_cut_messages && r->data.place.bytes < GC_ENVELOPE_BYTES);
+}
+
+/* Takes the message of an envelope. */
+static void take_message(gcm_message_request *r, const gc_process_blob *from) {
+  gc_message_data target = r->data.place;
+  size_t bytes = 0;
+  if (receives_aside(r))
+    target = (gc_message_data){.memory = take_host_memory(r) ? r->host : NULL, .bytes = target.bytes};
+  if (target.memory == NULL) target.bytes = 0; /* the sender's wait must end */
+  r->rc = gcm_pt2pt->take(from, &r->envelope, &target, &bytes, &r->transfer);
+  r->status._ucount = bytes < target.bytes ? bytes : target.bytes;
+  if (r->rc == MPI_SUCCESS && bytes > target.bytes) r->rc = target.memory == NULL ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
+}
+
+/* Looks whether a receive that the PML has ended brought an envelope, of which `packed` has the first bytes, and takes
+ * its message then. Returns whether it did. */
+static bool look_for_envelope(gcm_message_request *r, const void *packed) {
+  const size_t room = r->data.place.bytes;
+  if (r->status._ucount != GC_ENVELOPE_BYTES || !may_be_offered(r->status.MPI_TAG)) return false;
+  const bool cut = r->rc == MPI_ERR_TRUNCATE && room < GC_ENVELOPE_BYTES;
+  if (r->rc != MPI_SUCCESS && !cut) return false;
+  const gc_process_blob *from = blob_of(r->route.comm, r->status.MPI_SOURCE);
+  const gc_message_key key = key_of(r->route.comm, r->status.MPI_TAG);
+  if (cut) {
+    gcm_pt2pt->cut_off(from, &key);
+    return false;
+  }
+  memcpy(r->envelope.bytes, packed, GC_ENVELOPE_BYTES);
+  if (gcm_pt2pt->is_envelope(from, &r->envelope)) {
+    take_message(r, from);
+    return true;
+  }
+  gcm_pt2pt->noted_came(from, &key);
+  return false;
+}
+
+/* Offers a send to its receiver. Returns GC_STAGE where the PML must carry the data. */
+static int offer_message(gcm_message_request *r) {
+  const gcm_route *route = &r->route;
+  if (!may_be_offered(route->tag)) return GC_STAGE;
+  if (r->data.place.bytes == GC_ENVELOPE_BYTES) gcm_note_message(route->comm, route->peer, route->tag);
+  if (r->data.mixed || !r->data.place.on_device || route->mode == MCA_PML_BASE_SEND_BUFFERED) return GC_STAGE;
+  const gc_message_key key = key_of(route->comm, route->tag);
+  return gcm_pt2pt->offer(blob_of(route->comm, route->peer), &key, &r->data.place, &r->envelope, &r->transfer);
+}
+
 /* ---- the ends ---- */
 
-/* Ends the PML's request, which is complete, and brings what it received to the device. */
-static int end_inner(gcm_message_request *r, ompi_status_public_t *status) {
-  int rc = ompi_request_wait(&r->inner, status);
-  const bool has_data = r->receives && !status->_cancelled && (rc == MPI_SUCCESS || rc == MPI_ERR_TRUNCATE);
-  const size_t came = gc_mutant(200) ? r->data.bytes : status->_ucount;
-  const int stored = has_data ? gcm_store_data(&r->data, r->host, came) : MPI_SUCCESS;
-  return rc != MPI_SUCCESS ? rc : stored;
+/* Stores what the PML has received into host memory of ours. */
+static void store_received(gcm_message_request *r) {
+  const size_t room = r->data.place.bytes;
+  if (r->rc == MPI_SUCCESS && r->status._ucount > room) {
+    r->rc = MPI_ERR_TRUNCATE;
+    r->status._ucount = room;
+  }
+  if (r->rc != MPI_SUCCESS && r->rc != MPI_ERR_TRUNCATE) return;
+  const size_t came = gc_mutant(200) ? room : r->status._ucount;
+  const int stored = gcm_store_data(&r->data, r->host, came);
+  if (r->rc == MPI_SUCCESS) r->rc = stored;
+}
+
+/* Ends the PML's request, which is complete, and brings what it received to where it belongs. */
+static void end_inner(gcm_message_request *r) {
+  const bool by_host = receives_by_host(r);
+  r->status = ompi_status_empty;
+  r->rc = ompi_request_wait(&r->inner, &r->status);
+  if (!r->receives || r->status._cancelled) return;
+  uint8_t packed[GC_ENVELOPE_BYTES] = {0};
+  if (!by_host && gcm_pt2pt != NULL) (void)gcm_load_data(&r->data, packed, sizeof packed);
+  if (!look_for_envelope(r, by_host ? r->host : packed) && by_host) store_received(r);
+}
+
+static void end_transfer(gcm_message_request *r) {
+  int rc = gcm_pt2pt->end(r->transfer);
+  r->transfer = NULL;
+  if (rc == MPI_SUCCESS && r->receives && receives_aside(r)) rc = gcm_store_data(&r->data, r->host, r->status._ucount);
+  if (r->rc == MPI_SUCCESS) r->rc = rc;
+}
+
+static void complete(ompi_request_t *request, const ompi_status_public_t *status, int rc) {
+  request->req_status = *status;
+  request->req_status.MPI_ERROR = gc_mutant(204) ? MPI_SUCCESS : rc;
+  if (gc_mutant(201)) request->req_status.MPI_SOURCE = MPI_ANY_SOURCE;
+  /* Open MPI 4.1 completes by a relaxed exchange, and another thread may be polling. */
+  atomic_thread_fence(memory_order_release);
+  ompi_request_complete(request, true); /* from here on it may be gone */
 }
 
 static void end(gcm_message_request *r) {
-  ompi_request_t *outer = &r->super.req_ompi;
-  ompi_status_public_t status = ompi_status_empty;
-  const int rc = end_inner(r, &status);
-  status.MPI_ERROR = gc_mutant(204) ? MPI_SUCCESS : rc;
-  outer->req_status = status;
-  if (gc_mutant(201)) outer->req_status.MPI_SOURCE = MPI_ANY_SOURCE;
   opal_mutex_lock(&list_lock);
   r->ended = true;
   const bool detached = r->detached;
   opal_mutex_unlock(&list_lock);
-  if (detached) {
-    gcm_message_request_release(r);
+  ompi_request_t *other = r->stands_for;
+  const ompi_status_public_t status = r->status;
+  const int rc = r->rc;
+  if (!detached && other == NULL) {
+    complete(&r->super.req_ompi, &status, rc);
     return;
   }
-  /* Open MPI 4.1 completes by a relaxed exchange, and another thread may be polling. */
-  atomic_thread_fence(memory_order_release);
-  ompi_request_complete(outer, true); /* from here on `r` may be gone */
+  gcm_message_request_release(r);
+  if (other != NULL) complete(other, &status, rc);
 }
 
 /* ---- progress ---- */
 
-static gcm_message_request *take_complete(void) {
-  gcm_message_request *complete = NULL, **complete_end = &complete, **link = &under_way;
-  while (*link != NULL) {
-    gcm_message_request *r = *link;
-    if (!REQUEST_COMPLETE(r->inner)) {
-      link = &r->next;
-      continue;
-    }
-    *link = r->next;
-    r->next = NULL;
-    r->listed = false;
-    *complete_end = r;
-    complete_end = &r->next;
-    atomic_fetch_sub_explicit(&n_under_way, 1, memory_order_relaxed);
-  }
-  under_way_end = link;
-  return complete;
-}
-
-static int progress(void) {
-  if (GCM_LIKELY(atomic_load_explicit(&n_under_way, memory_order_relaxed) == 0)) return 0;
-  if (opal_mutex_trylock(&list_lock) != 0) return 0;
-  gcm_message_request *complete = take_complete();
-  opal_mutex_unlock(&list_lock);
-  int ended = 0;
-  while (complete != NULL) {
-    gcm_message_request *r = complete;
-    complete = r->next;
-    end(r);
-    ended++;
-  }
-  return ended;
-}
-
-void gcm_message_request_begin(gcm_message_request *r) {
-  r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
-  opal_mutex_lock(&list_lock);
+/* REQUIRES: the lock. */
+static void put_in_list(gcm_message_request *r) {
   if (!progress_registered) {
     opal_progress_register(progress);
     progress_registered = true;
@@ -101,7 +189,67 @@ void gcm_message_request_begin(gcm_message_request *r) {
   *under_way_end = r;
   under_way_end = &r->next;
   atomic_fetch_add_explicit(&n_under_way, 1, memory_order_relaxed);
+}
+
+static void put_under_way(gcm_message_request *r) {
+  opal_mutex_lock(&list_lock);
+  put_in_list(r);
   opal_mutex_unlock(&list_lock);
+}
+
+static bool has_inner(const gcm_message_request *r) { return r->inner != NULL && r->inner != MPI_REQUEST_NULL; }
+
+/* Returns whether there is something to do for the request outside of the lock. */
+static bool is_ready(gcm_message_request *r) {
+  if (has_inner(r)) return REQUEST_COMPLETE(r->inner);
+  return r->transfer == NULL || gcm_pt2pt->test(r->transfer);
+}
+
+static gcm_message_request *take_ready(void) {
+  gcm_message_request *ready = NULL, **ready_end = &ready, **link = &under_way;
+  while (*link != NULL) {
+    gcm_message_request *r = *link;
+    if (!is_ready(r)) {
+      link = &r->next;
+      continue;
+    }
+    *link = r->next;
+    r->next = NULL;
+    r->listed = false;
+    *ready_end = r;
+    ready_end = &r->next;
+    atomic_fetch_sub_explicit(&n_under_way, 1, memory_order_relaxed);
+  }
+  under_way_end = link;
+  return ready;
+}
+
+static void attend(gcm_message_request *r) {
+  if (has_inner(r)) {
+    end_inner(r);
+    if (r->transfer != NULL) {
+      put_under_way(r);
+      return;
+    }
+  } else if (r->transfer != NULL) {
+    end_transfer(r);
+  }
+  end(r);
+}
+
+static int progress(void) {
+  if (GCM_LIKELY(atomic_load_explicit(&n_under_way, memory_order_relaxed) == 0)) return 0;
+  if (opal_mutex_trylock(&list_lock) != 0) return 0;
+  gcm_message_request *ready = take_ready();
+  opal_mutex_unlock(&list_lock);
+  int attended = 0;
+  while (ready != NULL) {
+    gcm_message_request *r = ready;
+    ready = r->next;
+    attend(r);
+    attended++;
+  }
+  return attended;
 }
 
 void gcm_stop_messages(void) {
@@ -109,40 +257,105 @@ void gcm_stop_messages(void) {
   progress_registered = false;
 }
 
+/* ---- beginning ---- */
+
+/* The PML must get envelopes in the order of their slots. */
+static opal_mutex_t order_lock = OPAL_MUTEX_STATIC_INIT;
+
+static int send_envelope(gcm_message_request *r) {
+  const gcm_route *route = &r->route;
+  const mca_pml_base_send_mode_t mode =
+      route->mode == MCA_PML_BASE_SEND_SYNCHRONOUS ? MCA_PML_BASE_SEND_STANDARD : route->mode;
+  OPAL_THREAD_LOCK(&order_lock);
+  int rc = offer_message(r);
+  if (rc == MPI_SUCCESS) {
+    rc = gcm_pml.pml_isend(r->envelope.bytes, GC_ENVELOPE_BYTES, bytes_type(), route->peer, route->tag, mode,
+                           route->comm, &r->inner);
+  }
+  OPAL_THREAD_UNLOCK(&order_lock);
+  return rc;
+}
+
+static int begin_send(gcm_message_request *r) {
+  const gcm_route *route = &r->route;
+  int rc = send_envelope(r);
+  if (rc != GC_STAGE) return rc;
+  if (!r->data.place.on_device) {
+    return gcm_pml.pml_isend(r->data.buffer, r->data.count, r->data.type, route->peer, route->tag, route->mode,
+                             route->comm, &r->inner);
+  }
+  if (!take_host_memory(r)) return MPI_ERR_NO_MEM;
+  const bool is_again = r->started;
+  r->started = true;
+  rc = is_again && gc_mutant(203) ? MPI_SUCCESS : gcm_load_data(&r->data, r->host, r->data.place.bytes);
+  if (rc != MPI_SUCCESS) return rc;
+  const mca_pml_base_send_mode_t mode = gc_mutant(202) ? MCA_PML_BASE_SEND_STANDARD : route->mode;
+  return gcm_pml.pml_isend(r->host, r->data.place.bytes, bytes_type(), route->peer, route->tag, mode, route->comm,
+                           &r->inner);
+}
+
+static int begin_receive(gcm_message_request *r) {
+  const gcm_route *route = &r->route;
+  void *buffer = r->data.buffer;
+  size_t count = r->data.count;
+  gcm_type *type = r->data.type;
+  if (receives_by_host(r)) {
+    if (!take_host_memory(r)) return MPI_ERR_NO_MEM;
+    buffer = r->host;
+    count = host_bytes(r);
+    type = bytes_type();
+  }
+  if (route->message != NULL) return gcm_pml.pml_imrecv(buffer, count, type, route->message, &r->inner);
+  return gcm_pml.pml_irecv(buffer, count, type, route->peer, route->tag, route->comm, &r->inner);
+}
+
+int gcm_begin_message(gcm_message_request *r) {
+  r->ended = false;
+  r->rc = MPI_SUCCESS;
+  const int rc = r->receives ? begin_receive(r) : begin_send(r);
+  if (rc != MPI_SUCCESS) return rc;
+  r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
+  put_under_way(r);
+  return MPI_SUCCESS;
+}
+
+gcm_message_request *gcm_find_envelope(const gcm_message_data *data, ompi_communicator_t *comm,
+                                       const ompi_status_public_t *status) {
+  uint8_t packed[GC_ENVELOPE_BYTES] = {0};
+  const gcm_route route = {.peer = status->MPI_SOURCE, .tag = status->MPI_TAG, .comm = comm};
+  gcm_message_request *r = gcm_message_request_new(data, &route, true, false);
+  if (r == NULL) return NULL;
+  r->status = *status;
+  r->rc = status->MPI_ERROR;
+  (void)gcm_load_data(data, packed, sizeof packed);
+  if (look_for_envelope(r, packed) && (r->transfer != NULL || r->rc != status->MPI_ERROR)) {
+    r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
+    return r;
+  }
+  gcm_message_request_release(r);
+  return NULL;
+}
+
+void gcm_watch_message(gcm_message_request *r) { put_under_way(r); }
+
 /* ---- what MPI asks of a request ---- */
 
 bool gcm_is_message_request(const ompi_request_t *request) {
   return ((const opal_object_t *)request)->obj_class == OBJ_CLASS(gcm_message_request);
 }
 
-static int give_to_pml(gcm_message_request *r) {
-  gcm_type *const type = (gcm_type *)MPI_BYTE;
-  const int peer = r->super.req_peer, tag = r->super.req_tag;
-  const mca_pml_base_send_mode_t mode = gc_mutant(202) ? MCA_PML_BASE_SEND_STANDARD : r->mode;
-  if (r->receives) return gcm_pml.pml_irecv(r->host, r->data.bytes, type, peer, tag, r->super.req_comm, &r->inner);
-  return gcm_pml.pml_isend(r->host, r->data.bytes, type, peer, tag, mode, r->super.req_comm, &r->inner);
-}
-
-int gcm_message_request_start(gcm_message_request *r) {
+static int start_one(gcm_message_request *r) {
   ompi_request_t *outer = &r->super.req_ompi;
-  const bool loads = !r->receives && !(gc_mutant(203) && r->ended);
-  int rc = loads ? gcm_load_data(&r->data, r->host) : MPI_SUCCESS;
-  if (rc != MPI_SUCCESS) return rc;
   outer->req_complete = REQUEST_PENDING;
   outer->req_status = ompi_status_empty;
-  r->ended = false;
-  rc = give_to_pml(r);
-  if (rc == MPI_SUCCESS)
-    gcm_message_request_begin(r);
-  else
-    outer->req_complete = REQUEST_COMPLETED;
+  const int rc = gcm_begin_message(r);
+  if (rc != MPI_SUCCESS) outer->req_complete = REQUEST_COMPLETED;
   return rc;
 }
 
 int gcm_start_messages(size_t count, ompi_request_t **requests) {
   int rc = MPI_SUCCESS;
-  for (size_t i = 0; i < count && rc == MPI_SUCCESS; i++)
-    rc = gcm_message_request_start((gcm_message_request *)requests[i]);
+  for (size_t i = 0; i < count && rc == MPI_SUCCESS; i++) rc = start_one((gcm_message_request *)requests[i]);
   return rc;
 }
 
@@ -159,12 +372,13 @@ static int request_free(ompi_request_t **request) {
   return OMPI_SUCCESS;
 }
 
-/* The PML's request tells, when it ends, whether it was cancelled. */
+/* The PML's request tells, when it ends, whether it was cancelled. What is offered cannot be. */
 static int request_cancel(ompi_request_t *request, int flag) {
   (void)flag;
   gcm_message_request *r = (gcm_message_request *)request;
   opal_mutex_lock(&list_lock); /* while it is in the list, nobody frees the PML's request */
-  const int rc = r->listed ? ompi_request_cancel(r->inner) : OMPI_SUCCESS;
+  const bool can = r->listed && has_inner(r) && r->transfer == NULL;
+  const int rc = can ? ompi_request_cancel(r->inner) : OMPI_SUCCESS;
   opal_mutex_unlock(&list_lock);
   return rc;
 }
@@ -179,40 +393,39 @@ static void request_construct(gcm_message_request *r) {
   outer->req_start = gcm_start_messages;
   outer->req_status = ompi_status_empty;
   r->inner = MPI_REQUEST_NULL;
+  r->transfer = NULL;
+  r->stands_for = NULL;
   r->host = NULL;
   r->next = NULL;
-  r->listed = r->ended = r->detached = false;
+  r->started = r->listed = r->ended = r->detached = false;
 }
 OBJ_CLASS_INSTANCE(gcm_message_request, mca_pml_base_request_t, request_construct, NULL);
 
-gcm_message_request *gcm_message_request_new(const gcm_message_data *data, gcm_type *type, ompi_communicator_t *comm,
-                                             bool receives, bool persistent, int *rc) {
+gcm_message_request *gcm_message_request_new(const gcm_message_data *data, const gcm_route *route, bool receives,
+                                             bool persistent) {
   gcm_message_request *r = OBJ_NEW(gcm_message_request);
-  *rc = MPI_ERR_NO_MEM;
-  if (r == NULL) return NULL;
-  r->host = gcm_host_memory(data->bytes);
-  if (r->host == NULL) {
-    OBJ_RELEASE(r);
+  if (r == NULL) {
+    gcm_abi->log(-1, "this rank has no memory left for a request");
     return NULL;
   }
   OMPI_REQUEST_INIT(&r->super.req_ompi, persistent);
-  r->super.req_ompi.req_mpi_object.comm = comm;
+  r->super.req_ompi.req_mpi_object.comm = route->comm;
   r->super.req_type = receives ? MCA_PML_REQUEST_RECV : MCA_PML_REQUEST_SEND;
-  r->super.req_comm = comm;
-  r->super.req_datatype = type;
+  r->super.req_comm = route->comm;
+  r->super.req_datatype = data->type;
   r->data = *data;
+  r->route = *route;
   r->receives = receives;
-  OBJ_RETAIN(comm);
-  if (!ompi_datatype_is_predefined(type)) OBJ_RETAIN(type);
-  *rc = MPI_SUCCESS;
+  OBJ_RETAIN(route->comm);
+  if (!ompi_datatype_is_predefined(data->type)) OBJ_RETAIN(data->type);
   return r;
 }
 
 void gcm_message_request_release(gcm_message_request *r) {
-  ompi_communicator_t *comm = r->super.req_comm;
-  gcm_type *type = r->super.req_datatype;
-  if (r->inner != NULL && r->inner != MPI_REQUEST_NULL) (void)ompi_request_free(&r->inner);
-  gcm_abi->stage_put(r->host);
+  ompi_communicator_t *comm = r->route.comm;
+  gcm_type *type = r->data.type;
+  if (r->transfer != NULL) (void)gcm_pt2pt->end(r->transfer);
+  if (r->host != NULL) gcm_abi->stage_put(r->host);
   OMPI_REQUEST_FINI(&r->super.req_ompi);
   OBJ_RELEASE(r);
   if (!ompi_datatype_is_predefined(type)) OBJ_RELEASE(type);

@@ -1,11 +1,11 @@
-/* Requests of our own for messages of device memory. Each stands for a request of the PML (`inner`) that carries the
- * message from or to host memory; MPI progress looks through those under way, and completes ours when the PML's is
- * complete and the data are where they belong. A persistent one has a new request of the PML for each start, since
- * persistent buffered sends of Open MPI's own send the first start's data again.
+/* Requests of our own for messages. Each stands for a request of the PML (`inner`) that carries the message, or the
+ * envelope of one that is copied straight from the sender's memory (`transfer`). MPI progress looks through those under
+ * way, and completes ours when the data are where they belong.
  *
+ * A persistent request begins a new message at each start.
  * Thread safety: the list has a lock; what may call MPI or the application is done outside of it. Ownership: a request
- * owns its host memory and retains its communicator and its type: one under way until it is complete, a persistent one
- * until it is freed.
+ * owns its host memory and its transfer, and retains its communicator and its type: one under way until it is complete,
+ * a persistent one until it is freed.
  */
 #ifndef GPUCOLL_MCA_PT2PT_MESSAGE_REQUESTS_H
 #define GPUCOLL_MCA_PT2PT_MESSAGE_REQUESTS_H
@@ -13,33 +13,55 @@
 #include "mca/pt2pt/message_data.h"
 #include "ompi/mca/pml/base/pml_base_request.h"
 
+/* The other side of a message, as the PML is told. */
+typedef struct gcm_route {
+  int peer, tag;
+  mca_pml_base_send_mode_t mode; /* of a send */
+  ompi_communicator_t *comm;
+  ompi_message_t **message; /* of a receive that has been matched, else NULL */
+} gcm_route;
+
 /* Open MPI 5.0 takes requests of messages for those of a PML. */
 typedef struct gcm_message_request {
   mca_pml_base_request_t super;
-  ompi_request_t *inner; /* MPI_REQUEST_NULL: none */
+  ompi_request_t *inner; /* MPI_REQUEST_NULL: none, or it has ended */
+  gc_transfer *transfer; /* NULL: none */
   gcm_message_data data;
-  void *host; /* data.bytes bytes */
-  mca_pml_base_send_mode_t mode;
+  gcm_route route;
+  gc_envelope envelope;
+  void *host; /* data.place.bytes bytes for data on the device; NULL until needed */
+  ompi_status_public_t status;
+  int rc;
+  /* A receive of the PML's own that turned out to be an envelope: it is completed in place of ours. */
+  ompi_request_t *stands_for;
   bool receives;
+  bool started;  /* once */
   bool listed;   /* among those under way */
   bool ended;    /* it is complete, or about to be */
-  bool detached; /* the application has freed it while it was under way */
+  bool detached; /* nobody waits for it: the application has freed it while it was under way */
   struct gcm_message_request *next;
 } gcm_message_request;
 OBJ_CLASS_DECLARATION(gcm_message_request);
 
-/* Makes a request with host memory for its data. The caller fills in peer, tag and mode where the request will be
- * started. Returns NULL, with a sentence logged and the class in *rc, where it cannot. */
-gcm_message_request *gcm_message_request_new(const gcm_message_data *data, gcm_type *type, ompi_communicator_t *comm,
-                                             bool receives, bool persistent, int *rc);
+/* Returns NULL where there is no memory. */
+gcm_message_request *gcm_message_request_new(const gcm_message_data *data, const gcm_route *route, bool receives,
+                                             bool persistent);
 /* Gives back what gcm_message_request_new() made. */
 void gcm_message_request_release(gcm_message_request *r);
-/* Loads the data of a send, and gives the message to the PML. */
-int gcm_message_request_start(gcm_message_request *r);
-/* Looks after the request from now on; `inner` is under way. */
-void gcm_message_request_begin(gcm_message_request *r);
+/* Begins the message: looks after the request from now on. Returns an MPI error class. */
+int gcm_begin_message(gcm_message_request *r);
 
-/* Returns whether a request is one of ours, and starts persistent ones that are. */
+/* A receive into host memory that the PML has completed with this status may have brought an envelope. Returns a
+ * request that receives the message of it, to be given to gcm_watch_message(), or NULL where there was none. */
+gcm_message_request *gcm_find_envelope(const gcm_message_data *data, ompi_communicator_t *comm,
+                                       const ompi_status_public_t *status);
+void gcm_watch_message(gcm_message_request *r);
+/* Notes a message of the size of an envelope that the PML carries; it must get it next. */
+void gcm_note_message(ompi_communicator_t *comm, int to, int tag);
+/* Gives the size of the message to the status of a probe that may have found an envelope. */
+void gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched);
+
+/* Returns whether a request is one of ours, and starts such persistent ones. */
 bool gcm_is_message_request(const ompi_request_t *request);
 int gcm_start_messages(size_t count, ompi_request_t **requests);
 void gcm_stop_messages(void); /* no request of ours is under way any more */

@@ -21,30 +21,11 @@
 
 /* ---- bytes of any memory ---- */
 
-/* Packs host memory, or unpacks it. */
-static int convert(const void *buffer, size_t count, gcm_type *type, void *packed, size_t bytes, bool unpacks) {
-  opal_convertor_t convertor;
-  struct iovec piece = {.iov_base = packed, .iov_len = bytes};
-  uint32_t pieces = 1;
-  size_t length = bytes;
-  OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-  if (unpacks) {
-    opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count, buffer, 0, &convertor);
-    (void)opal_convertor_unpack(&convertor, &piece, &pieces, &length);
-  } else {
-    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, buffer, 0, &convertor);
-    (void)opal_convertor_pack(&convertor, &piece, &pieces, &length);
-  }
-  OBJ_DESTRUCT(&convertor);
-  return length == bytes ? MPI_SUCCESS : MPI_ERR_UNKNOWN;
-}
-
-/* As convert(), for a buffer in memory of any kind, and packed bytes in host memory. */
+/* Packs a buffer in memory of any kind, or unpacks it; packed bytes are host memory. */
 static int move_data(const void *buffer, size_t count, gcm_type *type, void *packed, size_t bytes, bool unpacks) {
   gcm_message_data data;
-  if (!gcm_is_device_message(buffer, count, type)) return convert(buffer, count, type, packed, bytes, unpacks);
-  GCM_TRY(gcm_describe_data(&data, buffer, count, type));
-  return unpacks ? gcm_store_data(&data, packed, bytes) : gcm_load_data(&data, packed);
+  GCM_TRY(gcm_describe_data(&data, buffer, count, type, gcm_is_device_message(buffer, count, type)));
+  return unpacks ? gcm_store_data(&data, packed, bytes) : gcm_load_data(&data, packed, bytes);
 }
 
 /* As move_data(), for packed bytes in memory of any kind. */

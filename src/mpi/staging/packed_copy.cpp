@@ -15,12 +15,19 @@
 namespace gpucoll::coll {
 namespace {
 
-Status launch(gpu::Device& device, const proto::PackItem& item) {
+proto::Plan plan_of(const proto::PackItem& item) {
   proto::Plan plan = {};
   plan.n_items = proto::kItemsOfPacking;
   *proto::pack_items(plan) = item;
-  return launch_and_wait(device, *packing_kernel(), plan,
-                         core::packing_blocks(1, item.bytes, device.defaults().threads));
+  return plan;
+}
+
+int blocks_of(const gpu::Device& device, const proto::PackItem& item) {
+  return core::packing_blocks(1, item.bytes, device.defaults().threads);
+}
+
+Status launch(gpu::Device& device, const proto::PackItem& item) {
+  return launch_and_wait(device, *packing_kernel(), plan_of(item), blocks_of(device, item));
 }
 
 struct DeviceScratch {
@@ -62,6 +69,23 @@ Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memo
   auto* const pinned = static_cast<uint8_t*>(PinnedPool::instance().kernel_address(packed));
   const proto::PackItem item = pack_item(known->layout, known->runs, known->starts, origin, pinned, bytes, unpacks);
   return pinned ? launch(device, item) : copy_by_scratch(device, item, packed);
+}
+
+Result<TypeCache::Pointer> start_packed_copy(gpu::Device& device, const gc_type_map* map, const void* memory,
+                                             uint8_t* packed, size_t bytes, bool unpacks, gpu::Stream stream) {
+  TypeCache::Pointer known;
+  proto::PackItem item;
+  if (map) {
+    GC_TRY_AS(known, TypeCache::instance().get(*map, device));
+    uint8_t* const origin = kernel_origin(device, memory, map->true_lb);
+    item = pack_item(known->layout, known->runs, known->starts, origin, packed, bytes, unpacks);
+  } else {
+    auto* const origin = static_cast<uint8_t*>(device.kernel_address(memory));
+    item = pack_item(plain_layout(bytes), nullptr, nullptr, origin, packed, bytes, unpacks);
+  }
+  GC_TRY(device.prepare(*packing_kernel()));
+  GC_TRY(device.launch(*packing_kernel(), plan_of(item), blocks_of(device, item), device.defaults().threads, stream));
+  return known;
 }
 
 }  // namespace gpucoll::coll

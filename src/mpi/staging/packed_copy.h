@@ -1,10 +1,11 @@
-// Copies elements with gaps between device memory and consecutive bytes of host memory: one packing kernel works for
-// all of them.
+// Copies elements with gaps between device memory and consecutive bytes: one packing kernel works for all of them.
 //
-// Thread safety: any thread. Ownership: nothing outlives the call.
+// Thread safety: any thread. Ownership: nothing outlives copy_packed(); what start_packed_copy() needs longer it
+// returns.
 #pragma once
 #include "abi/abi.h"
 #include "gpu/device.h"
+#include "mpi/datatype/type_cache.h"
 
 namespace gpucoll::coll {
 
@@ -13,5 +14,10 @@ namespace gpucoll::coll {
 // kernels cannot count the map's runs; out_of_memory.
 Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memory, void* packed, size_t bytes,
                    bool unpacks);
+
+// Puts the same copy on a stream, where `packed` is a kernel address; without a map, the data have no gaps on either
+// side. Hold the result until the copy is done.
+Result<TypeCache::Pointer> start_packed_copy(gpu::Device& device, const gc_type_map* map, const void* memory,
+                                             uint8_t* packed, size_t bytes, bool unpacks, gpu::Stream stream);
 
 }  // namespace gpucoll::coll

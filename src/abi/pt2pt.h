@@ -1,0 +1,81 @@
+/* The boundary between the component's point-to-point messages and the engine: messages whose data the receiver copies
+ * straight from the sender's memory. Plain C, as abi.h.
+ *
+ * A message is offered to its receiver, and the PML carries an envelope in its place: see proto/format/outbox.h.
+ * Error values are MPI error classes; a function that fails has logged the sentence already. Thread safety: any thread,
+ * but one at a time for each transfer. Nothing here waits for another process or makes MPI progress.
+ */
+#ifndef GPUCOLL_ABI_PT2PT_H
+#define GPUCOLL_ABI_PT2PT_H
+
+#include "abi/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GC_ENVELOPE_BYTES 113
+typedef struct gc_envelope {
+  uint8_t bytes[GC_ENVELOPE_BYTES];
+} gc_envelope;
+
+/* How the PML tells messages from one process to another apart. */
+typedef struct gc_message_key {
+  uint64_t context;
+  int tag;
+} gc_message_key;
+
+/* Data of a message: device memory, of elements with gaps where there is a map, or consecutive bytes of host memory. */
+typedef struct gc_message_data {
+  void *memory;           /* where the first element begins */
+  const gc_type_map *map; /* NULL: the data have no gaps */
+  size_t bytes;
+  int on_device;
+} gc_message_data;
+
+/* A message that is being sent or received this way. */
+typedef struct gc_transfer gc_transfer;
+
+typedef struct gc_pt2pt_abi {
+  uint32_t version, bytes; /* GC_ABI_VERSION, sizeof(gc_pt2pt_abi) */
+
+  /* Returns whether messages of this process may be envelopes; the others learn of it with its blob. */
+  int (*enabled)(void);
+  /* Returns from how many bytes on messages may be offered. */
+  size_t (*least_bytes)(void);
+  /* Tells the others that this process has device memory in messages. Cheap once done. */
+  void (*uses_devices)(void);
+  /* Offers a message to the process with this blob (NULL: it has none), and fills in the envelope that the PML is to
+   * carry. Messages to one receiver must reach the PML in the order in which they are offered or noted. Returns
+   * GC_STAGE where the PML must carry the data themselves. */
+  int (*offer)(const gc_process_blob *to, const gc_message_key *key, const gc_message_data *data, gc_envelope *envelope,
+               gc_transfer **transfer);
+  /* Notes a message of GC_ENVELOPE_BYTES whose data the PML carries. */
+  void (*note)(const gc_process_blob *to, const gc_message_key *key);
+  /* Returns whether these bytes from the process with this blob are an envelope. */
+  int (*is_envelope)(const gc_process_blob *from, const gc_envelope *bytes);
+  /* Takes the message that an envelope from the process with this blob names, as far as `target` has room, and stores
+   * its size. */
+  int (*take)(const gc_process_blob *from, const gc_envelope *envelope, const gc_message_data *target, size_t *bytes,
+              gc_transfer **transfer);
+  /* A message of GC_ENVELOPE_BYTES that is no envelope has come. */
+  void (*noted_came)(const gc_process_blob *from, const gc_message_key *key);
+  /* The PML has cut off GC_ENVELOPE_BYTES that came under this key: where they were an envelope, ends its message. */
+  void (*cut_off)(const gc_process_blob *from, const gc_message_key *key);
+  /* Returns the size of the first message of this key that a probe which found GC_ENVELOPE_BYTES has found. A matched
+   * probe has taken it from those that others find. */
+  size_t (*probed)(const gc_process_blob *from, const gc_message_key *key, int matched);
+  /* Drives a transfer. Returns whether it has ended. */
+  int (*test)(gc_transfer *transfer);
+  /* Frees a transfer: one that has ended, or an offer that the PML has not got. Returns MPI_SUCCESS or an MPI error
+   * class. */
+  int (*end)(gc_transfer *transfer);
+} gc_pt2pt_abi;
+
+/* Returns the table, or NULL where this library does not offer `version`. */
+__attribute__((visibility("default"))) const gc_pt2pt_abi *gpucoll_pt2pt_abi(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,231 @@
+/* Messages of host memory: they go to the PML as they came. Only where a receive brought an envelope of a message of
+ * device memory, the message is taken from there; and what is sent of just the size of an envelope is noted, so that
+ * probes can tell the two. */
+#include "mca/pt2pt/message_requests.h"
+#include "mca/pt2pt/pt2pt.h"
+#include "ompi/runtime/params.h"
+
+/* Open MPI's own messages have tags that no program can give. */
+static bool is_of_program(int tag) { return tag >= MPI_ANY_TAG; }
+
+/* ---- sending ---- */
+
+static GCM_INLINE bool has_size_of_envelope(size_t count, const gcm_type *type) {
+  return count * type->super.size == GC_ENVELOPE_BYTES;
+}
+
+/* The PML must get such messages in the order in which they are noted. */
+static opal_mutex_t order_lock = OPAL_MUTEX_STATIC_INIT;
+
+int gcm_send_host(const void *buffer, size_t count, gcm_type *type, int to, int tag, mca_pml_base_send_mode_t mode,
+                  ompi_communicator_t *comm) {
+  if (GCM_LIKELY(!has_size_of_envelope(count, type))) {
+    return gcm_pml.pml_send(buffer, count, type, to, tag, mode, comm);
+  }
+  ompi_request_t *request;
+  const int rc = gcm_isend_host(buffer, count, type, to, tag, mode, comm, &request);
+  return rc != MPI_SUCCESS ? rc : ompi_request_wait(&request, MPI_STATUS_IGNORE);
+}
+
+int gcm_isend_host(const void *buffer, size_t count, gcm_type *type, int to, int tag, mca_pml_base_send_mode_t mode,
+                   ompi_communicator_t *comm, ompi_request_t **request) {
+  if (GCM_LIKELY(!has_size_of_envelope(count, type))) {
+    return gcm_pml.pml_isend(buffer, count, type, to, tag, mode, comm, request);
+  }
+  OPAL_THREAD_LOCK(&order_lock);
+  gcm_note_message(comm, to, tag);
+  const int rc = gcm_pml.pml_isend(buffer, count, type, to, tag, mode, comm, request);
+  OPAL_THREAD_UNLOCK(&order_lock);
+  return rc;
+}
+
+static int make(const void *buffer, size_t count, gcm_type *type, const gcm_route *route, bool receives,
+                bool persistent, ompi_request_t **request) {
+  gcm_message_data data;
+  int rc = gcm_describe_data(&data, buffer, count, type, false);
+  if (rc != MPI_SUCCESS) return rc;
+  gcm_message_request *r = gcm_message_request_new(&data, route, receives, persistent);
+  if (r == NULL) return MPI_ERR_NO_MEM;
+  if (!persistent) rc = gcm_begin_message(r);
+  if (rc != MPI_SUCCESS) {
+    gcm_message_request_release(r);
+    return rc;
+  }
+  *request = &r->super.req_ompi;
+  return MPI_SUCCESS;
+}
+
+int gcm_isend_init_host(const void *buffer, size_t count, gcm_type *type, int to, int tag,
+                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, ompi_request_t **request) {
+  if (!has_size_of_envelope(count, type)) {
+    return gcm_pml.pml_isend_init(buffer, count, type, to, tag, mode, comm, request);
+  }
+  const gcm_route route = {.peer = to, .tag = tag, .mode = mode, .comm = comm};
+  return make(buffer, count, type, &route, false, true, request);
+}
+
+/* ---- receiving ---- */
+
+bool gcm_pml_delivers_cut_messages;
+static bool ob1_runs; /* its requests say where they receive to */
+
+void gcm_look_at_pml(void) {
+  gcm_pml_delivers_cut_messages = ob1_runs =
+      strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ob1") == 0;
+}
+
+static GCM_INLINE bool may_have_envelope(const ompi_status_public_t *status) {
+  return status->_ucount == GC_ENVELOPE_BYTES;
+}
+
+/* Returns a request that receives what the envelope was for, or NULL where there was none. */
+static GCM_NOINLINE gcm_message_request *find_message(void *buffer, size_t count, gcm_type *type,
+                                                      ompi_communicator_t *comm, const ompi_status_public_t *status) {
+  gcm_message_data data;
+  if (status->_cancelled || gcm_describe_data(&data, buffer, count, type, false) != MPI_SUCCESS) return NULL;
+  return gcm_find_envelope(&data, comm, status);
+}
+
+/* Returns whether the PML would cut off an envelope and keep what it has. */
+static GCM_INLINE bool has_no_room(size_t count, const gcm_type *type) {
+  return !gcm_pml_delivers_cut_messages && count * type->super.size < GC_ENVELOPE_BYTES;
+}
+
+/* Ends a receive that the PML has ended with `rc`. */
+static int end_receive(void *buffer, size_t count, gcm_type *type, ompi_communicator_t *comm, int rc,
+                       ompi_status_public_t *found, ompi_status_public_t *status) {
+  found->MPI_ERROR = rc;
+  if (may_have_envelope(found)) {
+    gcm_message_request *r = find_message(buffer, count, type, comm, found);
+    if (r != NULL) {
+      ompi_request_t *request = &r->super.req_ompi;
+      gcm_watch_message(r);
+      return ompi_request_wait(&request, status);
+    }
+  }
+  if (status != MPI_STATUS_IGNORE) *status = *found;
+  return rc;
+}
+
+int gcm_recv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+                  ompi_status_public_t *status) {
+  if (!is_of_program(tag)) return gcm_pml.pml_recv(buffer, count, type, from, tag, comm, status);
+  if (has_no_room(count, type)) {
+    ompi_request_t *request;
+    const int made = gcm_irecv_host(buffer, count, type, from, tag, comm, &request);
+    return made != MPI_SUCCESS ? made : ompi_request_wait(&request, status);
+  }
+  ompi_status_public_t found = ompi_status_empty;
+  const int rc = gcm_pml.pml_recv(buffer, count, type, from, tag, comm, &found);
+  return end_receive(buffer, count, type, comm, rc, &found, status);
+}
+
+int gcm_mrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_status_public_t *status) {
+  if (has_no_room(count, type)) {
+    ompi_request_t *request;
+    const int made = gcm_imrecv_host(buffer, count, type, message, &request);
+    return made != MPI_SUCCESS ? made : ompi_request_wait(&request, status);
+  }
+  ompi_status_public_t found = ompi_status_empty;
+  ompi_communicator_t *comm = (*message)->comm;
+  const int rc = gcm_pml.pml_mrecv(buffer, count, type, message, &found);
+  return end_receive(buffer, count, type, comm, rc, &found, status);
+}
+
+/* The PML is about to complete a receive; 1: it does not, as the message is still to be taken. */
+static int on_receive(ompi_request_t *request) {
+  if (GCM_LIKELY(!may_have_envelope(&request->req_status))) return 0;
+  const mca_pml_base_request_t *base = (mca_pml_base_request_t *)request;
+  gcm_message_request *r =
+      find_message(base->req_addr, base->req_count, base->req_datatype, base->req_comm, &request->req_status);
+  if (r == NULL) return 0;
+  r->stands_for = request;
+  gcm_watch_message(r);
+  return 1;
+}
+
+/* Has a receive of the PML's, which may have ended by now, looked at when it ends. */
+static int look_at_end(ompi_request_t **request) {
+  ompi_request_t *inner = *request;
+  if (!REQUEST_COMPLETE(inner)) {
+    inner->req_complete_cb = on_receive;
+    return MPI_SUCCESS;
+  }
+  if (!may_have_envelope(&inner->req_status)) return MPI_SUCCESS;
+  const mca_pml_base_request_t *base = (mca_pml_base_request_t *)inner;
+  gcm_message_request *r =
+      find_message(base->req_addr, base->req_count, base->req_datatype, base->req_comm, &inner->req_status);
+  if (r == NULL) return MPI_SUCCESS;
+  (void)ompi_request_free(&inner);
+  *request = &r->super.req_ompi;
+  gcm_watch_message(r);
+  return MPI_SUCCESS;
+}
+
+/* With several threads another one may complete a request before it can be told whom to call. */
+static GCM_INLINE bool can_look_at_end(void) { return ob1_runs && !opal_using_threads(); }
+
+int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+                   ompi_request_t **request) {
+  if (!is_of_program(tag)) return gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
+  if (GCM_LIKELY(can_look_at_end())) {
+    const int rc = gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
+    return rc != MPI_SUCCESS ? rc : look_at_end(request);
+  }
+  const gcm_route route = {.peer = from, .tag = tag, .comm = comm};
+  return make(buffer, count, type, &route, true, false, request);
+}
+
+int gcm_imrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_request_t **request) {
+  if (GCM_LIKELY(can_look_at_end())) {
+    const int rc = gcm_pml.pml_imrecv(buffer, count, type, message, request);
+    return rc != MPI_SUCCESS ? rc : look_at_end(request);
+  }
+  const gcm_route route = {.comm = (*message)->comm, .message = message};
+  return make(buffer, count, type, &route, true, false, request);
+}
+
+int gcm_irecv_init_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+                        ompi_request_t **request) {
+  if (!is_of_program(tag)) return gcm_pml.pml_irecv_init(buffer, count, type, from, tag, comm, request);
+  const gcm_route route = {.peer = from, .tag = tag, .comm = comm};
+  return make(buffer, count, type, &route, true, true, request);
+}
+
+/* ---- probing ---- */
+
+static void give(ompi_status_public_t *status, ompi_communicator_t *comm, ompi_status_public_t *found, bool matched) {
+  gcm_correct_probe(comm, found, matched);
+  if (status == MPI_STATUS_IGNORE) return;
+  found->MPI_ERROR = status->MPI_ERROR;
+  *status = *found;
+}
+
+int gcm_iprobe(int from, int tag, ompi_communicator_t *comm, int *matched, ompi_status_public_t *status) {
+  ompi_status_public_t found = ompi_status_empty;
+  const int rc = gcm_pml.pml_iprobe(from, tag, comm, matched, &found);
+  if (rc == MPI_SUCCESS && *matched) give(status, comm, &found, false);
+  return rc;
+}
+
+int gcm_probe(int from, int tag, ompi_communicator_t *comm, ompi_status_public_t *status) {
+  ompi_status_public_t found = ompi_status_empty;
+  const int rc = gcm_pml.pml_probe(from, tag, comm, &found);
+  if (rc == MPI_SUCCESS) give(status, comm, &found, false);
+  return rc;
+}
+
+int gcm_improbe(int from, int tag, ompi_communicator_t *comm, int *matched, ompi_message_t **message,
+                ompi_status_public_t *status) {
+  ompi_status_public_t found = ompi_status_empty;
+  const int rc = gcm_pml.pml_improbe(from, tag, comm, matched, message, &found);
+  if (rc == MPI_SUCCESS && *matched) give(status, comm, &found, true);
+  return rc;
+}
+
+int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **message, ompi_status_public_t *status) {
+  ompi_status_public_t found = ompi_status_empty;
+  const int rc = gcm_pml.pml_mprobe(from, tag, comm, message, &found);
+  if (rc == MPI_SUCCESS) give(status, comm, &found, true);
+  return rc;
+}

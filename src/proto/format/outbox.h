@@ -1,0 +1,73 @@
+// Format: messages that a process offers to others of its node, which then copy the data from its memory themselves.
+//
+// Each process has one Outbox in shared memory. A message is offered in a slot, and the PML carries an envelope of
+// kEnvelopeBytes that names the slot: so the PML matches it as it matches any message. Slots of one receiver, context
+// and tag have serial numbers in the order in which the PML gets their envelopes, and that is the order in which it
+// matches them: so a receiver that has no envelope in its hands, as it probes for it, or had no room for it, knows
+// which slot it is: the one with the least serial number.
+//
+// Life of a slot; each state is stored with release by the one who leads it on:
+//   free -> filled (sender) -> offered (sender) [-> matched (receiver)] -> taken (receiver) -> done or failed
+//   (receiver)
+//   -> free (sender)
+// A matched probe makes it matched: the next probe finds the next message.
+// A message of just kEnvelopeBytes that the PML carries itself has a slot as well (`plain`), so that a probe which
+// finds that many bytes knows which kind of message it has found; the receiver frees it, straight from offered or
+// matched. A receiver that cannot open the sender's memory stores `by_host`: then the sender copies the data piece by
+// piece into its outbox's `bounce`, for one slot at a time; `produced` and `consumed` count bytes of the message.
+//
+// `live`: serial numbers of the allocations that slots name, as on a rank's page (format/copy.h), for each device that
+// the process offers memory of.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/format/copy.h"
+
+namespace gpucoll::proto {
+
+// Of a size that messages of programs seldom have.
+inline constexpr size_t kEnvelopeBytes = 113;
+inline constexpr uint32_t kOutboxSlots = 256;
+inline constexpr uint32_t kOutboxPlainSlots = 64;  // most slots for plain messages
+inline constexpr uint32_t kOutboxDevices = 8;
+inline constexpr size_t kOutboxBounceBytes = size_t{1} << 20;
+
+enum class Offer : uint32_t { free, filled, offered, matched, taken, done, failed };
+
+struct alignas(64) OutboxSlot {
+  uint32_t state;  // Offer
+  uint32_t by_host;
+  uint64_t serial;
+  uint64_t to;  // the receiver's outbox: its inode
+  uint64_t context;
+  int32_t tag;
+  uint32_t plain;
+  uint64_t bytes;
+  uint32_t device;  // of `live`
+  uint32_t place_slot, place_serial;
+  uint32_t kernels_only;  // copy engines may be refused the memory, as others share its block
+  uint64_t offset;
+  uint8_t handle[112];  // gpu::MemoryHandle
+  alignas(64) uint64_t produced;
+  alignas(64) uint64_t consumed;
+};
+
+struct Outbox {
+  uint64_t nonce[2];
+  uint32_t uses_devices;  // the process has had device memory in a message: others may offer theirs to it
+  uint32_t live[kOutboxDevices][kExportSlots];
+  OutboxSlot slot[kOutboxSlots];
+  alignas(4096) uint8_t bounce[kOutboxBounceBytes];
+};
+
+// What the PML carries.
+struct Envelope {
+  uint64_t nonce[2];  // of the sender's outbox
+  uint64_t serial;
+  uint32_t slot;
+  uint8_t rest[kEnvelopeBytes - 28];  // zeros
+};
+static_assert(offsetof(Envelope, rest) == 28);
+
+}  // namespace gpucoll::proto

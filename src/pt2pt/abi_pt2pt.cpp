@@ -1,0 +1,121 @@
+// The table of functions behind the component's point-to-point messages (abi/pt2pt.h).
+#include <cstring>
+
+#include "base/mutant.h"
+#include "base/params.h"
+#include "mpi/error_class.h"
+#include "pt2pt/offer.h"
+#include "pt2pt/take.h"
+
+namespace gpucoll::pt2pt {
+namespace {
+
+using coll::mpi_class;
+using State = proto::Offer;
+
+int enabled() { return Outboxes::instance().own() != nullptr; }
+size_t least_bytes() { return least_direct_bytes(); }
+
+void uses_devices() {
+  if (proto::Outbox* own = Outboxes::instance().own()) __atomic_store_n(&own->uses_devices, 1u, __ATOMIC_RELAXED);
+}
+
+int offer(const gc_process_blob* to, const gc_message_key* key, const gc_message_data* data, gc_envelope* envelope,
+          gc_transfer** transfer) {
+  const Peer* const peer = Outboxes::instance().find(to);
+  if (!peer) return GC_STAGE;
+  std::unique_ptr<Offer> made;
+  const Code code = guarded("sending", [&]() -> Status {
+    GC_TRY_AS(made, Offer::make(*peer, *key, *data));
+    return {};
+  });
+  if (code != Code::ok) return mpi_class(code);
+  if (!made) return GC_STAGE;
+  made->fill(envelope);
+  *transfer = made.release();
+  return MPI_SUCCESS;
+}
+
+void note(const gc_process_blob* to, const gc_message_key* key) {
+  const Peer* const peer = Outboxes::instance().find(to);
+  proto::OutboxSlot* const slot = peer ? Outboxes::instance().take_slot(*peer, *key, true) : nullptr;
+  if (slot) set_state(*slot, State::offered);
+}
+
+bool is_found(const proto::OutboxSlot& slot) { return state_of(slot) == State::offered; }
+bool is_here(const proto::OutboxSlot& slot) { return is_found(slot) || state_of(slot) == State::matched; }
+
+// Returns the slot that an envelope names, or null.
+proto::OutboxSlot* slot_of(const Peer& peer, const gc_envelope& bytes) {
+  proto::Envelope envelope;
+  std::memcpy(&envelope, bytes.bytes, sizeof bytes.bytes);
+  const bool has_nonce = std::memcmp(envelope.nonce, peer.outbox().nonce, sizeof envelope.nonce) == 0;
+  if (!has_nonce || envelope.slot >= proto::kOutboxSlots) return nullptr;
+  proto::OutboxSlot& slot = peer.outbox().slot[envelope.slot];
+  return is_here(slot) && slot.serial == envelope.serial ? &slot : nullptr;
+}
+
+int is_envelope(const gc_process_blob* from, const gc_envelope* bytes) {
+  const Peer* const peer = Outboxes::instance().find(from);
+  return peer && slot_of(*peer, *bytes);
+}
+
+int take(const gc_process_blob* from, const gc_envelope* envelope, const gc_message_data* target, size_t* bytes,
+         gc_transfer** transfer) {
+  return mpi_class(guarded("receiving", [&]() -> Status {
+    const Peer* const peer = Outboxes::instance().find(from);
+    proto::OutboxSlot* const slot = peer ? slot_of(*peer, *envelope) : nullptr;
+    if (!slot) return Status::error(Code::internal, "an envelope names no message");
+    *bytes = slot->bytes;
+    *transfer = new Take(*peer, *slot, *target);
+    return {};
+  }));
+}
+
+void noted_came(const gc_process_blob* from, const gc_message_key* key) {
+  const Peer* const peer = Outboxes::instance().find(from);
+  if (!peer) return;
+  const auto plain = [](const proto::OutboxSlot& slot) { return slot.plain && is_here(slot); };
+  if (proto::OutboxSlot* slot = Outboxes::instance().oldest(*peer, *key, plain)) set_state(*slot, State::free);
+}
+
+void cut_off(const gc_process_blob* from, const gc_message_key* key) {
+  const Peer* const peer = Outboxes::instance().find(from);
+  proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, is_here) : nullptr;
+  if (slot) set_state(*slot, slot->plain ? State::free : State::done);
+}
+
+size_t probed(const gc_process_blob* from, const gc_message_key* key, int matched) {
+  const Peer* const peer = Outboxes::instance().find(from);
+  proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, is_found) : nullptr;
+  if (!slot) return GC_ENVELOPE_BYTES;
+  if (matched) set_state(*slot, State::matched);
+  return slot->plain || gc_mutant(212) ? GC_ENVELOPE_BYTES : slot->bytes;
+}
+
+int test(gc_transfer* transfer) {
+  bool ended = true;
+  const Code code = guarded("a message", [&]() -> Status {
+    GC_TRY_AS(ended, transfer->advance());
+    return {};
+  });
+  transfer->failed = code;
+  return code != Code::ok || ended;
+}
+
+int end(gc_transfer* transfer) {
+  const Code code = transfer->failed;
+  delete transfer;
+  return mpi_class(code);
+}
+
+}  // namespace
+}  // namespace gpucoll::pt2pt
+
+extern "C" const gc_pt2pt_abi* gpucoll_pt2pt_abi(uint32_t version) {
+  using namespace gpucoll::pt2pt;
+  static const gc_pt2pt_abi abi = {
+      GC_ABI_VERSION, sizeof(gc_pt2pt_abi), enabled, least_bytes, uses_devices, offer, note, is_envelope,
+      take,           noted_came,           cut_off, probed,      test,         end};
+  return version == GC_ABI_VERSION ? &abi : nullptr;
+}

@@ -1,0 +1,103 @@
+#include "pt2pt/device_ends.h"
+
+#include <bit>
+#include <cstring>
+
+#include "core/progress/quiescence.h"
+
+namespace gpucoll::pt2pt {
+namespace {
+
+// What is freed is looked for after so many messages.
+constexpr uint64_t kMessagesBetweenLooks = 64;
+constexpr size_t kLeastBlock = size_t{1} << 16;
+
+}  // namespace
+
+Result<DeviceEnd*> DeviceEnd::of(gpu::Device& device) {
+  static auto* const mutex = new std::mutex;
+  static auto* const ends = new std::map<int, std::unique_ptr<DeviceEnd>>;
+  std::lock_guard lock(*mutex);
+  std::unique_ptr<DeviceEnd>& end = (*ends)[device.index()];
+  if (end) return end.get();
+  const auto number = static_cast<uint32_t>(ends->size() - 1);
+  if (number >= proto::kOutboxDevices)
+    return Status::error(Code::unsupported, "messages of more than %u devices in one process", proto::kOutboxDevices);
+  end = std::make_unique<DeviceEnd>(device, number, Outboxes::instance().own()->live[number]);
+  return end.get();
+}
+
+Result<gpu::Device*> DeviceEnd::device_of(const void* memory, bool on_device) {
+  GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
+  const int owner = on_device ? platform->classify(memory).device : -1;
+  return platform->open(owner >= 0 ? owner : platform->current_device());
+}
+
+Result<uint8_t*> DeviceEnd::open(const Peer& peer, const proto::OutboxSlot& slot, bool* idle) {
+  core::ExportedPlace place = {slot.place_slot, slot.place_serial, slot.offset, {}};
+  std::memcpy(place.handle.bytes, slot.handle, sizeof slot.handle);
+  const int owner = peer.index * static_cast<int>(proto::kOutboxDevices) + static_cast<int>(slot.device);
+  std::lock_guard lock(mutex_);
+  *idle = true;
+  if (imports_.has(owner, place)) return imports_.open(owner, place);
+  Result<uint8_t*> opened = nullptr;
+  *idle = core::Quiescence::instance().run_if_idle([&] {
+    if (++opens_ % kMessagesBetweenLooks == 0) close_freed();
+    opened = imports_.open(owner, place);
+  });
+  return opened;
+}
+
+// REQUIRES: mutex_ is held, and nothing is in flight.
+void DeviceEnd::close_freed() {
+  constexpr auto kDevices = static_cast<int>(proto::kOutboxDevices);
+  imports_.drop_freed(
+      [](int owner) { return Outboxes::instance().at(owner / kDevices).outbox().live[owner % kDevices]; });
+  imports_.close_dropped();
+}
+
+Result<gpu::Stream> DeviceEnd::stream() {
+  std::lock_guard lock(mutex_);
+  if (!stream_) {
+    GC_TRY_AS(stream_, device.create_stream());
+  }
+  return stream_;
+}
+
+Result<gpu::Event> DeviceEnd::take_event() {
+  std::lock_guard lock(mutex_);
+  if (events_.empty()) return device.create_event();
+  const gpu::Event event = events_.back();
+  events_.pop_back();
+  return event;
+}
+
+void DeviceEnd::put_event(gpu::Event event) {
+  std::lock_guard lock(mutex_);
+  events_.push_back(event);
+}
+
+Result<uint8_t*> DeviceEnd::take_memory(size_t bytes) {
+  const size_t wanted = std::bit_ceil(std::max(bytes, kLeastBlock));
+  std::lock_guard lock(mutex_);
+  uint8_t* memory = nullptr;
+  if (const auto spare = spare_.find(wanted); spare != spare_.end()) {
+    memory = spare->second;
+    spare_.erase(spare);
+  } else {
+    GC_TRY_AS(void* const made, device.allocate(wanted));
+    memory = static_cast<uint8_t*>(made);
+  }
+  taken_[memory] = wanted;
+  return memory;
+}
+
+void DeviceEnd::put_memory(uint8_t* memory) {
+  std::lock_guard lock(mutex_);
+  const auto taken = taken_.find(memory);
+  if (taken == taken_.end()) return;
+  spare_.emplace(taken->second, memory);
+  taken_.erase(taken);
+}
+
+}  // namespace gpucoll::pt2pt

@@ -1,0 +1,56 @@
+// What messages need of each device of this process: streams, events, memory for packed data, and which memory others
+// and this process have opened.
+//
+// Thread safety: any thread. Ownership: lives until the process ends.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/memory/registration.h"
+#include "gpu/device.h"
+#include "pt2pt/outboxes.h"
+
+namespace gpucoll::pt2pt {
+
+class DeviceEnd {
+ public:
+  DeviceEnd(gpu::Device& of, uint32_t index, uint32_t* live)
+      : device(of), number(index), exports(of, live), imports_(of) {}
+  DeviceEnd(const DeviceEnd&) = delete;
+  DeviceEnd& operator=(const DeviceEnd&) = delete;
+
+  // Returns the device's end; null where the process has too many devices.
+  static Result<DeviceEnd*> of(gpu::Device& device);
+  // Returns the device that the memory belongs to; for host memory, one that this process uses.
+  static Result<gpu::Device*> device_of(const void* memory, bool on_device);
+
+  // Returns the address here of memory of a peer. Errors: the device's; in_progress (not ready) while something of this
+  // process is in flight beside which nothing may be opened.
+  Result<uint8_t*> open(const Peer& peer, const proto::OutboxSlot& slot, bool* idle);
+
+  Result<gpu::Stream> stream();
+  Result<gpu::Event> take_event();
+  void put_event(gpu::Event event);
+  // Device memory that others can open (kernel address).
+  Result<uint8_t*> take_memory(size_t bytes);
+  void put_memory(uint8_t* memory);
+
+  gpu::Device& device;
+  const uint32_t number;  // of the outbox's table of allocations
+  core::Exports exports;
+
+ private:
+  void close_freed();
+
+  std::mutex mutex_;
+  core::Imports imports_;
+  uint64_t opens_ = 0;
+  gpu::Stream stream_ = nullptr;
+  std::vector<gpu::Event> events_;
+  std::multimap<size_t, uint8_t*> spare_;
+  std::map<uint8_t*, size_t> taken_;
+};
+
+}  // namespace gpucoll::pt2pt

@@ -1,0 +1,69 @@
+// The outbox of this process, and those of others (proto/format/outbox.h).
+//
+// Thread safety: any thread. Ownership: live until the process ends; outboxes of others are mapped once and kept.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "abi/pt2pt.h"
+#include "base/shared_memory.h"
+#include "core/peer/liveness.h"
+#include "mpi/mpi_process.h"
+#include "proto/format/outbox.h"
+
+namespace gpucoll::pt2pt {
+
+// Another process of this node, or this one.
+struct Peer {
+  SharedMemory memory;
+  core::Liveness liveness;
+  int pid = 0;
+  int index = 0;  // among those that this process knows
+  uint64_t id = 0;
+  proto::Outbox& outbox() const { return *static_cast<proto::Outbox*>(memory.data()); }
+};
+
+inline proto::Offer state_of(const proto::OutboxSlot& slot) {
+  return static_cast<proto::Offer>(__atomic_load_n(&slot.state, __ATOMIC_ACQUIRE));
+}
+// Release: partner of state_of().
+inline void set_state(proto::OutboxSlot& slot, proto::Offer state) {
+  __atomic_store_n(&slot.state, static_cast<uint32_t>(state), __ATOMIC_RELEASE);
+}
+
+class Outboxes {
+ public:
+  static Outboxes& instance();
+  // Returns the peer behind a blob; null where messages to and from it go through the PML.
+  const Peer* find(const gc_process_blob* blob);
+  // Returns the peer with this index.
+  const Peer& at(int index);
+  // Returns this process's own; null where it has none.
+  proto::Outbox* own();
+  uint64_t own_id() const;
+  // Takes a free slot for a message, and gives it the next serial number; null where all are taken.
+  proto::OutboxSlot* take_slot(const Peer& to, const gc_message_key& key, bool plain);
+  // Returns the slot of `from` with the least serial number that is offered to this process under this key and that
+  // `which` wants, or null.
+  template <class Which>
+  proto::OutboxSlot* oldest(const Peer& from, const gc_message_key& key, const Which& which) const {
+    proto::OutboxSlot* found = nullptr;
+    for (proto::OutboxSlot& slot : from.outbox().slot)
+      if (which(slot) && is_under(slot, key) && (!found || slot.serial < found->serial)) found = &slot;
+    return found;
+  }
+
+ private:
+  bool is_under(const proto::OutboxSlot& slot, const gc_message_key& key) const {
+    return slot.to == own_id() && slot.context == key.context && slot.tag == key.tag;
+  }
+
+  std::mutex mutex_;
+  std::map<uint64_t, std::unique_ptr<Peer>> peers_;  // by the outbox's inode; null: out of reach
+  uint64_t serials_ = 0;
+  uint32_t next_ = 0;
+};
+
+}  // namespace gpucoll::pt2pt

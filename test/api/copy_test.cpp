@@ -226,10 +226,11 @@ TEST(Copy, IsDrivenByOneThreadForAllRanks) {
   if (!enough_devices(n)) return;
   gpucollComm_t comms[n];
   init_all(comms);
-  Stream streams[n];
+  std::vector<std::unique_ptr<Stream>> streams;
   std::vector<std::unique_ptr<DeviceBuffer>> out, in;
   for (int r = 0; r < n; ++r) {
     choose_device(r);
+    streams.push_back(std::make_unique<Stream>());
     out.push_back(std::make_unique<DeviceBuffer>(kLarge));
     in.push_back(std::make_unique<DeviceBuffer>(kLarge));
     out.back()->put(message(r, 0, 0, kLarge));
@@ -237,13 +238,15 @@ TEST(Copy, IsDrivenByOneThreadForAllRanks) {
   for (int round = 0; round < 5; ++round) {
     GC_OK(gpucollGroupStart());
     for (int r = 0; r < n; ++r) {
-      GC_OK(send(*out[static_cast<size_t>(r)], 0, kLarge, (r + 1) % n, comms[r], streams[r].handle));
-      GC_OK(recv(*in[static_cast<size_t>(r)], 0, kLarge, (r + n - 1) % n, comms[r], streams[r].handle));
+      GC_OK(send(*out[static_cast<size_t>(r)], 0, kLarge, (r + 1) % n, comms[r],
+                 streams[static_cast<size_t>(r)]->handle));
+      GC_OK(recv(*in[static_cast<size_t>(r)], 0, kLarge, (r + n - 1) % n, comms[r],
+                 streams[static_cast<size_t>(r)]->handle));
     }
     GC_OK(gpucollGroupEnd());
   }
   for (int r = 0; r < n; ++r) {
-    GC_OK(gpucollStreamSynchronize(streams[r].handle));
+    GC_OK(gpucollStreamSynchronize(streams[static_cast<size_t>(r)]->handle));
     EXPECT_EQ(in[static_cast<size_t>(r)]->get<uint8_t>(kLarge), message((r + n - 1) % n, 0, 0, kLarge));
   }
   for (gpucollComm_t comm : comms) GC_OK(gpucollCommDestroy(comm));

@@ -132,29 +132,68 @@ int gcm_mrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **
   return end_receive(buffer, count, type, comm, rc, &found, status);
 }
 
+/* Where a receive of the PML's receives to. */
+typedef struct target {
+  void *buffer;
+  size_t count;
+  gcm_type *type;
+  ompi_communicator_t *comm;
+} target;
+
+static gcm_message_request *find_message_of(const target *t, const ompi_request_t *request) {
+  return find_message(t->buffer, t->count, t->type, t->comm, &request->req_status);
+}
+
+/* Requests of ob1 say it themselves; others have it from us. */
+static target target_of(const ompi_request_t *request) {
+  if (!ob1_runs) return *(const target *)request->req_complete_cb_data;
+  const mca_pml_base_request_t *base = (const mca_pml_base_request_t *)request;
+  return (target){base->req_addr, base->req_count, base->req_datatype, base->req_comm};
+}
+
+/* The program may free the type and the communicator before the receive ends. */
+static bool keep_target(ompi_request_t *request, const target *t) {
+  target *kept = malloc(sizeof *kept);
+  if (kept == NULL) return false;
+  *kept = *t;
+  OBJ_RETAIN(t->comm);
+  if (!ompi_datatype_is_predefined(t->type)) OBJ_RETAIN(t->type);
+  request->req_complete_cb_data = kept;
+  return true;
+}
+
+static void let_target_go(ompi_request_t *request) {
+  target *kept = request->req_complete_cb_data;
+  request->req_complete_cb_data = NULL;
+  if (!ompi_datatype_is_predefined(kept->type)) OBJ_RELEASE(kept->type);
+  OBJ_RELEASE(kept->comm);
+  free(kept);
+}
+
 /* The PML is about to complete a receive; 1: it does not, as the message is still to be taken. */
 static int on_receive(ompi_request_t *request) {
-  if (GCM_LIKELY(!may_have_envelope(&request->req_status))) return 0;
-  const mca_pml_base_request_t *base = (mca_pml_base_request_t *)request;
-  gcm_message_request *r =
-      find_message(base->req_addr, base->req_count, base->req_datatype, base->req_comm, &request->req_status);
-  if (r == NULL) return 0;
+  gcm_message_request *r = NULL;
+  if (may_have_envelope(&request->req_status)) {
+    const target t = target_of(request);
+    r = find_message_of(&t, request);
+  }
+  if (!ob1_runs) let_target_go(request);
+  if (GCM_LIKELY(r == NULL)) return 0;
   r->stands_for = request;
   gcm_watch_message(r);
   return 1;
 }
 
 /* Has a receive of the PML's, which may have ended by now, looked at when it ends. */
-static int look_at_end(ompi_request_t **request) {
+static int look_at_end(ompi_request_t **request, const target *t) {
   ompi_request_t *inner = *request;
   if (!REQUEST_COMPLETE(inner)) {
+    if (!ob1_runs && !keep_target(inner, t)) return MPI_ERR_NO_MEM;
     inner->req_complete_cb = on_receive;
     return MPI_SUCCESS;
   }
   if (!may_have_envelope(&inner->req_status)) return MPI_SUCCESS;
-  const mca_pml_base_request_t *base = (mca_pml_base_request_t *)inner;
-  gcm_message_request *r =
-      find_message(base->req_addr, base->req_count, base->req_datatype, base->req_comm, &inner->req_status);
+  gcm_message_request *r = find_message_of(t, inner);
   if (r == NULL) return MPI_SUCCESS;
   (void)ompi_request_free(&inner);
   *request = &r->super.req_ompi;
@@ -163,23 +202,27 @@ static int look_at_end(ompi_request_t **request) {
 }
 
 /* With several threads another one may complete a request before it can be told whom to call. */
-static GCM_INLINE bool can_look_at_end(void) { return ob1_runs && !opal_using_threads(); }
+static GCM_INLINE bool can_look_at_end(size_t count, const gcm_type *type) {
+  return !opal_using_threads() && !has_no_room(count, type);
+}
 
 int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
                    ompi_request_t **request) {
   if (!is_of_program(tag)) return gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
-  if (GCM_LIKELY(can_look_at_end())) {
+  if (GCM_LIKELY(can_look_at_end(count, type))) {
+    const target t = {buffer, count, type, comm};
     const int rc = gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
-    return rc != MPI_SUCCESS ? rc : look_at_end(request);
+    return rc != MPI_SUCCESS ? rc : look_at_end(request, &t);
   }
   const gcm_route route = {.peer = from, .tag = tag, .comm = comm};
   return make(buffer, count, type, &route, true, false, request);
 }
 
 int gcm_imrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_request_t **request) {
-  if (GCM_LIKELY(can_look_at_end())) {
+  if (GCM_LIKELY(can_look_at_end(count, type))) {
+    const target t = {buffer, count, type, (*message)->comm};
     const int rc = gcm_pml.pml_imrecv(buffer, count, type, message, request);
-    return rc != MPI_SUCCESS ? rc : look_at_end(request);
+    return rc != MPI_SUCCESS ? rc : look_at_end(request, &t);
   }
   const gcm_route route = {.comm = (*message)->comm, .message = message};
   return make(buffer, count, type, &route, true, false, request);

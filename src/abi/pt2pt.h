@@ -52,16 +52,17 @@ typedef struct gc_pt2pt_abi {
                gc_transfer **transfer);
   /* Notes a message of GC_ENVELOPE_BYTES whose data the PML carries. */
   void (*note)(const gc_process_blob *to, const gc_message_key *key);
-  /* Returns whether these bytes from the process with this blob are an envelope. */
+  /* Returns whether these bytes from the process with this blob are an envelope; -1, with the sentence logged: one that
+   * this process cannot open. */
   int (*is_envelope)(const gc_process_blob *from, const gc_envelope *bytes);
   /* Takes the message that an envelope from the process with this blob names, as far as `target` has room, and stores
    * its size. */
   int (*take)(const gc_process_blob *from, const gc_envelope *envelope, const gc_message_data *target, size_t *bytes,
               gc_transfer **transfer);
-  /* A message of GC_ENVELOPE_BYTES that is no envelope has come. */
-  void (*noted_came)(const gc_process_blob *from, const gc_message_key *key);
+  /* A message of GC_ENVELOPE_BYTES that is no envelope has come; matched: a probe had matched it before. */
+  void (*noted_came)(const gc_process_blob *from, const gc_message_key *key, int matched);
   /* The PML has cut off GC_ENVELOPE_BYTES that came under this key: where they were an envelope, ends its message. */
-  void (*cut_off)(const gc_process_blob *from, const gc_message_key *key);
+  void (*cut_off)(const gc_process_blob *from, const gc_message_key *key, int matched);
   /* Returns the size of the first message of this key that a probe which found GC_ENVELOPE_BYTES has found. A matched
    * probe has taken it from those that others find. */
   size_t (*probed)(const gc_process_blob *from, const gc_message_key *key, int matched);

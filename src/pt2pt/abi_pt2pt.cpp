@@ -1,6 +1,7 @@
 // The table of functions behind the component's point-to-point messages (abi/pt2pt.h).
 #include <cstring>
 
+#include "base/log.h"
 #include "base/mutant.h"
 #include "base/params.h"
 #include "mpi/error_class.h"
@@ -26,11 +27,14 @@ int offer(const gc_process_blob* to, const gc_message_key* key, const gc_message
   if (!peer) return GC_STAGE;
   std::unique_ptr<Offer> made;
   const Code code = guarded("sending", [&]() -> Status {
-    GC_TRY_AS(made, Offer::make(*peer, *key, *data));
+    auto offer = Offer::make(*peer, *key, *data);
+    if (offer)
+      made = *std::move(offer);
+    else
+      log::write(log::Level::info, "a message goes through host memory: %s", offer.status().what());
     return {};
   });
-  if (code != Code::ok) return mpi_class(code);
-  if (!made) return GC_STAGE;
+  if (code != Code::ok || !made) return GC_STAGE;
   made->fill(envelope);
   *transfer = made.release();
   return MPI_SUCCESS;
@@ -42,6 +46,7 @@ void note(const gc_process_blob* to, const gc_message_key* key) {
   if (slot) set_state(*slot, State::offered);
 }
 
+State state_found(int matched) { return matched ? State::matched : State::offered; }
 bool is_found(const proto::OutboxSlot& slot) { return state_of(slot) == State::offered; }
 bool is_here(const proto::OutboxSlot& slot) { return is_found(slot) || state_of(slot) == State::matched; }
 
@@ -56,8 +61,17 @@ proto::OutboxSlot* slot_of(const Peer& peer, const gc_envelope& bytes) {
 }
 
 int is_envelope(const gc_process_blob* from, const gc_envelope* bytes) {
+  proto::Envelope envelope;
+  std::memcpy(&envelope, bytes->bytes, sizeof bytes->bytes);
+  if (std::memcmp(envelope.magic, proto::kEnvelopeMagic, sizeof envelope.magic)) return 0;
   const Peer* const peer = Outboxes::instance().find(from);
-  return peer && slot_of(*peer, *bytes);
+  if (peer) return slot_of(*peer, *bytes) != nullptr;
+  if (!from) return 0;
+  log::write(
+      log::Level::error,
+      "this process cannot look into a process that sends it device memory (see `verbose` 1 for the reason): set "
+      "the parameter pt2pt_direct_bytes to off");
+  return -1;
 }
 
 int take(const gc_process_blob* from, const gc_envelope* envelope, const gc_message_data* target, size_t* bytes,
@@ -72,16 +86,19 @@ int take(const gc_process_blob* from, const gc_envelope* envelope, const gc_mess
   }));
 }
 
-void noted_came(const gc_process_blob* from, const gc_message_key* key) {
+void noted_came(const gc_process_blob* from, const gc_message_key* key, int matched) {
   const Peer* const peer = Outboxes::instance().find(from);
   if (!peer) return;
-  const auto plain = [](const proto::OutboxSlot& slot) { return slot.plain && is_here(slot); };
+  const auto plain = [&](const proto::OutboxSlot& slot) {
+    return slot.plain && state_of(slot) == state_found(matched);
+  };
   if (proto::OutboxSlot* slot = Outboxes::instance().oldest(*peer, *key, plain)) set_state(*slot, State::free);
 }
 
-void cut_off(const gc_process_blob* from, const gc_message_key* key) {
+void cut_off(const gc_process_blob* from, const gc_message_key* key, int matched) {
   const Peer* const peer = Outboxes::instance().find(from);
-  proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, is_here) : nullptr;
+  const auto found = [&](const proto::OutboxSlot& slot) { return state_of(slot) == state_found(matched); };
+  proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, found) : nullptr;
   if (slot) set_state(*slot, slot->plain ? State::free : State::done);
 }
 

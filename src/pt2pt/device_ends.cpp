@@ -10,7 +10,7 @@ namespace {
 
 // What is freed is looked for after so many messages.
 constexpr uint64_t kMessagesBetweenLooks = 64;
-constexpr size_t kLeastBlock = size_t{1} << 16;
+constexpr size_t kLeastBlock = size_t{1} << 16, kMostSpare = size_t{64} << 20;
 
 }  // namespace
 
@@ -96,7 +96,10 @@ void DeviceEnd::put_memory(uint8_t* memory) {
   std::lock_guard lock(mutex_);
   const auto taken = taken_.find(memory);
   if (taken == taken_.end()) return;
-  spare_.emplace(taken->second, memory);
+  if (taken->second > kMostSpare)
+    core::Quiescence::instance().release_when_idle({memory, [&d = device](void* gone) { d.release(gone); }});
+  else
+    spare_.emplace(taken->second, memory);
   taken_.erase(taken);
 }
 

@@ -72,6 +72,7 @@ void Offer::fill(gc_envelope* envelope) const {
   proto::Envelope filled = {};
   const proto::Outbox& own = *Outboxes::instance().own();
   std::memcpy(filled.nonce, own.nonce, sizeof filled.nonce);
+  std::memcpy(filled.magic, proto::kEnvelopeMagic, sizeof filled.magic);
   filled.serial = slot_->serial;
   filled.slot = static_cast<uint32_t>(slot_ - own.slot);
   static_assert(sizeof envelope->bytes == proto::kEnvelopeBytes);

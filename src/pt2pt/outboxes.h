@@ -51,7 +51,8 @@ class Outboxes {
   proto::OutboxSlot* oldest(const Peer& from, const gc_message_key& key, const Which& which) const {
     proto::OutboxSlot* found = nullptr;
     for (proto::OutboxSlot& slot : from.outbox().slot)
-      if (which(slot) && is_under(slot, key) && (!found || slot.serial < found->serial)) found = &slot;
+      // Looked at twice: it may be another message by then.
+      if (which(slot) && is_under(slot, key) && which(slot) && (!found || slot.serial < found->serial)) found = &slot;
     return found;
   }
 

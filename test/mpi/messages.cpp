@@ -466,6 +466,42 @@ void probes(const World& w) {
   }
 }
 
+// What a probe has matched stays apart from what is received after it, also where that is cut off.
+void matched_before_others(const World& w) {
+  constexpr int kEnvelope = 113;
+  const Shape large = plain(50000);
+  Buffer first(Where::device, large), second(Where::device, large), in(Where::device, large);
+  std::vector<char> small(kEnvelope, 'a'), little(10), got(kEnvelope);
+  MPI_Request sent[3];
+  MPI_Message message;
+  MPI_Status status;
+  int bytes = 0;
+  first.fill(9600);
+  second.fill(9601);
+  MPI_Isend(first.data(), large.count, MPI_INT, w.peer, kTag, w.comm, &sent[0]);
+  MPI_Isend(second.data(), large.count, MPI_INT, w.peer, kTag, w.comm, &sent[1]);
+  MPI_Mprobe(w.peer, kTag, w.comm, &message, MPI_STATUS_IGNORE);
+  expect("MPI_Recv of what is cut off", MPI_Recv(little.data(), 10, MPI_BYTE, w.peer, kTag, w.comm, MPI_STATUS_IGNORE),
+         MPI_ERR_TRUNCATE);
+  MPI_Mrecv(in.data(), large.count, MPI_INT, &message, MPI_STATUS_IGNORE);
+  MPI_Waitall(2, sent, MPI_STATUSES_IGNORE);
+  if (!checked(in.has(w.peer, 9600))) fail("a matched message before one that is cut off: wrong data");
+
+  MPI_Isend(small.data(), kEnvelope, MPI_BYTE, w.peer, kTag, w.comm, &sent[0]);
+  MPI_Isend(small.data(), kEnvelope, MPI_BYTE, w.peer, kTag, w.comm, &sent[1]);
+  MPI_Isend(second.data(), large.count, MPI_INT, w.peer, kTag, w.comm, &sent[2]);
+  MPI_Mprobe(w.peer, kTag, w.comm, &message, MPI_STATUS_IGNORE);
+  MPI_Recv(got.data(), kEnvelope, MPI_BYTE, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+  MPI_Probe(w.peer, kTag, w.comm, &status);
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  if (!checked(bytes == large.count * static_cast<int>(sizeof(int))))
+    fail("a probe behind others finds %d bytes", bytes);
+  MPI_Mrecv(got.data(), kEnvelope, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+  MPI_Recv(in.data(), large.count, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+  MPI_Waitall(3, sent, MPI_STATUSES_IGNORE);
+  if (!checked(in.has(w.peer, 9601) && got == small)) fail("messages behind a matched one: wrong data");
+}
+
 // A collective is in flight on one rank and waits for the other one, which waits for a message to be received: so it
 // must be, though the sender's memory, which is new, may not be opened beside what is in flight.
 void beside_what_waits(const World& w) {
@@ -620,6 +656,7 @@ void all(MPI_Comm of) {
   what_is_too_long(w);
   what_is_much_too_long(w);
   if (!w.unmatched) probes(w);
+  if (!w.unmatched) matched_before_others(w);
   beside_what_waits(w);
   cancelled_and_freed(w);
   many_at_once(w);

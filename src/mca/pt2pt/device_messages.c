@@ -64,7 +64,7 @@ int gcm_send_device(const void *buffer, size_t count, gcm_type *type, int to, in
   }
   ompi_request_t *request;
   const int rc = make(buffer, count, type, &route, false, false, &request);
-  return rc != MPI_SUCCESS ? rc : ompi_request_wait(&request, MPI_STATUS_IGNORE);
+  return rc != MPI_SUCCESS ? rc : gcm_wait(&request, MPI_STATUS_IGNORE);
 }
 
 /* ---- receiving ---- */
@@ -90,12 +90,12 @@ int gcm_recv_device(void *buffer, size_t count, gcm_type *type, int from, int ta
                     ompi_status_public_t *status) {
   ompi_request_t *request;
   const int rc = gcm_irecv_device(buffer, count, type, from, tag, comm, &request);
-  return rc != MPI_SUCCESS ? rc : ompi_request_wait(&request, status);
+  return rc != MPI_SUCCESS ? rc : gcm_wait(&request, status);
 }
 
 int gcm_mrecv_device(void *buffer, size_t count, gcm_type *type, ompi_message_t **message,
                      ompi_status_public_t *status) {
   ompi_request_t *request;
   const int rc = gcm_imrecv_device(buffer, count, type, message, &request);
-  return rc != MPI_SUCCESS ? rc : ompi_request_wait(&request, status);
+  return rc != MPI_SUCCESS ? rc : gcm_wait(&request, status);
 }

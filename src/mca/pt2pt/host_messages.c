@@ -14,9 +14,6 @@ static GCM_INLINE bool has_size_of_envelope(size_t count, const gcm_type *type) 
   return count * type->super.size == GC_ENVELOPE_BYTES;
 }
 
-/* The PML must get such messages in the order in which they are noted. */
-static opal_mutex_t order_lock = OPAL_MUTEX_STATIC_INIT;
-
 int gcm_send_host(const void *buffer, size_t count, gcm_type *type, int to, int tag, mca_pml_base_send_mode_t mode,
                   ompi_communicator_t *comm) {
   if (GCM_LIKELY(!has_size_of_envelope(count, type))) {
@@ -24,18 +21,18 @@ int gcm_send_host(const void *buffer, size_t count, gcm_type *type, int to, int 
   }
   ompi_request_t *request;
   const int rc = gcm_isend_host(buffer, count, type, to, tag, mode, comm, &request);
-  return rc != MPI_SUCCESS ? rc : ompi_request_wait(&request, MPI_STATUS_IGNORE);
+  return rc != MPI_SUCCESS ? rc : gcm_wait(&request, MPI_STATUS_IGNORE);
 }
 
 int gcm_isend_host(const void *buffer, size_t count, gcm_type *type, int to, int tag, mca_pml_base_send_mode_t mode,
                    ompi_communicator_t *comm, ompi_request_t **request) {
-  if (GCM_LIKELY(!has_size_of_envelope(count, type))) {
+  if (GCM_LIKELY(!has_size_of_envelope(count, type)) || tag < 0) {
     return gcm_pml.pml_isend(buffer, count, type, to, tag, mode, comm, request);
   }
-  OPAL_THREAD_LOCK(&order_lock);
+  OPAL_THREAD_LOCK(&gcm_order_lock);
   gcm_note_message(comm, to, tag);
   const int rc = gcm_pml.pml_isend(buffer, count, type, to, tag, mode, comm, request);
-  OPAL_THREAD_UNLOCK(&order_lock);
+  OPAL_THREAD_UNLOCK(&gcm_order_lock);
   return rc;
 }
 
@@ -80,10 +77,11 @@ static GCM_INLINE bool may_have_envelope(const ompi_status_public_t *status) {
 
 /* Returns a request that receives what the envelope was for, or NULL where there was none. */
 static GCM_NOINLINE gcm_message_request *find_message(void *buffer, size_t count, gcm_type *type,
-                                                      ompi_communicator_t *comm, const ompi_status_public_t *status) {
+                                                      ompi_communicator_t *comm, const ompi_status_public_t *status,
+                                                      bool matched) {
   gcm_message_data data;
   if (status->_cancelled || gcm_describe_data(&data, buffer, count, type, false) != MPI_SUCCESS) return NULL;
-  return gcm_find_envelope(&data, comm, status);
+  return gcm_find_envelope(&data, comm, status, matched);
 }
 
 /* Returns whether the PML would cut off an envelope and keep what it has. */
@@ -93,14 +91,14 @@ static GCM_INLINE bool has_no_room(size_t count, const gcm_type *type) {
 
 /* Ends a receive that the PML has ended with `rc`. */
 static int end_receive(void *buffer, size_t count, gcm_type *type, ompi_communicator_t *comm, int rc,
-                       ompi_status_public_t *found, ompi_status_public_t *status) {
+                       ompi_status_public_t *found, bool matched, ompi_status_public_t *status) {
   found->MPI_ERROR = rc;
   if (may_have_envelope(found)) {
-    gcm_message_request *r = find_message(buffer, count, type, comm, found);
+    gcm_message_request *r = find_message(buffer, count, type, comm, found, matched);
     if (r != NULL) {
       ompi_request_t *request = &r->super.req_ompi;
       gcm_watch_message(r);
-      return ompi_request_wait(&request, status);
+      return gcm_wait(&request, status);
     }
   }
   if (status != MPI_STATUS_IGNORE) *status = *found;
@@ -113,23 +111,23 @@ int gcm_recv_host(void *buffer, size_t count, gcm_type *type, int from, int tag,
   if (has_no_room(count, type)) {
     ompi_request_t *request;
     const int made = gcm_irecv_host(buffer, count, type, from, tag, comm, &request);
-    return made != MPI_SUCCESS ? made : ompi_request_wait(&request, status);
+    return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
   }
   ompi_status_public_t found = ompi_status_empty;
   const int rc = gcm_pml.pml_recv(buffer, count, type, from, tag, comm, &found);
-  return end_receive(buffer, count, type, comm, rc, &found, status);
+  return end_receive(buffer, count, type, comm, rc, &found, false, status);
 }
 
 int gcm_mrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_status_public_t *status) {
   if (has_no_room(count, type)) {
     ompi_request_t *request;
     const int made = gcm_imrecv_host(buffer, count, type, message, &request);
-    return made != MPI_SUCCESS ? made : ompi_request_wait(&request, status);
+    return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
   }
   ompi_status_public_t found = ompi_status_empty;
   ompi_communicator_t *comm = (*message)->comm;
   const int rc = gcm_pml.pml_mrecv(buffer, count, type, message, &found);
-  return end_receive(buffer, count, type, comm, rc, &found, status);
+  return end_receive(buffer, count, type, comm, rc, &found, true, status);
 }
 
 /* Where a receive of the PML's receives to. */
@@ -138,17 +136,19 @@ typedef struct target {
   size_t count;
   gcm_type *type;
   ompi_communicator_t *comm;
+  bool matched;
 } target;
 
 static gcm_message_request *find_message_of(const target *t, const ompi_request_t *request) {
-  return find_message(t->buffer, t->count, t->type, t->comm, &request->req_status);
+  return find_message(t->buffer, t->count, t->type, t->comm, &request->req_status, t->matched);
 }
 
 /* Requests of ob1 say it themselves; others have it from us. */
 static target target_of(const ompi_request_t *request) {
   if (!ob1_runs) return *(const target *)request->req_complete_cb_data;
   const mca_pml_base_request_t *base = (const mca_pml_base_request_t *)request;
-  return (target){base->req_addr, base->req_count, base->req_datatype, base->req_comm};
+  const bool matched = request->req_complete_cb_data != NULL;
+  return (target){base->req_addr, base->req_count, base->req_datatype, base->req_comm, matched};
 }
 
 /* The program may free the type and the communicator before the receive ends. */
@@ -189,6 +189,7 @@ static int look_at_end(ompi_request_t **request, const target *t) {
   ompi_request_t *inner = *request;
   if (!REQUEST_COMPLETE(inner)) {
     if (!ob1_runs && !keep_target(inner, t)) return MPI_ERR_NO_MEM;
+    if (ob1_runs) inner->req_complete_cb_data = t->matched ? inner : NULL;
     inner->req_complete_cb = on_receive;
     return MPI_SUCCESS;
   }
@@ -210,7 +211,7 @@ int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag
                    ompi_request_t **request) {
   if (!is_of_program(tag)) return gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
   if (GCM_LIKELY(can_look_at_end(count, type))) {
-    const target t = {buffer, count, type, comm};
+    const target t = {buffer, count, type, comm, false};
     const int rc = gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
     return rc != MPI_SUCCESS ? rc : look_at_end(request, &t);
   }
@@ -220,7 +221,7 @@ int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag
 
 int gcm_imrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_request_t **request) {
   if (GCM_LIKELY(can_look_at_end(count, type))) {
-    const target t = {buffer, count, type, (*message)->comm};
+    const target t = {buffer, count, type, (*message)->comm, true};
     const int rc = gcm_pml.pml_imrecv(buffer, count, type, message, request);
     return rc != MPI_SUCCESS ? rc : look_at_end(request, &t);
   }
@@ -258,16 +259,24 @@ int gcm_probe(int from, int tag, ompi_communicator_t *comm, ompi_status_public_t
   return rc;
 }
 
+/* No other thread's probe comes between the PML's and ours. */
 int gcm_improbe(int from, int tag, ompi_communicator_t *comm, int *matched, ompi_message_t **message,
                 ompi_status_public_t *status) {
   ompi_status_public_t found = ompi_status_empty;
+  OPAL_THREAD_LOCK(&gcm_order_lock);
   const int rc = gcm_pml.pml_improbe(from, tag, comm, matched, message, &found);
   if (rc == MPI_SUCCESS && *matched) give(status, comm, &found, true);
+  OPAL_THREAD_UNLOCK(&gcm_order_lock);
   return rc;
 }
 
 int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **message, ompi_status_public_t *status) {
   ompi_status_public_t found = ompi_status_empty;
+  if (opal_using_threads()) {
+    int matched = 0, rc;
+    while ((rc = gcm_improbe(from, tag, comm, &matched, message, status)) == MPI_SUCCESS && !matched) opal_progress();
+    return rc;
+  }
   const int rc = gcm_pml.pml_mprobe(from, tag, comm, message, &found);
   if (rc == MPI_SUCCESS) give(status, comm, &found, true);
   return rc;

@@ -12,7 +12,8 @@ int gcm_describe_data(gcm_message_data *data, const void *buffer, size_t count, 
     return MPI_SUCCESS;
   }
   data->place.memory = data->buffer;
-  if (data->place.bytes == 0) return MPI_SUCCESS;
+  data->has_gaps = true;
+  if (data->place.bytes == 0 || !on_device) return MPI_SUCCESS;
   data->place.map = gcm_type_map(type);
   if (data->place.map != NULL) return MPI_SUCCESS;
   gcm_abi->log(-1, "no memory is left to list where the data of a message's type lie; use smaller types");

@@ -12,8 +12,9 @@
 #include "mca/coll/plan.h"
 
 typedef struct gcm_message_data {
-  gc_message_data place; /* memory, map and bytes as the engine takes them; without a map, the first byte of data */
-  bool mixed;            /* some of the data are host memory, some are not: absolute addresses can lead to both */
+  gc_message_data place; /* as the engine takes it; without gaps, the first byte of data; host memory needs no map */
+  bool has_gaps;
+  bool mixed; /* some of the data are host memory, some are not: absolute addresses can lead to both */
   /* As the application passed them. */
   void *buffer;
   size_t count;

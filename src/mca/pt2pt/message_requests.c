@@ -64,7 +64,7 @@ void gcm_note_message(ompi_communicator_t *comm, int to, int tag) {
 
 /* Host memory with gaps, and memory of both kinds, take what comes by host memory of ours. */
 static bool receives_aside(const gcm_message_request *r) {
-  return r->data.place.map != NULL && (!r->data.place.on_device || r->data.mixed);
+  return r->data.place.on_device ? r->data.place.map != NULL && r->data.mixed : r->data.has_gaps;
 }
 
 /* Returns whether the PML receives into host memory of ours: for the device, and where there is no room for an envelope
@@ -78,12 +78,12 @@ static bool receives_by_host(const gcm_message_request *r) {
 static void take_message(gcm_message_request *r, const gc_process_blob *from) {
   gc_message_data target = r->data.place;
   size_t bytes = 0;
-  if (receives_aside(r))
-    target = (gc_message_data){.memory = take_host_memory(r) ? r->host : NULL, .bytes = target.bytes};
-  if (target.memory == NULL) target.bytes = 0; /* the sender's wait must end */
+  const bool no_memory = receives_aside(r) && !take_host_memory(r);
+  if (receives_aside(r)) target = (gc_message_data){.memory = r->host, .bytes = target.bytes};
+  if (no_memory) target.bytes = 0; /* the sender's wait must end */
   r->rc = gcm_pt2pt->take(from, &r->envelope, &target, &bytes, &r->transfer);
   r->status._ucount = bytes < target.bytes ? bytes : target.bytes;
-  if (r->rc == MPI_SUCCESS && bytes > target.bytes) r->rc = target.memory == NULL ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
+  if (r->rc == MPI_SUCCESS && bytes > target.bytes) r->rc = no_memory ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
 }
 
 /* Looks whether a receive that the PML has ended brought an envelope, of which `packed` has the first bytes, and takes
@@ -96,16 +96,15 @@ static bool look_for_envelope(gcm_message_request *r, const void *packed) {
   const gc_process_blob *from = blob_of(r->route.comm, r->status.MPI_SOURCE);
   const gc_message_key key = key_of(r->route.comm, r->status.MPI_TAG);
   if (cut) {
-    gcm_pt2pt->cut_off(from, &key);
+    gcm_pt2pt->cut_off(from, &key, r->matched);
     return false;
   }
   memcpy(r->envelope.bytes, packed, GC_ENVELOPE_BYTES);
-  if (gcm_pt2pt->is_envelope(from, &r->envelope)) {
-    take_message(r, from);
-    return true;
-  }
-  gcm_pt2pt->noted_came(from, &key);
-  return false;
+  const int is_envelope = gcm_pt2pt->is_envelope(from, &r->envelope);
+  if (is_envelope > 0) take_message(r, from);
+  if (is_envelope < 0) r->rc = MPI_ERR_OTHER;
+  if (is_envelope == 0) gcm_pt2pt->noted_came(from, &key, r->matched);
+  return is_envelope != 0;
 }
 
 /* Offers a send to its receiver. Returns GC_STAGE where the PML must carry the data. */
@@ -133,14 +132,28 @@ static void store_received(gcm_message_request *r) {
   if (r->rc == MPI_SUCCESS) r->rc = stored;
 }
 
+int gcm_wait(ompi_request_t **request, ompi_status_public_t *status) {
+  const int rc = ompi_request_wait(request, status);
+  if (*request != MPI_REQUEST_NULL) (void)ompi_request_free(request); /* Open MPI leaves it where it has failed */
+  return rc;
+}
+
+/* Takes an offer back that its receiver will not see. */
+static void withdraw(gcm_message_request *r) {
+  if (r->transfer != NULL) (void)gcm_pt2pt->end(r->transfer);
+  r->transfer = NULL;
+}
+
 /* Ends the PML's request, which is complete, and brings what it received to where it belongs. */
 static void end_inner(gcm_message_request *r) {
   const bool by_host = receives_by_host(r);
   r->status = ompi_status_empty;
-  r->rc = ompi_request_wait(&r->inner, &r->status);
+  r->rc = gcm_wait(&r->inner, &r->status);
+  if (!r->receives && r->rc != MPI_SUCCESS) withdraw(r);
   if (!r->receives || r->status._cancelled) return;
   uint8_t packed[GC_ENVELOPE_BYTES] = {0};
-  if (!by_host && gcm_pt2pt != NULL) (void)gcm_load_data(&r->data, packed, sizeof packed);
+  if (!by_host && r->status._ucount == GC_ENVELOPE_BYTES && gcm_pt2pt != NULL)
+    (void)gcm_load_data(&r->data, packed, sizeof packed);
   if (!look_for_envelope(r, by_host ? r->host : packed) && by_host) store_received(r);
 }
 
@@ -259,23 +272,21 @@ void gcm_stop_messages(void) {
 
 /* ---- beginning ---- */
 
-/* The PML must get envelopes in the order of their slots. */
-static opal_mutex_t order_lock = OPAL_MUTEX_STATIC_INIT;
+opal_mutex_t gcm_order_lock = OPAL_MUTEX_STATIC_INIT;
 
 static int send_envelope(gcm_message_request *r) {
   const gcm_route *route = &r->route;
   const mca_pml_base_send_mode_t mode =
       route->mode == MCA_PML_BASE_SEND_SYNCHRONOUS ? MCA_PML_BASE_SEND_STANDARD : route->mode;
-  OPAL_THREAD_LOCK(&order_lock);
   int rc = offer_message(r);
   if (rc == MPI_SUCCESS) {
     rc = gcm_pml.pml_isend(r->envelope.bytes, GC_ENVELOPE_BYTES, bytes_type(), route->peer, route->tag, mode,
                            route->comm, &r->inner);
   }
-  OPAL_THREAD_UNLOCK(&order_lock);
   return rc;
 }
 
+/* REQUIRES: gcm_order_lock. */
 static int begin_send(gcm_message_request *r) {
   const gcm_route *route = &r->route;
   int rc = send_envelope(r);
@@ -312,19 +323,25 @@ static int begin_receive(gcm_message_request *r) {
 int gcm_begin_message(gcm_message_request *r) {
   r->ended = false;
   r->rc = MPI_SUCCESS;
+  if (!r->receives) OPAL_THREAD_LOCK(&gcm_order_lock);
   const int rc = r->receives ? begin_receive(r) : begin_send(r);
-  if (rc != MPI_SUCCESS) return rc;
+  if (!r->receives) OPAL_THREAD_UNLOCK(&gcm_order_lock);
+  if (rc != MPI_SUCCESS) {
+    withdraw(r);
+    return rc;
+  }
   r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
   put_under_way(r);
   return MPI_SUCCESS;
 }
 
 gcm_message_request *gcm_find_envelope(const gcm_message_data *data, ompi_communicator_t *comm,
-                                       const ompi_status_public_t *status) {
+                                       const ompi_status_public_t *status, bool matched) {
   uint8_t packed[GC_ENVELOPE_BYTES] = {0};
   const gcm_route route = {.peer = status->MPI_SOURCE, .tag = status->MPI_TAG, .comm = comm};
   gcm_message_request *r = gcm_message_request_new(data, &route, true, false);
   if (r == NULL) return NULL;
+  r->matched = matched;
   r->status = *status;
   r->rc = status->MPI_ERROR;
   (void)gcm_load_data(data, packed, sizeof packed);
@@ -416,6 +433,7 @@ gcm_message_request *gcm_message_request_new(const gcm_message_data *data, const
   r->data = *data;
   r->route = *route;
   r->receives = receives;
+  r->matched = route->message != NULL;
   OBJ_RETAIN(route->comm);
   if (!ompi_datatype_is_predefined(data->type)) OBJ_RETAIN(data->type);
   return r;

@@ -35,6 +35,7 @@ typedef struct gcm_message_request {
   /* A receive of the PML's own that turned out to be an envelope: it is completed in place of ours. */
   ompi_request_t *stands_for;
   bool receives;
+  bool matched;  /* by a probe, before it was received */
   bool started;  /* once */
   bool listed;   /* among those under way */
   bool ended;    /* it is complete, or about to be */
@@ -54,7 +55,7 @@ int gcm_begin_message(gcm_message_request *r);
 /* A receive into host memory that the PML has completed with this status may have brought an envelope. Returns a
  * request that receives the message of it, to be given to gcm_watch_message(), or NULL where there was none. */
 gcm_message_request *gcm_find_envelope(const gcm_message_data *data, ompi_communicator_t *comm,
-                                       const ompi_status_public_t *status);
+                                       const ompi_status_public_t *status, bool matched);
 void gcm_watch_message(gcm_message_request *r);
 /* Notes a message of the size of an envelope that the PML carries; it must get it next. */
 void gcm_note_message(ompi_communicator_t *comm, int to, int tag);
@@ -65,6 +66,12 @@ void gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, 
 bool gcm_is_message_request(const ompi_request_t *request);
 int gcm_start_messages(size_t count, ompi_request_t **requests);
 void gcm_stop_messages(void); /* no request of ours is under way any more */
+
+/* As ompi_request_wait(), and frees a request that has failed as well. REQUIRES: it is not persistent. */
+int gcm_wait(ompi_request_t **request, ompi_status_public_t *status);
+
+/* The PML must get messages in the order in which they are offered or noted, and probes must find them so. */
+extern opal_mutex_t gcm_order_lock;
 
 /* Returns host memory for a message, or NULL with a sentence logged. gcm_abi->stage_put() takes it back. */
 void *gcm_host_memory(size_t bytes);

@@ -122,7 +122,7 @@ static int exchange(void *buffer, size_t count, gcm_type *type, const void *pack
     (void)ompi_request_free(&received);
     return sent;
   }
-  return ompi_request_wait(&received, status);
+  return gcm_wait(&received, status);
 }
 
 static int replace(void *buffer, int count, gcm_type *type, int to, int send_tag, int from, int recv_tag,

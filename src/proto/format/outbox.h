@@ -66,8 +66,10 @@ struct Envelope {
   uint64_t nonce[2];  // of the sender's outbox
   uint64_t serial;
   uint32_t slot;
-  uint8_t rest[kEnvelopeBytes - 28];  // zeros
+  char magic[12];
+  uint8_t rest[kEnvelopeBytes - 40];  // zeros
 };
-static_assert(offsetof(Envelope, rest) == 28);
+static_assert(offsetof(Envelope, rest) == 40);
+inline constexpr char kEnvelopeMagic[12] = "gpucoll-msg";
 
 }  // namespace gpucoll::proto

@@ -4,11 +4,12 @@
 #include <cstring>
 
 #include "core/progress/quiescence.h"
+#include "mpi/datatype/address.h"
 
 namespace gpucoll::pt2pt {
 namespace {
 
-// What is freed is looked for after so many messages.
+// After so many messages an end looks for memory that was freed.
 constexpr uint64_t kMessagesBetweenLooks = 64;
 constexpr size_t kLeastBlock = size_t{1} << 16, kMostSpare = size_t{64} << 20;
 
@@ -27,9 +28,10 @@ Result<DeviceEnd*> DeviceEnd::of(gpu::Device& device) {
   return end.get();
 }
 
-Result<gpu::Device*> DeviceEnd::device_of(const void* memory, bool on_device) {
+Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data) {
   GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
-  const int owner = on_device ? platform->classify(memory).device : -1;
+  const void* const first = data.map ? coll::moved(data.memory, data.map->true_lb) : data.memory;
+  const int owner = data.on_device ? platform->classify(first).device : -1;
   return platform->open(owner >= 0 ? owner : platform->current_device());
 }
 

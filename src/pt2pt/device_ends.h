@@ -1,5 +1,5 @@
-// What messages need of each device of this process: streams, events, memory for packed data, and which memory others
-// and this process have opened.
+// Holds for each device of this process what messages need: streams, events, memory for packed data, and which memory
+// others and this process have opened.
 //
 // Thread safety: any thread. Ownership: lives until the process ends.
 #pragma once
@@ -23,8 +23,8 @@ class DeviceEnd {
 
   // Returns the device's end; null where the process has too many devices.
   static Result<DeviceEnd*> of(gpu::Device& device);
-  // Returns the device that the memory belongs to; for host memory, one that this process uses.
-  static Result<gpu::Device*> device_of(const void* memory, bool on_device);
+  // Returns the device that the data belong to; for host memory, one that this process uses.
+  static Result<gpu::Device*> device_of(const gc_message_data& data);
 
   // Returns the address here of memory of a peer. Errors: the device's; in_progress (not ready) while something of this
   // process is in flight beside which nothing may be opened.

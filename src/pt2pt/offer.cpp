@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/params.h"
-#include "mpi/datatype/address.h"
 #include "mpi/staging/packed_copy.h"
 
 namespace gpucoll::pt2pt {
@@ -49,8 +48,7 @@ Status Offer::pack(const gc_message_data& data) {
 }
 
 Result<bool> Offer::put_place(const gc_message_data& data) {
-  GC_TRY_AS(gpu::Device* const device,
-            DeviceEnd::device_of(data.map ? coll::moved(data.memory, data.map->true_lb) : data.memory, true));
+  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(data));
   GC_TRY_AS(end_, DeviceEnd::of(*device));
   constexpr uint64_t kMessagesBetweenLooks = 64;
   if (slot_->serial % kMessagesBetweenLooks == 0) end_->exports.tidy();

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/mutant.h"
-#include "mpi/datatype/address.h"
 #include "mpi/staging/packed_copy.h"
 #include "mpi/staging/pinned_pool.h"
 
@@ -49,12 +48,11 @@ Status Take::store(const void* packed) {
 }
 
 Status Take::open() {
-  const void* const data = target_.map ? coll::moved(target_.memory, target_.map->true_lb) : target_.memory;
   if (bytes_ == 0) {
     way_ = Way::done;
     return {};
   }
-  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(data, target_.on_device));
+  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(target_));
   GC_TRY_AS(end_, DeviceEnd::of(*device));
   bool idle = false;
   Result<uint8_t*> source = end_->open(peer, slot_, &idle);

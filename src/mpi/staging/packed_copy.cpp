@@ -26,10 +26,6 @@ int blocks_of(const gpu::Device& device, const proto::PackItem& item) {
   return core::packing_blocks(1, item.bytes, device.defaults().threads);
 }
 
-Status launch(gpu::Device& device, const proto::PackItem& item) {
-  return launch_and_wait(device, *packing_kernel(), plan_of(item), blocks_of(device, item));
-}
-
 struct DeviceScratch {
   std::mutex mutex;  // held while the memory is in use
   Scratch memory;
@@ -51,9 +47,9 @@ Status copy_by_scratch(gpu::Device& device, proto::PackItem item, void* packed) 
   const size_t piece = usual_piece(device);
   if (item.unpacks) {
     GC_TRY(copy_pipelined(device, item.packed, packed, item.bytes, piece).status());
-    GC_TRY(launch(device, item));
+    GC_TRY(pack_and_wait(device, item));
   } else {
-    GC_TRY(launch(device, item));
+    GC_TRY(pack_and_wait(device, item));
     GC_TRY(copy_pipelined(device, packed, item.packed, item.bytes, piece).status());
   }
   scratch.memory.release_much();
@@ -62,13 +58,17 @@ Status copy_by_scratch(gpu::Device& device, proto::PackItem item, void* packed) 
 
 }  // namespace
 
+Status pack_and_wait(gpu::Device& device, const proto::PackItem& item) {
+  return launch_and_wait(device, *packing_kernel(), plan_of(item), blocks_of(device, item));
+}
+
 Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memory, void* packed, size_t bytes,
                    bool unpacks) {
   GC_TRY_AS(const TypeCache::Pointer known, TypeCache::instance().get(map, device));
   uint8_t* const origin = kernel_origin(device, memory, map.true_lb);
   auto* const pinned = static_cast<uint8_t*>(PinnedPool::instance().kernel_address(packed));
   const proto::PackItem item = pack_item(known->layout, known->runs, known->starts, origin, pinned, bytes, unpacks);
-  return pinned ? launch(device, item) : copy_by_scratch(device, item, packed);
+  return pinned ? pack_and_wait(device, item) : copy_by_scratch(device, item, packed);
 }
 
 Result<TypeCache::Pointer> start_packed_copy(gpu::Device& device, const gc_type_map* map, const void* memory,

@@ -15,6 +15,8 @@ namespace gpucoll::coll {
 Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memory, void* packed, size_t bytes,
                    bool unpacks);
 
+// Moves the bytes of one item of a packing kernel, and waits until that is done.
+Status pack_and_wait(gpu::Device& device, const proto::PackItem& item);
 // Puts the same copy on a stream, where `packed` is a kernel address; without a map, the data have no gaps on either
 // side. Hold the result until the copy is done.
 Result<TypeCache::Pointer> start_packed_copy(gpu::Device& device, const gc_type_map* map, const void* memory,

@@ -1,10 +1,7 @@
 #include "mpi/staging/strided_copy.h"
 
-#include "core/plan/planner.h"
-#include "kernels/kernels.h"
 #include "mpi/datatype/address.h"
-#include "mpi/datatype/type_cache.h"
-#include "mpi/staging/local_launch.h"
+#include "mpi/staging/packed_copy.h"
 #include "mpi/staging/pinned_copies.h"
 
 namespace gpucoll::coll {
@@ -19,14 +16,6 @@ gc_type_map map_of(const gc_runs* runs, size_t n) {
   return map;
 }
 
-Status launch(gpu::Device& device, const proto::PackItem& item) {
-  proto::Plan plan = {};
-  plan.n_items = proto::kItemsOfPacking;
-  *proto::pack_items(plan) = item;
-  return launch_and_wait(device, *packing_kernel(), plan,
-                         core::packing_blocks(1, item.bytes, device.defaults().threads));
-}
-
 }  // namespace
 
 Status copy_strided(gpu::Device& device, void* host, void* on_device, const gc_runs* runs, size_t n, bool to_device) {
@@ -37,7 +26,8 @@ Status copy_strided(gpu::Device& device, void* host, void* on_device, const gc_r
   GC_TRY_AS(const TypeCache::Pointer known, TypeCache::instance().make(map, device));
   pieces.load();
   uint8_t* const memory = kernel_origin(device, on_device, runs[0].offset);
-  GC_TRY(launch(device, pack_item(known->layout, known->runs, known->starts, memory, place, map.size, to_device)));
+  GC_TRY(
+      pack_and_wait(device, pack_item(known->layout, known->runs, known->starts, memory, place, map.size, to_device)));
   pieces.store();
   return {};
 }

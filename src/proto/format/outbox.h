@@ -26,7 +26,7 @@
 
 namespace gpucoll::proto {
 
-// Of a size that messages of programs seldom have.
+// Programs seldom have messages of this size.
 inline constexpr size_t kEnvelopeBytes = 113;
 inline constexpr uint32_t kOutboxSlots = 256;
 inline constexpr uint32_t kOutboxPlainSlots = 64;  // most slots for plain messages
@@ -61,7 +61,7 @@ struct Outbox {
   alignas(4096) uint8_t bounce[kOutboxBounceBytes];
 };
 
-// What the PML carries.
+// The PML carries this in place of the data.
 struct Envelope {
   uint64_t nonce[2];  // of the sender's outbox
   uint64_t serial;

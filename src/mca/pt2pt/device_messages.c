@@ -5,21 +5,9 @@
 
 static gcm_type *bytes_type(void) { return (gcm_type *)MPI_BYTE; }
 
-/* Makes a request and, unless it is persistent, begins it. */
 static int make(const void *buffer, size_t count, gcm_type *type, const gcm_route *route, bool receives,
                 bool persistent, ompi_request_t **request) {
-  gcm_message_data data;
-  int rc = gcm_describe_data(&data, buffer, count, type, true);
-  if (rc != MPI_SUCCESS) return rc;
-  gcm_message_request *r = gcm_message_request_new(&data, route, receives, persistent);
-  if (r == NULL) return MPI_ERR_NO_MEM;
-  if (!persistent) rc = gcm_begin_message(r);
-  if (rc != MPI_SUCCESS) {
-    gcm_message_request_release(r);
-    return rc;
-  }
-  *request = &r->super.req_ompi;
-  return MPI_SUCCESS;
+  return gcm_make_message(buffer, count, type, true, route, receives, persistent, request);
 }
 
 /* ---- sending ---- */

@@ -3,10 +3,6 @@
  * probes can tell the two. */
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
-#include "ompi/runtime/params.h"
-
-/* Open MPI's own messages have tags that no program can give. */
-static bool is_of_program(int tag) { return tag >= MPI_ANY_TAG; }
 
 /* ---- sending ---- */
 
@@ -38,18 +34,7 @@ int gcm_isend_host(const void *buffer, size_t count, gcm_type *type, int to, int
 
 static int make(const void *buffer, size_t count, gcm_type *type, const gcm_route *route, bool receives,
                 bool persistent, ompi_request_t **request) {
-  gcm_message_data data;
-  int rc = gcm_describe_data(&data, buffer, count, type, false);
-  if (rc != MPI_SUCCESS) return rc;
-  gcm_message_request *r = gcm_message_request_new(&data, route, receives, persistent);
-  if (r == NULL) return MPI_ERR_NO_MEM;
-  if (!persistent) rc = gcm_begin_message(r);
-  if (rc != MPI_SUCCESS) {
-    gcm_message_request_release(r);
-    return rc;
-  }
-  *request = &r->super.req_ompi;
-  return MPI_SUCCESS;
+  return gcm_make_message(buffer, count, type, false, route, receives, persistent, request);
 }
 
 int gcm_isend_init_host(const void *buffer, size_t count, gcm_type *type, int to, int tag,
@@ -84,11 +69,6 @@ static GCM_NOINLINE gcm_message_request *find_message(void *buffer, size_t count
   return gcm_find_envelope(&data, comm, status, matched);
 }
 
-/* Returns whether the PML would cut off an envelope and keep what it has. */
-static GCM_INLINE bool has_no_room(size_t count, const gcm_type *type) {
-  return !gcm_pml_delivers_cut_messages && count * type->super.size < GC_ENVELOPE_BYTES;
-}
-
 /* Ends a receive that the PML has ended with `rc`. */
 static int end_receive(void *buffer, size_t count, gcm_type *type, ompi_communicator_t *comm, int rc,
                        ompi_status_public_t *found, bool matched, ompi_status_public_t *status) {
@@ -107,8 +87,8 @@ static int end_receive(void *buffer, size_t count, gcm_type *type, ompi_communic
 
 int gcm_recv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
                   ompi_status_public_t *status) {
-  if (!is_of_program(tag)) return gcm_pml.pml_recv(buffer, count, type, from, tag, comm, status);
-  if (has_no_room(count, type)) {
+  if (!gcm_is_of_program(tag)) return gcm_pml.pml_recv(buffer, count, type, from, tag, comm, status);
+  if (gcm_pml_loses_envelope(count * type->super.size)) {
     ompi_request_t *request;
     const int made = gcm_irecv_host(buffer, count, type, from, tag, comm, &request);
     return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
@@ -119,7 +99,7 @@ int gcm_recv_host(void *buffer, size_t count, gcm_type *type, int from, int tag,
 }
 
 int gcm_mrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_status_public_t *status) {
-  if (has_no_room(count, type)) {
+  if (gcm_pml_loses_envelope(count * type->super.size)) {
     ompi_request_t *request;
     const int made = gcm_imrecv_host(buffer, count, type, message, &request);
     return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
@@ -204,12 +184,12 @@ static int look_at_end(ompi_request_t **request, const target *t) {
 
 /* With several threads another one may complete a request before it can be told whom to call. */
 static GCM_INLINE bool can_look_at_end(size_t count, const gcm_type *type) {
-  return !opal_using_threads() && !has_no_room(count, type);
+  return !opal_using_threads() && !gcm_pml_loses_envelope(count * type->super.size);
 }
 
 int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
                    ompi_request_t **request) {
-  if (!is_of_program(tag)) return gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
+  if (!gcm_is_of_program(tag)) return gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
   if (GCM_LIKELY(can_look_at_end(count, type))) {
     const target t = {buffer, count, type, comm, false};
     const int rc = gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
@@ -231,7 +211,7 @@ int gcm_imrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t *
 
 int gcm_irecv_init_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
                         ompi_request_t **request) {
-  if (!is_of_program(tag)) return gcm_pml.pml_irecv_init(buffer, count, type, from, tag, comm, request);
+  if (!gcm_is_of_program(tag)) return gcm_pml.pml_irecv_init(buffer, count, type, from, tag, comm, request);
   const gcm_route route = {.peer = from, .tag = tag, .comm = comm};
   return make(buffer, count, type, &route, true, true, request);
 }

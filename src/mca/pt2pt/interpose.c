@@ -2,7 +2,7 @@
  * over any transport. Messages of device memory are carried by messages.c, as Open MPI would read or write such memory
  * on the CPU, which ends the process; all others go to the PML as they came.
  *
- * What collectives of other components send by the same functions is refused with an error where it is device memory:
+ * The component refuses device memory that collectives of other components send by the same functions, with an error:
  * they may reduce it on the CPU as well. Where Open MPI or the PML moves GPUs' memory itself, that is left to it.
  *
  * Thread safety: the table is changed while the coll framework is opened, when nobody sends yet, and in the component's
@@ -43,9 +43,6 @@ bool gcm_is_device_message(const void *buffer, size_t count, gcm_type *type) {
   return is_device_message(buffer, count, type);
 }
 
-/* Collectives of other components use tags that no program can give. */
-static bool is_inside_open_mpi(int tag) { return tag < MPI_ANY_TAG; }
-
 static GCM_NOINLINE int refuse(const void *buffer, ompi_communicator_t *comm) {
   char line[512];
   snprintf(line, sizeof line,
@@ -74,7 +71,7 @@ static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
 #define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                         \
   static GCM_NOINLINE int judge_##function PARAMETERS {                                                 \
     if (GCM_LIKELY(!is_device_message(buffer, count, type))) return host.pml_##function ARGUMENTS;      \
-    if (is_inside_open_mpi(tag_of_call)) return refuse(buffer, comm_of_call);                           \
+    if (!gcm_is_of_program(tag_of_call)) return refuse(buffer, comm_of_call);                           \
     if (gcm_pt2pt != NULL) gcm_pt2pt->uses_devices();                                                   \
     return gcm_##function##_device ARGUMENTS;                                                           \
   }                                                                                                     \

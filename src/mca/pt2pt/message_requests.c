@@ -70,8 +70,7 @@ static bool receives_aside(const gcm_message_request *r) {
 /* Returns whether the PML receives into host memory of ours: for the device, and where there is no room for an envelope
  * and a PML may keep to itself what it cuts off. */
 static bool receives_by_host(const gcm_message_request *r) {
-  return r->data.place.on_device ||
-         (gcm_pt2pt != NULL && !gcm_pml_delivers_cut_messages && r->data.place.bytes < GC_ENVELOPE_BYTES);
+  return r->data.place.on_device || gcm_pml_loses_envelope(r->data.place.bytes);
 }
 
 /* Takes the message of an envelope. */
@@ -448,4 +447,20 @@ void gcm_message_request_release(gcm_message_request *r) {
   OBJ_RELEASE(r);
   if (!ompi_datatype_is_predefined(type)) OBJ_RELEASE(type);
   OBJ_RELEASE(comm);
+}
+
+int gcm_make_message(const void *buffer, size_t count, gcm_type *type, bool on_device, const gcm_route *route,
+                     bool receives, bool persistent, ompi_request_t **request) {
+  gcm_message_data data;
+  int rc = gcm_describe_data(&data, buffer, count, type, on_device);
+  if (rc != MPI_SUCCESS) return rc;
+  gcm_message_request *r = gcm_message_request_new(&data, route, receives, persistent);
+  if (r == NULL) return MPI_ERR_NO_MEM;
+  if (!persistent) rc = gcm_begin_message(r);
+  if (rc != MPI_SUCCESS) {
+    gcm_message_request_release(r);
+    return rc;
+  }
+  *request = &r->super.req_ompi;
+  return MPI_SUCCESS;
 }

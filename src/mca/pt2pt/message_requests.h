@@ -49,6 +49,10 @@ gcm_message_request *gcm_message_request_new(const gcm_message_data *data, const
                                              bool persistent);
 /* Gives back what gcm_message_request_new() made. */
 void gcm_message_request_release(gcm_message_request *r);
+/* Makes a request for a buffer of the application and, unless it is persistent, begins it. Returns an MPI error class.
+ */
+int gcm_make_message(const void *buffer, size_t count, gcm_type *type, bool on_device, const gcm_route *route,
+                     bool receives, bool persistent, ompi_request_t **request);
 /* Begins the message: looks after the request from now on. Returns an MPI error class. */
 int gcm_begin_message(gcm_message_request *r);
 

@@ -52,6 +52,15 @@ bool gcm_is_device_message(const void *buffer, size_t count, gcm_type *type);
 void gcm_look_at_pml(void);
 extern bool gcm_pml_delivers_cut_messages;
 
+/* Returns whether the PML would keep what it cuts off of an envelope, where there is room for so many bytes. */
+static GCM_INLINE bool gcm_pml_loses_envelope(size_t room) {
+  return !gcm_pml_delivers_cut_messages && room < GC_ENVELOPE_BYTES && gcm_pt2pt != NULL;
+}
+
+/* Returns whether a program may have given the tag. Open MPI's own messages, such as those of collectives of other
+ * components, have tags that no program can give. */
+static GCM_INLINE bool gcm_is_of_program(int tag) { return tag >= MPI_ANY_TAG; }
+
 /* mpi_functions.c: replaces functions of MPI that read or write buffers without the PML. */
 void gcm_replace_mpi_functions(void);
 

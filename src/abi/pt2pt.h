@@ -14,7 +14,12 @@
 extern "C" {
 #endif
 
+/* What the PML carries in place of the data: of a smaller message as many bytes as it has, at least so many. */
 #define GC_ENVELOPE_BYTES 113
+#define GC_LEAST_ENVELOPE_BYTES 8
+/* All envelopes begin so. */
+#define GC_ENVELOPE_MAGIC_0 0xc6
+#define GC_ENVELOPE_MAGIC_1 0x9d
 typedef struct gc_envelope {
   uint8_t bytes[GC_ENVELOPE_BYTES];
 } gc_envelope;
@@ -33,6 +38,13 @@ typedef struct gc_message_data {
   int on_device;
 } gc_message_data;
 
+/* When a send may end. */
+typedef enum gc_send_mode {
+  GC_SEND_STANDARD,    /* once a small message has been copied, or a receiver has it */
+  GC_SEND_SYNCHRONOUS, /* once a receiver has it */
+  GC_SEND_BUFFERED     /* without a receiver */
+} gc_send_mode;
+
 /* A message that is being sent or received this way. */
 typedef struct gc_transfer gc_transfer;
 
@@ -41,20 +53,18 @@ typedef struct gc_pt2pt_abi {
 
   /* Returns whether messages of this process may be envelopes; the others learn of it with its blob. */
   int (*enabled)(void);
-  /* Returns from how many bytes on messages may be offered. */
-  size_t (*least_bytes)(void);
   /* Tells the others that this process has device memory in messages. Cheap once done. */
   void (*uses_devices)(void);
   /* Offers a message to the process with this blob (NULL: it has none), and fills in the envelope that the PML is to
    * carry. Messages to one receiver must reach the PML in the order in which they are offered or noted. Returns
    * GC_STAGE where the PML must carry the data themselves. */
-  int (*offer)(const gc_process_blob *to, const gc_message_key *key, const gc_message_data *data, gc_envelope *envelope,
-               gc_transfer **transfer);
+  int (*offer)(const gc_process_blob *to, const gc_message_key *key, const gc_message_data *data, gc_send_mode mode,
+               gc_envelope *envelope, gc_transfer **transfer);
   /* Notes a message of GC_ENVELOPE_BYTES whose data the PML carries. */
   void (*note)(const gc_process_blob *to, const gc_message_key *key);
-  /* Returns whether these bytes from the process with this blob are an envelope; -1, with the sentence logged: one that
-   * this process cannot open. */
-  int (*is_envelope)(const gc_process_blob *from, const gc_envelope *bytes);
+  /* Returns whether these `n` bytes that came from the process with this blob under this key are an envelope; -1, with
+   * the sentence logged: one that this process cannot open. */
+  int (*is_envelope)(const gc_process_blob *from, const gc_message_key *key, const gc_envelope *bytes, size_t n);
   /* Takes the message that an envelope from the process with this blob names, as far as `target` has room, and stores
    * its size. */
   int (*take)(const gc_process_blob *from, const gc_envelope *envelope, const gc_message_data *target, size_t *bytes,
@@ -68,6 +78,8 @@ typedef struct gc_pt2pt_abi {
   size_t (*probed)(const gc_process_blob *from, const gc_message_key *key, int matched);
   /* Drives a transfer. Returns whether it has ended. */
   int (*test)(gc_transfer *transfer);
+  /* Begins the copies that transfers have got ready since: those of several share a launch. */
+  void (*launch)(void);
   /* Frees a transfer: one that has ended, or an offer that the PML has not got. Returns MPI_SUCCESS or an MPI error
    * class. */
   int (*end)(gc_transfer *transfer);

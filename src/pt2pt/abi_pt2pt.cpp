@@ -15,19 +15,28 @@ using coll::mpi_class;
 using State = proto::Offer;
 
 int enabled() { return Outboxes::instance().own() != nullptr; }
-size_t least_bytes() { return least_direct_bytes(); }
 
 void uses_devices() {
   if (proto::Outbox* own = Outboxes::instance().own()) __atomic_store_n(&own->uses_devices, 1u, __ATOMIC_RELAXED);
 }
 
-int offer(const gc_process_blob* to, const gc_message_key* key, const gc_message_data* data, gc_envelope* envelope,
-          gc_transfer** transfer) {
+int test(gc_transfer* transfer) {
+  bool ended = true;
+  const Code code = guarded("a message", [&]() -> Status {
+    GC_TRY_AS(ended, transfer->advance());
+    return {};
+  });
+  transfer->failed = code;
+  return code != Code::ok || ended;
+}
+
+int offer(const gc_process_blob* to, const gc_message_key* key, const gc_message_data* data, gc_send_mode mode,
+          gc_envelope* envelope, gc_transfer** transfer) {
   const Peer* const peer = Outboxes::instance().find(to);
   if (!peer) return GC_STAGE;
   std::unique_ptr<Offer> made;
   const Code code = guarded("sending", [&]() -> Status {
-    auto offer = Offer::make(*peer, *key, *data);
+    auto offer = Offer::make(*peer, *key, *data, mode);
     if (offer)
       made = *std::move(offer);
     else
@@ -50,23 +59,37 @@ State state_found(int matched) { return matched ? State::matched : State::offere
 bool is_found(const proto::OutboxSlot& slot) { return state_of(slot) == State::offered; }
 bool is_here(const proto::OutboxSlot& slot) { return is_found(slot) || state_of(slot) == State::matched; }
 
-// Returns the slot that an envelope names, or null.
-proto::OutboxSlot* slot_of(const Peer& peer, const gc_envelope& bytes) {
+proto::Envelope envelope_in(const gc_envelope& bytes) {
   proto::Envelope envelope;
-  std::memcpy(&envelope, bytes.bytes, sizeof bytes.bytes);
-  const bool has_nonce = std::memcmp(envelope.nonce, peer.outbox().nonce, sizeof envelope.nonce) == 0;
-  if (!has_nonce || envelope.slot >= proto::kOutboxSlots) return nullptr;
-  proto::OutboxSlot& slot = peer.outbox().slot[envelope.slot];
-  return is_here(slot) && slot.serial == envelope.serial ? &slot : nullptr;
+  std::memcpy(static_cast<void*>(&envelope), bytes.bytes, sizeof bytes.bytes);
+  return envelope;
 }
 
-int is_envelope(const gc_process_blob* from, const gc_envelope* bytes) {
-  proto::Envelope envelope;
-  std::memcpy(&envelope, bytes->bytes, sizeof bytes->bytes);
+// Returns the slot that the beginning of an envelope names; null where it is none of this peer's.
+proto::OutboxSlot* slot_of(const Peer& peer, const proto::Envelope& envelope) {
+  proto::Outbox& outbox = peer.outbox();
+  if (std::memcmp(envelope.secret, outbox.nonce, sizeof envelope.secret)) return nullptr;
+  proto::OutboxSlot& slot = outbox.slot[envelope.slot];
+  return is_here(slot) && slot.to == Outboxes::instance().own_id() && !slot.plain ? &slot : nullptr;
+}
+
+// Returns whether what names the slot is an envelope of `n` bytes, which came under this key.
+bool fits(const Peer& peer, const proto::OutboxSlot& slot, const proto::Envelope& envelope, const gc_message_key& key,
+          size_t n) {
+  if (slot.context != key.context || slot.tag != key.tag) return false;
+  if (n < proto::kEnvelopeBytes) return slot.bytes == n;
+  return envelope.serial == slot.serial && std::memcmp(envelope.nonce, peer.outbox().nonce, sizeof envelope.nonce) == 0;
+}
+
+int is_envelope(const gc_process_blob* from, const gc_message_key* key, const gc_envelope* bytes, size_t n) {
+  const proto::Envelope envelope = envelope_in(*bytes);
   if (std::memcmp(envelope.magic, proto::kEnvelopeMagic, sizeof envelope.magic)) return 0;
   const Peer* const peer = Outboxes::instance().find(from);
-  if (peer) return slot_of(*peer, *bytes) != nullptr;
-  if (!from) return 0;
+  if (peer) {
+    const proto::OutboxSlot* const slot = slot_of(*peer, envelope);
+    return slot && fits(*peer, *slot, envelope, *key, n);
+  }
+  if (!from || n < proto::kEnvelopeBytes) return 0;
   log::write(
       log::Level::error,
       "this process cannot look into a process that sends it device memory (see `verbose` 1 for the reason): set "
@@ -78,10 +101,11 @@ int take(const gc_process_blob* from, const gc_envelope* envelope, const gc_mess
          gc_transfer** transfer) {
   return mpi_class(guarded("receiving", [&]() -> Status {
     const Peer* const peer = Outboxes::instance().find(from);
-    proto::OutboxSlot* const slot = peer ? slot_of(*peer, *envelope) : nullptr;
+    proto::OutboxSlot* const slot = peer ? slot_of(*peer, envelope_in(*envelope)) : nullptr;
     if (!slot) return Status::error(Code::internal, "an envelope names no message");
     *bytes = slot->bytes;
     *transfer = new Take(*peer, *slot, *target);
+    (void)test(*transfer);  // so that its copy is in the next launch
     return {};
   }));
 }
@@ -110,15 +134,7 @@ size_t probed(const gc_process_blob* from, const gc_message_key* key, int matche
   return slot->plain || gc_mutant(212) ? GC_ENVELOPE_BYTES : slot->bytes;
 }
 
-int test(gc_transfer* transfer) {
-  bool ended = true;
-  const Code code = guarded("a message", [&]() -> Status {
-    GC_TRY_AS(ended, transfer->advance());
-    return {};
-  });
-  transfer->failed = code;
-  return code != Code::ok || ended;
-}
+void launch() { DeviceEnd::launch_copies(); }
 
 int end(gc_transfer* transfer) {
   const Code code = transfer->failed;
@@ -132,7 +148,7 @@ int end(gc_transfer* transfer) {
 extern "C" const gc_pt2pt_abi* gpucoll_pt2pt_abi(uint32_t version) {
   using namespace gpucoll::pt2pt;
   static const gc_pt2pt_abi abi = {
-      GC_ABI_VERSION, sizeof(gc_pt2pt_abi), enabled, least_bytes, uses_devices, offer, note, is_envelope,
-      take,           noted_came,           cut_off, probed,      test,         end};
+      GC_ABI_VERSION, sizeof(gc_pt2pt_abi), enabled, uses_devices, offer, note,   is_envelope,
+      take,           noted_came,           cut_off, probed,       test,  launch, end};
   return version == GC_ABI_VERSION ? &abi : nullptr;
 }

@@ -13,19 +13,56 @@ namespace {
 constexpr uint64_t kMessagesBetweenLooks = 64;
 constexpr size_t kLeastBlock = size_t{1} << 16, kMostSpare = size_t{64} << 20;
 
+// By their numbers. Kept, as devices may be gone when the process ends.
+struct Ends {
+  std::mutex mutex;
+  std::atomic<uint32_t> n = 0;
+  DeviceEnd* end[proto::kOutboxDevices] = {};
+};
+Ends& all_ends() {
+  static auto* const ends = new Ends;
+  return *ends;
+}
+
 }  // namespace
 
 Result<DeviceEnd*> DeviceEnd::of(gpu::Device& device) {
-  static auto* const mutex = new std::mutex;
-  static auto* const ends = new std::map<int, std::unique_ptr<DeviceEnd>>;
-  std::lock_guard lock(*mutex);
-  std::unique_ptr<DeviceEnd>& end = (*ends)[device.index()];
-  if (end) return end.get();
-  const auto number = static_cast<uint32_t>(ends->size() - 1);
+  Ends& ends = all_ends();
+  const auto known = [&]() -> DeviceEnd* {
+    const uint32_t n = ends.n.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < n; ++i)
+      if (&ends.end[i]->device == &device) return ends.end[i];
+    return nullptr;
+  };
+  if (DeviceEnd* const end = known()) return end;
+  std::lock_guard lock(ends.mutex);
+  if (DeviceEnd* const end = known()) return end;
+  const uint32_t number = ends.n;
   if (number >= proto::kOutboxDevices)
     return Status::error(Code::unsupported, "messages of more than %u devices in one process", proto::kOutboxDevices);
-  end = std::make_unique<DeviceEnd>(device, number, Outboxes::instance().own()->live[number]);
-  return end.get();
+  auto made = std::make_unique<DeviceEnd>(device, number, Outboxes::instance().own()->live[number]);
+  GC_TRY(made->begin());
+  ends.end[number] = made.release();
+  ends.n.store(number + 1, std::memory_order_release);
+  return ends.end[number];
+}
+
+void DeviceEnd::launch_copies() {
+  Ends& ends = all_ends();
+  const uint32_t n = ends.n.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < n; ++i) ends.end[i]->copies_->launch();
+}
+
+Status DeviceEnd::begin() {
+  proto::Outbox* const own = Outboxes::instance().own();
+  GC_TRY_AS(const gpu::HostBlock block, device.register_host(own, sizeof *own));
+  outbox_ = static_cast<proto::Outbox*>(block.kernel);
+  GC_TRY_AS(copies_, coll::CopyQueue::create(device, {&own->done[number], &outbox_->done[number]}));
+  return {};
+}
+
+uint8_t* DeviceEnd::eager_of(const proto::OutboxSlot& slot) const {
+  return outbox_->eager[index_of(*Outboxes::instance().own(), slot)];
 }
 
 Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data) {

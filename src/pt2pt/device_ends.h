@@ -1,5 +1,5 @@
-// Holds for each device of this process what messages need: streams, events, memory for packed data, and which memory
-// others and this process have opened.
+// Holds for each device of this process what messages need: queues of copies, streams, events, memory for packed data,
+// and which memory others and this process have opened.
 //
 // Thread safety: any thread. Ownership: lives until the process ends.
 #pragma once
@@ -10,6 +10,7 @@
 
 #include "core/memory/registration.h"
 #include "gpu/device.h"
+#include "mpi/staging/copy_queue.h"
 #include "pt2pt/outboxes.h"
 
 namespace gpucoll::pt2pt {
@@ -21,8 +22,10 @@ class DeviceEnd {
   DeviceEnd(const DeviceEnd&) = delete;
   DeviceEnd& operator=(const DeviceEnd&) = delete;
 
-  // Returns the device's end; null where the process has too many devices.
+  // Errors: unsupported, where the process has too many devices; the device's.
   static Result<DeviceEnd*> of(gpu::Device& device);
+  // Launches the copies that the queues of all devices hold.
+  static void launch_copies();
   // Returns the device that the data belong to; for host memory, one that this process uses.
   static Result<gpu::Device*> device_of(const gc_message_data& data);
 
@@ -30,6 +33,11 @@ class DeviceEnd {
   // process is in flight beside which nothing may be opened.
   Result<uint8_t*> open(const Peer& peer, const proto::OutboxSlot& slot, bool* idle);
 
+  // The copies by kernels; its done word is the outbox's.
+  coll::CopyQueue& copies() { return *copies_; }
+  // The kernel address of a slot's part of this process's eager memory.
+  uint8_t* eager_of(const proto::OutboxSlot& slot) const;
+  // A stream for copy engines.
   Result<gpu::Stream> stream();
   Result<gpu::Event> take_event();
   void put_event(gpu::Event event);
@@ -42,9 +50,12 @@ class DeviceEnd {
   core::Exports exports;
 
  private:
+  Status begin();
   void close_freed();
 
   std::mutex mutex_;
+  std::unique_ptr<coll::CopyQueue> copies_;
+  proto::Outbox* outbox_ = nullptr;  // kernel address
   core::Imports imports_;
   uint64_t opens_ = 0;
   gpu::Stream stream_ = nullptr;

@@ -1,30 +1,55 @@
 #include "pt2pt/offer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
-#include "base/params.h"
+#include "base/mutant.h"
 #include "mpi/staging/packed_copy.h"
 
 namespace gpucoll::pt2pt {
 namespace {
 
 using State = proto::Offer;
+using std::chrono::steady_clock;
 
 // The slot whose data are in the outbox's bounce; one at a time.
 std::atomic<const proto::OutboxSlot*> the_bounce_is_of{nullptr};
 
+// For so long a sender waits for a receiver to take an eager message: one that waits for it already does so sooner, and
+// spares the device a second copy.
+constexpr auto kEagerPatience = std::chrono::microseconds(2);
+
+// Returns whether the PML need not carry the data.
+bool suits(const Peer& to, const gc_message_data& data, gc_send_mode mode) {
+  if (!data.on_device || data.bytes < proto::kLeastEnvelopeBytes) return false;
+  if (!__atomic_load_n(&to.outbox().uses_devices, __ATOMIC_RELAXED)) return false;
+  if (data.bytes < least_direct_bytes())
+    // A receiver with very little room sees no envelope, and a synchronous send would wait for ever.
+    return data.bytes <= proto::kEagerBytes && (mode != GC_SEND_SYNCHRONOUS || data.bytes >= proto::kEnvelopeBytes);
+  return mode != GC_SEND_BUFFERED && data.bytes >= proto::kEnvelopeBytes;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Offer>> Offer::make(const Peer& to, const gc_message_key& key, const gc_message_data& data) {
-  const bool is_large = data.on_device && data.bytes >= least_direct_bytes();
-  if (!is_large || !__atomic_load_n(&to.outbox().uses_devices, __ATOMIC_RELAXED)) return std::unique_ptr<Offer>();
+Offer::Offer(const Peer& to, proto::OutboxSlot* slot, const gc_message_data& data, gc_send_mode mode)
+    : gc_transfer(to),
+      slot_(slot),
+      message_(data),
+      must_be_taken_(mode == GC_SEND_SYNCHRONOUS || data.bytes >= least_direct_bytes()),
+      began_(steady_clock::now()) {
+  slot_->bytes = data.bytes;
+  slot_->is_eager = data.bytes < least_direct_bytes();
+}
+
+Result<std::unique_ptr<Offer>> Offer::make(const Peer& to, const gc_message_key& key, const gc_message_data& data,
+                                           gc_send_mode mode) {
+  if (!suits(to, data, mode)) return std::unique_ptr<Offer>();
   proto::OutboxSlot* const slot = Outboxes::instance().take_slot(to, key, false);
   if (!slot) return std::unique_ptr<Offer>();
-  std::unique_ptr<Offer> offer(new Offer(to, slot));
-  slot->bytes = data.bytes;
-  GC_TRY_AS(const bool able, offer->put_place(data));
-  if (!able) return std::unique_ptr<Offer>();
+  std::unique_ptr<Offer> offer(new Offer(to, slot, data, mode));
+  GC_TRY(offer->put_place());
+  if (!slot->has_place && !slot->is_eager) return std::unique_ptr<Offer>();
   set_state(*slot, State::offered);
   return offer;
 }
@@ -32,49 +57,83 @@ Result<std::unique_ptr<Offer>> Offer::make(const Peer& to, const gc_message_key&
 // An offer that ends early was never seen by its receiver, or has failed there.
 Offer::~Offer() {
   if (packed_) end_->put_memory(packed_);
+  if (left_) {
+    Outboxes::instance().leave_slot(*slot_);
+    return;
+  }
   const proto::OutboxSlot* mine = slot_;
   the_bounce_is_of.compare_exchange_strong(mine, nullptr);
-  set_state(*slot_, State::free);
+  Outboxes::instance().put_slot(*slot_);
 }
 
-Status Offer::pack(const gc_message_data& data) {
-  GC_TRY_AS(packed_, end_->take_memory(data.bytes));
-  GC_TRY_AS(const gpu::Stream stream, end_->stream());
-  GC_TRY_AS(const auto holds,
-            coll::start_packed_copy(end_->device, data.map, data.memory, packed_, data.bytes, false, stream));
-  GC_TRY(end_->device.synchronize(stream));
+// Puts a copy of the data to consecutive bytes at a kernel address into the queue.
+Result<uint64_t> Offer::start_packing(uint8_t* to, bool to_host) {
+  std::vector<proto::PackItem> items;
+  GC_TRY_AS(holds_,
+            coll::append_packed_copy(&items, end_->device, message_.map, message_.memory, to, message_.bytes, false));
+  GC_TRY_AS(launch_, end_->copies().add(items, to_host));
+  return launch_;
+}
+
+// Packs the data into device memory that others can open.
+Status Offer::pack() {
+  GC_TRY_AS(packed_, end_->take_memory(message_.bytes));
+  GC_TRY_AS(slot_->packed_at, start_packing(packed_, false));
+  end_->copies().launch();
   data_ = packed_;
   return {};
 }
 
-Result<bool> Offer::put_place(const gc_message_data& data) {
-  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(data));
+Status Offer::put_place() {
+  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(message_));
   GC_TRY_AS(end_, DeviceEnd::of(*device));
+  slot_->device = end_->number;
+  if (message_.map && slot_->is_eager) return {};
   constexpr uint64_t kMessagesBetweenLooks = 64;
   if (slot_->serial % kMessagesBetweenLooks == 0) end_->exports.tidy();
-  data_ = static_cast<const uint8_t*>(device->kernel_address(data.memory));
-  if (data.map) GC_TRY(pack(data));
+  data_ = static_cast<const uint8_t*>(device->kernel_address(message_.memory));
+  if (message_.map) GC_TRY(pack());
   auto place = end_->exports.find(data_, core::Exports::Use::by_copies);
   slot_->kernels_only = !place;
   if (!place) place = end_->exports.find(data_, core::Exports::Use::by_kernels);
-  if (!place) return false;
-  slot_->device = end_->number;
+  if (!place) return {};
+  slot_->has_place = 1;
   slot_->place_slot = place->slot;
   slot_->place_serial = place->serial;
   slot_->offset = place->offset;
   std::memcpy(slot_->handle, place->handle.bytes, sizeof slot_->handle);
-  return true;
+  return {};
 }
 
 void Offer::fill(gc_envelope* envelope) const {
   proto::Envelope filled = {};
   const proto::Outbox& own = *Outboxes::instance().own();
-  std::memcpy(filled.nonce, own.nonce, sizeof filled.nonce);
   std::memcpy(filled.magic, proto::kEnvelopeMagic, sizeof filled.magic);
+  filled.slot = static_cast<uint8_t>(index_of(own, *slot_));
+  std::memcpy(filled.secret, own.nonce, sizeof filled.secret);
+  std::memcpy(filled.nonce, own.nonce, sizeof filled.nonce);
   filled.serial = slot_->serial;
-  filled.slot = static_cast<uint32_t>(slot_ - own.slot);
   static_assert(sizeof envelope->bytes == proto::kEnvelopeBytes);
   std::memcpy(envelope->bytes, &filled, sizeof envelope->bytes);
+}
+
+// Copies an eager message aside, once its receiver has had its time, or has asked for it.
+Status Offer::drive_eager() {
+  if (launch_) return {};
+  const bool asked = __atomic_load_n(&slot_->by_host, __ATOMIC_ACQUIRE) || !slot_->has_place;
+  if (!asked && (state_of(*slot_) == State::taken || steady_clock::now() - began_ < kEagerPatience)) return {};
+  GC_TRY_AS(const uint64_t launch, start_packing(end_->eager_of(*slot_), true));
+  __atomic_store_n(&slot_->eager_at, launch, __ATOMIC_RELEASE);
+  return {};
+}
+
+// Returns whether the receiver will find the data in the slot, should it come. The fence is the partner of the one in
+// Take::Take().
+bool Offer::may_leave() {
+  if (must_be_taken_) return false;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  left_ = state_of(*slot_) != State::taken || gc_mutant(213);
+  return left_;
 }
 
 // Copies the next piece for a receiver that cannot open the memory.
@@ -90,15 +149,23 @@ Status Offer::feed() {
 }
 
 Result<bool> Offer::advance() {
+  bool rests = true;  // no copy reads the data
+  if (launch_) {
+    GC_TRY_AS(rests, end_->copies().ended(launch_));
+  }
   switch (state_of(*slot_)) {
-    case State::done: return true;
+    case State::done: return rests;
     case State::failed:
       return Status::error(Code::remote, "process %d could not take a message of %llu bytes: its own error says why",
                            peer.pid, static_cast<unsigned long long>(slot_->bytes));
     default: break;
   }
+  if (slot_->is_eager && launch_ && rests && may_leave()) return true;
   GC_TRY(look_at_peer());
-  if (__atomic_load_n(&slot_->by_host, __ATOMIC_ACQUIRE)) GC_TRY(feed());
+  if (slot_->is_eager)
+    GC_TRY(drive_eager());
+  else if (rests && __atomic_load_n(&slot_->by_host, __ATOMIC_ACQUIRE))
+    GC_TRY(feed());
   return false;
 }
 

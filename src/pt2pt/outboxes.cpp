@@ -43,6 +43,21 @@ const Peer& Outboxes::at(int index) {
   return *found->second;
 }
 
+void Outboxes::leave_slot(const proto::OutboxSlot& slot) {
+  std::lock_guard lock(mutex_);
+  left_[index_of(*own(), slot)] = true;
+}
+
+// REQUIRES: the lock.
+bool Outboxes::is_free(proto::OutboxSlot& slot) {
+  const Offer state = state_of(slot);
+  if (state == Offer::free) return true;
+  bool& left = left_[index_of(*own(), slot)];
+  if (!left || (state != Offer::done && state != Offer::failed)) return false;
+  left = false;
+  return true;
+}
+
 proto::OutboxSlot* Outboxes::take_slot(const Peer& to, const gc_message_key& key, bool plain) {
   proto::Outbox* const outbox = own();
   std::lock_guard lock(mutex_);
@@ -50,13 +65,14 @@ proto::OutboxSlot* Outboxes::take_slot(const Peer& to, const gc_message_key& key
   const uint32_t n = plain ? proto::kOutboxPlainSlots : proto::kOutboxSlots - proto::kOutboxPlainSlots;
   for (uint32_t i = 0; i < n; ++i) {
     proto::OutboxSlot& slot = outbox->slot[first + next_++ % n];
-    if (state_of(slot) != Offer::free) continue;
+    if (!is_free(slot)) continue;
     slot.serial = ++serials_;
     slot.to = to.id;
     slot.context = key.context;
     slot.tag = key.tag;
     slot.plain = plain;
-    slot.by_host = 0;
+    slot.by_host = slot.is_eager = slot.has_place = 0;
+    slot.packed_at = slot.eager_at = 0;
     slot.produced = slot.consumed = 0;
     set_state(slot, Offer::filled);
     return &slot;

@@ -25,6 +25,10 @@ struct Peer {
   proto::Outbox& outbox() const { return *static_cast<proto::Outbox*>(memory.data()); }
 };
 
+// Returns the number of a slot of an outbox.
+inline uint32_t index_of(const proto::Outbox& outbox, const proto::OutboxSlot& slot) {
+  return static_cast<uint32_t>(&slot - outbox.slot);
+}
 inline proto::Offer state_of(const proto::OutboxSlot& slot) {
   return static_cast<proto::Offer>(__atomic_load_n(&slot.state, __ATOMIC_ACQUIRE));
 }
@@ -45,6 +49,9 @@ class Outboxes {
   uint64_t own_id() const;
   // Takes a free slot for a message, and gives it the next serial number; null where all are taken.
   proto::OutboxSlot* take_slot(const Peer& to, const gc_message_key& key, bool plain);
+  // Gives a slot back: at once, or, where its receiver is still to come, once that has ended the message.
+  void put_slot(proto::OutboxSlot& slot) { set_state(slot, proto::Offer::free); }
+  void leave_slot(const proto::OutboxSlot& slot);
   // Returns the slot of `from` with the least serial number that is offered to this process under this key and that
   // `which` wants, or null.
   template <class Which>
@@ -63,6 +70,9 @@ class Outboxes {
 
   std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<Peer>> peers_;  // by the outbox's inode; null: out of reach
+  bool is_free(proto::OutboxSlot& slot);
+
+  bool left_[proto::kOutboxSlots] = {};  // by the sender
   uint64_t serials_ = 0;
   uint32_t next_ = 0;
 };

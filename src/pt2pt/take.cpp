@@ -1,6 +1,7 @@
 #include "pt2pt/take.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/log.h"
@@ -21,6 +22,7 @@ constexpr size_t kLeastByEngine = size_t{4} << 20;
 
 }  // namespace
 
+// The fence is the partner of the one in Offer::may_leave().
 Take::Take(const Peer& from, proto::OutboxSlot& slot, const gc_message_data& target)
     : gc_transfer(from),
       slot_(slot),
@@ -28,6 +30,7 @@ Take::Take(const Peer& from, proto::OutboxSlot& slot, const gc_message_data& tar
       bytes_(std::min<size_t>(slot.bytes, target.bytes) - (gc_mutant(211) ? 1 : 0)),
       began_(std::chrono::steady_clock::now()) {
   set_state(slot_, State::taken);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 Take::~Take() {
@@ -52,50 +55,78 @@ Status Take::open() {
     way_ = Way::done;
     return {};
   }
-  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(target_));
-  GC_TRY_AS(end_, DeviceEnd::of(*device));
-  bool idle = false;
-  Result<uint8_t*> source = end_->open(peer, slot_, &idle);
-  if (!idle) return std::chrono::steady_clock::now() - began_ < kOpeningPatience ? Status() : ask_for_bounce();
-  if (!source) {
-    log::write(log::Level::info, "messages of process %d go through host memory: %s", peer.pid, source.status().what());
-    return ask_for_bounce();
+  if (target_.on_device || !slot_.is_eager) {
+    GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(target_));
+    GC_TRY_AS(end_, DeviceEnd::of(*device));
   }
-  return start_copy(*source);
+  const bool through_sender = (slot_.is_eager && !target_.on_device) || is_eager_there() || !slot_.has_place;
+  if (through_sender || gc_mutant(210)) return ask_sender();
+  if (slot_.packed_at && !is_past(peer.outbox(), slot_, slot_.packed_at)) return look_at_peer();
+  return open_memory();
 }
 
-Status Take::start_copy(const uint8_t* source) {
-  gpu::Device& device = end_->device;
-  if (gc_mutant(210)) return ask_for_bounce();  // which must be right as well
-  auto* const from = const_cast<uint8_t*>(source);
-  GC_TRY_AS(const gpu::Stream stream, end_->stream());
-  if (!target_.on_device) {
-    if (slot_.kernels_only) return ask_for_bounce();
-    GC_TRY(device.copy_async(target_.memory, from, bytes_, stream));
-  } else if (target_.map || slot_.kernels_only || bytes_ < kLeastByEngine) {
-    GC_TRY_AS(holds_, coll::start_packed_copy(device, target_.map, target_.memory, from, bytes_, true, stream));
-  } else {
-    GC_TRY(device.copy_async(device.kernel_address(target_.memory), from, bytes_, stream));
-  }
-  GC_TRY_AS(event_, end_->take_event());
-  GC_TRY(device.record(event_, stream));
-  way_ = Way::copying;
+Status Take::open_memory() {
+  bool idle = false;
+  Result<uint8_t*> source = end_->open(peer, slot_, &idle);
+  if (source && idle) return start_copy(*source);
+  if (!idle && !slot_.is_eager && std::chrono::steady_clock::now() - began_ < kOpeningPatience) return {};
+  if (!source)
+    log::write(log::Level::info, "messages of process %d go through host memory: %s", peer.pid, source.status().what());
+  return ask_sender();
+}
+
+// Puts the copy of packed bytes at a kernel address to the target into the queue.
+Status Take::put_in_queue(uint8_t* source) {
+  std::vector<proto::PackItem> items;
+  GC_TRY_AS(holds_, coll::append_packed_copy(&items, end_->device, target_.map, target_.memory, source, bytes_, true));
+  GC_TRY_AS(launch_, end_->copies().add(items, false));
+  way_ = Way::by_queue;
   return {};
 }
 
-Status Take::look_at_copy() {
+Status Take::start_copy(uint8_t* source) {
+  gpu::Device& device = end_->device;
+  const bool by_engine = !target_.on_device || (!target_.map && bytes_ >= kLeastByEngine);
+  if (!target_.on_device && slot_.kernels_only) return ask_sender();
+  if (!by_engine || slot_.kernels_only) return put_in_queue(source);
+  GC_TRY_AS(const gpu::Stream stream, end_->stream());
+  void* const to = target_.on_device ? device.kernel_address(target_.memory) : target_.memory;
+  GC_TRY(device.copy_async(to, source, bytes_, stream));
+  GC_TRY_AS(event_, end_->take_event());
+  GC_TRY(device.record(event_, stream));
+  way_ = Way::by_engine;
+  return {};
+}
+
+Status Take::look_at_engine() {
   GC_TRY_AS(const bool there, end_->device.reached(event_));
   if (there) way_ = Way::done;
   return {};
 }
 
-Status Take::ask_for_bounce() {
-  if (target_.on_device) {
+// Has the data brought into host memory that this process sees.
+Status Take::ask_sender() {
+  if (target_.on_device && !gathered_) {
     gathered_ = static_cast<uint8_t*>(coll::PinnedPool::instance().get(&end_->device, bytes_));
     if (!gathered_) return Status::error(Code::out_of_memory, "no %zu bytes of host memory for a message", bytes_);
   }
-  way_ = Way::by_host;
+  way_ = slot_.is_eager ? Way::by_eager : Way::by_bounce;
   __atomic_store_n(&slot_.by_host, 1u, __ATOMIC_RELEASE);
+  return slot_.is_eager ? take_eager() : Status();
+}
+
+Status Take::take_eager() {
+  if (!is_eager_there()) return look_at_peer();
+  const proto::Outbox& outbox = peer.outbox();
+  const uint8_t* const data = outbox.eager[index_of(outbox, slot_)];
+  uint8_t* const kernel =
+      gathered_ ? static_cast<uint8_t*>(coll::PinnedPool::instance().kernel_address(gathered_)) : nullptr;
+  if (kernel) {
+    std::memcpy(gathered_, data, bytes_);
+    return put_in_queue(kernel);
+  }
+  GC_TRY(store(data));
+  way_ = Way::done;
   return {};
 }
 
@@ -116,8 +147,14 @@ Status Take::take_from_bounce() {
 Result<bool> Take::advance() {
   switch (way_) {
     case Way::opening: GC_TRY(open()); break;
-    case Way::copying: GC_TRY(look_at_copy()); break;
-    case Way::by_host: GC_TRY(take_from_bounce()); break;
+    case Way::by_queue: {
+      GC_TRY_AS(const bool ended, end_->copies().ended(launch_));
+      if (ended) way_ = Way::done;
+      break;
+    }
+    case Way::by_engine: GC_TRY(look_at_engine()); break;
+    case Way::by_eager: GC_TRY(take_eager()); break;
+    case Way::by_bounce: GC_TRY(take_from_bounce()); break;
     case Way::done: break;
   }
   return way_ == Way::done;

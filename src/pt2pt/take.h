@@ -1,9 +1,10 @@
-// Takes a message that another process has offered: copies it from there, by kernel or copy engine, or through the
-// other's bounce where its memory cannot be opened here, or not now.
+// Takes a message that another process has offered: copies it from the sender's memory, by kernel or copy engine, or
+// from where the sender has copied it in its outbox.
 //
 // Thread safety: one caller at a time. Ownership: leads the slot on to done or failed.
 #pragma once
 #include <chrono>
+#include <vector>
 
 #include "mpi/datatype/type_cache.h"
 #include "pt2pt/device_ends.h"
@@ -19,13 +20,17 @@ class Take final : public gc_transfer {
   Result<bool> advance() override;
 
  private:
-  enum class Way { opening, copying, by_host, done };
+  enum class Way { opening, by_queue, by_engine, by_eager, by_bounce, done };
   Status open();
-  Status start_copy(const uint8_t* source);
-  Status look_at_copy();
-  Status ask_for_bounce();
+  Status open_memory();
+  Status start_copy(uint8_t* source);
+  Status put_in_queue(uint8_t* source);
+  Status look_at_engine();
+  Status ask_sender();
+  Status take_eager();
   Status take_from_bounce();
   Status store(const void* packed);
+  bool is_eager_there() const { return is_past(peer.outbox(), slot_, slot_.eager_at); }
 
   proto::OutboxSlot& slot_;
   const gc_message_data target_;
@@ -33,9 +38,10 @@ class Take final : public gc_transfer {
   Way way_ = Way::opening;
   std::chrono::steady_clock::time_point began_;
   DeviceEnd* end_ = nullptr;
-  gpu::Event event_ = nullptr;
+  uint64_t launch_ = 0;         // of the queue's copies
+  gpu::Event event_ = nullptr;  // behind the copy engine's
   coll::TypeCache::Pointer holds_;
-  uint8_t* gathered_ = nullptr;  // host memory for all of it, by host
+  uint8_t* gathered_ = nullptr;  // host memory for the data
 };
 
 }  // namespace gpucoll::pt2pt

@@ -11,11 +11,14 @@
 
 namespace gpucoll::pt2pt {
 
-// Returns from how many bytes on messages are offered; an envelope is always smaller.
-inline size_t least_direct_bytes() {
-  constexpr size_t kUsual = size_t{4} << 10;  // what PMLs send at once, others may count on being sent at once
-  const size_t wanted = param_or(params().pt2pt_direct_bytes, kUsual);
-  return std::max(wanted, proto::kEnvelopeBytes + 1);
+// Returns from how many bytes on a send waits for its receiver. Smaller messages are eager, as far as slots have room
+// for them.
+inline size_t least_direct_bytes() { return param_or(params().pt2pt_direct_bytes, proto::kEagerBytes); }
+
+// Returns whether a launch of copies that a slot of the outbox tells has put the data where they are to be taken from.
+inline bool is_past(const proto::Outbox& outbox, const proto::OutboxSlot& slot, const uint64_t& launch) {
+  const uint64_t number = __atomic_load_n(&launch, __ATOMIC_ACQUIRE);
+  return number && __atomic_load_n(&outbox.done[slot.device], __ATOMIC_ACQUIRE) >= number;
 }
 
 }  // namespace gpucoll::pt2pt

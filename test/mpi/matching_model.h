@@ -88,7 +88,7 @@ inline std::vector<int> match(const std::vector<Receive>& receives, const std::v
 // ---- drawing ----
 
 inline size_t draw_size(Random& random) {
-  static const std::vector<size_t> edges = {0, 1, 96, 96, 4096, 4096, 65536};
+  static const std::vector<size_t> edges = {0, 1, 8, 113, 113, 4096, 4096, 65536};
   if (random.one_in(90)) return (size_t{1} << 20) + static_cast<size_t>(random.below(3)) - 1;
   if (random.one_in(20)) return static_cast<size_t>(random.below(200000));
   if (random.one_in(3)) return static_cast<size_t>(random.below(300));

@@ -238,23 +238,14 @@ void Planner::plan_pairs(const TaskQueue& queue) {
 
 void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu::Kernel* packing, Stage stage) {
   close();
+  const std::span all(items);
   for (size_t first = 0; first < items.size(); first += proto::kPackItems) {
     const size_t n = std::min<size_t>(items.size() - first, proto::kPackItems);
     PlannedLaunch& launch = launches_.emplace_back();
     launch.kernel = packing;
     launch.stage = stage;
     launch.threads = shape_.threads;
-    uint64_t bytes = 0;
-    for (size_t i = first; i < first + n; ++i) bytes += items[i].bytes;
-    launch.plain_blocks = packing_blocks(n, bytes, shape_.threads);
-    launch.plan.n_items = static_cast<uint32_t>(n) * proto::kItemsOfPacking;
-    uint64_t tiles = 0;
-    for (size_t i = 0; i < n; ++i) {
-      proto::PackItem& item = proto::pack_items(launch.plan)[i] = items[first + i];
-      item.first_block = static_cast<uint16_t>(tiles % static_cast<uint64_t>(launch.plain_blocks));
-      const uint64_t tile = proto::pack_tile_bytes(item, static_cast<uint64_t>(shape_.threads));
-      tiles += (item.bytes + tile - 1) / tile;
-    }
+    launch.plain_blocks = put_pack_items(launch.plan, all.subspan(first, n), shape_.threads);
   }
 }
 
@@ -269,6 +260,15 @@ void Planner::plan_reductions(const std::vector<LocalTask>& tasks, Stage stage) 
     launch.plan.n_items = proto::kItemsOfLocalReduction;
     proto::local_reduction(launch.plan) = task.reduction;
   }
+}
+
+// Every multiprocessor of a large GPU gets some, where each thread has a few packs to move; small items one each, as
+// each takes a round trip to memory. The emulated device's blocks have one thread each: then no more than there are
+// cores, as a rule.
+int packing_blocks(size_t items, uint64_t bytes, int threads) noexcept {
+  constexpr uint64_t kMost = 264, kMostSingle = 2, kBytesOfThread = 64;
+  const uint64_t blocks = std::max<uint64_t>(items, bytes / (kBytesOfThread * static_cast<uint64_t>(threads)));
+  return static_cast<int>(std::clamp<uint64_t>(blocks, 1, threads == 1 ? kMostSingle : kMost));
 }
 
 }  // namespace
@@ -288,13 +288,18 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
   return launches;
 }
 
-// Every multiprocessor of a large GPU gets some, where each thread has a few packs to move; small items one each, as
-// each takes a round trip to memory. The emulated device's
-// blocks have one thread each: then no more than there are cores, as a rule.
-int packing_blocks(size_t items, uint64_t bytes, int threads) noexcept {
-  constexpr uint64_t kMost = 264, kMostSingle = 2, kBytesOfThread = 64;
-  const uint64_t blocks = std::max<uint64_t>(items, bytes / (kBytesOfThread * static_cast<uint64_t>(threads)));
-  return static_cast<int>(std::clamp<uint64_t>(blocks, 1, threads == 1 ? kMostSingle : kMost));
+int put_pack_items(proto::Plan& plan, std::span<const proto::PackItem> items, int threads) noexcept {
+  uint64_t bytes = 0, tiles = 0;
+  for (const proto::PackItem& item : items) bytes += item.bytes;
+  const int blocks = packing_blocks(items.size(), bytes, threads);
+  plan.n_items = static_cast<uint32_t>(items.size()) * proto::kItemsOfPacking;
+  for (size_t i = 0; i < items.size(); ++i) {
+    proto::PackItem& item = proto::pack_items(plan)[i] = items[i];
+    item.first_block = static_cast<uint16_t>(tiles % static_cast<uint64_t>(blocks));
+    const uint64_t tile = proto::pack_tile_bytes(item, static_cast<uint64_t>(threads));
+    tiles += (item.bytes + tile - 1) / tile;
+  }
+  return blocks;
 }
 
 }  // namespace gpucoll::core

@@ -12,6 +12,7 @@
 // reductions on this device alone, before all others but packing.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/plan/task.h"
@@ -57,7 +58,8 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
                                       const PlanBudget& budget, const gpu::Kernel* move,
                                       UserBufferMarker* direct = nullptr);
 
-// Returns how many blocks pack so many items, which have so many bytes together.
-int packing_blocks(size_t items, uint64_t bytes, int threads) noexcept;
+// Puts the items of a packing kernel into its plan. Returns how many blocks of `threads` threads work at them.
+// REQUIRES: 1 to proto::kPackItems items.
+int put_pack_items(proto::Plan& plan, std::span<const proto::PackItem> items, int threads) noexcept;
 
 }  // namespace gpucoll::core

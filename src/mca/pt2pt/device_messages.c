@@ -1,5 +1,5 @@
-/* Each form of a message of device memory: by a request of ours, or, where it is too small to be offered and the call
- * waits, without one. */
+/* Each form of a message of device memory: by a request of ours, or, where no message is offered and the call waits,
+ * without one. */
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
 
@@ -46,10 +46,7 @@ static int send_copy(const void *buffer, size_t count, gcm_type *type, const gcm
 int gcm_send_device(const void *buffer, size_t count, gcm_type *type, int to, int tag, mca_pml_base_send_mode_t mode,
                     ompi_communicator_t *comm) {
   const gcm_route route = to_peer(to, tag, mode, comm);
-  const size_t bytes = count * type->super.size;
-  if (gcm_pt2pt == NULL || (bytes != GC_ENVELOPE_BYTES && bytes < gcm_pt2pt->least_bytes())) {
-    return send_copy(buffer, count, type, &route);
-  }
+  if (gcm_pt2pt == NULL) return send_copy(buffer, count, type, &route);
   ompi_request_t *request;
   const int rc = make(buffer, count, type, &route, false, false, &request);
   return rc != MPI_SUCCESS ? rc : gcm_wait(&request, MPI_STATUS_IGNORE);

@@ -56,8 +56,16 @@ void gcm_look_at_pml(void) {
       strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ob1") == 0;
 }
 
-static GCM_INLINE bool may_have_envelope(const ompi_status_public_t *status) {
-  return status->_ucount == GC_ENVELOPE_BYTES;
+/* Returns whether a receive that has ended may have brought an envelope: by its size, and by how its data begin, where
+ * that is easy to tell. */
+static GCM_INLINE bool may_have_envelope(const void *buffer, size_t count, const gcm_type *type,
+                                         const ompi_status_public_t *status) {
+  if (GCM_LIKELY(!gcm_may_be_envelope(status->_ucount))) return false;
+  if (status->_ucount == GC_ENVELOPE_BYTES) return true; /* or a message that was noted */
+  if (count * type->super.size < GC_LEAST_ENVELOPE_BYTES) return false;
+  if ((type->super.flags & OPAL_DATATYPE_FLAG_NO_GAPS) != OPAL_DATATYPE_FLAG_NO_GAPS) return true;
+  const uint8_t *first = gcm_address(buffer, type->super.true_lb);
+  return first[0] == GC_ENVELOPE_MAGIC_0 && first[1] == GC_ENVELOPE_MAGIC_1;
 }
 
 /* Returns a request that receives what the envelope was for, or NULL where there was none. */
@@ -73,7 +81,7 @@ static GCM_NOINLINE gcm_message_request *find_message(void *buffer, size_t count
 static int end_receive(void *buffer, size_t count, gcm_type *type, ompi_communicator_t *comm, int rc,
                        ompi_status_public_t *found, bool matched, ompi_status_public_t *status) {
   found->MPI_ERROR = rc;
-  if (may_have_envelope(found)) {
+  if (may_have_envelope(buffer, count, type, found)) {
     gcm_message_request *r = find_message(buffer, count, type, comm, found, matched);
     if (r != NULL) {
       ompi_request_t *request = &r->super.req_ompi;
@@ -153,9 +161,9 @@ static void let_target_go(ompi_request_t *request) {
 /* The PML is about to complete a receive; 1: it does not, as the message is still to be taken. */
 static int on_receive(ompi_request_t *request) {
   gcm_message_request *r = NULL;
-  if (may_have_envelope(&request->req_status)) {
+  if (gcm_may_be_envelope(request->req_status._ucount)) {
     const target t = target_of(request);
-    r = find_message_of(&t, request);
+    if (may_have_envelope(t.buffer, t.count, t.type, &request->req_status)) r = find_message_of(&t, request);
   }
   if (!ob1_runs) let_target_go(request);
   if (GCM_LIKELY(r == NULL)) return 0;
@@ -173,7 +181,7 @@ static int look_at_end(ompi_request_t **request, const target *t) {
     inner->req_complete_cb = on_receive;
     return MPI_SUCCESS;
   }
-  if (!may_have_envelope(&inner->req_status)) return MPI_SUCCESS;
+  if (!may_have_envelope(t->buffer, t->count, t->type, &inner->req_status)) return MPI_SUCCESS;
   gcm_message_request *r = find_message_of(t, inner);
   if (r == NULL) return MPI_SUCCESS;
   (void)ompi_request_free(&inner);

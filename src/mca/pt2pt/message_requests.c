@@ -88,32 +88,46 @@ static void take_message(gcm_message_request *r, const gc_process_blob *from) {
 /* Looks whether a receive that the PML has ended brought an envelope, of which `packed` has the first bytes, and takes
  * its message then. Returns whether it did. */
 static bool look_for_envelope(gcm_message_request *r, const void *packed) {
-  const size_t room = r->data.place.bytes;
-  if (r->status._ucount != GC_ENVELOPE_BYTES || !may_be_offered(r->status.MPI_TAG)) return false;
-  const bool cut = r->rc == MPI_ERR_TRUNCATE && room < GC_ENVELOPE_BYTES;
+  const size_t room = r->data.place.bytes, bytes = r->status._ucount;
+  if (!gcm_may_be_envelope(bytes) || !may_be_offered(r->status.MPI_TAG)) return false;
+  const bool cut = r->rc == MPI_ERR_TRUNCATE && room < bytes;
   if (r->rc != MPI_SUCCESS && !cut) return false;
   const gc_process_blob *from = blob_of(r->route.comm, r->status.MPI_SOURCE);
   const gc_message_key key = key_of(r->route.comm, r->status.MPI_TAG);
-  if (cut) {
+  if (cut && bytes == GC_ENVELOPE_BYTES) {
     gcm_pt2pt->cut_off(from, &key, r->matched);
     return false;
   }
-  memcpy(r->envelope.bytes, packed, GC_ENVELOPE_BYTES);
-  const int is_envelope = gcm_pt2pt->is_envelope(from, &r->envelope);
+  memcpy(r->envelope.bytes, packed, bytes);
+  const int is_envelope = gcm_pt2pt->is_envelope(from, &key, &r->envelope, bytes);
   if (is_envelope > 0) take_message(r, from);
   if (is_envelope < 0) r->rc = MPI_ERR_OTHER;
-  if (is_envelope == 0) gcm_pt2pt->noted_came(from, &key, r->matched);
+  if (is_envelope == 0 && bytes == GC_ENVELOPE_BYTES) gcm_pt2pt->noted_came(from, &key, r->matched);
   return is_envelope != 0;
+}
+
+static gc_send_mode mode_of(mca_pml_base_send_mode_t mode) {
+  switch (mode) {
+    case MCA_PML_BASE_SEND_SYNCHRONOUS: return GC_SEND_SYNCHRONOUS;
+    case MCA_PML_BASE_SEND_BUFFERED: return GC_SEND_BUFFERED;
+    default: return GC_SEND_STANDARD;
+  }
 }
 
 /* Offers a send to its receiver. Returns GC_STAGE where the PML must carry the data. */
 static int offer_message(gcm_message_request *r) {
   const gcm_route *route = &r->route;
   if (!may_be_offered(route->tag)) return GC_STAGE;
-  if (r->data.place.bytes == GC_ENVELOPE_BYTES) gcm_note_message(route->comm, route->peer, route->tag);
-  if (r->data.mixed || !r->data.place.on_device || route->mode == MCA_PML_BASE_SEND_BUFFERED) return GC_STAGE;
   const gc_message_key key = key_of(route->comm, route->tag);
-  return gcm_pt2pt->offer(blob_of(route->comm, route->peer), &key, &r->data.place, &r->envelope, &r->transfer);
+  int rc = GC_STAGE;
+  if (!r->data.mixed && r->data.place.on_device) {
+    rc = gcm_pt2pt->offer(blob_of(route->comm, route->peer), &key, &r->data.place, mode_of(route->mode), &r->envelope,
+                          &r->transfer);
+  }
+  if (rc == GC_STAGE && r->data.place.bytes == GC_ENVELOPE_BYTES) {
+    gcm_note_message(route->comm, route->peer, route->tag);
+  }
+  return rc;
 }
 
 /* ---- the ends ---- */
@@ -151,8 +165,8 @@ static void end_inner(gcm_message_request *r) {
   if (!r->receives && r->rc != MPI_SUCCESS) withdraw(r);
   if (!r->receives || r->status._cancelled) return;
   uint8_t packed[GC_ENVELOPE_BYTES] = {0};
-  if (!by_host && r->status._ucount == GC_ENVELOPE_BYTES && gcm_pt2pt != NULL)
-    (void)gcm_load_data(&r->data, packed, sizeof packed);
+  if (!by_host && gcm_pt2pt != NULL && gcm_may_be_envelope(r->status._ucount))
+    (void)gcm_load_data(&r->data, packed, r->status._ucount);
   if (!look_for_envelope(r, by_host ? r->host : packed) && by_host) store_received(r);
 }
 
@@ -261,6 +275,7 @@ static int progress(void) {
     attend(r);
     attended++;
   }
+  if (gcm_pt2pt != NULL) gcm_pt2pt->launch();
   return attended;
 }
 
@@ -279,8 +294,9 @@ static int send_envelope(gcm_message_request *r) {
       route->mode == MCA_PML_BASE_SEND_SYNCHRONOUS ? MCA_PML_BASE_SEND_STANDARD : route->mode;
   int rc = offer_message(r);
   if (rc == MPI_SUCCESS) {
-    rc = gcm_pml.pml_isend(r->envelope.bytes, GC_ENVELOPE_BYTES, bytes_type(), route->peer, route->tag, mode,
-                           route->comm, &r->inner);
+    const size_t bytes = r->data.place.bytes;
+    rc = gcm_pml.pml_isend(r->envelope.bytes, bytes < GC_ENVELOPE_BYTES ? bytes : GC_ENVELOPE_BYTES, bytes_type(),
+                           route->peer, route->tag, mode, route->comm, &r->inner);
   }
   return rc;
 }
@@ -343,7 +359,7 @@ gcm_message_request *gcm_find_envelope(const gcm_message_data *data, ompi_commun
   r->matched = matched;
   r->status = *status;
   r->rc = status->MPI_ERROR;
-  (void)gcm_load_data(data, packed, sizeof packed);
+  (void)gcm_load_data(data, packed, status->_ucount);
   if (look_for_envelope(r, packed) && (r->transfer != NULL || r->rc != status->MPI_ERROR)) {
     r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
     return r;

@@ -66,6 +66,11 @@ void gcm_note_message(ompi_communicator_t *comm, int to, int tag);
 /* Gives the size of the message to the status of a probe that may have found an envelope. */
 void gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched);
 
+/* Returns whether the PML has, in a message of so many bytes, as many as an envelope. */
+static GCM_INLINE bool gcm_may_be_envelope(size_t bytes) {
+  return bytes - GC_LEAST_ENVELOPE_BYTES <= GC_ENVELOPE_BYTES - GC_LEAST_ENVELOPE_BYTES;
+}
+
 /* Returns whether a request is one of ours, and starts such persistent ones. */
 bool gcm_is_message_request(const ompi_request_t *request);
 int gcm_start_messages(size_t count, ompi_request_t **requests);

@@ -3,6 +3,8 @@ GC_MPI_SOURCES += \
 	src/mpi/staging/buffer_memory.cpp \
 	src/mpi/staging/buffer_memory.h \
 	src/mpi/staging/call_context.h \
+	src/mpi/staging/copy_queue.cpp \
+	src/mpi/staging/copy_queue.h \
 	src/mpi/staging/local_launch.cpp \
 	src/mpi/staging/local_launch.h \
 	src/mpi/staging/packed_copy.cpp \

@@ -8,23 +8,13 @@
 #include "mpi/datatype/address.h"
 #include "mpi/datatype/type_cache.h"
 #include "mpi/staging/local_launch.h"
+#include "mpi/staging/packing.h"
 #include "mpi/staging/pinned_pool.h"
 #include "mpi/staging/pipelined_copy.h"
 #include "mpi/staging/scratch.h"
 
 namespace gpucoll::coll {
 namespace {
-
-proto::Plan plan_of(const proto::PackItem& item) {
-  proto::Plan plan = {};
-  plan.n_items = proto::kItemsOfPacking;
-  *proto::pack_items(plan) = item;
-  return plan;
-}
-
-int blocks_of(const gpu::Device& device, const proto::PackItem& item) {
-  return core::packing_blocks(1, item.bytes, device.defaults().threads);
-}
 
 struct DeviceScratch {
   std::mutex mutex;  // held while the memory is in use
@@ -59,7 +49,9 @@ Status copy_by_scratch(gpu::Device& device, proto::PackItem item, void* packed) 
 }  // namespace
 
 Status pack_and_wait(gpu::Device& device, const proto::PackItem& item) {
-  return launch_and_wait(device, *packing_kernel(), plan_of(item), blocks_of(device, item));
+  proto::Plan plan = {};
+  const int blocks = core::put_pack_items(plan, {&item, 1}, device.defaults().threads);
+  return launch_and_wait(device, *packing_kernel(), plan, blocks);
 }
 
 Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memory, void* packed, size_t bytes,
@@ -71,20 +63,17 @@ Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memo
   return pinned ? pack_and_wait(device, item) : copy_by_scratch(device, item, packed);
 }
 
-Result<TypeCache::Pointer> start_packed_copy(gpu::Device& device, const gc_type_map* map, const void* memory,
-                                             uint8_t* packed, size_t bytes, bool unpacks, gpu::Stream stream) {
-  TypeCache::Pointer known;
-  proto::PackItem item;
-  if (map) {
-    GC_TRY_AS(known, TypeCache::instance().get(*map, device));
-    uint8_t* const origin = kernel_origin(device, memory, map->true_lb);
-    item = pack_item(known->layout, known->runs, known->starts, origin, packed, bytes, unpacks);
-  } else {
+Result<TypeCache::Pointer> append_packed_copy(std::vector<proto::PackItem>* items, gpu::Device& device,
+                                              const gc_type_map* map, const void* memory, uint8_t* packed, size_t bytes,
+                                              bool unpacks) {
+  if (!map) {
     auto* const origin = static_cast<uint8_t*>(device.kernel_address(memory));
-    item = pack_item(plain_layout(bytes), nullptr, nullptr, origin, packed, bytes, unpacks);
+    append_copy(items, unpacks ? origin : packed, unpacks ? packed : origin, bytes);
+    return TypeCache::Pointer();
   }
-  GC_TRY(device.prepare(*packing_kernel()));
-  GC_TRY(device.launch(*packing_kernel(), plan_of(item), blocks_of(device, item), device.defaults().threads, stream));
+  GC_TRY_AS(TypeCache::Pointer known, TypeCache::instance().get(*map, device));
+  uint8_t* const origin = kernel_origin(device, memory, map->true_lb);
+  items->push_back(pack_item(known->layout, known->runs, known->starts, origin, packed, bytes, unpacks));
   return known;
 }
 

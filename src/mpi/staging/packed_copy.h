@@ -1,8 +1,10 @@
 // Copies elements with gaps between device memory and consecutive bytes: one packing kernel works for all of them.
 //
-// Thread safety: any thread. Ownership: nothing outlives copy_packed(); what start_packed_copy() needs longer it
+// Thread safety: any thread. Ownership: nothing outlives copy_packed(); what append_packed_copy() needs longer it
 // returns.
 #pragma once
+#include <vector>
+
 #include "abi/abi.h"
 #include "gpu/device.h"
 #include "mpi/datatype/type_cache.h"
@@ -17,9 +19,10 @@ Status copy_packed(gpu::Device& device, const gc_type_map& map, const void* memo
 
 // Moves the bytes of one item of a packing kernel, and waits until that is done.
 Status pack_and_wait(gpu::Device& device, const proto::PackItem& item);
-// Puts the same copy on a stream, where `packed` is a kernel address; without a map, the data have no gaps on either
-// side. Hold the result until the copy is done.
-Result<TypeCache::Pointer> start_packed_copy(gpu::Device& device, const gc_type_map* map, const void* memory,
-                                             uint8_t* packed, size_t bytes, bool unpacks, gpu::Stream stream);
+// Adds the same copy to the items of a packing kernel, where `packed` is a kernel address; without a map, the data have
+// no gaps on either side. Hold the result until the copy is done.
+Result<TypeCache::Pointer> append_packed_copy(std::vector<proto::PackItem>* items, gpu::Device& device,
+                                              const gc_type_map* map, const void* memory, uint8_t* packed, size_t bytes,
+                                              bool unpacks);
 
 }  // namespace gpucoll::coll

@@ -33,11 +33,11 @@ bool reduces_pairs_with_gaps(const gc_call& call) {
   return call.reduces && (call.type == gpucollDoubleInt || call.type == gpucollLongInt || call.type == gpucollShortInt);
 }
 
-void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes) {
+void append_copy(std::vector<proto::PackItem>* items, void* to, const void* from, size_t bytes) {
   auto* const source = static_cast<uint8_t*>(const_cast<void*>(from));
   auto* const target = static_cast<uint8_t*>(to);
   const auto add = [&](size_t at, size_t n) {
-    if (n > 0) when->push_back(pack_item(plain_layout(n), nullptr, nullptr, source + at, target + at, n, false));
+    if (n > 0) items->push_back(pack_item(plain_layout(n), nullptr, nullptr, source + at, target + at, n, false));
   };
   size_t head = 0, body = 0;
   if (bytes >= kWorthUnits) {
@@ -49,6 +49,10 @@ void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* 
   add(0, head);
   add(head, body);
   add(head + body, bytes - head - body);
+}
+
+void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes) {
+  append_copy(when, to, from, bytes);
   if (bytes > 0) queue.packing = packing_kernel();
 }
 

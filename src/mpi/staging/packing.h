@@ -33,6 +33,8 @@ constexpr size_t packs(size_t bytes) {
 // Returns whether the call reduces pairs that have a gap between or behind their members. Results keep what lies there.
 bool reduces_pairs_with_gaps(const gc_call& call);
 
+// Adds the items that copy consecutive bytes to a list. Kernel addresses.
+void append_copy(std::vector<proto::PackItem>* items, void* to, const void* from, size_t bytes);
 // Adds a copy to `when`: &queue.before or &queue.after. Kernel addresses.
 void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes);
 

@@ -13,11 +13,22 @@
 // A matched probe makes it matched: the next probe finds the next message.
 // A message of just kEnvelopeBytes that the PML carries itself has a slot as well (`plain`), so that a probe which
 // finds that many bytes knows which kind of message it has found; the receiver frees it, straight from offered or
-// matched. A receiver that cannot open the sender's memory stores `by_host`: then the sender copies the data piece by
-// piece into its outbox's `bounce`, for one slot at a time; `produced` and `consumed` count bytes of the message.
+// matched.
+//
+// Ways of the data.
+// - The receiver's kernel or copy engine copies them from the sender's memory, as the slot tells the place.
+// - Eager messages are small: where the receiver does not take one at once, the sender copies it into the slot's part
+// of
+//   `eager`, and need not wait any more. Launch `eager_at` of the sender's device has put the data there. The sender
+//   may leave where that launch has ended and the slot is not taken; the receiver stores taken first, and looks for the
+//   launch's end then: so either the sender stays, or the receiver sees that the data are there. What the sender has
+//   left, the receiver leads on to done, and the sender takes the slot for another message then.
+// - A receiver that cannot open the sender's memory, or receives into host memory, stores `by_host`: then the sender
+//   copies an eager message into the slot's part of `eager` at once, and another one piece by piece into `bounce`, for
+//   one slot at a time; `produced` and `consumed` count bytes of the message.
 //
 // `live`: serial numbers of the allocations that slots name, as on a rank's page (format/copy.h), for each device that
-// the process offers memory of.
+// the process offers memory of. `done`: how many launches of copies have ended on each; kernels count it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +39,12 @@ namespace gpucoll::proto {
 
 // Programs seldom have messages of this size.
 inline constexpr size_t kEnvelopeBytes = 113;
+inline constexpr uint8_t kEnvelopeMagic[2] = {0xc6, 0x9d};
 inline constexpr uint32_t kOutboxSlots = 256;
 inline constexpr uint32_t kOutboxPlainSlots = 64;  // most slots for plain messages
 inline constexpr uint32_t kOutboxDevices = 8;
 inline constexpr size_t kOutboxBounceBytes = size_t{1} << 20;
+inline constexpr size_t kEagerBytes = size_t{4} << 10;  // most of an eager message: what PMLs send at once
 
 enum class Offer : uint32_t { free, filled, offered, matched, taken, done, failed };
 
@@ -47,7 +60,11 @@ struct alignas(64) OutboxSlot {
   uint32_t device;  // of `live`
   uint32_t place_slot, place_serial;
   uint32_t kernels_only;  // copy engines may be refused the memory, as others share its block
+  uint32_t has_place;     // 0: nobody else can open the memory
+  uint32_t is_eager;
   uint64_t offset;
+  uint64_t packed_at;   // the launch after which the data are at the place; 0: they are
+  uint64_t eager_at;    // 0: none yet
   uint8_t handle[112];  // gpu::MemoryHandle
   alignas(64) uint64_t produced;
   alignas(64) uint64_t consumed;
@@ -57,19 +74,23 @@ struct Outbox {
   uint64_t nonce[2];
   uint32_t uses_devices;  // the process has had device memory in a message: others may offer theirs to it
   uint32_t live[kOutboxDevices][kExportSlots];
+  alignas(64) uint64_t done[kOutboxDevices];
   OutboxSlot slot[kOutboxSlots];
+  alignas(4096) uint8_t eager[kOutboxSlots][kEagerBytes];
   alignas(4096) uint8_t bounce[kOutboxBounceBytes];
 };
 
-// The PML carries this in place of the data.
+// The PML carries this in place of the data: of messages smaller than it as much of it as they have bytes. So a probe
+// finds the size of these, and a receive writes where the data will be, and nowhere else.
 struct Envelope {
+  uint8_t magic[2];
+  uint8_t slot;
+  uint8_t secret[5];  // the beginning of the nonce
   uint64_t nonce[2];  // of the sender's outbox
   uint64_t serial;
-  uint32_t slot;
-  char magic[12];
-  uint8_t rest[kEnvelopeBytes - 40];  // zeros
+  uint8_t rest[kEnvelopeBytes - 32];  // zeros
 };
-static_assert(offsetof(Envelope, rest) == 40);
-inline constexpr char kEnvelopeMagic[12] = "gpucoll-msg";
+static_assert(offsetof(Envelope, rest) == 32 && kOutboxSlots <= 256);
+inline constexpr size_t kLeastEnvelopeBytes = offsetof(Envelope, nonce);
 
 }  // namespace gpucoll::proto

@@ -35,6 +35,8 @@ tools_libperf_la_SOURCES = \
 	tools/perf/json.h \
 	tools/perf/measure.cpp \
 	tools/perf/measure.h \
+	tools/perf/messages.cpp \
+	tools/perf/messages.h \
 	tools/perf/mpi_call.cpp \
 	tools/perf/mpi_call.h \
 	tools/perf/options.cpp \
@@ -44,6 +46,7 @@ tools_libperf_la_SOURCES = \
 	tools/perf/runner.cpp \
 	tools/perf/runner.h \
 	tools/perf/runner_api.cpp \
+	tools/perf/runner_messages.cpp \
 	tools/perf/runner_mpi.cpp \
 	tools/perf/runner_nccl.cpp \
 	tools/perf/session.cpp \

@@ -59,7 +59,30 @@ TEST(PerfOptions, TheCApiHasMore) {
   EXPECT_FALSE(plan(*parse("pair --api"), 0, 1).ok());
 }
 
+TEST(PerfOptions, PointToPointTestsPairTheHalvesOfTheRanks) {
+  auto options = parse("bandwidth --window 5 -b 1K -e 1K -d double");
+  ASSERT_TRUE(options.ok()) << options.status().what();
+  EXPECT_FALSE(plan(*options, 0, 3).ok());
+  for (const auto& [rank, to, from] : {std::tuple{1, 3, -1}, std::tuple{2, -1, 0}}) {
+    const Call call = plan(*options, rank, 4)->at(0);
+    EXPECT_EQ(call.count, 128u);
+    EXPECT_EQ(call.window, 5);
+    EXPECT_EQ(partners_of(call).to, to);
+    EXPECT_EQ(partners_of(call).from, from);
+    EXPECT_EQ(input_elements(call), to < 0 ? 0 : 5 * 128u);
+    EXPECT_EQ(output_elements(call), from < 0 ? 0 : 5 * 128u);
+    EXPECT_EQ(table_bytes(call), 1024u);
+  }
+  const Call latency = plan(*parse("latency --window 5"), 3, 4)->at(0);
+  EXPECT_EQ(latency.window, 1);
+  EXPECT_EQ(partners_of(latency).to, 1);
+  EXPECT_EQ(partners_of(latency).from, 1);
+}
+
 TEST(PerfOptions, LatencyTakesMoreCalls) {
+  EXPECT_EQ(parse("latency")->iterations, 200);
+  EXPECT_EQ(parse("latency --latency")->iterations, 1000);
+
   EXPECT_EQ(parse("allreduce")->iterations, 20);
   EXPECT_EQ(parse("allreduce --latency")->iterations, 1000);
   EXPECT_EQ(parse("allreduce --latency -n 7")->iterations, 7);
@@ -134,6 +157,12 @@ TEST(PerfOptions, MistakesAreOneSentence) {
                            "allreduce --baseline mpi",
                            "allreduce -b -5",
                            "sendrecv",
+                           "latency --api",
+                           "latency --in-place",
+                           "bandwidth --nonblocking",
+                           "bibw --persistent",
+                           "bibw --overlap host",
+                           "bandwidth --window 0",
                            "pair --in-place --api",
                            "alltoall --in-place --api",
                            "allreduce --pipelined",

@@ -67,6 +67,23 @@ gc_mpi_test(tools.perf_barrier_persistent NP 3 LABELS tools mpi MPIRUN --mca col
 gc_mpi_expect(perf_persistent 0 "^# time of a start of a persistent MPI call until MPI_Wait has returned"
               tools/gpucoll-perf alltoallv --persistent -n 5 -b 1K -e 1K)
 
+# Point-to-point tests. A window larger than the buffers' room uses them again.
+foreach(test latency bandwidth bibw)
+  foreach(ranks 2 4)
+    gc_mpi_test(tools.perf_${test}_${ranks} NP ${ranks} LABELS tools mpi MPIRUN ${GC_LITERALLY}
+      COMMAND tools/gpucoll-perf ${test} -d all -b 0 -e 20K -f 100 -n 5 -w 1 --window 3 --baseline host)
+  endforeach()
+  gc_mpi_expect(perf_${test}_sees_corruption 1 "^# wrong elements: 2$" test/tools/perf_corrupted ${test} -b 4K -e 4K -n 1)
+endforeach()
+gc_mpi_test(tools.perf_bandwidth_large NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
+  COMMAND tools/gpucoll-perf bandwidth -b 24M -e 24M -n 1 -w 0 --window 3)
+gc_mpi_test(tools.perf_odd_ranks NP 3 LABELS tools mpi MUST_PRINT "gpucoll-perf: latency needs an even number of ranks"
+  MPIRUN --mca coll gpucoll
+  COMMAND tools/gpucoll-perf latency)
+gc_mpi_expect(perf_messages 0
+              "^# time of a window of 5 messages by MPI_Isend and MPI_Irecv each way, divided by its messages, 7 exchanges"
+              tools/gpucoll-perf bibw --window 5 -n 7 -b 1K -e 1K)
+
 # What the table shows.
 set(number "[0-9.]+")
 gc_mpi_expect(perf_latency 0 "^ +1024 +256 +float sum( +${number}){5} +[0-9a-f]{8} +0 +${number} +${number} +${number}$"

@@ -33,6 +33,9 @@ const Shape kShapes[] = {
     {"gatherv", C::gather, false, false, true, false, true},
     {"scatterv", C::scatter, false, true, false, true, false},
     {"barrier", C::barrier, false, false, false, false, false},
+    {"latency", C::latency, false, false, false, false, false},
+    {"bandwidth", C::bandwidth, false, false, false, false, false},
+    {"bibw", C::bibw, false, false, false, false, false},
 };
 
 const Shape& shape(Collective collective) { return kShapes[static_cast<int>(collective)]; }
@@ -42,6 +45,7 @@ size_t as_size(int n) { return static_cast<size_t>(n); }
 // Elements of a whole buffer: a block for every rank, or a single one.
 size_t elements(bool many, const Call& call) {
   if (many) return call.count * as_size(call.ranks);
+  if (is_message_test(call.collective)) return call.count * slots(call);
   return is_uneven(call.collective) ? own_block(call).elements : call.count;
 }
 
@@ -86,11 +90,10 @@ struct Origin {
 
 Origin origin(const Call& call, size_t index) {
   const size_t left = output_elements(call) - index;
+  if (is_pairwise(call.collective)) return {partners_of(call).from, index, left};
   switch (even(call.collective)) {
     case Collective::bcast: return {call.root, index, left};
     case Collective::scatter: return {call.root, block_of(call, call.root, call.rank).offset + index, left};
-    case Collective::sendrecv:
-    case Collective::pair: return {partners_of(call).from, index, left};
     default: break;
   }
   const int peer = peer_at(call, index);
@@ -141,13 +144,28 @@ bool is_scan(Collective collective) { return collective == Collective::scan || c
 bool in_api(Collective collective) {
   return !is_scan(collective) && collective != Collective::allgatherv && collective != Collective::reduce_scatterv;
 }
-bool is_pairwise(Collective collective) { return collective == Collective::sendrecv || collective == Collective::pair; }
+bool is_pairwise(Collective collective) {
+  return collective == Collective::sendrecv || collective == Collective::pair || is_message_test(collective);
+}
+
+bool is_message_test(Collective collective) { return collective >= Collective::latency; }
 
 Partners partners_of(const Call& call) {
+  if (is_message_test(call.collective)) {
+    const int half = call.ranks / 2, partner = call.rank < half ? call.rank + half : call.rank - half;
+    if (call.collective != Collective::bandwidth) return {partner, partner};
+    return call.rank < half ? Partners{partner, -1} : Partners{-1, partner};
+  }
   if (call.collective == Collective::sendrecv)
     return {(call.rank + 1) % call.ranks, (call.rank + call.ranks - 1) % call.ranks};
   const bool sends = call.rank % 2 == 0 && call.rank + 1 < call.ranks;
   return {sends ? call.rank + 1 : -1, call.rank % 2 ? call.rank - 1 : -1};
+}
+
+size_t slots(const Call& call) {
+  constexpr size_t kBytes = 64 << 20;
+  const size_t message = std::max<size_t>(table_bytes(call), 1);
+  return std::clamp<size_t>(kBytes / message, 1, as_size(call.window));
 }
 
 std::string collective_names() {
@@ -171,14 +189,14 @@ size_t recv_elements(const Call& call) {
 }
 
 size_t input_elements(const Call& call) {
-  if (call.collective == Collective::pair && partners_of(call).to < 0) return 0;
+  if (is_pairwise(call.collective) && partners_of(call).to < 0) return 0;
   return shape(call.collective).root_only_input && !at_root(call) ? 0 : send_elements(call);
 }
 
 size_t output_elements(const Call& call) {
   const Shape& s = shape(call.collective);
   if (s.root_only_output && !at_root(call)) return 0;
-  if (call.collective == Collective::pair && partners_of(call).from < 0) return 0;
+  if (is_pairwise(call.collective) && partners_of(call).from < 0) return 0;
   if (call.collective == Collective::exscan && call.rank == 0) return 0;
   // The root of an in-place scatter keeps its block in the send buffer.
   if (even(call.collective) == Collective::scatter && call.in_place && at_root(call)) return 0;
@@ -215,14 +233,13 @@ size_t table_bytes(const Call& call) { return call.count * info(call.type).bytes
 
 double bus_factor(const Call& call) {
   double n = call.ranks;
+  if (is_pairwise(call.collective)) return 1;
   switch (even(call.collective)) {
     case Collective::allreduce: return 2 * (n - 1) / n;
     case Collective::bcast:
     case Collective::reduce:
     case Collective::scan:
-    case Collective::exscan:
-    case Collective::sendrecv:
-    case Collective::pair: return 1;
+    case Collective::exscan: return 1;
     default: return (n - 1) / n;
   }
 }

@@ -1,8 +1,9 @@
-// What each collective sends, receives and must deliver.
+// What each collective and each point-to-point test sends, receives and must deliver.
 //
 // A call has `count` elements in each block; allgather, gather, alltoall, scatter and reduce_scatter have one block
 // for every rank on one side or both. In their forms with a v blocks differ: half of them have half as much again as
 // their neighbours, together as much as equal ones. Inputs are always elements 0.. of the rank that owns them (data.h).
+// A point-to-point test has messages of `count` elements between the two ranks of a pair (messages.h).
 // Thread safety: pure functions.
 #pragma once
 #include <cstddef>
@@ -32,7 +33,10 @@ enum class Collective {
   alltoallv,
   gatherv,
   scatterv,
-  barrier
+  barrier,
+  latency,
+  bandwidth,
+  bibw
 };
 
 struct Call {
@@ -43,6 +47,7 @@ struct Call {
   int root = 0;
   bool in_place = false;
   int rank = 0, ranks = 1;
+  int window = 1;    // messages of a point-to-point test that are under way at once, each way
   bool api = false;  // in place as the C API has it, where MPI has it otherwise
   bool operator==(const Call&) const = default;
 };
@@ -68,9 +73,13 @@ bool is_uneven(Collective collective);
 bool is_scan(Collective collective);
 // Whether the C API has a function for it.
 bool in_api(Collective collective);
-// Sends and receives: sendrecv to the next rank and from the one before, pair from each even rank to the next one.
+// Sends and receives: sendrecv to the next rank and from the one before, pair from each even rank to the next one,
+// point-to-point tests between ranks i and i + ranks / 2.
 bool is_pairwise(Collective collective);
+bool is_message_test(Collective collective);
 Partners partners_of(const Call& call);
+// Of a point-to-point test: the messages that a buffer has room for. Message i of a window lies at i % slots(call).
+size_t slots(const Call& call);
 
 // Of a buffer with a block for every rank, on `rank`: the one of `peer`.
 Block block_of(const Call& call, int rank, int peer);

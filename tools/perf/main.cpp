@@ -52,6 +52,7 @@ Form form_of(const Options& options) {
 }
 
 Result<std::unique_ptr<Runner>> make_runner(const Options& options, const Buffers& buffers) {
+  if (is_message_test(options.collective)) return message_runner(buffers, MPI_COMM_WORLD);
   if (options.api) return api_runner(buffers, options.registered, MPI_COMM_WORLD);
   return mpi_runner(buffers, form_of(options), MPI_COMM_WORLD);
 }
@@ -61,6 +62,8 @@ Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const Head
   switch (options.baseline) {
     case BaselineChoice::none: break;
     case BaselineChoice::host:
+      if (is_message_test(options.collective))
+        return host_message_runner(largest_send_bytes(calls), largest_recv_bytes(calls), MPI_COMM_WORLD);
       return host_runner(largest_send_bytes(calls), largest_recv_bytes(calls), form_of(options), MPI_COMM_WORLD);
     case BaselineChoice::nccl:
       if (heading.device_kind != "cuda")

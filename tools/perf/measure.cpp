@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "perf/messages.h"
+
 namespace gpucoll::perf {
 namespace {
 
@@ -43,6 +45,45 @@ Result<Sides> take_turns(Runner& ours, Runner* baseline, int warmup, int rounds,
     if (baseline) GC_TRY(one(*baseline, &sides.baseline));
   }
   return sides;
+}
+
+// Times exchanges of a point-to-point test; those of the warm-up are left out.
+Status time_exchanges(const Call& call, Runner& runner, int warmup, int exchanges, MPI_Comm comm,
+                      std::vector<double>* times_us) {
+  MPI_Barrier(comm);
+  for (int i = 0; i < warmup + exchanges; ++i) {
+    const double start = now_us();
+    GC_TRY(run_once(runner, call));
+    if (i >= warmup) times_us->push_back(now_us() - start);
+  }
+  return {};
+}
+
+// The time of a message in each exchange, on rank 0.
+std::vector<double> of_message(const Call& call, const std::vector<double>& mine, MPI_Comm comm) {
+  constexpr double kLeast = 1e-6;  // of a clock that stood still
+  const bool latency = call.collective == Collective::latency;
+  std::vector<double> shares, all(mine.size());
+  for (const double time_us : mine) {
+    const double message_us = std::max(time_us / messages_of(call), kLeast);
+    shares.push_back(!begins(call) ? 0 : latency ? message_us / (call.ranks / 2) : 1 / message_us);
+  }
+  MPI_Reduce(shares.data(), all.data(), static_cast<int>(all.size()), MPI_DOUBLE, MPI_SUM, 0, comm);
+  for (double& sum : all)
+    if (!latency) sum = 1 / std::max(sum, kLeast);
+  return all;
+}
+
+Result<Times> measure_messages(const Call& call, Runner& ours, Runner* baseline, Repeats repeats, MPI_Comm comm) {
+  const int exchanges = (repeats.iterations + kRounds - 1) / kRounds;
+  const auto one = [&](Runner& runner, std::vector<double>* times_us) {
+    return time_exchanges(call, runner, repeats.warmup, exchanges, comm, times_us);
+  };
+  GC_TRY_AS(Sides sides, take_turns(ours, baseline, 0, kRounds, one));
+  Times times;
+  times.ours.call = summarize(of_message(call, sides.ours, comm));
+  if (baseline) times.baseline.call = summarize(of_message(call, sides.baseline, comm));
+  return times;
 }
 
 Status time_computing(Computation& computation, double length_us, std::vector<double>* times_us) {
@@ -98,6 +139,7 @@ Timing summarize(std::vector<double> times_us) {
 }
 
 Result<Times> measure(const Call& call, Runner& ours, Runner* baseline, Repeats repeats, MPI_Comm comm) {
+  if (is_message_test(call.collective)) return measure_messages(call, ours, baseline, repeats, comm);
   const int warmup = repeats.pipelined ? (repeats.warmup > 0) : repeats.warmup;
   const int rounds = repeats.pipelined ? kRounds : repeats.iterations;
   const auto one = [&](Runner& runner, std::vector<double>* times_us) {

@@ -1,6 +1,9 @@
 // Timing: every call on its own, after a barrier, until it returns with the result there; or pipelined, that is many
 // calls one after another on a stream, and the time from the first to the end of the last divided by their number.
 // Or a call beside computing: of both alone, and of both at once.
+// Or the messages of a point-to-point test: exchanges follow each other without a barrier, and the time of a message is
+// that of an exchange divided by its messages, on the rank of a pair that begins: over several pairs the mean of their
+// latencies, and what the sum of their bandwidths makes of it.
 //
 // A call's time is that of the slowest rank; a Timing is over the calls (pipelined: over kRounds rounds of them). A
 // baseline is measured turn by turn with ours, so that both see the same machine.

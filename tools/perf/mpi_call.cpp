@@ -68,6 +68,7 @@ int exchange(const Call& call, void* send, void* recv, int n, MPI_Datatype type,
 }  // namespace
 
 bool MpiCall::has(Type type) { return mpi_type(type) != MPI_DATATYPE_NULL; }
+MPI_Datatype MpiCall::type(Type type) { return mpi_type(type); }
 
 MpiCall::MpiCall(const Call& call)
     : call_(call),

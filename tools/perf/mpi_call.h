@@ -15,7 +15,8 @@ enum class Form { blocking, nonblocking, persistent };
 
 class MpiCall {
  public:
-  static bool has(Type type);  // whether MPI has the type
+  static bool has(Type type);           // whether MPI has the type
+  static MPI_Datatype type(Type type);  // REQUIRES: has(type)
   explicit MpiCall(const Call& call);
   const Call& call() const { return call_; }
   // Buffers of any kind; MPI's answer.

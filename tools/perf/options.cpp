@@ -29,12 +29,15 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_option("-b,--minbytes", words.min_bytes, "Smallest size, such as 8 or 64K")->capture_default_str();
   app.add_option("-e,--maxbytes", words.max_bytes, "Largest size")->capture_default_str();
   app.add_option("-f,--stepfactor", options.factor, "Each size is this times the one before")->capture_default_str();
-  app.add_option("-n,--iters", words.iterations, "Timed calls of each size; 20 unless given, 1000 with --latency");
+  app.add_option("-n,--iters", words.iterations,
+                 "Timed calls of each size; 20 unless given, of latency 200, 1000 with --latency");
   app.add_option("-w,--warmup_iters", options.warmup, "Calls before them that are not timed")->capture_default_str();
   app.add_option("-d,--datatype", words.type, "all, or one of " + type_names())->capture_default_str();
   app.add_option("-o,--op", words.op, "all, or one of " + op_names())->capture_default_str();
   app.add_option("-r,--root", options.root, "Root of bcast, reduce, gather(v) and scatter(v)")->capture_default_str();
   app.add_option("-c,--check", words.check, "1: compare every element of the result, 0: do not")->capture_default_str();
+  app.add_option("--window", options.window, "Of bandwidth and bibw: messages under way at once, each way")
+      ->capture_default_str();
   app.add_flag("--in-place", options.in_place, "Input and output share a buffer (MPI_IN_PLACE)");
   app.add_flag("--api", options.api, "Through gpucoll's C API instead of MPI: stream, call, synchronize");
   app.add_flag("--nonblocking", options.nonblocking, "By MPI's nonblocking calls: MPI_Iallreduce, MPI_Wait, and so on");
@@ -130,9 +133,21 @@ Status read_overlap(const Words& words, Options& options) {
   else
     return bad(fmt::format("there is no computing '{}' to overlap with; there are none, host, kernel", words.overlap));
   if (options.overlap == OverlapChoice::none) return {};
+  if (is_message_test(options.collective))
+    return bad(fmt::format("{} leaves no time to compute in: leave out --overlap", name(options.collective)));
   if (options.pipelined || options.latency)
     return bad("--overlap measures single calls and shows its own columns: leave out --pipelined and --latency");
   options.nonblocking = !options.api && !options.persistent;  // a blocking call leaves nothing to do beside it
+  return {};
+}
+
+// What point-to-point tests leave nothing to choose of.
+Status read_message_test(const Options& options) {
+  if (!is_message_test(options.collective)) return {};
+  const char* what = name(options.collective);
+  if (options.api) return bad(fmt::format("{} is a test of MPI's messages: leave out --api, or take pair", what));
+  if (options.nonblocking || options.persistent)
+    return bad(fmt::format("{} says itself which calls it makes: leave out --nonblocking and --persistent", what));
   return {};
 }
 
@@ -147,7 +162,7 @@ Status read_entry(const Options& options) {
     return bad("--persistent is a way of its own: leave out --api and --nonblocking");
   if (options.pipelined && options.latency)
     return bad("--pipelined sees no single calls, so --latency has nothing to show");
-  if (pairwise && !options.api)
+  if (pairwise && !options.api && !is_message_test(options.collective))
     return bad(fmt::format("{} needs --api: MPI's own point-to-point does not take device memory", what));
   if (options.api && !in_api(options.collective)) return bad(fmt::format("the C API has no {}", what));
   const bool never = pairwise || options.collective == Collective::barrier;
@@ -163,13 +178,16 @@ Status within(const char* what, int value, int least, int most) {
 
 Status read_numbers(const Words& words, Options& options) {
   constexpr int kMost = 1000000;
-  options.iterations = words.iterations.value_or(options.latency ? 1000 : 20);
+  options.iterations = words.iterations.value_or(options.latency                             ? 1000
+                                                 : options.collective == Collective::latency ? 200
+                                                                                             : 20);
   options.check = words.check == 1;
   if (!(options.factor > 1) || options.factor > 1e6)
     return bad(fmt::format("the step factor (-f {}) is not above 1 and at most 1000000", options.factor));
   if (!(options.tolerance >= 0)) return bad(fmt::format("--tolerance {} is not 0 or more", options.tolerance));
   GC_TRY(within("the number of timed calls, -n", options.iterations, 1, kMost));
   GC_TRY(within("the number of warm-up calls, -w", options.warmup, 0, kMost));
+  GC_TRY(within("--window", options.window, 1, kMost));
   GC_TRY(within("--repeat", options.repeat, 1, kMost));
   GC_TRY(within("--overlap-blocks", options.overlap_blocks, 1, kMost));
   return within("-c", words.check, 0, 1);
@@ -178,6 +196,7 @@ Status read_numbers(const Words& words, Options& options) {
 Status interpret(const Words& words, Options& options) {
   if (!find_collective(words.collective, &options.collective))
     return bad(fmt::format("there is no collective '{}'; there are {}", words.collective, collective_names()));
+  GC_TRY(read_message_test(options));
   GC_TRY(read_entry(options));
   GC_TRY(read_sizes(words, options));
   GC_TRY(read_types(words, options));
@@ -232,11 +251,15 @@ Result<std::vector<Call>> plan(const Options& options, int rank, int ranks) {
   for (Type type : options.types) {
     for (Op op : options.ops) {
       if (reduces(options.collective) && !fits(type, op)) continue;
-      Call call{options.collective, type, op, 0, options.root, options.in_place, rank, ranks, options.api};
+      Call call{options.collective, type, op, 0, options.root, options.in_place, rank, ranks, 1, options.api};
+      if (is_message_test(call.collective) && call.collective != Collective::latency) call.window = options.window;
       plan_sizes(options, call, &calls);
     }
   }
   if (options.collective == Collective::pair && ranks < 2) return bad("pair needs two ranks or more");
+  if (is_message_test(options.collective) && ranks % 2)
+    return bad(fmt::format("{} needs an even number of ranks: ranks i and i + {}/2 are a pair",
+                           name(options.collective), ranks));
   const bool by_mpi = !options.api || options.baseline == BaselineChoice::host;
   for (const Call& call : calls)
     if (by_mpi && call.count > INT_MAX)

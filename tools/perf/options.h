@@ -22,6 +22,7 @@ struct Options {
   std::vector<Type> types;  // of these and the operations, what fits together is run
   std::vector<Op> ops;
   int root = 0;
+  int window = 64;  // of bandwidth and bibw
   bool check = true;
   bool in_place = false;
   bool api = false;          // through the C API instead of MPI
@@ -42,7 +43,7 @@ struct Options {
 Result<Options> parse_options(int argc, char** argv);
 
 // Every measurement in the order of the table, for this rank. Sizes that round to the same count appear once.
-// Errors: invalid_argument where the root is no rank, a count is beyond what MPI's int can say, or a pair has no
+// Errors: invalid_argument where the root is no rank, a count is beyond what MPI's int can say, or a rank has no
 // partner.
 Result<std::vector<Call>> plan(const Options& options, int rank, int ranks);
 

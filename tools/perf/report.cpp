@@ -27,6 +27,18 @@ const char* timed_text(const Options& options) {
   return options.nonblocking ? "nonblocking MPI call until MPI_Wait has returned" : "blocking MPI call";
 }
 
+// Ends where the number of timed calls follows.
+std::string message_text(const Options& options, size_t pairs) {
+  const bool latency = options.collective == Collective::latency;
+  std::string text = latency
+                         ? "half a round trip by MPI_Send and MPI_Recv"
+                         : fmt::format("a window of {} messages by MPI_Isend and MPI_Irecv {}, divided by its messages",
+                                       options.window,
+                                       options.collective == Collective::bibw ? "each way" : "and its acknowledgement");
+  if (pairs > 1) text += fmt::format("; {} of {} pairs", latency ? "the mean" : "all messages", pairs);
+  return text;
+}
+
 void print_places(const Heading& heading) {
   const auto& places = heading.places;
   if (heading.device_kind == "emu") {
@@ -38,9 +50,12 @@ void print_places(const Heading& heading) {
 }
 
 void print_measurement(const Options& options, const Heading& heading) {
-  fmt::print("# time of a {} on its slowest rank, {} after {}; {}\n", timed_text(options),
-             plural(static_cast<size_t>(options.iterations), "call"), options.warmup,
-             options.check ? "every element checked" : "results not checked");
+  const std::string timed = is_message_test(options.collective)
+                                ? message_text(options, heading.places.size() / 2)
+                                : fmt::format("a {} on its slowest rank", timed_text(options));
+  fmt::print("# time of {}, {} after {}; {}\n", timed,
+             plural(static_cast<size_t>(options.iterations), is_message_test(options.collective) ? "exchange" : "call"),
+             options.warmup, options.check ? "every element checked" : "results not checked");
   if (options.repeat > 1)
     fmt::print("# {} of each size: the median of their medians, the least and the most\n",
                plural(static_cast<size_t>(options.repeat), "run"));

@@ -33,6 +33,10 @@ Status run_once(Runner& runner, const Call& call);
 std::unique_ptr<Runner> mpi_runner(const Buffers& buffers, Form form, MPI_Comm comm);
 // The same MPI call on host memory of its own.
 std::unique_ptr<Runner> host_runner(size_t send_bytes, size_t recv_bytes, Form form, MPI_Comm comm);
+// MPI's messages, for point-to-point tests, of the given buffers.
+std::unique_ptr<Runner> message_runner(const Buffers& buffers, MPI_Comm comm);
+// The same of host memory of its own.
+std::unique_ptr<Runner> host_message_runner(size_t send_bytes, size_t recv_bytes, MPI_Comm comm);
 // gpucoll's C API on the given buffers and a stream of its own. The calling thread's device must have been chosen.
 Result<std::unique_ptr<Runner>> api_runner(const Buffers& buffers, bool registered, MPI_Comm comm);
 // libnccl, loaded at run time, likewise. Errors: unsupported where libnccl is missing or too old.

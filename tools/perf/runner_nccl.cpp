@@ -5,6 +5,7 @@
 
 #include "perf/agree.h"
 #include "perf/find_function.h"
+#include "perf/messages.h"
 #include "perf/runner.h"
 
 namespace gpucoll::perf {
@@ -83,9 +84,10 @@ int nccl_op(Op op) {
   }
 }
 
-class NcclRunner final : public Runner {
+class NcclRunner final : public Runner, private Carrier {
  public:
-  NcclRunner(const Functions& functions, const Buffers& buffers) : nccl_(functions), buffers_(buffers) {}
+  NcclRunner(const Functions& functions, const Buffers& buffers, MPI_Comm mpi)
+      : nccl_(functions), buffers_(buffers), mpi_(mpi) {}
   ~NcclRunner() override {
     if (comm_) nccl_.destroy(comm_);
     if (stream_) gpucollStreamDestroy(stream_);
@@ -117,18 +119,29 @@ class NcclRunner final : public Runner {
   }
 
   bool streams() const override { return true; }
-  Status start(const Call& call) override { return check(enqueue(call), "NCCL"); }
+  Status start(const Call& call) override {
+    return is_message_test(call.collective) ? exchange(call, *this, mpi_) : check(enqueue(call), "NCCL");
+  }
   Status finish() override { return from_api(gpucollStreamSynchronize(stream_), "gpucollStreamSynchronize"); }
 
  private:
   int enqueue(const Call& call);
-  int exchange(const Call& call);
+  int exchange_blocks(const Call& call);
   int send_block(const Call& call, int peer);
   int recv_block(const Call& call, int peer);
   int exchange_with(const Partners& partners, size_t bytes);
+  int enqueue_window(const Call& call, int sends, int recvs);
+  Status send(const Call& call) override { return window(call, 1, 0); }
+  Status recv(const Call& call) override { return window(call, 0, 1); }
+  // As MPI's messages do, returns when the data are there.
+  Status window(const Call& call, int sends, int recvs) override {
+    GC_TRY(check(enqueue_window(call, sends, recvs), "NCCL"));
+    return finish();
+  }
 
   Functions nccl_;
   const Buffers& buffers_;
+  MPI_Comm mpi_;
   Comm comm_ = nullptr;
   gpucollStream_t stream_ = nullptr;
 };
@@ -149,7 +162,7 @@ int NcclRunner::enqueue(const Call& call) {
       return nccl_.reduce_scatter(send, recv, call.count, type, op, comm_, stream_);
     case Collective::sendrecv:
     case Collective::pair: return exchange_with(partners_of(call), bytes);
-    default: return exchange(call);
+    default: return exchange_blocks(call);
   }
 }
 
@@ -163,8 +176,21 @@ int NcclRunner::exchange_with(const Partners& partners, size_t bytes) {
   return result ? result : ended;
 }
 
+int NcclRunner::enqueue_window(const Call& call, int sends, int recvs) {
+  const size_t bytes = table_bytes(call), room = slots(call);
+  const int partner = partner_of(call);
+  const auto place = [&](int i) { return static_cast<size_t>(i) % room * bytes; };
+  int result = nccl_.group_start();
+  for (int i = 0; i < sends && result == 0; ++i)
+    result = nccl_.send(buffers_.send.at(place(i)), bytes, kNcclBytes, partner, comm_, stream_);
+  for (int i = 0; i < recvs && result == 0; ++i)
+    result = nccl_.recv(buffers_.recv.at(place(i)), bytes, kNcclBytes, partner, comm_, stream_);
+  int ended = nccl_.group_end();
+  return result ? result : ended;
+}
+
 // What NCCL has no function for, as its users write it: a group of sends and receives.
-int NcclRunner::exchange(const Call& call) {
+int NcclRunner::exchange_blocks(const Call& call) {
   const Collective kind = even(call.collective);
   const bool everyone = kind == Collective::alltoall || kind == Collective::allgather;
   const bool inwards = kind == Collective::gather, at_root = call.rank == call.root;
@@ -206,7 +232,7 @@ Result<std::unique_ptr<Runner>> nccl_runner(const Buffers& buffers, MPI_Comm com
   int rank = 0, ranks = 0;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
-  auto runner = std::make_unique<NcclRunner>(*functions, buffers);
+  auto runner = std::make_unique<NcclRunner>(*functions, buffers, comm);
   UniqueId id{};
   Status made;
   if (rank == 0) made = runner->check(functions->get_unique_id(&id), "ncclGetUniqueId");

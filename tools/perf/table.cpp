@@ -13,6 +13,9 @@ void print_line(std::string line) {
   fmt::print("{}\n", line);
 }
 
+// Small messages take less than a microsecond each.
+int time_decimals(const Options& options) { return is_message_test(options.collective) ? 2 : 1; }
+
 }  // namespace
 
 Table::Table(const Options& options, const std::string& baseline, const std::vector<Call>& calls) {
@@ -51,21 +54,22 @@ void Table::add_call(const std::vector<Call>& calls) {
 }
 
 void Table::add_times(const Options& options) {
+  const int decimals = time_decimals(options);
   if (options.latency) {
-    add_number("min us", "", 9, 1, [](const Row&, const Figures& f) { return f.ours.call.min_us; });
-    add_number("p50 us", "", 9, 1, [](const Row&, const Figures& f) { return f.ours.call.median_us; });
-    add_number("p90 us", "", 9, 1, [](const Row&, const Figures& f) { return f.ours.call.p90_us; });
-    add_number("p99 us", "", 9, 1, [](const Row&, const Figures& f) { return f.ours.call.p99_us; });
-    add_number("max us", "", 9, 1, [](const Row&, const Figures& f) { return f.ours.call.max_us; });
+    add_number("min us", "", 9, decimals, [](const Row&, const Figures& f) { return f.ours.call.min_us; });
+    add_number("p50 us", "", 9, decimals, [](const Row&, const Figures& f) { return f.ours.call.median_us; });
+    add_number("p90 us", "", 9, decimals, [](const Row&, const Figures& f) { return f.ours.call.p90_us; });
+    add_number("p99 us", "", 9, decimals, [](const Row&, const Figures& f) { return f.ours.call.p99_us; });
+    add_number("max us", "", 9, decimals, [](const Row&, const Figures& f) { return f.ours.call.max_us; });
     return;
   }
-  add_number("median us", "", 10, 1, [](const Row&, const Figures& f) { return f.ours.call.median_us; });
+  add_number("median us", "", 10, decimals, [](const Row&, const Figures& f) { return f.ours.call.median_us; });
   if (options.repeat > 1) {
-    add_number("least us", "", 9, 1, [](const Row&, const Figures& f) { return f.medians_us.least; });
-    add_number("most us", "", 9, 1, [](const Row&, const Figures& f) { return f.medians_us.most; });
+    add_number("least us", "", 9, decimals, [](const Row&, const Figures& f) { return f.medians_us.least; });
+    add_number("most us", "", 9, decimals, [](const Row&, const Figures& f) { return f.medians_us.most; });
   } else {
-    add_number("min us", "", 9, 1, [](const Row&, const Figures& f) { return f.ours.call.min_us; });
-    add_number("max us", "", 9, 1, [](const Row&, const Figures& f) { return f.ours.call.max_us; });
+    add_number("min us", "", 9, decimals, [](const Row&, const Figures& f) { return f.ours.call.min_us; });
+    add_number("max us", "", 9, decimals, [](const Row&, const Figures& f) { return f.ours.call.max_us; });
   }
   add_number("algbw", "GB/s", 8, 3, [](const Row& row, const Figures& f) { return algbw(row.call, f.ours); });
   add_number("busbw", "GB/s", 8, 3, [](const Row& row, const Figures& f) { return busbw(row.call, f.ours); });
@@ -93,13 +97,15 @@ void Table::add_baseline(const Options& options, const std::string& name) {
       return row.with_baseline ? fmt::format("{:.{}f}", value(row, f), decimals) : std::string("-");
     });
   };
-  number(name + " us", "", 10, 1, [](const Row&, const Figures& f) { return f.baseline.call.median_us; });
+  number(name + " us", "", 10, time_decimals(options),
+         [](const Row&, const Figures& f) { return f.baseline.call.median_us; });
   if (options.overlap != OverlapChoice::none) {
     number("hidden", "%", 6, 0, [](const Row&, const Figures& f) { return hidden_percent(f.baseline); });
     return;
   }
   if (options.latency)
-    number("p99 us", "", 9, 1, [](const Row&, const Figures& f) { return f.baseline.call.p99_us; });
+    number("p99 us", "", 9, time_decimals(options),
+           [](const Row&, const Figures& f) { return f.baseline.call.p99_us; });
   else
     number("busbw", "GB/s", 8, 3, [](const Row& row, const Figures& f) { return busbw(row.call, f.baseline); });
   number("ratio", "", 6, 2, [](const Row&, const Figures& f) { return f.ratio; });

@@ -2,6 +2,7 @@
 GC_COLL_COMPONENT_SOURCES += \
 	src/mca/pt2pt/device_messages.c \
 	src/mca/pt2pt/host_messages.c \
+	src/mca/pt2pt/host_receives.c \
 	src/mca/pt2pt/interpose.c \
 	src/mca/pt2pt/message_data.c \
 	src/mca/pt2pt/message_data.h \

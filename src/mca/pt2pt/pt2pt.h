@@ -1,5 +1,6 @@
 /* Point-to-point messages of device memory over the PML that the user has: interpose.c stands in front of it,
- * device_messages.c carries what it finds, host_messages.c lets messages of host memory meet such ones.
+ * device_messages.c carries what it finds, host_messages.c and host_receives.c let messages of host memory meet such
+ * ones.
  *
  * A message of MPI is exactly one message of the PML, with the communicator, the tag and the mode that the program
  * gave: so matching, order and wildcards are the PML's own, between memory of any kinds, and the other process may run
@@ -48,7 +49,7 @@ int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **me
 /* Returns whether the data of a buffer are device memory, if only in part. */
 bool gcm_is_device_message(const void *buffer, size_t count, gcm_type *type);
 
-/* host_messages.c: the PML has been chosen. ob1 delivers as much of a message as there is room for. */
+/* host_receives.c: the PML has been chosen. ob1 delivers as much of a message as there is room for. */
 void gcm_look_at_pml(void);
 extern bool gcm_pml_delivers_cut_messages;
 

@@ -557,6 +557,39 @@ void cancelled_and_freed(const World& w) {
   if (!checked(in.has(w.peer, 5002))) fail("a receive that was freed: wrong data");
 }
 
+// Looks for messages that never come, as often as a program might that waits for something else.
+void look_around(const World& w, int times) {
+  for (int i = 0, there; i < times; ++i) MPI_Iprobe(w.peer, 98, w.comm, &there, MPI_STATUS_IGNORE);
+}
+
+// A receive that is freed before its message comes, while it does, or after, receives all the same; the send ends.
+void freed_receives(const World& w) {
+  Shape all[] = {plain(3000), strided(20000), scattered(700), plain(200000)};
+  int salt = 5100;
+  for (const Shape& shape : all) {
+    for (int looks = 0; looks < 8; ++looks) {
+      for (const Where where : {Where::host, Where::device}) {
+        Buffer out(Where::device, shape), in(where, shape);
+        MPI_Request sent, freed;
+        out.fill(++salt);
+        MPI_Irecv(in.data(), shape.count, shape.type, w.peer, kTag, w.comm, &freed);
+        if (looks == 0) MPI_Request_free(&freed);
+        MPI_Barrier(w.comm);
+        MPI_Isend(out.data(), shape.count, shape.type, w.peer, kTag, w.comm, &sent);
+        look_around(w, looks);
+        if (looks > 0) MPI_Request_free(&freed);
+        MPI_Wait(&sent, MPI_STATUS_IGNORE);
+        MPI_Barrier(w.comm);
+        for (int i = 0; i < 100000 && !in.has(w.peer, salt); ++i) look_around(w, 1);
+        if (!checked(in.has(w.peer, salt)))
+          fail("a receive into %s memory (%s) that was freed after %d looks: wrong data", name_of(where), shape.name,
+               looks);
+      }
+    }
+  }
+  for (Shape& shape : all) free_shape(shape);
+}
+
 // Requests of both kinds of memory, completed in any order.
 void many_at_once(const World& w) {
   constexpr int kMessages = 24;
@@ -659,6 +692,7 @@ void all(MPI_Comm of) {
   if (!w.unmatched) matched_before_others(w);
   beside_what_waits(w);
   cancelled_and_freed(w);
+  freed_receives(w);
   many_at_once(w);
   to_itself_and_nobody(w);
   again_and_again(w);

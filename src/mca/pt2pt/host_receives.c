@@ -1,5 +1,8 @@
 /* Receives into host memory: they go to the PML as they came. Only where one has brought an envelope of a message of
- * device memory, the message is taken from there, and the receive ends when its data are there. */
+ * device memory, the message is taken from there, and the receive ends when its data are there.
+ *
+ * A nonblocking receive stays the PML's request. A callback looks at it when it ends, and a function of ours frees it:
+ * a program may free it before it ends, and the message is received all the same. */
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
 
@@ -16,33 +19,40 @@ void gcm_look_at_pml(void) {
       strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ob1") == 0;
 }
 
-/* Returns whether a receive that has ended may have brought an envelope: by its size, and by how its data begin, where
- * that is easy to tell. */
-static GCM_INLINE bool may_have_envelope(const void *buffer, size_t count, const gcm_type *type,
-                                         const ompi_status_public_t *status) {
-  if (GCM_LIKELY(!gcm_may_be_envelope(status->_ucount))) return false;
+/* Where a receive of the PML's receives to. */
+typedef struct target {
+  void *buffer;
+  size_t count;
+  gcm_type *type;
+  ompi_communicator_t *comm;
+  bool matched; /* by a probe */
+} target;
+
+/* Returns whether a receive that has ended may have brought an envelope, of which it has the size: by how its data
+ * begin, where that is easy to tell. */
+static GCM_NOINLINE bool begins_as_envelope(const target *t, const ompi_status_public_t *status) {
   if (status->_ucount == GC_ENVELOPE_BYTES) return true; /* or a message that was noted */
-  if (count * type->super.size < GC_LEAST_ENVELOPE_BYTES) return false;
-  if ((type->super.flags & OPAL_DATATYPE_FLAG_NO_GAPS) != OPAL_DATATYPE_FLAG_NO_GAPS) return true;
-  const uint8_t *first = gcm_address(buffer, type->super.true_lb);
+  if (t->count * t->type->super.size < GC_LEAST_ENVELOPE_BYTES) return false;
+  if ((t->type->super.flags & OPAL_DATATYPE_FLAG_NO_GAPS) != OPAL_DATATYPE_FLAG_NO_GAPS) return true;
+  const uint8_t *first = gcm_address(t->buffer, t->type->super.true_lb);
   return first[0] == GC_ENVELOPE_MAGIC_0 && first[1] == GC_ENVELOPE_MAGIC_1;
 }
 
 /* Returns a request that receives what the envelope was for, or NULL where there was none. */
-static GCM_NOINLINE gcm_message_request *find_message(void *buffer, size_t count, gcm_type *type,
-                                                      ompi_communicator_t *comm, const ompi_status_public_t *status,
-                                                      bool matched) {
+static GCM_NOINLINE gcm_message_request *find_message(const target *t, const ompi_status_public_t *status) {
   gcm_message_data data;
-  if (status->_cancelled || gcm_describe_data(&data, buffer, count, type, false) != MPI_SUCCESS) return NULL;
-  return gcm_find_envelope(&data, comm, status, matched);
+  if (status->_cancelled || !begins_as_envelope(t, status)) return NULL;
+  if (gcm_describe_data(&data, t->buffer, t->count, t->type, false) != MPI_SUCCESS) return NULL;
+  return gcm_find_envelope(&data, t->comm, status, t->matched);
 }
 
+/* ---- blocking ones ---- */
+
 /* Ends a receive that the PML has ended with `rc`. */
-static int end_receive(void *buffer, size_t count, gcm_type *type, ompi_communicator_t *comm, int rc,
-                       ompi_status_public_t *found, bool matched, ompi_status_public_t *status) {
+static GCM_INLINE int end_receive(const target *t, int rc, ompi_status_public_t *found, ompi_status_public_t *status) {
   found->MPI_ERROR = rc;
-  if (may_have_envelope(buffer, count, type, found)) {
-    gcm_message_request *r = find_message(buffer, count, type, comm, found, matched);
+  if (gcm_may_be_envelope(found->_ucount)) {
+    gcm_message_request *r = find_message(t, found);
     if (r != NULL) {
       ompi_request_t *request = &r->super.req_ompi;
       gcm_watch_message(r);
@@ -61,9 +71,10 @@ int gcm_recv_host(void *buffer, size_t count, gcm_type *type, int from, int tag,
     const int made = gcm_irecv_host(buffer, count, type, from, tag, comm, &request);
     return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
   }
+  const target t = {buffer, count, type, comm, false};
   ompi_status_public_t found = ompi_status_empty;
   const int rc = gcm_pml.pml_recv(buffer, count, type, from, tag, comm, &found);
-  return end_receive(buffer, count, type, comm, rc, &found, false, status);
+  return end_receive(&t, rc, &found, status);
 }
 
 int gcm_mrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_status_public_t *status) {
@@ -72,82 +83,151 @@ int gcm_mrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **
     const int made = gcm_imrecv_host(buffer, count, type, message, &request);
     return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
   }
+  const target t = {buffer, count, type, (*message)->comm, true};
   ompi_status_public_t found = ompi_status_empty;
-  ompi_communicator_t *comm = (*message)->comm;
   const int rc = gcm_pml.pml_mrecv(buffer, count, type, message, &found);
-  return end_receive(buffer, count, type, comm, rc, &found, true, status);
+  return end_receive(&t, rc, &found, status);
 }
 
-/* Where a receive of the PML's receives to. */
-typedef struct target {
-  void *buffer;
-  size_t count;
-  gcm_type *type;
-  ompi_communicator_t *comm;
-  bool matched;
-} target;
+/* ---- nonblocking ones ---- */
 
-static gcm_message_request *find_message_of(const target *t, const ompi_request_t *request) {
-  return find_message(t->buffer, t->count, t->type, t->comm, &request->req_status, t->matched);
+/* What is kept of a receive of the PML's until it is freed. Requests of ob1 tell their target themselves: there is no
+ * record of it. */
+typedef struct record {
+  target target;
+  ompi_request_free_fn_t free; /* the PML's */
+  void *state;
+} record;
+
+static ompi_request_free_fn_t free_of_ob1;
+
+static record *record_of(const ompi_request_t *receive) { return receive->req_complete_cb_data; }
+
+/* What a receive is at. NULL: it is posted; one of these; the receive itself: it has ended, or is about to; else the
+ * request of ours that takes its message. */
+static char matched_before, being_looked_at, left_by_program;
+
+static bool is_posted(const void *state) { return state == NULL || state == &matched_before; }
+
+/* REQUIRES: gcm_list_lock for what it leads to. */
+static void **state_of(ompi_request_t *receive) {
+  return ob1_runs ? &receive->req_complete_cb_data : &record_of(receive)->state;
 }
 
-/* Requests of ob1 say it themselves; others have it from us. */
-static target target_of(const ompi_request_t *request) {
-  if (!ob1_runs) return *(const target *)request->req_complete_cb_data;
-  const mca_pml_base_request_t *base = (const mca_pml_base_request_t *)request;
-  const bool matched = request->req_complete_cb_data != NULL;
+static target target_of(const ompi_request_t *receive) {
+  if (!ob1_runs) return record_of(receive)->target;
+  const mca_pml_base_request_t *base = (const mca_pml_base_request_t *)receive;
+  const bool matched = receive->req_complete_cb_data == &matched_before;
   return (target){base->req_addr, base->req_count, base->req_datatype, base->req_comm, matched};
 }
 
 /* The program may free the type and the communicator before the receive ends. */
-static bool keep_target(ompi_request_t *request, const target *t) {
-  target *kept = malloc(sizeof *kept);
+static bool keep_record(ompi_request_t *receive, const target *t) {
+  record *kept = malloc(sizeof *kept);
   if (kept == NULL) return false;
-  *kept = *t;
+  *kept = (record){.target = *t, .free = receive->req_free};
   OBJ_RETAIN(t->comm);
   if (!ompi_datatype_is_predefined(t->type)) OBJ_RETAIN(t->type);
-  request->req_complete_cb_data = kept;
+  receive->req_complete_cb_data = kept;
   return true;
 }
 
-static void let_target_go(ompi_request_t *request) {
-  target *kept = request->req_complete_cb_data;
-  request->req_complete_cb_data = NULL;
-  if (!ompi_datatype_is_predefined(kept->type)) OBJ_RELEASE(kept->type);
-  OBJ_RELEASE(kept->comm);
+static ompi_request_free_fn_t let_record_go(ompi_request_t *receive) {
+  record *kept = record_of(receive);
+  const ompi_request_free_fn_t free_of_pml = kept->free;
+  if (!ompi_datatype_is_predefined(kept->target.type)) OBJ_RELEASE(kept->target.type);
+  OBJ_RELEASE(kept->target.comm);
   free(kept);
+  return free_of_pml;
 }
 
-/* The PML is about to complete a receive; 1: it does not, as the message is still to be taken. */
-static int on_receive(ompi_request_t *request) {
-  gcm_message_request *r = NULL;
-  if (gcm_may_be_envelope(request->req_status._ucount)) {
-    const target t = target_of(request);
-    if (may_have_envelope(t.buffer, t.count, t.type, &request->req_status)) r = find_message_of(&t, request);
-  }
-  if (!ob1_runs) let_target_go(request);
-  if (GCM_LIKELY(r == NULL)) return 0;
-  r->stands_for = request;
-  gcm_watch_message(r);
-  return 1;
+static int give_back(ompi_request_t **request) {
+  ompi_request_t *receive = *request;
+  receive->req_free = GCM_LIKELY(ob1_runs) ? free_of_ob1 : let_record_go(receive);
+  receive->req_complete_cb_data = NULL;
+  return receive->req_free(request);
 }
 
-/* Has a receive of the PML's, which may have ended by now, looked at when it ends. */
-static int look_at_end(ompi_request_t **request, const target *t) {
-  ompi_request_t *inner = *request;
-  if (!REQUEST_COMPLETE(inner)) {
-    if (!ob1_runs && !keep_target(inner, t)) return MPI_ERR_NO_MEM;
-    if (ob1_runs) inner->req_complete_cb_data = t->matched ? inner : NULL;
-    inner->req_complete_cb = on_receive;
-    return MPI_SUCCESS;
+/* Frees a receive that has not ended: a request of ours, which nobody waits for, ends it. */
+static GCM_NOINLINE int let_go(ompi_request_t **request) {
+  ompi_request_t *receive = *request;
+  void **state = state_of(receive);
+  opal_mutex_lock(&gcm_list_lock);
+  while (*state == &being_looked_at) { /* by another thread */
+    opal_mutex_unlock(&gcm_list_lock);
+    opal_mutex_lock(&gcm_list_lock);
   }
-  if (!may_have_envelope(t->buffer, t->count, t->type, &inner->req_status)) return MPI_SUCCESS;
-  gcm_message_request *r = find_message_of(t, inner);
+  const target t = target_of(receive);
+  void *const was = *state;
+  if (is_posted(was)) *state = &left_by_program;
+  if (!is_posted(was) && was != receive) gcm_leave_message(was);
+  opal_mutex_unlock(&gcm_list_lock);
+  if (is_posted(was)) {
+    *request = MPI_REQUEST_NULL;
+    return gcm_adopt_receive(t.buffer, t.count, t.type, t.comm, t.matched, receive);
+  }
+  while (was == receive && !REQUEST_COMPLETE(receive)) continue; /* another thread is about to complete it */
+  return give_back(request);
+}
+
+static int free_receive(ompi_request_t **request) {
+  return GCM_LIKELY(REQUEST_COMPLETE(*request)) ? give_back(request) : let_go(request);
+}
+
+/* Has the message of an envelope taken; 1: the receive must not end yet. */
+static GCM_NOINLINE int look_for_message(ompi_request_t *receive) {
+  const target t = target_of(receive);
+  if (!begins_as_envelope(&t, &receive->req_status)) return 0;
+  void **state = state_of(receive);
+  opal_mutex_lock(&gcm_list_lock);
+  const bool stays = is_posted(*state);
+  if (stays) *state = &being_looked_at;
+  opal_mutex_unlock(&gcm_list_lock);
+  if (!stays) return 0;
+  gcm_message_request *r = find_message(&t, &receive->req_status);
+  if (r != NULL) {
+    gcm_stand_for(r, receive, state);
+    return 1;
+  }
+  opal_mutex_lock(&gcm_list_lock);
+  *state = receive;
+  opal_mutex_unlock(&gcm_list_lock);
+  return 0;
+}
+
+/* The PML is about to complete a receive; 1: it does not. */
+static int on_receive(ompi_request_t *receive) {
+  return GCM_LIKELY(!gcm_may_be_envelope(receive->req_status._ucount)) ? 0 : look_for_message(receive);
+}
+
+static GCM_INLINE int watch_receive(ompi_request_t *receive, const target *t) {
+  if (GCM_LIKELY(ob1_runs)) {
+    free_of_ob1 = receive->req_free;
+    if (t->matched) receive->req_complete_cb_data = &matched_before;
+  } else if (!keep_record(receive, t)) {
+    return MPI_ERR_NO_MEM;
+  }
+  receive->req_free = free_receive;
+  receive->req_complete_cb = on_receive;
+  return MPI_SUCCESS;
+}
+
+/* Receives the message of a receive that has ended already, if it brought an envelope. */
+static GCM_NOINLINE int replace_ended(ompi_request_t **request, const target *t) {
+  ompi_request_t *receive = *request;
+  gcm_message_request *r = find_message(t, &receive->req_status);
   if (r == NULL) return MPI_SUCCESS;
-  (void)ompi_request_free(&inner);
+  (void)ompi_request_free(&receive);
   *request = &r->super.req_ompi;
   gcm_watch_message(r);
   return MPI_SUCCESS;
+}
+
+/* Has a receive of the PML's, which may have ended by now, looked at when it ends. */
+static GCM_INLINE int look_at_end(ompi_request_t **request, const target *t) {
+  ompi_request_t *receive = *request;
+  if (!REQUEST_COMPLETE(receive)) return watch_receive(receive, t);
+  return GCM_LIKELY(!gcm_may_be_envelope(receive->req_status._ucount)) ? MPI_SUCCESS : replace_ended(request, t);
 }
 
 /* With several threads another one may complete a request before it can be told whom to call. */

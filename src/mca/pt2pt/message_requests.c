@@ -6,7 +6,7 @@
 #include "base/mutant.h"
 #include "mca/pt2pt/pt2pt.h"
 
-static opal_mutex_t list_lock = OPAL_MUTEX_STATIC_INIT;
+opal_mutex_t gcm_list_lock = OPAL_MUTEX_STATIC_INIT;
 static gcm_message_request *under_way, **under_way_end = &under_way;
 static atomic_int n_under_way; /* as a look without the lock */
 static bool progress_registered;
@@ -187,11 +187,12 @@ static void complete(ompi_request_t *request, const ompi_status_public_t *status
 }
 
 static void end(gcm_message_request *r) {
-  opal_mutex_lock(&list_lock);
+  opal_mutex_lock(&gcm_list_lock);
   r->ended = true;
   const bool detached = r->detached;
-  opal_mutex_unlock(&list_lock);
   ompi_request_t *other = r->stands_for;
+  if (other != NULL) *r->stands_at = other;
+  opal_mutex_unlock(&gcm_list_lock);
   const ompi_status_public_t status = r->status;
   const int rc = r->rc;
   if (!detached && other == NULL) {
@@ -218,9 +219,9 @@ static void put_in_list(gcm_message_request *r) {
 }
 
 static void put_under_way(gcm_message_request *r) {
-  opal_mutex_lock(&list_lock);
+  opal_mutex_lock(&gcm_list_lock);
   put_in_list(r);
-  opal_mutex_unlock(&list_lock);
+  opal_mutex_unlock(&gcm_list_lock);
 }
 
 static bool has_inner(const gcm_message_request *r) { return r->inner != NULL && r->inner != MPI_REQUEST_NULL; }
@@ -265,9 +266,9 @@ static void attend(gcm_message_request *r) {
 
 static int progress(void) {
   if (GCM_LIKELY(atomic_load_explicit(&n_under_way, memory_order_relaxed) == 0)) return 0;
-  if (opal_mutex_trylock(&list_lock) != 0) return 0;
+  if (opal_mutex_trylock(&gcm_list_lock) != 0) return 0;
   gcm_message_request *ready = take_ready();
-  opal_mutex_unlock(&list_lock);
+  opal_mutex_unlock(&gcm_list_lock);
   int attended = 0;
   while (ready != NULL) {
     gcm_message_request *r = ready;
@@ -370,6 +371,34 @@ gcm_message_request *gcm_find_envelope(const gcm_message_data *data, ompi_commun
 
 void gcm_watch_message(gcm_message_request *r) { put_under_way(r); }
 
+void gcm_stand_for(gcm_message_request *r, ompi_request_t *receive, void **at) {
+  opal_mutex_lock(&gcm_list_lock);
+  r->stands_for = receive;
+  r->stands_at = at;
+  *at = r;
+  put_in_list(r);
+  opal_mutex_unlock(&gcm_list_lock);
+}
+
+void gcm_leave_message(gcm_message_request *r) {
+  r->stands_for = NULL;
+  r->detached = true;
+}
+
+int gcm_adopt_receive(void *buffer, size_t count, gcm_type *type, ompi_communicator_t *comm, bool matched,
+                      ompi_request_t *receive) {
+  gcm_message_data data;
+  const gcm_route route = {.comm = comm};
+  const int rc = gcm_describe_data(&data, buffer, count, type, false);
+  gcm_message_request *r = rc == MPI_SUCCESS ? gcm_message_request_new(&data, &route, true, false) : NULL;
+  if (r == NULL) return rc != MPI_SUCCESS ? rc : MPI_ERR_NO_MEM;
+  r->inner = receive;
+  r->matched = matched;
+  r->detached = true;
+  put_under_way(r);
+  return MPI_SUCCESS;
+}
+
 /* ---- what MPI asks of a request ---- */
 
 bool gcm_is_message_request(const ompi_request_t *request) {
@@ -394,10 +423,10 @@ int gcm_start_messages(size_t count, ompi_request_t **requests) {
 static int request_free(ompi_request_t **request) {
   gcm_message_request *r = (gcm_message_request *)*request;
   *request = MPI_REQUEST_NULL;
-  opal_mutex_lock(&list_lock);
+  opal_mutex_lock(&gcm_list_lock);
   const bool under_way_now = r->super.req_ompi.req_state == OMPI_REQUEST_ACTIVE && !r->ended;
   if (under_way_now) r->detached = true;
-  opal_mutex_unlock(&list_lock);
+  opal_mutex_unlock(&gcm_list_lock);
   if (under_way_now) return OMPI_SUCCESS;
   while (!REQUEST_COMPLETE(&r->super.req_ompi)) continue; /* another thread is about to complete it */
   gcm_message_request_release(r);
@@ -408,10 +437,10 @@ static int request_free(ompi_request_t **request) {
 static int request_cancel(ompi_request_t *request, int flag) {
   (void)flag;
   gcm_message_request *r = (gcm_message_request *)request;
-  opal_mutex_lock(&list_lock); /* while it is in the list, nobody frees the PML's request */
+  opal_mutex_lock(&gcm_list_lock); /* while it is in the list, nobody frees the PML's request */
   const bool can = r->listed && has_inner(r) && r->transfer == NULL;
   const int rc = can ? ompi_request_cancel(r->inner) : OMPI_SUCCESS;
-  opal_mutex_unlock(&list_lock);
+  opal_mutex_unlock(&gcm_list_lock);
   return rc;
 }
 

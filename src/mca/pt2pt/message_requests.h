@@ -32,8 +32,10 @@ typedef struct gcm_message_request {
   void *host; /* data.place.bytes bytes for data on the device; NULL until needed */
   ompi_status_public_t status;
   int rc;
-  /* A receive of the PML's own that turned out to be an envelope: it is completed in place of ours. */
+  /* A receive of the PML's own that turned out to be an envelope: it is completed in place of ours. It keeps a pointer
+   * to ours at `stands_at` until then. */
   ompi_request_t *stands_for;
+  void **stands_at;
   bool receives;
   bool matched;  /* by a probe, before it was received */
   bool started;  /* once */
@@ -61,6 +63,14 @@ int gcm_begin_message(gcm_message_request *r);
 gcm_message_request *gcm_find_envelope(const gcm_message_data *data, ompi_communicator_t *comm,
                                        const ompi_status_public_t *status, bool matched);
 void gcm_watch_message(gcm_message_request *r);
+/* As gcm_watch_message(), and ends the PML's receive that brought the envelope. That keeps the request `at` a place of
+ * its own, where it itself is stored when it is about to end. */
+void gcm_stand_for(gcm_message_request *r, ompi_request_t *receive, void **at);
+/* The program has freed the receive that the request stands for. REQUIRES: gcm_list_lock. */
+void gcm_leave_message(gcm_message_request *r);
+/* Ends and frees a receive of the PML's that the program has freed before it ended. Returns an MPI error class. */
+int gcm_adopt_receive(void *buffer, size_t count, gcm_type *type, ompi_communicator_t *comm, bool matched,
+                      ompi_request_t *receive);
 /* Notes a message of the size of an envelope that the PML carries; it must get it next. */
 void gcm_note_message(ompi_communicator_t *comm, int to, int tag);
 /* Gives the size of the message to the status of a probe that may have found an envelope. */
@@ -78,6 +88,9 @@ void gcm_stop_messages(void); /* no request of ours is under way any more */
 
 /* As ompi_request_wait(), and frees a request that has failed as well. REQUIRES: it is not persistent. */
 int gcm_wait(ompi_request_t **request, ompi_status_public_t *status);
+
+/* What the list of requests under way, and what stands for what, are under. */
+extern opal_mutex_t gcm_list_lock;
 
 /* The PML must get messages in the order in which they are offered or noted, and probes must find them so. */
 extern opal_mutex_t gcm_order_lock;

@@ -119,16 +119,22 @@ void noted_came(const gc_process_blob* from, const gc_message_key* key, int matc
   if (proto::OutboxSlot* slot = Outboxes::instance().oldest(*peer, *key, plain)) set_state(*slot, State::free);
 }
 
+// Returns whether the PML has kEnvelopeBytes of a message: a smaller one has an envelope of its own size.
+bool has_size_of_envelope(const proto::OutboxSlot& slot) { return slot.plain || slot.bytes >= proto::kEnvelopeBytes; }
+
 void cut_off(const gc_process_blob* from, const gc_message_key* key, int matched) {
   const Peer* const peer = Outboxes::instance().find(from);
-  const auto found = [&](const proto::OutboxSlot& slot) { return state_of(slot) == state_found(matched); };
+  const auto found = [&](const proto::OutboxSlot& slot) {
+    return state_of(slot) == state_found(matched) && has_size_of_envelope(slot);
+  };
   proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, found) : nullptr;
   if (slot) set_state(*slot, slot->plain ? State::free : State::done);
 }
 
 size_t probed(const gc_process_blob* from, const gc_message_key* key, int matched) {
   const Peer* const peer = Outboxes::instance().find(from);
-  proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, is_found) : nullptr;
+  const auto found = [](const proto::OutboxSlot& slot) { return is_found(slot) && has_size_of_envelope(slot); };
+  proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, found) : nullptr;
   if (!slot) return GC_ENVELOPE_BYTES;
   if (matched) set_state(*slot, State::matched);
   return slot->plain || gc_mutant(212) ? GC_ENVELOPE_BYTES : slot->bytes;

@@ -21,10 +21,10 @@ tools_libperf_la_SOURCES = \
 	tools/perf/computing.cpp \
 	tools/perf/computing.h \
 	tools/perf/computing_kernel.cpp \
+	tools/perf/cuda_driver.cpp \
+	tools/perf/cuda_driver.h \
 	tools/perf/data.cpp \
 	tools/perf/data.h \
-	tools/perf/device_memory.cpp \
-	tools/perf/device_memory.h \
 	tools/perf/earlier.cpp \
 	tools/perf/earlier.h \
 	tools/perf/figures.cpp \
@@ -35,6 +35,8 @@ tools_libperf_la_SOURCES = \
 	tools/perf/json.h \
 	tools/perf/measure.cpp \
 	tools/perf/measure.h \
+	tools/perf/memory.cpp \
+	tools/perf/memory.h \
 	tools/perf/messages.cpp \
 	tools/perf/messages.h \
 	tools/perf/mpi_call.cpp \

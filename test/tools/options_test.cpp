@@ -73,10 +73,17 @@ TEST(PerfOptions, PointToPointTestsPairTheHalvesOfTheRanks) {
     EXPECT_EQ(output_elements(call), from < 0 ? 0 : 5 * 128u);
     EXPECT_EQ(table_bytes(call), 1024u);
   }
-  const Call latency = plan(*parse("latency --window 5"), 3, 4)->at(0);
+  const Call latency = plan(*parse("latency"), 3, 4)->at(0);
   EXPECT_EQ(latency.window, 1);
   EXPECT_EQ(partners_of(latency).to, 1);
   EXPECT_EQ(partners_of(latency).from, 1);
+}
+
+TEST(PerfOptions, MemoryOfBothSides) {
+  EXPECT_EQ(memory_text(*parse("latency")), "device,device");
+  EXPECT_EQ(memory_text(*parse("bibw --memory pinned,host")), "pinned,host");
+  for (const char* words : {"host", "host,", ",host", "host,host,host", "host,gpu", "all"})
+    EXPECT_FALSE(parse(std::string("bibw --memory ") + words).ok()) << words;
 }
 
 TEST(PerfOptions, LatencyTakesMoreCalls) {

@@ -69,10 +69,21 @@ gc_mpi_expect(perf_persistent 0 "^# time of a start of a persistent MPI call unt
 
 # Point-to-point tests. A window larger than the buffers' room uses them again.
 foreach(test latency bandwidth bibw)
+  set(window --window 3)
+  if(test STREQUAL latency)
+    set(window)
+  endif()
   foreach(ranks 2 4)
     gc_mpi_test(tools.perf_${test}_${ranks} NP ${ranks} LABELS tools mpi MPIRUN ${GC_LITERALLY}
-      COMMAND tools/gpucoll-perf ${test} -d all -b 0 -e 20K -f 100 -n 5 -w 1 --window 3 --baseline host)
+      COMMAND tools/gpucoll-perf ${test} -d all -b 0 -e 20K -f 100 -n 5 -w 1 ${window} --baseline host)
   endforeach()
+  foreach(memory device,host host,pinned pinned,device)
+    string(MAKE_C_IDENTIFIER ${memory} name)
+    gc_mpi_test(tools.perf_${test}_${name} NP 4 LABELS tools mpi MPIRUN ${GC_LITERALLY}
+      COMMAND tools/gpucoll-perf ${test} --memory ${memory} -b 0 -e 20K -f 100 -n 5 -w 1 --baseline host)
+  endforeach()
+  gc_mpi_test(tools.perf_${test}_staged NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
+    COMMAND tools/gpucoll-perf ${test} -b 0 -e 20K -f 100 -n 5 -w 1 --baseline staged)
   gc_mpi_expect(perf_${test}_sees_corruption 1 "^# wrong elements: 2$" test/tools/perf_corrupted ${test} -b 4K -e 4K -n 1)
 endforeach()
 gc_mpi_test(tools.perf_bandwidth_large NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
@@ -83,6 +94,16 @@ gc_mpi_test(tools.perf_odd_ranks NP 3 LABELS tools mpi MUST_PRINT "gpucoll-perf:
 gc_mpi_expect(perf_messages 0
               "^# time of a window of 5 messages by MPI_Isend and MPI_Irecv each way, divided by its messages, 7 exchanges"
               tools/gpucoll-perf bibw --window 5 -n 7 -b 1K -e 1K)
+gc_mpi_expect(perf_message_memory 0 "; host memory on the ranks that begin, device memory on their partners, 7 exchanges"
+              tools/gpucoll-perf latency --memory host,device -n 7 -b 1K -e 1K)
+gc_refuses(one_memory "--memory takes two of device, host and pinned, .* not 'host'" latency --memory host)
+gc_refuses(memory_of_collective "--memory is for latency, bandwidth and bibw: bcast is on devices" bcast --memory host,host)
+gc_refuses(window_of_latency "--window is for bandwidth and bibw: leave it out with latency" latency --window 3)
+gc_refuses(staged_collective "--baseline staged is for latency, .*: take --baseline host" allreduce --baseline staged)
+gc_refuses(staged_host_memory "--baseline staged has nothing to copy .*: take --baseline host" latency --memory host,host
+           --baseline staged)
+gc_refuses(nccl_host_memory "--baseline nccl needs device memory .*: leave out --memory, or take --baseline host" latency
+           --memory device,host --baseline nccl)
 
 # What the table shows.
 set(number "[0-9.]+")

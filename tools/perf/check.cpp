@@ -37,13 +37,13 @@ Checker::Checker(const Buffers& buffers, MPI_Comm comm)
 Status Checker::prepare(const Call& call, const Recipe& recipe) {
   wrong_ = 0;
   example_.clear();
-  GC_TRY(fill(buffers_.recv.at(0), kPoison, recv_bytes(call) + Buffers::kGuardBytes));
+  GC_TRY(buffers_.recv.fill(0, kPoison, recv_bytes(call) + Buffers::kGuardBytes));
   const size_t bytes = info(call.type).bytes, total = input_elements(call);
-  const DeviceMemory& target = input_in_recv(call) ? buffers_.recv : buffers_.send;
+  const Memory& target = input_in_recv(call) ? buffers_.recv : buffers_.send;
   for (size_t first = 0; first < total; first += piece_elements(call)) {
     size_t n = std::min(piece_elements(call), total - first);
     generate(recipe, call.rank, first, n, want_.data());
-    GC_TRY(copy(target.at((input_offset(call) + first) * bytes), want_.data(), n * bytes));
+    GC_TRY(target.write((input_offset(call) + first) * bytes, want_.data(), n * bytes));
   }
   return {};
 }
@@ -103,7 +103,7 @@ Status Checker::inspect_output(const Call& call, const Recipe& recipe) {
   for (size_t first = 0; first < total; first += piece_elements(call)) {
     size_t n = std::min(piece_elements(call), total - first);
     expected(call, recipe, first, n, want_.data(), scratch_.data());
-    GC_TRY(copy(got_.data(), buffers_.recv.at((output_offset(call) + first) * bytes), n * bytes));
+    GC_TRY(buffers_.recv.read((output_offset(call) + first) * bytes, got_.data(), n * bytes));
     size_t at = 0;
     size_t wrong = count_wrong(call.type, got_.data(), want_.data(), n, &at);
     if (wrong)
@@ -118,14 +118,14 @@ Status Checker::hash_output(const Call& call) {
   hash_ = 0;
   for (size_t first = 0; first < total; first += piece_elements(call)) {
     const size_t n = std::min(piece_elements(call), total - first);
-    GC_TRY(copy(got_.data(), buffers_.recv.at((output_offset(call) + first) * bytes), n * bytes));
+    GC_TRY(buffers_.recv.read((output_offset(call) + first) * bytes, got_.data(), n * bytes));
     hash_ = hash_values(call.type, hash_, got_.data(), n);
   }
   return {};
 }
 
 Status Checker::inspect_guard(const Call& call) {
-  GC_TRY(copy(got_.data(), buffers_.recv.at(recv_bytes(call)), Buffers::kGuardBytes));
+  GC_TRY(buffers_.recv.read(recv_bytes(call), got_.data(), Buffers::kGuardBytes));
   for (size_t i = 0; i < Buffers::kGuardBytes; ++i) {
     if (static_cast<unsigned char>(got_[i]) == kPoison) continue;
     note(1, fmt::format("byte {} behind the receive buffer was overwritten", i));
@@ -141,7 +141,7 @@ Status Checker::inspect_send(const Call& call, const Recipe& recipe) {
   for (size_t first = 0; first < total; first += piece_elements(call)) {
     size_t n = std::min(piece_elements(call), total - first);
     generate(recipe, call.rank, first, n, want_.data());
-    GC_TRY(copy(got_.data(), buffers_.send.at(first * bytes), n * bytes));
+    GC_TRY(buffers_.send.read(first * bytes, got_.data(), n * bytes));
     size_t at = 0;
     size_t wrong = count_wrong(call.type, got_.data(), want_.data(), n, &at);
     if (wrong) note(wrong, fmt::format("element {} of the send buffer was changed", first + at));

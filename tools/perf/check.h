@@ -15,7 +15,7 @@
 
 #include "base/status.h"
 #include "perf/collective.h"
-#include "perf/device_memory.h"
+#include "perf/memory.h"
 #include "perf/runner.h"
 
 namespace gpucoll::perf {

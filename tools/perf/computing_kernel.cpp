@@ -1,10 +1,8 @@
 // A kernel without a CUDA compiler: its text is given to the driver, whose few functions are found by name.
-#include <dlfcn.h>
-
 #include <chrono>
 
 #include "perf/computing.h"
-#include "perf/find_function.h"
+#include "perf/cuda_driver.h"
 
 namespace gpucoll::perf {
 namespace {
@@ -40,13 +38,11 @@ end:
 }
 )";
 
+constexpr const char* kWho = "--overlap kernel";
 constexpr unsigned kThreads = 256, kNonBlocking = 1;
 
-// The driver's stable ABI; every function answers 0 where all is well.
+// The driver's stable ABI.
 struct Driver {
-  int (*device_get)(int*, int);
-  int (*retain_context)(void**, int);
-  int (*set_context)(void*);
   int (*load_module)(void**, const void*);
   int (*get_function)(void**, void*, const char*);
   int (*create_stream)(void**, unsigned);
@@ -54,37 +50,26 @@ struct Driver {
   int (*synchronize)(void*);
 };
 
-Result<Driver> load_driver() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return Status::error(Code::unsupported, "--overlap kernel needs the CUDA driver (%s)", dlerror());
+Result<Driver> load_driver(int gpu) {
+  GC_TRY_AS(void* library, open_cuda_driver(gpu, kWho));
   Driver d{};
-  const bool all = find_function(library, "cuDeviceGet", &d.device_get) &&
-                   find_function(library, "cuDevicePrimaryCtxRetain", &d.retain_context) &&
-                   find_function(library, "cuCtxSetCurrent", &d.set_context) &&
-                   find_function(library, "cuModuleLoadData", &d.load_module) &&
-                   find_function(library, "cuModuleGetFunction", &d.get_function) &&
-                   find_function(library, "cuStreamCreate", &d.create_stream) &&
-                   find_function(library, "cuLaunchKernel", &d.launch) &&
-                   find_function(library, "cuStreamSynchronize", &d.synchronize);
-  if (!all) return Status::error(Code::unsupported, "--overlap kernel needs a newer CUDA driver");
+  GC_TRY(find_in_driver(library, "cuModuleLoadData", kWho, &d.load_module));
+  GC_TRY(find_in_driver(library, "cuModuleGetFunction", kWho, &d.get_function));
+  GC_TRY(find_in_driver(library, "cuStreamCreate", kWho, &d.create_stream));
+  GC_TRY(find_in_driver(library, "cuLaunchKernel", kWho, &d.launch));
+  GC_TRY(find_in_driver(library, "cuStreamSynchronize", kWho, &d.synchronize));
   return d;
 }
 
-Status check(int result, const char* call) {
-  return result == 0 ? Status() : Status::error(Code::device, "--overlap kernel: %s failed with %d", call, result);
-}
+Status check(int result, const char* call) { return check_cuda(result, kWho, call); }
 
-// Context, module and stream live until the process ends.
+// Module and stream live until the process ends.
 class KernelComputation final : public Computation {
  public:
   KernelComputation(const Driver& driver, int blocks) : driver_(driver), blocks_(static_cast<unsigned>(blocks)) {}
 
-  Status open(int gpu) {
-    int device = 0;
-    void *context = nullptr, *module = nullptr;
-    GC_TRY(check(driver_.device_get(&device, gpu), "cuDeviceGet"));
-    GC_TRY(check(driver_.retain_context(&context, device), "cuDevicePrimaryCtxRetain"));
-    GC_TRY(check(driver_.set_context(context), "cuCtxSetCurrent"));
+  Status open() {
+    void* module = nullptr;
     GC_TRY(check(driver_.load_module(&module, kText), "cuModuleLoadData"));
     GC_TRY(check(driver_.get_function(&function_, module, "gpucoll_perf_compute"), "cuModuleGetFunction"));
     GC_TRY(check(driver_.create_stream(&stream_, kNonBlocking), "cuStreamCreate"));
@@ -130,9 +115,9 @@ class KernelComputation final : public Computation {
 }  // namespace
 
 Result<std::unique_ptr<Computation>> kernel_computation(int gpu, int blocks) {
-  GC_TRY_AS(const Driver driver, load_driver());
+  GC_TRY_AS(const Driver driver, load_driver(gpu));
   auto computation = std::make_unique<KernelComputation>(driver, blocks);
-  GC_TRY(computation->open(gpu));
+  GC_TRY(computation->open());
   return std::unique_ptr<Computation>(std::move(computation));
 }
 

@@ -42,7 +42,7 @@ Result<Earlier> Earlier::load(const std::string& path) {
 
 Status Earlier::require_same_work(const Json& heading) const {
   for (const char* key : {"collective", "ranks", "device", "api", "nonblocking", "persistent", "pipelined",
-                          "registered", "in_place", "overlap", "window"}) {
+                          "registered", "in_place", "overlap", "window", "memory"}) {
     // Files of before it was there.
     if (!file_.contains(key)) continue;
     if (file_[key] != heading[key])

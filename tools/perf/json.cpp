@@ -68,7 +68,10 @@ Json heading_json(const Options& options, const Heading& heading) {
                {"repeat", options.repeat},
                {"baseline", heading.baseline},
                {"baseline_name", heading.baseline_name}};
-  if (is_message_test(options.collective)) json["window"] = options.window;
+  if (is_message_test(options.collective)) {
+    json["window"] = options.window;
+    json["memory"] = memory_text(options);
+  }
   json["places"] = Json::array();
   for (const Place& place : heading.places)
     json["places"].push_back({{"host", place.host}, {"device", place.device}, {"index", place.index}});

@@ -12,6 +12,7 @@
 #include "perf/agree.h"
 #include "perf/bench.h"
 #include "perf/computing.h"
+#include "perf/messages.h"
 #include "perf/options.h"
 #include "perf/report.h"
 #include "perf/runner.h"
@@ -57,13 +58,23 @@ Result<std::unique_ptr<Runner>> make_runner(const Options& options, const Buffer
   return mpi_runner(buffers, form_of(options), MPI_COMM_WORLD);
 }
 
-Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const Heading& heading, const Buffers& buffers,
-                                              const std::vector<Call>& calls) {
+// For point-to-point tests.
+Result<std::unique_ptr<Runner>> make_message_baseline(const Options& options, const MpiSession& mpi,
+                                                      const Heading& heading, const Buffers& buffers,
+                                                      const std::vector<Call>& calls) {
+  const bool staged = options.baseline == BaselineChoice::staged;
+  GC_TRY_AS(Buffers host, allocate_buffers(mpi, heading, calls, staged ? MemoryKind::pinned : MemoryKind::host));
+  if (staged) return staged_message_runner(buffers, std::move(host), MPI_COMM_WORLD);
+  return host_message_runner(std::move(host), MPI_COMM_WORLD);
+}
+
+Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const MpiSession& mpi, const Heading& heading,
+                                              const Buffers& buffers, const std::vector<Call>& calls) {
   switch (options.baseline) {
     case BaselineChoice::none: break;
+    case BaselineChoice::staged: return make_message_baseline(options, mpi, heading, buffers, calls);
     case BaselineChoice::host:
-      if (is_message_test(options.collective))
-        return host_message_runner(largest_send_bytes(calls), largest_recv_bytes(calls), MPI_COMM_WORLD);
+      if (is_message_test(options.collective)) return make_message_baseline(options, mpi, heading, buffers, calls);
       return host_runner(largest_send_bytes(calls), largest_recv_bytes(calls), form_of(options), MPI_COMM_WORLD);
     case BaselineChoice::nccl:
       if (heading.device_kind != "cuda")
@@ -72,6 +83,12 @@ Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const Head
       return nccl_runner(buffers, MPI_COMM_WORLD);
   }
   return std::unique_ptr<Runner>();
+}
+
+// The kind of this rank's buffers.
+MemoryKind memory_kind(const Options& options, const Call& call) {
+  if (!is_message_test(call.collective)) return MemoryKind::device;
+  return begins(call) ? options.begins : options.answers;
 }
 
 // Leaves the calls that the runner knows. Errors: unsupported, where none is left.
@@ -119,10 +136,10 @@ Result<int> run(const Options& options, const MpiSession& mpi) {
   GC_TRY_AS(std::vector<Call> calls, plan(options, mpi.rank(), mpi.ranks()));
   if (!options.api) GC_TRY(agree(require_component(), MPI_COMM_WORLD));
   GC_TRY_AS(Heading heading, choose_device(mpi));
-  GC_TRY_AS(Buffers buffers, allocate_buffers(mpi, heading, calls));
+  GC_TRY_AS(Buffers buffers, allocate_buffers(mpi, heading, calls, memory_kind(options, calls.front())));
   GC_TRY_AS(std::unique_ptr<Runner> runner, make_runner(options, buffers));
   GC_TRY(keep_possible(*runner, &calls));
-  GC_TRY_AS(std::unique_ptr<Runner> baseline, make_baseline(options, heading, buffers, calls));
+  GC_TRY_AS(std::unique_ptr<Runner> baseline, make_baseline(options, mpi, heading, buffers, calls));
   GC_TRY_AS(std::unique_ptr<Computation> computation, make_computation(options, heading));
   if (baseline) {
     heading.baseline = baseline->description();

@@ -17,7 +17,8 @@ namespace {
 struct Words {
   std::string collective, type = "float", op = "sum", baseline = "none", overlap = "none";
   std::string min_bytes = "8", max_bytes = "64M";
-  std::optional<int> iterations;
+  std::optional<int> iterations, window;
+  std::string memory;
   int check = 1;
 };
 
@@ -36,8 +37,12 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_option("-o,--op", words.op, "all, or one of " + op_names())->capture_default_str();
   app.add_option("-r,--root", options.root, "Root of bcast, reduce, gather(v) and scatter(v)")->capture_default_str();
   app.add_option("-c,--check", words.check, "1: compare every element of the result, 0: do not")->capture_default_str();
-  app.add_option("--window", options.window, "Of bandwidth and bibw: messages under way at once, each way")
-      ->capture_default_str();
+  app.add_option("--window", words.window,
+                 "Of bandwidth and bibw: messages under way at once, each way; 64 unless given");
+  app.add_option(
+      "--memory", words.memory,
+      "Of latency, bandwidth and bibw: kinds of memory of the ranks that begin and of their partners, such as "
+      "device,host. There are device (both, unless given), host, pinned (page-locked)");
   app.add_flag("--in-place", options.in_place, "Input and output share a buffer (MPI_IN_PLACE)");
   app.add_flag("--api", options.api, "Through gpucoll's C API instead of MPI: stream, call, synchronize");
   app.add_flag("--nonblocking", options.nonblocking, "By MPI's nonblocking calls: MPI_Iallreduce, MPI_Wait, and so on");
@@ -49,7 +54,7 @@ void declare(CLI::App& app, Options& options, Words& words) {
                "With --api: buffers are registered with the communicator (gpucollCommRegister)");
   app.add_option("--baseline", words.baseline,
                  "Measured beside it in the same run: none, nccl (libnccl, found at run time), host (the same MPI call "
-                 "on host memory)")
+                 "on host memory), staged (messages through page-locked host memory, copied by the program)")
       ->capture_default_str();
   app.add_flag("--latency", options.latency, "Show how the times of single calls are distributed: p50, p90, p99");
   app.add_option(
@@ -111,6 +116,14 @@ Status read_ops(const Words& words, Options& options) {
   return {};
 }
 
+bool both_on_device(const Options& options) {
+  return options.begins == MemoryKind::device && options.answers == MemoryKind::device;
+}
+
+bool any_on_device(const Options& options) {
+  return options.begins == MemoryKind::device || options.answers == MemoryKind::device;
+}
+
 Status read_baseline(const Words& words, Options& options) {
   if (words.baseline == "none")
     options.baseline = BaselineChoice::none;
@@ -118,8 +131,16 @@ Status read_baseline(const Words& words, Options& options) {
     options.baseline = BaselineChoice::nccl;
   else if (words.baseline == "host")
     options.baseline = BaselineChoice::host;
+  else if (words.baseline == "staged")
+    options.baseline = BaselineChoice::staged;
   else
-    return bad(fmt::format("there is no baseline '{}'; there are none, nccl, host", words.baseline));
+    return bad(fmt::format("there is no baseline '{}'; there are none, nccl, host, staged", words.baseline));
+  if (options.baseline == BaselineChoice::staged && !is_message_test(options.collective))
+    return bad("--baseline staged is for latency, bandwidth and bibw: take --baseline host");
+  if (options.baseline == BaselineChoice::nccl && !both_on_device(options))
+    return bad("--baseline nccl needs device memory on both sides: leave out --memory, or take --baseline host");
+  if (options.baseline == BaselineChoice::staged && !any_on_device(options))
+    return bad("--baseline staged has nothing to copy from a device: take --baseline host");
   return {};
 }
 
@@ -141,10 +162,25 @@ Status read_overlap(const Words& words, Options& options) {
   return {};
 }
 
-// What point-to-point tests leave nothing to choose of.
-Status read_message_test(const Options& options) {
-  if (!is_message_test(options.collective)) return {};
+Status read_memory(const std::string& text, Options& options) {
+  if (text.empty()) return {};
+  const size_t comma = text.find(',');
+  const std::string begins = text.substr(0, comma), answers = comma == text.npos ? "" : text.substr(comma + 1);
+  if (find_memory_kind(begins, &options.begins) && find_memory_kind(answers, &options.answers)) return {};
+  return bad(fmt::format("--memory takes two of device, host and pinned, such as device,host, not '{}'", text));
+}
+
+// What point-to-point tests have to themselves, and what they leave nothing to choose of.
+Status read_message_test(const Words& words, Options& options) {
   const char* what = name(options.collective);
+  if (words.window && (options.collective == Collective::latency || !is_message_test(options.collective)))
+    return bad(fmt::format("--window is for bandwidth and bibw: leave it out with {}", what));
+  options.window = words.window.value_or(64);
+  if (!is_message_test(options.collective))
+    return words.memory.empty()
+               ? Status()
+               : bad(fmt::format("--memory is for latency, bandwidth and bibw: {} is on devices", what));
+  GC_TRY(read_memory(words.memory, options));
   if (options.api) return bad(fmt::format("{} is a test of MPI's messages: leave out --api, or take pair", what));
   if (options.nonblocking || options.persistent)
     return bad(fmt::format("{} says itself which calls it makes: leave out --nonblocking and --persistent", what));
@@ -196,7 +232,7 @@ Status read_numbers(const Words& words, Options& options) {
 Status interpret(const Words& words, Options& options) {
   if (!find_collective(words.collective, &options.collective))
     return bad(fmt::format("there is no collective '{}'; there are {}", words.collective, collective_names()));
-  GC_TRY(read_message_test(options));
+  GC_TRY(read_message_test(words, options));
   GC_TRY(read_entry(options));
   GC_TRY(read_sizes(words, options));
   GC_TRY(read_types(words, options));
@@ -242,6 +278,10 @@ Result<Options> parse_options(int argc, char** argv) {
   if (!options.text.empty()) return options;
   GC_TRY(interpret(words, options));
   return options;
+}
+
+std::string memory_text(const Options& options) {
+  return fmt::format("{},{}", name(options.begins), name(options.answers));
 }
 
 Result<std::vector<Call>> plan(const Options& options, int rank, int ranks) {

@@ -8,10 +8,11 @@
 
 #include "base/status.h"
 #include "perf/collective.h"
+#include "perf/memory.h"
 
 namespace gpucoll::perf {
 
-enum class BaselineChoice { none, nccl, host };
+enum class BaselineChoice { none, nccl, host, staged };
 enum class OverlapChoice { none, host, kernel };
 
 struct Options {
@@ -22,7 +23,8 @@ struct Options {
   std::vector<Type> types;  // of these and the operations, what fits together is run
   std::vector<Op> ops;
   int root = 0;
-  int window = 64;  // of bandwidth and bibw
+  int window = 64;                                                       // of bandwidth and bibw
+  MemoryKind begins = MemoryKind::device, answers = MemoryKind::device;  // the sides of a point-to-point test
   bool check = true;
   bool in_place = false;
   bool api = false;          // through the C API instead of MPI
@@ -41,6 +43,9 @@ struct Options {
 
 // Errors: invalid_argument, one sentence.
 Result<Options> parse_options(int argc, char** argv);
+
+// The kinds of memory as --memory takes them.
+std::string memory_text(const Options& options);
 
 // Every measurement in the order of the table, for this rank. Sizes that round to the same count appear once.
 // Errors: invalid_argument where the root is no rank, a count is beyond what MPI's int can say, or a rank has no

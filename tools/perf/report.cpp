@@ -35,6 +35,9 @@ std::string message_text(const Options& options, size_t pairs) {
                          : fmt::format("a window of {} messages by MPI_Isend and MPI_Irecv {}, divided by its messages",
                                        options.window,
                                        options.collective == Collective::bibw ? "each way" : "and its acknowledgement");
+  if (options.begins != MemoryKind::device || options.answers != MemoryKind::device)
+    text += fmt::format("; {} memory on the ranks that begin, {} memory on their partners", name(options.begins),
+                        name(options.answers));
   if (pairs > 1) text += fmt::format("; {} of {} pairs", latency ? "the mean" : "all messages", pairs);
   return text;
 }

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "perf/collective.h"
-#include "perf/device_memory.h"
+#include "perf/memory.h"
 #include "perf/mpi_call.h"
 
 namespace gpucoll::perf {
@@ -35,8 +35,9 @@ std::unique_ptr<Runner> mpi_runner(const Buffers& buffers, Form form, MPI_Comm c
 std::unique_ptr<Runner> host_runner(size_t send_bytes, size_t recv_bytes, Form form, MPI_Comm comm);
 // MPI's messages, for point-to-point tests, of the given buffers.
 std::unique_ptr<Runner> message_runner(const Buffers& buffers, MPI_Comm comm);
-// The same of host memory of its own.
-std::unique_ptr<Runner> host_message_runner(size_t send_bytes, size_t recv_bytes, MPI_Comm comm);
+// The same messages of `host` buffers; and of `host` ones that data of device buffers are copied from and to.
+std::unique_ptr<Runner> host_message_runner(Buffers host, MPI_Comm comm);
+std::unique_ptr<Runner> staged_message_runner(const Buffers& buffers, Buffers host, MPI_Comm comm);
 // gpucoll's C API on the given buffers and a stream of its own. The calling thread's device must have been chosen.
 Result<std::unique_ptr<Runner>> api_runner(const Buffers& buffers, bool registered, MPI_Comm comm);
 // libnccl, loaded at run time, likewise. Errors: unsupported where libnccl is missing or too old.

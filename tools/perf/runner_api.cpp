@@ -69,7 +69,7 @@ class ApiRunner final : public Runner {
     GC_TRY(from_api(gpucollCommInitRank(&comm_, ranks, id, rank), "gpucollCommInitRank"));
     if (!registered) return {};
     // Any byte stands for the allocation; destroying the communicator forgets both.
-    for (const DeviceMemory* memory : {&buffers_.send, &buffers_.recv}) {
+    for (const Memory* memory : {&buffers_.send, &buffers_.recv}) {
       void* handle = nullptr;
       GC_TRY(from_api(gpucollCommRegister(comm_, memory->at(0), 1, &handle), "gpucollCommRegister"));
     }

@@ -96,7 +96,8 @@ size_t largest_recv_bytes(const std::vector<Call>& calls) {
   return largest(calls, recv_elements) + Buffers::kGuardBytes;
 }
 
-Result<Buffers> allocate_buffers(const MpiSession& mpi, const Heading& heading, const std::vector<Call>& calls) {
+Result<Buffers> allocate_buffers(const MpiSession& mpi, const Heading& heading, const std::vector<Call>& calls,
+                                 MemoryKind kind) {
   size_t send_bytes = largest_send_bytes(calls), recv_bytes = largest_recv_bytes(calls);
   uint64_t wanted = static_cast<uint64_t>(mpi.local_ranks()) * (send_bytes + recv_bytes);
   uint64_t available = heading.device_kind == "emu" ? available_memory() : 0;
@@ -106,10 +107,16 @@ Result<Buffers> allocate_buffers(const MpiSession& mpi, const Heading& heading, 
                   fmt::format("the buffers of {} ranks take {} MiB and {} MiB of memory are left; take a smaller -e",
                               mpi.local_ranks(), wanted >> 20, available >> 20));
   GC_TRY(agree(room, MPI_COMM_WORLD));
-  auto send = DeviceMemory::create(std::max<size_t>(send_bytes, 1));
+  const int gpu = heading.device_kind == "cuda" ? heading.own_index : -1;
+  auto send = Memory::create(std::max<size_t>(send_bytes, 1), kind, gpu);
   GC_TRY(agree(send.status(), MPI_COMM_WORLD));
-  auto recv = DeviceMemory::create(recv_bytes);
+  auto recv = Memory::create(recv_bytes, kind, gpu);
   GC_TRY(agree(recv.status(), MPI_COMM_WORLD));
+  // Every page of host memory is there from now on.
+  if (kind != MemoryKind::device) {
+    GC_TRY(send->fill(0, 1, send_bytes));
+    GC_TRY(recv->fill(0, 1, recv_bytes));
+  }
   return Buffers{*std::move(send), *std::move(recv)};
 }
 

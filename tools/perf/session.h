@@ -40,6 +40,7 @@ size_t largest_send_bytes(const std::vector<Call>& calls);
 size_t largest_recv_bytes(const std::vector<Call>& calls);
 // Errors: out_of_memory; on the emulated device also where the ranks of a node together would take more memory than
 // is left (the kernel would end one of them later).
-Result<Buffers> allocate_buffers(const MpiSession& mpi, const Heading& heading, const std::vector<Call>& calls);
+Result<Buffers> allocate_buffers(const MpiSession& mpi, const Heading& heading, const std::vector<Call>& calls,
+                                 MemoryKind kind);
 
 }  // namespace gpucoll::perf

@@ -567,12 +567,17 @@ void freed_receives(const World& w) {
   Shape all[] = {plain(3000), strided(20000), scattered(700), plain(200000)};
   int salt = 5100;
   for (const Shape& shape : all) {
-    for (int looks = 0; looks < 8; ++looks) {
+    for (int looks = 0; looks < 9; ++looks) {
       for (const Where where : {Where::host, Where::device}) {
         Buffer out(Where::device, shape), in(where, shape);
         MPI_Request sent, freed;
         out.fill(++salt);
-        MPI_Irecv(in.data(), shape.count, shape.type, w.peer, kTag, w.comm, &freed);
+        if (salt % 3) {
+          MPI_Irecv(in.data(), shape.count, shape.type, w.peer, kTag, w.comm, &freed);
+        } else {
+          MPI_Recv_init(in.data(), shape.count, shape.type, w.peer, kTag, w.comm, &freed);
+          MPI_Start(&freed);
+        }
         if (looks == 0) MPI_Request_free(&freed);
         MPI_Barrier(w.comm);
         MPI_Isend(out.data(), shape.count, shape.type, w.peer, kTag, w.comm, &sent);
@@ -704,8 +709,10 @@ void all(MPI_Comm of) {
 
 }  // namespace
 
+// usage: messages [threads]: with MPI_THREAD_MULTIPLE
 int main(int argc, char** argv) {
-  Mpi mpi(argc, argv);
+  const bool threads = argc > 1 && !std::strcmp(argv[1], "threads");
+  Mpi mpi(argc, argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
   use_own_device();
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);

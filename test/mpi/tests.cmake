@@ -180,6 +180,7 @@ set_tests_properties(mpi.finalize_started PROPERTIES FAIL_REGULAR_EXPRESSION "FA
 
 # Messages of device memory, under each PML that there is and with one that stands in front of others.
 gc_mpi_test(mpi.messages LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
+gc_mpi_test(mpi.messages_threads LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages threads)
 gc_mpi_test(mpi.messages_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
   COMMAND test/mpi/messages)
 gc_mpi_test(mpi.messages_tcp LABELS mpi NP 4 MPIRUN ${GC_LITERALLY} --mca pml ob1 --mca btl tcp,self

@@ -49,6 +49,13 @@ static void give(ompi_status_public_t *status, ompi_communicator_t *comm, ompi_s
   *status = *found;
 }
 
+/* Stores the size in the message, as not all PMLs do: its receive finds there whether it may be an envelope. */
+static void give_message(ompi_status_public_t *status, ompi_communicator_t *comm, ompi_status_public_t *found,
+                         ompi_message_t *message) {
+  message->count = found->_ucount;
+  give(status, comm, found, true);
+}
+
 int gcm_iprobe(int from, int tag, ompi_communicator_t *comm, int *matched, ompi_status_public_t *status) {
   ompi_status_public_t found = ompi_status_empty;
   const int rc = gcm_pml.pml_iprobe(from, tag, comm, matched, &found);
@@ -69,7 +76,7 @@ int gcm_improbe(int from, int tag, ompi_communicator_t *comm, int *matched, ompi
   ompi_status_public_t found = ompi_status_empty;
   OPAL_THREAD_LOCK(&gcm_order_lock);
   const int rc = gcm_pml.pml_improbe(from, tag, comm, matched, message, &found);
-  if (rc == MPI_SUCCESS && *matched) give(status, comm, &found, true);
+  if (rc == MPI_SUCCESS && *matched) give_message(status, comm, &found, *message);
   OPAL_THREAD_UNLOCK(&gcm_order_lock);
   return rc;
 }
@@ -82,6 +89,6 @@ int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **me
     return rc;
   }
   const int rc = gcm_pml.pml_mprobe(from, tag, comm, message, &found);
-  if (rc == MPI_SUCCESS) give(status, comm, &found, true);
+  if (rc == MPI_SUCCESS) give_message(status, comm, &found, *message);
   return rc;
 }

@@ -100,6 +100,7 @@ typedef struct record {
 } record;
 
 static ompi_request_free_fn_t free_of_ob1;
+static ompi_request_start_fn_t start_of_ob1;
 
 static record *record_of(const ompi_request_t *receive) { return receive->req_complete_cb_data; }
 
@@ -144,6 +145,7 @@ static ompi_request_free_fn_t let_record_go(ompi_request_t *receive) {
 static int give_back(ompi_request_t **request) {
   ompi_request_t *receive = *request;
   receive->req_free = GCM_LIKELY(ob1_runs) ? free_of_ob1 : let_record_go(receive);
+  if (receive->req_start == gcm_start_receives) receive->req_start = start_of_ob1;
   receive->req_complete_cb_data = NULL;
   return receive->req_free(request);
 }
@@ -235,6 +237,29 @@ static GCM_INLINE bool can_look_at_end(size_t count, const gcm_type *type) {
   return !opal_using_threads() && !gcm_pml_loses_envelope(count * type->super.size);
 }
 
+/* Makes a receive of ob1's that is told whom to call before it is started: so no other thread completes it first. */
+static int make_watched(const target *t, int from, int tag, ompi_request_t **request) {
+  const int rc = gcm_pml.pml_irecv_init(t->buffer, t->count, t->type, from, tag, t->comm, request);
+  return rc != MPI_SUCCESS ? rc : watch_receive(*request, t);
+}
+
+static GCM_NOINLINE int start_new(const target *t, int from, int tag, ompi_request_t **request) {
+  int rc = make_watched(t, from, tag, request);
+  if (rc != MPI_SUCCESS) return rc;
+  (*request)->req_persistent = false;
+  rc = gcm_pml.pml_start(1, request);
+  if (rc != MPI_SUCCESS) (void)ompi_request_free(request);
+  return rc;
+}
+
+int gcm_start_receives(size_t count, ompi_request_t **receives) {
+  for (size_t i = 0; i < count; i++) {
+    receives[i]->req_complete_cb_data = NULL;
+    receives[i]->req_complete_cb = on_receive;
+  }
+  return gcm_pml.pml_start(count, receives);
+}
+
 int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
                    ompi_request_t **request) {
   if (!gcm_is_of_program(tag)) return gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
@@ -243,11 +268,13 @@ int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag
     const int rc = gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
     return rc != MPI_SUCCESS ? rc : look_at_end(request, &t);
   }
+  if (ob1_runs) return start_new(&(target){buffer, count, type, comm, false}, from, tag, request);
   const gcm_route route = {.peer = from, .tag = tag, .comm = comm};
   return make(buffer, count, type, &route, false, request);
 }
 
 int gcm_imrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_request_t **request) {
+  if (!gcm_may_be_envelope((*message)->count)) return gcm_pml.pml_imrecv(buffer, count, type, message, request);
   if (GCM_LIKELY(can_look_at_end(count, type))) {
     const target t = {buffer, count, type, (*message)->comm, true};
     const int rc = gcm_pml.pml_imrecv(buffer, count, type, message, request);
@@ -260,6 +287,13 @@ int gcm_imrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t *
 int gcm_irecv_init_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
                         ompi_request_t **request) {
   if (!gcm_is_of_program(tag)) return gcm_pml.pml_irecv_init(buffer, count, type, from, tag, comm, request);
+  if (ob1_runs) {
+    const int rc = make_watched(&(target){buffer, count, type, comm, false}, from, tag, request);
+    if (rc != MPI_SUCCESS) return rc;
+    start_of_ob1 = (*request)->req_start;
+    (*request)->req_start = gcm_start_receives;
+    return MPI_SUCCESS;
+  }
   const gcm_route route = {.peer = from, .tag = tag, .comm = comm};
   return make(buffer, count, type, &route, true, request);
 }

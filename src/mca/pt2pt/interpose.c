@@ -111,13 +111,19 @@ GCM_MESSAGE(mrecv, (void *buffer, size_t count, gcm_type *type, ompi_message_t *
 GCM_MESSAGE(imrecv, (void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_request_t **request),
             (buffer, count, type, message, request), 0, (*message)->comm)
 
+/* Returns who starts a request. Open MPI's own components have any started by the PML's table. */
+static ompi_request_start_fn_t starter_of(const ompi_request_t *request) {
+  const ompi_request_start_fn_t start = request->req_start;
+  return start == gcm_start_messages || start == gcm_start_receives ? start : gcm_pml.pml_start;
+}
+
 /* Gives each run of requests of one owner to it. */
 static int start_each(size_t count, ompi_request_t **requests) {
   int rc = OMPI_SUCCESS;
   for (size_t first = 0, end; first < count && rc == OMPI_SUCCESS; first = end) {
-    const bool ours = gcm_is_message_request(requests[first]);
-    for (end = first + 1; end < count && gcm_is_message_request(requests[end]) == ours; end++) continue;
-    rc = (ours ? gcm_start_messages : gcm_pml.pml_start)(end - first, requests + first);
+    const ompi_request_start_fn_t start = starter_of(requests[first]);
+    for (end = first + 1; end < count && starter_of(requests[end]) == start; end++) continue;
+    rc = start(end - first, requests + first);
   }
   return rc;
 }

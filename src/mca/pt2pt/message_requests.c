@@ -401,10 +401,6 @@ int gcm_adopt_receive(void *buffer, size_t count, gcm_type *type, ompi_communica
 
 /* ---- what MPI asks of a request ---- */
 
-bool gcm_is_message_request(const ompi_request_t *request) {
-  return ((const opal_object_t *)request)->obj_class == OBJ_CLASS(gcm_message_request);
-}
-
 static int start_one(gcm_message_request *r) {
   ompi_request_t *outer = &r->super.req_ompi;
   outer->req_complete = REQUEST_PENDING;

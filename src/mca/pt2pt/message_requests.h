@@ -81,8 +81,7 @@ static GCM_INLINE bool gcm_may_be_envelope(size_t bytes) {
   return bytes - GC_LEAST_ENVELOPE_BYTES <= GC_ENVELOPE_BYTES - GC_LEAST_ENVELOPE_BYTES;
 }
 
-/* Returns whether a request is one of ours, and starts such persistent ones. */
-bool gcm_is_message_request(const ompi_request_t *request);
+/* Starts persistent requests of ours. */
 int gcm_start_messages(size_t count, ompi_request_t **requests);
 void gcm_stop_messages(void); /* no request of ours is under way any more */
 

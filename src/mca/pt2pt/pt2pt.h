@@ -40,6 +40,9 @@ extern const gc_pt2pt_abi *gcm_pt2pt;
 GCM_MESSAGE_FUNCTIONS(device)
 GCM_MESSAGE_FUNCTIONS(host)
 
+/* Starts persistent receives of ob1's into host memory that meet others. */
+int gcm_start_receives(size_t count, ompi_request_t **receives);
+
 int gcm_iprobe(int from, int tag, ompi_communicator_t *comm, int *matched, ompi_status_public_t *status);
 int gcm_probe(int from, int tag, ompi_communicator_t *comm, ompi_status_public_t *status);
 int gcm_improbe(int from, int tag, ompi_communicator_t *comm, int *matched, ompi_message_t **message,

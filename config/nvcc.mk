@@ -16,7 +16,7 @@ AM_V_NVCC_1 =
 	@$(MKDIR_P) $(@D)/$(DEPDIR)
 	$(AM_V_NVCC)$(LIBTOOL) $(AM_V_lt) --tag=CXX --mode=compile $(NVCC) $(GC_NVCCFLAGS) \
 	  -MD -MF $(@D)/$(DEPDIR)/$(*F).cu.d -MT $@ -c -o $@ $<
--include $(wildcard src/*/$(DEPDIR)/*.cu.d src/*/*/$(DEPDIR)/*.cu.d)
+-include $(wildcard src/*/$(DEPDIR)/*.cu.d src/*/*/$(DEPDIR)/*.cu.d examples/$(DEPDIR)/*.cu.d)
 EXTRA_DIST += config/nvcc.mk
 distclean-local:
-	-rm -f src/*/$(DEPDIR)/*.cu.d src/*/*/$(DEPDIR)/*.cu.d
+	-rm -f src/*/$(DEPDIR)/*.cu.d src/*/*/$(DEPDIR)/*.cu.d examples/$(DEPDIR)/*.cu.d

@@ -4,6 +4,22 @@ gc_test(examples.one_device LABELS examples ENV GPUCOLL_DEVICE=emu COMMAND examp
 gc_test(examples.one_process_per_rank LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 4
   COMMAND ${GC_SOURCE}/examples/run_ranks.sh 4 ${GC_BUILD}/examples/one_process_per_rank)
 gc_test(examples.graphs LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 4 COMMAND examples/graphs)
+# Halos of few and of many bytes, in blocks that are not equal.
+foreach(np 1 2 4 6)
+  foreach(exchange messages neighbors)
+    gc_mpi_test(examples.heat_2d_${exchange}_${np} LABELS examples mpi NP ${np} MPIRUN ${GC_LITERALLY}
+      COMMAND examples/heat_2d --size 61 47 --steps 40 --exchange ${exchange})
+    gc_mpi_test(examples.heat_3d_${exchange}_${np} LABELS examples mpi NP ${np} MPIRUN ${GC_LITERALLY}
+      COMMAND examples/heat_3d --size 37 30 41 --steps 10 --exchange ${exchange})
+  endforeach()
+endforeach()
+# Ranks without inner points, and a plate that is too small.
+gc_mpi_test(examples.heat_2d_thin LABELS examples mpi NP 4 MPIRUN ${GC_LITERALLY}
+  COMMAND examples/heat_2d --size 3 5 --steps 10)
+gc_mpi_test(examples.heat_3d_thin LABELS examples mpi NP 6 MPIRUN ${GC_LITERALLY}
+  COMMAND examples/heat_3d --size 4 2 1 --steps 10 --exchange neighbors)
+gc_mpi_test(examples.heat_2d_too_small LABELS examples mpi NP 4 MUST_PRINT "cannot be shared among 2 ranks"
+  MPIRUN ${GC_LITERALLY} COMMAND examples/heat_2d --size 1 5)
 # Python would have to be built with the sanitizer that the component brings.
 # First the system's, which has the packages that contrib/check installs.
 find_program(GC_PYTHON python3 HINTS /usr/bin)
@@ -11,4 +27,10 @@ if(GC_PYTHON AND NOT GC_SANITIZERS)
   gc_mpi_test(examples.mpi4py_arrays LABELS examples mpi NP 3 MPIRUN ${GC_LITERALLY}
     COMMAND ${GC_PYTHON} ${GC_SOURCE}/examples/mpi4py_arrays.py)
   set_tests_properties(examples.mpi4py_arrays PROPERTIES SKIP_RETURN_CODE 77)
+  gc_mpi_test(examples.heat_2d_output LABELS examples mpi NP 2 MPIRUN ${GC_LITERALLY}
+    COMMAND examples/heat_2d --size 61 47 --steps 40 --output ${GC_BUILD}/examples/heat.npy)
+  gc_test(examples.plot_field LABELS examples
+    COMMAND ${GC_PYTHON} ${GC_SOURCE}/examples/plot_field.py ${GC_BUILD}/examples/heat.npy)
+  set_tests_properties(examples.heat_2d_output PROPERTIES FIXTURES_SETUP heat_field)
+  set_tests_properties(examples.plot_field PROPERTIES FIXTURES_REQUIRED heat_field SKIP_RETURN_CODE 77)
 endif()

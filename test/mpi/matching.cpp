@@ -538,6 +538,29 @@ void communicator_freed_early(const Communicators& comms, uint64_t seed) {
   if (!checked(got == stream(mix(seed, 9, u(left)), kBytes))) fail("a communicator that was freed: wrong data");
 }
 
+// What a message leaves behind that was cut off, whatever its size, must not be found by a probe.
+void cut_off_and_probed(const Communicators& comms) {
+  const int right = (g_rank + 1) % g_size, left = (g_rank + g_size - 1) % g_size;
+  for (const int bytes : {2, 8, 9, 112, 113, 114, 4096, 5000}) {
+    for (const int room : {1, 3, 7, 8, 100}) {
+      if (room >= bytes || g_size == 1) continue;  // Open MPI 4.1 tells no truncation of messages to itself
+      Memory out(Where::device, 6000), in(Where::host, 6000);
+      MPI_Request sent[2];
+      MPI_Status status;
+      int rc, found = 0;
+      MPI_Isend(out.at(0), bytes, MPI_BYTE, right, 1, comms.at(0), &sent[0]);
+      rc = MPI_Recv(in.at(0), room, MPI_BYTE, left, 1, comms.at(0), MPI_STATUS_IGNORE);
+      if (!checked(class_of(rc) == MPI_ERR_TRUNCATE)) fail("%d bytes in %d: error %d", bytes, room, class_of(rc));
+      MPI_Isend(out.at(0), 6000, MPI_BYTE, right, 1, comms.at(0), &sent[1]);
+      MPI_Probe(left, 1, comms.at(0), &status);
+      MPI_Get_count(&status, MPI_BYTE, &found);
+      if (!checked(found == 6000)) fail("a probe says %d bytes of 6000 after %d bytes in %d", found, bytes, room);
+      MPI_Recv(in.at(0), 6000, MPI_BYTE, left, 1, comms.at(0), MPI_STATUS_IGNORE);
+      MPI_Waitall(2, sent, MPI_STATUSES_IGNORE);
+    }
+  }
+}
+
 // ---- all of it ----
 
 int play(const Options& options, const Communicators& comms, uint64_t seed) {
@@ -565,6 +588,7 @@ void run(const Options& options) {
   if (options.messages > 1) {
     synchronous_waits(*comms[0]);
     for (uint64_t i = 0; i < 5; i++) communicator_freed_early(*comms[0], i);
+    cut_off_and_probed(*comms[0]);
   }
   Options each = options;
   each.messages /= options.threads;
@@ -584,6 +608,9 @@ int main(int argc, char** argv) {
   // Duplicates inherit it. Open MPI's component ucx may take an error to another communicator than the request's.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   use_own_device();
+  if (g_rank == 0)
+    std::printf("matching: --seed %llu --messages %d --threads %d\n", 0ULL + options.seed, options.messages,
+                options.threads);
   units();
   std::vector<char> room(64 << 20);
   MPI_Buffer_attach(room.data(), static_cast<int>(room.size()));

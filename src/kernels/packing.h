@@ -171,9 +171,55 @@ GC_DEV void move_item(const Block& block, const proto::PackItem& item, uint32_t 
   }
 }
 
+template <class Unit, class Block>
+GC_DEV void copy_units(const Block& block, uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  const uint64_t n = bytes / sizeof(Unit), size = static_cast<uint64_t>(block.size());
+  GC_NO_UNROLL
+  for (uint64_t first = static_cast<uint64_t>(block.rank()); first < n; first += proto::kPackUnroll * size) {
+    Unit value[proto::kPackUnroll];
+    GC_UNROLL
+    for (uint32_t u = 0; u < proto::kPackUnroll; ++u)
+      if (first + u * size < n) value[u] = proto::load<Unit>(from + (first + u * size) * sizeof(Unit));
+    GC_UNROLL
+    for (uint32_t u = 0; u < proto::kPackUnroll; ++u)
+      if (first + u * size < n) proto::store(to + (first + u * size) * sizeof(Unit), value[u]);
+  }
+}
+
+// Copies consecutive bytes by one block, in the widest units that both addresses and the length allow.
+template <class Block>
+GC_DEV void copy_bytes(const Block& block, const proto::CollectiveItem& item) {
+  auto* const to = static_cast<uint8_t*>(item.recv);
+  const auto* const from = static_cast<const uint8_t*>(item.send);
+  const uint64_t bits = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | item.count;
+  if (bits % sizeof(proto::Pack) == 0) return copy_units<proto::Pack>(block, to, from, item.count);
+  if (bits % sizeof(uint64_t) == 0) return copy_units<uint64_t>(block, to, from, item.count);
+  if (bits % sizeof(uint32_t) == 0) return copy_units<uint32_t>(block, to, from, item.count);
+  copy_units<uint8_t>(block, to, from, item.count);
+}
+
+// After its plan, a kernel of one block runs the copies that the host posts, until there is no more. See
+// format/doorbell.h.
+template <class Block>
+GC_DEV void stay_for_copies(const Block& block, const proto::Plan& plan, Stage& stage) {
+  block.sync();  // the counters are those after the plan
+  proto::Doorbell& doorbell = *plan.comm->channel[0].doorbell;
+  proto::LaunchCounters before = plan.comm->counters;
+  block.sync();
+  for (;; ++before.done) {
+    if (!await_host(block, doorbell, before.done + 1, plan.resident_ns, stage)) break;
+    const proto::CollectiveItem& item = stage.window[0].collective;
+    if (item.function == proto::kLeave) break;
+    copy_bytes(block, item);
+    block.sync();
+    finish_plan(block, 1, plan, before, before.mesh_flag);
+  }
+  if (block.rank() == 0) proto::store_release(&doorbell.left, before.done);
+}
+
 // Nothing: a kernel is made of a type (shard.h).
 template <class Nothing, class Block>
-GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void*) {
+GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void* shared) {
   const proto::PackItem* const items = proto::pack_items(plan);
   const uint32_t n = proto::pack_item_count(plan);
   GC_NO_UNROLL
@@ -182,6 +228,7 @@ GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, c
     move_item(block, items[i], index < first ? index + n_blocks - first : index - first, n_blocks);
   }
   finish_local_plan(block, n_blocks, plan);
+  if (plan.resident_ns != 0) stay_for_copies(block, plan, *static_cast<Stage*>(shared));
 }
 
 }  // namespace gpucoll::coll::device

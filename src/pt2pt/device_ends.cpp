@@ -58,6 +58,7 @@ Status DeviceEnd::begin() {
   GC_TRY_AS(const gpu::HostBlock block, device.register_host(own, sizeof *own));
   outbox_ = static_cast<proto::Outbox*>(block.kernel);
   GC_TRY_AS(copies_, coll::CopyQueue::create(device, {&own->done[number], &outbox_->done[number]}));
+  std::memcpy(own->uuid[number], device.identity().uuid, sizeof own->uuid[number]);
   return {};
 }
 
@@ -79,6 +80,10 @@ Result<uint8_t*> DeviceEnd::open(const Peer& peer, const proto::OutboxSlot& slot
   std::lock_guard lock(mutex_);
   *idle = true;
   if (imports_.has(owner, place)) return imports_.open(owner, place);
+  const bool is_same =
+      !std::memcmp(peer.outbox().uuid[slot.device], device.identity().uuid, sizeof *peer.outbox().uuid);
+  if (is_same && &peer.outbox() != Outboxes::instance().own() && !device.shares_between_processes())
+    copies_->never_stay();
   Result<uint8_t*> opened = nullptr;
   *idle = core::Quiescence::instance().run_if_idle([&] {
     if (++opens_ % kMessagesBetweenLooks == 0) close_freed();

@@ -18,7 +18,7 @@ std::atomic<const proto::OutboxSlot*> the_bounce_is_of{nullptr};
 
 // For so long a sender waits for a receiver to take an eager message: one that waits for it already does so sooner, and
 // spares the device a second copy.
-constexpr auto kEagerPatience = std::chrono::microseconds(2);
+constexpr auto kEagerPatience = std::chrono::microseconds(10);
 
 // Returns whether the PML need not carry the data.
 bool suits(const Peer& to, const gc_message_data& data, gc_send_mode mode) {

@@ -2,7 +2,8 @@
 // of a launch counts it in a word that the host polls, which takes less time than an event.
 //
 // Launches have the numbers 1, 2, ..., and end in that order. The word is host memory that the device sees; it may be
-// shared memory, so that other processes see how far the copies are.
+// shared memory, so that other processes see how far the copies are. Where small copies follow each other closely, the
+// kernel stays for the next one (core/launch/resident_kernel.h), which then takes no launch, but has a number as well.
 // Thread safety: any thread. Ownership: lives until the process ends; buffers and lists of runs belong to the callers,
 // until the launch has ended.
 #pragma once
@@ -10,10 +11,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
+#include "core/launch/resident_kernel.h"
 #include "gpu/device.h"
 #include "proto/format/packing.h"
 
@@ -28,21 +31,30 @@ class CopyQueue {
   };
   // Errors: the device's.
   static Result<std::unique_ptr<CopyQueue>> create(gpu::Device& device, DoneWord done);
+  // No kernel stays from now on: other processes use the device in turn.
+  void never_stay();
 
   // Adds the copies of `items` to the next launch. Returns its number. to_host: it stores into host memory. Errors: the
   // device's, of this or an earlier launch. REQUIRES: 1 to proto::kPackItems items.
   Result<uint64_t> add(std::span<const proto::PackItem> items, bool to_host);
-  // Launches what has been added. Errors: see ended().
+  // Launches what has been added; not before a kernel that stays has seen what was posted to it: call it again.
+  // Errors: see ended().
   void launch();
   // Returns whether a launch has ended; false also before launch(). Errors: the device's.
   Result<bool> ended(uint64_t number);
 
  private:
   CopyQueue(gpu::Device& device, DoneWord done) : device_(device), done_(done) {}
+  Status begin();
   uint64_t done() const { return __atomic_load_n(done_.host, __ATOMIC_ACQUIRE); }
   // REQUIRES: the lock.
+  bool may_be_posted() const;
+  bool look_at_single();
   Status put();
+  Status put_single();
+  Status launch_items(std::span<const proto::PackItem> items, bool to_host, uint64_t number, uint32_t resident_ns);
   void put_or_fail();
+  void fail(Status why);
   Status look_at_device();
 
   gpu::Device& device_;
@@ -51,8 +63,15 @@ class CopyQueue {
   gpu::Stream stream_ = nullptr;
   gpu::Event event_ = nullptr;
   proto::DeviceComm* counters_ = nullptr;  // kernel address
+  gpu::HostBlock doorbell_;
+  std::optional<core::ResidentKernel> resident_;
+  // The last copy that was posted, or after which a kernel may stay, and its number, until it has ended.
+  core::PlannedLaunch one_;
+  proto::PackItem single_ = {};
+  std::atomic<uint64_t> single_number_ = 0;
+  bool is_posted_ = false;
   std::vector<proto::PackItem> pending_;
-  bool to_host_ = false;
+  bool to_host_ = false, may_stay_ = true;
   uint64_t launched_ = 0;
   std::atomic<bool> has_pending_ = false, failed_ = false;
   std::atomic<uint32_t> looks_ = 0;

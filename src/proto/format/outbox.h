@@ -74,6 +74,7 @@ struct Outbox {
   uint64_t nonce[2];
   uint32_t uses_devices;  // the process has had device memory in a message: others may offer theirs to it
   uint32_t live[kOutboxDevices][kExportSlots];
+  uint8_t uuid[kOutboxDevices][16];  // of the device
   alignas(64) uint64_t done[kOutboxDevices];
   OutboxSlot slot[kOutboxSlots];
   alignas(4096) uint8_t eager[kOutboxSlots][kEagerBytes];

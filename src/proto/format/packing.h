@@ -6,6 +6,9 @@
 // those of an item behind those of the one before: so all blocks have work, whether there is one large item or there
 // are many small ones.
 //
+// A plan of one block with resident_ns stays for copies of consecutive bytes: of a CollectiveItem that is posted
+// (format/doorbell.h), `send`, `recv` and `count`, which are bytes, say what is copied where.
+//
 // An element is described in one of two ways.
 // - By levels, where it is regular: runs of run_bytes; those of level l lie `stride` apart, `count` of them for each of
 //   level l + 1. Packed byte p is byte p % run_bytes of run p / run_bytes.

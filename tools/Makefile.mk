@@ -25,6 +25,8 @@ tools_libperf_la_SOURCES = \
 	tools/perf/cuda_driver.h \
 	tools/perf/data.cpp \
 	tools/perf/data.h \
+	tools/perf/derived_type.cpp \
+	tools/perf/derived_type.h \
 	tools/perf/earlier.cpp \
 	tools/perf/earlier.h \
 	tools/perf/figures.cpp \
@@ -56,6 +58,8 @@ tools_libperf_la_SOURCES = \
 	tools/perf/small_floats.h \
 	tools/perf/table.cpp \
 	tools/perf/table.h \
+	tools/perf/type_shape.cpp \
+	tools/perf/type_shape.h \
 	tools/perf/types.cpp \
 	tools/perf/types.h
 GC_PERF_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -86,6 +86,46 @@ TEST(PerfOptions, MemoryOfBothSides) {
     EXPECT_FALSE(parse(std::string("bibw --memory ") + words).ok()) << words;
 }
 
+TEST(PerfOptions, Shapes) {
+  struct Want {
+    const char* text;
+    size_t elements, extent;
+    std::vector<size_t> first;  // the places of the first elements
+  };
+  const Want wants[] = {{"vector:3:2:5", 6, 12, {0, 1, 5, 6, 10, 11}},
+                        {"face:4:x", 16, 64, {0, 4, 8, 12, 16}},
+                        {"face:4:y", 16, 64, {0, 1, 2, 3, 16}},
+                        {"face:4:z", 16, 64, {0, 1, 2, 3, 4}},
+                        {"face:1:x", 1, 1, {0}},
+                        {"indexed:3", 6, 12, {1, 4, 5, 9, 10, 11}},
+                        {"struct:2", 6, 8, {0, 2, 3, 4, 6, 7}}};
+  for (const Want& want : wants) {
+    auto shape = parse_type_shape(want.text);
+    ASSERT_TRUE(shape.ok()) << shape.status().what();
+    EXPECT_EQ((*shape)->elements, want.elements) << want.text;
+    EXPECT_EQ((*shape)->extent, want.extent) << want.text;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < (*shape)->extent && places.size() < want.first.size(); ++i)
+      if ((*shape)->data[i]) places.push_back(i);
+    EXPECT_EQ(places, want.first) << want.text;
+  }
+  for (const char* text : {"", "vector", "vector:1:2", "vector:1:2:3:4", "vector:2:3:2", "vector:0:1:1", "vector:a:1:1",
+                           "face:3", "face:3:w", "face:1291:x", "indexed:-1", "struct:400000000", "struct:99999999999"})
+    EXPECT_FALSE(parse_type_shape(text).ok()) << text;
+}
+
+TEST(PerfOptions, MessagesWithGapsAreOfDoublesBesideContiguousOnes) {
+  auto options = parse("latency --type-shape contiguous,struct:2 -b 8 -e 16");
+  ASSERT_TRUE(options.ok()) << options.status().what();
+  EXPECT_EQ(options->baseline, BaselineChoice::contiguous);
+  auto calls = plan(*options, 0, 2);
+  ASSERT_TRUE(calls.ok() && calls->size() == 3u);
+  EXPECT_EQ(calls->at(0).count, 1u);
+  EXPECT_EQ(table_bytes(calls->at(2)), 48u);
+  EXPECT_EQ(send_elements(calls->at(2)), 8u);
+  EXPECT_EQ(parse("latency --type-shape struct:2 -d int32 --baseline host")->baseline, BaselineChoice::host);
+}
+
 TEST(PerfOptions, LatencyTakesMoreCalls) {
   EXPECT_EQ(parse("latency")->iterations, 200);
   EXPECT_EQ(parse("latency --latency")->iterations, 1000);

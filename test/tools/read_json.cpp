@@ -53,7 +53,7 @@ void expect_rows(const nlohmann::json& results, const Table& table) {
     expect(results[i]["ratio_least"] <= results[i]["ratio"] && results[i]["ratio"] <= results[i]["ratio_most"],
            "ratios are not ordered");
     const std::string bits = results[i]["bits"].get<std::string>();
-    expect(bits.size() == 16 && csv.back() == bits, "bits differ between CSV and JSON");
+    expect(bits.size() == 16 && csv[26] == bits, "bits differ between CSV and JSON");
     expect(results[i]["wrong"] == 0, "wrong elements");
     expect(results[i]["baseline"]["median_us"] > 0, "no baseline");
   }

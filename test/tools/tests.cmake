@@ -67,6 +67,7 @@ gc_mpi_test(tools.perf_barrier_persistent NP 3 LABELS tools mpi MPIRUN --mca col
 gc_mpi_expect(perf_persistent 0 "^# time of a start of a persistent MPI call until MPI_Wait has returned"
               tools/gpucoll-perf alltoallv --persistent -n 5 -b 1K -e 1K)
 
+set(GC_NUMBER "[0-9.]+")
 # Point-to-point tests. A window larger than the buffers' room uses them again.
 foreach(test latency bandwidth bibw)
   set(window --window 3)
@@ -82,9 +83,20 @@ foreach(test latency bandwidth bibw)
     gc_mpi_test(tools.perf_${test}_${name} NP 4 LABELS tools mpi MPIRUN ${GC_LITERALLY}
       COMMAND tools/gpucoll-perf ${test} --memory ${memory} -b 0 -e 20K -f 100 -n 5 -w 1 --baseline host)
   endforeach()
+  gc_mpi_test(tools.perf_${test}_shapes NP 4 LABELS tools mpi MPIRUN ${GC_LITERALLY}
+    COMMAND tools/gpucoll-perf ${test} ${window} -n 5 -w 1 -b 0 -e 64 -f 4 -d all
+            --type-shape contiguous,vector:5:3:7,face:9:x,face:9:y,face:9:z,indexed:50,struct:20)
+  gc_mpi_test(tools.perf_${test}_shapes_to_host NP 2 LABELS tools mpi MPIRUN ${GC_LITERALLY}
+    COMMAND tools/gpucoll-perf ${test} ${window} -n 5 -w 1 --memory device,host --baseline host
+            --type-shape vector:500:3:7,face:30:x,face:30:y,indexed:5000,struct:2000)
   gc_mpi_test(tools.perf_${test}_staged NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
     COMMAND tools/gpucoll-perf ${test} -b 0 -e 20K -f 100 -n 5 -w 1 --baseline staged)
   gc_mpi_expect(perf_${test}_sees_corruption 1 "^# wrong elements: 2$" test/tools/perf_corrupted ${test} -b 4K -e 4K -n 1)
+endforeach()
+# Element 16 of rank 1: of the message, and between its elements.
+foreach(stride 4 5)
+  gc_mpi_expect(perf_sees_corruption_${stride} 1 "^# wrong elements: 2$" test/tools/perf_corrupted latency -n 1
+                --type-shape vector:40:1:${stride})
 endforeach()
 gc_mpi_test(tools.perf_bandwidth_large NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
   COMMAND tools/gpucoll-perf bandwidth -b 24M -e 24M -n 1 -w 0 --window 3)
@@ -96,6 +108,15 @@ gc_mpi_expect(perf_messages 0
               tools/gpucoll-perf bibw --window 5 -n 7 -b 1K -e 1K)
 gc_mpi_expect(perf_message_memory 0 "; host memory on the ranks that begin, device memory on their partners, 7 exchanges"
               tools/gpucoll-perf latency --memory host,device -n 7 -b 1K -e 1K)
+gc_mpi_expect(perf_message_shape 0 "^ +7200 +900 +double  - +face:30:y( +${GC_NUMBER}){5} +- +0( +${GC_NUMBER}){3}$"
+              tools/gpucoll-perf latency --type-shape face:30:y -n 7)
+gc_refuses(bad_shape "--type-shape cube:3: is no shape. there are contiguous, vector:COUNT:BLOCK:STRIDE, " latency
+           --type-shape cube:3)
+gc_refuses(shape_of_collective "--type-shape is for latency, .*: leave it out with bcast" bcast --type-shape struct:3)
+gc_refuses(shape_size "-b, -e and -f are for contiguous messages, .*: leave them out" latency --type-shape struct:3 -e 8)
+gc_refuses(staged_shape "--baseline staged copies contiguous messages: leave out --type-shape, or take --baseline cont"
+           bibw --type-shape struct:3 --baseline staged)
+gc_refuses(no_shape "--baseline contiguous is for messages with gaps: add --type-shape" bibw --baseline contiguous)
 gc_refuses(one_memory "--memory takes two of device, host and pinned, .* not 'host'" latency --memory host)
 gc_refuses(memory_of_collective "--memory is for latency, bandwidth and bibw: bcast is on devices" bcast --memory host,host)
 gc_refuses(window_of_latency "--window is for bandwidth and bibw: leave it out with latency" latency --window 3)

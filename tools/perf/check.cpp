@@ -11,7 +11,6 @@ namespace gpucoll::perf {
 namespace {
 
 constexpr size_t kPieceBytes = 1 << 20;
-constexpr int kPoison = 0xA5;
 
 size_t piece_elements(const Call& call) { return kPieceBytes / info(call.type).bytes; }
 size_t recv_bytes(const Call& call) { return recv_elements(call) * info(call.type).bytes; }

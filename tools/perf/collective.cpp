@@ -1,6 +1,7 @@
 #include "perf/collective.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace gpucoll::perf {
 namespace {
@@ -42,10 +43,12 @@ const Shape& shape(Collective collective) { return kShapes[static_cast<int>(coll
 bool at_root(const Call& call) { return call.rank == call.root; }
 size_t as_size(int n) { return static_cast<size_t>(n); }
 
+size_t slot_elements(const Call& call) { return call.shape ? call.shape->extent : call.count; }
+
 // Elements of a whole buffer: a block for every rank, or a single one.
 size_t elements(bool many, const Call& call) {
   if (many) return call.count * as_size(call.ranks);
-  if (is_message_test(call.collective)) return call.count * slots(call);
+  if (is_message_test(call.collective)) return slot_elements(call) * slots(call);
   return is_uneven(call.collective) ? own_block(call).elements : call.count;
 }
 
@@ -115,6 +118,13 @@ void expect_reduced(const Call& call, const Recipe& recipe, size_t first, size_t
   }
 }
 
+// What lies between the elements of a message stays as it was.
+void expect_gaps(const Call& call, size_t first, size_t count, char* out) {
+  const size_t bytes = info(call.type).bytes;
+  for (size_t i = 0; i < count; ++i)
+    if (!call.shape->data[(first + i) % call.shape->extent]) std::memset(out + i * bytes, kPoison, bytes);
+}
+
 void expect_moved(const Call& call, const Recipe& recipe, size_t first, size_t count, void* out) {
   size_t bytes = info(call.type).bytes;
   for (size_t done = 0; done < count;) {
@@ -123,6 +133,7 @@ void expect_moved(const Call& call, const Recipe& recipe, size_t first, size_t c
     generate(recipe, from.rank, from.index, n, static_cast<char*>(out) + done * bytes);
     done += n;
   }
+  if (call.shape) expect_gaps(call, first, count, static_cast<char*>(out));
 }
 
 }  // namespace
@@ -164,9 +175,12 @@ Partners partners_of(const Call& call) {
 
 size_t slots(const Call& call) {
   constexpr size_t kBytes = 64 << 20;
-  const size_t message = std::max<size_t>(table_bytes(call), 1);
-  return std::clamp<size_t>(kBytes / message, 1, as_size(call.window));
+  return std::clamp<size_t>(kBytes / std::max<size_t>(slot_bytes(call), 1), 1, as_size(call.window));
 }
+
+size_t slot_bytes(const Call& call) { return slot_elements(call) * info(call.type).bytes; }
+
+size_t message_offset(const Call& call, int i) { return as_size(i) % slots(call) * slot_bytes(call); }
 
 std::string collective_names() {
   std::string names;

@@ -7,9 +7,11 @@
 // Thread safety: pure functions.
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "perf/data.h"
+#include "perf/type_shape.h"
 #include "perf/types.h"
 
 namespace gpucoll::perf {
@@ -47,8 +49,9 @@ struct Call {
   int root = 0;
   bool in_place = false;
   int rank = 0, ranks = 1;
-  int window = 1;    // messages of a point-to-point test that are under way at once, each way
-  bool api = false;  // in place as the C API has it, where MPI has it otherwise
+  int window = 1;                          // messages of a point-to-point test that are under way at once, each way
+  std::shared_ptr<const TypeShape> shape;  // of these messages; null: contiguous. count is its elements
+  bool api = false;                        // in place as the C API has it, where MPI has it otherwise
   bool operator==(const Call&) const = default;
 };
 
@@ -78,8 +81,11 @@ bool in_api(Collective collective);
 bool is_pairwise(Collective collective);
 bool is_message_test(Collective collective);
 Partners partners_of(const Call& call);
-// Of a point-to-point test: the messages that a buffer has room for. Message i of a window lies at i % slots(call).
+// Of a point-to-point test: the messages that a buffer has room for, the bytes of the buffer that one takes, gaps
+// included, and where in the buffer message i of a window lies.
 size_t slots(const Call& call);
+size_t slot_bytes(const Call& call);
+size_t message_offset(const Call& call, int i);
 
 // Of a buffer with a block for every rank, on `rank`: the one of `peer`.
 Block block_of(const Call& call, int rank, int peer);
@@ -104,7 +110,10 @@ double bus_factor(const Call& call);
 
 // How this call's data are made in run number `run`.
 Recipe recipe(const Call& call, uint64_t run);
-// Output elements first .. first + count - 1 of this rank; `scratch` holds count elements as well.
+// What bytes of the output hold that no call has written.
+constexpr int kPoison = 0xA5;
+// Output elements first .. first + count - 1 of this rank, with gaps between them; `scratch` holds count elements as
+// well.
 void expected(const Call& call, const Recipe& recipe, size_t first, size_t count, void* out, void* scratch);
 
 }  // namespace gpucoll::perf

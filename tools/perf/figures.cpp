@@ -69,6 +69,8 @@ bool slower(const Row& row, const Figures& figures, double tolerance_percent) {
 
 bool other_bits(const Row& row) { return row.was && row.bits && row.was->bits && *row.bits != *row.was->bits; }
 
+const char* shape_text(const Call& call) { return call.shape ? call.shape->text.c_str() : "contiguous"; }
+
 const char* op_text(const Call& call) { return reduces(call.collective) ? name(call.op) : "-"; }
 
 }  // namespace gpucoll::perf

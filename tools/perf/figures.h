@@ -51,5 +51,7 @@ bool other_bits(const Row& row);
 
 // The operation's name, or "-".
 const char* op_text(const Call& call);
+// As --type-shape has it.
+const char* shape_text(const Call& call);
 
 }  // namespace gpucoll::perf

@@ -80,7 +80,10 @@ Json heading_json(const Options& options, const Heading& heading) {
 }
 
 Json identity_json(const Call& call) {
-  return {{"bytes", table_bytes(call)}, {"count", call.count}, {"type", info(call.type).name}, {"op", op_text(call)}};
+  Json identity = {
+      {"bytes", table_bytes(call)}, {"count", call.count}, {"type", info(call.type).name}, {"op", op_text(call)}};
+  if (is_message_test(call.collective)) identity["type_shape"] = shape_text(call);
+  return identity;
 }
 
 Json row_json(const Row& row, const Figures& figures, const Options& options) {

@@ -72,6 +72,7 @@ Result<std::unique_ptr<Runner>> make_baseline(const Options& options, const MpiS
                                               const Buffers& buffers, const std::vector<Call>& calls) {
   switch (options.baseline) {
     case BaselineChoice::none: break;
+    case BaselineChoice::contiguous: return contiguous_message_runner(buffers, MPI_COMM_WORLD);
     case BaselineChoice::staged: return make_message_baseline(options, mpi, heading, buffers, calls);
     case BaselineChoice::host:
       if (is_message_test(options.collective)) return make_message_baseline(options, mpi, heading, buffers, calls);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <climits>
 #include <optional>
+#include <sstream>
 
 #include "base/params.h"
 #include "common/command_line.h"
@@ -18,7 +19,8 @@ struct Words {
   std::string collective, type = "float", op = "sum", baseline = "none", overlap = "none";
   std::string min_bytes = "8", max_bytes = "64M";
   std::optional<int> iterations, window;
-  std::string memory;
+  std::string memory, shapes;
+  bool type_given = false, baseline_given = false, sizes_given = false;
   int check = 1;
 };
 
@@ -37,12 +39,6 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_option("-o,--op", words.op, "all, or one of " + op_names())->capture_default_str();
   app.add_option("-r,--root", options.root, "Root of bcast, reduce, gather(v) and scatter(v)")->capture_default_str();
   app.add_option("-c,--check", words.check, "1: compare every element of the result, 0: do not")->capture_default_str();
-  app.add_option("--window", words.window,
-                 "Of bandwidth and bibw: messages under way at once, each way; 64 unless given");
-  app.add_option(
-      "--memory", words.memory,
-      "Of latency, bandwidth and bibw: kinds of memory of the ranks that begin and of their partners, such as "
-      "device,host. There are device (both, unless given), host, pinned (page-locked)");
   app.add_flag("--in-place", options.in_place, "Input and output share a buffer (MPI_IN_PLACE)");
   app.add_flag("--api", options.api, "Through gpucoll's C API instead of MPI: stream, call, synchronize");
   app.add_flag("--nonblocking", options.nonblocking, "By MPI's nonblocking calls: MPI_Iallreduce, MPI_Wait, and so on");
@@ -54,7 +50,8 @@ void declare(CLI::App& app, Options& options, Words& words) {
                "With --api: buffers are registered with the communicator (gpucollCommRegister)");
   app.add_option("--baseline", words.baseline,
                  "Measured beside it in the same run: none, nccl (libnccl, found at run time), host (the same MPI call "
-                 "on host memory), staged (messages through page-locked host memory, copied by the program)")
+                 "on host memory), staged (messages through page-locked host memory, copied by the program), "
+                 "contiguous (with --type-shape)")
       ->capture_default_str();
   app.add_flag("--latency", options.latency, "Show how the times of single calls are distributed: p50, p90, p99");
   app.add_option(
@@ -73,6 +70,21 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_option("--csv", options.csv, "Also write the results to this file as CSV");
 }
 
+// What point-to-point tests alone have.
+void declare_messages(CLI::App& app, Words& words) {
+  app.add_option("--window", words.window,
+                 "Of bandwidth and bibw: messages under way at once, each way; 64 unless given");
+  app.add_option(
+      "--memory", words.memory,
+      "Of latency, bandwidth and bibw: kinds of memory of the ranks that begin and of their partners, such as "
+      "device,host. There are device (both, unless given), host, pinned (page-locked)");
+  app.add_option(
+      "--type-shape", words.shapes,
+      "Of latency, bandwidth and bibw: messages of derived types, beside contiguous ones of as many bytes; a list of "
+      "contiguous, vector:COUNT:BLOCK:STRIDE, face:N:x (or y, z: a plane of a grid of N^3 elements, x runs fastest), "
+      "indexed:N, struct:N. Elements are doubles, unless -d is given");
+}
+
 Status read_sizes(const Words& words, Options& options) {
   GC_TRY_AS(int64_t min, parse_size(words.min_bytes.c_str()));
   GC_TRY_AS(int64_t max, parse_size(words.max_bytes.c_str()));
@@ -84,9 +96,17 @@ Status read_sizes(const Words& words, Options& options) {
   return {};
 }
 
+bool has_shape(const Options& options) {
+  return std::any_of(options.shapes.begin(), options.shapes.end(), [](const auto& shape) { return shape != nullptr; });
+}
+
 Status read_types(const Words& words, Options& options) {
   if (options.collective == Collective::barrier) {
     options.types = {Type::byte};  // of none
+    return {};
+  }
+  if (has_shape(options) && !words.type_given) {
+    options.types = {Type::float64};
     return {};
   }
   if (words.type == "all") {
@@ -133,12 +153,20 @@ Status read_baseline(const Words& words, Options& options) {
     options.baseline = BaselineChoice::host;
   else if (words.baseline == "staged")
     options.baseline = BaselineChoice::staged;
+  else if (words.baseline == "contiguous")
+    options.baseline = BaselineChoice::contiguous;
   else
-    return bad(fmt::format("there is no baseline '{}'; there are none, nccl, host, staged", words.baseline));
+    return bad(
+        fmt::format("there is no baseline '{}'; there are none, nccl, host, staged, contiguous", words.baseline));
   if (options.baseline == BaselineChoice::staged && !is_message_test(options.collective))
     return bad("--baseline staged is for latency, bandwidth and bibw: take --baseline host");
   if (options.baseline == BaselineChoice::nccl && !both_on_device(options))
     return bad("--baseline nccl needs device memory on both sides: leave out --memory, or take --baseline host");
+  if (has_shape(options) && !words.baseline_given) options.baseline = BaselineChoice::contiguous;
+  if (options.baseline == BaselineChoice::contiguous && !has_shape(options))
+    return bad("--baseline contiguous is for messages with gaps: add --type-shape");
+  if (options.baseline == BaselineChoice::staged && has_shape(options))
+    return bad("--baseline staged copies contiguous messages: leave out --type-shape, or take --baseline contiguous");
   if (options.baseline == BaselineChoice::staged && !any_on_device(options))
     return bad("--baseline staged has nothing to copy from a device: take --baseline host");
   return {};
@@ -170,17 +198,39 @@ Status read_memory(const std::string& text, Options& options) {
   return bad(fmt::format("--memory takes two of device, host and pinned, such as device,host, not '{}'", text));
 }
 
+Status read_shapes(const Words& words, Options& options) {
+  if (words.shapes.empty()) return {};
+  options.shapes.clear();
+  std::istringstream list(words.shapes);
+  for (std::string text; std::getline(list, text, ',');) {
+    if (text == "contiguous") {
+      options.shapes.push_back(nullptr);
+      continue;
+    }
+    GC_TRY_AS(auto shape, parse_type_shape(text));
+    options.shapes.push_back(std::move(shape));
+  }
+  const bool any_contiguous = std::count(options.shapes.begin(), options.shapes.end(), nullptr) > 0;
+  if (words.sizes_given && !any_contiguous)
+    return bad("-b, -e and -f are for contiguous messages, and --type-shape says its own sizes: leave them out");
+  return {};
+}
+
 // What point-to-point tests have to themselves, and what they leave nothing to choose of.
 Status read_message_test(const Words& words, Options& options) {
   const char* what = name(options.collective);
   if (words.window && (options.collective == Collective::latency || !is_message_test(options.collective)))
     return bad(fmt::format("--window is for bandwidth and bibw: leave it out with {}", what));
   options.window = words.window.value_or(64);
-  if (!is_message_test(options.collective))
-    return words.memory.empty()
-               ? Status()
-               : bad(fmt::format("--memory is for latency, bandwidth and bibw: {} is on devices", what));
+  if (!is_message_test(options.collective)) {
+    if (!words.memory.empty())
+      return bad(fmt::format("--memory is for latency, bandwidth and bibw: {} is on devices", what));
+    if (!words.shapes.empty())
+      return bad(fmt::format("--type-shape is for latency, bandwidth and bibw: leave it out with {}", what));
+    return {};
+  }
   GC_TRY(read_memory(words.memory, options));
+  GC_TRY(read_shapes(words, options));
   if (options.api) return bad(fmt::format("{} is a test of MPI's messages: leave out --api, or take pair", what));
   if (options.nonblocking || options.persistent)
     return bad(fmt::format("{} says itself which calls it makes: leave out --nonblocking and --persistent", what));
@@ -252,6 +302,11 @@ std::vector<size_t> sizes(const Options& options) {
 }
 
 void plan_sizes(const Options& options, Call call, std::vector<Call>* calls) {
+  if (call.shape) {
+    call.count = call.shape->elements;
+    calls->push_back(call);
+    return;
+  }
   bool first = true;
   size_t last = 0;
   for (size_t bytes : sizes(options)) {
@@ -274,7 +329,11 @@ Result<Options> parse_options(int argc, char** argv) {
       "gpucoll-perf");
   app.get_formatter()->column_width(34);
   declare(app, options, words);
+  declare_messages(app, words);
   GC_TRY_AS(options.text, tools::read_command_line(app, argc, argv));
+  words.type_given = app.count("-d") > 0;
+  words.baseline_given = app.count("--baseline") > 0;
+  words.sizes_given = app.count("-b") + app.count("-e") + app.count("-f") > 0;
   if (!options.text.empty()) return options;
   GC_TRY(interpret(words, options));
   return options;
@@ -291,9 +350,21 @@ Result<std::vector<Call>> plan(const Options& options, int rank, int ranks) {
   for (Type type : options.types) {
     for (Op op : options.ops) {
       if (reduces(options.collective) && !fits(type, op)) continue;
-      Call call{options.collective, type, op, 0, options.root, options.in_place, rank, ranks, 1, options.api};
-      if (is_message_test(call.collective) && call.collective != Collective::latency) call.window = options.window;
-      plan_sizes(options, call, &calls);
+      Call call;
+      call.collective = options.collective;
+      call.type = type;
+      call.op = op;
+      call.root = options.root;
+      call.in_place = options.in_place;
+      call.rank = rank;
+      call.ranks = ranks;
+      call.api = options.api;
+      if (options.collective == Collective::bandwidth || options.collective == Collective::bibw)
+        call.window = options.window;
+      for (const auto& shape : options.shapes) {
+        call.shape = shape;
+        plan_sizes(options, call, &calls);
+      }
     }
   }
   if (options.collective == Collective::pair && ranks < 2) return bad("pair needs two ranks or more");

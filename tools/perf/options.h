@@ -12,7 +12,7 @@
 
 namespace gpucoll::perf {
 
-enum class BaselineChoice { none, nccl, host, staged };
+enum class BaselineChoice { none, nccl, host, staged, contiguous };
 enum class OverlapChoice { none, host, kernel };
 
 struct Options {
@@ -25,6 +25,7 @@ struct Options {
   int root = 0;
   int window = 64;                                                       // of bandwidth and bibw
   MemoryKind begins = MemoryKind::device, answers = MemoryKind::device;  // the sides of a point-to-point test
+  std::vector<std::shared_ptr<const TypeShape>> shapes = {nullptr};      // of its messages; null: contiguous
   bool check = true;
   bool in_place = false;
   bool api = false;          // through the C API instead of MPI

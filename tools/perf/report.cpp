@@ -75,7 +75,7 @@ void print_csv_titles(std::FILE* file) {
   fmt::print(file,
              "collective,ranks,bytes,count,type,op,in_place,median_us,min_us,max_us,algbw_gbs,"
              "busbw_gbs,wrong,baseline,baseline_median_us,baseline_busbw_gbs,ratio,p90_us,p99_us,least_us,most_us,"
-             "ratio_least,ratio_most,computing_us,both_us,hidden_percent,bits\n");
+             "ratio_least,ratio_most,computing_us,both_us,hidden_percent,bits,type_shape\n");
 }
 
 void print_csv(std::FILE* file, const Row& row, const Figures& f, const Options& options, const Heading& heading) {
@@ -99,7 +99,8 @@ void print_csv(std::FILE* file, const Row& row, const Figures& f, const Options&
     fmt::print(file, ",{:.3f},{:.3f},{:.1f}", f.ours.computing_us, f.ours.both_us, hidden_percent(f.ours));
   else
     fmt::print(file, ",,,");
-  fmt::print(file, ",{}\n", row.bits ? fmt::format("{:016x}", *row.bits) : "");
+  fmt::print(file, ",{},{}\n", row.bits ? fmt::format("{:016x}", *row.bits) : "",
+             is_message_test(call.collective) ? shape_text(call) : "");
 }
 
 }  // namespace

@@ -177,14 +177,13 @@ int NcclRunner::exchange_with(const Partners& partners, size_t bytes) {
 }
 
 int NcclRunner::enqueue_window(const Call& call, int sends, int recvs) {
-  const size_t bytes = table_bytes(call), room = slots(call);
+  const size_t bytes = table_bytes(call);
   const int partner = partner_of(call);
-  const auto place = [&](int i) { return static_cast<size_t>(i) % room * bytes; };
   int result = nccl_.group_start();
   for (int i = 0; i < sends && result == 0; ++i)
-    result = nccl_.send(buffers_.send.at(place(i)), bytes, kNcclBytes, partner, comm_, stream_);
+    result = nccl_.send(buffers_.send.at(message_offset(call, i)), bytes, kNcclBytes, partner, comm_, stream_);
   for (int i = 0; i < recvs && result == 0; ++i)
-    result = nccl_.recv(buffers_.recv.at(place(i)), bytes, kNcclBytes, partner, comm_, stream_);
+    result = nccl_.recv(buffers_.recv.at(message_offset(call, i)), bytes, kNcclBytes, partner, comm_, stream_);
   int ended = nccl_.group_end();
   return result ? result : ended;
 }

@@ -42,15 +42,19 @@ void Table::add_number(const std::string& title, const std::string& unit, size_t
 }
 
 void Table::add_call(const std::vector<Call>& calls) {
-  size_t type_width = 4, op_width = 2;
+  size_t type_width = 4, op_width = 2, shape_width = 0;
   for (const Call& call : calls) {
     type_width = std::max(type_width, std::strlen(info(call.type).name));
     op_width = std::max(op_width, std::strlen(op_text(call)));
+    if (call.shape) shape_width = std::max(shape_width, std::strlen(shape_text(call)));
   }
   add("bytes", "", 11, [](const Row& row, const Figures&) { return std::to_string(table_bytes(row.call)); });
   add("count", "", 11, [](const Row& row, const Figures&) { return std::to_string(row.call.count); });
   add("type", "", type_width + 1, [](const Row& row, const Figures&) { return info(row.call.type).name; });
   add("op", "", op_width, [](const Row& row, const Figures&) { return op_text(row.call); });
+  if (shape_width > 0)
+    add("shape", "", std::max(shape_width, std::strlen("contiguous")),
+        [](const Row& row, const Figures&) { return shape_text(row.call); });
 }
 
 void Table::add_times(const Options& options) {

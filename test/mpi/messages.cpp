@@ -421,6 +421,20 @@ void what_is_much_too_long(const World& w) {
   }
 }
 
+// Host memory into too little room on the device: ob1, left alone, writes all of it into what it receives to.
+void host_memory_is_too_long(const World& w) {
+  constexpr int kBytes = 16 << 20;
+  const std::vector<char> out(kBytes, 'a');
+  for (const int room : {1, 1000, 65536, 70000, kBytes - 1}) {
+    Memory in(Where::device, static_cast<size_t>(room));
+    MPI_Request sent;
+    MPI_Isend(out.data(), kBytes, MPI_BYTE, w.peer, kTag, w.comm, &sent);
+    expect("MPI_Recv of host memory that is too long",
+           MPI_Recv(in.at(0), room, MPI_BYTE, w.peer, kTag, w.comm, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
+    MPI_Wait(&sent, MPI_STATUS_IGNORE);
+  }
+}
+
 // Probes tell the size of the message, whichever way it comes, also of those as large as an envelope.
 void probes(const World& w) {
   struct Message {
@@ -693,6 +707,7 @@ void all(MPI_Comm of) {
   data_elsewhere(w);
   what_is_too_long(w);
   what_is_much_too_long(w);
+  host_memory_is_too_long(w);
   if (!w.unmatched) probes(w);
   if (!w.unmatched) matched_before_others(w);
   beside_what_waits(w);

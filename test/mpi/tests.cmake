@@ -183,6 +183,9 @@ gc_mpi_test(mpi.messages LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND tes
 gc_mpi_test(mpi.messages_threads LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages threads)
 gc_mpi_test(mpi.messages_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
   COMMAND test/mpi/messages)
+# One process copies from the other's memory, where the system lets it.
+gc_mpi_test(mpi.messages_cma LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca btl_vader_single_copy_mechanism cma
+  COMMAND test/mpi/messages)
 gc_mpi_test(mpi.messages_tcp LABELS mpi NP 4 MPIRUN ${GC_LITERALLY} --mca pml ob1 --mca btl tcp,self
   COMMAND test/mpi/messages)
 # Also where no memory of another process can be opened, and all comes by its bounce: in a tree with mutants.

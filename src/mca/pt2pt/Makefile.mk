@@ -9,4 +9,6 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/pt2pt/message_requests.c \
 	src/mca/pt2pt/message_requests.h \
 	src/mca/pt2pt/mpi_functions.c \
-	src/mca/pt2pt/pt2pt.h
+	src/mca/pt2pt/pt2pt.h \
+	src/mca/pt2pt/staged_receives.c \
+	src/mca/pt2pt/staged_receives.h

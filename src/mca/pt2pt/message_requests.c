@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "mca/pt2pt/pt2pt.h"
+#include "mca/pt2pt/staged_receives.h"
 
 opal_mutex_t gcm_list_lock = OPAL_MUTEX_STATIC_INIT;
 static gcm_message_request *under_way, **under_way_end = &under_way;
@@ -283,6 +284,7 @@ static int progress(void) {
 void gcm_stop_messages(void) {
   if (progress_registered) opal_progress_unregister(progress);
   progress_registered = false;
+  gcm_forget_bounded_types();
 }
 
 /* ---- beginning ---- */
@@ -321,19 +323,21 @@ static int begin_send(gcm_message_request *r) {
                            &r->inner);
 }
 
-static int begin_receive(gcm_message_request *r) {
+static int post(gcm_message_request *r, void *buffer, size_t count, gcm_type *type) {
   const gcm_route *route = &r->route;
-  void *buffer = r->data.buffer;
-  size_t count = r->data.count;
-  gcm_type *type = r->data.type;
-  if (receives_by_host(r)) {
-    if (!take_host_memory(r)) return MPI_ERR_NO_MEM;
-    buffer = r->host;
-    count = host_bytes(r);
-    type = bytes_type();
-  }
   if (route->message != NULL) return gcm_pml.pml_imrecv(buffer, count, type, route->message, &r->inner);
   return gcm_pml.pml_irecv(buffer, count, type, route->peer, route->tag, route->comm, &r->inner);
+}
+
+static int begin_receive(gcm_message_request *r) {
+  if (!receives_by_host(r)) return post(r, r->data.buffer, r->data.count, r->data.type);
+  if (!take_host_memory(r)) return MPI_ERR_NO_MEM;
+  if (!gcm_pml_delivers_cut_messages) return post(r, r->host, host_bytes(r), bytes_type());
+  gcm_type *type = gcm_bounded_type(host_bytes(r));
+  if (type == NULL) return MPI_ERR_NO_MEM;
+  const int rc = post(r, r->host, 1, type);
+  OBJ_RELEASE(type);
+  return rc;
 }
 
 int gcm_begin_message(gcm_message_request *r) {

@@ -91,15 +91,16 @@ foreach(test latency bandwidth bibw)
             --type-shape vector:500:3:7,face:30:x,face:30:y,indexed:5000,struct:2000)
   gc_mpi_test(tools.perf_${test}_staged NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
     COMMAND tools/gpucoll-perf ${test} -b 0 -e 20K -f 100 -n 5 -w 1 --baseline staged)
-  gc_mpi_expect(perf_${test}_sees_corruption 1 "^# wrong elements: 2$" test/tools/perf_corrupted ${test} -b 4K -e 4K -n 1)
+  gc_mpi_expect(perf_${test}_sees_corruption 1 "^# wrong elements: 2$" test/tools/perf_corrupted ${test} -b 256K -e 256K
+                -n 1)
 endforeach()
 # Element 16 of rank 1: of the message, and between its elements.
 foreach(stride 4 5)
-  gc_mpi_expect(perf_sees_corruption_${stride} 1 "^# wrong elements: 2$" test/tools/perf_corrupted latency -n 1
+  gc_mpi_expect(perf_sees_corruption_${stride} 1 "^# wrong elements: 20$" test/tools/perf_corrupted latency -n 1
                 --type-shape vector:40:1:${stride})
 endforeach()
 gc_mpi_test(tools.perf_bandwidth_large NP 2 LABELS tools mpi MPIRUN --mca coll gpucoll
-  COMMAND tools/gpucoll-perf bandwidth -b 24M -e 24M -n 1 -w 0 --window 3)
+  COMMAND tools/gpucoll-perf bandwidth -b 6M -e 6M -n 1 -w 0 --window 3)
 gc_mpi_test(tools.perf_odd_ranks NP 3 LABELS tools mpi MUST_PRINT "gpucoll-perf: latency needs an even number of ranks"
   MPIRUN --mca coll gpucoll
   COMMAND tools/gpucoll-perf latency)

@@ -1,11 +1,21 @@
 #include "perf/bench.h"
 
+#include <algorithm>
+
 #include "perf/measure.h"
 
 namespace gpucoll::perf {
 namespace {
 
 constexpr int kExamples = 10;
+
+// Small messages are exchanged, and checked, several times.
+int checked_calls(const Call& call) {
+  constexpr size_t kMost = 10, kBytes = 256 << 10;
+  if (!is_message_test(call.collective)) return 1;
+  const size_t bytes = recv_elements(call) * info(call.type).bytes;
+  return static_cast<int>(std::clamp<size_t>(kBytes / std::max<size_t>(bytes, 1), 1, kMost));
+}
 
 }  // namespace
 
@@ -35,8 +45,10 @@ Result<Times> Bench::run(const Call& call, Runner* baseline) {
 
 Status Bench::check(const Call& call, Row* row) {
   if (!options_.check) return {};
-  GC_TRY_AS(const Verdict verdict, checker_.check(runner_, call));
-  note(verdict, row);
+  for (int i = 0; i < checked_calls(call); ++i) {
+    GC_TRY_AS(const Verdict verdict, checker_.check(runner_, call));
+    note(verdict, row);
+  }
   return {};
 }
 

@@ -174,7 +174,7 @@ Partners partners_of(const Call& call) {
 }
 
 size_t slots(const Call& call) {
-  constexpr size_t kBytes = 64 << 20;
+  constexpr size_t kBytes = 16 << 20;
   return std::clamp<size_t>(kBytes / std::max<size_t>(slot_bytes(call), 1), 1, as_size(call.window));
 }
 

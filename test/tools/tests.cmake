@@ -59,6 +59,10 @@ foreach(collective allreduce bcast reduce allgather reduce_scatter alltoall gath
   gc_mpi_test(tools.perf_${collective}_persistent NP 3 LABELS tools mpi MPIRUN ${GC_LITERALLY}
     COMMAND tools/gpucoll-perf ${collective} -b 0 -e 200K -f 100 -n 2 -w 1 -r 2 --persistent --baseline host)
 endforeach()
+foreach(messages sendrecv pair)
+  gc_mpi_test(tools.perf_${messages} NP 3 LABELS tools mpi MPIRUN ${GC_LITERALLY}
+    COMMAND tools/gpucoll-perf ${messages} -d all -b 0 -e 20K -f 100 -n 1 -w 0 --baseline host)
+endforeach()
 gc_mpi_test(tools.perf_barrier NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll COMMAND tools/gpucoll-perf barrier)
 gc_mpi_test(tools.perf_barrier_nonblocking NP 3 LABELS tools mpi MPIRUN --mca coll gpucoll
   COMMAND tools/gpucoll-perf barrier --nonblocking)

@@ -182,7 +182,7 @@ Status read_overlap(const Words& words, Options& options) {
   else
     return bad(fmt::format("there is no computing '{}' to overlap with; there are none, host, kernel", words.overlap));
   if (options.overlap == OverlapChoice::none) return {};
-  if (is_message_test(options.collective))
+  if (is_pairwise(options.collective) && !options.api)
     return bad(fmt::format("{} leaves no time to compute in: leave out --overlap", name(options.collective)));
   if (options.pipelined || options.latency)
     return bad("--overlap measures single calls and shows its own columns: leave out --pipelined and --latency");
@@ -232,8 +232,6 @@ Status read_message_test(const Words& words, Options& options) {
   GC_TRY(read_memory(words.memory, options));
   GC_TRY(read_shapes(words, options));
   if (options.api) return bad(fmt::format("{} is a test of MPI's messages: leave out --api, or take pair", what));
-  if (options.nonblocking || options.persistent)
-    return bad(fmt::format("{} says itself which calls it makes: leave out --nonblocking and --persistent", what));
   return {};
 }
 
@@ -248,8 +246,8 @@ Status read_entry(const Options& options) {
     return bad("--persistent is a way of its own: leave out --api and --nonblocking");
   if (options.pipelined && options.latency)
     return bad("--pipelined sees no single calls, so --latency has nothing to show");
-  if (pairwise && !options.api && !is_message_test(options.collective))
-    return bad(fmt::format("{} needs --api: MPI's own point-to-point does not take device memory", what));
+  if (pairwise && (options.nonblocking || options.persistent))
+    return bad(fmt::format("{} says itself which calls it makes: leave out --nonblocking and --persistent", what));
   if (options.api && !in_api(options.collective)) return bad(fmt::format("the C API has no {}", what));
   const bool never = pairwise || options.collective == Collective::barrier;
   if (options.in_place && (never || (options.api && even(options.collective) == Collective::alltoall)))

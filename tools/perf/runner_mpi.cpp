@@ -65,8 +65,7 @@ class MpiRunner final : public MpiCallRunner {
       : MpiCallRunner("device", form, comm), buffers_(buffers) {}
   const char* name() const override { return "MPI"; }
   std::string description() const override { return "MPI on device memory"; }
-  // Point-to-point of MPI would touch device memory on the host.
-  bool can(const Call& call) const override { return !is_pairwise(call.collective) && MpiCall::has(call.type); }
+  bool can(const Call& call) const override { return MpiCall::has(call.type); }
 
  private:
   void* send() override { return buffers_.send.at(0); }

@@ -74,12 +74,15 @@ std::vector<double> of_message(const Call& call, const std::vector<double>& mine
   return all;
 }
 
+// Turn by turn, in rounds of many exchanges.
 Result<Times> measure_messages(const Call& call, Runner& ours, Runner* baseline, Repeats repeats, MPI_Comm comm) {
-  const int exchanges = (repeats.iterations + kRounds - 1) / kRounds;
-  const auto one = [&](Runner& runner, std::vector<double>* times_us) {
-    return time_exchanges(call, runner, repeats.warmup, exchanges, comm, times_us);
-  };
-  GC_TRY_AS(Sides sides, take_turns(ours, baseline, 0, kRounds, one));
+  Sides sides;
+  for (int round = 0; round < kRounds; ++round) {
+    const int exchanges = repeats.iterations * (round + 1) / kRounds - repeats.iterations * round / kRounds;
+    if (exchanges == 0) continue;
+    GC_TRY(time_exchanges(call, ours, repeats.warmup, exchanges, comm, &sides.ours));
+    if (baseline) GC_TRY(time_exchanges(call, *baseline, repeats.warmup, exchanges, comm, &sides.baseline));
+  }
   Times times;
   times.ours.call = summarize(of_message(call, sides.ours, comm));
   if (baseline) times.baseline.call = summarize(of_message(call, sides.baseline, comm));

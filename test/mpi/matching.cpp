@@ -561,6 +561,29 @@ void cut_off_and_probed(const Communicators& comms) {
   }
 }
 
+// A message that is cut off must not end another one that was matched before it, and is still to be taken.
+void cut_off_behind_another(const Communicators& comms) {
+  constexpr size_t kBytes = 160;
+  const int right = (g_rank + 1) % g_size, left = (g_rank + g_size - 1) % g_size;
+  Memory out(Where::device, kBytes), in(Where::device, kBytes), cut(Where::host, kBytes);
+  Bytes got(kBytes);
+  out.write(stream(mix(10, u(g_rank)), kBytes).data());
+  MPI_Request sent[2], received;
+  MPI_Status status;
+  int bytes = 0;
+  for (MPI_Request& r : sent) MPI_Isend(out.at(0), kBytes, MPI_BYTE, right, 1, comms.at(0), &r);
+  // When this has come, the two are there as well.
+  MPI_Sendrecv(nullptr, 0, MPI_BYTE, right, 2, nullptr, 0, MPI_BYTE, left, 2, comms.at(0), MPI_STATUS_IGNORE);
+  MPI_Irecv(in.at(0), kBytes, MPI_BYTE, left, 1, comms.at(0), &received);
+  MPI_Recv(cut.at(0), 3, MPI_BYTE, left, 1, comms.at(0), MPI_STATUS_IGNORE);
+  MPI_Wait(&received, &status);
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  MPI_Waitall(2, sent, MPI_STATUSES_IGNORE);
+  in.read(got.data());
+  if (!checked(bytes == static_cast<int>(kBytes) && got == stream(mix(10, u(left)), kBytes)))
+    fail("a message before one that was cut off: %d bytes, or wrong data", bytes);
+}
+
 // ---- all of it ----
 
 int play(const Options& options, const Communicators& comms, uint64_t seed) {
@@ -589,6 +612,7 @@ void run(const Options& options) {
     synchronous_waits(*comms[0]);
     for (uint64_t i = 0; i < 5; i++) communicator_freed_early(*comms[0], i);
     cut_off_and_probed(*comms[0]);
+    if (g_size > 1) cut_off_behind_another(*comms[0]);
   }
   Options each = options;
   each.messages /= options.threads;

@@ -322,7 +322,9 @@ Result<Options> parse_options(int argc, char** argv) {
   Options options;
   Words words;
   CLI::App app(
-      "Times and checks a collective on device memory. Run under mpirun with --mca coll gpucoll; "
+      "Times and checks a collective on device memory, or (latency, bandwidth, bibw) MPI's messages between the ranks "
+      "i "
+      "and i + n/2 of n ranks. Run under mpirun with --mca coll gpucoll; "
       "with --api the component is not needed.",
       "gpucoll-perf");
   app.get_formatter()->column_width(34);

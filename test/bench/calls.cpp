@@ -1,5 +1,6 @@
 // Calls to be counted under callgrind (instructions.py): rank 0 of two runs under it, with collecting on only inside
-// gc_bench_call and a dump before each gc_bench_end. Prints "CASE N" for each dump, in their order.
+// gc_bench_call and gc_bench_message, and a dump before each gc_bench_end. Prints "CASE N" for each dump, in their
+// order.
 //
 // Buffers have 8 bytes a block, where a call's own instructions weigh most. Those in host memory come first: until
 // there is a device in the process, looking at a pointer costs next to nothing.
@@ -7,6 +8,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +23,7 @@ extern "C" {
 __attribute__((noinline)) bool gc_bench_call(Runner* runner, const Call* call, bool whole) {
   return runner->start(*call) && (!whole || runner->finish());
 }
+__attribute__((noinline)) void gc_bench_message(const std::function<void()>* part) { (*part)(); }
 __attribute__((noinline)) void gc_bench_end() { asm volatile(""); }
 }
 
@@ -46,6 +49,14 @@ Call small_call(Collective collective, bool api) {
   return call;
 }
 
+void tell_and_end(const std::string& what) {
+  if (rank == 0) {
+    std::printf("%s %d\n", what.c_str(), kCalls);
+    std::fflush(stdout);
+  }
+  gc_bench_end();
+}
+
 bool count(const std::string& form, Runner& runner, Collective collective, bool whole) {
   const Call call = small_call(collective, form == "api");
   if (!runner.can(call)) return true;
@@ -54,12 +65,39 @@ bool count(const std::string& form, Runner& runner, Collective collective, bool 
   MPI_Barrier(MPI_COMM_WORLD);
   for (int i = 0; i < kCalls; ++i)
     if (!gc_bench_call(&runner, &call, whole) || (!whole && !runner.finish())) return false;
-  if (rank == 0) {
-    std::printf("%s_%s %d\n", form.c_str(), name(collective), kCalls);
-    std::fflush(stdout);
-  }
-  gc_bench_end();
+  tell_and_end(form + "_" + name(collective));
   return true;
+}
+
+// Messages of host memory. A nonblocking receive is posted before its message comes, and counts until it is complete.
+void count_messages(const std::string& form) {
+  char out[8] = {}, in[8];
+  const int peer = 1 - rank;
+  MPI_Request request;
+  const auto wait = [&] { MPI_Wait(&request, MPI_STATUS_IGNORE); };
+  const auto send = [&] { MPI_Send(out, sizeof out, MPI_BYTE, peer, 1, MPI_COMM_WORLD); };
+  const auto recv = [&] { MPI_Recv(in, sizeof in, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE); };
+  const auto isend = [&] { MPI_Isend(out, sizeof out, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &request); };
+  const auto irecv = [&] { MPI_Irecv(in, sizeof in, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &request); };
+  const auto nothing = [] {};
+  // Begin and end count; what is done between and after them does not.
+  const struct {
+    const char* name;
+    std::function<void()> begin, end, between, after;
+  } messages[] = {{"send", send, nothing, nothing, recv},
+                  {"recv", nothing, recv, send, nothing},
+                  {"isend", isend, wait, nothing, recv},
+                  {"irecv", irecv, wait, send, nothing}};
+  for (const auto& m : messages) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < kCalls; ++i) {
+      gc_bench_message(&m.begin);
+      m.between();
+      gc_bench_message(&m.end);
+      m.after();
+    }
+    tell_and_end(form + "_" + m.name);
+  }
 }
 
 bool count_all(const std::string& form, Runner& runner, bool whole) {
@@ -69,14 +107,16 @@ bool count_all(const std::string& form, Runner& runner, bool whole) {
 }
 
 bool count_host() {
+  count_messages("host");
   return count_all("host", *host_runner(kBytes, kBytes, Form::blocking, MPI_COMM_WORLD), true) &&
          count_all("ihost", *host_runner(kBytes, kBytes, Form::nonblocking, MPI_COMM_WORLD), true);
 }
 
 bool count_device() {
-  auto send = DeviceMemory::create(kBytes), recv = DeviceMemory::create(kBytes);
+  auto send = Memory::create(kBytes, MemoryKind::device, -1), recv = Memory::create(kBytes, MemoryKind::device, -1);
   if (!send || !recv) return false;
   const Buffers buffers{*std::move(send), *std::move(recv)};
+  count_messages("beside");
   if (!count("beside", *host_runner(kBytes, kBytes, Form::blocking, MPI_COMM_WORLD), Collective::allreduce, true) ||
       !count_all("device", *mpi_runner(buffers, Form::blocking, MPI_COMM_WORLD), true))
     return false;

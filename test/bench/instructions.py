@@ -42,7 +42,8 @@ def profile(build, plugins, work):
     calls = os.path.join(build, "test/bench/calls")
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + os.path.join(work, "out"),
                 "--compress-strings=no", "--compress-pos=no", "--collect-atstart=no",
-                "--toggle-collect=gc_bench_call", f"--toggle-collect={WAIT}(*", "--dump-before=gc_bench_end"]
+                "--toggle-collect=gc_bench_call", "--toggle-collect=gc_bench_message", f"--toggle-collect={WAIT}(*",
+                "--dump-before=gc_bench_end"]
     require_waits(build)
     environment = dict(os.environ, GPUCOLL_DEVICE="emu", OMPI_MCA_mca_base_component_path=plugins,
                        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",

@@ -28,65 +28,68 @@ typedef struct target {
   bool matched; /* by a probe */
 } target;
 
-/* Returns whether a receive that has ended may have brought an envelope, of which it has the size: by how its data
- * begin, where that is easy to tell. */
-static GCM_NOINLINE bool begins_as_envelope(const target *t, const ompi_status_public_t *status) {
-  if (status->_ucount == GC_ENVELOPE_BYTES) return true; /* or a message that was noted */
-  if (t->count * t->type->super.size < GC_LEAST_ENVELOPE_BYTES) return false;
-  if ((t->type->super.flags & OPAL_DATATYPE_FLAG_NO_GAPS) != OPAL_DATATYPE_FLAG_NO_GAPS) return true;
-  const uint8_t *first = gcm_address(t->buffer, t->type->super.true_lb);
+/* Returns whether a receive that has ended may have brought an envelope: by its size, and by how its data begin, where
+ * that is easy to tell. */
+static GCM_INLINE bool may_have_envelope(const void *buffer, const gcm_type *type, const ompi_status_public_t *status,
+                                         int rc) {
+  if (GCM_LIKELY(!gcm_may_be_envelope(status->_ucount))) return false;
+  if (status->_ucount == GC_ENVELOPE_BYTES || rc != MPI_SUCCESS) return true; /* or it was noted, or is cut off */
+  if ((type->super.flags & OPAL_DATATYPE_FLAG_NO_GAPS) != OPAL_DATATYPE_FLAG_NO_GAPS) return true;
+  const uint8_t *first = gcm_address(buffer, type->super.true_lb);
   return first[0] == GC_ENVELOPE_MAGIC_0 && first[1] == GC_ENVELOPE_MAGIC_1;
 }
 
 /* Returns a request that receives what the envelope was for, or NULL where there was none. */
 static GCM_NOINLINE gcm_message_request *find_message(const target *t, const ompi_status_public_t *status) {
   gcm_message_data data;
-  if (status->_cancelled || !begins_as_envelope(t, status)) return NULL;
+  if (status->_cancelled) return NULL;
   if (gcm_describe_data(&data, t->buffer, t->count, t->type, false) != MPI_SUCCESS) return NULL;
   return gcm_find_envelope(&data, t->comm, status, t->matched);
 }
 
 /* ---- blocking ones ---- */
 
-/* Ends a receive that the PML has ended with `rc`. */
-static GCM_INLINE int end_receive(const target *t, int rc, ompi_status_public_t *found, ompi_status_public_t *status) {
-  found->MPI_ERROR = rc;
-  if (gcm_may_be_envelope(found->_ucount)) {
-    gcm_message_request *r = find_message(t, found);
-    if (r != NULL) {
-      ompi_request_t *request = &r->super.req_ompi;
-      gcm_watch_message(r);
-      return gcm_wait(&request, status);
-    }
-  }
-  if (status != MPI_STATUS_IGNORE) *status = *found;
-  return rc;
+/* Ends a receive that the PML has ended with `rc`, and that may have brought an envelope. */
+static GCM_NOINLINE int receive_message(const target *t, int rc, const ompi_status_public_t *found,
+                                        ompi_status_public_t *status) {
+  ompi_status_public_t ended = *found;
+  ended.MPI_ERROR = rc;
+  gcm_message_request *r = find_message(t, &ended);
+  if (r == NULL) return rc;
+  ompi_request_t *request = &r->super.req_ompi;
+  gcm_watch_message(r);
+  return gcm_wait(&request, status);
+}
+
+/* Receives by a request, where the PML would keep an envelope to itself. */
+static GCM_NOINLINE int receive_by_request(const target *t, int from, int tag, ompi_message_t **message,
+                                           ompi_status_public_t *status) {
+  ompi_request_t *request;
+  const gcm_route route = {.peer = from, .tag = tag, .comm = t->comm, .message = message};
+  const int made = make(t->buffer, t->count, t->type, &route, false, &request);
+  return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
 }
 
 int gcm_recv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
                   ompi_status_public_t *status) {
   if (!gcm_is_of_program(tag)) return gcm_pml.pml_recv(buffer, count, type, from, tag, comm, status);
-  if (gcm_pml_loses_envelope(count * type->super.size)) {
-    ompi_request_t *request;
-    const int made = gcm_irecv_host(buffer, count, type, from, tag, comm, &request);
-    return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
+  if (!ob1_runs && gcm_pml_loses_envelope(count * type->super.size)) {
+    return receive_by_request(&(target){buffer, count, type, comm, false}, from, tag, NULL, status);
   }
-  const target t = {buffer, count, type, comm, false};
-  ompi_status_public_t found = ompi_status_empty;
-  const int rc = gcm_pml.pml_recv(buffer, count, type, from, tag, comm, &found);
-  return end_receive(&t, rc, &found, status);
+  ompi_status_public_t mine, *const found = status != MPI_STATUS_IGNORE ? status : &mine;
+  found->_ucount = 0;
+  const int rc = gcm_pml.pml_recv(buffer, count, type, from, tag, comm, found);
+  if (GCM_LIKELY(!may_have_envelope(buffer, type, found, rc))) return rc;
+  return receive_message(&(target){buffer, count, type, comm, false}, rc, found, status);
 }
 
 int gcm_mrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_status_public_t *status) {
-  if (gcm_pml_loses_envelope(count * type->super.size)) {
-    ompi_request_t *request;
-    const int made = gcm_imrecv_host(buffer, count, type, message, &request);
-    return made != MPI_SUCCESS ? made : gcm_wait(&request, status);
-  }
   const target t = {buffer, count, type, (*message)->comm, true};
-  ompi_status_public_t found = ompi_status_empty;
-  const int rc = gcm_pml.pml_mrecv(buffer, count, type, message, &found);
-  return end_receive(&t, rc, &found, status);
+  if (gcm_pml_loses_envelope(count * type->super.size)) return receive_by_request(&t, 0, 0, message, status);
+  ompi_status_public_t mine, *const found = status != MPI_STATUS_IGNORE ? status : &mine;
+  found->_ucount = 0;
+  const int rc = gcm_pml.pml_mrecv(buffer, count, type, message, found);
+  return GCM_LIKELY(!may_have_envelope(buffer, type, found, rc)) ? rc : receive_message(&t, rc, found, status);
 }
 
 /* ---- nonblocking ones ---- */
@@ -142,11 +145,10 @@ static ompi_request_free_fn_t let_record_go(ompi_request_t *receive) {
   return free_of_pml;
 }
 
-static int give_back(ompi_request_t **request) {
+static GCM_INLINE int give_back(ompi_request_t **request) {
   ompi_request_t *receive = *request;
   receive->req_free = GCM_LIKELY(ob1_runs) ? free_of_ob1 : let_record_go(receive);
-  if (receive->req_start == gcm_start_receives) receive->req_start = start_of_ob1;
-  receive->req_complete_cb_data = NULL;
+  if (!ob1_runs) receive->req_complete_cb_data = NULL; /* other PMLs use it for requests of their own */
   return receive->req_free(request);
 }
 
@@ -176,12 +178,16 @@ static int free_receive(ompi_request_t **request) {
   return GCM_LIKELY(REQUEST_COMPLETE(*request)) ? give_back(request) : let_go(request);
 }
 
+static GCM_NOINLINE int free_persistent(ompi_request_t **request) {
+  (*request)->req_start = start_of_ob1;
+  return free_receive(request);
+}
+
 /* Has the message of an envelope taken; 1: the receive must not end yet. */
 static GCM_NOINLINE int look_for_message(ompi_request_t *receive) {
-  const target t = target_of(receive);
-  if (!begins_as_envelope(&t, &receive->req_status)) return 0;
   void **state = state_of(receive);
   opal_mutex_lock(&gcm_list_lock);
+  const target t = target_of(receive);
   const bool stays = is_posted(*state);
   if (stays) *state = &being_looked_at;
   opal_mutex_unlock(&gcm_list_lock);
@@ -197,18 +203,25 @@ static GCM_NOINLINE int look_for_message(ompi_request_t *receive) {
   return 0;
 }
 
-/* The PML is about to complete a receive; 1: it does not. */
-static int on_receive(ompi_request_t *receive) {
-  return GCM_LIKELY(!gcm_may_be_envelope(receive->req_status._ucount)) ? 0 : look_for_message(receive);
+static GCM_INLINE bool ob1_may_have_envelope(const ompi_request_t *receive) {
+  const mca_pml_base_request_t *base = (const mca_pml_base_request_t *)receive;
+  return may_have_envelope(base->req_addr, base->req_datatype, &receive->req_status, receive->req_status.MPI_ERROR);
 }
 
-static GCM_INLINE int watch_receive(ompi_request_t *receive, const target *t) {
-  if (GCM_LIKELY(ob1_runs)) {
-    free_of_ob1 = receive->req_free;
-    if (t->matched) receive->req_complete_cb_data = &matched_before;
-  } else if (!keep_record(receive, t)) {
-    return MPI_ERR_NO_MEM;
-  }
+/* The PML is about to complete a receive; 1: it does not. */
+static int on_receive(ompi_request_t *receive) {
+  if (GCM_LIKELY(!gcm_may_be_envelope(receive->req_status._ucount))) return 0;
+  return GCM_LIKELY(ob1_runs && !ob1_may_have_envelope(receive)) ? 0 : look_for_message(receive);
+}
+
+static GCM_INLINE void watch_ob1(ompi_request_t *receive) {
+  free_of_ob1 = receive->req_free;
+  receive->req_free = free_receive;
+  receive->req_complete_cb = on_receive;
+}
+
+static GCM_NOINLINE int watch_other(ompi_request_t *receive, const target *t) {
+  if (!keep_record(receive, t)) return MPI_ERR_NO_MEM;
   receive->req_free = free_receive;
   receive->req_complete_cb = on_receive;
   return MPI_SUCCESS;
@@ -226,10 +239,16 @@ static GCM_NOINLINE int replace_ended(ompi_request_t **request, const target *t)
 }
 
 /* Has a receive of the PML's, which may have ended by now, looked at when it ends. */
-static GCM_INLINE int look_at_end(ompi_request_t **request, const target *t) {
+static GCM_NOINLINE int look_at_end(ompi_request_t **request, const target *t) {
   ompi_request_t *receive = *request;
-  if (!REQUEST_COMPLETE(receive)) return watch_receive(receive, t);
-  return GCM_LIKELY(!gcm_may_be_envelope(receive->req_status._ucount)) ? MPI_SUCCESS : replace_ended(request, t);
+  if (REQUEST_COMPLETE(receive)) {
+    const ompi_status_public_t *const found = &receive->req_status;
+    return may_have_envelope(t->buffer, t->type, found, found->MPI_ERROR) ? replace_ended(request, t) : MPI_SUCCESS;
+  }
+  if (!ob1_runs) return watch_other(receive, t);
+  if (t->matched) receive->req_complete_cb_data = &matched_before;
+  watch_ob1(receive);
+  return MPI_SUCCESS;
 }
 
 /* With several threads another one may complete a request before it can be told whom to call. */
@@ -240,7 +259,8 @@ static GCM_INLINE bool can_look_at_end(size_t count, const gcm_type *type) {
 /* Makes a receive of ob1's that is told whom to call before it is started: so no other thread completes it first. */
 static int make_watched(const target *t, int from, int tag, ompi_request_t **request) {
   const int rc = gcm_pml.pml_irecv_init(t->buffer, t->count, t->type, from, tag, t->comm, request);
-  return rc != MPI_SUCCESS ? rc : watch_receive(*request, t);
+  if (rc == MPI_SUCCESS) watch_ob1(*request);
+  return rc;
 }
 
 static GCM_NOINLINE int start_new(const target *t, int from, int tag, ompi_request_t **request) {
@@ -260,17 +280,36 @@ int gcm_start_receives(size_t count, ompi_request_t **receives) {
   return gcm_pml.pml_start(count, receives);
 }
 
-int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
-                   ompi_request_t **request) {
-  if (!gcm_is_of_program(tag)) return gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
-  if (GCM_LIKELY(can_look_at_end(count, type))) {
-    const target t = {buffer, count, type, comm, false};
+static GCM_NOINLINE int replace_ended_of_ob1(ompi_request_t **request) {
+  const target t = target_of(*request);
+  return replace_ended(request, &t);
+}
+
+static GCM_NOINLINE int irecv_otherwise(void *buffer, size_t count, gcm_type *type, int from, int tag,
+                                        ompi_communicator_t *comm, ompi_request_t **request) {
+  const target t = {buffer, count, type, comm, false};
+  if (ob1_runs) return start_new(&t, from, tag, request);
+  if (can_look_at_end(count, type)) {
     const int rc = gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
     return rc != MPI_SUCCESS ? rc : look_at_end(request, &t);
   }
-  if (ob1_runs) return start_new(&(target){buffer, count, type, comm, false}, from, tag, request);
   const gcm_route route = {.peer = from, .tag = tag, .comm = comm};
   return make(buffer, count, type, &route, false, request);
+}
+
+/* ob1 with one thread has no more to do than must be. */
+int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag, ompi_communicator_t *comm,
+                   ompi_request_t **request) {
+  if (!gcm_is_of_program(tag)) return gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
+  if (!ob1_runs || opal_using_threads()) return irecv_otherwise(buffer, count, type, from, tag, comm, request);
+  const int rc = gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
+  if (rc != MPI_SUCCESS) return rc;
+  ompi_request_t *receive = *request;
+  if (!REQUEST_COMPLETE(receive)) {
+    watch_ob1(receive);
+    return MPI_SUCCESS;
+  }
+  return GCM_LIKELY(!ob1_may_have_envelope(receive)) ? MPI_SUCCESS : replace_ended_of_ob1(request);
 }
 
 int gcm_imrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **message, ompi_request_t **request) {
@@ -290,6 +329,7 @@ int gcm_irecv_init_host(void *buffer, size_t count, gcm_type *type, int from, in
   if (ob1_runs) {
     const int rc = make_watched(&(target){buffer, count, type, comm, false}, from, tag, request);
     if (rc != MPI_SUCCESS) return rc;
+    (*request)->req_free = free_persistent;
     start_of_ob1 = (*request)->req_start;
     (*request)->req_start = gcm_start_receives;
     return MPI_SUCCESS;

@@ -17,7 +17,7 @@ static gcm_type *make(size_t bytes) {
     OBJ_RELEASE(type);
     return NULL;
   }
-  type->super.flags &= (uint16_t)~(OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS);
+  type->super.flags &= (uint16_t) ~(OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS);
   return type;
 }
 

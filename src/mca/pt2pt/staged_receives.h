@@ -1,9 +1,9 @@
 /* Types by which the PML receives bytes into host memory of ours.
  *
- * ob1 (Open MPI 4.1 and 5.0) lets the sender, or a copy from its memory, write all of a long message to a receive buffer
- * without gaps, also what there is no room for: over tcp, and over vader with CMA. Into a type with gaps it unpacks
- * piece by piece, and no more than there is room for. So ob1 gets bytes without gaps in a type that says it has some.
- * Thread safety: any thread.
+ * ob1 (Open MPI 4.1 and 5.0) lets the sender, or a copy from its memory, write all of a long message to a receive
+ * buffer without gaps, also what there is no room for: over tcp, and over vader with CMA. Into a type with gaps it
+ * unpacks piece by piece, and no more than there is room for. So ob1 gets bytes without gaps in a type that says it has
+ * some. Thread safety: any thread.
  */
 #ifndef GPUCOLL_MCA_PT2PT_STAGED_RECEIVES_H
 #define GPUCOLL_MCA_PT2PT_STAGED_RECEIVES_H

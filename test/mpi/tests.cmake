@@ -203,7 +203,8 @@ gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --
 # Against a reference of MPI's matching, over each way that messages can go.
 function(gc_matching name)
   cmake_parse_arguments(t "" "NP;MESSAGES;SEED" "LABELS;MPIRUN;WORDS" ${ARGN})
-  gc_mpi_test(mpi.matching_${name} LABELS mpi ${t_LABELS} TIMEOUT 240 NP ${t_NP} MPIRUN ${GC_LITERALLY} ${t_MPIRUN}
+  math(EXPR timeout "240 + ${t_MESSAGES} / 100")
+  gc_mpi_test(mpi.matching_${name} LABELS mpi ${t_LABELS} TIMEOUT ${timeout} NP ${t_NP} MPIRUN ${GC_LITERALLY} ${t_MPIRUN}
     COMMAND test/mpi/matching --messages ${t_MESSAGES} --seed ${t_SEED} ${t_WORDS})
 endfunction()
 gc_matching(1 NP 1 MESSAGES 2000 SEED 100000)
@@ -212,6 +213,8 @@ gc_matching(3 NP 3 MESSAGES 10000 SEED 300000)
 gc_matching(tcp NP 3 MESSAGES 10000 SEED 400000 MPIRUN --mca pml ob1 --mca btl tcp,self)
 gc_matching(monitored NP 2 MESSAGES 5000 SEED 500000 MPIRUN --mca pml_monitoring_enable 1)
 gc_matching(threads NP 2 MESSAGES 10000 SEED 600000 WORDS --threads 3)
+# Half a millisecond a message on 2 cores that do nothing else.
+gc_matching(long NP 4 MESSAGES 60000 SEED 800000)
 string(REGEX REPLACE "^[^:]*:" "" components "${GC_PLUGIN_PATH}")
 if(EXISTS "${components}/mca_pml_ucx.so")
   set(ucx --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)

@@ -677,6 +677,82 @@ void again_and_again(const World& w) {
   for (MPI_Request& request : all) MPI_Request_free(&request);
 }
 
+// MPI_Request_get_status tells that a request is complete, and leaves it.
+void asked_and_left(const World& w) {
+  const Shape shape = plain(4000);
+  for (const Where where : {Where::host, Where::device}) {
+    Buffer out(Where::device, shape), in(where, shape);
+    MPI_Request sent, received;
+    MPI_Recv_init(in.data(), shape.count, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, w.comm, &received);
+    for (int turn = 0; turn < 3; ++turn) {
+      MPI_Status asked, status;
+      int there = 0, done = 0;
+      out.fill(8500 + turn);
+      MPI_Start(&received);
+      MPI_Isend(out.data(), shape.count, MPI_INT, w.peer, kTag, w.comm, &sent);
+      while (!there) MPI_Request_get_status(received, &there, &asked);
+      MPI_Test(&received, &done, &status);
+      MPI_Wait(&sent, MPI_STATUS_IGNORE);
+      if (!checked(done && in.has(w.peer, 8500 + turn))) fail("a request that was asked: not done, or wrong data");
+      expect_status("MPI_Request_get_status", w, asked, MPI_INT, shape.places.size());
+      expect_status("MPI_Test after it", w, status, MPI_INT, shape.places.size());
+    }
+    MPI_Request_free(&received);
+  }
+}
+
+// A persistent receive that had too little room is started again, for a message that fits. Open MPI 4.1 frees requests
+// that have failed, persistent ones as well.
+void started_after_failure(const World& w) {
+  const Shape longer = plain(50000), shorter = plain(3000);
+  for (const Where where : {Where::host, Where::device}) {
+    Buffer large(Where::device, longer), small(Where::device, shorter), in(where, shorter);
+    MPI_Request sent, received = MPI_REQUEST_NULL;
+    small.fill(8600);
+    for (const bool fits : {false, true, false, true}) {
+      const Buffer& out = fits ? small : large;
+      in.clear();
+      if (received == MPI_REQUEST_NULL)
+        MPI_Recv_init(in.data(), shorter.count, MPI_INT, w.peer, kTag, w.comm, &received);
+      MPI_Start(&received);
+      MPI_Isend(out.data(), out.shape.count, MPI_INT, w.peer, kTag, w.comm, &sent);
+      expect("a persistent receive", MPI_Wait(&received, MPI_STATUS_IGNORE), fits ? MPI_SUCCESS : MPI_ERR_TRUNCATE);
+      expect("its send", MPI_Wait(&sent, MPI_STATUS_IGNORE), MPI_SUCCESS);
+      if (!checked(!fits || in.has(w.peer, 8600))) fail("a persistent receive after one that failed: wrong data");
+    }
+    MPI_Request_free(&received);
+  }
+}
+
+// The program frees the type and the communicator before the message has come; nobody sends by another one.
+void freed_around_it(const World& w) {
+  Shape shape = strided(5000);
+  for (const Where where : {Where::host, Where::device}) {
+    MPI_Comm comm;
+    MPI_Datatype type;
+    Buffer out(Where::device, shape), in(where, shape);
+    MPI_Request requests[4];
+    out.fill(8700);
+    MPI_Comm_dup(w.comm, &comm);
+    MPI_Type_dup(shape.type, &type);
+    MPI_Irecv(in.data(), shape.count, type, w.peer, kTag, comm, &requests[0]);
+    MPI_Barrier(comm);
+    MPI_Irecv(in.data(), shape.count, type, MPI_PROC_NULL, kTag, comm, &requests[1]);
+    MPI_Recv_init(in.data(), shape.count, type, MPI_PROC_NULL, kTag, comm, &requests[2]);
+    MPI_Isend(out.data(), shape.count, type, w.peer, kTag, comm, &requests[3]);
+    MPI_Type_free(&type);
+    MPI_Comm_free(&comm);
+    MPI_Start(&requests[2]);
+    for (int left = 4; left > 0; --left) {
+      int which;
+      MPI_Waitany(4, requests, &which, MPI_STATUS_IGNORE);
+    }
+    MPI_Request_free(&requests[2]);
+    if (!checked(in.has(w.peer, 8700))) fail("a receive whose communicator and type were freed: wrong data");
+  }
+  free_shape(shape);
+}
+
 void collectives_beside(const World& w) {
   const Shape shape = plain(100000);
   Buffer out(Where::device, shape), in(Where::device, shape);
@@ -716,6 +792,9 @@ void all(MPI_Comm of) {
   many_at_once(w);
   to_itself_and_nobody(w);
   again_and_again(w);
+  asked_and_left(w);
+  started_after_failure(w);
+  freed_around_it(w);
   collectives_beside(w);
   void* detached;
   int bytes;

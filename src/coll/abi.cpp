@@ -180,14 +180,22 @@ int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes
   }));
 }
 
-void* stage_get(size_t bytes) {
+template <class Get>
+void* stage_by(size_t bytes, const Get& get) {
   void* stage = nullptr;
   guarded("staging", [&]() -> Status {
-    stage = PinnedPool::instance().get(device_of(last_device_pointer), bytes);
+    stage = get(PinnedPool::instance(), device_of(last_device_pointer));
     return stage ? Status()
                  : Status::error(Code::out_of_memory, "no %zu bytes of host memory to stage a device buffer", bytes);
   });
   return stage;
+}
+
+void* stage_get(size_t bytes) {
+  return stage_by(bytes, [bytes](PinnedPool& pool, gpu::Device* device) { return pool.get(device, bytes); });
+}
+void* stage_reserve(size_t bytes) {
+  return stage_by(bytes, [bytes](PinnedPool& pool, gpu::Device* device) { return pool.reserve(device, bytes); });
 }
 
 void stage_put(void* stage) { PinnedPool::instance().put(stage); }
@@ -325,6 +333,7 @@ const gc_abi* table() {
                              copy_strided,
                              copy_packed,
                              stage_get,
+                             stage_reserve,
                              stage_put,
                              comm_new,
                              comm_free,

@@ -161,6 +161,40 @@ GC_DEV void move_packs(const Block& block, const proto::PackItem& item, uint32_t
   for (uint64_t i = rank; i < item.bytes - packs * kPack; i += size) move_byte(item, i < head ? i : i + packs * kPack);
 }
 
+// This thread's units of data that have gaps on both sides.
+template <class Unit, class Block>
+GC_DEV void move_between(const Block& block, const proto::PackItem& to, const proto::PackItem& from, uint32_t turn,
+                         uint32_t turns) {
+  const uint64_t n = to.bytes / sizeof(Unit), size = static_cast<uint64_t>(block.size());
+  const uint64_t tile = proto::kPackUnroll * size, rank = static_cast<uint64_t>(block.rank());
+  GC_NO_UNROLL
+  for (uint64_t first = turn * tile + rank; first < n; first += turns * tile) {
+    Unit value[proto::kPackUnroll];
+    GC_UNROLL
+    for (uint32_t u = 0; u < proto::kPackUnroll; ++u) {
+      const uint64_t at = (first + u * size) * sizeof(Unit);
+      if (at < to.bytes) value[u] = proto::load<Unit>(from.memory + place_of(from, at).offset);
+    }
+    GC_UNROLL
+    for (uint32_t u = 0; u < proto::kPackUnroll; ++u) {
+      const uint64_t at = (first + u * size) * sizeof(Unit);
+      if (at < to.bytes) proto::store(to.memory + place_of(to, at).offset, value[u]);
+    }
+  }
+}
+
+template <class Block>
+GC_DEV void move_both(const Block& block, const proto::PackItem& to, const proto::PackItem& from, uint32_t turn,
+                      uint32_t turns) {
+  switch (to.unit) {
+    case 4: return move_between<proto::Pack>(block, to, from, turn, turns);
+    case 3: return move_between<uint64_t>(block, to, from, turn, turns);
+    case 2: return move_between<uint32_t>(block, to, from, turn, turns);
+    case 1: return move_between<uint16_t>(block, to, from, turn, turns);
+    default: return move_between<uint8_t>(block, to, from, turn, turns);
+  }
+}
+
 template <class Block>
 GC_DEV void move_item(const Block& block, const proto::PackItem& item, uint32_t turn, uint32_t turns) {
   switch (item.unit) {
@@ -225,7 +259,13 @@ GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, c
   GC_NO_UNROLL
   for (uint32_t i = 0; i < n; ++i) {
     const uint32_t first = items[i].first_block;
-    move_item(block, items[i], index < first ? index + n_blocks - first : index - first, n_blocks);
+    const uint32_t turn = index < first ? index + n_blocks - first : index - first;
+    if (items[i].unpacks == proto::kMoves) {
+      move_both(block, items[i], items[i + 1], turn, n_blocks);
+      ++i;
+    } else {
+      move_item(block, items[i], turn, n_blocks);
+    }
   }
   finish_local_plan(block, n_blocks, plan);
   if (plan.resident_ns != 0) stay_for_copies(block, plan, *static_cast<Stage*>(shared));

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "base/mutant.h"
+#include "mpi/datatype/address.h"
 #include "mpi/staging/packed_copy.h"
+#include "mpi/staging/packing.h"
 
 namespace gpucoll::pt2pt {
 namespace {
@@ -84,15 +86,38 @@ Status Offer::pack() {
   return {};
 }
 
-Status Offer::put_place() {
-  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(message_));
-  GC_TRY_AS(end_, DeviceEnd::of(*device));
-  slot_->device = end_->number;
-  if (message_.map && slot_->is_eager) return {};
-  constexpr uint64_t kMessagesBetweenLooks = 64;
-  if (slot_->serial % kMessagesBetweenLooks == 0) end_->exports.tidy();
-  data_ = static_cast<const uint8_t*>(device->kernel_address(message_.memory));
-  if (message_.map) GC_TRY(pack());
+// Tells the layout of data with gaps, where the receiver's kernel had better gather them itself: where it can, and
+// pieces are not so small that the link would carry much else.
+Result<bool> Offer::put_layout() {
+  constexpr uint64_t kLeastRun = 32;
+  constexpr size_t kMostGathered = size_t{1} << 20;
+  const gc_type_map& map = *message_.map;
+  GC_TRY_AS(holds_, coll::TypeCache::instance().get(map, end_->device));
+  if (holds_->runs || (holds_->layout.run_bytes < kLeastRun && message_.bytes > kMostGathered)) return false;
+  const coll::Span span = coll::span_of(map, message_.bytes);
+  const auto* const low = coll::moved(coll::kernel_origin(end_->device, message_.memory, map.true_lb), span.low);
+  const gpu::PointerInfo info = end_->device.classify_kernel(low);
+  const auto* const base = static_cast<const uint8_t*>(info.base);
+  if (!base || low < base || span.bytes > info.bytes || low - base > static_cast<ptrdiff_t>(info.bytes - span.bytes))
+    return false;  // it lies in several allocations
+  data_ = coll::moved(coll::kernel_origin(end_->device, message_.memory, map.true_lb), holds_->layout.first);
+  slot_->layout = coll::told_layout(holds_->layout);
+  slot_->has_layout = 1;
+  return true;
+}
+
+// Finds the address of the data, packed if need be.
+Status Offer::put_data() {
+  if (!message_.map) {
+    data_ = static_cast<const uint8_t*>(end_->device.kernel_address(message_.memory));
+    return {};
+  }
+  GC_TRY_AS(const bool has_layout, put_layout());
+  if (has_layout || slot_->is_eager) return {};
+  return pack();
+}
+
+Status Offer::tell_place() {
   auto place = end_->exports.find(data_, core::Exports::Use::by_copies);
   slot_->kernels_only = !place;
   if (!place) place = end_->exports.find(data_, core::Exports::Use::by_kernels);
@@ -103,6 +128,16 @@ Status Offer::put_place() {
   slot_->offset = place->offset;
   std::memcpy(slot_->handle, place->handle.bytes, sizeof slot_->handle);
   return {};
+}
+
+Status Offer::put_place() {
+  GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(message_));
+  GC_TRY_AS(end_, DeviceEnd::of(*device));
+  slot_->device = end_->number;
+  constexpr uint64_t kMessagesBetweenLooks = 64;
+  if (slot_->serial % kMessagesBetweenLooks == 0) end_->exports.tidy();
+  GC_TRY(put_data());
+  return data_ ? tell_place() : Status();
 }
 
 void Offer::fill(gc_envelope* envelope) const {
@@ -165,7 +200,7 @@ Result<bool> Offer::advance() {
   if (slot_->is_eager)
     GC_TRY(drive_eager());
   else if (rests && __atomic_load_n(&slot_->by_host, __ATOMIC_ACQUIRE))
-    GC_TRY(feed());
+    GC_TRY(slot_->has_layout && !packed_ ? pack() : feed());
   return false;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "abi/pt2pt.h"
+#include "base/monotonic.h"
 #include "base/shared_memory.h"
 #include "core/peer/liveness.h"
 #include "mpi/mpi_process.h"
@@ -22,6 +23,7 @@ struct Peer {
   int pid = 0;
   int index = 0;  // among those that this process knows
   uint64_t id = 0;
+  mutable int64_t looked_at_ns = 0;  // when somebody looked whether it lives
   proto::Outbox& outbox() const { return *static_cast<proto::Outbox*>(memory.data()); }
 };
 
@@ -29,6 +31,16 @@ struct Peer {
 inline uint32_t index_of(const proto::Outbox& outbox, const proto::OutboxSlot& slot) {
   return static_cast<uint32_t>(&slot - outbox.slot);
 }
+// Looks whether the peer lives: a system call, so now and then only.
+inline bool is_gone(const Peer& peer) {
+  constexpr int64_t kNsBetweenLooks = 20'000'000;
+  const int64_t now = monotonic_ns();
+  if (now - __atomic_load_n(&peer.looked_at_ns, __ATOMIC_RELAXED) < kNsBetweenLooks) return false;
+  if (!peer.liveness.alive()) return true;
+  __atomic_store_n(&peer.looked_at_ns, now, __ATOMIC_RELAXED);
+  return false;
+}
+
 inline proto::Offer state_of(const proto::OutboxSlot& slot) {
   return static_cast<proto::Offer>(__atomic_load_n(&slot.state, __ATOMIC_ACQUIRE));
 }

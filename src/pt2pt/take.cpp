@@ -84,7 +84,26 @@ Status Take::put_in_queue(uint8_t* source) {
   return {};
 }
 
+// Puts the copy of data with gaps, the first of which are at a kernel address, into the queue.
+Status Take::gather(uint8_t* source) {
+  const coll::TypeLayout layout = coll::layout_told(slot_.layout);
+  std::vector<proto::PackItem> items;
+  if (target_.map) {
+    GC_TRY_AS(holds_,
+              coll::append_packed_copy(&items, end_->device, target_.map, target_.memory, nullptr, bytes_, true));
+    items.push_back(coll::pack_item(layout, nullptr, nullptr, source, nullptr, bytes_, false));
+    coll::join_items(&items[0], &items[1]);
+  } else {
+    auto* const to = static_cast<uint8_t*>(end_->device.kernel_address(target_.memory));
+    items.push_back(coll::pack_item(layout, nullptr, nullptr, source, to, bytes_, false));
+  }
+  GC_TRY_AS(launch_, end_->copies().add(items, false));
+  way_ = Way::by_queue;
+  return {};
+}
+
 Status Take::start_copy(uint8_t* source) {
+  if (slot_.has_layout) return target_.on_device ? gather(source) : ask_sender();
   gpu::Device& device = end_->device;
   const bool by_engine = !target_.on_device || (!target_.map && bytes_ >= kLeastByEngine);
   if (!target_.on_device && slot_.kernels_only) return ask_sender();

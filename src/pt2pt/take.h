@@ -25,6 +25,7 @@ class Take final : public gc_transfer {
   Status open_memory();
   Status start_copy(uint8_t* source);
   Status put_in_queue(uint8_t* source);
+  Status gather(uint8_t* source);
   Status look_at_engine();
   Status ask_sender();
   Status take_eager();

@@ -37,8 +37,8 @@ struct gc_transfer {
  protected:
   // Looks now and then whether the other process lives.
   gpucoll::Status look_at_peer() {
-    constexpr uint32_t kLooks = 4096;
-    if (++looks_ % kLooks || peer.liveness.alive()) return {};
+    constexpr uint32_t kLooks = 256;
+    if (++looks_ % kLooks || !is_gone(peer)) return {};
     return gpucoll::Status::error(
         gpucoll::Code::remote, "process %d has ended before a message with it was complete: see why it did", peer.pid);
   }

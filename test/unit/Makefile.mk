@@ -77,6 +77,9 @@ check_PROGRAMS += test/unit/mpi/pipelined_copy_test
 test_unit_mpi_pipelined_copy_test_SOURCES = test/unit/mpi/pipelined_copy_test.cpp
 test_unit_mpi_pipelined_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/mpi/copy_queue_test
+test_unit_mpi_copy_queue_test_SOURCES = test/unit/mpi/copy_queue_test.cpp test/unit/forwarding_device.h
+test_unit_mpi_copy_queue_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/mpi/scratch_test
 test_unit_mpi_scratch_test_SOURCES = test/unit/mpi/scratch_test.cpp test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_mpi_scratch_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)

@@ -42,9 +42,7 @@ MPI_Datatype make_structs(const TypeShape& shape, MPI_Datatype element) {
 
 DerivedType::DerivedType(const TypeShape& shape, MPI_Datatype element) {
   switch (shape.kind) {
-    case Kind::vector:
-      MPI_Type_vector(shape.numbers[0], shape.numbers[1], shape.numbers[2], element, &type_);
-      break;
+    case Kind::vector: MPI_Type_vector(shape.numbers[0], shape.numbers[1], shape.numbers[2], element, &type_); break;
     case Kind::face: type_ = make_face(shape, element); break;
     case Kind::indexed: type_ = make_indexed(shape, element); break;
     case Kind::structs: type_ = make_structs(shape, element); break;

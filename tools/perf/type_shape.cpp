@@ -42,10 +42,8 @@ struct Form {
   Kind kind;
   size_t numbers;
 };
-constexpr Form kForms[] = {{"vector", Kind::vector, 3},
-                           {"face", Kind::face, 1},
-                           {"indexed", Kind::indexed, 1},
-                           {"struct", Kind::structs, 1}};
+constexpr Form kForms[] = {
+    {"vector", Kind::vector, 3}, {"face", Kind::face, 1}, {"indexed", Kind::indexed, 1}, {"struct", Kind::structs, 1}};
 
 const Form* find_form(const std::vector<std::string>& words) {
   for (const Form& form : kForms)
@@ -100,7 +98,8 @@ Result<std::shared_ptr<const TypeShape>> parse_type_shape(const std::string& tex
   const std::vector<std::string> words = split(text);
   const Form* form = find_form(words);
   if (!form)
-    return bad(text, "is no shape; there are contiguous, vector:COUNT:BLOCK:STRIDE, face:N:x (or y, z), indexed:N, struct:N");
+    return bad(text,
+               "is no shape; there are contiguous, vector:COUNT:BLOCK:STRIDE, face:N:x (or y, z), indexed:N, struct:N");
   TypeShape shape;
   shape.text = text;
   shape.kind = form->kind;
@@ -129,9 +128,7 @@ std::vector<Part> parts_of(const TypeShape& shape) {
         parts.push_back({end + 1 + i % 3, 1 + i % 4});
         end = parts.back().offset + parts.back().elements;
         break;
-      default:
-        parts.push_back({4 * i, 1});
-        parts.push_back({4 * i + 2, 2});
+      default: parts.push_back({4 * i, 1}); parts.push_back({4 * i + 2, 2});
     }
   }
   return parts;

@@ -290,14 +290,15 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
 
 int put_pack_items(proto::Plan& plan, std::span<const proto::PackItem> items, int threads) noexcept {
   uint64_t bytes = 0, tiles = 0;
-  for (const proto::PackItem& item : items) bytes += item.bytes;
+  for (const proto::PackItem& item : items)
+    if (item.unpacks != proto::kFrom) bytes += item.bytes;
   const int blocks = packing_blocks(items.size(), bytes, threads);
   plan.n_items = static_cast<uint32_t>(items.size()) * proto::kItemsOfPacking;
   for (size_t i = 0; i < items.size(); ++i) {
     proto::PackItem& item = proto::pack_items(plan)[i] = items[i];
     item.first_block = static_cast<uint16_t>(tiles % static_cast<uint64_t>(blocks));
     const uint64_t tile = proto::pack_tile_bytes(item, static_cast<uint64_t>(threads));
-    tiles += (item.bytes + tile - 1) / tile;
+    if (item.unpacks != proto::kFrom) tiles += (item.bytes + tile - 1) / tile;
   }
   return blocks;
 }

@@ -15,8 +15,7 @@ static bool progress_registered;
 static int progress(void);
 static gcm_type *bytes_type(void) { return (gcm_type *)MPI_BYTE; }
 
-void *gcm_host_memory(size_t bytes) {
-  void *memory = gcm_abi->stage_get(bytes);
+static void *or_complain(void *memory, size_t bytes) {
   char line[160];
   if (memory != NULL) return memory;
   snprintf(line, sizeof line,
@@ -26,6 +25,8 @@ void *gcm_host_memory(size_t bytes) {
   return NULL;
 }
 
+void *gcm_host_memory(size_t bytes) { return or_complain(gcm_abi->stage_get(bytes), bytes); }
+
 /* An envelope has room in it, too. */
 static size_t host_bytes(const gcm_message_request *r) {
   const size_t bytes = r->data.place.bytes;
@@ -33,7 +34,10 @@ static size_t host_bytes(const gcm_message_request *r) {
 }
 
 static bool take_host_memory(gcm_message_request *r) {
-  if (r->host == NULL) r->host = gcm_host_memory(host_bytes(r));
+  const size_t bytes = host_bytes(r);
+  if (r->host == NULL) {
+    r->host = or_complain(r->receives ? gcm_abi->stage_reserve(bytes) : gcm_abi->stage_get(bytes), bytes);
+  }
   return r->host != NULL;
 }
 

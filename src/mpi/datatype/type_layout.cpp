@@ -94,6 +94,28 @@ TypeLayout plain_layout(uint64_t bytes) {
   return layout;
 }
 
+proto::PackLayout told_layout(const TypeLayout& layout) {
+  proto::PackLayout told = {layout.size, layout.extent, layout.run_bytes, {}, layout.multiples};
+  std::copy(std::begin(layout.level), std::end(layout.level), told.level);
+  return told;
+}
+
+TypeLayout layout_told(const proto::PackLayout& told) {
+  TypeLayout layout;
+  layout.size = told.element_bytes;
+  layout.extent = told.extent;
+  layout.run_bytes = told.run_bytes;
+  std::copy(std::begin(told.level), std::end(told.level), layout.level);
+  layout.multiples = told.multiples;
+  return layout;
+}
+
+void join_items(proto::PackItem* to, proto::PackItem* from) {
+  to->unit = from->unit = std::min(to->unit, from->unit);
+  to->unpacks = proto::kMoves;
+  from->unpacks = proto::kFrom;
+}
+
 proto::PackItem pack_item(const TypeLayout& layout, const proto::PackRuns* runs, const uint32_t* starts,
                           uint8_t* memory, uint8_t* packed, uint64_t bytes, bool unpacks) {
   constexpr int kWidest = 4;

@@ -29,6 +29,12 @@ Result<TypeLayout> layout_of(const gc_type_map& map);
 // Bytes one after another, as one element.
 TypeLayout plain_layout(uint64_t bytes);
 
+// What another process is told of a layout. REQUIRES: it has levels.
+proto::PackLayout told_layout(const TypeLayout& layout);
+TypeLayout layout_told(const proto::PackLayout& told);
+// Turns an item that unpacks and one that packs, of as many bytes, into one that moves and its partner.
+void join_items(proto::PackItem* to, proto::PackItem* from);
+
 // `bytes` of packed data, of elements the first of which begins at `memory`; the other way round with `unpacks`.
 // Kernel addresses; `runs` and `starts` are the layout's list in device memory, null where it has levels.
 proto::PackItem pack_item(const TypeLayout& layout, const proto::PackRuns* runs, const uint32_t* starts,

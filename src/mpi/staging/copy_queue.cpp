@@ -42,6 +42,7 @@ Status CopyQueue::begin() {
   one_.stage = core::Stage::pack;
   one_.plain_blocks = 1;
   one_.threads = device_.defaults().threads;
+  one_.plan.own_items()->collective.function = proto::Function::broadcast;  // any but kLeave
   pending_.reserve(proto::kPackItems);
   return device_.prepare(*packing_kernel());
 }

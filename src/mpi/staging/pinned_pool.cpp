@@ -13,6 +13,14 @@ namespace gpucoll::coll {
 namespace {
 
 constexpr size_t kLeastBlock = 65536;
+constexpr size_t kMostSpare = 1024;
+
+// Returns whether more than the first block of a mapping has become memory.
+bool is_touched(void* memory, size_t bytes) noexcept {
+  unsigned char resident = 0;
+  if (bytes <= kLeastBlock) return false;
+  return mincore(static_cast<uint8_t*>(memory) + kLeastBlock, 1, &resident) != 0 || (resident & 1) != 0;
+}
 
 void* pageable(size_t bytes) noexcept {
   constexpr size_t kHuge = size_t{2} << 20;
@@ -47,10 +55,14 @@ void* PinnedPool::map(size_t bytes) {
   return memory;
 }
 
-// Unmaps a stage, and returns whether it came from map(). REQUIRES: mutex_ is held.
+// Unmaps a stage or keeps it, and returns whether it came from map(). REQUIRES: mutex_ is held.
 bool PinnedPool::unmap(void* stage) noexcept {
   const auto it = mapped_.find(stage);
   if (it == mapped_.end()) return false;
+  if (spare_.size() < kMostSpare && !is_touched(stage, it->second)) {
+    spare_.emplace(it->second, stage);
+    return true;
+  }
   munmap(stage, it->second);
   mapped_.erase(it);
   return true;
@@ -68,11 +80,11 @@ gpu::HostBlock PinnedPool::reuse(size_t bytes) {
   return best->memory;
 }
 
-gpu::HostBlock PinnedPool::pin(gpu::Device& device, size_t bytes) {
+gpu::HostBlock PinnedPool::pin(gpu::Device& device, size_t bytes, Room room) {
   size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlock));
   if (rounded > limit()) return {};
   // Make room: free blocks do not suit this request, or reuse() would have taken one.
-  for (size_t i = 0; i < blocks_.size() && kept_bytes_ + rounded > limit();) {
+  for (size_t i = 0; room == Room::made && i < blocks_.size() && kept_bytes_ + rounded > limit();) {
     if (blocks_[i].busy) {
       ++i;
       continue;
@@ -91,10 +103,14 @@ gpu::HostBlock PinnedPool::pin(gpu::Device& device, size_t bytes) {
 }
 
 gpu::HostBlock PinnedPool::get_pinned(gpu::Device& device, size_t bytes) noexcept {
+  return get_pinned(device, bytes, Room::made);
+}
+
+gpu::HostBlock PinnedPool::get_pinned(gpu::Device& device, size_t bytes, Room room) noexcept {
   try {
     std::lock_guard lock(mutex_);
     const gpu::HostBlock block = reuse(bytes);
-    return block.host ? block : pin(device, bytes);
+    return block.host ? block : pin(device, bytes, room);
   } catch (...) {
     return {};  // no memory for the book-keeping
   }
@@ -108,6 +124,28 @@ void* PinnedPool::get(gpu::Device* device, size_t bytes) noexcept {
   if (void* stage = pageable(bytes)) return stage;
   try {
     return map(bytes);
+  } catch (...) {
+    return nullptr;  // no memory for the book-keeping
+  }
+}
+
+void* PinnedPool::take_spare(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = spare_.find(bytes);
+  if (found == spare_.end()) return nullptr;
+  void* const memory = found->second;
+  spare_.erase(found);
+  return memory;
+}
+
+void* PinnedPool::reserve(gpu::Device* device, size_t bytes) noexcept {
+  const size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlock));
+  if (device) {
+    if (void* stage = get_pinned(*device, bytes, Room::free).host) return stage;
+  }
+  try {
+    if (void* stage = take_spare(rounded)) return stage;
+    return map(rounded);
   } catch (...) {
     return nullptr;  // no memory for the book-keeping
   }
@@ -154,6 +192,11 @@ void PinnedPool::clear() noexcept {
     b.device->release_host(b.memory);
     return true;
   });
+  for (const auto& [bytes, memory] : spare_) {
+    mapped_.erase(memory);
+    munmap(memory, bytes);
+  }
+  spare_.clear();
 }
 
 }  // namespace gpucoll::coll

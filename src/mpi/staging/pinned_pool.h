@@ -7,6 +7,7 @@
 // apart. Thread safety: any thread.
 #pragma once
 #include <cstddef>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -23,6 +24,9 @@ class PinnedPool {
   // `device` may be null: then, and where page-locked memory is not to be had, the memory is pageable.
   // Null only when there is no memory at all.
   void* get(gpu::Device* device, size_t bytes) noexcept;
+  // The same for what may well use the first bytes only, as where a receive may bring an envelope: page-locked memory
+  // where that is free or has room, else address space, which is kept for the next one unless much of it was used.
+  void* reserve(gpu::Device* device, size_t bytes) noexcept;
   // Page-locked memory that kernels of `device` see; its host is null where there is none.
   gpu::HostBlock get_pinned(gpu::Device& device, size_t bytes) noexcept;
   void put(void* stage) noexcept;  // host address
@@ -41,15 +45,19 @@ class PinnedPool {
   };
   explicit PinnedPool(bool of_calls) : of_calls_(of_calls) {}
   size_t limit() const noexcept;
+  enum class Room { free, made };
   void* map(size_t bytes);
+  void* take_spare(size_t bytes);
+  gpu::HostBlock get_pinned(gpu::Device& device, size_t bytes, Room room) noexcept;
   bool unmap(void* stage) noexcept;
   const Block* find(const void* address) const noexcept;
   gpu::HostBlock reuse(size_t bytes);
-  gpu::HostBlock pin(gpu::Device& device, size_t bytes);
+  gpu::HostBlock pin(gpu::Device& device, size_t bytes, Room room);
   const bool of_calls_;
   std::mutex mutex_;
   std::vector<Block> blocks_;
   std::unordered_map<void*, size_t> mapped_;  // with their sizes
+  std::multimap<size_t, void*> spare_;        // of mapped_, not in use and hardly touched
   size_t kept_bytes_ = 0;
 };
 

@@ -34,6 +34,7 @@
 #include <cstdint>
 
 #include "proto/format/copy.h"
+#include "proto/format/packing.h"
 
 namespace gpucoll::proto {
 
@@ -62,10 +63,12 @@ struct alignas(64) OutboxSlot {
   uint32_t kernels_only;  // copy engines may be refused the memory, as others share its block
   uint32_t has_place;     // 0: nobody else can open the memory
   uint32_t is_eager;
+  uint32_t has_layout;  // the data at the place have gaps, as `layout` tells; it begins at their first byte
   uint64_t offset;
   uint64_t packed_at;   // the launch after which the data are at the place; 0: they are
   uint64_t eager_at;    // 0: none yet
   uint8_t handle[112];  // gpu::MemoryHandle
+  PackLayout layout;
   alignas(64) uint64_t produced;
   alignas(64) uint64_t consumed;
 };

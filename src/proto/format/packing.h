@@ -37,6 +37,15 @@ struct PackLevel {
 };
 inline constexpr int kPackLevels = 3;
 
+// The regular layout of an element, from its first byte of data on, as one process tells it to another.
+struct PackLayout {
+  uint64_t element_bytes;
+  int64_t extent;
+  uint64_t run_bytes;
+  PackLevel level[kPackLevels];
+  uint64_t multiples;  // all offsets, lengths and strides within an element, by OR
+};
+
 struct alignas(16) PackItem {
   uint8_t* memory;         // first run of the first element; kernel address
   uint8_t* packed;         // kernel address
@@ -47,12 +56,15 @@ struct alignas(16) PackItem {
   const uint32_t* starts;  // kernel address
   uint64_t run_bytes;
   PackLevel level[kPackLevels];
-  uint8_t unit;  // log2 of bytes, at most 4: addresses, lengths and strides are multiples of it
-  uint8_t unpacks;
+  uint8_t unit;     // log2 of bytes, at most 4: addresses, lengths and strides are multiples of it
+  uint8_t unpacks;  // kPacks, kUnpacks, kMoves
   uint8_t granule_bits;
   uint8_t reserved[11];
   uint16_t first_block;  // which has the item's first tile
 };
+// An item that moves has gaps on both sides: it says where its bytes go, and the item behind it, of kFrom, where they
+// come from; neither has a `packed` side.
+inline constexpr uint8_t kPacks = 0, kUnpacks = 1, kMoves = 2, kFrom = 3;
 inline constexpr uint32_t kPackUnroll = 4;
 inline constexpr uint32_t kItemsOfPacking = 2;  // WorkItems, in Plan::n_items
 static_assert(sizeof(PackItem) == kItemsOfPacking * sizeof(WorkItem));
@@ -64,6 +76,7 @@ inline constexpr uint32_t kPackItems = kPlanWorkBytes / sizeof(PackItem);  // mo
 inline constexpr uint8_t kLeastPackUnit = 2;
 // Returns the bytes that the threads of a block move in one turn: kPackUnroll units each, or a pack.
 GC_HD uint64_t pack_tile_bytes(const PackItem& item, uint64_t threads) {
+  if (item.unpacks == kMoves) return kPackUnroll * threads << item.unit;
   return item.unit < kLeastPackUnit ? threads * sizeof(Pack) : kPackUnroll * threads << item.unit;
 }
 

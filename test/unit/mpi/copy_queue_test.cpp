@@ -1,0 +1,125 @@
+// Copies by a queue: those that come together share a launch, and small ones that follow each other take none.
+#include "mpi/staging/copy_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "../forwarding_device.h"
+#include "mpi/staging/packing.h"
+
+namespace gpucoll::coll {
+namespace {
+
+class Device final : public gpucoll_test::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Status launch(const gpu::Kernel& kernel, const proto::Plan& plan, int blocks, int threads,
+                gpu::Stream stream) override {
+    ++launches;
+    if (fails) return Status::error(Code::device, "no launch today");
+    return ForwardingDevice::launch(kernel, plan, blocks, threads, stream);
+  }
+  int launches = 0;
+  bool fails = false;
+};
+
+// The kernel addresses of the emulated device are the host's.
+class CopyQueueTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    word_ = *device_.allocate_host(sizeof(uint64_t));
+    queue_ = *CopyQueue::create(
+        device_, {static_cast<const uint64_t*>(word_.host), static_cast<uint64_t*>(word_.kernel)});
+    from_ = static_cast<uint8_t*>(*device_.allocate(kBytes));
+    to_ = static_cast<uint8_t*>(*device_.allocate(kBytes));
+  }
+  Result<uint64_t> add(size_t at, size_t bytes, bool to_host = false) {
+    std::vector<proto::PackItem> items;
+    append_copy(&items, to_ + at, from_ + at, bytes);
+    return queue_->add(items, to_host);
+  }
+  void wait(uint64_t number) {
+    for (;;) {
+      queue_->launch();
+      const Result<bool> ended = queue_->ended(number);
+      ASSERT_TRUE(ended) << ended.status().what();
+      if (*ended) return;
+      std::this_thread::yield();
+    }
+  }
+  void copy_and_compare(size_t at, size_t bytes, int value) {
+    std::memset(from_ + at, value, bytes);
+    wait(*add(at, bytes));
+    ASSERT_EQ(std::memcmp(from_ + at, to_ + at, bytes), 0);
+  }
+
+  static constexpr size_t kBytes = size_t{1} << 20;
+  Device device_{**gpu::emu_platform().open(0)};
+  gpu::HostBlock word_;
+  std::unique_ptr<CopyQueue> queue_;
+  uint8_t *from_ = nullptr, *to_ = nullptr;
+};
+
+TEST_F(CopyQueueTest, LaunchesTogetherWhatComesTogether) {
+  std::memset(from_, 7, kBytes);
+  uint64_t last = 0;
+  for (size_t i = 0; i < 10; ++i) last = *add(i * 1000, 999, i % 2 == 0);
+  EXPECT_FALSE(*queue_->ended(last));
+  wait(last);
+  EXPECT_EQ(device_.launches, 1);
+  for (size_t i = 0; i < 10000; ++i) ASSERT_EQ(to_[i], i % 1000 == 999 ? 0 : 7) << i;
+}
+
+TEST_F(CopyQueueTest, TakesMoreThanFitIntoALaunch) {
+  std::memset(from_, 9, kBytes);
+  uint64_t last = 0;
+  for (size_t i = 0; i < 100; ++i) last = *add(i * 64, 64);
+  wait(last);
+  EXPECT_GT(device_.launches, 1);
+  for (size_t i = 0; i < 6400; ++i) ASSERT_EQ(to_[i], 9) << i;
+}
+
+// RESIDENT_US is long in this test's environment.
+TEST_F(CopyQueueTest, NeedsNoLaunchForSmallCopiesThatFollowEachOther) {
+  constexpr int kCopies = 200;
+  for (int i = 0; i < kCopies; ++i) copy_and_compare(static_cast<size_t>(i) * 8, i % 3 ? 8 : 4096, i);
+  EXPECT_LT(device_.launches, kCopies / 2);
+}
+
+// And short in this one's, so that kernels leave while copies are posted.
+TEST_F(CopyQueueTest, LosesNoCopyWhileItsKernelLeaves) {
+  std::minstd_rand random(4711);
+  for (int i = 0; i < 3000; ++i) {
+    const size_t bytes = 1 + random() % 3000;
+    copy_and_compare(random() % 5000, bytes, i);
+    if (random() % 8 == 0) {  // several under way at once
+      const uint64_t first = *add(10000, 8), second = *add(20000, 100000);
+      queue_->launch();
+      wait(*add(30000, 16));
+      wait(second);
+      wait(first);
+    }
+    for (uint32_t pause = random() % 3000; pause > 0; --pause) proto::pause();
+  }
+}
+
+TEST_F(CopyQueueTest, NeverStaysWhereItMayNot) {
+  queue_->never_stay();
+  for (int i = 0; i < 20; ++i) copy_and_compare(0, 8, i);
+  EXPECT_EQ(device_.launches, 20);
+}
+
+TEST_F(CopyQueueTest, FailsForGoodWhereALaunchFails) {
+  device_.fails = true;
+  const uint64_t number = *add(0, 8);
+  queue_->launch();
+  EXPECT_FALSE(queue_->ended(number));
+  device_.fails = false;
+  EXPECT_FALSE(add(0, 8));
+}
+
+}  // namespace
+}  // namespace gpucoll::coll

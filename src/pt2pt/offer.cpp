@@ -152,11 +152,16 @@ void Offer::fill(gc_envelope* envelope) const {
   std::memcpy(envelope->bytes, &filled, sizeof envelope->bytes);
 }
 
-// Copies an eager message aside, once its receiver has had its time, or has asked for it.
+// Copies an eager message aside, once its receiver has had its time, or has asked for it. A receiver that comes before
+// the copy begins takes the data from the memory, and no copy begins then: once it has them, the program may free that
+// memory. The fence is the partner of the one in Take::Take().
 Status Offer::drive_eager() {
   if (launch_) return {};
   const bool asked = __atomic_load_n(&slot_->by_host, __ATOMIC_ACQUIRE) || !slot_->has_place;
   if (!asked && (state_of(*slot_) == State::taken || steady_clock::now() - began_ < kEagerPatience)) return {};
+  __atomic_store_n(&slot_->eager_at, proto::kEagerComes, __ATOMIC_RELAXED);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!asked && state_of(*slot_) == State::taken) return {};  // it asks if it has seen that a copy is to come
   GC_TRY_AS(const uint64_t launch, start_packing(end_->eager_of(*slot_), true));
   __atomic_store_n(&slot_->eager_at, launch, __ATOMIC_RELEASE);
   return {};

@@ -22,7 +22,7 @@ constexpr size_t kLeastByEngine = size_t{4} << 20;
 
 }  // namespace
 
-// The fence is the partner of the one in Offer::may_leave().
+// The fence is the partner of those in Offer::drive_eager() and may_leave().
 Take::Take(const Peer& from, proto::OutboxSlot& slot, const gc_message_data& target)
     : gc_transfer(from),
       slot_(slot),
@@ -59,7 +59,7 @@ Status Take::open() {
     GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(target_));
     GC_TRY_AS(end_, DeviceEnd::of(*device));
   }
-  const bool through_sender = (slot_.is_eager && !target_.on_device) || is_eager_there() || !slot_.has_place;
+  const bool through_sender = (slot_.is_eager && !target_.on_device) || comes_eagerly() || !slot_.has_place;
   if (through_sender || gc_mutant(210)) return ask_sender();
   if (slot_.packed_at && !is_past(peer.outbox(), slot_, slot_.packed_at)) return look_at_peer();
   return open_memory();

@@ -31,6 +31,8 @@ class Take final : public gc_transfer {
   Status take_eager();
   Status take_from_bounce();
   Status store(const void* packed);
+  // Returns whether the sender copies the data aside, or has done so.
+  bool comes_eagerly() const { return __atomic_load_n(&slot_.eager_at, __ATOMIC_RELAXED) != 0; }
   bool is_eager_there() const { return is_past(peer.outbox(), slot_, slot_.eager_at); }
 
   proto::OutboxSlot& slot_;

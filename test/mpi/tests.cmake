@@ -213,8 +213,9 @@ gc_matching(3 NP 3 MESSAGES 10000 SEED 300000)
 gc_matching(tcp NP 3 MESSAGES 10000 SEED 400000 MPIRUN --mca pml ob1 --mca btl tcp,self)
 gc_matching(monitored NP 2 MESSAGES 5000 SEED 500000 MPIRUN --mca pml_monitoring_enable 1)
 gc_matching(threads NP 2 MESSAGES 10000 SEED 600000 WORDS --threads 3)
-# Half a millisecond a message on 2 cores that do nothing else.
+# 100,000 messages, half a millisecond each on 2 cores that do nothing else.
 gc_matching(long NP 4 MESSAGES 60000 SEED 800000)
+gc_matching(long_threads NP 2 MESSAGES 40000 SEED 900000 WORDS --threads 3)
 string(REGEX REPLACE "^[^:]*:" "" components "${GC_PLUGIN_PATH}")
 if(EXISTS "${components}/mca_pml_ucx.so")
   set(ucx --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)

@@ -18,11 +18,12 @@
 // Ways of the data.
 // - The receiver's kernel or copy engine copies them from the sender's memory, as the slot tells the place.
 // - Eager messages are small: where the receiver does not take one at once, the sender copies it into the slot's part
-// of
-//   `eager`, and need not wait any more. Launch `eager_at` of the sender's device has put the data there. The sender
-//   may leave where that launch has ended and the slot is not taken; the receiver stores taken first, and looks for the
-//   launch's end then: so either the sender stays, or the receiver sees that the data are there. What the sender has
-//   left, the receiver leads on to done, and the sender takes the slot for another message then.
+//   of `eager`, and need not wait any more. Launch `eager_at` of the sender's device has put the data there. The sender
+//   stores that a copy comes before it looks whether the slot is taken, and the receiver stores taken before it looks
+//   for a copy: so they never both read the memory, which the program may free once the receiver has the data. The
+//   sender may leave where that launch has ended and the slot is not taken: so either the sender stays, or the receiver
+//   sees that the data are there. What the sender has left, the receiver leads on to done, and the sender takes the
+//   slot for another message then.
 // - A receiver that cannot open the sender's memory, or receives into host memory, stores `by_host`: then the sender
 //   copies an eager message into the slot's part of `eager` at once, and another one piece by piece into `bounce`, for
 //   one slot at a time; `produced` and `consumed` count bytes of the message.
@@ -46,6 +47,7 @@ inline constexpr uint32_t kOutboxPlainSlots = 64;  // most slots for plain messa
 inline constexpr uint32_t kOutboxDevices = 8;
 inline constexpr size_t kOutboxBounceBytes = size_t{1} << 20;
 inline constexpr size_t kEagerBytes = size_t{4} << 10;  // most of an eager message: what PMLs send at once
+inline constexpr uint64_t kEagerComes = ~uint64_t{0};   // no launch has this number
 
 enum class Offer : uint32_t { free, filled, offered, matched, taken, done, failed };
 
@@ -66,7 +68,7 @@ struct alignas(64) OutboxSlot {
   uint32_t has_layout;  // the data at the place have gaps, as `layout` tells; it begins at their first byte
   uint64_t offset;
   uint64_t packed_at;   // the launch after which the data are at the place; 0: they are
-  uint64_t eager_at;    // 0: none yet
+  uint64_t eager_at;    // 0: none yet; kEagerComes
   uint8_t handle[112];  // gpu::MemoryHandle
   PackLayout layout;
   alignas(64) uint64_t produced;

@@ -31,8 +31,8 @@ class CopyQueueTest : public testing::Test {
  protected:
   void SetUp() override {
     word_ = *device_.allocate_host(sizeof(uint64_t));
-    queue_ = *CopyQueue::create(
-        device_, {static_cast<const uint64_t*>(word_.host), static_cast<uint64_t*>(word_.kernel)});
+    queue_ =
+        *CopyQueue::create(device_, {static_cast<const uint64_t*>(word_.host), static_cast<uint64_t*>(word_.kernel)});
     from_ = static_cast<uint8_t*>(*device_.allocate(kBytes));
     to_ = static_cast<uint8_t*>(*device_.allocate(kBytes));
   }

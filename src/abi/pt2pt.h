@@ -71,8 +71,10 @@ typedef struct gc_pt2pt_abi {
               gc_transfer **transfer);
   /* A message of GC_ENVELOPE_BYTES that is no envelope has come; matched: a probe had matched it before. */
   void (*noted_came)(const gc_process_blob *from, const gc_message_key *key, int matched);
-  /* The PML has cut off GC_ENVELOPE_BYTES that came under this key: where they were an envelope, ends its message. */
-  void (*cut_off)(const gc_process_blob *from, const gc_message_key *key, int matched);
+  /* The PML has cut off GC_ENVELOPE_BYTES that came under this key, and delivered `n` of them: where they were an
+   * envelope, ends its message. */
+  void (*cut_off)(const gc_process_blob *from, const gc_message_key *key, const gc_envelope *bytes, size_t n,
+                  int matched);
   /* Returns the size of the first message of this key that a probe which found GC_ENVELOPE_BYTES has found. A matched
    * probe has taken it from those that others find. */
   size_t (*probed)(const gc_process_blob *from, const gc_message_key *key, int matched);

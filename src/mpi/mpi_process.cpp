@@ -10,7 +10,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/params.h"
-#include "proto/format/outbox.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -53,6 +52,13 @@ void MpiProcess::make_outbox() {
   if (getrandom(outbox->nonce, sizeof outbox->nonce, 0) != sizeof outbox->nonce) return;
   outbox_ = *std::move(made);
   mine_.outbox = outbox_.name();
+  std::memcpy(mine_.outbox_secret, outbox->nonce, sizeof mine_.outbox_secret);
+}
+
+bool MpiProcess::is_secret_of(const gc_process_blob& blob, const uint8_t* secret) const {
+  ProcessInfo info;
+  std::memcpy(&info, blob.bytes, sizeof info);
+  return outbox_of(blob) && !std::memcmp(info.outbox_secret, secret, sizeof info.outbox_secret);
 }
 
 std::optional<SharedMemoryName> MpiProcess::outbox_of(const gc_process_blob& blob) const {

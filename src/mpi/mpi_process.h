@@ -17,6 +17,7 @@
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
 #include "mpi/board.h"
+#include "proto/format/outbox.h"
 #include "topo/node.h"
 
 namespace gpucoll::coll {
@@ -30,6 +31,7 @@ struct ProcessInfo {
   EqualParams params;
   SharedMemoryName board;
   SharedMemoryName outbox;  // no bytes: none
+  uint8_t outbox_secret[proto::kSecretBytes];
 };
 static_assert(sizeof(ProcessInfo) <= GC_PROCESS_BLOB_BYTES);
 
@@ -51,6 +53,8 @@ class MpiProcess final : public core::Watched {
   const SharedMemory& outbox() const { return outbox_; }
   // Returns the outbox of the process behind a blob, if it and this one can look into each other's.
   std::optional<SharedMemoryName> outbox_of(const gc_process_blob& blob) const;
+  // Returns whether these proto::kSecretBytes are those of that outbox.
+  bool is_secret_of(const gc_process_blob& blob, const uint8_t* secret) const;
   // This process enters no collective any more.
   void end() noexcept {
     if (watched_.exchange(false)) core::Watchdog::instance().remove(this);

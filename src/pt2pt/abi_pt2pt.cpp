@@ -89,7 +89,7 @@ int is_envelope(const gc_process_blob* from, const gc_message_key* key, const gc
     const proto::OutboxSlot* const slot = slot_of(*peer, envelope);
     return slot && fits(*peer, *slot, envelope, *key, n);
   }
-  if (!from || n < proto::kEnvelopeBytes) return 0;
+  if (!from || !coll::MpiProcess::instance().is_secret_of(*from, envelope.secret)) return 0;
   log::write(
       log::Level::error,
       "this process cannot look into a process that sends it device memory (see `verbose` 1 for the reason): set "
@@ -122,12 +122,22 @@ void noted_came(const gc_process_blob* from, const gc_message_key* key, int matc
 // Returns whether the PML has kEnvelopeBytes of a message: a smaller one has an envelope of its own size.
 bool has_size_of_envelope(const proto::OutboxSlot& slot) { return slot.plain || slot.bytes >= proto::kEnvelopeBytes; }
 
-void cut_off(const gc_process_blob* from, const gc_message_key* key, int matched) {
+// Where the beginning of an envelope has been delivered, it names the slot; else the slot is that of the first message.
+void cut_off(const gc_process_blob* from, const gc_message_key* key, const gc_envelope* bytes, size_t n, int matched) {
   const Peer* const peer = Outboxes::instance().find(from);
+  if (!peer) return;
+  const proto::Envelope envelope = envelope_in(*bytes);
+  const bool named =
+      n >= proto::kLeastEnvelopeBytes && !std::memcmp(envelope.magic, proto::kEnvelopeMagic, sizeof envelope.magic);
+  if (proto::OutboxSlot* slot = named ? slot_of(*peer, envelope) : nullptr;
+      slot && slot->context == key->context && slot->tag == key->tag) {
+    set_state(*slot, State::done);
+    return;
+  }
   const auto found = [&](const proto::OutboxSlot& slot) {
     return state_of(slot) == state_found(matched) && has_size_of_envelope(slot);
   };
-  proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, found) : nullptr;
+  proto::OutboxSlot* const slot = Outboxes::instance().oldest(*peer, *key, found);
   if (slot) set_state(*slot, slot->plain ? State::free : State::done);
 }
 

@@ -66,11 +66,12 @@ uint8_t* DeviceEnd::eager_of(const proto::OutboxSlot& slot) const {
   return outbox_->eager[index_of(*Outboxes::instance().own(), slot)];
 }
 
-Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data) {
+Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data, gpu::MemoryKind* kind) {
   GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
   const void* const first = data.map ? coll::moved(data.memory, data.map->true_lb) : data.memory;
-  const int owner = data.on_device ? platform->classify(first).device : -1;
-  return platform->open(owner >= 0 ? owner : platform->current_device());
+  const gpu::PointerInfo info = data.on_device ? platform->classify(first) : gpu::PointerInfo();
+  if (kind) *kind = info.kind;
+  return platform->open(info.device >= 0 ? info.device : platform->current_device());
 }
 
 Result<uint8_t*> DeviceEnd::open(const Peer& peer, const proto::OutboxSlot& slot, bool* idle) {

@@ -26,8 +26,9 @@ class DeviceEnd {
   static Result<DeviceEnd*> of(gpu::Device& device);
   // Launches the copies that the queues of all devices hold.
   static void launch_copies();
-  // Returns the device that the data belong to; for host memory, one that this process uses.
-  static Result<gpu::Device*> device_of(const gc_message_data& data);
+  // Returns the device that the data belong to; for host memory, one that this process uses. kind: of the memory; may
+  // be null.
+  static Result<gpu::Device*> device_of(const gc_message_data& data, gpu::MemoryKind* kind = nullptr);
 
   // Returns the address here of memory of a peer. Errors: the device's; in_progress (not ready) while something of this
   // process is in flight beside which nothing may be opened.

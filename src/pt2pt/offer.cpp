@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "base/mutant.h"
 #include "mpi/datatype/address.h"
 #include "mpi/staging/packed_copy.h"
 #include "mpi/staging/packing.h"
@@ -32,6 +31,12 @@ bool suits(const Peer& to, const gc_message_data& data, gc_send_mode mode) {
   return mode != GC_SEND_BUFFERED && data.bytes >= proto::kEnvelopeBytes;
 }
 
+// Returns whether a receiver has come.
+bool is_taken(const proto::OutboxSlot& slot) {
+  const State state = state_of(slot);
+  return state != State::offered && state != State::matched;
+}
+
 }  // namespace
 
 Offer::Offer(const Peer& to, proto::OutboxSlot* slot, const gc_message_data& data, gc_send_mode mode)
@@ -56,9 +61,14 @@ Result<std::unique_ptr<Offer>> Offer::make(const Peer& to, const gc_message_key&
   return offer;
 }
 
-// An offer that ends early was never seen by its receiver, or has failed there.
+// An offer that ends early was never seen by its receiver, or has failed: there, or here.
 Offer::~Offer() {
   if (packed_) end_->put_memory(packed_);
+  const State state = state_of(*slot_);
+  if (failed != Code::ok && state != State::done && state != State::failed) {
+    __atomic_store_n(&slot_->is_broken, 1u, __ATOMIC_RELEASE);
+    left_ = true;
+  }
   if (left_) {
     Outboxes::instance().leave_slot(*slot_);
     return;
@@ -87,13 +97,17 @@ Status Offer::pack() {
 }
 
 // Tells the layout of data with gaps, where the receiver's kernel had better gather them itself: where it can, and
-// pieces are not so small that the link would carry much else.
+// pieces are not so small that the link would carry much else, or so odd that they would go byte by byte.
 Result<bool> Offer::put_layout() {
   constexpr uint64_t kLeastRun = 32;
   constexpr size_t kMostGathered = size_t{1} << 20;
   const gc_type_map& map = *message_.map;
   GC_TRY_AS(holds_, coll::TypeCache::instance().get(map, end_->device));
-  if (holds_->runs || (holds_->layout.run_bytes < kLeastRun && message_.bytes > kMostGathered)) return false;
+  const coll::TypeLayout& layout = holds_->layout;
+  const auto bits =
+      layout.multiples | static_cast<uint64_t>(layout.extent) | reinterpret_cast<uintptr_t>(message_.memory);
+  const bool is_slow = layout.run_bytes < kLeastRun || bits % sizeof(uint32_t) != 0;
+  if (holds_->runs || (is_slow && message_.bytes > kMostGathered)) return false;
   const coll::Span span = coll::span_of(map, message_.bytes);
   const auto* const low = coll::moved(coll::kernel_origin(end_->device, message_.memory, map.true_lb), span.low);
   const gpu::PointerInfo info = end_->device.classify_kernel(low);
@@ -137,7 +151,11 @@ Status Offer::put_place() {
   constexpr uint64_t kMessagesBetweenLooks = 64;
   if (slot_->serial % kMessagesBetweenLooks == 0) end_->exports.tidy();
   GC_TRY(put_data());
-  return data_ ? tell_place() : Status();
+  if (data_) GC_TRY(tell_place());
+  if (!slot_->has_layout || slot_->has_place || slot_->is_eager) return {};
+  slot_->has_layout = 0;  // nobody else can open this memory
+  GC_TRY(pack());
+  return tell_place();
 }
 
 void Offer::fill(gc_envelope* envelope) const {
@@ -158,10 +176,10 @@ void Offer::fill(gc_envelope* envelope) const {
 Status Offer::drive_eager() {
   if (launch_) return {};
   const bool asked = __atomic_load_n(&slot_->by_host, __ATOMIC_ACQUIRE) || !slot_->has_place;
-  if (!asked && (state_of(*slot_) == State::taken || steady_clock::now() - began_ < kEagerPatience)) return {};
+  if (!asked && (is_taken(*slot_) || steady_clock::now() - began_ < kEagerPatience)) return {};
   __atomic_store_n(&slot_->eager_at, proto::kEagerComes, __ATOMIC_RELAXED);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!asked && state_of(*slot_) == State::taken) return {};  // it asks if it has seen that a copy is to come
+  if (!asked && is_taken(*slot_)) return {};  // it asks if it has seen that a copy is to come
   GC_TRY_AS(const uint64_t launch, start_packing(end_->eager_of(*slot_), true));
   __atomic_store_n(&slot_->eager_at, launch, __ATOMIC_RELEASE);
   return {};
@@ -172,7 +190,7 @@ Status Offer::drive_eager() {
 bool Offer::may_leave() {
   if (must_be_taken_) return false;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  left_ = state_of(*slot_) != State::taken || gc_mutant(213);
+  left_ = state_of(*slot_) != State::taken;
   return left_;
 }
 

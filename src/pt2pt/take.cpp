@@ -39,6 +39,12 @@ Take::~Take() {
   set_state(slot_, way_ == Way::done ? State::done : State::failed);
 }
 
+Status Take::look_at_sender() {
+  if (!__atomic_load_n(&slot_.is_broken, __ATOMIC_ACQUIRE)) return look_at_peer();
+  return Status::error(Code::remote, "process %d could not send a message of %llu bytes: its own error says why",
+                       peer.pid, static_cast<unsigned long long>(slot_.bytes));
+}
+
 // Stores packed bytes of host memory.
 Status Take::store(const void* packed) {
   if (!target_.on_device) {
@@ -56,12 +62,14 @@ Status Take::open() {
     return {};
   }
   if (target_.on_device || !slot_.is_eager) {
-    GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(target_));
+    gpu::MemoryKind kind = gpu::MemoryKind::host;
+    GC_TRY_AS(gpu::Device* const device, DeviceEnd::device_of(target_, &kind));
+    to_host_ = kind != gpu::MemoryKind::device;
     GC_TRY_AS(end_, DeviceEnd::of(*device));
   }
   const bool through_sender = (slot_.is_eager && !target_.on_device) || comes_eagerly() || !slot_.has_place;
   if (through_sender || gc_mutant(210)) return ask_sender();
-  if (slot_.packed_at && !is_past(peer.outbox(), slot_, slot_.packed_at)) return look_at_peer();
+  if (slot_.packed_at && !is_past(peer.outbox(), slot_, slot_.packed_at)) return look_at_sender();
   return open_memory();
 }
 
@@ -79,7 +87,7 @@ Status Take::open_memory() {
 Status Take::put_in_queue(uint8_t* source) {
   std::vector<proto::PackItem> items;
   GC_TRY_AS(holds_, coll::append_packed_copy(&items, end_->device, target_.map, target_.memory, source, bytes_, true));
-  GC_TRY_AS(launch_, end_->copies().add(items, false));
+  GC_TRY_AS(launch_, end_->copies().add(items, to_host_));
   way_ = Way::by_queue;
   return {};
 }
@@ -97,7 +105,7 @@ Status Take::gather(uint8_t* source) {
     auto* const to = static_cast<uint8_t*>(end_->device.kernel_address(target_.memory));
     items.push_back(coll::pack_item(layout, nullptr, nullptr, source, to, bytes_, false));
   }
-  GC_TRY_AS(launch_, end_->copies().add(items, false));
+  GC_TRY_AS(launch_, end_->copies().add(items, to_host_));
   way_ = Way::by_queue;
   return {};
 }
@@ -135,7 +143,7 @@ Status Take::ask_sender() {
 }
 
 Status Take::take_eager() {
-  if (!is_eager_there()) return look_at_peer();
+  if (!is_eager_there()) return look_at_sender();
   const proto::Outbox& outbox = peer.outbox();
   const uint8_t* const data = outbox.eager[index_of(outbox, slot_)];
   uint8_t* const kernel =
@@ -150,7 +158,7 @@ Status Take::take_eager() {
 }
 
 Status Take::take_from_bounce() {
-  GC_TRY(look_at_peer());
+  GC_TRY(look_at_sender());
   const uint64_t produced = __atomic_load_n(&slot_.produced, __ATOMIC_ACQUIRE), consumed = slot_.consumed;
   if (produced == consumed) return {};
   uint8_t* const target = gathered_ ? gathered_ : static_cast<uint8_t*>(target_.memory);

@@ -33,11 +33,14 @@ class Take final : public gc_transfer {
   Status store(const void* packed);
   // Returns whether the sender copies the data aside, or has done so.
   bool comes_eagerly() const { return __atomic_load_n(&slot_.eager_at, __ATOMIC_RELAXED) != 0; }
+  // Looks now and then whether the sender lives, and whether it has failed.
+  Status look_at_sender();
   bool is_eager_there() const { return is_past(peer.outbox(), slot_, slot_.eager_at); }
 
   proto::OutboxSlot& slot_;
   const gc_message_data target_;
-  const size_t bytes_;  // to be stored
+  const size_t bytes_;    // to be stored
+  bool to_host_ = false;  // the memory may be the host's for the moment
   Way way_ = Way::opening;
   std::chrono::steady_clock::time_point began_;
   DeviceEnd* end_ = nullptr;

@@ -516,6 +516,25 @@ void matched_before_others(const World& w) {
   if (!checked(in.has(w.peer, 9601) && got == small)) fail("messages behind a matched one: wrong data");
 }
 
+// Of two messages that probes have matched, the later one is received first, and cut off.
+void cut_off_before_others(const World& w) {
+  const Shape large = plain(50000);
+  Buffer first(Where::device, large), second(Where::device, large), in(Where::device, large);
+  std::vector<char> little(10);
+  MPI_Request sent[2];
+  MPI_Message found[2];
+  first.fill(9610);
+  second.fill(9611);
+  MPI_Isend(first.data(), large.count, MPI_INT, w.peer, kTag, w.comm, &sent[0]);
+  MPI_Isend(second.data(), large.count, MPI_INT, w.peer, kTag, w.comm, &sent[1]);
+  for (MPI_Message& message : found) MPI_Mprobe(w.peer, kTag, w.comm, &message, MPI_STATUS_IGNORE);
+  expect("MPI_Mrecv of what is cut off", MPI_Mrecv(little.data(), 10, MPI_BYTE, &found[1], MPI_STATUS_IGNORE),
+         MPI_ERR_TRUNCATE);
+  MPI_Mrecv(in.data(), large.count, MPI_INT, &found[0], MPI_STATUS_IGNORE);
+  MPI_Waitall(2, sent, MPI_STATUSES_IGNORE);
+  if (!checked(in.has(w.peer, 9610))) fail("a matched message after a later one was cut off: wrong data");
+}
+
 // A collective is in flight on one rank and waits for the other one, which waits for a message to be received: so it
 // must be, though the sender's memory, which is new, may not be opened beside what is in flight.
 void beside_what_waits(const World& w) {
@@ -786,6 +805,7 @@ void all(MPI_Comm of) {
   host_memory_is_too_long(w);
   if (!w.unmatched) probes(w);
   if (!w.unmatched) matched_before_others(w);
+  if (!w.unmatched) cut_off_before_others(w);
   beside_what_waits(w);
   cancelled_and_freed(w);
   freed_receives(w);

@@ -140,7 +140,7 @@ Status CudaDevice::wait_event(Stream stream, Event event) {
 }
 
 Result<bool> CudaDevice::reached(Event event) {
-  const Current current(context_);
+  const Unrestricted current(context_);  // the program may be capturing another stream
   const cudaError_t state = cudaEventQuery(native_event(event));
   if (state == cudaErrorNotReady) {
     cudaGetLastError();  // or the application would find it there

@@ -100,7 +100,8 @@ static bool look_for_envelope(gcm_message_request *r, const void *packed) {
   const gc_process_blob *from = blob_of(r->route.comm, r->status.MPI_SOURCE);
   const gc_message_key key = key_of(r->route.comm, r->status.MPI_TAG);
   if (cut && bytes == GC_ENVELOPE_BYTES) {
-    gcm_pt2pt->cut_off(from, &key, r->matched);
+    memcpy(r->envelope.bytes, packed, room);
+    gcm_pt2pt->cut_off(from, &key, &r->envelope, room, r->matched);
     return false;
   }
   memcpy(r->envelope.bytes, packed, bytes);

@@ -54,15 +54,13 @@ void CopyQueue::never_stay() {
 
 Result<uint64_t> CopyQueue::add(std::span<const proto::PackItem> items, bool to_host) {
   std::lock_guard lock(mutex_);
-  if (pending_.size() + items.size() > proto::kPackItems) {
-    while (!look_at_single()) proto::pause();  // a kernel that stays sees what was posted, or leaves
-    put_or_fail();
-  }
   if (failed_) return failure_;
+  if (begins_.empty() || pending_.size() - begins_.back() + items.size() > proto::kPackItems)
+    begins_.push_back(pending_.size());
   pending_.insert(pending_.end(), items.begin(), items.end());
   to_host_ |= to_host;
   has_pending_ = true;
-  return launched_ + 1;
+  return launched_ + begins_.size();
 }
 
 void CopyQueue::launch() {
@@ -98,7 +96,12 @@ bool CopyQueue::look_at_single() {
 Status CopyQueue::put() {
   if (may_be_posted()) return put_single();
   resident_->dismiss(launched_ + 1);
-  return launch_items(pending_, to_host_, launched_ + 1, 0);
+  const std::span<const proto::PackItem> all(pending_);
+  for (size_t i = 0; i < begins_.size(); ++i) {
+    const size_t end = i + 1 < begins_.size() ? begins_[i + 1] : all.size();
+    GC_TRY(launch_items(all.subspan(begins_[i], end - begins_[i]), to_host_, launched_ + 1 + i, 0));
+  }
+  return {};
 }
 
 Status CopyQueue::put_single() {
@@ -140,7 +143,8 @@ void CopyQueue::fail(Status why) {
 void CopyQueue::put_or_fail() {
   if (failed_) return;
   fail(put());
-  ++launched_;
+  launched_ += begins_.size();
+  begins_.clear();
   pending_.clear();
   to_host_ = false;
   has_pending_ = false;

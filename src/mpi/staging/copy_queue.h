@@ -71,6 +71,7 @@ class CopyQueue {
   std::atomic<uint64_t> single_number_ = 0;
   bool is_posted_ = false;
   std::vector<proto::PackItem> pending_;
+  std::vector<size_t> begins_;  // of pending_: where each launch begins
   bool to_host_ = false, may_stay_ = true;
   uint64_t launched_ = 0;
   std::atomic<bool> has_pending_ = false, failed_ = false;

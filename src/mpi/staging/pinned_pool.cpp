@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kLeastBlock = 65536;
 constexpr size_t kMostSpare = 1024;
+constexpr size_t kHuge = size_t{2} << 20;
 
 // Returns whether more than the first block of a mapping has become memory.
 bool is_touched(void* memory, size_t bytes) noexcept {
@@ -23,7 +24,6 @@ bool is_touched(void* memory, size_t bytes) noexcept {
 }
 
 void* pageable(size_t bytes) noexcept {
-  constexpr size_t kHuge = size_t{2} << 20;
   if (bytes < kHuge) return std::malloc(std::max<size_t>(bytes, 1));
   void* const memory = std::aligned_alloc(kHuge, (bytes + kHuge - 1) / kHuge * kHuge);
   if (memory) madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
@@ -123,7 +123,7 @@ void* PinnedPool::get(gpu::Device* device, size_t bytes) noexcept {
   }
   if (void* stage = pageable(bytes)) return stage;
   try {
-    return map(bytes);
+    return map(std::bit_ceil(std::max(bytes, kLeastBlock)));
   } catch (...) {
     return nullptr;  // no memory for the book-keeping
   }
@@ -145,7 +145,10 @@ void* PinnedPool::reserve(gpu::Device* device, size_t bytes) noexcept {
   }
   try {
     if (void* stage = take_spare(rounded)) return stage;
-    return map(rounded);
+    void* const stage = map(rounded);
+    // Else the first touch of it might clear a huge page.
+    if (stage) madvise(stage, std::min(rounded, kHuge), MADV_NOHUGEPAGE);
+    return stage;
   } catch (...) {
     return nullptr;  // no memory for the book-keeping
   }

@@ -28,6 +28,8 @@
 //   copies an eager message into the slot's part of `eager` at once, and another one piece by piece into `bounce`, for
 //   one slot at a time; `produced` and `consumed` count bytes of the message.
 //
+// A sender that fails stores `is_broken`, and leaves the slot to its receiver, which fails as well.
+//
 // `live`: serial numbers of the allocations that slots name, as on a rank's page (format/copy.h), for each device that
 // the process offers memory of. `done`: how many launches of copies have ended on each; kernels count it.
 #pragma once
@@ -41,6 +43,7 @@ namespace gpucoll::proto {
 
 // Programs seldom have messages of this size.
 inline constexpr size_t kEnvelopeBytes = 113;
+inline constexpr size_t kSecretBytes = 5;
 inline constexpr uint8_t kEnvelopeMagic[2] = {0xc6, 0x9d};
 inline constexpr uint32_t kOutboxSlots = 256;
 inline constexpr uint32_t kOutboxPlainSlots = 64;  // most slots for plain messages
@@ -65,6 +68,7 @@ struct alignas(64) OutboxSlot {
   uint32_t kernels_only;  // copy engines may be refused the memory, as others share its block
   uint32_t has_place;     // 0: nobody else can open the memory
   uint32_t is_eager;
+  uint32_t is_broken;   // the sender has failed: no more data come
   uint32_t has_layout;  // the data at the place have gaps, as `layout` tells; it begins at their first byte
   uint64_t offset;
   uint64_t packed_at;   // the launch after which the data are at the place; 0: they are
@@ -91,8 +95,8 @@ struct Outbox {
 struct Envelope {
   uint8_t magic[2];
   uint8_t slot;
-  uint8_t secret[5];  // the beginning of the nonce
-  uint64_t nonce[2];  // of the sender's outbox
+  uint8_t secret[kSecretBytes];  // the beginning of the nonce; the process's blob has it, too
+  uint64_t nonce[2];             // of the sender's outbox
   uint64_t serial;
   uint8_t rest[kEnvelopeBytes - 32];  // zeros
 };

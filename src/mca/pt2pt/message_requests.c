@@ -112,6 +112,10 @@ static bool look_for_envelope(gcm_message_request *r, const void *packed) {
   return is_envelope != 0;
 }
 
+static mca_pml_base_send_mode_t asked_mode(const gcm_route *route) {
+  return gc_mutant(202) ? MCA_PML_BASE_SEND_STANDARD : route->mode;
+}
+
 static gc_send_mode mode_of(mca_pml_base_send_mode_t mode) {
   switch (mode) {
     case MCA_PML_BASE_SEND_SYNCHRONOUS: return GC_SEND_SYNCHRONOUS;
@@ -127,8 +131,8 @@ static int offer_message(gcm_message_request *r) {
   const gc_message_key key = key_of(route->comm, route->tag);
   int rc = GC_STAGE;
   if (!r->data.mixed && r->data.place.on_device) {
-    rc = gcm_pt2pt->offer(blob_of(route->comm, route->peer), &key, &r->data.place, mode_of(route->mode), &r->envelope,
-                          &r->transfer);
+    rc = gcm_pt2pt->offer(blob_of(route->comm, route->peer), &key, &r->data.place, mode_of(asked_mode(route)),
+                          &r->envelope, &r->transfer);
   }
   if (rc == GC_STAGE && r->data.place.bytes == GC_ENVELOPE_BYTES) {
     gcm_note_message(route->comm, route->peer, route->tag);
@@ -323,9 +327,8 @@ static int begin_send(gcm_message_request *r) {
   r->started = true;
   rc = is_again && gc_mutant(203) ? MPI_SUCCESS : gcm_load_data(&r->data, r->host, r->data.place.bytes);
   if (rc != MPI_SUCCESS) return rc;
-  const mca_pml_base_send_mode_t mode = gc_mutant(202) ? MCA_PML_BASE_SEND_STANDARD : route->mode;
-  return gcm_pml.pml_isend(r->host, r->data.place.bytes, bytes_type(), route->peer, route->tag, mode, route->comm,
-                           &r->inner);
+  return gcm_pml.pml_isend(r->host, r->data.place.bytes, bytes_type(), route->peer, route->tag, asked_mode(route),
+                           route->comm, &r->inner);
 }
 
 static int post(gcm_message_request *r, void *buffer, size_t count, gcm_type *type) {

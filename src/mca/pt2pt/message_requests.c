@@ -113,7 +113,8 @@ static bool look_for_envelope(gcm_message_request *r, const void *packed) {
 }
 
 static mca_pml_base_send_mode_t asked_mode(const gcm_route *route) {
-  return gc_mutant(202) ? MCA_PML_BASE_SEND_STANDARD : route->mode;
+  const bool changes = route->mode == MCA_PML_BASE_SEND_SYNCHRONOUS && gc_mutant(202);
+  return changes ? MCA_PML_BASE_SEND_STANDARD : route->mode;
 }
 
 static gc_send_mode mode_of(mca_pml_base_send_mode_t mode) {

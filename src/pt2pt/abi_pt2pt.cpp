@@ -59,6 +59,9 @@ State state_found(int matched) { return matched ? State::matched : State::offere
 bool is_found(const proto::OutboxSlot& slot) { return state_of(slot) == State::offered; }
 bool is_here(const proto::OutboxSlot& slot) { return is_found(slot) || state_of(slot) == State::matched; }
 
+static_assert(proto::kLeastEnvelopeBytes == GC_LEAST_ENVELOPE_BYTES &&
+              proto::kEnvelopeMagic[0] == GC_ENVELOPE_MAGIC_0 && proto::kEnvelopeMagic[1] == GC_ENVELOPE_MAGIC_1);
+
 proto::Envelope envelope_in(const gc_envelope& bytes) {
   proto::Envelope envelope;
   std::memcpy(static_cast<void*>(&envelope), bytes.bytes, sizeof bytes.bytes);

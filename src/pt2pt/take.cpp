@@ -83,13 +83,17 @@ Status Take::open_memory() {
   return ask_sender();
 }
 
-// Puts the copy of packed bytes at a kernel address to the target into the queue.
-Status Take::put_in_queue(uint8_t* source) {
-  std::vector<proto::PackItem> items;
-  GC_TRY_AS(holds_, coll::append_packed_copy(&items, end_->device, target_.map, target_.memory, source, bytes_, true));
+Status Take::put_in_queue(const std::vector<proto::PackItem>& items) {
   GC_TRY_AS(launch_, end_->copies().add(items, to_host_));
   way_ = Way::by_queue;
   return {};
+}
+
+// Puts the copy of packed bytes at a kernel address to the target into the queue.
+Status Take::unpack(uint8_t* source) {
+  std::vector<proto::PackItem> items;
+  GC_TRY_AS(holds_, coll::append_packed_copy(&items, end_->device, target_.map, target_.memory, source, bytes_, true));
+  return put_in_queue(items);
 }
 
 // Puts the copy of data with gaps, the first of which are at a kernel address, into the queue.
@@ -105,9 +109,7 @@ Status Take::gather(uint8_t* source) {
     auto* const to = static_cast<uint8_t*>(end_->device.kernel_address(target_.memory));
     items.push_back(coll::pack_item(layout, nullptr, nullptr, source, to, bytes_, false));
   }
-  GC_TRY_AS(launch_, end_->copies().add(items, to_host_));
-  way_ = Way::by_queue;
-  return {};
+  return put_in_queue(items);
 }
 
 Status Take::start_copy(uint8_t* source) {
@@ -115,7 +117,7 @@ Status Take::start_copy(uint8_t* source) {
   gpu::Device& device = end_->device;
   const bool by_engine = !target_.on_device || (!target_.map && bytes_ >= kLeastByEngine);
   if (!target_.on_device && slot_.kernels_only) return ask_sender();
-  if (!by_engine || slot_.kernels_only) return put_in_queue(source);
+  if (!by_engine || slot_.kernels_only) return unpack(source);
   GC_TRY_AS(const gpu::Stream stream, end_->stream());
   void* const to = target_.on_device ? device.kernel_address(target_.memory) : target_.memory;
   GC_TRY(device.copy_async(to, source, bytes_, stream));
@@ -150,7 +152,7 @@ Status Take::take_eager() {
       gathered_ ? static_cast<uint8_t*>(coll::PinnedPool::instance().kernel_address(gathered_)) : nullptr;
   if (kernel) {
     std::memcpy(gathered_, data, bytes_);
-    return put_in_queue(kernel);
+    return unpack(kernel);
   }
   GC_TRY(store(data));
   way_ = Way::done;

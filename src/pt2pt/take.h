@@ -24,8 +24,9 @@ class Take final : public gc_transfer {
   Status open();
   Status open_memory();
   Status start_copy(uint8_t* source);
-  Status put_in_queue(uint8_t* source);
+  Status unpack(uint8_t* source);
   Status gather(uint8_t* source);
+  Status put_in_queue(const std::vector<proto::PackItem>& items);
   Status look_at_engine();
   Status ask_sender();
   Status take_eager();

@@ -8,6 +8,7 @@ GC_EXAMPLES = \
 	examples/heat_2d.c \
 	examples/heat_3d.c \
 	examples/heat_cuda.cu \
+	examples/heat_mpi.h \
 	examples/mpi4py_arrays.py \
 	examples/one_process.c \
 	examples/one_process_per_rank.c \
@@ -38,7 +39,7 @@ examples_heat_3d_SOURCES = examples/heat_3d.c $(GC_HEAT_SOURCES)
 examples_heat_3d_CPPFLAGS = $(GC_HEAT_CPPFLAGS)
 examples_heat_3d_LDFLAGS = $(GC_TEST_LINKFLAGS)
 examples_heat_3d_LDADD = $(GC_HEAT_LIBS)
-GC_HEAT_SOURCES = examples/heat.c examples/heat.h examples/example.h
+GC_HEAT_SOURCES = examples/heat.c examples/heat.h examples/heat_mpi.h examples/example.h
 GC_HEAT_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 GC_HEAT_LIBS = libgpucoll.la $(MPI_LIBS) -lm
 if HAVE_CUDA

@@ -1,4 +1,5 @@
-/* What heat_2d.c and heat_3d.c share: everything but MPI. heat.c has the host's part, heat_cuda.cu the kernel for GPUs.
+/* The part of heat_2d.c and heat_3d.c that has nothing to do with MPI. heat.c is for the host, heat_cuda.cu the kernel
+ * for GPUs.
  *
  * The heat equation on a regular grid, by explicit steps: the new value of a point follows from its old value and those
  * of its neighbours in each dimension. A plate is a grid of one plane. Each rank has a block of the grid. Around it,

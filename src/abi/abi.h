@@ -189,7 +189,8 @@ typedef struct gc_abi {
      consecutive bytes at `packed`, which is host memory, or (to_device) back. `bytes` may end within an element. */
   int (*copy_packed)(const gc_type_map *map, void *memory, void *packed, size_t bytes, int to_device);
   void *(*stage_get)(size_t bytes); /* returns NULL where there is no memory */
-  /* The same for what may well use the first bytes only: takes no memory that others need, and costs little. */
+  /* Returns a stage of which the caller may well use the first bytes only: takes no memory that others need, and costs
+   * little. */
   void *(*stage_reserve)(size_t bytes);
   void (*stage_put)(void *stage);
 

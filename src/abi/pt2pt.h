@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* What the PML carries in place of the data: of a smaller message as many bytes as it has, at least so many. */
+/* The PML carries an envelope in place of the data: of a smaller message as many bytes as it has, at least so many. */
 #define GC_ENVELOPE_BYTES 113
 #define GC_LEAST_ENVELOPE_BYTES 8
 /* All envelopes begin so. */

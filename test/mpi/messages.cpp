@@ -480,7 +480,7 @@ void probes(const World& w) {
   }
 }
 
-// What a probe has matched stays apart from what is received after it, also where that is cut off.
+// Messages that a probe has matched stay apart from those received after them, also where these are cut off.
 void matched_before_others(const World& w) {
   constexpr int kEnvelope = 113;
   const Shape large = plain(50000);
@@ -516,7 +516,7 @@ void matched_before_others(const World& w) {
   if (!checked(in.has(w.peer, 9601) && got == small)) fail("messages behind a matched one: wrong data");
 }
 
-// Of two messages that probes have matched, the later one is received first, and cut off.
+// Receives the later one of two messages that probes have matched first, and cuts it off.
 void cut_off_before_others(const World& w) {
   const Shape large = plain(50000);
   Buffer first(Where::device, large), second(Where::device, large), in(Where::device, large);

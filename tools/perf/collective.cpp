@@ -118,7 +118,7 @@ void expect_reduced(const Call& call, const Recipe& recipe, size_t first, size_t
   }
 }
 
-// What lies between the elements of a message stays as it was.
+// The bytes between the elements of a message stay as they were.
 void expect_gaps(const Call& call, size_t first, size_t count, char* out) {
   const size_t bytes = info(call.type).bytes;
   for (size_t i = 0; i < count; ++i)

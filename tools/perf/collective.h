@@ -1,4 +1,4 @@
-// What each collective and each point-to-point test sends, receives and must deliver.
+// Tells what each collective and each point-to-point test sends, receives and must deliver.
 //
 // A call has `count` elements in each block; allgather, gather, alltoall, scatter and reduce_scatter have one block
 // for every rank on one side or both. In their forms with a v blocks differ: half of them have half as much again as
@@ -81,8 +81,8 @@ bool in_api(Collective collective);
 bool is_pairwise(Collective collective);
 bool is_message_test(Collective collective);
 Partners partners_of(const Call& call);
-// Of a point-to-point test: the messages that a buffer has room for, the bytes of the buffer that one takes, gaps
-// included, and where in the buffer message i of a window lies.
+// Return, of a point-to-point test: the messages that a buffer has room for, the bytes of the buffer that one takes,
+// gaps included, and where in the buffer message i of a window lies.
 size_t slots(const Call& call);
 size_t slot_bytes(const Call& call);
 size_t message_offset(const Call& call, int i);
@@ -110,7 +110,7 @@ double bus_factor(const Call& call);
 
 // How this call's data are made in run number `run`.
 Recipe recipe(const Call& call, uint64_t run);
-// What bytes of the output hold that no call has written.
+// Bytes of the output that no call has written hold this.
 constexpr int kPoison = 0xA5;
 // Output elements first .. first + count - 1 of this rank, with gaps between them; `scratch` holds count elements as
 // well.

@@ -13,7 +13,7 @@
 
 namespace gpucoll::perf {
 
-// What carries messages of a test between this rank and its partner: MPI, NCCL. Each function returns when this rank's
+// Carries messages of a test between this rank and its partner: MPI, NCCL. Each function returns when this rank's
 // part is complete.
 class Carrier {
  public:

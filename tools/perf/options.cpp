@@ -70,7 +70,7 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_option("--csv", options.csv, "Also write the results to this file as CSV");
 }
 
-// What point-to-point tests alone have.
+// Options that point-to-point tests alone have.
 void declare_messages(CLI::App& app, Words& words) {
   app.add_option("--window", words.window,
                  "Of bandwidth and bibw: messages under way at once, each way; 64 unless given");
@@ -216,7 +216,7 @@ Status read_shapes(const Words& words, Options& options) {
   return {};
 }
 
-// What point-to-point tests have to themselves, and what they leave nothing to choose of.
+// Checks the options that point-to-point tests alone have, and those that they leave no choice of.
 Status read_message_test(const Words& words, Options& options) {
   const char* what = name(options.collective);
   if (words.window && (options.collective == Collective::latency || !is_message_test(options.collective)))

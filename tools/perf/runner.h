@@ -35,9 +35,9 @@ std::unique_ptr<Runner> mpi_runner(const Buffers& buffers, Form form, MPI_Comm c
 std::unique_ptr<Runner> host_runner(size_t send_bytes, size_t recv_bytes, Form form, MPI_Comm comm);
 // MPI's messages, for point-to-point tests, of the given buffers.
 std::unique_ptr<Runner> message_runner(const Buffers& buffers, MPI_Comm comm);
-// The same without gaps.
+// Carries the same messages without gaps.
 std::unique_ptr<Runner> contiguous_message_runner(const Buffers& buffers, MPI_Comm comm);
-// The same messages of `host` buffers; and of `host` ones that data of device buffers are copied from and to.
+// Carry the same messages of `host` buffers; and of `host` ones that data of device buffers are copied from and to.
 std::unique_ptr<Runner> host_message_runner(Buffers host, MPI_Comm comm);
 std::unique_ptr<Runner> staged_message_runner(const Buffers& buffers, Buffers host, MPI_Comm comm);
 // gpucoll's C API on the given buffers and a stream of its own. The calling thread's device must have been chosen.

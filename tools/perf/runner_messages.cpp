@@ -45,7 +45,7 @@ class MpiMessages : public Runner, private Carrier {
   const Buffers& buffers_;
   MPI_Comm comm_;
   Shapes shapes_;
-  // Of the last call: a message is `count_` elements of `type_`, which may be derived_'s.
+  // The last call's: a message is `count_` elements of `type_`, which may be derived_'s.
   std::optional<Call> call_;
   std::optional<DerivedType> derived_;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
@@ -120,8 +120,8 @@ class HostMessages final : private OwnBuffers, public MpiMessages {
   std::string description() const override { return "the same MPI messages of host memory"; }
 };
 
-// What programs do by hand: data of the device are copied to host memory, sent, received, and copied back. The side of
-// a message that is no device memory is sent, or received, as it is.
+// Does by hand what programs do: data of the device are copied to host memory, sent, received, and copied back. The
+// side of a message that is no device memory is sent, or received, as it is.
 class StagedMessages final : private OwnBuffers, public MpiMessages {
  public:
   StagedMessages(const Buffers& buffers, Buffers host, MPI_Comm comm)

@@ -94,8 +94,8 @@ int gcm_mrecv_host(void *buffer, size_t count, gcm_type *type, ompi_message_t **
 
 /* ---- nonblocking ones ---- */
 
-/* What is kept of a receive of the PML's until it is freed. Requests of ob1 tell their target themselves: there is no
- * record of it. */
+/* Keeps what is known of a receive of the PML's until it is freed. Requests of ob1 tell their target themselves: there
+ * is no record of it. */
 typedef struct record {
   target target;
   ompi_request_free_fn_t free; /* the PML's */
@@ -107,7 +107,7 @@ static ompi_request_start_fn_t start_of_ob1;
 
 static record *record_of(const ompi_request_t *receive) { return receive->req_complete_cb_data; }
 
-/* What a receive is at. NULL: it is posted; one of these; the receive itself: it has ended, or is about to; else the
+/* States of a receive. NULL: it is posted; one of these; the receive itself: it has ended, or is about to; else the
  * request of ours that takes its message. */
 static char matched_before, being_looked_at, left_by_program;
 

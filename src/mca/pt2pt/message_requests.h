@@ -88,7 +88,7 @@ void gcm_stop_messages(void); /* no request of ours is under way any more */
 /* As ompi_request_wait(), and frees a request that has failed as well. REQUIRES: it is not persistent. */
 int gcm_wait(ompi_request_t **request, ompi_status_public_t *status);
 
-/* What the list of requests under way, and what stands for what, are under. */
+/* Guards the list of requests under way, and which request stands for which. */
 extern opal_mutex_t gcm_list_lock;
 
 /* The PML must get messages in the order in which they are offered or noted, and probes must find them so. */

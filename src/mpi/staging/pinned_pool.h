@@ -24,8 +24,9 @@ class PinnedPool {
   // `device` may be null: then, and where page-locked memory is not to be had, the memory is pageable.
   // Null only when there is no memory at all.
   void* get(gpu::Device* device, size_t bytes) noexcept;
-  // The same for what may well use the first bytes only, as where a receive may bring an envelope: page-locked memory
-  // where that is free or has room, else address space, which is kept for the next one unless much of it was used.
+  // Returns memory of which the caller may well use the first bytes only, as where a receive may bring an envelope:
+  // page-locked memory where that is free or has room, else address space, which is kept for the next one unless much
+  // of it was used.
   void* reserve(gpu::Device* device, size_t bytes) noexcept;
   // Page-locked memory that kernels of `device` see; its host is null where there is none.
   gpu::HostBlock get_pinned(gpu::Device& device, size_t bytes) noexcept;

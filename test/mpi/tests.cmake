@@ -184,7 +184,9 @@ gc_mpi_test(mpi.messages_threads LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COM
 gc_mpi_test(mpi.messages_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
   COMMAND test/mpi/messages)
 # One process copies from the other's memory, where the system lets it.
-gc_mpi_test(mpi.messages_cma LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca btl_vader_single_copy_mechanism cma
+set(cma --mca btl_vader_single_copy_mechanism cma --mca smsc cma)
+gc_mpi_test(mpi.messages_cma LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/messages)
+gc_mpi_test(mpi.messages_cma_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${cma} --mca pml_monitoring_enable 1
   COMMAND test/mpi/messages)
 gc_mpi_test(mpi.messages_tcp LABELS mpi NP 4 MPIRUN ${GC_LITERALLY} --mca pml ob1 --mca btl tcp,self
   COMMAND test/mpi/messages)

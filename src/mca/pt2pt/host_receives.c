@@ -11,12 +11,13 @@ static int make(void *buffer, size_t count, gcm_type *type, const gcm_route *rou
   return gcm_make_message(buffer, count, type, false, route, true, persistent, request);
 }
 
-bool gcm_pml_delivers_cut_messages;
+bool gcm_pml_delivers_cut_messages, gcm_pml_may_overrun;
 static bool ob1_runs; /* its requests say where they receive to */
 
 void gcm_look_at_pml(void) {
-  gcm_pml_delivers_cut_messages = ob1_runs =
-      strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ob1") == 0;
+  const char *const name = mca_pml_base_selected_component.pmlm_version.mca_component_name;
+  gcm_pml_delivers_cut_messages = ob1_runs = strcmp(name, "ob1") == 0;
+  gcm_pml_may_overrun = strcmp(name, "ucx") != 0 && strcmp(name, "cm") != 0;
 }
 
 /* Where a receive of the PML's receives to. */

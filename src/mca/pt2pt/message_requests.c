@@ -341,7 +341,7 @@ static int post(gcm_message_request *r, void *buffer, size_t count, gcm_type *ty
 static int begin_receive(gcm_message_request *r) {
   if (!receives_by_host(r)) return post(r, r->data.buffer, r->data.count, r->data.type);
   if (!take_host_memory(r)) return MPI_ERR_NO_MEM;
-  if (!gcm_pml_delivers_cut_messages) return post(r, r->host, host_bytes(r), bytes_type());
+  if (!gcm_pml_may_overrun) return post(r, r->host, host_bytes(r), bytes_type());
   gcm_type *type = gcm_bounded_type(host_bytes(r));
   if (type == NULL) return MPI_ERR_NO_MEM;
   const int rc = post(r, r->host, 1, type);

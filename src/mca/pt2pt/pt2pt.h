@@ -52,9 +52,11 @@ int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **me
 /* Returns whether the data of a buffer are device memory, if only in part. */
 bool gcm_is_device_message(const void *buffer, size_t count, gcm_type *type);
 
-/* host_receives.c: the PML has been chosen. ob1 delivers as much of a message as there is room for. */
+/* host_receives.c: the PML has been chosen. ob1 delivers as much of a message as there is room for, but may write more
+ * than that (staged_receives.h). Below pml/monitoring may be ob1 or another: nothing counts on the former, and the
+ * latter is guarded against. */
 void gcm_look_at_pml(void);
-extern bool gcm_pml_delivers_cut_messages;
+extern bool gcm_pml_delivers_cut_messages, gcm_pml_may_overrun;
 
 /* Returns whether the PML would keep what it cuts off of an envelope, where there is room for so many bytes. */
 static GCM_INLINE bool gcm_pml_loses_envelope(size_t room) {

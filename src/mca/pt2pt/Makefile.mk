@@ -1,6 +1,8 @@
 # Room mca/pt2pt of the component.
 GC_COLL_COMPONENT_SOURCES += \
 	src/mca/pt2pt/device_messages.c \
+	src/mca/pt2pt/exchanges.c \
+	src/mca/pt2pt/exchanges.h \
 	src/mca/pt2pt/host_messages.c \
 	src/mca/pt2pt/host_receives.c \
 	src/mca/pt2pt/interpose.c \

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
-#include "mca/pt2pt/message_requests.h"
+#include "mca/pt2pt/exchanges.h"
 #include "mca/pt2pt/pt2pt.h"
 
 mca_pml_base_module_t gcm_pml;
@@ -175,6 +175,7 @@ void gcm_look_at_messages(void) {
 /* Whoever has replaced a function after us stays. */
 void gcm_leave_messages(void) {
   gcm_stop_messages();
+  gcm_stop_exchanges();
 #define GCM_RESTORE(name) \
   if (mca_pml.pml_##name == look_and_##name) mca_pml.pml_##name = gcm_pml.pml_##name;
   GCM_PML_FUNCTIONS(GCM_RESTORE)

@@ -1,12 +1,13 @@
 /* Functions of MPI that read or write buffers on the CPU before any PML sees them: MPI_Pack, MPI_Unpack,
- * MPI_Sendrecv_replace. They are replaced as a whole, since Open MPI's patcher leaves no way to call the old ones, and
- * do for host memory what those did. MPIX_Query_cuda_support says yes.
+ * MPI_Sendrecv_replace, and MPI_Isendrecv_replace where Open MPI has it (5.0). They are replaced as a whole, since Open
+ * MPI's patcher leaves no way to call the old ones, and do for host memory what those did. MPIX_Query_cuda_support says
+ * yes.
  *
  * Thread safety: any thread, but for gcm_replace_mpi_functions(), which is called while MPI starts.
  */
 #include <limits.h>
 
-#include "mca/pt2pt/message_requests.h"
+#include "mca/pt2pt/exchanges.h"
 #include "mca/pt2pt/pt2pt.h"
 #include "ompi/errhandler/errhandler.h"
 #include "ompi/runtime/params.h"
@@ -125,16 +126,25 @@ static int exchange(void *buffer, size_t count, gcm_type *type, const void *pack
   return gcm_wait(&received, status);
 }
 
+/* Stores a copy of the data, packed, in host memory; none where there are no bytes. */
+static int copy_out(const void *buffer, size_t count, gcm_type *type, void **packed) {
+  const size_t bytes = count * type->super.size;
+  *packed = NULL;
+  if (bytes == 0) return MPI_SUCCESS;
+  *packed = gcm_host_memory(bytes);
+  if (*packed == NULL) return MPI_ERR_NO_MEM;
+  const int rc = move_data(buffer, count, type, *packed, bytes, false);
+  if (rc != MPI_SUCCESS) gcm_abi->stage_put(*packed);
+  return rc;
+}
+
 static int replace(void *buffer, int count, gcm_type *type, int to, int send_tag, int from, int recv_tag,
                    ompi_communicator_t *comm, ompi_status_public_t *status) {
-  const size_t bytes = (size_t)count * type->super.size;
-  void *packed = gcm_host_memory(bytes);
-  if (packed == NULL) return MPI_ERR_NO_MEM;
-  int rc = move_data(buffer, (size_t)count, type, packed, bytes, false);
-  if (rc == MPI_SUCCESS) {
-    rc = exchange(buffer, (size_t)count, type, packed, bytes, to, send_tag, from, recv_tag, comm, status);
-  }
-  gcm_abi->stage_put(packed);
+  void *packed;
+  GCM_TRY(copy_out(buffer, (size_t)count, type, &packed));
+  const int rc = exchange(buffer, (size_t)count, type, packed, (size_t)count * type->super.size, to, send_tag, from,
+                          recv_tag, comm, status);
+  if (packed != NULL) gcm_abi->stage_put(packed);
   return rc;
 }
 
@@ -149,6 +159,23 @@ static int new_sendrecv_replace(void *buffer, int count, MPI_Datatype type, int 
     return PMPI_Sendrecv(buffer, count, type, to, send_tag, buffer, count, type, from, recv_tag, comm, status);
   }
   return end_call(comm, replace(buffer, count, type, to, send_tag, from, recv_tag, comm, status), name);
+}
+
+static int begin_replace(void *buffer, int count, gcm_type *type, const gcm_exchange_route *route,
+                         ompi_request_t **request) {
+  void *packed;
+  if (MPI_PARAM_CHECK && request == NULL) return MPI_ERR_REQUEST;
+  GCM_TRY(check_exchange(count, type, route->to, route->send_tag, route->from, route->recv_tag, route->comm));
+  GCM_TRY(copy_out(buffer, (size_t)count, type, &packed));
+  return gcm_begin_exchange(buffer, (size_t)count, type, packed, route, request);
+}
+
+static int new_isendrecv_replace(void *buffer, int count, MPI_Datatype type, int to, int send_tag, int from,
+                                 int recv_tag, MPI_Comm comm, MPI_Request *request) {
+  const char *const name = "MPI_Isendrecv_replace";
+  const gcm_exchange_route route = {.to = to, .send_tag = send_tag, .from = from, .recv_tag = recv_tag, .comm = comm};
+  if (is_no_communicator(comm)) return end_call(&ompi_mpi_comm_world.comm, MPI_ERR_COMM, name);
+  return end_call(comm, begin_replace(buffer, count, type, &route, request), name);
 }
 
 static int say_yes(void) { return 1; }
@@ -166,21 +193,23 @@ void gcm_replace_mpi_functions(void) {
   const struct {
     const char *name;
     uintptr_t function;
+    bool may_be_missing;
   } all[] = {
-      {"PMPI_Pack", (uintptr_t)new_pack},
-      {"PMPI_Unpack", (uintptr_t)new_unpack},
-      {"PMPI_Sendrecv_replace", (uintptr_t)new_sendrecv_replace},
-      {"MPIX_Query_cuda_support", (uintptr_t)say_yes},
+      {"PMPI_Pack", (uintptr_t)new_pack, false},
+      {"PMPI_Unpack", (uintptr_t)new_unpack, false},
+      {"PMPI_Sendrecv_replace", (uintptr_t)new_sendrecv_replace, false},
+      {"PMPI_Isendrecv_replace", (uintptr_t)new_isendrecv_replace, true},
+      {"MPIX_Query_cuda_support", (uintptr_t)say_yes, false},
   };
   static bool replaced; /* the library stays as it is when the component is closed */
   bool done = find_patcher();
   for (size_t i = 0; i < sizeof all / sizeof *all && done && !replaced; i++) {
     uintptr_t old;
-    done = opal_patcher->patch_symbol(all[i].name, all[i].function, &old) == OPAL_SUCCESS;
+    done = opal_patcher->patch_symbol(all[i].name, all[i].function, &old) == OPAL_SUCCESS || all[i].may_be_missing;
   }
   replaced = done;
   if (done) return;
   gcm_abi->log(0,
-               "Open MPI lets no function be replaced (no component of the framework patcher): MPI_Pack, MPI_Unpack "
-               "and MPI_Sendrecv_replace take host memory only");
+               "Open MPI lets no function be replaced (no component of the framework patcher): MPI_Pack, MPI_Unpack, "
+               "MPI_Sendrecv_replace and MPI_Isendrecv_replace take host memory only");
 }

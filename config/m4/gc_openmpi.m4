@@ -2,7 +2,8 @@
 #
 # Answers MPICC, MPI_CPPFLAGS and MPI_LIBS (for MPI programs), OMPI_CPPFLAGS (for the component: internal headers,
 # then our stub/ directory for those that distributions forget), OMPI_PLUGIN_DIR (where the component goes),
-# OMPI_SYSTEM_PLUGIN_DIR (where Open MPI's own are), OMPI_VERSION and the probes of GC_PROBE_OPENMPI in config.h.
+# OMPI_SYSTEM_PLUGIN_DIR (where Open MPI's own are), OMPI_VERSION, the probes of GC_PROBE_OPENMPI in config.h and
+# GC_PARTITIONED (whether MPI has partitioned messages).
 AC_DEFUN([GC_CHECK_OPENMPI],[
   AC_ARG_VAR([MPICC],[Open MPI's wrapper compiler])
   AC_PATH_PROGS([MPICC],[mpicc mpicc.openmpi],[no])
@@ -59,6 +60,10 @@ AC_DEFUN([GC_PROBE_OPENMPI],[
   AC_CHECK_MEMBERS([mca_coll_base_module_t.coll_reduce_local, mca_coll_base_module_t.coll_allreduce_init],[],[],[[
     #include <ompi_config.h>
     #include <ompi/mca/coll/coll.h>]])
+  AC_CHECK_DECLS([MPI_Psend_init, MPI_Isendrecv_replace],[],[],[[#include <mpi.h>]])
+  AS_IF([test "$ac_cv_have_decl_MPI_Psend_init" = yes],[gc_partitioned=ON],[gc_partitioned=OFF])
+  AM_CONDITIONAL([GC_PARTITIONED],[test "$gc_partitioned" = ON])
+  AC_SUBST([GC_PARTITIONED],[$gc_partitioned])
   AC_CHECK_HEADERS([opal/mca/pmix/pmix.h opal/mca/pmix/pmix-internal.h],[],[],[[#include <ompi_config.h>]])
   CPPFLAGS=$gc_saved_CPPFLAGS
 ])

@@ -121,3 +121,10 @@ test_mpi_stress_SOURCES = test/mpi/stress.cpp test/mpi/mpi_test.h
 test_mpi_stress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_stress_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_stress_LDADD = libgpucoll.la $(MPI_LIBS)
+if GC_PARTITIONED
+check_PROGRAMS += test/mpi/partitioned
+endif
+test_mpi_partitioned_SOURCES = test/mpi/partitioned.cpp test/mpi/mpi_test.h
+test_mpi_partitioned_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_partitioned_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_partitioned_LDADD = libgpucoll.la $(MPI_LIBS)

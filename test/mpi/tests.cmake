@@ -198,6 +198,12 @@ gc_mpi_mutant(211 MUST_PRINT "wrong data" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
 gc_mpi_mutant(212 MUST_PRINT "a probe finds 113 bytes" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/messages)
 gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
+if(GC_PARTITIONED)
+  gc_mpi_test(mpi.partitioned LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/partitioned)
+  gc_mpi_test(mpi.partitioned_threads LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/partitioned threads)
+  gc_mpi_test(mpi.partitioned_by_host LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt_direct_bytes off
+    COMMAND test/mpi/partitioned)
+endif()
 # Turned off, Open MPI crashes.
 gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0
   COMMAND test/mpi/messages)

@@ -22,11 +22,16 @@ make_system() {
   touch "$system/.gpucoll-ready"
 }
 
-# What git knows, and what is new: older files stay as they are, so that make has little to do.
+# Copies what git knows, and what is new. A file that has not changed stays as it is, so that make has little to do; one
+# that has gets the time of the copy, as make may have run since it was changed.
 copy_source() {
-  mkdir -p "$system/gpucoll/source"
-  (cd "$root" && git ls-files --cached --others --exclude-standard | tar -cf - -T -) |
-    tar -xf - -C "$system/gpucoll/source" --keep-newer-files 2>/dev/null
+  local file to
+  while IFS= read -r -d '' file; do
+    to=$system/gpucoll/source/$file
+    [[ -e $root/$file ]] && ! cmp -s "$root/$file" "$to" || continue
+    mkdir -p "${to%/*}"
+    cp "$root/$file" "$to"
+  done < <(cd "$root" && git ls-files -z --cached --others --exclude-standard)
 }
 
 # build_inside PREFIX SUBSET TARGETS...: each TARGETS is what one make builds, as `all` is made by a make of its own.

@@ -3,7 +3,7 @@
 # Answers MPICC, MPI_CPPFLAGS and MPI_LIBS (for MPI programs), OMPI_CPPFLAGS (for the component: internal headers,
 # then our stub/ directory for those that distributions forget), OMPI_PLUGIN_DIR (where the component goes),
 # OMPI_SYSTEM_PLUGIN_DIR (where Open MPI's own are), OMPI_VERSION, the probes of GC_PROBE_OPENMPI in config.h and
-# GC_PARTITIONED (whether MPI has partitioned messages).
+# GC_PARTITIONED and GC_PML_UCX (whether MPI has partitioned messages and the PML ucx).
 AC_DEFUN([GC_CHECK_OPENMPI],[
   AC_ARG_VAR([MPICC],[Open MPI's wrapper compiler])
   AC_PATH_PROGS([MPICC],[mpicc mpicc.openmpi],[no])
@@ -43,6 +43,9 @@ AC_DEFUN([GC_CHECK_OPENMPI],[
   AS_IF([test "$OMPI_INFO" != no],[
     OMPI_SYSTEM_PLUGIN_DIR=`$OMPI_INFO --path pkglibdir --parsable 2>/dev/null | sed -n 's/^path:pkglibdir://p'`
     gc_openmpi_version=`$OMPI_INFO --version 2>/dev/null | sed -n 's/^Open MPI v//p'`])
+  # 5.0 has most components in its libraries.
+  AS_IF([$OMPI_INFO --parsable 2>/dev/null | grep '^mca:pml:ucx:' >/dev/null],[gc_pml_ucx=ON],[gc_pml_ucx=OFF])
+  AC_SUBST([GC_PML_UCX],[$gc_pml_ucx])
   AC_SUBST([OMPI_SYSTEM_PLUGIN_DIR])
   AC_SUBST([OMPI_VERSION],[$gc_openmpi_version])
   AC_ARG_WITH([ompi-plugin-dir],[AS_HELP_STRING([--with-ompi-plugin-dir=DIR],

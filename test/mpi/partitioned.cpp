@@ -53,9 +53,7 @@ class Sender {
   void wait() { MPI_Wait(&request_, MPI_STATUS_IGNORE); }
 
  private:
-  size_t bytes_of(int partitions) const {
-    return static_cast<size_t>(partitions) * static_cast<size_t>(case_.bytes);
-  }
+  size_t bytes_of(int partitions) const { return static_cast<size_t>(partitions) * static_cast<size_t>(case_.bytes); }
   void write(int partition, int salt) {
     const size_t bytes = static_cast<size_t>(case_.bytes), first = static_cast<size_t>(partition) * bytes;
     std::vector<uint8_t> all(static_cast<size_t>(case_.sent) * bytes);
@@ -71,9 +69,7 @@ class Sender {
 class Receiver {
  public:
   explicit Receiver(const Case& c)
-      : case_(c),
-        bytes_(static_cast<size_t>(c.sent) * static_cast<size_t>(c.bytes)),
-        memory_(c.to, (bytes_ + 1)) {
+      : case_(c), bytes_(static_cast<size_t>(c.sent) * static_cast<size_t>(c.bytes)), memory_(c.to, (bytes_ + 1)) {
     MPI_Precv_init(memory_.at(0), c.received, static_cast<MPI_Count>(bytes_) / c.received, MPI_BYTE, c.peer, kTag,
                    MPI_COMM_WORLD, MPI_INFO_NULL, &request_);
   }

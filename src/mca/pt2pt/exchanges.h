@@ -1,5 +1,5 @@
-/* Requests of MPI_Isendrecv_replace. Each stands for a receive into the buffer and a send of what the buffer had before,
- * and is complete when both are.
+/* Requests of MPI_Isendrecv_replace. Each stands for a receive into the buffer and a send of what the buffer had
+ * before, and is complete when both are.
  *
  * Thread safety: any thread. Ownership: a request owns the packed data, and retains its communicator.
  */

@@ -282,6 +282,7 @@ void RequestQueue::give_up(Request& call, Status status) {
 void RequestQueue::raise_faults(const Status& why) {
   for (MpiRuntime* each : {&runtime_, &persistent_runtime()})
     if (each->get()) each->get()->raise_fault(why);
+  for (GroupRuntime* each : {&groups_, &persistent_.groups()}) each->raise_fault(why);
 }
 
 void RequestQueue::give_up_starts(Status status) {

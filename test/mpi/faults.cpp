@@ -336,6 +336,24 @@ void killed_under_way() {
   expect_error(reduce(memory, 4), "the allreduce after the fault");
 }
 
+// The last rank dies between two calls. Rank 1, which leads it where two devices are shared, gives up and ends before
+// the others look. REQUIRES: no progress thread, which looks for them.
+void killed_in_turn() {
+  Memory memory(Where::device, 100 * sizeof(int));
+  expect_right(memory, "before");
+  const int pid = getpid();
+  std::vector<int> pids(static_cast<size_t>(g_size));
+  MPI_Allgather(&pid, 1, MPI_INT, pids.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  if (g_rank == g_size - 1) raise(SIGKILL);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int rc = MPI_Iallreduce(MPI_IN_PLACE, memory.at(0), 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  if (g_rank != 1) {
+    while (kill(pids[1], 0) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // their watchdogs do look
+  }
+  expect_error(wait_for(rc, request), "the allreduce after the fault");
+}
+
 // A persistent sum of `count` elements.
 class Sum {
  public:
@@ -559,6 +577,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"long_in_coming", long_in_coming},
                              {"killed", killed},
                              {"killed_under_way", killed_under_way},
+                             {"killed_in_turn", killed_in_turn},
                              {"late_start", late_start},
                              {"killed_started", killed_started},
                              {"across", across},

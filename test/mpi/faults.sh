@@ -105,6 +105,12 @@ check_teams() {
     done
     own_devices
   done
+  share_devices 2
+  run "rank 3 (process [0-9]*) died" \
+    -np 4 --enable-recovery --mca coll_gpucoll_progress_thread 0 "$program" killed_in_turn nonblocking
+  survived killed_in_turn 0 1 2
+  ! grep -q "rank 1 (process [0-9]*) died" "$log" || wrong "killed_in_turn names rank 1, which gave up"
+  own_devices
 }
 
 check_refusals() {

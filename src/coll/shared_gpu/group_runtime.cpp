@@ -228,9 +228,13 @@ void GroupRuntime::answer(bool done) {
   answered_ = true;
 }
 
+void GroupRuntime::raise_fault(const Status& why) noexcept {
+  if (core::Communicator* const runtime = leaders_.get()) runtime->raise_fault(why);
+}
+
 bool GroupRuntime::fail(const Status& why) noexcept {
   if (!groups_ || !leads()) return false;
-  if (leaders_.get()) leaders_.get()->raise_fault(why);  // the other leaders count on this one
+  raise_fault(why);
   const auto failed = why.code() == Code::truncated ? proto::LeaderAnswer::truncated : proto::LeaderAnswer::failed;
   std::string told;
   contained([&]() -> Status {

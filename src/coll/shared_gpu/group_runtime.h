@@ -66,6 +66,8 @@ class GroupRuntime {
   bool has_led() const noexcept { return leaders_.get(); }
   // Returns whether a device that runs on processors has something to do for step().
   bool needs_processors() const noexcept { return step_ != Step::idle && emulated_; }
+  // Tells the other leaders why they cannot count on this one, if it leads: also between two calls, as it may end.
+  void raise_fault(const Status& why) noexcept;
   // Ends this rank's part, and returns whether that has told the others why.
   bool fail(const Status& why) noexcept;
   // Waits for work that a thread of its own does for step(): a call that has failed meanwhile may not be used for

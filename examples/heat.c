@@ -44,6 +44,10 @@ void heat_read_options(int argc, char **argv, heat_options *options) {
     }
   }
   if (wrong) usage(argv[0], is_plate);
+  if (!is_plate && options->size[PLANES] == 1) { /* which would have no halo in this dimension */
+    fprintf(stderr, "one plane is a plate: use heat_2d, or --size with two planes or more\n");
+    exit(2);
+  }
 }
 
 /* ---- blocks ---- */

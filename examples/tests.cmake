@@ -20,6 +20,8 @@ gc_mpi_test(examples.heat_3d_thin LABELS examples mpi NP 6 MPIRUN ${GC_LITERALLY
   COMMAND examples/heat_3d --size 4 2 1 --steps 10 --exchange neighbors)
 gc_mpi_test(examples.heat_2d_too_small LABELS examples mpi NP 4 MUST_PRINT "cannot be shared among 2 ranks"
   MPIRUN ${GC_LITERALLY} COMMAND examples/heat_2d --size 1 5)
+gc_mpi_test(examples.heat_3d_one_plane LABELS examples mpi NP 1 MUST_PRINT "one plane is a plate"
+  MPIRUN ${GC_LITERALLY} COMMAND examples/heat_3d --size 1 5 6)
 # Python would have to be built with the sanitizer that the component brings.
 # First the system's, which has the packages that contrib/check installs.
 find_program(GC_PYTHON python3 HINTS /usr/bin)

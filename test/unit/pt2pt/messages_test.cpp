@@ -1,6 +1,4 @@
 // The engine of messages. This process sends messages to itself, as it would to another process of the node.
-#include "abi/pt2pt.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "abi/pt2pt.h"
 #include "gpu/device.h"
 #include "mpi/mpi_process.h"
 #include "pt2pt/outboxes.h"

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <thread>
 
 #include "base/equal_params.h"
 #include "base/log.h"
@@ -22,9 +24,15 @@ namespace {
 using proto::ControlPage;
 using proto::PeerInfo;
 
+// In PeerInfo::fault, beside the code: `said` blames a rank, and is passed on unchanged.
+constexpr uint32_t kBlames = 1u << 31;
+
+// How much later than its memory a process that dies may be seen to have ended.
+constexpr std::chrono::milliseconds kDying(200);
+
 void set_verdict(PeerInfo* info, const Status& status) {
   static_assert(sizeof(EqualParams) <= sizeof info->said);
-  info->fault = static_cast<uint32_t>(status.code());
+  info->fault = static_cast<uint32_t>(status.code()) | (status.blames() ? kBlames : 0);
   std::snprintf(info->said, sizeof info->said, "%s", status.what());
   if (info->fault) return;
   const EqualParams params = EqualParams::of_this_process();
@@ -84,6 +92,10 @@ Status compare(const std::vector<PeerInfo>& infos) {
       return Status::error(Code::invalid_usage,
                            "rank %d runs gpucoll %.16s and rank 0 runs gpucoll %.16s: install one version everywhere",
                            info.rank, info.version, first.version);
+    if (info.fault & kBlames)
+      return Status::error(static_cast<Code>(info.fault & ~kBlames), "%.*s", static_cast<int>(sizeof info.said),
+                           info.said)
+          .blaming();
     if (info.fault)
       return Status::error(static_cast<Code>(info.fault), "rank %d (process %d): %.*s", info.rank, info.pid,
                            static_cast<int>(sizeof info.said), info.said);
@@ -207,9 +219,25 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   return peers;
 }
 
+// Returns the death of another rank where that explains the failure, else the failure. A process lets its memory go a
+// moment before its end can be seen.
+Status Peers::cause_of(const Status& failure) const {
+  if (failure || failure.blames() || failure.code() != Code::remote) return failure;
+  const auto end = std::chrono::steady_clock::now() + kDying;
+  do {
+    for (size_t r = 0; r < liveness_.size(); ++r)
+      if (!liveness_[r].alive())
+        return Status::error(Code::remote, "%s died while the ranks met (%s)", name(static_cast<int>(r)).c_str(),
+                             failure.what())
+            .blaming();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } while (std::chrono::steady_clock::now() < end);
+  return failure;
+}
+
 Status Peers::agree(net::Bootstrap& bootstrap, const Status& mine, uint32_t* facts) const {
   PeerInfo verdict = info(rank_);
-  set_verdict(&verdict, mine);
+  set_verdict(&verdict, cause_of(mine));
   if (facts) verdict.facts = *facts;
   std::vector<PeerInfo> verdicts(infos_.size());
   GC_TRY(bootstrap.allgather(&verdict, verdicts.data(), sizeof verdict));

@@ -2,6 +2,8 @@
 #include "core/peer/peers.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <functional>
 #include <future>
@@ -92,6 +94,42 @@ TEST(Peers, HearWhyARankDidNotComeAlong) {
   ASSERT_TRUE(peers) << peers.status().what();
   EXPECT_NE(std::string(peers->check().what()).find("gave up: "), std::string::npos) << peers->check().what();
   EXPECT_NE(std::string(peers->check().what()).find("rank 2 has left"), std::string::npos);
+}
+
+// Hears from rank 1 as if it was a process that has ended since.
+class LateBootstrap final : public ThreadsBootstrap {
+ public:
+  LateBootstrap(ThreadsExchange& exchange, pid_t ended) : ThreadsBootstrap(exchange, 0, 2), ended_(ended) {}
+  Status allgather(const void* mine, void* all, size_t bytes) override {
+    Status status = ThreadsBootstrap::allgather(mine, all, bytes);
+    if (std::exchange(first_, false)) static_cast<proto::PeerInfo*>(all)[1].pid = ended_;
+    return status;
+  }
+
+ private:
+  const pid_t ended_;
+  bool first_ = true;
+};
+
+TEST(Peers, NameARankThatDiesBeforeItsMemoryIsOpened) {
+  auto device = gpu::emu_platform().open(0);
+  ASSERT_TRUE(device);
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  ThreadsExchange exchange(2);
+  std::string said;
+  std::thread other([&] {
+    ThreadsBootstrap bootstrap(exchange, 1, 2);
+    said = core::Peers::exchange(bootstrap, **device, Status()).status().what();
+  });
+  LateBootstrap bootstrap(exchange, ended);
+  const auto peers = core::Peers::exchange(bootstrap, **device, Status());
+  other.join();
+  waitpid(ended, nullptr, 0);
+  ASSERT_FALSE(peers);
+  EXPECT_TRUE(peers.status().blames());
+  EXPECT_EQ(said, peers.status().what());
+  EXPECT_EQ(said.find("rank 1 (process " + std::to_string(ended) + ") died while the ranks met"), 0u) << said;
 }
 
 }  // namespace

@@ -130,15 +130,14 @@ Status SocketBootstrap::meet() {
     if (!come) break;
   }
   if (status.code() == Code::timed_out)
-    return Status::error(
-        Code::timed_out,
-        "rank %d of %d: the maker of the unique id, at %s, did not answer within %lld s (parameter timeout)", rank_,
-        size_, to_string(root).c_str(), static_cast<long long>(timeout_s_ + kGrace));
+    return Status::error(Code::timed_out, "%s did not answer rank %d of %d at %s within %lld s (parameter timeout)",
+                         maker_name().c_str(), rank_, size_, to_string(root).c_str(),
+                         static_cast<long long>(timeout_s_ + kGrace));
   if (status.code() != Code::remote) return status;
   return Status::error(status.code(),
-                       "rank %d of %d: %s: is the rank that made the unique id still running? Was the id used before? "
-                       "Each makes one communicator",
-                       rank_, size_, status.what());
+                       "%s does not answer rank %d of %d (%s): is it still running? Was the id used before? Each makes "
+                       "one communicator",
+                       maker_name().c_str(), rank_, size_, status.what());
 }
 
 Result<bool> SocketBootstrap::come_to(const Address& root, Deadline deadline) {

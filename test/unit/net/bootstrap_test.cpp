@@ -151,7 +151,10 @@ TEST(SocketBootstrap, AsksWhetherTheIdWasUsedWhenItsMakerHangsUp) {
   maker.join();
   ASSERT_FALSE(bootstrap);
   EXPECT_EQ(bootstrap.status().code(), Code::remote);
-  EXPECT_NE(std::string(bootstrap.status().what()).find("used before"), std::string::npos);
+  const std::string said = bootstrap.status().what();
+  EXPECT_NE(said.find("used before"), std::string::npos) << said;
+  EXPECT_EQ(said.find("process " + std::to_string(getpid()) + ", which made the unique id, does not answer"), 0u)
+      << said;
 }
 
 TEST(SocketBootstrap, RefusesAnIdThatIsNone) {

@@ -102,7 +102,7 @@ gpucollResult_t call_some(Worker& w) {
 // A fault leaves the process able to go on: with a communicator of its own, and without anything of the old one.
 void tell_what_is_left(const Worker& w, const std::multiset<std::string>& before) {
   std::string left;
-  for (int look = 0; look < 50; ++look) {
+  for (int look = 0; look < 250; ++look) {  // threads that end may have to wait for a processor
     gpucollComm_t alone = nullptr;
     need(gpucollCommInitAll(&alone, 1, nullptr), "gpucollCommInitAll");
     need(gpucollCommDestroy(alone), "gpucollCommDestroy");

@@ -205,57 +205,62 @@ GC_DEV void move_item(const Block& block, const proto::PackItem& item, uint32_t 
   }
 }
 
+// Units first, first + size, ... below n, kUnroll of them at most.
+template <class Unit, uint32_t kUnroll>
+GC_DEV void copy_some(uint8_t* to, const uint8_t* from, uint64_t first, uint64_t size, uint64_t n) {
+  Unit value[kUnroll];
+  GC_UNROLL
+  for (uint32_t u = 0; u < kUnroll; ++u)
+    if (first + u * size < n) value[u] = proto::load<Unit>(from + (first + u * size) * sizeof(Unit));
+  GC_UNROLL
+  for (uint32_t u = 0; u < kUnroll; ++u)
+    if (first + u * size < n) proto::store(to + (first + u * size) * sizeof(Unit), value[u]);
+}
+
 template <class Unit, class Block>
-GC_DEV void copy_units(const Block& block, uint8_t* to, const uint8_t* from, uint64_t bytes) {
+GC_DEV void copy_units(const Block& block, uint8_t* to, const uint8_t* from, uint64_t bytes, uint32_t turn,
+                       uint32_t turns) {
   const uint64_t n = bytes / sizeof(Unit), size = static_cast<uint64_t>(block.size());
+  const uint64_t tile = proto::kPackUnroll * size, rank = static_cast<uint64_t>(block.rank());
   GC_NO_UNROLL
-  for (uint64_t first = static_cast<uint64_t>(block.rank()); first < n; first += proto::kPackUnroll * size) {
-    Unit value[proto::kPackUnroll];
-    GC_UNROLL
-    for (uint32_t u = 0; u < proto::kPackUnroll; ++u)
-      if (first + u * size < n) value[u] = proto::load<Unit>(from + (first + u * size) * sizeof(Unit));
-    GC_UNROLL
-    for (uint32_t u = 0; u < proto::kPackUnroll; ++u)
-      if (first + u * size < n) proto::store(to + (first + u * size) * sizeof(Unit), value[u]);
+  for (uint64_t first = turn * tile + rank; first < n; first += turns * tile)
+    copy_some<Unit, proto::kPackUnroll>(to, from, first, size, n);
+}
+
+// Copies packs with many loads of a thread under way at once: one block brings as much as it can from another device.
+template <class Block>
+GC_DEV void copy_packs(const Block& block, uint8_t* to, const uint8_t* from, uint64_t bytes, uint32_t turn,
+                       uint32_t turns) {
+  constexpr uint32_t kMany = 2 * proto::kPackUnroll;
+  const uint64_t n = bytes / sizeof(proto::Pack), size = static_cast<uint64_t>(block.size());
+  const uint64_t tile = kMany * size, rank = static_cast<uint64_t>(block.rank());
+  GC_NO_UNROLL
+  for (uint64_t first = turn * tile + rank; first < n; first += turns * tile) {
+    const uint64_t whole = first + (kMany - 1) * size;
+    if (whole < n) {
+      copy_some<proto::Pack, kMany>(to, from, first, size, whole + 1);
+      continue;
+    }
+    copy_some<proto::Pack, proto::kPackUnroll>(to, from, first, size, n);
+    copy_some<proto::Pack, proto::kPackUnroll>(to, from, first + proto::kPackUnroll * size, size, n);
   }
 }
 
-// Copies consecutive bytes by one block, in the widest units that both addresses and the length allow.
+// Copies the block's part of consecutive bytes, in the widest units that both addresses and the length allow.
 template <class Block>
-GC_DEV void copy_bytes(const Block& block, const proto::CollectiveItem& item) {
+GC_DEV void copy_bytes(const Block& block, const proto::CollectiveItem& item, uint32_t turn) {
   auto* const to = static_cast<uint8_t*>(item.recv);
   const auto* const from = static_cast<const uint8_t*>(item.send);
   const uint64_t bits = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | item.count;
-  if (bits % sizeof(proto::Pack) == 0) return copy_units<proto::Pack>(block, to, from, item.count);
-  if (bits % sizeof(uint64_t) == 0) return copy_units<uint64_t>(block, to, from, item.count);
-  if (bits % sizeof(uint32_t) == 0) return copy_units<uint32_t>(block, to, from, item.count);
-  copy_units<uint8_t>(block, to, from, item.count);
+  if (bits % sizeof(proto::Pack) == 0) return copy_packs(block, to, from, item.count, turn, item.n_channels);
+  if (bits % sizeof(uint64_t) == 0) return copy_units<uint64_t>(block, to, from, item.count, turn, item.n_channels);
+  if (bits % sizeof(uint32_t) == 0) return copy_units<uint32_t>(block, to, from, item.count, turn, item.n_channels);
+  copy_units<uint8_t>(block, to, from, item.count, turn, item.n_channels);
 }
 
-// After its plan, a kernel of one block runs the copies that the host posts, until there is no more. See
-// format/doorbell.h.
 template <class Block>
-GC_DEV void stay_for_copies(const Block& block, const proto::Plan& plan, Stage& stage) {
-  block.sync();  // the counters are those after the plan
-  proto::Doorbell& doorbell = *plan.comm->channel[0].doorbell;
-  proto::LaunchCounters before = plan.comm->counters;
-  block.sync();
-  for (;; ++before.done) {
-    if (!await_host(block, doorbell, before.done + 1, plan.resident_ns, stage)) break;
-    const proto::CollectiveItem& item = stage.window[0].collective;
-    if (item.function == proto::kLeave) break;
-    copy_bytes(block, item);
-    block.sync();
-    finish_plan(block, 1, plan, before, before.mesh_flag);
-  }
-  if (block.rank() == 0) proto::store_release(&doorbell.left, before.done);
-}
-
-// Nothing: a kernel is made of a type (shard.h).
-template <class Nothing, class Block>
-GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void* shared) {
-  const proto::PackItem* const items = proto::pack_items(plan);
-  const uint32_t n = proto::pack_item_count(plan);
+GC_DEV void move_items(const Block& block, const proto::PackItem* items, uint32_t n, uint32_t index,
+                       uint32_t n_blocks) {
   GC_NO_UNROLL
   for (uint32_t i = 0; i < n; ++i) {
     const uint32_t first = items[i].first_block;
@@ -267,8 +272,62 @@ GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, c
       move_item(block, items[i], turn, n_blocks);
     }
   }
+}
+
+// Runs the block's part of what is posted: the window's first item. A list, which is far away, is brought behind it.
+template <class Block>
+GC_DEV void run_posted(const Block& block, uint32_t index, Stage& stage) {
+  constexpr uint32_t kFirst = 2, kItemPacks = sizeof(proto::PackItem) / sizeof(proto::Pack);
+  static_assert(kFirst + proto::kMostPostedItems * proto::kItemsOfPacking <= kWindow);
+  const proto::CollectiveItem& item = stage.window[0].collective;
+  if (item.function == proto::kPostedBytes) return copy_bytes(block, item, index);
+  auto* const items = reinterpret_cast<uint8_t*>(&stage.window[kFirst]);
+  const auto n = static_cast<uint32_t>(item.count);
+  for (uint32_t p = static_cast<uint32_t>(block.rank()); p < n * kItemPacks; p += static_cast<uint32_t>(block.size()))
+    proto::store(items + p * sizeof(proto::Pack),
+                 proto::load_beside_writes(static_cast<const uint8_t*>(item.send) + p * sizeof(proto::Pack)));
+  block.sync();
+  move_items(block, reinterpret_cast<const proto::PackItem*>(items), n, index, item.n_channels);
+}
+
+// After its plan, a kernel that stays runs the copies that the host posts, until there is no more. See
+// format/packing.h. before: the counters, this launch counted.
+template <class Block>
+GC_DEV void stay_for_copies(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan,
+                            proto::LaunchCounters before, Stage& stage) {
+  proto::Doorbell& doorbell = *plan.comm->channel[0].doorbell;
+  const proto::CollectiveItem& item = stage.window[0].collective;
+  for (uint64_t told = before.done + 1;; ++before.done) {
+    if (index == 0) {
+      const bool posted = await_host(block, doorbell, before.done + 1, plan.resident_ns, stage);
+      const bool to_all = !posted || item.function == proto::kLeave || item.n_channels > 1;
+      if (n_blocks > 1 && to_all) relay(block, posted, told++, stage, *plan.comm);
+      if (!posted) break;
+    } else {
+      while (!look_at_doorbell(block, relay_words(*plan.comm, told), told, stage)) proto::pause();
+      ++told;
+    }
+    if (item.function == proto::kLeave) break;
+    const uint32_t blocks = item.n_channels;  // the window may hold the next item once the block has met
+    const bool on_host = item.root != 0;
+    before.done = item.argument - 1;
+    run_posted(block, index, stage);
+    block.sync();
+    finish_plan(block, blocks, plan, before, before.mesh_flag, on_host);
+  }
+  if (index == 0 && block.rank() == 0) proto::store_release(&doorbell.left, before.done);
+}
+
+// Nothing: a kernel is made of a type (shard.h).
+template <class Nothing, class Block>
+GC_DEV void run_packing(const Block& block, uint32_t index, uint32_t n_blocks, const proto::Plan& plan, void* shared) {
+  proto::LaunchCounters before = {};
+  if (plan.resident_ns != 0) before = plan.comm->counters;  // before any block has ended
+  move_items(block, proto::pack_items(plan), proto::pack_item_count(plan), index, n_blocks);
   finish_local_plan(block, n_blocks, plan);
-  if (plan.resident_ns != 0) stay_for_copies(block, plan, *static_cast<Stage*>(shared));
+  if (plan.resident_ns == 0) return;
+  ++before.done;
+  stay_for_copies(block, index, n_blocks, plan, before, *static_cast<Stage*>(shared));
 }
 
 }  // namespace gpucoll::coll::device

@@ -22,10 +22,11 @@ GC_HD uint32_t nth_bit(uint64_t mask, uint32_t n) {
 // has met) and the acquire-release of blocks_done order what any block has written and read before that store; the
 // host's acquire of the word pairs with it. What peers wait for orders itself (format/connection.h), and so does a
 // fault's report: results in this device's memory are left, items, which have been read, and the counters.
-// before: the counters as the launch found them; mesh_flag: of its last mesh operation, if it had one.
+// before: the counters as the launch found them; mesh_flag: of its last mesh operation, if it had one. on_host: some
+// results may lie in memory of the host.
 template <class Coop>
 GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& plan,
-                        const proto::LaunchCounters& before, uint32_t mesh_flag) {
+                        const proto::LaunchCounters& before, uint32_t mesh_flag, bool on_host) {
   const bool tells = plan.done_word != nullptr;
   if (coop.rank() != 0 || (!tells && mesh_flag == before.mesh_flag)) return;
   proto::DeviceComm& comm = *plan.comm;
@@ -42,8 +43,13 @@ GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& 
   }
   comm.counters.mesh_flag = mesh_flag;
   if (!tells) return;
-  if (plan.results_on_host != 0) return proto::store_release(plan.done_word, done);
+  if (on_host) return proto::store_release(plan.done_word, done);
   proto::store_release_own(plan.done_word, done);
+}
+template <class Coop>
+GC_DEV void finish_plan(const Coop& coop, uint32_t n_blocks, const proto::Plan& plan,
+                        const proto::LaunchCounters& before, uint32_t mesh_flag) {
+  finish_plan(coop, n_blocks, plan, before, mesh_flag, plan.results_on_host != 0);
 }
 
 // The first block of a launch of a graph tells the host that it has begun: nobody else knows. Nothing hangs on when the
@@ -204,14 +210,18 @@ GC_DEV bool await_host(const Block& block, const proto::Doorbell& doorbell, uint
   }
   return true;
 }
-// It tells the others, which wait for nobody else.
+// Where the first block tells the others what it has found, which they wait for as `number`.
+GC_DEV uint64_t* relay_words(proto::DeviceComm& comm, uint64_t number) { return comm.relay[number % 2]; }
+// It tells the others, which wait for nobody else. They are on this device, so it need not wait for its stores to
+// others.
 template <class Block>
-GC_DEV void relay(const Block& block, bool posted, uint64_t number, const Stage& stage, uint64_t* words) {
+GC_DEV void relay(const Block& block, bool posted, uint64_t number, const Stage& stage, proto::DeviceComm& comm) {
+  uint64_t* const words = relay_words(comm, number);
   for (uint32_t w = static_cast<uint32_t>(block.rank()); w < proto::kDoorbellWords;
        w += static_cast<uint32_t>(block.size())) {
     const auto* const item = reinterpret_cast<const uint8_t*>(&stage.window[0]);
     const uint32_t data = posted ? proto::load<uint32_t>(item + w * sizeof(uint32_t)) : proto::leave_word(w);
-    proto::store_release(&words[w], proto::doorbell_word(data, number));
+    proto::store_release_own(&words[w], proto::doorbell_word(data, number));
   }
 }
 
@@ -227,10 +237,10 @@ GC_DEV void stay(const Block& block, uint32_t index, uint32_t n_blocks, const pr
     const uint64_t number = before.done + 1;
     if (index == 0) {
       const bool posted = ok && await_host(block, doorbell, number, plan.resident_ns, stage);
-      if (n_blocks > 1) relay(block, posted, number, stage, plan.comm->relay);
+      if (n_blocks > 1) relay(block, posted, number, stage, *plan.comm);
       if (!posted) break;
     } else {
-      while (!look_at_doorbell(block, plan.comm->relay, number, stage)) proto::pause();
+      while (!look_at_doorbell(block, relay_words(*plan.comm, number), number, stage)) proto::pause();
     }
     const proto::CollectiveItem& item = stage.window[0].collective;
     if (item.function == proto::kLeave) break;

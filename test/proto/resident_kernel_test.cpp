@@ -17,6 +17,8 @@ class Rank {
     proto::DeviceComm& comm = world.comm(rank);
     comm.counters = {kBefore, 7, {}};
     for (proto::ChannelComm& channel : comm.channel) channel.doorbell = &doorbell_;
+    for (uint64_t old : {kBefore - 1, kBefore})
+      for (uint64_t& word : comm.relay[old % 2]) word = proto::doorbell_word(0, old);
     maker_.add({0, proto::Function::all_reduce, proto::Algorithm::one_shot, proto::Protocol::ll, 0, 0, 0},
                {{.collective = item(write(0))}});
     plan_ = maker_.make(false);

@@ -47,11 +47,14 @@ class ResidentKernel {
   // Lets the kernel leave, so that launch `number` need not wait for it.
   void dismiss(uint64_t number) noexcept;
 
+  // Returns whether the kernel that has stayed last is there, or is still to begin.
+  bool present() const noexcept;
+  // Returns how many blocks it has.
+  int blocks() const noexcept { return blocks_; }
   // Returns how many launches were posted and accepted.
   uint64_t accepted() const noexcept { return accepted_; }
 
  private:
-  bool present() const noexcept;
   void stayed_in_vain() noexcept;
   void store(const proto::CollectiveItem& item, uint64_t number) noexcept;
 

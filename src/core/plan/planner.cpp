@@ -288,18 +288,27 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
   return launches;
 }
 
-int put_pack_items(proto::Plan& plan, std::span<const proto::PackItem> items, int threads) noexcept {
-  uint64_t bytes = 0, tiles = 0;
-  for (const proto::PackItem& item : items)
-    if (item.unpacks != proto::kFrom) bytes += item.bytes;
-  const int blocks = packing_blocks(items.size(), bytes, threads);
-  plan.n_items = static_cast<uint32_t>(items.size()) * proto::kItemsOfPacking;
+void put_pack_items(proto::PackItem* where, std::span<const proto::PackItem> items, int threads, int blocks) noexcept {
+  uint64_t tiles = 0;
   for (size_t i = 0; i < items.size(); ++i) {
-    proto::PackItem& item = proto::pack_items(plan)[i] = items[i];
+    proto::PackItem& item = where[i] = items[i];
     item.first_block = static_cast<uint16_t>(tiles % static_cast<uint64_t>(blocks));
     const uint64_t tile = proto::pack_tile_bytes(item, static_cast<uint64_t>(threads));
     if (item.unpacks != proto::kFrom) tiles += (item.bytes + tile - 1) / tile;
   }
+}
+
+void put_pack_items(proto::Plan& plan, std::span<const proto::PackItem> items, int threads, int blocks) noexcept {
+  plan.n_items = static_cast<uint32_t>(items.size()) * proto::kItemsOfPacking;
+  put_pack_items(proto::pack_items(plan), items, threads, blocks);
+}
+
+int put_pack_items(proto::Plan& plan, std::span<const proto::PackItem> items, int threads) noexcept {
+  uint64_t bytes = 0;
+  for (const proto::PackItem& item : items)
+    if (item.unpacks != proto::kFrom) bytes += item.bytes;
+  const int blocks = packing_blocks(items.size(), bytes, threads);
+  put_pack_items(plan, items, threads, blocks);
   return blocks;
 }
 

@@ -58,8 +58,11 @@ std::vector<PlannedLaunch> make_plans(const TaskQueue& queue, int rank, const Co
                                       const PlanBudget& budget, const gpu::Kernel* move,
                                       UserBufferMarker* direct = nullptr);
 
-// Puts the items of a packing kernel into its plan. Returns how many blocks of `threads` threads work at them.
-// REQUIRES: 1 to proto::kPackItems items.
+// Puts items where a packing kernel of so many blocks finds them, with what tells each block its part.
+void put_pack_items(proto::PackItem* where, std::span<const proto::PackItem> items, int threads, int blocks) noexcept;
+// Puts the items of a packing kernel into its plan. REQUIRES: 1 to proto::kPackItems items.
+void put_pack_items(proto::Plan& plan, std::span<const proto::PackItem> items, int threads, int blocks) noexcept;
+// Does so for as many blocks as there had better be. Returns their number.
 int put_pack_items(proto::Plan& plan, std::span<const proto::PackItem> items, int threads) noexcept;
 
 }  // namespace gpucoll::core

@@ -2,8 +2,9 @@
 // of a launch counts it in a word that the host polls, which takes less time than an event.
 //
 // Launches have the numbers 1, 2, ..., and end in that order. The word is host memory that the device sees; it may be
-// shared memory, so that other processes see how far the copies are. Where small copies follow each other closely, the
-// kernel stays for the next one (core/launch/resident_kernel.h), which then takes no launch, but has a number as well.
+// shared memory, so that other processes see how far the copies are. Where copies that are not large follow each other
+// closely, the kernel stays for the next ones (core/launch/resident_kernel.h), which then take no launch, but have a
+// number as well. It has one block for small copies, and several where larger ones are among them.
 // Thread safety: any thread. Ownership: lives until the process ends; buffers and lists of runs belong to the callers,
 // until the launch has ended.
 #pragma once
@@ -48,11 +49,16 @@ class CopyQueue {
   Status begin();
   uint64_t done() const { return __atomic_load_n(done_.host, __ATOMIC_ACQUIRE); }
   // REQUIRES: the lock.
-  bool may_be_posted() const;
-  bool look_at_single();
+  int blocks_to_post() const;
+  bool waits_to_post() const;
+  bool look_at_last();
+  void choose_blocks(int least);
+  void fill_item(uint64_t number);
   Status put();
-  Status put_single();
-  Status launch_items(std::span<const proto::PackItem> items, bool to_host, uint64_t number, uint32_t resident_ns);
+  Status put_to_post(int blocks);
+  Status launch_to_stay();
+  proto::Plan plan_of(bool to_host) const;
+  Status launch_items(std::span<const proto::PackItem> items, bool to_host);
   void put_or_fail();
   void fail(Status why);
   Status look_at_device();
@@ -63,15 +69,17 @@ class CopyQueue {
   gpu::Stream stream_ = nullptr;
   gpu::Event event_ = nullptr;
   proto::DeviceComm* counters_ = nullptr;  // kernel address
-  gpu::HostBlock doorbell_;
+  gpu::HostBlock box_;
   std::optional<core::ResidentKernel> resident_;
-  // The last copy that was posted, or after which a kernel may stay, and its number, until it has ended.
+  // The last copies that were posted, or after which a kernel may stay, and their number, until they have ended.
   core::PlannedLaunch one_;
-  proto::PackItem single_ = {};
-  std::atomic<uint64_t> single_number_ = 0;
-  bool is_posted_ = false;
+  std::vector<proto::PackItem> last_;
+  std::atomic<uint64_t> last_number_ = 0;
+  bool is_posted_ = false, last_to_host_ = false;
+  int small_in_row_ = 0;  // that the kernel's first block has copied alone
   std::vector<proto::PackItem> pending_;
   std::vector<size_t> begins_;  // of pending_: where each launch begins
+  int messages_ = 0;            // that have added what is pending
   bool to_host_ = false, may_stay_ = true;
   uint64_t launched_ = 0;
   std::atomic<bool> has_pending_ = false, failed_ = false;

@@ -10,7 +10,8 @@
 //   kernel  its first block loads them with acquire, and has the item when all have their news. The acquire also lets
 //           it see what other kernels have written since it began: whoever posts has waited for those. It stores the
 //           words, or those of an item kLeave, in device memory (DeviceComm::relay), where the other blocks, which wait
-//           without end, find them: so all run the same
+//           without end, find them: so all run the same. Two places take turns: the first block may leave while
+//           another one has still to see the item before
 // The host knows that a kernel has left when left >= the number that the kernel was launched with. Where it had posted
 // a later number than `left`, nobody has accepted it, and it makes a launch of it.
 #pragma once
@@ -30,7 +31,7 @@ struct alignas(128) Doorbell {
   alignas(128) uint64_t left;
 };
 static_assert(kDoorbellWords * sizeof(uint64_t) == 128 && offsetof(Doorbell, left) == 128);
-static_assert(sizeof DeviceComm::relay == sizeof Doorbell::word);
+static_assert(sizeof DeviceComm::relay[0] == sizeof Doorbell::word);
 
 constexpr GC_HD uint64_t doorbell_word(uint32_t data, uint64_t number) { return number << 32 | data; }
 // Word w of an item kLeave.

@@ -6,8 +6,14 @@
 // those of an item behind those of the one before: so all blocks have work, whether there is one large item or there
 // are many small ones.
 //
-// A plan of one block with resident_ns stays for copies of consecutive bytes: of a CollectiveItem that is posted
-// (format/doorbell.h), `send`, `recv` and `count`, which are bytes, say what is copied where.
+// A plan with resident_ns stays for more copies. Of a CollectiveItem that is posted (format/doorbell.h),
+// - `function` is kPostedBytes: `send`, `recv` and `count`, which are bytes, say what is copied where; or kPostedItems:
+//   `count` PackItems lie at `send`, which is host-mapped memory, dealt out to n_channels blocks
+// - n_channels says how many blocks take part: the first, or all. Only where all do, the first one tells the others,
+//   as its next item: these may follow each other with gaps in their launches' numbers. Nothing is posted to several
+//   blocks before all that they had was done
+// - `argument` is the number of the launch
+// - `root` is not 0 where results may lie in memory of the host
 //
 // An element is described in one of two ways.
 // - By levels, where it is regular: runs of run_bytes; those of level l lie `stride` apart, `count` of them for each of
@@ -37,7 +43,8 @@ struct PackLevel {
 };
 inline constexpr int kPackLevels = 3;
 
-// The regular layout of an element, from its first byte of data on, as one process tells it to another.
+// The layout of an element, from its first byte of data on, as one process tells it to another; a list of runs, where
+// it has one, is apart.
 struct PackLayout {
   uint64_t element_bytes;
   int64_t extent;
@@ -79,6 +86,9 @@ GC_HD uint64_t pack_tile_bytes(const PackItem& item, uint64_t threads) {
   if (item.unpacks == kMoves) return kPackUnroll * threads << item.unit;
   return item.unit < kLeastPackUnit ? threads * sizeof(Pack) : kPackUnroll * threads << item.unit;
 }
+
+inline constexpr Function kPostedBytes = Function::broadcast, kPostedItems = Function::gather;
+inline constexpr uint32_t kMostPostedItems = 7;
 
 GC_HD const PackItem* pack_items(const Plan& plan) { return reinterpret_cast<const PackItem*>(plan.work); }
 GC_HD PackItem* pack_items(Plan& plan) { return reinterpret_cast<PackItem*>(plan.work); }

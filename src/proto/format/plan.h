@@ -127,9 +127,9 @@ struct alignas(16) GraphWords {
 struct DeviceComm {
   ChannelComm channel[kMaxChannels];
   LaunchCounters counters;
-  uint32_t blocks_done;             // counts the blocks of a launch that have finished; left at 0 by the last one
-  uint64_t latch_seen;              // of a launch that asks once: 2 x (counters.done + 1) + whether the latch was set
-  alignas(128) uint64_t relay[16];  // a doorbell's words, for blocks that stay (format/doorbell.h)
+  uint32_t blocks_done;  // counts the blocks of a launch that have finished; left at 0 by the last one
+  uint64_t latch_seen;   // of a launch that asks once: 2 x (counters.done + 1) + whether the latch was set
+  alignas(128) uint64_t relay[2][16];  // a doorbell's words, for blocks that stay (format/doorbell.h)
 };
 
 // Tells what an item has to do with direct stores (proto/direct.h), in Simple: the kernel looks for what the next rank
@@ -217,7 +217,7 @@ struct alignas(16) Plan {
   const WorkItem* items;  // kernel address; null: in `work`, behind the batches
   uint32_t n_batches;
   uint32_t n_items;
-  uint32_t resident_ns;     // one-shots: how long to stay for further operations (format/doorbell.h)
+  uint32_t resident_ns;     // one-shots and packing: how long to stay for further operations (format/doorbell.h)
   uint8_t results_on_host;  // not 0: some may lie in memory of the host, which reads them there
   uint8_t in_graph;         // not 0: captured
   uint8_t reserved[2];

@@ -74,15 +74,12 @@ Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data, gpu::Memo
   return platform->open(info.device >= 0 ? info.device : platform->current_device());
 }
 
-Result<uint8_t*> DeviceEnd::open(const Peer& peer, const proto::OutboxSlot& slot, bool* idle) {
-  core::ExportedPlace place = {slot.place_slot, slot.place_serial, slot.offset, {}};
-  std::memcpy(place.handle.bytes, slot.handle, sizeof slot.handle);
-  const int owner = peer.index * static_cast<int>(proto::kOutboxDevices) + static_cast<int>(slot.device);
+Result<uint8_t*> DeviceEnd::open(const Peer& peer, uint32_t of, const core::ExportedPlace& place, bool* idle) {
+  const int owner = peer.index * static_cast<int>(proto::kOutboxDevices) + static_cast<int>(of);
   std::lock_guard lock(mutex_);
   *idle = true;
   if (imports_.has(owner, place)) return imports_.open(owner, place);
-  const bool is_same =
-      !std::memcmp(peer.outbox().uuid[slot.device], device.identity().uuid, sizeof *peer.outbox().uuid);
+  const bool is_same = !std::memcmp(peer.outbox().uuid[of], device.identity().uuid, sizeof *peer.outbox().uuid);
   if (is_same && &peer.outbox() != Outboxes::instance().own() && !device.shares_between_processes())
     copies_->never_stay();
   Result<uint8_t*> opened = nullptr;

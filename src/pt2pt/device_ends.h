@@ -12,6 +12,7 @@
 #include "gpu/device.h"
 #include "mpi/staging/copy_queue.h"
 #include "pt2pt/outboxes.h"
+#include "pt2pt/peer_lists.h"
 
 namespace gpucoll::pt2pt {
 
@@ -30,9 +31,9 @@ class DeviceEnd {
   // be null.
   static Result<gpu::Device*> device_of(const gc_message_data& data, gpu::MemoryKind* kind = nullptr);
 
-  // Returns the address here of memory of a peer. Errors: the device's; in_progress (not ready) while something of this
-  // process is in flight beside which nothing may be opened.
-  Result<uint8_t*> open(const Peer& peer, const proto::OutboxSlot& slot, bool* idle);
+  // Returns the address here of memory of a peer's device. Stores false in *idle, and returns null, while something of
+  // this process is in flight beside which nothing may be opened. Errors: the device's.
+  Result<uint8_t*> open(const Peer& peer, uint32_t of, const core::ExportedPlace& place, bool* idle);
 
   // The copies by kernels; its done word is the outbox's.
   coll::CopyQueue& copies() { return *copies_; }
@@ -49,6 +50,7 @@ class DeviceEnd {
   gpu::Device& device;
   const uint32_t number;  // of the outbox's table of allocations
   core::Exports exports;
+  PeerLists lists;
 
  private:
   Status begin();

@@ -96,6 +96,28 @@ Status Offer::pack() {
   return {};
 }
 
+// Returns whether data with gaps lie in one allocation.
+bool Offer::lies_in_one() const {
+  const gc_type_map& map = *message_.map;
+  const coll::Span span = coll::span_of(map, message_.bytes);
+  const auto* const low = coll::moved(coll::kernel_origin(end_->device, message_.memory, map.true_lb), span.low);
+  const gpu::PointerInfo info = end_->device.classify_kernel(low);
+  const auto* const base = static_cast<const uint8_t*>(info.base);
+  return base && low >= base && span.bytes <= info.bytes &&
+         low - base <= static_cast<ptrdiff_t>(info.bytes - span.bytes);
+}
+
+// Tells where the layout's list of runs lies. Returns whether others can open that.
+bool Offer::put_list() {
+  const auto place = end_->exports.find(holds_->memory.get(), core::Exports::Use::by_kernels);
+  if (!place) return false;
+  proto::OutboxList& list = slot_->list;
+  list = {holds_->serial, holds_->list.runs, holds_->list.starts,         place->offset,
+          place->slot,    place->serial,     holds_->layout.granule_bits, {}};
+  std::memcpy(list.handle, place->handle.bytes, sizeof list.handle);
+  return true;
+}
+
 // Tells the layout of data with gaps, where the receiver's kernel had better gather them itself: where it can, and
 // pieces are not so small that the link would carry much else, or so odd that they would go byte by byte.
 Result<bool> Offer::put_layout() {
@@ -106,16 +128,11 @@ Result<bool> Offer::put_layout() {
   const coll::TypeLayout& layout = holds_->layout;
   const auto bits =
       layout.multiples | static_cast<uint64_t>(layout.extent) | reinterpret_cast<uintptr_t>(message_.memory);
-  const bool is_slow = layout.run_bytes < kLeastRun || bits % sizeof(uint32_t) != 0;
-  if (holds_->runs || (is_slow && message_.bytes > kMostGathered)) return false;
-  const coll::Span span = coll::span_of(map, message_.bytes);
-  const auto* const low = coll::moved(coll::kernel_origin(end_->device, message_.memory, map.true_lb), span.low);
-  const gpu::PointerInfo info = end_->device.classify_kernel(low);
-  const auto* const base = static_cast<const uint8_t*>(info.base);
-  if (!base || low < base || span.bytes > info.bytes || low - base > static_cast<ptrdiff_t>(info.bytes - span.bytes))
-    return false;  // it lies in several allocations
-  data_ = coll::moved(coll::kernel_origin(end_->device, message_.memory, map.true_lb), holds_->layout.first);
-  slot_->layout = coll::told_layout(holds_->layout);
+  const bool is_slow = holds_->mean_run < kLeastRun || bits % sizeof(uint32_t) != 0;
+  if ((is_slow && message_.bytes > kMostGathered) || !lies_in_one()) return false;
+  if (holds_->runs && !put_list()) return false;
+  data_ = coll::moved(coll::kernel_origin(end_->device, message_.memory, map.true_lb), layout.first);
+  slot_->layout = coll::told_layout(layout);
   slot_->has_layout = 1;
   return true;
 }

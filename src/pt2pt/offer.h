@@ -25,6 +25,8 @@ class Offer final : public gc_transfer {
   Offer(const Peer& to, proto::OutboxSlot* slot, const gc_message_data& data, gc_send_mode mode);
   Status put_place();
   Status put_data();
+  bool lies_in_one() const;
+  bool put_list();
   Result<bool> put_layout();
   Status tell_place();
   Result<uint64_t> start_packing(uint8_t* to, bool to_host);

@@ -72,7 +72,7 @@ proto::OutboxSlot* Outboxes::take_slot(const Peer& to, const gc_message_key& key
     slot.tag = key.tag;
     slot.plain = plain;
     slot.by_host = slot.is_eager = slot.has_place = slot.has_layout = slot.is_broken = 0;
-    slot.packed_at = slot.eager_at = 0;
+    slot.packed_at = slot.eager_at = slot.list.serial = 0;
     slot.produced = slot.consumed = 0;
     set_state(slot, Offer::filled);
     return &slot;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mutant.h"
 #include "mpi/staging/packed_copy.h"
+#include "mpi/staging/packing.h"
 #include "mpi/staging/pinned_pool.h"
 
 namespace gpucoll::pt2pt {
@@ -73,14 +74,52 @@ Status Take::open() {
   return open_memory();
 }
 
-Status Take::open_memory() {
+// Opens memory of the sender. Returns null where the sender has to copy the data, or has been asked to, or where it is
+// to be tried later.
+Result<uint8_t*> Take::open_place(const core::ExportedPlace& place) {
   bool idle = false;
-  Result<uint8_t*> source = end_->open(peer, slot_, &idle);
-  if (source && idle) return start_copy(*source);
-  if (!idle && !slot_.is_eager && std::chrono::steady_clock::now() - began_ < kOpeningPatience) return {};
-  if (!source)
-    log::write(log::Level::info, "messages of process %d go through host memory: %s", peer.pid, source.status().what());
-  return ask_sender();
+  Result<uint8_t*> opened = end_->open(peer, slot_.device, place, &idle);
+  if (opened && idle) return opened;
+  if (!idle && !slot_.is_eager && std::chrono::steady_clock::now() - began_ < kOpeningPatience) return nullptr;
+  if (!opened)
+    log::write(log::Level::info, "messages of process %d go through host memory: %s", peer.pid, opened.status().what());
+  GC_TRY(ask_sender());
+  return nullptr;
+}
+
+Status Take::open_memory() {
+  core::ExportedPlace place = {slot_.place_slot, slot_.place_serial, slot_.offset, {}};
+  std::memcpy(place.handle.bytes, slot_.handle, sizeof slot_.handle);
+  GC_TRY_AS(uint8_t* const source, open_place(place));
+  return source ? start_copy(source) : Status();
+}
+
+// Finds the list of runs of the sender's type, and has it copied here where it is new.
+Status Take::find_list(uint8_t* source) {
+  const proto::OutboxList& list = slot_.list;
+  list_ = end_->lists.find(peer.index, list.serial);
+  if (list_) return gather(source);
+  core::ExportedPlace place = {list.place_slot, list.place_serial, list.offset, {}};
+  std::memcpy(place.handle.bytes, list.handle, sizeof list.handle);
+  GC_TRY_AS(uint8_t* const from, open_place(place));
+  if (!from) return {};
+  auto made = std::make_shared<PeerList>(PeerList{peer.index, list.serial, {list.runs, list.starts}, {}});
+  GC_TRY_AS(made->memory, coll::TypeCache::instance().block(end_->device, made->size.bytes()));
+  std::vector<proto::PackItem> items;
+  coll::append_copy(&items, made->memory.get(), from, made->size.bytes());
+  GC_TRY_AS(launch_, end_->copies().add(items, false));
+  list_ = std::move(made);
+  source_ = source;
+  way_ = Way::bringing_list;
+  return {};
+}
+
+// The list's memory is in use until then, whether the sender lives or not.
+Status Take::look_at_list() {
+  GC_TRY_AS(const bool ended, end_->copies().ended(launch_));
+  if (!ended) return {};
+  end_->lists.keep(list_);
+  return gather(source_);
 }
 
 Status Take::put_in_queue(const std::vector<proto::PackItem>& items) {
@@ -98,22 +137,26 @@ Status Take::unpack(uint8_t* source) {
 
 // Puts the copy of data with gaps, the first of which are at a kernel address, into the queue.
 Status Take::gather(uint8_t* source) {
-  const coll::TypeLayout layout = coll::layout_told(slot_.layout);
+  coll::TypeLayout layout = coll::layout_told(slot_.layout);
+  layout.granule_bits = static_cast<uint8_t>(slot_.list.granule_bits);
+  const proto::PackRuns* const runs = list_ ? list_->runs() : nullptr;
+  const uint32_t* const starts = list_ ? list_->starts() : nullptr;
   std::vector<proto::PackItem> items;
   if (target_.map) {
     GC_TRY_AS(holds_,
               coll::append_packed_copy(&items, end_->device, target_.map, target_.memory, nullptr, bytes_, true));
-    items.push_back(coll::pack_item(layout, nullptr, nullptr, source, nullptr, bytes_, false));
+    items.push_back(coll::pack_item(layout, runs, starts, source, nullptr, bytes_, false));
     coll::join_items(&items[0], &items[1]);
   } else {
     auto* const to = static_cast<uint8_t*>(end_->device.kernel_address(target_.memory));
-    items.push_back(coll::pack_item(layout, nullptr, nullptr, source, to, bytes_, false));
+    items.push_back(coll::pack_item(layout, runs, starts, source, to, bytes_, false));
   }
   return put_in_queue(items);
 }
 
 Status Take::start_copy(uint8_t* source) {
-  if (slot_.has_layout) return target_.on_device ? gather(source) : ask_sender();
+  if (slot_.has_layout && !target_.on_device) return ask_sender();
+  if (slot_.has_layout) return slot_.list.serial ? find_list(source) : gather(source);
   gpu::Device& device = end_->device;
   const bool by_engine = !target_.on_device || (!target_.map && bytes_ >= kLeastByEngine);
   if (!target_.on_device && slot_.kernels_only) return ask_sender();
@@ -176,6 +219,7 @@ Status Take::take_from_bounce() {
 Result<bool> Take::advance() {
   switch (way_) {
     case Way::opening: GC_TRY(open()); break;
+    case Way::bringing_list: GC_TRY(look_at_list()); break;
     case Way::by_queue: {
       GC_TRY_AS(const bool ended, end_->copies().ended(launch_));
       if (ended) way_ = Way::done;

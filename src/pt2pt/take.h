@@ -20,9 +20,12 @@ class Take final : public gc_transfer {
   Result<bool> advance() override;
 
  private:
-  enum class Way { opening, by_queue, by_engine, by_eager, by_bounce, done };
+  enum class Way { opening, bringing_list, by_queue, by_engine, by_eager, by_bounce, done };
   Status open();
+  Result<uint8_t*> open_place(const core::ExportedPlace& place);
   Status open_memory();
+  Status find_list(uint8_t* source);
+  Status look_at_list();
   Status start_copy(uint8_t* source);
   Status unpack(uint8_t* source);
   Status gather(uint8_t* source);
@@ -48,6 +51,8 @@ class Take final : public gc_transfer {
   uint64_t launch_ = 0;         // of the queue's copies
   gpu::Event event_ = nullptr;  // behind the copy engine's
   coll::TypeCache::Pointer holds_;
+  PeerLists::Pointer list_;      // of the sender's type
+  uint8_t* source_ = nullptr;    // while the list is brought
   uint8_t* gathered_ = nullptr;  // host memory for the data
 };
 

@@ -58,6 +58,22 @@ Shape scattered(int elements) {
   return shape;
 }
 
+// So many ints, in runs of other lengths with other gaps for each salt.
+Shape uneven(size_t ints, int salt) {
+  Shape shape = {"uneven", MPI_DATATYPE_NULL, 1, {}, 0};
+  std::vector<int> lengths, at;
+  while (shape.places.size() < ints) {
+    const uint64_t random = mix(static_cast<uint64_t>(salt), lengths.size(), 0);
+    lengths.push_back(static_cast<int>(std::min<size_t>(1 + random % 20, ints - shape.places.size())));
+    shape.room += random / 32 % 5;
+    at.push_back(static_cast<int>(shape.room));
+    for (int j = 0; j < lengths.back(); ++j) shape.places.push_back(shape.room++);
+  }
+  MPI_Type_indexed(static_cast<int>(lengths.size()), lengths.data(), at.data(), MPI_INT, &shape.type);
+  MPI_Type_commit(&shape.type);
+  return shape;
+}
+
 void free_shape(Shape& shape) {
   if (shape.type != MPI_INT) MPI_Type_free(&shape.type);
 }
@@ -345,6 +361,28 @@ void sendrecv(const World& w) {
     }
   }
   free_shape(gaps);
+}
+
+// Each side has types of its own, which no levels describe, and uses them in turn.
+void types_of_both_sides(const World& w) {
+  for (const int ints : {50, 700, 30000}) {
+    const auto n = static_cast<size_t>(ints);
+    Shape outs[] = {uneven(n, 1), uneven(n, 2), uneven(n, 3)};
+    for (int turn = 0; turn < 6; ++turn) {
+      const Shape& shape = outs[turn % 3];
+      Shape theirs = turn % 2 ? plain(ints) : uneven(n, 40 + turn);
+      Buffer out(Where::device, shape), in(turn == 5 ? Where::host : Where::device, theirs);
+      out.fill(3600 + turn);
+      MPI_Status status;
+      MPI_Sendrecv(out.data(), 1, shape.type, w.peer, kTag, in.data(), theirs.count, theirs.type, w.peer, kTag, w.comm,
+                   &status);
+      expect_status("types of both sides", w, status, theirs.type, n);
+      if (!checked(in.has(w.peer, 3600 + turn)))
+        fail("types of both sides: wrong data, turn %d of %d ints", turn, ints);
+      free_shape(theirs);
+    }
+    for (Shape& shape : outs) free_shape(shape);
+  }
 }
 
 void packing(const World& w) {
@@ -832,6 +870,7 @@ void all(MPI_Comm of) {
   shapes(w);
   blocking_modes(w);
   sendrecv(w);
+  types_of_both_sides(w);
   packing(w);
   data_elsewhere(w);
   what_is_too_long(w);

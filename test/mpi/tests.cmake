@@ -197,6 +197,8 @@ gc_mpi_test(mpi.messages_by_host LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca co
 gc_mpi_mutant(211 MUST_PRINT "wrong data" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
 gc_mpi_mutant(212 MUST_PRINT "a probe finds 113 bytes" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/messages)
+gc_mpi_mutant(213 MUST_PRINT "types of both sides: wrong data" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/messages)
 gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
 if(GC_PARTITIONED)
   gc_mpi_test(mpi.partitioned LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/partitioned)

@@ -10,6 +10,12 @@ namespace {
 // Types that a program never frees make room for each other.
 constexpr size_t kMostTypes = 1024;
 
+uint64_t mean_run(const gc_type_map& map) {
+  uint64_t runs = 0;
+  for (size_t i = 0; i < map.n_runs; ++i) runs += map.runs[i].count;
+  return map.size / runs;
+}
+
 }  // namespace
 
 TypeCache& TypeCache::instance() {
@@ -39,14 +45,18 @@ Result<TypeCache::Pointer> TypeCache::make(const gc_type_map& map, gpu::Device& 
   GC_TRY_AS(known->layout, layout_of(map));
   const auto list = std::exchange(known->layout.runs, {});
   const auto starts = std::exchange(known->layout.starts, {});
+  known->mean_run = known->layout.run_bytes;
   if (list.empty()) return Pointer(std::move(known));
-  const size_t list_bytes = list.size() * sizeof list[0], starts_bytes = starts.size() * sizeof starts[0];
-  GC_TRY_AS(known->memory, block(device, list_bytes + starts_bytes));
+  known->list = {list.size(), starts.size()};
+  known->serial = ++serials_;
+  known->mean_run = mean_run(map);
+  const size_t runs_bytes = known->list.runs_bytes();
+  GC_TRY_AS(known->memory, block(device, known->list.bytes()));
   uint8_t* const memory = known->memory.get();
-  GC_TRY(device.upload(memory, list.data(), list_bytes));
-  GC_TRY(device.upload(memory + list_bytes, starts.data(), starts_bytes));
+  GC_TRY(device.upload(memory, list.data(), runs_bytes));
+  GC_TRY(device.upload(memory + runs_bytes, starts.data(), known->list.bytes() - runs_bytes));
   known->runs = reinterpret_cast<const proto::PackRuns*>(memory);
-  known->starts = reinterpret_cast<const uint32_t*>(memory + list_bytes);
+  known->starts = reinterpret_cast<const uint32_t*>(memory + runs_bytes);
   return Pointer(std::move(known));
 }
 

@@ -29,7 +29,7 @@ Result<TypeLayout> layout_of(const gc_type_map& map);
 // Bytes one after another, as one element.
 TypeLayout plain_layout(uint64_t bytes);
 
-// Returns what this process tells another one of a layout. REQUIRES: it has levels.
+// Returns what this process tells another one of a layout, but for a list.
 proto::PackLayout told_layout(const TypeLayout& layout);
 TypeLayout layout_told(const proto::PackLayout& told);
 // Turns an item that unpacks and one that packs, of as many bytes, into one that moves and its partner.

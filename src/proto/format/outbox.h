@@ -54,6 +54,17 @@ inline constexpr uint64_t kEagerComes = ~uint64_t{0};   // no launch has this nu
 
 enum class Offer : uint32_t { free, filled, offered, matched, taken, done, failed };
 
+// The list of runs of a layout, in memory of the sender: runs, and starts behind them. A receiver copies it once, and
+// keeps it under its serial number. The memory is another list's once the slot is done.
+struct OutboxList {
+  uint64_t serial;  // among all lists of the sender; 0: the layout has levels
+  uint64_t runs, starts;
+  uint64_t offset;
+  uint32_t place_slot, place_serial;
+  uint64_t granule_bits;
+  uint8_t handle[112];  // gpu::MemoryHandle
+};
+
 struct alignas(64) OutboxSlot {
   uint32_t state;  // Offer
   uint32_t by_host;
@@ -69,12 +80,13 @@ struct alignas(64) OutboxSlot {
   uint32_t has_place;     // 0: nobody else can open the memory
   uint32_t is_eager;
   uint32_t is_broken;   // the sender has failed: no more data come
-  uint32_t has_layout;  // the data at the place have gaps, as `layout` tells; it begins at their first byte
+  uint32_t has_layout;  // the data at the place have gaps, as `layout` and `list` tell; it begins at their first byte
   uint64_t offset;
   uint64_t packed_at;   // the launch after which the data are at the place; 0: they are
   uint64_t eager_at;    // 0: none yet; kEagerComes
   uint8_t handle[112];  // gpu::MemoryHandle
   PackLayout layout;
+  OutboxList list;
   alignas(64) uint64_t produced;
   alignas(64) uint64_t consumed;
 };

@@ -25,9 +25,7 @@ constexpr auto kEagerPatience = std::chrono::microseconds(10);
 bool suits(const Peer& to, const gc_message_data& data, gc_send_mode mode) {
   if (!data.on_device || data.bytes < proto::kLeastEnvelopeBytes) return false;
   if (!__atomic_load_n(&to.outbox().uses_devices, __ATOMIC_RELAXED)) return false;
-  if (data.bytes < least_direct_bytes())
-    // A receiver with very little room sees no envelope, and a synchronous send would wait for ever.
-    return data.bytes <= proto::kEagerBytes && (mode != GC_SEND_SYNCHRONOUS || data.bytes >= proto::kEnvelopeBytes);
+  if (data.bytes < least_direct_bytes()) return data.bytes <= proto::kEagerBytes;
   return mode != GC_SEND_BUFFERED && data.bytes >= proto::kEnvelopeBytes;
 }
 
@@ -43,7 +41,8 @@ Offer::Offer(const Peer& to, proto::OutboxSlot* slot, const gc_message_data& dat
     : gc_transfer(to),
       slot_(slot),
       message_(data),
-      must_be_taken_(mode == GC_SEND_SYNCHRONOUS || data.bytes >= least_direct_bytes()),
+      must_be_taken_(data.bytes >= least_direct_bytes() ||
+                     (mode == GC_SEND_SYNCHRONOUS && data.bytes >= proto::kEnvelopeBytes)),
       began_(steady_clock::now()) {
   slot_->bytes = data.bytes;
   slot_->is_eager = data.bytes < least_direct_bytes();

@@ -37,7 +37,7 @@ class Offer final : public gc_transfer {
 
   proto::OutboxSlot* const slot_;
   const gc_message_data message_;
-  const bool must_be_taken_;  // before it may end
+  const bool must_be_taken_;  // before it may end; the PML waits for the receivers of small synchronous messages
   const std::chrono::steady_clock::time_point began_;
   DeviceEnd* end_ = nullptr;
   coll::TypeCache::Pointer holds_;

@@ -301,10 +301,17 @@ void gcm_stop_messages(void) {
 
 opal_mutex_t gcm_order_lock = OPAL_MUTEX_STATIC_INIT;
 
+/* A small envelope tells a receiver with very little room nothing, so the PML tells when it has matched that. Of others
+ * the receiver ends the wait. */
+static mca_pml_base_send_mode_t envelope_mode(const gcm_message_request *r) {
+  const mca_pml_base_send_mode_t mode = asked_mode(&r->route);
+  const bool waits = mode == MCA_PML_BASE_SEND_SYNCHRONOUS && r->data.place.bytes >= GC_ENVELOPE_BYTES;
+  return waits ? MCA_PML_BASE_SEND_STANDARD : mode;
+}
+
 static int send_envelope(gcm_message_request *r) {
   const gcm_route *route = &r->route;
-  const mca_pml_base_send_mode_t mode =
-      route->mode == MCA_PML_BASE_SEND_SYNCHRONOUS ? MCA_PML_BASE_SEND_STANDARD : route->mode;
+  const mca_pml_base_send_mode_t mode = envelope_mode(r);
   int rc = offer_message(r);
   if (rc == MPI_SUCCESS) {
     const size_t bytes = r->data.place.bytes;

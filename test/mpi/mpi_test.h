@@ -3,6 +3,7 @@
 // Thread safety: fail() and checked() may be called from any thread; the rest from the main one.
 // Ownership: a Memory owns its bytes; Mpi owns MPI_Init and MPI_Finalize.
 #pragma once
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <atomic>
@@ -106,19 +107,67 @@ inline const char* name_of(Where where) { return where == Where::host ? "host" :
 // wait for each other.
 inline std::atomic<bool> g_keep_memory{false};
 
+// Gives managed memory, which migrates between host and GPU, by CUDA's driver. For tests on GPUs: see test/device/run.
+class ManagedMemory {
+ public:
+  static bool is_wanted() {
+    static const bool wanted = std::getenv("GC_TEST_MANAGED") != nullptr;
+    return wanted;
+  }
+  static ManagedMemory& instance() {
+    static ManagedMemory memory;
+    return memory;
+  }
+  void* allocate(size_t bytes) {
+    constexpr unsigned kGlobal = 1;
+    void* made = nullptr;
+    need(call<void**, size_t, unsigned>("cuMemAllocManaged", &made, bytes, kGlobal));
+    return made;
+  }
+  void release(void* memory) { need(call<void*>("cuMemFree_v2", memory)); }
+
+ private:
+  ManagedMemory() {
+    int devices = 1, device = 0;
+    void* context = nullptr;
+    mpi_test::need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
+    need(call<unsigned>("cuInit", 0));
+    need(call<int*, int>("cuDeviceGet", &device, g_rank % devices));
+    need(call<void**, int>("cuDevicePrimaryCtxRetain", &context, device));
+    need(call<void*>("cuCtxSetCurrent", context));
+  }
+  template <class... Arguments>
+  int call(const char* name, Arguments... arguments) {
+    void* const function = driver_ ? dlsym(driver_, name) : nullptr;
+    return function ? reinterpret_cast<int (*)(Arguments...)>(function)(arguments...) : -1;
+  }
+  void need(int result) {
+    if (result == 0) return;
+    std::printf("rank %d: CUDA's driver gives no managed memory: error %d\n", g_rank, result);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+  void* driver_ = dlopen("libcuda.so.1", RTLD_NOW);
+};
+
 // Bytes in host or device memory; reading and writing work on both.
 class Memory {
  public:
   Memory(Where where, size_t bytes) : where_(where), bytes_(bytes) {
     if (where == Where::host)
       data_ = std::malloc(bytes + 1);
+    else if (ManagedMemory::is_wanted())
+      data_ = ManagedMemory::instance().allocate(bytes + 1);
     else
       need(gpucollMalloc(&data_, bytes + 1), "gpucollMalloc");
   }
   ~Memory() {
     if (where_ == Where::host)
       std::free(data_);
-    else if (!g_keep_memory)
+    else if (g_keep_memory)
+      return;
+    else if (ManagedMemory::is_wanted())
+      ManagedMemory::instance().release(data_);
+    else
       need(gpucollFree(data_), "gpucollFree");
   }
   Memory(const Memory&) = delete;

@@ -75,8 +75,8 @@ typedef struct gc_pt2pt_abi {
    * envelope, ends its message. */
   void (*cut_off)(const gc_process_blob *from, const gc_message_key *key, const gc_envelope *bytes, size_t n,
                   int matched);
-  /* Returns the size of the first message of this key that a probe which found GC_ENVELOPE_BYTES has found. A matched
-   * probe has taken it from those that others find. */
+  /* Returns the size of the first message of this key that a probe which found GC_ENVELOPE_BYTES has found; 0: none is
+   * known. A matched probe has taken it from those that others find. */
   size_t (*probed)(const gc_process_blob *from, const gc_message_key *key, int matched);
   /* Drives a transfer. Returns whether it has ended. */
   int (*test)(gc_transfer *transfer);

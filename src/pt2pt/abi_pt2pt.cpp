@@ -148,7 +148,7 @@ size_t probed(const gc_process_blob* from, const gc_message_key* key, int matche
   const Peer* const peer = Outboxes::instance().find(from);
   const auto found = [](const proto::OutboxSlot& slot) { return is_found(slot) && has_size_of_envelope(slot); };
   proto::OutboxSlot* const slot = peer ? Outboxes::instance().oldest(*peer, *key, found) : nullptr;
-  if (!slot) return GC_ENVELOPE_BYTES;
+  if (!slot) return 0;
   if (matched) set_state(*slot, State::matched);
   return slot->plain || gc_mutant(212) ? GC_ENVELOPE_BYTES : slot->bytes;
 }

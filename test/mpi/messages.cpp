@@ -1,8 +1,10 @@
 // Point-to-point messages between memory of each kind, in every form that MPI has, with types that have gaps on either
 // side, beside messages of host memory and collectives. Data depend on the rank, the test and the index; what a receive
 // must not write is checked as well.
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "mpi_test.h"
 
@@ -861,6 +863,36 @@ void collectives_beside(const World& w) {
   if (!checked(in.has(w.peer, 9000) && sum == g_size)) fail("messages beside a collective: wrong data");
 }
 
+// Threads that probe for messages of one size, and receive one each: another may have received what they have found.
+void probing_threads(const World& w) {
+  constexpr int kThreads = 4, kMessages = 60, kInts = 4096;
+  std::atomic<int> wrong{0};
+  const auto receive_one = [&](Memory& into, bool waits) {
+    MPI_Status status;
+    int there = 0, ints = -1;
+    if (waits) MPI_Probe(w.peer, kTag, w.comm, &status);
+    while (!waits && !there) MPI_Iprobe(w.peer, kTag, w.comm, &there, &status);
+    MPI_Get_count(&status, MPI_INT, &ints);
+    wrong += ints != kInts;
+    MPI_Recv(into.at(0), kInts, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      use_own_device();
+      Memory data(Where::device, kInts * sizeof(int));
+      for (int i = 0; i < kMessages; ++i) {
+        if (g_rank == 0)
+          MPI_Send(data.at(0), kInts, MPI_INT, w.peer, kTag, w.comm);
+        else
+          receive_one(data, t % 2 == 0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (!checked(wrong == 0)) fail("threads that probe: %d of %d sizes were wrong", wrong.load(), kThreads * kMessages);
+}
+
 void all(MPI_Comm of) {
   World w(of);
   w.unmatched = !receives_matched_messages(w);
@@ -906,5 +938,6 @@ int main(int argc, char** argv) {
   all(copy);
   MPI_Comm_free(&copy);
   all(MPI_COMM_WORLD);
+  if (mpi.threads() == MPI_THREAD_MULTIPLE && g_size == 2) probing_threads(World(MPI_COMM_WORLD));
   return mpi.finish("messages");
 }

@@ -54,11 +54,13 @@ static gc_message_key key_of(ompi_communicator_t *comm, int tag) {
   return (gc_message_key){.context = gcm_context_id(comm), .tag = tag};
 }
 
-void gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched) {
-  if (status->_ucount != GC_ENVELOPE_BYTES || !may_be_offered(status->MPI_TAG)) return;
+bool gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched) {
+  if (status->_ucount != GC_ENVELOPE_BYTES || !may_be_offered(status->MPI_TAG)) return true;
   const gc_message_key key = key_of(comm, status->MPI_TAG);
   (void)progress(); /* what the PML has given to receives is no longer to be found */
-  status->_ucount = gcm_pt2pt->probed(blob_of(comm, status->MPI_SOURCE), &key, matched);
+  const size_t bytes = gcm_pt2pt->probed(blob_of(comm, status->MPI_SOURCE), &key, matched);
+  if (bytes != 0) status->_ucount = bytes;
+  return bytes != 0;
 }
 
 void gcm_note_message(ompi_communicator_t *comm, int to, int tag) {

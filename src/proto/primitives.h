@@ -180,6 +180,9 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     GC_DEV uint8_t* slot(uint64_t slot_bytes) const {
       return receive + ReceiveBlock::kSlotsOffset + slice_step() % kSteps * slot_bytes;
     }
+    GC_DEV uint32_t* size_of(uint64_t used) const {
+      return reinterpret_cast<uint32_t*>(receive + ReceiveBlock::kSizesOffset) + used % kSteps;
+    }
     // Where the next slice starts: a protocol with shorter slices may have left the step in the middle of one of ours;
     // the peer rounds alike.
     GC_DEV uint64_t slice_step() const { return (step + kSliceSteps - 1) / kSliceSteps * kSliceSteps; }
@@ -200,7 +203,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
       reduce_copy<Family, F::kRecv + 1>(coop_, operands, now, reduction_);
       if ((what & kKeepReceived) != 0) keep_received(out + done, now);
       if (kMutant != 2) coop_.sync();  // everyone's part is written and read before it is posted
-      post(what, message);
+      post(what, now * sizeof(Element), message);
       what &= ~unsigned{kMessage};
     }
   }
@@ -285,7 +288,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
 
   // The releases pair with the peer's acquire when it waits; the barrier before made everyone's work part of them.
   // head gives back what has been read, and need not wait for what was written.
-  GC_DEV void post(unsigned what, const Message& message) {
+  GC_DEV void post(unsigned what, uint64_t bytes, const Message& message) {
     GC_UNROLL
     for (int i = 0; i < F::kRecv; ++i) {
       if ((what & kRecv) == 0 || i >= n_in_) continue;
@@ -300,6 +303,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
       if (!has_role(kPostSend + i)) continue;
       if ((what & kSendDirect) != 0) reach_[i].tell(out_[i].receive, out_[i].step - kSliceSteps);
       if ((what & kMessage) != 0) post_note(out_[i].receive, first, message.bytes);
+      store_relaxed(out_[i].size_of(first), slice_record(bytes, kSliceSteps));
       if (kMutant == 1)
         store_relaxed(out_[i].tail(), out_[i].step);
       else

@@ -25,6 +25,11 @@
 // side uses; so sizes that do not match are found, not waited for. s is the number of steps that both ends had used
 // before, before any rounding. LL and LL128 messages carry their bytes in a first pack of data as well.
 //
+// Sizes, in Simple only. A slice that begins behind step s (both ends had used s steps before it, before any rounding)
+// has its record in sizes[s % kSteps]: slice_record() of its bytes and its steps. The sender stores it before tail.
+// Only a transport that moves the slots by itself reads it (net/tcp): from the step that it knows it finds the next
+// slice, up to the tail.
+//
 // Direct stores, in Simple only: a receiver may grant its output to the sender, which then stores the data of a step
 // there instead of into the step's slots. The steps, tail and head stay as they are. The receiver resets direct_from to
 // the step before the operation's first one and stores the grant, its step last, with release; a sender that finds the
@@ -75,6 +80,18 @@ struct ConnectionShape {
   uint32_t simple, ll, ll128;
 };
 
+// The record of a slice of 1, 2, 4 or 8 steps.
+constexpr GC_HD uint32_t slice_record(uint64_t bytes, int steps) {
+  const uint32_t log = steps == 1 ? 0 : steps == 2 ? 1 : steps == 4 ? 2 : 3;
+  return static_cast<uint32_t>(bytes) << 2 | log;
+}
+constexpr GC_HD uint64_t slice_bytes(uint32_t record) { return record >> 2; }
+constexpr GC_HD uint64_t slice_steps(uint32_t record) { return uint64_t{1} << (record & 3); }
+// The first step of a slice that begins behind step `used`: a slice begins at a multiple of its steps.
+constexpr GC_HD uint64_t slice_begin(uint64_t used, uint32_t record) {
+  return (used + slice_steps(record) - 1) / slice_steps(record) * slice_steps(record);
+}
+
 // For a ring buffer of about buffer_bytes of Simple slots.
 constexpr GC_HD ConnectionShape connection_shape(uint64_t buffer_bytes) {
   constexpr uint64_t kLine = 128, kMostLl = 16 << 10, kMostLl128 = 64 << 10;
@@ -84,10 +101,12 @@ constexpr GC_HD ConnectionShape connection_shape(uint64_t buffer_bytes) {
           static_cast<uint32_t>(simple < kMostLl128 ? simple : kMostLl128)};
 }
 
-// The receiver's block: the tail counter, in its line direct_from, the notes, then kSteps slots of each protocol.
+// The receiver's block: the tail counter, in its line direct_from and the sizes, the notes, then kSteps slots of each
+// protocol.
 struct ReceiveBlock {
   static constexpr size_t kTailOffset = 0;
   static constexpr size_t kDirectFromOffset = 64;
+  static constexpr size_t kSizesOffset = 96;  // uint32_t[kSteps]
   static constexpr size_t kNotesOffset = sizeof(StepCounter);
   static constexpr size_t kSlotsOffset = kNotesOffset + sizeof(StepNotes);
   static constexpr GC_HD size_t ll_offset(const ConnectionShape& shape) {
@@ -100,6 +119,7 @@ struct ReceiveBlock {
     return ll128_offset(shape) + size_t{kSteps} * shape.ll128;
   }
 };
+static_assert(ReceiveBlock::kSizesOffset + kSteps * sizeof(uint32_t) == sizeof(StepCounter));
 // The sender's block: the head counter, in its line the grant.
 struct SendBlock {
   static constexpr size_t kHeadOffset = 0;

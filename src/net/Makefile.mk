@@ -4,6 +4,7 @@ GC_NET_SOURCES = \
 	src/net/shm.cpp \
 	src/net/transport.h
 include src/net/bootstrap/Makefile.mk
+include src/net/tcp/Makefile.mk
 
 noinst_LTLIBRARIES += src/net/libnet.la
 src_net_libnet_la_SOURCES = $(GC_NET_SOURCES)

@@ -1,12 +1,14 @@
 // How the ring buffers between two ranks are placed and reached: one interface for every transport.
 //
 // A link is one direction between two ranks, with a ring buffer (lane) for each channel that uses it. Each rank makes
-// its end, both exchange the ends' blobs (by any means), each connects with the other's blob, and from then on kernels
-// move steps through the proto::Connectors. Both transports that exist let the sender's kernels store into memory that
-// the receiver's kernels load from.
+// its end, both exchange the ends' blobs (by any means), each connects with the other's blob until the end is
+// established, and from then on kernels move steps through the proto::Connectors. Over p2p and shm the sender's kernels
+// store into memory that the receiver's kernels load from. Over tcp each side has such memory of its own, and the hosts
+// move the steps between them: progress().
 //
 // Transports reach device memory through a MemoryPort that core passes down. Thread safety: one caller at a time per
-// link. Ownership: the caller owns ends; an end releases its memory when destroyed, so the peer must be done with it.
+// link; once it is established, progress() by one thread and the rest by another. Ownership: the caller owns ends; an
+// end releases its memory when destroyed, so the peer must be done with it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -44,13 +46,24 @@ struct LinkShape {
   proto::ConnectionShape slots;
 };
 
+// What an end has left to move: nothing; something, once the other side or the kernels go on; or it has just moved
+// some.
+enum class StepProgress { none, pending, moved };
+
 class LinkEnd {
  public:
   virtual ~LinkEnd() = default;
   virtual const LinkBlob& blob() const = 0;
   virtual Status connect(const LinkBlob& peer) = 0;
+  // Returns whether kernels may use it. Never waits. REQUIRES: connected. Errors: what keeps the ends from each other.
+  virtual Result<bool> established() { return true; }
   // At its first step. REQUIRES: connected.
   virtual proto::Connector connector(int lane) const = 0;
+  // Returns whether the host must move the steps.
+  virtual bool needs_progress() const { return false; }
+  // Moves the steps that can be moved without waiting. REQUIRES: established. Errors: what broke the connection, from
+  // then on.
+  virtual Result<StepProgress> progress() { return StepProgress::none; }
 };
 
 class Transport {
@@ -64,5 +77,7 @@ class Transport {
 Transport& p2p_transport();
 // Host memory that both map; for devices that cannot reach each other.
 Transport& shm_transport();
+// Sockets, between any two nodes: the steps lie in host memory of either side.
+Transport& tcp_transport();
 
 }  // namespace gpucoll::net

@@ -7,6 +7,9 @@ noinst_HEADERS = \
 	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
 	src/proto/format/calls.h \
+	src/proto/format/channel.h \
+	src/proto/format/remote_page.h \
+	src/proto/format/step_frame.h \
 	src/proto/format/connection.h \
 	src/proto/format/copy.h \
 	src/proto/format/direct.h \

@@ -9,7 +9,17 @@ test_unit_core_core_test_SOURCES = test/unit/core/core_test.cpp
 test_unit_core_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_net_bootstrap_test_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h
 test_unit_net_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/net/tcp_test
+test_unit_net_tcp_test_SOURCES = test/unit/net/tcp_test.cpp
+test_unit_net_tcp_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
+check_PROGRAMS += test/unit/net/tcp_test_tsan
+test_unit_net_tcp_test_tsan_SOURCES = test/unit/net/tcp_test.cpp src/net/bootstrap/door.cpp src/net/bootstrap/socket.cpp \
+	src/net/bootstrap/spare.cpp src/net/tcp/channel.cpp src/net/tcp/endpoint.cpp src/net/tcp/step_lanes.cpp \
+	src/net/tcp/step_stream.cpp src/net/tcp/tcp.cpp
+test_unit_net_tcp_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_net_tcp_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_net_tcp_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/bootstrap_test_tsan
 test_unit_net_bootstrap_test_tsan_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h src/net/bootstrap/door.cpp \
 	src/net/bootstrap/gathering.cpp src/net/bootstrap/rendezvous.cpp src/net/bootstrap/socket.cpp \

@@ -43,6 +43,10 @@ if(GC_TSAN_VARIANTS)  # a child of several threads may start no others there
   gc_test(unit.bootstrap.tsan LABELS unit TIMEOUT 120
     COMMAND test/unit/net/bootstrap_test_tsan --gtest_filter=-Few*:SocketBootstrap.NamesARankThatIsStopped)
 endif()
+gc_test(unit.tcp LABELS unit TIMEOUT 120 COMMAND test/unit/net/tcp_test)
+if(GC_TSAN_VARIANTS)
+  gc_test(unit.tcp.tsan LABELS unit TIMEOUT 240 COMMAND test/unit/net/tcp_test_tsan)
+endif()
 function(gc_bootstrap_mutant number test)
   gc_mutant(${number} MUST_PRINT "FAILED.*${test}" LABELS unit
     COMMAND test/unit/net/bootstrap_test --gtest_filter=*.${test})

@@ -1,0 +1,148 @@
+#include "net/tcp/endpoint.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/log.h"
+#include "base/service_thread.h"
+#include "net/bootstrap/of_this_process.h"
+
+namespace gpucoll::net {
+
+Result<Token> random_token() {
+  Token token;
+  if (getrandom(&token, sizeof token, 0) != static_cast<ssize_t>(sizeof token))
+    return Status::system(errno, "this process gets no random bytes for a network connection");
+  return token;
+}
+
+Endpoint& Endpoint::instance() { return of_this_process<Endpoint>(); }
+
+Result<Address> Endpoint::address() {
+  std::lock_guard lock(mutex_);
+  if (!listening_) GC_TRY(listen());
+  return address_;
+}
+
+Status Endpoint::listen() {
+  wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return Status::system(errno, "this process cannot make an event descriptor for its network connections");
+  GC_TRY_AS(const uint32_t ip, local_ip());
+  GC_TRY_AS(UniqueFd listener, listen_on(ip, &address_));
+  door_ = Door(std::move(listener));
+  service_thread([this] { run(); }).detach();
+  listening_ = true;  // only now: starting a thread may fail
+  return {};
+}
+
+void Endpoint::wake() noexcept {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);  // a full counter wakes as well
+}
+
+void Endpoint::expect(const Token& token) {
+  std::lock_guard lock(mutex_);
+  waiting_[token];
+}
+
+UniqueFd Endpoint::claim(const Token& token, int number) {
+  std::lock_guard lock(mutex_);
+  const auto waiting = waiting_.find(token);
+  if (waiting == waiting_.end()) return {};
+  const auto come = waiting->second.come.find(number);
+  return come == waiting->second.come.end() ? UniqueFd() : std::move(come->second);
+}
+
+void Endpoint::forget(const Token& token) {
+  std::lock_guard lock(mutex_);
+  waiting_.erase(token);
+}
+
+void Endpoint::serve(std::shared_ptr<Channel> channel, UniqueFd connected) {
+  channel->attach(std::move(connected));
+  {
+    std::lock_guard lock(mutex_);
+    channels_.push_back(std::move(channel));
+  }
+  wake();
+}
+
+void Endpoint::serve(std::shared_ptr<Channel> channel, const Token& token) {
+  std::lock_guard lock(mutex_);
+  waiting_[token].channel = channel;
+  channels_.push_back(std::move(channel));
+}
+
+std::vector<std::shared_ptr<Channel>> Endpoint::channels() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(channels_, [](const auto& channel) { return channel->over(); });
+  return channels_;
+}
+
+// A guest whose token nobody waits for any more is hung up on.
+void Endpoint::admit(Door::Guest guest) {
+  std::lock_guard lock(mutex_);
+  const auto waiting = waiting_.find({guest.hello.nonce, guest.hello.host});
+  if (waiting == waiting_.end()) return;
+  if (waiting->second.channel) {
+    waiting->second.channel->attach(std::move(guest.fd));
+    waiting_.erase(waiting);
+  } else {
+    waiting->second.come.try_emplace(guest.hello.level, std::move(guest.fd));
+  }
+}
+
+void Endpoint::turn() {
+  const std::vector<std::shared_ptr<Channel>> served = channels();
+  PollSet set;
+  set.add(wake_.get(), POLLIN);
+  door_.watch(&set);
+  for (const auto& channel : served) channel->watch(&set);
+  if (Status waited = set.wait(deadline_after(0)); !waited) return log::write(log::Level::error, "%s", waited.what());
+  uint64_t count;
+  if (set.ready(wake_.get()) && read(wake_.get(), &count, sizeof count) < 0 && errno != EAGAIN) return;
+  std::vector<Door::Guest> guests;
+  const auto knows = [this](const proto::BootstrapHello& hello) {
+    std::lock_guard lock(mutex_);
+    return waiting_.contains({hello.nonce, hello.host});
+  };
+  door_.serve(set, knows, &guests).ignore();  // whoever knocks comes again
+  for (Door::Guest& guest : guests) admit(std::move(guest));
+  for (const auto& channel : served) channel->turn(set);
+}
+
+void Endpoint::run() {
+  pthread_setname_np(pthread_self(), "gpucoll-net");
+  for (;;) contained([this]() -> Status { return turn(), Status(); }).ignore();
+}
+
+Result<DialedConnection> DialedConnection::start(const Address& address, const Token& token, int number) {
+  GC_TRY_AS(Dial dial, Dial::start(address));
+  return DialedConnection(std::move(dial), token, number);
+}
+
+Result<UniqueFd> DialedConnection::finish() {
+  pollfd now = {dial_.fd(), POLLOUT, 0};
+  if (poll(&now, 1, 0) <= 0) return UniqueFd();
+  GC_TRY_AS(UniqueFd fd, dial_.finish());
+  if (!fd) return UniqueFd();
+  proto::BootstrapHello hello = {};
+  hello.magic = proto::kBootstrapMagic;
+  hello.nonce = token_.low;
+  hello.host = token_.high;
+  hello.level = number_;
+  hello.pid = getpid();
+  // A fresh connection has room for so few bytes.
+  if (send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof hello))
+    return Status::system(errno, "this process cannot use a network connection that it has just made");
+  return fd;
+}
+
+}  // namespace gpucoll::net

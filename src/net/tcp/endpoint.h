@@ -1,0 +1,76 @@
+// Where connections from other nodes come in: one listening socket and one thread a process, from the first
+// communicator on that needs them. The thread also serves the channels.
+//
+// Whoever waits for a connection tells its token first, and then claims the socket; a channel waits by itself. Whoever
+// knocks without a token that is waited for is hung up on (net/bootstrap/door.h).
+// Thread safety: any function from any thread.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "net/bootstrap/door.h"
+#include "net/tcp/channel.h"
+#include "net/tcp/token.h"
+
+namespace gpucoll::net {
+
+class Endpoint {
+ public:
+  // Returns this process's; a forked child has its own.
+  static Endpoint& instance();
+
+  // Returns where this process listens, and begins to at the first call. Errors: system; invalid_argument (parameter
+  // socket_ifname).
+  Result<Address> address();
+
+  // Keeps connections that show the token for claim(), until forget().
+  void expect(const Token& token);
+  // Returns the connection with this number that has come with the token; empty while there is none.
+  UniqueFd claim(const Token& token, int number);
+  void forget(const Token& token);
+
+  // Serves a channel, over a connection that has shown the other side's token, or over the first one that shows `token`
+  // here.
+  void serve(std::shared_ptr<Channel> channel, UniqueFd connected);
+  void serve(std::shared_ptr<Channel> channel, const Token& token);
+  // Lets the thread look at the channels again: one has more to send than its connection took.
+  void wake() noexcept;
+
+ private:
+  struct Waiting {
+    std::map<int, UniqueFd> come;
+    std::shared_ptr<Channel> channel;  // null: connections are kept
+  };
+  Status listen();
+  void run();
+  void turn();
+  void admit(Door::Guest guest);
+  std::vector<std::shared_ptr<Channel>> channels();
+
+  std::mutex mutex_;  // guards what follows but door_, which is the thread's once it runs
+  bool listening_ = false;
+  Address address_;
+  UniqueFd wake_;
+  std::map<Token, Waiting> waiting_;
+  std::vector<std::shared_ptr<Channel>> channels_;
+  Door door_;
+};
+
+// A connection that is being made to an endpoint, without waiting.
+class DialedConnection {
+ public:
+  static Result<DialedConnection> start(const Address& address, const Token& token, int number);
+  // Returns the connection once it is there and the token is sent; empty before. Errors: remote.
+  Result<UniqueFd> finish();
+
+ private:
+  DialedConnection(Dial dial, const Token& token, int number)
+      : dial_(std::move(dial)), token_(token), number_(number) {}
+  Dial dial_;
+  Token token_;
+  int number_;
+};
+
+}  // namespace gpucoll::net

@@ -1,0 +1,252 @@
+// The TCP transport: each end has all lanes' blocks in host memory of its own, mapped for its kernels. The sending end
+// sends what its kernels have put into slots, the receiving end puts it into the same slots of its own. The receiver
+// listens; its blob says where, and how many sockets carry the lanes, in turn.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/params.h"
+#include "base/shared_memory.h"
+#include "net/tcp/endpoint.h"
+#include "net/tcp/step_lanes.h"
+#include "net/tcp/step_stream.h"
+#include "net/transport.h"
+
+namespace gpucoll::net {
+namespace {
+
+using proto::ReceiveBlock;
+using proto::SendBlock;
+using proto::StepFrame;
+using proto::StepKind;
+
+struct TcpBlob {
+  Address address;
+  Token token;
+  uint32_t sockets;
+};
+static_assert(sizeof(TcpBlob) <= sizeof(LinkBlob));
+constexpr uint32_t kMostSockets = 64;
+
+StepFrame head_frame(int lane, uint64_t head) {
+  StepFrame frame = {};
+  frame.magic = proto::kStepMagic;
+  frame.kind = StepKind::kHead;
+  frame.lane = static_cast<uint16_t>(lane);
+  frame.step = head;
+  return frame;
+}
+
+class TcpEnd : public LinkEnd {
+ public:
+  TcpEnd(const LinkShape& shape, MemoryPort& memory) : shape_(shape), memory_(memory) {}
+  ~TcpEnd() override {
+    if (kernel_) memory_.unmap_host(blocks_.data(), kernel_, blocks_.bytes());
+  }
+
+  const LinkBlob& blob() const override { return blob_; }
+  proto::Connector connector(int lane) const override {
+    uint8_t* const block = block_at(kernel_, lane);
+    return {block, block + ReceiveBlock::bytes(shape_.slots), 0, 0};
+  }
+  bool needs_progress() const override { return true; }
+
+ protected:
+  Status allocate() {
+    GC_TRY_AS(blocks_, SharedMemory::create(stride() * static_cast<size_t>(shape_.lanes), "gpucoll-tcp"));
+    blocks_.close_name();
+    GC_TRY_AS(kernel_, memory_.map_host(blocks_.data(), blocks_.bytes()));
+    return {};
+  }
+  uint8_t* receive_block(int lane) const { return block_at(blocks_.data(), lane); }
+  uint8_t* send_block(int lane) const { return receive_block(lane) + ReceiveBlock::bytes(shape_.slots); }
+  // Returns the number of the first lane beyond `after` that a socket carries.
+  int next_lane(size_t socket, int after) const { return after < 0 ? static_cast<int>(socket) : after + n_sockets(); }
+  int n_sockets() const { return static_cast<int>(sockets_.size()); }
+
+  const LinkShape shape_;
+  MemoryPort& memory_;
+  LinkBlob blob_ = {};
+  std::vector<UniqueFd> sockets_;
+
+ private:
+  size_t stride() const { return ReceiveBlock::bytes(shape_.slots) + SendBlock::kBytes; }
+  uint8_t* block_at(void* base, int lane) const {
+    return static_cast<uint8_t*>(base) + static_cast<size_t>(lane) * stride();
+  }
+  SharedMemory blocks_;
+  void* kernel_ = nullptr;
+};
+
+// One socket's share of an end's work.
+struct Stream {
+  FrameWriter writer;
+  FrameReader reader;
+  int last_lane = -1;  // which was looked at last
+};
+
+Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
+  GC_TRY_AS(const bool came, stream.reader.receive(socket, sink));
+  GC_TRY_AS(const bool sent, stream.writer.flush(socket));
+  if (came || sent) return StepProgress::moved;
+  return stream.writer.empty() ? StepProgress::none : StepProgress::pending;
+}
+
+class TcpSender final : public TcpEnd, private FrameSink {
+ public:
+  using TcpEnd::TcpEnd;
+
+  Status prepare() {
+    GC_TRY(allocate());
+    for (int lane = 0; lane < shape_.lanes; ++lane)
+      lanes_.emplace_back(receive_block(lane), send_block(lane), shape_.slots);
+    return {};
+  }
+  Status connect(const LinkBlob& peer) override {
+    TcpBlob blob;
+    std::memcpy(&blob, peer.bytes, sizeof blob);
+    if (blob.sockets == 0 || blob.sockets > kMostSockets)
+      return Status::error(Code::remote, "the other side offers %u sockets for a connection", blob.sockets);
+    for (uint32_t i = 0; i < blob.sockets; ++i) {
+      GC_TRY_AS(DialedConnection dialed, DialedConnection::start(blob.address, blob.token, static_cast<int>(i)));
+      dialed_.push_back(std::move(dialed));
+    }
+    sockets_.resize(dialed_.size());
+    streams_.resize(dialed_.size());
+    return {};
+  }
+  Result<bool> established() override {
+    bool all = true;
+    for (size_t i = 0; i < dialed_.size(); ++i) {
+      if (sockets_[i]) continue;
+      GC_TRY_AS(sockets_[i], dialed_[i].finish());
+      all &= static_cast<bool>(sockets_[i]);
+    }
+    return all;
+  }
+  Result<StepProgress> progress() override {
+    auto most = StepProgress::none;
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      GC_TRY(fill(i));
+      GC_TRY_AS(const StepProgress moved, turn(streams_[i], sockets_[i].get(), *this));
+      most = std::max(most, moved);
+    }
+    return most;
+  }
+
+ private:
+  // Goes once round the socket's lanes, from the one behind the last.
+  Status fill(size_t socket) {
+    Stream& stream = streams_[socket];
+    for (int looks = static_cast<int>(socket); looks < shape_.lanes && stream.writer.has_room(); looks += n_sockets()) {
+      int lane = next_lane(socket, stream.last_lane);
+      if (lane >= shape_.lanes) lane = next_lane(socket, -1);
+      stream.last_lane = lane;
+      StepFrame frame;
+      const uint8_t* data;
+      while (stream.writer.has_room()) {
+        GC_TRY_AS(const bool filled, lanes_[static_cast<size_t>(lane)].next(&frame, &data));
+        if (!filled) break;
+        frame.lane = static_cast<uint16_t>(lane);
+        stream.writer.put(frame, data);
+      }
+    }
+    return {};
+  }
+  Result<uint8_t*> begin(const StepFrame& frame) override {
+    if (frame.kind != StepKind::kHead || frame.lane >= shape_.lanes)
+      return Status::error(Code::remote, "it sends data where it receives");
+    return static_cast<uint8_t*>(nullptr);
+  }
+  Status end(const StepFrame& frame) override { return lanes_[frame.lane].drained(frame.step); }
+
+  std::vector<DialedConnection> dialed_;
+  std::vector<SendingLane> lanes_;
+  std::vector<Stream> streams_;
+};
+
+class TcpReceiver final : public TcpEnd, private FrameSink {
+ public:
+  using TcpEnd::TcpEnd;
+  ~TcpReceiver() override { Endpoint::instance().forget(token_); }
+
+  Status prepare() {
+    GC_TRY(allocate());
+    for (int lane = 0; lane < shape_.lanes; ++lane)
+      lanes_.emplace_back(receive_block(lane), send_block(lane), shape_.slots);
+    const auto sockets = static_cast<size_t>(std::min<int64_t>(params().tcp_sockets, shape_.lanes));
+    sockets_.resize(sockets);
+    streams_.resize(sockets);
+    TcpBlob blob = {};
+    GC_TRY_AS(blob.address, Endpoint::instance().address());
+    GC_TRY_AS(token_, random_token());
+    blob.token = token_;
+    blob.sockets = static_cast<uint32_t>(sockets);
+    std::memcpy(blob_.bytes, &blob, sizeof blob);
+    Endpoint::instance().expect(token_);
+    return {};
+  }
+  Status connect(const LinkBlob&) override { return {}; }
+  Result<bool> established() override {
+    bool all = true;
+    for (size_t i = 0; i < sockets_.size(); ++i) {
+      if (!sockets_[i]) sockets_[i] = Endpoint::instance().claim(token_, static_cast<int>(i));
+      all &= static_cast<bool>(sockets_[i]);
+    }
+    return all;
+  }
+  Result<StepProgress> progress() override {
+    auto most = StepProgress::none;
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      tell_heads(i);
+      GC_TRY_AS(const StepProgress moved, turn(streams_[i], sockets_[i].get(), *this));
+      most = std::max(most, moved);
+    }
+    return most;
+  }
+
+ private:
+  void tell_heads(size_t socket) {
+    uint64_t head;
+    FrameWriter& writer = streams_[socket].writer;
+    for (int lane = next_lane(socket, -1); lane < shape_.lanes && writer.has_room(); lane = next_lane(socket, lane))
+      if (lanes_[static_cast<size_t>(lane)].drained(&head)) writer.put(head_frame(lane, head), nullptr);
+  }
+  Result<uint8_t*> begin(const StepFrame& frame) override {
+    if (frame.kind != StepKind::kData || frame.lane >= shape_.lanes)
+      return Status::error(Code::remote, "it sends no data where it sends");
+    return lanes_[frame.lane].place(frame);
+  }
+  Status end(const StepFrame& frame) override {
+    lanes_[frame.lane].arrived(frame);
+    return {};
+  }
+
+  Token token_;
+  std::vector<ReceivingLane> lanes_;
+  std::vector<Stream> streams_;
+};
+
+template <class End>
+Result<std::unique_ptr<LinkEnd>> make(const LinkShape& shape, MemoryPort& memory) {
+  auto end = std::make_unique<End>(shape, memory);
+  GC_TRY(end->prepare());
+  return std::unique_ptr<LinkEnd>(std::move(end));
+}
+
+class TcpTransport final : public Transport {
+ public:
+  const char* name() const override { return "tcp"; }
+  Result<std::unique_ptr<LinkEnd>> make_end(Side side, const LinkShape& shape, MemoryPort& memory) override {
+    return side == Side::send ? make<TcpSender>(shape, memory) : make<TcpReceiver>(shape, memory);
+  }
+};
+
+}  // namespace
+
+Transport& tcp_transport() {
+  static TcpTransport transport;
+  return transport;
+}
+
+}  // namespace gpucoll::net

@@ -1,0 +1,29 @@
+// Format: how the steps of connections travel over a socket (net/tcp). Both ends have a ReceiveBlock and a SendBlock
+// for each lane (format/connection.h) in memory of their own node, and the hosts bring them up to date:
+//   kData  from the sending end: the slice that begins behind step `step`; slice_bytes(record) bytes of data follow,
+//          then the receiving end has tail beyond the slice. With it goes the note of a message that begins there
+//   kHead  from the receiving end: `step` steps have been drained
+// A sender's slot is free again once the receiver's is, so data are sent from the slots themselves.
+#pragma once
+#include <cstdint>
+
+#include "proto/format/connection.h"
+
+namespace gpucoll::proto {
+
+inline constexpr uint32_t kStepMagic = 0x67635374;
+
+enum class StepKind : uint16_t { kData = 1, kHead = 2 };
+
+struct StepFrame {
+  uint32_t magic;
+  StepKind kind;
+  uint16_t lane;
+  uint64_t step;
+  uint32_t record;  // kData: of ReceiveBlock's sizes
+  uint32_t reserved[3];
+  Note note;  // kData
+};
+static_assert(sizeof(StepFrame) == 48);
+
+}  // namespace gpucoll::proto

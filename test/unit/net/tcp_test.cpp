@@ -1,0 +1,397 @@
+// Sockets between nodes: the frames of steps, the links over them, the channels, and what comes from strangers.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/tcp/endpoint.h"
+#include "net/tcp/step_lanes.h"
+#include "net/tcp/step_stream.h"
+#include "net/transport.h"
+
+using namespace gpucoll;
+using namespace gpucoll::net;
+using proto::kSteps;
+using proto::ReceiveBlock;
+using proto::StepFrame;
+using proto::StepKind;
+
+namespace {
+
+template <class T>
+T* at(void* block, size_t offset) {
+  return reinterpret_cast<T*>(static_cast<uint8_t*>(block) + offset);
+}
+
+class HostMemoryPort final : public MemoryPort {
+ public:
+  Result<void*> allocate(size_t, LinkBlob*) override { return Status::error(Code::unsupported, "not here"); }
+  void release(void*) noexcept override {}
+  Result<void*> open(const LinkBlob&) override { return Status::error(Code::unsupported, "not here"); }
+  void close(void*) noexcept override {}
+  Result<void*> map_host(void* host, size_t) override { return host; }
+  void unmap_host(void*, void*, size_t) noexcept override {}
+};
+
+// The bytes of a lane's data, at a place that counts them all.
+uint8_t byte_of(int lane, uint64_t place) { return static_cast<uint8_t>(place * 7 + place / 251 + 31 * lane); }
+
+struct Slice {
+  int steps;
+  size_t bytes;
+};
+// The same on both sides: slices of 1, 2 or 4 steps, of any size from none to all of their slots.
+std::vector<Slice> slices_of(int lane, int n, size_t slot_bytes) {
+  std::mt19937 random(static_cast<unsigned>(lane) + 1);
+  std::vector<Slice> slices;
+  for (int i = 0; i < n; ++i) {
+    const int steps = 1 << random() % 3;
+    const size_t most = static_cast<size_t>(steps) * slot_bytes;
+    const size_t bytes[] = {0, 1, most, random() % (most + 1)};
+    slices.push_back({steps, bytes[random() % 4]});
+  }
+  return slices;
+}
+
+// What a kernel of the sending side does, by the rules of format/connection.h.
+void send_slices(const proto::Connector& connector, int lane, const std::vector<Slice>& slices, size_t slot_bytes) {
+  uint64_t step = 0, place = 0;
+  for (const Slice& slice : slices) {
+    const uint32_t record = proto::slice_record(slice.bytes, slice.steps);
+    const uint64_t begin = proto::slice_begin(step, record), end = begin + static_cast<uint64_t>(slice.steps);
+    while (end - __atomic_load_n(at<uint64_t>(connector.send, proto::SendBlock::kHeadOffset), __ATOMIC_ACQUIRE) >
+           kSteps)
+      std::this_thread::yield();
+    uint8_t* const slot = connector.receive + ReceiveBlock::kSlotsOffset + begin % kSteps * slot_bytes;
+    for (size_t i = 0; i < slice.bytes; ++i) slot[i] = byte_of(lane, place + i);
+    proto::Note* const note = at<proto::Note>(connector.receive, ReceiveBlock::kNotesOffset) + step % kSteps;
+    __atomic_store_n(&note->low, place, __ATOMIC_RELAXED);
+    __atomic_store_n(&note->high, step, __ATOMIC_RELAXED);
+    __atomic_store_n(at<uint32_t>(connector.receive, ReceiveBlock::kSizesOffset) + step % kSteps, record,
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(at<uint64_t>(connector.receive, ReceiveBlock::kTailOffset), end, __ATOMIC_RELEASE);
+    step = end;
+    place += slice.bytes;
+  }
+}
+
+// And of the receiving side: how many bytes were wrong.
+uint64_t receive_slices(const proto::Connector& connector, int lane, const std::vector<Slice>& slices,
+                        size_t slot_bytes) {
+  uint64_t step = 0, place = 0, wrong = 0;
+  for (const Slice& slice : slices) {
+    const uint32_t record = proto::slice_record(slice.bytes, slice.steps);
+    const uint64_t begin = proto::slice_begin(step, record), end = begin + static_cast<uint64_t>(slice.steps);
+    while (__atomic_load_n(at<uint64_t>(connector.receive, ReceiveBlock::kTailOffset), __ATOMIC_ACQUIRE) < end)
+      std::this_thread::yield();
+    const uint8_t* const slot = connector.receive + ReceiveBlock::kSlotsOffset + begin % kSteps * slot_bytes;
+    for (size_t i = 0; i < slice.bytes; ++i) wrong += slot[i] != byte_of(lane, place + i);
+    const proto::Note* const note = at<proto::Note>(connector.receive, ReceiveBlock::kNotesOffset) + step % kSteps;
+    wrong += __atomic_load_n(&note->low, __ATOMIC_RELAXED) != place;
+    wrong += __atomic_load_n(&note->high, __ATOMIC_RELAXED) != step;
+    __atomic_store_n(at<uint64_t>(connector.send, proto::SendBlock::kHeadOffset), end, __ATOMIC_RELEASE);
+    step = end;
+    place += slice.bytes;
+  }
+  return wrong;
+}
+
+struct Pair {
+  std::unique_ptr<LinkEnd> sender, receiver;
+};
+
+Pair connect_pair(const LinkShape& shape, MemoryPort& memory) {
+  Pair pair;
+  auto sender = tcp_transport().make_end(Side::send, shape, memory);
+  auto receiver = tcp_transport().make_end(Side::receive, shape, memory);
+  EXPECT_TRUE(sender && receiver);
+  pair.sender = *std::move(sender);
+  pair.receiver = *std::move(receiver);
+  EXPECT_TRUE(pair.sender->connect(pair.receiver->blob()) && pair.receiver->connect(pair.sender->blob()));
+  for (bool there = false; !there; std::this_thread::yield()) {
+    auto one = pair.sender->established(), other = pair.receiver->established();
+    EXPECT_TRUE(one && other);
+    there = !one || !other || (*one && *other);
+  }
+  return pair;
+}
+
+class RecordingSink final : public FrameSink {
+ public:
+  Result<uint8_t*> begin(const StepFrame& frame) override {
+    if (frame.lane != 0) return Status::error(Code::remote, "no such lane");
+    data.emplace_back(frame.kind == StepKind::kData ? proto::slice_bytes(frame.record) : 0);
+    return data.back().data();
+  }
+  Status end(const StepFrame&) override {
+    ++ended;
+    return {};
+  }
+  std::vector<std::vector<uint8_t>> data;
+  size_t ended = 0;
+};
+
+StepFrame frame_of(size_t bytes) {
+  StepFrame frame = {};
+  frame.magic = proto::kStepMagic;
+  frame.kind = StepKind::kData;
+  frame.record = proto::slice_record(bytes, 1);
+  return frame;
+}
+
+class Collector final : public ChannelListener {
+ public:
+  bool on_message(const MessageReader::Message& message) noexcept override {
+    if (message.kind == 99) return false;
+    std::lock_guard lock(mutex);
+    texts.emplace_back(reinterpret_cast<const char*>(message.payload), message.bytes);
+    return true;
+  }
+  size_t count() {
+    std::lock_guard lock(mutex);
+    return texts.size();
+  }
+  std::mutex mutex;
+  std::vector<std::string> texts;
+};
+
+void await(const std::function<bool()>& condition) {
+  const auto end = Clock::now() + std::chrono::seconds(60);
+  while (!condition() && Clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(condition());
+}
+
+// Two channels of this process with each other.
+struct ChannelPair {
+  Collector heard_here, heard_there;
+  std::shared_ptr<Channel> here = std::make_shared<Channel>(&heard_here),
+                           there = std::make_shared<Channel>(&heard_there);
+  Token token;
+
+  ChannelPair() {
+    auto random = random_token();
+    EXPECT_TRUE(random);
+    token = *random;
+  }
+  ~ChannelPair() {
+    here->retire();
+    there->retire();
+  }
+  void connect() {
+    Endpoint::instance().serve(there, token);
+    Endpoint::instance().serve(here, dial());
+  }
+  UniqueFd dial() {
+    auto address = Endpoint::instance().address();
+    EXPECT_TRUE(address);
+    auto dialed = DialedConnection::start(*address, token, 0);
+    EXPECT_TRUE(dialed);
+    for (;;) {
+      auto fd = dialed->finish();
+      EXPECT_TRUE(fd);
+      if (!fd || *fd) return fd ? *std::move(fd) : UniqueFd();
+    }
+  }
+};
+
+}  // namespace
+
+TEST(StepFrames, ComeInAnyPieces) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<uint8_t> bytes;
+    std::vector<std::vector<uint8_t>> expected;
+    for (int i = 0; i < 5; ++i) {
+      std::vector<uint8_t> data(random() % 3 ? random() % 100 : 0);
+      for (uint8_t& byte : data) byte = static_cast<uint8_t>(random());
+      const StepFrame frame = frame_of(data.size());
+      const auto* const raw = reinterpret_cast<const uint8_t*>(&frame);
+      bytes.insert(bytes.end(), raw, raw + sizeof frame);
+      bytes.insert(bytes.end(), data.begin(), data.end());
+      expected.push_back(std::move(data));
+    }
+    FrameReader reader;
+    RecordingSink sink;
+    for (size_t from = 0; from < bytes.size();) {
+      const size_t now = std::min<size_t>(1 + random() % 60, bytes.size() - from);
+      ASSERT_TRUE(reader.feed(bytes.data() + from, now, sink));
+      from += now;
+    }
+    EXPECT_EQ(sink.data, expected);
+    EXPECT_EQ(sink.ended, expected.size());
+  }
+}
+
+TEST(StepFrames, NonsenseIsAnError) {
+  for (int wrong = 0; wrong < 3; ++wrong) {
+    StepFrame frame = frame_of(8);
+    if (wrong == 0) frame.magic ^= 1;
+    if (wrong == 1) frame.kind = static_cast<StepKind>(7);
+    if (wrong == 2) frame.lane = 5;
+    FrameReader reader;
+    RecordingSink sink;
+    EXPECT_EQ(reader.feed(reinterpret_cast<uint8_t*>(&frame), sizeof frame, sink).code(), Code::remote);
+  }
+}
+
+// A peer cannot make this side write elsewhere, or over what kernels have not drained.
+TEST(StepLanes, ReceiveOnlyWhatHasRoom) {
+  const proto::ConnectionShape shape = {128, 0, 0};
+  std::vector<uint64_t> receive(ReceiveBlock::bytes(shape) / 8), send(proto::SendBlock::kBytes / 8);
+  const auto lane = [&] {
+    return ReceivingLane(reinterpret_cast<uint8_t*>(receive.data()), reinterpret_cast<uint8_t*>(send.data()), shape);
+  };
+  ReceivingLane fresh = lane();
+  EXPECT_TRUE(fresh.place(frame_of(128)));
+  EXPECT_EQ(fresh.place(frame_of(129)).status().code(), Code::remote);
+  StepFrame elsewhere = frame_of(8);
+  elsewhere.step = 1;
+  EXPECT_EQ(fresh.place(elsewhere).status().code(), Code::remote);
+  ReceivingLane full = lane();
+  StepFrame frame = frame_of(8);
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    frame.step = step;
+    ASSERT_TRUE(full.place(frame));
+    full.arrived(frame);
+  }
+  frame.step = kSteps;
+  EXPECT_EQ(full.place(frame).status().code(), Code::remote);
+  send[0] = 1;  // one step is drained
+  EXPECT_TRUE(full.place(frame));
+}
+
+TEST(StepLanes, ASenderBelievesNoImpossibleHead) {
+  const proto::ConnectionShape shape = {128, 0, 0};
+  std::vector<uint64_t> receive(ReceiveBlock::bytes(shape) / 8), send(proto::SendBlock::kBytes / 8);
+  SendingLane lane(reinterpret_cast<uint8_t*>(receive.data()), reinterpret_cast<uint8_t*>(send.data()), shape);
+  EXPECT_EQ(lane.drained(1).code(), Code::remote);
+  EXPECT_TRUE(lane.drained(0));
+}
+
+TEST(TcpLink, CarriesSlicesOfAnySizeOnAllLanes) {
+  constexpr int kLanes = 5, kSlices = 300;
+  HostMemoryPort memory;
+  const LinkShape shape = {kLanes, proto::connection_shape(4096)};
+  Pair pair = connect_pair(shape, memory);
+  std::atomic<bool> over{false};
+  std::atomic<uint64_t> wrong{0};
+  std::vector<std::thread> threads;
+  for (LinkEnd* end : {pair.sender.get(), pair.receiver.get()})
+    threads.emplace_back([&, end] {
+      while (!over) {
+        auto moved = end->progress();
+        if (!moved) wrong += 1000000;
+        if (!moved || *moved != StepProgress::moved) std::this_thread::yield();
+      }
+    });
+  std::vector<std::thread> kernels;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const std::vector<Slice> slices = slices_of(lane, kSlices, shape.slots.simple);
+    kernels.emplace_back(
+        [&, lane, slices] { send_slices(pair.sender->connector(lane), lane, slices, shape.slots.simple); });
+    kernels.emplace_back([&, lane, slices] {
+      wrong += receive_slices(pair.receiver->connector(lane), lane, slices, shape.slots.simple);
+    });
+  }
+  for (std::thread& kernel : kernels) kernel.join();
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST(TcpLink, SaysThatThePeerIsGone) {
+  HostMemoryPort memory;
+  Pair pair = connect_pair({1, proto::connection_shape(4096)}, memory);
+  pair.receiver.reset();
+  Status status;
+  await([&] {
+    auto moved = pair.sender->progress();
+    if (!moved) status = std::move(moved).status();
+    return !status;
+  });
+  EXPECT_EQ(status.code(), Code::remote);
+}
+
+TEST(TcpLink, NobodyListens) {
+  HostMemoryPort memory;
+  const LinkShape shape = {1, proto::connection_shape(4096)};
+  auto sender = tcp_transport().make_end(Side::send, shape, memory);
+  auto receiver = tcp_transport().make_end(Side::receive, shape, memory);
+  ASSERT_TRUE(sender && receiver);
+  LinkBlob blob = (*receiver)->blob();
+  blob.bytes[4] ^= 0xff;  // another port
+  Status status = (*sender)->connect(blob);
+  if (status)
+    await([&] {
+      auto there = (*sender)->established();
+      if (!there) status = std::move(there).status();
+      return !status;
+    });
+  EXPECT_EQ(status.code(), Code::remote);
+}
+
+TEST(Channel, CarriesMessagesInOrderBothWays) {
+  ChannelPair pair;
+  pair.there->put(1, "early", 5);  // before there is a connection
+  pair.connect();
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text = std::to_string(i) + std::string(static_cast<size_t>(i % 700), 'x');
+    pair.here->put(1, text.data(), text.size());
+  }
+  await([&] { return pair.heard_there.count() == 1000 && pair.heard_here.count() == 1; });
+  EXPECT_EQ(pair.heard_here.texts[0], "early");
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_EQ(pair.heard_there.texts[static_cast<size_t>(i)],
+              std::to_string(i) + std::string(static_cast<size_t>(i % 700), 'x'));
+}
+
+TEST(Channel, WhatWasPutBeforeItIsRetiredStillComes) {
+  ChannelPair pair;
+  pair.connect();
+  const std::string large(proto::kChannelMost, 'y');
+  for (int i = 0; i < 200; ++i) pair.here->put(1, large.data(), large.size());
+  pair.here->retire();
+  await([&] { return pair.there->ended(); });
+  EXPECT_EQ(pair.heard_there.count(), 200u);
+}
+
+TEST(Channel, EndsAtNonsense) {
+  for (const bool header : {false, true}) {
+    ChannelPair pair;
+    pair.connect();
+    if (header) {
+      const uint64_t nonsense[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+      UniqueFd other = pair.dial();  // its token is no longer waited for
+      send(other.get(), nonsense, sizeof nonsense, MSG_NOSIGNAL);
+      await([&] {
+        char byte;
+        const ssize_t n = recv(other.get(), &byte, 1, 0);
+        return n == 0 || (n < 0 && errno != EAGAIN);
+      });
+      pair.here->put(1, "well", 4);
+      await([&] { return pair.heard_there.count() == 1; });
+    } else {
+      pair.here->put(99, "", 0);  // what its listener does not know
+      await([&] { return pair.there->ended() && pair.here->ended(); });
+    }
+  }
+}
+
+TEST(MessageReader, BelievesNoLength) {
+  MessageReader reader;
+  MessageReader::Message message;
+  const proto::ChannelHeader header = {proto::kChannelMagic, 1, proto::kChannelMost + 1, 0};
+  reader.feed(reinterpret_cast<const uint8_t*>(&header), sizeof header);
+  EXPECT_FALSE(reader.next(&message));
+  EXPECT_TRUE(reader.broken());
+}

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/params.h"
 #include "base/system_limits.h"
 
 namespace gpucoll::topo {
@@ -30,6 +31,8 @@ Result<NodeId> read_node() {
   uint64_t space = stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
   uint64_t a = fnv1a(boot.data(), boot.size(), 1469598103934665603ull);
   uint64_t b = fnv1a(&space, sizeof space, a ^ 0x9e3779b97f4a7c15ull);
+  const std::string& host_id = params().host_id;
+  b = fnv1a(host_id.data(), host_id.size(), b);
   NodeId id;
   std::memcpy(id.data(), &a, 8);
   std::memcpy(id.data() + 8, &b, 8);

@@ -1,5 +1,6 @@
 // Which node a process runs on, in the sense that matters here: two processes with equal NodeId can open each other's
-// memory through /proc, that is, one kernel (boot id) and one process-id namespace.
+// memory through /proc, that is, one kernel (boot id) and one process-id namespace. The parameter host_id makes several
+// of one, for tests.
 // Thread safety: any thread.
 #pragma once
 #include <array>

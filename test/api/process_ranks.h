@@ -21,6 +21,7 @@ inline std::vector<int> on_processes(int n, const std::function<void(gpucollComm
     const pid_t child = fork();
     if (child == 0) {
       gpucollUniqueId id;
+      choose_node(rank);
       if (rank == 0) {
         if (gpucollGetUniqueId(&id) != gpucollSuccess) _exit(10);
         for (int i = 1; i < n; ++i)

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -68,6 +71,15 @@ inline bool enough_devices(int n) {
   if (std::strcmp(kind, "cuda") || n <= count) return true;
   std::printf("left out: %d ranks in one process need %d GPUs, %d are here\n", n, n, count);
   return false;
+}
+
+// Before anything of gpucoll is used in the process of a rank: spreads the ranks over GC_TEST_NODES nodes that this
+// machine plays, in turn. They reach each other by sockets alone.
+inline void choose_node(int rank) {
+  const char* const nodes = std::getenv("GC_TEST_NODES");
+  if (!nodes) return;
+  const std::string node = "node" + std::to_string(rank % std::max(std::atoi(nodes), 1));
+  setenv("GPUCOLL_HOST_ID", node.c_str(), 1);
 }
 
 inline void choose_device(int rank) {

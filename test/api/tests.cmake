@@ -1,5 +1,5 @@
 # Tests of label api: what CTest runs. See test/CTestTestfile.cmake.in for the functions.
-foreach(transport p2p shm)
+foreach(transport p2p shm tcp)
   gc_test(api.all_reduce.${transport} LABELS api TIMEOUT 240
     ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=${transport} COMMAND test/api/all_reduce_test)
 endforeach()
@@ -24,6 +24,8 @@ gc_mutant(126 MUST_PRINT "FAILED.*AGroupWithFewThreadsSaysWhatToRaise" LABELS ap
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
   COMMAND test/api/meeting_test --gtest_filter=Meeting.AGroupWithFewThreadsSaysWhatToRaise)
 gc_test(api.comm.shm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=shm COMMAND test/api/comm_test)
+gc_test(api.comm.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp
+  COMMAND test/api/comm_test --gtest_filter=-*CostLittleEach)  # sockets cost descriptors
 gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=off
   COMMAND test/api/comm_test)
 gc_test(api.communicators_of_mpi LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
@@ -56,10 +58,18 @@ gc_test(api.fork LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_mutant(150 MUST_PRINT "a child ended with status" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_mutant(151 MUST_PRINT "a child has not ended by exit" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_test(api.processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
+# The same with ranks on nodes of their own: all apart, and two on each.
+foreach(nodes 2 4)
+  gc_test(api.processes.${nodes}_nodes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=${nodes}
+    COMMAND test/api/processes_test)
+endforeach()
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)
 gc_test(api.group LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/group_test)
 gc_test(api.send_recv LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/send_recv_test)
+gc_test(api.group.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp COMMAND test/api/group_test)
+gc_test(api.send_recv.tcp LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp GPUCOLL_TCP_SOCKETS=3 COMMAND test/api/send_recv_test)
 gc_test(api.collectives LABELS api TIMEOUT 240 ENV GPUCOLL_DEVICE=emu COMMAND test/api/collectives_test)
 foreach(protocol simple ll ll128)
   gc_test(api.collectives.${protocol} LABELS api TIMEOUT 240
@@ -80,6 +90,10 @@ gc_test(api.differential.small_buffers LABELS api TIMEOUT 240
 gc_test(api.differential.shm LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=2000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=100000
       GPUCOLL_TRANSPORT=shm GPUCOLL_EMU_DEVICES=1
+  COMMAND test/api/differential_test)
+gc_test(api.differential.tcp LABELS api TIMEOUT 240
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=6000 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=100000
+      GPUCOLL_TRANSPORT=tcp GPUCOLL_TCP_SOCKETS=2 GPUCOLL_CHANNELS=3 GPUCOLL_SEND_RECV_BUFFER_BYTES=2K
   COMMAND test/api/differential_test)
 gc_test(api.differential.share LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_TEST_SEED=3000 GPUCOLL_TEST_ROUNDS=12 GPUCOLL_TEST_BYTES=100000

@@ -127,6 +127,13 @@ Communicator::~Communicator() {
   if (host_.host) device_.release_host(host_);
 }
 
+// An inode is unlike others of its node.
+uint64_t Communicator::key() const {
+  uint64_t node;
+  std::memcpy(&node, peers_.info(0).node, sizeof node);
+  return peers_.info(0).control_inode ^ node;
+}
+
 bool Communicator::emulated() const { return !std::strcmp(device_.identity().kind, "emu"); }
 
 bool Communicator::has_peers_in_this_process() const noexcept {
@@ -172,7 +179,8 @@ Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, 
 Result<bool> Communicator::advance() {
   const User user(users_);
   auto all = contained([&] { return launcher_->advance(); });
-  launched_.store(launcher_->launched(), std::memory_order_relaxed);
+  launched_.store(launcher_->launched(), std::memory_order_release);  // partner: activity()
+  links_->wake();
   // The peers have launched their part, or will: they must not wait for this rank's.
   if (!all) fault_.raise(all.status());
   return all;
@@ -243,6 +251,7 @@ void Communicator::begin_close() noexcept {
   closing_ = true;
   // Release: all that our kernels wrote into peers' memory has been written. Partner: Peers::closing.
   __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);
+  peers_.publish();
 }
 
 bool Communicator::peers_closed() const noexcept { return are_peers_done(true); }
@@ -363,6 +372,7 @@ void Communicator::check() noexcept {
   if (!watchable_.load(std::memory_order_acquire)) return;
   look_at_graphs();
   Heart::show(&peers_.own_page().pulse);
+  peers_.publish();
   if (fault().raised()) {
     if (CopyReduction* const reduction = watched_reduction()) reduction->give_up();
     return tell_that_all_have_left();
@@ -371,6 +381,7 @@ void Communicator::check() noexcept {
   if (fault_.raised()) return;
   try {
     Status status = peers_.check();
+    if (status) status = look_at_links();
     exports_->tidy();
     if (copies_) copies_->look_for_freed();
     if (user_buffers_) user_buffers_->look_for_freed();
@@ -379,6 +390,13 @@ void Communicator::check() noexcept {
   } catch (...) {
     // No memory to look: the next round tries again.
   }
+}
+
+// By the watchdog. A link of a peer that has failed or closed breaks, too: its page may say so a little later.
+Status Communicator::look_at_links() {
+  Status broken = links_->check();
+  if (broken || !std::exchange(link_broken_, true)) return {};
+  return broken;
 }
 
 void Communicator::compare_calls() noexcept {

@@ -62,8 +62,8 @@ class Communicator final : public Watched, public GraphUser {
 
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
-  // Returns a number that is equal on all ranks, and unlike that of every other communicator on this node.
-  uint64_t key() const { return peers_.info(0).control_inode; }
+  // Returns a number that is equal on all ranks, and unlike that of every other communicator of a rank's.
+  uint64_t key() const;
   gpu::Device& device() const { return device_; }
   bool emulated() const;
   bool has_peers_in_this_process() const noexcept;
@@ -173,7 +173,9 @@ class Communicator final : public Watched, public GraphUser {
     const TuningTable* table = nullptr;
   };
   Communicator(gpu::Device& device, const Kernels& kernels) : device_(device), kernels_(kernels), memory_(device) {}
+  bool over_network() const;
   bool p2p_everywhere() const;
+  KernelActivity activity() const noexcept;
   Status allocate();
   Status prepare();
   void prepare_links();
@@ -216,6 +218,7 @@ class Communicator final : public Watched, public GraphUser {
   uint64_t ended_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.ended, __ATOMIC_ACQUIRE); }
   uint32_t running_in_graphs() const noexcept;
   void look_at_graphs() noexcept;
+  Status look_at_links();
   void end_graphs() noexcept;
   bool are_peers_done(bool with_graphs) const noexcept;
   void tell_that_all_have_left() noexcept;
@@ -264,6 +267,7 @@ class Communicator final : public Watched, public GraphUser {
   uint64_t seen_done_ = 0;
   RunningClock::time_point stalled_since_ = {};
   bool stall_told_ = false;
+  bool link_broken_ = false;
   uint64_t begun_at_end_ = 0;     // launches of graphs at the time when no more were allowed; written before closing_
   bool late_graph_told_ = false;  // the watchdog's
 };

@@ -23,6 +23,8 @@ using proto::kPairLinks;
 
 constexpr Side kSides[] = {Side::send, Side::receive};
 
+// As many as keep the host's thread busy.
+constexpr int kNetworkChannels = 4;
 constexpr uint64_t kPairBuffer = uint64_t{1} << 20, kPairBufferEmulated = uint64_t{64} << 10;
 // Large enough to hide what starting a copy costs.
 constexpr uint64_t kBouncePiece = uint64_t{16} << 20, kBouncePieceEmulated = uint64_t{256} << 10;
@@ -47,9 +49,14 @@ Status Communicator::prepare() {
   return {};
 }
 
+// Returns whether some links are sockets.
+bool Communicator::over_network() const {
+  return peers_.on_several_nodes() || (params().transport == kTransportTcp && size() > 1);
+}
+
 // As far as the facts go: a link may still turn out to be another.
 bool Communicator::p2p_everywhere() const {
-  return params().transport != kTransportShm && (peers_.common_capabilities() & proto::kReachesAll);
+  return params().transport != kTransportShm && !over_network() && (peers_.common_capabilities() & proto::kReachesAll);
 }
 
 void Communicator::prepare_links() {
@@ -57,9 +64,10 @@ void Communicator::prepare_links() {
   const bool p2p = p2p_everywhere();
   // Blocks that wait for others run beside these, whoever else is on the device.
   const int most = capabilities_.most_blocks = std::min(proto::kMaxChannels, peers_.most_blocks());
-  capabilities_.channels = std::min(param_or(params().channels, defaults.channels), most);
+  const auto least_of = [&](int channels) { return over_network() ? std::min(channels, kNetworkChannels) : channels; };
+  capabilities_.channels = std::min(param_or(params().channels, least_of(defaults.channels)), most);
   capabilities_.pair_channels = static_cast<int>(std::bit_floor(
-      static_cast<unsigned>(std::min(param_or(params().send_recv_channels, defaults.pair_channels), most))));
+      static_cast<unsigned>(std::min(param_or(params().send_recv_channels, least_of(defaults.pair_channels)), most))));
   capabilities_.threads = param_or(params().threads, defaults.threads);
   capabilities_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
   capabilities_.mesh = p2p && size() > 1 && size() <= proto::kMeshMaxRanks &&
@@ -80,14 +88,23 @@ void Communicator::prepare_links() {
   mailbox_ = make_page_mailbox(peers_);
   LinksOptions options = {};
   std::copy(std::begin(capabilities_.slots), std::end(capabilities_.slots), options.slots);
-  options.force_shm = params().transport == kTransportShm;
-  options.force_p2p = params().transport == kTransportP2p;
+  options.transport = params().transport;
+  options.activity = [this] { return activity(); };
   links_ = std::make_unique<Links>(*mailbox_, peers_, memory_, device_, options);
+}
+
+// Returns whether kernels of this communicator may have steps under way. Any thread.
+KernelActivity Communicator::activity() const noexcept {
+  const uint64_t launched = launched_.load(std::memory_order_acquire);
+  // Acquire: partner is the release of the done word by the kernel's last block.
+  if (__atomic_load_n(&words()->done, __ATOMIC_ACQUIRE) < launched) return KernelActivity::launched;
+  return in_graphs() ? KernelActivity::in_graphs : KernelActivity::none;
 }
 
 // Whatever streams of all ranks can wait for goes by copy engines where their links turn out to be over p2p.
 void Communicator::prepare_copies() {
   exports_ = std::make_unique<Exports>(device_, peers_.copy_page(rank()).live);
+  if (over_network()) return;
   const CopyEngineLimits limits = copy_engine_limits(device_.defaults(), size(), capabilities_.table);
   if (!limits.messages || !(peers_.common_capabilities() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
@@ -104,7 +121,7 @@ void Communicator::prepare_copies() {
 
 void Communicator::prepare_direct() {
   const uint64_t least = param_or(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
-  if (least != 0 && size() > 1)
+  if (least != 0 && size() > 1 && !over_network())
     user_buffers_ = std::make_unique<UserBuffers>(
         DirectContext{device_, peers_, *links_, *exports_, least, launched_, words()->done});
 }
@@ -121,6 +138,7 @@ CommProperties Communicator::plain_shape() const {
   shape.mesh = capabilities_.mesh;
   shape.line_mesh = capabilities_.line_mesh;
   shape.ll128 = capabilities_.ll128;
+  shape.network = over_network();
   shape.one_shot_bytes = capabilities_.one_shot_bytes;
   shape.all_pairs_bytes = capabilities_.all_pairs_bytes;
   shape.zero_copy_bytes = capabilities_.zero_copy_bytes;
@@ -345,7 +363,10 @@ Status Communicator::agree_on_links(const Status& mine, PeerWait& wait) {
   if (!p2p) capabilities_.ll128 = false;
   log::write(log::Level::info, "rank %d of %d on %s: %d channels of %d threads, %u bytes a step, links %s%s", rank(),
              size(), device_.identity().name, capabilities_.channels, capabilities_.threads,
-             capabilities_.slots[kCollectiveLinks].simple, p2p ? "over p2p" : "not all over p2p",
+             capabilities_.slots[kCollectiveLinks].simple,
+             p2p              ? "over p2p"
+             : over_network() ? "over tcp between nodes"
+                              : "not all over p2p",
              mesh_ ? ", and a mesh" : "");
   return {};
 }

@@ -2,6 +2,8 @@
 GC_CORE_SOURCES += \
 	src/core/connect/device_tables.cpp \
 	src/core/connect/device_tables.h \
+	src/core/connect/link_progress.cpp \
+	src/core/connect/link_progress.h \
 	src/core/connect/links.cpp \
 	src/core/connect/links.h \
 	src/core/connect/mesh.cpp \

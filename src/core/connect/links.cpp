@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/log.h"
+#include "base/params.h"
 
 namespace gpucoll::core {
 namespace {
@@ -15,12 +16,14 @@ const char* describe(const LinkName& name) {
 }  // namespace
 
 std::vector<Attempt> Links::attempts(int peer) const {
+  const Attempt tcp = {&net::tcp_transport(), nullptr};
+  if (peers_.remote(peer) || options_.transport == kTransportTcp) return {tcp};
   const bool reach = device_.can_reach(identity_of(peers_.info(peer)));
   const Attempt p2p = {&net::p2p_transport(),
                        reach ? nullptr : "the devices cannot reach each other's memory (no peer access)"};
   const Attempt shm = {&net::shm_transport(), nullptr};
-  if (options_.force_shm) return {shm};
-  if (options_.force_p2p) return {p2p};
+  if (options_.transport == kTransportShm) return {shm};
+  if (options_.transport == kTransportP2p) return {p2p};
   return {p2p, shm};
 }
 
@@ -100,8 +103,22 @@ Status Links::keep(Wireup& wireup) {
   log::write(log::Level::debug, "rank %d is connected %s rank %d over %s, %d lanes more", peers_.rank(), describe(name),
              name.peer, link.transport, link.lanes);
   if (name.kind == proto::kCollectiveLinks && link.transport != net::p2p_transport().name()) all_p2p_ = false;
+  if (link.end->needs_progress()) {
+    if (!progress_) progress_ = std::make_unique<LinkProgress>(options_.activity);
+    progress_->add(name.peer, *link.end);
+  }
   links_[name].push_back(std::move(link));
   return {};
+}
+
+Status Links::check() const {
+  if (!progress_) return {};
+  int peer = -1;
+  const Status broken = progress_->failure(&peer);
+  if (broken || peers_.closing(peer)) return {};
+  return Status::error(Code::remote, "the network connection between %s and %s is broken: %s",
+                       peers_.name(peers_.rank()).c_str(), peers_.name(peer).c_str(), broken.what())
+      .blaming();
 }
 
 }  // namespace gpucoll::core

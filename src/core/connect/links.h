@@ -4,10 +4,13 @@
 // Thread safety: one caller at a time. Ownership: owns this rank's ends; destroy it only when the peers are done with
 // this rank's memory. Borrows mailbox and memory.
 #pragma once
+#include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <vector>
 
+#include "core/connect/link_progress.h"
 #include "core/peer/peers.h"
 #include "core/peer/wireup.h"
 #include "gpu/device.h"
@@ -16,7 +19,8 @@ namespace gpucoll::core {
 
 struct LinksOptions {
   proto::ConnectionShape slots[proto::kLinkKinds];
-  bool force_shm, force_p2p;
+  int64_t transport;                         // the parameter
+  std::function<KernelActivity()> activity;  // from any thread
 };
 
 // A link and how many lanes it should have.
@@ -43,6 +47,12 @@ class Links {
   bool over_p2p(const LinkName& name) const;
   // Returns whether every link for collectives lies in device memory.
   bool all_p2p() const { return all_p2p_; }
+  // Tells the host's thread that kernels have been launched whose steps it may have to move.
+  void wake() const noexcept {
+    if (progress_) progress_->wake();
+  }
+  // Returns what has broken a connection whose peer is not closing; ok while all is well. From any thread.
+  Status check() const;
   // Returns whether that rank may have memory of this rank open.
   bool reaches(int peer) const { return linked_.contains(peer); }
 
@@ -60,6 +70,7 @@ class Links {
   std::map<LinkName, std::vector<Link>> links_;  // piece by piece
   std::vector<Link> half_made_;                  // of wireups that were broken off: peers may use them
   std::set<int> linked_;
+  std::unique_ptr<LinkProgress> progress_;  // null while no link needs it
   bool all_p2p_ = true;
 };
 

@@ -1,5 +1,6 @@
 # Room core/peer: peers, faults, liveness, mailbox.
 GC_CORE_SOURCES += \
+	src/core/peer/call_page.h \
 	src/core/peer/call_records.cpp \
 	src/core/peer/call_records.h \
 	src/core/peer/device_link.cpp \
@@ -18,5 +19,7 @@ GC_CORE_SOURCES += \
 	src/core/peer/peer_wait.h \
 	src/core/peer/peers.cpp \
 	src/core/peer/peers.h \
+	src/core/peer/remote_pages.cpp \
+	src/core/peer/remote_pages.h \
 	src/core/peer/wireup.cpp \
 	src/core/peer/wireup.h

@@ -1,17 +1,15 @@
 #include "core/peer/call_records.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/mutant.h"
+#include "core/peer/call_page.h"
 #include "proto/reduction.h"
 
 namespace gpucoll::core {
 namespace {
 
-using proto::CallRecord;
 using proto::CallsPage;
-using proto::kCallRecords;
 
 // Two odd numbers without a pattern; what differs in any bit makes another hash.
 uint64_t mix(uint64_t hash, const Call& call) {
@@ -19,27 +17,6 @@ uint64_t mix(uint64_t hash, const Call& call) {
   hash = (hash ^ call.count) * kFirst;
   hash = (hash ^ hash >> 32 ^ call.what) * kSecond;
   return hash ^ hash >> 29;
-}
-
-// Whoever reads the number before and after it has read the rest has read what belongs to it.
-void write(CallRecord& record, const CallRecord& value) {
-  __atomic_store_n(&record.number, uint64_t{0}, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
-  __atomic_store_n(&record.hash, value.hash, __ATOMIC_RELAXED);
-  __atomic_store_n(&record.count, value.count, __ATOMIC_RELAXED);
-  __atomic_store_n(&record.what, value.what, __ATOMIC_RELAXED);
-  __atomic_store_n(&record.number, value.number, __ATOMIC_RELEASE);
-}
-// None where it is not there yet, or no more.
-std::optional<CallRecord> read(const CallsPage& page, uint64_t number) {
-  const CallRecord& record = page.records[number % kCallRecords];
-  if (__atomic_load_n(&record.number, __ATOMIC_ACQUIRE) != number) return {};
-  const CallRecord copy = {number, __atomic_load_n(&record.hash, __ATOMIC_RELAXED),
-                           __atomic_load_n(&record.count, __ATOMIC_RELAXED),
-                           __atomic_load_n(&record.what, __ATOMIC_RELAXED)};
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (__atomic_load_n(&record.number, __ATOMIC_RELAXED) != number) return {};
-  return copy;
 }
 
 std::string name_in(std::span<const char* const> names, uint64_t number) {
@@ -75,9 +52,8 @@ void CallRecords::publish(std::span<const Call> calls) noexcept {
   for (const Call& call : calls) {
     hash_ = mix(hash_, call);
     ++last_;
-    write(page.records[last_ % kCallRecords], {last_, hash_, call.count, call.what});
+    write_record(page, {last_, hash_, call.count, call.what});
   }
-  __atomic_store_n(&page.last, last_, __ATOMIC_RELEASE);  // partner: compare_with()
 }
 
 Status CallRecords::compare() {
@@ -93,10 +69,9 @@ Status CallRecords::compare() {
 Status CallRecords::compare_with(int peer) {
   const CallsPage &mine = peers_.calls_page(peers_.rank()), &theirs = peers_.calls_page(peer);
   uint64_t& agreed = agreed_[static_cast<size_t>(peer)];
-  const uint64_t last =
-      std::min(__atomic_load_n(&mine.last, __ATOMIC_ACQUIRE), __atomic_load_n(&theirs.last, __ATOMIC_ACQUIRE));
+  const uint64_t last = std::min(last_call(mine), last_call(theirs));
   if (last == agreed) return {};
-  const auto own = read(mine, last), other = read(theirs, last);
+  const auto own = read_record(mine, last), other = read_record(theirs, last);
   if (!own || !other) return {};
   if (own->hash != other->hash) return difference(peer, agreed + 1, last);
   agreed = last;
@@ -107,7 +82,8 @@ Status CallRecords::difference(int peer, uint64_t first, uint64_t last) const {
   constexpr char kAdvice[] =
       ": all ranks must make the same collective calls in the same order, with the same count, datatype, op and root";
   for (uint64_t number = first; number <= last; ++number) {
-    const auto own = read(peers_.calls_page(peers_.rank()), number), other = read(peers_.calls_page(peer), number);
+    const auto own = read_record(peers_.calls_page(peers_.rank()), number),
+               other = read_record(peers_.calls_page(peer), number);
     if (!own || !other || (own->count == other->count && own->what == other->what)) continue;
     return Status::error(Code::invalid_usage,
                          "rank %d calls %s, but %s calls %s (its collective call %llu of the "

@@ -1,6 +1,6 @@
 // Messages between two ranks of a communicator, without anybody else: how connections are agreed upon after the
-// communicator is made. Within a node they lie in shared pages (proto/format/peer.h); ranks of other nodes will have
-// another Mailbox.
+// communicator is made. Within a node they lie in shared pages (proto/format/peer.h); ranks of other nodes have
+// copies of these (remote_pages.h).
 //
 // Thread safety: one caller at a time, on either side. Ownership: see implementations.
 #pragma once

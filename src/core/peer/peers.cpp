@@ -12,6 +12,7 @@
 #include "base/equal_params.h"
 #include "base/log.h"
 #include "base/mutant.h"
+#include "base/params.h"
 #include "core/peer/device_link.h"
 #include "core/peer/fault.h"
 #include "core/peer/heart.h"
@@ -84,6 +85,8 @@ Status compare_params(const PeerInfo& info, const PeerInfo& first) {
                        info.rank, info.tuning_hash ? "a" : "no", first.tuning_hash ? "one" : "none");
 }
 
+bool reaches_other_nodes() { return params().transport == kTransportAuto || params().transport == kTransportTcp; }
+
 // Returns what keeps the ranks from working together; the same answer on every rank.
 Status compare(const std::vector<PeerInfo>& infos) {
   const PeerInfo& first = infos[0];
@@ -102,10 +105,10 @@ Status compare(const std::vector<PeerInfo>& infos) {
   }
   for (const PeerInfo& info : infos) {
     GC_TRY(compare_params(info, first));
-    if (std::memcmp(info.node, first.node, sizeof info.node))
-      return Status::error(Code::unsupported,
-                           "rank %d is on another node (or in another container) than rank 0; this version connects "
-                           "ranks of one node only",
+    if (!on_one_node(info, first) && !reaches_other_nodes())
+      return Status::error(Code::invalid_usage,
+                           "rank %d is on another node (or in another container) than rank 0, where the parameter "
+                           "transport does not reach: set it to auto or tcp",
                            info.rank);
     if (std::strncmp(info.device_kind, first.device_kind, sizeof info.device_kind))
       return Status::error(Code::invalid_usage,
@@ -123,7 +126,7 @@ Status compare_devices(const std::vector<PeerInfo>& infos) {
   for (const PeerInfo& a : infos) {
     if (std::strncmp(a.device_kind, "cuda", sizeof a.device_kind)) return {};
     for (const PeerInfo& b : infos)
-      if (a.rank < b.rank && a.pid == b.pid && !std::memcmp(a.device_uuid, b.device_uuid, sizeof a.device_uuid))
+      if (a.rank < b.rank && a.pid == b.pid && on_one_device(a, b))
         return Status::error(Code::invalid_usage,
                              "rank %d and rank %d are in one process (%d) and use the same GPU: choose a GPU for each "
                              "with cudaSetDevice before gpucollCommInitRank",
@@ -142,7 +145,7 @@ void warn_of_shared_device(const gpu::Device& device, int rank, const std::vecto
   if (device.shares_between_processes()) return;
   const PeerInfo& mine = infos[static_cast<size_t>(rank)];
   for (const PeerInfo& other : infos) {
-    if (other.rank >= rank || std::memcmp(other.device_uuid, mine.device_uuid, sizeof mine.device_uuid)) continue;
+    if (other.rank >= rank || !on_one_device(other, mine)) continue;
     return log::write(log::Level::warn,
                       "rank %d (process %d) and rank %d (process %d) use the same GPU, on which their kernels take "
                       "turns: that is very slow; choose a GPU for each, or start CUDA's MPS",
@@ -150,15 +153,20 @@ void warn_of_shared_device(const gpu::Device& device, int rank, const std::vecto
   }
 }
 
-uint32_t facts_of(const gpu::Device& device, const std::vector<PeerInfo>& infos) {
+uint32_t facts_of(const gpu::Device& device, int rank, const std::vector<PeerInfo>& infos) {
   uint32_t facts = proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0) |
                    (device.has_signals() ? proto::kHasSignals : 0);
   for (const PeerInfo& info : infos) {
-    const topo::Link link = link_between(device, identity_of(info));
-    if (link == topo::Link::host_memory) facts &= ~proto::kReachesAll;
+    const bool here = on_one_node(info, infos[static_cast<size_t>(rank)]);
+    const topo::Link link = here ? link_between(device, identity_of(info)) : topo::Link::network;
+    if (link == topo::Link::host_memory || link == topo::Link::network) facts &= ~proto::kReachesAll;
     if (!takes_lines(link) && !gc_mutant(152)) facts &= ~proto::kKeepsLinesWhole;
   }
   return facts;
+}
+
+bool are_on_several_nodes(const std::vector<PeerInfo>& infos) {
+  return std::any_of(infos.begin(), infos.end(), [&](const PeerInfo& info) { return !on_one_node(info, infos[0]); });
 }
 
 // Other ranks may have agreed, and would take this process for one that died once it has ended.
@@ -170,12 +178,17 @@ void tell_others(proto::ControlPage& own, const std::string& name, const Status&
 
 }  // namespace
 
+bool on_one_node(const PeerInfo& a, const PeerInfo& b) { return !std::memcmp(a.node, b.node, sizeof a.node); }
+// Containers of one machine may share a GPU.
+bool on_one_device(const PeerInfo& a, const PeerInfo& b) {
+  return !std::memcmp(a.device_uuid, b.device_uuid, sizeof a.device_uuid);
+}
+
 int blocks_for_each(const std::vector<PeerInfo>& infos) {
   int least = std::numeric_limits<int>::max();
   for (const PeerInfo& info : infos) {
-    const auto sharing = static_cast<int>(std::count_if(infos.begin(), infos.end(), [&](const PeerInfo& other) {
-      return !std::memcmp(other.device_uuid, info.device_uuid, sizeof info.device_uuid);
-    }));
+    const auto sharing = static_cast<int>(
+        std::count_if(infos.begin(), infos.end(), [&](const PeerInfo& other) { return on_one_device(other, info); }));
     const int blocks = info.resident_blocks / sharing;
     least = std::min(least, sharing == 1 ? blocks : (blocks + 1) / 2);
   }
@@ -208,9 +221,15 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   peers.own_page().magic = proto::kPeerMagic;
   peers.own_page().rank = peers.rank_;
   Heart::show(&peers.own_page().pulse);  // the others may wait for this rank before its watchdog looks again
-  peers.common_facts_ = facts_of(device, peers.infos_);
+  peers.common_facts_ = facts_of(device, peers.rank_, peers.infos_);
+  if (are_on_several_nodes(peers.infos_))
+    peers.remote_ = std::make_unique<RemotePages>(peers.rank_, peers.size(), peers.page_bytes(peers.rank_));
   // Opening may fail here and work elsewhere: agree before anybody relies on it.
-  const Status opened = contained([&] { return peers.open_pages(); });
+  Status opened = contained([&] { return peers.open_pages(); });
+  if (peers.remote_) {
+    GC_TRY(peers.remote_->exchange_addresses(bootstrap));
+    if (opened) opened = contained([&] { return peers.remote_->connect(); });
+  }
   if (Status agreed = peers.agree(bootstrap, opened, &peers.common_facts_); !agreed) {
     if (!gc_mutant(134)) tell_others(peers.own_page(), peers.name(peers.rank_), agreed);
     return agreed;
@@ -248,13 +267,23 @@ Status Peers::agree(net::Bootstrap& bootstrap, const Status& mine, uint32_t* fac
 }
 
 Status Peers::open_pages() {
-  for (const PeerInfo& info : infos_) {
-    GC_TRY_AS(Liveness liveness, Liveness::of(info.pid));
-    liveness_.push_back(std::move(liveness));
-    if (info.rank == rank_) continue;
-    GC_TRY_AS(pages_[static_cast<size_t>(info.rank)],
-              SharedMemory::open({info.pid, info.control_fd, info.control_bytes, info.control_inode}));
+  liveness_.resize(infos_.size());
+  if (remote_) GC_TRY(remote_->listen());
+  for (const PeerInfo& info : infos_) GC_TRY(open_page(info));
+  return {};
+}
+
+Status Peers::open_page(const PeerInfo& info) {
+  const auto place = static_cast<size_t>(info.rank);
+  if (remote(info.rank)) {
+    GC_TRY_AS(pages_[place], SharedMemory::create(proto::control_bytes(size()), "gpucoll-copy"));
+    pages_[place].close_name();
+    remote_->add(info.rank, page_bytes(info.rank));
+    return {};
   }
+  GC_TRY_AS(liveness_[place], Liveness::of(info.pid));
+  if (info.rank == rank_) return {};
+  GC_TRY_AS(pages_[place], SharedMemory::open({info.pid, info.control_fd, info.control_bytes, info.control_inode}));
   return {};
 }
 
@@ -273,9 +302,7 @@ uint32_t Peers::fault(int rank) const noexcept {
 
 uint64_t Peers::entered(int rank) const noexcept { return __atomic_load_n(&page(rank)->entered, __ATOMIC_ACQUIRE); }
 
-bool Peers::gone(int rank) const noexcept {
-  return closing(rank) || fault(rank) || !liveness_[static_cast<size_t>(rank)].alive();
-}
+bool Peers::gone(int rank) const noexcept { return closing(rank) || fault(rank) || dead(rank); }
 
 bool Peers::held(int rank) const noexcept {
   return __atomic_load_n(&page(rank)->held, __ATOMIC_ACQUIRE) != 0 && !dead(rank);  // partner: GraphHold::tell
@@ -286,8 +313,9 @@ Status Peers::check() const {
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
     // The page after the process: it may have closed properly, or told its fault, and then ended.
-    if (!liveness_[static_cast<size_t>(r)].alive() && !closing(r) && !fault(r))
-      return Status::error(Code::remote, "%s died: the communicator of %d ranks cannot go on", name(r).c_str(), size())
+    if (dead(r) && !closing(r) && !fault(r))
+      return Status::error(Code::remote, "%s died%s: the communicator of %d ranks cannot go on", name(r).c_str(),
+                           remote(r) ? ", or its host cannot be reached any more" : "", size())
           .blaming();
   }
   // Either side of a message may find it too long, but the receiver is to learn that it is, whoever else gave up since.
@@ -321,7 +349,8 @@ std::string Peers::missing_in_graphs(uint64_t launches) const {
 }
 
 std::string Peers::name(int rank) const {
-  return "rank " + std::to_string(number(rank)) + " (process " + std::to_string(info(rank).pid) + ")";
+  const std::string host = remote(rank) ? " on host " + remote_->host(rank) : "";
+  return "rank " + std::to_string(number(rank)) + " (process " + std::to_string(info(rank).pid) + host + ")";
 }
 
 bool Peers::silent(int rank) const noexcept {

@@ -5,12 +5,14 @@
 // Thread safety: after exchange() everything is read-only but the pages' own atomics.
 #pragma once
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/shared_memory.h"
 #include "base/status.h"
 #include "core/peer/liveness.h"
+#include "core/peer/remote_pages.h"
 #include "gpu/device.h"
 #include "net/bootstrap/bootstrap.h"
 #include "proto/format/peer.h"
@@ -19,6 +21,10 @@ namespace gpucoll::core {
 
 // Returns the identity of a rank's device.
 gpu::Identity identity_of(const proto::PeerInfo& info);
+
+// Returns whether two ranks are on one node, where each can open the other's memory, or even use one device.
+bool on_one_node(const proto::PeerInfo& a, const proto::PeerInfo& b);
+bool on_one_device(const proto::PeerInfo& a, const proto::PeerInfo& b);
 
 // Returns how many blocks the kernels of each rank may have, so that the kernels of all ranks that share a device run
 // there at once, with room for as many again of another communicator. A rank alone on its device gets all blocks that
@@ -84,7 +90,7 @@ class Peers {
   // Returns a gpucoll::Code, 0 while all is well there.
   uint32_t fault(int rank) const noexcept;
   uint64_t entered(int rank) const noexcept;
-  bool dead(int rank) const noexcept { return !liveness_[static_cast<size_t>(rank)].alive(); }
+  bool dead(int rank) const noexcept { return !alive(rank); }
   // Returns whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
   bool gone(int rank) const noexcept;
   // Returns whether graphs hold launches of `rank`, while it lives.
@@ -95,8 +101,19 @@ class Peers {
   std::string missing(uint64_t plans) const;
   // Returns the same of those whose graphs have begun fewer than `launches`.
   std::string missing_in_graphs(uint64_t launches) const;
-  bool in_this_process(int rank) const noexcept { return info(rank).pid == info(rank_).pid; }
-  // "rank 1 (process 4711)"
+  bool in_this_process(int rank) const noexcept { return !remote(rank) && info(rank).pid == info(rank_).pid; }
+  // Returns whether a rank is on another node than this one; whether any two ranks are on different ones.
+  bool remote(int rank) const noexcept { return remote_ && !on_one_node(info(rank), info(rank_)); }
+  bool on_several_nodes() const noexcept { return remote_ != nullptr; }
+  // Tells the ranks of other nodes what is new on this rank's page. Those of this node see it anyway.
+  void publish() const noexcept {
+    if (remote_) remote_->publish();
+  }
+  // Tells `rank`, where it is remote, of a message that has just been written on this rank's page for it.
+  void tell_of_letter(int rank, proto::MailboxLane lane, uint64_t number) const noexcept {
+    if (remote(rank)) remote_->send_letter(rank, lane, number);
+  }
+  // "rank 1 (process 4711)", with " on host node7" where it is remote
   std::string name(int rank) const;
   // The number by which messages know a rank.
   int number(int rank) const { return numbers_.empty() ? rank : numbers_[static_cast<size_t>(rank)]; }
@@ -110,6 +127,10 @@ class Peers {
   Status cause_of(const Status& failure) const;
   Status fault_of(int rank, Code as) const;
   Status open_pages();
+  Status open_page(const proto::PeerInfo& info);
+  bool alive(int rank) const noexcept {
+    return liveness_[static_cast<size_t>(rank)].alive() && (!remote_ || remote_->alive(rank));
+  }
   proto::ControlPage* page(int rank) const {
     return static_cast<proto::ControlPage*>(pages_[static_cast<size_t>(rank)].data());
   }
@@ -117,7 +138,8 @@ class Peers {
   uint32_t common_facts_ = 0;
   std::vector<proto::PeerInfo> infos_;
   std::vector<SharedMemory> pages_;
-  std::vector<Liveness> liveness_;
+  std::vector<Liveness> liveness_;       // of remote ranks: of nobody
+  std::unique_ptr<RemotePages> remote_;  // null where all are on one node
   std::vector<int> numbers_;
   std::vector<Surroundings::Bystander> bystanders_;
 };

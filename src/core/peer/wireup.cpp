@@ -1,6 +1,7 @@
 #include "core/peer/wireup.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/log.h"
 
@@ -58,6 +59,11 @@ Status Wireup::post(const net::LinkBlob& blob) {
 Result<bool> Wireup::advance() {
   WireupMessage message;
   while (state_ != State::done) {
+    if (state_ == State::connecting) {
+      GC_TRY_AS(const bool over, establish());
+      if (!over) return false;
+      continue;
+    }
     GC_TRY_AS(const bool come, mailbox_.poll(name_.peer, lane_, &message));
     if (!come) return false;
     GC_TRY(state_ == State::sent ? connect(message) : conclude(message));
@@ -70,8 +76,27 @@ Status Wireup::connect(const WireupMessage& message) {
   const auto theirs = message.as<LinkLetter>();
   if (!failure_ || theirs.code) return conclude(message);
   failure_ = contained([&] { return link_.end->connect(theirs.blob); });
+  state_ = State::connecting;
+  return {};
+}
+
+// Returns whether the connection is there, or cannot be made on either side; then it has told the peer which.
+Result<bool> Wireup::establish() {
+  WireupMessage message;
+  if (!judgement_) {
+    GC_TRY_AS(const bool come, mailbox_.poll(name_.peer, lane_, &message));
+    if (come) judgement_ = message;
+  }
+  const bool given_up = judgement_ && judgement_->as<LinkLetter>().code != 0;
+  if (failure_ && !given_up) {
+    auto there = contained([&] { return link_.end->established(); });
+    if (there && !*there) return false;
+    failure_ = std::move(there).status();
+  }
   state_ = State::compared;
-  return post({});
+  GC_TRY(post({}));
+  if (const auto judgement = std::exchange(judgement_, std::nullopt)) GC_TRY(conclude(*judgement));
+  return true;
 }
 
 // The peer's judgement has come, or either offer was none.

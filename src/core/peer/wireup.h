@@ -7,6 +7,7 @@
 // Thread safety: one caller at a time. Ownership: borrows mailbox, memory and transports.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/peer/mailbox.h"
@@ -50,10 +51,11 @@ class Wireup {
   const Status& failure() const { return failure_; }
 
  private:
-  enum class State { sent, compared, done };
+  enum class State { sent, connecting, compared, done };
   Status offer();
   Status make_end(net::LinkBlob* blob);
   Status connect(const WireupMessage& message);
+  Result<bool> establish();
   Status conclude(const WireupMessage& message);
   Status next_attempt();
   Status post(const net::LinkBlob& blob);
@@ -68,6 +70,7 @@ class Wireup {
   size_t attempt_ = 0;
   Link link_;
   Status failure_;
+  std::optional<WireupMessage> judgement_;  // the peer's, which has come while this side connects
 };
 
 }  // namespace gpucoll::core

@@ -55,6 +55,17 @@ constexpr Model kEmulated = {40,
                              0.7,
                              {1024, 256, 32768}};
 
+// Between nodes over sockets, where one thread moves all channels, and a few keep it busy. Links there carry Simple
+// alone.
+constexpr Model kNetwork = {40,
+                            40,
+                            0,
+                            {{30, 2, 4, 4, 65536}, {30, 2, 4, 4, 65536}, {30, 2, 4, 4, 65536}},
+                            {30, 2, 4, 4, 65536},
+                            {30, 2, 4, 4, 65536},
+                            0.8,
+                            {0, 65536, 65536}};
+
 constexpr double kBytesPerUs = 1000;  // of 1 GB/s
 
 struct Path {
@@ -73,7 +84,9 @@ int clamp_int(uint64_t wanted, int most) {
 }
 int ceil_log2(int n) { return n <= 1 ? 0 : 32 - __builtin_clz(static_cast<unsigned>(n - 1)); }
 int floor_power_of_two(uint64_t n) { return n ? 1 << std::min(63 - __builtin_clzll(n), 30) : 1; }
-const Model& model_of(const CommProperties& shape) { return shape.emulated ? kEmulated : kGpu; }
+const Model& model_of(const CommProperties& shape) {
+  return shape.network ? kNetwork : shape.emulated ? kEmulated : kGpu;
+}
 
 // Broadcast, reduce and scans hand all data down a chain or a tree; the others give every rank its share at each hop.
 bool is_pipeline(Function function, Algorithm algorithm) {
@@ -197,7 +210,7 @@ Choice predict(Function function, Path path, uint64_t bytes, const CommPropertie
 
 Choice evaluate(Function function, Path path, uint64_t bytes, const CommProperties& shape) {
   Choice choice = predict(function, path, bytes, shape);
-  if (!shape.table) return choice;
+  if (!shape.table || shape.network) return choice;  // the table's times are of one node
   const double measured = shape.table->us(function, path.algorithm, path.protocol, bytes);
   if (measured >= 0) choice.us = measured;
   return choice;
@@ -294,6 +307,7 @@ const char* all_pairs_obstacle(Function function, uint64_t bytes, const CommProp
 
 // By measured times, where the tuning file has both of them.
 bool pair_in_ll(uint64_t bytes, const CommProperties& shape, int most_parts) {
+  if (shape.network) return false;
   const Protocol* forced = forced_protocol();
   if (forced && *forced != Protocol::ll128) return *forced == Protocol::ll;
   if (shape.table) {
@@ -309,6 +323,7 @@ bool pair_in_ll(uint64_t bytes, const CommProperties& shape, int most_parts) {
 const char* obstacle(Function function, Algorithm algorithm, Protocol protocol, uint64_t bytes,
                      const CommProperties& shape, bool has_one_shot) {
   if (!supported(function, algorithm, protocol)) return "there is no such kernel";
+  if (protocol != Protocol::simple && shape.network) return "links between nodes carry Simple alone";
   if (protocol == Protocol::ll128 && !shape.ll128)
     return "not every link keeps 128-byte stores whole (parameter ll128_links)";
   if (algorithm == Algorithm::all_pairs) return all_pairs_obstacle(function, bytes, shape);

@@ -30,6 +30,7 @@ struct CommProperties {
   bool mesh = false;                      // whether every rank can store into every other's memory
   bool line_mesh = false;                 // the same in lines of LL128
   bool ll128 = false;                     // whether every link keeps stores of 128 bytes whole
+  bool network = false;                   // whether some link is one between nodes: these carry Simple alone
   bool capturing = false;                 // the operations become part of a graph
   uint64_t one_shot_bytes = 0;            // the parameter
   uint64_t all_pairs_bytes = 0;           // the parameter

@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "base/params.h"
 #include "core/connect/device_tables.h"
 #include "core/connect/trees.h"
 #include "core/peer/memory_port.h"
@@ -165,7 +166,7 @@ TEST(Links, AForcedTransportFailsOnBothSidesWithTheReason) {
     net::MemoryPort* port = &memory;
     if (self.rank == 1) port = &lame;
     LinksOptions options = options_for_test();
-    options.force_p2p = true;
+    options.transport = kTransportP2p;
     Links links(*mailbox, self.peers, *port, self.device, options);
     PeerWait wait(self.fault, self.peers, nullptr);
     const LinkName name = {proto::kPairLinks, 1 - self.rank, self.rank == 0 ? net::Side::send : net::Side::receive};

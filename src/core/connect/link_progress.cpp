@@ -1,0 +1,56 @@
+#include "core/connect/link_progress.h"
+
+#include <algorithm>
+
+namespace gpucoll::core {
+
+using net::StepProgress;
+
+void LinkProgress::add(int peer, net::LinkEnd& end) {
+  {
+    std::lock_guard lock(mutex_);
+    links_.push_back({peer, &end, false});
+  }
+  wake();
+}
+
+Status LinkProgress::failure(int* peer) const {
+  std::lock_guard lock(mutex_);
+  *peer = broken_peer_;
+  return failure_;
+}
+
+// REQUIRES: the mutex.
+StepProgress LinkProgress::move(Moved& link) noexcept {
+  if (link.broken) return StepProgress::none;
+  auto moved = contained([&] { return link.end->progress(); });
+  if (moved) return *moved;
+  link.broken = true;
+  if (failure_) {
+    failure_ = std::move(moved).status();
+    broken_peer_ = link.peer;
+  }
+  return StepProgress::none;
+}
+
+// REQUIRES: the mutex.
+StepProgress LinkProgress::move_all() noexcept {
+  auto most = StepProgress::none;
+  for (Moved& link : links_) most = std::max(most, move(link));
+  return most;
+}
+
+// The activity first: what kernels have stored before they ended is moved in this round. A communicator without any
+// costs the others' rounds no system call.
+LinkProgress::Progress LinkProgress::progress() noexcept {
+  const KernelActivity activity = activity_();
+  std::lock_guard lock(mutex_);
+  if (activity == KernelActivity::none && rests_) return Progress::none_pending;
+  const StepProgress moved = move_all();
+  rests_ = activity == KernelActivity::none && moved == StepProgress::none;
+  if (moved == StepProgress::moved) return Progress::moved;
+  if (moved == StepProgress::pending || activity == KernelActivity::launched) return Progress::waiting;
+  return activity == KernelActivity::in_graphs ? Progress::watching : Progress::none_pending;
+}
+
+}  // namespace gpucoll::core

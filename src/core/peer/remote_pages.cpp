@@ -1,0 +1,215 @@
+#include "core/peer/remote_pages.h"
+
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "base/monotonic.h"
+#include "base/params.h"
+#include "core/peer/call_page.h"
+#include "net/tcp/endpoint.h"
+#include "topo/node.h"
+
+namespace gpucoll::core {
+namespace {
+
+using net::Endpoint;
+using net::Token;
+using proto::CallRecord;
+using proto::CallsPage;
+using proto::ControlPage;
+using proto::NetworkAddress;
+using proto::RemoteKind;
+using proto::RemoteLetter;
+using proto::WireupSlot;
+
+// The channel between two ranks: by the listener's token and the number of the rank that dials.
+Token channel_token(const NetworkAddress& listener, int dialer) {
+  return {listener.token[0], listener.token[1] ^ static_cast<uint64_t>(dialer + 1)};
+}
+
+template <class T>
+void copy_word(T* to, const T& from) {
+  __atomic_store_n(to, from, __ATOMIC_RELAXED);
+}
+
+}  // namespace
+
+// The copy of a remote rank's page, and the channel to that rank.
+class RemotePages::Copy final : public net::ChannelListener {
+ public:
+  Copy(int reader, int size, uint8_t* page) : reader_(reader), size_(size), page_(page) {}
+  ~Copy() override { channel_->retire(); }
+
+  const std::shared_ptr<net::Channel>& channel() const { return channel_; }
+  void put(RemoteKind kind, const void* payload, size_t bytes) {
+    channel_->put(static_cast<uint32_t>(kind), payload, bytes);
+  }
+
+  bool on_message(const net::MessageReader::Message& message) noexcept override {
+    switch (static_cast<RemoteKind>(message.kind)) {
+      case RemoteKind::kState: return message.bytes == sizeof(ControlPage) && take_state(message.payload);
+      case RemoteKind::kLetter: return message.bytes == sizeof(RemoteLetter) && take_letter(message.payload);
+      case RemoteKind::kCalls: return message.bytes % sizeof(CallRecord) == 0 && take_calls(message);
+    }
+    return false;
+  }
+
+ private:
+  // The text before the fault that it belongs to, and all before what says that the rank is through.
+  bool take_state(const uint8_t* payload) noexcept {
+    ControlPage state;
+    std::memcpy(&state, payload, sizeof state);
+    auto& page = *reinterpret_cast<ControlPage*>(page_);
+    if (__atomic_load_n(&page.fault, __ATOMIC_RELAXED) == 0) {
+      state.fault_text[sizeof state.fault_text - 1] = 0;
+      std::memcpy(page.fault_text, state.fault_text, sizeof page.fault_text);
+    }
+    copy_word(&page.entered, state.entered);
+    copy_word(&page.begun, state.begun);
+    copy_word(&page.held, state.held);
+    copy_word(&page.pulse.beat_ns, state.pulse.beat_ns != 0 ? static_cast<uint64_t>(monotonic_ns()) : 0);
+    __atomic_store_n(&page.fault, state.fault, __ATOMIC_SEQ_CST);  // partners: as for the page itself
+    __atomic_store_n(&page.left, state.left, __ATOMIC_RELEASE);
+    __atomic_store_n(&page.closing, state.closing, __ATOMIC_RELEASE);
+    return true;
+  }
+
+  bool take_letter(const uint8_t* payload) noexcept {
+    RemoteLetter letter;
+    std::memcpy(&letter, payload, sizeof letter);
+    if (letter.lane < 0 || letter.lane >= proto::kLanes) return false;
+    auto& slot = *reinterpret_cast<WireupSlot*>(page_ + proto::wireup_offset(reader_, letter.lane, letter.number));
+    std::memcpy(slot.payload, letter.payload, sizeof slot.payload);
+    __atomic_store_n(&slot.number, letter.number, __ATOMIC_RELEASE);  // partner: the mailbox
+    return true;
+  }
+
+  bool take_calls(const net::MessageReader::Message& message) noexcept {
+    auto& page = *reinterpret_cast<CallsPage*>(page_ + proto::calls_page_offset(size_));
+    CallRecord record;
+    for (size_t at = 0; at < message.bytes; at += sizeof record) {
+      std::memcpy(&record, message.payload + at, sizeof record);
+      write_record(page, record);
+    }
+    return true;
+  }
+
+  const int reader_, size_;
+  uint8_t* const page_;
+  std::shared_ptr<net::Channel> channel_ = std::make_shared<net::Channel>(this);
+};
+
+RemotePages::RemotePages(int rank, int size, uint8_t* own_page) : rank_(rank), size_(size), own_(own_page) {}
+RemotePages::~RemotePages() = default;
+
+Status RemotePages::listen() {
+  copies_.resize(static_cast<size_t>(size_));
+  GC_TRY_AS(const net::Address address, Endpoint::instance().address());
+  GC_TRY_AS(const Token token, net::random_token());
+  mine_.ip = address.ip;
+  mine_.port = address.port;
+  mine_.token[0] = token.low;
+  mine_.token[1] = token.high;
+  return {};
+}
+
+Status RemotePages::exchange_addresses(net::Bootstrap& bootstrap) {
+  std::snprintf(mine_.host, sizeof mine_.host, "%s", topo::host_name().c_str());
+  addresses_.resize(static_cast<size_t>(size_));
+  return bootstrap.allgather(&mine_, addresses_.data(), sizeof mine_);
+}
+
+void RemotePages::add(int rank, uint8_t* copy) {
+  auto& kept = copies_[static_cast<size_t>(rank)];
+  kept = std::make_unique<Copy>(rank_, size_, copy);
+  if (rank < rank_) Endpoint::instance().serve(kept->channel(), channel_token(mine_, rank));
+}
+
+Status RemotePages::connect() {
+  struct Pending {
+    int rank;
+    net::DialedConnection dialed;
+  };
+  std::vector<Pending> pending;
+  for (int r = rank_ + 1; r < size_; ++r) {
+    const NetworkAddress& address = addresses_[static_cast<size_t>(r)];
+    if (!copy(r) || address.port == 0) continue;
+    GC_TRY_AS(net::DialedConnection dialed,
+              net::DialedConnection::start({address.ip, address.port, 0}, channel_token(address, rank_), 0));
+    pending.push_back({r, std::move(dialed)});
+  }
+  const net::Deadline deadline = net::deadline_after(params().timeout);
+  while (!pending.empty()) {
+    for (size_t i = 0; i < pending.size();) {
+      GC_TRY_AS(UniqueFd socket, pending[i].dialed.finish());
+      if (!socket) {
+        ++i;
+        continue;
+      }
+      Endpoint::instance().serve(copy(pending[i].rank)->channel(), std::move(socket));
+      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (pending.empty()) break;
+    const NetworkAddress& address = addresses_[static_cast<size_t>(pending[0].rank)];
+    if (net::Clock::now() > deadline)
+      return Status::error(Code::timed_out,
+                           "this rank cannot connect to rank %d on host %s at %s within the parameter timeout: open "
+                           "the network between the hosts, or name another interface by the parameter socket_ifname",
+                           pending[0].rank, host(pending[0].rank).c_str(),
+                           to_string(net::Address{address.ip, address.port, 0}).c_str());
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return {};
+}
+
+bool RemotePages::alive(int rank) const noexcept {
+  const Copy* const kept = copy(rank);
+  return !kept || !kept->channel()->ended();
+}
+
+std::string RemotePages::host(int rank) const {
+  const NetworkAddress& address = addresses_[static_cast<size_t>(rank)];
+  return std::string(address.host, strnlen(address.host, sizeof address.host));
+}
+
+void RemotePages::publish() noexcept {
+  contained([&]() -> Status {
+    std::lock_guard lock(mutex_);
+    // What says that the rank has failed or is through is read before the rest: so it is not told too early.
+    const auto& page = *reinterpret_cast<const ControlPage*>(own_);
+    const uint32_t closing = __atomic_load_n(&page.closing, __ATOMIC_ACQUIRE);
+    const uint32_t left = __atomic_load_n(&page.left, __ATOMIC_ACQUIRE);
+    const uint32_t fault = __atomic_load_n(&page.fault, __ATOMIC_ACQUIRE);
+    ControlPage state = {};
+    state.magic = page.magic;
+    state.rank = page.rank;
+    state.entered = __atomic_load_n(&page.entered, __ATOMIC_ACQUIRE);
+    state.begun = __atomic_load_n(&page.begun, __ATOMIC_RELAXED);
+    state.held = __atomic_load_n(&page.held, __ATOMIC_RELAXED);
+    state.pulse.beat_ns = __atomic_load_n(&page.pulse.beat_ns, __ATOMIC_RELAXED);
+    if (fault != 0) std::memcpy(state.fault_text, page.fault_text, sizeof state.fault_text);
+    state.fault = fault;
+    state.left = left;
+    state.closing = closing;
+    const auto& calls = *reinterpret_cast<const CallsPage*>(own_ + proto::calls_page_offset(size_));
+    calls_told_ = read_records(calls, calls_told_, &new_calls_);
+    for (const auto& kept : copies_) {
+      if (!kept) continue;
+      if (!new_calls_.empty()) kept->put(RemoteKind::kCalls, new_calls_.data(), new_calls_.size() * sizeof(CallRecord));
+      kept->put(RemoteKind::kState, &state, sizeof state);
+    }
+    return {};
+  }).ignore();
+}
+
+void RemotePages::send_letter(int rank, int lane, uint64_t number) noexcept {
+  const auto& slot = *reinterpret_cast<const WireupSlot*>(own_ + proto::wireup_offset(rank, lane, number));
+  RemoteLetter letter = {lane, 0, number, {}};
+  std::memcpy(letter.payload, slot.payload, sizeof letter.payload);
+  contained([&]() -> Status {
+    return copy(rank)->put(RemoteKind::kLetter, &letter, sizeof letter), Status();
+  }).ignore();
+}
+
+}  // namespace gpucoll::core

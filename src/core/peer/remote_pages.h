@@ -1,0 +1,61 @@
+// The pages of ranks on other nodes: each rank has copies of them here, and tells those ranks what changes on its own.
+//
+// Between any two ranks of different nodes lies one channel (net/tcp/channel.h); the lower rank dials. What host code
+// reads on a page (letters, faults, calls, the pulse) it reads on the copy; kernels know no copies.
+// Thread safety: connect() by one caller; then any thread, any function. Ownership: borrows the pages.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "net/bootstrap/bootstrap.h"
+#include "net/tcp/channel.h"
+#include "proto/format/peer.h"
+#include "proto/format/remote_page.h"
+
+namespace gpucoll::core {
+
+class RemotePages {
+ public:
+  RemotePages(int rank, int size, uint8_t* own_page);
+  ~RemotePages();
+  RemotePages(const RemotePages&) = delete;
+  RemotePages& operator=(const RemotePages&) = delete;
+
+  // Begins to listen for others. Errors: what keeps this rank from it.
+  Status listen();
+  // Begins to keep `copy`, of proto::control_bytes(size), for a remote rank. REQUIRES: listen().
+  void add(int rank, uint8_t* copy);
+  // Tells the others where this rank listens, and learns where they do. Collective over all ranks of a communicator,
+  // also those that do not listen: nobody dials them. REQUIRES: all remote ranks are added, as they may dial next.
+  // Errors: the bootstrap's.
+  Status exchange_addresses(net::Bootstrap& bootstrap);
+  // Dials those that this rank is to dial. REQUIRES: exchange_addresses(). Errors: remote, timed_out.
+  Status connect();
+
+  // Returns whether the connection to a remote rank has not ended.
+  bool alive(int rank) const noexcept;
+  // Returns the name of a rank's host.
+  std::string host(int rank) const;
+  // Tells all remote ranks what is new on this rank's page, and that it lives.
+  void publish() noexcept;
+  // Tells a remote rank of a message that has just been written for it.
+  void send_letter(int rank, int lane, uint64_t number) noexcept;
+
+ private:
+  class Copy;
+  Copy* copy(int rank) const noexcept { return copies_.empty() ? nullptr : copies_[static_cast<size_t>(rank)].get(); }
+
+  const int rank_, size_;
+  uint8_t* const own_;
+  proto::NetworkAddress mine_ = {};
+  std::vector<proto::NetworkAddress> addresses_;
+  std::vector<std::unique_ptr<Copy>> copies_;  // by rank; null where it is not remote
+  std::mutex mutex_;                           // guards what follows
+  uint64_t calls_told_ = 0;
+  std::vector<proto::CallRecord> new_calls_;
+};
+
+}  // namespace gpucoll::core

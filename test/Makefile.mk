@@ -42,6 +42,7 @@ include test/proto/Makefile.mk
 include test/api/Makefile.mk
 include test/mpi/Makefile.mk
 include test/faults/Makefile.mk
+include test/hosts/Makefile.mk
 include test/device/Makefile.mk
 include test/tools/Makefile.mk
 include test/bench/Makefile.mk

@@ -25,6 +25,7 @@ constexpr Side kSides[] = {Side::send, Side::receive};
 
 // As many as keep the host's thread busy.
 constexpr int kNetworkChannels = 4;
+constexpr uint64_t kNetworkBuffer = uint64_t{1} << 20;  // what is sent from it stays in the processor's cache
 constexpr uint64_t kPairBuffer = uint64_t{1} << 20, kPairBufferEmulated = uint64_t{64} << 10;
 // Large enough to hide what starting a copy costs.
 constexpr uint64_t kBouncePiece = uint64_t{16} << 20, kBouncePieceEmulated = uint64_t{256} << 10;
@@ -76,8 +77,9 @@ void Communicator::prepare_links() {
   capabilities_.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   if (capabilities_.mesh) capabilities_.zero_copy_bytes = least_zero_copy(defaults, size(), capabilities_.table);
   capabilities_.line_mesh = capabilities_.mesh && capabilities_.ll128 && capabilities_.all_pairs_bytes != 0;
-  capabilities_.slots[kCollectiveLinks] =
-      proto::connection_shape(param_or(params().buffer_bytes, defaults.buffer_bytes));
+  const uint64_t buffer_bytes =
+      over_network() ? std::min(defaults.buffer_bytes, kNetworkBuffer) : uint64_t{defaults.buffer_bytes};
+  capabilities_.slots[kCollectiveLinks] = proto::connection_shape(param_or(params().buffer_bytes, buffer_bytes));
   if (!capabilities_.ll128) capabilities_.slots[kCollectiveLinks].ll128 = 0;
   const uint64_t pair_buffer = emulated() ? kPairBufferEmulated : kPairBuffer;
   capabilities_.slots[kPairLinks] = proto::connection_shape(param_or(params().send_recv_buffer_bytes, pair_buffer));

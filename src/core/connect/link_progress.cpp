@@ -6,6 +6,11 @@ namespace gpucoll::core {
 
 using net::StepProgress;
 
+void LinkProgress::wake() {
+  wakes_.fetch_add(1, std::memory_order_release);
+  Proxy::instance().wake();
+}
+
 void LinkProgress::add(int peer, net::LinkEnd& end) {
   {
     std::lock_guard lock(mutex_);
@@ -43,11 +48,13 @@ StepProgress LinkProgress::move_all() noexcept {
 // The activity first: what kernels have stored before they ended is moved in this round. A communicator without any
 // costs the others' rounds no system call.
 LinkProgress::Progress LinkProgress::progress() noexcept {
+  // Before the activity: kernels that were launched, and have ended since, have left something. Partner: wake().
+  const uint64_t wakes = wakes_.load(std::memory_order_acquire);
   const KernelActivity activity = activity_();
   std::lock_guard lock(mutex_);
-  if (activity == KernelActivity::none && rests_) return Progress::none_pending;
+  if (activity == KernelActivity::none && rested_at_ == wakes) return Progress::none_pending;
   const StepProgress moved = move_all();
-  rests_ = activity == KernelActivity::none && moved == StepProgress::none;
+  if (activity == KernelActivity::none && moved == StepProgress::none) rested_at_ = wakes;
   if (moved == StepProgress::moved) return Progress::moved;
   if (moved == StepProgress::pending || activity == KernelActivity::launched) return Progress::waiting;
   return activity == KernelActivity::in_graphs ? Progress::watching : Progress::none_pending;

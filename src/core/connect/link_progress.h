@@ -3,6 +3,7 @@
 //
 // Thread safety: any thread; progress() by the proxy. Ownership: borrows the ends, which outlive it.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <vector>
@@ -24,7 +25,8 @@ class LinkProgress final : public ProxyWork {
 
   // REQUIRES: the end is established.
   void add(int peer, net::LinkEnd& end);
-  void wake() const { Proxy::instance().wake(); }
+  // Tells the proxy that kernels have been launched, or are about to use a new link.
+  void wake();
   // Returns why the first link that broke did, and whose it was; ok while all are well.
   Status failure(int* peer) const;
 
@@ -41,11 +43,12 @@ class LinkProgress final : public ProxyWork {
   net::StepProgress move_all() noexcept;
 
   const std::function<KernelActivity()> activity_;
+  std::atomic<uint64_t> wakes_{1};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Moved> links_;
   Status failure_;
   int broken_peer_ = -1;
-  bool rests_ = false;  // nothing is left of what kernels have stored, and none run
+  uint64_t rested_at_ = 0;  // by wakes_: then nothing was left of what kernels had stored, and none ran
 };
 
 }  // namespace gpucoll::core

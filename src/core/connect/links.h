@@ -48,7 +48,7 @@ class Links {
   // Returns whether every link for collectives lies in device memory.
   bool all_p2p() const { return all_p2p_; }
   // Tells the host's thread that kernels have been launched whose steps it may have to move.
-  void wake() const noexcept {
+  void wake() noexcept {
     if (progress_) progress_->wake();
   }
   // Returns what has broken a connection whose peer is not closing; ok while all is well. From any thread.

@@ -360,16 +360,19 @@ bool Peers::silent(int rank) const noexcept {
 Status Peers::stopped(std::chrono::steady_clock::time_point since, long long waited_s) const {
   std::chrono::nanoseconds longest(0);
   std::string who;
-  const auto look_at = [&](const gc_pulse& pulse, const std::string& name) {
+  bool far = false;
+  const auto look_at = [&](const gc_pulse& pulse, const std::string& name, bool is_remote) {
     const auto silence = Heart::silence(pulse, since);
-    if (silence > longest) who = name;
-    longest = std::max(longest, silence);
+    if (silence <= longest) return;
+    who = name;
+    longest = silence;
+    far = is_remote;
   };
   for (int r = 0; r < size(); ++r)
-    if (r != rank_) look_at(page(r)->pulse, name(r));
-  for (const Surroundings::Bystander& bystander : bystanders_) look_at(*bystander.pulse, bystander.name);
+    if (r != rank_) look_at(page(r)->pulse, name(r), remote(r));
+  for (const Surroundings::Bystander& bystander : bystanders_) look_at(*bystander.pulse, bystander.name, false);
   if (who.empty()) return {};
-  return core::stopped(who, longest, number(rank_), waited_s);
+  return far ? unheard(who, longest, number(rank_), waited_s) : core::stopped(who, longest, number(rank_), waited_s);
 }
 
 }  // namespace gpucoll::core

@@ -2,11 +2,15 @@
 #include "core/connect/links.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "base/params.h"
 #include "core/connect/device_tables.h"
+#include "core/connect/link_progress.h"
 #include "core/connect/trees.h"
 #include "core/peer/memory_port.h"
 #include "wireup_ranks.h"
@@ -282,4 +286,34 @@ TEST(DeviceTables, AddConnectorsWithoutTouchingOthers) {
   ASSERT_TRUE((*tables)->set_mesh(buffers).ok());
   EXPECT_EQ(comm.mesh[1], reinterpret_cast<uint8_t*>(&options));
   EXPECT_EQ(comm.mesh[4], reinterpret_cast<uint8_t*>(&device));
+}
+
+// An end that counts how often the proxy looks at it.
+class CountingEnd final : public net::LinkEnd {
+ public:
+  const net::LinkBlob& blob() const override { return blob_; }
+  Status connect(const net::LinkBlob&) override { return {}; }
+  proto::Connector connector(int) const override { return {}; }
+  Result<net::StepProgress> progress() override {
+    looks.fetch_add(1);
+    return net::StepProgress::none;
+  }
+  std::atomic<int> looks{0};
+
+ private:
+  net::LinkBlob blob_ = {};
+};
+
+// Kernels may have ended before the proxy looks: it must look once for each launch, though none runs.
+TEST(LinkProgress, LooksAgainAfterEachLaunch) {
+  CountingEnd end;
+  LinkProgress progress([] { return KernelActivity::none; });
+  progress.add(1, end);
+  for (int launch = 0; launch < 100; ++launch) {
+    const int before = end.looks;
+    progress.wake();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (end.looks == before && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    ASSERT_GT(end.looks, before) << launch;
+  }
 }

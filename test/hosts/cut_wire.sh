@@ -1,0 +1,17 @@
+#!/bin/bash
+# The wire of host 1 is cut under way: the rank on host 0 says so within its timeout, and names the other's host.
+set -u
+log=$(mktemp)
+timeout 60 "$GC_MPIRUN" --oversubscribe --bind-to none --host 10.77.0.1,10.77.0.2 -np 2 -x GPUCOLL_DEVICE \
+  -x GPUCOLL_TIMEOUT=4 --mca coll ^gpucoll "$GC_BUILD/tools/gpucoll-perf" allreduce --api -b 64K -e 64K -n 1000000 \
+  >"$log" 2>&1 &
+mpirun=$!
+sleep 5
+"$GC_FAULT" 1 down
+for _ in {1..150}; do
+  grep -q "error: rank 1 (process .* on host node1) sent no sign of life for .* the network between the hosts" "$log" && break
+  sleep 0.2
+done
+kill -9 $mpirun 2>/dev/null
+cat "$log"
+grep -q "error: rank 1 (process .* on host node1) sent no sign of life" "$log"

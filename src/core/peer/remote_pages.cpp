@@ -28,6 +28,9 @@ Token channel_token(const NetworkAddress& listener, int dialer) {
   return {listener.token[0], listener.token[1] ^ static_cast<uint64_t>(dialer + 1)};
 }
 
+// Of a channel to a rank that does not read: bytes.
+constexpr size_t kMostBacklog = 64 << 10;
+
 template <class T>
 void copy_word(T* to, const T& from) {
   __atomic_store_n(to, from, __ATOMIC_RELAXED);
@@ -195,7 +198,8 @@ void RemotePages::publish() noexcept {
     const auto& calls = *reinterpret_cast<const CallsPage*>(own_ + proto::calls_page_offset(size_));
     calls_told_ = read_records(calls, calls_told_, &new_calls_);
     for (const auto& kept : copies_) {
-      if (!kept) continue;
+      // A rank that is stopped for long reads nothing; once it goes on, the latest state is as good as all.
+      if (!kept || (closing == 0 && fault == 0 && kept->channel()->backlog() > kMostBacklog)) continue;
       if (!new_calls_.empty()) kept->put(RemoteKind::kCalls, new_calls_.data(), new_calls_.size() * sizeof(CallRecord));
       kept->put(RemoteKind::kState, &state, sizeof state);
     }

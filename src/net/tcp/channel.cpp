@@ -68,6 +68,11 @@ void Channel::flush() {
   sent_ = 0;
 }
 
+size_t Channel::backlog() const {
+  std::lock_guard lock(mutex_);
+  return out_.size() - sent_;
+}
+
 void Channel::retire() noexcept {
   std::lock_guard lock(mutex_);
   listener_ = nullptr;

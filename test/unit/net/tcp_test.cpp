@@ -365,6 +365,15 @@ TEST(Channel, WhatWasPutBeforeItIsRetiredStillComes) {
   EXPECT_EQ(pair.heard_there.count(), 200u);
 }
 
+TEST(Channel, TellsHowMuchWaits) {
+  ChannelPair pair;
+  EXPECT_EQ(pair.here->backlog(), 0u);
+  pair.here->put(1, "12345678", 8);
+  EXPECT_EQ(pair.here->backlog(), sizeof(proto::ChannelHeader) + 8);  // there is no connection yet
+  pair.connect();
+  await([&] { return pair.here->backlog() == 0 && pair.heard_there.count() == 1; });
+}
+
 TEST(Channel, EndsAtNonsense) {
   for (const bool header : {false, true}) {
     ChannelPair pair;

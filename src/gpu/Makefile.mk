@@ -1,7 +1,8 @@
 # Room gpu: the device runtime. The emulated device is always built, the CUDA device where there is nvcc.
 GC_GPU_SOURCES = \
 	src/gpu/device.h \
-	src/gpu/platform.cpp
+	src/gpu/platform.cpp \
+	src/gpu/program_copies.h
 
 # Of their own, so that tests can compile the emulated device again with ThreadSanitizer.
 GC_EMU_SOURCES = \
@@ -41,6 +42,7 @@ GC_CUDA_SOURCES = \
 	src/gpu/cuda/imports.h \
 	src/gpu/cuda/launches.cpp \
 	src/gpu/cuda/platform.cpp \
+	src/gpu/cuda/program_copies.cpp \
 	src/gpu/cuda/streams.cpp
 
 noinst_LTLIBRARIES += src/gpu/libgpu.la

@@ -3,6 +3,7 @@
 #include "base/params.h"
 #include "gpu/device.h"
 #include "gpu/hint.h"
+#include "gpu/program_copies.h"
 
 namespace gpucoll::gpu {
 namespace {
@@ -40,6 +41,7 @@ bool is_gpu_pointer(const void* address) noexcept {
 
 #if !defined(HAVE_CUDA)
 Platform* cuda_platform() { return nullptr; }
+void await_program_copies(const void*, const PointerInfo&) noexcept {}
 #endif
 
 Result<Platform*> platform() {

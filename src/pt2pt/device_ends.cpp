@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/progress/quiescence.h"
+#include "gpu/program_copies.h"
 #include "mpi/datatype/address.h"
 
 namespace gpucoll::pt2pt {
@@ -70,6 +71,7 @@ Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data, gpu::Memo
   GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
   const void* const first = data.map ? coll::moved(data.memory, data.map->true_lb) : data.memory;
   const gpu::PointerInfo info = data.on_device ? platform->classify(first) : gpu::PointerInfo();
+  gpu::await_program_copies(first, info);
   if (kind) *kind = info.kind;
   return platform->open(info.device >= 0 ? info.device : platform->current_device());
 }

@@ -30,6 +30,7 @@ struct Loaded {
     find(library, table.retain_primary, GC_SYMBOL(cuDevicePrimaryCtxRetain));
     find(library, table.device_attribute, GC_SYMBOL(cuDeviceGetAttribute));
     find(library, table.pointer_attributes, GC_SYMBOL(cuPointerGetAttributes));
+    find(library, table.set_pointer_attribute, GC_SYMBOL(cuPointerSetAttribute));
     find(library, table.address_range, GC_SYMBOL(cuMemGetAddressRange));
     find(library, table.stream_context, GC_SYMBOL(cuStreamGetCtx));
     find(library, table.write_value, GC_SYMBOL(cuStreamWriteValue64));

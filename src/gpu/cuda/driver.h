@@ -21,6 +21,7 @@ struct Driver {
   decltype(&cuDevicePrimaryCtxRetain) retain_primary;
   decltype(&cuDeviceGetAttribute) device_attribute;
   decltype(&cuPointerGetAttributes) pointer_attributes;
+  decltype(&cuPointerSetAttribute) set_pointer_attribute;
   decltype(&cuMemGetAddressRange) address_range;
   decltype(&cuStreamGetCtx) stream_context;
   decltype(&cuStreamWriteValue64) write_value;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "gpu/program_copies.h"
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"
 
@@ -47,6 +48,7 @@ Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* 
   if (!memory->device) {
     GC_TRY_AS(memory->device, platform->open(info.device));
   }
+  gpu::await_program_copies(block.address, info);
   last_used.store(memory->device, std::memory_order_relaxed);
   if (memory->device->index() == info.device) return {};
   return Status::error(Code::unsupported, "its buffers are on devices %d and %d; pass buffers of one device",

@@ -1,0 +1,62 @@
+#include "gpu/program_copies.h"
+
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+
+#include "gpu/cuda/driver.h"
+
+namespace gpucoll::gpu {
+namespace {
+
+// A copy from pageable memory begins behind all that its stream has had, so what is left of it takes little time. A
+// stream that is busy for longer runs kernels that were launched since.
+constexpr std::chrono::milliseconds kMost{5};
+
+// Returns whether asking the stream spoils no capture.
+bool may_ask(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const bool may = cudaStreamIsCapturing(stream, &status) == cudaSuccess && status == cudaStreamCaptureStatusNone;
+  if (!may) cudaGetLastError();
+  return may;
+}
+
+void await(cudaStream_t stream, std::chrono::steady_clock::time_point end) {
+  if (!may_ask(stream)) return;
+  while (cudaStreamQuery(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < end) sched_yield();
+  cudaGetLastError();
+}
+
+// Returns whether copies of this allocation end before their calls return, from now on.
+bool make_synchronous(const void* address) {
+  unsigned on = 1;
+  return cuda::driver()->set_pointer_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                                               reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS;
+}
+
+// The allocations that this thread has made so last, by what numbers them in the process.
+class Known {
+ public:
+  bool has(uint64_t buffer_id) const { return ids_[buffer_id % ids_.size()] == buffer_id; }
+  void add(uint64_t buffer_id) { ids_[buffer_id % ids_.size()] = buffer_id; }
+
+ private:
+  std::array<uint64_t, 64> ids_ = {};
+};
+
+}  // namespace
+
+void await_program_copies(const void* address, const PointerInfo& info) noexcept {
+  thread_local Known known;
+  CUcontext context = nullptr;
+  if (info.kind != MemoryKind::device || info.buffer_id == 0 || known.has(info.buffer_id)) return;
+  if (cuda::driver() == nullptr || cuda::driver()->get_current(&context) != CUDA_SUCCESS || context == nullptr) return;
+  const bool synchronous = make_synchronous(address);
+  const cuda::Unrestricted current(context);
+  const auto end = std::chrono::steady_clock::now() + kMost;
+  for (cudaStream_t stream : {cudaStreamLegacy, cudaStreamPerThread}) await(stream, end);
+  if (synchronous) known.add(info.buffer_id);
+}
+
+}  // namespace gpucoll::gpu

@@ -9,9 +9,9 @@
 namespace gpucoll::gpu {
 
 // Makes sure that such copies from and to an allocation have ended, and that from now on they end before their calls
-// return (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). Waits for a few milliseconds at most, where the default stream has more to
-// do than a copy, and only at the first call for an allocation. Has no effect on memory that is no GPU's.
-// address: in the allocation that `info` tells of.
+// return (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS), where it is no pool's (cudaMallocAsync). Waits for a few milliseconds at
+// most, where the default stream has more to do than a copy, and only at the first call for an allocation. Has no
+// effect on memory that is no GPU's. address: in the allocation that `info` tells of.
 void await_program_copies(const void* address, const PointerInfo& info) noexcept;
 
 }  // namespace gpucoll::gpu

@@ -28,14 +28,13 @@ void await(cudaStream_t stream, std::chrono::steady_clock::time_point end) {
   cudaGetLastError();
 }
 
-// Returns whether copies of this allocation end before their calls return, from now on.
-bool make_synchronous(const void* address) {
+// Lets copies of this allocation end before their calls return. Memory of pools cannot have that.
+void make_synchronous(const void* address) {
   unsigned on = 1;
-  return cuda::driver()->set_pointer_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-                                               reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS;
+  cuda::driver()->set_pointer_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, reinterpret_cast<CUdeviceptr>(address));
 }
 
-// The allocations that this thread has made so last, by what numbers them in the process.
+// The allocations that this thread has seen last, by what numbers them in the process.
 class Known {
  public:
   bool has(uint64_t buffer_id) const { return ids_[buffer_id % ids_.size()] == buffer_id; }
@@ -52,11 +51,11 @@ void await_program_copies(const void* address, const PointerInfo& info) noexcept
   CUcontext context = nullptr;
   if (info.kind != MemoryKind::device || info.buffer_id == 0 || known.has(info.buffer_id)) return;
   if (cuda::driver() == nullptr || cuda::driver()->get_current(&context) != CUDA_SUCCESS || context == nullptr) return;
-  const bool synchronous = make_synchronous(address);
+  make_synchronous(address);
   const cuda::Unrestricted current(context);
   const auto end = std::chrono::steady_clock::now() + kMost;
   for (cudaStream_t stream : {cudaStreamLegacy, cudaStreamPerThread}) await(stream, end);
-  if (synchronous) known.add(info.buffer_id);
+  known.add(info.buffer_id);
 }
 
 }  // namespace gpucoll::gpu

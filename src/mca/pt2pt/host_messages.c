@@ -1,5 +1,8 @@
 /* Sends of host memory and probes: they go to the PML as they came. What is sent of just the size of an envelope is
  * noted, so that probes can tell the two; a probe that has found an envelope tells the size of its message. */
+#include <sched.h>
+#include <stdint.h>
+
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
 
@@ -53,11 +56,15 @@ static void give(ompi_status_public_t *status, ompi_status_public_t *found) {
   *status = *found;
 }
 
-/* Returns whether to probe again: another thread has received the message, and its size is no longer known. But one of
- * the PML's own, of as many bytes as an envelope, may be known to nobody, so the times are few. */
+/* Returns whether to probe again: another thread has received the message, and its size is no longer known. That thread
+ * may have lost its processor on the way, so this one gives its own. The times are bounded. ob1 reads the size from a
+ * fragment that another thread may just have given back, and then tells less than nothing. */
 static bool is_gone(ompi_communicator_t *comm, ompi_status_public_t *found, int times) {
-  enum { kMostTimes = 1000 };
-  return !gcm_correct_probe(comm, found, false) && opal_using_threads() && times < kMostTimes;
+  enum { kQuickTimes = 100, kMostTimes = 1000000 };
+  const bool known = found->_ucount <= PTRDIFF_MAX && gcm_correct_probe(comm, found, false);
+  if (known || !opal_using_threads() || times >= kMostTimes) return false;
+  if (times >= kQuickTimes) sched_yield();
+  return true;
 }
 
 /* Stores the size in the message, as not all PMLs do: its receive finds there whether it may be an envelope. */

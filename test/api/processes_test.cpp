@@ -86,6 +86,17 @@ TEST(Processes, AllReduceOverSharedMemoryOfTheDevice) {
   for (int status : statuses) EXPECT_EQ(status, 0);
 }
 
+// A rank that closes at once tells the others so, however far they are.
+TEST(Processes, MakeACommunicatorAndDestroyIt) {
+  for (int round = 0; round < 10; ++round) {
+    auto statuses = on_processes(4, [](gpucollComm_t comm, int) {
+      CHILD_OK(gpucollCommDestroy(comm));
+      return 0;
+    });
+    for (int status : statuses) EXPECT_EQ(status, 0);
+  }
+}
+
 TEST(Processes, ADeadRankIsNamedByTheOthers) {
   auto start = std::chrono::steady_clock::now();
   auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {

@@ -3,10 +3,13 @@
 set -u
 log=$(mktemp)
 timeout 60 "$GC_MPIRUN" --oversubscribe --bind-to none --host 10.77.0.1,10.77.0.2 -np 2 -x GPUCOLL_DEVICE \
-  -x GPUCOLL_TIMEOUT=4 --mca coll ^gpucoll "$GC_BUILD/tools/gpucoll-perf" allreduce --api -b 64K -e 64K -n 1000000 \
+  -x GPUCOLL_TIMEOUT=4 -x GPUCOLL_VERBOSE=2 --mca coll ^gpucoll "$GC_BUILD/tools/gpucoll-perf" allreduce --api -b 64K -e 64K -n 1000000 \
   >"$log" 2>&1 &
 mpirun=$!
-sleep 5
+for _ in {1..150}; do
+  grep -q "rank 0 is connected for collectives to rank 1 over tcp" "$log" && break
+  sleep 0.2
+done
 "$GC_FAULT" 1 down
 for _ in {1..150}; do
   grep -q "error: rank 1 (process .* on host node1) sent no sign of life for .* the network between the hosts" "$log" && break
@@ -15,3 +18,6 @@ done
 kill -9 $mpirun 2>/dev/null
 cat "$log"
 grep -q "error: rank 1 (process .* on host node1) sent no sign of life" "$log"
+status=$?
+rm -f "$log"
+exit $status

@@ -67,6 +67,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   // The others are through with their part: they learn of a failure from this rank's page.
   if (Status prepared = contained([&] { return self->prepare(); }); !prepared) {
     self->fault_.raise(prepared);
+    self->peers_.publish();
     return prepared;
   }
   self->watchable_.store(true, std::memory_order_release);  // partner: check()
@@ -394,7 +395,7 @@ void Communicator::check() noexcept {
 
 // By the watchdog. A link of a peer that has failed or closed breaks, too: its page may say so a little later.
 Status Communicator::look_at_links() {
-  Status broken = links_->check();
+  Status broken = links_->check(activity() == KernelActivity::launched);
   if (broken || !std::exchange(link_broken_, true)) return {};
   return broken;
 }

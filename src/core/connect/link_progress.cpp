@@ -14,27 +14,27 @@ void LinkProgress::wake() {
 void LinkProgress::add(int peer, net::LinkEnd& end) {
   {
     std::lock_guard lock(mutex_);
-    links_.push_back({peer, &end, false});
+    links_.push_back({peer, &end, {}});
   }
   wake();
 }
 
-Status LinkProgress::failure(int* peer) const {
+Status LinkProgress::failure(const std::function<bool(int peer)>& counts, int* peer) const {
   std::lock_guard lock(mutex_);
-  *peer = broken_peer_;
-  return failure_;
+  for (const Moved& link : links_) {
+    if (link.failure || !counts(link.peer)) continue;
+    *peer = link.peer;
+    return link.failure;
+  }
+  return {};
 }
 
 // REQUIRES: the mutex.
 StepProgress LinkProgress::move(Moved& link) noexcept {
-  if (link.broken) return StepProgress::none;
+  if (!link.failure) return StepProgress::none;
   auto moved = contained([&] { return link.end->progress(); });
   if (moved) return *moved;
-  link.broken = true;
-  if (failure_) {
-    failure_ = std::move(moved).status();
-    broken_peer_ = link.peer;
-  }
+  link.failure = std::move(moved).status();
   return StepProgress::none;
 }
 

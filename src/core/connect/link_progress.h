@@ -27,8 +27,8 @@ class LinkProgress final : public ProxyWork {
   void add(int peer, net::LinkEnd& end);
   // Tells the proxy that kernels have been launched, or are about to use a new link.
   void wake();
-  // Returns why the first link that broke did, and whose it was; ok while all are well.
-  Status failure(int* peer) const;
+  // Returns why a link that counts is broken, and whose it is; ok while all are well.
+  Status failure(const std::function<bool(int peer)>& counts, int* peer) const;
 
   Progress progress() noexcept override;
   void tidy() noexcept override {}
@@ -37,7 +37,7 @@ class LinkProgress final : public ProxyWork {
   struct Moved {
     int peer;
     net::LinkEnd* end;
-    bool broken;
+    Status failure;
   };
   net::StepProgress move(Moved& link) noexcept;
   net::StepProgress move_all() noexcept;
@@ -46,8 +46,6 @@ class LinkProgress final : public ProxyWork {
   std::atomic<uint64_t> wakes_{1};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Moved> links_;
-  Status failure_;
-  int broken_peer_ = -1;
   uint64_t rested_at_ = 0;  // by wakes_: then nothing was left of what kernels had stored, and none ran
 };
 

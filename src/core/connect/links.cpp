@@ -105,17 +105,19 @@ Status Links::keep(Wireup& wireup) {
   if (name.kind == proto::kCollectiveLinks && link.transport != net::p2p_transport().name()) all_p2p_ = false;
   if (link.end->needs_progress()) {
     if (!progress_) progress_ = std::make_unique<LinkProgress>(options_.activity);
+    watched_.store(progress_.get(), std::memory_order_release);  // partner: check()
     progress_->add(name.peer, *link.end);
   }
   links_[name].push_back(std::move(link));
   return {};
 }
 
-Status Links::check() const {
-  if (!progress_) return {};
+Status Links::check(bool outstanding) const {
+  const LinkProgress* const progress = watched_.load(std::memory_order_acquire);
+  if (!progress) return {};
   int peer = -1;
-  const Status broken = progress_->failure(&peer);
-  if (broken || peers_.closing(peer)) return {};
+  const Status broken = progress->failure([&](int of) { return outstanding || !peers_.closing(of); }, &peer);
+  if (broken) return {};
   return Status::error(Code::remote, "the network connection between %s and %s is broken: %s",
                        peers_.name(peers_.rank()).c_str(), peers_.name(peer).c_str(), broken.what())
       .blaming();

@@ -4,6 +4,7 @@
 // Thread safety: one caller at a time. Ownership: owns this rank's ends; destroy it only when the peers are done with
 // this rank's memory. Borrows mailbox and memory.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,8 +52,9 @@ class Links {
   void wake() noexcept {
     if (progress_) progress_->wake();
   }
-  // Returns what has broken a connection whose peer is not closing; ok while all is well. From any thread.
-  Status check() const;
+  // Returns what has broken a connection; ok while all is well. Connections of peers that are closing break anyway, and
+  // count only where launches of this rank are outstanding, as these may wait for what will not come. From any thread.
+  Status check(bool outstanding) const;
   // Returns whether that rank may have memory of this rank open.
   bool reaches(int peer) const { return linked_.contains(peer); }
 
@@ -70,7 +72,8 @@ class Links {
   std::map<LinkName, std::vector<Link>> links_;  // piece by piece
   std::vector<Link> half_made_;                  // of wireups that were broken off: peers may use them
   std::set<int> linked_;
-  std::unique_ptr<LinkProgress> progress_;  // null while no link needs it
+  std::unique_ptr<LinkProgress> progress_;             // null while no link needs it
+  std::atomic<const LinkProgress*> watched_{nullptr};  // progress_, for other threads
   bool all_p2p_ = true;
 };
 

@@ -22,8 +22,7 @@ class PageMailbox final : public Mailbox {
     WireupSlot& slot = slot_of(peers_.rank(), peer, lane, number);
     std::memcpy(slot.payload, message.bytes, sizeof slot.payload);
     __atomic_store_n(&slot.number, number, __ATOMIC_RELEASE);  // partner: poll() of the peer
-    peers_.tell_of_letter(peer, lane, number);
-    return {};
+    return peers_.tell_of_letter(peer, lane, number);
   }
 
   Result<bool> poll(int peer, MailboxLane lane, WireupMessage* message) override {

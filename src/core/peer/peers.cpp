@@ -126,7 +126,7 @@ Status compare_devices(const std::vector<PeerInfo>& infos) {
   for (const PeerInfo& a : infos) {
     if (std::strncmp(a.device_kind, "cuda", sizeof a.device_kind)) return {};
     for (const PeerInfo& b : infos)
-      if (a.rank < b.rank && a.pid == b.pid && on_one_device(a, b))
+      if (a.rank < b.rank && a.pid == b.pid && on_one_node(a, b) && on_one_device(a, b))
         return Status::error(Code::invalid_usage,
                              "rank %d and rank %d are in one process (%d) and use the same GPU: choose a GPU for each "
                              "with cudaSetDevice before gpucollCommInitRank",
@@ -232,6 +232,7 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   }
   if (Status agreed = peers.agree(bootstrap, opened, &peers.common_facts_); !agreed) {
     if (!gc_mutant(134)) tell_others(peers.own_page(), peers.name(peers.rank_), agreed);
+    peers.publish();
     return agreed;
   }
   peers.pages_[static_cast<size_t>(peers.rank_)].close_name();

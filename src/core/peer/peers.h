@@ -110,8 +110,8 @@ class Peers {
     if (remote_) remote_->publish();
   }
   // Tells `rank`, where it is remote, of a message that has just been written on this rank's page for it.
-  void tell_of_letter(int rank, proto::MailboxLane lane, uint64_t number) const noexcept {
-    if (remote(rank)) remote_->send_letter(rank, lane, number);
+  Status tell_of_letter(int rank, proto::MailboxLane lane, uint64_t number) const {
+    return remote(rank) ? remote_->send_letter(rank, lane, number) : Status();
   }
   // "rank 1 (process 4711)", with " on host node7" where it is remote
   std::string name(int rank) const;

@@ -1,5 +1,6 @@
 #include "core/peer/remote_pages.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -45,6 +46,7 @@ class RemotePages::Copy final : public net::ChannelListener {
   ~Copy() override { channel_->retire(); }
 
   const std::shared_ptr<net::Channel>& channel() const { return channel_; }
+  uint64_t calls_told = 0;  // the last call that this rank has told the other one of
   void put(RemoteKind kind, const void* payload, size_t bytes) {
     channel_->put(static_cast<uint32_t>(kind), payload, bytes);
   }
@@ -63,6 +65,7 @@ class RemotePages::Copy final : public net::ChannelListener {
   bool take_state(const uint8_t* payload) noexcept {
     ControlPage state;
     std::memcpy(&state, payload, sizeof state);
+    if (state.fault > static_cast<uint32_t>(Code::truncated)) return false;
     auto& page = *reinterpret_cast<ControlPage*>(page_);
     if (__atomic_load_n(&page.fault, __ATOMIC_RELAXED) == 0) {
       state.fault_text[sizeof state.fault_text - 1] = 0;
@@ -129,6 +132,12 @@ void RemotePages::add(int rank, uint8_t* copy) {
   if (rank < rank_) Endpoint::instance().serve(kept->channel(), channel_token(mine_, rank));
 }
 
+Status RemotePages::unreached(int rank, const Status& why) const {
+  return Status::error(why.code(), "rank %d cannot reach rank %d on host %s: %s", rank_, rank, host(rank).c_str(),
+                       why.what())
+      .blaming();
+}
+
 Status RemotePages::connect() {
   struct Pending {
     int rank;
@@ -138,19 +147,20 @@ Status RemotePages::connect() {
   for (int r = rank_ + 1; r < size_; ++r) {
     const NetworkAddress& address = addresses_[static_cast<size_t>(r)];
     if (!copy(r) || address.port == 0) continue;
-    GC_TRY_AS(net::DialedConnection dialed,
-              net::DialedConnection::start({address.ip, address.port, 0}, channel_token(address, rank_), 0));
-    pending.push_back({r, std::move(dialed)});
+    auto dialed = net::DialedConnection::start({address.ip, address.port, 0}, channel_token(address, rank_), 0);
+    if (!dialed) return unreached(r, dialed.status());
+    pending.push_back({r, *std::move(dialed)});
   }
   const net::Deadline deadline = net::deadline_after(params().timeout);
   while (!pending.empty()) {
     for (size_t i = 0; i < pending.size();) {
-      GC_TRY_AS(UniqueFd socket, pending[i].dialed.finish());
-      if (!socket) {
+      auto socket = pending[i].dialed.finish();
+      if (!socket) return unreached(pending[i].rank, socket.status());
+      if (!*socket) {
         ++i;
         continue;
       }
-      Endpoint::instance().serve(copy(pending[i].rank)->channel(), std::move(socket));
+      Endpoint::instance().serve(copy(pending[i].rank)->channel(), *std::move(socket));
       pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
     }
     if (pending.empty()) break;
@@ -163,6 +173,21 @@ Status RemotePages::connect() {
                            to_string(net::Address{address.ip, address.port, 0}).c_str());
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
+  return await_dialers();
+}
+
+// A rank that closes before others have reached it could not tell them that it has. One that has failed dials nobody.
+Status RemotePages::await_dialers() const {
+  constexpr int64_t kPatienceS = 20;
+  const net::Deadline deadline =
+      net::deadline_after(std::min(params().timeout ? params().timeout : kPatienceS, kPatienceS));
+  for (int r = 0; r < rank_; ++r)
+    for (const Copy* const kept = copy(r); kept && !kept->channel()->attached();) {
+      if (net::Clock::now() > deadline)
+        return Status::error(Code::timed_out, "rank %d on host %s has not connected to rank %d", r, host(r).c_str(),
+                             rank_);
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
   return {};
 }
 
@@ -195,25 +220,32 @@ void RemotePages::publish() noexcept {
     state.fault = fault;
     state.left = left;
     state.closing = closing;
-    const auto& calls = *reinterpret_cast<const CallsPage*>(own_ + proto::calls_page_offset(size_));
-    calls_told_ = read_records(calls, calls_told_, &new_calls_);
-    for (const auto& kept : copies_) {
-      // A rank that is stopped for long reads nothing; once it goes on, the latest state is as good as all.
-      if (!kept || (closing == 0 && fault == 0 && kept->channel()->backlog() > kMostBacklog)) continue;
-      if (!new_calls_.empty()) kept->put(RemoteKind::kCalls, new_calls_.data(), new_calls_.size() * sizeof(CallRecord));
-      kept->put(RemoteKind::kState, &state, sizeof state);
-    }
+    // A rank that is stopped for long reads nothing; once it goes on, the latest state is as good as all.
+    const uint32_t news[] = {closing, left, fault};
+    const bool has_news = std::memcmp(news, told_, sizeof told_) != 0;
+    std::memcpy(told_, news, sizeof told_);
+    for (const auto& kept : copies_)
+      if (kept && (has_news || kept->channel()->backlog() <= kMostBacklog)) tell(*kept, state);
     return {};
   }).ignore();
 }
 
-void RemotePages::send_letter(int rank, int lane, uint64_t number) noexcept {
+// REQUIRES: the mutex.
+void RemotePages::tell(Copy& kept, const ControlPage& state) {
+  const auto& calls = *reinterpret_cast<const CallsPage*>(own_ + proto::calls_page_offset(size_));
+  kept.calls_told = read_records(calls, kept.calls_told, &new_calls_);
+  if (!new_calls_.empty()) kept.put(RemoteKind::kCalls, new_calls_.data(), new_calls_.size() * sizeof(CallRecord));
+  kept.put(RemoteKind::kState, &state, sizeof state);
+}
+
+Status RemotePages::send_letter(int rank, int lane, uint64_t number) noexcept {
   const auto& slot = *reinterpret_cast<const WireupSlot*>(own_ + proto::wireup_offset(rank, lane, number));
   RemoteLetter letter = {lane, 0, number, {}};
   std::memcpy(letter.payload, slot.payload, sizeof letter.payload);
-  contained([&]() -> Status {
-    return copy(rank)->put(RemoteKind::kLetter, &letter, sizeof letter), Status();
-  }).ignore();
+  return contained([&]() -> Status {
+    copy(rank)->put(RemoteKind::kLetter, &letter, sizeof letter);
+    return {};
+  });
 }
 
 }  // namespace gpucoll::core

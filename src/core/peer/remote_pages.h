@@ -32,7 +32,8 @@ class RemotePages {
   // also those that do not listen: nobody dials them. REQUIRES: all remote ranks are added, as they may dial next.
   // Errors: the bootstrap's.
   Status exchange_addresses(net::Bootstrap& bootstrap);
-  // Dials those that this rank is to dial. REQUIRES: exchange_addresses(). Errors: remote, timed_out.
+  // Dials those that this rank is to dial, and waits until the others have dialed it. REQUIRES: exchange_addresses().
+  // Errors: remote, timed_out.
   Status connect();
 
   // Returns whether the connection to a remote rank has not ended.
@@ -42,10 +43,14 @@ class RemotePages {
   // Tells all remote ranks what is new on this rank's page, and that it lives.
   void publish() noexcept;
   // Tells a remote rank of a message that has just been written for it.
-  void send_letter(int rank, int lane, uint64_t number) noexcept;
+  // Errors: out_of_memory.
+  Status send_letter(int rank, int lane, uint64_t number) noexcept;
 
  private:
   class Copy;
+  Status unreached(int rank, const Status& why) const;
+  Status await_dialers() const;
+  void tell(Copy& kept, const proto::ControlPage& state);
   Copy* copy(int rank) const noexcept { return copies_.empty() ? nullptr : copies_[static_cast<size_t>(rank)].get(); }
 
   const int rank_, size_;
@@ -54,7 +59,7 @@ class RemotePages {
   std::vector<proto::NetworkAddress> addresses_;
   std::vector<std::unique_ptr<Copy>> copies_;  // by rank; null where it is not remote
   std::mutex mutex_;                           // guards what follows
-  uint64_t calls_told_ = 0;
+  uint32_t told_[3] = {};                      // what said last that this rank has failed or is through
   std::vector<proto::CallRecord> new_calls_;
 };
 

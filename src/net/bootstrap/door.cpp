@@ -67,7 +67,7 @@ bool Door::accept_one(const Knows& knows, std::vector<Guest>* guests) {
   }
   if (!stranger.fd) return false;
   if (!settle(&stranger, knows, guests)) strangers_.push_back(std::move(stranger));
-  if (strangers_.size() > kMostStrangers && !gc_mutant(122)) strangers_.pop_front();
+  if (strangers_.size() > most_strangers_ && !gc_mutant(122)) strangers_.pop_front();
   return true;
 }
 

@@ -25,7 +25,9 @@ class Door {
   using Knows = std::function<bool(const proto::BootstrapHello&)>;
 
   Door() noexcept = default;
-  explicit Door(UniqueFd listener) noexcept : listener_(std::move(listener)) {}
+  // most_strangers: how many may stand here at once that have said nothing yet.
+  explicit Door(UniqueFd listener, size_t most_strangers = kMostStrangers) noexcept
+      : listener_(std::move(listener)), most_strangers_(most_strangers) {}
   explicit operator bool() const noexcept { return static_cast<bool>(listener_); }
 
   // Stops listening, also where a forked child has inherited the listener, and drops the strangers.
@@ -53,6 +55,7 @@ class Door {
   bool has_last() const;
 
   UniqueFd listener_;
+  size_t most_strangers_ = kMostStrangers;
   std::deque<Stranger> strangers_;  // the oldest first
 };
 

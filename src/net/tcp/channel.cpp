@@ -60,12 +60,17 @@ void Channel::flush() {
   while (fd_ && sent_ < out_.size()) {
     const ssize_t n = send(fd_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
+    if (n <= 0) break;
     sent_ += static_cast<size_t>(n);
   }
-  if (sent_ < out_.size()) return;
-  out_.clear();
+  if (sent_ < out_.size() && sent_ < kPieceBytes) return;
+  out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(sent_));
   sent_ = 0;
+}
+
+bool Channel::attached() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<bool>(fd_);
 }
 
 size_t Channel::backlog() const {

@@ -5,7 +5,7 @@
 // are put before the connection is there go out once it is. The endpoint's thread receives them and hands them to the
 // channel's listener.
 //
-// Thread safety: put(), backlog(), ended() and retire() from any thread; the rest belongs to the endpoint.
+// Thread safety: put(), attached(), backlog(), ended() and retire() from any thread; the rest belongs to the endpoint.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -53,6 +53,8 @@ class Channel {
 
   // Sends a message, or keeps it until the connection takes it. REQUIRES: bytes <= proto::kChannelMost.
   void put(uint32_t kind, const void* payload, size_t bytes);
+  // Returns whether there has been a connection.
+  bool attached() const;
   // Returns how many bytes wait for the connection to take them.
   size_t backlog() const;
   // Returns whether the connection has ended: nothing more comes. What came before has been handed over.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include "base/log.h"
@@ -15,6 +16,12 @@
 #include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
+namespace {
+
+// All ranks of a large communicator may knock at once.
+constexpr size_t kMostStrangers = 1024;
+
+}  // namespace
 
 Result<Token> random_token() {
   Token token;
@@ -36,7 +43,7 @@ Status Endpoint::listen() {
   if (!wake_) return Status::system(errno, "this process cannot make an event descriptor for its network connections");
   GC_TRY_AS(const uint32_t ip, local_ip());
   GC_TRY_AS(UniqueFd listener, listen_on(ip, &address_));
-  door_ = Door(std::move(listener));
+  door_ = Door(std::move(listener), kMostStrangers);
   service_thread([this] { run(); }).detach();
   listening_ = true;  // only now: starting a thread may fail
   return {};
@@ -83,66 +90,99 @@ void Endpoint::serve(std::shared_ptr<Channel> channel, const Token& token) {
 std::vector<std::shared_ptr<Channel>> Endpoint::channels() {
   std::lock_guard lock(mutex_);
   std::erase_if(channels_, [](const auto& channel) { return channel->over(); });
+  std::erase_if(waiting_, [](const auto& waiting) {
+    const auto& channel = waiting.second.channel;
+    return channel && channel->over();
+  });
   return channels_;
 }
 
-// A guest whose token nobody waits for any more is hung up on.
+// A guest whose token nobody waits for any more is hung up on. The others hear that they are in: a fresh connection has
+// room for a byte.
 void Endpoint::admit(Door::Guest guest) {
   std::lock_guard lock(mutex_);
   const auto waiting = waiting_.find({guest.hello.nonce, guest.hello.host});
   if (waiting == waiting_.end()) return;
+  if (send(guest.fd.get(), &proto::kChannelAdmitted, 1, MSG_NOSIGNAL) != 1) return;
   if (waiting->second.channel) {
     waiting->second.channel->attach(std::move(guest.fd));
     waiting_.erase(waiting);
   } else {
-    waiting->second.come.try_emplace(guest.hello.level, std::move(guest.fd));
+    waiting->second.come.insert_or_assign(guest.hello.level, std::move(guest.fd));
   }
 }
 
-void Endpoint::turn() {
+// Errors: what keeps the thread from looking at connections, or from accepting them.
+Status Endpoint::turn() {
   const std::vector<std::shared_ptr<Channel>> served = channels();
   PollSet set;
   set.add(wake_.get(), POLLIN);
   door_.watch(&set);
   for (const auto& channel : served) channel->watch(&set);
-  if (Status waited = set.wait(deadline_after(0)); !waited) return log::write(log::Level::error, "%s", waited.what());
+  GC_TRY(set.wait(deadline_after(0)));
   uint64_t count;
-  if (set.ready(wake_.get()) && read(wake_.get(), &count, sizeof count) < 0 && errno != EAGAIN) return;
+  if (set.ready(wake_.get()) && read(wake_.get(), &count, sizeof count) < 0 && errno != EAGAIN)
+    return Status::system(errno, "this process cannot read an event descriptor");
   std::vector<Door::Guest> guests;
   const auto knows = [this](const proto::BootstrapHello& hello) {
     std::lock_guard lock(mutex_);
     return waiting_.contains({hello.nonce, hello.host});
   };
-  door_.serve(set, knows, &guests).ignore();  // whoever knocks comes again
+  Status served_door = door_.serve(set, knows, &guests);
   for (Door::Guest& guest : guests) admit(std::move(guest));
   for (const auto& channel : served) channel->turn(set);
+  return served_door;
+}
+
+// Says it once, and gives others time to let go of what is short.
+void Endpoint::report(const Status& status) noexcept {
+  constexpr timespec kNap = {0, 50'000'000};
+  if (!std::exchange(reported_, true)) log::write(log::Level::error, "network connections: %s", status.what());
+  nanosleep(&kNap, nullptr);
 }
 
 void Endpoint::run() {
   pthread_setname_np(pthread_self(), "gpucoll-net");
-  for (;;) contained([this]() -> Status { return turn(), Status(); }).ignore();
+  for (;;)
+    if (Status status = contained([this] { return turn(); }); !status) report(status);
 }
 
 Result<DialedConnection> DialedConnection::start(const Address& address, const Token& token, int number) {
   GC_TRY_AS(Dial dial, Dial::start(address));
-  return DialedConnection(std::move(dial), token, number);
+  return DialedConnection(std::move(dial), address, token, number);
 }
 
-Result<UniqueFd> DialedConnection::finish() {
-  pollfd now = {dial_.fd(), POLLOUT, 0};
-  if (poll(&now, 1, 0) <= 0) return UniqueFd();
+Status DialedConnection::say_hello() {
   GC_TRY_AS(UniqueFd fd, dial_.finish());
-  if (!fd) return UniqueFd();
+  if (!fd) return {};
   proto::BootstrapHello hello = {};
   hello.magic = proto::kBootstrapMagic;
   hello.nonce = token_.low;
   hello.host = token_.high;
   hello.level = number_;
   hello.pid = getpid();
-  // A fresh connection has room for so few bytes.
-  if (send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof hello))
-    return Status::system(errno, "this process cannot use a network connection that it has just made");
-  return fd;
+  // A fresh connection has room for so few bytes. Where it has ended already, the answer is missing.
+  [[maybe_unused]] const ssize_t n = send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL);
+  fd_ = std::move(fd);
+  return {};
+}
+
+Result<UniqueFd> DialedConnection::finish() {
+  constexpr std::chrono::milliseconds kBeforeNext{20};
+  if (Clock::now() < again_) return UniqueFd();
+  if (!fd_) {
+    pollfd now = {dial_.fd(), POLLOUT, 0};
+    if (poll(&now, 1, 0) > 0) GC_TRY(say_hello());
+  }
+  if (!fd_) return UniqueFd();
+  uint8_t answer = 0;
+  const ssize_t n = recv(fd_.get(), &answer, 1, MSG_DONTWAIT);
+  if (n == 1 && answer == proto::kChannelAdmitted) return std::move(fd_);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return UniqueFd();
+  fd_.reset();
+  GC_TRY_AS(dial_, Dial::start(address_));
+  again_ = Clock::now() + kBeforeNext;
+  return UniqueFd();
 }
 
 }  // namespace gpucoll::net

@@ -45,8 +45,9 @@ class Endpoint {
   };
   Status listen();
   void run();
-  void turn();
+  Status turn();
   void admit(Door::Guest guest);
+  void report(const Status& status) noexcept;
   std::vector<std::shared_ptr<Channel>> channels();
 
   std::mutex mutex_;  // guards what follows but door_, which is the thread's once it runs
@@ -56,21 +57,27 @@ class Endpoint {
   std::map<Token, Waiting> waiting_;
   std::vector<std::shared_ptr<Channel>> channels_;
   Door door_;
+  bool reported_ = false;  // the thread's
 };
 
-// A connection that is being made to an endpoint, without waiting.
+// A connection that is being made to an endpoint, without waiting. An endpoint may hang up on it before it has heard
+// the token, where too many knock at once: then it dials again.
 class DialedConnection {
  public:
   static Result<DialedConnection> start(const Address& address, const Token& token, int number);
-  // Returns the connection once it is there and the token is sent; empty before. Errors: remote.
+  // Returns the connection once the endpoint has admitted it; empty before. Errors: remote.
   Result<UniqueFd> finish();
 
  private:
-  DialedConnection(Dial dial, const Token& token, int number)
-      : dial_(std::move(dial)), token_(token), number_(number) {}
+  DialedConnection(Dial dial, const Address& address, const Token& token, int number)
+      : dial_(std::move(dial)), address_(address), token_(token), number_(number) {}
+  Status say_hello();
   Dial dial_;
+  Address address_;
   Token token_;
   int number_;
+  UniqueFd fd_;  // of a connection that has shown the token
+  Clock::time_point again_{};
 };
 
 }  // namespace gpucoll::net

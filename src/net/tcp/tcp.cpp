@@ -60,8 +60,11 @@ class TcpEnd : public LinkEnd {
   }
   uint8_t* receive_block(int lane) const { return block_at(blocks_.data(), lane); }
   uint8_t* send_block(int lane) const { return receive_block(lane) + ReceiveBlock::bytes(shape_.slots); }
-  // Returns the number of the first lane beyond `after` that a socket carries.
-  int next_lane(size_t socket, int after) const { return after < 0 ? static_cast<int>(socket) : after + n_sockets(); }
+  // Returns the lane behind *last of those that a socket carries, in turn, and puts it there. -1: none yet.
+  int lane_behind(size_t socket, int* last) const {
+    const int next = *last < 0 ? static_cast<int>(socket) : *last + n_sockets();
+    return *last = next < shape_.lanes ? next : static_cast<int>(socket);
+  }
   int n_sockets() const { return static_cast<int>(sockets_.size()); }
 
   const LinkShape shape_;
@@ -139,9 +142,7 @@ class TcpSender final : public TcpEnd, private FrameSink {
   Status fill(size_t socket) {
     Stream& stream = streams_[socket];
     for (int looks = static_cast<int>(socket); looks < shape_.lanes && stream.writer.has_room(); looks += n_sockets()) {
-      int lane = next_lane(socket, stream.last_lane);
-      if (lane >= shape_.lanes) lane = next_lane(socket, -1);
-      stream.last_lane = lane;
+      const int lane = lane_behind(socket, &stream.last_lane);
       StepFrame frame;
       const uint8_t* data;
       while (stream.writer.has_room()) {
@@ -209,8 +210,10 @@ class TcpReceiver final : public TcpEnd, private FrameSink {
   void tell_heads(size_t socket) {
     uint64_t head;
     FrameWriter& writer = streams_[socket].writer;
-    for (int lane = next_lane(socket, -1); lane < shape_.lanes && writer.has_room(); lane = next_lane(socket, lane))
+    for (int looks = static_cast<int>(socket); looks < shape_.lanes && writer.has_room(); looks += n_sockets()) {
+      const int lane = lane_behind(socket, &streams_[socket].last_lane);
       if (lanes_[static_cast<size_t>(lane)].drained(&head)) writer.put(head_frame(lane, head), nullptr);
+    }
   }
   Result<uint8_t*> begin(const StepFrame& frame) override {
     if (frame.kind != StepKind::kData || frame.lane >= shape_.lanes)

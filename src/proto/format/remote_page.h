@@ -25,7 +25,7 @@ struct NetworkAddress {
   uint32_t ip;    // network byte order, as is port
   uint16_t port;  // 0: this rank cannot be reached, for the reason that its verdict tells
   uint16_t reserved;
-  uint64_t token[2];  // with the rank that dials in the higher bits of the second: that of a channel
+  uint64_t token[2];  // that of the channel to rank r has r + 1 added to the second by exclusive or
   char host[40];      // its name, for messages
 };
 static_assert(sizeof(NetworkAddress) == 64);

@@ -188,18 +188,16 @@ struct ChannelPair {
     there->retire();
   }
   void connect() {
-    Endpoint::instance().serve(there, token);
-    Endpoint::instance().serve(here, dial());
-  }
-  UniqueFd dial() {
     auto address = Endpoint::instance().address();
-    EXPECT_TRUE(address);
+    ASSERT_TRUE(address);
+    Endpoint::instance().serve(there, token);
     auto dialed = DialedConnection::start(*address, token, 0);
-    EXPECT_TRUE(dialed);
+    ASSERT_TRUE(dialed);
     for (;;) {
       auto fd = dialed->finish();
-      EXPECT_TRUE(fd);
-      if (!fd || *fd) return fd ? *std::move(fd) : UniqueFd();
+      ASSERT_TRUE(fd);
+      if (*fd) return Endpoint::instance().serve(here, *std::move(fd));
+      std::this_thread::yield();
     }
   }
 };
@@ -374,26 +372,59 @@ TEST(Channel, TellsHowMuchWaits) {
   await([&] { return pair.here->backlog() == 0 && pair.heard_there.count() == 1; });
 }
 
-TEST(Channel, EndsAtNonsense) {
-  for (const bool header : {false, true}) {
-    ChannelPair pair;
-    pair.connect();
-    if (header) {
-      const uint64_t nonsense[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-      UniqueFd other = pair.dial();  // its token is no longer waited for
-      send(other.get(), nonsense, sizeof nonsense, MSG_NOSIGNAL);
-      await([&] {
-        char byte;
-        const ssize_t n = recv(other.get(), &byte, 1, 0);
-        return n == 0 || (n < 0 && errno != EAGAIN);
-      });
-      pair.here->put(1, "well", 4);
-      await([&] { return pair.heard_there.count() == 1; });
-    } else {
-      pair.here->put(99, "", 0);  // what its listener does not know
-      await([&] { return pair.there->ended() && pair.here->ended(); });
-    }
+TEST(Channel, EndsAtWhatItsListenerDoesNotKnow) {
+  ChannelPair pair;
+  pair.connect();
+  pair.here->put(99, "", 0);
+  await([&] { return pair.there->ended() && pair.here->ended(); });
+}
+
+// Whoever shows no token that is waited for is hung up on, and disturbs nobody.
+TEST(Endpoint, HangsUpOnStrangers) {
+  ChannelPair pair;
+  auto address = Endpoint::instance().address();
+  ASSERT_TRUE(address);
+  for (const bool says_hello : {false, true}) {
+    auto stranger = connect_to(*address, deadline_after(30));
+    ASSERT_TRUE(stranger);
+    proto::BootstrapHello hello = {};
+    hello.magic = says_hello ? proto::kBootstrapMagic : 12345;
+    hello.nonce = 7;
+    ASSERT_EQ(send(stranger->get(), &hello, sizeof hello, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof hello));
+    await([&] {
+      char byte;
+      const ssize_t n = recv(stranger->get(), &byte, 1, MSG_DONTWAIT);
+      return n == 0 || (n < 0 && errno != EAGAIN);
+    });
   }
+  pair.connect();
+  pair.here->put(1, "well", 4);
+  await([&] { return pair.heard_there.count() == 1; });
+}
+
+// A connection that knocks before its token is known is made again.
+TEST(Endpoint, AdmitsWhoKnocksTooEarly) {
+  ChannelPair pair;
+  auto address = Endpoint::instance().address();
+  ASSERT_TRUE(address);
+  auto dialed = DialedConnection::start(*address, pair.token, 0);
+  ASSERT_TRUE(dialed);
+  for (int i = 0; i < 100; ++i) {
+    auto fd = dialed->finish();
+    ASSERT_TRUE(fd);
+    ASSERT_FALSE(*fd);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  Endpoint::instance().serve(pair.there, pair.token);
+  UniqueFd fd;
+  await([&] {
+    auto finished = dialed->finish();
+    if (finished && *finished) fd = *std::move(finished);
+    return static_cast<bool>(fd);
+  });
+  Endpoint::instance().serve(pair.here, std::move(fd));
+  pair.here->put(1, "well", 4);
+  await([&] { return pair.heard_there.count() == 1; });
 }
 
 TEST(MessageReader, BelievesNoLength) {

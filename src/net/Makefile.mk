@@ -1,5 +1,6 @@
 # Room net: bootstrap sockets and transports.
 GC_NET_SOURCES = \
+	src/net/host_blocks.h \
 	src/net/p2p.cpp \
 	src/net/shm.cpp \
 	src/net/transport.h

@@ -2,27 +2,18 @@
 // that cannot reach each other's memory. Per lane: the receiver's block, then the sender's.
 #include <cstring>
 
-#include "base/shared_memory.h"
-#include "net/transport.h"
+#include "net/host_blocks.h"
 
 namespace gpucoll::net {
 namespace {
 
-using proto::ReceiveBlock;
-using proto::SendBlock;
-
 class ShmEnd final : public LinkEnd {
  public:
-  ShmEnd(Side side, const LinkShape& shape, MemoryPort& memory) : side_(side), shape_(shape), memory_(memory) {}
-  ~ShmEnd() override {
-    if (kernel_) memory_.unmap_host(shared_.data(), kernel_, shared_.bytes());
-  }
+  ShmEnd(Side side, const LinkShape& shape, MemoryPort& memory) : side_(side), blocks_(shape, memory) {}
 
   Status allocate() {
     if (side_ == Side::send) return {};
-    GC_TRY_AS(shared_, SharedMemory::create(stride() * static_cast<size_t>(shape_.lanes), "gpucoll-shm"));
-    GC_TRY_AS(kernel_, memory_.map_host(shared_.data(), shared_.bytes()));
-    SharedMemoryName name = shared_.name();
+    GC_TRY_AS(const SharedMemoryName name, blocks_.create("gpucoll-shm"));
     static_assert(sizeof name <= sizeof blob_.bytes);
     std::memcpy(blob_.bytes, &name, sizeof name);
     return {};
@@ -34,25 +25,15 @@ class ShmEnd final : public LinkEnd {
     if (side_ == Side::receive) return {};
     SharedMemoryName name;
     std::memcpy(&name, peer.bytes, sizeof name);
-    GC_TRY_AS(shared_, SharedMemory::open(name));
-    GC_TRY_AS(kernel_, memory_.map_host(shared_.data(), shared_.bytes()));
-    return {};
+    return blocks_.open(name);
   }
 
-  proto::Connector connector(int lane) const override {
-    auto* receive_block = static_cast<uint8_t*>(kernel_) + static_cast<size_t>(lane) * stride();
-    return {receive_block, receive_block + ReceiveBlock::bytes(shape_.slots), 0, 0};
-  }
+  proto::Connector connector(int lane) const override { return blocks_.connector(lane); }
 
  private:
-  size_t stride() const { return ReceiveBlock::bytes(shape_.slots) + SendBlock::kBytes; }
-
-  Side side_;
-  LinkShape shape_;
-  MemoryPort& memory_;
+  const Side side_;
+  HostBlocks blocks_;
   LinkBlob blob_ = {};
-  SharedMemory shared_;
-  void* kernel_ = nullptr;
 };
 
 class ShmTransport final : public Transport {

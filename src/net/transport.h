@@ -46,8 +46,7 @@ struct LinkShape {
   proto::ConnectionShape slots;
 };
 
-// What an end has left to move: nothing; something, once the other side or the kernels go on; or it has just moved
-// some.
+// An end has nothing left to move; or something, once the other side or the kernels go on; or it has just moved some.
 enum class StepProgress { none, pending, moved };
 
 class LinkEnd {

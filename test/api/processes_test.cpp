@@ -103,7 +103,7 @@ TEST(Processes, ADeadRankIsNamedByTheOthers) {
     DeviceBuffer b(64);
     CHILD_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, nullptr));
     CHILD_OK(gpucollStreamSynchronize(nullptr));
-    // What its kernels have stored may still be on its way to other nodes.
+    // Data that its kernels have stored may still be on their way to other nodes.
     if (rank == 1 && std::getenv("GC_TEST_NODES")) usleep(300000);
     if (rank == 1) raise(SIGKILL);
     CHILD_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, nullptr));

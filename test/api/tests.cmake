@@ -58,7 +58,7 @@ gc_test(api.fork LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_mutant(150 MUST_PRINT "a child ended with status" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_mutant(151 MUST_PRINT "a child has not ended by exit" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_test(api.processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
-# The same with ranks on nodes of their own: all apart, and two on each.
+# Ranks are on nodes of their own here: two on each of two, and all apart.
 foreach(nodes 2 4)
   gc_test(api.processes.${nodes}_nodes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=${nodes}
     COMMAND test/api/processes_test)

@@ -45,10 +45,11 @@ StepProgress LinkProgress::move_all() noexcept {
   return most;
 }
 
-// The activity first: what kernels have stored before they ended is moved in this round. A communicator without any
-// costs the others' rounds no system call.
+// Reads the wakes, then the activity, and then moves steps: so a round that finds no activity moves all that kernels
+// have stored before they ended, also those that began and ended since the last round. A communicator that rests costs
+// the others' rounds no system call.
 LinkProgress::Progress LinkProgress::progress() noexcept {
-  // Before the activity: kernels that were launched, and have ended since, have left something. Partner: wake().
+  // Acquire: partner is wake().
   const uint64_t wakes = wakes_.load(std::memory_order_acquire);
   const KernelActivity activity = activity_();
   std::lock_guard lock(mutex_);

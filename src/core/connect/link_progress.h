@@ -13,7 +13,7 @@
 
 namespace gpucoll::core {
 
-// Whether kernels of a communicator may have steps under way: nobody knows when a graph runs.
+// Tells whether kernels of a communicator may have steps under way. Nobody knows when a graph runs.
 enum class KernelActivity { none, in_graphs, launched };
 
 class LinkProgress final : public ProxyWork {

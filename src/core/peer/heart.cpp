@@ -77,24 +77,16 @@ RunningClock::time_point RunningClock::at(steady_clock::time_point now) noexcept
   return time_point(nanoseconds(gc_mutant(132) ? wall : wall - pauses));
 }
 
-Status unheard(const std::string& who, nanoseconds silence, int rank, long long waited_s) {
+Status stopped(const std::string& who, nanoseconds silence, int rank, long long waited_s, bool is_remote) {
   if (silence * kPartOfWait < std::chrono::seconds(waited_s)) return {};
+  constexpr char kHere[] =
+      "%s did not run for %.1f s, as if it was stopped or in a debugger, while rank %d waited %lld s (parameter "
+      "timeout)";
+  constexpr char kThere[] =
+      "%s sent no sign of life for %.1f s, while rank %d waited %lld s (parameter timeout): it is stopped, or the "
+      "network between the hosts carries nothing";
   const double seconds = std::chrono::duration<double>(silence).count();
-  return Status::error(Code::timed_out,
-                       "%s sent no sign of life for %.1f s, while rank %d waited %lld s (parameter timeout): it is "
-                       "stopped, or the network between the hosts carries nothing",
-                       who.c_str(), seconds, rank, waited_s)
-      .blaming();
-}
-
-Status stopped(const std::string& who, nanoseconds silence, int rank, long long waited_s) {
-  if (silence * kPartOfWait < std::chrono::seconds(waited_s)) return {};
-  const double seconds = std::chrono::duration<double>(silence).count();
-  return Status::error(Code::timed_out,
-                       "%s did not run for %.1f s, as if it was stopped or in a debugger, while rank %d waited %lld s "
-                       "(parameter timeout)",
-                       who.c_str(), seconds, rank, waited_s)
-      .blaming();
+  return Status::error(Code::timed_out, is_remote ? kThere : kHere, who.c_str(), seconds, rank, waited_s).blaming();
 }
 
 }  // namespace gpucoll::core

@@ -48,8 +48,8 @@ struct RunningClock {
 
 // Returns what a rank that has waited too long says where it finds that another process does not run, or did not for a
 // good part of the time; ok where so short a pause explains nothing.
-Status stopped(const std::string& who, std::chrono::nanoseconds silence, int rank, long long waited_s);
-// The same of a process of another node, which may be out of reach instead.
-Status unheard(const std::string& who, std::chrono::nanoseconds silence, int rank, long long waited_s);
+// is_remote: the process is on another node, and may be out of reach instead.
+Status stopped(const std::string& who, std::chrono::nanoseconds silence, int rank, long long waited_s,
+               bool is_remote = false);
 
 }  // namespace gpucoll::core

@@ -373,7 +373,7 @@ Status Peers::stopped(std::chrono::steady_clock::time_point since, long long wai
     if (r != rank_) look_at(page(r)->pulse, name(r), remote(r));
   for (const Surroundings::Bystander& bystander : bystanders_) look_at(*bystander.pulse, bystander.name, false);
   if (who.empty()) return {};
-  return far ? unheard(who, longest, number(rank_), waited_s) : core::stopped(who, longest, number(rank_), waited_s);
+  return core::stopped(who, longest, number(rank_), waited_s, far);
 }
 
 }  // namespace gpucoll::core

@@ -29,8 +29,25 @@ Token channel_token(const NetworkAddress& listener, int dialer) {
   return {listener.token[0], listener.token[1] ^ static_cast<uint64_t>(dialer + 1)};
 }
 
-// Of a channel to a rank that does not read: bytes.
+// A channel keeps so many bytes for a rank that does not read.
 constexpr size_t kMostBacklog = 64 << 10;
+
+// Reads what is to be told of a page. The words that say that the rank has failed or is through come before the rest,
+// so that these are not told too early.
+ControlPage state_of(const ControlPage& page) {
+  ControlPage state = {};
+  state.closing = __atomic_load_n(&page.closing, __ATOMIC_ACQUIRE);
+  state.left = __atomic_load_n(&page.left, __ATOMIC_ACQUIRE);
+  state.fault = __atomic_load_n(&page.fault, __ATOMIC_ACQUIRE);
+  state.magic = page.magic;
+  state.rank = page.rank;
+  state.entered = __atomic_load_n(&page.entered, __ATOMIC_ACQUIRE);
+  state.begun = __atomic_load_n(&page.begun, __ATOMIC_RELAXED);
+  state.held = __atomic_load_n(&page.held, __ATOMIC_RELAXED);
+  state.pulse.beat_ns = __atomic_load_n(&page.pulse.beat_ns, __ATOMIC_RELAXED);
+  if (state.fault != 0) std::memcpy(state.fault_text, page.fault_text, sizeof state.fault_text);
+  return state;
+}
 
 template <class T>
 void copy_word(T* to, const T& from) {
@@ -61,7 +78,7 @@ class RemotePages::Copy final : public net::ChannelListener {
   }
 
  private:
-  // The text before the fault that it belongs to, and all before what says that the rank is through.
+  // Stores the text before the fault that it belongs to, and all before what says that the rank is through.
   bool take_state(const uint8_t* payload) noexcept {
     ControlPage state;
     std::memcpy(&state, payload, sizeof state);
@@ -138,12 +155,8 @@ Status RemotePages::unreached(int rank, const Status& why) const {
       .blaming();
 }
 
-Status RemotePages::connect() {
-  struct Pending {
-    int rank;
-    net::DialedConnection dialed;
-  };
-  std::vector<Pending> pending;
+Result<std::vector<RemotePages::Dialing>> RemotePages::begin_dialing() const {
+  std::vector<Dialing> pending;
   for (int r = rank_ + 1; r < size_; ++r) {
     const NetworkAddress& address = addresses_[static_cast<size_t>(r)];
     if (!copy(r) || address.port == 0) continue;
@@ -151,6 +164,11 @@ Status RemotePages::connect() {
     if (!dialed) return unreached(r, dialed.status());
     pending.push_back({r, *std::move(dialed)});
   }
+  return pending;
+}
+
+Status RemotePages::connect() {
+  GC_TRY_AS(std::vector<Dialing> pending, begin_dialing());
   const net::Deadline deadline = net::deadline_after(params().timeout);
   while (!pending.empty()) {
     for (size_t i = 0; i < pending.size();) {
@@ -204,24 +222,9 @@ std::string RemotePages::host(int rank) const {
 void RemotePages::publish() noexcept {
   contained([&]() -> Status {
     std::lock_guard lock(mutex_);
-    // What says that the rank has failed or is through is read before the rest: so it is not told too early.
-    const auto& page = *reinterpret_cast<const ControlPage*>(own_);
-    const uint32_t closing = __atomic_load_n(&page.closing, __ATOMIC_ACQUIRE);
-    const uint32_t left = __atomic_load_n(&page.left, __ATOMIC_ACQUIRE);
-    const uint32_t fault = __atomic_load_n(&page.fault, __ATOMIC_ACQUIRE);
-    ControlPage state = {};
-    state.magic = page.magic;
-    state.rank = page.rank;
-    state.entered = __atomic_load_n(&page.entered, __ATOMIC_ACQUIRE);
-    state.begun = __atomic_load_n(&page.begun, __ATOMIC_RELAXED);
-    state.held = __atomic_load_n(&page.held, __ATOMIC_RELAXED);
-    state.pulse.beat_ns = __atomic_load_n(&page.pulse.beat_ns, __ATOMIC_RELAXED);
-    if (fault != 0) std::memcpy(state.fault_text, page.fault_text, sizeof state.fault_text);
-    state.fault = fault;
-    state.left = left;
-    state.closing = closing;
+    const ControlPage state = state_of(*reinterpret_cast<const ControlPage*>(own_));
     // A rank that is stopped for long reads nothing; once it goes on, the latest state is as good as all.
-    const uint32_t news[] = {closing, left, fault};
+    const uint32_t news[] = {state.closing, state.left, state.fault};
     const bool has_news = std::memcmp(news, told_, sizeof told_) != 0;
     std::memcpy(told_, news, sizeof told_);
     for (const auto& kept : copies_)

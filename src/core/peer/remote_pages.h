@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "net/bootstrap/bootstrap.h"
 #include "net/tcp/channel.h"
+#include "net/tcp/endpoint.h"
 #include "proto/format/peer.h"
 #include "proto/format/remote_page.h"
 
@@ -48,6 +49,11 @@ class RemotePages {
 
  private:
   class Copy;
+  struct Dialing {
+    int rank;
+    net::DialedConnection dialed;
+  };
+  Result<std::vector<Dialing>> begin_dialing() const;
   Status unreached(int rank, const Status& why) const;
   Status await_dialers() const;
   void tell(Copy& kept, const proto::ControlPage& state);

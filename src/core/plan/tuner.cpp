@@ -57,14 +57,8 @@ constexpr Model kEmulated = {40,
 
 // Between nodes over sockets, where one thread moves all channels, and a few keep it busy. Links there carry Simple
 // alone.
-constexpr Model kNetwork = {40,
-                            40,
-                            0,
-                            {{30, 2, 4, 4, 65536}, {30, 2, 4, 4, 65536}, {30, 2, 4, 4, 65536}},
-                            {30, 2, 4, 4, 65536},
-                            {30, 2, 4, 4, 65536},
-                            0.8,
-                            {0, 65536, 65536}};
+constexpr Speed kSocket = {30, 2, 4, 4, 65536};
+constexpr Model kNetwork = {40, 40, 0, {kSocket, kSocket, kSocket}, kSocket, kSocket, 0.8, {0, 65536, 65536}};
 
 constexpr double kBytesPerUs = 1000;  // of 1 GB/s
 

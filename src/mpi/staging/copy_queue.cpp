@@ -27,7 +27,7 @@ constexpr int kMostBlocks = 16;
 // After so many small copies in a row, one block is enough.
 constexpr int kMostSmallInRow = 32;
 
-// What the host and a kernel that stays share.
+// The host and a kernel that stays share these words.
 struct PostBox {
   proto::Doorbell bell;
   proto::PackItem items[proto::kMostPostedItems];

@@ -37,7 +37,7 @@ bool Door::has_last() const {
 Door::Heard Door::hear(Stranger* stranger) {
   const ssize_t n =
       recv(stranger->fd.get(), stranger->said.data() + stranger->bytes, stranger->said.size() - stranger->bytes, 0);
-  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Heard::less;
+  if (n < 0 && not_now(errno)) return Heard::less;
   if (n <= 0) return Heard::nonsense;
   stranger->bytes += static_cast<size_t>(n);
   const size_t begun = std::min(stranger->bytes, sizeof proto::kBootstrapMagic);

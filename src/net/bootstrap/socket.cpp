@@ -34,8 +34,6 @@ sockaddr_in to_sockaddr(const Address& address) {
   return sa;
 }
 
-bool not_now(int errnum) { return errnum == EAGAIN || errnum == EWOULDBLOCK || errnum == EINTR; }
-
 void send_at_once(int fd) {
   int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

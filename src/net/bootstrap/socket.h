@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,9 @@ struct Address {
 };
 static_assert(sizeof(Address) == 8);
 std::string to_string(const Address& address);
+
+// Returns whether a call on a socket that does not wait has failed only because it would have had to.
+inline bool not_now(int errnum) noexcept { return errnum == EAGAIN || errnum == EWOULDBLOCK || errnum == EINTR; }
 
 // The address under which other nodes reach this one: that of the first interface that is up and not the loopback,
 // else 127.0.0.1. The parameter socket_ifname names another interface. Errors: invalid_argument, where there is none of

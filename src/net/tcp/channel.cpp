@@ -15,8 +15,6 @@ namespace {
 constexpr std::chrono::seconds kLongestFarewell{10};
 constexpr size_t kPieceBytes = 64 << 10;
 
-bool not_now(int errnum) { return errnum == EAGAIN || errnum == EWOULDBLOCK || errnum == EINTR; }
-
 }  // namespace
 
 void MessageReader::feed(const uint8_t* data, size_t bytes) {

@@ -178,7 +178,7 @@ Result<UniqueFd> DialedConnection::finish() {
   uint8_t answer = 0;
   const ssize_t n = recv(fd_.get(), &answer, 1, MSG_DONTWAIT);
   if (n == 1 && answer == proto::kChannelAdmitted) return std::move(fd_);
-  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return UniqueFd();
+  if (n < 0 && not_now(errno)) return UniqueFd();
   fd_.reset();
   GC_TRY_AS(dial_, Dial::start(address_));
   again_ = Clock::now() + kBeforeNext;

@@ -70,7 +70,7 @@ Status SendingLane::drained(uint64_t head) {
 Result<uint8_t*> ReceivingLane::place(const StepFrame& frame) {
   const uint64_t begin = proto::slice_begin(frame.step, frame.record), end = end_of(frame.step, frame.record);
   const uint64_t room = proto::slice_steps(frame.record) * slot_bytes_;
-  // What kernels have drained last, whoever has been told.
+  // Kernels may have drained more than the sender has been told.
   const uint64_t head = __atomic_load_n(head_of(send_), __ATOMIC_ACQUIRE);
   if (frame.step != tail_ || proto::slice_bytes(frame.record) > room || end - head > kSteps)
     return Status::error(Code::remote, "it sends %llu bytes behind step %llu of a connection that is at %llu",

@@ -7,13 +7,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/bootstrap/socket.h"
+
 namespace gpucoll::net {
 namespace {
 
 using proto::StepFrame;
 using proto::StepKind;
-
-bool not_now(int errnum) { return errnum == EAGAIN || errnum == EWOULDBLOCK || errnum == EINTR; }
 
 Status lost(int errnum) {
   if (errnum == 0) return Status::error(Code::remote, "the other side has closed it");

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/params.h"
-#include "base/shared_memory.h"
+#include "net/host_blocks.h"
 #include "net/tcp/endpoint.h"
 #include "net/tcp/step_lanes.h"
 #include "net/tcp/step_stream.h"
@@ -15,8 +15,6 @@
 namespace gpucoll::net {
 namespace {
 
-using proto::ReceiveBlock;
-using proto::SendBlock;
 using proto::StepFrame;
 using proto::StepKind;
 
@@ -39,27 +37,22 @@ StepFrame head_frame(int lane, uint64_t head) {
 
 class TcpEnd : public LinkEnd {
  public:
-  TcpEnd(const LinkShape& shape, MemoryPort& memory) : shape_(shape), memory_(memory) {}
-  ~TcpEnd() override {
-    if (kernel_) memory_.unmap_host(blocks_.data(), kernel_, blocks_.bytes());
-  }
+  TcpEnd(const LinkShape& shape, MemoryPort& memory) : shape_(shape), blocks_(shape, memory) {}
 
   const LinkBlob& blob() const override { return blob_; }
-  proto::Connector connector(int lane) const override {
-    uint8_t* const block = block_at(kernel_, lane);
-    return {block, block + ReceiveBlock::bytes(shape_.slots), 0, 0};
-  }
+  proto::Connector connector(int lane) const override { return blocks_.connector(lane); }
   bool needs_progress() const override { return true; }
 
  protected:
-  Status allocate() {
-    GC_TRY_AS(blocks_, SharedMemory::create(stride() * static_cast<size_t>(shape_.lanes), "gpucoll-tcp"));
+  // Makes the blocks, and a lane of either side's for each.
+  template <class Lane>
+  Status allocate(std::vector<Lane>* lanes) {
+    GC_TRY(blocks_.create("gpucoll-tcp").status());
     blocks_.close_name();
-    GC_TRY_AS(kernel_, memory_.map_host(blocks_.data(), blocks_.bytes()));
+    for (int lane = 0; lane < shape_.lanes; ++lane)
+      lanes->emplace_back(blocks_.receive_block(lane), blocks_.send_block(lane), shape_.slots);
     return {};
   }
-  uint8_t* receive_block(int lane) const { return block_at(blocks_.data(), lane); }
-  uint8_t* send_block(int lane) const { return receive_block(lane) + ReceiveBlock::bytes(shape_.slots); }
   // Returns the lane behind *last of those that a socket carries, in turn, and puts it there. -1: none yet.
   int lane_behind(size_t socket, int* last) const {
     const int next = *last < 0 ? static_cast<int>(socket) : *last + n_sockets();
@@ -68,17 +61,11 @@ class TcpEnd : public LinkEnd {
   int n_sockets() const { return static_cast<int>(sockets_.size()); }
 
   const LinkShape shape_;
-  MemoryPort& memory_;
   LinkBlob blob_ = {};
   std::vector<UniqueFd> sockets_;
 
  private:
-  size_t stride() const { return ReceiveBlock::bytes(shape_.slots) + SendBlock::kBytes; }
-  uint8_t* block_at(void* base, int lane) const {
-    return static_cast<uint8_t*>(base) + static_cast<size_t>(lane) * stride();
-  }
-  SharedMemory blocks_;
-  void* kernel_ = nullptr;
+  HostBlocks blocks_;
 };
 
 // One socket's share of an end's work.
@@ -99,12 +86,7 @@ class TcpSender final : public TcpEnd, private FrameSink {
  public:
   using TcpEnd::TcpEnd;
 
-  Status prepare() {
-    GC_TRY(allocate());
-    for (int lane = 0; lane < shape_.lanes; ++lane)
-      lanes_.emplace_back(receive_block(lane), send_block(lane), shape_.slots);
-    return {};
-  }
+  Status prepare() { return allocate(&lanes_); }
   Status connect(const LinkBlob& peer) override {
     TcpBlob blob;
     std::memcpy(&blob, peer.bytes, sizeof blob);
@@ -172,9 +154,7 @@ class TcpReceiver final : public TcpEnd, private FrameSink {
   ~TcpReceiver() override { Endpoint::instance().forget(token_); }
 
   Status prepare() {
-    GC_TRY(allocate());
-    for (int lane = 0; lane < shape_.lanes; ++lane)
-      lanes_.emplace_back(receive_block(lane), send_block(lane), shape_.slots);
+    GC_TRY(allocate(&lanes_));
     const auto sockets = static_cast<size_t>(std::min<int64_t>(params().tcp_sockets, shape_.lanes));
     sockets_.resize(sockets);
     streams_.resize(sockets);

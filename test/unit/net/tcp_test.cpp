@@ -50,7 +50,7 @@ struct Slice {
   int steps;
   size_t bytes;
 };
-// The same on both sides: slices of 1, 2 or 4 steps, of any size from none to all of their slots.
+// Returns equal slices on both sides: of 1, 2 or 4 steps, of any size from none to all of their slots.
 std::vector<Slice> slices_of(int lane, int n, size_t slot_bytes) {
   std::mt19937 random(static_cast<unsigned>(lane) + 1);
   std::vector<Slice> slices;
@@ -63,7 +63,7 @@ std::vector<Slice> slices_of(int lane, int n, size_t slot_bytes) {
   return slices;
 }
 
-// What a kernel of the sending side does, by the rules of format/connection.h.
+// Does what a kernel of the sending side does, by the rules of format/connection.h.
 void send_slices(const proto::Connector& connector, int lane, const std::vector<Slice>& slices, size_t slot_bytes) {
   uint64_t step = 0, place = 0;
   for (const Slice& slice : slices) {
@@ -85,7 +85,7 @@ void send_slices(const proto::Connector& connector, int lane, const std::vector<
   }
 }
 
-// And of the receiving side: how many bytes were wrong.
+// Does what one of the receiving side does. Returns how many bytes were wrong.
 uint64_t receive_slices(const proto::Connector& connector, int lane, const std::vector<Slice>& slices,
                         size_t slot_bytes) {
   uint64_t step = 0, place = 0, wrong = 0;

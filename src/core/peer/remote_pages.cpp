@@ -68,6 +68,12 @@ class RemotePages::Copy final : public net::ChannelListener {
     channel_->put(static_cast<uint32_t>(kind), payload, bytes);
   }
 
+  // Stores that the other rank has shown now that it runs, or that its heart does not beat.
+  void hear(bool beats) noexcept {
+    auto& page = *reinterpret_cast<ControlPage*>(page_);
+    copy_word(&page.pulse.beat_ns, beats ? static_cast<uint64_t>(monotonic_ns()) : 0);
+  }
+
   bool on_message(const net::MessageReader::Message& message) noexcept override {
     switch (static_cast<RemoteKind>(message.kind)) {
       case RemoteKind::kState: return message.bytes == sizeof(ControlPage) && take_state(message.payload);
@@ -91,7 +97,7 @@ class RemotePages::Copy final : public net::ChannelListener {
     copy_word(&page.entered, state.entered);
     copy_word(&page.begun, state.begun);
     copy_word(&page.held, state.held);
-    copy_word(&page.pulse.beat_ns, state.pulse.beat_ns != 0 ? static_cast<uint64_t>(monotonic_ns()) : 0);
+    hear(state.pulse.beat_ns != 0);
     __atomic_store_n(&page.fault, state.fault, __ATOMIC_SEQ_CST);  // partners: as for the page itself
     __atomic_store_n(&page.left, state.left, __ATOMIC_RELEASE);
     __atomic_store_n(&page.closing, state.closing, __ATOMIC_RELEASE);
@@ -206,6 +212,8 @@ Status RemotePages::await_dialers() const {
                              rank_);
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
+  for (const auto& kept : copies_)
+    if (kept) kept->hear(true);
   return {};
 }
 

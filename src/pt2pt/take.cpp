@@ -104,7 +104,9 @@ Status Take::find_list(uint8_t* source) {
   GC_TRY_AS(uint8_t* const from, open_place(place));
   if (!from) return {};
   auto made = std::make_shared<PeerList>(PeerList{peer.index, list.serial, {list.runs, list.starts}, {}});
-  GC_TRY_AS(made->memory, coll::TypeCache::instance().block(end_->device, made->size.bytes()));
+  auto memory = coll::TypeCache::instance().block(end_->device, made->size.bytes());
+  if (!memory) return ask_sender();
+  made->memory = *std::move(memory);
   std::vector<proto::PackItem> items;
   coll::append_copy(&items, made->memory.get(), from, made->size.bytes());
   GC_TRY_AS(launch_, end_->copies().add(items, false));

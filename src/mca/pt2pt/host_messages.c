@@ -60,7 +60,7 @@ static void give(ompi_status_public_t *status, ompi_status_public_t *found) {
  * may have lost its processor on the way, so this one gives its own. The times are bounded. ob1 reads the size from a
  * fragment that another thread may just have given back, and then tells less than nothing. */
 static bool is_gone(ompi_communicator_t *comm, ompi_status_public_t *found, int times) {
-  enum { kQuickTimes = 100, kMostTimes = 1000000 };
+  enum { kQuickTimes = 100, kMostTimes = 10000 };
   const bool known = found->_ucount <= PTRDIFF_MAX && gcm_correct_probe(comm, found, false);
   if (known || !opal_using_threads() || times >= kMostTimes) return false;
   if (times >= kQuickTimes) sched_yield();

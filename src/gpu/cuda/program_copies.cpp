@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 
 #include "gpu/cuda/driver.h"
@@ -24,8 +25,10 @@ bool may_ask(cudaStream_t stream) {
 
 void await(cudaStream_t stream, std::chrono::steady_clock::time_point end) {
   if (!may_ask(stream)) return;
-  while (cudaStreamQuery(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < end) sched_yield();
-  cudaGetLastError();
+  cudaError_t answer = cudaStreamQuery(stream);
+  for (; answer == cudaErrorNotReady && std::chrono::steady_clock::now() < end; answer = cudaStreamQuery(stream))
+    sched_yield();
+  if (answer != cudaSuccess) cudaGetLastError();  // else it is an error of the program's
 }
 
 // Lets copies of this allocation end before their calls return. Memory of pools cannot have that.
@@ -34,20 +37,22 @@ void make_synchronous(const void* address) {
   cuda::driver()->set_pointer_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, reinterpret_cast<CUdeviceptr>(address));
 }
 
-// The allocations that this thread has seen last, by what numbers them in the process.
+// The allocations that the process has seen last, by their numbers.
 class Known {
  public:
-  bool has(uint64_t buffer_id) const { return ids_[buffer_id % ids_.size()] == buffer_id; }
-  void add(uint64_t buffer_id) { ids_[buffer_id % ids_.size()] = buffer_id; }
+  bool has(uint64_t buffer_id) const { return place(buffer_id).load(std::memory_order_relaxed) == buffer_id; }
+  void add(uint64_t buffer_id) { place(buffer_id).store(buffer_id, std::memory_order_relaxed); }
 
  private:
-  std::array<uint64_t, 64> ids_ = {};
+  const std::atomic<uint64_t>& place(uint64_t buffer_id) const { return ids_[buffer_id % ids_.size()]; }
+  std::atomic<uint64_t>& place(uint64_t buffer_id) { return ids_[buffer_id % ids_.size()]; }
+  std::array<std::atomic<uint64_t>, 4096> ids_ = {};
 };
 
 }  // namespace
 
 void await_program_copies(const void* address, const PointerInfo& info) noexcept {
-  thread_local Known known;
+  static Known known;
   CUcontext context = nullptr;
   if (info.kind != MemoryKind::device || info.buffer_id == 0 || known.has(info.buffer_id)) return;
   if (cuda::driver() == nullptr || cuda::driver()->get_current(&context) != CUDA_SUCCESS || context == nullptr) return;

@@ -107,7 +107,37 @@ inline const char* name_of(Where where) { return where == Where::host ? "host" :
 // wait for each other.
 inline std::atomic<bool> g_keep_memory{false};
 
-// Gives managed memory, which migrates between host and GPU, by CUDA's driver. For tests on GPUs: see test/device/run.
+// CUDA's driver, in the context of this rank's GPU. For tests on GPUs.
+class CudaDriver {
+ public:
+  static CudaDriver& instance() {
+    static CudaDriver driver;
+    return driver;
+  }
+  // Calls the driver's function `name`, and ends the program where that fails.
+  template <class... Arguments>
+  void call(const char* name, Arguments... arguments) {
+    void* const function = driver_ ? dlsym(driver_, name) : nullptr;
+    const int result = function ? reinterpret_cast<int (*)(Arguments...)>(function)(arguments...) : -1;
+    if (result == 0) return;
+    std::printf("rank %d: %s of CUDA's driver failed: error %d\n", g_rank, name, result);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+
+ private:
+  CudaDriver() {
+    int devices = 1, device = 0;
+    void* context = nullptr;
+    need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
+    call<unsigned>("cuInit", 0);
+    call<int*, int>("cuDeviceGet", &device, g_rank % devices);
+    call<void**, int>("cuDevicePrimaryCtxRetain", &context, device);
+    call<void*>("cuCtxSetCurrent", context);
+  }
+  void* driver_ = dlopen("libcuda.so.1", RTLD_NOW);
+};
+
+// Gives managed memory, which migrates between host and GPU. For tests on GPUs: see test/device/run.
 class ManagedMemory {
  public:
   static bool is_wanted() {
@@ -121,32 +151,10 @@ class ManagedMemory {
   void* allocate(size_t bytes) {
     constexpr unsigned kGlobal = 1;
     void* made = nullptr;
-    need(call<void**, size_t, unsigned>("cuMemAllocManaged", &made, bytes, kGlobal));
+    CudaDriver::instance().call<void**, size_t, unsigned>("cuMemAllocManaged", &made, bytes, kGlobal);
     return made;
   }
-  void release(void* memory) { need(call<void*>("cuMemFree_v2", memory)); }
-
- private:
-  ManagedMemory() {
-    int devices = 1, device = 0;
-    void* context = nullptr;
-    mpi_test::need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
-    need(call<unsigned>("cuInit", 0));
-    need(call<int*, int>("cuDeviceGet", &device, g_rank % devices));
-    need(call<void**, int>("cuDevicePrimaryCtxRetain", &context, device));
-    need(call<void*>("cuCtxSetCurrent", context));
-  }
-  template <class... Arguments>
-  int call(const char* name, Arguments... arguments) {
-    void* const function = driver_ ? dlsym(driver_, name) : nullptr;
-    return function ? reinterpret_cast<int (*)(Arguments...)>(function)(arguments...) : -1;
-  }
-  void need(int result) {
-    if (result == 0) return;
-    std::printf("rank %d: CUDA's driver gives no managed memory: error %d\n", g_rank, result);
-    MPI_Abort(MPI_COMM_WORLD, 3);
-  }
-  void* driver_ = dlopen("libcuda.so.1", RTLD_NOW);
+  void release(void* memory) { CudaDriver::instance().call<void*>("cuMemFree_v2", memory); }
 };
 
 // Bytes in host or device memory; reading and writing work on both.

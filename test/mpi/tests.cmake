@@ -144,6 +144,10 @@ gc_mpi_test(mpi.persistent_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC_
 gc_mpi_test(mpi.host_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/host_copies)
 gc_mpi_test(mpi.teams_host_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/host_copies)
+# Buffers that the program fills by calls that return early: on GPUs such copies may be under way when MPI is called.
+gc_mpi_test(mpi.program_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/program_copies)
+gc_mpi_test(mpi.teams_program_copies LABELS mpi TIMEOUT 120 NP 4 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/program_copies)
 # More communicators at once than devices have room for: the ranks must launch their calls in one order.
 foreach(np 2 4)
   gc_mpi_labels(${np} EQUAL 2)

@@ -246,7 +246,7 @@ void refuse(gc_comm* comm, uint32_t order, uint32_t function) {
   });
 }
 
-void turn(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->requests().progress(); }
+void turn(gc_comm* comm) { static_cast<MpiCommunicator*>(comm)->requests().turn(); }
 
 void host_begun(gc_pending* pending) {
   auto* call = static_cast<Request*>(pending);

@@ -157,7 +157,7 @@ Result<bool> MpiCommunicator::prepare() {
   GC_TRY_AS(const bool prepared, runtime().prepared(call_));
   if (prepared) return true;
   while (!requests().settled()) {
-    requests().progress();
+    requests().turn();
     description_.calls->progress();
   }
   return runtime().prepare(call_, description_.calls->progress);
@@ -274,7 +274,7 @@ void MpiCommunicator::refuse(uint32_t order, uint32_t function) {
 // Ends: each call that is first is decided or fails within the timeout.
 void MpiCommunicator::drain() {
   while (device_side_ && requests().queued()) {
-    requests().progress();
+    requests().turn();
     description_.calls->progress();
   }
 }

@@ -200,11 +200,18 @@ bool RequestQueue::progress() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   go_on();
+  return true;
+}
+
+// MPI, which waits without, keeps the processors that the device's threads need.
+void RequestQueue::turn() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  go_on();
   const bool polite = (!launcher_.settled() && runtime_.get()->emulated()) || groups_.needs_processors() ||
                       persistent_.needs_processors();
   lock.unlock();
-  if (polite) sched_yield();  // MPI, which waits without, keeps the processors that the device's threads need
-  return true;
+  if (polite) sched_yield();
 }
 
 // A thread that queues a call after the last look here finds that the thread does not have this object any more.

@@ -58,6 +58,8 @@ class RequestQueue final : public ProgressClient {
   void tell_refused();
   bool progress() override;
   bool progress_on_thread() override;
+  // Makes progress for a thread of the application that waits. The thread holds no lock.
+  void turn();
   void host_begun(Request* call);
   Code end(Request* call);
   // Restart and publish as gc_abi.restart and gc_abi.publish_starts do.

@@ -70,7 +70,12 @@ uint64_t ProgressThread::name_of(const ProgressClient* calls) const {
 // While all calls are looked at, none launches; then only the very first one launches. Calls that came since do not, as
 // there may be others by then that nobody has looked at.
 bool ProgressThread::launch_earlier(uint64_t number, const ProgressClient* calls) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  // Who waited here would keep the queue of `calls` from whoever has the lock.
+  if (gc_mutant(162))
+    lock.lock();
+  else if (!lock.try_lock())
+    return false;
   if (within_ == Within::looking) return false;
   const Place place = {number, name_of(calls)};
   if (within_ == Within::launching) return place < looked_until_ && !first_before(place, calls);

@@ -27,7 +27,8 @@ namespace gpucoll::coll {
 class ProgressClient {
  public:
   virtual ~ProgressClient() = default;
-  // Launches what it can, as launch_earlier() lets it, or only looks. Returns false where another thread is at it.
+  // Launches what it can, as launch_earlier() lets it, or only looks. Returns false where another thread is at it. Does
+  // not wait, nor give the processor away: its caller holds locks.
   virtual bool progress() = 0;
   // Launches as progress() does, and returns whether the thread must call again.
   virtual bool progress_on_thread() = 0;
@@ -57,8 +58,9 @@ class ProgressThread {
   void add(ProgressClient* calls);
   // Lets the thread look soon again: something has changed that other ranks answer at once.
   void hurry() noexcept { hurried_.store(true, std::memory_order_relaxed); }
-  // Launches what comes before call `number` of `calls`. Returns false where such a call is not launched yet, or where
-  // one may yet turn out to come before.
+  // Launches what comes before call `number` of `calls`. Returns false where such a call is not launched yet, where one
+  // may yet turn out to come before, or where another thread is at it: then the caller tries again later, and holds no
+  // lock meanwhile that this thread or others need to go on.
   bool launch_earlier(uint64_t number, const ProgressClient* calls);
   // Forgets `calls`: after it returns they are not known any more.
   void remove(ProgressClient* calls);

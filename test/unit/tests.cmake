@@ -32,6 +32,8 @@ gc_mutant(160 MUST_PRINT "FAILED.*LaunchOrderTest.NeverHangs" LABELS unit
 gc_mutant(161 MUST_PRINT "FAILED.*LaunchOrderTest.NeverHangs" LABELS unit
   COMMAND test/unit/mpi/launch_order_test --gtest_filter=LaunchOrderTest.NeverHangs)
 gc_test(unit.progress_thread LABELS unit COMMAND test/unit/mpi/progress_thread_test)
+gc_mutant(162 MUST_PRINT "FAILED.*WhoComesWhileAnotherThreadIsAtItGoesOn" LABELS unit
+  COMMAND test/unit/mpi/progress_thread_test --gtest_filter=*GoesOn)
 gc_test(unit.tuner LABELS unit COMMAND test/unit/core/tuner_test)
 gc_test(unit.tuning_file LABELS unit COMMAND test/unit/core/tuning_file_test)
 gc_test(unit.bootstrap LABELS unit TIMEOUT 120 COMMAND test/unit/net/bootstrap_test --gtest_filter=-Few*)

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -189,6 +192,25 @@ TEST_F(ProgressThreadTest, TheFirstCommunicatorCatchesUpWhenTheSecondComes) {
   EXPECT_EQ(two.catches, 0);
   Queue three(thread, launched, 0, 0);
   EXPECT_EQ(one.catches, 2);
+}
+
+// The caller holds its queue meanwhile. If it waited, nobody could launch from that: neither could who has the lock.
+TEST_F(ProgressThreadTest, WhoComesWhileAnotherThreadIsAtItGoesOn) {
+  Queue first(thread, launched, 1, 10), second(thread, launched, 2, 20), other(thread, launched, 3, 30);
+  std::promise<void> begun, end;
+  first.before_next = [&] {
+    begun.set_value();
+    end.get_future().wait();
+  };
+  std::thread launcher([&] { EXPECT_TRUE(second.progress()); });
+  begun.get_future().wait();
+  auto asked = std::async(std::launch::async, [&] { return thread.launch_earlier(30, &other); });
+  const bool answers = asked.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  EXPECT_TRUE(answers);
+  end.set_value();
+  launcher.join();
+  EXPECT_FALSE(answers && asked.get());
+  EXPECT_EQ(launched, (Order{10, 20}));
 }
 
 }  // namespace

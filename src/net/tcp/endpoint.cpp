@@ -59,6 +59,11 @@ void Endpoint::expect(const Token& token) {
   waiting_[token];
 }
 
+void Endpoint::expect(const Token& token, Welcome welcome) {
+  std::lock_guard lock(mutex_);
+  waiting_[token].welcome = std::move(welcome);
+}
+
 UniqueFd Endpoint::claim(const Token& token, int number) {
   std::lock_guard lock(mutex_);
   const auto waiting = waiting_.find(token);
@@ -100,11 +105,15 @@ std::vector<std::shared_ptr<Channel>> Endpoint::channels() {
 // A guest whose token nobody waits for any more is hung up on. The others hear that they are in: a fresh connection has
 // room for a byte.
 void Endpoint::admit(Door::Guest guest) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto waiting = waiting_.find({guest.hello.nonce, guest.hello.host});
   if (waiting == waiting_.end()) return;
   if (send(guest.fd.get(), &proto::kChannelAdmitted, 1, MSG_NOSIGNAL) != 1) return;
-  if (waiting->second.channel) {
+  if (waiting->second.welcome) {
+    const Welcome welcome = waiting->second.welcome;
+    lock.unlock();  // it serves a channel
+    welcome(std::move(guest.fd));
+  } else if (waiting->second.channel) {
     waiting->second.channel->attach(std::move(guest.fd));
     waiting_.erase(waiting);
   } else {

@@ -5,6 +5,7 @@
 // knocks without a token that is waited for is hung up on (net/bootstrap/door.h).
 // Thread safety: any function from any thread.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,6 +28,9 @@ class Endpoint {
 
   // Keeps connections that show the token for claim(), until forget().
   void expect(const Token& token);
+  // Hands every connection that shows the token to `welcome`, on the endpoint's thread, until forget().
+  using Welcome = std::function<void(UniqueFd)>;
+  void expect(const Token& token, Welcome welcome);
   // Returns the connection with this number that has come with the token; empty while there is none.
   UniqueFd claim(const Token& token, int number);
   void forget(const Token& token);
@@ -41,7 +45,8 @@ class Endpoint {
  private:
   struct Waiting {
     std::map<int, UniqueFd> come;
-    std::shared_ptr<Channel> channel;  // null: connections are kept
+    std::shared_ptr<Channel> channel;  // null: connections are kept, or welcome
+    Welcome welcome = nullptr;
   };
   Status listen();
   void run();

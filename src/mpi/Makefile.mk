@@ -6,7 +6,11 @@ GC_MPI_SOURCES = \
 	src/mpi/mpi_process.cpp \
 	src/mpi/mpi_process.h \
 	src/mpi/progress_thread.cpp \
-	src/mpi/progress_thread.h
+	src/mpi/progress_thread.h \
+	src/mpi/remote_boards.cpp \
+	src/mpi/remote_boards.h \
+	src/mpi/remote_process.cpp \
+	src/mpi/remote_process.h
 include src/mpi/datatype/Makefile.mk
 include src/mpi/staging/Makefile.mk
 

@@ -56,6 +56,13 @@ Result<Board> Board::open(const SharedMemoryName& name) {
   return board;
 }
 
+Result<Board> Board::create_copy() {
+  Board board;
+  GC_TRY_AS(board.memory_, SharedMemory::create(kBytes, "gpucoll-board-copy"));
+  board.memory_.close_name();
+  return board;
+}
+
 gc_board_entry* Board::claim(const BoardKey& key) noexcept {
   std::lock_guard lock(mutex_);
   for (int probe = 0; probe < kSlots; ++probe) {
@@ -67,6 +74,7 @@ gc_board_entry* Board::claim(const BoardKey& key) noexcept {
 
 void Board::release(gc_board_entry* entry) noexcept {
   std::lock_guard lock(mutex_);
+  if (entry->left) return;
   ++released_;
   remember({{entry->key[0], entry->key[1]}});
   __atomic_store_n(&entry->left, uint64_t{1},

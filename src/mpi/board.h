@@ -16,10 +16,18 @@ struct BoardKey {
   uint64_t word[2];
 };
 
+// Returns whether a rank is ready for call `number` (proto/format/board.h): in the order in which the rank stores it.
+inline bool is_ready(const gc_board_line& line, uint64_t number) noexcept {
+  const uint64_t arrival = __atomic_load_n(&line.arrival, __ATOMIC_SEQ_CST);
+  return gc_arrival_number(arrival) == number && __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) != GC_NUMBER_NONE;
+}
+
 class Board {
  public:
   static Result<Board> create();
   static Result<Board> open(const SharedMemoryName& name);
+  // Makes a board that stands for one in another node's memory; nobody opens it.
+  static Result<Board> create_copy();
   Board() = default;
   Board(Board&& other) noexcept : memory_(std::move(other.memory_)) {}
   Board& operator=(Board&& other) noexcept {

@@ -1,9 +1,11 @@
 #include "mpi/mpi_process.h"
 
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/fork.h"
@@ -14,7 +16,18 @@
 namespace gpucoll::coll {
 namespace {
 
-constexpr uint32_t kMagic = 0x67637073;
+constexpr uint32_t kMagic = 0x67637074;
+
+// Returns whether other processes of the job may be on other nodes, as far as Open MPI's launcher tells; a container
+// may be a node of its own.
+bool may_have_other_nodes() {
+  constexpr ino_t kFirstPidNamespace = 0xEFFFFFFC;
+  const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (!all || !here || std::strcmp(all, here) || !params().host_id.empty()) return true;
+  struct stat space = {};
+  return stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != kFirstPidNamespace;
+}
 
 }  // namespace
 
@@ -35,10 +48,19 @@ Status MpiProcess::open(gc_process_blob* mine) {
     mine_.params = EqualParams::of_this_process();
     mine_.board = board_.name();
     make_outbox();
+    if (may_have_other_nodes()) listen();
   }
   std::memset(mine, 0, sizeof *mine);
   std::memcpy(mine->bytes, &mine_, sizeof mine_);
   return {};
+}
+
+void MpiProcess::listen() {
+  const Status listening = contained([this] {
+    return RemoteBoards::instance().listen({mine_.node, mine_.pid, mine_.board.inode}, &board_, &mine_.address);
+  });
+  if (!listening)
+    log::write(log::Level::info, "collectives with ranks of other nodes go through the host: %s", listening.what());
 }
 
 void MpiProcess::make_outbox() {
@@ -69,6 +91,39 @@ std::optional<SharedMemoryName> MpiProcess::outbox_of(const gc_process_blob& blo
   return same ? std::optional(info.outbox) : std::nullopt;
 }
 
+std::string PeerProcess::name() const {
+  std::string text = "process " + std::to_string(pid);
+  if (remote) text += " on host " + std::string(address.host, strnlen(address.host, sizeof address.host));
+  return text;
+}
+
+// Returns what keeps this process and one of another node from reaching each other.
+Status MpiProcess::can_reach(const ProcessInfo& info) const {
+  if (params().transport != kTransportAuto && params().transport != kTransportTcp)
+    return Status::error(Code::unsupported,
+                         "is on another node or in another container (PID namespace), where the parameter transport "
+                         "does not reach: set it to auto or tcp");
+  if (info.address.port && mine_.address.port) return {};
+  return Status::error(Code::unsupported,
+                       "is on another node or in another container (PID namespace), and %s does not listen for other "
+                       "nodes: Open MPI's launcher has said that all ranks are on one, or see its own message",
+                       info.address.port ? "this process" : "that process");
+}
+
+Status MpiProcess::make_known(const ProcessInfo& info, PeerProcess* peer) {
+  peer->pid = info.pid;
+  peer->address = info.address;
+  if (info.node != mine_.node) {
+    GC_TRY_AS(peer->remote, RemoteBoards::instance().process({info.node, info.pid, info.board.inode}));
+    return {};
+  }
+  auto board = core::Board::open(info.board);
+  if (!board) return Status::error(board.status().code(), "has a board out of reach: %s", board.status().what());
+  peer->mapped = *std::move(board);
+  GC_TRY_AS(peer->liveness, core::Liveness::of(info.pid));
+  return {};
+}
+
 Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob, int own_rank) {
   if (!blob)
     return Status::error(Code::unsupported,
@@ -78,22 +133,14 @@ Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob, int own
   if (info.magic != kMagic || std::strncmp(info.version, mine_.version, sizeof info.version))
     return Status::error(Code::invalid_usage, "runs another version of gpucoll than %.16s: install one everywhere",
                          mine_.version);
-  if (info.node != mine_.node)
-    return Status::error(
-        Code::unsupported,
-        "is on another node or in another container (PID namespace): collectives run on devices only between ranks of "
-        "one node that see each other's processes; start them in one container, or with one PID namespace");
   if (!(info.params == mine_.params))
     return Status(Code::invalid_usage, info.params.difference_from(mine_.params, own_rank));
+  if (info.node != mine_.node) GC_TRY(can_reach(info));
   std::lock_guard lock(mutex_);
-  auto& known = peers_[{info.pid, info.board.inode}];
+  auto& known = peers_[{info.node, info.pid, info.board.inode}];
   if (known) return known.get();
-  auto board = core::Board::open(info.board);
-  if (!board) return Status::error(board.status().code(), "has a board out of reach: %s", board.status().what());
   auto made = std::make_unique<PeerProcess>();
-  made->board = *std::move(board);
-  GC_TRY_AS(made->liveness, core::Liveness::of(info.pid));
-  made->pid = info.pid;
+  GC_TRY(make_known(info, made.get()));
   known = std::move(made);
   return known.get();
 }

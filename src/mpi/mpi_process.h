@@ -17,6 +17,7 @@
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
 #include "mpi/board.h"
+#include "mpi/remote_boards.h"
 #include "proto/format/outbox.h"
 #include "topo/node.h"
 
@@ -32,14 +33,22 @@ struct ProcessInfo {
   SharedMemoryName board;
   SharedMemoryName outbox;  // no bytes: none
   uint8_t outbox_secret[proto::kSecretBytes];
+  proto::NetworkAddress address;  // where it answers processes of other nodes; no port: it does not
 };
 static_assert(sizeof(ProcessInfo) <= GC_PROCESS_BLOB_BYTES);
 
-// Another process of this node.
+// Another process.
 struct PeerProcess {
-  core::Board board;
+  core::Board mapped;               // of a process of this node
+  RemoteProcess* remote = nullptr;  // of another node
+  proto::NetworkAddress address = {};
   core::Liveness liveness;
   int pid = 0;
+
+  const core::Board& board() const noexcept { return remote ? remote->board() : mapped; }
+  bool alive() const noexcept { return remote ? remote->alive() : liveness.alive(); }
+  // "process 4711", "process 4711 on host node7"
+  std::string name() const;
 };
 
 class MpiProcess final : public core::Watched {
@@ -66,11 +75,14 @@ class MpiProcess final : public core::Watched {
     if (!watched_.exchange(true)) core::Watchdog::instance().add(this);
     check();
   }
-  void check() noexcept override { core::Heart::show(&board_.pulse()); }
+  void check() noexcept override {
+    core::Heart::show(&board_.pulse());
+    RemoteBoards::instance().tell_pulse();
+  }
 
-  // The peer behind the blob of another rank than `own_rank`, which is this one's. Errors, where this process and that
-  // one cannot work together, worded to follow "rank N": unsupported and invalid_usage (to be mended by the user) on
-  // both sides alike, others on this one only.
+  // The peer behind the blob of another rank than `own_rank`, which is this one's. One on another node may have no
+  // channel yet. Errors, where this process and that one cannot work together, worded to follow "rank N": unsupported
+  // and invalid_usage (to be mended by the user), others on this one only.
   Result<const PeerProcess*> peer(const gc_process_blob* blob, int own_rank);
 
   // A number that is equal on all members of a communicator and new at each creation: how often this process has
@@ -79,12 +91,15 @@ class MpiProcess final : public core::Watched {
 
  private:
   void make_outbox();
+  void listen();
+  Status can_reach(const ProcessInfo& info) const;
+  Status make_known(const ProcessInfo& info, PeerProcess* peer);
   core::Board board_;
   SharedMemory outbox_;
   ProcessInfo mine_ = {};
   std::atomic<bool> watched_{false};
   std::mutex mutex_;
-  std::map<std::pair<int32_t, uint64_t>, std::unique_ptr<PeerProcess>> peers_;  // by process id and board inode
+  std::map<ProcessId, std::unique_ptr<PeerProcess>> peers_;
   std::unordered_map<uint64_t, uint64_t> incarnations_;
 };
 

@@ -8,6 +8,7 @@ noinst_HEADERS = \
 	src/proto/format/bootstrap.h \
 	src/proto/format/calls.h \
 	src/proto/format/channel.h \
+	src/proto/format/remote_board.h \
 	src/proto/format/remote_page.h \
 	src/proto/format/step_frame.h \
 	src/proto/format/connection.h \

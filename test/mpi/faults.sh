@@ -2,11 +2,19 @@
 # Faults under MPI: each ends in time, with a sentence that says who and what.
 # usage: faults.sh MPIRUN PROGRAM GROUP...: those of the groups mismatches, resources, lateness, deaths, teams,
 # refusals, departures, reports, through_host
+# With GC_NODES, the ranks are on several nodes (as_nodes.sh).
 set -u
 mpirun=$1 folder=$(mktemp -d)
 log=$folder/log program=$folder/faults  # a name by which to know the processes of this test
 trap 'rm -rf "$folder"' EXIT
-ln -s "$2" "$program"
+if [[ -n ${GC_NODES:-} ]]; then
+  ln -s "$2" "$folder/faults_of_nodes"
+  printf '#!/bin/sh\nexec "%s/as_nodes.sh" "%s" "%s" "$@"\n' "$(dirname "$(realpath "$0")")" "$GC_NODES" \
+    "$folder/faults_of_nodes" >"$program"
+  chmod +x "$program"
+else
+  ln -s "$2" "$program"
+fi
 shift 2
 status=0
 wrong() { echo "$*:" >&2; cat "$log" >&2; status=1; }
@@ -36,11 +44,11 @@ check_mismatches() {
   passed roots
   grep -q "rank 0 calls it with 8 x int32, sum, but rank 1 with other counts for some ranks" "$log" ||
     wrong "different counts of a reduce_scatter are not told"
-  run "rank 0 calls MPI_Allreduce, but rank 1 (process [0-9]*) calls MPI_Allgather" -np 3 "$program" functions
+  run "rank 0 calls MPI_Allreduce, but rank 1 (process [^)]*) calls MPI_Allgather" -np 3 "$program" functions
   passed functions
   run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts nonblocking
   passed "nonblocking counts"
-  run "rank 0 calls MPI_Iallreduce, but rank 1 (process [0-9]*) calls MPI_Iallgather" \
+  run "rank 0 calls MPI_Iallreduce, but rank 1 (process [^)]*) calls MPI_Iallgather" \
     -np 3 "$program" functions nonblocking
   passed "nonblocking functions"
   run "calls it with 16 bytes, root 0, but rank 1 with 12 bytes, root 0" -np 3 "$program" lengths
@@ -69,19 +77,19 @@ check_resources() {
 
 check_lateness() {
   export GPUCOLL_TIMEOUT=2
-  run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
+  run "rank 0 waited 2 s .* rank 1 (process [^)]*) has not come" -np 3 "$program" late
   passed late
-  run "rank 0 waited 2 s .* in MPI_Iallreduce on .* rank 1 (process [0-9]*) has not come" \
+  run "rank 0 waited 2 s .* in MPI_Iallreduce on .* rank 1 (process [^)]*) has not come" \
     -np 3 "$program" late nonblocking
   passed "nonblocking late"
-  run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
+  run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [^)]*) has not come" \
     -np 3 "$program" late_start
   passed late_start
 }
 
 check_deaths() {
   for fault in killed killed_under_way killed_started killed_across; do
-    run "rank 1 (process [0-9]*) died" -np 3 --enable-recovery "$program" $fault
+    run "rank 1 (process [^)]*) died" -np 3 --enable-recovery "$program" $fault
     survived "$fault" 0 2
   done
   run "signal 9 (Killed)" -np 3 "$program" killed
@@ -94,22 +102,22 @@ check_teams() {
     share_devices $devices
     run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts
     passed "counts on $devices devices"
-    run "rank 0 waited 2 s .* rank 1 (process [0-9]*) has not come" -np 3 "$program" late
+    run "rank 0 waited 2 s .* rank 1 (process [^)]*) has not come" -np 3 "$program" late
     passed "late on $devices devices"
-    run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [0-9]*) has not come" \
+    run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [^)]*) has not come" \
       -np 3 "$program" late_start
     passed "late_start on $devices devices"
     for fault in killed killed_under_way killed_started; do
-      run "rank 1 (process [0-9]*) died" -np 4 --enable-recovery "$program" $fault
+      run "rank 1 (process [^)]*) died" -np 4 --enable-recovery "$program" $fault
       survived "$fault on $devices devices" 0 2 3
     done
     own_devices
   done
   share_devices 2
-  run "rank 3 (process [0-9]*) died" \
+  run "rank 3 (process [^)]*) died" \
     -np 4 --enable-recovery --mca coll_gpucoll_progress_thread 0 "$program" killed_in_turn nonblocking
   survived killed_in_turn 0 1 2
-  ! grep -q "rank 1 (process [0-9]*) died" "$log" || wrong "killed_in_turn names rank 1, which gave up"
+  ! grep -q "rank 1 (process [^)]*) died" "$log" || wrong "killed_in_turn names rank 1, which gave up"
   own_devices
 }
 
@@ -121,38 +129,38 @@ check_refusals() {
     passed "overlong $form"
     run "the buffer 0x[0-9a-f]* is in no allocation: it was freed before" -np 3 "$program" freed $form
     passed "freed $form"
-    grep -qi "rank 1 (process [0-9]*) has refused MPI_I*allreduce on " "$log" ||
+    grep -qi "rank 1 (process [^)]*) has refused MPI_I*allreduce on " "$log" ||
       wrong "freed $form is not told by others"
     share_devices 2
     run "rank 0 sends 12 bytes to rank 2, which receives 8 bytes" -np 4 "$program" long_message $form
     passed "long_message $form of a team"
     own_devices
   done
-  run "rank 1 (process [0-9]*) has refused MPI_Neighbor_allgather on .* for its arguments" -np 4 "$program" \
+  run "rank 1 (process [^)]*) has refused MPI_Neighbor_allgather on .* for its arguments" -np 4 "$program" \
     freed_among_neighbors
   passed freed_among_neighbors
-  run "rank 1 (process [0-9]*) has refused MPI_Allreduce on .* for its arguments" -np 3 "$program" null_buffer_of_one
+  run "rank 1 (process [^)]*) has refused MPI_Allreduce on .* for its arguments" -np 3 "$program" null_buffer_of_one
   passed null_buffer_of_one
   grep -q "rank 1 calls MPI_Allreduce on .* with NULL" "$log" || wrong "NULL is not told"
-  run "rank 1 (process [0-9]*) has refused MPI_Bcast on .* for its arguments" -np 3 "$program" null_for_all_of_one
+  run "rank 1 (process [^)]*) has refused MPI_Bcast on .* for its arguments" -np 3 "$program" null_for_all_of_one
   passed null_for_all_of_one
   grep -q "rank 1 calls MPI_Bcast on .* with NULL" "$log" || wrong "NULL as the only buffer is not told"
 }
 
 check_departures() {
   for form in "" nonblocking; do
-    run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it" -np 3 "$program" early $form
+    run "rank 1 (process [^)]*) has called MPI_Finalize, but rank [02] waits for it" -np 3 "$program" early $form
     survived "early $form" 0 1 2
     share_devices 2
-    run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [023] waits for it" -np 4 "$program" early $form
+    run "rank 1 (process [^)]*) has called MPI_Finalize, but rank [023] waits for it" -np 4 "$program" early $form
     survived "early $form of teams" 0 1 2 3
     own_devices
   done
-  run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [02] waits for it in a start" \
+  run "rank 1 (process [^)]*) has called MPI_Finalize, but rank [02] waits for it in a start" \
     -np 3 "$program" early_start
   survived early_start 0 1 2
   share_devices 2
-  run "rank 1 (process [0-9]*) has called MPI_Finalize, but rank [023] waits for it in a start" \
+  run "rank 1 (process [^)]*) has called MPI_Finalize, but rank [023] waits for it in a start" \
     -np 4 "$program" early_start
   survived "early_start of teams" 0 1 2 3
   own_devices
@@ -170,11 +178,11 @@ check_departures() {
 check_reports() {
   export GPUCOLL_REPORT_AFTER=1
   local told="warning: rank 0 has waited 1 s (parameter report_after) in"
-  run "$told collective 2, MPI_Allreduce, of .*, for rank 1 (process [0-9]*), whose last was collective 1, MPI_Bcast$" \
+  run "$told collective 2, MPI_Allreduce, of .*, for rank 1 (process [^)]*), whose last was collective 1, MPI_Bcast$" \
     -np 3 "$program" long_in_coming
   passed long_in_coming
   for what in "collective 2, MPI_Ibcast, .*, whose last was collective 1, MPI_Allreduce_init$" \
-    "a start of MPI_Allreduce_init, of .*, for rank 1 (process [0-9]*)$"; do
+    "a start of MPI_Allreduce_init, of .*, for rank 1 (process [^)]*)$"; do
     grep -q "$told $what" "$log" || wrong "it is not told: $what"
   done
   test "$(grep -c "parameter report_after" "$log")" == 3 || wrong "not three waits are told"

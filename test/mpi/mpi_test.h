@@ -60,6 +60,9 @@ inline void use_own_device() {
   need(gpucollSetDevice(g_rank % devices), "gpucollSetDevice");
 }
 
+// Returns whether as_nodes.sh has put the ranks on several nodes.
+inline bool on_several_nodes() { return std::getenv("GPUCOLL_HOST_ID") != nullptr; }
+
 // MPI from start to end; finish() tells the result, the same on every rank.
 class Mpi {
  public:

@@ -1,6 +1,7 @@
-// Ranks that cannot see each other's processes, as in containers of their own: what all of them call goes through the
-// host, and gives what it should; what the ranks of one such node call among themselves runs on their devices.
-// nodes.sh runs it. usage: nodes RANKS_OF_A_NODE
+// Ranks that cannot see each other's processes, as in containers of their own or on hosts: what they call runs on their
+// devices, whether all of them call it or the ranks of one node; without a network between them, what all call goes
+// through the host, and gives what it should.
+// nodes.sh runs it. usage: nodes RANKS_OF_A_NODE [staged]
 #include "abi/abi.h"
 #include "call_form.h"
 
@@ -57,10 +58,11 @@ int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
   use_own_device();
   const int in_node = argc > 1 ? std::atoi(argv[1]) : 1, first = g_rank / in_node * in_node;
+  const bool staged = argc > 2;
   MPI_Comm node;
   MPI_Comm_split(MPI_COMM_WORLD, first, g_rank, &node);
   for (int round = 0; round < 2; round++) {
-    use("all ranks", MPI_COMM_WORLD, 0, false);
+    use("all ranks", MPI_COMM_WORLD, 0, !staged);
     use("a node's ranks", node, first, true);
   }
   MPI_Comm_free(&node);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Two nodes that are none: ranks 0 and 1 in a PID namespace of their own, and 2 and 3. Open MPI's btl/vader tells
-# processes by their ids alone, so tcp is between them. usage: nodes.sh MPIRUN PROGRAM
+# processes by their ids alone, so tcp is between them. Once with the network, once with a transport that does not reach.
+# usage: nodes.sh MPIRUN PROGRAM
 set -u
 if [[ ${1:-} == --enter ]]; then
   target=$2
@@ -29,11 +30,17 @@ for _ in 1 2; do
 done
 nsenter -t "${targets[0]}" -p -m -u -- hostname gpucoll-node-1 || { echo "skipped: namespaces cannot be entered"; exit 77; }
 log=$(mktemp)
-timeout 100 "$mpirun" --oversubscribe --bind-to none -np 4 --mca coll gpucoll --mca coll_gpucoll_verbose 1 --mca btl self,tcp \
-  "$0" --enter "${targets[@]}" "$program" 2 >"$log" 2>&1
+# usage: run TEXT_THAT_IS_LOGGED TRANSPORT ARGUMENTS_OF_THE_PROGRAM
+run() {
+  timeout 100 "$mpirun" --oversubscribe --bind-to none -np 4 --mca coll gpucoll --mca coll_gpucoll_verbose 1 \
+    --mca btl self,tcp --mca coll_gpucoll_transport "$2" "$0" --enter "${targets[@]}" "$program" "${@:3}" >"$log" 2>&1
+  local status=$?
+  grep -q "nodes: .* 0 failures" "$log" || status=1
+  grep -q "$1" "$log" || status=1
+  ((status == 0)) || cat "$log" >&2
+  return $status
+}
+run "tcp between nodes" auto 2 && run "the parameter transport does not reach" shm 2 staged
 status=$?
-grep -q "nodes: .* 0 failures" "$log" || status=1
-grep -q "on another node or in another container" "$log" || status=1
-((status == 0)) || cat "$log" >&2
 rm -f "$log"
 exit $status

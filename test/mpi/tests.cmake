@@ -290,6 +290,31 @@ endforeach()
 gc_mutant(114 LABELS mpi asan MUST_PRINT "is not told once" ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults through_host)
 
+# Several nodes, all of them on this machine: which ranks are on one, by letters.
+function(gc_nodes_test name nodes)
+  cmake_parse_arguments(n "" "" "COMMAND;ENV" ${ARGN})
+  string(LENGTH "${nodes}" np)
+  list(POP_FRONT n_COMMAND program)
+  gc_mpi_test(mpi.nodes.${name} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} ENV ${n_ENV}
+    COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh ${nodes} ${GC_BUILD}/${program} ${n_COMMAND})
+endfunction()
+gc_nodes_test(collectives aab COMMAND test/mpi/collectives 20)
+gc_nodes_test(nonblocking ab COMMAND test/mpi/nonblocking)
+gc_nodes_test(persistent aba COMMAND test/mpi/persistent)
+gc_nodes_test(generated abb COMMAND test/mpi/generated --cases 300)
+gc_nodes_test(neighbors aba COMMAND test/mpi/neighbors)
+gc_nodes_test(intercommunicators aabb COMMAND test/mpi/intercommunicators)
+gc_nodes_test(close_calls ab COMMAND test/mpi/close_calls)
+gc_nodes_test(threads abc COMMAND test/mpi/threads)
+gc_nodes_test(host aab COMMAND test/mpi/host)
+# Ranks 0 and 2 share a device of one node, 1 and 3 one of the other.
+gc_nodes_test(teams abab ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/collectives 20)
+foreach(group lateness deaths departures)
+  gc_test(mpi.nodes.faults.${group} LABELS mpi TIMEOUT 240 PROCESSORS 1
+    ENV ${GC_MPI_ENV} GC_NODES=abca "GC_SANITIZERS=${GC_SANITIZERS}"
+    COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults ${group})
+endforeach()
+
 # Two nodes, as far as processes can see.
 gc_test(mpi.nodes LABELS mpi TIMEOUT 240 PROCESSORS 8 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/nodes.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/nodes)

@@ -16,7 +16,16 @@ gc_test(unit.pairs LABELS unit COMMAND test/unit/proto/pairs_test)
 gc_test(unit.operands LABELS unit COMMAND test/unit/coll/operands_test)
 gc_test(unit.merged_call LABELS unit COMMAND test/unit/coll/merged_call_test)
 gc_test(unit.request LABELS unit COMMAND test/unit/coll/request_test)
-gc_test(unit.call_matcher LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/coll/call_matcher_test)
+# In processes of their own, as nodes are known once a process.
+gc_test(unit.call_matcher LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/coll/call_matcher_test --gtest_filter=*ACallHas*)
+gc_test(unit.call_matcher.nodes LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/coll/call_matcher_test --gtest_filter=*OfAnotherNode*)
+# Raises no number of another node's process; asks nobody there who has host memory.
+foreach(number 162 163)
+  gc_mutant(${number} MUST_PRINT "FAILED.*CallMatcher.ARankOfAnotherNode" LABELS unit ENV GPUCOLL_DEVICE=emu
+    COMMAND test/unit/coll/call_matcher_test --gtest_filter=*OfAnotherNode*)
+endforeach()
 # In processes of their own, which have a board each. UBSan takes objects for broken where there are no descriptors.
 gc_test(unit.mpi_runtime LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/mpi_runtime_test --gtest_filter=MpiRuntime.IsNotMadeBehindACallThatIsGone)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/mutant.h"
 #include "base/params.h"
 
 namespace gpucoll::coll {
@@ -72,7 +73,12 @@ Status CallMatcher::open() {
 }
 
 CallMatcher::~CallMatcher() {
-  if (entry_) MpiProcess::instance().board().release(entry_);
+  if (!entry_) return;
+  MpiProcess::instance().board().release(entry_);
+  for (RemoteProcess* const process : remotes_) {
+    process->put(proto::BoardMessage::kReleased, &key_, sizeof key_);
+    process->forget(key_);
+  }
 }
 
 Status CallMatcher::find_peers(int* rank) {
@@ -85,16 +91,81 @@ Status CallMatcher::find_peers(int* rank) {
     GC_TRY_AS(peers_[static_cast<size_t>(r)],
               MpiProcess::instance().peer(description_.calls->peer(description_.ctx, r), description_.rank));
   }
+  return connect_remotes(rank);
+}
+
+Status CallMatcher::connect_remotes(int* rank) {
+  std::vector<RemoteBoards::Wanted> wanted;
+  std::vector<int> ranks;
+  for (int r = 0; r < description_.size; ++r) {
+    if (!remote(r)) continue;
+    wanted.push_back({remote(r), peers_[static_cast<size_t>(r)]->address});
+    ranks.push_back(r);
+  }
+  if (wanted.empty()) return {};
+  size_t failed = 0;
+  if (Status made = RemoteBoards::instance().connect(wanted, description_.calls->progress, &failed); !made) {
+    *rank = ranks[failed];
+    return Status::error(made.code(),
+                         "(%s) cannot be reached: %s; open the network between the hosts, or name another interface by "
+                         "the parameter socket_ifname",
+                         peers_[static_cast<size_t>(*rank)]->name().c_str(), made.what());
+  }
+  asked_ = std::make_unique<std::atomic<uint64_t>[]>(static_cast<size_t>(description_.size) * GC_ORDERS);
+  for (const RemoteBoards::Wanted& each : wanted) remotes_.push_back(each.process);
   return {};
 }
 
 std::string CallMatcher::rank_name(int rank) const {
   const PeerProcess* peer = peers_[static_cast<size_t>(rank)];
-  return "rank " + std::to_string(rank) + (peer ? " (process " + std::to_string(peer->pid) + ")" : "");
+  return "rank " + std::to_string(rank) + (peer ? " (" + peer->name() + ")" : "");
 }
 
 bool CallMatcher::alive(int rank) const noexcept {
-  return rank == description_.rank || peers_[static_cast<size_t>(rank)]->liveness.alive();
+  return rank == description_.rank || peers_[static_cast<size_t>(rank)]->alive();
+}
+
+// ---- what other nodes are told ----
+
+void CallMatcher::tell(std::initializer_list<Piece> pieces) const noexcept {
+  if (remotes_.empty()) return;
+  uint8_t message[2048];
+  size_t end = 0;
+  const auto append = [&](const void* data, size_t bytes) {
+    std::memcpy(message + end, data, bytes);
+    end += bytes;
+  };
+  append(&key_, sizeof key_);
+  for (const Piece& each : pieces) {
+    const auto offset = static_cast<const uint8_t*>(each.at) - reinterpret_cast<const uint8_t*>(entry_);
+    const proto::BoardPiece piece = {static_cast<uint32_t>(offset), static_cast<uint32_t>(each.bytes)};
+    append(&piece, sizeof piece);
+    append(each.at, each.bytes);
+  }
+  for (RemoteProcess* const process : remotes_) process->put(proto::BoardMessage::kStores, message, end);
+}
+
+// In the order in which a rank stores it.
+void CallMatcher::tell_line(const CallId& place) const noexcept {
+  if (remotes_.empty()) return;
+  const gc_board_order& order = entry_->orders[place.order];
+  const gc_board_line& line = order.lines[place.number % GC_BOARD_LINES];
+  constexpr size_t kRest = offsetof(gc_board_line, count);
+  tell({{order.batch_size, sizeof order.batch_size},
+        {reinterpret_cast<const uint8_t*>(&line) + kRest, sizeof line - kRest},
+        {&line.arrival, sizeof line.arrival}});
+}
+
+// `scheduled` after the steps, and `started` after the number.
+void CallMatcher::tell_starts() const noexcept {
+  const gc_board_starts& own = entry_->starts;
+  tell({{own.schedule, sizeof own.schedule},
+        {own.numbers, sizeof own.numbers},
+        {&own.scheduled, sizeof own.scheduled},
+        {&own.number, sizeof own.number},
+        {own.started, sizeof own.started},
+        {own.held, sizeof own.held},
+        {&own.read, sizeof own.read}});
 }
 
 void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_line& line) {
@@ -112,6 +183,10 @@ void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_lin
     __atomic_store_n(&mine.arrival, arrival, __ATOMIC_RELEASE);
   else
     __atomic_exchange_n(&mine.arrival, arrival, __ATOMIC_SEQ_CST);
+  if (kind == GC_KIND_HOST)
+    tell({{&mine.arrival, sizeof mine.arrival}});
+  else if (line.number == GC_NUMBER_NONE)
+    tell_line(place);  // else once it has its number
 }
 
 void CallMatcher::get_ready(const CallId& place) noexcept {
@@ -124,6 +199,7 @@ uint64_t CallMatcher::give_number(const CallId& place) noexcept {
   const uint64_t number = MpiProcess::instance().board().take_number();
   gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
   __atomic_store_n(&mine.number, number, __ATOMIC_RELEASE);  // partner: number_of of the peers
+  tell_line(place);
   return number;
 }
 
@@ -138,25 +214,32 @@ void CallMatcher::fail(const CallId& place, const gc_comm& comm, const Status& w
     const uint64_t first = order == place.order ? place.number : comm.orders[order].sequence + 1;
     __atomic_store_n(&entry_->orders[order].failed, first, __ATOMIC_RELEASE);  // partner: look_at of the peers
   }
+  tell({{entry_->cause, sizeof entry_->cause},
+        {&entry_->orders[0].failed, 8},
+        {&entry_->orders[1].failed, 8},
+        {&entry_->orders[2].failed, 8}});
 }
 
 void CallMatcher::fail_quietly(const CallId& place, const gc_comm& comm, const Status& why) noexcept {
   if (failed()) return;
   __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_QUIETLY}, __ATOMIC_RELEASE);  // partner: ending of the peers
+  tell({{&entry_->ending, sizeof entry_->ending}});
   fail(place, comm, why);
 }
 
 void CallMatcher::end_mpi() noexcept {
-  if (!ending(description_.rank)) __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_MPI}, __ATOMIC_RELEASE);
+  if (ending(description_.rank)) return;
+  __atomic_store_n(&entry_->ending, uint64_t{GC_ENDING_MPI}, __ATOMIC_RELEASE);
+  tell({{&entry_->ending, sizeof entry_->ending}});
 }
 
 uint64_t CallMatcher::ending(int rank) const noexcept {
   if (rank == description_.rank) return __atomic_load_n(&entry_->ending, __ATOMIC_ACQUIRE);
   const PeerProcess* const peer = peers_.empty() ? nullptr : peers_[static_cast<size_t>(rank)];
   if (!peer) return 0;
-  const gc_board_entry* const entry = peer->board.find(key_);
+  const gc_board_entry* const entry = peer->board().find(key_);
   const uint64_t told = entry ? __atomic_load_n(&entry->ending, __ATOMIC_ACQUIRE) : 0;
-  return told || !peer->board.has_ended() ? told : uint64_t{GC_ENDING_MPI};
+  return told || !peer->board().has_ended() ? told : uint64_t{GC_ENDING_MPI};
 }
 
 bool CallMatcher::any_ending() const noexcept {
@@ -173,11 +256,23 @@ Status CallMatcher::usable() const {
                        description_.name, entry_->cause);
 }
 
+// Who has host memory alone on another node tells nothing by itself.
 CallMatcher::Look CallMatcher::look_at(int rank, const CallId& place) {
+  const Look seen = see(rank, place);
+  RemoteProcess* const process = remote(rank);
+  if (!process || seen.seen != Seen::not_there || seen.failed || gc_mutant(163)) return seen;
+  std::atomic<uint64_t>& asked = asked_[static_cast<size_t>(rank) * GC_ORDERS + place.order];
+  uint64_t last = asked.load(std::memory_order_relaxed);
+  if (last < place.number && asked.compare_exchange_strong(last, place.number))
+    process->await(key_, place.order, place.number);
+  return seen;
+}
+
+CallMatcher::Look CallMatcher::see(int rank, const CallId& place) {
   const uint64_t number = place.number;
   const gc_board_entry* entry = peer_entry(rank);
   if (!entry) {
-    const core::Board& board = peers_[static_cast<size_t>(rank)]->board;
+    const core::Board& board = peers_[static_cast<size_t>(rank)]->board();
     entry = board.find(key_);
     if (!entry) return {board.is_gone(key_) ? Seen::gone : Seen::not_there, 0, false};
     __atomic_store_n(&peer_entries_[static_cast<size_t>(rank)], entry, __ATOMIC_RELAXED);
@@ -194,7 +289,7 @@ CallMatcher::Look CallMatcher::look_at(int rank, const CallId& place) {
 }
 
 Status CallMatcher::failure_of(int rank) const {
-  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
+  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board().find(key_);
   if (entry && entry->cause[0])
     return Status::error(Code::remote, "%.*s", static_cast<int>(sizeof entry->cause), entry->cause).blaming();
   return Status::error(Code::remote, "%s has failed in a collective on %s; its own message says why",
@@ -202,7 +297,7 @@ Status CallMatcher::failure_of(int rank) const {
 }
 
 Status CallMatcher::told(int rank) const {
-  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board.find(key_);
+  const gc_board_entry* const entry = peers_[static_cast<size_t>(rank)]->board().find(key_);
   const bool has_failed = entry && __atomic_load_n(&entry->orders[0].failed, __ATOMIC_ACQUIRE) != 0;
   return has_failed ? failure_of(rank) : Status();
 }
@@ -214,24 +309,29 @@ Status CallMatcher::stopped(Clock::time_point since) const {
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
     const PeerProcess* const peer = peers_[static_cast<size_t>(r)];
-    const auto silence = peer ? core::Heart::silence(peer->board.pulse(), since) : nanoseconds(0);
+    const auto silence = peer ? core::Heart::silence(peer->board().pulse(), since) : nanoseconds(0);
     if (silence > longest) who = r;
     longest = std::max(longest, silence);
   }
   if (who < 0) return {};
-  return core::stopped(rank_name(who), longest, description_.rank, static_cast<long long>(params().timeout));
+  return core::stopped(rank_name(who), longest, description_.rank, static_cast<long long>(params().timeout),
+                       remote(who) != nullptr);
 }
 
 std::vector<core::Surroundings::Bystander> CallMatcher::bystanders() const {
   std::vector<core::Surroundings::Bystander> all;
   for (int r = 0; r < description_.size; ++r)
     if (const PeerProcess* const peer = peers_[static_cast<size_t>(r)])
-      all.push_back({rank_name(r), &peer->board.pulse()});
+      all.push_back({rank_name(r), &peer->board().pulse()});
   return all;
 }
 
 Status CallMatcher::in_mpi(int rank, const CallId& place) const {
-  if (rank == description_.rank || !peers_[static_cast<size_t>(rank)]->board.has_ended()) return {};
+  if (rank == description_.rank) return {};
+  if (!peers_[static_cast<size_t>(rank)]->board().has_ended()) {
+    if (RemoteProcess* const process = remote(rank)) process->ask_end();
+    return {};
+  }
   return Status::error(Code::remote,
                        "%s has called MPI_Finalize, but rank %d waits for it in %s on %s: all ranks must call the same "
                        "collectives, and complete them",
@@ -244,7 +344,9 @@ Status CallMatcher::look_around(Wait& wait) const {
   if (!alive(wait.rank))
     return died_or_failed(
         wait.rank,
-        Status::error(Code::remote, "%s died before it came to collective %llu of %s, %s", rank_name(wait.rank).c_str(),
+        Status::error(Code::remote, "%s died%s before it came to collective %llu of %s, %s",
+                      rank_name(wait.rank).c_str(),
+                      remote(wait.rank) ? ", or its host cannot be reached any more," : "",
                       static_cast<unsigned long long>(wait.place.number), description_.name, name_of(wait.place))
             .blaming());
   // It may have come before it ended: only if the next look does not see it either.
@@ -317,6 +419,7 @@ Status CallMatcher::tell_neighbors(const gc_call& call, Component* component) no
   std::for_each(call.sources, call.sources + call.n_sources, add);
   std::for_each(call.destinations, call.destinations + call.n_destinations, add);
   std::memcpy(entry_->neighbors, words, sizeof words);  // the line's arrival releases it
+  tell({{entry_->neighbors, sizeof entry_->neighbors}});
   *component = own_component();
   return {};
 }
@@ -341,14 +444,16 @@ void CallMatcher::hint_device(uint32_t form, uint32_t function) noexcept {
   // Relaxed: it says nothing of anything else. One thread at a time writes it.
   uint64_t& word = entry_->device_hints[form];
   const uint64_t known = __atomic_load_n(&word, __ATOMIC_RELAXED), now = known | uint64_t{1} << function;
-  if (now != known) __atomic_store_n(&word, now, __ATOMIC_RELAXED);
+  if (now == known) return;
+  __atomic_store_n(&word, now, __ATOMIC_RELAXED);
+  tell({{&word, sizeof word}});
 }
 
 uint64_t CallMatcher::device_hints(uint32_t form) noexcept {
   uint64_t all = 0;
   for (int r = 0; r < description_.size; ++r) {
     if (r == description_.rank) continue;
-    const gc_board_entry* const entry = peers_[static_cast<size_t>(r)]->board.find(key_);
+    const gc_board_entry* const entry = peers_[static_cast<size_t>(r)]->board().find(key_);
     if (entry) all |= __atomic_load_n(&entry->device_hints[form], __ATOMIC_RELAXED);
   }
   return all;
@@ -427,45 +532,67 @@ uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Compone
 
 const core::Board& CallMatcher::board_of(int rank) const {
   const PeerProcess* const peer = peers_[static_cast<size_t>(rank)];
-  return peer ? peer->board : MpiProcess::instance().board();
+  return peer ? peer->board() : MpiProcess::instance().board();
 }
 
-// In the order in which the rank stores them (publish(), get_ready()).
 bool CallMatcher::is_ready(int rank, const CallId& place) const noexcept {
   const gc_board_entry* entry = rank == description_.rank ? entry_ : peer_entry(rank);
   if (!entry) entry = board_of(rank).find(key_);
-  if (!entry) return false;
-  const gc_board_line& line = entry->orders[place.order].lines[place.number % GC_BOARD_LINES];
-  const uint64_t arrival = __atomic_load_n(&line.arrival, __ATOMIC_SEQ_CST);
-  return gc_arrival_number(arrival) == place.number &&
-         __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) != GC_NUMBER_NONE;
+  return entry && core::is_ready(entry->orders[place.order].lines[place.number % GC_BOARD_LINES], place.number);
 }
 
-// One rank is enough: the greatest number counts.
+// One rank is enough: the greatest number counts. Ranks of this node answer at once.
 bool CallMatcher::puts_behind(const CallId& place, uint64_t number, const Component* among) const noexcept {
   const gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
   if (__atomic_load_n(&mine.number, __ATOMIC_RELAXED) > number) return true;
   const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
-  for (int i = 0; i < n; ++i) {
-    const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
-    if (is_ready(r, place)) continue;
-    board_of(r).raise_number(number);
-    if (!is_ready(r, place)) return true;
-  }
+  for (const bool far : {false, true})
+    for (int i = 0; i < n && (!far || !remotes_.empty()); ++i) {
+      const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
+      if (far != (remote(r) != nullptr) || is_ready(r, place)) continue;
+      if (!far) {
+        board_of(r).raise_number(number);
+        if (!is_ready(r, place)) return true;
+        continue;
+      }
+      const auto its = remote(r)->raise(key_, place.order, place.number, number);
+      if (!its) return false;
+      if (*its == RemoteProcess::Place::behind) return true;
+    }
   return false;
 }
 
+bool CallMatcher::puts_starts_behind(uint64_t number, uint64_t read) const noexcept {
+  // Partner: PersistentSchedule::publish_steps() of rank 0.
+  const auto none_more = [&] { return __atomic_load_n(&starts_of(0).scheduled, __ATOMIC_SEQ_CST) <= read; };
+  if (RemoteProcess* const process = remote(0))
+    return none_more() && process->raise(key_, proto::kBoardStarts, read, number) == RemoteProcess::Place::behind &&
+           none_more();
+  board_of(0).raise_number(number);  // in this order
+  return none_more();
+}
+
 bool CallMatcher::catches_up(const CallId* place) const noexcept {
+  uint64_t last = 0;
+  bool all = true;
+  for (RemoteProcess* const process : remotes_) {
+    const auto number = process->ask_number(key_);
+    all &= number.has_value();
+    last = std::max(last, number.value_or(0));
+  }
+  if (!all) return false;
+  for (RemoteProcess* const process : remotes_) process->forget_number(key_);
   for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
-    if (r == description_.rank) continue;
+    if (r == description_.rank || remote(r)) continue;
     const gc_board_entry* const entry = peer_entry(r);
     if (entry && place) {
       const gc_board_line& line = entry->orders[place->order].lines[place->number % GC_BOARD_LINES];
       const bool come = gc_arrival_number(__atomic_load_n(&line.arrival, __ATOMIC_SEQ_CST)) == place->number;
       if (come && __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) == GC_NUMBER_COMING && alive(r)) return false;
     }
-    MpiProcess::instance().board().raise_number(board_of(r).last_number());
+    last = std::max(last, board_of(r).last_number());
   }
+  MpiProcess::instance().board().raise_number(last);
   return true;
 }
 
@@ -473,12 +600,16 @@ bool CallMatcher::catches_up(const CallId* place) const noexcept {
 
 void CallMatcher::decide(const CallId& place) noexcept {
   // Partner: has_decided of the peers.
-  __atomic_store_n(&entry_->orders[place.order].decided, place.number, __ATOMIC_RELEASE);
+  uint64_t& decided = entry_->orders[place.order].decided;
+  __atomic_store_n(&decided, place.number, __ATOMIC_RELEASE);
+  tell({{&decided, sizeof decided}});
 }
 
 void CallMatcher::tell_batch_size(const CallId& place, size_t n) noexcept {
   uint8_t& word = entry_->orders[place.order].batch_size[place.number % GC_BOARD_LINES];
   __atomic_store_n(&word, static_cast<uint8_t>(n), __ATOMIC_RELEASE);  // partner: together of the peers
+  const gc_board_order& order = entry_->orders[place.order];
+  if (n) tell({{order.batch_size, sizeof order.batch_size}});  // else with the line
 }
 
 // Rank 0 keeps the line until this rank has decided.
@@ -549,6 +680,7 @@ void CallMatcher::post_part(uint32_t meeting, uint64_t k, const void* mine, size
   gc_board_meeting& place = entry_->meetings[meeting];
   std::memcpy(place.parts[k % 2], mine, bytes);
   __atomic_store_n(&place.met, k, __ATOMIC_RELEASE);  // partner: met of the peers
+  tell({{place.parts[k % 2], (bytes + 7) / 8 * 8}, {&place.met, sizeof place.met}});
 }
 
 const uint8_t* CallMatcher::part_of(uint32_t meeting, int rank, uint64_t k) const noexcept {

@@ -12,7 +12,11 @@
 #pragma once
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <initializer_list>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,7 +70,8 @@ class CallMatcher {
   // Opens this rank's entry. Local. Errors: out_of_memory when the board has no room.
   Status open();
   gc_board_line* own_lines(uint32_t order) const { return entry_->orders[order].lines; }
-  // Looks up the other members' processes. Errors: as MpiProcess::peer, about rank *rank.
+  // Looks up the other members' processes, and makes channels to those of other nodes, with MPI progress. Errors: as
+  // MpiProcess::peer, about rank *rank; remote and timed_out, where this process cannot reach it.
   Status find_peers(int* rank);
   // Returns whether no rank can leave it before every rank has taken part. REQUIRES: some rank has bytes in it; then
   // all have.
@@ -97,14 +102,14 @@ class CallMatcher {
   // Sees to it that a call for which this rank is ready gets a number greater than `number`. Returns false where all
   // ranks are ready: then it has a number, or is about to.
   bool puts_behind(const CallId& place, uint64_t number, const Component* among = nullptr) const noexcept;
+  // Answers the same about steps of the schedule behind the first `read` ones.
+  bool puts_starts_behind(uint64_t number, uint64_t read) const noexcept;
   // Lets this process's next numbers be greater than that of the blocking call `place` (null: none is under way), which
   // this rank may have launched without learning it, and than those of all before. Returns false where a rank is about
   // to tell its number.
   bool catches_up(const CallId* place) const noexcept;
   // Returns what tells the communicator from others, equal on all ranks.
   uint64_t name() const noexcept { return key_.word[1]; }
-  // Returns the board of a rank's process.
-  const core::Board& board_of(int rank) const;
   // Returns the component as tell_neighbors() has begun it.
   Component own_component() const;
   // Tells the others that this rank has read the lines.
@@ -150,6 +155,8 @@ class CallMatcher {
 
   // Return the persistent collectives of this rank, and of another. REQUIRES: `device` was once the verdict.
   gc_board_starts& own_starts() const { return entry_->starts; }
+  // Tells other nodes what is new there. Call it after each change that others wait for.
+  void tell_starts() const noexcept;
   const gc_board_starts& starts_of(int rank) const;
   // Returns whether earlier reads of the rank's entry may be of another communicator, as the rank has freed this one.
   bool has_left(int rank) const noexcept;
@@ -162,7 +169,7 @@ class CallMatcher {
   // Returns what `rank` has put there; null until it has.
   const uint8_t* part_of(uint32_t meeting, int rank, uint64_t k) const noexcept;
 
-  // "rank 1 (process 4711)"
+  // "rank 1 (process 4711)", with " on host node7" where it is on another node
   std::string rank_name(int rank) const;
   // Returns ok while `start` is not longer ago than the parameter timeout and `more`. Errors: timed_out, for what
   // `late()` says, unless some rank does not run.
@@ -200,6 +207,22 @@ class CallMatcher {
   void go_to_next(Wait& wait) const;
   void add_neighbors_of(int rank, Component* component) const;
   Look look_at(int rank, const CallId& place);
+  Look see(int rank, const CallId& place);
+  // Returns the process of a rank on another node; null for other ranks.
+  RemoteProcess* remote(int rank) const noexcept {
+    const PeerProcess* const peer = peers_[static_cast<size_t>(rank)];
+    return peer ? peer->remote : nullptr;
+  }
+  Status connect_remotes(int* rank);
+  // A part of this rank's entry.
+  struct Piece {
+    const void* at;
+    size_t bytes;
+  };
+  // Tells the processes on other nodes what this rank has stored there, in this order.
+  void tell(std::initializer_list<Piece> pieces) const noexcept;
+  void tell_line(const CallId& place) const noexcept;
+  const core::Board& board_of(int rank) const;
   bool is_ready(int rank, const CallId& place) const noexcept;
   // Returns the kind of memory that a rank comes with, or GC_KIND_HOST.
   Result<uint32_t> kind_of(int rank, const Look& look, const CallId& place) const;
@@ -229,6 +252,9 @@ class CallMatcher {
   gc_board_entry* entry_ = nullptr;
   std::vector<const PeerProcess*> peers_;            // null for this rank
   std::vector<const gc_board_entry*> peer_entries_;  // as they are found
+  std::vector<RemoteProcess*> remotes_;              // on other nodes
+  // By rank and order: the last number that a rank on another node was asked about.
+  std::unique_ptr<std::atomic<uint64_t>[]> asked_;
 };
 
 }  // namespace gpucoll::coll

@@ -21,7 +21,7 @@ std::string number_and_name(uint64_t number, uint32_t order, uint32_t function) 
 // The board's word of its last call in an order; 0: none, or nothing is known of it.
 uint64_t CallMatcher::last_call(int rank, uint32_t order) const noexcept {
   const gc_board_entry* const entry =
-      rank == description_.rank ? entry_ : peers_[static_cast<size_t>(rank)]->board.find(key_);
+      rank == description_.rank ? entry_ : peers_[static_cast<size_t>(rank)]->board().find(key_);
   uint64_t last = 0;
   if (!entry) return last;
   // Relaxed: it is only told.

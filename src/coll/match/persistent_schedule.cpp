@@ -20,6 +20,7 @@ void store(uint64_t& word, uint64_t value) { __atomic_store_n(&word, value, __AT
 void PersistentSchedule::hold(int slot, bool joins) noexcept {
   uint64_t& word = matcher_.own_starts().held[slot / 64];
   store(word, word | bit(slot));
+  matcher_.tell_starts();
   joins_[slot / 64] = (joins_[slot / 64] & ~bit(slot)) | (joins ? bit(slot) : 0);
 }
 
@@ -29,6 +30,7 @@ void PersistentSchedule::publish_starts() noexcept {
   gc_board_starts& own = matcher_.own_starts();
   store(own.number, MpiProcess::instance().board().take_number());
   for (int word = 0; word < kWords; ++word) store(own.started[word], started_[word]);
+  matcher_.tell_starts();
 }
 
 void PersistentSchedule::give_back(int slot) noexcept {
@@ -36,6 +38,7 @@ void PersistentSchedule::give_back(int slot) noexcept {
   started_[slot / 64] &= ~bit(slot);
   store(own.started[slot / 64], own.started[slot / 64] & ~bit(slot));
   store(own.held[slot / 64], own.held[slot / 64] & ~bit(slot));
+  matcher_.tell_starts();
   scheduled_starts_[slot / 64] &= ~bit(slot);  // of rank 0: else it would look as if all had started it
 }
 
@@ -48,13 +51,12 @@ std::optional<PersistentSchedule::Step> PersistentSchedule::next() {
   MpiProcess::instance().board().raise_number(number);
   const Step step = {load_acquire(first.schedule[at]), number};
   store(matcher_.own_starts().read, ++read_);
+  matcher_.tell_starts();
   return step;
 }
 
 bool PersistentSchedule::puts_behind(uint64_t number) const noexcept {
-  matcher_.board_of(0).raise_number(number);
-  // In this order. Partner: publish_steps() of rank 0.
-  return __atomic_load_n(&matcher_.starts_of(0).scheduled, __ATOMIC_SEQ_CST) <= read_;
+  return matcher_.puts_starts_behind(number, read_);
 }
 
 int PersistentSchedule::missing(int slot) const noexcept {
@@ -105,6 +107,7 @@ void PersistentSchedule::publish_steps() noexcept {
   __atomic_exchange_n(&own.scheduled, scheduled_, __ATOMIC_SEQ_CST);  // all see it before the number is taken
   const uint64_t number = take_number();
   for (uint64_t k = scheduled_; k > published_; --k) store(own.numbers[k % GC_BOARD_SCHEDULE], number);
+  matcher_.tell_starts();
   published_ = scheduled_;
 }
 

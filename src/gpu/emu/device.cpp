@@ -19,7 +19,7 @@ constexpr int kMaxThreadsOfLaunch = 32 * 1024;
 constexpr size_t kIndexByte = sizeof(Identity::uuid) - 1;  // the others name the node
 
 // The boot id names the node; the process namespace is mixed in, because processes that do not see each other under
-// /proc cannot open each other's memory.
+// /proc cannot open each other's memory; and the parameter host_id, which makes nodes.
 void node_uuid(uint8_t (&uuid)[16]) {
   uint64_t half[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};
   const auto mix = [&half](uint8_t byte, int which) { half[which] = (half[which] ^ byte) * 0x100000001b3u; };
@@ -30,6 +30,8 @@ void node_uuid(uint8_t (&uuid)[16]) {
   struct stat space {};
   if (stat("/proc/self/ns/pid", &space) == 0)
     for (int i = 0; i < 16; ++i) mix(static_cast<uint8_t>(space.st_ino >> (i / 2 * 8)), i & 1);
+  for (const char c : params().host_id)
+    for (int half_of_it : {0, 1}) mix(static_cast<uint8_t>(c), half_of_it);
   std::memcpy(uuid, half, sizeof uuid);
 }
 

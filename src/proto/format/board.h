@@ -1,7 +1,8 @@
 /* Format: the arrival board, by which the ranks of one node learn who has entered which collective with what kind of
  * memory. In C, because the component's host path writes it.
  *
- * Each process keeps one board in shared memory (memfd) and alone writes it; others map it. A communicator has one
+ * Each process keeps one board in shared memory (memfd) and alone writes it; others map it, those of other nodes keep
+ * copies (format/remote_board.h). A communicator has one
  * entry on the board of each of its members, found by key. The key is equal on all members and differs between
  * communicators that exist one after another. An entry is the first one that is free of GC_BOARD_PROBE in a row among
  * the first GC_BOARD_NEAR, or else of as many among the others; a reader looks at them in this order, up to one that

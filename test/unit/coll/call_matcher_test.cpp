@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 namespace gpucoll::coll {
@@ -128,6 +131,110 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// ---- the other rank is on another node ----
+
+// What is told over the network takes a while.
+template <class Condition>
+bool eventually(const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::getenv("GC_MUTANT") ? 1 : 20);
+  while (!condition())
+    if (std::chrono::steady_clock::now() > end) return false;
+  return true;
+}
+
+constexpr CallId call(uint64_t number) { return {GC_ORDER_BLOCKING, number, GC_FUNCTION_bcast}; }
+
+[[noreturn]] void be_rank_1_far_away(Line& line) {
+  line.take(1);
+  if (!set_param("host_id", "elsewhere", "test") || !MpiProcess::instance().open(&g_blobs[1])) _exit(1);
+  line.tell(g_blobs[1]);
+  g_blobs[0] = line.hear<gc_process_blob>();
+  {
+    Rank rank(1);
+    CallMatcher& matcher = rank.matcher();
+    line.hear();  // as the component does it: nobody is told
+    __atomic_store_n(&matcher.own_lines(GC_ORDER_BLOCKING)[1].arrival, gc_arrival(1, GC_FUNCTION_bcast, GC_KIND_HOST),
+                     __ATOMIC_RELEASE);
+    line.hear();
+    matcher.publish(call(2), GC_KIND_DEVICE, {.count = 77});
+    line.hear();
+    matcher.get_ready(call(2));
+    line.tell('x');
+    line.hear();
+    line.tell(matcher.give_number(call(2)));
+    line.hear();
+    matcher.fail(call(3), {}, Status::error(Code::internal, "it is a test"));
+    line.hear();
+  }
+  line.hear();
+  _exit(testing::Test::HasFailure());
+}
+
+TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
+  constexpr uint64_t kFar = 1000;
+  Line line;
+  const pid_t child = fork();
+  if (child == 0) be_rank_1_far_away(line);
+  line.take(0);
+  ASSERT_TRUE(MpiProcess::instance().open(&g_blobs[0]));
+  line.tell(g_blobs[0]);
+  g_blobs[1] = line.hear<gc_process_blob>();
+  Rank rank(0);
+  CallMatcher& matcher = rank.matcher();
+  const auto verdict_of = [&](uint64_t number) {
+    CallMatcher::Wait wait = {call(number), nullptr};
+    auto verdict = matcher.look(wait);
+    return verdict ? *verdict : CallMatcher::Verdict::refused;
+  };
+  const auto publish = [&](uint64_t number) {
+    gc_board_line ready = {};
+    ready.number = GC_NUMBER_COMING;
+    matcher.publish(call(number), GC_KIND_DEVICE, ready);
+    matcher.give_number(call(number));
+  };
+
+  publish(1);
+  EXPECT_TRUE(eventually([&] { return matcher.puts_behind(call(1), kFar); }));  // the other has not come
+  EXPECT_EQ(verdict_of(1), CallMatcher::Verdict::waiting);
+  line.tell('x');
+  EXPECT_TRUE(eventually([&] { return verdict_of(1) == CallMatcher::Verdict::host; }));
+
+  publish(2);
+  line.tell('x');
+  EXPECT_TRUE(eventually([&] { return verdict_of(2) == CallMatcher::Verdict::device; }));
+  std::vector<gc_board_line> lines;
+  matcher.read_lines(call(2), &lines);
+  EXPECT_EQ(lines[1].count, 77u);
+  int missing = -1;
+  EXPECT_EQ(matcher.number_of(call(2), &missing), 0u);
+  EXPECT_TRUE(eventually([&] { return matcher.puts_behind(call(2), 2 * kFar); }));  // the other is not ready
+
+  line.tell('x');
+  line.hear();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(matcher.puts_behind(call(2), 3 * kFar));  // it is
+    usleep(1000);
+  }
+  line.tell('x');
+  const auto theirs = line.hear<uint64_t>();
+  EXPECT_GT(theirs, 2 * kFar);
+  EXPECT_TRUE(eventually([&] { return matcher.number_of(call(2), &missing) == theirs; }));
+  EXPECT_TRUE(eventually([&] { return matcher.catches_up(nullptr); }));
+  EXPECT_GT(MpiProcess::instance().board().take_number(), theirs);
+
+  line.tell('x');
+  EXPECT_TRUE(eventually([&] { return !matcher.usable(1); }));
+  EXPECT_NE(std::string(matcher.usable(1).what()).find("it is a test"), std::string::npos);
+  line.tell('x');
+  EXPECT_TRUE(eventually([&] { return matcher.has_left(1); }));
+  EXPECT_TRUE(matcher.alive(1));
+  line.tell('x');
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(eventually([&] { return !matcher.alive(1); }));
 }
 
 }  // namespace

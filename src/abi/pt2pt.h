@@ -76,8 +76,9 @@ typedef struct gc_pt2pt_abi {
   void (*cut_off)(const gc_process_blob *from, const gc_message_key *key, const gc_envelope *bytes, size_t n,
                   int matched);
   /* Returns the size of the first message of this key that a probe which found GC_ENVELOPE_BYTES has found; 0: none is
-   * known. A matched probe has taken it from those that others find. */
-  size_t (*probed)(const gc_process_blob *from, const gc_message_key *key, int matched);
+   * known. A matched probe has taken it from those that others find. `again`: none was known at the last probe either.
+   */
+  size_t (*probed)(const gc_process_blob *from, const gc_message_key *key, int matched, int again);
   /* Drives a transfer. Returns whether it has ended. */
   int (*test)(gc_transfer *transfer);
   /* Begins the copies that transfers have got ready since: those of several share a launch. */

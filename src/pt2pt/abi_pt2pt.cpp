@@ -53,6 +53,8 @@ void note(const gc_process_blob* to, const gc_message_key* key) {
   const Peer* const peer = Outboxes::instance().find(to);
   proto::OutboxSlot* const slot = peer ? Outboxes::instance().take_slot(*peer, *key, true) : nullptr;
   if (slot) set_state(*slot, State::offered);
+  // Release: the PML gets the message after this.
+  if (peer && !slot) __atomic_store_n(&Outboxes::instance().own()->has_unnoted, 1u, __ATOMIC_RELEASE);
 }
 
 State state_found(int matched) { return matched ? State::matched : State::offered; }
@@ -144,12 +146,14 @@ void cut_off(const gc_process_blob* from, const gc_message_key* key, const gc_en
   if (slot) set_state(*slot, slot->plain ? State::free : State::done);
 }
 
-size_t probed(const gc_process_blob* from, const gc_message_key* key, int matched) {
+// A message with a slot would have been found, had it been there since the probe before.
+size_t probed(const gc_process_blob* from, const gc_message_key* key, int matched, int again) {
   const Peer* const peer = Outboxes::instance().find(from);
   if (!peer) return GC_ENVELOPE_BYTES;  // a process without the plugin sends no envelopes
   const auto found = [](const proto::OutboxSlot& slot) { return is_found(slot) && has_size_of_envelope(slot); };
   proto::OutboxSlot* const slot = Outboxes::instance().oldest(*peer, *key, found);
-  if (!slot) return 0;
+  const bool may_lack_slot = again && __atomic_load_n(&peer->outbox().has_unnoted, __ATOMIC_ACQUIRE);
+  if (!slot) return may_lack_slot ? GC_ENVELOPE_BYTES : 0;
   if (matched) set_state(*slot, State::matched);
   return slot->plain || gc_mutant(212) ? GC_ENVELOPE_BYTES : slot->bytes;
 }

@@ -116,10 +116,12 @@ Status Take::find_list(uint8_t* source) {
   return {};
 }
 
-// The list's memory is in use until then, whether the sender lives or not.
+// The list's memory is in use until then, whether the sender lives or not. A sender that has failed may have given its
+// memory to another list meanwhile.
 Status Take::look_at_list() {
   GC_TRY_AS(const bool ended, end_->copies().ended(launch_));
   if (!ended) return {};
+  if (!gc_mutant(214)) GC_TRY(look_at_sender());
   end_->lists.keep(list_);
   return gather(source_);
 }

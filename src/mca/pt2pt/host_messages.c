@@ -61,7 +61,7 @@ static void give(ompi_status_public_t *status, ompi_status_public_t *found) {
  * fragment that another thread may just have given back, and then tells less than nothing. */
 static bool is_gone(ompi_communicator_t *comm, ompi_status_public_t *found, int times) {
   enum { kQuickTimes = 100, kMostTimes = 10000 };
-  const bool known = found->_ucount <= PTRDIFF_MAX && gcm_correct_probe(comm, found, false);
+  const bool known = found->_ucount <= PTRDIFF_MAX && gcm_correct_probe(comm, found, false, times > 0);
   if (known || !opal_using_threads() || times >= kMostTimes) return false;
   if (times >= kQuickTimes) sched_yield();
   return true;
@@ -71,7 +71,7 @@ static bool is_gone(ompi_communicator_t *comm, ompi_status_public_t *found, int 
 static void give_message(ompi_status_public_t *status, ompi_communicator_t *comm, ompi_status_public_t *found,
                          ompi_message_t *message) {
   message->count = found->_ucount;
-  (void)gcm_correct_probe(comm, found, true);
+  (void)gcm_correct_probe(comm, found, true, false);
   give(status, found);
 }
 

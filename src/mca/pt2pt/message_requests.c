@@ -54,11 +54,11 @@ static gc_message_key key_of(ompi_communicator_t *comm, int tag) {
   return (gc_message_key){.context = gcm_context_id(comm), .tag = tag};
 }
 
-bool gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched) {
+bool gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched, bool again) {
   if (status->_ucount != GC_ENVELOPE_BYTES || !may_be_offered(status->MPI_TAG)) return true;
   const gc_message_key key = key_of(comm, status->MPI_TAG);
   (void)progress(); /* what the PML has given to receives is no longer to be found */
-  const size_t bytes = gcm_pt2pt->probed(blob_of(comm, status->MPI_SOURCE), &key, matched);
+  const size_t bytes = gcm_pt2pt->probed(blob_of(comm, status->MPI_SOURCE), &key, matched, again);
   if (bytes != 0) status->_ucount = bytes;
   return bytes != 0;
 }

@@ -74,8 +74,9 @@ int gcm_adopt_receive(void *buffer, size_t count, gcm_type *type, ompi_communica
 /* Notes a message of the size of an envelope that the PML carries; it must get it next. */
 void gcm_note_message(ompi_communicator_t *comm, int to, int tag);
 /* Gives the size of the message to the status of a probe that may have found an envelope. Returns whether the message
- * is known: it is not where another thread has received it since. */
-bool gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched);
+ * is known: it is not where another thread has received it since. again: the same probe has just found such a message
+ * that was not known. */
+bool gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched, bool again);
 
 /* Returns whether the PML has, in a message of so many bytes, as many as an envelope. */
 static GCM_INLINE bool gcm_may_be_envelope(size_t bytes) {

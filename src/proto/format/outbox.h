@@ -94,6 +94,7 @@ struct alignas(64) OutboxSlot {
 struct Outbox {
   uint64_t nonce[2];
   uint32_t uses_devices;  // the process has had device memory in a message: others may offer theirs to it
+  uint32_t has_unnoted;   // some plain message has found no slot, ever: a receiver may look for its slot in vain
   uint32_t live[kOutboxDevices][kExportSlots];
   uint8_t uuid[kOutboxDevices][16];  // of the device
   alignas(64) uint64_t done[kOutboxDevices];

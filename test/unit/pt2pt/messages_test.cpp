@@ -128,6 +128,49 @@ TEST_F(Messages, FailAtTheirReceiverWhereTheirSenderFails) {
     send_and_compare({2, 4}, 200, false, GC_SEND_STANDARD);
 }
 
+// Its list of runs may be another one's by then.
+TEST_F(Messages, FailAtTheirReceiverWhereTheirSenderFailsBesideItsList) {
+  constexpr size_t kRuns = 64, kBytes = kRuns * 96;
+  std::vector<gc_runs> runs;
+  for (size_t i = 0; i < kRuns; ++i) runs.push_back({static_cast<ptrdiff_t>(i * 256 + i % 3 * 32), 96, 1, 0});
+  const gc_type_map map = {77, kBytes, kRuns * 256, 0, kRuns * 256, runs.data(), runs.size()};
+  const gc_message_key key = {2, 5};
+  Memory from(kRuns * 256), to(kBytes);
+  gc_envelope envelope;
+  gc_transfer *offer, *take;
+  gc_message_data data = from.as_message();
+  const gc_message_data target = to.as_message();
+  data.map = &map;
+  data.bytes = kBytes;
+  ASSERT_EQ(g_engine.offer(&g_blob, &key, &data, GC_SEND_STANDARD, &envelope, &offer), 0);
+  ASSERT_NE(slot_of(envelope).list.serial, 0u);
+  size_t told;
+  ASSERT_EQ(g_engine.take(&g_blob, &envelope, &target, &told, &take), 0);  // it brings the list
+  slot_of(envelope).is_broken = 1;
+  EXPECT_NE(finish(take), 0);
+  EXPECT_NE(finish(offer), 0);
+}
+
+// So a probe need not look for its slot for long.
+TEST_F(Messages, OfTheEnvelopesSizeThatHaveNoSlotAreKnown) {
+  const gc_message_key key = {4, 0};
+  for (uint32_t i = 0; i < proto::kOutboxPlainSlots; ++i) g_engine.note(&g_blob, &key);
+  const auto probe = [&](int again) { return g_engine.probed(&g_blob, &key, 0, again); };
+  const auto come = [&] {
+    for (uint32_t i = 0; i < proto::kOutboxPlainSlots; ++i) {
+      EXPECT_EQ(probe(0), size_t{GC_ENVELOPE_BYTES});
+      g_engine.noted_came(&g_blob, &key, 0);
+    }
+  };
+  come();
+  EXPECT_EQ(probe(0), 0u);
+  EXPECT_EQ(probe(1), 0u);
+  for (uint32_t i = 0; i <= proto::kOutboxPlainSlots; ++i) g_engine.note(&g_blob, &key);
+  come();
+  EXPECT_EQ(probe(0), 0u);  // another thread may have received it
+  EXPECT_EQ(probe(1), size_t{GC_ENVELOPE_BYTES});
+}
+
 // A process that cannot look into the sender's outbox knows an envelope by the secret in the sender's blob, and takes
 // the data of a program for none.
 TEST_F(Messages, OfAnOutboxOutOfReachAreKnownByTheSecret) {

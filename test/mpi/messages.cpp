@@ -415,6 +415,45 @@ void packing(const World& w) {
   free_shape(gaps);
 }
 
+// What is packed is what it is for host memory.
+void external_packing(const World& w) {
+  static char representation[] = "external32";
+  Shape gaps = scattered(700);
+  MPI_Aint bytes = 0;
+  MPI_Pack_external_size(representation, gaps.count, gaps.type, &bytes);
+  const MPI_Aint room = bytes + 8;
+  std::vector<char> expected(static_cast<size_t>(room)), got(expected.size());
+  for (Where where : {Where::host, Where::device}) {
+    for (Where packed_where : {Where::host, Where::device}) {
+      Buffer out(where, gaps), in(where, gaps);
+      Memory packed(packed_where, expected.size());
+      MPI_Aint position = 8;
+      packed.write(expected.data(), 8);
+      out.fill(3600);
+      expect("MPI_Pack_external",
+             MPI_Pack_external(representation, out.data(), gaps.count, gaps.type, packed.at(0), room, &position),
+             MPI_SUCCESS);
+      if (!checked(position == room)) fail("MPI_Pack_external: position %ld", static_cast<long>(position));
+      packed.read(got.data());
+      if (where == Where::host && packed_where == Where::host)
+        expected = got;
+      else if (!checked(got == expected))
+        fail("MPI_Pack_external: other bytes than from host memory");
+      MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+      expect("MPI_Pack_external beyond the end",
+             MPI_Pack_external(representation, out.data(), 1, gaps.type, packed.at(0), room, &position),
+             MPI_ERR_TRUNCATE);
+      position = 8;
+      expect("MPI_Unpack_external",
+             MPI_Unpack_external(representation, packed.at(0), room, &position, in.data(), gaps.count, gaps.type),
+             MPI_SUCCESS);
+      if (!checked(in.has(g_rank, 3600))) fail("MPI_Unpack_external: wrong data");
+    }
+  }
+  (void)w;
+  free_shape(gaps);
+}
+
 // The first byte of data tells, not the address that is passed; absolute addresses may lead to memory of both kinds.
 void data_elsewhere(const World& w) {
   const Shape shape = plain(100);
@@ -904,6 +943,7 @@ void all(MPI_Comm of) {
   sendrecv(w);
   types_of_both_sides(w);
   packing(w);
+  external_packing(w);
   data_elsewhere(w);
   what_is_too_long(w);
   what_is_much_too_long(w);

@@ -1,7 +1,7 @@
-/* Functions of MPI that read or write buffers on the CPU before any PML sees them: MPI_Pack, MPI_Unpack,
- * MPI_Sendrecv_replace, and MPI_Isendrecv_replace where Open MPI has it (5.0). They are replaced as a whole, since Open
- * MPI's patcher leaves no way to call the old ones, and do for host memory what those did. MPIX_Query_cuda_support says
- * yes.
+/* Functions of MPI that read or write buffers on the CPU before any PML sees them: MPI_Pack, MPI_Unpack, the same with
+ * _external, MPI_Sendrecv_replace, and MPI_Isendrecv_replace where Open MPI has it (5.0). They are replaced as a whole,
+ * since Open MPI's patcher leaves no way to call the old ones, and do for host memory what those did.
+ * MPIX_Query_cuda_support says yes.
  *
  * Thread safety: any thread, but for gcm_replace_mpi_functions(), which is called while MPI starts.
  */
@@ -113,6 +113,86 @@ static int new_unpack(const void *packed, int room, int *position, void *buffer,
   return end_call(comm, unpack(packed, room, position, buffer, count, type), "MPI_Unpack");
 }
 
+/* ---- in the external representation ---- */
+
+/* Copies the data of a buffer into another one of the same elements. Each is memory of any kind. */
+static int copy_elements(const void *from, void *to, size_t count, gcm_type *type) {
+  const size_t bytes = count * type->super.size;
+  void *packed = gcm_host_memory(bytes);
+  if (packed == NULL) return MPI_ERR_NO_MEM;
+  int rc = move_data(from, count, type, packed, bytes, false);
+  if (rc == MPI_SUCCESS) rc = move_data(to, count, type, packed, bytes, true);
+  gcm_abi->stage_put(packed);
+  return rc;
+}
+
+/* Converts `bytes` packed bytes from or to a buffer, both in host memory. */
+static int convert_external(const char *representation, void *buffer, int count, gcm_type *type, void *packed,
+                            MPI_Aint bytes, bool unpacks) {
+  MPI_Aint at = 0;
+  if (unpacks) return ompi_datatype_unpack_external(representation, packed, bytes, &at, buffer, count, type);
+  return ompi_datatype_pack_external(representation, buffer, count, type, packed, bytes, &at);
+}
+
+/* As convert_external(), for a buffer in memory of any kind. */
+static int move_external(const char *representation, void *buffer, int count, gcm_type *type, void *packed,
+                         MPI_Aint bytes, bool unpacks) {
+  if (!gcm_is_device_message(buffer, (size_t)count, type))
+    return convert_external(representation, buffer, count, type, packed, bytes, unpacks);
+  ptrdiff_t gap = 0;
+  void *image = gcm_host_memory((size_t)opal_datatype_span(&type->super, (size_t)count, &gap));
+  if (image == NULL) return MPI_ERR_NO_MEM;
+  void *elements = gcm_address(image, -gap);
+  int rc = unpacks ? MPI_SUCCESS : copy_elements(buffer, elements, (size_t)count, type);
+  if (rc == MPI_SUCCESS) rc = convert_external(representation, elements, count, type, packed, bytes, unpacks);
+  if (rc == MPI_SUCCESS && unpacks) rc = copy_elements(elements, buffer, (size_t)count, type);
+  gcm_abi->stage_put(image);
+  return rc;
+}
+
+/* As move_external(), for packed bytes in memory of any kind. */
+static int move_packed_external(const char *representation, void *buffer, int count, gcm_type *type, void *packed,
+                                MPI_Aint bytes, bool unpacks) {
+  if (!gc_is_device(gcm_abi, packed)) return move_external(representation, buffer, count, type, packed, bytes, unpacks);
+  void *host = gcm_host_memory((size_t)bytes);
+  int rc = host == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+  if (rc == MPI_SUCCESS && unpacks) rc = gcm_abi->copy(host, packed, (size_t)bytes);
+  if (rc == MPI_SUCCESS) rc = move_external(representation, buffer, count, type, host, bytes, unpacks);
+  if (rc == MPI_SUCCESS && !unpacks) rc = gcm_abi->copy(packed, host, (size_t)bytes);
+  if (host != NULL) gcm_abi->stage_put(host);
+  return rc;
+}
+
+static int external(const char *representation, void *buffer, int count, gcm_type *type, void *packed, MPI_Aint room,
+                    MPI_Aint *position, bool unpacks) {
+  if (MPI_PARAM_CHECK && (packed == NULL || position == NULL || room < 0 || *position < 0)) return MPI_ERR_ARG;
+  if (MPI_PARAM_CHECK) GCM_TRY(check_data(count, type));
+  MPI_Aint bytes = 0;
+  if (ompi_datatype_pack_external_size(representation, count, type, &bytes) != OMPI_SUCCESS) return MPI_ERR_ARG;
+  if (bytes == 0) return MPI_SUCCESS;
+  if (*position > room || bytes > room - *position) return MPI_ERR_TRUNCATE;
+  void *at = (char *)packed + *position;
+  GCM_TRY(move_packed_external(representation, buffer, count, type, at, bytes, unpacks));
+  *position += bytes;
+  return MPI_SUCCESS;
+}
+
+static int new_pack_external(const char *representation, const void *buffer, int count, MPI_Datatype type, void *packed,
+                             MPI_Aint room, MPI_Aint *position) {
+  void *from = (void *)(uintptr_t)buffer;
+  const int rc = external(representation, from, count, type, packed, room, position, false);
+  return end_call(&ompi_mpi_comm_world.comm, rc, "MPI_Pack_external");
+}
+
+static int new_unpack_external(const char *representation, const void *packed, MPI_Aint room, MPI_Aint *position,
+                               void *buffer, int count, MPI_Datatype type) {
+  void *from = (void *)(uintptr_t)packed;
+  const int rc = external(representation, buffer, count, type, from, room, position, true);
+  return end_call(&ompi_mpi_comm_world.comm, rc, "MPI_Unpack_external");
+}
+
+/* ---- exchanges ---- */
+
 /* Sends packed data while it receives into the buffer. */
 static int exchange(void *buffer, size_t count, gcm_type *type, const void *packed, size_t bytes, int to, int send_tag,
                     int from, int recv_tag, ompi_communicator_t *comm, ompi_status_public_t *status) {
@@ -199,6 +279,8 @@ void gcm_replace_mpi_functions(void) {
   } all[] = {
       {"PMPI_Pack", (uintptr_t)new_pack, false},
       {"PMPI_Unpack", (uintptr_t)new_unpack, false},
+      {"PMPI_Pack_external", (uintptr_t)new_pack_external, false},
+      {"PMPI_Unpack_external", (uintptr_t)new_unpack_external, false},
       {"PMPI_Sendrecv_replace", (uintptr_t)new_sendrecv_replace, false},
       {"PMPI_Isendrecv_replace", (uintptr_t)new_isendrecv_replace, true},
       {"MPIX_Query_cuda_support", (uintptr_t)say_yes, false},
@@ -215,5 +297,5 @@ void gcm_replace_mpi_functions(void) {
   if (done) return;
   gcm_abi->log(0,
                "Open MPI lets no function be replaced (no component of the framework patcher): MPI_Pack, MPI_Unpack, "
-               "MPI_Sendrecv_replace and MPI_Isendrecv_replace take host memory only");
+               "the same with _external, MPI_Sendrecv_replace and MPI_Isendrecv_replace take host memory only");
 }

@@ -4,6 +4,7 @@ src_pt2pt_libpt2pt_la_SOURCES = \
 	src/pt2pt/abi_pt2pt.cpp \
 	src/pt2pt/device_ends.cpp \
 	src/pt2pt/device_ends.h \
+	src/pt2pt/host_slots.h \
 	src/pt2pt/offer.cpp \
 	src/pt2pt/offer.h \
 	src/pt2pt/outboxes.cpp \

@@ -108,6 +108,11 @@ Result<gpu::Stream> DeviceEnd::stream() {
   return stream_;
 }
 
+Status DeviceEnd::synchronize() {
+  GC_TRY_AS(const gpu::Stream stream, this->stream());
+  return device.synchronize(stream);
+}
+
 Result<gpu::Event> DeviceEnd::take_event() {
   std::lock_guard lock(mutex_);
   if (events_.empty()) return device.create_event();

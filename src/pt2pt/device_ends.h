@@ -11,6 +11,7 @@
 #include "core/memory/registration.h"
 #include "gpu/device.h"
 #include "mpi/staging/copy_queue.h"
+#include "pt2pt/host_slots.h"
 #include "pt2pt/outboxes.h"
 #include "pt2pt/peer_lists.h"
 
@@ -19,7 +20,7 @@ namespace gpucoll::pt2pt {
 class DeviceEnd {
  public:
   DeviceEnd(gpu::Device& of, uint32_t index, uint32_t* live)
-      : device(of), number(index), exports(of, live), imports_(of) {}
+      : device(of), number(index), exports(of, live), slots(of), imports_(of) {}
   DeviceEnd(const DeviceEnd&) = delete;
   DeviceEnd& operator=(const DeviceEnd&) = delete;
 
@@ -41,6 +42,8 @@ class DeviceEnd {
   uint8_t* eager_of(const proto::OutboxSlot& slot) const;
   // A stream for copy engines.
   Result<gpu::Stream> stream();
+  // Waits for what it has been given.
+  Status synchronize();
   Result<gpu::Event> take_event();
   void put_event(gpu::Event event);
   // Device memory that others can open (kernel address).
@@ -51,6 +54,7 @@ class DeviceEnd {
   const uint32_t number;  // of the outbox's table of allocations
   core::Exports exports;
   PeerLists lists;
+  HostSlots slots;
 
  private:
   Status begin();

@@ -36,6 +36,11 @@ Take::Take(const Peer& from, proto::OutboxSlot& slot, const gc_message_data& tar
 
 Take::~Take() {
   if (event_) end_->put_event(event_);
+  if (!pieces_.empty()) end_->synchronize().ignore();  // it has failed
+  for (const Piece& piece : pieces_) {
+    end_->put_event(piece.there);
+    end_->slots.put(piece.slot);
+  }
   if (gathered_) coll::PinnedPool::instance().put(gathered_);
   set_state(slot_, way_ == Way::done ? State::done : State::failed);
 }
@@ -165,6 +170,11 @@ Status Take::start_copy(uint8_t* source) {
   const bool by_engine = !target_.on_device || (!target_.map && bytes_ >= kLeastByEngine);
   if (!target_.on_device && slot_.kernels_only) return ask_sender();
   if (!by_engine || slot_.kernels_only) return unpack(source);
+  if (suits_slots()) {
+    source_ = source;
+    way_ = Way::by_slots;
+    return go_through_slots();
+  }
   GC_TRY_AS(const gpu::Stream stream, end_->stream());
   void* const to = target_.on_device ? device.kernel_address(target_.memory) : target_.memory;
   GC_TRY(device.copy_async(to, source, bytes_, stream));
@@ -177,6 +187,56 @@ Status Take::start_copy(uint8_t* source) {
 Status Take::look_at_engine() {
   GC_TRY_AS(const bool there, end_->device.reached(event_));
   if (there) way_ = Way::done;
+  return {};
+}
+
+// Returns whether the data go to pageable memory, and are many.
+bool Take::suits_slots() const {
+  if (target_.on_device || bytes_ < HostSlots::kLeastMessage) return false;
+  const auto platform = gpu::platform();
+  const bool is_pageable = platform && (*platform)->classify(target_.memory).kind == gpu::MemoryKind::host;
+  return is_pageable && end_->slots.are_there();
+}
+
+// Has the copy engine fill what slots are free. One message takes half of them, so that the next one begins before it
+// ends.
+Status Take::fill_slots() {
+  const size_t piece = HostSlots::piece_of(bytes_);
+  GC_TRY_AS(const gpu::Stream stream, end_->stream());
+  while (begun_ < bytes_ && pieces_.size() < HostSlots::kSlots / 2) {
+    GC_TRY_AS(const gpu::Event there, end_->take_event());
+    uint8_t* const slot = end_->slots.take();
+    if (!slot) {
+      end_->put_event(there);
+      return {};
+    }
+    pieces_.push_back({slot, std::min(piece, bytes_ - begun_), there});
+    GC_TRY(end_->device.copy_async(slot, source_ + begun_, pieces_.back().bytes, stream));
+    GC_TRY(end_->device.record(there, stream));
+    begun_ += pieces_.back().bytes;
+  }
+  return {};
+}
+
+// Copies a slot that is full to where its data belong. Only one: others wait for progress as well.
+Status Take::empty_slots() {
+  if (pieces_.empty()) return {};
+  const Piece first = pieces_.front();
+  GC_TRY_AS(const bool there, end_->device.reached(first.there));
+  if (!there) return {};
+  std::memcpy(static_cast<uint8_t*>(target_.memory) + stored_, first.slot, first.bytes - (gc_mutant(215) ? 1 : 0));
+  pieces_.pop_front();
+  end_->put_event(first.there);
+  end_->slots.put(first.slot);
+  stored_ += first.bytes;
+  return {};
+}
+
+Status Take::go_through_slots() {
+  GC_TRY(fill_slots());
+  GC_TRY(empty_slots());
+  if (stored_ < bytes_) return fill_slots();
+  way_ = Way::done;
   return {};
 }
 
@@ -230,6 +290,7 @@ Result<bool> Take::advance() {
       break;
     }
     case Way::by_engine: GC_TRY(look_at_engine()); break;
+    case Way::by_slots: GC_TRY(go_through_slots()); break;
     case Way::by_eager: GC_TRY(take_eager()); break;
     case Way::by_bounce: GC_TRY(take_from_bounce()); break;
     case Way::done: break;

@@ -4,6 +4,7 @@
 // Thread safety: one caller at a time. Ownership: leads the slot on to done or failed.
 #pragma once
 #include <chrono>
+#include <deque>
 #include <vector>
 
 #include "mpi/datatype/type_cache.h"
@@ -20,7 +21,7 @@ class Take final : public gc_transfer {
   Result<bool> advance() override;
 
  private:
-  enum class Way { opening, bringing_list, by_queue, by_engine, by_eager, by_bounce, done };
+  enum class Way { opening, bringing_list, by_queue, by_engine, by_slots, by_eager, by_bounce, done };
   Status open();
   Result<uint8_t*> open_place(const core::ExportedPlace& place);
   Status open_memory();
@@ -31,6 +32,10 @@ class Take final : public gc_transfer {
   Status gather(uint8_t* source);
   Status put_in_queue(const std::vector<proto::PackItem>& items);
   Status look_at_engine();
+  bool suits_slots() const;
+  Status go_through_slots();
+  Status fill_slots();
+  Status empty_slots();
   Status ask_sender();
   Status take_eager();
   Status take_from_bounce();
@@ -51,9 +56,17 @@ class Take final : public gc_transfer {
   uint64_t launch_ = 0;         // of the queue's copies
   gpu::Event event_ = nullptr;  // behind the copy engine's
   coll::TypeCache::Pointer holds_;
-  PeerLists::Pointer list_;      // of the sender's type
-  uint8_t* source_ = nullptr;    // while the list is brought
-  uint8_t* gathered_ = nullptr;  // host memory for the data
+  PeerLists::Pointer list_;    // of the sender's type
+  uint8_t* source_ = nullptr;  // while the list is brought, or the data go through slots
+  // Slots that the copy engine fills, in the order of the data.
+  struct Piece {
+    uint8_t* slot;
+    size_t bytes;
+    gpu::Event there;
+  };
+  std::deque<Piece> pieces_;
+  size_t begun_ = 0, stored_ = 0;  // bytes
+  uint8_t* gathered_ = nullptr;    // host memory for the data
 };
 
 }  // namespace gpucoll::pt2pt

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -98,12 +99,44 @@ class Messages : public testing::Test {
 
 TEST_F(Messages, AreThereWhole) {
   int tag = 0;
-  for (const size_t bytes : {8, 112, 113, 114, 4095, 4096, 4097, 100'000, 5 << 20})
+  for (const size_t bytes : {8, 112, 113, 114, 4095, 4096, 4097, 100'000, 131'071, 131'072, 700'001, 5 << 20})
     for (const bool to_host : {false, true})
       for (const gc_send_mode mode : {GC_SEND_STANDARD, GC_SEND_SYNCHRONOUS}) {
         if (mode == GC_SEND_SYNCHRONOUS && bytes < GC_ENVELOPE_BYTES) continue;  // the PML carries them
         send_and_compare({1, ++tag}, bytes, to_host, mode);
       }
+}
+
+// More than there are slots for.
+TEST_F(Messages, OfPageableMemoryShareTheSlots) {
+  constexpr int kMessages = 5;
+  constexpr size_t kBytes = 1'300'001;
+  std::vector<std::unique_ptr<Memory>> from;
+  std::vector<std::vector<uint8_t>> to(kMessages, std::vector<uint8_t>(kBytes));
+  gc_transfer *offers[kMessages], *takes[kMessages];
+  bool ended[kMessages] = {};
+  for (int i = 0; i < kMessages; ++i) {
+    const gc_message_key key = {5, i};
+    from.push_back(std::make_unique<Memory>(kBytes));
+    from.back()->write(pattern(kBytes, i));
+    gc_envelope envelope;
+    const gc_message_data data = from.back()->as_message(),
+                          target = {to[static_cast<size_t>(i)].data(), nullptr, kBytes, 0};
+    ASSERT_EQ(g_engine.offer(&g_blob, &key, &data, GC_SEND_STANDARD, &envelope, &offers[i]), 0);
+    size_t told;
+    ASSERT_EQ(g_engine.take(&g_blob, &envelope, &target, &told, &takes[i]), 0);
+  }
+  for (int left = kMessages; left > 0; std::this_thread::yield())
+    for (int i = 0; i < kMessages; ++i) {
+      if (ended[i] || !g_engine.test(takes[i])) continue;
+      ended[i] = true;
+      --left;
+    }
+  for (int i = 0; i < kMessages; ++i) {
+    EXPECT_EQ(g_engine.end(takes[i]), 0);
+    EXPECT_EQ(finish(offers[i]), 0);
+    EXPECT_EQ(to[static_cast<size_t>(i)], pattern(kBytes, i));
+  }
 }
 
 // As where a sender frees the memory of a message that its receiver has asked for.

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/mutant.h"
@@ -25,6 +26,8 @@ Status aborted() { return Status::error(Code::aborted, "MPI is being finalized w
 Status ended() {
   return Status::error(Code::aborted, "MPI is being finalized: all ranks must complete the same collectives before");
 }
+
+bool runs_on_processors(const gpu::Device& device) { return std::string_view(device.identity().kind) == "emu"; }
 
 }  // namespace
 
@@ -127,6 +130,9 @@ void RequestQueue::enqueue(Request* call, uint32_t function, const gc_call* devi
   if (call->on_device)
     call->line = line_of(*device_call, description_.rank, description_.size, *call->call.part.device);
   if (call->on_device && !runtime_of(*call).get()) call->line.flags |= groups_of(*call).offer(call->call, false);
+  if (call->on_device)
+    needs_processors_.store((call->line.flags & GC_LINE_GROUP) || runs_on_processors(*call->call.part.device),
+                            std::memory_order_relaxed);
   __atomic_store_n(&comm_.busy, 1, __ATOMIC_RELAXED);
   queue_.push_back(call);
   if (!std::exchange(known_, true))
@@ -203,14 +209,16 @@ bool RequestQueue::progress() {
   return true;
 }
 
-// MPI, which waits without, keeps the processors that the device's threads need.
+// MPI, which waits without, keeps the processors that the device's threads need, or whoever is at it.
 void RequestQueue::turn() {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
-  go_on();
-  const bool polite = (!launcher_.settled() && runtime_.get()->emulated()) || groups_.needs_processors() ||
-                      persistent_.needs_processors();
-  lock.unlock();
+  bool polite = needs_processors_.load(std::memory_order_relaxed);
+  if (lock.owns_lock()) {
+    go_on();
+    polite = (polite && waits()) || (!launcher_.settled() && runtime_.get()->emulated()) ||
+             groups_.needs_processors() || persistent_.needs_processors();
+    lock.unlock();
+  }
   if (polite) sched_yield();
 }
 

@@ -163,8 +163,10 @@ class RequestQueue final : public ProgressClient {
   std::deque<Request*> queue_;
   std::atomic<size_t> n_queued_{0};  // of queue_
   std::atomic<uint64_t> first_ready_{0}, first_due_{0};
-  const Request* due_ = nullptr;        // the call to be launched first, once it has a number
-  uint64_t due_start_ = 0;              // the number of the start to be launched first; 0: none has one
+  const Request* due_ = nullptr;  // the call to be launched first, once it has a number
+  uint64_t due_start_ = 0;        // the number of the start to be launched first; 0: none has one
+  // The device runs on processors, or several ranks may wait for one that launches for them.
+  std::atomic<bool> needs_processors_{false};
   std::atomic<bool> on_thread_{false};  // the ProgressThread's thread has it, or is about to get it
   bool known_ = false;                  // to the ProgressThread
   size_t n_published_ = 0;              // the first ones of queue_

@@ -1,5 +1,6 @@
-// Page-locked host memory in slots: device memory goes to pageable memory through them, piece by piece. So the copies of
-// the copy engine run beside those of the processor, which is the slower one, and no memory of the program's is locked.
+// Page-locked host memory in slots: device memory goes to pageable memory through them, piece by piece. So the copies
+// of the copy engine run beside those of the processor, which is the slower one, and no memory of the program's is
+// locked.
 //
 // Thread safety: any thread. Ownership: lives until the process ends; a slot is its taker's until put().
 #pragma once

@@ -28,7 +28,7 @@ bool read(const uint8_t* payload, size_t bytes, T* out) {
 bool is_within(const BoardPiece& piece) {
   constexpr size_t kFirst = offsetof(gc_board_entry, device_hints);
   return piece.offset >= kFirst && piece.offset % 8 == 0 && piece.bytes % 8 == 0 &&
-         piece.bytes <= sizeof(gc_board_entry) && piece.offset + piece.bytes <= sizeof(gc_board_entry);
+         piece.bytes <= sizeof(gc_board_entry) && piece.offset <= sizeof(gc_board_entry) - piece.bytes;
 }
 
 }  // namespace
@@ -37,7 +37,17 @@ void RemoteProcess::add(std::shared_ptr<net::Channel> channel) {
   std::lock_guard lock(mutex_);
   channels_.push_back(std::move(channel));
   net::Channel* none = nullptr;
-  out_.compare_exchange_strong(none, channels_.back().get());
+  auto& place = out_.load() ? second_ : out_;
+  place.compare_exchange_strong(none, channels_.back().get());
+}
+
+// A failure to receive is that of the endpoint's next look as well.
+void RemoteProcess::receive_now() noexcept {
+  for (net::Channel* const channel : {out_.load(std::memory_order_acquire), second_.load(std::memory_order_acquire)})
+    contained([&]() -> Status {
+      if (channel) channel->receive_now();
+      return {};
+    }).ignore();
 }
 
 bool RemoteProcess::alive() const noexcept {
@@ -117,7 +127,10 @@ void RemoteProcess::forget_number(const core::BoardKey& key) noexcept {
 
 // Whoever has only been asked does not tell that it has freed the communicator.
 void RemoteProcess::forget(const core::BoardKey& key) noexcept {
-  release(key);
+  {
+    std::lock_guard lock(copy_mutex_);
+    release(key);
+  }
   std::lock_guard lock(mutex_);
   for (uint32_t order = 0; order <= proto::kBoardNumber; ++order) questions_.erase({key.word[1], order});
 }
@@ -125,6 +138,7 @@ void RemoteProcess::forget(const core::BoardKey& key) noexcept {
 // ---- messages ----
 
 bool RemoteProcess::take(BoardMessage kind, const uint8_t* payload, size_t bytes) noexcept {
+  std::lock_guard lock(copy_mutex_);
   switch (kind) {
     case BoardMessage::kStores: return take_stores(payload, bytes);
     case BoardMessage::kReleased: {

@@ -1,7 +1,7 @@
 // A process on another node, as this one knows it: a copy of its arrival board, and the channel over which both tell
 // each other what changes (proto/format/remote_board.h).
 //
-// Thread safety: any thread; messages come in on the endpoint's thread. Ownership: RemoteBoards keeps it until the
+// Thread safety: any thread; messages come in on the endpoint's thread or by receive_now(). Ownership: RemoteBoards keeps it until the
 // process ends.
 #pragma once
 #include <atomic>
@@ -30,6 +30,8 @@ class RemoteProcess {
   // Adds a connection with that process. The first one is that over which this process sends.
   void add(std::shared_ptr<net::Channel> channel);
   bool has_channel() const noexcept { return out_.load(std::memory_order_acquire) != nullptr; }
+  // Takes what has come, where nobody else is at it.
+  void receive_now() noexcept;
   // Returns whether no connection has ended.
   bool alive() const noexcept;
 
@@ -55,7 +57,6 @@ class RemoteProcess {
   void forget(const core::BoardKey& key) noexcept;
 
   // Takes a message that has come from the process, an answer or what it has stored. Returns whether it makes sense.
-  // Called by the endpoint's thread.
   bool take(proto::BoardMessage kind, const uint8_t* payload, size_t bytes) noexcept;
 
  private:
@@ -73,8 +74,9 @@ class RemoteProcess {
   void hear(bool beats) noexcept;
 
   core::Board copy_;
-  std::atomic<net::Channel*> out_{nullptr};
+  std::atomic<net::Channel*> out_{nullptr}, second_{nullptr};  // both sides may dial at once
   std::atomic<bool> lost_{false}, asks_end_{false};
+  std::mutex copy_mutex_;  // guards changes of the copy: two connections may bring some
   mutable std::mutex mutex_;  // of what follows. Nothing is put while it is held, as messages come in under a channel's
   std::vector<std::shared_ptr<net::Channel>> channels_;
   std::map<std::pair<uint64_t, uint32_t>, Question> questions_;  // by key and order

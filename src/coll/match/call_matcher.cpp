@@ -469,6 +469,7 @@ Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator*
     if (verdict == Verdict::refused) *refused_by = wait.rank;
     if (verdict != Verdict::waiting) return verdict == Verdict::device;
     description_.calls->progress();
+    look_for_news(wait.rank);
     if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));
   }
 }
@@ -651,6 +652,7 @@ Status CallMatcher::await_decisions(const CallId& place, core::Communicator* run
     for (int look = 1; !has_decided(wait.rank, place); ++look) {
       if (look_at(wait.rank, place).failed) return failure_of(wait.rank);
       description_.calls->progress();
+      look_for_news(wait.rank);
       if (look % kLooksPerCheck == 0) GC_TRY(look_around(wait));
     }
   }

@@ -104,6 +104,11 @@ void Channel::turn(const PollSet& set) {
   if (retired_ && out_.empty() && !std::exchange(shut_, true)) shutdown(fd_.get(), SHUT_WR);
 }
 
+void Channel::receive_now() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock && fd_ && !ended_.load(std::memory_order_relaxed)) receive();
+}
+
 // REQUIRES: the mutex.
 void Channel::receive() {
   uint8_t piece[kPieceBytes];

@@ -5,7 +5,8 @@
 // are put before the connection is there go out once it is. The endpoint's thread receives them and hands them to the
 // channel's listener.
 //
-// Thread safety: put(), attached(), backlog(), ended() and retire() from any thread; the rest belongs to the endpoint.
+// Thread safety: put(), attached(), backlog(), ended(), receive_now() and retire() from any thread; the rest belongs to
+// the endpoint.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -43,7 +44,7 @@ class MessageReader {
 class ChannelListener {
  public:
   virtual ~ChannelListener() = default;
-  // Takes a message that has come; returns whether it makes sense. Called by the endpoint's thread.
+  // Takes a message that has come; returns whether it makes sense. Called by the endpoint's thread, or by receive_now().
   virtual bool on_message(const MessageReader::Message& message) noexcept = 0;
 };
 
@@ -59,6 +60,9 @@ class Channel {
   size_t backlog() const;
   // Returns whether the connection has ended: nothing more comes. What came before has been handed over.
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  // Receives what is there, on the caller's thread, unless the endpoint's is at it: for a caller that waits for a
+  // message and has nothing else to do.
+  void receive_now();
   // Once it returns, the listener is called no more. What was put still goes out.
   void retire() noexcept;
 

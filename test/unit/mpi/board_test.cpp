@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstring>
+#include <random>
 #include <set>
 #include <vector>
+
+#include "mpi/remote_process.h"
 
 using namespace gpucoll;
 using namespace gpucoll::core;
@@ -93,4 +98,83 @@ TEST(Board, TouchesFewEntriesHoweverManyComeAndGo) {
   EXPECT_LE(used.size(), size_t{GC_BOARD_NEAR});
   for (uint64_t i = 0; i < many; ++i) EXPECT_TRUE(board->is_gone(key(i))) << i;
   EXPECT_FALSE(board->is_gone(key(many)));
+}
+
+// ---- the copy of a board of another node ----
+
+namespace {
+
+using coll::RemoteProcess;
+using proto::BoardMessage;
+
+constexpr BoardKey kKey = {{12345, 99}};
+
+struct Message {
+  std::vector<uint8_t> bytes;
+  template <class T>
+  Message& add(const T& what) {
+    const auto* const from = reinterpret_cast<const uint8_t*>(&what);
+    bytes.insert(bytes.end(), from, from + sizeof what);
+    return *this;
+  }
+};
+
+bool take(RemoteProcess& process, BoardMessage kind, const Message& message) {
+  return process.take(kind, message.bytes.data(), message.bytes.size());
+}
+
+Message stores(const BoardKey& key, uint32_t offset, uint32_t bytes, uint64_t word) {
+  Message message;
+  return message.add(key).add(proto::BoardPiece{offset, bytes}).add(word);
+}
+
+constexpr uint32_t kDecided = offsetof(gc_board_entry, orders[0].decided);
+
+}  // namespace
+
+TEST(RemoteProcess, ShowsWhatHasBeenStored) {
+  auto copy = Board::create_copy();
+  ASSERT_TRUE(copy.ok());
+  RemoteProcess process(*std::move(copy));
+  EXPECT_TRUE(take(process, BoardMessage::kStores, stores(kKey, kDecided, 8, 7)));
+  const gc_board_entry* const entry = process.board().find(kKey);
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->orders[0].decided, 7u);
+  EXPECT_TRUE(take(process, BoardMessage::kReleased, Message().add(kKey)));
+  EXPECT_TRUE(take(process, BoardMessage::kReleased, Message().add(kKey)));  // both sides may free it
+  EXPECT_TRUE(process.board().is_gone(kKey));
+  EXPECT_TRUE(take(process, BoardMessage::kEnded, Message().add(uint64_t{1})));
+  EXPECT_TRUE(process.board().has_ended());
+}
+
+TEST(RemoteProcess, TakesTheGreaterNumberOfAnArrival) {
+  auto copy = Board::create_copy();
+  ASSERT_TRUE(copy.ok());
+  RemoteProcess process(*std::move(copy));
+  proto::BoardArrivals came = {{kKey.word[0], kKey.word[1]}, GC_ORDER_BLOCKING, 0, 0, {}};
+  for (const uint64_t number : {3u, 19u, 3u}) {
+    came.arrivals[3] = gc_arrival(number, GC_FUNCTION_bcast, GC_KIND_HOST);
+    EXPECT_TRUE(take(process, BoardMessage::kCome, Message().add(came)));
+  }
+  EXPECT_EQ(gc_arrival_number(process.board().find(kKey)->orders[GC_ORDER_BLOCKING].lines[3].arrival), 19u);
+}
+
+TEST(RemoteProcess, BelievesNothing) {
+  auto copy = Board::create_copy();
+  ASSERT_TRUE(copy.ok());
+  RemoteProcess process(*std::move(copy));
+  for (const uint32_t offset : {0u, 8u, kDecided + 4, uint32_t{sizeof(gc_board_entry)}, ~7u})
+    EXPECT_FALSE(take(process, BoardMessage::kStores, stores(kKey, offset, 8, 1))) << offset;
+  for (const uint32_t bytes : {4u, 16u, ~7u})
+    EXPECT_FALSE(take(process, BoardMessage::kStores, stores(kKey, kDecided, bytes, 1))) << bytes;
+  EXPECT_FALSE(take(process, BoardMessage::kStores, stores({{1, 0}}, kDecided, 8, 1)));
+  EXPECT_FALSE(take(process, BoardMessage::kHello, {}));
+  std::mt19937 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    Message message;
+    if (random() % 2) message.add(kKey);
+    while (random() % 4) message.add(static_cast<uint64_t>(random() % 3 ? random() % 4096 * 8 : random()));
+    if (random() % 4 == 0) message.bytes.resize(random() % 64);
+    take(process, static_cast<BoardMessage>(random() % 12), message);
+  }
 }

@@ -68,6 +68,7 @@ class MpiProcess final : public core::Watched {
   void end() noexcept {
     if (watched_.exchange(false)) core::Watchdog::instance().remove(this);
     if (mine_.magic) board_.end();
+    RemoteBoards::instance().tell_pulse();  // nobody need wait for it
   }
 
   // From now on its board shows that it runs, as others may wait for it.

@@ -197,7 +197,7 @@ void RemoteBoards::run() {
     const std::deque<Request> present = std::exchange(requests_, {});
     lock.unlock();
     contained([&]() -> Status {
-      std::erase_if(awaiting_, [this](const Request& request) { return tells_arrival(request); });
+      std::erase_if(awaiting_, [this](const Request& request) { return tells_arrival(request, false); });
       for (const Request& request : present) answer(request);
       return {};
     }).ignore();  // no memory: who waits ends within its timeout
@@ -207,7 +207,7 @@ void RemoteBoards::run() {
 
 void RemoteBoards::answer(const Request& request) {
   if (request.kind == BoardMessage::kAwait) {
-    if (!tells_arrival(request)) awaiting_.push_back(request);
+    if (!tells_arrival(request, true)) awaiting_.push_back(request);
     return;
   }
   if (request.kind == BoardMessage::kEnds) {
@@ -217,7 +217,7 @@ void RemoteBoards::answer(const Request& request) {
   }
   // First raise, then look (proto/format/board.h).
   BoardAnswer answer = {request.question, 0, 0};
-  if (!gc_mutant(162)) own_->raise_number(request.question.raise_to);
+  if (!gc_mutant(170)) own_->raise_number(request.question.raise_to);
   answer.is_ready = is_ready(request.question);
   answer.launch_number = own_->last_number();
   request.channel->put(static_cast<uint32_t>(BoardMessage::kRaised), &answer, sizeof answer);
@@ -232,36 +232,39 @@ bool RemoteBoards::is_ready(const BoardQuestion& question) const noexcept {
          core::is_ready(entry->orders[question.order].lines[question.number % GC_BOARD_LINES], question.number);
 }
 
-// Returns whether there is nothing more to wait for; tells it, where who asks cannot know it otherwise.
-bool RemoteBoards::tells_arrival(const Request& request) noexcept {
-  const BoardQuestion& question = request.question;
-  if (request.channel->ended() || question.order >= GC_ORDERS) return true;
-  BoardArrivals told = {{question.key[0], question.key[1]}, question.order, 0, 0, {}};
+// Reads what a rank has come to, and returns whether it has come to the call of the question, or never will.
+bool RemoteBoards::read_arrivals(const BoardQuestion& question, BoardArrivals* told) const noexcept {
+  *told = {{question.key[0], question.key[1]}, question.order, 0, 0, {}};
   const gc_board_entry* const entry = own_->find(key_of(question));
-  uint64_t arrival = 0;
-  if (entry) {
-    const gc_board_order& order = entry->orders[question.order];
-    told.ending = __atomic_load_n(&entry->ending, __ATOMIC_ACQUIRE);
-    told.has_left = __atomic_load_n(&entry->left, __ATOMIC_ACQUIRE) != 0;
-    arrival = __atomic_load_n(&order.lines[question.number % GC_BOARD_LINES].arrival, __ATOMIC_ACQUIRE);
-    for (int i = 0; i < GC_BOARD_LINES; ++i) {
-      const uint64_t its = __atomic_load_n(&order.lines[i].arrival, __ATOMIC_ACQUIRE);
-      if (gc_arrival_kind(its) == GC_KIND_HOST) told.arrivals[i] = its;
-    }
-    // Where the entry has been taken for another communicator, what was read is nothing of this one.
-    if (__atomic_load_n(&entry->key[1], __ATOMIC_RELAXED) != question.key[1])
-      told = {{question.key[0], question.key[1]}, question.order, 1, 0, {}};
-  } else {
-    told.has_left = own_->is_gone(key_of(question));
+  told->has_left = !entry && own_->is_gone(key_of(question));
+  if (!entry) return told->has_left;
+  const gc_board_order& order = entry->orders[question.order];
+  told->ending = __atomic_load_n(&entry->ending, __ATOMIC_ACQUIRE);
+  told->has_left = __atomic_load_n(&entry->left, __ATOMIC_ACQUIRE) != 0;
+  bool come = false;
+  for (uint64_t i = 0; i < GC_BOARD_LINES; ++i) {
+    const uint64_t arrival = __atomic_load_n(&order.lines[i].arrival, __ATOMIC_ACQUIRE);
+    if (gc_arrival_kind(arrival) == GC_KIND_HOST) told->arrivals[i] = arrival;
+    come |= i == question.number % GC_BOARD_LINES && gc_arrival_number(arrival) >= question.number;
   }
-  const bool come = gc_arrival_number(arrival) >= question.number;
-  if (!come && !told.has_left) return false;
-  if (come && !told.has_left && gc_arrival_kind(arrival) != GC_KIND_HOST) return true;
+  // Where the entry has been taken for another communicator, what was read is nothing of this one.
+  if (__atomic_load_n(&entry->key[1], __ATOMIC_RELAXED) != question.key[1])
+    *told = {{question.key[0], question.key[1]}, question.order, 1, 0, {}};
+  return come || told->has_left;
+}
+
+// Returns whether there is nothing more to wait for, and tells it. At first it tells in any case how far the rank is:
+// others may report it.
+bool RemoteBoards::tells_arrival(const Request& request, bool first) noexcept {
+  if (request.channel->ended() || request.question.order >= GC_ORDERS) return true;
+  BoardArrivals told;
+  const bool known = read_arrivals(request.question, &told);
+  if (!known && !first) return false;
   contained([&]() -> Status {
     request.channel->put(static_cast<uint32_t>(BoardMessage::kCome), &told, sizeof told);
     return {};
   }).ignore();  // no memory: who waits ends within its timeout
-  return true;
+  return known;
 }
 
 }  // namespace gpucoll::coll

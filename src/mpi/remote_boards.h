@@ -60,7 +60,8 @@ class RemoteBoards {
   void enqueue(Request request);
   void run();
   void answer(const Request& request);
-  bool tells_arrival(const Request& request) noexcept;
+  bool read_arrivals(const proto::BoardQuestion& question, proto::BoardArrivals* told) const noexcept;
+  bool tells_arrival(const Request& request, bool first) noexcept;
   bool is_ready(const proto::BoardQuestion& question) const noexcept;
 
   std::mutex mutex_;  // of processes_ and links_

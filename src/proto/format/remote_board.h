@@ -8,7 +8,7 @@
 //   kReleased a BoardKey: the sender has freed that communicator
 //   kPulse    a uint64_t, not 0 where the sender's heart beats
 //   kAwait    a BoardQuestion: tell me once you have come to collective `number` of `order`, or will not
-//   kCome     a BoardArrivals: an answer to kAwait
+//   kCome     a BoardArrivals: the answer to kAwait, and before that one at once
 //   kRaise    a BoardQuestion: raise your `launch_number` to `raise_to`; have you been ready for the call after that?
 //   kRaised   a BoardAnswer to it
 //   kEnds     no payload: have you called MPI_Finalize?
@@ -20,7 +20,7 @@
 // reader of a copy sees stores in the order of the writer. A line that is ready is sent only once it has its number: a
 // copy never shows GC_NUMBER_COMING.
 //
-// An answer has the arrivals of ranks with host memory alone, as others are sent by themselves; a copy takes an arrival
+// An answer has the arrivals with host memory alone, as others are sent by themselves; a copy takes an arrival
 // with a greater number than its own. Who raises a `launch_number` stores, and then looks whether the rank is ready, as
 // on a board that is shared: both on the rank's own board. An answer to kEnds is sent after all answers to questions
 // that came before it.

@@ -1,8 +1,8 @@
 // A process on another node, as this one knows it: a copy of its arrival board, and the channel over which both tell
 // each other what changes (proto/format/remote_board.h).
 //
-// Thread safety: any thread; messages come in on the endpoint's thread or by receive_now(). Ownership: RemoteBoards keeps it until the
-// process ends.
+// Thread safety: any thread; messages come in on the endpoint's thread or by receive_now(). Ownership: RemoteBoards
+// keeps it until the process ends.
 #pragma once
 #include <atomic>
 #include <map>
@@ -76,7 +76,7 @@ class RemoteProcess {
   core::Board copy_;
   std::atomic<net::Channel*> out_{nullptr}, second_{nullptr};  // both sides may dial at once
   std::atomic<bool> lost_{false}, asks_end_{false};
-  std::mutex copy_mutex_;  // guards changes of the copy: two connections may bring some
+  std::mutex copy_mutex_;     // guards changes of the copy: two connections may bring some
   mutable std::mutex mutex_;  // of what follows. Nothing is put while it is held, as messages come in under a channel's
   std::vector<std::shared_ptr<net::Channel>> channels_;
   std::map<std::pair<uint64_t, uint32_t>, Question> questions_;  // by key and order

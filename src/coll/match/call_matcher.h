@@ -214,8 +214,8 @@ class CallMatcher {
     return peer ? peer->remote : nullptr;
   }
   Status connect_remotes(int* rank);
-  // Takes what a rank on another node has told, for a caller that waits for it: the endpoint's thread would have to wake
-  // up first.
+  // Takes what a rank on another node has told, for a caller that waits for it: the endpoint's thread would have to
+  // wake up first.
   void look_for_news(int rank) const noexcept {
     if (RemoteProcess* const process = remote(rank)) process->receive_now();
   }

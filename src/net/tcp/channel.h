@@ -44,7 +44,8 @@ class MessageReader {
 class ChannelListener {
  public:
   virtual ~ChannelListener() = default;
-  // Takes a message that has come; returns whether it makes sense. Called by the endpoint's thread, or by receive_now().
+  // Takes a message that has come; returns whether it makes sense. Called by the endpoint's thread, or by
+  // receive_now().
   virtual bool on_message(const MessageReader::Message& message) noexcept = 0;
 };
 

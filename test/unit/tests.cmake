@@ -128,6 +128,9 @@ gc_mutant(132 MUST_PRINT "FAILED  . Heart" LABELS unit
   COMMAND test/unit/core/core_test --gtest_filter=Heart.ClockStandsStillWhileItDoesNotBeat)
 gc_mutant(133 MUST_PRINT "FAILED  . Fault" LABELS unit
   COMMAND test/unit/core/core_test --gtest_filter=Fault.TellsTheHostBeforeItEndsKernels)
+# A short pause hides a longer one.
+gc_mutant(139 MUST_PRINT "FAILED  . Heart" LABELS unit
+  COMMAND test/unit/core/core_test --gtest_filter=Heart.ShowsTheLongerPause)
 # Matching: a message that has not come is taken, and so is one for another purpose.
 gc_mutant(300 MUST_PRINT "FAILED  . Mailbox" LABELS unit
   COMMAND test/unit/core/mailbox_test --gtest_filter=Mailbox.CarriesLettersOfEachLaneInOrder)

@@ -177,7 +177,7 @@ class CallMatcher {
   Status in_time(std::chrono::steady_clock::time_point start, std::chrono::nanoseconds more, const Late& late) const {
     const auto waited = core::Heart::waited(start);
     if (!params().timeout || waited <= std::chrono::seconds(params().timeout) + more) return {};
-    GC_TRY(stopped(std::chrono::steady_clock::now() - waited));
+    GC_TRY(stopped(start));
     return late().blaming();
   }
   // Returns the other ranks' pulses.

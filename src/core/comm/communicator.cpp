@@ -445,6 +445,7 @@ void Communicator::look_for_timeout() noexcept {
   if (done >= launched || done != seen_done_ || stalled_since_ == RunningClock::time_point()) {
     seen_done_ = done;
     stalled_since_ = done < launched ? RunningClock::now() : RunningClock::time_point();
+    stall_began_ = std::chrono::steady_clock::now();
     stall_told_ = false;
     return;
   }
@@ -455,7 +456,7 @@ void Communicator::look_for_timeout() noexcept {
   if (!reports && !ends) return;
   const std::string others = running != 0 ? waiting_in_graphs() : waiting_for(run + 1);
   stall_told_ = true;
-  if (ends) return fault_.raise(timeout_of(std::chrono::steady_clock::now() - waiting, waited, others));
+  if (ends) return fault_.raise(timeout_of(stall_began_, waited, others));
   if (others.empty()) return;  // its stream may have other work first
   log::write(log::Level::warn, "rank %d has waited %lld s (parameter report_after) %s", peers_.number(rank()), waited,
              others.c_str());

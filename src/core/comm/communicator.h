@@ -266,6 +266,7 @@ class Communicator final : public Watched, public GraphUser {
   // The watchdog's: since when no launch has ended while some were outstanding.
   uint64_t seen_done_ = 0;
   RunningClock::time_point stalled_since_ = {};
+  std::chrono::steady_clock::time_point stall_began_ = {};  // the same, by the clock that pauses are told by
   bool stall_told_ = false;
   bool link_broken_ = false;
   uint64_t begun_at_end_ = 0;     // launches of graphs at the time when no more were allowed; written before closing_

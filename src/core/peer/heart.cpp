@@ -15,6 +15,8 @@ using std::chrono::steady_clock;
 // By steady_clock; 0: it does not beat.
 std::atomic<int64_t> last_beat_ns{0};
 std::atomic<int64_t> all_pauses_ns{0}, pause_ns{0}, pause_end_ns{0};
+// The one that others see.
+std::atomic<int64_t> shown_pause_ns{0}, shown_end_ns{0};
 
 // A pause is to blame for a wait of at most so many times its length.
 constexpr int kPartOfWait = 4;
@@ -27,6 +29,16 @@ int64_t pause_until(int64_t now, int64_t last_beat) {
 // Returns what the running clock leaves out of a pause: so it never goes back.
 int64_t surplus(int64_t pause) { return pause ? pause - Heart::kLongPause.count() : 0; }
 
+// Shows a pause that has just ended, unless a longer one may still be to blame: on a machine with too much to do, short
+// ones follow it.
+void note_pause(int64_t pause, int64_t now) {
+  const int64_t shown = shown_pause_ns.load(std::memory_order_relaxed);
+  const int64_t age = now - shown_end_ns.load(std::memory_order_relaxed);
+  if (pause < shown && age < kPartOfWait * shown && !gc_mutant(139)) return;
+  shown_pause_ns.store(pause, std::memory_order_relaxed);
+  shown_end_ns.store(now, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 void Heart::beat() noexcept {
@@ -34,6 +46,7 @@ void Heart::beat() noexcept {
   if (const int64_t pause = pause_until(now, last_beat_ns.load(std::memory_order_relaxed))) {
     pause_ns.store(pause, std::memory_order_relaxed);
     pause_end_ns.store(now, std::memory_order_relaxed);
+    note_pause(pause, now);
     all_pauses_ns.fetch_add(surplus(pause), std::memory_order_relaxed);
   }
   // Release: who sees this beat sees that the pause before it has been counted. Partner: RunningClock::at.
@@ -46,8 +59,8 @@ void Heart::show(gc_pulse* pulse) noexcept {
   const auto store = [](uint64_t* to, int64_t value) {
     __atomic_store_n(to, static_cast<uint64_t>(value), __ATOMIC_RELAXED);
   };
-  store(&pulse->pause_ns, pause_ns.load(std::memory_order_relaxed));
-  store(&pulse->pause_end_ns, pause_end_ns.load(std::memory_order_relaxed));
+  store(&pulse->pause_ns, shown_pause_ns.load(std::memory_order_relaxed));
+  store(&pulse->pause_end_ns, shown_end_ns.load(std::memory_order_relaxed));
   __atomic_store_n(&pulse->beat_ns, static_cast<uint64_t>(last_beat_ns.load(std::memory_order_relaxed)),
                    __ATOMIC_RELEASE);  // partner: silence()
 }

@@ -12,10 +12,15 @@
 namespace gpucoll::core {
 
 PeerWait::PeerWait(const Fault& fault, const Peers& peers, void (*idle)())
-    : fault_(fault), peers_(peers), idle_(idle), since_(RunningClock::now()) {}
+    : fault_(fault),
+      peers_(peers),
+      idle_(idle),
+      since_(RunningClock::now()),
+      began_(std::chrono::steady_clock::now()) {}
 
 void PeerWait::progress() {
   since_ = RunningClock::now();
+  began_ = std::chrono::steady_clock::now();
   looks_ = 0;
   logged_ = false;
   error_ = Status();
@@ -50,7 +55,7 @@ Status PeerWait::look_around(int peer, const char* what) {
     log::write(log::Level::warn, kSentence, peers_.number(peers_.rank()), waited, "report_after", what,
                peers_.name(peer).c_str());
   if (!is_over(params().timeout)) return {};
-  GC_TRY(peers_.stopped(std::chrono::steady_clock::now() - waiting, waited));
+  GC_TRY(peers_.stopped(began_, waited));
   return Status::error(Code::timed_out, kSentence, peers_.number(peers_.rank()), waited, "timeout", what,
                        peers_.name(peer).c_str())
       .blaming();

@@ -29,7 +29,8 @@ class PeerWait {
   const Peers& peers_;
   void (*idle_)();
   RunningClock::time_point since_;
-  Status error_;  // told at the next call: what was waited for may have come just before
+  std::chrono::steady_clock::time_point began_;  // the same, by the clock that pauses are told by
+  Status error_;                                 // told at the next call: what was waited for may have come just before
   uint32_t looks_ = 0;
   bool logged_ = false;  // that it takes long
 };

@@ -115,6 +115,20 @@ TEST(Heart, ClockStandsStillWhileItDoesNotBeat) {
   EXPECT_GE(clocks_apart(), unnoticed) << "and goes on from there";
 }
 
+// Beats that come late on a busy machine do not hide that the process was stopped.
+TEST(Heart, ShowsTheLongerPause) {
+  Heart::beat();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  Heart::beat();
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  Heart::beat();
+  gc_pulse pulse = {};
+  Heart::show(&pulse);
+  EXPECT_GE(pulse.pause_ns, 1'200'000'000u);
+  EXPECT_LT(pulse.pause_end_ns, pulse.beat_ns);
+  Heart::rest();
+}
+
 TEST(Liveness, SeesAProcessThatEndedEvenBeforeItIsReaped) {
   int pipe_fds[2];
   ASSERT_EQ(pipe(pipe_fds), 0);

@@ -117,8 +117,8 @@ class Device {
                                             16 * kMiB,
                                             {kMiB, kMiB / 2},
                                             {kAsMessages, 16 * kMiB},
-                                            {128 * kMiB, 0},
-                                            {64 * kMiB, 32 * kMiB},
+                                            {128 * kMiB, 128 * kMiB},
+                                            {128 * kMiB, 128 * kMiB},
                                             10};
   static constexpr Defaults kEmulatedDefaults = {2,
                                                  1,

@@ -39,16 +39,17 @@ GC_DEV void reduce_tile(const Block& block, const proto::LocalReduction& r, uint
     operands.read(sum + at);
     operands.read(operand(r, next++) + at);
     if (next < r.n_ranks) operands.read(operand(r, next++) + at);
-    operands.n_raw = first ? operands.n_from : operands.n_from - 1;
-    operands.complete = next == r.n_ranks;
-    if (operands.complete) {
+    operands.n_raw = first && r.reduced == 0 ? operands.n_from : operands.n_from - 1;
+    const bool last = next == r.n_ranks;
+    operands.complete = last && r.partial == 0;
+    if (last) {
       write_results(operands, r, at);
     } else {
       operands.write(r.others + at);
     }
     proto::reduce_copy<Family>(block, operands, n, proto::Reduction{r.op, r.argument, 0});
     sum = r.others;
-    if (!operands.complete) block.sync();
+    if (!last) block.sync();
   }
 }
 

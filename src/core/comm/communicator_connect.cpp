@@ -113,7 +113,7 @@ void Communicator::prepare_copies() {
     capabilities_.copy_bytes = limits.messages;
     capabilities_.copy_exchange_bytes = limits.exchanges;
     if (size() <= proto::kMeshMaxRanks) capabilities_.copy_reduction_bytes = limits.reductions;
-    capabilities_.copy_piece_bytes = copy_piece_bytes(size(), limits.piece);
+    capabilities_.copy_piece_bytes = copy_piece_bytes(limits.piece);
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
   pages_ = std::make_unique<PeerPages>(device_, peers_);

@@ -1,7 +1,6 @@
 #include "core/copy_engine/copy_reduction.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/hash.h"
 #include "base/shared_word.h"
@@ -48,7 +47,11 @@ LargeCall read(const LargeCall& entry) {
 }  // namespace
 
 CopyReduction::CopyReduction(const CopyReductionContext& context, std::vector<void*> landing)
-    : context_(context), landing_(std::move(landing)), page_(context.peers.copy_page(context.peers.rank())) {
+    : context_(context),
+      landing_(std::move(landing)),
+      previous_((context.peers.rank() + context.peers.size() - 1) % context.peers.size()),
+      next_((context.peers.rank() + 1) % context.peers.size()),
+      page_(context.peers.copy_page(context.peers.rank())) {
   Quiescence::instance().add(this);
 }
 
@@ -60,20 +63,16 @@ CopyReduction::~CopyReduction() {
 }
 
 Status CopyReduction::prepare() {
-  if (!lanes_.empty()) return {};
-  const Peers& peers = context_.peers;
+  if (from_next_) return {};
+  const int rank = context_.peers.rank();
   for (gpu::Stream* stream : {&copies_, &words_}) {
+    if (*stream) continue;
     GC_TRY_AS(*stream, context_.device.create_waiting_stream());
   }
-  std::vector<Lane> lanes(static_cast<size_t>(peers.size()));
-  for (int peer = 0; peer < peers.size(); ++peer) {
-    if (!is_peer(peer)) continue;
-    Lane& lane = lanes[static_cast<size_t>(peer)];
-    GC_TRY_AS(lane.own, context_.pages.copy_lane(peers.rank(), peer));
-    GC_TRY_AS(lane.theirs, context_.pages.copy_lane(peer, peers.rank()));
-    lane.landing = static_cast<uint8_t*>(landing_[static_cast<size_t>(peer)]);
-  }
-  lanes_ = std::move(lanes);
+  GC_TRY_AS(to_previous_, context_.pages.copy_lane(rank, previous_));
+  GC_TRY_AS(to_next_, context_.pages.copy_lane(rank, next_));
+  GC_TRY_AS(from_previous_, context_.pages.copy_lane(previous_, rank));
+  GC_TRY_AS(from_next_, context_.pages.copy_lane(next_, rank));
   return {};
 }
 
@@ -85,7 +84,7 @@ Result<bool> CopyReduction::begin(const TaskQueue& queue, const CommProperties& 
   if (plan_.steps.empty()) return false;
   GC_TRY(prepare());
   GC_TRY(compare(queue, shape));
-  next_send_ = 0;
+  next_send_ = next_consumed_ = 0;
   rounds_ += plan_.rounds;
   launches->clear();
   launches->resize(plan_.steps.size());  // 4 KiB each: made where they stay
@@ -97,7 +96,8 @@ Result<bool> CopyReduction::begin(const TaskQueue& queue, const CommProperties& 
 // Of two ranks one at least sees what the other one calls, unless that is further ahead than the ring is long.
 Status CopyReduction::compare(const TaskQueue& queue, const CommProperties& shape) {
   LargeCall mine = call_of(queue, shape);
-  mine.number = ++calls_;
+  mine.number = calls_.load(std::memory_order_relaxed) + 1;
+  calls_.store(mine.number, std::memory_order_relaxed);
   enter(page_.calls[mine.number % kCallRing], mine);
   for (int peer = 0; peer < context_.peers.size(); ++peer) {
     const LargeCall theirs = read(context_.peers.copy_page(peer).calls[mine.number % kCallRing]);
@@ -114,33 +114,17 @@ Status CopyReduction::compare(const TaskQueue& queue, const CommProperties& shap
 
 // Words go in a stream of their own: between two copies they would cost more than the copy's start.
 Status CopyReduction::send(const CopyReductionPlan::Send& send) {
-  const Lane& lane = lanes_[static_cast<size_t>(send.peer)];
   const uint64_t used = plan_.used_before(send.round);
-  if (load_acquire(own_lane(send.peer).consumed) < used)
-    GC_TRY(context_.device.wait_value(copies_, &lane.own->consumed, used, nullptr));
-  uint8_t* const to = lane.landing + plan_.landing_offset(send.round, send.peer, context_.peers.rank());
+  if (room_for_ < used && load_acquire(own_lane(next_).consumed) < used)
+    GC_TRY(context_.device.wait_value(copies_, &to_next_->consumed, used, nullptr));
+  room_for_ = used;
+  auto* const to = static_cast<uint8_t*>(landing_[static_cast<size_t>(next_)]) + plan_.landing_offset(send.round);
   GC_TRY(context_.device.copy_async(to, send.from, send.bytes, copies_));
   GC_TRY(context_.device.stream_wait(words_, copies_));
-  return context_.device.write_value(words_, &lane.theirs->landed, send.round + 1);
+  return context_.device.write_value(words_, &from_next_->landed, send.round + 1);
 }
 
-Status CopyReduction::tell_consumed(gpu::Stream stream, uint64_t round) {
-  for (int peer = 0; peer < context_.peers.size(); ++peer) {
-    if (!is_peer(peer)) continue;
-    uint64_t* const consumed = &lanes_[static_cast<size_t>(peer)].theirs->consumed;
-    GC_TRY(context_.device.write_value(stream, consumed, round + 1));
-  }
-  return {};
-}
-
-// First what others may wait for before they send, and only then what waits for them.
-Status CopyReduction::put_ready(gpu::Stream stream, uint32_t step) {
-  putting_.store(true, std::memory_order_relaxed);
-  if (step > 0) {
-    const CopyReductionPlan::Step& done = plan_.steps[step - 1];
-    const bool awaited = done.round + plan_.places < rounds_ || done.round + 1 == rounds_;
-    if (done.last && awaited) GC_TRY(tell_consumed(stream, done.round));
-  }
+Status CopyReduction::put_sends(gpu::Stream stream, uint32_t step) {
   // The first sends are the application's data, later ones may be what has been launched.
   bool ordered = step == 0;
   if (ordered) GC_TRY(context_.device.stream_wait(copies_, stream));
@@ -155,14 +139,35 @@ Status CopyReduction::put_ready(gpu::Stream stream, uint32_t step) {
   return {};
 }
 
-Status CopyReduction::put_waits(gpu::Stream stream, uint32_t step) {
-  const CopyReductionPlan::Step& next = plan_.steps[step];
-  if (next.waits_for_sends) GC_TRY(context_.device.stream_wait(stream, copies_));
-  for (int source : next.sources) {
-    const uint64_t* const landed = &lanes_[static_cast<size_t>(source)].own->landed;
-    GC_TRY(context_.device.wait_value(stream, landed, next.round + 1, nullptr));
+// In the stream of words, which waits for each copy that it tells of. It must wait for no later step than it tells of:
+// other ranks may have to come to that one first.
+Status CopyReduction::tell_consumed() {
+  for (; next_consumed_ < plan_.consumed.size(); ++next_consumed_) {
+    const CopyReductionPlan::Consumed& next = plan_.consumed[next_consumed_];
+    if (next.steps > words_behind_ || next.sends > next_send_) return {};
+    GC_TRY(context_.device.write_value(words_, &from_previous_->consumed, next.rounds));
   }
   return {};
+}
+Status CopyReduction::order_words_behind(gpu::Stream stream, uint32_t steps) {
+  const auto tells_of_it = [&](const CopyReductionPlan::Consumed& one) { return one.steps == steps; };
+  if (steps > 0 && std::any_of(plan_.consumed.begin(), plan_.consumed.end(), tells_of_it))
+    GC_TRY(context_.device.stream_wait(words_, stream));
+  words_behind_ = steps;
+  return tell_consumed();
+}
+
+// First what others may wait for before they send, and only then what waits for them.
+Status CopyReduction::put_ready(gpu::Stream stream, uint32_t step) {
+  putting_.store(true, std::memory_order_relaxed);
+  GC_TRY(order_words_behind(stream, step));
+  GC_TRY(put_sends(stream, step));
+  return tell_consumed();
+}
+
+Status CopyReduction::put_waits(gpu::Stream stream, uint32_t step) {
+  const CopyReductionPlan::Step& next = plan_.steps[step];
+  return next.receives ? context_.device.wait_value(stream, &to_previous_->landed, next.round + 1, nullptr) : Status();
 }
 
 Status CopyReduction::put_end(gpu::Stream stream) {
@@ -176,25 +181,30 @@ Status CopyReduction::put_end(gpu::Stream stream) {
 
 uint64_t CopyReduction::passed() const noexcept { return load_acquire(page_.reduced); }
 
+// Returns a rank that has not come to the last call of this one, or -1.
+int CopyReduction::missing() const {
+  const uint64_t number = calls_.load(std::memory_order_relaxed);
+  for (int peer = 0; peer < context_.peers.size(); ++peer) {
+    const proto::CopyPage& page = context_.peers.copy_page(peer);
+    uint64_t latest = 0;
+    for (const LargeCall& call : page.calls) latest = std::max(latest, read(call).number);
+    if (latest < number) return peer;
+  }
+  return -1;
+}
+
 std::string CopyReduction::waiting_for() const {
   if (passed() >= groups()) return "";
-  // Of the ranks that it may wait for, the one that has sent the least.
-  int least = -1;
-  for (int peer = 0; peer < context_.peers.size(); ++peer)
-    if (is_peer(peer) && (least < 0 || load_acquire(own_lane(peer).landed) < load_acquire(own_lane(least).landed)))
-      least = peer;
-  return "a part of a large reduction from " + context_.peers.name(least) +
+  const int absent = missing();
+  return "a part of a large reduction from " + context_.peers.name(absent < 0 ? previous_ : absent) +
          ", which must make the same call outside of captures if this rank does";
 }
 
 // Again and again: others' streams may still store their numbers.
 void CopyReduction::give_up() noexcept {
   if (!putting() && passed() >= groups()) return;
-  for (int peer = 0; peer < context_.peers.size(); ++peer) {
-    if (!is_peer(peer)) continue;
-    for (uint64_t* word : {&own_lane(peer).landed, &own_lane(peer).consumed})
-      __atomic_store_n(word, proto::kCopyReleased, __ATOMIC_RELEASE);
-  }
+  for (uint64_t* word : {&own_lane(previous_).landed, &own_lane(next_).consumed})
+    __atomic_store_n(word, proto::kCopyReleased, __ATOMIC_RELEASE);
 }
 
 }  // namespace gpucoll::core

@@ -1,5 +1,5 @@
 // Carries large reductions: puts the copies, words, waits and kernels that core/plan/copy_engine_reduction.h plans on
-// streams. Pieces go by copy engine into the other ranks' landing memory, so whose buffers they are need not be known
+// streams. Pieces go by copy engine into the next rank's landing memory, so whose buffers they are need not be known
 // to anybody else, and nobody has to be asked before a copy starts: streams wait by themselves, for words on the ranks'
 // pages (proto/format/copy.h), and neither a kernel nor a thread ever does.
 //
@@ -63,29 +63,31 @@ class CopyReduction final : public StreamOps, public InFlight {
   void give_up() noexcept;
 
  private:
-  // This rank's words and memory for another rank. Kernel addresses.
-  struct Lane {
-    proto::CopyLane *own, *theirs;
-    uint8_t* landing;
-  };
   Status prepare();
   Status compare(const TaskQueue& queue, const CommProperties& shape);
+  Status put_sends(gpu::Stream stream, uint32_t step);
   Status send(const CopyReductionPlan::Send& send);
-  Status tell_consumed(gpu::Stream stream, uint64_t round);
-  bool is_peer(int rank) const { return rank != context_.peers.rank(); }
+  Status tell_consumed();
+  Status order_words_behind(gpu::Stream stream, uint32_t steps);
+  int missing() const;
   proto::CopyLane& own_lane(int peer) const { return context_.peers.copy_lane(context_.peers.rank(), peer); }
 
   const CopyReductionContext context_;
   const std::vector<void*> landing_;
+  const int previous_, next_;
   proto::CopyPage& page_;  // of this rank
-  std::vector<Lane> lanes_;
+  // This rank's words towards its neighbours, and theirs towards it. Kernel addresses; null until prepare().
+  proto::CopyLane *to_previous_ = nullptr, *to_next_ = nullptr, *from_previous_ = nullptr, *from_next_ = nullptr;
   gpu::Stream copies_ = nullptr, words_ = nullptr;
-  uint64_t calls_ = 0, rounds_ = 0;  // so far
+  std::atomic<uint64_t> calls_{0};  // so far
+  uint64_t rounds_ = 0;
+  uint64_t room_for_ = 0;  // the stream of copies has waited for the next rank to have used so many rounds
   std::atomic<uint64_t> groups_{0};
   std::atomic<bool> putting_{false};
   // The group that was begun last.
   CopyReductionPlan plan_;
-  size_t next_send_ = 0;
+  size_t next_send_ = 0, next_consumed_ = 0;
+  uint32_t words_behind_ = 0;  // how many steps have ended when the stream of words goes on
 };
 
 }  // namespace gpucoll::core

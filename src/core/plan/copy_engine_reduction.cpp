@@ -9,209 +9,230 @@
 namespace gpucoll::core {
 namespace {
 
-// A share is cut into at least so many pieces, a large one into one more: neither the first one's way nor the last
-// one's reduction is hidden. More cost some microseconds each, of the host as well.
-constexpr uint64_t kPieces = 2, kLargeShare = uint64_t{64} << 20, kLeastPiece = uint64_t{1} << 20;
-// A reduce or reduce_scatter has so many times the bytes of an allreduce when copy engines are faster: half as much is
-// on the links, and kernels move it without an end of its own for results.
+// What is carried with fewer bytes on the links than an allreduce goes by copies from so many times its bytes on:
+// kernels move it without an end of its own for results.
 constexpr uint64_t kWithoutResults = 4;
-// Shares and pieces begin at multiples of this.
+// Chunks and pieces begin at multiples of this.
 constexpr uint64_t kAlignment = 128;
-// Pieces whose operands are under way, have come or are being reduced.
-constexpr uint32_t kAhead = 3;
-// There is landing memory for so many of the largest pieces from each rank: a stream that waits for room before a copy
-// loses some microseconds, and three pieces and their results do not.
-constexpr uint64_t kLargestPlaces = 6;
-// Places of one round. Of a reduce, the results of ranks that do not keep them lie behind what lands.
-uint64_t places_of_round(int n_ranks) { return static_cast<uint64_t>(n_ranks > 2 ? n_ranks : 1); }
+// There is landing memory for so many of the largest pieces, and for more of smaller ones.
+constexpr uint64_t kLargestPlaces = 4;
+// So many pieces of a chunk follow each other in a step of a ring: one is reduced while the other one is copied. Each
+// copy costs its link 4 us beyond its bytes (docs/measurements), so there are no more.
+constexpr uint64_t kPiecesOfStep = 2;
+// The last piece of all comes in so many parts: nothing else hides its way into the output.
+constexpr uint64_t kLastParts = 3;
+// A piece is held in its place until it is sent on, in the next step at the latest.
+constexpr uint64_t kHeld = kPiecesOfStep + kLastParts - 1;
+// Pieces have at least this part of the largest one's bytes: to put a copy on its stream and tell of it takes the host
+// as long as a copy of some MiB takes.
+constexpr uint64_t kLeastPart = 16;
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return ceil_div(value, unit) * unit; }
 
-// All but the last one of a share, which has two thirds of that: what comes last is hidden the least.
-uint64_t piece_bytes(uint64_t share, uint64_t most) {
-  const uint64_t least = share > kLargeShare ? kPieces + 1 : kPieces;
-  const uint64_t n = std::max(least, ceil_div(3 * share + most, 3 * most));
-  return std::min(most, std::max(kLeastPiece, round_up(ceil_div(3 * share, 3 * n - 1), kAlignment)));
-}
-
-// Bytes of the data, from their beginning.
+// A part of the data.
 struct Range {
   uint64_t first = 0, bytes = 0;
-};
-
-// Says which rank reduces which part of a task's data. The root of a reduce gets either the operands, where only one
-// other rank has any, or results alone: either way no more than its size.
-class Shares {
- public:
-  Shares(const CollectiveTask& task, int n_ranks) : n_(n_ranks) {
-    const bool reduce = task.function == Function::reduce;
-    root_ = reduce ? static_cast<int>(task.root) : -1;
-    bytes_ = share_ = task.count * task.element_bytes;
-    if (task.function == Function::reduce_scatter) {
-      bytes_ *= static_cast<uint64_t>(n_);
-    } else {
-      const int owners = !reduce ? n_ : n_ == 2 ? 1 : n_ - 1;
-      share_ = round_up(ceil_div(bytes_, static_cast<uint64_t>(owners)), kAlignment);
-    }
-  }
-  uint64_t largest() const { return share_; }
-  bool all_are_the_roots() const { return root_ >= 0 && n_ == 2; }
-  Range of(int rank) const {
-    if (root_ >= 0 && (n_ == 2) != (rank == root_)) return {};
-    const int place = root_ < 0 ? rank : n_ == 2 ? 0 : rank - (rank > root_);
-    const uint64_t first = std::min(static_cast<uint64_t>(place) * share_, bytes_);
-    return {first, std::min(share_, bytes_ - first)};
-  }
-
- private:
-  int n_, root_;
-  uint64_t bytes_, share_;
-};
-
-// Piece `index` of every share of a task.
-struct Piece {
-  const CollectiveTask* task;
-  Shares shares;
-  uint64_t bytes, index;
-
-  Range of(int rank) const {
-    Range range = shares.of(rank);
-    const uint64_t skipped = std::min(index * bytes, range.bytes);
-    return {range.first + skipped, std::min(bytes, range.bytes - skipped)};
-  }
-  // Returns whether results go to other ranks.
-  bool is_given() const {
-    return task->function == Function::all_reduce ||
-           (task->function == Function::reduce && !shares.all_are_the_roots());
-  }
-  bool gives_to(int rank) const {
-    return task->function == Function::all_reduce ||
-           (task->function == Function::reduce && task->root == static_cast<uint32_t>(rank));
-  }
-  uint8_t* operand(const Range& range) const {
-    return static_cast<uint8_t*>(const_cast<void*>(task->send)) + range.first;
-  }
-  // REQUIRES: the rank has a result.
-  uint8_t* result(const Range& range, int rank) const {
-    const uint64_t before = task->function == Function::reduce_scatter ? shares.of(rank).first : 0;
-    return static_cast<uint8_t*>(task->recv) + (range.first - before);
+  Range piece(uint64_t index, uint64_t of_bytes) const {
+    const uint64_t skipped = std::min(index * of_bytes, bytes);
+    return {first + skipped, std::min(of_bytes, bytes - skipped)};
   }
 };
 
 class Schedule {
  public:
-  Schedule(int rank, const CommProperties& shape, uint8_t* landing, uint64_t first_round)
-      : rank_(rank), shape_(shape), landing_(landing) {
-    made_.n_ranks = shape.n_ranks;
+  Schedule(const TaskQueue& queue, int rank, const CommProperties& shape, uint8_t* landing, uint64_t first_round)
+      : n_(shape.n_ranks), rank_(rank), shape_(shape), landing_(landing), most_(shape.copy_piece_bytes) {
     made_.first_round = first_round;
+    for (const CollectiveTask& task : queue.collectives)
+      if (reduces_by_copies(task, shape) && holds(task)) made_.held = kHeld;
+    if (made_.held > 0) most_ /= 2;  // there must be two places for each that is held: see sends_before
+    for (const CollectiveTask& task : queue.collectives)
+      if (reduces_by_copies(task, shape)) made_.place_bytes = std::max(made_.place_bytes, piece_of(task));
+    if (made_.place_bytes == 0) return;
+    made_.places = landing_bytes(shape) / made_.place_bytes;
+    for (const CollectiveTask& task : queue.collectives)
+      if (reduces_by_copies(task, shape)) add(task);
+    if (made_.steps.empty()) made_.steps.emplace_back().round = made_.first_round + made_.rounds - 1;
+    plan_consumed();
+  }
+  CopyReductionPlan take() { return std::move(made_); }
+
+ private:
+  // From when on the place of a round is free: so many steps have been launched, so many sends have ended.
+  struct Use {
+    uint32_t steps = 0;
+    size_t sends = 0;
+  };
+  // Where a piece lies that has been received and worked on, and from when on.
+  struct Kept {
+    const uint8_t* at = nullptr;
+    uint32_t after = 0;
+    uint64_t round = 0;
+    bool in_landing = false;
+  };
+
+  // What comes is the result of some ranks' operands already; with this rank's it is the result of all.
+  struct Reduced {
+    bool before, complete;
+  };
+  static constexpr Reduced kMoves = {false, true};
+
+  static uint64_t bytes_of(const CollectiveTask& task) { return task.count * task.element_bytes; }
+  static uint8_t* operand(const CollectiveTask& task, const Range& range) {
+    return static_cast<uint8_t*>(const_cast<void*>(task.send)) + range.first;
+  }
+  int wrapped(int rank) const { return ((rank % n_) + n_) % n_; }
+
+  uint64_t chunk_bytes(const CollectiveTask& task) const {
+    if (task.function == Function::reduce_scatter) return bytes_of(task);
+    return round_up(ceil_div(bytes_of(task), static_cast<uint64_t>(n_)), kAlignment);
+  }
+  // Pieces of a task are equal: as many as follow each other in a step, unless they were too small or too large.
+  uint64_t piece_of(const CollectiveTask& task) const {
+    const uint64_t all = task.function == Function::reduce ? bytes_of(task) : chunk_bytes(task);
+    const uint64_t wanted = std::min(std::max(ceil_div(all, kPiecesOfStep), least()), most_);
+    return std::min(round_up(ceil_div(all, ceil_div(all, wanted)), kAlignment), most_);
+  }
+  uint64_t part_of(uint64_t piece_bytes) const {
+    return std::min(piece_bytes, std::max(round_up(ceil_div(piece_bytes, kLastParts), kAlignment), least()));
+  }
+  uint64_t least() const { return round_up(ceil_div(shape_.copy_piece_bytes, kLeastPart), kAlignment); }
+  // Returns whether pieces stay in their places until they are sent on, as there is no output for them.
+  bool holds(const CollectiveTask& task) const { return task.function == Function::reduce_scatter && n_ > 2; }
+  Range chunk(const CollectiveTask& task, int index) const {
+    const uint64_t bytes = chunk_bytes(task), first = static_cast<uint64_t>(wrapped(index)) * bytes;
+    if (task.function == Function::reduce_scatter) return {first, bytes};
+    const uint64_t all = bytes_of(task), begin = std::min(first, all);
+    return {begin, std::min(bytes, all - begin)};
   }
 
   void add(const CollectiveTask& task) {
-    const Shares shares(task, shape_.n_ranks);
-    const uint64_t bytes = piece_bytes(shares.largest(), shape_.copy_piece_bytes);
-    for (uint64_t i = 0; i * bytes < shares.largest(); ++i) pieces_.push_back({&task, shares, bytes, i});
-    made_.place_bytes = std::max(made_.place_bytes, bytes);
+    if (task.function == Function::reduce) return add_to_root(task);
+    const uint64_t bytes = piece_of(task), pieces = ceil_div(chunk_bytes(task), bytes);
+    for (uint64_t first = 0; first < pieces; first += kPiecesOfStep)
+      add_ring(task, bytes, first, std::min(pieces, first + kPiecesOfStep));
   }
 
-  CopyReductionPlan make() {
-    const size_t n = pieces_.size();
-    if (n == 0) return std::move(made_);
-    made_.steps.reserve(n * static_cast<size_t>(shape_.n_ranks));
-    made_.places = landing_bytes(shape_) / (places_of_round(shape_.n_ranks) * made_.place_bytes);
-    for (size_t k = 0; k < std::min<size_t>(n, kAhead); ++k) reduce(k);
-    for (size_t k = 0; k < n; ++k) {
-      if (pieces_[k].is_given()) give(k);
-      if (k + kAhead < n) reduce(k + kAhead);
+  // Takes pieces [first, last) of all chunks round the ring: in each step a rank sends what it has received in the one
+  // before, beginning with a chunk of its own.
+  void add_ring(const CollectiveTask& task, uint64_t bytes, uint64_t first, uint64_t last) {
+    const bool all = task.function == Function::all_reduce, ends = last * bytes >= chunk_bytes(task);
+    const int reducing = n_ - 1, steps = all ? 2 * reducing : reducing;
+    std::vector<Kept> kept(last - first);
+    for (int step = 0; step < steps; ++step)
+      for (uint64_t piece = first; piece < last; ++piece) {
+        const int sent = rank_ - step - (all ? 0 : 1);
+        const Range out = chunk(task, sent).piece(piece, bytes), in = chunk(task, sent - 1).piece(piece, bytes);
+        Kept& moving = kept[piece - first];
+        if (step == 0) moving = {operand(task, out)};
+        const bool is_last = ends && step == steps - 1 && piece == last - 1;
+        const uint64_t part_bytes = is_last ? part_of(bytes) : bytes;
+        Kept received;
+        for (uint64_t part = 0; part * part_bytes < bytes; ++part) {
+          const uint64_t round = next_round();
+          send(round, moving, out, out.piece(part, part_bytes));
+          received = receive(task, round, step, in.piece(part, part_bytes));
+        }
+        moving = received;
+      }
+  }
+
+  // Works on what comes in a step of a ring: the operands of one rank more, or the result.
+  Kept receive(const CollectiveTask& task, uint64_t round, int step, const Range& in) {
+    const bool all = task.function == Function::all_reduce, complete = step == n_ - 2;
+    if (step > n_ - 2) return deliver(task, round, in, result(task, in));
+    const Reduced how = {step > 0, complete};
+    return all || complete ? reduce(task, round, in, result(task, in), how) : reduce_in_place(task, round, in, how);
+  }
+
+  // Of two ranks: the root reduces all that the other one sends.
+  void add_to_root(const CollectiveTask& task) {
+    const bool is_root = rank_ == static_cast<int>(task.root);
+    const Range all = {0, bytes_of(task)};
+    const uint64_t bytes = piece_of(task);
+    for (uint64_t first = 0; first < all.bytes;) {
+      // Smaller ones at the end.
+      const uint64_t left = all.bytes - first;
+      const Range piece = {first, std::min(left, left > bytes ? bytes : part_of(bytes))};
+      const uint64_t round = next_round();
+      if (is_root)
+        reduce(task, round, piece, result(task, piece), {false, true});
+      else
+        send(round, {operand(task, all)}, all, piece);
+      first += piece.bytes;
     }
-    return std::move(made_);
   }
 
- private:
-  int next(int distance) const { return (rank_ + distance) % shape_.n_ranks; }
+  uint64_t next_round() {
+    uses_.emplace_back();
+    return made_.first_round + made_.rounds++;
+  }
+  Use& use_of(uint64_t round) { return uses_[round - made_.first_round]; }
+  uint32_t launched() const { return static_cast<uint32_t>(made_.steps.size()); }
+  uint8_t* landed(uint64_t round) const { return landing_ + made_.landing_offset(round); }
+  // REQUIRES: the rank has a result.
+  uint8_t* result(const CollectiveTask& task, const Range& range) const {
+    const uint64_t before = task.function == Function::reduce_scatter ? chunk(task, rank_).first : 0;
+    return static_cast<uint8_t*>(task.recv) + (range.first - before);
+  }
 
-  // A round of operands: every rank's of every other one's share.
-  void reduce(size_t k) {
-    const Piece& piece = pieces_[k];
-    const uint64_t round = made_.first_round + made_.rounds++;
-    const Range mine = piece.of(rank_);
+  // Sends a part of a piece.
+  void send(uint64_t round, const Kept& piece, const Range& range, const Range& part) {
+    if (part.bytes == 0) return;
+    made_.sends.push_back({round, piece.at + (part.first - range.first), part.bytes, piece.after});
+    if (piece.in_landing) use_of(piece.round).sends = made_.sends.size();
+  }
+
+  // What a step does; returns where its result lies.
+  Kept deliver(const CollectiveTask& task, uint64_t round, const Range& in, uint8_t* to) {
+    return add_step(task, round, {landed(round), nullptr, to, elements_of(task, in), 0, 0, 1}, kMoves);
+  }
+  Kept reduce(const CollectiveTask& task, uint64_t round, const Range& in, uint8_t* to, Reduced how) {
+    // The order of operands: what has come, then this rank's own.
+    return add_step(task, round, {operand(task, in), landed(round), to, elements_of(task, in), 0, 1, 2}, how);
+  }
+  Kept reduce_in_place(const CollectiveTask& task, uint64_t round, const Range& in, Reduced how) {
+    Kept kept = reduce(task, round, in, landed(round), how);
+    kept.in_landing = true;
+    return kept;
+  }
+  Kept add_step(const CollectiveTask& task, uint64_t round, const LocalOperands& of, Reduced how) {
+    if (of.count == 0) return {};
     CopyReductionPlan::Step& step = made_.steps.emplace_back();
+    const LocalTask local = local_task(task, of);
     step.round = round;
-    for (int distance = 1; distance < shape_.n_ranks; ++distance) {
-      const Range theirs = piece.of(next(distance));
-      send(round, next(distance), piece.operand(theirs), theirs.bytes, 0);
-      if (mine.bytes) step.sources.push_back(next(distance));
-    }
-    if (mine.bytes) plan_reduction(step, piece, mine, round);
-    step.waits_for_sends = mine.bytes && !keeps_result(piece);
-    results_.push_back({round, made_.steps.size()});
-  }
-
-  // A round of results.
-  void give(size_t k) {
-    const Piece& piece = pieces_[k];
-    const uint64_t round = made_.first_round + made_.rounds++;
-    const size_t before = made_.steps.size();
-    const Range mine = piece.of(rank_);
-    for (int distance = 1; distance < shape_.n_ranks; ++distance) {
-      const int to = next(distance), from = next(shape_.n_ranks - distance);
-      if (piece.gives_to(to))
-        send(round, to, result_of(piece, mine, results_[k].round), mine.bytes,
-             static_cast<uint32_t>(results_[k].steps));
-      const Range theirs = piece.of(from);
-      if (!piece.gives_to(rank_) || !theirs.bytes) continue;
-      CopyReductionPlan::Step& step = made_.steps.emplace_back();
-      step.round = round;
-      step.sources.push_back(from);
-      step.last = false;
-      plan_delivery(step, piece, theirs, round, from);
-    }
-    if (made_.steps.size() == before) made_.steps.emplace_back().round = round;
-    made_.steps.back().last = true;
-  }
-
-  void send(uint64_t round, int peer, const uint8_t* from, uint64_t bytes, uint32_t after) {
-    if (bytes) made_.sends.push_back({round, peer, from, bytes, after});
-  }
-
-  uint8_t* landed(uint64_t round, int from) const { return landing_ + made_.landing_offset(round, rank_, from); }
-  bool keeps_result(const Piece& piece) const {
-    return piece.task->function == Function::reduce_scatter || piece.gives_to(rank_);
-  }
-  uint8_t* result_of(const Piece& piece, const Range& mine, uint64_t round) const {
-    if (keeps_result(piece)) return piece.result(mine, rank_);
-    return landing_ + made_.result_offset(round);
-  }
-
-  uint64_t elements_of(const Piece& piece, const Range& range) const { return range.bytes / piece.task->element_bytes; }
-  void plan_local(CopyReductionPlan::Step& step, const Piece& piece, const LocalOperands& of) const {
-    const LocalTask local = local_task(*piece.task, of);
+    step.receives = true;
     step.kernel = local.kernel;
     step.blocks = local_blocks(of.count * local.element_bytes, most_local_blocks(shape_));
     step.reduction = local.reduction;
     step.reduction.waited = 1;
+    step.reduction.reduced = how.before ? 1 : 0;
+    step.reduction.partial = how.complete ? 0 : 1;
+    use_of(round).steps = launched();
+    return {of.result, launched(), round, false};
   }
-  void plan_reduction(CopyReductionPlan::Step& step, const Piece& piece, const Range& mine, uint64_t round) const {
-    const int lowest = rank_ == 0 ? 1 : 0;
-    plan_local(step, piece,
-               {piece.operand(mine), landed(round, lowest), result_of(piece, mine, round), elements_of(piece, mine),
-                made_.place_bytes, static_cast<uint32_t>(rank_), static_cast<uint32_t>(shape_.n_ranks)});
-  }
-  void plan_delivery(CopyReductionPlan::Step& step, const Piece& piece, const Range& theirs, uint64_t round,
-                     int from) const {
-    plan_local(step, piece,
-               {landed(round, from), nullptr, piece.result(theirs, rank_), elements_of(piece, theirs), 0, 0, 1});
+  static uint64_t elements_of(const CollectiveTask& task, const Range& range) {
+    return range.bytes / task.element_bytes;
   }
 
-  // For each piece: the round of its operands, and how many steps have been launched when it is reduced.
-  struct Result {
-    uint64_t round;
-    size_t steps;
-  };
-  const int rank_;
+  // Tells of what others wait for, and at the end of all: the next group's places are free.
+  void plan_consumed() {
+    const uint64_t half = made_.places / 2;
+    Use use;
+    for (uint64_t round = 0; round < made_.rounds; ++round) {
+      use.steps = std::max(use.steps, uses_[round].steps);
+      use.sends = std::max(use.sends, uses_[round].sends);
+      const bool awaited = (round + 1) % half == 0 && round + 1 + half < made_.rounds;
+      if (awaited || round + 1 == made_.rounds)
+        made_.consumed.push_back({made_.first_round + round + 1, use.steps, use.sends});
+    }
+  }
+
+  const int n_, rank_;
   const CommProperties& shape_;
   uint8_t* const landing_;
-  std::vector<Piece> pieces_;
-  std::vector<Result> results_;
+  uint64_t most_;  // bytes of a piece
+  std::vector<Use> uses_;
   CopyReductionPlan made_;
 };
 
@@ -221,7 +242,8 @@ uint64_t least_copy_reduction(Function function, const CommProperties& shape) {
   if (shape.n_ranks < 2) return 0;
   switch (function) {
     case Function::all_reduce: return shape.copy_reduction_bytes;
-    case Function::reduce: return kWithoutResults * shape.copy_reduction_bytes;
+    // Of more than two ranks a chain to the root: its pieces would have to be small, and each costs its link 4 us.
+    case Function::reduce: return shape.n_ranks == 2 ? kWithoutResults * shape.copy_reduction_bytes : 0;
     case Function::reduce_scatter:
       return ceil_div(kWithoutResults * shape.copy_reduction_bytes, static_cast<uint64_t>(shape.n_ranks));
     default: return 0;
@@ -235,42 +257,37 @@ bool reduces_by_copies(Function function, uint64_t bytes, const CommProperties& 
   return least != 0 && bytes >= least;
 }
 
-uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted) {
+uint64_t copy_piece_bytes(uint64_t wanted) {
   constexpr uint64_t kMostLanding = uint64_t{512} << 20;
-  const uint64_t most = kMostLanding / (kLargestPlaces * places_of_round(n_ranks));
-  return std::max(std::min(wanted, most) / kAlignment, uint64_t{1}) * kAlignment;
+  constexpr uint64_t kUnit = 2 * kAlignment;  // pieces may have half as many
+  return std::max(std::min(wanted, kMostLanding / kLargestPlaces) / kUnit, uint64_t{1}) * kUnit;
 }
 
-uint64_t landing_bytes(const CommProperties& shape) {
-  return kLargestPlaces * places_of_round(shape.n_ranks) * shape.copy_piece_bytes;
-}
+uint64_t landing_bytes(const CommProperties& shape) { return kLargestPlaces * shape.copy_piece_bytes; }
 
 int local_blocks(uint64_t bytes, int most) noexcept {
   return static_cast<int>(std::min(ceil_div(bytes, proto::kLocalTile), static_cast<uint64_t>(most)));
 }
 
 int most_local_blocks(const CommProperties& shape) noexcept {
-  constexpr int kMostBlocks = 128, kMostEmulated = 2;
+  constexpr int kMostBlocks = 48, kMostEmulated = 2;
   return shape.emulated ? kMostEmulated : kMostBlocks;
 }
 
+// The next rank has told that `used` rounds are used when it has done all rounds before `used + held`. That must be
+// before `round`: so `held` is at most half of the places.
 size_t CopyReductionPlan::sends_before(uint32_t step) const {
-  const auto may_go = [&](const Send& send) {
-    return send.after <= step && (step == steps.size() || used_before(send.round) <= steps[step].round);
+  const auto has_room = [&](uint64_t round) {
+    const uint64_t used = used_before(round);
+    return used == first_round || step == steps.size() || used + held <= steps[step].round;
   };
+  const auto may_go = [&](const Send& send) { return send.after <= step && has_room(send.round); };
   return static_cast<size_t>(std::find_if_not(sends.begin(), sends.end(), may_go) - sends.begin());
-}
-
-uint64_t CopyReductionPlan::offset(uint64_t round, int index) const {
-  return ((round - first_round) % places * places_of_round(n_ranks) + static_cast<uint64_t>(index)) * place_bytes;
 }
 
 CopyReductionPlan plan_copy_reduction(const TaskQueue& queue, int rank, const CommProperties& shape, uint8_t* landing,
                                       uint64_t first_round) {
-  Schedule schedule(rank, shape, landing, first_round);
-  for (const CollectiveTask& task : queue.collectives)
-    if (reduces_by_copies(task, shape)) schedule.add(task);
-  return schedule.make();
+  return Schedule(queue, rank, shape, landing, first_round).take();
 }
 
 bool any_copy_reduction(const TaskQueue& queue, const CommProperties& shape) {

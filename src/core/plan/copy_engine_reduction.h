@@ -1,13 +1,15 @@
-// Carries out large allreduce, reduce and reduce_scatter by copy engines. They carry the operands to the rank that
-// reduces them; a kernel there reduces what has come (kernels/local_reduce.h); then copy engines carry the result
-// to the ranks that want it.
+// Plans large allreduce, reduce_scatter and, of two ranks, reduce, that copy engines carry round a ring of the ranks.
 //
-// The data are cut into shares, one for each rank that reduces, and shares into pieces. Pieces travel in rounds: in
-// each round, every rank sends one piece to each other rank, in the order of distance, either operands or results, into
-// its landing memory. The operands of three pieces go ahead, then a result and an operand in turn, so that links do not
-// wait for kernels. Smaller pieces have more places to land. The work of a rank on what has landed is a list of steps,
-// in the order of rounds: a step reduces operands, or moves a result into the output. One rank reduces a piece, in the
-// order of ranks, so all ranks have the same bits (docs/adr/0016).
+// A rank sends to the next one alone, so at any moment one rank writes to each device, whether the ranks keep in step
+// or not: what decides the rate of copy engines (docs/adr/0022). A copy engine brings a piece into the landing memory
+// of the next rank; a kernel there (kernels/local_reduce.h) reduces it with the rank's own operand, or moves it into
+// the output; then the next copy takes it on. Pieces are counted in rounds: in each round a rank sends at most one and
+// receives at most one.
+//   - allreduce: 2(n-1) steps of a ring, each of some pieces of a chunk; chunk c is op(... op(x[c], x[c+1]) ...,
+//   x[c-1])
+//   - reduce_scatter: n-1 steps; block b is op(... op(x[b+1], x[b+2]) ..., x[b])
+//   - reduce: the other rank sends all to the root; op(x[root+1], x[root])
+// One rank completes an element, so all ranks have the same bits (docs/adr/0042).
 // Pure functions of facts that are equal on all ranks, so that all ranks do alike.
 #pragma once
 #include <vector>
@@ -28,8 +30,8 @@ inline bool reduces_by_copies(const CollectiveTask& task, const CommProperties& 
          reduces_by_copies(task.function, task.count * task.element_bytes, shape);
 }
 
-// Returns the largest piece for so many ranks that is not above `wanted`: landing memory is bounded.
-uint64_t copy_piece_bytes(int n_ranks, uint64_t wanted);
+// Returns the largest piece that is not above `wanted`: landing memory is bounded.
+uint64_t copy_piece_bytes(uint64_t wanted);
 // Returns the landing memory that a rank needs, whatever it reduces.
 uint64_t landing_bytes(const CommProperties& shape);
 // Returns how many blocks, at most `most`, reduce so many bytes of this device's memory
@@ -39,47 +41,50 @@ int local_blocks(uint64_t bytes, int most) noexcept;
 int most_local_blocks(const CommProperties& shape) noexcept;
 
 struct CopyReductionPlan {
-  // `from` holds the data once `after` steps have been launched. Sends are in the order in which they go.
+  // A piece for the next rank. `from` holds the data once `after` steps have been launched. In the order in which they
+  // go.
   struct Send {
     uint64_t round;
-    int peer;
     const uint8_t* from;
     uint64_t bytes;
     uint32_t after;
   };
-  // Waits for what `sources` send in a round, and for this rank's own sends where it overwrites memory that they read.
-  // It may have no kernel. After the last step of a round, the places of that round are free.
+  // What is done with the piece that the previous rank sends in a round, or, where it sends none, with this rank's own
+  // data. It may have no kernel.
   struct Step {
     uint64_t round;
-    std::vector<int> sources;
-    bool last = true, waits_for_sends = false;
+    bool receives = false;
     // The launch of the kernel, which takes much more room than the numbers above.
     const gpu::Kernel* kernel = nullptr;
     int blocks = 0;
     proto::LocalReduction reduction = {};
   };
+  // So many rounds are used, as the previous rank is to know, once so many steps have been launched and sends have
+  // ended.
+  struct Consumed {
+    uint64_t rounds;
+    uint32_t steps;
+    size_t sends;
+  };
   std::vector<Send> sends;
   std::vector<Step> steps;
-  int n_ranks = 0;
+  std::vector<Consumed> consumed;
   uint64_t first_round = 0, rounds = 0;  // of this group
-  uint64_t places = 1, place_bytes = 0;  // of the memory for what comes from one rank
+  uint64_t places = 1, place_bytes = 0;  // of the landing memory
+  uint64_t held = 0;                     // a piece stays in its place until the sends of so many rounds later
 
   // Returns how many of the sends may be put on their stream before a step, or behind the last one. There is room for
   // these once all ranks have done all rounds before that step's round, so they never wait for anything that this rank
   // has yet to put.
   size_t sends_before(uint32_t step) const;
-  // Returns how many rounds a rank must have used before there is room for the pieces of `round`.
+  // Returns how many rounds the next rank must have used before there is room for the piece of `round`. It is the same
+  // for half the places: to wait for room costs a stream some microseconds.
   uint64_t used_before(uint64_t round) const {
-    return first_round + (round - first_round < places ? 0 : round - first_round - places + 1);
+    const uint64_t half = places / 2, halves = (round - first_round) / half;
+    return first_round + (halves < 2 ? 0 : (halves - 1) * half);
   }
-  // Returns the offset, in the landing memory of rank `at`, of what comes from rank `from` in a round.
-  uint64_t landing_offset(uint64_t round, int at, int from) const { return offset(round, from - (from > at)); }
-  // Returns the offset, behind all places, of the result of a round's operands, where the reducing rank does not keep
-  // it. Used with more than two ranks.
-  uint64_t result_offset(uint64_t round) const { return offset(round, n_ranks - 1); }
-
- private:
-  uint64_t offset(uint64_t round, int index) const;
+  // Returns the offset in the landing memory of the piece of a round.
+  uint64_t landing_offset(uint64_t round) const { return (round - first_round) % places * place_bytes; }
 };
 // Return whether the queue has collectives that go by copy engine, and their plan, one after the other. first_round:
 // how many rounds there were before; landing: kernel address.

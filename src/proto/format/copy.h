@@ -30,7 +30,7 @@
 // has come to an ordinal sees as well how many of the messages so far it moves by copy.
 //
 // Large reductions (core/copy_engine/copy_reduction.h) go in rounds, counted through all of them: in each, a rank may
-// put one piece into each other one's landing memory, where both know that it belongs. Words of the receiver's and the
+// put one piece into the next one's landing memory, where both know that it belongs. Words of the receiver's and the
 // sender's lanes towards each other, only ever stored by the other side's streams:
 //   landed    in R's lane towards S: how many rounds' pieces from S have come, as far as S had any
 //   consumed  in S's lane towards R: of how many rounds R has used what came

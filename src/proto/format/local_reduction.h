@@ -24,10 +24,12 @@ struct LocalReduction {
   uint64_t count;     // elements
   uint64_t argument;  // of Reduction
   uint32_t rank, n_ranks;
-  uint8_t op;      // of the kernel's family
-  uint8_t waited;  // whether its stream has waited for other ranks: then nothing is done once the fault latch is set
-  uint8_t n_more;  // the result is stored to so many other places as well
-  uint8_t reserved[5];
+  uint8_t op;       // of the kernel's family
+  uint8_t waited;   // whether its stream has waited for other ranks: then nothing is done once the fault latch is set
+  uint8_t n_more;   // the result is stored to so many other places as well
+  uint8_t reduced;  // x[0] is the result of some ranks' operands, no operand itself
+  uint8_t partial;  // other ranks' operands are still to come
+  uint8_t reserved[3];
   uint8_t* more[kMoreResults];
 };
 inline constexpr uint32_t kItemsOfLocalReduction = 2;  // WorkItems, in Plan::n_items

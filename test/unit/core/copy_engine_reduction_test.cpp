@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -26,7 +25,7 @@ CommProperties shape_of(int n, uint64_t piece) {
   shape.threads = 512;
   shape.emulated = true;
   shape.copy_reduction_bytes = 1;
-  shape.copy_piece_bytes = copy_piece_bytes(n, piece);
+  shape.copy_piece_bytes = copy_piece_bytes(piece);
   return shape;
 }
 
@@ -51,6 +50,7 @@ struct Rank {
   uint32_t step = 0;
   size_t sent = 0;         // of plan.sends
   bool half_sent = false;  // of the next one
+  size_t told = 0;         // of plan.consumed
   uint64_t consumed = 0;   // rounds
 
   void add(const Data& data, int rank, int n) {
@@ -104,22 +104,31 @@ class Play {
 
   bool act() {
     const int r = static_cast<int>(random_() % static_cast<unsigned>(n_));
-    return random_() % 2 ? take_step(rank(r)) : send_half(r);
+    const bool acted = random_() % 2 ? take_step(r) : send_half(r);
+    tell(rank(r));
+    return acted;
   }
 
-  bool has_sent(const Rank& from, uint64_t round, int to) const {
+  bool has_sent(const Rank& from, uint64_t round) const {
     for (size_t i = 0; i < from.sent; ++i)
-      if (from.plan.sends[i].round == round && from.plan.sends[i].peer == to) return true;
+      if (from.plan.sends[i].round == round) return true;
     return false;
   }
 
-  bool take_step(Rank& rank) {
+  static void tell(Rank& rank) {
+    for (; rank.told < rank.plan.consumed.size(); ++rank.told) {
+      const CopyReductionPlan::Consumed& next = rank.plan.consumed[rank.told];
+      if (next.steps > rank.step || next.sends > rank.sent) return;
+      ASSERT_GT(next.rounds, rank.consumed);
+      rank.consumed = next.rounds;
+    }
+  }
+
+  bool take_step(int r) {
+    Rank& rank = this->rank(r);
     if (rank.step == rank.plan.steps.size()) return false;
     const CopyReductionPlan::Step& step = rank.plan.steps[rank.step];
-    const int r = static_cast<int>(&rank - ranks_.data());
-    for (int source : step.sources)
-      if (!has_sent(this->rank(source), step.round, r)) return false;
-    if (step.waits_for_sends && rank.sent < rank.plan.sends_before(rank.step)) return false;
+    if (step.receives && !has_sent(this->rank((r + n_ - 1) % n_), step.round)) return false;
     PlannedLaunch launch;
     plan_launch(step, shape_, false, &launch);
     EXPECT_EQ(launch.stage, Stage::step);
@@ -130,7 +139,6 @@ class Play {
       EXPECT_EQ(proto::local_reduction(launch.plan).waited, 1);
       reduce(proto::local_reduction(launch.plan));
     }
-    if (step.last) rank.consumed = step.round + 1;
     ++rank.step;
     return true;
   }
@@ -140,9 +148,9 @@ class Play {
     Rank& rank = this->rank(r);
     if (rank.sent == rank.plan.sends_before(rank.step)) return false;
     const CopyReductionPlan::Send& send = rank.plan.sends[rank.sent];
-    Rank& to = this->rank(send.peer);
+    Rank& to = this->rank((r + 1) % n_);
     if (to.consumed < rank.plan.used_before(send.round)) return false;
-    uint8_t* const place = to.landing.data() + rank.plan.landing_offset(send.round, send.peer, r);
+    uint8_t* const place = to.landing.data() + rank.plan.landing_offset(send.round);
     EXPECT_LE(place + send.bytes, to.landing.data() + to.landing.size());
     const uint64_t half = send.bytes / 2, at = rank.half_sent ? half : 0;
     std::memcpy(place + at, send.from + at, rank.half_sent ? send.bytes - half : half);
@@ -193,12 +201,12 @@ TEST(CopyReductionPlan, AreRightInAnyOrderOfEvents) {
     const int n = 2 + static_cast<int>(random() % 4);
     std::vector<Data> tasks(1 + random() % 3);
     for (Data& data : tasks) {
-      constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce, Function::reduce_scatter};
-      data = {kFunctions[random() % 3], 1 + random() % 500, random() % 2 == 0,
+      constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce};
+      data = {kFunctions[random() % (n > 2 ? 2 : 3)], 1 + random() % 500, random() % 2 == 0,
               static_cast<int>(random() % static_cast<unsigned>(n))};
     }
     SCOPED_TRACE(testing::Message() << "round " << round << ", " << n << " ranks");
-    const CommProperties shape = shape_of(n, random() % 2 ? 128 : 512);
+    const CommProperties shape = shape_of(n, random() % 2 ? 128 : 2048);
     Play play(n, shape, tasks, round);
     play.run();
     if (HasFatalFailure()) return;
@@ -217,75 +225,71 @@ TaskQueue queue_of(Function function, uint64_t count) {
   return queue;
 }
 
-// Links are full or idle: no rank sends or receives more than it must.
+// No rank sends more than it must.
 TEST(CopyReductionPlan, MoveNoMoreThanTheyMust) {
   constexpr uint64_t bytes = 24 * 128 * 100, kRounding = 1000;
   for (int n : {2, 3, 4, 5})
-    for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter}) {
+    for (Function function : {Function::all_reduce, Function::reduce_scatter, Function::reduce}) {
+      if (function == Function::reduce && n > 2) continue;  // it goes by kernels
       const auto others = static_cast<uint64_t>(n - 1), all = static_cast<uint64_t>(n);
       const uint64_t parts = function == Function::reduce_scatter ? all : 1;
-      std::vector<uint64_t> sent(all), received(all);
-      for (int rank = 0; rank < n; ++rank)
-        for (const auto& send :
-             plan_copy_reduction(queue_of(function, bytes / 4 / parts), rank, shape_of(n, 1280), nullptr, 0).sends) {
-          sent[static_cast<size_t>(rank)] += send.bytes;
-          received[static_cast<size_t>(send.peer)] += send.bytes;
-        }
-      const uint64_t most = function == Function::all_reduce ? 2 * bytes * others / all
-                            : function == Function::reduce   ? bytes
-                                                             : bytes * others / all;
-      for (const std::vector<uint64_t>& sums : {sent, received})
-        for (uint64_t sum : sums) EXPECT_LE(sum, most + kRounding) << n << " ranks";
-    }
-}
-
-// In a round of operands or of results everybody sends to another one at each place of the order.
-TEST(CopyReductionPlan, SendToEachRankFromOneOther) {
-  for (int n : {3, 4, 5})
-    for (Function function : {Function::all_reduce, Function::reduce_scatter}) {
-      constexpr uint64_t pieces = 6;
-      const uint64_t count = 128 / 4 * pieces * static_cast<uint64_t>(function == Function::reduce_scatter ? 1 : n);
-      std::map<uint64_t, std::vector<std::vector<int>>> receivers;  // by round and place: of all ranks
+      const uint64_t least = function == Function::all_reduce ? 2 * bytes * others / all
+                             : function == Function::reduce   ? bytes
+                                                              : bytes * others / all;
       for (int rank = 0; rank < n; ++rank) {
-        std::map<uint64_t, size_t> places;
+        uint64_t sent = 0;
         for (const auto& send :
-             plan_copy_reduction(queue_of(function, count), rank, shape_of(n, 128), nullptr, 0).sends) {
-          std::vector<std::vector<int>>& of_round = receivers[send.round];
-          const size_t place = places[send.round]++;
-          if (of_round.size() <= place) of_round.resize(place + 1);
-          of_round[place].push_back(send.peer);
+             plan_copy_reduction(queue_of(function, bytes / 4 / parts), rank, shape_of(n, 1280), nullptr, 0).sends)
+          sent += send.bytes;
+        if (function == Function::reduce && rank == 1) {
+          EXPECT_EQ(sent, 0u) << "the root";
+        } else {
+          EXPECT_GE(sent, least) << n << " ranks";
+          EXPECT_LE(sent, least + kRounding) << n << " ranks";
         }
       }
-      EXPECT_EQ(receivers.size(), function == Function::all_reduce ? 2 * pieces : pieces);
-      for (auto& [round, of_round] : receivers)
-        for (std::vector<int>& of_place : of_round) {
-          std::sort(of_place.begin(), of_place.end());
-          ASSERT_EQ(of_place.size(), static_cast<size_t>(n));
-          EXPECT_EQ(std::unique(of_place.begin(), of_place.end()), of_place.end()) << n << " ranks, round " << round;
-        }
     }
 }
 
-// What comes last is hidden the least.
-TEST(CopyReductionPlan, EndWithASmallerPiece) {
-  constexpr uint64_t kMiB = uint64_t{1} << 20;
-  for (uint64_t share : {4 * kMiB, 16 * kMiB, 100 * kMiB, 512 * kMiB}) {
-    const CopyReductionPlan made =
-        plan_copy_reduction(queue_of(Function::all_reduce, 2 * share / 4), 0, shape_of(2, 32 * kMiB), nullptr, 0);
-    std::vector<uint64_t> sizes;
-    uint64_t all = 0;
-    for (const auto& send : made.sends) {
-      if (send.after > 0) continue;  // a result
-      sizes.push_back(send.bytes);
-      all += send.bytes;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// A copy that waits for the reduction of what has just come would leave its link idle meanwhile.
+TEST(CopyReductionPlan, SendAnotherPieceWhileOneIsReduced) {
+  for (Function function : {Function::all_reduce, Function::reduce_scatter})
+    for (uint64_t chunk : {16 * kMiB, 64 * kMiB, 256 * kMiB, 1024 * kMiB}) {
+      const uint64_t count = chunk / 4 * (function == Function::all_reduce ? 4 : 1);
+      const CopyReductionPlan made =
+          plan_copy_reduction(queue_of(function, count), 1, shape_of(4, 128 * kMiB), nullptr, 0);
+      for (const auto& send : made.sends) {
+        if (send.after == 0) continue;
+        EXPECT_GE(send.round, made.steps[send.after - 1].round + 2);
+      }
     }
-    ASSERT_GE(sizes.size(), 2u);
-    EXPECT_EQ(all, share);
-    EXPECT_EQ(std::count(sizes.begin(), sizes.end() - 1, sizes[0]), static_cast<ptrdiff_t>(sizes.size() - 1));
-    EXPECT_LT(sizes.back(), sizes[0]);
-    EXPECT_GT(sizes.back(), sizes[0] / 3);
-    EXPECT_LE(sizes[0], 32 * kMiB);
-  }
+}
+
+// Each copy costs its link time beyond its bytes; what comes last is small.
+TEST(CopyReductionPlan, HaveFewLargePieces) {
+  const CopyReductionPlan made =
+      plan_copy_reduction(queue_of(Function::all_reduce, 1024 * kMiB / 4), 0, shape_of(4, 128 * kMiB), nullptr, 0);
+  ASSERT_EQ(made.sends.size(), 14u);
+  for (size_t i = 0; i < 11; ++i) EXPECT_EQ(made.sends[i].bytes, 128 * kMiB);
+  for (size_t i = 11; i < 14; ++i) EXPECT_LT(made.sends[i].bytes, 44 * kMiB);
+}
+
+// One wait for room stands before as many copies as half of the places take.
+TEST(CopyReductionPlan, WaitForRoomSeldom) {
+  for (Function function : {Function::all_reduce, Function::reduce_scatter})
+    for (uint64_t chunk : {16 * kMiB, 256 * kMiB, 1024 * kMiB}) {
+      const CopyReductionPlan made =
+          plan_copy_reduction(queue_of(function, chunk), 0, shape_of(4, 128 * kMiB), nullptr, 0);
+      EXPECT_LE(made.held, made.places / 2) << "nobody would get on";
+      uint64_t waits = 0, used = made.first_round;
+      for (const auto& send : made.sends) {
+        waits += made.used_before(send.round) != used;
+        used = made.used_before(send.round);
+      }
+      EXPECT_LE(waits, made.rounds * 2 / made.places);
+    }
 }
 
 TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
@@ -293,8 +297,7 @@ TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
   shape.copy_reduction_bytes = 1000;
   EXPECT_FALSE(reduces_by_copies(Function::all_reduce, 999, shape));
   EXPECT_TRUE(reduces_by_copies(Function::all_reduce, 1000, shape));
-  EXPECT_FALSE(reduces_by_copies(Function::reduce, 3999, shape));
-  EXPECT_TRUE(reduces_by_copies(Function::reduce, 4000, shape));
+  EXPECT_FALSE(reduces_by_copies(Function::reduce, uint64_t{1} << 40, shape));
   EXPECT_FALSE(reduces_by_copies(Function::reduce_scatter, 999, shape));
   EXPECT_TRUE(reduces_by_copies(Function::reduce_scatter, 1000, shape));
   for (Function function : {Function::broadcast, Function::all_gather, Function::scan, Function::exscan})
@@ -306,6 +309,9 @@ TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
   EXPECT_FALSE(reduces_by_copies(task, shape));
   task.kernels.local = &kReduce;
   EXPECT_TRUE(reduces_by_copies(task, shape));
+  shape.n_ranks = 2;
+  EXPECT_FALSE(reduces_by_copies(Function::reduce, 3999, shape));
+  EXPECT_TRUE(reduces_by_copies(Function::reduce, 4000, shape));
   shape.n_ranks = 1;
   EXPECT_FALSE(reduces_by_copies(task, shape));
 }

@@ -61,7 +61,7 @@ CommProperties shape_of(int n) {
   shape.threads = 1;
   shape.emulated = true;
   shape.copy_reduction_bytes = 1;
-  shape.copy_piece_bytes = copy_piece_bytes(n, 128);
+  shape.copy_piece_bytes = copy_piece_bytes(128);
   return shape;
 }
 
@@ -146,6 +146,7 @@ TEST(CopyReduction, GetsOnWhereAllStreamsShareAQueue) {
   for (int n : {2, 3, 4})
     for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
       for (uint64_t count : {100, 3000}) {
+        if (n > 2 && function == Function::reduce) continue;  // it goes by kernels
         SCOPED_TRACE(testing::Message() << n << " ranks, function " << static_cast<int>(function) << " of " << count);
         on_meeting_ranks(n, [&](MeetingRank& self) {
           OneQueue device(self.device);
@@ -155,13 +156,26 @@ TEST(CopyReduction, GetsOnWhereAllStreamsShareAQueue) {
       }
 }
 
+// A rank that receives nothing of one call tells what it has used before it waits for the next one.
+TEST(CopyReduction, GetsOnWithSeveralCallsOfAGroup) {
+  for (int n : {2, 3, 4})
+    on_meeting_ranks(n, [&](MeetingRank& self) {
+      OneQueue device(self.device);
+      std::vector<Call> calls = {{Function::all_reduce, 0}, {Function::reduce_scatter, 0}, {Function::all_reduce, 0}};
+      if (n == 2)
+        calls.insert(calls.begin() + 1, {{Function::reduce, 0}, {Function::reduce, 1}, {Function::reduce, 0}});
+      run_groups(self, device, *device.create_stream(), calls, 3000);
+    });
+}
+
 // Also of a rank that has nothing to send at first.
 TEST(CopyReduction, CopiesNothingBeforeTheGroupsStreamHasComeToIt) {
   for (int n : {2, 3})
     on_meeting_ranks(n, [&](MeetingRank& self) {
       Recorder device(self.device);
       device.group_stream = *self.device.create_stream();
-      run_groups(self, device, device.group_stream, {{Function::reduce, 0}, {Function::reduce, 1}}, 3000);
+      const Function function = n == 2 ? Function::reduce : Function::reduce_scatter;
+      run_groups(self, device, device.group_stream, {{function, 0}, {function, 1}}, 3000);
       EXPECT_EQ(device.n_unordered, 0) << "rank " << self.rank;
       EXPECT_TRUE(self.device.destroy_stream(device.group_stream).ok());
     });

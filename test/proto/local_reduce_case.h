@@ -12,8 +12,9 @@ struct LocalCase {
   size_t own_offset = 0, others_offset = 0;  // bytes from a multiple of 16
   bool in_place = false;
   proto::Reduction reduction = {};
-  bool waited = true, given_up = false;  // whether the latch matters, and is set
-  uint8_t more = 0;                      // results beside the first
+  bool waited = true, given_up = false;   // whether the latch matters, and is set
+  uint8_t more = 0;                       // results beside the first
+  bool reduced = false, partial = false;  // the first operand is a result already; others are to come
 };
 
 // The operands and their result, as bytes: all that must be compiled for each reduction.
@@ -30,7 +31,8 @@ class LocalValuesOf : public LocalValues {
   using T = typename Red::Element;
 
  public:
-  explicit LocalValuesOf(const LocalCase& c) : reduction_(c.reduction), values_(c.n_ranks, std::vector<T>(c.count)) {
+  explicit LocalValuesOf(const LocalCase& c)
+      : reduction_(c.reduction), reduced_(c.reduced), partial_(c.partial), values_(c.n_ranks, std::vector<T>(c.count)) {
     std::mt19937_64 random(c.count + c.n_ranks * 100 + c.rank);
     for (auto& of_rank : values_)
       for (T& value : of_rank) draw(value, random);
@@ -42,17 +44,20 @@ class LocalValuesOf : public LocalValues {
     for (size_t i = 0; i < result.size(); ++i) {
       const auto operand = [&](size_t r) {
         if constexpr (!proto::kHasPre<Red>) return values_[r][i];
-        if constexpr (proto::kHasPre<Red>) return Red::pre(values_[r][i], reduction_);
+        if constexpr (proto::kHasPre<Red>)
+          return r == 0 && reduced_ ? values_[r][i] : Red::pre(values_[r][i], reduction_);
       };
       result[i] = operand(0);
       for (size_t r = 1; r < values_.size(); ++r) result[i] = Red::apply(result[i], operand(r));
-      if constexpr (proto::kHasPost<Red>) result[i] = Red::post(result[i], reduction_);
+      if constexpr (proto::kHasPost<Red>)
+        if (!partial_) result[i] = Red::post(result[i], reduction_);
     }
     fill(at, result);
   }
 
  private:
   const proto::Reduction reduction_;
+  const bool reduced_, partial_;
   std::vector<std::vector<T>> values_;
 };
 
@@ -89,6 +94,8 @@ inline void run_local_case(void (*kernel)(const gpu::EmuBlock&, const proto::Pla
                                   c.reduction.op,
                                   c.waited,
                                   c.more,
+                                  c.reduced,
+                                  c.partial,
                                   {},
                                   {more[0].data(), more[1].data()}};
   run_grids(1, c.blocks, c.threads, [&](int, const gpu::EmuBlock& block) { kernel(block, plan); });

@@ -43,6 +43,20 @@ TEST(LocalReduce, WorksAtAnyAlignment) {
       }
 }
 
+// A rank's part of a ring: what comes has been prepared and reduced by the ranks before, and goes on to the next one.
+TEST(LocalReduce, PreparesEachOperandOnceAndCompletesTheResultOnce) {
+  for (bool reduced : {false, true})
+    for (bool partial : {false, true})
+      for (uint32_t n : {2u, 5u}) {
+        LocalCase c = {n, 1, 1003, 2, 3};
+        c.reduced = reduced;
+        c.partial = partial;
+        run<proto::Avg<proto::Half>>(c);  // prepares and completes
+        run<proto::Avg<float>>(c);
+        run<proto::Sum<float>>(c);
+      }
+}
+
 // A stream that is let go after a fault: its kernels tell that they are done, and touch nothing.
 TEST(LocalReduce, WritesNothingOnceTheFaultLatchIsSet) {
   constexpr uint64_t tile = proto::kLocalTile / sizeof(float);
@@ -74,7 +88,7 @@ bool block_reduces(uint32_t index, bool latch, uint64_t* seen) {
   plan.done_word = &done;
   proto::LocalReduction& r = proto::local_reduction(plan);
   const auto bytes = [](std::vector<float>& of) { return reinterpret_cast<uint8_t*>(of.data()); };
-  r = {bytes(own), bytes(others), bytes(result), 0, 2 * tile, 0, 0, 2, 0, 1, 0, {}, {}};
+  r = {bytes(own), bytes(others), bytes(result), 0, 2 * tile, 0, 0, 2, 0, 1, 0, 0, 0, {}, {}};
   test::run_grids(1, 2, 3, [&](int, const gpu::EmuBlock& block) {
     if (static_cast<uint32_t>(block.block) == index) kernel<proto::Sum<float>>(block, plan);
   });

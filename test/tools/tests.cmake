@@ -267,7 +267,7 @@ gc_explains(copies_by_size 0 "^  by size, from 134217728 bytes on .the default c
             allreduce 128M -np 2 --gpu)
 gc_explains(zero_copy_by_size 0 "^  by size, from 1048576 bytes on .the parameter zero_copy_bytes, environment.:"
             allreduce 1M -np 4 --gpu ENV GPUCOLL_ZERO_COPY_BYTES=1M)
-gc_explains(not_yet_copies 0 "^- copies +any +by size, from 268435456 bytes on .the default copy_reduction_bytes.:"
+gc_explains(not_yet_copies 0 "^- copies +any +by size, from 134217728 bytes on .the default copy_reduction_bytes.:"
             reduce_scatter 64M -np 2 --gpu)
 gc_explains(copies_of_more 0 "^  by size, from 134217728 bytes on .the default copy_reduction_bytes.: its time is not pred"
             allreduce 128M -np 8 --gpu)

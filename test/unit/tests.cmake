@@ -86,6 +86,10 @@ endif()
 gc_test(unit.planner LABELS unit COMMAND test/unit/core/planner_test)
 gc_test(unit.copy_engine_reduction LABELS unit COMMAND test/unit/core/copy_engine_reduction_test)
 gc_test(unit.copy_reduction LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_reduction_test)
+gc_mutant(170 MUST_PRINT "FAILED.*CopyReductionPlan.AreRightInAnyOrderOfEvents" LABELS unit
+  COMMAND test/unit/core/copy_engine_reduction_test)
+gc_mutant(171 MUST_PRINT "FAILED.*CopyReduction.GetsOn" LABELS unit TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/core/copy_reduction_test --gtest_filter=*GetsOnWithSeveralCalls*)
 gc_test(unit.copy_messages LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_messages_test)
 gc_test(unit.reclaim LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test)
 gc_test(unit.quiescence LABELS unit COMMAND test/unit/core/quiescence_test)

@@ -1,9 +1,13 @@
 #include "core/copy_engine/copy_reduction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/hash.h"
+#include "base/mutant.h"
 #include "base/shared_word.h"
+
+// Mutants (base/mutant.h): 171 tells of free places behind the sends that follow.
 
 namespace gpucoll::core {
 namespace {
@@ -96,8 +100,7 @@ Result<bool> CopyReduction::begin(const TaskQueue& queue, const CommProperties& 
 // Of two ranks one at least sees what the other one calls, unless that is further ahead than the ring is long.
 Status CopyReduction::compare(const TaskQueue& queue, const CommProperties& shape) {
   LargeCall mine = call_of(queue, shape);
-  mine.number = calls_.load(std::memory_order_relaxed) + 1;
-  calls_.store(mine.number, std::memory_order_relaxed);
+  mine.number = ++calls_;
   enter(page_.calls[mine.number % kCallRing], mine);
   for (int peer = 0; peer < context_.peers.size(); ++peer) {
     const LargeCall theirs = read(context_.peers.copy_page(peer).calls[mine.number % kCallRing]);
@@ -160,9 +163,9 @@ Status CopyReduction::order_words_behind(gpu::Stream stream, uint32_t steps) {
 // First what others may wait for before they send, and only then what waits for them.
 Status CopyReduction::put_ready(gpu::Stream stream, uint32_t step) {
   putting_.store(true, std::memory_order_relaxed);
-  GC_TRY(order_words_behind(stream, step));
+  if (!gc_mutant(171)) GC_TRY(order_words_behind(stream, step));
   GC_TRY(put_sends(stream, step));
-  return tell_consumed();
+  return gc_mutant(171) ? order_words_behind(stream, step) : tell_consumed();
 }
 
 Status CopyReduction::put_waits(gpu::Stream stream, uint32_t step) {
@@ -181,22 +184,25 @@ Status CopyReduction::put_end(gpu::Stream stream) {
 
 uint64_t CopyReduction::passed() const noexcept { return load_acquire(page_.reduced); }
 
-// Returns a rank that has not come to the last call of this one, or -1.
-int CopyReduction::missing() const {
-  const uint64_t number = calls_.load(std::memory_order_relaxed);
-  for (int peer = 0; peer < context_.peers.size(); ++peer) {
+// Returns the rank that the others wait for: the one that has made the fewest calls, and of several the one that has
+// sent the least.
+int CopyReduction::last_peer() const {
+  const auto calls_and_sends = [&](int peer) {
     const proto::CopyPage& page = context_.peers.copy_page(peer);
-    uint64_t latest = 0;
-    for (const LargeCall& call : page.calls) latest = std::max(latest, read(call).number);
-    if (latest < number) return peer;
-  }
-  return -1;
+    uint64_t calls = 0;
+    for (const LargeCall& call : page.calls) calls = std::max(calls, read(call).number);
+    const int next = (peer + 1) % context_.peers.size();
+    return std::pair(calls, load_acquire(context_.peers.copy_lane(next, peer).landed));
+  };
+  int last = previous_;
+  for (int peer = 0; peer < context_.peers.size(); ++peer)
+    if (peer != context_.peers.rank() && calls_and_sends(peer) < calls_and_sends(last)) last = peer;
+  return last;
 }
 
 std::string CopyReduction::waiting_for() const {
   if (passed() >= groups()) return "";
-  const int absent = missing();
-  return "a part of a large reduction from " + context_.peers.name(absent < 0 ? previous_ : absent) +
+  return "a part of a large reduction from " + context_.peers.name(last_peer()) +
          ", which must make the same call outside of captures if this rank does";
 }
 

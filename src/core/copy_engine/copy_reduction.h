@@ -69,7 +69,7 @@ class CopyReduction final : public StreamOps, public InFlight {
   Status send(const CopyReductionPlan::Send& send);
   Status tell_consumed();
   Status order_words_behind(gpu::Stream stream, uint32_t steps);
-  int missing() const;
+  int last_peer() const;
   proto::CopyLane& own_lane(int peer) const { return context_.peers.copy_lane(context_.peers.rank(), peer); }
 
   const CopyReductionContext context_;
@@ -79,7 +79,7 @@ class CopyReduction final : public StreamOps, public InFlight {
   // This rank's words towards its neighbours, and theirs towards it. Kernel addresses; null until prepare().
   proto::CopyLane *to_previous_ = nullptr, *to_next_ = nullptr, *from_previous_ = nullptr, *from_next_ = nullptr;
   gpu::Stream copies_ = nullptr, words_ = nullptr;
-  std::atomic<uint64_t> calls_{0};  // so far
+  uint64_t calls_ = 0;  // so far
   uint64_t rounds_ = 0;
   uint64_t room_for_ = 0;  // the stream of copies has waited for the next rank to have used so many rounds
   std::atomic<uint64_t> groups_{0};

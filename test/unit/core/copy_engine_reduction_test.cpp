@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
-#include <map>
+#include <iterator>
 #include <random>
 #include <utility>
 
@@ -38,7 +39,7 @@ struct Data {
 
 // Numbers whose sums tell who has contributed, and to which element; exact in any order.
 int64_t operand(const Data& data, int rank, uint64_t i) {
-  return static_cast<int64_t>(i * 31 + data.count) << 8 | int64_t{1} << rank;
+  return static_cast<int64_t>(i * 31 + data.count) << 16 | int64_t{1} << rank;
 }
 
 // One rank and its memory.
@@ -159,7 +160,16 @@ class Play {
     return true;
   }
 
-  static void reduce(const proto::LocalReduction& r) {
+  // The operands come in the order of the ring, so the first of them has contributions as soon as there are two ranks.
+  static int contributions(int64_t x) { return std::popcount(static_cast<uint64_t>(x) & 0xffff); }
+
+  void reduce(const proto::LocalReduction& r) {
+    if (r.n_ranks == 2) {
+      int64_t came;
+      std::memcpy(&came, r.others, sizeof came);
+      EXPECT_EQ(r.reduced != 0, contributions(came) > 1);
+      EXPECT_EQ(r.partial != 0, contributions(came) < n_ - 1);
+    }
     for (uint64_t i = 0; i < r.count; ++i) {
       int64_t sum = 0;
       for (uint32_t k = 0; k < r.n_ranks; ++k) {
@@ -198,11 +208,12 @@ class Play {
 TEST(CopyReductionPlan, AreRightInAnyOrderOfEvents) {
   Random random(5);
   for (uint32_t round = 0; round < 150; ++round) {
-    const int n = 2 + static_cast<int>(random() % 4);
+    constexpr int kRanks[] = {2, 3, 4, 5, 7, 9, 16};
+    const int n = kRanks[random() % std::size(kRanks)];
     std::vector<Data> tasks(1 + random() % 3);
     for (Data& data : tasks) {
       constexpr Function kFunctions[] = {Function::all_reduce, Function::reduce_scatter, Function::reduce};
-      data = {kFunctions[random() % (n > 2 ? 2 : 3)], 1 + random() % 500, random() % 2 == 0,
+      data = {kFunctions[random() % (n > 2 ? 2 : 3)], 1 + random() % (random() % 4 ? 500 : 5), random() % 2 == 0,
               static_cast<int>(random() % static_cast<unsigned>(n))};
     }
     SCOPED_TRACE(testing::Message() << "round " << round << ", " << n << " ranks");
@@ -298,8 +309,8 @@ TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
   EXPECT_FALSE(reduces_by_copies(Function::all_reduce, 999, shape));
   EXPECT_TRUE(reduces_by_copies(Function::all_reduce, 1000, shape));
   EXPECT_FALSE(reduces_by_copies(Function::reduce, uint64_t{1} << 40, shape));
-  EXPECT_FALSE(reduces_by_copies(Function::reduce_scatter, 999, shape));
-  EXPECT_TRUE(reduces_by_copies(Function::reduce_scatter, 1000, shape));
+  EXPECT_FALSE(reduces_by_copies(Function::reduce_scatter, 499, shape));
+  EXPECT_TRUE(reduces_by_copies(Function::reduce_scatter, 500, shape));
   for (Function function : {Function::broadcast, Function::all_gather, Function::scan, Function::exscan})
     EXPECT_FALSE(reduces_by_copies(function, uint64_t{1} << 40, shape));
   CollectiveTask task{};

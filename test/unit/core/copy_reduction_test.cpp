@@ -143,9 +143,9 @@ void run_groups(MeetingRank& self, gpu::Device& device, gpu::Stream stream, cons
 }  // namespace
 
 TEST(CopyReduction, GetsOnWhereAllStreamsShareAQueue) {
-  for (int n : {2, 3, 4})
+  for (int n : {2, 3, 4, 9})
     for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
-      for (uint64_t count : {100, 3000}) {
+      for (uint64_t count : {1, 100, 3000}) {
         if (n > 2 && function == Function::reduce) continue;  // it goes by kernels
         SCOPED_TRACE(testing::Message() << n << " ranks, function " << static_cast<int>(function) << " of " << count);
         on_meeting_ranks(n, [&](MeetingRank& self) {
@@ -158,7 +158,7 @@ TEST(CopyReduction, GetsOnWhereAllStreamsShareAQueue) {
 
 // A rank that receives nothing of one call tells what it has used before it waits for the next one.
 TEST(CopyReduction, GetsOnWithSeveralCallsOfAGroup) {
-  for (int n : {2, 3, 4})
+  for (int n : {2, 3, 4, 9})
     on_meeting_ranks(n, [&](MeetingRank& self) {
       OneQueue device(self.device);
       std::vector<Call> calls = {{Function::all_reduce, 0}, {Function::reduce_scatter, 0}, {Function::all_reduce, 0}};

@@ -53,6 +53,8 @@ typedef struct gc_pt2pt_abi {
 
   /* Returns whether messages of this process may be envelopes; the others learn of it with its blob. */
   int (*enabled)(void);
+  /* Returns whether the CPU may read and write this device memory as well: managed memory. */
+  int (*host_reaches)(const void *memory);
   /* Tells the others that this process has device memory in messages. Cheap once done. */
   void (*uses_devices)(void);
   /* Offers a message to the process with this blob (NULL: it has none), and fills in the envelope that the PML is to

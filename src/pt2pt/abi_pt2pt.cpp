@@ -16,6 +16,11 @@ using State = proto::Offer;
 
 int enabled() { return Outboxes::instance().own() != nullptr; }
 
+int host_reaches(const void* memory) {
+  const auto platform = gpu::platform();
+  return platform && (*platform)->classify(memory).kind == gpu::MemoryKind::managed;
+}
+
 void uses_devices() {
   if (proto::Outbox* own = Outboxes::instance().own()) __atomic_store_n(&own->uses_devices, 1u, __ATOMIC_RELAXED);
 }
@@ -172,7 +177,7 @@ int end(gc_transfer* transfer) {
 extern "C" const gc_pt2pt_abi* gpucoll_pt2pt_abi(uint32_t version) {
   using namespace gpucoll::pt2pt;
   static const gc_pt2pt_abi abi = {
-      GC_ABI_VERSION, sizeof(gc_pt2pt_abi), enabled, uses_devices, offer, note,   is_envelope,
-      take,           noted_came,           cut_off, probed,       test,  launch, end};
+      GC_ABI_VERSION, sizeof(gc_pt2pt_abi), enabled, host_reaches, uses_devices, offer,  note, is_envelope,
+      take,           noted_came,           cut_off, probed,       test,         launch, end};
   return version == GC_ABI_VERSION ? &abi : nullptr;
 }

@@ -431,6 +431,24 @@ void reduce_beside_root(const Bridge& b) {
 
 // ---- groups ----
 
+// Open MPI's own MPI_Scatterv between groups sends the array of counts to the other group. A program may have all that
+// it allocates in managed memory.
+void counts_in_managed_memory(const Bridge& b) {
+  const size_t n = z(b.peers()), bytes = 2 * n * sizeof(int);
+  std::vector<int> plain(2 * n), data(n);
+  const bool managed = ManagedMemory::is_wanted();
+  int* const counts = managed ? static_cast<int*>(ManagedMemory::instance().allocate(bytes)) : plain.data();
+  int got = -1;
+  for (size_t i = 0; i < n; i++) {
+    counts[i] = 1;
+    counts[n + i] = data[i] = static_cast<int>(i);
+  }
+  const int root = b.side == 1 ? 0 : b.rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
+  MPI_Scatterv(data.data(), counts, counts + n, MPI_INT, &got, 1, MPI_INT, root, b.comm);
+  if (!checked(b.side == 0 || got == b.rank)) fail("scatterv with counts in managed memory: %d", got);
+  if (managed) ManagedMemory::instance().release(counts);
+}
+
 // Side 0 are `first` ranks of the world from `from` on, in a ring; side 1 the others.
 void run_bridge(int from, int first, int cases, uint64_t seed, const Element* elements) {
   const int side = (g_rank - from + g_size) % g_size >= first;
@@ -447,6 +465,7 @@ void run_bridge(int from, int first, int cases, uint64_t seed, const Element* el
   for (int i = 0; i < cases / 2; i++) ReductionCase(mix(seed, u(7000 + from * 100 + first), u(i)), b).run();
   for (int i = 0; i < 3; i++) free_under_way(b);
   reduce_beside_root(b);
+  counts_in_managed_memory(b);
   without_bytes::test_between(b.comm, b.side == 0 ? (b.rank == 0 ? MPI_ROOT : MPI_PROC_NULL) : 0);
   if (from % 2)
     MPI_Comm_disconnect(&bridge);

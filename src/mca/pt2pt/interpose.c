@@ -3,7 +3,9 @@
  * on the CPU, which ends the process; all others go to the PML as they came.
  *
  * The component refuses device memory that collectives of other components send by the same functions, with an error:
- * they may reduce it on the CPU as well. Where Open MPI or the PML moves GPUs' memory itself, that is left to it.
+ * they may reduce it on the CPU as well. Managed memory it leaves to them, as the CPU reaches that: MPI_Scatterv
+ * between groups, for one, sends its array of counts so. Where Open MPI or the PML moves GPUs' memory itself, that is
+ * left to it.
  *
  * Thread safety: the table is changed while the coll framework is opened, when nobody sends yet, and in the component's
  * close, when nobody does any more. Messages may come from any thread.
@@ -49,9 +51,14 @@ static GCM_NOINLINE int refuse(const void *buffer, ompi_communicator_t *comm) {
            "a collective of another component than gpucoll passes device memory (%p) on rank %d of %s, and may read it "
            "on the CPU: let gpucoll run it (--mca coll gpucoll), or copy the data to host memory first "
            "(--mca coll_gpucoll_pt2pt 0 leaves such messages to Open MPI)",
-           buffer, ompi_comm_rank(comm), comm->c_name);
+           buffer, ompi_comm_rank(comm), comm->c_name[0] != '\0' ? comm->c_name : "a communicator without a name");
   gcm_abi->log(-1, line);
   return MPI_ERR_BUFFER;
+}
+
+/* Returns whether the CPU reaches what is_device_message() takes for device memory. */
+static GCM_NOINLINE bool host_reaches(const void *buffer, const gcm_type *type) {
+  return buffer != MPI_BOTTOM && gcm_pt2pt != NULL && gcm_pt2pt->host_reaches(gcm_address(buffer, type->super.true_lb));
 }
 
 /* ---- in the PML's table ---- */
@@ -68,18 +75,20 @@ static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
 /* Calls that end a function, so that they are jumps: what is added to a message of a program without devices, and to
  * one of host memory beside devices, is the checks alone. One such call a function: the compiler would copy what the
  * stack passes for either of two. */
-#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                         \
-  static GCM_NOINLINE int judge_##function PARAMETERS {                                                 \
-    if (GCM_LIKELY(!is_device_message(buffer, count, type))) return host.pml_##function ARGUMENTS;      \
-    if (!gcm_is_of_program(tag_of_call)) return refuse(buffer, comm_of_call);                           \
-    if (gcm_pt2pt != NULL) gcm_pt2pt->uses_devices();                                                   \
-    return gcm_##function##_device ARGUMENTS;                                                           \
-  }                                                                                                     \
-  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                        \
-    return (is_plain_host(buffer, type) ? host.pml_##function : judge_##function)ARGUMENTS;             \
-  }                                                                                                     \
-  static int look_and_##function PARAMETERS {                                                           \
-    return (GCM_LIKELY(!gcm_has_devices()) ? host.pml_##function : look_again_and_##function)ARGUMENTS; \
+#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                             \
+  static GCM_NOINLINE int judge_##function PARAMETERS {                                                     \
+    const bool of_program = gcm_is_of_program(tag_of_call);                                                 \
+    if (GCM_LIKELY(!is_device_message(buffer, count, type)) || (!of_program && host_reaches(buffer, type))) \
+      return host.pml_##function ARGUMENTS;                                                                 \
+    if (!of_program) return refuse(buffer, comm_of_call);                                                   \
+    if (gcm_pt2pt != NULL) gcm_pt2pt->uses_devices();                                                       \
+    return gcm_##function##_device ARGUMENTS;                                                               \
+  }                                                                                                         \
+  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                            \
+    return (is_plain_host(buffer, type) ? host.pml_##function : judge_##function)ARGUMENTS;                 \
+  }                                                                                                         \
+  static int look_and_##function PARAMETERS {                                                               \
+    return (GCM_LIKELY(!gcm_has_devices()) ? host.pml_##function : look_again_and_##function)ARGUMENTS;     \
   }
 
 GCM_MESSAGE(send,

@@ -27,6 +27,12 @@ using proto::BoardQuestion;
 
 core::BoardKey key_of(const BoardQuestion& question) { return {{question.key[0], question.key[1]}}; }
 
+// How long a connection may take. Ranks that reach each other wait meanwhile, so it is well below their own timeout.
+std::chrono::milliseconds patience() {
+  constexpr int64_t kMostMs = 10'000;
+  return std::chrono::milliseconds(params().timeout ? std::min(kMostMs, params().timeout * 250) : kMostMs);
+}
+
 net::Token token_of(const proto::NetworkAddress& address) { return {address.token[0], address.token[1]}; }
 
 }  // namespace
@@ -43,7 +49,7 @@ class RemoteBoards::Link final : public net::ChannelListener {
     if (!process_) return kind == BoardMessage::kHello && take_hello(message);
     if (kind != BoardMessage::kAwait && kind != BoardMessage::kRaise && kind != BoardMessage::kEnds)
       return process_->take(kind, message.payload, message.bytes);
-    Request request = {kind, {}, channel_};
+    Request request = {kind, {}, process_};
     const size_t bytes = kind == BoardMessage::kEnds ? 0 : sizeof request.question;
     if (message.bytes != bytes) return false;
     if (bytes) std::memcpy(&request.question, message.payload, bytes);
@@ -125,7 +131,7 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
     net::DialedConnection dialed;
   };
   std::vector<Dialing> pending;
-  const net::Deadline deadline = net::deadline_after(params().timeout);
+  const net::Deadline deadline = net::Clock::now() + patience();
   for (size_t i = 0; i < wanted.size(); ++i) {
     const proto::NetworkAddress& address = wanted[i].address;
     if (wanted[i].process->has_channel()) continue;
@@ -151,7 +157,8 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
         ++i;
     }
     if (net::Clock::now() > deadline)
-      return Status::error(Code::timed_out, "no connection within the parameter timeout");
+      return Status::error(Code::timed_out, "no connection within %lld s",
+                           static_cast<long long>(std::chrono::ceil<std::chrono::seconds>(patience()).count()));
     idle();
     sched_yield();
   }
@@ -205,6 +212,8 @@ void RemoteBoards::run() {
   }
 }
 
+// Answers go over the connection of the stores, as they must not overtake these: who hears that a communicator has been
+// freed has heard before that its rank has refused a call.
 void RemoteBoards::answer(const Request& request) {
   if (request.kind == BoardMessage::kAwait) {
     if (!tells_arrival(request, true)) awaiting_.push_back(request);
@@ -212,7 +221,7 @@ void RemoteBoards::answer(const Request& request) {
   }
   if (request.kind == BoardMessage::kEnds) {
     const uint64_t ended = own_->has_ended();
-    request.channel->put(static_cast<uint32_t>(BoardMessage::kEnded), &ended, sizeof ended);
+    request.process->put(BoardMessage::kEnded, &ended, sizeof ended);
     return;
   }
   // First raise, then look (proto/format/board.h).
@@ -220,7 +229,7 @@ void RemoteBoards::answer(const Request& request) {
   if (!gc_mutant(170)) own_->raise_number(request.question.raise_to);
   answer.is_ready = is_ready(request.question);
   answer.launch_number = own_->last_number();
-  request.channel->put(static_cast<uint32_t>(BoardMessage::kRaised), &answer, sizeof answer);
+  request.process->put(BoardMessage::kRaised, &answer, sizeof answer);
 }
 
 bool RemoteBoards::is_ready(const BoardQuestion& question) const noexcept {
@@ -256,14 +265,10 @@ bool RemoteBoards::read_arrivals(const BoardQuestion& question, BoardArrivals* t
 // Returns whether there is nothing more to wait for, and tells it. At first it tells in any case how far the rank is:
 // others may report it.
 bool RemoteBoards::tells_arrival(const Request& request, bool first) noexcept {
-  if (request.channel->ended() || request.question.order >= GC_ORDERS) return true;
+  if (!request.process->alive() || request.question.order >= GC_ORDERS) return true;
   BoardArrivals told;
   const bool known = read_arrivals(request.question, &told);
-  if (!known && !first) return false;
-  contained([&]() -> Status {
-    request.channel->put(static_cast<uint32_t>(BoardMessage::kCome), &told, sizeof told);
-    return {};
-  }).ignore();  // no memory: who waits ends within its timeout
+  if (known || first) request.process->put(BoardMessage::kCome, &told, sizeof told);
   return known;
 }
 

@@ -52,7 +52,7 @@ class RemoteBoards {
   struct Request {
     proto::BoardMessage kind;
     proto::BoardQuestion question;
-    std::shared_ptr<net::Channel> channel;
+    RemoteProcess* process;  // that has asked
   };
 
   void welcome(UniqueFd connected);

@@ -103,6 +103,7 @@ Status CallMatcher::connect_remotes(int* rank) {
     ranks.push_back(r);
   }
   if (wanted.empty()) return {};
+  asked_ = std::make_unique<std::atomic<uint64_t>[]>(static_cast<size_t>(description_.size) * GC_ORDERS);
   size_t failed = 0;
   if (Status made = RemoteBoards::instance().connect(wanted, description_.calls->progress, &failed); !made) {
     *rank = ranks[failed];
@@ -111,7 +112,6 @@ Status CallMatcher::connect_remotes(int* rank) {
                          "the parameter socket_ifname",
                          peers_[static_cast<size_t>(*rank)]->name().c_str(), made.what());
   }
-  asked_ = std::make_unique<std::atomic<uint64_t>[]>(static_cast<size_t>(description_.size) * GC_ORDERS);
   for (const RemoteBoards::Wanted& each : wanted) remotes_.push_back(each.process);
   return {};
 }

@@ -226,7 +226,7 @@ void RemoteBoards::answer(const Request& request) {
   }
   // First raise, then look (proto/format/board.h).
   BoardAnswer answer = {request.question, 0, 0};
-  if (!gc_mutant(170)) own_->raise_number(request.question.raise_to);
+  if (!gc_mutant(180)) own_->raise_number(request.question.raise_to);
   answer.is_ready = is_ready(request.question);
   answer.launch_number = own_->last_number();
   request.process->put(BoardMessage::kRaised, &answer, sizeof answer);

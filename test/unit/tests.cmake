@@ -22,7 +22,7 @@ gc_test(unit.call_matcher LABELS unit ENV GPUCOLL_DEVICE=emu
 gc_test(unit.call_matcher.nodes LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/call_matcher_test --gtest_filter=*OfAnotherNode*)
 # Raises no number of another node's process; asks nobody there who has host memory.
-foreach(number 170 171)
+foreach(number 180 181)
   gc_mutant(${number} MUST_PRINT "FAILED.*CallMatcher.ARankOfAnotherNode" LABELS unit ENV GPUCOLL_DEVICE=emu
     COMMAND test/unit/coll/call_matcher_test --gtest_filter=*OfAnotherNode*)
 endforeach()

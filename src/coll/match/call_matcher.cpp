@@ -260,7 +260,7 @@ Status CallMatcher::usable() const {
 CallMatcher::Look CallMatcher::look_at(int rank, const CallId& place) {
   const Look seen = see(rank, place);
   RemoteProcess* const process = remote(rank);
-  if (!process || seen.seen != Seen::not_there || seen.failed || gc_mutant(171)) return seen;
+  if (!process || seen.seen != Seen::not_there || seen.failed || gc_mutant(181)) return seen;
   std::atomic<uint64_t>& asked = asked_[static_cast<size_t>(rank) * GC_ORDERS + place.order];
   uint64_t last = asked.load(std::memory_order_relaxed);
   if (last < place.number && asked.compare_exchange_strong(last, place.number))

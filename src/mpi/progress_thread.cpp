@@ -24,18 +24,27 @@ ProgressThread& ProgressThread::instance() {
 }
 
 void ProgressThread::register_client(ProgressClient* calls, const void* of, uint64_t name) {
-  std::lock_guard lock(mutex_);
-  const bool one = n_communicators_.load() == 1;
-  known_.push_back({calls, of, name});
-  count();
-  if (one && several_communicators()) catch_up(calls);
+  {
+    std::lock_guard lock(mutex_);
+    const bool one = n_communicators_.load() == 1;
+    known_.push_back({calls, of, name});
+    count();
+    if (one && several_communicators()) {
+      behind_.clear();
+      for (const Known& other : known_)
+        if (other.calls != calls) behind_.push_back(other.calls);
+    }
+  }
+  while (!caught_up()) sched_yield();
 }
 
-// A process that used one communicator alone did not learn all numbers. Ends: a rank that is ready tells its number at
-// once, or dies.
-void ProgressThread::catch_up(const ProgressClient* calls) const {
-  for (const Known& other : known_)
-    while (other.calls != calls && !other.calls->catches_up()) sched_yield();
+// A process that used one communicator alone did not learn all numbers. It does so before it gives another number, and
+// without the lock meanwhile, as a process on another node may have to answer. That ends: a rank that is ready tells
+// its number at once, or dies, or has not answered for `timeout`.
+bool ProgressThread::caught_up() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(behind_, [](ProgressClient* other) { return other->catches_up(); });
+  return behind_.empty();
 }
 
 void ProgressThread::count() {
@@ -58,6 +67,7 @@ void ProgressThread::add(ProgressClient* calls) {
 void ProgressThread::remove(ProgressClient* calls) {
   std::lock_guard lock(mutex_);
   std::erase_if(known_, [calls](const Known& known) { return known.calls == calls; });
+  std::erase(behind_, calls);
   count();
   std::erase(calls_, calls);
 }

@@ -85,11 +85,12 @@ class ProgressThread {
   bool launch_first(Place place, const ProgressClient* calls);
   bool look_first(Place place, const ProgressClient* calls);
   void count();
-  void catch_up(const ProgressClient* calls) const;
+  bool caught_up();
 
   std::recursive_mutex mutex_;  // what is turned may turn what was called before it
   std::condition_variable_any changed_;
   std::vector<Known> known_;
+  std::vector<ProgressClient*> behind_;     // whose numbers this process has yet to learn
   std::atomic<size_t> n_communicators_{0};  // of the known calls
   std::vector<ProgressClient*> calls_;      // the calls that are turned
   bool running_ = false, more_ = false;

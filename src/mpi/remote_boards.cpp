@@ -203,11 +203,12 @@ void RemoteBoards::run() {
     }
     const std::deque<Request> present = std::exchange(requests_, {});
     lock.unlock();
-    contained([&]() -> Status {
-      std::erase_if(awaiting_, [this](const Request& request) { return tells_arrival(request, false); });
-      for (const Request& request : present) answer(request);
-      return {};
-    }).ignore();  // no memory: who waits ends within its timeout
+    std::erase_if(awaiting_, [this](const Request& request) { return tells_arrival(request, false); });
+    for (const Request& request : present)
+      contained([&]() -> Status {
+        answer(request);
+        return {};
+      }).ignore();  // no memory: who waits ends within its timeout
     lock.lock();
   }
 }

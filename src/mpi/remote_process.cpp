@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "base/monotonic.h"
+#include "base/mutant.h"
+#include "base/params.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -83,17 +85,29 @@ void RemoteProcess::ask_end() noexcept {
   if (!asks_end_.exchange(true)) put(BoardMessage::kEnds, nullptr, 0);
 }
 
+// A process that does not answer may be stopped, or its host be without power: then no connection ends. Whoever needs
+// it fails by its own timeout; a rank that only orders its calls goes on.
+void RemoteProcess::give_up_late(Question* question) noexcept {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  const int64_t timeout = params().timeout;
+  if (!question->outstanding || timeout == 0 || gc_mutant(182)) return;
+  if (monotonic_ns() - question->asked_ns <= timeout * kNsPerSecond) return;
+  question->outstanding = false;
+  question->answered = true;
+}
+
 // Returns whether *known is the answer, or asks where it is not being asked.
 bool RemoteProcess::ask(const core::BoardKey& key, uint32_t order, uint64_t number, uint64_t raise_to,
                         Question* known) noexcept {
   const Status asked = contained([&]() -> Status {
     std::lock_guard lock(mutex_);
     Question& question = questions_[{key.word[1], order}];
+    give_up_late(&question);
     *known = question;
     if (question.outstanding) known->answered = false;
     const bool same = question.number == number && (question.ready || question.raise_to >= raise_to);
     if (question.outstanding || (question.answered && same)) return {};
-    question = {number, raise_to, true, false, false, 0};
+    question = {number, raise_to, true, false, false, 0, monotonic_ns()};
     known->answered = false;
     known->outstanding = false;  // so far
     return {};

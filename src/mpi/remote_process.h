@@ -47,7 +47,7 @@ class RemoteProcess {
   void ask_end() noexcept;
   // Raises the `launch_number` of the process where its rank is not ready for a call (proto/format/remote_board.h), or
   // has scheduled no more steps. Returns whether that is so, or that the rank is ready; none: the answer is not there
-  // yet, so call again.
+  // yet, so call again. A process that has ended, or has not answered for `timeout`, counts as one that is not ready.
   enum class Place { behind, ready };
   std::optional<Place> raise(const core::BoardKey& key, uint32_t order, uint64_t number, uint64_t raise_to) noexcept;
   // Returns the `launch_number` of the process at some time since the last forget_number(); none: call again.
@@ -64,8 +64,10 @@ class RemoteProcess {
     uint64_t number = 0, raise_to = 0;
     bool outstanding = false, answered = false, ready = false;
     uint64_t launch_number = 0;
+    int64_t asked_ns = 0;
   };
   bool ask(const core::BoardKey& key, uint32_t order, uint64_t number, uint64_t raise_to, Question* known) noexcept;
+  static void give_up_late(Question* question) noexcept;
   gc_board_entry* entry(const core::BoardKey& key) noexcept;
   bool take_stores(const uint8_t* payload, size_t bytes) noexcept;
   bool take_arrivals(const proto::BoardArrivals& came) noexcept;

@@ -11,7 +11,9 @@ gc_test(unit.base LABELS unit COMMAND test/unit/base/base_test)
 gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS unit
   COMMAND test/unit/base/base_test --gtest_filter=SharedMemory.*)
 gc_test(unit.core LABELS unit COMMAND test/unit/core/core_test)
-gc_test(unit.board LABELS unit COMMAND test/unit/mpi/board_test)
+gc_test(unit.board LABELS unit ENV GPUCOLL_TIMEOUT=1 COMMAND test/unit/mpi/board_test)
+gc_mutant(182 MUST_PRINT "FAILED.*RemoteProcess.AnswersAreNotWaitedForWithoutEnd" LABELS unit ENV GPUCOLL_TIMEOUT=1
+  COMMAND test/unit/mpi/board_test --gtest_filter=RemoteProcess.AnswersAreNotWaitedForWithoutEnd)
 gc_test(unit.pairs LABELS unit COMMAND test/unit/proto/pairs_test)
 gc_test(unit.operands LABELS unit COMMAND test/unit/coll/operands_test)
 gc_test(unit.merged_call LABELS unit COMMAND test/unit/coll/merged_call_test)

@@ -48,8 +48,10 @@ std::optional<PersistentSchedule::Step> PersistentSchedule::next() {
   if (load_acquire(first.scheduled) <= read_) return {};
   const uint64_t number = load_acquire(first.numbers[at]);
   if (!number) return {};
-  MpiProcess::instance().board().raise_number(number);
   const Step step = {load_acquire(first.schedule[at]), number};
+  // From another node may come anything. What makes no sense has not come: who waits for it ends within its timeout.
+  if (gc_step_slot(step.what) >= kSlots) return {};
+  MpiProcess::instance().board().raise_number(number);
   store(matcher_.own_starts().read, ++read_);
   matcher_.tell_starts();
   return step;

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "mpi/remote_process.h"
@@ -157,6 +160,24 @@ TEST(RemoteProcess, TakesTheGreaterNumberOfAnArrival) {
     EXPECT_TRUE(take(process, BoardMessage::kCome, Message().add(came)));
   }
   EXPECT_EQ(gc_arrival_number(process.board().find(kKey)->orders[GC_ORDER_BLOCKING].lines[3].arrival), 19u);
+}
+
+// A stopped process, and a host without power, end no connection.
+TEST(RemoteProcess, AnswersAreNotWaitedForWithoutEnd) {
+  auto copy = Board::create_copy();
+  ASSERT_TRUE(copy.ok());
+  RemoteProcess process(*std::move(copy));
+  EXPECT_FALSE(process.raise(kKey, GC_ORDER_BLOCKING, 3, 5).has_value());
+  EXPECT_FALSE(process.ask_number(kKey).has_value());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  std::optional<RemoteProcess::Place> its;
+  while (!its && std::chrono::steady_clock::now() < end) {
+    its = process.raise(kKey, GC_ORDER_BLOCKING, 3, 5);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_TRUE(its.has_value());
+  EXPECT_EQ(*its, RemoteProcess::Place::behind);
+  EXPECT_EQ(process.ask_number(kKey), 0u);
 }
 
 TEST(RemoteProcess, BelievesNothing) {

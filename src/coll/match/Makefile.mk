@@ -8,6 +8,8 @@ GC_COLL_SOURCES += \
 	src/coll/match/board_line.h \
 	src/coll/match/call_matcher.cpp \
 	src/coll/match/call_matcher.h \
+	src/coll/match/call_matcher_order.cpp \
+	src/coll/match/call_matcher_remote.cpp \
 	src/coll/match/call_matcher_report.cpp \
 	src/coll/match/line_window.cpp \
 	src/coll/match/line_window.h \

@@ -94,28 +94,6 @@ Status CallMatcher::find_peers(int* rank) {
   return connect_remotes(rank);
 }
 
-Status CallMatcher::connect_remotes(int* rank) {
-  std::vector<RemoteBoards::Wanted> wanted;
-  std::vector<int> ranks;
-  for (int r = 0; r < description_.size; ++r) {
-    if (!remote(r)) continue;
-    wanted.push_back({remote(r), peers_[static_cast<size_t>(r)]->address});
-    ranks.push_back(r);
-  }
-  if (wanted.empty()) return {};
-  asked_ = std::make_unique<std::atomic<uint64_t>[]>(static_cast<size_t>(description_.size) * GC_ORDERS);
-  size_t failed = 0;
-  if (Status made = RemoteBoards::instance().connect(wanted, description_.calls->progress, &failed); !made) {
-    *rank = ranks[failed];
-    return Status::error(made.code(),
-                         "(%s) cannot be reached: %s; open the network between the hosts, or name another interface by "
-                         "the parameter socket_ifname",
-                         peers_[static_cast<size_t>(*rank)]->name().c_str(), made.what());
-  }
-  for (const RemoteBoards::Wanted& each : wanted) remotes_.push_back(each.process);
-  return {};
-}
-
 std::string CallMatcher::rank_name(int rank) const {
   const PeerProcess* peer = peers_[static_cast<size_t>(rank)];
   return "rank " + std::to_string(rank) + (peer ? " (" + peer->name() + ")" : "");
@@ -123,49 +101,6 @@ std::string CallMatcher::rank_name(int rank) const {
 
 bool CallMatcher::alive(int rank) const noexcept {
   return rank == description_.rank || peers_[static_cast<size_t>(rank)]->alive();
-}
-
-// ---- what other nodes are told ----
-
-void CallMatcher::tell(std::initializer_list<Piece> pieces) const noexcept {
-  if (remotes_.empty()) return;
-  uint8_t message[2048];
-  size_t end = 0;
-  const auto append = [&](const void* data, size_t bytes) {
-    std::memcpy(message + end, data, bytes);
-    end += bytes;
-  };
-  append(&key_, sizeof key_);
-  for (const Piece& each : pieces) {
-    const auto offset = static_cast<const uint8_t*>(each.at) - reinterpret_cast<const uint8_t*>(entry_);
-    const proto::BoardPiece piece = {static_cast<uint32_t>(offset), static_cast<uint32_t>(each.bytes)};
-    append(&piece, sizeof piece);
-    append(each.at, each.bytes);
-  }
-  for (RemoteProcess* const process : remotes_) process->put(proto::BoardMessage::kStores, message, end);
-}
-
-// In the order in which a rank stores it.
-void CallMatcher::tell_line(const CallId& place) const noexcept {
-  if (remotes_.empty()) return;
-  const gc_board_order& order = entry_->orders[place.order];
-  const gc_board_line& line = order.lines[place.number % GC_BOARD_LINES];
-  constexpr size_t kRest = offsetof(gc_board_line, count);
-  tell({{order.batch_size, sizeof order.batch_size},
-        {reinterpret_cast<const uint8_t*>(&line) + kRest, sizeof line - kRest},
-        {&line.arrival, sizeof line.arrival}});
-}
-
-// `scheduled` after the steps, and `started` after the number.
-void CallMatcher::tell_starts() const noexcept {
-  const gc_board_starts& own = entry_->starts;
-  tell({{own.schedule, sizeof own.schedule},
-        {own.numbers, sizeof own.numbers},
-        {&own.scheduled, sizeof own.scheduled},
-        {&own.number, sizeof own.number},
-        {own.started, sizeof own.started},
-        {own.held, sizeof own.held},
-        {&own.read, sizeof own.read}});
 }
 
 void CallMatcher::publish(const CallId& place, uint32_t kind, const gc_board_line& line) {
@@ -512,89 +447,6 @@ void CallMatcher::read_lines(const CallId& place, std::vector<gc_board_line>* li
     const gc_board_order& order = entry_of(r).orders[place.order];
     (*lines)[static_cast<size_t>(r)] = order.lines[place.number % GC_BOARD_LINES];
   }
-}
-
-// ---- the launch order ----
-
-uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Component* among) const noexcept {
-  uint64_t last = 0;
-  const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
-  for (int i = 0; i < n; ++i) {
-    const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
-    const gc_board_line& line = entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES];
-    const uint64_t number = __atomic_load_n(&line.number, __ATOMIC_ACQUIRE);  // partner: give_number of the peers
-    *lacking = r;
-    if (number <= GC_NUMBER_COMING) return 0;
-    last = std::max(last, number);
-  }
-  MpiProcess::instance().board().raise_number(last);
-  return last;
-}
-
-const core::Board& CallMatcher::board_of(int rank) const {
-  const PeerProcess* const peer = peers_[static_cast<size_t>(rank)];
-  return peer ? peer->board() : MpiProcess::instance().board();
-}
-
-bool CallMatcher::is_ready(int rank, const CallId& place) const noexcept {
-  const gc_board_entry* entry = rank == description_.rank ? entry_ : peer_entry(rank);
-  if (!entry) entry = board_of(rank).find(key_);
-  return entry && core::is_ready(entry->orders[place.order].lines[place.number % GC_BOARD_LINES], place.number);
-}
-
-// One rank is enough: the greatest number counts. Ranks of this node answer at once.
-bool CallMatcher::puts_behind(const CallId& place, uint64_t number, const Component* among) const noexcept {
-  const gc_board_line& mine = own_lines(place.order)[place.number % GC_BOARD_LINES];
-  if (__atomic_load_n(&mine.number, __ATOMIC_RELAXED) > number) return true;
-  const int n = among ? static_cast<int>(among->ranks.size()) : description_.size;
-  for (const bool far : {false, true})
-    for (int i = 0; i < n && (!far || !remotes_.empty()); ++i) {
-      const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
-      if (far != (remote(r) != nullptr) || is_ready(r, place)) continue;
-      if (!far) {
-        board_of(r).raise_number(number);
-        if (!is_ready(r, place)) return true;
-        continue;
-      }
-      const auto its = remote(r)->raise(key_, place.order, place.number, number);
-      if (!its) return false;
-      if (*its == RemoteProcess::Place::behind) return true;
-    }
-  return false;
-}
-
-bool CallMatcher::puts_starts_behind(uint64_t number, uint64_t read) const noexcept {
-  // Partner: PersistentSchedule::publish_steps() of rank 0.
-  const auto none_more = [&] { return __atomic_load_n(&starts_of(0).scheduled, __ATOMIC_SEQ_CST) <= read; };
-  if (RemoteProcess* const process = remote(0))
-    return none_more() && process->raise(key_, proto::kBoardStarts, read, number) == RemoteProcess::Place::behind &&
-           none_more();
-  board_of(0).raise_number(number);  // in this order
-  return none_more();
-}
-
-bool CallMatcher::catches_up(const CallId* place) const noexcept {
-  uint64_t last = 0;
-  bool all = true;
-  for (RemoteProcess* const process : remotes_) {
-    const auto number = process->ask_number(key_);
-    all &= number.has_value();
-    last = std::max(last, number.value_or(0));
-  }
-  if (!all) return false;
-  for (RemoteProcess* const process : remotes_) process->forget_number(key_);
-  for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
-    if (r == description_.rank || remote(r)) continue;
-    const gc_board_entry* const entry = peer_entry(r);
-    if (entry && place) {
-      const gc_board_line& line = entry->orders[place->order].lines[place->number % GC_BOARD_LINES];
-      const bool come = gc_arrival_number(__atomic_load_n(&line.arrival, __ATOMIC_SEQ_CST)) == place->number;
-      if (come && __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) == GC_NUMBER_COMING && alive(r)) return false;
-    }
-    last = std::max(last, board_of(r).last_number());
-  }
-  MpiProcess::instance().board().raise_number(last);
-  return true;
 }
 
 // ---- what has been read ----

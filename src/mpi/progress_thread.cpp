@@ -81,7 +81,7 @@ uint64_t ProgressThread::name_of(const ProgressClient* calls) const {
 // there may be others by then that nobody has looked at.
 bool ProgressThread::launch_earlier(uint64_t number, const ProgressClient* calls) {
   std::unique_lock lock(mutex_, std::defer_lock);
-  // Who waited here would keep the queue of `calls` from whoever has the lock.
+  // A thread that waited here would keep the queue of `calls` from the one that has the lock.
   if (gc_mutant(162))
     lock.lock();
   else if (!lock.try_lock())

@@ -26,7 +26,7 @@ bool read(const uint8_t* payload, size_t bytes, T* out) {
   return true;
 }
 
-// What may be stored in an entry: all but the words that say whose it is.
+// Returns whether the piece lies where a message may store: behind the words that say whose entry it is.
 bool is_within(const BoardPiece& piece) {
   constexpr size_t kFirst = offsetof(gc_board_entry, device_hints);
   return piece.offset >= kFirst && piece.offset % 8 == 0 && piece.bytes % 8 == 0 &&

@@ -35,7 +35,7 @@ std::vector<float> sums(int begin, int n, int round, size_t count, size_t first 
   for (size_t i = 0; i < count; ++i) result[i] = sum_from(begin, n, round, first + i);
   return result;
 }
-// Of an allreduce: each chunk begins with the rank of its number.
+// Returns an allreduce's result: the sum of each chunk begins with the rank of the chunk's number.
 std::vector<float> sums_of_chunks(int n, int round, size_t count) {
   constexpr size_t kAligned = 128 / sizeof(float);
   const auto ranks = static_cast<size_t>(n);
@@ -45,7 +45,7 @@ std::vector<float> sums_of_chunks(int n, int round, size_t count) {
   return result;
 }
 
-// Whether another order would give other bits: else a test here would not see the order.
+// Returns whether another order would give other bits: else a test here would not see the order.
 bool order_shows(int n) { return n == 2 || sums(0, n, 0, kCount) != sums(1, n, 0, kCount); }
 
 // One of each kind, all on one stream, out of place or in place; nothing is waited for in between.

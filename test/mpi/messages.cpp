@@ -415,7 +415,7 @@ void packing(const World& w) {
   free_shape(gaps);
 }
 
-// What is packed is what it is for host memory.
+// Packs device memory, and expects the bytes that host memory gives.
 void external_packing(const World& w) {
   static char representation[] = "external32";
   Shape gaps = scattered(700);

@@ -191,7 +191,7 @@ Status CallMatcher::usable() const {
                        description_.name, entry_->cause);
 }
 
-// Who has host memory alone on another node tells nothing by itself.
+// Asks a rank on another node that has not come: with host memory it tells nothing by itself.
 CallMatcher::Look CallMatcher::look_at(int rank, const CallId& place) {
   const Look seen = see(rank, place);
   RemoteProcess* const process = remote(rank);

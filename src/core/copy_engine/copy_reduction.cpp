@@ -170,7 +170,7 @@ Status CopyReduction::put_ready(gpu::Stream stream, uint32_t step) {
 
 Status CopyReduction::put_waits(gpu::Stream stream, uint32_t step) {
   const CopyReductionPlan::Step& next = plan_.steps[step];
-  return next.receives ? context_.device.wait_value(stream, &to_previous_->landed, next.round + 1, nullptr) : Status();
+  return next.kernel ? context_.device.wait_value(stream, &to_previous_->landed, next.round + 1, nullptr) : Status();
 }
 
 Status CopyReduction::put_end(gpu::Stream stream) {

@@ -74,7 +74,8 @@ class Schedule {
     bool in_landing = false;
   };
 
-  // What comes is the result of some ranks' operands already; with this rank's it is the result of all.
+  // `before`: the piece that comes is the result of some ranks' operands already. `complete`: with this rank's operand
+  // it is the result of all.
   struct Reduced {
     bool before, complete;
   };
@@ -148,7 +149,7 @@ class Schedule {
     return all || complete ? reduce(task, round, in, result(task, in), how) : reduce_in_place(task, round, in, how);
   }
 
-  // Of two ranks: the root reduces all that the other one sends.
+  // Reduces between two ranks: one sends all, and the root reduces it.
   void add_to_root(const CollectiveTask& task) {
     const bool is_root = rank_ == static_cast<int>(task.root);
     const Range all = {0, bytes_of(task)};
@@ -186,7 +187,7 @@ class Schedule {
     if (piece.in_landing) use_of(piece.round).sends = made_.sends.size();
   }
 
-  // What a step does; returns where its result lies.
+  // Add a step, and return where its result lies.
   Kept deliver(const CollectiveTask& task, uint64_t round, const Range& in, uint8_t* to) {
     return add_step(task, round, {landed(round), nullptr, to, elements_of(task, in), 0, 0, 1}, kMoves);
   }
@@ -204,7 +205,6 @@ class Schedule {
     CopyReductionPlan::Step& step = made_.steps.emplace_back();
     const LocalTask local = local_task(task, of);
     step.round = round;
-    step.receives = true;
     step.kernel = local.kernel;
     step.blocks = local_blocks(of.count * local.element_bytes, most_local_blocks(shape_));
     step.reduction = local.reduction;
@@ -245,7 +245,7 @@ uint64_t least_copy_reduction(Function function, const CommProperties& shape) {
   if (shape.n_ranks < 2) return 0;
   switch (function) {
     case Function::all_reduce: return shape.copy_reduction_bytes;
-    // Of more than two ranks a chain to the root: its pieces would have to be small, and each costs its link 4 us.
+    // More ranks would make a chain to the root: its pieces would have to be small, and each costs its link 4 us.
     case Function::reduce: return shape.n_ranks == 2 ? kReduce * shape.copy_reduction_bytes : 0;
     case Function::reduce_scatter:
       return ceil_div(kReduceScatter * shape.copy_reduction_bytes, static_cast<uint64_t>(shape.n_ranks));

@@ -49,12 +49,11 @@ struct CopyReductionPlan {
     uint64_t bytes;
     uint32_t after;
   };
-  // What is done with the piece that the previous rank sends in a round, or, where it sends none, with this rank's own
-  // data. It may have no kernel.
+  // A kernel works on the piece that the previous rank sends in a round. A rank that receives nothing has one step
+  // without a kernel.
   struct Step {
     uint64_t round;
-    bool receives = false;
-    // The launch of the kernel, which takes much more room than the numbers above.
+    // The launch of the kernel, which takes much more room than the number above.
     const gpu::Kernel* kernel = nullptr;
     int blocks = 0;
     proto::LocalReduction reduction = {};

@@ -31,7 +31,7 @@ void node_uuid(uint8_t (&uuid)[16]) {
   if (stat("/proc/self/ns/pid", &space) == 0)
     for (int i = 0; i < 16; ++i) mix(static_cast<uint8_t>(space.st_ino >> (i / 2 * 8)), i & 1);
   for (const char c : params().host_id)
-    for (int half_of_it : {0, 1}) mix(static_cast<uint8_t>(c), half_of_it);
+    for (int which : {0, 1}) mix(static_cast<uint8_t>(c), which);
   std::memcpy(uuid, half, sizeof uuid);
 }
 

@@ -85,17 +85,30 @@ class Line {
   _exit(testing::Test::HasFailure());
 }
 
+// Makes the other process, and gives it this one's blob. REQUIRES: nothing was open in this process before.
+void be_rank_0(Line& line, void (*be_other)(Line&), pid_t* child) {
+  *child = fork();
+  if (*child == 0) be_other(line);
+  line.take(0);
+  ASSERT_TRUE(MpiProcess::instance().open(&g_blobs[0]));
+  line.tell(g_blobs[0]);
+  g_blobs[1] = line.hear<gc_process_blob>();
+}
+
+// Ends once the other process has.
+void expect_its_end(pid_t child) {
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 // What has no number yet is put behind as long as a rank is not ready for it. Nobody takes another's number for that of
 // all.
 TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   constexpr uint64_t kFar = 1000;
   Line line;
-  const pid_t child = fork();
-  if (child == 0) be_rank_1(line);
-  line.take(0);
-  ASSERT_TRUE(MpiProcess::instance().open(&g_blobs[0]));
-  line.tell(g_blobs[0]);
-  g_blobs[1] = line.hear<gc_process_blob>();
+  pid_t child;
+  ASSERT_NO_FATAL_FAILURE(be_rank_0(line, be_rank_1, &child));
   Rank rank(0);
   CallMatcher& matcher = rank.matcher();
   CallMatcher::Wait wait = {kCall, nullptr};
@@ -128,14 +141,12 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   EXPECT_GT(MpiProcess::instance().board().take_number(), theirs);
 
   line.tell('x');
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  expect_its_end(child);
 }
 
 // ---- the other rank is on another node ----
 
-// What is told over the network takes a while.
+// Returns whether the condition comes true: a message over the network takes a while.
 template <class Condition>
 bool eventually(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::getenv("GC_MUTANT") ? 1 : 20);
@@ -175,12 +186,8 @@ constexpr CallId call(uint64_t number) { return {GC_ORDER_BLOCKING, number, GC_F
 TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
   constexpr uint64_t kFar = 1000;
   Line line;
-  const pid_t child = fork();
-  if (child == 0) be_rank_1_far_away(line);
-  line.take(0);
-  ASSERT_TRUE(MpiProcess::instance().open(&g_blobs[0]));
-  line.tell(g_blobs[0]);
-  g_blobs[1] = line.hear<gc_process_blob>();
+  pid_t child;
+  ASSERT_NO_FATAL_FAILURE(be_rank_0(line, be_rank_1_far_away, &child));
   Rank rank(0);
   CallMatcher& matcher = rank.matcher();
   const auto verdict_of = [&](uint64_t number) {
@@ -231,9 +238,7 @@ TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
   EXPECT_TRUE(eventually([&] { return matcher.has_left(1); }));
   EXPECT_TRUE(matcher.alive(1));
   line.tell('x');
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  expect_its_end(child);
   EXPECT_TRUE(eventually([&] { return !matcher.alive(1); }));
 }
 

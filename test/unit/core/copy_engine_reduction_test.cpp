@@ -129,7 +129,7 @@ class Play {
     Rank& rank = this->rank(r);
     if (rank.step == rank.plan.steps.size()) return false;
     const CopyReductionPlan::Step& step = rank.plan.steps[rank.step];
-    if (step.receives && !has_sent(this->rank((r + n_ - 1) % n_), step.round)) return false;
+    if (step.kernel && !has_sent(this->rank((r + n_ - 1) % n_), step.round)) return false;
     PlannedLaunch launch;
     plan_launch(step, shape_, false, &launch);
     EXPECT_EQ(launch.stage, Stage::step);

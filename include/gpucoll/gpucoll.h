@@ -164,6 +164,9 @@ GPUCOLL_API gpucollResult_t gpucollCommInitAll(gpucollComm_t *comms, int n_devic
  * a group; not in one with other operations of comm. */
 #define GPUCOLL_SPLIT_NOCOLOR (-1)
 GPUCOLL_API gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm);
+/* The same, but the new communicator has what config sets; NULL: nothing. */
+GPUCOLL_API gpucollResult_t gpucollCommSplitConfig(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm,
+                                                   const gpucollConfig_t *config);
 /* Waits for the communicator's outstanding operations; afterwards it may only be destroyed. In a group with others of
  * this process, all of them are finalised together. */
 GPUCOLL_API gpucollResult_t gpucollCommFinalize(gpucollComm_t comm);

@@ -95,8 +95,9 @@ Status init_rank_on(gpucollComm_t* comm, const Plan& plan, int rank, std::option
       nullptr, [=](const Status& why) { net::SocketBootstrap::decline(plan.id, rank, plan.n, why); });
 }
 
-// Returns whether the configuration asks for sharing; null stands for one with nothing set.
-Result<bool> shares(const gpucollConfig_t* config) {
+// Returns whether the configuration asks for sharing, or `otherwise` where it does not say; null stands for one with
+// nothing set.
+Result<bool> shares(const gpucollConfig_t* config, bool otherwise) {
   const gpucollConfig_t none = GPUCOLL_CONFIG_INITIALIZER;
   if (!config) config = &none;
   if (config->magic != none.magic || config->size != sizeof none || config->version > GPUCOLL_VERSION_CODE)
@@ -104,7 +105,7 @@ Result<bool> shares(const gpucollConfig_t* config) {
         Code::invalid_argument,
         "the configuration was not initialised with GPUCOLL_CONFIG_INITIALIZER, or by a newer version");
   const int share = config->splitShare;
-  if (share == GPUCOLL_CONFIG_UNDEF_INT) return params().split_share != 0;
+  if (share == GPUCOLL_CONFIG_UNDEF_INT) return otherwise;
   if (share != 0 && share != 1)
     return Status::error(Code::invalid_argument, "splitShare is %d: it must be 0 or 1", share);
   return share == 1;
@@ -117,7 +118,7 @@ Status init_rank(gpucollComm_t* comm, int n, const gpucollUniqueId& id, int rank
     return Status::error(Code::invalid_argument, "rank %d of %d ranks makes no sense", rank, n);
   Plan plan = {{}, n, false};
   std::memcpy(&plan.id, &id, sizeof plan.id);
-  auto sharing = shares(config);
+  auto sharing = shares(config, params().split_share != 0);
   // Alone the call may be made again with another configuration; a group fails with it.
   if (!sharing) return core::group_open() ? decline(plan, rank, sharing.status()) : sharing.status();
   plan.shares = *sharing;
@@ -142,7 +143,7 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   std::fill_n(comms, n, nullptr);
   GC_TRY(check_devices(n, devices));
   Plan plan = {{}, n, false};
-  GC_TRY_AS(plan.shares, shares(nullptr));
+  GC_TRY_AS(plan.shares, shares(nullptr, params().split_share != 0));
   GC_TRY_AS(plan.id, net::make_unique_id());
   core::group_start();
   Status first;
@@ -160,24 +161,29 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   return status;
 }
 
-Status make_part(gpucollComm* handle, const core::CommShare& parent, int color, int key) {
-  GC_TRY_AS(handle->share, parent.split(color, key));
-  return {};
-}
+struct Choice {
+  int color, key;
+  const gpucollConfig_t* config;
+};
 
-Status split(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm) {
+Status split(gpucollComm_t comm, const Choice& choice, gpucollComm_t* newcomm) {
   if (!newcomm) return null_argument("newcomm");
   *newcomm = nullptr;
   GC_TRY_AS(const Use communicator, checked(comm));
   const core::CommShare parent = comm->share;
+  const auto [color, key, config] = choice;
   if (color < 0 && color != GPUCOLL_SPLIT_NOCOLOR)
     return Status::error(Code::invalid_argument, "color %d is negative and not GPUCOLL_SPLIT_NOCOLOR", color);
+  GC_TRY_AS(const bool shared, shares(config, parent.shares()));
   const auto cancel = [=](const Status& why) { parent.communicator()->raise_fault(why); };
   if (color == GPUCOLL_SPLIT_NOCOLOR)
-    return core::enqueue_job([=] { return parent.split(color, key).status(); }, communicator.communicator(), cancel);
-  return make_handle(
-      newcomm, [=](gpucollComm_t handle) { return make_part(handle, parent, color, key); }, communicator.communicator(),
-      cancel);
+    return core::enqueue_job([=, c = color, k = key] { return parent.split(c, k, shared).status(); },
+                             communicator.communicator(), cancel);
+  const auto make = [=, c = color, k = key](gpucollComm_t handle) -> Status {
+    GC_TRY_AS(handle->share, parent.split(c, k, shared));
+    return {};
+  };
+  return make_handle(newcomm, make, communicator.communicator(), cancel);
 }
 
 // Returns what checked() returns. Programs ask for errors again and again, so an invalid handle is reported the first
@@ -236,7 +242,14 @@ gpucollResult_t gpucollCommInitAll(gpucollComm_t* comms, int n_devices, const in
 }
 
 gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm) {
-  return to_c(guarded("gpucollCommSplit", [&] { return core::fail_group(split(comm, color, key, newcomm)); }));
+  const Choice choice = {color, key, nullptr};
+  return to_c(guarded("gpucollCommSplit", [&] { return core::fail_group(split(comm, choice, newcomm)); }));
+}
+
+gpucollResult_t gpucollCommSplitConfig(gpucollComm_t comm, int color, int key, gpucollComm_t* newcomm,
+                                       const gpucollConfig_t* config) {
+  const Choice choice = {color, key, config};
+  return to_c(guarded("gpucollCommSplitConfig", [&] { return core::fail_group(split(comm, choice, newcomm)); }));
 }
 
 gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {

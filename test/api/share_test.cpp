@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <fstream>
 #include <memory>
 
@@ -404,6 +405,28 @@ TEST(Share, SixtyFourCostNextToNothing) {
     }
     destroy(comms);
   });
+}
+
+// Those that share fail together.
+TEST(Share, ASplitHasAConfigurationOfItsOwn) {
+  std::barrier step(kRanks);
+  for (int shares : {0, 1})
+    on_ranks_that_destroy(kRanks, [&](gpucollComm_t whole, int rank) {
+      const gpucollConfig_t config = sharing(shares);
+      gpucollComm_t part = nullptr, of_part = nullptr;
+      GC_OK(gpucollCommSplitConfig(whole, 0, rank, &part, &config));
+      GC_OK(gpucollCommSplitConfig(part, 0, rank, &of_part, nullptr));
+      step.arrive_and_wait();
+      GC_OK(gpucollCommAbort(of_part));
+      gpucollResult_t error = gpucollSuccess;
+      GC_OK(gpucollCommGetAsyncError(part, &error));
+      EXPECT_EQ(error != gpucollSuccess, shares == 1);
+      GC_OK(gpucollCommGetAsyncError(whole, &error));
+      EXPECT_EQ(error, gpucollSuccess);
+      step.arrive_and_wait();
+      GC_OK(gpucollCommAbort(part));
+      GC_OK(gpucollCommDestroy(whole));
+    });
 }
 
 TEST(Share, RefusesWhatIsNoConfiguration) {

@@ -22,12 +22,12 @@ void let_go(Communicator* communicator) {
 CommShare::CommShare(std::unique_ptr<Communicator> communicator, bool shares)
     : state_(new State{{communicator.release(), let_go}, 0, shares}) {}
 
-Result<CommShare> CommShare::split(int color, int key) const {
+Result<CommShare> CommShare::split(int color, int key, bool child_shares) const {
   if (finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   GC_TRY_AS(auto part, state_->communicator->split(color, key, state_->shares));
-  if (part.own) return CommShare(std::move(part.own), state_->shares);
+  if (part.own) return CommShare(std::move(part.own), child_shares);
   CommShare share;
-  if (part.share_number) share.state_.reset(new State{state_->communicator, part.share_number, state_->shares});
+  if (part.share_number) share.state_.reset(new State{state_->communicator, part.share_number, child_shares});
   return share;
 }
 

@@ -25,8 +25,10 @@ class CommShare {
   Communicator* communicator() const { return state_ ? state_->communicator.get() : nullptr; }
   // Among those of the same Communicator; the same on all ranks. REQUIRES, as all that follows: there is one.
   uint64_t number() const { return state_->number; }
-  // Collective, as Communicator::split(). Shares if all ranks do.
-  Result<CommShare> split(int color, int key) const;
+  bool shares() const { return state_->shares; }
+  // Collective, as Communicator::split(). Shares if all ranks do. child_shares: of the new one, as the constructor has
+  // it.
+  Result<CommShare> split(int color, int key, bool child_shares) const;
   // Waits for all that was launched on the Communicator; this share launches nothing more.
   Status finish();
   bool finished() const { return state_->finished.load(std::memory_order_relaxed); }

@@ -28,7 +28,7 @@ GC_TSAN_LIBS = test/libemu_tsan.a
 
 # What takes long is to compile them, too: those of units have next to nothing to run.
 test/unit/%.o: override CXXFLAGS += -O0 $(GC_TEST_CXXFLAGS)
-test/api/%.o test/mpi/%.o test/faults/%.o: override CXXFLAGS += $(GC_TEST_CXXFLAGS)
+test/api/%.o test/nccl/%.o test/mpi/%.o test/faults/%.o: override CXXFLAGS += $(GC_TEST_CXXFLAGS)
 test/proto/%.o: override CXXFLAGS += $(GC_PROTO_TEST_CXXFLAGS)
 
 if TSAN_VARIANTS
@@ -40,6 +40,7 @@ endif
 include test/unit/Makefile.mk
 include test/proto/Makefile.mk
 include test/api/Makefile.mk
+include test/nccl/Makefile.mk
 include test/mpi/Makefile.mk
 include test/faults/Makefile.mk
 include test/hosts/Makefile.mk

@@ -13,7 +13,7 @@ make --no-print-directory -s -C "$build" install DESTDIR="$stage" \
   { cat "$stage/log"; exit 1; }
 prefix=$(setting prefix)
 for file in lib/libgpucoll.so include/gpucoll/gpucoll.h lib/pkgconfig/gpucoll.pc bin/gpucoll-perf bin/gpucoll-info \
-            bin/gpucoll-tune; do
+            bin/gpucoll-tune bin/with-gpucoll lib/gpucoll/nccl/libnccl.so.2; do
   test -e "$stage$prefix/$file" || wrong "make install did not install $file"
 done
 grep -q 'OMPI_MCA_mca_base_component_path=\|finds gpucoll by itself' "$stage/log" ||
@@ -39,6 +39,13 @@ ${CC:-cc} $sanitize "$stage/user.c" -o "$stage/user_c" $flags
 ${CXX:-c++} $sanitize -x c++ "$stage/user.c" -x none -o "$stage/user_cxx" $flags
 "$stage/user_c" || wrong "the C program failed"
 "$stage/user_cxx" || wrong "the C++ program failed"
+if test -z "$sanitize"; then  # a sanitizer's library would have to be preloaded, too
+  version=$("$stage$prefix/bin/with-gpucoll" python3 -c 'import ctypes; v = ctypes.c_int()
+print(ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(v)), v.value)' 2>"$stage/log")
+  test "$version" = "0 22809" || wrong "a program under with-gpucoll gets '$version' from ncclGetVersion"
+  grep -q "^with-gpucoll: .*/nccl/libnccl.so.2 takes the place of libnccl.so.2 for: python3 " "$stage/log" ||
+    wrong "with-gpucoll does not say what it does"
+fi
 examples=$(dirname "$(find "$stage" -name one_process.c)")
 ${CC:-cc} $sanitize "$examples/one_process.c" -o "$stage/one_process" $flags
 GPUCOLL_DEVICE=emu "$stage/one_process" 2 || wrong "an installed example failed"

@@ -1,0 +1,320 @@
+// What programs that were written for NCCL do, linked to gpucoll's libnccl.so.2: ranks as processes and as threads, all
+// types and operations, groups over several communicators, aborts, children.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "../resources.h"
+#include "elements.h"
+#include "gpucoll/gpucoll.h"
+#include "nccl/nccl_abi.h"
+
+namespace {
+
+using namespace gpucoll_test;
+
+#define OK(...) ASSERT_EQ(ncclSuccess, (__VA_ARGS__)) << ncclGetLastError(nullptr)
+
+void choose_device(int rank) {
+  int count = 1;
+  EXPECT_EQ(gpucollDeviceCount(&count), gpucollSuccess);
+  EXPECT_EQ(gpucollSetDevice(rank % count), gpucollSuccess);
+}
+
+// A rank's stream and memory, as the CUDA runtime would give it.
+class Device {
+ public:
+  static constexpr size_t kBytes = 1 << 16;
+  Device() {
+    EXPECT_EQ(gpucollStreamCreate(&stream_), gpucollSuccess);
+    EXPECT_EQ(gpucollMalloc(&memory_, 2 * kBytes), gpucollSuccess);
+  }
+  ~Device() {
+    gpucollFree(memory_);
+    gpucollStreamDestroy(stream_);
+  }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  cudaStream_t stream() const { return static_cast<cudaStream_t>(stream_); }
+  char* in() const { return static_cast<char*>(memory_); }
+  char* out() const { return in() + kBytes; }
+  void put(const std::vector<char>& bytes) {
+    EXPECT_EQ(gpucollMemcpy(in(), bytes.data(), bytes.size()), gpucollSuccess);
+    EXPECT_EQ(gpucollMemset(out(), 0x55, kBytes), gpucollSuccess);
+  }
+  std::vector<char> get(size_t bytes) {
+    EXPECT_EQ(gpucollStreamSynchronize(stream_), gpucollSuccess) << gpucollGetLastError(nullptr);
+    std::vector<char> got(bytes);
+    EXPECT_EQ(gpucollMemcpy(got.data(), out(), bytes), gpucollSuccess);
+    return got;
+  }
+
+ private:
+  gpucollStream_t stream_ = nullptr;
+  void* memory_ = nullptr;
+};
+
+// Element i of a rank: small, so that all types hold every result.
+double value(int rank, size_t i) { return static_cast<double>(1 + (static_cast<size_t>(rank) + i) % 3); }
+
+std::vector<char> elements(ncclDataType_t type, size_t count, const std::function<double(size_t)>& of) {
+  std::vector<char> bytes;
+  for (size_t i = 0; i < count; ++i) append(&bytes, type, of(i));
+  return bytes;
+}
+
+double combined(ncclRedOp_t op, int n, size_t i) {
+  double result = value(0, i);
+  for (int r = 1; r < n; ++r) {
+    const double next = value(r, i);
+    if (op == ncclSum || op == ncclAvg) result += next;
+    if (op == ncclProd) result *= next;
+    if (op == ncclMax) result = std::max(result, next);
+    if (op == ncclMin) result = std::min(result, next);
+  }
+  return op == ncclAvg ? result / n : result;
+}
+
+bool is_integer(ncclDataType_t type) { return type <= ncclUint64; }
+bool is_byte_float(ncclDataType_t type) { return type == ncclFloat8e4m3 || type == ncclFloat8e5m2; }
+
+constexpr size_t kCount = 200;
+
+void all_types_and_operations(ncclComm_t comm, int rank, int n) {
+  Device device;
+  for (int t = 0; t < ncclNumTypes; ++t) {
+    const auto type = static_cast<ncclDataType_t>(t);
+    if (is_byte_float(type)) continue;
+    device.put(elements(type, kCount, [&](size_t i) { return value(rank, i); }));
+    for (int o = 0; o < ncclNumOps; ++o) {
+      const auto op = static_cast<ncclRedOp_t>(o);
+      OK(ncclAllReduce(device.in(), device.out(), kCount, type, op, comm, device.stream()));
+      const auto expected = elements(type, kCount, [&](size_t i) {
+        const double result = combined(op, n, i);
+        return is_integer(type) ? static_cast<double>(static_cast<long long>(result)) : result;
+      });
+      EXPECT_EQ(device.get(expected.size()), expected) << "type " << t << " op " << o;
+    }
+  }
+}
+
+void all_movements(ncclComm_t comm, int rank, int n) {
+  Device device;
+  const int next = (rank + 1) % n, previous = (rank + n - 1) % n;
+  const auto N = static_cast<size_t>(n), me = static_cast<size_t>(rank);
+  for (int t = 0; t < ncclNumTypes; ++t) {
+    const auto type = static_cast<ncclDataType_t>(t);
+    const auto expect = [&](size_t count, const std::function<double(size_t)>& of) {
+      const auto expected = elements(type, count, of);
+      EXPECT_EQ(device.get(expected.size()), expected) << "type " << t;
+    };
+    device.put(elements(type, N * kCount, [&](size_t i) { return value(rank, i); }));
+    OK(ncclGroupStart());
+    OK(ncclSend(device.in(), kCount, type, next, comm, device.stream()));
+    OK(ncclRecv(device.out(), kCount, type, previous, comm, device.stream()));
+    OK(ncclGroupEnd());
+    expect(kCount, [&](size_t i) { return value(previous, i); });
+    OK(ncclAllGather(device.in(), device.out(), kCount, type, comm, device.stream()));
+    expect(N * kCount, [&](size_t i) { return value(static_cast<int>(i / kCount), i % kCount); });
+    OK(ncclAlltoAll(device.in(), device.out(), kCount, type, comm, device.stream()));
+    expect(N * kCount, [&](size_t i) { return value(static_cast<int>(i / kCount), me * kCount + i % kCount); });
+    OK(ncclBroadcast(device.in(), device.out(), kCount, type, n - 1, comm, device.stream()));
+    expect(kCount, [&](size_t i) { return value(n - 1, i); });
+    OK(ncclScatter(device.in(), device.out(), kCount, type, 0, comm, device.stream()));
+    expect(kCount, [&](size_t i) { return value(0, me * kCount + i); });
+    OK(ncclGather(device.in(), device.out(), kCount, type, 0, comm, device.stream()));
+    if (rank == 0) expect(N * kCount, [&](size_t i) { return value(static_cast<int>(i / kCount), i % kCount); });
+    if (rank != 0) device.get(0);
+  }
+}
+
+void splits(ncclComm_t comm, int rank, int n) {
+  ncclComm_t part = nullptr, none = nullptr;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.splitShare = 1;
+  config.commName = "part";
+  OK(ncclCommSplit(comm, rank % 2, -rank, &part, &config));
+  int size = 0, place = -1;
+  OK(ncclCommCount(part, &size));
+  OK(ncclCommUserRank(part, &place));
+  EXPECT_EQ(size, (n + 1 - rank % 2) / 2);
+  EXPECT_EQ(place, size - 1 - rank / 2);
+  all_movements(part, place, size);
+  OK(ncclCommSplit(comm, rank == 0 ? 3 : NCCL_SPLIT_NOCOLOR, 0, &none, nullptr));
+  EXPECT_EQ(none != nullptr, rank == 0);
+  OK(ncclCommDestroy(none));
+  OK(ncclCommDestroy(part));
+}
+
+// Runs body(id, rank) in processes that get the id through a pipe; returns how many failed. They are forked before this
+// process uses gpucoll: the suite Processes comes first.
+int on_processes(int n, const std::function<void(const ncclUniqueId&, int)>& body) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < n; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      ncclUniqueId id;
+      if (rank == 0) {
+        if (ncclGetUniqueId(&id) != ncclSuccess) _exit(10);
+        for (int i = 1; i < n; ++i)
+          if (write(ends[1], &id, sizeof id) != static_cast<ssize_t>(sizeof id)) _exit(11);
+      } else if (read(ends[0], &id, sizeof id) != static_cast<ssize_t>(sizeof id)) {
+        _exit(12);
+      }
+      choose_device(rank);
+      body(id, rank);
+      std::exit(testing::Test::HasFailure());
+    }
+    children.push_back(child);
+  }
+  int failed = 0;
+  for (pid_t child : children) failed += status_in_time(child, std::chrono::seconds(50)) != 0;
+  close(ends[0]);
+  close(ends[1]);
+  return failed;
+}
+
+TEST(Processes, ReduceAllTypesByAllOperations) {
+  EXPECT_EQ(0, on_processes(2, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr;
+              OK(ncclCommInitRank(&comm, 2, id, rank));
+              all_types_and_operations(comm, rank, 2);
+              OK(ncclCommFinalize(comm));
+              OK(ncclCommDestroy(comm));
+            }));
+}
+
+TEST(Processes, MoveAllTypesAndSplit) {
+  EXPECT_EQ(0, on_processes(3, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr;
+              OK(ncclCommInitRank(&comm, 3, id, rank));
+              all_movements(comm, rank, 3);
+              splits(comm, rank, 3);
+              OK(ncclCommDestroy(comm));
+            }));
+}
+
+// As data loaders do: the child ends while its parent goes on.
+TEST(Processes, HaveChildren) {
+  EXPECT_EQ(0, on_processes(2, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr;
+              OK(ncclCommInitRank(&comm, 2, id, rank));
+              const pid_t child = fork();
+              if (child == 0) std::exit(ncclCommDestroy(comm) == ncclInvalidUsage ? 0 : 1);
+              all_movements(comm, rank, 2);
+              EXPECT_EQ(status_in_time(child, std::chrono::seconds(10)), 0);
+              OK(ncclCommDestroy(comm));
+            }));
+}
+
+TEST(Threads, UseSeveralCommunicators) {
+  constexpr int kRanks = 2, kComms = 3;
+  ncclUniqueId ids[kComms];
+  for (auto& id : ids) OK(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int c = 0; c < kComms; ++c)
+    for (int rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back([&, c, rank] {
+        choose_device(rank);
+        ncclComm_t comm = nullptr;
+        OK(ncclCommInitRank(&comm, kRanks, ids[c], rank));
+        all_movements(comm, rank, kRanks);
+        OK(ncclCommDestroy(comm));
+      });
+  for (auto& thread : threads) thread.join();
+}
+
+// One thread has all ranks, as programs of one process do: each call of it in a group, over all communicators.
+TEST(OneThread, HasAllRanksInGroups) {
+  constexpr int kRanks = 2;
+  ncclComm_t comms[kRanks];
+  const int devices[kRanks] = {0, 0};
+  OK(ncclCommInitAll(comms, kRanks, devices));
+  ncclComm_t more[kRanks];
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  OK(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r) OK(ncclCommInitRank(&more[r], kRanks, id, r));
+  OK(ncclGroupEnd());
+  std::vector<Device> ranks(kRanks);
+  for (int r = 0; r < kRanks; ++r)
+    ranks[static_cast<size_t>(r)].put(elements(ncclInt32, kCount, [&](size_t i) { return value(r, i); }));
+  for (ncclComm_t* const of : {comms, more}) {
+    OK(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r) {
+      Device& rank = ranks[static_cast<size_t>(r)];
+      OK(ncclGroupStart());
+      OK(ncclAllReduce(rank.in(), rank.out(), kCount, ncclInt32, ncclSum, of[r], rank.stream()));
+      OK(ncclGroupEnd());
+    }
+    OK(ncclGroupEnd());
+    const auto expected = elements(ncclInt32, kCount, [](size_t i) { return combined(ncclSum, kRanks, i); });
+    for (Device& rank : ranks) EXPECT_EQ(rank.get(expected.size()), expected);
+  }
+  for (ncclComm_t comm : comms) OK(ncclCommDestroy(comm));
+  for (ncclComm_t comm : more) OK(ncclCommDestroy(comm));
+}
+
+// A watchdog's way: one thread waits for a peer that never calls, another one aborts, and all starts anew.
+TEST(Processes, AbortWhileTheirMainThreadWaits) {
+  EXPECT_EQ(0, on_processes(2, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr;
+              OK(ncclCommInitRank(&comm, 2, id, rank));
+              all_movements(comm, rank, 2);
+              if (rank == 0) {
+                Device device;
+                std::thread watchdog([&] {
+                  usleep(200'000);
+                  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+                });
+                ncclAllReduce(device.in(), device.out(), kCount, ncclFloat32, ncclSum, comm, device.stream());
+                device.get(0);
+                watchdog.join();
+              } else {
+                ncclResult_t error = ncclSuccess;
+                while (error == ncclSuccess) {
+                  OK(ncclCommGetAsyncError(comm, &error));
+                  usleep(1000);
+                }
+                EXPECT_EQ(error, ncclRemoteError);
+                EXPECT_NE(std::strstr(ncclGetLastError(comm), "rank 0"), nullptr) << ncclGetLastError(comm);
+                OK(ncclCommAbort(comm));
+              }
+            }));
+}
+
+TEST(Errors, AreNcclsWithASentence) {
+  ncclComm_t comm = nullptr;
+  OK(ncclCommInitAll(&comm, 1, nullptr));
+  Device device;
+  for (int op = ncclNumOps; op < 40; ++op)
+    EXPECT_EQ(ncclInvalidArgument, ncclAllReduce(device.in(), device.out(), 8, ncclFloat32,
+                                                 static_cast<ncclRedOp_t>(op), comm, device.stream()))
+        << op;
+  for (int type : {-1, int{ncclNumTypes}, 99})
+    EXPECT_EQ(ncclInvalidArgument,
+              ncclAllGather(device.in(), device.out(), 8, static_cast<ncclDataType_t>(type), comm, device.stream()))
+        << type;
+  EXPECT_NE(std::strstr(ncclGetLastError(comm), "datatype"), nullptr) << ncclGetLastError(comm);
+  EXPECT_EQ(ncclInvalidArgument, ncclBroadcast(device.in(), device.out(), 8, ncclFloat32, 1, comm, device.stream()));
+  EXPECT_NE(std::strstr(ncclGetLastError(comm), "root"), nullptr) << ncclGetLastError(comm);
+  // What fails in a group fails the group.
+  OK(ncclGroupStart());
+  EXPECT_EQ(ncclInvalidArgument, ncclSend(device.in(), 8, ncclFloat32, 1, comm, device.stream()));
+  EXPECT_EQ(ncclInvalidArgument, ncclGroupEnd());
+  EXPECT_EQ(ncclInvalidUsage, ncclGroupEnd());
+  OK(ncclCommDestroy(comm));
+  EXPECT_EQ(ncclInvalidArgument, ncclCommDestroy(comm));
+}
+
+}  // namespace

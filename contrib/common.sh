@@ -2,7 +2,7 @@
 
 build=$root/build
 prefix=$root/prefix
-build_packages=(autoconf automake libtool make gcc g++ libopenmpi-dev openmpi-bin libhwloc-dev
+build_packages=(autoconf automake libtool make gcc g++ libopenmpi-dev openmpi-bin libhwloc-dev libibverbs-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev)
 test_packages=(cmake iproute2 libgtest-dev pkg-config python3 python3-matplotlib python3-mpi4py)
 

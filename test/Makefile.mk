@@ -52,7 +52,7 @@ include test/install/Makefile.mk
 # Everything that the tests run, without running it.
 # One after the other: both make the same libraries.
 check-programs: all
-	@$(MAKE) $(AM_MAKEFLAGS) CXXFLAGS="$(GC_CHECK_CXXFLAGS)" $(check_LIBRARIES) $(check_PROGRAMS)
+	@$(MAKE) $(AM_MAKEFLAGS) CXXFLAGS="$(GC_CHECK_CXXFLAGS)" $(check_LIBRARIES) $(check_LTLIBRARIES) $(check_PROGRAMS)
 .PHONY: check-programs
 # Those in the given directories, to make and run no others:
 #   make check check_PROGRAMS="$(make -s list-programs IN='src test/unit')" CTEST_ARGS="-L unit"

@@ -35,7 +35,7 @@ struct Params {
 
 // The choices, in the order of the table.
 enum DeviceChoice : int64_t { kDeviceAuto, kDeviceCuda, kDeviceEmu };
-enum TransportChoice : int64_t { kTransportAuto, kTransportP2p, kTransportShm, kTransportTcp };
+enum TransportChoice : int64_t { kTransportAuto, kTransportP2p, kTransportShm, kTransportTcp, kTransportVerbs };
 enum AlgorithmChoice : int64_t {
   kAlgorithmAuto,
   kAlgorithmRing,

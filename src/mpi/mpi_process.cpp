@@ -99,10 +99,10 @@ std::string PeerProcess::name() const {
 
 // Returns what keeps this process and one of another node from reaching each other.
 Status MpiProcess::can_reach(const ProcessInfo& info) const {
-  if (params().transport != kTransportAuto && params().transport != kTransportTcp)
+  if (params().transport == kTransportP2p || params().transport == kTransportShm)
     return Status::error(Code::unsupported,
                          "is on another node or in another container (PID namespace), where the parameter transport "
-                         "does not reach: set it to auto or tcp");
+                         "does not reach: set it to auto, verbs or tcp");
   if (info.address.port && mine_.address.port) return {};
   return Status::error(Code::unsupported,
                        "is on another node or in another container (PID namespace), and %s does not listen for other "

@@ -1,5 +1,5 @@
 // The blocks of all lanes of a link (format/connection.h) in host memory that is mapped for kernels: for each lane the
-// receiver's block, then the sender's.
+// receiver's block, then the sender's; behind them what else the host needs.
 //
 // Thread safety: as LinkEnd. Ownership: borrows memory.
 #pragma once
@@ -10,7 +10,8 @@ namespace gpucoll::net {
 
 class HostBlocks {
  public:
-  HostBlocks(const LinkShape& shape, MemoryPort& memory) : shape_(shape), memory_(memory) {}
+  HostBlocks(const LinkShape& shape, MemoryPort& memory, size_t extra_bytes = 0)
+      : shape_(shape), memory_(memory), extra_bytes_(extra_bytes) {}
   ~HostBlocks() {
     if (kernel_) memory_.unmap_host(shared_.data(), kernel_, shared_.bytes());
   }
@@ -19,7 +20,7 @@ class HostBlocks {
 
   // Makes zeroed blocks. The result is their name, by which the other process of a node opens them.
   Result<SharedMemoryName> create(const char* label) {
-    GC_TRY_AS(shared_, SharedMemory::create(stride() * static_cast<size_t>(shape_.lanes), label));
+    GC_TRY_AS(shared_, SharedMemory::create(stride() * static_cast<size_t>(shape_.lanes) + extra_bytes_, label));
     GC_TRY(map());
     return shared_.name();
   }
@@ -33,6 +34,10 @@ class HostBlocks {
   // Return a lane's blocks, for the host. REQUIRES, as connector(): created or opened.
   uint8_t* receive_block(int lane) const { return at(shared_.data(), lane); }
   uint8_t* send_block(int lane) const { return receive_block(lane) + proto::ReceiveBlock::bytes(shape_.slots); }
+  void* extra() const { return at(shared_.data(), shape_.lanes); }
+  // Return all of the memory.
+  void* data() const { return shared_.data(); }
+  size_t bytes() const { return shared_.bytes(); }
   // Returns a lane's end at its first step, for kernels.
   proto::Connector connector(int lane) const {
     uint8_t* const receive = at(kernel_, lane);
@@ -49,6 +54,7 @@ class HostBlocks {
 
   const LinkShape shape_;
   MemoryPort& memory_;
+  const size_t extra_bytes_;
   SharedMemory shared_;
   void* kernel_ = nullptr;
 };

@@ -3,8 +3,8 @@
 // A link is one direction between two ranks, with a ring buffer (lane) for each channel that uses it. Each rank makes
 // its end, both exchange the ends' blobs (by any means), each connects with the other's blob until the end is
 // established, and from then on kernels move steps through the proto::Connectors. Over p2p and shm the sender's kernels
-// store into memory that the receiver's kernels load from. Over tcp each side has such memory of its own, and the hosts
-// move the steps between them: progress().
+// store into memory that the receiver's kernels load from. Over tcp and verbs each side has such memory of its own, and
+// the hosts move the steps between them: progress().
 //
 // Transports reach device memory through a MemoryPort that core passes down. Thread safety: one caller at a time per
 // link; once it is established, progress() by one thread and the rest by another. Ownership: the caller owns ends; an
@@ -54,7 +54,13 @@ class LinkEnd {
   virtual ~LinkEnd() = default;
   virtual const LinkBlob& blob() const = 0;
   virtual Status connect(const LinkBlob& peer) = 0;
-  // Returns whether kernels may use it. Never waits. REQUIRES: connected. Errors: what keeps the ends from each other.
+  // Returns whether the ends must try the connection once both have connected, since only then they know that they
+  // reach each other.
+  virtual bool needs_trial() const { return false; }
+  // Sends what shows the other end that it is reached. REQUIRES: both ends are connected.
+  virtual Status begin_trial() { return {}; }
+  // Returns whether kernels may use it; before the trial of an end that needs one, whether the trial may begin. Never
+  // waits. REQUIRES: connected. Errors: what keeps the ends from each other.
   virtual Result<bool> established() { return true; }
   // At its first step. REQUIRES: connected.
   virtual proto::Connector connector(int lane) const = 0;
@@ -69,6 +75,8 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual const char* name() const = 0;
+  // Returns why this process cannot use it at all.
+  virtual Status usable() { return {}; }
   virtual Result<std::unique_ptr<LinkEnd>> make_end(Side side, const LinkShape& shape, MemoryPort& memory) = 0;
 };
 
@@ -78,5 +86,7 @@ Transport& p2p_transport();
 Transport& shm_transport();
 // Sockets, between any two nodes: the steps lie in host memory of either side.
 Transport& tcp_transport();
+// RDMA, between any two nodes that have devices for it: the steps lie in host memory of either side.
+Transport& verbs_transport();
 
 }  // namespace gpucoll::net

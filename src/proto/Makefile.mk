@@ -11,6 +11,7 @@ noinst_HEADERS = \
 	src/proto/format/remote_board.h \
 	src/proto/format/remote_page.h \
 	src/proto/format/step_frame.h \
+	src/proto/format/step_immediate.h \
 	src/proto/format/connection.h \
 	src/proto/format/copy.h \
 	src/proto/format/direct.h \

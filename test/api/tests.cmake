@@ -3,6 +3,13 @@ foreach(transport p2p shm tcp)
   gc_test(api.all_reduce.${transport} LABELS api TIMEOUT 240
     ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=${transport} COMMAND test/api/all_reduce_test)
 endforeach()
+if(GC_VERBS)  # on what stands for libibverbs, between threads
+  foreach(test all_reduce comm send_recv collectives)
+    gc_test(api.${test}.verbs LABELS api TIMEOUT 240
+      ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=verbs "GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}"
+      COMMAND test/api/${test}_test)
+  endforeach()
+endif()
 gc_test(api.all_reduce.3_threads LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3 GPUCOLL_BUFFER_BYTES=4K
   COMMAND test/api/all_reduce_test)

@@ -10,12 +10,33 @@ test_unit_core_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_net_bootstrap_test_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h
 test_unit_net_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/tcp_test
-test_unit_net_tcp_test_SOURCES = test/unit/net/tcp_test.cpp
+test_unit_net_tcp_test_SOURCES = test/unit/net/tcp_test.cpp test/unit/net/link_kernels.h
 test_unit_net_tcp_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+if HAVE_VERBS
+# What stands for libibverbs: opened by dlopen, as that is.
+GC_FAKE_VERBS_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+check_LTLIBRARIES += test/unit/net/fake_verbs.la
+test_unit_net_fake_verbs_la_SOURCES = test/unit/net/fake_verbs.cpp test/unit/net/fake_verbs.h
+test_unit_net_fake_verbs_la_LDFLAGS = $(GC_FAKE_VERBS_LDFLAGS)
+check_PROGRAMS += test/unit/net/verbs_test
+test_unit_net_verbs_test_SOURCES = test/unit/net/verbs_test.cpp test/unit/net/link_kernels.h
+test_unit_net_verbs_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+if TSAN_VARIANTS
+check_LTLIBRARIES += test/unit/net/fake_verbs_tsan.la
+test_unit_net_fake_verbs_tsan_la_SOURCES = test/unit/net/fake_verbs.cpp
+test_unit_net_fake_verbs_tsan_la_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_net_fake_verbs_tsan_la_LDFLAGS = $(GC_FAKE_VERBS_LDFLAGS) -fsanitize=thread
+check_PROGRAMS += test/unit/net/verbs_test_tsan
+test_unit_net_verbs_test_tsan_SOURCES = test/unit/net/verbs_test.cpp src/net/step_lanes.cpp $(GC_VERBS_SOURCES)
+test_unit_net_verbs_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_net_verbs_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_net_verbs_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
+endif
+endif
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/net/tcp_test_tsan
 test_unit_net_tcp_test_tsan_SOURCES = test/unit/net/tcp_test.cpp src/net/bootstrap/door.cpp src/net/bootstrap/socket.cpp \
-	src/net/bootstrap/spare.cpp src/net/tcp/channel.cpp src/net/tcp/endpoint.cpp src/net/tcp/step_lanes.cpp \
+	src/net/bootstrap/spare.cpp src/net/tcp/channel.cpp src/net/tcp/endpoint.cpp src/net/step_lanes.cpp \
 	src/net/tcp/step_stream.cpp src/net/tcp/tcp.cpp
 test_unit_net_tcp_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_tcp_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)

@@ -60,6 +60,17 @@ gc_test(unit.tcp LABELS unit TIMEOUT 120 COMMAND test/unit/net/tcp_test)
 if(GC_TSAN_VARIANTS)
   gc_test(unit.tcp.tsan LABELS unit TIMEOUT 240 COMMAND test/unit/net/tcp_test_tsan)
 endif()
+if(GC_VERBS)
+  gc_test(unit.verbs LABELS unit TIMEOUT 120 ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS} COMMAND test/unit/net/verbs_test)
+  gc_mutant(190 MUST_PRINT "FAILED.*Verbs.CarrySlicesOfAnySize" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
+    COMMAND test/unit/net/verbs_test --gtest_filter=Verbs.CarrySlicesOfAnySize*)
+  gc_test(unit.verbs.missing LABELS unit ENV GPUCOLL_VERBS_LIBRARY=/nowhere.so
+    COMMAND test/unit/net/verbs_test --gtest_filter=NoVerbs.* --gtest_also_run_disabled_tests)
+  if(GC_TSAN_VARIANTS)
+    gc_test(unit.verbs.tsan LABELS unit TIMEOUT 240
+      ENV GPUCOLL_VERBS_LIBRARY=${GC_BUILD}/test/unit/net/.libs/fake_verbs_tsan.so COMMAND test/unit/net/verbs_test_tsan)
+  endif()
+endif()
 function(gc_bootstrap_mutant number test)
   gc_mutant(${number} MUST_PRINT "FAILED.*${test}" LABELS unit
     COMMAND test/unit/net/bootstrap_test --gtest_filter=*.${test})
@@ -114,6 +125,8 @@ gc_mutant(214 MUST_PRINT "FAILED.*SenderFailsBesideItsList" LABELS unit ENV GPUC
 gc_test(unit.scratch LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/scratch_test)
 gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pipelined_copy_test)
 gc_test(unit.links LABELS unit COMMAND test/unit/core/links_test)
+gc_mutant(191 MUST_PRINT "FAILED.*Wireup.ATrialThatFailsOnOneSide" LABELS unit
+  COMMAND test/unit/core/links_test --gtest_filter=Wireup.ATrialThatFailsOnOneSide*)
 gc_test(unit.peers LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/peers_test)
 gc_mutant(113 MUST_PRINT "FAILED.*Peers.SayWhichParameterDiffers" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/peers_test)

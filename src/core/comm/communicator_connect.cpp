@@ -50,9 +50,10 @@ Status Communicator::prepare() {
   return {};
 }
 
-// Returns whether some links are sockets.
+// Returns whether some links go over a network.
 bool Communicator::over_network() const {
-  return peers_.on_several_nodes() || (params().transport == kTransportTcp && size() > 1);
+  const int64_t transport = params().transport;
+  return peers_.on_several_nodes() || ((transport == kTransportTcp || transport == kTransportVerbs) && size() > 1);
 }
 
 // As far as the facts go: a link may still turn out to be another.
@@ -367,7 +368,7 @@ Status Communicator::agree_on_links(const Status& mine, PeerWait& wait) {
              size(), device_.identity().name, capabilities_.channels, capabilities_.threads,
              capabilities_.slots[kCollectiveLinks].simple,
              p2p              ? "over p2p"
-             : over_network() ? "over tcp between nodes"
+             : over_network() ? links_->over_network()
                               : "not all over p2p",
              mesh_ ? ", and a mesh" : "");
   return {};

@@ -16,8 +16,11 @@ const char* describe(const LinkName& name) {
 }  // namespace
 
 std::vector<Attempt> Links::attempts(int peer) const {
-  const Attempt tcp = {&net::tcp_transport(), nullptr};
-  if (peers_.remote(peer) || options_.transport == kTransportTcp) return {tcp};
+  const Attempt tcp = {&net::tcp_transport(), nullptr}, verbs = {&net::verbs_transport(), nullptr};
+  if (options_.transport == kTransportTcp) return {tcp};
+  if (options_.transport == kTransportVerbs) return {verbs};
+  if (peers_.remote(peer) && (peers_.common_capabilities() & proto::kHasVerbs)) return {verbs, tcp};
+  if (peers_.remote(peer)) return {tcp};
   const bool reach = device_.can_reach(identity_of(peers_.info(peer)));
   const Attempt p2p = {&net::p2p_transport(),
                        reach ? nullptr : "the devices cannot reach each other's memory (no peer access)"};
@@ -37,6 +40,11 @@ int Links::lanes(const LinkName& name) const {
 bool Links::over_p2p(const LinkName& name) const {
   const auto link = links_.find(name);
   return link != links_.end() && !link->second.empty() && link->second.front().transport == net::p2p_transport().name();
+}
+
+const char* Links::over_network() const {
+  if (any_tcp_ && any_verbs_) return "over verbs and tcp between nodes";
+  return any_verbs_ ? "over verbs between nodes" : "over tcp between nodes";
 }
 
 proto::Connector Links::connector(const LinkName& name, int lane) const {
@@ -103,6 +111,8 @@ Status Links::keep(Wireup& wireup) {
   log::write(log::Level::debug, "rank %d is connected %s rank %d over %s, %d lanes more", peers_.rank(), describe(name),
              name.peer, link.transport, link.lanes);
   if (name.kind == proto::kCollectiveLinks && link.transport != net::p2p_transport().name()) all_p2p_ = false;
+  any_tcp_ |= link.transport == net::tcp_transport().name();
+  any_verbs_ |= link.transport == net::verbs_transport().name();
   if (link.end->needs_progress()) {
     if (!progress_) progress_ = std::make_unique<LinkProgress>(options_.activity);
     watched_.store(progress_.get(), std::memory_order_release);  // partner: check()

@@ -48,6 +48,8 @@ class Links {
   bool over_p2p(const LinkName& name) const;
   // Returns whether every link for collectives lies in device memory.
   bool all_p2p() const { return all_p2p_; }
+  // Returns by what links go between nodes: "over tcp between nodes".
+  const char* over_network() const;
   // Tells the host's thread that kernels have been launched whose steps it may have to move.
   void wake() noexcept {
     if (progress_) progress_->wake();
@@ -74,7 +76,7 @@ class Links {
   std::set<int> linked_;
   std::unique_ptr<LinkProgress> progress_;             // null while no link needs it
   std::atomic<const LinkProgress*> watched_{nullptr};  // progress_, for other threads
-  bool all_p2p_ = true;
+  bool all_p2p_ = true, any_tcp_ = false, any_verbs_ = false;
 };
 
 }  // namespace gpucoll::core

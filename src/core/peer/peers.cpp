@@ -17,6 +17,7 @@
 #include "core/peer/fault.h"
 #include "core/peer/heart.h"
 #include "core/plan/tuning_file.h"
+#include "net/transport.h"
 #include "topo/node.h"
 
 namespace gpucoll::core {
@@ -85,7 +86,7 @@ Status compare_params(const PeerInfo& info, const PeerInfo& first) {
                        info.rank, info.tuning_hash ? "a" : "no", first.tuning_hash ? "one" : "none");
 }
 
-bool reaches_other_nodes() { return params().transport == kTransportAuto || params().transport == kTransportTcp; }
+bool reaches_other_nodes() { return params().transport != kTransportP2p && params().transport != kTransportShm; }
 
 // Returns what keeps the ranks from working together; the same answer on every rank.
 Status compare(const std::vector<PeerInfo>& infos) {
@@ -108,7 +109,7 @@ Status compare(const std::vector<PeerInfo>& infos) {
     if (!on_one_node(info, first) && !reaches_other_nodes())
       return Status::error(Code::invalid_usage,
                            "rank %d is on another node (or in another container) than rank 0, where the parameter "
-                           "transport does not reach: set it to auto or tcp",
+                           "transport does not reach: set it to auto, verbs or tcp",
                            info.rank);
     if (std::strncmp(info.device_kind, first.device_kind, sizeof info.device_kind))
       return Status::error(Code::invalid_usage,
@@ -153,8 +154,21 @@ void warn_of_shared_device(const gpu::Device& device, int rank, const std::vecto
   }
 }
 
+bool are_on_several_nodes(const std::vector<PeerInfo>& infos) {
+  return std::any_of(infos.begin(), infos.end(), [&](const PeerInfo& info) { return !on_one_node(info, infos[0]); });
+}
+
+// Returns kHasVerbs, or 0. Opens no RDMA device where nothing goes over it.
+uint32_t verbs_fact(const std::vector<PeerInfo>& infos) {
+  if (params().transport != kTransportAuto || !are_on_several_nodes(infos)) return 0;
+  const Status usable = net::verbs_transport().usable();
+  if (usable) return proto::kHasVerbs;
+  log::write(log::Level::info, "no verbs between nodes, but tcp: %s", usable.what());
+  return 0;
+}
+
 uint32_t facts_of(const gpu::Device& device, int rank, const std::vector<PeerInfo>& infos) {
-  uint32_t facts = proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0) |
+  uint32_t facts = verbs_fact(infos) | proto::kReachesAll | (device.keeps_lines_whole() ? proto::kKeepsLinesWhole : 0) |
                    (device.has_signals() ? proto::kHasSignals : 0);
   for (const PeerInfo& info : infos) {
     const bool here = on_one_node(info, infos[static_cast<size_t>(rank)]);
@@ -163,10 +177,6 @@ uint32_t facts_of(const gpu::Device& device, int rank, const std::vector<PeerInf
     if (!takes_lines(link) && !gc_mutant(152)) facts &= ~proto::kKeepsLinesWhole;
   }
   return facts;
-}
-
-bool are_on_several_nodes(const std::vector<PeerInfo>& infos) {
-  return std::any_of(infos.begin(), infos.end(), [&](const PeerInfo& info) { return !on_one_node(info, infos[0]); });
 }
 
 // Other ranks may have agreed, and would take this process for one that died once it has ended.

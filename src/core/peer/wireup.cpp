@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutant.h"
 
 namespace gpucoll::core {
 namespace {
@@ -106,6 +107,12 @@ Status Wireup::conclude(const WireupMessage& message) {
     failure_ = Status::error(static_cast<Code>(theirs.code), "rank %d: %.*s", name_.peer,
                              static_cast<int>(sizeof theirs.text), theirs.text);
   if (!failure_) return next_attempt();
+  if (!tried_ && link_.end->needs_trial() && !gc_mutant(191)) {
+    tried_ = true;
+    failure_ = contained([&] { return link_.end->begin_trial(); });
+    state_ = State::connecting;
+    return {};
+  }
   state_ = State::done;
   return {};
 }
@@ -116,9 +123,12 @@ Status Wireup::next_attempt() {
     state_ = State::done;
     return {};
   }
-  log::write(log::Level::info, "no link %s rank %d over %s: %s", name_.side == net::Side::send ? "to" : "from",
-             name_.peer, attempts_[attempt_].transport->name(), failure_.what());
+  // A trial that failed took long, and what is left is slower than what the user has.
+  log::write(tried_ ? log::Level::warn : log::Level::info, "no link %s rank %d over %s: %s",
+             name_.side == net::Side::send ? "to" : "from", name_.peer, attempts_[attempt_].transport->name(),
+             failure_.what());
   ++attempt_;
+  tried_ = false;
   return offer();
 }
 

@@ -1,7 +1,8 @@
 // How the two ends of one link find each other: by messages, without a word to anybody else.
 //
 // For each transport in turn, both ranks make their ends and post them; where both could, both connect and post how it
-// went; where that worked for both, the link is made. In every other case both go on to the next transport, so they
+// went; where that worked for both, the link is made. Where the ends need it (LinkEnd::needs_trial) they then try it,
+// and post how that went. In every other case both go on to the next transport, so they
 // always agree. advance() never waits: any number of wireups go on side by side, in any order on each side.
 //
 // Thread safety: one caller at a time. Ownership: borrows mailbox, memory and transports.
@@ -68,6 +69,7 @@ class Wireup {
   proto::MailboxLane lane_;
   State state_ = State::done;
   size_t attempt_ = 0;
+  bool tried_ = false;  // the link's trial has begun
   Link link_;
   Status failure_;
   std::optional<WireupMessage> judgement_;  // the peer's, which has come while this side connects

@@ -4,8 +4,6 @@ GC_NET_SOURCES += \
 	src/net/tcp/channel.h \
 	src/net/tcp/endpoint.cpp \
 	src/net/tcp/endpoint.h \
-	src/net/tcp/step_lanes.cpp \
-	src/net/tcp/step_lanes.h \
 	src/net/tcp/step_stream.cpp \
 	src/net/tcp/step_stream.h \
 	src/net/tcp/tcp.cpp \

@@ -7,8 +7,8 @@
 
 #include "base/params.h"
 #include "net/host_blocks.h"
+#include "net/step_lanes.h"
 #include "net/tcp/endpoint.h"
-#include "net/tcp/step_lanes.h"
 #include "net/tcp/step_stream.h"
 #include "net/transport.h"
 

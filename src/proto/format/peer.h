@@ -39,6 +39,7 @@ inline constexpr uint32_t kPeerMagic = 0x67637034;
 inline constexpr uint32_t kReachesAll = 1;       // its kernels are not known to be kept from any rank's memory
 inline constexpr uint32_t kKeepsLinesWhole = 2;  // its stores of 128 bytes arrive whole at all ranks (LL128)
 inline constexpr uint32_t kHasSignals = 4;       // its streams can wait for words in memory
+inline constexpr uint32_t kHasVerbs = 8;         // it has an RDMA device for other nodes, and may use it
 
 struct PeerInfo {
   uint32_t magic;

@@ -96,7 +96,68 @@ class LameMemoryPort final : public net::MemoryPort {
   net::MemoryPort& port_;
 };
 
+// A transport whose ends connect without an error, whether they reach each other or not.
+class TriedTransport final : public net::Transport {
+ public:
+  explicit TriedTransport(bool reaches) : reaches_(reaches) {}
+  const char* name() const override { return "tried"; }
+  Result<std::unique_ptr<net::LinkEnd>> make_end(net::Side, const net::LinkShape&, net::MemoryPort&) override {
+    return std::unique_ptr<net::LinkEnd>(new End(reaches_));
+  }
+
+ private:
+  class End final : public net::LinkEnd {
+   public:
+    explicit End(bool reaches) : reaches_(reaches) {}
+    const net::LinkBlob& blob() const override { return blob_; }
+    Status connect(const net::LinkBlob&) override { return {}; }
+    bool needs_trial() const override { return true; }
+    Status begin_trial() override {
+      begun_ = true;
+      return {};
+    }
+    Result<bool> established() override {
+      if (!begun_ || reaches_) return true;
+      return Status::error(Code::remote, "nobody answers");
+    }
+    proto::Connector connector(int) const override { return {}; }
+
+   private:
+    const bool reaches_;
+    bool begun_ = false;
+    net::LinkBlob blob_ = {};
+  };
+  const bool reaches_;
+};
+
+// Connects two ranks by a transport that reaches the other from rank 0, and from rank 1 if asked, else over shm.
+void connect_tried(bool both_reach, const char* expected) {
+  on_meeting_ranks(2, [&](MeetingRank& self) {
+    TriedTransport tried(self.rank == 0 || both_reach);
+    auto mailbox = make_page_mailbox(self.peers);
+    DeviceMemoryPort memory(self.device);
+    PeerWait wait(self.fault, self.peers, nullptr);
+    const net::Side side = self.rank == 0 ? net::Side::send : net::Side::receive;
+    Wireup wireup({proto::kCollectiveLinks, 1 - self.rank, side}, {1, proto::connection_shape(4096)},
+                  {{&tried, nullptr}, {&net::shm_transport(), nullptr}}, *mailbox, memory);
+    ASSERT_TRUE(wireup.begin());
+    for (bool ended = false; !ended;) {
+      auto advanced = wireup.advance();
+      ASSERT_TRUE(advanced);
+      ended = *advanced;
+      ASSERT_TRUE(wait.check(1 - self.rank, "its end"));
+    }
+    EXPECT_TRUE(wireup.failure());
+    const Link link = wireup.take_link();
+    EXPECT_STREQ(link.transport, expected);
+    all_wait(self);
+  });
+}
+
 }  // namespace
+
+TEST(Wireup, ATrialThatFailsOnOneSideLeadsBothToTheNextTransport) { connect_tried(false, "shm"); }
+TEST(Wireup, ATrialThatBothPassMakesTheLink) { connect_tried(true, "tried"); }
 
 TEST(Links, MeetInAnyOrder) {
   constexpr int n = 5;

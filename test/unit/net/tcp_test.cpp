@@ -14,8 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "link_kernels.h"
+#include "net/step_lanes.h"
 #include "net/tcp/endpoint.h"
-#include "net/tcp/step_lanes.h"
 #include "net/tcp/step_stream.h"
 #include "net/transport.h"
 
@@ -25,106 +26,9 @@ using proto::kSteps;
 using proto::ReceiveBlock;
 using proto::StepFrame;
 using proto::StepKind;
+using namespace gpucoll_test;
 
 namespace {
-
-template <class T>
-T* at(void* block, size_t offset) {
-  return reinterpret_cast<T*>(static_cast<uint8_t*>(block) + offset);
-}
-
-class HostMemoryPort final : public MemoryPort {
- public:
-  Result<void*> allocate(size_t, LinkBlob*) override { return Status::error(Code::unsupported, "not here"); }
-  void release(void*) noexcept override {}
-  Result<void*> open(const LinkBlob&) override { return Status::error(Code::unsupported, "not here"); }
-  void close(void*) noexcept override {}
-  Result<void*> map_host(void* host, size_t) override { return host; }
-  void unmap_host(void*, void*, size_t) noexcept override {}
-};
-
-// The bytes of a lane's data, at a place that counts them all.
-uint8_t byte_of(int lane, uint64_t place) { return static_cast<uint8_t>(place * 7 + place / 251 + 31 * lane); }
-
-struct Slice {
-  int steps;
-  size_t bytes;
-};
-// Returns equal slices on both sides: of 1, 2 or 4 steps, of any size from none to all of their slots.
-std::vector<Slice> slices_of(int lane, int n, size_t slot_bytes) {
-  std::mt19937 random(static_cast<unsigned>(lane) + 1);
-  std::vector<Slice> slices;
-  for (int i = 0; i < n; ++i) {
-    const int steps = 1 << random() % 3;
-    const size_t most = static_cast<size_t>(steps) * slot_bytes;
-    const size_t bytes[] = {0, 1, most, random() % (most + 1)};
-    slices.push_back({steps, bytes[random() % 4]});
-  }
-  return slices;
-}
-
-// Does what a kernel of the sending side does, by the rules of format/connection.h.
-void send_slices(const proto::Connector& connector, int lane, const std::vector<Slice>& slices, size_t slot_bytes) {
-  uint64_t step = 0, place = 0;
-  for (const Slice& slice : slices) {
-    const uint32_t record = proto::slice_record(slice.bytes, slice.steps);
-    const uint64_t begin = proto::slice_begin(step, record), end = begin + static_cast<uint64_t>(slice.steps);
-    while (end - __atomic_load_n(at<uint64_t>(connector.send, proto::SendBlock::kHeadOffset), __ATOMIC_ACQUIRE) >
-           kSteps)
-      std::this_thread::yield();
-    uint8_t* const slot = connector.receive + ReceiveBlock::kSlotsOffset + begin % kSteps * slot_bytes;
-    for (size_t i = 0; i < slice.bytes; ++i) slot[i] = byte_of(lane, place + i);
-    proto::Note* const note = at<proto::Note>(connector.receive, ReceiveBlock::kNotesOffset) + step % kSteps;
-    __atomic_store_n(&note->low, place, __ATOMIC_RELAXED);
-    __atomic_store_n(&note->high, step, __ATOMIC_RELAXED);
-    __atomic_store_n(at<uint32_t>(connector.receive, ReceiveBlock::kSizesOffset) + step % kSteps, record,
-                     __ATOMIC_RELAXED);
-    __atomic_store_n(at<uint64_t>(connector.receive, ReceiveBlock::kTailOffset), end, __ATOMIC_RELEASE);
-    step = end;
-    place += slice.bytes;
-  }
-}
-
-// Does what one of the receiving side does. Returns how many bytes were wrong.
-uint64_t receive_slices(const proto::Connector& connector, int lane, const std::vector<Slice>& slices,
-                        size_t slot_bytes) {
-  uint64_t step = 0, place = 0, wrong = 0;
-  for (const Slice& slice : slices) {
-    const uint32_t record = proto::slice_record(slice.bytes, slice.steps);
-    const uint64_t begin = proto::slice_begin(step, record), end = begin + static_cast<uint64_t>(slice.steps);
-    while (__atomic_load_n(at<uint64_t>(connector.receive, ReceiveBlock::kTailOffset), __ATOMIC_ACQUIRE) < end)
-      std::this_thread::yield();
-    const uint8_t* const slot = connector.receive + ReceiveBlock::kSlotsOffset + begin % kSteps * slot_bytes;
-    for (size_t i = 0; i < slice.bytes; ++i) wrong += slot[i] != byte_of(lane, place + i);
-    const proto::Note* const note = at<proto::Note>(connector.receive, ReceiveBlock::kNotesOffset) + step % kSteps;
-    wrong += __atomic_load_n(&note->low, __ATOMIC_RELAXED) != place;
-    wrong += __atomic_load_n(&note->high, __ATOMIC_RELAXED) != step;
-    __atomic_store_n(at<uint64_t>(connector.send, proto::SendBlock::kHeadOffset), end, __ATOMIC_RELEASE);
-    step = end;
-    place += slice.bytes;
-  }
-  return wrong;
-}
-
-struct Pair {
-  std::unique_ptr<LinkEnd> sender, receiver;
-};
-
-Pair connect_pair(const LinkShape& shape, MemoryPort& memory) {
-  Pair pair;
-  auto sender = tcp_transport().make_end(Side::send, shape, memory);
-  auto receiver = tcp_transport().make_end(Side::receive, shape, memory);
-  EXPECT_TRUE(sender && receiver);
-  pair.sender = *std::move(sender);
-  pair.receiver = *std::move(receiver);
-  EXPECT_TRUE(pair.sender->connect(pair.receiver->blob()) && pair.receiver->connect(pair.sender->blob()));
-  for (bool there = false; !there; std::this_thread::yield()) {
-    auto one = pair.sender->established(), other = pair.receiver->established();
-    EXPECT_TRUE(one && other);
-    there = !one || !other || (*one && *other);
-  }
-  return pair;
-}
 
 class RecordingSink final : public FrameSink {
  public:
@@ -164,12 +68,6 @@ class Collector final : public ChannelListener {
   std::mutex mutex;
   std::vector<std::string> texts;
 };
-
-void await(const std::function<bool()>& condition) {
-  const auto end = Clock::now() + std::chrono::seconds(60);
-  while (!condition() && Clock::now() < end) std::this_thread::yield();
-  EXPECT_TRUE(condition());
-}
 
 // Two channels of this process with each other.
 struct ChannelPair {
@@ -276,40 +174,11 @@ TEST(StepLanes, ASenderBelievesNoImpossibleHead) {
   EXPECT_TRUE(lane.drained(0));
 }
 
-TEST(TcpLink, CarriesSlicesOfAnySizeOnAllLanes) {
-  constexpr int kLanes = 5, kSlices = 300;
-  HostMemoryPort memory;
-  const LinkShape shape = {kLanes, proto::connection_shape(4096)};
-  Pair pair = connect_pair(shape, memory);
-  std::atomic<bool> over{false};
-  std::atomic<uint64_t> wrong{0};
-  std::vector<std::thread> threads;
-  for (LinkEnd* end : {pair.sender.get(), pair.receiver.get()})
-    threads.emplace_back([&, end] {
-      while (!over) {
-        auto moved = end->progress();
-        if (!moved) wrong += 1000000;
-        if (!moved || *moved != StepProgress::moved) std::this_thread::yield();
-      }
-    });
-  std::vector<std::thread> kernels;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const std::vector<Slice> slices = slices_of(lane, kSlices, shape.slots.simple);
-    kernels.emplace_back(
-        [&, lane, slices] { send_slices(pair.sender->connector(lane), lane, slices, shape.slots.simple); });
-    kernels.emplace_back([&, lane, slices] {
-      wrong += receive_slices(pair.receiver->connector(lane), lane, slices, shape.slots.simple);
-    });
-  }
-  for (std::thread& kernel : kernels) kernel.join();
-  over = true;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0u);
-}
+TEST(TcpLink, CarriesSlicesOfAnySizeOnAllLanes) { carry_slices(tcp_transport(), 5, 300); }
 
 TEST(TcpLink, SaysThatThePeerIsGone) {
   HostMemoryPort memory;
-  Pair pair = connect_pair({1, proto::connection_shape(4096)}, memory);
+  Pair pair = connect_pair(tcp_transport(), {1, proto::connection_shape(4096)}, memory);
   pair.receiver.reset();
   Status status;
   await([&] {

@@ -1,4 +1,4 @@
-#include "net/tcp/step_lanes.h"
+#include "net/step_lanes.h"
 
 namespace gpucoll::net {
 namespace {

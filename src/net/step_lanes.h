@@ -36,6 +36,8 @@ class ReceivingLane {
   Result<uint8_t*> place(const proto::StepFrame& frame);
   // All data of the frame are there. REQUIRES: it is the one that place() was asked for last.
   void arrived(const proto::StepFrame& frame);
+  // Returns how many steps have arrived.
+  uint64_t tail() const noexcept { return tail_; }
   // Returns whether kernels have drained more steps since it was asked last, and how many in all.
   bool drained(uint64_t* head);
 

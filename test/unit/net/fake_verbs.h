@@ -1,0 +1,20 @@
+// What a test tells the library that stands for libibverbs (fake_verbs.cpp), and learns from it.
+#pragma once
+#include <atomic>
+
+struct FakeVerbs {
+  std::atomic<int> devices{1};              // that are there
+  std::atomic<bool> active{true};           // their ports are
+  std::atomic<bool> cut{false};             // nobody answers what is sent from now on
+  std::atomic<bool> gone{false};            // queues cannot be polled any more
+  std::atomic<bool> nothing_inline{false};  // messages always lie in registered memory
+  std::atomic<bool> registers{true};        // there is memory left to be locked
+  std::atomic<int> most_requests{4096};
+  std::atomic<int> writes_until_fault{-1};  // then one is refused by the other side
+  // Of the queue pair that was connected last.
+  std::atomic<int> pkey_index{-1}, service_level{-1}, traffic_class{-1}, timeout{-1}, retries{-1};
+  std::atomic<int> violations{0};  // what real devices punish by wrong data
+};
+
+// By dlsym(), with the name "fake_verbs".
+using FakeVerbsFunction = FakeVerbs*();

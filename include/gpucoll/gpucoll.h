@@ -167,6 +167,18 @@ GPUCOLL_API gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int 
 /* The same, but the new communicator has what config sets; NULL: nothing. */
 GPUCOLL_API gpucollResult_t gpucollCommSplitConfig(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm,
                                                    const gpucollConfig_t *config);
+/* Makes a communicator of all ranks of comm but those listed, in the same order. Collective over the remaining ranks;
+ * the others do not call it, and may be dead. GPUCOLL_SHRINK_ABORT: operations of comm under way end first, with
+ * undefined results, and comm can only be shrunk again, destroyed or aborted from then on; so it may have failed
+ * before. GPUCOLL_SHRINK_DEFAULT: comm is as good as before. The new one has what config sets; NULL: nothing. */
+#define GPUCOLL_SHRINK_DEFAULT 0
+#define GPUCOLL_SHRINK_ABORT 1
+GPUCOLL_API gpucollResult_t gpucollCommShrink(gpucollComm_t comm, const int *excluded, int n_excluded,
+                                              gpucollComm_t *newcomm, const gpucollConfig_t *config, int flags);
+/* Ends operations under way, with undefined results, on all ranks; others fail with gpucollInvalidUsage. Then comm can
+ * only be shrunk, destroyed or aborted, and gpucollCommGetAsyncError tells of no error of it here, whatever happened
+ * before. May be called from any thread at any time. */
+GPUCOLL_API gpucollResult_t gpucollCommRevoke(gpucollComm_t comm);
 /* Waits for the communicator's outstanding operations; afterwards it may only be destroyed. In a group with others of
  * this process, all of them are finalised together. */
 GPUCOLL_API gpucollResult_t gpucollCommFinalize(gpucollComm_t comm);
@@ -197,6 +209,11 @@ GPUCOLL_API gpucollResult_t gpucollMemFree(void *ptr);
  * another one writes belongs in a later group. */
 GPUCOLL_API gpucollResult_t gpucollGroupStart(void);
 GPUCOLL_API gpucollResult_t gpucollGroupEnd(void);
+/* Ends the group without carrying out anything, and says how long its collectives would take by the model that chooses
+ * algorithms, in microseconds: those of a communicator one after another, several communicators side by side. Sends and
+ * receives count nothing. 0 at an end that is not the outermost. Errors: those of the group's calls, and
+ * gpucollInvalidUsage where it makes, splits or finalises communicators, which are not made then. */
+GPUCOLL_API gpucollResult_t gpucollGroupSimulateEnd(float *microseconds);
 
 /* What follows is stream-ordered: the calls return before the operations are done. Buffers must be device memory
  * (gpucollMalloc, gpucollMemAlloc, cudaMalloc) of the communicator's device, aligned to their type. All ranks make the

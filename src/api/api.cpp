@@ -43,6 +43,15 @@ gpucollResult_t gpucollGroupEnd(void) {
   return to_c(guarded("gpucollGroupEnd", [] { return core::group_end(); }));
 }
 
+gpucollResult_t gpucollGroupSimulateEnd(float* microseconds) {
+  return to_c(guarded("gpucollGroupSimulateEnd", [&]() -> Status {
+    if (!microseconds) return Status::error(Code::invalid_argument, "microseconds is NULL");
+    GC_TRY_AS(const double predicted, core::group_simulate_end());
+    *microseconds = static_cast<float>(predicted);
+    return {};
+  }));
+}
+
 size_t gpucollTypeSize(gpucollDataType_t datatype) { return type_size(datatype); }
 
 }  // extern "C"

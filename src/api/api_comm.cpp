@@ -4,8 +4,10 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "api/handles.h"
 #include "base/params.h"
@@ -30,6 +32,7 @@ Status destroy(gpucollComm_t comm) {
   Status status;
   if (core::Communicator* communicator = share.communicator()) {
     status = share.finish();
+    if (comm->revoked) status = Status();  // its failure was asked for
     comm->registrations.remove_all(*communicator);
   }
   Handles::instance().give_back(comm);
@@ -186,6 +189,55 @@ Status split(gpucollComm_t comm, const Choice& choice, gpucollComm_t* newcomm) {
   return make_handle(newcomm, make, communicator.communicator(), cancel);
 }
 
+// Returns the ranks that are not excluded. Errors: invalid_argument where the list makes no sense, or has this rank.
+Result<std::vector<int>> survivors_of(const core::Communicator& communicator, const int* excluded, int n_excluded) {
+  if (n_excluded < 0) return Status::error(Code::invalid_argument, "n_excluded is %d", n_excluded);
+  if (n_excluded > 0 && !excluded) return null_argument("excluded");
+  std::vector<int> ranks(static_cast<size_t>(communicator.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  for (int i = 0; i < n_excluded; ++i) {
+    const int rank = excluded[i];
+    if (rank < 0 || rank >= communicator.size())
+      return Status::error(Code::invalid_argument, "excluded[%d] is %d, which is none of the %d ranks", i, rank,
+                           communicator.size());
+    if (rank == communicator.rank())
+      return Status::error(Code::invalid_argument, "rank %d excludes itself: only the others call this", rank);
+    std::erase(ranks, rank);
+  }
+  return ranks;
+}
+
+// Makes a communicator of those ranks of another one, which may have failed.
+Status make_of_survivors(gpucollComm* handle, const core::CommShare& parent, const std::vector<int>& ranks,
+                         bool shares) {
+  core::Communicator& communicator = *parent.communicator();
+  Plan plan = {{}, static_cast<int>(ranks.size()), shares};
+  const int place = static_cast<int>(std::find(ranks.begin(), ranks.end(), communicator.rank()) - ranks.begin());
+  if (place == 0) {
+    GC_TRY_AS(plan.id, net::make_unique_id());
+  }
+  GC_TRY(communicator.hand_out(ranks, &plan.id));
+  return make_communicator(handle, &communicator.device(), plan, place);
+}
+
+Status shrink(gpucollComm_t comm, const int* excluded, int n_excluded, gpucollComm_t* newcomm,
+              const gpucollConfig_t* config, int flags) {
+  if (!newcomm) return null_argument("newcomm");
+  *newcomm = nullptr;
+  if (flags != GPUCOLL_SHRINK_DEFAULT && flags != GPUCOLL_SHRINK_ABORT)
+    return Status::error(Code::invalid_argument, "flags are %d: neither GPUCOLL_SHRINK_DEFAULT nor _ABORT", flags);
+  GC_TRY_AS(const Use communicator, checked(comm));
+  GC_TRY_AS(const std::vector<int> ranks, survivors_of(*communicator, excluded, n_excluded));
+  const core::CommShare parent = comm->share;
+  GC_TRY_AS(const bool shared, shares(config, parent.shares()));
+  if (flags == GPUCOLL_SHRINK_ABORT)
+    communicator->raise_fault(Status::error(Code::aborted, "the communicator was aborted to be shrunk"));
+  else if (communicator->fault().raised() && !comm->revoked)
+    return communicator->fault().status();
+  return make_handle(newcomm, [=](gpucollComm_t handle) { return make_of_survivors(handle, parent, ranks, shared); },
+                     communicator.communicator(), {});
+}
+
 // Returns what checked() returns. Programs ask for errors again and again, so an invalid handle is reported the first
 // time only.
 Result<Use> checked_for_polling(gpucollComm_t comm) {
@@ -252,6 +304,22 @@ gpucollResult_t gpucollCommSplitConfig(gpucollComm_t comm, int color, int key, g
   return to_c(guarded("gpucollCommSplitConfig", [&] { return core::fail_group(split(comm, choice, newcomm)); }));
 }
 
+gpucollResult_t gpucollCommShrink(gpucollComm_t comm, const int* excluded, int n_excluded, gpucollComm_t* newcomm,
+                                  const gpucollConfig_t* config, int flags) {
+  auto body = [&] { return core::fail_group(shrink(comm, excluded, n_excluded, newcomm, config, flags)); };
+  return to_c(guarded("gpucollCommShrink", body));
+}
+
+gpucollResult_t gpucollCommRevoke(gpucollComm_t comm) {
+  return to_c(guarded("gpucollCommRevoke", [&]() -> Status {
+    GC_TRY_AS(const Use communicator, checked(comm));
+    comm->revoked = true;
+    communicator->raise_fault(Status::error(
+        Code::invalid_usage, "the communicator was revoked: it can only be shrunk, destroyed or aborted"));
+    return {};
+  }));
+}
+
 gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
   auto body = [&]() -> Status {
     GC_TRY_AS(const Use communicator, checked(comm));
@@ -286,6 +354,7 @@ gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t* as
     if (!async_error) return null_argument("async_error");
     GC_TRY_AS(const Use communicator, checked_for_polling(comm));
     communicator->compare_calls();
+    if (comm->revoked) return *async_error = gpucollSuccess, Status();
     *async_error = communicator->fault().raised() ? to_c(communicator->fault().status().code()) : gpucollSuccess;
     return {};
   }));

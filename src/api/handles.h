@@ -25,6 +25,7 @@ struct gpucollComm {
   gpucoll::core::CommShare share;  // none until the group that makes it ends
   gpucoll::coll::ReductionOps red_ops;
   gpucoll::coll::Registrations registrations;
+  std::atomic<bool> revoked{false};
   size_t barriers = 0;  // so far: those of one group use different scratch memory
 };
 
@@ -46,6 +47,7 @@ class Handles {
     if (free_.empty()) return new gpucollComm;
     gpucollComm_t handle = free_.back();
     free_.pop_back();
+    handle->revoked = false;
     handle->alive = gpucollComm::kAlive;
     return handle;
   }

@@ -37,6 +37,13 @@ ncclResult_t ncclMemFree(void* ptr) { return to_nccl(gpucollMemFree(ptr)); }
 ncclResult_t ncclGroupStart(void) { return to_nccl(gpucollGroupStart()); }
 ncclResult_t ncclGroupEnd(void) { return to_nccl(gpucollGroupEnd()); }
 
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  if (info && (info->magic != NCCL_SIM_INFO_MAGIC || info->size < sizeof *info))
+    return refuse(ncclInvalidArgument, "ncclGroupSimulateEnd", "info was not set up by NCCL_SIM_INFO_INITIALIZER");
+  float unused;
+  return to_nccl(gpucollGroupSimulateEnd(info ? &info->estimatedTime : &unused));
+}
+
 GC_SECOND_NAME(ncclGetVersion)
 GC_SECOND_NAME(ncclGetErrorString)
 GC_SECOND_NAME(ncclGetLastError)
@@ -45,5 +52,6 @@ GC_SECOND_NAME(ncclMemAlloc)
 GC_SECOND_NAME(ncclMemFree)
 GC_SECOND_NAME(ncclGroupStart)
 GC_SECOND_NAME(ncclGroupEnd)
+GC_SECOND_NAME(ncclGroupSimulateEnd)
 
 }  // extern "C"

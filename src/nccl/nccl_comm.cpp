@@ -58,13 +58,18 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
   return to_nccl(gpucollCommSplitConfig(to_gpucoll(comm), color, key, to_gpucoll(newcomm), &mine));
 }
 
-ncclResult_t ncclCommShrink(ncclComm_t, int*, int, ncclComm_t*, ncclConfig_t*, int) {
-  return refuse(ncclInvalidUsage, "ncclCommShrink",
-                "gpucoll does not shrink communicators: make a new one by a unique id");
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int n_excluded, ncclComm_t* newcomm, ncclConfig_t* config,
+                            int flags) {
+  static_assert(NCCL_SHRINK_DEFAULT == GPUCOLL_SHRINK_DEFAULT && NCCL_SHRINK_ABORT == GPUCOLL_SHRINK_ABORT);
+  gpucollConfig_t mine = GPUCOLL_CONFIG_INITIALIZER;
+  if (config)
+    if (const ncclResult_t wrong = read_config("ncclCommShrink", config, &mine)) return wrong;
+  return to_nccl(gpucollCommShrink(to_gpucoll(comm), excluded, n_excluded, to_gpucoll(newcomm), &mine, flags));
 }
 
-ncclResult_t ncclCommRevoke(ncclComm_t, int) {
-  return refuse(ncclInvalidUsage, "ncclCommRevoke", "gpucoll does not revoke communicators: abort this one instead");
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  if (flags != 0) return refuse(ncclInvalidArgument, "ncclCommRevoke", "there are no flags: they must be 0");
+  return to_nccl(gpucollCommRevoke(to_gpucoll(comm)));
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) { return to_nccl(gpucollCommFinalize(to_gpucoll(comm))); }

@@ -64,10 +64,6 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return to_nccl(gpucollRedOpDestroy(to_gpucoll(op), to_gpucoll(comm)));
 }
 
-ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t*) {
-  return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd", "gpucoll does not predict times yet");
-}
-
 GC_SECOND_NAME(ncclAllReduce)
 GC_SECOND_NAME(ncclReduce)
 GC_SECOND_NAME(ncclReduceScatter)
@@ -81,6 +77,5 @@ GC_SECOND_NAME(ncclSend)
 GC_SECOND_NAME(ncclRecv)
 GC_SECOND_NAME(ncclRedOpCreatePreMulSum)
 GC_SECOND_NAME(ncclRedOpDestroy)
-GC_SECOND_NAME(ncclGroupSimulateEnd)
 
 }  // extern "C"

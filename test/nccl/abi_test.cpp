@@ -120,9 +120,16 @@ TEST(Abi, EveryFunctionCanBeCalled) {
   OK(CALL(ncclRecv)(out, 8, ncclFloat32, 0, comm, nullptr));
   OK(CALL(ncclGroupEnd)());
 
-  EXPECT_EQ(CALL(ncclCommShrink)(comm, nullptr, 0, &other, nullptr, 0), ncclInvalidUsage);
-  EXPECT_EQ(CALL(ncclCommRevoke)(comm, 0), ncclInvalidUsage);
-  EXPECT_EQ(CALL(ncclGroupSimulateEnd)(nullptr), ncclInvalidUsage);
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  OK(CALL(ncclGroupStart)());
+  OK(CALL(ncclAllReduce)(in, out, 8, ncclFloat32, ncclSum, comm, nullptr));
+  OK(CALL(ncclGroupSimulateEnd)(&info));
+  EXPECT_GE(info.estimatedTime, 0);
+  info.magic = 0;
+  EXPECT_EQ(CALL(ncclGroupSimulateEnd)(&info), ncclInvalidArgument);
+  OK(CALL(ncclCommShrink)(comm, nullptr, 0, &other, nullptr, NCCL_SHRINK_DEFAULT));
+  OK(CALL(ncclCommRevoke)(other, 0));
+  OK(CALL(ncclCommAbort)(other));
   EXPECT_EQ(CALL(ncclDevCommCreate)(comm, nullptr, nullptr), ncclInvalidUsage);
   EXPECT_EQ(CALL(ncclDevCommDestroy)(comm, nullptr), ncclInvalidUsage);
   EXPECT_NE(std::strstr(CALL(ncclGetLastError)(comm), "ncclDevCommDestroy: gpucoll has no device API"), nullptr);

@@ -217,6 +217,114 @@ TEST(Processes, HaveChildren) {
             }));
 }
 
+// One of three is killed; the others leave it behind, and need not know what each of them has seen of it.
+TEST(Processes, GoOnWithoutADeadOne) {
+  EXPECT_EQ(1, on_processes(3, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr, rest = nullptr, again = nullptr;
+              OK(ncclCommInitRank(&comm, 3, id, rank));
+              all_movements(comm, rank, 3);
+              if (rank == 1) raise(SIGKILL);
+              int dead = 1, first = 0;
+              if (rank == 2) {  // sees it; rank 0 comes at once
+                ncclResult_t error = ncclSuccess;
+                while (error == ncclSuccess) OK(ncclCommGetAsyncError(comm, &error));
+                EXPECT_EQ(error, ncclRemoteError);
+                EXPECT_EQ(ncclRemoteError, ncclCommShrink(comm, &dead, 1, &rest, nullptr, NCCL_SHRINK_DEFAULT));
+              }
+              OK(ncclCommShrink(comm, &dead, 1, &rest, nullptr, NCCL_SHRINK_ABORT));
+              OK(ncclCommAbort(comm));
+              all_movements(rest, rank / 2, 2);
+              if (rank == 2) {  // alone
+                OK(ncclCommShrink(rest, &first, 1, &again, nullptr, NCCL_SHRINK_DEFAULT));
+                all_movements(again, 0, 1);
+                OK(ncclCommDestroy(again));
+              }
+              OK(ncclCommDestroy(rest));
+            }));
+}
+
+// One thread waits for an operation that cannot end, another one revokes it; then all ranks go on together.
+TEST(Processes, RevokeAndShrink) {
+  EXPECT_EQ(0, on_processes(2, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr, fresh = nullptr;
+              OK(ncclCommInitRank(&comm, 2, id, rank));
+              all_movements(comm, rank, 2);
+              {
+                Device device;
+                std::thread other([&] {
+                  if (rank == 0) usleep(200'000);
+                  OK(ncclCommRevoke(comm, 0));
+                });
+                if (rank == 0)
+                  ncclAllReduce(device.in(), device.out(), kCount, ncclFloat32, ncclSum, comm, device.stream());
+                device.get(0);
+                other.join();
+                ncclResult_t error = ncclInternalError;
+                OK(ncclCommGetAsyncError(comm, &error));
+                EXPECT_EQ(error, ncclSuccess);
+                EXPECT_NE(ncclSuccess, ncclAllReduce(device.in(), device.out(), kCount, ncclFloat32, ncclSum, comm,
+                                                     device.stream()));
+              }
+              OK(ncclCommShrink(comm, nullptr, 0, &fresh, nullptr, NCCL_SHRINK_DEFAULT));
+              all_movements(fresh, rank, 2);
+              OK(ncclCommDestroy(fresh));
+              OK(ncclCommDestroy(comm));
+            }));
+}
+
+TEST(Threads, ShrinkAndKeepTheParent) {
+  constexpr int kRanks = 3;
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      choose_device(rank);
+      ncclComm_t comm = nullptr, part = nullptr;
+      OK(ncclCommInitRank(&comm, kRanks, id, rank));
+      for (int excluded : {0, 1, 2, 0}) {
+        if (rank == excluded) {
+          EXPECT_EQ(ncclInvalidArgument, ncclCommShrink(comm, &excluded, 1, &part, nullptr, NCCL_SHRINK_DEFAULT));
+          continue;
+        }
+        OK(ncclCommShrink(comm, &excluded, 1, &part, nullptr, NCCL_SHRINK_DEFAULT));
+        all_movements(part, rank - (rank > excluded), kRanks - 1);
+        OK(ncclCommDestroy(part));
+      }
+      all_movements(comm, rank, kRanks);
+      OK(ncclCommDestroy(comm));
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(OneThread, SimulatesGroups) {
+  ncclComm_t comms[2];
+  const int devices[2] = {0, 0};
+  OK(ncclCommInitAll(comms, 2, devices));
+  Device device;
+  device.put(elements(ncclFloat32, kCount, [](size_t) { return 1; }));
+  float predicted[2];
+  for (size_t i = 0; i < 2; ++i) {
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    OK(ncclGroupStart());
+    for (size_t calls = 0; calls <= i; ++calls)
+      OK(ncclAllReduce(device.in(), device.out(), kCount, ncclFloat32, ncclSum, comms[0], device.stream()));
+    OK(ncclGroupSimulateEnd(&info));
+    predicted[i] = info.estimatedTime;
+  }
+  EXPECT_GT(predicted[0], 0);
+  EXPECT_FLOAT_EQ(predicted[1], 2 * predicted[0]);
+  EXPECT_EQ(device.get(4), std::vector<char>(4, 0x55));  // nothing ran
+  ncclComm_t more = nullptr;
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  OK(ncclGroupStart());
+  OK(ncclCommInitRank(&more, 1, id, 0));
+  EXPECT_EQ(ncclInvalidUsage, ncclGroupSimulateEnd(nullptr));
+  OK(ncclCommDestroy(more));
+  for (ncclComm_t comm : comms) OK(ncclCommDestroy(comm));
+}
+
 TEST(Threads, UseSeveralCommunicators) {
   constexpr int kRanks = 2, kComms = 3;
   ncclUniqueId ids[kComms];

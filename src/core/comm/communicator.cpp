@@ -45,6 +45,18 @@ uint64_t new_share(const std::vector<int>& members, const std::vector<SplitChoic
   return last + 1;
 }
 
+// An id for the ranks whose hash this is.
+struct HandedOut {
+  uint64_t members;
+  proto::UniqueId id;
+};
+
+uint64_t hash_of(const std::vector<int>& ranks) {
+  uint64_t hash = 14695981039346656037u;
+  for (int rank : ranks) hash = (hash ^ static_cast<uint64_t>(rank)) * 1099511628211u;
+  return hash;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, const Kernels& kernels,
@@ -99,6 +111,41 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   Part part;
   GC_TRY_AS(part.own, std::move(child));
   return part;
+}
+
+Status Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id) {
+  constexpr timespec kNap = {0, 50'000};
+  const User user(users_);
+  const int first = some.front();
+  if (first == rank()) {
+    const auto letter = WireupMessage::of(HandedOut{hash_of(some), *id});
+    for (int member : some)
+      if (member != first) GC_TRY(mailbox_->post(member, proto::kLaneSurvivors, letter));
+    return {};
+  }
+  const auto start = RunningClock::now();
+  for (bool come = false;;) {
+    WireupMessage message;
+    GC_TRY_AS(const bool more, mailbox_->poll(first, proto::kLaneSurvivors, &message));
+    if (more) {  // the last one counts: one before may be of an attempt that failed
+      const auto handed = message.as<HandedOut>();
+      come = handed.members == hash_of(some);
+      *id = handed.id;
+      continue;
+    }
+    if (come) return {};
+    if (peers_.dead(first) || peers_.closing(first))
+      return Status::error(Code::remote, "rank %d waits for %s to shrink the communicator with it, which has %s",
+                           peers_.number(rank()), peers_.name(first).c_str(),
+                           peers_.dead(first) ? "died" : "finalised, destroyed or aborted the communicator");
+    const auto waited = std::chrono::duration_cast<std::chrono::seconds>(RunningClock::now() - start).count();
+    if (params().timeout && waited >= params().timeout)
+      return Status::error(Code::timed_out,
+                           "rank %d has waited %lld s (parameter timeout) for %s to shrink the communicator with it, "
+                           "which may have left out other ranks",
+                           peers_.number(rank()), static_cast<long long>(waited), peers_.name(first).c_str());
+    nanosleep(&kNap, nullptr);
+  }
 }
 
 Status Communicator::allocate() {

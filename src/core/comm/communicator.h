@@ -31,6 +31,7 @@
 #include "core/peer/peers.h"
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
+#include "proto/format/bootstrap.h"
 
 namespace gpucoll::core {
 
@@ -56,6 +57,10 @@ class Communicator final : public Watched, public GraphUser {
   // Collective over this communicator. Makes a share where all ranks share and keep their places. What keeps the ranks
   // of one color from working does no harm here.
   Result<Part> split(int color, int key, bool share);
+  // Gives the ranks `some`, in rising order, this one among them, the id that the first of them passes. Others take no
+  // part, and may be dead: this works after a fault, too. Errors: remote where the first is dead or has left;
+  // timed_out.
+  Status hand_out(const std::vector<int>& some, proto::UniqueId* id);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

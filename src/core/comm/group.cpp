@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutant.h"
+#include "core/plan/algorithm_choice.h"
 #include "core/plan/collective_send_recv.h"
 
 namespace gpucoll::core {
@@ -264,24 +265,52 @@ Status enqueue_with(const CommShare& share, Add&& add) {
   return {};
 }
 
+// The group that ends with the calling thread's outermost end; an empty one at an inner end.
+Result<Group> end_of_group() {
+  if (the_group.depth == 0)
+    return Status::error(Code::invalid_usage, "gpucollGroupEnd without a gpucollGroupStart before it");
+  if (--the_group.depth > 0) return Group();
+  Group group = std::exchange(the_group, Group());
+  if (!group.failure)
+    for (const Job& job : group.jobs)
+      if (!job.in_order_with) job.cancel(group.failure);
+  GC_TRY(std::move(group.failure));
+  return group;
+}
+
 }  // namespace
 
 bool group_open() { return the_group.depth > 0; }
 void group_start() { ++the_group.depth; }
 
 Status group_end() {
-  if (the_group.depth == 0)
-    return Status::error(Code::invalid_usage, "gpucollGroupEnd without a gpucollGroupStart before it");
-  if (--the_group.depth > 0) return {};
-  Group group = std::exchange(the_group, Group());
-  if (!group.failure)
-    for (const Job& job : group.jobs)
-      if (!job.in_order_with) job.cancel(group.failure);
-  GC_TRY(std::move(group.failure));
+  auto ended = end_of_group();
+  if (!ended) return std::move(ended).status();
+  Group& group = *ended;
   for (Status& status : run_all(group.jobs)) GC_TRY(std::move(status));
   Status status = carry_out(group.parts);
   for (Part& part : group.parts) give_back(std::move(part.queue));
   return status;
+}
+
+Result<double> group_simulate_end() {
+  GC_TRY_AS(Group group, end_of_group());
+  if (!group.jobs.empty()) {
+    const Status why =
+        Status::error(Code::invalid_usage, "a group that makes, splits or finalises communicators cannot be simulated");
+    for (const Job& job : group.jobs) job.cancel(why);
+    return why;
+  }
+  double longest = 0;
+  for (Part& part : group.parts) {
+    GC_TRY(check(part));
+    double us = 0;
+    for (const CollectiveTask& task : part.queue->collectives)
+      if (task.count != 0) us += choose_for(task, part.shape).us;
+    longest = std::max(longest, us);
+    give_back(std::move(part.queue));
+  }
+  return longest;
 }
 
 Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call) {

@@ -22,6 +22,9 @@ bool group_open();
 void group_start();
 // Errors: invalid_usage without a start, and what the group's calls, connections and launches say.
 Status group_end();
+// Ends the group without carrying it out; returns the predicted time of its collectives in microseconds. Errors: as
+// group_end(), and invalid_usage where there are jobs.
+Result<double> group_simulate_end();
 
 // Add a task to the open group, or to a group of its own. A message to this rank itself needs its counterpart of the
 // same size in the same group.

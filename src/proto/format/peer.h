@@ -75,10 +75,19 @@ struct alignas(64) ControlPage {
 static_assert(sizeof(ControlPage) == 512);
 
 // What a lane is for. The opposite lane of a sending end's is the receiving end's.
-enum MailboxLane : int { kLaneCommon, kLaneCollectiveSend, kLaneCollectiveReceive, kLanePairSend, kLanePairReceive };
-inline constexpr int kLanes = 5;
-inline constexpr MailboxLane kOppositeLane[kLanes] = {kLaneCommon, kLaneCollectiveReceive, kLaneCollectiveSend,
-                                                      kLanePairReceive, kLanePairSend};
+// kLaneSurvivors is for those ranks that leave others behind; there messages go one way, and each is answered by a
+// meeting.
+enum MailboxLane : int {
+  kLaneCommon,
+  kLaneCollectiveSend,
+  kLaneCollectiveReceive,
+  kLanePairSend,
+  kLanePairReceive,
+  kLaneSurvivors
+};
+inline constexpr int kLanes = 6;
+inline constexpr MailboxLane kOppositeLane[kLanes] = {kLaneCommon,      kLaneCollectiveReceive, kLaneCollectiveSend,
+                                                      kLanePairReceive, kLanePairSend,          kLaneSurvivors};
 
 inline constexpr size_t kLetterBytes = 312;
 struct alignas(64) WireupSlot {

@@ -5,19 +5,20 @@
 //   any(flag)        barrier as well; true on every thread if `flag` was true on at least one
 //   split(n)         this thread's part of the group, a Coop of its own, whose group() is its number: parts are runs of
 //                    whole warps, part g of W warps has those from g * W / n to (g + 1) * W / n
+//   lead(n)          the first n threads of the group, a Coop of their own (Lead); the others call nothing of it
 //
 // Solo is a group of one; CudaBlock a CUDA thread block, CudaWarps a part of one; the emulated device's groups are
 // gpu::emu::ThreadBlock and ThreadBlockPart. Only whole blocks can be split, into at most kMaxGroups parts, and not
 // more than they have warps. All threads must have met (sync() of the whole) between the use of the parts of two
-// splits.
+// splits. A lead is the whole group, or whole warps of a group that has at least 3 of them on a GPU.
 #pragma once
 #include "proto/platform.h"
 
 namespace gpucoll::proto {
 
 inline constexpr int kMaxGroups = 16;
-// Barriers of a block: its own, and one for each part.
-inline constexpr int kBarriers = 1 + kMaxGroups;
+// Barriers of a block: its own, and one for each part; and as many for their leads.
+inline constexpr int kLeadBarriers = 1 + kMaxGroups, kBarriers = 2 * kLeadBarriers;
 // The most threads of a block, and the fast memory that they share, aligned to 16 bytes: who makes the block hands it
 // to the kernel.
 inline constexpr int kMaxThreads = 512;
@@ -40,10 +41,12 @@ constexpr GC_HD WarpRun warp_run(int rank, int size, int n) {
 }
 
 struct Solo {
+  using Lead = Solo;
   GC_HD int rank() const { return 0; }
   GC_HD int size() const { return 1; }
   GC_HD void sync() const {}
   GC_HD bool any(bool flag) const { return flag; }
+  GC_HD Solo lead(int) const { return {}; }
 };
 
 #if defined(__CUDACC__)
@@ -71,29 +74,39 @@ GC_DEV bool named_barrier_any(int id, int threads, bool flag) {
 
 class CudaWarps {
  public:
-  explicit GC_DEV CudaWarps(const WarpRun& run) : run_(run) {}
+  using Lead = CudaWarps;
+  explicit GC_DEV CudaWarps(const WarpRun& run) : CudaWarps(run, 1 + run.group) {}
+  GC_DEV CudaWarps(const WarpRun& run, int barrier) : run_(run), barrier_(barrier) {}
   GC_DEV int group() const { return run_.group; }
   GC_DEV int rank() const { return static_cast<int>(threadIdx.x) - run_.first; }
   GC_DEV int size() const { return run_.size; }
   GC_DEV void sync() const {
     if (run_.size == kWarp) return __syncwarp();
-    named_barrier(1 + run_.group, run_.size);
+    named_barrier(barrier_, run_.size);
   }
   GC_DEV bool any(bool flag) const {
     if (run_.size == kWarp) return __any_sync(~0u, flag) != 0;
-    return named_barrier_any(1 + run_.group, run_.size, flag);
+    return named_barrier_any(barrier_, run_.size, flag);
   }
+  GC_DEV CudaWarps lead(int n) const {
+    return {{run_.group, run_.first, n}, n == run_.size ? barrier_ : barrier_ + kLeadBarriers};
+  }
+  // Of the 16 that the hardware has, 8 are for parts of two warps and more.
+  static constexpr int kLeadBarriers = 9;
 
  private:
   WarpRun run_;
+  int barrier_;
 };
 
 struct CudaBlock {
+  using Lead = CudaWarps;
   GC_DEV int rank() const { return static_cast<int>(threadIdx.x); }
   GC_DEV int size() const { return static_cast<int>(blockDim.x); }
   GC_DEV void sync() const { __syncthreads(); }
   GC_DEV bool any(bool flag) const { return __syncthreads_or(flag) != 0; }
   GC_DEV CudaWarps split(int n) const { return CudaWarps(warp_run(rank(), size(), n)); }
+  GC_DEV CudaWarps lead(int n) const { return CudaWarps({0, 0, size()}, 0).lead(n); }
 };
 
 #endif

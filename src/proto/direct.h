@@ -91,7 +91,7 @@ class Reach<true> {
     if (output_ != nullptr || !coop.any(first && found(message_bytes != 0 ? message_bytes : output_bytes_))) return;
     output_ = reinterpret_cast<uint8_t*>(load_relaxed(&grant_->address));
   }
-  // By the thread that posts, before it does: from the slice that starts at this step on, data go to the output.
+  // By one thread, before the slice that starts at this step is posted: from there on, data go to the output.
   GC_DEV void tell(uint8_t* receive_block, uint64_t slice_step) {
     if (output_ == nullptr || told_) return;
     store_relaxed(direct_from_of(receive_block), slice_step);

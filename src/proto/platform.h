@@ -140,6 +140,8 @@ GC_DEV uint64_t now_ns() {
 // Threads of a group that issue their loads and stores together: neighbours should use neighbouring addresses, and
 // two that wait for different things should not be among them.
 inline constexpr int kWarp = 32;
+// A group of at least so many warps spares one for what would keep all others waiting.
+inline constexpr int kWarpsToSpareOne = 8;
 // Looks at the fault latch are this many turns of a wait loop apart, 2 or 3 ms: it lies in host memory, across the bus.
 // Warps that look at once wait for each other, a microsecond each: so each begins to count at another number.
 inline constexpr uint32_t kLatchPeriod = 4096;
@@ -235,6 +237,7 @@ inline uint32_t first_turn() { return 1; }
 #define GC_CPU_WARP 1
 #endif
 inline constexpr int kWarp = GC_CPU_WARP;
+inline constexpr int kWarpsToSpareOne = 3;
 // Each thread of a CPU goes its own way: protocols take it for a warp of its own where these matter.
 inline void sync_warp() {}
 inline bool any_of_warp(bool flag) { return flag; }

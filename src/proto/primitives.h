@@ -20,9 +20,10 @@
 // movement and synchronisation, kSliceSteps steps of the ring buffer. How many slices n elements take is a function of
 // n and the connection alone, so that sender and receiver always agree; n == 0 takes none, but a message takes one.
 //
-// Roles are separate: a thread for each peer waits for its data, or for room to send, all move, and after a barrier a
-// thread for each peer posts; each of these in a warp of its own. Where the group is smaller, threads have several
-// roles.
+// Roles are separate: a thread for each peer waits for its data, or for room to send, each in a warp of its own, all
+// move, and after a barrier a thread for each peer posts. In a large group the last warp only posts: the release waits
+// until all that was stored has arrived, and meanwhile the movers are at the next slice. Where the group is small,
+// threads have several roles.
 //
 // Faults. Every wait observes the fault latch. When it is set the whole group leaves the operation together, and
 // further operations do nothing.
@@ -51,6 +52,8 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
   GC_DEV Primitives(const Coop& coop, const Ends<F>& ends, const ConnectionShape& shape, FaultLatch* latch,
                     const Buffers& buffers, const Reduction& reduction)
       : coop_(coop),
+        movers_(coop.lead(movers_of(coop.size()))),
+        moves_(coop.rank() < movers_.size()),
         ends_(ends),
         slot_bytes_(shape.simple),
         latch_(latch),
@@ -73,9 +76,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     if (n_in_ == 1) landing_.grant(*ends.recv[0], buffers, coop.rank() == 0);
     GC_UNROLL
     for (int role = 0; role < kRoles; ++role) {
-      const int in_turn = role * kWarp, again = in_turn - coop.size();
-      const int thread = again < 0 ? in_turn : again < coop.size() ? again : 0;
-      if (coop.rank() == thread) roles_ |= 1u << role;
+      if (coop.rank() == thread_of(role)) roles_ |= 1u << role;
     }
   }
   // Barriers: before, every thread has read the steps; after, whoever constructs the next reads the new ones.
@@ -188,33 +189,40 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     GC_DEV uint64_t slice_step() const { return (step + kSliceSteps - 1) / kSliceSteps * kSliceSteps; }
   };
 
-  // Not inlined: compiled once, whatever the number of operations in an algorithm. What can be is done before the wait.
+  // Not inlined: compiled once, whatever the number of operations in an algorithm.
   GC_NOINLINE void run(unsigned what, uint64_t in, uint64_t out, uint64_t n, Message message = {}) {
     const uint64_t slice = Protocol::cut(n * sizeof(Element), slot_bytes_) / sizeof(Element);
     for (uint64_t done = 0; ok_ && (done < n || (what & kMessage) != 0); done += slice) {
-      Operands operands = kDirect ? Operands{} : operands_of(what, in + done, out + done);
-      ok_ = wait(what, message);
-      if (!ok_) return;
-      if constexpr (kDirect) {  // only now is it known where data lie
-        look_for_outputs(what, message);
-        operands = operands_of(what, in + done, out + done);
-      }
       const uint64_t now = n - done < slice ? n - done : slice;
-      reduce_copy<Family, F::kRecv + 1>(coop_, operands, now, reduction_);
-      if ((what & kKeepReceived) != 0) keep_received(out + done, now);
-      if (kMutant != 2) coop_.sync();  // everyone's part is written and read before it is posted
+      if (moves_) ok_ = move(what, in + done, out + done, now, message);
+      // Everyone's part is written and read before it is posted.
+      if (kMutant != 2) ok_ = !coop_.any(!ok_);
+      if (!ok_) return;
       post(what, now * sizeof(Element), message);
       what &= ~unsigned{kMessage};
     }
   }
 
+  // By the movers: false on all of them when the fault latch is set. What can be is done before the wait.
+  GC_DEV bool move(unsigned what, uint64_t in, uint64_t out, uint64_t n, const Message& message) {
+    Operands operands = kDirect ? Operands{} : operands_of(what, in, out);
+    if (!wait(what, message)) return false;
+    if constexpr (kDirect) {  // only now is it known where data lie
+      look_for_outputs(what, message);
+      operands = operands_of(what, in, out);
+    }
+    reduce_copy<Family, F::kRecv + 1>(movers_, operands, n, reduction_);
+    if ((what & kKeepReceived) != 0) keep_received(out, n);
+    return true;
+  }
+
   // Behind the reduction: the output may be the input, of which another thread may have had this element.
   GC_DEV void keep_received(uint64_t out, uint64_t n) {
-    if (kMutant != 12) coop_.sync();
+    if (kMutant != 12) movers_.sync();
     Operands operands{};
     operands.read(in_[0].slot(slot_bytes_));
     operands.write(output_ + out * sizeof(Element));
-    reduce_copy<Family, 1>(coop_, operands, n, reduction_);
+    reduce_copy<Family, 1>(movers_, operands, n, reduction_);
   }
 
   GC_DEV Operands operands_of(unsigned what, uint64_t in, uint64_t out) const {
@@ -239,16 +247,20 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     return operands;
   }
 
-  // After the wait. What has landed in the output is there as source and destination, and so stays where it is.
+  // After the wait. What has landed in the output is there as source and destination, and so stays where it is. The
+  // receiver is told of its output before the slice is posted: the barrier in between orders it.
   GC_DEV void look_for_outputs(unsigned what, const Message& message) {
     if ((what & kRecvDirect) != 0 && n_in_ > 0) landing_.look(in_[0].slice_step());
     GC_UNROLL
     for (int i = 0; i < F::kSend; ++i) {
-      if ((what & kSendDirect) != 0 && i < n_out_) reach_[i].look(coop_, has_role(kWaitSend + i), message.bytes);
+      if ((what & kSendDirect) == 0 || i >= n_out_) continue;
+      const bool first = has_role(kWaitSend + i);
+      reach_[i].look(movers_, first, message.bytes);
+      if (first) reach_[i].tell(out_[i].receive, out_[i].slice_step());
     }
   }
 
-  // True on all threads when the slice may be moved, false on all when the fault latch is set.
+  // True on all movers when the slice may be moved, false on all when the fault latch is set.
   GC_DEV bool wait(unsigned what, const Message& message) {
     bool failed = false;
     GC_UNROLL
@@ -259,7 +271,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
     for (int i = 0; i < F::kSend; ++i) {
       if ((what & kSend) != 0 && i < n_out_ && has_role(kWaitSend + i)) failed |= !wait_for_room(out_[i]);
     }
-    return !coop_.any(failed);
+    return !movers_.any(failed);
   }
 
   // The acquire of tail pairs with the peer's release in post(), the load of head with its store_after_loads(): the
@@ -301,7 +313,6 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
       const uint64_t first = out_[i].step;
       out_[i].step = out_[i].slice_step() + kSliceSteps;
       if (!has_role(kPostSend + i)) continue;
-      if ((what & kSendDirect) != 0) reach_[i].tell(out_[i].receive, out_[i].step - kSliceSteps);
       if ((what & kMessage) != 0) post_note(out_[i].receive, first, message.bytes);
       store_relaxed(out_[i].size_of(first), slice_record(bytes, kSliceSteps));
       if (kMutant == 1)
@@ -312,8 +323,21 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
   }
 
   GC_DEV bool has_role(int role) const { return (roles_ >> role & 1) != 0; }
+  // Who moves are the group's first threads: all of them, or all but its last warp.
+  static GC_DEV int movers_of(int threads) {
+    return threads < kWarpsToSpareOne * kWarp ? threads : threads / kWarp * kWarp - kWarp;
+  }
+  // The thread that has a role. Threads of one warp that post wait for each other, but nobody waits for them.
+  GC_DEV int thread_of(int role) const {
+    const int movers = movers_.size(), spared = coop_.size() - movers;
+    if (spared > 0 && role >= kPostRecv) return movers + (role - kPostRecv) % spared;
+    const int in_turn = role * kWarp, again = in_turn - movers;
+    return again < 0 ? in_turn : again < movers ? again : 0;
+  }
 
   const Coop coop_;
+  const typename Coop::Lead movers_;
+  const bool moves_;
   const Ends<F> ends_;
   const uint64_t slot_bytes_;
   FaultLatch* const latch_;

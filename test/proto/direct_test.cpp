@@ -360,7 +360,7 @@ TEST_P(Conversation, GrantsWhatItWroteBefore) {
     ASSERT_TRUE(std::equal(got_.begin() + 3, got_.begin() + 203, data_.begin() + 3)) << "the result differs";
   }
 }
-INSTANTIATE_TEST_SUITE_P(Threads, Conversation, testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(Threads, Conversation, testing::Values(1, 2, 3));
 
 // Messages, which the sender may think longer than the output is.
 class DirectMessages : public testing::TestWithParam<int> {
@@ -409,7 +409,7 @@ TEST_P(DirectMessages, OfAnotherLengthAreReportedAndWriteNothing) {
   EXPECT_EQ(latch_.expected_bytes, 100u);
   for (size_t i = 2 + 16; i < got_.size(); ++i) ASSERT_EQ(got_[i], 0xee) << i;
 }
-INSTANTIATE_TEST_SUITE_P(Threads, DirectMessages, testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(Threads, DirectMessages, testing::Values(1, 2, 3));
 
 }  // namespace
 }  // namespace gpucoll

@@ -1,4 +1,4 @@
-// Parameters of tests that run every case of a table with one thread a block and with three.
+// Parameters of tests that run every case of a table with one thread a block, with two, and with three.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ template <class Cases>
 std::vector<EachCase> each_case(const Cases& cases) {
   std::vector<EachCase> parameters;
   for (int which = 0; which < static_cast<int>(std::size(cases)); ++which) {
-    for (int threads : {1, 3}) parameters.push_back({which, threads});
+    for (int threads : {1, 2, 3}) parameters.push_back({which, threads});
   }
   return parameters;
 }

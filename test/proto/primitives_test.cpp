@@ -282,7 +282,7 @@ TEST_P(Conversation, ProtocolsMayAlternateOnAConnection) {
     EXPECT_EQ(link.sender.step, link.receiver.step);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Threads, Conversation, testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(Threads, Conversation, testing::Values(1, 2, 3));
 
 // Messages between two blocks, each of which has a part that sends and one that receives, side by side.
 class Messages : public testing::TestWithParam<int> {
@@ -449,6 +449,32 @@ TEST(Groups, HaveBarriersOfTheirOwn) {
       coop.sync();
       if (coop.rank() == 0) std::fill(counts, counts + kThreads, 0);
     }
+  });
+}
+
+// A part's lead meets while the rest of the part waits for all.
+TEST(Groups, HaveLeadsThatMeetAlone) {
+  constexpr int kThreads = 6, kRounds = 50;
+  test::run_grids(1, 1, kThreads, [&](int, const gpu::EmuBlock& block) {
+    const ThreadBlock coop(block);
+    int* const counts = static_cast<int*>(block.shared);
+    if (coop.rank() == 0) std::fill(counts, counts + kThreads, 0);
+    coop.sync();
+    for (int n : {1, 2}) {
+      const ThreadBlockPart part = coop.split(n);
+      const ThreadBlockPart lead = part.lead(part.size() - 1);
+      const int before = counts[part.group()];
+      part.sync();
+      for (int round = 0; part.rank() < lead.size() && round < kRounds; ++round) {
+        lead.sync();
+        if (lead.rank() == round % lead.size()) ++counts[part.group()];  // plain: the barriers order it
+        EXPECT_EQ(lead.any(lead.rank() == 0 && round % 3 == 0), round % 3 == 0);
+      }
+      EXPECT_TRUE(part.any(part.rank() == part.size() - 1));
+      EXPECT_EQ(counts[part.group()], before + kRounds);
+      coop.sync();
+    }
+    EXPECT_FALSE(coop.lead(kThreads).any(false));
   });
 }
 

@@ -60,7 +60,7 @@ struct BlockMemory {
 struct EmuBlock {
   int block, n_blocks;          // this block of the launch
   int thread, n_threads;        // this thread of the block
-  emu::BlockBarrier* barriers;  // kBarriers: of the block, and of its parts
+  emu::BlockBarrier* barriers;  // kBarriers: of the block, of its parts, and of the leads of these
   void* shared;                 // kSharedBytes, for the kernel
 };
 
@@ -68,13 +68,22 @@ namespace emu {
 
 class ThreadBlockPart {
  public:
+  using Lead = ThreadBlockPart;
+  ThreadBlockPart(const EmuBlock& block, const proto::WarpRun& run, BlockBarrier& barrier) noexcept
+      : run_(run), rank_(block.thread - run.first), barrier_(&barrier) {}
   ThreadBlockPart(const EmuBlock& block, const proto::WarpRun& run) noexcept
-      : run_(run), rank_(block.thread - run.first), barrier_(&block.barriers[1 + run.group]) {}
+      : ThreadBlockPart(block, run, block.barriers[1 + run.group]) {}
   int group() const { return run_.group; }
   int rank() const { return rank_; }
   int size() const { return run_.size; }
   void sync() const { barrier_->arrive_and_wait(false, run_.size); }
   bool any(bool flag) const { return barrier_->arrive_and_wait(flag, run_.size); }
+  ThreadBlockPart lead(int n) const noexcept {
+    ThreadBlockPart part = *this;
+    part.run_.size = n;
+    if (n != run_.size) part.barrier_ += proto::kLeadBarriers;
+    return part;
+  }
 
  private:
   proto::WarpRun run_;
@@ -84,12 +93,16 @@ class ThreadBlockPart {
 
 class ThreadBlock {
  public:
+  using Lead = ThreadBlockPart;
   explicit ThreadBlock(const EmuBlock& block) noexcept : block_(block) {}
   int rank() const { return block_.thread; }
   int size() const { return block_.n_threads; }
   void sync() const { block_.barriers->arrive_and_wait(false, size()); }
   bool any(bool flag) const { return block_.barriers->arrive_and_wait(flag, size()); }
   ThreadBlockPart split(int n) const { return ThreadBlockPart(block_, proto::warp_run(rank(), size(), n)); }
+  ThreadBlockPart lead(int n) const {
+    return ThreadBlockPart(block_, {0, 0, size()}, *block_.barriers).lead(n);
+  }
 
  private:
   const EmuBlock& block_;

@@ -305,6 +305,7 @@ Status CudaDevice::prepare(const Kernel& kernel) {
                          index_, identity_.name);
   }
   if (error != cudaSuccess) return failure(error, index_, kernel.name);
+  if (prepared_.empty()) cluster_size_ = cluster_size_for(kernel);
   prepared_.insert(kernel.cuda);
   return {};
 }

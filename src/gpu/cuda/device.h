@@ -4,6 +4,7 @@
 // destroys anything at exit (the driver may be gone by then). Invariant: every call runs with this GPU's context
 // current and leaves the calling thread with the context it had.
 #pragma once
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -88,6 +89,10 @@ class CudaDevice final : public Device {
 
   Status set_up();
   bool has_queues() const;
+  // Returns the blocks of a cluster in which kernels like this one can be started; 1: without clusters.
+  int cluster_size_for(const Kernel& kernel) const;
+  // The same for a launch of so many blocks, once a kernel has been prepared.
+  unsigned cluster_of(int blocks) const noexcept;
   Status clear(void* memory, size_t bytes);
   Result<void*> reach_own(const struct CudaHandle& handle);
   cudaStream_t copy_stream();
@@ -108,6 +113,7 @@ class CudaDevice final : public Device {
   std::mutex mutex_;
   std::vector<cudaEvent_t> events_;  // free ones, for stream_wait()
   std::set<const void*> prepared_;   // kernels
+  std::atomic<int> cluster_size_ = 1;
 };
 
 }  // namespace gpucoll::gpu::cuda

@@ -35,7 +35,7 @@ struct Loaded {
     find(library, table.stream_context, GC_SYMBOL(cuStreamGetCtx));
     find(library, table.write_value, GC_SYMBOL(cuStreamWriteValue64));
     find(library, table.wait_value, GC_SYMBOL(cuStreamWaitValue64));
-    find(library, table.launch_kernel, GC_SYMBOL(cuLaunchKernel));
+    find(library, table.launch_kernel, GC_SYMBOL(cuLaunchKernelEx));
   }
 
   template <class Function>

@@ -26,7 +26,7 @@ struct Driver {
   decltype(&cuStreamGetCtx) stream_context;
   decltype(&cuStreamWriteValue64) write_value;
   decltype(&cuStreamWaitValue64) wait_value;
-  decltype(&cuLaunchKernel) launch_kernel;
+  decltype(&cuLaunchKernelEx) launch_kernel;
 };
 
 // Null where there is no driver, or one without the functions above; driver_problem() says which.

@@ -1,4 +1,5 @@
 // Launches of kernels on a GPU, made anew or kept as executable graphs.
+#include "base/params.h"
 #include "gpu/cuda/device.h"
 
 namespace gpucoll::gpu::cuda {
@@ -27,9 +28,9 @@ class Arguments {
   void* list_[5];
 };
 
-// A node for the launch behind the last one, which it becomes.
+// A node for the launch behind the last one, which it becomes. cluster: its blocks of a cluster.
 cudaError_t add_behind(cudaGraph_t graph, cudaGraphNode_t* last, const Launch& launch,
-                       const cudaKernelNodeAttrValue& priority) {
+                       const cudaKernelNodeAttrValue& priority, unsigned cluster) {
   Arguments arguments(*launch.plan);
   cudaKernelNodeParams params{};
   params.func = const_cast<void*>(launch.kernel->cuda);
@@ -37,12 +38,40 @@ cudaError_t add_behind(cudaGraph_t graph, cudaGraphNode_t* last, const Launch& l
   params.blockDim = dim3(static_cast<unsigned>(launch.threads));
   params.extra = arguments.list();
   const cudaGraphNode_t before = *last;
-  const cudaError_t error = cudaGraphAddKernelNode(last, graph, before ? &before : nullptr, before ? 1 : 0, &params);
-  return error != cudaSuccess ? error
-                              : cudaGraphKernelNodeSetAttribute(*last, cudaKernelNodeAttributePriority, &priority);
+  cudaError_t error = cudaGraphAddKernelNode(last, graph, before ? &before : nullptr, before ? 1 : 0, &params);
+  if (error == cudaSuccess) error = cudaGraphKernelNodeSetAttribute(*last, cudaKernelNodeAttributePriority, &priority);
+  if (error != cudaSuccess || cluster == 1) return error;
+  cudaKernelNodeAttrValue shape{};
+  shape.clusterDim = {cluster, 1, 1};
+  return cudaGraphKernelNodeSetAttribute(*last, cudaKernelNodeAttributeClusterDimension, &shape);
 }
 
 }  // namespace
+
+// The largest kernels have 32 blocks: a GPU whose clusters hold fewer at once has too little room for them, for example
+// a part of one by MPS.
+int CudaDevice::cluster_size_for(const Kernel& kernel) const {
+  constexpr int kAutoSize = 4, kBlocks = 32;
+  const int64_t wish = params().cluster_size;
+  const int size = wish == kAuto ? kAutoSize : static_cast<int>(wish);
+  cudaLaunchAttribute shape{};
+  shape.id = cudaLaunchAttributeClusterDimension;
+  shape.val.clusterDim = {static_cast<unsigned>(size), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>((kBlocks + size - 1) / size * size));
+  config.blockDim = dim3(kGpuDefaults.threads);
+  config.attrs = &shape;
+  config.numAttrs = 1;
+  int clusters = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, kernel.cuda, &config);
+  if (error != cudaSuccess) cudaGetLastError();  // GPUs before compute capability 9.0 have no clusters
+  return error == cudaSuccess && clusters * size >= kBlocks ? size : 1;
+}
+
+unsigned CudaDevice::cluster_of(int blocks) const noexcept {
+  const int size = cluster_size_.load(std::memory_order_relaxed);
+  return size > 1 && blocks % size == 0 ? static_cast<unsigned>(size) : 1;
+}
 
 Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
   if (kernel.cuda == nullptr) return not_built(kernel);
@@ -50,9 +79,18 @@ Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blo
   cudaFunction_t function = nullptr;
   GC_CUDA(index_, cudaGetFuncBySymbol(&function, kernel.cuda));
   Arguments arguments(plan);
-  const CUresult error =
-      driver()->launch_kernel(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
-                              native(stream), nullptr, arguments.list());
+  const unsigned cluster = cluster_of(blocks);
+  CUlaunchAttribute shape{};
+  shape.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  shape.value.clusterDim = {cluster, 1, 1};
+  CUlaunchConfig config{};
+  config.gridDimX = static_cast<unsigned>(blocks);
+  config.blockDimX = static_cast<unsigned>(threads);
+  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = native(stream);
+  config.attrs = &shape;
+  config.numAttrs = cluster > 1 ? 1 : 0;
+  const CUresult error = driver()->launch_kernel(&config, function, nullptr, arguments.list());
   if (error != CUDA_SUCCESS) return failure(error, index_, kernel.name);
   return {};
 }
@@ -68,7 +106,7 @@ Result<CachedLaunch> CudaDevice::keep_launches(std::span<const Launch> launches,
   cudaGraphNode_t last = nullptr;
   cudaError_t error = cudaSuccess;
   for (size_t i = 0; i < launches.size() && error == cudaSuccess; ++i)
-    error = add_behind(graph, &last, launches[i], priority);
+    error = add_behind(graph, &last, launches[i], priority, cluster_of(launches[i].blocks));
   cudaGraphExec_t executable = nullptr;
   if (error == cudaSuccess) error = cudaGraphInstantiateWithFlags(&executable, graph, 0);
   cudaGraphDestroy(graph);

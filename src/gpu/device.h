@@ -101,8 +101,8 @@ class Device {
   static constexpr size_t kAsMessages = ~size_t{0};  // of copy_exchange_bytes: as copy_engine_bytes
   struct Defaults {
     int channels, threads, pair_channels;
-    size_t buffer_bytes, one_shot_bytes, all_pairs_bytes, copy_engine_bytes;
-    CopyBytes zero_copy_bytes;
+    size_t buffer_bytes, one_shot_bytes, all_pairs_bytes;
+    CopyBytes copy_engine_bytes, zero_copy_bytes;
     CopyBytes copy_exchange_bytes, copy_reduction_bytes;
     CopyBytes copy_reduction_piece;
     int linger_us;
@@ -114,10 +114,10 @@ class Device {
                                             4 * kMiB,
                                             2 * kMiB,
                                             kMiB,
-                                            16 * kMiB,
+                                            {32 * kMiB, 256 * kMiB},
                                             {kMiB, kMiB / 2},
-                                            {kAsMessages, 16 * kMiB},
-                                            {128 * kMiB, 128 * kMiB},
+                                            {kAsMessages, 128 * kMiB},
+                                            {256 * kMiB, 256 * kMiB},
                                             {128 * kMiB, 128 * kMiB},
                                             10};
   static constexpr Defaults kEmulatedDefaults = {2,
@@ -126,7 +126,7 @@ class Device {
                                                  kMiB / 4,
                                                  kMiB / 64,
                                                  kMiB,
-                                                 kMiB,
+                                                 {kMiB, kMiB},
                                                  {kMiB / 64, kMiB / 64},
                                                  {kAsMessages, kAsMessages},
                                                  {4 * kMiB, 4 * kMiB},

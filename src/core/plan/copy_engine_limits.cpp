@@ -17,8 +17,8 @@ uint64_t usual(const TuningTable* measured, Limit which, uint64_t usually) {
 
 CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n_ranks, const TuningTable* measured) {
   const Params& p = params();
-  const uint64_t messages =
-      param_or(p.copy_engine_bytes, usual(measured, Limit::copy_engine_bytes, defaults.copy_engine_bytes));
+  const uint64_t messages = param_or(
+      p.copy_engine_bytes, usual(measured, Limit::copy_engine_bytes, of_ranks(defaults.copy_engine_bytes, n_ranks)));
   if (!messages || n_ranks < 2) return {};
   const uint64_t exchanges = param_or(p.copy_exchange_bytes, usual(measured, Limit::copy_exchange_bytes,
                                                                    of_ranks(defaults.copy_exchange_bytes, n_ranks)));

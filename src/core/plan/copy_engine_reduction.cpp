@@ -14,7 +14,7 @@ namespace {
 
 // A reduce_scatter and a reduce go by copies from so many times the bytes of an allreduce on: kernels move them without
 // an end of their own for results.
-constexpr uint64_t kReduceScatter = 2, kReduce = 4;
+constexpr uint64_t kReduceScatter = 2, kReduce = 2;
 // Chunks and pieces begin at multiples of this.
 constexpr uint64_t kAlignment = 128;
 // There is landing memory for so many of the largest pieces, and for more of smaller ones.

@@ -27,6 +27,7 @@ struct PairModel {
 };
 struct Model {
   double launch_us;          // of an operation without hops
+  double chain_launch_us;    // the same of a broadcast down a chain, and of the like
   double mesh_launch_us;     // the same through a mesh
   double one_shot_round_us;  // until each thread has handed on 16 bytes
   Speed ring[proto::kProtocols];
@@ -37,9 +38,10 @@ struct Model {
 };
 // docs/measurements
 constexpr Model kGpu = {20.5,
+                        17.5,
                         13,
                         1.3,
-                        {{3.6, 20, 300, 285, 16384}, {1.5, 6.5, 125, 105, 4096}, {1.7, 16, 250, 150, 8192}},
+                        {{3.6, 20, 360, 350, 16384}, {1.5, 6.5, 125, 105, 4096}, {1.7, 16, 290, 250, 8192}},
                         {1.5, 20, 300, 220, 8192},
                         {4.2, 12, 270, 270, 8192},
                         0.8,
@@ -47,6 +49,7 @@ constexpr Model kGpu = {20.5,
 // Two cores that carry four ranks, where words with flags are slow. One-shot looks better than it is, so that programs
 // on the emulated device take the same ways as on GPUs.
 constexpr Model kEmulated = {40,
+                             40,
                              40,
                              0,
                              {{6, 1, 2, 2, 16384}, {5, 0.04, 0.08, 0.08, 4096}, {6, 0.15, 0.3, 0.3, 8192}},
@@ -58,7 +61,7 @@ constexpr Model kEmulated = {40,
 // Between nodes over sockets, where one thread moves all channels, and a few keep it busy. Links there carry Simple
 // alone.
 constexpr Speed kSocket = {30, 2, 4, 4, 65536};
-constexpr Model kNetwork = {40, 40, 0, {kSocket, kSocket, kSocket}, kSocket, kSocket, 0.8, {0, 65536, 65536}};
+constexpr Model kNetwork = {40, 40, 40, 0, {kSocket, kSocket, kSocket}, kSocket, kSocket, 0.8, {0, 65536, 65536}};
 
 constexpr double kBytesPerUs = 1000;  // of 1 GB/s
 
@@ -175,9 +178,9 @@ Choice all_pairs_choice(Function function, uint64_t bytes, const CommProperties&
   const int channels = clamp_int(ceil_div(block, speed.channel_bytes), shape.n_channels);
   const double gbs = std::min(channels * speed.channel_gbs, speed.move_gbs);
   const int steps = has_blocks(function) ? 1 : 2;
-  // A root of a broadcast sends all of it once; of a reduce, gets blocks to reduce, and then the results.
-  const double sent = function == Function::broadcast ? static_cast<double>(bytes)
-                                                      : steps * static_cast<double>(block) * (shape.n_ranks - 1);
+  // The root of a broadcast sends a block to each rank, which sends it to all others; that of a reduce gets the
+  // results.
+  const double sent = steps * static_cast<double>(block) * (shape.n_ranks - 1);
   const double us = model.mesh_launch_us + steps * speed.hop_us + sent / (gbs * kBytesPerUs);
   return {Algorithm::all_pairs, Protocol::ll128, channels, useful_threads(block, channels, shape), 0, us, false};
 }
@@ -192,7 +195,9 @@ Choice predict(Function function, Path path, uint64_t bytes, const CommPropertie
   const int channels = clamp_int(ceil_div(share, speed.channel_bytes), shape.n_channels);
   const double efficiency = path.algorithm == Algorithm::tree ? model.tree_efficiency : 1;
   const double gbs = std::min(channels * speed.channel_gbs, device_gbs(function, speed)) * efficiency;
-  Choice choice = {path.algorithm, path.protocol, channels, shape.threads, 0, model.launch_us, false};
+  const bool is_chain = path.algorithm == Algorithm::ring && is_pipeline(function, path.algorithm);
+  const double launch_us = is_chain ? model.chain_launch_us : model.launch_us;
+  Choice choice = {path.algorithm, path.protocol, channels, shape.threads, 0, launch_us, false};
   if (path.protocol != Protocol::simple) choice.threads = useful_threads(share, channels, shape);
   if (is_pipeline(function, path.algorithm) && path.protocol == Protocol::simple && n_hops > 1) {
     const double chunk = pipeline_chunk(static_cast<double>(bytes) / channels, n_hops);
@@ -222,6 +227,16 @@ const Protocol* forced_protocol() {
   return params().protocol == kProtocolAuto ? nullptr : &kByChoice[params().protocol];
 }
 
+// Returns up to how many bytes zero-copy is ahead of the ring on GPUs, which has the same bits and, from some size on,
+// more bandwidth; docs/measurements/2026-11-27-clusters.md. A reduce_scatter has no such size, nor a reduce between
+// two.
+uint64_t most_zero_copy(Function function, const CommProperties& shape) {
+  constexpr uint64_t kAllReduce = 96 << 20, kReduce = 96 << 20;
+  if (shape.emulated) return UINT64_MAX;
+  if (function == Function::all_reduce) return kAllReduce / static_cast<uint64_t>(shape.n_ranks);
+  return function == Function::reduce && shape.n_ranks > 2 ? kReduce : UINT64_MAX;
+}
+
 // bytes: as for candidates(). Each rank's part of a reduce_scatter is whole packs.
 bool wants_zero_copy(Function function, uint64_t bytes, const CommProperties& shape) {
   if (shape.zero_copy_bytes == 0 || !shape.mesh) return false;
@@ -230,7 +245,7 @@ bool wants_zero_copy(Function function, uint64_t bytes, const CommProperties& sh
   if (scatters && bytes % sizeof(proto::Pack) != 0) return false;
   if (params().algorithm == kAlgorithmZeroCopy) return true;
   const uint64_t all = scatters ? bytes * static_cast<uint64_t>(shape.n_ranks) : bytes;
-  return !forced_algorithm() && all >= shape.zero_copy_bytes;
+  return !forced_algorithm() && all >= shape.zero_copy_bytes && all <= most_zero_copy(function, shape);
 }
 
 // How it goes on where not all buffers are known: with the same bits, as that is known sooner in one run than in

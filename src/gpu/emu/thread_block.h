@@ -100,9 +100,7 @@ class ThreadBlock {
   void sync() const { block_.barriers->arrive_and_wait(false, size()); }
   bool any(bool flag) const { return block_.barriers->arrive_and_wait(flag, size()); }
   ThreadBlockPart split(int n) const { return ThreadBlockPart(block_, proto::warp_run(rank(), size(), n)); }
-  ThreadBlockPart lead(int n) const {
-    return ThreadBlockPart(block_, {0, 0, size()}, *block_.barriers).lead(n);
-  }
+  ThreadBlockPart lead(int n) const { return ThreadBlockPart(block_, {0, 0, size()}, *block_.barriers).lead(n); }
 
  private:
   const EmuBlock& block_;

@@ -29,7 +29,7 @@ constexpr auto kPatience = SendOrder::patience(kBytes);
 
 gpu::Device::Defaults defaults_of_test() {
   gpu::Device::Defaults defaults = gpu::Device::kGpuDefaults;
-  defaults.copy_engine_bytes = 1000;
+  defaults.copy_engine_bytes = {1000, 1000};
   defaults.copy_exchange_bytes = {gpu::Device::kAsMessages, 3000};
   defaults.copy_reduction_bytes = {5000, 0};
   return defaults;
@@ -94,11 +94,12 @@ TEST(CopyEngineLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
   constexpr uint64_t kMiB = gpu::Device::kMiB;
   const CopyEngineLimits two = copy_engine_limits(gpu::Device::kGpuDefaults, 2, nullptr),
                          more = copy_engine_limits(gpu::Device::kGpuDefaults, 4, nullptr);
-  EXPECT_EQ(two.messages, 16 * kMiB);
-  EXPECT_EQ(two.exchanges, 16 * kMiB);
-  EXPECT_EQ(more.exchanges, 16 * kMiB);
-  EXPECT_EQ(two.reductions, 128 * kMiB);
-  EXPECT_EQ(more.reductions, 128 * kMiB);
+  EXPECT_EQ(two.messages, 32 * kMiB);
+  EXPECT_EQ(more.messages, 256 * kMiB);
+  EXPECT_EQ(two.exchanges, 32 * kMiB);
+  EXPECT_EQ(more.exchanges, 128 * kMiB);
+  EXPECT_EQ(two.reductions, 256 * kMiB);
+  EXPECT_EQ(more.reductions, 256 * kMiB);
 }
 
 // What nobody has set is what was measured, where it was.
@@ -130,7 +131,7 @@ TEST(CopyEngineLimits, TurnOff) {
   EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).exchanges, 1000u);
   defaults.copy_exchange_bytes.more = 10;
   EXPECT_EQ(copy_engine_limits(defaults, 3, nullptr).exchanges, 10u);
-  defaults.copy_engine_bytes = 0;
+  defaults.copy_engine_bytes = {0, 0};
   EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).messages, 0u);
   EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).exchanges, 0u);
   EXPECT_EQ(copy_engine_limits(defaults, 2, nullptr).reductions, 0u);

@@ -75,6 +75,14 @@ TEST(Tuner, ReducesOnAllBuffersFromSomeSizeOn) {
   EXPECT_FALSE(choose(Function::all_reduce, 4 << 20, shape, true).zero_copy);
 }
 
+// The ring has more bandwidth than zero-copy from some size on, but for a reduce_scatter, and a reduce between two.
+bool ring_is_ahead(Function function, uint64_t bytes, const CommProperties& shape) {
+  constexpr uint64_t kMiB = 1 << 20;
+  if (shape.emulated) return false;
+  if (function == Function::all_reduce) return bytes > 96 * kMiB / static_cast<uint64_t>(shape.n_ranks);
+  return function == Function::reduce && shape.n_ranks > 2 && bytes > 96 * kMiB;
+}
+
 // When buffers are known is a matter of time: the bits may not be.
 TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
   for (CommProperties shape : {gpus(2), gpus(3), gpus(4), gpus(8), emulated(2), emulated(3), emulated(8)}) {
@@ -84,8 +92,13 @@ TEST(Tuner, GoesOnWithTheSameBitsWhereBuffersAreNotKnown) {
         const Choice choice = choose(function, bytes, shape, true);
         const uint64_t all =
             function == Function::reduce_scatter ? bytes * static_cast<uint64_t>(shape.n_ranks) : bytes;
-        const bool wanted = all >= shape.zero_copy_bytes && choice.algorithm != Algorithm::one_shot;
+        const bool wanted = all >= shape.zero_copy_bytes && choice.algorithm != Algorithm::one_shot &&
+                            !ring_is_ahead(function, bytes, shape);
         EXPECT_EQ(choice.zero_copy, wanted) << shape.n_ranks << " " << bytes;
+        if (ring_is_ahead(function, bytes, shape)) {
+          EXPECT_EQ(choice.algorithm, Algorithm::ring) << shape.n_ranks << " " << bytes;
+          EXPECT_EQ(choice.protocol, Protocol::simple) << shape.n_ranks << " " << bytes;
+        }
         EXPECT_FALSE(choice.zero_copy && choice.algorithm == Algorithm::tree) << shape.n_ranks << " " << bytes;
       }
     }

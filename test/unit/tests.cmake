@@ -64,6 +64,8 @@ if(GC_VERBS)
   gc_test(unit.verbs LABELS unit TIMEOUT 120 ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS} COMMAND test/unit/net/verbs_test)
   gc_mutant(190 MUST_PRINT "FAILED.*Verbs.CarrySlicesOfAnySize" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
     COMMAND test/unit/net/verbs_test --gtest_filter=Verbs.CarrySlicesOfAnySize*)
+  gc_mutant(192 MUST_PRINT "FAILED.*Verbs.ALinkThatGoesDown" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
+    COMMAND test/unit/net/verbs_test --gtest_filter=Verbs.ALinkThatGoesDown*)
   gc_test(unit.verbs.missing LABELS unit ENV GPUCOLL_VERBS_LIBRARY=/nowhere.so
     COMMAND test/unit/net/verbs_test --gtest_filter=NoVerbs.* --gtest_also_run_disabled_tests)
   if(GC_TSAN_VARIANTS)

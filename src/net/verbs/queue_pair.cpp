@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/mutant.h"
 #include "base/params.h"
 
 namespace gpucoll::net {
@@ -15,6 +16,8 @@ namespace {
 constexpr uint32_t kMostInline = 16;
 // How long a sender waits that has found no receive posted, by verbs' table. It does not happen: see verbs.cpp.
 constexpr uint8_t kReceiverNotReady = 12;
+// How long the reason may take to come after its consequences.
+constexpr auto kReasonComes = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -172,6 +175,9 @@ Status QueuePair::send_immediate(uint32_t immediate, uint64_t id) {
 Status QueuePair::failure(const ibv_wc& completion) const {
   const char* const name = device_.name().c_str();
   const char* const text = device_.library().wc_status_str(completion.status);
+  if (completion.status == IBV_WC_WR_FLUSH_ERR)  // a device need not say more where its port goes down
+    return Status::error(Code::remote, "%s, which is %s, has given the connection up (%s)", name, device_.port_state(),
+                         text);
   if (completion.status != IBV_WC_RETRY_EXC_ERR)
     return Status::error(Code::remote, "%s reports '%s' (vendor's code %u)", name, text, completion.vendor_err);
   return Status::error(Code::remote,
@@ -180,11 +186,29 @@ Status QueuePair::failure(const ibv_wc& completion) const {
                        name, device_.port_state(), text);
 }
 
+// A request was given up, as another one has failed: that one's completion tells the reason, and may come later.
+// Returns an error once it should have come.
+Status QueuePair::flushed() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!flushed_at_) flushed_at_ = now;
+  if (now - *flushed_at_ < kReasonComes && !gc_mutant(192)) return {};
+  ibv_wc completion = {};
+  completion.status = IBV_WC_WR_FLUSH_ERR;
+  return failure(completion);
+}
+
 Result<bool> QueuePair::poll(Completion* completion) {
   ibv_wc polled = {};
-  const int n = ibv_poll_cq(queue_, 1, &polled);
-  if (n < 0) return Status::error(Code::remote, "%s has failed", device_.name().c_str());
-  if (n == 0) return false;
+  int n;
+  do {
+    n = ibv_poll_cq(queue_, 1, &polled);
+    if (n < 0) return Status::error(Code::remote, "%s has failed", device_.name().c_str());
+    if (n > 0 && polled.status == IBV_WC_WR_FLUSH_ERR) GC_TRY(flushed());
+  } while (n > 0 && polled.status == IBV_WC_WR_FLUSH_ERR);
+  if (n == 0) {
+    if (flushed_at_) GC_TRY(flushed());
+    return false;
+  }
   if (polled.status != IBV_WC_SUCCESS) return failure(polled);
   *completion = {};
   completion->received = polled.opcode & IBV_WC_RECV;

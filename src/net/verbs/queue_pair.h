@@ -4,7 +4,9 @@
 // as soon as its completion has been polled.
 // Thread safety: one caller at a time. Ownership: borrows the device.
 #pragma once
+#include <chrono>
 #include <memory>
+#include <optional>
 
 #include "net/verbs/device.h"
 
@@ -64,11 +66,14 @@ class QueuePair {
   Status receive_again();
   Status post(ibv_send_wr* request);
   Status failure(const ibv_wc& completion) const;
+  Status flushed();
 
   VerbsDevice& device_;
   ibv_cq* queue_ = nullptr;
   ibv_qp* pair_ = nullptr;
   uint32_t packet_number_ = 0;
+  // When the first request was given up because another one has failed; that one's completion may come later.
+  std::optional<std::chrono::steady_clock::time_point> flushed_at_;
   bool inlines_ = false;  // takes a note's bytes with the request
 };
 

@@ -91,6 +91,15 @@ ibv_wc_status carry(Qp* pair, const ibv_send_wr& wr) {
   return IBV_WC_SUCCESS;
 }
 
+// Gives up the receives at once: their completions come before that of what has failed.
+void fail(Qp* pair) {
+  pair->now = IBV_QPS_ERR;
+  ibv_wc flushed = {};
+  flushed.opcode = IBV_WC_RECV;
+  flushed.status = IBV_WC_WR_FLUSH_ERR;
+  for (; pair->receives > 0; --pair->receives) static_cast<Cq*>(pair->recv_cq)->received.push_back(flushed);
+}
+
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   std::lock_guard lock(world().mutex);
   auto* const pair = static_cast<Qp*>(qp);
@@ -102,7 +111,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     if ((wr->send_flags & IBV_SEND_INLINE) && bytes > pair->most_inline) return EINVAL;
     ++pair->sends;
     const ibv_wc_status status = pair->now == IBV_QPS_ERR ? IBV_WC_WR_FLUSH_ERR : carry(pair, *wr);
-    if (status != IBV_WC_SUCCESS) pair->now = IBV_QPS_ERR;
+    if (status != IBV_WC_SUCCESS && pair->now != IBV_QPS_ERR) fail(pair);
     ++pair->unsignaled;
     if (!(wr->send_flags & IBV_SEND_SIGNALED) && status == IBV_WC_SUCCESS) continue;
     world().random = world().random * 1664525 + 1013904223;

@@ -203,3 +203,10 @@ TEST(NoVerbs, DISABLED_SaysWhatToInstall) {
   HostMemoryPort memory;
   EXPECT_EQ(verbs_transport().make_end(Side::send, kShape, memory).status().code(), Code::unsupported);
 }
+
+// On a device that is there: not of the library that stands for verbs.
+TEST(OneDevice, DISABLED_CarriesSlicesToItself) {
+  const Status status = verbs_transport().usable();
+  ASSERT_TRUE(status) << status.what();
+  carry_slices(verbs_transport(), 2, 40);
+}

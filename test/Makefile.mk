@@ -28,7 +28,7 @@ GC_TSAN_LIBS = test/libemu_tsan.a
 
 # What takes long is to compile them, too: those of units have next to nothing to run.
 test/unit/%.o: override CXXFLAGS += -O0 $(GC_TEST_CXXFLAGS)
-test/api/%.o test/nccl/%.o test/mpi/%.o test/faults/%.o: override CXXFLAGS += $(GC_TEST_CXXFLAGS)
+test/api/%.o test/nccl/%.o test/mpi/%.o test/faults/%.o test/vm/%.o: override CXXFLAGS += $(GC_TEST_CXXFLAGS)
 test/proto/%.o: override CXXFLAGS += $(GC_PROTO_TEST_CXXFLAGS)
 
 if TSAN_VARIANTS
@@ -44,6 +44,7 @@ include test/nccl/Makefile.mk
 include test/mpi/Makefile.mk
 include test/faults/Makefile.mk
 include test/hosts/Makefile.mk
+include test/vm/Makefile.mk
 include test/device/Makefile.mk
 include test/tools/Makefile.mk
 include test/bench/Makefile.mk

@@ -116,7 +116,7 @@ class Device {
                                             kMiB,
                                             {32 * kMiB, 256 * kMiB},
                                             {kMiB, kMiB / 2},
-                                            {kAsMessages, 128 * kMiB},
+                                            {kAsMessages, 0},
                                             {256 * kMiB, 256 * kMiB},
                                             {128 * kMiB, 128 * kMiB},
                                             10};

@@ -97,7 +97,7 @@ TEST(CopyEngineLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
   EXPECT_EQ(two.messages, 32 * kMiB);
   EXPECT_EQ(more.messages, 256 * kMiB);
   EXPECT_EQ(two.exchanges, 32 * kMiB);
-  EXPECT_EQ(more.exchanges, 128 * kMiB);
+  EXPECT_EQ(more.exchanges, 0u) << "never";
   EXPECT_EQ(two.reductions, 256 * kMiB);
   EXPECT_EQ(more.reductions, 256 * kMiB);
 }

@@ -5,6 +5,10 @@
 namespace gpucoll::gpu::cuda {
 namespace {
 
+// The most blocks of a launch in clusters. Blocks of one launch may wait for each other, and a GPU holds a few less in
+// clusters than without: as many multiprocessors as are left over in its parts.
+constexpr int kMostInClusters = 64;
+
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaGraphExec_t native_launch(CachedLaunch launch) { return static_cast<cudaGraphExec_t>(launch); }
 
@@ -48,29 +52,29 @@ cudaError_t add_behind(cudaGraph_t graph, cudaGraphNode_t* last, const Launch& l
 
 }  // namespace
 
-// The largest kernels have 32 blocks: a GPU whose clusters hold fewer at once has too little room for them, for example
-// a part of one by MPS.
+// By MPS several processes share the GPU, whose kernels must fit side by side to the last multiprocessor.
 int CudaDevice::cluster_size_for(const Kernel& kernel) const {
-  constexpr int kAutoSize = 4, kBlocks = 32;
+  constexpr int kAutoSize = 4;
+  if (shares_between_processes()) return 1;
   const int64_t wish = params().cluster_size;
   const int size = wish == kAuto ? kAutoSize : static_cast<int>(wish);
   cudaLaunchAttribute shape{};
   shape.id = cudaLaunchAttributeClusterDimension;
   shape.val.clusterDim = {static_cast<unsigned>(size), 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>((kBlocks + size - 1) / size * size));
+  config.gridDim = dim3(static_cast<unsigned>((kMostInClusters + size - 1) / size * size));
   config.blockDim = dim3(kGpuDefaults.threads);
   config.attrs = &shape;
   config.numAttrs = 1;
   int clusters = 0;
   const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, kernel.cuda, &config);
   if (error != cudaSuccess) cudaGetLastError();  // GPUs before compute capability 9.0 have no clusters
-  return error == cudaSuccess && clusters * size >= kBlocks ? size : 1;
+  return error == cudaSuccess && clusters * size >= kMostInClusters ? size : 1;
 }
 
 unsigned CudaDevice::cluster_of(int blocks) const noexcept {
   const int size = cluster_size_.load(std::memory_order_relaxed);
-  return size > 1 && blocks % size == 0 ? static_cast<unsigned>(size) : 1;
+  return size > 1 && blocks <= kMostInClusters && blocks % size == 0 ? static_cast<unsigned>(size) : 1;
 }
 
 Status CudaDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {

@@ -44,7 +44,8 @@ bool Links::over_p2p(const LinkName& name) const {
 
 const char* Links::over_network() const {
   if (any_tcp_ && any_verbs_) return "over verbs and tcp between nodes";
-  return any_verbs_ ? "over verbs between nodes" : "over tcp between nodes";
+  if (any_verbs_) return "over verbs between nodes";
+  return any_tcp_ ? "over tcp between nodes" : "inside the node";
 }
 
 proto::Connector Links::connector(const LinkName& name, int lane) const {

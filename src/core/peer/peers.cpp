@@ -163,7 +163,8 @@ uint32_t verbs_fact(const std::vector<PeerInfo>& infos) {
   if (params().transport != kTransportAuto || !are_on_several_nodes(infos)) return 0;
   const Status usable = net::verbs_transport().usable();
   if (usable) return proto::kHasVerbs;
-  log::write(log::Level::info, "no verbs between nodes, but tcp: %s", usable.what());
+  const bool wished = !params().verbs_device.empty() || params().verbs_gid_index != kAuto;
+  log::write(wished ? log::Level::warn : log::Level::info, "no verbs between nodes, but tcp: %s", usable.what());
   return 0;
 }
 

@@ -123,10 +123,11 @@ Status Wireup::next_attempt() {
     state_ = State::done;
     return {};
   }
-  // A trial that failed took long, and what is left is slower than what the user has.
-  log::write(tried_ ? log::Level::warn : log::Level::info, "no link %s rank %d over %s: %s",
+  // Verbs are tried where every rank has a device: what is left is slower than what the user has.
+  const bool expected = attempts_[attempt_].transport == &net::verbs_transport();
+  log::write(expected ? log::Level::warn : log::Level::info, "no link %s rank %d over %s, but %s: %s",
              name_.side == net::Side::send ? "to" : "from", name_.peer, attempts_[attempt_].transport->name(),
-             failure_.what());
+             attempts_[attempt_ + 1].transport->name(), failure_.what());
   ++attempt_;
   tried_ = false;
   return offer();

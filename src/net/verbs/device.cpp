@@ -1,5 +1,6 @@
 #include "net/verbs/device.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -71,7 +72,8 @@ const char* VerbsDevice::port_state() const noexcept {
 Status VerbsDevice::choose_gid() {
   const int64_t wanted = params().verbs_gid_index;
   int best = -1;
-  for (int i = 0; i < attributes_.gid_tbl_len; ++i) {
+  constexpr int kMost = 256;  // a connection has 8 bits for the index
+  for (int i = 0; i < std::min<int>(attributes_.gid_tbl_len, kMost); ++i) {
     if (wanted != kAuto && i != wanted) continue;
     ibv_gid_entry entry = {};
     // An entry that is not used is an error.

@@ -24,6 +24,7 @@ Result<std::unique_ptr<VerbsLibrary>> load() {
     *function = reinterpret_cast<std::remove_reference_t<decltype(*function)>>(dlsym(library, symbol));
     if (!*function) missing = symbol;
   };
+  find(&table->fork_init, "ibv_fork_init");
   find(&table->get_device_list, "ibv_get_device_list");
   find(&table->free_device_list, "ibv_free_device_list");
   find(&table->get_device_name, "ibv_get_device_name");
@@ -44,6 +45,9 @@ Result<std::unique_ptr<VerbsLibrary>> load() {
   find(&table->wc_status_str, "ibv_wc_status_str");
   if (missing)
     return Status::error(Code::unsupported, "%s has no %s: install rdma-core 32 or newer", name.c_str(), missing);
+  // Before Linux 5.12 a program that forks would take the queues' pages from the device. Fails where another library
+  // has begun with the device, which does no harm.
+  table->fork_init();
   return table;
 }
 

@@ -14,6 +14,7 @@ struct VerbsLibrary {
   // Returns the library that the parameter verbs_library names. Errors: unsupported.
   static Result<const VerbsLibrary*> instance();
 
+  int (*fork_init)();
   ibv_device** (*get_device_list)(int* count);
   void (*free_device_list)(ibv_device** list);
   const char* (*get_device_name)(ibv_device* device);

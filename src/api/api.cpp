@@ -45,9 +45,10 @@ gpucollResult_t gpucollGroupEnd(void) {
 
 gpucollResult_t gpucollGroupSimulateEnd(float* microseconds) {
   return to_c(guarded("gpucollGroupSimulateEnd", [&]() -> Status {
+    auto predicted = core::group_simulate_end();  // the group ends whatever the argument is
     if (!microseconds) return Status::error(Code::invalid_argument, "microseconds is NULL");
-    GC_TRY_AS(const double predicted, core::group_simulate_end());
-    *microseconds = static_cast<float>(predicted);
+    if (!predicted) return std::move(predicted).status();
+    *microseconds = static_cast<float>(*predicted);
     return {};
   }));
 }

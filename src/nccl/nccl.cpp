@@ -25,7 +25,12 @@ const char* ncclGetErrorString(ncclResult_t result) {
   }
 }
 
-const char* ncclGetLastError(ncclComm_t comm) { return *refusal() ? refusal() : gpucollGetLastError(to_gpucoll(comm)); }
+const char* ncclGetLastError(ncclComm_t comm) {
+  gpucollResult_t failed = gpucollSuccess;
+  const bool has_failed = comm != nullptr && gpucollCommGetAsyncError(to_gpucoll(comm), &failed) == gpucollSuccess &&
+                          failed != gpucollSuccess;
+  return *refusal() && !has_failed ? refusal() : gpucollGetLastError(to_gpucoll(comm));
+}
 
 // gpucoll reads its parameters once (docs/PARAMETERS.md).
 void ncclResetDebugInit(void) {}
@@ -38,10 +43,11 @@ ncclResult_t ncclGroupStart(void) { return to_nccl(gpucollGroupStart()); }
 ncclResult_t ncclGroupEnd(void) { return to_nccl(gpucollGroupEnd()); }
 
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
-  if (info && (info->magic != NCCL_SIM_INFO_MAGIC || info->size < sizeof *info))
-    return refuse(ncclInvalidArgument, "ncclGroupSimulateEnd", "info was not set up by NCCL_SIM_INFO_INITIALIZER");
-  float unused;
-  return to_nccl(gpucollGroupSimulateEnd(info ? &info->estimatedTime : &unused));
+  const bool wrong = info && (info->magic != NCCL_SIM_INFO_MAGIC || info->size < sizeof *info);
+  float unused;  // the group ends whatever info is
+  const ncclResult_t ended = to_nccl(gpucollGroupSimulateEnd(info && !wrong ? &info->estimatedTime : &unused));
+  if (!wrong) return ended;
+  return refuse(ncclInvalidArgument, "ncclGroupSimulateEnd", "info was not set up by NCCL_SIM_INFO_INITIALIZER");
 }
 
 GC_SECOND_NAME(ncclGetVersion)

@@ -298,7 +298,8 @@ Result<double> group_simulate_end() {
   if (!group.jobs.empty()) {
     const Status why =
         Status::error(Code::invalid_usage, "a group that makes, splits or finalises communicators cannot be simulated");
-    for (const Job& job : group.jobs) job.cancel(why);
+    for (const Job& job : group.jobs)
+      if (!job.in_order_with) job.cancel(why);  // else its parent would fail
     return why;
   }
   double longest = 0;

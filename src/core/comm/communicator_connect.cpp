@@ -70,7 +70,8 @@ void Communicator::prepare_links() {
   capabilities_.channels = std::min(param_or(params().channels, least_of(defaults.channels)), most);
   capabilities_.pair_channels = static_cast<int>(std::bit_floor(
       static_cast<unsigned>(std::min(param_or(params().send_recv_channels, least_of(defaults.pair_channels)), most))));
-  capabilities_.threads = param_or(params().threads, defaults.threads);
+  const int warp = device_.warp_threads();  // barriers of a GPU are for whole warps
+  capabilities_.threads = (param_or(params().threads, defaults.threads) + warp - 1) / warp * warp;
   capabilities_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
   capabilities_.mesh = p2p && size() > 1 && size() <= proto::kMeshMaxRanks &&
                        capabilities_.one_shot_bytes >= static_cast<uint64_t>(size());

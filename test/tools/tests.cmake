@@ -263,17 +263,17 @@ gc_explains(large 0 "^[*] ring +simple +32 +512 .*, chosen$" allreduce 1G -np 8 
 gc_explains(emulated 0 "^[*] .*, chosen$" reduce_scatter 64K -n 3)
 gc_explains(copy_reduction 0 "^carried by copy engines" reduce_scatter 64M -np 2 --gpu
             ENV GPUCOLL_COPY_REDUCTION_BYTES=32M)
-gc_explains(copies_by_size 0 "^  by size, from 134217728 bytes on .the default copy_reduction_bytes.: its time is not pred"
-            allreduce 128M -np 2 --gpu)
+gc_explains(copies_by_size 0 "^  by size, from 268435456 bytes on .the default copy_reduction_bytes.: its time is not pred"
+            allreduce 256M -np 2 --gpu)
 gc_explains(zero_copy_by_size 0 "^  by size, from 1048576 bytes on .the parameter zero_copy_bytes, environment.:"
             allreduce 1M -np 4 --gpu ENV GPUCOLL_ZERO_COPY_BYTES=1M)
-gc_explains(not_yet_copies 0 "^- copies +any +by size, from 134217728 bytes on .the default copy_reduction_bytes.:"
+gc_explains(not_yet_copies 0 "^- copies +any +by size, from 268435456 bytes on .the default copy_reduction_bytes.:"
             reduce_scatter 64M -np 2 --gpu)
-gc_explains(copies_of_more 0 "^  by size, from 134217728 bytes on .the default copy_reduction_bytes.: its time is not pred"
-            allreduce 128M -np 8 --gpu)
+gc_explains(copies_of_more 0 "^  by size, from 268435456 bytes on .the default copy_reduction_bytes.: its time is not pred"
+            allreduce 256M -np 8 --gpu)
 gc_explains(no_copies 0 "^- copies +any +never between so many ranks, or off .the default copy_reduction_bytes.$"
             reduce 64M -np 8 --gpu)
-gc_explains(copied_message 0 "^[*] by a copy engine. by size, from 16777216 bytes on .the default copy_engine_bytes.:"
+gc_explains(copied_message 0 "^[*] by a copy engine. by size, from 33554432 bytes on .the default copy_engine_bytes.:"
             sendrecv 64M -np 2 --gpu)
 gc_explains(send_recv_channels 0 "^[*] simple in 8 parts," sendrecv 1M -np 2 --gpu ENV GPUCOLL_SEND_RECV_CHANNELS=12)
 gc_explains(copy_exchange 0 "^  by size, from 1048576 bytes on .the parameter copy_exchange_bytes, environment.:"

@@ -321,8 +321,8 @@ TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
   task.kernels.local = &kReduce;
   EXPECT_TRUE(reduces_by_copies(task, shape));
   shape.n_ranks = 2;
-  EXPECT_FALSE(reduces_by_copies(Function::reduce, 3999, shape));
-  EXPECT_TRUE(reduces_by_copies(Function::reduce, 4000, shape));
+  EXPECT_FALSE(reduces_by_copies(Function::reduce, 1999, shape));
+  EXPECT_TRUE(reduces_by_copies(Function::reduce, 2000, shape));
   shape.n_ranks = 1;
   EXPECT_FALSE(reduces_by_copies(task, shape));
 }

@@ -618,7 +618,7 @@ TEST(Planner, MessagesJoinOnlyWhatGoesByConnections) {
   by_rings.kernels.one_shot = nullptr;
   EXPECT_EQ(kernels({sum(1 << 18, 0)}), (Kernels{&kFloatPairs, &kMove}));
   EXPECT_EQ(kernels({sum(1 << 20, 0)}), (Kernels{&kFloatOpenPairs, &kMove}));
-  EXPECT_EQ(kernels({sum(8 << 20, 0)}), (Kernels{&kFloatOpenRings, &kMove}));
+  EXPECT_EQ(kernels({sum(4 << 20, 0)}), (Kernels{&kFloatOpenRings, &kMove}));
   EXPECT_EQ(kernels({by_rings, sum(1 << 18, 0)}), (Kernels{&kFloatPairs, &kInt})) << "messages share the last";
 }
 

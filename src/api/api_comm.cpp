@@ -23,10 +23,17 @@ using namespace gpucoll::coll;
 
 namespace {
 
+constexpr timespec kNap = {0, 20'000};
+
+// Another thread's group may still be making it; what this thread's own open group holds it will not make.
+void wait_until_made(gpucollComm_t comm) {
+  while (comm->in_making.load() && !core::group_open()) nanosleep(&kNap, nullptr);
+}
+
 // Waits for the communicator's operations, and frees it and its handle. REQUIRES: the caller took its life.
 Status destroy(gpucollComm_t comm) {
-  constexpr timespec kNap = {0, 20'000};  // other calls on it end by themselves, or by the fault of an abort
-  while (comm->uses.load() > 0) nanosleep(&kNap, nullptr);
+  wait_until_made(comm);
+  while (comm->uses.load() > 0) nanosleep(&kNap, nullptr);  // they end by themselves, or by the fault of an abort
   core::forget(comm->share);
   core::CommShare share = std::exchange(comm->share, {});
   Status status;
@@ -41,6 +48,7 @@ Status destroy(gpucollComm_t comm) {
 
 // Frees a communicator without the peers' help: they learn why, and so do other threads' calls on it, which end then.
 void give_up(gpucollComm_t comm, const Status& why) {
+  wait_until_made(comm);
   if (core::Communicator* communicator = comm->share.communicator()) communicator->raise_fault(why);
   destroy(comm).ignore();  // its failure is `why` itself
 }
@@ -69,7 +77,9 @@ Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& p
 template <class Make>
 Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with, core::CancelJob cancel) {
   gpucollComm_t handle = Handles::instance().take();
-  Status status = core::enqueue_job([=] { return make(handle); }, in_order_with, std::move(cancel));
+  auto making = std::make_shared<Making>(handle);
+  Status status = core::enqueue_job([make, handle, making] { return make(handle); }, in_order_with, std::move(cancel));
+  making.reset();
   if (status)
     *comm = handle;
   else

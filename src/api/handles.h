@@ -22,7 +22,8 @@ struct gpucollComm {
   // looks at `alive`. Sequentially consistent: one of the two sees the other.
   std::atomic<uint64_t> alive{kAlive};
   std::atomic<int> uses{0};
-  gpucoll::core::CommShare share;  // none until the group that makes it ends
+  std::atomic<bool> in_making{false};  // a group has it to make, and writes to it
+  gpucoll::core::CommShare share;      // none until the group that makes it ends
   gpucoll::coll::ReductionOps red_ops;
   gpucoll::coll::Registrations registrations;
   std::atomic<bool> revoked{false};
@@ -88,6 +89,18 @@ class Use {
     comm_ = nullptr;
   }
   gpucollComm_t comm_ = nullptr;
+};
+
+// A group's hold on a handle that it is to make: until the job has run, or the group has dropped it.
+class Making {
+ public:
+  explicit Making(gpucollComm_t comm) noexcept : comm_(comm) { comm_->in_making.store(true); }
+  ~Making() { comm_->in_making.store(false); }
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+
+ private:
+  const gpucollComm_t comm_;
 };
 
 // The communicator behind a handle that a program passes. Errors: invalid_argument for what is none, invalid_usage

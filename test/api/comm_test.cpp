@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <numeric>
 #include <string>
@@ -319,6 +320,45 @@ TEST(Comm, SixtyFourCostLittleEach) {
 }
 
 // While a thread waits for a peer that never comes, another one aborts the communicator.
+// A handle is the caller's once a group is to make it: another thread may abort it while the group's end waits for the
+// other ranks, and must not have it used again before.
+TEST(Comm, AnAbortOfWhatAGroupMakesWaitsForTheGroup) {
+  if (!enough_devices(2)) return;
+  gpucollUniqueId id;
+  GC_OK(gpucollGetUniqueId(&id));
+  std::atomic<gpucollComm_t> shown{nullptr};
+  std::thread maker([&] {
+    choose_device(0);
+    gpucollComm_t comm = nullptr;
+    GC_OK(gpucollGroupStart());
+    GC_OK(gpucollCommInitRank(&comm, 2, id, 0));
+    shown = comm;
+    GC_OK(gpucollGroupEnd());
+  });
+  while (!shown) usleep(1000);
+  usleep(100000);
+  std::atomic<bool> aborted{false};
+  std::thread aborter([&] {
+    gpucollCommAbort(shown);
+    aborted = true;
+  });
+  usleep(100000);
+  EXPECT_FALSE(aborted) << "while the group makes the communicator";
+  gpucollComm_t other = nullptr;
+  choose_device(1);
+  GC_OK(gpucollCommInitRank(&other, 2, id, 1));
+  EXPECT_NE(other, shown.load());
+  maker.join();
+  aborter.join();
+  gpucollResult_t error = gpucollSuccess;
+  for (int i = 0; i < 5000 && error == gpucollSuccess; ++i) {
+    usleep(1000);
+    GC_OK(gpucollCommGetAsyncError(other, &error));
+  }
+  EXPECT_EQ(error, gpucollRemoteError);
+  gpucollCommDestroy(other);
+}
+
 TEST(Comm, AnAbortEndsWaitingForConnections) {
   if (!enough_devices(2)) return;
   auto comms = init_all(2);

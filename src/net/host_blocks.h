@@ -3,6 +3,9 @@
 //
 // Thread safety: as LinkEnd. Ownership: borrows memory.
 #pragma once
+#include <memory>
+#include <utility>
+
 #include "base/shared_memory.h"
 #include "net/transport.h"
 
@@ -58,5 +61,13 @@ class HostBlocks {
   SharedMemory shared_;
   void* kernel_ = nullptr;
 };
+
+// Makes an end of a link between nodes, and lets it prepare its blocks.
+template <class End>
+Result<std::unique_ptr<LinkEnd>> make_prepared(const LinkShape& shape, MemoryPort& memory) {
+  auto end = std::make_unique<End>(shape, memory);
+  GC_TRY(end->prepare());
+  return std::unique_ptr<LinkEnd>(std::move(end));
+}
 
 }  // namespace gpucoll::net

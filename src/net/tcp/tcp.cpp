@@ -210,18 +210,11 @@ class TcpReceiver final : public TcpEnd, private FrameSink {
   std::vector<Stream> streams_;
 };
 
-template <class End>
-Result<std::unique_ptr<LinkEnd>> make(const LinkShape& shape, MemoryPort& memory) {
-  auto end = std::make_unique<End>(shape, memory);
-  GC_TRY(end->prepare());
-  return std::unique_ptr<LinkEnd>(std::move(end));
-}
-
 class TcpTransport final : public Transport {
  public:
   const char* name() const override { return "tcp"; }
   Result<std::unique_ptr<LinkEnd>> make_end(Side side, const LinkShape& shape, MemoryPort& memory) override {
-    return side == Side::send ? make<TcpSender>(shape, memory) : make<TcpReceiver>(shape, memory);
+    return side == Side::send ? make_prepared<TcpSender>(shape, memory) : make_prepared<TcpReceiver>(shape, memory);
   }
 };
 

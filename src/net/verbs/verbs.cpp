@@ -236,7 +236,7 @@ class VerbsReceiver final : public VerbsEnd {
   Result<StepProgress> progress() override {
     GC_TRY_AS(bool moved, poll_all());
     uint64_t head;
-    // What a head has set free may be used before its own completion comes.
+    // The sender may use the steps that a head sets free before the head's own completion comes.
     for (int lane = 0; lane < shape_.lanes && outstanding_ < most_sends_; ++lane) {
       if (!lanes_[static_cast<size_t>(lane)].drained(&head)) continue;
       ++outstanding_;
@@ -264,19 +264,12 @@ class VerbsReceiver final : public VerbsEnd {
   std::vector<ReceivingLane> lanes_;
 };
 
-template <class End>
-Result<std::unique_ptr<LinkEnd>> make(const LinkShape& shape, MemoryPort& memory) {
-  auto end = std::make_unique<End>(shape, memory);
-  GC_TRY(end->prepare());
-  return std::unique_ptr<LinkEnd>(std::move(end));
-}
-
 class VerbsTransport final : public Transport {
  public:
   const char* name() const override { return "verbs"; }
   Status usable() override { return VerbsDevice::instance().status(); }
   Result<std::unique_ptr<LinkEnd>> make_end(Side side, const LinkShape& shape, MemoryPort& memory) override {
-    return side == Side::send ? make<VerbsSender>(shape, memory) : make<VerbsReceiver>(shape, memory);
+    return side == Side::send ? make_prepared<VerbsSender>(shape, memory) : make_prepared<VerbsReceiver>(shape, memory);
   }
 };
 

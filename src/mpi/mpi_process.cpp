@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/params.h"
+#include "core/peer/peers.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -99,7 +100,7 @@ std::string PeerProcess::name() const {
 
 // Returns what keeps this process and one of another node from reaching each other.
 Status MpiProcess::can_reach(const ProcessInfo& info) const {
-  if (params().transport == kTransportP2p || params().transport == kTransportShm)
+  if (!core::reaches_other_nodes())
     return Status::error(Code::unsupported,
                          "is on another node or in another container (PID namespace), where the parameter transport "
                          "does not reach: set it to auto, verbs or tcp");

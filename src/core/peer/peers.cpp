@@ -86,8 +86,6 @@ Status compare_params(const PeerInfo& info, const PeerInfo& first) {
                        info.rank, info.tuning_hash ? "a" : "no", first.tuning_hash ? "one" : "none");
 }
 
-bool reaches_other_nodes() { return params().transport != kTransportP2p && params().transport != kTransportShm; }
-
 // Returns what keeps the ranks from working together; the same answer on every rank.
 Status compare(const std::vector<PeerInfo>& infos) {
   const PeerInfo& first = infos[0];
@@ -188,6 +186,8 @@ void tell_others(proto::ControlPage& own, const std::string& name, const Status&
 }
 
 }  // namespace
+
+bool reaches_other_nodes() { return params().transport != kTransportP2p && params().transport != kTransportShm; }
 
 bool on_one_node(const PeerInfo& a, const PeerInfo& b) { return !std::memcmp(a.node, b.node, sizeof a.node); }
 // Containers of one machine may share a GPU.

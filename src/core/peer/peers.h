@@ -41,6 +41,9 @@ struct Surroundings {
   std::vector<Bystander> bystanders;
 };
 
+// Returns whether the parameter transport leaves a way to ranks of other nodes.
+bool reaches_other_nodes();
+
 class Peers {
  public:
   // Exchanges what ranks tell each other. `mine` tells whether this rank can take part at all: a failure goes to the

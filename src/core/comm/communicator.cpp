@@ -9,6 +9,7 @@
 
 #include "base/environment.h"
 #include "base/fork.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "base/mutant.h"
@@ -52,8 +53,8 @@ struct HandedOut {
 };
 
 uint64_t hash_of(const std::vector<int>& ranks) {
-  uint64_t hash = 14695981039346656037u;
-  for (int rank : ranks) hash = (hash ^ static_cast<uint64_t>(rank)) * 1099511628211u;
+  uint64_t hash = 0;
+  for (int rank : ranks) hash = hash_combine(hash, static_cast<uint64_t>(rank) + 1);
   return hash;
 }
 

@@ -265,15 +265,19 @@ Status enqueue_with(const CommShare& share, Add&& add) {
   return {};
 }
 
-// The group that ends with the calling thread's outermost end; an empty one at an inner end.
+// Tells the other ranks of communicators that the group does not make. Jobs of a parent are left out, as it would fail.
+void cancel(const std::vector<Job>& jobs, const Status& why) {
+  for (const Job& job : jobs)
+    if (!job.in_order_with) job.cancel(why);
+}
+
+// Returns the group that ends with the calling thread's outermost end; an empty one at an inner end.
 Result<Group> end_of_group() {
   if (the_group.depth == 0)
     return Status::error(Code::invalid_usage, "gpucollGroupEnd without a gpucollGroupStart before it");
   if (--the_group.depth > 0) return Group();
   Group group = std::exchange(the_group, Group());
-  if (!group.failure)
-    for (const Job& job : group.jobs)
-      if (!job.in_order_with) job.cancel(group.failure);
+  if (!group.failure) cancel(group.jobs, group.failure);
   GC_TRY(std::move(group.failure));
   return group;
 }
@@ -298,8 +302,7 @@ Result<double> group_simulate_end() {
   if (!group.jobs.empty()) {
     const Status why =
         Status::error(Code::invalid_usage, "a group that makes, splits or finalises communicators cannot be simulated");
-    for (const Job& job : group.jobs)
-      if (!job.in_order_with) job.cancel(why);  // else its parent would fail
+    cancel(group.jobs, why);
     return why;
   }
   double longest = 0;

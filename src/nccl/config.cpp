@@ -8,6 +8,8 @@
 namespace gpucoll::nccl {
 
 ncclResult_t read_config(const char* function, const ncclConfig_t* config, gpucollConfig_t* mine) {
+  *mine = GPUCOLL_CONFIG_INITIALIZER;
+  if (!config) return ncclSuccess;
   constexpr size_t kSmallest = offsetof(ncclConfig_t, blocking) + sizeof(int);
   if (config->magic != NCCL_CONFIG_MAGIC || config->size < kSmallest)
     return refuse(ncclInvalidArgument, function, "the configuration was not set up by NCCL_CONFIG_INITIALIZER");

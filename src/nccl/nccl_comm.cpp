@@ -17,9 +17,8 @@ gpucollUniqueId to_gpucoll(const ncclUniqueId& id) {
 
 ncclResult_t init(const char* function, ncclComm_t* comm, int n_ranks, const ncclUniqueId& id, int rank,
                   const ncclConfig_t* config) {
-  gpucollConfig_t mine = GPUCOLL_CONFIG_INITIALIZER;
-  if (config)
-    if (const ncclResult_t wrong = read_config(function, config, &mine)) return wrong;
+  gpucollConfig_t mine;
+  if (const ncclResult_t wrong = read_config(function, config, &mine)) return wrong;
   return to_nccl(gpucollCommInitRankConfig(gpucoll::nccl::to_gpucoll(comm), n_ranks, to_gpucoll(id), rank, &mine));
 }
 
@@ -52,18 +51,16 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int n_devices, const int* device
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
-  gpucollConfig_t mine = GPUCOLL_CONFIG_INITIALIZER;
-  if (config)
-    if (const ncclResult_t wrong = read_config("ncclCommSplit", config, &mine)) return wrong;
+  gpucollConfig_t mine;
+  if (const ncclResult_t wrong = read_config("ncclCommSplit", config, &mine)) return wrong;
   return to_nccl(gpucollCommSplitConfig(to_gpucoll(comm), color, key, to_gpucoll(newcomm), &mine));
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int n_excluded, ncclComm_t* newcomm, ncclConfig_t* config,
                             int flags) {
   static_assert(NCCL_SHRINK_DEFAULT == GPUCOLL_SHRINK_DEFAULT && NCCL_SHRINK_ABORT == GPUCOLL_SHRINK_ABORT);
-  gpucollConfig_t mine = GPUCOLL_CONFIG_INITIALIZER;
-  if (config)
-    if (const ncclResult_t wrong = read_config("ncclCommShrink", config, &mine)) return wrong;
+  gpucollConfig_t mine;
+  if (const ncclResult_t wrong = read_config("ncclCommShrink", config, &mine)) return wrong;
   return to_nccl(gpucollCommShrink(to_gpucoll(comm), excluded, n_excluded, to_gpucoll(newcomm), &mine, flags));
 }
 

@@ -184,16 +184,16 @@ Status split(gpucollComm_t comm, const Choice& choice, gpucollComm_t* newcomm) {
   *newcomm = nullptr;
   GC_TRY_AS(const Use communicator, checked(comm));
   const core::CommShare parent = comm->share;
-  const auto [color, key, config] = choice;
+  const int color = choice.color, key = choice.key;
   if (color < 0 && color != GPUCOLL_SPLIT_NOCOLOR)
     return Status::error(Code::invalid_argument, "color %d is negative and not GPUCOLL_SPLIT_NOCOLOR", color);
-  GC_TRY_AS(const bool shared, shares(config, parent.shares()));
+  GC_TRY_AS(const bool shared, shares(choice.config, parent.shares()));
   const auto cancel = [=](const Status& why) { parent.communicator()->raise_fault(why); };
   if (color == GPUCOLL_SPLIT_NOCOLOR)
-    return core::enqueue_job([=, c = color, k = key] { return parent.split(c, k, shared).status(); },
-                             communicator.communicator(), cancel);
-  const auto make = [=, c = color, k = key](gpucollComm_t handle) -> Status {
-    GC_TRY_AS(handle->share, parent.split(c, k, shared));
+    return core::enqueue_job([=] { return parent.split(color, key, shared).status(); }, communicator.communicator(),
+                             cancel);
+  const auto make = [=](gpucollComm_t handle) -> Status {
+    GC_TRY_AS(handle->share, parent.split(color, key, shared));
     return {};
   };
   return make_handle(newcomm, make, communicator.communicator(), cancel);

@@ -231,10 +231,10 @@ const Protocol* forced_protocol() {
 // more bandwidth; docs/measurements/2026-11-27-clusters.md. A reduce_scatter has no such size, nor a reduce between
 // two.
 uint64_t most_zero_copy(Function function, const CommProperties& shape) {
-  constexpr uint64_t kAllReduce = 96 << 20, kReduce = 96 << 20;
+  constexpr uint64_t kMost = 96 << 20;
   if (shape.emulated) return UINT64_MAX;
-  if (function == Function::all_reduce) return kAllReduce / static_cast<uint64_t>(shape.n_ranks);
-  return function == Function::reduce && shape.n_ranks > 2 ? kReduce : UINT64_MAX;
+  if (function == Function::all_reduce) return kMost / static_cast<uint64_t>(shape.n_ranks);
+  return function == Function::reduce && shape.n_ranks > 2 ? kMost : UINT64_MAX;
 }
 
 // bytes: as for candidates(). Each rank's part of a reduce_scatter is whole packs.

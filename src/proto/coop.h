@@ -5,7 +5,8 @@
 //   any(flag)        barrier as well; true on every thread if `flag` was true on at least one
 //   split(n)         this thread's part of the group, a Coop of its own, whose group() is its number: parts are runs of
 //                    whole warps, part g of W warps has those from g * W / n to (g + 1) * W / n
-//   lead(n)          the first n threads of the group, a Coop of their own (Lead); the others call nothing of it
+//   lead(n)          the first n threads of the group, a Coop of their own (Lead); the others call nothing of it. Parts
+//                    have it
 //
 // Solo is a group of one; CudaBlock a CUDA thread block, CudaWarps a part of one; the emulated device's groups are
 // gpu::emu::ThreadBlock and ThreadBlockPart. Only whole blocks can be split, into at most kMaxGroups parts, and not
@@ -41,12 +42,10 @@ constexpr GC_HD WarpRun warp_run(int rank, int size, int n) {
 }
 
 struct Solo {
-  using Lead = Solo;
   GC_HD int rank() const { return 0; }
   GC_HD int size() const { return 1; }
   GC_HD void sync() const {}
   GC_HD bool any(bool flag) const { return flag; }
-  GC_HD Solo lead(int) const { return {}; }
 };
 
 #if defined(__CUDACC__)
@@ -91,7 +90,7 @@ class CudaWarps {
   GC_DEV CudaWarps lead(int n) const {
     return {{run_.group, run_.first, n}, n == run_.size ? barrier_ : barrier_ + kLeadBarriers};
   }
-  // Of the 16 that the hardware has, 8 are for parts of two warps and more.
+  // The hardware has 16 barriers; parts of two warps and more take up to 8.
   static constexpr int kLeadBarriers = 9;
 
  private:
@@ -100,13 +99,11 @@ class CudaWarps {
 };
 
 struct CudaBlock {
-  using Lead = CudaWarps;
   GC_DEV int rank() const { return static_cast<int>(threadIdx.x); }
   GC_DEV int size() const { return static_cast<int>(blockDim.x); }
   GC_DEV void sync() const { __syncthreads(); }
   GC_DEV bool any(bool flag) const { return __syncthreads_or(flag) != 0; }
   GC_DEV CudaWarps split(int n) const { return CudaWarps(warp_run(rank(), size(), n)); }
-  GC_DEV CudaWarps lead(int n) const { return CudaWarps({0, 0, size()}, 0).lead(n); }
 };
 
 #endif

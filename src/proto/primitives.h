@@ -323,7 +323,7 @@ class Primitives<Family, Coop, Simple<kSliceSteps, kSlicesPerChunk, kDirect>, F>
   }
 
   GC_DEV bool has_role(int role) const { return (roles_ >> role & 1) != 0; }
-  // Who moves are the group's first threads: all of them, or all but its last warp.
+  // Returns how many of the group's threads move, its first ones: all, or all but its last warp.
   static GC_DEV int movers_of(int threads) {
     return threads < kWarpsToSpareOne * kWarp ? threads : threads / kWarp * kWarp - kWarp;
   }

@@ -150,7 +150,7 @@ TEST(Abi, EveryFunctionCanBeCalled) {
 #undef GC_NCCL_SYMBOL
 }
 
-// What programs know that were compiled with older versions' headers, or with a newer one's.
+// Programs that were compiled with headers of older versions, or of a newer one, pass configurations of other sizes.
 TEST(Abi, ConfigurationsOfAllSizesAreRead) {
   struct Newer {
     ncclConfig_t known = NCCL_CONFIG_INITIALIZER;

@@ -1,4 +1,4 @@
-// What programs that were written for NCCL do, linked to gpucoll's libnccl.so.2: ranks as processes and as threads, all
+// Uses gpucoll's libnccl.so.2 as programs do that were written for NCCL: ranks as processes and as threads, all
 // types and operations, groups over several communicators, aborts, children.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -416,7 +416,7 @@ TEST(Errors, AreNcclsWithASentence) {
   EXPECT_NE(std::strstr(ncclGetLastError(comm), "datatype"), nullptr) << ncclGetLastError(comm);
   EXPECT_EQ(ncclInvalidArgument, ncclBroadcast(device.in(), device.out(), 8, ncclFloat32, 1, comm, device.stream()));
   EXPECT_NE(std::strstr(ncclGetLastError(comm), "root"), nullptr) << ncclGetLastError(comm);
-  // What fails in a group fails the group.
+  // A call that fails makes its group fail.
   OK(ncclGroupStart());
   EXPECT_EQ(ncclInvalidArgument, ncclSend(device.in(), 8, ncclFloat32, 1, comm, device.stream()));
   EXPECT_EQ(ncclInvalidArgument, ncclGroupEnd());

@@ -13,7 +13,7 @@ check_PROGRAMS += test/unit/net/tcp_test
 test_unit_net_tcp_test_SOURCES = test/unit/net/tcp_test.cpp test/unit/net/link_kernels.h
 test_unit_net_tcp_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 if HAVE_VERBS
-# What stands for libibverbs: opened by dlopen, as that is.
+# The tests open this library by dlopen, in the place of libibverbs.
 GC_FAKE_VERBS_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 check_LTLIBRARIES += test/unit/net/fake_verbs.la
 test_unit_net_fake_verbs_la_SOURCES = test/unit/net/fake_verbs.cpp test/unit/net/fake_verbs.h

@@ -91,7 +91,7 @@ class CudaDevice final : public Device {
   bool has_queues() const;
   // Returns the blocks of a cluster in which kernels like this one can be started; 1: without clusters.
   int cluster_size_for(const Kernel& kernel) const;
-  // The same for a launch of so many blocks, once a kernel has been prepared.
+  // Returns the blocks of a cluster for a launch of so many blocks, once a kernel has been prepared.
   unsigned cluster_of(int blocks) const noexcept;
   Status clear(void* memory, size_t bytes);
   Result<void*> reach_own(const struct CudaHandle& handle);

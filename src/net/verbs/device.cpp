@@ -12,7 +12,7 @@
 namespace gpucoll::net {
 namespace {
 
-// What the parameter verbs_device asks for: "mlx5_0", "mlx5_0:1" or nothing.
+// The parameter verbs_device names a device, a device and a port, or neither: "mlx5_0", "mlx5_0:1" or nothing.
 struct WantedPort {
   std::string device;
   int port = 0;  // 0: any
@@ -50,7 +50,8 @@ bool is_ipv4(const ibv_gid& gid) {
 }
 bool is_link_local(const ibv_gid& gid) { return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80; }
 
-// Of two GIDs of a RoCE port the one with the greater rank is used: routers carry RoCE v2, and IPv4 is what is set up.
+// Ranks the GIDs of a RoCE port; choose_gid() takes the greatest, and none of rank 0. Routers carry RoCE v2, and
+// administrators set up IPv4.
 int rank_of(const ibv_gid_entry& entry) {
   if (entry.gid_type != IBV_GID_TYPE_ROCE_V2) return 0;
   return is_ipv4(entry.gid) ? 3 : is_link_local(entry.gid) ? 1 : 2;

@@ -1,4 +1,4 @@
-// What a test tells the library that stands for libibverbs (fake_verbs.cpp), and learns from it.
+// Tests control the library that stands for libibverbs (fake_verbs.cpp) by this, and learn from it.
 #pragma once
 #include <atomic>
 
@@ -11,7 +11,7 @@ struct FakeVerbs {
   std::atomic<bool> registers{true};        // there is memory left to be locked
   std::atomic<int> most_requests{4096};
   std::atomic<int> writes_until_fault{-1};  // then one is refused by the other side
-  // Of the queue pair that was connected last.
+  // The queue pair that was connected last has these.
   std::atomic<int> pkey_index{-1}, service_level{-1}, traffic_class{-1}, timeout{-1}, retries{-1};
   std::atomic<int> violations{0};  // what real devices punish by wrong data
 };

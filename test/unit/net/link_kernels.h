@@ -1,4 +1,4 @@
-// What kernels do at both ends of a link, for tests of the transports between nodes.
+// Plays the kernels at both ends of a link, for tests of the transports between nodes.
 #pragma once
 #include <gtest/gtest.h>
 

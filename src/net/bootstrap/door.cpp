@@ -1,5 +1,6 @@
 #include "net/bootstrap/door.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -54,9 +55,16 @@ bool Door::settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* gu
   return true;
 }
 
+// Returns whether somebody knocks. Without a descriptor left accept4 fails with EMFILE also where nobody does.
+bool Door::somebody_knocks() const {
+  pollfd knock = {listener_.get(), POLLIN, 0};
+  return poll(&knock, 1, 0) > 0;
+}
+
 bool Door::accept_one(const Knows& knows, std::vector<Guest>* guests) {
   Stranger stranger{accept_now(listener_.get()), Clock::now()};
   while (!stranger.fd && no_descriptor_left(errno)) {
+    if (!somebody_knocks()) return errno = EAGAIN, false;
     if (!strangers_.empty())
       strangers_.pop_front();
     else if (Spare::spend())

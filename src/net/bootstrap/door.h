@@ -50,6 +50,7 @@ class Door {
   static Heard hear(Stranger* stranger);
   // Returns whether the stranger is one no longer.
   static bool settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* guests);
+  bool somebody_knocks() const;
   // Returns whether someone came in; sets errno where not.
   bool accept_one(const Knows& knows, std::vector<Guest>* guests);
   bool has_last() const;

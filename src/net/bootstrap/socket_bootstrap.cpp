@@ -80,7 +80,7 @@ Result<std::unique_ptr<SocketBootstrap>> SocketBootstrap::create(const proto::Un
   if (status) return self;
   if (self->root_)
     self->give_up(status);
-  else if (!self->failure_ && status.code() != Code::remote)
+  else if (!self->failure_ && (status.code() != Code::remote || self->turned_away_))
     decline(id, rank, size, status);
   return status;
 }
@@ -126,6 +126,7 @@ Status SocketBootstrap::meet() {
     auto come = come_to(root, deadline);
     if (come && *come) return {};
     if (failure_) return *failure_;
+    turned_away_ = come.ok();
     status = come ? Status::error(Code::remote, "%s hung up", to_string(root).c_str()) : come.status();
     if (!come) break;
   }
@@ -134,6 +135,11 @@ Status SocketBootstrap::meet() {
                          maker_name().c_str(), rank_, size_, to_string(root).c_str(),
                          static_cast<long long>(timeout_s_ + kGrace));
   if (status.code() != Code::remote) return status;
+  if (turned_away_)
+    return Status::error(status.code(),
+                         "%s hung up on rank %d of %d %d times without a word: it has no descriptors left (then raise "
+                         "`ulimit -n`, the number of files that a process may have open), or strangers crowd its port",
+                         maker_name().c_str(), rank_, size_, kAttempts);
   return Status::error(status.code(),
                        "%s does not answer rank %d of %d (%s): is it still running? Was the id used before? Each makes "
                        "one communicator",

@@ -82,8 +82,9 @@ class SocketBootstrap final : public Bootstrap {
   int64_t timeout_s_;
   Line root_;
   bool one_host_ = false;
-  int maker_ = -1;     // the rank whose process made the id, once all have come; -1: no rank's
-  Deadline patience_;  // when this rank has waited for the parameter timeout
+  bool turned_away_ = false;  // the maker let this rank in, and hung up on it without a word
+  int maker_ = -1;            // the rank whose process made the id, once all have come; -1: no rank's
+  Deadline patience_;         // when this rank has waited for the parameter timeout
   bool addresses_follow_ = false;
   std::optional<Status> failure_;  // the first one, that the maker or another rank told, or that this rank has told
   Door door_;

@@ -533,6 +533,64 @@ TEST(SocketBootstrap, ARankThatFailsAmongTheOthersTellsThemWhy) {
   }
 }
 
+// The others wait for nobody then.
+TEST(SocketBootstrap, ARankThatIsTurnedAwayTellsTheMaker) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  Address deaf;
+  auto listener = listen_on(htonl(INADDR_LOOPBACK), &deaf);
+  ASSERT_TRUE(listener.ok());
+  std::atomic<bool> over{false};
+  std::thread hangs_up([&] {
+    while (!over) {
+      pollfd knock = {listener->get(), POLLIN, 0};
+      if (poll(&knock, 1, 10) > 0) accept_now(listener->get());
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  on_ranks(2, [&](int rank) {
+    proto::UniqueId seen = *id;
+    if (rank == 1) seen.root.ip = deaf.ip, seen.root.port = deaf.port;
+    auto bootstrap = SocketBootstrap::create(seen, rank, 2, 60);
+    ASSERT_FALSE(bootstrap);
+    EXPECT_EQ(bootstrap.status().code(), Code::remote);
+    EXPECT_NE(std::string(bootstrap.status().what()).find("hung up on rank 1 of 2"), std::string::npos)
+        << bootstrap.status().what();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kNeverHang);
+  over = true;
+  hangs_up.join();
+}
+
+// Without a descriptor left accept4 fails as if somebody knocked.
+TEST(FewDescriptors, NobodyIsDroppedWhereNobodyKnocks) {
+  const std::string said = said_in_child([]() -> std::string {
+    Address address;
+    auto listener = listen_on(htonl(INADDR_LOOPBACK), &address);
+    auto caller = connect_to(address, deadline_after(5));
+    if (!listener || !caller) return "no sockets";
+    rlimit limit = {};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = static_cast<rlim_t>(UniqueFd(dup(0)).get()) + 1;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    Door door(*std::move(listener));
+    std::vector<Door::Guest> guests;
+    const proto::BootstrapHello hello = {proto::kBootstrapMagic, 7, 0, 2, -1, 60, 0, 4711, 0};
+    for (const bool says : {false, true}) {
+      if (says && !send_all(caller->get(), &hello, sizeof hello, deadline_after(5))) return "hung up on";
+      PollSet set;
+      door.watch(&set);
+      if (Status status = set.wait(deadline_after(5)); !status) return status.what();
+      if (Status status = door.serve(
+              set, [](const auto&) { return true; }, &guests);
+          !status)
+        return status.what();
+    }
+    return guests.size() == 1 ? "let in" : "dropped";
+  });
+  EXPECT_EQ(said, "let in");
+}
+
 // All of them, or none, and with the sentence of one that found no descriptor; wherever that was.
 TEST(FewDescriptors, FailAtOnceForAllRanksAndSayWhatToRaise) {
   int failed = 0;

@@ -255,11 +255,11 @@ GPUCOLL_API gpucollResult_t gpucollSend(const void *sendbuff, size_t count, gpuc
 GPUCOLL_API gpucollResult_t gpucollRecv(void *recvbuff, size_t count, gpucollDataType_t datatype, int peer,
                                         gpucollComm_t comm, gpucollStream_t stream);
 
-/* Put together from sends and receives, in one launch; out of place only, but for gather and scatter of the root's own
- * part. Arrays of counts and displacements (in elements) have an entry for each rank and are read before the call
- * returns. */
-/* recvbuff[s * count + i] on rank r = sendbuff[r * count + i] of rank s. In place is refused (gpucollInvalidArgument).
- */
+/* Put together from sends and receives, in one launch; out of place only, but for gpucollAlltoAll, and for gather and
+ * scatter of the root's own part. Arrays of counts and displacements (in elements) have an entry for each rank and are
+ * read before the call returns. */
+/* recvbuff[s * count + i] on rank r = sendbuff[r * count + i] of rank s. In place (sendbuff == recvbuff), a rank's data
+ * are first copied to device memory that the communicator keeps. */
 GPUCOLL_API gpucollResult_t gpucollAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
                                             gpucollDataType_t datatype, gpucollComm_t comm, gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollAlltoAllv(const void *sendbuff, const size_t sendcounts[], const size_t sdispls[],

@@ -64,7 +64,8 @@ Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& p
   core::drain_reclaimed(0, nullptr);
   GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout));
   Status status = contained([&]() -> Status {
-    GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel()}, *bootstrap));
+    GC_TRY_AS(auto communicator,
+              core::Communicator::create(*device, {all_kernels(), move_kernel(), packing_kernel()}, *bootstrap));
     handle->share = core::CommShare(std::move(communicator), plan.shares);
     return {};
   });

@@ -39,7 +39,8 @@ bool sends_from_recv(const Call& call, int rank) {
 bool receives_into_send(const Call& call, int rank) {
   if (call.kind == Kind::bcast) return true;
   if (!call.in_place) return false;
-  return reduces(call.kind) || call.kind == Kind::broadcast || (call.kind == Kind::scatter && rank == call.root);
+  return reduces(call.kind) || call.kind == Kind::broadcast || call.kind == Kind::all_to_all ||
+         (call.kind == Kind::scatter && rank == call.root);
 }
 
 // Hands out pieces of all arenas, with gaps of random sizes.

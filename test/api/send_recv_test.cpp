@@ -174,7 +174,7 @@ TEST(Exchanges, RefuseBadArguments) {
     auto all_to_all_v = [&](const size_t* sends, const size_t* sdispls, const size_t* recvs, const size_t* rdispls) {
       return gpucollAlltoAllv(a.at(), sends, sdispls, b.at(), recvs, rdispls, gpucollFloat32, comm, nullptr);
     };
-    refused(gpucollAlltoAll(a.at(), a.at(), 4, gpucollFloat32, comm, nullptr), "overlap");
+    refused(gpucollAlltoAll(a.at(), a.at(4), 4, gpucollFloat32, comm, nullptr), "overlap");
     refused(gpucollAlltoAll(a.at(), b.at(), 17, gpucollFloat32, comm, nullptr), "sendbuff");
     refused(gpucollAlltoAll(a.at(), nullptr, 1, gpucollFloat32, comm, nullptr), "recvbuff is NULL");
     refused(all_to_all_v(three, zero, four, zero), "recvcounts");

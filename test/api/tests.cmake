@@ -57,6 +57,17 @@ gc_test(api.repeat LABELS api TIMEOUT 120
 gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_PLAN_CACHE=4 GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
   COMMAND test/api/repeat_test)
+gc_test(api.in_place LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/in_place_test)
+gc_test(api.in_place.copy LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_COPY_ENGINE_BYTES=50K COMMAND test/api/in_place_test)
+# All calls of a group are put aside at one place; and memory is given back though graphs have it.
+gc_mutant(220 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
+  COMMAND test/api/in_place_test --gtest_filter=InPlace.CallsOfAGroupArePutAsideApart)
+gc_mutant(221 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
+    ${GC_BUILD}/test/api/in_place_test --gtest_filter=InPlace.GraphsKeepTheirPlace)
 gc_test(api.share LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/share_test)
 gc_test(api.share.copy LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_COPY_ENGINE_BYTES=1K COMMAND test/api/share_test)

@@ -113,6 +113,7 @@ TEST(Abi, EveryFunctionCanBeCalled) {
   OK(CALL(ncclBcast)(out, 8, ncclFloat32, 0, comm, nullptr));
   OK(CALL(ncclAllGather)(in, out, 8, ncclFloat32, comm, nullptr));
   OK(CALL(ncclAlltoAll)(in, out, 8, ncclFloat32, comm, nullptr));
+  OK(CALL(ncclAlltoAll)(out, out, 8, ncclFloat32, comm, nullptr));
   OK(CALL(ncclGather)(in, out, 8, ncclFloat32, 0, comm, nullptr));
   OK(CALL(ncclScatter)(in, out, 8, ncclFloat32, 0, comm, nullptr));
   OK(CALL(ncclGroupStart)());

@@ -112,8 +112,8 @@ Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
   BoardBootstrap bootstrap(description_, matcher_, meeting_, call.place, idle, ranks_);
   core::Surroundings surroundings = {ranks_, {}};
   if (!ranks_.empty()) surroundings.bystanders = matcher_.bystanders();  // whom the others of `ranks_` may wait for
-  GC_TRY_AS(runtime_,
-            core::Communicator::create(*call.part.device, {all_kernels(), move_kernel()}, bootstrap, surroundings));
+  GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel(), packing_kernel()},
+                                                 bootstrap, surroundings));
   bound_ = call.lines;
   usual_ = call.part.device;
   made_.store(runtime_.get(), std::memory_order_release);  // partner: get()

@@ -1,5 +1,7 @@
 # Room core/comm: communicator, group, shared resources, reclaim.
 GC_CORE_SOURCES += \
+	src/core/comm/aside.cpp \
+	src/core/comm/aside.h \
 	src/core/comm/comm_share.cpp \
 	src/core/comm/comm_share.h \
 	src/core/comm/communicator.cpp \

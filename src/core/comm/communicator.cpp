@@ -14,6 +14,7 @@
 #include "base/monotonic.h"
 #include "base/mutant.h"
 #include "base/params.h"
+#include "core/plan/copy_items.h"
 #include "core/plan/tuning_file.h"
 
 namespace gpucoll::core {
@@ -194,6 +195,18 @@ bool Communicator::has_peers_in_this_process() const noexcept {
 const Fault& Communicator::fault() noexcept {
   if (!fault_.raised()) look_at_report();
   return fault_;
+}
+
+Status Communicator::reserve_aside(const TaskQueue& queue) {
+  const size_t bytes = bytes_aside(queue, size());
+  if (bytes == 0) return {};
+  Status reserved = aside_.reserve(device_, bytes, in_graphs());
+  if (!reserved) raise_fault(reserved);  // the peers would wait for this rank's part
+  return reserved;
+}
+
+void Communicator::put_aside(TaskQueue* queue) const {
+  core::put_aside(queue, size(), aside_.memory(), kernels_.packing);
 }
 
 // The copy path counts all messages, whichever way they go.

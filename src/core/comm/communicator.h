@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "core/comm/aside.h"
 #include "core/connect/device_tables.h"
 #include "core/connect/links.h"
 #include "core/connect/mesh.h"
@@ -40,6 +41,7 @@ namespace gpucoll::core {
 struct Kernels {
   std::span<const gpu::Kernel> all;
   const gpu::Kernel* move;  // the one for plans without a reduction (planner.h)
+  const gpu::Kernel* packing;
 };
 
 class Communicator final : public Watched, public GraphUser {
@@ -82,6 +84,10 @@ class Communicator final : public Watched, public GraphUser {
   // where some streams are capturing and others are not, and after finish(); the device's.
   Result<CommProperties> shape(const std::vector<gpu::Stream>& streams);
   bool connected(const Requirements& required) const noexcept;
+  // Make each all-to-all in place one with two buffers, whose input is put aside before. reserve_aside() comes first,
+  // for all queues that are begun together. Its failure latches.
+  Status reserve_aside(const TaskQueue& queue);
+  void put_aside(TaskQueue* queue) const;
   // Returns what is kept of an equal queue that has been begun before. Then all that the queue needs is connected, and
   // replace_by_messages() leaves it as it is.
   PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const;
@@ -262,6 +268,7 @@ class Communicator final : public Watched, public GraphUser {
   std::unique_ptr<Launcher> launcher_;
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;
+  Aside aside_;
   int ring_channels_ = 0, tree_channels_ = 0;  // how many are connected
   bool mesh_tried_ = false;
   uint64_t last_share_ = 0;  // the highest number given

@@ -230,7 +230,11 @@ void launch_all(std::span<Part> parts) {
 
 // One communicator's failure does not keep the others from their work. The first failure.
 Status carry_out(std::span<Part> parts) {
-  for (Part& part : parts) GC_TRY(check(part));
+  for (Part& part : parts) GC_TRY(part.communicator->reserve_aside(*part.queue));
+  for (Part& part : parts) {
+    part.communicator->put_aside(part.queue.get());
+    GC_TRY(check(part));
+  }
   if (parts.size() > 1)
     std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.key() < b.key(); });
   announce(parts);

@@ -9,6 +9,8 @@ GC_CORE_SOURCES += \
 	src/core/plan/copy_engine_limits.h \
 	src/core/plan/copy_engine_reduction.cpp \
 	src/core/plan/copy_engine_reduction.h \
+	src/core/plan/copy_items.cpp \
+	src/core/plan/copy_items.h \
 	src/core/plan/plan_builder.cpp \
 	src/core/plan/plan_builder.h \
 	src/core/plan/planner.cpp \

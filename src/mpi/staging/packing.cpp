@@ -1,7 +1,6 @@
 #include "mpi/staging/packing.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "gpucoll/gpucoll.h"
 #include "kernels/kernels.h"
@@ -13,10 +12,6 @@ namespace {
 ptrdiff_t elements_extent(const gc_type_map& map, size_t bytes) {
   return static_cast<ptrdiff_t>(bytes / map.size) * map.extent;
 }
-
-// From so many bytes on it pays to copy the ends apart, and what lies between in the widest units that both sides
-// allow.
-constexpr size_t kWorthUnits = 4096;
 
 // Where a side is one on consecutive bytes.
 bool takes_whole(const gc_buffer& buffer) { return buffer.block_bytes == nullptr; }
@@ -31,24 +26,6 @@ Span span_of(const gc_type_map& map, size_t bytes_of_data) {
 
 bool reduces_pairs_with_gaps(const gc_call& call) {
   return call.reduces && (call.type == gpucollDoubleInt || call.type == gpucollLongInt || call.type == gpucollShortInt);
-}
-
-void append_copy(std::vector<proto::PackItem>* items, void* to, const void* from, size_t bytes) {
-  auto* const source = static_cast<uint8_t*>(const_cast<void*>(from));
-  auto* const target = static_cast<uint8_t*>(to);
-  const auto add = [&](size_t at, size_t n) {
-    if (n > 0) items->push_back(pack_item(plain_layout(n), nullptr, nullptr, source + at, target + at, n, false));
-  };
-  size_t head = 0, body = 0;
-  if (bytes >= kWorthUnits) {
-    const auto differ = reinterpret_cast<uintptr_t>(source) ^ reinterpret_cast<uintptr_t>(target);
-    const size_t unit = size_t{1} << std::countr_zero(differ | sizeof(proto::Pack));
-    head = -reinterpret_cast<uintptr_t>(target) & (unit - 1);
-    body = (bytes - head) / unit * unit;
-  }
-  add(0, head);
-  add(head, body);
-  add(head + body, bytes - head - body);
 }
 
 void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes) {

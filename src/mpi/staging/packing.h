@@ -11,6 +11,7 @@
 
 #include "abi/abi.h"
 #include "base/status.h"
+#include "core/plan/copy_items.h"
 #include "core/plan/task.h"
 #include "mpi/datatype/type_cache.h"
 #include "mpi/staging/call_context.h"
@@ -33,8 +34,7 @@ constexpr size_t packs(size_t bytes) {
 // Returns whether the call reduces pairs that have a gap between or behind their members. Results keep what lies there.
 bool reduces_pairs_with_gaps(const gc_call& call);
 
-// Adds the items that copy consecutive bytes to a list. Kernel addresses.
-void append_copy(std::vector<proto::PackItem>* items, void* to, const void* from, size_t bytes);
+using core::append_copy;
 // Adds a copy to `when`: &queue.before or &queue.after. Kernel addresses.
 void add_copy(core::TaskQueue& queue, std::vector<proto::PackItem>* when, void* to, const void* from, size_t bytes);
 

@@ -15,7 +15,7 @@ const gpu::Kernel kNone = {"none", nullptr, [](const gpu::EmuBlock&, const proto
 std::unique_ptr<Communicator> finished_communicator() {
   gpucoll_test::ThreadsExchange alone(1);
   gpucoll_test::ThreadsBootstrap bootstrap(alone, 0, 1);
-  auto made = Communicator::create(**gpu::emu_platform().open(0), {{&kNone, 1}, &kNone}, bootstrap);
+  auto made = Communicator::create(**gpu::emu_platform().open(0), {{&kNone, 1}, &kNone, &kNone}, bootstrap);
   EXPECT_TRUE(made) << made.status().what();
   EXPECT_TRUE((*made)->finish(nullptr).ok());
   return *std::move(made);

@@ -4,11 +4,13 @@ GC_API_SOURCES = \
 	src/api/api_comm.cpp \
 	src/api/api_device.cpp \
 	src/api/api_exchanges.cpp \
+	src/api/api_meeting.cpp \
 	src/api/api_operations.cpp \
 	src/api/api_register.cpp \
 	src/api/exchange.cpp \
 	src/api/exchange.h \
 	src/api/handles.h \
+	src/api/open_device.h \
 	src/api/registrations.cpp \
 	src/api/registrations.h
 

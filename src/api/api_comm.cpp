@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/handles.h"
+#include "api/open_device.h"
 #include "base/params.h"
 #include "base/status.h"
 #include "core/comm/group.h"
@@ -92,12 +93,6 @@ Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with, co
 Status decline(const Plan& plan, int rank, Status why) {
   if (!why) net::SocketBootstrap::decline(plan.id, rank, plan.n, why);
   return why;
-}
-
-Result<gpu::Device*> open_device(std::optional<int> index) {
-  GC_TRY(params_status());
-  GC_TRY_AS(gpu::Platform * platform, gpu::platform());
-  return platform->open(index ? *index : platform->current_device());
 }
 
 // On the thread's device where no index is given.

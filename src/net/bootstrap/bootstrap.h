@@ -1,7 +1,8 @@
 // How the ranks of a communicator exchange small things before they have connections: an allgather.
 //
-// Three implementations: SocketBootstrap uses sockets, from a unique id; coll::BoardBootstrap uses the arrival board of
-// MPI's processes; core::MailboxBootstrap uses pages that connected ranks share.
+// Four implementations: SocketBootstrap uses sockets, from a unique id; coll::BoardBootstrap uses the arrival board of
+// MPI's processes; core::MailboxBootstrap uses pages that connected ranks share; MeetingBootstrap of room api uses a
+// function of its caller, such as an allgather of MPI.
 // Thread safety: one caller at a time. Each implementation bounds its waits.
 #pragma once
 #include <cstddef>

@@ -1,0 +1,98 @@
+// What libgpucoll-mpi needs beyond the C API (abi/meeting.h). Each body is one call of guarded().
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "abi/meeting.h"
+#include "api/handles.h"
+#include "api/open_device.h"
+#include "base/params.h"
+#include "core/comm/communicator.h"
+#include "core/comm/group.h"
+#include "core/comm/reclaim.h"
+#include "kernels/kernels.h"
+#include "net/bootstrap/bootstrap.h"
+
+using namespace gpucoll;
+using namespace gpucoll::coll;
+
+namespace {
+
+// An allgather by a function of the program's.
+class MeetingBootstrap final : public net::Bootstrap {
+ public:
+  explicit MeetingBootstrap(const gc_meeting& meeting) : meeting_(meeting) {}
+  int rank() const override { return meeting_.rank; }
+  int size() const override { return meeting_.size; }
+  Status allgather(const void* mine, void* all, size_t bytes) override {
+    char why[512] = "";
+    const gpucollResult_t result =
+        meeting_.allgather(meeting_.ctx, mine, all, bytes, params().timeout, why, sizeof why);
+    return result == gpucollSuccess ? Status() : Status(static_cast<Code>(result), why);
+  }
+
+ private:
+  const gc_meeting& meeting_;
+};
+
+// What a rank tells the others before the communicator is made.
+struct Verdict {
+  int32_t code;
+  char said[500];
+};
+
+// Returns the first rank's failure on all ranks.
+Status agree(net::Bootstrap& bootstrap, const Status& mine) {
+  Verdict verdict = {static_cast<int32_t>(mine.code()), ""};
+  std::snprintf(verdict.said, sizeof verdict.said, "%s", mine.what());
+  std::vector<Verdict> all(static_cast<size_t>(bootstrap.size()));
+  GC_TRY(bootstrap.allgather(&verdict, all.data(), sizeof verdict));
+  const auto failed = std::find_if(all.begin(), all.end(), [](const Verdict& of) { return of.code != 0; });
+  if (failed == all.end()) return {};
+  return Status::error(static_cast<Code>(failed->code), "rank %td: %s", failed - all.begin(), failed->said);
+}
+
+Result<gpu::Device*> prepare() {
+  if (core::group_open())
+    return Status::error(Code::invalid_usage,
+                         "a group is open, in which the communicator of an MPI communicator cannot be made: call "
+                         "gpucollCommFromMPI before gpucollGroupStart");
+  return open_device({});
+}
+
+Status meet(gpucollComm_t* comm, const gc_meeting& meeting) {
+  MeetingBootstrap bootstrap(meeting);
+  auto device = contained(prepare);
+  GC_TRY(agree(bootstrap, device.status()));
+  core::drain_reclaimed(0, nullptr);
+  gpucollComm_t handle = Handles::instance().take();
+  Status status = contained([&]() -> Status {
+    GC_TRY_AS(auto made, core::Communicator::create(**device, {all_kernels(), move_kernel()}, bootstrap));
+    handle->share = core::CommShare(std::move(made), params().split_share != 0);
+    return {};
+  });
+  if (!status) {
+    Handles::instance().give_back(handle);
+    return status;
+  }
+  *comm = handle;
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+gpucollResult_t gpucoll_comm_meet(const char* where, gpucollComm_t* comm, const gc_meeting* meeting) {
+  *comm = nullptr;
+  return to_c(guarded(where, [&] { return core::fail_group(meet(comm, *meeting)); }));
+}
+
+gpucollResult_t gpucoll_refuse(const char* where, gpucollResult_t result, const char* sentence) {
+  return to_c(guarded(where, [&] { return core::fail_group(Status(static_cast<Code>(result), sentence)); }));
+}
+
+int gpucoll_group_open(void) { return core::group_open(); }
+
+}  // extern "C"

@@ -12,7 +12,8 @@ make --no-print-directory -s -C "$build" install DESTDIR="$stage" \
   GPUCOLL_KERNEL_SUBSET="$(cat "$build/src/kernels/kernel_subset.stamp")" >"$stage/log" 2>&1 ||
   { cat "$stage/log"; exit 1; }
 prefix=$(setting prefix)
-for file in lib/libgpucoll.so include/gpucoll/gpucoll.h lib/pkgconfig/gpucoll.pc bin/gpucoll-perf bin/gpucoll-info \
+for file in lib/libgpucoll.so include/gpucoll/gpucoll.h lib/pkgconfig/gpucoll.pc \
+            lib/libgpucoll-mpi.so include/gpucoll/mpi.h lib/pkgconfig/gpucoll-mpi.pc bin/gpucoll-perf bin/gpucoll-info \
             bin/gpucoll-tune bin/with-gpucoll lib/gpucoll/nccl/libnccl.so.2; do
   test -e "$stage$prefix/$file" || wrong "make install did not install $file"
 done
@@ -46,6 +47,30 @@ print(ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(v)), v.value)' 2>"
   grep -q "^with-gpucoll: .*/nccl/libnccl.so.2 takes the place of libnccl.so.2 for: python3 " "$stage/log" ||
     wrong "with-gpucoll does not say what it does"
 fi
+cat >"$stage/mpi_user.c" <<'END'
+#include <gpucoll/mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  int one = 1, sum = 0, size = 0;
+  void *memory = NULL;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (gpucollMalloc(&memory, sizeof sum) != gpucollSuccess || gpucollMemcpy(memory, &one, sizeof one) != gpucollSuccess ||
+      gpucollMPIAllreduce(MPI_IN_PLACE, memory, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, NULL) != gpucollSuccess ||
+      gpucollStreamSynchronize(NULL) != gpucollSuccess || gpucollMemcpy(&sum, memory, sizeof sum) != gpucollSuccess) {
+    puts(gpucollGetLastError(NULL));
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return sum != size;
+}
+END
+mpi_flags=$(pkg-config --cflags --libs gpucoll-mpi)
+OMPI_CC=${CC:-cc} "$(setting MPICC)" $sanitize "$stage/mpi_user.c" -o "$stage/mpi_user_c" $mpi_flags
+OMPI_CXX=${CXX:-c++} "$(dirname "$(setting MPICC)")/mpicxx" $sanitize -x c++ "$stage/mpi_user.c" -x none -o "$stage/mpi_user_cxx" $mpi_flags
+for program in mpi_user_c mpi_user_cxx; do
+  "$(setting MPIRUN)" --oversubscribe --bind-to none -np 2 "$stage/$program" || wrong "the program $program failed"
+done
 examples=$(dirname "$(find "$stage" -name one_process.c)")
 ${CC:-cc} $sanitize "$examples/one_process.c" -o "$stage/one_process" $flags
 GPUCOLL_DEVICE=emu "$stage/one_process" 2 || wrong "an installed example failed"

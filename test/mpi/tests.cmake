@@ -322,3 +322,13 @@ set_tests_properties(mpi.nodes PROPERTIES SKIP_RETURN_CODE 77)
 
 gc_test(openmpi5.mpi LABELS openmpi5 PROCESSORS 4 TIMEOUT 3600 COMMAND ${GC_SOURCE}/test/mpi/openmpi5.sh ${GC_SOURCE})
 set_tests_properties(openmpi5.mpi PROPERTIES SKIP_RETURN_CODE 77)
+
+# Stream-ordered calls (gpucoll/mpi.h); without the component, as over any MPI, and with it.
+foreach(np 1 2 3 4 7)
+  gc_mpi_labels(${np} EQUAL 3)
+  gc_mpi_test(mpi.stream_ordered_${np} LABELS ${labels} TIMEOUT 240 NP ${np} COMMAND test/mpi/stream_ordered)
+endforeach()
+gc_mpi_test(mpi.stream_ordered_beside_component LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/stream_ordered)
+gc_mpi_test(mpi.stream_ordered_late LABELS mpi NP 3 ENV GPUCOLL_TIMEOUT=2 COMMAND test/mpi/stream_ordered late)
+gc_mpi_test(mpi.stream_ordered_outside_of_mpi LABELS mpi NP 2 COMMAND test/mpi/stream_ordered unknown)

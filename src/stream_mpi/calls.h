@@ -1,0 +1,59 @@
+// What the functions of gpucoll/mpi.h share: the C boundary, groups, and arguments that one rank's part is found with.
+//
+// Thread safety: as ranks.h.
+#pragma once
+#include <mpi.h>
+
+#include <utility>
+
+#include "abi/meeting.h"
+#include "base/status.h"
+#include "gpucoll/gpucoll.h"
+#include "stream_mpi/ranks.h"
+#include "stream_mpi/types.h"
+
+namespace gpucoll::stream_mpi {
+
+// A call of the C API in a function that returns a Status: the error was told by the C API.
+inline Status told(gpucollResult_t result) {
+  if (result == gpucollSuccess) return {};
+  Status status(static_cast<Code>(result), gpucollGetLastError(nullptr));
+  status.mark_told();
+  return status;
+}
+
+// Runs body(ranks), which returns a Status, behind the C boundary, and tells of its failure as the C API does.
+template <class Body>
+gpucollResult_t enqueue(const char* where, MPI_Comm comm, Caller caller, Body&& body) noexcept {
+  const Status status = contained([&]() -> Status {
+    GC_TRY_AS(const Ranks* const ranks, ranks_of(where, comm, caller));
+    return body(*ranks);
+  });
+  const auto result = static_cast<gpucollResult_t>(status.code());
+  return status || status.told() ? result : gpucoll_refuse(where, result, status.what());
+}
+
+// Runs body(), which returns a Status, in a group.
+template <class Body>
+Status in_group(Body&& body) {
+  GC_TRY(told(gpucollGroupStart()));
+  Status status = contained(std::forward<Body>(body));
+  if (!status && !status.told()) {  // the group must fail, too
+    gpucoll_refuse("a group of gpucoll/mpi.h", static_cast<gpucollResult_t>(status.code()), status.what());
+    status.mark_told();
+  }
+  Status end = told(gpucollGroupEnd());
+  return status ? std::move(end) : std::move(status);
+}
+
+inline bool in_place(const void* buffer) { return buffer == MPI_IN_PLACE; }
+inline char* at(void* buffer, size_t bytes) { return static_cast<char*>(buffer) + bytes; }
+inline const char* at(const void* buffer, size_t bytes) { return static_cast<const char*>(buffer) + bytes; }
+
+inline Status check_same(const char* one, const Elements& a, const char* other, const Elements& b) {
+  if (a.bytes() == b.bytes()) return {};
+  return Status::error(Code::invalid_argument, "%s says %zu bytes and %s says %zu: they must be equal", one, a.bytes(),
+                       other, b.bytes());
+}
+
+}  // namespace gpucoll::stream_mpi

@@ -10,9 +10,12 @@ namespace gpucoll::core {
 namespace {
 
 struct LinkLetter {
-  net::LinkBlob blob;
-  uint32_t code;  // gpucoll::Code: what went wrong here, for the reason in `text`
-  char text[176];
+  uint32_t code;  // gpucoll::Code: what went wrong here, for the reason in `text`; else there is the blob
+  uint32_t reserved;
+  union {
+    net::LinkBlob blob;
+    char text[proto::kLetterBytes - 8];
+  };
 };
 
 proto::MailboxLane lane_of(const LinkName& name) {
@@ -52,8 +55,8 @@ Status Wireup::make_end(net::LinkBlob* blob) {
 }
 
 Status Wireup::post(const net::LinkBlob& blob) {
-  LinkLetter message = {blob, static_cast<uint32_t>(failure_.code()), {}};
-  std::snprintf(message.text, sizeof message.text, "%s", failure_.what());
+  LinkLetter message = {static_cast<uint32_t>(failure_.code()), 0, {blob}};
+  if (!failure_) std::snprintf(message.text, sizeof message.text, "%s", failure_.what());
   return mailbox_.post(name_.peer, lane_, WireupMessage::of(message));
 }
 

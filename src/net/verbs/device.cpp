@@ -70,6 +70,30 @@ const char* VerbsDevice::port_state() const noexcept {
   return describe_state(attributes.state);
 }
 
+void VerbsDevice::remember_silent(const PeerName& peer) {
+  std::lock_guard lock(mutex_);
+  silent_[peer] = std::chrono::steady_clock::now();
+}
+
+Status VerbsDevice::expect_answer(const PeerName& peer) {
+  constexpr auto kRemembered = std::chrono::minutes(5);
+  std::lock_guard lock(mutex_);
+  const auto found = silent_.find(peer);
+  if (found == silent_.end()) return {};
+  const auto ago = std::chrono::steady_clock::now() - found->second;
+  if (ago < kRemembered)
+    return Status::error(
+        Code::remote, "the other side's device did not answer %s, %lld s ago; gpucoll tries it again after 5 minutes",
+        name_.c_str(), static_cast<long long>(ago / std::chrono::seconds(1)));
+  silent_.erase(found);
+  return {};
+}
+
+void VerbsDevice::forget_silent() {
+  std::lock_guard lock(mutex_);
+  silent_.clear();
+}
+
 Status VerbsDevice::choose_gid() {
   const int64_t wanted = params().verbs_gid_index;
   int best = -1;

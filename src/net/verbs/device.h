@@ -3,7 +3,11 @@
 // Thread safety: any function from any thread. Ownership: the process's device stays open until the process ends, and
 // outlives all regions and queue pairs.
 #pragma once
+#include <array>
+#include <chrono>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "net/verbs/library.h"
@@ -35,6 +39,16 @@ class VerbsDevice {
   // Returns what the port is now: "active", "down".
   const char* port_state() const noexcept;
 
+  // A peer's device as connections name it: GID and LID.
+  using PeerName = std::array<uint8_t, 18>;
+  // Remembers that a peer's device has not answered, which has taken seconds to find out: for five minutes no
+  // connection to it is tried again.
+  void remember_silent(const PeerName& peer);
+  // Errors: remote, where the peer's device is remembered.
+  Status expect_answer(const PeerName& peer);
+  // For tests.
+  void forget_silent();
+
   ~VerbsDevice();
   VerbsDevice(const VerbsDevice&) = delete;
   VerbsDevice& operator=(const VerbsDevice&) = delete;
@@ -52,6 +66,8 @@ class VerbsDevice {
   int port_ = 0, gid_index_ = 0, most_requests_ = 0;
   ibv_port_attr attributes_ = {};
   ibv_gid gid_ = {};
+  std::mutex mutex_;  // guards what follows
+  std::map<PeerName, std::chrono::steady_clock::time_point> silent_;
 };
 
 // Host memory that the device may read, and peers that know its key may write.

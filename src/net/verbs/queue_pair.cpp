@@ -92,6 +92,7 @@ Status QueuePair::connect(const QueuePairAddress& peer) {
   ibv_qp_attr to = {};
   to.qp_state = IBV_QPS_RTR;
   to.path_mtu = std::min(device_.attributes().active_mtu, static_cast<ibv_mtu>(peer.mtu));
+  packet_bytes_ = uint32_t{128} << to.path_mtu;  // IBV_MTU_256 is 1
   to.dest_qp_num = peer.number;
   to.rq_psn = peer.packet_number;
   to.max_dest_rd_atomic = 1;

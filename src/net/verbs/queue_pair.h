@@ -38,6 +38,8 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
 
   QueuePairAddress address() const noexcept;
+  // Returns how many bytes a packet carries. REQUIRES: connected.
+  uint32_t packet_bytes() const noexcept { return packet_bytes_; }
   // Lets messages of the peer come, and may send to it: what is sent before the peer has connected is lost, and comes
   // only after a time-out. Errors: remote, system.
   Status connect(const QueuePairAddress& peer);
@@ -71,7 +73,7 @@ class QueuePair {
   VerbsDevice& device_;
   ibv_cq* queue_ = nullptr;
   ibv_qp* pair_ = nullptr;
-  uint32_t packet_number_ = 0;
+  uint32_t packet_number_ = 0, packet_bytes_ = 0;
   // When the first request was given up because another one has failed; that one's completion may come later.
   std::optional<std::chrono::steady_clock::time_point> flushed_at_;
   bool inlines_ = false;  // takes a note's bytes with the request

@@ -57,16 +57,23 @@ class VerbsEnd : public LinkEnd {
       return Status::error(Code::remote, "the other side has %llu bytes for this connection instead of %zu",
                            static_cast<unsigned long long>(blob.bytes), blocks_.bytes());
     there_ = {blob.address, blob.key};
+    peer_ = name_of(blob.pair);
+    GC_TRY_AS(VerbsDevice * device, VerbsDevice::instance());
+    GC_TRY(device->expect_answer(peer_));
     return pair_->connect(blob.pair);
   }
   Status begin_trial() override {
     trial_ = Trial{};
     ++outstanding_;
-    return pair_->send_immediate(proto::kTrialImmediate, kTrialId);
+    return try_out();
   }
   Result<bool> established() override {
     if (!trial_) return true;
-    GC_TRY(poll_all().status());
+    if (Status polled = poll_all().status(); !polled) {
+      GC_TRY_AS(VerbsDevice * device, VerbsDevice::instance());
+      device->remember_silent(peer_);
+      return polled;
+    }
     return trial_->sent && trial_->received;
   }
 
@@ -96,6 +103,8 @@ class VerbsEnd : public LinkEnd {
     std::memcpy(blob_.bytes, &blob, sizeof blob);
     return {};
   }
+  // Sends kTrialImmediate as kTrialId.
+  virtual Status try_out() = 0;
   // Takes what has come, and what has been acknowledged.
   virtual Status on_received(const Completion& completion) = 0;
   virtual Status on_sent(uint64_t id) = 0;
@@ -149,8 +158,16 @@ class VerbsEnd : public LinkEnd {
     return {};
   }
 
+  static VerbsDevice::PeerName name_of(const QueuePairAddress& pair) {
+    VerbsDevice::PeerName name;
+    std::memcpy(name.data(), pair.gid, sizeof pair.gid);
+    std::memcpy(name.data() + sizeof pair.gid, &pair.lid, sizeof pair.lid);
+    return name;
+  }
+
   std::optional<MemoryRegion> region_;
   QueuePair::Remote there_ = {};
+  VerbsDevice::PeerName peer_ = {};
   LinkBlob blob_ = {};
   std::optional<Trial> trial_;
 
@@ -186,6 +203,7 @@ class VerbsSender final : public VerbsEnd {
  private:
   // How far a lane is, in steps.
   struct Passed {
+    uint64_t posted = 0;
     uint64_t sent = 0;     // and acknowledged
     uint64_t head = 0;     // as the other side has told
     uint64_t drained = 0;  // both
@@ -198,10 +216,17 @@ class VerbsSender final : public VerbsEnd {
       GC_TRY(pair_->write(local(kept, sizeof *kept), remote(kept)));
     }
     ++outstanding_;
-    return pair_->write_with_immediate(
-        local(data, proto::slice_bytes(frame.record)), remote(data),
-        proto::data_immediate(lane, frame.step, frame.record),
-        slice_id(lane, proto::slice_begin(frame.step, frame.record) + proto::slice_steps(frame.record)));
+    const uint64_t end = proto::slice_begin(frame.step, frame.record) + proto::slice_steps(frame.record);
+    passed_[static_cast<size_t>(lane)].posted = end;
+    return pair_->write_with_immediate(local(data, proto::slice_bytes(frame.record)), remote(data),
+                                       proto::data_immediate(lane, frame.step, frame.record), slice_id(lane, end));
+  }
+  // Writes a full packet, so that a switch that takes smaller ones only is found out now. It writes zeros over zeros:
+  // no kernel has used the slots yet.
+  Status try_out() override {
+    const uint8_t* const slot = blocks_.receive_block(0) + proto::ReceiveBlock::kSlotsOffset;
+    const uint64_t bytes = std::min<uint64_t>(pair_->packet_bytes(), kSteps * shape_.slots.simple);
+    return pair_->write_with_immediate(local(slot, bytes), remote(slot), proto::kTrialImmediate, kTrialId);
   }
   Status on_sent(uint64_t id) override {
     const int lane = static_cast<int>(id >> kIdStepBits);
@@ -213,6 +238,10 @@ class VerbsSender final : public VerbsEnd {
     if (lane >= shape_.lanes) return Status::error(Code::remote, "it drains a lane that is not there");
     Passed& passed = passed_[static_cast<size_t>(lane)];
     passed.head = proto::step_of(completion.immediate, kHeadStepBits, passed.head);
+    if (passed.head > passed.posted)
+      return Status::error(Code::remote, "it drains %llu steps of a connection that has %llu",
+                           static_cast<unsigned long long>(passed.head),
+                           static_cast<unsigned long long>(passed.posted));
     return pass(lane);
   }
   // A slot is free once the other side has drained it, and the device will not send it again.
@@ -248,6 +277,7 @@ class VerbsReceiver final : public VerbsEnd {
 
  private:
   Status on_sent(uint64_t) override { return {}; }
+  Status try_out() override { return pair_->send_immediate(proto::kTrialImmediate, kTrialId); }
   Status on_received(const Completion& completion) override {
     const int lane = proto::lane_of(completion.immediate);
     if (lane >= shape_.lanes) return Status::error(Code::remote, "it sends to a lane that is not there");

@@ -68,6 +68,7 @@ ibv_wc_status carry(Qp* pair, const ibv_send_wr& wr) {
     return IBV_WC_RETRY_EXC_ERR;
   Qp* const peer = found->second;
   const uint32_t bytes = wr.num_sge ? wr.sg_list->length : 0;
+  if (bytes > control.most_bytes) return IBV_WC_RETRY_EXC_ERR;
   const bool writes = wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   if (wr.num_sge && !(wr.send_flags & IBV_SEND_INLINE) && !holds(wr.sg_list->lkey, wr.sg_list->addr, bytes, 0))
     return IBV_WC_LOC_PROT_ERR;

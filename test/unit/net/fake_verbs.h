@@ -10,7 +10,8 @@ struct FakeVerbs {
   std::atomic<bool> nothing_inline{false};  // messages always lie in registered memory
   std::atomic<bool> registers{true};        // there is memory left to be locked
   std::atomic<int> most_requests{4096};
-  std::atomic<int> writes_until_fault{-1};  // then one is refused by the other side
+  std::atomic<uint32_t> most_bytes{1u << 30};  // larger writes are lost on the way
+  std::atomic<int> writes_until_fault{-1};     // then one is refused by the other side
   // The queue pair that was connected last has these.
   std::atomic<int> pkey_index{-1}, service_level{-1}, traffic_class{-1}, timeout{-1}, retries{-1};
   std::atomic<int> violations{0};  // what real devices punish by wrong data

@@ -29,6 +29,7 @@ class Verbs : public testing::Test {
     for (const char* name : {"verbs_device", "verbs_gid_index"})
       ASSERT_TRUE(set_param(name, std::string(name) == "verbs_device" ? "" : "auto", "test"));
     EXPECT_EQ(fake->violations, 0);
+    if (auto device = VerbsDevice::instance()) (*device)->forget_silent();
   }
   Result<std::unique_ptr<VerbsDevice>> open() {
     auto library = VerbsLibrary::instance();
@@ -78,6 +79,62 @@ TEST_F(Verbs, AnEndThatNobodyAnswersIsNotEstablished) {
   fake->cut = false;
   EXPECT_EQ(status.code(), Code::remote);
   EXPECT_TRUE(says(status, "the other side's device does not answer fake_0, port 1")) << status.what();
+}
+
+// A switch that takes smaller packets than the devices do lets small messages pass.
+TEST_F(Verbs, TheTrialFindsPacketsThatAreTooLarge) {
+  auto sender = verbs_transport().make_end(Side::send, kShape, memory);
+  auto receiver = verbs_transport().make_end(Side::receive, kShape, memory);
+  ASSERT_TRUE(sender && receiver);
+  ASSERT_TRUE((*sender)->connect((*receiver)->blob()) && (*receiver)->connect((*sender)->blob()));
+  fake->most_bytes = 1000;
+  ASSERT_TRUE((*sender)->begin_trial() && (*receiver)->begin_trial());
+  Status status;
+  await([&] {
+    auto there = (*sender)->established();
+    if (!there) status = std::move(there).status();
+    return !status;
+  });
+  fake->most_bytes = 1u << 30;
+  EXPECT_EQ(status.code(), Code::remote);
+  EXPECT_TRUE(says(status, "the other side's device does not answer")) << status.what();
+}
+
+TEST_F(Verbs, APeerThatDrainsWhatWasNotSentIsRefused) {
+  Pair pair = connect_pair(verbs_transport(), kShape, memory);
+  send_slices(pair.sender->connector(0), 0, {{1, 8}}, kShape.slots.simple);
+  ASSERT_TRUE(pair.sender->progress() && pair.receiver->progress());
+  const proto::Connector drained = pair.receiver->connector(0);
+  __atomic_store_n(at<uint64_t>(drained.send, proto::SendBlock::kHeadOffset), 3, __ATOMIC_RELEASE);
+  Status status;
+  await([&] {
+    EXPECT_TRUE(pair.receiver->progress());
+    auto moved = pair.sender->progress();
+    if (!moved) status = std::move(moved).status();
+    return !status;
+  });
+  EXPECT_EQ(status.code(), Code::remote);
+  EXPECT_TRUE(says(status, "it drains 3 steps of a connection that has 1")) << status.what();
+}
+
+// Finding it out takes half a minute on a real device.
+TEST_F(Verbs, ADeviceThatDidNotAnswerIsNotTriedAgainAtOnce) {
+  for (const bool again : {false, true}) {
+    auto sender = verbs_transport().make_end(Side::send, kShape, memory);
+    auto receiver = verbs_transport().make_end(Side::receive, kShape, memory);
+    ASSERT_TRUE(sender && receiver);
+    Status connected = (*sender)->connect((*receiver)->blob());
+    EXPECT_EQ(connected.ok(), !again);
+    if (again) {
+      EXPECT_TRUE(says(connected, "did not answer fake_0, port 1, 0 s ago")) << connected.what();
+      break;
+    }
+    fake->cut = true;
+    ASSERT_TRUE((*sender)->begin_trial());
+    bool failed = false;
+    await([&] { return failed = failed || !(*sender)->established(); });
+    fake->cut = false;
+  }
 }
 
 TEST_F(Verbs, TheTrialNeedsBothSides) {

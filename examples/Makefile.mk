@@ -1,6 +1,10 @@
 # Examples: compiled and run by the tests, installed as documentation.
 GC_EXAMPLES = \
 	examples/README.md \
+	examples/cg.c \
+	examples/cg.h \
+	examples/cg_cuda.cu \
+	examples/cg_device.c \
 	examples/example.h \
 	examples/graphs.c \
 	examples/heat.c \
@@ -29,6 +33,18 @@ examples_one_process_LDADD = libgpucoll.la
 examples_one_process_per_rank_SOURCES = examples/one_process_per_rank.c examples/example.h
 examples_one_process_per_rank_LDFLAGS = $(GC_TEST_LINKFLAGS)
 examples_one_process_per_rank_LDADD = libgpucoll.la
+
+check_PROGRAMS += examples/cg
+examples_cg_SOURCES = examples/cg.c examples/cg.h examples/cg_device.c examples/example.h
+examples_cg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+examples_cg_LDFLAGS = $(GC_TEST_LINKFLAGS)
+examples_cg_LDADD = libgpucoll-mpi.la libgpucoll.la $(MPI_LIBS) -lm
+if HAVE_CUDA
+check_LTLIBRARIES += examples/libcg_cuda.la
+examples_libcg_cuda_la_SOURCES = examples/cg_cuda.cu
+examples_cg_CPPFLAGS += -DCG_CUDA
+examples_cg_LDADD += examples/libcg_cuda.la $(CUDA_LIBS) -lstdc++
+endif
 
 check_PROGRAMS += examples/heat_2d examples/heat_3d
 examples_heat_2d_SOURCES = examples/heat_2d.c $(GC_HEAT_SOURCES)

@@ -4,6 +4,12 @@ gc_test(examples.one_device LABELS examples ENV GPUCOLL_DEVICE=emu COMMAND examp
 gc_test(examples.one_process_per_rank LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 4
   COMMAND ${GC_SOURCE}/examples/run_ranks.sh 4 ${GC_BUILD}/examples/one_process_per_rank)
 gc_test(examples.graphs LABELS examples ENV GPUCOLL_DEVICE=emu PROCESSORS 4 COMMAND examples/graphs)
+foreach(np 1 2 3)
+  gc_mpi_test(examples.cg_${np} LABELS examples mpi NP ${np} MPIRUN ${GC_LITERALLY}
+    COMMAND examples/cg --size 23 37 --steps 40)
+endforeach()
+gc_mpi_test(examples.cg_too_small LABELS examples mpi NP 3 MUST_PRINT "cannot be shared among 3 ranks"
+  COMMAND examples/cg --size 2 5)
 # Halos of few and of many bytes, in blocks that are not equal.
 foreach(np 1 2 4 6)
   foreach(exchange messages neighbors)

@@ -68,7 +68,8 @@ Status meet(gpucollComm_t* comm, const gc_meeting& meeting) {
   core::drain_reclaimed(0, nullptr);
   gpucollComm_t handle = Handles::instance().take();
   Status status = contained([&]() -> Status {
-    GC_TRY_AS(auto made, core::Communicator::create(**device, {all_kernels(), move_kernel()}, bootstrap));
+    GC_TRY_AS(auto made,
+              core::Communicator::create(**device, {all_kernels(), move_kernel(), packing_kernel()}, bootstrap));
     handle->share = core::CommShare(std::move(made), params().split_share != 0);
     return {};
   });

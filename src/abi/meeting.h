@@ -25,8 +25,11 @@ typedef struct gc_meeting {
 } gc_meeting;
 
 /* Makes a communicator, as gpucollCommInitRank does, on the device of the calling thread. Where it fails, it fails on
- * all ranks; in a group it does. `where`: the name of the function that the program has called. */
+ * all ranks; in a group it does. The program cannot destroy or abort it: gpucoll_comm_leave does. `where`: the name of
+ * the function that the program has called. */
 GPUCOLL_API gpucollResult_t gpucoll_comm_meet(const char *where, gpucollComm_t *comm, const gc_meeting *meeting);
+/* Destroys such a communicator, as gpucollCommDestroy does. */
+GPUCOLL_API gpucollResult_t gpucoll_comm_leave(gpucollComm_t comm);
 /* Reports that the function `where` fails with `result` and this sentence: to the log, to gpucollGetLastError, and to
  * the open group, which fails. Returns `result`. */
 GPUCOLL_API gpucollResult_t gpucoll_refuse(const char *where, gpucollResult_t result, const char *sentence);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "abi/meeting.h"
 #include "api/handles.h"
 #include "api/open_device.h"
 #include "base/params.h"
@@ -260,6 +261,15 @@ bool in_open_group(const Use& use) {
   return use.communicator() ? core::has_job(use.communicator()) : core::group_open();
 }
 
+Status refuse_owned(gpucollComm_t comm) {
+  const Use use(comm);
+  if (!use || !comm->owned) return {};
+  return Status::error(
+      Code::invalid_usage,
+      "the communicator belongs to an MPI communicator, whose MPI_Comm_free destroys it; to end what is "
+      "under way, call gpucollCommRevoke");
+}
+
 // Takes the handle's life; the caller destroys it.
 Status end_life_of(gpucollComm_t comm) {
   if (const Use use(comm); use && in_open_group(use))
@@ -341,6 +351,14 @@ gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
 gpucollResult_t gpucollCommDestroy(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommDestroy", [&]() -> Status {
     if (!comm) return {};
+    GC_TRY(refuse_owned(comm));
+    GC_TRY(end_life_of(comm));
+    return destroy(comm);
+  }));
+}
+
+gpucollResult_t gpucoll_comm_leave(gpucollComm_t comm) {
+  return to_c(guarded("the end of an MPI communicator", [&]() -> Status {
     GC_TRY(end_life_of(comm));
     return destroy(comm);
   }));
@@ -349,6 +367,7 @@ gpucollResult_t gpucollCommDestroy(gpucollComm_t comm) {
 gpucollResult_t gpucollCommAbort(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommAbort", [&]() -> Status {
     if (!comm) return {};
+    GC_TRY(refuse_owned(comm));
     GC_TRY(end_life_of(comm));
     give_up(comm, Status::error(Code::aborted, "the communicator was aborted by its program"));
     return {};

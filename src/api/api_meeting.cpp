@@ -77,6 +77,7 @@ Status meet(gpucollComm_t* comm, const gc_meeting& meeting) {
     Handles::instance().give_back(handle);
     return status;
   }
+  handle->owned = true;
   *comm = handle;
   return {};
 }

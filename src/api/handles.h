@@ -27,7 +27,8 @@ struct gpucollComm {
   gpucoll::coll::ReductionOps red_ops;
   gpucoll::coll::Registrations registrations;
   std::atomic<bool> revoked{false};
-  size_t barriers = 0;  // so far: those of one group use different scratch memory
+  std::atomic<bool> owned{false};  // by an MPI communicator (abi/meeting.h): the program does not destroy it
+  size_t barriers = 0;             // so far: those of one group use different scratch memory
 };
 
 namespace gpucoll::coll {
@@ -49,6 +50,7 @@ class Handles {
     gpucollComm_t handle = free_.back();
     free_.pop_back();
     handle->revoked = false;
+    handle->owned = false;
     handle->alive = gpucollComm::kAlive;
     return handle;
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "abi/meeting.h"
+#include "base/fork.h"
 
 namespace gpucoll::stream_mpi {
 namespace {
@@ -30,7 +31,7 @@ Known& known() {
 
 // Destroys the communicator of the C API; what fails was told by it.
 void let_go(gpucollComm_t comm) {
-  if (comm) (void)gpucollCommDestroy(comm);
+  if (comm) (void)gpucoll_comm_leave(comm);
 }
 
 int on_delete(MPI_Comm, int, void* value, void*) {
@@ -131,6 +132,7 @@ gpucollResult_t allgather(void* ctx, const void* mine, void* all, size_t bytes, 
 }
 
 Status make(const char* where, int key, Ranks ranks) {
+  claim_process();
   GC_TRY(mpi("MPI_Comm_rank", PMPI_Comm_rank(ranks.mpi, &ranks.rank)));
   GC_TRY(mpi("MPI_Comm_size", PMPI_Comm_size(ranks.mpi, &ranks.size)));
   const gc_meeting meeting = {ranks.rank, ranks.size, &ranks, allgather};

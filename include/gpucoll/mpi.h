@@ -2,6 +2,7 @@
  *
  * gpucollMPIX does what MPI_X does, but takes a stream after the communicator and returns at once, as the functions of
  * gpucoll.h do: it runs when what was put into the stream before is done, and what is put there later finds its result.
+ * (The first calls that need a connection between two ranks wait on the host until both ranks have come.)
  * So a program never waits for a stream in order to communicate, and may capture all of it into a graph. MPICH's
  * MPIX_X_enqueue are alike.
  *
@@ -37,8 +38,8 @@ extern "C" {
 /* Gives the communicator of the C API that belongs to an intracommunicator of MPI: the same ranks in the same order, on
  * the device that the calling thread had chosen when it was made. It needs neither an id nor sockets to meet: its ranks
  * meet by MPI. The first call is collective over `mpi`, and makes it; later ones are local. It is kept with `mpi`:
- * MPI_Comm_free of `mpi`, or else MPI_Finalize, destroys it, so the program neither destroys nor aborts it (to end what
- * is under way, there is gpucollCommRevoke). Duplicates of `mpi` do not have it. MPI_Comm_free waits for its
+ * MPI_Comm_free of `mpi`, or else MPI_Finalize, destroys it; gpucollCommDestroy and gpucollCommAbort refuse it (to end
+ * what is under way, there is gpucollCommRevoke). Duplicates of `mpi` do not have it. MPI_Comm_free waits for its
  * operations, as gpucollCommDestroy does. A program need not call this before collectives: the first one of a
  * communicator makes it as well, and is then collective in the sense that it waits for the other ranks. It must do so
  * before messages, which are not collective, and before a group, in which nothing can be made. All ranks must have
@@ -65,9 +66,9 @@ GPUCOLL_API gpucollResult_t gpucollMPIReduce_scatter(const void *sendbuf, void *
                                                      MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
                                                      gpucollStream_t stream);
 
-/* sendbuf (of scatters, recvbuf at the root) may be MPI_IN_PLACE where MPI allows it, but not of gpucollMPIAlltoall and
- * gpucollMPIAlltoallv. What is not significant on a rank is not looked at. Arrays of counts and displacements are read
- * before the call returns. */
+/* sendbuf (of scatters, recvbuf at the root) may be MPI_IN_PLACE where MPI allows it, but not of gpucollMPIAlltoallv.
+ * What is not significant on a rank is not looked at. Arrays of counts and displacements are read before the call
+ * returns. */
 GPUCOLL_API gpucollResult_t gpucollMPIAllgather(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                                 void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                                                 MPI_Comm comm, gpucollStream_t stream);

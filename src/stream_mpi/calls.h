@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "abi/meeting.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "gpucoll/gpucoll.h"
 #include "stream_mpi/ranks.h"
@@ -25,6 +26,7 @@ inline Status told(gpucollResult_t result) {
 // Runs body(ranks), which returns a Status, behind the C boundary, and tells of its failure as the C API does.
 template <class Body>
 gpucollResult_t enqueue(const char* where, MPI_Comm comm, Caller caller, Body&& body) noexcept {
+  if (is_forked_child()) return gpucoll_refuse(where, gpucollInvalidUsage, "");  // which has its own sentence for it
   const Status status = contained([&]() -> Status {
     GC_TRY_AS(const Ranks* const ranks, ranks_of(where, comm, caller));
     return body(*ranks);

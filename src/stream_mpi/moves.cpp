@@ -211,11 +211,13 @@ gpucollResult_t gpucollMPIScatterv(const void* sendbuf, const int sendcounts[], 
 gpucollResult_t gpucollMPIAlltoall(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, gpucollStream_t stream) {
   return enqueue("gpucollMPIAlltoall", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
-    GC_TRY(refuse_in_place("sendbuf", sendbuf));
-    GC_TRY_AS(const Elements sent, moved("sendcount", sendcount, sendtype));
     GC_TRY_AS(const Elements received, moved("recvcount", recvcount, recvtype));
-    GC_TRY(check_same("sendcount", sent, "recvcount", received));
-    return told(gpucollAlltoAll(sendbuf, recvbuf, received.count, received.type, ranks.comm, stream));
+    if (!in_place(sendbuf)) {
+      GC_TRY_AS(const Elements sent, moved("sendcount", sendcount, sendtype));
+      GC_TRY(check_same("sendcount", sent, "recvcount", received));
+    }
+    const void* const from = in_place(sendbuf) ? recvbuf : sendbuf;
+    return told(gpucollAlltoAll(from, recvbuf, received.count, received.type, ranks.comm, stream));
   });
 }
 

@@ -1,10 +1,11 @@
 // The functions of gpucoll/mpi.h: each with data of rank and index, on several communicators, in place, of derived
 // types, in graphs, and what they refuse. Nothing waits for a stream before a result is read.
 //
-// Argument "late": instead, rank 0 makes a communicator alone, which ends with the parameter timeout. Argument
-// "unknown": instead, gpucoll/mpi.h is used before MPI_Init and after MPI_Finalize.
+// Argument "threads": instead, several threads do it. Argument "late": instead, rank 0 makes a communicator alone,
+// which ends with the parameter timeout. Argument "unknown": instead, gpucoll/mpi.h is used before MPI_Init and after
+// MPI_Finalize.
 #include <algorithm>
-#include <numeric>
+#include <thread>
 
 #include "../resources.h"
 #include "gpucoll/mpi.h"
@@ -162,7 +163,8 @@ void equal_moves(const On& on, int count) {
   std::copy_n(input.begin(), count, to_gather.begin() + static_cast<ptrdiff_t>(own));
 
   Buffer in(input), bcast(is_root ? of_root : garbage(n)), everywhere(garbage(all)), in_place(to_gather);
-  Buffer at_root(garbage(all)), root_place(to_gather), part(garbage(n)), whole(input), swapped(garbage(all));
+  Buffer at_root(garbage(all)), root_place(to_gather), part(garbage(n)), whole(input), swapped(garbage(all)),
+      swapped_place(input);
   need(gpucollMPIBcast(bcast.at(), count, MPI_INT, root, on.comm, on.stream), "Bcast");
   need(gpucollMPIAllgather(in.at(), count, MPI_INT, everywhere.at(), count, MPI_INT, on.comm, on.stream), "Allgather");
   need(gpucollMPIAllgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in_place.at(), count, MPI_INT, on.comm, on.stream),
@@ -180,6 +182,8 @@ void equal_moves(const On& on, int count) {
                          on.stream),
        "Scatter");
   need(gpucollMPIAlltoall(in.at(), count, MPI_INT, swapped.at(), count, MPI_INT, on.comm, on.stream), "Alltoall");
+  need(gpucollMPIAlltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, swapped_place.at(), count, MPI_INT, on.comm, on.stream),
+       "Alltoall");
   bcast.expect(on, "Bcast", of_root);
   everywhere.expect(on, "Allgather", gathered);
   in_place.expect(on, "Allgather in place", gathered);
@@ -188,6 +192,7 @@ void equal_moves(const On& on, int count) {
   part.expect(on, "Scatter", scattered);
   whole.expect(on, "Scatter in place", is_root ? input : scattered);
   swapped.expect(on, "Alltoall", exchanged);
+  swapped_place.expect(on, "Alltoall in place", exchanged);
 }
 
 void uneven_moves(const On& on, int count) {
@@ -574,8 +579,10 @@ void refusals(const On& on) {
   expect_refusal(gpucollMPIRecv(data.at(), 1, MPI_INT, MPI_ANY_SOURCE, on.comm, on.stream), invalid, "MPI_ANY_SOURCE");
   expect_refusal(gpucollMPIAllgather(data.at(), 3, MPI_INT, other.at(), 2, MPI_INT, on.comm, on.stream), invalid,
                  "sendcount says 12 bytes and recvcount says 8");
-  expect_refusal(gpucollMPIAlltoall(MPI_IN_PLACE, 1, MPI_INT, other.at(), 1, MPI_INT, on.comm, on.stream), invalid,
-                 "MPI_IN_PLACE");
+  const Ints none(on.ranks(), 0);
+  expect_refusal(gpucollMPIAlltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_INT, other.at(), none.data(), none.data(),
+                                     MPI_INT, on.comm, on.stream),
+                 invalid, "MPI_IN_PLACE");
   int host[kN * 8] = {};
   expect_refusal(gpucollMPIBcast(host, 4, MPI_INT, 0, on.comm, on.stream), invalid, "device memory");
 
@@ -605,6 +612,15 @@ void refusals(const On& on) {
   MPI_Op_create([](void*, void*, int*, MPI_Datatype*) {}, 1, &own);
   expect_refusal(allreduce(MPI_INT, own), invalid, "the operation is none");
   MPI_Op_free(&own);
+
+  need(gpucollCommFromMPI(on.comm, &comm), "gpucollCommFromMPI");
+  expect_refusal(gpucollCommDestroy(comm), gpucollInvalidUsage, "belongs to an MPI communicator");
+  expect_refusal(gpucollCommAbort(comm), gpucollInvalidUsage, "belongs to an MPI communicator");
+  const std::string said = gpucoll_test::said_in_child([&] {
+    const bool refused = gpucollMPIBarrier(on.comm, on.stream) == gpucollInvalidUsage;
+    return std::string(refused ? gpucollGetLastError(nullptr) : "not refused");
+  });
+  if (!checked(said.find("forked") != std::string::npos)) fail("a forked child is told '%s'", said.c_str());
 
   // In a group: the group fails, and nothing of it runs.
   Buffer untouched(input_of(on.rank, kN));
@@ -648,6 +664,51 @@ void refused_communicators(const On& on) {
   MPI_Comm_free(&half);
 }
 
+// Ends what waits for a rank that does not come, on all ranks; the MPI communicator can be freed then.
+void revoked() {
+  MPI_Comm dup;
+  MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+  {
+    const On on(dup, "a communicator that is revoked");
+    constexpr int kN = 4099;
+    gpucollComm_t comm;
+    Buffer data(input_of(on.rank, kN)), other(garbage(kN));
+    need(gpucollCommFromMPI(dup, &comm), "gpucollCommFromMPI");
+    need(gpucollMPIAllreduce(data.at(), other.at(), kN, MPI_INT, MPI_SUM, dup, on.stream), "Allreduce");  // connects
+    if (on.rank != 0)
+      need(gpucollMPIAllreduce(MPI_IN_PLACE, data.at(), kN, MPI_INT, MPI_SUM, dup, on.stream), "Allreduce");
+    MPI_Barrier(dup);
+    if (on.rank == 0) need(gpucollCommRevoke(comm), "gpucollCommRevoke");
+    need(gpucollStreamSynchronize(on.stream), "gpucollStreamSynchronize");
+    checked(true);
+    MPI_Barrier(dup);
+    expect_refusal(gpucollMPIBarrier(dup, on.stream), on.rank == 0 ? gpucollInvalidUsage : gpucollRemoteError,
+                   "revoked");
+  }
+  MPI_Comm_free(&dup);
+}
+
+// Threads use communicators of their own at once, the first calls as well.
+void with_threads() {
+  constexpr int kThreads = 4, kN = 1501;
+  g_keep_memory = true;
+  std::vector<MPI_Comm> comms(kThreads);
+  for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      use_own_device();
+      const On on(comms[static_cast<size_t>(t)], "a thread's communicator");
+      for (int i = 0; i < 10; ++i) {
+        Buffer data(input_of(on.rank, kN));
+        need(gpucollMPIAllreduce(MPI_IN_PLACE, data.at(), kN, MPI_INT, MPI_SUM, on.comm, on.stream), "Allreduce");
+        data.expect(on, "Allreduce of a thread", sums(on, 0, kN));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
+}
+
 void run_all() {
   const On world(MPI_COMM_WORLD, "MPI_COMM_WORLD");
   refused_communicators(world);
@@ -657,6 +718,7 @@ void run_all() {
   several_communicators(world);
   graphs();
   freed(world);
+  revoked();
   everything(On(MPI_COMM_SELF, "MPI_COMM_SELF"));
   MPI_Comm half;
   MPI_Comm_split(MPI_COMM_WORLD, g_rank % 2, -g_rank, &half);
@@ -696,10 +758,15 @@ int outside_of_mpi() {
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   if (mode == "unknown") return outside_of_mpi();
-  Mpi mpi(argc, argv);
+  const bool threads = mode == "threads";
+  Mpi mpi(argc, argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
   use_own_device();
   if (mode == "late")
     late();
+  else if (threads && mpi.threads() != MPI_THREAD_MULTIPLE)
+    checked(true);  // this MPI was built without
+  else if (threads)
+    with_threads();
   else
     run_all();
   return mpi.finish("stream_ordered");

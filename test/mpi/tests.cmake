@@ -330,5 +330,7 @@ foreach(np 1 2 3 4 7)
 endforeach()
 gc_mpi_test(mpi.stream_ordered_beside_component LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/stream_ordered)
+gc_mpi_test(mpi.stream_ordered_threads LABELS mpi asan TIMEOUT 240 NP 3 COMMAND test/mpi/stream_ordered threads)
+gc_nodes_test(stream_ordered aab COMMAND test/mpi/stream_ordered)
 gc_mpi_test(mpi.stream_ordered_late LABELS mpi NP 3 ENV GPUCOLL_TIMEOUT=2 COMMAND test/mpi/stream_ordered late)
 gc_mpi_test(mpi.stream_ordered_outside_of_mpi LABELS mpi NP 2 COMMAND test/mpi/stream_ordered unknown)

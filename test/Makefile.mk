@@ -43,6 +43,7 @@ include test/api/Makefile.mk
 include test/nccl/Makefile.mk
 include test/mpi/Makefile.mk
 include test/faults/Makefile.mk
+include test/fuzz/Makefile.mk
 include test/hosts/Makefile.mk
 include test/vm/Makefile.mk
 include test/device/Makefile.mk

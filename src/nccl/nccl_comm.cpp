@@ -17,9 +17,9 @@ gpucollUniqueId to_gpucoll(const ncclUniqueId& id) {
 
 ncclResult_t init(const char* function, ncclComm_t* comm, int n_ranks, const ncclUniqueId& id, int rank,
                   const ncclConfig_t* config) {
-  gpucollConfig_t mine;
-  if (const ncclResult_t wrong = read_config(function, config, &mine)) return wrong;
-  return to_nccl(gpucollCommInitRankConfig(gpucoll::nccl::to_gpucoll(comm), n_ranks, to_gpucoll(id), rank, &mine));
+  return with_config(function, config, [&](const gpucollConfig_t* mine) {
+    return gpucollCommInitRankConfig(gpucoll::nccl::to_gpucoll(comm), n_ranks, to_gpucoll(id), rank, mine);
+  });
 }
 
 }  // namespace
@@ -42,7 +42,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int n_ranks, ncclUniqueId 
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int n_ranks, int rank, int n_ids, ncclUniqueId* ids,
                                       ncclConfig_t* config) {
   constexpr const char* kName = "ncclCommInitRankScalable";
-  if (n_ids < 1 || !ids) return refuse(ncclInvalidArgument, kName, "there is no unique id");
+  if (n_ids < 1 || !ids) {
+    to_nccl(gpucollCommInitRank(to_gpucoll(comm), 0, {}, rank));  // which makes an open group fail
+    return refuse(ncclInvalidArgument, kName, "there is no unique id");
+  }
   return init(kName, comm, n_ranks, ids[0], rank, config);
 }
 
@@ -51,17 +54,17 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int n_devices, const int* device
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
-  gpucollConfig_t mine;
-  if (const ncclResult_t wrong = read_config("ncclCommSplit", config, &mine)) return wrong;
-  return to_nccl(gpucollCommSplitConfig(to_gpucoll(comm), color, key, to_gpucoll(newcomm), &mine));
+  return with_config("ncclCommSplit", config, [&](const gpucollConfig_t* mine) {
+    return gpucollCommSplitConfig(to_gpucoll(comm), color, key, to_gpucoll(newcomm), mine);
+  });
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int n_excluded, ncclComm_t* newcomm, ncclConfig_t* config,
                             int flags) {
   static_assert(NCCL_SHRINK_DEFAULT == GPUCOLL_SHRINK_DEFAULT && NCCL_SHRINK_ABORT == GPUCOLL_SHRINK_ABORT);
-  gpucollConfig_t mine;
-  if (const ncclResult_t wrong = read_config("ncclCommShrink", config, &mine)) return wrong;
-  return to_nccl(gpucollCommShrink(to_gpucoll(comm), excluded, n_excluded, to_gpucoll(newcomm), &mine, flags));
+  return with_config("ncclCommShrink", config, [&](const gpucollConfig_t* mine) {
+    return gpucollCommShrink(to_gpucoll(comm), excluded, n_excluded, to_gpucoll(newcomm), mine, flags);
+  });
 }
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {

@@ -188,6 +188,31 @@ TEST(Abi, ConfigurationsThatMakeNoSenseAreRefused) {
   EXPECT_NE(std::strstr(CALL(ncclGetLastError)(nullptr), "splitShare"), nullptr);
 }
 
+// What this library refuses by itself is refused as what the C API refuses: nothing is made, and the group fails.
+TEST(Abi, WhatIsRefusedLeavesNothingAndFailsTheGroup) {
+  ncclUniqueId id;
+  OK(CALL(ncclGetUniqueId)(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 2;
+  ncclComm_t comm = nullptr, other = nullptr;
+  int unset = 0;
+  const auto refused = [&](auto&& call) {
+    other = reinterpret_cast<ncclComm_t>(&unset);
+    OK(CALL(ncclGroupStart)());
+    EXPECT_EQ(call(), ncclInvalidArgument);
+    EXPECT_NE(std::strstr(CALL(ncclGetLastError)(nullptr), "ncclComm"), nullptr) << CALL(ncclGetLastError)(nullptr);
+    EXPECT_NE(CALL(ncclGroupEnd)(), ncclSuccess);
+    EXPECT_EQ(other, nullptr);
+  };
+  refused([&] { return CALL(ncclCommInitRankConfig)(&other, 1, id, 0, &config); });
+  refused([&] { return CALL(ncclCommInitRankScalable)(&other, 1, 0, 0, &id, nullptr); });
+  OK(CALL(ncclGetUniqueId)(&id));
+  OK(CALL(ncclCommInitRank)(&comm, 1, id, 0));
+  refused([&] { return CALL(ncclCommSplit)(comm, 0, 0, &other, &config); });
+  refused([&] { return CALL(ncclCommShrink)(comm, nullptr, 0, &other, &config, NCCL_SHRINK_DEFAULT); });
+  OK(CALL(ncclCommDestroy)(comm));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {

@@ -1,8 +1,10 @@
 // The C API: communicators. Each body is one call of guarded().
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -51,7 +53,7 @@ Status destroy(gpucollComm_t comm) {
 // Frees a communicator without the peers' help: they learn why, and so do other threads' calls on it, which end then.
 void give_up(gpucollComm_t comm, const Status& why) {
   wait_until_made(comm);
-  if (core::Communicator* communicator = comm->share.communicator()) communicator->raise_fault(why);
+  if (core::Communicator* communicator = comm->share.communicator()) communicator->give_up(why);
   destroy(comm).ignore();  // its failure is `why` itself
 }
 
@@ -62,9 +64,10 @@ struct Plan {
   bool shares;
 };
 
-Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank) {
+Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank,
+                         const net::SocketBootstrap::Watch& watch = {}) {
   core::drain_reclaimed(0, nullptr);
-  GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout));
+  GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout, watch));
   Status status = contained([&]() -> Status {
     GC_TRY_AS(auto communicator,
               core::Communicator::create(*device, {all_kernels(), move_kernel(), packing_kernel()}, *bootstrap));
@@ -179,7 +182,7 @@ struct Choice {
 Status split(gpucollComm_t comm, const Choice& choice, gpucollComm_t* newcomm) {
   if (!newcomm) return null_argument("newcomm");
   *newcomm = nullptr;
-  GC_TRY_AS(const Use communicator, checked(comm));
+  GC_TRY_AS(const Use communicator, usable(comm));
   const core::CommShare parent = comm->share;
   const int color = choice.color, key = choice.key;
   if (color < 0 && color != GPUCOLL_SPLIT_NOCOLOR)
@@ -214,17 +217,54 @@ Result<std::vector<int>> survivors_of(const core::Communicator& communicator, co
   return ranks;
 }
 
-// Makes a communicator of those ranks of another one, which may have failed.
-Status make_of_survivors(gpucollComm* handle, const core::CommShare& parent, const std::vector<int>& ranks,
-                         bool shares) {
-  core::Communicator& communicator = *parent.communicator();
+// Ends the meeting of survivors where it is in vain. One that has just died may have sent all that the others need.
+class MeetingWatch {
+ public:
+  MeetingWatch(core::Communicator& communicator, const std::vector<int>& ranks, bool after_fault)
+      : communicator_(communicator), ranks_(ranks), after_fault_(after_fault) {}
+  Status operator()() {
+    if (communicator_.handed_anew(ranks_)) {
+      handed_anew_ = true;
+      return Status::error(Code::remote, "the first of the remaining ranks has begun to shrink the communicator anew");
+    }
+    Status status = communicator_.can_meet(ranks_, after_fault_);
+    if (status || status.code() != Code::remote) return status;
+    const auto now = std::chrono::steady_clock::now();
+    if (!in_vain_since_) in_vain_since_ = now;
+    return now - *in_vain_since_ < std::chrono::seconds(1) ? Status() : status;
+  }
+  // Returns whether the ranks meet elsewhere by now.
+  bool handed_anew() { return handed_anew_ || communicator_.handed_anew(ranks_); }
+
+ private:
+  core::Communicator& communicator_;
+  const std::vector<int>& ranks_;
+  const bool after_fault_;
+  bool handed_anew_ = false;
+  std::optional<std::chrono::steady_clock::time_point> in_vain_since_;
+};
+
+// The ranks of another communicator, and whether that has failed before.
+struct Survivors {
+  core::CommShare of;
+  std::vector<int> ranks;
+  bool after_fault;
+};
+
+Status make_of_survivors(gpucollComm* handle, const Survivors& survivors, bool shares) {
+  core::Communicator& communicator = *survivors.of.communicator();
+  const std::vector<int>& ranks = survivors.ranks;
   Plan plan = {{}, static_cast<int>(ranks.size()), shares};
   const int place = static_cast<int>(std::find(ranks.begin(), ranks.end(), communicator.rank()) - ranks.begin());
   if (place == 0) {
     GC_TRY_AS(plan.id, net::make_unique_id());
   }
-  GC_TRY(communicator.hand_out(ranks, &plan.id));
-  return make_communicator(handle, &communicator.device(), plan, place);
+  for (;;) {
+    GC_TRY(communicator.hand_out(ranks, &plan.id, survivors.after_fault));
+    MeetingWatch watch(communicator, ranks, survivors.after_fault);
+    Status status = make_communicator(handle, &communicator.device(), plan, place, std::ref(watch));
+    if (status || !watch.handed_anew()) return status;
+  }
 }
 
 Status shrink(gpucollComm_t comm, const int* excluded, int n_excluded, gpucollComm_t* newcomm,
@@ -241,7 +281,8 @@ Status shrink(gpucollComm_t comm, const int* excluded, int n_excluded, gpucollCo
     communicator->raise_fault(Status::error(Code::aborted, "the communicator was aborted to be shrunk"));
   else if (communicator->fault().raised() && !comm->revoked)
     return communicator->fault().status();
-  return make_handle(newcomm, [=](gpucollComm_t handle) { return make_of_survivors(handle, parent, ranks, shared); },
+  const Survivors survivors = {parent, ranks, communicator->fault().raised()};
+  return make_handle(newcomm, [=](gpucollComm_t handle) { return make_of_survivors(handle, survivors, shared); },
                      communicator.communicator(), {});
 }
 
@@ -330,15 +371,14 @@ gpucollResult_t gpucollCommRevoke(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommRevoke", [&]() -> Status {
     GC_TRY_AS(const Use communicator, checked(comm));
     comm->revoked = true;
-    communicator->raise_fault(Status::error(
-        Code::invalid_usage, "the communicator was revoked: it can only be shrunk, destroyed or aborted"));
+    communicator->raise_fault(revoked_error());
     return {};
   }));
 }
 
 gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
   auto body = [&]() -> Status {
-    GC_TRY_AS(const Use communicator, checked(comm));
+    GC_TRY_AS(const Use communicator, usable(comm));
     auto finish = [=]() -> Status {
       GC_TRY_AS(const Use use, checked(comm));
       return comm->share.finish();

@@ -13,7 +13,7 @@ template <class Make>
 gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
   return to_c(guarded(where, [&] {
     return core::fail_group([&]() -> Status {
-      GC_TRY_AS(const Use communicator, checked(comm));
+      GC_TRY_AS(const Use communicator, usable(comm));
       const Caller caller = {communicator->device(), communicator->rank(), communicator->size(), &comm->red_ops};
       GC_TRY_AS(const ExchangeCall call, make(caller));
       return enqueue_exchange(caller, comm->share, call);

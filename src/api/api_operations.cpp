@@ -20,7 +20,7 @@ template <class Body>
 gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
   return to_c(guarded(where, [&] {
     return core::fail_group([&]() -> Status {
-      GC_TRY_AS(const Use use, checked(comm));
+      GC_TRY_AS(const Use use, usable(comm));
       return body(caller_of(comm));
     }());
   }));

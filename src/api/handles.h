@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/registrations.h"
+#include "base/mutant.h"
 #include "base/status.h"
 #include "core/comm/comm_share.h"
 #include "gpucoll/gpucoll.h"
@@ -115,6 +116,19 @@ inline Result<Use> checked(gpucollComm_t comm) {
     }
   }
   return Status::error(Code::invalid_argument, "the communicator is NULL, was destroyed, or is no communicator");
+}
+
+inline Status revoked_error() {
+  return Status::error(Code::invalid_usage,
+                       "the communicator was revoked: it can only be shrunk, destroyed or aborted");
+}
+
+// Returns what checked() returns. Errors: invalid_usage, too, where the program has revoked the communicator, whatever
+// had happened before.
+inline Result<Use> usable(gpucollComm_t comm) {
+  auto use = checked(comm);
+  if (use && comm->revoked && !gc_mutant(225)) return revoked_error();
+  return use;
 }
 
 // Returns the error of an argument that must not be NULL.

@@ -272,6 +272,114 @@ TEST(Processes, RevokeAndShrink) {
             }));
 }
 
+// Rank 0 fails with the other's death at first; afterwards all know better.
+TEST(Processes, AShrinkEndsWhenARemainingRankDies) {
+  EXPECT_EQ(2, on_processes(4, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr, rest = nullptr;
+              OK(ncclCommInitRank(&comm, 4, id, rank));
+              all_movements(comm, rank, 4);
+              if (rank == 3) raise(SIGKILL);
+              int dead[] = {3, 1};
+              if (rank == 1) {
+                sleep(1);
+                raise(SIGKILL);
+              }
+              const auto begin = std::chrono::steady_clock::now();
+              EXPECT_EQ(ncclRemoteError, ncclCommShrink(comm, dead, 1, &rest, nullptr, NCCL_SHRINK_ABORT));
+              EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+              OK(ncclCommShrink(comm, dead, 2, &rest, nullptr, NCCL_SHRINK_ABORT));
+              OK(ncclCommAbort(comm));
+              all_movements(rest, rank / 2, 2);
+              OK(ncclCommDestroy(rest));
+            }));
+}
+
+// Without abort a shrink ends as the communicator fails: here by the death of a rank that is to be left behind.
+TEST(Processes, AShrinkEndsWhenTheCommunicatorFails) {
+  EXPECT_EQ(1, on_processes(3, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr, rest = nullptr;
+              OK(ncclCommInitRank(&comm, 3, id, rank));
+              all_movements(comm, rank, 3);
+              if (rank == 2) {
+                sleep(1);
+                raise(SIGKILL);
+              }
+              int excluded = 2;
+              if (rank == 0) sleep(4);  // the other waits for its letter
+              const auto begin = std::chrono::steady_clock::now();
+              EXPECT_EQ(ncclRemoteError, ncclCommShrink(comm, &excluded, 1, &rest, nullptr, NCCL_SHRINK_DEFAULT));
+              EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+              OK(ncclCommAbort(comm));
+            }));
+}
+
+// One rank shrinks, the other does not: the first waits where they meet, the second for the first's letter.
+TEST(Processes, AnAbortEndsAShrink) {
+  for (int shrinks : {0, 1})
+    EXPECT_EQ(0, on_processes(2, [shrinks](const ncclUniqueId& id, int rank) {
+                ncclComm_t comm = nullptr, rest = nullptr;
+                OK(ncclCommInitRank(&comm, 2, id, rank));
+                all_movements(comm, rank, 2);
+                OK(ncclCommRevoke(comm, 0));
+                const auto begin = std::chrono::steady_clock::now();
+                std::thread other([&] {
+                  sleep(rank == shrinks ? 1 : 6);
+                  OK(ncclCommAbort(comm));
+                });
+                if (rank == shrinks) {
+                  EXPECT_NE(ncclSuccess, ncclCommShrink(comm, nullptr, 0, &rest, nullptr, NCCL_SHRINK_DEFAULT));
+                }
+                if (rank == shrinks) {
+                  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+                }
+                other.join();
+              }));
+}
+
+// A rank that has revoked the communicator is told so, whatever it had heard before.
+TEST(Processes, RevokedIsWhatItSays) {
+  EXPECT_EQ(
+      0, on_processes(2, [](const ncclUniqueId& id, int rank) {
+        ncclComm_t comm = nullptr;
+        OK(ncclCommInitRank(&comm, 2, id, rank));
+        all_movements(comm, rank, 2);
+        if (rank == 1) {  // hears of the other's first
+          ncclResult_t error = ncclSuccess;
+          while (error == ncclSuccess) OK(ncclCommGetAsyncError(comm, &error));
+        }
+        OK(ncclCommRevoke(comm, 0));
+        {
+          Device device;
+          EXPECT_EQ(ncclInvalidUsage,
+                    ncclAllReduce(device.in(), device.out(), kCount, ncclFloat32, ncclSum, comm, device.stream()));
+          EXPECT_EQ(ncclInvalidUsage, ncclAlltoAll(device.in(), device.out(), 1, ncclFloat32, comm, device.stream()));
+        }
+        EXPECT_EQ(ncclInvalidUsage, ncclCommFinalize(comm));
+        OK(ncclCommDestroy(comm));
+      }));
+}
+
+// Rank 0 tries again and again, before rank 1 comes for the first time.
+TEST(ShortTimeout, AShrinkThatIsTriedAgain) {
+  EXPECT_EQ(0, on_processes(2, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr, rest = nullptr;
+              OK(ncclCommInitRank(&comm, 2, id, rank));
+              all_movements(comm, rank, 2);
+              int failed = 0;
+              if (rank == 1) sleep(8);
+              while (ncclCommShrink(comm, nullptr, 0, &rest, nullptr, NCCL_SHRINK_DEFAULT) != ncclSuccess && failed < 9)
+                ++failed;
+              if (rank == 0) {
+                EXPECT_GE(failed, 2);
+              } else {
+                EXPECT_LE(failed, 1);
+              }
+              all_movements(rest, rank, 2);
+              OK(ncclCommDestroy(rest));
+              OK(ncclCommDestroy(comm));
+            }));
+}
+
 TEST(Threads, ShrinkAndKeepTheParent) {
   constexpr int kRanks = 3;
   ncclUniqueId id;

@@ -47,12 +47,6 @@ uint64_t new_share(const std::vector<int>& members, const std::vector<SplitChoic
   return last + 1;
 }
 
-// An id for the ranks whose hash this is.
-struct HandedOut {
-  uint64_t members;
-  proto::UniqueId id;
-};
-
 uint64_t hash_of(const std::vector<int>& ranks) {
   uint64_t hash = 0;
   for (int rank : ranks) hash = hash_combine(hash, static_cast<uint64_t>(rank) + 1);
@@ -115,8 +109,31 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   return part;
 }
 
-Status Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id) {
+Status Communicator::can_meet(const std::vector<int>& some, bool after_fault) {
+  if (given_up_.load(std::memory_order_relaxed) && !gc_mutant(222))
+    return Status::error(Code::aborted, "rank %d has aborted the communicator while it was being shrunk",
+                         peers_.number(rank()));
+  if (!after_fault && fault().raised() && !gc_mutant(223)) return fault_.status();
+  for (int member : some)
+    if (peers_.dead(member) && !gc_mutant(224))
+      return Status::error(Code::remote, "rank %d cannot shrink the communicator with %s, which has died",
+                           peers_.number(rank()), peers_.name(member).c_str());
+  return {};
+}
+
+// Keeps a letter to other ranks: it may be of the attempt that this rank makes next.
+bool Communicator::handed_anew(const std::vector<int>& some) {
+  const int first = some.front();
+  if (first == rank()) return false;
+  WireupMessage message;
+  if (mailbox_->poll_latest(first, proto::kLaneSurvivors, &message)) letters_[first] = message.as<HandedOut>();
+  const auto letter = letters_.find(first);
+  return letter != letters_.end() && letter->second.members == hash_of(some);
+}
+
+Status Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault) {
   constexpr timespec kNap = {0, 50'000};
+  constexpr int kLooksPerCheck = 64;
   const User user(users_);
   const int first = some.front();
   if (first == rank()) {
@@ -126,28 +143,24 @@ Status Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id)
     return {};
   }
   const auto start = RunningClock::now();
-  for (bool come = false;;) {
-    WireupMessage message;
-    GC_TRY_AS(const bool more, mailbox_->poll(first, proto::kLaneSurvivors, &message));
-    if (more) {  // the last one counts: one before may be of an attempt that failed
-      const auto handed = message.as<HandedOut>();
-      come = handed.members == hash_of(some);
-      *id = handed.id;
-      continue;
-    }
-    if (come) return {};
-    if (peers_.dead(first) || peers_.closing(first))
-      return Status::error(Code::remote, "rank %d waits for %s to shrink the communicator with it, which has %s",
-                           peers_.number(rank()), peers_.name(first).c_str(),
-                           peers_.dead(first) ? "died" : "finalised, destroyed or aborted the communicator");
+  for (int look = 1; !handed_anew(some); ++look) {
+    nanosleep(&kNap, nullptr);
+    if (look % kLooksPerCheck != 0) continue;
+    GC_TRY(can_meet(some, after_fault));
+    if (peers_.closing(first))
+      return Status::error(Code::remote,
+                           "rank %d waits for %s to shrink the communicator with it, which has finalised, destroyed or "
+                           "aborted the communicator",
+                           peers_.number(rank()), peers_.name(first).c_str());
     const auto waited = std::chrono::duration_cast<std::chrono::seconds>(RunningClock::now() - start).count();
     if (params().timeout && waited >= params().timeout)
       return Status::error(Code::timed_out,
                            "rank %d has waited %lld s (parameter timeout) for %s to shrink the communicator with it, "
                            "which may have left out other ranks",
                            peers_.number(rank()), static_cast<long long>(waited), peers_.name(first).c_str());
-    nanosleep(&kNap, nullptr);
   }
+  *id = letters_.extract(first).mapped().id;
+  return {};
 }
 
 Status Communicator::allocate() {

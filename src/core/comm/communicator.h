@@ -10,6 +10,7 @@
 // Ownership: owns connections and device memory; the device outlives it.
 #pragma once
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,9 +61,14 @@ class Communicator final : public Watched, public GraphUser {
   // of one color from working does no harm here.
   Result<Part> split(int color, int key, bool share);
   // Gives the ranks `some`, in rising order, this one among them, the id that the first of them passes. Others take no
-  // part, and may be dead: this works after a fault, too. Errors: remote where the first is dead or has left;
-  // timed_out.
-  Status hand_out(const std::vector<int>& some, proto::UniqueId* id);
+  // part, and may be dead. after_fault: it works after a fault, too. Errors: those of can_meet(); remote where the
+  // first has left; timed_out.
+  Status hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault);
+  // Returns ok while there is reason to wait for the ranks `some`. Errors: aborted, after give_up(); unless
+  // after_fault, the communicator's fault; remote where one of the ranks is dead.
+  Status can_meet(const std::vector<int>& some, bool after_fault);
+  // Returns whether the first of the ranks `some` has handed out another id since: it has failed, and tries again.
+  bool handed_anew(const std::vector<int>& some);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -79,6 +85,11 @@ class Communicator final : public Watched, public GraphUser {
   // Raises the fault. Where `status` only says that another rank gave up (Code::remote) while a peer's page tells of a
   // truncated message, raises that instead.
   void raise_fault(const Status& status) noexcept;
+  // The same, and ends what goes on after a fault.
+  void give_up(const Status& status) noexcept {
+    given_up_.store(true, std::memory_order_relaxed);
+    raise_fault(status);
+  }
 
   // Returns what tuner and planner go by for operations on these streams: equal on all ranks. Errors: invalid_usage
   // where some streams are capturing and others are not, and after finish(); the device's.
@@ -171,6 +182,11 @@ class Communicator final : public Watched, public GraphUser {
     alignas(64) uint64_t done;
     proto::Doorbell doorbell;
     proto::GraphWords in_graphs;
+  };
+  // An id for the ranks whose hash this is.
+  struct HandedOut {
+    uint64_t members;
+    proto::UniqueId id;
   };
   // Capabilities that are equal on all ranks.
   struct Capabilities {
@@ -272,7 +288,8 @@ class Communicator final : public Watched, public GraphUser {
   int ring_channels_ = 0, tree_channels_ = 0;  // how many are connected
   bool mesh_tried_ = false;
   uint64_t last_share_ = 0;  // the highest number given
-  std::atomic<bool> closing_{false};
+  std::atomic<bool> closing_{false}, given_up_{false};
+  std::map<int, HandedOut> letters_;  // the last one by sender, until hand_out() has used it
   std::atomic<int> users_{0};
   std::atomic<uint64_t> launched_{0};  // the launcher writes it, the watchdog reads it
   // The watchdog's: since when no launch has ended while some were outstanding.

@@ -9,6 +9,7 @@ GC_CORE_SOURCES += \
 	src/core/peer/fault.h \
 	src/core/peer/heart.cpp \
 	src/core/peer/heart.h \
+	src/core/peer/letter.h \
 	src/core/peer/liveness.cpp \
 	src/core/peer/liveness.h \
 	src/core/peer/mailbox.cpp \

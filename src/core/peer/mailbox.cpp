@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/mutant.h"
+#include "core/peer/letter.h"
 
 namespace gpucoll::core {
 namespace {
@@ -20,18 +21,28 @@ class PageMailbox final : public Mailbox {
   Status post(int peer, MailboxLane lane, const WireupMessage& message) override {
     const uint64_t number = ++posted_[static_cast<size_t>(peer)][lane];
     WireupSlot& slot = slot_of(peers_.rank(), peer, lane, number);
-    std::memcpy(slot.payload, message.bytes, sizeof slot.payload);
-    __atomic_store_n(&slot.number, number, __ATOMIC_RELEASE);  // partner: poll() of the peer
+    write_letter(slot, number, message.bytes);
     return peers_.tell_of_letter(peer, lane, number);
   }
 
   Result<bool> poll(int peer, MailboxLane lane, WireupMessage* message) override {
     uint64_t& read = read_[static_cast<size_t>(peer)][lane];
     const WireupSlot& slot = slot_of(peer, peers_.rank(), proto::kOppositeLane[lane], read + 1);
-    if (__atomic_load_n(&slot.number, __ATOMIC_ACQUIRE) != read + 1 && !gc_mutant(300))  // partner: post() of the peer
-      return false;
-    std::memcpy(message->bytes, slot.payload, sizeof slot.payload);
+    if (!read_letter(slot, read + 1, message->bytes) && !gc_mutant(300)) return false;
     ++read;
+    return true;
+  }
+
+  bool poll_latest(int peer, MailboxLane lane, WireupMessage* message) override {
+    uint64_t& read = read_[static_cast<size_t>(peer)][lane];
+    if (gc_mutant(226)) return *poll(peer, lane, message);
+    const auto slot = [&](uint64_t number) -> const WireupSlot& {
+      return slot_of(peer, peers_.rank(), proto::kOppositeLane[lane], number);
+    };
+    const uint64_t latest = std::max(letter_number(slot(0)), letter_number(slot(1)));
+    static_assert(proto::kLetterSlots == 2);
+    if (latest <= read || !read_letter(slot(latest), latest, message->bytes)) return false;
+    read = latest;
     return true;
   }
 

@@ -37,11 +37,13 @@ struct WireupMessage {
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
-  // Never waits. REQUIRES: on each lane, the two ranks write in turn: a rank writes its message k + 2 only after it has
-  // read message k + 1 of the other.
+  // Never waits. REQUIRES: on each lane but that of survivors, the two ranks write in turn: a rank writes its message
+  // k + 2 only after it has read message k + 1 of the other.
   virtual Status post(int peer, proto::MailboxLane lane, const WireupMessage& message) = 0;
   // Reads the next message of the peer on the lane that is opposite to `lane`; returns false while there is none.
   virtual Result<bool> poll(int peer, proto::MailboxLane lane, WireupMessage* message) = 0;
+  // Reads the peer's latest message there, and leaves out those before it; returns false while there is no new one.
+  virtual bool poll_latest(int peer, proto::MailboxLane lane, WireupMessage* message) = 0;
 };
 
 // Returns a mailbox over the pages of `peers`, which must outlive it.

@@ -8,6 +8,7 @@
 #include "base/monotonic.h"
 #include "base/params.h"
 #include "core/peer/call_page.h"
+#include "core/peer/letter.h"
 #include "net/tcp/endpoint.h"
 #include "topo/node.h"
 
@@ -109,8 +110,7 @@ class RemotePages::Copy final : public net::ChannelListener {
     std::memcpy(&letter, payload, sizeof letter);
     if (letter.lane < 0 || letter.lane >= proto::kLanes) return false;
     auto& slot = *reinterpret_cast<WireupSlot*>(page_ + proto::wireup_offset(reader_, letter.lane, letter.number));
-    std::memcpy(slot.payload, letter.payload, sizeof slot.payload);
-    __atomic_store_n(&slot.number, letter.number, __ATOMIC_RELEASE);  // partner: the mailbox
+    write_letter(slot, letter.number, letter.payload);
     return true;
   }
 

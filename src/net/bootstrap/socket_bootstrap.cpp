@@ -73,9 +73,9 @@ Status check(const proto::UniqueId& id, int rank, int size) {
 Result<proto::UniqueId> make_unique_id() { return Rendezvous::instance().make_id(); }
 
 Result<std::unique_ptr<SocketBootstrap>> SocketBootstrap::create(const proto::UniqueId& id, int rank, int size,
-                                                                 int64_t timeout_s) {
+                                                                 int64_t timeout_s, Watch watch) {
   GC_TRY(check(id, rank, size));
-  std::unique_ptr<SocketBootstrap> self(new SocketBootstrap(id, rank, size, timeout_s));
+  std::unique_ptr<SocketBootstrap> self(new SocketBootstrap(id, rank, size, timeout_s, std::move(watch)));
   Status status = contained([&] { return self->meet(); });
   if (status) return self;
   if (self->root_)
@@ -126,6 +126,7 @@ Status SocketBootstrap::meet() {
     auto come = come_to(root, deadline);
     if (come && *come) return {};
     if (failure_) return *failure_;
+    if (ended_) return *ended_;
     turned_away_ = come.ok();
     status = come ? Status::error(Code::remote, "%s hung up", to_string(root).c_str()) : come.status();
     if (!come) break;
@@ -160,6 +161,7 @@ Result<bool> SocketBootstrap::come_to(const Address& root, Deadline deadline) {
     if (root_.take(&word, sizeof word)) break;
     if (Status refused = Rendezvous::instance().refusal(id_, rank_, size_); !refused) return *(failure_ = refused);
     if (Status stopped = stopped_rank(); !stopped) return *(failure_ = stopped);
+    GC_TRY(ask_watch());
     if (!root_.ended()) continue;
     root_.hang_up();
     return false;
@@ -202,10 +204,18 @@ Status SocketBootstrap::wait(PollSet* set, Deadline deadline) {
   root_.watch(set);
   for (size_t l = 0; l < to_.size(); ++l)
     if (to_[l] && !left_[l]) set->add(to_[l].get(), POLLRDHUP);
-  const auto look = std::max(patience_ - Clock::now(), Clock::duration(kLookForStopped));
+  const Clock::duration soon = kLookForStopped;
+  const auto look = watch_ ? soon : std::max(patience_ - Clock::now(), soon);
   GC_TRY(set->wait(std::min(deadline, Clock::now() + look)));
   GC_TRY(hear_maker());
+  GC_TRY(ask_watch());
   return stopped_rank();
+}
+
+Status SocketBootstrap::ask_watch() {
+  if (!ended_ && watch_)
+    if (Status status = watch_(); !status) ended_ = std::move(status);
+  return ended_ ? *ended_ : Status();
 }
 
 std::string SocketBootstrap::maker_name() const {
@@ -394,7 +404,7 @@ Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
 }
 
 Status SocketBootstrap::cause_of(Status mine) noexcept {
-  if (mine.code() == Code::remote) {
+  if (mine.code() == Code::remote && !ended_) {
     const Deadline deadline = Clock::now() + kPatience;
     contained([&]() -> Status {
       while (root_ && !failure_) {

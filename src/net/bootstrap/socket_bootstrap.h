@@ -5,9 +5,11 @@
 // the maker stays until the bootstrap goes: over it the first failure of a rank reaches all others.
 // Thread safety: one caller at a time; make_unique_id and decline from any thread.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "net/bootstrap/bootstrap.h"
@@ -26,8 +28,10 @@ class SocketBootstrap final : public Bootstrap {
   // Collective: returns once all `size` ranks have come. Errors: timed_out; invalid_usage when ranks contradict
   // each other (a rank twice, differing sizes); invalid_argument when `id` was not made by make_unique_id; and what
   // another rank could not come for.
+  // watch: called several times a second in each wait. Its failure ends this bootstrap, and the others learn of it.
+  using Watch = std::function<Status()>;
   static Result<std::unique_ptr<SocketBootstrap>> create(const proto::UniqueId& id, int rank, int size,
-                                                         int64_t timeout_s);
+                                                         int64_t timeout_s, Watch watch = {});
   // Instead of create(), for a rank that cannot even begin: tells the others why.
   static void decline(const proto::UniqueId& id, int rank, int size, const Status& why) noexcept;
   ~SocketBootstrap() override;
@@ -43,8 +47,8 @@ class SocketBootstrap final : public Bootstrap {
     int level;
     Dial dial;
   };
-  SocketBootstrap(const proto::UniqueId& id, int rank, int size, int64_t timeout_s)
-      : id_(id), rank_(rank), size_(size), timeout_s_(timeout_s) {}
+  SocketBootstrap(const proto::UniqueId& id, int rank, int size, int64_t timeout_s, Watch watch = {})
+      : id_(id), rank_(rank), size_(size), timeout_s_(timeout_s), watch_(std::move(watch)) {}
   Status meet();
   // True once all have come, false where the maker hung up without a word.
   Result<bool> come_to(const Address& root, Deadline deadline);
@@ -60,6 +64,7 @@ class SocketBootstrap final : public Bootstrap {
   // Waits for what is in the set, and for news of the maker and of the ranks that this one sends to.
   Status wait(PollSet* set, Deadline deadline);
   Status hear_maker();
+  Status ask_watch();
   Status look_for_hangups(const PollSet& set);
   // Returns the error that names a rank, or the maker, whose process is stopped, once this rank has waited for the
   // parameter timeout.
@@ -80,6 +85,8 @@ class SocketBootstrap final : public Bootstrap {
   proto::UniqueId id_;
   int rank_, size_;
   int64_t timeout_s_;
+  const Watch watch_;
+  std::optional<Status> ended_;  // what the watch has ended this for
   Line root_;
   bool one_host_ = false;
   bool turned_away_ = false;  // the maker let this rank in, and hung up on it without a word

@@ -75,8 +75,8 @@ struct alignas(64) ControlPage {
 static_assert(sizeof(ControlPage) == 512);
 
 // What a lane is for. The opposite lane of a sending end's is the receiving end's.
-// kLaneSurvivors is for those ranks that leave others behind; there messages go one way, and each is answered by a
-// meeting.
+// kLaneSurvivors is for those ranks that leave others behind; there messages go one way, and only the latest counts:
+// those before it are of attempts that have failed.
 enum MailboxLane : int {
   kLaneCommon,
   kLaneCollectiveSend,

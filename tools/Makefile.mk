@@ -1,6 +1,6 @@
 # The programs that are installed: gpucoll-perf is an MPI program over libgpucoll, gpucoll-info links the rooms.
 # A tarball has all of them: what is no program's source must be named where there is no condition.
-EXTRA_DIST += docs/tuning.md docs/formats/perf.md docs/formats/tuning.md
+EXTRA_DIST += docs/tuning.md docs/formats/perf.md docs/formats/trace.md docs/formats/tuning.md
 
 if TOOLS
 GC_BUILD_OPTIONS = -DGC_CUDA_ARCHS='"$(GC_CUDA_ARCHS)"' -DGC_SANITIZER_NAMES='"$(GC_SANITIZER_NAMES)"'

@@ -23,6 +23,8 @@ GC_BASE_SOURCES = \
 	src/base/status.h \
 	src/base/system_limits.cpp \
 	src/base/system_limits.h \
+	src/base/trace.cpp \
+	src/base/trace.h \
 	src/base/unique_fd.h
 
 noinst_LTLIBRARIES += src/base/libbase.la

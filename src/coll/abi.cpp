@@ -9,8 +9,10 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "base/trace.h"
 #include "coll/mpi_communicator.h"
 #include "coll/reduce_local.h"
+#include "coll/traced_calls.h"
 #include "core/comm/reclaim.h"
 #include "mpi/datatype/address.h"
 #include "mpi/datatype/type_cache.h"
@@ -85,7 +87,12 @@ void set_log_sink(SinkFunction sink) {
 
 void log_text(int level, const char* text) { log::write(static_cast<log::Level>(level), "%s", text); }
 
+gc_abi* table();
+
+// Before anything that can be recorded.
 int process_open(gc_process_blob* mine) {
+  trace::start();
+  if (trace::on()) trace_calls(table());
   return mpi_class(guarded("starting", [&] { return MpiProcess::instance().open(mine); }));
 }
 
@@ -313,47 +320,47 @@ void device_put(void* memory) {
 
 void forget_map(uint64_t id) { TypeCache::instance().forget(id); }
 
-const gc_abi* table() {
+gc_abi* table() {
   static_assert(sizeof(gc_pointer_hint) == sizeof(gpu::PointerHint));
-  static const gc_abi abi = {GC_ABI_VERSION,
-                             sizeof(gc_abi),
-                             library_version(),
-                             param,
-                             old_param,
-                             set_param,
-                             param_value,
-                             set_log_sink,
-                             log_text,
-                             process_open,
-                             process_close,
-                             process_ended,
-                             reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
-                             is_device,
-                             copy,
-                             copy_strided,
-                             copy_packed,
-                             stage_get,
-                             stage_reserve,
-                             stage_put,
-                             comm_new,
-                             comm_free,
-                             run,
-                             start,
-                             turn,
-                             host_begun,
-                             end,
-                             restart,
-                             publish_starts,
-                             free_persistent,
-                             drain,
-                             refuse,
-                             runs,
-                             launches,
-                             look_at_wishes,
-                             forget_map,
-                             reduce_local,
-                             device_get,
-                             device_put};
+  static gc_abi abi = {GC_ABI_VERSION,
+                       sizeof(gc_abi),
+                       library_version(),
+                       param,
+                       old_param,
+                       set_param,
+                       param_value,
+                       set_log_sink,
+                       log_text,
+                       process_open,
+                       process_close,
+                       process_ended,
+                       reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
+                       is_device,
+                       copy,
+                       copy_strided,
+                       copy_packed,
+                       stage_get,
+                       stage_reserve,
+                       stage_put,
+                       comm_new,
+                       comm_free,
+                       run,
+                       start,
+                       turn,
+                       host_begun,
+                       end,
+                       restart,
+                       publish_starts,
+                       free_persistent,
+                       drain,
+                       refuse,
+                       runs,
+                       launches,
+                       look_at_wishes,
+                       forget_map,
+                       reduce_local,
+                       device_get,
+                       device_put};
   return &abi;
 }
 

@@ -39,6 +39,10 @@ class MpiCommunicator : public gc_comm {
   // Makes progress until every nonblocking collective has been begun.
   void drain();
 
+  // Returns what tells the communicator from others, equal on all ranks; and how many ranks it has.
+  uint64_t name() const noexcept { return matcher_.name(); }
+  int size() const noexcept { return description_.size; }
+
   // Tells the others not to wait for what is under way here, at the end of MPI. Call it before finish(), which waits.
   void abandon();
   // Waits for what is running and releases it. The runtime communicator has work no more then.

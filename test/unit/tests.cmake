@@ -10,6 +10,9 @@ set_tests_properties(unit.tarball PROPERTIES SKIP_RETURN_CODE 77)
 gc_test(unit.base LABELS unit COMMAND test/unit/base/base_test)
 gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS unit
   COMMAND test/unit/base/base_test --gtest_filter=SharedMemory.*)
+gc_test(unit.trace LABELS unit COMMAND test/unit/base/trace_test)
+gc_mutant(240 MUST_PRINT "FAILED.*Trace.OfAForkedChildIsNone" LABELS unit
+  COMMAND test/unit/base/trace_test --gtest_filter=Trace.OfAForkedChildIsNone)
 gc_test(unit.core LABELS unit COMMAND test/unit/core/core_test)
 gc_test(unit.board LABELS unit ENV GPUCOLL_TIMEOUT=1 COMMAND test/unit/mpi/board_test)
 gc_mutant(182 MUST_PRINT "FAILED.*RemoteProcess.AnswersAreNotWaitedForWithoutEnd" LABELS unit ENV GPUCOLL_TIMEOUT=1

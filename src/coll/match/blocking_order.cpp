@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/trace.h"
+
 namespace gpucoll::coll {
 
 void BlockingOrder::leave_thread() {
@@ -35,6 +37,8 @@ Status BlockingOrder::find_number(const CallId& place, const Component* among) {
 }
 
 void BlockingOrder::await_others() {
+  if (ProgressThread::instance().launch_earlier(number_, this)) return;
+  const trace::Span span(trace::What::order);
   while (!ProgressThread::instance().launch_earlier(number_, this)) {
     description_.calls->progress();
     sched_yield();  // to whom this waits for, a thread of this process

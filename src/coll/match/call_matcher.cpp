@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/mutant.h"
 #include "base/params.h"
+#include "base/trace.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -399,10 +400,12 @@ Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator*
   Wait wait = wait_among(place, runtime, since, among);
   wait.any_device = has_device_memory;
   *refused_by = -1;
+  trace::Waiting waiting(name(), place.number);
   for (int looks = 1;; ++looks) {
     GC_TRY_AS(const Verdict verdict, look(wait));
     if (verdict == Verdict::refused) *refused_by = wait.rank;
     if (verdict != Verdict::waiting) return verdict == Verdict::device;
+    waiting.on_rank(wait.rank);
     description_.calls->progress();
     look_for_news(wait.rank);
     if (looks % kLooksPerCheck == 0) GC_TRY(look_around(wait));

@@ -14,6 +14,7 @@
 #include "base/monotonic.h"
 #include "base/mutant.h"
 #include "base/params.h"
+#include "base/trace.h"
 #include "core/plan/copy_items.h"
 #include "core/plan/tuning_file.h"
 
@@ -58,6 +59,7 @@ uint64_t hash_of(const std::vector<int>& ranks) {
 Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, const Kernels& kernels,
                                                            net::Bootstrap& bootstrap,
                                                            const Surroundings& surroundings) {
+  trace::start();
   claim_process();
   std::unique_ptr<Communicator> self(new Communicator(device, kernels));
   if (bootstrap.rank() == 0) warn_of_unknown_variables();
@@ -229,6 +231,7 @@ PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& 
 }
 
 Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, bool waits, PlanCache::Hit kept) {
+  const trace::Span span(trace::What::plan);
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
@@ -252,6 +255,7 @@ Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, 
 }
 
 Result<bool> Communicator::advance() {
+  const trace::Span span(trace::What::launch);
   const User user(users_);
   auto all = contained([&] { return launcher_->advance(); });
   launched_.store(launcher_->launched(), std::memory_order_release);  // partner: activity()
@@ -298,6 +302,7 @@ bool Communicator::done(uint64_t launches) const noexcept {
 }
 
 Status Communicator::wait(uint64_t launches, void (*idle)()) {
+  const trace::Span span(trace::What::device);
   GC_TRY(await(launches, idle, true));
   if (resident_) resident_->call_ends(ResidentKernel::Clock::now());
   return {};

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "base/trace.h"
 #include "core/comm/communicator.h"
 #include "core/connect/trees.h"
 #include "core/plan/copy_engine_limits.h"
@@ -234,6 +235,7 @@ bool Communicator::connected(const Requirements& required) const noexcept {
 }
 
 Status Communicator::connect(const Requirements& required, void (*idle)()) {
+  const trace::Span span(trace::What::connect);
   const User user(users_);
   if (fault().raised()) return fault_.status();
   PeerWait wait(fault_, peers_, idle);

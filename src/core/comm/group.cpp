@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutant.h"
+#include "base/trace.h"
 #include "core/plan/algorithm_choice.h"
 #include "core/plan/collective_send_recv.h"
 
@@ -228,8 +229,35 @@ void launch_all(std::span<Part> parts) {
   }
 }
 
+// Records a group of the C API from here to its end, when all is on streams; of several communicators as of the first.
+class GroupSpan {
+ public:
+  explicit GroupSpan(std::span<Part> parts) noexcept {
+    if (trace::on() && !parts.empty()) begin(parts);
+  }
+  ~GroupSpan() {
+    if (begin_ns_) trace::add(begin_ns_, fields_);
+  }
+  GroupSpan(const GroupSpan&) = delete;
+  GroupSpan& operator=(const GroupSpan&) = delete;
+
+ private:
+  void begin(std::span<Part> parts) noexcept {
+    begin_ns_ = monotonic_ns();
+    for (const Part& part : parts) {
+      for (const CollectiveTask& task : part.queue->collectives) fields_.bytes += task.count * task.element_bytes;
+      for (const auto& send : part.queue->sends) fields_.bytes += send.bytes;
+    }
+    fields_.group = parts[0].communicator->key();
+    fields_.label = trace::label(parts[0].queue->collectives.empty() ? "messages" : "collectives");
+  }
+  int64_t begin_ns_ = 0;
+  trace::Fields fields_ = {.what = trace::What::group};
+};
+
 // One communicator's failure does not keep the others from their work. The first failure.
 Status carry_out(std::span<Part> parts) {
+  const GroupSpan span(parts);
   for (Part& part : parts) GC_TRY(part.communicator->reserve_aside(*part.queue));
   for (Part& part : parts) {
     part.communicator->put_aside(part.queue.get());

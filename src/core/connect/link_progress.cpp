@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/trace.h"
+
 namespace gpucoll::core {
 
 using net::StepProgress;
@@ -32,7 +34,10 @@ Status LinkProgress::failure(const std::function<bool(int peer)>& counts, int* p
 // REQUIRES: the mutex.
 StepProgress LinkProgress::move(Moved& link) noexcept {
   if (!link.failure) return StepProgress::none;
+  const int64_t begin = trace::on() ? monotonic_ns() : 0;
   auto moved = contained([&] { return link.end->progress(); });
+  if (begin && moved && *moved == StepProgress::moved)
+    trace::add(begin, {.what = trace::What::network, .peer = link.peer});
   if (moved) return *moved;
   link.failure = std::move(moved).status();
   return StepProgress::none;

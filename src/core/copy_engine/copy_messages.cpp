@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/trace.h"
+
 namespace gpucoll::core {
 namespace {
 
@@ -123,6 +125,7 @@ Status CopyMessages::take_receive(const TaskQueue::Pair& task) {
     auto place = context_.exports.pin(task.buffer, Exports::Use::by_copies);
     if (!place && !r.bounce) GC_TRY(make_bounce(r));
     r.pending.push_back({++r.copies, r.messages, task.bytes, static_cast<uint8_t*>(task.buffer), 0, place});
+    if (trace::on()) r.pending.back().traced_from_ns = monotonic_ns();
     note(ready_, &r.own_kernel->recv_ready, r.copies);
     note(done_, &r.own_kernel->recv_done, r.copies);
   }

@@ -87,6 +87,7 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
     uint64_t turn = 0;                        // of a send
     std::optional<ExportedPlace> place = {};  // of a receive into pinned memory; none: by bounce buffer
     uint64_t taken = 0;                       // bytes that have left the bounce buffer
+    int64_t traced_from_ns = 0;               // of a receive that is recorded
   };
   // The messages of one direction with one peer. Kernel addresses are null until the first message by copy.
   struct Direction {

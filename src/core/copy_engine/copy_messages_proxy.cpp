@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/shared_word.h"
+#include "base/trace.h"
 #include "core/copy_engine/copy_messages.h"
 
 namespace gpucoll::core {
@@ -241,7 +242,10 @@ Status CopyMessages::advance(Receiving& r, bool* moved) {
 void CopyMessages::drop_done(Receiving& r, bool* moved) {
   const uint64_t done = load_acquire(r.own->recv_done);
   while (!r.pending.empty() && r.pending.front().number <= done) {
-    if (r.pending.front().place) context_.exports.unpin(*r.pending.front().place);
+    const Message& message = r.pending.front();
+    if (message.place) context_.exports.unpin(*message.place);
+    if (message.traced_from_ns)
+      trace::add(message.traced_from_ns, {.what = trace::What::copy, .peer = r.peer, .bytes = message.bytes});
     r.pending.erase(r.pending.begin());
     *moved = true;
   }

@@ -1,0 +1,135 @@
+#include "coll/traced_calls.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/trace.h"
+#include "coll/mpi_communicator.h"
+
+namespace gpucoll::coll {
+namespace {
+
+using trace::Way;
+using trace::What;
+
+gc_abi plain;  // the functions behind these
+
+Way way_of(int answer) noexcept {
+  if (answer == GC_STAGE) return Way::staged;
+  return answer == MPI_SUCCESS ? Way::on_device : Way::failed;
+}
+
+uint64_t bytes_of(const gc_buffer& side, size_t blocks) noexcept {
+  if (!side.given) return 0;
+  return side.block_bytes ? std::accumulate(side.block_bytes, side.block_bytes + blocks, uint64_t{0}) : side.bytes;
+}
+
+// Returns the bytes of the larger side.
+uint64_t bytes_of(const gc_call& call, size_t ranks) noexcept {
+  const auto blocks = [ranks](const int* neighbors, int n) { return neighbors ? static_cast<size_t>(n) : ranks; };
+  return std::max(bytes_of(call.send, blocks(call.destinations, call.n_destinations)),
+                  bytes_of(call.recv, blocks(call.sources, call.n_sources)));
+}
+
+gc_comm* comm_new(const gc_comm_description* description) {
+  gc_comm* const made = plain.comm_new(description);
+  if (made)
+    trace::name_group(static_cast<MpiCommunicator*>(made)->name(), description->rank, description->size,
+                      description->name);
+  return made;
+}
+
+int run(gc_comm* comm, const gc_call* call) {
+  auto& communicator = *static_cast<MpiCommunicator*>(comm);
+  const uint64_t record = trace::begin({.what = What::call,
+                                        .label = trace::label(function_name(call->function)),
+                                        .group = communicator.name(),
+                                        .number = comm->orders[call->order].sequence + 1,
+                                        .bytes = bytes_of(*call, static_cast<size_t>(communicator.size()))});
+  const int answer = plain.run(comm, call);
+  trace::end(record, way_of(answer));
+  return answer;
+}
+
+// The component alone frees the request, behind host_begun() or end().
+int start(gc_comm* comm, uint32_t function, const gc_call* call, gc_pending** pending) {
+  const int64_t begin = monotonic_ns();
+  const int answer = plain.start(comm, function, call, pending);
+  if (answer != MPI_SUCCESS || !*pending) return answer;
+  auto* const request = static_cast<Request*>(*pending);
+  request->traced_from_ns = begin;
+  request->traced_bytes = call ? bytes_of(*call, static_cast<size_t>(static_cast<MpiCommunicator*>(comm)->size())) : 0;
+  request->traced_group = static_cast<MpiCommunicator*>(comm)->name();
+  return answer;
+}
+
+void add(const Request& request, Way way) noexcept {
+  if (!request.traced_from_ns) return;
+  const CallId& place = request.call.place;
+  trace::add(request.traced_from_ns, {.what = What::request,
+                                      .way = way,
+                                      .label = trace::label(name_of(place)),
+                                      .group = request.traced_group,
+                                      .number = place.number,
+                                      .bytes = request.traced_bytes});
+}
+
+void host_begun(gc_pending* pending) {
+  add(*static_cast<Request*>(pending), Way::staged);
+  plain.host_begun(pending);
+}
+
+int end(gc_pending* pending) {
+  auto* const request = static_cast<Request*>(pending);
+  add(*request, request->code == Code::ok ? Way::on_device : Way::failed);
+  return plain.end(pending);
+}
+
+void restart(gc_pending* pending) {
+  static_cast<Request*>(pending)->traced_from_ns = monotonic_ns();
+  plain.restart(pending);
+}
+
+int copy(void* dst, const void* src, size_t bytes) {
+  const int64_t begin = monotonic_ns();
+  const int answer = plain.copy(dst, src, bytes);
+  trace::add(begin, {.what = What::staging, .bytes = bytes});
+  return answer;
+}
+
+int copy_strided(void* host, void* device, const gc_runs* runs, size_t n, int to_device) {
+  const int64_t begin = monotonic_ns();
+  const int answer = plain.copy_strided(host, device, runs, n, to_device);
+  const uint64_t bytes = std::accumulate(runs, runs + n, uint64_t{0}, [](uint64_t sum, const gc_runs& each) {
+    return sum + uint64_t{each.bytes} * each.count;
+  });
+  trace::add(begin, {.what = What::staging, .bytes = bytes});
+  return answer;
+}
+
+int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes, int to_device) {
+  const int64_t begin = monotonic_ns();
+  const int answer = plain.copy_packed(map, memory, packed, bytes, to_device);
+  trace::add(begin, {.what = What::staging, .bytes = bytes});
+  return answer;
+}
+
+}  // namespace
+
+void trace_calls(gc_abi* table) noexcept {
+  if (plain.run) return;
+  plain = *table;
+  table->comm_new = comm_new;
+  table->run = run;
+  table->start = start;
+  table->host_begun = host_begun;
+  table->end = end;
+  table->restart = restart;
+  table->copy = copy;
+  table->copy_strided = copy_strided;
+  table->copy_packed = copy_packed;
+}
+
+}  // namespace gpucoll::coll

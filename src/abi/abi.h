@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 16u
+#define GC_ABI_VERSION 17u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -245,6 +245,9 @@ typedef struct gc_abi {
   /* Allocates memory on the device that owns `like`; returns NULL where there is none. */
   void *(*device_get)(const void *like, size_t bytes);
   void (*device_put)(void *memory);
+  /* Returns how much has been counted so far, and, where these are not NULL, its name and a sentence about it, with
+   * static storage. Past the last counter it changes nothing, and returns 0. */
+  uint64_t (*counter)(size_t index, const char **name, const char **help);
 } gc_abi;
 
 /* Returns the table, or NULL where this library does not offer `version`. */

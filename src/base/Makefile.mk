@@ -1,5 +1,7 @@
 # Room base: Status/Result, parameters, log, small helpers.
 GC_BASE_SOURCES = \
+	src/base/counters.def \
+	src/base/counters.h \
 	src/base/environment.h \
 	src/base/equal_params.cpp \
 	src/base/equal_params.h \

@@ -7,9 +7,11 @@
 #include <mutex>
 #include <set>
 
+#include "base/counters.h"
 #include "base/log.h"
 #include "base/params.h"
 #include "base/trace.h"
+#include "coll/call_bytes.h"
 #include "coll/mpi_communicator.h"
 #include "coll/reduce_local.h"
 #include "coll/traced_calls.h"
@@ -153,7 +155,13 @@ bool is_pageable(const void* pointer) {
   return platform && (*platform)->classify(pointer).kind == gpu::MemoryKind::host;
 }
 
+void count_staged(uint64_t bytes) {
+  count(Counter::staged_copies);
+  count(Counter::staged_bytes, bytes);
+}
+
 int copy(void* dst, const void* src, size_t bytes) {
+  count_staged(bytes);
   return mpi_class(guarded("staging", [&]() -> Status {
     const void* owner = gpu::is_device_pointer(dst) ? dst : src;
     last_device_pointer = owner;
@@ -174,10 +182,15 @@ int copy_strided(void* host, void* on_device, const gc_runs* runs, size_t n, int
     able = copied.code() != Code::unsupported;
     return able ? std::move(copied) : Status();
   });
-  return able ? mpi_class(code) : GC_STAGE;
+  if (!able) return GC_STAGE;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < n; ++i) bytes += uint64_t{runs[i].bytes} * runs[i].count;
+  count_staged(bytes);
+  return mpi_class(code);
 }
 
 int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes, int to_device) {
+  count_staged(bytes);
   return mpi_class(guarded("packing", [&]() -> Status {
     const void* data = moved(memory, map->runs[0].offset);
     last_device_pointer = data;
@@ -230,16 +243,22 @@ void comm_free(gc_comm* comm) {
 }
 
 int run(gc_comm* comm, const gc_call* call) {
+  auto& communicator = *static_cast<MpiCommunicator*>(comm);
   auto answer = MpiCommunicator::Answer::done;
+  count(Counter::calls);
+  count(Counter::bytes, bytes_of(*call, static_cast<size_t>(communicator.size())));
   Code code = guarded(function_name(call->function), [&]() -> Status {
-    GC_TRY_AS(answer, static_cast<MpiCommunicator*>(comm)->run(*call));
+    GC_TRY_AS(answer, communicator.run(*call));
     return {};
   });
   if (code != Code::ok) return mpi_class(code);
-  return answer == MpiCommunicator::Answer::done ? MPI_SUCCESS : GC_STAGE;
+  if (answer == MpiCommunicator::Answer::done) return MPI_SUCCESS;
+  count(Counter::calls_staged);
+  return GC_STAGE;
 }
 
 int start(gc_comm* comm, uint32_t function, const gc_call* call, gc_pending** pending) {
+  if (call) count(Counter::requests);
   return mpi_class(guarded(function_name(function), [&]() -> Status {
     GC_TRY_AS(*pending, static_cast<MpiCommunicator*>(comm)->start(function, call));
     return {};
@@ -318,6 +337,14 @@ void device_put(void* memory) {
   if (device) device->user_release(memory).ignore();
 }
 
+uint64_t counter(size_t index, const char** name, const char** help) {
+  const CounterInfo* const info = counter_info(index);
+  if (!info) return 0;
+  if (name) *name = info->name;
+  if (help) *help = info->help;
+  return counter_value(index);
+}
+
 void forget_map(uint64_t id) { TypeCache::instance().forget(id); }
 
 gc_abi* table() {
@@ -360,7 +387,8 @@ gc_abi* table() {
                        forget_map,
                        reduce_local,
                        device_get,
-                       device_put};
+                       device_put,
+                       counter};
   return &abi;
 }
 

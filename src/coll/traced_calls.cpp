@@ -2,10 +2,10 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <numeric>
 
 #include "base/trace.h"
+#include "coll/call_bytes.h"
 #include "coll/mpi_communicator.h"
 
 namespace gpucoll::coll {
@@ -19,18 +19,6 @@ gc_abi plain;  // the functions behind these
 Way way_of(int answer) noexcept {
   if (answer == GC_STAGE) return Way::staged;
   return answer == MPI_SUCCESS ? Way::on_device : Way::failed;
-}
-
-uint64_t bytes_of(const gc_buffer& side, size_t blocks) noexcept {
-  if (!side.given) return 0;
-  return side.block_bytes ? std::accumulate(side.block_bytes, side.block_bytes + blocks, uint64_t{0}) : side.bytes;
-}
-
-// Returns the bytes of the larger side.
-uint64_t bytes_of(const gc_call& call, size_t ranks) noexcept {
-  const auto blocks = [ranks](const int* neighbors, int n) { return neighbors ? static_cast<size_t>(n) : ranks; };
-  return std::max(bytes_of(call.send, blocks(call.destinations, call.n_destinations)),
-                  bytes_of(call.recv, blocks(call.sources, call.n_sources)));
 }
 
 gc_comm* comm_new(const gc_comm_description* description) {

@@ -54,6 +54,7 @@ static int register_params(void) {
   int rc = load_engine();
   if (rc != OMPI_SUCCESS) return rc;
   gcm_engine_runs = gcm_register_parameters() == OMPI_SUCCESS;
+  gcm_register_counters();
   if (!gcm_asked_literally()) return OMPI_SUCCESS;
   return gcm_engine_runs ? gcm_widen_selection() : OMPI_ERR_NOT_AVAILABLE;
 }

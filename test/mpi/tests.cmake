@@ -53,6 +53,12 @@ endforeach()
 gc_mpi_test(mpi.teams_memory LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/memory)
 
+# What tools read of parameters and counters.
+foreach(np 2 3)
+  gc_mpi_test(mpi.mpi_t_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_timeout 77
+    COMMAND test/mpi/mpi_t)
+endforeach()
+
 # Communicators of one rank, in the world and on a device that others use.
 foreach(np 1 3)
   gc_mpi_labels(${np} EQUAL 3)

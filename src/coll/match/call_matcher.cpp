@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/counters.h"
 #include "base/hash.h"
 #include "base/mutant.h"
 #include "base/params.h"
@@ -405,6 +406,7 @@ Result<bool> CallMatcher::all_on_device(const CallId& place, core::Communicator*
     GC_TRY_AS(const Verdict verdict, look(wait));
     if (verdict == Verdict::refused) *refused_by = wait.rank;
     if (verdict != Verdict::waiting) return verdict == Verdict::device;
+    if (looks == 1) count(Counter::calls_waited);
     waiting.on_rank(wait.rank);
     description_.calls->progress();
     look_for_news(wait.rank);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/counters.h"
 #include "base/shared_word.h"
 #include "base/trace.h"
 #include "core/copy_engine/copy_messages.h"
@@ -244,6 +245,8 @@ void CopyMessages::drop_done(Receiving& r, bool* moved) {
   while (!r.pending.empty() && r.pending.front().number <= done) {
     const Message& message = r.pending.front();
     if (message.place) context_.exports.unpin(*message.place);
+    count(Counter::copies);
+    count(Counter::copied_bytes, message.bytes);
     if (message.traced_from_ns)
       trace::add(message.traced_from_ns, {.what = trace::What::copy, .peer = r.peer, .bytes = message.bytes});
     r.pending.erase(r.pending.begin());

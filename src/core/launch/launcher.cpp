@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/counters.h"
 #include "base/params.h"
 
 namespace gpucoll::core {
@@ -71,7 +72,9 @@ Status Launcher::begin(const TaskQueue& queue, const CommProperties& shape, Stre
   const bool may_be_kept = !capture && !copies && queue.streams.size() == 1;
   PlanCache::Entry* const entry = may_be_kept ? kept_.look_up(queue, shape) : nullptr;
   bool has_plan = entry && entry->is_certain();
-  if (!has_plan) {
+  if (has_plan) {
+    count(Counter::plans_kept);
+  } else {
     GC_TRY(plan(queue, shape, capture, std::move(steps)));
     has_plan = entry && kept_.keep(*entry, queue, shape, &plans_);
   }
@@ -82,6 +85,7 @@ Status Launcher::begin(const TaskQueue& queue, const CommProperties& shape, Stre
 bool Launcher::begin_kept(PlanCache::Hit kept, bool waits) {
   PlanCache::Entry* const entry = kept_.look_up(kept);
   if (!entry) return false;
+  count(Counter::plans_kept);
   forget_plans();
   take_up(entry, entry->queue.streams, 0, nullptr, waits);
   return true;
@@ -102,6 +106,7 @@ void Launcher::take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& s
 
 Status Launcher::plan(const TaskQueue& queue, const CommProperties& shape, uint64_t capture,
                       std::vector<PlannedLaunch> steps) {
+  count(Counter::plans_made);
   std::vector<PlannedLaunch> plans = make_plans(queue, context_.rank, shape, kBudget, context_.move, context_.direct);
   GC_TRY(prepare(plans, capture));
   if (plans.empty()) {
@@ -198,6 +203,7 @@ bool Launcher::post() {
   if (!context_.resident) return false;
   if (may_stay() && streams_.front() == last_stream_ && context_.resident->takes(planned_.front())) {
     context_.resident->post(planned_.front(), launched() + 1);
+    count(Counter::launches_resident);
     count_launch();
     return true;
   }
@@ -287,11 +293,13 @@ Result<bool> Launcher::place_and_launch(PlannedLaunch& planned) {
 bool Launcher::launch_kept() {
   if (!again_ || (may_stay() && context_.resident->stay_ns())) return false;
   if (!kept_.launch(*again_, streams_.front())) return false;
+  count(Counter::launches_kept, planned_.size());
   for (size_t i = 0; i < planned_.size(); ++i) count_launch();
   return true;
 }
 
 Status Launcher::launch_kernel(PlannedLaunch& planned, uint32_t resident_ns) {
+  count(Counter::launches_new);
   planned.plan.resident_ns = resident_ns;
   Status status =
       context_.device.launch(*planned.kernel, planned.plan, planned.blocks(), planned.threads, streams_.front());

@@ -72,6 +72,9 @@ void gcm_join_engine(gcm_module *module);
  * not accepted, here or in the environment, and the sentence has been logged. */
 int gcm_register_parameters(void);
 
+/* performance.c: registers every counter as a performance variable. */
+void gcm_register_counters(void);
+
 /* selection.c: whether the user asked for exactly `--mca coll gpucoll`; and then: makes the other components available
  * again. */
 bool gcm_asked_literally(void);

@@ -4,5 +4,6 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/common/compat.h \
 	src/mca/common/lifetime.c \
 	src/mca/common/parameters.c \
+	src/mca/common/performance.c \
 	src/mca/common/type_map.c \
 	src/mca/common/types.c

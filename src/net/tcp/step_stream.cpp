@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/counters.h"
 #include "net/bootstrap/socket.h"
 
 namespace gpucoll::net {
@@ -50,6 +51,8 @@ Result<bool> FrameWriter::flush(int socket) {
   const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0 && not_now(errno)) return false;
   if (sent < 0) return lost(errno);
+  count(Counter::network_writes);
+  count(Counter::network_bytes, static_cast<uint64_t>(sent));
   drop(static_cast<size_t>(sent));
   return true;
 }

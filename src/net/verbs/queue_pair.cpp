@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/counters.h"
 #include "base/mutant.h"
 #include "base/params.h"
 
@@ -137,6 +138,8 @@ Status QueuePair::post(ibv_send_wr* request) {
   ibv_send_wr* bad = nullptr;
   if (const int error = ibv_post_send(pair_, request, &bad))
     return Status::system(error, "%s takes no more to send", device_.name().c_str());
+  count(Counter::network_writes);
+  if (request->num_sge) count(Counter::network_bytes, request->sg_list->length);
   return {};
 }
 

@@ -78,6 +78,8 @@ tools_gpucoll_info_SOURCES = \
 	tools/common/output.h \
 	tools/common/usual_shape.cpp \
 	tools/common/usual_shape.h \
+	tools/info/check.cpp \
+	tools/info/check.h \
 	tools/info/explain.cpp \
 	tools/info/explain.h \
 	tools/info/facts.cpp \

@@ -253,6 +253,15 @@ gc_test(tools.skips LABELS tools COMMAND ${GC_SOURCE}/test/tools/skips.sh ${GC_S
 
 gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  p2p +usable$" ${GC_BUILD}/tools/gpucoll-info)
+gc_test(tools.info_check LABELS tools ENV ${GC_MPI_ENV}
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^ok +Open MPI finds the plugin coll/gpucoll$" ${GC_BUILD}/tools/gpucoll-info
+          --check)
+gc_test(tools.info_check_plugin LABELS tools
+  ENV GPUCOLL_DEVICE=emu OMPI_MCA_mca_base_component_path=${GC_SOURCE}/test PMIX_MCA_mca_base_component_show_load_errors=none
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^fault +Open MPI does not find the plugin coll/gpucoll$"
+          ${GC_BUILD}/tools/gpucoll-info --check)
+gc_test(tools.info_check_parameter LABELS tools ENV ${GC_MPI_ENV} OMPI_MCA_coll_gpucoll_channels=many
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^fault +.*channels" ${GC_BUILD}/tools/gpucoll-info --check)
 gc_test(tools.info_links LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^ +links: emulated with LL128 to 1, 2, 3, 4, 5, 6, 7$"
           ${GC_BUILD}/tools/gpucoll-info)

@@ -1,7 +1,9 @@
 // gpucoll-info: what this gpucoll is, what it runs on, and how it is set; and what it would choose (--explain).
 //
-// Exit status: 0, or 2 where an argument, a parameter or the device asked for is no good.
+// Exit status: 0, or 2 where an argument, a parameter or the device asked for is no good. --check: 0, 1 where there is
+// a warning, 2 where there is a fault.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include "common/command_line.h"
 #include "common/output.h"
 #include "gpu/device.h"
+#include "info/check.h"
 #include "info/explain.h"
 #include "info/facts.h"
 
@@ -77,8 +80,16 @@ void declare_explain(CLI::App& app, ExplainWords& words) {
   app.add_flag("--gpu", words.gpu, "On GPUs, for --explain; needs none")->excludes(emu);
 }
 
+int run_check(const Status& mca) {
+  auto findings = check_machine(gather());
+  if (!mca) findings.push_back({Grade::fault, mca.what(), "correct what --mca or the environment sets"});
+  if (const int told = tell(as_text(findings, isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR")))) return told;
+  const Grade worst = worst_of(findings);
+  return worst == Grade::fault ? kCannot : worst == Grade::warning ? 1 : 0;
+}
+
 int main(int argc, char** argv) {
-  bool json = false;
+  bool json = false, check = false;
   ExplainWords words;
   // As mpirun has it; CLI would read -n p.
   for (int i = 1; i < argc; ++i)
@@ -86,11 +97,14 @@ int main(int argc, char** argv) {
   CLI::App app("Tells version, build, devices, topology, transports and parameters of gpucoll.", "gpucoll-info");
   app.set_version_flag("--version", std::string("gpucoll-info ") + library_version());
   app.add_flag("--json", json, "As JSON");
+  app.add_flag("--check", check,
+               "Says what is wrong with this machine, and how to mend it; exit status 1: a warning, 2: a fault");
   declare_explain(app, words);
   auto text = tools::read_command_line(app, argc, argv);
   if (!text) return refuse(text.status().what());
   if (!text->empty()) return tell(*text);
   Status mca = read_mca_values();
+  if (check) return run_check(mca);
   if (!words.what.empty()) {
     if (!mca) return refuse(mca.what());
     return params_status() ? run_explain(words) : refuse(params_status().what());

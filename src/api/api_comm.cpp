@@ -220,10 +220,10 @@ Result<std::vector<int>> survivors_of(const core::Communicator& communicator, co
 // Ends the meeting of survivors where it is in vain. One that has just died may have sent all that the others need.
 class MeetingWatch {
  public:
-  MeetingWatch(core::Communicator& communicator, const std::vector<int>& ranks, bool after_fault)
-      : communicator_(communicator), ranks_(ranks), after_fault_(after_fault) {}
+  MeetingWatch(core::Communicator& communicator, const std::vector<int>& ranks, uint64_t number, bool after_fault)
+      : communicator_(communicator), ranks_(ranks), number_(number), after_fault_(after_fault) {}
   Status operator()() {
-    if (communicator_.handed_anew(ranks_)) {
+    if (communicator_.handed_anew(ranks_, number_)) {
       handed_anew_ = true;
       return Status::error(Code::remote, "the first of the remaining ranks has begun to shrink the communicator anew");
     }
@@ -234,11 +234,12 @@ class MeetingWatch {
     return now - *in_vain_since_ < std::chrono::seconds(1) ? Status() : status;
   }
   // Returns whether the ranks meet elsewhere by now.
-  bool handed_anew() { return handed_anew_ || communicator_.handed_anew(ranks_); }
+  bool handed_anew() { return handed_anew_ || communicator_.handed_anew(ranks_, number_); }
 
  private:
   core::Communicator& communicator_;
   const std::vector<int>& ranks_;
+  const uint64_t number_;  // of the id by which they meet
   const bool after_fault_;
   bool handed_anew_ = false;
   std::optional<std::chrono::steady_clock::time_point> in_vain_since_;
@@ -260,9 +261,10 @@ Status make_of_survivors(gpucollComm* handle, const Survivors& survivors, bool s
     GC_TRY_AS(plan.id, net::make_unique_id());
   }
   for (;;) {
-    GC_TRY(communicator.hand_out(ranks, &plan.id, survivors.after_fault));
-    MeetingWatch watch(communicator, ranks, survivors.after_fault);
+    GC_TRY_AS(const uint64_t number, communicator.hand_out(ranks, &plan.id, survivors.after_fault));
+    MeetingWatch watch(communicator, ranks, number, survivors.after_fault);
     Status status = make_communicator(handle, &communicator.device(), plan, place, std::ref(watch));
+    if (!status && place == 0) communicator.hand_out_in_vain(number);
     if (status || !watch.handed_anew()) return status;
   }
 }

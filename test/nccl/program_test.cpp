@@ -272,6 +272,20 @@ TEST(Processes, RevokeAndShrink) {
             }));
 }
 
+// Rank 0 may be through with a shrink, and begin the next one, while others still meet for the first.
+TEST(Processes, ShrinksFollowEachOther) {
+  EXPECT_EQ(0, on_processes(3, [](const ncclUniqueId& id, int rank) {
+              ncclComm_t comm = nullptr, rest = nullptr;
+              OK(ncclCommInitRank(&comm, 3, id, rank));
+              all_movements(comm, rank, 3);
+              for (int i = 0; i < 1000; ++i) {
+                OK(ncclCommShrink(comm, nullptr, 0, &rest, nullptr, NCCL_SHRINK_DEFAULT));
+                OK(ncclCommDestroy(rest));
+              }
+              OK(ncclCommDestroy(comm));
+            }));
+}
+
 // Rank 0 fails with the other's death at first; afterwards all know better.
 TEST(Processes, AShrinkEndsWhenARemainingRankDies) {
   EXPECT_EQ(2, on_processes(4, [](const ncclUniqueId& id, int rank) {

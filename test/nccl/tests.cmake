@@ -17,5 +17,8 @@ gc_mutant(224 MUST_PRINT "FAILED TEST" LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVIC
   COMMAND test/nccl/program_test --gtest_filter=*WhenARemainingRankDies)
 gc_mutant(225 MUST_PRINT "FAILED TEST" LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
   COMMAND test/nccl/program_test --gtest_filter=*RevokedIsWhatItSays)
+# A rank leaves its meeting for the next one.
+gc_mutant(227 MUST_PRINT "FAILED TEST" LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=15
+  COMMAND test/nccl/program_test --gtest_filter=*ShrinksFollowEachOther)
 gc_mutant(226 MUST_PRINT "FAILED TEST" LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
   COMMAND test/nccl/program_test --gtest_filter=ShortTimeout.*)

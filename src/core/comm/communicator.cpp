@@ -124,7 +124,7 @@ Status Communicator::can_meet(const std::vector<int>& some, bool after_fault) {
 }
 
 // Keeps a letter to other ranks: it may be of the attempt that this rank makes next.
-bool Communicator::handed_anew(const std::vector<int>& some) {
+bool Communicator::is_handed(const std::vector<int>& some) {
   const int first = some.front();
   if (first == rank()) return false;
   WireupMessage message;
@@ -133,19 +133,24 @@ bool Communicator::handed_anew(const std::vector<int>& some) {
   return letter != letters_.end() && letter->second.members == hash_of(some);
 }
 
-Status Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault) {
+// An id that follows one which was not in vain is for the next call: the first rank may be through with this one.
+bool Communicator::handed_anew(const std::vector<int>& some, uint64_t number) {
+  return is_handed(some) && (letters_.at(some.front()).in_vain >= number || gc_mutant(227));
+}
+
+Result<uint64_t> Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault) {
   constexpr timespec kNap = {0, 50'000};
   constexpr int kLooksPerCheck = 64;
   const User user(users_);
   const int first = some.front();
   if (first == rank()) {
-    const auto letter = WireupMessage::of(HandedOut{hash_of(some), *id});
+    const auto letter = WireupMessage::of(HandedOut{hash_of(some), ++handed_out_, in_vain_, *id});
     for (int member : some)
       if (member != first) GC_TRY(mailbox_->post(member, proto::kLaneSurvivors, letter));
-    return {};
+    return handed_out_;
   }
   const auto start = RunningClock::now();
-  for (int look = 1; !handed_anew(some); ++look) {
+  for (int look = 1; !is_handed(some); ++look) {
     nanosleep(&kNap, nullptr);
     if (look % kLooksPerCheck != 0) continue;
     GC_TRY(can_meet(some, after_fault));
@@ -161,8 +166,9 @@ Status Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id,
                            "which may have left out other ranks",
                            peers_.number(rank()), static_cast<long long>(waited), peers_.name(first).c_str());
   }
-  *id = letters_.extract(first).mapped().id;
-  return {};
+  const HandedOut letter = letters_.extract(first).mapped();
+  *id = letter.id;
+  return letter.number;
 }
 
 Status Communicator::allocate() {

@@ -61,14 +61,16 @@ class Communicator final : public Watched, public GraphUser {
   // of one color from working does no harm here.
   Result<Part> split(int color, int key, bool share);
   // Gives the ranks `some`, in rising order, this one among them, the id that the first of them passes. Others take no
-  // part, and may be dead. after_fault: it works after a fault, too. Errors: those of can_meet(); remote where the
-  // first has left; timed_out.
-  Status hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault);
+  // part, and may be dead. after_fault: it works after a fault, too. Returns the id's number. Errors: those of
+  // can_meet(); remote where the first has left; timed_out.
+  Result<uint64_t> hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault);
   // Returns ok while there is reason to wait for the ranks `some`. Errors: aborted, after give_up(); unless
   // after_fault, the communicator's fault; remote where one of the ranks is dead.
   Status can_meet(const std::vector<int>& some, bool after_fault);
-  // Returns whether the first of the ranks `some` has handed out another id since: it has failed, and tries again.
-  bool handed_anew(const std::vector<int>& some);
+  // The first rank says that the ranks have not met by the id with this number.
+  void hand_out_in_vain(uint64_t number) noexcept { in_vain_ = std::max(in_vain_, number); }
+  // Returns whether the first of the ranks `some` has handed out another id, as that of this number was in vain.
+  bool handed_anew(const std::vector<int>& some, uint64_t number);
   ~Communicator() override;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -165,6 +167,7 @@ class Communicator final : public Watched, public GraphUser {
   Status may_launch() noexcept override;
 
  private:
+  bool is_handed(const std::vector<int>& some);
   // Counts a caller while it is inside.
   class User {
    public:
@@ -183,9 +186,9 @@ class Communicator final : public Watched, public GraphUser {
     proto::Doorbell doorbell;
     proto::GraphWords in_graphs;
   };
-  // An id for the ranks whose hash this is.
+  // An id for the ranks whose hash this is. Its first rank numbers them, and says which was the last one in vain.
   struct HandedOut {
-    uint64_t members;
+    uint64_t members, number, in_vain;
     proto::UniqueId id;
   };
   // Capabilities that are equal on all ranks.
@@ -289,7 +292,8 @@ class Communicator final : public Watched, public GraphUser {
   bool mesh_tried_ = false;
   uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false}, given_up_{false};
-  std::map<int, HandedOut> letters_;  // the last one by sender, until hand_out() has used it
+  uint64_t handed_out_ = 0, in_vain_ = 0;  // numbers of the last ids, as the first rank
+  std::map<int, HandedOut> letters_;       // the last one by sender, until hand_out() has used it
   std::atomic<int> users_{0};
   std::atomic<uint64_t> launched_{0};  // the launcher writes it, the watchdog reads it
   // The watchdog's: since when no launch has ended while some were outstanding.

@@ -52,10 +52,10 @@ inline bool in_place(const void* buffer) { return buffer == MPI_IN_PLACE; }
 inline char* at(void* buffer, size_t bytes) { return static_cast<char*>(buffer) + bytes; }
 inline const char* at(const void* buffer, size_t bytes) { return static_cast<const char*>(buffer) + bytes; }
 
-inline Status check_same(const char* one, const Elements& a, const char* other, const Elements& b) {
-  if (a.bytes() == b.bytes()) return {};
-  return Status::error(Code::invalid_argument, "%s says %zu bytes and %s says %zu: they must be equal", one, a.bytes(),
-                       other, b.bytes());
+inline Status check_same(const char* one, size_t a, const char* other, size_t b) {
+  if (a == b) return {};
+  return Status::error(Code::invalid_argument, "%s says %zu bytes and %s says %zu: they must be equal", one, a, other,
+                       b);
 }
 
 }  // namespace gpucoll::stream_mpi

@@ -22,29 +22,49 @@ struct Names {
   const char *counts, *displacements;
 };
 
+// Returns so many times the bytes of one element, for an entry of an array of arguments. REQUIRES: value >= 0.
+Result<size_t> times(const char* name, size_t r, int value, size_t one) {
+  size_t bytes;
+  if (!__builtin_mul_overflow(static_cast<size_t>(value), one, &bytes)) return bytes;
+  return Status::error(Code::invalid_argument, "%s[%zu] is %d: so many elements are larger than any memory", name, r,
+                       value);
+}
+
 Result<Side> side_of(const Ranks& ranks, const Names& names, const int* counts, const int* displacements,
                      MPI_Datatype type) {
   if (!counts) return Status::error(Code::invalid_argument, "%s is NULL", names.counts);
   if (!displacements) return Status::error(Code::invalid_argument, "%s is NULL", names.displacements);
   Side side(ranks);
-  GC_TRY_AS(const Elements one, moved("1", 1, type));
+  GC_TRY_AS(const size_t one, moved("1", 1, type));
   for (size_t r = 0; r < side.counts.size(); ++r) {
     if (counts[r] < 0) return Status::error(Code::invalid_argument, "%s[%zu] is %d", names.counts, r, counts[r]);
     if (displacements[r] < 0 && counts[r] > 0)
       return Status::error(Code::invalid_argument, "%s[%zu] is %d: parts before the buffer are refused",
                            names.displacements, r, displacements[r]);
-    side.counts[r] = one.bytes() * static_cast<size_t>(counts[r]);
-    side.displacements[r] = counts[r] > 0 ? one.bytes() * static_cast<size_t>(displacements[r]) : 0;
+    if (counts[r] == 0) continue;
+    GC_TRY_AS(side.counts[r], times(names.counts, r, counts[r], one));
+    GC_TRY_AS(side.displacements[r], times(names.displacements, r, displacements[r], one));
   }
   return side;
 }
 
 Status check_peer(const Ranks& ranks, const char* name, int peer) {
-  if (peer == MPI_ANY_SOURCE)
-    return Status::error(Code::invalid_argument,
-                         "%s is MPI_ANY_SOURCE: a stream cannot choose; name the rank, or call MPI_Recv", name);
   if (peer == MPI_PROC_NULL || (peer >= 0 && peer < ranks.size)) return {};
   return Status::error(Code::invalid_argument, "%s is %d: there are the ranks 0 to %d", name, peer, ranks.size - 1);
+}
+
+Status check_source(const Ranks& ranks, int source) {
+  if (source == MPI_ANY_SOURCE)
+    return Status::error(Code::invalid_argument,
+                         "source is MPI_ANY_SOURCE: a stream cannot choose; name the rank, or call MPI_Recv");
+  return check_peer(ranks, "source", source);
+}
+
+Status check_dest(const Ranks& ranks, int dest) {
+  if (dest == MPI_ANY_SOURCE)
+    return Status::error(Code::invalid_argument,
+                         "dest is MPI_ANY_SOURCE: name the rank that is sent to, as MPI_Send does");
+  return check_peer(ranks, "dest", dest);
 }
 
 Status check_root(const Ranks& ranks, int root) {
@@ -62,8 +82,8 @@ Status refuse_in_place(const char* name, const void* buffer) {
 
 // The part of `buffer` that is this rank's, where the parts of all ranks follow each other.
 template <class Pointer>
-Pointer own_part(const Ranks& ranks, Pointer buffer, const Elements& part) {
-  return static_cast<Pointer>(at(buffer, part.bytes() * static_cast<size_t>(ranks.rank)));
+Pointer own_part(const Ranks& ranks, Pointer buffer, size_t part) {
+  return static_cast<Pointer>(at(buffer, part * static_cast<size_t>(ranks.rank)));
 }
 
 Status refuse_in_place_elsewhere(const Ranks& ranks, int root, const char* name, const void* buffer) {
@@ -79,23 +99,23 @@ extern "C" {
 gpucollResult_t gpucollMPIBcast(void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                                 gpucollStream_t stream) {
   return enqueue("gpucollMPIBcast", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
-    GC_TRY_AS(const Elements data, moved("count", count, datatype));
-    return told(gpucollBcast(buffer, data.count, data.type, root, ranks.comm, stream));
+    GC_TRY_AS(const size_t data, moved("count", count, datatype));
+    return told(gpucollBcast(buffer, data, gpucollUint8, root, ranks.comm, stream));
   });
 }
 
 gpucollResult_t gpucollMPIAllgather(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, gpucollStream_t stream) {
   return enqueue("gpucollMPIAllgather", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
-    GC_TRY_AS(const Elements part, moved("recvcount", recvcount, recvtype));
+    GC_TRY_AS(const size_t part, moved("recvcount", recvcount, recvtype));
     const void* from = sendbuf;
     if (in_place(sendbuf)) {
       from = own_part(ranks, recvbuf, part);
     } else {
-      GC_TRY_AS(const Elements mine, moved("sendcount", sendcount, sendtype));
+      GC_TRY_AS(const size_t mine, moved("sendcount", sendcount, sendtype));
       GC_TRY(check_same("sendcount", mine, "recvcount", part));
     }
-    return told(gpucollAllGather(from, recvbuf, part.count, part.type, ranks.comm, stream));
+    return told(gpucollAllGather(from, recvbuf, part, gpucollUint8, ranks.comm, stream));
   });
 }
 
@@ -112,8 +132,8 @@ gpucollResult_t gpucollMPIAllgatherv(const void* sendbuf, MPI_Count sendcount, M
       send.counts.assign(send.counts.size(), recv.counts[own]);
       send.counts[own] = recv.counts[own] = 0;  // it is where it belongs
     } else {
-      GC_TRY_AS(const Elements mine, moved("sendcount", sendcount, sendtype));
-      send.counts.assign(send.counts.size(), mine.bytes());
+      GC_TRY_AS(const size_t mine, moved("sendcount", sendcount, sendtype));
+      send.counts.assign(send.counts.size(), mine);
     }
     return told(gpucollAlltoAllv(from, send.counts.data(), send.displacements.data(), recvbuf, recv.counts.data(),
                                  recv.displacements.data(), gpucollUint8, ranks.comm, stream));
@@ -127,17 +147,17 @@ gpucollResult_t gpucollMPIGather(const void* sendbuf, MPI_Count sendcount, MPI_D
     GC_TRY(check_root(ranks, root));
     GC_TRY(refuse_in_place_elsewhere(ranks, root, "sendbuf", sendbuf));
     const bool is_root = ranks.rank == root;
-    Elements part = {gpucollUint8, 0};
+    size_t part = 0;
     if (!in_place(sendbuf)) {
       GC_TRY_AS(part, moved("sendcount", sendcount, sendtype));
     }
     if (is_root) {
-      GC_TRY_AS(const Elements theirs, moved("recvcount", recvcount, recvtype));
+      GC_TRY_AS(const size_t theirs, moved("recvcount", recvcount, recvtype));
       if (!in_place(sendbuf)) GC_TRY(check_same("sendcount", part, "recvcount", theirs));
       part = theirs;
     }
     const void* const from = in_place(sendbuf) ? own_part(ranks, recvbuf, part) : sendbuf;
-    return told(gpucollGather(from, is_root ? recvbuf : nullptr, part.count, part.type, root, ranks.comm, stream));
+    return told(gpucollGather(from, is_root ? recvbuf : nullptr, part, gpucollUint8, root, ranks.comm, stream));
   });
 }
 
@@ -155,8 +175,8 @@ gpucollResult_t gpucollMPIGatherv(const void* sendbuf, MPI_Count sendcount, MPI_
     const void* from = in_place(sendbuf) ? at(recvbuf, recv.displacements[own]) : sendbuf;
     size_t bytes = recv.counts[own];
     if (!in_place(sendbuf)) {
-      GC_TRY_AS(const Elements mine, moved("sendcount", sendcount, sendtype));
-      bytes = mine.bytes();
+      GC_TRY_AS(const size_t mine, moved("sendcount", sendcount, sendtype));
+      bytes = mine;
     }
     return told(gpucollGatherv(from, bytes, ranks.rank == root ? recvbuf : nullptr, recv.counts.data(),
                                recv.displacements.data(), gpucollUint8, root, ranks.comm, stream));
@@ -170,19 +190,19 @@ gpucollResult_t gpucollMPIScatter(const void* sendbuf, MPI_Count sendcount, MPI_
     GC_TRY(check_root(ranks, root));
     GC_TRY(refuse_in_place_elsewhere(ranks, root, "recvbuf", recvbuf));
     const bool is_root = ranks.rank == root;
-    Elements part = {gpucollUint8, 0};
+    size_t part = 0;
     if (!in_place(recvbuf)) {
       GC_TRY_AS(part, moved("recvcount", recvcount, recvtype));
     }
     if (is_root) {
-      GC_TRY_AS(const Elements theirs, moved("sendcount", sendcount, sendtype));
+      GC_TRY_AS(const size_t theirs, moved("sendcount", sendcount, sendtype));
       if (!in_place(recvbuf)) GC_TRY(check_same("recvcount", part, "sendcount", theirs));
       part = theirs;
     }
     // The C API writes nothing where the own part is in place.
     void* const to =
         in_place(recvbuf) ? const_cast<char*>(own_part(ranks, static_cast<const char*>(sendbuf), part)) : recvbuf;
-    return told(gpucollScatter(is_root ? sendbuf : nullptr, to, part.count, part.type, root, ranks.comm, stream));
+    return told(gpucollScatter(is_root ? sendbuf : nullptr, to, part, gpucollUint8, root, ranks.comm, stream));
   });
 }
 
@@ -200,8 +220,8 @@ gpucollResult_t gpucollMPIScatterv(const void* sendbuf, const int sendcounts[], 
     void* const to = in_place(recvbuf) ? const_cast<char*>(at(sendbuf, send.displacements[own])) : recvbuf;
     size_t bytes = send.counts[own];
     if (!in_place(recvbuf)) {
-      GC_TRY_AS(const Elements mine, moved("recvcount", recvcount, recvtype));
-      bytes = mine.bytes();
+      GC_TRY_AS(const size_t mine, moved("recvcount", recvcount, recvtype));
+      bytes = mine;
     }
     return told(gpucollScatterv(ranks.rank == root ? sendbuf : nullptr, send.counts.data(), send.displacements.data(),
                                 to, bytes, gpucollUint8, root, ranks.comm, stream));
@@ -211,13 +231,13 @@ gpucollResult_t gpucollMPIScatterv(const void* sendbuf, const int sendcounts[], 
 gpucollResult_t gpucollMPIAlltoall(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, gpucollStream_t stream) {
   return enqueue("gpucollMPIAlltoall", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
-    GC_TRY_AS(const Elements received, moved("recvcount", recvcount, recvtype));
+    GC_TRY_AS(const size_t received, moved("recvcount", recvcount, recvtype));
     if (!in_place(sendbuf)) {
-      GC_TRY_AS(const Elements sent, moved("sendcount", sendcount, sendtype));
+      GC_TRY_AS(const size_t sent, moved("sendcount", sendcount, sendtype));
       GC_TRY(check_same("sendcount", sent, "recvcount", received));
     }
     const void* const from = in_place(sendbuf) ? recvbuf : sendbuf;
-    return told(gpucollAlltoAll(from, recvbuf, received.count, received.type, ranks.comm, stream));
+    return told(gpucollAlltoAll(from, recvbuf, received, gpucollUint8, ranks.comm, stream));
   });
 }
 
@@ -236,20 +256,20 @@ gpucollResult_t gpucollMPIAlltoallv(const void* sendbuf, const int sendcounts[],
 gpucollResult_t gpucollMPISend(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, MPI_Comm comm,
                                gpucollStream_t stream) {
   return enqueue("gpucollMPISend", comm, Caller::one_rank, [&](const Ranks& ranks) -> Status {
-    GC_TRY(check_peer(ranks, "dest", dest));
-    GC_TRY_AS(const Elements data, moved("count", count, datatype));
+    GC_TRY(check_dest(ranks, dest));
+    GC_TRY_AS(const size_t data, moved("count", count, datatype));
     if (dest == MPI_PROC_NULL) return {};
-    return told(gpucollSend(buf, data.count, data.type, dest, ranks.comm, stream));
+    return told(gpucollSend(buf, data, gpucollUint8, dest, ranks.comm, stream));
   });
 }
 
 gpucollResult_t gpucollMPIRecv(void* buf, MPI_Count count, MPI_Datatype datatype, int source, MPI_Comm comm,
                                gpucollStream_t stream) {
   return enqueue("gpucollMPIRecv", comm, Caller::one_rank, [&](const Ranks& ranks) -> Status {
-    GC_TRY(check_peer(ranks, "source", source));
-    GC_TRY_AS(const Elements data, moved("count", count, datatype));
+    GC_TRY(check_source(ranks, source));
+    GC_TRY_AS(const size_t data, moved("count", count, datatype));
     if (source == MPI_PROC_NULL) return {};
-    return told(gpucollRecv(buf, data.count, data.type, source, ranks.comm, stream));
+    return told(gpucollRecv(buf, data, gpucollUint8, source, ranks.comm, stream));
   });
 }
 
@@ -257,14 +277,14 @@ gpucollResult_t gpucollMPISendrecv(const void* sendbuf, MPI_Count sendcount, MPI
                                    void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, MPI_Comm comm,
                                    gpucollStream_t stream) {
   return enqueue("gpucollMPISendrecv", comm, Caller::one_rank, [&](const Ranks& ranks) -> Status {
-    GC_TRY(check_peer(ranks, "dest", dest));
-    GC_TRY(check_peer(ranks, "source", source));
-    GC_TRY_AS(const Elements sent, moved("sendcount", sendcount, sendtype));
-    GC_TRY_AS(const Elements received, moved("recvcount", recvcount, recvtype));
+    GC_TRY(check_dest(ranks, dest));
+    GC_TRY(check_source(ranks, source));
+    GC_TRY_AS(const size_t sent, moved("sendcount", sendcount, sendtype));
+    GC_TRY_AS(const size_t received, moved("recvcount", recvcount, recvtype));
     return in_group([&]() -> Status {
-      if (dest != MPI_PROC_NULL) GC_TRY(told(gpucollSend(sendbuf, sent.count, sent.type, dest, ranks.comm, stream)));
+      if (dest != MPI_PROC_NULL) GC_TRY(told(gpucollSend(sendbuf, sent, gpucollUint8, dest, ranks.comm, stream)));
       if (source != MPI_PROC_NULL)
-        GC_TRY(told(gpucollRecv(recvbuf, received.count, received.type, source, ranks.comm, stream)));
+        GC_TRY(told(gpucollRecv(recvbuf, received, gpucollUint8, source, ranks.comm, stream)));
       return {};
     });
   });

@@ -41,7 +41,8 @@ Result<Parts> parts_of(const Ranks& ranks, const int* counts, MPI_Datatype type)
     GC_TRY_AS(const Elements part, reduced("an entry of recvcounts", counts[r], type));
     parts.counts.push_back(part);
     parts.offsets.push_back(offset);
-    offset += part.bytes();
+    if (__builtin_add_overflow(offset, part.bytes(), &offset))
+      return Status::error(Code::invalid_argument, "recvcounts has more elements than fit into any memory");
   }
   return parts;
 }
@@ -90,7 +91,7 @@ gpucollResult_t gpucollMPIAllreduce(const void* sendbuf, void* recvbuf, MPI_Coun
                                     MPI_Op op, MPI_Comm comm, gpucollStream_t stream) {
   return enqueue("gpucollMPIAllreduce", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
     GC_TRY_AS(const Elements data, reduced("count", count, datatype));
-    GC_TRY_AS(const gpucollRedOp_t red_op, operation(op));
+    GC_TRY_AS(const gpucollRedOp_t red_op, operation(op, data));
     const void* const from = in_place(sendbuf) ? recvbuf : sendbuf;
     return told(gpucollAllReduce(from, recvbuf, data.count, data.type, red_op, ranks.comm, stream));
   });
@@ -100,7 +101,7 @@ gpucollResult_t gpucollMPIReduce(const void* sendbuf, void* recvbuf, MPI_Count c
                                  int root, MPI_Comm comm, gpucollStream_t stream) {
   return enqueue("gpucollMPIReduce", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
     GC_TRY_AS(const Elements data, reduced("count", count, datatype));
-    GC_TRY_AS(const gpucollRedOp_t red_op, operation(op));
+    GC_TRY_AS(const gpucollRedOp_t red_op, operation(op, data));
     if (in_place(sendbuf) && ranks.rank != root)
       return Status::error(Code::invalid_argument, "sendbuf is MPI_IN_PLACE on rank %d, which is not the root %d",
                            ranks.rank, root);
@@ -115,7 +116,7 @@ gpucollResult_t gpucollMPIReduce_scatter_block(const void* sendbuf, void* recvbu
                                                gpucollStream_t stream) {
   return enqueue("gpucollMPIReduce_scatter_block", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
     GC_TRY_AS(const Elements part, reduced("recvcount", recvcount, datatype));
-    GC_TRY_AS(const gpucollRedOp_t red_op, operation(op));
+    GC_TRY_AS(const gpucollRedOp_t red_op, operation(op, part));
     if (!in_place(sendbuf))
       return told(gpucollReduceScatter(sendbuf, recvbuf, part.count, part.type, red_op, ranks.comm, stream));
     GC_TRY(refuse_group());
@@ -129,7 +130,7 @@ gpucollResult_t gpucollMPIReduce_scatter(const void* sendbuf, void* recvbuf, con
                                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, gpucollStream_t stream) {
   return enqueue("gpucollMPIReduce_scatter", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
     GC_TRY_AS(const Parts parts, parts_of(ranks, recvcounts, datatype));
-    GC_TRY_AS(const gpucollRedOp_t red_op, operation(op));
+    GC_TRY_AS(const gpucollRedOp_t red_op, operation(op, parts.counts[0]));
     if (!in_place(sendbuf)) return reduce_scatter(ranks, sendbuf, recvbuf, parts, red_op, stream);
     GC_TRY(refuse_group());
     GC_TRY(check_room_in_place(parts));

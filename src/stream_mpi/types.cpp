@@ -14,6 +14,7 @@ struct Named {
   MPI_Datatype mpi;
   Kind kind;
   gpucollDataType_t type = gpucollNumTypes;  // of Kind::as_it_is
+  Meaning meaning = Meaning::number;
 };
 
 const std::vector<Named>& named_types() {
@@ -21,7 +22,7 @@ const std::vector<Named>& named_types() {
       {MPI_DOUBLE, Kind::real},
       {MPI_FLOAT, Kind::real},
       {MPI_INT, Kind::integer},
-      {MPI_BYTE, Kind::unsigned_integer},
+      {MPI_BYTE, Kind::unsigned_integer, gpucollNumTypes, Meaning::bits},
       {MPI_LONG, Kind::integer},
       {MPI_LONG_LONG, Kind::integer},
       {MPI_UNSIGNED, Kind::unsigned_integer},
@@ -39,7 +40,7 @@ const std::vector<Named>& named_types() {
       {MPI_UNSIGNED_CHAR, Kind::unsigned_integer},
       {MPI_SHORT, Kind::integer},
       {MPI_UNSIGNED_SHORT, Kind::unsigned_integer},
-      {MPI_C_BOOL, Kind::unsigned_integer},
+      {MPI_C_BOOL, Kind::unsigned_integer, gpucollNumTypes, Meaning::truth},
       {MPI_AINT, Kind::integer},
       {MPI_OFFSET, Kind::integer},
       {MPI_COUNT, Kind::integer},
@@ -56,7 +57,7 @@ const std::vector<Named>& named_types() {
       {MPI_DOUBLE_PRECISION, Kind::real},
       {MPI_COMPLEX, Kind::complex},
       {MPI_DOUBLE_COMPLEX, Kind::complex},
-      {MPI_LOGICAL, Kind::integer},
+      {MPI_LOGICAL, Kind::integer, gpucollNumTypes, Meaning::truth},
       {MPI_2INTEGER, Kind::pair_of_integers},
       {MPI_2REAL, Kind::pair_of_reals},
       {MPI_2DOUBLE_PRECISION, Kind::pair_of_reals},
@@ -120,7 +121,7 @@ Layout layout_of_named(MPI_Datatype type) {
     int bytes = 0;
     PMPI_Type_size(type, &bytes);
     const gpucollDataType_t found = named.kind == Kind::as_it_is ? named.type : of_size(named.kind, bytes);
-    if (found != gpucollNumTypes) return {true, true, {found, 1}};
+    if (found != gpucollNumTypes) return {true, true, {found, 1, named.meaning}};
     break;
   }
   return bytes_of(type);
@@ -166,9 +167,9 @@ class Row {
     if (count == 0 || of.elements.count == 0) return;
     dense_ = dense_ && of.dense && at == static_cast<MPI_Aint>(row_.bytes());
     has_operations_ = has_operations_ && of.has_operations;
-    Elements more = {of.elements.type, of.elements.count * static_cast<size_t>(count)};
-    if (row_.count == 0) row_.type = more.type;
-    if (row_.type != more.type) {
+    Elements more = {of.elements.type, of.elements.count * static_cast<size_t>(count), of.elements.meaning};
+    if (row_.count == 0) row_ = {more.type, 0, more.meaning};
+    if (row_.type != more.type || row_.meaning != more.meaning) {
       has_operations_ = false;
       row_ = {gpucollUint8, row_.bytes()};
       more = {gpucollUint8, more.bytes()};
@@ -263,17 +264,35 @@ int type_keyval() {
   return keyval;
 }
 
-Layout layout_of(MPI_Datatype type) {
-  for (const Named& named : named_types())
-    if (named.mpi == type) return layout_of_named(type);
+// Copies the layout that is kept with a type; false: none is. REQUIRES: the caller holds what kept_layouts() returns.
+bool find_kept(MPI_Datatype type, Layout* layout) {
   void* kept = nullptr;
   int found = 0;
   PMPI_Type_get_attr(type, type_keyval(), &kept, &found);
-  if (found) return *static_cast<const Layout*>(kept);
-  auto layout = std::make_unique<Layout>(layout_of_derived(type));
-  const Layout answer = *layout;
-  if (PMPI_Type_set_attr(type, type_keyval(), layout.get()) == MPI_SUCCESS) (void)layout.release();
-  return answer;
+  if (found) *layout = *static_cast<const Layout*>(kept);
+  return found;
+}
+
+// Returns the lock of all kept layouts. A thread must not set what another one reads: MPI deletes the older one then.
+std::mutex& kept_layouts() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+Layout layout_of(MPI_Datatype type) {
+  for (const Named& named : named_types())
+    if (named.mpi == type) return layout_of_named(type);
+  Layout layout;
+  {
+    std::lock_guard lock(kept_layouts());
+    if (find_kept(type, &layout)) return layout;
+  }
+  auto made = std::make_unique<Layout>(layout_of_derived(type));  // without the lock: it calls this function
+  std::lock_guard lock(kept_layouts());
+  if (find_kept(type, &layout)) return layout;  // another thread was faster
+  layout = *made;
+  if (PMPI_Type_set_attr(type, type_keyval(), made.get()) == MPI_SUCCESS) (void)made.release();
+  return layout;
 }
 
 Result<Layout> dense_layout(MPI_Datatype type) {
@@ -293,14 +312,29 @@ Result<Elements> times(const char* count_name, MPI_Count count, const Elements& 
       n > SIZE_MAX / gpucollTypeSize(elements.type))
     return Status::error(Code::invalid_argument, "%s is %lld: so many elements are larger than any memory", count_name,
                          static_cast<long long>(count));
-  return Elements{elements.type, n};
+  return Elements{elements.type, n, elements.meaning};
+}
+
+Status check_meaning(Meaning meaning, gpucollRedOp_t op) {
+  const bool bitwise = op == gpucollBand || op == gpucollBor || op == gpucollBxor;
+  const bool logical = op == gpucollLand || op == gpucollLor || op == gpucollLxor;
+  if (meaning == Meaning::bits && !bitwise)
+    return Status::error(Code::invalid_argument,
+                         "the datatype is MPI_BYTE, which has only MPI_BAND, MPI_BOR and MPI_BXOR: call it "
+                         "MPI_UINT8_T, or what else its bytes are, where they are numbers");
+  if (meaning == Meaning::truth && !logical)
+    return Status::error(Code::invalid_argument,
+                         "the datatype is one of truth values, which has only MPI_LAND, MPI_LOR and MPI_LXOR: call it "
+                         "an integer type of the same size where its values are numbers");
+  return {};
 }
 
 }  // namespace
 
-Result<Elements> moved(const char* count_name, MPI_Count count, MPI_Datatype type) {
+Result<size_t> moved(const char* count_name, MPI_Count count, MPI_Datatype type) {
   GC_TRY_AS(const Layout layout, dense_layout(type));
-  return times(count_name, count, layout.elements);
+  GC_TRY_AS(const Elements all, times(count_name, count, layout.elements));
+  return all.bytes();
 }
 
 Result<Elements> reduced(const char* count_name, MPI_Count count, MPI_Datatype type) {
@@ -312,7 +346,7 @@ Result<Elements> reduced(const char* count_name, MPI_Count count, MPI_Datatype t
   return times(count_name, count, layout.elements);
 }
 
-Result<gpucollRedOp_t> operation(MPI_Op op) {
+Result<gpucollRedOp_t> operation(MPI_Op op, const Elements& of) {
   struct Pair {
     MPI_Op mpi;
     gpucollRedOp_t op;
@@ -321,8 +355,11 @@ Result<gpucollRedOp_t> operation(MPI_Op op) {
                                {MPI_MIN, gpucollMin},   {MPI_BAND, gpucollBand},     {MPI_BOR, gpucollBor},
                                {MPI_BXOR, gpucollBxor}, {MPI_LAND, gpucollLand},     {MPI_LOR, gpucollLor},
                                {MPI_LXOR, gpucollLxor}, {MPI_MAXLOC, gpucollMaxloc}, {MPI_MINLOC, gpucollMinloc}};
-  for (const Pair& pair : pairs)
-    if (pair.mpi == op) return gpucollRedOp_t{pair.op};
+  for (const Pair& pair : pairs) {
+    if (pair.mpi != op) continue;
+    GC_TRY(check_meaning(of.meaning, pair.op));
+    return gpucollRedOp_t{pair.op};
+  }
   return Status::error(Code::invalid_argument,
                        "the operation is none that a kernel has: only MPI's predefined ones are, without MPI_REPLACE "
                        "and MPI_NO_OP; call MPI's own function after gpucollStreamSynchronize");

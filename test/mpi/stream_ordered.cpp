@@ -5,11 +5,27 @@
 // which ends with the parameter timeout. Argument "unknown": instead, gpucoll/mpi.h is used before MPI_Init and after
 // MPI_Finalize.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "../resources.h"
 #include "gpucoll/mpi.h"
 #include "mpi_test.h"
+
+// Stand before MPI's own: how often the library keeps something with a type, and time for other threads after it has
+// looked for what is kept.
+static std::atomic<int> g_kept_with_types{0};
+extern "C" int PMPI_Type_set_attr(MPI_Datatype type, int key, void* value) {
+  ++g_kept_with_types;
+  return reinterpret_cast<decltype(&PMPI_Type_set_attr)>(dlsym(RTLD_NEXT, "PMPI_Type_set_attr"))(type, key, value);
+}
+extern "C" int PMPI_Type_get_attr(MPI_Datatype type, int key, void* value, int* found) {
+  static const auto next = reinterpret_cast<decltype(&PMPI_Type_get_attr)>(dlsym(RTLD_NEXT, "PMPI_Type_get_attr"));
+  const int error = next(type, key, value, found);
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+  return error;
+}
 
 namespace {
 using namespace mpi_test;
@@ -347,9 +363,8 @@ void types(const On& on) {
       const auto n = static_cast<size_t>(count * derived.ints);
       Buffer moved(on.rank == root ? input_of(root, n) : garbage(n)), reduced(input_of(on.rank, n));
       // The signature may be written in another way on other ranks.
-      need(on.rank % 2 == 0 || !derived.reducible
-               ? gpucollMPIBcast(moved.at(), count, derived.type, root, on.comm, on.stream)
-               : gpucollMPIBcast(moved.at(), count * derived.ints, MPI_INT, root, on.comm, on.stream),
+      need(on.rank % 2 == 0 ? gpucollMPIBcast(moved.at(), count, derived.type, root, on.comm, on.stream)
+                            : gpucollMPIBcast(moved.at(), count * derived.ints, MPI_INT, root, on.comm, on.stream),
            derived.name);
       if (derived.reducible)
         need(gpucollMPIAllreduce(MPI_IN_PLACE, reduced.at(), count, derived.type, MPI_SUM, on.comm, on.stream),
@@ -358,6 +373,58 @@ void types(const On& on) {
       if (derived.reducible) reduced.expect(on, derived.name, sums(on, 0, n));
       if (again) MPI_Type_free(&derived.type);
     }
+}
+
+// Ranks write one signature in several ways, at addresses that fit the smallest of its types only.
+void signatures(const On& on) {
+  constexpr int kN = 37, kAll = 2 * kN;
+  const int root = on.size - 1, own = kAll * on.rank;
+  const bool is_root = on.rank == root;
+  const auto all = static_cast<size_t>(kAll) * on.ranks();
+  int lengths[] = {1, 1};
+  MPI_Aint places[] = {0, 4};
+  MPI_Datatype of[] = {MPI_FLOAT, MPI_INT}, real_and_int;
+  MPI_Type_create_struct(2, lengths, places, of, &real_and_int);
+  MPI_Type_commit(&real_and_int);
+  Ints everywhere;
+  for (int r = 0; r < on.size; ++r) {
+    const Ints one = input_of(r, kAll);
+    everywhere.insert(everywhere.end(), one.begin(), one.end());
+  }
+  const Ints input = input_of(on.rank, kAll), of_root = input_of(root, kAll);
+  // Behind an element, so that pairs of the device are at no address of their own.
+  const auto shifted = [](Ints values) {
+    values.insert(values.begin(), -77);
+    return values;
+  };
+  const Ints to_send = shifted(is_root ? input : garbage(kAll)), room = shifted(garbage(all));
+  Buffer ints(to_send), pairs(to_send), doubles(to_send), none(garbage(2)), in(shifted(input)), gathered(room),
+      at_root(room), whole(shifted(everywhere)), part(shifted(garbage(kAll))), swapped(room);
+  need(gpucollMPIBcast(ints.at(1), is_root ? kN : kAll, is_root ? MPI_2INT : MPI_INT, root, on.comm, on.stream),
+       "Bcast");
+  need(gpucollMPIBcast(pairs.at(1), kN, is_root ? MPI_FLOAT_INT : real_and_int, root, on.comm, on.stream), "Bcast");
+  need(gpucollMPIBcast(doubles.at(1), kN, MPI_DOUBLE, root, on.comm, on.stream), "Bcast");
+  need(gpucollMPIBcast(none.at(), 0, is_root ? MPI_DOUBLE : MPI_INT, root, on.comm, on.stream), "Bcast");
+  need(gpucollMPIAllgather(in.at(1), kAll, MPI_INT, gathered.at(1), is_root ? kN : kAll, is_root ? MPI_2INT : MPI_INT,
+                           on.comm, on.stream),
+       "Allgather");
+  need(gpucollMPIGather(in.at(1), kAll, MPI_INT, at_root.at(1), kN, MPI_2INT, root, on.comm, on.stream), "Gather");
+  need(gpucollMPIScatter(whole.at(1), kN, MPI_2INT, part.at(1), kAll, MPI_INT, root, on.comm, on.stream), "Scatter");
+  need(gpucollMPIAlltoall(whole.at(1), kAll, MPI_INT, swapped.at(1), is_root ? kN : kAll, is_root ? MPI_2INT : MPI_INT,
+                          on.comm, on.stream),
+       "Alltoall");
+  ints.expect(on, "Bcast of ints as pairs", shifted(of_root));
+  pairs.expect(on, "Bcast of a struct as pairs", shifted(of_root));
+  doubles.expect(on, "Bcast at half an address", shifted(of_root));
+  none.expect(on, "Bcast of nothing", garbage(2));
+  gathered.expect(on, "Allgather of ints as pairs", shifted(everywhere));
+  at_root.expect(on, "Gather of ints as pairs", shifted(is_root ? everywhere : garbage(all)));
+  part.expect(on, "Scatter of pairs as ints", shifted(Ints(everywhere.begin() + own, everywhere.begin() + own + kAll)));
+  Ints right;
+  for (int r = 0; r < on.size; ++r)
+    right.insert(right.end(), everywhere.begin() + own, everywhere.begin() + own + kAll);
+  swapped.expect(on, "Alltoall of ints as pairs", shifted(right));
+  MPI_Type_free(&real_and_int);
 }
 
 // A maximum of each predefined type that has one, of as many bytes as MPI says.
@@ -469,6 +536,7 @@ void everything(const On& on) {
     messages(on, count);
   }
   types(on);
+  signatures(on);
   predefined_types(on);
   operations(on);
 }
@@ -576,10 +644,26 @@ void refusals(const On& on) {
   expect_refusal(gpucollMPIGather(data.at(), 1, MPI_INT, other.at(), 1, MPI_INT, -1, on.comm, on.stream), invalid,
                  "root is -1");
   expect_refusal(gpucollMPISend(data.at(), 1, MPI_INT, on.size, on.comm, on.stream), invalid, "dest");
-  expect_refusal(gpucollMPIRecv(data.at(), 1, MPI_INT, MPI_ANY_SOURCE, on.comm, on.stream), invalid, "MPI_ANY_SOURCE");
+  expect_refusal(gpucollMPIRecv(data.at(), 1, MPI_INT, MPI_ANY_SOURCE, on.comm, on.stream), invalid,
+                 "or call MPI_Recv");
+  expect_refusal(gpucollMPISend(data.at(), 1, MPI_INT, MPI_ANY_SOURCE, on.comm, on.stream), invalid, "MPI_Send");
   expect_refusal(gpucollMPIAllgather(data.at(), 3, MPI_INT, other.at(), 2, MPI_INT, on.comm, on.stream), invalid,
                  "sendcount says 12 bytes and recvcount says 8");
-  const Ints none(on.ranks(), 0);
+  const Ints none(on.ranks(), 0), four(on.ranks(), 4);
+  MPI_Datatype large, larger;
+  MPI_Type_contiguous(1 << 30, MPI_INT, &large);
+  MPI_Type_contiguous(1 << 30, large, &larger);
+  expect_refusal(
+      gpucollMPIAllgatherv(data.at(), 0, MPI_INT, other.at(), four.data(), none.data(), larger, on.comm, on.stream),
+      invalid, "recvcounts[0] is 4");
+  Ints one = none;
+  one[0] = 1;
+  expect_refusal(
+      gpucollMPIAllgatherv(data.at(), 0, MPI_INT, other.at(), one.data(), four.data(), larger, on.comm, on.stream),
+      invalid, "displs[0] is 4");
+  expect_refusal(bcast(larger, 4), invalid, "larger than any memory");
+  MPI_Type_free(&larger);
+  MPI_Type_free(&large);
   expect_refusal(gpucollMPIAlltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_INT, other.at(), none.data(), none.data(),
                                      MPI_INT, on.comm, on.stream),
                  invalid, "MPI_IN_PLACE");
@@ -606,6 +690,21 @@ void refusals(const On& on) {
   expect_refusal(allreduce(mixed, MPI_SUM), invalid, "has no operation");
   MPI_Type_free(&mixed);
   expect_refusal(allreduce(MPI_LONG_DOUBLE, MPI_SUM), invalid, "has no operation");
+  MPI_Datatype octets;
+  MPI_Type_contiguous(3, MPI_BYTE, &octets);
+  for (const MPI_Op op : {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_LAND}) {
+    expect_refusal(allreduce(MPI_BYTE, op), invalid, "MPI_BYTE, which has only MPI_BAND");
+    expect_refusal(allreduce(octets, op), invalid, "MPI_BYTE, which has only MPI_BAND");
+  }
+  need(allreduce(octets, MPI_BXOR), "Allreduce of bytes");
+  MPI_Type_free(&octets);
+  for (const MPI_Datatype type : {MPI_C_BOOL, MPI_LOGICAL}) {
+    for (const MPI_Op op : {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_BAND})
+      expect_refusal(allreduce(type, op), invalid, "truth values, which has only MPI_LAND");
+    need(allreduce(type, MPI_LOR), "Allreduce of truth values");
+  }
+  expect_refusal(gpucollMPIReduce_scatter(data.at(), other.at(), none.data(), MPI_BYTE, MPI_SUM, on.comm, on.stream),
+                 invalid, "MPI_BYTE");
   expect_refusal(allreduce(MPI_INT, MPI_REPLACE), invalid, "the operation is none");
   expect_refusal(allreduce(MPI_INT, MPI_MAXLOC), invalid, "");
   MPI_Op own;
@@ -688,6 +787,38 @@ void revoked() {
   MPI_Comm_free(&dup);
 }
 
+// Threads use a type for the first time at once, each on a communicator of its own. What is kept with the type is never
+// replaced: another thread may be reading it.
+void types_of_threads(const std::vector<MPI_Comm>& comms) {
+  constexpr int kTimes = 20;
+  std::vector<MPI_Datatype> types(kTimes);
+  for (MPI_Datatype& type : types) {
+    MPI_Type_contiguous(3, MPI_INT, &type);
+    MPI_Type_commit(&type);
+  }
+  const int before = g_kept_with_types;
+  std::atomic<int> came{0};
+  std::vector<std::thread> threads;
+  for (const MPI_Comm& comm : comms)
+    threads.emplace_back([&] {
+      use_own_device();
+      const On on(comm, "a thread's communicator");
+      Buffer data(garbage(3));
+      for (int i = 0; i < kTimes; ++i) {
+        ++came;
+        while (came < (i + 1) * static_cast<int>(comms.size())) std::this_thread::yield();
+        // Refused, but not before what the type is made of is known.
+        for (int again = 0; again < 3; ++again)
+          expect_refusal(gpucollMPIBcast(data.at(), -1, types[static_cast<size_t>(i)], 0, on.comm, on.stream),
+                         gpucollInvalidArgument, "count is -1");
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (!checked(g_kept_with_types - before == kTimes))
+    fail("something was kept %d times with %d types", g_kept_with_types - before, kTimes);
+  for (MPI_Datatype& type : types) MPI_Type_free(&type);
+}
+
 // Threads use communicators of their own at once, the first calls as well.
 void with_threads() {
   constexpr int kThreads = 4, kN = 1501;
@@ -706,6 +837,7 @@ void with_threads() {
       }
     });
   for (std::thread& thread : threads) thread.join();
+  types_of_threads(comms);
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 

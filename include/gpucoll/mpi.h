@@ -43,7 +43,10 @@ extern "C" {
  * operations, as gpucollCommDestroy does. A program need not call this before collectives: the first one of a
  * communicator makes it as well, and is then collective in the sense that it waits for the other ranks. It must do so
  * before messages, which are not collective, and before a group, in which nothing can be made. All ranks must have
- * called MPI_Init, and none MPI_Finalize. */
+ * called MPI_Init, and none MPI_Finalize. A rank that waits longer than the parameter timeout gives up. The ranks of
+ * `mpi` are out of step then, also in MPI's own nonblocking collectives and MPI_Comm_dup: further calls on `mpi` fail
+ * with gpucollInvalidUsage, and a communicator that MPI_Comm_create_group makes of its group works. While a group is
+ * open, MPI_Comm_free of a communicator that has one fails: MPI_ERR_OTHER, and the group fails. */
 GPUCOLL_API gpucollResult_t gpucollCommFromMPI(MPI_Comm mpi, gpucollComm_t *comm);
 
 GPUCOLL_API gpucollResult_t gpucollMPIBarrier(MPI_Comm comm, gpucollStream_t stream);

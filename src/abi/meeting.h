@@ -22,11 +22,15 @@ typedef struct gc_meeting {
    * seconds, where that is not 0. Where it fails, it writes the sentence to `why`, terminated. */
   gpucollResult_t (*allgather)(void *ctx, const void *mine, void *all, size_t bytes, int64_t timeout_s, char *why,
                                size_t why_bytes);
+  /* What has failed on this rank before, and its sentence: the other ranks fail with it. gpucollSuccess: nothing. */
+  gpucollResult_t before;
+  const char *said_before;
 } gc_meeting;
 
 /* Makes a communicator, as gpucollCommInitRank does, on the device of the calling thread. Where it fails, it fails on
- * all ranks; in a group it does. The program cannot destroy or abort it: gpucoll_comm_leave does. `where`: the name of
- * the function that the program has called. */
+ * all ranks; in a group it does. The ranks meet no more after an allgather that has failed on one of them. The program
+ * cannot destroy or abort it: gpucoll_comm_leave does. `where`: the name of the function that the program has called.
+ */
 GPUCOLL_API gpucollResult_t gpucoll_comm_meet(const char *where, gpucollComm_t *comm, const gc_meeting *meeting);
 /* Destroys such a communicator, as gpucollCommDestroy does. */
 GPUCOLL_API gpucollResult_t gpucoll_comm_leave(gpucollComm_t comm);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "abi/meeting.h"
@@ -29,11 +30,16 @@ class MeetingBootstrap final : public net::Bootstrap {
     char why[512] = "";
     const gpucollResult_t result =
         meeting_.allgather(meeting_.ctx, mine, all, bytes, params().timeout, why, sizeof why);
-    return result == gpucollSuccess ? Status() : Status(static_cast<Code>(result), why);
+    if (result == gpucollSuccess) return {};
+    broken_ = true;
+    return Status(static_cast<Code>(result), why);
   }
+  // Returns whether an allgather has failed: the ranks may be out of step.
+  bool broken() const { return broken_; }
 
  private:
   const gc_meeting& meeting_;
+  bool broken_ = false;
 };
 
 // What a rank tells the others before the communicator is made.
@@ -61,24 +67,55 @@ Result<gpu::Device*> prepare() {
   return open_device({});
 }
 
+// What this rank needs, or what it lacks, before the ranks meet.
+struct Preparations {
+  gpu::Device* device = nullptr;
+  gpucollComm_t handle = nullptr;
+
+  Status make(const gc_meeting& meeting) {
+    if (meeting.before != gpucollSuccess) return Status(static_cast<Code>(meeting.before), meeting.said_before);
+    GC_TRY_AS(device, prepare());
+    core::drain_reclaimed(0, nullptr);
+    handle = Handles::instance().take();
+    return {};
+  }
+  void drop(const Status& why) {
+    if (!handle) return;
+    core::CommShare share = std::exchange(handle->share, {});
+    if (core::Communicator* communicator = share.communicator()) {
+      communicator->give_up(why);
+      share.finish().ignore();  // its failure is `why`
+    }
+    Handles::instance().give_back(handle);
+  }
+};
+
+Status create(const Preparations& with, MeetingBootstrap& bootstrap) {
+  GC_TRY_AS(auto made,
+            core::Communicator::create(*with.device, {all_kernels(), move_kernel(), packing_kernel()}, bootstrap));
+  with.handle->share = core::CommShare(std::move(made), params().split_share != 0);
+  return {};
+}
+
 Status meet(gpucollComm_t* comm, const gc_meeting& meeting) {
   MeetingBootstrap bootstrap(meeting);
-  auto device = contained(prepare);
-  GC_TRY(agree(bootstrap, device.status()));
-  core::drain_reclaimed(0, nullptr);
-  gpucollComm_t handle = Handles::instance().take();
-  Status status = contained([&]() -> Status {
-    GC_TRY_AS(auto made,
-              core::Communicator::create(**device, {all_kernels(), move_kernel(), packing_kernel()}, bootstrap));
-    handle->share = core::CommShare(std::move(made), params().split_share != 0);
-    return {};
-  });
+  Preparations with;
+  const Status mine = contained([&] { return with.make(meeting); });
+  Status status = agree(bootstrap, mine);
+  if (status) {
+    status = contained([&] { return create(with, bootstrap); });
+    // Its last steps may fail on one rank alone.
+    if (!bootstrap.broken()) {
+      Status all = agree(bootstrap, status);
+      if (status) status = std::move(all);
+    }
+  }
   if (!status) {
-    Handles::instance().give_back(handle);
+    with.drop(status);
     return status;
   }
-  handle->owned = true;
-  *comm = handle;
+  with.handle->owned = true;
+  *comm = with.handle;
   return {};
 }
 

@@ -15,14 +15,6 @@
 
 namespace gpucoll::stream_mpi {
 
-// A call of the C API in a function that returns a Status: the error was told by the C API.
-inline Status told(gpucollResult_t result) {
-  if (result == gpucollSuccess) return {};
-  Status status(static_cast<Code>(result), gpucollGetLastError(nullptr));
-  status.mark_told();
-  return status;
-}
-
 // Runs body(ranks), which returns a Status, behind the C boundary, and tells of its failure as the C API does.
 template <class Body>
 gpucollResult_t enqueue(const char* where, MPI_Comm comm, Caller caller, Body&& body) noexcept {

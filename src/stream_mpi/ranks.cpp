@@ -34,15 +34,24 @@ void let_go(gpucollComm_t comm) {
   if (comm) (void)gpucoll_comm_leave(comm);
 }
 
+// Forgets what is kept, and returns its communicator.
+gpucollComm_t remove(Ranks* ranks) {
+  std::lock_guard lock(known().mutex);
+  gpucollComm_t comm = ranks->comm;
+  known().ranks.remove_if([&](const Ranks& other) { return &other == ranks; });
+  return comm;
+}
+
+// Where this fails, MPI keeps the attribute and the communicator: what the open group holds would be lost with it.
 int on_delete(MPI_Comm, int, void* value, void*) {
   auto* const ranks = static_cast<Ranks*>(value);
-  gpucollComm_t comm;
-  {
-    std::lock_guard lock(known().mutex);
-    comm = ranks->comm;
-    known().ranks.remove_if([&](const Ranks& other) { return &other == ranks; });
+  if (ranks->comm && gpucoll_group_open()) {
+    gpucoll_refuse("MPI_Comm_free", gpucollInvalidUsage,
+                   "a group is open, which may hold calls on this communicator: call gpucollGroupEnd before "
+                   "MPI_Comm_free");
+    return MPI_ERR_OTHER;
   }
-  let_go(comm);
+  let_go(remove(ranks));
   return MPI_SUCCESS;
 }
 
@@ -83,6 +92,12 @@ Result<int> keyval() {
              PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &known().keyval, nullptr)));
   return int{known().keyval};
 }
+
+// The ranks while they meet.
+struct Meeting {
+  const Ranks& ranks;
+  bool given_up = false;  // this rank has left an exchange that others may still be in
+};
 
 // What an exchange reads and writes: it must stay where MPI may still come to it after the wait for it was given up.
 struct Exchange {
@@ -125,29 +140,48 @@ Status exchange_all(const Ranks& ranks, const void* mine, void* all, size_t byte
 
 gpucollResult_t allgather(void* ctx, const void* mine, void* all, size_t bytes, int64_t timeout_s, char* why,
                           size_t why_bytes) {
-  const auto& ranks = *static_cast<const Ranks*>(ctx);
-  const Status status = contained([&] { return exchange_all(ranks, mine, all, bytes, timeout_s); });
+  auto& meeting = *static_cast<Meeting*>(ctx);
+  const Status status = contained([&] { return exchange_all(meeting.ranks, mine, all, bytes, timeout_s); });
+  if (!status) meeting.given_up = true;
   std::snprintf(why, why_bytes, "%s", status.what());
   return static_cast<gpucollResult_t>(status.code());
 }
 
-Status make(const char* where, int key, Ranks ranks) {
-  claim_process();
-  GC_TRY(mpi("MPI_Comm_rank", PMPI_Comm_rank(ranks.mpi, &ranks.rank)));
-  GC_TRY(mpi("MPI_Comm_size", PMPI_Comm_size(ranks.mpi, &ranks.size)));
-  const gc_meeting meeting = {ranks.rank, ranks.size, &ranks, allgather};
-  if (const gpucollResult_t made = gpucoll_comm_meet(where, &ranks.comm, &meeting); made != gpucollSuccess) {
-    Status status(static_cast<Code>(made), gpucollGetLastError(nullptr));
-    status.mark_told();
-    return status;
-  }
+// Keeps `ranks` with its MPI communicator.
+Result<Ranks*> keep(int key, const Ranks& ranks) {
   Ranks* kept;
   {
     std::lock_guard lock(known().mutex);
     kept = &known().ranks.emplace_back(ranks);
   }
-  GC_TRY(mpi("MPI_Comm_set_attr", PMPI_Comm_set_attr(ranks.mpi, key, kept)));
-  return {};
+  Status status = mpi("MPI_Comm_set_attr", PMPI_Comm_set_attr(ranks.mpi, key, kept));
+  if (status) return kept;
+  remove(kept);
+  return status;
+}
+
+// Makes the communicator of the C API. `kept`: what an earlier call has kept that failed on all ranks, or null.
+Result<const Ranks*> make(const char* where, int key, Ranks ranks, Ranks* kept) {
+  claim_process();
+  GC_TRY(mpi("MPI_Comm_rank", PMPI_Comm_rank(ranks.mpi, &ranks.rank)));
+  GC_TRY(mpi("MPI_Comm_size", PMPI_Comm_size(ranks.mpi, &ranks.size)));
+  // Nothing may fail on this rank alone once the ranks have met.
+  const Status mine = contained([&]() -> Status {
+    if (kept) return {};
+    GC_TRY_AS(kept, keep(key, ranks));
+    return {};
+  });
+  Meeting meeting = {ranks};
+  const gc_meeting how = {ranks.rank, ranks.size, &meeting, allgather, static_cast<gpucollResult_t>(mine.code()),
+                          mine.what()};
+  gpucollComm_t comm;
+  const gpucollResult_t made = gpucoll_comm_meet(where, &comm, &how);
+  if (kept) {
+    kept->comm = comm;
+    kept->out_of_step = meeting.given_up;
+  }
+  GC_TRY(told(made));
+  return kept;
 }
 
 }  // namespace
@@ -155,23 +189,26 @@ Status make(const char* where, int key, Ranks ranks) {
 Result<const Ranks*> ranks_of(const char* where, MPI_Comm comm, Caller caller) {
   if (comm == MPI_COMM_NULL) return Status::error(Code::invalid_argument, "the communicator is MPI_COMM_NULL");
   GC_TRY_AS(const int key, keyval());
-  for (bool tried = false;; tried = true) {
-    void* kept = nullptr;
-    int found = 0, is_inter = 0;
-    GC_TRY(mpi("MPI_Comm_get_attr", PMPI_Comm_get_attr(comm, key, &kept, &found)));
-    if (found) return static_cast<const Ranks*>(kept);
-    if (tried) return Status::error(Code::internal, "MPI has lost the attribute of a communicator");
-    GC_TRY(mpi("MPI_Comm_test_inter", PMPI_Comm_test_inter(comm, &is_inter)));
-    if (is_inter)
-      return Status::error(Code::invalid_argument,
-                           "this is an intercommunicator, which has no stream-ordered calls: merge its groups by "
-                           "MPI_Intercomm_merge, or call MPI's own function after gpucollStreamSynchronize");
-    if (caller == Caller::one_rank)
-      return Status::error(Code::invalid_usage,
-                           "the communicator is not known yet, and a message cannot make it known: call "
-                           "gpucollCommFromMPI on all of its ranks first");
-    GC_TRY(make(where, key, {comm, nullptr, 0, 0}));
-  }
+  void* value = nullptr;
+  int found = 0, is_inter = 0;
+  GC_TRY(mpi("MPI_Comm_get_attr", PMPI_Comm_get_attr(comm, key, &value, &found)));
+  auto* const kept = found ? static_cast<Ranks*>(value) : nullptr;
+  if (kept && kept->comm) return kept;
+  if (kept && kept->out_of_step)
+    return Status::error(Code::invalid_usage,
+                         "an earlier call on this MPI communicator has given up waiting for the other ranks, so that "
+                         "they are out of step: make another one of its group by MPI_Comm_create_group (MPI_Comm_dup "
+                         "would not do), and use that");
+  GC_TRY(mpi("MPI_Comm_test_inter", PMPI_Comm_test_inter(comm, &is_inter)));
+  if (is_inter)
+    return Status::error(Code::invalid_argument,
+                         "this is an intercommunicator, which has no stream-ordered calls: merge its groups by "
+                         "MPI_Intercomm_merge, or call MPI's own function after gpucollStreamSynchronize");
+  if (caller == Caller::one_rank)
+    return Status::error(Code::invalid_usage,
+                         "the communicator is not known yet, and a message cannot make it known: call "
+                         "gpucollCommFromMPI on all of its ranks first");
+  return make(where, key, {comm, nullptr, 0, 0}, kept);
 }
 
 }  // namespace gpucoll::stream_mpi

@@ -26,6 +26,12 @@ extern "C" int PMPI_Type_get_attr(MPI_Datatype type, int key, void* value, int* 
   std::this_thread::sleep_for(std::chrono::microseconds(50));
   return error;
 }
+// Fails once where a test asks for it.
+static std::atomic<bool> g_cannot_keep{false};
+extern "C" int PMPI_Comm_set_attr(MPI_Comm comm, int key, void* value) {
+  if (g_cannot_keep.exchange(false)) return MPI_ERR_OTHER;
+  return reinterpret_cast<decltype(&PMPI_Comm_set_attr)>(dlsym(RTLD_NEXT, "PMPI_Comm_set_attr"))(comm, key, value);
+}
 
 namespace {
 using namespace mpi_test;
@@ -763,6 +769,35 @@ void refused_communicators(const On& on) {
   MPI_Comm_free(&half);
 }
 
+// What fails on one rank fails on all; they may try again.
+void failed_on_one_rank(const On& world) {
+  MPI_Comm dup;
+  MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+  gpucollComm_t comm;
+  g_cannot_keep = world.rank == world.size - 1;
+  expect_refusal(gpucollCommFromMPI(dup, &comm), gpucollSystemError, "MPI_Comm_set_attr failed");
+  need(gpucollCommFromMPI(dup, &comm), "gpucollCommFromMPI");
+  MPI_Comm_free(&dup);
+}
+
+// A communicator that a group may have calls of is not freed; the group fails, and then it is.
+void freed_in_a_group(const On& world) {
+  MPI_Comm dup;
+  MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+  MPI_Comm_set_errhandler(dup, MPI_ERRORS_RETURN);
+  gpucollComm_t comm;
+  need(gpucollCommFromMPI(dup, &comm), "gpucollCommFromMPI");
+  Buffer data(input_of(world.rank, 16));
+  need(gpucollGroupStart(), "gpucollGroupStart");
+  need(gpucollMPIBcast(data.at(), 16, MPI_INT, 0, dup, world.stream), "Bcast");
+  if (!checked(MPI_Comm_free(&dup) != MPI_SUCCESS && dup != MPI_COMM_NULL)) fail("MPI_Comm_free works in a group");
+  expect_refusal(gpucollGroupEnd(), gpucollInvalidUsage, "call gpucollGroupEnd before MPI_Comm_free");
+  data.expect(world, "a group that fails", input_of(world.rank, 16));
+  need(gpucollMPIBcast(data.at(), 16, MPI_INT, 0, dup, world.stream), "Bcast");
+  data.expect(world, "Bcast after a refused MPI_Comm_free", input_of(0, 16));
+  if (!checked(MPI_Comm_free(&dup) == MPI_SUCCESS)) fail("MPI_Comm_free fails after a group");
+}
+
 // Ends what waits for a rank that does not come, on all ranks; the MPI communicator can be freed then.
 void revoked() {
   MPI_Comm dup;
@@ -850,6 +885,8 @@ void run_all() {
   several_communicators(world);
   graphs();
   freed(world);
+  freed_in_a_group(world);
+  failed_on_one_rank(world);
   revoked();
   everything(On(MPI_COMM_SELF, "MPI_COMM_SELF"));
   MPI_Comm half;
@@ -869,6 +906,17 @@ void late() {
   else
     MPI_Recv(&told, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   if (g_rank != 0) expect_refusal(gpucollCommFromMPI(MPI_COMM_WORLD, &comm), gpucollTimeout, "all of them must call");
+  // Another try would cross what is left of the first.
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int again = 0; again < 2; ++again)
+    expect_refusal(gpucollCommFromMPI(MPI_COMM_WORLD, &comm), gpucollInvalidUsage, "they are out of step");
+  MPI_Group group;
+  MPI_Comm_group(MPI_COMM_WORLD, &group);
+  MPI_Comm another;
+  MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &another);
+  need(gpucollCommFromMPI(another, &comm), "gpucollCommFromMPI");
+  MPI_Comm_free(&another);
+  MPI_Group_free(&group);
 }
 
 int outside_of_mpi() {

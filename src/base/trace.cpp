@@ -205,8 +205,10 @@ uint32_t this_thread() noexcept {
 
 Record& record_at(uint64_t number) noexcept { return the_file.records[(number - 1) % the_file.header->capacity]; }
 
-// Two writers meet in one record where one of them is a whole file behind; the reader then sees a mixture.
+// Returns 0 where this process does not record. Two writers meet in one record where one of them is a whole file
+// behind; the reader then sees a mixture.
 uint64_t write(int64_t begin_ns, int64_t duration_ns, const Fields& fields) noexcept {
+  if (!on()) return 0;
   const uint32_t thread = this_thread();
   const uint64_t number = __atomic_add_fetch(&the_file.header->recorded, 1, __ATOMIC_RELAXED);
   Record& record = record_at(number);
@@ -266,6 +268,7 @@ void add(int64_t begin_ns, const Fields& fields) noexcept { write(begin_ns, mono
 uint64_t begin(const Fields& fields) noexcept { return write(monotonic_ns(), kOpen, fields); }
 
 void end(uint64_t number, Way way) noexcept {
+  if (!number || !on()) return;
   Record& record = record_at(number);
   if (__atomic_load_n(&record.sequence, __ATOMIC_RELAXED) != number) return;
   __atomic_store_n(&record.way, static_cast<uint16_t>(way), __ATOMIC_RELAXED);

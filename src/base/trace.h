@@ -96,16 +96,17 @@ inline bool on() noexcept { return __builtin_expect(detail::recording.load(std::
 void start() noexcept;
 
 // Returns what stands for a text in records. The first one keeps no text: its characters last as long as the process,
-// and nobody changes them. REQUIRES of all: on().
+// and nobody changes them. REQUIRES of these and of name_group(): on().
 uint32_t label(const char* text) noexcept;
 uint32_t copied_label(const char* text) noexcept;
 // Says which rank this process has in a group. A thread may have ranks of its own.
 void name_group(uint64_t group, int rank, int size, const char* name) noexcept;
-// Records what begins now, so that the file has it even where it never ends. Returns the record's number for end(),
-// which does nothing where a later record has replaced this one. REQUIRES: on().
+// Records what begins now, so that the file has it even where it never ends. Returns the record's number for end(), or
+// 0 where this process does not record. end() does nothing for 0, where a later record has replaced this one, and in a
+// child that was forked in between.
 uint64_t begin(const Fields& fields) noexcept;
 void end(uint64_t number, Way way = Way::none) noexcept;
-// Records what began then and ends now. REQUIRES: on().
+// Records what began then and ends now, where this process records.
 void add(int64_t begin_ns, const Fields& fields) noexcept;
 
 // Records from its beginning to its end.

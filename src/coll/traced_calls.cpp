@@ -16,20 +16,24 @@ using trace::What;
 
 gc_abi plain;  // the functions behind these
 
+// Each function below first looks whether this process records: a forked child has this table, too.
+
 Way way_of(int answer) noexcept {
   if (answer == GC_STAGE) return Way::staged;
   return answer == MPI_SUCCESS ? Way::on_device : Way::failed;
 }
 
 gc_comm* comm_new(const gc_comm_description* description) {
+  if (!trace::on()) return plain.comm_new(description);
   gc_comm* const made = plain.comm_new(description);
-  if (made)
-    trace::name_group(static_cast<MpiCommunicator*>(made)->name(), description->rank, description->size,
-                      description->name);
+  if (!made) return made;
+  const uint64_t name = static_cast<MpiCommunicator*>(made)->name();
+  trace::name_group(name, description->rank, description->size, description->name);
   return made;
 }
 
 int run(gc_comm* comm, const gc_call* call) {
+  if (!trace::on()) return plain.run(comm, call);
   auto& communicator = *static_cast<MpiCommunicator*>(comm);
   const uint64_t record = trace::begin({.what = What::call,
                                         .label = trace::label(function_name(call->function)),
@@ -43,6 +47,7 @@ int run(gc_comm* comm, const gc_call* call) {
 
 // The component alone frees the request, behind host_begun() or end().
 int start(gc_comm* comm, uint32_t function, const gc_call* call, gc_pending** pending) {
+  if (!trace::on()) return plain.start(comm, function, call, pending);
   const int64_t begin = monotonic_ns();
   const int answer = plain.start(comm, function, call, pending);
   if (answer != MPI_SUCCESS || !*pending) return answer;
@@ -65,22 +70,26 @@ void add(const Request& request, Way way) noexcept {
 }
 
 void host_begun(gc_pending* pending) {
+  if (!trace::on()) return plain.host_begun(pending);
   add(*static_cast<Request*>(pending), Way::staged);
   plain.host_begun(pending);
 }
 
 int end(gc_pending* pending) {
+  if (!trace::on()) return plain.end(pending);
   auto* const request = static_cast<Request*>(pending);
   add(*request, request->code == Code::ok ? Way::on_device : Way::failed);
   return plain.end(pending);
 }
 
 void restart(gc_pending* pending) {
+  if (!trace::on()) return plain.restart(pending);
   static_cast<Request*>(pending)->traced_from_ns = monotonic_ns();
   plain.restart(pending);
 }
 
 int copy(void* dst, const void* src, size_t bytes) {
+  if (!trace::on()) return plain.copy(dst, src, bytes);
   const int64_t begin = monotonic_ns();
   const int answer = plain.copy(dst, src, bytes);
   trace::add(begin, {.what = What::staging, .bytes = bytes});
@@ -88,6 +97,7 @@ int copy(void* dst, const void* src, size_t bytes) {
 }
 
 int copy_strided(void* host, void* device, const gc_runs* runs, size_t n, int to_device) {
+  if (!trace::on()) return plain.copy_strided(host, device, runs, n, to_device);
   const int64_t begin = monotonic_ns();
   const int answer = plain.copy_strided(host, device, runs, n, to_device);
   const uint64_t bytes = std::accumulate(runs, runs + n, uint64_t{0}, [](uint64_t sum, const gc_runs& each) {
@@ -98,6 +108,7 @@ int copy_strided(void* host, void* device, const gc_runs* runs, size_t n, int to
 }
 
 int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes, int to_device) {
+  if (!trace::on()) return plain.copy_packed(map, memory, packed, bytes, to_device);
   const int64_t begin = monotonic_ns();
   const int answer = plain.copy_packed(map, memory, packed, bytes, to_device);
   trace::add(begin, {.what = What::staging, .bytes = bytes});

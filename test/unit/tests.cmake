@@ -13,6 +13,7 @@ gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS uni
 gc_test(unit.trace LABELS unit COMMAND test/unit/base/trace_test)
 gc_mutant(240 MUST_PRINT "FAILED.*Trace.OfAForkedChildIsNone" LABELS unit
   COMMAND test/unit/base/trace_test --gtest_filter=Trace.OfAForkedChildIsNone)
+gc_test(unit.traced_calls LABELS unit COMMAND test/unit/coll/traced_calls_test)
 gc_test(unit.core LABELS unit COMMAND test/unit/core/core_test)
 gc_test(unit.board LABELS unit ENV GPUCOLL_TIMEOUT=1 COMMAND test/unit/mpi/board_test)
 gc_mutant(182 MUST_PRINT "FAILED.*RemoteProcess.AnswersAreNotWaitedForWithoutEnd" LABELS unit ENV GPUCOLL_TIMEOUT=1

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -149,10 +150,22 @@ TEST(Trace, OfAForkedChildIsNone) {
   const Directory directory;
   const auto [pid, status] = in_process([&] {
     start_in(directory);
-    const auto child = in_process([] { _exit(trace::on()); });
-    exit(child.second == 0 && trace::on() ? 0 : 1);
+    const uint64_t open = trace::begin({.what = trace::What::call});
+    std::optional<trace::Span> span(std::in_place, trace::What::plan);
+    const auto child = in_process([&] {
+      trace::add(monotonic_ns(), {.what = trace::What::copy});
+      trace::end(open);
+      trace::end(trace::begin({.what = trace::What::copy}));
+      span.reset();
+      _exit(trace::on());
+    });
+    if (child.second != 0 || !trace::on()) _exit(1);
+    kill(getpid(), SIGKILL);  // leaves both open
   });
-  EXPECT_EQ(status, 0) << "a forked child records into its parent's file";
+  EXPECT_TRUE(WIFSIGNALED(status)) << "a forked child records into its parent's file";
+  const std::string content = directory.trace_of(pid);
+  EXPECT_EQ(header_of(content).recorded, 2u) << "a forked child records into its parent's file";
+  for (const trace::Record& record : records_of(content)) EXPECT_EQ(record.duration_ns, trace::kOpen);
 }
 
 TEST(Trace, TakesNoRoomThatItDoesNotNeed) {

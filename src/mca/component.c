@@ -18,10 +18,10 @@ bool gcm_engine_runs;
 
 static int log_stream = -1;
 
-/* A stream of our own, as the engine's lines begin with host and process already. */
+/* A stream of our own, as the engine's lines begin with host and process already. An earlier one is gone: Open MPI ends
+ * its output at MPI_T_finalize, without closing components that are only registered, and this file's data stay. */
 static void open_log(void) {
   opal_output_stream_t stream;
-  if (log_stream >= 0) return;
   OBJ_CONSTRUCT(&stream, opal_output_stream_t);
   stream.lds_want_stderr = true;
   log_stream = opal_output_open(&stream);

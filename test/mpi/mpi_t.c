@@ -1,5 +1,6 @@
 /* Reads gpucoll's parameters and counters as any tool would, through MPI_T: each parameter is a control variable, and
- * each counter a performance variable that counts what the program has called. */
+ * each counter a performance variable that counts what the program has called. `again`: the tool has been there before,
+ * and ended, as Open MPI then has forgotten its output. */
 #include <gpucoll/gpucoll.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -125,8 +126,11 @@ static void check_counters(void) {
 
 int main(int argc, char **argv) {
   int threads, all = 0;
+  const int again = argc > 1 && strcmp(argv[1], "again") == 0;
   MPI_T_init_thread(MPI_THREAD_SINGLE, &threads);
+  if (again) MPI_T_finalize();
   MPI_Init(&argc, &argv);
+  if (again) MPI_T_init_thread(MPI_THREAD_SINGLE, &threads);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_T_pvar_session_create(&session);

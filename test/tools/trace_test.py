@@ -78,7 +78,8 @@ def check_json(path):
 def check_dead(work):
     """The others have noted for whom they wait, and the dead one all it did."""
     output = command(REPORT, record(work, "dead", "--die", fails=True))
-    assert re.search(r"MPI_Allreduce 10 has not ended: rank 0, rank 1 waited for rank 2, which never came", output), output
+    assert re.search(r"MPI_Allreduce 10 has not ended: rank 0, rank 1 waited for rank 2, which never came, or has "
+                     r"host memory there", output), output
     assert re.search(r"^rank 2 +\S+ +9 ", output, re.MULTILINE), output
 
 
@@ -114,6 +115,19 @@ def check_no_bound(work):
                         [(10_000_000 + rank * 5_000_000, 11_000_000 + rank * 5_000_000)], **arguments)
         output = command(REPORT, os.path.join(work, name))
         assert "corrected" not in output, f"{name}: {output}"
+
+
+def check_staged(work):
+    """A staged call's record ends before its ranks have waited for each other; two processes may have one rank."""
+    timeline = os.path.join(work, "waited.json")
+    for rank in (0, 1):
+        write_trace(os.path.join(work, f"waited.host.{rank}"), 0, b"a", 0,
+                    [(10_000_000 + rank * 5_000_000, 20_000_000)], way=2)
+    output = command(REPORT, os.path.join(work, "waited"), "--json", timeline)
+    assert "who waited for whom" not in output and "by, ms" in output, output
+    with open(timeline) as file:
+        events = json.load(file)["traceEvents"]
+    assert len({event["pid"] for event in events}) == 2, events
 
 
 def check_left_out(work):
@@ -156,6 +170,7 @@ def main():
         check_dead(work)
         check_machines(work)
         check_no_bound(work)
+        check_staged(work)
         check_left_out(work)
         check_refusals(work)
         # A later job under the same name: the earlier one's files are left out.

@@ -83,9 +83,10 @@ def check_dead(work):
     assert re.search(r"^rank 2 +\S+ +9 ", output, re.MULTILINE), output
 
 
-def write_trace(path, rank, boot, offset, calls, way=1, name=b"world", more=b""):
+def write_trace(path, rank, boot, offset, calls, way=1, name=b"world", more=b"",
+                label=b"MPI_Allreduce"):
     """A file as a process on a machine whose time of day is `offset` ns ahead would write it."""
-    texts = b"\0MPI_Allreduce\0group\t7\t%d\t2\t%s\0%s" % (rank, name, more)
+    texts = b"\0%s\0group\t7\t%d\t2\t%s\0%s" % (label, rank, name, more)
     names = b"call\nrequest\n"
     header = struct.pack("<8s 4Q 2Q 4q q 2i 64s 64s 128s 1024s", b"GCTRACE1", 4096, 1 << 18, 64, 16, len(calls),
                          len(texts), offset, 0, 0, 0, 100 + rank, rank, 2, b"host", boot, b"job", names)
@@ -130,6 +131,15 @@ def check_staged(work):
     assert len({event["pid"] for event in events}) == 2, events
 
 
+def check_starts(work):
+    """Starts of one persistent request cannot be told from each other, and so are not compared."""
+    for rank in (0, 1):
+        write_trace(os.path.join(work, f"starts.host.{rank}"), rank, b"a", 0,
+                    [(10_000_000 + rank * 5_000_000, 20_000_000)], label=b"MPI_Allreduce_init")
+    output = command(REPORT, os.path.join(work, "starts"))
+    assert "by, ms" not in output, output
+
+
 def check_left_out(work):
     """Files without content are left out, and names may have tabs."""
     for rank in (1, 2):
@@ -171,6 +181,7 @@ def main():
         check_machines(work)
         check_no_bound(work)
         check_staged(work)
+        check_starts(work)
         check_left_out(work)
         check_refusals(work)
         # A later job under the same name: the earlier one's files are left out.

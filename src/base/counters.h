@@ -20,7 +20,7 @@ inline constexpr size_t kCounters = 0
 #include "base/counters.def"
     ;
 #undef GC_COUNTER
-inline std::atomic<uint64_t> counters[kCounters];
+alignas(64) inline std::atomic<uint64_t> counters[kCounters];
 }  // namespace detail
 
 inline void count(Counter counter, uint64_t by = 1) noexcept {

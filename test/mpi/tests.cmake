@@ -343,3 +343,5 @@ gc_mpi_test(mpi.stream_ordered_threads LABELS mpi asan TIMEOUT 240 NP 3 COMMAND 
 gc_nodes_test(stream_ordered aab COMMAND test/mpi/stream_ordered)
 gc_mpi_test(mpi.stream_ordered_late LABELS mpi NP 3 ENV GPUCOLL_TIMEOUT=2 COMMAND test/mpi/stream_ordered late)
 gc_mpi_test(mpi.stream_ordered_outside_of_mpi LABELS mpi NP 2 COMMAND test/mpi/stream_ordered unknown)
+# The test tools.trace starts it, where the tools are built.
+gc_by_hand(test/mpi/late)

@@ -387,12 +387,16 @@ void late_start() {
 }
 
 // A rank that is long in coming, but comes: a blocking call, a nonblocking one, and a start.
+// The others are there when rank 1 begins to be late, however busy the machine is.
 void long_in_coming() {
   Memory memory(Where::device, 100 * sizeof(int));
   MPI_Bcast(memory.at(0), 100, MPI_INT, 0, MPI_COMM_WORLD);
   Sum sum(memory, 4);
   if (!checked(sum.run() == MPI_SUCCESS)) fail("the first start has failed");
   for (int form = 0; form < 3; form++) {
+    if (g_rank != 1) MPI_Send(nullptr, 0, MPI_BYTE, 1, form, MPI_COMM_WORLD);
+    for (int r = 0; g_rank == 1 && r < g_size; r++)
+      if (r != 1) MPI_Recv(nullptr, 0, MPI_BYTE, r, form, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
     MPI_Request request = MPI_REQUEST_NULL;
     const int rc = form == 0   ? reduce(memory, 4)

@@ -6,6 +6,7 @@ GC_EXAMPLES = \
 	examples/cg_cuda.cu \
 	examples/cg_device.c \
 	examples/example.h \
+	examples/example_mpi.h \
 	examples/graphs.c \
 	examples/heat.c \
 	examples/heat.h \
@@ -35,7 +36,7 @@ examples_one_process_per_rank_LDFLAGS = $(GC_TEST_LINKFLAGS)
 examples_one_process_per_rank_LDADD = libgpucoll.la
 
 check_PROGRAMS += examples/cg
-examples_cg_SOURCES = examples/cg.c examples/cg.h examples/cg_device.c examples/example.h
+examples_cg_SOURCES = examples/cg.c examples/cg.h examples/cg_device.c examples/example.h examples/example_mpi.h
 examples_cg_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 examples_cg_LDFLAGS = $(GC_TEST_LINKFLAGS)
 examples_cg_LDADD = libgpucoll-mpi.la libgpucoll.la $(MPI_LIBS) -lm
@@ -55,7 +56,7 @@ examples_heat_3d_SOURCES = examples/heat_3d.c $(GC_HEAT_SOURCES)
 examples_heat_3d_CPPFLAGS = $(GC_HEAT_CPPFLAGS)
 examples_heat_3d_LDFLAGS = $(GC_TEST_LINKFLAGS)
 examples_heat_3d_LDADD = $(GC_HEAT_LIBS)
-GC_HEAT_SOURCES = examples/heat.c examples/heat.h examples/heat_mpi.h examples/example.h
+GC_HEAT_SOURCES = examples/heat.c examples/heat.h examples/heat_mpi.h examples/example.h examples/example_mpi.h
 GC_HEAT_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 GC_HEAT_LIBS = libgpucoll.la $(MPI_LIBS) -lm
 if HAVE_CUDA

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "example.h"
+#include "example_mpi.h"
 
 enum { BLOCKING, STREAM, GRAPH, N_FORMS };
 static const char *const form_names[N_FORMS] = {"blocking", "stream", "graph"};
@@ -48,17 +48,6 @@ static options read_options(int argc, char **argv) {
     }
   }
   return o;
-}
-
-/* Chooses the device: the ranks of a node should have different ones. */
-static void choose_device(void) {
-  MPI_Comm node;
-  int rank_on_node, devices;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  MPI_Comm_rank(node, &rank_on_node);
-  MPI_Comm_free(&node);
-  CHECK(gpucollDeviceCount(&devices));
-  CHECK(gpucollSetDevice(rank_on_node % devices)); /* cudaSetDevice */
 }
 
 static double *new_vector(size_t n) {

@@ -42,7 +42,7 @@ static void free_halo(heat_halo *h) {
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
-  heat_choose_device();
+  choose_device();
   heat_options options = {.size = {1, 300, 400}, .steps = 500};
   heat_read_options(argc, argv, &options);
 

@@ -31,7 +31,7 @@ static void free_halo(heat_halo *h) {
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
-  heat_choose_device();
+  choose_device();
   heat_options options = {.size = {100, 110, 120}, .steps = 100};
   heat_read_options(argc, argv, &options);
 

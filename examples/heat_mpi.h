@@ -5,7 +5,7 @@
 
 #include <mpi.h>
 
-#include "example.h"
+#include "example_mpi.h"
 #include "heat.h"
 
 enum { MOST_SIDES = 2 * DIMENSIONS };
@@ -21,17 +21,6 @@ typedef struct heat_halo {
   MPI_Aint send_at[MOST_SIDES], receive_at[MOST_SIDES]; /* where they begin, in bytes from the field's beginning */
   int one[MOST_SIDES];                                  /* how many are sent: one to each */
 } heat_halo;
-
-/* Chooses the device before anything is allocated: the ranks of a node should have different ones. */
-static void heat_choose_device(void) {
-  MPI_Comm node;
-  int rank_on_node, devices;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  MPI_Comm_rank(node, &rank_on_node);
-  MPI_Comm_free(&node);
-  CHECK(gpucollDeviceCount(&devices));
-  CHECK(gpucollSetDevice(rank_on_node % devices)); /* cudaSetDevice */
-}
 
 /* Returns a halo without types. */
 static heat_halo heat_make_halo(MPI_Comm grid, int dimensions) {

@@ -1,5 +1,6 @@
 # Room base: Status/Result, parameters, log, small helpers.
 GC_BASE_SOURCES = \
+	src/base/boot_id.h \
 	src/base/counters.def \
 	src/base/counters.h \
 	src/base/environment.h \

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,15 +12,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <mutex>
 #include <new>
 #include <string>
 
+#include "base/boot_id.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/params.h"
+#include "base/system_limits.h"
 #include "base/unique_fd.h"
 
 namespace gpucoll::trace {
@@ -77,32 +77,17 @@ std::string job() {
   return whole.substr(0, whole.find('@'));
 }
 
-std::string boot() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
 void describe_process(Header& header) {
   header.pid = getpid();
   header.rank = number_of(first_of({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}), -1);
   header.size = number_of(first_of({"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}), 0);
   gethostname(header.host, sizeof header.host - 1);
-  put(header.boot, boot().c_str());
+  put(header.boot, boot_id().c_str());
   put(header.job, job().c_str());
 #define GC_ONE(name, words) words "\n"
   put(header.names, GC_TRACED(GC_ONE));
 #undef GC_ONE
   header.start = clocks();
-}
-
-// A file larger than the process's limit would end it by a signal.
-Status check_limit(uint64_t bytes) {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes) return {};
-  return Status::error(Code::invalid_usage, "files may have at most %llu bytes here (ulimit -f)",
-                       static_cast<unsigned long long>(limit.rlim_cur));
 }
 
 // Opens a file that no other process records into, and makes it empty. Where one does, which has the same id in another
@@ -127,7 +112,9 @@ Result<UniqueFd> open_unused(std::string& path) {
 // descriptor, as a program may close all there are and open its own.
 Status open_file(std::string& path, uint64_t capacity) {
   const uint64_t bytes = kHeaderBytes + kTextBytes + capacity * sizeof(Record);
-  GC_TRY(check_limit(bytes));
+  if (!fits_file_limit(bytes))
+    return Status::error(Code::invalid_usage, "files may not have %llu bytes here (ulimit -f; parameter trace_bytes)",
+                         static_cast<unsigned long long>(bytes));
   GC_TRY_AS(const UniqueFd fd, open_unused(path));
   int error = posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
   void* memory = MAP_FAILED;
@@ -231,8 +218,7 @@ uint64_t write(int64_t begin_ns, int64_t duration_ns, const Fields& fields) noex
   const uint32_t thread = this_thread();
   const uint64_t number = __atomic_add_fetch(&the_file.header->recorded, 1, __ATOMIC_RELAXED);
   Record& record = record_at(number);
-  __atomic_store_n(&record.sequence, 0, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  (void)__atomic_exchange_n(&record.sequence, 0, __ATOMIC_ACQ_REL);  // what follows stays behind it
   record.begin_ns = begin_ns;
   __atomic_store_n(&record.duration_ns, duration_ns, __ATOMIC_RELAXED);
   record.group = fields.group;

@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <mutex>
 #include <optional>
 
+#include "base/boot_id.h"
 #include "base/params.h"
 #include "base/system_limits.h"
 
@@ -21,9 +21,8 @@ uint64_t fnv1a(const void* data, size_t bytes, uint64_t hash) {
 }
 
 Result<NodeId> read_node() {
-  std::string boot;
   errno = 0;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::string boot = boot_id();
   if (boot.empty() && no_descriptor_left(errno)) return Status::system(errno, "cannot read which node this is");
   // Without a boot id (unusual containers) the host's name has to do.
   if (boot.empty()) boot = host_name();

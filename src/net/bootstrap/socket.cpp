@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <thread>
 
+#include "base/boot_id.h"
 #include "base/params.h"
 
 namespace gpucoll::net {
@@ -82,8 +82,7 @@ Result<uint32_t> local_ip() {
 
 // One kernel and one network namespace of it.
 uint64_t loopback_id() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  const std::string boot = boot_id();
   struct stat space = {};
   if (boot.empty() || stat("/proc/self/ns/net", &space)) return 0;
   return std::hash<std::string>()(boot + ":" + std::to_string(space.st_ino));

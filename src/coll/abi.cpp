@@ -183,9 +183,7 @@ int copy_strided(void* host, void* on_device, const gc_runs* runs, size_t n, int
     return able ? std::move(copied) : Status();
   });
   if (!able) return GC_STAGE;
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < n; ++i) bytes += uint64_t{runs[i].bytes} * runs[i].count;
-  count_staged(bytes);
+  count_staged(bytes_of(runs, n));
   return mpi_class(code);
 }
 

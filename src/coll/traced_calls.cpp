@@ -2,7 +2,6 @@
 
 #include <mpi.h>
 
-#include <numeric>
 #include <string>
 
 #include "base/trace.h"
@@ -102,10 +101,7 @@ int copy_strided(void* host, void* device, const gc_runs* runs, size_t n, int to
   if (!trace::on()) return plain.copy_strided(host, device, runs, n, to_device);
   const int64_t begin = monotonic_ns();
   const int answer = plain.copy_strided(host, device, runs, n, to_device);
-  const uint64_t bytes = std::accumulate(runs, runs + n, uint64_t{0}, [](uint64_t sum, const gc_runs& each) {
-    return sum + uint64_t{each.bytes} * each.count;
-  });
-  trace::add(begin, {.what = What::staging, .bytes = bytes});
+  trace::add(begin, {.what = What::staging, .bytes = bytes_of(runs, n)});
   return answer;
 }
 

@@ -58,8 +58,7 @@ class VerbsEnd : public LinkEnd {
                            static_cast<unsigned long long>(blob.bytes), blocks_.bytes());
     there_ = {blob.address, blob.key};
     peer_ = name_of(blob.pair);
-    GC_TRY_AS(VerbsDevice * device, VerbsDevice::instance());
-    GC_TRY(device->expect_answer(peer_));
+    GC_TRY(device_->expect_answer(peer_));
     return pair_->connect(blob.pair);
   }
   Status begin_trial() override {
@@ -70,8 +69,7 @@ class VerbsEnd : public LinkEnd {
   Result<bool> established() override {
     if (!trial_) return true;
     if (Status polled = poll_all().status(); !polled) {
-      GC_TRY_AS(VerbsDevice * device, VerbsDevice::instance());
-      device->remember_silent(peer_);
+      device_->remember_silent(peer_);
       return polled;
     }
     return trial_->sent && trial_->received;
@@ -81,20 +79,20 @@ class VerbsEnd : public LinkEnd {
   // Makes the blocks, and a lane of either side's for each, and the queue pair.
   template <class Lane>
   Status allocate(std::vector<Lane>* lanes, bool peer_writes) {
-    GC_TRY_AS(VerbsDevice * device, VerbsDevice::instance());
+    GC_TRY_AS(device_, VerbsDevice::instance());
     const uint64_t largest = uint64_t{kSteps} * shape_.slots.simple;  // slice
-    if (largest > device->attributes().max_msg_sz)
+    if (largest > device_->attributes().max_msg_sz)
       return Status::error(Code::unsupported,
                            "%s sends at most %u bytes at once: set buffer_bytes and send_recv_buffer_bytes to no more",
-                           device->name().c_str(), device->attributes().max_msg_sz);
+                           device_->name().c_str(), device_->attributes().max_msg_sz);
     GC_TRY(blocks_.create("gpucoll-verbs").status());
     blocks_.close_name();
     for (int lane = 0; lane < shape_.lanes; ++lane)
       lanes->emplace_back(blocks_.receive_block(lane), blocks_.send_block(lane), shape_.slots);
-    GC_TRY_AS(region_, MemoryRegion::create(*device, blocks_.data(), blocks_.bytes(), peer_writes));
+    GC_TRY_AS(region_, MemoryRegion::create(*device_, blocks_.data(), blocks_.bytes(), peer_writes));
     // A slice and its note, or a head; and the trial.
     most_sends_ = 2 * shape_.lanes * kSteps + 1;
-    GC_TRY_AS(pair_, QueuePair::create(*device, most_sends_, shape_.lanes * kSteps + 1));
+    GC_TRY_AS(pair_, QueuePair::create(*device_, most_sends_, shape_.lanes * kSteps + 1));
     VerbsBlob blob = {};
     blob.pair = pair_->address();
     blob.address = reinterpret_cast<uint64_t>(blocks_.data());
@@ -165,6 +163,7 @@ class VerbsEnd : public LinkEnd {
     return name;
   }
 
+  VerbsDevice* device_ = nullptr;
   std::optional<MemoryRegion> region_;
   QueuePair::Remote there_ = {};
   VerbsDevice::PeerName peer_ = {};

@@ -13,8 +13,8 @@ struct LinkLetter {
   uint32_t code;  // gpucoll::Code: what went wrong here, for the reason in `text`; else there is the blob
   uint32_t reserved;
   union {
-    net::LinkBlob blob;
     char text[proto::kLetterBytes - 8];
+    net::LinkBlob blob;
   };
 };
 
@@ -55,8 +55,12 @@ Status Wireup::make_end(net::LinkBlob* blob) {
 }
 
 Status Wireup::post(const net::LinkBlob& blob) {
-  LinkLetter message = {static_cast<uint32_t>(failure_.code()), 0, {blob}};
-  if (!failure_) std::snprintf(message.text, sizeof message.text, "%s", failure_.what());
+  LinkLetter message = {};
+  message.code = static_cast<uint32_t>(failure_.code());
+  if (failure_)
+    message.blob = blob;
+  else
+    std::snprintf(message.text, sizeof message.text, "%s", failure_.what());
   return mailbox_.post(name_.peer, lane_, WireupMessage::of(message));
 }
 

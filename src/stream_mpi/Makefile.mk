@@ -10,7 +10,7 @@ libgpucoll_mpi_la_SOURCES = \
 	src/stream_mpi/types.cpp \
 	src/stream_mpi/types.h
 libgpucoll_mpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-# Of the room base it takes its own copy: libgpucoll does not export it.
+# The library takes its own copy of the room base: libgpucoll does not export it.
 libgpucoll_mpi_la_LIBADD = libgpucoll.la $(GC_BASE_LIBS) $(MPI_LIBS)
 EXTRA_libgpucoll_mpi_la_DEPENDENCIES = src/stream_mpi/libgpucoll-mpi.map
 # nodelete: MPI calls it back when communicators are freed.

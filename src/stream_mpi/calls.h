@@ -1,4 +1,4 @@
-// What the functions of gpucoll/mpi.h share: the C boundary, groups, and arguments that one rank's part is found with.
+// Holds what the functions of gpucoll/mpi.h share: the C boundary, groups, and checks of their arguments.
 //
 // Thread safety: as ranks.h.
 #pragma once

@@ -17,7 +17,7 @@ struct Side {
   explicit Side(const Ranks& ranks) : counts(static_cast<size_t>(ranks.size)), displacements(counts.size()) {}
 };
 
-// What the arguments of one side are called.
+// Names the arguments of one side.
 struct Names {
   const char *counts, *displacements;
 };
@@ -86,6 +86,26 @@ Pointer own_part(const Ranks& ranks, Pointer buffer, size_t part) {
   return static_cast<Pointer>(at(buffer, part * static_cast<size_t>(ranks.rank)));
 }
 
+// Says how large one rank's part is, and what the argument is called that counts it.
+struct Part {
+  const char* name;
+  MPI_Count count;
+  MPI_Datatype type;
+};
+
+// Returns the bytes of a rank's part. A rank says how large its own part is, unless that is in place, and a rank that
+// has the parts of all says how large each of those is.
+Result<size_t> bytes_of(const Part& own, bool own_in_place, const Part& each, bool has_all) {
+  size_t part = 0;
+  if (!own_in_place) {
+    GC_TRY_AS(part, moved(own.name, own.count, own.type));
+  }
+  if (!has_all) return part;
+  GC_TRY_AS(const size_t theirs, moved(each.name, each.count, each.type));
+  if (!own_in_place) GC_TRY(check_same(own.name, part, each.name, theirs));
+  return theirs;
+}
+
 Status refuse_in_place_elsewhere(const Ranks& ranks, int root, const char* name, const void* buffer) {
   if (!in_place(buffer) || ranks.rank == root) return {};
   return Status::error(Code::invalid_argument, "%s is MPI_IN_PLACE on rank %d, which is not the root %d", name,
@@ -107,14 +127,9 @@ gpucollResult_t gpucollMPIBcast(void* buffer, MPI_Count count, MPI_Datatype data
 gpucollResult_t gpucollMPIAllgather(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, gpucollStream_t stream) {
   return enqueue("gpucollMPIAllgather", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
-    GC_TRY_AS(const size_t part, moved("recvcount", recvcount, recvtype));
-    const void* from = sendbuf;
-    if (in_place(sendbuf)) {
-      from = own_part(ranks, recvbuf, part);
-    } else {
-      GC_TRY_AS(const size_t mine, moved("sendcount", sendcount, sendtype));
-      GC_TRY(check_same("sendcount", mine, "recvcount", part));
-    }
+    GC_TRY_AS(const size_t part, bytes_of({"sendcount", sendcount, sendtype}, in_place(sendbuf),
+                                          {"recvcount", recvcount, recvtype}, true));
+    const void* const from = in_place(sendbuf) ? own_part(ranks, recvbuf, part) : sendbuf;
     return told(gpucollAllGather(from, recvbuf, part, gpucollUint8, ranks.comm, stream));
   });
 }
@@ -147,15 +162,8 @@ gpucollResult_t gpucollMPIGather(const void* sendbuf, MPI_Count sendcount, MPI_D
     GC_TRY(check_root(ranks, root));
     GC_TRY(refuse_in_place_elsewhere(ranks, root, "sendbuf", sendbuf));
     const bool is_root = ranks.rank == root;
-    size_t part = 0;
-    if (!in_place(sendbuf)) {
-      GC_TRY_AS(part, moved("sendcount", sendcount, sendtype));
-    }
-    if (is_root) {
-      GC_TRY_AS(const size_t theirs, moved("recvcount", recvcount, recvtype));
-      if (!in_place(sendbuf)) GC_TRY(check_same("sendcount", part, "recvcount", theirs));
-      part = theirs;
-    }
+    GC_TRY_AS(const size_t part, bytes_of({"sendcount", sendcount, sendtype}, in_place(sendbuf),
+                                          {"recvcount", recvcount, recvtype}, is_root));
     const void* const from = in_place(sendbuf) ? own_part(ranks, recvbuf, part) : sendbuf;
     return told(gpucollGather(from, is_root ? recvbuf : nullptr, part, gpucollUint8, root, ranks.comm, stream));
   });
@@ -190,15 +198,8 @@ gpucollResult_t gpucollMPIScatter(const void* sendbuf, MPI_Count sendcount, MPI_
     GC_TRY(check_root(ranks, root));
     GC_TRY(refuse_in_place_elsewhere(ranks, root, "recvbuf", recvbuf));
     const bool is_root = ranks.rank == root;
-    size_t part = 0;
-    if (!in_place(recvbuf)) {
-      GC_TRY_AS(part, moved("recvcount", recvcount, recvtype));
-    }
-    if (is_root) {
-      GC_TRY_AS(const size_t theirs, moved("sendcount", sendcount, sendtype));
-      if (!in_place(recvbuf)) GC_TRY(check_same("recvcount", part, "sendcount", theirs));
-      part = theirs;
-    }
+    GC_TRY_AS(const size_t part, bytes_of({"recvcount", recvcount, recvtype}, in_place(recvbuf),
+                                          {"sendcount", sendcount, sendtype}, is_root));
     // The C API writes nothing where the own part is in place.
     void* const to =
         in_place(recvbuf) ? const_cast<char*>(own_part(ranks, static_cast<const char*>(sendbuf), part)) : recvbuf;
@@ -231,13 +232,10 @@ gpucollResult_t gpucollMPIScatterv(const void* sendbuf, const int sendcounts[], 
 gpucollResult_t gpucollMPIAlltoall(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, gpucollStream_t stream) {
   return enqueue("gpucollMPIAlltoall", comm, Caller::all_ranks, [&](const Ranks& ranks) -> Status {
-    GC_TRY_AS(const size_t received, moved("recvcount", recvcount, recvtype));
-    if (!in_place(sendbuf)) {
-      GC_TRY_AS(const size_t sent, moved("sendcount", sendcount, sendtype));
-      GC_TRY(check_same("sendcount", sent, "recvcount", received));
-    }
+    GC_TRY_AS(const size_t part, bytes_of({"sendcount", sendcount, sendtype}, in_place(sendbuf),
+                                          {"recvcount", recvcount, recvtype}, true));
     const void* const from = in_place(sendbuf) ? recvbuf : sendbuf;
-    return told(gpucollAlltoAll(from, recvbuf, received, gpucollUint8, ranks.comm, stream));
+    return told(gpucollAlltoAll(from, recvbuf, part, gpucollUint8, ranks.comm, stream));
   });
 }
 

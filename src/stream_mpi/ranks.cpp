@@ -74,6 +74,7 @@ Status mpi(const char* function, int error) {
   PMPI_Error_string(error, text, &length);
   return Status::error(Code::system, "%s failed: %s", function, text);
 }
+
 // Returns the key under which communicators keep theirs, after having made it at the first call. PMPI, here and
 // elsewhere, as a profiler must not see calls that the program did not make.
 Result<int> keyval() {
@@ -99,7 +100,8 @@ struct Meeting {
   bool given_up = false;  // this rank has left an exchange that others may still be in
 };
 
-// What an exchange reads and writes: it must stay where MPI may still come to it after the wait for it was given up.
+// Holds what an exchange reads and writes: this must stay where MPI may still come to it after the wait for it was
+// given up.
 struct Exchange {
   std::vector<char> mine, all;
   MPI_Request request = MPI_REQUEST_NULL;

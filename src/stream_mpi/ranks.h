@@ -26,7 +26,7 @@ inline Status told(gpucollResult_t result) {
   return status;
 }
 
-// Whether the call that asks is one of all ranks, which may make the communicator.
+// Says whether all ranks make the call that asks; only then it may make the communicator.
 enum class Caller { all_ranks, one_rank };
 
 // `where`: the function that the program has called. Errors: invalid_argument for what is no intracommunicator;

@@ -101,7 +101,7 @@ gpucollDataType_t of_size(Kind kind, int bytes) {
   return gpucollNumTypes;
 }
 
-// What one element of an MPI type is in memory: nothing but elements of the C API, or not that.
+// Describes one element of an MPI type in memory: it is nothing but elements of the C API, or not that.
 struct Layout {
   bool dense = false;
   bool has_operations = false;
@@ -127,7 +127,7 @@ Layout layout_of_named(MPI_Datatype type) {
   return bytes_of(type);
 }
 
-// What a derived type was made of.
+// Holds the arguments that a derived type was made of.
 struct Contents {
   std::vector<int> integers;
   std::vector<MPI_Aint> addresses;
@@ -256,11 +256,13 @@ int forget(MPI_Datatype, int, void* layout, void*) {
   return MPI_SUCCESS;
 }
 
+// REQUIRES: MPI runs.
 int type_keyval() {
-  static std::mutex mutex;
-  static int keyval = MPI_KEYVAL_INVALID;
-  std::lock_guard lock(mutex);
-  if (keyval == MPI_KEYVAL_INVALID) PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget, &keyval, nullptr);
+  static const int keyval = [] {
+    int made = MPI_KEYVAL_INVALID;
+    PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget, &made, nullptr);
+    return made;
+  }();
   return keyval;
 }
 

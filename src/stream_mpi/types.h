@@ -11,7 +11,7 @@
 
 namespace gpucoll::stream_mpi {
 
-// What MPI's operations take elements for: bits have only bitwise ones, truth values only logical ones.
+// Says for what MPI's operations take elements: bits have only bitwise ones, truth values only logical ones.
 enum class Meaning { number, bits, truth };
 
 // Elements of the C API, one after another in memory.

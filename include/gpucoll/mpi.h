@@ -70,8 +70,8 @@ GPUCOLL_API gpucollResult_t gpucollMPIReduce_scatter(const void *sendbuf, void *
                                                      gpucollStream_t stream);
 
 /* sendbuf (of scatters, recvbuf at the root) may be MPI_IN_PLACE where MPI allows it, but not of gpucollMPIAlltoallv.
- * What is not significant on a rank is not looked at. Arrays of counts and displacements are read before the call
- * returns. */
+ * The functions do not look at arguments that are not significant on a rank. They read arrays of counts and
+ * displacements before they return. */
 GPUCOLL_API gpucollResult_t gpucollMPIAllgather(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                                 void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                                                 MPI_Comm comm, gpucollStream_t stream);

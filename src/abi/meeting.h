@@ -1,4 +1,4 @@
-/* What libgpucoll-mpi needs of libgpucoll beyond the C API: communicators whose ranks meet by a function of the caller,
+/* libgpucoll-mpi needs this of libgpucoll beyond the C API: communicators whose ranks meet by a function of the caller,
  * and errors that are told as the C API's own. Both libraries are of one version.
  *
  * Thread safety: any thread.
@@ -22,7 +22,7 @@ typedef struct gc_meeting {
    * seconds, where that is not 0. Where it fails, it writes the sentence to `why`, terminated. */
   gpucollResult_t (*allgather)(void *ctx, const void *mine, void *all, size_t bytes, int64_t timeout_s, char *why,
                                size_t why_bytes);
-  /* What has failed on this rank before, and its sentence: the other ranks fail with it. gpucollSuccess: nothing. */
+  /* A failure of this rank before, and its sentence: the other ranks fail with it. gpucollSuccess: there was none. */
   gpucollResult_t before;
   const char *said_before;
 } gc_meeting;

@@ -1,4 +1,4 @@
-// What libgpucoll-mpi needs beyond the C API (abi/meeting.h). Each body is one call of guarded().
+// Serves libgpucoll-mpi beyond the C API (abi/meeting.h). Each body is one call of guarded().
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -42,7 +42,7 @@ class MeetingBootstrap final : public net::Bootstrap {
   bool broken_ = false;
 };
 
-// What a rank tells the others before the communicator is made.
+// A rank tells the others this before and after the communicator is made.
 struct Verdict {
   int32_t code;
   char said[500];
@@ -67,7 +67,7 @@ Result<gpu::Device*> prepare() {
   return open_device({});
 }
 
-// What this rank needs, or what it lacks, before the ranks meet.
+// Holds what this rank needs before the ranks meet.
 struct Preparations {
   gpu::Device* device = nullptr;
   gpucollComm_t handle = nullptr;

@@ -14,7 +14,7 @@
 
 namespace gpucoll::trace {
 
-// What records tell of: X(name, words in the timeline).
+// Lists what records tell of: X(name, words in the timeline).
 #define GC_TRACED(X)                         \
   X(call, "call")                            \
   X(request, "request")                      \

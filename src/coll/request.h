@@ -58,7 +58,7 @@ struct Request : gc_pending {
   std::chrono::steady_clock::time_point next_look_around;
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED
-  // Of a call that is recorded (traced_calls.h).
+  // These belong to a call that is recorded (traced_calls.h).
   int64_t traced_from_ns = 0;
   uint64_t traced_group = 0, traced_bytes = 0;
   // For persistent calls.

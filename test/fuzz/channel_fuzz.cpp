@@ -1,5 +1,5 @@
-// What a process on another node may send over a channel: any bytes, in pieces of any size. Messages of boards go on to
-// the copy of that process's board. The first byte says how the rest is cut.
+// Plays a process on another node that sends over a channel: any bytes, in pieces of any size. Messages of boards go on
+// to the copy of that process's board. The first byte says how the rest is cut.
 #include <optional>
 
 #include "input.h"

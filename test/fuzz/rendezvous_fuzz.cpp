@@ -1,4 +1,4 @@
-// What ranks and strangers may say where the ranks of a unique id meet: hellos at its door, and words once they are in,
+// Plays ranks and strangers where the ranks of a unique id meet: hellos at its door, and words once they are in,
 // in any order, cut anywhere, with connections that end. Each input is a script: a byte that says who, a byte of what,
 // and as many bytes as that takes.
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// What the other end of a link over sockets may send: frames of any lane, step and size, to a receiving end whose
+// Plays the other end of a link over sockets: it sends frames of any lane, step and size, to a receiving end whose
 // kernels drain at once, and heads to a sending end. The blocks are exactly as long as the format says.
 #include <memory>
 #include <vector>

@@ -748,7 +748,7 @@ void refusals(const On& on) {
   equal_moves(on, 100);
 }
 
-// What is wrong with a communicator that has none of the C API yet.
+// Makes mistakes with a communicator that has none of the C API yet.
 void refused_communicators(const On& on) {
   MPI_Comm dup, inter = MPI_COMM_NULL, half;
   MPI_Comm_dup(MPI_COMM_WORLD, &dup);
@@ -769,7 +769,7 @@ void refused_communicators(const On& on) {
   MPI_Comm_free(&half);
 }
 
-// What fails on one rank fails on all; they may try again.
+// Lets one rank fail: all fail then, and may try again.
 void failed_on_one_rank(const On& world) {
   MPI_Comm dup;
   MPI_Comm_dup(MPI_COMM_WORLD, &dup);

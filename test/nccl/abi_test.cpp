@@ -188,7 +188,7 @@ TEST(Abi, ConfigurationsThatMakeNoSenseAreRefused) {
   EXPECT_NE(std::strstr(CALL(ncclGetLastError)(nullptr), "splitShare"), nullptr);
 }
 
-// What this library refuses by itself is refused as what the C API refuses: nothing is made, and the group fails.
+// This library refuses by itself as the C API refuses: nothing is made, and the group fails.
 TEST(Abi, WhatIsRefusedLeavesNothingAndFailsTheGroup) {
   ncclUniqueId id;
   OK(CALL(ncclGetUniqueId)(&id));

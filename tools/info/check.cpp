@@ -18,7 +18,8 @@ namespace {
 
 using Findings = std::vector<Finding>;
 
-// What a command prints, and whether it ran and ended well. Where the starter has SIGCHLD ignored nobody learns how.
+// Appends what a command prints; returns whether it ran and ended well. Where the starter ignores SIGCHLD, pclose would
+// not learn how it ended.
 bool run(const char* command, std::string* output) {
   std::signal(SIGCHLD, SIG_DFL);
   FILE* const pipe = popen(command, "r");
@@ -80,7 +81,7 @@ Finding check_limit(int resource, const char* name, const char* unit, rlim_t lea
   const std::string what =
       fmt::format("ulimit {} is {}", name, any ? "unlimited" : std::to_string(limit.rlim_cur) + unit);
   if (any || limit.rlim_cur >= least) return {Grade::good, what, ""};
-  return {grade, what, fmt::format("raise it in /etc/security/limits.conf, or for daemons in their systemd units")};
+  return {grade, what, "raise it in /etc/security/limits.conf, or for daemons in their systemd units"};
 }
 
 bool has_rdma() {

@@ -29,8 +29,6 @@ gc_mpi_test(examples.heat_2d_too_small LABELS examples mpi NP 4 MUST_PRINT "cann
 gc_mpi_test(examples.heat_3d_one_plane LABELS examples mpi NP 1 MUST_PRINT "one plane is a plate"
   MPIRUN ${GC_LITERALLY} COMMAND examples/heat_3d --size 1 5 6)
 # Python would have to be built with the sanitizer that the component brings.
-# First the system's, which has the packages that contrib/check installs.
-find_program(GC_PYTHON python3 HINTS /usr/bin)
 if(GC_PYTHON AND NOT GC_SANITIZERS)
   gc_mpi_test(examples.mpi4py_arrays LABELS examples mpi NP 3 MPIRUN ${GC_LITERALLY}
     COMMAND ${GC_PYTHON} ${GC_SOURCE}/examples/mpi4py_arrays.py)

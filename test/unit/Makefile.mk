@@ -1,6 +1,7 @@
 # Tests of label unit: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/unit/tests.cmake test/unit/kernel_subset.sh test/unit/parameters_document.sh \
-	test/unit/documents.sh test/unit/parameters_tested.sh test/unit/rooms.sh test/unit/rooms.txt test/unit/tarball.sh
+	test/unit/documents.sh test/unit/parameters_tested.sh test/unit/rooms.sh test/unit/rooms.txt test/unit/tarball.sh \
+	test/unit/troubleshooting.py
 
 check_PROGRAMS += test/unit/base/base_test test/unit/core/core_test test/unit/net/bootstrap_test
 test_unit_base_base_test_SOURCES = test/unit/base/base_test.cpp test/resources.h

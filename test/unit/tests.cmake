@@ -2,6 +2,11 @@
 gc_test(unit.parameters_tested LABELS unit COMMAND ${GC_SOURCE}/test/unit/parameters_tested.sh ${GC_SOURCE})
 gc_test(unit.rooms LABELS unit COMMAND ${GC_SOURCE}/test/unit/rooms.sh ${GC_SOURCE})
 gc_test(unit.documents LABELS unit COMMAND ${GC_SOURCE}/test/unit/documents.sh ${GC_SOURCE})
+# First the system's, which has the packages that contrib/check installs.
+find_program(GC_PYTHON python3 HINTS /usr/bin)
+if(GC_PYTHON)
+  gc_test(unit.troubleshooting LABELS unit COMMAND ${GC_PYTHON} ${GC_SOURCE}/test/unit/troubleshooting.py ${GC_SOURCE})
+endif()
 gc_test(unit.parameters_document LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/parameters_document.sh ${GC_SOURCE} ${GC_BUILD}/src/base/params_doc)
 gc_test(unit.kernel_subset LABELS unit COMMAND ${GC_SOURCE}/test/unit/kernel_subset.sh ${GC_SOURCE} ${GC_BUILD})

@@ -1,12 +1,14 @@
 # Examples: compiled and run by the tests, installed as documentation.
 GC_EXAMPLES = \
 	examples/README.md \
+	examples/api_arrays.py \
 	examples/cg.c \
 	examples/cg.h \
 	examples/cg_cuda.cu \
 	examples/cg_device.c \
 	examples/example.h \
 	examples/example_mpi.h \
+	examples/fortran_arrays.f90 \
 	examples/graphs.c \
 	examples/heat.c \
 	examples/heat.h \
@@ -16,13 +18,14 @@ GC_EXAMPLES = \
 	examples/heat_mpi.h \
 	examples/mpi4py_arrays.py \
 	examples/one_process.c \
+	examples/one_process.rs \
 	examples/one_process_per_rank.c \
 	examples/plot_field.py
 examplesdir = $(docdir)/examples
 dist_examples_DATA = $(GC_EXAMPLES)
 dist_examples_SCRIPTS = examples/run_ranks.sh
-EXTRA_DIST += examples/tests.cmake
-CLEANFILES += examples/heat.npy examples/heat.png
+EXTRA_DIST += examples/compiled.sh examples/tests.cmake
+CLEANFILES += examples/fortran_arrays_f90 examples/gpucoll.mod examples/one_process_rs examples/heat.npy examples/heat.png
 
 check_PROGRAMS += examples/graphs examples/one_process examples/one_process_per_rank
 examples_graphs_SOURCES = examples/graphs.c examples/example.h

@@ -14,6 +14,11 @@ except ImportError:
     print("skipped: there is no mpi4py for", sys.executable)
     sys.exit(77)
 
+try:
+    import cupy
+except ImportError:
+    cupy = None
+
 # Under this name MPI_Init has loaded it, as what the component needs.
 gpucoll = ctypes.CDLL("libgpucoll.so.0")
 
@@ -93,5 +98,17 @@ if rank == 0 and list(struct.unpack(f"={count}f", result)) != total:
     print("wrong: Reduce to host memory")
     world.Abort(1)
 send.free()
+# CuPy's arrays are passed as they are. MPI waits for no stream: the one that writes an array comes first.
+kind = ctypes.c_char_p()
+need(gpucoll.gpucollDeviceKind(ctypes.byref(kind)))
+if kind.value == b"cuda" and cupy is not None:
+    cupy.cuda.Device(rank % devices.value).use()
+    mine_there, total_there = cupy.asarray(mine, dtype=cupy.float32), cupy.empty(count, dtype=cupy.float32)
+    cupy.cuda.get_current_stream().synchronize()
+    world.Allreduce(mine_there, total_there, MPI.SUM)
+    if total_there.tolist() != total:
+        print("wrong: Allreduce of CuPy's arrays")
+        world.Abort(1)
+
 if rank == 0:
     print(f"mpi4py_arrays: all right on {size} ranks")

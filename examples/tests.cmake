@@ -28,8 +28,20 @@ gc_mpi_test(examples.heat_2d_too_small LABELS examples mpi NP 4 MUST_PRINT "cann
   MPIRUN ${GC_LITERALLY} COMMAND examples/heat_2d --size 1 5)
 gc_mpi_test(examples.heat_3d_one_plane LABELS examples mpi NP 1 MUST_PRINT "one plane is a plate"
   MPIRUN ${GC_LITERALLY} COMMAND examples/heat_3d --size 1 5 6)
+# Where a compiler is missing the tests are skipped. Sanitizers would have to be linked into the programs.
+if(NOT GC_SANITIZERS)
+  gc_test(examples.fortran_arrays LABELS examples mpi PROCESSORS 6 ENV ${GC_MPI_ENV}
+    COMMAND ${GC_SOURCE}/examples/compiled.sh ${GC_SOURCE}/examples/fortran_arrays.f90 ${GC_BUILD}
+      ${GC_MPIRUN} --oversubscribe --bind-to none -np 3 ${GC_LITERALLY})
+  gc_test(examples.rust LABELS examples PROCESSORS 4 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=3
+    COMMAND ${GC_SOURCE}/examples/compiled.sh ${GC_SOURCE}/examples/one_process.rs ${GC_BUILD})
+  set_tests_properties(examples.fortran_arrays examples.rust PROPERTIES SKIP_RETURN_CODE 77)
+endif()
 # Python would have to be built with the sanitizer that the component brings.
 if(GC_PYTHON AND NOT GC_SANITIZERS)
+  gc_test(examples.api_arrays LABELS examples PROCESSORS 4
+    ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=3 LIBGPUCOLL=${GC_BUILD}/.libs/libgpucoll.so.0
+    COMMAND ${GC_PYTHON} ${GC_SOURCE}/examples/api_arrays.py)
   gc_mpi_test(examples.mpi4py_arrays LABELS examples mpi NP 3 MPIRUN ${GC_LITERALLY}
     COMMAND ${GC_PYTHON} ${GC_SOURCE}/examples/mpi4py_arrays.py)
   set_tests_properties(examples.mpi4py_arrays PROPERTIES SKIP_RETURN_CODE 77)

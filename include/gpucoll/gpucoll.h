@@ -151,6 +151,7 @@ GPUCOLL_API gpucollResult_t gpucollCommDestroy(gpucollComm_t comm);
 GPUCOLL_API gpucollResult_t gpucollCommAbort(gpucollComm_t comm);
 /* gpucollSuccess while all is well, else the error that has latched: a dead peer, an abort, a timeout. */
 GPUCOLL_API gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t *async_error);
+/* The number of ranks of comm, and this one's. */
 GPUCOLL_API gpucollResult_t gpucollCommCount(gpucollComm_t comm, int *count);
 GPUCOLL_API gpucollResult_t gpucollCommUserRank(gpucollComm_t comm, int *rank);
 

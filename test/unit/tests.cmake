@@ -5,6 +5,7 @@ gc_test(unit.documents LABELS unit COMMAND ${GC_SOURCE}/test/unit/documents.sh $
 # First the system's, which has the packages that contrib/check installs.
 find_program(GC_PYTHON python3 HINTS /usr/bin)
 if(GC_PYTHON)
+  gc_test(unit.api_document LABELS unit COMMAND ${GC_PYTHON} ${GC_SOURCE}/contrib/api-reference --check)
   gc_test(unit.troubleshooting LABELS unit COMMAND ${GC_PYTHON} ${GC_SOURCE}/test/unit/troubleshooting.py ${GC_SOURCE})
 endif()
 gc_test(unit.parameters_document LABELS unit

@@ -108,6 +108,10 @@ test_unit_core_device_link_test_SOURCES = test/unit/core/device_link_test.cpp te
 	test/unit/core/wireup_ranks.h
 test_unit_core_device_link_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
+check_PROGRAMS += test/unit/mpi/pinned_pool_test
+test_unit_mpi_pinned_pool_test_SOURCES = test/unit/mpi/pinned_pool_test.cpp
+test_unit_mpi_pinned_pool_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+
 check_PROGRAMS += test/unit/mpi/pipelined_copy_test
 test_unit_mpi_pipelined_copy_test_SOURCES = test/unit/mpi/pipelined_copy_test.cpp
 test_unit_mpi_pipelined_copy_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)

@@ -13,7 +13,7 @@ namespace gpucoll::coll {
 namespace {
 
 constexpr size_t kLeastBlock = 65536;
-constexpr size_t kMostSpare = 1024;
+constexpr size_t kMostSpare = 1024, kMostSpareBytes = size_t{1} << 30;
 constexpr size_t kHuge = size_t{2} << 20;
 
 // Returns whether more than the first block of a mapping has become memory.
@@ -23,12 +23,21 @@ bool is_touched(void* memory, size_t bytes) noexcept {
   return mincore(static_cast<uint8_t*>(memory) + kLeastBlock, 1, &resident) != 0 || (resident & 1) != 0;
 }
 
-void* pageable(size_t bytes) noexcept {
-  if (bytes < kHuge) return std::malloc(std::max<size_t>(bytes, 1));
-  void* const memory = std::aligned_alloc(kHuge, (bytes + kHuge - 1) / kHuge * kHuge);
-  if (memory) madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
-  return memory;
+// Returns address space that begins with a huge page where it has room for one; null where there is none.
+uint8_t* map_aligned(size_t bytes) noexcept {
+  const size_t room = bytes < kHuge ? bytes : bytes + kHuge;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const found = mmap(nullptr, room, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (found == MAP_FAILED) return nullptr;
+  auto* const memory = static_cast<uint8_t*>(found);
+  if (room == bytes) return memory;
+  const size_t before = -reinterpret_cast<uintptr_t>(memory) % kHuge;
+  if (before) munmap(memory, before);
+  munmap(memory + before + bytes, kHuge - before);
+  return memory + before;
 }
+
+size_t rounded(size_t bytes) noexcept { return std::bit_ceil(std::max(bytes, kLeastBlock)); }
 
 }  // namespace
 
@@ -46,10 +55,13 @@ size_t PinnedPool::limit() const noexcept {
   return static_cast<size_t>(of_calls_ ? params().pinned_bytes : params().staging_bytes);
 }
 
-void* PinnedPool::map(size_t bytes) {
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
+// Huge pages are a wish. Where the beginning alone may be used, its first touch must not clear a huge page.
+void* PinnedPool::map(size_t bytes, Use use) {
+  uint8_t* const memory = map_aligned(bytes);
+  if (!memory) return nullptr;
+  if (use == Use::beginning) madvise(memory, std::min(bytes, kHuge), MADV_NOHUGEPAGE);
+  const size_t small = use == Use::beginning ? std::min(bytes, kHuge) : 0;
+  if (bytes - small >= kHuge) madvise(memory + small, bytes - small, MADV_HUGEPAGE);
   std::lock_guard lock(mutex_);
   mapped_.emplace(memory, bytes);
   return memory;
@@ -59,8 +71,11 @@ void* PinnedPool::map(size_t bytes) {
 bool PinnedPool::unmap(void* stage) noexcept {
   const auto it = mapped_.find(stage);
   if (it == mapped_.end()) return false;
-  if (spare_.size() < kMostSpare && !is_touched(stage, it->second)) {
-    spare_.emplace(it->second, stage);
+  const size_t touched = is_touched(stage, it->second) ? it->second : 0;
+  if (spare_.size() < kMostSpare && spare_bytes_ + touched <= kMostSpareBytes &&
+      (!touched || madvise(stage, touched, MADV_FREE) == 0)) {
+    spare_.emplace(it->second, Spare{stage, touched});
+    spare_bytes_ += touched;
     return true;
   }
   munmap(stage, it->second);
@@ -81,10 +96,10 @@ gpu::HostBlock PinnedPool::reuse(size_t bytes) {
 }
 
 gpu::HostBlock PinnedPool::pin(gpu::Device& device, size_t bytes, Room room) {
-  size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlock));
-  if (rounded > limit()) return {};
+  const size_t size = rounded(bytes);
+  if (size > limit()) return {};
   // Make room: free blocks do not suit this request, or reuse() would have taken one.
-  for (size_t i = 0; room == Room::made && i < blocks_.size() && kept_bytes_ + rounded > limit();) {
+  for (size_t i = 0; room == Room::made && i < blocks_.size() && kept_bytes_ + size > limit();) {
     if (blocks_[i].busy) {
       ++i;
       continue;
@@ -93,12 +108,12 @@ gpu::HostBlock PinnedPool::pin(gpu::Device& device, size_t bytes, Room room) {
     blocks_[i].device->release_host(blocks_[i].memory);
     blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  if (kept_bytes_ + rounded > limit()) return {};
-  auto block = device.allocate_host(rounded);
+  if (kept_bytes_ + size > limit()) return {};
+  auto block = device.allocate_host(size);
   if (!block) return {};
-  block->bytes = rounded;
+  block->bytes = size;
   blocks_.push_back({*block, &device, true});
-  kept_bytes_ += rounded;
+  kept_bytes_ += size;
   return *block;
 }
 
@@ -116,42 +131,41 @@ gpu::HostBlock PinnedPool::get_pinned(gpu::Device& device, size_t bytes, Room ro
   }
 }
 
-// Without page-locked memory, pageable memory may still be had.
+// Without page-locked memory, pageable memory may still be had. The C library keeps less than a huge page for itself.
 void* PinnedPool::get(gpu::Device* device, size_t bytes) noexcept {
   if (device) {
     if (void* stage = get_pinned(*device, bytes).host) return stage;
   }
-  if (void* stage = pageable(bytes)) return stage;
-  try {
-    return map(std::bit_ceil(std::max(bytes, kLeastBlock)));
-  } catch (...) {
-    return nullptr;  // no memory for the book-keeping
+  if (bytes < kHuge) {
+    if (void* stage = std::malloc(std::max<size_t>(bytes, 1))) return stage;
   }
+  return get_mapped(bytes, Use::whole);
 }
 
-void* PinnedPool::take_spare(size_t bytes) {
+void* PinnedPool::take_spare(size_t bytes) noexcept {
   std::lock_guard lock(mutex_);
   const auto found = spare_.find(bytes);
   if (found == spare_.end()) return nullptr;
-  void* const memory = found->second;
+  const Spare spare = found->second;
   spare_.erase(found);
-  return memory;
+  spare_bytes_ -= spare.touched;
+  return spare.memory;
 }
 
-void* PinnedPool::reserve(gpu::Device* device, size_t bytes) noexcept {
-  const size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlock));
-  if (device) {
-    if (void* stage = get_pinned(*device, bytes, Room::free).host) return stage;
-  }
+void* PinnedPool::get_mapped(size_t bytes, Use use) noexcept {
   try {
-    if (void* stage = take_spare(rounded)) return stage;
-    void* const stage = map(rounded);
-    // Else the first touch of it might clear a huge page.
-    if (stage) madvise(stage, std::min(rounded, kHuge), MADV_NOHUGEPAGE);
-    return stage;
+    if (void* stage = take_spare(rounded(bytes))) return stage;
+    return map(rounded(bytes), use);
   } catch (...) {
     return nullptr;  // no memory for the book-keeping
   }
+}
+
+void* PinnedPool::reserve(gpu::Device* device, size_t bytes) noexcept {
+  if (device) {
+    if (void* stage = get_pinned(*device, bytes, Room::free).host) return stage;
+  }
+  return get_mapped(bytes, Use::beginning);
 }
 
 // Returns the block in use that the address lies in. REQUIRES: mutex_ is held.
@@ -195,11 +209,12 @@ void PinnedPool::clear() noexcept {
     b.device->release_host(b.memory);
     return true;
   });
-  for (const auto& [bytes, memory] : spare_) {
-    mapped_.erase(memory);
-    munmap(memory, bytes);
+  for (const auto& [bytes, spare] : spare_) {
+    mapped_.erase(spare.memory);
+    munmap(spare.memory, bytes);
   }
   spare_.clear();
+  spare_bytes_ = 0;
 }
 
 }  // namespace gpucoll::coll

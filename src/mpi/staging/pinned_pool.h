@@ -1,8 +1,9 @@
 // Page-locked host memory for staging device buffers, kept for the next call, and in another pool for the host memory
 // of calls that run on the device.
 //
-// At most params().staging_bytes are kept, and of the other pool params().pinned_bytes; larger requests for staging
-// get pageable memory, in huge pages where the system has them: what is new to the process is cleared page by page.
+// At most params().staging_bytes are kept, and of the other pool params().pinned_bytes. Larger requests for staging get
+// pageable memory, in huge pages where the system has them. It is kept for the next request as well, since the system
+// clears what is new to a process page by page; the system may take the pages of kept memory back when it needs them.
 // Where there is less memory than that, it is address space, of which what is touched becomes memory: data may lie far
 // apart. Thread safety: any thread.
 #pragma once
@@ -25,8 +26,7 @@ class PinnedPool {
   // Null only when there is no memory at all.
   void* get(gpu::Device* device, size_t bytes) noexcept;
   // Returns memory of which the caller may well use the first bytes only, as where a receive may bring an envelope:
-  // page-locked memory where that is free or has room, else address space, which is kept for the next one unless much
-  // of it was used.
+  // page-locked memory where that is free or has room, else address space.
   void* reserve(gpu::Device* device, size_t bytes) noexcept;
   // Page-locked memory that kernels of `device` see; its host is null where there is none.
   gpu::HostBlock get_pinned(gpu::Device& device, size_t bytes) noexcept;
@@ -47,8 +47,10 @@ class PinnedPool {
   explicit PinnedPool(bool of_calls) : of_calls_(of_calls) {}
   size_t limit() const noexcept;
   enum class Room { free, made };
-  void* map(size_t bytes);
-  void* take_spare(size_t bytes);
+  enum class Use { whole, beginning };  // of pageable memory, as far as is known beforehand
+  void* map(size_t bytes, Use use);
+  void* take_spare(size_t bytes) noexcept;
+  void* get_mapped(size_t bytes, Use use) noexcept;
   gpu::HostBlock get_pinned(gpu::Device& device, size_t bytes, Room room) noexcept;
   bool unmap(void* stage) noexcept;
   const Block* find(const void* address) const noexcept;
@@ -58,7 +60,12 @@ class PinnedPool {
   std::mutex mutex_;
   std::vector<Block> blocks_;
   std::unordered_map<void*, size_t> mapped_;  // with their sizes
-  std::multimap<size_t, void*> spare_;        // of mapped_, not in use and hardly touched
+  struct Spare {
+    void* memory;
+    size_t touched;  // bytes, or 0 where hardly any were
+  };
+  std::multimap<size_t, Spare> spare_;  // of mapped_, not in use, by size
+  size_t spare_bytes_ = 0;              // of spare_, those that were touched
   size_t kept_bytes_ = 0;
 };
 

@@ -112,7 +112,7 @@ void add(int64_t begin_ns, const Fields& fields) noexcept;
 // Records from its beginning to its end.
 class Span {
  public:
-  explicit Span(What what) noexcept : number_(on() ? begin({.what = what}) : 0) {}
+  explicit Span(What what, bool wanted = true) noexcept : number_(on() && wanted ? begin({.what = what}) : 0) {}
   ~Span() {
     if (number_) end(number_);
   }

@@ -237,7 +237,7 @@ PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& 
 }
 
 Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, bool waits, PlanCache::Hit kept) {
-  const trace::Span span(trace::What::plan);
+  const trace::Span span(trace::What::plan, !kept);
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());

@@ -49,8 +49,8 @@ extern "C" {
  * open, MPI_Comm_free of a communicator that has one fails: MPI_ERR_OTHER, and the group fails. */
 GPUCOLL_API gpucollResult_t gpucollCommFromMPI(MPI_Comm mpi, gpucollComm_t *comm);
 
-/* Do what MPI_Barrier and MPI_Bcast do. What is put into the stream after a barrier runs once all ranks' streams have come
- * to it. */
+/* Do what MPI_Barrier and MPI_Bcast do. What is put into the stream after a barrier runs once all ranks' streams have
+ * come to it. */
 GPUCOLL_API gpucollResult_t gpucollMPIBarrier(MPI_Comm comm, gpucollStream_t stream);
 GPUCOLL_API gpucollResult_t gpucollMPIBcast(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
                                             MPI_Comm comm, gpucollStream_t stream);

@@ -4,7 +4,7 @@ build=$root/build
 prefix=$root/prefix
 build_packages=(autoconf automake libtool make gcc g++ libopenmpi-dev openmpi-bin libhwloc-dev libibverbs-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev)
-test_packages=(clang cmake gfortran iproute2 libclang-rt-dev libgtest-dev pkg-config python3 python3-matplotlib python3-mpi4py)
+test_packages=(clang cmake gfortran iproute2 libclang-rt-dev libgtest-dev lua5.4 pkg-config python3 python3-matplotlib python3-mpi4py tcl)
 
 # Tests at a time, in half cores: two that are mostly waiting, as for mpirun's start, share a core.
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((2 * $(nproc)))}

@@ -1,4 +1,7 @@
 gc_test(install.exports LABELS install COMMAND ${GC_SOURCE}/test/install/exports.sh ${GC_BUILD} ${GC_SOURCE})
+gc_test(install.modulefiles LABELS install
+  COMMAND ${GC_SOURCE}/test/install/modulefiles.sh ${GC_SOURCE} ${GC_BUILD} ${GC_PREFIX})
+set_tests_properties(install.modulefiles PROPERTIES SKIP_RETURN_CODE 77)
 gc_test(install.use LABELS install TIMEOUT 180
   ENV GPUCOLL_DEVICE=emu OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
       OMPI_MCA_btl_vader_single_copy_mechanism=none

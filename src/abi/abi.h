@@ -42,6 +42,10 @@ typedef struct gc_asking {
   uint32_t calls, next_look;
 } gc_asking;
 
+/* Answer of gc_pt2pt_abi.offer in place of GC_STAGE where there is a cause to tell. */
+#define GC_STAGE_BECAUSE(cause) (-2 - (int)(cause))
+#define GC_CAUSE_OF(answer) ((uint32_t)(-2 - (answer)))
+
 /* A communicator of the engine. The functions below read its first members. */
 typedef struct gc_comm {
   struct {
@@ -248,6 +252,11 @@ typedef struct gc_abi {
   /* Returns how much has been counted so far, and, where these are not NULL, its name and a sentence about it, with
    * static storage. Past the last counter it changes nothing, and returns 0. */
   uint64_t (*counter)(size_t index, const char **name, const char **help);
+
+  /* Tell why a collective, or a message that is sent, does not go the fast way (`cause`: a place in base/causes.def):
+   * in the log once for each communicator and cause. context: of the message's key; comm: its name. */
+  void (*tell_slow)(gc_comm *comm, uint32_t function, uint32_t cause);
+  void (*tell_slow_message)(uint64_t context, const char *comm, uint32_t cause);
 } gc_abi;
 
 /* Returns the table, or NULL where this library does not offer `version`. */

@@ -1,6 +1,9 @@
 # Room base: Status/Result, parameters, log, small helpers.
 GC_BASE_SOURCES = \
 	src/base/boot_id.h \
+	src/base/causes.cpp \
+	src/base/causes.def \
+	src/base/causes.h \
 	src/base/counters.def \
 	src/base/counters.h \
 	src/base/environment.h \
@@ -36,11 +39,13 @@ src_base_libbase_la_SOURCES = $(GC_BASE_SOURCES)
 # What links with this room alone.
 GC_BASE_LIBS = src/base/libbase.la
 
-# Prints docs/PARAMETERS.md from the table; `make update-docs` rewrites the file, `make check` compares it.
+# Prints docs/PARAMETERS.md and docs/causes.md from the tables; `make update-docs` rewrites them, `make check` compares
+# them.
 check_PROGRAMS += src/base/params_doc
 src_base_params_doc_SOURCES = src/base/params_doc.cpp
 src_base_params_doc_LDADD = $(GC_BASE_LIBS)
-EXTRA_DIST += docs/PARAMETERS.md
+EXTRA_DIST += docs/PARAMETERS.md docs/causes.md
 update-docs: src/base/params_doc
 	src/base/params_doc > $(srcdir)/docs/PARAMETERS.md
+	src/base/params_doc causes > $(srcdir)/docs/causes.md
 .PHONY: update-docs

@@ -1,7 +1,10 @@
-// Prints docs/PARAMETERS.md from the table of parameters, so that the document cannot disagree with the code.
+// Prints docs/PARAMETERS.md from the table of parameters, or (argument `causes`) docs/causes.md from that of causes, so
+// that the documents cannot disagree with the code.
 #include <cstdio>
+#include <cstring>
 #include <string>
 
+#include "base/causes.h"
 #include "base/environment.h"
 #include "base/params.h"
 
@@ -44,10 +47,35 @@ void print_document() {
   for (ParamLevel level : {ParamLevel::user, ParamLevel::tuning, ParamLevel::developer}) print_group(level);
 }
 
+void print_causes() {
+  std::puts(
+      "# Why a call is slow\n\n"
+      "Made from `src/base/causes.def` by `make update-docs`; `make check` fails where the two differ.\n\n"
+      "Where a call, a message or a connection does not go the fast way, each rank says so in a line, once for each\n"
+      "communicator and cause, at `verbose` 1 (`mpirun --mca coll_gpucoll_verbose 1`, or `GPUCOLL_VERBOSE=1`):\n\n"
+      "    MPI_Allreduce on MPI_COMM_WORLD goes through the host: there is no kernel for its type or operation\n"
+      "    (its operation is none of gpucoll's); use predefined ones, and no long double [user_operation, told "
+      "once]\n\n"
+      "The name at its end is the cause's. The performance variable of MPI_T that ends in `slow_NAME` counts how "
+      "often\n"
+      "it was so, and a trace ([formats/trace.md](formats/trace.md)) says when. What goes through the host goes\n"
+      "through it on all ranks: where a line says `other_rank`, the reason is in a line of another rank, or that rank\n"
+      "has host memory. The fast way counts and records nothing of this.\n\n"
+      "| cause | what it does instead | why | what to do |\n"
+      "|---|---|---|---|");
+  for (size_t i = 0; i < static_cast<size_t>(Cause::none); ++i) {
+    const CauseInfo& info = cause_info(static_cast<Cause>(i));
+    std::printf("| `%s` | %s | %s | %s |\n", info.name, info.instead, info.why, info.advice);
+  }
+}
+
 }  // namespace
 }  // namespace gpucoll
 
-int main() {
-  gpucoll::print_document();
+int main(int argc, char** argv) {
+  if (argc > 1 && !std::strcmp(argv[1], "causes"))
+    gpucoll::print_causes();
+  else
+    gpucoll::print_document();
   return std::fflush(stdout) == 0 ? 0 : 1;
 }

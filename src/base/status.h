@@ -18,6 +18,8 @@
 
 namespace gpucoll {
 
+enum class Cause : uint8_t;  // causes.h
+
 enum class Code : int {
 #define GC_ERROR(name, c_name, value, mpi_class, text) name = value,
 #include "base/errors.def"
@@ -60,6 +62,15 @@ class [[nodiscard]] Status {
     return std::move(*this);
   }
   bool blames() const noexcept { return rep_ && rep_->blames; }
+  // Says which cause of slow calls (causes.h) it is, where it only keeps a call from the fast way.
+  Status because(Cause cause) && noexcept {
+    if (rep_) rep_->cause = static_cast<uint8_t>(cause) + 1;
+    return std::move(*this);
+  }
+  // Returns that, or `otherwise`.
+  Cause cause(Cause otherwise) const noexcept {
+    return rep_ && rep_->cause ? static_cast<Cause>(rep_->cause - 1) : otherwise;
+  }
   // For a best-effort clean-up whose failure changes nothing.
   void ignore() const noexcept {}
 
@@ -69,6 +80,7 @@ class [[nodiscard]] Status {
     std::string what;
     bool told = false;
     bool blames = false;
+    uint8_t cause = 0;  // 0: none, else its number and 1
   };
   std::unique_ptr<Rep> rep_;
 };

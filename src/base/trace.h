@@ -28,7 +28,8 @@ namespace gpucoll::trace {
   X(copy, "copy by copy engine")             \
   X(staging, "copy through the host")        \
   X(message, "message")                      \
-  X(network, "network step")
+  X(network, "network step")                 \
+  X(slow, "not the fast way")
 enum class What : uint16_t {
 #define GC_ONE(name, words) name,
   GC_TRACED(GC_ONE)

@@ -19,6 +19,7 @@
 #include "mpi/datatype/address.h"
 #include "mpi/datatype/type_cache.h"
 #include "mpi/error_class.h"
+#include "mpi/message_causes.h"
 #include "mpi/mpi_process.h"
 #include "mpi/staging/packed_copy.h"
 #include "mpi/staging/pinned_pool.h"
@@ -343,6 +344,17 @@ uint64_t counter(size_t index, const char** name, const char** help) {
   return counter_value(index);
 }
 
+void tell_slow(gc_comm* comm, uint32_t function, uint32_t cause) {
+  guarded("telling why a call is slow", [&]() -> Status {
+    static_cast<MpiCommunicator*>(comm)->tell_slow(function, static_cast<Cause>(cause));
+    return {};
+  });
+}
+
+void tell_slow_message(uint64_t context, const char* comm, uint32_t cause) {
+  coll::tell_slow_message(context, comm, static_cast<Cause>(cause));
+}
+
 void forget_map(uint64_t id) { TypeCache::instance().forget(id); }
 
 gc_abi* table() {
@@ -386,7 +398,9 @@ gc_abi* table() {
                        reduce_local,
                        device_get,
                        device_put,
-                       counter};
+                       counter,
+                       tell_slow,
+                       tell_slow_message};
   return &abi;
 }
 

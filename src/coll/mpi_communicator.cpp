@@ -15,12 +15,6 @@ struct LeavesOrder {
   ~LeavesOrder() { blocking_order.leave(); }
 };
 
-Status no_devices_yet() {
-  return Status::error(Code::unsupported,
-                       "not all ranks are among its neighbours, and all of them have not used their devices together "
-                       "before; call MPI_Allreduce on device memory once, for one");
-}
-
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
@@ -85,7 +79,7 @@ bool MpiCommunicator::is_everybody() {
 bool MpiCommunicator::knows_neighbors(const gc_call& call) {
   if (!among() || !component_.ranks.empty()) return true;
   const Status told = matcher_.tell_neighbors(call, &component_);
-  if (!told) runtime().tell_once(function_name(call.function), told);
+  if (!told) runtime().tell_staged(function_name(call.function), told);
   return told.ok();
 }
 
@@ -139,6 +133,9 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
     return false;
   }
   hints_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
+  if (!all && device_memory)
+    runtime().tell_staged(function_name(call.function),
+                          description_.two_groups ? Cause::between_groups : Cause::other_rank);
   if (!all) return false;
   take_lines();
   if (!description_.two_groups) GC_TRY(take_number());
@@ -188,7 +185,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   }
   // Without all ranks no runtime communicator can be made: what they do together makes it.
   if (!runtime().get() && !is_everybody()) {
-    runtime().tell_once(function_name(call.function), no_devices_yet());
+    runtime().tell_staged(function_name(call.function), Cause::neighbors_first);
     return Answer::stage;
   }
   if (!runtime().fits(call_)) return Answer::stage;

@@ -34,6 +34,8 @@ class MpiCommunicator : public gc_comm {
   RequestQueue& requests() { return device_side().requests; }
   // Refuses a call as gc_abi.refuse does.
   void refuse(uint32_t order, uint32_t function);
+  // Tells of a slow call as gc_abi.tell_slow does.
+  void tell_slow(uint32_t function, Cause cause) { device_side().causes->tell(cause, function_name(function)); }
   // Looks at wishes as gc_abi.look_at_wishes does.
   void look_at_wishes(uint32_t form);
   // Makes progress until every nonblocking collective has been begun.
@@ -52,10 +54,12 @@ class MpiCommunicator : public gc_comm {
   // Runs collectives on devices. Programs make many communicators, most of which never see device memory.
   struct DeviceSide {
     DeviceSide(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, DeviceHints& hints)
-        : runtime(description, matcher, GC_MEETING_FIRST),
-          groups(description, matcher, {GC_MEETING_GROUPS, GC_MEETING_LEADERS}),
-          requests(comm, description, matcher, hints, runtime, groups),
+        : causes(std::make_shared<CauseLog>(description.name, matcher.name())),
+          runtime(description, matcher, GC_MEETING_FIRST, causes),
+          groups(description, matcher, {GC_MEETING_GROUPS, GC_MEETING_LEADERS}, causes),
+          requests(comm, description, matcher, hints, runtime, groups, causes),
           blocking_order(description, matcher) {}
+    const std::shared_ptr<CauseLog> causes;
     MpiRuntime runtime;
     GroupRuntime groups;
     RequestQueue requests;

@@ -15,13 +15,6 @@ bool is_started(const Request* call) {
   return call && (call->stage == Stage::started || call->stage == Stage::launching);
 }
 
-Status no_slot() {
-  return Status::error(Code::unsupported,
-                       "%d persistent requests of the communicator have all the places on the device; free those that "
-                       "are not used any more, or make some on other communicators",
-                       int{GC_BOARD_SLOTS});
-}
-
 }  // namespace
 
 // ---- one call ----
@@ -134,7 +127,7 @@ Result<bool> PersistentRequests::give_place(const PersistentSchedule::Step& sche
   if (gc_step_kind(step) == GC_STEP_PLACE) {
     GC_TRY_AS(placed_, placing_->in_group ? dry_run(*placing_) : launcher_.prepare(*placing_));
   } else {
-    runtime_.tell_once(name_of(placing_->call.place), no_slot());
+    runtime_.tell_staged(name_of(placing_->call.place), Cause::persistent_places);
   }
   if (placed_ == Readiness::waiting) return false;
   placing_->steps = present_step();

@@ -27,11 +27,11 @@ class PersistentRequests {
   // may_launch: returns whether all earlier calls of this process are launched, those with smaller numbers than
   // `number`.
   PersistentRequests(const gc_comm_description& description, CallMatcher& matcher,
-                     std::function<bool(uint64_t number)> may_launch)
+                     const std::shared_ptr<CauseLog>& causes, std::function<bool(uint64_t number)> may_launch)
       : description_(description),
         matcher_(matcher),
-        runtime_(description, matcher, GC_MEETING_PERSISTENT),
-        groups_(description, matcher, {GC_MEETING_PERSISTENT_GROUPS, GC_MEETING_PERSISTENT_LEADERS}),
+        runtime_(description, matcher, GC_MEETING_PERSISTENT, causes),
+        groups_(description, matcher, {GC_MEETING_PERSISTENT_GROUPS, GC_MEETING_PERSISTENT_LEADERS}, causes),
         launcher_(runtime_),
         schedule_(description, matcher),
         in_slot_(PersistentSchedule::kSlots),

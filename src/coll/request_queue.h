@@ -35,7 +35,7 @@ namespace gpucoll::coll {
 class RequestQueue final : public ProgressClient {
  public:
   RequestQueue(gc_comm& comm, const gc_comm_description& description, CallMatcher& matcher, DeviceHints& hints,
-               MpiRuntime& runtime, GroupRuntime& groups)
+               MpiRuntime& runtime, GroupRuntime& groups, const std::shared_ptr<CauseLog>& causes)
       : comm_(comm),
         description_(description),
         matcher_(matcher),
@@ -44,7 +44,7 @@ class RequestQueue final : public ProgressClient {
         groups_(groups),
         launcher_(runtime),
         window_(matcher),
-        persistent_(description, matcher, [this](uint64_t number) { return may_start(number); }) {}
+        persistent_(description, matcher, causes, [this](uint64_t number) { return may_start(number); }) {}
   ~RequestQueue() override { stop(); }
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;

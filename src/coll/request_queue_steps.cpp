@@ -188,6 +188,8 @@ Result<bool> RequestQueue::decide(Request& call) {
     window_.let_go(place.number);
     window_.decided(place.number);
     weigh(call, false);
+    const Cause cause = description_.two_groups ? Cause::between_groups : Cause::other_rank;
+    if (call.call.part.has_device_memory) runtime_of(call).tell_staged(name_of(place), cause);
     give_to_host(call);
     return false;
   }

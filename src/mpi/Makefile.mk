@@ -3,6 +3,8 @@ GC_MPI_SOURCES = \
 	src/mpi/board.cpp \
 	src/mpi/board.h \
 	src/mpi/error_class.h \
+	src/mpi/message_causes.cpp \
+	src/mpi/message_causes.h \
 	src/mpi/mpi_process.cpp \
 	src/mpi/mpi_process.h \
 	src/mpi/progress_thread.cpp \

@@ -92,6 +92,12 @@ std::optional<SharedMemoryName> MpiProcess::outbox_of(const gc_process_blob& blo
   return same ? std::optional(info.outbox) : std::nullopt;
 }
 
+bool MpiProcess::is_on_other_node(const gc_process_blob& blob) const {
+  ProcessInfo info;
+  std::memcpy(&info, blob.bytes, sizeof info);
+  return info.magic == kMagic && info.node != mine_.node;
+}
+
 std::string PeerProcess::name() const {
   std::string text = "process " + std::to_string(pid);
   if (remote) text += " on host " + std::string(address.host, strnlen(address.host, sizeof address.host));

@@ -61,6 +61,8 @@ class MpiProcess final : public core::Watched {
   // no memory for it.
   const SharedMemory& outbox() const { return outbox_; }
   // Returns the outbox of the process behind a blob, if it and this one can look into each other's.
+  // Returns whether the process with this blob is on another node, or in another PID namespace.
+  bool is_on_other_node(const gc_process_blob& blob) const;
   std::optional<SharedMemoryName> outbox_of(const gc_process_blob& blob) const;
   // Returns whether these proto::kSecretBytes are those of that outbox.
   bool is_secret_of(const gc_process_blob& blob, const uint8_t* secret) const;

@@ -1,6 +1,7 @@
 // The table of functions behind the component's point-to-point messages (abi/pt2pt.h).
 #include <cstring>
 
+#include "base/causes.h"
 #include "base/log.h"
 #include "base/mutant.h"
 #include "base/params.h"
@@ -35,20 +36,29 @@ int test(gc_transfer* transfer) {
   return code != Code::ok || ended;
 }
 
+// Returns why there is no peer behind a blob.
+int why_no_peer(const gc_process_blob* to) {
+  if (!to) return GC_STAGE_BECAUSE(Cause::message_without_plugin);
+  const auto& process = coll::MpiProcess::instance();
+  if (process.is_on_other_node(*to)) return GC_STAGE_BECAUSE(Cause::message_between_nodes);
+  return GC_STAGE_BECAUSE(process.outbox_of(*to) ? Cause::message_hidden_process : Cause::message_without_plugin);
+}
+
 int offer(const gc_process_blob* to, const gc_message_key* key, const gc_message_data* data, gc_send_mode mode,
           gc_envelope* envelope, gc_transfer** transfer) {
   const Peer* const peer = Outboxes::instance().find(to);
-  if (!peer) return GC_STAGE;
+  if (!peer) return why_no_peer(to);
   std::unique_ptr<Offer> made;
+  auto cause = Cause::none;
   const Code code = guarded("sending", [&]() -> Status {
-    auto offer = Offer::make(*peer, *key, *data, mode);
+    auto offer = Offer::make(*peer, *key, *data, mode, &cause);
     if (offer)
       made = *std::move(offer);
     else
       log::write(log::Level::info, "a message goes through host memory: %s", offer.status().what());
     return {};
   });
-  if (code != Code::ok || !made) return GC_STAGE;
+  if (code != Code::ok || !made) return cause == Cause::none ? GC_STAGE : GC_STAGE_BECAUSE(cause);
   made->fill(envelope);
   *transfer = made.release();
   return MPI_SUCCESS;

@@ -22,10 +22,18 @@ std::atomic<const proto::OutboxSlot*> the_bounce_is_of{nullptr};
 constexpr auto kEagerPatience = std::chrono::microseconds(10);
 
 // Returns whether the PML need not carry the data.
-bool suits(const Peer& to, const gc_message_data& data, gc_send_mode mode) {
-  if (!data.on_device || data.bytes < proto::kLeastEnvelopeBytes) return false;
+bool suits(const Peer& to, const gc_message_data& data, gc_send_mode mode, Cause* cause) {
+  if (!data.on_device) return false;
   if (!__atomic_load_n(&to.outbox().uses_devices, __ATOMIC_RELAXED)) return false;
-  if (data.bytes < least_direct_bytes()) return data.bytes <= proto::kEagerBytes;
+  if (data.bytes < proto::kLeastEnvelopeBytes) {
+    *cause = Cause::message_tiny;
+    return false;
+  }
+  if (data.bytes < least_direct_bytes()) {
+    if (data.bytes > proto::kEagerBytes) *cause = Cause::message_off;
+    return data.bytes <= proto::kEagerBytes;
+  }
+  if (mode == GC_SEND_BUFFERED) *cause = Cause::message_buffered;
   return mode != GC_SEND_BUFFERED && data.bytes >= proto::kEnvelopeBytes;
 }
 
@@ -49,12 +57,14 @@ Offer::Offer(const Peer& to, proto::OutboxSlot* slot, const gc_message_data& dat
 }
 
 Result<std::unique_ptr<Offer>> Offer::make(const Peer& to, const gc_message_key& key, const gc_message_data& data,
-                                           gc_send_mode mode) {
-  if (!suits(to, data, mode)) return std::unique_ptr<Offer>();
+                                           gc_send_mode mode, Cause* cause) {
+  if (!suits(to, data, mode, cause)) return std::unique_ptr<Offer>();
   proto::OutboxSlot* const slot = Outboxes::instance().take_slot(to, key, false);
+  *cause = Cause::message_many;
   if (!slot) return std::unique_ptr<Offer>();
   std::unique_ptr<Offer> offer(new Offer(to, slot, data, mode));
   GC_TRY(offer->put_place());
+  *cause = Cause::message_closed_memory;
   if (!slot->has_place && !slot->is_eager) return std::unique_ptr<Offer>();
   set_state(*slot, State::offered);
   return offer;

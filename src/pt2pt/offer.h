@@ -6,6 +6,7 @@
 #pragma once
 #include <chrono>
 
+#include "base/causes.h"
 #include "mpi/datatype/type_cache.h"
 #include "pt2pt/device_ends.h"
 #include "pt2pt/transfer.h"
@@ -14,9 +15,9 @@ namespace gpucoll::pt2pt {
 
 class Offer final : public gc_transfer {
  public:
-  // Returns null where the PML must carry the data.
+  // Returns null where the PML must carry the data, and stores the cause where there is one to tell.
   static Result<std::unique_ptr<Offer>> make(const Peer& to, const gc_message_key& key, const gc_message_data& data,
-                                             gc_send_mode mode);
+                                             gc_send_mode mode, Cause* cause);
   ~Offer() override;
   void fill(gc_envelope* envelope) const;
   Result<bool> advance() override;

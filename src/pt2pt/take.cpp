@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <string>
 
-#include "base/log.h"
 #include "base/mutant.h"
+#include "mpi/message_causes.h"
 #include "mpi/staging/packed_copy.h"
 #include "mpi/staging/packing.h"
 #include "mpi/staging/pinned_pool.h"
@@ -87,7 +88,8 @@ Result<uint8_t*> Take::open_place(const core::ExportedPlace& place) {
   if (opened && idle) return opened;
   if (!idle && !slot_.is_eager && std::chrono::steady_clock::now() - began_ < kOpeningPatience) return nullptr;
   if (!opened)
-    log::write(log::Level::info, "messages of process %d go through host memory: %s", peer.pid, opened.status().what());
+    coll::tell_slow_message(slot_.context, nullptr, Cause::message_unopened_memory,
+                            ("of process " + std::to_string(peer.pid) + ": " + opened.status().what()).c_str());
   GC_TRY(ask_sender());
   return nullptr;
 }

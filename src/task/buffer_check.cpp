@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/causes.h"
 #include "task/types.h"
 
 namespace gpucoll::coll {
@@ -18,7 +19,8 @@ Status check_place(const char* name, const void* buffer, size_t bytes, gpucollDa
   if (!buffer) return Status::error(Code::invalid_argument, "%s is NULL", name);
   if (reinterpret_cast<uintptr_t>(buffer) % type_alignment(type))
     return Status::error(Code::invalid_argument, "%s %p is not aligned to the %zu bytes that its type needs", name,
-                         buffer, type_alignment(type));
+                         buffer, type_alignment(type))
+        .because(Cause::misaligned);
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/causes.h"
 #include "kernels/kernels.h"
 #include "task/buffer_check.h"
 #include "task/types.h"
@@ -90,7 +91,8 @@ Status no_kernel(const char* what, gpucollDataType_t type, proto::RedOp op) {
   if (!has_meaning(proto_type(type), op))
     return Status::error(Code::invalid_argument, "%s has no meaning for the datatype %s", what, type_name(type));
   return Status::error(Code::unsupported, "%s of the datatype %s is left out of this build (GPUCOLL_KERNEL_SUBSET)",
-                       what, type_name(type));
+                       what, type_name(type))
+      .because(Cause::kernel_left_out);
 }
 
 bool has_reduction(gpucollDataType_t type, gpucollRedOp_t op) noexcept {

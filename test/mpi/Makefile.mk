@@ -1,5 +1,5 @@
 # Tests of label mpi: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/mpi/tests.cmake test/mpi/as_nodes.sh test/mpi/bad_parameter.sh test/mpi/faults.sh test/mpi/nodes.sh test/mpi/openmpi5.sh
+EXTRA_DIST += test/mpi/tests.cmake test/mpi/as_nodes.sh test/mpi/bad_parameter.sh test/mpi/causes.sh test/mpi/faults.sh test/mpi/nodes.sh test/mpi/openmpi5.sh
 
 check_PROGRAMS += test/mpi/alone
 test_mpi_alone_SOURCES = test/mpi/alone.cpp test/mpi/call_form.h test/mpi/mpi_test.h
@@ -11,6 +11,11 @@ test_mpi_mpi_t_SOURCES = test/mpi/mpi_t.c
 test_mpi_mpi_t_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_mpi_t_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_mpi_t_LDADD = libgpucoll.la $(MPI_LIBS)
+check_PROGRAMS += test/mpi/causes
+test_mpi_causes_SOURCES = test/mpi/causes.cpp test/mpi/mpi_test.h
+test_mpi_causes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_causes_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_mpi_causes_LDADD = libgpucoll.la $(MPI_LIBS)
 check_PROGRAMS += test/mpi/late
 test_mpi_late_SOURCES = test/mpi/late.cpp test/mpi/mpi_test.h
 test_mpi_late_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

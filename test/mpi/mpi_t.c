@@ -112,6 +112,8 @@ static void check_counters(void) {
   MPI_Allreduce(send, recv, 1, MPI_LONG_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   expect("calls", calls, kCalls + 1);
   expect("calls_staged", staged, 1);
+  expect("slow_user_operation", 0, 1);
+  expect("slow_other_rank", 0, 0);
   check(read_counter("staged_copies") > copies, "a staged call copies");
   MPI_Request request;
   MPI_Iallreduce(send, recv, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);

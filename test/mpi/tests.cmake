@@ -105,7 +105,7 @@ gc_mpi_test(mpi.teams_are_told LABELS mpi NP 4 MUST_PRINT "ranks 1, 3 of MPI_COM
   MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2
   COMMAND test/mpi/collectives 20)
 # ProgressClient off: through the host.
-gc_mpi_test(mpi.teams_off LABELS mpi TIMEOUT 240 NP 4 MUST_PRINT "are slow, through the host: two of its ranks"
+gc_mpi_test(mpi.teams_off LABELS mpi TIMEOUT 240 NP 4 MUST_PRINT "goes through the host: two of its ranks"
   MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 GPUCOLL_SHARED_GPU=off COMMAND test/mpi/staged)
 
@@ -295,6 +295,9 @@ foreach(group mismatches resources lateness deaths teams refusals departures rep
   gc_test(mpi.faults.${group} LABELS mpi asan TIMEOUT 240 PROCESSORS 1 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
     COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults ${group})
 endforeach()
+
+gc_test(mpi.causes LABELS mpi TIMEOUT 240 PROCESSORS 4 ENV ${GC_MPI_ENV}
+  COMMAND ${GC_SOURCE}/test/mpi/causes.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/causes)
 
 gc_mutant(114 LABELS mpi asan MUST_PRINT "is not told once" ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults through_host)

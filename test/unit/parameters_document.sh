@@ -1,7 +1,14 @@
 #!/bin/sh
-# docs/PARAMETERS.md says what src/base/params.def says. usage: parameters_document.sh SOURCE PROGRAM
+# docs/PARAMETERS.md and docs/causes.md say what src/base/params.def and causes.def say.
+# usage: parameters_document.sh SOURCE PROGRAM
 set -eu
-if ! "$2" | diff -u "$1/docs/PARAMETERS.md" -; then
-  echo "docs/PARAMETERS.md differs from src/base/params.def: run 'make update-docs'" >&2
+compare() {  # compare DOCUMENT ARGUMENT...
+  document=$1
+  shift
+  "$program" "$@" | diff -u "$source/docs/$document" - && return
+  echo "docs/$document differs from its table in src/base: run 'make update-docs'" >&2
   exit 1
-fi
+}
+source=$1 program=$2
+compare PARAMETERS.md
+compare causes.md causes

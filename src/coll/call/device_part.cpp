@@ -1,5 +1,6 @@
 #include "coll/call/device_part.h"
 
+#include "base/causes.h"
 #include "coll/call/moves.h"
 #include "coll/call/operands.h"
 #include "coll/call/reductions.h"
@@ -18,8 +19,8 @@ bool has_all(const gc_call& call, int n_ranks) {
 Status make_part(const gc_call& call, int rank, int n_ranks, gpu::Device* usual, Scratch& scratch, DevicePart* part) {
   part->clear();
   if (call.reduces && (call.type < 0 || call.op < 0))
-    return Status::error(Code::unsupported,
-                         "there is no kernel for its type or operation; use predefined ones, and no long double");
+    return Status::error(Code::unsupported, "its %s is none of gpucoll's", call.op < 0 ? "operation" : "type")
+        .because(Cause::user_operation);
   BufferMemory memory;
   Status looked = look_at_memory(call, n_ranks, usual, &memory);
   const bool on_host = memory.send_on_host || memory.recv_on_host;

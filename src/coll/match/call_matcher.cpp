@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/causes.h"
 #include "base/counters.h"
 #include "base/hash.h"
 #include "base/mutant.h"
@@ -348,9 +349,8 @@ void CallMatcher::go_to_next(Wait& wait) const {
 
 Status CallMatcher::tell_neighbors(const gc_call& call, Component* component) noexcept {
   if (description_.size > GC_BOARD_NEIGHBORS)
-    return Status::error(Code::unsupported,
-                         "of %d ranks not more than %d can tell each other their neighbours; use smaller communicators",
-                         description_.size, int{GC_BOARD_NEIGHBORS});
+    return Status::error(Code::unsupported, "%d ranks, of which %d could", description_.size, int{GC_BOARD_NEIGHBORS})
+        .because(Cause::many_neighbors);
   uint64_t words[GC_BOARD_NEIGHBORS / 64] = {};
   const auto add = [&](int rank) { words[rank / 64] |= uint64_t{1} << rank % 64; };
   std::for_each(call.sources, call.sources + call.n_sources, add);

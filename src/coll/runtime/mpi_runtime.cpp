@@ -1,7 +1,6 @@
 #include "coll/runtime/mpi_runtime.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -17,17 +16,7 @@ namespace {
 
 std::atomic<uint64_t> runs_on_device{0}, launches_on_device{0};
 
-// A reason without the numbers and addresses in it.
-std::string kind_of(const char* reason) {
-  std::string kind;
-  bool in_number = false;
-  for (const char* at = reason; *at; ++at) {
-    in_number =
-        in_number ? std::isalnum(static_cast<unsigned char>(*at)) : std::isdigit(static_cast<unsigned char>(*at));
-    if (!in_number) kind += *at;
-  }
-  return kind;
-}
+constexpr char kEveryCall[] = "a collective on device memory, as all others,";
 
 }  // namespace
 
@@ -44,10 +33,6 @@ void MpiRuntime::finish() {
   staging_only_ = true;
 }
 
-void MpiRuntime::tell_staged(log::Level level, const char* why) const {
-  log::write(level, "collectives on device memory of %s are slow, through the host: %s", description_.name, why);
-}
-
 // Tells a reason that the user can mend once, by one rank where all see it; other reasons only where choices are asked
 // for.
 void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
@@ -55,26 +40,15 @@ void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
   staging_only_ = true;
   bool here_only = why.code() != Code::invalid_usage;
   bool warn = why.code() != Code::unsupported && (here_only || description_.rank == 0) && !told.exchange(true);
-  tell_staged(warn ? log::Level::warn : log::Level::info,
-              ("rank " + std::to_string(because_of) + " " + why.what()).c_str());
-}
-
-void MpiRuntime::tell_once(const char* call, const Status& why) {
-  if (!log::enabled(log::Level::info)) return;
-  std::string kind = kind_of(why.what());
-  std::lock_guard lock(told_mutex_);
-  const bool told = std::find(told_once_.begin(), told_once_.end(), kind) != told_once_.end();
-  if (told && !gc_mutant(114)) return;
-  told_once_.push_back(std::move(kind));
-  log::write(log::Level::info, "%s on %s goes through the host, and so do others (told once): %s", call,
-             description_.name, why.what());
+  causes_->tell(Cause::unreachable_rank, kEveryCall, ("rank " + std::to_string(because_of) + " " + why.what()).c_str(),
+                warn ? log::Level::warn : log::Level::info);
 }
 
 Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
   if (staging_only_) return false;
   Status status = make_part(call, description_.rank, description_.size, usual_, made->scratch, &made->part);
   if (made->part.lacks_memory) return status;
-  if (!status) tell_once(function_name(call.function), status);
+  if (!status) tell_staged(function_name(call.function), status);
   made->pairs_with_gaps = reduces_pairs_with_gaps(call);
   return status.ok();
 }
@@ -100,17 +74,13 @@ bool MpiRuntime::same_devices(const std::vector<gc_board_line>& lines) const {
 bool MpiRuntime::fits(const DeviceCall& call) {
   if (staging_only_) return false;
   if (runtime_ ? same_devices(call.lines) : !device_shared(call.lines)) return true;
-  const char* why = runtime_ ? "its ranks use other devices than when they first used any; keep to one device a rank, "
-                               "or make a new communicator"
-                             : "two of its ranks use one device, on which their kernels do not run side by side; give "
-                               "each a device, use MPS, or leave the parameter shared_gpu on";
-  if (!std::exchange(told_staged_, true)) tell_staged(log::Level::info, why);
+  causes_->tell(runtime_ ? Cause::other_devices : Cause::shared_gpu_off, name_of(call.place));
   return false;
 }
 
 Status MpiRuntime::make(const DeviceCall& call, void (*idle)()) {
   BoardBootstrap bootstrap(description_, matcher_, meeting_, call.place, idle, ranks_);
-  core::Surroundings surroundings = {ranks_, {}};
+  core::Surroundings surroundings = {ranks_, {}, causes_};
   if (!ranks_.empty()) surroundings.bystanders = matcher_.bystanders();  // whom the others of `ranks_` may wait for
   GC_TRY_AS(runtime_, core::Communicator::create(*call.part.device, {all_kernels(), move_kernel(), packing_kernel()},
                                                  bootstrap, surroundings));
@@ -146,7 +116,8 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
       const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && matcher_.any_ending();
       // Through the host, Open MPI would wait for ever for a rank that does not come.
       if (made.blames() && !idle_call) return made;
-      tell_staged(idle_call ? log::Level::info : log::Level::warn, made.what());
+      causes_->tell(Cause::no_devices_together, kEveryCall, made.what(),
+                    idle_call ? log::Level::info : log::Level::warn);
       staging_only_ = true;
       return false;
     }

@@ -10,13 +10,11 @@
 #pragma once
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "abi/abi.h"
-#include "base/log.h"
+#include "base/causes.h"
 #include "coll/call/device_part.h"
 #include "coll/match/call_matcher.h"
 #include "core/comm/communicator.h"
@@ -37,8 +35,9 @@ class MpiRuntime {
  public:
   // meeting: where the ranks make it, GC_MEETING_*.
   // Makes a runtime of all ranks, or (set_ranks(), before prepare()) of some, this rank among them.
-  MpiRuntime(const gc_comm_description& description, CallMatcher& matcher, uint32_t meeting)
-      : description_(description), matcher_(matcher), meeting_(meeting) {}
+  MpiRuntime(const gc_comm_description& description, CallMatcher& matcher, uint32_t meeting,
+             std::shared_ptr<CauseLog> causes)
+      : description_(description), matcher_(matcher), meeting_(meeting), causes_(std::move(causes)) {}
 
   void set_ranks(std::vector<int> ranks) { ranks_ = std::move(ranks); }
 
@@ -54,8 +53,11 @@ class MpiRuntime {
   Result<bool> plan(const gc_call& call, DeviceCall* made);
   // Returns whether all calls go through the host from now on.
   bool staging() const noexcept { return staging_only_; }
-  // Tells why a call, and others like it, goes through the host: once for each kind of reason.
-  void tell_once(const char* call, const Status& why);
+  // Tells why a call goes through the host: in the log once for each cause.
+  void tell_staged(const char* call, const Status& why) {
+    causes_->tell(why.cause(Cause::unsuitable), call, why.what());
+  }
+  void tell_staged(const char* call, Cause why) { causes_->tell(why, call); }
   // Sends all calls through the host from now on, because of what rank `because_of` is or can.
   void stage_for_ever(int because_of, const Status& why);
 
@@ -90,7 +92,6 @@ class MpiRuntime {
  private:
   bool device_shared(const std::vector<gc_board_line>& lines) const;
   bool same_devices(const std::vector<gc_board_line>& lines) const;
-  void tell_staged(log::Level level, const char* why) const;
   Status make(const DeviceCall& call, void (*idle)());
   Status put_on_stream(DevicePart& part);
 
@@ -100,12 +101,10 @@ class MpiRuntime {
   std::vector<int> ranks_;  // empty: all
   std::atomic<bool> staging_only_{false};
   std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's device
-  bool told_staged_ = false;                  // fits() has told
-  std::mutex told_mutex_;
-  std::vector<std::string> told_once_;  // kinds of reasons
-  std::vector<gc_board_line> bound_;    // the lines by which the runtime communicator was made
-  core::CommProperties shape_ = {};     // between prepare() and begin()
-  uint64_t counted_ = 0;                // launches of the runtime communicator
+  const std::shared_ptr<CauseLog> causes_;
+  std::vector<gc_board_line> bound_;  // the lines by which the runtime communicator was made
+  core::CommProperties shape_ = {};   // between prepare() and begin()
+  uint64_t counted_ = 0;              // launches of the runtime communicator
   std::unique_ptr<core::Communicator> runtime_;
   std::atomic<core::Communicator*> made_{nullptr};  // the same, for other threads
 };

@@ -123,11 +123,7 @@ Result<bool> GroupRuntime::meet(const DeviceCall& call, const Status& handed_ove
   if (mine) mine = handed_over;
   if (mine && leads()) mine = collect(call, idle);
   if (!mine)
-    log::write(
-        log::Level::warn,
-        "collectives on device memory of %s are slow, through the host, as ranks use one device and cannot do it "
-        "together: %s; give each rank a device of its own, or start CUDA's MPS",
-        description_.name, mine.what());
+    causes_->tell(Cause::shared_gpu, "a collective on device memory, as all others,", mine.what(), log::Level::warn);
   const uint8_t able = mine.ok();
   std::vector<uint8_t> answers(static_cast<size_t>(description_.size));
   GC_TRY(all.allgather(&able, answers.data(), sizeof able));

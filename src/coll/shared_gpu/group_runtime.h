@@ -36,11 +36,13 @@ class GroupRuntime {
   struct Meetings {
     uint32_t all, leaders;
   };
-  GroupRuntime(const gc_comm_description& description, CallMatcher& matcher, Meetings meetings)
+  GroupRuntime(const gc_comm_description& description, CallMatcher& matcher, Meetings meetings,
+               const std::shared_ptr<CauseLog>& causes)
       : description_(description),
         matcher_(matcher),
         meeting_(meetings.all),
-        leaders_(description, matcher, meetings.leaders) {}
+        causes_(causes),
+        leaders_(description, matcher, meetings.leaders, causes) {}
   ~GroupRuntime() { finish(); }
   GroupRuntime(const GroupRuntime&) = delete;
   GroupRuntime& operator=(const GroupRuntime&) = delete;
@@ -147,6 +149,7 @@ class GroupRuntime {
   const gc_comm_description& description_;
   CallMatcher& matcher_;
   const uint32_t meeting_;
+  const std::shared_ptr<CauseLog> causes_;
   MpiRuntime leaders_;
   std::optional<DeviceGroups> groups_;  // once groups are known to be needed
   std::vector<gc_board_line> bound_;    // the lines by which the groups were made

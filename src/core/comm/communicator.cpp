@@ -62,6 +62,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
   trace::start();
   claim_process();
   std::unique_ptr<Communicator> self(new Communicator(device, kernels));
+  self->causes_ = surroundings.causes
+                      ? surroundings.causes
+                      : std::make_shared<CauseLog>("a communicator of " + std::to_string(bootstrap.size()) + " ranks");
   if (bootstrap.rank() == 0) warn_of_unknown_variables();
   // All that can fail on this rank alone comes before the exchange, where the others learn of it.
   Status mine = contained([&]() -> Status {

@@ -264,6 +264,7 @@ class Communicator final : public Watched, public GraphUser {
   const Kernels kernels_;
   DeviceMemoryPort memory_;
   Peers peers_;
+  std::shared_ptr<CauseLog> causes_;
   std::atomic<bool> watchable_{false};  // peers_ is there
   CallRecords calls_{peers_};
   Fault fault_;

@@ -45,6 +45,9 @@ std::chrono::microseconds linger_bound(gpu::Device& device) {
 
 // Settles what follows from parameters, device and peers. Fails where there is no memory for it, or no thread.
 Status Communicator::prepare() {
+  if (params().transport == kTransportAuto && peers_.on_several_nodes() &&
+      !(peers_.common_capabilities() & proto::kHasVerbs))
+    causes_->tell(Cause::no_rdma, "a connection");
   prepare_links();
   prepare_copies();
   prepare_direct();
@@ -95,7 +98,7 @@ void Communicator::prepare_links() {
   std::copy(std::begin(capabilities_.slots), std::end(capabilities_.slots), options.slots);
   options.transport = params().transport;
   options.activity = [this] { return activity(); };
-  links_ = std::make_unique<Links>(*mailbox_, peers_, memory_, device_, options);
+  links_ = std::make_unique<Links>(*mailbox_, peers_, memory_, device_, options, *causes_);
 }
 
 // Returns whether kernels of this communicator may have steps under way. Any thread.
@@ -128,7 +131,7 @@ void Communicator::prepare_direct() {
   const uint64_t least = param_or(params().direct_bytes, emulated() ? kDirectBytesEmulated : kDirectBytes);
   if (least != 0 && size() > 1 && !over_network())
     user_buffers_ = std::make_unique<UserBuffers>(
-        DirectContext{device_, peers_, *links_, *exports_, least, launched_, words()->done});
+        DirectContext{device_, peers_, *links_, *exports_, least, launched_, words()->done, *causes_});
 }
 
 CommProperties Communicator::plain_shape() const {
@@ -193,7 +196,8 @@ Status Communicator::make_launcher() {
                            &*resident_,
                            &kernel_words->in_graphs,
                            &hold_,
-                           this};
+                           this,
+                           causes_.get()};
   GC_TRY_AS(launcher_, Launcher::create(context));
   return {};
 }
@@ -287,12 +291,12 @@ Status Communicator::compare_requirements(const Requirements& required, PeerWait
 }
 
 Status Communicator::make_mesh(PeerWait& wait) {
-  mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::mesh_bytes(size()), "small messages use the ring");
+  mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::mesh_bytes(size()), *causes_);
   GC_TRY_AS(capabilities_.mesh, connect_mesh(&mesh_, wait));
   return capabilities_.mesh ? tables_->set_mesh(mesh_->buffers()) : Status();
 }
 Status Communicator::make_line_mesh(PeerWait& wait) {
-  line_mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::line_mesh_bytes(size()), "others use the ring as well");
+  line_mesh_ = std::make_unique<Mesh>(peers_, memory_, proto::line_mesh_bytes(size()), *causes_);
   GC_TRY_AS(capabilities_.line_mesh, connect_mesh(&line_mesh_, wait));
   return capabilities_.line_mesh ? tables_->set_line_mesh(line_mesh_->buffers()) : Status();
 }
@@ -309,7 +313,7 @@ Result<bool> Communicator::connect_mesh(std::unique_ptr<Mesh>* mesh, PeerWait& w
 Status Communicator::make_landing(PeerWait& wait) {
   // Copies go into it: so it is to share its block of memory with nothing else (gpu/cuda/imports.h).
   const uint64_t bytes = std::max<uint64_t>(landing_bytes(plain_shape()), gpu::kMemoryBlock);
-  landing_mesh_ = std::make_unique<Mesh>(peers_, memory_, bytes, "large reductions use the ring");
+  landing_mesh_ = std::make_unique<Mesh>(peers_, memory_, bytes, *causes_);
   GC_TRY_AS(const bool possible, connect_mesh(&landing_mesh_, wait));
   if (!possible) {
     capabilities_.copy_reduction_bytes = 0;

@@ -61,7 +61,7 @@ Status Links::make(const std::vector<LinkWish>& wishes, PeerWait& wait) {
     const int missing = wanted - lanes(name);
     if (missing > 0)
       wireups.emplace_back(name, net::LinkShape{missing, options_.slots[name.kind]}, attempts(name.peer), mailbox_,
-                           memory_);
+                           memory_, causes_);
   }
   Status status = contained([&] { return wireup_all(wireups, wait); });
   for (Wireup& wireup : wireups)

@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "base/causes.h"
 #include "core/connect/link_progress.h"
 #include "core/peer/peers.h"
 #include "core/peer/wireup.h"
@@ -33,8 +34,8 @@ struct LinkWish {
 class Links {
  public:
   Links(Mailbox& mailbox, const Peers& peers, net::MemoryPort& memory, const gpu::Device& device,
-        const LinksOptions& options)
-      : mailbox_(mailbox), peers_(peers), memory_(memory), device_(device), options_(options) {}
+        const LinksOptions& options, CauseLog& causes)
+      : mailbox_(mailbox), peers_(peers), memory_(memory), device_(device), options_(options), causes_(causes) {}
 
   // Returns 0 where there is no link.
   int lanes(const LinkName& name) const;
@@ -71,6 +72,7 @@ class Links {
   net::MemoryPort& memory_;
   const gpu::Device& device_;
   const LinksOptions options_;
+  CauseLog& causes_;
   std::map<LinkName, std::vector<Link>> links_;  // piece by piece
   std::vector<Link> half_made_;                  // of wireups that were broken off: peers may use them
   std::set<int> linked_;

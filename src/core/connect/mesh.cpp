@@ -1,8 +1,10 @@
 #include "core/connect/mesh.h"
 
 #include <cstdio>
+#include <cstring>
+#include <string>
 
-#include "base/log.h"
+#include "base/causes.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll::core {
@@ -21,13 +23,13 @@ MeshMessage message(const net::LinkBlob& handle, const Status& status) {
 }
 
 // True if no rank reports a failure; the first one is logged.
-Result<bool> agree(net::Bootstrap& bootstrap, const Peers& peers, const char* without, const MeshMessage& mine,
+Result<bool> agree(net::Bootstrap& bootstrap, const Peers& peers, CauseLog& causes, const MeshMessage& mine,
                    std::vector<MeshMessage>& all) {
   GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
   for (size_t r = 0; r < all.size(); ++r) {
     if (!all[r].code) continue;
-    log::write(log::Level::info, "no mesh, %s: %s: %.*s", without, peers.name(static_cast<int>(r)).c_str(),
-               static_cast<int>(sizeof all[r].text), all[r].text);
+    const std::string text(all[r].text, strnlen(all[r].text, sizeof all[r].text));
+    causes.tell(Cause::no_mesh, "a collective", (peers.name(static_cast<int>(r)) + ": " + text).c_str());
     return false;
   }
   return true;
@@ -42,11 +44,11 @@ Result<bool> Mesh::connect(net::Bootstrap& bootstrap) {
   auto own = contained([&] { return memory_.allocate(bytes_, &handle); });
   if (own) buffers_[static_cast<size_t>(peers_.rank())] = *own;
   GC_TRY_AS(const bool allocated,
-            agree(bootstrap, peers_, without_, message(handle, own ? Status() : own.status()), all));
+            agree(bootstrap, peers_, causes_, message(handle, own ? Status() : own.status()), all));
   if (!allocated) return false;
   std::vector<net::LinkBlob> handles;
   for (const MeshMessage& m : all) handles.push_back(m.handle);
-  return agree(bootstrap, peers_, without_, message(handle, contained([&] { return open(handles); })), all);
+  return agree(bootstrap, peers_, causes_, message(handle, contained([&] { return open(handles); })), all);
 }
 
 Status Mesh::open(const std::vector<net::LinkBlob>& handles) {

@@ -5,6 +5,7 @@
 #pragma once
 #include <vector>
 
+#include "base/causes.h"
 #include "core/peer/peers.h"
 #include "net/bootstrap/bootstrap.h"
 #include "net/transport.h"
@@ -14,8 +15,8 @@ namespace gpucoll::core {
 class Mesh {
  public:
   // bytes: of each buffer; `without`: how operations go if there is none, for the log.
-  Mesh(const Peers& peers, net::MemoryPort& memory, size_t bytes, const char* without)
-      : peers_(peers), memory_(memory), bytes_(bytes), without_(without), buffers_(static_cast<size_t>(peers.size())) {}
+  Mesh(const Peers& peers, net::MemoryPort& memory, size_t bytes, CauseLog& causes)
+      : peers_(peers), memory_(memory), bytes_(bytes), causes_(causes), buffers_(static_cast<size_t>(peers.size())) {}
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
@@ -33,7 +34,7 @@ class Mesh {
   const Peers& peers_;
   net::MemoryPort& memory_;
   const size_t bytes_;
-  const char* const without_;
+  CauseLog& causes_;
   std::vector<void*> buffers_;
 };
 

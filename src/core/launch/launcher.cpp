@@ -21,7 +21,8 @@ constexpr size_t kOpenCaptures = 8;
 }  // namespace
 
 Launcher::Launcher(const LaunchContext& context)
-    : context_(context), kept_(context.device, static_cast<size_t>(params().plan_cache), params().plan_cache_graphs) {}
+    : context_(context),
+      kept_(context.device, static_cast<size_t>(params().plan_cache), params().plan_cache_graphs, context.causes) {}
 
 Result<std::unique_ptr<Launcher>> Launcher::create(const LaunchContext& context) {
   std::unique_ptr<Launcher> self(new Launcher(context));

@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "base/causes.h"
 #include "core/launch/graph_memory.h"
 #include "core/launch/plan_cache.h"
 #include "core/launch/resident_kernel.h"
@@ -46,6 +47,7 @@ struct LaunchContext {
   proto::GraphWords* in_graphs = nullptr;  // kernel address: where launches of graphs tell of themselves
   GraphHold* hold = nullptr;               // counts the graphs that hold launches of `user`
   GraphUser* user = nullptr;
+  CauseLog* causes = nullptr;  // null: nobody is told of slow launches
 };
 
 class Launcher final : public InFlight {

@@ -201,7 +201,7 @@ bool PlanCache::launch(const Entry& entry, gpu::Stream stream) {
 }
 
 void PlanCache::give_up(const Status& why) {
-  log::write(log::Level::info, "launches are not kept on the device: %s", why.what());
+  if (causes_) causes_->tell(Cause::no_kept_launches, "a call", why.what());
   on_device_ = false;
 }
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/causes.h"
 #include "core/plan/planner.h"
 
 namespace gpucoll::core {
@@ -52,7 +53,8 @@ class PlanCache {
   };
 
   // graphs: launches are kept on the device, and not the plans alone.
-  PlanCache(gpu::Device& device, size_t most, bool graphs) : device_(device), most_(most), on_device_(graphs) {}
+  PlanCache(gpu::Device& device, size_t most, bool graphs, CauseLog* causes = nullptr)
+      : device_(device), most_(most), on_device_(graphs), causes_(causes) {}
   // Drops all launches at once: destroy it where its communicator's memory may be given back (core/comm/reclaim.h).
   ~PlanCache();
   PlanCache(const PlanCache&) = delete;
@@ -90,6 +92,7 @@ class PlanCache {
   uint64_t now_ = 0;  // counts look_up()
   uint64_t last_serial_ = 0;
   bool on_device_;  // until the device turns out to be unable
+  CauseLog* const causes_;
   uint64_t launched_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -71,7 +72,7 @@ bool UserBuffers::open(const void* buffer, bool capturing, proto::BufferAddresse
   for (int peer = 0; peer < peers.size(); ++peer)
     if (peer != peers.rank() && !peers.in_this_process(peer)) opens(peer);
   const gpu::PointerInfo info = context_.device.classify_kernel(buffer);
-  if (!info.exportable || info.device != context_.device.index()) return false;
+  if (!is_open(info)) return false;
   auto* const own = static_cast<uint8_t*>(const_cast<void*>(buffer));
   bool published = false;
   for (int peer = 0; peer < peers.size(); ++peer) {
@@ -87,10 +88,17 @@ bool UserBuffers::open(const void* buffer, bool capturing, proto::BufferAddresse
   return true;
 }
 
+bool UserBuffers::is_open(const gpu::PointerInfo& info) {
+  if (info.exportable && info.device == context_.device.index()) return true;
+  context_.causes.tell(Cause::closed_memory, "a large call");
+  return false;
+}
+
 void UserBuffers::publish_again(const gpu::PointerInfo& info) {
   {
     std::lock_guard lock(mutex_);
-    if (published(info) || !place_to_take(true)) return;
+    if (published(info)) return;
+    if (!place_to_take(true)) return context_.causes.tell(Cause::many_buffers, "a large call");
   }
   const auto seen = std::find_if(seen_.begin(), seen_.end(),
                                  [&](const Seen& s) { return s.base == info.base && s.buffer_id == info.buffer_id; });
@@ -150,7 +158,7 @@ uint8_t* UserBuffers::address_for(proto::LinkKind kind, int peer, void* output, 
   const bool own = context_.peers.in_this_process(peer);
   if (!own && capturing) return nullptr;
   const gpu::PointerInfo info = context_.device.classify_kernel(output);
-  if (!info.exportable || info.device != context_.device.index()) return nullptr;
+  if (!is_open(info)) return nullptr;
   // Other devices of this process are let into the memory that other processes may open.
   auto* const address = static_cast<uint8_t*>(output);
   if (!own) publish_again(info);
@@ -257,8 +265,8 @@ void UserBuffers::open(int peer, uint32_t place, Opened& opened) {
   std::memcpy(&handle, copied, sizeof handle);
   auto base = context_.device.open_memory(handle);
   if (!base) {
-    log::write(log::Level::debug, "rank %d does without direct stores into memory of rank %d: %s",
-               context_.peers.rank(), peer, base.status().what());
+    context_.causes.tell(Cause::unopened_memory, "a large call",
+                         ("of rank " + std::to_string(peer) + ": " + base.status().what()).c_str());
     return;
   }
   opened = {number, static_cast<uint8_t*>(*base)};

@@ -21,6 +21,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/causes.h"
 #include "core/connect/links.h"
 #include "core/memory/registration.h"
 #include "core/peer/peers.h"
@@ -40,6 +41,7 @@ struct DirectContext {
   // Count this rank's launches outside of graphs, and those of them that are done.
   const std::atomic<uint64_t>& launched;
   const uint64_t& done;
+  CauseLog& causes;
 };
 
 class UserBuffers final : public UserBufferMarker, public ProxyWork {
@@ -99,6 +101,8 @@ class UserBuffers final : public UserBufferMarker, public ProxyWork {
   bool has_open(int peer);
   // Reads what the peer has published, and has the proxy close what is withdrawn. Returns whether any of it is open.
   bool opens(int peer);
+  // Returns whether others can open this memory, and tells where they cannot.
+  bool is_open(const gpu::PointerInfo& info);
   void publish_again(const gpu::PointerInfo& info);
   bool publish(const uint8_t* kernel_address, const ExportedPlace& place, bool by_itself);
   // Called with the lock held.

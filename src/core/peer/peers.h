@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/causes.h"
 #include "base/shared_memory.h"
 #include "base/status.h"
 #include "core/peer/liveness.h"
@@ -39,6 +40,7 @@ struct Surroundings {
   };
   std::vector<int> numbers;  // of the ranks, for messages; empty: as they are
   std::vector<Bystander> bystanders;
+  std::shared_ptr<CauseLog> causes;  // null: the communicator has one of its own
 };
 
 // Returns whether the parameter transport leaves a way to ranks of other nodes.

@@ -27,12 +27,13 @@ proto::MailboxLane lane_of(const LinkName& name) {
 }  // namespace
 
 Wireup::Wireup(const LinkName& name, const net::LinkShape& shape, std::vector<Attempt> attempts, Mailbox& mailbox,
-               net::MemoryPort& memory)
+               net::MemoryPort& memory, CauseLog& causes)
     : name_(name),
       shape_(shape),
       attempts_(std::move(attempts)),
       mailbox_(mailbox),
       memory_(memory),
+      causes_(causes),
       lane_(lane_of(name)) {}
 
 Status Wireup::begin() { return offer(); }
@@ -131,10 +132,13 @@ Status Wireup::next_attempt() {
     return {};
   }
   // Verbs are tried where every rank has a device: what is left is slower than what the user has.
-  const bool expected = attempts_[attempt_].transport == &net::verbs_transport();
-  log::write(expected ? log::Level::warn : log::Level::info, "no link %s rank %d over %s, but %s: %s",
-             name_.side == net::Side::send ? "to" : "from", name_.peer, attempts_[attempt_].transport->name(),
-             attempts_[attempt_ + 1].transport->name(), failure_.what());
+  const Attempt& failed = attempts_[attempt_];
+  const bool over_verbs = failed.transport == &net::verbs_transport();
+  const std::string detail = std::string(name_.side == net::Side::send ? "to" : "from") + " rank " +
+                             std::to_string(name_.peer) + " over " + attempts_[attempt_ + 1].transport->name() +
+                             ", not " + failed.transport->name() + ": " + failure_.what();
+  causes_.tell(failed.obstacle ? Cause::no_peer_access : Cause::no_link, "a connection", detail.c_str(),
+               over_verbs ? log::Level::warn : log::Level::info);
   ++attempt_;
   tried_ = false;
   return offer();

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/causes.h"
 #include "core/peer/mailbox.h"
 #include "net/transport.h"
 #include "proto/format/plan.h"
@@ -41,7 +42,7 @@ struct Attempt {
 class Wireup {
  public:
   Wireup(const LinkName& name, const net::LinkShape& shape, std::vector<Attempt> attempts, Mailbox& mailbox,
-         net::MemoryPort& memory);
+         net::MemoryPort& memory, CauseLog& causes);
   const LinkName& name() const { return name_; }
   // Makes and posts the first offer.
   Status begin();
@@ -66,6 +67,7 @@ class Wireup {
   std::vector<Attempt> attempts_;
   Mailbox& mailbox_;
   net::MemoryPort& memory_;
+  CauseLog& causes_;
   proto::MailboxLane lane_;
   State state_ = State::done;
   size_t attempt_ = 0;

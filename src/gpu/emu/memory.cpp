@@ -263,7 +263,7 @@ PointerInfo Memory::classify(const void* user_address) {
   info.buffer_id = it->second.buffer_id;
   info.base = at(it->first - area_.delta());
   info.bytes = it->second.bytes;
-  info.exportable = true;
+  info.exportable = params().emu_exports;
   return info;
 }
 

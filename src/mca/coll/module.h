@@ -139,4 +139,11 @@ int gcm_barrier_init(ompi_communicator_t *comm, struct ompi_info_t *info, ompi_r
                      mca_coll_base_module_t *base);
 void gcm_stop_progress(void); /* no request of ours is under way any more */
 
+/* Causes of slow calls, for gc_abi.tell_slow(). */
+enum {
+#define GC_CAUSE(name, instead, why, advice) GC_CAUSE_##name,
+#include "base/causes.def"
+#undef GC_CAUSE
+};
+
 #endif

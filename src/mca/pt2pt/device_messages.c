@@ -33,6 +33,7 @@ static int send_copy(const void *buffer, size_t count, gcm_type *type, const gcm
   gcm_message_data data;
   int rc = gcm_describe_data(&data, buffer, count, type, true);
   if (rc != MPI_SUCCESS) return rc;
+  gcm_tell_slow_message(route, GC_CAUSE_message_off);
   void *host = gcm_host_memory(data.place.bytes);
   if (host == NULL) return MPI_ERR_NO_MEM;
   rc = gcm_load_data(&data, host, data.place.bytes);

@@ -127,7 +127,19 @@ static gc_send_mode mode_of(mca_pml_base_send_mode_t mode) {
   }
 }
 
-/* Offers a send to its receiver. Returns GC_STAGE where the PML must carry the data. */
+void gcm_tell_slow_message(const gcm_route *route, uint32_t cause) {
+  if (!gcm_is_of_program(route->tag) || route->peer == MPI_PROC_NULL) return;
+  gcm_abi->tell_slow_message(gcm_context_id(route->comm), route->comm->c_name, cause);
+}
+
+/* Tells why the PML carries the data of a send. */
+static void tell_slow(const gcm_message_request *r, int answer) {
+  if (r->data.mixed) return gcm_tell_slow_message(&r->route, GC_CAUSE_message_partly_host);
+  if (answer != GC_STAGE) return gcm_tell_slow_message(&r->route, GC_CAUSE_OF(answer));
+  if (gcm_pt2pt == NULL) gcm_tell_slow_message(&r->route, GC_CAUSE_message_off);
+}
+
+/* Offers a send to its receiver. Returns GC_STAGE or GC_STAGE_BECAUSE() where the PML must carry the data. */
 static int offer_message(gcm_message_request *r) {
   const gcm_route *route = &r->route;
   if (!may_be_offered(route->tag)) return GC_STAGE;
@@ -137,7 +149,7 @@ static int offer_message(gcm_message_request *r) {
     rc = gcm_pt2pt->offer(blob_of(route->comm, route->peer), &key, &r->data.place, mode_of(asked_mode(route)),
                           &r->envelope, &r->transfer);
   }
-  if (rc == GC_STAGE && r->data.place.bytes == GC_ENVELOPE_BYTES) {
+  if (rc <= GC_STAGE && r->data.place.bytes == GC_ENVELOPE_BYTES) {
     gcm_note_message(route->comm, route->peer, route->tag);
   }
   return rc;
@@ -327,11 +339,12 @@ static int send_envelope(gcm_message_request *r) {
 static int begin_send(gcm_message_request *r) {
   const gcm_route *route = &r->route;
   int rc = send_envelope(r);
-  if (rc != GC_STAGE) return rc;
+  if (rc > GC_STAGE) return rc;
   if (!r->data.place.on_device) {
     return gcm_pml.pml_isend(r->data.buffer, r->data.count, r->data.type, route->peer, route->tag, route->mode,
                              route->comm, &r->inner);
   }
+  tell_slow(r, rc);
   if (!take_host_memory(r)) return MPI_ERR_NO_MEM;
   const bool is_again = r->started;
   r->started = true;

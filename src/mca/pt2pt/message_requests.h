@@ -83,6 +83,9 @@ static GCM_INLINE bool gcm_may_be_envelope(size_t bytes) {
   return bytes - GC_LEAST_ENVELOPE_BYTES <= GC_ENVELOPE_BYTES - GC_LEAST_ENVELOPE_BYTES;
 }
 
+/* Tells why the PML carries the data of a message that is sent (GC_CAUSE_*). */
+void gcm_tell_slow_message(const gcm_route *route, uint32_t cause);
+
 /* Starts persistent requests of ours. */
 int gcm_start_messages(size_t count, ompi_request_t **requests);
 void gcm_stop_messages(void); /* no request of ours is under way any more */

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/causes.h"
 #include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {
@@ -77,7 +78,9 @@ void add_list(const gc_type_map& map, TypeLayout* layout) {
 }  // namespace
 
 Result<TypeLayout> layout_of(const gc_type_map& map) {
-  if (map.n_runs > UINT32_MAX / 2) return Status::error(Code::unsupported, "a type has %zu runs of data", map.n_runs);
+  if (map.n_runs > UINT32_MAX / 2)
+    return Status::error(Code::unsupported, "a type has %zu runs of data", map.n_runs)
+        .because(Cause::type_of_many_runs);
   TypeLayout layout;
   layout.size = map.size;
   layout.extent = map.extent;

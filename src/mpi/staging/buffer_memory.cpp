@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "base/causes.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"
@@ -35,9 +36,8 @@ Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* 
   if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset)) {
     memory->lacks_memory = !gaps && runs_out(*platform, block, info);
     if (!memory->lacks_memory)
-      return Status::error(Code::unsupported,
-                           "%zu bytes at %p are not all memory of a device; pass memory of one allocation", block.bytes,
-                           static_cast<const void*>(block.address));
+      return Status::error(Code::unsupported, "%zu bytes at %p", block.bytes, static_cast<const void*>(block.address))
+          .because(Cause::several_allocations);
     if (info.device < 0)
       return Status::error(Code::invalid_argument, "the buffer %p is in no allocation: it was freed before",
                            static_cast<const void*>(block.address));
@@ -51,8 +51,8 @@ Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* 
   gpu::await_program_copies(block.address, info);
   last_used.store(memory->device, std::memory_order_relaxed);
   if (memory->device->index() == info.device) return {};
-  return Status::error(Code::unsupported, "its buffers are on devices %d and %d; pass buffers of one device",
-                       memory->device->index(), info.device);
+  return Status::error(Code::unsupported, "devices %d and %d", memory->device->index(), info.device)
+      .because(Cause::several_devices);
 }
 
 const gc_type_map* map_of(const gc_buffer& buffer, int block) {
@@ -78,9 +78,7 @@ Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, BufferMe
   }
   memory->seen |= seen;
   if (!*on_host) return {};
-  return seen ? Status::error(Code::unsupported,
-                              "one of its buffers is partly host memory; pass wholly host or device memory")
-              : Status();
+  return seen ? Status::error(Code::unsupported, "its blocks").because(Cause::partly_host) : Status();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/causes.h"
 #include "mpi/staging/pinned_pool.h"
 
 namespace gpucoll::coll {
@@ -11,10 +12,7 @@ Result<uint8_t*> PinnedCopies::reserve(gpu::Device& device, size_t bytes) {
   clear();
   block_ = PinnedPool::of_calls().get_pinned(device, bytes);
   if (block_.host) return static_cast<uint8_t*>(block_.kernel);
-  return Status::error(Code::unsupported,
-                       "%zu bytes of it are host memory, for which there is no page-locked memory; raise the parameter "
-                       "pinned_bytes, or pass device memory",
-                       bytes);
+  return Status::error(Code::unsupported, "%zu bytes", bytes).because(Cause::pinned_bytes);
 }
 
 void PinnedCopies::add(uint8_t* memory, const gc_type_map* map, uint8_t* place, size_t bytes, bool stored) {

@@ -62,7 +62,7 @@ class Rank {
   gc_host_calls calls_ = {};
   gc_comm_description description_;
   CallMatcher matcher_{description_};
-  MpiRuntime runtime_{description_, matcher_, GC_MEETING_FIRST};
+  MpiRuntime runtime_{description_, matcher_, GC_MEETING_FIRST, std::make_shared<CauseLog>("a communicator")};
 };
 
 // Without descriptors, on both ranks. Another thread may look at what it has got until finish().

@@ -1,0 +1,40 @@
+#include "base/causes.h"
+
+#include "base/counters.h"
+#include "base/mutant.h"
+#include "base/trace.h"
+
+namespace gpucoll {
+namespace {
+
+constexpr CauseInfo kInfos[] = {
+#define GC_CAUSE(name, instead, why, advice) {#name, instead, why, advice},
+#include "base/causes.def"
+#undef GC_CAUSE
+};
+
+constexpr Counter kCounters[] = {
+#define GC_CAUSE(name, instead, why, advice) Counter::slow_##name,
+#include "base/causes.def"
+#undef GC_CAUSE
+};
+
+}  // namespace
+
+const CauseInfo& cause_info(Cause cause) noexcept { return kInfos[static_cast<size_t>(cause)]; }
+
+void tell_cause(ToldCauses& told, Cause cause, const char* what, const char* of, const char* detail, uint64_t group,
+                log::Level level) noexcept {
+  if (cause == Cause::none) return;
+  const CauseInfo& info = cause_info(cause);
+  count(kCounters[static_cast<size_t>(cause)]);
+  if (trace::on())
+    trace::add(monotonic_ns(), {.what = trace::What::slow, .label = trace::label(info.name), .group = group});
+  const uint64_t bit = uint64_t{1} << static_cast<size_t>(cause);
+  if (!log::enabled(level) || (told.fetch_or(bit, std::memory_order_relaxed) & bit && !gc_mutant(114))) return;
+  const bool more = *detail != 0;
+  log::write(level, "%s on %s %s: %s%s%s%s; %s [%s, told once]", what, of, info.instead, info.why, more ? " (" : "",
+             detail, more ? ")" : "", info.advice, info.name);
+}
+
+}  // namespace gpucoll

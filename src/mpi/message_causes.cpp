@@ -1,0 +1,34 @@
+#include "mpi/message_causes.h"
+
+#include <cstdio>
+
+namespace gpucoll::coll {
+namespace {
+
+struct Entry {
+  std::atomic<uint64_t> context{0};  // plus 1; 0: free
+  ToldCauses told{0};
+};
+constexpr size_t kEntries = 256;
+Entry the_entries[kEntries];
+
+// Returns the last entry for all that have no room.
+Entry& entry_of(uint64_t context) noexcept {
+  for (size_t i = 0; i + 1 < kEntries; ++i) {
+    Entry& entry = the_entries[(context + i) % (kEntries - 1)];
+    uint64_t its = entry.context.load(std::memory_order_relaxed);
+    if (its == 0 && entry.context.compare_exchange_strong(its, context + 1, std::memory_order_relaxed)) return entry;
+    if (its == context + 1) return entry;
+  }
+  return the_entries[kEntries - 1];
+}
+
+}  // namespace
+
+void tell_slow_message(uint64_t context, const char* comm, Cause cause, const char* detail) noexcept {
+  char number[64];
+  std::snprintf(number, sizeof number, "the communicator of context %llu", static_cast<unsigned long long>(context));
+  tell_cause(entry_of(context).told, cause, "a message", comm && *comm ? comm : number, detail);
+}
+
+}  // namespace gpucoll::coll

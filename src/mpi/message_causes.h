@@ -1,0 +1,13 @@
+// Tells why messages do not go the fast way (base/causes.h): in the log once for each communicator and cause.
+//
+// Thread safety: any thread; nothing waits.
+#pragma once
+#include "base/causes.h"
+
+namespace gpucoll::coll {
+
+// context: tells communicators apart; a communicator that gets the context of one that has been freed is told of no
+// more than that. comm: its name, or null where only the context is known.
+void tell_slow_message(uint64_t context, const char* comm, Cause cause, const char* detail = "") noexcept;
+
+}  // namespace gpucoll::coll

@@ -245,6 +245,16 @@ Result<size_t> RequestQueue::find_batch_size() {
   return n;
 }
 
+// Returns whether this rank, too, sees that all ranks have come to the first n of the queue. Rank 0 has seen it, but
+// the copy of a third rank's board, where that is on another node, may be later here than there.
+bool RequestQueue::have_come_everywhere(size_t n) {
+  for (size_t at = 1; at < n; ++at) {
+    const auto verdict = matcher_.look(queue_[at]->wait);
+    if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
+  }
+  return true;
+}
+
 Result<bool> RequestQueue::join(Request& call) {
   if (is_held(call)) return false;
   GC_TRY_AS(const size_t n, find_batch_size());
@@ -253,6 +263,10 @@ Result<bool> RequestQueue::join(Request& call) {
     return false;
   }
   if (n > n_published_) return Status::error(Code::internal, "rank 0 joins what this rank has not entered");
+  if (description_.rank != 0 && !have_come_everywhere(n)) {
+    if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
+    return false;
+  }
   for (size_t i = 0; i < n; ++i) {
     matcher_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);
     queue_[i]->stage = Request::Stage::agreed;

@@ -53,7 +53,8 @@ static void start_counters(void) {
       continue;
     const size_t length = strlen(name);
     const int sums = strcmp(name + length - 5, "bytes") == 0 && strstr(name, "slow_") == NULL;
-    check(class == (sums ? MPI_T_PVAR_CLASS_AGGREGATE : MPI_T_PVAR_CLASS_COUNTER) && type == MPI_UNSIGNED_LONG_LONG && readonly && continuous && help[0],
+    check(class == (sums ? MPI_T_PVAR_CLASS_AGGREGATE : MPI_T_PVAR_CLASS_COUNTER) && type == MPI_UNSIGNED_LONG_LONG &&
+              readonly && continuous && help[0],
           name);
     counter *its = &counters[n_counters++];
     snprintf(its->name, sizeof its->name, "%s", name + 13);

@@ -92,7 +92,7 @@ class Party {
         recorder_(self.device),
         mailbox_(make_page_mailbox(self.peers)),
         memory_(self.device),
-        links_(*mailbox_, self.peers, memory_, self.device, options()),
+        links_(*mailbox_, self.peers, memory_, self.device, options(), causes_),
         exports_(self.device, self.peers.copy_page(self.rank).live),
         pages_(self.device, self.peers) {
     PeerWait wait(self.fault, self.peers, nullptr);
@@ -182,6 +182,7 @@ class Party {
   Recorder recorder_;
   std::unique_ptr<Mailbox> mailbox_;
   DeviceMemoryPort memory_;
+  CauseLog causes_{"a communicator"};
   Links links_;
   Exports exports_;
   PeerPages pages_;

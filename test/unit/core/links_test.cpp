@@ -140,8 +140,9 @@ void connect_tried(bool both_reach, const char* expected) {
     DeviceMemoryPort memory(self.device);
     PeerWait wait(self.fault, self.peers, nullptr);
     const net::Side side = self.rank == 0 ? net::Side::send : net::Side::receive;
+    CauseLog causes("a communicator");
     Wireup wireup({proto::kCollectiveLinks, 1 - self.rank, side}, {1, proto::connection_shape(4096)},
-                  {{&tried, nullptr}, {&net::shm_transport(), nullptr}}, *mailbox, memory);
+                  {{&tried, nullptr}, {&net::shm_transport(), nullptr}}, *mailbox, memory, causes);
     ASSERT_TRUE(wireup.begin());
     for (bool ended = false; !ended;) {
       auto advanced = wireup.advance();
@@ -166,7 +167,8 @@ TEST(Links, MeetInAnyOrder) {
   on_meeting_ranks(n, [](MeetingRank& self) {
     auto mailbox = make_page_mailbox(self.peers);
     DeviceMemoryPort memory(self.device);
-    Links links(*mailbox, self.peers, memory, self.device, options_for_test());
+    CauseLog causes("a communicator");
+    Links links(*mailbox, self.peers, memory, self.device, options_for_test(), causes);
     PeerWait wait(self.fault, self.peers, nullptr);
     auto names = links_to_all(self.rank, n);
     std::shuffle(names.begin(), names.end(), std::mt19937(static_cast<unsigned>(self.rank)));
@@ -190,7 +192,8 @@ TEST(Links, OneAfterAnotherWithoutTheOthers) {
   on_meeting_ranks(n, [](MeetingRank& self) {
     auto mailbox = make_page_mailbox(self.peers);
     DeviceMemoryPort memory(self.device);
-    Links links(*mailbox, self.peers, memory, self.device, options_for_test());
+    CauseLog causes("a communicator");
+    Links links(*mailbox, self.peers, memory, self.device, options_for_test(), causes);
     PeerWait wait(self.fault, self.peers, nullptr);
     // A chain: rank 0 to 1, then 1 to 2, and so on; nobody else takes part.
     if (self.rank > 0) {
@@ -212,7 +215,8 @@ TEST(Links, BothSidesGoOverToSharedMemory) {
     LameMemoryPort lame(memory);
     net::MemoryPort* port = &memory;
     if (self.rank == 1) port = &lame;
-    Links links(*mailbox, self.peers, *port, self.device, options_for_test());
+    CauseLog causes("a communicator");
+    Links links(*mailbox, self.peers, *port, self.device, options_for_test(), causes);
     PeerWait wait(self.fault, self.peers, nullptr);
     const auto names = links_to_all(self.rank, n);
     Status made = links.make(wishes_for(names), wait);
@@ -234,7 +238,8 @@ TEST(Links, AForcedTransportFailsOnBothSidesWithTheReason) {
     if (self.rank == 1) port = &lame;
     LinksOptions options = options_for_test();
     options.transport = kTransportP2p;
-    Links links(*mailbox, self.peers, *port, self.device, options);
+    CauseLog causes("a communicator");
+    Links links(*mailbox, self.peers, *port, self.device, options, causes);
     PeerWait wait(self.fault, self.peers, nullptr);
     const LinkName name = {proto::kPairLinks, 1 - self.rank, self.rank == 0 ? net::Side::send : net::Side::receive};
     Status made = links.make(wishes_for({name}), wait);
@@ -253,7 +258,8 @@ TEST(Links, KeepsTheMemoryOfAMeetingThatWasBrokenOff) {
     DeviceMemoryPort memory(self.device);
     LameMemoryPort port(memory);
     {
-      Links links(*mailbox, self.peers, port, self.device, options_for_test());
+      CauseLog causes("a communicator");
+      Links links(*mailbox, self.peers, port, self.device, options_for_test(), causes);
       PeerWait wait(self.fault, self.peers, nullptr);
       self.fault.raise(Status::error(Code::internal, "broken on purpose"));
       EXPECT_EQ(links.make(wishes_for({{proto::kPairLinks, 1, net::Side::receive}}), wait).code(), Code::internal);

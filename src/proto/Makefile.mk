@@ -40,4 +40,5 @@ noinst_HEADERS = \
 	src/proto/primitives_ll128.h \
 	src/proto/protocols.h \
 	src/proto/reduce_copy.h \
-	src/proto/reduction.h
+	src/proto/reduction.h \
+	src/proto/small_floats.h

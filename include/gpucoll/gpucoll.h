@@ -81,7 +81,9 @@ typedef enum {
   gpucollShortInt = 18,
   gpucollFloatFloat = 19,   /* value and index both float (Fortran 2REAL) */
   gpucollDoubleDouble = 20, /* both double (Fortran 2DOUBLE PRECISION) */
-  gpucollNumTypes = 21
+  gpucollFloat8e4m3 = 21,   /* 8-bit floats, the first without infinities; what is too large becomes the largest */
+  gpucollFloat8e5m2 = 22,
+  gpucollNumTypes = 23
 } gpucollDataType_t;
 
 typedef enum {
@@ -97,8 +99,8 @@ typedef enum {
   gpucollLxor = 9,
   gpucollMaxloc = 10, /* pairs: the largest value and the smallest index that has it */
   gpucollMinloc = 11,
-  gpucollAvg = 12, /* the sum divided by the number of ranks; integers are rounded towards zero; 16-bit floats overflow
-                      only where the average does */
+  gpucollAvg = 12, /* the sum divided by the number of ranks; integers are rounded towards zero; floats of 16 and 8 bits
+                      overflow only where the average does */
   gpucollNumOps = 13,
   gpucollMaxRedOp = 0x7fffffff /* others are made by gpucollRedOpCreatePreMulSum */
 } gpucollRedOp_t;

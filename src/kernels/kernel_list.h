@@ -50,6 +50,8 @@
 #define GC_REDUCTIONS_i64(K) GC_REDUCTIONS_INTEGER(K, 64)
 #define GC_REDUCTIONS_f16(K) GC_REDUCTIONS_FLOAT(K, f16, f16, Half, float16)
 #define GC_REDUCTIONS_bf16(K) GC_REDUCTIONS_FLOAT(K, bf16, bf16, Bfloat16, bfloat16)
+#define GC_REDUCTIONS_f8e4m3(K) GC_REDUCTIONS_FLOAT(K, f8e4m3, f8e4m3, Float8E4m3, float8_e4m3)
+#define GC_REDUCTIONS_f8e5m2(K) GC_REDUCTIONS_FLOAT(K, f8e5m2, f8e5m2, Float8E5m2, float8_e5m2)
 #define GC_REDUCTIONS_f32(K) GC_REDUCTIONS_FLOAT(K, f32, f32, float, float32)
 #define GC_REDUCTIONS_f64(K) GC_REDUCTIONS_FLOAT(K, f64, f64, double, float64)
 #define GC_REDUCTIONS_c64(K) GC_REDUCTIONS_COMPLEX(K, c64, c64, Complex<float>, complex64)
@@ -86,6 +88,11 @@
 #else
 #define GC_FAMILIES_i64(F)
 #endif
+#if !defined(GC_KERNEL_SUBSET) || defined(GC_KERNEL_SHARD_f8)
+#define GC_FAMILIES_f8(F) F(f8e4m3) F(f8e5m2)
+#else
+#define GC_FAMILIES_f8(F)
+#endif
 #if !defined(GC_KERNEL_SUBSET) || defined(GC_KERNEL_SHARD_f16)
 #define GC_FAMILIES_f16(F) F(f16) F(bf16)
 #else
@@ -115,13 +122,13 @@
 // All but `move`, whether this build has them or not.
 // clang-format off
 #define GC_KNOWN_FAMILIES(F)                                                   \
-  F(i8) F(i16) F(i32) F(i64) F(f16) F(bf16) F(f32) F(f64) F(c64) F(c128)       \
-  F(pairs8) F(pairs8_padded) F(pairs16) F(pairs16_padded)
+  F(i8) F(i16) F(i32) F(i64) F(f8e4m3) F(f8e5m2) F(f16) F(bf16) F(f32) F(f64)  \
+  F(c64) F(c128) F(pairs8) F(pairs8_padded) F(pairs16) F(pairs16_padded)
 // clang-format on
 // Those that it has.
-#define GC_REDUCING_FAMILIES(F)                                                                                    \
-  GC_FAMILIES_i8(F) GC_FAMILIES_i16(F) GC_FAMILIES_i32(F) GC_FAMILIES_i64(F) GC_FAMILIES_f16(F) GC_FAMILIES_f32(F) \
-      GC_FAMILIES_f64(F) GC_FAMILIES_complex(F) GC_FAMILIES_pairs(F)
+#define GC_REDUCING_FAMILIES(F)                                                                                   \
+  GC_FAMILIES_i8(F) GC_FAMILIES_i16(F) GC_FAMILIES_i32(F) GC_FAMILIES_i64(F) GC_FAMILIES_f8(F) GC_FAMILIES_f16(F) \
+      GC_FAMILIES_f32(F) GC_FAMILIES_f64(F) GC_FAMILIES_complex(F) GC_FAMILIES_pairs(F)
 #define GC_ALL_FAMILIES(F) GC_REDUCING_FAMILIES(F) F(move)
 
 namespace gpucoll::coll {

@@ -123,6 +123,8 @@ GC_SAME(DataType::int_int, IntInt);
 GC_SAME(DataType::short_int, ShortInt);
 GC_SAME(DataType::float_float, FloatFloat);
 GC_SAME(DataType::double_double, DoubleDouble);
+GC_SAME(DataType::float8_e4m3, Float8e4m3);
+GC_SAME(DataType::float8_e5m2, Float8e5m2);
 GC_SAME(RedOp::sum, Sum);
 GC_SAME(RedOp::prod, Prod);
 GC_SAME(RedOp::max, Max);

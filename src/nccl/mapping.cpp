@@ -6,9 +6,10 @@ namespace gpucoll::nccl {
 namespace {
 
 // By NCCL's number.
-constexpr gpucollDataType_t kTypes[] = {gpucollInt8,   gpucollUint8,   gpucollInt32,   gpucollUint32,  gpucollInt64,
-                                        gpucollUint64, gpucollFloat16, gpucollFloat32, gpucollFloat64, gpucollBfloat16};
-static_assert(sizeof kTypes / sizeof *kTypes == ncclFloat8e4m3);
+constexpr gpucollDataType_t kTypes[] = {gpucollInt8,    gpucollUint8,    gpucollInt32,      gpucollUint32,
+                                        gpucollInt64,   gpucollUint64,   gpucollFloat16,    gpucollFloat32,
+                                        gpucollFloat64, gpucollBfloat16, gpucollFloat8e4m3, gpucollFloat8e5m2};
+static_assert(sizeof kTypes / sizeof *kTypes == ncclNumTypes);
 constexpr gpucollRedOp_t kOps[] = {gpucollSum, gpucollProd, gpucollMax, gpucollMin, gpucollAvg};
 static_assert(sizeof kOps / sizeof *kOps == ncclNumOps);
 
@@ -31,12 +32,8 @@ thread_local char the_refusal[256];
 
 }  // namespace
 
-gpucollDataType_t reduced(ncclDataType_t type) {
-  return static_cast<unsigned>(type) < ncclFloat8e4m3 ? kTypes[type] : gpucollNumTypes;
-}
-
-gpucollDataType_t moved(ncclDataType_t type) {
-  return type == ncclFloat8e4m3 || type == ncclFloat8e5m2 ? gpucollUint8 : reduced(type);
+gpucollDataType_t to_gpucoll(ncclDataType_t type) {
+  return static_cast<unsigned>(type) < ncclNumTypes ? kTypes[type] : gpucollNumTypes;
 }
 
 // Those that programs make have the C API's numbers, which are larger than all of NCCL's own.

@@ -17,9 +17,7 @@ inline gpucollComm_t* to_gpucoll(ncclComm_t* comms) { return reinterpret_cast<gp
 inline gpucollStream_t to_gpucoll(cudaStream_t stream) { return stream; }
 
 // Return a number that the C API refuses where NCCL's is none.
-// The type whose elements are moved; the same, to be reduced.
-gpucollDataType_t moved(ncclDataType_t type);
-gpucollDataType_t reduced(ncclDataType_t type);
+gpucollDataType_t to_gpucoll(ncclDataType_t type);
 gpucollRedOp_t to_gpucoll(ncclRedOp_t op);
 
 // Returns what NCCL calls such a result. The sentence of a failure is the C API's from now on.

@@ -4,6 +4,7 @@ noinst_HEADERS = \
 	src/proto/direct.h \
 	src/proto/family.h \
 	src/proto/format/doorbell.h \
+	src/proto/float8_pairs.h \
 	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
 	src/proto/format/calls.h \

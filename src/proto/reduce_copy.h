@@ -12,7 +12,7 @@
 // written by one thread, which reads all sources before it writes. A destination may therefore equal a source, but not
 // overlap it otherwise. No barrier inside: the caller synchronises before and after.
 #pragma once
-#include "proto/reduction.h"
+#include "proto/float8_pairs.h"
 
 namespace gpucoll::proto {
 
@@ -62,27 +62,54 @@ struct PackUnit {
   static GC_DEV Pack read(const uint8_t* p) { return load<Pack>(p); }
   static GC_DEV void write(uint8_t* p, const Pack& pack) { store(p, pack); }
   static GC_DEV Pack apply(const Pack& a, const Pack& b) {
-    T y[kPer];
-    __builtin_memcpy(y, &b, sizeof(Pack));
-    return each(a, [&](T x, int i) { return Red::apply(x, y[i]); });
+    if constexpr (kSlow) return apply_out_of_line(a, b);
+    if constexpr (!kSlow) return applied(a, b);
   }
   // Prepares a pack; returns it unchanged where the reduction has no such hook.
   static GC_DEV Pack pre(const Pack& pack, const Reduction& reduction) {
     if constexpr (!kHasPre<Red>) return pack;
-    if constexpr (kHasPre<Red>) return each(pack, [&](T x, int) { return Red::pre(x, reduction); });
+    if constexpr (kHasPre<Red> && kSlow) return pre_out_of_line(pack, reduction);
+    if constexpr (kHasPre<Red> && !kSlow) return prepared(pack, reduction);
   }
   static GC_DEV Pack post(const Pack& pack, const Reduction& reduction) {
     if constexpr (!kHasPost<Red>) return pack;
-    if constexpr (kHasPost<Red>) return each(pack, [&](T x, int) { return Red::post(x, reduction); });
+    if constexpr (kHasPost<Red> && kSlow) return post_out_of_line(pack, reduction);
+    if constexpr (kHasPost<Red> && !kSlow) return completed(pack, reduction);
   }
 
  private:
+  // What is computed at a time.
+  using Step = std::conditional_t<kInPairs<T>, uint16_t, T>;
+  using Of = std::conditional_t<kInPairs<T>, PairsOf<Red>, Red>;
+  static constexpr int kSteps = sizeof(Pack) / sizeof(Step);
+  // Much code, for which there are no instructions: it is compiled once and called.
+  static constexpr bool kSlow = kFloat8<T> && !kInPairs<T>;
+
+  static GC_NOINLINE Pack apply_out_of_line(Pack a, Pack b) { return applied(a, b); }
+  static GC_NOINLINE Pack pre_out_of_line(Pack pack, Reduction reduction) { return prepared(pack, reduction); }
+  static GC_NOINLINE Pack post_out_of_line(Pack pack, Reduction reduction) { return completed(pack, reduction); }
+  static GC_DEV Pack applied(const Pack& a, const Pack& b) {
+    Step y[kSteps];
+    __builtin_memcpy(y, &b, sizeof(Pack));
+    return each(a, [&](Step x, int i) { return Of::apply(x, y[i]); });
+  }
+  static GC_DEV Pack prepared(const Pack& pack, const Reduction& reduction) {
+    return each(pack, [&](Step x, int) { return Of::pre(x, reduction); });
+  }
+  static GC_DEV Pack completed(const Pack& pack, const Reduction& reduction) {
+    return each(pack, [&](Step x, int) { return Of::post(x, reduction); });
+  }
   template <class Change>
   static GC_DEV Pack each(const Pack& pack, const Change& change) {
-    T x[kPer];
+    Step x[kSteps];
     __builtin_memcpy(x, &pack, sizeof(Pack));
-    GC_UNROLL
-    for (int i = 0; i < kPer; ++i) x[i] = change(x[i], i);
+    if constexpr (kSlow) {
+      GC_NO_UNROLL
+      for (int i = 0; i < kSteps; ++i) x[i] = change(x[i], i);
+    } else {
+      GC_UNROLL
+      for (int i = 0; i < kSteps; ++i) x[i] = change(x[i], i);
+    }
     Pack result;
     __builtin_memcpy(&result, x, sizeof(Pack));
     return result;

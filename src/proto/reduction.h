@@ -7,8 +7,8 @@
 // `post(x, reduction)` the complete result, once.
 //
 // Same bits on a CPU and on a GPU: floats are rounded to nearest even and never contracted (compile with
-// -ffp-contract=off, nvcc -fmad=false); 16-bit floats are computed through float. Excepted are the payload bits of
-// a NaN that float32 and float64 arithmetic gives. Integers wrap; no operation has undefined behaviour.
+// -ffp-contract=off, nvcc -fmad=false); 16-bit and 8-bit floats are computed through float. Excepted are the payload
+// bits of a NaN that float32 and float64 arithmetic gives. Integers wrap; no operation has undefined behaviour.
 //
 // Thread safety: pure functions of their arguments.
 #pragma once
@@ -22,10 +22,11 @@ namespace gpucoll::proto {
 // clang-format off
 enum class DataType : int32_t {
   int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, bfloat16, int16, uint16, complex64,
-  complex128, float_int, double_int, long_int, int_int, short_int, float_float, double_double
+  complex128, float_int, double_int, long_int, int_int, short_int, float_float, double_double,
+  float8_e4m3, float8_e5m2
 };
 // clang-format on
-inline constexpr int kDataTypes = 21;
+inline constexpr int kDataTypes = 23;
 
 // Those that others make have values of their own in the C API: pre_mul_sum is internal.
 // clang-format off
@@ -80,6 +81,8 @@ template <class T>
 GC_DEV T plus(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
+  } else if constexpr (kNarrow<T>) {
+    return from_float(to_float(a) + to_float(b), a);
   } else {
     return a + b;
   }
@@ -88,14 +91,12 @@ template <class T>
 GC_DEV T times(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
+  } else if constexpr (kNarrow<T>) {
+    return from_float(to_float(a) * to_float(b), a);
   } else {
     return a * b;
   }
 }
-GC_DEV Half plus(Half a, Half b) { return to_half(to_float(a) + to_float(b)); }
-GC_DEV Half times(Half a, Half b) { return to_half(to_float(a) * to_float(b)); }
-GC_DEV Bfloat16 plus(Bfloat16 a, Bfloat16 b) { return to_bfloat16(to_float(a) + to_float(b)); }
-GC_DEV Bfloat16 times(Bfloat16 a, Bfloat16 b) { return to_bfloat16(to_float(a) * to_float(b)); }
 template <class T>
 GC_DEV Complex<T> plus(Complex<T> a, Complex<T> b) {
   return {a.re + b.re, a.im + b.im};
@@ -108,18 +109,23 @@ GC_DEV Complex<T> times(Complex<T> a, Complex<T> b) {
 
 template <class T>
 GC_DEV bool greater(T a, T b) {
-  return a > b;
+  if constexpr (kNarrow<T>) {
+    return to_float(a) > to_float(b);
+  } else {
+    return a > b;
+  }
 }
-GC_DEV bool greater(Half a, Half b) { return to_float(a) > to_float(b); }
-GC_DEV bool greater(Bfloat16 a, Bfloat16 b) { return to_float(a) > to_float(b); }
 
 // ---- which of two is the greater, or the smaller ----
 //
 // Down to the bits, and so that any order of the operands gives the same: the ranks combine in different orders, and
-// must agree. A NaN gives way to a number; of two the one with the greater bits stays. +0 is greater than -0.
+// must agree. A NaN gives way to a number; of two the one with the greater bits stays, and of 8-bit floats the NaN that
+// conversions give. +0 is greater than -0.
 
 GC_DEV uint16_t bits_of(Half x) { return x.bits; }
 GC_DEV uint16_t bits_of(Bfloat16 x) { return x.bits; }
+GC_DEV uint8_t bits_of(Float8E4m3 x) { return x.bits; }
+GC_DEV uint8_t bits_of(Float8E5m2 x) { return x.bits; }
 template <class T>
 GC_DEV auto bits_of(T x) {
   std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t> bits;
@@ -129,6 +135,8 @@ GC_DEV auto bits_of(T x) {
 }
 GC_DEV bool is_nan(Half x) { return (x.bits & 0x7fff) > 0x7c00; }
 GC_DEV bool is_nan(Bfloat16 x) { return (x.bits & 0x7fff) > 0x7f80; }
+GC_DEV bool is_nan(Float8E4m3 x) { return (x.bits & 0x7f) == 0x7f; }
+GC_DEV bool is_nan(Float8E5m2 x) { return (x.bits & 0x7f) > 0x7c; }
 template <class T>
 GC_DEV bool is_nan(T x) {
   return x != x;
@@ -152,6 +160,14 @@ GC_DEV bool wins(T a, T b, bool max) {
   }
 }
 
+template <class T>
+GC_DEV T winner(T a, T b, bool max) {
+  if constexpr (kFloat8<T>) {
+    if (is_nan(a) && is_nan(b)) return {kFloat8Nan};
+  }
+  return wins(a, b, max) ? a : b;
+}
+
 // The value decides; where both have it, or none has one, the smaller index.
 template <class P>
 GC_DEV bool pair_wins(P a, P b, bool max) {
@@ -173,8 +189,8 @@ GC_DEV bool pair_wins(P a, P b, bool max) {
 // clang-format off
 GC_REDUCTION(Sum, plus(a, b))
 GC_REDUCTION(Prod, times(a, b))
-GC_REDUCTION(Max, wins(a, b, true) ? a : b)
-GC_REDUCTION(Min, wins(a, b, false) ? a : b)
+GC_REDUCTION(Max, winner(a, b, true))
+GC_REDUCTION(Min, winner(a, b, false))
 GC_REDUCTION(Band, static_cast<T>(a & b))
 GC_REDUCTION(Bor, static_cast<T>(a | b))
 GC_REDUCTION(Bxor, static_cast<T>(a ^ b))
@@ -220,8 +236,6 @@ struct Avg : Sum<T> {
 // Narrow floats: the sum could overflow where the average does not. So what each rank has is divided first by the power
 // of two that is n or next above it, which changes no bit of it (but of numbers near the smallest); the rest comes
 // after the sum.
-GC_DEV Half from_float(float x, Half) { return to_half(x); }
-GC_DEV Bfloat16 from_float(float x, Bfloat16) { return to_bfloat16(x); }
 // REQUIRES: 0 < n < 2^24.
 GC_DEV float power_of_two_from(uint64_t n) {
   constexpr uint32_t kMantissa = 0x7fffff;
@@ -231,19 +245,21 @@ GC_DEV float power_of_two_from(uint64_t n) {
 template <class T>
 struct NarrowAvg : Sum<T> {
   static constexpr bool kSamePre = true;
-  static GC_DEV T pre(T x, const Reduction& reduction) {
-    const float scale = 1 / power_of_two_from(reduction.argument);
-    return from_float(to_float(x) * scale, x);
+  static GC_DEV float first_factor(const Reduction& reduction) { return 1 / power_of_two_from(reduction.argument); }
+  static GC_DEV T pre(T x, const Reduction& reduction) { return from_float(to_float(x) * first_factor(reduction), x); }
+  // Of 8-bit floats alone: their few bits hide that it is rounded.
+  static GC_DEV float last_factor(const Reduction& reduction) {
+    return power_of_two_from(reduction.argument) / static_cast<float>(reduction.argument);
   }
   static GC_DEV T post(T x, const Reduction& reduction) {
+    if constexpr (kFloat8<T>) return from_float(to_float(x) * last_factor(reduction), x);
     const float scale = power_of_two_from(reduction.argument);
     return from_float(to_float(x) / static_cast<float>(reduction.argument) * scale, x);
   }
 };
-template <>
-struct Avg<Half> : NarrowAvg<Half> {};
-template <>
-struct Avg<Bfloat16> : NarrowAvg<Bfloat16> {};
+template <class T>
+requires(kNarrow<T>) struct Avg<T> : NarrowAvg<T> {
+};
 
 template <class T>
 struct PreMulSum : Sum<T> {

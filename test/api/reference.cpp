@@ -10,10 +10,10 @@
 namespace gpucoll_test {
 namespace {
 
-constexpr const char* kTypeNames[] = {"int8",      "uint8",       "int32",        "uint32",     "int64",    "uint64",
-                                      "float16",   "float32",     "float64",      "bfloat16",   "int16",    "uint16",
-                                      "complex64", "complex128",  "float_int",    "double_int", "long_int", "int_int",
-                                      "short_int", "float_float", "double_double"};
+constexpr const char* kTypeNames[] = {
+    "int8",     "uint8",    "int32",     "uint32",      "int64",         "uint64",      "float16",    "float32",
+    "float64",  "bfloat16", "int16",     "uint16",      "complex64",     "complex128",  "float_int",  "double_int",
+    "long_int", "int_int",  "short_int", "float_float", "double_double", "float8_e4m3", "float8_e5m2"};
 static_assert(std::size(kTypeNames) == gpucollNumTypes);
 constexpr const char* kOpNames[] = {"sum",  "prod", "max",  "min",    "band",   "bor", "bxor",
                                     "land", "lor",  "lxor", "maxloc", "minloc", "avg", "pre_mul_sum"};
@@ -28,6 +28,9 @@ bool in_this_build(int type) {
 #if defined(GC_KERNEL_SHARD_f16)
   if (type == gpucollFloat16 || type == gpucollBfloat16) return true;
 #endif
+#if defined(GC_KERNEL_SHARD_f8)
+  if (type == gpucollFloat8e4m3 || type == gpucollFloat8e5m2) return true;
+#endif
 #if defined(GC_KERNEL_SHARD_f32)
   if (type == gpucollFloat32) return true;
 #endif
@@ -40,10 +43,11 @@ bool in_this_build(int type) {
 #endif
 }
 
-// 16-bit floats: `mantissa` stored bits, numbers rounded to nearest even. Enough for normal numbers and zero.
-template <int mantissa, int bias>
+// Floats of 16 and 8 bits: `mantissa` stored bits, numbers rounded to nearest even. Enough for normal numbers and zero.
+template <int mantissa, int bias, class Bits = uint16_t>
 struct Small {
-  uint16_t bits = 0;
+  static constexpr uint32_t kSign = 1u << (8 * sizeof(Bits) - 1);
+  Bits bits = 0;
   Small() = default;
   Small(float value) {
     if (value == 0) return;
@@ -52,19 +56,24 @@ struct Small {
     const float rounded = std::nearbyint(value / quantum) * quantum;
     exponent = std::ilogb(rounded);
     const auto fraction = static_cast<uint32_t>(std::ldexp(std::fabs(rounded), mantissa - exponent)) - (1u << mantissa);
-    bits = static_cast<uint16_t>((std::signbit(rounded) ? 0x8000u : 0u) |
-                                 static_cast<uint32_t>(exponent + bias) << mantissa | fraction);
+    bits = static_cast<Bits>((std::signbit(rounded) ? kSign : 0u) | static_cast<uint32_t>(exponent + bias) << mantissa |
+                             fraction);
   }
   operator float() const {
-    const int exponent = (bits & 0x7fff) >> mantissa;
+    const int exponent = static_cast<int>((bits & ~kSign) >> mantissa);
     const uint32_t fraction = bits & ((1u << mantissa) - 1);
     if (exponent == 0 && fraction == 0) return 0;
     const float value = std::ldexp(static_cast<float>(fraction + (1u << mantissa)), exponent - bias - mantissa);
-    return bits & 0x8000 ? -value : value;
+    return bits & kSign ? -value : value;
   }
 };
 using Half = Small<10, 15>;
 using Bfloat = Small<7, 127>;
+using E4m3 = Small<3, 7, uint8_t>;
+using E5m2 = Small<2, 15, uint8_t>;
+// Those hold whole numbers up to 16 and 8 only.
+template <class T>
+constexpr bool kTiny = std::is_same_v<T, E4m3> || std::is_same_v<T, E5m2>;
 
 template <class V, class I>
 struct Located {
@@ -95,6 +104,8 @@ auto with_type(int type, Body&& body) {
     case gpucollUint64: return body(uint64_t());
     case gpucollFloat16: return body(Half());
     case gpucollBfloat16: return body(Bfloat());
+    case gpucollFloat8e4m3: return body(E4m3());
+    case gpucollFloat8e5m2: return body(E5m2());
     case gpucollFloat32: return body(float());
     case gpucollFloat64: return body(double());
     case gpucollComplex64: return body(std::complex<float>());
@@ -207,7 +218,8 @@ T small_value(int op, uint64_t bits) {
                              : T(static_cast<V>(any), static_cast<V>(other));
   } else {
     constexpr float kFactors[] = {1, -1, 2, 0.5f, -2};
-    return op == gpucollProd ? T(kFactors[bits % 5]) : T(static_cast<float>(any));
+    if (op == gpucollProd) return T(kFactors[bits % (kTiny<T> ? 3 : 5)]);
+    return T(static_cast<float>(kTiny<T> ? static_cast<int>(bits % 3) - 1 : any));
   }
 }
 
@@ -238,7 +250,7 @@ std::vector<uint8_t> scalar_of(int type, int rank) {
     if constexpr (kComplex<T>) {
       store(bytes.data(), 0, T(static_cast<typename T::value_type>(rank % 3), -1));
     } else {
-      store(bytes.data(), 0, number<T>(rank % 3 + 1));
+      store(bytes.data(), 0, number<T>(kTiny<T> ? 1 + (rank == 0) : rank % 3 + 1));
     }
     return bytes;
   });

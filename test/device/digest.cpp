@@ -28,7 +28,8 @@ uint64_t scramble(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// Element i of rank `rank`: any sign and significand, an exponent out of 16 that no sum overflows.
+// Element i of rank `rank`: any sign and significand, an exponent out of 16 that no sum overflows. Every other float of
+// 8 bits is any at all: sums are saturated, and of infinities and NaNs.
 std::vector<uint8_t> numbers(gpucollDataType_t type, int rank, size_t count) {
   const size_t size = gpucollTypeSize(type);
   std::vector<uint8_t> bytes(count * size);
@@ -37,6 +38,9 @@ std::vector<uint8_t> numbers(gpucollDataType_t type, int rank, size_t count) {
     uint64_t bits = 0;
     if (type == gpucollFloat16) bits = sign << 15 | (power / 2 + 8) << 10 | (x & 0x3ff);
     if (type == gpucollBfloat16) bits = sign << 15 | (power + 120) << 7 | (x & 0x7f);
+    if (type == gpucollFloat8e4m3) bits = sign << 7 | (power / 4 + 5) << 3 | (x & 7);
+    if (type == gpucollFloat8e5m2) bits = sign << 7 | (power / 2 + 11) << 2 | (x & 3);
+    if (size == 1 && i % 2 != 0) bits = x & 0xff;
     if (type == gpucollFloat32) bits = sign << 31 | (power + 120) << 23 | (x & 0x7fffff);
     if (type == gpucollFloat64) bits = sign << 63 | (power + 1016) << 52 | (x & 0xfffffffffffff);
     std::memcpy(&bytes[i * size], &bits, size);
@@ -62,10 +66,8 @@ void run(const char* name, std::vector<Rank>& ranks, size_t out_of, const Call& 
   static constexpr struct {
     gpucollDataType_t type;
     const char* name;
-  } kTypes[] = {{gpucollFloat16, "float16"},
-                {gpucollBfloat16, "bfloat16"},
-                {gpucollFloat32, "float32"},
-                {gpucollFloat64, "float64"}};
+  } kTypes[] = {{gpucollFloat16, "float16"},        {gpucollBfloat16, "bfloat16"}, {gpucollFloat8e4m3, "float8_e4m3"},
+                {gpucollFloat8e5m2, "float8_e5m2"}, {gpucollFloat32, "float32"},   {gpucollFloat64, "float64"}};
   for (const auto& type : kTypes) {
     for (const size_t count : {size_t{1}, size_t{131}, size_t{5003}, kMost / out_of}) {
       const size_t bytes = count * gpucollTypeSize(type.type);
@@ -110,6 +112,15 @@ int main(int argc, char** argv) {
   }
   run("allreduce", ranks, 1, [](const Rank& r, size_t count, gpucollDataType_t type) {
     return gpucollAllReduce(r.in, r.out, count, type, gpucollSum, r.comm, r.stream);
+  });
+  run("product", ranks, 1, [](const Rank& r, size_t count, gpucollDataType_t type) {
+    return gpucollAllReduce(r.in, r.out, count, type, gpucollProd, r.comm, r.stream);
+  });
+  run("maximum", ranks, 1, [](const Rank& r, size_t count, gpucollDataType_t type) {
+    return gpucollAllReduce(r.in, r.out, count, type, gpucollMax, r.comm, r.stream);
+  });
+  run("minimum", ranks, 1, [](const Rank& r, size_t count, gpucollDataType_t type) {
+    return gpucollAllReduce(r.in, r.out, count, type, gpucollMin, r.comm, r.stream);
   });
   run("mean", ranks, 1, [](const Rank& r, size_t count, gpucollDataType_t type) {
     return gpucollAllReduce(r.in, r.out, count, type, gpucollAvg, r.comm, r.stream);

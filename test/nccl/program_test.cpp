@@ -84,7 +84,6 @@ double combined(ncclRedOp_t op, int n, size_t i) {
 }
 
 bool is_integer(ncclDataType_t type) { return type <= ncclUint64; }
-bool is_byte_float(ncclDataType_t type) { return type == ncclFloat8e4m3 || type == ncclFloat8e5m2; }
 
 constexpr size_t kCount = 200;
 
@@ -92,7 +91,6 @@ void all_types_and_operations(ncclComm_t comm, int rank, int n) {
   Device device;
   for (int t = 0; t < ncclNumTypes; ++t) {
     const auto type = static_cast<ncclDataType_t>(t);
-    if (is_byte_float(type)) continue;
     device.put(elements(type, kCount, [&](size_t i) { return value(rank, i); }));
     for (int o = 0; o < ncclNumOps; ++o) {
       const auto op = static_cast<ncclRedOp_t>(o);

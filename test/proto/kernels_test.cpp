@@ -124,6 +124,8 @@ TEST(Kernels, ComputeWhatTheTableSaysAndNothingElseIsThere) {
   check_integer<uint64_t>(DataType::uint64);
   check_ordered<proto::Half>(DataType::float16);
   check_ordered<proto::Bfloat16>(DataType::bfloat16);
+  check_ordered<proto::Float8E4m3>(DataType::float8_e4m3);
+  check_ordered<proto::Float8E5m2>(DataType::float8_e5m2);
   check_ordered<float>(DataType::float32);
   check_ordered<double>(DataType::float64);
   check_arithmetic<proto::Complex<float>>(DataType::complex64);

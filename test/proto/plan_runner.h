@@ -68,6 +68,16 @@ inline void draw(proto::Bfloat16& value, std::mt19937_64& random) {
   draw(x, random);
   value = proto::to_bfloat16(x);
 }
+inline void draw(proto::Float8E4m3& value, std::mt19937_64& random) {
+  float x;
+  draw(x, random);
+  value = proto::to_float8_e4m3(x / 16);
+}
+inline void draw(proto::Float8E5m2& value, std::mt19937_64& random) {
+  float x;
+  draw(x, random);
+  value = proto::to_float8_e5m2(x / 16);
+}
 template <class T>
 void draw(proto::Complex<T>& value, std::mt19937_64& random) {
   draw(value.re, random);

@@ -70,7 +70,12 @@ TEST(Int8, SumWraps) { EXPECT_EQ(Sum<int8_t>::apply(127, 1), -128); }
 template <class T, class Bits>
 std::vector<T> specials() {
   std::vector<T> all;
-  constexpr int kMantissa = sizeof(T) == 8 ? 52 : sizeof(T) == 4 ? 23 : std::is_same_v<T, Half> ? 10 : 7;
+  constexpr int kMantissa = sizeof(T) == 8                  ? 52
+                            : sizeof(T) == 4                ? 23
+                            : std::is_same_v<T, Half>       ? 10
+                            : sizeof(T) == 2                ? 7
+                            : std::is_same_v<T, Float8E4m3> ? 3
+                                                            : 2;
   constexpr int kWidth = 8 * sizeof(T);
   const Bits infinity = static_cast<Bits>(((Bits{1} << (kWidth - 1 - kMantissa)) - 1) << kMantissa);
   const Bits one = static_cast<Bits>((infinity >> 1) & ~((Bits{1} << kMantissa) - 1));
@@ -103,6 +108,11 @@ bool same_bits(Pair<V, I> a, Pair<V, I> b) {
   return same_bits(a.value, b.value) && same_bits(a.index, b.index);
 }
 
+template <class T>
+bool is_float8_nan(T x) {
+  if constexpr (kFloat8<T>) return is_nan(x);
+  return false;
+}
 // Whatever the order, the same bits.
 template <class Red>
 void expect_any_order(const std::vector<typename Red::Element>& values) {
@@ -110,7 +120,7 @@ void expect_any_order(const std::vector<typename Red::Element>& values) {
     for (const auto& b : values) {
       const auto both = Red::apply(a, b);
       EXPECT_TRUE(same_bits(both, Red::apply(b, a)));
-      EXPECT_TRUE(same_bits(both, a) || same_bits(both, b));
+      EXPECT_TRUE(same_bits(both, a) || same_bits(both, b) || is_float8_nan(both));
       for (const auto& c : values) EXPECT_TRUE(same_bits(Red::apply(both, c), Red::apply(a, Red::apply(b, c))));
     }
   }
@@ -141,6 +151,8 @@ TEST(Floats, MaxAndMinAreTheSameInAnyOrder) {
   expect_max_and_min_in_any_order<double, uint64_t>();
   expect_max_and_min_in_any_order<Half, uint16_t>();
   expect_max_and_min_in_any_order<Bfloat16, uint16_t>();
+  expect_max_and_min_in_any_order<Float8E4m3, uint8_t>();
+  expect_max_and_min_in_any_order<Float8E5m2, uint8_t>();
 }
 
 TEST(Pairs, MaxlocAndMinlocAreTheSameInAnyOrder) {
@@ -214,6 +226,97 @@ TEST(Bfloat16, RoundsToNearestEven) {
   }
   EXPECT_EQ(to_bfloat16(-1.0f).bits, 0xbf80);
   EXPECT_EQ(to_bfloat16(std::numeric_limits<float>::quiet_NaN()).bits, 0x7fff);
+}
+
+// All of them, and all numbers halfway between two.
+template <class T>
+void check_eight_bits(T (*narrow)(float), int mantissa, int bias, uint8_t largest) {
+  for (int bits = 0; bits <= largest; ++bits) {
+    const int exponent = bits >> mantissa, fraction = bits & ((1 << mantissa) - 1);
+    const float value = exponent == 0
+                            ? std::ldexp(static_cast<float>(fraction), 1 - bias - mantissa)
+                            : std::ldexp(static_cast<float>(fraction + (1 << mantissa)), exponent - bias - mantissa);
+    EXPECT_EQ(to_float(T{static_cast<uint8_t>(bits)}), value) << bits;
+    EXPECT_EQ(to_float(T{static_cast<uint8_t>(bits | 0x80)}), -value) << bits;
+    EXPECT_EQ(narrow(value).bits, bits);
+    EXPECT_EQ(narrow(-value).bits, bits | 0x80);
+    if (bits == largest) break;
+    const float next = to_float(T{static_cast<uint8_t>(bits + 1)}), middle = (value + next) / 2;
+    EXPECT_EQ(narrow(middle).bits, bits + (bits & 1)) << bits;
+    EXPECT_EQ(narrow(std::nextafter(middle, 0.0f)).bits, bits);
+    EXPECT_EQ(narrow(std::nextafter(middle, 1e9f)).bits, bits + 1);
+  }
+  for (float large : {to_float(T{largest}) * 2, 1e30f, std::numeric_limits<float>::infinity()}) {
+    EXPECT_EQ(narrow(large).bits, largest);
+    EXPECT_EQ(narrow(-large).bits, largest | 0x80);
+  }
+  EXPECT_EQ(narrow(std::numeric_limits<float>::denorm_min()).bits, 0);
+  EXPECT_EQ(narrow(std::numeric_limits<float>::quiet_NaN()).bits, 0x7f);
+  EXPECT_TRUE(std::isnan(to_float(T{0x7f})) && std::isnan(to_float(T{0xff})));
+}
+TEST(EightBitFloats, RoundToNearestEvenAndSaturate) {
+  check_eight_bits<Float8E4m3>(to_float8_e4m3, 3, 7, 0x7e);
+  check_eight_bits<Float8E5m2>(to_float8_e5m2, 2, 15, 0x7b);
+  EXPECT_EQ(to_float(Float8E5m2{0x7c}), std::numeric_limits<float>::infinity());
+}
+TEST(EightBitFloats, ComputeThroughFloat) {
+  EXPECT_EQ(Sum<Float8E4m3>::apply(to_float8_e4m3(16.0f), to_float8_e4m3(1.0f)).bits, to_float8_e4m3(16.0f).bits);
+  EXPECT_EQ(to_float(Sum<Float8E4m3>::apply(to_float8_e4m3(448.0f), to_float8_e4m3(448.0f))), 448.0f);
+  EXPECT_EQ(to_float(Prod<Float8E5m2>::apply(to_float8_e5m2(3.0f), to_float8_e5m2(-0.5f))), -1.5f);
+  EXPECT_EQ(to_float(Max<Float8E5m2>::apply(Float8E5m2{0x7f}, to_float8_e5m2(-3.0f))), -3.0f);  // a NaN gives way
+  EXPECT_EQ(to_float(Min<Float8E4m3>::apply(to_float8_e4m3(1.0f), to_float8_e4m3(-3.0f))), -3.0f);
+}
+
+// proto/float8_pairs.h computes in halves. It is for GPUs alone, so halves stand here for what it does.
+template <class T>
+void check_through_halves() {
+  const auto halved = [](float x) { return from_float(to_float(to_half(x)), T{}).bits; };
+  for (int i = 0; i < 256; ++i) {
+    const T a{static_cast<uint8_t>(i)};
+    const float x = to_float(a);
+    if (!is_nan(a)) {
+      EXPECT_EQ(to_float(to_half(x)), x);
+    }
+    for (int j = 0; j < 256; ++j) {
+      const T b{static_cast<uint8_t>(j)};
+      const float y = to_float(b);
+      ASSERT_EQ(Sum<T>::apply(a, b).bits, halved(x + y)) << i << " + " << j;
+      ASSERT_EQ(Prod<T>::apply(a, b).bits, halved(x * y)) << i << " * " << j;
+      ASSERT_EQ(PreMulSum<T>::pre(a, {0, b.bits, 0}).bits, halved(x * y));
+    }
+    for (uint64_t n = 1; n <= 1 << 20; n *= 2) {
+      const float scale = 1 / static_cast<float>(n);
+      ASSERT_EQ(to_float(to_half(scale)), scale);
+      ASSERT_EQ(Avg<T>::pre(a, {0, n, 0}).bits, halved(x * scale)) << i << " / " << n;
+    }
+  }
+}
+TEST(EightBitFloats, GiveTheSameBitsThroughHalves) {
+  check_through_halves<Float8E4m3>();
+  check_through_halves<Float8E5m2>();
+}
+
+// What is multiplied by a rounded factor is as if it had been divided.
+template <class T>
+void check_average_of_the_same() {
+  for (uint64_t n = 1; n < 3000; ++n) {
+    const double scale = power_of_two_from(n);
+    for (int i = 0; i < 256; ++i) {
+      const T x{static_cast<uint8_t>(i)};
+      const auto divided = static_cast<float>(static_cast<double>(to_float(x)) * scale / static_cast<double>(n));
+      ASSERT_EQ(Avg<T>::post(x, {0, n, 0}).bits, from_float(divided, x).bits) << i << " of " << n;
+    }
+  }
+}
+TEST(EightBitFloats, AveragesAreRoundedOnceAfterTheSum) {
+  check_average_of_the_same<Float8E4m3>();
+  check_average_of_the_same<Float8E5m2>();
+}
+TEST(EightBitFloats, TwoNansGiveTheOneThatConversionsGive) {
+  EXPECT_EQ(Max<Float8E5m2>::apply({0x7d}, {0xfe}).bits, 0x7f);
+  EXPECT_EQ(Min<Float8E4m3>::apply({0xff}, {0xff}).bits, 0x7f);
+  EXPECT_EQ(Max<Float8E5m2>::apply({0x7c}, {0x7b}).bits, 0x7c);  // infinity stays
+  EXPECT_EQ(Sum<Float8E5m2>::apply({0x7c}, {0xfc}).bits, 0x7f);
 }
 
 TEST(SixteenBitFloats, ComputeThroughFloat) {

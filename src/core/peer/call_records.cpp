@@ -26,10 +26,10 @@ std::string name_in(std::span<const char* const> names, uint64_t number) {
 constexpr const char* kFunctions[] = {"a barrier",   "a broadcast",     "an allgather", "an allreduce",
                                       "a reduce",    "a reducescatter", "a scan",       "an exscan",
                                       "an alltoall", "a gather",        "a scatter"};
-constexpr const char* kTypes[] = {"int8",      "uint8",       "int32",        "uint32",     "int64",    "uint64",
-                                  "float16",   "float32",     "float64",      "bfloat16",   "int16",    "uint16",
-                                  "complex64", "complex128",  "float_int",    "double_int", "long_int", "int_int",
-                                  "short_int", "float_float", "double_double"};
+constexpr const char* kTypes[] = {"int8",      "uint8",       "int32",         "uint32",      "int64",      "uint64",
+                                  "float16",   "float32",     "float64",       "bfloat16",    "int16",      "uint16",
+                                  "complex64", "complex128",  "float_int",     "double_int",  "long_int",   "int_int",
+                                  "short_int", "float_float", "double_double", "float8_e4m3", "float8_e5m2"};
 constexpr const char* kOps[] = {"sum",  "prod", "max",  "min",    "band",   "bor", "bxor",
                                 "land", "lor",  "lxor", "maxloc", "minloc", "avg", "pre_mul_sum"};
 static_assert(std::size(kFunctions) == proto::kFunctions);

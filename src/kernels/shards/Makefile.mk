@@ -4,6 +4,7 @@ GC_KERNEL_SHARDS = \
 	src/kernels/shards/kernels_f16.cpp \
 	src/kernels/shards/kernels_f32.cpp \
 	src/kernels/shards/kernels_f64.cpp \
+	src/kernels/shards/kernels_f8.cpp \
 	src/kernels/shards/kernels_i16.cpp \
 	src/kernels/shards/kernels_i32.cpp \
 	src/kernels/shards/kernels_i64.cpp \
@@ -15,6 +16,7 @@ GC_KERNEL_CUDA_SOURCES = \
 	src/kernels/shards/kernels_f16_cuda.cu \
 	src/kernels/shards/kernels_f32_cuda.cu \
 	src/kernels/shards/kernels_f64_cuda.cu \
+	src/kernels/shards/kernels_f8_cuda.cu \
 	src/kernels/shards/kernels_i16_cuda.cu \
 	src/kernels/shards/kernels_i32_cuda.cu \
 	src/kernels/shards/kernels_i64_cuda.cu \

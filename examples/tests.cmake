@@ -8,6 +8,8 @@ foreach(np 1 2 3)
   gc_mpi_test(examples.cg_${np} LABELS examples mpi NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND examples/cg --size 23 37 --steps 40)
 endforeach()
+# The residual is larger after so few steps than at the beginning.
+gc_mpi_test(examples.cg_growing LABELS examples mpi NP 2 COMMAND examples/cg --size 128 128 --steps 30)
 gc_mpi_test(examples.cg_too_small LABELS examples mpi NP 3 MUST_PRINT "cannot be shared among 3 ranks"
   COMMAND examples/cg --size 2 5)
 # Halos of few and of many bytes, in blocks that are not equal.

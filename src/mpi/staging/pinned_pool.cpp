@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/params.h"
 
@@ -13,7 +14,8 @@ namespace gpucoll::coll {
 namespace {
 
 constexpr size_t kLeastBlock = 65536;
-constexpr size_t kMostSpare = 1024, kMostSpareBytes = size_t{1} << 30;
+constexpr size_t kMostSpares = 1024;
+constexpr size_t kMostSpare = 8;  // times what is kept page-locked
 constexpr size_t kHuge = size_t{2} << 20;
 
 // Returns whether more than the first block of a mapping has become memory.
@@ -71,9 +73,9 @@ void* PinnedPool::map(size_t bytes, Use use) {
 bool PinnedPool::unmap(void* stage) noexcept {
   const auto it = mapped_.find(stage);
   if (it == mapped_.end()) return false;
-  const size_t touched = is_touched(stage, it->second) ? it->second : 0;
-  if (spare_.size() < kMostSpare && spare_bytes_ + touched <= kMostSpareBytes &&
-      (!touched || madvise(stage, touched, MADV_FREE) == 0)) {
+  const size_t touched = is_touched(stage, it->second) ? it->second : 0, most = kMostSpare * limit();
+  while (touched <= most && !spare_.empty() && spare_bytes_ + touched > most) drop_spare(std::prev(spare_.end()));
+  if (touched <= most && spare_.size() < kMostSpares) {
     spare_.emplace(it->second, Spare{stage, touched});
     spare_bytes_ += touched;
     return true;
@@ -81,6 +83,14 @@ bool PinnedPool::unmap(void* stage) noexcept {
   munmap(stage, it->second);
   mapped_.erase(it);
   return true;
+}
+
+// Gives the memory of a spare back to the system. REQUIRES: mutex_ is held.
+void PinnedPool::drop_spare(std::multimap<size_t, Spare>::iterator spare) noexcept {
+  munmap(spare->second.memory, spare->first);
+  mapped_.erase(spare->second.memory);
+  spare_bytes_ -= spare->second.touched;
+  spare_.erase(spare);
 }
 
 // The smallest free block that is large enough, but none that is much too large: that would be missing for others.
@@ -139,7 +149,8 @@ void* PinnedPool::get(gpu::Device* device, size_t bytes) noexcept {
   if (bytes < kHuge) {
     if (void* stage = std::malloc(std::max<size_t>(bytes, 1))) return stage;
   }
-  return get_mapped(bytes, Use::whole);
+  if (void* stage = get_mapped(bytes, Use::whole)) return stage;
+  return std::malloc(bytes);
 }
 
 void* PinnedPool::take_spare(size_t bytes) noexcept {
@@ -209,12 +220,7 @@ void PinnedPool::clear() noexcept {
     b.device->release_host(b.memory);
     return true;
   });
-  for (const auto& [bytes, spare] : spare_) {
-    mapped_.erase(spare.memory);
-    munmap(spare.memory, bytes);
-  }
-  spare_.clear();
-  spare_bytes_ = 0;
+  while (!spare_.empty()) drop_spare(spare_.begin());
 }
 
 }  // namespace gpucoll::coll

@@ -2,10 +2,9 @@
 // of calls that run on the device.
 //
 // At most params().staging_bytes are kept, and of the other pool params().pinned_bytes. Larger requests for staging get
-// pageable memory, in huge pages where the system has them. It is kept for the next request as well, since the system
-// clears what is new to a process page by page; the system may take the pages of kept memory back when it needs them.
-// Where there is less memory than that, it is address space, of which what is touched becomes memory: data may lie far
-// apart. Thread safety: any thread.
+// pageable memory, in huge pages where the system has them. Eight times params().staging_bytes of it are kept for the
+// next requests, since the system clears what is new to a process page by page. Where there is less memory than that,
+// it is address space, of which what is touched becomes memory: data may lie far apart. Thread safety: any thread.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -47,9 +46,14 @@ class PinnedPool {
   explicit PinnedPool(bool of_calls) : of_calls_(of_calls) {}
   size_t limit() const noexcept;
   enum class Room { free, made };
+  struct Spare {
+    void* memory;
+    size_t touched;  // bytes, or 0 where hardly any were
+  };
   enum class Use { whole, beginning };  // of pageable memory, as far as is known beforehand
   void* map(size_t bytes, Use use);
   void* take_spare(size_t bytes) noexcept;
+  void drop_spare(std::multimap<size_t, Spare>::iterator spare) noexcept;
   void* get_mapped(size_t bytes, Use use) noexcept;
   gpu::HostBlock get_pinned(gpu::Device& device, size_t bytes, Room room) noexcept;
   bool unmap(void* stage) noexcept;
@@ -60,12 +64,8 @@ class PinnedPool {
   std::mutex mutex_;
   std::vector<Block> blocks_;
   std::unordered_map<void*, size_t> mapped_;  // with their sizes
-  struct Spare {
-    void* memory;
-    size_t touched;  // bytes, or 0 where hardly any were
-  };
-  std::multimap<size_t, Spare> spare_;  // of mapped_, not in use, by size
-  size_t spare_bytes_ = 0;              // of spare_, those that were touched
+  std::multimap<size_t, Spare> spare_;        // of mapped_, not in use, by size
+  size_t spare_bytes_ = 0;                    // of spare_, those that were touched
   size_t kept_bytes_ = 0;
 };
 

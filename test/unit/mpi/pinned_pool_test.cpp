@@ -3,16 +3,21 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "base/params.h"
+
 namespace gpucoll::coll {
 namespace {
 
-constexpr size_t kPage = 4096, kBytes = 1 << 20;
+constexpr size_t kBytes = 1 << 20;
+
+size_t page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 class PinnedPoolTest : public testing::Test {
  protected:
@@ -40,7 +45,7 @@ TEST_F(PinnedPoolTest, KeepsThePagesOfMemoryThatWasUsed) {
   constexpr size_t kBlocks = 16;
   const std::vector<void*> first = reserve(kBlocks);
   const long fresh = faults_of_writing(first);
-  EXPECT_GE(fresh, static_cast<long>(kBlocks * kBytes / kPage / 2));
+  EXPECT_GE(fresh, static_cast<long>(kBlocks * kBytes / page() / 2));
   for (void* block : first) pool_.put(block);
   const std::vector<void*> again = reserve(kBlocks);
   EXPECT_LT(faults_of_writing(again), fresh / 4);
@@ -66,21 +71,21 @@ size_t address_space() {
   FILE* const file = std::fopen("/proc/self/statm", "r");
   EXPECT_EQ(std::fscanf(file, "%lu", &pages), 1);
   std::fclose(file);
-  return pages * kPage;
+  return pages * page();
 }
 
-TEST_F(PinnedPoolTest, KeepsNoMoreThanAGigabyteOfWhatWasUsed) {
-  constexpr size_t kLarge = size_t{512} << 20;
+TEST_F(PinnedPoolTest, KeepsNoMoreThanEightTimesStagingBytes) {
+  const size_t most = 8 * static_cast<size_t>(params().staging_bytes), large = most / 2;
   const size_t before = address_space();
   std::vector<void*> blocks;
   for (int i = 0; i < 4; ++i) {
-    blocks.push_back(pool_.get(nullptr, kLarge));
+    blocks.push_back(pool_.get(nullptr, large));
     ASSERT_NE(blocks.back(), nullptr);
     static_cast<uint8_t*>(blocks.back())[size_t{1} << 21] = 1;
     static_cast<uint8_t*>(blocks.back())[1 << 16] = 1;
   }
   for (void* block : blocks) pool_.put(block);
-  EXPECT_LE(address_space() - before, (size_t{1} << 30) + (size_t{8} << 20));
+  EXPECT_LE(address_space() - before, most + (size_t{8} << 20));
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ class RequestQueue final : public ProgressClient {
   bool is_held(const Request& call);
   Result<size_t> find_batch_size();
   bool joins(size_t at) const;
-  bool have_come_everywhere(size_t n);
+  Result<Request*> find_late(size_t n);
   bool joins_everywhere(size_t at);
   Result<bool> run_agreed(Request& call);
   Result<bool> run_on_device(Request& call);

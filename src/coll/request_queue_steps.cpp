@@ -245,14 +245,17 @@ Result<size_t> RequestQueue::find_batch_size() {
   return n;
 }
 
-// Returns whether this rank, too, sees that all ranks have come to the first n of the queue. Rank 0 has seen it, but
-// the copy of a third rank's board, where that is on another node, may be later here than there.
-bool RequestQueue::have_come_everywhere(size_t n) {
+// Returns the first of n calls of the queue to which, as far as this rank sees, a rank has not come; null: there is
+// none. Rank 0 has seen all of them, but the copy of a third rank's board, where that is on another node, may be later
+// here than there.
+Result<Request*> RequestQueue::find_late(size_t n) {
   for (size_t at = 1; at < n; ++at) {
-    const auto verdict = matcher_.look(queue_[at]->wait);
-    if (!verdict || *verdict != CallMatcher::Verdict::device) return false;
+    GC_TRY_AS(const CallMatcher::Verdict verdict, matcher_.look(queue_[at]->wait));
+    if (verdict == CallMatcher::Verdict::waiting) return queue_[at];
+    if (verdict != CallMatcher::Verdict::device)
+      return Status::error(Code::internal, "rank 0 joins a call that another rank does not make on its device");
   }
-  return true;
+  return static_cast<Request*>(nullptr);
 }
 
 Result<bool> RequestQueue::join(Request& call) {
@@ -263,9 +266,14 @@ Result<bool> RequestQueue::join(Request& call) {
     return false;
   }
   if (n > n_published_) return Status::error(Code::internal, "rank 0 joins what this rank has not entered");
-  if (description_.rank != 0 && !have_come_everywhere(n)) {
-    if (time_to_look_around(call)) GC_TRY(matcher_.look_around(call.wait));
-    return false;
+  if (description_.rank != 0) {
+    GC_TRY_AS(Request* const late, find_late(n));
+    if (late) {
+      late->wait.runtime = call.wait.runtime;
+      late->wait.start = call.wait.start;
+      if (time_to_look_around(call)) GC_TRY(matcher_.look_around(late->wait));
+      return false;
+    }
   }
   for (size_t i = 0; i < n; ++i) {
     matcher_.read_lines(queue_[i]->call.place, &queue_[i]->call.lines);

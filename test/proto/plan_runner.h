@@ -58,25 +58,12 @@ void draw(T& value, std::mt19937_64& random) {
   else
     value = static_cast<T>(static_cast<double>(random() % 2000) / 7.0 - 100.0);
 }
-inline void draw(proto::Half& value, std::mt19937_64& random) {
+template <class T>
+requires proto::kNarrow<T>
+void draw(T& value, std::mt19937_64& random) {
   float x;
   draw(x, random);
-  value = proto::to_half(x / 16);
-}
-inline void draw(proto::Bfloat16& value, std::mt19937_64& random) {
-  float x;
-  draw(x, random);
-  value = proto::to_bfloat16(x);
-}
-inline void draw(proto::Float8E4m3& value, std::mt19937_64& random) {
-  float x;
-  draw(x, random);
-  value = proto::to_float8_e4m3(x / 16);
-}
-inline void draw(proto::Float8E5m2& value, std::mt19937_64& random) {
-  float x;
-  draw(x, random);
-  value = proto::to_float8_e5m2(x / 16);
+  value = from_float(std::is_same_v<T, proto::Bfloat16> ? x : x / 16, T{});
 }
 template <class T>
 void draw(proto::Complex<T>& value, std::mt19937_64& random) {

@@ -60,12 +60,16 @@ Result<std::unique_ptr<Offer>> Offer::make(const Peer& to, const gc_message_key&
                                            gc_send_mode mode, Cause* cause) {
   if (!suits(to, data, mode, cause)) return std::unique_ptr<Offer>();
   proto::OutboxSlot* const slot = Outboxes::instance().take_slot(to, key, false);
-  *cause = Cause::message_many;
-  if (!slot) return std::unique_ptr<Offer>();
+  if (!slot) {
+    *cause = Cause::message_many;
+    return std::unique_ptr<Offer>();
+  }
   std::unique_ptr<Offer> offer(new Offer(to, slot, data, mode));
   GC_TRY(offer->put_place());
-  *cause = Cause::message_closed_memory;
-  if (!slot->has_place && !slot->is_eager) return std::unique_ptr<Offer>();
+  if (!slot->has_place && !slot->is_eager) {
+    *cause = Cause::message_closed_memory;
+    return std::unique_ptr<Offer>();
+  }
   set_state(*slot, State::offered);
   return offer;
 }

@@ -78,7 +78,7 @@ struct PackUnit {
   }
 
  private:
-  // What is computed at a time.
+  // Elements are computed one at a time, or two.
   using Step = std::conditional_t<kInPairs<T>, uint16_t, T>;
   using Of = std::conditional_t<kInPairs<T>, PairsOf<Red>, Red>;
   static constexpr int kSteps = sizeof(Pack) / sizeof(Step);

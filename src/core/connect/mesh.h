@@ -14,7 +14,7 @@ namespace gpucoll::core {
 
 class Mesh {
  public:
-  // bytes: of each buffer; `without`: how operations go if there is none, for the log.
+  // bytes: of each buffer. The causes are told why there is none.
   Mesh(const Peers& peers, net::MemoryPort& memory, size_t bytes, CauseLog& causes)
       : peers_(peers), memory_(memory), bytes_(bytes), causes_(causes), buffers_(static_cast<size_t>(peers.size())) {}
   ~Mesh();

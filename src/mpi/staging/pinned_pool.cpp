@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kLeastBlock = 65536;
 constexpr size_t kMostSpares = 1024;
-constexpr size_t kMostSpare = 8;  // times what is kept page-locked
+constexpr size_t kSpareFactor = 8;  // as much memory as page-locked memory is kept, times this
 constexpr size_t kHuge = size_t{2} << 20;
 
 // Returns whether more than the first block of a mapping has become memory.
@@ -73,7 +73,7 @@ void* PinnedPool::map(size_t bytes, Use use) {
 bool PinnedPool::unmap(void* stage) noexcept {
   const auto it = mapped_.find(stage);
   if (it == mapped_.end()) return false;
-  const size_t touched = is_touched(stage, it->second) ? it->second : 0, most = kMostSpare * limit();
+  const size_t touched = is_touched(stage, it->second) ? it->second : 0, most = kSpareFactor * limit();
   while (touched <= most && !spare_.empty() && spare_bytes_ + touched > most) drop_spare(std::prev(spare_.end()));
   if (touched <= most && spare_.size() < kMostSpares) {
     spare_.emplace(it->second, Spare{stage, touched});

@@ -97,7 +97,7 @@ class CallMatcher {
   // and decide() has not been called.
   void read_lines(const CallId& place, std::vector<gc_board_line>* lines, const Component* among = nullptr) const;
   // Returns the call's number in the launch order: equal on all ranks. 0: *lacking has none yet. REQUIRES: as
-  // read_lines().
+  // read_lines(), but for this rank's own publish(), which another thread may be about to do.
   uint64_t number_of(const CallId& place, int* lacking, const Component* among = nullptr) const noexcept;
   // Sees to it that a call for which this rank is ready gets a number greater than `number`. Returns false where all
   // ranks are ready: then it has a number, or is about to.

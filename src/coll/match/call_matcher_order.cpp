@@ -4,6 +4,13 @@
 #include "coll/match/call_matcher.h"
 
 namespace gpucoll::coll {
+namespace {
+
+bool has_come(const gc_board_line& line, const CallId& place) {
+  return gc_arrival_number(__atomic_load_n(&line.arrival, __ATOMIC_SEQ_CST)) == place.number;  // partner: publish
+}
+
+}  // namespace
 
 uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Component* among) const noexcept {
   uint64_t last = 0;
@@ -11,8 +18,10 @@ uint64_t CallMatcher::number_of(const CallId& place, int* lacking, const Compone
   for (int i = 0; i < n; ++i) {
     const int r = among ? among->ranks[static_cast<size_t>(i)] : i;
     const gc_board_line& line = entry_of(r).orders[place.order].lines[place.number % GC_BOARD_LINES];
-    const uint64_t number = __atomic_load_n(&line.number, __ATOMIC_ACQUIRE);  // partner: give_number of the peers
     *lacking = r;
+    // The others have come. This rank's line may still be that of an earlier call (BlockingOrder::enter).
+    if (r == description_.rank && !has_come(line, place)) return 0;
+    const uint64_t number = __atomic_load_n(&line.number, __ATOMIC_ACQUIRE);  // partner: give_number of the peers
     if (number <= GC_NUMBER_COMING) return 0;
     last = std::max(last, number);
   }
@@ -77,8 +86,8 @@ bool CallMatcher::catches_up(const CallId* place) const noexcept {
     const gc_board_entry* const entry = peer_entry(r);
     if (entry && place) {
       const gc_board_line& line = entry->orders[place->order].lines[place->number % GC_BOARD_LINES];
-      const bool come = gc_arrival_number(__atomic_load_n(&line.arrival, __ATOMIC_SEQ_CST)) == place->number;
-      if (come && __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) == GC_NUMBER_COMING && alive(r)) return false;
+      if (has_come(line, *place) && __atomic_load_n(&line.number, __ATOMIC_SEQ_CST) == GC_NUMBER_COMING && alive(r))
+        return false;
     }
     last = std::max(last, board_of(r).last_number());
   }

@@ -16,6 +16,7 @@ namespace gpucoll::coll {
 namespace {
 
 constexpr CallId kCall = {GC_ORDER_BLOCKING, 1, GC_FUNCTION_allreduce};
+constexpr CallId kCallOfSameLine = {GC_ORDER_BLOCKING, 1 + GC_BOARD_LINES, GC_FUNCTION_allreduce};
 
 gc_process_blob g_blobs[2];
 
@@ -36,6 +37,12 @@ class Rank {
   gc_comm_description description_;
   CallMatcher matcher_;
 };
+
+gc_board_line ready_line() {
+  gc_board_line ready = {};
+  ready.number = GC_NUMBER_COMING;
+  return ready;
+}
 
 // To the other process. Who waits for one that has ended ends, too.
 class Line {
@@ -82,6 +89,9 @@ class Line {
   line.hear();
   line.tell(matcher.give_number(kCall));
   line.hear();
+  matcher.publish(kCallOfSameLine, GC_KIND_DEVICE, ready_line());
+  line.tell(matcher.give_number(kCallOfSameLine));
+  line.hear();
   _exit(testing::Test::HasFailure());
 }
 
@@ -113,9 +123,7 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   CallMatcher& matcher = rank.matcher();
   CallMatcher::Wait wait = {kCall, nullptr};
   int missing = -1;
-  gc_board_line ready = {};
-  ready.number = GC_NUMBER_COMING;
-  matcher.publish(kCall, GC_KIND_DEVICE, ready);
+  matcher.publish(kCall, GC_KIND_DEVICE, ready_line());
   const uint64_t mine = matcher.give_number(kCall);
   EXPECT_EQ(*matcher.look(wait), CallMatcher::Verdict::waiting);
   EXPECT_TRUE(matcher.puts_behind(kCall, mine));  // the other has not come
@@ -139,6 +147,18 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   EXPECT_EQ(matcher.number_of(kCall, &missing), theirs);
   EXPECT_TRUE(matcher.catches_up(&kCall));
   EXPECT_GT(MpiProcess::instance().board().take_number(), theirs);
+
+  // Another thread asks between enter() and publish(): this rank's line still has the number of the call before.
+  line.tell('x');
+  line.hear<uint64_t>();
+  wait = {kCallOfSameLine, nullptr};
+  EXPECT_EQ(*matcher.look(wait), CallMatcher::Verdict::device);
+  EXPECT_EQ(matcher.number_of(kCallOfSameLine, &missing), 0u);
+  EXPECT_EQ(missing, 0);
+  matcher.publish(kCallOfSameLine, GC_KIND_DEVICE, ready_line());
+  EXPECT_EQ(matcher.number_of(kCallOfSameLine, &missing), 0u);
+  const uint64_t last = matcher.give_number(kCallOfSameLine);
+  EXPECT_EQ(matcher.number_of(kCallOfSameLine, &missing), last);
 
   line.tell('x');
   expect_its_end(child);
@@ -196,9 +216,7 @@ TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {
     return verdict ? *verdict : CallMatcher::Verdict::refused;
   };
   const auto publish = [&](uint64_t number) {
-    gc_board_line ready = {};
-    ready.number = GC_NUMBER_COMING;
-    matcher.publish(call(number), GC_KIND_DEVICE, ready);
+    matcher.publish(call(number), GC_KIND_DEVICE, ready_line());
     matcher.give_number(call(number));
   };
 

@@ -17,6 +17,19 @@ AC_DEFUN([GC_CHECK_CXX20],[
     [AC_MSG_ERROR([$CXX does not compile C++20: install g++ 12 or newer (Debian, Ubuntu: apt-get install g++) or set CXX])])
 ])
 
+# GC_TRY_CXXFLAG(FLAG, THEN): runs THEN where the C++ compiler takes FLAG.
+AC_DEFUN([GC_TRY_CXXFLAG],[
+  AC_LANG_PUSH([C++])
+  gc_saved_CXXFLAGS=$CXXFLAGS
+  CXXFLAGS="$CXXFLAGS -Werror $1"
+  AC_MSG_CHECKING([whether $CXX takes $1])
+  AC_COMPILE_IFELSE([AC_LANG_PROGRAM([])],[gc_takes_flag=yes],[gc_takes_flag=no])
+  AC_MSG_RESULT([$gc_takes_flag])
+  CXXFLAGS=$gc_saved_CXXFLAGS
+  AC_LANG_POP([C++])
+  AS_IF([test "$gc_takes_flag" = yes],[$2])
+])
+
 # GC_SANITIZERS: --enable-asan, --enable-tsan, --enable-ubsan for everything that is built.
 # AM_CONDITIONAL TSAN_VARIANTS: whether single tests are built with ThreadSanitizer, and as mutants, beside the plain
 # ones: unless all is built with a sanitizer, or --disable-variants.

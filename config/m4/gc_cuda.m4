@@ -47,8 +47,9 @@ AC_DEFUN([GC_FIND_CUDA],[
     gc_nvcc_path=`readlink -f "$gc_nvcc_path"`
     gc_cuda_dir=`AS_DIRNAME(["$gc_nvcc_path"])`
     gc_cuda_dir=`AS_DIRNAME(["$gc_cuda_dir"])`
-    CUDA_CPPFLAGS=
-    AS_IF([test "$gc_cuda_dir" != /usr],[CUDA_CPPFLAGS="-isystem $gc_cuda_dir/include"])
+    # Only for what asks: all else is compiled as without CUDA, and found by ccache there.
+    CUDA_CPPFLAGS=-DHAVE_CUDA=1
+    AS_IF([test "$gc_cuda_dir" != /usr],[AS_VAR_APPEND([CUDA_CPPFLAGS],[" -isystem $gc_cuda_dir/include"])])
     CUDA_LIBS=
     for gc_dir in "$gc_cuda_dir/lib64" "$gc_cuda_dir/lib" "$gc_cuda_dir/targets/x86_64-linux/lib" \
                   "$gc_cuda_dir/targets/sbsa-linux/lib" "$gc_cuda_dir/lib/x86_64-linux-gnu"; do

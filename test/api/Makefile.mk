@@ -77,7 +77,7 @@ test_api_libapi_tsan_a_SOURCES = $(GC_GPU_SOURCES) $(GC_TOPO_SOURCES) $(GC_NET_S
 	src/api/api_operations.cpp src/task/buffer_check.cpp src/task/collective_task.cpp src/api/exchange.cpp \
 	src/kernels/kernels.cpp src/kernels/shards/kernels_i32.cpp src/kernels/shards/kernels_move.cpp src/task/reduction_op.cpp \
 	src/api/registrations.cpp src/task/types.cpp
-test_api_libapi_tsan_a_CPPFLAGS = $(AM_CPPFLAGS) -UHAVE_CUDA $(GC_I32_CPPFLAGS)
+test_api_libapi_tsan_a_CPPFLAGS = $(AM_CPPFLAGS) $(GC_I32_CPPFLAGS)
 test_api_libapi_tsan_a_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 check_PROGRAMS += test/api/differential_test_tsan
 test_api_differential_test_tsan_SOURCES = $(test_api_differential_test_SOURCES)

@@ -42,6 +42,10 @@ check_PROGRAMS += test/proto/kernels_test
 endif
 test_proto_kernels_test_SOURCES = test/proto/kernels_test.cpp test/proto/collective_case.h \
 	test/proto/local_reduce_case.h test/proto/plan_runner.h $(GC_PROTO_TEST_FILES)
+test_proto_kernels_test_CPPFLAGS = $(AM_CPPFLAGS)
+if HAVE_CUDA
+test_proto_kernels_test_CPPFLAGS += $(CUDA_CPPFLAGS)
+endif
 test_proto_kernels_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/proto/local_reduce_test

@@ -36,7 +36,7 @@ gc_test(api.comm.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANS
 gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=off
   COMMAND test/api/comm_test)
 gc_test(api.communicators_of_mpi LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
-gc_test(api.disagree LABELS api TIMEOUT 240
+gc_test(api.disagree LABELS api TIMEOUT 240 PROCESSORS 2
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 COMMAND test/api/disagree_test)
 # Nobody compares calls; and destroying does not.
 gc_mutant(144 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
@@ -75,10 +75,10 @@ gc_test(api.share.copy LABELS api TIMEOUT 120
 gc_test(api.fork LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_mutant(150 MUST_PRINT "a child ended with status" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_mutant(151 MUST_PRINT "a child has not ended by exit" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
-gc_test(api.processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
+gc_test(api.processes LABELS api TIMEOUT 120 PROCESSORS 2 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
 # Ranks are on nodes of their own here: two on each of two, and all apart.
 foreach(nodes 2 4)
-  gc_test(api.processes.${nodes}_nodes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=${nodes}
+  gc_test(api.processes.${nodes}_nodes LABELS api TIMEOUT 120 PROCESSORS 2 ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=${nodes}
     COMMAND test/api/processes_test)
 endforeach()
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
@@ -122,7 +122,7 @@ gc_test(api.differential.all_pairs LABELS api TIMEOUT 240
       GPUCOLL_ALGORITHM=all_pairs GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
   COMMAND test/api/differential_test)
 # Messages by copy engine; and the same calls with kernels alone.
-gc_test(api.copy LABELS api TIMEOUT 120
+gc_test(api.copy LABELS api TIMEOUT 120 PROCESSORS 2
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_TIMEOUT=3 COMMAND test/api/copy_test)
 gc_test(api.copy.processes LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_COPY_REDUCTION_BYTES=50K GPUCOLL_COPY_REDUCTION_PIECE=4K
@@ -169,7 +169,7 @@ gc_test(api.differential.zero_copy LABELS api TIMEOUT 240
   COMMAND test/api/differential_test)
 # Few random calls with ThreadSanitizer, over all that is below the C API.
 if(GC_TSAN_VARIANTS)
-  gc_test(api.differential.tsan LABELS api tsan TIMEOUT 240
+  gc_test(api.differential.tsan LABELS api tsan TIMEOUT 240 PROCESSORS 2
     ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=60 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=60000
     COMMAND test/api/differential_test_tsan)
   gc_test(api.differential.tsan_copies LABELS api tsan TIMEOUT 240

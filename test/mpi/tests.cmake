@@ -236,9 +236,9 @@ gc_matching(3 NP 3 MESSAGES 10000 SEED 300000)
 gc_matching(tcp NP 3 MESSAGES 10000 SEED 400000 MPIRUN --mca pml ob1 --mca btl tcp,self)
 gc_matching(monitored NP 2 MESSAGES 5000 SEED 500000 MPIRUN --mca pml_monitoring_enable 1)
 gc_matching(threads NP 2 MESSAGES 10000 SEED 600000 WORDS --threads 3)
-# 100,000 messages, half a millisecond each on 2 cores that do nothing else.
-gc_matching(long NP 4 MESSAGES 60000 SEED 800000)
-gc_matching(long_threads NP 2 MESSAGES 40000 SEED 900000 WORDS --threads 3)
+# 100,000 messages with those above, half a millisecond each on 2 cores that do nothing else.
+gc_matching(long NP 4 MESSAGES 35000 SEED 800000)
+gc_matching(long_threads NP 2 MESSAGES 20000 SEED 900000 WORDS --threads 3)
 if(GC_PML_UCX)
   set(ucx --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)
   gc_mpi_test(mpi.messages_ucx LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${ucx} COMMAND test/mpi/messages)

@@ -27,7 +27,7 @@ function(gc_mpi_expect name status regex)
     set(e_COLL gpucoll)
   endif()
   list(POP_FRONT e_UNPARSED_ARGUMENTS program)
-  gc_test(tools.${name} LABELS tools mpi PROCESSORS 2
+  gc_test(tools.${name} LABELS tools mpi PROCESSORS 1
     ENV ${GC_MPI_ENV} ${e_ENV}
     COMMAND ${GC_SOURCE}/test/tools/expect.sh ${status} "${regex}" "${GC_MPIRUN}" --oversubscribe --bind-to none -np 2
             --mca coll ${e_COLL} "${GC_BUILD}/${program}" ${e_UNPARSED_ARGUMENTS})

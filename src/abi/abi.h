@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 17u
+#define GC_ABI_VERSION 18u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -117,7 +117,7 @@ typedef struct gc_call {
 } gc_call;
 
 /* The blob that a process gives to the others through the modex: opaque, at most GC_PROCESS_BLOB_BYTES. */
-#define GC_PROCESS_BLOB_BYTES 320
+#define GC_PROCESS_BLOB_BYTES 336
 typedef struct gc_process_blob {
   uint8_t bytes[GC_PROCESS_BLOB_BYTES];
 } gc_process_blob;

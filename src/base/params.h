@@ -45,6 +45,7 @@ enum AlgorithmChoice : int64_t {
   kAlgorithmZeroCopy
 };
 enum ProtocolChoice : int64_t { kProtocolAuto, kProtocolSimple, kProtocolLl, kProtocolLl128 };
+enum SocketFamilyChoice : int64_t { kSocketFamilyAuto, kSocketFamilyIpv4, kSocketFamilyIpv6 };
 enum Ll128LinksChoice : int64_t { kLl128LinksNvlink, kLl128LinksAny };
 enum FallbackChoice : int64_t { kFallbackAuto, kFallbackNone };
 

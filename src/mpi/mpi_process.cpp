@@ -17,7 +17,7 @@
 namespace gpucoll::coll {
 namespace {
 
-constexpr uint32_t kMagic = 0x67637074;
+constexpr uint32_t kMagic = 0x67637075;
 
 // Returns whether other processes of the job may be on other nodes, as far as Open MPI's launcher tells; a container
 // may be a node of its own.
@@ -110,11 +110,11 @@ Status MpiProcess::can_reach(const ProcessInfo& info) const {
     return Status::error(Code::unsupported,
                          "is on another node or in another container (PID namespace), where the parameter transport "
                          "does not reach: set it to auto, verbs or tcp");
-  if (info.address.port && mine_.address.port) return {};
+  if (info.address.at.anywhere() && mine_.address.at.anywhere()) return {};
   return Status::error(Code::unsupported,
                        "is on another node or in another container (PID namespace), and %s does not listen for other "
                        "nodes: Open MPI's launcher has said that all ranks are on one, or see its own message",
-                       info.address.port ? "this process" : "that process");
+                       info.address.at.anywhere() ? "this process" : "that process");
 }
 
 Status MpiProcess::make_known(const ProcessInfo& info, PeerProcess* peer) {

@@ -33,7 +33,7 @@ struct ProcessInfo {
   SharedMemoryName board;
   SharedMemoryName outbox;  // no bytes: none
   uint8_t outbox_secret[proto::kSecretBytes];
-  proto::NetworkAddress address;  // where it answers processes of other nodes; no port: it does not
+  proto::NetworkAddress address;  // where it answers processes of other nodes; nowhere: it does not
 };
 static_assert(sizeof(ProcessInfo) <= GC_PROCESS_BLOB_BYTES);
 

@@ -86,7 +86,7 @@ RemoteBoards& RemoteBoards::instance() {
 }
 
 Status RemoteBoards::listen(const ProcessId& self, core::Board* own, proto::NetworkAddress* address) {
-  GC_TRY_AS(const net::Address listening, Endpoint::instance().address());
+  GC_TRY_AS(const proto::ListenAddress listening, Endpoint::instance().address());
   GC_TRY_AS(const net::Token token, net::random_token());
   std::memcpy(hello_.node, self.node.data(), sizeof hello_.node);
   hello_.pid = self.pid;
@@ -94,7 +94,7 @@ Status RemoteBoards::listen(const ProcessId& self, core::Board* own, proto::Netw
   own_ = own;
   service_thread([this] { run(); }).detach();
   Endpoint::instance().expect(token, [this](UniqueFd connected) { welcome(std::move(connected)); });
-  *address = {listening.ip, listening.port, 0, {token.low, token.high}, {}};
+  *address = {listening, {token.low, token.high}, {}};
   std::snprintf(address->host, sizeof address->host, "%s", topo::host_name().c_str());
   return {};
 }
@@ -136,7 +136,7 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
     const proto::NetworkAddress& address = wanted[i].address;
     if (wanted[i].process->has_channel()) continue;
     *failed = i;
-    GC_TRY_AS(auto dialed, net::DialedConnection::start({address.ip, address.port, 0}, token_of(address), 0));
+    GC_TRY_AS(auto dialed, net::DialedConnection::start(address.at, token_of(address), 0));
     pending.push_back({i, std::move(dialed)});
   }
   while (!pending.empty()) {

@@ -7,6 +7,7 @@ noinst_HEADERS = \
 	src/proto/float8_pairs.h \
 	src/proto/format/board.h \
 	src/proto/format/bootstrap.h \
+	src/proto/format/listen_address.h \
 	src/proto/format/calls.h \
 	src/proto/format/channel.h \
 	src/proto/format/remote_board.h \

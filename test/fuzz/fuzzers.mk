@@ -7,7 +7,8 @@ objects := $(addsuffix .o, \
   src/base/system_limits \
   src/core/plan/tuner src/core/plan/tuning_file \
   src/mpi/board src/mpi/remote_process \
-  src/net/bootstrap/door src/net/bootstrap/gathering src/net/bootstrap/socket src/net/bootstrap/spare \
+  src/net/bootstrap/address src/net/bootstrap/door src/net/bootstrap/gathering \
+  src/net/bootstrap/interfaces src/net/bootstrap/socket src/net/bootstrap/spare \
   src/net/step_lanes \
   src/net/tcp/channel src/net/tcp/endpoint src/net/tcp/step_stream)
 fuzzers := $(addsuffix _fuzz, $(targets))

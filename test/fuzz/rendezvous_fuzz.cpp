@@ -37,7 +37,7 @@ proto::BootstrapWord word_of(gpucoll_test::Input& input) {
 class Meeting {
  public:
   Meeting() {
-    auto listener = listen_on(htonl(INADDR_LOOPBACK), &address_);
+    auto listener = listen_on({loopback_addresses().ipv4, {}}, &at_);
     if (!listener) __builtin_trap();
     door_ = Door(*std::move(listener));
   }
@@ -74,7 +74,7 @@ class Meeting {
 
  private:
   void dial(UniqueFd* caller, gpucoll_test::Input& input) {
-    auto connected = connect_to(address_, deadline_after(5));
+    auto connected = connect_to(at_.ipv4, deadline_after(5));
     if (!connected) return;
     *caller = *std::move(connected);
     const proto::BootstrapHello hello = hello_of(input);
@@ -83,7 +83,7 @@ class Meeting {
   static void say(const UniqueFd& caller, const void* data, size_t bytes) {
     if (caller && send(caller.get(), data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
   }
-  Address address_;
+  Addresses at_;
   Door door_;
   Gathering gathering_{1, deadline_after(0)};
   std::array<UniqueFd, kCallers> callers_;

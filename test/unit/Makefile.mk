@@ -1,6 +1,6 @@
 # Tests of label unit: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/unit/tests.cmake test/unit/kernel_subset.sh test/unit/parameters_document.sh \
-	test/unit/documents.sh test/unit/parameters_tested.sh test/unit/rooms.sh test/unit/rooms.txt test/unit/tarball.sh \
+	test/unit/documents.sh test/unit/over_ipv6.sh test/unit/parameters_tested.sh test/unit/rooms.sh test/unit/rooms.txt test/unit/tarball.sh \
 	test/unit/troubleshooting.py
 
 check_PROGRAMS += test/unit/base/base_test test/unit/core/core_test test/unit/net/bootstrap_test
@@ -13,6 +13,9 @@ test_unit_core_core_test_SOURCES = test/unit/core/core_test.cpp
 test_unit_core_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_net_bootstrap_test_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h
 test_unit_net_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/net/address_test
+test_unit_net_address_test_SOURCES = test/unit/net/address_test.cpp
+test_unit_net_address_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/tcp_test
 test_unit_net_tcp_test_SOURCES = test/unit/net/tcp_test.cpp test/unit/net/link_kernels.h
 test_unit_net_tcp_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
@@ -39,15 +42,16 @@ endif
 endif
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/net/tcp_test_tsan
-test_unit_net_tcp_test_tsan_SOURCES = test/unit/net/tcp_test.cpp src/net/bootstrap/door.cpp src/net/bootstrap/socket.cpp \
+test_unit_net_tcp_test_tsan_SOURCES = test/unit/net/tcp_test.cpp src/net/bootstrap/address.cpp src/net/bootstrap/door.cpp \
+	src/net/bootstrap/interfaces.cpp src/net/bootstrap/socket.cpp \
 	src/net/bootstrap/spare.cpp src/net/tcp/channel.cpp src/net/tcp/endpoint.cpp src/net/step_lanes.cpp \
 	src/net/tcp/step_stream.cpp src/net/tcp/tcp.cpp
 test_unit_net_tcp_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_tcp_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_net_tcp_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/bootstrap_test_tsan
-test_unit_net_bootstrap_test_tsan_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h src/net/bootstrap/door.cpp \
-	src/net/bootstrap/gathering.cpp src/net/bootstrap/rendezvous.cpp src/net/bootstrap/socket.cpp \
+test_unit_net_bootstrap_test_tsan_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h src/net/bootstrap/address.cpp src/net/bootstrap/door.cpp \
+	src/net/bootstrap/gathering.cpp src/net/bootstrap/interfaces.cpp src/net/bootstrap/rendezvous.cpp src/net/bootstrap/socket.cpp \
 	src/net/bootstrap/socket_bootstrap.cpp src/net/bootstrap/spare.cpp
 test_unit_net_bootstrap_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_bootstrap_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)

@@ -57,6 +57,7 @@ gc_mutant(162 MUST_PRINT "FAILED.*WhoComesWhileAnotherThreadIsAtItGoesOn" LABELS
   COMMAND test/unit/mpi/progress_thread_test --gtest_filter=*GoesOn)
 gc_test(unit.tuner LABELS unit COMMAND test/unit/core/tuner_test)
 gc_test(unit.tuning_file LABELS unit COMMAND test/unit/core/tuning_file_test)
+gc_test(unit.address LABELS unit COMMAND test/unit/net/address_test)
 gc_test(unit.bootstrap LABELS unit TIMEOUT 120 COMMAND test/unit/net/bootstrap_test --gtest_filter=-Few*)
 if(NOT GC_SANITIZERS MATCHES undefined)  # as above
   gc_test(unit.bootstrap.few_descriptors LABELS unit TIMEOUT 120 COMMAND test/unit/net/bootstrap_test --gtest_filter=Few*)
@@ -67,6 +68,9 @@ if(GC_TSAN_VARIANTS)  # a child of several threads may start no others there
     COMMAND test/unit/net/bootstrap_test_tsan --gtest_filter=-Few*:SocketBootstrap.NamesARankThatIsStopped)
 endif()
 gc_test(unit.tcp LABELS unit TIMEOUT 120 COMMAND test/unit/net/tcp_test)
+gc_test(unit.tcp.ipv6 LABELS unit TIMEOUT 120
+  COMMAND ${GC_SOURCE}/test/unit/over_ipv6.sh ${GC_BUILD}/test/unit/net/tcp_test)
+set_tests_properties(unit.tcp.ipv6 PROPERTIES SKIP_RETURN_CODE 77)
 if(GC_TSAN_VARIANTS)
   gc_test(unit.tcp.tsan LABELS unit TIMEOUT 240 COMMAND test/unit/net/tcp_test_tsan)
 endif()

@@ -134,10 +134,8 @@ RemotePages::~RemotePages() = default;
 
 Status RemotePages::listen() {
   copies_.resize(static_cast<size_t>(size_));
-  GC_TRY_AS(const net::Address address, Endpoint::instance().address());
+  GC_TRY_AS(mine_.at, Endpoint::instance().address());
   GC_TRY_AS(const Token token, net::random_token());
-  mine_.ip = address.ip;
-  mine_.port = address.port;
   mine_.token[0] = token.low;
   mine_.token[1] = token.high;
   return {};
@@ -165,8 +163,8 @@ Result<std::vector<RemotePages::Dialing>> RemotePages::begin_dialing() const {
   std::vector<Dialing> pending;
   for (int r = rank_ + 1; r < size_; ++r) {
     const NetworkAddress& address = addresses_[static_cast<size_t>(r)];
-    if (!copy(r) || address.port == 0) continue;
-    auto dialed = net::DialedConnection::start({address.ip, address.port, 0}, channel_token(address, rank_), 0);
+    if (!copy(r) || !address.at.anywhere()) continue;
+    auto dialed = net::DialedConnection::start(address.at, channel_token(address, rank_), 0);
     if (!dialed) return unreached(r, dialed.status());
     pending.push_back({r, *std::move(dialed)});
   }
@@ -194,7 +192,7 @@ Status RemotePages::connect() {
                            "this rank cannot connect to rank %d on host %s at %s within the parameter timeout: open "
                            "the network between the hosts, or name another interface by the parameter socket_ifname",
                            pending[0].rank, host(pending[0].rank).c_str(),
-                           to_string(net::Address{address.ip, address.port, 0}).c_str());
+                           to_string(net::from_format(address.at)).c_str());
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   return await_dialers();

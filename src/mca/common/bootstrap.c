@@ -27,9 +27,11 @@ static gc_process_blob *fetch(const ompi_proc_t *proc) {
   size_t size = 0;
   int rc;
   OPAL_MODEX_RECV(rc, &mca_coll_gpucoll_component.collm_version, &proc->super.proc_name, (void **)&bytes, &size);
-  if (rc == OPAL_SUCCESS && bytes != NULL && size == sizeof(gc_process_blob)) return (gc_process_blob *)bytes;
+  if (rc != OPAL_SUCCESS || bytes == NULL) return &absent;
+  if (size == sizeof(gc_process_blob)) return (gc_process_blob *)bytes;
   free(bytes);
-  return &absent;
+  gc_process_blob *other = calloc(1, sizeof *other); /* zeros are the blob of another version */
+  return other != NULL ? other : &absent;
 }
 
 static const gc_process_blob *look_up(const ompi_proc_t *proc) {

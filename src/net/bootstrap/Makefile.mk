@@ -1,10 +1,14 @@
 # Room net/bootstrap: sockets and the exchange before connections.
 GC_NET_SOURCES += \
+	src/net/bootstrap/address.cpp \
+	src/net/bootstrap/address.h \
 	src/net/bootstrap/bootstrap.h \
 	src/net/bootstrap/door.cpp \
 	src/net/bootstrap/door.h \
 	src/net/bootstrap/gathering.cpp \
 	src/net/bootstrap/gathering.h \
+	src/net/bootstrap/interfaces.cpp \
+	src/net/bootstrap/interfaces.h \
 	src/net/bootstrap/of_this_process.h \
 	src/net/bootstrap/rendezvous.cpp \
 	src/net/bootstrap/rendezvous.h \

@@ -18,16 +18,22 @@ namespace {
 // For one turn: then others, and the deadline, have theirs.
 constexpr int kMostAccepted = 256;
 
+// Returns whether somebody knocks. Without a descriptor left accept4 fails with EMFILE also where nobody does.
+bool somebody_knocks(int listener) {
+  pollfd knock = {listener, POLLIN, 0};
+  return poll(&knock, 1, 0) > 0;
+}
+
 }  // namespace
 
 void Door::shut() noexcept {
-  if (listener_) shutdown(listener_.get(), SHUT_RDWR);
+  for (const UniqueFd& listener : listeners_) shutdown(listener.get(), SHUT_RDWR);
   *this = Door();
 }
 
 void Door::watch(PollSet* set) const {
-  if (!listener_) return;
-  if (!has_last()) set->add(listener_.get(), POLLIN);
+  for (const UniqueFd& listener : listeners_)
+    if (!has_last()) set->add(listener.get(), POLLIN);
   for (const Stranger& stranger : strangers_) set->add(stranger.fd.get(), POLLIN);
 }
 
@@ -55,23 +61,17 @@ bool Door::settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* gu
   return true;
 }
 
-// Returns whether somebody knocks. Without a descriptor left accept4 fails with EMFILE also where nobody does.
-bool Door::somebody_knocks() const {
-  pollfd knock = {listener_.get(), POLLIN, 0};
-  return poll(&knock, 1, 0) > 0;
-}
-
-bool Door::accept_one(const Knows& knows, std::vector<Guest>* guests) {
-  Stranger stranger{accept_now(listener_.get()), Clock::now()};
+bool Door::accept_one(int listener, const Knows& knows, std::vector<Guest>* guests) {
+  Stranger stranger{accept_now(listener), Clock::now()};
   while (!stranger.fd && no_descriptor_left(errno)) {
-    if (!somebody_knocks()) return errno = EAGAIN, false;
+    if (!somebody_knocks(listener)) return errno = EAGAIN, false;
     if (!strangers_.empty())
       strangers_.pop_front();
     else if (Spare::spend())
       stranger.last = true;
     else
       return errno = EMFILE, false;
-    stranger.fd = accept_now(listener_.get());
+    stranger.fd = accept_now(listener);
   }
   if (!stranger.fd) return false;
   if (!settle(&stranger, knows, guests)) strangers_.push_back(std::move(stranger));
@@ -83,9 +83,14 @@ Status Door::serve(const PollSet& set, const Knows& knows, std::vector<Guest>* g
   std::erase_if(strangers_, [&](Stranger& s) { return set.ready(s.fd.get()) && settle(&s, knows, guests); });
   std::erase_if(strangers_, [](const Stranger& s) { return Clock::now() - s.since > kBudget; });
   if (!has_last()) Spare::restore();
-  if (!listener_ || !set.ready(listener_.get())) return {};
+  for (const UniqueFd& listener : listeners_)
+    if (set.ready(listener.get())) GC_TRY(accept_all(listener.get(), knows, guests));
+  return {};
+}
+
+Status Door::accept_all(int listener, const Knows& knows, std::vector<Guest>* guests) {
   for (int i = 0; i < kMostAccepted && !has_last(); ++i) {
-    if (accept_one(knows, guests) || errno == EINTR || errno == ECONNABORTED) continue;
+    if (accept_one(listener, knows, guests) || errno == EINTR || errno == ECONNABORTED) continue;
     if (no_descriptor_left(errno)) return Status::system(errno, "this process cannot accept a bootstrap connection");
     break;
   }

@@ -26,9 +26,9 @@ class Door {
 
   Door() noexcept = default;
   // most_strangers: how many may stand here at once that have said nothing yet.
-  explicit Door(UniqueFd listener, size_t most_strangers = kMostStrangers) noexcept
-      : listener_(std::move(listener)), most_strangers_(most_strangers) {}
-  explicit operator bool() const noexcept { return static_cast<bool>(listener_); }
+  explicit Door(std::vector<UniqueFd> listeners, size_t most_strangers = kMostStrangers) noexcept
+      : listeners_(std::move(listeners)), most_strangers_(most_strangers) {}
+  explicit operator bool() const noexcept { return !listeners_.empty(); }
 
   // Stops listening, also where a forked child has inherited the listener, and drops the strangers.
   void shut() noexcept;
@@ -50,12 +50,12 @@ class Door {
   static Heard hear(Stranger* stranger);
   // Returns whether the stranger is one no longer.
   static bool settle(Stranger* stranger, const Knows& knows, std::vector<Guest>* guests);
-  bool somebody_knocks() const;
   // Returns whether someone came in; sets errno where not.
-  bool accept_one(const Knows& knows, std::vector<Guest>* guests);
+  bool accept_one(int listener, const Knows& knows, std::vector<Guest>* guests);
+  Status accept_all(int listener, const Knows& knows, std::vector<Guest>* guests);
   bool has_last() const;
 
-  UniqueFd listener_;
+  std::vector<UniqueFd> listeners_;  // one for each address
   size_t most_strangers_ = kMostStrangers;
   std::deque<Stranger> strangers_;  // the oldest first
 };

@@ -11,6 +11,7 @@
 
 #include "base/mutant.h"
 #include "base/service_thread.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
@@ -38,12 +39,12 @@ Result<UniqueId> Rendezvous::make_id() {
     return Status::system(errno, "this process cannot get random bytes for a unique id");
   std::lock_guard lock(mutex_);
   Status status = contained([&] { return start(); });
-  auto address = status ? entrance() : Result<const Address*>(status);
+  auto address = status ? entrance() : Result<proto::ListenAddress>(status);
   if (!address) {
     wake();  // to end where it has nothing to do
     return address.status();
   }
-  id.root = {(*address)->ip, (*address)->port, 0, getpid()};
+  id.root = {*address, getpid()};
   drop_oldest_unused();
   gatherings_.emplace(id.nonce, Gathering(++made_, Clock::now() + limits_.unused));
   wake();
@@ -59,17 +60,18 @@ void Rendezvous::drop_oldest_unused() {
     gatherings_.erase(std::min_element(gatherings_.begin(), gatherings_.end(), older));
 }
 
-// Where the interface that is to be used listens.
-Result<const Address*> Rendezvous::entrance() {
-  GC_TRY_AS(uint32_t ip, local_ip());
-  if (gc_mutant(123)) ip = 0;
+// Returns where this process listens at the addresses that are to be used.
+Result<proto::ListenAddress> Rendezvous::entrance() {
+  GC_TRY_AS(Addresses wanted, local_addresses());
+  if (gc_mutant(123)) wanted.ipv4.bytes = {};
   for (const Entrance& known : entrances_)
-    if (known.ip == ip) return &known.address;
-  Entrance made = {ip, {}, {}};
-  GC_TRY_AS(UniqueFd listener, listen_on(ip, &made.address));
-  made.door = Door(std::move(listener));
+    if (known.wanted.ipv4.is_same_ip(wanted.ipv4) && known.wanted.ipv6.is_same_ip(wanted.ipv6))
+      return to_format(known.at);
+  Entrance made = {wanted, {}, {}};
+  GC_TRY_AS(auto listeners, listen_on(wanted, &made.at));
+  made.door = Door(std::move(listeners));
   entrances_.push_back(std::move(made));
-  return &entrances_.back().address;
+  return to_format(entrances_.back().at);
 }
 
 Status Rendezvous::start() {

@@ -29,7 +29,7 @@ class Rendezvous {
   // The one of this process; a forked child has its own.
   static Rendezvous& instance();
 
-  // Errors: system, where there is no thread or no socket; invalid_argument as local_ip().
+  // Errors: system, where there is no thread or no socket; invalid_argument as local_addresses().
   Result<proto::UniqueId> make_id();
   // Tells the ranks of an id of this process that one of them cannot take part, without a connection. False where the
   // id is not known here.
@@ -40,11 +40,10 @@ class Rendezvous {
 
  private:
   struct Entrance {
-    uint32_t ip;
-    Address address;
+    Addresses wanted, at;  // without and with ports
     Door door;
   };
-  Result<const Address*> entrance();
+  Result<proto::ListenAddress> entrance();
   Status start();
   void run();
   PollSet watched() const;

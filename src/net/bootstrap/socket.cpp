@@ -1,9 +1,6 @@
 #include "net/bootstrap/socket.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,11 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <thread>
 
 #include "base/boot_id.h"
-#include "base/params.h"
 
 namespace gpucoll::net {
 namespace {
@@ -26,12 +21,11 @@ int milliseconds_left(Deadline deadline) {
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1000));
 }
 
-sockaddr_in to_sockaddr(const Address& address) {
-  sockaddr_in sa = {};
-  sa.sin_family = AF_INET;
-  sa.sin_addr.s_addr = address.ip;
-  sa.sin_port = address.port;
-  return sa;
+Result<UniqueFd> open_socket(Family family) {
+  const int domain = family == Family::ipv6 ? AF_INET6 : AF_INET;
+  UniqueFd fd(socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return Status::system(errno, "this process cannot create a bootstrap socket");
+  return fd;
 }
 
 void send_at_once(int fd) {
@@ -54,30 +48,6 @@ Status run(Transfer transfer, Deadline deadline) {
 Deadline deadline_after(int64_t seconds) {
   constexpr int64_t kPracticallyNever = 10ll * 365 * 24 * 3600;
   return Clock::now() + std::chrono::seconds(seconds ? seconds : kPracticallyNever);
-}
-
-std::string to_string(const Address& address) {
-  char text[INET_ADDRSTRLEN] = "?";
-  in_addr in = {address.ip};
-  inet_ntop(AF_INET, &in, text, sizeof text);
-  return std::string(text) + ":" + std::to_string(ntohs(address.port));
-}
-
-Result<uint32_t> local_ip() {
-  const std::string& wanted = params().socket_ifname;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list)) return Status::system(errno, "this process cannot list the network interfaces");
-  std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(list, freeifaddrs);
-  for (ifaddrs* i = list; i; i = i->ifa_next) {
-    if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP)) continue;
-    bool take = wanted.empty() ? !(i->ifa_flags & IFF_LOOPBACK) : wanted == i->ifa_name;
-    if (take) return uint32_t{reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr};
-  }
-  if (!wanted.empty())
-    return Status::error(Code::invalid_argument,
-                         "parameter socket_ifname: no network interface '%s' is up and has an IPv4 address",
-                         wanted.c_str());
-  return uint32_t{htonl(INADDR_LOOPBACK)};
 }
 
 // One kernel and one network namespace of it.
@@ -110,17 +80,38 @@ short PollSet::ready(int fd) const {
   return place == places_.end() ? short{0} : fds_[place->second].revents;
 }
 
-Result<UniqueFd> listen_on(uint32_t ip, Address* address) {
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return Status::system(errno, "this process cannot create a bootstrap socket");
-  sockaddr_in sa = to_sockaddr({ip, 0, 0});
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa) || listen(fd.get(), SOMAXCONN))
+namespace {
+
+// Puts the port into *address.
+Result<UniqueFd> listen_on(Address* address) {
+  GC_TRY_AS(UniqueFd fd, open_socket(address->family));
+  SocketAddress socket = socket_address_of(*address);
+  if (bind(fd.get(), socket.get(), socket.bytes) || listen(fd.get(), SOMAXCONN))
     return Status::system(errno, "this process cannot listen on its bootstrap socket");
-  socklen_t length = sizeof sa;
-  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&sa), &length))
+  if (getsockname(fd.get(), socket.get(), &socket.bytes))
     return Status::system(errno, "this process cannot learn the address of its bootstrap socket");
-  *address = {ip, sa.sin_port, 0};
+  address->port = address_of(*socket.get()).port;
   return fd;
+}
+
+}  // namespace
+
+Result<std::vector<UniqueFd>> listen_on(const Addresses& addresses, Addresses* at) {
+  std::vector<UniqueFd> listeners;
+  Status failed;
+  *at = addresses;
+  for (Address* const address : {&at->ipv4, &at->ipv6}) {
+    if (!*address) continue;
+    auto listener = listen_on(address);
+    if (listener) {
+      listeners.push_back(*std::move(listener));
+      continue;
+    }
+    if (failed) failed = listener.status();
+    *address = {};
+  }
+  if (listeners.empty()) return failed;
+  return listeners;
 }
 
 UniqueFd accept_now(int listener) noexcept {
@@ -137,12 +128,10 @@ Result<Dial> Dial::start(const Address& address) {
 }
 
 Status Dial::begin() {
-  fd_ = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd_) return Status::system(errno, "this process cannot create a bootstrap socket");
+  GC_TRY_AS(fd_, open_socket(address_.family));
   send_at_once(fd_.get());
-  sockaddr_in sa = to_sockaddr(address_);
-  if (!connect(fd_.get(), reinterpret_cast<sockaddr*>(&sa), sizeof sa) || errno == EINPROGRESS || not_now(errno))
-    return {};
+  const SocketAddress to = socket_address_of(address_);
+  if (!connect(fd_.get(), to.get(), to.bytes) || errno == EINPROGRESS || not_now(errno)) return {};
   return Status::error(Code::remote, "this process cannot connect to %s: %s", to_string(address_).c_str(),
                        strerror(errno));
 }
@@ -151,9 +140,9 @@ Result<UniqueFd> Dial::finish() {
   int error = 0;
   socklen_t length = sizeof error;
   getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  sockaddr_in peer = {};
-  length = sizeof peer;
-  if (!error && !getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &length)) return std::move(fd_);
+  SocketAddress peer;
+  peer.bytes = sizeof peer.storage;
+  if (!error && !getpeername(fd_.get(), peer.get(), &peer.bytes)) return std::move(fd_);
   if (error && error != ETIMEDOUT && !not_now(error))
     return Status::error(Code::remote, "this process cannot connect to %s: %s", to_string(address_).c_str(),
                          strerror(error));

@@ -1,7 +1,6 @@
 // TCP sockets with deadlines. Every function that waits gives up at the deadline with Code::timed_out, or as soon
 // as the peer closes with Code::remote. Thread safety: value types.
 #pragma once
-#include <netinet/in.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -14,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "net/bootstrap/address.h"
 
 namespace gpucoll::net {
 
@@ -23,22 +23,9 @@ using Deadline = Clock::time_point;
 // `seconds` from now; 0 means (practically) never.
 Deadline deadline_after(int64_t seconds);
 
-// An IPv4 address and port, fixed width: part of the unique id and of the socket bootstrap's messages.
-struct Address {
-  uint32_t ip = 0;    // network byte order
-  uint16_t port = 0;  // network byte order
-  uint16_t reserved = 0;
-};
-static_assert(sizeof(Address) == 8);
-std::string to_string(const Address& address);
-
 // Returns whether a call on a socket that does not wait has failed only because it would have had to.
 inline bool not_now(int errnum) noexcept { return errnum == EAGAIN || errnum == EWOULDBLOCK || errnum == EINTR; }
 
-// The address under which other nodes reach this one: that of the first interface that is up and not the loopback,
-// else 127.0.0.1. The parameter socket_ifname names another interface. Errors: invalid_argument, where there is none of
-// that name that is up and has an address.
-Result<uint32_t> local_ip();
 // Equal for two processes that reach each other over the loopback; 0 where that is not known.
 uint64_t loopback_id();
 
@@ -58,8 +45,9 @@ class PollSet {
   std::unordered_map<int, size_t> places_;
 };
 
-// A listening socket, without waiting, on one address of this host and a free port; *address says where.
-Result<UniqueFd> listen_on(uint32_t ip, Address* address);
+// Returns listening sockets, without waiting, one for each of these addresses of this host; *at says where, as the
+// system chooses the ports. Errors: system, where it gives none of them.
+Result<std::vector<UniqueFd>> listen_on(const Addresses& addresses, Addresses* at);
 // Returns what accept4 gives: a socket without waiting. Sets errno where it gives none.
 UniqueFd accept_now(int listener) noexcept;
 

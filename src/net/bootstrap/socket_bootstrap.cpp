@@ -14,6 +14,7 @@
 #include "base/mutant.h"
 #include "base/system_limits.h"
 #include "net/bootstrap/gathering.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/rendezvous.h"
 
 namespace gpucoll::net {
@@ -32,11 +33,14 @@ constexpr std::chrono::milliseconds kPatience{2000};
 constexpr std::chrono::milliseconds kLookForStopped{100};
 // A rank in the maker's process looks so often at whether the maker can answer at all (Rendezvous::refusal).
 constexpr std::chrono::milliseconds kLookAtMaker{50};
-// Returns whether an address is of this host, as far as the interfaces tell that ranks use.
-bool is_here(uint32_t ip) {
-  if (ip == htonl(INADDR_LOOPBACK)) return true;
-  const auto own = local_ip();
-  return own && *own == ip;
+// Returns whether a process listens on this host, as far as the interfaces tell that ranks use.
+bool is_here(const proto::ListenAddress& at) {
+  const Addresses there = from_format(at), loopback = loopback_addresses();
+  const auto own = local_addresses();
+  const auto is_one_of = [&](const Addresses& here) {
+    return (there.ipv4 && there.ipv4.is_same_ip(here.ipv4)) || (there.ipv6 && there.ipv6.is_same_ip(here.ipv6));
+  };
+  return is_one_of(loopback) || (own && is_one_of(*own));
 }
 
 // Processes of which /proc shows nothing are not stopped here. REQUIRES: the process is of this host.
@@ -51,15 +55,18 @@ constexpr auto kHungUp = static_cast<short>(POLLRDHUP | POLLHUP | POLLERR);
 
 Deadline with_grace(int64_t timeout_s) { return deadline_after(timeout_s ? timeout_s + kGrace : 0); }
 
-Address address_of(const BootstrapAddress& a) { return {a.ip, a.port, 0}; }
-
 // Reads what a rank said before it hung up; false where that was nothing.
 bool farewell_of(int fd, BootstrapFarewell* farewell) {
   return recv(fd, farewell, sizeof *farewell, MSG_PEEK | MSG_DONTWAIT) == sizeof *farewell;
 }
 
 Status check(const proto::UniqueId& id, int rank, int size) {
-  if (id.magic != proto::kBootstrapMagic)
+  constexpr uint64_t kVersion = 0xff;  // the byte of the magic that is the format's version
+  if (id.magic != proto::kBootstrapMagic && (id.magic | kVersion) == (proto::kBootstrapMagic | kVersion))
+    return Status::error(Code::invalid_argument,
+                         "the unique id was made by another version of gpucoll, which knows other addresses: install "
+                         "one version everywhere");
+  if (id.magic != proto::kBootstrapMagic || !id.root.at.anywhere())
     return Status::error(Code::invalid_argument,
                          "the unique id was not made by gpucollGetUniqueId (or not passed on whole)");
   if (size > proto::kMostRanks)
@@ -91,8 +98,11 @@ void SocketBootstrap::decline(const proto::UniqueId& id, int rank, int size, con
     const Status told = Status::error(why.code(), "rank %d of %d (process %d): %s", rank, size, getpid(), why.what());
     if (Rendezvous::instance().decline(id, rank, size, told)) return {};
     const Deadline deadline = deadline_after(2);
-    auto connected = connect_to(address_of(id.root), deadline);
-    if (!connected && Spare::spend()) connected = connect_to(address_of(id.root), deadline);
+    const Addresses root = from_format(id.root.at);
+    auto way = way_to(id.root.at);
+    if (!way) way = root.ipv4 ? root.ipv4 : root.ipv6;  // what is wrong here may be a parameter of addresses
+    auto connected = connect_to(*way, deadline);
+    if (!connected && Spare::spend()) connected = connect_to(*way, deadline);
     if (!connected) return connected.status();
     SocketBootstrap self(id, rank, size, 0);
     self.root_ = Line(*std::move(connected));
@@ -118,7 +128,11 @@ BootstrapHello SocketBootstrap::hello(int level) const {
 Status SocketBootstrap::meet() {
   const Deadline deadline = with_grace(timeout_s_);
   patience_ = deadline_after(timeout_s_);
-  const Address root = address_of(id_.root);
+  const auto way = way_to(id_.root.at);
+  if (!way)
+    return Status::error(way.status().code(), "rank %d of %d cannot reach %s: %s", rank_, size_, maker_name().c_str(),
+                         way.status().what());
+  const Address& root = *way;
   constexpr int kAttempts = 6;  // where strangers crowd the maker, it may take this rank for one of them
   Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -228,7 +242,7 @@ std::string SocketBootstrap::maker_name() const {
 Status SocketBootstrap::stopped_rank() const {
   if (!timeout_s_ || Clock::now() < patience_ || gc_mutant(125)) return {};
   std::string who;
-  if ((is_here(id_.root.ip) || gc_mutant(127)) && is_stopped(id_.root.pid)) who = maker_name();
+  if ((is_here(id_.root.at) || gc_mutant(127)) && is_stopped(id_.root.pid)) who = maker_name();
   for (size_t r = 0; one_host_ && r < addresses_.size(); ++r)
     if (is_stopped(addresses_[r].pid))
       who = "rank " + std::to_string(r) + " (process " + std::to_string(addresses_[r].pid) + ")";
@@ -260,17 +274,18 @@ Status SocketBootstrap::look_for_hangups(const PollSet& set) {
 }
 
 Status SocketBootstrap::open_door() {
-  uint32_t ip = htonl(INADDR_LOOPBACK);
-  if (!one_host_) {
-    GC_TRY_AS(ip, local_ip());
+  GC_TRY_AS(Addresses own, local_addresses());
+  if (one_host_) {
+    if (own.ipv4) own.ipv4 = loopback_addresses().ipv4;
+    if (own.ipv6) own.ipv6 = loopback_addresses().ipv6;
   }
-  if (gc_mutant(124)) ip = 0;
-  Address own;
-  GC_TRY_AS(UniqueFd listener, listen_on(ip, &own));
-  door_ = Door(std::move(listener));
+  if (gc_mutant(124)) own.ipv4.bytes = {};
+  Addresses at;
+  GC_TRY_AS(auto listeners, listen_on(own, &at));
+  door_ = Door(std::move(listeners));
   BootstrapWord ready = {};
   ready.kind = WordKind::kReady;
-  ready.listener = {own.ip, own.port, 0, getpid()};
+  ready.listener = {to_format(at), getpid()};
   root_.put(&ready, sizeof ready);
   return {};
 }
@@ -317,14 +332,16 @@ Status SocketBootstrap::connect(Deadline deadline) {
 }
 
 Status SocketBootstrap::unreached(int level, const Status& why) const {
-  if (why.code() != Code::remote) return why;
-  return Status::error(Code::remote, "rank %d does not reach rank %d, which may have failed: %s", rank_,
+  if (why.code() != Code::remote && why.code() != Code::unsupported) return why;
+  return Status::error(why.code(), "rank %d does not reach rank %d, which may have failed: %s", rank_,
                        rank_before(level), why.what());
 }
 
 Status SocketBootstrap::begin_calls(std::vector<Call>* calls) {
   for (int level = 0; level < levels(); ++level) {
-    auto dial = Dial::start(address_of(addresses_[static_cast<size_t>(rank_before(level))]));
+    const auto way = way_to(addresses_[static_cast<size_t>(rank_before(level))].at);
+    if (!way) return unreached(level, way.status());
+    auto dial = Dial::start(*way);
     if (!dial) return unreached(level, dial.status());
     calls->push_back({level, *std::move(dial)});
   }

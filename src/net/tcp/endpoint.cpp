@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/service_thread.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
@@ -32,7 +33,7 @@ Result<Token> random_token() {
 
 Endpoint& Endpoint::instance() { return of_this_process<Endpoint>(); }
 
-Result<Address> Endpoint::address() {
+Result<proto::ListenAddress> Endpoint::address() {
   std::lock_guard lock(mutex_);
   if (!listening_) GC_TRY(listen());
   return address_;
@@ -41,9 +42,12 @@ Result<Address> Endpoint::address() {
 Status Endpoint::listen() {
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return Status::system(errno, "this process cannot make an event descriptor for its network connections");
-  GC_TRY_AS(const uint32_t ip, local_ip());
-  GC_TRY_AS(UniqueFd listener, listen_on(ip, &address_));
-  door_ = Door(std::move(listener), kMostStrangers);
+  GC_TRY_AS(const Addresses own, local_addresses());
+  Addresses at;
+  GC_TRY_AS(auto listeners, listen_on(own, &at));
+  log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
+  address_ = to_format(at);
+  door_ = Door(std::move(listeners), kMostStrangers);
   service_thread([this] { run(); }).detach();
   listening_ = true;  // only now: starting a thread may fail
   return {};
@@ -156,7 +160,8 @@ void Endpoint::run() {
     if (Status status = contained([this] { return turn(); }); !status) report(status);
 }
 
-Result<DialedConnection> DialedConnection::start(const Address& address, const Token& token, int number) {
+Result<DialedConnection> DialedConnection::start(const proto::ListenAddress& at, const Token& token, int number) {
+  GC_TRY_AS(const Address address, way_to(at));
   GC_TRY_AS(Dial dial, Dial::start(address));
   return DialedConnection(std::move(dial), address, token, number);
 }

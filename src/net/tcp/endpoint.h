@@ -24,7 +24,7 @@ class Endpoint {
 
   // Returns where this process listens, and begins to at the first call. Errors: system; invalid_argument (parameter
   // socket_ifname).
-  Result<Address> address();
+  Result<proto::ListenAddress> address();
 
   // Keeps connections that show the token for claim(), until forget().
   void expect(const Token& token);
@@ -57,7 +57,7 @@ class Endpoint {
 
   std::mutex mutex_;  // guards what follows but door_, which is the thread's once it runs
   bool listening_ = false;
-  Address address_;
+  proto::ListenAddress address_ = {};
   UniqueFd wake_;
   std::map<Token, Waiting> waiting_;
   std::vector<std::shared_ptr<Channel>> channels_;
@@ -69,7 +69,8 @@ class Endpoint {
 // the token, where too many knock at once: then it dials again.
 class DialedConnection {
  public:
-  static Result<DialedConnection> start(const Address& address, const Token& token, int number);
+  // Errors: remote; as way_to().
+  static Result<DialedConnection> start(const proto::ListenAddress& at, const Token& token, int number);
   // Returns the connection once the endpoint has admitted it; empty before. Errors: remote.
   Result<UniqueFd> finish();
 

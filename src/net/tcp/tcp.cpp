@@ -19,7 +19,7 @@ using proto::StepFrame;
 using proto::StepKind;
 
 struct TcpBlob {
-  Address address;
+  proto::ListenAddress address;
   Token token;
   uint32_t sockets;
 };

@@ -15,24 +15,25 @@
 #pragma once
 #include <cstdint>
 
+#include "proto/format/listen_address.h"
+
 namespace gpucoll::proto {
 
-inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c32ull;
+// The last digit is the version of this format.
+inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c33ull;
 inline constexpr int32_t kMostRanks = 1 << 16;
 
 struct BootstrapAddress {
-  uint32_t ip;  // network byte order, as is port
-  uint16_t port;
-  uint16_t reserved;
+  ListenAddress at;
   int32_t pid;  // the process that listens there
 };
-static_assert(sizeof(BootstrapAddress) == 12);
+static_assert(sizeof(BootstrapAddress) == 28);
 
 struct UniqueId {
   uint64_t magic;
   uint64_t nonce;
   BootstrapAddress root;
-  uint8_t reserved[100];
+  uint8_t reserved[84];
 };
 static_assert(sizeof(UniqueId) == 128);
 
@@ -56,7 +57,7 @@ struct BootstrapWord {
   BootstrapAddress listener;  // kReady
   uint32_t code;              // kFailed: gpucoll::Code
   int32_t maker;              // kAllCome: the rank whose process made the unique id; -1: no rank's
-  char text[484];             // kFailed: a sentence, zero-terminated
+  char text[468];             // kFailed: a sentence, zero-terminated
 };
 static_assert(sizeof(BootstrapWord) == 512);
 

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 
+#include "proto/format/listen_address.h"
 #include "proto/format/peer.h"
 
 namespace gpucoll::proto {
@@ -22,12 +23,10 @@ static_assert(sizeof(RemoteLetter) == 16 + kLetterBytes);
 
 // Where a rank waits for channels of others, as it travels when the communicator is made.
 struct NetworkAddress {
-  uint32_t ip;    // network byte order, as is port
-  uint16_t port;  // 0: this rank cannot be reached, for the reason that its verdict tells
-  uint16_t reserved;
+  ListenAddress at;   // nowhere: this rank cannot be reached, for the reason that its verdict tells
   uint64_t token[2];  // that of the channel to rank r has r + 1 added to the second by exclusive or
   char host[40];      // its name, for messages
 };
-static_assert(sizeof(NetworkAddress) == 64);
+static_assert(sizeof(NetworkAddress) == 80);
 
 }  // namespace gpucoll::proto

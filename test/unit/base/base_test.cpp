@@ -220,7 +220,7 @@ TEST(Parameters, HaveLevelsAndFewAreForUsers) {
     EXPECT_EQ(played, table[i].level == ParamLevel::developer) << table[i].name;
     users += table[i].level == ParamLevel::user;
   }
-  EXPECT_EQ(users, 22u);
+  EXPECT_EQ(users, 23u);
   EXPECT_STREQ(level_name(ParamLevel::user), "user");
   EXPECT_STREQ(level_name(ParamLevel::tuning), "tuning");
   EXPECT_STREQ(level_name(ParamLevel::developer), "developer");

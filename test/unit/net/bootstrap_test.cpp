@@ -22,6 +22,7 @@
 
 #include "../../resources.h"
 #include "base/params.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/rendezvous.h"
 #include "net/bootstrap/socket.h"
 #include "net/bootstrap/socket_bootstrap.h"
@@ -30,6 +31,11 @@ using namespace gpucoll;
 using namespace gpucoll::net;
 
 namespace {
+
+Address root_of(const proto::UniqueId& id) { return from_format(id.root.at).ipv4; }
+
+// Listens at an address of IPv4 of this host alone.
+Result<std::vector<UniqueFd>> listen_at(const char* ip, Addresses* at) { return listen_on({parse_ip(ip), {}}, at); }
 
 // Runs body(rank) in a thread for each rank.
 template <class Body>
@@ -65,12 +71,12 @@ TEST(SocketBootstrap, MeetsOverTheInterfaceThatIsNamed) {
   ASSERT_TRUE(set_param("socket_ifname", "lo", "test").ok());
   auto on_loopback = make_unique_id();
   ASSERT_TRUE(on_loopback.ok()) << on_loopback.status().what();
-  const std::string address = to_string({on_loopback->root.ip, on_loopback->root.port, 0});
+  const std::string address = to_string(root_of(*on_loopback));
   EXPECT_EQ(address.rfind("127.0.0.1:", 0), 0u) << address;
   ASSERT_TRUE(set_param("socket_ifname", "no_such_one", "test").ok());
   auto id = make_unique_id();
   ASSERT_FALSE(id.ok());
-  EXPECT_NE(std::string(id.status().what()).find("no network interface 'no_such_one'"), std::string::npos)
+  EXPECT_NE(std::string(id.status().what()).find("'no_such_one' fits no network interface"), std::string::npos)
       << id.status().what();
   ASSERT_TRUE(set_param("socket_ifname", "", "test").ok());
   EXPECT_TRUE(make_unique_id().ok());
@@ -134,17 +140,18 @@ TEST(SocketBootstrap, RefusesAnIdThatWasUsed) {
 
 // As a rendezvous that is over does to those who came before its port was closed.
 TEST(SocketBootstrap, AsksWhetherTheIdWasUsedWhenItsMakerHangsUp) {
-  Address own;
-  auto listener = listen_on(htonl(INADDR_LOOPBACK), &own);
-  ASSERT_TRUE(listener.ok());
+  Addresses own;
+  auto listeners = listen_at("127.0.0.1", &own);
+  ASSERT_TRUE(listeners.ok());
+  UniqueFd& listener = listeners->front();
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  id->root = {own.ip, own.port, 0, getpid()};
+  id->root = {to_format(own), getpid()};
   std::thread maker([&] {
     PollSet set;
-    set.add(listener->get(), POLLIN);
+    set.add(listener.get(), POLLIN);
     EXPECT_TRUE(set.wait(deadline_after(20)).ok());
-    EXPECT_TRUE(accept_now(listener->get()));
+    EXPECT_TRUE(accept_now(listener.get()));
     listener = UniqueFd();
   });
   auto bootstrap = SocketBootstrap::create(*id, 0, 1, 20);
@@ -164,10 +171,21 @@ TEST(SocketBootstrap, RefusesAnIdThatIsNone) {
   EXPECT_EQ(bootstrap.status().code(), Code::invalid_argument);
 }
 
+TEST(SocketBootstrap, RefusesAnIdOfAnotherVersion) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  id->magic -= 1;
+  auto bootstrap = SocketBootstrap::create(*id, 0, 1, 1);
+  ASSERT_FALSE(bootstrap);
+  EXPECT_EQ(bootstrap.status().code(), Code::invalid_argument);
+  EXPECT_NE(std::string(bootstrap.status().what()).find("another version of gpucoll"), std::string::npos)
+      << bootstrap.status().what();
+}
+
 TEST(SocketBootstrap, SurvivesAStranger) {
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  Address root = {id->root.ip, id->root.port, 0};
+  Address root = root_of(*id);
   auto stranger = connect_to(root, deadline_after(5));
   ASSERT_TRUE(stranger.ok());
   char noise[40] = "GET / HTTP/1.1";
@@ -191,7 +209,7 @@ TEST(SocketBootstrap, NoticesARankThatLeavesTheRendezvous) {
       EXPECT_NE(std::string(bootstrap.status().what()).find("rank 0 (process 4711) left"), std::string::npos)
           << bootstrap.status().what();
     } else {
-      auto root = connect_to({id->root.ip, id->root.port, 0}, deadline_after(5));
+      auto root = connect_to(root_of(*id), deadline_after(5));
       ASSERT_TRUE(root.ok());
       const proto::BootstrapHello hello = {proto::kBootstrapMagic, id->nonce, 0, 3, -1, 60, 0, 4711, 0};
       ASSERT_TRUE(send_all(root->get(), &hello, sizeof hello, deadline_after(5)).ok());
@@ -266,12 +284,12 @@ TEST(SocketBootstrap, TakesNoProcessOfThisHostForAMakerElsewhere) {
   int state = 0;
   ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
   ASSERT_TRUE(WIFSTOPPED(state));
-  Address elsewhere;  // no interface that ranks use has this address
-  auto silent = listen_on(htonl(INADDR_LOOPBACK + 1), &elsewhere);
+  Addresses elsewhere;  // no interface that ranks use has this address
+  auto silent = listen_at("127.0.0.2", &elsewhere);
   ASSERT_TRUE(silent.ok()) << silent.status().what();
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  id->root = {elsewhere.ip, elsewhere.port, 0, child};
+  id->root = {to_format(elsewhere), child};
   const auto bootstrap = SocketBootstrap::create(*id, 1, 2, 1);
   EXPECT_FALSE(bootstrap.ok());
   EXPECT_EQ(std::string(bootstrap.status().what()).find("is stopped"), std::string::npos) << bootstrap.status().what();
@@ -287,20 +305,35 @@ namespace fs = std::filesystem;
 
 constexpr auto kNeverHang = std::chrono::seconds(20);
 
-// Returns what /proc/self/net/tcp has of this process's listening sockets.
+// Reads what a file of /proc/self/net has of an address: words of 32 bits, as they lie in memory.
+Address address_of_proc(const std::string& ip, unsigned port) {
+  Address address;
+  address.family = ip.size() == 8 ? Family::ipv4 : Family::ipv6;
+  address.port = static_cast<uint16_t>(port);
+  for (size_t word = 0; word < ip.size() / 8; ++word) {
+    const auto value = static_cast<uint32_t>(std::stoul(ip.substr(word * 8, 8), nullptr, 16));
+    std::memcpy(&address.bytes[word * 4], &value, sizeof value);
+  }
+  return address;
+}
+
+// Returns what /proc/self/net/tcp and tcp6 have of this process's listening sockets.
 std::vector<Address> listening() {
   std::set<std::string> own;
   std::error_code gone;  // others come and go meanwhile
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) own.insert(fs::read_symlink(entry, gone).string());
   std::vector<Address> found;
-  std::ifstream file("/proc/self/net/tcp");
-  for (std::string line; std::getline(file, line);) {
-    unsigned ip, port, state;
-    unsigned long inode;
-    if (std::sscanf(line.c_str(), " %*d: %x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %*d %*d %lu", &ip, &port, &state,
-                    &inode) == 4 &&
-        state == 10 && own.count("socket:[" + std::to_string(inode) + "]"))
-      found.push_back({ip, htons(static_cast<uint16_t>(port)), 0});
+  for (const char* const name : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream file(name);
+    for (std::string line; std::getline(file, line);) {
+      char ip[33];
+      unsigned port, state;
+      unsigned long inode;
+      if (std::sscanf(line.c_str(), " %*d: %32[0-9A-F]:%x %*[0-9A-F]:%*x %x %*x:%*x %*x:%*x %*x %*d %*d %lu", ip, &port,
+                      &state, &inode) == 4 &&
+          state == 10 && own.count("socket:[" + std::to_string(inode) + "]"))
+        found.push_back(address_of_proc(ip, port));
+    }
   }
   return found;
 }
@@ -399,7 +432,7 @@ TEST(Strangers, DoNotPutOffTheDeadline) {
 TEST(Strangers, OfThemOnlySoManyAreKept) {
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  const Address root = {id->root.ip, id->root.port, 0};
+  const Address root = root_of(*id);
   std::vector<UniqueFd> silent;
   for (size_t i = 0; i < 3 * Door::kMostStrangers; ++i) {
     auto fd = connect_to(root, deadline_after(5));
@@ -420,7 +453,7 @@ TEST(Strangers, OfThemOnlySoManyAreKept) {
 TEST(Strangers, ThatHangUpAtOnceMayBeThousands) {
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  for (int i = 0; i < 3000; ++i) ASSERT_TRUE(connect_to({id->root.ip, id->root.port, 0}, deadline_after(20)).ok()) << i;
+  for (int i = 0; i < 3000; ++i) ASSERT_TRUE(connect_to(root_of(*id), deadline_after(20)).ok()) << i;
   const auto start = std::chrono::steady_clock::now();
   meet(*id, 3, [](int) {});
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
@@ -435,9 +468,9 @@ TEST(SocketBootstrap, ListensOnlyWhereTheRanksMeet) {
     auto* const rendezvous = new Rendezvous();  // its thread ends when it has nothing to do any more
     auto id = rendezvous->make_id();
     ASSERT_TRUE(id.ok());
-    auto ip = local_ip();
-    ASSERT_TRUE(ip.ok());
-    EXPECT_EQ(id->root.ip, *ip);
+    auto own = local_addresses();
+    ASSERT_TRUE(own.ok());
+    EXPECT_TRUE(root_of(*id).is_same_ip(own->ipv4));
     std::atomic<int> most{0};
     meet(*id, 3, [&](int rank) {
       if (rank) return;
@@ -445,13 +478,71 @@ TEST(SocketBootstrap, ListensOnlyWhereTheRanksMeet) {
         auto sockets = listening();
         std::erase_if(sockets, [&](const Address& address) { return before.count(to_string(address)); });
         for (const Address& address : sockets)
-          EXPECT_TRUE(address.ip == *ip || address.ip == htonl(INADDR_LOOPBACK)) << to_string(address);
+          EXPECT_TRUE(address.is_same_ip(own->ipv4) || address.is_same_ip(own->ipv6) || address.is_loopback())
+              << to_string(address);
         most = std::max(most.load(), static_cast<int>(sockets.size()));
         return most >= 3;
       }));
     });
     EXPECT_GE(most, 3) << "the maker and the two ranks that have come as far";
   }
+}
+
+// Uses the loopback's addresses of a family alone, or of both, as long as it lives.
+class LoopbackOf {
+ public:
+  explicit LoopbackOf(const char* family) { choose(family); }
+  ~LoopbackOf() {
+    set_param("socket_ifname", "", "test").ignore();
+    set_param("socket_family", "auto", "test").ignore();
+  }
+  void choose(const char* family) {
+    EXPECT_TRUE(set_param("socket_ifname", "lo", "test").ok());
+    EXPECT_TRUE(set_param("socket_family", family, "test").ok());
+  }
+};
+
+bool has_ipv6() {
+  const auto host = list_interfaces();
+  const auto is_it = [](const InterfaceAddress& each) { return each.address.is_same_ip(loopback_addresses().ipv6); };
+  return host && std::any_of(host->begin(), host->end(), is_it);
+}
+
+// maker: the family at whose addresses the id's maker listens. The ranks have IPv6 alone.
+TEST(SocketBootstrap, MeetsOverIpv6) {
+  if (!has_ipv6()) GTEST_SKIP() << "skipped: this machine has no IPv6";
+  for (const char* const maker : {"ipv6", "auto"}) {
+    LoopbackOf loopback(maker);
+    std::set<std::string> before;
+    for (const Address& address : listening()) before.insert(to_string(address));
+    auto* const rendezvous = new Rendezvous();
+    auto id = rendezvous->make_id();
+    ASSERT_TRUE(id.ok()) << id.status().what();
+    const Addresses root = from_format(id->root.at);
+    EXPECT_EQ(to_string(root.ipv6).rfind("[::1]:", 0), 0u) << to_string(root);
+    EXPECT_EQ(static_cast<bool>(root.ipv4), std::string(maker) == "auto") << to_string(root);
+    loopback.choose("ipv6");
+    meet(*id, 5, [&](int) {
+      for (const Address& address : listening())
+        EXPECT_TRUE(before.count(to_string(address)) || address.is_same_ip(root.ipv6) ||
+                    to_string(address) == to_string(root.ipv4))
+            << to_string(address);
+    });
+  }
+}
+
+TEST(SocketBootstrap, SaysWhereFamiliesHaveNothingInCommon) {
+  if (!has_ipv6()) GTEST_SKIP() << "skipped: this machine has no IPv6";
+  LoopbackOf loopback("ipv6");
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok()) << id.status().what();
+  loopback.choose("ipv4");
+  auto bootstrap = SocketBootstrap::create(*id, 0, 1, 5);
+  ASSERT_FALSE(bootstrap);
+  const std::string said = bootstrap.status().what();
+  EXPECT_NE(said.find("rank 0 of 1 cannot reach process "), std::string::npos) << said;
+  EXPECT_NE(said.find("listens at [::1]:"), std::string::npos) << said;
+  EXPECT_NE(said.find("this process has no IPv6 address"), std::string::npos) << said;
 }
 
 TEST(UniqueIds, ThatNobodyUsesCostNoThreadsAndSockets) {
@@ -537,20 +628,21 @@ TEST(SocketBootstrap, ARankThatFailsAmongTheOthersTellsThemWhy) {
 TEST(SocketBootstrap, ARankThatIsTurnedAwayTellsTheMaker) {
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  Address deaf;
-  auto listener = listen_on(htonl(INADDR_LOOPBACK), &deaf);
-  ASSERT_TRUE(listener.ok());
+  Addresses deaf;
+  auto listeners = listen_at("127.0.0.1", &deaf);
+  ASSERT_TRUE(listeners.ok());
+  const int listener = listeners->front().get();
   std::atomic<bool> over{false};
   std::thread hangs_up([&] {
     while (!over) {
-      pollfd knock = {listener->get(), POLLIN, 0};
-      if (poll(&knock, 1, 10) > 0) accept_now(listener->get());
+      pollfd knock = {listener, POLLIN, 0};
+      if (poll(&knock, 1, 10) > 0) accept_now(listener);
     }
   });
   const auto start = std::chrono::steady_clock::now();
   on_ranks(2, [&](int rank) {
     proto::UniqueId seen = *id;
-    if (rank == 1) seen.root.ip = deaf.ip, seen.root.port = deaf.port;
+    if (rank == 1) seen.root.at = to_format(deaf);
     auto bootstrap = SocketBootstrap::create(seen, rank, 2, 60);
     ASSERT_FALSE(bootstrap);
     EXPECT_EQ(bootstrap.status().code(), Code::remote);
@@ -565,15 +657,15 @@ TEST(SocketBootstrap, ARankThatIsTurnedAwayTellsTheMaker) {
 // Without a descriptor left accept4 fails as if somebody knocked.
 TEST(FewDescriptors, NobodyIsDroppedWhereNobodyKnocks) {
   const std::string said = said_in_child([]() -> std::string {
-    Address address;
-    auto listener = listen_on(htonl(INADDR_LOOPBACK), &address);
-    auto caller = connect_to(address, deadline_after(5));
-    if (!listener || !caller) return "no sockets";
+    Addresses at;
+    auto listeners = listen_at("127.0.0.1", &at);
+    auto caller = connect_to(at.ipv4, deadline_after(5));
+    if (!listeners || !caller) return "no sockets";
     rlimit limit = {};
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = static_cast<rlim_t>(UniqueFd(dup(0)).get()) + 1;
     setrlimit(RLIMIT_NOFILE, &limit);
-    Door door(*std::move(listener));
+    Door door(*std::move(listeners));
     std::vector<Door::Guest> guests;
     const proto::BootstrapHello hello = {proto::kBootstrapMagic, 7, 0, 2, -1, 60, 0, 4711, 0};
     for (const bool says : {false, true}) {

@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/params.h"
 #include "link_kernels.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/step_lanes.h"
 #include "net/tcp/endpoint.h"
 #include "net/tcp/step_stream.h"
@@ -196,7 +198,11 @@ TEST(TcpLink, NobodyListens) {
   auto receiver = tcp_transport().make_end(Side::receive, shape, memory);
   ASSERT_TRUE(sender && receiver);
   LinkBlob blob = (*receiver)->blob();
-  blob.bytes[4] ^= 0xff;  // another port
+  proto::ListenAddress at;  // the blob's beginning
+  std::memcpy(&at, blob.bytes, sizeof at);
+  if (at.ipv4_port) at.ipv4_port ^= 0xff;
+  if (at.ipv6_port) at.ipv6_port ^= 0xff;
+  std::memcpy(blob.bytes, &at, sizeof at);
   Status status = (*sender)->connect(blob);
   if (status)
     await([&] {
@@ -248,13 +254,29 @@ TEST(Channel, EndsAtWhatItsListenerDoesNotKnow) {
   await([&] { return pair.there->ended() && pair.here->ended(); });
 }
 
+TEST(Endpoint, ListensWhereTheParametersSay) {
+  auto format = Endpoint::instance().address();
+  ASSERT_TRUE(format);
+  const Addresses at = from_format(*format);
+  auto own = local_addresses();
+  ASSERT_TRUE(own);
+  EXPECT_TRUE(at.ipv4.is_same_ip(own->ipv4) && at.ipv6.is_same_ip(own->ipv6)) << to_string(at);
+  if (params().socket_family != kSocketFamilyIpv6) return;
+  EXPECT_FALSE(at.ipv4) << to_string(at);
+  auto way = way_to(*format);
+  ASSERT_TRUE(way);
+  EXPECT_EQ(to_string(*way).rfind("[::1]:", 0), 0u) << to_string(*way);
+}
+
 // Whoever shows no token that is waited for is hung up on, and disturbs nobody.
 TEST(Endpoint, HangsUpOnStrangers) {
   ChannelPair pair;
   auto address = Endpoint::instance().address();
   ASSERT_TRUE(address);
   for (const bool says_hello : {false, true}) {
-    auto stranger = connect_to(*address, deadline_after(30));
+    auto way = way_to(*address);
+    ASSERT_TRUE(way);
+    auto stranger = connect_to(*way, deadline_after(30));
     ASSERT_TRUE(stranger);
     proto::BootstrapHello hello = {};
     hello.magic = says_hello ? proto::kBootstrapMagic : 12345;

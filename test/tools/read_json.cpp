@@ -76,6 +76,7 @@ void check_info() {
   expect(json["devices"][0]["links"][0]["keeps_128_bytes_whole"] == true, "a device that tears its own lines");
   expect(json["gpus"].contains("count"), "nothing about GPUs");
   expect(!json["topology"].get<std::string>().empty(), "no topology");
+  expect(!json["network"]["addresses"].empty(), "no address of this host");
   expect(json["transports"].size() >= 2, "fewer than two transports");
   for (const auto& transport : json["transports"])
     expect(transport["usable"] == true, transport["name"].get<std::string>() + " is not usable");

@@ -269,6 +269,14 @@ gc_test(tools.info_check_plugin LABELS tools
           ${GC_BUILD}/tools/gpucoll-info --check)
 gc_test(tools.info_check_parameter LABELS tools ENV ${GC_MPI_ENV} OMPI_MCA_coll_gpucoll_channels=many
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^fault +.*channels" ${GC_BUILD}/tools/gpucoll-info --check)
+gc_test(tools.info_check_network LABELS tools ENV ${GC_MPI_ENV} GPUCOLL_SOCKET_IFNAME=127.0.0.0/8
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh any "^note +no other node reaches this one: it listens at the loopback alone, 127.0.0.1"
+          ${GC_BUILD}/tools/gpucoll-info --check)
+gc_test(tools.info_check_interface LABELS tools ENV ${GC_MPI_ENV} GPUCOLL_SOCKET_IFNAME=no_such_one
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^fault +parameter socket_ifname: 'no_such_one' fits no .*lo .127.0.0.1"
+          ${GC_BUILD}/tools/gpucoll-info --check)
+gc_test(tools.info_network LABELS tools ENV GPUCOLL_DEVICE=emu GPUCOLL_SOCKET_IFNAME==lo GPUCOLL_SOCKET_FAMILY=ipv4
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^  listens at 127.0.0.1 of lo$" ${GC_BUILD}/tools/gpucoll-info)
 gc_test(tools.info_links LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^ +links: emulated with LL128 to 1, 2, 3, 4, 5, 6, 7$"
           ${GC_BUILD}/tools/gpucoll-info)

@@ -63,6 +63,19 @@ void check_devices(const nlohmann::ordered_json& facts, Findings& found) {
                    asked ? "" : "install a driver, and configure gpucoll --with-cuda; or set GPUCOLL_DEVICE=emu"});
 }
 
+Finding check_network(const nlohmann::ordered_json& network) {
+  if (network.contains("problem")) return {Grade::fault, network["problem"].get<std::string>(), "see the sentence"};
+  std::string places;
+  bool reached = false;
+  for (const auto& each : network["addresses"]) {
+    reached |= !each["loopback"].get<bool>();
+    places += fmt::format("{}{} ({})", places.empty() ? "" : " and ", each["address"].get<std::string>(),
+                          each["interface"].get<std::string>());
+  }
+  if (reached) return {Grade::good, "other nodes reach this one at " + places, ""};
+  return {Grade::note, "no other node reaches this one: it listens at the loopback alone, " + places, ""};
+}
+
 Finding check_shared_memory() {
   constexpr double kMiB = 1 << 20, kLeast = 64;
   struct statvfs info = {};
@@ -118,6 +131,7 @@ Findings check_machine(const nlohmann::ordered_json& facts) {
   found.push_back(check_plugin());
   found.push_back(check_shared_memory());
   found.push_back(check_limit(RLIMIT_NOFILE, "-n (open files)", "", 1024, Grade::warning));
+  if (facts.contains("network")) found.push_back(check_network(facts["network"]));
   const bool rdma = has_rdma();
   found.push_back({rdma ? Grade::good : Grade::note,
                    rdma ? "there is an RDMA device" : "there is no RDMA device: between nodes data go over TCP", ""});

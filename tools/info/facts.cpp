@@ -7,6 +7,7 @@
 #include "core/peer/device_link.h"
 #include "core/peer/memory_port.h"
 #include "gpu/device.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/transport.h"
 #include "topo/topology.h"
 
@@ -101,6 +102,20 @@ Json transport_facts(gpu::Platform& platform) {
   return list;
 }
 
+// Finds the addresses at which other nodes reach processes of this one.
+Json network_facts() {
+  const auto host = net::list_interfaces();
+  const auto own = host ? net::local_addresses() : Result<net::Addresses>(host.status());
+  if (!own) return {{"problem", own.status().what()}};
+  Json addresses = Json::array();
+  for (const net::InterfaceAddress& each : *host)
+    for (const net::Address& address : {own->ipv4, own->ipv6})
+      if (each.address.is_same_ip(address) && each.address.interface == address.interface)
+        addresses.push_back(
+            {{"interface", each.name}, {"address", net::ip_text(address)}, {"loopback", each.loopback}});
+  return {{"addresses", addresses}};
+}
+
 const char* type_text(ParamType type) {
   switch (type) {
     case ParamType::integer: return "integer";
@@ -148,6 +163,7 @@ Json gather() {
   } else {
     facts["platform"] = {{"problem", platform.status().what()}};
   }
+  facts["network"] = network_facts();
   auto topology = topo::describe_topology();
   facts["topology"] = topology ? *topology : std::string(topology.status().what());
   facts["parameters"] = parameter_facts();

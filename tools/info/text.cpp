@@ -108,6 +108,14 @@ std::string transports_text(const Json& transports) {
   return transports.empty() ? out + "  none without a device\n" : out;
 }
 
+std::string network_text(const Json& network) {
+  std::string out = "\nNetwork\n";
+  if (network.contains("problem")) return out + wrap(word(network["problem"]), 2, 98);
+  for (const Json& each : network["addresses"])
+    out += fmt::format("  listens at {} of {}\n", word(each["address"]), word(each["interface"]));
+  return network["addresses"].empty() ? out + "  no address\n" : out;
+}
+
 std::string parameters_text(const Json& parameters) {
   std::string out =
       "\nParameters (x is --mca coll_gpucoll_x under mpirun, GPUCOLL_X in the environment)\n"
@@ -131,6 +139,7 @@ std::string as_text(const Json& facts) {
   out += devices_text(facts);
   out += "\nTopology\n" + indented(word(facts["topology"]));
   out += transports_text(facts["transports"]);
+  out += network_text(facts["network"]);
   return out + parameters_text(facts["parameters"]);
 }
 

@@ -332,8 +332,10 @@ Status SocketBootstrap::connect(Deadline deadline) {
 }
 
 Status SocketBootstrap::unreached(int level, const Status& why) const {
-  if (why.code() != Code::remote && why.code() != Code::unsupported) return why;
-  return Status::error(why.code(), "rank %d does not reach rank %d, which may have failed: %s", rank_,
+  if (why.code() == Code::unsupported)
+    return Status::error(why.code(), "rank %d cannot reach rank %d: %s", rank_, rank_before(level), why.what());
+  if (why.code() != Code::remote) return why;
+  return Status::error(Code::remote, "rank %d does not reach rank %d, which may have failed: %s", rank_,
                        rank_before(level), why.what());
 }
 

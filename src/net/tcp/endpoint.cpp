@@ -39,12 +39,25 @@ Result<proto::ListenAddress> Endpoint::address() {
   return address_;
 }
 
+Result<Address> Endpoint::way_to(const proto::ListenAddress& peer) {
+  std::lock_guard lock(mutex_);
+  GC_TRY(find_own());
+  return way_between(own_, from_format(peer));
+}
+
+// REQUIRES: the mutex.
+Status Endpoint::find_own() {
+  if (own_) return {};
+  GC_TRY_AS(own_, local_addresses());
+  return {};
+}
+
 Status Endpoint::listen() {
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return Status::system(errno, "this process cannot make an event descriptor for its network connections");
-  GC_TRY_AS(const Addresses own, local_addresses());
+  GC_TRY(find_own());
   Addresses at;
-  GC_TRY_AS(auto listeners, listen_on(own, &at));
+  GC_TRY_AS(auto listeners, listen_on(own_, &at));
   log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
   address_ = to_format(at);
   door_ = Door(std::move(listeners), kMostStrangers);
@@ -161,7 +174,7 @@ void Endpoint::run() {
 }
 
 Result<DialedConnection> DialedConnection::start(const proto::ListenAddress& at, const Token& token, int number) {
-  GC_TRY_AS(const Address address, way_to(at));
+  GC_TRY_AS(const Address address, Endpoint::instance().way_to(at));
   GC_TRY_AS(Dial dial, Dial::start(address));
   return DialedConnection(std::move(dial), address, token, number);
 }

@@ -25,6 +25,8 @@ class Endpoint {
   // Returns where this process listens, and begins to at the first call. Errors: system; invalid_argument (parameter
   // socket_ifname).
   Result<proto::ListenAddress> address();
+  // Returns the address by which this process reaches an endpoint that listens at `peer`. Errors: as net::way_to().
+  Result<Address> way_to(const proto::ListenAddress& peer);
 
   // Keeps connections that show the token for claim(), until forget().
   void expect(const Token& token);
@@ -48,6 +50,7 @@ class Endpoint {
     std::shared_ptr<Channel> channel;  // null: connections are kept, or welcome
     Welcome welcome = nullptr;
   };
+  Status find_own();
   Status listen();
   void run();
   Status turn();
@@ -57,6 +60,7 @@ class Endpoint {
 
   std::mutex mutex_;  // guards what follows but door_, which is the thread's once it runs
   bool listening_ = false;
+  Addresses own_;  // without ports; found once, as finding takes a quarter of a millisecond
   proto::ListenAddress address_ = {};
   UniqueFd wake_;
   std::map<Token, Waiting> waiting_;
@@ -69,7 +73,7 @@ class Endpoint {
 // the token, where too many knock at once: then it dials again.
 class DialedConnection {
  public:
-  // Errors: remote; as way_to().
+  // Errors: remote; as Endpoint::way_to().
   static Result<DialedConnection> start(const proto::ListenAddress& at, const Token& token, int number);
   // Returns the connection once the endpoint has admitted it; empty before. Errors: remote.
   Result<UniqueFd> finish();

@@ -19,6 +19,13 @@ constexpr Counter kCounters[] = {
 #undef GC_CAUSE
 };
 
+// Returns whether the cause has not been told at this level or a more urgent one.
+bool is_first(ToldCauses& told, Cause cause, log::Level level) noexcept {
+  const uint64_t bit = uint64_t{1} << static_cast<size_t>(cause);
+  const bool is_new = !(told.at_all.fetch_or(bit, std::memory_order_relaxed) & bit);
+  return level > log::Level::warn ? is_new : !(told.warnings.fetch_or(bit, std::memory_order_relaxed) & bit);
+}
+
 }  // namespace
 
 const CauseInfo& cause_info(Cause cause) noexcept { return kInfos[static_cast<size_t>(cause)]; }
@@ -30,8 +37,7 @@ void tell_cause(ToldCauses& told, Cause cause, const char* what, const char* of,
   count(kCounters[static_cast<size_t>(cause)]);
   if (trace::on())
     trace::add(monotonic_ns(), {.what = trace::What::slow, .label = trace::label(info.name), .group = group});
-  const uint64_t bit = uint64_t{1} << static_cast<size_t>(cause);
-  if (!log::enabled(level) || (told.fetch_or(bit, std::memory_order_relaxed) & bit && !gc_mutant(114))) return;
+  if (!log::enabled(level) || (!is_first(told, cause, level) && !gc_mutant(114))) return;
   const bool more = *detail != 0;
   log::write(level, "%s on %s %s: %s%s%s%s; %s [%s, told once]", what, of, info.instead, info.why, more ? " (" : "",
              detail, more ? ")" : "", info.advice, info.name);

@@ -1,5 +1,6 @@
 // Tells why calls and messages do not go the fast way (causes.def): once in the log for each communicator and cause,
-// and each time in MPI_T's performance variables and in traces. The fast way never comes here.
+// and each time in MPI_T's performance variables and in traces. The fast way never comes here. Whoever holds a lock
+// has a log::Later outside of it.
 //
 // Thread safety: any thread; nothing waits.
 #pragma once
@@ -26,11 +27,14 @@ struct CauseInfo {
 // REQUIRES: cause is not Cause::none.
 const CauseInfo& cause_info(Cause cause) noexcept;
 
-// Which causes have been told of a communicator.
-using ToldCauses = std::atomic<uint64_t>;
+// Which causes have been told of a communicator: at all, and as warnings.
+struct ToldCauses {
+  std::atomic<uint64_t> at_all{0}, warnings{0};
+};
 
 // Counts and records that `what` (a function, or "a message") does not go the fast way, and logs it unless `told` has
-// the cause. of: the communicator. detail: what this rank knows besides; may be "". group: of traces, or 0.
+// the cause; a warning comes even after a line that is none. of: the communicator. detail: what this rank knows
+// besides; may be "". group: of traces, or 0.
 void tell_cause(ToldCauses& told, Cause cause, const char* what, const char* of, const char* detail = "",
                 uint64_t group = 0, log::Level level = log::Level::info) noexcept;
 
@@ -45,7 +49,7 @@ class CauseLog {
  private:
   const std::string of_;
   const uint64_t group_;
-  ToldCauses told_{0};
+  ToldCauses told_;
 };
 
 }  // namespace gpucoll

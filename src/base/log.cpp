@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 namespace gpucoll::log {
 namespace {
@@ -14,8 +15,29 @@ void to_stderr(Level, const char* line) { std::fprintf(stderr, "%s\n", line); }
 std::atomic<Sink> the_sink{to_stderr};
 std::atomic<int> the_verbosity{0};
 char the_identity[64];
+thread_local Later* this_threads_lines = nullptr;
 
 }  // namespace
+
+Later::Later() noexcept : is_outer_(!this_threads_lines) {
+  if (is_outer_) this_threads_lines = this;
+}
+
+Later::~Later() {
+  if (!is_outer_) return;
+  this_threads_lines = nullptr;
+  for (const Line& line : lines_) the_sink.load(std::memory_order_relaxed)(line.level, line.text.c_str());
+}
+
+// Returns whether there was memory for it.
+bool Later::keep(Level level, const char* line) noexcept {
+  try {
+    lines_.push_back({level, line});
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
 
 void set_sink(Sink sink) noexcept { the_sink.store(sink ? sink : to_stderr, std::memory_order_relaxed); }
 
@@ -41,6 +63,7 @@ void write(Level level, const char* format, ...) noexcept {
   va_start(args, format);
   std::vsnprintf(line + used, sizeof line - static_cast<size_t>(used), format, args);
   va_end(args);
+  if (this_threads_lines && this_threads_lines->keep(level, line)) return;
   the_sink.load(std::memory_order_relaxed)(level, line);
 }
 

@@ -4,6 +4,8 @@
 // Thread safety: write() may be called from any thread; set_sink() before the first thread is started.
 #pragma once
 #include <cstdarg>
+#include <string>
+#include <vector>
 
 namespace gpucoll::log {
 
@@ -18,5 +20,26 @@ void set_verbosity(int verbosity) noexcept;
 void set_identity(const char* identity) noexcept;
 bool enabled(Level level) noexcept;
 void write(Level level, const char* format, ...) noexcept __attribute__((format(printf, 2, 3)));
+
+// Keeps the lines that its thread writes until it goes. Declare it before a lock: then nobody waits for the lock while
+// a line is on its way out. Inside of another one it does nothing.
+class Later {
+ public:
+  Later() noexcept;
+  ~Later();
+  Later(const Later&) = delete;
+  Later& operator=(const Later&) = delete;
+
+ private:
+  struct Line {
+    Level level;
+    std::string text;
+  };
+  friend void write(Level level, const char* format, ...) noexcept;
+  bool keep(Level level, const char* line) noexcept;
+
+  const bool is_outer_;
+  std::vector<Line> lines_;
+};
 
 }  // namespace gpucoll::log

@@ -7,7 +7,7 @@ namespace {
 
 struct Entry {
   std::atomic<uint64_t> context{0};  // plus 1; 0: free
-  ToldCauses told{0};
+  ToldCauses told;
 };
 constexpr size_t kEntries = 256;
 Entry the_entries[kEntries];

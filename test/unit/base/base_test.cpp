@@ -9,8 +9,10 @@
 #include <cstring>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "../../resources.h"
+#include "base/causes.h"
 #include "base/environment.h"
 #include "base/equal_params.h"
 #include "base/log.h"
@@ -256,6 +258,57 @@ TEST(Parameters, WarnOnceOfVariablesThatNameNone) {
        {"GPUCOLL_CHANELS", "GPUCOLL_CHANNELS", "GPUCOLL_TEST_ROUNDS", "MY_GPUCOLL_CHANELS", "GPUCOLL_TEAMS"})
     unsetenv(name);
   EXPECT_EQ(lines, "GPUCOLL_CHANELS is ignored: there is no such parameter; gpucoll-info lists them");
+}
+
+// Gathers what is logged, one text for each line: the name of its cause, or the line's last word.
+class GatherLines {
+ public:
+  GatherLines() {
+    lines().clear();
+    log::set_sink([](log::Level, const char* line) {
+      const char* const last = std::strrchr(line, '[');
+      lines().emplace_back(last && std::strstr(last, "told once") ? last : std::strrchr(line, ' '));
+    });
+    log::set_verbosity(1);
+  }
+  ~GatherLines() {
+    log::set_verbosity(0);
+    log::set_sink(nullptr);
+  }
+  static std::vector<std::string>& lines() {
+    static std::vector<std::string> all;
+    return all;
+  }
+};
+
+TEST(Causes, AreToldOnceAtEachLevel) {
+  const GatherLines gather;
+  CauseLog causes("a communicator");
+  for (int i = 0; i < 2; ++i) causes.tell(Cause::no_link, "a connection");
+  EXPECT_EQ(gather.lines().size(), 1u);
+  causes.tell(Cause::no_mesh, "a call");
+  EXPECT_EQ(gather.lines().size(), 2u);
+  for (int i = 0; i < 2; ++i) causes.tell(Cause::no_link, "a connection", "", log::Level::warn);
+  ASSERT_EQ(gather.lines().size(), 3u) << "a line hides the warning";
+  EXPECT_EQ(gather.lines()[2], "[no_link, told once]");
+  for (int i = 0; i < 2; ++i) causes.tell(Cause::no_rdma, "a connection", "", log::Level::warn);
+  causes.tell(Cause::no_rdma, "a connection");
+  EXPECT_EQ(gather.lines().size(), 4u) << "the warning has said it";
+}
+
+TEST(Log, WritesLaterWhatAThreadWritesUnderALock) {
+  const GatherLines gather;
+  {
+    const log::Later outer;
+    log::write(log::Level::info, "the first");
+    {
+      const log::Later inner;
+      log::write(log::Level::info, "the second");
+    }
+    EXPECT_TRUE(gather.lines().empty());
+  }
+  log::write(log::Level::info, "the third");
+  EXPECT_EQ(gather.lines(), (std::vector<std::string>{" first", " second", " third"}));
 }
 
 TEST(Parameters, SayWhichThatMustBeEqualDiffers) {

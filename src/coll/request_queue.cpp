@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "base/mutant.h"
 #include "coll/match/board_line.h"
 
@@ -45,6 +46,7 @@ CallId RequestQueue::first_place() const noexcept {
 // Calls that run on all ranks end by themselves.
 void RequestQueue::abandon() {
   ProgressThread::instance().remove(this);
+  const log::Later lines;
   std::lock_guard lock(mutex_);
   if (is_queue_awaited() || persistent_.any_started())
     matcher_.fail(first_place(), comm_, aborted());
@@ -54,6 +56,7 @@ void RequestQueue::abandon() {
 
 void RequestQueue::stop() {
   ProgressThread::instance().remove(this);
+  const log::Later lines;
   std::lock_guard lock(mutex_);
   launcher_.stop();
   if (is_queue_awaited() && runtime_.get())
@@ -149,6 +152,7 @@ Result<Request*> RequestQueue::start(uint32_t function, const gc_call* device_ca
   }
   plan(call, function, device_call);
   {
+    const log::Later lines;
     std::lock_guard lock(mutex_);
     enqueue(call, function, device_call);
     go_on();
@@ -161,6 +165,7 @@ Result<Request*> RequestQueue::start(uint32_t function, const gc_call* device_ca
 // The caller has its error already, the others learn of it when it is its turn.
 void RequestQueue::refuse(uint32_t function) {
   {
+    const log::Later lines;
     std::lock_guard lock(mutex_);
     Request* const call = take_spare();
     call->on_device = false;
@@ -177,6 +182,7 @@ void RequestQueue::refuse(uint32_t function) {
 void RequestQueue::tell_refused() {
   if (!queued() && !refused_.number) return;
   for (CallMatcher::Wait wait = {{}, nullptr};; description_.calls->progress()) {
+    const log::Later lines;
     std::lock_guard lock(mutex_);
     go_on();
     if (!queue_.empty()) continue;
@@ -203,6 +209,7 @@ void RequestQueue::go_on_a_little_while(const Condition& condition) {
 }
 
 bool RequestQueue::progress() {
+  const log::Later lines;
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   go_on();
@@ -211,6 +218,7 @@ bool RequestQueue::progress() {
 
 // MPI, which waits without, keeps the processors that the device's threads need, or whoever is at it.
 void RequestQueue::turn() {
+  const log::Later lines;
   std::unique_lock lock(mutex_, std::try_to_lock);
   bool polite = needs_processors_.load(std::memory_order_relaxed);
   if (lock.owns_lock()) {
@@ -236,6 +244,7 @@ bool RequestQueue::settled() {
 }
 
 void RequestQueue::host_begun(Request* call) {
+  const log::Later lines;
   std::lock_guard lock(mutex_);
   pop_first();
   recycle(call);
@@ -256,6 +265,7 @@ Code RequestQueue::end(Request* call) {
 
 // Before it has a place, it is only noted. While it rests nobody else has to do with it.
 void RequestQueue::restart(Request* call) {
+  const log::Later lines;
   std::unique_lock lock(mutex_);
   if (call->stage == Request::Stage::resting) {
     lock.unlock();
@@ -269,6 +279,7 @@ void RequestQueue::restart(Request* call) {
 
 void RequestQueue::publish_starts() {
   {
+    const log::Later lines;
     std::lock_guard lock(mutex_);
     if (description_.size > 1) first_ready_.store(GC_NUMBER_COMING);  // as in publish()
     persistent_.publish_starts();
@@ -279,6 +290,7 @@ void RequestQueue::publish_starts() {
 }
 
 void RequestQueue::free(Request* call) {
+  const log::Later lines;
   std::lock_guard lock(mutex_);
   persistent_.free(*call);
   recycle(call);

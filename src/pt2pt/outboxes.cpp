@@ -21,6 +21,7 @@ const Peer* Outboxes::find(const gc_process_blob* blob) {
   if (!blob || !own()) return nullptr;
   const std::optional<SharedMemoryName> name = MpiProcess::instance().outbox_of(*blob);
   if (!name) return nullptr;
+  const log::Later lines;
   std::lock_guard lock(mutex_);
   const auto [it, is_new] = peers_.try_emplace(name->inode);
   if (!is_new) return it->second.get();

@@ -33,7 +33,7 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_d
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  if (device_side_) requests().tell_refused();
+  if (device_side_) requests().await_readers();
   finish();
 }
 

@@ -179,15 +179,15 @@ void RequestQueue::refuse(uint32_t function) {
 }
 
 // Ends: what is queued is told or fails within the timeout, and so does the wait for those who read.
-void RequestQueue::tell_refused() {
-  if (!queued() && !refused_.number) return;
+void RequestQueue::await_readers() {
   for (CallMatcher::Wait wait = {{}, nullptr};; description_.calls->progress()) {
     const log::Later lines;
     std::lock_guard lock(mutex_);
     go_on();
     if (!queue_.empty()) continue;
-    wait.place = refused_;
-    wait.rank = refused_.number && !matcher_.failed() ? matcher_.undecided(refused_) : -1;
+    const LineWindow::Reader reader = gc_mutant(330) ? LineWindow::Reader{-1, 0} : window_.reader();
+    wait.place = {GC_ORDER_NONBLOCKING, reader.number, GC_FUNCTION_none};
+    wait.rank = reader.rank;
     if (wait.rank < 0 || !matcher_.look_around(wait)) return;
   }
 }
@@ -374,7 +374,6 @@ void RequestQueue::publish(Request& call, uint32_t flags) {
   if (place.number == 0) return;
   const bool refuses = !call.wrong && !runtime_of(call).staging();
   if (call.on_device || refuses) window_.keep(place.number);
-  if (refuses) refused_ = place;
   const bool ready = call.on_device && !refuses && &call == queue_.front();
   if (ready && description_.size > 1) first_ready_.store(GC_NUMBER_COMING);
   call.line.number = ready ? GC_NUMBER_COMING : GC_NUMBER_NONE;

@@ -53,9 +53,9 @@ class RequestQueue final : public ProgressClient {
   Result<Request*> start(uint32_t function, const gc_call* call);
   // Refuses a call as gc_abi.refuse does, of a function that is counted.
   void refuse(uint32_t function);
-  // Makes progress until the others know of all refused calls: a call that nobody asks for does not keep a
-  // communicator.
-  void tell_refused();
+  // Makes progress until no other rank needs what this rank has published: a call may end here before others have read
+  // its line, and nobody asks for one that is refused.
+  void await_readers();
   bool progress() override;
   bool progress_on_thread() override;
   // Makes progress for a thread of the application that waits. The thread holds no lock.
@@ -171,7 +171,6 @@ class RequestQueue final : public ProgressClient {
   std::atomic<bool> on_thread_{false};  // the ProgressThread's thread has it, or is about to get it
   bool known_ = false;                  // to the ProgressThread
   size_t n_published_ = 0;              // the first ones of queue_
-  CallId refused_ = {};                 // the last refused call that this rank has told of
   std::vector<Request*> together_;      // launch()'s
   std::vector<std::unique_ptr<Request>> all_;
   std::vector<Request*> spare_;

@@ -562,6 +562,34 @@ void through_host() {
   MPI_Op_free(&op);
 }
 
+// Rank 0 frees a communicator when its part of a broadcast has run. It waits for the others there: they look at its
+// line later than that. Of a smaller broadcast the root would wait for them before it ends.
+void freed_early() {
+  constexpr int kMany = 20000;
+  Memory memory(Where::device, kMany * sizeof(int));
+  std::vector<int> values(kMany, g_rank == 0 ? 7 : 0);
+  memory.write(values.data());
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Request request = MPI_REQUEST_NULL;
+  wait_for(MPI_Ibcast(memory.at(0), kMany, MPI_INT, 0, comm, &request), request);
+  if (g_rank == 0) values.assign(kMany, 8);
+  memory.write(values.data());
+  for (int r = 1; r < g_size && g_rank == 0; ++r)
+    MPI_Recv(nullptr, 0, MPI_INT, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  int rc = MPI_Ibcast(memory.at(0), kMany, MPI_INT, 0, comm, &request);
+  if (g_rank != 0) MPI_Send(nullptr, 0, MPI_INT, 0, 0, MPI_COMM_WORLD);
+  if (g_rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  long long at = Clock::now().time_since_epoch().count(), last = 0;
+  rc = wait_for(rc, request);
+  memory.read(values.data());
+  if (!checked(rc == MPI_SUCCESS && values.back() == 8)) fail("a broadcast brought %d", values.back());
+  MPI_Comm_free(&comm);
+  const long long freed = Clock::now().time_since_epoch().count();
+  MPI_Reduce(&at, &last, 1, MPI_LONG_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (g_rank == 0 && !checked(freed > last)) fail("a communicator is freed while others read");
+}
+
 struct Fault {
   const char* name;
   void (*run)();
@@ -571,6 +599,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"roots", roots},
                              {"overlong", overlong},
                              {"freed", freed},
+                             {"freed_early", freed_early},
                              {"freed_among_neighbors", freed_among_neighbors},
                              {"long_message", long_message},
                              {"null_buffer", null_buffer},

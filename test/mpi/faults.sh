@@ -148,6 +148,7 @@ check_refusals() {
 }
 
 check_departures() {
+  GPUCOLL_PROGRESS_THREAD=0 run "faults: .* 0 failures" -np 3 "$program" freed_early
   for form in "" nonblocking; do
     run "rank 1 (process [^)]*) has called MPI_Finalize, but rank [02] waits for it" -np 3 "$program" early $form
     survived "early $form" 0 1 2

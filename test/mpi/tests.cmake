@@ -290,6 +290,10 @@ gc_mpi_mutant(105 LABELS mpi asan TIMEOUT 60 MUST_PRINT "error: MPI_Allreduce_in
 gc_mpi_mutant(103 LABELS mpi asan TIMEOUT 120 MUST_PRINT "calls MPI_" NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/collectives 1)
 
+# A communicator is freed while others have yet to read its lines.
+gc_mpi_mutant(330 LABELS mpi TIMEOUT 60 MUST_PRINT "freed while others read" NP 3 MPIRUN ${GC_LITERALLY}
+  ENV GPUCOLL_PROGRESS_THREAD=0 COMMAND test/mpi/faults freed_early)
+
 # Mostly waiting.
 foreach(group mismatches resources lateness deaths teams refusals departures reports through_host)
   gc_test(mpi.faults.${group} LABELS mpi asan TIMEOUT 240 PROCESSORS 1 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"

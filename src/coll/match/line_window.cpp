@@ -15,6 +15,12 @@ bool LineWindow::all_free() {
   return true;
 }
 
+LineWindow::Reader LineWindow::reader() {
+  for (uint64_t line = 0; line < GC_BOARD_LINES; ++line)
+    if (!is_free(line)) return reader_of(line);
+  return {-1, 0};
+}
+
 LineWindow::Reader LineWindow::reader_of(uint64_t number) const {
   const uint64_t needed = needed_[number % GC_BOARD_LINES];
   return {matcher_.undecided({GC_ORDER_NONBLOCKING, needed, GC_FUNCTION_none}), needed};

@@ -21,6 +21,8 @@ class LineWindow {
     uint64_t number;
   };
   Reader reader_of(uint64_t number) const;
+  // Returns the same of any line.
+  Reader reader();
   // Notes that `number` has been published with device memory.
   void keep(uint64_t number) { needed_[number % GC_BOARD_LINES] = number; }
   // Notes that `number` goes through the host: nobody needs its line.

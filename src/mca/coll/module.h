@@ -144,6 +144,7 @@ enum {
 #define GC_CAUSE(name, instead, why, advice) GC_CAUSE_##name,
 #include "base/causes.def"
 #undef GC_CAUSE
+  GC_CAUSE_none
 };
 
 #endif

@@ -133,9 +133,7 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
     return false;
   }
   hints_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
-  if (!all && device_memory)
-    runtime().tell_staged(function_name(call.function),
-                          description_.two_groups ? Cause::between_groups : Cause::other_rank);
+  if (!all && device_memory) runtime().tell_staged(function_name(call.function), Cause::other_rank);
   if (!all) return false;
   take_lines();
   if (!description_.two_groups) GC_TRY(take_number());
@@ -188,7 +186,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
     runtime().tell_staged(function_name(call.function), Cause::neighbors_first);
     return Answer::stage;
   }
-  if (!runtime().fits(call_)) return Answer::stage;
+  if (!runtime().fits(call_, groups().why_not())) return Answer::stage;
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
   GC_TRY(reduce_within_group(call));

@@ -188,8 +188,7 @@ Result<bool> RequestQueue::decide(Request& call) {
     window_.let_go(place.number);
     window_.decided(place.number);
     weigh(call, false);
-    const Cause cause = description_.two_groups ? Cause::between_groups : Cause::other_rank;
-    if (call.call.part.has_device_memory) runtime_of(call).tell_staged(name_of(place), cause);
+    if (call.call.part.has_device_memory) runtime_of(call).tell_staged(name_of(place), Cause::other_rank);
     give_to_host(call);
     return false;
   }
@@ -315,7 +314,7 @@ Result<bool> RequestQueue::run_on_device(Request& call) {
     return run_in_group(call);
   }
   call.in_group = in_group;
-  if (!in_group && !runtime_of(call).fits(call.call)) {
+  if (!in_group && !runtime_of(call).fits(call.call, groups_of(call).why_not())) {
     give_to_host(call);
     return false;
   }
@@ -360,7 +359,7 @@ Result<bool> RequestQueue::prepare(Request& call) {
 // Equal on all ranks. What becomes messages does so on all of them, but whether links are missing differs.
 Result<bool> RequestQueue::can_go_along(DeviceCall& call) {
   if (!check_same_call(call.place.function, call.lines, description_.rank, description_.name)) return false;
-  if (!runtime_.fits(call)) return false;
+  if (!runtime_.suits(call)) return false;  // it is told once the call is first
   GC_TRY_AS(const bool prepared, runtime_.prepared(call));
   return prepared && call.part.queue.sends.empty() && call.part.queue.recvs.empty();
 }

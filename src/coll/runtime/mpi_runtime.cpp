@@ -36,16 +36,28 @@ void MpiRuntime::finish() {
 // Tells a reason that the user can mend once, by one rank where all see it; other reasons only where choices are asked
 // for.
 void MpiRuntime::stage_for_ever(int because_of, const Status& why) {
-  static std::atomic<bool> told{false};
+  const bool here_only = why.code() != Code::invalid_usage;
+  const bool warn = why.code() != Code::unsupported && (here_only || description_.rank == 0);
+  why_staging_ = Cause::unreachable_rank;
+  more_of_why_ = "rank " + std::to_string(because_of) + " " + why.what();
+  level_of_why_ = warn ? log::Level::warn : log::Level::info;
   staging_only_ = true;
-  bool here_only = why.code() != Code::invalid_usage;
-  bool warn = why.code() != Code::unsupported && (here_only || description_.rank == 0) && !told.exchange(true);
-  causes_->tell(Cause::unreachable_rank, kEveryCall, ("rank " + std::to_string(because_of) + " " + why.what()).c_str(),
-                warn ? log::Level::warn : log::Level::info);
+}
+
+// Warns of what ranks are once a process, and not for each communicator.
+void MpiRuntime::tell_for_ever() {
+  static std::atomic<bool> warned{false};
+  log::Level level = level_of_why_;
+  if (why_staging_ == Cause::unreachable_rank && level == log::Level::warn && warned.exchange(true))
+    level = log::Level::info;
+  causes_->tell(why_staging_, kEveryCall, more_of_why_.c_str(), level);
 }
 
 Result<bool> MpiRuntime::plan(const gc_call& call, DeviceCall* made) {
-  if (staging_only_) return false;
+  if (staging_only_) {
+    tell_for_ever();
+    return false;
+  }
   Status status = make_part(call, description_.rank, description_.size, usual_, made->scratch, &made->part);
   if (made->part.lacks_memory) return status;
   if (!status) tell_staged(function_name(call.function), status);
@@ -71,10 +83,17 @@ bool MpiRuntime::same_devices(const std::vector<gc_board_line>& lines) const {
 }
 
 // A runtime communicator exists only on devices that are not shared.
-bool MpiRuntime::fits(const DeviceCall& call) {
+bool MpiRuntime::suits(const DeviceCall& call) const {
   if (staging_only_) return false;
-  if (runtime_ ? same_devices(call.lines) : !device_shared(call.lines)) return true;
-  causes_->tell(runtime_ ? Cause::other_devices : Cause::shared_gpu_off, name_of(call.place));
+  return runtime_ ? same_devices(call.lines) : !device_shared(call.lines);
+}
+
+bool MpiRuntime::fits(const DeviceCall& call, Cause if_shared) {
+  if (suits(call)) return true;
+  if (staging_only_)
+    tell_for_ever();
+  else
+    causes_->tell(runtime_ ? Cause::other_devices : if_shared, name_of(call.place));
   return false;
 }
 
@@ -116,8 +135,10 @@ Result<bool> MpiRuntime::prepare(DeviceCall& call, void (*idle)()) {
       const bool idle_call = meeting_ == GC_MEETING_PERSISTENT && matcher_.any_ending();
       // Through the host, Open MPI would wait for ever for a rank that does not come.
       if (made.blames() && !idle_call) return made;
-      causes_->tell(Cause::no_devices_together, kEveryCall, made.what(),
-                    idle_call ? log::Level::info : log::Level::warn);
+      why_staging_ = Cause::no_devices_together;
+      more_of_why_ = made.what();
+      level_of_why_ = idle_call ? log::Level::info : log::Level::warn;
+      tell_for_ever();
       staging_only_ = true;
       return false;
     }

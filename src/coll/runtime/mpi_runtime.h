@@ -10,6 +10,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -58,11 +59,13 @@ class MpiRuntime {
     causes_->tell(why.cause(Cause::unsuitable), call, why.what());
   }
   void tell_staged(const char* call, Cause why) { causes_->tell(why, call); }
-  // Sends all calls through the host from now on, because of what rank `because_of` is or can.
+  // Sends all calls through the host from now on, because of what rank `because_of` is or can. plan() tells of each.
   void stage_for_ever(int because_of, const Status& why);
 
-  // Returns whether the ranks' devices can work together.
-  bool fits(const DeviceCall& call);
+  // Return whether the ranks' devices can work together; fits() tells where they cannot. if_shared: the cause where
+  // ranks share one.
+  bool suits(const DeviceCall& call) const;
+  bool fits(const DeviceCall& call, Cause if_shared = Cause::shared_gpu_off);
   // Returns whether nothing is missing for the call: then prepare() would not wait.
   Result<bool> prepared(DeviceCall& call);
   // Makes what is missing. Returns false where no runtime communicator can be made, and from now on all calls go
@@ -92,6 +95,7 @@ class MpiRuntime {
  private:
   bool device_shared(const std::vector<gc_board_line>& lines) const;
   bool same_devices(const std::vector<gc_board_line>& lines) const;
+  void tell_for_ever();
   Status make(const DeviceCall& call, void (*idle)());
   Status put_on_stream(DevicePart& part);
 
@@ -100,6 +104,10 @@ class MpiRuntime {
   const uint32_t meeting_;
   std::vector<int> ranks_;  // empty: all
   std::atomic<bool> staging_only_{false};
+  // Why it is, once that is so; none: it has finished.
+  Cause why_staging_ = Cause::none;
+  std::string more_of_why_;
+  log::Level level_of_why_ = log::Level::info;
   std::atomic<gpu::Device*> usual_{nullptr};  // the runtime communicator's device
   const std::shared_ptr<CauseLog> causes_;
   std::vector<gc_board_line> bound_;  // the lines by which the runtime communicator was made

@@ -18,6 +18,8 @@ namespace {
 // who has not come. All of it is well within a second.
 constexpr auto kPatienceOfLeaders = std::chrono::milliseconds(200), kPatience = std::chrono::milliseconds(500);
 
+constexpr char kAllCalls[] = "a collective on device memory, as all others,";
+
 bool same_device(const gc_board_line& a, const gc_board_line& b) {
   return !std::memcmp(a.device, b.device, sizeof a.device);
 }
@@ -122,12 +124,13 @@ Result<bool> GroupRuntime::meet(const DeviceCall& call, const Status& handed_ove
   Status mine = open_pages(all);
   if (mine) mine = handed_over;
   if (mine && leads()) mine = collect(call, idle);
-  if (!mine)
-    causes_->tell(Cause::shared_gpu, "a collective on device memory, as all others,", mine.what(), log::Level::warn);
+  if (!mine) causes_->tell(Cause::shared_gpu, kAllCalls, mine.what(), log::Level::warn);
   const uint8_t able = mine.ok();
   std::vector<uint8_t> answers(static_cast<size_t>(description_.size));
   GC_TRY(all.allgather(&able, answers.data(), sizeof able));
-  return std::all_of(answers.begin(), answers.end(), [](uint8_t other) { return other != 0; });
+  const bool can_all = std::all_of(answers.begin(), answers.end(), [](uint8_t other) { return other != 0; });
+  if (mine && !can_all) causes_->tell(Cause::shared_gpu, kAllCalls, "another rank's own line says more");
+  return can_all;
 }
 
 // ---- every member ----

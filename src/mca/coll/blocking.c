@@ -26,6 +26,7 @@ static int finish(gcm_staged *staged, int rc) {
     if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan))                                                              \
       return gcm_refuse(module, GCM_ORDER(name), counted ? GC_FUNCTION_##name : GC_FUNCTION_none);                \
     if (counted) ON_DEVICE;                                                                                       \
+    if (!counted) gcm_tell_not_counted(module, GC_FUNCTION_##name, &plan);                                        \
     gcm_staged staged;                                                                                            \
     const int rc = gcm_stage_and_load(&staged, &plan);                                                            \
     if (rc != MPI_SUCCESS) return rc;                                                                             \

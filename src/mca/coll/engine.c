@@ -105,11 +105,20 @@ static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
          gcm_describe_side(module, &plan->recv, 1, call->reduces, from, &call->recv);
 }
 
-/* Tells of a call that describe() could not describe. */
-static void tell_slow(gcm_module *module, uint32_t function, const gcm_plan *plan) {
-  if (gcm_process_closed() || !gcm_plan_on_device(plan)) return;
-  gcm_abi->tell_slow(module->comm, function,
-                     OMPI_COMM_IS_INTER(module->communicator) ? GC_CAUSE_between_groups : GC_CAUSE_partly_host);
+/* Returns why describe() has not described a call. */
+static uint32_t why_not_described(const gcm_module *module, const gc_call *call, const gcm_plan *plan) {
+  if (gcm_is_mixed(&plan->send) || gcm_is_mixed(&plan->recv)) return GC_CAUSE_partly_host;
+  const bool between = OMPI_COMM_IS_INTER(module->communicator) && call->reduces && !call->combines;
+  return between && !gcm_can_reduce_groups(plan, call) ? GC_CAUSE_between_groups : GC_CAUSE_no_memory;
+}
+
+static void tell_slow(gcm_module *module, uint32_t function, const gcm_plan *plan, uint32_t cause) {
+  if (gcm_process_closed() || module->comm == NULL || !gcm_plan_on_device(plan)) return;
+  gcm_abi->tell_slow(module->comm, function, cause);
+}
+
+void gcm_tell_not_counted(gcm_module *module, uint32_t function, const gcm_plan *plan) {
+  if (OMPI_COMM_IS_INTER(module->communicator)) tell_slow(module, function, plan, GC_CAUSE_between_groups);
 }
 
 int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
@@ -117,7 +126,7 @@ int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan) {
   if (module->comm == NULL) return GC_STAGE;
   if (!describe(module, plan, call)) {
     gc_publish_host(module->comm, call->order, call->function);
-    tell_slow(module, call->function, plan);
+    tell_slow(module, call->function, plan, why_not_described(module, call, plan));
     return GC_STAGE;
   }
   gcm_watch_finalize();
@@ -130,7 +139,7 @@ int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, co
   if (call != NULL) call->combines = call->reduces && OMPI_COMM_IS_INTER(module->communicator);
   const bool described = call != NULL && describe(module, plan, call);
   if (described) gcm_watch_finalize();
-  if (call != NULL && !described) tell_slow(module, call->function, plan);
+  if (call != NULL && !described) tell_slow(module, call->function, plan, why_not_described(module, call, plan));
   return gcm_abi->start(module->comm, function, described ? call : NULL, pending);
 }
 

@@ -104,7 +104,8 @@ bool gcm_describe_side(gcm_module *module, const gcm_side *from, int side, bool 
  * have run: MPI_SUCCESS or an MPI error class. */
 bool gcm_describe_between_groups(gcm_module *module, const gcm_plan *plan, gc_call *call);
 int gcm_root_among_all(const gcm_module *module, int root);
-/* group_reductions.c: of blocking ones, and of those that combine. */
+/* group_reductions.c: of blocking ones, and of those that combine. Not each blocking one has a way over the devices. */
+bool gcm_can_reduce_groups(const gcm_plan *plan, const gc_call *call);
 bool gcm_describe_operands(gcm_module *module, const gcm_plan *plan, gc_call *call);
 bool gcm_describe_group_reduction(gcm_module *module, const gcm_plan *plan, gc_call *call);
 int gcm_finish_between_groups(gcm_module *module);
@@ -115,6 +116,8 @@ int gcm_run_on_engine(gcm_module *module, gc_call *call, const gcm_plan *plan);
  * module has a communicator of the engine. */
 int gcm_start_on_engine(gcm_module *module, uint32_t function, gc_call *call, const gcm_plan *plan,
                         gc_pending **pending);
+/* Tells why a call of device memory that not all ranks count goes through the host. */
+void gcm_tell_not_counted(gcm_module *module, uint32_t function, const gcm_plan *plan);
 /* A call that lacks a buffer: the others must not wait for this rank. Its MPI error class. `order`: as of
  * gc_abi.refuse; a blocking function that is not counted is GC_FUNCTION_none. */
 int gcm_refuse(gcm_module *module, uint32_t order, uint32_t function);

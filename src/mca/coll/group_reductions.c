@@ -109,15 +109,19 @@ static bool describe_sides(gcm_module *module, gc_call *call, const gcm_side *se
          gcm_describe_side(module, recv, 1, false, &one, &call->recv);
 }
 
+/* Types with gaps are few: pairs. */
+bool gcm_can_reduce_groups(const gcm_plan *plan, const gc_call *call) {
+  const gcm_type *const type = plan->send.layout.groups > 0 ? plan->send.layout.type : plan->recv.layout.type;
+  return call->function != GC_FUNCTION_reduce_scatter || type == NULL ||
+         ompi_datatype_is_contiguous_memory_layout(type, 2);
+}
+
 bool gcm_describe_group_reduction(gcm_module *module, const gcm_plan *plan, gc_call *call) {
   enum { kAligned = 256 };
   const bool scatters = call->function == GC_FUNCTION_reduce_scatter, gives = plan->send.layout.groups > 0;
   gcm_side send = plan->send, recv = plan->recv;
   const gcm_layout *const operand = gives ? &send.layout : &recv.layout;
-  /* Types with gaps are few: pairs. */
-  if (!gcm_plan_on_device(plan) || operand->type == NULL ||
-      (scatters && !ompi_datatype_is_contiguous_memory_layout(operand->type, 2)))
-    return false;
+  if (!gcm_plan_on_device(plan) || operand->type == NULL || !gcm_can_reduce_groups(plan, call)) return false;
   const size_t bytes = (operand->count * (size_t)gcm_extent(operand->type) + kAligned - 1) / kAligned * kAligned;
   if (!find_memory(module, plan, scatters ? 2 * bytes : bytes)) return false;
   call->elements = operand->count;

@@ -46,6 +46,7 @@ static int end_at_once(ompi_request_t **request) {
     r->begin_on_host = begin_i##name;                                                                                  \
     r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                           \
     gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                                      \
+    if (function == GC_FUNCTION_none) gcm_tell_not_counted(module, GC_FUNCTION_##name, &plan);                         \
     return gcm_request_begin(r, function, looks && function != GC_FUNCTION_none ? &call : NULL, &plan, request);       \
   }                                                                                                                    \
   int gcm_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request,                          \

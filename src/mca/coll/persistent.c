@@ -54,6 +54,7 @@ static int no_memory(gcm_request *r) {
     r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                  \
     if (gcm_keep(&r->kept, &plan, call.mpi_op) != MPI_SUCCESS) return no_memory(r);                           \
     const bool counted = function != GC_FUNCTION_none;                                                        \
+    if (!counted) gcm_tell_not_counted(module, GC_FUNCTION_##name, &plan);                                    \
     return gcm_request_begin(r, function | GC_PERSISTENT, looks && counted ? &call : NULL, &plan, request);   \
   }
 

@@ -1,6 +1,7 @@
 #include "mpi/message_causes.h"
 
 #include <cstdio>
+#include <utility>
 
 namespace gpucoll::coll {
 namespace {
@@ -11,6 +12,12 @@ struct Entry {
 };
 constexpr size_t kEntries = 256;
 Entry the_entries[kEntries];
+
+struct Detail {
+  Cause cause = Cause::none;
+  char text[256];
+};
+thread_local Detail noted;
 
 // Returns the last entry for all that have no room.
 Entry& entry_of(uint64_t context) noexcept {
@@ -28,7 +35,13 @@ Entry& entry_of(uint64_t context) noexcept {
 void tell_slow_message(uint64_t context, const char* comm, Cause cause, const char* detail) noexcept {
   char number[64];
   std::snprintf(number, sizeof number, "the communicator of context %llu", static_cast<unsigned long long>(context));
-  tell_cause(entry_of(context).told, cause, "a message", comm && *comm ? comm : number, detail);
+  const bool is_noted = !*detail && std::exchange(noted.cause, Cause::none) == cause;
+  tell_cause(entry_of(context).told, cause, "a message", comm && *comm ? comm : number, is_noted ? noted.text : detail);
+}
+
+void note_detail(Cause cause, const char* detail) noexcept {
+  noted.cause = cause;
+  std::snprintf(noted.text, sizeof noted.text, "%s", detail);
 }
 
 }  // namespace gpucoll::coll

@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "base/params.h"
 #include "mpi/error_class.h"
+#include "mpi/message_causes.h"
 #include "pt2pt/offer.h"
 #include "pt2pt/take.h"
 
@@ -52,10 +53,12 @@ int offer(const gc_process_blob* to, const gc_message_key* key, const gc_message
   auto cause = Cause::none;
   const Code code = guarded("sending", [&]() -> Status {
     auto offer = Offer::make(*peer, *key, *data, mode, &cause);
-    if (offer)
+    if (offer) {
       made = *std::move(offer);
-    else
-      log::write(log::Level::info, "a message goes through host memory: %s", offer.status().what());
+      return {};
+    }
+    cause = Cause::message_not_offered;
+    coll::note_detail(cause, offer.status().what());
     return {};
   });
   if (code != Code::ok || !made) return cause == Cause::none ? GC_STAGE : GC_STAGE_BECAUSE(cause);

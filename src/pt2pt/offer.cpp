@@ -30,7 +30,7 @@ bool suits(const Peer& to, const gc_message_data& data, gc_send_mode mode, Cause
     return false;
   }
   if (data.bytes < least_direct_bytes()) {
-    if (data.bytes > proto::kEagerBytes) *cause = Cause::message_off;
+    if (data.bytes > proto::kEagerBytes) *cause = Cause::message_small;
     return data.bytes <= proto::kEagerBytes;
   }
   if (mode == GC_SEND_BUFFERED) *cause = Cause::message_buffered;

@@ -43,7 +43,9 @@ Take::~Take() {
     end_->slots.put(piece.slot);
   }
   if (gathered_) coll::PinnedPool::instance().put(gathered_);
+  const uint64_t context = slot_.context;  // the sender takes the slot for another message
   set_state(slot_, way_ == Way::done ? State::done : State::failed);
+  if (!unopened_.empty()) coll::tell_slow_message(context, nullptr, Cause::message_unopened_memory, unopened_.c_str());
 }
 
 Status Take::look_at_sender() {
@@ -87,9 +89,7 @@ Result<uint8_t*> Take::open_place(const core::ExportedPlace& place) {
   Result<uint8_t*> opened = end_->open(peer, slot_.device, place, &idle);
   if (opened && idle) return opened;
   if (!idle && !slot_.is_eager && std::chrono::steady_clock::now() - began_ < kOpeningPatience) return nullptr;
-  if (!opened)
-    coll::tell_slow_message(slot_.context, nullptr, Cause::message_unopened_memory,
-                            ("of process " + std::to_string(peer.pid) + ": " + opened.status().what()).c_str());
+  if (!opened) unopened_ = "of process " + std::to_string(peer.pid) + ": " + opened.status().what();
   GC_TRY(ask_sender());
   return nullptr;
 }

@@ -5,6 +5,7 @@
 #pragma once
 #include <chrono>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "mpi/datatype/type_cache.h"
@@ -51,6 +52,7 @@ class Take final : public gc_transfer {
   const size_t bytes_;    // to be stored
   bool to_host_ = false;  // the memory may be the host's for the moment
   Way way_ = Way::opening;
+  std::string unopened_;  // why this process could not open the memory; told at the end, when nobody holds a lock
   std::chrono::steady_clock::time_point began_;
   DeviceEnd* end_ = nullptr;
   uint64_t launch_ = 0;         // of the queue's copies

@@ -132,11 +132,11 @@ void gcm_tell_slow_message(const gcm_route *route, uint32_t cause) {
   gcm_abi->tell_slow_message(gcm_context_id(route->comm), route->comm->c_name, cause);
 }
 
-/* Tells why the PML carries the data of a send. */
-static void tell_slow(const gcm_message_request *r, int answer) {
-  if (r->data.mixed) return gcm_tell_slow_message(&r->route, GC_CAUSE_message_partly_host);
-  if (answer != GC_STAGE) return gcm_tell_slow_message(&r->route, GC_CAUSE_OF(answer));
-  if (gcm_pt2pt == NULL) gcm_tell_slow_message(&r->route, GC_CAUSE_message_off);
+/* Returns why the PML carries the data of a send. */
+static uint32_t why_slow(const gcm_message_request *r, int answer) {
+  if (r->data.mixed) return GC_CAUSE_message_partly_host;
+  if (answer != GC_STAGE) return GC_CAUSE_OF(answer);
+  return gcm_pt2pt == NULL ? GC_CAUSE_message_off : GC_CAUSE_none;
 }
 
 /* Offers a send to its receiver. Returns GC_STAGE or GC_STAGE_BECAUSE() where the PML must carry the data. */
@@ -344,7 +344,7 @@ static int begin_send(gcm_message_request *r) {
     return gcm_pml.pml_isend(r->data.buffer, r->data.count, r->data.type, route->peer, route->tag, route->mode,
                              route->comm, &r->inner);
   }
-  tell_slow(r, rc);
+  r->slow = why_slow(r, rc);
   if (!take_host_memory(r)) return MPI_ERR_NO_MEM;
   const bool is_again = r->started;
   r->started = true;
@@ -374,9 +374,11 @@ static int begin_receive(gcm_message_request *r) {
 int gcm_begin_message(gcm_message_request *r) {
   r->ended = false;
   r->rc = MPI_SUCCESS;
+  r->slow = GC_CAUSE_none;
   if (!r->receives) OPAL_THREAD_LOCK(&gcm_order_lock);
   const int rc = r->receives ? begin_receive(r) : begin_send(r);
   if (!r->receives) OPAL_THREAD_UNLOCK(&gcm_order_lock);
+  if (r->slow != GC_CAUSE_none) gcm_tell_slow_message(&r->route, r->slow);
   if (rc != MPI_SUCCESS) {
     withdraw(r);
     return rc;

@@ -32,6 +32,7 @@ typedef struct gcm_message_request {
   void *host; /* data.place.bytes bytes for data on the device; NULL until needed */
   ompi_status_public_t status;
   int rc;
+  uint32_t slow; /* why the PML carries the data of a send: GC_CAUSE_* */
   /* A receive of the PML's own that turned out to be an envelope: it is completed in place of ours. It keeps a pointer
    * to ours at `stands_at` until then. */
   ompi_request_t *stands_for;

@@ -191,17 +191,20 @@ void PlanCache::keep_on_device(Entry& entry) {
 }
 
 bool PlanCache::launch(const Entry& entry, gpu::Stream stream) {
-  if (!entry.launch || !on_device_) return false;
-  if (Status status = device_.launch_kept(entry.launch, stream); !status) {
-    give_up(status);
-    return false;
+  if (entry.launch && on_device_) {
+    const Status launched = device_.launch_kept(entry.launch, stream);
+    if (launched) {
+      ++launched_;
+      return true;
+    }
+    give_up(launched);
   }
-  ++launched_;
-  return true;
+  if (!unable_.empty() && causes_) causes_->tell(Cause::no_kept_launches, "a call", unable_.c_str());
+  return false;
 }
 
 void PlanCache::give_up(const Status& why) {
-  if (causes_) causes_->tell(Cause::no_kept_launches, "a call", why.what());
+  unable_ = why.what();
   on_device_ = false;
 }
 

@@ -15,6 +15,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/causes.h"
@@ -91,7 +92,8 @@ class PlanCache {
   std::vector<Entry> entries_;
   uint64_t now_ = 0;  // counts look_up()
   uint64_t last_serial_ = 0;
-  bool on_device_;  // until the device turns out to be unable
+  bool on_device_;      // until the device turns out to be unable
+  std::string unable_;  // why it is
   CauseLog* const causes_;
   uint64_t launched_ = 0;
 };

@@ -16,6 +16,15 @@ using proto::kGrants;
 using proto::kLooksForGrants;
 using proto::kPairLinks;
 
+namespace {
+
+Cause cause_of(const gpu::PointerInfo& closed, bool is_here) {
+  if (closed.kind == gpu::MemoryKind::pinned || closed.kind == gpu::MemoryKind::host) return Cause::host_buffer;
+  return closed.kind == gpu::MemoryKind::device && !is_here ? Cause::other_device_buffer : Cause::closed_memory;
+}
+
+}  // namespace
+
 UserBuffers::~UserBuffers() {
   if (has_proxy_) Proxy::instance().remove(this);
   for (auto& [peer, view] : views_)
@@ -89,17 +98,19 @@ bool UserBuffers::open(const void* buffer, bool capturing, proto::BufferAddresse
 }
 
 bool UserBuffers::is_open(const gpu::PointerInfo& info) {
-  if (info.exportable && info.device == context_.device.index()) return true;
-  context_.causes.tell(Cause::closed_memory, "a large call");
+  const bool is_here = info.device == context_.device.index();
+  if (info.exportable && is_here) return true;
+  const uint64_t call = context_.launched.load(std::memory_order_relaxed) + 1;
+  if (std::exchange(slow_call_, call) != call) context_.causes.tell(cause_of(info, is_here), "a large call");
   return false;
 }
 
 void UserBuffers::publish_again(const gpu::PointerInfo& info) {
-  {
-    std::lock_guard lock(mutex_);
-    if (published(info)) return;
-    if (!place_to_take(true)) return context_.causes.tell(Cause::many_buffers, "a large call");
-  }
+  std::unique_lock lock(mutex_);
+  if (published(info)) return;
+  const bool has_place = place_to_take(true);
+  lock.unlock();
+  if (!has_place) return context_.causes.tell(Cause::many_buffers, "a large call");
   const auto seen = std::find_if(seen_.begin(), seen_.end(),
                                  [&](const Seen& s) { return s.base == info.base && s.buffer_id == info.buffer_id; });
   if (seen == seen_.end()) {
@@ -148,6 +159,7 @@ UserBuffers::Published* UserBuffers::free_place(bool by_itself) {
 }
 
 bool UserBuffers::has_open(int peer) {
+  const log::Later lines;
   std::lock_guard lock(mutex_);
   const View& view = look_at(peer);
   return std::any_of(view.memory.begin(), view.memory.end(), [](const Opened& opened) { return opened.number != 0; });

@@ -101,7 +101,7 @@ class UserBuffers final : public UserBufferMarker, public ProxyWork {
   bool has_open(int peer);
   // Reads what the peer has published, and has the proxy close what is withdrawn. Returns whether any of it is open.
   bool opens(int peer);
-  // Returns whether others can open this memory, and tells where they cannot.
+  // Returns whether others can open this memory, and tells where they cannot, once a call.
   bool is_open(const gpu::PointerInfo& info);
   void publish_again(const gpu::PointerInfo& info);
   bool publish(const uint8_t* kernel_address, const ExportedPlace& place, bool by_itself);
@@ -119,6 +119,7 @@ class UserBuffers final : public UserBufferMarker, public ProxyWork {
   const DirectContext context_;
   std::atomic<bool> has_granted_{false};
   bool has_proxy_ = false;    // mark()'s
+  uint64_t slow_call_ = 0;    // mark()'s: the last call of which it has told, by the number of its first launch
   bool told_ = false;         // mark()'s: it has logged that other ranks reach this rank's buffers
   bool told_grant_ = false;   // mark()'s: it has logged that other ranks store into them
   mutable std::mutex mutex_;  // guards what follows

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/counters.h"
 #include "base/params.h"
 #include "core/connect/device_tables.h"
 #include "core/connect/link_progress.h"
@@ -132,6 +133,7 @@ class TriedTransport final : public net::Transport {
 
 // Connects two ranks by a transport that reaches the other from rank 0, and from rank 1 if asked, else over shm.
 void connect_tried(bool both_reach, const char* expected) {
+  const uint64_t before = counter_value(static_cast<size_t>(Counter::slow_no_link));
   on_meeting_ranks(2, [&](MeetingRank& self) {
     TriedTransport tried(self.rank == 0 || both_reach);
     auto mailbox = make_page_mailbox(self.peers);
@@ -153,6 +155,7 @@ void connect_tried(bool both_reach, const char* expected) {
     EXPECT_STREQ(link.transport, expected);
     all_wait(self);
   });
+  EXPECT_EQ(counter_value(static_cast<size_t>(Counter::slow_no_link)) - before, both_reach ? 0u : 2u);
 }
 
 }  // namespace

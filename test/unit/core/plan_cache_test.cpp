@@ -6,6 +6,8 @@
 
 #include "../forwarding_device.h"
 #include "../in_flight.h"
+#include "base/causes.h"
+#include "base/counters.h"
 #include "base/params.h"
 #include "launcher_fixture.h"
 
@@ -415,6 +417,28 @@ TEST_F(KeptTest, KeepsPlansAlone) {
     EXPECT_EQ(entry->launch, nullptr);
   }
   EXPECT_EQ(unable.refused, 0);
+}
+
+TEST_F(KeptTest, EachCallThatADeviceCannotKeepIsCounted) {
+  const auto counted = [] { return counter_value(static_cast<size_t>(Counter::slow_no_kept_launches)); };
+  for (bool keeps : {false, true}) {
+    Unable unable(keeps);
+    CauseLog causes("a communicator");
+    PlanCache kept(unable, 2, true, &causes);
+    const TaskQueue queue = queue_of(1, {new_stream()});
+    const uint64_t before = counted();
+    for (uint64_t times = 1; times <= 5; ++times) {
+      PlanCache::Entry* const entry = kept.look_up(queue, shape);
+      ASSERT_TRUE(entry);
+      std::vector<PlannedLaunch> plans(1);
+      plans[0].kernel = &kLook;
+      plans[0].plan.channel_mask = 1;
+      if (entry->plans.empty()) kept.keep(*entry, queue, shape, &plans);
+      EXPECT_FALSE(kept.launch(*entry, queue.streams.front()));
+      EXPECT_EQ(counted() - before, times < PlanCache::kTimes ? 0u : times + 1 - PlanCache::kTimes);
+    }
+    EXPECT_EQ(unable.refused, 1);
+  }
 }
 
 TEST_F(KeptTest, AFaultEndsKeptOnesAsWell) {

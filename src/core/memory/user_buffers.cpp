@@ -18,9 +18,10 @@ using proto::kPairLinks;
 
 namespace {
 
-Cause cause_of(const gpu::PointerInfo& closed, bool is_here) {
-  if (closed.kind == gpu::MemoryKind::pinned || closed.kind == gpu::MemoryKind::host) return Cause::host_buffer;
-  return closed.kind == gpu::MemoryKind::device && !is_here ? Cause::other_device_buffer : Cause::closed_memory;
+// Calls with memory of another device do not come as far as here.
+Cause cause_of(const gpu::PointerInfo& closed) {
+  const bool on_host = closed.kind == gpu::MemoryKind::pinned || closed.kind == gpu::MemoryKind::host;
+  return on_host ? Cause::host_buffer : Cause::closed_memory;
 }
 
 }  // namespace
@@ -98,10 +99,9 @@ bool UserBuffers::open(const void* buffer, bool capturing, proto::BufferAddresse
 }
 
 bool UserBuffers::is_open(const gpu::PointerInfo& info) {
-  const bool is_here = info.device == context_.device.index();
-  if (info.exportable && is_here) return true;
+  if (info.exportable && info.device == context_.device.index()) return true;
   const uint64_t call = context_.launched.load(std::memory_order_relaxed) + 1;
-  if (std::exchange(slow_call_, call) != call) context_.causes.tell(cause_of(info, is_here), "a large call");
+  if (std::exchange(slow_call_, call) != call) context_.causes.tell(cause_of(info), "a large call");
   return false;
 }
 

@@ -1,5 +1,6 @@
 #include "base/system_limits.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -47,6 +48,15 @@ const char* limit_advice(int errnum) noexcept {
     case EFBIG: return "; raise `ulimit -f`, the size of a file, and so of shared memory";
     default: return "";
   }
+}
+
+void widen_descriptor_table() noexcept {
+  constexpr int kLast = 1023;
+  const int any = open("/", O_PATH | O_CLOEXEC);
+  if (any < 0) return;
+  const int last = fcntl(any, F_DUPFD_CLOEXEC, kLast);
+  if (last >= 0) close(last);
+  close(any);
 }
 
 bool fits_file_limit(size_t bytes) noexcept {

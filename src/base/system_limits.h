@@ -12,6 +12,10 @@ namespace gpucoll {
 bool no_descriptor_left(int errnum) noexcept;
 // Appended to a sentence about a failed call: "; raise `ulimit -n`, ..."; "" where no limit was met.
 const char* limit_advice(int errnum) noexcept;
+// Makes room for 1,024 descriptors in the process's table, where the limit allows that. Linux doubles a table that is
+// full from 64 on, and meanwhile every thread that opens one waits for an RCU grace period: for 10 to 20 ms, and far
+// longer on busy virtual machines.
+void widen_descriptor_table() noexcept;
 // Returns whether a file may grow to so many bytes. Growing it beyond RLIMIT_FSIZE would kill the process with SIGXFSZ
 // instead of failing with EFBIG.
 bool fits_file_limit(size_t bytes) noexcept;

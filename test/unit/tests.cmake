@@ -144,6 +144,11 @@ gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit
 gc_test(unit.links LABELS unit COMMAND test/unit/core/links_test)
 gc_mutant(191 MUST_PRINT "FAILED.*Wireup.ATrialThatFailsOnOneSide" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=Wireup.ATrialThatFailsOnOneSide*)
+# Rings in the order of ranks; rings that all cross the network by the same ranks.
+gc_mutant(332 MUST_PRINT "FAILED.*Rings.EnterEachNodeOnce" LABELS unit
+  COMMAND test/unit/core/links_test --gtest_filter=Rings.EnterEachNodeOnce*)
+gc_mutant(331 MUST_PRINT "FAILED.*Rings.EnterEachNodeOnce" LABELS unit
+  COMMAND test/unit/core/links_test --gtest_filter=Rings.EnterEachNodeOnce*)
 gc_test(unit.peers LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/peers_test)
 gc_mutant(113 MUST_PRINT "FAILED.*Peers.SayWhichParameterDiffers" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/peers_test)

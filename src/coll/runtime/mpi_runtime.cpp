@@ -157,9 +157,11 @@ Status MpiRuntime::begin(const DeviceCall& call, bool waits) {
   return runtime_->begin(call.part.queue, shape_, waits, call.kept);
 }
 
-// The trees of odd and even channels differ, and with them the order of reduction; where it runs depends on the others.
+// The trees of channels differ, and with them the order of reduction; where it runs depends on the others. So do rings,
+// where several nodes have several ranks.
 bool MpiRuntime::joins(const DeviceCall& call) const {
-  return !core::required_by(call.part.queue, runtime_->rank(), shape_).tree;
+  const core::Requirements required = core::required_by(call.part.queue, runtime_->rank(), shape_);
+  return !required.tree && !(required.reduces_in_ring && runtime_->nodes().rings_differ());
 }
 
 bool MpiRuntime::connected(const core::TaskQueue& together) const {

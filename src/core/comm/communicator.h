@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -77,6 +78,7 @@ class Communicator final : public Watched, public GraphUser {
 
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
+  const Nodes& nodes() const { return *nodes_; }
   // Returns a number that is equal on all ranks, and unlike that of every other communicator of a rank's.
   uint64_t key() const;
   gpu::Device& device() const { return device_; }
@@ -224,13 +226,15 @@ class Communicator final : public Watched, public GraphUser {
   }
   bool needs_landing(const Requirements& required) const noexcept;
   Status make_landing(PeerWait& wait);
+  std::set<LinkName> links_on_channel(const Requirements& required, int channel) const;
   std::vector<LinkWish> missing_links(const Requirements& required) const;
   Status make_links(const std::vector<LinkWish>& wishes, PeerWait& wait);
-  void place(const LinkName& name, int first_lane, std::vector<PlacedConnector>* placed) const;
+  void place(const LinkWish& wish, int first_lane, std::vector<PlacedConnector>* placed);
   Status agree_on_links(const Status& mine, PeerWait& wait);
   int wanted_channels(const Requirements& required) const noexcept;
   bool needs_replacement(const Requirements& required) const noexcept;
   bool needs_ring(const Requirements& required) const noexcept;
+  bool needs_chain(const Requirements& required) const noexcept;
   bool needs_tree(const Requirements& required) const noexcept;
   // Returns whether the peer may have memory of this rank open.
   bool reached_by(int peer) const noexcept { return peer != rank() && (mesh_tried_ || links_->reaches(peer)); }
@@ -265,6 +269,7 @@ class Communicator final : public Watched, public GraphUser {
   DeviceMemoryPort memory_;
   Peers peers_;
   std::shared_ptr<CauseLog> causes_;
+  std::optional<Nodes> nodes_;
   std::atomic<bool> watchable_{false};  // peers_ is there
   CallRecords calls_{peers_};
   Fault fault_;
@@ -289,7 +294,8 @@ class Communicator final : public Watched, public GraphUser {
   gpu::Stream stream_ = nullptr;
   void* scratch_ = nullptr;
   Aside aside_;
-  int ring_channels_ = 0, tree_channels_ = 0;  // how many are connected
+  int ring_channels_ = 0, chain_channels_ = 0, tree_channels_ = 0;  // how many are connected
+  std::map<LinkName, std::vector<int>> lane_channels_;              // of collectives: to which channel a lane goes
   bool mesh_tried_ = false;
   uint64_t last_share_ = 0;  // the highest number given
   std::atomic<bool> closing_{false}, given_up_{false};

@@ -7,6 +7,7 @@
 #include "base/params.h"
 #include "base/trace.h"
 #include "core/comm/communicator.h"
+#include "core/connect/rings.h"
 #include "core/connect/trees.h"
 #include "core/plan/copy_engine_limits.h"
 #include "core/plan/copy_engine_reduction.h"
@@ -66,6 +67,7 @@ bool Communicator::p2p_everywhere() const {
 }
 
 void Communicator::prepare_links() {
+  nodes_.emplace(peers_.node_numbers());
   const gpu::Device::Defaults defaults = device_.defaults();
   const bool p2p = p2p_everywhere();
   // Blocks that wait for others run beside these, whoever else is on the device.
@@ -173,9 +175,7 @@ Result<CommProperties> Communicator::shape(const std::vector<gpu::Stream>& strea
 Status Communicator::make_launcher() {
   auto* kernel_words = static_cast<HostWords*>(host_.kernel);
   if (!tables_) {
-    DeviceTablesOptions options = {};
-    options.rank = rank();
-    options.n_ranks = size();
+    DeviceTablesOptions options = {rank(), nodes(), {}, {}, nullptr, nullptr};
     options.channels[kCollectiveLinks] = capabilities_.channels;
     options.channels[kPairLinks] = capabilities_.pair_channels;
     std::copy(std::begin(capabilities_.slots), std::end(capabilities_.slots), options.slots);
@@ -216,8 +216,14 @@ bool Communicator::needs_replacement(const Requirements& required) const noexcep
   return (required.mesh && !capabilities_.mesh) || (required.line_mesh && !capabilities_.line_mesh) ||
          (required.copy_reductions && !capabilities_.copy_reduction_bytes);
 }
+// Where all rings go in the order of ranks, they are chains too.
 bool Communicator::needs_ring(const Requirements& required) const noexcept {
-  return ring_channels_ < wanted_channels(required) && (required.ring || needs_replacement(required));
+  const bool ring = required.ring || (required.chain && !nodes().rings_differ());
+  return ring_channels_ < wanted_channels(required) && (ring || needs_replacement(required));
+}
+bool Communicator::needs_chain(const Requirements& required) const noexcept {
+  return nodes().rings_differ() && chain_channels_ < wanted_channels(required) &&
+         (required.chain || needs_replacement(required));
 }
 bool Communicator::needs_tree(const Requirements& required) const noexcept {
   return tree_channels_ < wanted_channels(required) && (required.tree || needs_replacement(required));
@@ -229,7 +235,7 @@ bool Communicator::needs_landing(const Requirements& required) const noexcept {
 bool Communicator::connected(const Requirements& required) const noexcept {
   if (size() == 1) return true;
   if (needs_mesh(required) || needs_line_mesh(required) || needs_landing(required) || needs_ring(required) ||
-      needs_tree(required))
+      needs_chain(required) || needs_tree(required))
     return false;
   const auto has = [&](Side side) {
     return [=, this](int peer) { return links_->lanes({kPairLinks, peer, side}) > 0; };
@@ -252,18 +258,19 @@ Status Communicator::make_connections(const Requirements& required, PeerWait& wa
   if (!launcher_) GC_TRY(make_launcher());
   if (size() == 1) return {};
   const bool mesh = needs_mesh(required), line_mesh = needs_line_mesh(required), landing = needs_landing(required);
-  if (mesh || line_mesh || landing || needs_ring(required) || needs_tree(required))
+  if (mesh || line_mesh || landing || needs_ring(required) || needs_chain(required) || needs_tree(required))
     GC_TRY(compare_requirements(required, wait));
   if (mesh) GC_TRY(make_mesh(wait));
   if (line_mesh) GC_TRY(make_line_mesh(wait));
   if (landing) GC_TRY(make_landing(wait));
-  const bool ring = needs_ring(required), tree = needs_tree(required);
+  const bool ring = needs_ring(required), chain = needs_chain(required), tree = needs_tree(required);
   const int channels = wanted_channels(required);
   Status status = contained([&] { return make_links(missing_links(required), wait); });
   // Links for collectives are made by all ranks at once, and are good for all or none.
-  if (ring || tree) status = agree_on_links(status, wait);
+  if (ring || chain || tree) status = agree_on_links(status, wait);
   GC_TRY(std::move(status));
   if (ring) ring_channels_ = channels;
+  if (chain) chain_channels_ = channels;
   if (tree) tree_channels_ = channels;
   return {};
 }
@@ -271,11 +278,11 @@ Status Communicator::make_connections(const Requirements& required, PeerWait& wa
 // Calls that do not fit together would wait for different connections, or make two ends of different size.
 Status Communicator::compare_requirements(const Requirements& required, PeerWait& wait) {
   struct Wanted {
-    int32_t mesh, line_mesh, landing, ring, tree, channels;
+    int32_t mesh, line_mesh, landing, ring, chain, tree, channels;
     bool operator==(const Wanted&) const = default;
   };
-  const Wanted mine = {needs_mesh(required), needs_line_mesh(required), needs_landing(required),
-                       needs_ring(required), needs_tree(required),      wanted_channels(required)};
+  const Wanted mine = {needs_mesh(required),  needs_line_mesh(required), needs_landing(required),  needs_ring(required),
+                       needs_chain(required), needs_tree(required),      wanted_channels(required)};
   std::vector<Wanted> all(static_cast<size_t>(size()));
   MailboxBootstrap bootstrap(*mailbox_, wait, Purpose::connections, peers_);
   GC_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
@@ -325,22 +332,49 @@ Status Communicator::make_landing(PeerWait& wait) {
   return {};
 }
 
-std::vector<LinkWish> Communicator::missing_links(const Requirements& required) const {
-  std::vector<LinkWish> wishes;
-  const auto want = [&](const LinkName& name, int lanes) {
-    const bool wished = std::any_of(wishes.begin(), wishes.end(), [&](const LinkWish& w) { return w.name == name; });
-    if (!wished && links_->lanes(name) < lanes) wishes.push_back({name, lanes});
+// Returns the links of rings, the chain and trees on a channel that are needed and not there yet.
+std::set<LinkName> Communicator::links_on_channel(const Requirements& required, int channel) const {
+  std::set<LinkName> names;
+  const auto want = [&](int peer, Side side) {
+    if (peer >= 0 && peer < size()) names.insert({kCollectiveLinks, peer, side});
   };
-  const int channels = wanted_channels(required);
   if (needs_ring(required)) {
-    want({kCollectiveLinks, (rank() + 1) % size(), Side::send}, channels);
-    want({kCollectiveLinks, (rank() + size() - 1) % size(), Side::receive}, channels);
+    const RingPlace place = ring_place(nodes(), rank(), channel);
+    want(place.next, Side::send);
+    want(place.prev, Side::receive);
   }
-  if (needs_tree(required))
-    for (int peer : tree_neighbours(size(), rank(), capabilities_.channels))
-      for (Side side : kSides) want({kCollectiveLinks, peer, side}, channels);
-  for (int peer : required.send_to) want({kPairLinks, peer, Side::send}, capabilities_.pair_lanes);
-  for (int peer : required.receive_from) want({kPairLinks, peer, Side::receive}, capabilities_.pair_lanes);
+  if (needs_chain(required)) {
+    want(rank() + 1, Side::send);
+    want(rank() - 1, Side::receive);
+  }
+  if (needs_tree(required)) {
+    const proto::TreePlace place = tree_place(nodes(), rank(), channel);
+    for (const int peer : {place.parent, place.child[0], place.child[1]})
+      for (const Side side : kSides) want(peer, side);
+  }
+  return names;
+}
+
+// Both ends of a link give its lanes to the same channels in the same order, as all ranks connect for the same.
+std::vector<LinkWish> Communicator::missing_links(const Requirements& required) const {
+  std::map<LinkName, LinkWish> for_collectives;
+  for (int channel = 0; channel < wanted_channels(required); ++channel) {
+    for (const LinkName& name : links_on_channel(required, channel)) {
+      const auto there = lane_channels_.find(name);
+      if (there != lane_channels_.end() && std::count(there->second.begin(), there->second.end(), channel)) continue;
+      LinkWish& wish = for_collectives.try_emplace(name, LinkWish{name, links_->lanes(name), {}}).first->second;
+      wish.channels.push_back(channel);
+      ++wish.lanes;
+    }
+  }
+  std::vector<LinkWish> wishes;
+  for (auto& [name, wish] : for_collectives) wishes.push_back(std::move(wish));
+  const auto want = [&](int peer, Side side) {
+    const LinkName name = {kPairLinks, peer, side};
+    if (links_->lanes(name) < capabilities_.pair_lanes) wishes.push_back({name, capabilities_.pair_lanes, {}});
+  };
+  for (const int peer : required.send_to) want(peer, Side::send);
+  for (const int peer : required.receive_from) want(peer, Side::receive);
   return wishes;
 }
 
@@ -349,19 +383,23 @@ Status Communicator::make_links(const std::vector<LinkWish>& wishes, PeerWait& w
   for (const LinkWish& wish : wishes) before.push_back(links_->lanes(wish.name));
   GC_TRY(links_->make(wishes, wait));
   std::vector<PlacedConnector> placed;
-  for (size_t i = 0; i < wishes.size(); ++i) place(wishes[i].name, before[i], &placed);
+  for (size_t i = 0; i < wishes.size(); ++i) place(wishes[i], before[i], &placed);
   return tables_->add(std::move(placed));
 }
 
 // Where kernels look for a link's lanes.
-void Communicator::place(const LinkName& name, int first_lane, std::vector<PlacedConnector>* placed) const {
+void Communicator::place(const LinkWish& wish, int first_lane, std::vector<PlacedConnector>* placed) {
+  const LinkName& name = wish.name;
   const int hops = name.side == Side::send ? name.peer - rank() : rank() - name.peer;
   const auto distance = static_cast<uint32_t>((hops + size()) % size());
   const auto n_pair_channels = static_cast<uint32_t>(capabilities_.pair_channels);
+  std::vector<int>& channels = lane_channels_[name];
+  channels.insert(channels.end(), wish.channels.begin(), wish.channels.end());
   for (int lane = first_lane; lane < links_->lanes(name); ++lane) {
     const uint32_t part = static_cast<uint32_t>(lane);
-    const int channel =
-        name.kind == kCollectiveLinks ? lane : static_cast<int>(proto::pair_channel(distance, part, n_pair_channels));
+    const int channel = name.kind == kCollectiveLinks
+                            ? channels[part]
+                            : static_cast<int>(proto::pair_channel(distance, part, n_pair_channels));
     placed->push_back({name.kind, name.side, channel, name.peer, links_->connector(name, lane)});
   }
 }

@@ -8,7 +8,10 @@ GC_CORE_SOURCES += \
 	src/core/connect/links.h \
 	src/core/connect/mesh.cpp \
 	src/core/connect/mesh.h \
+	src/core/connect/nodes.h \
 	src/core/connect/requirements.cpp \
 	src/core/connect/requirements.h \
+	src/core/connect/rings.cpp \
+	src/core/connect/rings.h \
 	src/core/connect/trees.cpp \
 	src/core/connect/trees.h

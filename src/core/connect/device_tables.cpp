@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "core/connect/rings.h"
 #include "core/connect/trees.h"
 
 namespace gpucoll::core {
@@ -15,7 +16,7 @@ size_t round_up(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 }  // namespace
 
 DeviceTables::Layout DeviceTables::layout_of(const DeviceTablesOptions& options) {
-  const auto n = static_cast<size_t>(options.n_ranks);
+  const auto n = static_cast<size_t>(options.nodes.n_ranks());
   const auto channels = [&](int kind) { return static_cast<size_t>(options.channels[kind]); };
   Layout layout = {};
   layout.ring_ranks = round_up(sizeof(proto::DeviceComm));
@@ -29,6 +30,15 @@ DeviceTables::Layout DeviceTables::layout_of(const DeviceTablesOptions& options)
     }
   }
   return layout;
+}
+
+DeviceTables::DeviceTables(gpu::Device& device, const DeviceTablesOptions& options)
+    : device_(device), options_(options), layout_(layout_of(options)) {
+  for (int c = 0; c < proto::kMaxChannels; ++c) {
+    const RingPlace place = ring_place(options_.nodes, options_.rank, c);
+    next_[c] = place.next;
+    prev_[c] = place.prev;
+  }
 }
 
 Result<std::unique_ptr<DeviceTables>> DeviceTables::create(gpu::Device& device, const DeviceTablesOptions& options) {
@@ -48,22 +58,21 @@ DeviceTables::~DeviceTables() {
 std::vector<uint8_t> DeviceTables::first_image() const {
   std::vector<uint8_t> image(layout_.connectors[0][0]);
   auto* comm = new (image.data()) proto::DeviceComm{};
-  auto* ring_ranks = reinterpret_cast<int32_t*>(image.data() + layout_.ring_ranks);
-  for (int c = 0; c < proto::kMaxChannels; ++c) {
+  auto* hops_of = reinterpret_cast<int32_t*>(image.data() + layout_.ring_ranks);
+  for (int c = 0; c < proto::kMaxChannels; ++c, hops_of += n_ranks()) {
     set_up(&comm->channel[c], c);
-    for (int hops = 0; hops < options_.n_ranks; ++hops) {
-      const int32_t rank = after(hops);
-      ring_ranks[c * options_.n_ranks + hops] = rank;
-      if (hops < proto::kNearRanks) comm->channel[c].near_ranks[hops] = rank;
-    }
+    std::vector<int> ranks = ring_ranks(options_.nodes, c);
+    std::rotate(ranks.begin(), ranks.begin() + comm->channel[c].ring_index, ranks.end());
+    std::copy(ranks.begin(), ranks.end(), hops_of);
+    std::copy_n(ranks.begin(), std::min(n_ranks(), proto::kNearRanks), comm->channel[c].near_ranks);
   }
   return image;
 }
 
 void DeviceTables::set_up(proto::ChannelComm* comm, int channel) const {
-  const auto n = static_cast<size_t>(options_.n_ranks), first = static_cast<size_t>(channel) * n;
+  const auto n = static_cast<size_t>(n_ranks()), first = static_cast<size_t>(channel) * n;
   comm->rank = options_.rank;
-  comm->n_ranks = options_.n_ranks;
+  comm->n_ranks = n_ranks();
   comm->n_channels = static_cast<uint32_t>(options_.channels[proto::kCollectiveLinks]);
   comm->n_pair_channels = static_cast<uint32_t>(options_.channels[proto::kPairLinks]);
   comm->latch = options_.latch;
@@ -76,18 +85,16 @@ void DeviceTables::set_up(proto::ChannelComm* comm, int channel) const {
     comm->send[kind] = reinterpret_cast<proto::Connector*>(base_ + layout_.connectors[kind][0]) + first;
     comm->recv[kind] = reinterpret_cast<proto::Connector*>(base_ + layout_.connectors[kind][1]) + first;
   }
-  comm->tree = tree_place(options_.n_ranks, options_.rank, channel);
-  comm->ring_index = options_.rank;
-  comm->ring_next = n > 1 ? after(1) : -1;
-  comm->ring_prev = n > 1 ? after(options_.n_ranks - 1) : -1;
+  comm->tree = tree_place(options_.nodes, options_.rank, channel);
+  comm->ring_index = ring_place(options_.nodes, options_.rank, channel).index;
+  comm->ring_next = n > 1 ? next_[channel] : -1;
+  comm->ring_prev = n > 1 ? prev_[channel] : -1;
 }
-
-int32_t DeviceTables::after(int hops) const { return (options_.rank + hops) % options_.n_ranks; }
 
 size_t DeviceTables::offset_of(const PlacedConnector& placed) const {
   const bool sends = placed.side == net::Side::send;
-  const auto channel = static_cast<size_t>(placed.channel), n = static_cast<size_t>(options_.n_ranks);
-  if (placed.kind == proto::kCollectiveLinks && placed.peer == after(sends ? 1 : options_.n_ranks - 1))
+  const auto channel = static_cast<size_t>(placed.channel), n = static_cast<size_t>(n_ranks());
+  if (placed.kind == proto::kCollectiveLinks && placed.peer == (sends ? next_ : prev_)[placed.channel])
     return channel * sizeof(proto::ChannelComm) +
            (sends ? offsetof(proto::ChannelComm, ring_send) : offsetof(proto::ChannelComm, ring_recv));
   const size_t index = channel * n + static_cast<size_t>(placed.peer);

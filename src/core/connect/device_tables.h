@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/connect/nodes.h"
 #include "gpu/device.h"
 #include "net/transport.h"
 #include "proto/format/doorbell.h"
@@ -16,7 +17,8 @@
 namespace gpucoll::core {
 
 struct DeviceTablesOptions {
-  int rank, n_ranks;
+  int rank;
+  Nodes nodes;
   int channels[proto::kLinkKinds];
   proto::ConnectionShape slots[proto::kLinkKinds];
   proto::FaultLatch* latch;   // kernel address
@@ -52,12 +54,11 @@ class DeviceTables {
   struct Layout {
     size_t ring_ranks, line_mesh, connectors[proto::kLinkKinds][2], end;
   };
-  DeviceTables(gpu::Device& device, const DeviceTablesOptions& options)
-      : device_(device), options_(options), layout_(layout_of(options)) {}
+  DeviceTables(gpu::Device& device, const DeviceTablesOptions& options);
   static Layout layout_of(const DeviceTablesOptions& options);
+  int n_ranks() const { return options_.nodes.n_ranks(); }
   std::vector<uint8_t> first_image() const;
   void set_up(proto::ChannelComm* comm, int channel) const;
-  int32_t after(int hops) const;  // the rank that comes `hops` later in the rings
   size_t offset_of(const PlacedConnector& placed) const;
   Status set_buffers(std::span<void* const> buffers, size_t channels, size_t offset, size_t stride);
 
@@ -65,6 +66,7 @@ class DeviceTables {
   const DeviceTablesOptions options_;
   const Layout layout_;
   uint8_t* base_ = nullptr;
+  int next_[proto::kMaxChannels], prev_[proto::kMaxChannels];  // in the rings
 };
 
 }  // namespace gpucoll::core

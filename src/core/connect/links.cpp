@@ -57,7 +57,7 @@ proto::Connector Links::connector(const LinkName& name, int lane) const {
 Status Links::make(const std::vector<LinkWish>& wishes, PeerWait& wait) {
   std::vector<Wireup> wireups;
   wireups.reserve(wishes.size());
-  for (const auto& [name, wanted] : wishes) {
+  for (const auto& [name, wanted, channels] : wishes) {
     const int missing = wanted - lanes(name);
     if (missing > 0)
       wireups.emplace_back(name, net::LinkShape{missing, options_.slots[name.kind]}, attempts(name.peer), mailbox_,

@@ -29,6 +29,7 @@ struct LinksOptions {
 struct LinkWish {
   LinkName name;
   int lanes;
+  std::vector<int> channels = {};  // of collectives, to which the new lanes go
 };
 
 class Links {

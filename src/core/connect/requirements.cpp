@@ -14,6 +14,8 @@ void sort_out(std::vector<int>& peers) {
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
 }
 
+bool is_scan(Function function) { return function == Function::scan || function == Function::exscan; }
+
 std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
   std::vector<int> all;
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
@@ -24,6 +26,8 @@ std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
 
 void Requirements::add(const Requirements& more) {
   ring |= more.ring;
+  chain |= more.chain;
+  reduces_in_ring |= more.reduces_in_ring;
   tree |= more.tree;
   mesh |= more.mesh;
   line_mesh |= more.line_mesh;
@@ -41,7 +45,10 @@ Requirements required_by(const TaskQueue& queue, int rank, const CommProperties&
     required.copy_reductions |= reduces_by_copies(task, shape);
     if (reduces_by_copies(task, shape)) continue;
     const Choice choice = choose_for(task, shape);
-    required.ring |= choice.algorithm == Algorithm::ring;
+    if (choice.algorithm == Algorithm::ring) {
+      (is_scan(task.function) ? required.chain : required.ring) = true;
+      required.reduces_in_ring |= task.kernels.plan != nullptr && !is_scan(task.function);
+    }
     required.tree |= choice.algorithm == Algorithm::tree;
     required.mesh |= choice.algorithm == Algorithm::one_shot || choice.zero_copy;
     required.line_mesh |= choice.algorithm == Algorithm::all_pairs;

@@ -10,8 +10,9 @@
 namespace gpucoll::core {
 
 struct Requirements {
-  bool ring = false, tree = false, mesh = false, line_mesh = false;
-  bool copy_reductions = false;            // with all peers in the lists below
+  bool ring = false, chain = false, tree = false, mesh = false, line_mesh = false;  // chain: in the order of ranks
+  bool reduces_in_ring = false;                                                     // in the order of the ring
+  bool copy_reductions = false;                                                     // with all peers in the lists below
   int channels = 0;                        // rings and trees: their plans stay below this one
   std::vector<int> send_to, receive_from;  // peers of send and receive, without this rank itself, in ascending order
 

@@ -37,7 +37,7 @@ bool UserBuffers::over_p2p(proto::LinkKind kind, int peer, net::Side side) const
   return context_.links.over_p2p({kind, peer, side});
 }
 
-// Every channel's ring has the same neighbours (device_tables.cpp).
+// Every channel's ring has the same neighbours on one node (core/connect/rings.h), and there are no others here.
 bool UserBuffers::mark(proto::CollectiveItem& item, uint64_t output_bytes, bool capturing) {
   const int n = context_.peers.size(), rank = context_.peers.rank();
   if (n == 1 || output_bytes < context_.least_bytes) return false;

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <string_view>
 #include <thread>
 
 #include "base/equal_params.h"
@@ -318,6 +320,16 @@ bool Peers::gone(int rank) const noexcept { return closing(rank) || fault(rank) 
 
 bool Peers::held(int rank) const noexcept {
   return __atomic_load_n(&page(rank)->held, __ATOMIC_ACQUIRE) != 0 && !dead(rank);  // partner: GraphHold::tell
+}
+
+std::vector<int> Peers::node_numbers() const {
+  std::map<std::string_view, int> known;
+  std::vector<int> numbers;
+  for (const PeerInfo& info : infos_) {
+    const std::string_view node(reinterpret_cast<const char*>(info.node), sizeof info.node);
+    numbers.push_back(known.emplace(node, static_cast<int>(known.size())).first->second);
+  }
+  return numbers;
 }
 
 Status Peers::check() const {

@@ -110,6 +110,8 @@ class Peers {
   // Returns whether a rank is on another node than this one; whether any two ranks are on different ones.
   bool remote(int rank) const noexcept { return remote_ && !on_one_node(info(rank), info(rank_)); }
   bool on_several_nodes() const noexcept { return remote_ != nullptr; }
+  // Returns for each rank a number that the ranks of its node have in common; equal on all ranks.
+  std::vector<int> node_numbers() const;
   // Tells the ranks of other nodes what is new on this rank's page. Those of this node see it anyway.
   void publish() const noexcept {
     if (remote_) remote_->publish();

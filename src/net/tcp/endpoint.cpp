@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/service_thread.h"
+#include "base/system_limits.h"
 #include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/of_this_process.h"
 
@@ -53,6 +54,7 @@ Status Endpoint::find_own() {
 }
 
 Status Endpoint::listen() {
+  widen_descriptor_table();  // before threads that must show their heartbeat open connections
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return Status::system(errno, "this process cannot make an event descriptor for its network connections");
   GC_TRY(find_own());

@@ -1,5 +1,7 @@
 // Status, Result, parameters and sizes.
 #include <gtest/gtest.h>
+#include <cstdio>
+#include <fstream>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "../../resources.h"
+#include "base/system_limits.h"
 #include "base/causes.h"
 #include "base/environment.h"
 #include "base/equal_params.h"
@@ -414,6 +417,15 @@ void become_nobody() { gpucoll_test::become(65534); }
 std::string opening(const SharedMemoryName& name) {
   auto memory = SharedMemory::open(name);
   return memory ? "opened" : memory.status().what();
+}
+
+// Linux says how many descriptors there is room for without growing the table.
+TEST(SystemLimits, MakeRoomForDescriptors) {
+  widen_descriptor_table();
+  std::ifstream status("/proc/self/status");
+  int room = 0;
+  for (std::string line; std::getline(status, line);) std::sscanf(line.c_str(), "FDSize: %d", &room);
+  EXPECT_GE(room, 1024);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "base/params.h"
 #include "core/connect/device_tables.h"
 #include "core/connect/link_progress.h"
+#include "core/connect/rings.h"
 #include "core/connect/trees.h"
 #include "core/peer/memory_port.h"
 #include "wireup_ranks.h"
@@ -270,15 +272,16 @@ TEST(Links, KeepsTheMemoryOfAMeetingThatWasBrokenOff) {
   });
 }
 
-TEST(Trees, ReachEveryRankOnceWithLeavesThatDiffer) {
+TEST(Trees, OfOneNodeReachEveryRankOnceWithLeavesThatDiffer) {
   for (int n = 1; n <= 70; ++n) {
+    const Nodes nodes = Nodes::one(n);
     int log2 = 0;
     while ((1 << log2) < n) ++log2;
     std::vector<int> inner(static_cast<size_t>(n));
     for (int channel = 0; channel < 2; ++channel) {
       int roots = 0;
       for (int r = 0; r < n; ++r) {
-        const auto place = tree_place(n, r, channel);
+        const auto place = tree_place(nodes, r, channel);
         EXPECT_EQ(place.parent == place.child[0] && n > 2, false);
         if (place.parent < 0) ++roots;
         if (place.child[0] >= 0) ++inner[static_cast<size_t>(r)];
@@ -287,19 +290,12 @@ TEST(Trees, ReachEveryRankOnceWithLeavesThatDiffer) {
         }
         for (int child : place.child)
           if (child >= 0) {
-            EXPECT_EQ(tree_place(n, child, channel).parent, r) << n << " ranks, channel " << channel;
+            EXPECT_EQ(tree_place(nodes, child, channel).parent, r) << n << " ranks, channel " << channel;
           }
         int depth = 0;
-        for (int up = r; tree_place(n, up, channel).parent >= 0; up = tree_place(n, up, channel).parent)
+        for (int up = r; tree_place(nodes, up, channel).parent >= 0; up = tree_place(nodes, up, channel).parent)
           ASSERT_LE(++depth, log2 + 1) << n << " ranks";
-        const auto same = tree_place(n, r, channel + 2);
-        EXPECT_EQ(same.parent, place.parent);
-        for (int other : {place.parent, place.child[0], place.child[1]}) {
-          const auto beside = tree_neighbours(n, r, 8);
-          if (other >= 0) {
-            EXPECT_TRUE(std::binary_search(beside.begin(), beside.end(), other));
-          }
-        }
+        EXPECT_EQ(tree_place(nodes, r, channel + 2).parent, place.parent);
       }
       EXPECT_EQ(roots, 1);
     }
@@ -307,13 +303,101 @@ TEST(Trees, ReachEveryRankOnceWithLeavesThatDiffer) {
   }
 }
 
+// Which ranks share a node, by letters; ranks round robin, uneven nodes, nodes of one rank.
+const std::vector<std::string> kPlacements = {"abababab", "aaaabbbb", "abbb",        "aab",
+                                              "abc",      "abca",     "abcabcab",    "aaab",
+                                              "ba",       "abcdefgh", "aabbccddeea", "abcdabcdabcdaaaabbbb"};
+Nodes nodes_of(const std::string& letters) { return Nodes(std::vector<int>(letters.begin(), letters.end())); }
+
+TEST(Rings, OfOneNodeAreInTheOrderOfRanks) {
+  for (int channel = 0; channel < 3; ++channel)
+    EXPECT_EQ(ring_ranks(Nodes::one(5), channel), (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
+TEST(Rings, EnterEachNodeOnceAndEachChannelByAnotherRank) {
+  for (const std::string& letters : kPlacements) {
+    const Nodes nodes = nodes_of(letters);
+    const int n = nodes.n_ranks();
+    std::vector<std::set<int>> entered(static_cast<size_t>(nodes.size())), left(entered);
+    size_t largest = 0;
+    for (int node = 0; node < nodes.size(); ++node) largest = std::max(largest, nodes.ranks(node).size());
+    for (int channel = 0; channel < static_cast<int>(largest); ++channel) {
+      const std::vector<int> order = ring_ranks(nodes, channel);
+      ASSERT_EQ(std::set<int>(order.begin(), order.end()).size(), static_cast<size_t>(n)) << letters;
+      int crossings = 0;
+      for (int i = 0; i < n; ++i) {
+        const int rank = order[static_cast<size_t>(i)];
+        const RingPlace place = ring_place(nodes, rank, channel);
+        EXPECT_EQ(place.index, i) << letters;
+        EXPECT_EQ(place.next, order[static_cast<size_t>((i + 1) % n)]) << letters;
+        EXPECT_EQ(ring_place(nodes, place.next, channel).prev, rank) << letters;
+        if (nodes.node_of(place.next) == nodes.node_of(rank)) continue;
+        ++crossings;
+        left[static_cast<size_t>(nodes.node_of(rank))].insert(rank);
+        entered[static_cast<size_t>(nodes.node_of(place.next))].insert(place.next);
+      }
+      EXPECT_EQ(crossings, nodes.size()) << letters << ", channel " << channel;
+    }
+    for (int node = 0; node < nodes.size(); ++node) {
+      EXPECT_EQ(entered[static_cast<size_t>(node)].size(), nodes.ranks(node).size()) << letters << ", node " << node;
+      EXPECT_EQ(left[static_cast<size_t>(node)].size(), nodes.ranks(node).size()) << letters << ", node " << node;
+    }
+  }
+}
+
+TEST(Rings, JoinRanksOfEqualPlaces) {
+  const Nodes nodes = nodes_of("abababab");
+  for (int channel = 0; channel < 8; ++channel)
+    for (int rank = 0; rank < 8; ++rank) {
+      const int next = ring_place(nodes, rank, channel).next;
+      if (nodes.node_of(next) != nodes.node_of(rank)) {
+        EXPECT_EQ(next / 2, rank / 2) << "channel " << channel;
+      }
+    }
+}
+
+TEST(Trees, ReachEveryRankOnceAndEachNodeByOneLink) {
+  for (const std::string& letters : kPlacements) {
+    const Nodes nodes = nodes_of(letters);
+    const int n = nodes.n_ranks();
+    std::set<std::pair<int, int>> links;
+    for (int channel = 0; channel < 8; ++channel) {
+      int roots = 0, upwards = 0;
+      for (int r = 0; r < n; ++r) {
+        const auto place = tree_place(nodes, r, channel);
+        if (place.parent < 0) ++roots;
+        if (place.child[0] < 0) {
+          EXPECT_LT(place.child[1], 0);
+        }
+        for (const int child : place.child) {
+          if (child < 0) continue;
+          EXPECT_EQ(tree_place(nodes, child, channel).parent, r) << letters << ", channel " << channel;
+        }
+        if (place.parent >= 0) {
+          const auto above = tree_place(nodes, place.parent, channel);
+          EXPECT_TRUE(above.child[0] == r || above.child[1] == r) << letters << ", channel " << channel;
+          if (nodes.node_of(place.parent) != nodes.node_of(r)) {
+            ++upwards;
+            links.emplace(r, place.parent);
+          }
+        }
+        int depth = 0;
+        for (int up = r; (up = tree_place(nodes, up, channel).parent) >= 0;) ASSERT_LT(++depth, n) << letters;
+      }
+      EXPECT_EQ(roots, 1) << letters;
+      EXPECT_EQ(upwards, nodes.size() - 1) << letters << ", channel " << channel;
+    }
+    if (letters == "abababab") {
+      EXPECT_EQ(links.size(), 4u) << "all channels use the same ranks";
+    }
+  }
+}
+
 TEST(DeviceTables, AddConnectorsWithoutTouchingOthers) {
   auto opened = gpu::emu_platform().open(0);
   ASSERT_TRUE(opened.ok());
   gpu::Device& device = **opened;
-  DeviceTablesOptions options = {};
-  options.rank = 2;
-  options.n_ranks = 5;
+  DeviceTablesOptions options = {2, Nodes::one(5), {}, {}, nullptr, nullptr};
   options.channels[proto::kCollectiveLinks] = 3;
   options.channels[proto::kPairLinks] = 4;
   options.slots[proto::kPairLinks] = {128, 256, 384};

@@ -1,20 +1,19 @@
 // Status, Result, parameters and sizes.
 #include <gtest/gtest.h>
-#include <cstdio>
-#include <fstream>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "../../resources.h"
-#include "base/system_limits.h"
 #include "base/causes.h"
 #include "base/environment.h"
 #include "base/equal_params.h"
@@ -23,6 +22,7 @@
 #include "base/service_thread.h"
 #include "base/shared_memory.h"
 #include "base/status.h"
+#include "base/system_limits.h"
 
 using namespace gpucoll;
 

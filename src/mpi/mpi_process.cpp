@@ -60,8 +60,10 @@ void MpiProcess::listen() {
   const Status listening = contained([this] {
     return RemoteBoards::instance().listen({mine_.node, mine_.pid, mine_.board.inode}, &board_, &mine_.address);
   });
+  const bool can_be_mended = listening.code() == Code::invalid_argument;
   if (!listening)
-    log::write(log::Level::info, "collectives with ranks of other nodes go through the host: %s", listening.what());
+    log::write(can_be_mended ? log::Level::warn : log::Level::info,
+               "collectives with ranks of other nodes go through the host: %s", listening.what());
 }
 
 void MpiProcess::make_outbox() {

@@ -19,7 +19,9 @@ Status CallMatcher::connect_remotes(int* rank) {
   size_t failed = 0;
   if (Status made = RemoteBoards::instance().connect(wanted, description_.calls->progress, &failed); !made) {
     *rank = ranks[failed];
-    return Status::error(made.code(),
+    // `unsupported` is for what nobody can mend: that there is no family of addresses in common can be.
+    const Code code = made.code() == Code::unsupported ? Code::remote : made.code();
+    return Status::error(code,
                          "(%s) cannot be reached: %s; open the network between the hosts, or name another interface by "
                          "the parameter socket_ifname",
                          peers_[static_cast<size_t>(*rank)]->name().c_str(), made.what());

@@ -12,6 +12,7 @@ bool Address::is_loopback() const noexcept {
 }
 
 bool Address::is_link_local() const noexcept {
+  if (family == Family::ipv4) return bytes[0] == 169 && bytes[1] == 254;  // as of a server's own service processor
   return family == Family::ipv6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
 }
 

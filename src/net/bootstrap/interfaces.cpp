@@ -177,11 +177,13 @@ const char* family_words(SocketFamilyChoice family) {
 Status check_entries(const InterfaceList& list, const std::vector<InterfaceAddress>& candidates,
                      SocketFamilyChoice family) {
   for (const Entry& entry : list.entries) {
+    const Family wanted = family == kSocketFamilyIpv4 ? Family::ipv4 : Family::ipv6;
+    if (entry.subnet && family != kSocketFamilyAuto && entry.subnet.family != wanted) continue;
     const auto takes = [&](const InterfaceAddress& c) { return entry.takes(c, list.whole_names); };
     if (list.excludes || std::any_of(candidates.begin(), candidates.end(), takes)) continue;
     return Status::error(Code::invalid_argument,
                          "parameter socket_ifname: '%s' fits no network interface of this host that is up and has %s "
-                         "address; there are: %s. Correct it, or leave it out",
+                         "address: correct it, or leave it out; there are %s",
                          entry.text.c_str(), family_words(family), describe(candidates).c_str());
   }
   return {};
@@ -223,7 +225,7 @@ Result<Addresses> choose_addresses(const std::vector<InterfaceAddress>& host, co
   if (list.entries.empty() && family != kSocketFamilyIpv6) return Addresses{loopback_addresses().ipv4, {}};
   return Status::error(Code::invalid_argument,
                        "parameters socket_ifname '%s' and socket_family: they leave no network interface of this host "
-                       "that is up and has %s address; there are: %s. Allow one of them, or give one such an address",
+                       "that is up and has %s address: allow one, or give one such an address; there are %s",
                        names.c_str(), family_words(family), describe(host).c_str());
 }
 

@@ -82,13 +82,18 @@ short PollSet::ready(int fd) const {
 
 namespace {
 
-// Puts the port into *address.
-Result<UniqueFd> listen_on(Address* address) {
-  GC_TRY_AS(UniqueFd fd, open_socket(address->family));
+// Puts the port into *address. *lacking: the host has no such family, or not this address of it.
+Result<UniqueFd> listen_on(Address* address, bool* lacking) {
+  const auto is_lacking = [] { return errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL; };
+  auto fd = open_socket(address->family);
+  *lacking = !fd && is_lacking();
+  if (!fd) return fd;
   SocketAddress socket = socket_address_of(*address);
-  if (bind(fd.get(), socket.get(), socket.bytes) || listen(fd.get(), SOMAXCONN))
+  const bool bound = bind(fd->get(), socket.get(), socket.bytes) == 0;
+  *lacking = !bound && is_lacking();
+  if (!bound || listen(fd->get(), SOMAXCONN))
     return Status::system(errno, "this process cannot listen on its bootstrap socket");
-  if (getsockname(fd.get(), socket.get(), &socket.bytes))
+  if (getsockname(fd->get(), socket.get(), &socket.bytes))
     return Status::system(errno, "this process cannot learn the address of its bootstrap socket");
   address->port = address_of(*socket.get()).port;
   return fd;
@@ -102,11 +107,13 @@ Result<std::vector<UniqueFd>> listen_on(const Addresses& addresses, Addresses* a
   *at = addresses;
   for (Address* const address : {&at->ipv4, &at->ipv6}) {
     if (!*address) continue;
-    auto listener = listen_on(address);
+    bool lacking;
+    auto listener = listen_on(address, &lacking);
     if (listener) {
       listeners.push_back(*std::move(listener));
       continue;
     }
+    if (!lacking) return listener.status();
     if (failed) failed = listener.status();
     *address = {};
   }

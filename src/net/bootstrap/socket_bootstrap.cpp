@@ -274,15 +274,18 @@ Status SocketBootstrap::look_for_hangups(const PollSet& set) {
 }
 
 Status SocketBootstrap::open_door() {
-  GC_TRY_AS(Addresses own, local_addresses());
-  if (one_host_) {
-    if (own.ipv4) own.ipv4 = loopback_addresses().ipv4;
-    if (own.ipv6) own.ipv6 = loopback_addresses().ipv6;
+  Addresses own = loopback_addresses();
+  if (!one_host_) {
+    GC_TRY_AS(own, local_addresses());
+  } else if (params().socket_family != kSocketFamilyAuto) {
+    (params().socket_family == kSocketFamilyIpv4 ? own.ipv6 : own.ipv4) = {};
   }
   if (gc_mutant(124)) own.ipv4.bytes = {};
   Addresses at;
-  GC_TRY_AS(auto listeners, listen_on(own, &at));
-  door_ = Door(std::move(listeners));
+  auto listeners = listen_on(own, &at);
+  if (!listeners && one_host_) listeners = listen_on(loopback_addresses(), &at);  // not all hosts have ::1
+  if (!listeners) return listeners.status();
+  door_ = Door(*std::move(listeners));
   BootstrapWord ready = {};
   ready.kind = WordKind::kReady;
   ready.listener = {to_format(at), getpid()};
@@ -341,7 +344,8 @@ Status SocketBootstrap::unreached(int level, const Status& why) const {
 
 Status SocketBootstrap::begin_calls(std::vector<Call>* calls) {
   for (int level = 0; level < levels(); ++level) {
-    const auto way = way_to(addresses_[static_cast<size_t>(rank_before(level))].at);
+    const proto::ListenAddress& at = addresses_[static_cast<size_t>(rank_before(level))].at;
+    const auto way = one_host_ ? way_between(loopback_addresses(), from_format(at)) : way_to(at);
     if (!way) return unreached(level, way.status());
     auto dial = Dial::start(*way);
     if (!dial) return unreached(level, dial.status());

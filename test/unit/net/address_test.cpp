@@ -119,6 +119,7 @@ TEST(Interfaces, AreChosen) {
       {"10.10.0.7", kSocketFamilyAuto, "10.10.0.7 -"},
       {"fd00:10::/32", kSocketFamilyAuto, "- fd00:10::7"},
       {"10.10.0.0/16,fd00:10::/32", kSocketFamilyAuto, "10.10.0.7 fd00:10::7"},
+      {"10.10.0.0/16,fd00:10::/32", kSocketFamilyIpv6, "- fd00:10::7"},
       {"0.0.0.0/0", kSocketFamilyAuto, "10.1.0.7 -"},
       {"fd00:1::7", kSocketFamilyAuto, "- fd00:1::7"},
   };
@@ -133,6 +134,8 @@ TEST(Interfaces, OfAHostThatHasFew) {
   EXPECT_EQ(choice(only_ipv4, ""), "10.0.0.1 -") << "nobody else reaches ::1";
   const std::vector<InterfaceAddress> only_ipv6 = {on("lo", "127.0.0.1"), on("lo", "::1"), on("eth0", "fd00::1")};
   EXPECT_EQ(choice(only_ipv6, ""), "- fd00::1") << "nobody else reaches 127.0.0.1";
+  const std::vector<InterfaceAddress> service_processor = {on("usb0", "169.254.3.1"), on("eth0", "fd00::1")};
+  EXPECT_EQ(choice(service_processor, ""), "- fd00::1") << "every server has 169.254.3.1";
   const std::vector<InterfaceAddress> on_the_wire = {on("lo", "127.0.0.1"), on("eth0", "fe80::1")};
   EXPECT_EQ(choice(on_the_wire, ""), "- fe80::1");
 }
@@ -142,14 +145,16 @@ TEST(Interfaces, ThatAreNotThereAreErrors) {
   for (const char* names : {"eth0,ib7,lo", "=ib7", "ib7,10.0.0.1"}) {
     const std::string said = choice(host, names);
     EXPECT_NE(said.find("'ib7' fits no network interface"), std::string::npos) << said;
-    EXPECT_NE(said.find("there are: lo (127.0.0.1), eth0 (10.0.0.1, fd00::1)"), std::string::npos) << said;
+    EXPECT_NE(said.find("there are lo (127.0.0.1), eth0 (10.0.0.1, fd00::1)"), std::string::npos) << said;
   }
   EXPECT_NE(choice(host, "=eth").find("'eth' fits no"), std::string::npos);
   EXPECT_NE(choice(host, "10.0.0.2").find("'10.0.0.2' fits no"), std::string::npos);
-  EXPECT_NE(choice(host, "lo", kSocketFamilyIpv6).find("has an IPv6 address; there are: eth0 (fd00::1)"),
+  EXPECT_NE(choice(host, "lo", kSocketFamilyIpv6)
+                .find("has an IPv6 address: correct it, or leave it out; there are eth0 (fd00::1)"),
             std::string::npos);
   EXPECT_NE(choice(host, "^eth0,lo").find("leave no network interface"), std::string::npos);
-  EXPECT_NE(choice({on("lo", "127.0.0.1")}, "", kSocketFamilyIpv6).find("has an IPv6 address; there are: lo"),
+  EXPECT_NE(choice({on("lo", "127.0.0.1")}, "", kSocketFamilyIpv6)
+                .find("has an IPv6 address: allow one, or give one such an address; there are lo"),
             std::string::npos);
 }
 

@@ -31,6 +31,9 @@ gc_test(unit.request LABELS unit COMMAND test/unit/coll/request_test)
 # In processes of their own, as nodes are known once a process.
 gc_test(unit.call_matcher LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/call_matcher_test --gtest_filter=*ACallHas*)
+# A peer's line of a later call hides the number that this rank knows.
+gc_mutant(333 MUST_PRINT "FAILED.*CallMatcher.ACallHasANumber" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/coll/call_matcher_test --gtest_filter=*ACallHas*)
 gc_test(unit.call_matcher.nodes LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/call_matcher_test --gtest_filter=*OfAnotherNode*)
 # Raises no number of another node's process; asks nobody there who has host memory.

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/mutant.h"
 #include "base/trace.h"
 
 namespace gpucoll::coll {
@@ -18,7 +19,7 @@ void BlockingOrder::leave_thread() {
 void BlockingOrder::enter(const CallId& place) {
   if (description_.size == 1) return;
   if (!std::exchange(known_, true)) ProgressThread::instance().register_client(this, &description_, matcher_.name());
-  number_ = 0;
+  number_.store(0);
   present_.store(name_of(place));
 }
 
@@ -26,8 +27,8 @@ Status BlockingOrder::find_number(const CallId& place, const Component* among) {
   constexpr int kLooksPerCheck = 4096;
   CallMatcher::Wait wait = {place, nullptr};
   for (int looks = 1;; ++looks) {
-    number_ = matcher_.number_of(place, &wait.rank, among);
-    if (number_) return {};
+    number_.store(matcher_.number_of(place, &wait.rank, among));
+    if (number_.load()) return {};
     description_.calls->progress();
     sched_yield();  // some rank is about to tell its number
     if (looks % kLooksPerCheck) continue;
@@ -37,9 +38,10 @@ Status BlockingOrder::find_number(const CallId& place, const Component* among) {
 }
 
 void BlockingOrder::await_others() {
-  if (ProgressThread::instance().launch_earlier(number_, this)) return;
+  const uint64_t number = number_.load();
+  if (ProgressThread::instance().launch_earlier(number, this)) return;
   const trace::Span span(trace::What::order);
-  while (!ProgressThread::instance().launch_earlier(number_, this)) {
+  while (!ProgressThread::instance().launch_earlier(number, this)) {
     description_.calls->progress();
     sched_yield();  // to whom this waits for, a thread of this process
   }
@@ -57,6 +59,12 @@ void BlockingOrder::look_anew(uint64_t present) {
   wait_.rank = description_.rank;
 }
 
+// Takes the number that the caller has learnt. Called after a look at the others' lines: a peer that has launched the
+// call may have written its line anew, but only after the caller had stored the number and decided.
+void BlockingOrder::take_known_number() {
+  if (const uint64_t known = number_.load(); known && !gc_mutant(333)) due_ = known;
+}
+
 // The call may end meanwhile, and what is seen be that of the next one: then first_due() does not regard it.
 bool BlockingOrder::progress() {
   const uint64_t present = present_.load(std::memory_order_acquire);  // partner: enter()
@@ -64,9 +72,10 @@ bool BlockingOrder::progress() {
   if (present != seen_) look_anew(present);
   if (due_) return true;
   const auto verdict = matcher_.look(wait_);
-  if (!verdict || *verdict != CallMatcher::Verdict::device) return true;
   int missing;
-  due_ = matcher_.number_of(wait_.place, &missing, wait_.among);
+  if (verdict && *verdict == CallMatcher::Verdict::device)
+    due_ = matcher_.number_of(wait_.place, &missing, wait_.among);
+  if (!due_) take_known_number();
   return true;
 }
 
@@ -74,7 +83,10 @@ bool BlockingOrder::puts_behind(uint64_t number) {
   const uint64_t present = present_.load();
   if (present == 0) return true;
   if (present != seen_) return false;
-  return due_ || matcher_.puts_behind(wait_.place, number, wait_.among);
+  if (due_) return true;
+  const bool behind = matcher_.puts_behind(wait_.place, number, wait_.among);
+  take_known_number();
+  return due_ || behind;
 }
 
 bool BlockingOrder::catches_up() {

@@ -34,7 +34,7 @@ class BlockingOrder final : public ProgressClient {
   }
   // Waits until earlier calls are launched, with MPI progress.
   void wait_until_first() {
-    if (number_) await_others();
+    if (number_.load()) await_others();
   }
   void leave() noexcept { present_.store(0, std::memory_order_release); }  // partner: first_ready() of other threads
 
@@ -55,12 +55,13 @@ class BlockingOrder final : public ProgressClient {
   Status find_number(const CallId& place, const Component* among);
   void await_others();
   void look_anew(uint64_t present);
+  void take_known_number();
 
   const gc_comm_description& description_;
   CallMatcher& matcher_;
   bool known_ = false;                // to the ProgressThread
   std::atomic<uint64_t> present_{0};  // the call, from enter() to leave(); 0: none
-  uint64_t number_ = 0;               // of the call; 0: it waits for nobody
+  std::atomic<uint64_t> number_{0};   // of the call; 0: it waits for nobody
   // State of the ProgressThread: what it has seen of a call.
   uint64_t seen_ = 0;
   CallMatcher::Wait wait_ = {};

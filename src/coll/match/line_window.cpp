@@ -15,9 +15,12 @@ bool LineWindow::all_free() {
   return true;
 }
 
+// The last reader of a line may read it between the two looks: then other lines count.
 LineWindow::Reader LineWindow::reader() {
-  for (uint64_t line = 0; line < GC_BOARD_LINES; ++line)
-    if (!is_free(line)) return reader_of(line);
+  for (uint64_t line = 0; line < GC_BOARD_LINES; ++line) {
+    if (is_free(line)) continue;
+    if (const Reader reader = reader_of(line); reader.rank >= 0) return reader;
+  }
   return {-1, 0};
 }
 

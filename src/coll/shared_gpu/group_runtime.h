@@ -52,7 +52,7 @@ class GroupRuntime {
   uint32_t offer(const DeviceCall& call, bool next);
   bool fits(const DeviceCall& call);
   // Returns why ranks that share a device go through the host, where fits() has been false.
-  Cause why_not() const noexcept { return staging_ ? Cause::shared_gpu : Cause::shared_gpu_off; }
+  Cause why_not() const noexcept { return params().shared_gpu ? Cause::shared_gpu : Cause::shared_gpu_off; }
   // Runs a call, and waits for it with MPI progress. A failure on one rank fails its whole group.
   Result<Outcome> run(DeviceCall& call, BlockingOrder& blocking_order);
   // Take a step, of a run or of a dry run. They do not wait, nor make progress.

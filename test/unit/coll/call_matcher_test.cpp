@@ -12,11 +12,14 @@
 #include <string>
 #include <utility>
 
+#include "coll/match/blocking_order.h"
+
 namespace gpucoll::coll {
 namespace {
 
 constexpr CallId kCall = {GC_ORDER_BLOCKING, 1, GC_FUNCTION_allreduce};
 constexpr CallId kCallOfSameLine = {GC_ORDER_BLOCKING, 1 + GC_BOARD_LINES, GC_FUNCTION_allreduce};
+constexpr CallId kAfterThat = {GC_ORDER_BLOCKING, 1 + 2 * GC_BOARD_LINES, GC_FUNCTION_allreduce};
 
 gc_process_blob g_blobs[2];
 
@@ -31,6 +34,7 @@ class Rank {
     EXPECT_TRUE(matcher_.find_peers(&failed));
   }
   CallMatcher& matcher() { return matcher_; }
+  const gc_comm_description& description() const { return description_; }
 
  private:
   gc_host_calls calls_ = {};
@@ -43,6 +47,15 @@ gc_board_line ready_line() {
   ready.number = GC_NUMBER_COMING;
   return ready;
 }
+
+class NoCalls final : public ProgressClient {
+ public:
+  bool progress() override { return true; }
+  bool progress_on_thread() override { return false; }
+  uint64_t first_ready() const noexcept override { return 0; }
+  uint64_t first_due() const noexcept override { return 0; }
+  bool puts_behind(uint64_t) override { return true; }
+};
 
 // To the other process. Who waits for one that has ended ends, too.
 class Line {
@@ -91,6 +104,9 @@ class Line {
   line.hear();
   matcher.publish(kCallOfSameLine, GC_KIND_DEVICE, ready_line());
   line.tell(matcher.give_number(kCallOfSameLine));
+  line.hear();
+  matcher.publish(kAfterThat, GC_KIND_DEVICE, ready_line());
+  line.tell('x');
   line.hear();
   _exit(testing::Test::HasFailure());
 }
@@ -159,6 +175,21 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   EXPECT_EQ(matcher.number_of(kCallOfSameLine, &missing), 0u);
   const uint64_t last = matcher.give_number(kCallOfSameLine);
   EXPECT_EQ(matcher.number_of(kCallOfSameLine, &missing), last);
+
+  // Another thread asks when this rank knows the number, but has not launched, and the other has gone on by 16 calls.
+  NoCalls others;
+  ProgressThread::instance().register_client(&others, &others, 1);
+  BlockingOrder order(rank.description(), matcher);
+  order.enter(kCallOfSameLine);
+  ASSERT_TRUE(order.set_number(kCallOfSameLine, nullptr));
+  line.tell('x');
+  line.hear();
+  EXPECT_TRUE(order.progress());
+  EXPECT_TRUE(order.puts_behind(last + kFar));
+  EXPECT_EQ(order.first_due(), last);
+  order.leave();
+  order.leave_thread();
+  ProgressThread::instance().remove(&others);
 
   line.tell('x');
   expect_its_end(child);

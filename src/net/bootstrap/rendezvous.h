@@ -1,5 +1,5 @@
-// Where the ranks of unique ids meet: one thread and one listening socket for all ids of this process, as long as there
-// are any that have not been used.
+// Where the ranks of unique ids meet: one thread for all ids of this process, with a listening socket for each of its
+// addresses, as long as there are any that have not been used.
 //
 // An id ends when all its ranks are through with each other, a minute after one of them has failed, or, unused, when it
 // is a day old or as many newer ones are there as may be. Who comes later is told so, or finds nobody.

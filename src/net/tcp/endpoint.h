@@ -1,5 +1,5 @@
-// Where connections from other nodes come in: one listening socket and one thread a process, from the first
-// communicator on that needs them. The thread also serves the channels.
+// Where connections from other nodes come in: one thread a process, with a listening socket for each of its addresses,
+// from the first communicator on that needs them. The thread also serves the channels.
 //
 // Whoever waits for a connection tells its token first, and then claims the socket; a channel waits by itself. Whoever
 // knocks without a token that is waited for is hung up on (net/bootstrap/door.h).

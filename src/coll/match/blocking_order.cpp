@@ -27,8 +27,9 @@ Status BlockingOrder::find_number(const CallId& place, const Component* among) {
   constexpr int kLooksPerCheck = 4096;
   CallMatcher::Wait wait = {place, nullptr};
   for (int looks = 1;; ++looks) {
-    number_.store(matcher_.number_of(place, &wait.rank, among));
-    if (number_.load()) return {};
+    const uint64_t number = matcher_.number_of(place, &wait.rank, among);
+    number_.store(number);
+    if (number) return {};
     description_.calls->progress();
     sched_yield();  // some rank is about to tell its number
     if (looks % kLooksPerCheck) continue;

@@ -34,13 +34,12 @@ constexpr std::chrono::milliseconds kLookForStopped{100};
 // A rank in the maker's process looks so often at whether the maker can answer at all (Rendezvous::refusal).
 constexpr std::chrono::milliseconds kLookAtMaker{50};
 // Returns whether a process listens on this host, as far as the interfaces tell that ranks use.
-bool is_here(const proto::ListenAddress& at) {
-  const Addresses there = from_format(at), loopback = loopback_addresses();
-  const auto own = local_addresses();
+bool is_here(const proto::ListenAddress& at, const Addresses& own) {
+  const Addresses there = from_format(at);
   const auto is_one_of = [&](const Addresses& here) {
     return (there.ipv4 && there.ipv4.is_same_ip(here.ipv4)) || (there.ipv6 && there.ipv6.is_same_ip(here.ipv6));
   };
-  return is_one_of(loopback) || (own && is_one_of(*own));
+  return is_one_of(loopback_addresses()) || is_one_of(own);
 }
 
 // Processes of which /proc shows nothing are not stopped here. REQUIRES: the process is of this host.
@@ -128,10 +127,12 @@ BootstrapHello SocketBootstrap::hello(int level) const {
 Status SocketBootstrap::meet() {
   const Deadline deadline = with_grace(timeout_s_);
   patience_ = deadline_after(timeout_s_);
-  const auto way = way_to(id_.root.at);
+  const auto own = local_addresses();
+  const auto way = own ? way_between(*own, from_format(id_.root.at)) : Result<Address>(own.status());
   if (!way)
     return Status::error(way.status().code(), "rank %d of %d cannot reach %s: %s", rank_, size_, maker_name().c_str(),
                          way.status().what());
+  own_ = *own;
   const Address& root = *way;
   constexpr int kAttempts = 6;  // where strangers crowd the maker, it may take this rank for one of them
   Status status;
@@ -242,7 +243,7 @@ std::string SocketBootstrap::maker_name() const {
 Status SocketBootstrap::stopped_rank() const {
   if (!timeout_s_ || Clock::now() < patience_ || gc_mutant(125)) return {};
   std::string who;
-  if ((is_here(id_.root.at) || gc_mutant(127)) && is_stopped(id_.root.pid)) who = maker_name();
+  if ((is_here(id_.root.at, own_) || gc_mutant(127)) && is_stopped(id_.root.pid)) who = maker_name();
   for (size_t r = 0; one_host_ && r < addresses_.size(); ++r)
     if (is_stopped(addresses_[r].pid))
       who = "rank " + std::to_string(r) + " (process " + std::to_string(addresses_[r].pid) + ")";
@@ -274,12 +275,9 @@ Status SocketBootstrap::look_for_hangups(const PollSet& set) {
 }
 
 Status SocketBootstrap::open_door() {
-  Addresses own = loopback_addresses();
-  if (!one_host_) {
-    GC_TRY_AS(own, local_addresses());
-  } else if (params().socket_family != kSocketFamilyAuto) {
+  Addresses own = one_host_ ? loopback_addresses() : own_;
+  if (one_host_ && params().socket_family != kSocketFamilyAuto)
     (params().socket_family == kSocketFamilyIpv4 ? own.ipv6 : own.ipv4) = {};
-  }
   if (gc_mutant(124)) own.ipv4.bytes = {};
   Addresses at;
   auto listeners = listen_on(own, &at);
@@ -345,7 +343,7 @@ Status SocketBootstrap::unreached(int level, const Status& why) const {
 Status SocketBootstrap::begin_calls(std::vector<Call>* calls) {
   for (int level = 0; level < levels(); ++level) {
     const proto::ListenAddress& at = addresses_[static_cast<size_t>(rank_before(level))].at;
-    const auto way = one_host_ ? way_between(loopback_addresses(), from_format(at)) : way_to(at);
+    const auto way = way_between(one_host_ ? loopback_addresses() : own_, from_format(at));
     if (!way) return unreached(level, way.status());
     auto dial = Dial::start(*way);
     if (!dial) return unreached(level, dial.status());

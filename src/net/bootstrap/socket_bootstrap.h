@@ -89,6 +89,7 @@ class SocketBootstrap final : public Bootstrap {
   std::optional<Status> ended_;  // what the watch has ended this for
   Line root_;
   bool one_host_ = false;
+  Addresses own_;             // without ports; found once, as finding takes a quarter of a millisecond
   bool turned_away_ = false;  // the maker let this rank in, and hung up on it without a word
   int maker_ = -1;            // the rank whose process made the id, once all have come; -1: no rank's
   Deadline patience_;         // when this rank has waited for the parameter timeout

@@ -18,6 +18,8 @@ GC_BASE_SOURCES = \
 	src/base/log.h \
 	src/base/monotonic.h \
 	src/base/mutant.h \
+	src/base/nvtx.cpp \
+	src/base/nvtx.h \
 	src/base/params.cpp \
 	src/base/params.def \
 	src/base/params.h \
@@ -35,6 +37,7 @@ GC_BASE_SOURCES = \
 
 noinst_LTLIBRARIES += src/base/libbase.la
 src_base_libbase_la_SOURCES = $(GC_BASE_SOURCES)
+src_base_libbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(NVTX_CPPFLAGS)
 
 # What links with this room alone.
 GC_BASE_LIBS = src/base/libbase.la

@@ -20,6 +20,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/mutant.h"
+#include "base/nvtx.h"
 #include "base/params.h"
 #include "base/system_limits.h"
 #include "base/unique_fd.h"
@@ -29,6 +30,14 @@ namespace gpucoll::trace {
 std::atomic<bool> detail::recording{false};
 
 namespace {
+
+bool shows_ranges = false;  // fixed before `recording` is set
+
+constexpr const char* kWords[] = {
+#define GC_ONE(name, words) words,
+    GC_TRACED(GC_ONE)
+#undef GC_ONE
+};
 
 // Is never unmapped: threads may record until the process is gone.
 struct File {
@@ -108,6 +117,18 @@ Result<UniqueFd> open_unused(std::string& path) {
   return Status::error(Code::system, "other processes record into files of this name");
 }
 
+void use(void* memory, uint64_t capacity) noexcept {
+  the_file.header = new (memory) Header{};
+  the_file.texts = static_cast<char*>(memory) + kHeaderBytes;
+  the_file.records = reinterpret_cast<Record*>(the_file.texts + kTextBytes);
+  Header& header = *the_file.header;
+  header.header_bytes = kHeaderBytes;
+  header.text_bytes = kTextBytes;
+  header.record_bytes = sizeof(Record);
+  header.capacity = capacity;
+  header.text_used = 1;  // the empty one
+}
+
 // Without room set aside, a write into the mapping would end the process once the file system is full. Keeps no
 // descriptor, as a program may close all there are and open its own.
 Status open_file(std::string& path, uint64_t capacity) {
@@ -127,18 +148,24 @@ Status open_file(std::string& path, uint64_t capacity) {
     return Status::error(Code::system, "%s, with %llu bytes (parameter trace_bytes)", std::strerror(error),
                          static_cast<unsigned long long>(bytes));
   }
-  the_file.header = new (memory) Header{};
-  the_file.texts = static_cast<char*>(memory) + kHeaderBytes;
-  the_file.records = reinterpret_cast<Record*>(the_file.texts + kTextBytes);
-  Header& header = *the_file.header;
-  header.header_bytes = kHeaderBytes;
-  header.text_bytes = kTextBytes;
-  header.record_bytes = sizeof(Record);
-  header.capacity = capacity;
-  header.text_used = 1;  // the empty one
-  describe_process(header);
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  use(memory, capacity);
+  describe_process(*the_file.header);
+  std::memcpy(the_file.header->magic, kMagic, sizeof kMagic);
   return {};
+}
+
+// For ranges alone: the texts and the latest records, which nobody reads, are in memory of this process.
+Status open_memory() {
+  constexpr uint64_t kCapacity = 64;
+  void* const memory = mmap(nullptr, kHeaderBytes + kTextBytes + kCapacity * sizeof(Record), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return Status::error(Code::system, "%s", std::strerror(errno));
+  use(memory, kCapacity);
+  return {};
+}
+
+void name_categories() noexcept {
+  for (uint32_t i = 0; i < std::size(kWords); ++i) nvtx::name_category(i + 1, kWords[i]);
 }
 
 // Gives back the room that no record has taken. Threads that are about to write a record find it in the margin.
@@ -153,7 +180,7 @@ void tidy_up() noexcept {
   if (from < all) (void)madvise(reinterpret_cast<char*>(&header) + from, all - from, MADV_REMOVE);
 }
 
-void start_once() noexcept {
+void open_named_file() noexcept {
   std::string path;
   const Status opened = contained([&]() -> Status {
     const std::string& name = params().trace;
@@ -163,13 +190,17 @@ void start_once() noexcept {
     path = name + "." + host + "." + std::to_string(getpid());
     return open_file(path, static_cast<uint64_t>(params().trace_bytes) / sizeof(Record));
   });
-  if (!opened) {
-    log::write(
-        log::Level::warn,
-        "process %d records no trace: it cannot write %s: %s; set the parameter trace to a file that it can write",
-        static_cast<int>(getpid()), path.c_str(), opened.what());
-    return;
-  }
+  if (opened) return;
+  log::write(log::Level::warn,
+             "process %d records no trace: it cannot write %s: %s; set the parameter trace to a file that it can write",
+             static_cast<int>(getpid()), path.c_str(), opened.what());
+}
+
+void start_once() noexcept {
+  open_named_file();
+  shows_ranges = !is_forked_child() && nvtx::open();
+  if (shows_ranges) name_categories();
+  if (shows_ranges && !the_file.header) open_memory().ignore();
   if (!the_file.header) return;
   claim_process();
   pthread_atfork(nullptr, nullptr, [] {
@@ -234,6 +265,36 @@ uint64_t write(int64_t begin_ns, int64_t duration_ns, const Fields& fields) noex
   return number;
 }
 
+void end_record(uint64_t number, Way way) noexcept {
+  Record& record = record_at(number);
+  if (__atomic_load_n(&record.sequence, __ATOMIC_RELAXED) != number) return;
+  __atomic_store_n(&record.way, static_cast<uint16_t>(way), __ATOMIC_RELAXED);
+  const int64_t duration = monotonic_ns() - record.begin_ns;
+  __atomic_store_n(&record.duration_ns, duration, __ATOMIC_RELEASE);  // partner: the reader of the file
+}
+
+uint32_t category_of(const Fields& fields) noexcept { return static_cast<uint32_t>(fields.what) + 1; }
+
+// Holds the text of a range: the function's name, or what happens, with the rank or the thing that it is about.
+class RangeText {
+ public:
+  explicit RangeText(const Fields& fields) noexcept {
+    const char *const words = kWords[static_cast<size_t>(fields.what)], *const label = the_file.texts + fields.label;
+    text_ = fields.label ? label : words;
+    if (fields.what == What::call || fields.what == What::request) return;
+    if (fields.label)
+      std::snprintf(own_, sizeof own_, "%s: %s", words, label);
+    else if (fields.peer >= 0)
+      std::snprintf(own_, sizeof own_, "%s rank %d", words, fields.peer);
+    if (fields.label || fields.peer >= 0) text_ = own_;
+  }
+  const char* get() const noexcept { return text_; }
+
+ private:
+  const char* text_;
+  char own_[96];
+};
+
 }  // namespace
 
 void start() noexcept {
@@ -269,17 +330,34 @@ void name_group(uint64_t group, int rank, int size, const char* name) noexcept {
   copied_label(line);
 }
 
-void add(int64_t begin_ns, const Fields& fields) noexcept { write(begin_ns, monotonic_ns() - begin_ns, fields); }
+void add(int64_t begin_ns, const Fields& fields) noexcept {
+  const uint64_t number = write(begin_ns, monotonic_ns() - begin_ns, fields);
+  if (shows_ranges && number && fields.what == What::slow) nvtx::mark(category_of(fields), RangeText(fields).get());
+}
 
-uint64_t begin(const Fields& fields) noexcept { return write(monotonic_ns(), kOpen, fields); }
+uint64_t begin(const Fields& fields) noexcept {
+  const uint64_t number = write(monotonic_ns(), kOpen, fields);
+  if (shows_ranges && number) nvtx::push(category_of(fields), RangeText(fields).get(), fields.bytes);
+  return number;
+}
+
+Ongoing begin_ongoing(int64_t begin_ns, const Fields& fields) noexcept {
+  Ongoing ongoing = {.record = write(begin_ns, kOpen, fields)};
+  if (shows_ranges && ongoing.record)
+    ongoing.range = nvtx::start(category_of(fields), RangeText(fields).get(), fields.bytes);
+  return ongoing;
+}
 
 void end(uint64_t number, Way way) noexcept {
   if (!number || !on()) return;
-  Record& record = record_at(number);
-  if (__atomic_load_n(&record.sequence, __ATOMIC_RELAXED) != number) return;
-  __atomic_store_n(&record.way, static_cast<uint16_t>(way), __ATOMIC_RELAXED);
-  const int64_t duration = monotonic_ns() - record.begin_ns;
-  __atomic_store_n(&record.duration_ns, duration, __ATOMIC_RELEASE);  // partner: the reader of the file
+  if (shows_ranges) nvtx::pop();
+  end_record(number, way);
+}
+
+void end(const Ongoing& ongoing, Way way) noexcept {
+  if (!ongoing.record || !on()) return;
+  if (ongoing.range) nvtx::end(ongoing.range);
+  end_record(ongoing.record, way);
 }
 
 }  // namespace gpucoll::trace

@@ -5,6 +5,9 @@
 // Its size is fixed: the latest records replace the oldest ones. A record costs its caller a look at the clock and a
 // cache line; nobody waits for anybody.
 //
+// Where a tool asks for ranges of NVTX (base/nvtx.h), it gets what begins and ends here as such, with or without a
+// file.
+//
 // Thread safety: any thread; start() before other threads use the library. Forked children record nothing.
 #pragma once
 #include <atomic>
@@ -92,8 +95,8 @@ extern std::atomic<bool> recording;
 // Returns whether this process records.
 inline bool on() noexcept { return __builtin_expect(detail::recording.load(std::memory_order_relaxed), false); }
 
-// Opens the file, at the first call, where the parameter `trace` names one. A file that cannot be written is told once,
-// in a sentence, and nothing is recorded.
+// Opens the file, at the first call, where the parameter `trace` names one, and asks whether a tool wants ranges. A
+// file that cannot be written is told once, in a sentence.
 void start() noexcept;
 
 // Returns what stands for a text in records. The first one keeps no text: its characters last as long as the process,
@@ -103,11 +106,17 @@ uint32_t copied_label(const char* text) noexcept;
 // Says which rank this process has in a group. A thread may have ranks of its own.
 void name_group(uint64_t group, int rank, int size, const char* name) noexcept;
 // Records what begins now, so that the file has it even where it never ends. Returns the record's number for end(), or
-// 0 where this process does not record. end() does nothing for 0, where a later record has replaced this one, and in a
-// child that was forked in between.
+// 0 where this process does not record. The calling thread ends it, and ends before it what it began after it. end()
+// does nothing for 0, where a later record has replaced this one, and in a child that was forked in between.
 uint64_t begin(const Fields& fields) noexcept;
 void end(uint64_t number, Way way = Way::none) noexcept;
-// Records what began then and ends now, where this process records.
+// Records what any thread may end, in any order.
+struct Ongoing {
+  uint64_t record = 0, range = 0;  // 0: none
+};
+Ongoing begin_ongoing(int64_t begin_ns, const Fields& fields) noexcept;
+void end(const Ongoing& ongoing, Way way = Way::none) noexcept;
+// Records what began then and ends now, where this process records. Tools see a moment of What::slow, and nothing else.
 void add(int64_t begin_ns, const Fields& fields) noexcept;
 
 // Records from its beginning to its end.

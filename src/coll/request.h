@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/trace.h"
 #include "coll/runtime/mpi_runtime.h"
 
 namespace gpucoll::coll {
@@ -59,7 +60,7 @@ struct Request : gc_pending {
   uint64_t launches = 0;  // that are done when it is
   Code code = Code::ok;   // once GC_ENDED
   // These belong to a call that is recorded (traced_calls.h).
-  int64_t traced_from_ns = 0;
+  trace::Ongoing traced;
   uint64_t traced_group = 0, traced_bytes = 0;
   // For persistent calls.
   Status unreported;             // of an idle one that has ended

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <string>
+#include <utility>
 
 #include "base/trace.h"
 #include "coll/call_bytes.h"
@@ -46,70 +47,71 @@ int run(gc_comm* comm, const gc_call* call) {
   return answer;
 }
 
+// What has begun at this time is a start of a request, which its component ends by host_begun() or end().
+void begin(Request& request, int64_t begin_ns) noexcept {
+  const CallId& place = request.call.place;
+  request.traced = trace::begin_ongoing(begin_ns, {.what = What::request,
+                                                   .label = trace::label(name_of(place)),
+                                                   .group = request.traced_group,
+                                                   .number = place.number,
+                                                   .bytes = request.traced_bytes});
+}
+
+void end(Request& request, Way way) noexcept { trace::end(std::exchange(request.traced, {}), way); }
+
 // The component alone frees the request, behind host_begun() or end().
 int start(gc_comm* comm, uint32_t function, const gc_call* call, gc_pending** pending) {
   if (!trace::on()) return plain.start(comm, function, call, pending);
-  const int64_t begin = monotonic_ns();
+  const int64_t begin_ns = monotonic_ns();
   const int answer = plain.start(comm, function, call, pending);
   if (answer != MPI_SUCCESS || !*pending) return answer;
-  auto* const request = static_cast<Request*>(*pending);
-  request->traced_from_ns = begin;
-  request->traced_bytes = call ? bytes_of(*call, static_cast<size_t>(static_cast<MpiCommunicator*>(comm)->size())) : 0;
-  request->traced_group = static_cast<MpiCommunicator*>(comm)->name();
+  auto& request = *static_cast<Request*>(*pending);
+  request.traced_bytes = call ? bytes_of(*call, static_cast<size_t>(static_cast<MpiCommunicator*>(comm)->size())) : 0;
+  request.traced_group = static_cast<MpiCommunicator*>(comm)->name();
+  if (!(function & GC_PERSISTENT)) begin(request, begin_ns);
   return answer;
-}
-
-void add(const Request& request, Way way) noexcept {
-  if (!request.traced_from_ns) return;
-  const CallId& place = request.call.place;
-  trace::add(request.traced_from_ns, {.what = What::request,
-                                      .way = way,
-                                      .label = trace::label(name_of(place)),
-                                      .group = request.traced_group,
-                                      .number = place.number,
-                                      .bytes = request.traced_bytes});
 }
 
 void host_begun(gc_pending* pending) {
   if (!trace::on()) return plain.host_begun(pending);
-  add(*static_cast<Request*>(pending), Way::staged);
+  end(*static_cast<Request*>(pending), Way::staged);
   plain.host_begun(pending);
 }
 
 int end(gc_pending* pending) {
   if (!trace::on()) return plain.end(pending);
-  auto* const request = static_cast<Request*>(pending);
-  add(*request, request->code == Code::ok ? Way::on_device : Way::failed);
+  auto& request = *static_cast<Request*>(pending);
+  end(request, request.code == Code::ok ? Way::on_device : Way::failed);
   return plain.end(pending);
 }
 
 void restart(gc_pending* pending) {
   if (!trace::on()) return plain.restart(pending);
-  static_cast<Request*>(pending)->traced_from_ns = monotonic_ns();
+  begin(*static_cast<Request*>(pending), monotonic_ns());
   plain.restart(pending);
 }
 
 int copy(void* dst, const void* src, size_t bytes) {
   if (!trace::on()) return plain.copy(dst, src, bytes);
-  const int64_t begin = monotonic_ns();
+  const uint64_t record = trace::begin({.what = What::staging, .bytes = bytes});
   const int answer = plain.copy(dst, src, bytes);
-  trace::add(begin, {.what = What::staging, .bytes = bytes});
+  trace::end(record);
   return answer;
 }
 
 int copy_strided(void* host, void* device, const gc_runs* runs, size_t n, int to_device) {
   if (!trace::on()) return plain.copy_strided(host, device, runs, n, to_device);
-  const int64_t begin = monotonic_ns();
+  const uint64_t record = trace::begin({.what = What::staging, .bytes = bytes_of(runs, n)});
   const int answer = plain.copy_strided(host, device, runs, n, to_device);
-  trace::add(begin, {.what = What::staging, .bytes = bytes_of(runs, n)});
+  trace::end(record);
   return answer;
 }
 
 int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes, int to_device) {
   if (!trace::on()) return plain.copy_packed(map, memory, packed, bytes, to_device);
-  const int64_t begin = monotonic_ns();
+  const uint64_t record = trace::begin({.what = What::staging, .bytes = bytes});
   const int answer = plain.copy_packed(map, memory, packed, bytes, to_device);
-  trace::add(begin, {.what = What::staging, .bytes = bytes});
+  trace::end(record);
   return answer;
 }
 

@@ -1,5 +1,5 @@
 # Tests of label tools: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/tools/tests.cmake test/tools/trace_test.py test/tools/expect.sh test/tools/skips.sh test/tools/with_python.sh \
+EXTRA_DIST += test/tools/tests.cmake test/tools/trace_test.py test/tools/nvtx_test.py test/tools/expect.sh test/tools/skips.sh test/tools/with_python.sh \
 	test/tools/info_json.sh test/tools/impossible.json test/tools/performance_test.py test/tools/plot_test.py test/tools/no_matplotlib/matplotlib.py
 
 if TOOLS
@@ -28,6 +28,13 @@ test_tools_perf_corrupted_SOURCES = tools/perf/main.cpp test/tools/corrupt.cpp
 test_tools_perf_corrupted_CPPFLAGS = $(GC_PERF_CPPFLAGS)
 test_tools_perf_corrupted_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_tools_perf_corrupted_LDADD = $(GC_PERF_LIBS)
+if HAVE_NVTX
+# NVTX loads it.
+check_LTLIBRARIES += test/tools/nvtx_tool.la
+test_tools_nvtx_tool_la_SOURCES = test/tools/nvtx_tool.c
+test_tools_nvtx_tool_la_CPPFLAGS = $(AM_CPPFLAGS) $(NVTX_CPPFLAGS)
+test_tools_nvtx_tool_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+endif
 # Written by tools.perf_files.
 CLEANFILES += perf.json perf.csv
 # Written by tools.tune.

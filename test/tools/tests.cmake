@@ -244,11 +244,14 @@ gc_test(tools.performance LABELS tools
 gc_test(tools.trace LABELS tools TIMEOUT 120 PROCESSORS 4 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/trace_test.py ${GC_SOURCE}/contrib/trace-report
           ${GC_BUILD}/test/mpi/late ${GC_MPIRUN} --oversubscribe --bind-to none)
+gc_test(tools.nvtx LABELS tools TIMEOUT 120 PROCESSORS 2 ENV ${GC_MPI_ENV}
+  COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/nvtx_test.py "${GC_NVTX_TOOL}"
+          ${GC_BUILD}/test/mpi/late ${GC_MPIRUN} --oversubscribe --bind-to none)
 gc_test(tools.plot_without_matplotlib LABELS tools ENV PYTHONPATH=${GC_SOURCE}/test/tools/no_matplotlib
         PYTHONDONTWRITEBYTECODE=1
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/expect.sh 2
           "^contrib/plot: matplotlib is missing: apt-get install python3-matplotlib$" ${GC_SOURCE}/contrib/plot perf.json)
-set_tests_properties(tools.plot tools.performance tools.trace tools.plot_without_matplotlib PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(tools.plot tools.performance tools.trace tools.nvtx tools.plot_without_matplotlib PROPERTIES SKIP_RETURN_CODE 77)
 gc_test(tools.skips LABELS tools COMMAND ${GC_SOURCE}/test/tools/skips.sh ${GC_SOURCE})
 
 gc_test(tools.info LABELS tools ENV GPUCOLL_DEVICE=emu

@@ -11,6 +11,7 @@ import tempfile
 
 REPORT, LATE, *MPIRUN = sys.argv[1:]
 RANKS = 3
+HALF_MS = 50  # the last rank is twice as late; on a busy machine, the others are late as well
 
 
 def command(*words, fails=False, **environment):
@@ -40,14 +41,14 @@ def rows_after(heading, output):
 
 def check_tables(output):
     late = rows_after("calls to which a rank came late", output)
-    named = {(call, who) for call, who, by in late if float(by) > 90}
+    named = {(call, who) for call, who, by in late if float(by) > HALF_MS}
     wanted = {(f"MPI_Allreduce {n}", "rank 2") for n in (5, 10)}
     assert wanted <= named, f"late are {named}, without some of {wanted}:\n{output}"  # a busy machine makes others late
     waits = {(who, whom): (float(total), float(longest))
              for who, whom, _, total, longest in rows_after("who waited for whom", output)}
     for rank in ("rank 0", "rank 1"):
         total, longest = waits[rank, "rank 2"]
-        assert 190 < total and 95 < longest < total, f"{rank} waited {total} ms for rank 2:\n{output}"
+        assert 2 * HALF_MS < total and HALF_MS < longest < total, f"{rank} waited {total} ms for rank 2:\n{output}"
 
 
 def check_json(path):
@@ -71,7 +72,7 @@ def check_json(path):
         assert ("connect" in {event["name"] for event in own}) and "MPI_Ibcast" in {event["name"] for event in own}
         begun, ended = ([event["id"] for event in own if event["ph"] == ph] for ph in "be")
         assert begun == ended and begun, own
-    long = [event for event in events if event["name"] == "wait for rank 2" and event["dur"] > 90e3]
+    long = [event for event in events if event["name"] == "wait for rank 2" and event["dur"] > HALF_MS * 1000]
     assert all(sum(event["pid"] == rank for event in long) >= 2 for rank in (0, 1)), long
     late = {event["args"]["call"] for event in events if event["ph"] == "i" and event["pid"] == 2}
     assert {"MPI_Allreduce 5", "MPI_Allreduce 10"} <= late, late
@@ -79,10 +80,12 @@ def check_json(path):
 
 def check_dead(work):
     """The others have noted for whom they wait, and the dead one all it did."""
-    output = command(REPORT, record(work, "dead", "--die", fails=True))
+    output = command(REPORT, record(work, "dead", "--die", "10", fails=True))
     assert re.search(r"MPI_Allreduce 10 has not ended: rank 0, rank 1 waited for rank 2, which never came, or has "
                      r"host memory there", output), output
     assert re.search(r"^rank 2 +\S+ +9 ", output, re.MULTILINE), output
+    output = command(REPORT, record(work, "dead_later", "--die", "16", fails=True))
+    assert re.search(r"MPI_Ibcast 1 has not ended: rank 0, rank 1 waited for rank 2, which never came", output), output
 
 
 def write_trace(path, rank, boot, offset, calls, way=1, name=b"world", more=b"",

@@ -233,26 +233,26 @@ void launch_all(std::span<Part> parts) {
 class GroupSpan {
  public:
   explicit GroupSpan(std::span<Part> parts) noexcept {
-    if (trace::on() && !parts.empty()) begin(parts);
+    if (trace::on() && !parts.empty()) record_ = trace::begin(fields_of(parts));
   }
   ~GroupSpan() {
-    if (begin_ns_) trace::add(begin_ns_, fields_);
+    if (record_) trace::end(record_);
   }
   GroupSpan(const GroupSpan&) = delete;
   GroupSpan& operator=(const GroupSpan&) = delete;
 
  private:
-  void begin(std::span<Part> parts) noexcept {
-    begin_ns_ = monotonic_ns();
+  static trace::Fields fields_of(std::span<Part> parts) noexcept {
+    trace::Fields fields = {.what = trace::What::group};
     for (const Part& part : parts) {
-      for (const CollectiveTask& task : part.queue->collectives) fields_.bytes += task.count * task.element_bytes;
-      for (const auto& send : part.queue->sends) fields_.bytes += send.bytes;
+      for (const CollectiveTask& task : part.queue->collectives) fields.bytes += task.count * task.element_bytes;
+      for (const auto& send : part.queue->sends) fields.bytes += send.bytes;
     }
-    fields_.group = parts[0].communicator->key();
-    fields_.label = trace::label(parts[0].queue->collectives.empty() ? "messages" : "collectives");
+    fields.group = parts[0].communicator->key();
+    fields.label = trace::label(parts[0].queue->collectives.empty() ? "messages" : "collectives");
+    return fields;
   }
-  int64_t begin_ns_ = 0;
-  trace::Fields fields_ = {.what = trace::What::group};
+  uint64_t record_ = 0;
 };
 
 // One communicator's failure does not keep the others from their work. The first failure.

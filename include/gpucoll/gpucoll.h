@@ -138,10 +138,22 @@ typedef struct {
    * of each match those of the same one only. 0: every communicator has connections of its own. Undefined: the
    * parameter split_share. Takes effect where all ranks ask for it. */
   int splitShare;
+  /* The number of thread blocks (NCCL calls them CTAs) that a kernel of this communicator has at most, such as 4 where
+   * it is to leave the rest of the device to computation, and the number that large operations may have at least, where
+   * device and links allow it: they raise or lower the parameter channels. From 1 on, minCTAs not above maxCTAs. Of
+   * several ranks' limits the narrowest maxCTAs and the largest minCTAs count for all; maxCTAs, where they contradict
+   * each other. Copy engines use no blocks. */
+  int minCTAs, maxCTAs;
+  /* A name for messages and traces, a string that the call copies; NULL: none. Of communicators that share
+   * (splitShare), messages tell the name of the first one. */
+  const char *commName;
 } gpucollConfig_t;
 #define GPUCOLL_CONFIG_UNDEF_INT (-2147483647 - 1)
-#define GPUCOLL_CONFIG_INITIALIZER \
-  { sizeof(gpucollConfig_t), 0x67636366u, GPUCOLL_VERSION_CODE, GPUCOLL_CONFIG_UNDEF_INT }
+#define GPUCOLL_CONFIG_INITIALIZER                                                                                  \
+  {                                                                                                                 \
+    sizeof(gpucollConfig_t), 0x67636366u, GPUCOLL_VERSION_CODE, GPUCOLL_CONFIG_UNDEF_INT, GPUCOLL_CONFIG_UNDEF_INT, \
+        GPUCOLL_CONFIG_UNDEF_INT, NULL                                                                              \
+  }
 /* Makes a communicator with a configuration, which is read before the call returns; NULL: nothing is set. */
 GPUCOLL_API gpucollResult_t gpucollCommInitRankConfig(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank,
                                                       const gpucollConfig_t *config);
@@ -163,17 +175,18 @@ GPUCOLL_API gpucollResult_t gpucollCommCuDevice(gpucollComm_t comm, int *device)
  * device i where devices is NULL. */
 GPUCOLL_API gpucollResult_t gpucollCommInitAll(gpucollComm_t *comms, int n_devices, const int *devices);
 /* Collective over comm: ranks that pass the same color >= 0 make a new communicator, ordered by key and, where keys
- * are equal, by rank in comm. GPUCOLL_SPLIT_NOCOLOR gives NULL. The new one has comm's configuration. May be called in
- * a group; not in one with other operations of comm. */
+ * are equal, by rank in comm. GPUCOLL_SPLIT_NOCOLOR gives NULL. The new one has comm's configuration (and name). May be
+ * called in a group; not in one with other operations of comm. */
 #define GPUCOLL_SPLIT_NOCOLOR (-1)
 GPUCOLL_API gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm);
-/* The same, but the new communicator has what config sets; NULL: nothing. */
+/* The same, but the new communicator has what config sets, and comm's configuration in what config leaves undefined. */
 GPUCOLL_API gpucollResult_t gpucollCommSplitConfig(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm,
                                                    const gpucollConfig_t *config);
 /* Makes a communicator of all ranks of comm but those listed, in the same order. Collective over the remaining ranks;
  * the others do not call it, and may be dead. GPUCOLL_SHRINK_ABORT: operations of comm under way end first, with
  * undefined results, and comm can only be shrunk again, destroyed or aborted from then on; so it may have failed
- * before. GPUCOLL_SHRINK_DEFAULT: comm is as good as before. The new one has what config sets; NULL: nothing. */
+ * before. GPUCOLL_SHRINK_DEFAULT: comm is as good as before. The new one's configuration is as gpucollCommSplitConfig
+ * says. */
 #define GPUCOLL_SHRINK_DEFAULT 0
 #define GPUCOLL_SHRINK_ABORT 1
 GPUCOLL_API gpucollResult_t gpucollCommShrink(gpucollComm_t comm, const int *excluded, int n_excluded,

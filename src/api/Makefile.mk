@@ -7,6 +7,8 @@ GC_API_SOURCES = \
 	src/api/api_meeting.cpp \
 	src/api/api_operations.cpp \
 	src/api/api_register.cpp \
+	src/api/configuration.cpp \
+	src/api/configuration.h \
 	src/api/exchange.cpp \
 	src/api/exchange.h \
 	src/api/handles.h \

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "abi/meeting.h"
+#include "api/configuration.h"
 #include "api/handles.h"
 #include "api/open_device.h"
 #include "base/params.h"
@@ -61,21 +62,26 @@ void give_up(gpucollComm_t comm, const Status& why) {
 struct Plan {
   proto::UniqueId id;
   int n;
-  bool shares;
+  Configuration configuration;
 };
 
-Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank,
-                         const net::SocketBootstrap::Watch& watch = {}) {
+Status meet(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank,
+            const net::SocketBootstrap::Watch& watch) {
   core::drain_reclaimed(0, nullptr);
   GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout, watch));
   Status status = contained([&]() -> Status {
-    GC_TRY_AS(auto communicator,
-              core::Communicator::create(*device, {all_kernels(), move_kernel(), packing_kernel()}, *bootstrap));
-    handle->share = core::CommShare(std::move(communicator), plan.shares);
+    GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel(), packing_kernel()},
+                                                            *bootstrap, {{}, {}, nullptr, plan.configuration.options}));
+    handle->share = core::CommShare(std::move(communicator), plan.configuration.shares);
     return {};
   });
   if (!status) bootstrap->give_up(status);
   return status;
+}
+
+Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank,
+                         const net::SocketBootstrap::Watch& watch = {}) {
+  return core::named(meet(handle, device, plan, rank, watch), plan.configuration.options.name);
 }
 
 // Puts the making of a communicator into the group. In a group the handle is the caller's from now on; if the group
@@ -108,33 +114,17 @@ Status init_rank_on(gpucollComm_t* comm, const Plan& plan, int rank, std::option
       nullptr, [=](const Status& why) { net::SocketBootstrap::decline(plan.id, rank, plan.n, why); });
 }
 
-// Returns whether the configuration asks for sharing, or `otherwise` where it does not say; null stands for one with
-// nothing set.
-Result<bool> shares(const gpucollConfig_t* config, bool otherwise) {
-  const gpucollConfig_t none = GPUCOLL_CONFIG_INITIALIZER;
-  if (!config) config = &none;
-  if (config->magic != none.magic || config->size != sizeof none || config->version > GPUCOLL_VERSION_CODE)
-    return Status::error(
-        Code::invalid_argument,
-        "the configuration was not initialised with GPUCOLL_CONFIG_INITIALIZER, or by a newer version");
-  const int share = config->splitShare;
-  if (share == GPUCOLL_CONFIG_UNDEF_INT) return otherwise;
-  if (share != 0 && share != 1)
-    return Status::error(Code::invalid_argument, "splitShare is %d: it must be 0 or 1", share);
-  return share == 1;
-}
-
 Status init_rank(gpucollComm_t* comm, int n, const gpucollUniqueId& id, int rank, const gpucollConfig_t* config) {
   if (!comm) return Status::error(Code::invalid_argument, "the pointer to the communicator is NULL");
   *comm = nullptr;
   if (n < 1 || rank < 0 || rank >= n)
     return Status::error(Code::invalid_argument, "rank %d of %d ranks makes no sense", rank, n);
-  Plan plan = {{}, n, false};
+  Plan plan = {{}, n, {}};
   std::memcpy(&plan.id, &id, sizeof plan.id);
-  auto sharing = shares(config, params().split_share != 0);
+  auto read = read_configuration(config, configuration_of_parameters());
   // Alone the call may be made again with another configuration; a group fails with it.
-  if (!sharing) return core::group_open() ? decline(plan, rank, sharing.status()) : sharing.status();
-  plan.shares = *sharing;
+  if (!read) return core::group_open() ? decline(plan, rank, read.status()) : read.status();
+  plan.configuration = *std::move(read);
   return init_rank_on(comm, plan, rank, {});
 }
 
@@ -155,8 +145,7 @@ Status init_all(gpucollComm_t* comms, int n, const int* devices) {
   if (n < 1) return Status::error(Code::invalid_argument, "%d communicators make no sense", n);
   std::fill_n(comms, n, nullptr);
   GC_TRY(check_devices(n, devices));
-  Plan plan = {{}, n, false};
-  GC_TRY_AS(plan.shares, shares(nullptr, params().split_share != 0));
+  Plan plan = {{}, n, configuration_of_parameters()};
   GC_TRY_AS(plan.id, net::make_unique_id());
   core::group_start();
   Status first;
@@ -187,13 +176,13 @@ Status split(gpucollComm_t comm, const Choice& choice, gpucollComm_t* newcomm) {
   const int color = choice.color, key = choice.key;
   if (color < 0 && color != GPUCOLL_SPLIT_NOCOLOR)
     return Status::error(Code::invalid_argument, "color %d is negative and not GPUCOLL_SPLIT_NOCOLOR", color);
-  GC_TRY_AS(const bool shared, shares(choice.config, parent.shares()));
+  GC_TRY_AS(const Configuration wanted, read_configuration(choice.config, configuration_of(parent)));
   const auto cancel = [=](const Status& why) { parent.communicator()->raise_fault(why); };
   if (color == GPUCOLL_SPLIT_NOCOLOR)
-    return core::enqueue_job([=] { return parent.split(color, key, shared).status(); }, communicator.communicator(),
-                             cancel);
+    return core::enqueue_job([=] { return parent.split(color, key, wanted.shares, wanted.options).status(); },
+                             communicator.communicator(), cancel);
   const auto make = [=](gpucollComm_t handle) -> Status {
-    GC_TRY_AS(handle->share, parent.split(color, key, shared));
+    GC_TRY_AS(handle->share, parent.split(color, key, wanted.shares, wanted.options));
     return {};
   };
   return make_handle(newcomm, make, communicator.communicator(), cancel);
@@ -252,10 +241,10 @@ struct Survivors {
   bool after_fault;
 };
 
-Status make_of_survivors(gpucollComm* handle, const Survivors& survivors, bool shares) {
+Status make_of_survivors(gpucollComm* handle, const Survivors& survivors, const Configuration& configuration) {
   core::Communicator& communicator = *survivors.of.communicator();
   const std::vector<int>& ranks = survivors.ranks;
-  Plan plan = {{}, static_cast<int>(ranks.size()), shares};
+  Plan plan = {{}, static_cast<int>(ranks.size()), configuration};
   const int place = static_cast<int>(std::find(ranks.begin(), ranks.end(), communicator.rank()) - ranks.begin());
   if (place == 0) {
     GC_TRY_AS(plan.id, net::make_unique_id());
@@ -278,13 +267,13 @@ Status shrink(gpucollComm_t comm, const int* excluded, int n_excluded, gpucollCo
   GC_TRY_AS(const Use communicator, checked(comm));
   GC_TRY_AS(const std::vector<int> ranks, survivors_of(*communicator, excluded, n_excluded));
   const core::CommShare parent = comm->share;
-  GC_TRY_AS(const bool shared, shares(config, parent.shares()));
+  GC_TRY_AS(const Configuration wanted, read_configuration(config, configuration_of(parent)));
   if (flags == GPUCOLL_SHRINK_ABORT)
     communicator->raise_fault(Status::error(Code::aborted, "the communicator was aborted to be shrunk"));
   else if (communicator->fault().raised() && !comm->revoked)
     return communicator->fault().status();
   const Survivors survivors = {parent, ranks, communicator->fault().raised()};
-  return make_handle(newcomm, [=](gpucollComm_t handle) { return make_of_survivors(handle, survivors, shared); },
+  return make_handle(newcomm, [=](gpucollComm_t handle) { return make_of_survivors(handle, survivors, wanted); },
                      communicator.communicator(), {});
 }
 

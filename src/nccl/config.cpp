@@ -1,6 +1,7 @@
 #include "nccl/config.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +20,10 @@ const char* read_config(const ncclConfig_t* config, gpucollConfig_t* mine) {
     return "blocking in the configuration must be 0 or 1";
   mine->magic = magic;
   mine->splitShare = known.splitShare == NCCL_CONFIG_UNDEF_INT ? GPUCOLL_CONFIG_UNDEF_INT : known.splitShare;
+  // The C API takes what is undefined from the parent of a split, NCCL its defaults.
+  mine->minCTAs = known.minCTAs == NCCL_CONFIG_UNDEF_INT ? 1 : known.minCTAs;
+  mine->maxCTAs = known.maxCTAs == NCCL_CONFIG_UNDEF_INT ? INT_MAX : known.maxCTAs;
+  mine->commName = known.commName ? known.commName : "";
   return nullptr;
 }
 

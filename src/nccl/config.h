@@ -6,9 +6,9 @@
 
 namespace gpucoll::nccl {
 
-// Fills *mine from what the program knows of its configuration; NULL stands for one with nothing set. Limits of thread
-// blocks, names and traffic classes are hints that gpucoll does not take. Returns null, or what is wrong: then *mine is
-// one that the C API refuses.
+// Fills *mine from what the program knows of its configuration; NULL stands for one with nothing set. Networks,
+// clusters, traffic classes and policies are hints that gpucoll does not take (docs/nccl.md). Returns null, or what is
+// wrong: then *mine is one that the C API refuses.
 const char* read_config(const ncclConfig_t* config, gpucollConfig_t* mine);
 
 // Returns what call(&mine) gives. A wrong configuration comes to the C API, too: it sets what the call makes to NULL,

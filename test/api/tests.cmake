@@ -36,6 +36,15 @@ gc_test(api.comm.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANS
 gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=off
   COMMAND test/api/comm_test)
 gc_test(api.communicators_of_mpi LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
+set(configuration_env GPUCOLL_DEVICE=emu GPUCOLL_VERBOSE=1 GPUCOLL_CHANNELS=6 GPUCOLL_ALGORITHM=ring)
+gc_test(api.configuration LABELS api TIMEOUT 120 ENV ${configuration_env} COMMAND test/api/configuration_test)
+gc_test(api.configuration.auto LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_REDUCTION_BYTES=1M
+  COMMAND test/api/configuration_test --gtest_filter=*OneBlock*)
+# Limits count for nobody; and names are not told.
+gc_mutant(341 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${configuration_env}
+  COMMAND test/api/configuration_test --gtest_filter=*NarrowestLimit*)
+gc_mutant(342 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${configuration_env}
+  COMMAND test/api/configuration_test --gtest_filter=*Errors*)
 gc_test(api.disagree LABELS api TIMEOUT 240 PROCESSORS 2
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 COMMAND test/api/disagree_test)
 # Nobody compares calls; and destroying does not.

@@ -116,6 +116,7 @@ if(EXISTS "${GC_BUILD}/test/unit/gpu/gpu_cuda_test")
   gc_test(unit.gpu_cuda LABELS unit device COMMAND test/unit/gpu/gpu_cuda_test)
 endif()
 gc_test(unit.planner LABELS unit COMMAND test/unit/core/planner_test)
+gc_mutant(343 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/planner_test --gtest_filter=*GivesAllBlocks*)
 gc_test(unit.copy_engine_reduction LABELS unit COMMAND test/unit/core/copy_engine_reduction_test)
 gc_test(unit.copy_reduction LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_reduction_test)
 gc_mutant(170 MUST_PRINT "FAILED.*CopyReductionPlan.AreRightInAnyOrderOfEvents" LABELS unit

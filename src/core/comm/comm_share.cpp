@@ -22,9 +22,11 @@ void let_go(Communicator* communicator) {
 CommShare::CommShare(std::unique_ptr<Communicator> communicator, bool shares)
     : state_(new State{{communicator.release(), let_go}, 0, shares}) {}
 
-Result<CommShare> CommShare::split(int color, int key, bool child_shares) const {
+Result<CommShare> CommShare::split(int color, int key, bool child_shares, const CommOptions& options) const {
   if (finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
-  GC_TRY_AS(auto part, state_->communicator->split(color, key, state_->shares));
+  const CommOptions& own = state_->communicator->options();
+  const bool shares = state_->shares && own.min_blocks == options.min_blocks && own.max_blocks == options.max_blocks;
+  GC_TRY_AS(auto part, state_->communicator->split(color, key, shares, options));
   if (part.own) return CommShare(std::move(part.own), child_shares);
   CommShare share;
   if (part.share_number) share.state_.reset(new State{state_->communicator, part.share_number, child_shares});

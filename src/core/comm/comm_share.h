@@ -26,9 +26,9 @@ class CommShare {
   // Among those of the same Communicator; the same on all ranks. REQUIRES, as all that follows: there is one.
   uint64_t number() const { return state_->number; }
   bool shares() const { return state_->shares; }
-  // Collective, as Communicator::split(). Shares if all ranks do. child_shares: of the new one, as the constructor has
-  // it.
-  Result<CommShare> split(int color, int key, bool child_shares) const;
+  // Collective, as Communicator::split(). Shares if all ranks do, and want no other limits than this one has.
+  // child_shares: of the new one, as the constructor has it. options: of the new one, where it does not share.
+  Result<CommShare> split(int color, int key, bool child_shares, const CommOptions& options) const;
   // Waits for all that was launched on the Communicator; this share launches nothing more.
   Status finish();
   bool finished() const { return state_->finished.load(std::memory_order_relaxed); }

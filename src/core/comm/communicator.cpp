@@ -61,10 +61,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
                                                            const Surroundings& surroundings) {
   trace::start();
   claim_process();
-  std::unique_ptr<Communicator> self(new Communicator(device, kernels));
-  self->causes_ = surroundings.causes
-                      ? surroundings.causes
-                      : std::make_shared<CauseLog>("a communicator of " + std::to_string(bootstrap.size()) + " ranks");
+  std::unique_ptr<Communicator> self(new Communicator(device, kernels, surroundings.options));
+  const std::string& name = surroundings.options.name;
+  self->causes_ = surroundings.causes ? surroundings.causes
+                                      : std::make_shared<CauseLog>((name.empty() ? "a communicator" : name) + " of " +
+                                                                   std::to_string(bootstrap.size()) + " ranks");
   if (bootstrap.rank() == 0) warn_of_unknown_variables();
   // All that can fail on this rank alone comes before the exchange, where the others learn of it.
   Status mine = contained([&]() -> Status {
@@ -75,7 +76,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
     return {};
   });
   GC_TRY_AS(self->peers_, Peers::exchange(bootstrap, device, mine, surroundings));
-  self->fault_.attach(&self->words()->latch, &self->peers_.own_page(), self->peers_.name(self->rank()));
+  self->fault_.attach(&self->words()->latch, &self->peers_.own_page(), self->peers_.name(self->rank()), name);
   self->hold_.attach(&self->peers_.own_page().held);
   // The others are through with their part: they learn of a failure from this rank's page.
   if (Status prepared = contained([&] { return self->prepare(); }); !prepared) {
@@ -83,11 +84,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
     self->peers_.publish();
     return prepared;
   }
+  if (trace::on() && !name.empty()) trace::name_group(self->key(), self->rank(), self->size(), name.c_str());
   self->watchable_.store(true, std::memory_order_release);  // partner: check()
   return self;
 }
 
-Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
+Result<Communicator::Part> Communicator::split(int color, int key, bool share, const CommOptions& options) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   PeerWait wait(fault_, peers_, nullptr);
@@ -107,7 +109,7 @@ Result<Communicator::Part> Communicator::split(int color, int key, bool share) {
   }
   const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
   MailboxBootstrap some(*mailbox_, wait, Purpose::split, members, static_cast<int>(place));
-  auto child = create(device_, kernels_, some);
+  auto child = create(device_, kernels_, some, {{}, {}, nullptr, options});
   if (!child && some.broken()) fault_.raise(child.status());
   Part part;
   GC_TRY_AS(part.own, std::move(child));

@@ -59,8 +59,9 @@ class Communicator final : public Watched, public GraphUser {
   };
   // Makes a communicator of the ranks that pass the same color, ordered by key, then by rank here, on the same device.
   // Collective over this communicator. Makes a share where all ranks share and keep their places. What keeps the ranks
-  // of one color from working does no harm here.
-  Result<Part> split(int color, int key, bool share);
+  // of one color from working does no harm here. options: of a communicator of its own; the ranks that share have equal
+  // limits.
+  Result<Part> split(int color, int key, bool share, const CommOptions& options);
   // Gives the ranks `some`, in rising order, this one among them, the id that the first of them passes. Others take no
   // part, and may be dead. after_fault: it works after a fault, too. Returns the id's number. Errors: those of
   // can_meet(); remote where the first has left; timed_out.
@@ -79,6 +80,7 @@ class Communicator final : public Watched, public GraphUser {
   int rank() const { return peers_.rank(); }
   int size() const { return peers_.size(); }
   const Nodes& nodes() const { return *nodes_; }
+  const CommOptions& options() const noexcept { return options_; }
   // Returns a number that is equal on all ranks, and unlike that of every other communicator of a rank's.
   uint64_t key() const;
   gpu::Device& device() const { return device_; }
@@ -195,7 +197,8 @@ class Communicator final : public Watched, public GraphUser {
   };
   // Capabilities that are equal on all ranks.
   struct Capabilities {
-    int most_blocks = 1, channels = 1, pair_channels = 1, pair_lanes = 1, threads = 1;
+    int most_blocks = 1, max_blocks = CommProperties::kNoLimit, channels = 1, pair_channels = 1, pair_lanes = 1,
+        threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
     uint64_t one_shot_bytes = 0, all_pairs_bytes = 0, zero_copy_bytes = 0, copy_bytes = 0, copy_exchange_bytes = 0,
              copy_piece_bytes = 0;
@@ -204,7 +207,8 @@ class Communicator final : public Watched, public GraphUser {
     bool mesh = false, line_mesh = false, ll128 = false;
     const TuningTable* table = nullptr;
   };
-  Communicator(gpu::Device& device, const Kernels& kernels) : device_(device), kernels_(kernels), memory_(device) {}
+  Communicator(gpu::Device& device, const Kernels& kernels, const CommOptions& options)
+      : device_(device), kernels_(kernels), options_(options), memory_(device) {}
   bool over_network() const;
   bool p2p_everywhere() const;
   KernelActivity activity() const noexcept;
@@ -266,6 +270,7 @@ class Communicator final : public Watched, public GraphUser {
 
   gpu::Device& device_;
   const Kernels kernels_;
+  const CommOptions options_;
   DeviceMemoryPort memory_;
   Peers peers_;
   std::shared_ptr<CauseLog> causes_;

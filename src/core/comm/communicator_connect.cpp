@@ -71,11 +71,15 @@ void Communicator::prepare_links() {
   const gpu::Device::Defaults defaults = device_.defaults();
   const bool p2p = p2p_everywhere();
   // Blocks that wait for others run beside these, whoever else is on the device.
-  const int most = capabilities_.most_blocks = std::min(proto::kMaxChannels, peers_.most_blocks());
+  const int most = std::min({proto::kMaxChannels, peers_.most_blocks(), peers_.max_blocks()});
+  const int least = std::min(peers_.min_blocks(), most);  // the program's wish
+  capabilities_.most_blocks = most;
+  capabilities_.max_blocks = peers_.max_blocks();
   const auto least_of = [&](int channels) { return over_network() ? std::min(channels, kNetworkChannels) : channels; };
-  capabilities_.channels = std::min(param_or(params().channels, least_of(defaults.channels)), most);
+  const auto within = [&](int channels) { return std::clamp(channels, least, most); };
+  capabilities_.channels = within(param_or(params().channels, least_of(defaults.channels)));
   capabilities_.pair_channels = static_cast<int>(std::bit_floor(
-      static_cast<unsigned>(std::min(param_or(params().send_recv_channels, least_of(defaults.pair_channels)), most))));
+      static_cast<unsigned>(within(param_or(params().send_recv_channels, least_of(defaults.pair_channels))))));
   const int warp = device_.warp_threads();  // barriers of a GPU are for whole warps
   capabilities_.threads = (param_or(params().threads, defaults.threads) + warp - 1) / warp * warp;
   capabilities_.one_shot_bytes = param_or(params().one_shot_bytes, defaults.one_shot_bytes);
@@ -142,6 +146,7 @@ CommProperties Communicator::plain_shape() const {
   shape.n_channels = capabilities_.channels;
   shape.n_pair_channels = capabilities_.pair_channels;
   shape.most_blocks = capabilities_.most_blocks;
+  shape.max_blocks = capabilities_.max_blocks;
   shape.threads = capabilities_.threads;
   shape.warp = device_.warp_threads();
   shape.emulated = emulated();

@@ -13,8 +13,15 @@ Status given_up(const std::string& who, const Status& why) {
   return Status::error(why.code(), "%s gave up: %s: %s", who.c_str(), describe(why.code()), why.what()).blaming();
 }
 
-void Fault::attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers, std::string self) {
+Status named(const Status& status, const std::string& name) {
+  if (status || name.empty() || gc_mutant(342)) return status;
+  Status told = Status::error(status.code(), "communicator %s: %s", name.c_str(), status.what());
+  return status.blames() ? std::move(told).blaming() : told;
+}
+
+void Fault::attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers, std::string self, std::string of) {
   std::lock_guard lock(mutex_);
+  of_ = std::move(of);
   self_ = std::move(self);
   latch_ = for_kernels;
   page_ = for_peers;
@@ -36,7 +43,7 @@ void Fault::raise(const Status& status) noexcept {
   std::lock_guard lock(mutex_);
   if (raised_.load(std::memory_order_relaxed)) return;
   try {
-    status_ = status;
+    status_ = named(status, of_);
     status_.mark_told();
   } catch (...) {
     status_ = Status();  // no memory for the sentence: the latch alone has to do
@@ -51,7 +58,7 @@ void Fault::raise(const Status& status) noexcept {
     __atomic_store_n(&page_->fault, static_cast<uint32_t>(status.code()), __ATOMIC_RELEASE);
   }
   if (gc_mutant(133)) raised_.store(true, std::memory_order_release);
-  if (status.code() != Code::aborted) log::write(log::Level::error, "%s", status.what());
+  if (status.code() != Code::aborted) log::write(log::Level::error, "%s", (status_ ? status : status_).what());
 }
 
 Status Fault::status() const {

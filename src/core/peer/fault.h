@@ -19,11 +19,16 @@ namespace gpucoll::core {
 // Returns what the other ranks say where `who` cannot go on: the cause in `why` if it names one, or that `who` gave up.
 Status given_up(const std::string& who, const Status& why);
 
+// Returns the failure of a communicator of that name as its program is told it; as it is where the name is empty.
+Status named(const Status& status, const std::string& name);
+
 class Fault {
  public:
   // Sets the pages that raise() writes to. They must outlive this object or be taken away with attach(null, null).
   // self: names this rank for the peers. A fault of its own is told under this name; one that it passes on is not.
-  void attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers, std::string self = {});
+  // of: names the communicator for this rank's own program; empty: it has no name.
+  void attach(proto::FaultLatch* for_kernels, proto::ControlPage* for_peers, std::string self = {},
+              std::string of = {});
 
   // The first call wins; later ones change nothing. REQUIRES: !status.ok().
   void raise(const Status& status) noexcept;
@@ -38,7 +43,7 @@ class Fault {
   Status status_;
   proto::FaultLatch* latch_ = nullptr;
   proto::ControlPage* page_ = nullptr;
-  std::string self_;
+  std::string self_, of_;
 };
 
 }  // namespace gpucoll::core

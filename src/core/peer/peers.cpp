@@ -50,7 +50,8 @@ EqualParams params_of(const PeerInfo& info) {
   return params;
 }
 
-PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page, const Status& status) {
+PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page, const Status& status,
+                  const CommOptions& options) {
   PeerInfo info = {};
   info.magic = proto::kPeerMagic;
   info.rank = rank;
@@ -60,7 +61,9 @@ PeerInfo describe(int rank, const gpu::Device& device, const SharedMemory& page,
   if (node) std::memcpy(info.node, node->data(), node->size());
   std::memcpy(info.device_kind, device.identity().kind, sizeof info.device_kind);
   std::memcpy(info.device_uuid, device.identity().uuid, sizeof info.device_uuid);
-  info.resident_blocks = device.resident_blocks();
+  info.resident_blocks = static_cast<uint16_t>(std::min(device.resident_blocks(), int{UINT16_MAX}));
+  info.min_blocks = static_cast<uint8_t>(std::min(options.min_blocks, int{UINT8_MAX}));
+  info.max_blocks = static_cast<uint8_t>(std::min(options.max_blocks, int{UINT8_MAX}));
   SharedMemoryName name = page.name();
   info.pid = getpid();
   info.control_fd = name.fd;
@@ -224,7 +227,8 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   peers.infos_.resize(static_cast<size_t>(bootstrap.size()));
   auto page = SharedMemory::create(proto::control_bytes(bootstrap.size()), "gpucoll-control");
   SharedMemory nothing;
-  PeerInfo info = describe(peers.rank_, device, page ? *page : nothing, mine ? page.status() : mine);
+  PeerInfo info =
+      describe(peers.rank_, device, page ? *page : nothing, mine ? page.status() : mine, surroundings.options);
   GC_TRY(bootstrap.allgather(&info, peers.infos_.data(), sizeof info));
   GC_TRY(compare(peers.infos_));
   GC_TRY(compare_devices(peers.infos_));
@@ -299,6 +303,19 @@ Status Peers::open_page(const PeerInfo& info) {
   if (info.rank == rank_) return {};
   GC_TRY_AS(pages_[place], SharedMemory::open({info.pid, info.control_fd, info.control_bytes, info.control_inode}));
   return {};
+}
+
+int Peers::min_blocks() const {
+  int blocks = 0;
+  for (const PeerInfo& info : infos_) blocks = std::max(blocks, int{info.min_blocks});
+  return blocks;
+}
+
+int Peers::max_blocks() const {
+  int blocks = std::numeric_limits<int>::max();
+  for (const PeerInfo& info : infos_)
+    if (info.max_blocks && !gc_mutant(341)) blocks = std::min(blocks, int{info.max_blocks});
+  return blocks;
 }
 
 bool Peers::closing(int rank) const noexcept {

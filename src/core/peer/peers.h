@@ -32,6 +32,13 @@ bool on_one_device(const proto::PeerInfo& a, const proto::PeerInfo& b);
 // run there. 0: some device has no block for each of its ranks.
 int blocks_for_each(const std::vector<proto::PeerInfo>& infos);
 
+// What a program says of a communicator when it is made.
+struct CommOptions {
+  std::string name;    // for messages and traces; empty: it has none
+  int min_blocks = 0;  // large operations get so many blocks at least, where that is possible; 0: no wish
+  int max_blocks = 0;  // no kernel has more blocks; 0: there is no limit
+};
+
 // Names the ranks of a communicator as its maker knows them, and the processes that they may have to wait for besides.
 struct Surroundings {
   struct Bystander {
@@ -41,6 +48,7 @@ struct Surroundings {
   std::vector<int> numbers;  // of the ranks, for messages; empty: as they are
   std::vector<Bystander> bystanders;
   std::shared_ptr<CauseLog> causes;  // null: the communicator has one of its own
+  CommOptions options = {};
 };
 
 // Returns whether the parameter transport leaves a way to ranks of other nodes.
@@ -87,6 +95,11 @@ class Peers {
 
   // Returns the most blocks of any rank's kernels; equal on all ranks.
   int most_blocks() const { return blocks_for_each(infos_); }
+  // Return the limits that the programs of all ranks have set (CommOptions): the largest of the
+  // one, the smallest of the other (INT_MAX: no limit), which counts where they contradict each other. Equal on all
+  // ranks.
+  int min_blocks() const;
+  int max_blocks() const;
 
   bool closing(int rank) const noexcept;
   // Returns whether kernels of `rank` store into others' memory no more: it is closing, has left after a fault, or is

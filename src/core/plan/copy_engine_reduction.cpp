@@ -274,7 +274,7 @@ int local_blocks(uint64_t bytes, int most) noexcept {
 
 int most_local_blocks(const CommProperties& shape) noexcept {
   constexpr int kMostBlocks = 48, kMostEmulated = 2;
-  return shape.emulated ? kMostEmulated : kMostBlocks;
+  return std::min(shape.emulated ? kMostEmulated : kMostBlocks, shape.max_blocks);
 }
 
 // The next rank has told that `used` rounds are used when it has done all rounds before `used + held`. That must be

@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "base/mutant.h"
 #include "core/plan/algorithm_choice.h"
 #include "core/plan/channel_loads.h"
 #include "core/plan/copy_engine_reduction.h"
@@ -246,6 +247,9 @@ void Planner::plan_packing(const std::vector<proto::PackItem>& items, const gpu:
     launch.stage = stage;
     launch.threads = shape_.threads;
     launch.plain_blocks = put_pack_items(launch.plan, all.subspan(first, n), shape_.threads);
+    if (launch.plain_blocks <= shape_.max_blocks || gc_mutant(343)) continue;
+    launch.plain_blocks = shape_.max_blocks;
+    put_pack_items(launch.plan, all.subspan(first, n), shape_.threads, shape_.max_blocks);
   }
 }
 

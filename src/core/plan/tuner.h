@@ -6,6 +6,7 @@
 // threads.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "proto/format/plan.h"
@@ -20,10 +21,12 @@ struct TuningTable;  // tuning_file.h
 
 // The facts about a communicator that decide.
 struct CommProperties {
+  static constexpr int kNoLimit = std::numeric_limits<int>::max();
   int n_ranks = 1;
   int n_channels = 1;                     // of collectives, at most
   int n_pair_channels = 1;                // of send and receive: a power of two
   int most_blocks = proto::kMaxChannels;  // of any kernel that waits for other ranks
+  int max_blocks = kNoLimit;              // of any kernel: the program's limit
   int threads = 1;                        // of a block, at most
   int warp = 1;                           // threads that work in step: 32 on GPUs, 1 on the emulated device
   bool emulated = false;                  // which table

@@ -33,7 +33,7 @@
 
 namespace gpucoll::proto {
 
-inline constexpr uint32_t kPeerMagic = 0x67637035;
+inline constexpr uint32_t kPeerMagic = 0x67637036;
 
 // What a rank found out about all others.
 inline constexpr uint32_t kReachesAll = 1;       // its kernels are not known to be kept from any rank's memory
@@ -53,10 +53,12 @@ struct PeerInfo {
   int32_t control_fd;  // the page: a descriptor of `pid`
   uint64_t control_inode;
   uint64_t control_bytes;
-  uint32_t fault;           // a gpucoll::Code: this rank cannot take part, for the reason in `said`
-  uint32_t facts;           // kReachesAll, ...
-  int32_t resident_blocks;  // that its device runs at once, of all ranks together
-  char said[212];           // with a fault a text, else the values of parameters that must be equal on all ranks
+  uint32_t fault;            // a gpucoll::Code: this rank cannot take part, for the reason in `said`
+  uint32_t facts;            // kReachesAll, ...
+  uint16_t resident_blocks;  // that its device runs at once, of all ranks together; UINT16_MAX: so many or more
+  uint8_t min_blocks;        // limits that the program has set to the blocks of a kernel; 0: none
+  uint8_t max_blocks;
+  char said[212];  // with a fault a text, else the values of parameters that must be equal on all ranks
 };
 static_assert(sizeof(PeerInfo) == 320);  // as much as a meeting on the arrival board has room for
 

@@ -156,7 +156,7 @@ std::vector<proto::PeerInfo> ranks_on(const std::vector<int>& devices, int block
   std::vector<proto::PeerInfo> infos(devices.size());
   for (size_t r = 0; r < devices.size(); ++r) {
     infos[r].device_uuid[0] = static_cast<uint8_t>(devices[r]);
-    infos[r].resident_blocks = blocks;
+    infos[r].resident_blocks = static_cast<uint16_t>(blocks);
   }
   return infos;
 }

@@ -693,6 +693,7 @@ TEST(Planner, WhatIsOnThisDeviceAloneStandsAroundTheRest) {
 
 TEST(Planner, GivesAllBlocksSomeOfWhatIsPacked) {
   const gpu::Kernel pack = {"pack", nullptr, nullptr};
+  CommProperties shape = gpu_shape(2);
   const auto plan_of = [&](size_t items, uint64_t bytes) {
     TaskQueue queue;
     queue.packing = &pack;
@@ -700,14 +701,21 @@ TEST(Planner, GivesAllBlocksSomeOfWhatIsPacked) {
     item.bytes = bytes;
     item.unit = 4;
     queue.spread.assign(items, item);
-    auto launches = make_plans(queue, 0, gpu_shape(2), {1024}, &kMove);
+    auto launches = make_plans(queue, 0, shape, {1024}, &kMove);
     EXPECT_EQ(launches.size(), 1u);
     return launches[0];
   };
   const uint64_t tile = uint64_t{proto::kPackUnroll} * static_cast<uint64_t>(gpu_shape(2).threads) * 16;
-  for (uint64_t tiles : {uint64_t{1}, uint64_t{16}, uint64_t{100}}) {
+  for (const auto& [tiles, limit] : {std::pair<uint64_t, int>{1, CommProperties::kNoLimit},
+                                     {16, CommProperties::kNoLimit},
+                                     {100, CommProperties::kNoLimit},
+                                     {100, 3}}) {
+    shape.max_blocks = limit;
     const PlannedLaunch launch = plan_of(16, tiles * tile - 1);
-    EXPECT_GE(launch.plain_blocks, 16);
+    if (limit == 3)
+      EXPECT_EQ(launch.plain_blocks, 3);
+    else
+      EXPECT_GE(launch.plain_blocks, 16);
     std::vector<uint64_t> taken(static_cast<size_t>(launch.plain_blocks));
     for (size_t i = 0; i < 16; ++i)
       for (uint64_t t = 0; t < tiles; ++t)

@@ -80,10 +80,13 @@ tools_gpucoll_info_SOURCES = \
 	tools/common/usual_shape.h \
 	tools/info/check.cpp \
 	tools/info/check.h \
+	tools/info/command.h \
 	tools/info/explain.cpp \
 	tools/info/explain.h \
 	tools/info/facts.cpp \
 	tools/info/facts.h \
+	tools/info/hosts.cpp \
+	tools/info/hosts.h \
 	tools/info/main.cpp \
 	tools/info/text.cpp
 tools_gpucoll_info_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)

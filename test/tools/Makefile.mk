@@ -1,5 +1,5 @@
 # Tests of label tools: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/tools/tests.cmake test/tools/trace_test.py test/tools/nvtx_test.py test/tools/expect.sh test/tools/skips.sh test/tools/with_python.sh \
+EXTRA_DIST += test/tools/tests.cmake test/tools/trace_test.py test/tools/nvtx_test.py test/tools/hosts_test.py test/tools/expect.sh test/tools/skips.sh test/tools/with_python.sh \
 	test/tools/info_json.sh test/tools/impossible.json test/tools/performance_test.py test/tools/plot_test.py test/tools/no_matplotlib/matplotlib.py
 
 if TOOLS

@@ -6,33 +6,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "info/command.h"
 
 namespace gpucoll::info {
 namespace {
 
 using Findings = std::vector<Finding>;
 
-// Appends what a command prints; returns whether it ran and ended well. Where the starter ignores SIGCHLD, pclose would
-// not learn how it ended.
-bool run(const char* command, std::string* output) {
-  std::signal(SIGCHLD, SIG_DFL);
-  FILE* const pipe = popen(command, "r");
-  if (!pipe) return false;
-  char piece[4096];
-  for (size_t n; (n = fread(piece, 1, sizeof piece, pipe)) > 0;) output->append(piece, n);
-  return pclose(pipe) == 0;
-}
-
 // The lines in which gpucoll, or who loads it, says why Open MPI does without it.
 std::string reasons_of_plugin() {
   std::string errors, reasons;
-  run("ompi_info --parsable 2>&1 >/dev/null", &errors);
+  run_command("ompi_info --parsable 2>&1 >/dev/null", &errors);
   std::istringstream lines(errors);
   for (std::string line; std::getline(lines, line);)
     if (line.find("gpucoll") != std::string::npos) reasons += ": " + line;
@@ -41,7 +30,7 @@ std::string reasons_of_plugin() {
 
 Finding check_plugin() {
   std::string components;
-  if (!run("ompi_info --parsable 2>/dev/null", &components))
+  if (!run_command("ompi_info --parsable 2>/dev/null", &components))
     return {Grade::warning, "ompi_info does not run, so nobody knows whether mpirun finds the plugin",
             "install Open MPI, or put its bin folder into PATH"};
   if (components.find("mca:coll:gpucoll:") != std::string::npos)

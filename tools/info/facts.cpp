@@ -1,12 +1,17 @@
 #include "info/facts.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <regex>
 
 #include "base/params.h"
 #include "base/status.h"
 #include "core/peer/device_link.h"
 #include "core/peer/memory_port.h"
 #include "gpu/device.h"
+#include "info/command.h"
 #include "net/bootstrap/interfaces.h"
 #include "net/transport.h"
 #include "topo/topology.h"
@@ -15,6 +20,28 @@ namespace gpucoll::info {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// Returns the version of the Open MPI that PATH finds first, as mpirun is found.
+std::string open_mpi_version() {
+  std::string text;
+  const bool ran = run_command("ompi_info --version 2>/dev/null", &text);
+  std::smatch found;
+  return ran && std::regex_search(text, found, std::regex("Open MPI v(\\S+)")) ? found[1].str() : "none";
+}
+
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(file, line);
+  std::smatch found;
+  return std::regex_search(line, found, std::regex("\\s(\\d+\\.\\d[\\d.]*)")) ? found[1].str() : "none";
+}
 
 Json build_facts() {
   const bool cuda = gpu::cuda_platform() != nullptr;
@@ -150,7 +177,8 @@ Json parameter_facts() {
 }  // namespace
 
 Json gather() {
-  Json facts = {{"version", library_version()}, {"build", build_facts()}, {"gpus", gpu_facts()}};
+  Json facts = {{"host", host_name()},        {"version", library_version()}, {"open_mpi", open_mpi_version()},
+                {"driver", driver_version()}, {"build", build_facts()},       {"gpus", gpu_facts()}};
   if (!params_status()) facts["problem"] = params_status().what();
   facts["devices"] = Json::array();
   facts["transports"] = Json::array();

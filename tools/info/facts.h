@@ -7,7 +7,8 @@
 
 namespace gpucoll::info {
 
-// Members: version, build {cuda, cuda_architectures, sanitizers, compiler}, platform {name | problem},
+// Members: host (its name), version, open_mpi (its version; none where ompi_info does not run), driver (of NVIDIA;
+// none where there is none), build {cuda, cuda_architectures, sanitizers, compiler}, platform {name | problem},
 // gpus {count | problem}, devices [...], topology, transports [...], parameters [...], problem (of the environment).
 nlohmann::ordered_json gather();
 

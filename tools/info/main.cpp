@@ -8,6 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/params.h"
@@ -17,6 +19,7 @@
 #include "info/check.h"
 #include "info/explain.h"
 #include "info/facts.h"
+#include "info/hosts.h"
 
 namespace gpucoll::info {
 namespace {
@@ -80,9 +83,23 @@ void declare_explain(CLI::App& app, ExplainWords& words) {
   app.add_flag("--gpu", words.gpu, "On GPUs, for --explain; needs none")->excludes(emu);
 }
 
-int run_check(const Status& mca) {
-  auto findings = check_machine(gather());
-  if (!mca) findings.push_back({Grade::fault, mca.what(), "correct what --mca or the environment sets"});
+// hosts: what to compare, without a look at this machine; empty: this machine.
+Result<std::vector<Finding>> findings_of(const std::vector<std::string>& hosts) {
+  if (hosts.empty()) return check_machine(gather());
+  std::vector<nlohmann::ordered_json> all;
+  for (const std::string& path : hosts) {
+    GC_TRY_AS(auto its, read_hosts(path));
+    std::move(its.begin(), its.end(), std::back_inserter(all));
+  }
+  return compare_hosts(all);
+}
+
+int run_check(const Status& mca, const std::vector<std::string>& hosts) {
+  auto found = findings_of(hosts);
+  if (!found) return refuse(found.status().what());
+  auto& findings = *found;
+  if (!mca && hosts.empty())
+    findings.push_back({Grade::fault, mca.what(), "correct what --mca or the environment sets"});
   if (const int told = tell(as_text(findings, isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR")))) return told;
   const Grade worst = worst_of(findings);
   return worst == Grade::fault ? kCannot : worst == Grade::warning ? 1 : 0;
@@ -90,6 +107,7 @@ int run_check(const Status& mca) {
 
 int main(int argc, char** argv) {
   bool json = false, check = false;
+  std::vector<std::string> hosts;
   ExplainWords words;
   // As mpirun has it; CLI would read -n p.
   for (int i = 1; i < argc; ++i)
@@ -97,14 +115,20 @@ int main(int argc, char** argv) {
   CLI::App app("Tells version, build, devices, topology, transports and parameters of gpucoll.", "gpucoll-info");
   app.set_version_flag("--version", std::string("gpucoll-info ") + library_version());
   app.add_flag("--json", json, "As JSON");
-  app.add_flag("--check", check,
-               "Says what is wrong with this machine, and how to mend it; exit status 1: a warning, 2: a fault");
+  auto* checks =
+      app.add_flag("--check", check,
+                   "Says what is wrong with this machine, and how to mend it; exit status 1: a warning, 2: a fault");
+  app.add_option("--hosts", hosts,
+                 "With --check: says instead in what hosts differ that must be alike, from what --json has written "
+                 "there; files, or folders as of mpirun --output-filename")
+      ->needs(checks)
+      ->type_name("PATH...");
   declare_explain(app, words);
   auto text = tools::read_command_line(app, argc, argv);
   if (!text) return refuse(text.status().what());
   if (!text->empty()) return tell(*text);
   Status mca = read_mca_values();
-  if (check) return run_check(mca);
+  if (check) return run_check(mca, hosts);
   if (!words.what.empty()) {
     if (!mca) return refuse(mca.what());
     return params_status() ? run_explain(words) : refuse(params_status().what());

@@ -278,6 +278,9 @@ gc_test(tools.info_check_network LABELS tools ENV ${GC_MPI_ENV} GPUCOLL_SOCKET_I
 gc_test(tools.info_check_interface LABELS tools ENV ${GC_MPI_ENV} GPUCOLL_SOCKET_IFNAME=no_such_one
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^fault +parameter socket_ifname: 'no_such_one' fits no .*lo .127.0.0.1"
           ${GC_BUILD}/tools/gpucoll-info --check)
+gc_test(tools.info_check_interfaces LABELS tools ENV ${GC_MPI_ENV} GPUCOLL_SOCKET_IFNAME=no_such_one,lo
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh any "^note +parameter socket_ifname: 'no_such_one' fits no network"
+          ${GC_BUILD}/tools/gpucoll-info --check)
 gc_test(tools.info_hosts LABELS tools ENV ${GC_MPI_ENV} GPUCOLL_EMU_DEVICES=2
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/hosts_test.py ${GC_BUILD}/tools/gpucoll-info
           ${GC_MPIRUN} --oversubscribe)

@@ -65,6 +65,14 @@ Finding check_network(const nlohmann::ordered_json& network) {
   return {Grade::note, "no other node reaches this one: it listens at the loopback alone, " + places, ""};
 }
 
+void check_interfaces(const nlohmann::ordered_json& network, Findings& found) {
+  for (const auto& name : network.value("unused_names", nlohmann::ordered_json::array()))
+    found.push_back({Grade::note,
+                     fmt::format("parameter socket_ifname: '{}' fits no network interface of this host that is up",
+                                 name.get<std::string>()),
+                     ""});
+}
+
 Finding check_shared_memory() {
   constexpr double kMiB = 1 << 20, kLeast = 64;
   struct statvfs info = {};
@@ -120,7 +128,10 @@ Findings check_machine(const nlohmann::ordered_json& facts) {
   found.push_back(check_plugin());
   found.push_back(check_shared_memory());
   found.push_back(check_limit(RLIMIT_NOFILE, "-n (open files)", "", 1024, Grade::warning));
-  if (facts.contains("network")) found.push_back(check_network(facts["network"]));
+  if (facts.contains("network")) {
+    found.push_back(check_network(facts["network"]));
+    check_interfaces(facts["network"], found);
+  }
   const bool rdma = has_rdma();
   found.push_back({rdma ? Grade::good : Grade::note,
                    rdma ? "there is an RDMA device" : "there is no RDMA device: between nodes data go over TCP", ""});

@@ -140,7 +140,9 @@ Json network_facts() {
       if (each.address.is_same_ip(address) && each.address.interface == address.interface)
         addresses.push_back(
             {{"interface", each.name}, {"address", net::ip_text(address)}, {"loopback", each.loopback}});
-  return {{"addresses", addresses}};
+  const auto unused =
+      net::unused_entries(*host, params().socket_ifname, static_cast<SocketFamilyChoice>(params().socket_family));
+  return {{"addresses", addresses}, {"unused_names", unused}};
 }
 
 const char* type_text(ParamType type) {

@@ -8,9 +8,12 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <tuple>
+
+#include "base/log.h"
 
 namespace gpucoll::net {
 namespace {
@@ -173,20 +176,49 @@ const char* family_words(SocketFamilyChoice family) {
   return kWords[family];
 }
 
-// Returns the error of a list's first entry that takes nothing. One that excludes may: not all hosts have the same.
-Status check_entries(const InterfaceList& list, const std::vector<InterfaceAddress>& candidates,
-                     SocketFamilyChoice family) {
+std::vector<InterfaceAddress> of_family(const std::vector<InterfaceAddress>& host, SocketFamilyChoice family) {
+  std::vector<InterfaceAddress> some;
+  for (const InterfaceAddress& each : host)
+    if (family == kSocketFamilyAuto || (each.address.family == Family::ipv4) == (family == kSocketFamilyIpv4))
+      some.push_back(each);
+  return some;
+}
+
+// Returns the entries that take nothing; `used` tells whether another one does. Those that exclude may.
+std::vector<std::string> unused_entries(const InterfaceList& list, const std::vector<InterfaceAddress>& candidates,
+                                        SocketFamilyChoice family, bool* used) {
+  std::vector<std::string> unused;
+  *used = list.excludes || list.entries.empty();
+  if (*used) return unused;
   for (const Entry& entry : list.entries) {
     const Family wanted = family == kSocketFamilyIpv4 ? Family::ipv4 : Family::ipv6;
     if (entry.subnet && family != kSocketFamilyAuto && entry.subnet.family != wanted) continue;
     const auto takes = [&](const InterfaceAddress& c) { return entry.takes(c, list.whole_names); };
-    if (list.excludes || std::any_of(candidates.begin(), candidates.end(), takes)) continue;
-    return Status::error(Code::invalid_argument,
-                         "parameter socket_ifname: '%s' fits no network interface of this host that is up and has %s "
-                         "address: correct it, or leave it out; there are %s",
-                         entry.text.c_str(), family_words(family), describe(candidates).c_str());
+    if (std::any_of(candidates.begin(), candidates.end(), takes))
+      *used = true;
+    else
+      unused.push_back(entry.text);
   }
-  return {};
+  return unused;
+}
+
+// Hosts differ: of a list that serves them all, one entry has to fit here.
+Status check_entries(const InterfaceList& list, const std::vector<InterfaceAddress>& candidates,
+                     SocketFamilyChoice family) {
+  bool used = false;
+  const std::vector<std::string> unused = unused_entries(list, candidates, family, &used);
+  if (used || unused.empty()) return {};
+  return Status::error(Code::invalid_argument,
+                       "parameter socket_ifname: '%s' fits no network interface of this host that is up and has %s "
+                       "address: correct it, or leave it out; there are %s",
+                       unused[0].c_str(), family_words(family), describe(candidates).c_str());
+}
+
+void tell_unused(const std::vector<InterfaceAddress>& host) {
+  const auto unused =
+      unused_entries(host, params().socket_ifname, static_cast<SocketFamilyChoice>(params().socket_family));
+  for (const std::string& entry : unused)
+    log::write(log::Level::info, "parameter socket_ifname: '%s' fits no network interface of this host", entry.c_str());
 }
 
 }  // namespace
@@ -215,10 +247,7 @@ Result<std::vector<InterfaceAddress>> list_interfaces() {
 Result<Addresses> choose_addresses(const std::vector<InterfaceAddress>& host, const std::string& names,
                                    SocketFamilyChoice family) {
   GC_TRY_AS(const InterfaceList list, parse_list(names));
-  std::vector<InterfaceAddress> candidates;
-  for (const InterfaceAddress& each : host)
-    if (family == kSocketFamilyAuto || (each.address.family == Family::ipv4) == (family == kSocketFamilyIpv4))
-      candidates.push_back(each);
+  const std::vector<InterfaceAddress> candidates = of_family(host, family);
   GC_TRY(check_entries(list, candidates, family));
   const Addresses best = Choice(candidates, list).best();
   if (best) return best;
@@ -229,8 +258,17 @@ Result<Addresses> choose_addresses(const std::vector<InterfaceAddress>& host, co
                        names.c_str(), family_words(family), describe(host).c_str());
 }
 
+std::vector<std::string> unused_entries(const std::vector<InterfaceAddress>& host, const std::string& names,
+                                        SocketFamilyChoice family) {
+  bool used = false;
+  const auto list = parse_list(names);
+  return list ? unused_entries(*list, of_family(host, family), family, &used) : std::vector<std::string>();
+}
+
 Result<Addresses> local_addresses() {
   GC_TRY_AS(const auto host, list_interfaces());
+  static std::once_flag once;
+  std::call_once(once, tell_unused, host);
   return choose_addresses(host, params().socket_ifname, static_cast<SocketFamilyChoice>(params().socket_family));
 }
 

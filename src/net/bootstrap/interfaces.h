@@ -26,6 +26,10 @@ Result<std::vector<InterfaceAddress>> list_interfaces();
 Result<Addresses> choose_addresses(const std::vector<InterfaceAddress>& host, const std::string& names,
                                    SocketFamilyChoice family);
 
+// Returns the entries of `names` that fit no interface of this host: there are others, or choose_addresses() fails.
+std::vector<std::string> unused_entries(const std::vector<InterfaceAddress>& host, const std::string& names,
+                                        SocketFamilyChoice family);
+
 // Returns the addresses under which other nodes reach this process, as the parameters say. Errors: system; as
 // choose_addresses().
 Result<Addresses> local_addresses();

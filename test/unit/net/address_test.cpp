@@ -142,7 +142,7 @@ TEST(Interfaces, OfAHostThatHasFew) {
 
 TEST(Interfaces, ThatAreNotThereAreErrors) {
   const std::vector<InterfaceAddress> host = {on("lo", "127.0.0.1"), on("eth0", "10.0.0.1"), on("eth0", "fd00::1")};
-  for (const char* names : {"eth0,ib7,lo", "=ib7", "ib7,10.0.0.1"}) {
+  for (const char* names : {"ib7", "=ib7", "ib7,10.0.0.2", "ib7,eth1"}) {
     const std::string said = choice(host, names);
     EXPECT_NE(said.find("'ib7' fits no network interface"), std::string::npos) << said;
     EXPECT_NE(said.find("there are lo (127.0.0.1), eth0 (10.0.0.1, fd00::1)"), std::string::npos) << said;
@@ -156,6 +156,20 @@ TEST(Interfaces, ThatAreNotThereAreErrors) {
   EXPECT_NE(choice({on("lo", "127.0.0.1")}, "", kSocketFamilyIpv6)
                 .find("has an IPv6 address: allow one, or give one such an address; there are lo"),
             std::string::npos);
+}
+
+// One list serves hosts that differ.
+TEST(Interfaces, OfListsOneEntryHasToFit) {
+  const std::vector<InterfaceAddress> host = {on("lo", "127.0.0.1"), on("eth0", "10.0.0.1"), on("eth0", "fd00::1")};
+  EXPECT_EQ(choice(host, "ens3,eth0"), "10.0.0.1 fd00::1");
+  EXPECT_EQ(choice(host, "=ib7,eth0"), "10.0.0.1 fd00::1");
+  EXPECT_EQ(choice(host, "10.9.0.0/16,10.0.0.0/16"), "10.0.0.1 -");
+  EXPECT_EQ(choice(host, "ens3,eth0", kSocketFamilyIpv6), "- fd00::1");
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(unused_entries(host, "ens3,eth0,10.9.0.0/16", kSocketFamilyAuto), (Names{"ens3", "10.9.0.0/16"}));
+  EXPECT_EQ(unused_entries(host, "10.9.0.0/16,eth0", kSocketFamilyIpv6), Names()) << "it is of the other family";
+  EXPECT_EQ(unused_entries(host, "^ens3", kSocketFamilyAuto), Names());
+  EXPECT_EQ(unused_entries(host, "", kSocketFamilyAuto), Names());
 }
 
 TEST(Interfaces, ListsThatMakeNoSenseAreErrors) {

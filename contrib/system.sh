@@ -1,4 +1,4 @@
-# A Debian system of its own in a directory, for contrib/openmpi5 and contrib/try-programs (sourced, bash). Expects
+# A Debian or Ubuntu system of its own in a directory, for contrib/openmpi5, contrib/try-packages and contrib/try-programs (sourced, bash). Expects
 # `root`, the top of the source tree, contrib/common.sh, and `system`, the directory as an absolute path. Needs root and
 # debootstrap. Nothing outside of the directory is changed.
 
@@ -9,14 +9,19 @@ inside() {
     "$system" "$@"
 }
 
-# make_system RELEASE PACKAGE...: unless it is there. environment: GC_DEBIAN_MIRROR
+# make_system RELEASE PACKAGE...: unless it is there. environment: GC_DEBIAN_MIRROR, GC_UBUNTU_MIRROR
 make_system() {
   local release=$1
   shift
   [[ ! -e $system/.gpucoll-ready ]] || return 0
   command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
-  say "Making Debian's $release in $system"
-  debootstrap --variant=minbase "$release" "$system" "${GC_DEBIAN_MIRROR:-http://deb.debian.org/debian}"
+  say "Making $release in $system"
+  case $release in
+  noble)  # Ubuntu's keys and scripts may be missing here.
+    debootstrap --no-check-gpg --variant=minbase --components=main,universe --include=ca-certificates "$release" "$system" \
+      "${GC_UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}" /usr/share/debootstrap/scripts/gutsy ;;
+  *) debootstrap --variant=minbase "$release" "$system" "${GC_DEBIAN_MIRROR:-http://deb.debian.org/debian}" ;;
+  esac
   inside apt-get update -q
   inside env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
   touch "$system/.gpucoll-ready"

@@ -1,6 +1,6 @@
 // Calls to be counted under callgrind (instructions.py): rank 0 of two runs under it, with collecting on only inside
-// gc_bench_call and gc_bench_message, and a dump before each gc_bench_end. Prints "CASE N" for each dump, in their
-// order.
+// gc_bench_call and gc_bench_message, and a dump before each gc_bench_end. What has been collected before
+// gc_bench_begin, where calls to warm up wait, is thrown away. Prints "CASE N" for each dump, in their order.
 //
 // Buffers have 8 bytes a block, where a call's own instructions weigh most. Those in host memory come first: until
 // there is a device in the process, looking at a pointer costs next to nothing.
@@ -24,6 +24,7 @@ __attribute__((noinline)) bool gc_bench_call(Runner* runner, const Call* call, b
   return runner->start(*call) && (!whole || runner->finish());
 }
 __attribute__((noinline)) void gc_bench_message(const std::function<void()>* part) { (*part)(); }
+__attribute__((noinline)) void gc_bench_begin() { asm volatile(""); }
 __attribute__((noinline)) void gc_bench_end() { asm volatile(""); }
 }
 
@@ -63,6 +64,7 @@ bool count(const std::string& form, Runner& runner, Collective collective, bool 
   for (int i = 0; i < kWarmup; ++i)
     if (!run_once(runner, call)) return false;
   MPI_Barrier(MPI_COMM_WORLD);
+  gc_bench_begin();
   for (int i = 0; i < kCalls; ++i)
     if (!gc_bench_call(&runner, &call, whole) || (!whole && !runner.finish())) return false;
   tell_and_end(form + "_" + name(collective));
@@ -90,6 +92,7 @@ void count_messages(const std::string& form) {
                   {"irecv", irecv, wait, send, nothing}};
   for (const auto& m : messages) {
     MPI_Barrier(MPI_COMM_WORLD);
+    gc_bench_begin();
     for (int i = 0; i < kCalls; ++i) {
       gc_bench_message(&m.begin);
       m.between();

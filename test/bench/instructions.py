@@ -43,7 +43,7 @@ def profile(build, plugins, work):
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + os.path.join(work, "out"),
                 "--compress-strings=no", "--compress-pos=no", "--collect-atstart=no",
                 "--toggle-collect=gc_bench_call", "--toggle-collect=gc_bench_message", f"--toggle-collect={WAIT}(*",
-                "--dump-before=gc_bench_end"]
+                "--zero-before=gc_bench_begin", "--dump-before=gc_bench_end"]
     require_waits(build)
     environment = dict(os.environ, GPUCOLL_DEVICE="emu", OMPI_MCA_mca_base_component_path=plugins,
                        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",

@@ -49,7 +49,7 @@ void MpiCommunicator::finish() {
   runtime().finish();
   groups().finish();
   requests().release();
-  call_.scratch.release();
+  made_.scratch.release();
 }
 
 void MpiCommunicator::find_peers() {
@@ -70,7 +70,7 @@ void MpiCommunicator::look_at_wishes(uint32_t form) {
 
 // ---- who takes part ----
 
-Component* MpiCommunicator::among() { return call_.place.order == GC_ORDER_NEIGHBORS ? &component_ : nullptr; }
+Component* MpiCommunicator::among() { return call_->place.order == GC_ORDER_NEIGHBORS ? &component_ : nullptr; }
 
 bool MpiCommunicator::is_everybody() {
   return !among() || component_.ranks.size() == static_cast<size_t>(description_.size);
@@ -87,39 +87,47 @@ bool MpiCommunicator::knows_neighbors(const gc_call& call) {
 void MpiCommunicator::take_lines() {
   if (!is_everybody()) {
     const auto n = static_cast<size_t>(description_.size);
-    call_.lines.assign(n, matcher_.own_lines(call_.place.order)[call_.place.number % GC_BOARD_LINES]);
+    call_->lines.assign(n, matcher_.own_lines(call_->place.order)[call_->place.number % GC_BOARD_LINES]);
     for (size_t r = 0; r < n && runtime().get(); ++r)
-      std::memcpy(call_.lines[r].device, runtime().bound()[r].device, sizeof call_.lines[r].device);
+      std::memcpy(call_->lines[r].device, runtime().bound()[r].device, sizeof call_->lines[r].device);
   }
-  matcher_.read_lines(call_.place, &call_.lines, among());
+  matcher_.read_lines(call_->place, &call_->lines, among());
 }
 
 // ---- one call ----
 
-Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
-  find_peers();
-  auto planned = runtime().plan(call, &call_);
+Result<bool> MpiCommunicator::make(const gc_call& call, Status* refusal) {
+  auto planned = runtime().plan(call, call_);
   if ((planned && !*planned) || !knows_neighbors(call)) {
-    matcher_.publish(call_.place, GC_KIND_HOST, {});
+    matcher_.publish(call_->place, GC_KIND_HOST, {});
     *refusal = std::move(planned).status();
     return false;
   }
   if (!planned) {
-    GC_TRY(matcher_.refuse(call_.place));
+    GC_TRY(matcher_.refuse(call_->place));
     *refusal = std::move(planned).status();
     return false;
   }
-  const bool device_memory = call_.part.has_device_memory;
-  gc_board_line line = line_of(call, description_.rank, description_.size, *call_.part.device);
-  if (!runtime().get() && is_everybody()) line.flags |= groups().offer(call_, true);
+  call_->line = line_of(call, description_.rank, description_.size, *call_->part.device);
+  if (!runtime().get() && is_everybody()) call_->line.flags |= groups().offer(*call_, true);
+  return true;
+}
+
+Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
+  find_peers();
+  if (call_ == &made_) {
+    GC_TRY_AS(const bool made, make(call, refusal));
+    if (!made) return false;
+  }
+  const bool device_memory = call_->part.has_device_memory;
   const uint32_t kind = device_memory ? GC_KIND_DEVICE : GC_KIND_EITHER;
   if (call.before) {
-    matcher_.publish(call_.place, kind, line);  // ready only once that has been done
+    matcher_.publish(call_->place, kind, call_->line);  // ready only once that has been done
   } else {
-    line.number = GC_NUMBER_COMING;
-    device_side_->blocking_order.enter(call_.place);
-    matcher_.publish(call_.place, kind, line);
-    matcher_.give_number(call_.place);
+    call_->line.number = GC_NUMBER_COMING;
+    device_side_->blocking_order.enter(call_->place);
+    matcher_.publish(call_->place, kind, call_->line);
+    matcher_.give_number(call_->place);
   }
   return wait_for_others(call, device_memory, refusal);
 }
@@ -127,12 +135,12 @@ Result<bool> MpiCommunicator::enter(const gc_call& call, Status* refusal) {
 Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_memory, Status* refusal) {
   const auto now = std::chrono::steady_clock::now();
   int by = -1;
-  GC_TRY_AS(const bool all, matcher_.all_on_device(call_.place, runtime().get(), device_memory, now, &by, among()));
+  GC_TRY_AS(const bool all, matcher_.all_on_device(call_->place, runtime().get(), device_memory, now, &by, among()));
   if (by >= 0) {
-    *refusal = matcher_.refusal_of(by, call_.place);
+    *refusal = matcher_.refusal_of(by, call_->place);
     return false;
   }
-  hints_.weigh(GC_FORM_BLOCKING, call.function, call_.part, all);
+  hints_.weigh(GC_FORM_BLOCKING, call.function, call_->part, all);
   if (!all && device_memory) runtime().tell_staged(function_name(call.function), Cause::other_rank);
   if (!all) return false;
   take_lines();
@@ -142,20 +150,20 @@ Result<bool> MpiCommunicator::wait_for_others(const gc_call& call, bool device_m
 
 // Then the others may write their lines anew.
 Status MpiCommunicator::take_number() {
-  GC_TRY(device_side_->blocking_order.set_number(call_.place, among()));
-  if (!matcher_.holds_everybody(call_.place)) matcher_.decide(call_.place);
+  GC_TRY(device_side_->blocking_order.set_number(call_->place, among()));
+  if (!matcher_.holds_everybody(call_->place)) matcher_.decide(call_->place);
   return {};
 }
 
 // Connects. First it waits for earlier calls: their failure could not be told from a failure to connect.
 Result<bool> MpiCommunicator::prepare() {
-  GC_TRY_AS(const bool prepared, runtime().prepared(call_));
+  GC_TRY_AS(const bool prepared, runtime().prepared(*call_));
   if (prepared) return true;
   while (!requests().settled()) {
     requests().turn();
     description_.calls->progress();
   }
-  return runtime().prepare(call_, description_.calls->progress);
+  return runtime().prepare(*call_, description_.calls->progress);
 }
 
 // Reduces within the group, where there are two. The calls that this makes come first on all ranks: until they are over
@@ -166,19 +174,19 @@ Status MpiCommunicator::reduce_within_group(const gc_call& call) {
     if (call.before(description_.ctx) != 0)
       return Status::error(Code::remote, "the part of %s on %s within the group of rank %d has failed",
                            function_name(call.function), description_.name, description_.rank);
-    device_side_->blocking_order.enter(call_.place);
-    matcher_.get_ready(call_.place);
-    matcher_.give_number(call_.place);
+    device_side_->blocking_order.enter(call_->place);
+    matcher_.get_ready(call_->place);
+    matcher_.give_number(call_->place);
   }
   return take_number();
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& call) {
-  if (is_everybody() && groups().fits(call_)) {
+  if (is_everybody() && groups().fits(*call_)) {
     GC_TRY(reduce_within_group(call));
-    GC_TRY_AS(const GroupRuntime::Outcome outcome, groups().run(call_, device_side_->blocking_order));
+    GC_TRY_AS(const GroupRuntime::Outcome outcome, groups().run(*call_, device_side_->blocking_order));
     if (outcome != GroupRuntime::Outcome::done) return Answer::stage;
-    call_.part.packing.on_host().store();
+    call_->part.packing.on_host().store();
     return Answer::done;
   }
   // Without all ranks no runtime communicator can be made: what they do together makes it.
@@ -186,13 +194,13 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
     runtime().tell_staged(function_name(call.function), Cause::neighbors_first);
     return Answer::stage;
   }
-  if (!runtime().fits(call_, groups().why_not())) return Answer::stage;
+  if (!runtime().fits(*call_, groups().why_not())) return Answer::stage;
   GC_TRY_AS(const bool ready, prepare());
   if (!ready) return Answer::stage;
   GC_TRY(reduce_within_group(call));
   BlockingOrder& blocking_order = device_side_->blocking_order;
   blocking_order.wait_until_first();
-  GC_TRY(runtime().begin(call_, true));
+  GC_TRY(runtime().begin(*call_, true));
   for (;;) {
     GC_TRY_AS(const bool all, runtime().advance());
     if (all) break;
@@ -202,7 +210,7 @@ Result<MpiCommunicator::Answer> MpiCommunicator::run_on_device(const gc_call& ca
   core::Communicator& made = *runtime().get();
   GC_TRY(made.wait(made.launched(), description_.calls->progress));
   MpiRuntime::count_run();
-  call_.part.packing.on_host().store();
+  call_->part.packing.on_host().store();
   return Answer::done;
 }
 
@@ -212,35 +220,38 @@ Result<MpiCommunicator::Answer> MpiCommunicator::execute(const gc_call& call, bo
   if (same) answer = run_on_device(call);
   if (!answer) return answer;
   const bool done = *answer == Answer::done;
-  if (!done || !matcher_.holds_everybody(call_.place))
-    GC_TRY(matcher_.await_decisions(call_.place, runtime().get(), among()));
+  if (!done || !matcher_.holds_everybody(call_->place))
+    GC_TRY(matcher_.await_decisions(call_->place, runtime().get(), among()));
   return answer;
 }
 
 Result<MpiCommunicator::Answer> MpiCommunicator::run(const gc_call& call) {
   drain();
-  call_.place = {call.order, ++orders[call.order].sequence, call.function};
+  DeviceCall* const kept = runtime().staging() ? nullptr : kept_.find(call);
+  call_ = kept ? kept : &made_;
+  call_->place = {call.order, ++orders[call.order].sequence, call.function};
   GC_TRY(matcher_.usable());
   Status refusal;
   auto on_device = contained([&] { return enter(call, &refusal); });
   const LeavesOrder ends{device_side().blocking_order};
   if (!on_device) {
     requests().raise_faults(on_device.status());
-    matcher_.fail(call_.place, *this, on_device.status());
+    matcher_.fail(call_->place, *this, on_device.status());
     return std::move(on_device).status();
   }
   if (!*on_device) {
-    call_.part.clear();  // the previous module may want its page-locked memory
+    if (call_ == &made_) made_.part.clear();  // the previous module may want its page-locked memory
     if (!refusal) return refusal;
     return Answer::stage;
   }
-  Status same = check_same_call(call.function, call_.lines, description_.rank, description_.name);
+  Status same = check_same_call(call.function, call_->lines, description_.rank, description_.name);
   auto answer = contained([&] { return execute(call, same.ok()); });
-  if (answer) call_.part.clear();
+  if (answer && *answer == Answer::done && call_ == &made_) kept_.keep(call, made_);
+  if (answer && call_ == &made_) made_.part.clear();
   if (!answer) {
     requests().raise_faults(answer.status());
     groups().fail(answer.status());
-    matcher_.fail(call_.place, *this, answer.status());
+    matcher_.fail(call_->place, *this, answer.status());
     return std::move(answer).status();
   }
   if (!same) return same;  // the communicator stays as good as it was

@@ -16,6 +16,7 @@
 #include "coll/match/blocking_order.h"
 #include "coll/match/call_matcher.h"
 #include "coll/request_queue.h"
+#include "coll/runtime/kept_calls.h"
 #include "coll/runtime/mpi_runtime.h"
 #include "coll/shared_gpu/group_runtime.h"
 
@@ -72,6 +73,8 @@ class MpiCommunicator : public gc_comm {
   MpiRuntime& runtime() { return device_side().runtime; }
   GroupRuntime& groups() { return device_side().groups; }
   void find_peers();
+  // Makes the present call into this rank's part and line. Returns false where this rank does not run it on its device.
+  Result<bool> make(const gc_call& call, Status* refusal);
   // Publishes what this rank does, and returns whether every rank can run it on its device. *refusal says so where a
   // rank refuses.
   Result<bool> enter(const gc_call& call, Status* refusal);
@@ -91,8 +94,10 @@ class MpiCommunicator : public gc_comm {
   DeviceHints hints_;
   std::unique_ptr<DeviceSide> device_side_;  // null until the first call that is not host memory alone
   bool peers_found_ = false;
-  DeviceCall call_;      // the present blocking call; it keeps its room
-  Component component_;  // empty until the first one in GC_ORDER_NEIGHBORS
+  KeptCalls kept_;             // blocking calls that may come again
+  DeviceCall made_;            // a blocking call that is made anew; it keeps its room
+  DeviceCall* call_ = &made_;  // the present blocking call: this, or one of kept_
+  Component component_;        // empty until the first one in GC_ORDER_NEIGHBORS
 };
 
 }  // namespace gpucoll::coll

@@ -143,6 +143,46 @@ bool Round::run(std::set<void*>* known) const {
   return again;
 }
 
+// ---- calls that come again ----
+
+// A call has come so often that what it takes is kept. Then the memory of its result is freed, and what is allocated at
+// that address is shorter: the call must be refused, and come again once there is enough.
+void calls_are_kept_for_their_memory_alone() {
+  constexpr int kCount = 1000, kTimes = 8;
+  constexpr size_t kBytes = sizeof(int) * kCount;
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  void *send = nullptr, *recv = nullptr, *anew = nullptr;
+  need(gpucollMalloc(&send, kBytes), "gpucollMalloc");
+  need(gpucollMalloc(&recv, kBytes), "gpucollMalloc");
+  need(gpucollMemset(send, 1, kBytes), "gpucollMemset");
+  const auto reduce = [&] { return MPI_Allreduce(send, recv, kCount, MPI_INT, MPI_SUM, comm); };
+  const auto expect_sums = [&](const char* when) {
+    for (int i = 0; i < kTimes; i++) {
+      need(gpucollMemset(recv, 0, kBytes), "gpucollMemset");
+      int last = 0;
+      const int rc = reduce();
+      need(gpucollMemcpy(&last, static_cast<char*>(recv) + kBytes - sizeof last, sizeof last), "gpucollMemcpy");
+      if (!checked(rc == MPI_SUCCESS && last == g_size * 0x01010101))
+        fail("%s: call %d: code %d, %x", when, i, rc, last);
+    }
+  };
+  expect_sums("a call that is kept");
+  need(gpucollFree(recv), "gpucollFree");
+  need(gpucollMalloc(&anew, kBytes - 64), "gpucollMalloc");
+  int same = anew == recv, all_same = 0;
+  MPI_Allreduce(&same, &all_same, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (all_same && !checked(reduce() != MPI_SUCCESS))
+    fail("a call is kept for memory that was freed, and is shorter now");
+  need(gpucollFree(anew), "gpucollFree");
+  need(gpucollMalloc(&recv, kBytes), "gpucollMalloc");
+  expect_sums("the call on new memory");
+  need(gpucollFree(recv), "gpucollFree");
+  need(gpucollFree(send), "gpucollFree");
+  MPI_Comm_free(&comm);
+}
+
 // ---- what a large call has taken ----
 
 // Of the emulated device's memory, what is not the application's.
@@ -204,6 +244,7 @@ int main(int argc, char** argv) {
   int again = 0;
   for (int i = 0; i < rounds; i++) again += Round(seed + u(i)).run(&known);
   if (kFreedIsUsedAgain && !checked(again > rounds / 2)) fail("only %d rounds had a buffer at a known address", again);
+  calls_are_kept_for_their_memory_alone();
   if (g_size > 2) operands_are_given_back();
   return mpi.finish("memory");
 }

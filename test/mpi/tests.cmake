@@ -50,6 +50,9 @@ foreach(np 1 2 3 4)
   gc_mpi_labels(${np} EQUAL 3)
   gc_mpi_test(mpi.memory_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/memory)
 endforeach()
+# A call is taken for the one before, though its memory is another.
+gc_mpi_mutant(360 MUST_PRINT "is kept for memory that was freed" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/memory 1)
 gc_mpi_test(mpi.teams_memory LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/memory)
 

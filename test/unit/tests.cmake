@@ -198,6 +198,9 @@ gc_mutant(308 MUST_PRINT "FAILED  . KeptTest" LABELS unit
   COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.BeginsWhatItFoundUnlessThatHasMadeRoom)
 gc_mutant(309 MUST_PRINT "FAILED  . KeptTest" LABELS unit
   COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.TheLongestUnusedMakesRoom)
+# What was found for another shape is found still.
+gc_mutant(361 MUST_PRINT "FAILED  . KeptTest" LABELS unit
+  COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.KnowsWhetherItWouldFindTheSameAgain)
 gc_mutant(310 MUST_PRINT "FAILED  . Registration" LABELS unit
   COMMAND test/unit/core/registration_test --gtest_filter=Registration.NoticesMemoryThatWasFreedOrAllocatedAnew)
 gc_mutant(311 MUST_PRINT "FAILED  . Registration" LABELS unit

@@ -28,8 +28,19 @@ struct DeviceCall {
   DevicePart part;
   bool pairs_with_gaps = false;  // it reduces pairs with gaps (packing.h)
   Scratch scratch;
+  gc_board_line line = {};           // of this rank, as it is published
   std::vector<gc_board_line> lines;  // of all ranks, once they have come
   core::PlanCache::Hit kept;         // once prepared()
+
+  // Takes what another call is on this rank. REQUIRES: that has tasks alone, and nothing is under way.
+  void take_tasks(DeviceCall& other) {
+    part.device = other.part.device;
+    part.has_device_memory = other.part.has_device_memory;
+    std::swap(part.queue, other.part.queue);
+    pairs_with_gaps = other.pairs_with_gaps;
+    line = other.line;
+    kept = other.kept;
+  }
 };
 
 class MpiRuntime {
@@ -66,7 +77,8 @@ class MpiRuntime {
   // ranks share one.
   bool suits(const DeviceCall& call) const;
   bool fits(const DeviceCall& call, Cause if_shared = Cause::shared_gpu_off);
-  // Returns whether nothing is missing for the call: then prepare() would not wait.
+  // Returns whether nothing is missing for the call: then prepare() would not wait. A call that came out of plan() has
+  // no streams yet; one that is still kept as it was prepared() before is not looked up anew.
   Result<bool> prepared(DeviceCall& call);
   // Makes what is missing. Returns false where no runtime communicator can be made, and from now on all calls go
   // through the host. Errors: the runtime communicator has failed; it stays until finish(), as others may be looking at

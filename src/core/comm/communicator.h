@@ -108,6 +108,9 @@ class Communicator final : public Watched, public GraphUser {
   // Returns what is kept of an equal queue that has been begun before. Then all that the queue needs is connected, and
   // replace_by_messages() leaves it as it is.
   PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const;
+  // Returns whether kept() would return the hit again, for the same queue and its shape now. REQUIRES: no stream of the
+  // queue is capturing.
+  bool is_kept(PlanCache::Hit hit) const noexcept { return hit && !closing_ && launcher_->is_kept(hit); }
   // Makes the connections that are missing; the two sides of a connection may come in any order. Ring, tree, mesh and
   // what reductions by copy engines need are collective, and succeed or fail on all ranks alike. Where a mesh or those
   // reductions turn out to be impossible, connect() makes ring and tree instead, and shape() is another from then on.

@@ -254,7 +254,9 @@ Status Communicator::connect(const Requirements& required, void (*idle)()) {
   const User user(users_);
   if (fault().raised()) return fault_.status();
   PeerWait wait(fault_, peers_, idle);
+  const CommProperties before = plain_shape();
   Status status = contained([&] { return make_connections(required, wait); });
+  if (launcher_ && plain_shape() != before) launcher_->shape_changes();
   if (!status) fault_.raise(status);
   return status;
 }

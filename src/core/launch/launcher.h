@@ -70,6 +70,9 @@ class Launcher final : public InFlight {
   // more. No stream may be capturing.
   PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const { return kept_.find(queue, shape); }
   bool begin_kept(PlanCache::Hit kept, bool waits);
+  // Returns whether kept() would return the hit again, as PlanCache::has() and shape_changes() do.
+  bool is_kept(PlanCache::Hit hit) const noexcept { return kept_.has(hit); }
+  void shape_changes() noexcept { kept_.shape_changes(); }
   // Launches what there is room for, and returns whether everything is launched now. Errors: the fault of the
   // communicator, or of the device. It then forgets the rest of what was begun, so the caller should make the
   // communicator fail.

@@ -143,15 +143,15 @@ PlanCache::Hit PlanCache::find(const TaskQueue& queue, const CommProperties& sha
     if (entry.hash != hash || !entry.is_certain() || !is_of(entry, queue, shape)) continue;
     hit.index_ = i;
     hit.serial_ = entry.serial;
+    hit.shapes_ = shapes_;
     break;
   }
   return hit;
 }
 
 PlanCache::Entry* PlanCache::look_up(Hit hit) {
-  if (!hit) return nullptr;
-  Entry& entry = entries_[hit.index_];
-  return !entry.plans.empty() && (entry.serial == hit.serial_ || gc_mutant(308)) ? count(entry) : nullptr;
+  if (!is_there(hit)) return nullptr;
+  return count(entries_[hit.index_]);
 }
 
 PlanCache::Entry* PlanCache::count(Entry& entry) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/causes.h"
+#include "base/mutant.h"
 #include "core/plan/planner.h"
 
 namespace gpucoll::core {
@@ -50,7 +51,7 @@ class PlanCache {
    private:
     friend PlanCache;
     size_t index_ = 0;
-    uint64_t serial_ = 0;
+    uint64_t serial_ = 0, shapes_ = 0;
   };
 
   // graphs: launches are kept on the device, and not the plans alone.
@@ -63,6 +64,10 @@ class PlanCache {
 
   // Returns a hit for what is kept of an equal group that need not be planned.
   Hit find(const TaskQueue& queue, const CommProperties& shape) const;
+  // Returns whether find() would return the hit again, for the same queue and an equal shape. REQUIRES: shape_changes()
+  // is called where shapes are others from then on.
+  bool has(Hit hit) const noexcept { return is_there(hit) && hit.shapes_ == shapes_; }
+  void shape_changes() noexcept { shapes_ += !gc_mutant(361); }
   // Returns the entry of a hit, for a group that comes now; null where it has made room since. Good until the next
   // call.
   Entry* look_up(Hit hit);
@@ -81,6 +86,11 @@ class PlanCache {
 
  private:
   Entry& entry_for(const TaskQueue& queue, const CommProperties& shape);
+  bool is_there(Hit hit) const noexcept {
+    if (!hit) return false;
+    const Entry& entry = entries_[hit.index_];
+    return !entry.plans.empty() && (entry.serial == hit.serial_ || gc_mutant(308));
+  }
   Entry* count(Entry& entry);
   void forget(Entry& entry);
   void bring_to_device(Entry& entry);
@@ -92,8 +102,9 @@ class PlanCache {
   std::vector<Entry> entries_;
   uint64_t now_ = 0;  // counts look_up()
   uint64_t last_serial_ = 0;
-  bool on_device_;      // until the device turns out to be unable
-  std::string unable_;  // why it is
+  uint64_t shapes_ = 0;  // counts shape_changes()
+  bool on_device_;       // until the device turns out to be unable
+  std::string unable_;   // why it is
   CauseLog* const causes_;
   uint64_t launched_ = 0;
 };

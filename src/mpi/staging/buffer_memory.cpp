@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "base/causes.h"
+#include "base/mutant.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"
@@ -11,6 +12,11 @@ namespace gpucoll::coll {
 namespace {
 
 std::atomic<gpu::Device*> last_used{nullptr};
+
+bool are_same(const gpu::PointerInfo& a, const gpu::PointerInfo& b) {
+  return a.buffer_id == b.buffer_id && a.base == b.base && a.bytes == b.bytes && a.kind == b.kind &&
+         a.device == b.device && a.exportable == b.exportable && a.shares_block == b.shares_block;
+}
 
 // Returns whether a block, which begins in a device's allocation, goes on where there is no device memory. Allocations
 // may follow each other: pieces that were mapped side by side.
@@ -82,6 +88,23 @@ Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, BufferMe
 }
 
 }  // namespace
+
+std::optional<KnownBuffer> KnownBuffer::of(const gc_buffer& buffer) noexcept {
+  KnownBuffer known;
+  if (!buffer.given || buffer.bytes == 0) return known;
+  if (auto platform = gpu::platform()) known.platform_ = *platform;
+  if (known.platform_) known.info_ = known.platform_->classify(buffer.address);
+  if (known.info_.kind != gpu::MemoryKind::device || known.info_.device < 0) return std::nullopt;
+  return known;
+}
+
+bool KnownBuffer::is_still(const gc_buffer& buffer) const noexcept {
+  if (!buffer.given || buffer.bytes == 0) return true;
+  const gpu::PointerInfo info = platform_->classify(buffer.address);
+  if (!are_same(info, info_) && !gc_mutant(360)) return false;
+  gpu::await_program_copies(buffer.address, info);
+  return true;
+}
 
 gpu::Device* used_device() noexcept { return last_used.load(std::memory_order_relaxed); }
 

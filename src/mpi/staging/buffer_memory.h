@@ -2,6 +2,8 @@
 //
 // Thread safety: any thread.
 #pragma once
+#include <optional>
+
 #include "abi/abi.h"
 #include "base/status.h"
 #include "gpu/device.h"
@@ -20,6 +22,20 @@ struct BufferMemory {
 // that this process has used, or the thread's own. Errors: not all of the device memory is of one device, a buffer is
 // partly host memory; what has been seen until then stays.
 Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, BufferMemory* memory);
+
+// What the device runtime has said of a buffer in one piece, which has no bytes or is memory of a device.
+class KnownBuffer {
+ public:
+  // Asks it; nullopt for other memory.
+  static std::optional<KnownBuffer> of(const gc_buffer& buffer) noexcept;
+  // Asks again, and returns whether it says the same: the memory has not been freed since. Then it also waits for
+  // copies as look_at_memory() does. REQUIRES: the buffer is at the same place, and as long.
+  bool is_still(const gc_buffer& buffer) const noexcept;
+
+ private:
+  gpu::Platform* platform_ = nullptr;
+  gpu::PointerInfo info_;
+};
 
 // A device that this process has had memory of in a call; null: none yet.
 gpu::Device* used_device() noexcept;

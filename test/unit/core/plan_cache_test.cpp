@@ -147,6 +147,26 @@ TEST_F(KeptTest, BeginsWhatItFoundUnlessThatHasMadeRoom) {
   EXPECT_EQ(log.counts[2], 1u);
 }
 
+TEST_F(KeptTest, KnowsWhetherItWouldFindTheSameAgain) {
+  const gpu::Stream a = new_stream();
+  std::vector<TaskQueue> queues;
+  for (int64_t i = 0; i <= params().plan_cache; ++i) queues.push_back(queue_of(1, {a}));
+  EXPECT_FALSE(launcher->is_kept({}));
+  for (int times = 0; times < 2; ++times) launch(queues[0]);
+  const PlanCache::Hit hit = launcher->kept(queues[0], shape);
+  EXPECT_TRUE(launcher->is_kept(hit));
+  launcher->shape_changes();
+  EXPECT_FALSE(launcher->is_kept(hit)) << "of a shape that is another now";
+  EXPECT_TRUE(launcher->begin_kept(hit, false)) << "what was prepared before";
+  EXPECT_TRUE(*launcher->advance());
+  const PlanCache::Hit after = launcher->kept(queues[0], shape);
+  EXPECT_TRUE(launcher->is_kept(after));
+  for (size_t i = 1; i < queues.size(); ++i)
+    for (int times = 0; times < PlanCache::kTimes; ++times) launch(queues[i]);
+  EXPECT_FALSE(launcher->is_kept(after)) << "of what has made room for another one";
+  ASSERT_TRUE(device().synchronize(a));
+}
+
 TEST_F(KeptTest, KeepsNoLaunchesOfSeveralStreamsOrOfManyPlansOrGraphs) {
   const gpu::Stream a = new_stream(), b = new_stream();
   const TaskQueue two_streams = queue_of(2, {a, b}), captured = queue_of(1, {a}), many = queue_of(500, {a}),

@@ -157,7 +157,7 @@ typedef struct {
 /* Makes a communicator with a configuration, which is read before the call returns; NULL: nothing is set. */
 GPUCOLL_API gpucollResult_t gpucollCommInitRankConfig(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank,
                                                       const gpucollConfig_t *config);
-/* Waits for the communicator's outstanding operations and for the peers to be done with its memory, then frees it. */
+/* Waits for the communicator's outstanding operations. Its memory is freed once the peers are done with it. */
 GPUCOLL_API gpucollResult_t gpucollCommDestroy(gpucollComm_t comm);
 /* Ends outstanding operations (their results are undefined) and frees the communicator, without the peers' help;
  * they get gpucollRemoteError. Once a communicator has failed, peers may store into buffers of its operations until

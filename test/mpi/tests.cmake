@@ -199,11 +199,19 @@ gc_mpi_test(mpi.messages LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND tes
 gc_mpi_test(mpi.messages_threads LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages threads)
 gc_mpi_test(mpi.messages_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
   COMMAND test/mpi/messages)
+gc_mpi_test(mpi.buffered_sends LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/buffered_sends)
 # One process copies from the other's memory, where the system lets it.
 set(cma --mca btl_vader_single_copy_mechanism cma --mca smsc cma)
 gc_mpi_test(mpi.messages_cma LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/messages)
 gc_mpi_test(mpi.messages_cma_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${cma} --mca pml_monitoring_enable 1
   COMMAND test/mpi/messages)
+# One-sided communication has receives of its own; in Open MPI 4.1 also by osc/pt2pt, which uses the PML.
+gc_mpi_test(mpi.one_sided LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided)
+if(NOT GC_PARTITIONED)
+  gc_mpi_test(mpi.one_sided_pt2pt LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} --mca osc pt2pt COMMAND test/mpi/one_sided)
+  gc_mpi_mutant(370 MUST_PRINT "time limit" LABELS mpi TIMEOUT 60 NP 2 MPIRUN ${GC_LITERALLY} --mca osc pt2pt --timeout 8
+    COMMAND test/mpi/one_sided)
+endif()
 gc_mpi_test(mpi.messages_tcp LABELS mpi NP 4 MPIRUN ${GC_LITERALLY} --mca pml ob1 --mca btl tcp,self
   COMMAND test/mpi/messages)
 # Also where no memory of another process can be opened, and all comes by its bounce: in a tree with mutants.

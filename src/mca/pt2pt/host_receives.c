@@ -3,6 +3,7 @@
  *
  * A nonblocking receive stays the PML's request. A callback looks at it when it ends, and a function of ours frees it:
  * a program may free it before it ends, and the message is received all the same. */
+#include "base/mutant.h"
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
 
@@ -273,10 +274,21 @@ static GCM_NOINLINE int start_new(const target *t, int from, int tag, ompi_reque
   return rc;
 }
 
+/* Other components of Open MPI, such as osc/pt2pt, give a persistent receive a callback of their own before they start
+ * it, and send each other no device memory: the receive is the PML's alone from then on. */
+static bool is_taken_over(const ompi_request_t *receive) {
+  return receive->req_complete_cb != NULL && receive->req_complete_cb != on_receive && !gc_mutant(370);
+}
+
 int gcm_start_receives(size_t count, ompi_request_t **receives) {
   for (size_t i = 0; i < count; i++) {
-    receives[i]->req_complete_cb_data = NULL;
-    receives[i]->req_complete_cb = on_receive;
+    if (is_taken_over(receives[i])) {
+      receives[i]->req_free = free_of_ob1;
+      receives[i]->req_start = start_of_ob1;
+    } else {
+      receives[i]->req_complete_cb_data = NULL;
+      receives[i]->req_complete_cb = on_receive;
+    }
   }
   return gcm_pml.pml_start(count, receives);
 }

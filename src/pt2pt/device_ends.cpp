@@ -12,7 +12,8 @@ namespace {
 
 // After so many messages an end looks for memory that was freed.
 constexpr uint64_t kMessagesBetweenLooks = 64;
-constexpr size_t kLeastBlock = size_t{1} << 16, kMostSpare = size_t{64} << 20;
+// Bytes of a block of packed data: at least, and of one that is kept when nobody needs it; and of all that are kept.
+constexpr size_t kLeastBlock = size_t{1} << 16, kMostSpare = size_t{64} << 20, kMostSpares = 4 * kMostSpare;
 
 // By their numbers. Kept, as devices may be gone when the process ends.
 struct Ends {
@@ -133,6 +134,7 @@ Result<uint8_t*> DeviceEnd::take_memory(size_t bytes) {
   if (const auto spare = spare_.find(wanted); spare != spare_.end()) {
     memory = spare->second;
     spare_.erase(spare);
+    spare_bytes_ -= wanted;
   } else {
     GC_TRY_AS(void* const made, device.allocate(wanted));
     memory = static_cast<uint8_t*>(made);
@@ -145,10 +147,12 @@ void DeviceEnd::put_memory(uint8_t* memory) {
   std::lock_guard lock(mutex_);
   const auto taken = taken_.find(memory);
   if (taken == taken_.end()) return;
-  if (taken->second > kMostSpare)
+  if (taken->second > kMostSpare || spare_bytes_ + taken->second > kMostSpares) {
     core::Quiescence::instance().release_when_idle({memory, [&d = device](void* gone) { d.release(gone); }});
-  else
+  } else {
     spare_.emplace(taken->second, memory);
+    spare_bytes_ += taken->second;
+  }
   taken_.erase(taken);
 }
 

@@ -68,6 +68,7 @@ class DeviceEnd {
   gpu::Stream stream_ = nullptr;
   std::vector<gpu::Event> events_;
   std::multimap<size_t, uint8_t*> spare_;
+  size_t spare_bytes_ = 0;
   std::map<uint8_t*, size_t> taken_;
 };
 

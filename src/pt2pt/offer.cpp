@@ -29,12 +29,16 @@ bool suits(const Peer& to, const gc_message_data& data, gc_send_mode mode, Cause
     *cause = Cause::message_tiny;
     return false;
   }
+  // It ends without its receiver's next call, which a message that the receiver takes from the memory waits for.
+  if (mode == GC_SEND_BUFFERED) {
+    *cause = Cause::message_buffered;
+    return false;
+  }
   if (data.bytes < least_direct_bytes()) {
     if (data.bytes > proto::kEagerBytes) *cause = Cause::message_small;
     return data.bytes <= proto::kEagerBytes;
   }
-  if (mode == GC_SEND_BUFFERED) *cause = Cause::message_buffered;
-  return mode != GC_SEND_BUFFERED && data.bytes >= proto::kEnvelopeBytes;
+  return data.bytes >= proto::kEnvelopeBytes;
 }
 
 // Returns whether a receiver has come.
@@ -82,13 +86,12 @@ Offer::~Offer() {
     __atomic_store_n(&slot_->is_broken, 1u, __ATOMIC_RELEASE);
     left_ = true;
   }
-  if (left_) {
-    Outboxes::instance().leave_slot(*slot_);
-    return;
-  }
   const proto::OutboxSlot* mine = slot_;
   the_bounce_is_of.compare_exchange_strong(mine, nullptr);
-  Outboxes::instance().put_slot(*slot_);
+  if (left_)
+    Outboxes::instance().leave_slot(*slot_);
+  else
+    Outboxes::instance().put_slot(*slot_);
 }
 
 // Puts a copy of the data to consecutive bytes at a kernel address into the queue.

@@ -213,7 +213,10 @@ static int request_start(size_t count, ompi_request_t **requests) {
 
 /* Takes a request back. A collective that is not made yet must be made first: the other ranks count on this one. */
 static void take_from_engine(gcm_request *r) {
-  if (r->pending != NULL && state_of(r->pending) != GC_READY) gcm_abi->drain(r->module->comm);
+  opal_mutex_lock(&list_lock); /* another thread may just give it to the host */
+  const bool is_made = r->pending == NULL || state_of(r->pending) == GC_READY;
+  opal_mutex_unlock(&list_lock);
+  if (!is_made) gcm_abi->drain(r->module->comm);
   opal_mutex_lock(&list_lock);
   gcm_request **link = &under_way;
   while (r->listed && *link != NULL && *link != r) link = &(*link)->next;

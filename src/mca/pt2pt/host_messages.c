@@ -25,10 +25,10 @@ int gcm_send_host(const void *buffer, size_t count, gcm_type *type, int to, int 
 static GCM_NOINLINE int isend_noted(const void *buffer, size_t count, gcm_type *type, int to, int tag,
                                     mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                                     ompi_request_t **request) {
-  OPAL_THREAD_LOCK(&gcm_order_lock);
+  gcm_lock_order();
   gcm_note_message(comm, to, tag);
   const int rc = gcm_pml.pml_isend(buffer, count, type, to, tag, mode, comm, request);
-  OPAL_THREAD_UNLOCK(&gcm_order_lock);
+  gcm_unlock_order();
   return rc;
 }
 
@@ -101,10 +101,10 @@ int gcm_probe(int from, int tag, ompi_communicator_t *comm, ompi_status_public_t
 int gcm_improbe(int from, int tag, ompi_communicator_t *comm, int *matched, ompi_message_t **message,
                 ompi_status_public_t *status) {
   ompi_status_public_t found = ompi_status_empty;
-  OPAL_THREAD_LOCK(&gcm_order_lock);
+  gcm_lock_order();
   const int rc = gcm_pml.pml_improbe(from, tag, comm, matched, message, &found);
   if (rc == MPI_SUCCESS && *matched) give_message(status, comm, &found, *message);
-  OPAL_THREAD_UNLOCK(&gcm_order_lock);
+  gcm_unlock_order();
   return rc;
 }
 

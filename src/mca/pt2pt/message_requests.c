@@ -313,7 +313,16 @@ void gcm_stop_messages(void) {
 
 /* ---- beginning ---- */
 
-opal_mutex_t gcm_order_lock = OPAL_MUTEX_STATIC_INIT;
+static opal_mutex_t order_lock = OPAL_MUTEX_STATIC_INIT;
+static _Thread_local int times_locked; /* by this thread */
+
+void gcm_lock_order(void) {
+  if (times_locked++ == 0) OPAL_THREAD_LOCK(&order_lock);
+}
+
+void gcm_unlock_order(void) {
+  if (--times_locked == 0) OPAL_THREAD_UNLOCK(&order_lock);
+}
 
 /* A small envelope tells a receiver with very little room nothing, so the PML tells when it has matched that. Of others
  * the receiver ends the wait. */
@@ -335,7 +344,7 @@ static int send_envelope(gcm_message_request *r) {
   return rc;
 }
 
-/* REQUIRES: gcm_order_lock. */
+/* REQUIRES: the order is locked. */
 static int begin_send(gcm_message_request *r) {
   const gcm_route *route = &r->route;
   int rc = send_envelope(r);
@@ -375,9 +384,9 @@ int gcm_begin_message(gcm_message_request *r) {
   r->ended = false;
   r->rc = MPI_SUCCESS;
   r->slow = GC_CAUSE_none;
-  if (!r->receives) OPAL_THREAD_LOCK(&gcm_order_lock);
+  if (!r->receives) gcm_lock_order();
   const int rc = r->receives ? begin_receive(r) : begin_send(r);
-  if (!r->receives) OPAL_THREAD_UNLOCK(&gcm_order_lock);
+  if (!r->receives) gcm_unlock_order();
   if (r->slow != GC_CAUSE_none) gcm_tell_slow_message(&r->route, r->slow);
   if (rc != MPI_SUCCESS) {
     withdraw(r);

@@ -97,8 +97,10 @@ int gcm_wait(ompi_request_t **request, ompi_status_public_t *status);
 /* Guards the list of requests under way, and which request stands for which. */
 extern opal_mutex_t gcm_list_lock;
 
-/* The PML must get messages in the order in which they are offered or noted, and probes must find them so. */
-extern opal_mutex_t gcm_order_lock;
+/* The PML must get messages in the order in which they are offered or noted, and probes must find them so. A thread may
+ * lock this order several times: what it calls of the PML makes progress, which may start other messages. */
+void gcm_lock_order(void);
+void gcm_unlock_order(void);
 
 /* Returns host memory for a message, or NULL with a sentence logged. gcm_abi->stage_put() takes it back. */
 void *gcm_host_memory(size_t bytes);

@@ -144,6 +144,16 @@ typedef struct {
    * several ranks' limits the narrowest maxCTAs and the largest minCTAs count for all; maxCTAs, where they contradict
    * each other. Copy engines use no blocks. */
   int minCTAs, maxCTAs;
+  /* 0: no call on this communicator waits for other ranks. What must wait for them goes on in a thread in the
+   * background, which ends with it, and the call returns gpucollInProgress: the making of the communicator, splitting,
+   * shrinking and finalising it, and operations (or the end of their group) that need connections which are not there
+   * yet. Until gpucollCommGetAsyncError gives something else than gpucollInProgress for the communicator (and for the
+   * one that a split or shrink makes of it), buffers, streams and graphs of these operations must be left alone, and
+   * every other function but gpucollCommAbort, gpucollCommDestroy, gpucollCommRevoke and gpucollGetLastError refuses it
+   * with gpucollInvalidUsage. Then it gives gpucollSuccess or the error. What needs not wait is done when the call
+   * returns, with gpucollSuccess; it may wait for room on the device. A group with a communicator that blocks blocks as
+   * a whole. splitShare has no effect. 1 or undefined: calls return when they have done their work on the host. */
+  int blocking;
   /* A name for messages and traces, a string that the call copies; NULL: none. Of communicators that share
    * (splitShare), messages tell the name of the first one. */
   const char *commName;
@@ -152,18 +162,22 @@ typedef struct {
 #define GPUCOLL_CONFIG_INITIALIZER                                                                                  \
   {                                                                                                                 \
     sizeof(gpucollConfig_t), 0x67636366u, GPUCOLL_VERSION_CODE, GPUCOLL_CONFIG_UNDEF_INT, GPUCOLL_CONFIG_UNDEF_INT, \
-        GPUCOLL_CONFIG_UNDEF_INT, NULL                                                                              \
+        GPUCOLL_CONFIG_UNDEF_INT, GPUCOLL_CONFIG_UNDEF_INT, NULL                                                    \
   }
 /* Makes a communicator with a configuration, which is read before the call returns; NULL: nothing is set. */
 GPUCOLL_API gpucollResult_t gpucollCommInitRankConfig(gpucollComm_t *comm, int n_ranks, gpucollUniqueId id, int rank,
                                                       const gpucollConfig_t *config);
-/* Waits for the communicator's outstanding operations. Its memory is freed once the peers are done with it. */
+/* Waits for the communicator's outstanding operations, and for what goes on for it in the background; one that is still
+ * being made there is aborted. Its memory is freed once the peers are done with it. */
 GPUCOLL_API gpucollResult_t gpucollCommDestroy(gpucollComm_t comm);
-/* Ends outstanding operations (their results are undefined) and frees the communicator, without the peers' help;
- * they get gpucollRemoteError. Once a communicator has failed, peers may store into buffers of its operations until
- * this call or gpucollCommDestroy has returned: free none before. */
+/* Ends outstanding operations (their results are undefined), and what goes on in the background, and frees the
+ * communicator, without the peers' help; they get gpucollRemoteError. Where gpucollCommSplit is still making it, the
+ * communicator that is split fails, too. Once a communicator has failed, peers may store into buffers of its operations
+ * until this call or gpucollCommDestroy has returned: free none before. */
 GPUCOLL_API gpucollResult_t gpucollCommAbort(gpucollComm_t comm);
-/* gpucollSuccess while all is well, else the error that has latched: a dead peer, an abort, a timeout. */
+/* gpucollSuccess while all is well, else the error that has latched: a dead peer, an abort, a timeout.
+ * gpucollInProgress while something goes on in the background for a communicator that does not block; then, where it
+ * could not be made, the error of that. */
 GPUCOLL_API gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t *async_error);
 /* The number of ranks of comm, and this one's. */
 GPUCOLL_API gpucollResult_t gpucollCommCount(gpucollComm_t comm, int *count);

@@ -11,6 +11,7 @@ GC_API_SOURCES = \
 	src/api/configuration.h \
 	src/api/exchange.cpp \
 	src/api/exchange.h \
+	src/api/handles.cpp \
 	src/api/handles.h \
 	src/api/open_device.h \
 	src/api/registrations.cpp \

@@ -23,8 +23,12 @@ const char* gpucollGetErrorString(gpucollResult_t result) { return describe(stat
 const char* gpucollGetLastError(gpucollComm_t comm) {
   thread_local char text[1024];
   auto communicator = checked(comm);
-  if (!communicator || !(*communicator)->fault().raised()) return last_error();
   try {
+    if (const auto failure = failure_of_making(comm); !failure) {
+      std::snprintf(text, sizeof text, "%s", failure.what());
+      return text;
+    }
+    if (!communicator || !(*communicator)->fault().raised()) return last_error();
     std::snprintf(text, sizeof text, "%s", (*communicator)->fault().status().what());
   } catch (...) {
     return last_error();

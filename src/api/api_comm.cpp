@@ -30,21 +30,25 @@ namespace {
 
 constexpr timespec kNap = {0, 20'000};
 
-// Another thread's group may still be making it; what this thread's own open group holds it will not make.
+// Another thread's group, or the background, may still be making it; what this thread's own open group holds it will
+// not make.
 void wait_until_made(gpucollComm_t comm) {
-  while (comm->in_making.load() && !core::group_open()) nanosleep(&kNap, nullptr);
+  while (comm->in_making.load() && (comm->busy() || !core::group_open())) nanosleep(&kNap, nullptr);
 }
 
 // Waits for the communicator's operations, and frees it and its handle. REQUIRES: the caller took its life.
 Status destroy(gpucollComm_t comm) {
+  if (comm->progress && comm->in_making.load())
+    comm->progress->interrupt(Status::error(Code::aborted, "the communicator was destroyed while it was being made"));
   wait_until_made(comm);
+  while (comm->busy()) nanosleep(&kNap, nullptr);           // an abort, a death or a timeout ends what goes on
   while (comm->uses.load() > 0) nanosleep(&kNap, nullptr);  // they end by themselves, or by the fault of an abort
   core::forget(comm->share);
   core::CommShare share = std::exchange(comm->share, {});
   Status status;
   if (core::Communicator* communicator = share.communicator()) {
     status = share.finish();
-    if (comm->revoked) status = Status();  // its failure was asked for
+    if (comm->revoked()) status = Status();  // its failure was asked for
     comm->registrations.remove_all(*communicator);
   }
   Handles::instance().give_back(comm);
@@ -53,6 +57,7 @@ Status destroy(gpucollComm_t comm) {
 
 // Frees a communicator without the peers' help: they learn why, and so do other threads' calls on it, which end then.
 void give_up(gpucollComm_t comm, const Status& why) {
+  if (comm->progress) comm->progress->interrupt(why);
   wait_until_made(comm);
   if (core::Communicator* communicator = comm->share.communicator()) communicator->give_up(why);
   destroy(comm).ignore();  // its failure is `why` itself
@@ -72,7 +77,8 @@ Status meet(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank
   Status status = contained([&]() -> Status {
     GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel(), packing_kernel()},
                                                             *bootstrap, {{}, {}, nullptr, plan.configuration.options}));
-    handle->share = core::CommShare(std::move(communicator), plan.configuration.shares);
+    handle->share = core::CommShare(std::move(communicator), plan.configuration.shares,
+                                    plan.configuration.blocks ? nullptr : handle->progress);
     return {};
   });
   if (!status) bootstrap->give_up(status);
@@ -84,15 +90,48 @@ Status make_communicator(gpucollComm* handle, gpu::Device* device, const Plan& p
   return core::named(meet(handle, device, plan, rank, watch), plan.configuration.options.name);
 }
 
-// Puts the making of a communicator into the group. In a group the handle is the caller's from now on; if the group
-// fails, it stays without a communicator.
+// Returns whether the making that `progress` tells of is interrupted, and why.
+Status interruption(const std::shared_ptr<core::Progress>& progress) {
+  return progress && !gc_mutant(346) ? progress->interrupted() : Status();
+}
+
+// Lets an interruption of `progress` call what ends a job, while it lives.
+class Interruptible {
+ public:
+  Interruptible(std::shared_ptr<core::Progress> progress, std::function<void(const Status&)> end)
+      : progress_(std::move(progress)) {
+    if (progress_ && !gc_mutant(348)) progress_->on_interrupt(std::move(end));
+  }
+  ~Interruptible() {
+    if (progress_) progress_->on_interrupt({});
+  }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  const std::shared_ptr<core::Progress> progress_;
+};
+
+// How a communicator is made, and what it is then.
+struct Mode {
+  bool in_background;
+  bool blocks;
+  std::shared_ptr<core::Progress> used = nullptr;  // of the communicator of which it is made
+};
+
+// Puts the making of a communicator into the group, or begins it in the background. In a group the handle is the
+// caller's from now on; if the group fails, it stays without a communicator.
 template <class Make>
-Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with, core::CancelJob cancel) {
+Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with, core::CancelJob cancel, Mode mode) {
   gpucollComm_t handle = Handles::instance().take();
+  if (mode.in_background || !mode.blocks) handle->progress = std::make_shared<core::Progress>(&handle->refuses);
+  core::InBackground in_background;
+  if (mode.in_background) in_background = {handle->progress, std::move(mode.used)};
   auto making = std::make_shared<Making>(handle);
-  Status status = core::enqueue_job([make, handle, making] { return make(handle); }, in_order_with, std::move(cancel));
+  Status status = core::enqueue_job([make, handle, making] { return make(handle); }, in_order_with, std::move(cancel),
+                                    std::move(in_background));
   making.reset();
-  if (status)
+  if (status || status.code() == Code::in_progress)
     *comm = handle;
   else
     Handles::instance().give_back(handle);
@@ -109,9 +148,17 @@ Status decline(const Plan& plan, int rank, Status why) {
 Status init_rank_on(gpucollComm_t* comm, const Plan& plan, int rank, std::optional<int> index) {
   auto device = open_device(index);
   if (!device) return decline(plan, rank, device.status());
+  const bool blocks = plan.configuration.blocks;
   return make_handle(
-      comm, [=, device = *device](gpucollComm_t handle) { return make_communicator(handle, device, plan, rank); },
-      nullptr, [=](const Status& why) { net::SocketBootstrap::decline(plan.id, rank, plan.n, why); });
+      comm,
+      [=, device = *device](gpucollComm_t handle) {
+        const auto& progress = handle->progress;
+        net::SocketBootstrap::Watch watch;
+        if (!blocks) watch = [&progress] { return interruption(progress); };
+        return make_communicator(handle, device, plan, rank, watch);
+      },
+      nullptr, [=](const Status& why) { net::SocketBootstrap::decline(plan.id, rank, plan.n, why); },
+      {!blocks, blocks});
 }
 
 Status init_rank(gpucollComm_t* comm, int n, const gpucollUniqueId& id, int rank, const gpucollConfig_t* config) {
@@ -178,14 +225,21 @@ Status split(gpucollComm_t comm, const Choice& choice, gpucollComm_t* newcomm) {
     return Status::error(Code::invalid_argument, "color %d is negative and not GPUCOLL_SPLIT_NOCOLOR", color);
   GC_TRY_AS(const Configuration wanted, read_configuration(choice.config, configuration_of(parent)));
   const auto cancel = [=](const Status& why) { parent.communicator()->raise_fault(why); };
-  if (color == GPUCOLL_SPLIT_NOCOLOR)
-    return core::enqueue_job([=] { return parent.split(color, key, wanted.shares, wanted.options).status(); },
-                             communicator.communicator(), cancel);
+  const std::shared_ptr<core::Progress> used = parent.progress();
+  if (color == GPUCOLL_SPLIT_NOCOLOR) {
+    const auto take_part = [=]() -> Status {
+      const Interruptible interruptible(used, cancel);
+      return parent.split(color, key, wanted.shares, wanted.options).status();
+    };
+    return core::enqueue_job(take_part, communicator.communicator(), cancel, {nullptr, used});
+  }
   const auto make = [=](gpucollComm_t handle) -> Status {
-    GC_TRY_AS(handle->share, parent.split(color, key, wanted.shares, wanted.options));
+    const Interruptible of_parent(used, cancel), of_child(handle->progress, cancel);
+    GC_TRY_AS(handle->share,
+              parent.split(color, key, wanted.shares, wanted.options, wanted.blocks ? nullptr : handle->progress));
     return {};
   };
-  return make_handle(newcomm, make, communicator.communicator(), cancel);
+  return make_handle(newcomm, make, communicator.communicator(), cancel, {used != nullptr, wanted.blocks, used});
 }
 
 // Returns the ranks that are not excluded. Errors: invalid_argument where the list makes no sense, or has this rank.
@@ -209,9 +263,15 @@ Result<std::vector<int>> survivors_of(const core::Communicator& communicator, co
 // Ends the meeting of survivors where it is in vain. One that has just died may have sent all that the others need.
 class MeetingWatch {
  public:
-  MeetingWatch(core::Communicator& communicator, const std::vector<int>& ranks, uint64_t number, bool after_fault)
-      : communicator_(communicator), ranks_(ranks), number_(number), after_fault_(after_fault) {}
+  MeetingWatch(core::Communicator& communicator, const std::vector<int>& ranks, uint64_t number, bool after_fault,
+               std::shared_ptr<core::Progress> progress)
+      : communicator_(communicator),
+        ranks_(ranks),
+        number_(number),
+        after_fault_(after_fault),
+        progress_(std::move(progress)) {}
   Status operator()() {
+    GC_TRY(interruption(progress_));
     if (communicator_.handed_anew(ranks_, number_)) {
       handed_anew_ = true;
       return Status::error(Code::remote, "the first of the remaining ranks has begun to shrink the communicator anew");
@@ -230,6 +290,7 @@ class MeetingWatch {
   const std::vector<int>& ranks_;
   const uint64_t number_;  // of the id by which they meet
   const bool after_fault_;
+  const std::shared_ptr<core::Progress> progress_;
   bool handed_anew_ = false;
   std::optional<std::chrono::steady_clock::time_point> in_vain_since_;
 };
@@ -249,9 +310,10 @@ Status make_of_survivors(gpucollComm* handle, const Survivors& survivors, const 
   if (place == 0) {
     GC_TRY_AS(plan.id, net::make_unique_id());
   }
+  const auto interrupted = [&] { return interruption(handle->progress); };
   for (;;) {
-    GC_TRY_AS(const uint64_t number, communicator.hand_out(ranks, &plan.id, survivors.after_fault));
-    MeetingWatch watch(communicator, ranks, number, survivors.after_fault);
+    GC_TRY_AS(const uint64_t number, communicator.hand_out(ranks, &plan.id, survivors.after_fault, interrupted));
+    MeetingWatch watch(communicator, ranks, number, survivors.after_fault, handle->progress);
     Status status = make_communicator(handle, &communicator.device(), plan, place, std::ref(watch));
     if (!status && place == 0) communicator.hand_out_in_vain(number);
     if (status || !watch.handed_anew()) return status;
@@ -270,17 +332,26 @@ Status shrink(gpucollComm_t comm, const int* excluded, int n_excluded, gpucollCo
   GC_TRY_AS(const Configuration wanted, read_configuration(config, configuration_of(parent)));
   if (flags == GPUCOLL_SHRINK_ABORT)
     communicator->raise_fault(Status::error(Code::aborted, "the communicator was aborted to be shrunk"));
-  else if (communicator->fault().raised() && !comm->revoked)
+  else if (communicator->fault().raised() && !comm->revoked())
     return communicator->fault().status();
   const Survivors survivors = {parent, ranks, communicator->fault().raised()};
-  return make_handle(newcomm, [=](gpucollComm_t handle) { return make_of_survivors(handle, survivors, wanted); },
-                     communicator.communicator(), {});
+  const std::shared_ptr<core::Progress> used = parent.progress();
+  const auto make = [=](gpucollComm_t handle) {
+    const Interruptible interruptible(used, [=](const Status& why) { parent.communicator()->give_up(why); });
+    return make_of_survivors(handle, survivors, wanted);
+  };
+  return make_handle(newcomm, make, communicator.communicator(), {}, {used != nullptr, wanted.blocks, used});
 }
 
-// Returns what checked() returns. Programs ask for errors again and again, so an invalid handle is reported the first
-// time only.
+// Returns the communicator, or one with none yet where something goes on in the background or the making has failed.
+// Errors: those of checked(). Programs ask for errors again and again, so an invalid handle is reported the first time
+// only.
 Result<Use> checked_for_polling(gpucollComm_t comm) {
   static std::atomic<gpucollComm_t> told{nullptr};
+  constexpr uint8_t kUnready = core::Progress::kBusy | core::Progress::kFailed;
+  if (comm)
+    if (Use any(comm); any && ((comm->refuses.load() & kUnready) || any.communicator()))
+      return Result<Use>(std::move(any));
   auto use = checked(comm);
   if (use || !comm || told.exchange(comm) != comm) return use;
   Status again = std::move(use).status();
@@ -288,8 +359,10 @@ Result<Use> checked_for_polling(gpucollComm_t comm) {
   return again;
 }
 
-// The group's end would still write to the handle, or use the communicator.
-bool in_open_group(const Use& use) {
+// The group's end would still write to the handle, or use the communicator. What goes on in the background is no part
+// of an open group.
+bool in_open_group(gpucollComm_t comm, const Use& use) {
+  if (comm->busy()) return false;
   return use.communicator() ? core::has_job(use.communicator()) : core::group_open();
 }
 
@@ -304,7 +377,7 @@ Status refuse_owned(gpucollComm_t comm) {
 
 // Takes the handle's life; the caller destroys it.
 Status end_life_of(gpucollComm_t comm) {
-  if (const Use use(comm); use && in_open_group(use))
+  if (const Use use(comm); use && in_open_group(comm, use))
     return Status::error(
         Code::invalid_usage,
         "the communicator cannot be destroyed before gpucollGroupEnd, which makes, splits or finalises "
@@ -360,8 +433,10 @@ gpucollResult_t gpucollCommShrink(gpucollComm_t comm, const int* excluded, int n
 
 gpucollResult_t gpucollCommRevoke(gpucollComm_t comm) {
   return to_c(guarded("gpucollCommRevoke", [&]() -> Status {
-    GC_TRY_AS(const Use communicator, checked(comm));
-    comm->revoked = true;
+    // Once a communicator is made, nothing in the background puts another one behind the handle.
+    const bool made = comm && !comm->in_making.load();
+    GC_TRY_AS(const Use communicator, checked(comm, made ? gpucollComm::kRevoked | core::Progress::kBusy : 0));
+    comm->refuses.fetch_or(gpucollComm::kRevoked);
     communicator->raise_fault(revoked_error());
     return {};
   }));
@@ -370,11 +445,12 @@ gpucollResult_t gpucollCommRevoke(gpucollComm_t comm) {
 gpucollResult_t gpucollCommFinalize(gpucollComm_t comm) {
   auto body = [&]() -> Status {
     GC_TRY_AS(const Use communicator, usable(comm));
-    auto finish = [=]() -> Status {
-      GC_TRY_AS(const Use use, checked(comm));
-      return comm->share.finish();
+    const auto finish = [share = comm->share]() mutable -> Status {
+      const Interruptible interruptible(share.progress(),
+                                        [share](const Status& why) { share.communicator()->give_up(why); });
+      return share.finish();
     };
-    return core::enqueue_job(finish, communicator.communicator(), {});
+    return core::enqueue_job(finish, communicator.communicator(), {}, {nullptr, comm->share.progress()});
   };
   return to_c(guarded("gpucollCommFinalize", [&] { return core::fail_group(body()); }));
 }
@@ -409,8 +485,12 @@ gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t* as
   return to_c(guarded("gpucollCommGetAsyncError", [&]() -> Status {
     if (!async_error) return null_argument("async_error");
     GC_TRY_AS(const Use communicator, checked_for_polling(comm));
+    if (comm->busy()) return *async_error = gpucollInProgress, Status();
+    if (comm->refuses.load() & core::Progress::kFailed)
+      return *async_error = to_c(failure_of_making(comm).code()), Status();
+    if (!communicator.communicator()) return refusal(comm);
     communicator->compare_calls();
-    if (comm->revoked) return *async_error = gpucollSuccess, Status();
+    if (comm->revoked()) return *async_error = gpucollSuccess, Status();
     *async_error = communicator->fault().raised() ? to_c(communicator->fault().status().code()) : gpucollSuccess;
     return {};
   }));

@@ -39,10 +39,10 @@ Status check_blocks(const gpucollConfig_t& config) {
 
 }  // namespace
 
-Configuration configuration_of_parameters() { return {params().split_share != 0, {}}; }
+Configuration configuration_of_parameters() { return {params().split_share != 0, true, {}}; }
 
 Configuration configuration_of(const core::CommShare& share) {
-  return {share.shares(), share.communicator()->options()};
+  return {share.shares(), !share.progress(), share.communicator()->options()};
 }
 
 Result<Configuration> read_configuration(const gpucollConfig_t* config, Configuration otherwise) {
@@ -50,9 +50,12 @@ Result<Configuration> read_configuration(const gpucollConfig_t* config, Configur
   GC_TRY_AS(const gpucollConfig_t now, as_of_now(*config));
   if (is_set(now.splitShare) && now.splitShare != 0 && now.splitShare != 1)
     return Status::error(Code::invalid_argument, "splitShare is %d: it must be 0 or 1", now.splitShare);
+  if (is_set(now.blocking) && now.blocking != 0 && now.blocking != 1)
+    return Status::error(Code::invalid_argument, "blocking is %d: it must be 0 or 1", now.blocking);
   GC_TRY(check_blocks(now));
   Configuration read = std::move(otherwise);
   if (is_set(now.splitShare)) read.shares = now.splitShare == 1;
+  if (is_set(now.blocking)) read.blocks = now.blocking == 1;
   if (is_set(now.minCTAs)) read.options.min_blocks = now.minCTAs > 1 ? now.minCTAs : 0;
   if (is_set(now.maxCTAs)) read.options.max_blocks = now.maxCTAs < kNoLimit ? now.maxCTAs : 0;
   if (read.options.max_blocks && read.options.min_blocks > read.options.max_blocks) {

@@ -8,6 +8,7 @@ namespace gpucoll::coll {
 
 struct Configuration {
   bool shares = false;
+  bool blocks = true;
   core::CommOptions options;
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -24,12 +25,19 @@ struct gpucollComm {
   std::atomic<uint64_t> alive{kAlive};
   std::atomic<int> uses{0};
   std::atomic<bool> in_making{false};  // a group has it to make, and writes to it
-  gpucoll::core::CommShare share;      // none until the group that makes it ends
+  // Why calls are refused: bits of core::Progress, and kRevoked. Calls look here before they look at `share`, to which
+  // the background may be writing.
+  static constexpr uint8_t kRevoked = 4;
+  std::atomic<uint8_t> refuses{0};
+  gpucoll::core::CommShare share;                     // none until the group that makes it ends
+  std::shared_ptr<gpucoll::core::Progress> progress;  // null where it blocks, and where it was made by calls that do
   gpucoll::coll::ReductionOps red_ops;
   gpucoll::coll::Registrations registrations;
-  std::atomic<bool> revoked{false};
   std::atomic<bool> owned{false};  // by an MPI communicator (abi/meeting.h): the program does not destroy it
   size_t barriers = 0;             // so far: those of one group use different scratch memory
+
+  bool revoked() const { return refuses.load() & kRevoked; }
+  bool busy() const { return refuses.load() & gpucoll::core::Progress::kBusy; }
 };
 
 namespace gpucoll::coll {
@@ -50,7 +58,7 @@ class Handles {
     if (free_.empty()) return new gpucollComm;
     gpucollComm_t handle = free_.back();
     free_.pop_back();
-    handle->revoked = false;
+    handle->refuses = 0;
     handle->owned = false;
     handle->alive = gpucollComm::kAlive;
     return handle;
@@ -58,6 +66,7 @@ class Handles {
   void give_back(gpucollComm_t handle) {
     std::lock_guard lock(mutex_);
     handle->alive = 0;
+    if (handle->progress) std::exchange(handle->progress, nullptr)->detach();
     handle->red_ops.clear();
     free_.push_back(handle);
   }
@@ -106,30 +115,34 @@ class Making {
   const gpucollComm_t comm_;
 };
 
-// The communicator behind a handle that a program passes. Errors: invalid_argument for what is none, invalid_usage
-// where it is still to be made by the end of a group.
-inline Result<Use> checked(gpucollComm_t comm) {
-  if (comm) {
-    if (Use use(comm); use) {
-      if (use.communicator()) return Result<Use>(std::move(use));
-      return Status::error(Code::invalid_usage, "the communicator is not ready before gpucollGroupEnd");
-    }
-  }
-  return Status::error(Code::invalid_argument, "the communicator is NULL, was destroyed, or is no communicator");
-}
-
 inline Status revoked_error() {
   return Status::error(Code::invalid_usage,
                        "the communicator was revoked: it can only be shrunk, destroyed or aborted");
 }
 
+// Returns why calls are refused on a communicator that is none yet, or not now.
+Status refusal(gpucollComm_t comm);
+// Returns why the communicator could not be made in the background; ok where it could, and where it is none.
+Status failure_of_making(gpucollComm_t comm);
+
+// The communicator behind a handle that a program passes; `despite` are reasons to refuse a call that do not count.
+// Errors: invalid_argument for what is none, invalid_usage where it is still to be made by the end of a group, or
+// something goes on for it in the background.
+inline Result<Use> checked(gpucollComm_t comm, uint8_t despite = gpucollComm::kRevoked) {
+  if (comm) {
+    if (Use use(comm); use) {
+      // Acquire: partner is Progress::ends().
+      if (!(comm->refuses.load(std::memory_order_acquire) & ~despite) && use.communicator())
+        return Result<Use>(std::move(use));
+      return refusal(comm);
+    }
+  }
+  return Status::error(Code::invalid_argument, "the communicator is NULL, was destroyed, or is no communicator");
+}
+
 // Returns what checked() returns. Errors: invalid_usage, too, where the program has revoked the communicator, whatever
 // had happened before.
-inline Result<Use> usable(gpucollComm_t comm) {
-  auto use = checked(comm);
-  if (use && comm->revoked && !gc_mutant(225)) return revoked_error();
-  return use;
-}
+inline Result<Use> usable(gpucollComm_t comm) { return checked(comm, 0); }
 
 // Returns the error of an argument that must not be NULL.
 inline Status null_argument(const char* name) { return Status::error(Code::invalid_argument, "%s is NULL", name); }

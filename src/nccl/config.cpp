@@ -16,11 +16,10 @@ const char* read_config(const ncclConfig_t* config, gpucollConfig_t* mine) {
     return "the configuration was not set up by NCCL_CONFIG_INITIALIZER";
   ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
   std::memcpy(&known, config, std::min(config->size, sizeof known));
-  if (known.blocking != 0 && known.blocking != 1 && known.blocking != NCCL_CONFIG_UNDEF_INT)
-    return "blocking in the configuration must be 0 or 1";
   mine->magic = magic;
   mine->splitShare = known.splitShare == NCCL_CONFIG_UNDEF_INT ? GPUCOLL_CONFIG_UNDEF_INT : known.splitShare;
   // The C API takes what is undefined from the parent of a split, NCCL its defaults.
+  mine->blocking = known.blocking == NCCL_CONFIG_UNDEF_INT ? 1 : known.blocking;
   mine->minCTAs = known.minCTAs == NCCL_CONFIG_UNDEF_INT ? 1 : known.minCTAs;
   mine->maxCTAs = known.maxCTAs == NCCL_CONFIG_UNDEF_INT ? INT_MAX : known.maxCTAs;
   mine->commName = known.commName ? known.commName : "";

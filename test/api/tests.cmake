@@ -45,6 +45,25 @@ gc_mutant(341 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${configuration
   COMMAND test/api/configuration_test --gtest_filter=*NarrowestLimit*)
 gc_mutant(342 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${configuration_env}
   COMMAND test/api/configuration_test --gtest_filter=*Errors*)
+set(nonblocking_env GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=1)
+gc_test(api.nonblocking LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=20
+  COMMAND test/api/nonblocking_test)
+gc_test(api.nonblocking.tcp LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=20 GPUCOLL_TRANSPORT=tcp
+  COMMAND test/api/nonblocking_test)
+gc_test(api.nonblocking_processes LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
+  COMMAND test/api/nonblocking_processes_test)
+# A process that exits leaves its threads to themselves; connections are waited for; interruptions end no meeting, and no
+# split; and nobody sees that something goes on.
+gc_mutant(344 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
+  COMMAND test/api/nonblocking_processes_test --gtest_filter=*EndOfAPeer*)
+gc_mutant(345 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
+  COMMAND test/api/nonblocking_test --gtest_filter=*ConnectionsAreMade*)
+gc_mutant(346 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=5
+  COMMAND test/api/nonblocking_test --gtest_filter=*AnAbortEndsTheMaking)
+gc_mutant(347 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
+  COMMAND test/api/nonblocking_test --gtest_filter=*MakingGoesOn*)
+gc_mutant(348 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=5
+  COMMAND test/api/nonblocking_test --gtest_filter=*AnAbortEndsASplit*)
 gc_test(api.disagree LABELS api TIMEOUT 240 PROCESSORS 2
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 COMMAND test/api/disagree_test)
 # Nobody compares calls; and destroying does not.
@@ -178,6 +197,8 @@ gc_test(api.differential.zero_copy LABELS api TIMEOUT 240
   COMMAND test/api/differential_test)
 # Few random calls with ThreadSanitizer, over all that is below the C API.
 if(GC_TSAN_VARIANTS)
+  gc_test(api.nonblocking.tsan LABELS api tsan TIMEOUT 240 PROCESSORS 2 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=60
+    COMMAND test/api/nonblocking_test_tsan)
   gc_test(api.differential.tsan LABELS api tsan TIMEOUT 240 PROCESSORS 2
     ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=60 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=60000
     COMMAND test/api/differential_test_tsan)

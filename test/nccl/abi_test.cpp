@@ -186,6 +186,13 @@ TEST(Abi, ConfigurationsThatMakeNoSenseAreRefused) {
   config.splitShare = 2;
   EXPECT_EQ(result(config), ncclInvalidArgument);
   EXPECT_NE(std::strstr(CALL(ncclGetLastError)(nullptr), "splitShare"), nullptr);
+  config = NCCL_CONFIG_INITIALIZER;
+  config.minCTAs = 0;
+  EXPECT_EQ(result(config), ncclInvalidArgument);
+  config.minCTAs = 8;
+  config.maxCTAs = 4;
+  EXPECT_EQ(result(config), ncclInvalidArgument);
+  EXPECT_NE(std::strstr(CALL(ncclGetLastError)(nullptr), "maxCTAs"), nullptr);
 }
 
 // This library refuses by itself as the C API refuses: nothing is made, and the group fails.
@@ -193,7 +200,7 @@ TEST(Abi, WhatIsRefusedLeavesNothingAndFailsTheGroup) {
   ncclUniqueId id;
   OK(CALL(ncclGetUniqueId)(&id));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 2;
+  config.magic = 0;
   ncclComm_t comm = nullptr, other = nullptr;
   int unset = 0;
   const auto refused = [&](auto&& call) {

@@ -372,6 +372,64 @@ TEST(Processes, RevokedIsWhatItSays) {
 }
 
 // Rank 0 tries again and again, before rank 1 comes for the first time.
+// Waits as PyTorch does where TORCH_NCCL_USE_COMM_NONBLOCKING is set.
+void wait_ready(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) OK(ncclCommGetAsyncError(comm, &state));
+  EXPECT_EQ(state, ncclSuccess) << ncclGetLastError(comm);
+}
+#define BEGUN(comm, ...)                                                                           \
+  do {                                                                                             \
+    const ncclResult_t result_ = (__VA_ARGS__);                                                    \
+    ASSERT_TRUE(result_ == ncclSuccess || result_ == ncclInProgress) << ncclGetLastError(nullptr); \
+    wait_ready(comm);                                                                              \
+  } while (0)
+
+TEST(Program, CommunicatorsThatDoNotBlock) {
+  constexpr int kRanks = 3;
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  const auto use = [&](int rank) {
+    choose_device(rank);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.minCTAs = 1;
+    config.maxCTAs = 2;
+    config.commName = "world";
+    ncclComm_t comm = nullptr, part = nullptr, same = nullptr, blocking = nullptr;
+    ASSERT_EQ(ncclCommInitRankConfig(&comm, kRanks, id, rank, &config), ncclInProgress);
+    wait_ready(comm);
+    Device device;
+    device.put(elements(ncclInt32, kCount, [&](size_t i) { return value(rank, i); }));
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(device.in(), device.out(), kCount, ncclInt32, ncclSum, comm, device.stream()));
+    ASSERT_EQ(ncclGroupEnd(), ncclInProgress);
+    wait_ready(comm);
+    const auto expected = elements(ncclInt32, kCount, [&](size_t i) { return combined(ncclSum, kRanks, i); });
+    EXPECT_EQ(device.get(expected.size()), expected);
+    BEGUN(comm, ncclCommSplit(comm, rank == 2 ? NCCL_SPLIT_NOCOLOR : 7, rank, &part, &config));
+    EXPECT_EQ(part == nullptr, rank == 2);
+    if (part) wait_ready(part);
+    BEGUN(comm, ncclCommShrink(comm, nullptr, 0, &same, nullptr, NCCL_SHRINK_DEFAULT));
+    wait_ready(same);
+    ncclConfig_t undefined = NCCL_CONFIG_INITIALIZER;  // blocks, as NCCL's default is
+    BEGUN(comm, ncclCommSplit(comm, 0, rank, &blocking, &undefined));
+    wait_ready(blocking);
+    all_movements(blocking, rank, kRanks);
+    if (part) {
+      EXPECT_EQ(ncclCommFinalize(part), ncclInProgress);
+      wait_ready(part);
+      OK(ncclCommDestroy(part));
+    }
+    OK(ncclCommDestroy(blocking));
+    OK(ncclCommDestroy(same));
+    OK(ncclCommAbort(comm));
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(use, rank);
+  for (auto& thread : threads) thread.join();
+}
+
 TEST(ShortTimeout, AShrinkThatIsTriedAgain) {
   EXPECT_EQ(0, on_processes(2, [](const ncclUniqueId& id, int rank) {
               ncclComm_t comm = nullptr, rest = nullptr;

@@ -2,6 +2,8 @@
 GC_CORE_SOURCES += \
 	src/core/comm/aside.cpp \
 	src/core/comm/aside.h \
+	src/core/comm/background.cpp \
+	src/core/comm/background.h \
 	src/core/comm/comm_share.cpp \
 	src/core/comm/comm_share.h \
 	src/core/comm/communicator.cpp \

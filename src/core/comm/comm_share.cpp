@@ -19,17 +19,19 @@ void let_go(Communicator* communicator) {
 
 }  // namespace
 
-CommShare::CommShare(std::unique_ptr<Communicator> communicator, bool shares)
-    : state_(new State{{communicator.release(), let_go}, 0, shares}) {}
+CommShare::CommShare(std::unique_ptr<Communicator> communicator, bool shares, std::shared_ptr<Progress> progress)
+    : state_(new State{{communicator.release(), let_go}, 0, shares && !progress, std::move(progress)}) {}
 
-Result<CommShare> CommShare::split(int color, int key, bool child_shares, const CommOptions& options) const {
+Result<CommShare> CommShare::split(int color, int key, bool child_shares, const CommOptions& options,
+                                   std::shared_ptr<Progress> progress) const {
   if (finished()) return Status::error(Code::invalid_usage, "the communicator has been finalised");
   const CommOptions& own = state_->communicator->options();
-  const bool shares = state_->shares && own.min_blocks == options.min_blocks && own.max_blocks == options.max_blocks;
+  const bool shares =
+      state_->shares && !progress && own.min_blocks == options.min_blocks && own.max_blocks == options.max_blocks;
   GC_TRY_AS(auto part, state_->communicator->split(color, key, shares, options));
-  if (part.own) return CommShare(std::move(part.own), child_shares);
+  if (part.own) return CommShare(std::move(part.own), child_shares, std::move(progress));
   CommShare share;
-  if (part.share_number) share.state_.reset(new State{state_->communicator, part.share_number, child_shares});
+  if (part.share_number) share.state_.reset(new State{state_->communicator, part.share_number, child_shares, nullptr});
   return share;
 }
 

@@ -143,7 +143,8 @@ bool Communicator::handed_anew(const std::vector<int>& some, uint64_t number) {
   return is_handed(some) && (letters_.at(some.front()).in_vain >= number || gc_mutant(227));
 }
 
-Result<uint64_t> Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault) {
+Result<uint64_t> Communicator::hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault,
+                                        const std::function<Status()>& watch) {
   constexpr timespec kNap = {0, 50'000};
   constexpr int kLooksPerCheck = 64;
   const User user(users_);
@@ -158,6 +159,7 @@ Result<uint64_t> Communicator::hand_out(const std::vector<int>& some, proto::Uni
   for (int look = 1; !is_handed(some); ++look) {
     nanosleep(&kNap, nullptr);
     if (look % kLooksPerCheck != 0) continue;
+    GC_TRY(watch());
     GC_TRY(can_meet(some, after_fault));
     if (peers_.closing(first))
       return Status::error(Code::remote,

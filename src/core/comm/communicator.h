@@ -10,6 +10,7 @@
 // Ownership: owns connections and device memory; the device outlives it.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -65,7 +66,9 @@ class Communicator final : public Watched, public GraphUser {
   // Gives the ranks `some`, in rising order, this one among them, the id that the first of them passes. Others take no
   // part, and may be dead. after_fault: it works after a fault, too. Returns the id's number. Errors: those of
   // can_meet(); remote where the first has left; timed_out.
-  Result<uint64_t> hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault);
+  // watch: its failure ends the wait, too.
+  Result<uint64_t> hand_out(const std::vector<int>& some, proto::UniqueId* id, bool after_fault,
+                            const std::function<Status()>& watch);
   // Returns ok while there is reason to wait for the ranks `some`. Errors: aborted, after give_up(); unless
   // after_fault, the communicator's fault; remote where one of the ranks is dead.
   Status can_meet(const std::vector<int>& some, bool after_fault);

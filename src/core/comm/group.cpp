@@ -3,12 +3,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/mutant.h"
 #include "base/trace.h"
 #include "core/plan/algorithm_choice.h"
@@ -47,23 +49,29 @@ struct Part {
   auto key() const { return std::pair(communicator->key(), share.number()); }
 };
 
+struct Step {
+  std::function<Status()> run;
+  CancelJob cancel;
+  InBackground in_background = {};
+  Status result = {};
+};
+
 // Work that waits for other ranks: its steps one after another.
 struct Job {
   const void* in_order_with = nullptr;
-  std::vector<std::function<Status()>> steps;
-  std::vector<CancelJob> cancels;
+  std::vector<Step> steps;
 
   void cancel(const Status& why) const {
-    for (const CancelJob& step : cancels)
-      if (step) step(why);
+    for (const Step& step : steps)
+      if (step.cancel) step.cancel(why);
   }
 
   // All of them, whatever comes of one: other ranks wait for each. The first failure.
-  Status operator()() const {
+  Status operator()() {
     Status first;
-    for (const auto& step : steps) {
-      Status status = contained(step);
-      if (first) first = std::move(status);
+    for (Step& step : steps) {
+      step.result = contained(step.run);
+      if (first) first = step.result;
     }
     return first;
   }
@@ -89,7 +97,7 @@ void give_back(std::unique_ptr<Queue> queue) {
 
 // Runs jobs that wait for each other side by side; their results, in the same order. One that finds no thread is
 // cancelled at once: the others, here and elsewhere, would wait for it.
-std::vector<Status> run_all(const std::vector<Job>& jobs) {
+std::vector<Status> run_all(std::vector<Job>& jobs) {
   std::vector<Status> results(jobs.size());
   std::vector<std::thread> threads;
   threads.reserve(jobs.size());
@@ -159,21 +167,21 @@ std::vector<Lack> missing(std::span<Part> parts) {
   return lacks;
 }
 
-// Connections that are missing, side by side: the other ends may be this thread's as well.
-void connect(std::span<Part> parts) {
-  std::vector<Lack> lacks = missing(parts);
-  if (lacks.empty()) return;
+// Makes the connections that are missing, side by side: the other ends may be this thread's as well.
+void connect(std::span<Part> parts, std::vector<Lack> lacks) {
   std::vector<Job> jobs;
   for (const Lack& lack : lacks)
     jobs.push_back({nullptr,
-                    {[&lack] { return lack.communicator->connect(lack.required); }},
-                    {[&lack](const Status& why) { lack.communicator->raise_fault(why); }}});
+                    {{[&lack] { return lack.communicator->connect(lack.required); },
+                      [&lack](const Status& why) { lack.communicator->raise_fault(why); }}}});
   std::vector<Status> results = run_all(jobs);
   for (size_t i = 0; i < lacks.size(); ++i)
     for (Part* part : lacks[i].parts)
       part->status = results[i] ? check(*part) : results[i];  // the shape may be another, and ask for more
   const auto fine = [](const Part& part) { return part.status.ok(); };
-  if (std::all_of(parts.begin(), parts.end(), fine)) connect(parts);
+  if (!std::all_of(parts.begin(), parts.end(), fine)) return;
+  lacks = missing(parts);
+  if (!lacks.empty()) connect(parts, std::move(lacks));
 }
 
 // Before anything waits for the peers, so that they see why it is in vain. What is captured runs at another time.
@@ -255,8 +263,29 @@ class GroupSpan {
   uint64_t record_ = 0;
 };
 
+// Returns the first failure.
+Status launch_connected(std::span<Part> parts) {
+  if (parts.size() == 1) {
+    launch(parts);
+  } else {
+    begin_all(parts);
+    launch_all(parts);
+  }
+  for (Part& part : parts)
+    if (!part.status) return part.status;
+  return {};
+}
+
+Status connect_in_background(std::span<Part> parts);
+
+bool blocks(std::span<const Part> parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const Part& part) { return !part.share.progress(); });
+}
+
 // One communicator's failure does not keep the others from their work. The first failure.
-Status carry_out(std::span<Part> parts) {
+// may_leave: where connections are missing, and no communicator blocks, the rest is left to the background, with all
+// that the parts hold.
+Status carry_out(std::span<Part> parts, bool may_leave = true) {
   const GroupSpan span(parts);
   for (Part& part : parts) GC_TRY(part.communicator->reserve_aside(*part.queue));
   for (Part& part : parts) {
@@ -266,16 +295,107 @@ Status carry_out(std::span<Part> parts) {
   if (parts.size() > 1)
     std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.key() < b.key(); });
   announce(parts);
-  connect(parts);
-  if (parts.size() == 1) {
-    launch(parts);
-  } else {
-    begin_all(parts);
-    launch_all(parts);
+  if (std::vector<Lack> lacks = missing(parts); !lacks.empty()) {
+    if (may_leave && !blocks(parts) && !gc_mutant(345)) return connect_in_background(parts);
+    connect(parts, std::move(lacks));
   }
-  for (Part& part : parts)
-    if (!part.status) return std::move(part.status);
-  return {};
+  return launch_connected(parts);
+}
+
+// What a group has left to do, whose end the communicators' programs learn by their Progress.
+class LeftWork {
+ public:
+  LeftWork(std::vector<Job> jobs, std::vector<Part> parts, bool announced)
+      : jobs_(std::move(jobs)), parts_(std::move(parts)), announced_(announced) {
+    for (const Job& job : jobs_)
+      for (const Step& step : job.steps) ends_.push_back({step.in_background, {}});
+    for (const Part& part : parts_) ends_.push_back({{nullptr, part.share.progress()}, {}});
+  }
+
+  std::vector<std::shared_ptr<Progress>> concerned() const {
+    std::vector<std::shared_ptr<Progress>> all;
+    for (const End& end : ends_)
+      for (const auto& progress : {end.who.made, end.who.used})
+        if (progress) all.push_back(progress);
+    return all;
+  }
+
+  void run() {
+    Status failure;
+    for (const Part& part : parts_)
+      part.share.progress()->on_interrupt(
+          [share = part.share](const Status& why) { share.communicator()->give_up(why); });
+    for (Status& status : run_all(jobs_))
+      if (failure) failure = std::move(status);
+    size_t i = 0;
+    for (Job& job : jobs_)
+      for (Step& step : job.steps) ends_[i++].status = step.result;
+    if (!parts_.empty()) run_parts(failure);
+    tell(failure);
+    for (const Part& part : parts_) part.share.progress()->on_interrupt({});
+    jobs_.clear();
+    parts_.clear();
+  }
+  void settle() noexcept {
+    for (const End& end : ends_) {
+      if (end.who.made) end.who.made->ends(end.status, true);
+      if (end.who.used) end.who.used->ends({}, false);
+    }
+  }
+  // Instead of run(), where there is no thread for it.
+  void give_up(const Status& why) const {
+    for (const Job& job : jobs_) job.cancel(why);
+    for (const Part& part : parts_) part.communicator->raise_fault(why);
+  }
+
+ private:
+  struct End {
+    InBackground who;
+    Status status;
+  };
+  // What fails here must fail for the peers, too, and the program must learn of it.
+  void run_parts(Status& failure) {
+    const bool after_jobs = failure.ok();
+    Status status = contained([&]() -> Status {
+      if (!after_jobs) return failure;
+      if (!announced_) return carry_out(parts_, false);
+      if (std::vector<Lack> lacks = missing(parts_); !lacks.empty()) connect(parts_, std::move(lacks));
+      return launch_connected(parts_);
+    });
+    if (status) return;
+    for (const Part& part : parts_)
+      if (!part.launched) part.communicator->raise_fault(part.status ? status : part.status);
+    if (failure) failure = std::move(status);
+  }
+  static void tell(const Status& failure) noexcept {
+    if (!failure && !failure.told() && failure.code() != Code::aborted)
+      log::write(log::Level::error, "what a communicator has begun has failed: %s", failure.what());
+  }
+
+  std::vector<Job> jobs_;
+  std::vector<Part> parts_;
+  const bool announced_;
+  std::vector<End> ends_;
+};
+
+Status leave(std::shared_ptr<LeftWork> work) {
+  const auto concerned = work->concerned();
+  for (const auto& progress : concerned) progress->begins();
+  Status started = run_in_background([work] { work->run(); }, [work] { work->settle(); }, concerned);
+  if (!started) {
+    work->give_up(started);
+    for (const auto& progress : concerned) progress->ends({}, false);
+    return started;
+  }
+  Status going = Status::error(Code::in_progress, "%s", describe(Code::in_progress));
+  going.mark_told();
+  return going;
+}
+
+Status connect_in_background(std::span<Part> parts) {
+  std::vector<Part> taken(std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
+  auto work = std::make_shared<LeftWork>(std::vector<Job>(), std::move(taken), true);
+  return leave(work);
 }
 
 template <class Add>
@@ -284,7 +404,7 @@ Status enqueue_with(const CommShare& share, Add&& add) {
     Part part(share);
     add(*part.queue);
     Status status = carry_out({&part, 1});
-    give_back(std::move(part.queue));
+    if (part.queue) give_back(std::move(part.queue));
     return status;
   }
   auto& parts = the_group.parts;
@@ -301,6 +421,17 @@ Status enqueue_with(const CommShare& share, Add&& add) {
 void cancel(const std::vector<Job>& jobs, const Status& why) {
   for (const Job& job : jobs)
     if (!job.in_order_with) job.cancel(why);
+}
+
+bool blocks(const Group& group) {
+  const auto step_blocks = [](const Step& step) { return !step.in_background; };
+  return blocks(group.parts) || std::any_of(group.jobs.begin(), group.jobs.end(), [&](const Job& job) {
+           return std::any_of(job.steps.begin(), job.steps.end(), step_blocks);
+         });
+}
+
+Status leave(Group group) {
+  return leave(std::make_shared<LeftWork>(std::move(group.jobs), std::move(group.parts), false));
 }
 
 // Returns the group that ends with the calling thread's outermost end; an empty one at an inner end.
@@ -323,9 +454,13 @@ Status group_end() {
   auto ended = end_of_group();
   if (!ended) return std::move(ended).status();
   Group& group = *ended;
-  for (Status& status : run_all(group.jobs)) GC_TRY(std::move(status));
+  if (!group.jobs.empty()) {
+    if (!blocks(group)) return leave(std::move(group));
+    for (Status& status : run_all(group.jobs)) GC_TRY(std::move(status));
+  }
   Status status = carry_out(group.parts);
-  for (Part& part : group.parts) give_back(std::move(part.queue));
+  for (Part& part : group.parts)
+    if (part.queue) give_back(std::move(part.queue));
   return status;
 }
 
@@ -364,14 +499,19 @@ Status enqueue_recv(const CommShare& share, int peer, const SendRecvTask& task) 
   return enqueue_with(share, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
 }
 
-Status enqueue_job(std::function<Status()> job, const void* in_order_with, CancelJob cancel) {
-  if (the_group.depth == 0) return job();
+Status enqueue_job(std::function<Status()> job, const void* in_order_with, CancelJob cancel,
+                   InBackground in_background) {
+  if (the_group.depth == 0) {
+    if (!in_background) return job();
+    Group group;
+    group.jobs.push_back({in_order_with, {{std::move(job), std::move(cancel), std::move(in_background)}}});
+    return leave(std::move(group));
+  }
   auto& jobs = the_group.jobs;
   auto same = std::find_if(jobs.begin(), jobs.end(),
                            [&](const Job& j) { return in_order_with && j.in_order_with == in_order_with; });
-  if (same == jobs.end()) same = jobs.insert(same, {in_order_with, {}, {}});
-  same->steps.push_back(std::move(job));
-  same->cancels.push_back(std::move(cancel));
+  if (same == jobs.end()) same = jobs.insert(same, {in_order_with, {}});
+  same->steps.push_back({std::move(job), std::move(cancel), std::move(in_background)});
   return {};
 }
 

@@ -20,7 +20,9 @@ namespace gpucoll::core {
 
 bool group_open();
 void group_start();
-// Errors: invalid_usage without a start, and what the group's calls, connections and launches say.
+// Errors: invalid_usage without a start, and what the group's calls, connections and launches say. in_progress, which
+// is told already, where all communicators of the group are such that do not block, and it has jobs or lacks
+// connections: the rest goes on in the background. A failure there is one of the communicator.
 Status group_end();
 // Ends the group without carrying it out; returns the predicted time of its collectives in microseconds. Errors: as
 // group_end(), and invalid_usage where there are jobs.
@@ -37,8 +39,14 @@ Status enqueue_recv(const CommShare& share, int peer, const SendRecvTask& task);
 // tells the other ranks why a job is not run after all. The end calls it where no thread can be started for the job;
 // and where the group has failed before, for a job that is in order with nothing: other ranks may wait for ever for
 // what does not exist yet.
+// in_background: says who learns what has come of it; without both, the job blocks.
 using CancelJob = std::function<void(const Status&)>;
-Status enqueue_job(std::function<Status()> job, const void* in_order_with, CancelJob cancel);
+struct InBackground {
+  std::shared_ptr<Progress> made, used;  // of what the job makes, and of the communicator that it uses
+  explicit operator bool() const { return made || used; }
+};
+Status enqueue_job(std::function<Status()> job, const void* in_order_with, CancelJob cancel,
+                   InBackground in_background = {});
 // Returns whether the open group has such a job.
 bool has_job(const void* in_order_with);
 // Makes the open group fail with `status`, and returns it.

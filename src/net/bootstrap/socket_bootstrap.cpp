@@ -162,8 +162,24 @@ Status SocketBootstrap::meet() {
                        maker_name().c_str(), rank_, size_, status.what());
 }
 
+// As connect_to(), but asks the watch.
+Result<UniqueFd> SocketBootstrap::reach(const Address& root, Deadline deadline) {
+  if (!watch_) return connect_to(root, deadline);
+  GC_TRY_AS(Dial dial, Dial::start(root));
+  while (Clock::now() < deadline) {
+    PollSet set;
+    set.add(dial.fd(), POLLOUT);
+    GC_TRY(set.wait(std::min(deadline, Clock::now() + kLookAtMaker)));
+    GC_TRY(ask_watch());
+    if (!set.ready(dial.fd())) continue;
+    GC_TRY_AS(UniqueFd fd, dial.finish());
+    if (fd) return fd;
+  }
+  return connect_to(root, deadline);  // which says that it is too late
+}
+
 Result<bool> SocketBootstrap::come_to(const Address& root, Deadline deadline) {
-  GC_TRY_AS(UniqueFd fd, connect_to(root, deadline));
+  GC_TRY_AS(UniqueFd fd, reach(root, deadline));
   root_ = Line(std::move(fd));
   const BootstrapHello mine = hello(-1);
   root_.put(&mine, sizeof mine);

@@ -50,6 +50,7 @@ class SocketBootstrap final : public Bootstrap {
   SocketBootstrap(const proto::UniqueId& id, int rank, int size, int64_t timeout_s, Watch watch = {})
       : id_(id), rank_(rank), size_(size), timeout_s_(timeout_s), watch_(std::move(watch)) {}
   Status meet();
+  Result<UniqueFd> reach(const Address& root, Deadline deadline);
   // True once all have come, false where the maker hung up without a word.
   Result<bool> come_to(const Address& root, Deadline deadline);
   Status gather(const void* mine, void* all, size_t bytes);

@@ -69,6 +69,7 @@ AC_DEFUN([GC_SANITIZERS],[
 # what is tested with them. They alone need CLI11, fmt and nlohmann-json, and take a quarter of the time to compile.
 AC_DEFUN([GC_CHOOSE_TOOLS],[
   AC_ARG_ENABLE([tools],[AS_HELP_STRING([--disable-tools],[the library and the plugin only])],[],[enable_tools=yes])
+  AS_IF([test "$enable_tools" != no],[GC_CHECK_TOOL_HEADERS])
   AC_SUBST([GC_TOOLS],[$enable_tools])
   AM_CONDITIONAL([TOOLS],[test "$enable_tools" != no])
 ])
@@ -81,6 +82,19 @@ AC_DEFUN([GC_CHECK_HWLOC],[
   AC_SUBST([HWLOC_LIBS])
   AS_IF([test "$gc_hwloc" = no],
     [AC_MSG_ERROR([hwloc is missing: install its development files (Debian, Ubuntu: apt-get install libhwloc-dev)])])
+])
+
+# GC_CHECK_TOOL_HEADERS: an error that says what to install, where a header is missing that the tools need.
+AC_DEFUN([GC_CHECK_TOOL_HEADERS],[
+  AC_LANG_PUSH([C++])
+  gc_missing=
+  for gc_header in CLI/CLI.hpp fmt/format.h nlohmann/json.hpp; do
+    AC_MSG_CHECKING([for $gc_header])
+    AC_PREPROC_IFELSE([AC_LANG_SOURCE([[#include <$gc_header>]])],[AC_MSG_RESULT([yes])],
+      [AC_MSG_RESULT([no]); AS_VAR_APPEND([gc_missing],[" $gc_header"])])
+  done
+  AC_LANG_POP([C++])
+  AS_IF([test -n "$gc_missing"],[AC_MSG_ERROR([the tools need$gc_missing: install libcli11-dev, libfmt-dev and nlohmann-json3-dev, or configure with --disable-tools])])
 ])
 
 # GC_CHECK_TEST_TOOLS: what `make check` needs on top; the build itself does not.

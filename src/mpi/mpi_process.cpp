@@ -127,7 +127,8 @@ Status MpiProcess::make_known(const ProcessInfo& info, PeerProcess* peer) {
     return {};
   }
   auto board = core::Board::open(info.board);
-  if (!board) return Status::error(board.status().code(), "has a board out of reach: %s", board.status().what());
+  if (!board)
+    return Status::error(board.status().code(), "cannot be reached by its arrival board: %s", board.status().what());
   peer->mapped = *std::move(board);
   GC_TRY_AS(peer->liveness, core::Liveness::of(info.pid));
   return {};

@@ -8,7 +8,7 @@ using namespace gpucoll::nccl;
 namespace {
 
 ncclResult_t no_device_api(const char* function) {
-  return refuse(ncclInvalidUsage, function, "gpucoll has no device API: kernels of programs cannot communicate by it");
+  return refuse(ncclInvalidUsage, function, "gpucoll has no device API: switch off what uses it in the program");
 }
 
 int rank_of(ncclComm_t comm) {

@@ -39,7 +39,7 @@ Result<Side> side_of(const Ranks& ranks, const Names& names, const int* counts, 
   for (size_t r = 0; r < side.counts.size(); ++r) {
     if (counts[r] < 0) return Status::error(Code::invalid_argument, "%s[%zu] is %d", names.counts, r, counts[r]);
     if (displacements[r] < 0 && counts[r] > 0)
-      return Status::error(Code::invalid_argument, "%s[%zu] is %d: parts before the buffer are refused",
+      return Status::error(Code::invalid_argument, "%s[%zu] is %d: negative displacements are not supported",
                            names.displacements, r, displacements[r]);
     if (counts[r] == 0) continue;
     GC_TRY_AS(side.counts[r], times(names.counts, r, counts[r], one));

@@ -10,7 +10,8 @@ namespace gpucoll::coll {
 Result<size_t> bytes_of(const char* count_name, size_t count, gpucollDataType_t type, size_t times) {
   size_t bytes = 0;
   if (__builtin_mul_overflow(count, type_size(type), &bytes) || __builtin_mul_overflow(bytes, times, &bytes))
-    return Status::error(Code::invalid_argument, "%s %zu is larger than any memory", count_name, count);
+    return Status::error(Code::invalid_argument, "%s %zu is too large: no memory has so many elements", count_name,
+                         count);
   return bytes;
 }
 

@@ -1,5 +1,5 @@
-// MPI_Bsend and MPI_Ibsend of device memory end though the receiver makes no call of MPI any more: wherever it was, a few
-// tests after its receive.
+// MPI_Bsend and MPI_Ibsend of device memory end though the receiver makes no call of MPI any more: wherever it was, a
+// few tests after its receive.
 #include <unistd.h>
 
 #include <atomic>

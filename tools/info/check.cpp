@@ -31,7 +31,7 @@ std::string reasons_of_plugin() {
 Finding check_plugin() {
   std::string components;
   if (!run_command("ompi_info --parsable 2>/dev/null", &components))
-    return {Grade::warning, "ompi_info does not run, so nobody knows whether mpirun finds the plugin",
+    return {Grade::warning, "ompi_info does not run, so it cannot be checked whether mpirun finds the plugin",
             "install Open MPI, or put its bin folder into PATH"};
   if (components.find("mca:coll:gpucoll:") != std::string::npos)
     return {Grade::good, "Open MPI finds the plugin coll/gpucoll", ""};
@@ -154,7 +154,7 @@ std::string as_text(const Findings& findings, bool color) {
     std::string word = fmt::format("{:8}", word_of(finding.grade));
     if (color) word = fmt::format("\033[{}m{}\033[0m", kColors[static_cast<size_t>(finding.grade)], word);
     text += word + finding.what + "\n";
-    if (!finding.cure.empty()) text += "        to mend it: " + finding.cure + "\n";
+    if (!finding.cure.empty()) text += "        to fix it: " + finding.cure + "\n";
   }
   return text;
 }

@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
     if (!std::strcmp(argv[i], "-np")) argv[i] = const_cast<char*>("--np");
   CLI::App app("Tells version, build, devices, topology, transports and parameters of gpucoll.", "gpucoll-info");
   app.set_version_flag("--version", std::string("gpucoll-info ") + library_version());
-  app.add_flag("--json", json, "As JSON");
+  app.add_flag("--json", json, "Prints JSON");
   auto* checks =
       app.add_flag("--check", check,
                    "Says what is wrong with this machine, and how to mend it; exit status 1: a warning, 2: a fault");

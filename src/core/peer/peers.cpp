@@ -167,7 +167,8 @@ uint32_t verbs_fact(const std::vector<PeerInfo>& infos) {
   const Status usable = net::verbs_transport().usable();
   if (usable) return proto::kHasVerbs;
   const bool wished = !params().verbs_device.empty() || params().verbs_gid_index != kAuto;
-  log::write(wished ? log::Level::warn : log::Level::info, "no verbs between nodes, but tcp: %s", usable.what());
+  log::write(wished ? log::Level::warn : log::Level::info, "data between nodes go over TCP instead of RDMA: %s",
+             usable.what());
   return 0;
 }
 

@@ -159,8 +159,8 @@ Status CudaDevice::copy_async(void* dst, const void* src, size_t bytes, Stream s
 
 Status CudaDevice::check_signals() const {
   if (has_signals_) return {};
-  return Status::error(Code::unsupported, "GPU %d (%s) cannot wait for words in memory in a stream", index_,
-                       identity_.name);
+  return Status::error(Code::unsupported, "GPU %d (%s) does not support stream memory operations: update the driver",
+                       index_, identity_.name);
 }
 
 Status CudaDevice::write_value(Stream stream, uint64_t* word, uint64_t value) {

@@ -102,7 +102,8 @@ Status FrameReader::take_header(const uint8_t** data, size_t* bytes, FrameSink& 
   *bytes -= now;
   if (header_ < sizeof frame_) return {};
   const bool known = frame_.kind == StepKind::kData || frame_.kind == StepKind::kHead;
-  if (frame_.magic != proto::kStepMagic || !known) return Status::error(Code::remote, "it sends what is no step");
+  if (frame_.magic != proto::kStepMagic || !known)
+    return Status::error(Code::remote, "it sends data that are not a step, as another version of gpucoll may");
   GC_TRY_AS(place_, sink.begin(frame_));
   missing_ = data_bytes(frame_);
   return missing_ == 0 ? take_data(0, sink) : Status();

@@ -15,6 +15,7 @@
 #include "api/configuration.h"
 #include "api/handles.h"
 #include "api/open_device.h"
+#include "base/mutant.h"
 #include "base/params.h"
 #include "base/status.h"
 #include "core/comm/group.h"
@@ -436,7 +437,7 @@ gpucollResult_t gpucollCommRevoke(gpucollComm_t comm) {
     // Once a communicator is made, nothing in the background puts another one behind the handle.
     const bool made = comm && !comm->in_making.load();
     GC_TRY_AS(const Use communicator, checked(comm, made ? gpucollComm::kRevoked | core::Progress::kBusy : 0));
-    comm->refuses.fetch_or(gpucollComm::kRevoked);
+    if (!gc_mutant(225)) comm->refuses.fetch_or(gpucollComm::kRevoked);
     communicator->raise_fault(revoked_error());
     return {};
   }));

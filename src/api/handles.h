@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "api/registrations.h"
-#include "base/mutant.h"
 #include "base/status.h"
 #include "core/comm/comm_share.h"
 #include "gpucoll/gpucoll.h"

@@ -48,6 +48,11 @@ typedef enum gc_send_mode {
 /* A message that is being sent or received this way. */
 typedef struct gc_transfer gc_transfer;
 
+/* One side of a message to or from another node, whose data go in pieces by the PML. */
+typedef struct gc_pieces gc_pieces;
+/* A message has at most so many pieces in host memory at a time. */
+#define GC_PIECES_WINDOW 4
+
 typedef struct gc_pt2pt_abi {
   uint32_t version, bytes; /* GC_ABI_VERSION, sizeof(gc_pt2pt_abi) */
 
@@ -88,6 +93,31 @@ typedef struct gc_pt2pt_abi {
   /* Frees a transfer: one that has ended, or an offer that the PML has not got. Returns MPI_SUCCESS or an MPI error
    * class. */
   int (*end)(gc_transfer *transfer);
+
+  /* Returns from how many bytes on messages to the process with this blob go in pieces; 0: none does. */
+  size_t (*least_in_pieces)(const gc_process_blob *to);
+  /* Fills in the envelope of a message that goes in pieces; `serial`, not 0, tells it from others of this process. */
+  void (*name_pieces)(uint64_t serial, gc_envelope *envelope);
+  /* Returns whether the first `n` bytes of such an envelope have come from the process with this blob; `n` is at least
+   * GC_LEAST_ENVELOPE_BYTES. Stores the serial number; *mask tells which of its bits are known. */
+  int (*names_pieces)(const gc_process_blob *from, const gc_envelope *envelope, size_t n, uint64_t *serial,
+                      uint64_t *mask);
+  /* Returns how large the pieces of a message are to be. */
+  size_t (*piece_of)(size_t bytes);
+  /* Begins one side of a message of which `bytes` bytes go. */
+  int (*pieces_begin)(const gc_message_data *data, size_t bytes, size_t piece, int sends, gc_pieces **pieces);
+  /* Returns whether the next piece may go to the PML, which then has its memory. A sender that has failed gives empty
+   * pieces, and a receiver drops its own: the other side counts on them. */
+  int (*pieces_next)(gc_pieces *pieces, void **memory, size_t *bytes);
+  /* The PML has moved the oldest piece that it was given; moves: else it has failed, or the other side has. */
+  void (*pieces_moved)(gc_pieces *pieces, int moves);
+  /* Returns whether all data are where they belong, or something has failed and the PML has no piece. */
+  int (*pieces_ended)(gc_pieces *pieces);
+  /* Frees one side; leaves_memory: the PML may go on using memory that it was given. Returns MPI_SUCCESS or an MPI
+   * error class. */
+  int (*pieces_end)(gc_pieces *pieces, int leaves_memory);
+  /* Returns whether the process with this blob is known to have ended. */
+  int (*is_gone)(const gc_process_blob *other);
 } gc_pt2pt_abi;
 
 /* Returns the table, or NULL where this library does not offer `version`. */

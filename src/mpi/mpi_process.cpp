@@ -30,6 +30,12 @@ bool may_have_other_nodes() {
   return stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != kFirstPidNamespace;
 }
 
+ProcessInfo info_in(const gc_process_blob& blob) {
+  ProcessInfo info;
+  std::memcpy(&info, blob.bytes, sizeof info);
+  return info;
+}
+
 }  // namespace
 
 MpiProcess& MpiProcess::instance() {
@@ -81,23 +87,36 @@ void MpiProcess::make_outbox() {
 }
 
 bool MpiProcess::is_secret_of(const gc_process_blob& blob, const uint8_t* secret) const {
-  ProcessInfo info;
-  std::memcpy(&info, blob.bytes, sizeof info);
-  return outbox_of(blob) && !std::memcmp(info.outbox_secret, secret, sizeof info.outbox_secret);
+  const ProcessInfo info = info_in(blob);
+  return has_outbox(info) && !std::memcmp(info.outbox_secret, secret, sizeof info.outbox_secret);
+}
+
+// Returns whether a process of this version has an outbox.
+bool MpiProcess::has_outbox(const ProcessInfo& info) const {
+  return info.magic == kMagic && !std::strncmp(info.version, mine_.version, sizeof info.version) &&
+         info.outbox.bytes == sizeof(proto::Outbox);
 }
 
 std::optional<SharedMemoryName> MpiProcess::outbox_of(const gc_process_blob& blob) const {
-  ProcessInfo info;
-  std::memcpy(&info, blob.bytes, sizeof info);
-  const bool same = info.magic == kMagic && !std::strncmp(info.version, mine_.version, sizeof info.version) &&
-                    info.node == mine_.node && info.outbox.bytes == sizeof(proto::Outbox);
-  return same ? std::optional(info.outbox) : std::nullopt;
+  const ProcessInfo info = info_in(blob);
+  return has_outbox(info) && info.node == mine_.node ? std::optional(info.outbox) : std::nullopt;
+}
+
+bool MpiProcess::takes_pieces(const gc_process_blob& blob) const {
+  const ProcessInfo info = info_in(blob);
+  return has_outbox(info) && info.node != mine_.node;
 }
 
 bool MpiProcess::is_on_other_node(const gc_process_blob& blob) const {
-  ProcessInfo info;
-  std::memcpy(&info, blob.bytes, sizeof info);
+  const ProcessInfo info = info_in(blob);
   return info.magic == kMagic && info.node != mine_.node;
+}
+
+bool MpiProcess::is_known_to_be_gone(const gc_process_blob& blob) {
+  const ProcessInfo info = info_in(blob);
+  std::lock_guard lock(mutex_);
+  const auto known = peers_.find({info.node, info.pid, info.board.inode});
+  return known != peers_.end() && known->second && !known->second->alive();
 }
 
 std::string PeerProcess::name() const {
@@ -138,8 +157,7 @@ Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob, int own
   if (!blob)
     return Status::error(Code::unsupported,
                          "runs without gpucoll: install it there, too, and leave it among the components of coll");
-  ProcessInfo info;
-  std::memcpy(&info, blob->bytes, sizeof info);
+  const ProcessInfo info = info_in(*blob);
   if (info.magic != kMagic || std::strncmp(info.version, mine_.version, sizeof info.version))
     return Status::error(Code::invalid_usage, "runs another version of gpucoll than %.16s: install one everywhere",
                          mine_.version);

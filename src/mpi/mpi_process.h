@@ -60,11 +60,15 @@ class MpiProcess final : public core::Watched {
   // Memory from which others of the node take messages (proto/format/outbox.h); empty where none is wanted, or there is
   // no memory for it.
   const SharedMemory& outbox() const { return outbox_; }
-  // Returns the outbox of the process behind a blob, if it and this one can look into each other's.
   // Returns whether the process with this blob is on another node, or in another PID namespace.
   bool is_on_other_node(const gc_process_blob& blob) const;
+  // Returns the outbox of the process behind a blob, if it and this one can look into each other's.
   std::optional<SharedMemoryName> outbox_of(const gc_process_blob& blob) const;
-  // Returns whether these proto::kSecretBytes are those of that outbox.
+  // Returns whether the process behind a blob is on another node, and takes messages in pieces as this one does.
+  bool takes_pieces(const gc_process_blob& blob) const;
+  // Returns whether that process is known to have ended.
+  bool is_known_to_be_gone(const gc_process_blob& blob);
+  // Returns whether these proto::kSecretBytes are those of the outbox of the process behind a blob.
   bool is_secret_of(const gc_process_blob& blob, const uint8_t* secret) const;
   // This process enters no collective any more.
   void end() noexcept {
@@ -95,6 +99,7 @@ class MpiProcess final : public core::Watched {
  private:
   void make_outbox();
   void listen();
+  bool has_outbox(const ProcessInfo& info) const;
   Status can_reach(const ProcessInfo& info) const;
   Status make_known(const ProcessInfo& info, PeerProcess* peer);
   core::Board board_;

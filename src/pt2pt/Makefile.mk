@@ -10,6 +10,8 @@ src_pt2pt_libpt2pt_la_SOURCES = \
 	src/pt2pt/outboxes.cpp \
 	src/pt2pt/outboxes.h \
 	src/pt2pt/peer_lists.h \
+	src/pt2pt/pieces.cpp \
+	src/pt2pt/pieces.h \
 	src/pt2pt/take.cpp \
 	src/pt2pt/take.h \
 	src/pt2pt/transfer.h

@@ -1,5 +1,7 @@
 // The table of functions behind the component's point-to-point messages (abi/pt2pt.h).
+#include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "base/causes.h"
 #include "base/log.h"
@@ -8,6 +10,7 @@
 #include "mpi/error_class.h"
 #include "mpi/message_causes.h"
 #include "pt2pt/offer.h"
+#include "pt2pt/pieces.h"
 #include "pt2pt/take.h"
 
 namespace gpucoll::pt2pt {
@@ -79,6 +82,7 @@ State state_found(int matched) { return matched ? State::matched : State::offere
 bool is_found(const proto::OutboxSlot& slot) { return state_of(slot) == State::offered; }
 bool is_here(const proto::OutboxSlot& slot) { return is_found(slot) || state_of(slot) == State::matched; }
 
+static_assert(gc_pieces::kWindow == GC_PIECES_WINDOW);
 static_assert(proto::kLeastEnvelopeBytes == GC_LEAST_ENVELOPE_BYTES &&
               proto::kEnvelopeMagic[0] == GC_ENVELOPE_MAGIC_0 && proto::kEnvelopeMagic[1] == GC_ENVELOPE_MAGIC_1);
 
@@ -184,13 +188,126 @@ int end(gc_transfer* transfer) {
   return mpi_class(code);
 }
 
+// ---- messages between nodes, in pieces ----
+
+// From so many bytes on pieces are faster than the whole message (docs/adr/0050).
+constexpr size_t kLeastInPieces = size_t{1} << 20;
+
+size_t least_in_pieces(const gc_process_blob* to) {
+  if (!to || !coll::MpiProcess::instance().takes_pieces(*to)) return 0;
+  return std::max<size_t>(param_or(params().pt2pt_direct_bytes, kLeastInPieces), proto::kEnvelopeBytes);
+}
+
+void name_pieces(uint64_t serial, gc_envelope* envelope) {
+  proto::Envelope filled = {};
+  const proto::Outbox& own = *Outboxes::instance().own();
+  std::memcpy(filled.magic, proto::kEnvelopeMagic, sizeof filled.magic);
+  std::memcpy(filled.secret, own.nonce, sizeof filled.secret);
+  filled.slot = static_cast<uint8_t>(serial);
+  filled.serial = serial;
+  std::memcpy(envelope->bytes, &filled, sizeof envelope->bytes);
+}
+
+int names_pieces(const gc_process_blob* from, const gc_envelope* bytes, size_t n, uint64_t* serial, uint64_t* mask) {
+  const proto::Envelope envelope = envelope_in(*bytes);
+  const auto& process = coll::MpiProcess::instance();
+  if (std::memcmp(envelope.magic, proto::kEnvelopeMagic, sizeof envelope.magic)) return 0;
+  if (!from || !process.takes_pieces(*from) || !process.is_secret_of(*from, envelope.secret)) return 0;
+  const bool has_serial = n >= offsetof(proto::Envelope, rest);
+  *serial = has_serial ? envelope.serial : envelope.slot;
+  *mask = has_serial ? ~uint64_t{0} : 0xff;
+  return 1;
+}
+
+size_t piece_of(size_t bytes) {
+  constexpr size_t kUnit = size_t{64} << 10, kMost = size_t{512} << 10;
+  return std::clamp((bytes / gc_pieces::kWindow + kUnit - 1) / kUnit * kUnit, kUnit, kMost);
+}
+
+// Runs a step of one side, and notes where it fails. Returns what the step returns, `otherwise` where it fails.
+template <class Step>
+int stepped(gc_pieces* pieces, int otherwise, const Step& step) {
+  int result = otherwise;
+  const Code code = guarded("a message", [&]() -> Status {
+    GC_TRY_AS(result, step());
+    return {};
+  });
+  if (code != Code::ok) pieces->fail(code);
+  return result;
+}
+
+int pieces_begin(const gc_message_data* data, size_t bytes, size_t piece, int sends, gc_pieces** pieces) {
+  return mpi_class(guarded(sends ? "sending" : "receiving", [&]() -> Status {
+    auto made = std::make_unique<gc_pieces>(*data, bytes, piece, sends != 0);
+    GC_TRY(made->begin());
+    *pieces = made.release();
+    return {};
+  }));
+}
+
+int pieces_next(gc_pieces* pieces, void** memory, size_t* bytes) {
+  const auto next = [&]() -> Result<int> {
+    GC_TRY_AS(const bool there, pieces->next(memory, bytes));
+    return there;
+  };
+  const bool had_failed = pieces->failed() != Code::ok;
+  const int there = stepped(pieces, 0, next);
+  return !there && !had_failed && pieces->failed() != Code::ok ? stepped(pieces, 0, next) : there;
+}
+
+void pieces_moved(gc_pieces* pieces, int moves) {
+  if (!moves && pieces->failed() == Code::ok) pieces->fail(Code::remote);
+  (void)stepped(pieces, 0, [&]() -> Result<int> {
+    GC_TRY(pieces->moved());
+    return 1;
+  });
+}
+
+int pieces_ended(gc_pieces* pieces) {
+  return stepped(pieces, 0, [&]() -> Result<int> {
+    GC_TRY_AS(const bool ended, pieces->ended());
+    return ended;
+  });
+}
+
+int pieces_end(gc_pieces* pieces, int leaves_memory) {
+  const Code code = pieces->failed();
+  if (leaves_memory) pieces->leave_memory();
+  delete pieces;
+  return mpi_class(code);
+}
+
+int is_gone(const gc_process_blob* other) { return other && coll::MpiProcess::instance().is_known_to_be_gone(*other); }
+
 }  // namespace
 }  // namespace gpucoll::pt2pt
 
 extern "C" const gc_pt2pt_abi* gpucoll_pt2pt_abi(uint32_t version) {
   using namespace gpucoll::pt2pt;
-  static const gc_pt2pt_abi abi = {
-      GC_ABI_VERSION, sizeof(gc_pt2pt_abi), enabled, host_reaches, uses_devices, offer,  note, is_envelope,
-      take,           noted_came,           cut_off, probed,       test,         launch, end};
+  static const gc_pt2pt_abi abi = {GC_ABI_VERSION,
+                                   sizeof(gc_pt2pt_abi),
+                                   enabled,
+                                   host_reaches,
+                                   uses_devices,
+                                   offer,
+                                   note,
+                                   is_envelope,
+                                   take,
+                                   noted_came,
+                                   cut_off,
+                                   probed,
+                                   test,
+                                   launch,
+                                   end,
+                                   least_in_pieces,
+                                   name_pieces,
+                                   names_pieces,
+                                   piece_of,
+                                   pieces_begin,
+                                   pieces_next,
+                                   pieces_moved,
+                                   pieces_ended,
+                                   pieces_end,
+                                   is_gone};
   return version == GC_ABI_VERSION ? &abi : nullptr;
 }

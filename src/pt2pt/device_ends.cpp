@@ -109,6 +109,15 @@ Result<gpu::Stream> DeviceEnd::stream() {
   return stream_;
 }
 
+Result<gpu::Stream> DeviceEnd::stream_of_pieces(bool sends) {
+  std::lock_guard lock(mutex_);
+  gpu::Stream& stream = stream_of_pieces_[sends];
+  if (!stream) {
+    GC_TRY_AS(stream, device.create_stream());
+  }
+  return stream;
+}
+
 Status DeviceEnd::synchronize() {
   GC_TRY_AS(const gpu::Stream stream, this->stream());
   return device.synchronize(stream);

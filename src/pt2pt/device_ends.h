@@ -42,7 +42,9 @@ class DeviceEnd {
   uint8_t* eager_of(const proto::OutboxSlot& slot) const;
   // A stream for copy engines.
   Result<gpu::Stream> stream();
-  // Waits for what it has been given.
+  // A stream for pieces of messages between nodes: those that are sent do not wait for those that are received.
+  Result<gpu::Stream> stream_of_pieces(bool sends);
+  // Waits for what stream() has been given.
   Status synchronize();
   Result<gpu::Event> take_event();
   void put_event(gpu::Event event);
@@ -65,7 +67,7 @@ class DeviceEnd {
   proto::Outbox* outbox_ = nullptr;  // kernel address
   core::Imports imports_;
   uint64_t opens_ = 0;
-  gpu::Stream stream_ = nullptr;
+  gpu::Stream stream_ = nullptr, stream_of_pieces_[2] = {};
   std::vector<gpu::Event> events_;
   std::multimap<size_t, uint8_t*> spare_;
   size_t spare_bytes_ = 0;

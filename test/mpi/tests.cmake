@@ -319,10 +319,10 @@ gc_mutant(114 LABELS mpi asan MUST_PRINT "is not told once" ENV ${GC_MPI_ENV} "G
 
 # Several nodes, all of them on this machine: which ranks are on one, by letters.
 function(gc_nodes_test name nodes)
-  cmake_parse_arguments(n "" "" "COMMAND;ENV" ${ARGN})
+  cmake_parse_arguments(n "" "" "COMMAND;ENV;LABELS;MPIRUN" ${ARGN})
   string(LENGTH "${nodes}" np)
   list(POP_FRONT n_COMMAND program)
-  gc_mpi_test(mpi.nodes.${name} LABELS mpi TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} ENV ${n_ENV}
+  gc_mpi_test(mpi.nodes.${name} LABELS mpi ${n_LABELS} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY} ${n_MPIRUN} ENV ${n_ENV}
     COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh ${nodes} ${GC_BUILD}/${program} ${n_COMMAND})
 endfunction()
 gc_nodes_test(collectives aab COMMAND test/mpi/collectives 20)
@@ -340,6 +340,33 @@ gc_nodes_test(threads abc COMMAND test/mpi/threads)
 gc_nodes_test(host aab COMMAND test/mpi/host)
 # Ranks 0 and 2 share a device of one node, 1 and 3 one of the other.
 gc_nodes_test(teams abab ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/collectives 20)
+# Messages that go in pieces. With pieces for small ones as well, the tests of messages are tests of pieces.
+set(small_pieces ENV GPUCOLL_PT2PT_DIRECT_BYTES=113)
+set(tcp MPIRUN --mca pml ob1 --mca btl tcp,self)
+gc_nodes_test(pieces ab LABELS asan COMMAND test/mpi/pieces)
+gc_nodes_test(pieces_from_70001 ab ENV GPUCOLL_PT2PT_DIRECT_BYTES=70001 COMMAND test/mpi/pieces)
+gc_nodes_test(pieces_threads abab LABELS asan COMMAND test/mpi/pieces threads)
+gc_nodes_test(pieces_tcp ab ${tcp} COMMAND test/mpi/pieces)
+gc_nodes_test(messages ab LABELS asan ${small_pieces} COMMAND test/mpi/messages)
+gc_nodes_test(messages_threads ab ${small_pieces} COMMAND test/mpi/messages threads)
+gc_nodes_test(messages_monitored ab ${small_pieces} MPIRUN --mca pml_monitoring_enable 1 COMMAND test/mpi/messages)
+gc_nodes_test(matching aba LABELS asan ${small_pieces} COMMAND test/mpi/matching --messages 6000 --seed 1100000)
+gc_nodes_test(matching_tcp abc ${small_pieces} ${tcp} COMMAND test/mpi/matching --messages 4000 --seed 1200000)
+gc_nodes_test(matching_threads ab ${small_pieces} COMMAND test/mpi/matching --messages 6000 --seed 1300000 --threads 3)
+if(GC_PML_UCX)
+  gc_nodes_test(pieces_ucx ab MPIRUN ${ucx} COMMAND test/mpi/pieces)
+  gc_nodes_test(messages_ucx ab ${small_pieces} MPIRUN ${ucx} COMMAND test/mpi/messages)
+  gc_nodes_test(matching_ucx aba ${small_pieces} MPIRUN ${ucx} COMMAND test/mpi/matching --messages 4000 --seed 1400000)
+endif()
+# A piece is copied short; messages of the size of an envelope are not noted; a probe tells the size of an envelope;
+# pieces of a later message go before those of an earlier one.
+foreach(mutant_and_sign "381:device to device: wrong data" "383:bytes of 113" "384:a probe finds 113 bytes"
+        "385:the sender could not send it")
+  string(REGEX REPLACE ":.*" "" mutant "${mutant_and_sign}")
+  string(REGEX REPLACE "^[0-9]*:" "" sign "${mutant_and_sign}")
+  gc_mpi_mutant(${mutant} MUST_PRINT "${sign}" LABELS mpi TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY}
+    COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh ab ${GC_BUILD}/test/mpi/pieces)
+endforeach()
 foreach(group lateness deaths departures)
   gc_test(mpi.nodes.faults.${group} LABELS mpi TIMEOUT 240 PROCESSORS 1
     ENV ${GC_MPI_ENV} GC_NODES=abca "GC_SANITIZERS=${GC_SANITIZERS}"

@@ -17,6 +17,7 @@ static void construct(gcm_module *m) {
 static void destruct(gcm_module *m) {
   if (m->comm != NULL && gcm_abi != NULL) gcm_abi->comm_free(m->comm);
   m->comm = NULL;
+  gcm_forget_notes(m->communicator);
   free(m->block_bytes);
   free(m->block_offsets);
   free(m->block_maps);

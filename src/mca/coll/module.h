@@ -94,6 +94,8 @@ bool gcm_process_closed(void); /* the engine's part is over: stage, and tell the
 /* interpose.c: carries messages of device memory from now on, and no more. */
 void gcm_look_at_messages(void);
 void gcm_leave_messages(void);
+/* mca/pt2pt: the communicator ends, and what is known of its messages with it. */
+void gcm_forget_notes(ompi_communicator_t *comm);
 
 /* module.c */
 mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority);

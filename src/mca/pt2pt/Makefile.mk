@@ -11,6 +11,10 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/pt2pt/message_requests.c \
 	src/mca/pt2pt/message_requests.h \
 	src/mca/pt2pt/mpi_functions.c \
+	src/mca/pt2pt/notes.c \
+	src/mca/pt2pt/notes.h \
+	src/mca/pt2pt/pieces.c \
+	src/mca/pt2pt/pieces.h \
 	src/mca/pt2pt/pt2pt.h \
 	src/mca/pt2pt/staged_receives.c \
 	src/mca/pt2pt/staged_receives.h

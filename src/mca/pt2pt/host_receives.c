@@ -12,6 +12,7 @@ static int make(void *buffer, size_t count, gcm_type *type, const gcm_route *rou
   return gcm_make_message(buffer, count, type, false, route, true, persistent, request);
 }
 
+_Thread_local bool gcm_in_callback;
 bool gcm_pml_delivers_cut_messages, gcm_pml_may_overrun;
 static bool ob1_runs; /* its requests say where they receive to */
 
@@ -194,7 +195,9 @@ static GCM_NOINLINE int look_for_message(ompi_request_t *receive) {
   if (stays) *state = &being_looked_at;
   opal_mutex_unlock(&gcm_list_lock);
   if (!stays) return 0;
+  gcm_in_callback = true;
   gcm_message_request *r = find_message(&t, &receive->req_status);
+  gcm_in_callback = false;
   if (r != NULL) {
     gcm_stand_for(r, receive, state);
     return 1;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
+#include "mca/pt2pt/notes.h"
 #include "mca/pt2pt/pt2pt.h"
 #include "mca/pt2pt/staged_receives.h"
 
@@ -57,8 +58,11 @@ static gc_message_key key_of(ompi_communicator_t *comm, int tag) {
 bool gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, bool matched, bool again) {
   if (status->_ucount != GC_ENVELOPE_BYTES || !may_be_offered(status->MPI_TAG)) return true;
   const gc_message_key key = key_of(comm, status->MPI_TAG);
+  const gc_process_blob *from = blob_of(comm, status->MPI_SOURCE);
   (void)progress(); /* what the PML has given to receives is no longer to be found */
-  const size_t bytes = gcm_pt2pt->probed(blob_of(comm, status->MPI_SOURCE), &key, matched, again);
+  const gcm_note_key noted = {comm, status->MPI_SOURCE, status->MPI_TAG, matched};
+  const size_t bytes = gcm_pt2pt->least_in_pieces(from) != 0 ? gcm_look_at_notes(&noted, again)
+                                                             : gcm_pt2pt->probed(from, &key, matched, again);
   if (bytes != 0) status->_ucount = bytes;
   return bytes != 0;
 }
@@ -66,7 +70,12 @@ bool gcm_correct_probe(ompi_communicator_t *comm, ompi_status_public_t *status, 
 void gcm_note_message(ompi_communicator_t *comm, int to, int tag) {
   if (!may_be_offered(tag)) return;
   const gc_message_key key = key_of(comm, tag);
-  gcm_pt2pt->note(blob_of(comm, to), &key);
+  const gc_process_blob *blob = blob_of(comm, to);
+  if (gcm_pt2pt->least_in_pieces(blob) != 0) {
+    gcm_send_plain_note(comm, to, tag);
+  } else {
+    gcm_pt2pt->note(blob, &key);
+  }
 }
 
 /* Host memory with gaps, and memory of both kinds, take what comes by host memory of ours. */
@@ -92,6 +101,33 @@ static void take_message(gcm_message_request *r, const gc_process_blob *from) {
   if (r->rc == MPI_SUCCESS && bytes > target.bytes) r->rc = no_memory ? MPI_ERR_NO_MEM : MPI_ERR_TRUNCATE;
 }
 
+/* Receives, in pieces, the message whose envelope has come; cut: what came of that had no room. */
+static void receive_pieces(gcm_message_request *r, gcm_note_name name, bool cut) {
+  gc_message_data target = r->data.place;
+  if (cut) target.bytes = 0;
+  if (!cut && receives_aside(r)) {
+    const bool has_memory = take_host_memory(r);
+    target = (gc_message_data){.memory = r->host, .bytes = has_memory ? target.bytes : 0};
+    if (!has_memory) r->rc = MPI_ERR_NO_MEM; /* the sender's wait must end */
+  }
+  const gcm_pieces_route route = {r->route.comm, r->status.MPI_SOURCE, r->status.MPI_TAG, r->matched};
+  r->pieces = gcm_take_pieces(&route, name, &target);
+  if (r->pieces == NULL) r->rc = MPI_ERR_NO_MEM;
+}
+
+/* Does as look_for_envelope() for what has come from another node, of the size of an envelope. */
+static bool look_for_pieces(gcm_message_request *r, const gc_process_blob *from, bool cut) {
+  const size_t room = r->data.place.bytes, n = cut ? room : GC_ENVELOPE_BYTES;
+  const gcm_note_key key = {r->route.comm, r->status.MPI_SOURCE, r->status.MPI_TAG, r->matched};
+  gcm_note_name name = {0, 0};
+  if (n < GC_LEAST_ENVELOPE_BYTES || gcm_pt2pt->names_pieces(from, &r->envelope, n, &name.serial, &name.mask)) {
+    receive_pieces(r, name, cut);
+    return true;
+  }
+  gcm_take_plain_note(&key);
+  return false;
+}
+
 /* Looks whether a receive that the PML has ended brought an envelope, of which `packed` has the first bytes, and takes
  * its message then. Returns whether it did. */
 static bool look_for_envelope(gcm_message_request *r, const void *packed) {
@@ -101,6 +137,11 @@ static bool look_for_envelope(gcm_message_request *r, const void *packed) {
   if (r->rc != MPI_SUCCESS && !cut) return false;
   const gc_process_blob *from = blob_of(r->route.comm, r->status.MPI_SOURCE);
   const gc_message_key key = key_of(r->route.comm, r->status.MPI_TAG);
+  if (gcm_pt2pt->least_in_pieces(from) != 0) {
+    if (bytes != GC_ENVELOPE_BYTES) return false;
+    memcpy(r->envelope.bytes, packed, cut ? room : bytes);
+    return look_for_pieces(r, from, cut);
+  }
   if (cut && bytes == GC_ENVELOPE_BYTES) {
     memcpy(r->envelope.bytes, packed, room);
     gcm_pt2pt->cut_off(from, &key, &r->envelope, room, r->matched);
@@ -137,6 +178,16 @@ static uint32_t why_slow(const gcm_message_request *r, int answer) {
   if (r->data.mixed) return GC_CAUSE_message_partly_host;
   if (answer != GC_STAGE) return GC_CAUSE_OF(answer);
   return gcm_pt2pt == NULL ? GC_CAUSE_message_off : GC_CAUSE_none;
+}
+
+/* Announces a send to a process of another node that goes in pieces. Returns GC_STAGE where it does not. */
+static int announce_pieces(gcm_message_request *r) {
+  const gcm_route *route = &r->route;
+  if (!may_be_offered(route->tag) || !r->data.place.on_device || r->data.mixed) return GC_STAGE;
+  if (route->mode == MCA_PML_BASE_SEND_BUFFERED) return GC_STAGE;
+  if (!gcm_go_in_pieces(route->comm, blob_of(route->comm, route->peer), r->data.place.bytes)) return GC_STAGE;
+  const gcm_pieces_route to = {.comm = route->comm, .peer = route->peer, .tag = route->tag};
+  return gcm_offer_pieces(&to, &r->data.place, &r->envelope, &r->pieces);
 }
 
 /* Offers a send to its receiver. Returns GC_STAGE or GC_STAGE_BECAUSE() where the PML must carry the data. */
@@ -178,8 +229,11 @@ int gcm_wait(ompi_request_t **request, ompi_status_public_t *status) {
 
 /* Takes an offer back that its receiver will not see. */
 static void withdraw(gcm_message_request *r) {
+  size_t bytes;
   if (r->transfer != NULL) (void)gcm_pt2pt->end(r->transfer);
+  if (r->pieces != NULL) (void)gcm_end_pieces(r->pieces, &bytes);
   r->transfer = NULL;
+  r->pieces = NULL;
 }
 
 /* Ends the PML's request, which is complete, and brings what it received to where it belongs. */
@@ -199,6 +253,19 @@ static void end_transfer(gcm_message_request *r) {
   int rc = gcm_pt2pt->end(r->transfer);
   r->transfer = NULL;
   if (rc == MPI_SUCCESS && r->receives && receives_aside(r)) rc = gcm_store_data(&r->data, r->host, r->status._ucount);
+  if (r->rc == MPI_SUCCESS) r->rc = rc;
+}
+
+static void end_pieces(gcm_message_request *r) {
+  const size_t room = r->data.place.bytes;
+  size_t bytes = 0;
+  int rc = gcm_end_pieces(r->pieces, &bytes);
+  r->pieces = NULL;
+  if (r->receives && r->rc == MPI_SUCCESS && rc == MPI_SUCCESS) {
+    r->status._ucount = bytes < room ? bytes : room;
+    if (receives_aside(r)) rc = gcm_store_data(&r->data, r->host, r->status._ucount);
+    if (rc == MPI_SUCCESS && bytes > room) rc = MPI_ERR_TRUNCATE;
+  }
   if (r->rc == MPI_SUCCESS) r->rc = rc;
 }
 
@@ -254,6 +321,7 @@ static bool has_inner(const gcm_message_request *r) { return r->inner != NULL &&
 /* Returns whether there is something to do for the request outside of the lock. */
 static bool is_ready(gcm_message_request *r) {
   if (has_inner(r)) return REQUEST_COMPLETE(r->inner);
+  if (r->pieces != NULL) return gcm_pieces_ended(r->pieces);
   return r->transfer == NULL || gcm_pt2pt->test(r->transfer);
 }
 
@@ -279,10 +347,12 @@ static gcm_message_request *take_ready(void) {
 static void attend(gcm_message_request *r) {
   if (has_inner(r)) {
     end_inner(r);
-    if (r->transfer != NULL) {
+    if (r->transfer != NULL || r->pieces != NULL) {
       put_under_way(r);
       return;
     }
+  } else if (r->pieces != NULL) {
+    end_pieces(r);
   } else if (r->transfer != NULL) {
     end_transfer(r);
   }
@@ -291,10 +361,10 @@ static void attend(gcm_message_request *r) {
 
 static int progress(void) {
   if (GCM_LIKELY(atomic_load_explicit(&n_under_way, memory_order_relaxed) == 0)) return 0;
-  if (opal_mutex_trylock(&gcm_list_lock) != 0) return 0;
+  int attended = gcm_drive_pieces();
+  if (opal_mutex_trylock(&gcm_list_lock) != 0) return attended;
   gcm_message_request *ready = take_ready();
   opal_mutex_unlock(&gcm_list_lock);
-  int attended = 0;
   while (ready != NULL) {
     gcm_message_request *r = ready;
     ready = r->next;
@@ -335,7 +405,8 @@ static mca_pml_base_send_mode_t envelope_mode(const gcm_message_request *r) {
 static int send_envelope(gcm_message_request *r) {
   const gcm_route *route = &r->route;
   const mca_pml_base_send_mode_t mode = envelope_mode(r);
-  int rc = offer_message(r);
+  int rc = announce_pieces(r);
+  if (rc <= GC_STAGE) rc = offer_message(r);
   if (rc == MPI_SUCCESS) {
     const size_t bytes = r->data.place.bytes;
     rc = gcm_pml.pml_isend(r->envelope.bytes, bytes < GC_ENVELOPE_BYTES ? bytes : GC_ENVELOPE_BYTES, bytes_type(),
@@ -409,7 +480,7 @@ gcm_message_request *gcm_find_envelope(const gcm_message_data *data, ompi_commun
   r->status = *status;
   r->rc = status->MPI_ERROR;
   (void)gcm_load_data(data, packed, status->_ucount);
-  if (look_for_envelope(r, packed) && (r->transfer != NULL || r->rc != status->MPI_ERROR)) {
+  if (look_for_envelope(r, packed) && (r->transfer != NULL || r->pieces != NULL || r->rc != status->MPI_ERROR)) {
     r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
     return r;
   }
@@ -482,7 +553,7 @@ static int request_cancel(ompi_request_t *request, int flag) {
   (void)flag;
   gcm_message_request *r = (gcm_message_request *)request;
   opal_mutex_lock(&gcm_list_lock); /* while it is in the list, nobody frees the PML's request */
-  const bool can = r->listed && has_inner(r) && r->transfer == NULL;
+  const bool can = r->listed && has_inner(r) && r->transfer == NULL && r->pieces == NULL;
   const int rc = can ? ompi_request_cancel(r->inner) : OMPI_SUCCESS;
   opal_mutex_unlock(&gcm_list_lock);
   return rc;
@@ -499,6 +570,7 @@ static void request_construct(gcm_message_request *r) {
   outer->req_status = ompi_status_empty;
   r->inner = MPI_REQUEST_NULL;
   r->transfer = NULL;
+  r->pieces = NULL;
   r->stands_for = NULL;
   r->host = NULL;
   r->next = NULL;
@@ -530,7 +602,7 @@ gcm_message_request *gcm_message_request_new(const gcm_message_data *data, const
 void gcm_message_request_release(gcm_message_request *r) {
   ompi_communicator_t *comm = r->route.comm;
   gcm_type *type = r->data.type;
-  if (r->transfer != NULL) (void)gcm_pt2pt->end(r->transfer);
+  withdraw(r);
   if (r->host != NULL) gcm_abi->stage_put(r->host);
   OMPI_REQUEST_FINI(&r->super.req_ompi);
   OBJ_RELEASE(r);

@@ -1,6 +1,6 @@
 /* Requests of our own for messages. Each stands for a request of the PML (`inner`) that carries the message, or the
- * envelope of one that is copied straight from the sender's memory (`transfer`). MPI progress looks through those under
- * way, and completes ours when the data are where they belong.
+ * envelope of one that is copied straight from the sender's memory (`transfer`) or, between nodes, goes in pieces. MPI
+ * progress looks through those under way, and completes ours when the data are where they belong.
  *
  * A persistent request begins a new message at each start.
  * Thread safety: the list has a lock; what may call MPI or the application is done outside of it. Ownership: a request
@@ -11,6 +11,7 @@
 #define GPUCOLL_MCA_PT2PT_MESSAGE_REQUESTS_H
 
 #include "mca/pt2pt/message_data.h"
+#include "mca/pt2pt/pieces.h"
 #include "ompi/mca/pml/base/pml_base_request.h"
 
 /* The other side of a message, as the PML is told. */
@@ -26,6 +27,7 @@ typedef struct gcm_message_request {
   mca_pml_base_request_t super;
   ompi_request_t *inner; /* MPI_REQUEST_NULL: none, or it has ended */
   gc_transfer *transfer; /* NULL: none */
+  gcm_pieces *pieces;    /* NULL: the message does not go in pieces */
   gcm_message_data data;
   gcm_route route;
   gc_envelope envelope;

@@ -52,6 +52,9 @@ int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **me
 /* Returns whether the data of a buffer are device memory, if only in part. */
 bool gcm_is_device_message(const void *buffer, size_t count, gcm_type *type);
 
+/* host_receives.c: this thread is in a callback of the PML's, in which none of its functions may be called. */
+extern _Thread_local bool gcm_in_callback;
+
 /* host_receives.c: the PML has been chosen. ob1 delivers as much of a message as there is room for, but may write more
  * than that (staged_receives.h). Below pml/monitoring may be ob1 or another: nothing counts on the former, and the
  * latter is guarded against. */

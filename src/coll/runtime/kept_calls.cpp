@@ -34,7 +34,8 @@ bool are_same(const gc_call& kept, const gc_call& call) {
 }  // namespace
 
 DeviceCall* KeptCalls::find(const gc_call& call) noexcept {
-  for (Entry& entry : entries_) {
+  if (!entries_) return nullptr;
+  for (Entry& entry : *entries_) {
     if (!entry.last_use || !are_same(entry.call, call)) continue;
     if (!entry.send.is_still(call.send) || !entry.recv.is_still(call.recv)) {
       entry.last_use = 0;
@@ -50,7 +51,8 @@ void KeptCalls::keep(const gc_call& call, DeviceCall& made) {
   if (!made.kept || !is_plain(call) || !has_tasks_alone(made.part)) return;
   const auto send = KnownBuffer::of(call.send), recv = KnownBuffer::of(call.recv);
   if (!send || !recv) return;
-  Entry& entry = *std::ranges::min_element(entries_, {}, &Entry::last_use);
+  if (!entries_) entries_ = std::make_unique<std::array<Entry, kMost>>();
+  Entry& entry = *std::ranges::min_element(*entries_, {}, &Entry::last_use);
   entry.last_use = ++now_;
   entry.call = call;
   entry.send = *send;

@@ -9,6 +9,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "abi/abi.h"
 #include "coll/runtime/mpi_runtime.h"
@@ -32,7 +33,7 @@ class KeptCalls {
     KnownBuffer send, recv;
     DeviceCall made;
   };
-  std::array<Entry, kMost> entries_;
+  std::unique_ptr<std::array<Entry, kMost>> entries_;  // null until the first one: most communicators have none
   uint64_t now_ = 0;
 };
 

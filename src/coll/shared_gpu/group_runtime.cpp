@@ -207,6 +207,7 @@ Status GroupRuntime::put_together(const DeviceCall& call) {
   whole_.lines = call.lines;
   whole_.part.device = device_;
   const int mine = groups_->of[static_cast<size_t>(description_.rank)];
+  whole_.kept = {};  // it was of the call before
   GC_TRY(compose(*groups_, mine, parts, call.pairs_with_gaps, *device_, whole_.scratch, &whole_.part.queue));
   whole_.part.queue.results_on_host = call.part.queue.results_on_host;
   if (!dry_runs_) call.part.packing.on_host().load();

@@ -16,6 +16,7 @@
 #include "coll/reduce_local.h"
 #include "coll/traced_calls.h"
 #include "core/comm/reclaim.h"
+#include "gpu/program_copies.h"
 #include "mpi/datatype/address.h"
 #include "mpi/datatype/type_cache.h"
 #include "mpi/error_class.h"
@@ -133,12 +134,14 @@ void process_ended() {
 // The device of the last device buffer that this thread has asked about: where staging memory is pinned.
 thread_local const void* last_device_pointer = nullptr;
 
+// Waits for what the program has just copied there.
 gpu::Device* device_of(const void* pointer) {
   if (!pointer) return nullptr;
   auto platform = gpu::platform();
   if (!platform) return nullptr;
   gpu::PointerInfo info = (*platform)->classify(pointer);
   if (info.kind == gpu::MemoryKind::host || info.kind == gpu::MemoryKind::pinned) return nullptr;
+  gpu::await_program_copies(pointer, info);
   // Memory that was freed belongs to no device: any device says so.
   auto device = (*platform)->open(info.device >= 0 ? info.device : (*platform)->current_device());
   return device ? *device : nullptr;
@@ -310,7 +313,8 @@ void look_at_wishes(gc_comm* comm, uint32_t form) {
 int reduce_local(const void* in, void* inout, size_t count, int type, int op) {
   bool done = false;
   const Code code = guarded("MPI_Reduce_local", [&]() -> Status {
-    gpu::Device* device = device_of(gpu::is_device_pointer(inout) ? inout : in);
+    gpu::Device *const of_result = device_of(inout), *const of_operand = device_of(in);
+    gpu::Device* const device = of_result ? of_result : of_operand;
     if (!device || type < 0 || op < 0) return {};
     GC_TRY_AS(done, coll::reduce_local(*device, in, inout, count, static_cast<gpucollDataType_t>(type),
                                        static_cast<gpucollRedOp_t>(op)));

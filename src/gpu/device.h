@@ -66,6 +66,11 @@ struct HostBlock {
 
 // An ordered queue of work on a device: a cudaStream_t on CUDA, an emu stream otherwise.
 using Stream = void*;
+// Returns whether a stream is another one in each thread that names it: CUDA's cudaStreamPerThread.
+inline bool is_stream_of_each_thread(Stream stream) noexcept {
+  constexpr uintptr_t kPerThread = 2;
+  return reinterpret_cast<uintptr_t>(stream) == kPerThread;
+}
 // A point in a stream's work, recorded again and again: a cudaEvent_t on CUDA.
 using Event = void*;
 // A recorded piece of work that can be launched many times.

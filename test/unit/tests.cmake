@@ -16,6 +16,8 @@ set_tests_properties(unit.tarball PROPERTIES SKIP_RETURN_CODE 77)
 gc_test(unit.base LABELS unit COMMAND test/unit/base/base_test)
 gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS unit
   COMMAND test/unit/base/base_test --gtest_filter=SharedMemory.*)
+# Where the system knows no pidfds.
+gc_mutant(391 MUST_PRINT "PASSED.*1 test" LABELS unit COMMAND test/unit/core/core_test --gtest_filter=Liveness.*)
 gc_test(unit.trace LABELS unit COMMAND test/unit/base/trace_test)
 gc_mutant(240 MUST_PRINT "FAILED.*Trace.OfAForkedChildIsNone" LABELS unit
   COMMAND test/unit/base/trace_test --gtest_filter=Trace.OfAForkedChildIsNone)

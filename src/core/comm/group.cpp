@@ -278,8 +278,12 @@ Status launch_connected(std::span<Part> parts) {
 
 Status connect_in_background(std::span<Part> parts);
 
+// Returns whether the caller has to wait: a communicator blocks, or a stream is the calling thread's own.
 bool blocks(std::span<const Part> parts) {
-  return std::any_of(parts.begin(), parts.end(), [](const Part& part) { return !part.share.progress(); });
+  return std::any_of(parts.begin(), parts.end(), [](const Part& part) {
+    const auto& streams = part.queue->streams;
+    return !part.share.progress() || std::any_of(streams.begin(), streams.end(), gpu::is_stream_of_each_thread);
+  });
 }
 
 // One communicator's failure does not keep the others from their work. The first failure.

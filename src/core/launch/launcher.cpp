@@ -233,7 +233,7 @@ std::vector<Launcher::Capture>::iterator Launcher::find_capture() {
 // launch was in, the stream's own order does.
 Status Launcher::wait_for_earlier(gpu::Stream stream) {
   if (!capture_) {
-    if (!any_ || (stream == last_stream_ && !ever_captured_)) return {};
+    if (!any_ || (stream == last_stream_ && !ever_captured_ && !gpu::is_stream_of_each_thread(stream))) return {};
     return context_.device.wait_event(stream, order_->event);
   }
   if (auto known = find_capture(); known != captures_.end())

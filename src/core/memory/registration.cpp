@@ -38,8 +38,8 @@ void Exports::unpin(const ExportedPlace& place) {
 }
 
 void Exports::tidy() {
-  std::lock_guard lock(mutex_);
-  drop_freed();
+  std::unique_lock lock(mutex_, std::try_to_lock);  // the watchdog must not wait for one that waits for the device
+  if (lock) drop_freed();
 }
 
 size_t Exports::size() const {

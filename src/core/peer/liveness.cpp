@@ -5,9 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <map>
 #include <mutex>
+#include <sstream>
+#include <string>
 
+#include "base/mutant.h"
 #include "base/system_limits.h"
 
 namespace gpucoll::core {
@@ -33,20 +37,49 @@ SharedPidfd pidfd_of(pid_t pid) {
   SharedPidfd shared = known.lock();
   // A process that has ended may have left its id to the one that is asked for now.
   if (shared && !ended(shared->get())) return shared;
-  long fd = syscall(SYS_pidfd_open, pid, 0);
+  long fd = gc_mutant(391) ? (errno = ENOSYS, -1) : syscall(SYS_pidfd_open, pid, 0);
   if (fd < 0) return nullptr;
   shared = std::make_shared<const UniqueFd>(static_cast<int>(fd));
   known = shared;
   return shared;
 }
 
+// Returns when a process started, in the kernel's ticks since the machine did; 0 where it has ended, or is a
+// stranger's.
+uint64_t start_of(pid_t pid) noexcept {
+  try {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    const size_t name_end = text.rfind(')');  // a name may have anything in it
+    if (name_end == std::string::npos) return 0;
+    std::istringstream fields(text.substr(name_end + 1));
+    std::string state, skipped;
+    fields >> state;
+    if (state == "Z" || state == "X") return 0;
+    constexpr int kBetweenStateAndStart = 18;
+    for (int i = 0; i < kBetweenStateAndStart; ++i) fields >> skipped;
+    uint64_t start = 0;
+    fields >> start;
+    return start;
+  } catch (...) {
+    return 0;
+  }
+}
+
 }  // namespace
 
+// Kernels before 5.3 and some sandboxes know no pidfds.
 Liveness::Liveness(pid_t pid) {
   if (pid == getpid()) return;
   errno = 0;
   pidfd_ = pidfd_of(pid);
   gone_ = !pidfd_ && errno == ESRCH;
+  if (pidfd_ || gone_) return;
+  const int why = errno;
+  pid_ = pid;
+  start_ = start_of(pid);
+  gone_ = start_ == 0 && start_of(getpid()) != 0;
+  errno = why;
 }
 
 Result<Liveness> Liveness::of(pid_t pid) {
@@ -57,6 +90,9 @@ Result<Liveness> Liveness::of(pid_t pid) {
   return liveness;
 }
 
-bool Liveness::alive() const noexcept { return !gone_ && (!pidfd_ || !ended(pidfd_->get())); }
+bool Liveness::alive() const noexcept {
+  if (gone_) return false;
+  return pidfd_ ? !ended(pidfd_->get()) : start_ == 0 || start_of(pid_) == start_;
+}
 
 }  // namespace gpucoll::core

@@ -4,6 +4,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "base/status.h"
@@ -25,6 +26,9 @@ class Liveness {
   // member.
   std::shared_ptr<const UniqueFd> pidfd_;
   bool gone_ = false;  // the process was gone already at the time of opening
+  // Where there is no pidfd: which process it is, as a later one may get its id; 0: nobody knows.
+  pid_t pid_ = 0;
+  uint64_t start_ = 0;
 };
 
 }  // namespace gpucoll::core

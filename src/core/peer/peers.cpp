@@ -245,6 +245,7 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   // Opening may fail here and work elsewhere: agree before anybody relies on it.
   Status opened = contained([&] { return peers.open_pages(); });
   if (peers.remote_) {
+    if (!opened) peers.remote_->withdraw();
     GC_TRY(peers.remote_->exchange_addresses(bootstrap));
     if (opened) opened = contained([&] { return peers.remote_->connect(); });
   }

@@ -163,7 +163,7 @@ Result<std::vector<RemotePages::Dialing>> RemotePages::begin_dialing() const {
   std::vector<Dialing> pending;
   for (int r = rank_ + 1; r < size_; ++r) {
     const NetworkAddress& address = addresses_[static_cast<size_t>(r)];
-    if (!copy(r) || !address.at.anywhere()) continue;
+    if (!copy(r)) continue;
     auto dialed = net::DialedConnection::start(address.at, channel_token(address, rank_), 0);
     if (!dialed) return unreached(r, dialed.status());
     pending.push_back({r, *std::move(dialed)});
@@ -172,6 +172,8 @@ Result<std::vector<RemotePages::Dialing>> RemotePages::begin_dialing() const {
 }
 
 Status RemotePages::connect() {
+  const auto listens = [](const NetworkAddress& address) { return address.at.anywhere(); };
+  if (!std::all_of(addresses_.begin(), addresses_.end(), listens)) return {};
   GC_TRY_AS(std::vector<Dialing> pending, begin_dialing());
   const net::Deadline deadline = net::deadline_after(params().timeout);
   while (!pending.empty()) {

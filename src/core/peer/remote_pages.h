@@ -29,11 +29,14 @@ class RemotePages {
   Status listen();
   // Begins to keep `copy`, of proto::control_bytes(size), for a remote rank. REQUIRES: listen().
   void add(int rank, uint8_t* copy);
+  // Has the others learn that this rank has failed, and connects with nobody: they do not dial, and all agree.
+  void withdraw() noexcept { mine_.at = {}; }
   // Tells the others where this rank listens, and learns where they do. Collective over all ranks of a communicator,
-  // also those that do not listen: nobody dials them. REQUIRES: all remote ranks are added, as they may dial next.
+  // also those that do not listen. REQUIRES: all remote ranks are added, as they may dial next, or withdraw().
   // Errors: the bootstrap's.
   Status exchange_addresses(net::Bootstrap& bootstrap);
-  // Dials those that this rank is to dial, and waits until the others have dialed it. REQUIRES: exchange_addresses().
+  // Dials those that this rank is to dial, and waits until the others have dialed it; does nothing where a rank has
+  // withdrawn: it says why when all agree. REQUIRES: exchange_addresses().
   // Errors: remote, timed_out.
   Status connect();
 

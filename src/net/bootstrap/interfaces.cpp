@@ -159,7 +159,7 @@ class Choice {
     const auto key = [&](const InterfaceAddress& c) {
       const int place = is_named() ? list_.place_of(c) : 0;
       const bool in_full = is_named() && list_.entries[static_cast<size_t>(place)].has_name(c);
-      return std::tuple(kind_of(c), place, !in_full, beside && c.name != beside->name, c.temporary);
+      return std::tuple(kind_of(c), !c.running, place, !in_full, beside && c.name != beside->name, c.temporary);
     };
     const InterfaceAddress* best = nullptr;
     for (const InterfaceAddress& candidate : candidates_)
@@ -233,6 +233,7 @@ Result<std::vector<InterfaceAddress>> list_interfaces() {
     InterfaceAddress found = {i->ifa_name, address_of(*i->ifa_addr), (i->ifa_flags & IFF_LOOPBACK) != 0};
     if (!found.address) continue;
     found.address.interface = if_nametoindex(i->ifa_name);
+    found.running = (i->ifa_flags & IFF_RUNNING) != 0;
     if (found.address.family == Family::ipv6) {
       const unsigned flags = flags_of(found.address, found.address.interface);
       const bool unusable = (flags & kDuplicate) || ((flags & kTentative) && !(flags & kOptimistic));

@@ -14,6 +14,7 @@ struct InterfaceAddress {
   Address address;
   bool loopback = false;   // of the interface
   bool temporary = false;  // the host takes another address in a while
+  bool running = true;     // it has a carrier: a cable, and somebody at the other end
 };
 
 // Lists the addresses of this host, in the system's order. Errors: system.

@@ -140,6 +140,15 @@ TEST(Interfaces, OfAHostThatHasFew) {
   EXPECT_EQ(choice(on_the_wire, ""), "- fe80::1");
 }
 
+TEST(Interfaces, WithoutACarrierComeLast) {
+  std::vector<InterfaceAddress> host = {on("lo", "127.0.0.1"), on("eth0", "10.0.0.1"), on("eth1", "10.1.0.1")};
+  host[1].running = false;
+  EXPECT_EQ(choice(host, ""), "10.1.0.1 -");
+  EXPECT_EQ(choice(host, "eth0,eth1"), "10.1.0.1 -");
+  EXPECT_EQ(choice(host, "eth0"), "10.0.0.1 -") << "there is no other";
+  EXPECT_EQ(choice({host[0], host[1]}, ""), "10.0.0.1 -") << "others may still reach that";
+}
+
 TEST(Interfaces, ThatAreNotThereAreErrors) {
   const std::vector<InterfaceAddress> host = {on("lo", "127.0.0.1"), on("eth0", "10.0.0.1"), on("eth0", "fd00::1")};
   for (const char* names : {"ib7", "=ib7", "ib7,10.0.0.2", "ib7,eth1"}) {

@@ -253,8 +253,9 @@ typedef struct gc_abi {
    * static storage. Past the last counter it changes nothing, and returns 0. */
   uint64_t (*counter)(size_t index, const char **name, const char **help);
 
-  /* Tell why a collective, or a message that is sent, does not go the fast way (`cause`: a place in base/causes.def):
-   * in the log once for each communicator and cause. context: of the message's key; comm: its name. */
+  /* Tell why a collective, or a message that is sent, does not go the fast way (`cause`: a place in
+   * base/observe/causes.def): in the log once for each communicator and cause. context: of the message's key; comm: its
+   * name. */
   void (*tell_slow)(gc_comm *comm, uint32_t function, uint32_t cause);
   void (*tell_slow_message)(uint64_t context, const char *comm, uint32_t cause);
 } gc_abi;

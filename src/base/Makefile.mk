@@ -1,11 +1,11 @@
 # Room base: Status/Result, parameters, log, small helpers.
 GC_BASE_SOURCES = \
 	src/base/boot_id.h \
-	src/base/causes.cpp \
-	src/base/causes.def \
-	src/base/causes.h \
-	src/base/counters.def \
-	src/base/counters.h \
+	src/base/observe/causes.cpp \
+	src/base/observe/causes.def \
+	src/base/observe/causes.h \
+	src/base/observe/counters.def \
+	src/base/observe/counters.h \
 	src/base/environment.h \
 	src/base/equal_params.cpp \
 	src/base/equal_params.h \
@@ -18,8 +18,8 @@ GC_BASE_SOURCES = \
 	src/base/log.h \
 	src/base/monotonic.h \
 	src/base/mutant.h \
-	src/base/nvtx.cpp \
-	src/base/nvtx.h \
+	src/base/observe/nvtx.cpp \
+	src/base/observe/nvtx.h \
 	src/base/params.cpp \
 	src/base/params.def \
 	src/base/params.h \
@@ -31,8 +31,8 @@ GC_BASE_SOURCES = \
 	src/base/status.h \
 	src/base/system_limits.cpp \
 	src/base/system_limits.h \
-	src/base/trace.cpp \
-	src/base/trace.h \
+	src/base/observe/trace.cpp \
+	src/base/observe/trace.h \
 	src/base/unique_fd.h
 
 noinst_LTLIBRARIES += src/base/libbase.la
@@ -44,11 +44,11 @@ GC_BASE_LIBS = src/base/libbase.la
 
 # Prints docs/PARAMETERS.md and docs/causes.md from the tables; `make update-docs` rewrites them, `make check` compares
 # them.
-check_PROGRAMS += src/base/params_doc
-src_base_params_doc_SOURCES = src/base/params_doc.cpp
-src_base_params_doc_LDADD = $(GC_BASE_LIBS)
+check_PROGRAMS += src/base/observe/params_doc
+src_base_observe_params_doc_SOURCES = src/base/observe/params_doc.cpp
+src_base_observe_params_doc_LDADD = $(GC_BASE_LIBS)
 EXTRA_DIST += docs/PARAMETERS.md docs/causes.md
-update-docs: src/base/params_doc
-	src/base/params_doc > $(srcdir)/docs/PARAMETERS.md
-	src/base/params_doc causes > $(srcdir)/docs/causes.md
+update-docs: src/base/observe/params_doc
+	src/base/observe/params_doc > $(srcdir)/docs/PARAMETERS.md
+	src/base/observe/params_doc causes > $(srcdir)/docs/causes.md
 .PHONY: update-docs

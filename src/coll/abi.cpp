@@ -7,10 +7,10 @@
 #include <mutex>
 #include <set>
 
-#include "base/counters.h"
 #include "base/log.h"
+#include "base/observe/counters.h"
+#include "base/observe/trace.h"
 #include "base/params.h"
-#include "base/trace.h"
 #include "coll/call_bytes.h"
 #include "coll/mpi_communicator.h"
 #include "coll/reduce_local.h"

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "base/trace.h"
+#include "base/observe/trace.h"
 #include "coll/runtime/mpi_runtime.h"
 
 namespace gpucoll::coll {

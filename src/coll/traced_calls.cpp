@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/trace.h"
+#include "base/observe/trace.h"
 #include "coll/call_bytes.h"
 #include "coll/mpi_communicator.h"
 

@@ -1,8 +1,8 @@
-// Tells why messages do not go the fast way (base/causes.h): in the log once for each communicator and cause.
+// Tells why messages do not go the fast way (base/observe/causes.h): in the log once for each communicator and cause.
 //
 // Thread safety: any thread; nothing waits.
 #pragma once
-#include "base/causes.h"
+#include "base/observe/causes.h"
 
 namespace gpucoll::coll {
 

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <memory>
 
-#include "base/causes.h"
 #include "base/log.h"
 #include "base/mutant.h"
+#include "base/observe/causes.h"
 #include "base/params.h"
 #include "mpi/error_class.h"
 #include "mpi/message_causes.h"

@@ -6,7 +6,7 @@
 #pragma once
 #include <chrono>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "mpi/datatype/type_cache.h"
 #include "pt2pt/device_ends.h"
 #include "pt2pt/transfer.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/counters.h"
 #include "base/mutant.h"
+#include "base/observe/counters.h"
 #include "mpi/staging/packed_copy.h"
 #include "mpi/staging/pinned_pool.h"
 

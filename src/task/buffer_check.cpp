@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "task/types.h"
 
 namespace gpucoll::coll {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "kernels/kernels.h"
 #include "task/buffer_check.h"
 #include "task/types.h"

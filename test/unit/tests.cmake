@@ -9,7 +9,7 @@ if(GC_PYTHON)
   gc_test(unit.troubleshooting LABELS unit COMMAND ${GC_PYTHON} ${GC_SOURCE}/test/unit/troubleshooting.py ${GC_SOURCE})
 endif()
 gc_test(unit.parameters_document LABELS unit
-  COMMAND ${GC_SOURCE}/test/unit/parameters_document.sh ${GC_SOURCE} ${GC_BUILD}/src/base/params_doc)
+  COMMAND ${GC_SOURCE}/test/unit/parameters_document.sh ${GC_SOURCE} ${GC_BUILD}/src/base/observe/params_doc)
 gc_test(unit.kernel_subset LABELS unit COMMAND ${GC_SOURCE}/test/unit/kernel_subset.sh ${GC_SOURCE} ${GC_BUILD})
 gc_test(unit.tarball LABELS unit COMMAND ${GC_SOURCE}/test/unit/tarball.sh ${GC_SOURCE} ${GC_BUILD})
 set_tests_properties(unit.tarball PROPERTIES SKIP_RETURN_CODE 77)

@@ -23,7 +23,7 @@ PARTS = {"a size (such as 65536 or 64M)", "had run, for all ranks of its device,
          "remote process exited, did not answer in time, or there was a network error",
          "not configured (is there a subnet manager?)", "a group of gpucoll/mpi.h"}
 # What no user reads: tables, descriptions of choices, lines for those who measure.
-OTHER_FILES = re.compile(r'/stub/|^src/proto/|base/params_doc|base/trace\.h|plan/tuner\.cpp|base/log\.cpp|base/errors\.def')
+OTHER_FILES = re.compile(r'/stub/|^src/proto/|base/observe/params_doc|base/observe/trace\.h|plan/tuner\.cpp|base/log\.cpp|base/errors\.def')
 
 
 def text_of(literals):

@@ -1,6 +1,6 @@
 #include "coll/call/device_part.h"
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "coll/call/moves.h"
 #include "coll/call/operands.h"
 #include "coll/call/reductions.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/mutant.h"
-#include "base/trace.h"
+#include "base/observe/trace.h"
 
 namespace gpucoll::coll {
 

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <utility>
 
-#include "base/causes.h"
-#include "base/counters.h"
 #include "base/hash.h"
 #include "base/mutant.h"
+#include "base/observe/causes.h"
+#include "base/observe/counters.h"
+#include "base/observe/trace.h"
 #include "base/params.h"
-#include "base/trace.h"
 
 namespace gpucoll::coll {
 namespace {

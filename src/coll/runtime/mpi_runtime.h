@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "abi/abi.h"
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "coll/call/device_part.h"
 #include "coll/match/call_matcher.h"
 #include "core/comm/communicator.h"

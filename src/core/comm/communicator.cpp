@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "base/mutant.h"
+#include "base/observe/trace.h"
 #include "base/params.h"
-#include "base/trace.h"
 #include "core/plan/copy_items.h"
 #include "core/plan/tuning_file.h"
 

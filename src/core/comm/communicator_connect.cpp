@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/observe/trace.h"
 #include "base/params.h"
-#include "base/trace.h"
 #include "core/comm/communicator.h"
 #include "core/connect/rings.h"
 #include "core/connect/trees.h"

@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "base/mutant.h"
-#include "base/trace.h"
+#include "base/observe/trace.h"
 #include "core/plan/algorithm_choice.h"
 #include "core/plan/collective_send_recv.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/trace.h"
+#include "base/observe/trace.h"
 
 namespace gpucoll::core {
 

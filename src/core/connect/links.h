@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "core/connect/link_progress.h"
 #include "core/peer/peers.h"
 #include "core/peer/wireup.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "proto/format/mesh.h"
 
 namespace gpucoll::core {

@@ -5,7 +5,7 @@
 #pragma once
 #include <vector>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "core/peer/peers.h"
 #include "net/bootstrap/bootstrap.h"
 #include "net/transport.h"

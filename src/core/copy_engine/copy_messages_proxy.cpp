@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/counters.h"
+#include "base/observe/counters.h"
+#include "base/observe/trace.h"
 #include "base/shared_word.h"
-#include "base/trace.h"
 #include "core/copy_engine/copy_messages.h"
 
 namespace gpucoll::core {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "base/counters.h"
+#include "base/observe/counters.h"
 #include "base/params.h"
 
 namespace gpucoll::core {

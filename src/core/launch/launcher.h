@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "core/launch/graph_memory.h"
 #include "core/launch/plan_cache.h"
 #include "core/launch/resident_kernel.h"

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "base/causes.h"
 #include "base/mutant.h"
+#include "base/observe/causes.h"
 #include "core/plan/planner.h"
 
 namespace gpucoll::core {

@@ -21,7 +21,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "core/connect/links.h"
 #include "core/memory/registration.h"
 #include "core/peer/peers.h"

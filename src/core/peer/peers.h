@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "base/shared_memory.h"
 #include "base/status.h"
 #include "core/peer/liveness.h"

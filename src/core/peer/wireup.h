@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "core/peer/mailbox.h"
 #include "net/transport.h"
 #include "proto/format/plan.h"

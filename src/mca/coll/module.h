@@ -144,7 +144,7 @@ void gcm_stop_progress(void); /* no request of ours is under way any more */
 /* Causes of slow calls, for gc_abi.tell_slow(). */
 enum {
 #define GC_CAUSE(name, instead, why, advice) GC_CAUSE_##name,
-#include "base/causes.def"
+#include "base/observe/causes.def"
 #undef GC_CAUSE
   GC_CAUSE_none
 };

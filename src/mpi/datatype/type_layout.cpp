@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {

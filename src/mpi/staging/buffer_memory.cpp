@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "base/causes.h"
 #include "base/mutant.h"
+#include "base/observe/causes.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/causes.h"
+#include "base/observe/causes.h"
 #include "mpi/staging/pinned_pool.h"
 
 namespace gpucoll::coll {

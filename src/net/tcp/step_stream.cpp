@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/counters.h"
+#include "base/observe/counters.h"
 #include "net/bootstrap/socket.h"
 
 namespace gpucoll::net {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <random>
 
-#include "base/counters.h"
 #include "base/mutant.h"
+#include "base/observe/counters.h"
 #include "base/params.h"
 
 namespace gpucoll::net {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "../../resources.h"
-#include "base/causes.h"
 #include "base/environment.h"
 #include "base/equal_params.h"
 #include "base/log.h"
+#include "base/observe/causes.h"
 #include "base/params.h"
 #include "base/service_thread.h"
 #include "base/shared_memory.h"

@@ -1,5 +1,5 @@
 // The trace of a process: what is in its file, however the process ends.
-#include "base/trace.h"
+#include "base/observe/trace.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/observe/trace.h"
 #include "base/params.h"
-#include "base/trace.h"
 
 namespace gpucoll::coll {
 namespace {

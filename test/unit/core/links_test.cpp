@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "base/counters.h"
+#include "base/observe/counters.h"
 #include "base/params.h"
 #include "core/connect/device_tables.h"
 #include "core/connect/link_progress.h"

@@ -6,8 +6,8 @@
 
 #include "../forwarding_device.h"
 #include "../in_flight.h"
-#include "base/causes.h"
-#include "base/counters.h"
+#include "base/observe/causes.h"
+#include "base/observe/counters.h"
 #include "base/params.h"
 #include "launcher_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "base/nvtx.h"
+#include "base/observe/nvtx.h"
 
 #include <cstdlib>
 

@@ -1,21 +1,21 @@
-#include "base/causes.h"
+#include "base/observe/causes.h"
 
-#include "base/counters.h"
 #include "base/mutant.h"
-#include "base/trace.h"
+#include "base/observe/counters.h"
+#include "base/observe/trace.h"
 
 namespace gpucoll {
 namespace {
 
 constexpr CauseInfo kInfos[] = {
 #define GC_CAUSE(name, instead, why, advice) {#name, instead, why, advice},
-#include "base/causes.def"
+#include "base/observe/causes.def"
 #undef GC_CAUSE
 };
 
 constexpr Counter kCounters[] = {
 #define GC_CAUSE(name, instead, why, advice) Counter::slow_##name,
-#include "base/causes.def"
+#include "base/observe/causes.def"
 #undef GC_CAUSE
 };
 

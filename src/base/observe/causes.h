@@ -15,7 +15,7 @@ namespace gpucoll {
 
 enum class Cause : uint8_t {
 #define GC_CAUSE(name, instead, why, advice) name,
-#include "base/causes.def"
+#include "base/observe/causes.def"
 #undef GC_CAUSE
   none
 };

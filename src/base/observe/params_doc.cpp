@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "base/causes.h"
 #include "base/environment.h"
+#include "base/observe/causes.h"
 #include "base/params.h"
 
 namespace gpucoll {
@@ -50,7 +50,7 @@ void print_document() {
 void print_causes() {
   std::puts(
       "# Why a call is slow\n\n"
-      "Made from `src/base/causes.def` by `make update-docs`; `make check` fails where the two differ.\n\n"
+      "Made from `src/base/observe/causes.def` by `make update-docs`; `make check` fails where the two differ.\n\n"
       "Where a call, a message or a connection does not go the fast way, each rank says so in a line, once for each\n"
       "communicator and cause, at `verbose` 1 (`mpirun --mca coll_gpucoll_verbose 1`, or `GPUCOLL_VERBOSE=1`):\n\n"
       "    MPI_Allreduce on MPI_COMM_WORLD goes through the host: there is no kernel for its type or operation\n"

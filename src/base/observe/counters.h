@@ -10,14 +10,14 @@ namespace gpucoll {
 
 enum class Counter : size_t {
 #define GC_COUNTER(name, help) name,
-#include "base/counters.def"
+#include "base/observe/counters.def"
 #undef GC_COUNTER
 };
 
 namespace detail {
 #define GC_COUNTER(name, help) +1
 inline constexpr size_t kCounters = 0
-#include "base/counters.def"
+#include "base/observe/counters.def"
     ;
 #undef GC_COUNTER
 alignas(64) inline std::atomic<uint64_t> counters[kCounters];
@@ -34,7 +34,7 @@ struct CounterInfo {
 inline const CounterInfo* counter_info(size_t index) noexcept {
 #define GC_COUNTER(name, help) {#name, help},
   static constexpr CounterInfo kInfos[] = {
-#include "base/counters.def"
+#include "base/observe/counters.def"
   };
 #undef GC_COUNTER
   return index < detail::kCounters ? &kInfos[index] : nullptr;

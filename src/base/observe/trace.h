@@ -5,8 +5,8 @@
 // Its size is fixed: the latest records replace the oldest ones. A record costs its caller a look at the clock and a
 // cache line; nobody waits for anybody.
 //
-// Where a tool asks for ranges of NVTX (base/nvtx.h), it gets what begins and ends here as such, with or without a
-// file.
+// Where a tool asks for ranges of NVTX (base/observe/nvtx.h), it gets what begins and ends here as such, with or
+// without a file.
 //
 // Thread safety: any thread; start() before other threads use the library. Forked children record nothing.
 #pragma once

@@ -1,4 +1,4 @@
-#include "base/trace.h"
+#include "base/observe/trace.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/mutant.h"
-#include "base/nvtx.h"
+#include "base/observe/nvtx.h"
 #include "base/params.h"
 #include "base/system_limits.h"
 #include "base/unique_fd.h"

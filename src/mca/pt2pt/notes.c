@@ -60,6 +60,7 @@ void gcm_send_plain_note(ompi_communicator_t *comm, int to, int tag) {
     atomic_store_explicit(&has_unnoted, true, memory_order_relaxed);
     return;
   }
+  gcm_reap_notes(); /* nobody else may */
   const gcm_note note = {++serials, GC_ENVELOPE_BYTES, tag, 1, atomic_load(&has_unnoted)};
   if (!gc_mutant(383)) (void)send_note(comm, to, &note);
 }
@@ -288,14 +289,33 @@ gcm_note_found gcm_take_note(const gcm_note_key *key, gcm_note_name name, bool a
   return found;
 }
 
+/* Plain notes of one key are as good as each other. REQUIRES: the lock. */
+static entry **first_plain(sender *s, const gcm_note_key *key) {
+  entry **first = NULL;
+  for (entry **link = &s->entries; *link != NULL; link = &(*link)->next) {
+    const entry *e = *link;
+    const bool fits = e->note.plain && e->note.tag == key->tag && !e->claimed && e->matched == key->matched;
+    if (fits && (first == NULL || e->note.serial < (*first)->note.serial)) first = link;
+  }
+  return first;
+}
+
 void gcm_take_plain_note(const gcm_note_key *key) {
   opal_mutex_lock(&lock);
   sender *s = find_sender(key);
-  entry **link = s != NULL ? find_note(s, key, any) : NULL;
-  if (link != NULL && (*link)->note.plain) {
+  entry **link = s != NULL ? first_plain(s, key) : NULL;
+  if (s != NULL && link == NULL) {
+    receive_notes(s);
+    link = first_plain(s, key);
+  }
+  if (link != NULL) {
     take_entry(link, NULL);
-  } else if (s != NULL && link == NULL && !has_all_notes(s)) {
+  } else if (s != NULL && !has_all_notes(s)) {
     (void)add_claim(s, key, any, true);
+  } else if (s != NULL && key->matched) {
+    /* It was sent before there were notes, and the probe took another message's note for its own. */
+    entry **other = first_that(s, key, any, false, false);
+    if (other != NULL) (*other)->matched = false;
   }
   opal_mutex_unlock(&lock);
 }
@@ -305,7 +325,8 @@ size_t gcm_look_at_notes(const gcm_note_key *key, bool again) {
   opal_mutex_lock(&lock);
   sender *s = find_sender(&unmatched);
   entry **link = s != NULL ? find_note(s, &unmatched, any) : NULL;
-  size_t bytes = again && (s == NULL || !s->has_noted) ? GC_ENVELOPE_BYTES : 0;
+  const bool may_lack_note = s == NULL || (!s->has_noted && s->receiving == 0);
+  size_t bytes = again && may_lack_note ? GC_ENVELOPE_BYTES : 0;
   if (link != NULL) {
     bytes = gc_mutant(384) ? GC_ENVELOPE_BYTES : (*link)->note.bytes;
     (*link)->matched = key->matched;

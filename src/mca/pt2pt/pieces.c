@@ -43,6 +43,7 @@ typedef struct lane {
   gcm_pieces *moving;    /* in the order of the answers */
   size_t with_pml;       /* pieces of them */
   answer came;
+  bool holds_answer;         /* it is that of a message which is still to be admitted */
   ompi_request_t *answering; /* a sender's receive of an answer; NULL: none is posted */
   uint32_t looks;
   struct lane *next;
@@ -295,19 +296,25 @@ static void forget_left(lane *l) {
   }
 }
 
-static void take_answer(lane *l) {
+/* Returns whether the message of the answer is there. */
+static bool take_answer(lane *l) {
   gcm_pieces *p = l->announced;
   while (p != NULL && p->name.serial != l->came.serial) p = p->next;
-  if (p == NULL) return;
+  if (p == NULL) return false;
   unlink_pieces(&l->announced, p);
   append(&l->moving, p);
   const bool makes_sense = l->came.bytes <= p->bytes && l->came.piece != 0;
   if (makes_sense) begin_moving(p, l->came.bytes, l->came.piece);
   if (!makes_sense) fail(p, MPI_ERR_OTHER, "its receiver asks for more than it has");
+  return true;
 }
 
+/* Another thread may have offered a message since new ones were admitted, and its answer be here: it waits until the
+ * next time. Then, one without a message is that of one which was given up. */
 static int look_for_answers(lane *l) {
   int came = 0;
+  if (l->holds_answer) came += take_answer(l);
+  l->holds_answer = false;
   forget_left(l);
   for (;;) {
     if (l->answering == NULL) {
@@ -320,8 +327,10 @@ static int look_for_answers(lane *l) {
     if (!REQUEST_COMPLETE(l->answering)) return came;
     const int rc = gcm_wait(&l->answering, MPI_STATUS_IGNORE);
     l->answering = NULL;
-    if (rc == MPI_SUCCESS) take_answer(l);
+    if (rc != MPI_SUCCESS) return came; /* it is tried again */
     came++;
+    l->holds_answer = !take_answer(l);
+    if (l->holds_answer) return came;
   }
 }
 
@@ -333,6 +342,8 @@ static void send_answer(lane *l, gcm_pieces *p) {
   if (rc == MPI_SUCCESS) return;
   p->replying = NULL;
   p->n = 0;
+  if (p->engine != NULL) (void)gcm_pt2pt->pieces_end(p->engine, false);
+  p->engine = NULL;
   fail(p, rc, "Open MPI's own transport refused the answer to its sender");
 }
 
@@ -431,7 +442,7 @@ static void admit_new(void) {
   }
 }
 
-static bool is_empty(const lane *l) { return l->announced == NULL && l->moving == NULL; }
+static bool is_empty(const lane *l) { return l->announced == NULL && l->moving == NULL && !l->holds_answer; }
 
 static void free_lane(lane *l) {
   let_go(&l->answering);

@@ -40,10 +40,12 @@ void wait_until_made(gpucollComm_t comm) {
 // Waits for the communicator's operations, and frees it and its handle. REQUIRES: the caller took its life.
 Status destroy(gpucollComm_t comm) {
   if (comm->progress && comm->in_making.load())
-    comm->progress->interrupt(Status::error(Code::aborted, "the communicator was destroyed while it was being made"));
+    core::interrupt_work(comm->progress,
+                         Status::error(Code::aborted, "the communicator was destroyed while it was being made"));
   wait_until_made(comm);
-  while (comm->busy()) nanosleep(&kNap, nullptr);           // an abort, a death or a timeout ends what goes on
-  while (comm->uses.load() > 0) nanosleep(&kNap, nullptr);  // they end by themselves, or by the fault of an abort
+  // What goes on is ended by an abort, a death or a timeout; uses end by themselves, or by the fault of an abort, and
+  // may have begun more.
+  while (comm->busy() || comm->uses.load() > 0) nanosleep(&kNap, nullptr);
   core::forget(comm->share);
   core::CommShare share = std::exchange(comm->share, {});
   Status status;
@@ -58,7 +60,7 @@ Status destroy(gpucollComm_t comm) {
 
 // Frees a communicator without the peers' help: they learn why, and so do other threads' calls on it, which end then.
 void give_up(gpucollComm_t comm, const Status& why) {
-  if (comm->progress) comm->progress->interrupt(why);
+  if (comm->progress) core::interrupt_work(comm->progress, why);
   wait_until_made(comm);
   if (core::Communicator* communicator = comm->share.communicator()) communicator->give_up(why);
   destroy(comm).ignore();  // its failure is `why` itself
@@ -364,7 +366,7 @@ Result<Use> checked_for_polling(gpucollComm_t comm) {
 // of an open group.
 bool in_open_group(gpucollComm_t comm, const Use& use) {
   if (comm->busy()) return false;
-  return use.communicator() ? core::has_job(use.communicator()) : core::group_open();
+  return use.communicator() ? core::has_job(use.communicator()) : comm->in_making.load() && core::group_open();
 }
 
 Status refuse_owned(gpucollComm_t comm) {

@@ -152,17 +152,30 @@ Result<uint8_t*> DeviceEnd::take_memory(size_t bytes) {
   return memory;
 }
 
+// Memory of a size that is in use now is kept rather than that of another one.
 void DeviceEnd::put_memory(uint8_t* memory) {
   std::lock_guard lock(mutex_);
   const auto taken = taken_.find(memory);
   if (taken == taken_.end()) return;
-  if (taken->second > kMostSpare || spare_bytes_ + taken->second > kMostSpares) {
-    core::Quiescence::instance().release_when_idle({memory, [&d = device](void* gone) { d.release(gone); }});
-  } else {
-    spare_.emplace(taken->second, memory);
-    spare_bytes_ += taken->second;
-  }
+  const size_t bytes = taken->second;
   taken_.erase(taken);
+  if (bytes > kMostSpare) return release(memory);
+  for (auto other = spare_.begin(); other != spare_.end() && spare_bytes_ + bytes > kMostSpares;) {
+    if (other->first == bytes) {
+      other = spare_.upper_bound(bytes);
+      continue;
+    }
+    release(other->second);
+    spare_bytes_ -= other->first;
+    other = spare_.erase(other);
+  }
+  if (spare_bytes_ + bytes > kMostSpares) return release(memory);
+  spare_.emplace(bytes, memory);
+  spare_bytes_ += bytes;
+}
+
+void DeviceEnd::release(uint8_t* memory) {
+  core::Quiescence::instance().release_when_idle({memory, [&d = device](void* gone) { d.release(gone); }});
 }
 
 }  // namespace gpucoll::pt2pt

@@ -59,6 +59,7 @@ class DeviceEnd {
   HostSlots slots;
 
  private:
+  void release(uint8_t* memory);
   Status begin();
   void close_freed();
 

@@ -277,6 +277,7 @@ Status Take::take_from_bounce() {
     std::memcpy(target + consumed, peer.outbox().bounce, std::min<size_t>(produced, bytes_) - consumed);
   __atomic_store_n(&slot_.consumed, produced, __ATOMIC_RELEASE);
   if (produced < bytes_) return {};
+  GC_TRY(look_at_sender());  // a sender that has failed gives its bounce to another message
   GC_TRY(store(target));
   way_ = Way::done;
   return {};

@@ -88,7 +88,7 @@ if TSAN_VARIANTS
 check_LIBRARIES += test/api/libapi_tsan.a
 test_api_libapi_tsan_a_SOURCES = $(GC_GPU_SOURCES) $(GC_TOPO_SOURCES) $(GC_NET_SOURCES) $(GC_CORE_SOURCES) \
 	src/api/api.cpp src/api/api_comm.cpp src/api/api_device.cpp src/api/api_exchanges.cpp \
-	src/api/api_operations.cpp src/task/buffer_check.cpp src/task/collective_task.cpp src/api/exchange.cpp \
+	src/api/api_operations.cpp src/api/configuration.cpp src/api/handles.cpp src/task/buffer_check.cpp src/task/collective_task.cpp src/api/exchange.cpp \
 	src/kernels/kernels.cpp src/kernels/shards/kernels_i32.cpp src/kernels/shards/kernels_move.cpp src/task/reduction_op.cpp \
 	src/api/registrations.cpp src/task/types.cpp
 test_api_libapi_tsan_a_CPPFLAGS = $(AM_CPPFLAGS) $(GC_I32_CPPFLAGS)

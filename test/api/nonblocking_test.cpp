@@ -249,6 +249,35 @@ TEST(Nonblocking, AnAbortEndsTheMaking) {
   at_once([&] { gpucollCommDestroy(comm); });
 }
 
+// What has left in one group ends together: nobody waits for a meeting that another communicator's abort would end.
+TEST(Nonblocking, AnAbortEndsAllThatLeftWithIt) {
+  const Id ids[2];
+  gpucollComm_t comms[2] = {};
+  GC_OK(gpucollGroupStart());
+  for (int i = 0; i < 2; ++i) {
+    choose_device(i);
+    const gpucollConfig_t config = nonblocking();
+    EXPECT_TRUE(begun(gpucollCommInitRankConfig(&comms[i], 2, ids[i].id, 0, &config)));
+  }
+  EXPECT_EQ(gpucollGroupEnd(), gpucollInProgress);
+  usleep(50'000);
+  at_once([&] {
+    for (gpucollComm_t comm : comms) GC_OK(gpucollCommAbort(comm));
+  });
+}
+
+// As PyTorch aborts all of a process's communicators.
+TEST(Nonblocking, OneThatCouldNotBeMadeIsAbortedInAGroup) {
+  const Id id;
+  gpucollComm_t comms[2] = {init(id.id, 2, 0), nullptr};
+  const gpucollConfig_t config = nonblocking();
+  ASSERT_TRUE(begun(gpucollCommInitRankConfig(&comms[1], 3, id.id, 1, &config)));
+  for (gpucollComm_t comm : comms) EXPECT_EQ(await_end(comm), gpucollInvalidUsage);
+  GC_OK(gpucollGroupStart());
+  for (gpucollComm_t comm : comms) GC_OK(gpucollCommAbort(comm));
+  GC_OK(gpucollGroupEnd());
+}
+
 TEST(Nonblocking, AnAbortEndsASplitAShrinkAndConnecting) {
   for (int what = 0; what < 4; ++what) {
     const auto comms = pair();

@@ -56,6 +56,8 @@ gc_test(api.nonblocking_processes LABELS api TIMEOUT 120 ENV ${nonblocking_env} 
 # split; and nobody sees that something goes on.
 gc_mutant(344 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
   COMMAND test/api/nonblocking_processes_test --gtest_filter=*EndOfAPeer*)
+gc_mutant(349 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=5
+  COMMAND test/api/nonblocking_test --gtest_filter=*AllThatLeftWithIt)
 gc_mutant(345 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
   COMMAND test/api/nonblocking_test --gtest_filter=*ConnectionsAreMade*)
 gc_mutant(346 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=5

@@ -98,6 +98,20 @@ Status Progress::interrupted() const {
   return interruption_;
 }
 
+void interrupt_work(const std::shared_ptr<Progress>& progress, const Status& why) noexcept {
+  Concerned all = {};
+  contained([&]() -> Status {
+    std::lock_guard lock(works().mutex);
+    for (const Concerned& concerned : works().list)
+      if (std::find(concerned.begin(), concerned.end(), progress) != concerned.end() && !gc_mutant(349))
+        all.insert(all.end(), concerned.begin(), concerned.end());
+    return {};
+  }).ignore();
+  progress->interrupt(why);
+  for (const auto& other : all)
+    if (other != progress) other->interrupt(why);
+}
+
 Status run_in_background(std::function<void()> work, std::function<void()> settle, Concerned concerned) {
   static const int registered = std::atexit(at_exit);
   (void)registered;

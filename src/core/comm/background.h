@@ -43,6 +43,10 @@ class Progress {
   std::function<void(const Status&)> call_;
 };
 
+// Interrupts what goes on for one communicator, and so what has left for the background with it: all of that ends
+// together.
+void interrupt_work(const std::shared_ptr<Progress>& progress, const Status& why) noexcept;
+
 // Calls work() in a thread of its own, and settle() behind it. Where the process exits meanwhile, it interrupts all
 // that is `concerned`, and waits for work(), bounded. Errors: system, where no thread can be started; nothing is called
 // then.

@@ -108,6 +108,7 @@ std::vector<Status> run_all(std::vector<Job>& jobs) {
     });
     if (started) continue;
     if (!gc_mutant(126)) jobs[i].cancel(started);
+    for (Step& step : jobs[i].steps) step.result = started;
     results[i] = std::move(started);
   }
   if (!jobs.empty()) results[0] = contained(jobs[0]);
@@ -462,7 +463,7 @@ Status group_end() {
     if (!blocks(group)) return leave(std::move(group));
     for (Status& status : run_all(group.jobs)) GC_TRY(std::move(status));
   }
-  Status status = carry_out(group.parts);
+  Status status = carry_out(group.parts, group.jobs.empty());
   for (Part& part : group.parts)
     if (part.queue) give_back(std::move(part.queue));
   return status;

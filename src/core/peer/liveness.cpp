@@ -1,6 +1,7 @@
 #include "core/peer/liveness.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,9 +45,10 @@ SharedPidfd pidfd_of(pid_t pid) {
   return shared;
 }
 
-// Returns when a process started, in the kernel's ticks since the machine did; 0 where it has ended, or is a
-// stranger's.
-uint64_t start_of(pid_t pid) noexcept {
+// Returns when a process started, in the kernel's ticks since the machine did, and 0 where that cannot be read; *ended:
+// it waits to be reaped.
+uint64_t start_of(pid_t pid, bool* ended) noexcept {
+  *ended = false;
   try {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -55,7 +57,7 @@ uint64_t start_of(pid_t pid) noexcept {
     std::istringstream fields(text.substr(name_end + 1));
     std::string state, skipped;
     fields >> state;
-    if (state == "Z" || state == "X") return 0;
+    *ended = state == "Z" || state == "X";
     constexpr int kBetweenStateAndStart = 18;
     for (int i = 0; i < kBetweenStateAndStart; ++i) fields >> skipped;
     uint64_t start = 0;
@@ -65,6 +67,8 @@ uint64_t start_of(pid_t pid) noexcept {
     return 0;
   }
 }
+
+bool is_unknown(pid_t pid) noexcept { return kill(pid, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
 
@@ -77,8 +81,9 @@ Liveness::Liveness(pid_t pid) {
   if (pidfd_ || gone_) return;
   const int why = errno;
   pid_ = pid;
-  start_ = start_of(pid);
-  gone_ = start_ == 0 && start_of(getpid()) != 0;
+  bool ended = false;
+  start_ = start_of(pid, &ended);
+  gone_ = ended || is_unknown(pid);
   errno = why;
 }
 
@@ -92,7 +97,11 @@ Result<Liveness> Liveness::of(pid_t pid) {
 
 bool Liveness::alive() const noexcept {
   if (gone_) return false;
-  return pidfd_ ? !ended(pidfd_->get()) : start_ == 0 || start_of(pid_) == start_;
+  if (pidfd_) return !ended(pidfd_->get());
+  if (pid_ == 0) return true;
+  bool zombie = false;
+  const uint64_t start = start_of(pid_, &zombie);  // 0 also where no descriptor is left to look
+  return !zombie && !is_unknown(pid_) && (start == 0 || start_ == 0 || start == start_);
 }
 
 }  // namespace gpucoll::core

@@ -147,7 +147,8 @@ static bool look_for_envelope(gcm_message_request *r, const void *packed) {
     gcm_pt2pt->cut_off(from, &key, &r->envelope, room, r->matched);
     return false;
   }
-  memcpy(r->envelope.bytes, packed, bytes);
+  memset(r->envelope.bytes, 0, sizeof r->envelope.bytes);
+  memcpy(r->envelope.bytes, packed, cut ? room : bytes);
   const int is_envelope = gcm_pt2pt->is_envelope(from, &key, &r->envelope, bytes);
   if (is_envelope > 0) take_message(r, from);
   if (is_envelope < 0) r->rc = MPI_ERR_OTHER;
@@ -320,6 +321,7 @@ static bool has_inner(const gcm_message_request *r) { return r->inner != NULL &&
 
 /* Returns whether there is something to do for the request outside of the lock. */
 static bool is_ready(gcm_message_request *r) {
+  if (r->cancelling != 0) return false;
   if (has_inner(r)) return REQUEST_COMPLETE(r->inner);
   if (r->pieces != NULL) return gcm_pieces_ended(r->pieces);
   return r->transfer == NULL || gcm_pt2pt->test(r->transfer);
@@ -552,9 +554,14 @@ static int request_free(ompi_request_t **request) {
 static int request_cancel(ompi_request_t *request, int flag) {
   (void)flag;
   gcm_message_request *r = (gcm_message_request *)request;
-  opal_mutex_lock(&gcm_list_lock); /* while it is in the list, nobody frees the PML's request */
+  opal_mutex_lock(&gcm_list_lock);
   const bool can = r->listed && has_inner(r) && r->transfer == NULL && r->pieces == NULL;
-  const int rc = can ? ompi_request_cancel(r->inner) : OMPI_SUCCESS;
+  if (can) r->cancelling++; /* so that nobody frees the PML's request */
+  opal_mutex_unlock(&gcm_list_lock);
+  if (!can) return OMPI_SUCCESS;
+  const int rc = ompi_request_cancel(r->inner); /* may make progress, and end other receives */
+  opal_mutex_lock(&gcm_list_lock);
+  r->cancelling--;
   opal_mutex_unlock(&gcm_list_lock);
   return rc;
 }
@@ -575,6 +582,7 @@ static void request_construct(gcm_message_request *r) {
   r->host = NULL;
   r->next = NULL;
   r->started = r->listed = r->ended = r->detached = false;
+  r->cancelling = 0;
 }
 OBJ_CLASS_INSTANCE(gcm_message_request, mca_pml_base_request_t, request_construct, NULL);
 

@@ -44,6 +44,7 @@ typedef struct gcm_message_request {
   bool started;  /* once */
   bool listed;   /* among those under way */
   bool ended;    /* it is complete, or about to be */
+  int cancelling; /* threads that are about to cancel the PML's request */
   bool detached; /* nobody waits for it: the application has freed it while it was under way */
   struct gcm_message_request *next;
 } gcm_message_request;

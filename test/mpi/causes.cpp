@@ -210,7 +210,8 @@ void persistent_places() {
   for (MPI_Request& request : requests)
     expect(GC_INIT(Allreduce)(MPI_IN_PLACE, memory.at(0), kCount, MPI_INT, MPI_SUM, g_comm, MPI_INFO_NULL, &request),
            "MPI_Allreduce_init");
-  // Once the last one runs, all have been given a place, or none: one that is freed earlier leaves its place to a later.
+  // Once the last one runs, all have been given a place, or none: one that is freed earlier leaves its place to a
+  // later.
   MPI_Start(&requests.back());
   MPI_Wait(&requests.back(), MPI_STATUS_IGNORE);
   for (MPI_Request& request : requests) MPI_Request_free(&request);

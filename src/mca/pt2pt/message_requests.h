@@ -40,12 +40,12 @@ typedef struct gcm_message_request {
   ompi_request_t *stands_for;
   void **stands_at;
   bool receives;
-  bool matched;  /* by a probe, before it was received */
-  bool started;  /* once */
-  bool listed;   /* among those under way */
-  bool ended;    /* it is complete, or about to be */
+  bool matched;   /* by a probe, before it was received */
+  bool started;   /* once */
+  bool listed;    /* among those under way */
+  bool ended;     /* it is complete, or about to be */
   int cancelling; /* threads that are about to cancel the PML's request */
-  bool detached; /* nobody waits for it: the application has freed it while it was under way */
+  bool detached;  /* nobody waits for it: the application has freed it while it was under way */
   struct gcm_message_request *next;
 } gcm_message_request;
 OBJ_CLASS_DECLARATION(gcm_message_request);

@@ -1,7 +1,6 @@
 #include "info/facts.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <regex>
@@ -14,18 +13,13 @@
 #include "info/command.h"
 #include "net/bootstrap/interfaces.h"
 #include "net/transport.h"
+#include "topo/node.h"
 #include "topo/topology.h"
 
 namespace gpucoll::info {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // Returns the version of the Open MPI that PATH finds first, as mpirun is found.
 std::string open_mpi_version() {
@@ -179,7 +173,7 @@ Json parameter_facts() {
 }  // namespace
 
 Json gather() {
-  Json facts = {{"host", host_name()},        {"version", library_version()}, {"open_mpi", open_mpi_version()},
+  Json facts = {{"host", topo::host_name()},  {"version", library_version()}, {"open_mpi", open_mpi_version()},
                 {"driver", driver_version()}, {"build", build_facts()},       {"gpus", gpu_facts()}};
   if (!params_status()) facts["problem"] = params_status().what();
   facts["devices"] = Json::array();

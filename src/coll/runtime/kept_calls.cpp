@@ -21,20 +21,19 @@ bool has_tasks_alone(const DevicePart& part) {
 }
 
 bool are_same(const gc_buffer& a, const gc_buffer& b) {
-  return a.address == b.address && a.bytes == b.bytes && a.given == b.given && is_plain(b);
+  return a.address == b.address && a.bytes == b.bytes && a.given == b.given;
 }
 
-// REQUIRES: `kept` is_plain().
+// REQUIRES: both are is_plain().
 bool are_same(const gc_call& kept, const gc_call& call) {
   return are_same(kept.recv, call.recv) && are_same(kept.send, call.send) && kept.function == call.function &&
-         kept.type == call.type && kept.op == call.op && kept.root == call.root && kept.reduces == call.reduces &&
-         kept.order == call.order && !call.before && !call.combines && !call.sources && !call.recvcounts;
+         kept.type == call.type && kept.op == call.op && kept.root == call.root && kept.reduces == call.reduces;
 }
 
 }  // namespace
 
 DeviceCall* KeptCalls::find(const gc_call& call) noexcept {
-  if (!entries_) return nullptr;
+  if (!entries_ || !is_plain(call)) return nullptr;
   for (Entry& entry : *entries_) {
     if (!entry.last_use || !are_same(entry.call, call)) continue;
     if (!entry.send.is_still(call.send) || !entry.recv.is_still(call.recv)) {

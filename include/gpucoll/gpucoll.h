@@ -193,7 +193,8 @@ GPUCOLL_API gpucollResult_t gpucollCommInitAll(gpucollComm_t *comms, int n_devic
  * called in a group; not in one with other operations of comm. */
 #define GPUCOLL_SPLIT_NOCOLOR (-1)
 GPUCOLL_API gpucollResult_t gpucollCommSplit(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm);
-/* The same, but the new communicator has what config sets, and comm's configuration in what config leaves undefined. */
+/* Splits as gpucollCommSplit does. The new communicator has what config sets, and comm's values where config leaves a
+ * field undefined. */
 GPUCOLL_API gpucollResult_t gpucollCommSplitConfig(gpucollComm_t comm, int color, int key, gpucollComm_t *newcomm,
                                                    const gpucollConfig_t *config);
 /* Makes a communicator of all ranks of comm but those listed, in the same order. Collective over the remaining ranks;

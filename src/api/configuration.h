@@ -1,4 +1,4 @@
-// What a program asks of a communicator that it makes (gpucollConfig_t).
+// Reads what a program asks of a communicator that it makes (gpucollConfig_t).
 #pragma once
 #include "base/status.h"
 #include "core/comm/comm_share.h"

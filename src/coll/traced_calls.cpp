@@ -47,7 +47,7 @@ int run(gc_comm* comm, const gc_call* call) {
   return answer;
 }
 
-// What has begun at this time is a start of a request, which its component ends by host_begun() or end().
+// Records that a request was started at this time. The component ends the start by host_begun() or end().
 void begin(Request& request, int64_t begin_ns) noexcept {
   const CallId& place = request.call.place;
   request.traced = trace::begin_ongoing(begin_ns, {.what = What::request,

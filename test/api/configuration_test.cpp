@@ -1,4 +1,4 @@
-// What programs set of a communicator: limits to its thread blocks, and its name.
+// Shows that communicators have what programs set: limits to its thread blocks, and its name.
 #include <climits>
 #include <map>
 #include <mutex>

@@ -249,7 +249,7 @@ TEST(Nonblocking, AnAbortEndsTheMaking) {
   at_once([&] { gpucollCommDestroy(comm); });
 }
 
-// What has left in one group ends together: nobody waits for a meeting that another communicator's abort would end.
+// All that left in one group ends together: nobody waits for a meeting that another communicator's abort would end.
 TEST(Nonblocking, AnAbortEndsAllThatLeftWithIt) {
   const Id ids[2];
   gpucollComm_t comms[2] = {};

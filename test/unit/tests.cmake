@@ -200,7 +200,7 @@ gc_mutant(308 MUST_PRINT "FAILED  . KeptTest" LABELS unit
   COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.BeginsWhatItFoundUnlessThatHasMadeRoom)
 gc_mutant(309 MUST_PRINT "FAILED  . KeptTest" LABELS unit
   COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.TheLongestUnusedMakesRoom)
-# What was found for another shape is found still.
+# The mutant still finds what was found for another shape.
 gc_mutant(361 MUST_PRINT "FAILED  . KeptTest" LABELS unit
   COMMAND test/unit/core/launcher_test --gtest_filter=KeptTest.KnowsWhetherItWouldFindTheSameAgain)
 gc_mutant(310 MUST_PRINT "FAILED  . Registration" LABELS unit

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kExitPatience(10);
 
 using Concerned = std::vector<std::shared_ptr<Progress>>;
 
-// What is under way in this process.
+// Lists the works that are under way in this process, each by those whom it concerns.
 struct Works {
   std::mutex mutex;
   std::condition_variable ended;

@@ -1,4 +1,4 @@
-// What communicators that do not block have begun: it goes on in a thread of its own, which ends with it.
+// Runs what communicators that do not block have begun, in a thread of its own, which ends with it.
 //
 // Thread safety: any thread. Ownership: the program's handle, the communicator's shares and the work own a Progress
 // together. The handle's byte may go once the handle has called detach().

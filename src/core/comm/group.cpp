@@ -307,7 +307,7 @@ Status carry_out(std::span<Part> parts, bool may_leave = true) {
   return launch_connected(parts);
 }
 
-// What a group has left to do, whose end the communicators' programs learn by their Progress.
+// Does what a group has left to do. The communicators' programs learn of its end by their Progress.
 class LeftWork {
  public:
   LeftWork(std::vector<Job> jobs, std::vector<Part> parts, bool announced)
@@ -358,7 +358,7 @@ class LeftWork {
     InBackground who;
     Status status;
   };
-  // What fails here must fail for the peers, too, and the program must learn of it.
+  // A failure here must reach the peers, too, and the program must learn of it.
   void run_parts(Status& failure) {
     const bool after_jobs = failure.ok();
     Status status = contained([&]() -> Status {

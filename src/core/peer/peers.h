@@ -32,7 +32,7 @@ bool on_one_device(const proto::PeerInfo& a, const proto::PeerInfo& b);
 // run there. 0: some device has no block for each of its ranks.
 int blocks_for_each(const std::vector<proto::PeerInfo>& infos);
 
-// What a program says of a communicator when it is made.
+// Holds what a program says of a communicator when it makes it.
 struct CommOptions {
   std::string name;    // for messages and traces; empty: it has none
   int min_blocks = 0;  // large operations get so many blocks at least, where that is possible; 0: no wish

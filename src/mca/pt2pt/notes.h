@@ -39,7 +39,7 @@ typedef struct gcm_note_key {
   bool matched; /* by a matched probe, which has found it before */
 } gcm_note_key;
 
-/* What a look has found. */
+/* Tells what a look has found. */
 typedef enum gcm_note_found {
   GCM_NOTE_FOUND,
   GCM_NOTE_LATE, /* none yet; once it comes, no other message gets it */

@@ -7,7 +7,7 @@
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
 
-/* What a receiver answers to an envelope. */
+/* A receiver sends this as its answer to an envelope. */
 typedef struct answer {
   uint64_t serial; /* of the message's note */
   uint64_t bytes;  /* that go */

@@ -23,7 +23,7 @@ struct BufferMemory {
 // partly host memory; what has been seen until then stays.
 Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, BufferMemory* memory);
 
-// What the device runtime has said of a buffer in one piece, which has no bytes or is memory of a device.
+// Keeps what the device runtime has said of a buffer in one piece, which has no bytes or is memory of a device.
 class KnownBuffer {
  public:
   // Asks it; nullopt for other memory.

@@ -7,6 +7,8 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/coll/engine.h \
 	src/mca/coll/group_reductions.c \
 	src/mca/coll/groups.c \
+	src/mca/coll/kept_arrays.c \
+	src/mca/coll/kept_arrays.h \
 	src/mca/coll/kept_objects.c \
 	src/mca/coll/kept_objects.h \
 	src/mca/coll/kinds.c \

@@ -27,7 +27,7 @@ static int end_at_once(ompi_request_t **request) {
     return GCM_CALL_I(name, ARGUMENTS, &r->inner);                                                                     \
   }                                                                                                                    \
   static int begin_i##name(gcm_request *r) {                                                                           \
-    return stage_i##name(GCM_FIELDS_OF(r->arguments.name, ARGUMENTS), r->module->communicator, r);                     \
+    return stage_i##name(GCM_FIELDS_OF(r, name, ARGUMENTS), r->module->communicator, r);                               \
   }                                                                                                                    \
   static GCM_NOINLINE int look_and_i##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, ompi_request_t **request, \
                                            gcm_module *module) {                                                       \
@@ -46,6 +46,7 @@ static int end_at_once(ompi_request_t **request) {
     r->begin_on_host = begin_i##name;                                                                                  \
     r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                           \
     gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                                      \
+    if (GCM_KEEP_ARRAYS(r, &plan, &call) != MPI_SUCCESS) return gcm_request_without_memory(r);                         \
     if (function == GC_FUNCTION_none) gcm_tell_not_counted(module, GC_FUNCTION_##name, &plan);                         \
     return gcm_request_begin(r, function, looks && function != GC_FUNCTION_none ? &call : NULL, &plan, request);       \
   }                                                                                                                    \

@@ -16,46 +16,42 @@ static int keep(int rc, ompi_request_t **request, const gcm_plan *plan, gcm_op *
   return rc;
 }
 
-static int no_memory(gcm_request *r) {
-  OBJ_RELEASE(r);
-  return MPI_ERR_NO_MEM;
-}
-
 /* The application may free `info` before it is made. The last arguments: the column `engine`. */
-#define GCM_PERSISTENT(name, PARAMETERS, ARGUMENTS, HAS_BYTES, plan_of_call, HAND_OVER, ...)                  \
-  static int stage_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_request *r) {          \
-    const mca_coll_base_comm_coll_t *previous = &r->module->previous;                                         \
-    const gcm_plan plan = plan_of_call;                                                                       \
-    const int rc = gcm_stage(&r->staged, &plan);                                                              \
-    if (rc != MPI_SUCCESS) return rc;                                                                         \
-    HAND_OVER(&r->staged);                                                                                    \
-    return GCM_CALL_INIT(name, ARGUMENTS, MPI_INFO_NULL, &r->inner);                                          \
-  }                                                                                                           \
-  static int make_##name(gcm_request *r) {                                                                    \
-    return stage_##name##_init(GCM_FIELDS_OF(r->arguments.name, ARGUMENTS), r->module->communicator, r);      \
-  }                                                                                                           \
-  int gcm_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, struct ompi_info_t *info,           \
-                        ompi_request_t **request, mca_coll_base_module_t *base) {                             \
-    gcm_module *module = (gcm_module *)base;                                                                  \
-    const mca_coll_base_comm_coll_t *previous = &module->previous;                                            \
-    const gcm_plan plan = plan_of_call;                                                                       \
-    const uint32_t function = gcm_made_as(GC_FUNCTION_##name, HAS_BYTES, &plan, comm);                        \
-    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan) ||                           \
-                       gcm_asks_engine(module, GC_FORM_PERSISTENT, function & ~(uint32_t)GC_PERSISTENT);      \
-    const bool lacks =                                                                                        \
-        looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm); \
-    gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                             \
-    if (GCM_LIKELY(!looks && !lacks) && gcm_goes_straight(module, function))                                  \
-      return keep(GCM_CALL_INIT(name, ARGUMENTS, info, request), request, &plan, call.mpi_op, comm);          \
-    if (lacks) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function);                                     \
-    gcm_request *r = gcm_request_new(module, true);                                                           \
-    if (r == NULL) return MPI_ERR_NO_MEM;                                                                     \
-    r->begin_on_host = make_##name;                                                                           \
-    r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                  \
-    if (gcm_keep(&r->kept, &plan, call.mpi_op) != MPI_SUCCESS) return no_memory(r);                           \
-    const bool counted = function != GC_FUNCTION_none;                                                        \
-    if (!counted) gcm_tell_not_counted(module, GC_FUNCTION_##name, &plan);                                    \
-    return gcm_request_begin(r, function | GC_PERSISTENT, looks && counted ? &call : NULL, &plan, request);   \
+#define GCM_PERSISTENT(name, PARAMETERS, ARGUMENTS, HAS_BYTES, plan_of_call, HAND_OVER, ...)                      \
+  static int stage_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_request *r) {              \
+    const mca_coll_base_comm_coll_t *previous = &r->module->previous;                                             \
+    const gcm_plan plan = plan_of_call;                                                                           \
+    const int rc = gcm_stage(&r->staged, &plan);                                                                  \
+    if (rc != MPI_SUCCESS) return rc;                                                                             \
+    HAND_OVER(&r->staged);                                                                                        \
+    return GCM_CALL_INIT(name, ARGUMENTS, MPI_INFO_NULL, &r->inner);                                              \
+  }                                                                                                               \
+  static int make_##name(gcm_request *r) {                                                                        \
+    return stage_##name##_init(GCM_FIELDS_OF(r, name, ARGUMENTS), r->module->communicator, r);                    \
+  }                                                                                                               \
+  int gcm_##name##_init(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, struct ompi_info_t *info,               \
+                        ompi_request_t **request, mca_coll_base_module_t *base) {                                 \
+    gcm_module *module = (gcm_module *)base;                                                                      \
+    const mca_coll_base_comm_coll_t *previous = &module->previous;                                                \
+    const gcm_plan plan = plan_of_call;                                                                           \
+    const uint32_t function = gcm_made_as(GC_FUNCTION_##name, HAS_BYTES, &plan, comm);                            \
+    const bool looks = gcm_plan_on_device(&plan) || GCM_IS_LEFT_OUT(name, &plan) ||                               \
+                       gcm_asks_engine(module, GC_FORM_PERSISTENT, function & ~(uint32_t)GC_PERSISTENT);          \
+    const bool lacks =                                                                                            \
+        looks ? gcm_lacks_buffer(GC_FUNCTION_##name, &plan) : gcm_lacks_all(GC_FUNCTION_##name, &plan, comm);     \
+    gc_call call = {.function = GC_FUNCTION_##name, __VA_ARGS__};                                                 \
+    if (GCM_LIKELY(!looks && !lacks) && gcm_goes_straight(module, function))                                      \
+      return keep(GCM_CALL_INIT(name, ARGUMENTS, info, request), request, &plan, call.mpi_op, comm);              \
+    if (lacks) return gcm_refuse(module, GC_ORDER_NONBLOCKING, function);                                         \
+    gcm_request *r = gcm_request_new(module, true);                                                               \
+    if (r == NULL) return MPI_ERR_NO_MEM;                                                                         \
+    r->begin_on_host = make_##name;                                                                               \
+    r->arguments.name = (struct gcm_arguments_##name){GCM_UNWRAP ARGUMENTS};                                      \
+    if (gcm_keep(&r->kept, &plan, call.mpi_op) != MPI_SUCCESS || GCM_KEEP_ARRAYS(r, &plan, &call) != MPI_SUCCESS) \
+      return gcm_request_without_memory(r);                                                                       \
+    const bool counted = function != GC_FUNCTION_none;                                                            \
+    if (!counted) gcm_tell_not_counted(module, GC_FUNCTION_##name, &plan);                                        \
+    return gcm_request_begin(r, function | GC_PERSISTENT, looks && counted ? &call : NULL, &plan, request);       \
   }
 
 static int make_barrier(gcm_request *r) {

@@ -254,9 +254,13 @@ static void request_construct(gcm_request *r) {
   r->listed = r->wanted = false;
   r->made = MPI_SUCCESS;
   r->kept = (gcm_kept_objects){NULL, 0};
+  r->kept_arrays.n = 0;
   memset(&r->staged, 0, sizeof r->staged);
 }
-static void request_destruct(gcm_request *r) { gcm_let_go(&r->kept); }
+static void request_destruct(gcm_request *r) {
+  gcm_let_go(&r->kept);
+  gcm_let_arrays_go(&r->kept_arrays);
+}
 OBJ_CLASS_INSTANCE(gcm_request, ompi_coll_base_nbc_request_t, request_construct, request_destruct);
 
 /* ---- making them ---- */
@@ -268,6 +272,11 @@ gcm_request *gcm_request_new(gcm_module *module, bool persistent) {
   r->super.super.req_mpi_object.comm = module->communicator;
   r->module = module;
   return r;
+}
+
+int gcm_request_without_memory(gcm_request *r) {
+  OBJ_RELEASE(r);
+  return MPI_ERR_NO_MEM;
 }
 
 /* A persistent one that goes through the host already. */

@@ -24,6 +24,7 @@ typedef struct gcm_request {
   gc_pending *pending;                        /* the engine's, while it has it */
   int (*begin_on_host)(struct gcm_request *); /* begins or makes it: fills in `inner` */
   gcm_arguments arguments;
+  gcm_kept_arrays kept_arrays;
   gcm_staged staged;
   ompi_request_t *inner;    /* of the module before */
   struct gcm_request *next; /* in the list of those under way */
@@ -37,6 +38,8 @@ OBJ_CLASS_DECLARATION(gcm_request);
 
 /* NULL: no memory. */
 gcm_request *gcm_request_new(gcm_module *module, bool persistent);
+/* Frees one that has not begun, and returns MPI_ERR_NO_MEM. */
+int gcm_request_without_memory(gcm_request *r);
 /* Begins a nonblocking one, or makes a persistent one, whose fields are set, and gives the request to the application.
  * `call` is NULL where the engine need not see the buffers. */
 int gcm_request_begin(gcm_request *r, uint32_t function, gc_call *call, const gcm_plan *plan, ompi_request_t **request);
@@ -56,7 +59,10 @@ static inline bool gcm_asks_engine(gcm_module *module, uint32_t form, uint32_t f
          gc_asks_engine(gcm_abi, module->comm, form, function);
 }
 
-#define GCM_FIELDS_OF(s, ARGUMENTS) GCM_FIELDS_OF_(s, GCM_UNWRAP ARGUMENTS)
+#define GCM_KEEP_ARRAYS(r, plan, call) \
+  gcm_keep_arrays(&(r)->kept_arrays, plan, (call)->recvcounts, ompi_comm_size((r)->module->communicator))
+/* The arguments of request `r`, a call of `name`. */
+#define GCM_FIELDS_OF(r, name, ARGUMENTS) GCM_FIELDS_OF_((r)->arguments.name, &(r)->kept_arrays, GCM_UNWRAP ARGUMENTS)
 #define GCM_FIELDS_OF_(...) GCM_FIELDS(__VA_ARGS__)
 
 #endif

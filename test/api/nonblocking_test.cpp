@@ -68,8 +68,14 @@ std::vector<gpucollComm_t> pair() {
   return comms;
 }
 
-struct Work {
+struct OnDevice {
+  OnDevice(int rank) { choose_device(rank); }
+};
+
+// An allreduce of a rank, on the rank's device.
+struct Work : OnDevice {
   static constexpr size_t kCount = 20'000;
+  using OnDevice::OnDevice;
   Stream stream;
   DeviceBuffer buffer{kCount * sizeof(int32_t)};
   gpucollResult_t start(gpucollComm_t comm, size_t count = kCount) {
@@ -85,7 +91,7 @@ struct Work {
 void expect_work(const std::vector<gpucollComm_t>& comms) {
   std::vector<std::unique_ptr<Work>> works;
   for (gpucollComm_t comm : comms) {
-    works.push_back(std::make_unique<Work>());
+    works.push_back(std::make_unique<Work>(static_cast<int>(works.size())));
     ASSERT_TRUE(begun(works.back()->start(comm))) << gpucollGetLastError(nullptr);
   }
   for (gpucollComm_t comm : comms) ASSERT_EQ(await_end(comm), gpucollSuccess) << gpucollGetLastError(comm);
@@ -110,7 +116,7 @@ TEST(Nonblocking, MakingGoesOnUntilAllHaveCome) {
   const Id id;
   gpucollComm_t first = init(id.id, 2, 0);
   expect_goes_on(first);
-  Work work;
+  Work work(0);
   EXPECT_EQ(work.start(first), gpucollInvalidUsage);
   gpucollComm_t second = init(id.id, 2, 1);
   EXPECT_EQ(await_end(first), gpucollSuccess);
@@ -126,7 +132,7 @@ TEST(Nonblocking, MakingGoesOnUntilAllHaveCome) {
 
 TEST(Nonblocking, ConnectionsAreMadeInTheBackground) {
   const auto comms = pair();
-  Work works[2];
+  Work works[2] = {0, 1};
   ASSERT_EQ(works[0].start(comms[0]), gpucollInProgress);
   expect_goes_on(comms[0]);
   ASSERT_EQ(works[1].start(comms[1]), gpucollInProgress);
@@ -148,28 +154,36 @@ TEST(Nonblocking, AGroupGoesOn) {
   }
   ASSERT_EQ(gpucollGroupEnd(), gpucollInProgress);
   for (gpucollComm_t comm : comms) ASSERT_EQ(await_end(comm), gpucollSuccess) << gpucollGetLastError(comm);
-  Work works[2];
-  DeviceBuffer sent(16), received[2] = {DeviceBuffer(16), DeviceBuffer(16)};
-  sent.put(std::vector<int32_t>(4, 5));
+  Work works[2] = {0, 1};
+  std::vector<std::unique_ptr<DeviceBuffer>> sent, received;
+  for (int rank : {0, 1}) {
+    choose_device(rank);
+    sent.push_back(std::make_unique<DeviceBuffer>(16));
+    received.push_back(std::make_unique<DeviceBuffer>(16));
+    sent.back()->put(std::vector<int32_t>(4, 5 + rank));
+  }
   GC_OK(gpucollGroupStart());
   for (int rank : {0, 1}) {
     GC_OK(works[rank].start(comms[rank]));
-    GC_OK(gpucollSend(sent.at(), 4, gpucollInt32, 1 - rank, comms[rank], works[rank].stream.handle));
-    GC_OK(gpucollRecv(received[rank].at(), 4, gpucollInt32, 1 - rank, comms[rank], works[rank].stream.handle));
+    const auto r = static_cast<size_t>(rank);
+    GC_OK(gpucollSend(sent[r]->at(), 4, gpucollInt32, 1 - rank, comms[rank], works[rank].stream.handle));
+    GC_OK(gpucollRecv(received[r]->at(), 4, gpucollInt32, 1 - rank, comms[rank], works[rank].stream.handle));
   }
   ASSERT_EQ(gpucollGroupEnd(), gpucollInProgress);
   for (gpucollComm_t comm : comms) ASSERT_EQ(await_end(comm), gpucollSuccess) << gpucollGetLastError(comm);
   for (Work& work : works) work.expect(2);
-  for (DeviceBuffer& buffer : received) EXPECT_EQ(buffer.get<int32_t>(4), std::vector<int32_t>(4, 5));
+  for (size_t r : {0u, 1u}) EXPECT_EQ(received[r]->get<int32_t>(4), std::vector<int32_t>(4, 6 - static_cast<int>(r)));
   destroy({comms[0], comms[1]});
 }
 
 TEST(Nonblocking, AGroupWithOneThatBlocksBlocks) {
   const auto comms = pair();
   gpucollComm_t blocking[2];
-  const int devices[] = {0, 0};
+  int count = 0;
+  GC_OK(gpucollDeviceCount(&count));
+  const int devices[] = {0, 1 % count};
   GC_OK(gpucollCommInitAll(blocking, 2, devices));
-  Work works[4];
+  Work works[4] = {0, 1, 0, 1};
   GC_OK(gpucollGroupStart());
   for (int rank : {0, 1}) {
     GC_OK(works[rank].start(comms[static_cast<size_t>(rank)]));
@@ -224,7 +238,7 @@ TEST(Nonblocking, FinalisingGoesOn) {
   expect_work(comms);
   for (gpucollComm_t comm : comms) EXPECT_EQ(gpucollCommFinalize(comm), gpucollInProgress);
   for (gpucollComm_t comm : comms) EXPECT_EQ(await_end(comm), gpucollSuccess);
-  Work work;
+  Work work(0);
   EXPECT_EQ(work.start(comms[0]), gpucollInvalidUsage);
   destroy(comms);
 }
@@ -282,7 +296,7 @@ TEST(Nonblocking, AnAbortEndsASplitAShrinkAndConnecting) {
   for (int what = 0; what < 4; ++what) {
     const auto comms = pair();
     gpucollComm_t child = nullptr;
-    Work work;
+    Work work(0);
     const gpucollResult_t result = what <= 1   ? gpucollCommSplit(comms[0], 0, 0, &child)
                                    : what == 2 ? gpucollCommShrink(comms[1], nullptr, 0, &child, nullptr, 0)
                                                : work.start(comms[0]);
@@ -307,7 +321,7 @@ TEST(Nonblocking, WhoFailsIsToldByTheState) {
     for (gpucollComm_t comm : comms) {
       EXPECT_EQ(await_end(comm), gpucollInvalidUsage);
       EXPECT_NE(std::strstr(gpucollGetLastError(comm), "another rank says"), nullptr) << gpucollGetLastError(comm);
-      Work work;
+      Work work(0);
       EXPECT_EQ(work.start(comm), gpucollInvalidUsage);
       GC_OK(gpucollCommDestroy(comm));
     }
@@ -317,7 +331,7 @@ TEST(Nonblocking, WhoFailsIsToldByTheState) {
 // A rank that does not make the call leaves the other one in the background; its abort ends that.
 TEST(Nonblocking, APeersAbortEndsWhatGoesOn) {
   const auto comms = pair();
-  Work work;
+  Work work(0);
   ASSERT_EQ(work.start(comms[0]), gpucollInProgress);
   usleep(20'000);
   GC_OK(gpucollCommAbort(comms[1]));

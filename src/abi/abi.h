@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 19u
+#define GC_ABI_VERSION 20u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -55,6 +55,20 @@ typedef struct gc_comm {
   int busy; /* nonblocking collectives are under way that later ones must not overtake */
   gc_asking asking[GC_FORMS];
 } gc_comm;
+
+/* What a trace tells of a message. */
+typedef struct gc_traced_message {
+  uint64_t context; /* of the message's key */
+  const char *name; /* the communicator's */
+  int rank, size;   /* of this process in it */
+  int peer, tag;    /* negative: any, not known yet */
+  uint64_t bytes;   /* of a receive: its room, and, when it has ended, what has come */
+  int receives, ok; /* ok: it has not failed */
+  int by_pml;       /* the PML has carried the data */
+} gc_traced_message;
+typedef struct gc_traced {
+  uint64_t record, range; /* 0: none */
+} gc_traced;
 
 /* `count` runs of `bytes` of data each, `stride` apart. The first run lies at `offset` from where an element begins. */
 typedef struct gc_runs {
@@ -258,6 +272,10 @@ typedef struct gc_abi {
    * name. */
   void (*tell_slow)(gc_comm *comm, uint32_t function, uint32_t cause);
   void (*tell_slow_message)(uint64_t context, const char *comm, uint32_t cause);
+
+  /* Record a message of device memory, where these are not NULL. Another thread may end it than began it. */
+  gc_traced (*message_begun)(const gc_traced_message *message);
+  void (*message_ended)(gc_traced traced, const gc_traced_message *message);
 } gc_abi;
 
 /* Returns the table, or NULL where this library does not offer `version`. */

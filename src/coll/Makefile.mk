@@ -18,7 +18,9 @@ GC_COLL_SOURCES = \
 	src/coll/request_queue.h \
 	src/coll/request_queue_steps.cpp \
 	src/coll/traced_calls.cpp \
-	src/coll/traced_calls.h
+	src/coll/traced_calls.h \
+	src/coll/traced_messages.cpp \
+	src/coll/traced_messages.h
 include src/coll/call/Makefile.mk
 include src/coll/match/Makefile.mk
 include src/coll/runtime/Makefile.mk

@@ -15,6 +15,7 @@
 #include "coll/mpi_communicator.h"
 #include "coll/reduce_local.h"
 #include "coll/traced_calls.h"
+#include "coll/traced_messages.h"
 #include "core/comm/reclaim.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/address.h"
@@ -96,7 +97,10 @@ gc_abi* table();
 // Before anything that can be recorded.
 int process_open(gc_process_blob* mine) {
   trace::start();
-  if (trace::on()) trace_calls(table());
+  if (trace::on()) {
+    trace_calls(table());
+    trace_messages(table());
+  }
   return mpi_class(guarded("starting", [&] { return MpiProcess::instance().open(mine); }));
 }
 
@@ -404,7 +408,9 @@ gc_abi* table() {
                        device_put,
                        counter,
                        tell_slow,
-                       tell_slow_message};
+                       tell_slow_message,
+                       nullptr,
+                       nullptr};
   return &abi;
 }
 

@@ -51,6 +51,14 @@ def check_tables(output):
         assert 2 * HALF_MS < total and HALF_MS < longest < total, f"{rank} waited {total} ms for rank 2:\n{output}"
 
 
+def check_messages(output):
+    rows = {(who, what, int(peer)): (name, int(n), int(size), int(staged)) for who, what, peer, name, n, size, staged, *_
+            in rows_after("messages of device memory", output)}
+    for rank in range(RANKS):
+        for what, peer in (("send", (rank + 1) % RANKS), ("receive", (rank + RANKS - 1) % RANKS)):
+            assert rows[f"rank {rank}", what, peer] == ("MPI_COMM_WORLD", 1, 16, 0), output
+
+
 def check_json(path):
     with open(path) as file:
         events = json.load(file)["traceEvents"]
@@ -69,6 +77,8 @@ def check_json(path):
             assert {"launch", "on the device"} <= within, f"{call} has {within}"
             made, number = "plan" in within, call["args"]["number"]
             assert made if number == 1 else not made or number < 4, f"{call} has {within}; later plans are kept"
+        message, = (event["args"] for event in own if event["name"] == f"receive, rank {(rank + 2) % RANKS}" and event["ph"] == "b")
+        assert (message["tag"], message["bytes"], message["way"]) == (7, 16, "on the device"), message
         assert ("connect" in {event["name"] for event in own}) and "MPI_Ibcast" in {event["name"] for event in own}
         begun, ended = ([event["id"] for event in own if event["ph"] == ph] for ph in "be")
         assert begun == ended and begun, own
@@ -84,6 +94,9 @@ def check_dead(work):
     assert re.search(r"MPI_Allreduce 10 has not ended: rank 0, rank 1 waited for rank 2, which never came, or has "
                      r"host memory there", output), output
     assert re.search(r"^rank 2 +\S+ +9 ", output, re.MULTILINE), output
+    output = command(REPORT, record(work, "dead_waiting", "--die", "17", fails=True))
+    wanted = "rank 2: a receive from rank 0 of MPI_COMM_WORLD, tag 9, 16 bytes, has not ended"
+    assert wanted in output.split("\n"), output
     output = command(REPORT, record(work, "dead_later", "--die", "16", fails=True))
     assert re.search(r"MPI_Ibcast 1 has not ended: rank 0, rank 1 waited for rank 2, which never came", output), output
 
@@ -180,7 +193,9 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         trace, timeline, picture = (os.path.join(work, name) for name in ("trace", "timeline.json", "picture.png"))
         record(work, "trace")
-        check_tables(command(REPORT, trace, "--json", timeline, "--late", "50000"))
+        output = command(REPORT, trace, "--json", timeline, "--late", "50000")
+        check_tables(output)
+        check_messages(output)
         check_json(timeline)
         check_dead(work)
         check_machines(work)

@@ -273,6 +273,14 @@ void end_record(uint64_t number, Way way) noexcept {
   __atomic_store_n(&record.duration_ns, duration, __ATOMIC_RELEASE);  // partner: the reader of the file
 }
 
+void complete_record(uint64_t number, const Fields& fields) noexcept {
+  Record& record = record_at(number);
+  if (__atomic_load_n(&record.sequence, __ATOMIC_RELAXED) != number) return;
+  __atomic_store_n(&record.peer, fields.peer, __ATOMIC_RELAXED);
+  __atomic_store_n(&record.number, fields.number, __ATOMIC_RELAXED);
+  __atomic_store_n(&record.bytes, fields.bytes, __ATOMIC_RELAXED);
+}
+
 uint32_t category_of(const Fields& fields) noexcept { return static_cast<uint32_t>(fields.what) + 1; }
 
 // Holds the text of a range: the function's name, or what happens, with the rank or the thing that it is about.
@@ -282,7 +290,9 @@ class RangeText {
     const char *const words = kWords[static_cast<size_t>(fields.what)], *const label = the_file.texts + fields.label;
     text_ = fields.label ? label : words;
     if (fields.what == What::call || fields.what == What::request) return;
-    if (fields.label)
+    if (fields.what == What::message && fields.peer >= 0)
+      std::snprintf(own_, sizeof own_, "%s, rank %d", label, fields.peer);
+    else if (fields.label)
       std::snprintf(own_, sizeof own_, "%s: %s", words, label);
     else if (fields.peer >= 0)
       std::snprintf(own_, sizeof own_, "%s rank %d", words, fields.peer);
@@ -358,6 +368,12 @@ void end(const Ongoing& ongoing, Way way) noexcept {
   if (!ongoing.record || !on()) return;
   if (ongoing.range) nvtx::end(ongoing.range);
   end_record(ongoing.record, way);
+}
+
+void end(const Ongoing& ongoing, const Fields& fields) noexcept {
+  if (!ongoing.record || !on()) return;
+  complete_record(ongoing.record, fields);
+  end(ongoing, fields.way);
 }
 
 }  // namespace gpucoll::trace

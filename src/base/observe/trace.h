@@ -49,7 +49,7 @@ struct Fields {
   uint32_t label = 0;  // of label()
   int32_t peer = -1;
   uint64_t group = 0;   // the communicator: a number that is equal on all its ranks, and no other communicator has
-  uint64_t number = 0;  // of the call, among those of the group that have the same label
+  uint64_t number = 0;  // of the call, among those of the group that have the same label; of a message: its tag plus 1
   uint64_t bytes = 0;
 };
 
@@ -116,6 +116,8 @@ struct Ongoing {
 };
 Ongoing begin_ongoing(int64_t begin_ns, const Fields& fields) noexcept;
 void end(const Ongoing& ongoing, Way way = Way::none) noexcept;
+// Ends it with what was not known when it began: the way, the peer, the number and the bytes of these fields.
+void end(const Ongoing& ongoing, const Fields& fields) noexcept;
 // Records what began then and ends now, where this process records. Tools see a moment of What::slow, and nothing else.
 void add(int64_t begin_ns, const Fields& fields) noexcept;
 

@@ -207,6 +207,37 @@ static int offer_message(gcm_message_request *r) {
   return rc;
 }
 
+/* ---- traces ---- */
+
+/* status: of a receive that has ended, else NULL. */
+static gc_traced_message traced_message(const gcm_message_request *r, const ompi_status_public_t *status) {
+  const gcm_route *route = &r->route;
+  const bool is_matched = route->message != NULL; /* then the route does not say with whom */
+  return (gc_traced_message){.context = gcm_context_id(route->comm),
+                             .name = route->comm->c_name,
+                             .rank = ompi_comm_rank(route->comm),
+                             .size = ompi_comm_size(route->comm),
+                             .peer = status != NULL ? status->MPI_SOURCE : (is_matched ? MPI_ANY_SOURCE : route->peer),
+                             .tag = status != NULL ? status->MPI_TAG : (is_matched ? MPI_ANY_TAG : route->tag),
+                             .bytes = status != NULL ? status->_ucount : r->data.place.bytes,
+                             .receives = r->receives,
+                             .ok = r->rc == MPI_SUCCESS,
+                             .by_pml = !r->straight};
+}
+
+static void trace_begin(gcm_message_request *r) {
+  if (GCM_LIKELY(gcm_abi->message_begun == NULL) || !gcm_is_of_program(r->route.tag)) return;
+  const gc_traced_message message = traced_message(r, NULL);
+  r->traced = gcm_abi->message_begun(&message);
+}
+
+static void trace_end(gcm_message_request *r, const ompi_status_public_t *status) {
+  if (GCM_LIKELY(r->traced.record == 0)) return;
+  const gc_traced_message message = traced_message(r, status);
+  gcm_abi->message_ended(r->traced, &message);
+  r->traced = (gc_traced){0, 0};
+}
+
 /* ---- the ends ---- */
 
 /* Stores what the PML has received into host memory of ours. */
@@ -280,6 +311,7 @@ static void complete(ompi_request_t *request, const ompi_status_public_t *status
 }
 
 static void end(gcm_message_request *r) {
+  trace_end(r, r->receives ? &r->status : NULL);
   opal_mutex_lock(&gcm_list_lock);
   r->ended = true;
   const bool detached = r->detached;
@@ -306,6 +338,7 @@ static void put_in_list(gcm_message_request *r) {
   }
   r->next = NULL;
   r->listed = true;
+  r->straight = r->straight || r->transfer != NULL || r->pieces != NULL;
   *under_way_end = r;
   under_way_end = &r->next;
   atomic_fetch_add_explicit(&n_under_way, 1, memory_order_relaxed);
@@ -457,12 +490,16 @@ int gcm_begin_message(gcm_message_request *r) {
   r->ended = false;
   r->rc = MPI_SUCCESS;
   r->slow = GC_CAUSE_none;
+  r->straight = false;
+  trace_begin(r);
   if (!r->receives) gcm_lock_order();
   const int rc = r->receives ? begin_receive(r) : begin_send(r);
   if (!r->receives) gcm_unlock_order();
   if (r->slow != GC_CAUSE_none) gcm_tell_slow_message(&r->route, r->slow);
   if (rc != MPI_SUCCESS) {
     withdraw(r);
+    r->rc = rc;
+    trace_end(r, NULL);
     return rc;
   }
   r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
@@ -581,7 +618,8 @@ static void request_construct(gcm_message_request *r) {
   r->stands_for = NULL;
   r->host = NULL;
   r->next = NULL;
-  r->started = r->listed = r->ended = r->detached = false;
+  r->started = r->straight = r->listed = r->ended = r->detached = false;
+  r->traced = (gc_traced){0, 0};
   r->cancelling = 0;
 }
 OBJ_CLASS_INSTANCE(gcm_message_request, mca_pml_base_request_t, request_construct, NULL);

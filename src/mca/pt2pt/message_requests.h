@@ -35,6 +35,7 @@ typedef struct gcm_message_request {
   ompi_status_public_t status;
   int rc;
   uint32_t slow; /* why the PML carries the data of a send: GC_CAUSE_* */
+  gc_traced traced;
   /* A receive of the PML's own that turned out to be an envelope: it is completed in place of ours. It keeps a pointer
    * to ours at `stands_at` until then. */
   ompi_request_t *stands_for;
@@ -42,6 +43,7 @@ typedef struct gcm_message_request {
   bool receives;
   bool matched;   /* by a probe, before it was received */
   bool started;   /* once */
+  bool straight;  /* the data do not go by the PML */
   bool listed;    /* among those under way */
   bool ended;     /* it is complete, or about to be */
   int cancelling; /* threads that are about to cancel the PML's request */

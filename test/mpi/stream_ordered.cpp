@@ -547,11 +547,13 @@ void everything(const On& on) {
   operations(on);
 }
 
-// No call waits for the stream: rank 0 has enqueued its part when it tells the others to enqueue theirs.
+// No call waits for the stream: rank 0 has enqueued its part when it tells the others to enqueue theirs. The first call
+// of a size waits for connections.
 void returns_at_once(const On& on) {
   constexpr int kN = 1 << 20;
-  Buffer data(input_of(on.rank, kN));
+  Buffer data(input_of(on.rank, kN)), first(garbage(kN));
   int told = 0;
+  need(gpucollMPIBcast(first.at(), kN, MPI_INT, 0, on.comm, on.stream), "Bcast");
   if (on.rank != 0) MPI_Recv(&told, 1, MPI_INT, 0, 0, on.comm, MPI_STATUS_IGNORE);
   for (int i = 0; i < 3; ++i) need(gpucollMPIBcast(data.at(), kN, MPI_INT, 0, on.comm, on.stream), "Bcast");
   if (on.rank == 0)

@@ -13,6 +13,8 @@ GC_API_SOURCES = \
 	src/api/exchange.h \
 	src/api/handles.cpp \
 	src/api/handles.h \
+	src/api/kept_operations.cpp \
+	src/api/kept_operations.h \
 	src/api/open_device.h \
 	src/api/registrations.cpp \
 	src/api/registrations.h

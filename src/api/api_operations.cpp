@@ -28,8 +28,15 @@ gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
 
 gpucollResult_t collective(const char* where, gpucollComm_t comm, const CollectiveCall& call) {
   return operation(where, comm, [&](const Caller& caller) -> Status {
+    const Operation asked = {call.send,     call.recv, call.count, call.stream,
+                             call.function, call.type, call.op,    call.root};
+    Status status;
+    if (comm->kept.enqueue_again(comm->share, asked, &status)) return status;
     GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
-    return core::enqueue(comm->share, task, named(call));
+    core::Repeat repeat;
+    GC_TRY(core::enqueue(comm->share, task, named(call), &repeat));
+    comm->kept.keep(asked, task.send, task.recv, repeat);
+    return {};
   });
 }
 
@@ -114,6 +121,7 @@ gpucollResult_t gpucollRedOpCreatePreMulSum(gpucollRedOp_t* op, void* scalar, gp
 gpucollResult_t gpucollRedOpDestroy(gpucollRedOp_t op, gpucollComm_t comm) {
   return to_c(guarded("gpucollRedOpDestroy", [&]() -> Status {
     GC_TRY_AS(const Use use, checked(comm));
+    if (!gc_mutant(396)) comm->kept.forget();  // operations by `op` are refused from now on
     return comm->red_ops.destroy(op);
   }));
 }

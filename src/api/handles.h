@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "api/kept_operations.h"
 #include "api/registrations.h"
+#include "base/mutant.h"
 #include "base/status.h"
 #include "core/comm/comm_share.h"
 #include "gpucoll/gpucoll.h"
@@ -32,6 +34,7 @@ struct gpucollComm {
   std::shared_ptr<gpucoll::core::Progress> progress;  // null where it blocks, and where it was made by calls that do
   gpucoll::coll::ReductionOps red_ops;
   gpucoll::coll::Registrations registrations;
+  gpucoll::coll::KeptOperations kept;
   std::atomic<bool> owned{false};  // by an MPI communicator (abi/meeting.h): the program does not destroy it
   size_t barriers = 0;             // so far: those of one group use different scratch memory
 
@@ -67,6 +70,7 @@ class Handles {
     handle->alive = 0;
     if (handle->progress) std::exchange(handle->progress, nullptr)->detach();
     handle->red_ops.clear();
+    if (!gc_mutant(397)) handle->kept.forget();
     free_.push_back(handle);
   }
 

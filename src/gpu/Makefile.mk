@@ -1,6 +1,7 @@
 # Room gpu: the device runtime. The emulated device is always built, the CUDA device where there is nvcc.
 GC_GPU_SOURCES = \
 	src/gpu/device.h \
+	src/gpu/known_memory.h \
 	src/gpu/platform.cpp \
 	src/gpu/program_copies.h
 

@@ -49,6 +49,11 @@ test_api_repeat_test_SOURCES = test/api/repeat_test.cpp test/api/ranks.h
 test_api_repeat_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
 test_api_repeat_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_api_repeat_test_LDADD = libgpucoll.la $(GTEST_LIBS)
+check_PROGRAMS += test/api/kept_operations_test
+test_api_kept_operations_test_SOURCES = test/api/kept_operations_test.cpp test/api/ranks.h
+test_api_kept_operations_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
+test_api_kept_operations_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_api_kept_operations_test_LDADD = libgpucoll.la $(GTEST_LIBS)
 check_PROGRAMS += test/api/in_place_test
 test_api_in_place_test_SOURCES = test/api/in_place_test.cpp test/api/ranks.h
 test_api_in_place_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
@@ -88,7 +93,7 @@ if TSAN_VARIANTS
 check_LIBRARIES += test/api/libapi_tsan.a
 test_api_libapi_tsan_a_SOURCES = $(GC_GPU_SOURCES) $(GC_TOPO_SOURCES) $(GC_NET_SOURCES) $(GC_CORE_SOURCES) \
 	src/api/api.cpp src/api/api_comm.cpp src/api/api_device.cpp src/api/api_exchanges.cpp \
-	src/api/api_operations.cpp src/api/configuration.cpp src/api/handles.cpp src/task/buffer_check.cpp src/task/collective_task.cpp src/api/exchange.cpp \
+	src/api/api_operations.cpp src/api/kept_operations.cpp src/api/configuration.cpp src/api/handles.cpp src/task/buffer_check.cpp src/task/collective_task.cpp src/api/exchange.cpp \
 	src/kernels/kernels.cpp src/kernels/shards/kernels_i32.cpp src/kernels/shards/kernels_move.cpp src/task/reduction_op.cpp \
 	src/api/registrations.cpp src/task/types.cpp
 test_api_libapi_tsan_a_CPPFLAGS = $(AM_CPPFLAGS) $(GC_I32_CPPFLAGS)
@@ -105,6 +110,12 @@ test_api_nonblocking_test_tsan_CPPFLAGS = $(GC_API_TEST_CPPFLAGS) $(GC_I32_CPPFL
 test_api_nonblocking_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_api_nonblocking_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_api_nonblocking_test_tsan_LDADD = test/api/libapi_tsan.a $(GC_TSAN_LIBS) $(HWLOC_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/api/kept_operations_test_tsan
+test_api_kept_operations_test_tsan_SOURCES = $(test_api_kept_operations_test_SOURCES)
+test_api_kept_operations_test_tsan_CPPFLAGS = $(GC_API_TEST_CPPFLAGS) $(GC_I32_CPPFLAGS)
+test_api_kept_operations_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_api_kept_operations_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_api_kept_operations_test_tsan_LDADD = test/api/libapi_tsan.a $(GC_TSAN_LIBS) $(HWLOC_LIBS) $(GTEST_LIBS)
 endif
 check_PROGRAMS += test/api/group_test
 test_api_group_test_SOURCES = test/api/group_test.cpp test/api/ranks.h

@@ -87,6 +87,22 @@ gc_test(api.repeat LABELS api TIMEOUT 120
 gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_PLAN_CACHE=4 GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
   COMMAND test/api/repeat_test)
+# Operations that come again, and what they must be checked for: memory that was freed, operations that were destroyed,
+# another communicator, a group; and each of them is written down for the other ranks.
+set(kept_env GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5)
+gc_test(api.kept_operations LABELS api TIMEOUT 120 ENV ${kept_env} COMMAND test/api/kept_operations_test)
+gc_mutant(395 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60 ENV ${kept_env}
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
+    ${GC_BUILD}/test/api/kept_operations_test --gtest_filter=*BuffersThatWereFreed*)
+gc_mutant(396 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
+  COMMAND test/api/kept_operations_test --gtest_filter=*AnOpThatWasDestroyed*)
+gc_mutant(397 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60 ENV ${kept_env}
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
+    ${GC_BUILD}/test/api/kept_operations_test --gtest_filter=*ANewCommunicator*)
+gc_mutant(398 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
+  COMMAND test/api/kept_operations_test --gtest_filter=*InAGroup*)
+gc_mutant(399 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
+  COMMAND test/api/kept_operations_test --gtest_filter=*CallDifferently*)
 gc_test(api.in_place LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/in_place_test)
 gc_test(api.in_place.copy LABELS api TIMEOUT 120
@@ -201,6 +217,8 @@ gc_test(api.differential.zero_copy LABELS api TIMEOUT 240
 if(GC_TSAN_VARIANTS)
   gc_test(api.nonblocking.tsan LABELS api tsan TIMEOUT 240 PROCESSORS 2 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=60
     COMMAND test/api/nonblocking_test_tsan)
+  gc_test(api.kept_operations.tsan LABELS api tsan TIMEOUT 240 PROCESSORS 2
+    ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=60 COMMAND test/api/kept_operations_test_tsan)
   gc_test(api.differential.tsan LABELS api tsan TIMEOUT 240 PROCESSORS 2
     ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=60 GPUCOLL_TEST_ROUNDS=8 GPUCOLL_TEST_BYTES=60000
     COMMAND test/api/differential_test_tsan)

@@ -278,6 +278,26 @@ Result<bool> Communicator::advance() {
   return all;
 }
 
+bool Communicator::may_repeat(PlanCache::Hit kept, gpu::Stream stream) const {
+  if (!is_kept(kept)) return false;
+  if (!stream) return true;  // the default stream is never captured
+  const auto capture = device_.capture_of(stream);
+  return capture && *capture == 0;
+}
+
+Status Communicator::repeat(PlanCache::Hit kept) {
+  {
+    const User user(users_);
+    if (fault().raised()) return fault_.status();
+    launcher_->begin_kept(kept, false);
+  }
+  for (;;) {
+    GC_TRY_AS(const bool all, advance());
+    if (all) return {};
+    sched_yield();
+  }
+}
+
 Status Communicator::run(const TaskQueue& queue, void (*idle)()) {
   const User user(users_);
   GC_TRY_AS(CommProperties now, shape(queue.streams));

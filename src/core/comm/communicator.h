@@ -132,6 +132,10 @@ class Communicator final : public Watched, public GraphUser {
   // kept: the hit that kept() returned; other queues may have been begun since.
   Status begin(const TaskQueue& queue, const CommProperties& shape, bool waits = false, PlanCache::Hit kept = {});
   Result<bool> advance();
+  // Begins and launches once more what `kept` was begun for. REQUIRES: may_repeat(), and nothing else since.
+  // may_repeat() returns whether a queue that holds this stream alone would be begun with this hit now.
+  bool may_repeat(PlanCache::Hit kept, gpu::Stream stream) const;
+  Status repeat(PlanCache::Hit kept);
   // Connects, plans and launches for this communicator alone. Waits only for connections and for room.
   Status run(const TaskQueue& queue, void (*idle)() = nullptr);
 

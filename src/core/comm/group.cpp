@@ -403,12 +403,20 @@ Status connect_in_background(std::span<Part> parts) {
   return leave(work);
 }
 
+// Returns how to carry out again what a group of one part has; what it has put aside is of this time only.
+Repeat repeat_of(const Part& part) {
+  const Queue& queue = *part.queue;
+  if (!part.kept || !queue.before.empty() || queue.calls.size() != 1) return {};
+  return {part.kept, queue.streams.front(), queue.calls.front()};
+}
+
 template <class Add>
-Status enqueue_with(const CommShare& share, Add&& add) {
+Status enqueue_with(const CommShare& share, Add&& add, Repeat* repeat = nullptr) {
   if (the_group.depth == 0) {
     Part part(share);
     add(*part.queue);
     Status status = carry_out({&part, 1});
+    if (repeat && status) *repeat = repeat_of(part);
     if (part.queue) give_back(std::move(part.queue));
     return status;
   }
@@ -489,11 +497,21 @@ Result<double> group_simulate_end() {
   return longest;
 }
 
-Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call) {
-  return enqueue_with(share, [&](Queue& queue) {
+Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call, Repeat* repeat) {
+  const auto add = [&](Queue& queue) {
     queue.add(task);
     queue.calls.push_back(call);
-  });
+  };
+  return enqueue_with(share, add, repeat);
+}
+
+bool enqueue_again(const CommShare& share, const Repeat& repeat, Status* status) {
+  Communicator& communicator = *share.communicator();
+  if (trace::on() || share.finished()) return false;
+  if (!communicator.may_repeat(repeat.plan, repeat.stream)) return false;
+  if (!gc_mutant(399)) communicator.announce({&repeat.call, 1});
+  *status = communicator.repeat(repeat.plan);
+  return true;
 }
 
 Status enqueue_send(const CommShare& share, int peer, const SendRecvTask& task) {

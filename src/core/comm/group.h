@@ -28,10 +28,22 @@ Status group_end();
 // group_end(), and invalid_usage where there are jobs.
 Result<double> group_simulate_end();
 
+// How to carry out a call again that came alone and whose plan was kept.
+struct Repeat {
+  PlanCache::Hit plan;  // an empty one: it was not kept
+  gpu::Stream stream = nullptr;
+  Call call = {};
+};
+
 // Add a task to the open group, or to a group of its own. A message to this rank itself needs its counterpart of the
 // same size in the same group.
 // call: the program's call, which must be the same on all ranks.
-Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call);
+// repeat: gets what enqueue_again() needs, where no group is open and the call can be kept; may be null.
+Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call, Repeat* repeat = nullptr);
+// Carries out what enqueue() would, for an equal task on the same communicator. Returns false, and does nothing, where
+// the process records a trace, the stream is capturing, or the plan is kept no more; else *status says what came of it.
+// REQUIRES: no group is open.
+bool enqueue_again(const CommShare& share, const Repeat& repeat, Status* status);
 Status enqueue_send(const CommShare& share, int peer, const SendRecvTask& task);
 Status enqueue_recv(const CommShare& share, int peer, const SendRecvTask& task);
 // Adds work that waits for other ranks (making a communicator), and runs it at once where no group is open. Jobs of a

@@ -20,6 +20,7 @@
 
 #include "base/mutant.h"
 #include "base/observe/causes.h"
+#include "base/params.h"
 #include "core/plan/planner.h"
 
 namespace gpucoll::core {
@@ -65,8 +66,11 @@ class PlanCache {
   // Returns a hit for what is kept of an equal group that need not be planned.
   Hit find(const TaskQueue& queue, const CommProperties& shape) const;
   // Returns whether find() would return the hit again, for the same queue and an equal shape. REQUIRES: shape_changes()
-  // is called where shapes are others from then on.
-  bool has(Hit hit) const noexcept { return is_there(hit) && hit.shapes_ == shapes_; }
+  // is called where shapes are others from then on, but for what parameters force.
+  bool has(Hit hit) const noexcept {
+    return is_there(hit) && hit.shapes_ == shapes_ && entries_[hit.index_].shape.algorithm == params().algorithm &&
+           entries_[hit.index_].shape.protocol == params().protocol;
+  }
   void shape_changes() noexcept { shapes_ += !gc_mutant(361); }
   // Returns the entry of a hit, for a group that comes now; null where it has made room since. Good until the next
   // call.

@@ -4,6 +4,7 @@
 
 #include "base/mutant.h"
 #include "base/observe/causes.h"
+#include "gpu/known_memory.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"
@@ -12,11 +13,6 @@ namespace gpucoll::coll {
 namespace {
 
 std::atomic<gpu::Device*> last_used{nullptr};
-
-bool are_same(const gpu::PointerInfo& a, const gpu::PointerInfo& b) {
-  return a.buffer_id == b.buffer_id && a.base == b.base && a.bytes == b.bytes && a.kind == b.kind &&
-         a.device == b.device && a.exportable == b.exportable && a.shares_block == b.shares_block;
-}
 
 // Returns whether a block, which begins in a device's allocation, goes on where there is no device memory. Allocations
 // may follow each other: pieces that were mapped side by side.
@@ -101,7 +97,7 @@ std::optional<KnownBuffer> KnownBuffer::of(const gc_buffer& buffer) noexcept {
 bool KnownBuffer::is_still(const gc_buffer& buffer) const noexcept {
   if (!buffer.given || buffer.bytes == 0) return true;
   const gpu::PointerInfo info = platform_->classify(buffer.address);
-  if (!are_same(info, info_) && !gc_mutant(360)) return false;
+  if (!gpu::are_same(info, info_) && !gc_mutant(360)) return false;
   gpu::await_program_copies(buffer.address, info);
   return true;
 }

@@ -1,0 +1,249 @@
+// Operations that come again alone, which the communicator keeps: each of them is still checked for what may have
+// changed since.
+#include <barrier>
+#include <functional>
+#include <string>
+
+#include "ranks.h"
+
+namespace {
+
+using namespace gpucoll_test;
+
+constexpr int kRanks = 2;
+constexpr int kTimes = 6;  // as often an operation comes until it is kept for certain
+constexpr size_t kCount = 5;
+constexpr size_t kBytes = kCount * sizeof(int32_t);
+using Ints = std::vector<int32_t>;
+
+gpucollResult_t add_up(const DeviceBuffer& in, const DeviceBuffer& out, gpucollComm_t comm, const Stream& stream,
+                       gpucollRedOp_t op = gpucollSum) {
+  return gpucollAllReduce(in.at(), out.at(), kCount, gpucollInt32, op, comm, stream.handle);
+}
+
+// Buffers of one rank with an allreduce that is kept.
+struct Kept {
+  Kept(gpucollComm_t comm, int rank, gpucollRedOp_t op = gpucollSum) {
+    in.put(Ints(kCount, rank + 1));
+    for (int i = 0; i < kTimes; ++i) {
+      EXPECT_EQ(gpucollSuccess, add_up(in, out, comm, stream, op));
+    }
+    EXPECT_EQ(gpucollSuccess, gpucollStreamSynchronize(stream.handle));
+  }
+  void expect(int32_t wanted) {
+    EXPECT_EQ(gpucollSuccess, gpucollStreamSynchronize(stream.handle));
+    EXPECT_EQ(out.get<int32_t>(kCount), Ints(kCount, wanted));
+  }
+  Stream stream;
+  DeviceBuffer in{kBytes}, out{kBytes};
+};
+
+TEST(KeptOperations, BuffersThatWereFreedAreRefused) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    void* freed = nullptr;
+    GC_OK(gpucollMalloc(&freed, kBytes));
+    const auto call = [&](const void* in, void* out) {
+      return gpucollAllReduce(in, out, kCount, gpucollInt32, gpucollSum, comm, kept.stream.handle);
+    };
+    for (int i = 0; i < kTimes; ++i) {
+      GC_OK(call(freed, kept.out.at()));
+      GC_OK(call(kept.in.at(), freed));
+    }
+    GC_OK(gpucollStreamSynchronize(kept.stream.handle));
+    GC_OK(gpucollFree(freed));
+    EXPECT_EQ(call(freed, kept.out.at()), gpucollInvalidArgument);
+    EXPECT_EQ(call(kept.in.at(), freed), gpucollInvalidArgument);
+    GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+    kept.expect(3);
+  });
+}
+
+// Memory that begins at the same place, or is found nowhere any more, has too little room.
+TEST(KeptOperations, ShorterMemoryAtTheSamePlaceIsRefused) {
+  constexpr size_t kLarge = 1 << 20;
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    void *large = nullptr, *small = nullptr;
+    GC_OK(gpucollMalloc(&large, kLarge));
+    const auto call = [&] { return gpucollBroadcast(large, large, kLarge, gpucollInt8, 0, comm, kept.stream.handle); };
+    for (int i = 0; i < kTimes; ++i) GC_OK(call());
+    GC_OK(gpucollStreamSynchronize(kept.stream.handle));
+    GC_OK(gpucollFree(large));
+    GC_OK(gpucollMalloc(&small, kLarge / 4));
+    EXPECT_EQ(call(), gpucollInvalidArgument);
+    GC_OK(gpucollFree(small));
+  });
+}
+
+TEST(KeptOperations, AnOpThatWasDestroyedIsRefused) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    const auto make = [&](int32_t scalar) {
+      gpucollRedOp_t op;
+      EXPECT_EQ(gpucollSuccess,
+                gpucollRedOpCreatePreMulSum(&op, &scalar, gpucollInt32, gpucollScalarHostImmediate, comm));
+      return op;
+    };
+    const gpucollRedOp_t doubled = make(2);
+    Kept kept(comm, rank, doubled);
+    kept.expect(6);
+    GC_OK(gpucollRedOpDestroy(doubled, comm));
+    EXPECT_EQ(add_up(kept.in, kept.out, comm, kept.stream, doubled), gpucollInvalidArgument);
+    const gpucollRedOp_t tripled = make(3);
+    for (int i = 0; i < kTimes; ++i) GC_OK(add_up(kept.in, kept.out, comm, kept.stream, tripled));
+    kept.expect(9);
+    GC_OK(gpucollRedOpDestroy(tripled, comm));
+  });
+}
+
+// A group that fails launches nothing, and one that does not launches at its end.
+TEST(KeptOperations, InAGroupTheyBelongToTheGroup) {
+  std::barrier<> all(kRanks);
+  on_ranks(kRanks, [&](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    kept.out.put(Ints(kCount, -1));
+    GC_OK(gpucollGroupStart());
+    GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+    EXPECT_EQ(gpucollBroadcast(nullptr, nullptr, 1, gpucollInt32, 0, comm, kept.stream.handle), gpucollInvalidArgument);
+    EXPECT_EQ(gpucollGroupEnd(), gpucollInvalidArgument);
+    all.arrive_and_wait();
+    kept.expect(-1);
+    for (int i = 0; i < kTimes; ++i) {
+      GC_OK(gpucollGroupStart());
+      GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+      GC_OK(gpucollGroupEnd());
+      GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+    }
+    kept.expect(3);
+  });
+}
+
+TEST(KeptOperations, InACaptureTheyBelongToTheGraph) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    kept.out.put(Ints(kCount, -1));
+    gpucollGraph_t graph;
+    GC_OK(gpucollStreamBeginCapture(kept.stream.handle));
+    GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+    GC_OK(gpucollStreamEndCapture(kept.stream.handle, &graph));
+    kept.expect(-1);
+    for (int i = 0; i < 3; ++i) {
+      kept.in.put(Ints(kCount, 10 * i + rank));
+      GC_OK(gpucollGraphLaunch(graph, kept.stream.handle));
+      kept.expect(20 * i + 1);
+      kept.in.put(Ints(kCount, 10 * i + rank + 1));
+      GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+      kept.expect(20 * i + 3);
+    }
+    GC_OK(gpucollGraphDestroy(graph));
+  });
+}
+
+// Rank 1 has kept what it calls; it takes part in as many calls, but one is another.
+TEST(KeptOperations, RanksThatCallDifferentlyAreTold) {
+  on_ranks_that_destroy(kRanks, [](gpucollComm_t comm, int rank) {
+    Kept sum(comm, rank), max(comm, rank, gpucollMax);
+    GC_OK(rank == 1 ? add_up(max.in, max.out, comm, max.stream, gpucollMax)
+                    : add_up(sum.in, sum.out, comm, sum.stream));
+    EXPECT_EQ(await_error(comm), gpucollInvalidUsage);
+    EXPECT_TRUE(std::strstr(gpucollGetLastError(comm), "allreduce of 5 int32 by max")) << gpucollGetLastError(comm);
+    GC_OK(gpucollCommAbort(comm));
+  });
+}
+
+// Where one rank keeps its calls and another one does not, both have made as many.
+TEST(KeptOperations, RanksNeedNotKeepTheSame) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    std::vector<std::unique_ptr<DeviceBuffer>> more;
+    for (int i = 0; i < 3 * kTimes; ++i) {
+      more.push_back(std::make_unique<DeviceBuffer>(kBytes));
+      const DeviceBuffer& out = rank == 0 ? kept.out : *more.back();
+      GC_OK(add_up(kept.in, out, comm, kept.stream));
+      GC_OK(gpucollBroadcast(kept.in.at(), out.at(), 1, gpucollInt32, i % kRanks, comm, kept.stream.handle));
+    }
+    GC_OK(gpucollStreamSynchronize(kept.stream.handle));
+    gpucollResult_t error = gpucollInternalError;
+    GC_OK(gpucollCommGetAsyncError(comm, &error));
+    EXPECT_EQ(error, gpucollSuccess) << gpucollGetLastError(comm);
+  });
+}
+
+TEST(KeptOperations, CommunicatorsThatHaveEndedTakeNone) {
+  const auto refuses = [](const std::function<gpucollResult_t(gpucollComm_t)>& end) {
+    on_ranks_that_destroy(kRanks, [&](gpucollComm_t comm, int rank) {
+      Kept kept(comm, rank);
+      GC_OK(end(comm));
+      kept.out.put(Ints(kCount, -1));
+      EXPECT_EQ(add_up(kept.in, kept.out, comm, kept.stream), gpucollInvalidUsage);
+      kept.expect(-1);
+      GC_OK(gpucollCommDestroy(comm));
+      EXPECT_EQ(add_up(kept.in, kept.out, comm, kept.stream), gpucollInvalidArgument);
+    });
+  };
+  refuses(gpucollCommFinalize);
+  refuses(gpucollCommRevoke);
+}
+
+// A rank that sees the fault of another one does not launch any more.
+TEST(KeptOperations, AFaultIsTold) {
+  std::barrier<> all(kRanks);
+  on_ranks_that_destroy(kRanks, [&](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    all.arrive_and_wait();
+    if (rank == 0) {
+      EXPECT_NE(await_error(comm), gpucollSuccess);
+      EXPECT_NE(add_up(kept.in, kept.out, comm, kept.stream), gpucollSuccess);
+    }
+    GC_OK(gpucollCommAbort(comm));
+  });
+}
+
+// The handle of one that was destroyed is used again for one that has kept nothing.
+TEST(KeptOperations, ANewCommunicatorHasNone) {
+  Stream stream;
+  DeviceBuffer in(kBytes), out(kBytes);
+  for (int round = 0; round < 3; ++round) {
+    in.put(Ints(kCount, round));
+    on_ranks(1, [&](gpucollComm_t comm, int) {
+      for (int i = 0; i < kTimes; ++i) GC_OK(add_up(in, out, comm, stream));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+    });
+    EXPECT_EQ(out.get<int32_t>(kCount), Ints(kCount, round));
+  }
+}
+
+// Shares have their own, though they have one cache of plans.
+TEST(KeptOperations, SharesOfOneCommunicatorInTurn) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    gpucollConfig_t config = GPUCOLL_CONFIG_INITIALIZER;
+    config.splitShare = 1;
+    gpucollComm_t share = nullptr;
+    GC_OK(gpucollCommSplitConfig(comm, 0, rank, &share, &config));
+    Kept kept(comm, rank);
+    for (int i = 0; i < 2 * kTimes; ++i) {
+      kept.in.put(Ints(kCount, i + rank));
+      GC_OK(add_up(kept.in, kept.out, i % 3 ? share : comm, kept.stream));
+      kept.expect(2 * i + 1);
+    }
+    GC_OK(gpucollCommDestroy(share));
+    GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+    kept.expect(4 * kTimes - 1);
+  });
+}
+
+// Of a buffer that a rank does not use, nothing is asked.
+TEST(KeptOperations, BuffersOfTheRootAlone) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    const auto nowhere = reinterpret_cast<char*>(uintptr_t{8});
+    char* const at_root = rank == 1 ? kept.out.at() : nowhere;
+    for (int i = 0; i < 2 * kTimes; ++i) {
+      kept.in.put(Ints(kCount, i + rank));
+      GC_OK(gpucollReduce(kept.in.at(), at_root, kCount, gpucollInt32, gpucollSum, 1, comm, kept.stream.handle));
+      kept.expect(rank == 1 ? 2 * i + 1 : 3);
+    }
+  });
+}
+
+}  // namespace

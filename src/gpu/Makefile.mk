@@ -15,6 +15,7 @@ GC_EMU_SOURCES = \
 	src/gpu/emu/thread_block.h \
 	src/gpu/emu/device.cpp \
 	src/gpu/emu/device.h \
+	src/gpu/emu/failure.h \
 	src/gpu/emu/memory.cpp \
 	src/gpu/emu/memory.h \
 	src/gpu/emu/memory_file.cpp \

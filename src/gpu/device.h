@@ -152,6 +152,10 @@ class Device {
   virtual bool has_signals() const = 0;
   // Whether kernels of several processes make progress side by side on it.
   virtual bool shares_between_processes() const = 0;
+  // Returns ok as long as it works, else why it runs nothing any more, and never will in this process (on CUDA an error
+  // that sticks, as by a kernel that accessed memory which is not there). Allowed while any stream is capturing. The
+  // driver may hold it up while another thread's call waits for the device.
+  virtual Status health() = 0;
   // How many blocks of any of the runtime's kernels run on it at once, of all processes together; the others wait until
   // one of them ends.
   virtual int resident_blocks() const = 0;

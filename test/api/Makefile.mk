@@ -117,6 +117,11 @@ test_api_kept_operations_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_api_kept_operations_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_api_kept_operations_test_tsan_LDADD = test/api/libapi_tsan.a $(GC_TSAN_LIBS) $(HWLOC_LIBS) $(GTEST_LIBS)
 endif
+check_PROGRAMS += test/api/device_failure_test
+test_api_device_failure_test_SOURCES = test/api/device_failure_test.cpp test/api/ranks.h
+test_api_device_failure_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)
+test_api_device_failure_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_api_device_failure_test_LDADD = libgpucoll.la $(GTEST_LIBS)
 check_PROGRAMS += test/api/group_test
 test_api_group_test_SOURCES = test/api/group_test.cpp test/api/ranks.h
 test_api_group_test_CPPFLAGS = $(GC_API_TEST_CPPFLAGS)

@@ -73,6 +73,11 @@ gc_mutant(144 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=
   COMMAND test/api/disagree_test --gtest_filter=LateCall.*)
 gc_mutant(145 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
   COMMAND test/api/disagree_test --gtest_filter=LateCall.*)
+gc_test(api.device_failure LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
+  COMMAND test/api/device_failure_test)
+# Nobody asks the device.
+gc_mutant(420 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=2
+  COMMAND test/api/device_failure_test --gtest_filter=*Destroy)
 gc_test(api.graph_fault LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=3 COMMAND test/api/graph_fault_test)
 # Memory is freed though graphs hold it; destroying does not wait for them; and they wait for ever.

@@ -25,6 +25,7 @@ class ForwardingDevice : public gpu::Device {
   bool has_signals() const override { return to_.has_signals(); }
   bool shares_between_processes() const override { return to_.shares_between_processes(); }
   int resident_blocks() const override { return to_.resident_blocks(); }
+  Status health() override { return to_.health(); }
 
   Result<void*> allocate(size_t bytes) override { return to_.allocate(bytes); }
   void release(void* address) noexcept override { to_.release(address); }

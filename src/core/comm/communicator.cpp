@@ -72,6 +72,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(gpu::Device& device, 
     GC_TRY(params_status());
     GC_TRY_AS(self->capabilities_.table, tuning_table(self->emulated(), bootstrap.size()));
     GC_TRY(self->allocate());
+    self->device_state_ = DeviceWatch::instance().watch(device);
     Watchdog::instance().add(self.get());
     return {};
   });
@@ -351,7 +352,9 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
     if (polite) sched_yield();
     if (look % kLooksPerIdle) continue;
     if (idle) idle();
+    look_at_device();
     if (!fault().raised()) continue;
+    if (device_failed()) break;
     if (!fault_seen) fault_seen = monotonic_ns();
     if (monotonic_ns() - fault_seen > kGraceNs) break;
   }
@@ -400,7 +403,8 @@ void Communicator::await_peers() const noexcept {
 // A caller that comes in from now on sees the fault and launches nothing.
 void Communicator::tell_that_all_have_left() noexcept {
   const CopyReduction* const reduction = watched_reduction();
-  if (!unused() || !done(launched()) || running_in_graphs() != 0 || (reduction && reduction->putting())) return;
+  if (!unused() || (reduction && reduction->putting())) return;
+  if (!device_failed() && (!done(launched()) || running_in_graphs() != 0)) return;
   __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
 }
 
@@ -433,7 +437,9 @@ Status Communicator::await_graphs(void (*idle)()) {
   constexpr timespec kNap = {0, 50'000};
   const int64_t begin = monotonic_ns(), patience = params().timeout;
   for (int64_t fault_seen = 0;;) {
+    look_at_device();
     const bool failed = fault().raised();
+    if (device_failed()) break;
     if (running_in_graphs() == 0 && (failed || !launcher_ || launcher_->rests())) break;
     if (failed && fault_seen == 0) fault_seen = monotonic_ns();
     if (failed && monotonic_ns() - fault_seen > kGraceNs) break;
@@ -486,6 +492,7 @@ void Communicator::check() noexcept {
   look_at_graphs();
   Heart::show(&peers_.own_page().pulse);
   peers_.publish();
+  look_at_device();
   if (fault().raised()) {
     if (CopyReduction* const reduction = watched_reduction()) reduction->give_up();
     return tell_that_all_have_left();
@@ -545,6 +552,17 @@ void Communicator::look_at_report() noexcept {
   } catch (...) {
     // No memory for the sentence: the next look tries again.
   }
+}
+
+// A device that has failed runs nothing, and tells nothing.
+void Communicator::look_at_device() noexcept {
+  if (!device_failed() || fault_.raised()) return;
+  contained([&]() -> Status {
+    raise_fault(Status::error(Code::device,
+                              "the device of rank %d has failed: nothing runs on it any more in this process (%s)",
+                              peers_.number(rank()), device_state_->why().what()));
+    return {};
+  }).ignore();
 }
 
 void Communicator::look_for_timeout() noexcept {

@@ -33,6 +33,7 @@
 #include "core/peer/memory_port.h"
 #include "core/peer/peer_pages.h"
 #include "core/peer/peers.h"
+#include "core/progress/device_watch.h"
 #include "core/progress/watchdog.h"
 #include "gpu/device.h"
 #include "proto/format/bootstrap.h"
@@ -172,7 +173,9 @@ class Communicator final : public Watched, public GraphUser {
   Status finish(void (*idle)());
 
   // Returns whether no caller is inside any more, and no stream waits for its words.
-  bool unused() const noexcept { return users_.load(std::memory_order_acquire) == 0 && copies_passed(); }
+  bool unused() const noexcept {
+    return users_.load(std::memory_order_acquire) == 0 && (copies_passed() || device_failed());
+  }
   // Returns whether graphs hold some of its launches: then all that these launches use must stay.
   bool in_graphs() const noexcept { return hold_.any(); }
 
@@ -261,6 +264,8 @@ class Communicator final : public Watched, public GraphUser {
   // looks: the calling thread is the caller of begin().
   Status await(uint64_t launches, void (*idle)(), bool looks);
   Status await_graphs(void (*idle)());
+  // Returns whether this rank's device runs nothing any more: then what was launched has ended, whatever it has told.
+  bool device_failed() const noexcept { return device_state_ && device_state_->failed(); }
   // Return the number of the last graph launch that has begun, and of the last one that has ended.
   uint64_t begun_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.begun, __ATOMIC_RELAXED); }
   uint64_t ended_in_graphs() const noexcept { return __atomic_load_n(&words()->in_graphs.ended, __ATOMIC_ACQUIRE); }
@@ -272,6 +277,7 @@ class Communicator final : public Watched, public GraphUser {
   void tell_that_all_have_left() noexcept;
   void await_peers() const noexcept;
   void look_at_report() noexcept;
+  void look_at_device() noexcept;
   void look_for_timeout() noexcept;
   Status timeout_of(std::chrono::steady_clock::time_point since, long long waited_s, const std::string& others) const;
   std::string waiting_for(uint64_t launch) const;
@@ -281,6 +287,7 @@ class Communicator final : public Watched, public GraphUser {
   gpu::Device& device_;
   const Kernels kernels_;
   const CommOptions options_;
+  std::shared_ptr<const DeviceState> device_state_;
   DeviceMemoryPort memory_;
   Peers peers_;
   std::shared_ptr<CauseLog> causes_;

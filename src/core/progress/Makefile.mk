@@ -1,5 +1,7 @@
-# Room core/progress: proxy thread, watchdog.
+# Room core/progress: proxy thread, watchdog, watch over devices.
 GC_CORE_SOURCES += \
+	src/core/progress/device_watch.cpp \
+	src/core/progress/device_watch.h \
 	src/core/progress/proxy.cpp \
 	src/core/progress/proxy.h \
 	src/core/progress/quiescence.h \

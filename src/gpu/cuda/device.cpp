@@ -117,6 +117,20 @@ Status CudaDevice::clear(void* memory, size_t bytes) {
   return {};
 }
 
+// Asks the service stream, which is never captured. Only an error that sticks comes twice; when the process exits, the
+// runtime is gone, which is none.
+Status CudaDevice::health() {
+  const Unrestricted current(context_);
+  cudaError_t error = cudaSuccess;
+  for (int look = 0; look < 2; ++look) {
+    error = cudaStreamQuery(service_);
+    if (error == cudaSuccess) return {};
+    cudaGetLastError();  // or the application would find it there
+    if (error == cudaErrorNotReady || error == cudaErrorCudartUnloading) return {};
+  }
+  return failure(error, index_, "cudaStreamQuery");
+}
+
 Result<void*> CudaDevice::allocate(size_t bytes) {
   const Unrestricted current(context_);
   GC_TRY_AS(void* memory, device_malloc(index_, bytes == 0 ? 1 : bytes));

@@ -31,6 +31,7 @@ class CudaDevice final : public Device {
   bool shares_between_processes() const override;
   int resident_blocks() const override { return multiprocessors_; }  // the largest kernels fill one with a block
 
+  Status health() override;
   Result<void*> allocate(size_t bytes) override;
   void release(void* kernel_address) noexcept override;
   Result<void*> user_allocate(size_t bytes) override;

@@ -63,7 +63,7 @@ EmuDevice::EmuDevice(int index, Memory& memory, Streams& streams)
       identity_(make_identity(index)),
       memory_(memory),
       streams_(streams),
-      default_(streams.create(true)) {}
+      default_(streams.create(true, index)) {}
 
 Result<HostBlock> EmuDevice::allocate_host(size_t bytes) {
   const size_t room = emu::round_to_pages(bytes == 0 ? 1 : bytes);
@@ -137,6 +137,22 @@ Status EmuDevice::upload(void* kernel_address, const void* host, size_t bytes) {
   return {};
 }
 
+Status EmuDevice::put(Stream stream, const Work& work) {
+  GC_TRY(health());
+  return streams_.put(own(stream), work);
+}
+
+// As on a GPU, nothing runs any more once it returns, whether the device has failed or not.
+Status EmuDevice::synchronize(Stream stream) {
+  GC_TRY(streams_.synchronize(own(stream)));
+  return health();
+}
+
+Status EmuDevice::launch_graph(Graph graph, Stream stream) {
+  GC_TRY(health());
+  return streams_.launch(graph, own(stream));
+}
+
 Status EmuDevice::destroy_stream(Stream stream) {
   if (stream == nullptr)
     return Status::error(Code::invalid_argument, "the default stream of the emulated device cannot be destroyed");
@@ -144,14 +160,15 @@ Status EmuDevice::destroy_stream(Stream stream) {
 }
 
 Status EmuDevice::record(gpu::Event event, Stream stream) {
-  return streams_.put(own(stream), RecordEvent{static_cast<Event*>(event)});
+  return put(stream, RecordEvent{static_cast<Event*>(event)});
 }
 
 Status EmuDevice::wait_event(Stream stream, gpu::Event event) {
-  return streams_.put(own(stream), WaitEvent{static_cast<Event*>(event)});
+  return put(stream, WaitEvent{static_cast<Event*>(event)});
 }
 
 Result<bool> EmuDevice::reached(gpu::Event event) {
+  GC_TRY(health());
   const Mark mark = static_cast<Event*>(event)->mark();
   return mark.queue == nullptr || mark.queue->has_ended(mark.until);
 }
@@ -160,15 +177,15 @@ Status EmuDevice::copy_async(void* dst, const void* src, size_t bytes, Stream st
   if (bytes == 0) return {};
   GC_TRY_AS(void* to, resolve(dst, bytes));
   GC_TRY_AS(const void* from, resolve(src, bytes));
-  return streams_.put(own(stream), Copy{to, from, bytes});
+  return put(stream, Copy{to, from, bytes});
 }
 
 Status EmuDevice::write_value(Stream stream, uint64_t* word, uint64_t value) {
-  return streams_.put(own(stream), WriteValue{word, value});
+  return put(stream, WriteValue{word, value});
 }
 
 Status EmuDevice::wait_value(Stream stream, const uint64_t* word, uint64_t value, const uint32_t* abort) {
-  return streams_.put(own(stream), WaitValue{word, value, abort});
+  return put(stream, WaitValue{word, value, abort});
 }
 
 Status EmuDevice::prepare(const Kernel& kernel) {
@@ -198,7 +215,7 @@ Status EmuDevice::check_launch(const Kernel& kernel, int blocks, int threads) {
 
 Status EmuDevice::launch(const Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) {
   GC_TRY(check_launch(kernel, blocks, threads));
-  return streams_.put(own(stream), KernelLaunch{kernel.emu, plan, blocks, threads});
+  return put(stream, KernelLaunch{kernel.emu, plan, blocks, threads});
 }
 
 Result<CachedLaunch> EmuDevice::keep_launches(std::span<const Launch> launches, Stream) {
@@ -219,7 +236,7 @@ Status EmuDevice::launch_kept(CachedLaunch launch, Stream stream) {
     most = std::max(most, kernel.blocks * kernel.threads);
   }
   GC_TRY(streams_.reserve(own(stream), most));
-  for (const Work& work : kept) GC_TRY(streams_.put(own(stream), work));
+  for (const Work& work : kept) GC_TRY(put(stream, work));
   return {};
 }
 

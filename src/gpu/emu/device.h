@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "gpu/emu/failure.h"
 #include "gpu/emu/memory.h"
 #include "gpu/emu/streams.h"
 
@@ -28,6 +29,7 @@ class EmuDevice final : public Device {
   bool shares_between_processes() const override;
   int resident_blocks() const override { return 1 << 20; }  // threads of the host; emu_blocks is for each process
 
+  Status health() override { return health_of(index_); }
   Result<void*> allocate(size_t bytes) override { return memory_.allocate(bytes); }
   void release(void* kernel_address) noexcept override;
   Result<void*> user_allocate(size_t bytes) override { return memory_.user_allocate(bytes, index_); }
@@ -49,11 +51,11 @@ class EmuDevice final : public Device {
   Status fill(void* dst, int byte, size_t bytes) override;
   Status upload(void* kernel_address, const void* host, size_t bytes) override;
 
-  Result<Stream> create_stream() override { return streams_.create(false); }
-  Result<Stream> create_urgent_stream() override { return streams_.create(false); }
-  Result<Stream> create_waiting_stream() override { return streams_.create(false); }
+  Result<Stream> create_stream() override { return streams_.create(false, index_); }
+  Result<Stream> create_urgent_stream() override { return streams_.create(false, index_); }
+  Result<Stream> create_waiting_stream() override { return streams_.create(false, index_); }
   Status destroy_stream(Stream stream) override;
-  Status synchronize(Stream stream) override { return streams_.synchronize(own(stream)); }
+  Status synchronize(Stream stream) override;
   Status stream_wait(Stream stream, Stream other) override { return streams_.wait(own(stream), own(other)); }
 
   Result<gpu::Event> create_event() override { return static_cast<gpu::Event>(new Event); }
@@ -69,7 +71,7 @@ class EmuDevice final : public Device {
   Result<uint64_t> capture_of(Stream stream) override { return streams_.capture_of(own(stream)); }
   Status begin_capture(Stream stream) override { return streams_.begin_capture(own(stream)); }
   Result<Graph> end_capture(Stream stream) override { return streams_.end_capture(own(stream)); }
-  Status launch_graph(Graph graph, Stream stream) override { return streams_.launch(graph, own(stream)); }
+  Status launch_graph(Graph graph, Stream stream) override;
   Status destroy_graph(Graph graph) override { return streams_.destroy_graph(graph); }
   Status keep_with_graph(Stream stream, void (*release)(void*), void* argument) override {
     return streams_.keep(own(stream), release, argument);
@@ -83,6 +85,7 @@ class EmuDevice final : public Device {
  private:
   using KeptWork = std::vector<Work>;
   void rest_as_a_gpu();
+  Status put(Stream stream, const Work& work);
   Stream own(Stream stream) const { return stream != nullptr ? stream : default_; }
   Result<void*> resolve(const void* address, size_t bytes);
   bool is_prepared(const Kernel& kernel);

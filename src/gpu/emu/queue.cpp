@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "gpu/emu/failure.h"
+
 namespace gpucoll::gpu::emu {
 namespace {
 
@@ -155,15 +157,26 @@ void Queue::drain(void* self) {
 
 // What the entry owns goes before the entry has ended, and not under the lock; a launch is given back to be used again.
 Queue::LaunchPointer Queue::run(Entry entry) {
+  const bool dropped = has_failed(device_);
   if (auto* launch = std::get_if<LaunchPointer>(&entry)) {
-    run_launch(**launch);
+    if (dropped)
+      drop_launch(**launch);
+    else
+      run_launch(**launch);
     return std::move(*launch);
   }
+  if (dropped) return nullptr;
   if (const auto* mark = std::get_if<Mark>(&entry)) mark->queue->wait_until(mark->until);
   if (const auto* copy = std::get_if<Copy>(&entry)) run_now(*copy);
   if (const auto* write = std::get_if<WriteValue>(&entry)) run_now(*write);
   if (const auto* wait = std::get_if<WaitValue>(&entry)) run_now(*wait);
   return nullptr;
+}
+
+// Others wait until it has had its turn.
+void Queue::drop_launch(Launch& launch) {
+  BlockLimit::instance().enter(launch.turn, launch.blocks);
+  BlockLimit::instance().leave(launch.blocks);
 }
 
 void Queue::run_launch(Launch& launch) {

@@ -25,7 +25,8 @@ namespace gpucoll::gpu::emu {
 
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  Queue() = default;
+  // device: with which it fails.
+  explicit Queue(int device) : device_(device) {}
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
   ~Queue();
@@ -83,8 +84,10 @@ class Queue : public std::enable_shared_from_this<Queue> {
   static void run_thread(void* thread);
   LaunchPointer run(Entry entry);
   void run_launch(Launch& launch);
+  void drop_launch(Launch& launch);
   void finish(Launch& launch);
 
+  const int device_;
   std::mutex mutex_;
   std::condition_variable progress_;  // an entry has ended, the last thread of a launch, or the draining
   std::deque<Entry> entries_;         // those that have not begun

@@ -9,7 +9,7 @@ Recording::~Recording() {
   for (const auto& [release, argument] : kept_) release(argument);
 }
 
-Recording::LanePointer Recording::add_lane() { return lanes_.emplace_back(std::make_shared<Queue>()); }
+Recording::LanePointer Recording::add_lane(int device) { return lanes_.emplace_back(std::make_shared<Queue>(device)); }
 
 // Walks back from the end of lane 0: a lane is reached where one that is reached already waits for it.
 bool Recording::joined() const {

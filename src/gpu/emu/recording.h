@@ -27,7 +27,7 @@ class Recording {
   using LanePointer = std::shared_ptr<Queue>;  // why shared: see queue.h
 
   uint64_t id() const noexcept { return id_; }
-  LanePointer add_lane();
+  LanePointer add_lane(int device);
   const LanePointer& first_lane() const { return lanes_.front(); }
   void add(const LanePointer& lane, Work work) { steps_.push_back({lane.get(), std::move(work)}); }
   void keep(void (*release)(void*), void* argument) { kept_.emplace_back(release, argument); }

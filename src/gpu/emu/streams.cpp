@@ -5,10 +5,11 @@
 
 namespace gpucoll::gpu::emu {
 
-Stream Streams::create(bool is_default) {
+Stream Streams::create(bool is_default, int device) {
   State state;
-  state.queue = std::make_shared<Queue>();
+  state.queue = std::make_shared<Queue>(device);
   state.is_default = is_default;
+  state.device = device;
   const Stream stream = state.queue.get();
   std::lock_guard lock(mutex_);
   streams_.emplace(stream, std::move(state));
@@ -101,7 +102,7 @@ Status Streams::record_wait(State& state, State& other) {
     return Status::error(Code::invalid_usage, "the default stream of the emulated device cannot join a capture");
   if (!state.recording) {
     state.recording = other.recording;
-    state.lane = state.recording->add_lane();
+    state.lane = state.recording->add_lane(state.device);
   }
   if (state.recording != other.recording)
     return Status::error(Code::invalid_usage, "a stream of one capture cannot wait for a stream of another one");
@@ -122,7 +123,7 @@ Status Streams::begin_capture(Stream stream) {
     return Status::error(Code::invalid_usage, "the default stream of the emulated device cannot be captured");
   if (state->recording) return Status::error(Code::invalid_usage, "the stream takes part in a capture already");
   state->recording = std::make_shared<Recording>(++captures_);
-  state->lane = state->recording->add_lane();
+  state->lane = state->recording->add_lane(state->device);
   return {};
 }
 

@@ -18,7 +18,8 @@ namespace gpucoll::gpu::emu {
 class Streams {
  public:
   // A default stream never takes part in a capture.
-  Stream create(bool is_default);
+  // It fails with this device.
+  Stream create(bool is_default, int device);
   Status destroy(Stream stream);
   Status put(Stream stream, const Work& work);
   // So that put() of a launch with no more threads does not fail.
@@ -42,6 +43,7 @@ class Streams {
   struct State {
     std::shared_ptr<Queue> queue;  // why shared: see queue.h
     bool is_default = false;
+    int device = 0;
     RecordingPointer recording;
     Recording::LanePointer lane;
   };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "abi/meeting.h"
+#include "abi/nccl.h"
 #include "api/configuration.h"
 #include "api/handles.h"
 #include "api/open_device.h"
@@ -76,7 +77,8 @@ struct Plan {
 Status meet(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank,
             const net::SocketBootstrap::Watch& watch) {
   core::drain_reclaimed(0, nullptr);
-  GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n, params().timeout, watch));
+  GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n,
+                                                                 core::timeout_of(plan.configuration.options), watch));
   Status status = contained([&]() -> Status {
     GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel(), packing_kernel()},
                                                             *bootstrap, {{}, {}, nullptr, plan.configuration.options}));
@@ -482,6 +484,13 @@ gpucollResult_t gpucollCommAbort(gpucollComm_t comm) {
     give_up(comm, Status::error(Code::aborted, "the communicator was aborted by its program"));
     return {};
   }));
+}
+
+void gpucoll_wait_without_end(int yes) { waits_without_end() = yes != 0; }
+
+int64_t gpucoll_comm_timeout(gpucollComm_t comm) {
+  auto communicator = checked(comm);
+  return communicator ? core::timeout_of((*communicator)->options()) : -1;
 }
 
 gpucollResult_t gpucollCommGetAsyncError(gpucollComm_t comm, gpucollResult_t* async_error) {

@@ -39,7 +39,16 @@ Status check_blocks(const gpucollConfig_t& config) {
 
 }  // namespace
 
-Configuration configuration_of_parameters() { return {params().split_share != 0, true, {}}; }
+bool& waits_without_end() noexcept {
+  thread_local bool without_end = false;
+  return without_end;
+}
+
+Configuration configuration_of_parameters() {
+  Configuration configuration = {params().split_share != 0, true, {}};
+  configuration.options.waits_without_end = waits_without_end();
+  return configuration;
+}
 
 Configuration configuration_of(const core::CommShare& share) {
   return {share.shares(), !share.progress(), share.communicator()->options()};

@@ -13,8 +13,10 @@ struct Configuration {
 };
 
 // Return the configuration of a communicator for which nothing is set, and that of one which there is.
+// waits_without_end() is what the calling thread has chosen (abi/nccl.h).
 Configuration configuration_of_parameters();
 Configuration configuration_of(const core::CommShare& share);
+bool& waits_without_end() noexcept;
 
 // Returns what the program has set, and the rest from `otherwise`; null sets nothing. Takes configurations of programs
 // that were compiled with earlier headers. Errors: invalid_argument.

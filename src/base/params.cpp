@@ -281,6 +281,12 @@ std::string param_text(const ParamInfo& info, int64_t value) {
   return std::to_string(value);
 }
 
+bool is_param_set(const char* name) noexcept {
+  for (const ParamInfo& info : kTable)
+    if (!std::strcmp(info.name, name)) return std::strcmp(param_source(info), "default") != 0;
+  return false;
+}
+
 const char* param_source(const ParamInfo& info) { return store().source[&info - kTable]; }
 
 const char* library_version() noexcept { return GPUCOLL_VERSION_STRING; }

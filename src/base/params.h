@@ -89,6 +89,7 @@ std::string accepted_text(const ParamInfo& info);              // "auto, off, 2 
 std::string param_text(const ParamInfo& info);                 // today's value as a user would write it
 std::string param_text(const ParamInfo& info, int64_t value);  // another one; not of ParamType::text
 const char* param_source(const ParamInfo& info);               // "default", "environment" or "mca"
+bool is_param_set(const char* name) noexcept;                  // by the user; false where there is no such parameter
 const char* library_version() noexcept;                        // "0.1.0"
 
 // "64M" -> 67108864; accepts K, M, G (powers of 1024) and an optional "iB"/"B". Errors: invalid_argument.

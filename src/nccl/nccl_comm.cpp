@@ -1,6 +1,7 @@
 // NCCL's ABI: communicators, and memory that they know.
 #include <cstring>
 
+#include "abi/nccl.h"
 #include "nccl/config.h"
 #include "nccl/mapping.h"
 
@@ -15,8 +16,15 @@ gpucollUniqueId to_gpucoll(const ncclUniqueId& id) {
   return mine;
 }
 
+// A program for NCCL may wait for another rank on purpose, as long as it likes.
+struct WaitsWithoutEnd {
+  WaitsWithoutEnd() { gpucoll_wait_without_end(1); }
+  ~WaitsWithoutEnd() { gpucoll_wait_without_end(0); }
+};
+
 ncclResult_t init(const char* function, ncclComm_t* comm, int n_ranks, const ncclUniqueId& id, int rank,
                   const ncclConfig_t* config) {
+  const WaitsWithoutEnd chosen;
   return with_config(function, config, [&](const gpucollConfig_t* mine) {
     return gpucollCommInitRankConfig(gpucoll::nccl::to_gpucoll(comm), n_ranks, to_gpucoll(id), rank, mine);
   });
@@ -50,6 +58,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int n_ranks, int rank, i
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int n_devices, const int* devices) {
+  const WaitsWithoutEnd chosen;
   return to_nccl(gpucollCommInitAll(to_gpucoll(comms), n_devices, devices));
 }
 

@@ -78,6 +78,11 @@ gc_test(api.device_failure LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL
 # Nobody asks the device.
 gc_mutant(420 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=2
   COMMAND test/api/device_failure_test --gtest_filter=*Destroy)
+gc_test(api.stuck_stream LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
+  COMMAND test/api/stuck_stream_test)
+# What nobody is missing in times out.
+gc_mutant(422 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
+  COMMAND test/api/stuck_stream_test --gtest_filter=*DoesNotTimeOut)
 gc_test(api.graph_fault LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=3 COMMAND test/api/graph_fault_test)
 # Memory is freed though graphs hold it; destroying does not wait for them; and they wait for ever.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../resources.h"
+#include "abi/nccl.h"
 #include "elements.h"
 #include "gpucoll/gpucoll.h"
 #include "nccl/nccl_abi.h"
@@ -428,6 +429,26 @@ TEST(Program, CommunicatorsThatDoNotBlock) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(use, rank);
   for (auto& thread : threads) thread.join();
+}
+
+// A program for NCCL may wait for another rank on purpose. Of the C API, communicators wait as long as the parameter says.
+TEST(Timeout, IsOffUnlessItIsSet) {
+  const char* const set = std::getenv("GPUCOLL_TIMEOUT");
+  const auto timeout_of = [](ncclComm_t comm) { return gpucoll_comm_timeout(reinterpret_cast<gpucollComm_t>(comm)); };
+  ncclUniqueId id;
+  ncclComm_t ranked = nullptr, all = nullptr, part = nullptr;
+  OK(ncclGetUniqueId(&id));
+  OK(ncclCommInitRank(&ranked, 1, id, 0));
+  OK(ncclCommInitAll(&all, 1, nullptr));
+  OK(ncclCommSplit(all, 0, 0, &part, nullptr));
+  for (ncclComm_t comm : {ranked, all, part}) {
+    EXPECT_EQ(set ? std::atoi(set) : 0, timeout_of(comm));
+    OK(ncclCommDestroy(comm));
+  }
+  gpucollComm_t other = nullptr;
+  ASSERT_EQ(gpucollSuccess, gpucollCommInitAll(&other, 1, nullptr));
+  EXPECT_EQ(set ? std::atoi(set) : 1800, gpucoll_comm_timeout(other));
+  EXPECT_EQ(gpucollSuccess, gpucollCommDestroy(other));
 }
 
 TEST(ShortTimeout, AShrinkThatIsTriedAgain) {

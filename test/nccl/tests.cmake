@@ -5,6 +5,11 @@ gc_test(nccl.exports LABELS nccl COMMAND ${GC_SOURCE}/test/nccl/exports.sh ${ncc
 gc_test(nccl.abi LABELS nccl ENV GPUCOLL_DEVICE=emu COMMAND test/nccl/abi_test ${nccl_library})
 gc_test(nccl.program LABELS nccl TIMEOUT 120 PROCESSORS 2 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20
   COMMAND test/nccl/program_test --gtest_filter=-ShortTimeout.*)
+gc_test(nccl.timeout LABELS nccl ENV GPUCOLL_DEVICE=emu
+  COMMAND test/nccl/program_test --gtest_filter=Timeout.IsOffUnlessItIsSet)
+# What libnccl asks for has no effect.
+gc_mutant(421 MUST_PRINT "FAILED TEST" LABELS nccl ENV GPUCOLL_DEVICE=emu
+  COMMAND test/nccl/program_test --gtest_filter=Timeout.IsOffUnlessItIsSet)
 gc_test(nccl.short_timeout LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
   COMMAND test/nccl/program_test --gtest_filter=ShortTimeout.*)
 # Aborts end no shrink, nor do faults, nor deaths; what was revoked is told as the failure before; and the first letter

@@ -279,7 +279,7 @@ class Communicator final : public Watched, public GraphUser {
   void look_at_report() noexcept;
   void look_at_device() noexcept;
   void look_for_timeout() noexcept;
-  Status timeout_of(std::chrono::steady_clock::time_point since, long long waited_s, const std::string& others) const;
+  Status timed_out(std::chrono::steady_clock::time_point since, long long waited_s, const std::string& others) const;
   std::string waiting_for(uint64_t launch) const;
   std::string waiting_in_graphs() const;
   HostWords* words() const { return static_cast<HostWords*>(host_.host); }

@@ -54,7 +54,7 @@ Status PeerWait::look_around(int peer, const char* what) {
   if (is_over(params().report_after) && !std::exchange(logged_, true))
     log::write(log::Level::warn, kSentence, peers_.number(peers_.rank()), waited, "report_after", what,
                peers_.name(peer).c_str());
-  if (!is_over(params().timeout)) return {};
+  if (!is_over(peers_.timeout())) return {};
   GC_TRY(peers_.stopped(began_, waited));
   return Status::error(Code::timed_out, kSentence, peers_.number(peers_.rank()), waited, "timeout", what,
                        peers_.name(peer).c_str())

@@ -13,7 +13,7 @@ namespace gpucoll::core {
 
 class PeerWait {
  public:
-  // idle: called now and then, may be null. The parameter timeout counts from the last progress().
+  // idle: called now and then, may be null. The communicator's timeout counts from the last progress().
   PeerWait(const Fault& fault, const Peers& peers, void (*idle)());
 
   // After a look that found nothing new from `peer`: naps a little, and is ok while there is reason to look again.

@@ -195,6 +195,11 @@ void tell_others(proto::ControlPage& own, const std::string& name, const Status&
 
 bool reaches_other_nodes() { return params().transport != kTransportP2p && params().transport != kTransportShm; }
 
+int64_t timeout_of(const CommOptions& options) {
+  if (options.waits_without_end && !is_param_set("timeout") && !gc_mutant(421)) return 0;
+  return params().timeout;
+}
+
 bool on_one_node(const PeerInfo& a, const PeerInfo& b) { return !std::memcmp(a.node, b.node, sizeof a.node); }
 // Containers of one machine may share a GPU.
 bool on_one_device(const PeerInfo& a, const PeerInfo& b) {
@@ -225,6 +230,7 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   peers.numbers_ = surroundings.numbers;
   peers.bystanders_ = surroundings.bystanders;
   peers.rank_ = bootstrap.rank();
+  peers.timeout_ = timeout_of(surroundings.options);
   peers.infos_.resize(static_cast<size_t>(bootstrap.size()));
   auto page = SharedMemory::create(proto::control_bytes(bootstrap.size()), "gpucoll-control");
   SharedMemory nothing;

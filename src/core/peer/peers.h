@@ -37,7 +37,12 @@ struct CommOptions {
   std::string name;    // for messages and traces; empty: it has none
   int min_blocks = 0;  // large operations get so many blocks at least, where that is possible; 0: no wish
   int max_blocks = 0;  // no kernel has more blocks; 0: there is no limit
+  // Waits for other ranks have no end, unless the user has set the parameter timeout.
+  bool waits_without_end = false;
 };
+
+// Returns how many seconds a communicator waits for other ranks; 0: without end.
+int64_t timeout_of(const CommOptions& options);
 
 // Names the ranks of a communicator as its maker knows them, and the processes that they may have to wait for besides.
 struct Surroundings {
@@ -135,6 +140,8 @@ class Peers {
   }
   // "rank 1 (process 4711)", with " on host node7" where it is remote
   std::string name(int rank) const;
+  // Returns timeout_of() the communicator.
+  int64_t timeout() const { return timeout_; }
   // The number by which messages know a rank.
   int number(int rank) const { return numbers_.empty() ? rank : numbers_[static_cast<size_t>(rank)]; }
   // Returns whether the process of `rank` is stopped, as far as its pulse tells.
@@ -155,6 +162,7 @@ class Peers {
     return static_cast<proto::ControlPage*>(pages_[static_cast<size_t>(rank)].data());
   }
   int rank_ = 0;
+  int64_t timeout_ = 0;
   uint32_t common_facts_ = 0;
   std::vector<proto::PeerInfo> infos_;
   std::vector<SharedMemory> pages_;

@@ -1,0 +1,58 @@
+// Operations whose stream has other work first, which waits for a rank that does not come, or comes late.
+#include "ranks.h"
+
+using namespace gpucoll_test;
+
+namespace {
+
+constexpr size_t kCount = 100;
+gpucollResult_t all_reduce(gpucollComm_t comm, const DeviceBuffer& memory, const Stream& stream) {
+  return gpucollAllReduce(memory.at(), memory.at(), kCount, gpucollInt32, gpucollSum, comm, stream.handle);
+}
+
+// Communicators of two ranks that are threads, each of which has connected.
+std::vector<gpucollComm_t> connected(int n, const std::vector<gpucollUniqueId>& ids, int rank,
+                                     const DeviceBuffer& memory, const Stream& stream) {
+  std::vector<gpucollComm_t> comms(static_cast<size_t>(n));
+  for (size_t i = 0; i < comms.size(); ++i) {
+    EXPECT_EQ(gpucollSuccess, gpucollCommInitRank(&comms[i], 2, ids[i], rank));
+    EXPECT_EQ(gpucollSuccess, all_reduce(comms[i], memory, stream));
+  }
+  EXPECT_EQ(gpucollSuccess, gpucollStreamSynchronize(stream.handle));
+  return comms;
+}
+
+// Runs body(comms, rank, memory, stream) on two ranks with n communicators.
+using Body = std::function<void(const std::vector<gpucollComm_t>&, int, DeviceBuffer&, Stream&)>;
+void on_two_ranks(int n, const Body& body) {
+  if (!enough_devices(2)) return;
+  std::vector<gpucollUniqueId> ids(static_cast<size_t>(n));
+  for (gpucollUniqueId& id : ids) GC_OK(gpucollGetUniqueId(&id));
+  on_threads(2, [&](int rank) {
+    choose_device(rank);
+    DeviceBuffer memory(kCount * sizeof(int32_t));
+    Stream stream;
+    body(connected(n, ids, rank, memory, stream), rank, memory, stream);
+  });
+}
+
+// Rank 1 comes to each operation of the first communicator late, but in time. All ranks have launched the second one's at
+// once: it waits for longer than the timeout, but nobody is missing there. REQUIRES: the parameter timeout is 3.
+TEST(StuckStream, AnOperationThatHasNotBegunDoesNotTimeOut) {
+  constexpr int kRounds = 3;
+  on_two_ranks(2, [](const std::vector<gpucollComm_t>& comms, int rank, DeviceBuffer& memory, Stream& stream) {
+    Stream aside;
+    DeviceBuffer other(kCount * sizeof(int32_t));
+    for (int i = 0; rank == 0 && i < kRounds; ++i) GC_OK(all_reduce(comms[0], memory, stream));
+    GC_OK(all_reduce(comms[1], other, rank == 0 ? stream : aside));
+    for (int i = 0; rank == 1 && i < kRounds; ++i) {
+      usleep(1'500'000);
+      GC_OK(all_reduce(comms[0], memory, stream));
+    }
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    GC_OK(gpucollStreamSynchronize(aside.handle));
+    for (gpucollComm_t comm : comms) GC_OK(gpucollCommDestroy(comm));
+  });
+}
+
+}  // namespace

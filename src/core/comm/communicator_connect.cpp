@@ -202,7 +202,9 @@ Status Communicator::make_launcher() {
                            &kernel_words->in_graphs,
                            &hold_,
                            this,
-                           causes_.get()};
+                           causes_.get(),
+                           &words()->in_graphs,
+                           device_state_.get()};
   GC_TRY_AS(launcher_, Launcher::create(context));
   return {};
 }

@@ -49,7 +49,7 @@ bool destroy_closed(bool now) {
     std::lock_guard lock(mutex);
     if (std::none_of(list.begin(), list.end(), is_closed)) return list.empty();
   }
-  if (now)
+  if (now || gc_mutant(140) != 0)
     destroy();
   else
     Quiescence::instance().run_if_idle(destroy);

@@ -185,7 +185,16 @@ Status Launcher::launch_rest(bool* all) {
   return {};
 }
 
-bool Launcher::in_flight() const noexcept { return done() < launched() && !context_.fault.raised(); }
+bool Launcher::any_graph_runs() const noexcept {
+  if (!context_.graphs_told) return false;
+  const uint64_t ended = __atomic_load_n(&context_.graphs_told->ended, __ATOMIC_ACQUIRE);
+  return static_cast<int32_t>(__atomic_load_n(&context_.graphs_told->begun, __ATOMIC_RELAXED) - ended) > 0;
+}
+
+bool Launcher::in_flight() const noexcept {
+  if (context_.device_state && context_.device_state->failed()) return false;
+  return done() < launched() || any_graph_runs();
+}
 
 bool Launcher::rests() const noexcept {
   if (done() < launched()) return false;

@@ -28,6 +28,7 @@
 #include "core/launch/work_fifo.h"
 #include "core/peer/fault.h"
 #include "core/plan/planner.h"
+#include "core/progress/device_watch.h"
 #include "core/progress/quiescence.h"
 #include "gpu/device.h"
 
@@ -48,6 +49,8 @@ struct LaunchContext {
   GraphHold* hold = nullptr;               // counts the graphs that hold launches of `user`
   GraphUser* user = nullptr;
   CauseLog* causes = nullptr;  // null: nobody is told of slow launches
+  const proto::GraphWords* graphs_told = nullptr;  // in_graphs as the host sees it
+  const DeviceState* device_state = nullptr;       // null: nobody watches the device
 };
 
 class Launcher final : public InFlight {
@@ -87,7 +90,8 @@ class Launcher final : public InFlight {
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   // Returns how many launches had been kept on the device before.
   uint64_t launched_kept() const noexcept { return kept_.launched(); }
-  // Returns whether launches fly as far as the done word tells: nobody knows of those in graphs.
+  // Returns whether launches fly as far as they tell: nobody knows of graphs before they begin. After a fault, too, they
+  // do until they have left.
   bool in_flight() const noexcept override;
 
  private:
@@ -121,6 +125,7 @@ class Launcher final : public InFlight {
   bool place_items(PlannedLaunch& planned);
   void count_launch() noexcept;
   uint64_t done() const noexcept;
+  bool any_graph_runs() const noexcept;
   std::vector<Capture>::iterator find_capture();
 
   LaunchContext context_;

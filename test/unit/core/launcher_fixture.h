@@ -69,6 +69,7 @@ struct LauncherTest : ::testing::Test {
                           &entered,
                           direct,
                           resident};
+    context.graphs_told = &graphs;
     auto created = Launcher::create(context);
     ASSERT_TRUE(created);
     launcher = *std::move(created);
@@ -116,6 +117,7 @@ struct LauncherTest : ::testing::Test {
   gpu::HostBlock words;
   proto::DeviceComm comm = {};
   uint64_t entered = 0;
+  proto::GraphWords graphs = {};
   std::unique_ptr<Launcher> launcher;
   CommProperties shape;
   Log log;

@@ -85,6 +85,27 @@ TEST_F(LauncherTest, AFaultEndsTheWaitForRoom) {
   ASSERT_TRUE(device().synchronize(a));
 }
 
+// Memory is freed and closed only while nothing is in flight: the driver would wait for it, and hold up other launches.
+TEST_F(LauncherTest, WhatRunsIsInFlightAfterAFaultToo) {
+  const gpu::Stream a = new_stream();
+  log.gate = false;
+  launch(queue_of(1, {a}));
+  EXPECT_TRUE(launcher->in_flight());
+  fault.raise(Status::error(Code::aborted, "enough"));
+  EXPECT_TRUE(launcher->in_flight());
+  log.gate = true;
+  ASSERT_TRUE(device().synchronize(a));
+  EXPECT_FALSE(launcher->in_flight());
+}
+
+TEST_F(LauncherTest, GraphsAreInFlightOnceTheyHaveBegun) {
+  EXPECT_FALSE(launcher->in_flight());
+  graphs.begun = 1;
+  EXPECT_TRUE(launcher->in_flight());
+  graphs.ended = 1;
+  EXPECT_FALSE(launcher->in_flight());
+}
+
 TEST_F(LauncherTest, StreamsOfAGroupAreAllCapturedOrNone) {
   const gpu::Stream a = new_stream(), b = new_stream();
   ASSERT_TRUE(device().begin_capture(a));

@@ -188,6 +188,8 @@ gc_mutant(302 MUST_PRINT "FAILED  . SendOrder" LABELS unit COMMAND test/unit/cor
 gc_mutant(303 MUST_PRINT "FAILED  . SendOrder" LABELS unit COMMAND test/unit/core/send_order_test)
 # Progress: what must wait for quiescence does not, a doorbell that nobody heard counts as heard, and items are reused
 # under a launch that reads them.
+gc_mutant(423 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
+  --gtest_filter=*MemoryOfGraphs*)
 gc_mutant(304 MUST_PRINT "FAILED  . Quiescence" LABELS unit COMMAND test/unit/core/quiescence_test)
 gc_mutant(305 MUST_PRINT "FAILED  . ResidentKernelTest" LABELS unit
   COMMAND test/unit/core/resident_kernel_test --gtest_filter=*.MissesWhatNobodyAccepts)

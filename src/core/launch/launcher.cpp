@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/mutant.h"
 #include "base/observe/counters.h"
 #include "base/params.h"
 
@@ -140,7 +141,11 @@ Status Launcher::prepare(const std::vector<PlannedLaunch>& plans, uint64_t captu
 }
 
 Status Launcher::prepare_graph(size_t n_items) {
-  release_unused();  // of earlier graphs
+  // Of earlier graphs. The driver may hold that up until the device rests; where it does not, a later capture tries again.
+  if (gc_mutant(423))
+    release_unused();
+  else
+    Quiescence::instance().run_if_idle(release_unused);
   GC_TRY_AS(gpu::HostBlock block, context_.device.allocate_host(n_items * sizeof(proto::WorkItem)));
   graph_items_ = share_with_graphs({&context_.device, block});
   graph_items_used_ = 0;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+#include "../forwarding_device.h"
+#include "../in_flight.h"
 #include "launcher_fixture.h"
 
 namespace gpucoll::core {
@@ -150,6 +152,40 @@ TEST_F(LauncherTest, GraphsAndLaunchesFollowEachOther) {
   EXPECT_LE(log.most_running, 1);
   EXPECT_EQ(launcher->launched(), 30u);
   ASSERT_TRUE(device().destroy_graph(*graph));
+}
+
+// Counts the pieces of host memory that are given back.
+class CountingDevice : public gpucoll_test::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  void release_host(const gpu::HostBlock& block) noexcept override {
+    ++released;
+    ForwardingDevice::release_host(block);
+  }
+  int released = 0;
+};
+
+TEST_F(LauncherTest, MemoryOfGraphsGoesWhileNothingFlies) {
+  CountingDevice counting(device());
+  make_launcher(nullptr, nullptr, counting);
+  const gpu::Stream a = new_stream();
+  const auto capture = [&] {
+    EXPECT_TRUE(counting.begin_capture(a));
+    launch(queue_of(1000, {a}));
+    const auto graph = counting.end_capture(a);
+    EXPECT_TRUE(graph && counting.destroy_graph(*graph));
+  };
+  release_unused();
+  gpucoll_test::FakeInFlight work;
+  work.busy = true;
+  capture();
+  capture();
+  EXPECT_EQ(counting.released, 0);
+  work.busy = false;
+  capture();
+  EXPECT_EQ(counting.released, 2);
+  launcher.reset();
+  EXPECT_EQ(counting.released, 3);
 }
 
 TEST_F(LauncherTest, GraphAndLauncherEndInAnyOrder) {

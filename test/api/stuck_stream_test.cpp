@@ -36,8 +36,8 @@ void on_two_ranks(int n, const Body& body) {
   });
 }
 
-// Rank 1 comes to each operation of the first communicator late, but in time. All ranks have launched the second one's at
-// once: it waits for longer than the timeout, but nobody is missing there. REQUIRES: the parameter timeout is 3.
+// Rank 1 comes to each operation of the first communicator late, but in time. All ranks have launched the second one's
+// at once: it waits for longer than the timeout, but nobody is missing there. REQUIRES: the parameter timeout is 3.
 TEST(StuckStream, AnOperationThatHasNotBegunDoesNotTimeOut) {
   constexpr int kRounds = 3;
   on_two_ranks(2, [](const std::vector<gpucollComm_t>& comms, int rank, DeviceBuffer& memory, Stream& stream) {
@@ -52,6 +52,37 @@ TEST(StuckStream, AnOperationThatHasNotBegunDoesNotTimeOut) {
     GC_OK(gpucollStreamSynchronize(stream.handle));
     GC_OK(gpucollStreamSynchronize(aside.handle));
     for (gpucollComm_t comm : comms) GC_OK(gpucollCommDestroy(comm));
+  });
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The kernel of the first communicator waits for a rank that does not come; those of the others are behind it, and do
+// not begin before the first one is aborted, as the last. What they use stays until then.
+TEST(StuckStream, AbortsDoNotWaitForWhatHasNotBegun) {
+  constexpr int kComms = 4;
+  constexpr double kGraceS = 10;  // for kernels that leave after an abort
+  on_two_ranks(kComms, [](const std::vector<gpucollComm_t>& comms, int rank, DeviceBuffer& memory, Stream& stream) {
+    if (rank == 0) {
+      for (gpucollComm_t comm : comms) GC_OK(all_reduce(comm, memory, stream));
+      for (int i = kComms - 1; i >= 0; --i) {
+        const auto begin = std::chrono::steady_clock::now();
+        GC_OK(gpucollCommAbort(comms[static_cast<size_t>(i)]));
+        EXPECT_LT(seconds_since(begin), kGraceS / 2);
+        gpucollComm_t alone = nullptr;  // makes that be freed which may be
+        const int device = 0;
+        GC_OK(gpucollCommInitAll(&alone, 1, &device));
+        GC_OK(gpucollCommDestroy(alone));
+      }
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+    } else {
+      for (gpucollComm_t comm : comms) {
+        EXPECT_NE(gpucollSuccess, await_error(comm));
+        GC_OK(gpucollCommAbort(comm));
+      }
+    }
   });
 }
 

@@ -192,7 +192,8 @@ check_PROGRAMS += test/unit/core/copy_messages_test
 test_unit_core_copy_messages_test_SOURCES = test/unit/core/copy_messages_test.cpp test/unit/forwarding_device.h test/unit/core/wireup_ranks.h
 test_unit_core_copy_messages_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/core/reclaim_test
-test_unit_core_reclaim_test_SOURCES = test/unit/core/reclaim_test.cpp test/unit/core/wireup_ranks.h test/unit/in_flight.h
+test_unit_core_reclaim_test_SOURCES = test/unit/core/reclaim_test.cpp test/unit/core/wireup_ranks.h \
+	test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_core_reclaim_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/core/quiescence_test
 test_unit_core_quiescence_test_SOURCES = test/unit/core/quiescence_test.cpp test/unit/in_flight.h

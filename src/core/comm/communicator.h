@@ -157,8 +157,11 @@ class Communicator final : public Watched, public GraphUser {
   // caller of begin() may call it.
   Status wait(uint64_t launches, void (*idle)());
 
-  // Tells the peers that this rank launches nothing more. REQUIRES: done(launched()), or a fault.
+  // Launches nothing more, and tells the peers so: after a fault the watchdog does, once all kernels have left.
+  // REQUIRES: done(launched()), or a fault.
   void begin_close() noexcept;
+  // Returns whether nothing runs any more that this rank has launched, as far as it tells.
+  bool ended() const noexcept { return device_failed() || (done(launched()) && running_in_graphs() == 0); }
   // Returns whether the peers are done with this rank's memory: each connected peer is closing, has failed, or is dead,
   // and no graph of the peers may be launched any more.
   bool peers_closed() const noexcept;
@@ -276,6 +279,9 @@ class Communicator final : public Watched, public GraphUser {
   bool are_peers_done(bool with_graphs) const noexcept;
   void tell_that_all_have_left() noexcept;
   void await_peers() const noexcept;
+  bool has_left() const noexcept;
+  void await_users() const noexcept;
+  int64_t grace_ns(bool looks) const noexcept;
   void look_at_report() noexcept;
   void look_at_device() noexcept;
   void look_for_timeout() noexcept;

@@ -35,8 +35,8 @@ Reclaim& retired() {
 bool destroy_closed(bool now) {
   auto& [mutex, list, owner] = retired();
   const auto is_closed = [](const auto& communicator) {
-    return communicator->unused() && (gc_mutant(140) != 0 || !communicator->in_graphs()) &&
-           communicator->peers_closed();
+    return communicator->unused() && communicator->ended() &&
+           (gc_mutant(140) != 0 || !communicator->in_graphs()) && communicator->peers_closed();
   };
   const auto destroy = [&] {
     std::vector<std::unique_ptr<Communicator>> closed;

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "../forwarding_device.h"
 #include "../in_flight.h"
 #include "gpu/device.h"
 #include "wireup_ranks.h"
@@ -11,14 +16,20 @@ namespace gpucoll::core {
 namespace {
 
 const gpu::Kernel kNone = {"none", nullptr, [](const gpu::EmuBlock&, const proto::Plan&) {}};
+gpu::Device& emulated() { return **gpu::emu_platform().open(0); }
 
-std::unique_ptr<Communicator> finished_communicator() {
+std::unique_ptr<Communicator> communicator_on(gpu::Device& device) {
   gpucoll_test::ThreadsExchange alone(1);
   gpucoll_test::ThreadsBootstrap bootstrap(alone, 0, 1);
-  auto made = Communicator::create(**gpu::emu_platform().open(0), {{&kNone, 1}, &kNone, &kNone}, bootstrap);
+  auto made = Communicator::create(device, {{&kNone, 1}, &kNone, &kNone}, bootstrap);
   EXPECT_TRUE(made) << made.status().what();
-  EXPECT_TRUE((*made)->finish(nullptr).ok());
   return *std::move(made);
+}
+
+std::unique_ptr<Communicator> finished_communicator() {
+  auto communicator = communicator_on(emulated());
+  EXPECT_TRUE(communicator->finish(nullptr).ok());
+  return communicator;
 }
 
 using gpucoll_test::FakeInFlight;
@@ -43,6 +54,46 @@ TEST(Reclaim, GoAtTheEndOfMpiWhateverFlies) {
   work.busy = true;
   reclaim(finished_communicator(), 0);
   EXPECT_TRUE(drain_reclaimed(20, nullptr));
+}
+
+// Its launches wait until the test lets them go on.
+class SlowDevice : public gpucoll_test::ForwardingDevice {
+ public:
+  SlowDevice() : ForwardingDevice(emulated()) {}
+  Status launch(const gpu::Kernel& kernel, const proto::Plan& plan, int blocks, int threads, Stream stream) override {
+    inside = true;
+    while (!goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    Status status = ForwardingDevice::launch(kernel, plan, blocks, threads, stream);
+    launched = true;
+    return status;
+  }
+  std::atomic<bool> inside{false}, goes_on{false}, launched{false};
+};
+
+// Peers take what finish() tells them for the end of all that this rank launches.
+TEST(Finish, WaitsForAThreadThatIsAboutToLaunch) {
+  SlowDevice device;
+  const auto communicator = communicator_on(device);
+  std::thread launching([&] {
+    CollectiveTask task{};
+    task.function = Function::all_reduce;
+    task.kernels.plan = &kNone;
+    task.count = task.element_bytes = 1;
+    task.stream = *device.create_stream();
+    TaskQueue queue;
+    queue.add(task);
+    communicator->run(queue).ignore();
+  });
+  while (!device.inside) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    device.goes_on = true;
+  });
+  communicator->give_up(Status::error(Code::aborted, "enough"));
+  communicator->finish(nullptr).ignore();
+  EXPECT_TRUE(device.launched);
+  later.join();
+  launching.join();
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Something of the process that is under way or not, as the test says (core/progress/quiescence.h).
 // Thread safety: the caller's. Ownership: none; the Quiescence outlives it.
 #pragma once
+#include <atomic>
+
 #include "core/progress/quiescence.h"
 
 namespace gpucoll_test {
@@ -16,7 +18,7 @@ class FakeInFlight final : public gpucoll::core::InFlight {
   FakeInFlight& operator=(const FakeInFlight&) = delete;
   bool in_flight() const noexcept override { return busy; }
 
-  bool busy = false;
+  std::atomic<bool> busy{false};
 
  private:
   gpucoll::core::Quiescence& quiescence_;

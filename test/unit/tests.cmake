@@ -192,6 +192,8 @@ gc_mutant(423 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launch
   --gtest_filter=*MemoryOfGraphs*)
 gc_mutant(425 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
   --gtest_filter=Finish.*)
+gc_mutant(426 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
+  --gtest_filter=*Proxy*)
 gc_mutant(304 MUST_PRINT "FAILED  . Quiescence" LABELS unit COMMAND test/unit/core/quiescence_test)
 gc_mutant(305 MUST_PRINT "FAILED  . ResidentKernelTest" LABELS unit
   COMMAND test/unit/core/resident_kernel_test --gtest_filter=*.MissesWhatNobodyAccepts)

@@ -28,6 +28,7 @@ Result<CommShare> CommShare::split(int color, int key, bool child_shares, const 
   const CommOptions& own = state_->communicator->options();
   const bool shares =
       state_->shares && !progress && own.min_blocks == options.min_blocks && own.max_blocks == options.max_blocks;
+  drain_reclaimed(0, nullptr);
   GC_TRY_AS(auto part, state_->communicator->split(color, key, shares, options));
   if (part.own) return CommShare(std::move(part.own), child_shares, std::move(progress));
   CommShare share;

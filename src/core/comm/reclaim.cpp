@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/mutant.h"
+#include "base/status.h"
+#include "core/progress/proxy.h"
 #include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
@@ -35,8 +37,8 @@ Reclaim& retired() {
 bool destroy_closed(bool now) {
   auto& [mutex, list, owner] = retired();
   const auto is_closed = [](const auto& communicator) {
-    return communicator->unused() && communicator->ended() &&
-           (gc_mutant(140) != 0 || !communicator->in_graphs()) && communicator->peers_closed();
+    return communicator->unused() && communicator->ended() && (gc_mutant(140) != 0 || !communicator->in_graphs()) &&
+           communicator->peers_closed();
   };
   const auto destroy = [&] {
     std::vector<std::unique_ptr<Communicator>> closed;
@@ -56,6 +58,14 @@ bool destroy_closed(bool now) {
   std::lock_guard lock(mutex);
   return list.empty();
 }
+
+bool any_retired() {
+  std::lock_guard lock(retired().mutex);
+  return !retired().list.empty();
+}
+
+// For the proxy, which does it as long as there are any.
+void drain_retired() { destroy_closed(false); }
 
 void nap() {
   timespec t = {0, 100'000};
@@ -95,7 +105,12 @@ void reclaim(std::unique_ptr<Communicator> communicator, int64_t patience_ms) {
     std::lock_guard lock(retired().mutex);
     retired().list.push_back(std::move(communicator));
   }
-  drain(patience_ms, nullptr, false);
+  if (drain(patience_ms, nullptr, false) || gc_mutant(426)) return;
+  contained([&]() -> Status {
+    Quiescence::instance().set_leftovers(any_retired, drain_retired);
+    Proxy::instance().start();
+    return {};
+  }).ignore();  // without a thread the next call does it
 }
 
 bool drain_reclaimed(int64_t patience_ms, void (*idle)()) { return drain(patience_ms, idle, patience_ms > 0); }

@@ -40,12 +40,14 @@ Proxy& Proxy::instance() {
   return *proxy;
 }
 
+void Proxy::start() {
+  std::lock_guard lock(mutex_);
+  if (!running_) service_thread([this] { run(); }).detach();
+  running_ = true;  // only now: starting a thread may fail
+}
+
 void Proxy::add(ProxyWork* work) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!running_) service_thread([this] { run(); }).detach();
-    running_ = true;  // only now: starting a thread may fail
-  }
+  start();
   std::lock_guard lock(works_mutex_);
   works_.push_back(work);
 }
@@ -74,6 +76,7 @@ void Proxy::tidy() {
     for (ProxyWork* work : works_) work->tidy();
   }
   Quiescence::instance().release_pending();  // what goes may be a work
+  Quiescence::instance().drain_leftovers();
 }
 
 void Proxy::sleep() {

@@ -29,6 +29,8 @@ class Proxy {
  public:
   static Proxy& instance();
   void add(ProxyWork* work);
+  // Starts the thread, for what it does when nothing is pending. add() does so, too.
+  void start();
   // Removes `work`. Once it has returned, nothing of `work` runs, and nothing will be called again.
   void remove(ProxyWork* work);
   // Tells the thread that there is something to do.

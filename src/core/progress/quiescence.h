@@ -7,6 +7,7 @@
 // Ownership: owns what release_when_idle() takes until it is destroyed; an object that has been added removes itself
 // before it ends.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -68,6 +69,19 @@ class Quiescence {
     std::lock_guard lock(mutex_);
     return !kept_.empty();
   }
+  // Names what else is to go when nothing is in flight: drain() tries it, and any() returns whether something is left.
+  // The proxy calls drain() now and then. Neither waits.
+  void set_leftovers(bool (*any)(), void (*drain)()) {
+    drain_left_ = drain;
+    any_left_ = any;
+  }
+  bool has_leftovers() const {
+    const auto any = any_left_.load();
+    return any && any();
+  }
+  void drain_leftovers() const {
+    if (has_leftovers()) drain_left_.load()();
+  }
   // Destroys what release_when_idle() took, if nothing is in flight.
   void release_pending() {
     if (!has_pending()) return;
@@ -83,6 +97,8 @@ class Quiescence {
   std::mutex mutex_;
   std::vector<const InFlight*> all_;
   std::vector<std::shared_ptr<void>> kept_;
+  std::atomic<void (*)()> drain_left_{nullptr};
+  std::atomic<bool (*)()> any_left_{nullptr};
 };
 
 }  // namespace gpucoll::core

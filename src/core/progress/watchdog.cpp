@@ -36,7 +36,7 @@ void Watchdog::run() {
   while (!watched_.empty()) {
     Heart::beat();
     for (Watched* w : watched_) w->check();
-    if (Quiescence::instance().has_pending()) Proxy::instance().wake();
+    if (Quiescence::instance().has_pending() || Quiescence::instance().has_leftovers()) Proxy::instance().wake();
     changed_.wait_for(lock, std::chrono::milliseconds(100));
   }
   Heart::rest();

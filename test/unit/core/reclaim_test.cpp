@@ -49,6 +49,18 @@ TEST(Reclaim, StayAsLongAsAnythingFlies) {
   EXPECT_TRUE(drain_reclaimed(0, nullptr));
 }
 
+// A program may make no communicator any more, nor give one back.
+TEST(Reclaim, TheProxyDestroysThemLater) {
+  FakeInFlight work;
+  work.busy = true;
+  reclaim(finished_communicator(), 0);
+  EXPECT_TRUE(Quiescence::instance().has_leftovers());
+  work.busy = false;
+  for (int i = 0; i < 5000 && Quiescence::instance().has_leftovers(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(Quiescence::instance().has_leftovers());
+}
+
 TEST(Reclaim, GoAtTheEndOfMpiWhateverFlies) {
   FakeInFlight work;
   work.busy = true;

@@ -170,10 +170,10 @@ GPUCOLL_API gpucollResult_t gpucollCommInitRankConfig(gpucollComm_t *comm, int n
 /* Waits for the communicator's outstanding operations, and for what goes on for it in the background; one that is still
  * being made there is aborted. Its memory is freed once the peers are done with it. */
 GPUCOLL_API gpucollResult_t gpucollCommDestroy(gpucollComm_t comm);
-/* Ends outstanding operations (their results are undefined), and what goes on in the background, and frees the
- * communicator, without the peers' help; they get gpucollRemoteError. Where gpucollCommSplit is still making it, the
- * communicator that is split fails, too. Once a communicator has failed, peers may store into buffers of its operations
- * until this call or gpucollCommDestroy has returned: free none before. */
+/* Ends outstanding operations (their results are undefined), what goes on in the background, and the end of a group
+ * that makes the communicator, and frees the communicator, without the peers' help; they get gpucollRemoteError. Where
+ * gpucollCommSplit is still making it, the communicator that is split fails, too. Once a communicator has failed, peers
+ * may store into buffers of its operations until this call or gpucollCommDestroy has returned: free none before. */
 GPUCOLL_API gpucollResult_t gpucollCommAbort(gpucollComm_t comm);
 /* gpucollSuccess while all is well, else the error that has latched: a dead peer, an abort, a timeout.
  * gpucollInProgress while something goes on in the background for a communicator that does not block; then, where it

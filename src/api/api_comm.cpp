@@ -40,7 +40,7 @@ void wait_until_made(gpucollComm_t comm) {
 
 // Waits for the communicator's operations, and frees it and its handle. REQUIRES: the caller took its life.
 Status destroy(gpucollComm_t comm) {
-  if (comm->progress && comm->in_making.load())
+  if (comm->made_aside && comm->in_making.load())
     core::interrupt_work(comm->progress,
                          Status::error(Code::aborted, "the communicator was destroyed while it was being made"));
   wait_until_made(comm);
@@ -77,8 +77,8 @@ struct Plan {
 Status meet(gpucollComm* handle, gpu::Device* device, const Plan& plan, int rank,
             const net::SocketBootstrap::Watch& watch) {
   core::drain_reclaimed(0, nullptr);
-  GC_TRY_AS(auto bootstrap, net::SocketBootstrap::create(plan.id, rank, plan.n,
-                                                                 core::timeout_of(plan.configuration.options), watch));
+  GC_TRY_AS(auto bootstrap,
+            net::SocketBootstrap::create(plan.id, rank, plan.n, core::timeout_of(plan.configuration.options), watch));
   Status status = contained([&]() -> Status {
     GC_TRY_AS(auto communicator, core::Communicator::create(*device, {all_kernels(), move_kernel(), packing_kernel()},
                                                             *bootstrap, {{}, {}, nullptr, plan.configuration.options}));
@@ -129,7 +129,8 @@ struct Mode {
 template <class Make>
 Status make_handle(gpucollComm_t* comm, Make make, const void* in_order_with, core::CancelJob cancel, Mode mode) {
   gpucollComm_t handle = Handles::instance().take();
-  if (mode.in_background || !mode.blocks) handle->progress = std::make_shared<core::Progress>(&handle->refuses);
+  handle->made_aside = mode.in_background || !mode.blocks;
+  if (handle->made_aside || !gc_mutant(427)) handle->progress = std::make_shared<core::Progress>(&handle->refuses);
   core::InBackground in_background;
   if (mode.in_background) in_background = {handle->progress, std::move(mode.used)};
   auto making = std::make_shared<Making>(handle);
@@ -158,9 +159,7 @@ Status init_rank_on(gpucollComm_t* comm, const Plan& plan, int rank, std::option
       comm,
       [=, device = *device](gpucollComm_t handle) {
         const auto& progress = handle->progress;
-        net::SocketBootstrap::Watch watch;
-        if (!blocks) watch = [&progress] { return interruption(progress); };
-        return make_communicator(handle, device, plan, rank, watch);
+        return make_communicator(handle, device, plan, rank, [&progress] { return interruption(progress); });
       },
       nullptr, [=](const Status& why) { net::SocketBootstrap::decline(plan.id, rank, plan.n, why); },
       {!blocks, blocks});

@@ -30,8 +30,11 @@ struct gpucollComm {
   // the background may be writing.
   static constexpr uint8_t kRevoked = 4;
   std::atomic<uint8_t> refuses{0};
-  gpucoll::core::CommShare share;                     // none until the group that makes it ends
-  std::shared_ptr<gpucoll::core::Progress> progress;  // null where it blocks, and where it was made by calls that do
+  gpucoll::core::CommShare share;  // none until the group that makes it ends
+  // Ends the making of the communicator, and all that goes on for one that does not block. Null where it needed no
+  // group.
+  std::shared_ptr<gpucoll::core::Progress> progress;
+  bool made_aside = false;  // in the background, or for a program whose calls do not wait
   gpucoll::coll::ReductionOps red_ops;
   gpucoll::coll::Registrations registrations;
   gpucoll::coll::KeptOperations kept;
@@ -62,6 +65,7 @@ class Handles {
     free_.pop_back();
     handle->refuses = 0;
     handle->owned = false;
+    handle->made_aside = false;
     handle->alive = gpucollComm::kAlive;
     return handle;
   }

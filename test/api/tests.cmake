@@ -21,6 +21,8 @@ gc_test(api.old_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_K
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "GPUCOLL_KEPT_LAUNCHES: the parameter kept_launches is named plan_cache now"
     ${GC_BUILD}/test/api/bad_input_test --gtest_filter=OldParameter.* --gtest_also_run_disabled_tests)
 gc_test(api.comm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
+gc_mutant(427 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
+  COMMAND test/api/comm_test --gtest_filter=*GroupThatMakesIt)
 gc_test(api.meeting LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
   COMMAND test/api/meeting_test --gtest_filter=-*FewDescriptors*)
 if(NOT GC_SANITIZERS MATCHES undefined)  # UBSan takes objects for broken where there are no descriptors

@@ -7,7 +7,7 @@
 
 namespace gpucoll::nccl {
 
-const char* read_config(const ncclConfig_t* config, gpucollConfig_t* mine) {
+const char* read_config(const ncclConfig_t* config, gpucollConfig_t* mine, int undefined_share) {
   *mine = GPUCOLL_CONFIG_INITIALIZER;
   if (!config) return nullptr;
   const unsigned magic = std::exchange(mine->magic, 0);
@@ -17,7 +17,7 @@ const char* read_config(const ncclConfig_t* config, gpucollConfig_t* mine) {
   ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
   std::memcpy(&known, config, std::min(config->size, sizeof known));
   mine->magic = magic;
-  mine->splitShare = known.splitShare == NCCL_CONFIG_UNDEF_INT ? GPUCOLL_CONFIG_UNDEF_INT : known.splitShare;
+  mine->splitShare = known.splitShare == NCCL_CONFIG_UNDEF_INT ? undefined_share : known.splitShare;
   // The C API takes what is undefined from the parent of a split, NCCL its defaults.
   mine->blocking = known.blocking == NCCL_CONFIG_UNDEF_INT ? 1 : known.blocking;
   mine->minCTAs = known.minCTAs == NCCL_CONFIG_UNDEF_INT ? 1 : known.minCTAs;

@@ -63,17 +63,19 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int n_devices, const int* device
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
-  return with_config("ncclCommSplit", config, [&](const gpucollConfig_t* mine) {
+  const auto split = [&](const gpucollConfig_t* mine) {
     return gpucollCommSplitConfig(to_gpucoll(comm), color, key, to_gpucoll(newcomm), mine);
-  });
+  };
+  return with_config("ncclCommSplit", config, split, 0);
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int n_excluded, ncclComm_t* newcomm, ncclConfig_t* config,
                             int flags) {
   static_assert(NCCL_SHRINK_DEFAULT == GPUCOLL_SHRINK_DEFAULT && NCCL_SHRINK_ABORT == GPUCOLL_SHRINK_ABORT);
-  return with_config("ncclCommShrink", config, [&](const gpucollConfig_t* mine) {
+  const auto shrink = [&](const gpucollConfig_t* mine) {
     return gpucollCommShrink(to_gpucoll(comm), excluded, n_excluded, to_gpucoll(newcomm), mine, flags);
-  });
+  };
+  return with_config("ncclCommShrink", config, shrink, 0);
 }
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
@@ -81,7 +83,9 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return to_nccl(gpucollCommRevoke(to_gpucoll(comm)));
 }
 
-ncclResult_t ncclCommFinalize(ncclComm_t comm) { return to_nccl(gpucollCommFinalize(to_gpucoll(comm))); }
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return comm ? to_nccl(gpucollCommFinalize(to_gpucoll(comm))) : ncclSuccess;
+}
 ncclResult_t ncclCommDestroy(ncclComm_t comm) { return to_nccl(gpucollCommDestroy(to_gpucoll(comm))); }
 ncclResult_t ncclCommAbort(ncclComm_t comm) { return to_nccl(gpucollCommAbort(to_gpucoll(comm))); }
 

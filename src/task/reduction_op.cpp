@@ -27,7 +27,8 @@ Result<Scalar> scalar_of(const gpu::Device& device, const void* scalar, gpucollD
   if (residence != gpucollScalarHostImmediate)
     return Status::error(Code::invalid_argument, "residence %d is no gpucollScalarResidence_t",
                          static_cast<int>(residence));
-  if (gpu::is_device_pointer(scalar))
+  // The host may read managed memory.
+  if (gpu::is_device_pointer(scalar) && device.classify_kernel(scalar).kind != gpu::MemoryKind::managed)
     return Status::error(Code::invalid_argument,
                          "scalar %p is device memory, but residence says that it is in host memory", scalar);
   uint64_t bits[2] = {0, 0};

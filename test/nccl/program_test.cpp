@@ -431,7 +431,8 @@ TEST(Program, CommunicatorsThatDoNotBlock) {
   for (auto& thread : threads) thread.join();
 }
 
-// A program for NCCL may wait for another rank on purpose. Of the C API, communicators wait as long as the parameter says.
+// A program for NCCL may wait for another rank on purpose. Of the C API, communicators wait as long as the parameter
+// says.
 TEST(Timeout, IsOffUnlessItIsSet) {
   const char* const set = std::getenv("GPUCOLL_TIMEOUT");
   const auto timeout_of = [](ncclComm_t comm) { return gpucoll_comm_timeout(reinterpret_cast<gpucollComm_t>(comm)); };
@@ -600,7 +601,29 @@ TEST(Processes, AbortWhileTheirMainThreadWaits) {
             }));
 }
 
+// What a split's configuration does not say is NCCL's default, not the parent's: only communicators that share fail
+// together.
+TEST(OneThread, ASplitSharesOnlyWhereItsConfigurationSaysSo) {
+  for (const bool says_so : {false, true}) {
+    ncclConfig_t sharing = NCCL_CONFIG_INITIALIZER, other = NCCL_CONFIG_INITIALIZER;
+    sharing.splitShare = 1;
+    ncclUniqueId id;
+    ncclComm_t first = nullptr, child = nullptr, grandchild = nullptr;
+    OK(ncclGetUniqueId(&id));
+    OK(ncclCommInitRankConfig(&first, 1, id, 0, &sharing));
+    OK(ncclCommSplit(first, 0, 1, &child, says_so ? &sharing : &other));
+    OK(ncclCommDestroy(first));
+    OK(ncclCommSplit(child, 0, 0, &grandchild, nullptr));
+    OK(ncclCommAbort(grandchild));
+    ncclResult_t error = ncclSuccess;
+    OK(ncclCommGetAsyncError(child, &error));
+    EXPECT_EQ(says_so, error != ncclSuccess);
+    OK(ncclCommAbort(child));
+  }
+}
+
 TEST(Errors, AreNcclsWithASentence) {
+  OK(ncclCommFinalize(nullptr));
   ncclComm_t comm = nullptr;
   OK(ncclCommInitAll(&comm, 1, nullptr));
   Device device;

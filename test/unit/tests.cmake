@@ -194,6 +194,8 @@ gc_mutant(425 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAN
   --gtest_filter=Finish.*)
 gc_mutant(426 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
   --gtest_filter=*Proxy*)
+gc_mutant(429 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
+  --gtest_filter=*InFlight*)
 gc_mutant(304 MUST_PRINT "FAILED  . Quiescence" LABELS unit COMMAND test/unit/core/quiescence_test)
 gc_mutant(305 MUST_PRINT "FAILED  . ResidentKernelTest" LABELS unit
   COMMAND test/unit/core/resident_kernel_test --gtest_filter=*.MissesWhatNobodyAccepts)

@@ -141,7 +141,8 @@ Status Launcher::prepare(const std::vector<PlannedLaunch>& plans, uint64_t captu
 }
 
 Status Launcher::prepare_graph(size_t n_items) {
-  // Of earlier graphs. The driver may hold that up until the device rests; where it does not, a later capture tries again.
+  // Of earlier graphs. The driver may hold that up until the device rests; where it does not, a later capture tries
+  // again.
   if (gc_mutant(423))
     release_unused();
   else
@@ -197,6 +198,7 @@ bool Launcher::any_graph_runs() const noexcept {
 }
 
 bool Launcher::in_flight() const noexcept {
+  if (gc_mutant(429)) return done() < launched() && !context_.fault.raised();
   if (context_.device_state && context_.device_state->failed()) return false;
   return done() < launched() || any_graph_runs();
 }

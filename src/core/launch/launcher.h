@@ -48,7 +48,7 @@ struct LaunchContext {
   proto::GraphWords* in_graphs = nullptr;  // kernel address: where launches of graphs tell of themselves
   GraphHold* hold = nullptr;               // counts the graphs that hold launches of `user`
   GraphUser* user = nullptr;
-  CauseLog* causes = nullptr;  // null: nobody is told of slow launches
+  CauseLog* causes = nullptr;                      // null: nobody is told of slow launches
   const proto::GraphWords* graphs_told = nullptr;  // in_graphs as the host sees it
   const DeviceState* device_state = nullptr;       // null: nobody watches the device
 };
@@ -90,8 +90,8 @@ class Launcher final : public InFlight {
   uint64_t launched() const noexcept { return launched_.load(std::memory_order_relaxed); }
   // Returns how many launches had been kept on the device before.
   uint64_t launched_kept() const noexcept { return kept_.launched(); }
-  // Returns whether launches fly as far as they tell: nobody knows of graphs before they begin. After a fault, too, they
-  // do until they have left.
+  // Returns whether launches fly as far as they tell: nobody knows of graphs before they begin. After a fault, too,
+  // they do until they have left.
   bool in_flight() const noexcept override;
 
  private:

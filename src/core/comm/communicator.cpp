@@ -365,7 +365,7 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
 // begun, behind other work that may be stuck: their memory stays until they have left (reclaim.cpp). Kernels that run
 // leave in microseconds, on the emulated device when the host gives their threads time.
 int64_t Communicator::grace_ns(bool looks) const noexcept {
-  constexpr int64_t kWhole = 10'000'000'000, kShort = 100'000'000, kEmulated = 1'000'000'000;
+  constexpr int64_t kWhole = 10'000'000'000, kShort = 100'000'000, kEmulated = 3'000'000'000;
   if (looks || gc_mutant(424)) return kWhole;
   return emulated() ? kEmulated : kShort;
 }

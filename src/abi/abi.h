@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 20u
+#define GC_ABI_VERSION 21u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {
@@ -199,6 +199,8 @@ typedef struct gc_abi {
      where it can. */
   const gc_pointer_hint *hint;
   int (*is_device)(const void *pointer);
+  /* Returns the number of the device whose kernels can read this device memory. */
+  int (*device_number)(const void *pointer);
   int (*copy)(void *dst, const void *src, size_t bytes);
   /* Copies runs at the same offsets from both addresses, many at once. Returns GC_STAGE where it cannot: copy them
      one by one. */

@@ -157,6 +157,11 @@ int is_device(const void* pointer) {
   return device;
 }
 
+int device_number(const void* pointer) {
+  const gpu::Device* const device = device_of(pointer);
+  return device ? device->index() : 0;
+}
+
 bool is_pageable(const void* pointer) {
   if (PinnedPool::instance().is_pinned(pointer)) return false;
   auto platform = gpu::platform();
@@ -381,6 +386,7 @@ gc_abi* table() {
                        process_ended,
                        reinterpret_cast<const gc_pointer_hint*>(&gpu::pointer_hint()),
                        is_device,
+                       device_number,
                        copy,
                        copy_strided,
                        copy_packed,

@@ -119,15 +119,24 @@ void other_devices() {
   reduce(later->at(0));
 }
 
-// Gives a type of which one integer is device memory, and one host memory.
-MPI_Datatype mixed_type(const Memory& device, const Memory& host) {
+// Gives a type of an integer of each memory.
+MPI_Datatype mixed_type(const Memory& a, const Memory& b) {
   MPI_Datatype type;
   MPI_Aint places[2];
-  MPI_Get_address(device.at(0), &places[0]);
-  MPI_Get_address(host.at(0), &places[1]);
+  MPI_Get_address(a.at(0), &places[0]);
+  MPI_Get_address(b.at(0), &places[1]);
   MPI_Type_create_hindexed_block(2, 1, places, MPI_INT, &type);
   MPI_Type_commit(&type);
   return type;
+}
+
+// The same, of memory of two devices.
+void on_two_devices() {
+  Memory own(Where::device, 4);
+  const auto other = memory_elsewhere(1, 4);
+  MPI_Datatype type = mixed_type(own, *other);
+  repeat([&] { return MPI_Bcast(MPI_BOTTOM, 1, type, 0, g_comm); });
+  MPI_Type_free(&type);
 }
 
 void partly_host() {
@@ -318,6 +327,14 @@ void partly_host_message() {
   MPI_Type_free(&type);
 }
 
+void message_on_two_devices() {
+  Memory own(Where::device, 4);
+  const auto other = memory_elsewhere(1, 4);
+  MPI_Datatype type = mixed_type(own, *other);
+  message_of(MPI_BOTTOM, 1, type);
+  MPI_Type_free(&type);
+}
+
 // More messages under way than a process has places for.
 void many_messages() {
   constexpr int kPlaces = 256, kBytes = 8192;
@@ -380,6 +397,7 @@ const std::vector<Run> kRuns = {
       {"misaligned", misaligned, on_both("misaligned")},
       {"misaligned_on_one", misaligned_on_one, {on_rank(0, "misaligned"), on_rank(1, "other_rank")}},
       {"several_devices", several_devices, on_both("several_devices")},
+      {"on_two_devices", on_two_devices, on_both("several_devices")},
       {"other_devices", other_devices, on_both("other_devices")},
       {"partly_host", partly_host, on_both("partly_host")},
       {"host_buffer", host_buffer, on_both("host_buffer", kSome)},
@@ -395,6 +413,7 @@ const std::vector<Run> kRuns = {
       {"tiny_message", tiny_message, {on_rank(0, "message_tiny")}},
       {"buffered_message", buffered_message, {on_rank(0, "message_buffered")}},
       {"partly_host_message", partly_host_message, {on_rank(0, "message_partly_host")}},
+      {"message_on_two_devices", message_on_two_devices, {on_rank(0, "message_several_devices")}},
       {"many_messages", many_messages, {on_rank(0, "message_many", kSome)}},
       {"the communicator of context", unopened_message, {on_rank(1, "message_unopened_memory", kSome)}},
       {"message_of_many_devices", message_of_many_devices, {on_rank(0, "message_not_offered")}}}},

@@ -1,6 +1,9 @@
 // Every collective on device memory against the same call on host memory: all kinds of placement, derived types with
 // gaps and negative lower bounds, zero counts, negative displacements, intercommunicators, neighbourhoods, in place;
 // blocking, nonblocking and persistent. Whole allocations are compared, so a byte written where none belongs is seen.
+//
+// staged            everything
+// staged addresses  what lies far apart
 #include <malloc.h>
 
 #include "staged_addresses.h"
@@ -14,6 +17,16 @@ void run_all(std::vector<Case>& cases) {
   for (const Case& test : cases) run_case(test, seed++);
 }
 
+void far_data() {
+  far_gatherv();
+  absolute_addresses();
+  for (int pieces : {1, 2, 50})
+    for (bool host_first : {false, true}) mixed_addresses(host_first, pieces);
+  mixed_blocks();
+  for (int pieces : {2, 100}) two_devices(pieces);
+  interleaved_columns();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -21,6 +34,10 @@ int main(int argc, char** argv) {
   use_own_device();
   // For good, whatever is freed: the heap may be too far from device memory for types that lead to both.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  if (argc > 1 && !std::strcmp(argv[1], "addresses")) {
+    far_data();
+    return mpi.finish("staged addresses");
+  }
   far_displacements();
   const std::vector<Type> types = make_types();
   MPI_Op compose;
@@ -63,12 +80,7 @@ int main(int argc, char** argv) {
   neighbor_cases(cases, ring, 2, 2, types[2], " on a ring");
 
   run_all(cases);
-  far_gatherv();
-  absolute_addresses();
-  for (int pieces : {1, 2, 50})
-    for (bool host_first : {false, true}) mixed_addresses(host_first, pieces);
-  mixed_blocks();
-  interleaved_columns();
+  far_data();
 
   cases.clear();
   MPI_Comm_free(&grid);

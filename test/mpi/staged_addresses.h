@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "abi/abi.h"
 #include "mpi_test.h"
 
 namespace staged {
@@ -104,6 +105,87 @@ inline void mixed_addresses(bool host_first, int pieces) {
     return fail("bcast of mixed memory: element %d is %d on the host, %d on the device", i, host[e], copy[e]);
   }
   MPI_Type_free(&type);
+}
+
+// How many copies between devices and the host there were.
+inline uint64_t staged_copies() {
+  const gc_abi* const abi = gpucoll_abi(GC_ABI_VERSION);
+  const char* name = "";
+  for (size_t i = 0; name; i++) {
+    name = nullptr;
+    const uint64_t counted = abi->counter(i, &name, nullptr);
+    if (name && !std::strcmp(name, "staged_copies")) return counted;
+  }
+  return 0;
+}
+
+inline int device_count() {
+  int devices = 1;
+  need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
+  return devices;
+}
+
+// Memory on two devices, which this rank's kernels may not reach from one of them: each piece is copied by its own.
+class TwoDevices {
+ public:
+  explicit TwoDevices(int pieces) : pieces_(pieces) {
+    for (int d = 0; d < 2; d++) {
+      need(gpucollSetDevice((g_rank + d) % device_count()), "gpucollSetDevice");
+      memory_.push_back(std::make_unique<Memory>(Where::device, size() * sizeof(int)));
+    }
+    use_own_device();
+    std::vector<MPI_Aint> at(static_cast<size_t>(2 * pieces));
+    for (size_t p = 0; p < at.size(); p++)
+      MPI_Get_address(memory_[p % 2]->at(static_cast<ptrdiff_t>(p / 2) * 2 * 4), &at[p]);
+    MPI_Type_create_hindexed_block(2 * pieces, 1, at.data(), MPI_INT, &type_);
+    MPI_Type_commit(&type_);
+  }
+  ~TwoDevices() { MPI_Type_free(&type_); }
+  TwoDevices(const TwoDevices&) = delete;
+  TwoDevices& operator=(const TwoDevices&) = delete;
+
+  MPI_Datatype type() const { return type_; }
+  void fill(int first) const {
+    std::vector<int> values(size());
+    for (int d = 0; d < 2; d++) {
+      for (size_t i = 0; i < size(); i++) values[i] = first + d + static_cast<int>(i);
+      memory_[static_cast<size_t>(d)]->write(values.data());
+    }
+  }
+  // Only every other integer belongs to the type.
+  void check(int first, int between, uint64_t copies, const char* what) const {
+    std::vector<int> values(size());
+    for (int d = 0; d < 2; d++) {
+      memory_[static_cast<size_t>(d)]->read(values.data());
+      for (size_t i = 0; i < size(); i++) {
+        const int expected = (i % 2 == 0 ? first : between) + d + static_cast<int>(i);
+        if (!checked(values[i] == expected)) return fail("%s on two devices: %d, not %d", what, values[i], expected);
+      }
+    }
+    if (!checked(copies >= static_cast<uint64_t>(2 * pieces_)))
+      fail("%s on two devices: %d pieces by %llu copies", what, 2 * pieces_, static_cast<unsigned long long>(copies));
+  }
+
+ private:
+  size_t size() const { return static_cast<size_t>(2 * pieces_); }
+  int pieces_;
+  std::vector<std::unique_ptr<Memory>> memory_;
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+inline void two_devices(int pieces) {
+  if (device_count() < 2) return;
+  const TwoDevices memory(pieces);
+  memory.fill(g_rank == 0 ? 1000 : 0);
+  uint64_t before = staged_copies();
+  MPI_Bcast(MPI_BOTTOM, 1, memory.type(), 0, MPI_COMM_WORLD);
+  memory.check(1000, g_rank == 0 ? 1000 : 0, staged_copies() - before, "bcast");
+  if (g_size < 2) return;
+  memory.fill(g_rank);
+  before = staged_copies();
+  if (g_rank == 0) MPI_Send(MPI_BOTTOM, 1, memory.type(), 1, 0, MPI_COMM_WORLD);
+  if (g_rank == 1) MPI_Recv(MPI_BOTTOM, 1, memory.type(), 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (g_rank < 2) memory.check(0, g_rank, staged_copies() - before, "a message");
 }
 
 // As above, with memory of one kind in a block, of the other in the next.

@@ -107,7 +107,8 @@ static bool describe(gcm_module *module, const gcm_plan *plan, gc_call *call) {
 
 /* Returns why describe() has not described a call. */
 static uint32_t why_not_described(const gcm_module *module, const gc_call *call, const gcm_plan *plan) {
-  if (gcm_is_mixed(&plan->send) || gcm_is_mixed(&plan->recv)) return GC_CAUSE_partly_host;
+  if (gcm_is_partly_host(&plan->send) || gcm_is_partly_host(&plan->recv)) return GC_CAUSE_partly_host;
+  if (gcm_is_mixed(&plan->send) || gcm_is_mixed(&plan->recv)) return GC_CAUSE_several_devices;
   const bool between = OMPI_COMM_IS_INTER(module->communicator) && call->reduces && !call->combines;
   return between && !gcm_can_reduce_groups(plan, call) ? GC_CAUSE_between_groups : GC_CAUSE_no_memory;
 }

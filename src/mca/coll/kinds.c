@@ -1,12 +1,17 @@
-/* Where types hold absolute addresses: the only ones that lead to several allocations, of host and of device memory. */
+/* Where types hold absolute addresses: the only ones that lead to several allocations, of the host and of devices. */
+#include "base/mutant.h"
 #include "mca/coll/plan.h"
 
 static void see(gcm_kinds *kinds, ptrdiff_t address) {
-  if (gc_is_device(gcm_abi, gcm_address(MPI_BOTTOM, address))) {
-    kinds->device = true;
-  } else {
+  const void *memory = gcm_address(MPI_BOTTOM, address);
+  if (!gc_is_device(gcm_abi, memory)) {
     kinds->host = true;
+    return;
   }
+  const int number = gcm_abi->device_number(memory);
+  kinds->several_devices = kinds->several_devices || (kinds->device && number != kinds->number && !gc_mutant(411));
+  if (!kinds->device) kinds->number = number;
+  kinds->device = true;
 }
 
 /* The runs of one element: those of a type with gaps that follow each other at equal distances may be allocations, too.
@@ -19,14 +24,14 @@ static void see_element(gcm_kinds *kinds, ptrdiff_t address, gcm_type *type) {
   }
   for (size_t i = 0; i < map->n_runs; i++) {
     const gc_runs *runs = &map->runs[i];
-    for (size_t r = 0; r < runs->count && !(kinds->device && kinds->host); r++) {
+    for (size_t r = 0; r < runs->count && !(kinds->device && kinds->host && kinds->several_devices); r++) {
       see(kinds, address + runs->offset + (ptrdiff_t)r * runs->stride);
     }
   }
 }
 
 gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout) {
-  gcm_kinds kinds = {false, false};
+  gcm_kinds kinds = {false, false, false, 0};
   for (size_t i = 0; i < layout->groups; i++) {
     gcm_type *type = gcm_group_type(layout, i);
     if (gcm_group_count(layout, i) == 0 || type->super.size == 0) continue;

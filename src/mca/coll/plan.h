@@ -69,6 +69,8 @@ static GCM_INLINE void *gcm_address(const void *base, ptrdiff_t offset) {
 /* The kinds of memory that data at absolute addresses (MPI_BOTTOM) lie in. */
 typedef struct gcm_kinds {
   bool device, host;
+  bool several_devices;
+  int number; /* of the first device */
 } gcm_kinds;
 gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout); /* kinds.c */
 
@@ -78,12 +80,14 @@ static GCM_INLINE gcm_kinds gcm_kinds_of(const gcm_side *side) {
   return gcm_kinds_at_addresses(&copy);
 }
 
-/* Returns whether the buffer is partly device memory and partly not: only absolute addresses can lead to both. */
+/* Returns whether no kernel reaches all data of the buffer: some are host memory and some are not, or they lie on several
+ * devices. Only absolute addresses can lead there. */
 static inline bool gcm_is_mixed(const gcm_side *side) {
   if (side->buffer != MPI_BOTTOM) return false;
   const gcm_kinds kinds = gcm_kinds_of(side);
-  return kinds.device && kinds.host;
+  return kinds.device && (kinds.host || kinds.several_devices);
 }
+static inline bool gcm_is_partly_host(const gcm_side *side) { return gcm_is_mixed(side) && gcm_kinds_of(side).host; }
 
 /* The first group that has data; `groups` where none has. */
 static GCM_INLINE size_t gcm_first_group(const gcm_layout *l) {

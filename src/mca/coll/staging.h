@@ -20,7 +20,7 @@ typedef struct gcm_staged_buffer {
   /* One run each, from the buffer that the application passed, in the order of the layout; neighbours are joined. */
   gc_runs *runs;
   size_t n_runs;
-  bool mixed; /* some runs are host memory all the same */
+  bool mixed; /* some runs are host memory all the same, or another device's memory */
   bool load, store;
 } gcm_staged_buffer;
 

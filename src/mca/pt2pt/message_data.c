@@ -4,6 +4,7 @@ int gcm_describe_data(gcm_message_data *data, const void *buffer, size_t count, 
   const gcm_side side = gcm_reads(buffer, (gcm_layout){.groups = 1, .count = count, .type = type});
   *data = (gcm_message_data){.place = {.bytes = count * type->super.size, .on_device = on_device},
                              .mixed = on_device && gcm_is_mixed(&side),
+                             .partly_host = on_device && gcm_is_partly_host(&side),
                              .buffer = (void *)(uintptr_t)buffer,
                              .count = count,
                              .type = type};
@@ -41,7 +42,7 @@ static int copy(void *packed, void *memory, size_t bytes, bool to_device) {
   return gcm_abi->copy(to_device ? memory : packed, to_device ? packed : memory, bytes);
 }
 
-/* Copies a run that may be memory of either kind. */
+/* Copies a run that may be memory of the host or of any device. */
 static int copy_mixed(void *packed, void *memory, size_t bytes, bool to_device) {
   if (gc_is_device(gcm_abi, memory)) return copy(packed, memory, bytes, to_device);
   memcpy(to_device ? memory : packed, to_device ? packed : memory, bytes);

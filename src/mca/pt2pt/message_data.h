@@ -14,7 +14,8 @@
 typedef struct gcm_message_data {
   gc_message_data place; /* as the engine takes it; without gaps, the first byte of data; host memory needs no map */
   bool has_gaps;
-  bool mixed; /* some of the data are host memory, some are not: absolute addresses can lead to both */
+  bool mixed; /* no kernel reaches all data (gcm_is_mixed) */
+  bool partly_host;
   /* As the application passed them. */
   void *buffer;
   size_t count;

@@ -176,7 +176,8 @@ void gcm_tell_slow_message(const gcm_route *route, uint32_t cause) {
 
 /* Returns why the PML carries the data of a send. */
 static uint32_t why_slow(const gcm_message_request *r, int answer) {
-  if (r->data.mixed) return GC_CAUSE_message_partly_host;
+  if (r->data.partly_host) return GC_CAUSE_message_partly_host;
+  if (r->data.mixed) return GC_CAUSE_message_several_devices;
   if (answer != GC_STAGE) return GC_CAUSE_OF(answer);
   return gcm_pt2pt == NULL ? GC_CAUSE_message_off : GC_CAUSE_none;
 }

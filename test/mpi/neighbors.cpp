@@ -209,7 +209,7 @@ class Case {
 
 bool Case::has_bytes(int rank) const {
   const std::vector<End>&in = topology_.in[z(rank)], &out = topology_.out[z(rank)];
-  bool any = gathers() && (varies() || !in.empty() || !out.empty()) && sent_by(rank, 0) > 0;
+  bool any = false;
   for (size_t b = 0; b < out.size(); b++) any |= out[b].rank >= 0 && sent_by(rank, static_cast<int>(b)) > 0;
   for (size_t b = 0; b < in.size(); b++) any |= in[b].rank >= 0 && received_by(rank, static_cast<int>(b)) > 0;
   return any;

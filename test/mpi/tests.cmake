@@ -152,13 +152,23 @@ gc_mpi_test(mpi.nonblocking_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC
   COMMAND test/mpi/nonblocking threads)
 gc_mpi_test(mpi.persistent_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/persistent threads)
+# Blocks that belong to nobody, and calls that nobody reads.
+foreach(np 2 3)
+  gc_mpi_labels(${np} EQUAL 3)
+  gc_mpi_test(mpi.absent_neighbors_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/absent_neighbors)
+endforeach()
+foreach(mutant 412 413)
+  gc_mpi_mutant(${mutant} MUST_PRINT "signal (11|7)" LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/absent_neighbors)
+endforeach()
 # Counts, displacements and types that are gone when the call returns.
 foreach(np 2 3)
   gc_mpi_labels(${np} EQUAL 2)
   gc_mpi_test(mpi.freed_arrays_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/freed_arrays)
 endforeach()
-gc_mpi_mutant(410 MUST_PRINT "FAIL rank|signal 11|Segmentation fault|MPI_ERR" LABELS mpi TIMEOUT 120 NP 2
+gc_mpi_mutant(410 MUST_PRINT "FAIL rank|signal 11|error: |Error in" LABELS mpi TIMEOUT 120 NP 2
   MPIRUN ${GC_LITERALLY} COMMAND test/mpi/freed_arrays)
 # Host memory of what runs on the device is copied by the caller.
 gc_mpi_test(mpi.host_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/host_copies)

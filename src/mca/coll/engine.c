@@ -36,7 +36,7 @@ typedef struct block {
 
 /* Returns block i of `degree` blocks that follow each other, where the layout does not list them. */
 static block block_at(const gcm_layout *layout, size_t i, int degree) {
-  if (layout->counts != NULL) {
+  if (layout->counts != NULL || layout->groups > 1) {
     return (block){gcm_group_type(layout, i), gcm_group_count(layout, i), gcm_group_offset(layout, i)};
   }
   const size_t count = layout->count / (size_t)degree;

@@ -105,6 +105,9 @@ mca_coll_base_module_t *gcm_comm_query(ompi_communicator_t *comm, int *priority)
 int gcm_neighbors_in(const ompi_communicator_t *comm);
 int gcm_neighbors_out(const ompi_communicator_t *comm);
 bool gcm_has_edges(const ompi_communicator_t *comm);
+bool gcm_has_destinations(const ompi_communicator_t *comm);
+/* A bit for each of the first 64 blocks that belong to no rank: beyond the borders of a Cartesian grid. */
+uint64_t gcm_absent_neighbors(const ompi_communicator_t *comm);
 bool gcm_make_neighbors(gcm_neighbors *list, int degree);
 bool gcm_find_neighbors(gcm_module *module);
 void gcm_forget_neighbors(gcm_module *module);

@@ -6,6 +6,7 @@
  * first and so receives the positive one first. It shows where both are the same rank, in periodic dimensions of size
  * 1 and 2.
  */
+#include "base/mutant.h"
 #include "mca/coll/plan.h"
 
 bool gcm_make_neighbors(gcm_neighbors *list, int degree) {
@@ -67,6 +68,26 @@ static int degree(const ompi_communicator_t *comm, bool in) {
 int gcm_neighbors_in(const ompi_communicator_t *comm) { return comm->c_topo == NULL ? 0 : degree(comm, true); }
 int gcm_neighbors_out(const ompi_communicator_t *comm) { return comm->c_topo == NULL ? 0 : degree(comm, false); }
 bool gcm_has_edges(const ompi_communicator_t *comm) { return gcm_neighbors_in(comm) + gcm_neighbors_out(comm) > 0; }
+
+uint64_t gcm_absent_neighbors(const ompi_communicator_t *comm) {
+  if (comm->c_topo == NULL || !OMPI_COMM_IS_CART(comm) || gc_mutant(412)) return 0;
+  const mca_topo_base_comm_cart_t *cart = comm->c_topo->mtc.cart;
+  uint64_t absent = 0;
+  int stride = 1;
+  for (int d = cart->ndims - 1; d >= 0; stride *= cart->dims[d--]) {
+    for (int side = 0; side < 2 && 2 * d + side < 64; side++) {
+      const bool is_absent = shifted(cart, d, stride, comm->c_my_rank, 2 * side - 1) == MPI_PROC_NULL;
+      absent |= (uint64_t)is_absent << (2 * d + side);
+    }
+  }
+  return absent;
+}
+
+bool gcm_has_destinations(const ompi_communicator_t *comm) {
+  const int n = gcm_neighbors_out(comm);
+  if (gc_mutant(413)) return true;
+  return n > 64 || (n > 0 && gcm_absent_neighbors(comm) != ~UINT64_C(0) >> (64 - n));
+}
 
 static void list_all(gcm_module *module) {
   const ompi_communicator_t *comm = module->communicator;

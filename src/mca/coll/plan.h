@@ -14,9 +14,12 @@
 #define GCM_INLINE inline __attribute__((always_inline))
 
 /* `groups` runs of elements. Run i has counts[i] elements, or `count`; of types[i], or `type`; and starts at
- * far_places[i] bytes, or at places[i] bytes where `types` is set, else at places[i] extents, or at 0. */
+ * far_places[i] bytes, or at places[i] bytes where `types` is set, else at places[i] extents, or at i * apart bytes.
+ * Bit i of `absent`: run i belongs to a neighbour that does not exist, and MPI leaves it alone. */
 typedef struct gcm_layout {
   size_t groups, count;
+  ptrdiff_t apart;
+  uint64_t absent;
   gcm_type *type;
   const int *counts, *places;
   const MPI_Aint *far_places;
@@ -50,14 +53,16 @@ static GCM_INLINE gcm_layout gcm_far_blocks(int n, const int *counts, const MPI_
   return (gcm_layout){.groups = (size_t)n, .counts = counts, .far_places = places, .types = types};
 }
 
+enum { kMostAbsent = 64 };
 static GCM_INLINE size_t gcm_group_count(const gcm_layout *l, size_t i) {
+  if (l->absent != 0 && i < kMostAbsent && (l->absent >> i & 1) != 0) return 0;
   return l->counts ? (size_t)l->counts[i] : l->count;
 }
 static GCM_INLINE gcm_type *gcm_group_type(const gcm_layout *l, size_t i) { return l->types ? l->types[i] : l->type; }
 static GCM_INLINE ptrdiff_t gcm_extent(const gcm_type *type) { return type->super.ub - type->super.lb; }
 static GCM_INLINE ptrdiff_t gcm_group_offset(const gcm_layout *l, size_t i) {
   if (l->far_places != NULL) return l->far_places[i];
-  if (l->places == NULL) return 0;
+  if (l->places == NULL) return (ptrdiff_t)i * l->apart;
   return l->types != NULL ? (ptrdiff_t)l->places[i] : (ptrdiff_t)l->places[i] * gcm_extent(l->type);
 }
 
@@ -80,8 +85,8 @@ static GCM_INLINE gcm_kinds gcm_kinds_of(const gcm_side *side) {
   return gcm_kinds_at_addresses(&copy);
 }
 
-/* Returns whether no kernel reaches all data of the buffer: some are host memory and some are not, or they lie on several
- * devices. Only absolute addresses can lead there. */
+/* Returns whether no kernel reaches all data of the buffer: some are host memory and some are not, or they lie on
+ * several devices. Only absolute addresses can lead there. */
 static inline bool gcm_is_mixed(const gcm_side *side) {
   if (side->buffer != MPI_BOTTOM) return false;
   const gcm_kinds kinds = gcm_kinds_of(side);
@@ -183,6 +188,27 @@ static GCM_INLINE gcm_plan gcm_plan_partial(gcm_side send, gcm_side recv) {
   recv.load = true;
   return gcm_plan_exchange(send, recv);
 }
+
+/* ---- neighbours ---- */
+
+/* The blocks of all neighbours but those beyond the borders of a Cartesian grid. */
+static GCM_INLINE gcm_layout gcm_real(gcm_layout layout, ompi_communicator_t *comm) {
+  layout.absent = gcm_absent_neighbors(comm);
+  return layout;
+}
+/* The same of `n` blocks that follow each other. */
+static GCM_INLINE gcm_layout gcm_neighbor_blocks(int n, int count, gcm_type *type, ompi_communicator_t *comm) {
+  const uint64_t absent = gcm_absent_neighbors(comm);
+  if (absent == 0) return gcm_uniform(n, count, type);
+  return (gcm_layout){
+      .groups = (size_t)n, .count = (size_t)count, .type = type, .absent = absent, .apart = count * gcm_extent(type)};
+}
+/* One block for all neighbours. Nobody reads it where there are none: it may be NULL. */
+static GCM_INLINE gcm_side gcm_reads_for_neighbors(const void *buffer, gcm_layout layout, ompi_communicator_t *comm) {
+  return gcm_where(gcm_has_destinations(comm), gcm_reads(buffer, layout));
+}
+
+/* ---- plans of other collectives ---- */
 
 /* Rank 0 receives nothing; in place its input is in the receive buffer all the same. */
 static GCM_INLINE gcm_plan gcm_plan_exscan(gcm_side send, gcm_side recv, ompi_communicator_t *comm) {

@@ -70,11 +70,11 @@ static int take_memory(gcm_staged_buffer *side) {
   side->memory = gcm_abi->stage_get(side->span);
   if (side->memory == NULL) {
     char line[256];
-    snprintf(
-        line, sizeof line, "this rank cannot take a device buffer of %zu bytes through host memory: %s", side->span,
-        side->mixed ? "its type leads to memory as far apart, and no address space is free for both; give each "
-                      "a call of its own"
-                    : "no host memory is left; use smaller messages");
+    snprintf(line, sizeof line, "this rank cannot take a device buffer of %zu bytes through host memory: %s",
+             side->span,
+             side->mixed ? "its type leads to memory as far apart, and no address space is free for both; give each "
+                           "a call of its own"
+                         : "no host memory is left; use smaller messages");
     gcm_abi->log(-1, line);
     return MPI_ERR_NO_MEM;
   }

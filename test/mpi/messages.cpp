@@ -2,6 +2,7 @@
 // side, beside messages of host memory and collectives. Data depend on the rank, the test and the index; what a receive
 // must not write is checked as well.
 #include <atomic>
+#include <climits>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -413,6 +414,33 @@ void packing(const World& w) {
     }
   }
   free_shape(gaps);
+}
+
+// What Open MPI's own functions refuse.
+void arguments_that_are_wrong(const World& w) {
+  static char representation[] = "external32";
+  MPI_Comm_set_errhandler(w.comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  char packed[8] = {};
+  int at = 0;
+  MPI_Aint far = 0;
+  expect("MPI_Pack of NULL", MPI_Pack(nullptr, 1, MPI_INT, packed, 8, &at, w.comm), MPI_ERR_BUFFER);
+  expect("MPI_Unpack to NULL", MPI_Unpack(packed, 8, &at, nullptr, 1, MPI_INT, w.comm), MPI_ERR_BUFFER);
+  expect("MPI_Pack_external of NULL", MPI_Pack_external(representation, nullptr, 1, MPI_INT, packed, 8, &far),
+         MPI_ERR_BUFFER);
+  expect("MPI_Unpack_external to NULL", MPI_Unpack_external(representation, packed, 8, &far, nullptr, 1, MPI_INT),
+         MPI_ERR_BUFFER);
+  expect("MPI_Pack of nothing", MPI_Pack(nullptr, 0, MPI_INT, packed, 8, &at, w.comm), MPI_SUCCESS);
+  int *most = nullptr, there = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &there);
+  if (!there || *most == INT_MAX) return;  // each tag that is an int is right
+  Memory memory(Where::device, 8);
+  const auto replace = [&](int send_tag, int recv_tag) {
+    return MPI_Sendrecv_replace(memory.at(0), 1, MPI_INT, g_rank, send_tag, g_rank, recv_tag, w.comm,
+                                MPI_STATUS_IGNORE);
+  };
+  expect("MPI_Sendrecv_replace, a tag to send that is too large", replace(*most + 1, 0), MPI_ERR_TAG);
+  expect("MPI_Sendrecv_replace, a tag to receive that is too large", replace(0, *most + 1), MPI_ERR_TAG);
 }
 
 // Packs device memory, and expects the bytes that host memory gives.
@@ -944,6 +972,7 @@ void all(MPI_Comm of) {
   types_of_both_sides(w);
   packing(w);
   external_packing(w);
+  arguments_that_are_wrong(w);
   data_elsewhere(w);
   what_is_too_long(w);
   what_is_much_too_long(w);

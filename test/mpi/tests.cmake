@@ -245,6 +245,8 @@ gc_mpi_mutant(212 MUST_PRINT "a probe finds 113 bytes" LABELS mpi NP 2 MPIRUN ${
   COMMAND test/mpi/messages)
 gc_mpi_mutant(213 MUST_PRINT "types of both sides: wrong data" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/messages)
+gc_mpi_mutant(414 MUST_PRINT "MPI_Pack of NULL|signal 11" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/messages)
 gc_mpi_mutant(110 MUST_PRINT "signal 11" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
 if(GC_PARTITIONED)
   gc_mpi_test(mpi.partitioned LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/partitioned)
@@ -275,6 +277,9 @@ gc_matching(long_threads NP 2 MESSAGES 20000 SEED 900000 WORDS --threads 3)
 if(GC_PML_UCX)
   set(ucx --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)
   gc_mpi_test(mpi.messages_ucx LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${ucx} COMMAND test/mpi/messages)
+  # The message goes by another tag, and matches nothing.
+  gc_mpi_mutant(415 MUST_PRINT "time limit" LABELS mpi TIMEOUT 60 NP 2 MPIRUN ${GC_LITERALLY} ${ucx} --timeout 8
+    COMMAND test/mpi/messages)
   gc_matching(ucx NP 3 MESSAGES 10000 SEED 700000 MPIRUN ${ucx})
 endif()
 # More is stored than came; the status names no source; synchronous sends are standard ones; a second start sends the

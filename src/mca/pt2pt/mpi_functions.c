@@ -9,9 +9,11 @@
 #include <dlfcn.h>
 #include <limits.h>
 
+#include "base/mutant.h"
 #include "mca/pt2pt/exchanges.h"
 #include "mca/pt2pt/pt2pt.h"
 #include "ompi/errhandler/errhandler.h"
+#include "ompi/mpi/c/bindings.h"
 #include "ompi/runtime/params.h"
 #include "opal/mca/patcher/base/base.h"
 #include "opal/mca/patcher/patcher.h"
@@ -51,15 +53,28 @@ static int check_data(int count, const gcm_type *type) {
   return opal_datatype_is_committed(&type->super) ? MPI_SUCCESS : MPI_ERR_TYPE;
 }
 
-static int check_packing(int count, const gcm_type *type, const void *packed, int room, const int *position) {
+/* Checks the data of a function whose buffer Open MPI checks, too. */
+static int check_buffer(const void *buffer, int count, gcm_type *type) {
+  int rc = check_data(count, type);
+  if (gc_mutant(414)) return rc;
+  OMPI_CHECK_USER_BUFFER(rc, buffer, type, count);
+  return rc;
+}
+
+static int check_packing(const void *buffer, int count, gcm_type *type, const void *packed, int room,
+                         const int *position) {
   if (!MPI_PARAM_CHECK) return MPI_SUCCESS;
   if (packed == NULL || position == NULL || room < 0 || *position < 0) return MPI_ERR_ARG;
-  return check_data(count, type);
+  return check_buffer(buffer, count, type);
 }
 
 static int check_rank(int rank, int extra, ompi_communicator_t *comm) {
   if (rank == MPI_PROC_NULL || rank == extra) return MPI_SUCCESS;
   return ompi_comm_peer_invalid(comm, rank) ? MPI_ERR_RANK : MPI_SUCCESS;
+}
+
+static int check_tag(int tag) {
+  return tag < 0 || (tag > mca_pml.pml_max_tag && !gc_mutant(415)) ? MPI_ERR_TAG : MPI_SUCCESS;
 }
 
 static int check_exchange(int count, const gcm_type *type, int to, int send_tag, int from, int recv_tag,
@@ -68,7 +83,8 @@ static int check_exchange(int count, const gcm_type *type, int to, int send_tag,
   GCM_TRY(check_data(count, type));
   GCM_TRY(check_rank(to, MPI_PROC_NULL, comm));
   GCM_TRY(check_rank(from, MPI_ANY_SOURCE, comm));
-  return send_tag < 0 || (recv_tag < 0 && recv_tag != MPI_ANY_TAG) ? MPI_ERR_TAG : MPI_SUCCESS;
+  GCM_TRY(check_tag(send_tag));
+  return recv_tag == MPI_ANY_TAG ? MPI_SUCCESS : check_tag(recv_tag);
 }
 
 /* Calls the error handler of the communicator, if there is one. */
@@ -79,7 +95,7 @@ static int end_call(ompi_communicator_t *comm, int rc, const char *function) {
 /* ---- the functions ---- */
 
 static int pack(const void *buffer, int count, gcm_type *type, void *packed, int room, int *position) {
-  GCM_TRY(check_packing(count, type, packed, room, position));
+  GCM_TRY(check_packing(buffer, count, type, packed, room, position));
   const size_t bytes = (size_t)count * type->super.size;
   if (bytes == 0) return MPI_SUCCESS;
   if (*position > room || bytes > (size_t)(room - *position)) return MPI_ERR_TRUNCATE;
@@ -89,7 +105,7 @@ static int pack(const void *buffer, int count, gcm_type *type, void *packed, int
 }
 
 static int unpack(const void *packed, int room, int *position, void *buffer, int count, gcm_type *type) {
-  GCM_TRY(check_packing(count, type, packed, room, position));
+  GCM_TRY(check_packing(buffer, count, type, packed, room, position));
   const size_t bytes = (size_t)count * type->super.size;
   if (bytes == 0) return MPI_SUCCESS;
   if (*position > room || bytes > (size_t)(room - *position)) return MPI_ERR_TRUNCATE;
@@ -166,7 +182,7 @@ static int move_packed_external(const char *representation, void *buffer, int co
 static int external(const char *representation, void *buffer, int count, gcm_type *type, void *packed, MPI_Aint room,
                     MPI_Aint *position, bool unpacks) {
   if (MPI_PARAM_CHECK && (packed == NULL || position == NULL || room < 0 || *position < 0)) return MPI_ERR_ARG;
-  if (MPI_PARAM_CHECK) GCM_TRY(check_data(count, type));
+  if (MPI_PARAM_CHECK) GCM_TRY(check_buffer(buffer, count, type));
   MPI_Aint bytes = 0;
   if (ompi_datatype_pack_external_size(representation, count, type, &bytes) != OMPI_SUCCESS) return MPI_ERR_ARG;
   if (bytes == 0) return MPI_SUCCESS;

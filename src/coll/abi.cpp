@@ -26,6 +26,7 @@
 #include "mpi/staging/packed_copy.h"
 #include "mpi/staging/pinned_pool.h"
 #include "mpi/staging/pipelined_copy.h"
+#include "mpi/staging/program_memory.h"
 #include "mpi/staging/strided_copy.h"
 
 namespace gpucoll::coll {
@@ -191,6 +192,7 @@ int copy_strided(void* host, void* on_device, const gc_runs* runs, size_t n, int
   const Code code = guarded("staging", [&]() -> Status {
     gpu::Device* device = device_of(static_cast<char*>(on_device) + runs[0].offset);
     if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", on_device);
+    await_program_copies({on_device, runs, n, 1, 0});
     Status copied = coll::copy_strided(*device, host, on_device, runs, n, to_device);
     able = copied.code() != Code::unsupported;
     return able ? std::move(copied) : Status();
@@ -207,6 +209,7 @@ int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes
     last_device_pointer = data;
     gpu::Device* device = device_of(data);
     if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", data);
+    await_program_copies(elements_of(*map, memory, bytes));
     return coll::copy_packed(*device, *map, memory, packed, bytes, to_device);
   }));
 }

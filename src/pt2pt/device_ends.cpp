@@ -6,6 +6,7 @@
 #include "core/progress/quiescence.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/address.h"
+#include "mpi/staging/program_memory.h"
 
 namespace gpucoll::pt2pt {
 namespace {
@@ -73,6 +74,7 @@ Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data, gpu::Memo
   const void* const first = data.map ? coll::moved(data.memory, data.map->true_lb) : data.memory;
   const gpu::PointerInfo info = data.on_device ? platform->classify(first) : gpu::PointerInfo();
   gpu::await_program_copies(first, info);
+  if (data.map && data.on_device) coll::await_program_copies(coll::elements_of(*data.map, data.memory, data.bytes));
   if (kind) *kind = info.kind;
   return platform->open(info.device >= 0 ? info.device : platform->current_device());
 }

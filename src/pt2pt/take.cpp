@@ -10,6 +10,7 @@
 #include "mpi/staging/packed_copy.h"
 #include "mpi/staging/packing.h"
 #include "mpi/staging/pinned_pool.h"
+#include "mpi/staging/program_memory.h"
 
 namespace gpucoll::pt2pt {
 namespace {
@@ -177,6 +178,7 @@ Status Take::start_copy(uint8_t* source) {
     way_ = Way::by_slots;
     return go_through_slots();
   }
+  if (is_out_of_reach()) return ask_sender();
   GC_TRY_AS(const gpu::Stream stream, end_->stream());
   void* const to = target_.on_device ? device.kernel_address(target_.memory) : target_.memory;
   GC_TRY(device.copy_async(to, source, bytes_, stream));
@@ -197,7 +199,14 @@ bool Take::suits_slots() const {
   if (target_.on_device || bytes_ < HostSlots::kLeastMessage) return false;
   const auto platform = gpu::platform();
   const bool is_pageable = platform && (*platform)->classify(target_.memory).kind == gpu::MemoryKind::host;
-  return is_pageable && end_->slots.are_there();
+  return (is_pageable || is_out_of_reach()) && end_->slots.are_there();
+}
+
+// Returns whether no copy engine takes the target: host memory of which only the first part is page-locked.
+bool Take::is_out_of_reach() const {
+  if (target_.on_device) return false;
+  const auto platform = gpu::platform();
+  return platform && coll::is_partly_pinned((*platform)->classify(target_.memory), target_.memory, bytes_);
 }
 
 // Has the copy engine fill what slots are free. One message takes half of them, so that the next one begins before it

@@ -144,6 +144,7 @@ gc_mutant(215 MUST_PRINT "FAILED.*OfPageableMemoryShareTheSlots" LABELS unit ENV
   COMMAND test/unit/pt2pt/messages_test --gtest_filter=*Slots)
 gc_mutant(214 MUST_PRINT "FAILED.*SenderFailsBesideItsList" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/pt2pt/messages_test --gtest_filter=*BesideItsList)
+gc_test(unit.program_memory LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/program_memory_test)
 gc_test(unit.scratch LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/scratch_test)
 gc_test(unit.pinned_pool LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pinned_pool_test)
 gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pipelined_copy_test)

@@ -17,6 +17,8 @@ GC_MPI_SOURCES += \
 	src/mpi/staging/pinned_pool.h \
 	src/mpi/staging/pipelined_copy.cpp \
 	src/mpi/staging/pipelined_copy.h \
+	src/mpi/staging/program_memory.cpp \
+	src/mpi/staging/program_memory.h \
 	src/mpi/staging/scratch.cpp \
 	src/mpi/staging/scratch.h \
 	src/mpi/staging/strided_copy.cpp \

@@ -8,6 +8,7 @@
 #include "gpu/program_copies.h"
 #include "mpi/datatype/call_blocks.h"
 #include "mpi/staging/packing.h"
+#include "mpi/staging/program_memory.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -27,12 +28,12 @@ bool runs_out(gpu::Platform& platform, const Block& block, gpu::PointerInfo info
 }
 
 // The memory of one block: of the device, which is found by the way, or of the host. Kernels see managed and
-// page-locked memory as well, wherever it is.
+// page-locked memory as well, wherever it is, where all of the block is page-locked.
 Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* on_host) {
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   const gpu::PointerInfo info = platform->classify(block.address);
   memory->results_on_host |= info.kind != gpu::MemoryKind::device;
-  *on_host = info.kind == gpu::MemoryKind::host;
+  *on_host = info.kind == gpu::MemoryKind::host || is_partly_pinned(info, block.address, block.bytes);
   if (info.kind != gpu::MemoryKind::device) return {};
   const auto offset = static_cast<size_t>(block.address - static_cast<const uint8_t*>(info.base));
   if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset)) {

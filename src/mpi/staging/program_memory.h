@@ -1,0 +1,55 @@
+// What the program's memory is like where data need not lie in one allocation of one kind.
+//
+// Thread safety: any thread.
+#pragma once
+#include "abi/abi.h"
+#include "gpu/device.h"
+
+namespace gpucoll::coll {
+
+// Returns whether a block begins in page-locked host memory and goes on beyond it, as where the program has registered
+// a part of an array (cudaHostRegister): kernels and copy engines do not reach all of it. info: of the first byte.
+bool is_partly_pinned(const gpu::PointerInfo& info, const void* address, size_t bytes) noexcept;
+
+// Data of elements that follow each other by `extent`, the first of which begins at `memory`.
+struct ProgramData {
+  const void* memory;
+  const gc_runs* runs;
+  size_t n_runs;
+  size_t elements;
+  ptrdiff_t extent;
+};
+// The elements of a type that hold `bytes` bytes of data.
+ProgramData elements_of(const gc_type_map& map, const void* memory, size_t bytes) noexcept;
+
+// Calls see(address, info) where data go on in another allocation, and for the first: at least once for each.
+template <class See>
+void each_allocation(gpu::Platform& platform, const ProgramData& data, const See& see);
+
+// Waits for what the program has just copied to or from any of the allocations (gpu/program_copies.h), where there may
+// be several: only absolute addresses, whose `memory` is null, lead to them. Callers wait for the first one themselves.
+void await_program_copies(const ProgramData& data) noexcept;
+
+// ---- implementation ----
+
+template <class See>
+void each_allocation(gpu::Platform& platform, const ProgramData& data, const See& see) {
+  gpu::PointerInfo known;
+  bool seen = false;
+  // Numbers, as elements at absolute addresses begin at 0.
+  auto element = reinterpret_cast<uintptr_t>(data.memory);
+  for (size_t e = 0; e < data.elements; ++e, element += static_cast<uintptr_t>(data.extent)) {
+    for (size_t i = 0; i < data.n_runs; ++i) {
+      const gc_runs& runs = data.runs[i];
+      uintptr_t run = element + static_cast<uintptr_t>(runs.offset);
+      for (size_t r = 0; r < runs.count; ++r, run += static_cast<uintptr_t>(runs.stride)) {
+        if (seen && run - reinterpret_cast<uintptr_t>(known.base) < known.bytes) continue;
+        known = platform.classify(reinterpret_cast<const void*>(run));
+        see(reinterpret_cast<const void*>(run), known);
+        seen = true;
+      }
+    }
+  }
+}
+
+}  // namespace gpucoll::coll

@@ -1,0 +1,83 @@
+// What memory of the program is like: page-locked in part, or in several allocations.
+#include "mpi/staging/program_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace gpucoll::coll {
+namespace {
+
+TEST(ProgramMemory, IsPinnedOnlyAsAWhole) {
+  alignas(16) static char array[1000];
+  gpu::PointerInfo info;
+  info.kind = gpu::MemoryKind::pinned;
+  info.base = array;
+  info.bytes = 600;
+  EXPECT_FALSE(is_partly_pinned(info, array, 600));
+  EXPECT_TRUE(is_partly_pinned(info, array, 601));
+  EXPECT_FALSE(is_partly_pinned(info, array + 100, 500));
+  EXPECT_TRUE(is_partly_pinned(info, array + 100, 501));
+  info.bytes = 0;  // unknown
+  EXPECT_FALSE(is_partly_pinned(info, array, 1000));
+  info.kind = gpu::MemoryKind::host;
+  info.bytes = 600;
+  EXPECT_FALSE(is_partly_pinned(info, array, 1000));
+}
+
+class Allocations {
+ public:
+  explicit Allocations(int n) {
+    for (int i = 0; i < n; ++i) memory_.push_back(*device_.user_allocate(4096));
+  }
+  ~Allocations() {
+    for (void* memory : memory_) device_.user_release(memory).ignore();
+  }
+  Allocations(const Allocations&) = delete;
+  Allocations& operator=(const Allocations&) = delete;
+  const void* operator[](size_t i) const { return memory_[i]; }
+  ptrdiff_t place(size_t i) const { return static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(memory_[i])); }
+
+ private:
+  gpu::Device& device_ = **gpu::emu_platform().open(0);
+  std::vector<void*> memory_;
+};
+
+std::vector<const void*> bases_of(const ProgramData& data) {
+  std::vector<const void*> bases;
+  each_allocation(gpu::emu_platform(), data,
+                  [&](const void*, const gpu::PointerInfo& info) { bases.push_back(info.base); });
+  return bases;
+}
+
+using Bases = std::vector<const void*>;
+
+TEST(ProgramMemory, IsSeenInEachAllocation) {
+  const Allocations at(3);
+  const gc_runs runs[] = {
+      {at.place(0), 4, 1, 0}, {at.place(0) + 8, 4, 2, 8}, {at.place(1), 4, 1, 0}, {at.place(2) + 4, 4, 1, 0}};
+  gc_type_map map = {};
+  map.size = 20;
+  map.runs = runs;
+  map.n_runs = 4;
+  map.extent = 64;
+  EXPECT_EQ(bases_of(elements_of(map, nullptr, 20)), (Bases{at[0], at[1], at[2]}));
+  EXPECT_EQ(bases_of(elements_of(map, nullptr, 21)),
+            (Bases{at[0], at[1], at[2], at[0], at[1], at[2]}));  // two elements
+}
+
+// As of a run that leads from one allocation into the next by its stride.
+TEST(ProgramMemory, IsSeenWhereStridesLead) {
+  const Allocations at(2);
+  const gc_runs run = {at.place(0), 4, 2, at.place(1) - at.place(0)};
+  EXPECT_EQ(bases_of({nullptr, &run, 1, 1, 0}), (Bases{at[0], at[1]}));
+}
+
+TEST(ProgramMemory, IsSeenOnceInOneAllocation) {
+  const Allocations at(1);
+  const gc_runs run = {8, 4, 10, 16};
+  EXPECT_EQ(bases_of({at[0], &run, 1, 5, 160}), (Bases{at[0]}));
+}
+
+}  // namespace
+}  // namespace gpucoll::coll

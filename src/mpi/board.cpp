@@ -101,6 +101,9 @@ void Board::end() noexcept {
   __atomic_store_n(&board().ended, uint64_t{1}, __ATOMIC_RELEASE);          // partner: has_ended()
 }
 
+// Release: whoever sees this sees what the process had released before.
+void Board::begin_again() noexcept { __atomic_store_n(&board().ended, uint64_t{0}, __ATOMIC_RELEASE); }
+
 // All are sequentially consistent, as are the stores and loads around them that count (proto/format/board.h).
 uint64_t Board::take_number() const noexcept {
   return __atomic_add_fetch(&board().launch_number, uint64_t{1}, __ATOMIC_SEQ_CST);

@@ -44,6 +44,8 @@ class Board {
   const gc_board_entry* find(const BoardKey& key) const noexcept;
   // Tells the others that this process enters no collective any more.
   void end() noexcept;
+  // Takes back end(): MPI has begun again in this process, in another session.
+  void begin_again() noexcept;
   bool has_ended() const noexcept;
   // Tells whether the process runs (core/peer/heart.h).
   gc_pulse& pulse() const noexcept { return board().pulse; }

@@ -144,6 +144,9 @@ gc_mutant(215 MUST_PRINT "FAILED.*OfPageableMemoryShareTheSlots" LABELS unit ENV
   COMMAND test/unit/pt2pt/messages_test --gtest_filter=*Slots)
 gc_mutant(214 MUST_PRINT "FAILED.*SenderFailsBesideItsList" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/pt2pt/messages_test --gtest_filter=*BesideItsList)
+gc_test(unit.mpi_process LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/mpi_process_test)
+gc_mutant(416 MUST_PRINT "FAILED.*MpiProcess.EntersCollectivesAgain" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/mpi/mpi_process_test)
 gc_test(unit.program_memory LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/program_memory_test)
 gc_test(unit.scratch LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/scratch_test)
 gc_test(unit.pinned_pool LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pinned_pool_test)

@@ -9,6 +9,7 @@
 enum { kNotWatched, kWatched };
 static atomic_int watched = kNotWatched;
 static atomic_bool closed;
+static bool told_of_end;
 
 static void no_progress(void) {}
 static void mpi_progress(void) { opal_progress(); }
@@ -20,9 +21,8 @@ static void close_with(void (*progress)(void)) {
 
 /* MPI_Finalize makes progress while it waits for the other processes, which may be waiting for this one. */
 static int tell_of_end(void) {
-  static bool told;
-  if (told || ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT) return 0;
-  told = true;
+  if (told_of_end || ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT) return 0;
+  told_of_end = true;
   gcm_abi->process_ended();
   return 0;
 }
@@ -56,6 +56,7 @@ bool gcm_process_closed(void) { return atomic_load_explicit(&closed, memory_orde
 void gcm_process_close(void) {
   close_with(no_progress); /* no device was used, or not in this process: nothing to wait for */
   opal_progress_unregister(tell_of_end);
+  told_of_end = false; /* another session may begin */
   atomic_store(&closed, false);
   atomic_store(&watched, kNotWatched);
 }

@@ -8,6 +8,15 @@ using namespace gpucoll::coll;
 
 namespace {
 
+bool has_parts(const Side& side) { return side.only != Side::kNoPeer; }
+bool are_equal_blocks(const ExchangeCall& call) { return call.function != core::Function::send_recv; }
+
+// REQUIRES: are_equal_blocks(call).
+Operation operation_of(const ExchangeCall& call) {
+  return {call.send.buffer, call.recv.buffer, call.send.count, call.stream,
+          call.function,    call.type,        gpucollSum,      call.root};
+}
+
 // Runs make(caller), which gives an ExchangeCall, and enqueues that; what fails makes an open group fail.
 template <class Make>
 gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
@@ -16,7 +25,13 @@ gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
       GC_TRY_AS(const Use communicator, usable(comm));
       const Caller caller = {communicator->device(), communicator->rank(), communicator->size(), &comm->red_ops};
       GC_TRY_AS(const ExchangeCall call, make(caller));
-      return enqueue_exchange(caller, comm->share, call);
+      const Operation asked = operation_of(call);
+      Status status;
+      if (are_equal_blocks(call) && comm->kept.enqueue_again(comm->share, asked, &status)) return status;
+      core::Repeat repeat;
+      GC_TRY(enqueue_exchange(caller, comm->share, call, &repeat));
+      comm->kept.keep(asked, has_parts(call.send), has_parts(call.recv), repeat);
+      return {};
     }());
   }));
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/comm/group.h"
 #include "task/buffer_check.h"
 #include "task/collective_task.h"
 #include "task/types.h"
@@ -111,7 +110,8 @@ core::CollectiveTask task_of(const Caller& caller, const ExchangeCall& call, siz
 
 }  // namespace
 
-Status enqueue_exchange(const Caller& caller, const core::CommShare& share, const ExchangeCall& call) {
+Status enqueue_exchange(const Caller& caller, const core::CommShare& share, const ExchangeCall& call,
+                        core::Repeat* repeat) {
   GC_TRY(check_type(call.type));
   GC_TRY_AS(std::vector<Part> sends, parts_of(caller, call.send, call.type));
   GC_TRY_AS(std::vector<Part> recvs, parts_of(caller, call.recv, call.type));
@@ -122,7 +122,7 @@ Status enqueue_exchange(const Caller& caller, const core::CommShare& share, cons
     const bool has_root = call.function != core::Function::all_to_all;
     const core::Call named = core::call_of(
         call.send.count, {call.function, static_cast<uint8_t>(call.type), core::kNoOp, has_root ? call.root : -1});
-    return core::enqueue(share, task_of(caller, call, bytes), named);
+    return core::enqueue(share, task_of(caller, call, bytes), named, repeat);
   }
   core::group_start();
   Status status = core::fail_group(contained([&] { return enqueue_all(caller, share, call, sends, recvs); }));

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/status.h"
-#include "core/comm/comm_share.h"
+#include "core/comm/group.h"
 #include "core/plan/task.h"
 #include "task/collective_task.h"
 
@@ -36,6 +36,8 @@ struct ExchangeCall {
 };
 
 // Checks all of it, then enqueues it: the sends and receives as one group. Errors: as collective_task.h says.
-Status enqueue_exchange(const Caller& caller, const core::CommShare& share, const ExchangeCall& call);
+// repeat: as core::enqueue() says; sends and receives give none.
+Status enqueue_exchange(const Caller& caller, const core::CommShare& share, const ExchangeCall& call,
+                        core::Repeat* repeat);
 
 }  // namespace gpucoll::coll

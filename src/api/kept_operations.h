@@ -21,7 +21,7 @@ namespace gpucoll::coll {
 // The arguments of an operation, as the program passes them.
 struct Operation {
   const void* send;
-  void* recv;
+  const void* recv;
   size_t count;
   gpucollStream_t stream;
   proto::Function function;

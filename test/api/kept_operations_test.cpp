@@ -232,6 +232,63 @@ TEST(KeptOperations, SharesOfOneCommunicatorInTurn) {
   });
 }
 
+// With two buffers and in one, in turn: each of them moves the data that are there when it is called.
+TEST(KeptOperations, Exchanges) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer in(kRanks * kBytes), out(kRanks * kBytes), both(kRanks * kBytes);
+    const int root = 1;
+    const auto run = [&](int round, DeviceBuffer& from, DeviceBuffer& to,
+                         gpucollResult_t (*call)(const void*, void*, size_t, gpucollDataType_t, int, gpucollComm_t,
+                                                 gpucollStream_t)) {
+      Ints data;
+      for (int block = 0; block < kRanks; ++block) data.insert(data.end(), kCount, 100 * round + 10 * rank + block);
+      to.put(Ints(kRanks * kCount, -1));
+      from.put(data);
+      EXPECT_EQ(gpucollSuccess, call(from.at(), to.at(), kCount, gpucollInt32, root, comm, stream.handle));
+      EXPECT_EQ(gpucollSuccess, gpucollStreamSynchronize(stream.handle));
+      return to.get<int32_t>(kRanks * kCount);
+    };
+    const auto all_to_all = [](const void* from, void* to, size_t count, gpucollDataType_t type, int, gpucollComm_t c,
+                               gpucollStream_t s) { return gpucollAlltoAll(from, to, count, type, c, s); };
+    for (int round = 0; round < 2 * kTimes; ++round) {
+      const auto block = [&](int source, int number) { return 100 * round + 10 * source + number; };
+      for (DeviceBuffer* to : {&out, &both}) {
+        const Ints got = run(round, to == &out ? in : both, *to, all_to_all);
+        EXPECT_EQ(got.front(), block(0, rank));
+        EXPECT_EQ(got.back(), block(1, rank));
+      }
+      const Ints gathered = run(round, in, out, gpucollGather);
+      EXPECT_EQ(gathered.front(), rank == root ? block(0, 0) : -1);
+      EXPECT_EQ(gathered.back(), rank == root ? block(1, 0) : -1);
+      const Ints scattered = run(round, in, out, gpucollScatter);
+      EXPECT_EQ(scattered.front(), block(root, rank));
+      EXPECT_EQ(scattered.back(), -1);
+    }
+  });
+}
+
+TEST(KeptOperations, BuffersOfExchangesThatWereFreedAreRefused) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer out(kRanks * kBytes);
+    void* freed = nullptr;
+    GC_OK(gpucollMalloc(&freed, kRanks * kBytes));
+    const auto exchange = [&] { return gpucollAlltoAll(freed, out.at(), kCount, gpucollInt32, comm, stream.handle); };
+    const auto scatter = [&] { return gpucollScatter(freed, out.at(), kCount, gpucollInt32, 0, comm, stream.handle); };
+    for (int i = 0; i < kTimes; ++i) {
+      GC_OK(exchange());
+      GC_OK(scatter());
+    }
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    GC_OK(gpucollFree(freed));
+    EXPECT_EQ(exchange(), gpucollInvalidArgument);
+    if (rank == 0) {
+      EXPECT_EQ(scatter(), gpucollInvalidArgument);
+    }
+  });
+}
+
 // Of a buffer that a rank does not use, nothing is asked.
 TEST(KeptOperations, BuffersOfTheRootAlone) {
   on_ranks(kRanks, [](gpucollComm_t comm, int rank) {

@@ -25,9 +25,10 @@ gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
       GC_TRY_AS(const Use communicator, usable(comm));
       const Caller caller = {communicator->device(), communicator->rank(), communicator->size(), &comm->red_ops};
       GC_TRY_AS(const ExchangeCall call, make(caller));
+      if (!are_equal_blocks(call)) return enqueue_exchange(caller, comm->share, call, nullptr);
       const Operation asked = operation_of(call);
       Status status;
-      if (are_equal_blocks(call) && comm->kept.enqueue_again(comm->share, asked, &status)) return status;
+      if (comm->kept.enqueue_again(comm->share, asked, &status)) return status;
       core::Repeat repeat;
       GC_TRY(enqueue_exchange(caller, comm->share, call, &repeat));
       comm->kept.keep(asked, has_parts(call.send), has_parts(call.recv), repeat);

@@ -34,6 +34,7 @@ Result<Part> part_of(const Side& side, gpucollDataType_t type, int peer) {
 
 Result<std::vector<Part>> parts_of(const Caller& caller, const Side& side, gpucollDataType_t type) {
   std::vector<Part> parts;
+  if (side.only != Side::kNoPeer) parts.reserve(side.only == Side::kAllPeers ? static_cast<size_t>(caller.n_ranks) : 1);
   for (int peer = 0; peer < caller.n_ranks; ++peer) {
     if (side.only != Side::kAllPeers && side.only != peer) continue;
     GC_TRY_AS(const Part part, part_of(side, type, peer));
@@ -72,6 +73,7 @@ Status settle_own_part(const Caller& caller, const ExchangeCall& call, std::vect
 Status check_overlap(const ExchangeCall& call, const std::vector<Part>& sends, const std::vector<Part>& recvs) {
   const bool in_place = call.function == core::Function::all_to_all && call.send.buffer == call.recv.buffer;
   std::vector<Range> ranges;
+  ranges.reserve(sends.size() + recvs.size());
   if (!in_place)
     for (const Part& part : sends) ranges.push_back(range_of(at(call.send, part), part.bytes, false));
   for (const Part& part : recvs) ranges.push_back(range_of(at(call.recv, part), part.bytes, true));

@@ -139,6 +139,19 @@ TEST(KeptOperations, InACaptureTheyBelongToTheGraph) {
   });
 }
 
+// The end of the communicator waits for launches, but not for one that is in a graph that nobody launches.
+TEST(KeptOperations, ACaptureThatIsNeverLaunchedIsNoLaunch) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    gpucollGraph_t graph;
+    GC_OK(gpucollStreamBeginCapture(kept.stream.handle));
+    GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+    GC_OK(gpucollStreamEndCapture(kept.stream.handle, &graph));
+    GC_OK(gpucollGraphDestroy(graph));
+    GC_OK(gpucollCommFinalize(comm));
+  });
+}
+
 // Rank 1 has kept what it calls; it takes part in as many calls, but one is another.
 TEST(KeptOperations, RanksThatCallDifferentlyAreTold) {
   on_ranks_that_destroy(kRanks, [](gpucollComm_t comm, int rank) {

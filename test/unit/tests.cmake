@@ -198,6 +198,10 @@ gc_mutant(425 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAN
   --gtest_filter=Finish.*)
 gc_mutant(426 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
   --gtest_filter=*Proxy*)
+gc_mutant(430 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
+  --gtest_filter=*AtExit)
+gc_mutant(431 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
+  --gtest_filter=*BeingDestroyed)
 gc_mutant(429 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
   --gtest_filter=*InFlight*)
 gc_mutant(304 MUST_PRINT "FAILED  . Quiescence" LABELS unit COMMAND test/unit/core/quiescence_test)

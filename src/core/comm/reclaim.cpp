@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <iterator>
 #include <mutex>
 #include <vector>
@@ -24,6 +26,9 @@ constexpr int64_t kExitPatienceMs = 10000;
 struct Reclaim {
   std::mutex mutex;
   std::vector<std::unique_ptr<Communicator>> list;
+  std::atomic<size_t> left{0};             // of the list, and those that a thread destroys; written under the mutex
+  std::atomic<size_t> being_destroyed{0};  // likewise
+  std::atomic<bool> exiting{false};        // the proxy begins no destruction any more
   const pid_t owner = getpid();
 };
 
@@ -32,40 +37,54 @@ Reclaim& retired() {
   return *r;
 }
 
-// Takes out what can be destroyed, so that destructors run without the lock. Memory of peers is closed and memory given
-// back, for which the driver may wait until the device rests: while nothing is in flight (quiescence.h), unless `now`.
-bool destroy_closed(bool now) {
-  auto& [mutex, list, owner] = retired();
-  const auto is_closed = [](const auto& communicator) {
-    return communicator->unused() && communicator->ended() && (gc_mutant(140) != 0 || !communicator->in_graphs()) &&
-           communicator->peers_closed();
-  };
-  const auto destroy = [&] {
-    std::vector<std::unique_ptr<Communicator>> closed;
-    std::lock_guard lock(mutex);
-    const auto rest = std::stable_partition(list.begin(), list.end(), [&](const auto& c) { return !is_closed(c); });
-    closed.assign(std::make_move_iterator(rest), std::make_move_iterator(list.end()));
-    list.erase(rest, list.end());
-  };
-  {
-    std::lock_guard lock(mutex);
-    if (std::none_of(list.begin(), list.end(), is_closed)) return list.empty();
-  }
-  if (now || gc_mutant(140) != 0)
-    destroy();
-  else
-    Quiescence::instance().run_if_idle(destroy);
-  std::lock_guard lock(mutex);
-  return list.empty();
+bool is_closed(const std::unique_ptr<Communicator>& communicator) {
+  return communicator->unused() && communicator->ended() && (gc_mutant(140) != 0 || !communicator->in_graphs()) &&
+         communicator->peers_closed();
 }
 
-bool any_retired() {
+bool any_closed() {
   std::lock_guard lock(retired().mutex);
-  return !retired().list.empty();
+  return std::any_of(retired().list.begin(), retired().list.end(), is_closed);
 }
 
-// For the proxy, which does it as long as there are any.
-void drain_retired() { destroy_closed(false); }
+bool is_over_for_the_proxy() { return retired().exiting && !gc_mutant(430); }
+
+// Destroys what is closed, without the lock: what it has taken out counts until it is gone.
+void destroy_closed(bool by_proxy) {
+  Reclaim& all = retired();
+  std::vector<std::unique_ptr<Communicator>> closed;
+  {
+    std::lock_guard lock(all.mutex);
+    if (by_proxy && is_over_for_the_proxy()) return;
+    const auto rest = std::stable_partition(all.list.begin(), all.list.end(), std::not_fn(is_closed));
+    closed.assign(std::make_move_iterator(rest), std::make_move_iterator(all.list.end()));
+    all.list.erase(rest, all.list.end());
+    all.being_destroyed += closed.size();
+    if (gc_mutant(431)) all.left -= closed.size();
+  }
+  const size_t destroyed = closed.size();
+  closed.clear();
+  std::lock_guard lock(all.mutex);
+  all.being_destroyed -= destroyed;
+  if (!gc_mutant(431)) all.left -= destroyed;
+}
+
+// Memory of peers is closed and memory given back, for which the driver may wait until the device rests: while nothing
+// is in flight (quiescence.h), unless `now`.
+void try_to_destroy(bool now, bool by_proxy) {
+  if (!any_closed()) return;
+  if (now || gc_mutant(140) != 0)
+    destroy_closed(by_proxy);
+  else
+    Quiescence::instance().run_if_idle([=] { destroy_closed(by_proxy); });
+}
+
+// For the watchdog, which must not wait for a lock, and the proxy, which does it as long as there are any.
+bool any_retired() { return retired().left != 0 && !is_over_for_the_proxy(); }
+
+void drain_retired() {
+  if (!is_over_for_the_proxy()) try_to_destroy(false, true);
+}
 
 void nap() {
   timespec t = {0, 100'000};
@@ -78,22 +97,28 @@ bool drain(int64_t patience_ms, void (*idle)(), bool insists) {
   Quiescence::instance().release_pending();
   for (;;) {
     const bool last = Clock::now() >= deadline;
-    if (destroy_closed(last && insists)) return true;
+    try_to_destroy(last && insists, false);
+    if (retired().left == 0) return true;
     if (last) return false;
     if (idle) idle();
     nap();
   }
 }
 
-// The device may be half torn down here: only waits until the peers no longer need this process's memory. Not in a
-// child, which has none that they need, and whatever made it: the C library knows of fork() alone.
+bool all_peers_rest() {
+  std::lock_guard lock(retired().mutex);
+  const auto& list = retired().list;
+  return std::all_of(list.begin(), list.end(), [](const auto& communicator) { return communicator->peers_rest(); });
+}
+
+// The device may be half torn down here: only waits until the peers no longer need this process's memory, and until
+// nothing is being destroyed. Not in a child, which has none that they need, and whatever made it: the C library knows
+// of fork() alone.
 void at_exit() {
   if (getpid() != retired().owner && !gc_mutant(151)) return;
-  auto deadline = Clock::now() + std::chrono::milliseconds(kExitPatienceMs);
-  std::lock_guard lock(retired().mutex);
-  for (auto& communicator : retired().list) {
-    while (!communicator->peers_rest() && Clock::now() < deadline) nap();
-  }
+  retired().exiting = true;
+  const auto deadline = Clock::now() + std::chrono::milliseconds(kExitPatienceMs);
+  while ((!all_peers_rest() || retired().being_destroyed != 0) && Clock::now() < deadline) nap();
 }
 
 }  // namespace
@@ -104,6 +129,7 @@ void reclaim(std::unique_ptr<Communicator> communicator, int64_t patience_ms) {
   {
     std::lock_guard lock(retired().mutex);
     retired().list.push_back(std::move(communicator));
+    ++retired().left;
   }
   if (drain(patience_ms, nullptr, false) || gc_mutant(426)) return;
   contained([&]() -> Status {

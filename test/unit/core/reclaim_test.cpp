@@ -2,9 +2,11 @@
 #include "core/comm/reclaim.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "../forwarding_device.h"
@@ -72,6 +74,61 @@ TEST(Reclaim, GoAtTheEndOfMpiWhateverFlies) {
   work.busy = true;
   reclaim(finished_communicator(), 0);
   EXPECT_TRUE(drain_reclaimed(20, nullptr));
+}
+
+// Its host memory goes when the test lets it.
+class SlowToRelease : public gpucoll_test::ForwardingDevice {
+ public:
+  SlowToRelease() : ForwardingDevice(emulated()) {}
+  void release_host(const gpu::HostBlock& block) noexcept override {
+    inside = true;
+    while (!goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ForwardingDevice::release_host(block);
+  }
+  std::atomic<bool> inside{false}, goes_on{false};
+};
+
+// Who ends the process's work must not take for gone what the proxy is destroying.
+TEST(Reclaim, CountWhatIsBeingDestroyed) {
+  static SlowToRelease device;  // outlives what a failed test leaves to the proxy
+  FakeInFlight work;
+  work.busy = true;
+  auto communicator = communicator_on(device);
+  EXPECT_TRUE(communicator->finish(nullptr).ok());
+  reclaim(std::move(communicator), 0);
+  work.busy = false;
+  while (!device.inside) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(drain_reclaimed(0, nullptr));
+  device.goes_on = true;
+  EXPECT_TRUE(drain_reclaimed(10000, nullptr));
+}
+
+SlowToRelease* device_at_exit;
+FakeInFlight* work_at_exit;
+
+// What comes after at_exit(), as the end of the device's runtime does.
+void nothing_goes_any_more() {
+  constexpr auto kSomeLooks = std::chrono::milliseconds(500);  // of the watchdog, which wakes the proxy
+  work_at_exit->busy = false;
+  std::this_thread::sleep_for(kSomeLooks);
+  _exit(device_at_exit->inside ? 1 : 0);
+}
+
+void leave_with_one() {
+  device_at_exit = new SlowToRelease;
+  device_at_exit->goes_on = true;
+  work_at_exit = new FakeInFlight;
+  work_at_exit->busy = true;
+  std::atexit(nothing_goes_any_more);
+  auto communicator = communicator_on(*device_at_exit);
+  communicator->finish(nullptr).ignore();
+  reclaim(std::move(communicator), 0);
+  std::exit(2);
+}
+
+TEST(Reclaim, TheProxyDestroysNothingAtExit) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(leave_with_one(), ::testing::ExitedWithCode(0), "");
 }
 
 // Its launches wait until the test lets them go on.

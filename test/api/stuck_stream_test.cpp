@@ -1,4 +1,4 @@
-// Operations whose stream has other work first, which waits for a rank that does not come, or comes late.
+// Operations that do not end, and those whose stream has such a one first.
 #include "ranks.h"
 
 using namespace gpucoll_test;
@@ -36,22 +36,21 @@ void on_two_ranks(int n, const Body& body) {
   });
 }
 
-// Rank 1 comes to each operation of the first communicator late, but in time. All ranks have launched the second one's
-// at once: it waits for longer than the timeout, but nobody is missing there. REQUIRES: the parameter timeout is 3.
-TEST(StuckStream, AnOperationThatHasNotBegunDoesNotTimeOut) {
-  constexpr int kRounds = 3;
-  on_two_ranks(2, [](const std::vector<gpucollComm_t>& comms, int rank, DeviceBuffer& memory, Stream& stream) {
-    Stream aside;
-    DeviceBuffer other(kCount * sizeof(int32_t));
-    for (int i = 0; rank == 0 && i < kRounds; ++i) GC_OK(all_reduce(comms[0], memory, stream));
-    GC_OK(all_reduce(comms[1], other, rank == 0 ? stream : aside));
-    for (int i = 0; rank == 1 && i < kRounds; ++i) {
-      usleep(1'500'000);
-      GC_OK(all_reduce(comms[0], memory, stream));
+// Both ranks wait for the other one's message: all have launched, and nobody is missing. REQUIRES: the parameter
+// timeout is 3.
+TEST(StuckStream, WhatAllRanksHaveLaunchedTimesOut) {
+  on_two_ranks(1, [](const std::vector<gpucollComm_t>& comms, int rank, DeviceBuffer& memory, Stream& stream) {
+    DeviceBuffer out(kCount * sizeof(int32_t));
+    gpucollComm_t comm = comms.front();
+    for (const bool hangs : {false, true}) {  // the first time they connect
+      GC_OK(gpucollGroupStart());
+      if (!hangs) GC_OK(gpucollSend(memory.at(), kCount, gpucollInt32, 1 - rank, comm, stream.handle));
+      GC_OK(gpucollRecv(out.at(), kCount, gpucollInt32, 1 - rank, comm, stream.handle));
+      GC_OK(gpucollGroupEnd());
     }
+    EXPECT_NE(gpucollSuccess, await_error(comm, 15));
+    GC_OK(gpucollCommAbort(comm));
     GC_OK(gpucollStreamSynchronize(stream.handle));
-    GC_OK(gpucollStreamSynchronize(aside.handle));
-    for (gpucollComm_t comm : comms) GC_OK(gpucollCommDestroy(comm));
   });
 }
 

@@ -173,7 +173,9 @@ GPUCOLL_API gpucollResult_t gpucollCommDestroy(gpucollComm_t comm);
 /* Ends outstanding operations (their results are undefined), what goes on in the background, and the end of a group
  * that makes the communicator, and frees the communicator, without the peers' help; they get gpucollRemoteError. Where
  * gpucollCommSplit is still making it, the communicator that is split fails, too. Once a communicator has failed, peers
- * may store into buffers of its operations until this call or gpucollCommDestroy has returned: free none before. */
+ * may store into buffers of its operations until this call or gpucollCommDestroy has returned: free none before.
+ * Operations behind other work of the program that does not end may run later still, and end at once: their buffers
+ * must be there until the stream's work has ended. */
 GPUCOLL_API gpucollResult_t gpucollCommAbort(gpucollComm_t comm);
 /* gpucollSuccess while all is well, else the error that has latched: a dead peer, an abort, a timeout.
  * gpucollInProgress while something goes on in the background for a communicator that does not block; then, where it

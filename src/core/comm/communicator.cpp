@@ -365,9 +365,9 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
 // begun, behind other work that may be stuck: their memory stays until they have left (reclaim.cpp). Kernels that run
 // leave in microseconds, on the emulated device when the host gives their threads time.
 int64_t Communicator::grace_ns(bool looks) const noexcept {
-  constexpr int64_t kWhole = 10'000'000'000, kShort = 100'000'000, kEmulated = 3'000'000'000;
+  constexpr int64_t kWhole = 10'000'000'000, kOnGpus = 2'000'000'000, kEmulated = 3'000'000'000;
   if (looks || gc_mutant(424)) return kWhole;
-  return emulated() ? kEmulated : kShort;
+  return emulated() ? kEmulated : kOnGpus;
 }
 
 void Communicator::begin_close() noexcept {
@@ -438,11 +438,12 @@ Status Communicator::settle(void (*idle)()) {
 
 Status Communicator::finish(void (*idle)()) {
   if (closing_) return fault().status();
+  const uint64_t before = launched();
   Status status = settle(idle);
   // Another thread may have been about to launch when the fault was raised.
   if (fault().raised() && !gc_mutant(425)) {
     await_users();
-    await(launched(), idle, false).ignore();
+    if (launched() != before) await(launched(), idle, false).ignore();
   }
   end_graphs();
   begin_close();

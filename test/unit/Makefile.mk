@@ -11,7 +11,7 @@ test_unit_base_trace_test_SOURCES = test/unit/base/trace_test.cpp
 test_unit_base_trace_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS)
 test_unit_core_core_test_SOURCES = test/unit/core/core_test.cpp
 test_unit_core_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
-test_unit_net_bootstrap_test_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h
+test_unit_net_bootstrap_test_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h test/unit/net/silent_port.h
 test_unit_net_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/address_test
 test_unit_net_address_test_SOURCES = test/unit/net/address_test.cpp
@@ -104,7 +104,7 @@ test_unit_core_links_test_SOURCES = test/unit/core/links_test.cpp test/unit/core
 test_unit_core_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/core/peers_test
-test_unit_core_peers_test_SOURCES = test/unit/core/peers_test.cpp test/unit/core/wireup_ranks.h
+test_unit_core_peers_test_SOURCES = test/unit/core/peers_test.cpp test/unit/core/wireup_ranks.h test/unit/net/silent_port.h
 test_unit_core_peers_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/core/device_link_test

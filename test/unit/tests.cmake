@@ -98,6 +98,7 @@ function(gc_bootstrap_mutant number test)
 endfunction()
 gc_bootstrap_mutant(121 ARankThatCannotComeTellsTheOthersWhy)  # the first failure is told to nobody
 gc_bootstrap_mutant(122 OfThemOnlySoManyAreKept)
+gc_bootstrap_mutant(401 DialsAgainWhereItWasTakenForAStranger)
 gc_bootstrap_mutant(123 MeetsOverTheInterfaceThatIsNamed)  # the maker listens everywhere
 gc_bootstrap_mutant(124 ListensOnlyWhereTheRanksMeet)      # and so do ranks
 gc_bootstrap_mutant(125 NamesARankThatIsStopped)           # nobody looks for ranks that are stopped
@@ -164,6 +165,8 @@ gc_mutant(113 MUST_PRINT "FAILED.*Peers.SayWhichParameterDiffers" LABELS unit EN
   COMMAND test/unit/core/peers_test)
 gc_mutant(134 MUST_PRINT "FAILED.*Peers.HearWhyARankDidNotComeAlong" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/peers_test)
+gc_mutant(400 MUST_PRINT "FAILED.*PeersOfNodes.EndTheDialing" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/core/peers_test --gtest_filter=PeersOfNodes.EndTheDialing*)
 gc_test(unit.device_link LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/device_link_test)
 gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/device_link_test)

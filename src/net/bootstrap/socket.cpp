@@ -65,11 +65,17 @@ void PollSet::add(int fd, short events) {
   watched.events = static_cast<short>(watched.events | events);
 }
 
-Status PollSet::wait(Deadline deadline) {
+Status PollSet::wait(Deadline deadline, std::chrono::milliseconds most) {
   if (Clock::now() >= deadline)
     return Status::error(Code::timed_out,
                          "the other ranks have not answered over the bootstrap sockets within the parameter timeout");
-  if (poll(fds_.data(), fds_.size(), milliseconds_left(deadline)) >= 0) return {};
+  return poll_for(std::min(milliseconds_left(deadline), static_cast<int>(most.count())));
+}
+
+Status PollSet::look() { return poll_for(0); }
+
+Status PollSet::poll_for(int milliseconds) {
+  if (poll(fds_.data(), fds_.size(), milliseconds) >= 0) return {};
   const int errnum = errno;
   for (pollfd& p : fds_) p.revents = 0;
   return errnum == EINTR ? Status() : Status::system(errnum, "this process cannot poll its bootstrap sockets");

@@ -34,13 +34,16 @@ class PollSet {
  public:
   // May be called again for the same descriptor.
   void add(int fd, short events);
-  // Waits until something is ready, at most a second. Errors: timed_out, once the deadline has passed: also where
-  // something is ready all the time.
-  Status wait(Deadline deadline);
+  // Waits until something is ready, at most a second, or `most` where that is less. Errors: timed_out, once the
+  // deadline has passed: also where something is ready all the time.
+  Status wait(Deadline deadline, std::chrono::milliseconds most = std::chrono::milliseconds(1000));
+  // Finds out what is ready, without waiting.
+  Status look();
   // Returns what is ready on a descriptor; 0 where nothing is, or it is not in the set.
   short ready(int fd) const;
 
  private:
+  Status poll_for(int milliseconds);
   std::vector<pollfd> fds_;
   std::unordered_map<int, size_t> places_;
 };

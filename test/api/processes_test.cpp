@@ -65,9 +65,9 @@ std::vector<int> on_processes(int n, Body body) {
 // A rank may close the communicator and end while others still work with it among themselves.
 TEST(Processes, ARankThatHasLeftEndsNothing) {
   const auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {
-    DeviceBuffer in(8), out(8);
-    in.put(std::vector<double>{1.0});
-    CHILD_OK(gpucollAllReduce(in.at(), out.at(), 1, gpucollFloat64, gpucollSum, comm, nullptr));
+    DeviceBuffer in(24), out(24);
+    in.put(std::vector<double>(3, 1.0));
+    CHILD_OK(gpucollAlltoAll(in.at(), out.at(), 1, gpucollFloat64, comm, nullptr));  // connects all with all
     CHILD_OK(gpucollStreamSynchronize(nullptr));
     if (rank == 2) {
       CHILD_OK(gpucollCommDestroy(comm));

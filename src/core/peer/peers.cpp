@@ -255,7 +255,8 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
     if (!opened) peers.remote_->withdraw();
     GC_TRY(peers.remote_->exchange_addresses(bootstrap));
     // Others may dial for long, and wait for this rank's verdict no longer.
-    if (opened) opened = contained([&] { return peers.remote_->connect([&] { return peers.may_meet(bootstrap); }); });
+    const auto watch = [&] { return peers.may_meet(bootstrap); };
+    if (opened) opened = contained([&] { return peers.remote_->connect(watch, peers.timeout_); });
     if (!opened) tell_others(peers.own_page(), peers.name(peers.rank_), opened);
     peers.publish();
   }
@@ -374,10 +375,12 @@ Status Peers::check() const {
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
     // The page after the process: it may have closed properly, or told its fault, and then ended.
-    if (dead(r) && !closing(r) && !fault(r))
-      return Status::error(Code::remote, "%s died%s: the communicator of %d ranks cannot go on", name(r).c_str(),
-                           remote(r) ? ", or its host cannot be reached any more" : "", size())
-          .blaming();
+    if (!dead(r) || closing(r) || fault(r)) continue;
+    std::string silence = remote(r) ? remote_->silence(r) : "";
+    if (!silence.empty()) silence = " (" + silence + ")";
+    return Status::error(Code::remote, "%s died%s%s: the communicator of %d ranks cannot go on", name(r).c_str(),
+                         remote(r) ? ", or its host cannot be reached any more" : "", silence.c_str(), size())
+        .blaming();
   }
   // Either side of a message may find it too long, but the receiver is to learn that it is, whoever else gave up since.
   int gave_up = -1;

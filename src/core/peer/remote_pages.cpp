@@ -198,7 +198,7 @@ std::string RemotePages::unanswered(const Dialing& dialing, int64_t waited_s, co
 }
 
 // A rank that waits for those that dial it waits where all agree, and no longer than these.
-Status RemotePages::connect(const Watch& watch) {
+Status RemotePages::connect(const Watch& watch, int64_t timeout_s) {
   constexpr int kLooksPerCheck = 64;
   constexpr std::chrono::milliseconds kHeadStart(500);  // before those who wait for this rank
   const auto listens = [](const NetworkAddress& address) { return address.at.anywhere(); };
@@ -212,12 +212,12 @@ Status RemotePages::connect(const Watch& watch) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
     if (looks % kLooksPerCheck != 0) continue;
     if (!gc_mutant(400)) GC_TRY(watch());
-    const int64_t report_after = params().report_after, timeout = params().timeout;
+    const int64_t report_after = params().report_after;
     const auto waited = RunningClock::now() - start;
     if (report_after && waited > std::chrono::seconds(report_after) && !std::exchange(told, true))
       log::write(log::Level::warn, "%s", unanswered(pending[0], report_after, "report_after").c_str());
-    if (timeout && waited > std::chrono::seconds(timeout) - kHeadStart)
-      return Status::error(Code::timed_out, "%s", unanswered(pending[0], timeout, "timeout").c_str()).blaming();
+    if (timeout_s && waited > std::chrono::seconds(timeout_s) - kHeadStart)
+      return Status::error(Code::timed_out, "%s", unanswered(pending[0], timeout_s, "timeout").c_str()).blaming();
   }
 }
 
@@ -230,6 +230,8 @@ bool RemotePages::alive(int rank) const noexcept {
   const Copy* const kept = copy(rank);
   return !kept || !kept->channel()->ended();
 }
+
+std::string RemotePages::silence_of(int rank) const { return copy(rank)->channel()->silence(); }
 
 std::string RemotePages::host(int rank) const {
   const NetworkAddress& address = addresses_[static_cast<size_t>(rank)];

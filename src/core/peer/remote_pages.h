@@ -38,14 +38,16 @@ class RemotePages {
   Status exchange_addresses(net::Bootstrap& bootstrap);
   // Dials those that this rank is to dial; does nothing where a rank has withdrawn: it says why when all agree. Once
   // all ranks have agreed that they could connect, all channels are there. REQUIRES: exchange_addresses(). watch: asked
-  // now and then; its failure ends the wait. Errors: remote, timed_out; the watch's.
+  // now and then; its failure ends the wait. timeout_s: 0: without end. Errors: remote, timed_out; the watch's.
   using Watch = std::function<Status()>;
-  Status connect(const Watch& watch);
+  Status connect(const Watch& watch, int64_t timeout_s);
   // Begins to watch the heartbeats of the others. REQUIRES: all ranks have agreed that they could connect.
   void hear_all() noexcept;
 
   // Returns whether the connection to a remote rank has not ended.
   bool alive(int rank) const noexcept;
+  // Returns why its host counts as gone, or "".
+  std::string silence(int rank) const { return copy(rank) ? silence_of(rank) : ""; }
   // Returns the name of a rank's host.
   std::string host(int rank) const;
   // Tells all remote ranks what is new on this rank's page, and that it lives.
@@ -56,6 +58,7 @@ class RemotePages {
 
  private:
   class Copy;
+  std::string silence_of(int rank) const;
   struct Dialing {
     int rank;
     net::DialedConnection dialed;

@@ -14,7 +14,8 @@ namespace gpucoll::net {
 
 class Door {
  public:
-  static constexpr size_t kMostStrangers = 64;
+  // All ranks of a large communicator may knock at once.
+  static constexpr size_t kMostStrangers = 1024;
   static constexpr std::chrono::milliseconds kBudget{2000};  // for a connection to show the secret
 
   struct Guest {

@@ -48,6 +48,22 @@ class PollSet {
   std::unordered_map<int, size_t> places_;
 };
 
+// A host that leaves packets unanswered for so long counts as gone: one that lost its power, or its network.
+inline constexpr std::chrono::seconds kHostSilence{30};
+
+// Watches whether the other host still answers what a socket sends it. The system gives up on data without an answer
+// only after a quarter of an hour, and its own bound (TCP_USER_TIMEOUT) takes a process that does not read for a host
+// that is gone.
+class HostWatch {
+ public:
+  // Returns whether the other host has left something unanswered for kHostSilence. To be asked about once a second.
+  bool is_silent(int socket);
+
+ private:
+  bool waits_ = false;
+  Clock::time_point since_{};  // it has waited for an answer
+};
+
 // Returns listening sockets, without waiting, one for each of these addresses of this host; *at says where, as the
 // system chooses the ports. Errors: system, where it gives none of them.
 Result<std::vector<UniqueFd>> listen_on(const Addresses& addresses, Addresses* at);

@@ -11,18 +11,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/service_thread.h"
 #include "base/system_limits.h"
 #include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
-namespace {
-
-// All ranks of a large communicator may knock at once.
-constexpr size_t kMostStrangers = 1024;
-
-}  // namespace
 
 Result<Token> random_token() {
   Token token;
@@ -35,7 +30,10 @@ Endpoint& Endpoint::instance() { return of_this_process<Endpoint>(); }
 
 Result<proto::ListenAddress> Endpoint::address() {
   std::lock_guard lock(mutex_);
-  if (!listening_) GC_TRY(listen());
+  if (!listening_) GC_TRY(begin());
+  GC_TRY(find_own());
+  const bool moved = !own_.ipv4.is_same_ip(at_.ipv4) || !own_.ipv6.is_same_ip(at_.ipv6);
+  if (moved && !gc_mutant(405)) GC_TRY(listen());
   return address_;
 }
 
@@ -45,23 +43,38 @@ Result<Address> Endpoint::way_to(const proto::ListenAddress& peer) {
   return way_between(own_, from_format(peer));
 }
 
-// REQUIRES: the mutex.
+// REQUIRES: the mutex. Finding takes a quarter of a millisecond, so what was found lasts a while. An interface that is
+// down now may come again.
 Status Endpoint::find_own() {
-  if (own_) return {};
-  GC_TRY_AS(own_, local_addresses());
+  constexpr std::chrono::seconds kLasts{1};
+  if (own_ && Clock::now() - found_at_ < kLasts) return {};
+  auto found = local_addresses();
+  if (!found && !own_) return found.status();
+  if (found) own_ = *found;
+  found_at_ = Clock::now();
   return {};
 }
 
+// REQUIRES: the mutex. Listens at the addresses that this process has now. It goes on listening at earlier ones, which
+// others may have been told.
 Status Endpoint::listen() {
+  Addresses at;
+  GC_TRY_AS(auto listeners, listen_on(own_, &at));
+  log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
+  at_ = at;
+  address_ = to_format(at);
+  new_doors_.emplace_back(std::move(listeners));
+  wake();
+  return {};
+}
+
+// REQUIRES: the mutex.
+Status Endpoint::begin() {
   widen_descriptor_table();  // before threads that must show their heartbeat open connections
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return Status::system(errno, "this process cannot make an event descriptor for its network connections");
   GC_TRY(find_own());
-  Addresses at;
-  GC_TRY_AS(auto listeners, listen_on(own_, &at));
-  log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
-  address_ = to_format(at);
-  door_ = Door(std::move(listeners), kMostStrangers);
+  GC_TRY(listen());
   service_thread([this] { run(); }).detach();
   listening_ = true;  // only now: starting a thread may fail
   return {};
@@ -139,12 +152,22 @@ void Endpoint::admit(Door::Guest guest) {
   }
 }
 
+// The oldest doors close where addresses have changed often.
+void Endpoint::open_new_doors() {
+  constexpr size_t kMost = 8;
+  std::lock_guard lock(mutex_);
+  for (Door& door : new_doors_) doors_.push_back(std::move(door));
+  new_doors_.clear();
+  while (doors_.size() > kMost) doors_.pop_front();
+}
+
 // Errors: what keeps the thread from looking at connections, or from accepting them.
 Status Endpoint::turn() {
   const std::vector<std::shared_ptr<Channel>> served = channels();
   PollSet set;
   set.add(wake_.get(), POLLIN);
-  door_.watch(&set);
+  open_new_doors();
+  for (const Door& door : doors_) door.watch(&set);
   for (const auto& channel : served) channel->watch(&set);
   GC_TRY(set.wait(deadline_after(0)));
   uint64_t count;
@@ -155,10 +178,12 @@ Status Endpoint::turn() {
     std::lock_guard lock(mutex_);
     return waiting_.contains({hello.nonce, hello.host});
   };
-  Status served_door = door_.serve(set, knows, &guests);
+  Status served_doors;
+  for (Door& door : doors_)
+    if (Status served_door = door.serve(set, knows, &guests); !served_door) served_doors = std::move(served_door);
   for (Door::Guest& guest : guests) admit(std::move(guest));
   for (const auto& channel : served) channel->turn(set);
-  return served_door;
+  return served_doors;
 }
 
 // Says it once, and gives others time to let go of what is short.

@@ -5,6 +5,7 @@
 // knocks without a token that is waited for is hung up on (net/bootstrap/door.h).
 // Thread safety: any function from any thread.
 #pragma once
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,7 +24,8 @@ class Endpoint {
   // Returns this process's; a forked child has its own.
   static Endpoint& instance();
 
-  // Returns where this process listens, and begins to at the first call. Errors: system; invalid_argument (parameter
+  // Returns where this process listens, and begins to at the first call; at another address where this host's have
+  // changed since. Errors: system; invalid_argument (parameter
   // socket_ifname).
   Result<proto::ListenAddress> address();
   // Returns the address by which this process reaches an endpoint that listens at `peer`. Errors: as net::way_to().
@@ -53,21 +55,27 @@ class Endpoint {
   };
   Status find_own();
   Status listen();
+  Status begin();
+  void open_new_doors();
   void run();
   Status turn();
   void admit(Door::Guest guest);
   void report(const Status& status) noexcept;
   std::vector<std::shared_ptr<Channel>> channels();
 
-  std::mutex mutex_;  // guards what follows but door_, which is the thread's once it runs
+  std::mutex mutex_;  // guards what follows
   bool listening_ = false;
-  Addresses own_;  // without ports; found once, as finding takes a quarter of a millisecond
+  Addresses own_;  // without ports
+  Clock::time_point found_at_{};
+  Addresses at_;  // where it listens
   proto::ListenAddress address_ = {};
   UniqueFd wake_;
   std::map<Token, Waiting> waiting_;
   std::vector<std::shared_ptr<Channel>> channels_;
-  Door door_;
-  bool reported_ = false;  // the thread's
+  std::deque<Door> new_doors_;
+
+  std::deque<Door> doors_;  // the thread's, as what follows
+  bool reported_ = false;
 };
 
 // Begins a connection to an endpoint, which shows a token and a number. Errors: remote; as Endpoint::way_to().

@@ -308,6 +308,12 @@ class PlayedRank {
     EXPECT_EQ(word.kind, proto::WordKind::kAddresses);
     hear(root_, addresses_, sizeof addresses_);
   }
+  // Tells the maker that it needs the others no more.
+  void leave() const {
+    proto::BootstrapWord word = {};
+    word.kind = proto::WordKind::kDone;
+    EXPECT_TRUE(send_all(root_.get(), &word, sizeof word, in_time()).ok());
+  }
   UniqueFd dial() const { return *connect_to(from_format(addresses_[0].at).ipv4, in_time()); }
   void say_hello(const UniqueFd& fd, int level) const {
     const proto::BootstrapHello hello = {proto::kBootstrapMagic, id_.nonce, 1, 2, level, 60, 0, 4711, 0};
@@ -370,6 +376,7 @@ TEST(SocketBootstrap, DialsAgainWhereItWasTakenForAStranger) {
     EXPECT_EQ(all[0], 7);
     const proto::BootstrapFarewell farewell = {1, 0, ""};
     ASSERT_TRUE(send_all(from.get(), &farewell, sizeof farewell, PlayedRank::in_time()).ok());
+    self.leave();
   });
 }
 
@@ -601,12 +608,23 @@ TEST(Strangers, DoNotPutOffTheDeadline) {
 }
 
 TEST(Strangers, OfThemOnlySoManyAreKept) {
-  auto id = make_unique_id();
-  ASSERT_TRUE(id.ok());
-  const Address root = root_of(*id);
+  constexpr size_t kMost = 20;
+  Addresses at;
+  auto listeners = listen_at("127.0.0.1", &at);
+  ASSERT_TRUE(listeners.ok());
+  Door door(*std::move(listeners), kMost);
   std::vector<UniqueFd> silent;
-  for (size_t i = 0; i < 3 * Door::kMostStrangers; ++i) {
-    auto fd = connect_to(root, deadline_after(5));
+  const auto serve = [&] {
+    PollSet set;
+    door.watch(&set);
+    ASSERT_TRUE(set.wait(deadline_after(20), std::chrono::milliseconds(20)).ok());
+    std::vector<Door::Guest> guests;
+    ASSERT_TRUE(door.serve(
+                        set, [](const auto&) { return true; }, &guests)
+                    .ok());
+  };
+  for (size_t i = 0; i < 3 * kMost; ++i) {
+    auto fd = connect_to(at.ipv4, deadline_after(5));
     ASSERT_TRUE(fd.ok()) << fd.status().what();
     silent.push_back(*std::move(fd));
   }
@@ -615,10 +633,32 @@ TEST(Strangers, OfThemOnlySoManyAreKept) {
     return recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0;
   };
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_TRUE(comes_true([&] { return hung_up(silent[2 * Door::kMostStrangers - 1]); }));
+  EXPECT_TRUE(comes_true([&] { return serve(), hung_up(silent[2 * kMost - 1]); }));
   EXPECT_LT(std::chrono::steady_clock::now() - start, Door::kBudget) << "the oldest go first";
-  meet(*id, 2, [](int) {});
-  EXPECT_TRUE(comes_true([&] { return std::all_of(silent.begin(), silent.end(), hung_up); }));
+  EXPECT_FALSE(hung_up(silent[2 * kMost]));
+  EXPECT_TRUE(comes_true([&] { return serve(), std::all_of(silent.begin(), silent.end(), hung_up); }));
+}
+
+// The ranks of a large job may all have connected before the first of them says who it is.
+TEST(Strangers, MayAllBeRanks) {
+  constexpr int kRanks = 200;
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  std::vector<UniqueFd> ranks;
+  for (int r = 0; r < kRanks; ++r) {
+    auto fd = connect_to(root_of(*id), deadline_after(20));
+    ASSERT_TRUE(fd.ok()) << fd.status().what();
+    ranks.push_back(*std::move(fd));
+  }
+  for (int r = 0; r < kRanks; ++r) {
+    const proto::BootstrapHello hello = {proto::kBootstrapMagic, id->nonce, r, kRanks, -1, 60, 0, 4711, 0};
+    ASSERT_TRUE(send_all(ranks[static_cast<size_t>(r)].get(), &hello, sizeof hello, deadline_after(20)).ok());
+  }
+  for (const UniqueFd& rank : ranks) {
+    proto::BootstrapWord word;
+    ASSERT_TRUE(receive_all(rank.get(), &word, sizeof word, deadline_after(20)).ok());
+    ASSERT_EQ(word.kind, proto::WordKind::kAllCome) << word.text;
+  }
 }
 
 TEST(Strangers, ThatHangUpAtOnceMayBeThousands) {

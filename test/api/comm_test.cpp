@@ -346,6 +346,29 @@ TEST(Comm, AnAbortEndsTheGroupThatMakesIt) {
   EXPECT_EQ(gpucollAborted, gpucollCommInitRank(&other, 2, id, 1)) << "the other rank learns why";
 }
 
+// The group makes another communicator, too, whose other rank does not come.
+TEST(Comm, AnAbortWaitsForNothingElseOfTheGroup) {
+  gpucollUniqueId ids[2];
+  for (gpucollUniqueId& id : ids) GC_OK(gpucollGetUniqueId(&id));
+  gpucollComm_t alone = nullptr, incomplete = nullptr;
+  std::atomic<bool> shown{false};
+  gpucollResult_t ended = gpucollSuccess;
+  std::thread maker([&] {
+    choose_device(0);
+    GC_OK(gpucollGroupStart());
+    GC_OK(gpucollCommInitRank(&alone, 1, ids[0], 0));
+    GC_OK(gpucollCommInitRank(&incomplete, 2, ids[1], 0));
+    shown = true;
+    ended = gpucollGroupEnd();
+  });
+  while (!shown) usleep(1000);
+  usleep(100000);
+  GC_OK(gpucollCommAbort(alone));
+  GC_OK(gpucollCommAbort(incomplete));
+  maker.join();
+  EXPECT_EQ(ended, gpucollAborted);
+}
+
 TEST(Comm, AnAbortEndsWaitingForConnections) {
   if (!enough_devices(2)) return;
   auto comms = init_all(2);

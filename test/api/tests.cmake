@@ -23,6 +23,9 @@ gc_test(api.old_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_K
 gc_test(api.comm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
 gc_mutant(427 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND test/api/comm_test --gtest_filter=*GroupThatMakesIt)
+# Who aborts what a group has made waits for all else that the group makes.
+gc_mutant(432 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
+  COMMAND test/api/comm_test --gtest_filter=*NothingElseOfTheGroup)
 gc_test(api.meeting LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
   COMMAND test/api/meeting_test --gtest_filter=-*FewDescriptors*)
 if(NOT GC_SANITIZERS MATCHES undefined)  # UBSan takes objects for broken where there are no descriptors

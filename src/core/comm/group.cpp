@@ -67,10 +67,12 @@ struct Job {
   }
 
   // All of them, whatever comes of one: other ranks wait for each. The first failure.
-  Status operator()() {
+  // lets_go: of what each step works on, at its end.
+  Status operator()(bool lets_go) {
     Status first;
     for (Step& step : steps) {
       step.result = contained(step.run);
+      if (lets_go) step.run = nullptr;
       if (first) first = step.result;
     }
     return first;
@@ -96,22 +98,26 @@ void give_back(std::unique_ptr<Queue> queue) {
 }
 
 // Runs jobs that wait for each other side by side; their results, in the same order. One that finds no thread is
-// cancelled at once: the others, here and elsewhere, would wait for it.
-std::vector<Status> run_all(std::vector<Job>& jobs) {
+// cancelled at once: the others, here and elsewhere, would wait for it. lets_go: as for a job; who aborts what one has
+// made waits until it has let go.
+std::vector<Status> run_all(std::vector<Job>& jobs, bool lets_go = false) {
   std::vector<Status> results(jobs.size());
   std::vector<std::thread> threads;
   threads.reserve(jobs.size());
   for (size_t i = 1; i < jobs.size(); ++i) {
     Status started = contained([&]() -> Status {
-      threads.emplace_back([&, i] { results[i] = contained(jobs[i]); });
+      threads.emplace_back([&, i] { results[i] = contained([&] { return jobs[i](lets_go); }); });
       return {};
     });
     if (started) continue;
     if (!gc_mutant(126)) jobs[i].cancel(started);
-    for (Step& step : jobs[i].steps) step.result = started;
+    for (Step& step : jobs[i].steps) {
+      step.result = started;
+      if (lets_go) step.run = nullptr;
+    }
     results[i] = std::move(started);
   }
-  if (!jobs.empty()) results[0] = contained(jobs[0]);
+  if (!jobs.empty()) results[0] = contained([&] { return jobs[0](lets_go); });
   for (auto& thread : threads) thread.join();
   return results;
 }
@@ -469,7 +475,7 @@ Status group_end() {
   Group& group = *ended;
   if (!group.jobs.empty()) {
     if (!blocks(group)) return leave(std::move(group));
-    for (Status& status : run_all(group.jobs)) GC_TRY(std::move(status));
+    for (Status& status : run_all(group.jobs, !gc_mutant(432))) GC_TRY(std::move(status));
   }
   Status status = carry_out(group.parts, group.jobs.empty());
   for (Part& part : group.parts)

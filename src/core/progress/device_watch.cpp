@@ -1,6 +1,7 @@
 #include "core/progress/device_watch.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -8,12 +9,17 @@
 #include "base/service_thread.h"
 
 namespace gpucoll::core {
+namespace {
+
+std::atomic<bool> exiting{false};  // what a device says while its runtime ends means nothing
+
+}  // namespace
 
 void DeviceState::ask() noexcept {
-  if (failed() || gc_mutant(420)) return;
+  if (failed() || exiting || gc_mutant(420)) return;
   try {
     Status health = device_.health();
-    if (health) return;
+    if (health || exiting) return;
     why_ = std::move(health);
     failed_.store(true, std::memory_order_release);  // partner: failed()
   } catch (...) {
@@ -28,6 +34,8 @@ DeviceWatch& DeviceWatch::instance() {
 }
 
 std::shared_ptr<const DeviceState> DeviceWatch::watch(gpu::Device& device) {
+  static const int registered = std::atexit([] { exiting = true; });
+  (void)registered;
   std::lock_guard lock(mutex_);
   for (const auto& known : states_)
     if (auto state = known.lock(); state && &state->device_ == &device) return state;

@@ -117,10 +117,13 @@ Status CudaDevice::clear(void* memory, size_t bytes) {
   return {};
 }
 
-// Asks the service stream, which is never captured. Only an error that sticks comes twice; when the process exits, the
-// runtime is gone, which is none.
+// Asks the service stream, which is never captured. Only an error that sticks comes twice. Where the process exits, or
+// the program has reset the device, there is no context to ask, which is no error.
 Status CudaDevice::health() {
   const Unrestricted current(context_);
+  const CUresult set = driver()->set_current(context_);  // again, for the answer
+  if (set == CUDA_ERROR_DEINITIALIZED || set == CUDA_ERROR_INVALID_CONTEXT || set == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return {};
   cudaError_t error = cudaSuccess;
   for (int look = 0; look < 2; ++look) {
     error = cudaStreamQuery(service_);

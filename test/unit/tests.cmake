@@ -206,6 +206,8 @@ gc_mutant(303 MUST_PRINT "FAILED  . SendOrder" LABELS unit COMMAND test/unit/cor
 # under a launch that reads them.
 gc_mutant(423 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
   --gtest_filter=*MemoryOfGraphs*)
+gc_mutant(433 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
+  --gtest_filter=*MayBegin)
 gc_mutant(425 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
   --gtest_filter=Finish.*)
 gc_mutant(426 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test

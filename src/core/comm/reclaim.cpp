@@ -14,6 +14,7 @@
 
 #include "base/mutant.h"
 #include "base/status.h"
+#include "core/launch/graph_memory.h"
 #include "core/progress/proxy.h"
 #include "core/progress/quiescence.h"
 
@@ -82,8 +83,9 @@ void try_to_destroy(bool now, bool by_proxy) {
 // For the watchdog, which must not wait for a lock, and the proxy, which does it as long as there are any.
 bool any_retired() { return retired().left != 0 && !is_over_for_the_proxy(); }
 
+// Nobody knows whether a graph that is there has been launched, and will begin: the gate would be held meanwhile.
 void drain_retired() {
-  if (!is_over_for_the_proxy()) try_to_destroy(false, true);
+  if (!is_over_for_the_proxy() && !any_graph()) try_to_destroy(false, true);
 }
 
 void nap() {

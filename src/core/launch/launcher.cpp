@@ -142,10 +142,10 @@ Status Launcher::prepare(const std::vector<PlannedLaunch>& plans, uint64_t captu
 
 Status Launcher::prepare_graph(size_t n_items) {
   // Of earlier graphs. The driver may hold that up until the device rests; where it does not, a later capture tries
-  // again.
+  // again. Nobody knows whether a graph that is there has been launched, and will begin.
   if (gc_mutant(423))
     release_unused();
-  else
+  else if (!any_graph() || gc_mutant(433))
     Quiescence::instance().run_if_idle(release_unused);
   GC_TRY_AS(gpu::HostBlock block, context_.device.allocate_host(n_items * sizeof(proto::WorkItem)));
   graph_items_ = share_with_graphs({&context_.device, block});
@@ -230,7 +230,12 @@ bool Launcher::post() {
 
 Status Launcher::look() {
   if (!context_.resident || !context_.resident->missed()) return {};
-  GC_TRY(launch_kernel(planned_.front(), 0));
+  if (Status status = launch_kernel(planned_.front(), 0); !status) {
+    const uint64_t count = launched() - 1;  // nothing runs what was counted when it was posted
+    launched_.store(count, std::memory_order_relaxed);
+    __atomic_store_n(context_.entered, count, __ATOMIC_RELEASE);
+    return status;
+  }
   return context_.device.record(order_->event, last_stream_);
 }
 

@@ -188,6 +188,29 @@ TEST_F(LauncherTest, MemoryOfGraphsGoesWhileNothingFlies) {
   EXPECT_EQ(counting.released, 3);
 }
 
+// It may have been launched behind other work, and wait for a launch that would wait for this call.
+TEST_F(LauncherTest, MemoryOfGraphsStaysWhileAnotherOneMayBegin) {
+  CountingDevice counting(device());
+  make_launcher(nullptr, nullptr, counting);
+  const gpu::Stream a = new_stream();
+  const auto capture = [&] {
+    EXPECT_TRUE(counting.begin_capture(a));
+    launch(queue_of(1000, {a}));
+    auto graph = counting.end_capture(a);
+    EXPECT_TRUE(graph);
+    return *graph;
+  };
+  release_unused();
+  const gpu::Graph stays = capture();
+  EXPECT_TRUE(counting.destroy_graph(capture()));
+  EXPECT_TRUE(counting.destroy_graph(capture()));
+  EXPECT_EQ(counting.released, 0);
+  EXPECT_TRUE(counting.destroy_graph(stays));
+  EXPECT_TRUE(counting.destroy_graph(capture()));
+  EXPECT_EQ(counting.released, 3);
+  launcher.reset();  // before the device
+}
+
 TEST_F(LauncherTest, GraphAndLauncherEndInAnyOrder) {
   const gpu::Stream a = new_stream();
   std::vector<gpu::Graph> graphs;

@@ -48,6 +48,10 @@ uint64_t new_share(const std::vector<int>& members, const std::vector<SplitChoic
   return last + 1;
 }
 
+bool tells_closing(const Peers& peers) noexcept {
+  return __atomic_load_n(&peers.own_page().closing, __ATOMIC_RELAXED) != 0;
+}
+
 uint64_t hash_of(const std::vector<int>& ranks) {
   uint64_t hash = 0;
   for (int rank : ranks) hash = hash_combine(hash, static_cast<uint64_t>(rank) + 1);
@@ -290,7 +294,14 @@ Status Communicator::repeat(PlanCache::Hit kept) {
   {
     const User user(users_);
     if (fault().raised()) return fault_.status();
-    launcher_->begin_kept(kept, false);
+    Status begun = contained([&]() -> Status {
+      if (launcher_->begin_kept(kept, false)) return {};
+      return Status::error(Code::internal, "rank %d has lost an operation that it keeps", peers_.number(rank()));
+    });
+    if (!begun) {
+      raise_fault(begun);
+      return begun;
+    }
   }
   for (;;) {
     GC_TRY_AS(const bool all, advance());
@@ -348,7 +359,12 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
   const bool polite = emulated();
   int64_t fault_seen = 0;
   for (int look = 0; !done(launches); ++look) {
-    if (looks && launcher_) GC_TRY(launcher_->look());
+    if (looks && launcher_)
+      if (Status put = launcher_->look(); !put) {
+        launched_.store(launcher_->launched(), std::memory_order_release);  // partner: activity()
+        raise_fault(put);                                                   // the peers have launched their part
+        return put;
+      }
     if (polite) sched_yield();
     if (look % kLooksPerIdle) continue;
     if (idle) idle();
@@ -420,6 +436,9 @@ bool Communicator::has_left() const noexcept {
 void Communicator::tell_that_all_have_left() noexcept {
   if (!has_left()) return;
   __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
+  if (!closing_ || tells_closing(peers_)) return;
+  __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);  // as in begin_close()
+  peers_.publish();
 }
 
 // Waits for callers that are still inside after a fault, and see it soon; bounded, as the driver may hold one up.
@@ -581,9 +600,9 @@ void Communicator::look_at_report() noexcept {
   }
 }
 
-// A device that has failed runs nothing, and tells nothing.
+// A device that has failed runs nothing, and tells nothing. Peers need nothing any more of who has closed.
 void Communicator::look_at_device() noexcept {
-  if (!device_failed() || fault_.raised()) return;
+  if (!device_failed() || fault_.raised() || tells_closing(peers_)) return;
   contained([&]() -> Status {
     raise_fault(Status::error(Code::device,
                               "the device of rank %d has failed: nothing runs on it any more in this process (%s)",

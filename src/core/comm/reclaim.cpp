@@ -29,6 +29,7 @@ struct Reclaim {
   std::vector<std::unique_ptr<Communicator>> list;
   std::atomic<size_t> left{0};             // of the list, and those that a thread destroys; written under the mutex
   std::atomic<size_t> being_destroyed{0};  // likewise
+  std::atomic<bool> proxy_tries{false};    // to destroy some
   std::atomic<bool> exiting{false};        // the proxy begins no destruction any more
   const pid_t owner = getpid();
 };
@@ -85,12 +86,26 @@ bool any_retired() { return retired().left != 0 && !is_over_for_the_proxy(); }
 
 // Nobody knows whether a graph that is there has been launched, and will begin: the gate would be held meanwhile.
 void drain_retired() {
-  if (!is_over_for_the_proxy() && !any_graph()) try_to_destroy(false, true);
+  if (is_over_for_the_proxy() || any_graph()) return;
+  retired().proxy_tries = true;
+  try_to_destroy(false, true);
+  retired().proxy_tries = false;
 }
 
 void nap() {
   timespec t = {0, 100'000};
   nanosleep(&t, nullptr);
+}
+
+// Waits, bounded, for what another thread destroys, and tries again: whoever gives the last one back finds none left.
+bool destroy_after_others() {
+  constexpr auto kPatience = std::chrono::seconds(1);
+  const auto deadline = Clock::now() + kPatience;
+  const auto others = [] { return retired().being_destroyed != 0 || retired().proxy_tries; };
+  if (!others()) return false;
+  while (others() && Clock::now() < deadline) nap();
+  try_to_destroy(false, false);
+  return retired().left == 0;
 }
 
 // insists: destroys at the end of its patience, whatever is in flight.
@@ -101,7 +116,7 @@ bool drain(int64_t patience_ms, void (*idle)(), bool insists) {
     const bool last = Clock::now() >= deadline;
     try_to_destroy(last && insists, false);
     if (retired().left == 0) return true;
-    if (last) return false;
+    if (last) return destroy_after_others();
     if (idle) idle();
     nap();
   }

@@ -125,43 +125,6 @@ void RemoteBoards::welcome(UniqueFd connected) {
   Endpoint::instance().serve(make_channel(nullptr), std::move(connected));
 }
 
-// Makes a channel of a connection that this process has dialed.
-void RemoteBoards::take(UniqueFd connected, RemoteProcess* process) {
-  auto channel = make_channel(process);
-  channel->put(static_cast<uint32_t>(BoardMessage::kHello), &hello_, sizeof hello_);
-  process->add(channel);
-  Endpoint::instance().serve(std::move(channel), std::move(connected));
-}
-
-// REQUIRES: watching_mutex_.
-Status RemoteBoards::go_on(RemoteProcess* process, const proto::NetworkAddress& address) {
-  const auto [at, is_new] = watching_.try_emplace(process);
-  if (is_new) {
-    GC_TRY_AS(at->second, net::dial_endpoint(address.at, token_of(address), 0));
-  }
-  if (!at->second) return {};
-  auto socket = at->second->finish();
-  if (!socket) at->second.reset();
-  GC_TRY_AS(UniqueFd connected, std::move(socket));
-  if (!connected) return {};
-  at->second.reset();
-  take(std::move(connected), process);
-  return {};
-}
-
-// A process that cannot be reached may live nevertheless: a firewall may refuse connections to it.
-const RemoteProcess* RemoteBoards::watch(const ProcessId& id, const proto::NetworkAddress& address) noexcept {
-  if (!own_ || !address.at.anywhere()) return nullptr;
-  const RemoteProcess* watched = nullptr;
-  contained([&]() -> Status {
-    GC_TRY_AS(RemoteProcess* const process, this->process(id));
-    watched = process;
-    std::lock_guard lock(watching_mutex_);
-    return process->has_channel() ? Status() : go_on(process, address);
-  }).ignore();
-  return watched;
-}
-
 Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), size_t* failed) {
   struct Dialing {
     size_t at;
@@ -173,7 +136,7 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
     const proto::NetworkAddress& address = wanted[i].address;
     if (wanted[i].process->has_channel()) continue;
     *failed = i;
-    GC_TRY_AS(auto dialed, net::dial_endpoint(address.at, token_of(address), 0));
+    GC_TRY_AS(auto dialed, net::DialedConnection::start(address.at, token_of(address), 0));
     pending.push_back({i, std::move(dialed)});
   }
   while (!pending.empty()) {
@@ -181,7 +144,12 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
       *failed = pending[i].at;
       RemoteProcess* const process = wanted[pending[i].at].process;
       GC_TRY_AS(UniqueFd socket, pending[i].dialed.finish());
-      if (socket) take(std::move(socket), process);
+      if (socket) {
+        auto channel = make_channel(process);
+        channel->put(static_cast<uint32_t>(BoardMessage::kHello), &hello_, sizeof hello_);
+        process->add(channel);
+        Endpoint::instance().serve(std::move(channel), std::move(socket));
+      }
       // A channel that the other side has made will do.
       if (process->has_channel())
         pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));

@@ -11,11 +11,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "mpi/remote_process.h"
-#include "net/tcp/endpoint.h"
 #include "net/tcp/token.h"
 #include "proto/format/remote_page.h"
 #include "topo/node.h"
@@ -46,9 +44,6 @@ class RemoteBoards {
     proto::NetworkAddress address;
   };
   Status connect(const std::vector<Wanted>& wanted, void (*idle)(), size_t* failed);
-  // Makes a channel to a process meanwhile, by which its end is noticed, and never waits. Returns the process; null
-  // where it cannot be watched. Call it again now and then.
-  const RemoteProcess* watch(const ProcessId& id, const proto::NetworkAddress& address) noexcept;
   // Tells all processes that this one runs.
   void tell_pulse() noexcept;
 
@@ -62,8 +57,6 @@ class RemoteBoards {
 
   void welcome(UniqueFd connected);
   std::shared_ptr<net::Channel> make_channel(RemoteProcess* process);
-  void take(UniqueFd connected, RemoteProcess* process);
-  Status go_on(RemoteProcess* process, const proto::NetworkAddress& address);
   void enqueue(Request request);
   void run();
   void answer(const Request& request);
@@ -74,9 +67,6 @@ class RemoteBoards {
   std::mutex mutex_;  // of processes_ and links_
   std::map<ProcessId, std::unique_ptr<RemoteProcess>> processes_;
   std::vector<std::unique_ptr<Link>> links_;
-  std::mutex watching_mutex_;
-  std::map<RemoteProcess*, std::optional<net::DialedConnection>> watching_;  // none: it cannot be reached
-
   core::Board* own_ = nullptr;
   proto::BoardHello hello_ = {};
 

@@ -69,9 +69,6 @@ class LinkEnd {
   // Moves the steps that can be moved without waiting. REQUIRES: established. Errors: what broke the connection, from
   // then on.
   virtual Result<StepProgress> progress() { return StepProgress::none; }
-  // Tells the other end that this one moves nothing more, as its rank closes the communicator: so the other end takes
-  // its end for no failure. REQUIRES: progress() has found nothing to move, and no kernel runs.
-  virtual void finish() {}
 };
 
 class Transport {

@@ -62,31 +62,6 @@ std::vector<int> on_processes(int n, Body body) {
 
 }  // namespace
 
-// A rank may close the communicator and end while others still work with it among themselves.
-TEST(Processes, ARankThatHasLeftEndsNothing) {
-  const auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {
-    DeviceBuffer in(24), out(24);
-    in.put(std::vector<double>(3, 1.0));
-    CHILD_OK(gpucollAlltoAll(in.at(), out.at(), 1, gpucollFloat64, comm, nullptr));  // connects all with all
-    CHILD_OK(gpucollStreamSynchronize(nullptr));
-    if (rank == 2) {
-      CHILD_OK(gpucollCommDestroy(comm));
-      usleep(300'000);
-      return 0;
-    }
-    if (rank == 1) {
-      usleep(1'500'000);  // rank 0 waits meanwhile, and sees that rank 2 has ended
-      CHILD_OK(gpucollSend(in.at(), 1, gpucollFloat64, 0, comm, nullptr));
-    } else {
-      CHILD_OK(gpucollRecv(out.at(), 1, gpucollFloat64, 1, comm, nullptr));
-    }
-    CHILD_OK(gpucollStreamSynchronize(nullptr));
-    CHILD_OK(gpucollCommDestroy(comm));
-    return 0;
-  });
-  for (int status : statuses) EXPECT_EQ(status, 0);
-}
-
 TEST(Processes, AllReduceOverSharedMemoryOfTheDevice) {
   constexpr int n = 4;
   auto statuses = on_processes(n, [](gpucollComm_t comm, int rank) {

@@ -16,11 +16,8 @@ set_tests_properties(unit.tarball PROPERTIES SKIP_RETURN_CODE 77)
 gc_test(unit.base LABELS unit COMMAND test/unit/base/base_test)
 gc_mutant(120 MUST_PRINT "FAILED.*SharedMemory.SaysWhichLimitToRaise" LABELS unit
   COMMAND test/unit/base/base_test --gtest_filter=SharedMemory.*)
-gc_mutant(404 MUST_PRINT "FAILED.*Liveness.SeesAProcessThatRunsAnotherProgram" LABELS unit
-  COMMAND test/unit/core/core_test --gtest_filter=Liveness.SeesAProcessThatRunsAnotherProgram)
 # Where the system knows no pidfds.
-gc_mutant(391 MUST_PRINT "PASSED.*1 test" LABELS unit
-  COMMAND test/unit/core/core_test --gtest_filter=Liveness.SeesAProcessThatEnded*)
+gc_mutant(391 MUST_PRINT "PASSED.*1 test" LABELS unit COMMAND test/unit/core/core_test --gtest_filter=Liveness.*)
 gc_test(unit.trace LABELS unit COMMAND test/unit/base/trace_test)
 gc_mutant(240 MUST_PRINT "FAILED.*Trace.OfAForkedChildIsNone" LABELS unit
   COMMAND test/unit/base/trace_test --gtest_filter=Trace.OfAForkedChildIsNone)
@@ -101,7 +98,6 @@ function(gc_bootstrap_mutant number test)
 endfunction()
 gc_bootstrap_mutant(121 ARankThatCannotComeTellsTheOthersWhy)  # the first failure is told to nobody
 gc_bootstrap_mutant(122 OfThemOnlySoManyAreKept)
-gc_bootstrap_mutant(401 DialsAgainWhereItWasTakenForAStranger)
 gc_bootstrap_mutant(123 MeetsOverTheInterfaceThatIsNamed)  # the maker listens everywhere
 gc_bootstrap_mutant(124 ListensOnlyWhereTheRanksMeet)      # and so do ranks
 gc_bootstrap_mutant(125 NamesARankThatIsStopped)           # nobody looks for ranks that are stopped
@@ -168,14 +164,6 @@ gc_mutant(113 MUST_PRINT "FAILED.*Peers.SayWhichParameterDiffers" LABELS unit EN
   COMMAND test/unit/core/peers_test)
 gc_mutant(134 MUST_PRINT "FAILED.*Peers.HearWhyARankDidNotComeAlong" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/peers_test)
-gc_mutant(403 MUST_PRINT "FAILED.*LinkProgress.TellsThatNothingFollows" LABELS unit
-  COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.TellsThatNothingFollows*)
-gc_mutant(405 MUST_PRINT "FAILED.*Endpoint.ListensAnew" LABELS unit
-  COMMAND test/unit/net/tcp_test --gtest_filter=Endpoint.ListensAnew*)
-gc_mutant(402 MUST_PRINT "FAILED.*TcpLink.AnOrderlyEndOfTheSender" LABELS unit
-  COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.AnOrderlyEnd*)
-gc_mutant(400 MUST_PRINT "FAILED.*PeersOfNodes.EndTheDialing" LABELS unit ENV GPUCOLL_DEVICE=emu
-  COMMAND test/unit/core/peers_test --gtest_filter=PeersOfNodes.EndTheDialing*)
 gc_test(unit.device_link LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/device_link_test)
 gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/device_link_test)

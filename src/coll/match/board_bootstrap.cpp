@@ -46,15 +46,4 @@ Status BoardBootstrap::allgather(const void* mine, void* all, size_t bytes) {
   return {};
 }
 
-Status BoardBootstrap::look() {
-  if (idle_) idle_();
-  CallMatcher::Wait wait = {place_, nullptr};
-  for (const int rank : ranks_) {
-    wait.rank = rank;
-    GC_TRY(matcher_.usable(rank));
-    GC_TRY(matcher_.look_around(wait));
-  }
-  return {};
-}
-
 }  // namespace gpucoll::coll

@@ -20,7 +20,6 @@ class BoardBootstrap final : public net::Bootstrap {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
-  Status look() override;
 
  private:
   Result<const uint8_t*> await(CallMatcher::Wait& wait);

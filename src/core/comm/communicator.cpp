@@ -393,7 +393,6 @@ void Communicator::begin_close() noexcept {
   if (fault_.raised() && !has_left()) return;  // the watchdog tells when they have
   // Release: all that our kernels wrote into peers' memory has been written. Partner: Peers::closing.
   __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);
-  links_->finish();
   peers_.publish();
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/mutant.h"
 #include "base/observe/trace.h"
 
 namespace gpucoll::core {
@@ -12,11 +11,6 @@ using net::StepProgress;
 void LinkProgress::wake() {
   wakes_.fetch_add(1, std::memory_order_release);
   Proxy::instance().wake();
-}
-
-void LinkProgress::finish() {
-  finishes_.store(true, std::memory_order_relaxed);
-  wake();
 }
 
 void LinkProgress::add(int peer, net::LinkEnd& end) {
@@ -56,21 +50,6 @@ StepProgress LinkProgress::move_all() noexcept {
   return most;
 }
 
-// REQUIRES: the mutex; nothing is left to move. Returns whether the ends had something more to send.
-bool LinkProgress::finish_all() noexcept {
-  if (finished_ || !finishes_.load(std::memory_order_relaxed) || gc_mutant(403)) return false;
-  finished_ = true;
-  for (Moved& link : links_) {
-    if (!link.failure) continue;
-    Status told = contained([&]() -> Status {
-      link.end->finish();
-      return {};
-    });
-    if (!told) link.failure = std::move(told);
-  }
-  return true;
-}
-
 // Reads the wakes, then the activity, and then moves steps: so a round that finds no activity moves all that kernels
 // have stored before they ended, also those that began and ended since the last round. A communicator that rests costs
 // the others' rounds no system call.
@@ -81,10 +60,7 @@ LinkProgress::Progress LinkProgress::progress() noexcept {
   std::lock_guard lock(mutex_);
   if (activity == KernelActivity::none && rested_at_ == wakes) return Progress::none_pending;
   const StepProgress moved = move_all();
-  if (activity == KernelActivity::none && moved == StepProgress::none) {
-    if (finish_all()) return Progress::moved;
-    rested_at_ = wakes;
-  }
+  if (activity == KernelActivity::none && moved == StepProgress::none) rested_at_ = wakes;
   if (moved == StepProgress::moved) return Progress::moved;
   if (moved == StepProgress::pending || activity == KernelActivity::launched) return Progress::waiting;
   return activity == KernelActivity::in_graphs ? Progress::watching : Progress::none_pending;

@@ -27,8 +27,6 @@ class LinkProgress final : public ProxyWork {
   void add(int peer, net::LinkEnd& end);
   // Tells the proxy that kernels have been launched, or are about to use a new link.
   void wake();
-  // Has the ends tell the other ones that nothing follows, once all steps of this rank's kernels are moved.
-  void finish();
   // Returns why a link that counts is broken, and whose it is; ok while all are well.
   Status failure(const std::function<bool(int peer)>& counts, int* peer) const;
 
@@ -43,14 +41,11 @@ class LinkProgress final : public ProxyWork {
   };
   net::StepProgress move(Moved& link) noexcept;
   net::StepProgress move_all() noexcept;
-  bool finish_all() noexcept;
 
   const std::function<KernelActivity()> activity_;
   std::atomic<uint64_t> wakes_{1};
-  std::atomic<bool> finishes_{false};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Moved> links_;
-  bool finished_ = false;
   uint64_t rested_at_ = 0;  // by wakes_: then nothing was left of what kernels had stored, and none ran
 };
 

@@ -56,13 +56,8 @@ class Links {
   void wake() noexcept {
     if (progress_) progress_->wake();
   }
-  // Tells the peers' ends that nothing follows, once all steps are moved: this rank launches nothing more.
-  void finish() {
-    if (progress_) progress_->finish();
-  }
-  // Returns what has broken a connection; ok while all is well. A tcp connection whose peer has said that nothing
-  // follows is not broken. Others of peers that are closing break anyway, and count only where launches of this rank
-  // are outstanding, as these may wait for what will not come. From any thread.
+  // Returns what has broken a connection; ok while all is well. Connections of peers that are closing break anyway, and
+  // count only where launches of this rank are outstanding, as these may wait for what will not come. From any thread.
   Status check(bool outstanding) const;
   // Returns whether that rank may have memory of this rank open.
   bool reaches(int peer) const { return linked_.contains(peer); }

@@ -1,6 +1,5 @@
 #include "core/peer/liveness.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -12,7 +11,6 @@
 #include <mutex>
 #include <sstream>
 #include <string>
-#include <utility>
 
 #include "base/mutant.h"
 #include "base/system_limits.h"
@@ -20,15 +18,31 @@
 namespace gpucoll::core {
 namespace {
 
+using SharedPidfd = std::shared_ptr<const UniqueFd>;
+
 bool ended(int pidfd) noexcept {
   pollfd fds = {pidfd, POLLIN, 0};
   return poll(&fds, 1, 0) > 0;
 }
 
-// Returns whether the memory of the process is there, of which the file was opened.
-bool has_memory(int environment) noexcept {
-  char first;
-  return pread(environment, &first, 1, 0) != 0;  // an error tells nothing
+struct Watching {
+  std::mutex mutex;
+  std::map<pid_t, std::weak_ptr<const UniqueFd>> by_pid;
+};
+
+// Null, with errno, where the process cannot be watched.
+SharedPidfd pidfd_of(pid_t pid) {
+  static Watching* watching = new Watching;  // other threads may still ask while statics are torn down
+  std::lock_guard lock(watching->mutex);
+  auto& known = watching->by_pid[pid];
+  SharedPidfd shared = known.lock();
+  // A process that has ended may have left its id to the one that is asked for now.
+  if (shared && !ended(shared->get())) return shared;
+  long fd = gc_mutant(391) ? (errno = ENOSYS, -1) : syscall(SYS_pidfd_open, pid, 0);
+  if (fd < 0) return nullptr;
+  shared = std::make_shared<const UniqueFd>(static_cast<int>(fd));
+  known = shared;
+  return shared;
 }
 
 // Returns when a process started, in the kernel's ticks since the machine did, and 0 where that cannot be read; *ended:
@@ -58,42 +72,13 @@ bool is_unknown(pid_t pid) noexcept { return kill(pid, 0) != 0 && errno == ESRCH
 
 }  // namespace
 
-// A process, and the memory that it has now. A process without an environment is watched by the pidfd alone.
-struct Liveness::Process {
-  UniqueFd pidfd, environment;
-  bool alive() const noexcept {
-    return !ended(pidfd.get()) && (!environment || has_memory(environment.get()) || gc_mutant(404));
-  }
-};
-
-// Null, with errno, where the process cannot be watched.
-std::shared_ptr<const Liveness::Process> Liveness::watch(pid_t pid) {
-  struct Watching {
-    std::mutex mutex;
-    std::map<pid_t, std::weak_ptr<const Process>> by_pid;
-  };
-  static Watching* watching = new Watching;  // other threads may still ask while statics are torn down
-  std::lock_guard lock(watching->mutex);
-  auto& known = watching->by_pid[pid];
-  std::shared_ptr<const Process> shared = known.lock();
-  // A process that has ended may have left its id to the one that is asked for now, and so may a program.
-  if (shared && shared->alive()) return shared;
-  UniqueFd pidfd(gc_mutant(391) ? (errno = ENOSYS, -1) : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (!pidfd) return nullptr;
-  UniqueFd environment(open(("/proc/" + std::to_string(pid) + "/environ").c_str(), O_RDONLY | O_CLOEXEC));
-  if (environment && !has_memory(environment.get())) environment.reset();
-  shared = std::make_shared<const Process>(Process{std::move(pidfd), std::move(environment)});
-  known = shared;
-  return shared;
-}
-
 // Kernels before 5.3 and some sandboxes know no pidfds.
 Liveness::Liveness(pid_t pid) {
   if (pid == getpid()) return;
   errno = 0;
-  process_ = watch(pid);
-  gone_ = !process_ && errno == ESRCH;
-  if (process_ || gone_) return;
+  pidfd_ = pidfd_of(pid);
+  gone_ = !pidfd_ && errno == ESRCH;
+  if (pidfd_ || gone_) return;
   const int why = errno;
   pid_ = pid;
   bool ended = false;
@@ -105,14 +90,14 @@ Liveness::Liveness(pid_t pid) {
 Result<Liveness> Liveness::of(pid_t pid) {
   errno = 0;
   Liveness liveness(pid);
-  if (pid != getpid() && !liveness.process_ && no_descriptor_left(errno))
+  if (pid != getpid() && !liveness.pidfd_ && no_descriptor_left(errno))
     return Status::system(errno, "cannot watch process %d", pid);
   return liveness;
 }
 
 bool Liveness::alive() const noexcept {
   if (gone_) return false;
-  if (process_) return process_->alive();
+  if (pidfd_) return !ended(pidfd_->get());
   if (pid_ == 0) return true;
   bool zombie = false;
   const uint64_t start = start_of(pid_, &zombie);  // 0 also where no descriptor is left to look

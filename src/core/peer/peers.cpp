@@ -184,9 +184,8 @@ uint32_t facts_of(const gpu::Device& device, int rank, const std::vector<PeerInf
   return facts;
 }
 
-// Other ranks may have agreed, and would take this process for one that died once it has ended. The first call counts.
+// Other ranks may have agreed, and would take this process for one that died once it has ended.
 void tell_others(proto::ControlPage& own, const std::string& name, const Status& why) {
-  if (own.fault != 0) return;
   std::snprintf(own.fault_text, sizeof own.fault_text, "%s", given_up(name, why).what());
   // Release: partner is Peers::fault().
   __atomic_store_n(&own.fault, static_cast<uint32_t>(why.code()), __ATOMIC_RELEASE);
@@ -254,27 +253,15 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   if (peers.remote_) {
     if (!opened) peers.remote_->withdraw();
     GC_TRY(peers.remote_->exchange_addresses(bootstrap));
-    // Others may dial for long, and wait for this rank's verdict no longer.
-    const auto watch = [&] { return peers.may_meet(bootstrap); };
-    if (opened) opened = contained([&] { return peers.remote_->connect(watch, peers.timeout_); });
-    if (!opened) tell_others(peers.own_page(), peers.name(peers.rank_), opened);
-    peers.publish();
+    if (opened) opened = contained([&] { return peers.remote_->connect(); });
   }
   if (Status agreed = peers.agree(bootstrap, opened, &peers.common_facts_); !agreed) {
     if (!gc_mutant(134)) tell_others(peers.own_page(), peers.name(peers.rank_), agreed);
     peers.publish();
     return agreed;
   }
-  if (peers.remote_) peers.remote_->hear_all();
   peers.pages_[static_cast<size_t>(peers.rank_)].close_name();
   return peers;
-}
-
-// Returns ok while there is reason to go on connecting. A rank that has died or failed comes first: what the bootstrap
-// says may only follow from that.
-Status Peers::may_meet(net::Bootstrap& bootstrap) const {
-  GC_TRY(check());
-  return bootstrap.look();
 }
 
 // Returns the death of another rank where that explains the failure, else the failure. A process lets its memory go a
@@ -375,12 +362,10 @@ Status Peers::check() const {
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
     // The page after the process: it may have closed properly, or told its fault, and then ended.
-    if (!dead(r) || closing(r) || fault(r)) continue;
-    std::string silence = remote(r) ? remote_->silence(r) : "";
-    if (!silence.empty()) silence = " (" + silence + ")";
-    return Status::error(Code::remote, "%s died%s%s: the communicator of %d ranks cannot go on", name(r).c_str(),
-                         remote(r) ? ", or its host cannot be reached any more" : "", silence.c_str(), size())
-        .blaming();
+    if (dead(r) && !closing(r) && !fault(r))
+      return Status::error(Code::remote, "%s died%s: the communicator of %d ranks cannot go on", name(r).c_str(),
+                           remote(r) ? ", or its host cannot be reached any more" : "", size())
+          .blaming();
   }
   // Either side of a message may find it too long, but the receiver is to learn that it is, whoever else gave up since.
   int gave_up = -1;

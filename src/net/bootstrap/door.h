@@ -14,8 +14,7 @@ namespace gpucoll::net {
 
 class Door {
  public:
-  // All ranks of a large communicator may knock at once.
-  static constexpr size_t kMostStrangers = 1024;
+  static constexpr size_t kMostStrangers = 64;
   static constexpr std::chrono::milliseconds kBudget{2000};  // for a connection to show the secret
 
   struct Guest {

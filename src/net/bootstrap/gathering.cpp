@@ -16,10 +16,6 @@ using proto::BootstrapHello;
 using proto::BootstrapWord;
 using proto::WordKind;
 
-namespace {
-constexpr int64_t kForFailures = 10;  // seconds
-}  // namespace
-
 BootstrapWord failed_word(const Status& why) {
   BootstrapWord word = {};
   word.kind = WordKind::kFailed;
@@ -182,8 +178,7 @@ void Gathering::go_on() {
     word.maker = maker();
   } else if (state_ == State::readying && all(&Seat::ready)) {
     state_ = State::parting;
-    // A rank that waits in vain for another tells it after its timeout.
-    deadline_ = deadline_after(timeout_s_ ? timeout_s_ + kForFailures : 0);
+    deadline_ = deadline_after(timeout_s_);
     word.kind = WordKind::kAddresses;
     for (const Seat& seat : seats_) addresses.push_back(seat.listener);
   } else {

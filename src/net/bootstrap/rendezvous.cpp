@@ -28,12 +28,6 @@ bool makes_sense(const BootstrapHello& hello) {
 
 }  // namespace
 
-proto::BootstrapAddress own_address(const proto::ListenAddress& at) {
-  proto::BootstrapAddress own = {at, getpid(), ""};
-  gethostname(own.host, sizeof own.host);
-  return own;
-}
-
 Rendezvous& Rendezvous::instance() {
   return of_this_process<Rendezvous>();  // its thread does not come along with a fork
 }
@@ -50,7 +44,7 @@ Result<UniqueId> Rendezvous::make_id() {
     wake();  // to end where it has nothing to do
     return address.status();
   }
-  id.root = own_address(*address);
+  id.root = {*address, getpid()};
   drop_oldest_unused();
   gatherings_.emplace(id.nonce, Gathering(++made_, Clock::now() + limits_.unused));
   wake();

@@ -33,16 +33,6 @@ void send_at_once(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-// An idle connection notices within kHostSilence that the other host is gone. A process that is stopped answers: its
-// system does.
-void keep_alive(int fd) {
-  constexpr int kOn = 1, kAfter = 10, kEvery = 5, kTimes = (static_cast<int>(kHostSilence.count()) - kAfter) / kEvery;
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kAfter, sizeof kAfter);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kEvery, sizeof kEvery);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kTimes, sizeof kTimes);
-}
-
 Status run(Transfer transfer, Deadline deadline) {
   while (transfer.left) {
     PollSet set;
@@ -75,17 +65,11 @@ void PollSet::add(int fd, short events) {
   watched.events = static_cast<short>(watched.events | events);
 }
 
-Status PollSet::wait(Deadline deadline, std::chrono::milliseconds most) {
+Status PollSet::wait(Deadline deadline) {
   if (Clock::now() >= deadline)
     return Status::error(Code::timed_out,
                          "the other ranks have not answered over the bootstrap sockets within the parameter timeout");
-  return poll_for(std::min(milliseconds_left(deadline), static_cast<int>(most.count())));
-}
-
-Status PollSet::look() { return poll_for(0); }
-
-Status PollSet::poll_for(int milliseconds) {
-  if (poll(fds_.data(), fds_.size(), milliseconds) >= 0) return {};
+  if (poll(fds_.data(), fds_.size(), milliseconds_left(deadline)) >= 0) return {};
   const int errnum = errno;
   for (pollfd& p : fds_) p.revents = 0;
   return errnum == EINTR ? Status() : Status::system(errnum, "this process cannot poll its bootstrap sockets");
@@ -137,23 +121,9 @@ Result<std::vector<UniqueFd>> listen_on(const Addresses& addresses, Addresses* a
   return listeners;
 }
 
-// Unanswered are data, or probes of a connection whose other side does not read. One that waits for long may have had
-// answers in between: tcpi_last_ack_recv tells.
-bool HostWatch::is_silent(int socket) {
-  tcp_info info = {};
-  socklen_t bytes = sizeof info;
-  const auto now = Clock::now();
-  const bool waits = getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
-                     (info.tcpi_unacked != 0 || info.tcpi_probes != 0);
-  if (waits && !waits_) since_ = now;
-  waits_ = waits;
-  return waits && now - since_ >= kHostSilence && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= kHostSilence;
-}
-
 UniqueFd accept_now(int listener) noexcept {
   UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd) send_at_once(fd.get());
-  if (fd) keep_alive(fd.get());
   return fd;
 }
 
@@ -167,7 +137,6 @@ Result<Dial> Dial::start(const Address& address) {
 Status Dial::begin() {
   GC_TRY_AS(fd_, open_socket(address_.family));
   send_at_once(fd_.get());
-  keep_alive(fd_.get());
   const SocketAddress to = socket_address_of(address_);
   if (!connect(fd_.get(), to.get(), to.bytes) || errno == EINPROGRESS || not_now(errno)) return {};
   return Status::error(Code::remote, "this process cannot connect to %s: %s", to_string(address_).c_str(),
@@ -181,8 +150,7 @@ Result<UniqueFd> Dial::finish() {
   SocketAddress peer;
   peer.bytes = sizeof peer.storage;
   if (!error && !getpeername(fd_.get(), peer.get(), &peer.bytes)) return std::move(fd_);
-  const bool is_reset = error == ECONNRESET || error == EPIPE;  // somebody took it, and has hung up since
-  if (error && error != ETIMEDOUT && !is_reset && !not_now(error))
+  if (error && error != ETIMEDOUT && !not_now(error))
     return Status::error(Code::remote, "this process cannot connect to %s: %s", to_string(address_).c_str(),
                          strerror(error));
   pollfd now = {fd_.get(), POLLOUT, 0};

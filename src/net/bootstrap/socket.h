@@ -34,34 +34,15 @@ class PollSet {
  public:
   // May be called again for the same descriptor.
   void add(int fd, short events);
-  // Waits until something is ready, at most a second, or `most` where that is less. Errors: timed_out, once the
-  // deadline has passed: also where something is ready all the time.
-  Status wait(Deadline deadline, std::chrono::milliseconds most = std::chrono::milliseconds(1000));
-  // Finds out what is ready, without waiting.
-  Status look();
+  // Waits until something is ready, at most a second. Errors: timed_out, once the deadline has passed: also where
+  // something is ready all the time.
+  Status wait(Deadline deadline);
   // Returns what is ready on a descriptor; 0 where nothing is, or it is not in the set.
   short ready(int fd) const;
 
  private:
-  Status poll_for(int milliseconds);
   std::vector<pollfd> fds_;
   std::unordered_map<int, size_t> places_;
-};
-
-// A host that leaves packets unanswered for so long counts as gone: one that lost its power, or its network.
-inline constexpr std::chrono::seconds kHostSilence{30};
-
-// Watches whether the other host still answers what a socket sends it. The system gives up on data without an answer
-// only after a quarter of an hour, and its own bound (TCP_USER_TIMEOUT) takes a process that does not read for a host
-// that is gone.
-class HostWatch {
- public:
-  // Returns whether the other host has left something unanswered for kHostSilence. To be asked about once a second.
-  bool is_silent(int socket);
-
- private:
-  bool waits_ = false;
-  Clock::time_point since_{};  // it has waited for an answer
 };
 
 // Returns listening sockets, without waiting, one for each of these addresses of this host; *at says where, as the

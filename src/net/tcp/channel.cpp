@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "net/bootstrap/interfaces.h"
 #include "net/tcp/endpoint.h"
 
 namespace gpucoll::net {
@@ -15,10 +14,6 @@ namespace {
 // For the other side to read what was put, and to end the connection as well.
 constexpr std::chrono::seconds kLongestFarewell{10};
 constexpr size_t kPieceBytes = 64 << 10;
-constexpr std::chrono::milliseconds kLookAtHost{500};
-
-// Returns whether the system ends a connection so where the other host does not answer its probes.
-bool is_lost(int errnum) { return errnum == ETIMEDOUT || errnum == EHOSTUNREACH || errnum == ENETUNREACH; }
 
 }  // namespace
 
@@ -71,6 +66,11 @@ void Channel::flush() {
   sent_ = 0;
 }
 
+bool Channel::attached() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<bool>(fd_);
+}
+
 size_t Channel::backlog() const {
   std::lock_guard lock(mutex_);
   return out_.size() - sent_;
@@ -85,7 +85,7 @@ void Channel::retire() noexcept {
 
 void Channel::attach(UniqueFd fd) {
   std::lock_guard lock(mutex_);
-  if (fd_ || ended_.load(std::memory_order_relaxed)) return;
+  if (fd_) return;
   fd_ = std::move(fd);
   flush();
 }
@@ -102,10 +102,6 @@ void Channel::turn(const PollSet& set) {
   flush();
   if (set.ready(fd_.get()) & (POLLIN | POLLHUP | POLLERR)) receive();
   if (retired_ && out_.empty() && !std::exchange(shut_, true)) shutdown(fd_.get(), SHUT_WR);
-  const auto now = Clock::now();
-  if (now - looked_at_host_ < kLookAtHost) return;
-  looked_at_host_ = now;
-  if (!ended_.load(std::memory_order_relaxed) && host_.is_silent(fd_.get())) note_silence(), finish();
 }
 
 void Channel::receive_now() {
@@ -118,7 +114,6 @@ void Channel::receive() {
   uint8_t piece[kPieceBytes];
   const ssize_t n = recv(fd_.get(), piece, sizeof piece, MSG_DONTWAIT);
   if (n < 0 && not_now(errno)) return;
-  if (n < 0 && is_lost(errno)) note_silence();
   if (n <= 0) return finish();
   if (!listener_) return;
   reader_.feed(piece, static_cast<size_t>(n));
@@ -128,38 +123,15 @@ void Channel::receive() {
   if (reader_.broken()) finish();
 }
 
-// REQUIRES: the mutex.
-void Channel::note_silence() {
-  SocketAddress own, other;
-  own.bytes = other.bytes = sizeof own.storage;
-  if (getsockname(fd_.get(), own.get(), &own.bytes) == 0) own_ = address_of(*own.get());
-  if (getpeername(fd_.get(), other.get(), &other.bytes) == 0) other_ = address_of(*other.get());
-}
-
-std::string Channel::silence() const {
-  std::unique_lock lock(mutex_);
-  const Address own = own_, other = other_;
-  lock.unlock();
-  if (!other) return "";
-  std::string text = to_string(other) + " has not answered for " + std::to_string(kHostSilence.count()) + " s";
-  if (const auto host = list_interfaces())
-    for (const InterfaceAddress& interface : *host)
-      if (interface.address.is_same_ip(own)) return text + " over " + interface.name;
-  return text;
-}
-
 void Channel::finish() {
   shutdown(fd_.get(), SHUT_RDWR);
-  fd_.reset();  // its owner may keep the channel for long
-  out_ = {};
-  sent_ = 0;
   ended_.store(true, std::memory_order_release);  // behind all that came
 }
 
 bool Channel::over() const {
   std::lock_guard lock(mutex_);
-  if (ended_.load(std::memory_order_relaxed)) return true;
-  return retired_ && Clock::now() - retired_at_ > kLongestFarewell;
+  if (!retired_) return false;
+  return ended_.load(std::memory_order_relaxed) || Clock::now() - retired_at_ > kLongestFarewell;
 }
 
 }  // namespace gpucoll::net

@@ -5,7 +5,7 @@
 // are put before the connection is there go out once it is. The endpoint's thread receives them and hands them to the
 // channel's listener.
 //
-// Thread safety: put(), backlog(), silence(), ended(), receive_now() and retire() from any thread; the rest belongs to
+// Thread safety: put(), attached(), backlog(), ended(), receive_now() and retire() from any thread; the rest belongs to
 // the endpoint.
 #pragma once
 #include <atomic>
@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "net/bootstrap/socket.h"
@@ -56,12 +55,12 @@ class Channel {
 
   // Sends a message, or keeps it until the connection takes it. REQUIRES: bytes <= proto::kChannelMost.
   void put(uint32_t kind, const void* payload, size_t bytes);
+  // Returns whether there has been a connection.
+  bool attached() const;
   // Returns how many bytes wait for the connection to take them.
   size_t backlog() const;
   // Returns whether the connection has ended: nothing more comes. What came before has been handed over.
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-  // Returns "10.1.2.3:4711 has not answered for 30 s over eth0" where it has ended as the other host is gone; else "".
-  std::string silence() const;
   // Receives what is there, on the caller's thread, unless the endpoint's is at it: for a caller that waits for a
   // message and has nothing else to do.
   void receive_now();
@@ -72,14 +71,13 @@ class Channel {
   void attach(UniqueFd fd);
   void watch(PollSet* set) const;
   void turn(const PollSet& set);
-  // Returns whether the endpoint may drop it: it has ended, or it is retired, and the other side has had its time.
+  // Returns whether the endpoint may drop it: it is retired, and the other side has all, or has had its time.
   bool over() const;
 
  private:
   bool append(const proto::ChannelHeader& header, const void* payload);
   void flush();
   void receive();
-  void note_silence();
   void finish();
 
   mutable std::mutex mutex_;
@@ -90,9 +88,6 @@ class Channel {
   MessageReader reader_;
   bool retired_ = false, shut_ = false;
   Clock::time_point retired_at_{};
-  HostWatch host_;
-  Clock::time_point looked_at_host_{};
-  Address own_, other_;  // of a connection whose host is gone
   std::atomic<bool> ended_{false};
 };
 

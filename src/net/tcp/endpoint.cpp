@@ -1,5 +1,6 @@
 #include "net/tcp/endpoint.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -11,13 +12,18 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/mutant.h"
 #include "base/service_thread.h"
 #include "base/system_limits.h"
 #include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
+namespace {
+
+// All ranks of a large communicator may knock at once.
+constexpr size_t kMostStrangers = 1024;
+
+}  // namespace
 
 Result<Token> random_token() {
   Token token;
@@ -30,10 +36,7 @@ Endpoint& Endpoint::instance() { return of_this_process<Endpoint>(); }
 
 Result<proto::ListenAddress> Endpoint::address() {
   std::lock_guard lock(mutex_);
-  if (!listening_) GC_TRY(begin());
-  GC_TRY(find_own());
-  const bool moved = !own_.ipv4.is_same_ip(at_.ipv4) || !own_.ipv6.is_same_ip(at_.ipv6);
-  if (moved && !gc_mutant(405)) GC_TRY(listen());
+  if (!listening_) GC_TRY(listen());
   return address_;
 }
 
@@ -43,38 +46,23 @@ Result<Address> Endpoint::way_to(const proto::ListenAddress& peer) {
   return way_between(own_, from_format(peer));
 }
 
-// REQUIRES: the mutex. Finding takes a quarter of a millisecond, so what was found lasts a while. An interface that is
-// down now may come again.
-Status Endpoint::find_own() {
-  constexpr std::chrono::seconds kLasts{1};
-  if (own_ && Clock::now() - found_at_ < kLasts) return {};
-  auto found = local_addresses();
-  if (!found && !own_) return found.status();
-  if (found) own_ = *found;
-  found_at_ = Clock::now();
-  return {};
-}
-
-// REQUIRES: the mutex. Listens at the addresses that this process has now. It goes on listening at earlier ones, which
-// others may have been told.
-Status Endpoint::listen() {
-  Addresses at;
-  GC_TRY_AS(auto listeners, listen_on(own_, &at));
-  log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
-  at_ = at;
-  address_ = to_format(at);
-  new_doors_.emplace_back(std::move(listeners));
-  wake();
-  return {};
-}
-
 // REQUIRES: the mutex.
-Status Endpoint::begin() {
+Status Endpoint::find_own() {
+  if (own_) return {};
+  GC_TRY_AS(own_, local_addresses());
+  return {};
+}
+
+Status Endpoint::listen() {
   widen_descriptor_table();  // before threads that must show their heartbeat open connections
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return Status::system(errno, "this process cannot make an event descriptor for its network connections");
   GC_TRY(find_own());
-  GC_TRY(listen());
+  Addresses at;
+  GC_TRY_AS(auto listeners, listen_on(own_, &at));
+  log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
+  address_ = to_format(at);
+  door_ = Door(std::move(listeners), kMostStrangers);
   service_thread([this] { run(); }).detach();
   listening_ = true;  // only now: starting a thread may fail
   return {};
@@ -139,7 +127,7 @@ void Endpoint::admit(Door::Guest guest) {
   std::unique_lock lock(mutex_);
   const auto waiting = waiting_.find({guest.hello.nonce, guest.hello.host});
   if (waiting == waiting_.end()) return;
-  if (send(guest.fd.get(), &proto::kAdmitted, 1, MSG_NOSIGNAL) != 1) return;
+  if (send(guest.fd.get(), &proto::kChannelAdmitted, 1, MSG_NOSIGNAL) != 1) return;
   if (waiting->second.welcome) {
     const Welcome welcome = waiting->second.welcome;
     lock.unlock();  // it serves a channel
@@ -152,22 +140,12 @@ void Endpoint::admit(Door::Guest guest) {
   }
 }
 
-// The oldest doors close where addresses have changed often.
-void Endpoint::open_new_doors() {
-  constexpr size_t kMost = 8;
-  std::lock_guard lock(mutex_);
-  for (Door& door : new_doors_) doors_.push_back(std::move(door));
-  new_doors_.clear();
-  while (doors_.size() > kMost) doors_.pop_front();
-}
-
 // Errors: what keeps the thread from looking at connections, or from accepting them.
 Status Endpoint::turn() {
   const std::vector<std::shared_ptr<Channel>> served = channels();
   PollSet set;
   set.add(wake_.get(), POLLIN);
-  open_new_doors();
-  for (const Door& door : doors_) door.watch(&set);
+  door_.watch(&set);
   for (const auto& channel : served) channel->watch(&set);
   GC_TRY(set.wait(deadline_after(0)));
   uint64_t count;
@@ -178,12 +156,10 @@ Status Endpoint::turn() {
     std::lock_guard lock(mutex_);
     return waiting_.contains({hello.nonce, hello.host});
   };
-  Status served_doors;
-  for (Door& door : doors_)
-    if (Status served_door = door.serve(set, knows, &guests); !served_door) served_doors = std::move(served_door);
+  Status served_door = door_.serve(set, knows, &guests);
   for (Door::Guest& guest : guests) admit(std::move(guest));
   for (const auto& channel : served) channel->turn(set);
-  return served_doors;
+  return served_door;
 }
 
 // Says it once, and gives others time to let go of what is short.
@@ -199,15 +175,43 @@ void Endpoint::run() {
     if (Status status = contained([this] { return turn(); }); !status) report(status);
 }
 
-Result<DialedConnection> dial_endpoint(const proto::ListenAddress& at, const Token& token, int number) {
+Result<DialedConnection> DialedConnection::start(const proto::ListenAddress& at, const Token& token, int number) {
   GC_TRY_AS(const Address address, Endpoint::instance().way_to(at));
+  GC_TRY_AS(Dial dial, Dial::start(address));
+  return DialedConnection(std::move(dial), address, token, number);
+}
+
+Status DialedConnection::say_hello() {
+  GC_TRY_AS(UniqueFd fd, dial_.finish());
+  if (!fd) return {};
   proto::BootstrapHello hello = {};
   hello.magic = proto::kBootstrapMagic;
-  hello.nonce = token.low;
-  hello.host = token.high;
-  hello.level = number;
+  hello.nonce = token_.low;
+  hello.host = token_.high;
+  hello.level = number_;
   hello.pid = getpid();
-  return DialedConnection::start(address, hello);
+  // A fresh connection has room for so few bytes. Where it has ended already, the answer is missing.
+  [[maybe_unused]] const ssize_t n = send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL);
+  fd_ = std::move(fd);
+  return {};
+}
+
+Result<UniqueFd> DialedConnection::finish() {
+  constexpr std::chrono::milliseconds kBeforeNext{20};
+  if (Clock::now() < again_) return UniqueFd();
+  if (!fd_) {
+    pollfd now = {dial_.fd(), POLLOUT, 0};
+    if (poll(&now, 1, 0) > 0) GC_TRY(say_hello());
+  }
+  if (!fd_) return UniqueFd();
+  uint8_t answer = 0;
+  const ssize_t n = recv(fd_.get(), &answer, 1, MSG_DONTWAIT);
+  if (n == 1 && answer == proto::kChannelAdmitted) return std::move(fd_);
+  if (n < 0 && not_now(errno)) return UniqueFd();
+  fd_.reset();
+  GC_TRY_AS(dial_, Dial::start(address_));
+  again_ = Clock::now() + kBeforeNext;
+  return UniqueFd();
 }
 
 }  // namespace gpucoll::net

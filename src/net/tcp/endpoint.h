@@ -5,14 +5,12 @@
 // knocks without a token that is waited for is hung up on (net/bootstrap/door.h).
 // Thread safety: any function from any thread.
 #pragma once
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "net/bootstrap/dialed_connection.h"
 #include "net/bootstrap/door.h"
 #include "net/tcp/channel.h"
 #include "net/tcp/token.h"
@@ -24,8 +22,7 @@ class Endpoint {
   // Returns this process's; a forked child has its own.
   static Endpoint& instance();
 
-  // Returns where this process listens, and begins to at the first call; at another address where this host's have
-  // changed since. Errors: system; invalid_argument (parameter
+  // Returns where this process listens, and begins to at the first call. Errors: system; invalid_argument (parameter
   // socket_ifname).
   Result<proto::ListenAddress> address();
   // Returns the address by which this process reaches an endpoint that listens at `peer`. Errors: as net::way_to().
@@ -55,30 +52,42 @@ class Endpoint {
   };
   Status find_own();
   Status listen();
-  Status begin();
-  void open_new_doors();
   void run();
   Status turn();
   void admit(Door::Guest guest);
   void report(const Status& status) noexcept;
   std::vector<std::shared_ptr<Channel>> channels();
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards what follows but door_, which is the thread's once it runs
   bool listening_ = false;
-  Addresses own_;  // without ports
-  Clock::time_point found_at_{};
-  Addresses at_;  // where it listens
+  Addresses own_;  // without ports; found once, as finding takes a quarter of a millisecond
   proto::ListenAddress address_ = {};
   UniqueFd wake_;
   std::map<Token, Waiting> waiting_;
   std::vector<std::shared_ptr<Channel>> channels_;
-  std::deque<Door> new_doors_;
-
-  std::deque<Door> doors_;  // the thread's, as what follows
-  bool reported_ = false;
+  Door door_;
+  bool reported_ = false;  // the thread's
 };
 
-// Begins a connection to an endpoint, which shows a token and a number. Errors: remote; as Endpoint::way_to().
-Result<DialedConnection> dial_endpoint(const proto::ListenAddress& at, const Token& token, int number);
+// A connection that is being made to an endpoint, without waiting. An endpoint may hang up on it before it has heard
+// the token, where too many knock at once: then it dials again.
+class DialedConnection {
+ public:
+  // Errors: remote; as Endpoint::way_to().
+  static Result<DialedConnection> start(const proto::ListenAddress& at, const Token& token, int number);
+  // Returns the connection once the endpoint has admitted it; empty before. Errors: remote.
+  Result<UniqueFd> finish();
+
+ private:
+  DialedConnection(Dial dial, const Address& address, const Token& token, int number)
+      : dial_(std::move(dial)), address_(address), token_(token), number_(number) {}
+  Status say_hello();
+  Dial dial_;
+  Address address_;
+  Token token_;
+  int number_;
+  UniqueFd fd_;  // of a connection that has shown the token
+  Clock::time_point again_{};
+};
 
 }  // namespace gpucoll::net

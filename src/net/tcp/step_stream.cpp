@@ -101,11 +101,6 @@ Status FrameReader::take_header(const uint8_t** data, size_t* bytes, FrameSink& 
   *data += now;
   *bytes -= now;
   if (header_ < sizeof frame_) return {};
-  if (frame_.magic == proto::kStepMagic && frame_.kind == StepKind::kEnd) {
-    ended_ = true;
-    header_ = 0;
-    return {};
-  }
   const bool known = frame_.kind == StepKind::kData || frame_.kind == StepKind::kHead;
   if (frame_.magic != proto::kStepMagic || !known)
     return Status::error(Code::remote, "it sends data that are not a step, as another version of gpucoll may");

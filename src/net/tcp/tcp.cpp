@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "base/mutant.h"
 #include "base/params.h"
 #include "net/host_blocks.h"
 #include "net/step_lanes.h"
@@ -27,48 +26,13 @@ struct TcpBlob {
 static_assert(sizeof(TcpBlob) <= sizeof(LinkBlob));
 constexpr uint32_t kMostSockets = 64;
 
-StepFrame frame_of(StepKind kind, int lane, uint64_t step) {
+StepFrame head_frame(int lane, uint64_t head) {
   StepFrame frame = {};
   frame.magic = proto::kStepMagic;
-  frame.kind = kind;
+  frame.kind = StepKind::kHead;
   frame.lane = static_cast<uint16_t>(lane);
-  frame.step = step;
+  frame.step = head;
   return frame;
-}
-
-// One socket's share of an end's work.
-struct Stream {
-  FrameWriter writer;
-  FrameReader reader;
-  int last_lane = -1;  // which was looked at last
-  bool over = false;   // the other side has said that nothing follows, and has closed it
-  Status unsent;       // why nothing can be sent any more
-};
-
-// Receives what is there. The other side's end is a failure unless it has said before that nothing follows.
-Result<bool> receive(Stream& stream, int socket, FrameSink& sink) {
-  if (stream.over) return false;
-  auto came = stream.reader.receive(socket, sink);
-  if (!came && !stream.reader.ended() && !stream.unsent) return stream.unsent;
-  if (came || !stream.reader.ended() || gc_mutant(402)) return came;
-  stream.over = true;
-  return false;
-}
-
-// What came before the socket broke is received first: the other side may have ended in order.
-Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
-  GC_TRY_AS(const bool came, receive(stream, socket, sink));
-  if (stream.reader.ended() || !stream.unsent) {
-    stream.writer.drop_all();
-    return came ? StepProgress::moved : StepProgress::none;
-  }
-  auto sent = stream.writer.flush(socket);
-  if (!sent) {
-    stream.unsent = sent.status();
-    return StepProgress::pending;
-  }
-  if (came || *sent) return StepProgress::moved;
-  return stream.writer.empty() ? StepProgress::none : StepProgress::pending;
 }
 
 class TcpEnd : public LinkEnd {
@@ -80,14 +44,6 @@ class TcpEnd : public LinkEnd {
   bool needs_progress() const override { return true; }
 
  protected:
-  // Says over each socket that nothing follows.
-  static void finish(std::vector<Stream>& streams, const std::vector<UniqueFd>& sockets) {
-    for (size_t i = 0; i < streams.size(); ++i) {
-      if (streams[i].reader.ended() || !streams[i].writer.has_room()) continue;
-      streams[i].writer.put(frame_of(StepKind::kEnd, 0, 0), nullptr);
-      streams[i].writer.flush(sockets[i].get()).status().ignore();  // the rest goes with progress()
-    }
-  }
   // Makes the blocks, and a lane of either side's for each.
   template <class Lane>
   Status allocate(std::vector<Lane>* lanes) {
@@ -112,6 +68,20 @@ class TcpEnd : public LinkEnd {
   HostBlocks blocks_;
 };
 
+// One socket's share of an end's work.
+struct Stream {
+  FrameWriter writer;
+  FrameReader reader;
+  int last_lane = -1;  // which was looked at last
+};
+
+Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
+  GC_TRY_AS(const bool came, stream.reader.receive(socket, sink));
+  GC_TRY_AS(const bool sent, stream.writer.flush(socket));
+  if (came || sent) return StepProgress::moved;
+  return stream.writer.empty() ? StepProgress::none : StepProgress::pending;
+}
+
 class TcpSender final : public TcpEnd, private FrameSink {
  public:
   using TcpEnd::TcpEnd;
@@ -123,7 +93,7 @@ class TcpSender final : public TcpEnd, private FrameSink {
     if (blob.sockets == 0 || blob.sockets > kMostSockets)
       return Status::error(Code::remote, "the other side offers %u sockets for a connection", blob.sockets);
     for (uint32_t i = 0; i < blob.sockets; ++i) {
-      GC_TRY_AS(DialedConnection dialed, dial_endpoint(blob.address, blob.token, static_cast<int>(i)));
+      GC_TRY_AS(DialedConnection dialed, DialedConnection::start(blob.address, blob.token, static_cast<int>(i)));
       dialed_.push_back(std::move(dialed));
     }
     sockets_.resize(dialed_.size());
@@ -143,14 +113,11 @@ class TcpSender final : public TcpEnd, private FrameSink {
     auto most = StepProgress::none;
     for (size_t i = 0; i < streams_.size(); ++i) {
       GC_TRY(fill(i));
-      if (streams_[i].reader.ended() && !streams_[i].writer.empty())
-        return Status::error(Code::remote, "its rank has closed the communicator, and takes no more data");
       GC_TRY_AS(const StepProgress moved, turn(streams_[i], sockets_[i].get(), *this));
       most = std::max(most, moved);
     }
     return most;
   }
-  void finish() override { TcpEnd::finish(streams_, sockets_); }
 
  private:
   // Goes once round the socket's lanes, from the one behind the last.
@@ -218,7 +185,6 @@ class TcpReceiver final : public TcpEnd, private FrameSink {
     }
     return most;
   }
-  void finish() override { TcpEnd::finish(streams_, sockets_); }
 
  private:
   void tell_heads(size_t socket) {
@@ -226,7 +192,7 @@ class TcpReceiver final : public TcpEnd, private FrameSink {
     FrameWriter& writer = streams_[socket].writer;
     for (int looks = static_cast<int>(socket); looks < shape_.lanes && writer.has_room(); looks += n_sockets()) {
       const int lane = lane_behind(socket, &streams_[socket].last_lane);
-      if (lanes_[static_cast<size_t>(lane)].drained(&head)) writer.put(frame_of(StepKind::kHead, lane, head), nullptr);
+      if (lanes_[static_cast<size_t>(lane)].drained(&head)) writer.put(head_frame(lane, head), nullptr);
     }
   }
   Result<uint8_t*> begin(const StepFrame& frame) override {

@@ -3,8 +3,6 @@
 //   kData  from the sending end: the slice that begins behind step `step`; slice_bytes(record) bytes of data follow,
 //          then the receiving end has tail beyond the slice. With it goes the note of a message that begins there
 //   kHead  from the receiving end: `step` steps have been drained
-//   kEnd   from either end, the last frame over a socket: its rank has closed the communicator, and nothing follows. A
-//          socket that ends without it is a broken one
 // A sender's slot is free again once the receiver's is, so data are sent from the slots themselves.
 #pragma once
 #include <cstdint>
@@ -15,7 +13,7 @@ namespace gpucoll::proto {
 
 inline constexpr uint32_t kStepMagic = 0x67635374;
 
-enum class StepKind : uint16_t { kData = 1, kHead = 2, kEnd = 3 };
+enum class StepKind : uint16_t { kData = 1, kHead = 2 };
 
 struct StepFrame {
   uint32_t magic;

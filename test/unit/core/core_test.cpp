@@ -149,28 +149,6 @@ TEST(Liveness, SeesAProcessThatEndedEvenBeforeItIsReaped) {
   EXPECT_TRUE(Liveness(getpid()).alive());
 }
 
-// A process that runs another program keeps its id, but not its memory.
-TEST(Liveness, SeesAProcessThatRunsAnotherProgram) {
-  int pipe_fds[2];
-  ASSERT_EQ(pipe(pipe_fds), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    close(pipe_fds[1]);
-    char byte;
-    if (read(pipe_fds[0], &byte, 1) == 0) execlp("sleep", "sleep", "60", nullptr);
-    _exit(1);
-  }
-  close(pipe_fds[0]);
-  const Liveness watch(child);
-  EXPECT_TRUE(watch.alive());
-  close(pipe_fds[1]);
-  for (int i = 0; i < 5000 && watch.alive(); ++i) usleep(1000);
-  EXPECT_FALSE(watch.alive());
-  EXPECT_TRUE(Liveness(child).alive()) << "it is another program now";
-  EXPECT_EQ(kill(child, SIGKILL), 0);
-  waitpid(child, nullptr, 0);
-}
-
 namespace {
 
 // A rank for each device, which runs so many blocks at once.

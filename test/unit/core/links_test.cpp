@@ -452,8 +452,7 @@ class CountingEnd final : public net::LinkEnd {
     looks.fetch_add(1);
     return net::StepProgress::none;
   }
-  void finish() override { finishes.fetch_add(1); }
-  std::atomic<int> looks{0}, finishes{0};
+  std::atomic<int> looks{0};
 
  private:
   net::LinkBlob blob_ = {};
@@ -471,30 +470,4 @@ TEST(LinkProgress, LooksAgainAfterEachLaunch) {
     while (end.looks == before && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     ASSERT_GT(end.looks, before) << launch;
   }
-}
-
-// The other ends are told once, and only when nothing of this rank's kernels is left to move.
-TEST(LinkProgress, TellsThatNothingFollowsOnceKernelsRest) {
-  CountingEnd end;
-  std::atomic<KernelActivity> activity{KernelActivity::launched};
-  LinkProgress progress([&] { return activity.load(); });
-  progress.add(1, end);
-  const auto comes = [](const auto& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!condition() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-    return condition();
-  };
-  progress.finish();
-  const int before = end.looks;
-  ASSERT_TRUE(comes([&] { return end.looks > before + 10; }));
-  EXPECT_EQ(end.finishes, 0);
-  activity = KernelActivity::none;
-  progress.wake();
-  EXPECT_TRUE(comes([&] { return end.finishes == 1; }));
-  for (int i = 0; i < 10; ++i) {
-    const int looks = end.looks;
-    progress.wake();
-    ASSERT_TRUE(comes([&] { return end.looks > looks; }));
-  }
-  EXPECT_EQ(end.finishes, 1);
 }

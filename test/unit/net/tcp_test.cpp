@@ -9,13 +9,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "../../resources.h"
 #include "base/params.h"
 #include "link_kernels.h"
 #include "net/bootstrap/interfaces.h"
@@ -93,7 +91,7 @@ struct ChannelPair {
     auto address = Endpoint::instance().address();
     ASSERT_TRUE(address);
     Endpoint::instance().serve(there, token);
-    auto dialed = dial_endpoint(*address, token, 0);
+    auto dialed = DialedConnection::start(*address, token, 0);
     ASSERT_TRUE(dialed);
     for (;;) {
       auto fd = dialed->finish();
@@ -193,55 +191,6 @@ TEST(TcpLink, SaysThatThePeerIsGone) {
   EXPECT_EQ(status.code(), Code::remote);
 }
 
-namespace {
-
-// Moves an end's steps until nothing is left to move. Returns what broke it.
-Status rest(LinkEnd& end) {
-  for (int calm = 0; calm < 50;) {
-    GC_TRY_AS(const StepProgress moved, end.progress());
-    calm = moved == StepProgress::none ? calm + 1 : 0;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return {};
-}
-
-}  // namespace
-
-// A rank that closes its communicator and ends breaks nothing: what it has sent comes, and what nobody needs is
-// dropped.
-TEST(TcpLink, AnOrderlyEndOfTheSenderIsNoFailure) {
-  HostMemoryPort memory;
-  const LinkShape shape = {1, proto::connection_shape(4096)};
-  Pair pair = connect_pair(tcp_transport(), shape, memory);
-  const std::vector<Slice> slices(3, {1, shape.slots.simple});
-  send_slices(pair.sender->connector(0), 0, slices, shape.slots.simple);
-  ASSERT_TRUE(rest(*pair.sender).ok());
-  ASSERT_TRUE(rest(*pair.receiver).ok());
-  EXPECT_EQ(receive_slices(pair.receiver->connector(0), 0, slices, shape.slots.simple), 0u);
-  pair.sender->finish();
-  ASSERT_TRUE(pair.sender->progress().ok());
-  ASSERT_TRUE(pair.receiver->progress().ok());  // tells its head, which the sender does not read
-  pair.sender.reset();
-  for (int i = 0; i < 3; ++i) {
-    const Status rested = rest(*pair.receiver);
-    EXPECT_TRUE(rested.ok()) << rested.what();
-  }
-}
-
-TEST(TcpLink, AnOrderlyEndOfTheReceiverIsNoFailureUntilThereAreMoreData) {
-  HostMemoryPort memory;
-  const LinkShape shape = {1, proto::connection_shape(4096)};
-  Pair pair = connect_pair(tcp_transport(), shape, memory);
-  pair.receiver->finish();
-  ASSERT_TRUE(pair.receiver->progress().ok());
-  pair.receiver.reset();
-  ASSERT_TRUE(rest(*pair.sender).ok());
-  send_slices(pair.sender->connector(0), 0, {{1, 8}}, shape.slots.simple);
-  const Status rested = rest(*pair.sender);
-  EXPECT_EQ(rested.code(), Code::remote);
-  EXPECT_NE(std::string(rested.what()).find("takes no more data"), std::string::npos) << rested.what();
-}
-
 TEST(TcpLink, NobodyListens) {
   HostMemoryPort memory;
   const LinkShape shape = {1, proto::connection_shape(4096)};
@@ -298,16 +247,6 @@ TEST(Channel, TellsHowMuchWaits) {
   await([&] { return pair.here->backlog() == 0 && pair.heard_there.count() == 1; });
 }
 
-// Its owner may keep a channel for long after the other process has ended.
-TEST(Channel, ThatHasEndedHoldsNoDescriptor) {
-  std::optional<ChannelPair> pair(std::in_place);
-  pair->connect();
-  const int before = gpucoll_test::open_descriptors();
-  pair->there->retire();
-  await([&] { return pair->here->ended() && pair->there->ended(); });
-  EXPECT_EQ(gpucoll_test::open_descriptors(), before - 2);
-}
-
 TEST(Channel, EndsAtWhatItsListenerDoesNotKnow) {
   ChannelPair pair;
   pair.connect();
@@ -327,29 +266,6 @@ TEST(Endpoint, ListensWhereTheParametersSay) {
   auto way = way_to(*format);
   ASSERT_TRUE(way);
   EXPECT_EQ(to_string(*way).rfind("[::1]:", 0), 0u) << to_string(*way);
-}
-
-// A host's addresses may change: then this process listens at the new ones, too.
-TEST(Endpoint, ListensAnewWhereTheAddressesHaveChanged) {
-  const std::string before = params().socket_ifname;
-  auto first = Endpoint::instance().address();
-  ASSERT_TRUE(first);
-  ASSERT_TRUE(set_param("socket_ifname", "=lo", "test").ok());
-  proto::ListenAddress second = *first;
-  await([&] {
-    if (auto now = Endpoint::instance().address()) second = *now;
-    return from_format(second).ipv4.is_loopback() || from_format(second).ipv6.is_loopback();
-  });
-  for (const proto::ListenAddress& at : {*first, second}) {
-    const Addresses listening = from_format(at);
-    auto one = connect_to(listening.ipv4 ? listening.ipv4 : listening.ipv6, deadline_after(30));
-    EXPECT_TRUE(one.ok()) << one.status().what();
-  }
-  ASSERT_TRUE(set_param("socket_ifname", before.c_str(), "test").ok());
-  await([&] {
-    auto now = Endpoint::instance().address();
-    return now && from_format(*now).ipv4.is_same_ip(from_format(*first).ipv4);
-  });
 }
 
 // Whoever shows no token that is waited for is hung up on, and disturbs nobody.
@@ -382,7 +298,7 @@ TEST(Endpoint, AdmitsWhoKnocksTooEarly) {
   ChannelPair pair;
   auto address = Endpoint::instance().address();
   ASSERT_TRUE(address);
-  auto dialed = dial_endpoint(*address, pair.token, 0);
+  auto dialed = DialedConnection::start(*address, pair.token, 0);
   ASSERT_TRUE(dialed);
   for (int i = 0; i < 100; ++i) {
     auto fd = dialed->finish();

@@ -199,7 +199,8 @@ typedef struct gc_abi {
      where it can. */
   const gc_pointer_hint *hint;
   int (*is_device)(const void *pointer);
-  /* Returns the number of the device whose kernels can read this device memory. */
+  /* Returns the number of the device that this memory is of; -1: of none, as managed memory, which the kernels of all
+     devices see. */
   int (*device_number)(const void *pointer);
   int (*copy)(void *dst, const void *src, size_t bytes);
   /* Copies runs at the same offsets from both addresses, many at once. Returns GC_STAGE where it cannot: copy them

@@ -159,8 +159,11 @@ int is_device(const void* pointer) {
 }
 
 int device_number(const void* pointer) {
-  const gpu::Device* const device = device_of(pointer);
-  return device ? device->index() : 0;
+  auto platform = gpu::platform();
+  if (!platform) return -1;
+  const gpu::PointerInfo info = (*platform)->classify(pointer);
+  gpu::await_program_copies(pointer, info);
+  return device_holding(info);
 }
 
 bool is_pageable(const void* pointer) {
@@ -205,11 +208,12 @@ int copy_strided(void* host, void* on_device, const gc_runs* runs, size_t n, int
 int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes, int to_device) {
   count_staged(bytes);
   return mpi_class(guarded("packing", [&]() -> Status {
-    const void* data = moved(memory, map->runs[0].offset);
-    last_device_pointer = data;
-    gpu::Device* device = device_of(data);
-    if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", data);
-    await_program_copies(elements_of(*map, memory, bytes));
+    const ProgramData data = elements_of(*map, memory, bytes);
+    const void* const owner = address_on_device(data);
+    last_device_pointer = owner;
+    gpu::Device* device = device_of(owner);
+    if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", owner);
+    await_program_copies(data);
     return coll::copy_packed(*device, *map, memory, packed, bytes, to_device);
   }));
 }

@@ -8,10 +8,11 @@ static void see(gcm_kinds *kinds, ptrdiff_t address) {
     kinds->host = true;
     return;
   }
-  const int number = gcm_abi->device_number(memory);
-  kinds->several_devices = kinds->several_devices || (kinds->device && number != kinds->number && !gc_mutant(411));
-  if (!kinds->device) kinds->number = number;
   kinds->device = true;
+  const int number = gcm_abi->device_number(memory);
+  if (number < 0) return;
+  kinds->several_devices = kinds->several_devices || (kinds->number >= 0 && number != kinds->number && !gc_mutant(411));
+  if (kinds->number < 0) kinds->number = number;
 }
 
 /* The runs of one element: those of a type with gaps that follow each other at equal distances may be allocations, too.
@@ -31,7 +32,7 @@ static void see_element(gcm_kinds *kinds, ptrdiff_t address, gcm_type *type) {
 }
 
 gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout) {
-  gcm_kinds kinds = {false, false, false, 0};
+  gcm_kinds kinds = {false, false, false, -1};
   for (size_t i = 0; i < layout->groups; i++) {
     gcm_type *type = gcm_group_type(layout, i);
     if (gcm_group_count(layout, i) == 0 || type->super.size == 0) continue;

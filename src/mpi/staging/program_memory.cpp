@@ -1,6 +1,8 @@
 #include "mpi/staging/program_memory.h"
 
+#include "base/mutant.h"
 #include "gpu/program_copies.h"
+#include "mpi/datatype/address.h"
 
 namespace gpucoll::coll {
 
@@ -12,6 +14,31 @@ bool is_partly_pinned(const gpu::PointerInfo& info, const void* address, size_t 
 
 ProgramData elements_of(const gc_type_map& map, const void* memory, size_t bytes) noexcept {
   return {memory, map.runs, map.n_runs, (bytes + map.size - 1) / map.size, map.extent};
+}
+
+int device_holding(const gpu::PointerInfo& info) noexcept {
+  return info.kind == gpu::MemoryKind::device || gc_mutant(440) ? info.device : -1;
+}
+
+const void* address_on_device(const ProgramData& data) noexcept {
+  const void* const first = moved(data.memory, data.runs[0].offset);
+  const void* found = nullptr;
+  auto platform = gpu::platform();
+  if (data.memory || !platform) return first;
+  each_allocation(**platform, data, [&](const void* address, const gpu::PointerInfo& info) {
+    if (!found && device_holding(info) >= 0) found = address;
+  });
+  return found ? found : first;
+}
+
+bool are_partly_managed(const ProgramData& data) noexcept {
+  bool found = false;
+  auto platform = gpu::platform();
+  if (data.memory || !platform) return false;
+  each_allocation(**platform, data, [&](const void*, const gpu::PointerInfo& info) {
+    found = found || info.kind == gpu::MemoryKind::managed;
+  });
+  return found;
 }
 
 void await_program_copies(const ProgramData& data) noexcept {

@@ -26,6 +26,17 @@ ProgramData elements_of(const gc_type_map& map, const void* memory, size_t bytes
 template <class See>
 void each_allocation(gpu::Platform& platform, const ProgramData& data, const See& see);
 
+// Returns the number of the device that memory is of; -1 where the kernels of all devices see it, and where there is
+// none.
+int device_holding(const gpu::PointerInfo& info) noexcept;
+
+// Returns an address in the data by which to choose the device that copies them: of the first memory that one device
+// holds, else the first. Only data at absolute addresses (`memory` is null) are looked through.
+const void* address_on_device(const ProgramData& data) noexcept;
+
+// Returns whether any of the data are managed memory. As above.
+bool are_partly_managed(const ProgramData& data) noexcept;
+
 // Waits for what the program has just copied to or from any of the allocations (gpu/program_copies.h), where there may
 // be several: only absolute addresses, whose `memory` is null, lead to them. Callers wait for the first one themselves.
 void await_program_copies(const ProgramData& data) noexcept;

@@ -25,6 +25,17 @@ TEST(ProgramMemory, IsPinnedOnlyAsAWhole) {
   EXPECT_FALSE(is_partly_pinned(info, array, 1000));
 }
 
+TEST(ProgramMemory, IsOfOneDeviceUnlessManaged) {
+  gpu::PointerInfo info;
+  info.device = 1;
+  info.kind = gpu::MemoryKind::device;
+  EXPECT_EQ(device_holding(info), 1);
+  info.kind = gpu::MemoryKind::managed;
+  EXPECT_EQ(device_holding(info), -1);
+  info = {};
+  EXPECT_EQ(device_holding(info), -1);
+}
+
 class Allocations {
  public:
   explicit Allocations(int n) {
@@ -71,6 +82,18 @@ TEST(ProgramMemory, IsSeenWhereStridesLead) {
   const Allocations at(2);
   const gc_runs run = {at.place(0), 4, 2, at.place(1) - at.place(0)};
   EXPECT_EQ(bases_of({nullptr, &run, 1, 1, 0}), (Bases{at[0], at[1]}));
+}
+
+TEST(ProgramMemory, IsCopiedByTheFirstDevice) {
+  static char host[16];
+  const Allocations at(1);
+  const auto in_host = static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(host));
+  const gc_runs runs[] = {{in_host, 4, 1, 0}, {at.place(0) + 8, 4, 1, 0}};
+  EXPECT_EQ(address_on_device({nullptr, runs, 2, 1, 0}), static_cast<const char*>(at[0]) + 8);
+  EXPECT_EQ(address_on_device({nullptr, runs, 1, 1, 0}), host);
+  const gc_runs ahead = {4, 4, 1, 0};
+  EXPECT_EQ(address_on_device({at[0], &ahead, 1, 1, 0}), static_cast<const char*>(at[0]) + 4);
+  EXPECT_FALSE(are_partly_managed({nullptr, runs, 2, 1, 0}));
 }
 
 TEST(ProgramMemory, IsSeenOnceInOneAllocation) {

@@ -173,12 +173,16 @@ Status Take::start_copy(uint8_t* source) {
   const bool by_engine = !target_.on_device || (!target_.map && bytes_ >= kLeastByEngine);
   if (!target_.on_device && slot_.kernels_only) return ask_sender();
   if (!by_engine || slot_.kernels_only) return unpack(source);
-  if (suits_slots()) {
+  gpu::PointerInfo host;  // what the target is like, where it is the host's
+  GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
+  if (!target_.on_device) host = platform->classify(target_.memory);
+  const bool is_out_of_reach = coll::is_partly_pinned(*platform, host, target_.memory, bytes_);
+  if (suits_slots(host, is_out_of_reach)) {
     source_ = source;
     way_ = Way::by_slots;
     return go_through_slots();
   }
-  if (is_out_of_reach()) return ask_sender();
+  if (is_out_of_reach) return ask_sender();
   GC_TRY_AS(const gpu::Stream stream, end_->stream());
   void* const to = target_.on_device ? device.kernel_address(target_.memory) : target_.memory;
   GC_TRY(device.copy_async(to, source, bytes_, stream));
@@ -194,19 +198,11 @@ Status Take::look_at_engine() {
   return {};
 }
 
-// Returns whether the data go to pageable memory, and are many.
-bool Take::suits_slots() const {
+// Returns whether the data go to pageable memory, and are many. is_out_of_reach: no copy engine takes the target, host
+// memory of which only the first part is page-locked.
+bool Take::suits_slots(const gpu::PointerInfo& target, bool is_out_of_reach) const {
   if (target_.on_device || bytes_ < HostSlots::kLeastMessage) return false;
-  const auto platform = gpu::platform();
-  const bool is_pageable = platform && (*platform)->classify(target_.memory).kind == gpu::MemoryKind::host;
-  return (is_pageable || is_out_of_reach()) && end_->slots.are_there();
-}
-
-// Returns whether no copy engine takes the target: host memory of which only the first part is page-locked.
-bool Take::is_out_of_reach() const {
-  if (target_.on_device) return false;
-  const auto platform = gpu::platform();
-  return platform && coll::is_partly_pinned((*platform)->classify(target_.memory), target_.memory, bytes_);
+  return (target.kind == gpu::MemoryKind::host || is_out_of_reach) && end_->slots.are_there();
 }
 
 // Has the copy engine fill what slots are free. One message takes half of them, so that the next one begins before it

@@ -33,8 +33,7 @@ class Take final : public gc_transfer {
   Status gather(uint8_t* source);
   Status put_in_queue(const std::vector<proto::PackItem>& items);
   Status look_at_engine();
-  bool suits_slots() const;
-  bool is_out_of_reach() const;
+  bool suits_slots(const gpu::PointerInfo& target, bool is_out_of_reach) const;
   Status go_through_slots();
   Status fill_slots();
   Status empty_slots();

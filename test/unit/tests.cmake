@@ -150,6 +150,8 @@ gc_mutant(416 MUST_PRINT "FAILED.*MpiProcess.EntersCollectivesAgain" LABELS unit
 gc_test(unit.program_memory LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/program_memory_test)
 gc_mutant(440 MUST_PRINT "FAILED.*IsOfOneDeviceUnlessManaged" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/mpi/program_memory_test)
+gc_mutant(441 MUST_PRINT "FAILED.*IsPinnedPieceByPiece" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/mpi/program_memory_test)
 gc_test(unit.scratch LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/scratch_test)
 gc_test(unit.pinned_pool LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pinned_pool_test)
 gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pipelined_copy_test)

@@ -33,7 +33,7 @@ Status look_at_block(const Block& block, bool gaps, BufferMemory* memory, bool* 
   GC_TRY_AS(gpu::Platform * platform, gpu::platform());
   const gpu::PointerInfo info = platform->classify(block.address);
   memory->results_on_host |= info.kind != gpu::MemoryKind::device;
-  *on_host = info.kind == gpu::MemoryKind::host || is_partly_pinned(info, block.address, block.bytes);
+  *on_host = info.kind == gpu::MemoryKind::host || is_partly_pinned(*platform, info, block.address, block.bytes);
   if (info.kind != gpu::MemoryKind::device) return {};
   const auto offset = static_cast<size_t>(block.address - static_cast<const uint8_t*>(info.base));
   if (info.device < 0 || (info.bytes && block.bytes > info.bytes - offset)) {

@@ -6,10 +6,18 @@
 
 namespace gpucoll::coll {
 
-bool is_partly_pinned(const gpu::PointerInfo& info, const void* address, size_t bytes) noexcept {
-  if (info.kind != gpu::MemoryKind::pinned || info.bytes == 0) return false;
-  const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(info.base);
-  return offset >= info.bytes || bytes > info.bytes - offset;
+bool is_partly_pinned(gpu::Platform& platform, gpu::PointerInfo info, const void* address, size_t bytes) noexcept {
+  const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;
+  bool begins_pinned = false;
+  while (info.kind == gpu::MemoryKind::pinned && info.bytes) {
+    begins_pinned = true;
+    const uintptr_t next = reinterpret_cast<uintptr_t>(info.base) + info.bytes;
+    if (next >= end) return false;
+    info = platform.classify(reinterpret_cast<const void*>(next));
+    if (info.base && reinterpret_cast<uintptr_t>(info.base) + info.bytes <= next) return true;  // the rest of a page
+    if (gc_mutant(441)) return true;
+  }
+  return begins_pinned && info.kind == gpu::MemoryKind::host;
 }
 
 ProgramData elements_of(const gc_type_map& map, const void* memory, size_t bytes) noexcept {

@@ -7,9 +7,10 @@
 
 namespace gpucoll::coll {
 
-// Returns whether a block begins in page-locked host memory and goes on beyond it, as where the program has registered
-// a part of an array (cudaHostRegister): kernels and copy engines do not reach all of it. info: of the first byte.
-bool is_partly_pinned(const gpu::PointerInfo& info, const void* address, size_t bytes) noexcept;
+// Returns whether a block begins in page-locked host memory and goes on in host memory that is not, as where the
+// program has registered a part of an array (cudaHostRegister): kernels and copy engines do not reach all of it. Pieces
+// that were registered side by side are one. info: of the first byte.
+bool is_partly_pinned(gpu::Platform& platform, gpu::PointerInfo info, const void* address, size_t bytes) noexcept;
 
 // Data of elements that follow each other by `extent`, the first of which begins at `memory`.
 struct ProgramData {

@@ -3,26 +3,62 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 namespace gpucoll::coll {
 namespace {
 
+// Knows pieces of an array, and nothing else.
+class Pieces final : public gpu::Platform {
+ public:
+  using Piece = std::pair<size_t, size_t>;  // begin, end
+  Pieces(const char* array, std::vector<Piece> pieces) : array_(array), pieces_(std::move(pieces)) {}
+  const char* name() const override { return "pieces"; }
+  Result<int> device_count() override { return 0; }
+  int current_device() override { return 0; }
+  Status choose_device(int) override { return {}; }
+  Result<gpu::Device*> open(int) override { return nullptr; }
+  bool is_device(const void*) noexcept override { return false; }
+  gpu::PointerInfo classify(const void* address) override {
+    gpu::PointerInfo info;
+    const auto offset = static_cast<size_t>(static_cast<const char*>(address) - array_);
+    for (const auto& [begin, end] : pieces_) {
+      if (offset < begin || offset >= end) continue;
+      info.kind = gpu::MemoryKind::pinned;
+      info.base = array_ + begin;
+      info.bytes = end - begin;
+    }
+    return info;
+  }
+  bool is_partly_pinned(size_t begin, size_t bytes) {
+    return coll::is_partly_pinned(*this, classify(array_ + begin), array_ + begin, bytes);
+  }
+
+ private:
+  const char* array_;
+  std::vector<Piece> pieces_;
+};
+
 TEST(ProgramMemory, IsPinnedOnlyAsAWhole) {
-  alignas(16) static char array[1000];
-  gpu::PointerInfo info;
-  info.kind = gpu::MemoryKind::pinned;
-  info.base = array;
-  info.bytes = 600;
-  EXPECT_FALSE(is_partly_pinned(info, array, 600));
-  EXPECT_TRUE(is_partly_pinned(info, array, 601));
-  EXPECT_FALSE(is_partly_pinned(info, array + 100, 500));
-  EXPECT_TRUE(is_partly_pinned(info, array + 100, 501));
-  info.bytes = 0;  // unknown
-  EXPECT_FALSE(is_partly_pinned(info, array, 1000));
-  info.kind = gpu::MemoryKind::host;
-  info.bytes = 600;
-  EXPECT_FALSE(is_partly_pinned(info, array, 1000));
+  static char array[1000];
+  Pieces memory(array, {{0, 600}});
+  EXPECT_FALSE(memory.is_partly_pinned(0, 600));
+  EXPECT_TRUE(memory.is_partly_pinned(0, 601));
+  EXPECT_FALSE(memory.is_partly_pinned(100, 500));
+  EXPECT_TRUE(memory.is_partly_pinned(100, 501));
+  EXPECT_FALSE(memory.is_partly_pinned(600, 400));  // nowhere
+  gpu::PointerInfo unknown;
+  unknown.kind = gpu::MemoryKind::pinned;
+  EXPECT_FALSE(is_partly_pinned(memory, unknown, array, 1000));
+}
+
+TEST(ProgramMemory, IsPinnedPieceByPiece) {
+  static char array[1000];
+  Pieces memory(array, {{0, 200}, {200, 400}, {400, 600}, {700, 1000}});
+  EXPECT_FALSE(memory.is_partly_pinned(100, 500));
+  EXPECT_TRUE(memory.is_partly_pinned(100, 501));
+  EXPECT_TRUE(memory.is_partly_pinned(100, 900));  // pageable in between
 }
 
 TEST(ProgramMemory, IsOfOneDeviceUnlessManaged) {

@@ -15,6 +15,9 @@ static void see(gcm_kinds *kinds, ptrdiff_t address) {
   if (kinds->number < 0) kinds->number = number;
 }
 
+/* Nobody asks on how many devices data are that are partly the host's. */
+static bool is_enough(const gcm_kinds *kinds) { return kinds->device && kinds->host; }
+
 /* The runs of one element: those of a type with gaps that follow each other at equal distances may be allocations, too.
  */
 static void see_element(gcm_kinds *kinds, ptrdiff_t address, gcm_type *type) {
@@ -25,7 +28,7 @@ static void see_element(gcm_kinds *kinds, ptrdiff_t address, gcm_type *type) {
   }
   for (size_t i = 0; i < map->n_runs; i++) {
     const gc_runs *runs = &map->runs[i];
-    for (size_t r = 0; r < runs->count && !(kinds->device && kinds->host && kinds->several_devices); r++) {
+    for (size_t r = 0; r < runs->count && !is_enough(kinds); r++) {
       see(kinds, address + runs->offset + (ptrdiff_t)r * runs->stride);
     }
   }
@@ -33,7 +36,7 @@ static void see_element(gcm_kinds *kinds, ptrdiff_t address, gcm_type *type) {
 
 gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout) {
   gcm_kinds kinds = {false, false, false, -1};
-  for (size_t i = 0; i < layout->groups; i++) {
+  for (size_t i = 0; i < layout->groups && !is_enough(&kinds); i++) {
     gcm_type *type = gcm_group_type(layout, i);
     if (gcm_group_count(layout, i) == 0 || type->super.size == 0) continue;
     see_element(&kinds, gcm_group_offset(layout, i), type);

@@ -74,7 +74,7 @@ static GCM_INLINE void *gcm_address(const void *base, ptrdiff_t offset) {
 /* The kinds of memory that data at absolute addresses (MPI_BOTTOM) lie in. */
 typedef struct gcm_kinds {
   bool device, host;
-  bool several_devices;
+  bool several_devices; /* unless they are partly the host's */
   int number; /* of the first device; -1: managed memory alone, which each one sees */
 } gcm_kinds;
 gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout); /* kinds.c */
@@ -85,14 +85,21 @@ static GCM_INLINE gcm_kinds gcm_kinds_of(const gcm_side *side) {
   return gcm_kinds_at_addresses(&copy);
 }
 
+static inline bool gcm_are_mixed(const gcm_kinds *kinds) {
+  return kinds->device && (kinds->host || kinds->several_devices);
+}
 /* Returns whether no kernel reaches all data of the buffer: some are host memory and some are not, or they lie on
  * several devices. Only absolute addresses can lead there. */
 static inline bool gcm_is_mixed(const gcm_side *side) {
   if (side->buffer != MPI_BOTTOM) return false;
   const gcm_kinds kinds = gcm_kinds_of(side);
-  return kinds.device && (kinds.host || kinds.several_devices);
+  return gcm_are_mixed(&kinds);
 }
-static inline bool gcm_is_partly_host(const gcm_side *side) { return gcm_is_mixed(side) && gcm_kinds_of(side).host; }
+static inline bool gcm_is_partly_host(const gcm_side *side) {
+  if (side->buffer != MPI_BOTTOM) return false;
+  const gcm_kinds kinds = gcm_kinds_of(side);
+  return kinds.device && kinds.host;
+}
 
 /* The first group that has data; `groups` where none has. */
 static GCM_INLINE size_t gcm_first_group(const gcm_layout *l) {

@@ -1,10 +1,12 @@
 #include "mca/pt2pt/message_data.h"
 
 int gcm_describe_data(gcm_message_data *data, const void *buffer, size_t count, gcm_type *type, bool on_device) {
-  const gcm_side side = gcm_reads(buffer, (gcm_layout){.groups = 1, .count = count, .type = type});
+  const gcm_layout layout = {.groups = 1, .count = count, .type = type};
+  const bool looks = on_device && buffer == MPI_BOTTOM;
+  const gcm_kinds kinds = looks ? gcm_kinds_at_addresses(&layout) : (gcm_kinds){.device = on_device};
   *data = (gcm_message_data){.place = {.bytes = count * type->super.size, .on_device = on_device},
-                             .mixed = on_device && gcm_is_mixed(&side),
-                             .partly_host = on_device && gcm_is_partly_host(&side),
+                             .mixed = gcm_are_mixed(&kinds),
+                             .partly_host = kinds.device && kinds.host,
                              .buffer = (void *)(uintptr_t)buffer,
                              .count = count,
                              .type = type};

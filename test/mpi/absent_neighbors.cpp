@@ -102,6 +102,26 @@ void along_row(MPI_Comm row, Form form, Where where) {
   }
 }
 
+// Edges lead from rank 2 to rank 0, with data, and on to rank 1, without. What rank 1 sends no edge carries.
+void past_empty_edge(Where where) {
+  if (g_size < 3) return;
+  const int before[] = {2, 0, MPI_PROC_NULL}, behind[] = {1, MPI_PROC_NULL, 0};
+  const int in = g_rank < 2 ? 1 : 0, out = g_rank != 1 && g_rank < 3 ? 1 : 0;
+  const int *const from = &before[in ? g_rank : 0], *const to = &behind[out ? g_rank : 0];
+  MPI_Comm path = MPI_COMM_NULL;
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, from, MPI_UNWEIGHTED, out, to, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                 &path);
+  MPI_Datatype empty;
+  MPI_Type_contiguous(0, MPI_INT, &empty);
+  MPI_Type_commit(&empty);
+  const Buffers b(where, 1);
+  MPI_Neighbor_allgather(b.send.at(0), kCount, g_rank == 0 ? empty : MPI_INT, b.recv.at(0), kCount,
+                         g_rank == 1 ? empty : MPI_INT, path);
+  b.check(0, g_rank == 0 ? 2 : -1, 0, std::string("past an empty edge, of ") + name_of(where));
+  MPI_Type_free(&empty);
+  MPI_Comm_free(&path);
+}
+
 // A grid of which no rank has a neighbour.
 void alone(Form form, Where where) {
   const int one = 1, no = 0;
@@ -123,12 +143,14 @@ int main(int argc, char** argv) {
   const int sizes[2] = {g_size, 1}, periods[2] = {0, 0};
   MPI_Cart_create(MPI_COMM_WORLD, 2, sizes, periods, 0, &row);
   for (const Where where :
-       {Where::device, g_rank % 2 == 0 ? Where::device : Where::host, g_rank % 2 == 0 ? Where::host : Where::device})
+       {Where::device, g_rank % 2 == 0 ? Where::device : Where::host, g_rank % 2 == 0 ? Where::host : Where::device}) {
     for (const Form form : kForms) {
       along_star(star, form, where);
       along_row(row, form, where);
       alone(form, where);
     }
+    past_empty_edge(where);
+  }
   MPI_Comm_free(&star);
   MPI_Comm_free(&row);
   return mpi.finish("absent_neighbors");

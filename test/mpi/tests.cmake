@@ -162,6 +162,8 @@ foreach(mutant 412 413)
   gc_mpi_mutant(${mutant} MUST_PRINT "signal (11|7)" LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/absent_neighbors)
 endforeach()
+gc_mpi_mutant(443 MUST_PRINT "time limit" LABELS mpi TIMEOUT 60 NP 3 MPIRUN ${GC_LITERALLY} --timeout 8
+  COMMAND test/mpi/absent_neighbors)
 # Counts, displacements and types that are gone when the call returns.
 foreach(np 2 3)
   gc_mpi_labels(${np} EQUAL 2)

@@ -22,7 +22,7 @@ static int finish(gcm_staged *staged, int rc) {
 #define GCM_BLOCKING(name, PARAMETERS, ARGUMENTS, HAS_BYTES, plan_of_call, ASKS, ON_HOST, ON_DEVICE, HAND_OVER)   \
   static GCM_NOINLINE int run_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) {      \
     const gcm_plan plan = plan_of_call;                                                                           \
-    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
+    const bool counted = gcm_is_counted(GC_FUNCTION_##name, HAS_BYTES, &plan, comm);                              \
     if (gcm_lacks_buffer(GC_FUNCTION_##name, &plan))                                                              \
       return gcm_refuse(module, GCM_ORDER(name), counted ? GC_FUNCTION_##name : GC_FUNCTION_none);                \
     if (counted) ON_DEVICE;                                                                                       \
@@ -36,7 +36,7 @@ static int finish(gcm_staged *staged, int rc) {
   static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
     if (!(HAS_BYTES) && !gc_mutant(103)) return MPI_SUCCESS;                                                      \
     const gcm_plan plan = plan_of_call;                                                                           \
-    const bool counted = gcm_is_counted(GC_FUNCTION_##name, &plan, comm);                                         \
+    const bool counted = gcm_is_counted(GC_FUNCTION_##name, HAS_BYTES, &plan, comm);                              \
     if (gcm_plan_on_device(&plan) || gcm_lacks_all(GC_FUNCTION_##name, &plan, comm) || (counted && (ASKS)))       \
       return run_##name(GCM_UNWRAP ARGUMENTS, comm, module);                                                      \
     if (counted) ON_HOST;                                                                                         \

@@ -7,6 +7,7 @@
 #ifndef GPUCOLL_MCA_COLL_ENGINE_H
 #define GPUCOLL_MCA_COLL_ENGINE_H
 
+#include "base/mutant.h"
 #include "mca/coll/plan.h"
 
 /* The column `engine` of collectives.def: what the engine must know besides the plan. */
@@ -63,10 +64,13 @@ static inline bool gcm_root_is_alone(uint32_t function, const gcm_plan *plan, om
   const bool root_is_there = from_root ? plan->recv.store : plan->send.load;
   return (root_is_there ? ompi_comm_remote_size(comm) : ompi_comm_size(comm)) == 1;
 }
-/* Returns whether a blocking call is counted at all: on all ranks alike, or on all that edges join. */
-static GCM_INLINE bool gcm_is_counted(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {
+/* Returns whether a blocking call is counted at all: on all ranks alike, or on all that edges join. Those have the same
+ * has_bytes, as MPI wants one signature of what is sent and received, while a plan leaves out what no edge leads to. */
+static GCM_INLINE bool gcm_is_counted(uint32_t function, bool has_bytes, const gcm_plan *plan,
+                                      ompi_communicator_t *comm) {
   if (gcm_is_beside_root(function, comm)) return gcm_root_is_alone(function, plan, comm);
-  return !gcm_is_among_edges(function, comm) || (gcm_plan_has_bytes(plan) && gcm_has_edges(comm));
+  if (!gcm_is_among_edges(function, comm)) return true;
+  return gcm_has_edges(comm) && (gc_mutant(443) ? gcm_plan_has_bytes(plan) : has_bytes);
 }
 /* Answers the same for a nonblocking one, and for the making of a persistent one: its function, or none. */
 static GCM_INLINE uint32_t gcm_counts_as(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {

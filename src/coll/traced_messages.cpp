@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "base/hash.h"
 #include "base/observe/trace.h"
 
 namespace gpucoll::coll {
@@ -18,7 +19,7 @@ std::atomic<uint64_t> the_named[kNamed];  // contexts plus 1; 0: none
 
 // Returns whether the trace has no name of this context. One that another has replaced is named again.
 bool lacks_name(uint64_t context) noexcept {
-  return the_named[context % kNamed].exchange(context + 1, std::memory_order_relaxed) != context + 1;
+  return the_named[hash_combine(0, context) % kNamed].exchange(context + 1, std::memory_order_relaxed) != context + 1;
 }
 
 trace::Fields fields_of(const gc_traced_message& message) noexcept {

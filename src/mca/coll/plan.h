@@ -75,7 +75,7 @@ static GCM_INLINE void *gcm_address(const void *base, ptrdiff_t offset) {
 typedef struct gcm_kinds {
   bool device, host;
   bool several_devices; /* unless they are partly the host's */
-  int number; /* of the first device; -1: managed memory alone, which each one sees */
+  int number;           /* of the first device; -1: managed memory alone */
 } gcm_kinds;
 gcm_kinds gcm_kinds_at_addresses(const gcm_layout *layout); /* kinds.c */
 

@@ -98,13 +98,17 @@ void nap() {
 }
 
 // Waits, bounded, for what another thread destroys, and tries again: whoever gives the last one back finds none left.
+// Who holds the gate for a moment may have nothing in flight.
 bool destroy_after_others() {
   constexpr auto kPatience = std::chrono::seconds(1);
+  constexpr int kMoreTries = 20;
   const auto deadline = Clock::now() + kPatience;
   const auto others = [] { return retired().being_destroyed != 0 || retired().proxy_tries; };
-  if (!others()) return false;
   while (others() && Clock::now() < deadline) nap();
-  try_to_destroy(false, false);
+  for (int i = 0; i < kMoreTries && any_closed(); ++i) {
+    try_to_destroy(false, false);
+    if (retired().left != 0) nap();
+  }
   return retired().left == 0;
 }
 

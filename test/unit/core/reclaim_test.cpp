@@ -11,6 +11,7 @@
 
 #include "../forwarding_device.h"
 #include "../in_flight.h"
+#include "base/mutant.h"
 #include "gpu/device.h"
 #include "gpu/emu/thread_block.h"
 #include "wireup_ranks.h"
@@ -108,9 +109,12 @@ FakeInFlight* work_at_exit;
 
 // What comes after at_exit(), as the end of the device's runtime does.
 void nothing_goes_any_more() {
-  constexpr auto kSomeLooks = std::chrono::milliseconds(500);  // of the watchdog, which wakes the proxy
+  // Some looks of the watchdog, which wakes the proxy; the mutant is waited for.
+  const auto patience = std::chrono::milliseconds(gc_mutant(430) ? 10'000 : 500);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   work_at_exit->busy = false;
-  std::this_thread::sleep_for(kSomeLooks);
+  while (!device_at_exit->inside && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   _exit(device_at_exit->inside ? 1 : 0);
 }
 

@@ -209,11 +209,10 @@ int copy_packed(const gc_type_map* map, void* memory, void* packed, size_t bytes
   count_staged(bytes);
   return mpi_class(guarded("packing", [&]() -> Status {
     const ProgramData data = elements_of(*map, memory, bytes);
-    const void* const owner = address_on_device(data);
+    const void* const owner = await_program_copies(data).on_device;
     last_device_pointer = owner;
     gpu::Device* device = device_of(owner);
     if (!device) return Status::error(Code::invalid_argument, "%p is not device memory", owner);
-    await_program_copies(data);
     return coll::copy_packed(*device, *map, memory, packed, bytes, to_device);
   }));
 }

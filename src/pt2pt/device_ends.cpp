@@ -72,14 +72,11 @@ uint8_t* DeviceEnd::eager_of(const proto::OutboxSlot& slot) const {
 Result<gpu::Device*> DeviceEnd::device_of(const gc_message_data& data, gpu::MemoryKind* kind) {
   GC_TRY_AS(gpu::Platform* const platform, gpu::platform());
   if (!data.on_device) return platform->open(platform->current_device());
-  const bool has_gaps = data.map;
-  const coll::ProgramData elements =
-      has_gaps ? coll::elements_of(*data.map, data.memory, data.bytes) : coll::ProgramData();
-  const void* const owner = has_gaps ? coll::address_on_device(elements) : data.memory;
-  const gpu::PointerInfo info = platform->classify(owner);
-  gpu::await_program_copies(owner, info);
-  if (has_gaps) coll::await_program_copies(elements);
-  if (kind) *kind = has_gaps && coll::are_partly_managed(elements) ? gpu::MemoryKind::managed : info.kind;
+  coll::ProgramMemory memory = {data.memory, false};
+  if (data.map) memory = coll::await_program_copies(coll::elements_of(*data.map, data.memory, data.bytes));
+  const gpu::PointerInfo info = platform->classify(memory.on_device);
+  gpu::await_program_copies(memory.on_device, info);
+  if (kind) *kind = memory.has_managed ? gpu::MemoryKind::managed : info.kind;
   return platform->open(info.device >= 0 ? info.device : platform->current_device());
 }
 

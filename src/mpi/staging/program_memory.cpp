@@ -28,33 +28,17 @@ int device_holding(const gpu::PointerInfo& info) noexcept {
   return info.kind == gpu::MemoryKind::device || gc_mutant(440) ? info.device : -1;
 }
 
-const void* address_on_device(const ProgramData& data) noexcept {
-  const void* const first = moved(data.memory, data.runs[0].offset);
-  const void* found = nullptr;
+ProgramMemory await_program_copies(const ProgramData& data) noexcept {
+  ProgramMemory memory = {nullptr, false};
+  const auto look = [&](const void* address, const gpu::PointerInfo& info) {
+    gpu::await_program_copies(address, info);
+    if (!memory.on_device && device_holding(info) >= 0) memory.on_device = address;
+    memory.has_managed = memory.has_managed || info.kind == gpu::MemoryKind::managed;
+  };
   auto platform = gpu::platform();
-  if (data.memory || !platform) return first;
-  each_allocation(**platform, data, [&](const void* address, const gpu::PointerInfo& info) {
-    if (!found && device_holding(info) >= 0) found = address;
-  });
-  return found ? found : first;
-}
-
-bool are_partly_managed(const ProgramData& data) noexcept {
-  bool found = false;
-  auto platform = gpu::platform();
-  if (data.memory || !platform) return false;
-  each_allocation(**platform, data, [&](const void*, const gpu::PointerInfo& info) {
-    found = found || info.kind == gpu::MemoryKind::managed;
-  });
-  return found;
-}
-
-void await_program_copies(const ProgramData& data) noexcept {
-  if (data.memory) return;
-  if (auto platform = gpu::platform())
-    each_allocation(**platform, data, [](const void* address, const gpu::PointerInfo& info) {
-      gpu::await_program_copies(address, info);
-    });
+  if (!data.memory && platform) each_allocation(**platform, data, look);
+  if (!memory.on_device) memory.on_device = moved(data.memory, data.runs[0].offset);
+  return memory;
 }
 
 }  // namespace gpucoll::coll

@@ -1,4 +1,4 @@
-// What the program's memory is like where data need not lie in one allocation of one kind.
+// Looks at memory of the program where data need not lie in one allocation of one kind.
 //
 // Thread safety: any thread.
 #pragma once
@@ -20,7 +20,7 @@ struct ProgramData {
   size_t elements;
   ptrdiff_t extent;
 };
-// The elements of a type that hold `bytes` bytes of data.
+// Returns the elements of a type that hold `bytes` bytes of data.
 ProgramData elements_of(const gc_type_map& map, const void* memory, size_t bytes) noexcept;
 
 // Calls see(address, info) where data go on in another allocation, and for the first: at least once for each.
@@ -31,16 +31,15 @@ void each_allocation(gpu::Platform& platform, const ProgramData& data, const See
 // none.
 int device_holding(const gpu::PointerInfo& info) noexcept;
 
-// Returns an address in the data by which to choose the device that copies them: of the first memory that one device
-// holds, else the first. Only data at absolute addresses (`memory` is null) are looked through.
-const void* address_on_device(const ProgramData& data) noexcept;
-
-// Returns whether any of the data are managed memory. As above.
-bool are_partly_managed(const ProgramData& data) noexcept;
-
-// Waits for what the program has just copied to or from any of the allocations (gpu/program_copies.h), where there may
-// be several: only absolute addresses, whose `memory` is null, lead to them. Callers wait for the first one themselves.
-void await_program_copies(const ProgramData& data) noexcept;
+struct ProgramMemory {
+  const void* on_device;  // in the first memory that one device holds, by which to choose the device that copies the
+                          // data; else their first address
+  bool has_managed;
+};
+// Waits for what the program has just copied to or from any allocation of the data (gpu/program_copies.h), and returns
+// what they lie in. Looks only through data at absolute addresses, whose `memory` is null: others lie in one
+// allocation, for which callers wait themselves.
+ProgramMemory await_program_copies(const ProgramData& data) noexcept;
 
 // ---- implementation ----
 

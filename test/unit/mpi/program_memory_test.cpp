@@ -1,4 +1,4 @@
-// What memory of the program is like: page-locked in part, or in several allocations.
+// Shows how memory of the program is looked at that is page-locked in part, or lies in several allocations.
 #include "mpi/staging/program_memory.h"
 
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ TEST(ProgramMemory, IsSeenInEachAllocation) {
             (Bases{at[0], at[1], at[2], at[0], at[1], at[2]}));  // two elements
 }
 
-// As of a run that leads from one allocation into the next by its stride.
+// A run may lead from one allocation into the next by its stride.
 TEST(ProgramMemory, IsSeenWhereStridesLead) {
   const Allocations at(2);
   const gc_runs run = {at.place(0), 4, 2, at.place(1) - at.place(0)};
@@ -125,11 +125,11 @@ TEST(ProgramMemory, IsCopiedByTheFirstDevice) {
   const Allocations at(1);
   const auto in_host = static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(host));
   const gc_runs runs[] = {{in_host, 4, 1, 0}, {at.place(0) + 8, 4, 1, 0}};
-  EXPECT_EQ(address_on_device({nullptr, runs, 2, 1, 0}), static_cast<const char*>(at[0]) + 8);
-  EXPECT_EQ(address_on_device({nullptr, runs, 1, 1, 0}), host);
+  EXPECT_EQ(await_program_copies({nullptr, runs, 2, 1, 0}).on_device, static_cast<const char*>(at[0]) + 8);
+  EXPECT_EQ(await_program_copies({nullptr, runs, 1, 1, 0}).on_device, host);
   const gc_runs ahead = {4, 4, 1, 0};
-  EXPECT_EQ(address_on_device({at[0], &ahead, 1, 1, 0}), static_cast<const char*>(at[0]) + 4);
-  EXPECT_FALSE(are_partly_managed({nullptr, runs, 2, 1, 0}));
+  EXPECT_EQ(await_program_copies({at[0], &ahead, 1, 1, 0}).on_device, static_cast<const char*>(at[0]) + 4);
+  EXPECT_FALSE(await_program_copies({nullptr, runs, 2, 1, 0}).has_managed);
 }
 
 TEST(ProgramMemory, IsSeenOnceInOneAllocation) {

@@ -10,6 +10,8 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/pt2pt/message_data.h \
 	src/mca/pt2pt/message_requests.c \
 	src/mca/pt2pt/message_requests.h \
+	src/mca/pt2pt/message_traces.c \
+	src/mca/pt2pt/message_traces.h \
 	src/mca/pt2pt/mpi_functions.c \
 	src/mca/pt2pt/notes.c \
 	src/mca/pt2pt/notes.h \

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/mutant.h"
+#include "mca/pt2pt/message_traces.h"
 #include "mca/pt2pt/notes.h"
 #include "mca/pt2pt/pt2pt.h"
 #include "mca/pt2pt/staged_receives.h"
@@ -208,37 +209,6 @@ static int offer_message(gcm_message_request *r) {
   return rc;
 }
 
-/* ---- traces ---- */
-
-/* status: of a receive that has ended, else NULL. */
-static gc_traced_message traced_message(const gcm_message_request *r, const ompi_status_public_t *status) {
-  const gcm_route *route = &r->route;
-  const bool is_matched = route->message != NULL; /* then the route does not say with whom */
-  return (gc_traced_message){.context = gcm_context_id(route->comm),
-                             .name = route->comm->c_name,
-                             .rank = ompi_comm_rank(route->comm),
-                             .size = ompi_comm_size(route->comm),
-                             .peer = status != NULL ? status->MPI_SOURCE : (is_matched ? MPI_ANY_SOURCE : route->peer),
-                             .tag = status != NULL ? status->MPI_TAG : (is_matched ? MPI_ANY_TAG : route->tag),
-                             .bytes = status != NULL ? status->_ucount : r->data.place.bytes,
-                             .receives = r->receives,
-                             .ok = r->rc == MPI_SUCCESS,
-                             .by_pml = !r->straight};
-}
-
-static void trace_begin(gcm_message_request *r) {
-  if (GCM_LIKELY(gcm_abi->message_begun == NULL) || !gcm_is_of_program(r->route.tag)) return;
-  const gc_traced_message message = traced_message(r, NULL);
-  r->traced = gcm_abi->message_begun(&message);
-}
-
-static void trace_end(gcm_message_request *r, const ompi_status_public_t *status) {
-  if (GCM_LIKELY(r->traced.record == 0)) return;
-  const gc_traced_message message = traced_message(r, status);
-  gcm_abi->message_ended(r->traced, &message);
-  r->traced = (gc_traced){0, 0};
-}
-
 /* ---- the ends ---- */
 
 /* Stores what the PML has received into host memory of ours. */
@@ -312,7 +282,7 @@ static void complete(ompi_request_t *request, const ompi_status_public_t *status
 }
 
 static void end(gcm_message_request *r) {
-  trace_end(r, r->receives ? &r->status : NULL);
+  gcm_trace_end(r, r->receives ? &r->status : NULL);
   opal_mutex_lock(&gcm_list_lock);
   r->ended = true;
   const bool detached = r->detached;
@@ -492,7 +462,7 @@ int gcm_begin_message(gcm_message_request *r) {
   r->rc = MPI_SUCCESS;
   r->slow = GC_CAUSE_none;
   r->straight = false;
-  trace_begin(r);
+  gcm_trace_begin(r);
   if (!r->receives) gcm_lock_order();
   const int rc = r->receives ? begin_receive(r) : begin_send(r);
   if (!r->receives) gcm_unlock_order();
@@ -500,7 +470,7 @@ int gcm_begin_message(gcm_message_request *r) {
   if (rc != MPI_SUCCESS) {
     withdraw(r);
     r->rc = rc;
-    trace_end(r, NULL);
+    gcm_trace_end(r, NULL);
     return rc;
   }
   r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;

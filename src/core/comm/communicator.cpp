@@ -390,7 +390,10 @@ void Communicator::begin_close() noexcept {
   if (closing_) return;
   begun_at_end_ = begun_in_graphs();
   closing_ = true;
-  if (fault_.raised() && !has_left()) return;  // the watchdog tells when they have
+  if (!fault_.raised() || has_left()) tell_closing();  // else the watchdog does, when they have
+}
+
+void Communicator::tell_closing() noexcept {
   // Release: all that our kernels wrote into peers' memory has been written. Partner: Peers::closing.
   __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);
   peers_.publish();
@@ -426,18 +429,16 @@ void Communicator::await_peers() const noexcept {
   while (!all_left() && monotonic_ns() < end) nanosleep(&kNap, nullptr);
 }
 
-// A caller that comes in from now on sees the fault and launches nothing.
 bool Communicator::has_left() const noexcept {
   const CopyReduction* const reduction = watched_reduction();
   return unused() && !(reduction && reduction->putting()) && ended();
 }
 
+// A caller that comes in from now on sees the fault and launches nothing.
 void Communicator::tell_that_all_have_left() noexcept {
   if (!has_left()) return;
   __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
-  if (!closing_ || tells_closing(peers_)) return;
-  __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);  // as in begin_close()
-  peers_.publish();
+  if (closing_ && !tells_closing(peers_)) tell_closing();
 }
 
 // Waits for callers that are still inside after a fault, and see it soon; bounded, as the driver may hold one up.
@@ -469,11 +470,7 @@ Status Communicator::finish(void (*idle)()) {
   return status;
 }
 
-uint32_t Communicator::running_in_graphs() const noexcept {
-  const uint64_t ended = ended_in_graphs();
-  const auto running = static_cast<int32_t>(begun_in_graphs() - ended);
-  return running > 0 ? static_cast<uint32_t>(running) : 0;
-}
+uint32_t Communicator::running_in_graphs() const noexcept { return running_launches(words()->in_graphs); }
 
 // Waits for the launches of graphs that have begun, and, unless the communicator has failed, for those that have been
 // asked for: after a fault, what begins ends at once. What never ends is left to the watchdog, which raises a fault.

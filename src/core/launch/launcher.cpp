@@ -141,8 +141,8 @@ Status Launcher::prepare(const std::vector<PlannedLaunch>& plans, uint64_t captu
 }
 
 Status Launcher::prepare_graph(size_t n_items) {
-  // Of earlier graphs. The driver may hold that up until the device rests; where it does not, a later capture tries
-  // again. Nobody knows whether a graph that is there has been launched, and will begin.
+  // Frees the memory of earlier graphs. The driver may hold that up until the device rests; where it does not, a later
+  // capture tries again. Nobody knows whether a graph that is there has been launched, and will begin.
   if (gc_mutant(423))
     release_unused();
   else if (!any_graph() || gc_mutant(433))
@@ -191,10 +191,14 @@ Status Launcher::launch_rest(bool* all) {
   return {};
 }
 
+uint32_t running_launches(const proto::GraphWords& graphs) noexcept {
+  const uint64_t ended = __atomic_load_n(&graphs.ended, __ATOMIC_ACQUIRE);
+  const auto running = static_cast<int32_t>(__atomic_load_n(&graphs.begun, __ATOMIC_RELAXED) - ended);
+  return running > 0 ? static_cast<uint32_t>(running) : 0;
+}
+
 bool Launcher::any_graph_runs() const noexcept {
-  if (!context_.graphs_told) return false;
-  const uint64_t ended = __atomic_load_n(&context_.graphs_told->ended, __ATOMIC_ACQUIRE);
-  return static_cast<int32_t>(__atomic_load_n(&context_.graphs_told->begun, __ATOMIC_RELAXED) - ended) > 0;
+  return context_.graphs_told && running_launches(*context_.graphs_told) != 0;
 }
 
 bool Launcher::in_flight() const noexcept {

@@ -53,6 +53,9 @@ struct LaunchContext {
   const DeviceState* device_state = nullptr;       // null: nobody watches the device
 };
 
+// Returns how many launches of graphs have begun and not ended, as their kernels tell.
+uint32_t running_launches(const proto::GraphWords& graphs) noexcept;
+
 class Launcher final : public InFlight {
  public:
   static Result<std::unique_ptr<Launcher>> create(const LaunchContext& context);

@@ -93,6 +93,14 @@ struct LauncherTest : ::testing::Test {
     }
     return queue;
   }
+  // Returns a graph with one launch of more items than a kernel carries along.
+  gpu::Graph captured(gpu::Device& by, gpu::Stream stream) {
+    EXPECT_TRUE(by.begin_capture(stream));
+    launch(queue_of(1000, {stream}));
+    const auto graph = by.end_capture(stream);
+    EXPECT_TRUE(graph);
+    return *graph;
+  }
   void launch(const TaskQueue& queue, bool waits = false) {
     CommProperties now = shape;
     now.capturing = *Launcher::capture_of(device(), queue.streams) != 0;

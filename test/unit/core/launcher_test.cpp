@@ -169,12 +169,7 @@ TEST_F(LauncherTest, MemoryOfGraphsGoesWhileNothingFlies) {
   CountingDevice counting(device());
   make_launcher(nullptr, nullptr, counting);
   const gpu::Stream a = new_stream();
-  const auto capture = [&] {
-    EXPECT_TRUE(counting.begin_capture(a));
-    launch(queue_of(1000, {a}));
-    const auto graph = counting.end_capture(a);
-    EXPECT_TRUE(graph && counting.destroy_graph(*graph));
-  };
+  const auto capture = [&] { EXPECT_TRUE(counting.destroy_graph(captured(counting, a))); };
   release_unused();
   gpucoll_test::FakeInFlight work;
   work.busy = true;
@@ -193,13 +188,7 @@ TEST_F(LauncherTest, MemoryOfGraphsStaysWhileAnotherOneMayBegin) {
   CountingDevice counting(device());
   make_launcher(nullptr, nullptr, counting);
   const gpu::Stream a = new_stream();
-  const auto capture = [&] {
-    EXPECT_TRUE(counting.begin_capture(a));
-    launch(queue_of(1000, {a}));
-    auto graph = counting.end_capture(a);
-    EXPECT_TRUE(graph);
-    return *graph;
-  };
+  const auto capture = [&] { return captured(counting, a); };
   release_unused();
   const gpu::Graph stays = capture();
   EXPECT_TRUE(counting.destroy_graph(capture()));

@@ -56,7 +56,7 @@ typedef struct gc_comm {
   gc_asking asking[GC_FORMS];
 } gc_comm;
 
-/* What a trace tells of a message. */
+/* Tells a trace of a message. */
 typedef struct gc_traced_message {
   uint64_t context; /* of the message's key */
   const char *name; /* the communicator's */

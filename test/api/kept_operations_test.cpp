@@ -302,7 +302,7 @@ TEST(KeptOperations, BuffersOfExchangesThatWereFreedAreRefused) {
   });
 }
 
-// Of a buffer that a rank does not use, nothing is asked.
+// The library asks nothing of a buffer that a rank does not use.
 TEST(KeptOperations, BuffersOfTheRootAlone) {
   on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
     Kept kept(comm, rank);

@@ -23,7 +23,7 @@ gc_test(api.old_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_K
 gc_test(api.comm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
 gc_mutant(427 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND test/api/comm_test --gtest_filter=*GroupThatMakesIt)
-# Who aborts what a group has made waits for all else that the group makes.
+# An abort of what a group has made waits for all else that the group makes.
 gc_mutant(432 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND test/api/comm_test --gtest_filter=*NothingElseOfTheGroup)
 gc_test(api.meeting LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
@@ -87,7 +87,7 @@ gc_test(api.stuck_stream LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_E
   COMMAND test/api/stuck_stream_test --gtest_filter=*TimesOut)
 gc_test(api.stuck_stream.abort LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
   COMMAND test/api/stuck_stream_test --gtest_filter=*HasNotBegun)
-# What nobody is missing in never ends.
+# An operation in which nobody is missing never ends.
 gc_mutant(422 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
   COMMAND test/api/stuck_stream_test --gtest_filter=*TimesOut)
 # Aborts wait as long as for kernels that leave.

@@ -130,7 +130,7 @@ MPI_Datatype mixed_type(const Memory& a, const Memory& b) {
   return type;
 }
 
-// The same, of memory of two devices.
+// Sends and broadcasts memory of two devices in the same way.
 void on_two_devices() {
   Memory own(Where::device, 4);
   const auto other = memory_elsewhere(1, 4);

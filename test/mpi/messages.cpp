@@ -416,7 +416,7 @@ void packing(const World& w) {
   free_shape(gaps);
 }
 
-// What Open MPI's own functions refuse.
+// Passes arguments that Open MPI's own functions refuse.
 void arguments_that_are_wrong(const World& w) {
   static char representation[] = "external32";
   MPI_Comm_set_errhandler(w.comm, MPI_ERRORS_RETURN);

@@ -601,8 +601,8 @@ TEST(Processes, AbortWhileTheirMainThreadWaits) {
             }));
 }
 
-// What a split's configuration does not say is NCCL's default, not the parent's: only communicators that share fail
-// together.
+// A split takes NCCL's default, not the parent's value, where its configuration says nothing: only communicators that
+// share fail together.
 TEST(OneThread, ASplitSharesOnlyWhereItsConfigurationSaysSo) {
   for (const bool says_so : {false, true}) {
     ncclConfig_t sharing = NCCL_CONFIG_INITIALIZER, other = NCCL_CONFIG_INITIALIZER;

@@ -7,7 +7,7 @@ gc_test(nccl.program LABELS nccl TIMEOUT 120 PROCESSORS 2 ENV GPUCOLL_DEVICE=emu
   COMMAND test/nccl/program_test --gtest_filter=-ShortTimeout.*)
 gc_test(nccl.timeout LABELS nccl ENV GPUCOLL_DEVICE=emu
   COMMAND test/nccl/program_test --gtest_filter=Timeout.IsOffUnlessItIsSet)
-# What libnccl asks for has no effect.
+# The library ignores what libnccl asks for.
 gc_mutant(421 MUST_PRINT "FAILED TEST" LABELS nccl ENV GPUCOLL_DEVICE=emu
   COMMAND test/nccl/program_test --gtest_filter=Timeout.IsOffUnlessItIsSet)
 gc_test(nccl.short_timeout LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2

@@ -98,7 +98,7 @@ void nap() {
 }
 
 // Waits, bounded, for what another thread destroys, and tries again: whoever gives the last one back finds none left.
-// Who holds the gate for a moment may have nothing in flight.
+// A thread that holds the gate for a moment may have nothing in flight.
 bool destroy_after_others() {
   constexpr auto kPatience = std::chrono::seconds(1);
   constexpr int kMoreTries = 20;

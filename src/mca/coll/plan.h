@@ -198,12 +198,12 @@ static GCM_INLINE gcm_plan gcm_plan_partial(gcm_side send, gcm_side recv) {
 
 /* ---- neighbours ---- */
 
-/* The blocks of all neighbours but those beyond the borders of a Cartesian grid. */
+/* Returns the blocks of all neighbours but those beyond the borders of a Cartesian grid. */
 static GCM_INLINE gcm_layout gcm_real(gcm_layout layout, ompi_communicator_t *comm) {
   layout.absent = gcm_absent_neighbors(comm);
   return layout;
 }
-/* The same of `n` blocks that follow each other. */
+/* Returns them of `n` blocks that follow each other. */
 static GCM_INLINE gcm_layout gcm_neighbor_blocks(int n, int count, gcm_type *type, ompi_communicator_t *comm) {
   const uint64_t absent = gcm_absent_neighbors(comm);
   if (absent == 0) return gcm_uniform(n, count, type);

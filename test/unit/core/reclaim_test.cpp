@@ -89,7 +89,7 @@ class SlowToRelease : public gpucoll_test::ForwardingDevice {
   std::atomic<bool> inside{false}, goes_on{false};
 };
 
-// Who ends the process's work must not take for gone what the proxy is destroying.
+// drain_reclaimed() must not take for gone what the proxy is destroying.
 TEST(Reclaim, CountWhatIsBeingDestroyed) {
   static SlowToRelease device;  // outlives what a failed test leaves to the proxy
   FakeInFlight work;
@@ -107,7 +107,7 @@ TEST(Reclaim, CountWhatIsBeingDestroyed) {
 SlowToRelease* device_at_exit;
 FakeInFlight* work_at_exit;
 
-// What comes after at_exit(), as the end of the device's runtime does.
+// Runs behind at_exit(), as the end of the device's runtime does.
 void nothing_goes_any_more() {
   // Some looks of the watchdog, which wakes the proxy; the mutant is waited for.
   const auto patience = std::chrono::milliseconds(gc_mutant(430) ? 10'000 : 500);

@@ -1,4 +1,4 @@
-// What the other processes see of this one.
+// Shows what the other processes see of this one.
 #include "mpi/mpi_process.h"
 
 #include <gtest/gtest.h>

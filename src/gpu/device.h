@@ -200,6 +200,9 @@ class Device {
   // Creates a stream for work that waits for other ranks: it shares a queue of the hardware with such streams only.
   virtual Result<Stream> create_waiting_stream() = 0;
   virtual Status destroy_stream(Stream stream) = 0;
+  // Returns a number of the stream's own, by which another one is told from it that has got its handle since, unless
+  // the first one had ended by then; 0 where the runtime does not tell.
+  virtual uint64_t stream_id(Stream stream) noexcept = 0;
   virtual Status synchronize(Stream stream) = 0;
   // Makes everything put into `stream` later wait for what is in `other` now. Where `other` is capturing, `stream`
   // joins the capture.

@@ -49,6 +49,7 @@ class ForwardingDevice : public gpu::Device {
   Result<Stream> create_urgent_stream() override { return to_.create_urgent_stream(); }
   Result<Stream> create_waiting_stream() override { return to_.create_waiting_stream(); }
   Status destroy_stream(Stream stream) override { return to_.destroy_stream(stream); }
+  uint64_t stream_id(Stream stream) noexcept override { return to_.stream_id(stream); }
   Status synchronize(Stream stream) override { return to_.synchronize(stream); }
   Status stream_wait(Stream stream, Stream other) override { return to_.stream_wait(stream, other); }
   Result<Event> create_event() override { return to_.create_event(); }

@@ -258,7 +258,7 @@ std::vector<Launcher::Capture>::iterator Launcher::find_capture() {
 // launch was in, the stream's own order does.
 Status Launcher::wait_for_earlier(gpu::Stream stream) {
   if (!capture_) {
-    if (!any_ || (stream == last_stream_ && !ever_captured_ && !gpu::is_stream_of_each_thread(stream))) return {};
+    if (!any_ || (!ever_captured_ && !gpu::is_stream_of_each_thread(stream) && is_last(stream))) return {};
     return context_.device.wait_event(stream, order_->event);
   }
   if (auto known = find_capture(); known != captures_.end())
@@ -276,6 +276,14 @@ Status Launcher::put_copies(Stage stage) {
   if (!begun) GC_TRY(copies_->put_ready(streams_.front(), 0));
   return stage == Stage::unpack ? copies_->put_end(streams_.front()) : Status();
 }
+// Returns whether nothing that this launch must wait for is outside of the stream: the program may have destroyed the
+// last launch's stream, which then still runs, and made another one that has got its handle.
+bool Launcher::is_last(gpu::Stream stream) const noexcept {
+  if (stream != last_stream_) return false;
+  if (last_stream_id_ == 0 || gc_mutant(466)) return done() >= launched() || gc_mutant(466);
+  return context_.device.stream_id(stream) == last_stream_id_;
+}
+
 
 Result<bool> Launcher::put_plan(PlannedLaunch& planned) {
   if (planned.stage != Stage::step) return place_and_launch(planned);
@@ -305,6 +313,7 @@ void Launcher::remember(gpu::Stream stream) {
   captures_.push_back({capture_, stream});
 }
 
+    last_stream_id_ = waits_ ? 0 : context_.device.stream_id(stream);  // who waits launches nothing before the end
 // False while there is no room for the plan's items.
 Result<bool> Launcher::place_and_launch(PlannedLaunch& planned) {
   if (!planned.overflow.empty() && !place_items(planned)) return false;

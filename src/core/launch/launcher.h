@@ -123,6 +123,7 @@ class Launcher final : public InFlight {
   Status wait_for_earlier(gpu::Stream stream);
   void remember(gpu::Stream stream);
   bool launch_kept();
+  bool is_last(gpu::Stream stream) const noexcept;
   Result<bool> place_and_launch(PlannedLaunch& planned);
   Status launch_kernel(PlannedLaunch& planned, uint32_t resident_ns);
   bool place_items(PlannedLaunch& planned);
@@ -155,6 +156,7 @@ class Launcher final : public InFlight {
   bool any_ = false, ever_captured_ = false;
   gpu::Stream last_stream_ = nullptr;  // outside of captures
   std::vector<Capture> captures_;      // the latest one last
+  uint64_t last_stream_id_ = 0;        // 0: nobody knows
 };
 
 }  // namespace gpucoll::core

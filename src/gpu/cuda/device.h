@@ -57,6 +57,7 @@ class CudaDevice final : public Device {
   Result<Stream> create_urgent_stream() override;
   Result<Stream> create_waiting_stream() override;
   Status destroy_stream(Stream stream) override;
+  uint64_t stream_id(Stream stream) noexcept override;
   Status synchronize(Stream stream) override;
   Status stream_wait(Stream stream, Stream other) override;
 

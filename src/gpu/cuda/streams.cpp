@@ -53,6 +53,14 @@ Status CudaDevice::destroy_stream(Stream stream) {
   return {};
 }
 
+uint64_t CudaDevice::stream_id(Stream stream) noexcept {
+  const Current current(context_);
+  unsigned long long id = 0;
+  if (cudaStreamGetId(native(stream), &id) == cudaSuccess) return id;
+  cudaGetLastError();
+  return 0;
+}
+
 Status CudaDevice::synchronize(Stream stream) {
   const Unrestricted current(context_);
   GC_CUDA(index_, cudaStreamSynchronize(native(stream)));

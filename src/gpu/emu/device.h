@@ -55,6 +55,8 @@ class EmuDevice final : public Device {
   Result<Stream> create_urgent_stream() override { return streams_.create(false, index_); }
   Result<Stream> create_waiting_stream() override { return streams_.create(false, index_); }
   Status destroy_stream(Stream stream) override;
+  // A stream that goes has ended.
+  uint64_t stream_id(Stream stream) noexcept override { return reinterpret_cast<uintptr_t>(stream) + 1; }
   Status synchronize(Stream stream) override;
   Status stream_wait(Stream stream, Stream other) override { return streams_.wait(own(stream), own(other)); }
 

@@ -36,6 +36,42 @@ TEST_F(LauncherTest, OtherStreamsOfAGroupWaitForIt) {
   expect_all_in_order();
 }
 
+// A device on which the program destroys a stream, and gets its handle for another one. Counts waits for events.
+class NewStreams : public gpucoll_test::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  uint64_t stream_id(Stream) noexcept override { return id; }
+  Status wait_event(Stream stream, Event event) override {
+    ++waits;
+    return ForwardingDevice::wait_event(stream, event);
+  }
+  uint64_t id = 1;
+  int waits = 0;
+};
+
+TEST_F(LauncherTest, TellsAStreamFromAnotherOneWithItsHandle) {
+  NewStreams streams(device());
+  make_launcher(nullptr, nullptr, streams);
+  const gpu::Stream a = new_stream();
+  log.gate = false;
+  launch(queue_of(1, {a}));
+  launch(queue_of(1, {a}));
+  EXPECT_EQ(streams.waits, 0);
+  streams.id = 2;
+  launch(queue_of(1, {a}));
+  EXPECT_EQ(streams.waits, 1);
+  launch(queue_of(1, {a}));
+  EXPECT_EQ(streams.waits, 1);
+  streams.id = 0;  // nobody knows
+  launch(queue_of(1, {a}));
+  launch(queue_of(1, {a}));
+  EXPECT_EQ(streams.waits, 3);
+  log.gate = true;
+  ASSERT_TRUE(device().synchronize(a));
+  expect_all_in_order();
+  launcher.reset();  // before the device
+}
+
 TEST_F(LauncherTest, WaitsForAllStreamsOfAGroup) {
   const gpu::Stream a = new_stream(), b = new_stream();
   auto block = device().allocate_host(sizeof(uint64_t));

@@ -130,8 +130,8 @@ void Communicator::prepare_copies() {
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
   pages_ = std::make_unique<PeerPages>(device_, peers_);
-  copies_ =
-      std::make_unique<CopyMessages>(CopyContext{device_, fault_, peers_, *links_, *exports_, *pages_, limits, piece});
+  copies_ = std::make_unique<CopyMessages>(
+      CopyContext{device_, fault_, peers_, *links_, *exports_, *pages_, limits, piece, device_state_.get()});
 }
 
 void Communicator::prepare_direct() {

@@ -30,6 +30,7 @@
 #include "core/peer/peers.h"
 #include "core/plan/copy_engine_limits.h"
 #include "core/plan/task.h"
+#include "core/progress/device_watch.h"
 #include "core/progress/proxy.h"
 #include "core/progress/quiescence.h"
 #include "gpu/device.h"
@@ -44,8 +45,9 @@ struct CopyContext {
   const Links& links;
   Exports& exports;
   PeerPages& pages;
-  CopyEngineLimits limits;  // of messages that go by copy engine
-  uint64_t piece_bytes;     // of a bounce buffer
+  CopyEngineLimits limits;                    // of messages that go by copy engine
+  uint64_t piece_bytes;                       // of a bounce buffer
+  const DeviceState* device_state = nullptr;  // null: nobody watches the device
 };
 
 class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
@@ -68,6 +70,7 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   // Return how many groups have had their waits put, and how many have passed these waits.
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
   uint64_t passed() const noexcept;
+  bool device_failed() const noexcept { return context_.device_state && context_.device_state->failed(); }
   // Returns whether a group is under way, from the first word that is put for it on.
   bool in_flight() const noexcept override {
     return (putting_.load(std::memory_order_relaxed) || passed() < groups()) && !context_.fault.raised();

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "../forwarding_device.h"
+#include "../in_flight.h"
 #include "core/peer/memory_port.h"
 #include "wireup_ranks.h"
 
@@ -38,6 +41,11 @@ class Recorder final : public ForwardingDevice {
     ForwardingDevice::close_memory(address);
   }
   int closed() const { return closed_; }
+  Status write_value(Stream stream, uint64_t* word, uint64_t value) override {
+    return only_ && stream != only_ ? Status() : ForwardingDevice::write_value(stream, word, value);
+  }
+  // Copies tell nobody that they have ended: only this stream still stores.
+  void store_only_in(Stream stream) { only_ = stream; }
   void begin(const uint8_t* blocks) {
     std::lock_guard lock(mutex_);
     blocks_ = blocks;
@@ -58,6 +66,7 @@ class Recorder final : public ForwardingDevice {
   std::vector<int> order_;
   std::set<Stream> streams_;
   std::atomic<int> closed_{0};
+  std::atomic<Stream> only_{nullptr};
 };
 
 // Holds the proxy of the process until it lets go, so that it sees all at once that has come meanwhile.
@@ -87,7 +96,8 @@ class HeldProxy final : public ProxyWork {
 // What a rank has for the test: links to all, a block for each rank, and its copy path.
 class Party {
  public:
-  explicit Party(MeetingRank& self)
+  // state: of the device, which somebody watches.
+  explicit Party(MeetingRank& self, const DeviceState* state = nullptr)
       : self_(self),
         recorder_(self.device),
         mailbox_(make_page_mailbox(self.peers)),
@@ -101,7 +111,7 @@ class Party {
       for (net::Side side : {net::Side::send, net::Side::receive})
         if (peer != self.rank) wishes.push_back({{proto::kPairLinks, peer, side}, 1});
     EXPECT_TRUE(links_.make(wishes, wait).ok());
-    path_.emplace(CopyContext{recorder_, self.fault, self.peers, links_, exports_, pages_, {1, 1, 1, 1}, 4096});
+    path_.emplace(CopyContext{recorder_, self.fault, self.peers, links_, exports_, pages_, {1, 1, 1, 1}, 4096, state});
     stream_ = *self.device.create_stream();
     for (void** user : {&out_, &in_}) *user = *self.device.user_allocate(kRanks * kBytes);
   }
@@ -290,10 +300,6 @@ TEST(CopyMessages, DoesNotWaitForAReceiverThatIsLate) {
 
 // The driver may wait for it until the device rests.
 TEST(CopyMessages, ClosesWhatIsGoneBesideNothingThatFlies) {
-  struct FakeInFlight final : InFlight {
-    bool in_flight() const noexcept override { return busy; }
-    std::atomic<bool> busy{true};
-  };
   on_meeting_ranks(kRanks, [&](MeetingRank& self) {
     Party party(self);
     TaskQueue queue;
@@ -306,12 +312,14 @@ TEST(CopyMessages, ClosesWhatIsGoneBesideNothingThatFlies) {
     party.meet();
     if (self.rank == 0) {
       FakeInFlight work;
-      Quiescence::instance().add(&work);
+      work.busy = true;
       EXPECT_EQ(party.closed_after(std::chrono::milliseconds(50)), 0);
+      work.graph = true;
       work.busy = false;
+      EXPECT_EQ(party.closed_after(std::chrono::milliseconds(50)), 0);
+      work.graph = false;
       for (int i = 0; i < 100 && party.recorder().closed() == 0; ++i) party.closed_after(std::chrono::milliseconds(50));
       EXPECT_EQ(party.recorder().closed(), 1);
-      Quiescence::instance().remove(&work);
     }
     party.meet();
   });
@@ -332,6 +340,43 @@ TEST(CopyMessages, FliesFromItsBeginningOn) {
     }
     party.finish();
     EXPECT_FALSE(party.path().in_flight());
+    party.meet();
+  });
+}
+
+// Fails when the test says so.
+class FailingDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Status health() override { return fails ? Status::error(Code::device, "it has failed") : Status(); }
+  std::atomic<bool> fails{false};
+};
+
+// The words of its copies never come: who waits for them must be let go, and the proxy rest.
+TEST(CopyMessages, EndsWithADeviceThatHasFailed) {
+  static FailingDevice failing(**gpu::emu_platform().open(0));  // outlives the thread that asks it
+  const auto state = DeviceWatch::instance().watch(failing);
+  on_meeting_ranks(kRanks, [&](MeetingRank& self) {
+    Party party(self, state.get());
+    TaskQueue queue, rest;
+    party.recorder().store_only_in(party.stream());
+    if (self.rank == 0) queue.add_send(1, {party.to(1), kBytes, party.stream()});
+    if (self.rank == 1) queue.add_recv(0, {party.from(0), kBytes, party.stream()});
+    ASSERT_TRUE(party.path().begin(queue, &rest).ok());
+    ASSERT_TRUE(party.path().put_ready(party.stream(), 0).ok());
+    ASSERT_TRUE(party.path().put_end(party.stream()).ok());
+    while (self.rank == 0 && party.recorder().order().empty()) sched_yield();
+    party.meet();
+    self.fault.raise(Status::error(Code::device, "it has failed"));
+    Proxy::instance().wake();
+    failing.fails = true;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto ended = [&] { return party.path().passed() >= party.path().groups(); };
+    while (!ended() && std::chrono::steady_clock::now() < end) sched_yield();
+    EXPECT_TRUE(ended());
+    std::fflush(stdout);
+    if (!ended()) std::_Exit(1);  // its stream waits for ever
+    party.finish();
     party.meet();
   });
 }

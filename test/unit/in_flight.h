@@ -17,8 +17,9 @@ class FakeInFlight final : public gpucoll::core::InFlight {
   FakeInFlight(const FakeInFlight&) = delete;
   FakeInFlight& operator=(const FakeInFlight&) = delete;
   bool in_flight() const noexcept override { return busy; }
+  bool may_begin() const noexcept override { return graph; }
 
-  std::atomic<bool> busy{false};
+  std::atomic<bool> busy{false}, graph{false};
 
  private:
   gpucoll::core::Quiescence& quiescence_;

@@ -197,9 +197,20 @@ gc_mutant(303 MUST_PRINT "FAILED  . SendOrder" LABELS unit COMMAND test/unit/cor
 # Progress: what must wait for quiescence does not, a doorbell that nobody heard counts as heard, and items are reused
 # under a launch that reads them.
 gc_mutant(423 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
-  --gtest_filter=*MemoryOfGraphs*)
-gc_mutant(433 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
-  --gtest_filter=*MayBegin)
+  --gtest_filter=*WhileNothingFlies)
+foreach(mutant 433 460 461)
+  gc_mutant(${mutant} MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
+    --gtest_filter=LauncherGraphMemoryTest.*)
+endforeach()
+gc_mutant(466 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/launcher_test
+  --gtest_filter=*AnotherOneWithItsHandle)
+foreach(mutant 462 463)
+  gc_mutant(${mutant} MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
+    --gtest_filter=Reclaim.*)
+endforeach()
+gc_mutant(464 MUST_PRINT "Failure" LABELS unit TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_messages_test
+  --gtest_filter=*DeviceThatHasFailed)
+gc_mutant(467 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/quiescence_test)
 gc_mutant(425 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
   --gtest_filter=Finish.*)
 gc_mutant(426 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test

@@ -494,7 +494,9 @@ Status Communicator::await_graphs(void (*idle)()) {
 
 // Launches of graphs end at once from now on: they find the latch as after a fault.
 void Communicator::end_graphs() noexcept {
-  if (in_graphs() && words()) __atomic_store_n(&words()->latch.abort, 1u, __ATOMIC_RELAXED);
+  if (!in_graphs() || !words()) return;
+  __atomic_store_n(&words()->latch.abort, 1u, __ATOMIC_RELAXED);
+  hold_.end();
 }
 
 Status Communicator::may_launch() noexcept {

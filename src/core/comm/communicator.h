@@ -162,6 +162,8 @@ class Communicator final : public Watched, public GraphUser {
   void begin_close() noexcept;
   // Returns whether nothing runs any more that this rank has launched, as far as it tells.
   bool ended() const noexcept { return device_failed() || (done(launched()) && running_in_graphs() == 0); }
+  // Returns whether it has failed while launches have not left, which may never begin. REQUIRES: finish().
+  bool is_stuck() const noexcept { return fault_.raised() && !ended(); }
   // Returns whether the peers are done with this rank's memory: each connected peer is closing, has failed, or is dead,
   // and no graph of the peers may be launched any more.
   bool peers_closed() const noexcept;

@@ -14,7 +14,6 @@
 
 #include "base/mutant.h"
 #include "base/status.h"
-#include "core/launch/graph_memory.h"
 #include "core/progress/proxy.h"
 #include "core/progress/quiescence.h"
 
@@ -30,7 +29,8 @@ struct Reclaim {
   std::atomic<size_t> left{0};             // of the list, and those that a thread destroys; written under the mutex
   std::atomic<size_t> being_destroyed{0};  // likewise
   std::atomic<bool> proxy_tries{false};    // to destroy some
-  std::atomic<bool> exiting{false};        // the proxy begins no destruction any more
+  std::atomic<uint64_t> through{0};        // counts the times that a thread was through with either
+  std::atomic<uint64_t> waited_at{~uint64_t{0}};  // what `through` was when it was last waited for in vain
   const pid_t owner = getpid();
 };
 
@@ -49,15 +49,12 @@ bool any_closed() {
   return std::any_of(retired().list.begin(), retired().list.end(), is_closed);
 }
 
-bool is_over_for_the_proxy() { return retired().exiting && !gc_mutant(430); }
-
 // Destroys what is closed, without the lock: what it has taken out counts until it is gone.
-void destroy_closed(bool by_proxy) {
+void destroy_closed() {
   Reclaim& all = retired();
   std::vector<std::unique_ptr<Communicator>> closed;
   {
     std::lock_guard lock(all.mutex);
-    if (by_proxy && is_over_for_the_proxy()) return;
     const auto rest = std::stable_partition(all.list.begin(), all.list.end(), std::not_fn(is_closed));
     closed.assign(std::make_move_iterator(rest), std::make_move_iterator(all.list.end()));
     all.list.erase(rest, all.list.end());
@@ -69,27 +66,27 @@ void destroy_closed(bool by_proxy) {
   std::lock_guard lock(all.mutex);
   all.being_destroyed -= destroyed;
   if (!gc_mutant(431)) all.left -= destroyed;
+  ++all.through;
 }
 
 // Memory of peers is closed and memory given back, for which the driver may wait until the device rests: while nothing
 // is in flight (quiescence.h), unless `now`.
-void try_to_destroy(bool now, bool by_proxy) {
+void try_to_destroy(bool now) {
   if (!any_closed()) return;
   if (now || gc_mutant(140) != 0)
-    destroy_closed(by_proxy);
+    destroy_closed();
   else
-    Quiescence::instance().run_if_idle([=] { destroy_closed(by_proxy); });
+    Quiescence::instance().run_if_idle(destroy_closed);
 }
 
 // For the watchdog, which must not wait for a lock, and the proxy, which does it as long as there are any.
-bool any_retired() { return retired().left != 0 && !is_over_for_the_proxy(); }
+bool any_retired() { return retired().left != 0; }
 
-// Nobody knows whether a graph that is there has been launched, and will begin: the gate would be held meanwhile.
 void drain_retired() {
-  if (is_over_for_the_proxy() || any_graph()) return;
   retired().proxy_tries = true;
-  try_to_destroy(false, true);
+  if (any_closed()) Quiescence::instance().run_at_rest(destroy_closed);
   retired().proxy_tries = false;
+  ++retired().through;
 }
 
 void nap() {
@@ -97,33 +94,55 @@ void nap() {
   nanosleep(&t, nullptr);
 }
 
-// Waits, bounded, for what another thread destroys, and tries again: whoever gives the last one back finds none left.
-// A thread that holds the gate for a moment may have nothing in flight.
-bool destroy_after_others() {
+// Waits, bounded, for what another thread destroys. What has been waited for in vain is not waited for again: a program
+// may give many communicators back beside it.
+void await_others() {
   constexpr auto kPatience = std::chrono::seconds(1);
-  constexpr int kMoreTries = 20;
+  Reclaim& all = retired();
+  if (all.waited_at == all.through && !gc_mutant(462)) return;
   const auto deadline = Clock::now() + kPatience;
-  const auto others = [] { return retired().being_destroyed != 0 || retired().proxy_tries; };
+  const auto others = [&] { return all.being_destroyed != 0 || all.proxy_tries; };
   while (others() && Clock::now() < deadline) nap();
-  for (int i = 0; i < kMoreTries && any_closed(); ++i) {
-    try_to_destroy(false, false);
-    if (retired().left != 0) nap();
-  }
-  return retired().left == 0;
+  if (others()) all.waited_at = all.through.load();
 }
 
-// insists: destroys at the end of its patience, whatever is in flight.
+// Tries again after others: whoever gives the last one back finds none left. A thread that holds the gate for a moment
+// may have nothing in flight.
+void destroy_after_others() {
+  constexpr int kMoreTries = 20;
+  await_others();
+  for (int i = 0; i < kMoreTries && any_closed(); ++i) {
+    try_to_destroy(false);
+    if (retired().left != 0) nap();
+  }
+}
+
+// Returns whether some may go yet: what a failed communicator had launched behind other work, and has not begun since,
+// perhaps never does.
+bool any_may_go() {
+  std::lock_guard lock(retired().mutex);
+  const auto is_stuck = [](const auto& communicator) { return communicator->is_stuck() && !gc_mutant(463); };
+  return retired().being_destroyed != 0 || !std::all_of(retired().list.begin(), retired().list.end(), is_stuck);
+}
+
+// insists: destroys at the end of its patience, whatever is in flight, and waits no longer than a little for those that
+// are stuck.
 bool drain(int64_t patience_ms, void (*idle)(), bool insists) {
-  const auto deadline = Clock::now() + std::chrono::milliseconds(patience_ms);
+  constexpr int64_t kStuckPatienceMs = 1000;
+  const auto begin = Clock::now();
+  const auto is_over = [&](int64_t ms) { return Clock::now() - begin >= std::chrono::milliseconds(ms); };
   Quiescence::instance().release_pending();
   for (;;) {
-    const bool last = Clock::now() >= deadline;
-    try_to_destroy(last && insists, false);
+    const bool last =
+        is_over(patience_ms) || (insists && is_over(std::min(patience_ms, kStuckPatienceMs)) && !any_may_go());
+    try_to_destroy(last && insists);
     if (retired().left == 0) return true;
-    if (last) return destroy_after_others();
+    if (last) break;
     if (idle) idle();
     nap();
   }
+  destroy_after_others();
+  return retired().left == 0 || (insists && !any_may_go());
 }
 
 bool all_peers_rest() {
@@ -137,7 +156,6 @@ bool all_peers_rest() {
 // of fork() alone.
 void at_exit() {
   if (getpid() != retired().owner && !gc_mutant(151)) return;
-  retired().exiting = true;
   const auto deadline = Clock::now() + std::chrono::milliseconds(kExitPatienceMs);
   while ((!all_peers_rest() || retired().being_destroyed != 0) && Clock::now() < deadline) nap();
 }

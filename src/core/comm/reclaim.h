@@ -16,7 +16,8 @@ namespace gpucoll::core {
 // peers of the rest are waited for, bounded.
 void reclaim(std::unique_ptr<Communicator> communicator, int64_t patience_ms);
 // Destroys those; waits for the others at most patience_ms, calling idle() meanwhile, and who has waited for what is
-// under way as long destroys beside it. True if none is left, in another thread's hands neither.
+// under way as long destroys beside it. True if none is left, in another thread's hands neither. Who waits at all waits
+// no longer than a second for a failed communicator whose launches do not begin, and does not count it as left.
 bool drain_reclaimed(int64_t patience_ms, void (*idle)());
 
 }  // namespace gpucoll::core

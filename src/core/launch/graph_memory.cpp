@@ -1,10 +1,11 @@
 #include "core/launch/graph_memory.h"
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/mutant.h"
 
 namespace gpucoll::core {
 namespace {
@@ -25,8 +26,6 @@ void release(GraphMemory* memory) noexcept {
   delete memory;
 }
 
-std::atomic<int64_t> holders{0};  // that are graphs
-
 // On whatever thread the last holder ends: only the list is touched.
 void put_aside(GraphMemory* memory) noexcept {
   std::lock_guard lock(unused().mutex);
@@ -43,18 +42,26 @@ std::shared_ptr<GraphMemory> share_with_graphs(const GraphMemory& memory) {
   return {new GraphMemory(memory), put_aside};
 }
 
+std::shared_ptr<GraphMemory> take_unused(gpu::Device& device, size_t bytes) {
+  std::lock_guard lock(unused().mutex);
+  std::vector<GraphMemory*>& list = unused().list;
+  auto best = list.end();
+  for (auto it = list.begin(); it != list.end() && !gc_mutant(460); ++it) {
+    const GraphMemory& memory = **it;
+    if (memory.device != &device || memory.event || memory.block.bytes < bytes) continue;
+    if (best == list.end() || memory.block.bytes < (*best)->block.bytes) best = it;
+  }
+  if (best == list.end()) return nullptr;
+  GraphMemory* const found = *best;
+  list.erase(best);
+  return {found, put_aside};
+}
+
 Status keep_with_graph(gpu::Stream stream, const std::shared_ptr<GraphMemory>& memory) {
   using Holder = std::shared_ptr<GraphMemory>;
-  auto let_go = [](void* argument) {
-    delete static_cast<Holder*>(argument);
-    holders.fetch_sub(1, std::memory_order_relaxed);
-  };
+  auto let_go = [](void* argument) { delete static_cast<Holder*>(argument); };
   auto holder = std::make_unique<Holder>(memory);
-  holders.fetch_add(1, std::memory_order_relaxed);
-  if (Status status = memory->device->keep_with_graph(stream, let_go, holder.get()); !status) {
-    holders.fetch_sub(1, std::memory_order_relaxed);
-    return status;
-  }
+  GC_TRY(memory->device->keep_with_graph(stream, let_go, holder.get()));
   holder.release();  // the graph's
   return {};
 }
@@ -85,8 +92,6 @@ void GraphHold::tell() noexcept {
   std::lock_guard lock(mutex_);
   if (held_) __atomic_store_n(held_, any() ? 1u : 0u, __ATOMIC_RELEASE);  // partner: Peers::held
 }
-
-bool any_graph() noexcept { return holders.load(std::memory_order_relaxed) > 0; }
 
 void release_unused() noexcept {
   std::vector<GraphMemory*> list;

@@ -141,15 +141,18 @@ Status Launcher::prepare(const std::vector<PlannedLaunch>& plans, uint64_t captu
 }
 
 Status Launcher::prepare_graph(size_t n_items) {
-  // Frees the memory of earlier graphs. The driver may hold that up until the device rests; where it does not, a later
-  // capture tries again. Nobody knows whether a graph that is there has been launched, and will begin.
+  // Takes memory of earlier graphs, whose launches have ended when they let it go, and frees the rest of that. The
+  // driver may hold up who frees until the device rests; where it does not, a later capture tries again.
+  const size_t bytes = n_items * sizeof(proto::WorkItem);
+  graph_items_used_ = 0;
+  graph_items_ = take_unused(context_.device, bytes);
   if (gc_mutant(423))
     release_unused();
-  else if (!any_graph() || gc_mutant(433))
-    Quiescence::instance().run_if_idle(release_unused);
-  GC_TRY_AS(gpu::HostBlock block, context_.device.allocate_host(n_items * sizeof(proto::WorkItem)));
+  else
+    Quiescence::instance().run_at_rest(release_unused);
+  if (graph_items_) return {};
+  GC_TRY_AS(gpu::HostBlock block, context_.device.allocate_host(bytes));
   graph_items_ = share_with_graphs({&context_.device, block});
-  graph_items_used_ = 0;
   return {};
 }
 
@@ -205,6 +208,11 @@ bool Launcher::in_flight() const noexcept {
   if (gc_mutant(429)) return done() < launched() && !context_.fault.raised();
   if (context_.device_state && context_.device_state->failed()) return false;
   return done() < launched() || any_graph_runs();
+}
+
+bool Launcher::may_begin() const noexcept {
+  if (!context_.hold || !context_.hold->may_begin() || context_.fault.raised()) return false;
+  return !(context_.device_state && context_.device_state->failed());
 }
 
 bool Launcher::rests() const noexcept {
@@ -268,14 +276,6 @@ Status Launcher::wait_for_earlier(gpu::Stream stream) {
   return context_.device.wait_event(stream, order_->event);
 }
 
-// Messages by copy begin once what they send is packed, and end before what they receive is unpacked.
-Status Launcher::put_copies(Stage stage) {
-  if (!copies_ || stage <= copies_put_) return {};
-  const bool begun = copies_put_ != Stage::pack;
-  copies_put_ = stage;
-  if (!begun) GC_TRY(copies_->put_ready(streams_.front(), 0));
-  return stage == Stage::unpack ? copies_->put_end(streams_.front()) : Status();
-}
 // Returns whether nothing that this launch must wait for is outside of the stream: the program may have destroyed the
 // last launch's stream, which then still runs, and made another one that has got its handle.
 bool Launcher::is_last(gpu::Stream stream) const noexcept {
@@ -284,6 +284,14 @@ bool Launcher::is_last(gpu::Stream stream) const noexcept {
   return context_.device.stream_id(stream) == last_stream_id_;
 }
 
+// Messages by copy begin once what they send is packed, and end before what they receive is unpacked.
+Status Launcher::put_copies(Stage stage) {
+  if (!copies_ || stage <= copies_put_) return {};
+  const bool begun = copies_put_ != Stage::pack;
+  copies_put_ = stage;
+  if (!begun) GC_TRY(copies_->put_ready(streams_.front(), 0));
+  return stage == Stage::unpack ? copies_->put_end(streams_.front()) : Status();
+}
 
 Result<bool> Launcher::put_plan(PlannedLaunch& planned) {
   if (planned.stage != Stage::step) return place_and_launch(planned);
@@ -305,6 +313,7 @@ void Launcher::remember(gpu::Stream stream) {
   if (!capture_) {
     any_ = true;
     last_stream_ = stream;
+    last_stream_id_ = waits_ ? 0 : context_.device.stream_id(stream);  // who waits launches nothing before the end
     return;
   }
   ever_captured_ = any_ = true;
@@ -313,7 +322,6 @@ void Launcher::remember(gpu::Stream stream) {
   captures_.push_back({capture_, stream});
 }
 
-    last_stream_id_ = waits_ ? 0 : context_.device.stream_id(stream);  // who waits launches nothing before the end
 // False while there is no room for the plan's items.
 Result<bool> Launcher::place_and_launch(PlannedLaunch& planned) {
   if (!planned.overflow.empty() && !place_items(planned)) return false;

@@ -96,6 +96,7 @@ class Launcher final : public InFlight {
   // Returns whether launches fly as far as they tell: nobody knows of graphs before they begin. After a fault, too,
   // they do until they have left.
   bool in_flight() const noexcept override;
+  bool may_begin() const noexcept override;
 
  private:
   // The last launch stream in a capture that may still be going on.
@@ -122,8 +123,8 @@ class Launcher final : public InFlight {
   Status fan_out();
   Status wait_for_earlier(gpu::Stream stream);
   void remember(gpu::Stream stream);
-  bool launch_kept();
   bool is_last(gpu::Stream stream) const noexcept;
+  bool launch_kept();
   Result<bool> place_and_launch(PlannedLaunch& planned);
   Status launch_kernel(PlannedLaunch& planned, uint32_t resident_ns);
   bool place_items(PlannedLaunch& planned);
@@ -155,8 +156,8 @@ class Launcher final : public InFlight {
   // About the last launches. The next launch compares streams with these, and waits for those in captures that go on.
   bool any_ = false, ever_captured_ = false;
   gpu::Stream last_stream_ = nullptr;  // outside of captures
-  std::vector<Capture> captures_;      // the latest one last
   uint64_t last_stream_id_ = 0;        // 0: nobody knows
+  std::vector<Capture> captures_;      // the latest one last
 };
 
 }  // namespace gpucoll::core

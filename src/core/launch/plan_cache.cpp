@@ -8,7 +8,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mutant.h"
-#include "core/launch/graph_memory.h"
 #include "core/progress/quiescence.h"
 
 namespace gpucoll::core {
@@ -177,7 +176,7 @@ bool PlanCache::keep(Entry& entry, const TaskQueue& queue, const CommProperties&
 }
 
 void PlanCache::bring_to_device(Entry& entry) {
-  if (!entry.launch && on_device_ && !any_graph()) Quiescence::instance().run_if_idle([&] { keep_on_device(entry); });
+  if (!entry.launch && on_device_) Quiescence::instance().run_at_rest([&] { keep_on_device(entry); });
 }
 
 void PlanCache::keep_on_device(Entry& entry) {

@@ -117,7 +117,7 @@ void Imports::close_dropped_at_rest(std::mutex& mutex) {
   std::unique_lock lock(mutex);
   if (!any_dropped()) return;
   lock.unlock();
-  Quiescence::instance().run_if_idle([&] {
+  Quiescence::instance().run_at_rest([&] {
     lock.lock();
     const std::vector<void*> dropped = take_dropped();
     lock.unlock();

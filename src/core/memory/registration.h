@@ -95,8 +95,8 @@ class Imports {
   }
   // Closes what has been set aside since; that may wait for the device.
   void close_dropped();
-  // The same while nothing is in flight, now or at a later call. `mutex`: the owner's lock of this, which is not held,
-  // and is let go while the device is waited for.
+  // The same while nothing is in flight and no graph may begin, now or at a later call. `mutex`: the owner's lock of
+  // this, which is not held, and is let go while the device is waited for.
   void close_dropped_at_rest(std::mutex& mutex);
   // To be closed by close_memory() of the device.
   std::vector<void*> take_dropped() { return std::exchange(dropped_, {}); }

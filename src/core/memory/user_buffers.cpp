@@ -317,7 +317,7 @@ void UserBuffers::tidy() noexcept {
   std::unique_lock lock(mutex_);
   if (dropped_.empty()) return;
   lock.unlock();
-  Quiescence::instance().run_if_idle([&] {  // else at the watchdog's next look
+  Quiescence::instance().run_at_rest([&] {  // else at the watchdog's next look
     lock.lock();
     const std::vector<void*> dropped = std::exchange(dropped_, {});
     lock.unlock();

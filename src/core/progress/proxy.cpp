@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 
+#include "base/mutant.h"
 #include "base/service_thread.h"
 #include "core/progress/quiescence.h"
 
@@ -42,8 +44,10 @@ Proxy& Proxy::instance() {
 
 void Proxy::start() {
   std::lock_guard lock(mutex_);
-  if (!running_) service_thread([this] { run(); }).detach();
+  if (running_) return;
+  service_thread([this] { run(); }).detach();
   running_ = true;  // only now: starting a thread may fail
+  std::atexit(end_at_exit);
 }
 
 void Proxy::add(ProxyWork* work) {
@@ -71,12 +75,28 @@ Proxy::Progress Proxy::go_round() {
 }
 
 void Proxy::tidy() {
-  {
-    std::lock_guard lock(works_mutex_);
-    for (ProxyWork* work : works_) work->tidy();
+  tidies_ = true;
+  if (!exiting_ || gc_mutant(430)) {
+    {
+      std::lock_guard lock(works_mutex_);
+      for (ProxyWork* work : works_) work->tidy();
+    }
+    Quiescence::instance().release_at_rest();  // what goes may be a work
+    Quiescence::instance().drain_leftovers();
   }
-  Quiescence::instance().release_pending();  // what goes may be a work
-  Quiescence::instance().drain_leftovers();
+  tidies_ = false;
+}
+
+// Sequentially consistent: either the thread sees that the process exits, or this one that it tidies. Not in a child,
+// which does not have the thread.
+void Proxy::end_at_exit() {
+  constexpr auto kPatience = std::chrono::seconds(10);
+  constexpr timespec kNap = {0, 100'000};
+  Proxy& proxy = instance();
+  if (getpid() != proxy.owner_) return;
+  proxy.exiting_ = true;
+  const auto deadline = Clock::now() + kPatience;
+  while (proxy.tidies_ && Clock::now() < deadline) nanosleep(&kNap, nullptr);
 }
 
 void Proxy::sleep() {

@@ -3,6 +3,9 @@
 //
 // Thread safety: any function from any thread, but remove() not from within progress() or tidy().
 #pragma once
+#include <unistd.h>
+
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -21,7 +24,8 @@ class ProxyWork {
   };
   // Does what can be done without waiting.
   virtual Progress progress() noexcept = 0;
-  // Does what may wait for the device. Called only while nothing is pending in the whole process.
+  // Does what may wait for the device. Called only while nothing is pending in the whole process, and not once it
+  // exits.
   virtual void tidy() noexcept = 0;
 };
 
@@ -35,6 +39,9 @@ class Proxy {
   void remove(ProxyWork* work);
   // Tells the thread that there is something to do.
   void wake();
+  // Ends for good what may wait for the device, and waits, bounded, for what has begun. At the process's exit, before
+  // the device's runtime ends.
+  static void end_at_exit();
 
  private:
   using Progress = ProxyWork::Progress;
@@ -50,6 +57,8 @@ class Proxy {
   std::mutex mutex_;  // guards what follows; never held while works run
   std::condition_variable woken_up_;
   bool woken_ = false, resting_ = false, running_ = false;
+  std::atomic<bool> tidies_{false}, exiting_{false};
+  const pid_t owner_ = getpid();
 };
 
 }  // namespace gpucoll::core

@@ -23,6 +23,9 @@ class InFlight {
   virtual ~InFlight() = default;
   // Returns whether anything that it has launched may not have ended.
   virtual bool in_flight() const noexcept = 0;
+  // Returns whether a graph of the program's may begin at any time, with launches that wait for peers. Nobody knows
+  // whether a graph that is there has been launched.
+  virtual bool may_begin() const noexcept { return false; }
 };
 
 class Quiescence {
@@ -45,18 +48,17 @@ class Quiescence {
   // Calls body() while nothing is in flight. Returns false at once where something does.
   template <class Body>
   bool run_if_idle(const Body& body) {
-    const std::unique_lock gate(gate_, std::try_to_lock);
-    if (!gate.owns_lock()) return false;
-    {
-      std::lock_guard lock(mutex_);
-      for (const InFlight* work : all_)
-        if (work->in_flight() && !gc_mutant(304)) return false;
-    }
-    body();
-    return true;
+    return run_unless([](const InFlight& work) { return work.in_flight() && !gc_mutant(304); }, body);
+  }
+  // Does so only while no graph may begin either: for a thread that comes at any time, beside a program that launches
+  // graphs.
+  template <class Body>
+  bool run_at_rest(const Body& body) {
+    return run_unless([](const InFlight& work) { return work.in_flight() || (work.may_begin() && !gc_mutant(433)); },
+                      body);
   }
   // Destroys the object while nothing is in flight: now, or at a later release_pending(). The proxy calls
-  // release_pending() now and then. Never destroys it from within body().
+  // release_at_rest() now and then. Never destroys it from within body().
   void release_when_idle(std::shared_ptr<void> what) {
     {
       std::lock_guard lock(mutex_);
@@ -82,17 +84,34 @@ class Quiescence {
   void drain_leftovers() const {
     if (has_leftovers()) drain_left_.load()();
   }
-  // Destroys what release_when_idle() took, if nothing is in flight.
+  // Destroy what release_when_idle() took, if nothing is in flight, and, of the second, no graph may begin.
   void release_pending() {
-    if (!has_pending()) return;
-    run_if_idle([this] {
-      std::vector<std::shared_ptr<void>> kept;  // destroyed without the lock
-      std::lock_guard lock(mutex_);
-      kept.swap(kept_);
-    });
+    if (has_pending()) run_if_idle([this] { release_all(); });
+  }
+  void release_at_rest() {
+    if (has_pending() && gc_mutant(467)) return release_pending();
+    if (has_pending()) run_at_rest([this] { release_all(); });
   }
 
  private:
+  template <class Keeps, class Body>
+  bool run_unless(const Keeps& keeps, const Body& body) {
+    const std::unique_lock gate(gate_, std::try_to_lock);
+    if (!gate.owns_lock()) return false;
+    {
+      std::lock_guard lock(mutex_);
+      for (const InFlight* work : all_)
+        if (keeps(*work)) return false;
+    }
+    body();
+    return true;
+  }
+  void release_all() {
+    std::vector<std::shared_ptr<void>> kept;  // destroyed without the lock
+    std::lock_guard lock(mutex_);
+    kept.swap(kept_);
+  }
+
   std::shared_mutex gate_;
   std::mutex mutex_;
   std::vector<const InFlight*> all_;

@@ -70,6 +70,7 @@ struct LauncherTest : ::testing::Test {
                           direct,
                           resident};
     context.graphs_told = &graphs;
+    context.hold = &hold;
     auto created = Launcher::create(context);
     ASSERT_TRUE(created);
     launcher = *std::move(created);
@@ -126,6 +127,7 @@ struct LauncherTest : ::testing::Test {
   proto::DeviceComm comm = {};
   uint64_t entered = 0;
   proto::GraphWords graphs = {};
+  GraphHold hold;
   std::unique_ptr<Launcher> launcher;
   CommProperties shape;
   Log log;

@@ -190,50 +190,101 @@ TEST_F(LauncherTest, GraphsAndLaunchesFollowEachOther) {
   ASSERT_TRUE(device().destroy_graph(*graph));
 }
 
-// Counts the pieces of host memory that are given back.
+// Counts the pieces of host memory that are taken and given back.
 class CountingDevice : public gpucoll_test::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
+  Result<gpu::HostBlock> allocate_host(size_t bytes) override {
+    ++taken;
+    return ForwardingDevice::allocate_host(bytes);
+  }
   void release_host(const gpu::HostBlock& block) noexcept override {
     ++released;
     ForwardingDevice::release_host(block);
   }
-  int released = 0;
+  int taken = 0, released = 0;
 };
 
-TEST_F(LauncherTest, MemoryOfGraphsGoesWhileNothingFlies) {
-  CountingDevice counting(device());
-  make_launcher(nullptr, nullptr, counting);
-  const gpu::Stream a = new_stream();
-  const auto capture = [&] { EXPECT_TRUE(counting.destroy_graph(captured(counting, a))); };
-  release_unused();
+// The memory of two graphs that are gone is left: the next capture takes one piece of it.
+struct LauncherGraphMemoryTest : LauncherTest {
+  void SetUp() override {
+    LauncherTest::SetUp();
+    make_launcher(nullptr, nullptr, counting);
+    stream = new_stream();
+    release_unused();
+  }
+  void TearDown() override {
+    launcher.reset();
+    release_unused();
+    LauncherTest::TearDown();
+  }
+  gpu::Graph capture() { return captured(counting, stream); }
+  void destroy(gpu::Graph graph) { EXPECT_TRUE(counting.destroy_graph(graph)); }
+  void leave_two() {
+    const gpu::Graph one = capture(), other = capture();
+    destroy(one);
+    destroy(other);
+  }
+  CountingDevice counting{device()};
+  gpu::Stream stream = nullptr;
+};
+
+TEST_F(LauncherGraphMemoryTest, GoesWhileNothingFlies) {
   gpucoll_test::FakeInFlight work;
   work.busy = true;
-  capture();
-  capture();
+  leave_two();
+  destroy(capture());
   EXPECT_EQ(counting.released, 0);
   work.busy = false;
-  capture();
-  EXPECT_EQ(counting.released, 2);
+  destroy(capture());
+  EXPECT_EQ(counting.released, 1);
   launcher.reset();
-  EXPECT_EQ(counting.released, 3);
+  EXPECT_EQ(counting.released, 2);
 }
 
 // It may have been launched behind other work, and wait for a launch that would wait for this call.
-TEST_F(LauncherTest, MemoryOfGraphsStaysWhileAnotherOneMayBegin) {
-  CountingDevice counting(device());
-  make_launcher(nullptr, nullptr, counting);
-  const gpu::Stream a = new_stream();
-  const auto capture = [&] { return captured(counting, a); };
-  release_unused();
+TEST_F(LauncherGraphMemoryTest, StaysWhileAnotherOneMayBegin) {
   const gpu::Graph stays = capture();
-  EXPECT_TRUE(counting.destroy_graph(capture()));
-  EXPECT_TRUE(counting.destroy_graph(capture()));
+  leave_two();
+  destroy(capture());
   EXPECT_EQ(counting.released, 0);
-  EXPECT_TRUE(counting.destroy_graph(stays));
-  EXPECT_TRUE(counting.destroy_graph(capture()));
-  EXPECT_EQ(counting.released, 3);
-  launcher.reset();  // before the device
+  destroy(stays);
+  destroy(capture());
+  EXPECT_EQ(counting.released, 2);
+}
+
+// A program may leave a graph behind for ever, and its communicator not.
+TEST_F(LauncherGraphMemoryTest, GoesBesideAGraphThatWaitsForNobody) {
+  const gpu::Graph left_behind = capture();
+  EXPECT_FALSE(Quiescence::instance().run_at_rest([] {}));
+  EXPECT_TRUE(Quiescence::instance().run_if_idle([] {}));
+  hold.end();
+  EXPECT_TRUE(Quiescence::instance().run_at_rest([] {}));
+  destroy(left_behind);
+}
+
+// A program may capture for ever while it has another graph.
+TEST_F(LauncherGraphMemoryTest, IsUsedAgain) {
+  const gpu::Graph stays = capture();
+  for (int i = 0; i < 5; ++i) destroy(capture());
+  EXPECT_EQ(counting.taken, 2);
+  destroy(stays);
+}
+
+// Until the launches of a graph that is gone have ended.
+TEST_F(LauncherGraphMemoryTest, IsNotUsedAgainTooEarly) {
+  const gpu::Graph runs = capture();
+  log.gate = false;
+  EXPECT_TRUE(counting.launch_graph(runs, stream));
+  destroy(runs);
+  const gpu::Stream other = new_stream();
+  const gpu::Graph later = captured(counting, other);
+  log.gate = true;
+  EXPECT_TRUE(counting.launch_graph(later, other));
+  EXPECT_TRUE(counting.synchronize(stream));
+  EXPECT_TRUE(counting.synchronize(other));
+  expect_all_in_order();
+  destroy(later);
 }
 
 TEST_F(LauncherTest, GraphAndLauncherEndInAnyOrder) {

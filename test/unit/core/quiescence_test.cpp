@@ -74,6 +74,24 @@ TEST(Quiescence, WhatIsToGoGoesWhenNothingIsInFlight) {
   EXPECT_EQ(gone, 2);
 }
 
+// Whoever comes at any time leaves alone what a graph might be waited for by.
+TEST(Quiescence, AGraphThatMayBeginKeepsTheProxyFromIt) {
+  Quiescence quiescence;
+  FakeInFlight work(quiescence);
+  int gone = 0;
+  work.busy = true;
+  quiescence.release_when_idle(counts_in(&gone));
+  quiescence.release_at_rest();
+  work.busy = false;
+  work.graph = true;
+  quiescence.release_at_rest();
+  EXPECT_EQ(gone, 0);
+  EXPECT_FALSE(quiescence.run_at_rest([] {}));
+  work.graph = false;
+  quiescence.release_at_rest();
+  EXPECT_EQ(gone, 1);
+}
+
 TEST(Quiescence, WhatIsKeptGoesWithTheNext) {
   Quiescence quiescence;
   FakeInFlight work(quiescence);

@@ -104,6 +104,57 @@ TEST(Reclaim, CountWhatIsBeingDestroyed) {
   EXPECT_TRUE(drain_reclaimed(10000, nullptr));
 }
 
+// Many communicators given back beside one that takes long to destroy wait for that one once, about a second.
+TEST(Reclaim, WaitOnceForAllForWhatOthersDestroy) {
+  static SlowToRelease device;
+  FakeInFlight work;
+  work.busy = true;
+  auto communicator = communicator_on(device);
+  EXPECT_TRUE(communicator->finish(nullptr).ok());
+  reclaim(std::move(communicator), 0);
+  work.busy = false;
+  while (!device.inside) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  work.busy = true;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 8; ++i) reclaim(finished_communicator(), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
+  work.busy = false;
+  device.goes_on = true;
+  EXPECT_TRUE(drain_reclaimed(10000, nullptr));
+}
+
+TaskQueue one_task(gpu::Stream stream) {
+  CollectiveTask task{};
+  task.function = Function::all_reduce;
+  task.kernels.plan = &kNone;
+  task.count = task.element_bytes = 1;
+  task.stream = stream;
+  TaskQueue queue;
+  queue.add(task);
+  return queue;
+}
+
+// The program's own work in front of its launch may never end. MPI_Finalize has waited for it long enough then.
+TEST(Reclaim, TheEndOfMpiDoesNotWaitForLaunchesThatNeverBegin) {
+  gpu::Device& device = emulated();
+  const gpu::HostBlock word = *device.allocate_host(sizeof(uint64_t));
+  const gpu::Stream stream = *device.create_stream();
+  ASSERT_TRUE(device.wait_value(stream, static_cast<uint64_t*>(word.kernel), 1, nullptr));
+  auto communicator = communicator_on(device);
+  ASSERT_TRUE(communicator->run(one_task(stream)));
+  communicator->give_up(Status::error(Code::aborted, "enough"));
+  communicator->finish(nullptr).ignore();
+  reclaim(std::move(communicator), 0);
+  EXPECT_FALSE(drain_reclaimed(0, nullptr));
+  EXPECT_TRUE(drain_reclaimed(2000, nullptr));
+  __atomic_store_n(static_cast<uint64_t*>(word.host), uint64_t{1}, __ATOMIC_RELEASE);
+  ASSERT_TRUE(device.synchronize(stream));
+  EXPECT_TRUE(drain_reclaimed(10000, nullptr));
+  EXPECT_FALSE(Quiescence::instance().has_leftovers());
+  ASSERT_TRUE(device.destroy_stream(stream));
+  device.release_host(word);
+}
+
 SlowToRelease* device_at_exit;
 FakeInFlight* work_at_exit;
 
@@ -153,16 +204,7 @@ class SlowDevice : public gpucoll_test::ForwardingDevice {
 TEST(Finish, WaitsForAThreadThatIsAboutToLaunch) {
   SlowDevice device;
   const auto communicator = communicator_on(device);
-  std::thread launching([&] {
-    CollectiveTask task{};
-    task.function = Function::all_reduce;
-    task.kernels.plan = &kNone;
-    task.count = task.element_bytes = 1;
-    task.stream = *device.create_stream();
-    TaskQueue queue;
-    queue.add(task);
-    communicator->run(queue).ignore();
-  });
+  std::thread launching([&] { communicator->run(one_task(*device.create_stream())).ignore(); });
   while (!device.inside) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::thread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -85,8 +85,8 @@ gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
   return operation("gpucollBarrier", comm, [&](const Caller&) -> Status {
     GC_TRY_AS(uint8_t* const scratch, comm->share.communicator()->scratch());
     const size_t slot = comm->barriers++ % (core::Communicator::kScratchBytes / kBarrierBytes);
-    return core::enqueue(comm->share, barrier_task(scratch + slot * kBarrierBytes, stream),
-                         core::call_of(0, {Function::send_recv}));  // no collective's: a barrier's
+    GC_TRY_AS(const core::CollectiveTask task, barrier_task(scratch + slot * kBarrierBytes, stream));
+    return core::enqueue(comm->share, task, core::call_of(0, {Function::send_recv}));  // no collective's: a barrier's
   });
 }
 
@@ -121,8 +121,9 @@ gpucollResult_t gpucollRedOpCreatePreMulSum(gpucollRedOp_t* op, void* scalar, gp
 gpucollResult_t gpucollRedOpDestroy(gpucollRedOp_t op, gpucollComm_t comm) {
   return to_c(guarded("gpucollRedOpDestroy", [&]() -> Status {
     GC_TRY_AS(const Use use, checked(comm));
+    GC_TRY(comm->red_ops.destroy(op));
     if (!gc_mutant(396)) comm->kept.forget();  // operations by `op` are refused from now on
-    return comm->red_ops.destroy(op);
+    return {};
   }));
 }
 

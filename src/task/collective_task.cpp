@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/mutant.h"
 #include "base/observe/causes.h"
 #include "kernels/kernels.h"
 #include "task/buffer_check.h"
@@ -146,10 +147,12 @@ core::CollectiveTask moving_task(Function function) {
   return task;
 }
 
-core::CollectiveTask barrier_task(void* scratch, gpucollStream_t stream) {
+Result<core::CollectiveTask> barrier_task(void* scratch, gpucollStream_t stream) {
+  constexpr auto kSum = proto::RedOp::sum;
   core::CollectiveTask task = {};
   task.function = Function::all_reduce;
-  task.kernels = reduction_kernels(proto::DataType::int32, proto::RedOp::sum);
+  task.kernels = gc_mutant(465) ? core::CollectiveKernels() : reduction_kernels(proto::DataType::int32, kSum);
+  if (!task.kernels.plan) return no_kernel("a barrier, a sum", gpucollInt32, kSum);
   task.send = task.recv = scratch;
   task.count = 1;
   task.element_bytes = sizeof(int32_t);

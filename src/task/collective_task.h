@@ -55,9 +55,9 @@ core::Call named(const CollectiveCall& call);
 // Returns a task of a function that only moves, with its kernels; the caller fills in the rest.
 core::CollectiveTask moving_task(proto::Function function);
 // An allreduce of one element at `scratch` (kernel address, kBarrierBytes): nobody's is done before all have
-// contributed.
+// contributed. Errors: unsupported, where this build has left the kernel out.
 inline constexpr size_t kBarrierBytes = 16;
-core::CollectiveTask barrier_task(void* scratch, gpucollStream_t stream);
+Result<core::CollectiveTask> barrier_task(void* scratch, gpucollStream_t stream);
 
 // A send or a receive; `name` is the buffer's.
 struct PairCall {

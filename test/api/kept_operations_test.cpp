@@ -89,6 +89,7 @@ TEST(KeptOperations, AnOpThatWasDestroyedIsRefused) {
     kept.expect(6);
     GC_OK(gpucollRedOpDestroy(doubled, comm));
     EXPECT_EQ(add_up(kept.in, kept.out, comm, kept.stream, doubled), gpucollInvalidArgument);
+    EXPECT_EQ(gpucollRedOpDestroy(doubled, comm), gpucollInvalidArgument);
     const gpucollRedOp_t tripled = make(3);
     for (int i = 0; i < kTimes; ++i) GC_OK(add_up(kept.in, kept.out, comm, kept.stream, tripled));
     kept.expect(9);

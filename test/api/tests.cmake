@@ -155,6 +155,9 @@ gc_test(api.group.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRAN
 gc_test(api.send_recv.tcp LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp GPUCOLL_TCP_SOCKETS=3 COMMAND test/api/send_recv_test)
 gc_test(api.collectives LABELS api TIMEOUT 240 ENV GPUCOLL_DEVICE=emu COMMAND test/api/collectives_test)
+# A build without the kernel of a barrier.
+gc_mutant(465 MUST_PRINT "a barrier.*is left out of this build" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu
+  COMMAND test/api/collectives_test --gtest_filter=*ABarrier*)
 foreach(protocol simple ll ll128)
   gc_test(api.collectives.${protocol} LABELS api TIMEOUT 240
     ENV GPUCOLL_DEVICE=emu GPUCOLL_PROTOCOL=${protocol} GPUCOLL_ONE_SHOT_BYTES=auto GPUCOLL_CHANNELS=3

@@ -78,10 +78,10 @@ typedef struct gc_pt2pt_abi {
               gc_transfer **transfer);
   /* A message of GC_ENVELOPE_BYTES that is no envelope has come; matched: a probe had matched it before. */
   void (*noted_came)(const gc_process_blob *from, const gc_message_key *key, int matched);
-  /* The PML has cut off GC_ENVELOPE_BYTES that came under this key, and delivered `n` of them: where they were an
-   * envelope, ends its message. */
+  /* The PML has cut off what may be an envelope of `size` bytes that came under this key, and delivered `n` of them:
+   * where they were one, ends its message. */
   void (*cut_off)(const gc_process_blob *from, const gc_message_key *key, const gc_envelope *bytes, size_t n,
-                  int matched);
+                  size_t size, int matched);
   /* Returns the size of the first message of this key that a probe which found GC_ENVELOPE_BYTES has found; 0: none is
    * known. A matched probe has taken it from those that others find. `again`: none was known at the last probe either.
    */

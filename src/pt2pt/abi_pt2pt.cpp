@@ -149,11 +149,26 @@ void noted_came(const gc_process_blob* from, const gc_message_key* key, int matc
 // Returns whether the PML has kEnvelopeBytes of a message: a smaller one has an envelope of its own size.
 bool has_size_of_envelope(const proto::OutboxSlot& slot) { return slot.plain || slot.bytes >= proto::kEnvelopeBytes; }
 
+// Ends the message of a small envelope, of which fewer bytes have come than tell one for certain. It names its slot all
+// the same, and nobody but its receiver has to do with that; where not even its slot has come, the slot stays taken.
+void cut_off_small(const Peer& peer, const gc_message_key& key, const proto::Envelope& envelope, size_t n,
+                   size_t size) {
+  constexpr size_t kNamed = offsetof(proto::Envelope, secret);
+  proto::Outbox& outbox = peer.outbox();
+  if (n < kNamed || std::memcmp(envelope.magic, proto::kEnvelopeMagic, sizeof envelope.magic)) return;
+  if (std::memcmp(envelope.secret, outbox.nonce, std::min(n - kNamed, sizeof envelope.secret))) return;
+  proto::OutboxSlot& slot = outbox.slot[envelope.slot];
+  if (!is_here(slot) || slot.plain || slot.to != Outboxes::instance().own_id()) return;
+  if (fits(peer, slot, envelope, key, size)) set_state(slot, State::done);
+}
+
 // Where the beginning of an envelope has been delivered, it names the slot; else the slot is that of the first message.
-void cut_off(const gc_process_blob* from, const gc_message_key* key, const gc_envelope* bytes, size_t n, int matched) {
+void cut_off(const gc_process_blob* from, const gc_message_key* key, const gc_envelope* bytes, size_t n, size_t size,
+             int matched) {
   const Peer* const peer = Outboxes::instance().find(from);
   if (!peer) return;
   const proto::Envelope envelope = envelope_in(*bytes);
+  if (size < proto::kEnvelopeBytes) return cut_off_small(*peer, *key, envelope, n, size);
   const bool named =
       n >= proto::kLeastEnvelopeBytes && !std::memcmp(envelope.magic, proto::kEnvelopeMagic, sizeof envelope.magic);
   if (proto::OutboxSlot* slot = named ? slot_of(*peer, envelope) : nullptr;

@@ -348,6 +348,19 @@ void many_messages() {
   MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
 }
 
+// What is cut off in very little room takes no place of those that come later.
+void cut_off_messages() {
+  constexpr int kPlaces = 256, kBytes = 40;
+  Memory memory(Where::device, kBytes);
+  char little[7];
+  MPI_Comm_set_errhandler(g_comm, MPI_ERRORS_RETURN);
+  for (int i = 0; i < kPlaces; ++i) {
+    if (g_rank == 0) expect(MPI_Send(memory.at(0), kBytes, MPI_BYTE, 1, 1, g_comm), "MPI_Send");
+    if (g_rank == 1) MPI_Recv(little, i % 2 ? 3 : 7, MPI_BYTE, 0, 1, g_comm, MPI_STATUS_IGNORE);
+  }
+  message_of(memory.at(0), kBytes / 4, MPI_INT);
+}
+
 // A process offers messages of 8 devices.
 void message_of_many_devices() {
   constexpr int kDevices = 8;
@@ -414,6 +427,7 @@ const std::vector<Run> kRuns = {
       {"buffered_message", buffered_message, {on_rank(0, "message_buffered")}},
       {"partly_host_message", partly_host_message, {on_rank(0, "message_partly_host")}},
       {"message_on_two_devices", message_on_two_devices, {on_rank(0, "message_several_devices")}},
+      {"cut_off_messages", cut_off_messages},
       {"many_messages", many_messages, {on_rank(0, "message_many", kSome)}},
       {"the communicator of context", unopened_message, {on_rank(1, "message_unopened_memory", kSome)}},
       {"message_of_many_devices", message_of_many_devices, {on_rank(0, "message_not_offered")}}}},

@@ -143,12 +143,12 @@ static bool look_for_envelope(gcm_message_request *r, const void *packed) {
     memcpy(r->envelope.bytes, packed, cut ? room : bytes);
     return look_for_pieces(r, from, cut);
   }
-  if (cut && bytes == GC_ENVELOPE_BYTES) {
+  memset(r->envelope.bytes, 0, sizeof r->envelope.bytes);
+  if (cut && (bytes == GC_ENVELOPE_BYTES || (room < GC_LEAST_ENVELOPE_BYTES && !gc_mutant(468)))) {
     memcpy(r->envelope.bytes, packed, room);
-    gcm_pt2pt->cut_off(from, &key, &r->envelope, room, r->matched);
+    gcm_pt2pt->cut_off(from, &key, &r->envelope, room, bytes, r->matched);
     return false;
   }
-  memset(r->envelope.bytes, 0, sizeof r->envelope.bytes);
   memcpy(r->envelope.bytes, packed, cut ? room : bytes);
   const int is_envelope = gcm_pt2pt->is_envelope(from, &key, &r->envelope, bytes);
   if (is_envelope > 0) take_message(r, from);

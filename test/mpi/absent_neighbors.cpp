@@ -21,7 +21,7 @@ struct Buffers {
   }
   static size_t bytes(int blocks) { return z(blocks * kCount) * sizeof(int); }
   // Checks a block: what rank `from` has sent in its block `sent`, or nothing.
-  void check(int block, int from, int sent, const std::string& what) const {
+  void check(int block, int from, int sent, const std::string &what) const {
     std::vector<int> got(z(n * kCount));
     recv.read(got.data());
     for (int i = 0; i < kCount; i++) {
@@ -57,8 +57,8 @@ void along_star(MPI_Comm star, Form form, Where where) {
   const int counts[] = {kCount}, places[] = {0};
   for (const bool v : {false, true}) {
     const Buffers b(where, 1);
-    const void* const send = g_rank == 0 ? b.send.at(0) : nullptr;
-    void* const recv = g_rank == 0 ? nullptr : b.recv.at(0);
+    const void *const send = g_rank == 0 ? b.send.at(0) : nullptr;
+    void *const recv = g_rank == 0 ? nullptr : b.recv.at(0);
     if (v)
       GC_CALL(form, star, allgatherv, send, kCount, MPI_INT, recv, counts, places, MPI_INT);
     else
@@ -122,13 +122,48 @@ void past_empty_edge(Where where) {
   MPI_Comm_free(&path);
 }
 
+// Rank 0 and rank 1 are neighbours, and each of the others its own. Where the two have nothing to tell each other, the
+// others' data arrive all the same, and so do their own the next time.
+void nothing_between_two(Form form, Where where) {
+  const int other = g_rank < 2 ? 1 - g_rank : g_rank;
+  MPI_Comm pairs = MPI_COMM_NULL;
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &other, MPI_UNWEIGHTED, 1, &other, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                 &pairs);
+  MPI_Datatype empty;
+  MPI_Type_contiguous(0, MPI_INT, &empty);
+  MPI_Type_commit(&empty);
+  const MPI_Aint start = 0;
+  for (const bool some : {false, true, false, true}) {
+    const bool none = !some && g_rank < 2;
+    const MPI_Datatype type = none ? empty : MPI_INT;
+    const int count = none && g_rank == 0 ? 0 : kCount;  // no elements, or elements of nothing
+    const int place = 0;
+    for (const int which : {0, 1, 2, 3, 4}) {
+      const Buffers b(where, 1);
+      void *const send = b.send.at(0), *const recv = b.recv.at(0);
+      switch (which) {
+        case 0: GC_CALL(form, pairs, allgather, send, count, type, recv, count, type); break;
+        case 1: GC_CALL(form, pairs, alltoall, send, count, type, recv, count, type); break;
+        case 2: GC_CALL(form, pairs, allgatherv, send, count, type, recv, &count, &place, type); break;
+        case 3: GC_CALL(form, pairs, alltoallv, send, &count, &place, type, recv, &count, &place, type); break;
+        default: GC_CALL(form, pairs, alltoallw, send, &count, &start, &type, recv, &count, &start, &type); break;
+      }
+      b.check(0, none ? -1 : other, 0,
+              std::string(name_of(form)) + "nothing between two, function " + std::to_string(which) + ", of " +
+                  name_of(where));
+    }
+  }
+  MPI_Type_free(&empty);
+  MPI_Comm_free(&pairs);
+}
+
 // A grid of which no rank has a neighbour.
 void alone(Form form, Where where) {
   const int one = 1, no = 0;
   MPI_Comm grid = MPI_COMM_NULL;
   MPI_Cart_create(MPI_COMM_SELF, 1, &one, &no, 0, &grid);
   const Buffers b(where, 2);
-  GC_CALL(form, grid, allgather, static_cast<void*>(nullptr), kCount, MPI_INT, b.recv.at(0), kCount, MPI_INT);
+  GC_CALL(form, grid, allgather, static_cast<void *>(nullptr), kCount, MPI_INT, b.recv.at(0), kCount, MPI_INT);
   b.check(0, -1, 0, "alone");
   b.check(1, -1, 0, "alone");
   MPI_Comm_free(&grid);
@@ -136,7 +171,7 @@ void alone(Form form, Where where) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   Mpi mpi(argc, argv);
   use_own_device();
   MPI_Comm star = make_star(), row = MPI_COMM_NULL;
@@ -148,6 +183,7 @@ int main(int argc, char** argv) {
       along_star(star, form, where);
       along_row(row, form, where);
       alone(form, where);
+      nothing_between_two(form, where);
     }
     past_empty_edge(where);
   }

@@ -162,8 +162,10 @@ foreach(mutant 412 413)
   gc_mpi_mutant(${mutant} MUST_PRINT "signal (11|7)" LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/absent_neighbors)
 endforeach()
-gc_mpi_mutant(443 MUST_PRINT "time limit" LABELS mpi TIMEOUT 60 NP 3 MPIRUN ${GC_LITERALLY} --timeout 8
-  COMMAND test/mpi/absent_neighbors)
+foreach(mutant 443 469)
+  gc_mpi_mutant(${mutant} MUST_PRINT "time limit" LABELS mpi TIMEOUT 60 NP 3 MPIRUN ${GC_LITERALLY} --timeout 8
+    COMMAND test/mpi/absent_neighbors)
+endforeach()
 # Counts, displacements and types that are gone when the call returns.
 foreach(np 2 3)
   gc_mpi_labels(${np} EQUAL 2)
@@ -342,6 +344,8 @@ endforeach()
 
 gc_test(mpi.causes LABELS mpi TIMEOUT 240 PROCESSORS 4 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/causes.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/causes)
+gc_mpi_mutant(468 MUST_PRINT "cut_off_messages.*message_many" LABELS mpi TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/causes plain)
 
 gc_mutant(114 LABELS mpi asan MUST_PRINT "is not told once" ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
   COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults through_host)

@@ -34,7 +34,7 @@ static int finish(gcm_staged *staged, int rc) {
     return finish(&staged, GCM_CALL_PREVIOUS(name, ARGUMENTS));                                                   \
   }                                                                                                               \
   static GCM_NOINLINE int look_and_##name(GCM_UNWRAP PARAMETERS, ompi_communicator_t *comm, gcm_module *module) { \
-    if (!(HAS_BYTES) && !gc_mutant(103)) return MPI_SUCCESS;                                                      \
+    if (!(HAS_BYTES) && !gc_mutant(103) && !gc_mutant(469)) return MPI_SUCCESS;                                   \
     const gcm_plan plan = plan_of_call;                                                                           \
     const bool counted = gcm_is_counted(GC_FUNCTION_##name, HAS_BYTES, &plan, comm);                              \
     if (gcm_plan_on_device(&plan) || gcm_lacks_all(GC_FUNCTION_##name, &plan, comm) || (counted && (ASKS)))       \

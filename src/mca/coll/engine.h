@@ -65,12 +65,13 @@ static inline bool gcm_root_is_alone(uint32_t function, const gcm_plan *plan, om
   return (root_is_there ? ompi_comm_remote_size(comm) : ompi_comm_size(comm)) == 1;
 }
 /* Returns whether a blocking call is counted at all: on all ranks alike, or on all that edges join. Those have the same
- * has_bytes, as MPI wants one signature of what is sent and received, while a plan leaves out what no edge leads to. */
+ * has_bytes, as MPI wants one signature of what is sent and received, while a plan leaves out what no edge leads to.
+ * Without bytes nobody counts it: some of them may pass no elements, and never come here. */
 static GCM_INLINE bool gcm_is_counted(uint32_t function, bool has_bytes, const gcm_plan *plan,
                                       ompi_communicator_t *comm) {
   if (gcm_is_beside_root(function, comm)) return gcm_root_is_alone(function, plan, comm);
   if (!gcm_is_among_edges(function, comm)) return true;
-  return gcm_has_edges(comm) && (gc_mutant(443) ? gcm_plan_has_bytes(plan) : has_bytes);
+  return gcm_has_edges(comm) && (gc_mutant(443) ? gcm_plan_has_bytes(plan) : has_bytes || gc_mutant(469));
 }
 /* Answers the same for a nonblocking one, and for the making of a persistent one: its function, or none. */
 static GCM_INLINE uint32_t gcm_counts_as(uint32_t function, const gcm_plan *plan, ompi_communicator_t *comm) {

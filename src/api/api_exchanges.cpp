@@ -9,12 +9,27 @@ using namespace gpucoll::coll;
 namespace {
 
 bool has_parts(const Side& side) { return side.only != Side::kNoPeer; }
-bool are_equal_blocks(const ExchangeCall& call) { return call.function != core::Function::send_recv; }
 
-// REQUIRES: are_equal_blocks(call).
-Operation operation_of(const ExchangeCall& call) {
-  return {call.send.buffer, call.recv.buffer, call.send.count, call.stream,
-          call.function,    call.type,        gpucollSum,      call.root};
+// Returns what a side gives for all peers; a list that a rank may leave out is not looked at.
+const size_t* list_of(const Side& side, const size_t* list) { return side.only == Side::kAllPeers ? list : nullptr; }
+
+Lists lists_of(const Caller& caller, const ExchangeCall& call) {
+  const Side &send = call.send, &recv = call.recv;
+  return {
+      {list_of(send, send.counts), list_of(send, send.displs), list_of(recv, recv.counts), list_of(recv, recv.displs)},
+      static_cast<size_t>(caller.n_ranks)};
+}
+
+Operation operation_of(const Caller& caller, const ExchangeCall& call) {
+  return {.function = call.function,
+          .send = call.send.buffer,
+          .recv = call.recv.buffer,
+          .send_count = call.send.count,
+          .recv_count = call.recv.count,
+          .stream = call.stream,
+          .type = call.type,
+          .root = call.root,
+          .lists = lists_of(caller, call)};
 }
 
 // Runs make(caller), which gives an ExchangeCall, and enqueues that; what fails makes an open group fail.
@@ -25,8 +40,7 @@ gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
       GC_TRY_AS(const Use communicator, usable(comm));
       const Caller caller = {communicator->device(), communicator->rank(), communicator->size(), &comm->red_ops};
       GC_TRY_AS(const ExchangeCall call, make(caller));
-      if (!are_equal_blocks(call)) return enqueue_exchange(caller, comm->share, call, nullptr);
-      const Operation asked = operation_of(call);
+      const Operation asked = operation_of(caller, call);
       Status status;
       if (comm->kept.enqueue_again(comm->share, asked, &status)) return status;
       core::Repeat repeat;

@@ -28,14 +28,34 @@ gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
 
 gpucollResult_t collective(const char* where, gpucollComm_t comm, const CollectiveCall& call) {
   return operation(where, comm, [&](const Caller& caller) -> Status {
-    const Operation asked = {call.send,     call.recv, call.count, call.stream,
-                             call.function, call.type, call.op,    call.root};
+    const Operation asked = {.function = call.function,
+                             .send = call.send,
+                             .recv = call.recv,
+                             .send_count = call.count,
+                             .stream = call.stream,
+                             .type = call.type,
+                             .op = call.op,
+                             .root = call.root};
     Status status;
     if (comm->kept.enqueue_again(comm->share, asked, &status)) return status;
     GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
     core::Repeat repeat;
     GC_TRY(core::enqueue(comm->share, task, named(call), &repeat));
     comm->kept.keep(asked, task.send, task.recv, repeat);
+    return {};
+  });
+}
+
+gpucollResult_t message(const char* where, gpucollComm_t comm, bool is_send, const Operation& asked,
+                        const PairCall& call) {
+  return operation(where, comm, [&](const Caller& caller) -> Status {
+    Status status;
+    if (comm->kept.enqueue_again(comm->share, asked, &status)) return status;
+    GC_TRY_AS(const core::SendRecvTask task, make_task(caller, call));
+    const core::Message message = {is_send, call.peer, task};
+    core::Repeat repeat;
+    GC_TRY(core::enqueue_messages(comm->share, {&message, 1}, &repeat));
+    comm->kept.keep(asked, is_send, !is_send, repeat);
     return {};
   });
 }
@@ -92,20 +112,14 @@ gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
 
 gpucollResult_t gpucollSend(const void* sendbuff, size_t count, gpucollDataType_t datatype, int peer,
                             gpucollComm_t comm, gpucollStream_t stream) {
-  return operation("gpucollSend", comm, [&](const Caller& caller) -> Status {
-    GC_TRY_AS(const core::SendRecvTask task,
-              make_task(caller, PairCall{"sendbuff", sendbuff, count, datatype, peer, stream}));
-    return core::enqueue_send(comm->share, peer, task);
-  });
+  const Operation asked = {.send = sendbuff, .send_count = count, .stream = stream, .type = datatype, .root = peer};
+  return message("gpucollSend", comm, true, asked, {"sendbuff", sendbuff, count, datatype, peer, stream});
 }
 
 gpucollResult_t gpucollRecv(void* recvbuff, size_t count, gpucollDataType_t datatype, int peer, gpucollComm_t comm,
                             gpucollStream_t stream) {
-  return operation("gpucollRecv", comm, [&](const Caller& caller) -> Status {
-    GC_TRY_AS(const core::SendRecvTask task,
-              make_task(caller, PairCall{"recvbuff", recvbuff, count, datatype, peer, stream}));
-    return core::enqueue_recv(comm->share, peer, task);
-  });
+  const Operation asked = {.recv = recvbuff, .recv_count = count, .stream = stream, .type = datatype, .root = peer};
+  return message("gpucollRecv", comm, false, asked, {"recvbuff", recvbuff, count, datatype, peer, stream});
 }
 
 gpucollResult_t gpucollRedOpCreatePreMulSum(gpucollRedOp_t* op, void* scalar, gpucollDataType_t datatype,

@@ -82,17 +82,18 @@ Status check_overlap(const ExchangeCall& call, const std::vector<Part>& sends, c
                        call.send.name);
 }
 
-// Between group start and end: throws nothing away silently, leaves no group open.
-Status enqueue_all(const Caller& caller, const core::CommShare& share, const ExchangeCall& call,
-                   const std::vector<Part>& sends, const std::vector<Part>& recvs) {
+std::vector<core::Message> messages_of(const Caller& caller, const ExchangeCall& call, const std::vector<Part>& sends,
+                                       const std::vector<Part>& recvs) {
   const bool all_with_all = call.send.only == Side::kAllPeers && call.recv.only == Side::kAllPeers;
   auto task = [&](const Side& side, const Part& part) {
     return core::SendRecvTask{part.bytes ? caller.device.kernel_address(at(side, part)) : nullptr, part.bytes,
                               call.stream, all_with_all};
   };
-  for (const Part& part : sends) GC_TRY(core::enqueue_send(share, part.peer, task(call.send, part)));
-  for (const Part& part : recvs) GC_TRY(core::enqueue_recv(share, part.peer, task(call.recv, part)));
-  return {};
+  std::vector<core::Message> messages;
+  messages.reserve(sends.size() + recvs.size());
+  for (const Part& part : sends) messages.push_back({true, part.peer, task(call.send, part)});
+  for (const Part& part : recvs) messages.push_back({false, part.peer, task(call.recv, part)});
+  return messages;
 }
 
 core::CollectiveTask task_of(const Caller& caller, const ExchangeCall& call, size_t bytes) {
@@ -126,10 +127,7 @@ Status enqueue_exchange(const Caller& caller, const core::CommShare& share, cons
         call.send.count, {call.function, static_cast<uint8_t>(call.type), core::kNoOp, has_root ? call.root : -1});
     return core::enqueue(share, task_of(caller, call, bytes), named, repeat);
   }
-  core::group_start();
-  Status status = core::fail_group(contained([&] { return enqueue_all(caller, share, call, sends, recvs); }));
-  Status end = core::group_end();
-  return status ? std::move(end) : std::move(status);
+  return core::enqueue_messages(share, messages_of(caller, call, sends, recvs), repeat);
 }
 
 }  // namespace gpucoll::coll

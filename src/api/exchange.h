@@ -36,7 +36,7 @@ struct ExchangeCall {
 };
 
 // Checks all of it, then enqueues it: the sends and receives as one group. Errors: as collective_task.h says.
-// repeat: as core::enqueue() says; sends and receives give none.
+// repeat: as core::enqueue() says.
 Status enqueue_exchange(const Caller& caller, const core::CommShare& share, const ExchangeCall& call,
                         core::Repeat* repeat);
 

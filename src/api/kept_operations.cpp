@@ -2,36 +2,64 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
+#include "base/hash.h"
 #include "base/mutant.h"
 
 namespace gpucoll::coll {
+namespace {
+
+// Operations that come in turn differ in their buffers, or send other parts of them.
+uint64_t hash_of(const Operation& operation) {
+  const auto word = [](const void* address) { return reinterpret_cast<uintptr_t>(address); };
+  const uint64_t buffers = hash_combine(hash_combine(0, word(operation.send)), word(operation.recv));
+  return hash_combine(buffers, operation.send_count + operation.recv_count);
+}
+
+// Lets the operation's lists point to copies.
+void copy_lists(Operation* operation, std::vector<size_t>* numbers) {
+  Lists& lists = operation->lists;
+  for (const size_t* list : lists.lists)
+    if (list) numbers->insert(numbers->end(), list, list + lists.length);
+  const size_t* copy = numbers->data();
+  for (const size_t*& list : lists.lists)
+    if (list) list = std::exchange(copy, copy + lists.length);
+}
+
+}  // namespace
+
+bool Lists::operator==(const Lists& other) const noexcept {
+  if (length != other.length) return false;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    if (!lists[i] != !other.lists[i]) return false;
+    if (lists[i] && !std::equal(lists[i], lists[i] + length, other.lists[i]) && !gc_mutant(481)) return false;
+  }
+  return true;
+}
 
 bool KeptOperations::enqueue_again(const core::CommShare& share, const Operation& operation, Status* status) {
-  if (!entries_ || (core::group_open() && !gc_mutant(398))) return false;
-  for (Entry& entry : *entries_) {
-    if (!entry.last_use || entry.operation != operation) continue;
-    const bool are_same = (entry.send.is_same() && entry.recv.is_same()) || gc_mutant(395);
-    if (are_same && core::enqueue_again(share, entry.repeat, status)) {
-      entry.last_use = ++now_;
-      return true;
-    }
-    entry.last_use = 0;  // it is kept anew, as it is now
-    return false;
-  }
+  if (core::group_open() && !gc_mutant(398)) return false;
+  const auto is_it = [&](const Entry& entry) { return entry.operation == operation; };
+  Entry* const entry = entries_.find(hash_of(operation), is_it);
+  if (!entry) return false;
+  const bool are_same = (entry->send.is_same() && entry->recv.is_same()) || gc_mutant(395);
+  if (are_same && core::enqueue_again(share, entry->repeat, status)) return true;
+  entries_.forget(*entry);  // it is kept anew, as it is now
   return false;
 }
 
 void KeptOperations::keep(const Operation& operation, bool uses_send, bool uses_recv,
-                          const core::Repeat& repeat) noexcept {
+                          const core::Repeat& repeat) noexcept try {
   const auto platform = gpu::platform();
   if (!repeat.plan || !platform) return;
-  if (!entries_) entries_.reset(new (std::nothrow) std::array<Entry, kMost>);
-  if (!entries_) return;
-  Entry& entry = *std::ranges::min_element(*entries_, {}, &Entry::last_use);
-  entry = {++now_, operation, {}, {}, repeat};
+  Entry& entry = entries_.make_room(hash_of(operation));
+  entry = {operation, {}, {}, {}, repeat};
+  copy_lists(&entry.operation, &entry.numbers);
   if (uses_recv) entry.recv = {**platform, operation.recv};
   if (uses_send && !(uses_recv && operation.send == operation.recv)) entry.send = {**platform, operation.send};
+} catch (const std::bad_alloc&) {
+  // It is not kept.
 }
 
 }  // namespace gpucoll::coll

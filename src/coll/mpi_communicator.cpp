@@ -18,7 +18,11 @@ struct LeavesOrder {
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(const gc_comm_description& description)
-    : gc_comm{}, description_(description), matcher_(description_), hints_(*this, matcher_, description_.size) {}
+    : gc_comm{},
+      description_(description),
+      matcher_(description_),
+      hints_(*this, matcher_, description_.size),
+      kept_(description_.size) {}
 
 MpiCommunicator::DeviceSide& MpiCommunicator::make_device_side() {
   device_side_ = std::make_unique<DeviceSide>(*this, description_, matcher_, hints_);

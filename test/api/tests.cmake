@@ -109,7 +109,7 @@ gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
   COMMAND test/api/repeat_test)
 # Operations that come again, and what they must be checked for: memory that was freed, operations that were destroyed,
 # another communicator, a group; and each of them is written down for the other ranks.
-set(kept_env GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5)
+set(kept_env GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5 GPUCOLL_COPY_ENGINE_BYTES=50K)
 gc_test(api.kept_operations LABELS api TIMEOUT 120 ENV ${kept_env} COMMAND test/api/kept_operations_test)
 gc_mutant(395 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
@@ -123,6 +123,10 @@ gc_mutant(398 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND test/api/kept_operations_test --gtest_filter=*InAGroup*)
 gc_mutant(399 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND test/api/kept_operations_test --gtest_filter=*CallDifferently*)
+gc_mutant(480 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
+  COMMAND test/api/kept_operations_test --gtest_filter=*AreCounted*)
+gc_mutant(481 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
+  COMMAND test/api/kept_operations_test --gtest_filter=*ListsThatSaySomethingElse*)
 gc_test(api.in_place LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/in_place_test)
 gc_test(api.in_place.copy LABELS api TIMEOUT 120

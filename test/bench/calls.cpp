@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "perf/agree.h"
 #include "perf/runner.h"
@@ -30,7 +31,7 @@ __attribute__((noinline)) void gc_bench_end() { asm volatile(""); }
 
 namespace {
 
-constexpr int kWarmup = 10, kCalls = 100;
+constexpr int kWarmup = 10, kCalls = 100, kInTurn = 12;
 constexpr size_t kBytes = 4096;
 constexpr Collective kAll[] = {Collective::allreduce,       Collective::bcast,      Collective::reduce,
                                Collective::allgather,       Collective::allgatherv, Collective::reduce_scatter,
@@ -58,17 +59,29 @@ void tell_and_end(const std::string& what) {
   gc_bench_end();
 }
 
-bool count(const std::string& form, Runner& runner, Collective collective, bool whole) {
-  const Call call = small_call(collective, form == "api");
-  if (!runner.can(call)) return true;
+// Counts calls that come in turn.
+bool count(const std::string& what, Runner& runner, const std::vector<Call>& calls, bool whole) {
   for (int i = 0; i < kWarmup; ++i)
-    if (!run_once(runner, call)) return false;
+    for (const Call& call : calls)
+      if (!run_once(runner, call)) return false;
   MPI_Barrier(MPI_COMM_WORLD);
   gc_bench_begin();
-  for (int i = 0; i < kCalls; ++i)
-    if (!gc_bench_call(&runner, &call, whole) || (!whole && !runner.finish())) return false;
-  tell_and_end(form + "_" + name(collective));
+  for (size_t i = 0; i < kCalls; ++i)
+    if (!gc_bench_call(&runner, &calls[i % calls.size()], whole) || (!whole && !runner.finish())) return false;
+  tell_and_end(what);
   return true;
+}
+
+bool count(const std::string& form, Runner& runner, Collective collective, bool whole) {
+  const Call call = small_call(collective, form == "api");
+  return !runner.can(call) || count(form + "_" + name(collective), runner, {call}, whole);
+}
+
+// A dozen different calls in turn, as the buckets of a training step are.
+bool count_in_turn(const std::string& form, Runner& runner, bool whole) {
+  std::vector<Call> calls(kInTurn, small_call(Collective::allreduce, form == "api"));
+  for (size_t i = 0; i < calls.size(); ++i) calls[i].count = i + 1;
+  return count(form + "_allreduce_in_turn", runner, calls, whole);
 }
 
 // Messages of host memory. A nonblocking receive is posted before its message comes, and counts until it is complete.
@@ -120,12 +133,13 @@ bool count_device() {
   if (!send || !recv) return false;
   const Buffers buffers{*std::move(send), *std::move(recv)};
   count_messages("beside");
+  const auto mpi = mpi_runner(buffers, Form::blocking, MPI_COMM_WORLD);
   if (!count("beside", *host_runner(kBytes, kBytes, Form::blocking, MPI_COMM_WORLD), Collective::allreduce, true) ||
-      !count_all("device", *mpi_runner(buffers, Form::blocking, MPI_COMM_WORLD), true))
+      !count_all("device", *mpi, true) || !count_in_turn("device", *mpi, true))
     return false;
   auto api = api_runner(buffers, false, MPI_COMM_WORLD);
   // Until it is launched: who waits for the stream is the application.
-  return api && count_all("api", **api, false);
+  return api && count_all("api", **api, false) && count_in_turn("api", **api, false);
 }
 
 }  // namespace

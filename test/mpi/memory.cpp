@@ -183,6 +183,33 @@ void calls_are_kept_for_their_memory_alone() {
   MPI_Comm_free(&comm);
 }
 
+// A program keeps its lists, and changes what they say.
+void calls_are_kept_for_their_lists_as_they_were() {
+  constexpr int kMost = 6, kTimes = 8;
+  const size_t ints = z(g_size * kMost);
+  Memory send(Where::device, 4 * ints), recv(Where::device, 4 * ints);
+  std::vector<int> counts(z(g_size)), places(z(g_size)), out(ints), got(ints);
+  for (int round = 0; round < 4 * kTimes; round++) {
+    const int count = kMost - round / kTimes;
+    for (int r = 0; r < g_size; r++) {
+      counts[z(r)] = count;
+      places[z(r)] = r * kMost;
+    }
+    for (size_t i = 0; i < ints; i++) out[i] = 1000 * round + 100 * g_rank + static_cast<int>(i) / kMost;
+    need(gpucollMemcpy(send.at(0), out.data(), 4 * ints), "gpucollMemcpy");
+    need(gpucollMemset(recv.at(0), 0xff, 4 * ints), "gpucollMemset");
+    const int rc = MPI_Alltoallv(send.at(0), counts.data(), places.data(), MPI_INT, recv.at(0), counts.data(),
+                                 places.data(), MPI_INT, MPI_COMM_WORLD);
+    need(gpucollMemcpy(got.data(), recv.at(0), 4 * ints), "gpucollMemcpy");
+    for (int i = 0; i < g_size * kMost; i++) {
+      const int wanted = i % kMost < count ? 1000 * round + 100 * (i / kMost) + g_rank : -1;
+      if (!checked(rc == MPI_SUCCESS && got[z(i)] == wanted))
+        fail("alltoallv %d of %d ints each: code %d, int %d is %d instead of %d", round, count, rc, i, got[z(i)],
+             wanted);
+    }
+  }
+}
+
 // ---- what a large call has taken ----
 
 // Of the emulated device's memory, what is not the application's.
@@ -245,6 +272,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < rounds; i++) again += Round(seed + u(i)).run(&known);
   if (kFreedIsUsedAgain && !checked(again > rounds / 2)) fail("only %d rounds had a buffer at a known address", again);
   calls_are_kept_for_their_memory_alone();
+  calls_are_kept_for_their_lists_as_they_were();
   if (g_size > 2) operands_are_given_back();
   return mpi.finish("memory");
 }

@@ -214,7 +214,7 @@ check_PROGRAMS += test/unit/core/work_fifo_test test/unit/core/launcher_test
 test_unit_core_work_fifo_test_SOURCES = test/unit/core/work_fifo_test.cpp
 test_unit_core_work_fifo_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 test_unit_core_launcher_test_SOURCES = test/unit/core/launcher_test.cpp test/unit/core/plan_cache_test.cpp \
-	test/unit/core/launcher_fixture.h test/unit/forwarding_device.h test/unit/in_flight.h
+	test/unit/core/recent_table_test.cpp test/unit/core/launcher_fixture.h test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_core_launcher_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/core/launcher_test_tsan

@@ -7,18 +7,20 @@
 //
 // Thread safety: one caller at a time. Ownership: borrows nothing but what tasks and plans do.
 #pragma once
-#include <array>
-#include <cstdint>
-#include <memory>
+#include <cstddef>
+#include <vector>
 
 #include "abi/abi.h"
 #include "coll/runtime/mpi_runtime.h"
+#include "core/comm/recent_table.h"
 #include "mpi/staging/buffer_memory.h"
 
 namespace gpucoll::coll {
 
 class KeptCalls {
  public:
+  explicit KeptCalls(int n_ranks) : n_ranks_(n_ranks) {}
+
   // Returns the call as it was kept; null where it is not. What the program has begun to copy from and to its buffers
   // has ended then. Good until the next keep().
   DeviceCall* find(const gc_call& call) noexcept;
@@ -26,15 +28,24 @@ class KeptCalls {
   void keep(const gc_call& call, DeviceCall& made);
 
  private:
-  static constexpr size_t kMost = 4;
+  // The copies of a buffer's lists; empty where it has none.
+  struct BlockList {
+    std::vector<size_t> bytes;
+    std::vector<ptrdiff_t> offsets;
+  };
   struct Entry {
-    uint64_t last_use = 0;  // 0: empty
-    gc_call call;
+    gc_call call;  // its lists are copies
+    BlockList sent, received;
+    std::vector<int> counts;
     KnownBuffer send, recv;
     DeviceCall made;
   };
-  std::unique_ptr<std::array<Entry, kMost>> entries_;  // null until the first one: most communicators have none
-  uint64_t now_ = 0;
+  bool are_same(const gc_call& kept, const gc_call& call) const;
+  // Writes a call down, with copies of its lists.
+  void write_down(gc_call call, Entry* entry) const;
+
+  const int n_ranks_;
+  RecentTable<Entry> entries_;
 };
 
 }  // namespace gpucoll::coll

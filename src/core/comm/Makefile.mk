@@ -12,4 +12,5 @@ GC_CORE_SOURCES += \
 	src/core/comm/group.cpp \
 	src/core/comm/group.h \
 	src/core/comm/reclaim.cpp \
+	src/core/comm/recent_table.h \
 	src/core/comm/reclaim.h

@@ -242,10 +242,16 @@ void Communicator::put_aside(TaskQueue* queue) const {
   core::put_aside(queue, size(), aside_.memory(), kernels_.packing);
 }
 
-// The copy path counts all messages, whichever way they go.
 PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& shape) const {
-  const bool counted = copies_ && !(queue.sends.empty() && queue.recvs.empty());
-  return launcher_ && !counted ? launcher_->kept(queue, shape) : PlanCache::Hit();
+  if (!launcher_) return {};
+  const PlanCache::Hit hit = launcher_->kept(queue, shape);
+  return hit && copies_ && copies_->takes_any(queue) ? PlanCache::Hit() : hit;
+}
+
+// The copy path counts all messages, whichever way they go.
+Status Communicator::count_messages(const TaskQueue& queue) {
+  const bool counts = copies_ && !(queue.sends.empty() && queue.recvs.empty());
+  return counts && !gc_mutant(480) ? copies_->count_messages(queue) : Status();
 }
 
 Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, bool waits, PlanCache::Hit kept) {
@@ -268,7 +274,7 @@ Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, 
     if (!parts_.empty()) return launcher_->begin(moves ? without_copies_ : queue, shape, &parts_, std::move(steps));
   }
   if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
-  if (kept && launcher_->begin_kept(kept, waits)) return {};
+  if (kept && launcher_->begin_kept(kept, waits)) return count_messages(queue);
   return launcher_->begin(queue, shape, nullptr, {}, waits);
 }
 
@@ -295,7 +301,7 @@ Status Communicator::repeat(PlanCache::Hit kept) {
     const User user(users_);
     if (fault().raised()) return fault_.status();
     Status begun = contained([&]() -> Status {
-      if (launcher_->begin_kept(kept, false)) return {};
+      if (const TaskQueue* queue = launcher_->begin_kept(kept, false)) return count_messages(*queue);
       return Status::error(Code::internal, "rank %d has lost an operation that it keeps", peers_.number(rank()));
     });
     if (!begun) {

@@ -189,6 +189,7 @@ class Communicator final : public Watched, public GraphUser {
   Status may_launch() noexcept override;
 
  private:
+  Status count_messages(const TaskQueue& queue);
   bool is_handed(const std::vector<int>& some);
   // Counts a caller while it is inside.
   class User {

@@ -412,8 +412,8 @@ Status connect_in_background(std::span<Part> parts) {
 // Returns how to carry out again what a group of one part has; what it has put aside is of this time only.
 Repeat repeat_of(const Part& part) {
   const Queue& queue = *part.queue;
-  if (!part.kept || !queue.before.empty() || queue.calls.size() != 1) return {};
-  return {part.kept, queue.streams.front(), queue.calls.front()};
+  if (!part.kept || !queue.before.empty()) return {};
+  return {part.kept, queue.streams.front(), queue.calls.empty() ? std::nullopt : std::optional(queue.calls.front())};
 }
 
 template <class Add>
@@ -515,17 +515,17 @@ bool enqueue_again(const CommShare& share, const Repeat& repeat, Status* status)
   Communicator& communicator = *share.communicator();
   if (trace::on() || share.finished()) return false;
   if (!communicator.may_repeat(repeat.plan, repeat.stream)) return false;
-  if (!gc_mutant(399)) communicator.announce({&repeat.call, 1});
+  if (repeat.call && !gc_mutant(399)) communicator.announce({&*repeat.call, 1});
   *status = communicator.repeat(repeat.plan);
   return true;
 }
 
-Status enqueue_send(const CommShare& share, int peer, const SendRecvTask& task) {
-  return enqueue_with(share, [&](TaskQueue& queue) { queue.add_send(peer, task); });
-}
-
-Status enqueue_recv(const CommShare& share, int peer, const SendRecvTask& task) {
-  return enqueue_with(share, [&](TaskQueue& queue) { queue.add_recv(peer, task); });
+Status enqueue_messages(const CommShare& share, std::span<const Message> messages, Repeat* repeat) {
+  if (messages.empty()) return {};
+  const auto add = [&](TaskQueue& queue) {
+    for (const Message& m : messages) m.is_send ? queue.add_send(m.peer, m.task) : queue.add_recv(m.peer, m.task);
+  };
+  return enqueue_with(share, add, repeat);
 }
 
 Status enqueue_job(std::function<Status()> job, const void* in_order_with, CancelJob cancel,

@@ -10,6 +10,8 @@
 // Thread safety: everything here is the calling thread's own.
 #pragma once
 #include <functional>
+#include <optional>
+#include <span>
 
 #include "base/status.h"
 #include "core/comm/comm_share.h"
@@ -32,7 +34,13 @@ Result<double> group_simulate_end();
 struct Repeat {
   PlanCache::Hit plan;  // an empty one: it was not kept
   gpu::Stream stream = nullptr;
-  Call call = {};
+  std::optional<Call> call = {};  // none: messages
+};
+
+struct Message {
+  bool is_send;
+  int peer;
+  SendRecvTask task;
 };
 
 // Add a task to the open group, or to a group of its own. A message to this rank itself needs its counterpart of the
@@ -40,12 +48,12 @@ struct Repeat {
 // call: the program's call, which must be the same on all ranks.
 // repeat: gets what enqueue_again() needs, where no group is open and the call can be kept; may be null.
 Status enqueue(const CommShare& share, const CollectiveTask& task, const Call& call, Repeat* repeat = nullptr);
-// Carries out what enqueue() would, for an equal task on the same communicator. Returns false, and does nothing, where
-// the process records a trace, the stream is capturing, or the plan is kept no more; else *status says what came of it.
-// REQUIRES: no group is open.
+// Carries out what enqueue() or enqueue_messages() would, for equal tasks on the same communicator. Returns false, and
+// does nothing, where the process records a trace, the stream is capturing, or the plan is kept no more; else *status
+// says what came of it. REQUIRES: no group is open.
 bool enqueue_again(const CommShare& share, const Repeat& repeat, Status* status);
-Status enqueue_send(const CommShare& share, int peer, const SendRecvTask& task);
-Status enqueue_recv(const CommShare& share, int peer, const SendRecvTask& task);
+// Adds messages as enqueue() does a call: all of them to one group.
+Status enqueue_messages(const CommShare& share, std::span<const Message> messages, Repeat* repeat = nullptr);
 // Adds work that waits for other ranks (making a communicator), and runs it at once where no group is open. Jobs of a
 // group run side by side, but jobs with the same in_order_with run one after another, as they were added. `cancel`
 // tells the other ranks why a job is not run after all. The end calls it where no thread can be started for the job;

@@ -84,13 +84,13 @@ Status Launcher::begin(const TaskQueue& queue, const CommProperties& shape, Stre
   return {};
 }
 
-bool Launcher::begin_kept(PlanCache::Hit kept, bool waits) {
+const TaskQueue* Launcher::begin_kept(PlanCache::Hit kept, bool waits) {
   PlanCache::Entry* const entry = kept_.look_up(kept);
-  if (!entry) return false;
+  if (!entry) return nullptr;
   count(Counter::plans_kept);
   forget_plans();
   take_up(entry, entry->queue.streams, 0, nullptr, waits);
-  return true;
+  return &entry->queue;
 }
 
 void Launcher::take_up(PlanCache::Entry* kept, const std::vector<gpu::Stream>& streams, uint64_t capture,

@@ -72,10 +72,10 @@ class Launcher final : public InFlight {
   // waits: the caller will wait for the end, calling look(), before it does anything else.
   Status begin(const TaskQueue& queue, const CommProperties& shape, StreamOps* copies = nullptr,
                std::vector<PlannedLaunch> steps = {}, bool waits = false);
-  // Return a hit for what is kept of an equal group, and begin it; begin_kept() returns false where it is kept no
-  // more. No stream may be capturing.
+  // Return a hit for what is kept of an equal group, and begin it; begin_kept() returns the group, or null where it is
+  // kept no more. No stream may be capturing.
   PlanCache::Hit kept(const TaskQueue& queue, const CommProperties& shape) const { return kept_.find(queue, shape); }
-  bool begin_kept(PlanCache::Hit kept, bool waits);
+  const TaskQueue* begin_kept(PlanCache::Hit kept, bool waits);
   // Returns whether kept() would return the hit again, as PlanCache::has() and shape_changes() do.
   bool is_kept(PlanCache::Hit hit) const noexcept { return kept_.has(hit); }
   void shape_changes() noexcept { kept_.shape_changes(); }

@@ -1,5 +1,6 @@
 #include "mpi/staging/buffer_memory.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "base/mutant.h"
@@ -84,22 +85,42 @@ Status look_at_buffer(const gc_buffer& buffer, int n_blocks, bool gaps, BufferMe
   return seen ? Status::error(Code::unsupported, "its blocks").because(Cause::partly_host) : Status();
 }
 
-}  // namespace
-
-std::optional<KnownBuffer> KnownBuffer::of(const gc_buffer& buffer) noexcept {
-  KnownBuffer known;
-  if (!buffer.given || buffer.bytes == 0) return known;
-  if (auto platform = gpu::platform()) known.platform_ = *platform;
-  if (known.platform_) known.info_ = known.platform_->classify(buffer.address);
-  if (known.info_.kind != gpu::MemoryKind::device || known.info_.device < 0) return std::nullopt;
-  return known;
+// Returns what lies between the first byte of a buffer without gaps and its last one.
+Block extent_of(const gc_buffer& buffer, int n_blocks) {
+  if (!buffer.given) return {};
+  if (!buffer.block_bytes) return whole(buffer);
+  Block all = {};
+  for (int i = 0; i < n_blocks; ++i) {
+    const Block block = block_of(buffer, i, n_blocks);
+    if (block.bytes == 0) continue;
+    if (all.bytes == 0) all = block;
+    const uint8_t* const begin = std::min(all.address, block.address);
+    const uint8_t* const end = std::max(all.address + all.bytes, block.address + block.bytes);
+    all = {begin, static_cast<size_t>(end - begin)};
+  }
+  return all;
 }
 
-bool KnownBuffer::is_still(const gc_buffer& buffer) const noexcept {
-  if (!buffer.given || buffer.bytes == 0) return true;
-  const gpu::PointerInfo info = platform_->classify(buffer.address);
+}  // namespace
+
+std::optional<KnownBuffer> KnownBuffer::of(const gc_buffer& buffer, int n_blocks) noexcept {
+  KnownBuffer known;
+  const Block all = extent_of(buffer, n_blocks);
+  if (all.bytes == 0) return known;
+  if (auto platform = gpu::platform()) known.platform_ = *platform;
+  known.address_ = all.address;
+  if (known.platform_) known.info_ = known.platform_->classify(all.address);
+  const gpu::PointerInfo& info = known.info_;
+  if (info.kind != gpu::MemoryKind::device || info.device < 0) return std::nullopt;
+  const bool is_inside = !info.bytes || all.address + all.bytes <= static_cast<const uint8_t*>(info.base) + info.bytes;
+  return is_inside ? std::optional(known) : std::nullopt;
+}
+
+bool KnownBuffer::is_still() const noexcept {
+  if (!platform_) return true;
+  const gpu::PointerInfo info = platform_->classify(address_);
   if (!gpu::are_same(info, info_) && !gc_mutant(360)) return false;
-  gpu::await_program_copies(buffer.address, info);
+  gpu::await_program_copies(address_, info);
   return true;
 }
 

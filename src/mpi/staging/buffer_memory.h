@@ -23,17 +23,18 @@ struct BufferMemory {
 // partly host memory; what has been seen until then stays.
 Status look_at_memory(const gc_call& call, int n_ranks, gpu::Device* usual, BufferMemory* memory);
 
-// Keeps what the device runtime has said of a buffer in one piece, which has no bytes or is memory of a device.
+// Keeps what the device runtime has said of a buffer without gaps, which has no bytes or is memory of a device.
 class KnownBuffer {
  public:
-  // Asks it; nullopt for other memory.
-  static std::optional<KnownBuffer> of(const gc_buffer& buffer) noexcept;
+  // Asks it; nullopt for other memory, and for blocks in several allocations.
+  static std::optional<KnownBuffer> of(const gc_buffer& buffer, int n_blocks) noexcept;
   // Asks again, and returns whether it says the same: the memory has not been freed since. Then it also waits for
-  // copies as look_at_memory() does. REQUIRES: the buffer is at the same place, and as long.
-  bool is_still(const gc_buffer& buffer) const noexcept;
+  // copies as look_at_memory() does.
+  bool is_still() const noexcept;
 
  private:
-  gpu::Platform* platform_ = nullptr;
+  gpu::Platform* platform_ = nullptr;  // null: there is nothing to ask
+  const uint8_t* address_ = nullptr;
   gpu::PointerInfo info_;
 };
 

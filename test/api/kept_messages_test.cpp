@@ -1,0 +1,132 @@
+// Messages, and exchanges that have lists of counts, that come again alone: the communicator keeps them as it keeps
+// other operations (kept_operations_test.cpp).
+#include "ranks.h"
+
+namespace {
+
+using namespace gpucoll_test;
+
+constexpr int kRanks = 2;
+constexpr int kTimes = 6;  // as often an operation comes until it is kept for certain
+constexpr size_t kCount = 5;
+constexpr size_t kBytes = kCount * sizeof(int32_t);
+using Ints = std::vector<int32_t>;
+using Sizes = std::vector<size_t>;
+
+struct Side {
+  explicit Side(size_t bytes = kBytes) : buffer(bytes) {}
+  gpucollResult_t send(gpucollComm_t comm, int peer, size_t count = kCount) const {
+    return gpucollSend(buffer.at(), count, gpucollInt32, peer, comm, stream.handle);
+  }
+  gpucollResult_t recv(gpucollComm_t comm, int peer, size_t count = kCount) const {
+    return gpucollRecv(buffer.at(), count, gpucollInt32, peer, comm, stream.handle);
+  }
+  Ints got(size_t count = kCount) {
+    EXPECT_EQ(gpucollSuccess, gpucollStreamSynchronize(stream.handle));
+    return buffer.get<int32_t>(count);
+  }
+  Stream stream;
+  DeviceBuffer buffer;
+};
+
+TEST(KeptMessages, MoveTheDataThatAreThere) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Side side;
+    for (int i = 0; i < 3 * kTimes; ++i) {
+      side.buffer.put(Ints(kCount, rank == i % 2 ? i : -1));
+      GC_OK(rank == i % 2 ? side.send(comm, 1 - rank) : side.recv(comm, 1 - rank));
+      EXPECT_EQ(side.got(), Ints(kCount, i));
+    }
+  });
+}
+
+// Both ranks count all messages, those that are kept, too. So the two find the ends of a large one, which goes by copy
+// engine.
+TEST(KeptMessages, AreCountedWhereOneRankKeepsNone) {
+  constexpr size_t kLarge = 100'000;
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Side side(kLarge * sizeof(int32_t));
+    for (size_t i = 0; i < 2 * kTimes; ++i) {
+      void* const anew = side.buffer.at(i * kBytes);
+      GC_OK(rank == 0 ? side.send(comm, 1) : gpucollRecv(anew, kCount, gpucollInt32, 0, comm, side.stream.handle));
+    }
+    side.got();
+    side.buffer.put(Ints(kLarge, rank == 0 ? 7 : -1));
+    GC_OK(rank == 0 ? side.send(comm, 1, kLarge) : side.recv(comm, 0, kLarge));
+    EXPECT_EQ(side.got(kLarge), Ints(kLarge, 7));
+  });
+}
+
+TEST(KeptMessages, OfMemoryThatWasFreedAreRefused) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    void* freed = nullptr;
+    GC_OK(gpucollMalloc(&freed, kBytes));
+    const auto call = [&] {
+      return rank == 0 ? gpucollSend(freed, kCount, gpucollInt32, 1, comm, stream.handle)
+                       : gpucollRecv(freed, kCount, gpucollInt32, 0, comm, stream.handle);
+    };
+    for (int i = 0; i < kTimes; ++i) GC_OK(call());
+    GC_OK(gpucollStreamSynchronize(stream.handle));
+    GC_OK(gpucollFree(freed));
+    EXPECT_EQ(call(), gpucollInvalidArgument);
+  });
+}
+
+TEST(KeptMessages, ToItselfAreRefusedEachTime) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Side side;
+    for (int i = 0; i < kTimes; ++i) EXPECT_EQ(side.send(comm, rank), gpucollInvalidUsage);
+  });
+}
+
+// A program may keep its lists and change what they say.
+TEST(KeptMessages, ListsThatSaySomethingElseAreFollowed) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer in(4 * kBytes), out(4 * kBytes);
+    Sizes counts(kRanks), places = {0, 2 * kCount};
+    for (int i = 0; i < 4 * kTimes; ++i) {
+      const size_t now = i / kTimes % 2 ? kCount : kCount - 2;
+      counts.assign(kRanks, now);
+      Ints data(4 * kCount, 10 * i + rank);
+      in.put(data);
+      out.put(Ints(4 * kCount, -1));
+      GC_OK(gpucollAlltoAllv(in.at(), counts.data(), places.data(), out.at(), counts.data(), places.data(),
+                             gpucollInt32, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      Ints wanted(4 * kCount, -1);
+      for (int source = 0; source < kRanks; ++source)
+        std::fill_n(wanted.begin() + static_cast<ptrdiff_t>(places[static_cast<size_t>(source)]), now, 10 * i + source);
+      EXPECT_EQ(out.get<int32_t>(4 * kCount), wanted) << i;
+    }
+  });
+}
+
+// Only the root has lists: others may pass anything for them.
+TEST(KeptMessages, ListsOfTheRootAlone) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer one(kBytes), all(2 * kBytes);
+    Sizes counts = {kCount, kCount - 1}, places = {kCount, 0};
+    const bool is_root = rank == 1;
+    const auto list = [&](Sizes& of) { return is_root ? of.data() : reinterpret_cast<size_t*>(uintptr_t{8}); };
+    const size_t own = counts[static_cast<size_t>(rank)];
+    for (int i = 0; i < 2 * kTimes; ++i) {
+      one.put(Ints(kCount, 10 * i + rank));
+      GC_OK(gpucollGatherv(one.at(), own, all.at(), list(counts), list(places), gpucollInt32, 1, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      if (is_root) {
+        const Ints got = all.get<int32_t>(2 * kCount);
+        EXPECT_EQ(Ints(got.begin() + kCount, got.end()), Ints(kCount, 10 * i));
+        EXPECT_EQ(Ints(got.begin(), got.begin() + kCount - 1), Ints(kCount - 1, 10 * i + 1));
+      }
+      one.put(Ints(kCount, -1));
+      GC_OK(gpucollScatterv(all.at(), list(counts), list(places), one.at(), own, gpucollInt32, 1, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      EXPECT_EQ(one.get<int32_t>(own), Ints(own, 10 * i + rank));
+    }
+  });
+}
+
+}  // namespace

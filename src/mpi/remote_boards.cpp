@@ -136,7 +136,7 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
     const proto::NetworkAddress& address = wanted[i].address;
     if (wanted[i].process->has_channel()) continue;
     *failed = i;
-    GC_TRY_AS(auto dialed, net::DialedConnection::start(address.at, token_of(address), 0));
+    GC_TRY_AS(auto dialed, net::dial_endpoint(address.at, token_of(address), 0));
     pending.push_back({i, std::move(dialed)});
   }
   while (!pending.empty()) {

@@ -11,7 +11,7 @@ test_unit_base_trace_test_SOURCES = test/unit/base/trace_test.cpp
 test_unit_base_trace_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS)
 test_unit_core_core_test_SOURCES = test/unit/core/core_test.cpp
 test_unit_core_core_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
-test_unit_net_bootstrap_test_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h
+test_unit_net_bootstrap_test_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h test/unit/net/silent_port.h
 test_unit_net_bootstrap_test_LDADD = $(GC_NET_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/address_test
 test_unit_net_address_test_SOURCES = test/unit/net/address_test.cpp
@@ -42,7 +42,8 @@ endif
 endif
 if TSAN_VARIANTS
 check_PROGRAMS += test/unit/net/tcp_test_tsan
-test_unit_net_tcp_test_tsan_SOURCES = test/unit/net/tcp_test.cpp src/net/bootstrap/address.cpp src/net/bootstrap/door.cpp \
+test_unit_net_tcp_test_tsan_SOURCES = test/unit/net/tcp_test.cpp src/net/bootstrap/address.cpp src/net/bootstrap/dialed_connection.cpp \
+	src/net/bootstrap/door.cpp \
 	src/net/bootstrap/interfaces.cpp src/net/bootstrap/socket.cpp \
 	src/net/bootstrap/spare.cpp src/net/tcp/channel.cpp src/net/tcp/endpoint.cpp src/net/step_lanes.cpp \
 	src/net/tcp/step_stream.cpp src/net/tcp/tcp.cpp
@@ -50,7 +51,8 @@ test_unit_net_tcp_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
 test_unit_net_tcp_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
 test_unit_net_tcp_test_tsan_LDADD = $(GC_TSAN_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/net/bootstrap_test_tsan
-test_unit_net_bootstrap_test_tsan_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h src/net/bootstrap/address.cpp src/net/bootstrap/door.cpp \
+test_unit_net_bootstrap_test_tsan_SOURCES = test/unit/net/bootstrap_test.cpp test/resources.h test/unit/net/silent_port.h src/net/bootstrap/address.cpp src/net/bootstrap/dialed_connection.cpp \
+	src/net/bootstrap/door.cpp \
 	src/net/bootstrap/gathering.cpp src/net/bootstrap/interfaces.cpp src/net/bootstrap/rendezvous.cpp src/net/bootstrap/socket.cpp \
 	src/net/bootstrap/socket_bootstrap.cpp src/net/bootstrap/spare.cpp
 test_unit_net_bootstrap_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
@@ -104,7 +106,7 @@ test_unit_core_links_test_SOURCES = test/unit/core/links_test.cpp test/unit/core
 test_unit_core_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/core/peers_test
-test_unit_core_peers_test_SOURCES = test/unit/core/peers_test.cpp test/unit/core/wireup_ranks.h
+test_unit_core_peers_test_SOURCES = test/unit/core/peers_test.cpp test/unit/core/wireup_ranks.h test/unit/net/silent_port.h
 test_unit_core_peers_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/core/device_link_test

@@ -36,6 +36,11 @@ gc_test(unit.call_matcher LABELS unit ENV GPUCOLL_DEVICE=emu
 # A peer's line of a later call hides the number that this rank knows.
 gc_mutant(333 MUST_PRINT "FAILED.*CallMatcher.ACallHasANumber" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/call_matcher_test --gtest_filter=*ACallHas*)
+gc_test(unit.board_bootstrap LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/coll/call_matcher_test --gtest_filter=BoardBootstrap.*)
+# It forgets whom it has seen to have ended.
+gc_mutant(450 MUST_PRINT "FAILED.*BoardBootstrap.SaysThatARank" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/coll/call_matcher_test --gtest_filter=BoardBootstrap.*)
 gc_test(unit.call_matcher.nodes LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/call_matcher_test --gtest_filter=*OfAnotherNode*)
 # Raises no number of another node's process; asks nobody there who has host memory.
@@ -98,6 +103,8 @@ function(gc_bootstrap_mutant number test)
 endfunction()
 gc_bootstrap_mutant(121 ARankThatCannotComeTellsTheOthersWhy)  # the first failure is told to nobody
 gc_bootstrap_mutant(122 OfThemOnlySoManyAreKept)
+gc_bootstrap_mutant(452 DialsAgainWhereItWasTakenForAStranger)  # gives up instead
+gc_bootstrap_mutant(453 ComesAgainAfterAPauseInWhichItReturnsAtOnce)  # without a pause
 gc_bootstrap_mutant(123 MeetsOverTheInterfaceThatIsNamed)  # the maker listens everywhere
 gc_bootstrap_mutant(124 ListensOnlyWhereTheRanksMeet)      # and so do ranks
 gc_bootstrap_mutant(125 NamesARankThatIsStopped)           # nobody looks for ranks that are stopped
@@ -168,6 +175,8 @@ gc_mutant(113 MUST_PRINT "FAILED.*Peers.SayWhichParameterDiffers" LABELS unit EN
   COMMAND test/unit/core/peers_test)
 gc_mutant(134 MUST_PRINT "FAILED.*Peers.HearWhyARankDidNotComeAlong" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/peers_test)
+gc_mutant(451 MUST_PRINT "FAILED.*PeersOfNodes.EndTheDialing" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/core/peers_test --gtest_filter=PeersOfNodes.EndTheDialing*)
 gc_test(unit.device_link LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/device_link_test)
 gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/device_link_test)

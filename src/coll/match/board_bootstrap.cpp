@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/mutant.h"
+
 namespace gpucoll::coll {
 
 BoardBootstrap::BoardBootstrap(const gc_comm_description& description, CallMatcher& matcher, uint32_t meeting,
@@ -42,6 +44,19 @@ Status BoardBootstrap::allgather(const void* mine, void* all, size_t bytes) {
     wait.rank = ranks_[i];
     GC_TRY_AS(const uint8_t* theirs, await(wait));
     std::memcpy(static_cast<uint8_t*>(all) + i * bytes, theirs, bytes);
+  }
+  return {};
+}
+
+Status BoardBootstrap::look() {
+  if (idle_) idle_();
+  if (looks_.empty() || gc_mutant(450)) {
+    looks_.assign(ranks_.size(), {place_, nullptr});
+    for (size_t i = 0; i < ranks_.size(); ++i) looks_[i].rank = ranks_[i];
+  }
+  for (CallMatcher::Wait& wait : looks_) {
+    GC_TRY(matcher_.usable(wait.rank));
+    GC_TRY(matcher_.still_comes(wait));
   }
   return {};
 }

@@ -20,6 +20,7 @@ class BoardBootstrap final : public net::Bootstrap {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
+  Status look() override;
 
  private:
   Result<const uint8_t*> await(CallMatcher::Wait& wait);
@@ -30,6 +31,7 @@ class BoardBootstrap final : public net::Bootstrap {
   std::vector<int> ranks_;
   int rank_;
   uint64_t exchanges_ = 0;
+  std::vector<CallMatcher::Wait> looks_;  // look()'s, one for each of `ranks`
 };
 
 }  // namespace gpucoll::coll

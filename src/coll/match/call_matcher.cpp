@@ -276,7 +276,7 @@ Status CallMatcher::in_mpi(int rank, const CallId& place) const {
                        rank_name(rank).c_str(), description_.rank, name_of(place), description_.name);
 }
 
-Status CallMatcher::look_around(Wait& wait) const {
+Status CallMatcher::still_comes(Wait& wait) const {
   if (wait.runtime && wait.runtime->fault().raised()) return wait.runtime->fault().status();
   if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
   if (!alive(wait.rank))
@@ -292,6 +292,12 @@ Status CallMatcher::look_around(Wait& wait) const {
     if (std::exchange(wait.ended, wait.rank) == wait.rank) return in;
     in.ignore();
   }
+  return {};
+}
+
+Status CallMatcher::look_around(Wait& wait) const {
+  GC_TRY(still_comes(wait));
+  if (wait.rank == description_.rank || wait.rank >= description_.size) return {};
   report(wait);
   return in_time(wait.start, nanoseconds(0), [&] {
     return Status::error(Code::timed_out, "rank %d waited %lld s (parameter timeout) in %s on %s: %s has not come",

@@ -87,8 +87,10 @@ class CallMatcher {
   // Returns how a call goes, without waiting: `host` as soon as one rank does not wait, or where none has device
   // memory; `refused` as soon as wait.rank refuses it. Errors: a rank calls another function or has failed.
   Result<Verdict> look(Wait& wait);
-  // Returns what keeps a rank from ever coming, or this one from waiting: it is dead or has ended MPI, does not come in
-  // time, or `runtime` has failed. Warns once where it takes long.
+  // Returns what keeps wait.rank from ever coming, or this one from waiting: that rank is dead, or had ended MPI
+  // already when the same Wait was asked before, or `runtime` has failed.
+  Status still_comes(Wait& wait) const;
+  // Returns what still_comes() does, or that wait.rank does not come in time. Warns once where it takes long.
   Status look_around(Wait& wait) const;
   // Tells the others whom this rank has edges with, before it first publishes in GC_ORDER_NEIGHBORS, and begins its
   // component. Errors: unsupported, where there are too many ranks.

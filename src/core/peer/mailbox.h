@@ -68,6 +68,7 @@ class MailboxBootstrap final : public net::Bootstrap {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
   Status allgather(const void* mine, void* all, size_t bytes) override;
+  Status look() override { return wait_.look(); }
   // Returns whether an allgather has failed: then the ranks' messages are out of step, and nothing more can be agreed
   // upon.
   bool broken() const { return broken_; }

@@ -40,6 +40,12 @@ Status PeerWait::check(int peer, const char* what) {
   return {};
 }
 
+Status PeerWait::look() {
+  if (fault_.raised()) return fault_.status();
+  if (idle_) idle_();
+  return peers_.check();
+}
+
 Status PeerWait::look_around(int peer, const char* what) {
   GC_TRY(peers_.check());
   if (peers_.closing(peer))

@@ -20,6 +20,9 @@ class PeerWait {
   // Errors: the communicator's fault; remote, when any rank is dead or has given up, or `peer` is closing; timed_out.
   // `what` says what this rank waits for: "its answer".
   Status check(int peer, const char* what);
+  // Returns ok while there is reason to wait for anybody. Errors: the communicator's fault; remote, when any rank is
+  // dead or has given up.
+  Status look();
   // Something came: the waiting begins anew.
   void progress();
 

@@ -184,8 +184,9 @@ uint32_t facts_of(const gpu::Device& device, int rank, const std::vector<PeerInf
   return facts;
 }
 
-// Other ranks may have agreed, and would take this process for one that died once it has ended.
+// Other ranks may have agreed, and would take this process for one that died once it has ended. The first call counts.
 void tell_others(proto::ControlPage& own, const std::string& name, const Status& why) {
+  if (own.fault != 0) return;
   std::snprintf(own.fault_text, sizeof own.fault_text, "%s", given_up(name, why).what());
   // Release: partner is Peers::fault().
   __atomic_store_n(&own.fault, static_cast<uint32_t>(why.code()), __ATOMIC_RELEASE);
@@ -253,15 +254,27 @@ Result<Peers> Peers::exchange(net::Bootstrap& bootstrap, const gpu::Device& devi
   if (peers.remote_) {
     if (!opened) peers.remote_->withdraw();
     GC_TRY(peers.remote_->exchange_addresses(bootstrap));
-    if (opened) opened = contained([&] { return peers.remote_->connect(); });
+    // Others may dial for long, and wait for this rank's verdict no longer.
+    const auto watch = [&] { return peers.may_meet(bootstrap); };
+    if (opened) opened = contained([&] { return peers.remote_->connect(watch, peers.timeout_); });
+    if (!opened) tell_others(peers.own_page(), peers.name(peers.rank_), opened);
+    peers.publish();
   }
   if (Status agreed = peers.agree(bootstrap, opened, &peers.common_facts_); !agreed) {
     if (!gc_mutant(134)) tell_others(peers.own_page(), peers.name(peers.rank_), agreed);
     peers.publish();
     return agreed;
   }
+  if (peers.remote_) peers.remote_->hear_all();
   peers.pages_[static_cast<size_t>(peers.rank_)].close_name();
   return peers;
+}
+
+// Returns ok while there is reason to go on connecting. A rank that has died or failed comes first: what the bootstrap
+// says may only follow from that.
+Status Peers::may_meet(net::Bootstrap& bootstrap) const {
+  GC_TRY(check());
+  return bootstrap.look();
 }
 
 // Returns the death of another rank where that explains the failure, else the failure. A process lets its memory go a

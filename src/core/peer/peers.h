@@ -151,6 +151,7 @@ class Peers {
   Status stopped(std::chrono::steady_clock::time_point since, long long waited_s) const;
 
  private:
+  Status may_meet(net::Bootstrap& bootstrap) const;
   Status cause_of(const Status& failure) const;
   Status fault_of(int rank, Code as) const;
   Status open_pages();

@@ -4,10 +4,14 @@
 #include <cstdio>
 #include <cstring>
 #include <thread>
+#include <utility>
 
+#include "base/log.h"
 #include "base/monotonic.h"
+#include "base/mutant.h"
 #include "base/params.h"
 #include "core/peer/call_page.h"
+#include "core/peer/heart.h"
 #include "core/peer/letter.h"
 #include "net/tcp/endpoint.h"
 #include "topo/node.h"
@@ -164,57 +168,62 @@ Result<std::vector<RemotePages::Dialing>> RemotePages::begin_dialing() const {
   for (int r = rank_ + 1; r < size_; ++r) {
     const NetworkAddress& address = addresses_[static_cast<size_t>(r)];
     if (!copy(r)) continue;
-    auto dialed = net::DialedConnection::start(address.at, channel_token(address, rank_), 0);
+    auto dialed = net::dial_endpoint(address.at, channel_token(address, rank_), 0);
     if (!dialed) return unreached(r, dialed.status());
     pending.push_back({r, *std::move(dialed)});
   }
   return pending;
 }
 
-Status RemotePages::connect() {
+// Goes on with the connections that are not made yet, and returns whether all are.
+Result<bool> RemotePages::advance(std::vector<Dialing>* pending) {
+  for (size_t i = 0; i < pending->size();) {
+    Dialing& dialing = (*pending)[i];
+    auto socket = dialing.dialed.finish();
+    if (!socket) return unreached(dialing.rank, socket.status());
+    if (!*socket) {
+      ++i;
+      continue;
+    }
+    Endpoint::instance().serve(copy(dialing.rank)->channel(), *std::move(socket));
+    pending->erase(pending->begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return pending->empty();
+}
+
+std::string RemotePages::unanswered(const Dialing& dialing, int64_t waited_s, const char* parameter) const {
+  return net::unanswered("rank " + std::to_string(rank_), waited_s, parameter,
+                         "rank " + std::to_string(dialing.rank) + " on host " + host(dialing.rank),
+                         dialing.dialed.address(), dialing.dialed.taken());
+}
+
+// A rank that waits for those that dial it waits where all agree, and no longer than these.
+Status RemotePages::connect(const Watch& watch, int64_t timeout_s) {
+  constexpr int kLooksPerCheck = 64;
+  constexpr std::chrono::milliseconds kHeadStart(500);  // before those who wait for this rank
   const auto listens = [](const NetworkAddress& address) { return address.at.anywhere(); };
   if (!std::all_of(addresses_.begin(), addresses_.end(), listens)) return {};
   GC_TRY_AS(std::vector<Dialing> pending, begin_dialing());
-  const net::Deadline deadline = net::deadline_after(params().timeout);
-  while (!pending.empty()) {
-    for (size_t i = 0; i < pending.size();) {
-      auto socket = pending[i].dialed.finish();
-      if (!socket) return unreached(pending[i].rank, socket.status());
-      if (!*socket) {
-        ++i;
-        continue;
-      }
-      Endpoint::instance().serve(copy(pending[i].rank)->channel(), *std::move(socket));
-      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-    if (pending.empty()) break;
-    const NetworkAddress& address = addresses_[static_cast<size_t>(pending[0].rank)];
-    if (net::Clock::now() > deadline)
-      return Status::error(Code::timed_out,
-                           "this rank cannot connect to rank %d on host %s at %s within the parameter timeout: open "
-                           "the network between the hosts, or name another interface by the parameter socket_ifname",
-                           pending[0].rank, host(pending[0].rank).c_str(),
-                           to_string(net::from_format(address.at)).c_str());
+  const auto start = RunningClock::now();
+  bool told = false;
+  for (int looks = 1;; ++looks) {
+    GC_TRY_AS(const bool all, advance(&pending));
+    if (all) return {};
     std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (looks % kLooksPerCheck != 0) continue;
+    if (!gc_mutant(451)) GC_TRY(watch());
+    const int64_t report_after = params().report_after;
+    const auto waited = RunningClock::now() - start;
+    if (report_after && waited > std::chrono::seconds(report_after) && !std::exchange(told, true))
+      log::write(log::Level::warn, "%s", unanswered(pending[0], report_after, "report_after").c_str());
+    if (timeout_s && waited > std::chrono::seconds(timeout_s) - kHeadStart)
+      return Status::error(Code::timed_out, "%s", unanswered(pending[0], timeout_s, "timeout").c_str()).blaming();
   }
-  return await_dialers();
 }
 
-// A rank that closes before others have reached it could not tell them that it has. One that has failed dials nobody.
-Status RemotePages::await_dialers() const {
-  constexpr int64_t kPatienceS = 20;
-  const net::Deadline deadline =
-      net::deadline_after(std::min(params().timeout ? params().timeout : kPatienceS, kPatienceS));
-  for (int r = 0; r < rank_; ++r)
-    for (const Copy* const kept = copy(r); kept && !kept->channel()->attached();) {
-      if (net::Clock::now() > deadline)
-        return Status::error(Code::timed_out, "rank %d on host %s has not connected to rank %d", r, host(r).c_str(),
-                             rank_);
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
+void RemotePages::hear_all() noexcept {
   for (const auto& kept : copies_)
     if (kept) kept->hear(true);
-  return {};
 }
 
 bool RemotePages::alive(int rank) const noexcept {

@@ -4,6 +4,7 @@
 // reads on a page (letters, faults, calls, the pulse) it reads on the copy; kernels know no copies.
 // Thread safety: connect() by one caller; then any thread, any function. Ownership: borrows the pages.
 #pragma once
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,10 +36,13 @@ class RemotePages {
   // also those that do not listen. REQUIRES: all remote ranks are added, as they may dial next, or withdraw().
   // Errors: the bootstrap's.
   Status exchange_addresses(net::Bootstrap& bootstrap);
-  // Dials those that this rank is to dial, and waits until the others have dialed it; does nothing where a rank has
-  // withdrawn: it says why when all agree. REQUIRES: exchange_addresses().
-  // Errors: remote, timed_out.
-  Status connect();
+  // Dials those that this rank is to dial; does nothing where a rank has withdrawn: it says why when all agree. Once
+  // all ranks have agreed that they could connect, all channels are there. REQUIRES: exchange_addresses(). watch: asked
+  // now and then; its failure ends the wait. timeout_s: 0: without end. Errors: remote, timed_out; the watch's.
+  using Watch = std::function<Status()>;
+  Status connect(const Watch& watch, int64_t timeout_s);
+  // Begins to watch the heartbeats of the others. REQUIRES: all ranks have agreed that they could connect.
+  void hear_all() noexcept;
 
   // Returns whether the connection to a remote rank has not ended.
   bool alive(int rank) const noexcept;
@@ -58,7 +62,8 @@ class RemotePages {
   };
   Result<std::vector<Dialing>> begin_dialing() const;
   Status unreached(int rank, const Status& why) const;
-  Status await_dialers() const;
+  Result<bool> advance(std::vector<Dialing>* pending);
+  std::string unanswered(const Dialing& dialing, int64_t waited_s, const char* parameter) const;
   void tell(Copy& kept, const proto::ControlPage& state);
   Copy* copy(int rank) const noexcept { return copies_.empty() ? nullptr : copies_[static_cast<size_t>(rank)].get(); }
 

@@ -3,6 +3,8 @@ GC_NET_SOURCES += \
 	src/net/bootstrap/address.cpp \
 	src/net/bootstrap/address.h \
 	src/net/bootstrap/bootstrap.h \
+	src/net/bootstrap/dialed_connection.cpp \
+	src/net/bootstrap/dialed_connection.h \
 	src/net/bootstrap/door.cpp \
 	src/net/bootstrap/door.h \
 	src/net/bootstrap/gathering.cpp \

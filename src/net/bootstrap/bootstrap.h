@@ -18,6 +18,9 @@ class Bootstrap {
   virtual int size() const = 0;
   // all[r * bytes .. ) = what rank r passed as `mine`, on every rank. Collective, in the same order on all ranks.
   virtual Status allgather(const void* mine, void* all, size_t bytes) = 0;
+  // For a rank that waits for others outside of an allgather: returns ok while there is reason to, as far as is known
+  // without waiting. Errors: what an allgather would end with.
+  virtual Status look() { return {}; }
 };
 
 }  // namespace gpucoll::net

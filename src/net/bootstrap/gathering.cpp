@@ -16,6 +16,10 @@ using proto::BootstrapHello;
 using proto::BootstrapWord;
 using proto::WordKind;
 
+namespace {
+constexpr int64_t kForFailures = 10;  // seconds
+}  // namespace
+
 BootstrapWord failed_word(const Status& why) {
   BootstrapWord word = {};
   word.kind = WordKind::kFailed;
@@ -178,7 +182,8 @@ void Gathering::go_on() {
     word.maker = maker();
   } else if (state_ == State::readying && all(&Seat::ready)) {
     state_ = State::parting;
-    deadline_ = deadline_after(timeout_s_);
+    // A rank that waits in vain for another tells it after its timeout.
+    deadline_ = deadline_after(timeout_s_ ? timeout_s_ + kForFailures : 0);
     word.kind = WordKind::kAddresses;
     for (const Seat& seat : seats_) addresses.push_back(seat.listener);
   } else {

@@ -28,6 +28,12 @@ bool makes_sense(const BootstrapHello& hello) {
 
 }  // namespace
 
+proto::BootstrapAddress own_address(const proto::ListenAddress& at) {
+  proto::BootstrapAddress own = {at, getpid(), ""};
+  gethostname(own.host, sizeof own.host);
+  return own;
+}
+
 Rendezvous& Rendezvous::instance() {
   return of_this_process<Rendezvous>();  // its thread does not come along with a fork
 }
@@ -44,7 +50,7 @@ Result<UniqueId> Rendezvous::make_id() {
     wake();  // to end where it has nothing to do
     return address.status();
   }
-  id.root = {*address, getpid()};
+  id.root = own_address(*address);
   drop_oldest_unused();
   gatherings_.emplace(id.nonce, Gathering(++made_, Clock::now() + limits_.unused));
   wake();

@@ -17,6 +17,9 @@
 
 namespace gpucoll::net {
 
+// Returns the address of this process, which listens there.
+proto::BootstrapAddress own_address(const proto::ListenAddress& at);
+
 class Rendezvous {
  public:
   struct Limits {

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <thread>
 
 #include "base/boot_id.h"
+#include "base/mutant.h"
 
 namespace gpucoll::net {
 namespace {
@@ -31,6 +31,12 @@ Result<UniqueFd> open_socket(Family family) {
 void send_at_once(int fd) {
   int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+// Returns whether a connection that could not be made for this error may be made later. Somebody took a connection that
+// was reset, and has hung up since.
+bool passes(int error) {
+  return error == 0 || error == ETIMEDOUT || error == ECONNRESET || error == EPIPE || not_now(error);
 }
 
 Status run(Transfer transfer, Deadline deadline) {
@@ -65,11 +71,17 @@ void PollSet::add(int fd, short events) {
   watched.events = static_cast<short>(watched.events | events);
 }
 
-Status PollSet::wait(Deadline deadline) {
+Status PollSet::wait(Deadline deadline, std::chrono::milliseconds most) {
   if (Clock::now() >= deadline)
     return Status::error(Code::timed_out,
                          "the other ranks have not answered over the bootstrap sockets within the parameter timeout");
-  if (poll(fds_.data(), fds_.size(), milliseconds_left(deadline)) >= 0) return {};
+  return poll_for(std::min(milliseconds_left(deadline), static_cast<int>(most.count())));
+}
+
+Status PollSet::look() { return poll_for(0); }
+
+Status PollSet::poll_for(int milliseconds) {
+  if (poll(fds_.data(), fds_.size(), milliseconds) >= 0) return {};
   const int errnum = errno;
   for (pollfd& p : fds_) p.revents = 0;
   return errnum == EINTR ? Status() : Status::system(errnum, "this process cannot poll its bootstrap sockets");
@@ -143,34 +155,52 @@ Status Dial::begin() {
                        strerror(errno));
 }
 
+void Backoff::begin(Clock::time_point now) noexcept {
+  constexpr std::chrono::milliseconds kLongest{1000};
+  until_ = now + next_;
+  next_ = std::min(2 * next_, kLongest);
+}
+
+void Dial::watch(PollSet* set) const {
+  if (fd_) set->add(fd_.get(), POLLOUT);
+}
+
+void Dial::again() noexcept {
+  fd_.reset();
+  if (!gc_mutant(453)) backoff_.begin(Clock::now());
+}
+
 Result<UniqueFd> Dial::finish() {
+  if (!fd_) {
+    if (!backoff_.lasts(Clock::now())) GC_TRY(begin());
+    return UniqueFd();
+  }
+  pollfd now = {fd_.get(), POLLOUT, 0};
+  if (poll(&now, 1, 0) == 0) return UniqueFd();
   int error = 0;
   socklen_t length = sizeof error;
   getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   SocketAddress peer;
   peer.bytes = sizeof peer.storage;
   if (!error && !getpeername(fd_.get(), peer.get(), &peer.bytes)) return std::move(fd_);
-  if (error && error != ETIMEDOUT && !not_now(error))
+  if (!passes(error))
     return Status::error(Code::remote, "this process cannot connect to %s: %s", to_string(address_).c_str(),
                          strerror(error));
-  pollfd now = {fd_.get(), POLLOUT, 0};
-  if (!error && poll(&now, 1, 0) == 0) return UniqueFd();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  GC_TRY(begin());
+  again();
   return UniqueFd();
 }
 
 Result<UniqueFd> connect_to(const Address& address, Deadline deadline) {
+  constexpr std::chrono::milliseconds kLookAtDial{20};
   GC_TRY_AS(Dial dial, Dial::start(address));
   for (;;) {
     PollSet set;
-    set.add(dial.fd(), POLLOUT);
-    Status waited = set.wait(deadline);
+    dial.watch(&set);
+    Status waited = set.wait(deadline, kLookAtDial);
     if (waited.code() == Code::timed_out)
       return Status::error(Code::timed_out, "this process cannot connect to %s within the parameter timeout",
                            to_string(address).c_str());
     GC_TRY(std::move(waited));
-    if (!set.ready(dial.fd())) continue;
     GC_TRY_AS(UniqueFd fd, dial.finish());
     if (fd) return fd;
   }

@@ -34,13 +34,16 @@ class PollSet {
  public:
   // May be called again for the same descriptor.
   void add(int fd, short events);
-  // Waits until something is ready, at most a second. Errors: timed_out, once the deadline has passed: also where
-  // something is ready all the time.
-  Status wait(Deadline deadline);
+  // Waits until something is ready, at most a second, or `most` where that is less. Errors: timed_out, once the
+  // deadline has passed: also where something is ready all the time.
+  Status wait(Deadline deadline, std::chrono::milliseconds most = std::chrono::milliseconds(1000));
+  // Finds out what is ready, without waiting.
+  Status look();
   // Returns what is ready on a descriptor; 0 where nothing is, or it is not in the set.
   short ready(int fd) const;
 
  private:
+  Status poll_for(int milliseconds);
   std::vector<pollfd> fds_;
   std::unordered_map<int, size_t> places_;
 };
@@ -51,18 +54,39 @@ Result<std::vector<UniqueFd>> listen_on(const Addresses& addresses, Addresses* a
 // Returns what accept4 gives: a socket without waiting. Sets errno where it gives none.
 UniqueFd accept_now(int listener) noexcept;
 
-// A connection that is being made, without waiting.
+// The pause between two attempts: 20 ms at first, then twice as long each time, up to a second.
+class Backoff {
+ public:
+  // Returns whether the pause is not over at that time.
+  bool lasts(Clock::time_point now) const noexcept { return now < until_; }
+  // Begins the next pause.
+  void begin(Clock::time_point now) noexcept;
+
+ private:
+  Clock::time_point until_{};
+  std::chrono::milliseconds next_{20};
+};
+
+// A connection that is being made, without waiting. Where the other host does not answer, or hangs up at once, this
+// connects again after a pause.
 class Dial {
  public:
   static Result<Dial> start(const Address& address);
-  int fd() const noexcept { return fd_.get(); }
-  // To be asked when fd() is writable. Empty while it is still being made. Errors: remote, where nobody listens there.
+  // Adds what finish() waits for: nothing during a pause, so wait for a short time only.
+  void watch(PollSet* set) const;
+  // Returns the connection; empty while it is still being made. Call it again then. Errors: remote, where nobody
+  // listens there.
   Result<UniqueFd> finish();
+  // Begins anew after a pause, as the connection that finish() returned was of no use.
+  void again() noexcept;
+  // Returns whether the system is making the connection, as it does not during a pause.
+  bool is_under_way() const noexcept { return static_cast<bool>(fd_); }
 
  private:
   Status begin();
   Address address_;
   UniqueFd fd_;
+  Backoff backoff_;
 };
 Result<UniqueFd> connect_to(const Address& address, Deadline deadline);
 

@@ -11,7 +11,9 @@
 #include <string>
 #include <thread>
 
+#include "base/log.h"
 #include "base/mutant.h"
+#include "base/params.h"
 #include "base/system_limits.h"
 #include "net/bootstrap/gathering.h"
 #include "net/bootstrap/interfaces.h"
@@ -51,6 +53,10 @@ bool is_stopped(int pid) {
 }
 
 constexpr auto kHungUp = static_cast<short>(POLLRDHUP | POLLHUP | POLLERR);
+
+std::string process_at(const BootstrapAddress& of) {
+  return "process " + std::to_string(of.pid) + " on host " + std::string(of.host, strnlen(of.host, sizeof of.host));
+}
 
 Deadline with_grace(int64_t timeout_s) { return deadline_after(timeout_s ? timeout_s + kGrace : 0); }
 
@@ -126,7 +132,7 @@ BootstrapHello SocketBootstrap::hello(int level) const {
 
 Status SocketBootstrap::meet() {
   const Deadline deadline = with_grace(timeout_s_);
-  patience_ = deadline_after(timeout_s_);
+  begin_waiting();
   const auto own = local_addresses();
   const auto way = own ? way_between(*own, from_format(id_.root.at)) : Result<Address>(own.status());
   if (!way)
@@ -146,6 +152,7 @@ Status SocketBootstrap::meet() {
     status = come ? Status::error(Code::remote, "%s hung up", to_string(root).c_str()) : come.status();
     if (!come) break;
   }
+  if (status.blames()) return status;
   if (status.code() == Code::timed_out)
     return Status::error(Code::timed_out, "%s did not answer rank %d of %d at %s within %lld s (parameter timeout)",
                          maker_name().c_str(), rank_, size_, to_string(root).c_str(),
@@ -162,16 +169,15 @@ Status SocketBootstrap::meet() {
                        maker_name().c_str(), rank_, size_, status.what());
 }
 
-// As connect_to(), but asks the watch.
+// As connect_to(), but asks the watch, and names the maker where it does not answer.
 Result<UniqueFd> SocketBootstrap::reach(const Address& root, Deadline deadline) {
-  if (!watch_) return connect_to(root, deadline);
   GC_TRY_AS(Dial dial, Dial::start(root));
   while (Clock::now() < deadline) {
     PollSet set;
-    set.add(dial.fd(), POLLOUT);
-    GC_TRY(set.wait(std::min(deadline, Clock::now() + kLookAtMaker)));
+    dial.watch(&set);
+    GC_TRY(set.wait(deadline, kLookAtMaker));
     GC_TRY(ask_watch());
-    if (!set.ready(dial.fd())) continue;
+    GC_TRY(look_for_silence(process_at(id_.root) + ", which made the unique id", root, false));
     GC_TRY_AS(UniqueFd fd, dial.finish());
     if (fd) return fd;
   }
@@ -187,7 +193,7 @@ Result<bool> SocketBootstrap::come_to(const Address& root, Deadline deadline) {
   for (;;) {
     PollSet set;
     root_.watch(&set);
-    GC_TRY(set.wait(std::min(deadline, Clock::now() + kLookAtMaker)));
+    GC_TRY(set.wait(deadline, kLookAtMaker));
     root_.turn();
     if (root_.take(&word, sizeof word)) break;
     if (Status refused = Rendezvous::instance().refusal(id_, rank_, size_); !refused) return *(failure_ = refused);
@@ -231,22 +237,46 @@ Status SocketBootstrap::hear_maker() {
   return {};
 }
 
-Status SocketBootstrap::wait(PollSet* set, Deadline deadline) {
+void SocketBootstrap::watch_others(PollSet* set) const {
   root_.watch(set);
   for (size_t l = 0; l < to_.size(); ++l)
     if (to_[l] && !left_[l]) set->add(to_[l].get(), POLLRDHUP);
-  const Clock::duration soon = kLookForStopped;
-  const auto look = watch_ ? soon : std::max(patience_ - Clock::now(), soon);
-  GC_TRY(set->wait(std::min(deadline, Clock::now() + look)));
+}
+
+Status SocketBootstrap::wait(PollSet* set, Deadline deadline, std::chrono::milliseconds most) {
+  watch_others(set);
+  const bool looks = watch_ || Clock::now() > patience_;
+  GC_TRY(set->wait(deadline, looks ? std::min(most, kLookForStopped) : most));
   GC_TRY(hear_maker());
   GC_TRY(ask_watch());
   return stopped_rank();
+}
+
+void SocketBootstrap::begin_waiting() {
+  begun_ = Clock::now();
+  patience_ = deadline_after(timeout_s_);
+}
+
+Status SocketBootstrap::look_for_silence(const std::string& whom, const Address& at, bool taken) {
+  const auto say = [&](int64_t seconds, const char* parameter) {
+    return unanswered("rank " + std::to_string(rank_) + " of " + std::to_string(size_), seconds, parameter, whom, at,
+                      taken);
+  };
+  const int64_t report_after = params().report_after;
+  if (report_after && Clock::now() - begun_ > std::chrono::seconds(report_after) && !std::exchange(silence_told_, true))
+    log::write(log::Level::warn, "%s", say(report_after, "report_after").c_str());
+  if (!timeout_s_ || Clock::now() < patience_) return {};
+  return Status::error(Code::timed_out, "%s", say(timeout_s_, "timeout").c_str()).blaming();
 }
 
 Status SocketBootstrap::ask_watch() {
   if (!ended_ && watch_)
     if (Status status = watch_(); !status) ended_ = std::move(status);
   return ended_ ? *ended_ : Status();
+}
+
+std::string SocketBootstrap::rank_at(int rank) const {
+  return "rank " + std::to_string(rank) + " (" + process_at(addresses_[static_cast<size_t>(rank)]) + ")";
 }
 
 std::string SocketBootstrap::maker_name() const {
@@ -302,7 +332,7 @@ Status SocketBootstrap::open_door() {
   door_ = Door(*std::move(listeners));
   BootstrapWord ready = {};
   ready.kind = WordKind::kReady;
-  ready.listener = {to_format(at), getpid()};
+  ready.listener = own_address(to_format(at));
   root_.put(&ready, sizeof ready);
   return {};
 }
@@ -338,11 +368,14 @@ Status SocketBootstrap::connect(Deadline deadline) {
   while (!all_connected()) {
     PollSet set;
     door_.watch(&set);
-    for (const Call& call : calls) set.add(call.dial.fd(), POLLOUT);
-    GC_TRY(wait(&set, deadline));
-    GC_TRY(advance(&calls, set));
+    for (const Call& call : calls) call.dialed.watch(&set);
+    GC_TRY(wait(&set, deadline, calls.empty() ? kLookForStopped : kLookAtMaker));
+    GC_TRY(advance(&calls));
     GC_TRY(accept(set));
     GC_TRY(look_for_hangups(set));
+    if (calls.empty()) continue;
+    const Call& call = calls[0];
+    GC_TRY(look_for_silence(rank_at(rank_before(call.level)), call.dialed.address(), call.dialed.taken()));
   }
   door_.shut();
   return {};
@@ -361,33 +394,31 @@ Status SocketBootstrap::begin_calls(std::vector<Call>* calls) {
     const proto::ListenAddress& at = addresses_[static_cast<size_t>(rank_before(level))].at;
     const auto way = way_between(one_host_ ? loopback_addresses() : own_, from_format(at));
     if (!way) return unreached(level, way.status());
-    auto dial = Dial::start(*way);
-    if (!dial) return unreached(level, dial.status());
-    calls->push_back({level, *std::move(dial)});
+    auto dialed = DialedConnection::start(*way, hello(level));
+    if (!dialed) return unreached(level, dialed.status());
+    calls->push_back({level, *std::move(dialed)});
   }
   return {};
 }
 
-Status SocketBootstrap::advance(std::vector<Call>* calls, const PollSet& set) {
+Status SocketBootstrap::advance(std::vector<Call>* calls) {
   for (Call& call : *calls) {
-    if (!set.ready(call.dial.fd())) continue;
-    auto fd = call.dial.finish();
+    auto fd = call.dialed.finish();
     if (!fd) return unreached(call.level, fd.status());
-    if (!*fd) continue;
-    const BootstrapHello mine = hello(call.level);
-    if (Status sent = send_all(fd->get(), &mine, sizeof mine, deadline_after(1)); !sent)
-      return unreached(call.level, sent);
     to_[static_cast<size_t>(call.level)] = *std::move(fd);
   }
   std::erase_if(*calls, [this](const Call& call) { return static_cast<bool>(to_[static_cast<size_t>(call.level)]); });
   return {};
 }
 
+// A guest that has hung up meanwhile dials again.
 Status SocketBootstrap::accept(const PollSet& set) {
   std::vector<Door::Guest> guests;
   Status status = door_.serve(
       set, [this](const BootstrapHello& hello) { return expects(hello); }, &guests);
-  for (Door::Guest& guest : guests) from_[static_cast<size_t>(guest.hello.level)] = std::move(guest.fd);
+  for (Door::Guest& guest : guests)
+    if (send(guest.fd.get(), &proto::kAdmitted, 1, MSG_NOSIGNAL) == 1)
+      from_[static_cast<size_t>(guest.hello.level)] = std::move(guest.fd);
   return status;
 }
 
@@ -414,7 +445,7 @@ Status SocketBootstrap::exchange(int level, const uint8_t* out, uint8_t* in, siz
 Status SocketBootstrap::gather(const void* mine, void* all, size_t bytes) {
   const auto n = static_cast<size_t>(size_);
   if (failure_) return *failure_;
-  patience_ = deadline_after(timeout_s_);
+  begin_waiting();
   if (n > 1) GC_TRY(connect(with_grace(timeout_s_)));
   const Deadline deadline = deadline_after(timeout_s_);
   std::vector<uint8_t> ring(n * bytes);  // ring[i] is the block of rank (rank + i) mod n
@@ -437,6 +468,19 @@ Status SocketBootstrap::gather(const void* mine, void* all, size_t bytes) {
 
 Status SocketBootstrap::allgather(const void* mine, void* all, size_t bytes) {
   Status status = contained([&] { return gather(mine, all, bytes); });
+  return status ? Status() : cause_of(std::move(status));
+}
+
+// Asks as the waits of an allgather do.
+Status SocketBootstrap::look() {
+  Status status = contained([&]() -> Status {
+    PollSet set;
+    watch_others(&set);
+    GC_TRY(set.look());
+    GC_TRY(hear_maker());
+    GC_TRY(ask_watch());
+    return look_for_hangups(set);
+  });
   return status ? Status() : cause_of(std::move(status));
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "net/bootstrap/bootstrap.h"
+#include "net/bootstrap/dialed_connection.h"
 #include "net/bootstrap/door.h"
 #include "net/bootstrap/socket.h"
 #include "net/bootstrap/spare.h"
@@ -38,6 +39,7 @@ class SocketBootstrap final : public Bootstrap {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Status allgather(const void* mine, void* all, size_t bytes) override;
+  Status look() override;
   // Tells the others why this rank fails, unless one of them failed before.
   void give_up(const Status& why) noexcept;
 
@@ -45,7 +47,7 @@ class SocketBootstrap final : public Bootstrap {
   // A connection to rank - 2^level that is being made.
   struct Call {
     int level;
-    Dial dial;
+    DialedConnection dialed;
   };
   SocketBootstrap(const proto::UniqueId& id, int rank, int size, int64_t timeout_s, Watch watch = {})
       : id_(id), rank_(rank), size_(size), timeout_s_(timeout_s), watch_(std::move(watch)) {}
@@ -59,18 +61,24 @@ class SocketBootstrap final : public Bootstrap {
   Status connect(Deadline deadline);
   Status unreached(int level, const Status& why) const;
   Status begin_calls(std::vector<Call>* calls);
-  Status advance(std::vector<Call>* calls, const PollSet& set);
+  Status advance(std::vector<Call>* calls);
   Status accept(const PollSet& set);
+  // Warns after the parameter report_after, once, and fails after the parameter timeout, where a connection is still
+  // being made to `whom`.
+  Status look_for_silence(const std::string& whom, const Address& at, bool taken);
   Status exchange(int level, const uint8_t* out, uint8_t* in, size_t bytes, Deadline deadline);
+  void watch_others(PollSet* set) const;
   // Waits for what is in the set, and for news of the maker and of the ranks that this one sends to.
-  Status wait(PollSet* set, Deadline deadline);
+  Status wait(PollSet* set, Deadline deadline, std::chrono::milliseconds most = std::chrono::milliseconds(1000));
   Status hear_maker();
+  void begin_waiting();
   Status ask_watch();
   Status look_for_hangups(const PollSet& set);
   // Returns the error that names a rank, or the maker, whose process is stopped, once this rank has waited for the
   // parameter timeout.
   Status stopped_rank() const;
   std::string maker_name() const;
+  std::string rank_at(int rank) const;
   void say_farewell();
   void take_leave();
   // The first failure, as far as it is known within a while, where this rank has only seen what came of it.
@@ -93,7 +101,9 @@ class SocketBootstrap final : public Bootstrap {
   Addresses own_;             // without ports; found once, as finding takes a quarter of a millisecond
   bool turned_away_ = false;  // the maker let this rank in, and hung up on it without a word
   int maker_ = -1;            // the rank whose process made the id, once all have come; -1: no rank's
-  Deadline patience_;         // when this rank has waited for the parameter timeout
+  bool silence_told_ = false;
+  Clock::time_point begun_;  // when this rank began to wait
+  Deadline patience_;        // when this rank has waited for the parameter timeout
   bool addresses_follow_ = false;
   std::optional<Status> failure_;  // the first one, that the maker or another rank told, or that this rank has told
   Door door_;

@@ -1,6 +1,5 @@
 #include "net/tcp/endpoint.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -127,7 +126,7 @@ void Endpoint::admit(Door::Guest guest) {
   std::unique_lock lock(mutex_);
   const auto waiting = waiting_.find({guest.hello.nonce, guest.hello.host});
   if (waiting == waiting_.end()) return;
-  if (send(guest.fd.get(), &proto::kChannelAdmitted, 1, MSG_NOSIGNAL) != 1) return;
+  if (send(guest.fd.get(), &proto::kAdmitted, 1, MSG_NOSIGNAL) != 1) return;
   if (waiting->second.welcome) {
     const Welcome welcome = waiting->second.welcome;
     lock.unlock();  // it serves a channel
@@ -175,43 +174,15 @@ void Endpoint::run() {
     if (Status status = contained([this] { return turn(); }); !status) report(status);
 }
 
-Result<DialedConnection> DialedConnection::start(const proto::ListenAddress& at, const Token& token, int number) {
+Result<DialedConnection> dial_endpoint(const proto::ListenAddress& at, const Token& token, int number) {
   GC_TRY_AS(const Address address, Endpoint::instance().way_to(at));
-  GC_TRY_AS(Dial dial, Dial::start(address));
-  return DialedConnection(std::move(dial), address, token, number);
-}
-
-Status DialedConnection::say_hello() {
-  GC_TRY_AS(UniqueFd fd, dial_.finish());
-  if (!fd) return {};
   proto::BootstrapHello hello = {};
   hello.magic = proto::kBootstrapMagic;
-  hello.nonce = token_.low;
-  hello.host = token_.high;
-  hello.level = number_;
+  hello.nonce = token.low;
+  hello.host = token.high;
+  hello.level = number;
   hello.pid = getpid();
-  // A fresh connection has room for so few bytes. Where it has ended already, the answer is missing.
-  [[maybe_unused]] const ssize_t n = send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL);
-  fd_ = std::move(fd);
-  return {};
-}
-
-Result<UniqueFd> DialedConnection::finish() {
-  constexpr std::chrono::milliseconds kBeforeNext{20};
-  if (Clock::now() < again_) return UniqueFd();
-  if (!fd_) {
-    pollfd now = {dial_.fd(), POLLOUT, 0};
-    if (poll(&now, 1, 0) > 0) GC_TRY(say_hello());
-  }
-  if (!fd_) return UniqueFd();
-  uint8_t answer = 0;
-  const ssize_t n = recv(fd_.get(), &answer, 1, MSG_DONTWAIT);
-  if (n == 1 && answer == proto::kChannelAdmitted) return std::move(fd_);
-  if (n < 0 && not_now(errno)) return UniqueFd();
-  fd_.reset();
-  GC_TRY_AS(dial_, Dial::start(address_));
-  again_ = Clock::now() + kBeforeNext;
-  return UniqueFd();
+  return DialedConnection::start(address, hello);
 }
 
 }  // namespace gpucoll::net

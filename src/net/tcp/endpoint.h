@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "net/bootstrap/dialed_connection.h"
 #include "net/bootstrap/door.h"
 #include "net/tcp/channel.h"
 #include "net/tcp/token.h"
@@ -69,25 +70,7 @@ class Endpoint {
   bool reported_ = false;  // the thread's
 };
 
-// A connection that is being made to an endpoint, without waiting. An endpoint may hang up on it before it has heard
-// the token, where too many knock at once: then it dials again.
-class DialedConnection {
- public:
-  // Errors: remote; as Endpoint::way_to().
-  static Result<DialedConnection> start(const proto::ListenAddress& at, const Token& token, int number);
-  // Returns the connection once the endpoint has admitted it; empty before. Errors: remote.
-  Result<UniqueFd> finish();
-
- private:
-  DialedConnection(Dial dial, const Address& address, const Token& token, int number)
-      : dial_(std::move(dial)), address_(address), token_(token), number_(number) {}
-  Status say_hello();
-  Dial dial_;
-  Address address_;
-  Token token_;
-  int number_;
-  UniqueFd fd_;  // of a connection that has shown the token
-  Clock::time_point again_{};
-};
+// Begins a connection to an endpoint, which shows a token and a number. Errors: remote; as Endpoint::way_to().
+Result<DialedConnection> dial_endpoint(const proto::ListenAddress& at, const Token& token, int number);
 
 }  // namespace gpucoll::net

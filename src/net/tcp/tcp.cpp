@@ -93,7 +93,7 @@ class TcpSender final : public TcpEnd, private FrameSink {
     if (blob.sockets == 0 || blob.sockets > kMostSockets)
       return Status::error(Code::remote, "the other side offers %u sockets for a connection", blob.sockets);
     for (uint32_t i = 0; i < blob.sockets; ++i) {
-      GC_TRY_AS(DialedConnection dialed, DialedConnection::start(blob.address, blob.token, static_cast<int>(i)));
+      GC_TRY_AS(DialedConnection dialed, dial_endpoint(blob.address, blob.token, static_cast<int>(i)));
       dialed_.push_back(std::move(dialed));
     }
     sockets_.resize(dialed_.size());

@@ -9,8 +9,9 @@
 //   kFailed     by a rank that fails, or cannot begin; to all others, who hang up. Whoever hangs up without kDone has
 //               failed as well, and so have all where the time of a rank runs out: they are told who is missing
 // Between ranks. A rank connects to another's listener and sends a Hello whose `level` says which step of the
-// allgather the connection serves; payloads follow without further framing: both sides know the sizes. Before a rank
-// hangs up it says a Farewell over each connection that it accepted.
+// allgather the connection serves. The listener answers kAdmitted; where it hangs up instead, the connection is made
+// again. Payloads follow without further framing: both sides know the sizes. Before a rank hangs up it says a Farewell
+// over each connection that it accepted.
 // Whoever sends a wrong magic or nonce is hung up on: other programs may knock on the port.
 #pragma once
 #include <cstdint>
@@ -20,20 +21,22 @@
 namespace gpucoll::proto {
 
 // The last digit is the version of this format.
-inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c33ull;
+inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c34ull;
 inline constexpr int32_t kMostRanks = 1 << 16;
+inline constexpr uint8_t kAdmitted = 6;  // what a listener answers to the Hello of one that it lets in
 
 struct BootstrapAddress {
   ListenAddress at;
-  int32_t pid;  // the process that listens there
+  int32_t pid;    // the process that listens there
+  char host[40];  // the name of its host, for messages; zero-terminated unless it is longer
 };
-static_assert(sizeof(BootstrapAddress) == 28);
+static_assert(sizeof(BootstrapAddress) == 68);
 
 struct UniqueId {
   uint64_t magic;
   uint64_t nonce;
   BootstrapAddress root;
-  uint8_t reserved[84];
+  uint8_t reserved[44];
 };
 static_assert(sizeof(UniqueId) == 128);
 
@@ -57,7 +60,7 @@ struct BootstrapWord {
   BootstrapAddress listener;  // kReady
   uint32_t code;              // kFailed: gpucoll::Code
   int32_t maker;              // kAllCome: the rank whose process made the unique id; -1: no rank's
-  char text[468];             // kFailed: a sentence, zero-terminated
+  char text[428];             // kFailed: a sentence, zero-terminated
 };
 static_assert(sizeof(BootstrapWord) == 512);
 

@@ -2,16 +2,15 @@
 // one byte order.
 //
 // The side that connects sends a BootstrapHello whose nonce and host are the channel's token, and its level a number
-// where several connections have one token. The other side answers kChannelAdmitted; where it hangs up instead, the
-// connection is made again. Then both sides send messages: a ChannelHeader, then its payload. Connections for steps
-// (format/step_frame.h) begin so, too.
+// where several connections have one token. The other side answers kAdmitted (format/bootstrap.h); where it hangs up
+// instead, the connection is made again. Then both sides send messages: a ChannelHeader, then its payload. Connections
+// for steps (format/step_frame.h) begin so, too.
 #pragma once
 #include <cstdint>
 
 namespace gpucoll::proto {
 
 inline constexpr uint32_t kChannelMagic = 0x67634d73;
-inline constexpr uint8_t kChannelAdmitted = 6;
 inline constexpr uint32_t kChannelMost = 1 << 16;  // bytes of a payload
 
 struct ChannelHeader {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "coll/match/blocking_order.h"
+#include "coll/match/board_bootstrap.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -191,6 +192,42 @@ TEST(CallMatcher, ACallHasANumberOnceAllRanksHaveToldTheirs) {
   order.leave_thread();
   ProgressThread::instance().remove(&others);
 
+  line.tell('x');
+  expect_its_end(child);
+}
+
+[[noreturn]] void be_rank_1_that_finalizes(Line& line) {
+  line.take(1);
+  if (!MpiProcess::instance().open(&g_blobs[1])) _exit(1);
+  line.tell(g_blobs[1]);
+  g_blobs[0] = line.hear<gc_process_blob>();
+  Rank rank(1);
+  rank.matcher().publish(kCall, GC_KIND_DEVICE, {});
+  line.tell('x');
+  line.hear();
+  MpiProcess::instance().board().end();
+  line.tell('x');
+  line.hear();
+  _exit(testing::Test::HasFailure());
+}
+
+// A rank that dials others asks now and then: it has to remember whom it has seen to have ended.
+TEST(BoardBootstrap, SaysThatARankWillNotCome) {
+  Line line;
+  pid_t child;
+  ASSERT_NO_FATAL_FAILURE(be_rank_0(line, be_rank_1_that_finalizes, &child));
+  Rank rank(0);
+  line.hear();
+  CallMatcher::Wait wait = {kCall, nullptr};
+  ASSERT_EQ(*rank.matcher().look(wait), CallMatcher::Verdict::device);
+  BoardBootstrap bootstrap(rank.description(), rank.matcher(), GC_MEETING_FIRST, kCall, nullptr);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(bootstrap.look().ok());
+  line.tell('x');
+  line.hear();
+  EXPECT_TRUE(bootstrap.look().ok()) << "it may have come before";
+  const Status ended = bootstrap.look();
+  EXPECT_EQ(ended.code(), Code::remote);
+  EXPECT_NE(std::string(ended.what()).find("has called MPI_Finalize"), std::string::npos) << ended.what();
   line.tell('x');
   expect_its_end(child);
 }

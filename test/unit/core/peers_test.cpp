@@ -10,8 +10,12 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "../net/silent_port.h"
 #include "base/params.h"
+#include "net/bootstrap/socket.h"
+#include "topo/node.h"
 #include "wireup_ranks.h"
 
 namespace gpucoll_test {
@@ -130,6 +134,101 @@ TEST(Peers, NameARankThatDiesBeforeItsMemoryIsOpened) {
   EXPECT_TRUE(peers.status().blames());
   EXPECT_EQ(said, peers.status().what());
   EXPECT_EQ(said.find("rank 1 (process " + std::to_string(ended) + ") died while the ranks met"), 0u) << said;
+}
+
+// Lets each rank be on a node of its own. change: what a rank learns of where the others listen; look: the
+// bootstrap's.
+class NodesBootstrap final : public ThreadsBootstrap {
+ public:
+  using Change = std::function<void(proto::NetworkAddress* all)>;
+  NodesBootstrap(ThreadsExchange& exchange, int rank, int size, Change change, std::function<Status()> look = {})
+      : ThreadsBootstrap(exchange, rank, size), change_(std::move(change)), look_(std::move(look)) {}
+  Status allgather(const void* mine, void* all, size_t bytes) override {
+    Status status = ThreadsBootstrap::allgather(mine, all, bytes);
+    for (int r = 0; bytes == sizeof(proto::PeerInfo) && r < size(); ++r)
+      static_cast<proto::PeerInfo*>(all)[r].node[0] = static_cast<uint8_t>(r);
+    if (bytes == sizeof(proto::NetworkAddress) && change_) change_(static_cast<proto::NetworkAddress*>(all));
+    return status;
+  }
+  Status look() override { return look_ ? look_() : Status(); }
+
+ private:
+  const Change change_;
+  const std::function<Status()> look_;
+};
+
+// Returns how ranks on nodes of their own fail to meet.
+std::vector<Status> meet(const std::vector<NodesBootstrap::Change>& changes, const std::function<Status()>& look = {}) {
+  auto device = gpu::emu_platform().open(0);
+  EXPECT_TRUE(device.ok());
+  const int n = static_cast<int>(changes.size());
+  ThreadsExchange exchange(n);
+  std::vector<Status> said(changes.size());
+  std::vector<std::thread> threads;
+  for (int r = 0; r < n; ++r)
+    threads.emplace_back([&, r] {
+      const auto place = static_cast<size_t>(r);
+      NodesBootstrap bootstrap(exchange, r, n, changes[place], r == 0 ? look : nullptr);
+      auto peers = core::Peers::exchange(bootstrap, **device, Status());
+      said[place] = peers.status();
+      char nothing = 0;
+      std::vector<char> all(changes.size());
+      bootstrap.allgather(&nothing, all.data(), 1).ignore();
+    });
+  for (auto& thread : threads) thread.join();
+  return said;
+}
+
+bool has(const Status& status, const std::string& part) {
+  return std::string(status.what()).find(part) != std::string::npos;
+}
+
+TEST(PeersOfNodes, Meet) {
+  for (const Status& status : meet({{}, {}, {}})) EXPECT_TRUE(status.ok()) << status.what();
+}
+
+TEST(PeersOfNodes, EndTheDialingWhereTheBootstrapHasFailed) {
+  const SilentPort silent;
+  EXPECT_TRUE(set_param("timeout", "10", "test").ok());
+  const auto said = meet({[&](proto::NetworkAddress* all) {
+                            all[1].at = net::to_format({silent.address(), {}});
+                          },
+                          {}},
+                         [] { return Status::error(Code::aborted, "another thread has aborted the communicator"); });
+  EXPECT_EQ(said[0].code(), Code::aborted) << said[0].what();
+  for (const Status& status : said) EXPECT_TRUE(has(status, "another thread has aborted")) << status.what();
+}
+
+TEST(PeersOfNodes, EndTheDialingWhereAnotherRankHasFailed) {
+  const SilentPort silent;
+  net::Addresses closed;  // nobody listens there any more
+  EXPECT_TRUE(net::listen_on({net::loopback_addresses().ipv4, {}}, &closed).ok());
+  EXPECT_TRUE(set_param("timeout", "10", "test").ok());
+  const auto said = meet({[&](proto::NetworkAddress* all) {
+                            all[2].at = net::to_format({silent.address(), {}});
+                          },
+                          [&](proto::NetworkAddress* all) { all[2].at = net::to_format(closed); },
+                          {}});
+  for (const Status& status : said) {
+    EXPECT_EQ(std::string(status.what()).find("rank 1 cannot reach rank 2 on host "), 0u) << status.what();
+    EXPECT_TRUE(has(status, to_string(closed.ipv4))) << status.what();
+  }
+}
+
+TEST(PeersOfNodes, NameAnAddressThatDoesNotAnswer) {
+  const SilentPort silent;
+  EXPECT_TRUE(set_param("timeout", "2", "test").ok());
+  EXPECT_TRUE(set_param("report_after", "1", "test").ok());
+  testing::internal::CaptureStderr();
+  const auto said = meet({[&](proto::NetworkAddress* all) { all[1].at = net::to_format({silent.address(), {}}); }, {}});
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string answer = "rank 1 on host " + topo::host_name() + ", which does not answer at " +
+                             to_string(silent.address()) + ": let the firewalls";
+  for (const Status& status : said) {
+    EXPECT_EQ(status.code(), Code::timed_out);
+    EXPECT_TRUE(has(status, "rank 0 has waited 2 s (parameter timeout) for " + answer)) << status.what();
+  }
+  EXPECT_NE(log.find("rank 0 has waited 1 s (parameter report_after) for " + answer), std::string::npos) << log;
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "net/bootstrap/rendezvous.h"
 #include "net/bootstrap/socket.h"
 #include "net/bootstrap/socket_bootstrap.h"
+#include "silent_port.h"
 
 using namespace gpucoll;
 using namespace gpucoll::net;
@@ -146,7 +147,7 @@ TEST(SocketBootstrap, AsksWhetherTheIdWasUsedWhenItsMakerHangsUp) {
   UniqueFd& listener = listeners->front();
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  id->root = {to_format(own), getpid()};
+  id->root = {to_format(own), getpid(), ""};
   std::thread maker([&] {
     PollSet set;
     set.add(listener.get(), POLLIN);
@@ -240,6 +241,210 @@ TEST(SocketBootstrap, NoticesARankThatLeavesBeforeAnAllgather) {
   }
 }
 
+// A rank that waits for something else learns by look() what an allgather would have ended with.
+TEST(SocketBootstrap, TellsARankThatWaitsForSomethingElse) {
+  constexpr int kRanks = 5;
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  std::atomic<int> gathered{0};
+  on_ranks(kRanks, [&](int rank) {
+    auto bootstrap = SocketBootstrap::create(*id, rank, kRanks, 20);
+    ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
+    std::vector<int> all(kRanks);
+    ASSERT_TRUE((*bootstrap)->allgather(&rank, all.data(), sizeof rank).ok());
+    EXPECT_TRUE((*bootstrap)->look().ok());
+    for (++gathered; gathered < kRanks;) std::this_thread::yield();
+    if (rank == 2) return (*bootstrap)->give_up(Status::error(Code::system, "rank 2 has no memory left"));
+    Status status;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while ((status = (*bootstrap)->look()) && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(std::string(status.what()), "rank 2 has no memory left");
+  });
+}
+
+TEST(SocketBootstrap, AsksItsWatchForARankThatWaitsForSomethingElse) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  std::atomic<bool> aborted{false};
+  std::atomic<int> gathered{0};
+  on_ranks(2, [&](int rank) {
+    const auto watch = [&] { return aborted ? Status::error(Code::aborted, "it was aborted") : Status(); };
+    auto bootstrap = SocketBootstrap::create(*id, rank, 2, 20, rank == 0 ? watch : SocketBootstrap::Watch());
+    ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
+    int all[2];
+    ASSERT_TRUE((*bootstrap)->allgather(&rank, all, sizeof rank).ok());
+    for (++gathered; gathered < 2;) std::this_thread::yield();
+    if (rank == 0) {
+      EXPECT_TRUE((*bootstrap)->look().ok());
+      aborted = true;
+      EXPECT_EQ((*bootstrap)->look().code(), Code::aborted);
+    }
+    EXPECT_NE(std::string((*bootstrap)->allgather(&rank, all, sizeof rank).what()).find("it was aborted"),
+              std::string::npos);
+  });
+}
+
+// A rank of two that a test plays by hand.
+class PlayedRank {
+ public:
+  // Comes to the rendezvous as rank 1.
+  explicit PlayedRank(const proto::UniqueId& id) : id_(id) {
+    auto root = connect_to(root_of(id), in_time());
+    EXPECT_TRUE(root.ok());
+    root_ = *std::move(root);
+    say_hello(root_, -1);
+  }
+  // Says that it listens there, and learns where rank 0 does.
+  void listen_at(const Address& address) {
+    proto::BootstrapWord word;
+    hear(root_, &word, sizeof word);
+    EXPECT_EQ(word.kind, proto::WordKind::kAllCome);
+    word = {};
+    word.kind = proto::WordKind::kReady;
+    word.listener = {to_format({address, {}}), 4711, "node7"};
+    EXPECT_TRUE(send_all(root_.get(), &word, sizeof word, in_time()).ok());
+    hear(root_, &word, sizeof word);
+    EXPECT_EQ(word.kind, proto::WordKind::kAddresses);
+    hear(root_, addresses_, sizeof addresses_);
+  }
+  UniqueFd dial() const { return *connect_to(from_format(addresses_[0].at).ipv4, in_time()); }
+  void say_hello(const UniqueFd& fd, int level) const {
+    const proto::BootstrapHello hello = {proto::kBootstrapMagic, id_.nonce, 1, 2, level, 60, 0, 4711, 0};
+    EXPECT_TRUE(send_all(fd.get(), &hello, sizeof hello, in_time()).ok());
+  }
+  static void hear(const UniqueFd& fd, void* to, size_t bytes) {
+    const Status heard = receive_all(fd.get(), to, bytes, in_time());
+    EXPECT_TRUE(heard.ok()) << heard.what();
+  }
+  static Deadline in_time() { return deadline_after(20); }
+
+ private:
+  const proto::UniqueId id_;
+  UniqueFd root_;
+  proto::BootstrapAddress addresses_[2];
+};
+
+UniqueFd accept_soon(const UniqueFd& listener) {
+  pollfd knock = {listener.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&knock, 1, 10'000), 1);
+  return accept_now(listener.get());
+}
+
+TEST(Backoff, GrowsUpToASecond) {
+  using std::chrono::milliseconds;
+  const auto now = Clock::now();
+  Backoff backoff;
+  EXPECT_FALSE(backoff.lasts(now));
+  for (const int pause : {20, 40, 80, 160, 320, 640, 1000, 1000}) {
+    backoff.begin(now);
+    EXPECT_TRUE(backoff.lasts(now + milliseconds(pause - 1))) << pause;
+    EXPECT_FALSE(backoff.lasts(now + milliseconds(pause))) << pause;
+  }
+}
+
+// Who dials several others may not stand still for one of them.
+TEST(Dial, ComesAgainAfterAPauseInWhichItReturnsAtOnce) {
+  Addresses at;
+  const auto listeners = listen_at("127.0.0.1", &at);
+  ASSERT_TRUE(listeners.ok());
+  auto dial = Dial::start(at.ipv4);
+  ASSERT_TRUE(dial.ok());
+  for (int i = 0; i < 10; ++i) dial->again();  // now it pauses for a second
+  auto made = dial->finish();
+  ASSERT_TRUE(made.ok()) << made.status().what();
+  EXPECT_FALSE(*made);
+  EXPECT_FALSE(dial->is_under_way());
+  PollSet set;
+  dial->watch(&set);
+  for (int i = 0; i < 20'000 && made.ok() && !*made; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    made = dial->finish();
+  }
+  ASSERT_TRUE(made.ok()) << made.status().what();
+  EXPECT_TRUE(*made);
+}
+
+// A connection may be hung up on before it has said who it is, as its process was stopped: then it is made again.
+TEST(SocketBootstrap, DialsAgainWhereItWasTakenForAStranger) {
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  on_ranks(2, [&](int rank) {
+    int mine = 7 + rank, all[2] = {};
+    if (rank == 0) {
+      auto bootstrap = SocketBootstrap::create(*id, 0, 2, 20);
+      ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
+      const Status gathered = (*bootstrap)->allgather(&mine, all, sizeof mine);
+      EXPECT_TRUE(gathered.ok()) << gathered.what();
+      EXPECT_EQ(all[1], 8);
+      return;
+    }
+    PlayedRank self(*id);
+    Addresses at;
+    const auto listeners = listen_at("127.0.0.1", &at);
+    ASSERT_TRUE(listeners.ok());
+    self.listen_at(at.ipv4);
+    UniqueFd slow = self.dial();
+    accept_soon((*listeners)[0]).reset();  // before it says Hello, or after
+    const UniqueFd from = accept_soon((*listeners)[0]);
+    ASSERT_TRUE(from) << "rank 0 has not dialed again";
+    proto::BootstrapHello hello;
+    PlayedRank::hear(from, &hello, sizeof hello);
+    EXPECT_EQ(hello.rank, 0);
+    ASSERT_TRUE(send_all(from.get(), &proto::kAdmitted, 1, PlayedRank::in_time()).ok());
+    char nothing;
+    EXPECT_EQ(receive_all(slow.get(), &nothing, 1, PlayedRank::in_time()).code(), Code::remote) << "said nothing";
+    const UniqueFd to = self.dial();
+    self.say_hello(to, 0);
+    uint8_t answer = 0;
+    PlayedRank::hear(to, &answer, 1);
+    EXPECT_EQ(answer, proto::kAdmitted);
+    ASSERT_TRUE(send_all(to.get(), &mine, sizeof mine, PlayedRank::in_time()).ok());
+    PlayedRank::hear(from, &all[0], sizeof all[0]);
+    EXPECT_EQ(all[0], 7);
+    const proto::BootstrapFarewell farewell = {1, 0, ""};
+    ASSERT_TRUE(send_all(from.get(), &farewell, sizeof farewell, PlayedRank::in_time()).ok());
+  });
+}
+
+TEST(SocketBootstrap, NamesARankThatDoesNotAnswer) {
+  const gpucoll_test::SilentPort silent;
+  ASSERT_TRUE(set_param("report_after", "1", "test").ok());
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  std::thread other([&] {
+    PlayedRank self(*id);
+    self.listen_at(silent.address());
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+  });
+  testing::internal::CaptureStderr();
+  auto bootstrap = SocketBootstrap::create(*id, 0, 2, 2);
+  ASSERT_TRUE(bootstrap.ok()) << bootstrap.status().what();
+  int mine = 0, all[2];
+  const std::string said = (*bootstrap)->allgather(&mine, all, sizeof mine).what();
+  const std::string log = testing::internal::GetCapturedStderr();
+  other.join();
+  const std::string whom = "rank 1 (process 4711 on host node7), which does not answer at " +
+                           to_string(silent.address()) + ": let the firewalls";
+  EXPECT_NE(said.find("rank 0 of 2 has waited 2 s (parameter timeout) for " + whom), std::string::npos) << said;
+  EXPECT_NE(log.find("rank 0 of 2 has waited 1 s (parameter report_after) for " + whom), std::string::npos) << log;
+}
+
+TEST(SocketBootstrap, NamesAMakerThatDoesNotAnswer) {
+  const gpucoll_test::SilentPort silent;
+  ASSERT_TRUE(set_param("report_after", "1", "test").ok());
+  auto id = make_unique_id();
+  ASSERT_TRUE(id.ok());
+  id->root = {to_format({silent.address(), {}}), 4711, "node7"};
+  testing::internal::CaptureStderr();
+  const std::string said = SocketBootstrap::create(*id, 1, 2, 2).status().what();
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string whom =
+      "process 4711 on host node7, which made the unique id, which does not answer at " + to_string(silent.address());
+  EXPECT_NE(said.find("rank 1 of 2 has waited 2 s (parameter timeout) for " + whom), std::string::npos) << said;
+  EXPECT_NE(log.find("rank 1 of 2 has waited 1 s (parameter report_after) for " + whom), std::string::npos) << log;
+}
+
 // A rank whose process is stopped when all have met is named: by the maker of the id, or where it is the maker itself.
 TEST(SocketBootstrap, NamesARankThatIsStopped) {
   for (const bool makes_id : {false, true}) {
@@ -289,7 +494,7 @@ TEST(SocketBootstrap, TakesNoProcessOfThisHostForAMakerElsewhere) {
   ASSERT_TRUE(silent.ok()) << silent.status().what();
   auto id = make_unique_id();
   ASSERT_TRUE(id.ok());
-  id->root = {to_format(elsewhere), child};
+  id->root = {to_format(elsewhere), child, ""};
   const auto bootstrap = SocketBootstrap::create(*id, 1, 2, 1);
   EXPECT_FALSE(bootstrap.ok());
   EXPECT_EQ(std::string(bootstrap.status().what()).find("is stopped"), std::string::npos) << bootstrap.status().what();

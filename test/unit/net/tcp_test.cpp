@@ -91,7 +91,7 @@ struct ChannelPair {
     auto address = Endpoint::instance().address();
     ASSERT_TRUE(address);
     Endpoint::instance().serve(there, token);
-    auto dialed = DialedConnection::start(*address, token, 0);
+    auto dialed = dial_endpoint(*address, token, 0);
     ASSERT_TRUE(dialed);
     for (;;) {
       auto fd = dialed->finish();
@@ -298,7 +298,7 @@ TEST(Endpoint, AdmitsWhoKnocksTooEarly) {
   ChannelPair pair;
   auto address = Endpoint::instance().address();
   ASSERT_TRUE(address);
-  auto dialed = DialedConnection::start(*address, pair.token, 0);
+  auto dialed = dial_endpoint(*address, pair.token, 0);
   ASSERT_TRUE(dialed);
   for (int i = 0; i < 100; ++i) {
     auto fd = dialed->finish();

@@ -117,8 +117,13 @@ bool MpiProcess::is_on_other_node(const gc_process_blob& blob) const {
 
 bool MpiProcess::is_known_to_be_gone(const gc_process_blob& blob) {
   const ProcessInfo info = info_in(blob);
+  const ProcessId id = {info.node, info.pid, info.board.inode};
+  if (is_on_other_node(blob) && core::reaches_other_nodes()) {
+    const RemoteProcess* const remote = RemoteBoards::instance().watch(id, info.address);
+    return remote && !remote->alive();
+  }
   std::lock_guard lock(mutex_);
-  const auto known = peers_.find({info.node, info.pid, info.board.inode});
+  const auto known = peers_.find(id);
   return known != peers_.end() && known->second && !known->second->alive();
 }
 

@@ -125,6 +125,48 @@ void RemoteBoards::welcome(UniqueFd connected) {
   Endpoint::instance().serve(make_channel(nullptr), std::move(connected));
 }
 
+// Makes a channel of a connection that this process has dialed.
+void RemoteBoards::take(UniqueFd connected, RemoteProcess* process) {
+  auto channel = make_channel(process);
+  channel->put(static_cast<uint32_t>(BoardMessage::kHello), &hello_, sizeof hello_);
+  process->add(channel);
+  Endpoint::instance().serve(std::move(channel), std::move(connected));
+}
+
+// REQUIRES: watching_mutex_.
+Status RemoteBoards::go_on(Watching* watching, RemoteProcess* process, const proto::NetworkAddress& address) {
+  if (!watching->dialed) {
+    GC_TRY_AS(watching->dialed, net::dial_endpoint(address.at, token_of(address), 0));
+  }
+  GC_TRY_AS(UniqueFd connected, watching->dialed->finish());
+  if (connected) take(std::move(connected), process);
+  return {};
+}
+
+// REQUIRES: watching_mutex_. A firewall may refuse connections to a process that lives, and a failure may pass, as
+// where no descriptor is left: so this dials again after a pause.
+void RemoteBoards::dial(RemoteProcess* process, const proto::NetworkAddress& address) {
+  Watching& watching = watching_[process];
+  if (process->has_channel() || watching.pause.lasts(net::Clock::now())) return;
+  if (go_on(&watching, process, address)) return;
+  watching.dialed.reset();
+  watching.pause.begin(net::Clock::now() + std::chrono::hours(gc_mutant(454) ? 1 : 0));
+}
+
+const RemoteProcess* RemoteBoards::watch(const ProcessId& id, const proto::NetworkAddress& address) noexcept {
+  if (!own_ || !address.at.anywhere()) return nullptr;
+  const RemoteProcess* watched = nullptr;
+  contained([&]() -> Status {
+    GC_TRY_AS(RemoteProcess* const process, this->process(id));
+    watched = process;
+    std::lock_guard lock(watching_mutex_);
+    dial(process, address);
+    if (process->has_channel()) watching_.erase(process);
+    return {};
+  }).ignore();
+  return watched;
+}
+
 Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), size_t* failed) {
   struct Dialing {
     size_t at;
@@ -144,12 +186,7 @@ Status RemoteBoards::connect(const std::vector<Wanted>& wanted, void (*idle)(), 
       *failed = pending[i].at;
       RemoteProcess* const process = wanted[pending[i].at].process;
       GC_TRY_AS(UniqueFd socket, pending[i].dialed.finish());
-      if (socket) {
-        auto channel = make_channel(process);
-        channel->put(static_cast<uint32_t>(BoardMessage::kHello), &hello_, sizeof hello_);
-        process->add(channel);
-        Endpoint::instance().serve(std::move(channel), std::move(socket));
-      }
+      if (socket) take(std::move(socket), process);
       // A channel that the other side has made will do.
       if (process->has_channel())
         pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));

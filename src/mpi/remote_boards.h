@@ -11,9 +11,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "mpi/remote_process.h"
+#include "net/tcp/endpoint.h"
 #include "net/tcp/token.h"
 #include "proto/format/remote_page.h"
 #include "topo/node.h"
@@ -44,6 +46,9 @@ class RemoteBoards {
     proto::NetworkAddress address;
   };
   Status connect(const std::vector<Wanted>& wanted, void (*idle)(), size_t* failed);
+  // Goes on making a channel to a process, unless there is one, and never waits: the channel ends with the process.
+  // Returns the process; null where it does not listen. Call it again now and then.
+  const RemoteProcess* watch(const ProcessId& id, const proto::NetworkAddress& address) noexcept;
   // Tells all processes that this one runs.
   void tell_pulse() noexcept;
 
@@ -54,9 +59,16 @@ class RemoteBoards {
     proto::BoardQuestion question;
     RemoteProcess* process;  // that has asked
   };
+  struct Watching {
+    std::optional<net::DialedConnection> dialed;
+    net::Backoff pause;  // after a failure
+  };
 
   void welcome(UniqueFd connected);
   std::shared_ptr<net::Channel> make_channel(RemoteProcess* process);
+  void take(UniqueFd connected, RemoteProcess* process);
+  Status go_on(Watching* watching, RemoteProcess* process, const proto::NetworkAddress& address);
+  void dial(RemoteProcess* process, const proto::NetworkAddress& address);
   void enqueue(Request request);
   void run();
   void answer(const Request& request);
@@ -67,6 +79,9 @@ class RemoteBoards {
   std::mutex mutex_;  // of processes_ and links_
   std::map<ProcessId, std::unique_ptr<RemoteProcess>> processes_;
   std::vector<std::unique_ptr<Link>> links_;
+  std::mutex watching_mutex_;
+  std::map<RemoteProcess*, Watching> watching_;  // those without a channel
+
   core::Board* own_ = nullptr;
   proto::BoardHello hello_ = {};
 

@@ -354,6 +354,21 @@ void killed_in_turn() {
   expect_error(wait_for(rc, request), "the allreduce after the fault");
 }
 
+// Rank 1 dies in the middle of a message of device memory. The two have called no collective: nothing but messages
+// joins them.
+void killed_in_pieces() {
+  constexpr int kBytes = 64 << 20;
+  if (g_rank > 1) return;
+  Memory memory(Where::device, kBytes);
+  if (g_rank == 0)
+    return expect_error(MPI_Recv(memory.at(0), kBytes, MPI_BYTE, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                        "the receive");
+  MPI_Request request;
+  MPI_Isend(memory.at(0), kBytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // it sends nothing meanwhile
+  raise(SIGKILL);
+}
+
 // A persistent sum of `count` elements.
 class Sum {
  public:
@@ -611,6 +626,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed", killed},
                              {"killed_under_way", killed_under_way},
                              {"killed_in_turn", killed_in_turn},
+                             {"killed_in_pieces", killed_in_pieces},
                              {"late_start", late_start},
                              {"killed_started", killed_started},
                              {"across", across},

@@ -92,6 +92,11 @@ check_deaths() {
     run "rank 1 (process [^)]*) died" -np 3 --enable-recovery "$program" $fault
     survived "$fault" 0 2
   done
+  if [[ -n ${GC_NODES:-} ]]; then
+    run "a message of .* from rank 1 .* failed: that process has ended before it was complete" \
+      -np 3 --enable-recovery "$program" killed_in_pieces
+    survived killed_in_pieces 0 2
+  fi
   run "signal 9 (Killed)" -np 3 "$program" killed
 }
 

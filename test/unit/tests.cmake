@@ -43,6 +43,11 @@ gc_mutant(450 MUST_PRINT "FAILED.*BoardBootstrap.SaysThatARank" LABELS unit ENV 
   COMMAND test/unit/coll/call_matcher_test --gtest_filter=BoardBootstrap.*)
 gc_test(unit.call_matcher.nodes LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/call_matcher_test --gtest_filter=*OfAnotherNode*)
+gc_test(unit.remote_boards LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/coll/call_matcher_test --gtest_filter=RemoteBoards.*)
+# They try but once.
+gc_mutant(454 MUST_PRINT "FAILED.*RemoteBoards.WatchAgain" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/coll/call_matcher_test --gtest_filter=RemoteBoards.*)
 # Raises no number of another node's process; asks nobody there who has host memory.
 foreach(number 180 181)
   gc_mutant(${number} MUST_PRINT "FAILED.*CallMatcher.ARankOfAnotherNode" LABELS unit ENV GPUCOLL_DEVICE=emu

@@ -9,11 +9,15 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "coll/match/blocking_order.h"
 #include "coll/match/board_bootstrap.h"
+#include "mpi/remote_boards.h"
+#include "net/bootstrap/interfaces.h"
+#include "net/bootstrap/socket.h"
 
 namespace gpucoll::coll {
 namespace {
@@ -269,6 +273,38 @@ constexpr CallId call(uint64_t number) { return {GC_ORDER_BLOCKING, number, GC_F
   }
   line.hear();
   _exit(testing::Test::HasFailure());
+}
+
+[[noreturn]] void be_far_away(Line& line) {
+  line.take(1);
+  if (!set_param("host_id", "elsewhere", "test") || !MpiProcess::instance().open(&g_blobs[1])) _exit(1);
+  line.tell(g_blobs[1]);
+  line.hear<gc_process_blob>();
+  line.hear();
+  _exit(0);
+}
+
+// A process may be out of reach for a while.
+TEST(RemoteBoards, WatchAgainAProcessThatTheyCouldNotReach) {
+  Line line;
+  pid_t child;
+  ASSERT_NO_FATAL_FAILURE(be_rank_0(line, be_far_away, &child));
+  ProcessInfo info;
+  std::memcpy(&info, g_blobs[1].bytes, sizeof info);
+  const ProcessId id = {info.node, info.pid, info.board.inode};
+  proto::NetworkAddress closed = info.address;
+  net::Addresses at;
+  EXPECT_TRUE(net::listen_on({net::loopback_addresses().ipv4, {}}, &at).ok());  // and stops at once
+  closed.at = net::to_format(at);
+  const RemoteProcess* const process = RemoteBoards::instance().watch(id, closed);
+  ASSERT_NE(process, nullptr);
+  EXPECT_FALSE(process->has_channel());
+  EXPECT_TRUE(process->alive());
+  EXPECT_TRUE(eventually([&] { return RemoteBoards::instance().watch(id, info.address)->has_channel(); }));
+  EXPECT_TRUE(process->alive());
+  line.tell('x');
+  expect_its_end(child);
+  EXPECT_TRUE(eventually([&] { return !process->alive(); }));
 }
 
 TEST(CallMatcher, ARankOfAnotherNodeIsSeenAsOneOfThisNode) {

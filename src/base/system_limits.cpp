@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <iterator>
+#include <limits>
 #include <optional>
 
 namespace gpucoll {
@@ -40,6 +41,12 @@ std::optional<Owner> owner_of(pid_t pid) {
 }  // namespace
 
 bool no_descriptor_left(int errnum) noexcept { return errnum == EMFILE || errnum == ENFILE; }
+
+size_t most_descriptors() noexcept {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit)) return 0;
+  return static_cast<size_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int>::max()));
+}
 
 const char* limit_advice(int errnum) noexcept {
   switch (errnum) {

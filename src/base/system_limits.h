@@ -10,6 +10,8 @@ namespace gpucoll {
 
 // Returns whether a call failed since no descriptor was left, in this process or in the whole system.
 bool no_descriptor_left(int errnum) noexcept;
+// Returns how many descriptors this process may have open (RLIMIT_NOFILE).
+size_t most_descriptors() noexcept;
 // Appended to a sentence about a failed call: "; raise `ulimit -n`, ..."; "" where no limit was met.
 const char* limit_advice(int errnum) noexcept;
 // Makes room for 1,024 descriptors in the process's table, where the limit allows that. Linux doubles a table that is

@@ -108,6 +108,7 @@ function(gc_bootstrap_mutant number test)
 endfunction()
 gc_bootstrap_mutant(121 ARankThatCannotComeTellsTheOthersWhy)  # the first failure is told to nobody
 gc_bootstrap_mutant(122 OfThemOnlySoManyAreKept)
+gc_bootstrap_mutant(455 HaveAQuarterOfTheDescriptors)  # have all
 gc_bootstrap_mutant(452 DialsAgainWhereItWasTakenForAStranger)  # gives up instead
 gc_bootstrap_mutant(453 ComesAgainAfterAPauseInWhichItReturnsAtOnce)  # without a pause
 gc_bootstrap_mutant(123 MeetsOverTheInterfaceThatIsNamed)  # the maker listens everywhere

@@ -75,8 +75,12 @@ bool Door::accept_one(int listener, const Knows& knows, std::vector<Guest>* gues
   }
   if (!stranger.fd) return false;
   if (!settle(&stranger, knows, guests)) strangers_.push_back(std::move(stranger));
-  if (strangers_.size() > most_strangers_ && !gc_mutant(122)) strangers_.pop_front();
+  if (strangers_.size() > room() && !gc_mutant(122)) strangers_.pop_front();
   return true;
+}
+
+size_t Door::room() const noexcept {
+  return gc_mutant(455) ? most_strangers_ : std::min(most_strangers_, most_descriptors() / 4);
 }
 
 Status Door::serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests) {

@@ -15,6 +15,8 @@ namespace gpucoll::net {
 class Door {
  public:
   static constexpr size_t kMostStrangers = 64;
+  // For a process that is not told how many come: all ranks of a large communicator may knock at once.
+  static constexpr size_t kMostRanks = 1024;
   static constexpr std::chrono::milliseconds kBudget{2000};  // for a connection to show the secret
 
   struct Guest {
@@ -25,10 +27,13 @@ class Door {
   using Knows = std::function<bool(const proto::BootstrapHello&)>;
 
   Door() noexcept = default;
-  // most_strangers: how many may stand here at once that have said nothing yet.
+  // most_strangers: how many may stand here at once that have said nothing yet. They have at most a quarter of the
+  // descriptors that the process may have open.
   explicit Door(std::vector<UniqueFd> listeners, size_t most_strangers = kMostStrangers) noexcept
       : listeners_(std::move(listeners)), most_strangers_(most_strangers) {}
   explicit operator bool() const noexcept { return !listeners_.empty(); }
+  // Returns how many stand here that have said nothing yet.
+  size_t strangers() const noexcept { return strangers_.size(); }
 
   // Stops listening, also where a forked child has inherited the listener, and drops the strangers.
   void shut() noexcept;
@@ -54,6 +59,7 @@ class Door {
   bool accept_one(int listener, const Knows& knows, std::vector<Guest>* guests);
   Status accept_all(int listener, const Knows& knows, std::vector<Guest>* guests);
   bool has_last() const;
+  size_t room() const noexcept;
 
   std::vector<UniqueFd> listeners_;  // one for each address
   size_t most_strangers_ = kMostStrangers;

@@ -75,7 +75,7 @@ Result<proto::ListenAddress> Rendezvous::entrance() {
       return to_format(known.at);
   Entrance made = {wanted, {}, {}};
   GC_TRY_AS(auto listeners, listen_on(wanted, &made.at));
-  made.door = Door(std::move(listeners));
+  made.door = Door(std::move(listeners), Door::kMostRanks);
   entrances_.push_back(std::move(made));
   return to_format(entrances_.back().at);
 }

@@ -17,12 +17,6 @@
 #include "net/bootstrap/of_this_process.h"
 
 namespace gpucoll::net {
-namespace {
-
-// All ranks of a large communicator may knock at once.
-constexpr size_t kMostStrangers = 1024;
-
-}  // namespace
 
 Result<Token> random_token() {
   Token token;
@@ -61,7 +55,7 @@ Status Endpoint::listen() {
   GC_TRY_AS(auto listeners, listen_on(own_, &at));
   log::write(log::Level::info, "this process listens for other nodes at %s", to_string(at).c_str());
   address_ = to_format(at);
-  door_ = Door(std::move(listeners), kMostStrangers);
+  door_ = Door(std::move(listeners), Door::kMostRanks);
   service_thread([this] { run(); }).detach();
   listening_ = true;  // only now: starting a thread may fail
   return {};

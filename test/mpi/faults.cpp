@@ -365,7 +365,7 @@ void killed_in_pieces() {
                         "the receive");
   MPI_Request request;
   MPI_Isend(memory.at(0), kBytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
-  std::this_thread::sleep_for(std::chrono::seconds(2));  // it sends nothing meanwhile
+  std::this_thread::sleep_for(std::chrono::seconds(6));  // it sends nothing meanwhile
   raise(SIGKILL);
 }
 

@@ -52,7 +52,7 @@ std::string unanswered(const std::string& rank, int64_t waited_s, const char* pa
       "pass connections to that port, or name another interface by the parameter socket_ifname";
   constexpr char kTaken[] =
       "%s has waited %lld s (parameter %s) for %s, whose host takes connections at %s, but whose process does not "
-      "answer: it may be stopped, by a signal or a debugger";
+      "answer: it may be stopped, by a signal or a debugger, or have given up";
   char text[512];
   std::snprintf(text, sizeof text, taken ? kTaken : kSilent, rank.c_str(), static_cast<long long>(waited_s), parameter,
                 whom.c_str(), to_string(at).c_str());

@@ -80,7 +80,7 @@ bool Door::accept_one(int listener, const Knows& knows, std::vector<Guest>* gues
 }
 
 size_t Door::room() const noexcept {
-  return gc_mutant(455) ? most_strangers_ : std::min(most_strangers_, most_descriptors() / 4);
+  return gc_mutant(455) ? most_strangers_ : std::clamp<size_t>(most_descriptors() / 4, 1, most_strangers_);
 }
 
 Status Door::serve(const PollSet& set, const Knows& knows, std::vector<Guest>* guests) {

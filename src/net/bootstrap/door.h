@@ -27,7 +27,7 @@ class Door {
   using Knows = std::function<bool(const proto::BootstrapHello&)>;
 
   Door() noexcept = default;
-  // most_strangers: how many may stand here at once that have said nothing yet. They have at most a quarter of the
+  // most_strangers: how many may stand here at once that have said nothing yet. Each door has at most a quarter of the
   // descriptors that the process may have open.
   explicit Door(std::vector<UniqueFd> listeners, size_t most_strangers = kMostStrangers) noexcept
       : listeners_(std::move(listeners)), most_strangers_(most_strangers) {}

@@ -176,7 +176,7 @@ Result<UniqueFd> Dial::finish() {
     return UniqueFd();
   }
   pollfd now = {fd_.get(), POLLOUT, 0};
-  if (poll(&now, 1, 0) == 0) return UniqueFd();
+  if (poll(&now, 1, 0) <= 0) return UniqueFd();  // not yet, or a signal came
   int error = 0;
   socklen_t length = sizeof error;
   getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);

@@ -11,6 +11,6 @@ GC_CORE_SOURCES += \
 	src/core/comm/communicator_connect.cpp \
 	src/core/comm/group.cpp \
 	src/core/comm/group.h \
-	src/core/comm/reclaim.cpp \
 	src/core/comm/recent_table.h \
+	src/core/comm/reclaim.cpp \
 	src/core/comm/reclaim.h

@@ -566,7 +566,18 @@ void Communicator::check() noexcept {
 Status Communicator::look_at_links() {
   Status broken = links_->check(activity() == KernelActivity::launched);
   if (broken || !std::exchange(link_broken_, true)) return {};
-  return broken;
+  return links_->check(false) && may_still_take() ? Status() : std::move(broken);
+}
+
+// What peers that have closed in order have sent is on its way, or here: launches may still be taking it.
+bool Communicator::may_still_take() noexcept {
+  constexpr int64_t kGraceNs = 2'000'000'000;
+  const uint64_t done = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
+  if (!closed_since_ns_ || done != done_when_closed_) {
+    closed_since_ns_ = monotonic_ns();
+    done_when_closed_ = done;
+  }
+  return monotonic_ns() - closed_since_ns_ < kGraceNs;
 }
 
 void Communicator::compare_calls() noexcept {

@@ -57,8 +57,8 @@ class Links {
     if (progress_) progress_->wake();
   }
   // Returns what has broken a connection; ok while all is well. Connections of peers that are closing break anyway, and
-  // count only where launches of this rank are outstanding, as these may wait for what will not come, or still take what
-  // has come. From any thread.
+  // count only where launches of this rank are outstanding, as these may wait for what will not come, or still take
+  // what has come. From any thread.
   Status check(bool outstanding) const;
   // Returns whether that rank may have memory of this rank open.
   bool reaches(int peer) const { return linked_.contains(peer); }

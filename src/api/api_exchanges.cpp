@@ -1,6 +1,9 @@
 // The C API: collectives that are put together from sends and receives. Each body is one call of guarded().
+#include <algorithm>
+
 #include "api/exchange.h"
 #include "api/handles.h"
+#include "base/mutant.h"
 #include "core/comm/group.h"
 
 using namespace gpucoll;
@@ -20,6 +23,12 @@ Lists lists_of(const Caller& caller, const ExchangeCall& call) {
       static_cast<size_t>(caller.n_ranks)};
 }
 
+// Returns the root, also where the exchange is put together from messages: then it is the one peer of a side.
+int root_of(const ExchangeCall& call) {
+  if (call.function != core::Function::send_recv || gc_mutant(483)) return call.root;
+  return std::max(call.send.only, call.recv.only);
+}
+
 Operation operation_of(const Caller& caller, const ExchangeCall& call) {
   return {.function = call.function,
           .send = call.send.buffer,
@@ -28,7 +37,7 @@ Operation operation_of(const Caller& caller, const ExchangeCall& call) {
           .recv_count = call.recv.count,
           .stream = call.stream,
           .type = call.type,
-          .root = call.root,
+          .root = root_of(call),
           .lists = lists_of(caller, call)};
 }
 

@@ -53,9 +53,10 @@ void KeptOperations::keep(const Operation& operation, bool uses_send, bool uses_
                           const core::Repeat& repeat) noexcept try {
   const auto platform = gpu::platform();
   if (!repeat.plan || !platform) return;
+  Entry fresh = {operation, {}, {}, {}, repeat};
+  copy_lists(&fresh.operation, &fresh.numbers);
   Entry& entry = entries_.make_room(hash_of(operation));
-  entry = {operation, {}, {}, {}, repeat};
-  copy_lists(&entry.operation, &entry.numbers);
+  entry = std::move(fresh);
   if (uses_recv) entry.recv = {**platform, operation.recv};
   if (uses_send && !(uses_recv && operation.send == operation.recv)) entry.send = {**platform, operation.send};
 } catch (const std::bad_alloc&) {

@@ -129,4 +129,30 @@ TEST(KeptMessages, ListsOfTheRootAlone) {
   });
 }
 
+// Ranks that are no root say nothing but the root by which two calls differ.
+TEST(KeptMessages, EachRootGetsItsOwn) {
+  constexpr int kThree = 3;
+  on_ranks(kThree, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer one(kBytes), all(kThree * kBytes);
+    const Sizes counts(kThree, kCount), places = {0, kCount, 2 * kCount};
+    for (int i = 0; i < 2 * kThree * kTimes; ++i) {
+      const int root = i / kTimes % kThree;
+      one.put(Ints(kCount, 10 * i + rank));
+      all.put(Ints(kThree * kCount, -1));
+      GC_OK(gpucollGatherv(one.at(), kCount, all.at(), counts.data(), places.data(), gpucollInt32, root, comm,
+                           stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      for (int source = 0; source < kThree; ++source)
+        EXPECT_EQ(all.get<int32_t>(kCount, static_cast<size_t>(source) * kBytes),
+                  Ints(kCount, rank == root ? 10 * i + source : -1));
+      all.put(Ints(kThree * kCount, 10 * i));
+      GC_OK(gpucollScatterv(all.at(), counts.data(), places.data(), one.at(), kCount, gpucollInt32, root, comm,
+                            stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      EXPECT_EQ(one.get<int32_t>(kCount), Ints(kCount, 10 * i));
+    }
+  });
+}
+
 }  // namespace

@@ -49,13 +49,11 @@ gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
       GC_TRY_AS(const Use communicator, usable(comm));
       const Caller caller = {communicator->device(), communicator->rank(), communicator->size(), &comm->red_ops};
       GC_TRY_AS(const ExchangeCall call, make(caller));
-      const Operation asked = operation_of(caller, call);
-      Status status;
-      if (comm->kept.enqueue_again(comm->share, asked, &status)) return status;
-      core::Repeat repeat;
-      GC_TRY(enqueue_exchange(caller, comm->share, call, &repeat));
-      comm->kept.keep(asked, has_parts(call.send), has_parts(call.recv), repeat);
-      return {};
+      return comm->kept.run(comm->share, operation_of(caller, call), [&]() -> Result<Enqueued> {
+        Enqueued enqueued = {has_parts(call.send), has_parts(call.recv), {}};
+        GC_TRY(enqueue_exchange(caller, comm->share, call, &enqueued.repeat));
+        return enqueued;
+      });
     }());
   }));
 }

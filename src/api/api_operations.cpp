@@ -36,27 +36,25 @@ gpucollResult_t collective(const char* where, gpucollComm_t comm, const Collecti
                              .type = call.type,
                              .op = call.op,
                              .root = call.root};
-    Status status;
-    if (comm->kept.enqueue_again(comm->share, asked, &status)) return status;
-    GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
-    core::Repeat repeat;
-    GC_TRY(core::enqueue(comm->share, task, named(call), &repeat));
-    comm->kept.keep(asked, task.send, task.recv, repeat);
-    return {};
+    return comm->kept.run(comm->share, asked, [&]() -> Result<Enqueued> {
+      GC_TRY_AS(const core::CollectiveTask task, make_task(caller, call));
+      Enqueued enqueued = {task.send != nullptr, task.recv != nullptr, {}};
+      GC_TRY(core::enqueue(comm->share, task, named(call), &enqueued.repeat));
+      return enqueued;
+    });
   });
 }
 
 gpucollResult_t message(const char* where, gpucollComm_t comm, bool is_send, const Operation& asked,
                         const PairCall& call) {
   return operation(where, comm, [&](const Caller& caller) -> Status {
-    Status status;
-    if (comm->kept.enqueue_again(comm->share, asked, &status)) return status;
-    GC_TRY_AS(const core::SendRecvTask task, make_task(caller, call));
-    const core::Message message = {is_send, call.peer, task};
-    core::Repeat repeat;
-    GC_TRY(core::enqueue_messages(comm->share, {&message, 1}, &repeat));
-    comm->kept.keep(asked, is_send, !is_send, repeat);
-    return {};
+    return comm->kept.run(comm->share, asked, [&]() -> Result<Enqueued> {
+      GC_TRY_AS(const core::SendRecvTask task, make_task(caller, call));
+      const core::Message message = {is_send, call.peer, task};
+      Enqueued enqueued = {is_send, !is_send, {}};
+      GC_TRY(core::enqueue_messages(comm->share, {&message, 1}, &enqueued.repeat));
+      return enqueued;
+    });
   });
 }
 

@@ -49,8 +49,8 @@ bool KeptOperations::enqueue_again(const core::CommShare& share, const Operation
   return false;
 }
 
-void KeptOperations::keep(const Operation& operation, bool uses_send, bool uses_recv,
-                          const core::Repeat& repeat) noexcept try {
+void KeptOperations::keep(const Operation& operation, const Enqueued& enqueued) noexcept try {
+  const auto& [uses_send, uses_recv, repeat] = enqueued;
   const auto platform = gpu::platform();
   if (!repeat.plan || !platform) return;
   Entry fresh = {operation, {}, {}, {}, repeat};

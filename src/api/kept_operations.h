@@ -43,18 +43,32 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
+// An operation that has been checked and enqueued.
+struct Enqueued {
+  bool uses_send, uses_recv;  // which of the buffers were looked at
+  core::Repeat repeat;
+};
+
 class KeptOperations {
  public:
-  // Carries the operation out where it is kept and nothing has changed since; returns whether it has tried, and then
-  // what came of it in *status.
-  bool enqueue_again(const core::CommShare& share, const Operation& operation, Status* status);
-  // Keeps an operation, with a copy of its lists, that has been checked and enqueued, where it can be enqueued again.
-  // uses_send, uses_recv: which of the buffers were looked at.
-  void keep(const Operation& operation, bool uses_send, bool uses_recv, const core::Repeat& repeat) noexcept;
+  // Carries an operation out: as it is kept, where nothing has changed since; else by enqueue(), which gives a
+  // Result<Enqueued>. Then it keeps the operation, with a copy of its lists, where it can be enqueued again.
+  template <class Enqueue>
+  Status run(const core::CommShare& share, const Operation& operation, Enqueue&& enqueue) {
+    Status status;
+    if (enqueue_again(share, operation, &status)) return status;
+    GC_TRY_AS(const Enqueued enqueued, enqueue());
+    keep(operation, enqueued);
+    return {};
+  }
   // Forgets all, where what an argument stands for changes, or the communicator ends.
   void forget() noexcept { entries_.forget_all(); }
 
  private:
+  // Returns whether it has tried, and then what came of it in *status.
+  bool enqueue_again(const core::CommShare& share, const Operation& operation, Status* status);
+  void keep(const Operation& operation, const Enqueued& enqueued) noexcept;
+
   struct Entry {
     Operation operation;
     std::vector<size_t> numbers;  // where the operation's lists point

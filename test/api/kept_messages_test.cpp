@@ -1,16 +1,11 @@
 // Messages, and exchanges that have lists of counts, that come again alone: the communicator keeps them as it keeps
 // other operations (kept_operations_test.cpp).
-#include "ranks.h"
+#include "kept.h"
 
 namespace {
 
 using namespace gpucoll_test;
 
-constexpr int kRanks = 2;
-constexpr int kTimes = 6;  // as often an operation comes until it is kept for certain
-constexpr size_t kCount = 5;
-constexpr size_t kBytes = kCount * sizeof(int32_t);
-using Ints = std::vector<int32_t>;
 using Sizes = std::vector<size_t>;
 
 struct Side {

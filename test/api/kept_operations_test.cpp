@@ -4,17 +4,11 @@
 #include <functional>
 #include <string>
 
-#include "ranks.h"
+#include "kept.h"
 
 namespace {
 
 using namespace gpucoll_test;
-
-constexpr int kRanks = 2;
-constexpr int kTimes = 6;  // as often an operation comes until it is kept for certain
-constexpr size_t kCount = 5;
-constexpr size_t kBytes = kCount * sizeof(int32_t);
-using Ints = std::vector<int32_t>;
 
 gpucollResult_t add_up(const DeviceBuffer& in, const DeviceBuffer& out, gpucollComm_t comm, const Stream& stream,
                        gpucollRedOp_t op = gpucollSum) {

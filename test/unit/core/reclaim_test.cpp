@@ -89,16 +89,22 @@ class SlowToRelease : public gpucoll_test::ForwardingDevice {
   std::atomic<bool> inside{false}, goes_on{false};
 };
 
-// drain_reclaimed() must not take for gone what the proxy is destroying.
-TEST(Reclaim, CountWhatIsBeingDestroyed) {
-  static SlowToRelease device;  // outlives what a failed test leaves to the proxy
-  FakeInFlight work;
+// Gives a communicator back, and returns when the proxy is destroying it, which lasts until the device is told to go
+// on.
+void leave_to_the_proxy(SlowToRelease& device, FakeInFlight& work) {
   work.busy = true;
   auto communicator = communicator_on(device);
   EXPECT_TRUE(communicator->finish(nullptr).ok());
   reclaim(std::move(communicator), 0);
   work.busy = false;
   while (!device.inside) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// drain_reclaimed() must not take for gone what the proxy is destroying.
+TEST(Reclaim, CountWhatIsBeingDestroyed) {
+  static SlowToRelease device;  // outlives what a failed test leaves to the proxy
+  FakeInFlight work;
+  leave_to_the_proxy(device, work);
   EXPECT_FALSE(drain_reclaimed(0, nullptr));
   device.goes_on = true;
   EXPECT_TRUE(drain_reclaimed(10000, nullptr));
@@ -108,12 +114,7 @@ TEST(Reclaim, CountWhatIsBeingDestroyed) {
 TEST(Reclaim, WaitOnceForAllForWhatOthersDestroy) {
   static SlowToRelease device;
   FakeInFlight work;
-  work.busy = true;
-  auto communicator = communicator_on(device);
-  EXPECT_TRUE(communicator->finish(nullptr).ok());
-  reclaim(std::move(communicator), 0);
-  work.busy = false;
-  while (!device.inside) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  leave_to_the_proxy(device, work);
   work.busy = true;
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 8; ++i) reclaim(finished_communicator(), 0);

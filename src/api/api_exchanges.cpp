@@ -38,6 +38,8 @@ Operation operation_of(const Caller& caller, const ExchangeCall& call) {
           .stream = call.stream,
           .type = call.type,
           .root = root_of(call),
+          .sends = has_parts(call.send) || gc_mutant(484),
+          .receives = has_parts(call.recv) || gc_mutant(484),
           .lists = lists_of(caller, call)};
 }
 
@@ -45,7 +47,7 @@ Operation operation_of(const Caller& caller, const ExchangeCall& call) {
 template <class Make>
 gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
   return to_c(guarded(where, [&] {
-    return core::fail_group([&]() -> Status {
+    return core::fail_group(contained([&]() -> Status {
       GC_TRY_AS(const Use communicator, usable(comm));
       const Caller caller = {communicator->device(), communicator->rank(), communicator->size(), &comm->red_ops};
       GC_TRY_AS(const ExchangeCall call, make(caller));
@@ -54,7 +56,7 @@ gpucollResult_t exchange(const char* where, gpucollComm_t comm, Make&& make) {
         GC_TRY(enqueue_exchange(caller, comm->share, call, &enqueued.repeat));
         return enqueued;
       });
-    }());
+    }));
   }));
 }
 

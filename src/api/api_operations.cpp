@@ -19,10 +19,10 @@ Caller caller_of(gpucollComm_t comm) {
 template <class Body>
 gpucollResult_t operation(const char* where, gpucollComm_t comm, Body&& body) {
   return to_c(guarded(where, [&] {
-    return core::fail_group([&]() -> Status {
+    return core::fail_group(contained([&]() -> Status {
       GC_TRY_AS(const Use use, usable(comm));
       return body(caller_of(comm));
-    }());
+    }));
   }));
 }
 
@@ -110,13 +110,23 @@ gpucollResult_t gpucollBarrier(gpucollComm_t comm, gpucollStream_t stream) {
 
 gpucollResult_t gpucollSend(const void* sendbuff, size_t count, gpucollDataType_t datatype, int peer,
                             gpucollComm_t comm, gpucollStream_t stream) {
-  const Operation asked = {.send = sendbuff, .send_count = count, .stream = stream, .type = datatype, .root = peer};
+  const Operation asked = {.send = sendbuff,
+                           .send_count = count,
+                           .stream = stream,
+                           .type = datatype,
+                           .root = peer,
+                           .receives = gc_mutant(484) != 0};
   return message("gpucollSend", comm, true, asked, {"sendbuff", sendbuff, count, datatype, peer, stream});
 }
 
 gpucollResult_t gpucollRecv(void* recvbuff, size_t count, gpucollDataType_t datatype, int peer, gpucollComm_t comm,
                             gpucollStream_t stream) {
-  const Operation asked = {.recv = recvbuff, .recv_count = count, .stream = stream, .type = datatype, .root = peer};
+  const Operation asked = {.recv = recvbuff,
+                           .recv_count = count,
+                           .stream = stream,
+                           .type = datatype,
+                           .root = peer,
+                           .sends = gc_mutant(484) != 0};
   return message("gpucollRecv", comm, false, asked, {"recvbuff", recvbuff, count, datatype, peer, stream});
 }
 

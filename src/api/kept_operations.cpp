@@ -10,11 +10,12 @@
 namespace gpucoll::coll {
 namespace {
 
-// Operations that come in turn differ in their buffers, or send other parts of them.
+// Operations that come in turn differ in their buffers, send other parts of them, or have another root or peer.
 uint64_t hash_of(const Operation& operation) {
   const auto word = [](const void* address) { return reinterpret_cast<uintptr_t>(address); };
   const uint64_t buffers = hash_combine(hash_combine(0, word(operation.send)), word(operation.recv));
-  return hash_combine(buffers, operation.send_count + operation.recv_count);
+  const uint64_t counts = hash_combine(buffers, operation.send_count + operation.recv_count);
+  return hash_combine(counts, static_cast<uint64_t>(operation.root));
 }
 
 // Lets the operation's lists point to copies.

@@ -37,7 +37,8 @@ struct Operation {
   gpucollStream_t stream = nullptr;
   gpucollDataType_t type = gpucollInt8;
   gpucollRedOp_t op = gpucollSum;
-  int root = 0;  // or the peer
+  int root = 0;                        // or the peer
+  bool sends = true, receives = true;  // of messages and exchanges: this rank has parts to send, or to receive
   Lists lists = {};
 
   bool operator==(const Operation&) const = default;

@@ -124,6 +124,26 @@ TEST(KeptMessages, ListsOfTheRootAlone) {
   });
 }
 
+// A send and a receive of nothing may have equal arguments, as may a gatherv and a scatterv on a rank that is no root.
+TEST(KeptMessages, WithoutBytesSendsAreNoReceives) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Side side;
+    const Sizes counts(kRanks, 0), places(kRanks, 0);
+    gpucollStream_t stream = side.stream.handle;
+    for (int i = 0; i < 6 * kTimes; ++i) {
+      const bool sends = (i + rank) % 2;
+      GC_OK(sends ? gpucollSend(nullptr, 0, gpucollInt32, 1 - rank, comm, stream)
+                  : gpucollRecv(nullptr, 0, gpucollInt32, 1 - rank, comm, stream));
+      GC_OK(gpucollGatherv(nullptr, 0, nullptr, counts.data(), places.data(), gpucollInt32, 1, comm, stream));
+      GC_OK(gpucollScatterv(nullptr, counts.data(), places.data(), nullptr, 0, gpucollInt32, 1, comm, stream));
+    }
+    GC_OK(gpucollStreamSynchronize(stream));
+    side.buffer.put(Ints(kCount, rank == 0 ? 7 : -1));
+    GC_OK(rank == 0 ? side.send(comm, 1) : side.recv(comm, 0));
+    EXPECT_EQ(side.got(), Ints(kCount, 7));
+  });
+}
+
 // Ranks that are no root say nothing but the root by which two calls differ.
 TEST(KeptMessages, EachRootGetsItsOwn) {
   constexpr int kThree = 3;

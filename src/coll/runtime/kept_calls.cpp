@@ -1,6 +1,7 @@
 #include "coll/runtime/kept_calls.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/hash.h"
@@ -57,7 +58,6 @@ bool KeptCalls::are_same(const gc_call& kept, const gc_call& call) const {
 }
 
 void KeptCalls::write_down(gc_call call, Entry* entry) const {
-  entry->call = {};  // equals no other, if there is no room for the lists
   const auto of = [this](gc_buffer& buffer, BlockList* list) {
     buffer.block_bytes = copy(buffer.block_bytes, n_ranks_, &list->bytes);
     buffer.block_offsets = copy(buffer.block_offsets, n_ranks_, &list->offsets);
@@ -77,15 +77,21 @@ DeviceCall* KeptCalls::find(const gc_call& call) noexcept {
   return nullptr;
 }
 
-void KeptCalls::keep(const gc_call& call, DeviceCall& made) {
+void KeptCalls::keep(const gc_call& call, DeviceCall& made) noexcept {
   if (!made.kept || !is_plain(call) || !has_tasks_alone(made.part)) return;
   const auto send = KnownBuffer::of(call.send, n_ranks_), recv = KnownBuffer::of(call.recv, n_ranks_);
   if (!send || !recv) return;
-  Entry& entry = entries_.make_room(hash_of(call));
-  write_down(call, &entry);
-  entry.send = *send;
-  entry.recv = *recv;
-  entry.made.take_tasks(made);
+  Entry* entry = nullptr;
+  try {
+    entry = &entries_.make_room(hash_of(call));
+    write_down(call, entry);
+  } catch (const std::bad_alloc&) {
+    if (entry) entries_.forget(*entry);
+    return;
+  }
+  entry->send = *send;
+  entry->recv = *recv;
+  entry->made.take_tasks(made);
 }
 
 }  // namespace gpucoll::coll

@@ -25,7 +25,7 @@ class KeptCalls {
   // has ended then. Good until the next keep().
   DeviceCall* find(const gc_call& call) noexcept;
   // Keeps a call that has been prepared() and is over, where it can be kept; then takes its tasks.
-  void keep(const gc_call& call, DeviceCall& made);
+  void keep(const gc_call& call, DeviceCall& made) noexcept;
 
  private:
   // The copies of a buffer's lists; empty where it has none.

@@ -565,6 +565,7 @@ void Communicator::check() noexcept {
 // By the watchdog. A link of a peer that has failed or closed breaks, too: its page may say so a little later.
 Status Communicator::look_at_links() {
   Status broken = links_->check(activity() == KernelActivity::launched);
+  if (broken) closed_since_ns_ = 0;
   if (broken || !std::exchange(link_broken_, true)) return {};
   return links_->check(false) && may_still_take() ? Status() : std::move(broken);
 }

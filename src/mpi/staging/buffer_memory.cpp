@@ -112,7 +112,8 @@ std::optional<KnownBuffer> KnownBuffer::of(const gc_buffer& buffer, int n_blocks
   if (known.platform_) known.info_ = known.platform_->classify(all.address);
   const gpu::PointerInfo& info = known.info_;
   if (info.kind != gpu::MemoryKind::device || info.device < 0) return std::nullopt;
-  const bool is_inside = !info.bytes || all.address + all.bytes <= static_cast<const uint8_t*>(info.base) + info.bytes;
+  if (!info.bytes) return buffer.block_bytes ? std::nullopt : std::optional(known);  // blocks may be in several
+  const bool is_inside = all.address + all.bytes <= static_cast<const uint8_t*>(info.base) + info.bytes;
   return is_inside ? std::optional(known) : std::nullopt;
 }
 

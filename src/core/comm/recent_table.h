@@ -19,8 +19,9 @@ class RecentTable {
   // Returns the entry of that hash for which is_it(entry) holds, as the one used last; null where there is none.
   template <class Predicate>
   Entry* find(uint64_t hash, Predicate&& is_it) {
-    if (!sets_) return nullptr;
-    for (Slot& slot : set_of(hash)) {
+    Set* const set = set_of(hash).get();
+    if (!set) return nullptr;
+    for (Slot& slot : *set) {
       if (!slot.last_use || !is_it(slot.entry)) continue;
       slot.last_use = ++now_;
       return &slot.entry;
@@ -30,19 +31,22 @@ class RecentTable {
 
   // Returns an entry to be written for a key of that hash that find() has not found. Throws std::bad_alloc.
   Entry& make_room(uint64_t hash) {
-    if (!sets_) sets_ = std::make_unique<std::array<Set, kSets>>();
-    Slot& slot = *std::ranges::min_element(set_of(hash), {}, &Slot::last_use);
+    std::unique_ptr<Set>& set = set_of(hash);
+    if (!set) set = std::make_unique<Set>();
+    Slot& slot = *std::ranges::min_element(*set, {}, &Slot::last_use);
     slot.last_use = ++now_;
     return slot.entry;
   }
 
   // Forgets an entry that find() has returned.
   void forget(const Entry& entry) noexcept {
-    for (Set& set : *sets_)
-      for (Slot& slot : set)
+    for (const std::unique_ptr<Set>& set : sets_) {
+      if (!set) continue;
+      for (Slot& slot : *set)
         if (&slot.entry == &entry) slot.last_use = 0;
+    }
   }
-  void forget_all() noexcept { sets_.reset(); }
+  void forget_all() noexcept { sets_ = {}; }
 
  private:
   struct Slot {
@@ -51,9 +55,9 @@ class RecentTable {
   };
   using Set = std::array<Slot, kWays>;
 
-  Set& set_of(uint64_t hash) noexcept { return (*sets_)[hash % kSets]; }
+  std::unique_ptr<Set>& set_of(uint64_t hash) noexcept { return sets_[hash % kSets]; }
 
-  std::unique_ptr<std::array<Set, kSets>> sets_;  // null until the first entry: most owners never have one
+  std::array<std::unique_ptr<Set>, kSets> sets_ = {};  // null until the first entry: most owners have but a few
   uint64_t now_ = 0;
 };
 

@@ -67,6 +67,8 @@ Status SendingLane::drained(uint64_t head) {
   return {};
 }
 
+bool SendingLane::all_drained() const noexcept { return head_ == __atomic_load_n(tail_of(receive_), __ATOMIC_ACQUIRE); }
+
 Result<uint8_t*> ReceivingLane::place(const StepFrame& frame) {
   const uint64_t begin = proto::slice_begin(frame.step, frame.record), end = end_of(frame.step, frame.record);
   const uint64_t room = proto::slice_steps(frame.record) * slot_bytes_;

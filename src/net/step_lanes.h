@@ -20,6 +20,8 @@ class SendingLane {
   Result<bool> next(proto::StepFrame* frame, const uint8_t** data);
   // The receiver has drained so many steps.
   Status drained(uint64_t head);
+  // Returns whether the receiver has drained all that kernels have filled.
+  bool all_drained() const noexcept;
 
  private:
   uint8_t* receive_;

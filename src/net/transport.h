@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "proto/format/connection.h"
@@ -49,6 +50,12 @@ struct LinkShape {
 // An end has nothing left to move; or something, once the other side or the kernels go on; or it has just moved some.
 enum class StepProgress { none, pending, moved };
 
+// What the other end has told when its rank closed the communicator in order.
+struct PeerEnd {
+  uint64_t messages;  // of send and receive that its rank has moved; proto::kUnknownMessages
+  bool all_taken;     // it has drained all that this end's kernels have filled
+};
+
 class LinkEnd {
  public:
   virtual ~LinkEnd() = default;
@@ -69,6 +76,13 @@ class LinkEnd {
   // Moves the steps that can be moved without waiting. REQUIRES: established. Errors: what broke the connection, from
   // then on.
   virtual Result<StepProgress> progress() { return StepProgress::none; }
+  // Returns whether the ends tell each other when their ranks close in order. An end without that is a failure.
+  virtual bool tells_end() const { return false; }
+  // Tells the other end that this one moves nothing more. progress() sends it. REQUIRES: progress() has found nothing
+  // to move, and no kernel runs; once.
+  virtual void finish(uint64_t /*messages*/) {}
+  // Returns what the other end has told by finish(); empty until that has come, behind all its steps.
+  virtual std::optional<PeerEnd> peer_end() const { return {}; }
 };
 
 class Transport {

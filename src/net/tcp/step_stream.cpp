@@ -101,9 +101,15 @@ Status FrameReader::take_header(const uint8_t** data, size_t* bytes, FrameSink& 
   *data += now;
   *bytes -= now;
   if (header_ < sizeof frame_) return {};
-  const bool known = frame_.kind == StepKind::kData || frame_.kind == StepKind::kHead;
-  if (frame_.magic != proto::kStepMagic || !known)
+  const bool ends = frame_.kind == StepKind::kEnd;
+  const bool known = ends || frame_.kind == StepKind::kData || frame_.kind == StepKind::kHead;
+  if (frame_.magic != proto::kStepMagic || !known || end_mark_)
     return Status::error(Code::remote, "it sends data that are not a step, as another version of gpucoll may");
+  if (ends) {
+    end_mark_ = frame_.step;
+    header_ = 0;
+    return {};
+  }
   GC_TRY_AS(place_, sink.begin(frame_));
   missing_ = data_bytes(frame_);
   return missing_ == 0 ? take_data(0, sink) : Status();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -18,6 +19,8 @@ class FrameWriter {
   // Returns whether there is room for one more frame.
   bool has_room() const noexcept { return count_ < kMostFrames; }
   bool empty() const noexcept { return count_ == 0; }
+  // Forgets what has not been sent.
+  void drop_all() noexcept { count_ = sent_ = 0; }
   // data stay as they are until the frame is sent. REQUIRES: has_room().
   void put(const proto::StepFrame& frame, const uint8_t* data);
   // Sends what goes without waiting; returns whether any did. Errors: remote, system.
@@ -51,6 +54,8 @@ class FrameReader {
   // Receives what is there without waiting, for a while; returns whether there was anything. Errors: remote; the
   // sink's.
   Result<bool> receive(int socket, FrameSink& sink);
+  // Returns the number of messages in the other side's end mark (StepKind::kEnd); empty until it has come.
+  const std::optional<uint64_t>& end_mark() const noexcept { return end_mark_; }
   // Takes bytes as if they had been received.
   Status feed(const uint8_t* data, size_t bytes, FrameSink& sink);
 
@@ -63,6 +68,7 @@ class FrameReader {
   size_t header_ = 0;         // bytes of frame_ that have come
   uint8_t* place_ = nullptr;  // of the data that are still to come
   size_t missing_ = 0;
+  std::optional<uint64_t> end_mark_;
 };
 
 }  // namespace gpucoll::net

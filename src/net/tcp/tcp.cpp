@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/mutant.h"
 #include "base/params.h"
 #include "net/host_blocks.h"
 #include "net/step_lanes.h"
@@ -26,13 +27,50 @@ struct TcpBlob {
 static_assert(sizeof(TcpBlob) <= sizeof(LinkBlob));
 constexpr uint32_t kMostSockets = 64;
 
-StepFrame head_frame(int lane, uint64_t head) {
+StepFrame frame_of(StepKind kind, int lane, uint64_t step) {
   StepFrame frame = {};
   frame.magic = proto::kStepMagic;
-  frame.kind = StepKind::kHead;
+  frame.kind = kind;
   frame.lane = static_cast<uint16_t>(lane);
-  frame.step = head;
+  frame.step = step;
   return frame;
+}
+
+// One socket's share of an end's work.
+struct Stream {
+  FrameWriter writer;
+  FrameReader reader;
+  int last_lane = -1;   // which was looked at last
+  bool closed = false;  // the other side has closed it, behind its end mark
+  Status unsent;        // why nothing can be sent any more
+
+  bool ended() const { return reader.end_mark() || (closed && gc_mutant(491)); }
+};
+
+// Receives what is there. The end of the socket is a failure unless the other side's end mark has come before.
+Result<bool> receive(Stream& stream, int socket, FrameSink& sink) {
+  if (stream.closed) return false;
+  auto came = stream.reader.receive(socket, sink);
+  if (came) return came;
+  if (!stream.reader.end_mark() && !gc_mutant(491)) return stream.unsent ? std::move(came).status() : stream.unsent;
+  stream.closed = true;
+  return false;
+}
+
+// What has come is received before it counts that nothing can be sent: the other side may have ended in order.
+Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
+  GC_TRY_AS(const bool came, receive(stream, socket, sink));
+  if (stream.ended() || !stream.unsent) {
+    stream.writer.drop_all();
+    return came ? StepProgress::moved : StepProgress::none;
+  }
+  auto sent = stream.writer.flush(socket);
+  if (!sent) {
+    stream.unsent = std::move(sent).status();
+    return StepProgress::pending;
+  }
+  if (came || *sent) return StepProgress::moved;
+  return stream.writer.empty() ? StepProgress::none : StepProgress::pending;
 }
 
 class TcpEnd : public LinkEnd {
@@ -42,8 +80,19 @@ class TcpEnd : public LinkEnd {
   const LinkBlob& blob() const override { return blob_; }
   proto::Connector connector(int lane) const override { return blocks_.connector(lane); }
   bool needs_progress() const override { return true; }
+  bool tells_end() const override { return true; }
+  void finish(uint64_t messages) override {
+    for (Stream& stream : streams_)
+      if (!stream.ended() && !gc_mutant(490)) stream.writer.put(frame_of(StepKind::kEnd, 0, messages), nullptr);
+  }
+  std::optional<PeerEnd> peer_end() const override {
+    for (const Stream& stream : streams_)
+      if (!stream.ended()) return {};
+    return PeerEnd{streams_[0].reader.end_mark().value_or(proto::kUnknownMessages), all_taken()};
+  }
 
  protected:
+  virtual bool all_taken() const { return true; }
   // Makes the blocks, and a lane of either side's for each.
   template <class Lane>
   Status allocate(std::vector<Lane>* lanes) {
@@ -63,24 +112,11 @@ class TcpEnd : public LinkEnd {
   const LinkShape shape_;
   LinkBlob blob_ = {};
   std::vector<UniqueFd> sockets_;
+  std::vector<Stream> streams_;  // of each socket
 
  private:
   HostBlocks blocks_;
 };
-
-// One socket's share of an end's work.
-struct Stream {
-  FrameWriter writer;
-  FrameReader reader;
-  int last_lane = -1;  // which was looked at last
-};
-
-Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
-  GC_TRY_AS(const bool came, stream.reader.receive(socket, sink));
-  GC_TRY_AS(const bool sent, stream.writer.flush(socket));
-  if (came || sent) return StepProgress::moved;
-  return stream.writer.empty() ? StepProgress::none : StepProgress::pending;
-}
 
 class TcpSender final : public TcpEnd, private FrameSink {
  public:
@@ -142,10 +178,12 @@ class TcpSender final : public TcpEnd, private FrameSink {
     return static_cast<uint8_t*>(nullptr);
   }
   Status end(const StepFrame& frame) override { return lanes_[frame.lane].drained(frame.step); }
+  bool all_taken() const override {
+    return std::all_of(lanes_.begin(), lanes_.end(), [](const SendingLane& lane) { return lane.all_drained(); });
+  }
 
   std::vector<DialedConnection> dialed_;
   std::vector<SendingLane> lanes_;
-  std::vector<Stream> streams_;
 };
 
 class TcpReceiver final : public TcpEnd, private FrameSink {
@@ -192,7 +230,7 @@ class TcpReceiver final : public TcpEnd, private FrameSink {
     FrameWriter& writer = streams_[socket].writer;
     for (int looks = static_cast<int>(socket); looks < shape_.lanes && writer.has_room(); looks += n_sockets()) {
       const int lane = lane_behind(socket, &streams_[socket].last_lane);
-      if (lanes_[static_cast<size_t>(lane)].drained(&head)) writer.put(head_frame(lane, head), nullptr);
+      if (lanes_[static_cast<size_t>(lane)].drained(&head)) writer.put(frame_of(StepKind::kHead, lane, head), nullptr);
     }
   }
   Result<uint8_t*> begin(const StepFrame& frame) override {
@@ -207,7 +245,6 @@ class TcpReceiver final : public TcpEnd, private FrameSink {
 
   Token token_;
   std::vector<ReceivingLane> lanes_;
-  std::vector<Stream> streams_;
 };
 
 class TcpTransport final : public Transport {

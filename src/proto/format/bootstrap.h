@@ -21,7 +21,7 @@
 namespace gpucoll::proto {
 
 // The last digit is the version of this format.
-inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c34ull;
+inline constexpr uint64_t kBootstrapMagic = 0x6770756f636f6c35ull;
 inline constexpr int32_t kMostRanks = 1 << 16;
 inline constexpr uint8_t kAdmitted = 6;  // what a listener answers to the Hello of one that it lets in
 

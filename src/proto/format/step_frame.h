@@ -3,6 +3,9 @@
 //   kData  from the sending end: the slice that begins behind step `step`; slice_bytes(record) bytes of data follow,
 //          then the receiving end has tail beyond the slice. With it goes the note of a message that begins there
 //   kHead  from the receiving end: `step` steps have been drained
+//   kEnd   from either end, the last frame over a socket: its rank has closed the communicator in order. `step` is the
+//          number of messages that this rank has sent to the other one, or received from it, by links of this kind in
+//          this direction; kUnknownMessages where graphs may have moved more. A socket that ends without it is broken
 // A sender's slot is free again once the receiver's is, so data are sent from the slots themselves.
 #pragma once
 #include <cstdint>
@@ -11,9 +14,10 @@
 
 namespace gpucoll::proto {
 
-inline constexpr uint32_t kStepMagic = 0x67635374;
+inline constexpr uint32_t kStepMagic = 0x67635375;  // the last digit is the version
 
-enum class StepKind : uint16_t { kData = 1, kHead = 2 };
+enum class StepKind : uint16_t { kData = 1, kHead = 2, kEnd = 3 };
+inline constexpr uint64_t kUnknownMessages = ~uint64_t{0};
 
 struct StepFrame {
   uint32_t magic;

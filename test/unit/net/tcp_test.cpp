@@ -142,6 +142,20 @@ TEST(StepFrames, NonsenseIsAnError) {
   }
 }
 
+TEST(StepFrames, NothingFollowsAnEnd) {
+  StepFrame end = frame_of(0);
+  end.kind = StepKind::kEnd;
+  end.step = 5;
+  const StepFrame more = frame_of(0);
+  FrameReader reader;
+  RecordingSink sink;
+  EXPECT_FALSE(reader.end_mark());
+  EXPECT_TRUE(reader.feed(reinterpret_cast<const uint8_t*>(&end), sizeof end, sink));
+  EXPECT_EQ(reader.end_mark(), 5u);
+  EXPECT_EQ(sink.ended, 0u);
+  EXPECT_EQ(reader.feed(reinterpret_cast<const uint8_t*>(&more), sizeof more, sink).code(), Code::remote);
+}
+
 // A peer cannot make this side write elsewhere, or over what kernels have not drained.
 TEST(StepLanes, ReceiveOnlyWhatHasRoom) {
   const proto::ConnectionShape shape = {128, 0, 0};
@@ -189,6 +203,87 @@ TEST(TcpLink, SaysThatThePeerIsGone) {
     return !status;
   });
   EXPECT_EQ(status.code(), Code::remote);
+}
+
+namespace {
+
+// Lets an end move until it has nothing left; returns how it goes.
+Status rest(LinkEnd& end) {
+  for (;;) {
+    GC_TRY_AS(const StepProgress moved, end.progress());
+    if (moved == StepProgress::none) return {};
+  }
+}
+
+// Lets an end move until the other one has told that it ends, or it fails.
+Status until_end(LinkEnd& end) {
+  Status status;
+  await([&] {
+    status = rest(end);
+    return !status || end.peer_end();
+  });
+  return status;
+}
+
+}  // namespace
+
+// What came before the mark is received, however late, and the end behind it is no failure.
+TEST(TcpLink, AnOrderlyEndIsNoFailure) {
+  HostMemoryPort memory;
+  const LinkShape shape = {3, proto::connection_shape(4096)};
+  Pair pair = connect_pair(tcp_transport(), shape, memory);
+  const std::vector<Slice> slices = {{1, 100}, {2, 1024}, {4, 1}};
+  for (int lane = 0; lane < shape.lanes; ++lane)
+    send_slices(pair.sender->connector(lane), lane, slices, shape.slots.simple);
+  ASSERT_TRUE(rest(*pair.sender));
+  pair.sender->finish(7);
+  ASSERT_TRUE(rest(*pair.sender));
+  EXPECT_FALSE(pair.receiver->peer_end());
+  pair.sender.reset();
+  const Status status = until_end(*pair.receiver);
+  ASSERT_TRUE(status) << status.what();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(rest(*pair.receiver));
+  EXPECT_EQ(pair.receiver->peer_end()->messages, 7u);
+  for (int lane = 0; lane < shape.lanes; ++lane)
+    EXPECT_EQ(receive_slices(pair.receiver->connector(lane), lane, slices, shape.slots.simple), 0u);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(rest(*pair.receiver));  // what its kernels have drained concerns nobody
+}
+
+TEST(TcpLink, AnEndWithoutAMarkIsAFailure) {
+  HostMemoryPort memory;
+  for (const Side side : {Side::send, Side::receive}) {
+    Pair pair = connect_pair(tcp_transport(), {2, proto::connection_shape(4096)}, memory);
+    send_slices(pair.sender->connector(0), 0, {{1, 100}}, 512);
+    ASSERT_TRUE(rest(*pair.sender));
+    (side == Side::send ? pair.sender : pair.receiver).reset();
+    LinkEnd& other = side == Side::send ? *pair.receiver : *pair.sender;
+    EXPECT_EQ(until_end(other).code(), Code::remote);
+    EXPECT_FALSE(other.peer_end());
+  }
+}
+
+TEST(TcpLink, SaysWhetherAllWasTaken) {
+  HostMemoryPort memory;
+  const LinkShape shape = {2, proto::connection_shape(4096)};
+  for (const bool takes : {true, false}) {
+    Pair pair = connect_pair(tcp_transport(), shape, memory);
+    const std::vector<Slice> slices = {{1, 100}, {2, 600}};
+    send_slices(pair.sender->connector(1), 1, slices, shape.slots.simple);
+    ASSERT_TRUE(rest(*pair.sender));
+    std::atomic<bool> over{false};
+    std::thread mover([&] {
+      while (!over) ASSERT_TRUE(rest(*pair.receiver));
+    });
+    if (takes) EXPECT_EQ(receive_slices(pair.receiver->connector(1), 1, slices, shape.slots.simple), 0u);
+    over = true;
+    mover.join();
+    ASSERT_TRUE(rest(*pair.receiver));
+    pair.receiver->finish(1);
+    ASSERT_TRUE(rest(*pair.receiver));
+    pair.receiver.reset();
+    ASSERT_TRUE(until_end(*pair.sender));
+    EXPECT_EQ(pair.sender->peer_end()->all_taken, takes);
+  }
 }
 
 TEST(TcpLink, NobodyListens) {

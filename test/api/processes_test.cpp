@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 
 #include "ranks.h"
@@ -118,6 +119,80 @@ TEST(Processes, ADeadRankIsNamedByTheOthers) {
   EXPECT_TRUE(WIFSIGNALED(statuses[1]));
   EXPECT_EQ(statuses[2], 0);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+// A rank may close the communicator in order and end while others still use it among themselves, however long.
+TEST(Processes, ARankThatHasLeftEndsNothing) {
+  const auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {
+    DeviceBuffer in(8), out(8);
+    in.put(std::vector<double>{1.0});
+    CHILD_OK(gpucollAllReduce(in.at(), out.at(), 1, gpucollFloat64, gpucollSum, comm, nullptr));
+    for (int sender : {1, 2}) {  // so the three are connected
+      if (rank == sender) CHILD_OK(gpucollSend(in.at(), 1, gpucollFloat64, 0, comm, nullptr));
+      if (rank == 0) CHILD_OK(gpucollRecv(out.at(), 1, gpucollFloat64, sender, comm, nullptr));
+    }
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    if (rank == 2) {
+      CHILD_OK(gpucollCommDestroy(comm));
+      return 0;
+    }
+    if (rank == 1) {
+      sleep(3);  // rank 0 waits meanwhile, and sees that the connections of rank 2 have ended
+      CHILD_OK(gpucollSend(in.at(), 1, gpucollFloat64, 0, comm, nullptr));
+    } else {
+      CHILD_OK(gpucollRecv(out.at(), 1, gpucollFloat64, 1, comm, nullptr));
+    }
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    if (rank == 0 && out.get<double>(1)[0] != 1.0) return 4;
+    CHILD_OK(gpucollCommDestroy(comm));
+    return 0;
+  });
+  for (int status : statuses) EXPECT_EQ(status, 0);
+}
+
+namespace {
+
+// Returns 0 where the communicator has failed as a rank has left it too early, and says so by all of these words.
+int left_too_early(gpucollComm_t comm, std::initializer_list<const char*> words) {
+  CHILD_OK(gpucollStreamSynchronize(nullptr));
+  gpucollResult_t error = gpucollSuccess;
+  CHILD_OK(gpucollCommGetAsyncError(comm, &error));
+  if (error != gpucollRemoteError) return 4;
+  const std::string text = gpucollGetLastError(comm);
+  for (const char* word : words)
+    if (text.find(word) == std::string::npos) {
+      std::fprintf(stderr, "no '%s' in: %s\n", word, text.c_str());
+      return 5;
+    }
+  return gpucollCommDestroy(comm) == gpucollRemoteError ? 0 : 6;
+}
+
+}  // namespace
+
+// Between nodes: what rank 1 has sent before it left is received, and what it has not sent, or received, is an error.
+TEST(Processes, MessagesThatARankHasNotSentOrReceivedFail) {
+  if (!std::getenv("GC_TEST_NODES")) GTEST_SKIP();
+  for (const bool sends : {false, true}) {
+    const auto statuses = on_processes(2, [sends](gpucollComm_t comm, int rank) {
+      constexpr size_t kBytes = 2 << 20;  // more than lies in a connection
+      DeviceBuffer b(kBytes);
+      const auto message = [&](bool send) {
+        return send ? gpucollSend(b.at(), kBytes, gpucollInt8, 1 - rank, comm, nullptr)
+                    : gpucollRecv(b.at(), kBytes, gpucollInt8, 1 - rank, comm, nullptr);
+      };
+      for (int i = 0; i < 2; ++i) {
+        CHILD_OK(message(sends == (rank == 0)));
+        CHILD_OK(gpucollStreamSynchronize(nullptr));
+      }
+      if (rank == 1) {
+        CHILD_OK(gpucollCommDestroy(comm));
+        return 0;
+      }
+      CHILD_OK(message(sends));
+      return left_too_early(comm, {"rank 1 ", "after 2 of the 3 messages", sends ? "sends" : "receives"});
+    });
+    for (int status : statuses) EXPECT_EQ(status, 0) << sends;
+  }
 }
 
 // Before any connection is made: the others wait for its messages, not for its kernels.

@@ -173,6 +173,10 @@ gc_test(unit.scratch LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/sc
 gc_test(unit.pinned_pool LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pinned_pool_test)
 gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pipelined_copy_test)
 gc_test(unit.links LABELS unit COMMAND test/unit/core/links_test)
+gc_mutant(492 MUST_PRINT "FAILED.*LinkProgress.ComparesMessages" LABELS unit TIMEOUT 60
+  COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ComparesMessages*)
+gc_mutant(493 MUST_PRINT "FAILED.*LinkProgress.DataThatThePeerHasNotTaken" LABELS unit TIMEOUT 60
+  COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.DataThatThePeerHasNotTaken*)
 gc_mutant(191 MUST_PRINT "FAILED.*Wireup.ATrialThatFailsOnOneSide" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=Wireup.ATrialThatFailsOnOneSide*)
 # Rings in the order of ranks; rings that all cross the network by the same ranks.

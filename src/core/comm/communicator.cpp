@@ -254,11 +254,17 @@ Status Communicator::count_messages(const TaskQueue& queue) {
   return counts && !gc_mutant(480) ? copies_->count_messages(queue) : Status();
 }
 
+// Before the launch, so that what waits is counted.
+void Communicator::count_for_ends(const TaskQueue& queue, bool captured) noexcept {
+  if (message_counts_) message_counts_->count(queue, captured);
+}
+
 Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, bool waits, PlanCache::Hit kept) {
   const trace::Span span(trace::What::plan, !kept);
   const User user(users_);
   if (fault().raised()) return fault_.status();
   if (!launcher_) GC_TRY(make_launcher());
+  count_for_ends(queue, shape.capturing);
   if (copies_ && !shape.capturing && !kept) {
     parts_.clear();
     std::vector<PlannedLaunch> steps;
@@ -301,7 +307,10 @@ Status Communicator::repeat(PlanCache::Hit kept) {
     const User user(users_);
     if (fault().raised()) return fault_.status();
     Status begun = contained([&]() -> Status {
-      if (const TaskQueue* queue = launcher_->begin_kept(kept, false)) return count_messages(*queue);
+      if (const TaskQueue* queue = launcher_->begin_kept(kept, false)) {
+        count_for_ends(*queue, false);
+        return count_messages(*queue);
+      }
       return Status::error(Code::internal, "rank %d has lost an operation that it keeps", peers_.number(rank()));
     });
     if (!begun) {
@@ -396,6 +405,7 @@ void Communicator::begin_close() noexcept {
   if (closing_) return;
   begun_at_end_ = begun_in_graphs();
   closing_ = true;
+  if (!fault_.raised()) links_->finish();
   if (!fault_.raised() || has_left()) tell_closing();  // else the watchdog does, when they have
 }
 
@@ -564,13 +574,15 @@ void Communicator::check() noexcept {
 
 // By the watchdog. A link of a peer that has failed or closed breaks, too: its page may say so a little later.
 Status Communicator::look_at_links() {
-  Status broken = links_->check(activity() == KernelActivity::launched);
+  bool certain = true;
+  Status broken = links_->check(activity() == KernelActivity::launched, &certain);
   if (broken) closed_since_ns_ = 0;
   if (broken || !std::exchange(link_broken_, true)) return {};
-  return links_->check(false) && may_still_take() ? Status() : std::move(broken);
+  return !certain && may_still_take() ? Status() : std::move(broken);
 }
 
-// What peers that have closed in order have sent is on its way, or here: launches may still be taking it.
+// Over verbs nobody tells that it ends in order. What peers that are closing have sent is on its way, or here: launches
+// may still be taking it.
 bool Communicator::may_still_take() noexcept {
   constexpr int64_t kGraceNs = 2'000'000'000;
   const uint64_t done = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);

@@ -190,6 +190,7 @@ class Communicator final : public Watched, public GraphUser {
 
  private:
   Status count_messages(const TaskQueue& queue);
+  void count_for_ends(const TaskQueue& queue, bool captured) noexcept;
   bool is_handed(const std::vector<int>& some);
   // Counts a caller while it is inside.
   class User {
@@ -309,6 +310,7 @@ class Communicator final : public Watched, public GraphUser {
   gpu::HostBlock host_;
   Capabilities capabilities_;
   std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<MessageCounts> message_counts_;  // null: no link goes over a network
   std::unique_ptr<Links> links_;
   std::unique_ptr<Mesh> mesh_, line_mesh_;
   std::unique_ptr<DeviceTables> tables_;

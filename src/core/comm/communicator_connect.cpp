@@ -104,6 +104,8 @@ void Communicator::prepare_links() {
   std::copy(std::begin(capabilities_.slots), std::end(capabilities_.slots), options.slots);
   options.transport = params().transport;
   options.activity = [this] { return activity(); };
+  if (over_network()) message_counts_ = std::make_unique<MessageCounts>(size());
+  options.counts = message_counts_.get();
   links_ = std::make_unique<Links>(*mailbox_, peers_, memory_, device_, options, *causes_);
 }
 

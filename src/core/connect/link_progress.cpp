@@ -1,7 +1,9 @@
 #include "core/connect/link_progress.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/mutant.h"
 #include "base/observe/trace.h"
 
 namespace gpucoll::core {
@@ -13,22 +15,28 @@ void LinkProgress::wake() {
   Proxy::instance().wake();
 }
 
-void LinkProgress::add(int peer, net::LinkEnd& end) {
+void LinkProgress::finish() {
+  finishes_.store(true, std::memory_order_release);  // behind the counts; partner: progress()
+  wake();
+}
+
+void LinkProgress::add(int peer, net::LinkEnd& end, std::optional<net::Side> messages) {
   {
     std::lock_guard lock(mutex_);
-    links_.push_back({peer, &end, {}});
+    links_.push_back({peer, &end, messages});
   }
   wake();
 }
 
-Status LinkProgress::failure(const std::function<bool(int peer)>& counts, int* peer) const {
+LinkProgress::Failure LinkProgress::failure(const std::function<bool(int peer)>& is_closing, bool outstanding) const {
+  Failure perhaps;
   std::lock_guard lock(mutex_);
   for (const Moved& link : links_) {
-    if (link.failure || !counts(link.peer)) continue;
-    *peer = link.peer;
-    return link.failure;
+    if (link.failure) continue;
+    if (link.told || !is_closing(link.peer) || (outstanding && link.end->tells_end())) return {link.failure, link.peer};
+    if (outstanding && perhaps.why) perhaps = {link.failure, link.peer, false};
   }
-  return {};
+  return perhaps;
 }
 
 // REQUIRES: the mutex.
@@ -38,9 +46,26 @@ StepProgress LinkProgress::move(Moved& link) noexcept {
   auto moved = contained([&] { return link.end->progress(); });
   if (begin && moved && *moved == StepProgress::moved)
     trace::add(begin, {.what = trace::What::network, .peer = link.peer});
-  if (moved) return *moved;
-  link.failure = std::move(moved).status();
-  return StepProgress::none;
+  link.failure = moved ? contained([&] { return compare_end(link); }) : std::move(moved).status();
+  link.told = moved && !link.failure;
+  return moved && link.failure ? *moved : StepProgress::none;
+}
+
+// The other end has told it behind all its steps: what it has not sent or drained until then never comes.
+Status LinkProgress::compare_end(const Moved& link) const {
+  const auto theirs = link.end->peer_end();
+  if (!theirs) return {};
+  if (link.messages && counts_) {
+    const uint64_t mine = counts_->least(link.peer, *link.messages);
+    if (mine > theirs->messages && !gc_mutant(492))
+      return Status::error(Code::remote,
+                           "the other side has closed the communicator after %llu of the %llu messages that this rank "
+                           "%s",
+                           static_cast<unsigned long long>(theirs->messages), static_cast<unsigned long long>(mine),
+                           *link.messages == net::Side::send ? "sends" : "receives");
+  }
+  if (theirs->all_taken || gc_mutant(493)) return {};
+  return Status::error(Code::remote, "the other side has closed the communicator before it has taken all data");
 }
 
 // REQUIRES: the mutex.
@@ -50,16 +75,33 @@ StepProgress LinkProgress::move_all() noexcept {
   return most;
 }
 
+// REQUIRES: the mutex; nothing is left to move. Returns whether the ends may have something more to send.
+bool LinkProgress::finish_all() noexcept {
+  if (std::exchange(finished_, true)) return false;
+  for (Moved& link : links_) {
+    if (!link.failure) continue;
+    const uint64_t messages =
+        link.messages && counts_ ? counts_->told(link.peer, *link.messages) : proto::kUnknownMessages;
+    link.end->finish(messages);
+  }
+  return true;
+}
+
 // Reads the wakes, then the activity, and then moves steps: so a round that finds no activity moves all that kernels
 // have stored before they ended, also those that began and ended since the last round. A communicator that rests costs
 // the others' rounds no system call.
 LinkProgress::Progress LinkProgress::progress() noexcept {
   // Acquire: partner is wake().
   const uint64_t wakes = wakes_.load(std::memory_order_acquire);
+  const bool finishes = finishes_.load(std::memory_order_acquire);
   const KernelActivity activity = activity_();
   std::lock_guard lock(mutex_);
   if (activity == KernelActivity::none && rested_at_ == wakes) return Progress::none_pending;
   const StepProgress moved = move_all();
+  if (finishes && activity != KernelActivity::launched && moved == StepProgress::none) {
+    if (finish_all()) return Progress::moved;
+    told_.store(true, std::memory_order_release);
+  }
   if (activity == KernelActivity::none && moved == StepProgress::none) rested_at_ = wakes;
   if (moved == StepProgress::moved) return Progress::moved;
   if (moved == StepProgress::pending || activity == KernelActivity::launched) return Progress::waiting;

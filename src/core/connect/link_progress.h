@@ -6,8 +6,10 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "core/connect/message_counts.h"
 #include "core/progress/proxy.h"
 #include "net/transport.h"
 
@@ -18,17 +20,30 @@ enum class KernelActivity { none, in_graphs, launched };
 
 class LinkProgress final : public ProxyWork {
  public:
-  explicit LinkProgress(std::function<KernelActivity()> activity) : activity_(std::move(activity)) {
+  LinkProgress(std::function<KernelActivity()> activity, const MessageCounts* counts)
+      : activity_(std::move(activity)), counts_(counts) {
     Proxy::instance().add(this);
   }
   ~LinkProgress() override { Proxy::instance().remove(this); }
 
-  // REQUIRES: the end is established.
-  void add(int peer, net::LinkEnd& end);
+  // messages: which messages go over the link; of collectives: none. REQUIRES: the end is established.
+  void add(int peer, net::LinkEnd& end, std::optional<net::Side> messages);
   // Tells the proxy that kernels have been launched, or are about to use a new link.
   void wake();
-  // Returns why a link that counts is broken, and whose it is; ok while all are well.
-  Status failure(const std::function<bool(int peer)>& counts, int* peer) const;
+  // Has the ends tell the other ones that nothing follows, once all steps of this rank's kernels are moved.
+  void finish();
+  // Returns whether they have, as far as their connections go.
+  bool finished() const noexcept { return told_.load(std::memory_order_acquire); }
+  // What has broken a link, and whose it is.
+  struct Failure {
+    Status why;
+    int peer = -1;
+    bool certain = true;  // else the peer may have ended in order, and what it has sent may be here
+  };
+  // Returns a failure that counts, one that is certain before others; ok while all is well. A link of a peer that is
+  // closing counts where launches are outstanding, or where the peer has told that it does not take or send what this
+  // rank's program wants.
+  Failure failure(const std::function<bool(int peer)>& is_closing, bool outstanding) const;
 
   Progress progress() noexcept override;
   void tidy() noexcept override {}
@@ -37,15 +52,22 @@ class LinkProgress final : public ProxyWork {
   struct Moved {
     int peer;
     net::LinkEnd* end;
-    Status failure;
+    std::optional<net::Side> messages;
+    Status failure = {};
+    bool told = false;  // the failure is what the other end has told
   };
   net::StepProgress move(Moved& link) noexcept;
   net::StepProgress move_all() noexcept;
+  Status compare_end(const Moved& link) const;
+  bool finish_all() noexcept;
 
   const std::function<KernelActivity()> activity_;
+  const MessageCounts* const counts_;  // null: nobody counts
   std::atomic<uint64_t> wakes_{1};
+  std::atomic<bool> finishes_{false}, told_{false};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Moved> links_;
+  bool finished_ = false;   // the ends have been told
   uint64_t rested_at_ = 0;  // by wakes_: then nothing was left of what kernels had stored, and none ran
 };
 

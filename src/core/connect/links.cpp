@@ -1,8 +1,11 @@
 #include "core/connect/links.h"
 
+#include <ctime>
 #include <numeric>
+#include <optional>
 
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "base/params.h"
 
 namespace gpucoll::core {
@@ -115,22 +118,33 @@ Status Links::keep(Wireup& wireup) {
   any_tcp_ |= link.transport == net::tcp_transport().name();
   any_verbs_ |= link.transport == net::verbs_transport().name();
   if (link.end->needs_progress()) {
-    if (!progress_) progress_ = std::make_unique<LinkProgress>(options_.activity);
+    if (!progress_) progress_ = std::make_unique<LinkProgress>(options_.activity, options_.counts);
     watched_.store(progress_.get(), std::memory_order_release);  // partner: check()
-    progress_->add(name.peer, *link.end);
+    const bool messages = name.kind == proto::kPairLinks;
+    progress_->add(name.peer, *link.end, messages ? std::optional(name.side) : std::nullopt);
   }
   links_[name].push_back(std::move(link));
   return {};
 }
 
-Status Links::check(bool outstanding) const {
+// Bounded, as a peer that is stopped takes nothing. Whoever ends without exit() would take along what is not sent yet.
+void Links::finish() noexcept {
+  constexpr int64_t kPatienceNs = 1'000'000'000;
+  constexpr timespec kNap = {0, 20'000};
+  if (!progress_) return;
+  progress_->finish();
+  const int64_t end = monotonic_ns() + kPatienceNs;
+  while (!progress_->finished() && monotonic_ns() < end) nanosleep(&kNap, nullptr);
+}
+
+Status Links::check(bool outstanding, bool* certain) const {
   const LinkProgress* const progress = watched_.load(std::memory_order_acquire);
   if (!progress) return {};
-  int peer = -1;
-  const Status broken = progress->failure([&](int of) { return outstanding || !peers_.closing(of); }, &peer);
-  if (broken) return {};
+  const auto broken = progress->failure([this](int peer) { return peers_.closing(peer); }, outstanding);
+  if (broken.why) return {};
+  *certain = broken.certain;
   return Status::error(Code::remote, "the network connection between %s and %s is broken: %s",
-                       peers_.name(peers_.rank()).c_str(), peers_.name(peer).c_str(), broken.what())
+                       peers_.name(peers_.rank()).c_str(), peers_.name(broken.peer).c_str(), broken.why.what())
       .blaming();
 }
 

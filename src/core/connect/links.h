@@ -23,6 +23,7 @@ struct LinksOptions {
   proto::ConnectionShape slots[proto::kLinkKinds];
   int64_t transport;                         // the parameter
   std::function<KernelActivity()> activity;  // from any thread
+  const MessageCounts* counts = nullptr;     // outlives the links
 };
 
 // A link and how many lanes it should have.
@@ -56,10 +57,13 @@ class Links {
   void wake() noexcept {
     if (progress_) progress_->wake();
   }
+  // Tells the peers' ends that this rank closes in order, once all steps are moved, and waits a little until that is on
+  // its way. REQUIRES: this rank's launches have ended, and none follows.
+  void finish() noexcept;
   // Returns what has broken a connection; ok while all is well. Connections of peers that are closing break anyway, and
-  // count only where launches of this rank are outstanding, as these may wait for what will not come, or still take
-  // what has come. From any thread.
-  Status check(bool outstanding) const;
+  // count only where launches of this rank are outstanding. Over tcp a peer that closes in order says so before; over
+  // verbs it does not: then *certain is false, as launches may still take what has come. From any thread.
+  Status check(bool outstanding, bool* certain) const;
   // Returns whether that rank may have memory of this rank open.
   bool reaches(int peer) const { return linked_.contains(peer); }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -450,9 +452,22 @@ class CountingEnd final : public net::LinkEnd {
   proto::Connector connector(int) const override { return {}; }
   Result<net::StepProgress> progress() override {
     looks.fetch_add(1);
+    if (broken) return Status::error(Code::remote, "the other side has closed it");
     return net::StepProgress::none;
   }
-  std::atomic<int> looks{0};
+  bool tells_end() const override { return tells; }
+  void finish(uint64_t messages) override {
+    finishes.fetch_add(1);
+    told = messages;
+  }
+  std::optional<net::PeerEnd> peer_end() const override {
+    const int n = peer_messages;
+    return n < 0 ? std::optional<net::PeerEnd>() : net::PeerEnd{static_cast<uint64_t>(n), all_taken};
+  }
+  bool tells = true;
+  std::atomic<int> looks{0}, finishes{0}, peer_messages{-1};
+  std::atomic<uint64_t> told{0};
+  std::atomic<bool> broken{false}, all_taken{true};
 
  private:
   net::LinkBlob blob_ = {};
@@ -461,13 +476,108 @@ class CountingEnd final : public net::LinkEnd {
 // Kernels may have ended before the proxy looks: it must look once for each launch, though none runs.
 TEST(LinkProgress, LooksAgainAfterEachLaunch) {
   CountingEnd end;
-  LinkProgress progress([] { return KernelActivity::none; });
-  progress.add(1, end);
+  LinkProgress progress([] { return KernelActivity::none; }, nullptr);
+  progress.add(1, end, {});
   for (int launch = 0; launch < 100; ++launch) {
     const int before = end.looks;
     progress.wake();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (end.looks == before && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     ASSERT_GT(end.looks, before) << launch;
+  }
+}
+
+namespace {
+
+bool comes(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  return condition();
+}
+
+// Waits until the proxy has looked once more from beginning to end.
+void look_again(LinkProgress& progress, const CountingEnd& end) {
+  for (int i = 0; i < 2; ++i) {
+    const int looks = end.looks;
+    progress.wake();
+    ASSERT_TRUE(comes([&] { return end.looks > looks; }));
+  }
+}
+
+TaskQueue messages_of(int sends, int recvs) {
+  TaskQueue queue;
+  for (int i = 0; i < sends; ++i) queue.add_send(1, {nullptr, 8, nullptr});
+  for (int i = 0; i < recvs; ++i) queue.add_recv(1, {nullptr, 8, nullptr});
+  return queue;
+}
+
+constexpr auto kClosing = [](int) { return true; };
+constexpr auto kStaying = [](int) { return false; };
+
+}  // namespace
+
+// The other ends are told once, and only when nothing of this rank's kernels is left to move.
+TEST(LinkProgress, TellsThatNothingFollowsOnceKernelsRest) {
+  CountingEnd sends, collectives;
+  std::atomic<KernelActivity> activity{KernelActivity::launched};
+  MessageCounts counts(2);
+  counts.count(messages_of(3, 2), false);
+  LinkProgress progress([&] { return activity.load(); }, &counts);
+  progress.add(1, collectives, {});
+  progress.add(1, sends, net::Side::send);
+  progress.finish();
+  look_again(progress, sends);
+  EXPECT_EQ(sends.finishes, 0);
+  EXPECT_FALSE(progress.finished());
+  activity = KernelActivity::none;
+  progress.wake();
+  EXPECT_TRUE(comes([&] { return progress.finished(); }));
+  look_again(progress, sends);
+  EXPECT_EQ(sends.finishes, 1);
+  EXPECT_EQ(collectives.finishes, 1);
+  EXPECT_EQ(sends.told, 3u);
+}
+
+TEST(LinkProgress, ComparesMessagesWithThoseOfAPeerThatHasEnded) {
+  CountingEnd end;
+  MessageCounts counts(2);
+  counts.count(messages_of(0, 2), false);
+  LinkProgress progress([] { return KernelActivity::launched; }, &counts);
+  progress.add(1, end, net::Side::receive);
+  end.peer_messages = 2;
+  look_again(progress, end);
+  EXPECT_TRUE(progress.failure(kClosing, true).why);
+  counts.count(messages_of(1, 0), false);
+  counts.count(messages_of(0, 1), true);  // in a graph, which may never run
+  look_again(progress, end);
+  EXPECT_TRUE(progress.failure(kClosing, true).why);
+  EXPECT_EQ(counts.told(1, net::Side::receive), proto::kUnknownMessages);
+  counts.count(messages_of(0, 1), false);
+  EXPECT_TRUE(comes([&] { return !progress.failure(kClosing, false).why; }));
+  EXPECT_TRUE(progress.failure(kClosing, false).certain);
+}
+
+TEST(LinkProgress, DataThatThePeerHasNotTakenAreAFailure) {
+  CountingEnd end;
+  LinkProgress progress([] { return KernelActivity::launched; }, nullptr);
+  progress.add(1, end, {});
+  end.all_taken = false;
+  end.peer_messages = 0;
+  EXPECT_TRUE(comes([&] { return !progress.failure(kClosing, false).why; }));
+}
+
+// Only where the transport tells of orderly ends, a peer that is closing has certainly failed.
+TEST(LinkProgress, AnEndThatIsNotToldIsAFailure) {
+  for (const bool tells : {true, false}) {
+    CountingEnd end;
+    end.tells = tells;
+    end.broken = true;
+    LinkProgress progress([] { return KernelActivity::launched; }, nullptr);
+    progress.add(1, end, {});
+    ASSERT_TRUE(comes([&] { return !progress.failure(kStaying, false).why; }));
+    EXPECT_TRUE(progress.failure(kStaying, true).certain);
+    EXPECT_TRUE(progress.failure(kClosing, false).why);
+    EXPECT_FALSE(progress.failure(kClosing, true).why);
+    EXPECT_EQ(progress.failure(kClosing, true).certain, tells);
   }
 }

@@ -169,6 +169,21 @@ int left_too_early(gpucollComm_t comm, std::initializer_list<const char*> words)
 
 }  // namespace
 
+TEST(Processes, ACollectiveThatARankHasNotMadeFails) {
+  const auto statuses = on_processes(3, [](gpucollComm_t comm, int rank) {
+    DeviceBuffer b(64);
+    CHILD_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, nullptr));
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    if (rank == 1) {
+      CHILD_OK(gpucollCommDestroy(comm));
+      return 0;
+    }
+    CHILD_OK(gpucollAllReduce(b.at(), b.at(), 8, gpucollInt32, gpucollSum, comm, nullptr));
+    return left_too_early(comm, {"rank 1 ", "before collective call 2 ", "an allreduce of 8 int32"});
+  });
+  for (int status : statuses) EXPECT_EQ(status, 0);
+}
+
 // Between nodes: what rank 1 has sent before it left is received, and what it has not sent, or received, is an error.
 TEST(Processes, MessagesThatARankHasNotSentOrReceivedFail) {
   if (!std::getenv("GC_TEST_NODES")) GTEST_SKIP();

@@ -155,6 +155,10 @@ foreach(nodes 2 4)
   gc_test(api.processes.${nodes}_nodes LABELS api TIMEOUT 120 PROCESSORS 2 ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=${nodes}
     COMMAND test/api/processes_test)
 endforeach()
+# Nobody looks whether a rank that has closed has made the calls of this one.
+gc_mutant(494 MUST_PRINT "FAILED.*Processes.ACollectiveThat" LABELS api TIMEOUT 60
+  ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 GPUCOLL_TIMEOUT=5
+  COMMAND test/api/processes_test --gtest_filter=Processes.ACollectiveThat*)
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)
 gc_test(api.group LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/group_test)

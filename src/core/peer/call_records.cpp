@@ -62,7 +62,25 @@ Status CallRecords::compare() {
   if (gc_mutant(144) != 0) return {};
   for (int r = 0; r < peers_.size(); ++r)
     if (r != peers_.rank()) GC_TRY(compare_with(r));
+  for (int r = 0; r < peers_.size(); ++r)
+    if (r != peers_.rank()) GC_TRY(look_for_end(r));
   return {};
+}
+
+// A rank that is closing calls nothing more, so this rank's call would wait for ever. A fault tells more by itself.
+Status CallRecords::look_for_end(int peer) const {
+  if (!peers_.closing(peer) || peers_.fault(peer) || gc_mutant(494)) return {};
+  const CallsPage& mine = peers_.calls_page(peers_.rank());
+  const uint64_t next = last_call(peers_.calls_page(peer)) + 1;
+  if (last_call(mine) < next) return {};
+  const auto own = read_record(mine, next);
+  return Status::error(
+             Code::remote,
+             "%s has finalised or destroyed the communicator before collective call %llu of it, which rank %d "
+             "has made%s%s",
+             peers_.name(peer).c_str(), static_cast<unsigned long long>(next), peers_.number(peers_.rank()),
+             own ? ": " : "", own ? describe({own->count, own->what}).c_str() : "")
+      .blaming();
 }
 
 // By the latest call that both have made, if both remember it: hashes are of all before as well.

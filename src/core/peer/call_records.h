@@ -39,11 +39,12 @@ class CallRecords {
 
   void publish(std::span<const Call> calls) noexcept;
   // Returns ok while no two ranks are known to have called differently. Errors: invalid_usage, which says who called
-  // what.
+  // what; remote, where a rank has closed the communicator in order before a call that this rank has made.
   Status compare();
 
  private:
   Status compare_with(int peer);
+  Status look_for_end(int peer) const;
   Status difference(int peer, uint64_t first, uint64_t last) const;
 
   const Peers& peers_;

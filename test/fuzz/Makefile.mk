@@ -16,6 +16,7 @@ EXTRA_DIST += test/fuzz/fuzzers.mk test/fuzz/input.h test/fuzz/run test/fuzz/tes
 	test/fuzz/corpus/rendezvous/six_ranks \
 	test/fuzz/corpus/rendezvous/two_ranks_meet \
 	test/fuzz/corpus/steps/a_head \
+	test/fuzz/corpus/steps/a_head_behind_an_end \
 	test/fuzz/corpus/steps/a_head_beyond \
 	test/fuzz/corpus/steps/another_step \
 	test/fuzz/corpus/steps/more_than_the_slots \

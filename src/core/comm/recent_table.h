@@ -19,9 +19,8 @@ class RecentTable {
   // Returns the entry of that hash for which is_it(entry) holds, as the one used last; null where there is none.
   template <class Predicate>
   Entry* find(uint64_t hash, Predicate&& is_it) {
-    Set* const set = set_of(hash).get();
-    if (!set) return nullptr;
-    for (Slot& slot : *set) {
+    if (!sets_ || !set_of(hash)) return nullptr;
+    for (Slot& slot : *set_of(hash)) {
       if (!slot.last_use || !is_it(slot.entry)) continue;
       slot.last_use = ++now_;
       return &slot.entry;
@@ -31,6 +30,7 @@ class RecentTable {
 
   // Returns an entry to be written for a key of that hash that find() has not found. Throws std::bad_alloc.
   Entry& make_room(uint64_t hash) {
+    if (!sets_) sets_ = std::make_unique<Sets>();
     std::unique_ptr<Set>& set = set_of(hash);
     if (!set) set = std::make_unique<Set>();
     Slot& slot = *std::ranges::min_element(*set, {}, &Slot::last_use);
@@ -40,13 +40,13 @@ class RecentTable {
 
   // Forgets an entry that find() has returned.
   void forget(const Entry& entry) noexcept {
-    for (const std::unique_ptr<Set>& set : sets_) {
+    for (const std::unique_ptr<Set>& set : *sets_) {
       if (!set) continue;
       for (Slot& slot : *set)
         if (&slot.entry == &entry) slot.last_use = 0;
     }
   }
-  void forget_all() noexcept { sets_ = {}; }
+  void forget_all() noexcept { sets_.reset(); }
 
  private:
   struct Slot {
@@ -54,10 +54,11 @@ class RecentTable {
     Entry entry;
   };
   using Set = std::array<Slot, kWays>;
+  using Sets = std::array<std::unique_ptr<Set>, kSets>;
 
-  std::unique_ptr<Set>& set_of(uint64_t hash) noexcept { return sets_[hash % kSets]; }
+  std::unique_ptr<Set>& set_of(uint64_t hash) noexcept { return (*sets_)[hash % kSets]; }
 
-  std::array<std::unique_ptr<Set>, kSets> sets_ = {};  // null until the first entry: most owners have but a few
+  std::unique_ptr<Sets> sets_;  // null until the first entry, as is each set: most owners have no entry or but a few
   uint64_t now_ = 0;
 };
 

@@ -98,6 +98,94 @@ TEST(KeptMessages, ListsThatSaySomethingElseAreFollowed) {
   });
 }
 
+// Any of the four lists may be the one that has changed, on both ranks or on one of them.
+TEST(KeptMessages, EachListIsLookedAt) {
+  constexpr size_t kRoom = 4 * kCount;
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    DeviceBuffer in(kRoom * sizeof(int32_t)), out(kRoom * sizeof(int32_t));
+    const size_t me = static_cast<size_t>(rank);
+    Ints data(kRoom);
+    for (size_t i = 0; i < kRoom; ++i) data[i] = static_cast<int32_t>(100 * me + i);
+    in.put(data);
+    for (int i = 0; i < 8 * kTimes; ++i) {
+      const int change = i / kTimes % 4;
+      size_t counts[kRanks][kRanks] = {{kCount, kCount}, {kCount, kCount}};  // from, to
+      if (change == 3) counts[0][1] = kCount - 2;
+      const Sizes sent_from = {change == 1 ? 2 * kCount : 0, kCount}, put_at = {0, change == 2 ? 2 * kCount : kCount};
+      const Sizes sends(counts[me], counts[me] + kRanks), receives = {counts[0][me], counts[1][me]};
+      out.put(Ints(kRoom, -1));
+      GC_OK(gpucollAlltoAllv(in.at(), sends.data(), sent_from.data(), out.at(), receives.data(), put_at.data(),
+                             gpucollInt32, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      Ints wanted(kRoom, -1);
+      for (size_t source = 0; source < kRanks; ++source)
+        for (size_t k = 0; k < receives[source]; ++k)
+          wanted[put_at[source] + k] = static_cast<int32_t>(100 * source + sent_from[me] + k);
+      EXPECT_EQ(out.get<int32_t>(kRoom), wanted) << "list " << change;
+    }
+  });
+}
+
+// More of them in turn than a communicator keeps, with lists that have changed when they come again.
+TEST(KeptMessages, TakeEachOthersPlace) {
+  constexpr size_t kMany = 100, kRoom = 2 * kCount;
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Stream stream;
+    std::vector<std::unique_ptr<DeviceBuffer>> in, out;
+    for (auto* all : {&in, &out})
+      for (size_t i = 0; i < kMany; ++i) all->push_back(std::make_unique<DeviceBuffer>(kRoom * sizeof(int32_t)));
+    const Sizes places = {0, kCount};
+    std::vector<Sizes> counts(kMany, Sizes(kRanks));
+    for (size_t i = 0; i < 4 * kMany; ++i) {
+      const size_t which = i % kMany, count = kCount - (i / kMany + which) % 3;
+      counts[which].assign(kRanks, count);
+      const auto number = static_cast<int32_t>(10 * i);
+      in[which]->put(Ints(kRoom, number + rank));
+      out[which]->put(Ints(kRoom, -1));
+      GC_OK(gpucollAlltoAllv(in[which]->at(), counts[which].data(), places.data(), out[which]->at(),
+                             counts[which].data(), places.data(), gpucollInt32, comm, stream.handle));
+      GC_OK(gpucollStreamSynchronize(stream.handle));
+      Ints wanted(kRoom, -1);
+      for (int source = 0; source < kRanks; ++source)
+        std::fill_n(wanted.begin() + static_cast<ptrdiff_t>(places[static_cast<size_t>(source)]), count,
+                    number + source);
+      EXPECT_EQ(out[which]->get<int32_t>(kRoom), wanted) << i;
+    }
+  });
+}
+
+// A group may find a message among those that are kept, and then lose it to the group's first part, where the cache of
+// plans has one place (GPUCOLL_PLAN_CACHE=1).
+TEST(KeptMessages, AreCountedWhereTheyMakeRoom) {
+  constexpr size_t kLarge = 100'000;
+  on_sharing_ranks([](gpucollComm_t comm, gpucollComm_t share, int rank) {
+    Side side(kLarge * sizeof(int32_t));
+    const auto move = [&](gpucollComm_t of, size_t offset, size_t count) {
+      void* const at = side.buffer.at(offset);
+      return rank == 0 ? gpucollSend(at, count, gpucollInt32, 1, of, side.stream.handle)
+                       : gpucollRecv(at, count, gpucollInt32, 0, of, side.stream.handle);
+    };
+    // Which of the two is the group's first part is not said.
+    for (const auto& [kept, other] : {std::pair(share, comm), std::pair(comm, share)}) {
+      for (int i = 0; i < kTimes; ++i) GC_OK(move(kept, 0, kCount));
+      // The other rank calls alone, so that only this one loses it.
+      if (rank == 0) {
+        GC_OK(gpucollGroupStart());
+      }
+      GC_OK(move(other, 2 * kBytes, kCount));
+      GC_OK(move(kept, 0, kCount));
+      if (rank == 0) {
+        GC_OK(gpucollGroupEnd());
+      }
+      side.got();
+      side.buffer.put(Ints(kLarge, rank == 0 ? 7 : -1));
+      GC_OK(move(kept, 0, kLarge));
+      EXPECT_EQ(side.got(kLarge), Ints(kLarge, 7));
+    }
+  });
+}
+
 // Only the root has lists: others may pass anything for them.
 TEST(KeptMessages, ListsOfTheRootAlone) {
   on_ranks(kRanks, [](gpucollComm_t comm, int rank) {

@@ -223,18 +223,13 @@ TEST(KeptOperations, ANewCommunicatorHasNone) {
 
 // Shares have their own, though they have one cache of plans.
 TEST(KeptOperations, SharesOfOneCommunicatorInTurn) {
-  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
-    gpucollConfig_t config = GPUCOLL_CONFIG_INITIALIZER;
-    config.splitShare = 1;
-    gpucollComm_t share = nullptr;
-    GC_OK(gpucollCommSplitConfig(comm, 0, rank, &share, &config));
+  on_sharing_ranks([](gpucollComm_t comm, gpucollComm_t share, int rank) {
     Kept kept(comm, rank);
     for (int i = 0; i < 2 * kTimes; ++i) {
       kept.in.put(Ints(kCount, i + rank));
       GC_OK(add_up(kept.in, kept.out, i % 3 ? share : comm, kept.stream));
       kept.expect(2 * i + 1);
     }
-    GC_OK(gpucollCommDestroy(share));
     GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
     kept.expect(4 * kTimes - 1);
   });

@@ -111,6 +111,10 @@ gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
 # another communicator, a group; and each of them is written down for the other ranks.
 set(kept_env GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5 GPUCOLL_COPY_ENGINE_BYTES=50K)
 gc_test(api.kept_operations LABELS api TIMEOUT 120 ENV ${kept_env} COMMAND test/api/kept_operations_test)
+foreach(plans 1 128)
+  gc_test(api.kept_operations.${plans}_plans LABELS api TIMEOUT 120 ENV ${kept_env} GPUCOLL_PLAN_CACHE=${plans}
+    COMMAND test/api/kept_operations_test --gtest_filter=KeptMessages.*)
+endforeach()
 gc_mutant(395 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
     ${GC_BUILD}/test/api/kept_operations_test --gtest_filter=*BuffersThatWereFreed*)

@@ -243,9 +243,7 @@ void Communicator::put_aside(TaskQueue* queue) const {
 }
 
 PlanCache::Hit Communicator::kept(const TaskQueue& queue, const CommProperties& shape) const {
-  if (!launcher_) return {};
-  const PlanCache::Hit hit = launcher_->kept(queue, shape);
-  return hit && copies_ && copies_->takes_any(queue) ? PlanCache::Hit() : hit;
+  return launcher_ ? launcher_->kept(queue, shape) : PlanCache::Hit();
 }
 
 // The copy path counts all messages, whichever way they go.
@@ -280,7 +278,10 @@ Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, 
     if (!parts_.empty()) return launcher_->begin(moves ? without_copies_ : queue, shape, &parts_, std::move(steps));
   }
   if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
-  if (kept && launcher_->begin_kept(kept, waits)) return count_messages(queue);
+  // What was kept has no message for copy engines, also where it has made room for another queue since.
+  // What was kept has no message for copy engines, also where it has made room for another queue since.
+  if (kept) GC_TRY(count_messages(queue));
+  if (kept && launcher_->begin_kept(kept, waits)) return {};
   return launcher_->begin(queue, shape, nullptr, {}, waits);
 }
 

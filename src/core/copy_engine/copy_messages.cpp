@@ -70,12 +70,6 @@ Result<bool> CopyMessages::begin(const TaskQueue& queue, TaskQueue* rest) {
   return true;
 }
 
-bool CopyMessages::takes_any(const TaskQueue& queue) {
-  std::lock_guard lock(mutex_);
-  return std::ranges::any_of(queue.sends, [&](const auto& task) { return by_copy(sending(task.peer), task); }) ||
-         std::ranges::any_of(queue.recvs, [&](const auto& task) { return by_copy(receiving(task.peer), task); });
-}
-
 Status CopyMessages::take(const TaskQueue& queue) {
   std::lock_guard lock(mutex_);
   ready_.clear();

@@ -61,8 +61,6 @@ class CopyMessages final : public ProxyWork, public StreamOps, public InFlight {
   // remains.
   // REQUIRES: the messages' links are made; no stream is capturing. On failure the communicator must fail.
   Result<bool> begin(const TaskQueue& queue, TaskQueue* rest);
-  // Returns whether any of the messages goes by copy engine. REQUIRES: their links are made.
-  bool takes_any(const TaskQueue& queue);
   // Counts the messages of a group of which it takes none. On failure the communicator must fail.
   Status count_messages(const TaskQueue& queue) { return take(queue); }
   // Put the part of the group that was begun last on a stream. put_ready(), with step 0, tells that the buffers may be

@@ -56,10 +56,9 @@ void KeptOperations::keep(const Operation& operation, const Enqueued& enqueued) 
   if (!repeat.plan || !platform) return;
   Entry fresh = {operation, {}, {}, {}, repeat};
   copy_lists(&fresh.operation, &fresh.numbers);
-  Entry& entry = entries_.make_room(hash_of(operation));
-  entry = std::move(fresh);
-  if (uses_recv) entry.recv = {**platform, operation.recv};
-  if (uses_send && !(uses_recv && operation.send == operation.recv)) entry.send = {**platform, operation.send};
+  if (uses_recv) fresh.recv = {**platform, operation.recv};
+  if (uses_send && !(uses_recv && operation.send == operation.recv)) fresh.send = {**platform, operation.send};
+  entries_.make_room(hash_of(operation)) = std::move(fresh);
 } catch (const std::bad_alloc&) {
   // It is not kept.
 }

@@ -210,6 +210,33 @@ void calls_are_kept_for_their_lists_as_they_were() {
   }
 }
 
+// Two calls may differ in how the same bytes are spread over the ranks, and in nothing else that rank 0 sees.
+void calls_are_kept_for_their_recvcounts() {
+  constexpr int kMost = 3, kTimes = 8;
+  const size_t ints = z(g_size * kMost);
+  Memory send(Where::device, 4 * ints), recv(Where::device, 4 * kMost);
+  std::vector<int> counts(z(g_size)), in(ints), got(kMost);
+  for (int round = 0; round < 4 * kTimes; round++) {
+    for (int r = 0; r < g_size; r++) counts[z(r)] = r == 0 ? 2 : 1 + (r + round / kTimes) % 2;
+    int place = 0, all = 0;
+    for (int r = 0; r < g_size; r++) {
+      if (r == g_rank) place = all;
+      all += counts[z(r)];
+    }
+    for (size_t i = 0; i < ints; i++) in[i] = 1000 * round + 10 * static_cast<int>(i) + g_rank;
+    need(gpucollMemcpy(send.at(0), in.data(), 4 * ints), "gpucollMemcpy");
+    need(gpucollMemset(recv.at(0), 0xff, 4 * kMost), "gpucollMemset");
+    const int rc = MPI_Reduce_scatter(send.at(0), recv.at(0), counts.data(), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    need(gpucollMemcpy(got.data(), recv.at(0), 4 * kMost), "gpucollMemcpy");
+    for (int i = 0; i < kMost; i++) {
+      const int sum = g_size * (1000 * round + 10 * (place + i)) + g_size * (g_size - 1) / 2;
+      const int wanted = i < counts[z(g_rank)] ? sum : -1;
+      if (!checked(rc == MPI_SUCCESS && got[z(i)] == wanted))
+        fail("reduce_scatter %d: code %d, int %d is %d instead of %d", round, rc, i, got[z(i)], wanted);
+    }
+  }
+}
+
 // ---- what a large call has taken ----
 
 // Of the emulated device's memory, what is not the application's.
@@ -273,6 +300,7 @@ int main(int argc, char** argv) {
   if (kFreedIsUsedAgain && !checked(again > rounds / 2)) fail("only %d rounds had a buffer at a known address", again);
   calls_are_kept_for_their_memory_alone();
   calls_are_kept_for_their_lists_as_they_were();
+  calls_are_kept_for_their_recvcounts();
   if (g_size > 2) operands_are_given_back();
   return mpi.finish("memory");
 }

@@ -53,6 +53,8 @@ endforeach()
 # A call is taken for the one before, though its memory is another.
 gc_mpi_mutant(360 MUST_PRINT "is kept for memory that was freed" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/memory 1)
+gc_mpi_mutant(485 MUST_PRINT "rank 0 with other counts for some ranks" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/memory 1)
 gc_mpi_mutant(482 MUST_PRINT "alltoallv [0-9]+ of [0-9]+ ints each" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/memory 1)
 gc_mpi_test(mpi.teams_memory LABELS mpi TIMEOUT 240 NP 4 MPIRUN ${GC_LITERALLY}

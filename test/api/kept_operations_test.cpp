@@ -147,6 +147,32 @@ TEST(KeptOperations, ACaptureThatIsNeverLaunchedIsNoLaunch) {
   });
 }
 
+// What one rank has captured, the other one calls. That the former closes first is no fault: a graph made its calls.
+TEST(KeptOperations, OneRankMayCaptureThem) {
+  on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
+    Kept kept(comm, rank);
+    gpucollGraph_t graph = nullptr;
+    if (rank == 0) {
+      GC_OK(gpucollStreamBeginCapture(kept.stream.handle));
+      GC_OK(add_up(kept.in, kept.out, comm, kept.stream));
+      GC_OK(gpucollStreamEndCapture(kept.stream.handle, &graph));
+    }
+    for (int i = 0; i < kTimes; ++i) {
+      kept.in.put(Ints(kCount, 10 * i + rank));
+      GC_OK(rank == 0 ? gpucollGraphLaunch(graph, kept.stream.handle) : add_up(kept.in, kept.out, comm, kept.stream));
+      kept.expect(20 * i + 1);
+    }
+    if (rank == 0) {
+      GC_OK(gpucollGraphDestroy(graph));
+      return;
+    }
+    usleep(500'000);  // the watchdog looks meanwhile
+    gpucollResult_t error = gpucollSuccess;
+    GC_OK(gpucollCommGetAsyncError(comm, &error));
+    EXPECT_EQ(error, gpucollSuccess) << gpucollGetLastError(comm);
+  });
+}
+
 // Rank 1 has kept what it calls; it takes part in as many calls, but one is another.
 TEST(KeptOperations, RanksThatCallDifferentlyAreTold) {
   on_ranks_that_destroy(kRanks, [](gpucollComm_t comm, int rank) {

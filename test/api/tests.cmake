@@ -133,6 +133,8 @@ gc_mutant(481 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND test/api/kept_operations_test --gtest_filter=*ListsThatSaySomethingElse*)
 gc_mutant(483 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND test/api/kept_operations_test --gtest_filter=*EachRoot*)
+gc_mutant(495 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
+  COMMAND test/api/kept_operations_test --gtest_filter=*OneRankMayCapture*)
 gc_mutant(484 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND test/api/kept_operations_test --gtest_filter=*WithoutBytes*)
 gc_test(api.in_place LABELS api TIMEOUT 120

@@ -279,7 +279,6 @@ Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, 
   }
   if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
   // What was kept has no message for copy engines, also where it has made room for another queue since.
-  // What was kept has no message for copy engines, also where it has made room for another queue since.
   if (kept) GC_TRY(count_messages(queue));
   if (kept && launcher_->begin_kept(kept, waits)) return {};
   return launcher_->begin(queue, shape, nullptr, {}, waits);
@@ -405,6 +404,7 @@ int64_t Communicator::grace_ns(bool looks) const noexcept {
 void Communicator::begin_close() noexcept {
   if (closing_) return;
   begun_at_end_ = begun_in_graphs();
+  __atomic_store_n(&peers_.own_page().begun, begun_at_end_, __ATOMIC_RELAXED);  // before tell_closing()
   closing_ = true;
   if (!fault_.raised()) links_->finish();
   if (!fault_.raised() || has_left()) tell_closing();  // else the watchdog does, when they have

@@ -356,6 +356,10 @@ uint64_t Peers::entered(int rank) const noexcept { return __atomic_load_n(&page(
 
 bool Peers::gone(int rank) const noexcept { return closing(rank) || fault(rank) || dead(rank); }
 
+bool Peers::has_launched_graphs(int rank) const noexcept {
+  return __atomic_load_n(&page(rank)->begun, __ATOMIC_RELAXED) != 0;
+}
+
 bool Peers::held(int rank) const noexcept {
   return __atomic_load_n(&page(rank)->held, __ATOMIC_ACQUIRE) != 0 && !dead(rank);  // partner: GraphHold::tell
 }

@@ -116,6 +116,8 @@ class Peers {
   bool dead(int rank) const noexcept { return !alive(rank); }
   // Returns whether `rank` writes into others' memory no more: it is closing, has failed, or is dead.
   bool gone(int rank) const noexcept;
+  // Returns whether a graph with operations of `rank` has been launched. Exact where it is closing.
+  bool has_launched_graphs(int rank) const noexcept;
   // Returns whether graphs hold launches of `rank`, while it lives.
   bool held(int rank) const noexcept;
   // Returns what is wrong with any peer: dead without having closed, or else a fault on its page. Ok while all is well.

@@ -110,6 +110,10 @@ gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
 # Operations that come again, and what they must be checked for: memory that was freed, operations that were destroyed,
 # another communicator, a group; and each of them is written down for the other ranks.
 set(kept_env GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5 GPUCOLL_COPY_ENGINE_BYTES=50K)
+function(gc_kept_mutant number test)
+  gc_mutant(${number} MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
+    COMMAND test/api/kept_operations_test --gtest_filter=*${test}*)
+endfunction()
 gc_test(api.kept_operations LABELS api TIMEOUT 120 ENV ${kept_env} COMMAND test/api/kept_operations_test)
 foreach(plans 1 128)
   gc_test(api.kept_operations.${plans}_plans LABELS api TIMEOUT 120 ENV ${kept_env} GPUCOLL_PLAN_CACHE=${plans}
@@ -118,25 +122,17 @@ endforeach()
 gc_mutant(395 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
     ${GC_BUILD}/test/api/kept_operations_test --gtest_filter=*BuffersThatWereFreed*)
-gc_mutant(396 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
-  COMMAND test/api/kept_operations_test --gtest_filter=*AnOpThatWasDestroyed*)
+gc_kept_mutant(396 AnOpThatWasDestroyed)
 gc_mutant(397 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60 ENV ${kept_env}
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
     ${GC_BUILD}/test/api/kept_operations_test --gtest_filter=*ANewCommunicator*)
-gc_mutant(398 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
-  COMMAND test/api/kept_operations_test --gtest_filter=*InAGroup*)
-gc_mutant(399 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
-  COMMAND test/api/kept_operations_test --gtest_filter=*CallDifferently*)
-gc_mutant(480 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
-  COMMAND test/api/kept_operations_test --gtest_filter=*AreCounted*)
-gc_mutant(481 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
-  COMMAND test/api/kept_operations_test --gtest_filter=*ListsThatSaySomethingElse*)
-gc_mutant(483 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
-  COMMAND test/api/kept_operations_test --gtest_filter=*EachRoot*)
-gc_mutant(495 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
-  COMMAND test/api/kept_operations_test --gtest_filter=*OneRankMayCapture*)
-gc_mutant(484 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
-  COMMAND test/api/kept_operations_test --gtest_filter=*WithoutBytes*)
+gc_kept_mutant(398 InAGroup)
+gc_kept_mutant(399 CallDifferently)
+gc_kept_mutant(480 AreCounted)
+gc_kept_mutant(481 ListsThatSaySomethingElse)
+gc_kept_mutant(483 EachRoot)
+gc_kept_mutant(495 OneRankMayCapture)
+gc_kept_mutant(484 WithoutBytes)
 gc_test(api.in_place LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/in_place_test)
 gc_test(api.in_place.copy LABELS api TIMEOUT 120

@@ -50,7 +50,7 @@ struct LinkShape {
 // An end has nothing left to move; or something, once the other side or the kernels go on; or it has just moved some.
 enum class StepProgress { none, pending, moved };
 
-// What the other end has told when its rank closed the communicator in order.
+// The other end tells this when its rank closes the communicator in order.
 struct PeerEnd {
   uint64_t messages;  // of send and receive that its rank has moved; proto::kUnknownMessages
   bool all_taken;     // it has drained all that this end's kernels have filled

@@ -1,4 +1,4 @@
-// What the tests of kept operations and of kept messages have in common.
+// The tests of kept operations and of kept messages share this.
 #pragma once
 #include "ranks.h"
 

@@ -147,7 +147,7 @@ TEST(KeptOperations, ACaptureThatIsNeverLaunchedIsNoLaunch) {
   });
 }
 
-// What one rank has captured, the other one calls. That the former closes first is no fault: a graph made its calls.
+// One rank captures what the other one calls. That the former closes first is no fault: a graph made its calls.
 TEST(KeptOperations, OneRankMayCaptureThem) {
   on_ranks(kRanks, [](gpucollComm_t comm, int rank) {
     Kept kept(comm, rank);

@@ -278,7 +278,7 @@ Status Communicator::begin(const TaskQueue& queue, const CommProperties& shape, 
     if (!parts_.empty()) return launcher_->begin(moves ? without_copies_ : queue, shape, &parts_, std::move(steps));
   }
   if (waits && resident_) resident_->call_begins(ResidentKernel::Clock::now());
-  // What was kept has no message for copy engines, also where it has made room for another queue since.
+  // A kept queue has no message for copy engines, also where it has made room for another one since.
   if (kept) GC_TRY(count_messages(queue));
   if (kept && launcher_->begin_kept(kept, waits)) return {};
   return launcher_->begin(queue, shape, nullptr, {}, waits);

@@ -34,7 +34,7 @@ class LinkProgress final : public ProxyWork {
   void finish();
   // Returns whether they have, as far as their connections go.
   bool finished() const noexcept { return told_.load(std::memory_order_acquire); }
-  // What has broken a link, and whose it is.
+  // A link that is broken: why, and whose it is.
   struct Failure {
     Status why;
     int peer = -1;

@@ -68,7 +68,7 @@ Status CallRecords::compare() {
 }
 
 // A rank that is closing calls nothing more, so this rank's call would wait for ever. A fault tells more by itself.
-// What a graph has called is on no page.
+// No page has the calls of graphs.
 Status CallRecords::look_for_end(int peer) const {
   if (!peers_.closing(peer) || peers_.fault(peer) || gc_mutant(494)) return {};
   if (peers_.has_launched_graphs(peer) && !gc_mutant(495)) return {};

@@ -57,7 +57,7 @@ Result<bool> receive(Stream& stream, int socket, FrameSink& sink) {
   return false;
 }
 
-// What has come is received before it counts that nothing can be sent: the other side may have ended in order.
+// Receives what has come before it counts that nothing can be sent: the other side may have ended in order.
 Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
   GC_TRY_AS(const bool came, receive(stream, socket, sink));
   if (stream.ended() || !stream.unsent) {

@@ -227,7 +227,7 @@ Status until_end(LinkEnd& end) {
 
 }  // namespace
 
-// What came before the mark is received, however late, and the end behind it is no failure.
+// A link receives what came before the mark, however late, and the end behind it is no failure.
 TEST(TcpLink, AnOrderlyEndIsNoFailure) {
   HostMemoryPort memory;
   const LinkShape shape = {3, proto::connection_shape(4096)};

@@ -960,6 +960,31 @@ void probing_threads(const World& w) {
   if (!checked(wrong == 0)) fail("threads that probe: %d of %d sizes were wrong", wrong.load(), kThreads * kMessages);
 }
 
+// Sends that one thread frees while another, which waits for messages of its own, ends them.
+void threads_that_free(const World& w) {
+  constexpr int kThreads = 3, kMessages = 1500;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      use_own_device();
+      const int tag = kTag + t;
+      Memory out(Where::device, sizeof tag), in(Where::device, sizeof tag);
+      out.write(&tag);
+      for (int i = 0; i < kMessages; ++i) {
+        MPI_Request sent;
+        int got = -1;
+        MPI_Isend(out.at(0), 1, MPI_INT, w.peer, tag, w.comm, &sent);
+        MPI_Request_free(&sent);
+        MPI_Recv(in.at(0), 1, MPI_INT, w.peer, tag, w.comm, MPI_STATUS_IGNORE);
+        if (i % 100 == 0) in.read(&got), wrong += got != tag;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (!checked(wrong == 0)) fail("threads that free: %d messages were wrong", wrong.load());
+}
+
 void all(MPI_Comm of) {
   World w(of);
   w.unmatched = !receives_matched_messages(w);
@@ -1007,6 +1032,9 @@ int main(int argc, char** argv) {
   all(copy);
   MPI_Comm_free(&copy);
   all(MPI_COMM_WORLD);
-  if (mpi.threads() == MPI_THREAD_MULTIPLE && g_size == 2) probing_threads(World(MPI_COMM_WORLD));
+  if (mpi.threads() == MPI_THREAD_MULTIPLE && g_size == 2) {
+    probing_threads(World(MPI_COMM_WORLD));
+    threads_that_free(World(MPI_COMM_WORLD));
+  }
   return mpi.finish("messages");
 }

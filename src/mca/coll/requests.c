@@ -48,7 +48,7 @@ static int state_of(const gc_pending *pending) { return __atomic_load_n(&pending
 
 /* Returns whether there is something to do for the request, after the engine has had its turn. */
 static bool is_ready(gcm_request *r, const gcm_module **turned) {
-  if (r->pending == NULL) return REQUEST_COMPLETE(r->inner);
+  if (r->pending == NULL) return gcm_is_complete(r->inner);
   if (*turned != r->module) gcm_abi->turn(r->module->comm);
   *turned = r->module;
   return state_of(r->pending) != GC_WAITS;
@@ -228,7 +228,7 @@ static void take_from_engine(gcm_request *r) {
 
 static int request_free(ompi_request_t **request) {
   gcm_request *r = (gcm_request *)*request;
-  if (!REQUEST_COMPLETE(*request)) return MPI_ERR_REQUEST;
+  if (!gcm_is_complete(*request)) return MPI_ERR_REQUEST;
   ompi_communicator_t *retained = is_persistent(r) ? r->module->communicator : NULL;
   take_from_engine(r);
   gcm_unstage(&r->staged);

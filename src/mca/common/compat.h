@@ -4,6 +4,7 @@
 #ifndef GPUCOLL_MCA_COMMON_COMPAT_H
 #define GPUCOLL_MCA_COMMON_COMPAT_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,17 @@
 
 #define GCM_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define GCM_NOINLINE __attribute__((noinline))
+
+/* Returns whether a request is complete; if so, its status is there. REQUEST_COMPLETE reads as one thread would: what
+ * it reads may be older, and a compiler may read once for all turns of a loop. */
+static inline bool gcm_is_complete(const ompi_request_t *request) {
+  return __atomic_load_n(&request->req_complete, __ATOMIC_ACQUIRE) == REQUEST_COMPLETED;
+}
+
+/* Waits until another thread, which is about to complete a request, has done so. */
+static inline void gcm_await_completion(const ompi_request_t *request) {
+  while (!gcm_is_complete(request)) sched_yield();
+}
 
 /* Tells whether Open MPI was built to move GPUs' memory, and does. 5.0 has a framework for it. */
 #if __has_include("opal/mca/accelerator/base/base.h")

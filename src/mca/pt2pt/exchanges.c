@@ -27,9 +27,7 @@ static void release(exchange *e) {
 
 /* ---- progress ---- */
 
-static bool has_ended(const ompi_request_t *request) {
-  return request == MPI_REQUEST_NULL || REQUEST_COMPLETE(request);
-}
+static bool has_ended(const ompi_request_t *request) { return request == MPI_REQUEST_NULL || gcm_is_complete(request); }
 
 /* Returns an exchange of which both sides have ended, no longer in the list, or NULL. */
 static exchange *take_ready(void) {
@@ -99,7 +97,7 @@ static int request_free(ompi_request_t **request) {
   if (under_way_now) e->detached = true;
   opal_mutex_unlock(&list_lock);
   if (under_way_now) return OMPI_SUCCESS;
-  while (!REQUEST_COMPLETE(&e->super.req_ompi)) continue; /* another thread is about to complete it */
+  gcm_await_completion(&e->super.req_ompi);
   release(e);
   return OMPI_SUCCESS;
 }

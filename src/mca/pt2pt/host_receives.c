@@ -173,12 +173,12 @@ static GCM_NOINLINE int let_go(ompi_request_t **request) {
     *request = MPI_REQUEST_NULL;
     return gcm_adopt_receive(t.buffer, t.count, t.type, t.comm, t.matched, receive);
   }
-  while (was == receive && !REQUEST_COMPLETE(receive)) continue; /* another thread is about to complete it */
+  if (was == receive) gcm_await_completion(receive);
   return give_back(request);
 }
 
 static int free_receive(ompi_request_t **request) {
-  return GCM_LIKELY(REQUEST_COMPLETE(*request)) ? give_back(request) : let_go(request);
+  return GCM_LIKELY(gcm_is_complete(*request)) ? give_back(request) : let_go(request);
 }
 
 static GCM_NOINLINE int free_persistent(ompi_request_t **request) {
@@ -246,7 +246,7 @@ static GCM_NOINLINE int replace_ended(ompi_request_t **request, const target *t)
 /* Has a receive of the PML's, which may have ended by now, looked at when it ends. */
 static GCM_NOINLINE int look_at_end(ompi_request_t **request, const target *t) {
   ompi_request_t *receive = *request;
-  if (REQUEST_COMPLETE(receive)) {
+  if (gcm_is_complete(receive)) {
     const ompi_status_public_t *const found = &receive->req_status;
     return may_have_envelope(t->buffer, t->type, found, found->MPI_ERROR) ? replace_ended(request, t) : MPI_SUCCESS;
   }
@@ -321,7 +321,7 @@ int gcm_irecv_host(void *buffer, size_t count, gcm_type *type, int from, int tag
   const int rc = gcm_pml.pml_irecv(buffer, count, type, from, tag, comm, request);
   if (rc != MPI_SUCCESS) return rc;
   ompi_request_t *receive = *request;
-  if (!REQUEST_COMPLETE(receive)) {
+  if (!gcm_is_complete(receive)) {
     watch_ob1(receive);
     return MPI_SUCCESS;
   }

@@ -326,7 +326,7 @@ static bool has_inner(const gcm_message_request *r) { return r->inner != NULL &&
 /* Returns whether there is something to do for the request outside of the lock. */
 static bool is_ready(gcm_message_request *r) {
   if (r->cancelling != 0) return false;
-  if (has_inner(r)) return REQUEST_COMPLETE(r->inner);
+  if (has_inner(r)) return gcm_is_complete(r->inner);
   if (r->pieces != NULL) return gcm_pieces_ended(r->pieces);
   return r->transfer == NULL || gcm_pt2pt->test(r->transfer);
 }
@@ -553,7 +553,7 @@ static int request_free(ompi_request_t **request) {
   if (under_way_now) r->detached = true;
   opal_mutex_unlock(&gcm_list_lock);
   if (under_way_now) return OMPI_SUCCESS;
-  while (!REQUEST_COMPLETE(&r->super.req_ompi)) continue; /* another thread is about to complete it */
+  gcm_await_completion(&r->super.req_ompi);
   gcm_message_request_release(r);
   return OMPI_SUCCESS;
 }

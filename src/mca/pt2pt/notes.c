@@ -37,7 +37,7 @@ static int send_note(ompi_communicator_t *comm, int to, const gcm_note *note) {
     free(o);
     return rc;
   }
-  if (REQUEST_COMPLETE(o->request)) {
+  if (gcm_is_complete(o->request)) {
     end_outgoing(o);
     return MPI_SUCCESS;
   }
@@ -70,7 +70,7 @@ void gcm_reap_notes(void) {
   opal_mutex_lock(&lock);
   for (outgoing **link = &all_outgoing; *link != NULL;) {
     outgoing *o = *link;
-    if (!REQUEST_COMPLETE(o->request)) {
+    if (!gcm_is_complete(o->request)) {
       link = &o->next;
       continue;
     }

@@ -237,7 +237,7 @@ static bool take_piece_back(lane *l, gcm_pieces *p) {
   const size_t place = p->moved % GC_PIECES_WINDOW;
   bool moves = p->with_pml[place] != NULL;
   if (moves) {
-    if (!REQUEST_COMPLETE(p->with_pml[place])) return false;
+    if (!gcm_is_complete(p->with_pml[place])) return false;
     ompi_status_public_t status = ompi_status_empty;
     const int rc = gcm_wait(&p->with_pml[place], &status);
     moves = rc == MPI_SUCCESS && (p->sends || status._ucount == p->lengths[place]);
@@ -256,7 +256,7 @@ static bool take_piece_back(lane *l, gcm_pieces *p) {
 static bool has_ended(gcm_pieces *p) {
   if (p->moved < p->n) return false;
   if (p->replying != NULL) {
-    if (!REQUEST_COMPLETE(p->replying)) return false;
+    if (!gcm_is_complete(p->replying)) return false;
     (void)gcm_wait(&p->replying, MPI_STATUS_IGNORE);
     p->replying = NULL;
   }
@@ -324,7 +324,7 @@ static int look_for_answers(lane *l) {
       if (rc != MPI_SUCCESS) l->answering = NULL;
       if (rc != MPI_SUCCESS) return came; /* it is tried again */
     }
-    if (!REQUEST_COMPLETE(l->answering)) return came;
+    if (!gcm_is_complete(l->answering)) return came;
     const int rc = gcm_wait(&l->answering, MPI_STATUS_IGNORE);
     l->answering = NULL;
     if (rc != MPI_SUCCESS) return came; /* it is tried again */

@@ -600,7 +600,9 @@ int play(const Options& options, const Communicators& comms, uint64_t seed) {
   }
   Part part(options, comms, round, seed);
   for (int turn = 0; turn < round.turns; turn++) part.play(turn);
-  if (ours.one_in(4)) contest(options, comms, seed);
+  // ob1 loses a message, of host memory, too, that another thread has matched, but not marked yet, when its receive is
+  // cancelled (mca_pml_ob1_recv_request_cancel, Open MPI 4.1 and 5.0).
+  if (ours.one_in(4) && options.threads == 1) contest(options, comms, seed);
   return static_cast<int>(round.messages.size()) * round.turns;
 }
 

@@ -143,7 +143,7 @@ void noted_came(const gc_process_blob* from, const gc_message_key* key, int matc
   const auto plain = [&](const proto::OutboxSlot& slot) {
     return slot.plain && state_of(slot) == state_found(matched);
   };
-  if (proto::OutboxSlot* slot = Outboxes::instance().oldest(*peer, *key, plain)) set_state(*slot, State::free);
+  (void)Outboxes::instance().lead_on(*peer, *key, plain, [](const proto::OutboxSlot&) { return State::free; });
 }
 
 // Returns whether the PML has kEnvelopeBytes of a message: a smaller one has an envelope of its own size.
@@ -179,8 +179,8 @@ void cut_off(const gc_process_blob* from, const gc_message_key* key, const gc_en
   const auto found = [&](const proto::OutboxSlot& slot) {
     return state_of(slot) == state_found(matched) && has_size_of_envelope(slot);
   };
-  proto::OutboxSlot* const slot = Outboxes::instance().oldest(*peer, *key, found);
-  if (slot) set_state(*slot, slot->plain ? State::free : State::done);
+  (void)Outboxes::instance().lead_on(
+      *peer, *key, found, [](const proto::OutboxSlot& slot) { return slot.plain ? State::free : State::done; });
 }
 
 // A message with a slot would have been found, had it been there since the probe before.
@@ -188,10 +188,12 @@ size_t probed(const gc_process_blob* from, const gc_message_key* key, int matche
   const Peer* const peer = Outboxes::instance().find(from);
   if (!peer) return GC_ENVELOPE_BYTES;  // a process without the plugin sends no envelopes
   const auto found = [](const proto::OutboxSlot& slot) { return is_found(slot) && has_size_of_envelope(slot); };
-  proto::OutboxSlot* const slot = Outboxes::instance().oldest(*peer, *key, found);
+  const auto next = [](const proto::OutboxSlot&) { return State::matched; };
+  Outboxes& outboxes = Outboxes::instance();
+  const proto::OutboxSlot* const slot =
+      matched ? outboxes.lead_on(*peer, *key, found, next) : outboxes.oldest(*peer, *key, found);
   const bool may_lack_slot = again && __atomic_load_n(&peer->outbox().has_unnoted, __ATOMIC_ACQUIRE);
   if (!slot) return may_lack_slot ? GC_ENVELOPE_BYTES : 0;
-  if (matched) set_state(*slot, State::matched);
   return slot->plain || gc_mutant(212) ? GC_ENVELOPE_BYTES : slot->bytes;
 }
 

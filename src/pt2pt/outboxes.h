@@ -2,6 +2,8 @@
 //
 // Thread safety: any thread. Ownership: live until the process ends; outboxes of others are mapped once and kept.
 #pragma once
+#include <sched.h>
+
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,6 +11,7 @@
 
 #include "abi/pt2pt.h"
 #include "base/monotonic.h"
+#include "base/mutant.h"
 #include "base/shared_memory.h"
 #include "core/peer/liveness.h"
 #include "mpi/mpi_process.h"
@@ -74,12 +77,24 @@ class Outboxes {
       if (which(slot) && is_under(slot, key) && which(slot) && (!found || slot.serial < found->serial)) found = &slot;
     return found;
   }
+  // Leads the slot that oldest() returns on to the state next(slot), and returns it. Two threads that receive messages
+  // of one key at once so lead on two slots.
+  template <class Which, class Next>
+  proto::OutboxSlot* lead_on(const Peer& from, const gc_message_key& key, const Which& which, const Next& next) {
+    std::unique_lock lock(leading_, std::defer_lock);
+    if (!gc_mutant(486)) lock.lock();
+    proto::OutboxSlot* const slot = oldest(from, key, which);
+    if (gc_mutant(486)) sched_yield();
+    if (slot) set_state(*slot, next(*slot));
+    return slot;
+  }
 
  private:
   bool is_under(const proto::OutboxSlot& slot, const gc_message_key& key) const {
     return slot.to == own_id() && slot.context == key.context && slot.tag == key.tag;
   }
 
+  std::mutex leading_;
   std::mutex mutex_;
   std::map<uint64_t, std::unique_ptr<Peer>> peers_;  // by the outbox's inode; null: out of reach
   bool is_free(proto::OutboxSlot& slot);

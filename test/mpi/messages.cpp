@@ -985,6 +985,41 @@ void threads_that_free(const World& w) {
   if (!checked(wrong == 0)) fail("threads that free: %d messages were wrong", wrong.load());
 }
 
+// Threads that receive, at once, host messages of the size of an envelope. If two took one note for theirs, the other
+// one would stay, and a probe would take it for that of the next message.
+void threads_that_take_notes(const World& w) {
+  constexpr int kThreads = 4, kEach = 8, kRounds = 400, kPlain = 113, kInts = 4096;
+  Memory large(Where::device, kInts * sizeof(int));
+  int token = 0, ints = -1;
+  std::vector<char> plain(kPlain, 'p');
+  if (g_rank == 0) {
+    for (int round = 0; round < kRounds; ++round) {
+      for (int i = 0; i < kThreads * kEach; ++i) MPI_Send(plain.data(), kPlain, MPI_BYTE, w.peer, kTag, w.comm);
+      MPI_Recv(&token, 1, MPI_INT, w.peer, kTag + 1, w.comm, MPI_STATUS_IGNORE);
+    }
+    MPI_Send(large.at(0), kInts, MPI_INT, w.peer, kTag, w.comm);
+    return;
+  }
+  std::atomic<int> received{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      std::vector<char> got(kPlain);
+      for (int i = 1; i <= kRounds * kEach; ++i) {
+        MPI_Recv(got.data(), kPlain, MPI_BYTE, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+        if (received.fetch_add(1) % (kThreads * kEach) == kThreads * kEach - 1)
+          MPI_Send(&token, 1, MPI_INT, w.peer, kTag + 1, w.comm);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  MPI_Status status;
+  MPI_Probe(w.peer, kTag, w.comm, &status);
+  MPI_Get_count(&status, MPI_INT, &ints);
+  if (!checked(ints == kInts)) fail("a probe behind threads that receive finds %d ints", ints);
+  MPI_Recv(large.at(0), kInts, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+}
+
 void all(MPI_Comm of) {
   World w(of);
   w.unmatched = !receives_matched_messages(w);
@@ -1035,6 +1070,7 @@ int main(int argc, char** argv) {
   if (mpi.threads() == MPI_THREAD_MULTIPLE && g_size == 2) {
     probing_threads(World(MPI_COMM_WORLD));
     threads_that_free(World(MPI_COMM_WORLD));
+    threads_that_take_notes(World(MPI_COMM_WORLD));
   }
   return mpi.finish("messages");
 }

@@ -251,6 +251,9 @@ gc_mpi_test(mpi.messages_by_host LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca co
 gc_mpi_mutant(211 MUST_PRINT "wrong data" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/messages)
 gc_mpi_mutant(212 MUST_PRINT "a probe finds 113 bytes" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/messages)
+# Two threads take one note.
+gc_mpi_mutant(486 MUST_PRINT "a probe behind threads that receive finds" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/messages threads)
 gc_mpi_mutant(213 MUST_PRINT "types of both sides: wrong data" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/messages)
 gc_mpi_mutant(414 MUST_PRINT "MPI_Pack of NULL|signal 11" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}

@@ -79,9 +79,7 @@ static void complete(gcm_request *r, int rc) {
   ompi_communicator_t *retained = is_persistent(r) ? NULL : r->module->communicator;
   if (!is_persistent(r)) gcm_unstage(&r->staged);
   outer->req_status.MPI_ERROR = rc;
-  /* Open MPI 4.1 completes by a relaxed exchange, and another thread may be polling. */
-  atomic_thread_fence(memory_order_release);
-  ompi_request_complete(outer, true); /* from here on `r` may be gone */
+  gcm_complete(outer); /* from here on `r` may be gone */
   if (retained != NULL) OBJ_RELEASE(retained);
 }
 

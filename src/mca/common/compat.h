@@ -77,6 +77,13 @@ static inline void gcm_await_completion(const ompi_request_t *request) {
   while (!gcm_is_complete(request)) sched_yield();
 }
 
+/* Completes a request, of which the status is set; from here on it may be gone. Another thread that sees it complete
+ * sees its status as well: Open MPI's own exchange does not release. */
+static inline void gcm_complete(ompi_request_t *request) {
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  ompi_request_complete(request, true);
+}
+
 /* Tells whether Open MPI was built to move GPUs' memory, and does. 5.0 has a framework for it. */
 #if __has_include("opal/mca/accelerator/base/base.h")
 #include "opal/mca/accelerator/base/base.h"

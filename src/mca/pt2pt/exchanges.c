@@ -58,7 +58,7 @@ static void end(exchange *e) {
   }
   outer->req_status = status;
   outer->req_status.MPI_ERROR = received != MPI_SUCCESS ? received : sent;
-  ompi_request_complete(outer, true); /* from here on it may be gone */
+  gcm_complete(outer);
 }
 
 static int progress(void) {

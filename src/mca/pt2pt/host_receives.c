@@ -105,8 +105,14 @@ typedef struct record {
   void *state;
 } record;
 
+/* One function each for all receives of ob1's: any thread stores what it finds in a new one. */
 static ompi_request_free_fn_t free_of_ob1;
 static ompi_request_start_fn_t start_of_ob1;
+
+static GCM_INLINE ompi_request_free_fn_t get_free_of_ob1(void) {
+  return __atomic_load_n(&free_of_ob1, __ATOMIC_RELAXED);
+}
+static ompi_request_start_fn_t get_start_of_ob1(void) { return __atomic_load_n(&start_of_ob1, __ATOMIC_RELAXED); }
 
 static record *record_of(const ompi_request_t *receive) { return receive->req_complete_cb_data; }
 
@@ -150,7 +156,7 @@ static ompi_request_free_fn_t let_record_go(ompi_request_t *receive) {
 
 static GCM_INLINE int give_back(ompi_request_t **request) {
   ompi_request_t *receive = *request;
-  receive->req_free = GCM_LIKELY(ob1_runs) ? free_of_ob1 : let_record_go(receive);
+  receive->req_free = GCM_LIKELY(ob1_runs) ? get_free_of_ob1() : let_record_go(receive);
   if (!ob1_runs) receive->req_complete_cb_data = NULL; /* other PMLs use it for requests of their own */
   return receive->req_free(request);
 }
@@ -182,7 +188,7 @@ static int free_receive(ompi_request_t **request) {
 }
 
 static GCM_NOINLINE int free_persistent(ompi_request_t **request) {
-  (*request)->req_start = start_of_ob1;
+  (*request)->req_start = get_start_of_ob1();
   return free_receive(request);
 }
 
@@ -220,7 +226,7 @@ static int on_receive(ompi_request_t *receive) {
 }
 
 static GCM_INLINE void watch_ob1(ompi_request_t *receive) {
-  free_of_ob1 = receive->req_free;
+  __atomic_store_n(&free_of_ob1, receive->req_free, __ATOMIC_RELAXED);
   receive->req_free = free_receive;
   receive->req_complete_cb = on_receive;
 }
@@ -286,8 +292,8 @@ static bool is_taken_over(const ompi_request_t *receive) {
 int gcm_start_receives(size_t count, ompi_request_t **receives) {
   for (size_t i = 0; i < count; i++) {
     if (is_taken_over(receives[i])) {
-      receives[i]->req_free = free_of_ob1;
-      receives[i]->req_start = start_of_ob1;
+      receives[i]->req_free = get_free_of_ob1();
+      receives[i]->req_start = get_start_of_ob1();
     } else {
       receives[i]->req_complete_cb_data = NULL;
       receives[i]->req_complete_cb = on_receive;
@@ -346,7 +352,7 @@ int gcm_irecv_init_host(void *buffer, size_t count, gcm_type *type, int from, in
     const int rc = make_watched(&(target){buffer, count, type, comm, false}, from, tag, request);
     if (rc != MPI_SUCCESS) return rc;
     (*request)->req_free = free_persistent;
-    start_of_ob1 = (*request)->req_start;
+    __atomic_store_n(&start_of_ob1, (*request)->req_start, __ATOMIC_RELAXED);
     (*request)->req_start = gcm_start_receives;
     return MPI_SUCCESS;
   }

@@ -276,9 +276,7 @@ static void complete(ompi_request_t *request, const ompi_status_public_t *status
   request->req_status = *status;
   request->req_status.MPI_ERROR = gc_mutant(204) ? MPI_SUCCESS : rc;
   if (gc_mutant(201)) request->req_status.MPI_SOURCE = MPI_ANY_SOURCE;
-  /* Open MPI 4.1 completes by a relaxed exchange, and another thread may be polling. */
-  atomic_thread_fence(memory_order_release);
-  ompi_request_complete(request, true); /* from here on it may be gone */
+  gcm_complete(request);
 }
 
 static void end(gcm_message_request *r) {

@@ -53,7 +53,7 @@ gc_mutant(342 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${configuration
 set(nonblocking_env GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=1)
 gc_test(api.nonblocking LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=20
   COMMAND test/api/nonblocking_test)
-gc_test(api.nonblocking.tcp LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=20 GPUCOLL_TRANSPORT=tcp
+gc_test(api.nonblocking.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=20 GPUCOLL_TRANSPORT=tcp
   COMMAND test/api/nonblocking_test)
 gc_test(api.nonblocking_processes LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
   COMMAND test/api/nonblocking_processes_test)

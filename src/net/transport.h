@@ -81,6 +81,9 @@ class LinkEnd {
   // Tells the other end that this one moves nothing more. progress() sends it. REQUIRES: progress() has found nothing
   // to move, and no kernel runs; once.
   virtual void finish(uint64_t /*messages*/) {}
+  // Returns how many bytes that progress() sends, or has sent, the other side's system has not acknowledged: they are
+  // lost where this process ends now.
+  virtual size_t unacknowledged() const { return 0; }
   // Returns what the other end has told by finish(); empty until that has come, behind all its steps.
   virtual std::optional<PeerEnd> peer_end() const { return {}; }
 };

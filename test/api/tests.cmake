@@ -157,6 +157,10 @@ foreach(nodes 2 4)
   gc_test(api.processes.${nodes}_nodes LABELS api TIMEOUT 120 PROCESSORS 2 ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=${nodes}
     COMMAND test/api/processes_test)
 endforeach()
+# A rank at rest receives nothing.
+gc_mutant(496 MUST_PRINT "FAILED.*Processes.WhatARank" LABELS api TIMEOUT 60
+  ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 GPUCOLL_TIMEOUT=5
+  COMMAND test/api/processes_test --gtest_filter=Processes.WhatARank*)
 # Nobody looks whether a rank that has closed has made the calls of this one.
 gc_mutant(494 MUST_PRINT "FAILED.*Processes.ACollectiveThat" LABELS api TIMEOUT 60
   ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 GPUCOLL_TIMEOUT=5

@@ -406,8 +406,9 @@ void Communicator::begin_close() noexcept {
   begun_at_end_ = begun_in_graphs();
   __atomic_store_n(&peers_.own_page().begun, begun_at_end_, __ATOMIC_RELAXED);  // before tell_closing()
   closing_ = true;
-  if (!fault_.raised()) links_->finish();
-  if (!fault_.raised() || has_left()) tell_closing();  // else the watchdog does, when they have
+  const bool orderly = !fault_.raised();
+  if (orderly || has_left()) tell_closing();  // else the watchdog does, when they have
+  if (orderly) links_->finish();              // peers that rest receive once they know
 }
 
 void Communicator::tell_closing() noexcept {
@@ -575,6 +576,7 @@ void Communicator::check() noexcept {
 
 // By the watchdog. A link of a peer that has failed or closed breaks, too: its page may say so a little later.
 Status Communicator::look_at_links() {
+  links_->expect_ends();
   bool certain = true;
   Status broken = links_->check(activity() == KernelActivity::launched, &certain);
   if (broken) closed_since_ns_ = 0;

@@ -28,6 +28,24 @@ void LinkProgress::add(int peer, net::LinkEnd& end, std::optional<net::Side> mes
   wake();
 }
 
+size_t LinkProgress::unacknowledged() const {
+  std::lock_guard lock(mutex_);
+  size_t all = told_ ? 0 : 1;
+  for (const Moved& link : links_)
+    if (link.failure) all += link.end->unacknowledged();
+  return all;
+}
+
+void LinkProgress::expect_ends(const std::function<bool(int peer)>& is_closing) {
+  bool any = false;
+  {
+    std::lock_guard lock(mutex_);
+    for (Moved& link : links_)
+      if (!link.closing && link.end->tells_end() && is_closing(link.peer)) link.closing = any = true;
+  }
+  if (any && !gc_mutant(496)) wake();
+}
+
 LinkProgress::Failure LinkProgress::failure(const std::function<bool(int peer)>& is_closing, bool outstanding) const {
   Failure perhaps;
   std::lock_guard lock(mutex_);
@@ -87,6 +105,12 @@ bool LinkProgress::finish_all() noexcept {
   return true;
 }
 
+// REQUIRES: the mutex.
+bool LinkProgress::awaits_end() const noexcept {
+  return std::any_of(links_.begin(), links_.end(),
+                     [](const Moved& link) { return link.closing && link.failure && !link.end->peer_end(); });
+}
+
 // Reads the wakes, then the activity, and then moves steps: so a round that finds no activity moves all that kernels
 // have stored before they ended, also those that began and ended since the last round. A communicator that rests costs
 // the others' rounds no system call.
@@ -100,11 +124,12 @@ LinkProgress::Progress LinkProgress::progress() noexcept {
   const StepProgress moved = move_all();
   if (finishes && activity != KernelActivity::launched && moved == StepProgress::none) {
     if (finish_all()) return Progress::moved;
-    told_.store(true, std::memory_order_release);
+    told_ = true;
   }
-  if (activity == KernelActivity::none && moved == StepProgress::none) rested_at_ = wakes;
+  const bool pending = moved == StepProgress::pending || awaits_end();
+  if (activity == KernelActivity::none && moved == StepProgress::none && !pending) rested_at_ = wakes;
   if (moved == StepProgress::moved) return Progress::moved;
-  if (moved == StepProgress::pending || activity == KernelActivity::launched) return Progress::waiting;
+  if (pending || activity == KernelActivity::launched) return Progress::waiting;
   return activity == KernelActivity::in_graphs ? Progress::watching : Progress::none_pending;
 }
 

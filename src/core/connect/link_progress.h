@@ -32,8 +32,11 @@ class LinkProgress final : public ProxyWork {
   void wake();
   // Has the ends tell the other ones that nothing follows, once all steps of this rank's kernels are moved.
   void finish();
-  // Returns whether they have, as far as their connections go.
-  bool finished() const noexcept { return told_.load(std::memory_order_acquire); }
+  // Returns how many bytes are left that would be lost if this process ended now; 0 only once the ends have been told.
+  size_t unacknowledged() const;
+  // Looks at the links of peers that are closing until their ends have told it, also while no kernel runs: what such a
+  // peer has sent is lost where its process ends before it is received.
+  void expect_ends(const std::function<bool(int peer)>& is_closing);
   // A link that is broken: why, and whose it is.
   struct Failure {
     Status why;
@@ -54,20 +57,23 @@ class LinkProgress final : public ProxyWork {
     net::LinkEnd* end;
     std::optional<net::Side> messages;
     Status failure = {};
-    bool told = false;  // the failure is what the other end has told
+    bool closing = false;  // the peer is
+    bool told = false;     // the failure is what the other end has told
   };
   net::StepProgress move(Moved& link) noexcept;
   net::StepProgress move_all() noexcept;
   Status compare_end(const Moved& link) const;
   bool finish_all() noexcept;
+  bool awaits_end() const noexcept;
 
   const std::function<KernelActivity()> activity_;
   const MessageCounts* const counts_;  // null: nobody counts
   std::atomic<uint64_t> wakes_{1};
-  std::atomic<bool> finishes_{false}, told_{false};
+  std::atomic<bool> finishes_{false};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Moved> links_;
   bool finished_ = false;   // the ends have been told
+  bool told_ = false;       // and the connections have taken all
   uint64_t rested_at_ = 0;  // by wakes_: then nothing was left of what kernels had stored, and none ran
 };
 

@@ -1,12 +1,14 @@
 #include "core/connect/links.h"
 
+#include <chrono>
 #include <ctime>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/log.h"
-#include "base/monotonic.h"
 #include "base/params.h"
+#include "core/peer/heart.h"
 
 namespace gpucoll::core {
 namespace {
@@ -127,14 +129,21 @@ Status Links::keep(Wireup& wireup) {
   return {};
 }
 
-// Bounded, as a peer that is stopped takes nothing. Whoever ends without exit() would take along what is not sent yet.
+// A process that ends takes along what is not sent yet, and what its system has not sent is lost once the other side
+// answers. A peer that is stopped takes nothing, for ever perhaps.
 void Links::finish() noexcept {
-  constexpr int64_t kPatienceNs = 1'000'000'000;
+  constexpr std::chrono::seconds kPatience{2};
   constexpr timespec kNap = {0, 20'000};
   if (!progress_) return;
   progress_->finish();
-  const int64_t end = monotonic_ns() + kPatienceNs;
-  while (!progress_->finished() && monotonic_ns() < end) nanosleep(&kNap, nullptr);
+  auto since = RunningClock::now();
+  size_t before = 0;
+  while (const size_t left = progress_->unacknowledged()) {
+    const auto now = RunningClock::now();
+    if (std::exchange(before, left) != left) since = now;
+    if (now - since > kPatience) break;
+    nanosleep(&kNap, nullptr);
+  }
 }
 
 Status Links::check(bool outstanding, bool* certain) const {

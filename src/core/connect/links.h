@@ -57,9 +57,14 @@ class Links {
   void wake() noexcept {
     if (progress_) progress_->wake();
   }
-  // Tells the peers' ends that this rank closes in order, once all steps are moved, and waits a little until that is on
-  // its way. REQUIRES: this rank's launches have ended, and none follows.
+  // Tells the peers' ends that this rank closes in order, once all steps are moved, and waits until that has come to
+  // their systems: for a while, where these take nothing. REQUIRES: this rank's launches have ended, and none follows.
   void finish() noexcept;
+  // Receives what peers that are closing send, until their ends have told that they do. From any thread.
+  void expect_ends() {
+    LinkProgress* const progress = watched_.load(std::memory_order_acquire);
+    if (progress) progress->expect_ends([this](int peer) { return peers_.closing(peer); });
+  }
   // Returns what has broken a connection; ok while all is well. Connections of peers that are closing break anyway, and
   // count only where launches of this rank are outstanding. Over tcp a peer that closes in order says so before; over
   // verbs it does not: then *certain is false, as launches may still take what has come. From any thread.
@@ -82,8 +87,8 @@ class Links {
   std::map<LinkName, std::vector<Link>> links_;  // piece by piece
   std::vector<Link> half_made_;                  // of wireups that were broken off: peers may use them
   std::set<int> linked_;
-  std::unique_ptr<LinkProgress> progress_;             // null while no link needs it
-  std::atomic<const LinkProgress*> watched_{nullptr};  // progress_, for other threads
+  std::unique_ptr<LinkProgress> progress_;       // null while no link needs it
+  std::atomic<LinkProgress*> watched_{nullptr};  // progress_, for other threads
   bool all_p2p_ = true, any_tcp_ = false, any_verbs_ = false;
 };
 

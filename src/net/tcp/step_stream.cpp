@@ -31,6 +31,12 @@ void FrameWriter::put(const StepFrame& frame, const uint8_t* data) {
   frames_[(first_ + count_++) % kMostFrames] = {frame, data, data_bytes(frame)};
 }
 
+size_t FrameWriter::bytes() const noexcept {
+  size_t all = 0;
+  for (size_t i = 0; i < count_; ++i) all += sizeof(StepFrame) + frames_[(first_ + i) % kMostFrames].bytes;
+  return all - sent_;
+}
+
 Result<bool> FrameWriter::flush(int socket) {
   std::array<iovec, 2 * kMostFrames> parts;
   size_t n = 0, skipped = sent_;

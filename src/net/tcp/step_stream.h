@@ -23,6 +23,8 @@ class FrameWriter {
   void drop_all() noexcept { count_ = sent_ = 0; }
   // data stay as they are until the frame is sent. REQUIRES: has_room().
   void put(const proto::StepFrame& frame, const uint8_t* data);
+  // Returns how many bytes are not sent.
+  size_t bytes() const noexcept;
   // Sends what goes without waiting; returns whether any did. Errors: remote, system.
   Result<bool> flush(int socket);
 

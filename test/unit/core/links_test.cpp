@@ -464,7 +464,9 @@ class CountingEnd final : public net::LinkEnd {
     const int n = peer_messages;
     return n < 0 ? std::optional<net::PeerEnd>() : net::PeerEnd{static_cast<uint64_t>(n), all_taken};
   }
+  size_t unacknowledged() const override { return left; }
   bool tells = true;
+  std::atomic<size_t> left{0};
   std::atomic<int> looks{0}, finishes{0}, peer_messages{-1};
   std::atomic<uint64_t> told{0};
   std::atomic<bool> broken{false}, all_taken{true};
@@ -528,14 +530,39 @@ TEST(LinkProgress, TellsThatNothingFollowsOnceKernelsRest) {
   progress.finish();
   look_again(progress, sends);
   EXPECT_EQ(sends.finishes, 0);
-  EXPECT_FALSE(progress.finished());
+  EXPECT_NE(progress.unacknowledged(), 0u);
   activity = KernelActivity::none;
+  collectives.left = 5;
   progress.wake();
-  EXPECT_TRUE(comes([&] { return progress.finished(); }));
+  EXPECT_TRUE(comes([&] { return progress.unacknowledged() == 5; }));
+  collectives.left = 0;
+  EXPECT_EQ(progress.unacknowledged(), 0u);
   look_again(progress, sends);
   EXPECT_EQ(sends.finishes, 1);
   EXPECT_EQ(collectives.finishes, 1);
   EXPECT_EQ(sends.told, 3u);
+}
+
+// What a peer has sent before it closes must come to this process before that one ends, though no kernel runs here. The
+// peer may wait for this rank in the same way.
+TEST(LinkProgress, LooksAtRestUntilAPeerThatIsClosingHasEnded) {
+  CountingEnd end;
+  LinkProgress progress([] { return KernelActivity::none; }, nullptr);
+  progress.add(1, end, {});
+  ASSERT_TRUE(comes([&] { return progress.progress() == ProxyWork::Progress::none_pending; }));
+  progress.expect_ends(kStaying);
+  EXPECT_EQ(progress.progress(), ProxyWork::Progress::none_pending);
+  const int looks = end.looks;
+  progress.expect_ends(kClosing);
+  EXPECT_TRUE(comes([&] { return end.looks > looks + 3; }));
+  EXPECT_EQ(progress.progress(), ProxyWork::Progress::waiting);
+  progress.finish();
+  EXPECT_TRUE(comes([&] { return progress.unacknowledged() == 0; }));
+  EXPECT_EQ(end.finishes, 1);
+  end.peer_messages = 0;
+  EXPECT_TRUE(comes([&] { return progress.progress() == ProxyWork::Progress::none_pending; }));
+  progress.expect_ends(kClosing);
+  EXPECT_EQ(progress.progress(), ProxyWork::Progress::none_pending);
 }
 
 TEST(LinkProgress, ComparesMessagesWithThoseOfAPeerThatHasEnded) {

@@ -262,6 +262,21 @@ TEST(TcpLink, AnEndWithoutAMarkIsAFailure) {
   }
 }
 
+// More than lies in the other side's socket.
+TEST(TcpLink, SaysWhatIsNotAcknowledged) {
+  HostMemoryPort memory;
+  const LinkShape shape = {1, proto::connection_shape(32 << 20)};
+  Pair pair = connect_pair(tcp_transport(), shape, memory);
+  EXPECT_EQ(pair.sender->unacknowledged(), 0u);
+  const std::vector<Slice> slices(kSteps, {1, shape.slots.simple});
+  send_slices(pair.sender->connector(0), 0, slices, shape.slots.simple);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(pair.sender->progress());
+  ASSERT_NE(pair.sender->unacknowledged(), 0u);
+  await([&] { return pair.receiver->progress() && pair.sender->progress() && pair.sender->unacknowledged() == 0; });
+  ASSERT_TRUE(rest(*pair.receiver));
+  EXPECT_EQ(receive_slices(pair.receiver->connector(0), 0, slices, shape.slots.simple), 0u);
+}
+
 TEST(TcpLink, SaysWhetherAllWasTaken) {
   HostMemoryPort memory;
   const LinkShape shape = {2, proto::connection_shape(4096)};

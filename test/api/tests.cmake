@@ -29,7 +29,7 @@ gc_mutant(432 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=
 gc_test(api.meeting LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
   COMMAND test/api/meeting_test --gtest_filter=-*FewDescriptors*)
 if(NOT GC_SANITIZERS MATCHES undefined)  # UBSan takes objects for broken where there are no descriptors
-  gc_test(api.meeting.few_descriptors LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
+  gc_test(api.meeting.few_descriptors LABELS api plain TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
     COMMAND test/api/meeting_test --gtest_filter=*FewDescriptors*)
 endif()
 gc_mutant(126 MUST_PRINT "FAILED.*AGroupWithFewThreadsSaysWhatToRaise" LABELS api TIMEOUT 60
@@ -53,7 +53,8 @@ gc_mutant(342 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${configuration
 set(nonblocking_env GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=1)
 gc_test(api.nonblocking LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=20
   COMMAND test/api/nonblocking_test)
-gc_test(api.nonblocking.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=20 GPUCOLL_TRANSPORT=tcp
+gc_test(api.nonblocking.tcp LABELS api TIMEOUT 120
+  ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=20 GPUCOLL_TRANSPORT=tcp
   COMMAND test/api/nonblocking_test)
 gc_test(api.nonblocking_processes LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
   COMMAND test/api/nonblocking_processes_test)

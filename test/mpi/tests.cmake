@@ -2,8 +2,8 @@
 #
 # op/avx is left out where results are compared with MPI's own: Open MPI 4.1.4's saturates 8- and 16-bit sums.
 set(GC_LITERALLY --mca coll gpucoll --mca op ^avx)
-# Label asan: what is run under AddressSanitizer as well. It takes five times as long, and finds nothing new with other
-# numbers of ranks.
+# Label asan: what is run under AddressSanitizer. It takes five times as long, and finds nothing new with other numbers of
+# ranks.
 macro(gc_mpi_labels)
   set(labels mpi)
   if(${ARGN})
@@ -12,10 +12,14 @@ macro(gc_mpi_labels)
 endmacro()
 foreach(np 1 2 3 4 7)
   gc_mpi_labels(${np} EQUAL 3)
+  set(labels_of_calls ${labels})
+  if(np EQUAL 7)
+    list(APPEND labels long)
+  endif()
   gc_mpi_test(mpi.host_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/host)
-  gc_mpi_test(mpi.allreduce_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+  gc_mpi_test(mpi.allreduce_${np} LABELS ${labels_of_calls} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/allreduce)
-  gc_mpi_test(mpi.collectives_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
+  gc_mpi_test(mpi.collectives_${np} LABELS ${labels_of_calls} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/collectives)
   gc_mpi_test(mpi.neighbors_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/neighbors)
@@ -84,6 +88,9 @@ foreach(np_on_devices 4_on_1 4_on_2 5_on_2 5_on_3)
   list(GET numbers 0 np)
   list(GET numbers 1 devices)
   gc_mpi_labels(${np_on_devices} STREQUAL 5_on_2)
+  if(np_on_devices STREQUAL 4_on_2)
+    list(APPEND labels long)
+  endif()
   set(shared ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=${devices})
   foreach(program allreduce collectives mixed staged close_calls threads nonblocking persistent derived)
     gc_mpi_test(mpi.teams_${program}_${np_on_devices} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
@@ -283,8 +290,8 @@ gc_matching(tcp NP 3 MESSAGES 10000 SEED 400000 MPIRUN --mca pml ob1 --mca btl t
 gc_matching(monitored NP 2 MESSAGES 5000 SEED 500000 MPIRUN --mca pml_monitoring_enable 1)
 gc_matching(threads NP 2 MESSAGES 10000 SEED 600000 WORDS --threads 3)
 # 100,000 messages with those above, half a millisecond each on 2 cores that do nothing else.
-gc_matching(long NP 4 MESSAGES 35000 SEED 800000)
-gc_matching(long_threads NP 2 MESSAGES 20000 SEED 900000 WORDS --threads 3)
+gc_matching(long NP 4 MESSAGES 35000 SEED 800000 LABELS long)
+gc_matching(long_threads NP 2 MESSAGES 20000 SEED 900000 LABELS long WORDS --threads 3)
 if(GC_PML_UCX)
   set(ucx --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)
   gc_mpi_test(mpi.messages_ucx LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${ucx} COMMAND test/mpi/messages)

@@ -12,7 +12,7 @@ gc_test(proto.zero_copy LABELS proto TIMEOUT 240 COMMAND test/proto/zero_copy_te
 gc_test(proto.resident_kernel LABELS proto TIMEOUT 120 COMMAND test/proto/resident_kernel_test)
 gc_test(proto.formats LABELS proto ENV GC_FORMAT_DOCS=${GC_SOURCE}/docs/formats COMMAND test/proto/formats_test)
 if(GC_TSAN_VARIANTS)
-  gc_test(proto.kernels LABELS proto COMMAND test/proto/kernels_test)
+  gc_test(proto.kernels LABELS proto plain COMMAND test/proto/kernels_test)
 endif()
 gc_test(proto.local_reduce LABELS proto COMMAND test/proto/local_reduce_test)
 if(GC_TSAN_VARIANTS)

@@ -59,7 +59,7 @@ gc_test(unit.mpi_runtime LABELS unit ENV GPUCOLL_DEVICE=emu
 gc_test(unit.mpi_runtime.missing LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/coll/mpi_runtime_test --gtest_filter=MpiRuntime.FailsWhereARankDoesNotCome)
 if(NOT GC_SANITIZERS MATCHES undefined)
-  gc_test(unit.mpi_runtime.failing LABELS unit ENV GPUCOLL_DEVICE=emu
+  gc_test(unit.mpi_runtime.failing LABELS unit plain ENV GPUCOLL_DEVICE=emu
     COMMAND test/unit/coll/mpi_runtime_test --gtest_filter=MpiRuntime.StaysWithItsFaultUntilFinish)
 endif()
 gc_test(unit.launch_order LABELS unit COMMAND test/unit/mpi/launch_order_test)
@@ -75,7 +75,7 @@ gc_test(unit.tuning_file LABELS unit COMMAND test/unit/core/tuning_file_test)
 gc_test(unit.address LABELS unit COMMAND test/unit/net/address_test)
 gc_test(unit.bootstrap LABELS unit TIMEOUT 120 COMMAND test/unit/net/bootstrap_test --gtest_filter=-Few*)
 if(NOT GC_SANITIZERS MATCHES undefined)  # as above
-  gc_test(unit.bootstrap.few_descriptors LABELS unit TIMEOUT 120 COMMAND test/unit/net/bootstrap_test --gtest_filter=Few*)
+  gc_test(unit.bootstrap.few_descriptors LABELS unit plain TIMEOUT 120 COMMAND test/unit/net/bootstrap_test --gtest_filter=Few*)
 endif()
 if(GC_TSAN_VARIANTS)  # a child of several threads may start no others there
   # ThreadSanitizer ends a child of a process with threads that starts one.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/mutant.h"
 #include "base/observe/counters.h"
 #include "net/bootstrap/socket.h"
 
@@ -19,6 +20,16 @@ using proto::StepKind;
 Status lost(int errnum) {
   if (errnum == 0) return Status::error(Code::remote, "the other side has closed it");
   return Status::error(Code::remote, "%s", strerror(errnum));
+}
+
+// Returns what to say where a socket sends nothing: its connection has ended (Code::remote), or this host refuses
+// though the connection lives.
+Status not_sent(int errnum) {
+  if (errnum == EPIPE || errnum == ECONNRESET || errnum == ETIMEDOUT || gc_mutant(498)) return lost(errnum);
+  return Status::error(Code::system,
+                       "this host does not send over it (%s): see that the host has memory left, and that its firewall "
+                       "or sandbox allows the connection",
+                       strerror(errnum));
 }
 
 size_t data_bytes(const StepFrame& frame) {
@@ -56,7 +67,7 @@ Result<bool> FrameWriter::flush(int socket) {
   message.msg_iovlen = n;
   const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0 && not_now(errno)) return false;
-  if (sent < 0) return lost(errno);
+  if (sent < 0) return not_sent(errno);
   count(Counter::network_writes);
   count(Counter::network_bytes, static_cast<uint64_t>(sent));
   drop(static_cast<size_t>(sent));

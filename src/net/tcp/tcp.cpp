@@ -63,7 +63,8 @@ Result<bool> receive(Stream& stream, int socket, FrameSink& sink) {
   return false;
 }
 
-// Receives what has come before it counts that nothing can be sent: the other side may have ended in order.
+// Receives what has come before it counts that the connection takes nothing: the other side may have ended in order. A
+// host that refuses to send is a failure at once, as nothing else would tell of it.
 Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
   GC_TRY_AS(const bool came, receive(stream, socket, sink));
   if (stream.ended() || !stream.unsent) {
@@ -72,6 +73,7 @@ Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
   }
   auto sent = stream.writer.flush(socket);
   if (!sent) {
+    if (sent.status().code() != Code::remote) return std::move(sent).status();
     stream.unsent = std::move(sent).status();
     return StepProgress::pending;
   }

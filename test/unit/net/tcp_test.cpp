@@ -1,7 +1,9 @@
 // Sockets between nodes: the frames of steps, the links over them, the channels, and what comes from strangers.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -205,6 +207,24 @@ TEST(TcpLink, SaysThatThePeerIsGone) {
   EXPECT_EQ(status.code(), Code::remote);
 }
 
+// A host may refuse to send though the connection lives, here as a page of the data cannot be read.
+TEST(TcpLink, AHostThatDoesNotSendIsAFailure) {
+  HostMemoryPort memory;
+  const LinkShape shape = {1, proto::connection_shape(4 << 20)};
+  Pair pair = connect_pair(tcp_transport(), shape, memory);
+  send_slices(pair.sender->connector(0), 0, {{1, shape.slots.simple}}, shape.slots.simple);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* middle = pair.sender->connector(0).receive + ReceiveBlock::kSlotsOffset;
+  size_t room = shape.slots.simple;
+  ASSERT_TRUE(std::align(page, page, middle, room));
+  ASSERT_EQ(mprotect(middle, page, PROT_NONE), 0);
+  Status status;
+  for (int i = 0; i < 1000 && status; ++i) status = pair.sender->progress().status();
+  ASSERT_EQ(mprotect(middle, page, PROT_READ | PROT_WRITE), 0);
+  EXPECT_EQ(status.code(), Code::system);
+  EXPECT_NE(std::string(status.what()).find(strerror(EFAULT)), std::string::npos) << status.what();
+}
+
 namespace {
 
 // Lets an end move until it has nothing left; returns how it goes.
@@ -289,7 +309,9 @@ TEST(TcpLink, SaysWhetherAllWasTaken) {
     std::thread mover([&] {
       while (!over) ASSERT_TRUE(rest(*pair.receiver));
     });
-    if (takes) EXPECT_EQ(receive_slices(pair.receiver->connector(1), 1, slices, shape.slots.simple), 0u);
+    if (takes) {
+      EXPECT_EQ(receive_slices(pair.receiver->connector(1), 1, slices, shape.slots.simple), 0u);
+    }
     over = true;
     mover.join();
     ASSERT_TRUE(rest(*pair.receiver));

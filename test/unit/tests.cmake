@@ -181,6 +181,9 @@ gc_mutant(492 MUST_PRINT "FAILED.*LinkProgress.ComparesMessages" LABELS unit TIM
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ComparesMessages*)
 gc_mutant(493 MUST_PRINT "FAILED.*LinkProgress.DataThatThePeerHasNotTaken" LABELS unit TIMEOUT 60
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.DataThatThePeerHasNotTaken*)
+# Over verbs, launches that are made or end do not begin the time anew.
+gc_mutant(499 MUST_PRINT "FAILED.*LinkBreaks.ThatAreUncertain" LABELS unit TIMEOUT 60
+  COMMAND test/unit/core/links_test --gtest_filter=LinkBreaks.*)
 gc_mutant(191 MUST_PRINT "FAILED.*Wireup.ATrialThatFailsOnOneSide" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=Wireup.ATrialThatFailsOnOneSide*)
 # Rings in the order of ranks; rings that all cross the network by the same ranks.

@@ -574,26 +574,17 @@ void Communicator::check() noexcept {
   }
 }
 
-// By the watchdog. A link of a peer that has failed or closed breaks, too: its page may say so a little later.
+// By the watchdog.
 Status Communicator::look_at_links() {
   links_->expect_ends();
   bool certain = true;
   Status broken = links_->check(activity() == KernelActivity::launched, &certain);
-  if (broken) closed_since_ns_ = 0;
-  if (broken || !std::exchange(link_broken_, true)) return {};
-  return !certain && may_still_take() ? Status() : std::move(broken);
-}
-
-// Over verbs nobody tells that it ends in order. What peers that are closing have sent is on its way, or here: launches
-// may still be taking it.
-bool Communicator::may_still_take() noexcept {
-  constexpr int64_t kGraceNs = 2'000'000'000;
-  const uint64_t done = __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
-  if (!closed_since_ns_ || done != done_when_closed_) {
-    closed_since_ns_ = monotonic_ns();
-    done_when_closed_ = done;
+  if (broken) {
+    link_breaks_.none();
+    return broken;
   }
-  return monotonic_ns() - closed_since_ns_ < kGraceNs;
+  const uint64_t launches = launched() + __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
+  return link_breaks_.counts(certain, launches, RunningClock::now()) ? std::move(broken) : Status();
 }
 
 void Communicator::compare_calls() noexcept {

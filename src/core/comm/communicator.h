@@ -20,6 +20,7 @@
 
 #include "core/comm/aside.h"
 #include "core/connect/device_tables.h"
+#include "core/connect/link_breaks.h"
 #include "core/connect/links.h"
 #include "core/connect/mesh.h"
 #include "core/connect/requirements.h"
@@ -279,7 +280,6 @@ class Communicator final : public Watched, public GraphUser {
   uint32_t running_in_graphs() const noexcept;
   void look_at_graphs() noexcept;
   Status look_at_links();
-  bool may_still_take() noexcept;
   void end_graphs() noexcept;
   bool are_peers_done(bool with_graphs) const noexcept;
   void tell_that_all_have_left() noexcept;
@@ -343,10 +343,7 @@ class Communicator final : public Watched, public GraphUser {
   RunningClock::time_point stalled_since_ = {};
   std::chrono::steady_clock::time_point stall_began_ = {};  // the same, by the clock that pauses are told by
   bool stall_told_ = false;
-  bool link_broken_ = false;
-  // By the watchdog: since when peers have closed while no launch has ended, and how many had ended then.
-  int64_t closed_since_ns_ = 0;
-  uint64_t done_when_closed_ = 0;
+  LinkBreaks link_breaks_;
   uint64_t begun_at_end_ = 0;     // launches of graphs at the time when no more were allowed; written before closing_
   bool late_graph_told_ = false;  // the watchdog's
 };

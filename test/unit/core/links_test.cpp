@@ -14,6 +14,7 @@
 #include "base/observe/counters.h"
 #include "base/params.h"
 #include "core/connect/device_tables.h"
+#include "core/connect/link_breaks.h"
 #include "core/connect/link_progress.h"
 #include "core/connect/rings.h"
 #include "core/connect/trees.h"
@@ -607,4 +608,33 @@ TEST(LinkProgress, AnEndThatIsNotToldIsAFailure) {
     EXPECT_FALSE(progress.failure(kClosing, true).why);
     EXPECT_EQ(progress.failure(kClosing, true).certain, tells);
   }
+}
+
+// The page of the peer may say a little later why.
+TEST(LinkBreaks, CountAtTheSecondLookThatFindsThemCertain) {
+  LinkBreaks breaks;
+  const auto now = RunningClock::now();
+  EXPECT_FALSE(breaks.counts(true, 0, now));
+  breaks.none();
+  EXPECT_FALSE(breaks.counts(true, 0, now));
+  EXPECT_FALSE(breaks.counts(false, 0, now));
+  EXPECT_FALSE(breaks.counts(true, 0, now));
+  EXPECT_TRUE(breaks.counts(true, 0, now));
+}
+
+TEST(LinkBreaks, ThatAreUncertainCountOnceLaunchesStandStill) {
+  constexpr auto kLong = std::chrono::seconds(2);
+  LinkBreaks breaks;
+  auto now = RunningClock::now();
+  EXPECT_FALSE(breaks.counts(false, 3, now));
+  now += kLong - std::chrono::milliseconds(1);
+  EXPECT_FALSE(breaks.counts(false, 3, now));
+  EXPECT_FALSE(breaks.counts(false, 4, now));  // one has been made, or has ended
+  now += kLong - std::chrono::milliseconds(1);
+  for (int look = 0; look < 2; ++look) EXPECT_FALSE(breaks.counts(false, 4, now));
+  breaks.none();
+  EXPECT_FALSE(breaks.counts(false, 4, now));
+  now += kLong;
+  EXPECT_FALSE(breaks.counts(false, 4, now));
+  EXPECT_TRUE(breaks.counts(false, 4, now));
 }

@@ -91,14 +91,19 @@ Status compare_params(const PeerInfo& info, const PeerInfo& first) {
                        info.rank, info.tuning_hash ? "a" : "no", first.tuning_hash ? "one" : "none");
 }
 
+// Returns the number of the formats that a rank's version speaks, the last digit of its magic: versions between two
+// releases have one name.
+int formats_of(const PeerInfo& info) { return static_cast<int>(info.magic & 0xff) - '0'; }
+
 // Returns what keeps the ranks from working together; the same answer on every rank.
 Status compare(const std::vector<PeerInfo>& infos) {
   const PeerInfo& first = infos[0];
   for (const PeerInfo& info : infos) {
     if (info.magic != proto::kPeerMagic || std::strncmp(info.version, first.version, sizeof info.version))
       return Status::error(Code::invalid_usage,
-                           "rank %d runs gpucoll %.16s and rank 0 runs gpucoll %.16s: install one version everywhere",
-                           info.rank, info.version, first.version);
+                           "rank %d runs gpucoll %.16s (formats %d) and rank 0 runs gpucoll %.16s (formats %d): "
+                           "install one version everywhere",
+                           info.rank, info.version, formats_of(info), first.version, formats_of(first));
     if (info.fault & kBlames)
       return Status::error(static_cast<Code>(info.fault & ~kBlames), "%.*s", static_cast<int>(sizeof info.said),
                            info.said)

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
 #include <future>
 #include <string>
@@ -69,6 +70,38 @@ TEST(Peers, SayWhichParameterDiffers) {
             std::string::npos);
   EXPECT_EQ(said_with("protocol", "auto", "auto"), "");
   EXPECT_EQ(said_with("verbose", "0", "1"), "");
+}
+
+// Says that its rank speaks older formats.
+class OlderBootstrap final : public ThreadsBootstrap {
+ public:
+  explicit OlderBootstrap(ThreadsExchange& exchange) : ThreadsBootstrap(exchange, 1, 2) {}
+  Status allgather(const void* mine, void* all, size_t bytes) override {
+    proto::PeerInfo info;
+    if (bytes != sizeof info) return ThreadsBootstrap::allgather(mine, all, bytes);
+    std::memcpy(&info, mine, sizeof info);
+    --info.magic;
+    return ThreadsBootstrap::allgather(&info, all, bytes);
+  }
+};
+
+// Both may be called 0.1.0.
+TEST(Peers, NameTheFormatsOfVersionsThatDiffer) {
+  auto device = gpu::emu_platform().open(0);
+  ASSERT_TRUE(device.ok());
+  ThreadsExchange exchange(2);
+  std::string said[2];
+  std::thread other([&] {
+    OlderBootstrap bootstrap(exchange);
+    said[1] = core::Peers::exchange(bootstrap, **device, Status()).status().what();
+  });
+  ThreadsBootstrap bootstrap(exchange, 0, 2);
+  said[0] = core::Peers::exchange(bootstrap, **device, Status()).status().what();
+  other.join();
+  EXPECT_EQ(said[0], said[1]);
+  const auto formats = [&](uint32_t magic) { return "(formats " + std::to_string(magic % 16) + ")"; };
+  const size_t older = said[0].find(formats(proto::kPeerMagic - 1)), newer = said[0].find(formats(proto::kPeerMagic));
+  EXPECT_TRUE(older < newer && newer != std::string::npos) << said[0];
 }
 
 // Learns of a failure while the ranks agree, when all others may have heard what they need.

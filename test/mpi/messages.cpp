@@ -1020,6 +1020,30 @@ void threads_that_take_notes(const World& w) {
   MPI_Recv(large.at(0), kInts, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
 }
 
+// Threads that have no room, at once, for messages of one tag. If two ended the same message, the sender of the other
+// one would wait for ever.
+void threads_without_room(const World& w) {
+  constexpr int kThreads = 4, kMessages = 500, kInts = 4096;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      use_own_device();
+      Memory data(Where::device, kInts * sizeof(int));
+      for (int i = 0; i < kMessages; ++i) {
+        int ignored, class_of_error = MPI_ERR_TRUNCATE;
+        if (g_rank == 0)
+          MPI_Send(data.at(0), kInts, MPI_INT, w.peer, kTag, w.comm);
+        else
+          MPI_Error_class(MPI_Recv(&ignored, 0, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE), &class_of_error);
+        wrong += class_of_error != MPI_ERR_TRUNCATE;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (!checked(wrong == 0)) fail("threads without room: %d receives told no truncation", wrong.load());
+}
+
 void all(MPI_Comm of) {
   World w(of);
   w.unmatched = !receives_matched_messages(w);
@@ -1057,20 +1081,26 @@ void all(MPI_Comm of) {
 
 }  // namespace
 
-// usage: messages [threads]: with MPI_THREAD_MULTIPLE
+void all_threads(const World& w, bool notes_alone) {
+  probing_threads(w);
+  threads_that_take_notes(w);
+  if (notes_alone) return;
+  threads_that_free(w);
+  threads_without_room(w);
+}
+
+// usage: messages [threads|notes]: with MPI_THREAD_MULTIPLE; notes: no more than the threads that take notes
 int main(int argc, char** argv) {
-  const bool threads = argc > 1 && !std::strcmp(argv[1], "threads");
-  Mpi mpi(argc, argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
+  const bool notes = argc > 1 && !std::strcmp(argv[1], "notes"), threads = argc > 1 && !std::strcmp(argv[1], "threads");
+  Mpi mpi(argc, argv, threads || notes ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
   use_own_device();
-  MPI_Comm copy;
-  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
-  all(copy);
-  MPI_Comm_free(&copy);
-  all(MPI_COMM_WORLD);
-  if (mpi.threads() == MPI_THREAD_MULTIPLE && g_size == 2) {
-    probing_threads(World(MPI_COMM_WORLD));
-    threads_that_free(World(MPI_COMM_WORLD));
-    threads_that_take_notes(World(MPI_COMM_WORLD));
+  if (!notes) {
+    MPI_Comm copy;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    all(copy);
+    MPI_Comm_free(&copy);
+    all(MPI_COMM_WORLD);
   }
+  if (mpi.threads() == MPI_THREAD_MULTIPLE && g_size == 2) all_threads(World(MPI_COMM_WORLD), notes);
   return mpi.finish("messages");
 }

@@ -260,7 +260,7 @@ gc_mpi_mutant(212 MUST_PRINT "a probe finds 113 bytes" LABELS mpi NP 2 MPIRUN ${
   COMMAND test/mpi/messages)
 # Two threads take one note.
 gc_mpi_mutant(486 MUST_PRINT "a probe behind threads that receive finds" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
-  COMMAND test/mpi/messages threads)
+  COMMAND test/mpi/messages notes)
 gc_mpi_mutant(213 MUST_PRINT "types of both sides: wrong data" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/messages)
 gc_mpi_mutant(414 MUST_PRINT "MPI_Pack of NULL|signal 11" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
@@ -396,6 +396,8 @@ gc_nodes_test(pieces_threads abab LABELS asan COMMAND test/mpi/pieces threads)
 gc_nodes_test(pieces_tcp ab ${tcp} COMMAND test/mpi/pieces)
 gc_nodes_test(messages ab LABELS asan ${small_pieces} COMMAND test/mpi/messages)
 gc_nodes_test(messages_threads ab ${small_pieces} COMMAND test/mpi/messages threads)
+gc_mpi_mutant(487 MUST_PRINT "a probe behind threads that receive finds" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
+  ${small_pieces} COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh ab ${GC_BUILD}/test/mpi/messages notes)
 gc_nodes_test(messages_monitored ab ${small_pieces} MPIRUN --mca pml_monitoring_enable 1 COMMAND test/mpi/messages)
 gc_nodes_test(matching aba LABELS asan ${small_pieces} COMMAND test/mpi/matching --messages 6000 --seed 1100000)
 gc_nodes_test(matching_tcp abc ${small_pieces} ${tcp} COMMAND test/mpi/matching --messages 4000 --seed 1200000)

@@ -111,6 +111,7 @@ typedef struct sender {
   int from;
   int receiving;   /* threads that are receiving notes */
   uint64_t rounds; /* in which notes were received */
+  uint64_t taken;  /* notes, by their messages */
   bool has_noted;  /* some note has come, and none tells of messages without one */
   entry *entries;  /* in no order */
   claim *claims;   /* the first one first */
@@ -191,12 +192,14 @@ static void keep(sender *s, const gcm_note *note) {
   s->entries = e;
 }
 
-/* Receives the notes that have come. REQUIRES: the lock, which it gives away meanwhile. */
+/* Receives the notes that have come. While a look finds none, another message of the key may take the caller's note
+ * here, though its own has come since: then this looks again. REQUIRES: the lock, which it gives away meanwhile. */
 static void receive_notes(sender *s) {
   if (gcm_in_callback) return;
   s->receiving++;
   s->rounds++;
   for (;;) {
+    const uint64_t taken = s->taken;
     opal_mutex_unlock(&lock);
     int found = 0;
     gcm_note note = {0};
@@ -206,8 +209,8 @@ static void receive_notes(sender *s) {
     found = found && rc == MPI_SUCCESS;
     if (found) rc = gcm_pml.pml_mrecv(&note, sizeof note, bytes_type(), &message, &status);
     opal_mutex_lock(&lock);
-    if (!found) break;
-    if (rc == MPI_SUCCESS) keep(s, &note);
+    if (found && rc == MPI_SUCCESS) keep(s, &note);
+    if (!found && (s->taken == taken || gc_mutant(487))) break;
   }
   if (--s->receiving == 0) drop_void_claims(s);
 }
@@ -243,8 +246,9 @@ static entry **find_note(sender *s, const gcm_note_key *key, gcm_note_name name)
  * of messages. REQUIRES: the lock. */
 static bool has_all_notes(const sender *s) { return !gcm_in_callback && s->receiving == 0; }
 
-static void take_entry(entry **link, gcm_note *note) {
+static void take_entry(sender *s, entry **link, gcm_note *note) {
   entry *e = *link;
+  s->taken++;
   *link = e->next;
   if (note != NULL) *note = e->note;
   free(e);
@@ -260,7 +264,7 @@ static gcm_note_found take_claimed(sender *s, const gcm_note_key *key, gcm_note_
     link = first_that(s, key, name, true, true);
   }
   if (link != NULL) {
-    take_entry(link, note);
+    take_entry(s, link, note);
     return GCM_NOTE_FOUND;
   }
   if (name.mask != 0 || !has_all_notes(s)) return GCM_NOTE_LATE;
@@ -274,7 +278,7 @@ static gcm_note_found take_claimed(sender *s, const gcm_note_key *key, gcm_note_
 static gcm_note_found take_new(sender *s, const gcm_note_key *key, gcm_note_name name, gcm_note *note) {
   entry **link = find_note(s, key, name);
   if (link != NULL) {
-    take_entry(link, note);
+    take_entry(s, link, note);
     return GCM_NOTE_FOUND;
   }
   if (name.mask == 0 && has_all_notes(s)) return GCM_NOTE_NONE;
@@ -309,7 +313,7 @@ void gcm_take_plain_note(const gcm_note_key *key) {
     link = first_plain(s, key);
   }
   if (link != NULL) {
-    take_entry(link, NULL);
+    take_entry(s, link, NULL);
   } else if (s != NULL && !has_all_notes(s)) {
     (void)add_claim(s, key, any, true);
   } else if (s != NULL && key->matched) {
@@ -336,7 +340,7 @@ size_t gcm_look_at_notes(const gcm_note_key *key, bool again) {
 }
 
 static void free_sender(sender *s) {
-  while (s->entries != NULL) take_entry(&s->entries, NULL);
+  while (s->entries != NULL) take_entry(s, &s->entries, NULL);
   while (s->claims != NULL) drop_claim(&s->claims);
   free(s);
 }

@@ -159,7 +159,7 @@ void cut_off_small(const Peer& peer, const gc_message_key& key, const proto::Env
   if (std::memcmp(envelope.secret, outbox.nonce, std::min(n - kNamed, sizeof envelope.secret))) return;
   proto::OutboxSlot& slot = outbox.slot[envelope.slot];
   if (!is_here(slot) || slot.plain || slot.to != Outboxes::instance().own_id()) return;
-  if (fits(peer, slot, envelope, key, size)) set_state(slot, State::done);
+  if (fits(peer, slot, envelope, key, size)) (void)Outboxes::instance().end_named(slot, is_here);
 }
 
 // Where the beginning of an envelope has been delivered, it names the slot; else the slot is that of the first message.
@@ -171,16 +171,15 @@ void cut_off(const gc_process_blob* from, const gc_message_key* key, const gc_en
   if (size < proto::kEnvelopeBytes) return cut_off_small(*peer, *key, envelope, n, size);
   const bool named =
       n >= proto::kLeastEnvelopeBytes && !std::memcmp(envelope.magic, proto::kEnvelopeMagic, sizeof envelope.magic);
+  Outboxes& outboxes = Outboxes::instance();
   if (proto::OutboxSlot* slot = named ? slot_of(*peer, envelope) : nullptr;
-      slot && slot->context == key->context && slot->tag == key->tag) {
-    set_state(*slot, State::done);
+      slot && slot->context == key->context && slot->tag == key->tag && outboxes.end_named(*slot, is_here))
     return;
-  }
   const auto found = [&](const proto::OutboxSlot& slot) {
     return state_of(slot) == state_found(matched) && has_size_of_envelope(slot);
   };
-  (void)Outboxes::instance().lead_on(
-      *peer, *key, found, [](const proto::OutboxSlot& slot) { return slot.plain ? State::free : State::done; });
+  (void)outboxes.lead_on(*peer, *key, found,
+                         [](const proto::OutboxSlot& slot) { return slot.plain ? State::free : State::done; });
 }
 
 // A message with a slot would have been found, had it been there since the probe before.

@@ -208,6 +208,7 @@ static void receive_notes(sender *s) {
     int rc = gcm_pml.pml_improbe(s->from, GCM_TAG_NOTE, s->comm, &found, &message, &status);
     found = found && rc == MPI_SUCCESS;
     if (found) rc = gcm_pml.pml_mrecv(&note, sizeof note, bytes_type(), &message, &status);
+    if (gc_mutant(487)) sched_yield();
     opal_mutex_lock(&lock);
     if (found && rc == MPI_SUCCESS) keep(s, &note);
     if (!found && (s->taken == taken || gc_mutant(487))) break;

@@ -276,6 +276,18 @@ endif()
 gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0
   COMMAND test/mpi/messages)
 
+# What gpucoll has no part in says so.
+foreach(np 2 3)
+  gc_mpi_test(mpi.one_sided_devices_${np} LABELS mpi NP ${np} MUST_PRINT "one_sided_devices: [0-9]+ checks, 0 failures"
+    MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided_devices)
+endforeach()
+gc_mpi_test(mpi.one_sided_devices_says LABELS mpi NP 2
+  MUST_PRINT "MPI_Put is given device memory .*gpucoll has no part in one-sided communication"
+  MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided_devices)
+# Device memory goes to Open MPI's CPU, which tries for ever.
+gc_mpi_mutant(501 MUST_PRINT "Wrote -1, expected|time limit|Segmentation fault" LABELS mpi TIMEOUT 60 NP 2
+  MPIRUN ${GC_LITERALLY} ${cma} --timeout 8 COMMAND test/mpi/one_sided_devices)
+
 # Against a reference of MPI's matching, over each way that messages can go.
 function(gc_matching name)
   cmake_parse_arguments(t "" "NP;MESSAGES;SEED" "LABELS;MPIRUN;WORDS" ${ARGN})

@@ -51,6 +51,8 @@ int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **me
 
 /* Returns whether the data of a buffer are device memory, if only in part. */
 bool gcm_is_device_message(const void *buffer, size_t count, gcm_type *type);
+/* Returns whether the CPU reaches what gcm_is_device_message() takes for device memory. */
+bool gcm_host_reaches(const void *buffer, const gcm_type *type);
 
 /* host_receives.c: this thread is in a callback of the PML's, in which none of its functions may be called. */
 extern _Thread_local bool gcm_in_callback;
@@ -72,5 +74,9 @@ static GCM_INLINE bool gcm_is_of_program(int tag) { return tag >= MPI_ANY_TAG; }
 
 /* mpi_functions.c: replaces functions of MPI that read or write buffers without the PML. */
 void gcm_replace_mpi_functions(void);
+
+/* one_sided.c: has one-sided communication refuse device memory, from now on; no more. */
+void gcm_guard_windows(void);
+void gcm_leave_windows(void);
 
 #endif

@@ -281,6 +281,9 @@ foreach(np 2 3)
   gc_mpi_test(mpi.one_sided_devices_${np} LABELS mpi NP ${np} MUST_PRINT "one_sided_devices: [0-9]+ checks, 0 failures"
     MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided_devices)
 endforeach()
+# Then a component calls the others' functions.
+gc_mpi_test(mpi.one_sided_devices_monitored LABELS mpi NP 2 MUST_PRINT "one_sided_devices: [0-9]+ checks, 0 failures"
+  MPIRUN ${GC_LITERALLY} ${cma} --mca pml_monitoring_enable 1 COMMAND test/mpi/one_sided_devices)
 gc_mpi_test(mpi.one_sided_devices_says LABELS mpi NP 2
   MUST_PRINT "MPI_Put is given device memory .*gpucoll has no part in one-sided communication"
   MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided_devices)

@@ -149,12 +149,17 @@ static struct {
   ompi_osc_base_component_select_fn_t select;
 } components[kMostComponents];
 
+/* Components may select another one, and put their functions over its own (osc/monitoring): the window is guarded once,
+ * on top. */
 static int select_and_guard(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
                             opal_info_t *info, int flavor, int *model) {
   if (flavor == MPI_WIN_FLAVOR_CREATE && gcm_has_devices() && is_out_of_reach(*base, size, MPI_BYTE))
     return refuse("MPI_Win_create", *base);
+  static _Thread_local int depth;
+  depth++;
   const int rc = components[i].select(win, base, size, unit, comm, info, flavor, model);
-  if (rc == OMPI_SUCCESS && win->w_osc_module != NULL) guard(win->w_osc_module);
+  depth--;
+  if (rc == OMPI_SUCCESS && depth == 0 && win->w_osc_module != NULL) guard(win->w_osc_module);
   return rc;
 }
 

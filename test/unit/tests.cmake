@@ -179,6 +179,12 @@ gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit
 gc_test(unit.links LABELS unit COMMAND test/unit/core/links_test)
 gc_mutant(492 MUST_PRINT "FAILED.*LinkProgress.ComparesMessages" LABELS unit TIMEOUT 60
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ComparesMessages*)
+gc_mutant(504 MUST_PRINT "FAILED.*LinkProgress.APeerThatTakesNothing" LABELS unit TIMEOUT 120
+  COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.APeerThatTakesNothing*)  # keeps the mark from all
+gc_mutant(502 MUST_PRINT "FAILED.*LinkProgress.ARankThatHasFinished" LABELS unit TIMEOUT 60
+  COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ARankThatHasFinished*)  # waits for others' marks
+gc_mutant(503 MUST_PRINT "FAILED.*LinkProgress.LooksAtRest" LABELS unit TIMEOUT 120
+  COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.LooksAtRest*)  # looks all the time for a mark
 gc_mutant(493 MUST_PRINT "FAILED.*LinkProgress.DataThatThePeerHasNotTaken" LABELS unit TIMEOUT 60
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.DataThatThePeerHasNotTaken*)
 # Over verbs, launches that are made or end do not begin the time anew.

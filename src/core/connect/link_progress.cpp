@@ -1,6 +1,7 @@
 #include "core/connect/link_progress.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/mutant.h"
@@ -30,18 +31,25 @@ void LinkProgress::add(int peer, net::LinkEnd& end, std::optional<net::Side> mes
 
 size_t LinkProgress::unacknowledged() const {
   std::lock_guard lock(mutex_);
-  size_t all = told_ ? 0 : 1;
+  size_t all = 0;
   for (const Moved& link : links_)
-    if (link.failure) all += link.end->unacknowledged();
+    if (link.failure) all += link.finished ? link.end->unacknowledged() : 1;
   return all;
+}
+
+// A rank that has finished its own end needs nothing any more, and its peer's end has nowhere to go.
+bool LinkProgress::expects_end(const Moved& link) const noexcept {
+  return link.closing && link.failure && (!link.finished || gc_mutant(502)) && !link.end->peer_end();
 }
 
 void LinkProgress::expect_ends(const std::function<bool(int peer)>& is_closing) {
   bool any = false;
   {
     std::lock_guard lock(mutex_);
-    for (Moved& link : links_)
-      if (!link.closing && link.end->tells_end() && is_closing(link.peer)) link.closing = any = true;
+    for (Moved& link : links_) {
+      if (!link.closing && link.end->tells_end()) link.closing = is_closing(link.peer);
+      any |= expects_end(link);
+    }
   }
   if (any && !gc_mutant(496)) wake();
 }
@@ -66,6 +74,7 @@ StepProgress LinkProgress::move(Moved& link) noexcept {
     trace::add(begin, {.what = trace::What::network, .peer = link.peer});
   link.failure = moved ? contained([&] { return compare_end(link); }) : std::move(moved).status();
   link.told = moved && !link.failure;
+  link.rests = moved && *moved == StepProgress::none;
   return moved && link.failure ? *moved : StepProgress::none;
 }
 
@@ -93,22 +102,30 @@ StepProgress LinkProgress::move_all() noexcept {
   return most;
 }
 
-// REQUIRES: the mutex; nothing is left to move. Returns whether the ends may have something more to send.
-bool LinkProgress::finish_all() noexcept {
-  if (std::exchange(finished_, true)) return false;
+// REQUIRES: the mutex; the links have been moved, and no kernel runs. Returns whether the ends may have something more
+// to send. A link that its peer does not empty keeps no other one from its end.
+bool LinkProgress::finish_rested() noexcept {
+  bool any = false;
+  const auto rests = [](const Moved& link) { return link.rests; };
+  if (gc_mutant(504) && !std::all_of(links_.begin(), links_.end(), rests)) return false;
   for (Moved& link : links_) {
-    if (!link.failure) continue;
+    if (!link.failure || !link.rests || std::exchange(link.finished, true)) continue;
     const uint64_t messages =
         link.messages && counts_ ? counts_->told(link.peer, *link.messages) : proto::kUnknownMessages;
     link.end->finish(messages);
+    any = true;
   }
-  return true;
+  return any;
 }
 
-// REQUIRES: the mutex.
-bool LinkProgress::awaits_end() const noexcept {
-  return std::any_of(links_.begin(), links_.end(),
-                     [](const Moved& link) { return link.closing && link.failure && !link.end->peer_end(); });
+// REQUIRES: the mutex. Returns whether more may come soon of what peers that are closing send. Their marks may never
+// come, so the watchdog wakes the proxy for these (expect_ends).
+bool LinkProgress::more_comes(StepProgress moved) noexcept {
+  constexpr std::chrono::milliseconds kSoon(10);
+  if (std::none_of(links_.begin(), links_.end(), [this](const Moved& link) { return expects_end(link); })) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (moved == StepProgress::moved) came_at_ = now;
+  return now - came_at_ < kSoon || gc_mutant(503);
 }
 
 // Reads the wakes, then the activity, and then moves steps: so a round that finds no activity moves all that kernels
@@ -122,11 +139,8 @@ LinkProgress::Progress LinkProgress::progress() noexcept {
   std::lock_guard lock(mutex_);
   if (activity == KernelActivity::none && rested_at_ == wakes) return Progress::none_pending;
   const StepProgress moved = move_all();
-  if (finishes && activity != KernelActivity::launched && moved == StepProgress::none) {
-    if (finish_all()) return Progress::moved;
-    told_ = true;
-  }
-  const bool pending = moved == StepProgress::pending || awaits_end();
+  if (finishes && activity != KernelActivity::launched && finish_rested()) return Progress::moved;
+  const bool pending = moved == StepProgress::pending || more_comes(moved);
   if (activity == KernelActivity::none && moved == StepProgress::none && !pending) rested_at_ = wakes;
   if (moved == StepProgress::moved) return Progress::moved;
   if (pending || activity == KernelActivity::launched) return Progress::waiting;

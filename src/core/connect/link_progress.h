@@ -4,6 +4,7 @@
 // Thread safety: any thread; progress() by the proxy. Ownership: borrows the ends, which outlive it.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -34,8 +35,9 @@ class LinkProgress final : public ProxyWork {
   void finish();
   // Returns how many bytes are left that would be lost if this process ended now; 0 only once the ends have been told.
   size_t unacknowledged() const;
-  // Looks at the links of peers that are closing until their ends have told it, also while no kernel runs: what such a
-  // peer has sent is lost where its process ends before it is received.
+  // Has the proxy look at the links of peers that are closing once more, unless these ends have told it, also while no
+  // kernel runs: what such a peer has sent is lost where its process ends before it is received. By the watchdog, at
+  // each look.
   void expect_ends(const std::function<bool(int peer)>& is_closing);
   // A link that is broken: why, and whose it is.
   struct Failure {
@@ -57,14 +59,17 @@ class LinkProgress final : public ProxyWork {
     net::LinkEnd* end;
     std::optional<net::Side> messages;
     Status failure = {};
-    bool closing = false;  // the peer is
-    bool told = false;     // the failure is what the other end has told
+    bool closing = false;   // the peer is
+    bool told = false;      // the failure is what the other end has told
+    bool rests = false;     // the last look found nothing left to move
+    bool finished = false;  // the other end is told that nothing follows
   };
   net::StepProgress move(Moved& link) noexcept;
   net::StepProgress move_all() noexcept;
   Status compare_end(const Moved& link) const;
-  bool finish_all() noexcept;
-  bool awaits_end() const noexcept;
+  bool expects_end(const Moved& link) const noexcept;
+  bool finish_rested() noexcept;
+  bool more_comes(net::StepProgress moved) noexcept;
 
   const std::function<KernelActivity()> activity_;
   const MessageCounts* const counts_;  // null: nobody counts
@@ -72,8 +77,7 @@ class LinkProgress final : public ProxyWork {
   std::atomic<bool> finishes_{false};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Moved> links_;
-  bool finished_ = false;   // the ends have been told
-  bool told_ = false;       // and the connections have taken all
+  std::chrono::steady_clock::time_point came_at_ = {};  // last, while ends of peers that are closing are expected
   uint64_t rested_at_ = 0;  // by wakes_: then nothing was left of what kernels had stored, and none ran
 };
 

@@ -89,6 +89,8 @@ gc_mutant(491 MUST_PRINT "FAILED.*TcpLink.AnEndWithoutAMark" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.AnEndWithoutAMark*)  # and is taken for granted
 gc_mutant(497 MUST_PRINT "FAILED.*TcpLink.SaysWhatIsNot" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.SaysWhatIsNot*)  # what the system has not sent counts as sent
+gc_mutant(505 MUST_PRINT "FAILED.*FrameWriter.AHostThatIsOutOfReach" LABELS unit
+  COMMAND test/unit/net/tcp_test --gtest_filter=FrameWriter.AHostThatIsOutOfReach*)  # counts as this host's own failure
 gc_mutant(498 MUST_PRINT "FAILED.*TcpLink.AHostThatDoesNotSend" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.AHostThatDoesNotSend*)  # a host that refuses goes unnoticed
 gc_test(unit.tcp.ipv6 LABELS unit TIMEOUT 120

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "base/mutant.h"
 #include "base/observe/counters.h"
@@ -22,13 +23,17 @@ Status lost(int errnum) {
   return Status::error(Code::remote, "%s", strerror(errnum));
 }
 
-// Returns what to say where a socket sends nothing: its connection has ended (Code::remote), or this host refuses
+// Linux ends a connection whose other side does not answer by what the network has told of that side last.
+bool is_of_connection(int errnum) {
+  constexpr int kLost[] = {EPIPE, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ECONNREFUSED, EHOSTDOWN};
+  return std::find(std::begin(kLost), std::end(kLost), errnum) != std::end(kLost);
+}
+
+// Returns what to say where a socket sends nothing: its connection has ended (Code::remote), or this host does not send
 // though the connection lives.
 Status not_sent(int errnum) {
-  if (errnum == EPIPE || errnum == ECONNRESET || errnum == ETIMEDOUT || gc_mutant(498)) return lost(errnum);
-  return Status::error(Code::system,
-                       "this host does not send over it (%s): see that the host has memory left, and that its firewall "
-                       "or sandbox allows the connection",
+  if ((is_of_connection(errnum) && !gc_mutant(505)) || gc_mutant(498)) return lost(errnum);
+  return Status::error(Code::system, "this host does not send over it (%s): see that the host has memory left",
                        strerror(errnum));
 }
 

@@ -1,6 +1,8 @@
 // Sockets between nodes: the frames of steps, the links over them, the channels, and what comes from strangers.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -205,6 +207,27 @@ TEST(TcpLink, SaysThatThePeerIsGone) {
     return !status;
   });
   EXPECT_EQ(status.code(), Code::remote);
+}
+
+// What ends a connection may be told by the network (EHOSTUNREACH and the like), here by the other host.
+TEST(FrameWriter, AHostThatIsOutOfReachEndsTheConnection) {
+  const UniqueFd closed(socket(AF_INET, SOCK_STREAM, 0)), dials(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(closed.get(), any, size), 0);
+  ASSERT_EQ(getsockname(closed.get(), any, &size), 0);
+  ASSERT_EQ(connect(dials.get(), any, size), -1);
+  ASSERT_EQ(errno, EINPROGRESS);
+  pollfd poll_for = {dials.get(), 0, 0};
+  ASSERT_EQ(poll(&poll_for, 1, 30000), 1);
+  FrameWriter writer;
+  writer.put({}, nullptr);
+  const Status status = writer.flush(dials.get()).status();
+  EXPECT_EQ(status.code(), Code::remote);
+  EXPECT_STREQ(status.what(), strerror(ECONNREFUSED));
 }
 
 // A host may refuse to send though the connection lives, here as a page of the data cannot be read.

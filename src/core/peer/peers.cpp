@@ -95,15 +95,23 @@ Status compare_params(const PeerInfo& info, const PeerInfo& first) {
 // releases have one name.
 int formats_of(const PeerInfo& info) { return static_cast<int>(info.magic & 0xff) - '0'; }
 
-// Returns what keeps the ranks from working together; the same answer on every rank.
-Status compare(const std::vector<PeerInfo>& infos) {
+// Compares the versions. Of a rank that runs another one than this rank no other field can be read.
+Status compare_versions(const std::vector<PeerInfo>& infos) {
   const PeerInfo& first = infos[0];
-  for (const PeerInfo& info : infos) {
-    if (info.magic != proto::kPeerMagic || std::strncmp(info.version, first.version, sizeof info.version))
+  for (const PeerInfo& info : infos)
+    if (info.magic != first.magic || std::strncmp(info.version, first.version, sizeof info.version))
       return Status::error(Code::invalid_usage,
                            "rank %d runs gpucoll %.16s (formats %d) and rank 0 runs gpucoll %.16s (formats %d): "
                            "install one version everywhere",
                            info.rank, info.version, formats_of(info), first.version, formats_of(first));
+  return {};
+}
+
+// Returns what keeps the ranks from working together; the same answer on every rank.
+Status compare(const std::vector<PeerInfo>& infos) {
+  GC_TRY(compare_versions(infos));
+  const PeerInfo& first = infos[0];
+  for (const PeerInfo& info : infos) {
     if (info.fault & kBlames)
       return Status::error(static_cast<Code>(info.fault & ~kBlames), "%.*s", static_cast<int>(sizeof info.said),
                            info.said)

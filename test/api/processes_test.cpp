@@ -24,9 +24,10 @@ namespace {
   } while (0)
 
 // Forks n ranks before anything of gpucoll is used here: rank 0 makes the id and writes it to the others' pipes.
-// body(comm, rank) returns the exit code. Gives the exit statuses.
+// body(comm, rank) returns the exit code. Gives the exit statuses. Closes `of_children` here, and what it does not need
+// itself of the pipes: so whoever reads from a rank that has ended is told.
 template <class Body>
-std::vector<int> on_processes(int n, Body body) {
+std::vector<int> on_processes(int n, Body body, const std::vector<int>& of_children = {}) {
   std::vector<int> pipes(static_cast<size_t>(n) * 2);
   for (int r = 0; r < n; ++r) EXPECT_EQ(0, pipe(&pipes[static_cast<size_t>(r) * 2]));
   std::vector<pid_t> children;
@@ -42,8 +43,9 @@ std::vector<int> on_processes(int n, Body body) {
       CHILD_OK(gpucollGetUniqueId(&id));
       for (int other = 1; other < n; ++other)
         if (write(pipes[static_cast<size_t>(other) * 2 + 1], &id, sizeof id) != sizeof id) _exit(3);
-    } else if (read(pipes[static_cast<size_t>(r) * 2], &id, sizeof id) != sizeof id) {
-      _exit(3);
+    } else {
+      for (int other = 0; other < n; ++other) close(pipes[static_cast<size_t>(other) * 2 + 1]);
+      if (read(pipes[static_cast<size_t>(r) * 2], &id, sizeof id) != sizeof id) _exit(3);
     }
     int devices = 0;
     CHILD_OK(gpucollDeviceCount(&devices));
@@ -52,13 +54,14 @@ std::vector<int> on_processes(int n, Body body) {
     CHILD_OK(gpucollCommInitRank(&comm, n, id, r));
     _exit(body(comm, r));
   }
+  for (int fd : pipes) close(fd);
+  for (int fd : of_children) close(fd);
   std::vector<int> statuses;
   for (pid_t child : children) {
     int status = 0;
     waitpid(child, &status, 0);
     statuses.push_back(status);
   }
-  for (int fd : pipes) close(fd);
   return statuses;
 }
 
@@ -218,47 +221,50 @@ TEST(Processes, WhatARankHasSentBeforeItEndedComes) {
   setenv("GPUCOLL_BUFFER_BYTES", "16M", 1);
   int pids[2];
   ASSERT_EQ(pipe(pids), 0);
-  const auto statuses = on_processes(2, [&pids](gpucollComm_t comm, int rank) {
-    constexpr size_t kBytes = 8 << 20, kBroadcast = 256 << 10;
-    DeviceBuffer b(kBytes);
-    std::vector<uint8_t> data(kBytes);
-    for (size_t i = 0; i < kBytes; ++i) data[i] = static_cast<uint8_t>(i * 7 + i / 251);
-    const auto message = [&](size_t bytes) {
-      return rank == 0 ? gpucollSend(b.at(), bytes, gpucollInt8, 1, comm, nullptr)
-                       : gpucollRecv(b.at(), bytes, gpucollInt8, 0, comm, nullptr);
-    };
-    const auto broadcast = [&](size_t bytes) {
-      return gpucollBroadcast(b.at(), b.at(), bytes, gpucollInt8, 0, comm, nullptr);
-    };
-    if (rank == 0) b.put(data);
-    CHILD_OK(message(8));  // so the two are connected
-    CHILD_OK(broadcast(8));
-    CHILD_OK(gpucollStreamSynchronize(nullptr));
-    pid_t sender = getpid();
-    if (rank == 0) {
-      usleep(100000);  // the other one's proxy sleeps by then
-      CHILD_OK(message(kBytes));
-      CHILD_OK(broadcast(kBroadcast));
-      CHILD_OK(gpucollStreamSynchronize(nullptr));
-      CHILD_OK(gpucollCommDestroy(comm));
-      return write(pids[1], &sender, sizeof sender) == sizeof sender ? 0 : 3;
-    }
-    if (read(pids[0], &sender, sizeof sender) != sizeof sender) return 3;
-    while (kill(sender, 0) == 0) usleep(1000);
-    b.put(std::vector<uint8_t>(kBytes));
-    CHILD_OK(message(kBytes));
-    CHILD_OK(gpucollStreamSynchronize(nullptr));
-    if (b.get<uint8_t>(kBytes) != data) return 4;
-    b.put(std::vector<uint8_t>(kBytes));
-    CHILD_OK(broadcast(kBroadcast));
-    CHILD_OK(gpucollStreamSynchronize(nullptr));
-    data.resize(kBroadcast);
-    if (b.get<uint8_t>(kBroadcast) != data) return 5;
-    CHILD_OK(gpucollCommDestroy(comm));
-    return 0;
-  });
+  const auto statuses = on_processes(2,
+                                     [&pids](gpucollComm_t comm, int rank) {
+                                       constexpr size_t kBytes = 8 << 20, kBroadcast = 256 << 10;
+                                       DeviceBuffer b(kBytes);
+                                       std::vector<uint8_t> data(kBytes);
+                                       for (size_t i = 0; i < kBytes; ++i)
+                                         data[i] = static_cast<uint8_t>(i * 7 + i / 251);
+                                       const auto message = [&](size_t bytes) {
+                                         return rank == 0 ? gpucollSend(b.at(), bytes, gpucollInt8, 1, comm, nullptr)
+                                                          : gpucollRecv(b.at(), bytes, gpucollInt8, 0, comm, nullptr);
+                                       };
+                                       const auto broadcast = [&](size_t bytes) {
+                                         return gpucollBroadcast(b.at(), b.at(), bytes, gpucollInt8, 0, comm, nullptr);
+                                       };
+                                       close(pids[rank]);
+                                       if (rank == 0) b.put(data);
+                                       CHILD_OK(message(8));  // so the two are connected
+                                       CHILD_OK(broadcast(8));
+                                       CHILD_OK(gpucollStreamSynchronize(nullptr));
+                                       pid_t sender = getpid();
+                                       if (rank == 0) {
+                                         usleep(100000);  // the other one's proxy sleeps by then
+                                         CHILD_OK(message(kBytes));
+                                         CHILD_OK(broadcast(kBroadcast));
+                                         CHILD_OK(gpucollStreamSynchronize(nullptr));
+                                         CHILD_OK(gpucollCommDestroy(comm));
+                                         return write(pids[1], &sender, sizeof sender) == sizeof sender ? 0 : 3;
+                                       }
+                                       if (read(pids[0], &sender, sizeof sender) != sizeof sender) return 3;
+                                       while (kill(sender, 0) == 0) usleep(1000);
+                                       b.put(std::vector<uint8_t>(kBytes));
+                                       CHILD_OK(message(kBytes));
+                                       CHILD_OK(gpucollStreamSynchronize(nullptr));
+                                       if (b.get<uint8_t>(kBytes) != data) return 4;
+                                       b.put(std::vector<uint8_t>(kBytes));
+                                       CHILD_OK(broadcast(kBroadcast));
+                                       CHILD_OK(gpucollStreamSynchronize(nullptr));
+                                       data.resize(kBroadcast);
+                                       if (b.get<uint8_t>(kBroadcast) != data) return 5;
+                                       CHILD_OK(gpucollCommDestroy(comm));
+                                       return 0;
+                                     },
+                                     {pids[0], pids[1]});
   for (int status : statuses) EXPECT_EQ(status, 0);
-  for (int fd : pids) close(fd);
   unsetenv("GPUCOLL_SEND_RECV_BUFFER_BYTES");
   unsetenv("GPUCOLL_BUFFER_BYTES");
 }

@@ -2,6 +2,7 @@
 GC_CORE_SOURCES += \
 	src/core/connect/device_tables.cpp \
 	src/core/connect/device_tables.h \
+	src/core/connect/end_wait.h \
 	src/core/connect/link_breaks.h \
 	src/core/connect/link_progress.cpp \
 	src/core/connect/link_progress.h \

@@ -33,7 +33,7 @@ size_t LinkProgress::unacknowledged() const {
   std::lock_guard lock(mutex_);
   size_t all = 0;
   for (const Moved& link : links_)
-    if (link.failure) all += link.finished ? link.end->unacknowledged() : 1;
+    if (link.failure) all += (link.finished ? 0 : 1) + link.end->unacknowledged();
   return all;
 }
 

@@ -1,6 +1,5 @@
 #include "core/connect/links.h"
 
-#include <chrono>
 #include <ctime>
 #include <numeric>
 #include <optional>
@@ -8,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/params.h"
+#include "core/connect/end_wait.h"
 #include "core/peer/heart.h"
 
 namespace gpucoll::core {
@@ -130,19 +130,15 @@ Status Links::keep(Wireup& wireup) {
 }
 
 // A process that ends takes along what is not sent yet, and what its system has not sent is lost once the other side
-// answers. A peer that is stopped takes nothing, for ever perhaps.
+// answers.
 void Links::finish() noexcept {
-  constexpr std::chrono::seconds kPatience{2};
-  constexpr timespec kNap = {0, 20'000};
   if (!progress_) return;
   progress_->finish();
-  auto since = RunningClock::now();
-  size_t before = 0;
-  while (const size_t left = progress_->unacknowledged()) {
-    const auto now = RunningClock::now();
-    if (std::exchange(before, left) != left) since = now;
-    if (now - since > kPatience) break;
-    nanosleep(&kNap, nullptr);
+  auto now = RunningClock::now();
+  for (EndWait wait(now); wait.goes_on(progress_->unacknowledged(), peers_.fault(peers_.rank()), now);
+       now = RunningClock::now()) {
+    const timespec nap = wait.nap(now);
+    nanosleep(&nap, nullptr);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "base/observe/counters.h"
 #include "base/params.h"
 #include "core/connect/device_tables.h"
+#include "core/connect/end_wait.h"
 #include "core/connect/link_breaks.h"
 #include "core/connect/link_progress.h"
 #include "core/connect/rings.h"
@@ -555,7 +556,10 @@ TEST(LinkProgress, APeerThatTakesNothingKeepsNoOtherOneFromItsEnd) {
   progress.finish();
   EXPECT_TRUE(comes([&] { return empty.finishes == 1; }));
   EXPECT_EQ(stuck.finishes, 0);
-  EXPECT_NE(progress.unacknowledged(), 0u);
+  stuck.left = 7;
+  EXPECT_EQ(progress.unacknowledged(), 8u);  // so the closing rank sees whether any moves
+  stuck.left = 0;
+  EXPECT_EQ(progress.unacknowledged(), 1u);
   stuck.answer = net::StepProgress::none;
   EXPECT_TRUE(comes([&] { return stuck.finishes == 1 && progress.unacknowledged() == 0; }));
   EXPECT_EQ(empty.finishes, 1);
@@ -674,4 +678,23 @@ TEST(LinkBreaks, ThatAreUncertainCountOnceLaunchesStandStill) {
   now += kLong;
   EXPECT_FALSE(breaks.counts(false, 4, now));
   EXPECT_TRUE(breaks.counts(false, 4, now));
+}
+
+TEST(EndWait, GoesOnWhileBytesMoveButNotForEver) {
+  constexpr auto kMoment = std::chrono::seconds(1);
+  auto now = RunningClock::now();
+  EndWait wait(now);
+  size_t left = 100;
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(wait.goes_on(--left, false, now += kMoment)) << i;
+  EXPECT_FALSE(wait.goes_on(--left, false, now += kMoment));
+}
+
+TEST(EndWait, EndsWhereNothingMovesOrIsLeftOrTheCommunicatorHasFailed) {
+  const auto now = RunningClock::now();
+  EXPECT_FALSE(EndWait(now).goes_on(0, false, now));
+  EXPECT_FALSE(EndWait(now).goes_on(1, true, now));
+  EndWait wait(now);
+  EXPECT_TRUE(wait.goes_on(1, false, now));
+  EXPECT_TRUE(wait.goes_on(1, false, now + std::chrono::seconds(2)));
+  EXPECT_FALSE(wait.goes_on(1, false, now + std::chrono::milliseconds(2001)));
 }

@@ -7,8 +7,8 @@
 // the hosts move the steps between them: progress().
 //
 // Transports reach device memory through a MemoryPort that core passes down. Thread safety: one caller at a time per
-// link; once it is established, progress() by one thread and the rest by another. Ownership: the caller owns ends; an
-// end releases its memory when destroyed, so the peer must be done with it.
+// link; finish(), unacknowledged() and peer_end() read what progress() writes, so the caller serialises them with it.
+// Ownership: the caller owns ends; an end releases its memory when destroyed, so the peer must be done with it.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace gpucoll::core {
 
 class LinkBreaks {
  public:
-  // A look finds all connections well, or none of them counts.
+  // Forgets what was seen: a look finds all connections well, or none of them counts.
   void none() noexcept { seen_ = waits_ = false; }
   // Returns whether the break that a look finds counts. certain: as Links::check tells. launches: how many have been
   // made, and how many have ended. The process may be stopped for a while, which `now` does not count.

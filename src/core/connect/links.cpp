@@ -121,7 +121,7 @@ Status Links::keep(Wireup& wireup) {
   any_verbs_ |= link.transport == net::verbs_transport().name();
   if (link.end->needs_progress()) {
     if (!progress_) progress_ = std::make_unique<LinkProgress>(options_.activity, options_.counts);
-    watched_.store(progress_.get(), std::memory_order_release);  // partner: check()
+    watched_.store(progress_.get(), std::memory_order_release);  // partners: check(), expect_ends()
     const bool messages = name.kind == proto::kPairLinks;
     progress_->add(name.peer, *link.end, messages ? std::optional(name.side) : std::nullopt);
   }

@@ -58,7 +58,7 @@ class Links {
     if (progress_) progress_->wake();
   }
   // Tells the peers' ends that this rank closes in order, once all steps are moved, and waits until that has come to
-  // their systems: for a while, where these take nothing. REQUIRES: this rank's launches have ended, and none follows.
+  // their systems (EndWait), unless there is a fault. REQUIRES: this rank's launches have ended, and none follows.
   void finish() noexcept;
   // Receives what peers that are closing send, until their ends have told that they do. From any thread.
   void expect_ends() {
@@ -88,7 +88,7 @@ class Links {
   std::vector<Link> half_made_;                  // of wireups that were broken off: peers may use them
   std::set<int> linked_;
   std::unique_ptr<LinkProgress> progress_;       // null while no link needs it
-  std::atomic<LinkProgress*> watched_{nullptr};  // progress_, for other threads
+  std::atomic<LinkProgress*> watched_{nullptr};  // progress_, for check() and expect_ends()
   bool all_p2p_ = true, any_tcp_ = false, any_verbs_ = false;
 };
 

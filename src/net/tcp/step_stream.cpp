@@ -25,7 +25,8 @@ Status lost(int errnum) {
 
 // Linux ends a connection whose other side does not answer by what the network has told of that side last.
 bool is_of_connection(int errnum) {
-  constexpr int kLost[] = {EPIPE, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ECONNREFUSED, EHOSTDOWN};
+  constexpr int kLost[] = {EPIPE,     ECONNRESET, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ECONNREFUSED,
+                           EHOSTDOWN, EACCES,     ENONET,    ENOPROTOOPT,  EOPNOTSUPP,  EPROTO};
   return std::find(std::begin(kLost), std::end(kLost), errnum) != std::end(kLost);
 }
 

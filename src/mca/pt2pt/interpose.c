@@ -56,7 +56,8 @@ static GCM_NOINLINE int refuse(const void *buffer, ompi_communicator_t *comm) {
   return MPI_ERR_BUFFER;
 }
 
-GCM_NOINLINE bool gcm_host_reaches(const void *buffer, const gcm_type *type) {
+/* Returns whether the CPU reaches what is_device_message() takes for device memory. */
+static GCM_NOINLINE bool host_reaches(const void *buffer, const gcm_type *type) {
   return buffer != MPI_BOTTOM && gcm_pt2pt != NULL && gcm_pt2pt->host_reaches(gcm_address(buffer, type->super.true_lb));
 }
 
@@ -74,20 +75,20 @@ static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
 /* Calls that end a function, so that they are jumps: what is added to a message of a program without devices, and to
  * one of host memory beside devices, is the checks alone. One such call a function: the compiler would copy what the
  * stack passes for either of two. */
-#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                                 \
-  static GCM_NOINLINE int judge_##function PARAMETERS {                                                         \
-    const bool of_program = gcm_is_of_program(tag_of_call);                                                     \
-    if (GCM_LIKELY(!is_device_message(buffer, count, type)) || (!of_program && gcm_host_reaches(buffer, type))) \
-      return host.pml_##function ARGUMENTS;                                                                     \
-    if (!of_program) return refuse(buffer, comm_of_call);                                                       \
-    if (gcm_pt2pt != NULL) gcm_pt2pt->uses_devices();                                                           \
-    return gcm_##function##_device ARGUMENTS;                                                                   \
-  }                                                                                                             \
-  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                                \
-    return (is_plain_host(buffer, type) ? host.pml_##function : judge_##function)ARGUMENTS;                     \
-  }                                                                                                             \
-  static int look_and_##function PARAMETERS {                                                                   \
-    return (GCM_LIKELY(!gcm_has_devices()) ? host.pml_##function : look_again_and_##function)ARGUMENTS;         \
+#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                             \
+  static GCM_NOINLINE int judge_##function PARAMETERS {                                                     \
+    const bool of_program = gcm_is_of_program(tag_of_call);                                                 \
+    if (GCM_LIKELY(!is_device_message(buffer, count, type)) || (!of_program && host_reaches(buffer, type))) \
+      return host.pml_##function ARGUMENTS;                                                                 \
+    if (!of_program) return refuse(buffer, comm_of_call);                                                   \
+    if (gcm_pt2pt != NULL) gcm_pt2pt->uses_devices();                                                       \
+    return gcm_##function##_device ARGUMENTS;                                                               \
+  }                                                                                                         \
+  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                            \
+    return (is_plain_host(buffer, type) ? host.pml_##function : judge_##function)ARGUMENTS;                 \
+  }                                                                                                         \
+  static int look_and_##function PARAMETERS {                                                               \
+    return (GCM_LIKELY(!gcm_has_devices()) ? host.pml_##function : look_again_and_##function)ARGUMENTS;     \
   }
 
 GCM_MESSAGE(send,
@@ -146,12 +147,14 @@ static int is_ucx_for_cuda(struct dl_phdr_info *library, size_t size, void *foun
   return *(bool *)found;
 }
 
-/* UCX finds out by itself what memory a buffer is, but only where its module for CUDA is installed. */
-static bool ucx_knows_gpus(void) {
+bool gcm_ucx_knows_gpus(void) {
   bool found = false;
-  if (strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ucx") != 0) return false;
   (void)dl_iterate_phdr(is_ucx_for_cuda, &found);
   return found;
+}
+
+static bool pml_knows_gpus(void) {
+  return strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ucx") == 0 && gcm_ucx_knows_gpus();
 }
 
 #define GCM_PROBES(f) f(iprobe) f(probe) f(improbe) f(mprobe)
@@ -166,17 +169,17 @@ static void look_for_envelopes(void) {
   GCM_PML_FUNCTIONS(GCM_MEET)
 #define GCM_PROBE(name) mca_pml.pml_##name = gcm_##name;
   GCM_PROBES(GCM_PROBE)
-  gcm_guard_windows();
 }
 
 void gcm_look_at_messages(void) {
   if (!gcm_abi->param_value("pt2pt")) return;
-  open_mpi_moves_gpu_memory = gcm_open_mpi_knows_gpus() || ucx_knows_gpus();
+  open_mpi_moves_gpu_memory = gcm_open_mpi_knows_gpus() || pml_knows_gpus();
   gcm_pml = host = mca_pml;
 #define GCM_REPLACE(name) mca_pml.pml_##name = look_and_##name;
   GCM_PML_FUNCTIONS(GCM_REPLACE)
   mca_pml.pml_start = start_each;
   if (open_mpi_moves_gpu_memory) return;
+  gcm_guard_windows();
   look_for_envelopes();
   gcm_replace_mpi_functions();
 }

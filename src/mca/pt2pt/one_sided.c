@@ -19,8 +19,12 @@
 
 /* ---- what is refused ---- */
 
+static const gc_pt2pt_abi *engine;
+
+/* Managed memory is not: the CPU reaches it. At MPI_BOTTOM the first byte of the data is judged. */
 static bool is_out_of_reach(const void *buffer, size_t count, gcm_type *type) {
-  return gcm_is_device_message(buffer, count, type) && !gcm_host_reaches(buffer, type) && !gc_mutant(501);
+  return gcm_is_device_message(buffer, count, type) &&
+         !engine->host_reaches(gcm_address(buffer, type->super.true_lb)) && !gc_mutant(501);
 }
 
 static GCM_NOINLINE int refuse(const char *function, const void *buffer) {
@@ -36,7 +40,8 @@ static GCM_NOINLINE int refuse(const char *function, const void *buffer) {
 /* ---- the functions of windows ---- */
 
 enum { kMostTables = 8 };
-/* The functions of windows as their components gave them. Windows of one component have the same ones. */
+/* The functions of windows as their components gave them. Most windows of a component have the same ones. Where two
+ * have others, but one for a fence (osc/ucx of 5.0), the second is not guarded. */
 static ompi_osc_base_module_t tables[kMostTables];
 static atomic_int n_tables;
 static opal_mutex_t tables_lock = OPAL_MUTEX_STATIC_INIT;
@@ -149,10 +154,16 @@ static struct {
   ompi_osc_base_component_select_fn_t select;
 } components[kMostComponents];
 
+/* What UCX moves by itself, as well below another PML. */
+static bool moves_gpu_memory(int i) {
+  return strcmp(components[i].component->osc_version.mca_component_name, "ucx") == 0 && gcm_ucx_knows_gpus();
+}
+
 /* Components may select another one, and put their functions over its own (osc/monitoring): the window is guarded once,
  * on top. */
 static int select_and_guard(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
                             opal_info_t *info, int flavor, int *model) {
+  if (moves_gpu_memory(i)) return components[i].select(win, base, size, unit, comm, info, flavor, model);
   if (flavor == MPI_WIN_FLAVOR_CREATE && gcm_has_devices() && is_out_of_reach(*base, size, MPI_BYTE))
     return refuse("MPI_Win_create", *base);
   static _Thread_local int depth;
@@ -173,6 +184,8 @@ GCM_COMPONENTS(GCM_SELECT)
 static const ompi_osc_base_component_select_fn_t selects[] = {GCM_COMPONENTS(GCM_NAME)};
 
 void gcm_guard_windows(void) {
+  engine = gpucoll_pt2pt_abi(GC_ABI_VERSION);
+  if (engine == NULL) return;
   int n = 0;
   opal_list_item_t *item;
   OPAL_LIST_FOREACH(item, &ompi_osc_base_framework.framework_components, opal_list_item_t) {

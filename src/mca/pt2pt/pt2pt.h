@@ -51,8 +51,8 @@ int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **me
 
 /* Returns whether the data of a buffer are device memory, if only in part. */
 bool gcm_is_device_message(const void *buffer, size_t count, gcm_type *type);
-/* Returns whether the CPU reaches what gcm_is_device_message() takes for device memory. */
-bool gcm_host_reaches(const void *buffer, const gcm_type *type);
+/* Returns whether UCX, if it runs, finds out by itself what memory a buffer is: only with its module for CUDA. */
+bool gcm_ucx_knows_gpus(void);
 
 /* host_receives.c: this thread is in a callback of the PML's, in which none of its functions may be called. */
 extern _Thread_local bool gcm_in_callback;

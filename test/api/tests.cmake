@@ -20,7 +20,7 @@ gc_test(api.bad_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_C
 gc_test(api.old_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_KEPT_LAUNCHES=16
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "GPUCOLL_KEPT_LAUNCHES: the parameter kept_launches is named plan_cache now"
     ${GC_BUILD}/test/api/bad_input_test --gtest_filter=OldParameter.* --gtest_also_run_disabled_tests)
-gc_test(api.comm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
+gc_test(api.comm LABELS api plain TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
 gc_mutant(427 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND test/api/comm_test --gtest_filter=*GroupThatMakesIt)
 # An abort of what a group has made waits for all else that the group makes.
@@ -40,7 +40,7 @@ gc_test(api.comm.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANS
   COMMAND test/api/comm_test --gtest_filter=-*CostLittleEach)  # sockets cost descriptors
 gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=off
   COMMAND test/api/comm_test)
-gc_test(api.communicators_of_mpi LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
+gc_test(api.communicators_of_mpi LABELS api plain TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
 set(configuration_env GPUCOLL_DEVICE=emu GPUCOLL_VERBOSE=1 GPUCOLL_CHANNELS=6 GPUCOLL_ALGORITHM=ring)
 gc_test(api.configuration LABELS api TIMEOUT 120 ENV ${configuration_env} COMMAND test/api/configuration_test)
 gc_test(api.configuration.auto LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_REDUCTION_BYTES=1M
@@ -145,7 +145,7 @@ gc_mutant(221 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEO
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
     ${GC_BUILD}/test/api/in_place_test --gtest_filter=InPlace.GraphsKeepTheirPlace)
-gc_test(api.share LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/share_test)
+gc_test(api.share LABELS api plain TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/share_test)
 gc_test(api.share.copy LABELS api TIMEOUT 120
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_COPY_ENGINE_BYTES=1K COMMAND test/api/share_test)
 # Children of ranks; and with what they may not do: use the device, wait for peers.
@@ -245,7 +245,7 @@ gc_test(api.register LABELS api TIMEOUT 120
 gc_test(api.zero_copy_processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GPUCOLL_VERBOSE=2
   COMMAND test/api/zero_copy_processes_test)
 # The device has room for what is in use only.
-gc_test(api.leak_processes LABELS api TIMEOUT 240
+gc_test(api.leak_processes LABELS api plain TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_VERBOSE=2 GPUCOLL_EMU_MEMORY=64M GPUCOLL_COPY_ENGINE_BYTES=50K
       GPUCOLL_COPY_REDUCTION_BYTES=200K GPUCOLL_COPY_REDUCTION_PIECE=64K
   COMMAND test/api/leak_processes_test)

@@ -138,7 +138,7 @@ foreach(device auto cuda emu)
 endforeach()
 # Built with CUDA only; skips itself where there is no GPU.
 if(EXISTS "${GC_BUILD}/test/unit/gpu/gpu_cuda_test")
-  gc_test(unit.gpu_cuda LABELS unit device COMMAND test/unit/gpu/gpu_cuda_test)
+  gc_test(unit.gpu_cuda LABELS unit plain device COMMAND test/unit/gpu/gpu_cuda_test)
 endif()
 gc_test(unit.planner LABELS unit COMMAND test/unit/core/planner_test)
 gc_mutant(343 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/planner_test --gtest_filter=*GivesAllBlocks*)
@@ -210,7 +210,7 @@ gc_test(unit.device_link LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/co
 gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/device_link_test)
 gc_test(unit.mailbox LABELS unit COMMAND test/unit/core/mailbox_test)
-gc_test(unit.registration LABELS unit TIMEOUT 120 COMMAND test/unit/core/registration_test)
+gc_test(unit.registration LABELS unit plain TIMEOUT 120 COMMAND test/unit/core/registration_test)
 # A rank that passes another's fault on as its own; that takes nobody for stopped; that blames others for its own pause;
 # that ends kernels before its program can learn why.
 gc_mutant(130 MUST_PRINT "FAILED  . Fault" LABELS unit

@@ -21,18 +21,20 @@
 
 static const gc_pt2pt_abi *engine;
 
-/* Managed memory is not: the CPU reaches it. At MPI_BOTTOM the first byte of the data is judged. */
-static bool is_out_of_reach(const void *buffer, size_t count, gcm_type *type) {
-  return gcm_is_device_message(buffer, count, type) &&
-         !engine->host_reaches(gcm_address(buffer, type->super.true_lb)) && !gc_mutant(501);
+/* Returns the first byte of the data if only a device reaches it, else NULL. The CPU reaches managed memory. */
+static const void *out_of_reach(const void *buffer, size_t count, gcm_type *type) {
+  if (!gcm_has_devices() || !gcm_is_device_message(buffer, count, type) || gc_mutant(501)) return NULL;
+  const void *const first = gcm_address(buffer, type->super.true_lb);
+  return engine->host_reaches(first) ? NULL : first;
 }
+static const void *either(const void *first, const void *second) { return first != NULL ? first : second; }
 
-static GCM_NOINLINE int refuse(const char *function, const void *buffer) {
+static GCM_NOINLINE int refuse(const char *function, const void *memory) {
   char line[320];
   snprintf(line, sizeof line,
            "%s is given device memory (%p), but gpucoll has no part in one-sided communication, and Open MPI would "
            "access it on the CPU: pass host memory (--mca coll_gpucoll_pt2pt 0 leaves such calls to Open MPI)",
-           function, buffer);
+           function, memory);
   gcm_abi->log(-1, line);
   return MPI_ERR_BUFFER;
 }
@@ -54,67 +56,69 @@ static const ompi_osc_base_module_t *functions_of(const ompi_win_t *win) {
   return &tables[i];
 }
 
-/* Defines a function of windows that refuses device memory, if the data at `origin` are, or those at `result`. */
-#define GCM_OPERATION(name, spelled, PARAMETERS, ARGUMENTS, refuses_origin, refuses_result, result) \
-  static int guarded_##name PARAMETERS {                                                            \
-    if (gcm_has_devices() && (refuses_origin)) return refuse(spelled, origin);                      \
-    if (gcm_has_devices() && (refuses_result)) return refuse(spelled, result);                      \
-    return functions_of(win)->osc_##name ARGUMENTS;                                                 \
+/* Defines a function of windows that refuses device memory, of which `refused` has an address, or NULL. */
+#define GCM_OPERATION(name, spelled, PARAMETERS, ARGUMENTS, refused) \
+  static int guarded_##name PARAMETERS {                             \
+    const void *const memory = (refused);                            \
+    if (memory != NULL) return refuse(spelled, memory);              \
+    return functions_of(win)->osc_##name ARGUMENTS;                  \
   }
 
-#define GCM_ORIGIN is_out_of_reach(origin, (size_t)count, type)
-#define GCM_RESULT is_out_of_reach(result, (size_t)result_count, result_type)
+/* With MPI_NO_OP there is no origin. */
+#define GCM_ORIGIN out_of_reach(origin, (size_t)count, type)
+#define GCM_ORIGIN_OF_OP (op == MPI_NO_OP ? NULL : GCM_ORIGIN)
+#define GCM_RESULT out_of_reach(result, (size_t)result_count, result_type)
 
 GCM_OPERATION(put, "MPI_Put",
               (const void *origin, int count, gcm_type *type, int target, ptrdiff_t at, int target_count,
                gcm_type *target_type, ompi_win_t *win),
-              (origin, count, type, target, at, target_count, target_type, win), GCM_ORIGIN, false, origin)
+              (origin, count, type, target, at, target_count, target_type, win), GCM_ORIGIN)
 GCM_OPERATION(get, "MPI_Get",
               (void *origin, int count, gcm_type *type, int target, ptrdiff_t at, int target_count,
                gcm_type *target_type, ompi_win_t *win),
-              (origin, count, type, target, at, target_count, target_type, win), GCM_ORIGIN, false, origin)
+              (origin, count, type, target, at, target_count, target_type, win), GCM_ORIGIN)
 GCM_OPERATION(accumulate, "MPI_Accumulate",
               (const void *origin, int count, gcm_type *type, int target, ptrdiff_t at, int target_count,
                gcm_type *target_type, ompi_op_t *op, ompi_win_t *win),
-              (origin, count, type, target, at, target_count, target_type, op, win), GCM_ORIGIN, false, origin)
+              (origin, count, type, target, at, target_count, target_type, op, win), GCM_ORIGIN)
 GCM_OPERATION(rput, "MPI_Rput",
               (const void *origin, int count, gcm_type *type, int target, ptrdiff_t at, int target_count,
                gcm_type *target_type, ompi_win_t *win, ompi_request_t **request),
-              (origin, count, type, target, at, target_count, target_type, win, request), GCM_ORIGIN, false, origin)
+              (origin, count, type, target, at, target_count, target_type, win, request), GCM_ORIGIN)
 GCM_OPERATION(rget, "MPI_Rget",
               (void *origin, int count, gcm_type *type, int target, ptrdiff_t at, int target_count,
                gcm_type *target_type, ompi_win_t *win, ompi_request_t **request),
-              (origin, count, type, target, at, target_count, target_type, win, request), GCM_ORIGIN, false, origin)
+              (origin, count, type, target, at, target_count, target_type, win, request), GCM_ORIGIN)
 GCM_OPERATION(raccumulate, "MPI_Raccumulate",
               (const void *origin, int count, gcm_type *type, int target, ptrdiff_t at, int target_count,
                gcm_type *target_type, ompi_op_t *op, ompi_win_t *win, ompi_request_t **request),
-              (origin, count, type, target, at, target_count, target_type, op, win, request), GCM_ORIGIN, false, origin)
-/* With MPI_NO_OP these have no origin. */
+              (origin, count, type, target, at, target_count, target_type, op, win, request), GCM_ORIGIN)
 GCM_OPERATION(get_accumulate, "MPI_Get_accumulate",
               (const void *origin, int count, gcm_type *type, void *result, int result_count, gcm_type *result_type,
                int target, ptrdiff_t at, int target_count, gcm_type *target_type, ompi_op_t *op, ompi_win_t *win),
               (origin, count, type, result, result_count, result_type, target, at, target_count, target_type, op, win),
-              op != MPI_NO_OP && GCM_ORIGIN, GCM_RESULT, result)
+              either(GCM_ORIGIN_OF_OP, GCM_RESULT))
 GCM_OPERATION(rget_accumulate, "MPI_Rget_accumulate",
               (const void *origin, int count, gcm_type *type, void *result, int result_count, gcm_type *result_type,
                int target, ptrdiff_t at, int target_count, gcm_type *target_type, ompi_op_t *op, ompi_win_t *win,
                ompi_request_t **request),
               (origin, count, type, result, result_count, result_type, target, at, target_count, target_type, op, win,
                request),
-              op != MPI_NO_OP && GCM_ORIGIN, GCM_RESULT, result)
+              either(GCM_ORIGIN_OF_OP, GCM_RESULT))
 GCM_OPERATION(fetch_and_op, "MPI_Fetch_and_op",
               (const void *origin, void *result, gcm_type *type, int target, ptrdiff_t at, ompi_op_t *op,
                ompi_win_t *win),
-              (origin, result, type, target, at, op, win), op != MPI_NO_OP && is_out_of_reach(origin, 1, type),
-              is_out_of_reach(result, 1, type), result)
+              (origin, result, type, target, at, op, win),
+              either(op == MPI_NO_OP ? NULL : out_of_reach(origin, 1, type), out_of_reach(result, 1, type)))
 GCM_OPERATION(compare_and_swap, "MPI_Compare_and_swap",
               (const void *origin, const void *compared, void *result, gcm_type *type, int target, ptrdiff_t at,
                ompi_win_t *win),
-              (origin, compared, result, type, target, at, win), is_out_of_reach(origin, 1, type),
-              is_out_of_reach(compared, 1, type) || is_out_of_reach(result, 1, type), result)
+              (origin, compared, result, type, target, at, win),
+              either(out_of_reach(origin, 1, type),
+                     either(out_of_reach(compared, 1, type), out_of_reach(result, 1, type))))
 
 static int guarded_win_attach(ompi_win_t *win, void *base, size_t bytes) {
-  if (gcm_has_devices() && is_out_of_reach(base, bytes, MPI_BYTE)) return refuse("MPI_Win_attach", base);
+  if (out_of_reach(base, bytes, MPI_BYTE) != NULL) return refuse("MPI_Win_attach", base);
   return functions_of(win)->osc_win_attach(win, base, bytes);
 }
 
@@ -164,7 +168,7 @@ static bool moves_gpu_memory(int i) {
 static int select_and_guard(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
                             opal_info_t *info, int flavor, int *model) {
   if (moves_gpu_memory(i)) return components[i].select(win, base, size, unit, comm, info, flavor, model);
-  if (flavor == MPI_WIN_FLAVOR_CREATE && gcm_has_devices() && is_out_of_reach(*base, size, MPI_BYTE))
+  if (flavor == MPI_WIN_FLAVOR_CREATE && out_of_reach(*base, size, MPI_BYTE) != NULL)
     return refuse("MPI_Win_create", *base);
   static _Thread_local int depth;
   depth++;

@@ -141,12 +141,6 @@ struct Receiving {
   MPI_Status status = {}, probed = {};
 };
 
-int class_of(int rc) {
-  int found = rc;
-  if (rc != MPI_SUCCESS) MPI_Error_class(rc, &found);
-  return found;
-}
-
 // What is outstanding, completed in each of MPI's ways.
 class Completion {
  public:

@@ -5,7 +5,6 @@
 #include <climits>
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "mpi_test.h"
 
@@ -106,8 +105,7 @@ struct Buffer {
 };
 
 void expect(const char* what, int rc, int expected) {
-  int found = rc;
-  if (rc != MPI_SUCCESS) MPI_Error_class(rc, &found);
+  const int found = class_of(rc);
   if (!checked(found == expected)) fail("%s: error class %d instead of %d", what, found, expected);
 }
 
@@ -943,45 +941,35 @@ void probing_threads(const World& w) {
     wrong += ints != kInts;
     MPI_Recv(into.at(0), kInts, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
   };
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      use_own_device();
-      Memory data(Where::device, kInts * sizeof(int));
-      for (int i = 0; i < kMessages; ++i) {
-        if (g_rank == 0)
-          MPI_Send(data.at(0), kInts, MPI_INT, w.peer, kTag, w.comm);
-        else
-          receive_one(data, t % 2 == 0);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  on_threads(kThreads, [&](int t) {
+    Memory data(Where::device, kInts * sizeof(int));
+    for (int i = 0; i < kMessages; ++i) {
+      if (g_rank == 0)
+        MPI_Send(data.at(0), kInts, MPI_INT, w.peer, kTag, w.comm);
+      else
+        receive_one(data, t % 2 == 0);
+    }
+  });
   if (!checked(wrong == 0)) fail("threads that probe: %d of %d sizes were wrong", wrong.load(), kThreads * kMessages);
 }
 
 // Sends that one thread frees while another, which waits for messages of its own, ends them.
 void threads_that_free(const World& w) {
   constexpr int kThreads = 3, kMessages = 1500;
-  std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      use_own_device();
-      const int tag = kTag + t;
-      Memory out(Where::device, sizeof tag), in(Where::device, sizeof tag);
-      out.write(&tag);
-      for (int i = 0; i < kMessages; ++i) {
-        MPI_Request sent;
-        int got = -1;
-        MPI_Isend(out.at(0), 1, MPI_INT, w.peer, tag, w.comm, &sent);
-        MPI_Request_free(&sent);
-        MPI_Recv(in.at(0), 1, MPI_INT, w.peer, tag, w.comm, MPI_STATUS_IGNORE);
-        if (i % 100 == 0) in.read(&got), wrong += got != tag;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  on_threads(kThreads, [&](int t) {
+    const int tag = kTag + t;
+    Memory out(Where::device, sizeof tag), in(Where::device, sizeof tag);
+    out.write(&tag);
+    for (int i = 0; i < kMessages; ++i) {
+      MPI_Request sent;
+      int got = -1;
+      MPI_Isend(out.at(0), 1, MPI_INT, w.peer, tag, w.comm, &sent);
+      MPI_Request_free(&sent);
+      MPI_Recv(in.at(0), 1, MPI_INT, w.peer, tag, w.comm, MPI_STATUS_IGNORE);
+      if (i % 100 == 0) in.read(&got), wrong += got != tag;
+    }
+  });
   if (!checked(wrong == 0)) fail("threads that free: %d messages were wrong", wrong.load());
 }
 
@@ -1001,18 +989,14 @@ void threads_that_take_notes(const World& w) {
     return;
   }
   std::atomic<int> received{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      std::vector<char> got(kPlain);
-      for (int i = 1; i <= kRounds * kEach; ++i) {
-        MPI_Recv(got.data(), kPlain, MPI_BYTE, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
-        if (received.fetch_add(1) % (kThreads * kEach) == kThreads * kEach - 1)
-          MPI_Send(&token, 1, MPI_INT, w.peer, kTag + 1, w.comm);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  on_threads(kThreads, [&](int) {
+    std::vector<char> got(kPlain);
+    for (int i = 1; i <= kRounds * kEach; ++i) {
+      MPI_Recv(got.data(), kPlain, MPI_BYTE, w.peer, kTag, w.comm, MPI_STATUS_IGNORE);
+      if (received.fetch_add(1) % (kThreads * kEach) == kThreads * kEach - 1)
+        MPI_Send(&token, 1, MPI_INT, w.peer, kTag + 1, w.comm);
+    }
+  });
   MPI_Status status;
   MPI_Probe(w.peer, kTag, w.comm, &status);
   MPI_Get_count(&status, MPI_INT, &ints);
@@ -1025,22 +1009,17 @@ void threads_that_take_notes(const World& w) {
 void threads_without_room(const World& w) {
   constexpr int kThreads = 4, kMessages = 500, kInts = 4096;
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      use_own_device();
-      Memory data(Where::device, kInts * sizeof(int));
-      for (int i = 0; i < kMessages; ++i) {
-        int ignored, class_of_error = MPI_ERR_TRUNCATE;
-        if (g_rank == 0)
-          MPI_Send(data.at(0), kInts, MPI_INT, w.peer, kTag, w.comm);
-        else
-          MPI_Error_class(MPI_Recv(&ignored, 0, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE), &class_of_error);
-        wrong += class_of_error != MPI_ERR_TRUNCATE;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  on_threads(kThreads, [&](int) {
+    Memory data(Where::device, kInts * sizeof(int));
+    for (int i = 0; i < kMessages; ++i) {
+      int ignored, found = MPI_ERR_TRUNCATE;
+      if (g_rank == 0)
+        MPI_Send(data.at(0), kInts, MPI_INT, w.peer, kTag, w.comm);
+      else
+        found = class_of(MPI_Recv(&ignored, 0, MPI_INT, w.peer, kTag, w.comm, MPI_STATUS_IGNORE));
+      wrong += found != MPI_ERR_TRUNCATE;
+    }
+  });
   if (!checked(wrong == 0)) fail("threads without room: %d receives told no truncation", wrong.load());
 }
 
@@ -1079,8 +1058,6 @@ void all(MPI_Comm of) {
   MPI_Buffer_detach(&detached, &bytes);
 }
 
-}  // namespace
-
 void all_threads(const World& w, bool notes_alone) {
   probing_threads(w);
   threads_that_take_notes(w);
@@ -1088,6 +1065,8 @@ void all_threads(const World& w, bool notes_alone) {
   threads_that_free(w);
   threads_without_room(w);
 }
+
+}  // namespace
 
 // usage: messages [threads|notes]: with MPI_THREAD_MULTIPLE; notes: no more than the threads that take notes
 int main(int argc, char** argv) {

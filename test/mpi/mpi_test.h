@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 // Persistent collectives became part of MPI with Open MPI 5.0; before, they were an extension.
@@ -58,6 +59,25 @@ inline void use_own_device() {
   int devices = 1;
   need(gpucollDeviceCount(&devices), "gpucollDeviceCount");
   need(gpucollSetDevice(g_rank % devices), "gpucollSetDevice");
+}
+
+// Runs body(t) in n threads, each with this rank's device.
+template <class Body>
+void on_threads(int n, const Body& body) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < n; ++t)
+    threads.emplace_back([&body, t] {
+      use_own_device();
+      body(t);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Returns the class of what a function of MPI returns.
+inline int class_of(int rc) {
+  int found = rc;
+  if (rc != MPI_SUCCESS) MPI_Error_class(rc, &found);
+  return found;
 }
 
 // Returns whether as_nodes.sh has put the ranks on several nodes.

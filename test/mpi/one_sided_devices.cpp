@@ -5,12 +5,6 @@ namespace {
 using namespace mpi_test;
 
 constexpr int kInts = 100;
-int class_of(int rc) {
-  int found = rc;
-  if (rc != MPI_SUCCESS) MPI_Error_class(rc, &found);
-  return found;
-}
-
 // An origin, what is compared with the target, and a result, all in memory of one kind.
 struct Operands {
   explicit Operands(Where where) : origin(where, bytes()), compared(where, bytes()), result(where, bytes()) {}

@@ -4,7 +4,6 @@
 // Rank i exchanges with rank i ^ 1, which must be on another node. usage: pieces [threads]
 #include <algorithm>
 #include <deque>
-#include <thread>
 
 #include "abi/abi.h"
 #include "mpi_test.h"
@@ -67,12 +66,6 @@ struct Buffer {
 };
 
 int peer() { return g_rank ^ 1; }
-
-int class_of(int rc) {
-  int found = rc;
-  if (rc != MPI_SUCCESS) MPI_Error_class(rc, &found);
-  return found;
-}
 
 int count_of(const MPI_Status& status) {
   int bytes = 0;
@@ -279,20 +272,16 @@ void all() {
 
 void in_threads() {
   constexpr int kThreads = 3, kRounds = 6;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
-    threads.emplace_back([t] {
-      use_own_device();
-      for (int round = 0; round < kRounds; ++round) {
-        const size_t size = least() + 300000 * static_cast<size_t>(round * t) + 1;
-        Buffer out(Where::device, size), in(round % 2 ? Where::device : Where::host, size);
-        MPI_Status status;
-        out.fill(1000 + 10 * t + round);
-        exchange(out, in, &status, t);
-        if (!checked(in.has(peer(), 1000 + 10 * t + round, size))) fail("thread %d, round %d: wrong data", t, round);
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(kThreads, [&](int t) {
+    for (int round = 0; round < kRounds; ++round) {
+      const size_t size = least() + 300000 * static_cast<size_t>(round * t) + 1;
+      Buffer out(Where::device, size), in(round % 2 ? Where::device : Where::host, size);
+      MPI_Status status;
+      out.fill(1000 + 10 * t + round);
+      exchange(out, in, &status, t);
+      if (!checked(in.has(peer(), 1000 + 10 * t + round, size))) fail("thread %d, round %d: wrong data", t, round);
+    }
+  });
 }
 
 }  // namespace

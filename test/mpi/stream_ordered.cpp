@@ -835,22 +835,18 @@ void types_of_threads(const std::vector<MPI_Comm>& comms) {
   }
   const int before = g_kept_with_types;
   std::atomic<int> came{0};
-  std::vector<std::thread> threads;
-  for (const MPI_Comm& comm : comms)
-    threads.emplace_back([&] {
-      use_own_device();
-      const On on(comm, "a thread's communicator");
-      Buffer data(garbage(3));
-      for (int i = 0; i < kTimes; ++i) {
-        ++came;
-        while (came < (i + 1) * static_cast<int>(comms.size())) std::this_thread::yield();
-        // Refused, but not before what the type is made of is known.
-        for (int again = 0; again < 3; ++again)
-          expect_refusal(gpucollMPIBcast(data.at(), -1, types[static_cast<size_t>(i)], 0, on.comm, on.stream),
-                         gpucollInvalidArgument, "count is -1");
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(static_cast<int>(comms.size()), [&](int t) {
+    const On on(comms[static_cast<size_t>(t)], "a thread's communicator");
+    Buffer data(garbage(3));
+    for (int i = 0; i < kTimes; ++i) {
+      ++came;
+      while (came < (i + 1) * static_cast<int>(comms.size())) std::this_thread::yield();
+      // Refused, but not before what the type is made of is known.
+      for (int again = 0; again < 3; ++again)
+        expect_refusal(gpucollMPIBcast(data.at(), -1, types[static_cast<size_t>(i)], 0, on.comm, on.stream),
+                       gpucollInvalidArgument, "count is -1");
+    }
+  });
   if (!checked(g_kept_with_types - before == kTimes))
     fail("something was kept %d times with %d types", g_kept_with_types - before, kTimes);
   for (MPI_Datatype& type : types) MPI_Type_free(&type);
@@ -862,18 +858,14 @@ void with_threads() {
   g_keep_memory = true;
   std::vector<MPI_Comm> comms(kThreads);
   for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
-    threads.emplace_back([&, t] {
-      use_own_device();
-      const On on(comms[static_cast<size_t>(t)], "a thread's communicator");
-      for (int i = 0; i < 10; ++i) {
-        Buffer data(input_of(on.rank, kN));
-        need(gpucollMPIAllreduce(MPI_IN_PLACE, data.at(), kN, MPI_INT, MPI_SUM, on.comm, on.stream), "Allreduce");
-        data.expect(on, "Allreduce of a thread", sums(on, 0, kN));
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(kThreads, [&](int t) {
+    const On on(comms[static_cast<size_t>(t)], "a thread's communicator");
+    for (int i = 0; i < 10; ++i) {
+      Buffer data(input_of(on.rank, kN));
+      need(gpucollMPIAllreduce(MPI_IN_PLACE, data.at(), kN, MPI_INT, MPI_SUM, on.comm, on.stream), "Allreduce");
+      data.expect(on, "Allreduce of a thread", sums(on, 0, kN));
+    }
+  });
   types_of_threads(comms);
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }

@@ -221,50 +221,47 @@ TEST(Processes, WhatARankHasSentBeforeItEndedComes) {
   setenv("GPUCOLL_BUFFER_BYTES", "16M", 1);
   int pids[2];
   ASSERT_EQ(pipe(pids), 0);
-  const auto statuses = on_processes(2,
-                                     [&pids](gpucollComm_t comm, int rank) {
-                                       constexpr size_t kBytes = 8 << 20, kBroadcast = 256 << 10;
-                                       DeviceBuffer b(kBytes);
-                                       std::vector<uint8_t> data(kBytes);
-                                       for (size_t i = 0; i < kBytes; ++i)
-                                         data[i] = static_cast<uint8_t>(i * 7 + i / 251);
-                                       const auto message = [&](size_t bytes) {
-                                         return rank == 0 ? gpucollSend(b.at(), bytes, gpucollInt8, 1, comm, nullptr)
-                                                          : gpucollRecv(b.at(), bytes, gpucollInt8, 0, comm, nullptr);
-                                       };
-                                       const auto broadcast = [&](size_t bytes) {
-                                         return gpucollBroadcast(b.at(), b.at(), bytes, gpucollInt8, 0, comm, nullptr);
-                                       };
-                                       close(pids[rank]);
-                                       if (rank == 0) b.put(data);
-                                       CHILD_OK(message(8));  // so the two are connected
-                                       CHILD_OK(broadcast(8));
-                                       CHILD_OK(gpucollStreamSynchronize(nullptr));
-                                       pid_t sender = getpid();
-                                       if (rank == 0) {
-                                         usleep(100000);  // the other one's proxy sleeps by then
-                                         CHILD_OK(message(kBytes));
-                                         CHILD_OK(broadcast(kBroadcast));
-                                         CHILD_OK(gpucollStreamSynchronize(nullptr));
-                                         CHILD_OK(gpucollCommDestroy(comm));
-                                         return write(pids[1], &sender, sizeof sender) == sizeof sender ? 0 : 3;
-                                       }
-                                       if (read(pids[0], &sender, sizeof sender) != sizeof sender) return 3;
-                                       while (kill(sender, 0) == 0) usleep(1000);
-                                       b.put(std::vector<uint8_t>(kBytes));
-                                       CHILD_OK(message(kBytes));
-                                       CHILD_OK(gpucollStreamSynchronize(nullptr));
-                                       if (b.get<uint8_t>(kBytes) != data) return 4;
-                                       b.put(std::vector<uint8_t>(kBytes));
-                                       CHILD_OK(broadcast(kBroadcast));
-                                       CHILD_OK(gpucollStreamSynchronize(nullptr));
-                                       data.resize(kBroadcast);
-                                       if (b.get<uint8_t>(kBroadcast) != data) return 5;
-                                       CHILD_OK(gpucollCommDestroy(comm));
-                                       return 0;
-                                     },
-                                     {pids[0], pids[1]});
-  for (int status : statuses) EXPECT_EQ(status, 0);
+  const auto body = [&pids](gpucollComm_t comm, int rank) {
+    constexpr size_t kBytes = 8 << 20, kBroadcast = 256 << 10;
+    DeviceBuffer b(kBytes);
+    std::vector<uint8_t> data(kBytes);
+    for (size_t i = 0; i < kBytes; ++i) data[i] = static_cast<uint8_t>(i * 7 + i / 251);
+    const auto message = [&](size_t bytes) {
+      return rank == 0 ? gpucollSend(b.at(), bytes, gpucollInt8, 1, comm, nullptr)
+                       : gpucollRecv(b.at(), bytes, gpucollInt8, 0, comm, nullptr);
+    };
+    const auto broadcast = [&](size_t bytes) {
+      return gpucollBroadcast(b.at(), b.at(), bytes, gpucollInt8, 0, comm, nullptr);
+    };
+    close(pids[rank]);
+    if (rank == 0) b.put(data);
+    CHILD_OK(message(8));  // so the two are connected
+    CHILD_OK(broadcast(8));
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    pid_t sender = getpid();
+    if (rank == 0) {
+      usleep(100000);  // the other one's proxy sleeps by then
+      CHILD_OK(message(kBytes));
+      CHILD_OK(broadcast(kBroadcast));
+      CHILD_OK(gpucollStreamSynchronize(nullptr));
+      CHILD_OK(gpucollCommDestroy(comm));
+      return write(pids[1], &sender, sizeof sender) == sizeof sender ? 0 : 3;
+    }
+    if (read(pids[0], &sender, sizeof sender) != sizeof sender) return 3;
+    while (kill(sender, 0) == 0) usleep(1000);
+    b.put(std::vector<uint8_t>(kBytes));
+    CHILD_OK(message(kBytes));
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    if (b.get<uint8_t>(kBytes) != data) return 4;
+    b.put(std::vector<uint8_t>(kBytes));
+    CHILD_OK(broadcast(kBroadcast));
+    CHILD_OK(gpucollStreamSynchronize(nullptr));
+    data.resize(kBroadcast);
+    if (b.get<uint8_t>(kBroadcast) != data) return 5;
+    CHILD_OK(gpucollCommDestroy(comm));
+    return 0;
+  };
+  for (int status : on_processes(2, body, {pids[0], pids[1]})) EXPECT_EQ(status, 0);
   unsetenv("GPUCOLL_SEND_RECV_BUFFER_BYTES");
   unsetenv("GPUCOLL_BUFFER_BYTES");
 }

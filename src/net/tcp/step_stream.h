@@ -25,8 +25,8 @@ class FrameWriter {
   void put(const proto::StepFrame& frame, const uint8_t* data);
   // Returns how many bytes are not sent.
   size_t bytes() const noexcept;
-  // Sends what goes without waiting; returns whether any did. Errors: remote, where the
-  // connection has ended; system, where this host refuses.
+  // Sends what goes without waiting; returns whether any did. Errors: remote, where the connection has ended; system,
+  // where this host does not send over it.
   Result<bool> flush(int socket);
 
  private:

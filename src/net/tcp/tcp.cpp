@@ -64,7 +64,7 @@ Result<bool> receive(Stream& stream, int socket, FrameSink& sink) {
 }
 
 // Receives what has come before it counts that the connection takes nothing: the other side may have ended in order. A
-// host that refuses to send is a failure at once, as nothing else would tell of it.
+// host that does not send is a failure at once, as nothing else would tell of it.
 Result<StepProgress> turn(Stream& stream, int socket, FrameSink& sink) {
   GC_TRY_AS(const bool came, receive(stream, socket, sink));
   if (stream.ended() || !stream.unsent) {

@@ -8,7 +8,9 @@ GC_CORE_SOURCES += \
 	src/core/comm/comm_share.h \
 	src/core/comm/communicator.cpp \
 	src/core/comm/communicator.h \
+	src/core/comm/communicator_close.cpp \
 	src/core/comm/communicator_connect.cpp \
+	src/core/comm/communicator_watch.cpp \
 	src/core/comm/group.cpp \
 	src/core/comm/group.h \
 	src/core/comm/recent_table.h \

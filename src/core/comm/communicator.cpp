@@ -10,7 +10,6 @@
 #include "base/environment.h"
 #include "base/fork.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/monotonic.h"
 #include "base/mutant.h"
 #include "base/observe/trace.h"
@@ -46,10 +45,6 @@ uint64_t new_share(const std::vector<int>& members, const std::vector<SplitChoic
     last = std::max(last, choices[r].last_share);
   }
   return last + 1;
-}
-
-bool tells_closing(const Peers& peers) noexcept {
-  return __atomic_load_n(&peers.own_page().closing, __ATOMIC_RELAXED) != 0;
 }
 
 uint64_t hash_of(const std::vector<int>& ranks) {
@@ -401,121 +396,7 @@ int64_t Communicator::grace_ns(bool looks) const noexcept {
   return emulated() ? kEmulated : kOnGpus;
 }
 
-void Communicator::begin_close() noexcept {
-  if (closing_) return;
-  begun_at_end_ = begun_in_graphs();
-  __atomic_store_n(&peers_.own_page().begun, begun_at_end_, __ATOMIC_RELAXED);  // before tell_closing()
-  closing_ = true;
-  const bool orderly = !fault_.raised();
-  if (orderly || has_left()) tell_closing();  // else the watchdog does, when they have
-  if (orderly) links_->finish();              // peers that rest receive once they know
-}
-
-void Communicator::tell_closing() noexcept {
-  // Release: all that our kernels wrote into peers' memory has been written. Partner: Peers::closing.
-  __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);
-  peers_.publish();
-}
-
-bool Communicator::peers_closed() const noexcept { return are_peers_done(true); }
-bool Communicator::peers_rest() const noexcept { return are_peers_done(false); }
-
-bool Communicator::are_peers_done(bool with_graphs) const noexcept {
-  // After a fault, copies into landing memory still come until they have left. Kernels of this process, too, and those
-  // of graphs may be launched again: they reach this rank's memory at its own address.
-  const bool lands = watched_reduction() != nullptr;
-  for (int r = 0; r < size(); ++r) {
-    if (!reached_by(r) || (!with_graphs && fault_.raised() && peers_.silent(r))) continue;
-    const bool held = peers_.held(r);
-    const bool until_left = lands || held || peers_.in_this_process(r);
-    if (!(until_left ? peers_.left(r) : peers_.gone(r)) || (held && with_graphs)) return false;
-  }
-  return true;
-}
-
-// After a fault: peers whose kernels have not left yet may still store into this rank's buffers, which its program may
-// free next. Each learns of the fault from its watchdog, its kernels leave when they next wait, and its watchdog tells.
-void Communicator::await_peers() const noexcept {
-  constexpr int64_t kPatienceNs = 2'000'000'000;
-  constexpr timespec kNap = {0, 1'000'000};
-  const int64_t end = monotonic_ns() + kPatienceNs;
-  const auto all_left = [this] {
-    for (int r = 0; r < size(); ++r)
-      if (reached_by(r) && !peers_.left(r) && !peers_.silent(r)) return false;
-    return true;
-  };
-  while (!all_left() && monotonic_ns() < end) nanosleep(&kNap, nullptr);
-}
-
-bool Communicator::has_left() const noexcept {
-  const CopyReduction* const reduction = watched_reduction();
-  return unused() && !(reduction && reduction->putting()) && ended();
-}
-
-// A caller that comes in from now on sees the fault and launches nothing.
-void Communicator::tell_that_all_have_left() noexcept {
-  if (!has_left()) return;
-  __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
-  if (closing_ && !tells_closing(peers_)) tell_closing();
-}
-
-// Waits for callers that are still inside after a fault, and see it soon; bounded, as the driver may hold one up.
-void Communicator::await_users() const noexcept {
-  constexpr timespec kNap = {0, 50'000};
-  const int64_t end = monotonic_ns() + grace_ns(false);
-  while (users_.load(std::memory_order_acquire) != 0 && monotonic_ns() < end) nanosleep(&kNap, nullptr);
-}
-
-Status Communicator::settle(void (*idle)()) {
-  await(launched(), idle, false).ignore();
-  if (gc_mutant(145) == 0) compare_calls();
-  Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle);
-  if (!status && user_buffers_ && user_buffers_->has_granted()) await_peers();
-  return status;
-}
-
-Status Communicator::finish(void (*idle)()) {
-  if (closing_) return fault().status();
-  const uint64_t before = launched();
-  Status status = settle(idle);
-  // Another thread may have been about to launch when the fault was raised.
-  if (fault().raised() && !gc_mutant(425)) {
-    await_users();
-    if (launched() != before) await(launched(), idle, false).ignore();
-  }
-  end_graphs();
-  begin_close();
-  return status;
-}
-
 uint32_t Communicator::running_in_graphs() const noexcept { return running_launches(words()->in_graphs); }
-
-// Waits for the launches of graphs that have begun, and, unless the communicator has failed, for those that have been
-// asked for: after a fault, what begins ends at once. What never ends is left to the watchdog, which raises a fault.
-Status Communicator::await_graphs(void (*idle)()) {
-  constexpr int64_t kGraceNs = 10'000'000'000;  // for kernels to leave once the latch is set
-  constexpr timespec kNap = {0, 50'000};
-  const int64_t begin = monotonic_ns(), patience = peers_.timeout();
-  for (int64_t fault_seen = 0;;) {
-    look_at_device();
-    const bool failed = fault().raised();
-    if (device_failed()) break;
-    if (running_in_graphs() == 0 && (failed || !launcher_ || launcher_->rests())) break;
-    if (failed && fault_seen == 0) fault_seen = monotonic_ns();
-    if (failed && monotonic_ns() - fault_seen > kGraceNs) break;
-    if (running_in_graphs() == 0 && patience && (monotonic_ns() - begin) / 1'000'000'000 > patience) break;
-    if (idle) idle();
-    nanosleep(&kNap, nullptr);
-  }
-  return fault().status();
-}
-
-// Launches of graphs end at once from now on: they find the latch as after a fault.
-void Communicator::end_graphs() noexcept {
-  if (!in_graphs() || !words()) return;
-  __atomic_store_n(&words()->latch.abort, 1u, __ATOMIC_RELAXED);
-  hold_.end();
-}
 
 Status Communicator::may_launch() noexcept {
   return contained([&]() -> Status {
@@ -528,18 +409,6 @@ Status Communicator::may_launch() noexcept {
   });
 }
 
-// By the watchdog: tells the peers, and the program where it has launched a graph that it should not.
-void Communicator::look_at_graphs() noexcept {
-  hold_.tell();
-  const uint64_t begun = begun_in_graphs();
-  __atomic_store_n(&peers_.own_page().begun, begun, __ATOMIC_RELAXED);  // for reports
-  if (!closing_ || begun == begun_at_end_ || std::exchange(late_graph_told_, true)) return;
-  log::write(log::Level::error,
-             "rank %d has launched a graph with operations of a communicator that it has destroyed or aborted: they "
-             "moved nothing; launch graphs only while their communicators are there",
-             rank());
-}
-
 void Communicator::raise_fault(const Status& status) noexcept {
   contained([&]() -> Status {
     if (status.code() == Code::remote && watchable_.load(std::memory_order_acquire))
@@ -547,148 +416,6 @@ void Communicator::raise_fault(const Status& status) noexcept {
     return {};
   }).ignore();
   fault_.raise(status);  // the first one counts
-}
-
-void Communicator::check() noexcept {
-  if (!watchable_.load(std::memory_order_acquire)) return;
-  look_at_graphs();
-  Heart::show(&peers_.own_page().pulse);
-  peers_.publish();
-  look_at_device();
-  if (fault().raised()) {
-    if (CopyReduction* const reduction = watched_reduction()) reduction->give_up();
-    return tell_that_all_have_left();
-  }
-  compare_calls();
-  if (fault_.raised()) return;
-  try {
-    Status status = peers_.check();
-    if (status) status = look_at_links();
-    exports_->tidy();
-    if (copies_) copies_->look_for_freed();
-    if (user_buffers_) user_buffers_->look_for_freed();
-    if (status) return look_for_timeout();
-    fault_.raise(status);
-  } catch (...) {
-    // No memory to look: the next round tries again.
-  }
-}
-
-// By the watchdog.
-Status Communicator::look_at_links() {
-  links_->expect_ends();
-  bool certain = true;
-  Status broken = links_->check(activity() == KernelActivity::launched, &certain);
-  if (broken) {
-    link_breaks_.none();
-    return broken;
-  }
-  const uint64_t launches = launched() + __atomic_load_n(&words()->done, __ATOMIC_RELAXED);
-  return link_breaks_.counts(certain, launches, RunningClock::now()) ? std::move(broken) : Status();
-}
-
-void Communicator::compare_calls() noexcept {
-  contained([&]() -> Status {
-    if (Status status = calls_.compare(); !status) fault_.raise(status);
-    return {};
-  }).ignore();
-}
-
-// A kernel has set the latch by itself: what it saw becomes the communicator's fault.
-void Communicator::look_at_report() noexcept {
-  if (!words()) return;
-  const proto::FaultLatch& latch = words()->latch;
-  // Acquire: partner is the release of kind by the kernel, after the rest.
-  const uint32_t kind = __atomic_load_n(&latch.kind, __ATOMIC_ACQUIRE);
-  if (kind == 0) return;
-  const bool of_message = kind == proto::kFaultSizes;
-  const char* const sentence = of_message ? "rank %d sends %llu bytes to rank %d, which receives %llu%s"
-                               : latch.sent_bytes == latch.expected_bytes
-                                   ? "rank %d reduces %llu elements by another call, datatype or root than rank %d its "
-                                     "%llu%s"
-                                   : "rank %d reduces %llu elements, rank %d %llu%s";
-  const char* const advice = of_message ? ""
-                                        : ": all ranks must make the same collective calls in the same order, with the "
-                                          "same count, datatype, op and root";
-  if (!of_message) compare_calls();  // which knows more
-  if (fault_.raised()) return;
-  try {
-    const Code code = of_message ? wrong_length(latch.sent_bytes, latch.expected_bytes) : Code::invalid_usage;
-    fault_.raise(Status::error(code, sentence, peers_.number(latch.peer),
-                               static_cast<unsigned long long>(latch.sent_bytes), peers_.number(rank()),
-                               static_cast<unsigned long long>(latch.expected_bytes), advice));
-  } catch (...) {
-    // No memory for the sentence: the next look tries again.
-  }
-}
-
-// A device that has failed runs nothing, and tells nothing. Peers need nothing any more of who has closed.
-void Communicator::look_at_device() noexcept {
-  if (!device_failed() || fault_.raised() || tells_closing(peers_)) return;
-  contained([&]() -> Status {
-    raise_fault(Status::error(Code::device,
-                              "the device of rank %d has failed: nothing runs on it any more in this process (%s)",
-                              peers_.number(rank()), device_state_->why().what()));
-    return {};
-  }).ignore();
-}
-
-void Communicator::look_for_timeout() noexcept {
-  const CopyReduction* const reduction = watched_reduction();
-  const uint64_t copies = (copies_ ? copies_->groups() : 0) + (reduction ? reduction->groups() : 0),
-                 copied = (copies_ ? copies_->passed() : 0) + (reduction ? reduction->passed() : 0);
-  const uint64_t run = __atomic_load_n(&words()->done, __ATOMIC_RELAXED), in_graphs = ended_in_graphs();
-  const uint32_t running = gc_mutant(142) != 0 ? 0 : running_in_graphs();
-  const uint64_t done = run + copied + in_graphs, launched = this->launched() + copies + in_graphs + running;
-  if (done >= launched || done != seen_done_ || stalled_since_ == RunningClock::time_point()) {
-    seen_done_ = done;
-    stalled_since_ = done < launched ? RunningClock::now() : RunningClock::time_point();
-    stall_began_ = std::chrono::steady_clock::now();
-    stall_told_ = false;
-    return;
-  }
-  const auto waiting = RunningClock::now() - stalled_since_;
-  const long long waited = std::chrono::duration_cast<std::chrono::seconds>(waiting).count();
-  const auto is_over = [&](int64_t seconds) { return seconds && waited >= seconds; };
-  const bool reports = !stall_told_ && is_over(params().report_after), ends = is_over(peers_.timeout());
-  if (!reports && !ends) return;
-  const std::string others = running != 0 ? waiting_in_graphs() : waiting_for(run + 1);
-  stall_told_ = true;
-  // Where nobody is missing, a stream may have other work first; but a rank may also have stopped, or its device hang.
-  if (ends && !(others.empty() && gc_mutant(422))) return fault_.raise(timed_out(stall_began_, waited, others));
-  if (!reports || others.empty()) return;
-  log::write(log::Level::warn, "rank %d has waited %lld s (parameter report_after) %s", peers_.number(rank()), waited,
-             others.c_str());
-}
-
-Status Communicator::timed_out(std::chrono::steady_clock::time_point since, long long waited_s,
-                               const std::string& others) const {
-  GC_TRY(peers_.stopped(since, waited_s));
-  constexpr char kSentence[] = "rank %d has waited %lld s (parameter timeout) %s";
-  const int self = peers_.number(rank());
-  if (!others.empty()) return Status::error(Code::timed_out, kSentence, self, waited_s, others.c_str()).blaming();
-  return Status::error(Code::timed_out, kSentence, self, waited_s,
-                       "for all ranks, which have come as far: their calls may differ in count, datatype, op or root");
-}
-
-// On others, as far as it is known.
-std::string Communicator::waiting_for(uint64_t launch) const {
-  const CopyReduction* const reduction = watched_reduction();
-  std::string message = copies_ ? copies_->waiting_for() : "";
-  if (message.empty() && reduction) message = reduction->waiting_for();
-  if (!message.empty()) return "for " + message;
-  const std::string missing = peers_.missing(launch);
-  if (missing.empty()) return "";
-  return "in its launch " + std::to_string(launch) + " of this communicator; fewer launches have been made by " +
-         missing;
-}
-
-std::string Communicator::waiting_in_graphs() const {
-  const uint64_t begun = begun_in_graphs();
-  const std::string missing = peers_.missing_in_graphs(begun);
-  if (missing.empty()) return "";
-  return "in launch " + std::to_string(begun) + " of the graphs of this communicator; fewer have been begun by " +
-         missing;
 }
 
 }  // namespace gpucoll::core

@@ -284,6 +284,7 @@ class Communicator final : public Watched, public GraphUser {
   bool are_peers_done(bool with_graphs) const noexcept;
   void tell_that_all_have_left() noexcept;
   void tell_closing() noexcept;
+  bool tells_closing() const noexcept;
   void await_peers() const noexcept;
   bool has_left() const noexcept;
   void await_users() const noexcept;

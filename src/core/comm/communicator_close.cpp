@@ -1,0 +1,128 @@
+// How a communicator ends: it waits for what it has launched, tells the peers, and knows when they need it no more.
+#include <ctime>
+
+#include "base/monotonic.h"
+#include "base/mutant.h"
+#include "core/comm/communicator.h"
+
+namespace gpucoll::core {
+
+Status Communicator::settle(void (*idle)()) {
+  await(launched(), idle, false).ignore();
+  if (gc_mutant(145) == 0) compare_calls();
+  Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle);
+  if (!status && user_buffers_ && user_buffers_->has_granted()) await_peers();
+  return status;
+}
+
+Status Communicator::finish(void (*idle)()) {
+  if (closing_) return fault().status();
+  const uint64_t before = launched();
+  Status status = settle(idle);
+  // Another thread may have been about to launch when the fault was raised.
+  if (fault().raised() && !gc_mutant(425)) {
+    await_users();
+    if (launched() != before) await(launched(), idle, false).ignore();
+  }
+  end_graphs();
+  begin_close();
+  return status;
+}
+
+// Waits for the launches of graphs that have begun, and, unless the communicator has failed, for those that have been
+// asked for: after a fault, what begins ends at once. What never ends is left to the watchdog, which raises a fault.
+Status Communicator::await_graphs(void (*idle)()) {
+  constexpr int64_t kGraceNs = 10'000'000'000;  // for kernels to leave once the latch is set
+  constexpr timespec kNap = {0, 50'000};
+  const int64_t begin = monotonic_ns(), patience = peers_.timeout();
+  for (int64_t fault_seen = 0;;) {
+    look_at_device();
+    const bool failed = fault().raised();
+    if (device_failed()) break;
+    if (running_in_graphs() == 0 && (failed || !launcher_ || launcher_->rests())) break;
+    if (failed && fault_seen == 0) fault_seen = monotonic_ns();
+    if (failed && monotonic_ns() - fault_seen > kGraceNs) break;
+    if (running_in_graphs() == 0 && patience && (monotonic_ns() - begin) / 1'000'000'000 > patience) break;
+    if (idle) idle();
+    nanosleep(&kNap, nullptr);
+  }
+  return fault().status();
+}
+
+// Launches of graphs end at once from now on: they find the latch as after a fault.
+void Communicator::end_graphs() noexcept {
+  if (!in_graphs() || !words()) return;
+  __atomic_store_n(&words()->latch.abort, 1u, __ATOMIC_RELAXED);
+  hold_.end();
+}
+
+void Communicator::begin_close() noexcept {
+  if (closing_) return;
+  begun_at_end_ = begun_in_graphs();
+  __atomic_store_n(&peers_.own_page().begun, begun_at_end_, __ATOMIC_RELAXED);  // before tell_closing()
+  closing_ = true;
+  const bool orderly = !fault_.raised();
+  if (orderly || has_left()) tell_closing();  // else the watchdog does, when they have
+  if (orderly) links_->finish();              // peers that rest receive once they know
+}
+
+void Communicator::tell_closing() noexcept {
+  // Release: all that our kernels wrote into peers' memory has been written. Partner: Peers::closing.
+  __atomic_store_n(&peers_.own_page().closing, 1u, __ATOMIC_RELEASE);
+  peers_.publish();
+}
+
+bool Communicator::tells_closing() const noexcept {
+  return __atomic_load_n(&peers_.own_page().closing, __ATOMIC_RELAXED) != 0;
+}
+
+bool Communicator::peers_closed() const noexcept { return are_peers_done(true); }
+bool Communicator::peers_rest() const noexcept { return are_peers_done(false); }
+
+bool Communicator::are_peers_done(bool with_graphs) const noexcept {
+  // After a fault, copies into landing memory still come until they have left. Kernels of this process, too, and those
+  // of graphs may be launched again: they reach this rank's memory at its own address.
+  const bool lands = watched_reduction() != nullptr;
+  for (int r = 0; r < size(); ++r) {
+    if (!reached_by(r) || (!with_graphs && fault_.raised() && peers_.silent(r))) continue;
+    const bool held = peers_.held(r);
+    const bool until_left = lands || held || peers_.in_this_process(r);
+    if (!(until_left ? peers_.left(r) : peers_.gone(r)) || (held && with_graphs)) return false;
+  }
+  return true;
+}
+
+// After a fault: peers whose kernels have not left yet may still store into this rank's buffers, which its program may
+// free next. Each learns of the fault from its watchdog, its kernels leave when they next wait, and its watchdog tells.
+void Communicator::await_peers() const noexcept {
+  constexpr int64_t kPatienceNs = 2'000'000'000;
+  constexpr timespec kNap = {0, 1'000'000};
+  const int64_t end = monotonic_ns() + kPatienceNs;
+  const auto all_left = [this] {
+    for (int r = 0; r < size(); ++r)
+      if (reached_by(r) && !peers_.left(r) && !peers_.silent(r)) return false;
+    return true;
+  };
+  while (!all_left() && monotonic_ns() < end) nanosleep(&kNap, nullptr);
+}
+
+bool Communicator::has_left() const noexcept {
+  const CopyReduction* const reduction = watched_reduction();
+  return unused() && !(reduction && reduction->putting()) && ended();
+}
+
+// A caller that comes in from now on sees the fault and launches nothing.
+void Communicator::tell_that_all_have_left() noexcept {
+  if (!has_left()) return;
+  __atomic_store_n(&peers_.own_page().left, 1u, __ATOMIC_RELEASE);  // partner: Peers::left
+  if (closing_ && !tells_closing()) tell_closing();
+}
+
+// Waits for callers that are still inside after a fault, and see it soon; bounded, as the driver may hold one up.
+void Communicator::await_users() const noexcept {
+  constexpr timespec kNap = {0, 50'000};
+  const int64_t end = monotonic_ns() + grace_ns(false);
+  while (users_.load(std::memory_order_acquire) != 0 && monotonic_ns() < end) nanosleep(&kNap, nullptr);
+}
+
+}  // namespace gpucoll::core

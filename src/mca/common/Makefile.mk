@@ -3,6 +3,8 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/common/bootstrap.c \
 	src/mca/common/compat.h \
 	src/mca/common/lifetime.c \
+	src/mca/common/outer_requests.c \
+	src/mca/common/outer_requests.h \
 	src/mca/common/parameters.c \
 	src/mca/common/performance.c \
 	src/mca/common/type_map.c \

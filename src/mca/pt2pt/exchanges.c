@@ -1,131 +1,39 @@
 #include "mca/pt2pt/exchanges.h"
 
-#include <stdatomic.h>
+enum { kReceived, kSent }; /* of the inner requests; none: that side is MPI_PROC_NULL */
 
-/* Open MPI 5.0 takes requests with errors for those of a PML. */
 typedef struct exchange {
-  mca_pml_base_request_t super;
-  ompi_request_t *received, *sent; /* MPI_REQUEST_NULL: that side is MPI_PROC_NULL */
+  gcm_outer_request super;
   void *packed;
-  bool ended;    /* it is complete, or about to be */
-  bool detached; /* the application has freed it while it was under way */
-  struct exchange *next;
 } exchange;
 
-static opal_mutex_t list_lock = OPAL_MUTEX_STATIC_INIT;
-static exchange *under_way;
-static atomic_int n_under_way; /* as a look without the lock */
-static bool progress_registered;
-
-static void release(exchange *e) {
-  ompi_communicator_t *comm = e->super.req_comm;
+static void construct(exchange *e) { e->packed = NULL; }
+static void destruct(exchange *e) {
   if (e->packed != NULL) gcm_abi->stage_put(e->packed);
-  OMPI_REQUEST_FINI(&e->super.req_ompi);
-  OBJ_RELEASE(e);
-  OBJ_RELEASE(comm);
+  OBJ_RELEASE(e->super.super.req_comm);
 }
+static OBJ_CLASS_INSTANCE(exchange, gcm_outer_request, construct, destruct);
 
-/* ---- progress ---- */
-
-static bool has_ended(const ompi_request_t *request) { return request == MPI_REQUEST_NULL || gcm_is_complete(request); }
-
-/* Returns an exchange of which both sides have ended, no longer in the list, or NULL. */
-static exchange *take_ready(void) {
-  opal_mutex_lock(&list_lock);
-  exchange **link = &under_way;
-  while (*link != NULL && !(has_ended((*link)->received) && has_ended((*link)->sent))) link = &(*link)->next;
-  exchange *e = *link;
-  if (e != NULL) {
-    *link = e->next;
-    atomic_fetch_sub_explicit(&n_under_way, 1, memory_order_relaxed);
-  }
-  opal_mutex_unlock(&list_lock);
-  return e;
-}
-
-static void end(exchange *e) {
+static void end(gcm_outer_request *e) {
   ompi_request_t *outer = &e->super.req_ompi;
   ompi_status_public_t status = ompi_request_empty.req_status;
-  const int sent = e->sent == MPI_REQUEST_NULL ? MPI_SUCCESS : gcm_wait(&e->sent, MPI_STATUS_IGNORE);
-  const int received = e->received == MPI_REQUEST_NULL ? MPI_SUCCESS : gcm_wait(&e->received, &status);
-  opal_mutex_lock(&list_lock);
-  e->ended = true;
-  const bool detached = e->detached;
-  opal_mutex_unlock(&list_lock);
-  if (detached) {
-    release(e);
-    return;
-  }
+  ompi_request_t **received = &e->inner[kReceived], **sent = &e->inner[kSent];
+  const int sent_rc = *sent == MPI_REQUEST_NULL ? MPI_SUCCESS : gcm_wait(sent, MPI_STATUS_IGNORE);
+  const int received_rc = *received == MPI_REQUEST_NULL ? MPI_SUCCESS : gcm_wait(received, &status);
   outer->req_status = status;
-  outer->req_status.MPI_ERROR = received != MPI_SUCCESS ? received : sent;
-  gcm_complete(outer);
+  outer->req_status.MPI_ERROR = received_rc != MPI_SUCCESS ? received_rc : sent_rc;
 }
-
-static int progress(void) {
-  int ended = 0;
-  while (atomic_load_explicit(&n_under_way, memory_order_relaxed) != 0) {
-    exchange *e = take_ready();
-    if (e == NULL) break;
-    end(e);
-    ended++;
-  }
-  return ended;
-}
-
-static void put_under_way(exchange *e) {
-  opal_mutex_lock(&list_lock);
-  if (!progress_registered) opal_progress_register(progress);
-  progress_registered = true;
-  e->next = under_way;
-  under_way = e;
-  atomic_fetch_add_explicit(&n_under_way, 1, memory_order_relaxed);
-  opal_mutex_unlock(&list_lock);
-}
-
-void gcm_stop_exchanges(void) {
-  if (progress_registered) opal_progress_unregister(progress);
-  progress_registered = false;
-}
-
-/* ---- what MPI asks of a request ---- */
-
-static int request_free(ompi_request_t **request) {
-  exchange *e = (exchange *)*request;
-  *request = MPI_REQUEST_NULL;
-  opal_mutex_lock(&list_lock);
-  const bool under_way_now = !e->ended;
-  if (under_way_now) e->detached = true;
-  opal_mutex_unlock(&list_lock);
-  if (under_way_now) return OMPI_SUCCESS;
-  gcm_await_completion(&e->super.req_ompi);
-  release(e);
-  return OMPI_SUCCESS;
-}
-
-static void construct(exchange *e) {
-  ompi_request_t *outer = &e->super.req_ompi;
-  outer->req_type = OMPI_REQUEST_PML;
-  outer->req_free = request_free;
-  outer->req_cancel = NULL;
-  outer->req_start = NULL;
-  outer->req_status = ompi_status_empty;
-  e->received = e->sent = MPI_REQUEST_NULL;
-  e->packed = NULL;
-  e->ended = e->detached = false;
-}
-static OBJ_CLASS_INSTANCE(exchange, mca_pml_base_request_t, construct, NULL);
-
-/* ---- beginning ---- */
 
 static exchange *new_exchange(gcm_type *type, void *packed, ompi_communicator_t *comm) {
   exchange *e = OBJ_NEW(exchange);
   if (e == NULL) return NULL;
-  OMPI_REQUEST_INIT(&e->super.req_ompi, false);
-  e->super.req_ompi.req_mpi_object.comm = comm;
-  e->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
-  e->super.req_type = MCA_PML_REQUEST_RECV;
-  e->super.req_comm = comm;
-  e->super.req_datatype = type;
+  gcm_outer_init(&e->super, OMPI_REQUEST_PML);
+  mca_pml_base_request_t *outer = &e->super.super;
+  outer->req_ompi.req_mpi_object.comm = comm;
+  outer->req_type = MCA_PML_REQUEST_RECV;
+  outer->req_comm = comm;
+  outer->req_datatype = type;
+  e->super.end = end;
   e->packed = packed;
   OBJ_RETAIN(comm);
   return e;
@@ -133,17 +41,18 @@ static exchange *new_exchange(gcm_type *type, void *packed, ompi_communicator_t 
 
 /* Begins both sides; the receive is taken back where the send fails. */
 static int begin(exchange *e, void *buffer, size_t count, gcm_type *type, const gcm_exchange_route *r) {
+  ompi_request_t **received = &e->super.inner[kReceived], **sent = &e->super.inner[kSent];
   int rc = MPI_SUCCESS;
   if (r->from != MPI_PROC_NULL) {
-    rc = MCA_PML_CALL(irecv(buffer, count, type, r->from, r->recv_tag, r->comm, &e->received));
+    rc = MCA_PML_CALL(irecv(buffer, count, type, r->from, r->recv_tag, r->comm, received));
   }
   if (rc == MPI_SUCCESS && r->to != MPI_PROC_NULL) {
     rc = MCA_PML_CALL(isend(e->packed, count * type->super.size, (gcm_type *)MPI_PACKED, r->to, r->send_tag,
-                            MCA_PML_BASE_SEND_STANDARD, r->comm, &e->sent));
+                            MCA_PML_BASE_SEND_STANDARD, r->comm, sent));
   }
-  if (rc != MPI_SUCCESS && e->received != MPI_REQUEST_NULL) {
-    (void)ompi_request_cancel(e->received);
-    (void)ompi_request_free(&e->received);
+  if (rc != MPI_SUCCESS && *received != MPI_REQUEST_NULL) {
+    (void)ompi_request_cancel(*received);
+    (void)ompi_request_free(received);
   }
   return rc;
 }
@@ -157,10 +66,10 @@ int gcm_begin_exchange(void *buffer, size_t count, gcm_type *type, void *packed,
   }
   const int rc = begin(e, buffer, count, type, route);
   if (rc != MPI_SUCCESS) {
-    release(e);
+    gcm_outer_release(&e->super);
     return rc;
   }
-  put_under_way(e);
-  *request = &e->super.req_ompi;
+  gcm_outer_begun(&e->super);
+  *request = &e->super.super.req_ompi;
   return MPI_SUCCESS;
 }

@@ -18,6 +18,5 @@ typedef struct gcm_exchange_route {
  * where this fails. Returns an MPI error class. */
 int gcm_begin_exchange(void *buffer, size_t count, gcm_type *type, void *packed, const gcm_exchange_route *route,
                        ompi_request_t **request);
-void gcm_stop_exchanges(void); /* no exchange is under way any more */
 
 #endif

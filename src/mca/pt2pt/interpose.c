@@ -187,7 +187,7 @@ void gcm_look_at_messages(void) {
 /* Whoever has replaced a function after us stays. */
 void gcm_leave_messages(void) {
   gcm_stop_messages();
-  gcm_stop_exchanges();
+  gcm_stop_outer_requests();
   gcm_leave_windows();
 #define GCM_RESTORE(name) \
   if (mca_pml.pml_##name == look_and_##name) mca_pml.pml_##name = gcm_pml.pml_##name;

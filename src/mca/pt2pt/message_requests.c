@@ -224,12 +224,6 @@ static void store_received(gcm_message_request *r) {
   if (r->rc == MPI_SUCCESS) r->rc = stored;
 }
 
-int gcm_wait(ompi_request_t **request, ompi_status_public_t *status) {
-  const int rc = ompi_request_wait(request, status);
-  if (*request != MPI_REQUEST_NULL) (void)ompi_request_free(request); /* Open MPI leaves it where it has failed */
-  return rc;
-}
-
 /* Takes an offer back that its receiver will not see. */
 static void withdraw(gcm_message_request *r) {
   size_t bytes;

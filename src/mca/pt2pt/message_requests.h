@@ -10,9 +10,9 @@
 #ifndef GPUCOLL_MCA_PT2PT_MESSAGE_REQUESTS_H
 #define GPUCOLL_MCA_PT2PT_MESSAGE_REQUESTS_H
 
+#include "mca/common/outer_requests.h"
 #include "mca/pt2pt/message_data.h"
 #include "mca/pt2pt/pieces.h"
-#include "ompi/mca/pml/base/pml_base_request.h"
 
 /* The other side of a message, as the PML is told. */
 typedef struct gcm_route {
@@ -95,9 +95,6 @@ void gcm_tell_slow_message(const gcm_route *route, uint32_t cause);
 /* Starts persistent requests of ours. */
 int gcm_start_messages(size_t count, ompi_request_t **requests);
 void gcm_stop_messages(void); /* no request of ours is under way any more */
-
-/* As ompi_request_wait(), and frees a request that has failed as well. REQUIRES: it is not persistent. */
-int gcm_wait(ompi_request_t **request, ompi_status_public_t *status);
 
 /* Guards the list of requests under way, and which request stands for which. */
 extern opal_mutex_t gcm_list_lock;

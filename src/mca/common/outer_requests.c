@@ -1,0 +1,109 @@
+#include "mca/common/outer_requests.h"
+
+#include <stdatomic.h>
+
+static opal_mutex_t list_lock = OPAL_MUTEX_STATIC_INIT;
+static gcm_outer_request *under_way;
+static atomic_int n_under_way; /* as a look without the lock */
+static bool progress_registered;
+
+void gcm_outer_release(gcm_outer_request *r) {
+  OMPI_REQUEST_FINI(&r->super.req_ompi);
+  OBJ_RELEASE(r);
+}
+
+int gcm_wait(ompi_request_t **request, ompi_status_public_t *status) {
+  const int rc = ompi_request_wait(request, status);
+  if (*request != MPI_REQUEST_NULL) (void)ompi_request_free(request); /* Open MPI leaves it where it has failed */
+  return rc;
+}
+
+/* ---- progress ---- */
+
+static bool has_ended(const ompi_request_t *request) { return request == MPI_REQUEST_NULL || gcm_is_complete(request); }
+
+/* Returns a request whose inner ones are complete, no longer in the list, or NULL. */
+static gcm_outer_request *take_ready(void) {
+  opal_mutex_lock(&list_lock);
+  gcm_outer_request **link = &under_way;
+  while (*link != NULL && !(has_ended((*link)->inner[0]) && has_ended((*link)->inner[1]))) link = &(*link)->next;
+  gcm_outer_request *r = *link;
+  if (r != NULL) {
+    *link = r->next;
+    atomic_fetch_sub_explicit(&n_under_way, 1, memory_order_relaxed);
+  }
+  opal_mutex_unlock(&list_lock);
+  return r;
+}
+
+static void end(gcm_outer_request *r) {
+  r->end(r);
+  opal_mutex_lock(&list_lock);
+  r->ended = true;
+  const bool detached = r->detached;
+  opal_mutex_unlock(&list_lock);
+  if (detached) {
+    gcm_outer_release(r);
+  } else {
+    gcm_complete(&r->super.req_ompi); /* from here on `r` may be gone */
+  }
+}
+
+static int progress(void) {
+  int ended = 0;
+  while (atomic_load_explicit(&n_under_way, memory_order_relaxed) != 0) {
+    gcm_outer_request *r = take_ready();
+    if (r == NULL) break;
+    end(r);
+    ended++;
+  }
+  return ended;
+}
+
+void gcm_outer_begun(gcm_outer_request *r) {
+  opal_mutex_lock(&list_lock);
+  if (!progress_registered) opal_progress_register(progress);
+  progress_registered = true;
+  r->next = under_way;
+  under_way = r;
+  atomic_fetch_add_explicit(&n_under_way, 1, memory_order_relaxed);
+  opal_mutex_unlock(&list_lock);
+}
+
+void gcm_stop_outer_requests(void) {
+  if (progress_registered) opal_progress_unregister(progress);
+  progress_registered = false;
+}
+
+/* ---- what MPI asks of a request ---- */
+
+static int request_free(ompi_request_t **request) {
+  gcm_outer_request *r = (gcm_outer_request *)*request;
+  *request = MPI_REQUEST_NULL;
+  opal_mutex_lock(&list_lock);
+  const bool under_way_now = !r->ended;
+  if (under_way_now) r->detached = true;
+  opal_mutex_unlock(&list_lock);
+  if (under_way_now) return OMPI_SUCCESS;
+  gcm_await_completion(&r->super.req_ompi);
+  gcm_outer_release(r);
+  return OMPI_SUCCESS;
+}
+
+static void construct(gcm_outer_request *r) {
+  ompi_request_t *outer = &r->super.req_ompi;
+  outer->req_free = request_free;
+  outer->req_cancel = NULL;
+  outer->req_start = NULL;
+  outer->req_status = ompi_status_empty;
+  r->inner[0] = r->inner[1] = MPI_REQUEST_NULL;
+  r->end = NULL;
+  r->ended = r->detached = false;
+}
+OBJ_CLASS_INSTANCE(gcm_outer_request, mca_pml_base_request_t, construct, NULL);
+
+void gcm_outer_init(gcm_outer_request *r, ompi_request_type_t type) {
+  OMPI_REQUEST_INIT(&r->super.req_ompi, false);
+  r->super.req_ompi.req_type = type;
+  r->super.req_ompi.req_state = OMPI_REQUEST_ACTIVE;
+}

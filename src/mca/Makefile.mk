@@ -7,6 +7,7 @@ GC_COLL_COMPONENT_SOURCES = \
 	src/mca/stub/opal/mca/threads/pthreads/threads_pthreads_threads.h
 include src/mca/coll/Makefile.mk
 include src/mca/common/Makefile.mk
+include src/mca/io/Makefile.mk
 include src/mca/pt2pt/Makefile.mk
 
 ompiplugindir = $(OMPI_PLUGIN_DIR)

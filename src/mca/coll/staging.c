@@ -74,7 +74,7 @@ static int take_memory(gcm_staged_buffer *side) {
              side->span,
              side->mixed ? "its type leads to memory as far apart, and no address space is free for both; give each "
                            "a call of its own"
-                         : "no host memory is left; use smaller messages");
+                         : "no host memory is left; pass smaller buffers");
     gcm_abi->log(-1, line);
     return MPI_ERR_NO_MEM;
   }

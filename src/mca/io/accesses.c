@@ -1,0 +1,125 @@
+/* The functions of files that read or write data: blocking and nonblocking ones. */
+#include "abi/pt2pt.h"
+#include "base/mutant.h"
+#include "mca/io/files.h"
+
+/* ---- what is staged ---- */
+
+/* Returns whether the CPU reaches what gcm_on_device() takes for device memory: managed memory. */
+static bool host_reaches(const gcm_side *side) {
+  const gc_pt2pt_abi *engine = gpucoll_pt2pt_abi(GC_ABI_VERSION);
+  return side->buffer != MPI_BOTTOM && engine != NULL && engine->host_reaches(gcm_data(side));
+}
+
+static GCM_INLINE gcm_side side_of(const void *buffer, int count, gcm_type *type, bool reads) {
+  return (gcm_side){.buffer = buffer, .layout = gcm_uniform(1, count, type), .load = true, .store = reads};
+}
+
+static GCM_NOINLINE bool is_staged(const gcm_file_component *component, const void *buffer, int count, gcm_type *type) {
+  if (component->moves_gpu_memory && __atomic_load_n(&gcm_hint->ask, __ATOMIC_RELAXED)) return false;
+  const gcm_side side = side_of(buffer, count, type, true);
+  return count > 0 && gcm_on_device(&side) && !host_reaches(&side);
+}
+
+bool gcm_is_staged(const gcm_file_component *component, const void *buffer, int count, gcm_type *type) {
+  return gcm_has_devices() && is_staged(component, buffer, count, type);
+}
+
+int gcm_stage_access(gcm_staged *staged, const void *buffer, int count, gcm_type *type, bool reads) {
+  const gcm_plan plan = {.recv = side_of(buffer, count, type, reads)};
+  return reads && gc_mutant(506) ? gcm_stage(staged, &plan) : gcm_stage_and_load(staged, &plan);
+}
+
+int gcm_end_access(gcm_staged *staged, int rc) {
+  const int stored = gcm_store(staged);
+  gcm_unstage(staged);
+  return rc != MPI_SUCCESS ? rc : stored;
+}
+
+/* ---- blocking functions ---- */
+
+#define GCM_BLOCKING(name, reads, PARAMETERS, ARGUMENTS)                    \
+  static GCM_NOINLINE int stage_and_##name PARAMETERS {                     \
+    gcm_staged staged;                                                      \
+    int rc = gcm_stage_access(&staged, buffer, count, type, reads);         \
+    if (rc != MPI_SUCCESS) return rc;                                       \
+    buffer = gcm_handed(&staged.recv, buffer);                              \
+    rc = gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS; \
+    return gcm_end_access(&staged, rc);                                     \
+  }                                                                         \
+  GCM_LOOK(name, PARAMETERS, ARGUMENTS)
+
+#define GCM_ACCESS(name, reads, buffer_type)                                                                      \
+  GCM_BLOCKING(name, reads,                                                                                       \
+               (ompi_file_t * file, buffer_type buffer, int count, gcm_type *type, ompi_status_public_t *status), \
+               (file, buffer, count, type, status))
+#define GCM_ACCESS_AT(name, reads, buffer_type)                                                   \
+  GCM_BLOCKING(name, reads,                                                                       \
+               (ompi_file_t * file, MPI_Offset at, buffer_type buffer, int count, gcm_type *type, \
+                ompi_status_public_t *status),                                                    \
+               (file, at, buffer, count, type, status))
+
+#define GCM_READS(f) f(read) f(read_all) f(read_shared) f(read_ordered)
+#define GCM_WRITES(f) f(write) f(write_all) f(write_shared) f(write_ordered)
+#define GCM_READS_AT(f) f(read_at) f(read_at_all)
+#define GCM_WRITES_AT(f) f(write_at) f(write_at_all)
+
+#define GCM_READ(name) GCM_ACCESS(name, true, void *)
+#define GCM_WRITE(name) GCM_ACCESS(name, false, const void *)
+#define GCM_READ_AT(name) GCM_ACCESS_AT(name, true, void *)
+#define GCM_WRITE_AT(name) GCM_ACCESS_AT(name, false, const void *)
+GCM_READS(GCM_READ)
+GCM_WRITES(GCM_WRITE)
+GCM_READS_AT(GCM_READ_AT)
+GCM_WRITES_AT(GCM_WRITE_AT)
+
+/* ---- nonblocking functions ---- */
+
+#define GCM_NONBLOCKING(name, reads, PARAMETERS, ARGUMENTS)                             \
+  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                 \
+    gcm_file_request *begun;                                                            \
+    void *handed;                                                                       \
+    int rc = gcm_begin_file_request(&begun, file, buffer, count, type, reads, &handed); \
+    if (rc != MPI_SUCCESS) return rc;                                                   \
+    buffer = handed;                                                                    \
+    rc = gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS;             \
+    return gcm_follow_file_request(begun, rc, request);                                 \
+  }                                                                                     \
+  GCM_LOOK(name, PARAMETERS, ARGUMENTS)
+
+#define GCM_IACCESS(name, reads, buffer_type)                                                                    \
+  GCM_NONBLOCKING(name, reads,                                                                                   \
+                  (ompi_file_t * file, buffer_type buffer, int count, gcm_type *type, ompi_request_t **request), \
+                  (file, buffer, count, type, request))
+#define GCM_IACCESS_AT(name, reads, buffer_type)                                                                    \
+  GCM_NONBLOCKING(                                                                                                  \
+      name, reads,                                                                                                  \
+      (ompi_file_t * file, MPI_Offset at, buffer_type buffer, int count, gcm_type *type, ompi_request_t **request), \
+      (file, at, buffer, count, type, request))
+
+#define GCM_IREADS(f) f(iread) f(iread_all) f(iread_shared)
+#define GCM_IWRITES(f) f(iwrite) f(iwrite_all) f(iwrite_shared)
+#define GCM_IREADS_AT(f) f(iread_at) f(iread_at_all)
+#define GCM_IWRITES_AT(f) f(iwrite_at) f(iwrite_at_all)
+
+#define GCM_IREAD(name) GCM_IACCESS(name, true, void *)
+#define GCM_IWRITE(name) GCM_IACCESS(name, false, const void *)
+#define GCM_IREAD_AT(name) GCM_IACCESS_AT(name, true, void *)
+#define GCM_IWRITE_AT(name) GCM_IACCESS_AT(name, false, const void *)
+GCM_IREADS(GCM_IREAD)
+GCM_IWRITES(GCM_IWRITE)
+GCM_IREADS_AT(GCM_IREAD_AT)
+GCM_IWRITES_AT(GCM_IWRITE_AT)
+
+/* ---- in the table ---- */
+
+void gcm_stand_before_accesses(gcm_file_functions *functions) {
+  GCM_READS(GCM_STAND)
+  GCM_WRITES(GCM_STAND)
+  GCM_READS_AT(GCM_STAND)
+  GCM_WRITES_AT(GCM_STAND)
+  GCM_IREADS(GCM_STAND)
+  GCM_IWRITES(GCM_STAND)
+  GCM_IREADS_AT(GCM_STAND)
+  GCM_IWRITES_AT(GCM_STAND)
+}

@@ -1,0 +1,62 @@
+/* MPI-IO on device memory: Open MPI hands buffers to the system, which does not reach memory of a device. So this
+ * stands in the table of each file, and takes device memory through the host. All else goes to the component as it
+ * came.
+ *
+ * A staged call has the same arguments but for the buffer: the component sees the same type, as data representations
+ * depend on it. Reads load the buffer as well, since what a read leaves as it was, at the end of a file or after an
+ * error, is not to be told from the status: components give it the full count of a collective read.
+ * Thread safety: any thread, but for gcm_look_at_files() and gcm_leave_files(), which are called while MPI starts and
+ * ends.
+ */
+#ifndef GPUCOLL_MCA_IO_FILES_H
+#define GPUCOLL_MCA_IO_FILES_H
+
+#include "mca/coll/staging.h"
+#include "ompi/file/file.h"
+#include "ompi/mca/io/base/base.h"
+#include "ompi/mca/io/io.h"
+
+typedef mca_io_base_module_2_0_0_t gcm_file_functions;
+
+/* selection.c: files that are opened from now on are looked at; no more. */
+void gcm_look_at_files(void);
+void gcm_leave_files(void);
+
+/* selection.c: the component of a file. */
+typedef struct gcm_file_component {
+  gcm_file_functions functions; /* as the component has them */
+  bool moves_gpu_memory;        /* what CUDA says is device memory it takes by itself */
+} gcm_file_component;
+const gcm_file_component *gcm_component_of(const ompi_file_t *file);
+
+/* accesses.c, split_accesses.c: put our functions in place of those that read or write data. */
+void gcm_stand_before_accesses(gcm_file_functions *functions);
+void gcm_stand_before_split_accesses(gcm_file_functions *functions);
+
+/* Returns whether the data of a buffer are device memory that the component cannot take. */
+bool gcm_is_staged(const gcm_file_component *component, const void *buffer, int count, gcm_type *type);
+/* Defines look_and_NAME(), which goes to the component, or to stage_and_NAME(). */
+#define GCM_LOOK(name, PARAMETERS, ARGUMENTS)                                                 \
+  static int look_and_##name PARAMETERS {                                                     \
+    const gcm_file_component *component = gcm_component_of(file);                             \
+    const bool staged = gcm_is_staged(component, buffer, count, type);                        \
+    return (staged ? stage_and_##name : component->functions.io_module_file_##name)ARGUMENTS; \
+  }
+/* Puts look_and_NAME() in the place of the component's function, unless the component has none. */
+#define GCM_STAND(name) \
+  if (functions->io_module_file_##name != NULL) functions->io_module_file_##name = look_and_##name;
+
+/* Stages and loads a buffer, as staging.h has it. Returns an MPI error class. */
+int gcm_stage_access(gcm_staged *staged, const void *buffer, int count, gcm_type *type, bool reads);
+/* Stores what the component has read, and gives back the host memory. Returns `rc`, or else the error of this. */
+int gcm_end_access(gcm_staged *staged, int rc);
+
+/* file_requests.c: a request of ours, which completes when the data are where they belong. */
+typedef struct gcm_file_request gcm_file_request;
+/* Stages and loads a buffer. *handed is what the component takes in its place. Returns an MPI error class. */
+int gcm_begin_file_request(gcm_file_request **begun, ompi_file_t *file, const void *buffer, int count, gcm_type *type,
+                           bool reads, void **handed);
+/* The component has returned `rc` and its request: follows that. Returns `rc`. */
+int gcm_follow_file_request(gcm_file_request *begun, int rc, ompi_request_t **request);
+
+#endif

@@ -1,0 +1,804 @@
+// MPI-IO on device memory: each function that reads or writes data gives what it gives for host memory, over Open MPI's
+// OMPIO and over ROMIO. The files lie in a directory of their own, which is removed.
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "mpi_test.h"
+
+namespace {
+using namespace mpi_test;
+
+// ---- where files are ----
+
+// A folder that rank 0 makes, and removes with what is in it.
+class Folder {
+ public:
+  Folder() {
+    const char* const given = std::getenv("TMPDIR");
+    std::snprintf(path_, sizeof path_, "%s/gpucoll-files-XXXXXX", given ? given : "/tmp");
+    if (g_rank == 0 && !mkdtemp(path_)) MPI_Abort(MPI_COMM_WORLD, 3);
+    MPI_Bcast(path_, sizeof path_, MPI_CHAR, 0, MPI_COMM_WORLD);
+  }
+  ~Folder() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (g_rank != 0) return;
+    if (DIR* const folder = opendir(path_)) {
+      while (const dirent* const entry = readdir(folder)) unlink(of(entry->d_name).c_str());
+      closedir(folder);
+    }
+    rmdir(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string of(const std::string& name) const { return std::string(path_) + "/" + name; }
+
+ private:
+  char path_[400];
+};
+
+using Bytes = std::vector<uint8_t>;
+
+Bytes contents(const std::string& path) {
+  Bytes found;
+  if (FILE* const file = std::fopen(path.c_str(), "rb")) {
+    uint8_t part[4096];
+    for (size_t n; (n = std::fread(part, 1, sizeof part, file)) > 0;) found.insert(found.end(), part, part + n);
+    std::fclose(file);
+  }
+  return found;
+}
+
+void fill(const std::string& path, const Bytes& bytes) {
+  FILE* const file = std::fopen(path.c_str(), "wb");
+  if (!file || std::fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size()) MPI_Abort(MPI_COMM_WORLD, 3);
+  std::fclose(file);
+}
+
+class File {
+ public:
+  File(const std::string& path, int mode, MPI_Comm comm = MPI_COMM_WORLD) {
+    if (MPI_File_open(comm, path.c_str(), mode, MPI_INFO_NULL, &file_) != MPI_SUCCESS) {
+      std::printf("rank %d cannot open %s\n", g_rank, path.c_str());
+      MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+  }
+  ~File() { MPI_File_close(&file_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  MPI_File get() const { return file_; }
+
+ private:
+  MPI_File file_ = MPI_FILE_NULL;
+};
+
+// ---- what lies where in memory ----
+
+// Where the data of one element lie, in the order in which they come in a file.
+struct Shape {
+  const char* name;
+  std::vector<std::pair<ptrdiff_t, int>> runs;  // offset, bytes
+  ptrdiff_t lower, extent;
+
+  int bytes() const {
+    int sum = 0;
+    for (const auto& run : runs) sum += run.second;
+    return sum;
+  }
+};
+
+const Shape kShapes[] = {
+    {"bytes", {{0, 1}}, 0, 1},
+    {"ints", {{0, 4}}, 0, 4},
+    {"vector", {{0, 4}, {12, 8}, {28, 4}}, 0, 40},
+    {"negative", {{-24, 8}, {-8, 4}, {4, 8}}, -24, 36},
+    {"backwards", {{16, 4}, {0, 4}, {8, 1}}, 0, 24},
+};
+
+class Type {
+ public:
+  explicit Type(const Shape& shape) {
+    std::vector<int> lengths;
+    std::vector<MPI_Aint> places;
+    for (const auto& run : shape.runs) {
+      places.push_back(run.first);
+      lengths.push_back(run.second);
+    }
+    MPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), places.data(), MPI_BYTE, &type_);
+    resize(shape);
+    MPI_Type_commit(&type_);
+  }
+  ~Type() { MPI_Type_free(&type_); }
+  Type(const Type&) = delete;
+  Type& operator=(const Type&) = delete;
+  MPI_Datatype get() const { return type_; }
+
+ private:
+  // ROMIO takes a lower bound that is set so for twice of it.
+  void resize(const Shape& shape) {
+    MPI_Aint lower, extent;
+    MPI_Type_get_extent(type_, &lower, &extent);
+    if (lower == shape.lower && extent == shape.extent) return;
+    MPI_Datatype plain = type_;
+    MPI_Type_create_resized(plain, shape.lower, shape.extent, &type_);
+    MPI_Type_free(&plain);
+  }
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+constexpr ptrdiff_t kBefore = 67;  // bytes in front of the buffer that is passed, as a type may begin there
+constexpr uint8_t kUntouched = 0xa5;
+
+// A buffer in memory of any kind, of which MPI sees a part.
+class Buffer {
+ public:
+  Buffer(Where where, const Shape& shape, int count)
+      : shape_(shape),
+        count_(count),
+        bytes_(kBefore + (count + 2) * shape.extent + 50, kUntouched),
+        memory_(where, bytes_.size()) {
+    memory_.write(bytes_.data());
+  }
+  void* data() const { return memory_.at(kBefore); }
+  // Writes the stream to where the data lie.
+  void set(const Bytes& stream) {
+    place(stream, stream.size());
+    memory_.write(bytes_.data());
+  }
+  // Returns where memory differs from what it was, with the first n bytes of the stream in it since; -1: nowhere.
+  ptrdiff_t differs(const Bytes& stream, size_t n) {
+    place(stream, n);
+    const Bytes now = image();
+    const auto found = std::mismatch(bytes_.begin(), bytes_.end(), now.begin());
+    return found.first == bytes_.end() ? -1 : found.first - bytes_.begin() - kBefore;
+  }
+  Bytes image() const {
+    Bytes now(bytes_.size());
+    memory_.read(now.data());
+    return now;
+  }
+
+ private:
+  void place(const Bytes& stream, size_t n) {
+    size_t k = 0;
+    for (int e = 0; e < count_; ++e)
+      for (const auto& run : shape_.runs)
+        for (int i = 0; i < run.second && k < n; ++i, ++k)
+          bytes_[static_cast<size_t>(kBefore + e * shape_.extent + run.first + i)] = stream[k];
+  }
+  const Shape& shape_;
+  int count_;
+  Bytes bytes_;  // what memory should be
+  Memory memory_;
+};
+
+// ---- what lies where in a file ----
+
+int g_round = 0;
+
+Bytes stream_of(int rank, size_t bytes) {
+  Bytes stream(bytes);
+  for (size_t k = 0; k < bytes; ++k)
+    stream[k] = static_cast<uint8_t>(mix(static_cast<uint64_t>(rank), k, static_cast<uint64_t>(g_round)));
+  return stream;
+}
+
+// What the ranks write or read: rank r `elements + r` of a shape. Either one rank's bytes behind the other's, or in
+// blocks that take turns.
+struct Plan {
+  const Shape& shape;
+  int elements;
+  bool interleaved;
+
+  static constexpr int kBlock = 5, kDisplacement = 13;
+  int count(int rank) const { return elements == 0 ? 0 : elements + rank; }
+  size_t bytes(int rank) const { return static_cast<size_t>(count(rank) * shape.bytes()); }
+  MPI_Offset offset(int rank) const {
+    size_t sum = 0;
+    for (int r = 0; r < rank && !interleaved; ++r) sum += bytes(r);
+    return static_cast<MPI_Offset>(sum);
+  }
+  size_t place(int rank, size_t k) const {
+    if (!interleaved) return static_cast<size_t>(offset(rank)) + k;
+    const size_t block = k / kBlock;
+    return kDisplacement + (block * static_cast<size_t>(g_size) + static_cast<size_t>(rank)) * kBlock + k % kBlock;
+  }
+  size_t file_bytes() const {
+    size_t end = 0;
+    for (int r = 0; r < g_size; ++r)
+      if (bytes(r) > 0) end = std::max(end, place(r, bytes(r) - 1) + 1);
+    return end;
+  }
+  // Returns the file that all ranks write together.
+  Bytes file() const {
+    Bytes all(file_bytes());
+    for (int r = 0; r < g_size; ++r) {
+      const Bytes stream = stream_of(r, bytes(r));
+      for (size_t k = 0; k < stream.size(); ++k) all[place(r, k)] = stream[k];
+    }
+    return all;
+  }
+  // Returns where a rank's bytes in a file are wrong, as a place in its stream; -1: nowhere.
+  long wrong_in(const Bytes& file, int rank) const {
+    const Bytes stream = stream_of(rank, bytes(rank));
+    for (size_t k = 0; k < stream.size(); ++k)
+      if (place(rank, k) >= file.size() || file[place(rank, k)] != stream[k]) return static_cast<long>(k);
+    return -1;
+  }
+  void set_view(MPI_File file) const {
+    if (!interleaved) {
+      MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+      return;
+    }
+    const Shape blocks = {"blocks", {{kBlock * g_rank, kBlock}}, 0, kBlock * g_size};
+    const Type type(blocks);
+    MPI_File_set_view(file, kDisplacement, MPI_BYTE, type.get(), "native", MPI_INFO_NULL);
+  }
+};
+
+// ---- the functions ----
+
+struct Operation {
+  const char* name;
+  bool shares;  // the file's pointer
+  bool collective;
+  int (*call)(MPI_File file, MPI_Offset at, void* buffer, int count, MPI_Datatype type, MPI_Status* status);
+};
+
+int completed(int rc, MPI_Request& request, MPI_Status* status) {
+  return rc == MPI_SUCCESS ? MPI_Wait(&request, status) : rc;
+}
+
+// Each rank in its turn, so that their data follow each other.
+template <class Call>
+int in_turns(MPI_File file, const Call& call) {
+  int rc = MPI_SUCCESS;
+  MPI_File_seek_shared(file, 0, MPI_SEEK_SET);
+  for (int turn = 0; turn < g_size; ++turn) {
+    if (turn == g_rank) rc = call();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  return rc;
+}
+
+#define GC_PARAMETERS MPI_File file, MPI_Offset at, void *buffer, int count, MPI_Datatype type, MPI_Status *status
+#define GC_AT(name, collective)                                                              \
+  {                                                                                          \
+    "MPI_File_" #name, false, collective,                                                    \
+        [](GC_PARAMETERS) { return MPI_File_##name(file, at, buffer, count, type, status); } \
+  }
+#define GC_IAT(name, collective)                                               \
+  {                                                                            \
+    "MPI_File_" #name, false, collective, [](GC_PARAMETERS) {                  \
+      MPI_Request request;                                                     \
+      const int rc = MPI_File_##name(file, at, buffer, count, type, &request); \
+      return completed(rc, request, status);                                   \
+    }                                                                          \
+  }
+#define GC_INDIVIDUAL(name, collective)                          \
+  {                                                              \
+    "MPI_File_" #name, false, collective, [](GC_PARAMETERS) {    \
+      MPI_File_seek(file, at, MPI_SEEK_SET);                     \
+      return MPI_File_##name(file, buffer, count, type, status); \
+    }                                                            \
+  }
+#define GC_INONBLOCKING(name, collective)                                  \
+  {                                                                        \
+    "MPI_File_" #name, false, collective, [](GC_PARAMETERS) {              \
+      MPI_Request request;                                                 \
+      MPI_File_seek(file, at, MPI_SEEK_SET);                               \
+      const int rc = MPI_File_##name(file, buffer, count, type, &request); \
+      return completed(rc, request, status);                               \
+    }                                                                      \
+  }
+#define GC_SHARED(name)                                                                          \
+  {                                                                                              \
+    "MPI_File_" #name, true, false, [](GC_PARAMETERS) {                                          \
+      (void)at;                                                                                  \
+      return in_turns(file, [&] { return MPI_File_##name(file, buffer, count, type, status); }); \
+    }                                                                                            \
+  }
+#define GC_ISHARED(name)                                                     \
+  {                                                                          \
+    "MPI_File_" #name, true, false, [](GC_PARAMETERS) {                      \
+      (void)at;                                                              \
+      return in_turns(file, [&] {                                            \
+        MPI_Request request;                                                 \
+        const int rc = MPI_File_##name(file, buffer, count, type, &request); \
+        return completed(rc, request, status);                               \
+      });                                                                    \
+    }                                                                        \
+  }
+#define GC_ORDERED(name)                                         \
+  {                                                              \
+    "MPI_File_" #name, true, true, [](GC_PARAMETERS) {           \
+      (void)at;                                                  \
+      MPI_File_seek_shared(file, 0, MPI_SEEK_SET);               \
+      return MPI_File_##name(file, buffer, count, type, status); \
+    }                                                            \
+  }
+#define GC_SPLIT_AT(name)                                                          \
+  {                                                                                \
+    "MPI_File_" #name "_begin", false, true, [](GC_PARAMETERS) {                   \
+      const int rc = MPI_File_##name##_begin(file, at, buffer, count, type);       \
+      return rc == MPI_SUCCESS ? MPI_File_##name##_end(file, buffer, status) : rc; \
+    }                                                                              \
+  }
+#define GC_SPLIT(name)                                                             \
+  {                                                                                \
+    "MPI_File_" #name "_begin", false, true, [](GC_PARAMETERS) {                   \
+      MPI_File_seek(file, at, MPI_SEEK_SET);                                       \
+      const int rc = MPI_File_##name##_begin(file, buffer, count, type);           \
+      return rc == MPI_SUCCESS ? MPI_File_##name##_end(file, buffer, status) : rc; \
+    }                                                                              \
+  }
+#define GC_SPLIT_ORDERED(name)                                                     \
+  {                                                                                \
+    "MPI_File_" #name "_begin", true, true, [](GC_PARAMETERS) {                    \
+      (void)at;                                                                    \
+      MPI_File_seek_shared(file, 0, MPI_SEEK_SET);                                 \
+      const int rc = MPI_File_##name##_begin(file, buffer, count, type);           \
+      return rc == MPI_SUCCESS ? MPI_File_##name##_end(file, buffer, status) : rc; \
+    }                                                                              \
+  }
+#define GC_OPERATIONS(does)                                                                                         \
+  GC_AT(does##_at, false), GC_AT(does##_at_all, true), GC_INDIVIDUAL(does, false), GC_INDIVIDUAL(does##_all, true), \
+      GC_SHARED(does##_shared), GC_ORDERED(does##_ordered), GC_IAT(i##does##_at, false),                            \
+      GC_IAT(i##does##_at_all, true), GC_INONBLOCKING(i##does, false), GC_INONBLOCKING(i##does##_all, true),        \
+      GC_ISHARED(i##does##_shared), GC_SPLIT_AT(does##_at_all), GC_SPLIT(does##_all), GC_SPLIT_ORDERED(does##_ordered)
+
+const Operation kReads[] = {GC_OPERATIONS(read)};
+const Operation kWrites[] = {GC_OPERATIONS(write)};
+
+bool is_nonblocking(const Operation& op) { return std::string(op.name).find("MPI_File_i") == 0; }
+bool is_split(const Operation& op) { return std::string(op.name).find("_begin") != std::string::npos; }
+
+// ROMIO's nonblocking collectives end the process in Open MPI 4.1, on host memory, too.
+bool g_romio = false;
+bool works(const Operation& op) { return !(g_romio && op.collective && is_nonblocking(op)); }
+// OMPIO's nonblocking reads, also where they are split collectives, never end where they are short, on host memory,
+// too.
+bool may_be_short(const Operation& op) { return works(op) && (g_romio || !(is_nonblocking(op) || is_split(op))); }
+
+// ---- one call ----
+
+// Which ranks pass device memory.
+enum class Kinds { device, mixed };
+Where where_of(Kinds kinds, int turn) {
+  return kinds == Kinds::device || (g_rank + turn) % 2 == 0 ? Where::device : Where::host;
+}
+
+int count_of(const MPI_Status& status) {
+  int bytes = -1;
+  MPI_Get_elements(&status, MPI_BYTE, &bytes);
+  return bytes;
+}
+
+// ROMIO leaves the status of a call without data as it is.
+MPI_Status nothing() {
+  MPI_Status status{};
+  MPI_Status_set_elements(&status, MPI_BYTE, 0);
+  return status;
+}
+
+std::string title(const Operation& op, const Plan& plan, Where where) {
+  return std::string(op.name) + " of " + std::to_string(plan.count(g_rank)) + " " + plan.shape.name + " in " +
+         name_of(where) + " memory" + (plan.interleaved ? ", interleaved" : "");
+}
+
+void expect(bool right, const std::string& what, const char* why, long is, long should) {
+  if (!checked(right)) fail("%s: %s %ld instead of %ld", what.c_str(), why, is, should);
+}
+
+void writes(const Folder& folder, const Operation& op, const Plan& plan, Where where) {
+  const std::string path = folder.of("written"), what = title(op, plan, where);
+  const Bytes stream = stream_of(g_rank, plan.bytes(g_rank));
+  const Type type(plan.shape);
+  Buffer buffer(where, plan.shape, plan.count(g_rank));
+  buffer.set(stream);
+  if (g_rank == 0) unlink(path.c_str());
+  MPI_Barrier(MPI_COMM_WORLD);
+  {
+    const File file(path, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    plan.set_view(file.get());
+    MPI_Status status = nothing();
+    const int rc = op.call(file.get(), plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
+    expect(rc == MPI_SUCCESS, what, "class", class_of(rc), MPI_SUCCESS);
+    const int count = count_of(status);
+    expect(count == static_cast<int>(stream.size()), what, "count", count, static_cast<long>(stream.size()));
+    const ptrdiff_t differs = buffer.differs(stream, stream.size());
+    expect(differs == -1, what, "changes its buffer at", differs, -1);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const Bytes found = contents(path);
+  expect(found.size() == plan.file_bytes(), what, "bytes in the file", static_cast<long>(found.size()),
+         static_cast<long>(plan.file_bytes()));
+  for (int r = 0; r < g_size; ++r) {
+    const long wrong = plan.wrong_in(found, r);
+    expect(wrong == -1, what, ("wrong byte of rank " + std::to_string(r) + " at").c_str(), wrong, -1);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void reads(const Folder& folder, const Operation& op, const Plan& plan, Where where) {
+  const std::string path = folder.of("read"), what = title(op, plan, where);
+  const Bytes stream = stream_of(g_rank, plan.bytes(g_rank));
+  const Type type(plan.shape);
+  Buffer buffer(where, plan.shape, plan.count(g_rank));
+  if (g_rank == 0) fill(path, plan.file());
+  MPI_Barrier(MPI_COMM_WORLD);
+  const File file(path, MPI_MODE_RDONLY);
+  plan.set_view(file.get());
+  MPI_Status status = nothing();
+  const int rc = op.call(file.get(), plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
+  expect(rc == MPI_SUCCESS, what, "class", class_of(rc), MPI_SUCCESS);
+  const int count = count_of(status);
+  expect(count == static_cast<int>(stream.size()), what, "count", count, static_cast<long>(stream.size()));
+  const ptrdiff_t differs = buffer.differs(stream, stream.size());
+  expect(differs == -1, what, "wrong byte at", differs, -1);
+}
+
+void every_function(const Folder& folder, const Plan& plan, Kinds kinds) {
+  int turn = 0;
+  for (const Operation& op : kWrites)
+    if (works(op) && !(op.shares && plan.interleaved)) ++g_round, writes(folder, op, plan, where_of(kinds, ++turn));
+  for (const Operation& op : kReads)
+    if (works(op) && !(op.shares && plan.interleaved)) ++g_round, reads(folder, op, plan, where_of(kinds, ++turn));
+}
+
+void every_function(const Folder& folder) {
+  for (const Shape& shape : kShapes)
+    for (const bool interleaved : {false, true}) every_function(folder, Plan{shape, 37, interleaved}, Kinds::device);
+  every_function(folder, Plan{kShapes[2], 0, false}, Kinds::device);
+  every_function(folder, Plan{kShapes[2], 41, false}, Kinds::mixed);
+}
+
+// ---- reads beyond the end of the file ----
+
+// What a read leaves in its buffer, and what its status counts.
+struct Outcome {
+  Bytes image;
+  int count;
+};
+
+Outcome read_short(const std::string& path, const Operation& op, const Plan& plan, Where where) {
+  const File file(path, MPI_MODE_RDONLY);
+  const Type type(plan.shape);
+  Buffer buffer(where, plan.shape, plan.count(g_rank));
+  MPI_Status status = nothing();
+  op.call(file.get(), plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
+  MPI_Barrier(MPI_COMM_WORLD);
+  return {buffer.image(), count_of(status)};
+}
+
+// The file ends within the data of the last rank. What is beyond remains as it was in memory.
+void short_reads(const Folder& folder) {
+  const std::string path = folder.of("short");
+  for (const Shape& shape : kShapes) {
+    const Plan plan{shape, 29, false};
+    const size_t end = plan.bytes(g_size - 1) / 3 + 1, mine = g_rank == g_size - 1 ? end : plan.bytes(g_rank);
+    Bytes bytes = plan.file();
+    bytes.resize(static_cast<size_t>(plan.offset(g_size - 1)) + end);
+    if (g_rank == 0) fill(path, bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    Buffer should(Where::host, shape, plan.count(g_rank));
+    should.set(Bytes(stream_of(g_rank, mine)));
+    for (const Operation& op : kReads) {
+      if (!may_be_short(op)) continue;
+      const Outcome host = read_short(path, op, plan, Where::host), device = read_short(path, op, plan, Where::device);
+      const std::string what = "short " + title(op, plan, Where::device);
+      expect(device.count == host.count, what, "count", device.count, host.count);
+      // OMPIO's collective reads, and ROMIO's of types with gaps, write more than they read.
+      if (host.image == should.image() && !checked(device.image == host.image))
+        fail("%s: another image than host memory's", what.c_str());
+      if (!op.collective && (!g_romio || shape.runs.size() == 1))
+        expect(host.image == should.image(), what, "is not short on the host", 0, 1);
+    }
+  }
+}
+
+// ---- several at once ----
+
+struct Begin {
+  const char* name;
+  bool collective, reads;
+  int (*call)(MPI_File file, MPI_Offset at, void* buffer, int count, MPI_Datatype type, MPI_Request* request);
+};
+
+#define GC_BEGIN_AT(name, collective, reads)                                                                 \
+  {                                                                                                          \
+    "MPI_File_" #name, collective, reads,                                                                    \
+        [](MPI_File file, MPI_Offset at, void* buffer, int count, MPI_Datatype type, MPI_Request* request) { \
+          return MPI_File_##name(file, at, buffer, count, type, request);                                    \
+        }                                                                                                    \
+  }
+#define GC_BEGIN_INDIVIDUAL(name, collective, reads)                                                         \
+  {                                                                                                          \
+    "MPI_File_" #name, collective, reads,                                                                    \
+        [](MPI_File file, MPI_Offset at, void* buffer, int count, MPI_Datatype type, MPI_Request* request) { \
+          MPI_File_seek(file, at, MPI_SEEK_SET);                                                             \
+          return MPI_File_##name(file, buffer, count, type, request);                                        \
+        }                                                                                                    \
+  }
+const Begin kBegins[] = {GC_BEGIN_AT(iwrite_at, false, false),      GC_BEGIN_AT(iwrite_at_all, true, false),
+                         GC_BEGIN_INDIVIDUAL(iwrite, false, false), GC_BEGIN_INDIVIDUAL(iwrite_all, true, false),
+                         GC_BEGIN_AT(iread_at, false, true),        GC_BEGIN_AT(iread_at_all, true, true),
+                         GC_BEGIN_INDIVIDUAL(iread, false, true),   GC_BEGIN_INDIVIDUAL(iread_all, true, true)};
+
+// One part of a file for each call that is under way, in one of two files; memory of both kinds.
+class UnderWay {
+ public:
+  static constexpr int kCalls = 6;
+  UnderWay(const Folder& folder, const Begin& begin) : folder_(folder), begin_(begin), shape_(kShapes[2]) {
+    for (int i = 0; i < kCalls; ++i)
+      buffers_.push_back(std::make_unique<Buffer>(i % 3 == 2 ? Where::host : Where::device, shape_, kCount + i));
+  }
+  void run() {
+    for (int half = 0; half < 2; ++half)
+      if (g_rank == 0 && begin_.reads) fill(path(half), file(half));
+    MPI_Barrier(MPI_COMM_WORLD);
+    {
+      const File first(path(0), MPI_MODE_CREATE | MPI_MODE_RDWR), second(path(1), MPI_MODE_CREATE | MPI_MODE_RDWR);
+      begin_all(first.get(), second.get());
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int half = 0; half < 2 && !begin_.reads; ++half)
+      if (!checked(contents(path(half)) == file(half))) fail("several %s: wrong file %d", begin_.name, half);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+ private:
+  static constexpr int kCount = 51;
+  std::string path(int half) const { return folder_.of("several" + std::to_string(half)); }
+  size_t bytes(int i) const { return static_cast<size_t>((kCount + i) * shape_.bytes()); }
+  Bytes stream(int rank, int i) const { return stream_of(rank * kCalls + i, bytes(i)); }
+  // All ranks' data of a call lie behind those of the call before, of the same file.
+  MPI_Offset offset(int rank, int i) const {
+    size_t sum = static_cast<size_t>(rank) * bytes(i);
+    for (int j = i % 2; j < i; j += 2) sum += bytes(j) * static_cast<size_t>(g_size);
+    return static_cast<MPI_Offset>(sum);
+  }
+  Bytes file(int half) const {
+    Bytes all;
+    for (int i = half; i < kCalls; i += 2)
+      for (int r = 0; r < g_size; ++r) {
+        const Bytes part = stream(r, i);
+        all.insert(all.end(), part.begin(), part.end());
+      }
+    return all;
+  }
+  // Ranks begin one after another: each has a message of the one before, which has begun all. Types are freed early.
+  void begin_all(MPI_File first, MPI_File second) {
+    MPI_Request requests[kCalls];
+    MPI_Status statuses[kCalls];
+    int token = 0;
+    if (g_rank > 0) MPI_Recv(&token, 1, MPI_INT, g_rank - 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < kCalls; ++i) {
+      Type type(shape_);
+      if (!begin_.reads) buffers_[static_cast<size_t>(i)]->set(stream(g_rank, i));
+      const int rc = begin_.call(i % 2 ? second : first, offset(g_rank, i), buffers_[static_cast<size_t>(i)]->data(),
+                                 kCount + i, type.get(), &requests[i]);
+      expect(rc == MPI_SUCCESS, begin_.name, "several: class", class_of(rc), MPI_SUCCESS);
+    }
+    if (g_rank + 1 < g_size) MPI_Send(&token, 1, MPI_INT, g_rank + 1, 7, MPI_COMM_WORLD);
+    const int ended = MPI_Waitall(kCalls, requests, statuses);
+    expect(ended == MPI_SUCCESS, begin_.name, "several: MPI_Waitall's class", class_of(ended), MPI_SUCCESS);
+    for (int i = 0; i < kCalls; ++i) look_at(i, statuses[i]);
+  }
+  void look_at(int i, const MPI_Status& status) {
+    const int count = count_of(status);
+    expect(count == static_cast<int>(bytes(i)), begin_.name, "several: count", count, static_cast<long>(bytes(i)));
+    const ptrdiff_t differs = buffers_[static_cast<size_t>(i)]->differs(stream(g_rank, i), bytes(i));
+    expect(differs == -1, begin_.name, "several: wrong byte at", differs, -1);
+  }
+  const Folder& folder_;
+  const Begin& begin_;
+  const Shape& shape_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+};
+
+void several_at_once(const Folder& folder) {
+  for (const Begin& begin : kBegins) {
+    if (g_romio && begin.collective) continue;
+    ++g_round;
+    UnderWay(folder, begin).run();
+  }
+}
+
+// Between begin and end of a split collective, on two files at once, the ranks exchange messages and another file is
+// written.
+void split_collectives(const Folder& folder) {
+  const Plan plan{kShapes[3], 23, false};
+  const Type type(plan.shape);
+  const int count = plan.count(g_rank);
+  const Bytes stream = stream_of(g_rank, plan.bytes(g_rank));
+  if (g_rank == 0) fill(folder.of("split0"), plan.file());
+  MPI_Barrier(MPI_COMM_WORLD);
+  Buffer read(Where::device, plan.shape, count), written(Where::device, plan.shape, count),
+      other(Where::host, plan.shape, count);
+  written.set(stream);
+  other.set(stream);
+  {
+    const File from(folder.of("split0"), MPI_MODE_RDONLY);
+    const File to(folder.of("split1"), MPI_MODE_CREATE | MPI_MODE_RDWR);
+    const File beside(folder.of("split2"), MPI_MODE_CREATE | MPI_MODE_RDWR);
+    MPI_File_read_at_all_begin(from.get(), plan.offset(g_rank), read.data(), count, type.get());
+    MPI_File_write_at_all_begin(to.get(), plan.offset(g_rank), written.data(), count, type.get());
+    MPI_File_write_at_all_begin(beside.get(), plan.offset(g_rank), other.data(), count, type.get());
+    int sum = 0;
+    MPI_Allreduce(&count, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Status status = nothing();
+    MPI_File_write_at_all_end(beside.get(), other.data(), &status);
+    MPI_File_write_at_all_end(to.get(), written.data(), &status);
+    expect(count_of(status) == static_cast<int>(stream.size()), "split write", "count", count_of(status),
+           static_cast<long>(stream.size()));
+    MPI_File_read_at_all_end(from.get(), read.data(), MPI_STATUS_IGNORE);
+  }
+  const ptrdiff_t differs = read.differs(stream, stream.size());
+  expect(differs == -1, "split read", "wrong byte at", differs, -1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (const char* const name : {"split1", "split2"})
+    if (!checked(contents(folder.of(name)) == plan.file())) fail("split writes: wrong file %s", name);
+}
+
+// ---- other buffers ----
+
+void large_buffers(const Folder& folder) {
+  static const Shape large = {"large pieces", {{0, 300001}, {300011, 7}}, 0, 300020};
+  const Plan plan{large, 4, false};
+  ++g_round;
+  writes(folder, kWrites[0], plan, Where::device);
+  writes(folder, kWrites[1], plan, Where::device);
+  reads(folder, kReads[0], plan, Where::device);
+  reads(folder, kReads[1], plan, Where::device);
+}
+
+// A type with absolute addresses leads to memory of the device and of the host.
+void absolute_addresses(const Folder& folder) {
+  constexpr size_t kPart = 1001;
+  const std::string path = folder.of("absolute" + std::to_string(g_rank));
+  Memory device(Where::device, kPart), host(Where::host, kPart);
+  const Bytes stream = stream_of(g_rank, 2 * kPart);
+  device.write(stream.data());
+  host.write(stream.data() + kPart);
+  int lengths[2] = {kPart, kPart};
+  MPI_Aint places[2];
+  MPI_Get_address(device.at(0), &places[0]);
+  MPI_Get_address(host.at(0), &places[1]);
+  MPI_Datatype type;
+  MPI_Type_create_hindexed(2, lengths, places, MPI_BYTE, &type);
+  MPI_Type_commit(&type);
+  Bytes read(2 * kPart);
+  {
+    const File file(path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_SELF);
+    MPI_File_write(file.get(), MPI_BOTTOM, 1, type, MPI_STATUS_IGNORE);
+    if (!checked(contents(path) == stream)) fail("absolute addresses: wrong file");
+    device.write(read.data());
+    host.write(read.data());
+    MPI_Request request;
+    MPI_File_iread_at(file.get(), 0, MPI_BOTTOM, 1, type, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  device.read(read.data());
+  host.read(read.data() + kPart);
+  if (!checked(read == stream)) fail("absolute addresses: wrong data");
+  MPI_Type_free(&type);
+}
+
+// The component converts the data, for which it needs their type.
+void external_representation(const Folder& folder) {
+  Bytes found[2];
+  std::vector<int> values(99);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(mix(i, static_cast<uint64_t>(g_rank)));
+  for (const Where where : {Where::host, Where::device}) {
+    const std::string path = folder.of(std::string("external_") + name_of(where) + std::to_string(g_rank));
+    Memory memory(where, values.size() * sizeof(int));
+    memory.write(values.data());
+    const File file(path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_SELF);
+    const int set = class_of(MPI_File_set_view(file.get(), 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
+    if (!checked(set == MPI_SUCCESS)) fail("external32 is of class %d", set);
+    MPI_File_write_at(file.get(), 0, memory.at(0), 99, MPI_INT, MPI_STATUS_IGNORE);
+    found[where == Where::device] = contents(path);
+    const std::vector<int> none(99, 0);
+    memory.write(none.data());
+    MPI_File_read_at(file.get(), 0, memory.at(0), 99, MPI_INT, MPI_STATUS_IGNORE);
+    std::vector<int> got(99);
+    memory.read(got.data());
+    if (!checked(got == values)) fail("external32 in %s memory: wrong data", name_of(where));
+  }
+  if (!checked(found[0] == found[1])) fail("external32: another file from device memory");
+}
+
+// ---- errors ----
+
+int g_handled = 0;
+void count_error(MPI_File*, int*, ...) { ++g_handled; }
+
+// Writes to a file that is read only give the error that they give for host memory, to the handler of the file.
+void errors(const Folder& folder) {
+  const Plan plan{kShapes[2], 3, false};
+  const Type type(plan.shape);
+  if (g_rank == 0) fill(folder.of("errors"), plan.file());
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Errhandler handler;
+  MPI_File_create_errhandler(count_error, &handler);
+  for (const Operation& op : kWrites) {
+    // OMPIO's blocking collectives tell no error, on host memory, too.
+    if (op.shares || !works(op) || (op.collective && !is_nonblocking(op) && !is_split(op))) continue;
+    int classes[2], handled[2];
+    for (const Where where : {Where::host, Where::device}) {
+      const File file(folder.of("errors"), MPI_MODE_RDONLY);
+      MPI_File_set_errhandler(file.get(), handler);
+      Buffer buffer(where, plan.shape, plan.count(g_rank));
+      g_handled = 0;
+      MPI_Status status = nothing();
+      const int rc = op.call(file.get(), plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
+      classes[where == Where::device] = class_of(rc);
+      handled[where == Where::device] = g_handled;
+    }
+    expect(classes[0] != MPI_SUCCESS && classes[1] == classes[0], op.name, "read only: class", classes[1], classes[0]);
+    expect(handled[1] == handled[0], op.name, "read only: calls of the handler", handled[1], handled[0]);
+  }
+  MPI_Errhandler_free(&handler);
+}
+
+void with_one_thread() {
+  const Folder folder;
+  every_function(folder);
+  short_reads(folder);
+  several_at_once(folder);
+  split_collectives(folder);
+  large_buffers(folder);
+  absolute_addresses(folder);
+  external_representation(folder);
+  errors(folder);
+}
+
+// ---- threads ----
+
+// Each thread has a file of its own, and one of all threads of the rank.
+void use_files(const Folder& folder, MPI_File shared, int t) {
+  const Shape& shape = kShapes[2];
+  const Type type(shape);
+  const std::string path = folder.of("thread" + std::to_string(g_rank) + "_" + std::to_string(t));
+  constexpr int kCount = 200;
+  const size_t bytes = static_cast<size_t>(kCount * shape.bytes());
+  const File own(path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_SELF);
+  for (int round = 0; round < 25; ++round) {
+    const Bytes stream = stream_of(g_rank * 1000 + t * 100 + round, bytes);
+    const MPI_File file = round % 2 ? own.get() : shared;
+    const MPI_Offset at = static_cast<MPI_Offset>(bytes) * t;
+    const Where where = round % 5 == 4 ? Where::host : Where::device;
+    Buffer from(where, shape, kCount), to(where, shape, kCount);
+    MPI_Request request;
+    from.set(stream);
+    if (round % 3 == 0) {
+      MPI_File_iwrite_at(file, at, from.data(), kCount, type.get(), &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      MPI_File_iread_at(file, at, to.data(), kCount, type.get(), &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      MPI_File_write_at(file, at, from.data(), kCount, type.get(), MPI_STATUS_IGNORE);
+      MPI_File_read_at(file, at, to.data(), kCount, type.get(), MPI_STATUS_IGNORE);
+    }
+    const ptrdiff_t differs = to.differs(stream, bytes);
+    if (!checked(differs == -1)) fail("thread %d, round %d: wrong byte at %td", t, round, differs);
+  }
+}
+
+void with_threads() {
+  const Folder folder;
+  const File shared(folder.of("threads" + std::to_string(g_rank)), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_SELF);
+  on_threads(3, [&](int t) { use_files(folder, shared.get(), t); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  g_romio = argc > 1 && !std::strcmp(argv[argc - 1], "romio");
+  return main_of(argc, argv, "files", with_one_thread, with_threads);
+}

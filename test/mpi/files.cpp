@@ -394,25 +394,21 @@ void expect(bool right, const std::string& what, const char* why, long is, long 
   if (!checked(right)) fail("%s: %s %ld instead of %ld", what.c_str(), why, is, should);
 }
 
-void writes(const Folder& folder, const Operation& op, const Plan& plan, Where where) {
-  const std::string path = folder.of("written"), what = title(op, plan, where);
+void writes(const std::string& path, MPI_File file, const Operation& op, const Plan& plan, Where where) {
+  const std::string what = title(op, plan, where);
   const Bytes stream = stream_of(g_rank, plan.bytes(g_rank));
   const Type type(plan.shape);
   Buffer buffer(where, plan.shape, plan.count(g_rank));
   buffer.set(stream);
-  if (g_rank == 0) unlink(path.c_str());
+  if (g_rank == 0 && truncate(path.c_str(), 0) != 0) fail("%s cannot be emptied", path.c_str());
   MPI_Barrier(MPI_COMM_WORLD);
-  {
-    const File file(path, MPI_MODE_CREATE | MPI_MODE_RDWR);
-    plan.set_view(file.get());
-    MPI_Status status = nothing();
-    const int rc = op.call(file.get(), plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
-    expect(rc == MPI_SUCCESS, what, "class", class_of(rc), MPI_SUCCESS);
-    const int count = count_of(status);
-    expect(count == static_cast<int>(stream.size()), what, "count", count, static_cast<long>(stream.size()));
-    const ptrdiff_t differs = buffer.differs(stream, stream.size());
-    expect(differs == -1, what, "changes its buffer at", differs, -1);
-  }
+  MPI_Status status = nothing();
+  const int rc = op.call(file, plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
+  expect(rc == MPI_SUCCESS, what, "class", class_of(rc), MPI_SUCCESS);
+  const int count = count_of(status);
+  expect(count == static_cast<int>(stream.size()), what, "count", count, static_cast<long>(stream.size()));
+  const ptrdiff_t differs = buffer.differs(stream, stream.size());
+  expect(differs == -1, what, "changes its buffer at", differs, -1);
   MPI_Barrier(MPI_COMM_WORLD);
   const Bytes found = contents(path);
   expect(found.size() == plan.file_bytes(), what, "bytes in the file", static_cast<long>(found.size()),
@@ -424,17 +420,13 @@ void writes(const Folder& folder, const Operation& op, const Plan& plan, Where w
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-void reads(const Folder& folder, const Operation& op, const Plan& plan, Where where) {
-  const std::string path = folder.of("read"), what = title(op, plan, where);
+void reads(MPI_File file, const Operation& op, const Plan& plan, Where where) {
+  const std::string what = title(op, plan, where);
   const Bytes stream = stream_of(g_rank, plan.bytes(g_rank));
   const Type type(plan.shape);
   Buffer buffer(where, plan.shape, plan.count(g_rank));
-  if (g_rank == 0) fill(path, plan.file());
-  MPI_Barrier(MPI_COMM_WORLD);
-  const File file(path, MPI_MODE_RDONLY);
-  plan.set_view(file.get());
   MPI_Status status = nothing();
-  const int rc = op.call(file.get(), plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
+  const int rc = op.call(file, plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
   expect(rc == MPI_SUCCESS, what, "class", class_of(rc), MPI_SUCCESS);
   const int count = count_of(status);
   expect(count == static_cast<int>(stream.size()), what, "count", count, static_cast<long>(stream.size()));
@@ -443,11 +435,17 @@ void reads(const Folder& folder, const Operation& op, const Plan& plan, Where wh
 }
 
 void every_function(const Folder& folder, const Plan& plan, Kinds kinds) {
+  const auto is_meant = [&](const Operation& op) { return works(op) && !(op.shares && plan.interleaved); };
+  const std::string path = folder.of("every" + std::to_string(++g_round));
+  const File file(path, MPI_MODE_CREATE | MPI_MODE_RDWR);
+  plan.set_view(file.get());
   int turn = 0;
   for (const Operation& op : kWrites)
-    if (works(op) && !(op.shares && plan.interleaved)) ++g_round, writes(folder, op, plan, where_of(kinds, ++turn));
+    if (is_meant(op)) writes(path, file.get(), op, plan, where_of(kinds, ++turn));
+  if (g_rank == 0) fill(path, plan.file());
+  MPI_Barrier(MPI_COMM_WORLD);
   for (const Operation& op : kReads)
-    if (works(op) && !(op.shares && plan.interleaved)) ++g_round, reads(folder, op, plan, where_of(kinds, ++turn));
+    if (is_meant(op)) reads(file.get(), op, plan, where_of(kinds, ++turn));
 }
 
 void every_function(const Folder& folder) {
@@ -455,6 +453,8 @@ void every_function(const Folder& folder) {
     for (const bool interleaved : {false, true}) every_function(folder, Plan{shape, 37, interleaved}, Kinds::device);
   every_function(folder, Plan{kShapes[2], 0, false}, Kinds::device);
   every_function(folder, Plan{kShapes[2], 41, false}, Kinds::mixed);
+  static const Shape large = {"large pieces", {{0, 40001}, {40011, 7}}, 0, 40020};
+  every_function(folder, Plan{large, 4, false}, Kinds::device);
 }
 
 // ---- reads beyond the end of the file ----
@@ -465,12 +465,11 @@ struct Outcome {
   int count;
 };
 
-Outcome read_short(const std::string& path, const Operation& op, const Plan& plan, Where where) {
-  const File file(path, MPI_MODE_RDONLY);
+Outcome read_short(MPI_File file, const Operation& op, const Plan& plan, Where where) {
   const Type type(plan.shape);
   Buffer buffer(where, plan.shape, plan.count(g_rank));
   MPI_Status status = nothing();
-  op.call(file.get(), plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
+  op.call(file, plan.offset(g_rank), buffer.data(), plan.count(g_rank), type.get(), &status);
   MPI_Barrier(MPI_COMM_WORLD);
   return {buffer.image(), count_of(status)};
 }
@@ -487,16 +486,17 @@ void short_reads(const Folder& folder) {
     MPI_Barrier(MPI_COMM_WORLD);
     Buffer should(Where::host, shape, plan.count(g_rank));
     should.set(Bytes(stream_of(g_rank, mine)));
+    const File file(path, MPI_MODE_RDONLY);
     for (const Operation& op : kReads) {
       if (!may_be_short(op)) continue;
-      const Outcome host = read_short(path, op, plan, Where::host), device = read_short(path, op, plan, Where::device);
+      const Outcome host = read_short(file.get(), op, plan, Where::host);
+      const Outcome device = read_short(file.get(), op, plan, Where::device);
       const std::string what = "short " + title(op, plan, Where::device);
       expect(device.count == host.count, what, "count", device.count, host.count);
       // OMPIO's collective reads, and ROMIO's of types with gaps, write more than they read.
-      if (host.image == should.image() && !checked(device.image == host.image))
-        fail("%s: another image than host memory's", what.c_str());
-      if (!op.collective && (!g_romio || shape.runs.size() == 1))
-        expect(host.image == should.image(), what, "is not short on the host", 0, 1);
+      if (op.collective || (g_romio && shape.runs.size() > 1)) continue;
+      expect(host.image == should.image(), what, "is not short on the host", 0, 1);
+      if (!checked(device.image == host.image)) fail("%s: another image than host memory's", what.c_str());
     }
   }
 }
@@ -647,16 +647,6 @@ void split_collectives(const Folder& folder) {
 
 // ---- other buffers ----
 
-void large_buffers(const Folder& folder) {
-  static const Shape large = {"large pieces", {{0, 300001}, {300011, 7}}, 0, 300020};
-  const Plan plan{large, 4, false};
-  ++g_round;
-  writes(folder, kWrites[0], plan, Where::device);
-  writes(folder, kWrites[1], plan, Where::device);
-  reads(folder, kReads[0], plan, Where::device);
-  reads(folder, kReads[1], plan, Where::device);
-}
-
 // A type with absolute addresses leads to memory of the device and of the host.
 void absolute_addresses(const Folder& folder) {
   constexpr size_t kPart = 1001;
@@ -746,16 +736,81 @@ void errors(const Folder& folder) {
   MPI_Errhandler_free(&handler);
 }
 
+// ---- requests that the program frees early ----
+
+// Makes progress until something is so.
+template <class Condition>
+void await(const char* what, const Condition& is_so) {
+  int found, turns = 0;
+  while (!is_so() && ++turns < 5000) {
+    MPI_Iprobe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+    usleep(1000);
+  }
+  if (!checked(turns < 5000)) fail("%s never ends", what);
+}
+
+void freed_requests(const Folder& folder) {
+  const Shape& shape = kShapes[2];
+  const Type type(shape);
+  const std::string path = folder.of("freed" + std::to_string(g_rank));
+  const Bytes stream = stream_of(g_rank, static_cast<size_t>(33 * shape.bytes()));
+  Buffer from(Where::device, shape, 33), to(Where::device, shape, 33);
+  from.set(stream);
+  const File file(path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_SELF);
+  MPI_Request request;
+  MPI_File_iwrite_at(file.get(), 0, from.data(), 33, type.get(), &request);
+  MPI_Request_free(&request);
+  await("a freed MPI_File_iwrite_at", [&] { return contents(path) == stream; });
+  MPI_File_iread_at(file.get(), 0, to.data(), 33, type.get(), &request);
+  MPI_Request_free(&request);
+  await("a freed MPI_File_iread_at", [&] { return to.differs(stream, stream.size()) == -1; });
+}
+
+// ---- without memory ----
+
+// Rank 0 passes a type that no host memory is large enough for. It gets an error, and the others do not wait for it.
+void call_without_memory(const Folder& folder, const Operation& op, const Plan& plan, bool reads) {
+  static const Shape far = {"far", {{0, 1}, {ptrdiff_t{1} << 47, 1}}, 0, (ptrdiff_t{1} << 47) + 1};
+  const Type type(plan.shape), far_type(far);
+  const Bytes stream = stream_of(g_rank, plan.bytes(g_rank));
+  Buffer buffer(Where::device, plan.shape, plan.count(g_rank));
+  if (!reads) buffer.set(stream);
+  const File file(folder.of("without"), MPI_MODE_CREATE | MPI_MODE_RDWR);
+  MPI_Status status = nothing();
+  const bool fails = g_rank == 0;
+  const int count = fails ? 1 : plan.count(g_rank);
+  const MPI_Offset at = plan.offset(g_rank);
+  const int rc = op.call(file.get(), at, buffer.data(), count, fails ? far_type.get() : type.get(), &status);
+  const int wanted = fails ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+  expect(class_of(rc) == wanted, op.name, "without memory: class", class_of(rc), wanted);
+  const ptrdiff_t differs = buffer.differs(stream, fails && reads ? 0 : stream.size());
+  expect(differs == -1, op.name, "without memory: wrong byte at", differs, -1);
+}
+
+void without_memory() {
+  const Folder folder;
+  const Plan plan{kShapes[2], 10, false};
+  if (g_rank == 0) fill(folder.of("without"), plan.file());
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (const Operation& op : kReads)
+    if (works(op) && !op.shares) call_without_memory(folder, op, plan, true);
+  for (const Operation& op : kWrites)
+    if (works(op) && !op.shares) call_without_memory(folder, op, plan, false);
+  MPI_Barrier(MPI_COMM_WORLD);
+  // Nothing else has been written.
+  if (!checked(contents(folder.of("without")) == plan.file())) fail("without memory: wrong file");
+}
+
 void with_one_thread() {
   const Folder folder;
   every_function(folder);
   short_reads(folder);
   several_at_once(folder);
   split_collectives(folder);
-  large_buffers(folder);
   absolute_addresses(folder);
   external_representation(folder);
   errors(folder);
+  freed_requests(folder);
 }
 
 // ---- threads ----
@@ -800,5 +855,6 @@ void with_threads() {
 
 int main(int argc, char** argv) {
   g_romio = argc > 1 && !std::strcmp(argv[argc - 1], "romio");
-  return main_of(argc, argv, "files", with_one_thread, with_threads);
+  const bool memory = argc > 1 && !std::strcmp(argv[1], "memory");
+  return main_of(argc, argv, "files", memory ? without_memory : with_one_thread, with_threads);
 }

@@ -296,22 +296,26 @@ gc_mpi_mutant(501 MUST_PRINT "Wrote -1, expected|time limit|Segmentation fault" 
 # MPI-IO, over OMPIO, and over ROMIO where Open MPI has it as a plugin.
 foreach(np 1 2 3)
   gc_mpi_labels(${np} EQUAL 2)
-  gc_mpi_test(mpi.files_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files)
+  gc_mpi_test(mpi.files_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files)
 endforeach()
-gc_mpi_test(mpi.files_threads LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files threads)
+gc_mpi_test(mpi.files_threads LABELS mpi asan TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files threads)
+gc_mpi_test(mpi.files_without_memory LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca io ompio
+  COMMAND test/mpi/files memory)
 file(GLOB romio "${GC_SYSTEM_PLUGIN_DIR}/mca_io_romio*.so")
 if(romio)
-  gc_mpi_test(mpi.files_romio LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ^ompio COMMAND test/mpi/files romio)
+  gc_mpi_test(mpi.files_romio LABELS mpi asan TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY} --mca io ^ompio COMMAND test/mpi/files romio)
   gc_mpi_test(mpi.files_romio_threads LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca io ^ompio
     COMMAND test/mpi/files threads romio)
+  gc_mpi_test(mpi.files_romio_without_memory LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca io ^ompio
+    COMMAND test/mpi/files memory romio)
 endif()
 # Turned off, Open MPI writes nothing, or crashes.
 gc_mpi_test(mpi.files_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0 --timeout 20
   COMMAND test/mpi/files)
 # A read does not load its buffer; what a nonblocking call has read is not stored.
-gc_mpi_mutant(506 MUST_PRINT "short MPI_File_read.*another image" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(506 MUST_PRINT "short MPI_File_read.*another image" LABELS mpi asan TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY}
   --mca io ompio COMMAND test/mpi/files)
-gc_mpi_mutant(507 MUST_PRINT "MPI_File_iread.*wrong byte at 0" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio
+gc_mpi_mutant(507 MUST_PRINT "MPI_File_iread.*wrong byte at 0" LABELS mpi asan TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio
   COMMAND test/mpi/files)
 
 # Against a reference of MPI's matching, over each way that messages can go.

@@ -25,28 +25,29 @@ bool gcm_is_staged(const gcm_file_component *component, const void *buffer, int 
   return gcm_has_devices() && is_staged(component, buffer, count, type);
 }
 
-int gcm_stage_access(gcm_staged *staged, const void *buffer, int count, gcm_type *type, bool reads) {
-  const gcm_plan plan = {.recv = side_of(buffer, count, type, reads)};
-  return reads && gc_mutant(506) ? gcm_stage(staged, &plan) : gcm_stage_and_load(staged, &plan);
+void *gcm_begin_access(gcm_access *access, const void *buffer, int *count, gcm_type *type, bool reads) {
+  const gcm_plan plan = {.recv = side_of(buffer, *count, type, reads)};
+  const bool leaves_out = reads && gc_mutant(506);
+  access->rc = leaves_out ? gcm_stage(&access->staged, &plan) : gcm_stage_and_load(&access->staged, &plan);
+  if (access->rc != MPI_SUCCESS) *count = 0;
+  return gcm_handed(&access->staged.recv, buffer);
 }
 
-int gcm_end_access(gcm_staged *staged, int rc) {
-  const int stored = gcm_store(staged);
-  gcm_unstage(staged);
+int gcm_end_access(gcm_access *access, int rc) {
+  if (access->rc != MPI_SUCCESS) return access->rc;
+  const int stored = gcm_store(&access->staged);
+  gcm_unstage(&access->staged);
   return rc != MPI_SUCCESS ? rc : stored;
 }
 
 /* ---- blocking functions ---- */
 
-#define GCM_BLOCKING(name, reads, PARAMETERS, ARGUMENTS)                    \
-  static GCM_NOINLINE int stage_and_##name PARAMETERS {                     \
-    gcm_staged staged;                                                      \
-    int rc = gcm_stage_access(&staged, buffer, count, type, reads);         \
-    if (rc != MPI_SUCCESS) return rc;                                       \
-    buffer = gcm_handed(&staged.recv, buffer);                              \
-    rc = gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS; \
-    return gcm_end_access(&staged, rc);                                     \
-  }                                                                         \
+#define GCM_BLOCKING(name, reads, PARAMETERS, ARGUMENTS)                                               \
+  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                                \
+    gcm_access access;                                                                                 \
+    buffer = gcm_begin_access(&access, buffer, &count, type, reads);                                   \
+    return gcm_end_access(&access, gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS); \
+  }                                                                                                    \
   GCM_LOOK(name, PARAMETERS, ARGUMENTS)
 
 #define GCM_ACCESS(name, reads, buffer_type)                                                                      \
@@ -75,16 +76,13 @@ GCM_WRITES_AT(GCM_WRITE_AT)
 
 /* ---- nonblocking functions ---- */
 
-#define GCM_NONBLOCKING(name, reads, PARAMETERS, ARGUMENTS)                             \
-  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                 \
-    gcm_file_request *begun;                                                            \
-    void *handed;                                                                       \
-    int rc = gcm_begin_file_request(&begun, file, buffer, count, type, reads, &handed); \
-    if (rc != MPI_SUCCESS) return rc;                                                   \
-    buffer = handed;                                                                    \
-    rc = gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS;             \
-    return gcm_follow_file_request(begun, rc, request);                                 \
-  }                                                                                     \
+#define GCM_NONBLOCKING(name, reads, PARAMETERS, ARGUMENTS)                                              \
+  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                                  \
+    gcm_file_request *ours = gcm_file_request_new(file, type);                                           \
+    if (ours == NULL) return MPI_ERR_NO_MEM;                                                             \
+    buffer = gcm_begin_access(gcm_access_of(ours), buffer, &count, type, reads);                         \
+    return gcm_follow(ours, gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS, request); \
+  }                                                                                                      \
   GCM_LOOK(name, PARAMETERS, ARGUMENTS)
 
 #define GCM_IACCESS(name, reads, buffer_type)                                                                    \

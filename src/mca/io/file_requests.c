@@ -4,16 +4,16 @@
 
 struct gcm_file_request {
   gcm_outer_request super;
-  gcm_staged staged;
-  gcm_type *type; /* retained; NULL: not yet */
+  gcm_access access;
+  gcm_type *type; /* retained, as a component may keep it until the data are moved; NULL: need not be */
 };
 
 static void construct(gcm_file_request *r) {
-  memset(&r->staged, 0, sizeof r->staged);
+  memset(&r->access, 0, sizeof r->access);
   r->type = NULL;
 }
 static void destruct(gcm_file_request *r) {
-  gcm_unstage(&r->staged);
+  gcm_unstage(&r->access.staged);
   if (r->type != NULL) OBJ_RELEASE(r->type);
 }
 static OBJ_CLASS_INSTANCE(gcm_file_request, gcm_outer_request, construct, destruct);
@@ -21,48 +21,38 @@ static OBJ_CLASS_INSTANCE(gcm_file_request, gcm_outer_request, construct, destru
 static void end(gcm_outer_request *outer) {
   gcm_file_request *r = (gcm_file_request *)outer;
   ompi_status_public_t status = ompi_status_empty;
-  int rc = gcm_wait(&outer->inner[0], &status);
-  if (gc_mutant(507)) {
-    gcm_unstage(&r->staged);
-  } else {
-    rc = gcm_end_access(&r->staged, rc);
-  }
+  const int rc = gcm_wait(&outer->inner[0], &status);
+  if (gc_mutant(507)) gcm_unstage(&r->access.staged);
   outer->super.req_ompi.req_status = status;
-  outer->super.req_ompi.req_status.MPI_ERROR = rc;
+  outer->super.req_ompi.req_status.MPI_ERROR = gcm_end_access(&r->access, rc);
 }
 
-/* A component may keep the type until the data are moved. */
-static void keep_type(gcm_file_request *r, gcm_type *type) {
-  if (ompi_datatype_is_predefined(type)) return;
-  OBJ_RETAIN(type);
-  r->type = type;
-}
+void gcm_log_no_request(void) { gcm_abi->log(-1, "this rank has no memory left for a request"); }
 
-int gcm_begin_file_request(gcm_file_request **begun, ompi_file_t *file, const void *buffer, int count, gcm_type *type,
-                           bool reads, void **handed) {
+gcm_file_request *gcm_file_request_new(ompi_file_t *file, gcm_type *type) {
   gcm_file_request *r = OBJ_NEW(gcm_file_request);
-  if (r == NULL) return MPI_ERR_NO_MEM;
+  if (r == NULL) {
+    gcm_log_no_request();
+    return NULL;
+  }
   gcm_outer_init(&r->super, OMPI_REQUEST_IO);
   r->super.super.req_ompi.req_mpi_object.file = file;
   r->super.end = end;
-  keep_type(r, type);
-  const int rc = gcm_stage_access(&r->staged, buffer, count, type, reads);
-  if (rc != MPI_SUCCESS) {
-    gcm_outer_release(&r->super);
-    return rc;
-  }
-  *handed = gcm_handed(&r->staged.recv, buffer);
-  *begun = r;
-  return MPI_SUCCESS;
+  if (ompi_datatype_is_predefined(type)) return r;
+  OBJ_RETAIN(type);
+  r->type = type;
+  return r;
 }
 
-int gcm_follow_file_request(gcm_file_request *begun, int rc, ompi_request_t **request) {
+gcm_access *gcm_access_of(gcm_file_request *r) { return &r->access; }
+
+int gcm_follow(gcm_file_request *ours, int rc, ompi_request_t **request) {
   if (rc != MPI_SUCCESS) {
-    gcm_outer_release(&begun->super);
+    gcm_outer_release(&ours->super);
     return rc;
   }
-  begun->super.inner[0] = *request;
-  *request = &begun->super.super.req_ompi;
-  gcm_outer_begun(&begun->super);
+  ours->super.inner[0] = *request;
+  *request = &ours->super.super.req_ompi;
+  gcm_outer_begun(&ours->super);
   return MPI_SUCCESS;
 }

@@ -46,17 +46,25 @@ bool gcm_is_staged(const gcm_file_component *component, const void *buffer, int 
 #define GCM_STAND(name) \
   if (functions->io_module_file_##name != NULL) functions->io_module_file_##name = look_and_##name;
 
-/* Stages and loads a buffer, as staging.h has it. Returns an MPI error class. */
-int gcm_stage_access(gcm_staged *staged, const void *buffer, int count, gcm_type *type, bool reads);
-/* Stores what the component has read, and gives back the host memory. Returns `rc`, or else the error of this. */
-int gcm_end_access(gcm_staged *staged, int rc);
+/* A buffer that is read from or written to a file by way of host memory. */
+typedef struct gcm_access {
+  gcm_staged staged;
+  int rc; /* MPI_SUCCESS; else what staging has ended with */
+} gcm_access;
+/* Stages and loads a buffer. Returns what the component takes in its place. Where the buffer cannot be staged, sets
+ * *count to 0: the component must still be called, as the other ranks of a collective wait for this one. */
+void *gcm_begin_access(gcm_access *access, const void *buffer, int *count, gcm_type *type, bool reads);
+/* The component has returned `rc`. Stores what it has read, and gives back the host memory. Returns an MPI error class.
+ */
+int gcm_end_access(gcm_access *access, int rc);
 
 /* file_requests.c: a request of ours, which completes when the data are where they belong. */
 typedef struct gcm_file_request gcm_file_request;
-/* Stages and loads a buffer. *handed is what the component takes in its place. Returns an MPI error class. */
-int gcm_begin_file_request(gcm_file_request **begun, ompi_file_t *file, const void *buffer, int count, gcm_type *type,
-                           bool reads, void **handed);
+/* Returns NULL where there is no memory, which has been logged. */
+gcm_file_request *gcm_file_request_new(ompi_file_t *file, gcm_type *type);
+gcm_access *gcm_access_of(gcm_file_request *request);
 /* The component has returned `rc` and its request: follows that. Returns `rc`. */
-int gcm_follow_file_request(gcm_file_request *begun, int rc, ompi_request_t **request);
+int gcm_follow(gcm_file_request *ours, int rc, ompi_request_t **request);
+void gcm_log_no_request(void);
 
 #endif

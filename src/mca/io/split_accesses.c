@@ -5,7 +5,7 @@
 
 typedef struct split {
   const ompi_file_t *file;
-  gcm_staged staged;
+  gcm_access access;
   struct split *next;
 } split;
 
@@ -38,20 +38,14 @@ static split *take(const ompi_file_t *file) {
 
 /* ---- begin ---- */
 
-/* Stages and loads a buffer. *handed is what the component takes in its place. Returns an MPI error class. */
-static int begin(split **begun, const ompi_file_t *file, const void *buffer, int count, gcm_type *type, bool reads,
-                 void **handed) {
+static split *new_split(const ompi_file_t *file) {
   split *s = calloc(1, sizeof *s);
-  if (s == NULL) return MPI_ERR_NO_MEM;
-  const int rc = gcm_stage_access(&s->staged, buffer, count, type, reads);
-  if (rc != MPI_SUCCESS) {
-    free(s);
-    return rc;
+  if (s == NULL) {
+    gcm_log_no_request();
+  } else {
+    s->file = file;
   }
-  s->file = file;
-  *handed = gcm_handed(&s->staged.recv, buffer);
-  *begun = s;
-  return MPI_SUCCESS;
+  return s;
 }
 
 /* The component has returned `rc`. Returns it. */
@@ -59,7 +53,7 @@ static int begun(split *s, int rc) {
   if (rc == MPI_SUCCESS) {
     put_under_way(s);
   } else {
-    gcm_unstage(&s->staged);
+    gcm_unstage(&s->access.staged);
     free(s);
   }
   return rc;
@@ -67,11 +61,9 @@ static int begun(split *s, int rc) {
 
 #define GCM_BEGIN(name, reads, PARAMETERS, ARGUMENTS)                                   \
   static GCM_NOINLINE int stage_and_##name PARAMETERS {                                 \
-    split *s;                                                                           \
-    void *handed;                                                                       \
-    const int rc = begin(&s, file, buffer, count, type, reads, &handed);                \
-    if (rc != MPI_SUCCESS) return rc;                                                   \
-    buffer = handed;                                                                    \
+    split *s = new_split(file);                                                         \
+    if (s == NULL) return MPI_ERR_NO_MEM;                                               \
+    buffer = gcm_begin_access(&s->access, buffer, &count, type, reads);                 \
     return begun(s, gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS); \
   }                                                                                     \
   GCM_LOOK(name, PARAMETERS, ARGUMENTS)
@@ -100,9 +92,9 @@ GCM_BEGIN_AT(write_at_all_begin, false, const void *)
     const gcm_file_functions *functions = &gcm_component_of(file)->functions;                       \
     split *s = take(file);                                                                          \
     if (GCM_LIKELY(s == NULL)) return functions->io_module_file_##name(file, buffer, status);       \
-    buffer_type handed = gcm_handed(&s->staged.recv, buffer);                                       \
+    buffer_type handed = gcm_handed(&s->access.staged.recv, buffer);                                \
     const int rc = functions->io_module_file_##name(file, handed, status);                          \
-    const int ended = gcm_end_access(&s->staged, rc);                                               \
+    const int ended = gcm_end_access(&s->access, rc);                                               \
     free(s);                                                                                        \
     return ended;                                                                                   \
   }
@@ -119,7 +111,7 @@ static int look_and_close(ompi_file_t *file) {
   split *s = take(file);
   const int rc = gcm_component_of(file)->functions.io_module_file_close(file);
   if (s != NULL) {
-    gcm_unstage(&s->staged);
+    gcm_unstage(&s->access.staged);
     free(s);
   }
   return rc;

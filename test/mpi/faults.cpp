@@ -1,11 +1,13 @@
 // Faults under MPI, one per argument: each rank that survives gets an error (or the slow right result) in time.
-// faults.sh runs it and looks for the sentences. The timeout parameter is 2 s there. A second argument `nonblocking`
-// has the collectives called so, and waited for.
+// faults.sh runs it and looks for the sentences. Where ranks give up, the timeout parameter is 4 s there. A second
+// argument `nonblocking` has the collectives called so, and waited for.
 #include <dirent.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -16,7 +18,7 @@ namespace {
 using namespace mpi_test;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostSeconds = 20;
+constexpr int kMostSeconds = 60;  // less than the parameter timeout of faults.sh where a fault is to be noticed
 bool g_nonblocking = false;
 
 int wait_for(int rc, MPI_Request& request) { return rc == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : rc; }
@@ -277,11 +279,24 @@ void functions() {
   expect_error(reduce(memory, 4), "the allreduce after that");
 }
 
+// Lets rank 1 wait until all others have come here.
+void meet_rank_1(int tag) {
+  if (g_rank != 1) MPI_Send(nullptr, 0, MPI_BYTE, 1, tag, MPI_COMM_WORLD);
+  for (int r = 0; g_rank == 1 && r < g_size; r++)
+    if (r != 1) MPI_Recv(nullptr, 0, MPI_BYTE, r, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+// Calls `give_up`: rank 1 only when the others have returned from it, however long that takes on a busy machine.
+void come_too_late(const std::function<int()>& give_up, const char* what) {
+  if (g_rank == 1) meet_rank_1(0);
+  expect_error(give_up(), what);
+  if (g_rank != 1) meet_rank_1(0);
+}
+
 // A rank that comes after the others have given up is not left waiting for them.
 void late() {
   Memory memory(Where::device, 100 * sizeof(int));
-  if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
-  expect_error(reduce(memory, 4), "an allreduce that a rank came too late to");
+  come_too_late([&] { return reduce(memory, 4); }, "an allreduce that a rank came too late to");
   expect_error(reduce(memory, 4), "the next allreduce");
 }
 
@@ -395,24 +410,34 @@ void late_start() {
   Memory memory(Where::device, 100 * sizeof(int));
   Sum first(memory, 4), second(memory, 5);
   if (!checked(first.run() == MPI_SUCCESS)) fail("the first start has failed");
-  if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
-  expect_error(first.run(), "a start that a rank came too late to");
+  come_too_late([&] { return first.run(); }, "a start that a rank came too late to");
   expect_error(second.run(), "the next start");
   expect_error(reduce(memory, 4), "the allreduce after that");
 }
 
-// A rank that is long in coming, but comes: a blocking call, a nonblocking one, and a start.
-// The others are there when rank 1 begins to be late, however busy the machine is.
+// Waits until the file GC_LOG has so many reports of waits; 40 s at most.
+void await_reports(int wanted) {
+  const char* const log = std::getenv("GC_LOG");
+  for (int look = 0; log && look < 800; look++) {
+    std::ifstream file(log);
+    int found = 0;
+    for (std::string line; std::getline(file, line);) found += line.find("parameter report_after") != line.npos;
+    if (found >= wanted) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+// A rank that is long in coming, but comes: a blocking call, a nonblocking one, and a start. Where it is to be told
+// that the others wait, rank 1 comes a second after that was told, however busy the machine is.
 void long_in_coming() {
   Memory memory(Where::device, 100 * sizeof(int));
   MPI_Bcast(memory.at(0), 100, MPI_INT, 0, MPI_COMM_WORLD);
   Sum sum(memory, 4);
   if (!checked(sum.run() == MPI_SUCCESS)) fail("the first start has failed");
   for (int form = 0; form < 3; form++) {
-    if (g_rank != 1) MPI_Send(nullptr, 0, MPI_BYTE, 1, form, MPI_COMM_WORLD);
-    for (int r = 0; g_rank == 1 && r < g_size; r++)
-      if (r != 1) MPI_Recv(nullptr, 0, MPI_BYTE, r, form, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
+    meet_rank_1(form);
+    if (g_rank == 1) await_reports(form + 1);
+    if (g_rank == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     MPI_Request request = MPI_REQUEST_NULL;
     const int rc = form == 0   ? reduce(memory, 4)
                    : form == 1 ? wait_for(MPI_Ibcast(memory.at(0), 100, MPI_INT, 0, MPI_COMM_WORLD, &request), request)
@@ -594,7 +619,8 @@ void freed_early() {
     MPI_Recv(nullptr, 0, MPI_INT, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   int rc = MPI_Ibcast(memory.at(0), kMany, MPI_INT, 0, comm, &request);
   if (g_rank != 0) MPI_Send(nullptr, 0, MPI_INT, 0, 0, MPI_COMM_WORLD);
-  if (g_rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  // Long enough for a rank 0 that is wrong, and may be slow.
+  if (g_rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(std::getenv("GC_MUTANT") ? 3000 : 200));
   long long at = Clock::now().time_since_epoch().count(), last = 0;
   rc = wait_for(rc, request);
   memory.read(values.data());

@@ -18,12 +18,19 @@ fi
 shift 2
 status=0
 wrong() { echo "$*:" >&2; cat "$log" >&2; status=1; }
-# run SENTENCE mpirun-arguments...: the last one is the fault
+# run SENTENCE mpirun-arguments...: the last one is the fault. A rank that a busy machine has stopped for long is rightly
+# told of instead of the fault: then once more, and at most three times in all.
 run() {
-  local sentence=$1
+  local sentence=$1 ended
   shift
-  timeout 100 "$mpirun" --oversubscribe --bind-to none --mca coll gpucoll "$@" >"$log" 2>&1
-  test $? != 124 || wrong "$* did not end"
+  for _ in 1 2 3; do
+    timeout 100 "$mpirun" --oversubscribe --bind-to none --mca coll gpucoll "$@" >"$log" 2>&1
+    ended=$?
+    grep -q "$sentence" "$log" && break
+    grep "did not run for .* as if it was stopped\|sent no sign of life for" "$log" || break
+    echo "repeated: ${*:3}"
+  done
+  test $ended != 124 || wrong "$* did not end"
   grep -q "$sentence" "$log" || wrong "$* does not say '$sentence'"
 }
 passed() {
@@ -76,13 +83,13 @@ check_resources() {
 }
 
 check_lateness() {
-  export GPUCOLL_TIMEOUT=2
-  run "rank 0 waited 2 s .* rank 1 (process [^)]*) has not come" -np 3 "$program" late
+  export GPUCOLL_TIMEOUT=4
+  run "rank 0 waited 4 s .* rank 1 (process [^)]*) has not come" -np 3 "$program" late
   passed late
-  run "rank 0 waited 2 s .* in MPI_Iallreduce on .* rank 1 (process [^)]*) has not come" \
+  run "rank 0 waited 4 s .* in MPI_Iallreduce on .* rank 1 (process [^)]*) has not come" \
     -np 3 "$program" late nonblocking
   passed "nonblocking late"
-  run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [^)]*) has not come" \
+  run "rank [02] waited 4 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [^)]*) has not come" \
     -np 3 "$program" late_start
   passed late_start
 }
@@ -102,16 +109,18 @@ check_deaths() {
 
 # Ranks that share a device: rank 1 is led by rank 0 or leads rank 3.
 check_teams() {
-  export GPUCOLL_TIMEOUT=2
+  local patience=$GPUCOLL_TIMEOUT
   for devices in 1 2; do
     share_devices $devices
     run "calls it with 4 x int32, sum, but rank 1 with 5 x int32, sum" -np 3 "$program" counts
     passed "counts on $devices devices"
-    run "rank 0 waited 2 s .* rank 1 (process [^)]*) has not come" -np 3 "$program" late
+    export GPUCOLL_TIMEOUT=4
+    run "rank 0 waited 4 s .* rank 1 (process [^)]*) has not come" -np 3 "$program" late
     passed "late on $devices devices"
-    run "rank [02] waited 2 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [^)]*) has not come" \
+    run "rank [02] waited 4 s .* in a start of MPI_Allreduce_init on .* rank 1 (process [^)]*) has not come" \
       -np 3 "$program" late_start
     passed "late_start on $devices devices"
+    export GPUCOLL_TIMEOUT=$patience
     for fault in killed killed_under_way killed_started; do
       run "rank 1 (process [^)]*) died" -np 4 --enable-recovery "$program" $fault
       survived "$fault on $devices devices" 0 2 3
@@ -182,8 +191,8 @@ check_departures() {
 
 # Told once for each wait, by one rank, and no error.
 check_reports() {
-  export GPUCOLL_REPORT_AFTER=1
-  local told="warning: rank 0 has waited 1 s (parameter report_after) in"
+  export GPUCOLL_REPORT_AFTER=3 GC_LOG=$log
+  local told="warning: rank 0 has waited 3 s (parameter report_after) in"
   run "$told collective 2, MPI_Allreduce, of .*, for rank 1 (process [^)]*), whose last was collective 1, MPI_Bcast$" \
     -np 3 "$program" long_in_coming
   passed long_in_coming
@@ -193,6 +202,7 @@ check_reports() {
   done
   test "$(grep -c "parameter report_after" "$log")" == 3 || wrong "not three waits are told"
   export GPUCOLL_REPORT_AFTER=off
+  unset GC_LOG
   run "0 failures" -np 3 "$program" long_in_coming
   ! grep -q "parameter report_after" "$log" || wrong "what was turned off is told"
 }
@@ -213,5 +223,11 @@ for group; do
   declare -F "check_$group" >/dev/null || { echo "there is no group '$group'" >&2; exit 2; }
   "check_$group"
 done
-test -z "$(pgrep -f "^$program")" || { echo "processes are left" >&2; status=1; }
-exit $status
+# What mpirun has killed may take a while to end.
+for _ in {1..100}; do
+  pgrep -f "^$program" >/dev/null || exit $status
+  sleep 0.1
+done
+echo "processes are left:" >&2
+pgrep -a -f "^$program" >&2
+exit 1

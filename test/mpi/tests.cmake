@@ -174,7 +174,7 @@ foreach(mutant 412 413)
     COMMAND test/mpi/absent_neighbors)
 endforeach()
 foreach(mutant 443 469)
-  gc_mpi_mutant(${mutant} MUST_PRINT "time limit" LABELS mpi TIMEOUT 60 NP 3 MPIRUN ${GC_LITERALLY} --timeout 8
+  gc_mpi_mutant(${mutant} MUST_PRINT "time limit" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --timeout 8
     COMMAND test/mpi/absent_neighbors)
 endforeach()
 # Counts, displacements and types that are gone when the call returns.
@@ -215,14 +215,14 @@ gc_mpi_test(mpi.finalize_used LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAN
 # Right, and so without a word; wrong, and told.
 foreach(np 1 2 3)
   gc_mpi_labels(${np} EQUAL 3)
-  gc_mpi_test(mpi.finalize_unstarted_${np} LABELS ${labels} TIMEOUT 60 NP ${np} MPIRUN ${GC_LITERALLY}
+  gc_mpi_test(mpi.finalize_unstarted_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/finalize unstarted)
   set_tests_properties(mpi.finalize_unstarted_${np} PROPERTIES FAIL_REGULAR_EXPRESSION "gpucoll \\[|error")
 endforeach()
-gc_mpi_test(mpi.teams_finalize_unstarted LABELS mpi TIMEOUT 60 NP 4 MPIRUN ${GC_LITERALLY}
+gc_mpi_test(mpi.teams_finalize_unstarted LABELS mpi NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/finalize unstarted)
 set_tests_properties(mpi.teams_finalize_unstarted PROPERTIES FAIL_REGULAR_EXPRESSION "gpucoll \\[|error")
-gc_mpi_test(mpi.finalize_started LABELS mpi asan TIMEOUT 60
+gc_mpi_test(mpi.finalize_started LABELS mpi asan
   MUST_PRINT "error: .*(as MPI is being finalized|has called MPI_Finalize)" NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/finalize started)
 set_tests_properties(mpi.finalize_started PROPERTIES FAIL_REGULAR_EXPRESSION "FAIL rank")
@@ -246,7 +246,7 @@ gc_mpi_test(mpi.messages_cma_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${
 gc_mpi_test(mpi.one_sided LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided)
 if(NOT GC_PARTITIONED)
   gc_mpi_test(mpi.one_sided_pt2pt LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} --mca osc pt2pt COMMAND test/mpi/one_sided)
-  gc_mpi_mutant(370 MUST_PRINT "time limit" LABELS mpi TIMEOUT 60 NP 2 MPIRUN ${GC_LITERALLY} --mca osc pt2pt --timeout 8
+  gc_mpi_mutant(370 MUST_PRINT "time limit" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca osc pt2pt --timeout 8
     COMMAND test/mpi/one_sided)
 endif()
 gc_mpi_test(mpi.messages_tcp LABELS mpi NP 4 MPIRUN ${GC_LITERALLY} --mca pml ob1 --mca btl tcp,self
@@ -290,7 +290,7 @@ gc_mpi_test(mpi.one_sided_devices_says LABELS mpi NP 2
   MUST_PRINT "MPI_Put is given device memory .*gpucoll has no part in one-sided communication"
   MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided_devices)
 # Device memory goes to Open MPI's CPU, which tries for ever.
-gc_mpi_mutant(501 MUST_PRINT "Wrote -1, expected|time limit|Segmentation fault" LABELS mpi TIMEOUT 60 NP 2
+gc_mpi_mutant(501 MUST_PRINT "Wrote -1, expected|time limit|Segmentation fault" LABELS mpi NP 2
   MPIRUN ${GC_LITERALLY} ${cma} --timeout 8 COMMAND test/mpi/one_sided_devices)
 
 # MPI-IO, over OMPIO, and over ROMIO where Open MPI has it as a plugin.
@@ -338,7 +338,7 @@ if(GC_PML_UCX)
   set(ucx --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)
   gc_mpi_test(mpi.messages_ucx LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${ucx} COMMAND test/mpi/messages)
   # The message goes by another tag, and matches nothing.
-  gc_mpi_mutant(415 MUST_PRINT "time limit" LABELS mpi TIMEOUT 60 NP 2 MPIRUN ${GC_LITERALLY} ${ucx} --timeout 8
+  gc_mpi_mutant(415 MUST_PRINT "time limit" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${ucx} --timeout 8
     COMMAND test/mpi/messages)
   gc_matching(ucx NP 3 MESSAGES 10000 SEED 700000 MPIRUN ${ucx})
 endif()
@@ -348,7 +348,7 @@ foreach(mutant_and_sign "200:wrong at" "201:says source" "202:complete before it
         "203:turn 1 of 2.*wrong at" "204:error 0")
   string(REGEX REPLACE ":.*" "" mutant "${mutant_and_sign}")
   string(REGEX REPLACE "^[0-9]*:" "" sign "${mutant_and_sign}")
-  gc_mpi_mutant(${mutant} MUST_PRINT "${sign}" LABELS mpi asan TIMEOUT 60 NP 2 MPIRUN ${GC_LITERALLY}
+  gc_mpi_mutant(${mutant} MUST_PRINT "${sign}" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/matching --messages 500)
 endforeach()
 
@@ -380,21 +380,21 @@ gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 PROCESSORS 2 ENV ${GC_MPI_ENV}
 gc_mpi_mutant(101 LABELS mpi asan TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault|heap-use-after-free" NP 2
   MPIRUN ${GC_LITERALLY} COMMAND test/mpi/persistent)
 # At the end of MPI, what was never started is taken for under way: on the rank that comes to it, and on the others.
-gc_mpi_mutant(104 LABELS mpi asan TIMEOUT 60 MUST_PRINT "finalized while it is under way" NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(104 LABELS mpi asan MUST_PRINT "finalized while it is under way" NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/finalize unstarted)
-gc_mpi_mutant(105 LABELS mpi asan TIMEOUT 60 MUST_PRINT "error: MPI_Allreduce_init" NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(105 LABELS mpi asan MUST_PRINT "error: MPI_Allreduce_init" NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/finalize unstarted)
 # Calls without bytes are counted.
 gc_mpi_mutant(103 LABELS mpi asan TIMEOUT 120 MUST_PRINT "calls MPI_" NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/collectives 1)
 
 # A communicator is freed while others have yet to read its lines.
-gc_mpi_mutant(330 LABELS mpi TIMEOUT 60 MUST_PRINT "freed while others read" NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(330 LABELS mpi MUST_PRINT "freed while others read" NP 3 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_PROGRESS_THREAD=0 COMMAND test/mpi/faults freed_early)
 
 # Mostly waiting.
 foreach(group mismatches resources lateness deaths teams refusals departures reports through_host)
-  gc_test(mpi.faults.${group} LABELS mpi asan TIMEOUT 240 PROCESSORS 1 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
+  gc_test(mpi.faults.${group} LABELS mpi asan TIMEOUT 480 PROCESSORS 1 ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
     COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults ${group})
 endforeach()
 
@@ -459,7 +459,7 @@ foreach(mutant_and_sign "381:device to device: wrong data" "383:bytes of 113" "3
     COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh ab ${GC_BUILD}/test/mpi/pieces)
 endforeach()
 foreach(group lateness deaths departures)
-  gc_test(mpi.nodes.faults.${group} LABELS mpi TIMEOUT 240 PROCESSORS 1
+  gc_test(mpi.nodes.faults.${group} LABELS mpi TIMEOUT 480 PROCESSORS 1
     ENV ${GC_MPI_ENV} GC_NODES=abca "GC_SANITIZERS=${GC_SANITIZERS}"
     COMMAND ${GC_SOURCE}/test/mpi/faults.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/faults ${group})
 endforeach()
@@ -481,7 +481,7 @@ gc_mpi_test(mpi.stream_ordered_beside_component LABELS mpi TIMEOUT 240 NP 3 MPIR
   COMMAND test/mpi/stream_ordered)
 gc_mpi_test(mpi.stream_ordered_threads LABELS mpi asan TIMEOUT 240 NP 3 COMMAND test/mpi/stream_ordered threads)
 gc_nodes_test(stream_ordered aab COMMAND test/mpi/stream_ordered)
-gc_mpi_test(mpi.stream_ordered_late LABELS mpi NP 3 ENV GPUCOLL_TIMEOUT=2 COMMAND test/mpi/stream_ordered late)
+gc_mpi_test(mpi.stream_ordered_late LABELS mpi NP 3 ENV GPUCOLL_TIMEOUT=5 COMMAND test/mpi/stream_ordered late)
 gc_mpi_test(mpi.stream_ordered_outside_of_mpi LABELS mpi NP 2 COMMAND test/mpi/stream_ordered unknown)
 # The test tools.trace starts it, where the tools are built.
 gc_by_hand(test/mpi/late)

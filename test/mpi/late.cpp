@@ -1,6 +1,7 @@
-// Collectives to which one rank comes late, for tests of the trace: the last rank sleeps 100 ms before calls 5 and 10
-// of 15; a nonblocking call follows, and a message of each rank to the next. --die N: it kills itself before call N, 5
-// or 10, before the nonblocking one, 16, or while it waits for a message that nobody sends, 17.
+// Collectives to which one rank comes late, for tests of the trace: the last rank sleeps before calls 5 and 10 of 15,
+// from when the others are about to make them; a nonblocking call follows, and a message of each rank to the next.
+// --late MS: so long instead of 100 ms. --die N: it kills itself instead of call N, 5 or 10, of the nonblocking one,
+// 16, after a second in which the others come to it; or while it waits for a message that nobody sends, 17.
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,21 +14,28 @@ namespace {
 using namespace mpi_test;
 
 constexpr int kCount = 4;
+int g_late_ms = 100;
+
+// Lets the last rank wait until all others have come here, and then be late, or never come.
+void come_late(int call, int last) {
+  if (g_rank != g_size - 1) MPI_Send(nullptr, 0, MPI_BYTE, g_size - 1, call, MPI_COMM_WORLD);
+  if (g_rank != g_size - 1) return;
+  for (int r = 0; r < g_rank; ++r) MPI_Recv(nullptr, 0, MPI_BYTE, r, call, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  usleep(static_cast<useconds_t>(call == last ? 1000 : g_late_ms) * 1000);
+  if (call == last) kill(getpid(), SIGKILL);
+}
 
 void make_calls(int last) {
   Memory send(Where::device, kCount * sizeof(int)), recv(Where::device, kCount * sizeof(int));
   std::vector<int> values(kCount, g_rank + 1);
   send.write(values.data());
   for (int call = 1; call <= 15; ++call) {
-    if (g_rank == g_size - 1 && call % 5 == 0 && call < 15) {
-      if (call == last) kill(getpid(), SIGKILL);
-      usleep(100'000);
-    }
+    if (call == 5 || call == 10) come_late(call, last);
     MPI_Allreduce(send.as<int>(), recv.as<int>(), kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     recv.read(values.data());
     if (!checked(values[0] == g_size * (g_size + 1) / 2)) fail("call %d: the sum is %d", call, values[0]);
   }
-  if (g_rank == g_size - 1 && last == 16) kill(getpid(), SIGKILL);
+  if (last == 16) come_late(16, last);
   MPI_Request request;
   MPI_Ibcast(recv.as<int>(), kCount, MPI_INT, 0, MPI_COMM_WORLD, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -55,7 +63,11 @@ void pass_on(int last) {
 int main(int argc, char** argv) {
   Mpi mpi(argc, argv);
   use_own_device();
-  const int last = argc > 2 && !std::strcmp(argv[1], "--die") ? std::atoi(argv[2]) : 0;
+  int last = 0;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (!std::strcmp(argv[i], "--late")) g_late_ms = std::atoi(argv[i + 1]);
+    if (!std::strcmp(argv[i], "--die")) last = std::atoi(argv[i + 1]);
+  }
   make_calls(last);
   pass_on(last);
   return mpi.finish("late");

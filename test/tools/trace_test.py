@@ -11,7 +11,7 @@ import tempfile
 
 REPORT, LATE, *MPIRUN = sys.argv[1:]
 RANKS = 3
-HALF_MS = 50  # the last rank is twice as late; on a busy machine, the others are late as well
+HALF_MS = 500  # the last rank is twice as late; on a busy machine, the others are late as well
 
 
 def command(*words, fails=False, **environment):
@@ -192,8 +192,9 @@ def check_refusals(work):
 def main():
     with tempfile.TemporaryDirectory() as work:
         trace, timeline, picture = (os.path.join(work, name) for name in ("trace", "timeline.json", "picture.png"))
-        record(work, "trace")
-        output = command(REPORT, trace, "--json", timeline, "--late", "50000")
+        late = ("--late", str(2 * HALF_MS))
+        record(work, "trace", *late)
+        output = command(REPORT, trace, "--json", timeline, "--late", str(1000 * HALF_MS))
         check_tables(output)
         check_messages(output)
         check_json(timeline)
@@ -205,7 +206,7 @@ def main():
         check_left_out(work)
         check_refusals(work)
         # A later job under the same name: the earlier one's files are left out.
-        record(work, "trace")
+        record(work, "trace", *late)
         output = command(REPORT, trace)
         assert "3 files are of other jobs than the newest, and left out" in output, output
         check_tables(output)

@@ -16,6 +16,7 @@
 #include "coll/reduce_local.h"
 #include "coll/traced_calls.h"
 #include "coll/traced_messages.h"
+#include "core/comm/closing.h"
 #include "core/comm/reclaim.h"
 #include "gpu/program_copies.h"
 #include "mpi/datatype/address.h"
@@ -113,9 +114,11 @@ void process_close(void (*progress)()) {
   guarded("ending", [&]() -> Status {
     {
       std::lock_guard lock(live().mutex);
-      // First all: finishing one waits for other ranks, which may be finishing another one.
+      // First all: stopping or finishing one waits for other ranks, which may be at another one.
       for (MpiCommunicator* c : live().communicators) c->abandon();
-      for (MpiCommunicator* c : live().communicators) c->finish();
+      for (MpiCommunicator* c : live().communicators) c->stop();
+      core::Closing closing;
+      for (MpiCommunicator* c : live().communicators) c->finish(closing);
     }
     int64_t patience_s = params().timeout ? std::min<int64_t>(params().timeout, 60) : 60;
     bool drained = core::drain_reclaimed(kUntilTold.count(), progress);

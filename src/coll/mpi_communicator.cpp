@@ -38,7 +38,8 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_d
 
 MpiCommunicator::~MpiCommunicator() {
   if (device_side_) requests().await_readers();
-  finish();
+  core::Closing closing;
+  finish(closing);
 }
 
 void MpiCommunicator::abandon() {
@@ -46,12 +47,18 @@ void MpiCommunicator::abandon() {
   if (device_side_) requests().abandon();
 }
 
-void MpiCommunicator::finish() {
+void MpiCommunicator::stop() {
   if (!device_side_) return;
   requests().stop();
   device_side_->blocking_order.leave_thread();
-  runtime().finish();
-  groups().finish();
+}
+
+void MpiCommunicator::finish(core::Closing& closing) {
+  if (!device_side_) return;
+  stop();
+  requests().finish(closing);
+  runtime().finish(closing);
+  groups().finish(closing);
   requests().release();
   made_.scratch.release();
 }

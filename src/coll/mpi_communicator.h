@@ -46,10 +46,12 @@ class MpiCommunicator : public gc_comm {
   uint64_t name() const noexcept { return matcher_.name(); }
   int size() const noexcept { return description_.size; }
 
-  // Tells the others not to wait for what is under way here, at the end of MPI. Call it before finish(), which waits.
+  // Tells the others not to wait for what is under way here, at the end of MPI. Call it before stop(), which waits.
   void abandon();
-  // Waits for what is running and releases it. The runtime communicator has work no more then.
-  void finish();
+  // Ends what is under way; calls that run on all ranks end by themselves.
+  void stop();
+  // Stops, waits for what is running, and hands the runtime communicators to `closing`. They have work no more then.
+  void finish(core::Closing& closing);
 
  private:
   // Runs collectives on devices. Programs make many communicators, most of which never see device memory.

@@ -257,13 +257,17 @@ void PersistentRequests::fail(Status status) {
 
 void PersistentRequests::stop(const Status& status) {
   launcher_.stop();
-  groups_.finish();
+  groups_.stop();
   if (any_started() && runtime_.get()) runtime_.get()->raise_fault(status);
   stopped_ = true;
   while (Request* call = launcher_.take_running()) call->end_with(status);
   end_started(status);
   tell();
-  runtime_.finish();
+}
+
+void PersistentRequests::finish(core::Closing& closing) {
+  groups_.finish(closing);
+  runtime_.finish(closing);
 }
 
 }  // namespace gpucoll::coll

@@ -72,8 +72,10 @@ class PersistentRequests {
   Status go_on();
   // Ends all started calls with `status`, once no kernel uses their buffers; launches nothing more.
   void fail(Status status);
-  // Ends what is started, and the runtime communicator. Other ranks may go on.
+  // Ends what is started. Other ranks may go on.
   void stop(const Status& status);
+  // Finishes the runtime communicators, as MpiRuntime::finish() does. REQUIRES: stop().
+  void finish(core::Closing& closing);
 
  private:
   using Clock = std::chrono::steady_clock;

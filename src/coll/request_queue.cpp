@@ -72,6 +72,11 @@ void RequestQueue::stop() {
   note_first();
 }
 
+void RequestQueue::finish(core::Closing& closing) {
+  std::lock_guard lock(mutex_);
+  persistent_.finish(closing);
+}
+
 void RequestQueue::release() {
   std::lock_guard lock(mutex_);
   for (const auto& call : all_) call->call.scratch.release();

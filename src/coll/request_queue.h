@@ -79,9 +79,11 @@ class RequestQueue final : public ProgressClient {
   bool settled();
   // Tells the other ranks that they must not wait for what is under way.
   void abandon();
-  // Ends all calls that are under way, and the persistent calls' runtime communicator, before the other runtime
-  // communicator is finished. After that release() gives device memory back.
+  // Ends all calls that are under way.
   void stop();
+  // Finishes the persistent calls' runtime communicators. Behind that, and once the other runtime communicators are
+  // finished, release() gives device memory back. REQUIRES: stop().
+  void finish(core::Closing& closing);
   void release();
 
  private:

@@ -5,6 +5,9 @@
 // Argument "unstarted": instead, persistent requests are left that were never started, that other ranks are still
 // making, or that have been completed; all of which is right. Argument "started": rank 0 starts some that the others do
 // not start, or not even make, and waits for them; which is wrong, and an error.
+//
+// Argument "many": instead, many communicators are left that have used devices. It prints how long they take to close.
+// One more argument: how long the other ranks are at rest when rank 0 closes, in ms.
 #include <unistd.h>
 
 #include "mpi_test.h"
@@ -14,10 +17,10 @@ using namespace mpi_test;
 
 bool g_right = false;
 
-void reduce(Memory& memory) {
+void reduce(Memory& memory, MPI_Comm comm = MPI_COMM_WORLD) {
   int values[4] = {g_rank, 1, 2, 3};
   memory.write(values);
-  MPI_Allreduce(MPI_IN_PLACE, memory.at(0), 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, memory.at(0), 4, MPI_INT, MPI_SUM, comm);
   memory.read(values);
   g_right = values[0] == g_size * (g_size - 1) / 2 && values[3] == 3 * g_size;
 }
@@ -75,6 +78,29 @@ void leave_starting(Memory& memory) {
   start_alone(made_alone);
 }
 
+double g_began = 0;
+
+int tell_time(MPI_Comm, int, void*, void*) {
+  std::printf("rank %d has closed its communicators after %.1f ms\n", g_rank, (MPI_Wtime() - g_began) * 1e3);
+  return MPI_SUCCESS;
+}
+
+// The other ranks are at rest for a while when rank 0 closes.
+void leave_many(Memory& memory, int rest_ms) {
+  constexpr int kMany = 16;
+  int key;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, tell_time, &key, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+  for (int i = 0; i < kMany; i++) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    reduce(memory, comm);
+    if (!checked(g_right)) fail("a call on one of many communicators gave a wrong result");
+  }
+  if (g_rank != 0) usleep(static_cast<useconds_t>(rest_ms) * 1000);
+  g_began = MPI_Wtime();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -83,7 +109,8 @@ int main(int argc, char** argv) {
   Memory memory(Where::device, 4 * sizeof(int));
   if (mode == "unstarted") leave_unstarted(memory);
   if (mode == "started") leave_starting(memory);
-  if (mode == "unstarted" || mode == "started") return MPI_Finalize() != MPI_SUCCESS || g_failures;
+  if (mode == "many") leave_many(memory, argc > 2 ? std::atoi(argv[2]) : 0);
+  if (mode == "unstarted" || mode == "started" || mode == "many") return MPI_Finalize() != MPI_SUCCESS || g_failures;
   int key;
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, last_call, &key, nullptr);
   MPI_Comm_set_attr(MPI_COMM_SELF, key, &memory);

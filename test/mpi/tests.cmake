@@ -212,6 +212,9 @@ gc_mpi_test(mpi.spawn LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/m
 gc_mpi_test(mpi.fork LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/fork)
 gc_mpi_test(mpi.finalize LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
 gc_mpi_test(mpi.finalize_used LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)
+# One wait for all.
+gc_mpi_test(mpi.finalize_many LABELS mpi asan TIMEOUT 60 MUST_PRINT "has closed 16 communicators" NP 3
+  MPIRUN ${GC_LITERALLY} ENV GPUCOLL_TRANSPORT=tcp GPUCOLL_VERBOSE=2 COMMAND test/mpi/finalize many)
 # Right, and so without a word; wrong, and told.
 foreach(np 1 2 3)
   gc_mpi_labels(${np} EQUAL 3)

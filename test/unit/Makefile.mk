@@ -200,9 +200,20 @@ check_PROGRAMS += test/unit/core/copy_messages_test
 test_unit_core_copy_messages_test_SOURCES = test/unit/core/copy_messages_test.cpp test/unit/forwarding_device.h test/unit/core/wireup_ranks.h
 test_unit_core_copy_messages_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/core/reclaim_test
-test_unit_core_reclaim_test_SOURCES = test/unit/core/reclaim_test.cpp test/unit/core/wireup_ranks.h \
-	test/unit/forwarding_device.h test/unit/in_flight.h
+test_unit_core_reclaim_test_SOURCES = test/unit/core/reclaim_test.cpp test/unit/core/idle_communicators.h \
+	test/unit/core/wireup_ranks.h test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_core_reclaim_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/core/closing_test
+test_unit_core_closing_test_SOURCES = test/unit/core/closing_test.cpp test/unit/core/idle_communicators.h \
+	test/unit/core/wireup_ranks.h
+test_unit_core_closing_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
+if TSAN_VARIANTS
+check_PROGRAMS += test/unit/core/closing_test_tsan
+test_unit_core_closing_test_tsan_SOURCES = $(test_unit_core_closing_test_SOURCES)
+test_unit_core_closing_test_tsan_CXXFLAGS = $(GC_TSAN_CXXFLAGS)
+test_unit_core_closing_test_tsan_LDFLAGS = $(GC_TSAN_LINKFLAGS)
+test_unit_core_closing_test_tsan_LDADD = test/api/libapi_tsan.a $(GC_TSAN_LIBS) $(HWLOC_LIBS) $(GTEST_LIBS)
+endif
 check_PROGRAMS += test/unit/core/quiescence_test
 test_unit_core_quiescence_test_SOURCES = test/unit/core/quiescence_test.cpp test/unit/in_flight.h
 test_unit_core_quiescence_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)

@@ -150,6 +150,16 @@ gc_mutant(171 MUST_PRINT "FAILED.*CopyReduction.GetsOn" LABELS unit TIMEOUT 120 
   COMMAND test/unit/core/copy_reduction_test --gtest_filter=*GetsOnWithSeveralCalls*)
 gc_test(unit.copy_messages LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_messages_test)
 gc_test(unit.reclaim LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test)
+gc_test(unit.closing LABELS unit TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/closing_test)
+if(GC_TSAN_VARIANTS)
+  gc_test(unit.closing.tsan LABELS unit TIMEOUT 240 ENV GPUCOLL_DEVICE=emu
+    COMMAND test/unit/core/closing_test_tsan --gtest_filter=*WhateverOrder*)
+endif()
+# Each communicator is waited for alone; each that has failed gets a time of its own.
+gc_mutant(508 MUST_PRINT "FAILED.*Closing.WaitsOnce" LABELS unit TIMEOUT 60 ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/core/closing_test --gtest_filter=*WaitsOnce*)
+gc_mutant(509 MUST_PRINT "FAILED.*Closing.GivesAll" LABELS unit TIMEOUT 60 ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/core/closing_test --gtest_filter=*GivesAll*)
 gc_test(unit.quiescence LABELS unit COMMAND test/unit/core/quiescence_test)
 gc_test(unit.send_order LABELS unit COMMAND test/unit/core/send_order_test)
 gc_test(unit.work_fifo LABELS unit COMMAND test/unit/core/work_fifo_test)
@@ -179,6 +189,9 @@ gc_test(unit.scratch LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/sc
 gc_test(unit.pinned_pool LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pinned_pool_test)
 gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pipelined_copy_test)
 gc_test(unit.links LABELS unit COMMAND test/unit/core/links_test)
+# A rank whose communicator has failed waits for peers' hosts.
+gc_mutant(510 MUST_PRINT "FAILED.*Links.WaitForNoEnd" LABELS unit TIMEOUT 60
+  COMMAND test/unit/core/links_test --gtest_filter=Links.WaitForNoEnd*)
 gc_mutant(492 MUST_PRINT "FAILED.*LinkProgress.ComparesMessages" LABELS unit TIMEOUT 60
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ComparesMessages*)
 gc_mutant(504 MUST_PRINT "FAILED.*LinkProgress.APeerThatTakesNothing" LABELS unit TIMEOUT 120

@@ -7,7 +7,6 @@
 
 #include "base/mutant.h"
 #include "coll/match/board_bootstrap.h"
-#include "core/comm/reclaim.h"
 #include "core/plan/collective_send_recv.h"
 #include "kernels/kernels.h"
 
@@ -25,11 +24,10 @@ void MpiRuntime::count_run() noexcept { runs_on_device.fetch_add(1, std::memory_
 
 uint64_t MpiRuntime::launches() noexcept { return launches_on_device.load(std::memory_order_relaxed); }
 
-void MpiRuntime::finish() {
+void MpiRuntime::finish(core::Closing& closing) {
   if (!runtime_) return;
-  runtime_->finish(nullptr).ignore();  // a failure was reported by the collective that met it
   made_.store(nullptr, std::memory_order_relaxed);
-  core::reclaim(std::move(runtime_), 0);
+  closing.add(std::move(runtime_));
   staging_only_ = true;
 }
 

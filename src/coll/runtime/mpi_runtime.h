@@ -18,6 +18,7 @@
 #include "base/observe/causes.h"
 #include "coll/call/device_part.h"
 #include "coll/match/call_matcher.h"
+#include "core/comm/closing.h"
 #include "core/comm/communicator.h"
 
 namespace gpucoll::coll {
@@ -101,8 +102,8 @@ class MpiRuntime {
   // Returns how many launches these took.
   static uint64_t launches() noexcept;
 
-  // Waits for what is running and releases it. The runtime has work no more then.
-  void finish();
+  // Waits for what is running, and hands the runtime communicator to `closing`. The runtime has work no more then.
+  void finish(core::Closing& closing);
 
  private:
   bool device_shared(const std::vector<gc_board_line>& lines) const;

@@ -298,10 +298,19 @@ void GroupRuntime::let_go() {
   background_.reset();
 }
 
-void GroupRuntime::finish() {
+GroupRuntime::~GroupRuntime() {
+  core::Closing alone;
+  finish(alone);
+}
+
+void GroupRuntime::stop() {
   let_go();
   if (step_ != Step::idle) fail(Status::error(Code::aborted, "MPI is being finalized while it is under way"));
-  leaders_.finish();
+}
+
+void GroupRuntime::finish(core::Closing& closing) {
+  stop();
+  leaders_.finish(closing);
   if (pages_) core::Quiescence::instance().release_when_idle(std::move(pages_));  // it closes memory of the members
   whole_.scratch.release();
   mapped_memory_.release();

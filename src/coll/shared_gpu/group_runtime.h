@@ -43,7 +43,7 @@ class GroupRuntime {
         meeting_(meetings.all),
         causes_(causes),
         leaders_(description, matcher, meetings.leaders, causes) {}
-  ~GroupRuntime() { finish(); }
+  ~GroupRuntime();
   GroupRuntime(const GroupRuntime&) = delete;
   GroupRuntime& operator=(const GroupRuntime&) = delete;
 
@@ -77,8 +77,10 @@ class GroupRuntime {
   // Waits for work that a thread of its own does for step(): a call that has failed meanwhile may not be used for
   // something else before.
   void let_go();
-  // Finishes as MpiRuntime::finish() does.
-  void finish();
+  // Ends what is under way.
+  void stop();
+  // Stops, and finishes as MpiRuntime::finish() does.
+  void finish(core::Closing& closing);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -4,6 +4,8 @@ GC_CORE_SOURCES += \
 	src/core/comm/aside.h \
 	src/core/comm/background.cpp \
 	src/core/comm/background.h \
+	src/core/comm/closing.cpp \
+	src/core/comm/closing.h \
 	src/core/comm/comm_share.cpp \
 	src/core/comm/comm_share.h \
 	src/core/comm/communicator.cpp \

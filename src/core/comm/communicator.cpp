@@ -358,16 +358,15 @@ bool Communicator::done(uint64_t launches) const noexcept {
 
 Status Communicator::wait(uint64_t launches, void (*idle)()) {
   const trace::Span span(trace::What::device);
-  GC_TRY(await(launches, idle, true));
+  GC_TRY(await(launches, idle, true, 0));
   if (resident_) resident_->call_ends(ResidentKernel::Clock::now());
   return {};
 }
 
-Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
+Status Communicator::await(uint64_t launches, void (*idle)(), bool looks, int64_t since_ns) {
   constexpr int kLooksPerIdle = 64;
   const int64_t grace = grace_ns(looks);
   const bool polite = emulated();
-  int64_t fault_seen = 0;
   for (int look = 0; !done(launches); ++look) {
     if (looks && launcher_)
       if (Status put = launcher_->look(); !put) {
@@ -380,9 +379,7 @@ Status Communicator::await(uint64_t launches, void (*idle)(), bool looks) {
     if (idle) idle();
     look_at_device();
     if (!fault().raised()) continue;
-    if (device_failed()) break;
-    if (!fault_seen) fault_seen = monotonic_ns();
-    if (monotonic_ns() - fault_seen > grace) break;
+    if (device_failed() || since_fault_ns(since_ns) > grace) break;
   }
   return fault().status();
 }

@@ -1,8 +1,8 @@
 // A communicator of the runtime: ranks, channels, connections, and the launches on them.
 //
 // Life: create() or split() (collective) → connect() what operations need, then begin() and advance(), any number of
-// times → finish() → reclaim() (see reclaim.h). reclaim() destroys it once peers_closed(): peers write into its memory
-// until then. A communicator allocates no device memory before it needs it.
+// times → finish() → reclaim() (see reclaim.h); of several at once: closing.h. reclaim() destroys it once
+// peers_closed(): peers write into its memory until then. A communicator allocates no device memory before it needs it.
 // Thread safety: one caller at a time; fault(), raise_fault() and the watchdog's check() at any time. Another thread
 // may raise a fault, finish() and reclaim() it while a caller still waits in here: it is destroyed after that caller
 // has left.
@@ -158,9 +158,6 @@ class Communicator final : public Watched, public GraphUser {
   // caller of begin() may call it.
   Status wait(uint64_t launches, void (*idle)());
 
-  // Launches nothing more, and tells the peers so: after a fault the watchdog does, once all kernels have left.
-  // REQUIRES: done(launched()), or a fault.
-  void begin_close() noexcept;
   // Returns whether nothing runs any more that this rank has launched, as far as it tells.
   bool ended() const noexcept { return device_failed() || (done(launched()) && running_in_graphs() == 0); }
   // Returns whether it has failed while launches have not left, which may never begin. REQUIRES: finish().
@@ -175,7 +172,14 @@ class Communicator final : public Watched, public GraphUser {
   // Waits for outstanding launches, those of graphs as well, and after a fault a little for launches of peers that
   // store directly. Returns the first failure of the communicator.
   Status settle(void (*idle)());
-  // Settles, and begins to close. The second call has no effect.
+  // Settles, launches nothing more, and tells the peers so: after a fault the watchdog does, once all kernels have
+  // left. The second call has no effect. since_ns: where a fault is older, kernels and peers get their time to leave
+  // from then on (monotonic_ns()). Returns the first failure of the communicator.
+  Status begin_close(void (*idle)(), int64_t since_ns);
+  // Returns whether this process may end as far as the peers' hosts go: they have taken what it has sent them, or are
+  // waited for no longer. REQUIRES: begin_close().
+  bool are_ends_taken() noexcept { return links_->are_ends_taken(); }
+  // Begins to close, and waits until the ends are taken. The second call has no effect.
   Status finish(void (*idle)());
 
   // Returns whether no caller is inside any more, and no stream waits for its words.
@@ -270,8 +274,11 @@ class Communicator final : public Watched, public GraphUser {
            (!reduction || reduction->passed() >= reduction->groups());
   }
   // looks: the calling thread is the caller of begin().
-  Status await(uint64_t launches, void (*idle)(), bool looks);
-  Status await_graphs(void (*idle)());
+  // since_ns: where a fault is older, kernels get their time to leave from then on.
+  Status await(uint64_t launches, void (*idle)(), bool looks, int64_t since_ns);
+  Status await_graphs(void (*idle)(), int64_t since_ns);
+  Status settle(void (*idle)(), int64_t since_ns);
+  int64_t since_fault_ns(int64_t since_ns) const noexcept;
   // Returns whether this rank's device runs nothing any more: then what was launched has ended, whatever it has told.
   bool device_failed() const noexcept { return device_state_ && device_state_->failed(); }
   // Return the number of the last graph launch that has begun, and of the last one that has ended.
@@ -285,9 +292,10 @@ class Communicator final : public Watched, public GraphUser {
   void tell_that_all_have_left() noexcept;
   void tell_closing() noexcept;
   bool tells_closing() const noexcept;
-  void await_peers() const noexcept;
+  void await_peers(int64_t since_ns) const noexcept;
   bool has_left() const noexcept;
-  void await_users() const noexcept;
+  void await_users(int64_t since_ns) const noexcept;
+  void launch_nothing_more() noexcept;
   int64_t grace_ns(bool looks) const noexcept;
   void look_at_report() noexcept;
   void look_at_device() noexcept;

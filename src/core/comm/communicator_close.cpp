@@ -1,47 +1,62 @@
 // How a communicator ends: it waits for what it has launched, tells the peers, and knows when they need it no more.
+#include <algorithm>
 #include <ctime>
 
 #include "base/monotonic.h"
 #include "base/mutant.h"
 #include "core/comm/communicator.h"
+#include "core/connect/end_wait.h"
 
 namespace gpucoll::core {
 
-Status Communicator::settle(void (*idle)()) {
-  await(launched(), idle, false).ignore();
+// Returns for how long a fault is known that all who must leave know, from since_ns on. REQUIRES: a fault.
+int64_t Communicator::since_fault_ns(int64_t since_ns) const noexcept {
+  return monotonic_ns() - std::max(since_ns, fault_.raised_ns());
+}
+
+Status Communicator::settle(void (*idle)(), int64_t since_ns) {
+  await(launched(), idle, false, since_ns).ignore();
   if (gc_mutant(145) == 0) compare_calls();
-  Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle);
-  if (!status && user_buffers_ && user_buffers_->has_granted()) await_peers();
+  Status status = gc_mutant(141) != 0 ? fault().status() : await_graphs(idle, since_ns);
+  if (!status && user_buffers_ && user_buffers_->has_granted()) await_peers(since_ns);
+  return status;
+}
+
+Status Communicator::settle(void (*idle)()) { return settle(idle, monotonic_ns()); }
+
+Status Communicator::begin_close(void (*idle)(), int64_t since_ns) {
+  if (closing_) return fault().status();
+  const uint64_t before = launched();
+  Status status = settle(idle, since_ns);
+  // Another thread may have been about to launch when the fault was raised.
+  if (fault().raised() && !gc_mutant(425)) {
+    await_users(since_ns);
+    if (launched() != before) await(launched(), idle, false, monotonic_ns()).ignore();
+  }
+  end_graphs();
+  launch_nothing_more();
   return status;
 }
 
 Status Communicator::finish(void (*idle)()) {
   if (closing_) return fault().status();
-  const uint64_t before = launched();
-  Status status = settle(idle);
-  // Another thread may have been about to launch when the fault was raised.
-  if (fault().raised() && !gc_mutant(425)) {
-    await_users();
-    if (launched() != before) await(launched(), idle, false).ignore();
-  }
-  end_graphs();
-  begin_close();
+  Status status = begin_close(idle, monotonic_ns());
+  await_ends([this] { return are_ends_taken(); });
   return status;
 }
 
 // Waits for the launches of graphs that have begun, and, unless the communicator has failed, for those that have been
 // asked for: after a fault, what begins ends at once. What never ends is left to the watchdog, which raises a fault.
-Status Communicator::await_graphs(void (*idle)()) {
+Status Communicator::await_graphs(void (*idle)(), int64_t since_ns) {
   constexpr int64_t kGraceNs = 10'000'000'000;  // for kernels to leave once the latch is set
   constexpr timespec kNap = {0, 50'000};
   const int64_t begin = monotonic_ns(), patience = peers_.timeout();
-  for (int64_t fault_seen = 0;;) {
+  for (;;) {
     look_at_device();
     const bool failed = fault().raised();
     if (device_failed()) break;
     if (running_in_graphs() == 0 && (failed || !launcher_ || launcher_->rests())) break;
-    if (failed && fault_seen == 0) fault_seen = monotonic_ns();
-    if (failed && monotonic_ns() - fault_seen > kGraceNs) break;
+    if (failed && since_fault_ns(since_ns) > kGraceNs) break;
     if (running_in_graphs() == 0 && patience && (monotonic_ns() - begin) / 1'000'000'000 > patience) break;
     if (idle) idle();
     nanosleep(&kNap, nullptr);
@@ -56,8 +71,8 @@ void Communicator::end_graphs() noexcept {
   hold_.end();
 }
 
-void Communicator::begin_close() noexcept {
-  if (closing_) return;
+// REQUIRES: done(launched()), or a fault.
+void Communicator::launch_nothing_more() noexcept {
   begun_at_end_ = begun_in_graphs();
   __atomic_store_n(&peers_.own_page().begun, begun_at_end_, __ATOMIC_RELAXED);  // before tell_closing()
   closing_ = true;
@@ -94,16 +109,15 @@ bool Communicator::are_peers_done(bool with_graphs) const noexcept {
 
 // After a fault: peers whose kernels have not left yet may still store into this rank's buffers, which its program may
 // free next. Each learns of the fault from its watchdog, its kernels leave when they next wait, and its watchdog tells.
-void Communicator::await_peers() const noexcept {
+void Communicator::await_peers(int64_t since_ns) const noexcept {
   constexpr int64_t kPatienceNs = 2'000'000'000;
   constexpr timespec kNap = {0, 1'000'000};
-  const int64_t end = monotonic_ns() + kPatienceNs;
   const auto all_left = [this] {
     for (int r = 0; r < size(); ++r)
       if (reached_by(r) && !peers_.left(r) && !peers_.silent(r)) return false;
     return true;
   };
-  while (!all_left() && monotonic_ns() < end) nanosleep(&kNap, nullptr);
+  while (!all_left() && since_fault_ns(since_ns) < kPatienceNs) nanosleep(&kNap, nullptr);
 }
 
 bool Communicator::has_left() const noexcept {
@@ -119,10 +133,10 @@ void Communicator::tell_that_all_have_left() noexcept {
 }
 
 // Waits for callers that are still inside after a fault, and see it soon; bounded, as the driver may hold one up.
-void Communicator::await_users() const noexcept {
+void Communicator::await_users(int64_t since_ns) const noexcept {
   constexpr timespec kNap = {0, 50'000};
-  const int64_t end = monotonic_ns() + grace_ns(false);
-  while (users_.load(std::memory_order_acquire) != 0 && monotonic_ns() < end) nanosleep(&kNap, nullptr);
+  const int64_t grace = grace_ns(false);
+  while (users_.load(std::memory_order_acquire) != 0 && since_fault_ns(since_ns) < grace) nanosleep(&kNap, nullptr);
 }
 
 }  // namespace gpucoll::core

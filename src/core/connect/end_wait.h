@@ -21,10 +21,6 @@ class EndWait {
     if (std::exchange(left_, left) != left) since_ = now;
     return now - since_ <= kPatience && now - begin_ <= kWhole;
   }
-  // Returns how long to sleep between two looks, which cost system calls for each socket.
-  timespec nap(RunningClock::time_point now) const noexcept {
-    return {0, now - begin_ < std::chrono::milliseconds(1) ? 20'000 : 200'000};
-  }
 
  private:
   static constexpr std::chrono::seconds kPatience{2}, kWhole{10};
@@ -32,5 +28,16 @@ class EndWait {
   RunningClock::time_point since_;  // when left_ has changed
   size_t left_ = 0;
 };
+
+// Looks until are_taken() says that nothing is waited for any more. Looks cost system calls for each socket.
+template <class AreTaken>
+void await_ends(const AreTaken& are_taken) {
+  const auto begin = RunningClock::now();
+  while (!are_taken()) {
+    const bool soon = RunningClock::now() - begin < std::chrono::milliseconds(1);
+    const timespec nap = {0, soon ? 20'000 : 200'000};
+    nanosleep(&nap, nullptr);
+  }
+}
 
 }  // namespace gpucoll::core

@@ -1,13 +1,12 @@
 #include "core/connect/links.h"
 
-#include <ctime>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/params.h"
-#include "core/connect/end_wait.h"
 #include "core/peer/heart.h"
 
 namespace gpucoll::core {
@@ -129,17 +128,20 @@ Status Links::keep(Wireup& wireup) {
   return {};
 }
 
-// A process that ends takes along what is not sent yet, and what its system has not sent is lost once the other side
-// answers.
 void Links::finish() noexcept {
   if (!progress_) return;
   progress_->finish();
-  auto now = RunningClock::now();
-  for (EndWait wait(now); wait.goes_on(progress_->unacknowledged(), peers_.fault(peers_.rank()), now);
-       now = RunningClock::now()) {
-    const timespec nap = wait.nap(now);
-    nanosleep(&nap, nullptr);
-  }
+  end_wait_.emplace(RunningClock::now());
+}
+
+// A process that ends takes along what is not sent yet, and what its system has not sent is lost once the other side
+// answers.
+bool Links::are_ends_taken() noexcept {
+  if (!end_wait_) return true;
+  const bool failed = peers_.fault(peers_.rank()) && !gc_mutant(510);
+  if (end_wait_->goes_on(progress_->unacknowledged(), failed, RunningClock::now())) return false;
+  end_wait_.reset();
+  return true;
 }
 
 Status Links::check(bool outstanding, bool* certain) const {

@@ -8,10 +8,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "base/observe/causes.h"
+#include "core/connect/end_wait.h"
 #include "core/connect/link_progress.h"
 #include "core/peer/peers.h"
 #include "core/peer/wireup.h"
@@ -57,9 +59,12 @@ class Links {
   void wake() noexcept {
     if (progress_) progress_->wake();
   }
-  // Tells the peers' ends that this rank closes in order, once all steps are moved, and waits until that has come to
-  // their systems (EndWait), unless there is a fault. REQUIRES: this rank's launches have ended, and none follows.
+  // Tells the peers' ends that this rank closes in order, once all steps are moved. REQUIRES: this rank's launches have
+  // ended, and none follows.
   void finish() noexcept;
+  // Returns whether that has come to the peers' systems, or need not be waited for any longer (EndWait): not after a
+  // fault. It looks by system calls, and has this process's system answer the peers, which may wait likewise.
+  bool are_ends_taken() noexcept;
   // Receives what peers that are closing send, until their ends have told that they do. From any thread.
   void expect_ends() {
     LinkProgress* const progress = watched_.load(std::memory_order_acquire);
@@ -88,6 +93,7 @@ class Links {
   std::vector<Link> half_made_;                  // of wireups that were broken off: peers may use them
   std::set<int> linked_;
   std::unique_ptr<LinkProgress> progress_;       // null while no link needs it
+  std::optional<EndWait> end_wait_;              // from finish() on, until the ends are taken
   std::atomic<LinkProgress*> watched_{nullptr};  // progress_, for check() and expect_ends()
   bool all_p2p_ = true, any_tcp_ = false, any_verbs_ = false;
 };

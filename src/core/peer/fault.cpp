@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "base/mutant.h"
 
 namespace gpucoll::core {
@@ -42,6 +43,7 @@ void Fault::write_text(const Status& status) noexcept {
 void Fault::raise(const Status& status) noexcept {
   std::lock_guard lock(mutex_);
   if (raised_.load(std::memory_order_relaxed)) return;
+  raised_ns_ = monotonic_ns();
   try {
     status_ = named(status, of_);
     status_.mark_told();

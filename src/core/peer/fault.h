@@ -7,6 +7,7 @@
 // Thread safety: any thread, any function.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <string>
 
@@ -33,12 +34,15 @@ class Fault {
   // The first call wins; later ones change nothing. REQUIRES: !status.ok().
   void raise(const Status& status) noexcept;
   bool raised() const noexcept { return raised_.load(std::memory_order_acquire); }
+  // Returns when it was raised, by monotonic_ns(). REQUIRES: raised().
+  int64_t raised_ns() const noexcept { return raised_ns_; }
   // Returns ok until a fault is raised.
   Status status() const;
 
  private:
   void write_text(const Status& status) noexcept;
-  std::atomic<bool> raised_{false};  // released after status_ is written; every reader acquires
+  std::atomic<bool> raised_{false};  // released after status_ and raised_ns_ are written; every reader acquires
+  int64_t raised_ns_ = 0;
   mutable std::mutex mutex_;
   Status status_;
   proto::FaultLatch* latch_ = nullptr;

@@ -353,7 +353,7 @@ int Peers::max_blocks() const {
 }
 
 bool Peers::closing(int rank) const noexcept {
-  return __atomic_load_n(&page(rank)->closing, __ATOMIC_ACQUIRE) != 0;  // partner: Communicator::begin_close
+  return __atomic_load_n(&page(rank)->closing, __ATOMIC_ACQUIRE) != 0;  // partner: Communicator::tell_closing
 }
 
 bool Peers::left(int rank) const noexcept {

@@ -81,7 +81,8 @@ void lose_connections(int rank_number) {
   std::thread([&] { EXPECT_FALSE(rank.runtime().prepare(large, nullptr)); }).join();
   ASSERT_EQ(rank.runtime().get(), seen);
   EXPECT_TRUE(seen->fault().raised());
-  rank.runtime().finish();
+  core::Closing closing;
+  rank.runtime().finish(closing);
   EXPECT_EQ(rank.runtime().get(), nullptr);
 }
 
@@ -98,7 +99,8 @@ void give_up(int rank_number) {
   runner.let_go(other);
   runner.let_go(call);
   EXPECT_NE(rank.runtime().get(), nullptr);
-  rank.runtime().finish();
+  core::Closing closing;
+  rank.runtime().finish(closing);
 }
 
 // A rank that stops where all are to make the runtime: the host would wait for it for ever.

@@ -276,6 +276,27 @@ TEST(Links, KeepsTheMemoryOfAMeetingThatWasBrokenOff) {
   });
 }
 
+// Steps that are under way for ever keep the ends from being told.
+TEST(Links, WaitForNoEndAfterAFault) {
+  on_meeting_ranks(2, [](MeetingRank& self) {
+    auto mailbox = make_page_mailbox(self.peers);
+    DeviceMemoryPort memory(self.device);
+    LinksOptions options = options_for_test();
+    options.transport = kTransportTcp;
+    options.activity = [] { return KernelActivity::launched; };
+    CauseLog causes("a communicator");
+    Links links(*mailbox, self.peers, memory, self.device, options, causes);
+    PeerWait wait(self.fault, self.peers, nullptr);
+    const LinkName name = {proto::kPairLinks, 1 - self.rank, self.rank == 0 ? net::Side::send : net::Side::receive};
+    ASSERT_TRUE(links.make(wishes_for({name}), wait));
+    EXPECT_TRUE(links.are_ends_taken());
+    links.finish();
+    EXPECT_FALSE(links.are_ends_taken());
+    self.fault.raise(Status::error(Code::internal, "broken on purpose"));
+    EXPECT_TRUE(links.are_ends_taken());
+  });
+}
+
 TEST(Trees, OfOneNodeReachEveryRankOnceWithLeavesThatDiffer) {
   for (int n = 1; n <= 70; ++n) {
     const Nodes nodes = Nodes::one(n);

@@ -12,28 +12,14 @@
 #include "../forwarding_device.h"
 #include "../in_flight.h"
 #include "base/mutant.h"
-#include "gpu/device.h"
-#include "gpu/emu/thread_block.h"
-#include "wireup_ranks.h"
+#include "idle_communicators.h"
 
 namespace gpucoll::core {
 namespace {
 
-// Does nothing but to tell that it is done.
-void do_nothing(const gpu::EmuBlock& block, const proto::Plan& plan) {
-  if (block.block != 0 || block.thread != 0 || !plan.done_word) return;
-  __atomic_store_n(plan.done_word, ++plan.comm->counters.done, __ATOMIC_RELEASE);
-}
-const gpu::Kernel kNone = {"none", nullptr, do_nothing};
-gpu::Device& emulated() { return **gpu::emu_platform().open(0); }
-
-std::unique_ptr<Communicator> communicator_on(gpu::Device& device) {
-  gpucoll_test::ThreadsExchange alone(1);
-  gpucoll_test::ThreadsBootstrap bootstrap(alone, 0, 1);
-  auto made = Communicator::create(device, {{&kNone, 1}, &kNone, &kNone}, bootstrap);
-  EXPECT_TRUE(made) << made.status().what();
-  return *std::move(made);
-}
+using gpucoll_test::communicator_on;
+using gpucoll_test::emulated;
+using gpucoll_test::one_task;
 
 std::unique_ptr<Communicator> finished_communicator() {
   auto communicator = communicator_on(emulated());
@@ -124,36 +110,19 @@ TEST(Reclaim, WaitOnceForAllForWhatOthersDestroy) {
   EXPECT_TRUE(drain_reclaimed(10000, nullptr));
 }
 
-TaskQueue one_task(gpu::Stream stream) {
-  CollectiveTask task{};
-  task.function = Function::all_reduce;
-  task.kernels.plan = &kNone;
-  task.count = task.element_bytes = 1;
-  task.stream = stream;
-  TaskQueue queue;
-  queue.add(task);
-  return queue;
-}
-
 // The program's own work in front of its launch may never end. MPI_Finalize has waited for it long enough then.
 TEST(Reclaim, TheEndOfMpiDoesNotWaitForLaunchesThatNeverBegin) {
-  gpu::Device& device = emulated();
-  const gpu::HostBlock word = *device.allocate_host(sizeof(uint64_t));
-  const gpu::Stream stream = *device.create_stream();
-  ASSERT_TRUE(device.wait_value(stream, static_cast<uint64_t*>(word.kernel), 1, nullptr));
-  auto communicator = communicator_on(device);
-  ASSERT_TRUE(communicator->run(one_task(stream)));
+  gpucoll_test::HeldStream stream;
+  auto communicator = communicator_on(emulated());
+  ASSERT_TRUE(communicator->run(one_task(stream.get())));
   communicator->give_up(Status::error(Code::aborted, "enough"));
   communicator->finish(nullptr).ignore();
   reclaim(std::move(communicator), 0);
   EXPECT_FALSE(drain_reclaimed(0, nullptr));
   EXPECT_TRUE(drain_reclaimed(2000, nullptr));
-  __atomic_store_n(static_cast<uint64_t*>(word.host), uint64_t{1}, __ATOMIC_RELEASE);
-  ASSERT_TRUE(device.synchronize(stream));
+  stream.let_go();
   EXPECT_TRUE(drain_reclaimed(10000, nullptr));
   EXPECT_FALSE(Quiescence::instance().has_leftovers());
-  ASSERT_TRUE(device.destroy_stream(stream));
-  device.release_host(word);
 }
 
 SlowToRelease* device_at_exit;

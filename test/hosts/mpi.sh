@@ -17,7 +17,7 @@ says "nodes: .* 0 failures"
 # Rank 1 is alone on its host: a rank beside it would know that it died, and its sentence may reach the others first.
 # mpirun does not end by itself where a process on another host has been killed.
 run 10.77.0.1:2,10.77.0.2:1 3 --map-by node --enable-recovery "$GC_BUILD/test/mpi/faults" killed_under_way &
-for _ in {1..150}; do
+for _ in {1..400}; do
   [[ $(grep -c "rank [02] survived, 0 failures" "$log") == 2 ]] && break
   sleep 0.2
 done

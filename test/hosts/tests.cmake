@@ -11,4 +11,4 @@ gc_hosts_test(functions_of_4 4 functions.sh 4 10.77.0.1,10.77.0.2,10.77.0.3,10.7
 gc_hosts_test(mpi 2 mpi.sh TIMEOUT 240)
 gc_hosts_test(messages 2 messages.sh TIMEOUT 240)
 gc_hosts_test(ipv6 2 ipv6.sh TIMEOUT 240)
-gc_hosts_test(cut_wire 2 cut_wire.sh TIMEOUT 120)
+gc_hosts_test(cut_wire 2 cut_wire.sh TIMEOUT 180)

@@ -7,9 +7,9 @@ function(gc_vm_test name n_hosts)
     string(REGEX REPLACE "=.*" "" variable_name "${variable}")
     list(APPEND passed --env "${variable_name}")
   endforeach()
-  gc_test(vm.${name} LABELS vm TIMEOUT 400 PROCESSORS 4
+  gc_test(vm.${name} LABELS vm TIMEOUT 600 PROCESSORS 4
     ENV ${GC_MPI_ENV} "GC_BUILD=${GC_BUILD}" "GC_MPIRUN=${GC_MPIRUN}" GPUCOLL_VERBOSE=1
-    COMMAND ${GC_SOURCE}/test/vm/run --merge --share none --timeout 300 --hosts ${n_hosts} ${passed} -- ${v_COMMAND})
+    COMMAND ${GC_SOURCE}/test/vm/run --merge --share none --timeout 500 --hosts ${n_hosts} ${passed} -- ${v_COMMAND})
   set_tests_properties(vm.${name} PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()
 if(GC_VERBS AND NOT GC_SANITIZERS)

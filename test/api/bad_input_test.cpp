@@ -142,7 +142,9 @@ TEST(Faults, AnAbortReachesTheOthers) {
       GC_OK(gpucollCommAbort(comm));
       return;
     }
-    GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));
+    const gpucollResult_t called =  // this rank may have heard by then
+        gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle);
+    EXPECT_TRUE(called == gpucollSuccess || called == gpucollRemoteError) << called;
     GC_OK(gpucollStreamSynchronize(stream.handle));  // ends, without a result
     gpucollResult_t error = gpucollSuccess;
     GC_OK(gpucollCommGetAsyncError(comm, &error));
@@ -264,7 +266,7 @@ TEST(Faults, SmallCallsThatDifferAreTold) {
   });
 }
 
-// Started with GPUCOLL_TIMEOUT=2.
+// Started with GPUCOLL_TIMEOUT=6.
 TEST(Faults, ATimeoutNamesWhoIsMissing) {
   on_ranks_that_destroy(3, [&](gpucollComm_t comm, int rank) {
     Stream stream;
@@ -274,11 +276,8 @@ TEST(Faults, ATimeoutNamesWhoIsMissing) {
     if (rank != 2) {
       GC_OK(gpucollAllReduce(b.at(), b.at(), 16, gpucollInt32, gpucollSum, comm, stream.handle));
       GC_OK(gpucollStreamSynchronize(stream.handle));
-    } else {
-      std::this_thread::sleep_for(std::chrono::seconds(4));
     }
-    gpucollResult_t error = gpucollSuccess;
-    GC_OK(gpucollCommGetAsyncError(comm, &error));
+    const gpucollResult_t error = await_error(comm);
     EXPECT_TRUE(error == gpucollTimeout || error == gpucollRemoteError) << error;
     EXPECT_NE(std::string(gpucollGetLastError(comm)).find("rank 2"), std::string::npos) << gpucollGetLastError(comm);
     EXPECT_NE(gpucollSuccess, gpucollCommDestroy(comm));

@@ -337,7 +337,7 @@ TEST(Comm, AnAbortEndsTheGroupThatMakesIt) {
     ended = gpucollGroupEnd();
   });
   while (!shown) usleep(1000);
-  usleep(100000);
+  usleep(1'000'000);
   GC_OK(gpucollCommAbort(shown));
   maker.join();
   EXPECT_EQ(ended, gpucollAborted);
@@ -362,7 +362,7 @@ TEST(Comm, AnAbortWaitsForNothingElseOfTheGroup) {
     ended = gpucollGroupEnd();
   });
   while (!shown) usleep(1000);
-  usleep(100000);
+  usleep(1'000'000);
   GC_OK(gpucollCommAbort(alone));
   GC_OK(gpucollCommAbort(incomplete));
   maker.join();
@@ -379,7 +379,7 @@ TEST(Comm, AnAbortEndsWaitingForConnections) {
     choose_device(0);
     result = work.start(comms[0]);
   });
-  usleep(200000);
+  usleep(1'000'000);
   GC_OK(gpucollCommAbort(comms[0]));
   waiting.join();
   EXPECT_EQ(result, gpucollAborted);

@@ -13,7 +13,7 @@ using namespace gpucoll_test;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kAtOnce(3);  // far less than the parameter timeout of these tests
+constexpr std::chrono::seconds kAtOnce(8);  // far less than the parameter timeout of these tests
 
 gpucollConfig_t nonblocking() {
   gpucollConfig_t config = GPUCOLL_CONFIG_INITIALIZER;

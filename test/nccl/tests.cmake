@@ -10,7 +10,7 @@ gc_test(nccl.timeout LABELS nccl ENV GPUCOLL_DEVICE=emu
 # The library ignores what libnccl asks for.
 gc_mutant(421 MUST_PRINT "FAILED TEST" LABELS nccl ENV GPUCOLL_DEVICE=emu
   COMMAND test/nccl/program_test --gtest_filter=Timeout.IsOffUnlessItIsSet)
-gc_test(nccl.short_timeout LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
+gc_test(nccl.short_timeout LABELS nccl TIMEOUT 180 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=4
   COMMAND test/nccl/program_test --gtest_filter=ShortTimeout.*)
 # Aborts end no shrink, nor do faults, nor deaths; what was revoked is told as the failure before; and the first letter
 # of survivors counts.
@@ -25,5 +25,5 @@ gc_mutant(225 MUST_PRINT "FAILED TEST" LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVIC
 # A rank leaves its meeting for the next one.
 gc_mutant(227 MUST_PRINT "FAILED TEST" LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=15
   COMMAND test/nccl/program_test --gtest_filter=*ShrinksFollowEachOther)
-gc_mutant(226 MUST_PRINT "FAILED TEST" LABELS nccl TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
+gc_mutant(226 MUST_PRINT "FAILED TEST" LABELS nccl TIMEOUT 180 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=4
   COMMAND test/nccl/program_test --gtest_filter=ShortTimeout.*)

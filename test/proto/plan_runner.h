@@ -172,10 +172,14 @@ class PlanMaker {
   std::vector<proto::WorkItem> items_;
 };
 
+// Mutants may wait for ever, and soon do.
+constexpr std::chrono::seconds kPatience{proto::kMutant == 0 ? 100 : 3};
+
 // Sets the latch when the ranks wait for ever.
 class Watch {
  public:
-  explicit Watch(World& world) : latch_(world.latch()), thread_([this] { watch(); }) {}
+  explicit Watch(World& world, std::chrono::seconds patience = kPatience)
+      : latch_(world.latch()), patience_(patience), thread_([this] { watch(); }) {}
   ~Watch() {
     ended_ = true;
     thread_.join();
@@ -183,8 +187,6 @@ class Watch {
   bool ran_out() const { return ran_out_; }
 
  private:
-  // Mutants may wait for ever, and soon do.
-  const std::chrono::seconds patience_{proto::kMutant == 0 ? 50 : 3};
   void watch() {
     const auto until = std::chrono::steady_clock::now() + patience_;
     while (!ended_ && std::chrono::steady_clock::now() < until)
@@ -194,6 +196,7 @@ class Watch {
     proto::store_release(&latch_.abort, 1u);
   }
   proto::FaultLatch& latch_;
+  const std::chrono::seconds patience_;
   std::atomic<bool> ended_{false}, ran_out_{false};
   std::thread thread_;
 };
@@ -219,8 +222,8 @@ inline std::vector<proto::WorkItem> addresses_of(const proto::CollectiveItem& it
 
 // One launch on every rank.
 using EmuKernel = void (*)(const gpu::EmuBlock&, const proto::Plan&);
-inline void run_plans(EmuKernel kernel, World& world, std::vector<PlanMaker>& ranks, int threads,
-                      bool in_fifo = false) {
+inline void run_plans(EmuKernel kernel, World& world, std::vector<PlanMaker>& ranks, int threads, bool in_fifo = false,
+                      std::chrono::seconds patience = kPatience) {
   std::vector<proto::Plan> plans;
   std::vector<uint64_t> done(ranks.size());
   int most_blocks = 0;
@@ -231,7 +234,7 @@ inline void run_plans(EmuKernel kernel, World& world, std::vector<PlanMaker>& ra
     world.comm(static_cast<int>(r)).counters.done = 76;
     most_blocks = std::max(most_blocks, ranks[r].blocks());
   }
-  Watch watch(world);
+  Watch watch(world, patience);
   run_grids(static_cast<int>(ranks.size()), most_blocks, threads, [&](int rank, gpu::EmuBlock block) {
     const auto r = static_cast<size_t>(rank);
     block.n_blocks = ranks[r].blocks();

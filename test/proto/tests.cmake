@@ -4,7 +4,7 @@ gc_test(proto.reduce_copy LABELS proto TIMEOUT 120 COMMAND test/proto/reduce_cop
 gc_test(proto.reduce_copy_warp LABELS proto TIMEOUT 120 COMMAND test/proto/reduce_copy_warp_test)
 gc_test(proto.primitives LABELS proto COMMAND test/proto/primitives_test)
 gc_test(proto.direct LABELS proto COMMAND test/proto/direct_test)
-gc_test(proto.collectives LABELS proto TIMEOUT 240 COMMAND test/proto/collectives_test)
+gc_test(proto.collectives LABELS proto TIMEOUT 900 COMMAND test/proto/collectives_test)
 gc_test(proto.run_plan LABELS proto TIMEOUT 120 COMMAND test/proto/run_plan_test)
 gc_test(proto.one_shot LABELS proto TIMEOUT 240 COMMAND test/proto/one_shot_test)
 gc_test(proto.all_pairs LABELS proto TIMEOUT 240 COMMAND test/proto/all_pairs_test)

@@ -258,7 +258,7 @@ TEST(PeersOfNodes, EndTheDialingWhereAnotherRankHasFailed) {
 
 TEST(PeersOfNodes, NameAnAddressThatDoesNotAnswer) {
   const SilentPort silent;
-  EXPECT_TRUE(set_param("timeout", "2", "test").ok());
+  EXPECT_TRUE(set_param("timeout", "6", "test").ok());
   EXPECT_TRUE(set_param("report_after", "1", "test").ok());
   testing::internal::CaptureStderr();
   const auto said = meet({[&](proto::NetworkAddress* all) { all[1].at = net::to_format({silent.address(), {}}); }, {}});
@@ -267,7 +267,7 @@ TEST(PeersOfNodes, NameAnAddressThatDoesNotAnswer) {
                              to_string(silent.address()) + ": let the firewalls";
   for (const Status& status : said) {
     EXPECT_EQ(status.code(), Code::timed_out);
-    EXPECT_TRUE(has(status, "rank 0 has waited 2 s (parameter timeout) for " + answer)) << status.what();
+    EXPECT_TRUE(has(status, "rank 0 has waited 6 s (parameter timeout) for " + answer)) << status.what();
   }
   EXPECT_NE(log.find("rank 0 has waited 1 s (parameter report_after) for " + answer), std::string::npos) << log;
 }

@@ -177,7 +177,7 @@ TEST(Finish, WaitsForAThreadThatIsAboutToLaunch) {
   std::thread launching([&] { communicator->run(one_task(*device.create_stream())).ignore(); });
   while (!device.inside) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::thread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(gc_mutant(425) ? 5000 : 100));
     device.goes_on = true;
   });
   communicator->give_up(Status::error(Code::aborted, "enough"));

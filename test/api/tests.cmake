@@ -14,117 +14,117 @@ gc_test(api.all_reduce.3_threads LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3 GPUCOLL_BUFFER_BYTES=4K
   COMMAND test/api/all_reduce_test)
 gc_test(api.bad_input LABELS api TIMEOUT 180 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=6 COMMAND test/api/bad_input_test)
-gc_test(api.bad_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=abc
+gc_test(api.bad_parameter LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=abc
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "error: gpucollCommInitAll: .*GPUCOLL_CHANNELS"
     ${GC_BUILD}/test/api/bad_input_test --gtest_filter=BadParameter.* --gtest_also_run_disabled_tests)
-gc_test(api.old_parameter LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_KEPT_LAUNCHES=16
+gc_test(api.old_parameter LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_KEPT_LAUNCHES=16
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "GPUCOLL_KEPT_LAUNCHES: the parameter kept_launches is named plan_cache now"
     ${GC_BUILD}/test/api/bad_input_test --gtest_filter=OldParameter.* --gtest_also_run_disabled_tests)
-gc_test(api.comm LABELS api plain TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
-gc_mutant(427 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
+gc_test(api.comm LABELS api plain ENV GPUCOLL_DEVICE=emu COMMAND test/api/comm_test)
+gc_mutant(427 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND test/api/comm_test --gtest_filter=*GroupThatMakesIt)
 # An abort of what a group has made waits for all else that the group makes.
-gc_mutant(432 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
+gc_mutant(432 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND test/api/comm_test --gtest_filter=*NothingElseOfTheGroup)
-gc_test(api.meeting LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
+gc_test(api.meeting LABELS api ENV GPUCOLL_DEVICE=emu
   COMMAND test/api/meeting_test --gtest_filter=-*FewDescriptors*)
 if(NOT GC_SANITIZERS MATCHES undefined)  # UBSan takes objects for broken where there are no descriptors
-  gc_test(api.meeting.few_descriptors LABELS api plain TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
+  gc_test(api.meeting.few_descriptors LABELS api plain ENV GPUCOLL_DEVICE=emu
     COMMAND test/api/meeting_test --gtest_filter=*FewDescriptors*)
 endif()
-gc_mutant(126 MUST_PRINT "FAILED.*AGroupWithFewThreadsSaysWhatToRaise" LABELS api TIMEOUT 60
+gc_mutant(126 MUST_PRINT "FAILED.*AGroupWithFewThreadsSaysWhatToRaise" LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
   COMMAND test/api/meeting_test --gtest_filter=Meeting.AGroupWithFewThreadsSaysWhatToRaise)
-gc_test(api.comm.shm LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=shm COMMAND test/api/comm_test)
-gc_test(api.comm.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp
+gc_test(api.comm.shm LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=shm COMMAND test/api/comm_test)
+gc_test(api.comm.tcp LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp
   COMMAND test/api/comm_test --gtest_filter=-*CostLittleEach)  # sockets cost descriptors
-gc_test(api.comm.16_channels LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=off
+gc_test(api.comm.16_channels LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_CHANNELS=16 GPUCOLL_ONE_SHOT_BYTES=off
   COMMAND test/api/comm_test)
-gc_test(api.communicators_of_mpi LABELS api plain TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
+gc_test(api.communicators_of_mpi LABELS api plain ENV GPUCOLL_DEVICE=emu COMMAND test/api/communicators_of_mpi_test)
 set(configuration_env GPUCOLL_DEVICE=emu GPUCOLL_VERBOSE=1 GPUCOLL_CHANNELS=6 GPUCOLL_ALGORITHM=ring)
-gc_test(api.configuration LABELS api TIMEOUT 120 ENV ${configuration_env} COMMAND test/api/configuration_test)
-gc_test(api.configuration.auto LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_REDUCTION_BYTES=1M
+gc_test(api.configuration LABELS api ENV ${configuration_env} COMMAND test/api/configuration_test)
+gc_test(api.configuration.auto LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_REDUCTION_BYTES=1M
   COMMAND test/api/configuration_test --gtest_filter=*OneBlock*)
 # Limits count for nobody; and names are not told.
-gc_mutant(341 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${configuration_env}
+gc_mutant(341 MUST_PRINT "FAILED TEST" LABELS api ENV ${configuration_env}
   COMMAND test/api/configuration_test --gtest_filter=*NarrowestLimit*)
-gc_mutant(342 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${configuration_env}
+gc_mutant(342 MUST_PRINT "FAILED TEST" LABELS api ENV ${configuration_env}
   COMMAND test/api/configuration_test --gtest_filter=*Errors*)
 set(nonblocking_env GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=1)
-gc_test(api.nonblocking LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=20
+gc_test(api.nonblocking LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=20
   COMMAND test/api/nonblocking_test)
-gc_test(api.nonblocking.tcp LABELS api TIMEOUT 120
+gc_test(api.nonblocking.tcp LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=20 GPUCOLL_TRANSPORT=tcp
   COMMAND test/api/nonblocking_test)
-gc_test(api.nonblocking_processes LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
+gc_test(api.nonblocking_processes LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
   COMMAND test/api/nonblocking_processes_test)
 # A process that exits leaves its threads to themselves; connections are waited for; interruptions end no meeting, and no
 # split; and nobody sees that something goes on.
-gc_mutant(344 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
+gc_mutant(344 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
   COMMAND test/api/nonblocking_processes_test --gtest_filter=*EndOfAPeer*)
-gc_mutant(349 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
+gc_mutant(349 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AllThatLeftWithIt)
-gc_mutant(345 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
+gc_mutant(345 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
   COMMAND test/api/nonblocking_test --gtest_filter=*ConnectionsAreMade*)
-gc_mutant(346 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
+gc_mutant(346 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AnAbortEndsTheMaking)
-gc_mutant(347 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
+gc_mutant(347 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
   COMMAND test/api/nonblocking_test --gtest_filter=*MakingGoesOn*)
-gc_mutant(348 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 120 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
+gc_mutant(348 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AnAbortEndsASplit*)
 gc_test(api.disagree LABELS api TIMEOUT 240 PROCESSORS 2
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 COMMAND test/api/disagree_test)
 # Nobody compares calls; and destroying does not.
-gc_mutant(144 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
+gc_mutant(144 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
   COMMAND test/api/disagree_test --gtest_filter=LateCall.*)
-gc_mutant(145 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
+gc_mutant(145 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=2
   COMMAND test/api/disagree_test --gtest_filter=LateCall.*)
-gc_test(api.device_failure LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
+gc_test(api.device_failure LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
   COMMAND test/api/device_failure_test)
 # Nobody asks the device.
-gc_mutant(420 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=2
+gc_mutant(420 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=2
   COMMAND test/api/device_failure_test --gtest_filter=*Destroy)
-gc_test(api.stuck_stream LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
+gc_test(api.stuck_stream LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
   COMMAND test/api/stuck_stream_test --gtest_filter=*TimesOut)
-gc_test(api.stuck_stream.abort LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
+gc_test(api.stuck_stream.abort LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
   COMMAND test/api/stuck_stream_test --gtest_filter=*HasNotBegun)
 # An operation in which nobody is missing never ends.
-gc_mutant(422 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
+gc_mutant(422 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
   COMMAND test/api/stuck_stream_test --gtest_filter=*TimesOut)
 # Aborts wait as long as for kernels that leave.
-gc_mutant(424 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=30
+gc_mutant(424 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=30
   COMMAND test/api/stuck_stream_test --gtest_filter=*HasNotBegun)
 gc_test(api.graph_fault LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=3 COMMAND test/api/graph_fault_test)
 # Memory is freed though graphs hold it; destroying does not wait for them; and they wait for ever.
-gc_mutant(140 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
+gc_mutant(140 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
   COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/abort_peer_aborts_small)
-gc_mutant(141 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
+gc_mutant(141 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
   COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/destroy_peer_is_late_registered)
-gc_mutant(142 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1 GC_TEST_BOUND=3
+gc_mutant(142 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1 GC_TEST_BOUND=3
   COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/destroy_peer_is_late_small)
-gc_test(api.repeat LABELS api TIMEOUT 120
+gc_test(api.repeat LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/repeat_test)
-gc_test(api.repeat.3_threads LABELS api TIMEOUT 120
+gc_test(api.repeat.3_threads LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_PLAN_CACHE=4 GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
   COMMAND test/api/repeat_test)
 # Operations that come again, and what they must be checked for: memory that was freed, operations that were destroyed,
 # another communicator, a group; and each of them is written down for the other ranks.
 set(kept_env GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5 GPUCOLL_COPY_ENGINE_BYTES=50K)
 function(gc_kept_mutant number test)
-  gc_mutant(${number} MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV ${kept_env}
+  gc_mutant(${number} MUST_PRINT "FAILED TEST" LABELS api ENV ${kept_env}
     COMMAND test/api/kept_operations_test --gtest_filter=*${test}*)
 endfunction()
-gc_test(api.kept_operations LABELS api TIMEOUT 120 ENV ${kept_env} COMMAND test/api/kept_operations_test)
+gc_test(api.kept_operations LABELS api ENV ${kept_env} COMMAND test/api/kept_operations_test)
 foreach(plans 1 128)
-  gc_test(api.kept_operations.${plans}_plans LABELS api TIMEOUT 120 ENV ${kept_env} GPUCOLL_PLAN_CACHE=${plans}
+  gc_test(api.kept_operations.${plans}_plans LABELS api ENV ${kept_env} GPUCOLL_PLAN_CACHE=${plans}
     COMMAND test/api/kept_operations_test --gtest_filter=KeptMessages.*)
 endforeach()
-gc_mutant(395 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60 ENV ${kept_env}
+gc_mutant(395 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api ENV ${kept_env}
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
     ${GC_BUILD}/test/api/kept_operations_test --gtest_filter=*BuffersThatWereFreed*)
 gc_kept_mutant(396 AnOpThatWasDestroyed)
-gc_mutant(397 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60 ENV ${kept_env}
+gc_mutant(397 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api ENV ${kept_env}
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
     ${GC_BUILD}/test/api/kept_operations_test --gtest_filter=*ANewCommunicator*)
 gc_kept_mutant(398 InAGroup)
@@ -134,48 +134,48 @@ gc_kept_mutant(481 ListsThatSaySomethingElse)
 gc_kept_mutant(483 EachRoot)
 gc_kept_mutant(495 OneRankMayCapture)
 gc_kept_mutant(484 WithoutBytes)
-gc_test(api.in_place LABELS api TIMEOUT 120
+gc_test(api.in_place LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/in_place_test)
-gc_test(api.in_place.copy LABELS api TIMEOUT 120
+gc_test(api.in_place.copy LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_COPY_ENGINE_BYTES=50K COMMAND test/api/in_place_test)
 # All calls of a group are put aside at one place; and memory is given back though graphs have it.
-gc_mutant(220 MUST_PRINT "FAILED TEST" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
+gc_mutant(220 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND test/api/in_place_test --gtest_filter=InPlace.CallsOfAGroupArePutAsideApart)
-gc_mutant(221 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api TIMEOUT 60
+gc_mutant(221 MUST_PRINT "exit status [1-9][0-9]* instead of 0" LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=5
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "  PASSED  "
     ${GC_BUILD}/test/api/in_place_test --gtest_filter=InPlace.GraphsKeepTheirPlace)
-gc_test(api.share LABELS api plain TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/share_test)
-gc_test(api.share.copy LABELS api TIMEOUT 120
+gc_test(api.share LABELS api plain ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 COMMAND test/api/share_test)
+gc_test(api.share.copy LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_COPY_ENGINE_BYTES=1K COMMAND test/api/share_test)
 # Children of ranks; and with what they may not do: use the device, wait for peers.
 gc_test(api.fork LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_mutant(150 MUST_PRINT "a child ended with status" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
 gc_mutant(151 MUST_PRINT "a child has not ended by exit" LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/fork_test)
-gc_test(api.processes LABELS api TIMEOUT 120 PROCESSORS 2 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
+gc_test(api.processes LABELS api PROCESSORS 2 ENV GPUCOLL_DEVICE=emu COMMAND test/api/processes_test)
 # Ranks are on nodes of their own here: two on each of two, and all apart.
 foreach(nodes 2 4)
-  gc_test(api.processes.${nodes}_nodes LABELS api TIMEOUT 120 PROCESSORS 2 ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=${nodes}
+  gc_test(api.processes.${nodes}_nodes LABELS api PROCESSORS 2 ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=${nodes}
     COMMAND test/api/processes_test)
 endforeach()
 # A rank at rest receives nothing.
-gc_mutant(496 MUST_PRINT "FAILED.*Processes.WhatARank" LABELS api TIMEOUT 60
+gc_mutant(496 MUST_PRINT "FAILED.*Processes.WhatARank" LABELS api
   ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 GPUCOLL_TIMEOUT=5
   COMMAND test/api/processes_test --gtest_filter=Processes.WhatARank*)
 # Nobody looks whether a rank that has closed has made the calls of this one.
-gc_mutant(494 MUST_PRINT "FAILED.*Processes.ACollectiveThat" LABELS api TIMEOUT 60
+gc_mutant(494 MUST_PRINT "FAILED.*Processes.ACollectiveThat" LABELS api
   ENV GPUCOLL_DEVICE=emu GC_TEST_NODES=2 GPUCOLL_TIMEOUT=5
   COMMAND test/api/processes_test --gtest_filter=Processes.ACollectiveThat*)
 gc_test(api.all_reduce.one_shot LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_ONE_SHOT_BYTES=8M COMMAND test/api/all_reduce_test)
-gc_test(api.group LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/group_test)
-gc_test(api.send_recv LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu COMMAND test/api/send_recv_test)
-gc_test(api.group.tcp LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp COMMAND test/api/group_test)
-gc_test(api.send_recv.tcp LABELS api TIMEOUT 120
+gc_test(api.group LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/group_test)
+gc_test(api.send_recv LABELS api ENV GPUCOLL_DEVICE=emu COMMAND test/api/send_recv_test)
+gc_test(api.group.tcp LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp COMMAND test/api/group_test)
+gc_test(api.send_recv.tcp LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TRANSPORT=tcp GPUCOLL_TCP_SOCKETS=3 COMMAND test/api/send_recv_test)
 gc_test(api.collectives LABELS api TIMEOUT 240 ENV GPUCOLL_DEVICE=emu COMMAND test/api/collectives_test)
 # A build without the kernel of a barrier.
-gc_mutant(465 MUST_PRINT "a barrier.*is left out of this build" LABELS api TIMEOUT 60 ENV GPUCOLL_DEVICE=emu
+gc_mutant(465 MUST_PRINT "a barrier.*is left out of this build" LABELS api ENV GPUCOLL_DEVICE=emu
   COMMAND test/api/collectives_test --gtest_filter=*ABarrier*)
 foreach(protocol simple ll ll128)
   gc_test(api.collectives.${protocol} LABELS api TIMEOUT 240
@@ -210,16 +210,16 @@ gc_test(api.differential.all_pairs LABELS api TIMEOUT 240
       GPUCOLL_ALGORITHM=all_pairs GPUCOLL_THREADS=3 GPUCOLL_CHANNELS=3
   COMMAND test/api/differential_test)
 # Messages by copy engine; and the same calls with kernels alone.
-gc_test(api.copy LABELS api TIMEOUT 120 PROCESSORS 2
+gc_test(api.copy LABELS api PROCESSORS 2
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_TIMEOUT=3 COMMAND test/api/copy_test)
-gc_test(api.copy.processes LABELS api TIMEOUT 120
+gc_test(api.copy.processes LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_COPY_REDUCTION_BYTES=50K GPUCOLL_COPY_REDUCTION_PIECE=4K
   COMMAND test/api/copy_processes_test)
-gc_test(api.copy.off LABELS api TIMEOUT 120
+gc_test(api.copy.off LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=off GPUCOLL_TIMEOUT=20
   COMMAND test/api/copy_test
     --gtest_filter=-CopyFault.OneSideInAGraphEndsInTime:CopyFault.BuffersMayBeFreedRightAfterAnAbort)
-gc_test(api.send_recv.copy LABELS api TIMEOUT 120
+gc_test(api.send_recv.copy LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=500 COMMAND test/api/send_recv_test)
 # Large reductions by copy engines, in many pieces and in few, and random calls.
 gc_test(api.copy_reduction LABELS api TIMEOUT 240
@@ -233,23 +233,23 @@ gc_test(api.differential.copy_reduction LABELS api TIMEOUT 240
       GPUCOLL_COPY_REDUCTION_BYTES=1K GPUCOLL_COPY_REDUCTION_PIECE=1K
   COMMAND test/api/differential_test)
 # Straight into registered memory: all of it, and what is left where messages go by copy engines.
-gc_test(api.direct.processes LABELS api TIMEOUT 120
+gc_test(api.direct.processes LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=off GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring GPUCOLL_TIMEOUT=20
     GPUCOLL_VERBOSE=2
   COMMAND test/api/direct_processes_test)
-gc_test(api.direct.small_steps LABELS api TIMEOUT 120
+gc_test(api.direct.small_steps LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_DIRECT_BYTES=2 GPUCOLL_BUFFER_BYTES=4K GPUCOLL_PROTOCOL=simple GPUCOLL_ALGORITHM=ring
     GPUCOLL_THREADS=3 GPUCOLL_TIMEOUT=20 COMMAND test/api/collectives_test --gtest_filter=*Large*/2:*Move*/3)
-gc_test(api.register LABELS api TIMEOUT 120
+gc_test(api.register LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_COPY_ENGINE_BYTES=50K GPUCOLL_TIMEOUT=20 COMMAND test/api/register_test)
-gc_test(api.zero_copy_processes LABELS api TIMEOUT 120 ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GPUCOLL_VERBOSE=2
+gc_test(api.zero_copy_processes LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GPUCOLL_VERBOSE=2
   COMMAND test/api/zero_copy_processes_test)
 # The device has room for what is in use only.
 gc_test(api.leak_processes LABELS api plain TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=30 GPUCOLL_VERBOSE=2 GPUCOLL_EMU_MEMORY=64M GPUCOLL_COPY_ENGINE_BYTES=50K
       GPUCOLL_COPY_REDUCTION_BYTES=200K GPUCOLL_COPY_REDUCTION_PIECE=64K
   COMMAND test/api/leak_processes_test)
-gc_test(api.zero_copy_processes.rings LABELS api TIMEOUT 120
+gc_test(api.zero_copy_processes.rings LABELS api
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 GPUCOLL_VERBOSE=2 GPUCOLL_ALL_PAIRS_BYTES=off
   COMMAND test/api/zero_copy_processes_test)
 gc_test(api.differential.zero_copy LABELS api TIMEOUT 240

@@ -32,7 +32,7 @@ foreach(np 1 2 3 4 7)
     COMMAND test/mpi/nonblocking)
   gc_mpi_test(mpi.persistent_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/persistent)
-  gc_mpi_test(mpi.threads_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
+  gc_mpi_test(mpi.threads_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/threads)
 endforeach()
 
 # Whatever the order in which the ranks combine: the same bits.
@@ -76,9 +76,9 @@ gc_mpi_test(mpi.mpi_t_again LABELS mpi NP 2 MUST_PRINT "goes through the host" M
 # Communicators of one rank, in the world and on a device that others use.
 foreach(np 1 3)
   gc_mpi_labels(${np} EQUAL 3)
-  gc_mpi_test(mpi.alone_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/alone)
+  gc_mpi_test(mpi.alone_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/alone)
 endforeach()
-gc_mpi_test(mpi.teams_alone LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_test(mpi.teams_alone LABELS mpi NP 3 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/alone)
 
 # Several ranks on one device: one team, teams of one size and not, with members in between those of others, and ranks
@@ -142,35 +142,35 @@ endforeach()
 # Kernels that stay until the next call, and some that leave just before it.
 foreach(np 2 3 4)
   gc_mpi_labels(${np} EQUAL 3)
-  gc_mpi_test(mpi.close_calls_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}
+  gc_mpi_test(mpi.close_calls_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/close_calls)
-  gc_mpi_test(mpi.close_calls_short_${np} LABELS ${labels} TIMEOUT 120 NP ${np}
+  gc_mpi_test(mpi.close_calls_short_${np} LABELS ${labels} NP ${np}
     MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_resident_us 15 --mca coll_gpucoll_plan_cache_graphs 0
     COMMAND test/mpi/close_calls)
   # Launched as they were kept, with kernels that stay in between and without.
-  gc_mpi_test(mpi.kept_calls_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MUST_PRINT "[0-9]+ launches were kept"
+  gc_mpi_test(mpi.kept_calls_${np} LABELS ${labels} NP ${np} MUST_PRINT "[0-9]+ launches were kept"
     MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 COMMAND test/mpi/close_calls)
-  gc_mpi_test(mpi.kept_calls_alone_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MUST_PRINT "[0-9]+ launches were kept"
+  gc_mpi_test(mpi.kept_calls_alone_${np} LABELS ${labels} NP ${np} MUST_PRINT "[0-9]+ launches were kept"
     MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 --mca coll_gpucoll_resident_us off
     COMMAND test/mpi/close_calls)
 endforeach()
-gc_mpi_test(mpi.close_calls_stay LABELS mpi TIMEOUT 120 NP 2 MUST_PRINT "[0-9]+ small collectives took no launch"
+gc_mpi_test(mpi.close_calls_stay LABELS mpi NP 2 MUST_PRINT "[0-9]+ small collectives took no launch"
   MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_verbose 1 COMMAND test/mpi/close_calls)
 
 gc_mpi_test(mpi.nonblocking_without_progress_thread LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_PROGRESS_THREAD=0 COMMAND test/mpi/nonblocking)
-gc_mpi_test(mpi.nonblocking_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_test(mpi.nonblocking_threads LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/nonblocking threads)
-gc_mpi_test(mpi.persistent_threads LABELS mpi asan TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_test(mpi.persistent_threads LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/persistent threads)
 # Blocks that belong to nobody, and calls that nobody reads.
 foreach(np 2 3)
   gc_mpi_labels(${np} EQUAL 3)
-  gc_mpi_test(mpi.absent_neighbors_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}
+  gc_mpi_test(mpi.absent_neighbors_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/absent_neighbors)
 endforeach()
 foreach(mutant 412 413)
-  gc_mpi_mutant(${mutant} MUST_PRINT "signal (11|7)" LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+  gc_mpi_mutant(${mutant} MUST_PRINT "signal (11|7)" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/absent_neighbors)
 endforeach()
 foreach(mutant 443 469)
@@ -180,18 +180,18 @@ endforeach()
 # Counts, displacements and types that are gone when the call returns.
 foreach(np 2 3)
   gc_mpi_labels(${np} EQUAL 2)
-  gc_mpi_test(mpi.freed_arrays_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY}
+  gc_mpi_test(mpi.freed_arrays_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY}
     COMMAND test/mpi/freed_arrays)
 endforeach()
-gc_mpi_mutant(410 MUST_PRINT "FAIL rank|signal 11|error: |Error in" LABELS mpi TIMEOUT 120 NP 2
+gc_mpi_mutant(410 MUST_PRINT "FAIL rank|signal 11|error: |Error in" LABELS mpi NP 2
   MPIRUN ${GC_LITERALLY} COMMAND test/mpi/freed_arrays)
 # Host memory of what runs on the device is copied by the caller.
-gc_mpi_test(mpi.host_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/host_copies)
-gc_mpi_test(mpi.teams_host_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY}
+gc_mpi_test(mpi.host_copies LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/host_copies)
+gc_mpi_test(mpi.teams_host_copies LABELS mpi NP 3 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/host_copies)
 # Buffers that the program fills by calls that return early: on GPUs such copies may be under way when MPI is called.
-gc_mpi_test(mpi.program_copies LABELS mpi TIMEOUT 120 NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/program_copies)
-gc_mpi_test(mpi.teams_program_copies LABELS mpi TIMEOUT 120 NP 4 MPIRUN ${GC_LITERALLY}
+gc_mpi_test(mpi.program_copies LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/program_copies)
+gc_mpi_test(mpi.teams_program_copies LABELS mpi NP 4 MPIRUN ${GC_LITERALLY}
   ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMAND test/mpi/program_copies)
 # More communicators at once than devices have room for: the ranks must launch their calls in one order.
 foreach(np 2 4)
@@ -213,7 +213,7 @@ gc_mpi_test(mpi.fork LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} COMMAND test/mp
 gc_mpi_test(mpi.finalize LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize)
 gc_mpi_test(mpi.finalize_used LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/finalize used)
 # One wait for all.
-gc_mpi_test(mpi.finalize_many LABELS mpi asan TIMEOUT 60 MUST_PRINT "has closed 16 communicators" NP 3
+gc_mpi_test(mpi.finalize_many LABELS mpi asan MUST_PRINT "has closed 16 communicators" NP 3
   MPIRUN ${GC_LITERALLY} ENV GPUCOLL_TRANSPORT=tcp GPUCOLL_VERBOSE=2 COMMAND test/mpi/finalize many)
 # Right, and so without a word; wrong, and told.
 foreach(np 1 2 3)
@@ -299,14 +299,14 @@ gc_mpi_mutant(501 MUST_PRINT "Wrote -1, expected|time limit|Segmentation fault" 
 # MPI-IO, over OMPIO, and over ROMIO where Open MPI has it as a plugin.
 foreach(np 1 2 3)
   gc_mpi_labels(${np} EQUAL 2)
-  gc_mpi_test(mpi.files_${np} LABELS ${labels} TIMEOUT 120 NP ${np} MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files)
+  gc_mpi_test(mpi.files_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files)
 endforeach()
-gc_mpi_test(mpi.files_threads LABELS mpi asan TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files threads)
+gc_mpi_test(mpi.files_threads LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files threads)
 gc_mpi_test(mpi.files_without_memory LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca io ompio
   COMMAND test/mpi/files memory)
 file(GLOB romio "${GC_SYSTEM_PLUGIN_DIR}/mca_io_romio*.so")
 if(romio)
-  gc_mpi_test(mpi.files_romio LABELS mpi asan TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY} --mca io ^ompio COMMAND test/mpi/files romio)
+  gc_mpi_test(mpi.files_romio LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ^ompio COMMAND test/mpi/files romio)
   gc_mpi_test(mpi.files_romio_threads LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca io ^ompio
     COMMAND test/mpi/files threads romio)
   gc_mpi_test(mpi.files_romio_without_memory LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca io ^ompio
@@ -316,9 +316,9 @@ endif()
 gc_mpi_test(mpi.files_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0 --timeout 20
   COMMAND test/mpi/files)
 # A read does not load its buffer; what a nonblocking call has read is not stored.
-gc_mpi_mutant(506 MUST_PRINT "short MPI_File_read.*another image" LABELS mpi asan TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(506 MUST_PRINT "short MPI_File_read.*another image" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY}
   --mca io ompio COMMAND test/mpi/files)
-gc_mpi_mutant(507 MUST_PRINT "MPI_File_iread.*wrong byte at 0" LABELS mpi asan TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio
+gc_mpi_mutant(507 MUST_PRINT "MPI_File_iread.*wrong byte at 0" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio
   COMMAND test/mpi/files)
 
 # Against a reference of MPI's matching, over each way that messages can go.
@@ -368,7 +368,7 @@ set_tests_properties(mpi.host_by_default PROPERTIES FAIL_REGULAR_EXPRESSION "err
 gc_mpi_test(mpi.mixed_by_default LABELS mpi TIMEOUT 240 NP 3 COMMAND test/mpi/mixed)
 gc_mpi_test(mpi.staged_by_default LABELS mpi TIMEOUT 240 NP 3 COMMAND test/mpi/staged)
 # Host memory of what runs on the device has a pool of its own.
-gc_mpi_test(mpi.alone_beside_staging LABELS mpi TIMEOUT 120 NP 1 MPIRUN ${GC_LITERALLY} ENV GPUCOLL_STAGING_BYTES=64K
+gc_mpi_test(mpi.alone_beside_staging LABELS mpi NP 1 MPIRUN ${GC_LITERALLY} ENV GPUCOLL_STAGING_BYTES=64K
   COMMAND test/mpi/alone)
 # Ranks that reach each other through host memory only.
 gc_mpi_test(mpi.mixed_shm LABELS mpi TIMEOUT 240 NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_transport shm
@@ -380,7 +380,7 @@ gc_test(mpi.bad_parameter LABELS mpi TIMEOUT 240 PROCESSORS 2 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/bad_parameter.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/host)
 
 # Mutant: persistent requests of the engine let go of types and operations.
-gc_mpi_mutant(101 LABELS mpi asan TIMEOUT 120 MUST_PRINT "lets its type go early|Segmentation fault|heap-use-after-free" NP 2
+gc_mpi_mutant(101 LABELS mpi asan MUST_PRINT "lets its type go early|Segmentation fault|heap-use-after-free" NP 2
   MPIRUN ${GC_LITERALLY} COMMAND test/mpi/persistent)
 # At the end of MPI, what was never started is taken for under way: on the rank that comes to it, and on the others.
 gc_mpi_mutant(104 LABELS mpi asan MUST_PRINT "finalized while it is under way" NP 3 MPIRUN ${GC_LITERALLY}
@@ -388,7 +388,7 @@ gc_mpi_mutant(104 LABELS mpi asan MUST_PRINT "finalized while it is under way" N
 gc_mpi_mutant(105 LABELS mpi asan MUST_PRINT "error: MPI_Allreduce_init" NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/finalize unstarted)
 # Calls without bytes are counted.
-gc_mpi_mutant(103 LABELS mpi asan TIMEOUT 120 MUST_PRINT "calls MPI_" NP 2 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(103 LABELS mpi asan MUST_PRINT "calls MPI_" NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/collectives 1)
 
 # A communicator is freed while others have yet to read its lines.
@@ -403,7 +403,7 @@ endforeach()
 
 gc_test(mpi.causes LABELS mpi TIMEOUT 240 PROCESSORS 4 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/mpi/causes.sh ${GC_MPIRUN} ${GC_BUILD}/test/mpi/causes)
-gc_mpi_mutant(468 MUST_PRINT "cut_off_messages.*message_many" LABELS mpi TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY}
+gc_mpi_mutant(468 MUST_PRINT "cut_off_messages.*message_many" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/causes plain)
 
 gc_mutant(114 LABELS mpi asan MUST_PRINT "is not told once" ENV ${GC_MPI_ENV} "GC_SANITIZERS=${GC_SANITIZERS}"
@@ -458,7 +458,7 @@ foreach(mutant_and_sign "381:device to device: wrong data" "383:bytes of 113" "3
         "385:the sender could not send it")
   string(REGEX REPLACE ":.*" "" mutant "${mutant_and_sign}")
   string(REGEX REPLACE "^[0-9]*:" "" sign "${mutant_and_sign}")
-  gc_mpi_mutant(${mutant} MUST_PRINT "${sign}" LABELS mpi TIMEOUT 120 NP 2 MPIRUN ${GC_LITERALLY}
+  gc_mpi_mutant(${mutant} MUST_PRINT "${sign}" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
     COMMAND ${GC_SOURCE}/test/mpi/as_nodes.sh ab ${GC_BUILD}/test/mpi/pieces)
 endforeach()
 foreach(group lateness deaths departures)

@@ -241,10 +241,10 @@ gc_test(tools.plot LABELS tools TIMEOUT 200
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/plot_test.py ${GC_SOURCE}/contrib/plot)
 gc_test(tools.performance LABELS tools
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/performance_test.py ${GC_SOURCE}/contrib/performance)
-gc_test(tools.trace LABELS tools TIMEOUT 120 PROCESSORS 4 ENV ${GC_MPI_ENV}
+gc_test(tools.trace LABELS tools PROCESSORS 4 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/trace_test.py ${GC_SOURCE}/contrib/trace-report
           ${GC_BUILD}/test/mpi/late ${GC_MPIRUN} --oversubscribe --bind-to none)
-gc_test(tools.nvtx LABELS tools TIMEOUT 120 PROCESSORS 2 ENV ${GC_MPI_ENV}
+gc_test(tools.nvtx LABELS tools PROCESSORS 2 ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/tools/with_python.sh ${GC_SOURCE}/test/tools/nvtx_test.py "${GC_NVTX_TOOL}"
           ${GC_BUILD}/test/mpi/late ${GC_MPIRUN} --oversubscribe --bind-to none)
 gc_test(tools.plot_without_matplotlib LABELS tools ENV PYTHONPATH=${GC_SOURCE}/test/tools/no_matplotlib

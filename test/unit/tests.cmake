@@ -73,16 +73,16 @@ gc_mutant(162 MUST_PRINT "FAILED.*WhoComesWhileAnotherThreadIsAtItGoesOn" LABELS
 gc_test(unit.tuner LABELS unit COMMAND test/unit/core/tuner_test)
 gc_test(unit.tuning_file LABELS unit COMMAND test/unit/core/tuning_file_test)
 gc_test(unit.address LABELS unit COMMAND test/unit/net/address_test)
-gc_test(unit.bootstrap LABELS unit TIMEOUT 120 COMMAND test/unit/net/bootstrap_test --gtest_filter=-Few*)
+gc_test(unit.bootstrap LABELS unit COMMAND test/unit/net/bootstrap_test --gtest_filter=-Few*)
 if(NOT GC_SANITIZERS MATCHES undefined)  # as above
-  gc_test(unit.bootstrap.few_descriptors LABELS unit plain TIMEOUT 120 COMMAND test/unit/net/bootstrap_test --gtest_filter=Few*)
+  gc_test(unit.bootstrap.few_descriptors LABELS unit plain COMMAND test/unit/net/bootstrap_test --gtest_filter=Few*)
 endif()
 if(GC_TSAN_VARIANTS)  # a child of several threads may start no others there
   # ThreadSanitizer ends a child of a process with threads that starts one.
-  gc_test(unit.bootstrap.tsan LABELS unit TIMEOUT 120
+  gc_test(unit.bootstrap.tsan LABELS unit
     COMMAND test/unit/net/bootstrap_test_tsan --gtest_filter=-Few*:SocketBootstrap.NamesARankThatIsStopped)
 endif()
-gc_test(unit.tcp LABELS unit TIMEOUT 120 COMMAND test/unit/net/tcp_test)
+gc_test(unit.tcp LABELS unit COMMAND test/unit/net/tcp_test)
 gc_mutant(490 MUST_PRINT "FAILED.*TcpLink.AnOrderlyEnd" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.AnOrderlyEnd*)  # the mark is never sent
 gc_mutant(491 MUST_PRINT "FAILED.*TcpLink.AnEndWithoutAMark" LABELS unit
@@ -93,14 +93,14 @@ gc_mutant(505 MUST_PRINT "FAILED.*FrameWriter.AHostThatIsOutOfReach" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=FrameWriter.AHostThatIsOutOfReach*)  # counts as this host's own failure
 gc_mutant(498 MUST_PRINT "FAILED.*TcpLink.AHostThatDoesNotSend" LABELS unit
   COMMAND test/unit/net/tcp_test --gtest_filter=TcpLink.AHostThatDoesNotSend*)  # a host that refuses goes unnoticed
-gc_test(unit.tcp.ipv6 LABELS unit TIMEOUT 120
+gc_test(unit.tcp.ipv6 LABELS unit
   COMMAND ${GC_SOURCE}/test/unit/over_ipv6.sh ${GC_BUILD}/test/unit/net/tcp_test)
 set_tests_properties(unit.tcp.ipv6 PROPERTIES SKIP_RETURN_CODE 77)
 if(GC_TSAN_VARIANTS)
   gc_test(unit.tcp.tsan LABELS unit TIMEOUT 240 COMMAND test/unit/net/tcp_test_tsan)
 endif()
 if(GC_VERBS)
-  gc_test(unit.verbs LABELS unit TIMEOUT 120 ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS} COMMAND test/unit/net/verbs_test)
+  gc_test(unit.verbs LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS} COMMAND test/unit/net/verbs_test)
   gc_mutant(190 MUST_PRINT "FAILED.*Verbs.CarrySlicesOfAnySize" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
     COMMAND test/unit/net/verbs_test --gtest_filter=Verbs.CarrySlicesOfAnySize*)
   gc_mutant(192 MUST_PRINT "FAILED.*Verbs.ALinkThatGoesDown" LABELS unit ENV GPUCOLL_VERBS_LIBRARY=${GC_FAKE_VERBS}
@@ -146,19 +146,19 @@ gc_test(unit.copy_engine_reduction LABELS unit COMMAND test/unit/core/copy_engin
 gc_test(unit.copy_reduction LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_reduction_test)
 gc_mutant(170 MUST_PRINT "FAILED.*CopyReductionPlan.AreRightInAnyOrderOfEvents" LABELS unit
   COMMAND test/unit/core/copy_engine_reduction_test)
-gc_mutant(171 MUST_PRINT "FAILED.*CopyReduction.GetsOn" LABELS unit TIMEOUT 120 ENV GPUCOLL_DEVICE=emu
+gc_mutant(171 MUST_PRINT "FAILED.*CopyReduction.GetsOn" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/copy_reduction_test --gtest_filter=*GetsOnWithSeveralCalls*)
 gc_test(unit.copy_messages LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_messages_test)
 gc_test(unit.reclaim LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test)
-gc_test(unit.closing LABELS unit TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/closing_test)
+gc_test(unit.closing LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/closing_test)
 if(GC_TSAN_VARIANTS)
   gc_test(unit.closing.tsan LABELS unit TIMEOUT 240 ENV GPUCOLL_DEVICE=emu
     COMMAND test/unit/core/closing_test_tsan --gtest_filter=*WhateverOrder*)
 endif()
 # Each communicator is waited for alone; each that has failed gets a time of its own.
-gc_mutant(508 MUST_PRINT "FAILED.*Closing.WaitsOnce" LABELS unit TIMEOUT 60 ENV GPUCOLL_DEVICE=emu
+gc_mutant(508 MUST_PRINT "FAILED.*Closing.WaitsOnce" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/closing_test --gtest_filter=*WaitsOnce*)
-gc_mutant(509 MUST_PRINT "FAILED.*Closing.GivesAll" LABELS unit TIMEOUT 60 ENV GPUCOLL_DEVICE=emu
+gc_mutant(509 MUST_PRINT "FAILED.*Closing.GivesAll" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/closing_test --gtest_filter=*GivesAll*)
 gc_test(unit.quiescence LABELS unit COMMAND test/unit/core/quiescence_test)
 gc_test(unit.send_order LABELS unit COMMAND test/unit/core/send_order_test)
@@ -190,20 +190,20 @@ gc_test(unit.pinned_pool LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mp
 gc_test(unit.pipelined_copy LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/mpi/pipelined_copy_test)
 gc_test(unit.links LABELS unit COMMAND test/unit/core/links_test)
 # A rank whose communicator has failed waits for peers' hosts.
-gc_mutant(510 MUST_PRINT "FAILED.*Links.WaitForNoEnd" LABELS unit TIMEOUT 60
+gc_mutant(510 MUST_PRINT "FAILED.*Links.WaitForNoEnd" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=Links.WaitForNoEnd*)
-gc_mutant(492 MUST_PRINT "FAILED.*LinkProgress.ComparesMessages" LABELS unit TIMEOUT 60
+gc_mutant(492 MUST_PRINT "FAILED.*LinkProgress.ComparesMessages" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ComparesMessages*)
-gc_mutant(504 MUST_PRINT "FAILED.*LinkProgress.APeerThatTakesNothing" LABELS unit TIMEOUT 120
+gc_mutant(504 MUST_PRINT "FAILED.*LinkProgress.APeerThatTakesNothing" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.APeerThatTakesNothing*)  # keeps the mark from all
-gc_mutant(502 MUST_PRINT "FAILED.*LinkProgress.ARankThatHasFinished" LABELS unit TIMEOUT 60
+gc_mutant(502 MUST_PRINT "FAILED.*LinkProgress.ARankThatHasFinished" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ARankThatHasFinished*)  # waits for others' marks
-gc_mutant(503 MUST_PRINT "FAILED.*LinkProgress.LooksAtRest" LABELS unit TIMEOUT 120
+gc_mutant(503 MUST_PRINT "FAILED.*LinkProgress.LooksAtRest" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.LooksAtRest*)  # looks all the time for a mark
-gc_mutant(493 MUST_PRINT "FAILED.*LinkProgress.DataThatThePeerHasNotTaken" LABELS unit TIMEOUT 60
+gc_mutant(493 MUST_PRINT "FAILED.*LinkProgress.DataThatThePeerHasNotTaken" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.DataThatThePeerHasNotTaken*)
 # Over verbs, launches that are made or end do not begin the time anew.
-gc_mutant(499 MUST_PRINT "FAILED.*LinkBreaks.ThatAreUncertain" LABELS unit TIMEOUT 60
+gc_mutant(499 MUST_PRINT "FAILED.*LinkBreaks.ThatAreUncertain" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkBreaks.*)
 gc_mutant(191 MUST_PRINT "FAILED.*Wireup.ATrialThatFailsOnOneSide" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=Wireup.ATrialThatFailsOnOneSide*)
@@ -223,7 +223,7 @@ gc_test(unit.device_link LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/co
 gc_mutant(152 MUST_PRINT "FAILED.*DeviceLink.OfOnePairKeepsAllRanksFromLl128" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/device_link_test)
 gc_test(unit.mailbox LABELS unit COMMAND test/unit/core/mailbox_test)
-gc_test(unit.registration LABELS unit plain TIMEOUT 120 COMMAND test/unit/core/registration_test)
+gc_test(unit.registration LABELS unit plain COMMAND test/unit/core/registration_test)
 # A rank that passes another's fault on as its own; that takes nobody for stopped; that blames others for its own pause;
 # that ends kernels before its program can learn why.
 gc_mutant(130 MUST_PRINT "FAILED  . Fault" LABELS unit
@@ -259,7 +259,7 @@ foreach(mutant 462 463)
   gc_mutant(${mutant} MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test
     --gtest_filter=Reclaim.*)
 endforeach()
-gc_mutant(464 MUST_PRINT "Failure" LABELS unit TIMEOUT 60 ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_messages_test
+gc_mutant(464 MUST_PRINT "Failure" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/copy_messages_test
   --gtest_filter=*DeviceThatHasFailed)
 gc_mutant(467 MUST_PRINT "FAILED TEST" LABELS unit COMMAND test/unit/core/quiescence_test)
 gc_mutant(425 MUST_PRINT "FAILED TEST" LABELS unit ENV GPUCOLL_DEVICE=emu COMMAND test/unit/core/reclaim_test

@@ -766,6 +766,29 @@ void freed_requests(const Folder& folder) {
   await("a freed MPI_File_iread_at", [&] { return to.differs(stream, stream.size()) == -1; });
 }
 
+// The program closes a file without the end of a split collective. Others, which Open MPI makes at the address of that
+// one, have nothing to do with its buffer.
+void closed_early(const Folder& folder) {
+  const std::string path = folder.of("early" + std::to_string(g_rank));
+  const Bytes first(1000, 1), second(1000, 2);
+  Bytes host(1000, 3), found(1000);
+  Memory device(Where::device, first.size());
+  fill(path, first);
+  {
+    const File file(path, MPI_MODE_RDONLY, MPI_COMM_SELF);
+    MPI_File_read_at_all_begin(file.get(), 0, device.at(0), 1000, MPI_BYTE);
+  }
+  device.write(second.data());
+  for (int i = 0; i < 4; ++i) {
+    const File file(path, MPI_MODE_RDONLY, MPI_COMM_SELF);
+    MPI_File_read_at_all_begin(file.get(), 0, host.data(), 1000, MPI_BYTE);
+    MPI_File_read_at_all_end(file.get(), host.data(), MPI_STATUS_IGNORE);
+  }
+  device.read(found.data());
+  if (!checked(found == second)) fail("a split collective of a closed file has written");
+  if (!checked(host == first)) fail("split collectives behind a closed file: wrong data");
+}
+
 // ---- without memory ----
 
 // Rank 0 passes a type that no host memory is large enough for. It gets an error, and the others do not wait for it.
@@ -811,6 +834,7 @@ void with_one_thread() {
   external_representation(folder);
   errors(folder);
   freed_requests(folder);
+  closed_early(folder);
 }
 
 // ---- threads ----

@@ -162,6 +162,17 @@ void cut_off_small(const Peer& peer, const gc_message_key& key, const proto::Env
   if (fits(peer, slot, envelope, key, size)) (void)Outboxes::instance().end_named(slot, is_here);
 }
 
+// Returns whether the slot's message is the one that the first n bytes of an envelope name, as far as these tell. A
+// thread without a name may have ended that message, and the sender may have taken the slot for another one since.
+// Fewer than 32 bytes do not tell the serial number: then only the order of slots keeps the messages apart, as the
+// sender comes to a slot again behind all others.
+bool is_named(const Peer& peer, const proto::OutboxSlot& slot, const proto::Envelope& envelope, size_t n) {
+  proto::Envelope its = envelope;
+  std::memcpy(its.nonce, peer.outbox().nonce, sizeof its.nonce);
+  its.serial = slot.serial;
+  return !std::memcmp(&its, &envelope, std::min(n, offsetof(proto::Envelope, rest))) || gc_mutant(511);
+}
+
 // Where the beginning of an envelope has been delivered, it names the slot; else the slot is that of the first message.
 void cut_off(const gc_process_blob* from, const gc_message_key* key, const gc_envelope* bytes, size_t n, size_t size,
              int matched) {
@@ -173,8 +184,12 @@ void cut_off(const gc_process_blob* from, const gc_message_key* key, const gc_en
       n >= proto::kLeastEnvelopeBytes && !std::memcmp(envelope.magic, proto::kEnvelopeMagic, sizeof envelope.magic);
   Outboxes& outboxes = Outboxes::instance();
   if (proto::OutboxSlot* slot = named ? slot_of(*peer, envelope) : nullptr;
-      slot && slot->context == key->context && slot->tag == key->tag && outboxes.end_named(*slot, is_here))
-    return;
+      slot && slot->context == key->context && slot->tag == key->tag) {
+    const auto named_here = [&](const proto::OutboxSlot& its) {
+      return is_here(its) && is_named(*peer, its, envelope, n);
+    };
+    if (outboxes.end_named(*slot, named_here)) return;
+  }
   const auto found = [&](const proto::OutboxSlot& slot) {
     return state_of(slot) == state_found(matched) && has_size_of_envelope(slot);
   };

@@ -88,8 +88,8 @@ class Outboxes {
     if (slot) set_state(*slot, next(*slot));
     return slot;
   }
-  // Ends the message of a slot that its envelope names. Returns whether the slot still was in a state that `is` wants:
-  // a thread that has no envelope in its hands may have taken it for its own.
+  // Ends the message of a slot that its envelope names. Returns whether the slot still was what `is` wants: a thread
+  // that has no envelope in its hands may have taken it for its own.
   template <class Is>
   bool end_named(proto::OutboxSlot& slot, const Is& is) {
     std::lock_guard lock(leading_);

@@ -173,6 +173,9 @@ gc_test(unit.copy_queue LABELS unit tsan asan ENV GPUCOLL_DEVICE=emu GPUCOLL_RES
 gc_test(unit.copy_queue_leaving LABELS unit ENV GPUCOLL_DEVICE=emu GPUCOLL_RESIDENT_US=20
   COMMAND test/unit/mpi/copy_queue_test --gtest_filter=-*NeedsNoLaunch*)
 gc_test(unit.messages LABELS unit tsan asan ENV GPUCOLL_DEVICE=emu COMMAND test/unit/pt2pt/messages_test)
+# A message is ended by a name that was another one's before.
+gc_mutant(511 MUST_PRINT "FAILED.*Messages.ThatAreCutOff" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/pt2pt/messages_test --gtest_filter=*CutOff*)
 gc_mutant(215 MUST_PRINT "FAILED.*OfPageableMemoryShareTheSlots" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/pt2pt/messages_test --gtest_filter=*Slots)
 gc_mutant(214 MUST_PRINT "FAILED.*SenderFailsBesideItsList" LABELS unit ENV GPUCOLL_DEVICE=emu

@@ -184,6 +184,36 @@ TEST_F(Messages, FailAtTheirReceiverWhereTheirSenderFailsBesideItsList) {
   EXPECT_NE(finish(offer), 0);
 }
 
+// Messages of one key that their receives have no room for. Another thread without a name has ended the first one,
+// whose slot the sender has used again: then the thread that has the old name ends the oldest one, and not the newest.
+TEST_F(Messages, ThatAreCutOffKeepSlotsOfNewerOnes) {
+  const gc_message_key key = {5, 0};
+  Memory from(500);
+  const gc_message_data data = from.as_message();
+  gc_envelope first, second, newest, no_name = {};
+  gc_transfer *of_first, *of_second, *of_newest;
+  ASSERT_EQ(g_engine.offer(&g_blob, &key, &data, GC_SEND_SYNCHRONOUS, &first, &of_first), 0);
+  ASSERT_EQ(g_engine.offer(&g_blob, &key, &data, GC_SEND_SYNCHRONOUS, &second, &of_second), 0);
+  const auto cut_off = [&](const gc_envelope& name, size_t n) {
+    g_engine.cut_off(&g_blob, &key, &name, n, GC_ENVELOPE_BYTES, 0);
+  };
+  cut_off(no_name, 0);
+  ASSERT_EQ(finish(of_first), 0);
+  for (;;) {
+    ASSERT_EQ(g_engine.offer(&g_blob, &key, &data, GC_SEND_SYNCHRONOUS, &newest, &of_newest), 0);
+    if (&slot_of(newest) == &slot_of(first)) break;
+    cut_off(newest, sizeof newest);
+    ASSERT_EQ(finish(of_newest), 0);
+  }
+  cut_off(first, offsetof(proto::Envelope, rest));
+  EXPECT_EQ(state_of(slot_of(second)), proto::Offer::done);
+  EXPECT_EQ(state_of(slot_of(newest)), proto::Offer::offered);
+  cut_off(second, sizeof second);
+  cut_off(newest, sizeof newest);
+  EXPECT_EQ(finish(of_second), 0);
+  EXPECT_EQ(finish(of_newest), 0);
+}
+
 // So a probe need not look for its slot for long.
 TEST_F(Messages, OfTheEnvelopesSizeThatHaveNoSlotAreKnown) {
   const gc_message_key key = {4, 0};

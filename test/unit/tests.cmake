@@ -203,6 +203,8 @@ gc_mutant(502 MUST_PRINT "FAILED.*LinkProgress.ARankThatHasFinished" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ARankThatHasFinished*)  # waits for others' marks
 gc_mutant(503 MUST_PRINT "FAILED.*LinkProgress.LooksAtRest" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.LooksAtRest*)  # looks all the time for a mark
+gc_mutant(512 MUST_PRINT "FAILED.*LinkProgress.LooksAtEachLook" LABELS unit
+  COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.LooksAtEachLook*)  # looks all the time at who takes nothing
 gc_mutant(493 MUST_PRINT "FAILED.*LinkProgress.DataThatThePeerHasNotTaken" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.DataThatThePeerHasNotTaken*)
 # Over verbs, launches that are made or end do not begin the time anew.

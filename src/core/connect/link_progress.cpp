@@ -17,6 +17,10 @@ void LinkProgress::wake() {
 }
 
 void LinkProgress::finish() {
+  {
+    std::lock_guard lock(mutex_);
+    moved_at_ = std::chrono::steady_clock::now();
+  }
   finishes_.store(true, std::memory_order_release);  // behind the counts; partner: progress()
   wake();
 }
@@ -42,13 +46,17 @@ bool LinkProgress::expects_end(const Moved& link) const noexcept {
   return link.closing && link.failure && (!link.finished || gc_mutant(502)) && !link.end->peer_end();
 }
 
+// REQUIRES: finish().
+bool LinkProgress::is_unsent(const Moved& link) const noexcept { return link.failure && !link.rests; }
+
 void LinkProgress::expect_ends(const std::function<bool(int peer)>& is_closing) {
   bool any = false;
+  const bool closes = finishes_.load(std::memory_order_relaxed);
   {
     std::lock_guard lock(mutex_);
     for (Moved& link : links_) {
       if (!link.closing && link.end->tells_end()) link.closing = is_closing(link.peer);
-      any |= expects_end(link);
+      any |= expects_end(link) || (closes && is_unsent(link));
     }
   }
   if (any && !gc_mutant(496)) wake();
@@ -118,14 +126,19 @@ bool LinkProgress::finish_rested() noexcept {
   return any;
 }
 
-// REQUIRES: the mutex. Returns whether more may come soon of what peers that are closing send. Their marks may never
-// come, so the watchdog wakes the proxy for these (expect_ends).
-bool LinkProgress::more_comes(StepProgress moved) noexcept {
-  constexpr std::chrono::milliseconds kSoon(10);
-  if (std::none_of(links_.begin(), links_.end(), [this](const Moved& link) { return expects_end(link); })) return false;
+// REQUIRES: the mutex, and no kernel runs. Returns whether steps may move soon: those that are left, or what peers that
+// are closing send. A peer that is stopped takes nothing, and sends no mark, so the watchdog wakes the proxy for these
+// (expect_ends).
+bool LinkProgress::goes_on_soon(StepProgress moved, bool closes) noexcept {
+  constexpr std::chrono::milliseconds kSoon(10), kSoonTaken(500);
+  const bool left = moved == StepProgress::pending;
+  const bool expects =
+      std::any_of(links_.begin(), links_.end(), [this](const Moved& link) { return expects_end(link); });
+  if (!closes && !expects) return left;
   const auto now = std::chrono::steady_clock::now();
-  if (moved == StepProgress::moved) came_at_ = now;
-  return now - came_at_ < kSoon || gc_mutant(503);
+  if (moved == StepProgress::moved) moved_at_ = now;
+  if (left) return !closes || now - moved_at_ < kSoonTaken || gc_mutant(512);
+  return expects && (now - moved_at_ < kSoon || gc_mutant(503));
 }
 
 // Reads the wakes, then the activity, and then moves steps: so a round that finds no activity moves all that kernels
@@ -140,10 +153,11 @@ LinkProgress::Progress LinkProgress::progress() noexcept {
   if (activity == KernelActivity::none && rested_at_ == wakes) return Progress::none_pending;
   const StepProgress moved = move_all();
   if (finishes && activity != KernelActivity::launched && finish_rested()) return Progress::moved;
-  const bool pending = moved == StepProgress::pending || more_comes(moved);
-  if (activity == KernelActivity::none && moved == StepProgress::none && !pending) rested_at_ = wakes;
+  const bool none_runs = activity == KernelActivity::none;
+  const bool soon = goes_on_soon(moved, finishes && none_runs);
+  if (none_runs && moved != StepProgress::moved && !soon) rested_at_ = wakes;
   if (moved == StepProgress::moved) return Progress::moved;
-  if (pending || activity == KernelActivity::launched) return Progress::waiting;
+  if (soon || activity == KernelActivity::launched) return Progress::waiting;
   return activity == KernelActivity::in_graphs ? Progress::watching : Progress::none_pending;
 }
 

@@ -35,9 +35,9 @@ class LinkProgress final : public ProxyWork {
   void finish();
   // Returns how many bytes are left that would be lost if this process ended now; 0 only once the ends have been told.
   size_t unacknowledged() const;
-  // Has the proxy look at the links of peers that are closing once more, unless these ends have told it, also while no
-  // kernel runs: what such a peer has sent is lost where its process ends before it is received. By the watchdog, at
-  // each look.
+  // Has the proxy look once more, also while no kernel runs, at the links of peers that are closing, unless these ends
+  // have told it: what such a peer has sent is lost where its process ends before it is received; and from finish() on
+  // at those that have more to send. By the watchdog, at each look.
   void expect_ends(const std::function<bool(int peer)>& is_closing);
   // A link that is broken: why, and whose it is.
   struct Failure {
@@ -68,8 +68,9 @@ class LinkProgress final : public ProxyWork {
   net::StepProgress move_all() noexcept;
   Status compare_end(const Moved& link) const;
   bool expects_end(const Moved& link) const noexcept;
+  bool is_unsent(const Moved& link) const noexcept;
   bool finish_rested() noexcept;
-  bool more_comes(net::StepProgress moved) noexcept;
+  bool goes_on_soon(net::StepProgress moved, bool closes) noexcept;
 
   const std::function<KernelActivity()> activity_;
   const MessageCounts* const counts_;  // null: nobody counts
@@ -77,7 +78,7 @@ class LinkProgress final : public ProxyWork {
   std::atomic<bool> finishes_{false};
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Moved> links_;
-  std::chrono::steady_clock::time_point came_at_ = {};  // last, while ends of peers that are closing are expected
+  std::chrono::steady_clock::time_point moved_at_ = {};  // last, while this rank closes or expects ends of peers
   uint64_t rested_at_ = 0;  // by wakes_: then nothing was left of what kernels had stored, and none ran
 };
 

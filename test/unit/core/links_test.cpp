@@ -582,7 +582,10 @@ TEST(LinkProgress, APeerThatTakesNothingKeepsNoOtherOneFromItsEnd) {
   stuck.left = 0;
   EXPECT_EQ(progress.unacknowledged(), 1u);
   stuck.answer = net::StepProgress::none;
-  EXPECT_TRUE(comes([&] { return stuck.finishes == 1 && progress.unacknowledged() == 0; }));
+  EXPECT_TRUE(comes([&] {
+    progress.expect_ends(kStaying);  // as the watchdog does
+    return stuck.finishes == 1 && progress.unacknowledged() == 0;
+  }));
   EXPECT_EQ(empty.finishes, 1);
 }
 
@@ -593,6 +596,25 @@ bool rests(LinkProgress& progress) {
 }
 
 }  // namespace
+
+// The proxy goes to rest between the watchdog's looks, as the peer may be stopped for ever.
+TEST(LinkProgress, LooksAtEachLookForAPeerThatTakesNothingOfARankThatCloses) {
+  CountingEnd stuck;
+  stuck.answer = net::StepProgress::pending;
+  LinkProgress progress([] { return KernelActivity::none; }, nullptr);
+  progress.add(1, stuck, {});
+  progress.finish();
+  ASSERT_TRUE(rests(progress));
+  for (int look = 0; look < 3 && !HasFailure(); ++look) {
+    const int looks = stuck.looks;
+    progress.expect_ends(kStaying);
+    EXPECT_TRUE(comes([&] { return stuck.looks > looks; })) << look;
+    EXPECT_TRUE(rests(progress));
+  }
+  stuck.answer = net::StepProgress::none;
+  progress.expect_ends(kStaying);
+  EXPECT_TRUE(comes([&] { return stuck.finishes == 1; }));
+}
 
 // What a peer has sent before it closes must come to this process before that one ends, though no kernel runs here. A
 // peer that is stopped never sends its mark: the proxy goes to rest between the watchdog's looks.

@@ -635,6 +635,34 @@ TEST(LinkProgress, LooksAtRestAtEachLookUntilAPeerThatIsClosingHasEnded) {
   EXPECT_FALSE(has_looked(kClosing));
 }
 
+// A round that has begun before the last wake, and comes to the links behind a round that has begun after it, finds
+// nothing to do.
+TEST(LinkProgress, ARoundThatComesLateDoesNotLookAgain) {
+  static thread_local bool is_late = false;
+  std::atomic<bool> has_begun{false}, goes_on{false};
+  CountingEnd end;
+  LinkProgress progress(
+      [&] {
+        if (is_late) has_begun = true;
+        while (is_late && !goes_on) std::this_thread::yield();
+        return KernelActivity::none;
+      },
+      nullptr);
+  progress.add(1, end, {});
+  ASSERT_TRUE(rests(progress));
+  std::thread late([&] {
+    is_late = true;
+    EXPECT_EQ(progress.progress(), ProxyWork::Progress::none_pending);
+  });
+  while (!has_begun) std::this_thread::yield();
+  progress.wake();
+  EXPECT_TRUE(rests(progress));
+  const int looks = end.looks;
+  goes_on = true;
+  late.join();
+  EXPECT_EQ(end.looks, looks);
+}
+
 // A peer that closes later has no word for this rank: its socket has ended.
 TEST(LinkProgress, ARankThatHasFinishedNeedsNoEnd) {
   CountingEnd end;

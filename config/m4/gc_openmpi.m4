@@ -3,7 +3,7 @@
 # Answers MPICC, MPI_CPPFLAGS and MPI_LIBS (for MPI programs), OMPI_CPPFLAGS (for the component: internal headers,
 # then our stub/ directory for those that distributions forget), OMPI_PLUGIN_DIR (where the component goes),
 # OMPI_SYSTEM_PLUGIN_DIR (where Open MPI's own are), OMPI_VERSION, the probes of GC_PROBE_OPENMPI in config.h and
-# GC_PARTITIONED and GC_PML_UCX (whether MPI has partitioned messages and the PML ucx).
+# GC_PARTITIONED, GC_PML_UCX and GC_ROMIO (whether MPI has partitioned messages, the PML ucx and ROMIO).
 AC_DEFUN([GC_CHECK_OPENMPI],[
   AC_ARG_VAR([MPICC],[Open MPI's wrapper compiler])
   AC_PATH_PROGS([MPICC],[mpicc mpicc.openmpi],[no])
@@ -46,6 +46,8 @@ AC_DEFUN([GC_CHECK_OPENMPI],[
   # 5.0 has most components in its libraries.
   AS_IF([$OMPI_INFO --parsable 2>/dev/null | grep '^mca:pml:ucx:' >/dev/null],[gc_pml_ucx=ON],[gc_pml_ucx=OFF])
   AC_SUBST([GC_PML_UCX],[$gc_pml_ucx])
+  AS_IF([$OMPI_INFO --parsable 2>/dev/null | grep '^mca:io:romio' >/dev/null],[gc_romio=ON],[gc_romio=OFF])
+  AC_SUBST([GC_ROMIO],[$gc_romio])
   AC_SUBST([OMPI_SYSTEM_PLUGIN_DIR])
   AC_SUBST([OMPI_VERSION],[$gc_openmpi_version])
   AC_ARG_WITH([ompi-plugin-dir],[AS_HELP_STRING([--with-ompi-plugin-dir=DIR],

@@ -296,7 +296,7 @@ gc_mpi_test(mpi.one_sided_devices_says LABELS mpi NP 2
 gc_mpi_mutant(501 MUST_PRINT "Wrote -1, expected|time limit|Segmentation fault" LABELS mpi NP 2
   MPIRUN ${GC_LITERALLY} ${cma} --timeout 8 COMMAND test/mpi/one_sided_devices)
 
-# MPI-IO, over OMPIO, and over ROMIO where Open MPI has it as a plugin.
+# MPI-IO, over OMPIO, and over ROMIO where Open MPI has it.
 foreach(np 1 2 3)
   gc_mpi_labels(${np} EQUAL 2)
   gc_mpi_test(mpi.files_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files)
@@ -304,8 +304,7 @@ endforeach()
 gc_mpi_test(mpi.files_threads LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio COMMAND test/mpi/files threads)
 gc_mpi_test(mpi.files_without_memory LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca io ompio
   COMMAND test/mpi/files memory)
-file(GLOB romio "${GC_SYSTEM_PLUGIN_DIR}/mca_io_romio*.so")
-if(romio)
+if(GC_ROMIO)
   gc_mpi_test(mpi.files_romio LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ^ompio COMMAND test/mpi/files romio)
   gc_mpi_test(mpi.files_romio_threads LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca io ^ompio
     COMMAND test/mpi/files threads romio)

@@ -879,10 +879,19 @@ void with_threads() {
   on_threads(3, [&](int t) { use_files(folder, shared.get(), t); });
 }
 
+void one_write() {
+  const Folder folder;
+  const std::string path = folder.of("one");
+  const File file(path, MPI_MODE_CREATE | MPI_MODE_RDWR);
+  writes(path, file.get(), kWrites[0], Plan{kShapes[0], 37, false}, Where::device);
+}
+
 }  // namespace
 
+// Words: threads; or memory, for calls that cannot be staged, or one, for a single call; and romio, where that runs.
 int main(int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "";
   g_romio = argc > 1 && !std::strcmp(argv[argc - 1], "romio");
-  const bool memory = argc > 1 && !std::strcmp(argv[1], "memory");
-  return main_of(argc, argv, "files", memory ? without_memory : with_one_thread, with_threads);
+  void (*const body)() = word == "memory" ? without_memory : word == "one" ? one_write : with_one_thread;
+  return main_of(argc, argv, "files", body, with_threads);
 }

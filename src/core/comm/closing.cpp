@@ -10,9 +10,10 @@
 namespace gpucoll::core {
 
 void Closing::add(std::unique_ptr<Communicator> communicator) {
+  communicators_.emplace_back();  // may throw; no more once peers are told
   // A failure was reported by the operation that met it.
   communicator->begin_close(nullptr, gc_mutant(509) ? monotonic_ns() : since_ns_).ignore();
-  communicators_.push_back(std::move(communicator));
+  communicators_.back() = std::move(communicator);
   if (gc_mutant(508)) end();
 }
 

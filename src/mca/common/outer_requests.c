@@ -73,6 +73,10 @@ void gcm_outer_begun(gcm_outer_request *r) {
 void gcm_stop_outer_requests(void) {
   if (progress_registered) opal_progress_unregister(progress);
   progress_registered = false;
+  opal_mutex_lock(&list_lock);
+  under_way = NULL; /* those that Open MPI never completes */
+  atomic_store_explicit(&n_under_way, 0, memory_order_relaxed);
+  opal_mutex_unlock(&list_lock);
 }
 
 /* ---- what MPI asks of a request ---- */

@@ -15,14 +15,13 @@ static GCM_INLINE gcm_side side_of(const void *buffer, int count, gcm_type *type
   return (gcm_side){.buffer = buffer, .layout = gcm_uniform(1, count, type), .load = true, .store = reads};
 }
 
-static GCM_NOINLINE bool is_staged(const gcm_file_component *component, const void *buffer, int count, gcm_type *type) {
-  if (component->moves_gpu_memory && __atomic_load_n(&gcm_hint->ask, __ATOMIC_RELAXED)) return false;
+static GCM_NOINLINE bool is_staged(const void *buffer, int count, gcm_type *type) {
   const gcm_side side = side_of(buffer, count, type, true);
   return count > 0 && gcm_on_device(&side) && !host_reaches(&side);
 }
 
-bool gcm_is_staged(const gcm_file_component *component, const void *buffer, int count, gcm_type *type) {
-  return gcm_has_devices() && is_staged(component, buffer, count, type);
+bool gcm_is_staged(const void *buffer, int count, gcm_type *type) {
+  return gcm_has_devices() && is_staged(buffer, count, type);
 }
 
 void *gcm_begin_access(gcm_access *access, const void *buffer, int *count, gcm_type *type, bool reads) {
@@ -40,14 +39,21 @@ int gcm_end_access(gcm_access *access, int rc) {
   return rc != MPI_SUCCESS ? rc : stored;
 }
 
+int gcm_end_begun_access(gcm_access *access, int rc) {
+  if (rc == MPI_SUCCESS || access->rc != MPI_SUCCESS) return gcm_end_access(access, rc);
+  (void)gcm_store(&access->staged);
+  memset(&access->staged, 0, sizeof access->staged);
+  return rc;
+}
+
 /* ---- blocking functions ---- */
 
-#define GCM_BLOCKING(name, reads, PARAMETERS, ARGUMENTS)                                               \
-  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                                \
-    gcm_access access;                                                                                 \
-    buffer = gcm_begin_access(&access, buffer, &count, type, reads);                                   \
-    return gcm_end_access(&access, gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS); \
-  }                                                                                                    \
+#define GCM_BLOCKING(name, reads, PARAMETERS, ARGUMENTS)                                     \
+  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                      \
+    gcm_access access;                                                                       \
+    buffer = gcm_begin_access(&access, buffer, &count, type, reads);                         \
+    return gcm_end_access(&access, gcm_functions_of(file)->io_module_file_##name ARGUMENTS); \
+  }                                                                                          \
   GCM_LOOK(name, PARAMETERS, ARGUMENTS)
 
 #define GCM_ACCESS(name, reads, buffer_type)                                                                      \
@@ -76,13 +82,13 @@ GCM_WRITES_AT(GCM_WRITE_AT)
 
 /* ---- nonblocking functions ---- */
 
-#define GCM_NONBLOCKING(name, reads, PARAMETERS, ARGUMENTS)                                              \
-  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                                  \
-    gcm_file_request *ours = gcm_file_request_new(file, type);                                           \
-    if (ours == NULL) return MPI_ERR_NO_MEM;                                                             \
-    buffer = gcm_begin_access(gcm_access_of(ours), buffer, &count, type, reads);                         \
-    return gcm_follow(ours, gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS, request); \
-  }                                                                                                      \
+#define GCM_NONBLOCKING(name, reads, PARAMETERS, ARGUMENTS)                                    \
+  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                        \
+    gcm_file_request *ours = gcm_file_request_new(file, type);                                 \
+    if (ours == NULL) return MPI_ERR_NO_MEM;                                                   \
+    buffer = gcm_begin_access(gcm_access_of(ours), buffer, &count, type, reads);               \
+    return gcm_follow(ours, gcm_functions_of(file)->io_module_file_##name ARGUMENTS, request); \
+  }                                                                                            \
   GCM_LOOK(name, PARAMETERS, ARGUMENTS)
 
 #define GCM_IACCESS(name, reads, buffer_type)                                                                    \

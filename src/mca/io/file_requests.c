@@ -24,7 +24,7 @@ static void end(gcm_outer_request *outer) {
   const int rc = gcm_wait(&outer->inner[0], &status);
   if (gc_mutant(507)) gcm_unstage(&r->access.staged);
   outer->super.req_ompi.req_status = status;
-  outer->super.req_ompi.req_status.MPI_ERROR = gcm_end_access(&r->access, rc);
+  outer->super.req_ompi.req_status.MPI_ERROR = gcm_end_begun_access(&r->access, rc);
 }
 
 void gcm_log_no_request(void) { gcm_abi->log(-1, "this rank has no memory left for a request"); }

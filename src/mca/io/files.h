@@ -22,25 +22,20 @@ typedef mca_io_base_module_2_0_0_t gcm_file_functions;
 void gcm_look_at_files(void);
 void gcm_leave_files(void);
 
-/* selection.c: the component of a file. */
-typedef struct gcm_file_component {
-  gcm_file_functions functions; /* as the component has them */
-  bool moves_gpu_memory;        /* what CUDA says is device memory it takes by itself */
-} gcm_file_component;
-const gcm_file_component *gcm_component_of(const ompi_file_t *file);
+/* selection.c: the functions of a file as its component has them. */
+const gcm_file_functions *gcm_functions_of(const ompi_file_t *file);
 
 /* accesses.c, split_accesses.c: put our functions in place of those that read or write data. */
 void gcm_stand_before_accesses(gcm_file_functions *functions);
 void gcm_stand_before_split_accesses(gcm_file_functions *functions);
 
-/* Returns whether the data of a buffer are device memory that the component cannot take. */
-bool gcm_is_staged(const gcm_file_component *component, const void *buffer, int count, gcm_type *type);
+/* Returns whether the data of a buffer are memory that only a device reaches. */
+bool gcm_is_staged(const void *buffer, int count, gcm_type *type);
 /* Defines look_and_NAME(), which goes to the component, or to stage_and_NAME(). */
-#define GCM_LOOK(name, PARAMETERS, ARGUMENTS)                                                 \
-  static int look_and_##name PARAMETERS {                                                     \
-    const gcm_file_component *component = gcm_component_of(file);                             \
-    const bool staged = gcm_is_staged(component, buffer, count, type);                        \
-    return (staged ? stage_and_##name : component->functions.io_module_file_##name)ARGUMENTS; \
+#define GCM_LOOK(name, PARAMETERS, ARGUMENTS)                                  \
+  static int look_and_##name PARAMETERS {                                      \
+    if (gcm_is_staged(buffer, count, type)) return stage_and_##name ARGUMENTS; \
+    return gcm_functions_of(file)->io_module_file_##name ARGUMENTS;            \
   }
 /* Puts look_and_NAME() in the place of the component's function, unless the component has none. */
 #define GCM_STAND(name) \
@@ -57,6 +52,9 @@ void *gcm_begin_access(gcm_access *access, const void *buffer, int *count, gcm_t
 /* The component has returned `rc`. Stores what it has read, and gives back the host memory. Returns an MPI error class.
  */
 int gcm_end_access(gcm_access *access, int rc);
+/* The same for a call that was under way. Where that has failed, OMPIO may still move data, so the host memory is never
+ * given back. */
+int gcm_end_begun_access(gcm_access *access, int rc);
 
 /* file_requests.c: a request of ours, which completes when the data are where they belong. */
 typedef struct gcm_file_request gcm_file_request;

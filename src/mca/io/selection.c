@@ -13,8 +13,7 @@ static struct {
   mca_io_base_component_2_0_0_t *component;
   mca_io_base_component_file_query_2_0_0_fn_t query;
   const gcm_file_functions *table; /* the component's, of which these are copies; NULL: no file yet */
-  gcm_file_component described;
-  gcm_file_functions replaced;
+  gcm_file_functions own, replaced;
 } components[kMostComponents];
 static opal_mutex_t components_lock = OPAL_MUTEX_STATIC_INIT;
 
@@ -23,7 +22,7 @@ static opal_mutex_t components_lock = OPAL_MUTEX_STATIC_INIT;
 /* REQUIRES: the lock. */
 static void remember(int i, const gcm_file_functions *table) {
   components[i].table = table;
-  components[i].described.functions = components[i].replaced = *table;
+  components[i].own = components[i].replaced = *table;
   gcm_stand_before_accesses(&components[i].replaced);
   gcm_stand_before_split_accesses(&components[i].replaced);
 }
@@ -48,17 +47,13 @@ GCM_COMPONENTS(GCM_QUERY)
 static const mca_io_base_component_file_query_2_0_0_fn_t queries[] = {GCM_COMPONENTS(GCM_NAME)};
 
 /* A file has a copy of its component, with our query in it. */
-const gcm_file_component *gcm_component_of(const ompi_file_t *file) {
+const gcm_file_functions *gcm_functions_of(const ompi_file_t *file) {
   int i = 0;
   while (i + 1 < kMostComponents && file->f_io_selected_component.v2_0_0.io_file_query != queries[i]) i++;
-  return &components[i].described;
+  return &components[i].own;
 }
 
 /* ---- the framework ---- */
-
-static bool moves_gpu_memory(const mca_io_base_component_2_0_0_t *component) {
-  return gcm_open_mpi_knows_gpus() && strcmp(component->io_version.mca_component_name, "ompio") == 0;
-}
 
 static void look_at_components(void) {
   int n = 0;
@@ -69,7 +64,6 @@ static void look_at_components(void) {
     components[n].component = found;
     components[n].query = components[n].component->io_file_query;
     components[n].table = NULL;
-    components[n].described.moves_gpu_memory = moves_gpu_memory(found);
     components[n].component->io_file_query = queries[n];
     n++;
   }

@@ -59,13 +59,13 @@ static int begun(split *s, int rc) {
   return rc;
 }
 
-#define GCM_BEGIN(name, reads, PARAMETERS, ARGUMENTS)                                   \
-  static GCM_NOINLINE int stage_and_##name PARAMETERS {                                 \
-    split *s = new_split(file);                                                         \
-    if (s == NULL) return MPI_ERR_NO_MEM;                                               \
-    buffer = gcm_begin_access(&s->access, buffer, &count, type, reads);                 \
-    return begun(s, gcm_component_of(file)->functions.io_module_file_##name ARGUMENTS); \
-  }                                                                                     \
+#define GCM_BEGIN(name, reads, PARAMETERS, ARGUMENTS)                         \
+  static GCM_NOINLINE int stage_and_##name PARAMETERS {                       \
+    split *s = new_split(file);                                               \
+    if (s == NULL) return MPI_ERR_NO_MEM;                                     \
+    buffer = gcm_begin_access(&s->access, buffer, &count, type, reads);       \
+    return begun(s, gcm_functions_of(file)->io_module_file_##name ARGUMENTS); \
+  }                                                                           \
   GCM_LOOK(name, PARAMETERS, ARGUMENTS)
 
 #define GCM_BEGIN_NEXT(name, reads, buffer_type)                                              \
@@ -89,12 +89,12 @@ GCM_BEGIN_AT(write_at_all_begin, false, const void *)
 
 #define GCM_END(name, buffer_type)                                                                  \
   static int look_and_##name(ompi_file_t *file, buffer_type buffer, ompi_status_public_t *status) { \
-    const gcm_file_functions *functions = &gcm_component_of(file)->functions;                       \
+    const gcm_file_functions *functions = gcm_functions_of(file);                                   \
     split *s = take(file);                                                                          \
     if (GCM_LIKELY(s == NULL)) return functions->io_module_file_##name(file, buffer, status);       \
     buffer_type handed = gcm_handed(&s->access.staged.recv, buffer);                                \
     const int rc = functions->io_module_file_##name(file, handed, status);                          \
-    const int ended = gcm_end_access(&s->access, rc);                                               \
+    const int ended = gcm_end_begun_access(&s->access, rc);                                         \
     free(s);                                                                                        \
     return ended;                                                                                   \
   }
@@ -110,7 +110,7 @@ GCM_END_WRITE(write_at_all)
  * staged buffer is never given back then, as OMPIO may still move data. */
 static int look_and_close(ompi_file_t *file) {
   (void)take(file);
-  return gcm_component_of(file)->functions.io_module_file_close(file);
+  return gcm_functions_of(file)->io_module_file_close(file);
 }
 
 /* ---- in the table ---- */

@@ -106,7 +106,7 @@ class Gate {
 // Memory of communicators that are gone is freed when another one is made, once watchdogs have told that it is not
 // used. The mutant must be seen.
 void free_what_may_be_freed(const Shape& shape) {
-  if (shape.size.count == kSizes[0].count) usleep(gc_mutant(140) ? 3'000'000 : 250'000);
+  if (shape.size.count == kSizes[0].count) usleep(gc_mutant(140) ? 2'000'000 : 250'000);
   gpucollComm_t alone = nullptr;
   const int device = 0;
   GC_OK(gpucollCommInitAll(&alone, 1, &device));

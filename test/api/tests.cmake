@@ -97,7 +97,7 @@ gc_mutant(424 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL
 gc_test(api.graph_fault LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=3 COMMAND test/api/graph_fault_test)
 # Memory is freed though graphs hold it; destroying does not wait for them; and they wait for ever.
-gc_mutant(140 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
+gc_mutant(140 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=8
   COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/abort_peer_aborts_small)
 gc_mutant(141 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=1
   COMMAND test/api/graph_fault_test --gtest_filter=*OfThreads/destroy_peer_is_late_registered)

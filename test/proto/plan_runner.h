@@ -173,7 +173,7 @@ class PlanMaker {
 };
 
 // Mutants may wait for ever, and soon do.
-constexpr std::chrono::seconds kPatience{proto::kMutant == 0 ? 100 : 3};
+inline const std::chrono::seconds kPatience{proto::kMutant == 0 ? 100 : 3};
 
 // Sets the latch when the ranks wait for ever.
 class Watch {

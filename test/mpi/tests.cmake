@@ -215,6 +215,7 @@ gc_mpi_test(mpi.finalize_used LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY} COMMAN
 # One wait for all.
 gc_mpi_test(mpi.finalize_many LABELS mpi asan MUST_PRINT "has closed 16 communicators" NP 3
   MPIRUN ${GC_LITERALLY} ENV GPUCOLL_TRANSPORT=tcp GPUCOLL_VERBOSE=2 COMMAND test/mpi/finalize many)
+set_tests_properties(mpi.finalize_many PROPERTIES FAIL_REGULAR_EXPRESSION "FAIL rank")
 # Right, and so without a word; wrong, and told.
 foreach(np 1 2 3)
   gc_mpi_labels(${np} EQUAL 3)

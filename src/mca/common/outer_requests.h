@@ -22,8 +22,8 @@ typedef struct gcm_outer_request {
 } gcm_outer_request;
 OBJ_CLASS_DECLARATION(gcm_outer_request);
 
-/* Makes a new one ready to be put under way. REQUIRES: type is OMPI_REQUEST_PML, or what Open MPI takes for another
- * one with that of its objects which errors are told to. */
+/* Makes a new one ready to be put under way. REQUIRES: the caller sets req_mpi_object to the object that
+ * errors are told to: a communicator for OMPI_REQUEST_PML, a file for OMPI_REQUEST_IO. */
 void gcm_outer_init(gcm_outer_request *request, ompi_request_type_t type);
 /* Looks after a request whose inner ones have begun, from now on. */
 void gcm_outer_begun(gcm_outer_request *request);

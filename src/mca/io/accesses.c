@@ -42,8 +42,13 @@ int gcm_end_access(gcm_access *access, int rc) {
 int gcm_end_begun_access(gcm_access *access, int rc) {
   if (rc == MPI_SUCCESS || access->rc != MPI_SUCCESS) return gcm_end_access(access, rc);
   (void)gcm_store(&access->staged);
-  memset(&access->staged, 0, sizeof access->staged);
+  gcm_abandon_access(access);
   return rc;
+}
+
+void gcm_abandon_access(gcm_access *access) {
+  access->staged.recv.memory = NULL;
+  gcm_unstage(&access->staged);
 }
 
 /* ---- blocking functions ---- */

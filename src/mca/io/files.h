@@ -52,9 +52,11 @@ void *gcm_begin_access(gcm_access *access, const void *buffer, int *count, gcm_t
 /* The component has returned `rc`. Stores what it has read, and gives back the host memory. Returns an MPI error class.
  */
 int gcm_end_access(gcm_access *access, int rc);
-/* The same for a call that was under way. Where that has failed, OMPIO may still move data, so the host memory is never
- * given back. */
+/* Does the same for a call that was under way. Where that has failed, OMPIO may still move data, so the host memory is
+ * never given back. */
 int gcm_end_begun_access(gcm_access *access, int rc);
+/* Forgets a call that was under way, and never gives the host memory back. */
+void gcm_abandon_access(gcm_access *access);
 
 /* file_requests.c: a request of ours, which completes when the data are where they belong. */
 typedef struct gcm_file_request gcm_file_request;

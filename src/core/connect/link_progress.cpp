@@ -126,18 +126,19 @@ bool LinkProgress::finish_rested() noexcept {
   return any;
 }
 
-// REQUIRES: the mutex, and no kernel runs. Returns whether steps may move soon: those that are left, or what peers that
-// are closing send. A peer that is stopped takes nothing, and sends no mark, so the watchdog wakes the proxy for these
-// (expect_ends).
+// Returns whether steps may move soon: those that are left, or what peers that are closing send. A peer that is stopped
+// takes nothing, and sends no mark, so the watchdog wakes the proxy for these (expect_ends). `closes`: this rank
+// closes, and no kernel runs. REQUIRES: the mutex.
 bool LinkProgress::goes_on_soon(StepProgress moved, bool closes) noexcept {
   constexpr std::chrono::milliseconds kSoon(10), kSoonTaken(500);
   const bool left = moved == StepProgress::pending;
+  if (left && !closes) return true;
   const bool expects =
       std::any_of(links_.begin(), links_.end(), [this](const Moved& link) { return expects_end(link); });
-  if (!closes && !expects) return left;
+  if (!closes && !expects) return false;
   const auto now = std::chrono::steady_clock::now();
   if (moved == StepProgress::moved) moved_at_ = now;
-  if (left) return !closes || now - moved_at_ < kSoonTaken || gc_mutant(512);
+  if (left) return now - moved_at_ < kSoonTaken || gc_mutant(512);
   return expects && (now - moved_at_ < kSoon || gc_mutant(503));
 }
 

@@ -151,7 +151,7 @@ class Result:
         self.complaints = []
 
     def is_doubtful(self):
-        """Whether all that is wrong may come of a machine that has stopped a survivor."""
+        """Returns whether all that is wrong may come of a machine that has stopped a survivor."""
         return bool(self.complaints) and not (self.hangs or self.signals or self.left)
 
     def complain(self, kind, text):

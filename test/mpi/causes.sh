@@ -7,7 +7,7 @@ trap 'rm -rf "$folder"' EXIT
 log=$folder/log
 status=0
 
-# What each rank says goes into files of its own, as mpirun cuts large pieces and mixes those of two ranks. Through pipes:
+# Each rank writes into files of its own, as mpirun cuts large pieces and mixes those of two ranks. Through pipes:
 # the program limits the size of its files.
 # shellcheck disable=SC2016
 by_rank='set -o pipefail

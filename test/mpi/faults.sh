@@ -28,7 +28,8 @@ run() {
     ended=$?
     grep -q "$sentence" "$log" && break
     grep "did not run for .* as if it was stopped\|sent no sign of life for" "$log" || break
-    echo "repeated: ${*:3}"
+    cat "$log"
+    echo "a rank was stopped: ${*:3}"
   done
   test $ended != 124 || wrong "$* did not end"
   grep -q "$sentence" "$log" || wrong "$* does not say '$sentence'"
@@ -223,7 +224,7 @@ for group; do
   declare -F "check_$group" >/dev/null || { echo "there is no group '$group'" >&2; exit 2; }
   "check_$group"
 done
-# What mpirun has killed may take a while to end.
+# Processes that mpirun has killed may take a while to end.
 for _ in {1..100}; do
   pgrep -f "^$program" >/dev/null || exit $status
   sleep 0.1

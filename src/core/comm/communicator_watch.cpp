@@ -1,4 +1,4 @@
-// What the watchdog looks at in a communicator, and what it tells of a communicator that does not go on.
+// The watchdog's looks at a communicator: it finds faults, and tells of a communicator that does not go on.
 #include <chrono>
 #include <string>
 #include <utility>

@@ -606,7 +606,7 @@ class Strangers {
   std::thread thread_;
 };
 
-// Whether something takes less than 4 s, when this machine is less busy at last: tries it up to five times.
+// Tries something up to five times, as this machine may be busy. Returns whether it took less than 4 s once.
 template <class Try>
 bool is_quick(Try try_it) {
   for (int tries = 0; tries < 5; ++tries) {

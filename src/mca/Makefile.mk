@@ -8,6 +8,7 @@ GC_COLL_COMPONENT_SOURCES = \
 include src/mca/coll/Makefile.mk
 include src/mca/common/Makefile.mk
 include src/mca/io/Makefile.mk
+include src/mca/osc/Makefile.mk
 include src/mca/pt2pt/Makefile.mk
 
 ompiplugindir = $(OMPI_PLUGIN_DIR)

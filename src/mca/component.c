@@ -12,6 +12,7 @@
 #include "gpucoll/gpucoll.h"
 #include "mca/coll/kept_objects.h"
 #include "mca/io/files.h"
+#include "mca/osc/windows.h"
 
 const gc_abi *gcm_abi;
 const gc_pointer_hint *gcm_hint;
@@ -73,12 +74,14 @@ static int init_query(bool progress_threads, bool mpi_threads) {
   (void)progress_threads, (void)mpi_threads;
   if (gcm_abi->param_value("priority") < 0) return OMPI_SUCCESS;
   gcm_look_at_messages();
+  gcm_look_at_windows();
   gcm_look_at_files();
   return OMPI_SUCCESS;
 }
 
 static int close_component(void) {
   gcm_leave_messages();
+  gcm_leave_windows();
   gcm_leave_files();
   gcm_stop_progress();
   gcm_process_close();

@@ -15,7 +15,6 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/pt2pt/mpi_functions.c \
 	src/mca/pt2pt/notes.c \
 	src/mca/pt2pt/notes.h \
-	src/mca/pt2pt/one_sided.c \
 	src/mca/pt2pt/pieces.c \
 	src/mca/pt2pt/pieces.h \
 	src/mca/pt2pt/pt2pt.h \

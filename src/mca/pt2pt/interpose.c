@@ -171,6 +171,8 @@ static void look_for_envelopes(void) {
   GCM_PROBES(GCM_PROBE)
 }
 
+bool gcm_open_mpi_moves_gpu_memory(void) { return open_mpi_moves_gpu_memory; }
+
 void gcm_look_at_messages(void) {
   if (!gcm_abi->param_value("pt2pt")) return;
   open_mpi_moves_gpu_memory = gcm_open_mpi_knows_gpus() || pml_knows_gpus();
@@ -179,7 +181,6 @@ void gcm_look_at_messages(void) {
   GCM_PML_FUNCTIONS(GCM_REPLACE)
   mca_pml.pml_start = start_each;
   if (open_mpi_moves_gpu_memory) return;
-  gcm_guard_windows();
   look_for_envelopes();
   gcm_replace_mpi_functions();
 }
@@ -188,7 +189,6 @@ void gcm_look_at_messages(void) {
 void gcm_leave_messages(void) {
   gcm_stop_messages();
   gcm_stop_outer_requests();
-  gcm_leave_windows();
 #define GCM_RESTORE(name) \
   if (mca_pml.pml_##name == look_and_##name) mca_pml.pml_##name = gcm_pml.pml_##name;
   GCM_PML_FUNCTIONS(GCM_RESTORE)

@@ -51,6 +51,8 @@ int gcm_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t **me
 
 /* Returns whether the data of a buffer are device memory, if only in part. */
 bool gcm_is_device_message(const void *buffer, size_t count, gcm_type *type);
+/* Returns whether Open MPI or its PML moves GPUs' memory itself. */
+bool gcm_open_mpi_moves_gpu_memory(void);
 /* Returns whether UCX, if it runs, finds out by itself what memory a buffer is: only with its module for CUDA. */
 bool gcm_ucx_knows_gpus(void);
 
@@ -74,9 +76,5 @@ static GCM_INLINE bool gcm_is_of_program(int tag) { return tag >= MPI_ANY_TAG; }
 
 /* mpi_functions.c: replaces functions of MPI that read or write buffers without the PML. */
 void gcm_replace_mpi_functions(void);
-
-/* one_sided.c: has one-sided communication refuse device memory, from now on; no more. */
-void gcm_guard_windows(void);
-void gcm_leave_windows(void);
 
 #endif

@@ -1,0 +1,120 @@
+/* Stands in front of the selection of each component of the framework osc, and then in the table of each window. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include "mca/osc/windows.h"
+#include "mca/pt2pt/pt2pt.h"
+#include "ompi/mca/osc/base/base.h"
+
+/* ---- the functions of windows as they were ---- */
+
+enum { kMostTables = 8 };
+/* The functions of windows as their components gave them. Most windows of a component have the same ones. Where two
+ * have others, but one for a fence (osc/ucx of 5.0), the second is not guarded. */
+static gcm_window_functions tables[kMostTables];
+static atomic_int n_tables;
+static opal_mutex_t tables_lock = OPAL_MUTEX_STATIC_INIT;
+
+/* They are told by the one for a fence, which stays in the window. */
+const gcm_window_functions *gcm_window_functions_of(const ompi_win_t *win) {
+  const int n = atomic_load_explicit(&n_tables, memory_order_acquire);
+  int i = 0;
+  while (i + 1 < n && tables[i].osc_fence != win->w_osc_module->osc_fence) i++;
+  return &tables[i];
+}
+
+/* REQUIRES: the lock. Returns whether gcm_window_functions_of() finds the window's functions from now on. */
+static bool remember(const gcm_window_functions *module) {
+  const int n = atomic_load_explicit(&n_tables, memory_order_relaxed);
+  int i = 0;
+  while (i < n && tables[i].osc_fence != module->osc_fence) i++;
+  if (i == kMostTables) return false;
+  if (i < n) return memcmp(&tables[i], module, sizeof tables[i]) == 0;
+  tables[n] = *module;
+  atomic_store_explicit(&n_tables, n + 1, memory_order_release);
+  return true;
+}
+
+static int guarded_win_attach(ompi_win_t *win, void *base, size_t bytes) {
+  if (gcm_out_of_reach(base, bytes, MPI_BYTE) != NULL) return gcm_refuse_memory("MPI_Win_attach", base);
+  return gcm_window_functions_of(win)->osc_win_attach(win, base, bytes);
+}
+
+static void guard(gcm_window_functions *module) {
+  opal_mutex_lock(&tables_lock);
+  const bool remembered = remember(module);
+  opal_mutex_unlock(&tables_lock);
+  if (!remembered) return;
+  gcm_guard_operations(module);
+  module->osc_win_attach = guarded_win_attach;
+}
+
+/* ---- the selection of components ---- */
+
+/* Components do not say which one they are: each has a function of its own. */
+#define GCM_COMPONENTS(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+enum { kMostComponents = 8 };
+static struct {
+  ompi_osc_base_component_t *component;
+  ompi_osc_base_component_select_fn_t select;
+} components[kMostComponents];
+
+/* What UCX moves by itself, as well below another PML. */
+static bool moves_gpu_memory(int i) {
+  return strcmp(components[i].component->osc_version.mca_component_name, "ucx") == 0 && gcm_ucx_knows_gpus();
+}
+
+/* Returns whether a new window is to consist of memory that only a device reaches. */
+static bool is_of_device(void *const *base, size_t size, int flavor) {
+  return flavor == MPI_WIN_FLAVOR_CREATE && gcm_out_of_reach(*base, size, MPI_BYTE) != NULL;
+}
+
+/* Decides what a new window is. Components may select another one, and put their functions over its own
+ * (osc/monitoring): the window is guarded once, on top. */
+static int select_and_guard(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
+                            opal_info_t *info, int flavor, int *model) {
+  if (moves_gpu_memory(i)) return components[i].select(win, base, size, unit, comm, info, flavor, model);
+  if (is_of_device(base, size, flavor)) return gcm_refuse_memory("MPI_Win_create", *base);
+  static _Thread_local int depth;
+  depth++;
+  const int rc = components[i].select(win, base, size, unit, comm, info, flavor, model);
+  depth--;
+  if (rc == OMPI_SUCCESS && depth == 0 && win->w_osc_module != NULL) guard(win->w_osc_module);
+  return rc;
+}
+
+#define GCM_SELECT(i)                                                                                   \
+  static int select_##i(ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm, \
+                        opal_info_t *info, int flavor, int *model) {                                    \
+    return select_and_guard(i, win, base, size, unit, comm, info, flavor, model);                       \
+  }
+GCM_COMPONENTS(GCM_SELECT)
+#define GCM_NAME(i) select_##i,
+static const ompi_osc_base_component_select_fn_t selects[] = {GCM_COMPONENTS(GCM_NAME)};
+
+void gcm_look_at_windows(void) {
+  if (!gcm_abi->param_value("pt2pt") || gcm_open_mpi_moves_gpu_memory()) return;
+  int n = 0;
+  opal_list_item_t *item;
+  OPAL_LIST_FOREACH(item, &ompi_osc_base_framework.framework_components, opal_list_item_t) {
+    void *found = (void *)(uintptr_t)((mca_base_component_list_item_t *)item)->cli_component;
+    if (n == kMostComponents) return;
+    components[n].component = found;
+    components[n].select = components[n].component->osc_select;
+    components[n].component->osc_select = selects[n];
+    n++;
+  }
+}
+
+/* Open MPI may have closed components: only those that are still loaded, or part of its library, are touched. */
+void gcm_leave_windows(void) {
+  Dl_info info;
+  for (int i = 0; i < kMostComponents; i++) {
+    ompi_osc_base_component_t *component = components[i].component;
+    if (component == NULL || dladdr(component, &info) == 0) continue;
+    if (component->osc_select == selects[i]) component->osc_select = components[i].select;
+  }
+  memset(components, 0, sizeof components);
+  atomic_store_explicit(&n_tables, 0, memory_order_relaxed);
+}

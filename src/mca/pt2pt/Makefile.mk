@@ -8,8 +8,12 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/pt2pt/interpose.c \
 	src/mca/pt2pt/message_data.c \
 	src/mca/pt2pt/message_data.h \
+	src/mca/pt2pt/message_progress.c \
+	src/mca/pt2pt/message_receives.c \
 	src/mca/pt2pt/message_requests.c \
 	src/mca/pt2pt/message_requests.h \
+	src/mca/pt2pt/message_sends.c \
+	src/mca/pt2pt/message_steps.h \
 	src/mca/pt2pt/message_traces.c \
 	src/mca/pt2pt/message_traces.h \
 	src/mca/pt2pt/mpi_functions.c \

@@ -38,6 +38,7 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::create(const gc_comm_d
 
 MpiCommunicator::~MpiCommunicator() {
   if (device_side_) requests().await_readers();
+  stop();
   core::Closing closing;
   finish(closing);
 }
@@ -50,12 +51,12 @@ void MpiCommunicator::abandon() {
 void MpiCommunicator::stop() {
   if (!device_side_) return;
   requests().stop();
+  groups().stop();
   device_side_->blocking_order.leave_thread();
 }
 
 void MpiCommunicator::finish(core::Closing& closing) {
   if (!device_side_) return;
-  stop();
   requests().finish(closing);
   runtime().finish(closing);
   groups().finish(closing);

@@ -50,7 +50,8 @@ class MpiCommunicator : public gc_comm {
   void abandon();
   // Ends what is under way; calls that run on all ranks end by themselves.
   void stop();
-  // Stops, waits for what is running, and hands the runtime communicators to `closing`. They have work no more then.
+  // Waits for what is running, and hands the runtime communicators to `closing`. They have work no more then.
+  // REQUIRES: stop().
   void finish(core::Closing& closing);
 
  private:

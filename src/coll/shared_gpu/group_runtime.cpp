@@ -299,6 +299,7 @@ void GroupRuntime::let_go() {
 }
 
 GroupRuntime::~GroupRuntime() {
+  stop();
   core::Closing alone;
   finish(alone);
 }
@@ -309,7 +310,6 @@ void GroupRuntime::stop() {
 }
 
 void GroupRuntime::finish(core::Closing& closing) {
-  stop();
   leaders_.finish(closing);
   if (pages_) core::Quiescence::instance().release_when_idle(std::move(pages_));  // it closes memory of the members
   whole_.scratch.release();

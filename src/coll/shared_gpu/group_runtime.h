@@ -79,7 +79,7 @@ class GroupRuntime {
   void let_go();
   // Ends what is under way.
   void stop();
-  // Stops, and finishes as MpiRuntime::finish() does.
+  // Finishes as MpiRuntime::finish() does. REQUIRES: stop().
   void finish(core::Closing& closing);
 
  private:

@@ -27,7 +27,8 @@ test_mpi_one_sided_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_one_sided_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_one_sided_LDADD = libgpucoll.la $(MPI_LIBS)
 check_PROGRAMS += test/mpi/files
-test_mpi_files_SOURCES = test/mpi/files.cpp test/mpi/mpi_test.h
+test_mpi_files_SOURCES = test/mpi/files.cpp test/mpi/files_buffers.h test/mpi/files_functions.h test/mpi/files_plans.h \
+	test/mpi/mpi_test.h
 test_mpi_files_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_files_LDFLAGS = $(GC_TEST_LINKFLAGS)
 test_mpi_files_LDADD = libgpucoll.la $(MPI_LIBS)

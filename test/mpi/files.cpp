@@ -408,6 +408,32 @@ void freed_requests(const Folder& folder) {
   await("a freed MPI_File_iread_at", [&] { return to.differs(stream, stream.size()) == -1; });
 }
 
+int g_types_deleted = 0;
+
+int count_deleted(MPI_Datatype, int, void*, void*) {
+  ++g_types_deleted;
+  return MPI_SUCCESS;
+}
+
+// The program frees the type of a request that is under way. Open MPI tells it by an attribute when the type ends.
+void freed_type(const Folder& folder) {
+  const Shape& shape = kShapes[2];
+  Buffer buffer(Where::device, shape, 9);
+  const File file(folder.of("type" + std::to_string(g_rank)), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_COMM_SELF);
+  int key;
+  MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, count_deleted, &key, nullptr);
+  MPI_Request request;
+  {
+    const Type type(shape);
+    MPI_Type_set_attr(type.get(), key, nullptr);
+    MPI_File_iwrite_at(file.get(), 0, buffer.data(), 9, type.get(), &request);
+  }
+  if (!checked(g_types_deleted == 0)) fail("the type of a request ends before that");
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (!checked(g_types_deleted == 1)) fail("the type of a request does not end with that");
+  MPI_Type_free_keyval(&key);
+}
+
 // The program closes a file without the end of a split collective. Others, which Open MPI makes at the address of that
 // one, have nothing to do with its buffer.
 void closed_early(const Folder& folder) {
@@ -494,6 +520,7 @@ void with_one_thread() {
   external_representation(folder);
   errors(folder);
   freed_requests(folder);
+  freed_type(folder);
   closed_early(folder);
 }
 

@@ -315,11 +315,18 @@ endif()
 # Turned off, Open MPI writes nothing.
 gc_mpi_test(mpi.files_off LABELS mpi MUST_PRINT "FAIL .*MPI_File_write_at of 37 bytes in device memory" NP 2
   MPIRUN ${GC_LITERALLY} --mca io ompio --mca coll_gpucoll_pt2pt 0 COMMAND test/mpi/files one)
-# A read does not load its buffer; what a nonblocking call has read is not stored.
+# A read does not load its buffer; what a nonblocking call has read is not stored; a type ends before the request; the
+# split collective of a closed file is that of the next one; a rank without memory has the component move its data.
 gc_mpi_mutant(506 MUST_PRINT "short MPI_File_read.*another image" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY}
   --mca io ompio COMMAND test/mpi/files)
 gc_mpi_mutant(507 MUST_PRINT "MPI_File_iread.*wrong byte at 0" LABELS mpi asan NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio
   COMMAND test/mpi/files)
+gc_mpi_mutant(527 MUST_PRINT "the type of a request ends before that" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY}
+  --mca io ompio COMMAND test/mpi/files)
+gc_mpi_mutant(525 MUST_PRINT "a closed file" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca io ompio
+  COMMAND test/mpi/files)
+gc_mpi_mutant(526 MUST_PRINT "signal 11" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca io ompio
+  COMMAND test/mpi/files memory)
 
 # Against a reference of MPI's matching, over each way that messages can go.
 function(gc_matching name)

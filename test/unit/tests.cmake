@@ -155,11 +155,13 @@ if(GC_TSAN_VARIANTS)
   gc_test(unit.closing.tsan LABELS unit TIMEOUT 240 ENV GPUCOLL_DEVICE=emu
     COMMAND test/unit/core/closing_test_tsan --gtest_filter=*WhateverOrder*)
 endif()
-# Each communicator is waited for alone; each that has failed gets a time of its own.
+# Each communicator is waited for alone; each that has failed gets a time of its own; peers' calls are waited for.
 gc_mutant(508 MUST_PRINT "FAILED.*Closing.WaitsOnce" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/closing_test --gtest_filter=*WaitsOnce*)
 gc_mutant(509 MUST_PRINT "FAILED.*Closing.GivesAll" LABELS unit ENV GPUCOLL_DEVICE=emu
   COMMAND test/unit/core/closing_test --gtest_filter=*GivesAll*)
+gc_mutant(529 MUST_PRINT "FAILED.*the ranks wait for each other" LABELS unit ENV GPUCOLL_DEVICE=emu
+  COMMAND test/unit/core/closing_test --gtest_filter=*WhateverOrder*)
 gc_test(unit.quiescence LABELS unit COMMAND test/unit/core/quiescence_test)
 gc_test(unit.send_order LABELS unit COMMAND test/unit/core/send_order_test)
 gc_test(unit.work_fifo LABELS unit COMMAND test/unit/core/work_fifo_test)
@@ -205,6 +207,8 @@ gc_mutant(503 MUST_PRINT "FAILED.*LinkProgress.LooksAtRest" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.LooksAtRest*)  # looks all the time for a mark
 gc_mutant(512 MUST_PRINT "FAILED.*LinkProgress.LooksAtEachLook" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.LooksAtEachLook*)  # looks all the time at who takes nothing
+gc_mutant(528 MUST_PRINT "FAILED.*LinkProgress.ARoundThatComesLate" LABELS unit
+  COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.ARoundThatComesLate*)  # looks again
 gc_mutant(493 MUST_PRINT "FAILED.*LinkProgress.DataThatThePeerHasNotTaken" LABELS unit
   COMMAND test/unit/core/links_test --gtest_filter=LinkProgress.DataThatThePeerHasNotTaken*)
 # Over verbs, launches that are made or end do not begin the time anew.

@@ -15,6 +15,7 @@ void Closing::add(std::unique_ptr<Communicator> communicator) {
   communicator->begin_close(nullptr, gc_mutant(509) ? monotonic_ns() : since_ns_).ignore();
   communicators_.back() = std::move(communicator);
   if (gc_mutant(508)) end();
+  if (gc_mutant(529)) await_ends([this] { return communicators_.back()->peers_closed(); });
 }
 
 // Looks at all each time, as the time that one is waited for begins when something of it has moved last.

@@ -151,7 +151,8 @@ LinkProgress::Progress LinkProgress::progress() noexcept {
   const bool finishes = finishes_.load(std::memory_order_acquire);
   const KernelActivity activity = activity_();
   std::lock_guard lock(mutex_);
-  if (activity == KernelActivity::none && rested_at_ >= wakes) return Progress::none_pending;
+  const bool rested = gc_mutant(528) ? rested_at_ == wakes : rested_at_ >= wakes;
+  if (activity == KernelActivity::none && rested) return Progress::none_pending;
   const StepProgress moved = move_all();
   if (finishes && activity != KernelActivity::launched && finish_rested()) return Progress::moved;
   const bool none_runs = activity == KernelActivity::none;

@@ -28,7 +28,7 @@ void *gcm_begin_access(gcm_access *access, const void *buffer, int *count, gcm_t
   const gcm_plan plan = {.recv = side_of(buffer, *count, type, reads)};
   const bool leaves_out = reads && gc_mutant(506);
   access->rc = leaves_out ? gcm_stage(&access->staged, &plan) : gcm_stage_and_load(&access->staged, &plan);
-  if (access->rc != MPI_SUCCESS) *count = 0;
+  if (access->rc != MPI_SUCCESS && !gc_mutant(526)) *count = 0;
   return gcm_handed(&access->staged.recv, buffer);
 }
 

@@ -38,7 +38,7 @@ gcm_file_request *gcm_file_request_new(ompi_file_t *file, gcm_type *type) {
   gcm_outer_init(&r->super, OMPI_REQUEST_IO);
   r->super.super.req_ompi.req_mpi_object.file = file;
   r->super.end = end;
-  if (ompi_datatype_is_predefined(type)) return r;
+  if (ompi_datatype_is_predefined(type) || gc_mutant(527)) return r;
   OBJ_RETAIN(type);
   r->type = type;
   return r;

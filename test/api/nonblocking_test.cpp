@@ -5,6 +5,7 @@
 #include <barrier>
 #include <memory>
 
+#include "../patience.h"
 #include "../resources.h"
 #include "ranks.h"
 
@@ -28,7 +29,7 @@ gpucollResult_t state_of(gpucollComm_t comm) {
 }
 
 gpucollResult_t await_end(gpucollComm_t comm) {
-  const auto end = Clock::now() + std::chrono::seconds(20);
+  const auto end = Clock::now() + patience(std::chrono::seconds(20));
   while (state_of(comm) == gpucollInProgress && Clock::now() < end) usleep(500);
   return state_of(comm);
 }

@@ -60,17 +60,17 @@ gc_test(api.nonblocking_processes LABELS api ENV ${nonblocking_env} GPUCOLL_TIME
   COMMAND test/api/nonblocking_processes_test)
 # A process that exits leaves its threads to themselves; connections are waited for; interruptions end no meeting, and no
 # split; and nobody sees that something goes on.
-gc_mutant(344 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
+gc_mutant(344 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=30
   COMMAND test/api/nonblocking_processes_test --gtest_filter=*EndOfAPeer*)
-gc_mutant(349 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
+gc_mutant(349 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AllThatLeftWithIt)
-gc_mutant(345 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
+gc_mutant(345 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
   COMMAND test/api/nonblocking_test --gtest_filter=*ConnectionsAreMade*)
-gc_mutant(346 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
+gc_mutant(346 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AnAbortEndsTheMaking)
-gc_mutant(347 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
+gc_mutant(347 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
   COMMAND test/api/nonblocking_test --gtest_filter=*MakingGoesOn*)
-gc_mutant(348 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
+gc_mutant(348 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AnAbortEndsASplit*)
 gc_test(api.disagree LABELS api TIMEOUT 240 PROCESSORS 2
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=20 COMMAND test/api/disagree_test)
@@ -82,17 +82,17 @@ gc_mutant(145 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL
 gc_test(api.device_failure LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
   COMMAND test/api/device_failure_test)
 # Nobody asks the device.
-gc_mutant(420 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=2
+gc_mutant(420 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=2
   COMMAND test/api/device_failure_test --gtest_filter=*Destroy)
 gc_test(api.stuck_stream LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
   COMMAND test/api/stuck_stream_test --gtest_filter=*TimesOut)
 gc_test(api.stuck_stream.abort LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=60
   COMMAND test/api/stuck_stream_test --gtest_filter=*HasNotBegun)
 # An operation in which nobody is missing never ends.
-gc_mutant(422 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
+gc_mutant(422 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=3
   COMMAND test/api/stuck_stream_test --gtest_filter=*TimesOut)
 # Aborts wait as long as for kernels that leave.
-gc_mutant(424 MUST_PRINT "FAILED TEST" LABELS api ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=30
+gc_mutant(424 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV GPUCOLL_DEVICE=emu GPUCOLL_EMU_DEVICES=2 GPUCOLL_TIMEOUT=30
   COMMAND test/api/stuck_stream_test --gtest_filter=*HasNotBegun)
 gc_test(api.graph_fault LABELS api TIMEOUT 240
   ENV GPUCOLL_DEVICE=emu GPUCOLL_TIMEOUT=3 COMMAND test/api/graph_fault_test)

@@ -102,7 +102,7 @@ test_unit_core_tuning_file_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/core/mailbox_test test/unit/core/links_test
 test_unit_core_mailbox_test_SOURCES = test/unit/core/mailbox_test.cpp test/unit/core/wireup_ranks.h
 test_unit_core_mailbox_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
-test_unit_core_links_test_SOURCES = test/unit/core/links_test.cpp test/unit/core/wireup_ranks.h
+test_unit_core_links_test_SOURCES = test/unit/core/links_test.cpp test/unit/core/wireup_ranks.h test/patience.h
 test_unit_core_links_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/core/peers_test
@@ -193,11 +193,11 @@ check_PROGRAMS += test/unit/core/copy_engine_reduction_test
 test_unit_core_copy_engine_reduction_test_SOURCES = test/unit/core/copy_engine_reduction_test.cpp
 test_unit_core_copy_engine_reduction_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/core/copy_reduction_test
-test_unit_core_copy_reduction_test_SOURCES = test/unit/core/copy_reduction_test.cpp test/unit/forwarding_device.h test/unit/core/wireup_ranks.h
+test_unit_core_copy_reduction_test_SOURCES = test/unit/core/copy_reduction_test.cpp test/unit/forwarding_device.h test/unit/core/wireup_ranks.h test/patience.h
 test_unit_core_copy_reduction_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 
 check_PROGRAMS += test/unit/core/copy_messages_test
-test_unit_core_copy_messages_test_SOURCES = test/unit/core/copy_messages_test.cpp test/unit/forwarding_device.h test/unit/core/wireup_ranks.h
+test_unit_core_copy_messages_test_SOURCES = test/unit/core/copy_messages_test.cpp test/unit/forwarding_device.h test/unit/core/wireup_ranks.h test/patience.h
 test_unit_core_copy_messages_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/core/reclaim_test
 test_unit_core_reclaim_test_SOURCES = test/unit/core/reclaim_test.cpp test/unit/core/idle_communicators.h \

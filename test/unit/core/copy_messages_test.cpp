@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "../../patience.h"
 #include "../forwarding_device.h"
 #include "../in_flight.h"
 #include "core/peer/memory_port.h"
@@ -370,7 +371,7 @@ TEST(CopyMessages, EndsWithADeviceThatHasFailed) {
     self.fault.raise(Status::error(Code::device, "it has failed"));
     Proxy::instance().wake();
     failing.fails = true;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + gpucoll_test::patience(std::chrono::seconds(10));
     const auto ended = [&] { return party.path().passed() >= party.path().groups(); };
     while (!ended() && std::chrono::steady_clock::now() < end) sched_yield();
     EXPECT_TRUE(ended());

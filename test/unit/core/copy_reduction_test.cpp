@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "../../patience.h"
 #include "../forwarding_device.h"
 #include "wireup_ranks.h"
 
@@ -93,7 +94,7 @@ void expect_nothing_of_others(CopyReduction& path, CommProperties shape) {
 }
 
 bool ends(CopyReduction& path) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
+  const auto end = std::chrono::steady_clock::now() + gpucoll_test::patience(20s);
   while (path.passed() < path.groups() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
   const bool ended = path.passed() >= path.groups();
   for (; path.passed() < path.groups(); std::this_thread::sleep_for(1ms)) path.give_up();

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "../../patience.h"
 #include "base/observe/counters.h"
 #include "base/params.h"
 #include "core/connect/device_tables.h"
@@ -507,7 +508,7 @@ TEST(LinkProgress, LooksAgainAfterEachLaunch) {
   for (int launch = 0; launch < 100; ++launch) {
     const int before = end.looks;
     progress.wake();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto deadline = std::chrono::steady_clock::now() + patience(std::chrono::seconds(30));
     while (end.looks == before && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     ASSERT_GT(end.looks, before) << launch;
   }
@@ -516,7 +517,7 @@ TEST(LinkProgress, LooksAgainAfterEachLaunch) {
 namespace {
 
 bool comes(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + patience(std::chrono::seconds(30));
   while (!condition() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   return condition();
 }

@@ -20,20 +20,29 @@ int gcm_wait(ompi_request_t **request, ompi_status_public_t *status) {
 
 /* ---- progress ---- */
 
-static bool has_ended(const ompi_request_t *request) { return request == MPI_REQUEST_NULL || gcm_is_complete(request); }
+static bool has_ended(const gcm_outer_request *r) {
+  int i = 0;
+  while (i < GCM_MOST_INNER && (r->inner[i] == MPI_REQUEST_NULL || gcm_is_complete(r->inner[i]))) i++;
+  return i == GCM_MOST_INNER;
+}
 
-/* Returns a request whose inner ones are complete, no longer in the list, or NULL. */
+/* Returns the requests whose inner ones are complete, no longer in the list. */
 static gcm_outer_request *take_ready(void) {
+  gcm_outer_request *ready = NULL;
   opal_mutex_lock(&list_lock);
-  gcm_outer_request **link = &under_way;
-  while (*link != NULL && !(has_ended((*link)->inner[0]) && has_ended((*link)->inner[1]))) link = &(*link)->next;
-  gcm_outer_request *r = *link;
-  if (r != NULL) {
+  for (gcm_outer_request **link = &under_way; *link != NULL;) {
+    gcm_outer_request *r = *link;
+    if (!has_ended(r)) {
+      link = &r->next;
+      continue;
+    }
     *link = r->next;
+    r->next = ready;
+    ready = r;
     atomic_fetch_sub_explicit(&n_under_way, 1, memory_order_relaxed);
   }
   opal_mutex_unlock(&list_lock);
-  return r;
+  return ready;
 }
 
 static void end(gcm_outer_request *r) {
@@ -50,10 +59,10 @@ static void end(gcm_outer_request *r) {
 }
 
 static int progress(void) {
+  if (GCM_LIKELY(atomic_load_explicit(&n_under_way, memory_order_relaxed) == 0)) return 0;
   int ended = 0;
-  while (atomic_load_explicit(&n_under_way, memory_order_relaxed) != 0) {
-    gcm_outer_request *r = take_ready();
-    if (r == NULL) break;
+  for (gcm_outer_request *r = take_ready(), *next; r != NULL; r = next) {
+    next = r->next;
     end(r);
     ended++;
   }
@@ -100,7 +109,7 @@ static void construct(gcm_outer_request *r) {
   outer->req_cancel = NULL;
   outer->req_start = NULL;
   outer->req_status = ompi_status_empty;
-  r->inner[0] = r->inner[1] = MPI_REQUEST_NULL;
+  for (int i = 0; i < GCM_MOST_INNER; i++) r->inner[i] = MPI_REQUEST_NULL;
   r->end = NULL;
   r->ended = r->detached = false;
 }

@@ -1,4 +1,4 @@
-/* Requests of our own that stand for one or two of Open MPI's (`inner`), and complete some time after these. MPI
+/* Requests of our own that stand for some of Open MPI's (`inner`), and complete some time after these. MPI
  * progress looks through those under way. The program may free one before it is complete.
  *
  * A kind of such requests is a class that begins with gcm_outer_request. Its destructor lets go of what it owns.
@@ -10,14 +10,16 @@
 #include "mca/common/compat.h"
 #include "ompi/mca/pml/base/pml_base_request.h"
 
+enum { GCM_MOST_INNER = 4 };
+
 /* Open MPI 5.0 takes requests with errors for those of a PML. */
 typedef struct gcm_outer_request {
   mca_pml_base_request_t super;
-  ompi_request_t *inner[2]; /* MPI_REQUEST_NULL: none */
+  ompi_request_t *inner[GCM_MOST_INNER]; /* MPI_REQUEST_NULL: none */
   /* The inner ones are complete: ends them by gcm_wait(), and sets the status of `super`. */
   void (*end)(struct gcm_outer_request *request);
   bool ended;    /* it is complete, or about to be */
-  bool detached; /* the application has freed it while it was under way */
+  bool detached; /* the application has freed it while it was under way, or never had it */
   struct gcm_outer_request *next;
 } gcm_outer_request;
 OBJ_CLASS_DECLARATION(gcm_outer_request);

@@ -297,6 +297,25 @@ gc_mpi_test(mpi.one_sided_devices_says LABELS mpi NP 2
 gc_mpi_mutant(501 MUST_PRINT "Wrote -1, expected|time limit|Segmentation fault" LABELS mpi NP 2
   MPIRUN ${GC_LITERALLY} ${cma} --timeout 8 COMMAND test/mpi/one_sided_devices)
 
+# Windows of device memory.
+foreach(np 1 2 3 4)
+  gc_mpi_labels(${np} EQUAL 3)
+  gc_mpi_test(mpi.device_windows_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/device_windows)
+endforeach()
+gc_mpi_test(mpi.device_windows_by_host LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt_direct_bytes off
+  COMMAND test/mpi/device_windows)
+gc_mpi_test(mpi.device_windows_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
+  COMMAND test/mpi/device_windows)
+# Waits do not wait for answers; accumulates are out of order; a put fills the gaps of its type; a lock is held twice;
+# fetches return new values; the origin's unit counts; MPI_Win_wait does not wait.
+foreach(mutant_and_sign "517:MPI_Put of" "518:behind accumulates" "519:MPI_Put of .* vector" "520:numbers under locks"
+        "521:a counter in" "522:MPI_Put of" "523:between post")
+  string(REGEX REPLACE ":.*" "" mutant "${mutant_and_sign}")
+  string(REGEX REPLACE "^[0-9]*:" "" sign "${mutant_and_sign}")
+  gc_mpi_mutant(${mutant} MUST_PRINT "FAIL .*${sign}" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --timeout 20
+    COMMAND test/mpi/device_windows)
+endforeach()
+
 # MPI-IO, over OMPIO, and over ROMIO where Open MPI has it.
 foreach(np 1 2 3)
   gc_mpi_labels(${np} EQUAL 2)
@@ -443,6 +462,9 @@ gc_nodes_test(teams abab ENV GPUCOLL_EMU_EXCLUSIVE=1 GPUCOLL_EMU_DEVICES=2 COMMA
 set(small_pieces ENV GPUCOLL_PT2PT_DIRECT_BYTES=113)
 set(tcp MPIRUN --mca pml ob1 --mca btl tcp,self)
 gc_nodes_test(pieces ab LABELS asan COMMAND test/mpi/pieces)
+gc_nodes_test(device_windows aab LABELS asan COMMAND test/mpi/device_windows)
+gc_nodes_test(device_windows_tcp abab ${tcp} COMMAND test/mpi/device_windows)
+gc_nodes_test(device_windows_pieces ab ${small_pieces} COMMAND test/mpi/device_windows)
 gc_nodes_test(pieces_from_70001 ab ENV GPUCOLL_PT2PT_DIRECT_BYTES=70001 COMMAND test/mpi/pieces)
 gc_nodes_test(pieces_threads abab LABELS asan COMMAND test/mpi/pieces threads)
 gc_nodes_test(pieces_tcp ab ${tcp} COMMAND test/mpi/pieces)

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-#include "mca/osc/windows.h"
+#include "mca/osc/device_windows.h"
 #include "mca/pt2pt/pt2pt.h"
 #include "ompi/mca/osc/base/base.h"
 
@@ -65,18 +65,12 @@ static bool moves_gpu_memory(int i) {
   return strcmp(components[i].component->osc_version.mca_component_name, "ucx") == 0 && gcm_ucx_knows_gpus();
 }
 
-/* Returns whether a new window is to consist of memory that only a device reaches. */
-static bool is_of_device(void *const *base, size_t size, int flavor) {
-  return flavor == MPI_WIN_FLAVOR_CREATE && gcm_out_of_reach(*base, size, MPI_BYTE) != NULL;
-}
+/* Components may select another one, and put their functions over its own (osc/monitoring): the window is guarded once,
+ * on top. */
+static _Thread_local int depth;
 
-/* Decides what a new window is. Components may select another one, and put their functions over its own
- * (osc/monitoring): the window is guarded once, on top. */
 static int select_and_guard(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
                             opal_info_t *info, int flavor, int *model) {
-  if (moves_gpu_memory(i)) return components[i].select(win, base, size, unit, comm, info, flavor, model);
-  if (is_of_device(base, size, flavor)) return gcm_refuse_memory("MPI_Win_create", *base);
-  static _Thread_local int depth;
   depth++;
   const int rc = components[i].select(win, base, size, unit, comm, info, flavor, model);
   depth--;
@@ -84,10 +78,22 @@ static int select_and_guard(int i, ompi_win_t *win, void **base, size_t size, in
   return rc;
 }
 
+/* Decides what a new window is: ours, where some rank has memory that only a device reaches. */
+static int decide_and_select(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
+                             opal_info_t *info, int flavor, int *model) {
+  if (moves_gpu_memory(i)) return components[i].select(win, base, size, unit, comm, info, flavor, model);
+  if (flavor == MPI_WIN_FLAVOR_CREATE && depth == 0) {
+    bool is_ours = false;
+    const int rc = gcm_make_device_window(win, *base, size, unit, comm, model, &is_ours);
+    if (is_ours || rc != MPI_SUCCESS) return rc;
+  }
+  return select_and_guard(i, win, base, size, unit, comm, info, flavor, model);
+}
+
 #define GCM_SELECT(i)                                                                                   \
   static int select_##i(ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm, \
                         opal_info_t *info, int flavor, int *model) {                                    \
-    return select_and_guard(i, win, base, size, unit, comm, info, flavor, model);                       \
+    return decide_and_select(i, win, base, size, unit, comm, info, flavor, model);                      \
   }
 GCM_COMPONENTS(GCM_SELECT)
 #define GCM_NAME(i) select_##i,
@@ -95,6 +101,7 @@ static const ompi_osc_base_component_select_fn_t selects[] = {GCM_COMPONENTS(GCM
 
 void gcm_look_at_windows(void) {
   if (!gcm_abi->param_value("pt2pt") || gcm_open_mpi_moves_gpu_memory()) return;
+  gcm_offer_own_component();
   int n = 0;
   opal_list_item_t *item;
   OPAL_LIST_FOREACH(item, &ompi_osc_base_framework.framework_components, opal_list_item_t) {
@@ -110,6 +117,7 @@ void gcm_look_at_windows(void) {
 /* Open MPI may have closed components: only those that are still loaded, or part of its library, are touched. */
 void gcm_leave_windows(void) {
   Dl_info info;
+  gcm_stop_windows();
   for (int i = 0; i < kMostComponents; i++) {
     ompi_osc_base_component_t *component = components[i].component;
     if (component == NULL || dladdr(component, &info) == 0) continue;

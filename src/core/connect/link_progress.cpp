@@ -21,7 +21,7 @@ void LinkProgress::finish() {
     std::lock_guard lock(mutex_);
     moved_at_ = std::chrono::steady_clock::now();
   }
-  finishes_.store(true, std::memory_order_release);  // behind the counts; partner: progress()
+  finishes_.store(true, std::memory_order_release);  // behind the counts; partners: progress(), expect_ends()
   wake();
 }
 
@@ -51,7 +51,7 @@ bool LinkProgress::is_unsent(const Moved& link) const noexcept { return link.fai
 
 void LinkProgress::expect_ends(const std::function<bool(int peer)>& is_closing) {
   bool any = false;
-  const bool closes = finishes_.load(std::memory_order_relaxed);
+  const bool closes = finishes_.load(std::memory_order_acquire);
   {
     std::lock_guard lock(mutex_);
     for (Moved& link : links_) {

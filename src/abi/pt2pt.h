@@ -116,7 +116,7 @@ typedef struct gc_pt2pt_abi {
   /* Frees one side; leaves_memory: the PML may go on using memory that it was given. Returns MPI_SUCCESS or an MPI
    * error class. */
   int (*pieces_end)(gc_pieces *pieces, int leaves_memory);
-  /* Returns whether the process with this blob is known to have ended. */
+  /* Returns whether the process with this blob is known to have ended. It is watched from the first call on. */
   int (*is_gone)(const gc_process_blob *other);
 } gc_pt2pt_abi;
 

@@ -122,9 +122,9 @@ bool MpiProcess::is_known_to_be_gone(const gc_process_blob& blob) {
     const RemoteProcess* const remote = RemoteBoards::instance().watch(id, info.address);
     return remote && !remote->alive();
   }
-  std::lock_guard lock(mutex_);
-  const auto known = peers_.find(id);
-  return known != peers_.end() && known->second && !known->second->alive();
+  constexpr int kNobody = -1;  // an error is not told
+  const auto known = peer(&blob, kNobody);
+  return known && !(*known)->alive();
 }
 
 std::string PeerProcess::name() const {

@@ -66,7 +66,7 @@ class MpiProcess final : public core::Watched {
   std::optional<SharedMemoryName> outbox_of(const gc_process_blob& blob) const;
   // Returns whether the process behind a blob is on another node, and takes messages in pieces as this one does.
   bool takes_pieces(const gc_process_blob& blob) const;
-  // Returns whether that process is known to have ended. One on another node is watched from the first call on.
+  // Returns whether that process is known to have ended. It is watched from the first call on.
   bool is_known_to_be_gone(const gc_process_blob& blob);
   // Returns whether these proto::kSecretBytes are those of the outbox of the process behind a blob.
   bool is_secret_of(const gc_process_blob& blob, const uint8_t* secret) const;

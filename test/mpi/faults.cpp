@@ -384,6 +384,24 @@ void killed_in_pieces() {
   raise(SIGKILL);
 }
 
+// Rank 1 dies while the others access its memory. MPI_Win_free does not wait for it, either.
+void killed_in_window() {
+  Memory memory(Where::device, 1 << 16);
+  MPI_Win win;
+  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  MPI_Win_lock_all(0, win);
+  let_rank_1_die();
+  int rc = MPI_SUCCESS, value = g_rank;
+  while (rc == MPI_SUCCESS) {
+    MPI_Accumulate(&value, 1, MPI_INT, 1, 0, 1, MPI_INT, MPI_SUM, win);
+    rc = MPI_Win_flush(1, win);
+  }
+  expect_error(rc, "the flush");
+  expect_error(MPI_Win_unlock_all(win), "the end of the epoch");
+  MPI_Win_free(&win);
+}
+
 // A persistent sum of `count` elements.
 class Sum {
  public:
@@ -651,6 +669,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"long_in_coming", long_in_coming},
                              {"killed", killed},
                              {"killed_under_way", killed_under_way},
+                             {"killed_in_window", killed_in_window},
                              {"killed_in_turn", killed_in_turn},
                              {"killed_in_pieces", killed_in_pieces},
                              {"late_start", late_start},

@@ -302,6 +302,13 @@ foreach(np 1 2 3 4)
   gc_mpi_labels(${np} EQUAL 3)
   gc_mpi_test(mpi.device_windows_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} COMMAND test/mpi/device_windows)
 endforeach()
+foreach(np 1 2 3 4)
+  gc_mpi_labels(${np} EQUAL 3)
+  gc_mpi_test(mpi.device_windows_together_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY}
+    COMMAND test/mpi/device_windows_together)
+endforeach()
+gc_mpi_test(mpi.device_windows_threads LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
+  COMMAND test/mpi/device_windows_together threads)
 gc_mpi_test(mpi.device_windows_by_host LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt_direct_bytes off
   COMMAND test/mpi/device_windows)
 gc_mpi_test(mpi.device_windows_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
@@ -464,6 +471,7 @@ set(tcp MPIRUN --mca pml ob1 --mca btl tcp,self)
 gc_nodes_test(pieces ab LABELS asan COMMAND test/mpi/pieces)
 gc_nodes_test(device_windows aab LABELS asan COMMAND test/mpi/device_windows)
 gc_nodes_test(device_windows_tcp abab ${tcp} COMMAND test/mpi/device_windows)
+gc_nodes_test(device_windows_threads abb COMMAND test/mpi/device_windows_together threads)
 gc_nodes_test(device_windows_pieces ab ${small_pieces} COMMAND test/mpi/device_windows)
 gc_nodes_test(pieces_from_70001 ab ENV GPUCOLL_PT2PT_DIRECT_BYTES=70001 COMMAND test/mpi/pieces)
 gc_nodes_test(pieces_threads abab LABELS asan COMMAND test/mpi/pieces threads)

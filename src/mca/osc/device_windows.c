@@ -87,6 +87,7 @@ static void free_window(gcm_device_window *w) {
   free(w->locks);
   free(w->accessed);
   free(w->exposed);
+  free(w->watched);
   free(w->posts);
   free(w->completes);
   free(w);
@@ -102,6 +103,7 @@ static gcm_device_window *new_window(void *base, int n) {
   w->parts = calloc((size_t)n, sizeof *w->parts);
   w->under_way = calloc((size_t)n, sizeof *w->under_way);
   w->locks = calloc((size_t)n, sizeof *w->locks);
+  w->watched = calloc((size_t)n, sizeof *w->watched);
   w->posts = calloc((size_t)n, sizeof *w->posts);
   w->completes = calloc((size_t)n, sizeof *w->completes);
   if (w->parts != NULL && w->under_way != NULL && w->locks != NULL && w->posts != NULL && w->completes != NULL)
@@ -130,7 +132,7 @@ static int end_headers(gcm_device_window *w) {
 
 /* Ends a window: after the barrier, no rank has operations on another one. */
 static int end_window(gcm_device_window *w) {
-  int rc = gcm_wait_for_window(w, has_ended, NULL, NULL, 0);
+  int rc = gcm_wait_for_window(w, has_ended, NULL, NULL, w->n);
   if (rc == MPI_SUCCESS) rc = w->comm->c_coll->coll_barrier(w->comm, w->comm->c_coll->coll_barrier_module);
   return rc == MPI_SUCCESS ? end_headers(w) : rc;
 }

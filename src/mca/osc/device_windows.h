@@ -53,6 +53,8 @@ typedef struct gcm_device_window {
   atomic_int failed;       /* the class of a failure that the next synchronisation tells; else MPI_SUCCESS */
   atomic_bool is_broken;   /* a process has ended, and what it had to do is never done */
 
+  atomic_bool *watched; /* of each rank: whether its end would be noticed */
+
   /* Epochs: see window_epochs.c. */
   uint8_t *locks; /* that this rank holds */
   bool fenced, locked_all;
@@ -92,6 +94,8 @@ void gcm_put_epochs(gcm_window_functions *functions);
 
 /* window_epochs.c: returns whether this rank may access a target now. */
 bool gcm_may_access(const gcm_device_window *w, int target);
+/* From now on it is noticed when a rank ends. Cheap once done. */
+void gcm_watch_rank(gcm_device_window *w, int rank);
 /* Makes progress until `ready`, of the argument, is true, or one of the `n` ranks (NULL: of all ranks) has ended.
  * Returns an MPI error class. */
 int gcm_wait_for_window(gcm_device_window *w, bool (*ready)(gcm_device_window *w, const void *argument),

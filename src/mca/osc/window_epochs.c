@@ -23,12 +23,22 @@ static int say_gone(gcm_device_window *w, int rank) {
   return MPI_ERR_OTHER;
 }
 
+static bool is_gone(const gcm_device_window *w, int rank) {
+  const gc_pt2pt_abi *engine = gpucoll_pt2pt_abi(GC_ABI_VERSION);
+  return engine->is_gone(gcm_process_blob_of(ompi_comm_peer_lookup(w->comm, rank)));
+}
+
+void gcm_watch_rank(gcm_device_window *w, int rank) {
+  if (atomic_load_explicit(&w->watched[rank], memory_order_relaxed) || rank == ompi_comm_rank(w->comm)) return;
+  (void)is_gone(w, rank);
+  atomic_store_explicit(&w->watched[rank], true, memory_order_relaxed);
+}
+
 /* Looks whether one of the ranks is known to have ended. */
 static int look_at_ranks(gcm_device_window *w, const int *ranks, int n) {
-  const gc_pt2pt_abi *engine = gpucoll_pt2pt_abi(GC_ABI_VERSION);
   for (int i = 0; i < n; i++) {
     const int rank = ranks != NULL ? ranks[i] : i;
-    if (engine->is_gone(gcm_process_blob_of(ompi_comm_peer_lookup(w->comm, rank)))) return say_gone(w, rank);
+    if (atomic_load_explicit(&w->watched[rank], memory_order_relaxed) && is_gone(w, rank)) return say_gone(w, rank);
   }
   return MPI_SUCCESS;
 }
@@ -106,6 +116,7 @@ static void take(const counted *c) {
   for (int i = 0; i < c->n; i++) atomic_fetch_sub_explicit(&c->counts[c->ranks[i]], 1, memory_order_relaxed);
 }
 static int await(gcm_device_window *w, const counted *c) {
+  for (int i = 0; i < c->n; i++) gcm_watch_rank(w, c->ranks[i]);
   const int rc = gcm_wait_for_window(w, have_come, c, c->ranks, c->n);
   if (rc == MPI_SUCCESS) take(c);
   return rc;

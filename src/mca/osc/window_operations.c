@@ -145,6 +145,7 @@ static int receive_answer(operation *o) {
 }
 
 int gcm_tell(gcm_device_window *w, gcm_window_verb verb, int target, bool exclusive, ompi_request_t **answered) {
+  gcm_watch_rank(w, target);
   operation *o = new_operation(w, verb, target, answered != NULL);
   if (o == NULL) return MPI_ERR_NO_MEM;
   o->header.exclusive = exclusive;
@@ -235,7 +236,8 @@ static int begin(operation *o, const gcm_operation_call *call) {
 
 int gcm_begin_operation(const ompi_win_t *win, const gcm_operation_call *call, ompi_request_t **request) {
   gcm_device_window *w = gcm_window_of(win);
-  int rc = gcm_wait_for_window(w, has_room, NULL, NULL, 0);
+  gcm_watch_rank(w, call->target);
+  int rc = gcm_wait_for_window(w, has_room, NULL, NULL, w->n);
   if (rc != MPI_SUCCESS) return rc;
   operation *o = new_operation(w, call->verb, call->target, request != NULL);
   if (o == NULL) return MPI_ERR_NO_MEM;

@@ -166,9 +166,13 @@ Result<const PeerProcess*> MpiProcess::peer(const gc_process_blob* blob, int own
     return Status::error(Code::unsupported,
                          "runs without gpucoll: install it there, too, and leave it among the components of coll");
   const ProcessInfo info = info_in(*blob);
-  if (info.magic != kMagic || std::strncmp(info.version, mine_.version, sizeof info.version))
+  if (info.magic != kMagic)
     return Status::error(Code::invalid_usage, "runs another version of gpucoll than %.16s: install one everywhere",
                          mine_.version);
+  if (std::strncmp(info.version, mine_.version, sizeof info.version))
+    return Status::error(Code::invalid_usage,
+                         "runs gpucoll %.16s, and this process gpucoll %.16s: install one version everywhere",
+                         info.version, mine_.version);
   if (!(info.params == mine_.params))
     return Status(Code::invalid_usage, info.params.difference_from(mine_.params, own_rank));
   if (info.node != mine_.node) GC_TRY(can_reach(info));

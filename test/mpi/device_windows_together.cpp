@@ -351,6 +351,52 @@ void one_thread() {
   refusals();
 }
 
+// Leaves a window to MPI_Finalize, behind operations and with a lock that is held.
+int leave_a_window(int argc, char** argv) {
+  Mpi mpi(argc, argv);
+  use_own_device();
+  static Ints ints(Where::device, 100, 0);  // it lives longer than MPI
+  MPI_Win win;
+  MPI_Win_create(ints.at(0), 400, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_lock_all(0, win);
+  MPI_Put(&g_rank, 1, MPI_INT, next(), 0, 1, MPI_INT, win);
+  MPI_Win_flush(next(), win);
+  barrier();
+  expect("a window that is left", ints.load()[0], previous(), 0);
+  return mpi.finish("device_windows_together left");
+}
+
+// Prints how long an MPI_Put with MPI_Win_flush takes.
+void time_puts(int bytes) {
+  constexpr int kWarm = 20, kTurns = 200;
+  IntWindow window(Where::device, static_cast<size_t>(bytes) / sizeof(int));
+  Ints values(Where::device, static_cast<size_t>(bytes) / sizeof(int));
+  MPI_Win_lock_all(0, window.get());
+  double begin = 0;
+  for (int turn = -kWarm; g_rank == 0 && turn < kTurns; ++turn) {
+    if (turn == 0) begin = MPI_Wtime();
+    MPI_Put(values.at(0), bytes, MPI_BYTE, next(), 0, bytes, MPI_BYTE, window.get());
+    MPI_Win_flush(next(), window.get());
+  }
+  if (g_rank == 0)
+    std::printf("MPI_Put of %d bytes and MPI_Win_flush: %.1f us\n", bytes, (MPI_Wtime() - begin) / kTurns * 1e6);
+  barrier();
+  MPI_Win_unlock_all(window.get());
+  checked(true);
+}
+
+int measure(int argc, char** argv) {
+  Mpi mpi(argc, argv);
+  use_own_device();
+  for (const int bytes : {8, 4096, 65536, 1 << 20}) time_puts(bytes);
+  return mpi.finish("device_windows_together times");
+}
+
 }  // namespace
 
-int main(int argc, char** argv) { return main_of(argc, argv, "device_windows_together", one_thread, threads); }
+int main(int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "";
+  if (word == "left") return leave_a_window(argc, argv);
+  if (word == "times") return measure(argc, argv);
+  return main_of(argc, argv, "device_windows_together", one_thread, threads);
+}

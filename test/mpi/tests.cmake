@@ -309,14 +309,17 @@ foreach(np 1 2 3 4)
 endforeach()
 gc_mpi_test(mpi.device_windows_threads LABELS mpi asan NP 3 MPIRUN ${GC_LITERALLY}
   COMMAND test/mpi/device_windows_together threads)
+# The program ends without MPI_Win_free.
+gc_mpi_test(mpi.device_windows_left LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/device_windows_together left)
 gc_mpi_test(mpi.device_windows_by_host LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt_direct_bytes off
   COMMAND test/mpi/device_windows)
 gc_mpi_test(mpi.device_windows_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
   COMMAND test/mpi/device_windows)
 # Waits do not wait for answers; accumulates are out of order; a put fills the gaps of its type; a lock is held twice;
-# fetches return new values; the origin's unit counts; MPI_Win_wait does not wait.
+# fetches return new values; the origin's unit counts; MPI_Win_wait does not wait; pairs with gaps are reduced as they
+# are packed.
 foreach(mutant_and_sign "517:MPI_Put of" "518:behind accumulates" "519:MPI_Put of .* vector" "520:numbers under locks"
-        "521:a counter in" "522:MPI_Put of" "523:between post")
+        "521:a counter in" "522:MPI_Put of" "523:between post" "524:place of .* and int")
   string(REGEX REPLACE ":.*" "" mutant "${mutant_and_sign}")
   string(REGEX REPLACE "^[0-9]*:" "" sign "${mutant_and_sign}")
   gc_mpi_mutant(${mutant} MUST_PRINT "FAIL .*${sign}" LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --timeout 20

@@ -19,7 +19,7 @@ static bool has_gaps(const gcm_type *type) { return (size_t)gcm_extent(type) != 
 /* Returns whether there is memory. */
 static bool spread(elements *e) {
   e->array = e->packed;
-  if (!has_gaps(e->type)) return true;
+  if (!has_gaps(e->type) || gc_mutant(524)) return true;
   e->array = gcm_abi->stage_get(e->count * (size_t)gcm_extent(e->type));
   if (e->array == NULL) return false;
   (void)gcm_convert(e->array, e->count, e->type, e->packed, e->count * e->type->super.size, true);

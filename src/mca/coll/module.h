@@ -123,6 +123,10 @@ void gcm_forget_partial(gcm_module *module);
 int gcm_engine_type(const gcm_type *type);
 int gcm_engine_op(gcm_op *op);
 
+/* memory.c: returns whether the CPU reaches the data of a buffer that is taken for device memory: managed memory. Data
+ * at absolute addresses (MPI_BOTTOM) count as out of its reach, as some of them may be. */
+bool gcm_host_reaches(const void *buffer, const gcm_type *type);
+
 /* type_map.c: where the data of a type lie. Valid until the type is freed. NULL: no memory. REQUIRES: its size is not
  * 0. Thread safety: any thread. */
 const gc_type_map *gcm_type_map(gcm_type *type);

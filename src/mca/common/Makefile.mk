@@ -3,6 +3,7 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/common/bootstrap.c \
 	src/mca/common/compat.h \
 	src/mca/common/lifetime.c \
+	src/mca/common/memory.c \
 	src/mca/common/outer_requests.c \
 	src/mca/common/outer_requests.h \
 	src/mca/common/parameters.c \

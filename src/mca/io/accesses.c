@@ -1,15 +1,8 @@
 /* The functions of files that read or write data: blocking and nonblocking ones. */
-#include "abi/pt2pt.h"
 #include "base/mutant.h"
 #include "mca/io/files.h"
 
 /* ---- what is staged ---- */
-
-/* Returns whether the CPU reaches what gcm_on_device() takes for device memory: managed memory. */
-static bool host_reaches(const gcm_side *side) {
-  const gc_pt2pt_abi *engine = gpucoll_pt2pt_abi(GC_ABI_VERSION);
-  return side->buffer != MPI_BOTTOM && engine != NULL && engine->host_reaches(gcm_data(side));
-}
 
 static GCM_INLINE gcm_side side_of(const void *buffer, int count, gcm_type *type, bool reads) {
   return (gcm_side){.buffer = buffer, .layout = gcm_uniform(1, count, type), .load = true, .store = reads};
@@ -17,7 +10,7 @@ static GCM_INLINE gcm_side side_of(const void *buffer, int count, gcm_type *type
 
 static GCM_NOINLINE bool is_staged(const void *buffer, int count, gcm_type *type) {
   const gcm_side side = side_of(buffer, count, type, true);
-  return count > 0 && gcm_on_device(&side) && !host_reaches(&side);
+  return count > 0 && gcm_on_device(&side) && !gcm_host_reaches(buffer, type);
 }
 
 bool gcm_is_staged(const void *buffer, int count, gcm_type *type) {

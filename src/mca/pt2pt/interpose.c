@@ -56,11 +56,6 @@ static GCM_NOINLINE int refuse(const void *buffer, ompi_communicator_t *comm) {
   return MPI_ERR_BUFFER;
 }
 
-/* Returns whether the CPU reaches what is_device_message() takes for device memory. */
-static GCM_NOINLINE bool host_reaches(const void *buffer, const gcm_type *type) {
-  return buffer != MPI_BOTTOM && gcm_pt2pt != NULL && gcm_pt2pt->host_reaches(gcm_address(buffer, type->super.true_lb));
-}
-
 /* ---- in the PML's table ---- */
 
 /* Returns whether the buffer is host memory, as far as that can be told without a call. */
@@ -75,20 +70,20 @@ static GCM_INLINE bool is_plain_host(const void *buffer, const gcm_type *type) {
 /* Calls that end a function, so that they are jumps: what is added to a message of a program without devices, and to
  * one of host memory beside devices, is the checks alone. One such call a function: the compiler would copy what the
  * stack passes for either of two. */
-#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                             \
-  static GCM_NOINLINE int judge_##function PARAMETERS {                                                     \
-    const bool of_program = gcm_is_of_program(tag_of_call);                                                 \
-    if (GCM_LIKELY(!is_device_message(buffer, count, type)) || (!of_program && host_reaches(buffer, type))) \
-      return host.pml_##function ARGUMENTS;                                                                 \
-    if (!of_program) return refuse(buffer, comm_of_call);                                                   \
-    if (gcm_pt2pt != NULL) gcm_pt2pt->uses_devices();                                                       \
-    return gcm_##function##_device ARGUMENTS;                                                               \
-  }                                                                                                         \
-  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                            \
-    return (is_plain_host(buffer, type) ? host.pml_##function : judge_##function)ARGUMENTS;                 \
-  }                                                                                                         \
-  static int look_and_##function PARAMETERS {                                                               \
-    return (GCM_LIKELY(!gcm_has_devices()) ? host.pml_##function : look_again_and_##function)ARGUMENTS;     \
+#define GCM_MESSAGE(function, PARAMETERS, ARGUMENTS, tag_of_call, comm_of_call)                                 \
+  static GCM_NOINLINE int judge_##function PARAMETERS {                                                         \
+    const bool of_program = gcm_is_of_program(tag_of_call);                                                     \
+    if (GCM_LIKELY(!is_device_message(buffer, count, type)) || (!of_program && gcm_host_reaches(buffer, type))) \
+      return host.pml_##function ARGUMENTS;                                                                     \
+    if (!of_program) return refuse(buffer, comm_of_call);                                                       \
+    if (gcm_pt2pt != NULL) gcm_pt2pt->uses_devices();                                                           \
+    return gcm_##function##_device ARGUMENTS;                                                                   \
+  }                                                                                                             \
+  static GCM_NOINLINE int look_again_and_##function PARAMETERS {                                                \
+    return (is_plain_host(buffer, type) ? host.pml_##function : judge_##function)ARGUMENTS;                     \
+  }                                                                                                             \
+  static int look_and_##function PARAMETERS {                                                                   \
+    return (GCM_LIKELY(!gcm_has_devices()) ? host.pml_##function : look_again_and_##function)ARGUMENTS;         \
   }
 
 GCM_MESSAGE(send,

@@ -1,0 +1,8 @@
+/* What memory the component finds in buffers. */
+#include "abi/pt2pt.h"
+#include "mca/coll/plan.h"
+
+bool gcm_host_reaches(const void *buffer, const gcm_type *type) {
+  const gc_pt2pt_abi *engine = gpucoll_pt2pt_abi(GC_ABI_VERSION);
+  return buffer != MPI_BOTTOM && engine != NULL && engine->host_reaches(gcm_address(buffer, type->super.true_lb));
+}

@@ -4,6 +4,8 @@
 
 /* More runs than this are copied by a kernel: a copy costs microseconds however small it is. */
 enum { kManyRuns = 4 };
+/* Buffers up to this may be of malloc(): a quarter of the least block of the engine's pool. */
+enum { kMostOfHeap = 16384 };
 
 typedef struct run_list {
   gc_runs *runs;
@@ -67,7 +69,8 @@ static void find_span(gcm_staged_buffer *side) {
 }
 
 static int take_memory(gcm_staged_buffer *side) {
-  side->memory = gcm_abi->stage_get(side->span);
+  side->of_heap = side->among_many && side->span <= kMostOfHeap;
+  side->memory = side->of_heap ? malloc(side->span) : gcm_abi->stage_get(side->span);
   if (side->memory == NULL) {
     char line[256];
     snprintf(line, sizeof line, "this rank cannot take a device buffer of %zu bytes through host memory: %s",
@@ -82,12 +85,21 @@ static int take_memory(gcm_staged_buffer *side) {
   return MPI_SUCCESS;
 }
 
-static int stage_side(gcm_staged_buffer *side, const gcm_side *plan) {
+static void put_memory(void *memory, bool of_heap) {
+  if (of_heap) {
+    free(memory);
+  } else if (memory != NULL) {
+    gcm_abi->stage_put(memory);
+  }
+}
+
+static int stage_side(gcm_staged_buffer *side, const gcm_side *plan, bool among_many) {
   run_list list = {NULL, 0, 0};
   int rc = MPI_SUCCESS;
   memset(side, 0, sizeof *side);
   if (!gcm_on_device(plan)) return MPI_SUCCESS;
   for (size_t i = 0; i < plan->layout.groups && rc == MPI_SUCCESS; i++) rc = append_group(&list, &plan->layout, i);
+  side->among_many = among_many;
   side->device = plan->buffer;
   side->runs = list.runs;
   side->n_runs = list.count;
@@ -100,7 +112,7 @@ static int stage_side(gcm_staged_buffer *side, const gcm_side *plan) {
 }
 
 static void unstage_side(gcm_staged_buffer *side) {
-  if (side->memory != NULL) gcm_abi->stage_put(side->memory);
+  put_memory(side->memory, side->of_heap);
   free(side->runs);
   memset(side, 0, sizeof *side);
 }
@@ -140,28 +152,35 @@ static int store_side(const gcm_staged_buffer *side) {
 static int tell_apart(gcm_staged *staged, const gcm_plan *plan) {
   gcm_staged_buffer *side = staged->recv.memory != NULL ? &staged->recv : &staged->send;
   void *memory = side->memory;
+  const bool of_heap = side->of_heap;
   if (memory == NULL) return MPI_SUCCESS;
   if (gcm_handed(&staged->send, plan->send.buffer) != gcm_handed(&staged->recv, plan->recv.buffer)) return MPI_SUCCESS;
   const int rc = take_memory(side); /* another one, as this one is still taken */
-  gcm_abi->stage_put(memory);
+  put_memory(memory, of_heap);
   return rc;
 }
 
-int gcm_stage(gcm_staged *staged, const gcm_plan *plan) {
+static int stage(gcm_staged *staged, const gcm_plan *plan, bool among_many) {
   memset(&staged->recv, 0, sizeof staged->recv);
-  int rc = stage_side(&staged->send, &plan->send);
-  if (rc == MPI_SUCCESS) rc = stage_side(&staged->recv, &plan->recv);
+  int rc = stage_side(&staged->send, &plan->send, among_many);
+  if (rc == MPI_SUCCESS) rc = stage_side(&staged->recv, &plan->recv, among_many);
   if (rc == MPI_SUCCESS) rc = tell_apart(staged, plan);
   if (rc != MPI_SUCCESS) gcm_unstage(staged);
   return rc;
 }
 
-int gcm_stage_and_load(gcm_staged *staged, const gcm_plan *plan) {
-  int rc = gcm_stage(staged, plan);
+static int stage_and_load(gcm_staged *staged, const gcm_plan *plan, bool among_many) {
+  int rc = stage(staged, plan, among_many);
   if (rc != MPI_SUCCESS) return rc;
   rc = gcm_load(staged);
   if (rc != MPI_SUCCESS) gcm_unstage(staged);
   return rc;
+}
+
+int gcm_stage(gcm_staged *staged, const gcm_plan *plan) { return stage(staged, plan, false); }
+int gcm_stage_and_load(gcm_staged *staged, const gcm_plan *plan) { return stage_and_load(staged, plan, false); }
+int gcm_stage_and_load_among_many(gcm_staged *staged, const gcm_plan *plan) {
+  return stage_and_load(staged, plan, true);
 }
 
 int gcm_load(const gcm_staged *staged) {

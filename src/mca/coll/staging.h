@@ -15,6 +15,8 @@ typedef struct gcm_staged_buffer {
   const void *device; /* as the application passed it */
   void *host;         /* the address that stands for it: runs lie at the same offsets from both */
   void *memory;       /* the staging memory; NULL: not staged */
+  bool of_heap;       /* it is of malloc(), else of the engine's pool */
+  bool among_many;    /* it is to be of malloc() where it is small */
   ptrdiff_t low;      /* the runs lie in [low, low + span) */
   size_t span;
   /* One run each, from the buffer that the application passed, in the order of the layout; neighbours are joined. */
@@ -33,6 +35,9 @@ typedef struct gcm_staged {
 int gcm_stage(gcm_staged *staged, const gcm_plan *plan);
 /* Stages, then loads as gcm_load() does. */
 int gcm_stage_and_load(gcm_staged *staged, const gcm_plan *plan);
+/* Does the same for a call that may be one of very many under way: small buffers get memory of malloc(), as the blocks
+ * of the engine's pool are large. */
+int gcm_stage_and_load_among_many(gcm_staged *staged, const gcm_plan *plan);
 /* Copies to the host what the call will read. */
 int gcm_load(const gcm_staged *staged);
 /* Copies to the device what the call has written. */

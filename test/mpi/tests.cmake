@@ -280,22 +280,48 @@ endif()
 gc_mpi_test(mpi.messages_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt 0
   COMMAND test/mpi/messages)
 
-# What gpucoll has no part in says so, whatever else runs. Where a component calls the others' functions, too.
+# Device memory is attached to no window: an error says so.
+gc_mpi_test(mpi.one_sided_devices LABELS mpi asan NP 2
+  MUST_PRINT "MPI_Win_attach is given device memory"
+  MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided_devices)
+
+# One-sided operations with device memory at their origin, over each component that Open MPI has. osc/sm has windows that it
+# allocates; osc/rdma needs a transport that reaches other processes' memory.
+set(sm_windows ${GC_LITERALLY} --mca osc sm)
+set(rdma_windows ${GC_LITERALLY} ${cma} --mca osc rdma)
+set(origins COMMAND test/mpi/one_sided_origins)
 foreach(np 2 3)
   gc_mpi_labels(${np} EQUAL 2)
-  gc_mpi_test(mpi.one_sided_devices_${np} LABELS ${labels} NP ${np} MPIRUN ${GC_LITERALLY} ${cma}
-    COMMAND test/mpi/one_sided_devices)
+  gc_mpi_test(mpi.one_sided_origins_sm_${np} LABELS ${labels} NP ${np} MPIRUN ${sm_windows} ${origins} sm shared)
+  gc_mpi_test(mpi.one_sided_origins_rdma_${np} LABELS ${labels} TIMEOUT 240 NP ${np} MPIRUN ${rdma_windows}
+    ${origins} rdma create)
 endforeach()
-gc_mpi_test(mpi.one_sided_devices_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${cma} --mca pml_monitoring_enable 1
-  COMMAND test/mpi/one_sided_devices)
-gc_mpi_test(mpi.one_sided_devices_by_host LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${cma}
-  --mca coll_gpucoll_pt2pt_direct_bytes off COMMAND test/mpi/one_sided_devices)
-gc_mpi_test(mpi.one_sided_devices_says LABELS mpi NP 2
-  MUST_PRINT "MPI_Put is given device memory .*gpucoll has no part in one-sided communication"
-  MPIRUN ${GC_LITERALLY} ${cma} COMMAND test/mpi/one_sided_devices)
-# Device memory goes to Open MPI's CPU, which tries for ever.
-gc_mpi_mutant(501 MUST_PRINT "Wrote -1, expected|time limit|Segmentation fault" LABELS mpi NP 2
-  MPIRUN ${GC_LITERALLY} ${cma} --timeout 8 COMMAND test/mpi/one_sided_devices)
+gc_mpi_test(mpi.one_sided_origins_allocated LABELS mpi NP 2 MPIRUN ${sm_windows} ${origins} sm allocate)
+gc_mpi_test(mpi.one_sided_origins_dynamic LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${rdma_windows} ${origins} rdma dynamic)
+gc_mpi_test(mpi.one_sided_origins_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
+  ${origins} sm shared)
+gc_mpi_test(mpi.one_sided_origins_threads LABELS mpi asan NP 2 MPIRUN ${sm_windows} ${origins} threads sm shared)
+gc_mpi_test(mpi.one_sided_origins_rdma_threads LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${rdma_windows}
+  ${origins} threads rdma create)
+if(NOT GC_PARTITIONED)
+  set(pt2pt_windows ${GC_LITERALLY} --mca osc pt2pt)
+  gc_mpi_test(mpi.one_sided_origins_pt2pt_2 LABELS mpi asan TIMEOUT 240 NP 2 MPIRUN ${pt2pt_windows}
+    ${origins} pt2pt create)
+  gc_mpi_test(mpi.one_sided_origins_pt2pt_dynamic LABELS mpi TIMEOUT 240 NP 2 MPIRUN ${pt2pt_windows}
+    ${origins} pt2pt dynamic)
+endif()
+# Device memory goes to Open MPI's CPU; turned off, gpucoll leaves it to that as well.
+gc_mpi_mutant(501 MUST_PRINT "signal 11|Segmentation fault" LABELS mpi NP 2 MPIRUN ${sm_windows} ${origins} sm shared)
+gc_mpi_test(mpi.one_sided_origins_off LABELS mpi WILL_FAIL NP 2 MPIRUN ${sm_windows} --mca coll_gpucoll_pt2pt 0
+  ${origins} sm shared)
+# Results are not stored by what completes an operation; host memory is given back before; what a target does not fill is
+# not loaded; host memory is given back before the request stores the result.
+foreach(mutant_and_sign "513:MPI_Get on .*after the fence: wrong byte" "514:wrong byte"
+        "515:MPI_Get on .*after the fence: wrong byte" "516:MPI_Rget on .*after its request: wrong byte")
+  string(REGEX REPLACE ":.*" "" mutant "${mutant_and_sign}")
+  string(REGEX REPLACE "^[0-9]*:" "" sign "${mutant_and_sign}")
+  gc_mpi_mutant(${mutant} MUST_PRINT "${sign}" LABELS mpi asan NP 2 MPIRUN ${sm_windows} ${origins} sm shared)
+endforeach()
 
 # Windows of device memory.
 foreach(np 1 2 3 4)

@@ -2,6 +2,9 @@
 GC_COLL_COMPONENT_SOURCES += \
 	src/mca/osc/device_windows.c \
 	src/mca/osc/device_windows.h \
+	src/mca/osc/operation_requests.c \
+	src/mca/osc/operations.c \
+	src/mca/osc/operations.h \
 	src/mca/osc/origins.c \
 	src/mca/osc/own_component.c \
 	src/mca/osc/selection.c \
@@ -12,4 +15,5 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/osc/window_operations.c \
 	src/mca/osc/window_targets.c \
 	src/mca/osc/window_targets.h \
+	src/mca/osc/synchronizations.c \
 	src/mca/osc/windows.h

@@ -196,7 +196,7 @@ static int say_no_memory(void) {
 
 int gcm_make_device_window(ompi_win_t *win, void *base, size_t size, int unit, ompi_communicator_t *comm, int *model,
                            bool *is_ours) {
-  const bool on_device = gcm_out_of_reach(base, size, MPI_BYTE) != NULL;
+  const bool on_device = gcm_is_out_of_reach(base, size, MPI_BYTE);
   const int other = first_without_gpucoll(comm);
   *is_ours = on_device;
   if (other >= 0) return on_device ? refuse_alone(base, other) : MPI_SUCCESS;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "mca/osc/device_windows.h"
 #include "mca/pt2pt/pt2pt.h"
@@ -11,16 +12,16 @@
 
 enum { kMostTables = 8 };
 /* The functions of windows as their components gave them. Most windows of a component have the same ones. Where two
- * have others, but one for a fence (osc/ucx of 5.0), the second is not guarded. */
+ * have others, but one for MPI_Win_post (osc/ucx of 5.0), the second is left alone. */
 static gcm_window_functions tables[kMostTables];
 static atomic_int n_tables;
 static opal_mutex_t tables_lock = OPAL_MUTEX_STATIC_INIT;
 
-/* They are told by the one for a fence, which stays in the window. */
+/* They are told by the one for MPI_Win_post, which stays in the window. */
 const gcm_window_functions *gcm_window_functions_of(const ompi_win_t *win) {
   const int n = atomic_load_explicit(&n_tables, memory_order_acquire);
   int i = 0;
-  while (i + 1 < n && tables[i].osc_fence != win->w_osc_module->osc_fence) i++;
+  while (i + 1 < n && tables[i].osc_post != win->w_osc_module->osc_post) i++;
   return &tables[i];
 }
 
@@ -28,7 +29,7 @@ const gcm_window_functions *gcm_window_functions_of(const ompi_win_t *win) {
 static bool remember(const gcm_window_functions *module) {
   const int n = atomic_load_explicit(&n_tables, memory_order_relaxed);
   int i = 0;
-  while (i < n && tables[i].osc_fence != module->osc_fence) i++;
+  while (i < n && tables[i].osc_post != module->osc_post) i++;
   if (i == kMostTables) return false;
   if (i < n) return memcmp(&tables[i], module, sizeof tables[i]) == 0;
   tables[n] = *module;
@@ -36,18 +37,32 @@ static bool remember(const gcm_window_functions *module) {
   return true;
 }
 
-static int guarded_win_attach(ompi_win_t *win, void *base, size_t bytes) {
-  if (gcm_out_of_reach(base, bytes, MPI_BYTE) != NULL) return gcm_refuse_memory("MPI_Win_attach", base);
+/* ---- memory of windows ---- */
+
+static GCM_NOINLINE int refuse_to_attach(const void *memory) {
+  char line[320];
+  snprintf(
+      line, sizeof line,
+      "MPI_Win_attach is given device memory (%p), but Open MPI accesses the memory of such windows on the CPU: make "
+      "the window by MPI_Win_create, or pass host memory (--mca coll_gpucoll_pt2pt 0 leaves such calls to Open MPI)",
+      memory);
+  gcm_abi->log(-1, line);
+  return MPI_ERR_BUFFER;
+}
+
+static int look_and_win_attach(ompi_win_t *win, void *base, size_t bytes) {
+  if (gcm_is_out_of_reach(base, bytes, MPI_BYTE)) return refuse_to_attach(base);
   return gcm_window_functions_of(win)->osc_win_attach(win, base, bytes);
 }
 
-static void guard(gcm_window_functions *module) {
+static void stand_before(gcm_window_functions *functions) {
   opal_mutex_lock(&tables_lock);
-  const bool remembered = remember(module);
+  const bool remembered = remember(functions);
   opal_mutex_unlock(&tables_lock);
   if (!remembered) return;
-  gcm_guard_operations(module);
-  module->osc_win_attach = guarded_win_attach;
+  gcm_stand_before_operations(functions);
+  gcm_stand_before_synchronizations(functions);
+  GCM_STAND_BEFORE(win_attach)
 }
 
 /* ---- the selection of components ---- */
@@ -65,16 +80,16 @@ static bool moves_gpu_memory(int i) {
   return strcmp(components[i].component->osc_version.mca_component_name, "ucx") == 0 && gcm_ucx_knows_gpus();
 }
 
-/* Components may select another one, and put their functions over its own (osc/monitoring): the window is guarded once,
- * on top. */
+/* Components may select another one, and put their functions over its own (osc/monitoring): our functions come once, on
+ * top. */
 static _Thread_local int depth;
 
-static int select_and_guard(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
-                            opal_info_t *info, int flavor, int *model) {
+static int select_and_replace(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
+                              opal_info_t *info, int flavor, int *model) {
   depth++;
   const int rc = components[i].select(win, base, size, unit, comm, info, flavor, model);
   depth--;
-  if (rc == OMPI_SUCCESS && depth == 0 && win->w_osc_module != NULL) guard(win->w_osc_module);
+  if (rc == OMPI_SUCCESS && depth == 0 && win->w_osc_module != NULL) stand_before(win->w_osc_module);
   return rc;
 }
 
@@ -87,7 +102,7 @@ static int decide_and_select(int i, ompi_win_t *win, void **base, size_t size, i
     const int rc = gcm_make_device_window(win, *base, size, unit, comm, model, &is_ours);
     if (is_ours || rc != MPI_SUCCESS) return rc;
   }
-  return select_and_guard(i, win, base, size, unit, comm, info, flavor, model);
+  return select_and_replace(i, win, base, size, unit, comm, info, flavor, model);
 }
 
 #define GCM_SELECT(i)                                                                                   \

@@ -1,6 +1,11 @@
-/* One-sided communication has no part in gpucoll, and Open MPI's reads and writes its buffers on the CPU: device memory
- * would end the process. So this stands in the table of each window, and refuses device memory with an error that says
- * so. All else goes to the component as it came.
+/* One-sided communication with device memory: Open MPI's reads and writes the buffers of the origin on the CPU, or has
+ * a network do so. So this stands in the table of each window, and takes buffers of device memory through the host. All
+ * else goes to the component as it came. A window of device memory is ours as a whole (device_windows.h), but for one
+ * that such memory is attached to: that is refused with an error.
+ *
+ * An operation is staged when it is called, and is under way until a function of MPI completes it at the origin: then
+ * its results are stored, and its host memory is given back (operations.h). Where the component moves GPUs' memory
+ * itself (UCX), its windows are left alone.
  *
  * Thread safety: any thread, but for gcm_look_at_windows() and gcm_leave_windows(), which are called while MPI starts
  * and ends.
@@ -21,12 +26,15 @@ void gcm_leave_windows(void);
 /* selection.c: the functions of a window as its component gave them. */
 const gcm_window_functions *gcm_window_functions_of(const ompi_win_t *win);
 
-/* origins.c: puts our functions in place of those that read or write buffers of the origin. */
-void gcm_guard_operations(gcm_window_functions *functions);
+/* origins.c, synchronizations.c: put our functions in place of those that read or write buffers of the origin, and of
+ * those that complete operations at the origin. */
+void gcm_stand_before_operations(gcm_window_functions *functions);
+void gcm_stand_before_synchronizations(gcm_window_functions *functions);
+/* Puts look_and_NAME() in the place of the component's function, unless the component has none. */
+#define GCM_STAND_BEFORE(name) \
+  if (functions->osc_##name != NULL) functions->osc_##name = look_and_##name;
 
-/* Returns the first byte of the data if only a device reaches it, else NULL. The CPU reaches managed memory. */
-const void *gcm_out_of_reach(const void *buffer, size_t count, gcm_type *type);
-/* Logs that a function of MPI refuses device memory. Returns the error class. */
-int gcm_refuse_memory(const char *function, const void *memory);
+/* origins.c: returns whether the data of a buffer are memory that only a device reaches, if only in part. */
+bool gcm_is_out_of_reach(const void *buffer, size_t count, gcm_type *type);
 
 #endif

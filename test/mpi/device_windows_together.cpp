@@ -132,46 +132,70 @@ void a_flood() {
 
 // ---- requests ----
 
+// Operations with requests, of which each has a place of its own in the window, and an origin and a result.
+class Requests {
+ public:
+  static constexpr int kTurns = 30, kCount = 321;
+  explicit Requests(MPI_Win win) : win_(win), pending_(kTurns, MPI_REQUEST_NULL) {
+    for (int turn = 0; turn < kTurns; ++turn) {
+      origins_.push_back(std::make_unique<Ints>(turn % 3 ? Where::device : Where::host, kCount, id(g_rank, turn, 1)));
+      results_.push_back(std::make_unique<Ints>(turn % 2 ? Where::device : Where::host, kCount));
+    }
+  }
+  void store(int turn) {
+    void* const origin = origins_[static_cast<size_t>(turn)]->at(0);
+    MPI_Request* const request = &pending_[static_cast<size_t>(turn)];
+    const int at = turn * kCount;
+    if (turn % 2)
+      MPI_Rput(origin, kCount, MPI_INT, next(), at, kCount, MPI_INT, win_, request);
+    else
+      MPI_Raccumulate(origin, kCount, MPI_INT, next(), at, kCount, MPI_INT, MPI_SUM, win_, request);
+  }
+  void fetch(int turn) {
+    void* const origin = origins_[static_cast<size_t>(turn)]->at(0);
+    void* const result = results_[static_cast<size_t>(turn)]->at(0);
+    MPI_Request* const request = &pending_[static_cast<size_t>(turn)];
+    const int at = turn * kCount;
+    if (turn % 2)
+      MPI_Rget(result, kCount, MPI_INT, next(), at, kCount, MPI_INT, win_, request);
+    else
+      MPI_Rget_accumulate(origin, kCount, MPI_INT, result, kCount, MPI_INT, next(), at, kCount, MPI_INT, MPI_REPLACE,
+                          win_, request);
+  }
+  void wait_for_all() { MPI_Waitall(kTurns, pending_.data(), MPI_STATUSES_IGNORE); }
+  // Waits for one, which has fetched what the rank stored before.
+  void expect_one() {
+    int i = 0;
+    MPI_Waitany(kTurns, pending_.data(), &i, MPI_STATUS_IGNORE);
+    expect("a request's result", results_[static_cast<size_t>(i)]->load()[kCount - 1], id(g_rank, i, 1), i);
+  }
+
+ private:
+  MPI_Win win_;
+  std::vector<std::unique_ptr<Ints>> origins_, results_;
+  std::vector<MPI_Request> pending_;
+};
+
+void requests_of_nothing(MPI_Win win) {
+  MPI_Request none = MPI_REQUEST_NULL;
+  int value = 0;
+  MPI_Rput(nullptr, 0, MPI_INT, next(), 0, 0, MPI_INT, win, &none);
+  MPI_Wait(&none, MPI_STATUS_IGNORE);
+  MPI_Rget(&value, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win, &none);
+  MPI_Wait(&none, MPI_STATUS_IGNORE);
+}
+
 void requests() {
-  constexpr int kTurns = 30, kCount = 321;
-  IntWindow window(Where::device, kTurns * kCount, MPI_COMM_WORLD, 0);
+  IntWindow window(Where::device, Requests::kTurns * Requests::kCount, MPI_COMM_WORLD, 0);
+  Requests requests(window.get());
   MPI_Win_lock_all(0, window.get());
   barrier();
-  std::vector<std::unique_ptr<Ints>> origins, results;
-  std::vector<MPI_Request> pending;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    origins.push_back(std::make_unique<Ints>(turn % 3 ? Where::device : Where::host, kCount, id(g_rank, turn, 1)));
-    results.push_back(std::make_unique<Ints>(turn % 2 ? Where::device : Where::host, kCount));
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int at = turn * kCount;
-    if (turn % 2)
-      MPI_Rput(origins.back()->at(0), kCount, MPI_INT, next(), at, kCount, MPI_INT, window.get(), &request);
-    else
-      MPI_Raccumulate(origins.back()->at(0), kCount, MPI_INT, next(), at, kCount, MPI_INT, MPI_SUM, window.get(),
-                      &request);
-    pending.push_back(request);
-  }
-  MPI_Waitall(kTurns, pending.data(), MPI_STATUSES_IGNORE);
+  for (int turn = 0; turn < Requests::kTurns; ++turn) requests.store(turn);
+  requests.wait_for_all();
   MPI_Win_flush_all(window.get());
-  for (int turn = 0; turn < kTurns; ++turn) {
-    Ints& result = *results[static_cast<size_t>(turn)];
-    const int at = turn * kCount;
-    if (turn % 2)
-      MPI_Rget(result.at(0), kCount, MPI_INT, next(), at, kCount, MPI_INT, window.get(),
-               &pending[static_cast<size_t>(turn)]);
-    else
-      MPI_Rget_accumulate(origins[static_cast<size_t>(turn)]->at(0), kCount, MPI_INT, result.at(0), kCount, MPI_INT,
-                          next(), at, kCount, MPI_INT, MPI_REPLACE, window.get(), &pending[static_cast<size_t>(turn)]);
-  }
-  for (int done = 0, i = 0; done < kTurns; ++done) {
-    MPI_Waitany(kTurns, pending.data(), &i, MPI_STATUS_IGNORE);
-    expect("a request's result", results[static_cast<size_t>(i)]->load()[kCount - 1], id(g_rank, i, 1), i);
-  }
-  MPI_Request none = MPI_REQUEST_NULL;
-  MPI_Rput(nullptr, 0, MPI_INT, next(), 0, 0, MPI_INT, window.get(), &none);
-  MPI_Wait(&none, MPI_STATUS_IGNORE);
-  MPI_Rget(origins[0]->at(0), 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, window.get(), &none);
-  MPI_Wait(&none, MPI_STATUS_IGNORE);
+  for (int turn = 0; turn < Requests::kTurns; ++turn) requests.fetch(turn);
+  for (int turn = 0; turn < Requests::kTurns; ++turn) requests.expect_one();
+  requests_of_nothing(window.get());
   MPI_Win_unlock_all(window.get());
   barrier();
 }

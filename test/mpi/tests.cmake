@@ -337,6 +337,10 @@ gc_mpi_test(mpi.device_windows_threads LABELS mpi asan NP 3 MPIRUN ${GC_LITERALL
   COMMAND test/mpi/device_windows_together threads)
 # The program ends without MPI_Win_free.
 gc_mpi_test(mpi.device_windows_left LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/device_windows_together left)
+gc_mpi_test(mpi.device_windows_without_plugin LABELS mpi NP 2
+  MUST_PRINT "MPI_Win_create is given device memory .*but rank 1 of its communicator runs without gpucoll"
+  MPIRUN ${cma}
+  COMMAND ${GC_SOURCE}/test/mpi/without_plugin.sh 1 ${GC_BUILD}/test/mpi/device_windows_together left)
 gc_mpi_test(mpi.device_windows_by_host LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} --mca coll_gpucoll_pt2pt_direct_bytes off
   COMMAND test/mpi/device_windows)
 gc_mpi_test(mpi.device_windows_monitored LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} --mca pml_monitoring_enable 1
@@ -405,6 +409,7 @@ if(GC_PML_UCX)
   # The message goes by another tag, and matches nothing.
   gc_mpi_mutant(415 MUST_PRINT "time limit" LABELS mpi NP 2 MPIRUN ${GC_LITERALLY} ${ucx} --timeout 8
     COMMAND test/mpi/messages)
+  gc_mpi_test(mpi.device_windows_ucx LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} ${ucx} COMMAND test/mpi/device_windows)
   gc_matching(ucx NP 3 MESSAGES 10000 SEED 700000 MPIRUN ${ucx})
 endif()
 # More is stored than came; the status names no source; synchronous sends are standard ones; a second start sends the

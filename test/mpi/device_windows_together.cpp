@@ -390,20 +390,20 @@ int leave_a_window(int argc, char** argv) {
   return mpi.finish("device_windows_together left");
 }
 
-// Prints how long an MPI_Put with MPI_Win_flush takes.
+// Prints how long the fastest MPI_Put with MPI_Win_flush takes: on a busy machine the others tell of what else it does.
 void time_puts(int bytes) {
-  constexpr int kWarm = 20, kTurns = 200;
+  constexpr int kTurns = 300;
   IntWindow window(Where::device, static_cast<size_t>(bytes) / sizeof(int));
   Ints values(Where::device, static_cast<size_t>(bytes) / sizeof(int));
   MPI_Win_lock_all(0, window.get());
-  double begin = 0;
-  for (int turn = -kWarm; g_rank == 0 && turn < kTurns; ++turn) {
-    if (turn == 0) begin = MPI_Wtime();
+  double fastest = 1e9;
+  for (int turn = 0; g_rank == 0 && turn < kTurns; ++turn) {
+    const double begin = MPI_Wtime();
     MPI_Put(values.at(0), bytes, MPI_BYTE, next(), 0, bytes, MPI_BYTE, window.get());
     MPI_Win_flush(next(), window.get());
+    fastest = std::min(fastest, MPI_Wtime() - begin);
   }
-  if (g_rank == 0)
-    std::printf("MPI_Put of %d bytes and MPI_Win_flush: %.1f us\n", bytes, (MPI_Wtime() - begin) / kTurns * 1e6);
+  if (g_rank == 0) std::printf("MPI_Put of %d bytes and MPI_Win_flush: %.1f us\n", bytes, fastest * 1e6);
   barrier();
   MPI_Win_unlock_all(window.get());
   checked(true);

@@ -103,12 +103,13 @@ class Device {
   struct CopyBytes {
     size_t two, more;  // of two ranks, of more; 0: never
   };
-  static constexpr size_t kAsMessages = ~size_t{0};  // of copy_exchange_bytes: as copy_engine_bytes
+  static constexpr size_t kAsMessages = ~size_t{0};  // of what all ranks exchange: as copy_engine_bytes
   struct Defaults {
     int channels, threads, pair_channels;
     size_t buffer_bytes, one_shot_bytes, all_pairs_bytes;
     CopyBytes copy_engine_bytes, zero_copy_bytes;
-    CopyBytes copy_exchange_bytes, copy_reduction_bytes;
+    CopyBytes copy_exchange_bytes, copy_all_gather_bytes;  // of alltoalls, of allgathers
+    CopyBytes copy_reduction_bytes;
     CopyBytes copy_reduction_piece;
     int linger_us;
   };
@@ -121,6 +122,7 @@ class Device {
                                             kMiB,
                                             {32 * kMiB, 256 * kMiB},
                                             {kMiB, kMiB / 2},
+                                            {kAsMessages, 128 * kMiB},
                                             {kAsMessages, 0},
                                             {256 * kMiB, 256 * kMiB},
                                             {128 * kMiB, 128 * kMiB},
@@ -133,6 +135,7 @@ class Device {
                                                  kMiB,
                                                  {kMiB, kMiB},
                                                  {kMiB / 64, kMiB / 64},
+                                                 {kAsMessages, kAsMessages},
                                                  {kAsMessages, kAsMessages},
                                                  {4 * kMiB, 4 * kMiB},
                                                  {kMiB / 4, kMiB / 4},

@@ -314,6 +314,11 @@ gc_explains(copied_message 0 "^[*] by a copy engine. by size, from 33554432 byte
 gc_explains(send_recv_channels 0 "^[*] simple in 8 parts," sendrecv 1M -np 2 --gpu ENV GPUCOLL_SEND_RECV_CHANNELS=12)
 gc_explains(copy_exchange 0 "^  by size, from 1048576 bytes on .the parameter copy_exchange_bytes, environment.:"
             allgather 1M -np 4 --gpu ENV GPUCOLL_COPY_EXCHANGE_BYTES=1M)
+gc_explains(copied_alltoall 0 "^[*] by a copy engine. by size, from 134217728 bytes on .the default copy_exchange_bytes.:"
+            alltoall 128M -np 4 --gpu)
+gc_explains(kernel_alltoall 0 "^[*] simple in 16 parts," alltoall 64M -np 4 --gpu)
+gc_explains(kernel_allgather 0 "^- copies +any +never between so many ranks, or off .the default copy_exchange_bytes.$"
+            allgather 256M -np 4 --gpu)
 gc_explains(all_pairs 0 "^- all_pairs +ll128 +more than all_pairs_bytes$" allreduce 64K -np 2 --gpu
             ENV GPUCOLL_ALL_PAIRS_BYTES=16K)
 gc_explains(scan 0 "^[*] ring +simple .*, chosen$" scan 256M -np 8 --gpu)

@@ -51,6 +51,7 @@ Result<core::CommProperties> usual_shape(bool emulated, int n_ranks) {
     const core::CopyEngineLimits limits = core::copy_engine_limits(defaults, n_ranks, shape.table);
     shape.copy_bytes = limits.messages;
     shape.copy_exchange_bytes = limits.exchanges;
+    shape.copy_all_gather_bytes = limits.all_gathers;
     shape.copy_reduction_bytes = limits.reductions;
   }
   return shape;

@@ -127,6 +127,7 @@ void Communicator::prepare_copies() {
   if (p2p_everywhere()) {
     capabilities_.copy_bytes = limits.messages;
     capabilities_.copy_exchange_bytes = limits.exchanges;
+    capabilities_.copy_all_gather_bytes = limits.all_gathers;
     if (size() <= proto::kMeshMaxRanks) capabilities_.copy_reduction_bytes = limits.reductions;
     capabilities_.copy_piece_bytes = copy_piece_bytes(limits.piece);
   }
@@ -162,6 +163,7 @@ CommProperties Communicator::plain_shape() const {
   shape.zero_copy_bytes = capabilities_.zero_copy_bytes;
   shape.copy_bytes = capabilities_.copy_bytes;
   shape.copy_exchange_bytes = capabilities_.copy_exchange_bytes;
+  shape.copy_all_gather_bytes = capabilities_.copy_all_gather_bytes;
   shape.copy_reduction_bytes = capabilities_.copy_reduction_bytes;
   shape.copy_piece_bytes = capabilities_.copy_piece_bytes;
   shape.table = capabilities_.table;
@@ -175,7 +177,8 @@ Result<CommProperties> Communicator::shape(const std::vector<gpu::Stream>& strea
   CommProperties shape = plain_shape();
   GC_TRY_AS(const uint64_t capture, Launcher::capture_of(device_, streams));
   shape.capturing = capture != 0;
-  if (shape.capturing) shape.copy_bytes = shape.copy_exchange_bytes = shape.copy_reduction_bytes = 0;
+  if (shape.capturing)
+    shape.copy_bytes = shape.copy_exchange_bytes = shape.copy_all_gather_bytes = shape.copy_reduction_bytes = 0;
   return shape;
 }
 

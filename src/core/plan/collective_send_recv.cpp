@@ -85,7 +85,7 @@ bool measured_faster(Function function, uint64_t bytes, const CommProperties& sh
 }  // namespace
 
 uint64_t least_copied_collective(Function function, const CommProperties& shape) {
-  if (function == Function::all_gather) return shape.copy_exchange_bytes;
+  if (function == Function::all_gather) return shape.copy_all_gather_bytes;
   return function == Function::broadcast && shape.n_ranks == 2 ? shape.copy_bytes : 0;
 }
 

@@ -20,11 +20,14 @@ CopyEngineLimits copy_engine_limits(const gpu::Device::Defaults& defaults, int n
   const uint64_t messages = param_or(
       p.copy_engine_bytes, usual(measured, Limit::copy_engine_bytes, of_ranks(defaults.copy_engine_bytes, n_ranks)));
   if (!messages || n_ranks < 2) return {};
-  const uint64_t exchanges = param_or(p.copy_exchange_bytes, usual(measured, Limit::copy_exchange_bytes,
-                                                                   of_ranks(defaults.copy_exchange_bytes, n_ranks)));
+  const auto exchange = [&](const gpu::Device::CopyBytes& bytes) {
+    const uint64_t least =
+        param_or(p.copy_exchange_bytes, usual(measured, Limit::copy_exchange_bytes, of_ranks(bytes, n_ranks)));
+    return least == gpu::Device::kAsMessages ? messages : least;
+  };
   const uint64_t reductions = param_or(p.copy_reduction_bytes, usual(measured, Limit::copy_reduction_bytes,
                                                                      of_ranks(defaults.copy_reduction_bytes, n_ranks)));
-  return {messages, exchanges == gpu::Device::kAsMessages ? messages : exchanges, reductions,
+  return {messages, exchange(defaults.copy_exchange_bytes), exchange(defaults.copy_all_gather_bytes), reductions,
           param_or(p.copy_reduction_piece, of_ranks(defaults.copy_reduction_piece, n_ranks))};
 }
 

@@ -39,7 +39,8 @@ struct CommProperties {
   uint64_t all_pairs_bytes = 0;           // the parameter
   uint64_t zero_copy_bytes = 0;           // reductions of so many bytes work on all ranks' buffers; 0: none does
   uint64_t copy_bytes = 0;                // messages of so many bytes go by copy engine; 0: none does
-  uint64_t copy_exchange_bytes = 0;       // those of all ranks with all others, from so many on; 0: none does
+  uint64_t copy_exchange_bytes = 0;       // those of an alltoall, from so many on; 0: none does
+  uint64_t copy_all_gather_bytes = 0;     // an allgather with so many bytes of each rank does as well; 0: none does
   uint64_t copy_reduction_bytes = 0;      // reductions of so many bytes are brought by copy engines; 0: none is
   uint64_t copy_piece_bytes = 0;          // of those, at most: a multiple of 128
   const TuningTable* table = nullptr;     // a tuning file's; null: none

@@ -869,7 +869,7 @@ TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
     CommProperties shape = gpu_shape(n);
     shape.copy_bytes = 4 * count;
     const bool gathers = n == 2 || n == 5;
-    if (gathers) shape.copy_exchange_bytes = 4 * count;
+    if (gathers) shape.copy_all_gather_bytes = 4 * count;
     for (int root : {0, n - 1}) {
       std::vector<TaskQueue> queues(static_cast<size_t>(n));
       for (int r = 0; r < n; ++r) {
@@ -971,7 +971,7 @@ TEST(CollectiveMessages, AreKernelsWhereNoCopyEngineMoves) {
   CommProperties shape = gpu_shape(2);
   using Limit = uint64_t CommProperties::*;
   for (const auto& [function, limit] :
-       {std::pair<Function, Limit>{Function::all_gather, &CommProperties::copy_exchange_bytes},
+       {std::pair<Function, Limit>{Function::all_gather, &CommProperties::copy_all_gather_bytes},
         {Function::broadcast, &CommProperties::copy_bytes}}) {
     EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
     shape.*limit = 1000;
@@ -979,7 +979,7 @@ TEST(CollectiveMessages, AreKernelsWhereNoCopyEngineMoves) {
     EXPECT_TRUE(goes_as_messages(function, 1000, shape));
     shape.*limit = 0;
   }
-  shape.copy_bytes = shape.copy_exchange_bytes = 1000;
+  shape.copy_bytes = shape.copy_all_gather_bytes = 1000;
   for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
     EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
   shape.n_ranks = 3;

@@ -31,6 +31,7 @@ gpu::Device::Defaults defaults_of_test() {
   gpu::Device::Defaults defaults = gpu::Device::kGpuDefaults;
   defaults.copy_engine_bytes = {1000, 1000};
   defaults.copy_exchange_bytes = {gpu::Device::kAsMessages, 3000};
+  defaults.copy_all_gather_bytes = {gpu::Device::kAsMessages, 0};
   defaults.copy_reduction_bytes = {5000, 0};
   return defaults;
 }
@@ -82,12 +83,12 @@ TEST(SendOrder, HaveBoundedPatience) {
 TEST(CopyEngineLimits, DifferForTwoRanksAndForMore) {
   const gpu::Device::Defaults defaults = defaults_of_test();
   const auto all = [](const CopyEngineLimits& l) {
-    return std::vector<uint64_t>{l.messages, l.exchanges, l.reductions};
+    return std::vector<uint64_t>{l.messages, l.exchanges, l.all_gathers, l.reductions};
   };
-  EXPECT_EQ(all(copy_engine_limits(defaults, 1, nullptr)), (std::vector<uint64_t>{0, 0, 0}));
-  EXPECT_EQ(all(copy_engine_limits(defaults, 2, nullptr)), (std::vector<uint64_t>{1000, 1000, 5000}));
-  EXPECT_EQ(all(copy_engine_limits(defaults, 3, nullptr)), (std::vector<uint64_t>{1000, 3000, 0}));
-  EXPECT_EQ(all(copy_engine_limits(defaults, 64, nullptr)), (std::vector<uint64_t>{1000, 3000, 0}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 1, nullptr)), (std::vector<uint64_t>{0, 0, 0, 0}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 2, nullptr)), (std::vector<uint64_t>{1000, 1000, 1000, 5000}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 3, nullptr)), (std::vector<uint64_t>{1000, 3000, 0, 0}));
+  EXPECT_EQ(all(copy_engine_limits(defaults, 64, nullptr)), (std::vector<uint64_t>{1000, 3000, 0, 0}));
 }
 
 TEST(CopyEngineLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
@@ -97,7 +98,9 @@ TEST(CopyEngineLimits, OfGpusBeginWhereCopiesWereMeasuredToBeFaster) {
   EXPECT_EQ(two.messages, 32 * kMiB);
   EXPECT_EQ(more.messages, 256 * kMiB);
   EXPECT_EQ(two.exchanges, 32 * kMiB);
-  EXPECT_EQ(more.exchanges, 0u) << "never";
+  EXPECT_EQ(more.exchanges, 128 * kMiB);
+  EXPECT_EQ(two.all_gathers, 32 * kMiB);
+  EXPECT_EQ(more.all_gathers, 0u) << "never";
   EXPECT_EQ(two.reductions, 256 * kMiB);
   EXPECT_EQ(more.reductions, 256 * kMiB);
 }
@@ -114,6 +117,7 @@ TEST(CopyEngineLimits, AreCorrectedByATuningFile) {
   const CopyEngineLimits limits = copy_engine_limits(defaults, 2, &measured);
   EXPECT_EQ(limits.messages, 70u);
   EXPECT_EQ(limits.exchanges, 80u);
+  EXPECT_EQ(limits.all_gathers, 80u);
   EXPECT_EQ(limits.reductions, 90u);
   EXPECT_EQ(least_zero_copy(defaults, 2, &measured), 60u);
   set_param("copy_engine_bytes", "75", "test").ignore();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <random>
@@ -363,17 +362,13 @@ TEST(Tuner, ChoosesWithoutAllocating) {
   const CommProperties shape = gpus(8);
   choose(Function::all_reduce, 8, shape, true);  // reads the parameters
   const long before = allocations.load();
-  const auto start = std::chrono::steady_clock::now();
   constexpr int kTimes = 100000;
   double sum = 0;
   for (int i = 0; i < kTimes; ++i)
     sum += choose(Function::all_reduce, static_cast<uint64_t>(i), shape, true).us +
            choose_pair(static_cast<uint64_t>(i), shape).parts;
-  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(allocations.load(), before);
   EXPECT_GT(sum, 0);
-  RecordProperty("ns", static_cast<int>(took.count() / kTimes));
-  EXPECT_LT(took.count() / kTimes, 5000);  // about 100 on an idle machine
 }
 
 }  // namespace

@@ -151,8 +151,7 @@ std::string pair_text(Function function, uint64_t bytes, const CommProperties& s
   const BySize copies = function == Function::all_to_all
                             ? BySize{core::Limit::copy_exchange_bytes, "copies", shape.copy_exchange_bytes, true}
                             : BySize{core::Limit::copy_engine_bytes, "copies", shape.copy_bytes, true};
-  if (copies.least && bytes >= copies.least)
-    return fmt::format("* by a copy engine; {}\n", way_text(copies, shape));
+  if (copies.least && bytes >= copies.least) return fmt::format("* by a copy engine; {}\n", way_text(copies, shape));
   return fmt::format("* {} in {} part{}, {} threads a block; messages that leave in the same group share the launch\n",
                      core::name(choice.protocol), choice.parts, choice.parts == 1 ? "" : "s", choice.threads);
 }
@@ -173,7 +172,8 @@ Result<std::string> explain(const Question& question) {
                                                             params().tuning_file));
   if (function == Function::send_recv) return text + pair_text(function, question.bytes, shape);
   if (core::is_exchange(function) && core::goes_as_messages(function, question.bytes, shape))
-    return text + "as messages:\n" + pair_text(function, question.bytes, shape) + others_text(function, question.bytes, shape);
+    return text + "as messages:\n" + pair_text(function, question.bytes, shape) +
+           others_text(function, question.bytes, shape);
   for (const BySize& way : ways_by_size(function, question.bytes, shape))
     if (way.taken) text += by_size_text(way, shape);
   return text + candidates_text(function, question.bytes, shape) + others_text(function, question.bytes, shape) +

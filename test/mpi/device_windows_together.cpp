@@ -267,6 +267,21 @@ void attributes() {
   MPI_Win_free(&win);
 }
 
+// A put or get may have fewer data than there is room for, as a message may.
+void fewer_data_than_room() {
+  IntWindow window(Where::device, 6, MPI_COMM_WORLD, 1);
+  Ints origin(Where::device, 2, 2), result(Where::device, 4, 3);
+  MPI_Win_fence(0, window.get());
+  MPI_Put(origin.at(0), 2, MPI_INT, next(), 1, 4, MPI_INT, window.get());
+  MPI_Win_fence(0, window.get());
+  MPI_Get(result.at(0), 4, MPI_INT, next(), 2, 2, MPI_INT, window.get());
+  MPI_Win_fence(0, window.get());
+  const std::vector<int> wanted = {1, 2, 2, 1, 1, 1}, gotten = {2, 1, 3, 3};
+  for (size_t i = 0; i < 6; ++i)
+    expect("fewer data than room", window.ints().load()[i], wanted[i], static_cast<int>(i));
+  for (size_t i = 0; i < 4; ++i) expect("room for more data", result.load()[i], gotten[i], static_cast<int>(i));
+}
+
 // ---- what is refused ----
 
 void expect_class(const char* what, int rc, int wanted) {
@@ -296,8 +311,8 @@ void refusals() {
                MPI_ERR_RMA_RANGE);
   expect_class("MPI_Get far away", MPI_Get(ints.at(0), 1, MPI_INT, next(), MPI_Aint{1} << 61, 1, MPI_INT, win),
                MPI_ERR_RMA_RANGE);
-  expect_class("MPI_Put of more than there is", MPI_Put(ints.at(0), 2, MPI_INT, next(), 0, 3, MPI_INT, win),
-               MPI_ERR_TYPE);
+  expect_class("MPI_Put of more than fits", MPI_Put(ints.at(0), 3, MPI_INT, next(), 0, 2, MPI_INT, win), MPI_ERR_TYPE);
+  expect_class("MPI_Get of more than fits", MPI_Get(ints.at(0), 2, MPI_INT, next(), 0, 3, MPI_INT, win), MPI_ERR_TYPE);
   expect_class("bits of a double", MPI_Fetch_and_op(ints.at(0), ints.at(10), MPI_DOUBLE, next(), 0, MPI_BAND, win),
                MPI_ERR_OP);
   expect_class("MPI_Put at the end", MPI_Put(ints.at(0), 1, MPI_INT, next(), 9, 1, MPI_INT, win), MPI_SUCCESS);
@@ -372,22 +387,40 @@ void one_thread() {
   on_other_communicators();
   several_windows();
   attributes();
+  fewer_data_than_room();
   refusals();
 }
 
-// Leaves a window to MPI_Finalize, behind operations and with a lock that is held.
+// Leaves a window to MPI_Finalize, behind operations and with a lock that is held. Rank 0 alone has used a device
+// besides.
 int leave_a_window(int argc, char** argv) {
   Mpi mpi(argc, argv);
   use_own_device();
-  static Ints ints(Where::device, 100, 0);  // it lives longer than MPI
+  static Ints ints(g_rank == 0 ? Where::device : Where::host, 100, 0);  // it lives longer than MPI
   MPI_Win win;
   MPI_Win_create(ints.at(0), 400, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  if (g_rank == 0) MPI_Reduce_local(ints.at(50), ints.at(10), 10, MPI_INT, MPI_SUM);
   MPI_Win_lock_all(0, win);
   MPI_Put(&g_rank, 1, MPI_INT, next(), 0, 1, MPI_INT, win);
   MPI_Win_flush(next(), win);
   barrier();
   expect("a window that is left", ints.load()[0], previous(), 0);
   return mpi.finish("device_windows_together left");
+}
+
+// Windows of host memory need no agreement on who carries them.
+void host_memory() {
+  IntWindow window(Where::host, 10);
+  MPI_Win_fence(0, window.get());
+  MPI_Put(&g_rank, 1, MPI_INT, next(), 0, 1, MPI_INT, window.get());
+  MPI_Win_fence(0, window.get());
+  expect("a window of host memory", window.ints().load()[0], previous(), 0);
+}
+
+int use_host_memory(int argc, char** argv) {
+  Mpi mpi(argc, argv);
+  host_memory();
+  return mpi.finish("device_windows_together host");
 }
 
 // Prints how long the fastest MPI_Put with MPI_Win_flush takes: on a busy machine the others tell of what else it does.
@@ -421,6 +454,7 @@ int measure(int argc, char** argv) {
 int main(int argc, char** argv) {
   const std::string word = argc > 1 ? argv[1] : "";
   if (word == "left") return leave_a_window(argc, argv);
+  if (word == "host") return use_host_memory(argc, argv);
   if (word == "times") return measure(argc, argv);
   return main_of(argc, argv, "device_windows_together", one_thread, threads);
 }

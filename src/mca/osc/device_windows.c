@@ -60,10 +60,17 @@ static int allreduce_max(int *values, int n, ompi_communicator_t *comm) {
                                       comm->c_coll->coll_allreduce_module);
 }
 
-/* Returns the first rank that runs without gpucoll, which does not take part in an agreement; -1: all run with it. */
+/* Returns whether a process runs with this version of gpucoll: zeros are the blob of another one. */
+static bool runs_with_gpucoll(const ompi_proc_t *proc) {
+  static const gc_process_blob other_version;
+  const gc_process_blob *blob = gcm_process_blob_of(proc);
+  return blob != NULL && memcmp(blob, &other_version, sizeof other_version) != 0;
+}
+
+/* Returns the first rank that does not take part in an agreement; -1: all do. */
 static int first_without_gpucoll(ompi_communicator_t *comm) {
   for (int i = 0; i < ompi_comm_size(comm); i++)
-    if (gcm_process_blob_of(ompi_comm_peer_lookup(comm, i)) == NULL) return i;
+    if (!runs_with_gpucoll(ompi_comm_peer_lookup(comm, i))) return i;
   return -1;
 }
 
@@ -74,6 +81,16 @@ static int refuse_alone(const void *base, int other) {
       "MPI_Win_create is given device memory (%p), but rank %d of its communicator runs without gpucoll, which all "
       "ranks of such a window need: run gpucoll in all processes, or pass host memory",
       base, other);
+  gcm_abi->log(-1, line);
+  return MPI_ERR_BUFFER;
+}
+static int refuse_beside_others(const void *base) {
+  char line[400];
+  snprintf(line, sizeof line,
+           "MPI_Win_create is given device memory (%p), but another rank of its communicator leaves windows to Open "
+           "MPI, as its parameter pt2pt or an Open MPI or UCX with support for GPUs says: set the same in all "
+           "processes, or pass host memory",
+           base);
   gcm_abi->log(-1, line);
   return MPI_ERR_BUFFER;
 }
@@ -106,7 +123,8 @@ static gcm_device_window *new_window(void *base, int n) {
   w->watched = calloc((size_t)n, sizeof *w->watched);
   w->posts = calloc((size_t)n, sizeof *w->posts);
   w->completes = calloc((size_t)n, sizeof *w->completes);
-  if (w->parts != NULL && w->under_way != NULL && w->locks != NULL && w->posts != NULL && w->completes != NULL)
+  if (w->parts != NULL && w->under_way != NULL && w->locks != NULL && w->watched != NULL && w->posts != NULL &&
+      w->completes != NULL)
     return w;
   free_window(w);
   return NULL;
@@ -137,11 +155,14 @@ static int end_window(gcm_device_window *w) {
   return rc == MPI_SUCCESS ? end_headers(w) : rc;
 }
 
+/* Returns whether MPI frees a window that the program has left to it. Ranks may do that in different orders. */
+static bool is_left(void) { return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT; }
+
 /* Where a process has ended, or MPI ends and the program has not freed the window, the PML may go on using its memory.
  */
 static int window_free(ompi_win_t *win) {
   gcm_device_window *w = gcm_window_of(win);
-  const bool can_end = !gcm_process_closed() && !atomic_load(&w->is_broken);
+  const bool can_end = !is_left() && !atomic_load(&w->is_broken);
   const int rc = can_end ? end_window(w) : MPI_SUCCESS;
   gcm_stop_driving(w);
   if (!can_end || rc != MPI_SUCCESS) return rc;
@@ -175,7 +196,10 @@ static int open_window(gcm_device_window *w, size_t size, int unit, ompi_communi
   gcm_put_epochs(&w->functions);
   int rc = exchange_parts(w, size, unit, comm);
   if (rc == MPI_SUCCESS) rc = ompi_comm_dup(comm, &w->comm);
-  if (rc == MPI_SUCCESS) rc = gcm_open_target(w);
+  if (rc != MPI_SUCCESS) return rc;
+  int failed = gcm_open_target(w);
+  rc = allreduce_max(&failed, 1, comm); /* no rank has a window where another one has none */
+  if (rc == MPI_SUCCESS) rc = failed;
   if (rc == MPI_SUCCESS) gcm_drive_window(w);
   return rc;
 }
@@ -195,15 +219,17 @@ static int say_no_memory(void) {
 }
 
 int gcm_make_device_window(ompi_win_t *win, void *base, size_t size, int unit, ompi_communicator_t *comm, int *model,
-                           bool *is_ours) {
-  const bool on_device = gcm_is_out_of_reach(base, size, MPI_BYTE);
+                           bool leaves, bool *is_ours) {
+  const bool on_device = !leaves && gcm_is_out_of_reach(base, size, MPI_BYTE);
   const int other = first_without_gpucoll(comm);
   *is_ours = on_device;
   if (other >= 0) return on_device ? refuse_alone(base, other) : MPI_SUCCESS;
   gcm_device_window *w = new_window(base, ompi_comm_size(comm));
-  int found[2] = {on_device, w == NULL};
-  int rc = allreduce_max(found, 2, comm);
-  *is_ours = rc != MPI_SUCCESS || found[0] != 0;
+  int found[3] = {on_device, w == NULL, leaves};
+  int rc = allreduce_max(found, 3, comm);
+  const bool is_left_to_mpi = rc == MPI_SUCCESS && found[2] != 0;
+  if (is_left_to_mpi) rc = on_device ? refuse_beside_others(base) : MPI_SUCCESS;
+  *is_ours = rc != MPI_SUCCESS || (found[0] != 0 && !is_left_to_mpi);
   if (rc == MPI_SUCCESS && *is_ours)
     rc = found[1] != 0 ? say_no_memory() : make_window(win, w, size, unit, comm, model);
   const bool pml_has_memory = w != NULL && w->comm != NULL;

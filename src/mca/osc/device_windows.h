@@ -77,9 +77,10 @@ static inline gcm_device_window *gcm_window_of(const ompi_win_t *win) {
 }
 
 /* device_windows.c: the ranks agree what a new window is. Where some rank's memory is one that only a device reaches,
- * *is_ours becomes true, and on success the window is made. Returns an MPI error class, or one of Open MPI's. */
+ * *is_ours becomes true, and on success the window is made. leaves: this rank leaves its memory to Open MPI, and so do
+ * all then. Returns an MPI error class, or one of Open MPI's. */
 int gcm_make_device_window(ompi_win_t *win, void *base, size_t size, int unit, ompi_communicator_t *comm, int *model,
-                           bool *is_ours);
+                           bool leaves, bool *is_ours);
 /* own_component.c: adds our component to those of the framework. */
 void gcm_offer_own_component(void);
 /* Puts a window among those that are driven, or takes it away from them. */

@@ -13,9 +13,8 @@ static void end(gcm_outer_request *outer) {
   ompi_status_public_t status = ompi_status_empty;
   const int rc = gcm_wait(&outer->inner[0], &status);
   if (gc_mutant(516)) gcm_unstage(&r->operation.staged);
-  const int stored = gcm_end_operation(&r->operation);
   outer->super.req_ompi.req_status = status;
-  outer->super.req_ompi.req_status.MPI_ERROR = rc != MPI_SUCCESS ? rc : stored;
+  outer->super.req_ompi.req_status.MPI_ERROR = gcm_end_operation(&r->operation, rc);
 }
 
 int gcm_window_request_new(gcm_window_request **made, ompi_win_t *win, int target, const gcm_plan *plan) {
@@ -35,6 +34,7 @@ int gcm_window_request_new(gcm_window_request **made, ompi_win_t *win, int targe
 
 int gcm_window_request_begun(gcm_window_request *ours, int rc, ompi_request_t **request) {
   if (rc != MPI_SUCCESS) {
+    gcm_operation_abandon(&ours->operation);
     gcm_outer_release(&ours->super);
     return rc;
   }

@@ -70,6 +70,8 @@ void gcm_operation_release(gcm_operation *op) {
   free(op);
 }
 
+void gcm_operation_abandon(gcm_operation *op) { op->staged.send.memory = op->staged.recv.memory = NULL; }
+
 void gcm_operation_begun(gcm_operation *op) {
   if (gc_mutant(514)) gcm_unstage(&op->staged);
   opal_mutex_lock(&records_lock);
@@ -84,7 +86,7 @@ void gcm_operation_begun(gcm_operation *op) {
   opal_mutex_unlock(&records_lock);
 }
 
-bool gcm_has_operations(void) { return atomic_load_explicit(&n_under_way, memory_order_relaxed) != 0; }
+bool gcm_has_operations(void) { return atomic_load_explicit(&n_under_way, memory_order_acquire) != 0; }
 uint64_t gcm_last_operation(void) { return atomic_load_explicit(&last_number, memory_order_acquire); }
 
 /* ---- their end ---- */
@@ -115,17 +117,17 @@ static gcm_operation *take_operations(gcm_window_record *record, int target, uin
 static void has_stored(gcm_window_record *record, size_t n) {
   opal_mutex_lock(&records_lock);
   record->being_stored -= n;
-  atomic_fetch_sub_explicit(&n_under_way, n, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&n_under_way, n, memory_order_release); /* partner: gcm_has_operations() */
   opal_mutex_unlock(&records_lock);
 }
 
-/* Stores the results of a chain, and ends it. From here on its operations may be gone. */
-static int store_chain(gcm_window_record *record, gcm_operation *chain) {
-  int rc = MPI_SUCCESS;
+/* Stores the results of a chain, unless they `failed`, and ends it. From here on its operations may be gone. */
+static int store_chain(gcm_window_record *record, gcm_operation *chain, int failed) {
+  int rc = failed;
   size_t n = 0;
   for (gcm_operation *op = chain, *next; op != NULL; op = next, n++) {
     next = op->next;
-    op->rc = gc_mutant(513) ? MPI_SUCCESS : gcm_store(&op->staged);
+    op->rc = failed != MPI_SUCCESS || gc_mutant(513) ? failed : gcm_store(&op->staged);
     if (rc == MPI_SUCCESS) rc = op->rc;
     if (op->of_request) {
       atomic_store_explicit(&op->stored, true, memory_order_release);
@@ -153,30 +155,35 @@ int gcm_end_operations(ompi_win_t *win, int target, uint64_t last) {
   gcm_window_record *record = find_record(win);
   opal_mutex_unlock(&records_lock);
   if (record == NULL) return MPI_SUCCESS;
-  const int rc = store_chain(record, take_operations(record, target, last));
+  const int rc = store_chain(record, take_operations(record, target, last), MPI_SUCCESS);
   await_stored(record);
   return rc;
 }
 
-int gcm_end_operation(gcm_operation *op) {
+int gcm_end_operation(gcm_operation *op, int failed) {
   gcm_window_record *record = op->record;
   opal_mutex_lock(&records_lock);
   const bool is_ours = op->link != NULL;
   if (is_ours) take(op);
   opal_mutex_unlock(&records_lock);
   if (is_ours) {
-    op->rc = gcm_store(&op->staged);
+    op->rc = failed != MPI_SUCCESS ? failed : gcm_store(&op->staged);
     has_stored(record, 1);
   } else {
     while (!atomic_load_explicit(&op->stored, memory_order_acquire)) sched_yield();
   }
-  return op->rc;
+  return failed != MPI_SUCCESS ? failed : op->rc;
 }
 
 void gcm_forget_window(ompi_win_t *win) {
-  (void)gcm_end_operations(win, kAllTargets, UINT64_MAX);
   opal_mutex_lock(&records_lock);
-  free(find_record(win));
+  gcm_window_record *record = find_record(win);
+  opal_mutex_unlock(&records_lock);
+  if (record == NULL) return;
+  (void)store_chain(record, take_operations(record, kAllTargets, UINT64_MAX), MPI_ERR_OTHER);
+  await_stored(record);
+  opal_mutex_lock(&records_lock);
+  free(record);
   if (has_records) (void)opal_hash_table_remove_value_uint64(&records, key_of(win));
   opal_mutex_unlock(&records_lock);
 }

@@ -40,6 +40,8 @@ int gcm_operation_init(gcm_operation *op, ompi_win_t *win, int target, const gcm
 void gcm_operation_begun(gcm_operation *op);
 /* Frees one that has not begun. */
 void gcm_operation_release(gcm_operation *op);
+/* Never gives the host memory of one back: the component has failed, but may still use it. */
+void gcm_operation_abandon(gcm_operation *op);
 
 /* Returns whether there may be any. */
 bool gcm_has_operations(void);
@@ -49,9 +51,9 @@ enum { kAllTargets = -1 };
 /* The component has completed the operations to a target up to that number: stores their results, and ends them.
  * Returns an MPI error class. */
 int gcm_end_operations(ompi_win_t *win, int target, uint64_t last);
-/* The request of an operation is complete: stores its results, unless that has been done. Returns an MPI error class.
- */
-int gcm_end_operation(gcm_operation *op);
+/* The request of an operation is complete: stores its results, unless that has been done or the operation has `failed`
+ * (an MPI error class). Returns an MPI error class. */
+int gcm_end_operation(gcm_operation *op, int failed);
 /* The window has been freed. */
 void gcm_forget_window(ompi_win_t *win);
 

@@ -39,6 +39,7 @@ static int begun(gcm_operation *ours, int rc) {
   if (rc == MPI_SUCCESS) {
     gcm_operation_begun(ours);
   } else {
+    gcm_operation_abandon(ours);
     gcm_operation_release(ours);
   }
   return rc;
@@ -83,6 +84,10 @@ static int begun(gcm_operation *ours, int rc) {
 #define GCM_HAND_BOTH(staged) \
   GCM_HAND_ORIGIN(staged);    \
   result = gcm_handed(&(staged)->recv, result)
+/* osc/ucx reads an origin also with MPI_NO_OP, if there is one. */
+#define GCM_HAND_FETCH(staged) \
+  GCM_HAND_BOTH(staged);       \
+  if (op == MPI_NO_OP) origin = NULL
 
 #define GCM_PUT_PARAMETERS \
   const void *origin, int count, gcm_type *type, int target, ptrdiff_t at, int target_count, gcm_type *target_type
@@ -107,9 +112,8 @@ GCM_OPERATION(get_accumulate, (GCM_GET_ACCUMULATE_PARAMETERS),
               GCM_STAGED_BOTH, GCM_ORIGIN_OF_OP, GCM_RESULT, GCM_HAND_BOTH)
 GCM_OPERATION(fetch_and_op,
               (const void *origin, void *result, gcm_type *type, int target, ptrdiff_t at, gcm_op *op, ompi_win_t *win),
-              (origin, result, type, target, at, op, win),
-              is_staged_origin(op, origin, 1, type) || is_staged(result, 1, type), origin_of(op, origin, 1, type),
-              result_of(result, 1, type, 1, type), GCM_HAND_BOTH)
+              (origin, result, type, target, at, op, win), is_staged(origin, 1, type) || is_staged(result, 1, type),
+              origin_of(op, origin, 1, type), result_of(result, 1, type, 1, type), GCM_HAND_FETCH)
 
 GCM_REQUEST_OPERATION(rput, (GCM_PUT_PARAMETERS, ompi_win_t *win, ompi_request_t **request),
                       (origin, count, type, target, at, target_count, target_type, win, request),

@@ -93,15 +93,19 @@ static int select_and_replace(int i, ompi_win_t *win, void **base, size_t size, 
   return rc;
 }
 
+/* Whether this process leaves all windows to Open MPI. It agrees with others on them none the less. */
+static bool leaves_windows;
+
 /* Decides what a new window is: ours, where some rank has memory that only a device reaches. */
 static int decide_and_select(int i, ompi_win_t *win, void **base, size_t size, int unit, ompi_communicator_t *comm,
                              opal_info_t *info, int flavor, int *model) {
-  if (moves_gpu_memory(i)) return components[i].select(win, base, size, unit, comm, info, flavor, model);
+  const bool leaves = leaves_windows || moves_gpu_memory(i);
   if (flavor == MPI_WIN_FLAVOR_CREATE && depth == 0) {
     bool is_ours = false;
-    const int rc = gcm_make_device_window(win, *base, size, unit, comm, model, &is_ours);
+    const int rc = gcm_make_device_window(win, *base, size, unit, comm, model, leaves, &is_ours);
     if (is_ours || rc != MPI_SUCCESS) return rc;
   }
+  if (leaves) return components[i].select(win, base, size, unit, comm, info, flavor, model);
   return select_and_replace(i, win, base, size, unit, comm, info, flavor, model);
 }
 
@@ -115,8 +119,8 @@ GCM_COMPONENTS(GCM_SELECT)
 static const ompi_osc_base_component_select_fn_t selects[] = {GCM_COMPONENTS(GCM_NAME)};
 
 void gcm_look_at_windows(void) {
-  if (!gcm_abi->param_value("pt2pt") || gcm_open_mpi_moves_gpu_memory()) return;
-  gcm_offer_own_component();
+  leaves_windows = !gcm_abi->param_value("pt2pt") || gcm_open_mpi_moves_gpu_memory();
+  if (!leaves_windows) gcm_offer_own_component();
   int n = 0;
   opal_list_item_t *item;
   OPAL_LIST_FOREACH(item, &ompi_osc_base_framework.framework_components, opal_list_item_t) {

@@ -17,9 +17,13 @@ static bool is_within(const gcm_window_part *part, ptrdiff_t at, int count, cons
   return low >= 0 && high <= part->bytes;
 }
 
-/* Returns whether one side has as many bytes as the target. */
+/* Returns whether the data of one side fit the other. Those of a put or get may be fewer than there is room for, as a
+ * message's may. */
 static bool fits(const gcm_window_data *side, const gcm_operation_call *call) {
-  return side->type == NULL || bytes_of(side->count, side->type) == bytes_of(call->count, call->type);
+  if (side->type == NULL) return true;
+  const size_t its = bytes_of(side->count, side->type), at_target = bytes_of(call->count, call->type);
+  if (call->verb == GCM_PUT) return its <= at_target;
+  return call->verb == GCM_GET ? its >= at_target : its == at_target;
 }
 
 /* MPI checks most of this itself, but not for MPI_Fetch_and_op. */

@@ -82,9 +82,10 @@ static int complete_on(gcm_device_window *w, int target) {
 static int fence(int assertion, ompi_win_t *win) {
   gcm_device_window *w = gcm_window_of(win);
   const int rc = complete_all(w);
-  if (rc != MPI_SUCCESS) return rc;
+  if (atomic_load_explicit(&w->is_broken, memory_order_relaxed)) return rc; /* not all ranks come to the barrier */
   w->fenced = (assertion & MPI_MODE_NOSUCCEED) == 0;
-  return w->comm->c_coll->coll_barrier(w->comm, w->comm->c_coll->coll_barrier_module);
+  const int met = w->comm->c_coll->coll_barrier(w->comm, w->comm->c_coll->coll_barrier_module);
+  return rc != MPI_SUCCESS ? rc : met;
 }
 
 /* ---- post, start, complete, wait ---- */

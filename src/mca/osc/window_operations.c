@@ -124,9 +124,17 @@ static void put_under_way(operation *o) {
   gcm_outer_begun(&o->super);
 }
 
-/* Ends an operation that could not begin. Where the PML has some of its messages, nobody knows what the target does. */
+/* Ends an operation that could not begin. Where the PML has some of its messages, nobody knows what the target does. Of
+ * a receive alone nobody else knows. */
 static int give_up(operation *o, int rc) {
   bool has_begun = false;
+  ompi_request_t **reply = &o->super.inner[kReply];
+  if (*reply != MPI_REQUEST_NULL && o->super.inner[kHeader] == MPI_REQUEST_NULL &&
+      o->super.inner[kType] == MPI_REQUEST_NULL && o->super.inner[kData] == MPI_REQUEST_NULL) {
+    (void)ompi_request_cancel(*reply);
+    (void)gcm_wait(reply, MPI_STATUS_IGNORE);
+    *reply = MPI_REQUEST_NULL;
+  }
   for (int i = 0; i < GCM_MOST_INNER; i++) has_begun = has_begun || o->super.inner[i] != MPI_REQUEST_NULL;
   if (has_begun) atomic_store(&o->window->is_broken, true);
   if (!has_begun) gcm_outer_release(&o->super);
@@ -206,12 +214,12 @@ static int fill_header(operation *o, const gcm_operation_call *call, const void 
 static int receive_reply(operation *o, const gcm_operation_call *call) {
   const gcm_window_data *result = &call->result;
   if (result->type == NULL) return receive_answer(o);
-  o->expected = (size_t)result->count * result->type->super.size;
+  o->expected = (size_t)call->count * call->type->super.size;
   return mca_pml.pml_irecv(result->buffer, (size_t)result->count, result->type, o->target,
                            o->header.tag + GCM_TAG_OF_REPLY, o->window->comm, &o->super.inner[kReply]);
 }
 
-/* Sends what follows the header. */
+/* Sends what belongs to the header. */
 static int send_rest(operation *o, const gcm_operation_call *call, const void *rest) {
   ompi_communicator_t *comm = o->window->comm;
   const gcm_window_data *origin = &call->origin;
@@ -230,8 +238,9 @@ static int begin(operation *o, const gcm_operation_call *call) {
   size_t bytes_of_room = 0;
   int rc = fill_header(o, call, &rest, &bytes_of_room);
   if (rc == MPI_SUCCESS) rc = receive_reply(o, call);
-  if (rc == MPI_SUCCESS) rc = send_header(o, bytes_of_room, MCA_PML_BASE_SEND_STANDARD);
-  return rc == MPI_SUCCESS ? send_rest(o, call, rest) : rc;
+  if (rc == MPI_SUCCESS) rc = send_rest(o, call, rest);
+  /* Last, as the target waits for all the rest once it has it. */
+  return rc == MPI_SUCCESS ? send_header(o, bytes_of_room, MCA_PML_BASE_SEND_STANDARD) : rc;
 }
 
 int gcm_begin_operation(const ompi_win_t *win, const gcm_operation_call *call, ompi_request_t **request) {

@@ -43,22 +43,29 @@ static void fail(gcm_incoming *in, int rc, const char *why) {
 
 /* ---- the steps ---- */
 
-/* The origin waits for the reply, so what fails is told by it. */
-static void reply(gcm_incoming *in) {
+/* Sends what the origin waits for: data, fewer of them where the operation has failed, or the answer. */
+static int send_reply(gcm_incoming *in) {
   ompi_communicator_t *comm = in->window->comm;
   const int tag = in->header.tag + GCM_TAG_OF_REPLY;
   const bool fails = in->answer.rc != MPI_SUCCESS;
-  int rc;
-  in->state = GCM_REPLYING;
   if (in->header.verb == GCM_GET && !fails)
-    rc = mca_pml.pml_isend(gcm_place_of(in), (size_t)in->header.count, in->type, in->origin, tag,
-                           MCA_PML_BASE_SEND_STANDARD, comm, &in->moving);
-  else if (in->header.verb == GCM_GET || in->header.verb == GCM_GET_ACCUMULATE || in->header.verb == GCM_SWAP)
-    rc = mca_pml.pml_isend(in->old, fails ? 0 : in->bytes, bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
+    return mca_pml.pml_isend(gcm_place_of(in), (size_t)in->header.count, in->type, in->origin, tag,
+                             MCA_PML_BASE_SEND_STANDARD, comm, &in->moving);
+  if (in->header.verb == GCM_GET || in->header.verb == GCM_GET_ACCUMULATE || in->header.verb == GCM_SWAP)
+    return mca_pml.pml_isend(in->old, fails ? 0 : in->bytes, bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
+                             comm, &in->moving);
+  return gcm_pml.pml_isend(&in->answer, sizeof in->answer, bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
                            comm, &in->moving);
-  else
-    rc = gcm_pml.pml_isend(&in->answer, sizeof in->answer, bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
-                           comm, &in->moving);
+}
+
+/* The origin waits for the reply, so what fails is told by it. */
+static void reply(gcm_incoming *in) {
+  in->state = GCM_REPLYING;
+  int rc = send_reply(in);
+  if (rc != MPI_SUCCESS && in->answer.rc == MPI_SUCCESS) {
+    fail(in, rc, "this process could not send its data");
+    rc = send_reply(in);
+  }
   if (rc == MPI_SUCCESS) return;
   complain(in, "Open MPI's own transport refused the reply");
   in->moving = NULL;
@@ -90,10 +97,13 @@ static void begin_data(gcm_incoming *in) {
     return;
   }
   in->state = GCM_RECEIVING;
-  const int rc = receive_data(in);
+  int rc = receive_data(in);
+  if (rc != MPI_SUCCESS && in->answer.rc == MPI_SUCCESS) {
+    fail(in, rc, "this process could not receive its data");
+    rc = receive_data(in); /* into nothing: the origin's send must end */
+  }
   if (rc == MPI_SUCCESS) return;
   in->moving = NULL;
-  fail(in, rc, "this process could not receive its data");
   end_data(in);
 }
 
@@ -117,8 +127,11 @@ static void begin(gcm_incoming *in) {
     make_type(in);
   } else {
     in->state = GCM_DESCRIBING;
-    (void)gcm_pml.pml_irecv(in->description, bytes, bytes_type(), in->origin, in->header.tag + GCM_TAG_OF_TYPE,
-                            in->window->comm, &in->moving);
+    const int rc = gcm_pml.pml_irecv(in->description, bytes, bytes_type(), in->origin, in->header.tag + GCM_TAG_OF_TYPE,
+                                     in->window->comm, &in->moving);
+    if (rc == MPI_SUCCESS) return;
+    in->moving = NULL;
+    fail(in, rc, "this process could not receive its type");
   }
 }
 
@@ -160,7 +173,12 @@ static bool end_moving(gcm_incoming *in) {
 static bool go_on(gcm_incoming *in, bool has_turn) {
   if (!end_moving(in)) return false;
   switch (in->state) {
-    case GCM_DESCRIBING: make_type(in); return true;
+    case GCM_DESCRIBING:
+      if (in->answer.rc == MPI_SUCCESS)
+        make_type(in);
+      else
+        begin_data(in);
+      return true;
     case GCM_RECEIVING: end_data(in); return true;
     case GCM_WAITING:
       if (has_turn) take_turn(in);
@@ -236,6 +254,14 @@ static bool take_header(gcm_device_window *w, const gcm_header_slot *slot) {
   }
 }
 
+/* No more operations of others are taken: whoever waits for this window here must not wait for ever. */
+static void break_window(gcm_device_window *w) {
+  char line[320];
+  snprintf(line, sizeof line,
+           "a window on %s cannot be used any more: Open MPI's own transport receives nothing for it", w->comm->c_name);
+  if (!atomic_exchange(&w->is_broken, true)) gcm_abi->log(-1, line);
+}
+
 /* Returns whether the slot has a header. */
 static bool has_come(gcm_device_window *w, gcm_header_slot *slot) {
   if (slot->has_come) return true;
@@ -246,6 +272,7 @@ static bool has_come(gcm_device_window *w, gcm_header_slot *slot) {
   w->n_receiving--;
   slot->origin = status.MPI_SOURCE;
   slot->has_come = rc == MPI_SUCCESS;
+  if (rc != MPI_SUCCESS) break_window(w);
   return slot->has_come;
 }
 
@@ -257,7 +284,7 @@ static int take_headers(gcm_device_window *w) {
     if (!has_come(w, slot) || !take_header(w, slot)) return taken;
     slot->has_come = false;
     w->next_slot = (w->next_slot + 1) % GCM_HEADER_SLOTS;
-    if (slot->header.verb != GCM_END) (void)post_slot(w, slot);
+    if (slot->header.verb != GCM_END && post_slot(w, slot) != MPI_SUCCESS) break_window(w);
   }
 }
 

@@ -64,11 +64,11 @@ gc_mutant(344 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking
   COMMAND test/api/nonblocking_processes_test --gtest_filter=*EndOfAPeer*)
 gc_mutant(349 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AllThatLeftWithIt)
-gc_mutant(345 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
+gc_mutant(345 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
   COMMAND test/api/nonblocking_test --gtest_filter=*ConnectionsAreMade*)
 gc_mutant(346 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AnAbortEndsTheMaking)
-gc_mutant(347 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
+gc_mutant(347 MUST_PRINT "FAILED TEST" LABELS api ENV ${nonblocking_env} GPUCOLL_TIMEOUT=2
   COMMAND test/api/nonblocking_test --gtest_filter=*MakingGoesOn*)
 gc_mutant(348 MUST_PRINT "FAILED TEST" LABELS api PROCESSORS 1 ENV ${nonblocking_env} GPUCOLL_TIMEOUT=12
   COMMAND test/api/nonblocking_test --gtest_filter=*AnAbortEndsASplit*)

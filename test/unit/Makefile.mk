@@ -204,7 +204,7 @@ test_unit_core_reclaim_test_SOURCES = test/unit/core/reclaim_test.cpp test/unit/
 	test/unit/core/wireup_ranks.h test/unit/forwarding_device.h test/unit/in_flight.h
 test_unit_core_reclaim_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/core/closing_test
-test_unit_core_closing_test_SOURCES = test/unit/core/closing_test.cpp test/unit/core/idle_communicators.h \
+test_unit_core_closing_test_SOURCES = test/unit/core/closing_test.cpp test/patience.h test/unit/core/idle_communicators.h \
 	test/unit/core/wireup_ranks.h
 test_unit_core_closing_test_LDADD = $(GC_CORE_LIBS) $(GTEST_LIBS)
 if TSAN_VARIANTS

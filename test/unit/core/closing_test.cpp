@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../patience.h"
 #include "base/params.h"
 #include "core/comm/reclaim.h"
 #include "core/progress/proxy.h"
@@ -54,7 +55,7 @@ void close(Communicators& all) {
 // Runs `body`, and ends the process where that never returns, as nothing else ends its threads.
 void return_from(const std::function<void()>& body) {
   const auto returned = std::async(std::launch::async, body);
-  if (returned.wait_for(std::chrono::seconds(30)) == std::future_status::ready) return;
+  if (returned.wait_for(gpucoll_test::patience(std::chrono::seconds(120))) == std::future_status::ready) return;
   std::puts("FAILED: the ranks wait for each other");
   std::fflush(stdout);
   std::_Exit(1);

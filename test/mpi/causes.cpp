@@ -146,6 +146,14 @@ void partly_host() {
   MPI_Type_free(&type);
 }
 
+// All of it is on one device.
+void several_allocations() {
+  Memory a(Where::device, 4), b(Where::device, 4);
+  MPI_Datatype type = mixed_type(a, b);
+  repeat([&] { return MPI_Bcast(MPI_BOTTOM, 1, type, 0, g_comm); });
+  MPI_Type_free(&type);
+}
+
 // With pinned_bytes 64K.
 void pinned_bytes() {
   Memory send(Where::host, 16 * kMany), recv(Where::device, 16 * kMany);
@@ -254,6 +262,23 @@ void between_groups() {
   between("case_between_groups", [&](MPI_Comm two_groups) {
     return MPI_Reduce_scatter(send.at(0), recv.at(0), counts, MPI_DOUBLE_INT, MPI_MINLOC, two_groups);
   });
+}
+
+// With emu_memory 16M on rank 1: there is no device memory left for what its own group has reduced.
+void no_memory() {
+  constexpr int kLarge = 3 << 19;
+  std::vector<int> numbers(kLarge);
+  for (int i = 0; i < kLarge; ++i) numbers[static_cast<size_t>(i)] = (g_rank + 1) * (i + 3);
+  Memory send(Where::device, 4 * kLarge), recv(Where::device, 4 * kLarge);
+  send.write(numbers.data());
+  between("case_no_memory", [&](MPI_Comm two_groups) {
+    return MPI_Allreduce(send.at(0), recv.at(0), kLarge, MPI_INT, MPI_SUM, two_groups);
+  });
+  recv.read(numbers.data());
+  for (int i = 0; i < kLarge; ++i) {
+    const int found = numbers[static_cast<size_t>(i)], right = (other() + 1) * (i + 3);
+    if (!checked(found == right)) return fail("element %d of MPI_Allreduce is %d, not %d", i, found, right);
+  }
 }
 
 // That the other rank comes with host memory has nothing to do with groups.
@@ -413,6 +438,7 @@ const std::vector<Run> kRuns = {
       {"on_two_devices", on_two_devices, on_both("several_devices")},
       {"other_devices", other_devices, on_both("other_devices")},
       {"partly_host", partly_host, on_both("partly_host")},
+      {"several_allocations", several_allocations, on_both("several_allocations")},
       {"host_buffer", host_buffer, on_both("host_buffer", kSome)},
       {"many_buffers", many_buffers, on_both("many_buffers", kSome)},
       {"unopened_memory", unopened_memory, {on_rank(1, "unopened_memory", kSome)}},
@@ -431,6 +457,9 @@ const std::vector<Run> kRuns = {
       {"many_messages", many_messages, {on_rank(0, "message_many", kSome)}},
       {"the communicator of context", unopened_message, {on_rank(1, "message_unopened_memory", kSome)}},
       {"message_of_many_devices", message_of_many_devices, {on_rank(0, "message_not_offered")}}}},
+    {"no_memory",
+     {"1GPUCOLL_EMU_MEMORY=16M"},
+     {{"no_memory", no_memory, {on_rank(0, "other_rank"), on_rank(1, "no_memory")}}}},
     {"pinned_bytes", {"GPUCOLL_PINNED_BYTES=64K"}, {{"pinned_bytes", pinned_bytes, on_both("pinned_bytes")}}},
     {"closed_memory",
      {"GPUCOLL_EMU_EXPORTS=off"},

@@ -1,5 +1,5 @@
 # Tests of label unit: programs. See test/Makefile.mk for the pattern.
-EXTRA_DIST += test/unit/tests.cmake test/unit/kernel_subset.sh test/unit/parameters_document.sh \
+EXTRA_DIST += test/unit/tests.cmake test/unit/causes_tested.sh test/unit/kernel_subset.sh test/unit/parameters_document.sh \
 	test/unit/documents.sh test/unit/over_ipv6.sh test/unit/parameters_tested.sh test/unit/rooms.sh test/unit/rooms.txt test/unit/tarball.sh \
 	test/unit/troubleshooting.py
 
@@ -160,6 +160,9 @@ test_unit_coll_request_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/coll/call_matcher_test
 test_unit_coll_call_matcher_test_SOURCES = test/unit/coll/call_matcher_test.cpp
 test_unit_coll_call_matcher_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
+check_PROGRAMS += test/unit/coll/causes_test
+test_unit_coll_causes_test_SOURCES = test/unit/coll/causes_test.cpp
+test_unit_coll_causes_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)
 check_PROGRAMS += test/unit/coll/mpi_runtime_test
 test_unit_coll_mpi_runtime_test_SOURCES = test/unit/coll/mpi_runtime_test.cpp
 test_unit_coll_mpi_runtime_test_LDADD = $(GC_COLL_LIBS) $(GTEST_LIBS)

@@ -1,5 +1,6 @@
 # Tests of label unit: what CTest runs. See test/CTestTestfile.cmake.in for the functions.
 gc_test(unit.parameters_tested LABELS unit COMMAND ${GC_SOURCE}/test/unit/parameters_tested.sh ${GC_SOURCE})
+gc_test(unit.causes_tested LABELS unit COMMAND ${GC_SOURCE}/test/unit/causes_tested.sh ${GC_SOURCE})
 gc_test(unit.rooms LABELS unit COMMAND ${GC_SOURCE}/test/unit/rooms.sh ${GC_SOURCE})
 gc_test(unit.documents LABELS unit COMMAND ${GC_SOURCE}/test/unit/documents.sh ${GC_SOURCE})
 # First the system's, which has the packages that contrib/check installs.
@@ -27,6 +28,7 @@ gc_test(unit.board LABELS unit ENV GPUCOLL_TIMEOUT=1 COMMAND test/unit/mpi/board
 gc_mutant(182 MUST_PRINT "FAILED.*RemoteProcess.AnswersAreNotWaitedForWithoutEnd" LABELS unit ENV GPUCOLL_TIMEOUT=1
   COMMAND test/unit/mpi/board_test --gtest_filter=RemoteProcess.AnswersAreNotWaitedForWithoutEnd)
 gc_test(unit.pairs LABELS unit COMMAND test/unit/proto/pairs_test)
+gc_test(unit.causes LABELS unit COMMAND test/unit/coll/causes_test)
 gc_test(unit.operands LABELS unit COMMAND test/unit/coll/operands_test)
 gc_test(unit.merged_call LABELS unit COMMAND test/unit/coll/merged_call_test)
 gc_test(unit.request LABELS unit COMMAND test/unit/coll/request_test)

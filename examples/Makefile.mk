@@ -9,6 +9,7 @@ GC_EXAMPLES = \
 	examples/example.h \
 	examples/example_mpi.h \
 	examples/fortran_arrays.f90 \
+	examples/fortran_openacc.f90 \
 	examples/graphs.c \
 	examples/heat.c \
 	examples/heat.h \
@@ -17,6 +18,7 @@ GC_EXAMPLES = \
 	examples/heat_cuda.cu \
 	examples/heat_mpi.h \
 	examples/mpi4py_arrays.py \
+	examples/mpi_arrays.rs \
 	examples/one_process.c \
 	examples/one_process.rs \
 	examples/one_process_per_rank.c \
@@ -25,7 +27,8 @@ examplesdir = $(docdir)/examples
 dist_examples_DATA = $(GC_EXAMPLES)
 dist_examples_SCRIPTS = examples/run_ranks.sh
 EXTRA_DIST += examples/compiled.sh examples/tests.cmake
-CLEANFILES += examples/fortran_arrays_f90 examples/gpucoll.mod examples/one_process_rs examples/heat.npy examples/heat.png
+CLEANFILES += examples/fortran_arrays_f90 examples/fortran_openacc_f90 examples/gpucoll.mod examples/mpi_arrays_rs
+CLEANFILES += examples/one_process_rs examples/heat.npy examples/heat.png
 
 check_PROGRAMS += examples/graphs examples/one_process examples/one_process_per_rank
 examples_graphs_SOURCES = examples/graphs.c examples/example.h

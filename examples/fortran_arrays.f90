@@ -80,7 +80,7 @@ program fortran_arrays
   call need(gpucollMemcpy(c_loc(values), c_loc(recv), 8_c_size_t * n))
   call expect('MPI_Allreduce', all_right(values, total))
 
-  ! Nonblocking: the sum goes to all.
+  ! Nonblocking: what each rank has goes to all.
   allocate (gathered(n * ranks))
   call MPI_Iallgather(send, n, MPI_DOUBLE_PRECISION, all, n, MPI_DOUBLE_PRECISION, MPI_COMM_WORLD, request)
   call MPI_Wait(request, status)

@@ -305,6 +305,11 @@ void refusals() {
   MPI_Win_lock(MPI_LOCK_SHARED, next(), 0, win);
   expect_class("a second lock", MPI_Win_lock(MPI_LOCK_SHARED, next(), 0, win), MPI_ERR_RMA_SYNC);
   expect_class("a lock of all", MPI_Win_lock_all(0, win), MPI_ERR_RMA_SYNC);
+  expect_class("a start beside a lock", MPI_Win_start(MPI_GROUP_EMPTY, 0, win), MPI_ERR_RMA_SYNC);
+  for (int rank : {-1, g_size, 1 << 28})
+    for (auto flush : {MPI_Win_flush, MPI_Win_flush_local})
+      expect_class("a flush of a rank that there is not", flush(rank, win), MPI_ERR_RANK);
+  expect_class("a flush of no rank", MPI_Win_flush(MPI_PROC_NULL, win), MPI_SUCCESS);
   expect_class("MPI_Put beyond the end", MPI_Put(ints.at(0), 2, MPI_INT, next(), 9, 2, MPI_INT, win),
                MPI_ERR_RMA_RANGE);
   expect_class("MPI_Get beyond the end", MPI_Get(ints.at(0), 11, MPI_INT, next(), 0, 11, MPI_INT, win),

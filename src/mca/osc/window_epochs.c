@@ -129,9 +129,15 @@ static int tell_each(gcm_device_window *w, gcm_window_verb verb, const int *rank
   return rc;
 }
 
+static bool holds_some(const gcm_device_window *w) {
+  int i = 0;
+  while (i < w->n && w->locks[i] == kUnlocked) i++;
+  return i < w->n;
+}
+
 static int start(ompi_group_t *group, int assertion, ompi_win_t *win) {
   gcm_device_window *w = gcm_window_of(win);
-  if (w->accessed != NULL || w->locked_all) return MPI_ERR_RMA_SYNC;
+  if (w->accessed != NULL || holds_some(w)) return MPI_ERR_RMA_SYNC;
   w->accessed = ranks_of(w, group, &w->n_accessed);
   if (w->accessed == NULL) return MPI_ERR_NO_MEM;
   const counted posts = {w->posts, w->accessed, w->n_accessed};
@@ -227,12 +233,6 @@ static int unlock(int target, ompi_win_t *win) {
   return rc != MPI_SUCCESS ? rc : given;
 }
 
-static bool holds_some(const gcm_device_window *w) {
-  int i = 0;
-  while (i < w->n && w->locks[i] == kUnlocked) i++;
-  return i < w->n;
-}
-
 /* Takes the locks in one order, as all ranks do: nobody waits for a shared one but behind an exclusive one. */
 static int lock_all(int assertion, ompi_win_t *win) {
   gcm_device_window *w = gcm_window_of(win);
@@ -257,8 +257,11 @@ static int unlock_all(ompi_win_t *win) {
 
 /* ---- flushes ---- */
 
+/* Open MPI does not check the target of a flush. */
 static int flush(int target, ompi_win_t *win) {
   gcm_device_window *w = gcm_window_of(win);
+  if (target == MPI_PROC_NULL) return MPI_SUCCESS;
+  if (target < 0 || target >= w->n) return MPI_ERR_RANK;
   return w->locks[target] == kUnlocked ? MPI_ERR_RMA_SYNC : complete_on(w, target);
 }
 

@@ -3,7 +3,9 @@
 EXTRA_DIST += docs/tuning.md docs/formats/perf.md docs/formats/trace.md docs/formats/tuning.md
 
 if TOOLS
-GC_BUILD_OPTIONS = -DGC_CUDA_ARCHS='"$(GC_CUDA_ARCHS)"' -DGC_SANITIZER_NAMES='"$(GC_SANITIZER_NAMES)"'
+GC_BUILD_OPTIONS = -DGC_CUDA_ARCHS='"$(GC_CUDA_ARCHS)"' -DGC_SANITIZER_NAMES='"$(GC_SANITIZER_NAMES)"' \
+	-DGC_PLUGIN_FOLDER='"$(OMPI_PLUGIN_DIR)"' -DGC_OPEN_MPI_FOLDER='"$(OMPI_SYSTEM_PLUGIN_DIR)"' \
+	-DGC_OPEN_MPI_VERSION='"$(OMPI_VERSION)"'
 
 # All of gpucoll-perf but main.cpp, so that tests can link its parts.
 noinst_LTLIBRARIES += tools/libperf.la

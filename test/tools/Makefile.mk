@@ -1,11 +1,15 @@
 # Tests of label tools: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/tools/tests.cmake test/tools/trace_test.py test/tools/nvtx_test.py test/tools/hosts_test.py test/tools/expect.sh test/tools/skips.sh test/tools/with_python.sh \
-	test/tools/info_json.sh test/tools/impossible.json test/tools/performance_test.py test/tools/plot_test.py test/tools/no_matplotlib/matplotlib.py
+	test/tools/info_json.sh test/tools/impossible.json test/tools/performance_test.py test/tools/plot_test.py test/tools/no_matplotlib/matplotlib.py test/tools/other_open_mpi/ompi_info
 
 if TOOLS
-check_PROGRAMS += test/tools/data_test test/tools/figures_test test/tools/options_test test/tools/read_json \
+check_PROGRAMS += test/tools/check_test test/tools/data_test test/tools/figures_test test/tools/options_test test/tools/read_json \
 	test/tools/ways_test \
 	test/tools/perf_corrupted
+test_tools_check_test_SOURCES = test/tools/check_test.cpp tools/info/check.cpp
+test_tools_check_test_CPPFLAGS = -I$(top_srcdir)/tools $(AM_CPPFLAGS) $(GC_BUILD_OPTIONS)
+test_tools_check_test_LDFLAGS = $(GC_TEST_LINKFLAGS)
+test_tools_check_test_LDADD = $(GC_BASE_LIBS) $(GTEST_LIBS) -lfmt
 test_tools_data_test_SOURCES = test/tools/data_test.cpp
 test_tools_data_test_CPPFLAGS = $(GC_PERF_CPPFLAGS)
 test_tools_data_test_LDFLAGS = $(GC_TEST_LINKFLAGS)

@@ -261,7 +261,7 @@ gc_test(tools.info_check LABELS tools ENV ${GC_MPI_ENV}
   COMMAND ${GC_SOURCE}/test/tools/expect.sh any "^ok +Open MPI finds the plugin coll/gpucoll$" env --ignore-signal=CHLD
           ${GC_BUILD}/tools/gpucoll-info --check)
 gc_test(tools.info_check_locked LABELS tools ENV ${GC_MPI_ENV}
-  COMMAND ${GC_SOURCE}/test/tools/expect.sh any "ulimit -l .locked memory. is (unlimited|[0-9]+ bytes)$"
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh any "ulimit -l .locked memory. is (unlimited|[0-9]+ KiB)$"
           ${GC_BUILD}/tools/gpucoll-info --check)
 gc_test(tools.info_check_reason LABELS tools ENV ${GC_MPI_ENV} OMPI_MCA_coll=gpucoll OMPI_MCA_coll_gpucoll_channels=many
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^fault +Open MPI does not find the plugin coll/gpucoll: .*channels"
@@ -270,6 +270,33 @@ gc_test(tools.info_check_plugin LABELS tools
   ENV GPUCOLL_DEVICE=emu OMPI_MCA_mca_base_component_path=${GC_SOURCE}/test PMIX_MCA_mca_base_component_show_load_errors=none
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^fault +Open MPI does not find the plugin coll/gpucoll(:|$)"
           ${GC_BUILD}/tools/gpucoll-info --check)
+gc_test(tools.info_check_cure LABELS tools
+  ENV GPUCOLL_DEVICE=emu OMPI_MCA_mca_base_component_path=${GC_SOURCE}/test PMIX_MCA_mca_base_component_show_load_errors=none
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2
+          "to fix it: (install gpucoll .*or, if .*|unset OMPI.*|export OMPI_MCA_mca_base_component_path=)"
+          ${GC_BUILD}/tools/gpucoll-info --check)
+gc_test(tools.info_check_version LABELS tools ENV GPUCOLL_DEVICE=emu
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2
+          "^fault +Open MPI does not find the plugin coll/gpucoll. this is Open MPI 9.8.7, and gpucoll was built for [45]"
+          sh -c "PATH=${GC_SOURCE}/test/tools/other_open_mpi:$PATH exec ${GC_BUILD}/tools/gpucoll-info --check")
+# Open MPI loads the plugin, but its parameters keep it from using it.
+foreach(coll ^gpucoll ^tuned,gpucoll basic,tuned)
+  gc_test(tools.info_check_unused_${coll} LABELS tools ENV ${GC_MPI_ENV} OMPI_MCA_coll=${coll}
+    COMMAND ${GC_SOURCE}/test/tools/expect.sh any "^warning +Open MPI finds .* but does not use it: its parameter coll is "
+            ${GC_BUILD}/tools/gpucoll-info --check)
+endforeach()
+foreach(coll ^tuned gpucoll basic,gpucoll)
+  gc_test(tools.info_check_used_${coll} LABELS tools ENV ${GC_MPI_ENV} OMPI_MCA_coll=${coll}
+    COMMAND ${GC_SOURCE}/test/tools/expect.sh any "^ok +Open MPI finds the plugin coll/gpucoll$"
+            ${GC_BUILD}/tools/gpucoll-info --check)
+endforeach()
+gc_test(tools.info_check_priority LABELS tools ENV ${GC_MPI_ENV} GPUCOLL_PRIORITY=-1
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh any "^warning +Open MPI finds .* use it: the parameter coll_gpucoll_priority is -1$"
+          ${GC_BUILD}/tools/gpucoll-info --check)
+gc_test(tools.info_check_files LABELS tools ENV ${GC_MPI_ENV}
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh any "^warning +ulimit -n .open files. is 200. 1024 or more are needed$"
+          sh -c "ulimit -n 200 && exec ${GC_BUILD}/tools/gpucoll-info --check")
+gc_test(tools.check LABELS tools COMMAND test/tools/check_test)
 gc_test(tools.info_check_parameter LABELS tools ENV ${GC_MPI_ENV} OMPI_MCA_coll_gpucoll_channels=many
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^fault +.*channels" ${GC_BUILD}/tools/gpucoll-info --check)
 gc_test(tools.info_check_network LABELS tools ENV ${GC_MPI_ENV} GPUCOLL_SOCKET_IFNAME=127.0.0.0/8

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <regex>
+#include <set>
 
 #include "base/params.h"
 #include "base/status.h"
@@ -128,15 +129,22 @@ Json network_facts() {
   const auto host = net::list_interfaces();
   const auto own = host ? net::local_addresses() : Result<net::Addresses>(host.status());
   if (!own) return {{"problem", own.status().what()}};
-  Json addresses = Json::array();
+  std::set<std::string> used;
+  Json addresses = Json::array(), others = Json::array();
+  const auto add = [](Json& list, const net::InterfaceAddress& each, const net::Address& address) {
+    list.push_back({{"interface", each.name}, {"address", net::ip_text(address)}, {"loopback", each.loopback}});
+  };
   for (const net::InterfaceAddress& each : *host)
     for (const net::Address& address : {own->ipv4, own->ipv6})
-      if (each.address.is_same_ip(address) && each.address.interface == address.interface)
-        addresses.push_back(
-            {{"interface", each.name}, {"address", net::ip_text(address)}, {"loopback", each.loopback}});
+      if (each.address.is_same_ip(address) && each.address.interface == address.interface) {
+        add(addresses, each, address);
+        used.insert(each.name);
+      }
+  for (const net::InterfaceAddress& each : *host)
+    if (!each.loopback && used.insert(each.name).second) add(others, each, each.address);
   const auto unused =
       net::unused_entries(*host, params().socket_ifname, static_cast<SocketFamilyChoice>(params().socket_family));
-  return {{"addresses", addresses}, {"unused_names", unused}};
+  return {{"addresses", addresses}, {"others", others}, {"unused_names", unused}};
 }
 
 const char* type_text(ParamType type) {

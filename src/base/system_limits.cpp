@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <iterator>
 #include <limits>
@@ -36,6 +37,22 @@ std::optional<Owner> owner_of(pid_t pid) {
   }
   std::fclose(file);
   return found == 2 ? std::optional(owner) : std::nullopt;
+}
+
+// Returns whether a process's user namespace has all users of the system, as that in which the system starts.
+bool has_all_users(const char* map) {
+  unsigned long first = 1, outside = 1, count = 0;
+  FILE* const file = std::fopen(map, "re");
+  if (!file) return true;
+  const bool read = std::fscanf(file, "%lu %lu %lu", &first, &outside, &count) == 3;
+  std::fclose(file);
+  return read && first == 0 && outside == 0 && count == std::numeric_limits<uint32_t>::max();
+}
+
+bool may_differ_in_namespace(pid_t pid) {
+  char map[40];
+  std::snprintf(map, sizeof map, "/proc/%d/uid_map", pid);
+  return !has_all_users("/proc/self/uid_map") || !has_all_users(map);
 }
 
 }  // namespace
@@ -77,7 +94,12 @@ std::string process_obstacle(int errnum, pid_t pid) {
     return "; it has ended, or is in another container: run all ranks of a node in one process-id namespace";
   if (errnum != EACCES && errnum != EPERM) return "; it has ended, or has let it go";
   const auto owner = owner_of(pid);
-  if (owner && owner->is(geteuid(), getegid()))
+  const bool is_own = owner && owner->is(geteuid(), getegid());
+  if (is_own && may_differ_in_namespace(pid))
+    return "; it is in another user namespace (run all ranks of a node in one container; Apptainer: --sharens), or it "
+           "is "
+           "not dumpable (let it call prctl(PR_SET_DUMPABLE, 1) before it uses gpucoll)";
+  if (is_own)
     return "; it is not dumpable, as after a change of user: let it call prctl(PR_SET_DUMPABLE, 1) before it uses "
            "gpucoll";
   return "; it runs as another user or group: run all ranks of a node as one user";

@@ -77,8 +77,8 @@ TEST_F(Check, OtherInterfacesCanBeChosen) {
 TEST_F(Check, AHostMayBeOutOfReach) {
   facts["network"]["addresses"] = nlohmann::ordered_json::array();
   EXPECT_TRUE(says(check(facts), "note    no other node reaches this one: no network interface is up\n"));
-  facts["network"]["addresses"] = nlohmann::ordered_json::parse(
-      R"([{"interface": "lo", "address": "127.0.0.1", "loopback": true}])");
+  facts["network"]["addresses"] =
+      nlohmann::ordered_json::parse(R"([{"interface": "lo", "address": "127.0.0.1", "loopback": true}])");
   EXPECT_TRUE(says(check(facts), "it listens at the loopback alone, 127.0.0.1 (lo)\n")) << check(facts);
 }
 

@@ -1,5 +1,6 @@
 // Status, Result, parameters and sizes.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -450,6 +451,22 @@ TEST(SharedMemory, SaysWhichLimitToRaise) {
   });
   EXPECT_NE(said.find("raise `ulimit -n`"), std::string::npos) << said;
   EXPECT_EQ(said.find("ended"), std::string::npos) << said;
+}
+
+// As containers of one user's, one for each rank.
+TEST(SharedMemory, SaysThatAnotherProcessMayBeInAnotherUserNamespace) {
+  const auto leave = [] {
+    if (unshare(CLONE_NEWUSER) != 0) _exit(1);
+  };
+  if (said_in_child([] { return std::string(unshare(CLONE_NEWUSER) == 0 ? "left" : ""); }) != "left")
+    GTEST_SKIP() << "no user namespace can be made";
+  const Other other(leave);
+  const std::string said = said_in_child([&] {
+    leave();
+    return opening(other.name);
+  });
+  EXPECT_NE(said.find("in another user namespace"), std::string::npos) << said;
+  EXPECT_NE(said.find("--sharens"), std::string::npos) << said;
 }
 
 TEST(SharedMemory, SaysWhyAnotherProcessIsNotToBeLookedInto) {

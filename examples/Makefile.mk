@@ -25,7 +25,7 @@ GC_EXAMPLES = \
 	examples/plot_field.py
 examplesdir = $(docdir)/examples
 dist_examples_DATA = $(GC_EXAMPLES)
-dist_examples_SCRIPTS = examples/run_ranks.sh
+dist_examples_SCRIPTS = examples/one_gpu.sh examples/run_ranks.sh
 EXTRA_DIST += examples/compiled.sh examples/tests.cmake
 CLEANFILES += examples/fortran_arrays_f90 examples/fortran_openacc_f90 examples/gpucoll.mod examples/mpi_arrays_rs
 CLEANFILES += examples/one_process_rs examples/heat.npy examples/heat.png

@@ -30,6 +30,11 @@ gc_mpi_test(examples.heat_2d_too_small LABELS examples mpi NP 4 MUST_PRINT "cann
   MPIRUN ${GC_LITERALLY} COMMAND examples/heat_2d --size 1 5)
 gc_mpi_test(examples.heat_3d_one_plane LABELS examples mpi NP 1 MUST_PRINT "one plane is a plate"
   MPIRUN ${GC_LITERALLY} COMMAND examples/heat_3d --size 1 5 6)
+# The fifth rank of a node with three GPUs; Slurm's third task.
+gc_test(examples.one_gpu LABELS examples ENV CUDA_VISIBLE_DEVICES=7,8,9 OMPI_COMM_WORLD_LOCAL_RANK=4 SLURM_LOCALID=0
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^8$" ${GC_SOURCE}/examples/one_gpu.sh printenv CUDA_VISIBLE_DEVICES)
+gc_test(examples.one_gpu_slurm LABELS examples ENV CUDA_VISIBLE_DEVICES=GPU-a,GPU-b,GPU-c SLURM_LOCALID=2
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 0 "^GPU-c$" ${GC_SOURCE}/examples/one_gpu.sh printenv CUDA_VISIBLE_DEVICES)
 # Where a compiler is missing the tests are skipped. Sanitizers would have to be linked into the programs.
 if(NOT GC_SANITIZERS)
   # In mpi_arrays.rs names of Open MPI's library stand for handles. Without a GPU OpenACC computes on the CPU.

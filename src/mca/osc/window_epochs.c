@@ -25,7 +25,7 @@ static int say_gone(gcm_device_window *w, int rank) {
 
 static bool is_gone(const gcm_device_window *w, int rank) {
   const gc_pt2pt_abi *engine = gpucoll_pt2pt_abi(GC_ABI_VERSION);
-  return engine->is_gone(gcm_process_blob_of(ompi_comm_peer_lookup(w->comm, rank)));
+  return engine->is_gone(gcm_blob_of(w->comm, rank));
 }
 
 void gcm_watch_rank(gcm_device_window *w, int rank) {

@@ -32,8 +32,6 @@ static void destruct(operation *o) {
 }
 static OBJ_CLASS_INSTANCE(operation, gcm_outer_request, construct, destruct);
 
-static gcm_type *bytes_type(void) { return (gcm_type *)MPI_BYTE; }
-
 /* ---- the end ---- */
 
 static void complain(const operation *o, const char *why) {
@@ -142,13 +140,13 @@ static int give_up(operation *o, int rc) {
 }
 
 static int send_header(operation *o, size_t bytes_of_room, mca_pml_base_send_mode_t mode) {
-  return gcm_pml.pml_isend(&o->header, offsetof(gcm_window_header, room) + bytes_of_room, bytes_type(), o->target,
+  return gcm_pml.pml_isend(&o->header, offsetof(gcm_window_header, room) + bytes_of_room, gcm_bytes_type(), o->target,
                            GCM_TAG_HEADER, mode, o->window->comm, &o->super.inner[kHeader]);
 }
 
 static int receive_answer(operation *o) {
   o->expected = sizeof o->answer;
-  return gcm_pml.pml_irecv(&o->answer, sizeof o->answer, bytes_type(), o->target, o->header.tag + GCM_TAG_OF_REPLY,
+  return gcm_pml.pml_irecv(&o->answer, sizeof o->answer, gcm_bytes_type(), o->target, o->header.tag + GCM_TAG_OF_REPLY,
                            o->window->comm, &o->super.inner[kReply]);
 }
 
@@ -225,7 +223,7 @@ static int send_rest(operation *o, const gcm_operation_call *call, const void *r
   const gcm_window_data *origin = &call->origin;
   int rc = MPI_SUCCESS;
   if (rest != NULL)
-    rc = gcm_pml.pml_isend(rest, o->header.type_bytes, bytes_type(), o->target, o->header.tag + GCM_TAG_OF_TYPE,
+    rc = gcm_pml.pml_isend(rest, o->header.type_bytes, gcm_bytes_type(), o->target, o->header.tag + GCM_TAG_OF_TYPE,
                            MCA_PML_BASE_SEND_STANDARD, comm, &o->super.inner[kType]);
   if (rc == MPI_SUCCESS && origin->type != NULL && call->verb != GCM_SWAP)
     rc = mca_pml.pml_isend(origin->buffer, (size_t)origin->count, origin->type, o->target,

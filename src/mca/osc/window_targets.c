@@ -5,8 +5,6 @@
 #include "base/mutant.h"
 #include "mca/pt2pt/pt2pt.h"
 
-static gcm_type *bytes_type(void) { return (gcm_type *)MPI_BYTE; }
-
 static bool changes_at_once(const gcm_incoming *in) {
   return in->header.verb == GCM_ACCUMULATE || in->header.verb == GCM_GET_ACCUMULATE || in->header.verb == GCM_SWAP;
 }
@@ -52,9 +50,9 @@ static int send_reply(gcm_incoming *in) {
     return mca_pml.pml_isend(gcm_place_of(in), (size_t)in->header.count, in->type, in->origin, tag,
                              MCA_PML_BASE_SEND_STANDARD, comm, &in->moving);
   if (in->header.verb == GCM_GET || in->header.verb == GCM_GET_ACCUMULATE || in->header.verb == GCM_SWAP)
-    return mca_pml.pml_isend(in->old, fails ? 0 : in->bytes, bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
+    return mca_pml.pml_isend(in->old, fails ? 0 : in->bytes, gcm_bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
                              comm, &in->moving);
-  return gcm_pml.pml_isend(&in->answer, sizeof in->answer, bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
+  return gcm_pml.pml_isend(&in->answer, sizeof in->answer, gcm_bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
                            comm, &in->moving);
 }
 
@@ -83,11 +81,11 @@ static int receive_data(gcm_incoming *in) {
   if (in->answer.rc == MPI_SUCCESS && changes_at_once(in)) in->packed = gcm_abi->stage_get(in->bytes);
   if (in->answer.rc == MPI_SUCCESS && changes_at_once(in) && in->packed == NULL)
     fail(in, MPI_ERR_NO_MEM, "no host memory is left for its data; use smaller ones");
-  if (in->answer.rc != MPI_SUCCESS) return mca_pml.pml_irecv(NULL, 0, bytes_type(), in->origin, tag, comm, &in->moving);
+  if (in->answer.rc != MPI_SUCCESS) return mca_pml.pml_irecv(NULL, 0, gcm_bytes_type(), in->origin, tag, comm, &in->moving);
   if (changes_at_once(in))
-    return mca_pml.pml_irecv(in->packed, in->bytes, bytes_type(), in->origin, tag, comm, &in->moving);
+    return mca_pml.pml_irecv(in->packed, in->bytes, gcm_bytes_type(), in->origin, tag, comm, &in->moving);
   if (gc_mutant(519))
-    return mca_pml.pml_irecv(gcm_place_of(in), in->bytes, bytes_type(), in->origin, tag, comm, &in->moving);
+    return mca_pml.pml_irecv(gcm_place_of(in), in->bytes, gcm_bytes_type(), in->origin, tag, comm, &in->moving);
   return mca_pml.pml_irecv(gcm_place_of(in), (size_t)in->header.count, in->type, in->origin, tag, comm, &in->moving);
 }
 
@@ -127,7 +125,7 @@ static void begin(gcm_incoming *in) {
     make_type(in);
   } else {
     in->state = GCM_DESCRIBING;
-    const int rc = gcm_pml.pml_irecv(in->description, bytes, bytes_type(), in->origin, in->header.tag + GCM_TAG_OF_TYPE,
+    const int rc = gcm_pml.pml_irecv(in->description, bytes, gcm_bytes_type(), in->origin, in->header.tag + GCM_TAG_OF_TYPE,
                                      in->window->comm, &in->moving);
     if (rc == MPI_SUCCESS) return;
     in->moving = NULL;
@@ -212,7 +210,7 @@ static int go_on_with_all(gcm_device_window *w) {
 /* ---- headers ---- */
 
 static int post_slot(gcm_device_window *w, gcm_header_slot *slot) {
-  const int rc = gcm_pml.pml_irecv(&slot->header, sizeof slot->header, bytes_type(), MPI_ANY_SOURCE, GCM_TAG_HEADER,
+  const int rc = gcm_pml.pml_irecv(&slot->header, sizeof slot->header, gcm_bytes_type(), MPI_ANY_SOURCE, GCM_TAG_HEADER,
                                    w->comm, &slot->receiving);
   if (rc == MPI_SUCCESS) w->n_receiving++;
   return rc;

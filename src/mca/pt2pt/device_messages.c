@@ -3,8 +3,6 @@
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
 
-static gcm_type *bytes_type(void) { return (gcm_type *)MPI_BYTE; }
-
 static int make(const void *buffer, size_t count, gcm_type *type, const gcm_route *route, bool receives,
                 bool persistent, ompi_request_t **request) {
   return gcm_make_message(buffer, count, type, true, route, receives, persistent, request);
@@ -38,7 +36,7 @@ static int send_copy(const void *buffer, size_t count, gcm_type *type, const gcm
   if (host == NULL) return MPI_ERR_NO_MEM;
   rc = gcm_load_data(&data, host, data.place.bytes);
   if (rc == MPI_SUCCESS) {
-    rc = gcm_pml.pml_send(host, data.place.bytes, bytes_type(), route->peer, route->tag, route->mode, route->comm);
+    rc = gcm_pml.pml_send(host, data.place.bytes, gcm_bytes_type(), route->peer, route->tag, route->mode, route->comm);
   }
   gcm_abi->stage_put(host);
   return rc;

@@ -10,18 +10,12 @@
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
 
-static inline gcm_type *gcm_bytes_type(void) { return (gcm_type *)MPI_BYTE; }
-
 static inline bool gcm_has_inner(const gcm_message_request *r) {
   return r->inner != NULL && r->inner != MPI_REQUEST_NULL;
 }
 
 /* Open MPI's own messages have tags that no program can give. */
 static inline bool gcm_may_be_offered(int tag) { return gcm_pt2pt != NULL && tag >= 0; }
-
-static inline const gc_process_blob *gcm_blob_of(ompi_communicator_t *comm, int rank) {
-  return gcm_process_blob_of(ompi_comm_peer_lookup(comm, rank));
-}
 
 static inline gc_message_key gcm_key_of(ompi_communicator_t *comm, int tag) {
   return (gc_message_key){.context = gcm_context_id(comm), .tag = tag};

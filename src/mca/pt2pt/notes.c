@@ -6,8 +6,6 @@
 #include "mca/pt2pt/message_requests.h"
 #include "mca/pt2pt/pt2pt.h"
 
-static gcm_type *bytes_type(void) { return (gcm_type *)MPI_BYTE; }
-
 /* ---- sending ---- */
 
 /* A note that the PML has not sent yet. */
@@ -31,7 +29,7 @@ static int send_note(ompi_communicator_t *comm, int to, const gcm_note *note) {
   outgoing *o = malloc(sizeof *o);
   if (o == NULL) return MPI_ERR_NO_MEM;
   *o = (outgoing){.note = *note};
-  const int rc = gcm_pml.pml_isend(&o->note, sizeof o->note, bytes_type(), to, GCM_TAG_NOTE, MCA_PML_BASE_SEND_STANDARD,
+  const int rc = gcm_pml.pml_isend(&o->note, sizeof o->note, gcm_bytes_type(), to, GCM_TAG_NOTE, MCA_PML_BASE_SEND_STANDARD,
                                    comm, &o->request);
   if (rc != MPI_SUCCESS) {
     free(o);
@@ -207,7 +205,7 @@ static void receive_notes(sender *s) {
     ompi_status_public_t status = ompi_status_empty;
     int rc = gcm_pml.pml_improbe(s->from, GCM_TAG_NOTE, s->comm, &found, &message, &status);
     found = found && rc == MPI_SUCCESS;
-    if (found) rc = gcm_pml.pml_mrecv(&note, sizeof note, bytes_type(), &message, &status);
+    if (found) rc = gcm_pml.pml_mrecv(&note, sizeof note, gcm_bytes_type(), &message, &status);
     if (gc_mutant(487)) sched_yield();
     opal_mutex_lock(&lock);
     if (found && rc == MPI_SUCCESS) keep(s, &note);

@@ -57,8 +57,6 @@ static opal_mutex_t new_lock = OPAL_MUTEX_STATIC_INIT; /* of what follows; nothi
 static gcm_pieces *all_new, **all_new_end = &all_new;
 static atomic_int n_alive; /* messages: as a look without a lock */
 
-static gcm_type *bytes_type(void) { return (gcm_type *)MPI_BYTE; }
-
 /* ---- lists ---- */
 
 static void append(gcm_pieces **list, gcm_pieces *p) {
@@ -221,9 +219,9 @@ static bool give_piece(lane *l, gcm_pieces *p) {
   p->lengths[place] = bytes;
   l->with_pml++;
   const int rc =
-      l->sends ? gcm_pml.pml_isend(memory, bytes, bytes_type(), l->peer, GCM_TAG_PIECE, MCA_PML_BASE_SEND_STANDARD,
+      l->sends ? gcm_pml.pml_isend(memory, bytes, gcm_bytes_type(), l->peer, GCM_TAG_PIECE, MCA_PML_BASE_SEND_STANDARD,
                                    l->comm, &p->with_pml[place])
-               : gcm_pml.pml_irecv(memory, bytes, bytes_type(), l->peer, GCM_TAG_PIECE, l->comm, &p->with_pml[place]);
+               : gcm_pml.pml_irecv(memory, bytes, gcm_bytes_type(), l->peer, GCM_TAG_PIECE, l->comm, &p->with_pml[place]);
   if (rc != MPI_SUCCESS) {
     p->with_pml[place] = NULL;
     fail(p, rc, "Open MPI's own transport refused a piece of it");
@@ -320,7 +318,7 @@ static int look_for_answers(lane *l) {
     if (l->answering == NULL) {
       if (l->announced == NULL) return came;
       const int rc =
-          gcm_pml.pml_irecv(&l->came, sizeof l->came, bytes_type(), l->peer, GCM_TAG_ANSWER, l->comm, &l->answering);
+          gcm_pml.pml_irecv(&l->came, sizeof l->came, gcm_bytes_type(), l->peer, GCM_TAG_ANSWER, l->comm, &l->answering);
       if (rc != MPI_SUCCESS) l->answering = NULL;
       if (rc != MPI_SUCCESS) return came; /* it is tried again */
     }
@@ -337,7 +335,7 @@ static int look_for_answers(lane *l) {
 /* ---- a receiver's answers ---- */
 
 static void send_answer(lane *l, gcm_pieces *p) {
-  const int rc = gcm_pml.pml_isend(&p->reply, sizeof p->reply, bytes_type(), l->peer, GCM_TAG_ANSWER,
+  const int rc = gcm_pml.pml_isend(&p->reply, sizeof p->reply, gcm_bytes_type(), l->peer, GCM_TAG_ANSWER,
                                    MCA_PML_BASE_SEND_STANDARD, l->comm, &p->replying);
   if (rc == MPI_SUCCESS) return;
   p->replying = NULL;
@@ -395,7 +393,7 @@ static void give_up(lane *l, gcm_pieces *p) {
 static int look_at_peer(lane *l) {
   enum { kLooks = 1024 };
   if (++l->looks % kLooks != 0) return 0;
-  if (!gcm_pt2pt->is_gone(gcm_process_blob_of(ompi_comm_peer_lookup(l->comm, l->peer)))) return 0;
+  if (!gcm_pt2pt->is_gone(gcm_blob_of(l->comm, l->peer))) return 0;
   gcm_pieces **const lists[] = {&l->moving, &l->announced};
   for (int i = 0; i < 2; i++) {
     while (*lists[i] != NULL) {

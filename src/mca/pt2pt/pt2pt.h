@@ -74,6 +74,14 @@ static GCM_INLINE bool gcm_pml_loses_envelope(size_t room) {
  * components, have tags that no program can give. */
 static GCM_INLINE bool gcm_is_of_program(int tag) { return tag >= MPI_ANY_TAG; }
 
+/* The type of our own messages. */
+static inline gcm_type *gcm_bytes_type(void) { return (gcm_type *)MPI_BYTE; }
+
+/* Returns the blob of the process of a rank; NULL: it runs without gpucoll. */
+static inline const gc_process_blob *gcm_blob_of(ompi_communicator_t *comm, int rank) {
+  return gcm_process_blob_of(ompi_comm_peer_lookup(comm, rank));
+}
+
 /* mpi_functions.c: replaces functions of MPI that read or write buffers without the PML. */
 void gcm_replace_mpi_functions(void);
 

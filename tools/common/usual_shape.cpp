@@ -47,13 +47,7 @@ Result<core::CommProperties> usual_shape(bool emulated, int n_ranks) {
   shape.all_pairs_bytes = param_or(params().all_pairs_bytes, defaults.all_pairs_bytes);
   if (shape.mesh) shape.zero_copy_bytes = core::least_zero_copy(defaults, n_ranks, shape.table);
   shape.line_mesh = shape.mesh && shape.ll128 && shape.all_pairs_bytes != 0;
-  if (p2p) {
-    const core::CopyEngineLimits limits = core::copy_engine_limits(defaults, n_ranks, shape.table);
-    shape.copy_bytes = limits.messages;
-    shape.copy_exchange_bytes = limits.exchanges;
-    shape.copy_all_gather_bytes = limits.all_gathers;
-    shape.copy_reduction_bytes = limits.reductions;
-  }
+  if (p2p) shape.copies = core::copy_engine_limits(defaults, n_ranks, shape.table);
   return shape;
 }
 

@@ -149,8 +149,8 @@ std::string by_size_text(const BySize& way, const CommProperties& shape) {
 std::string pair_text(Function function, uint64_t bytes, const CommProperties& shape) {
   const core::PairChoice choice = core::choose_pair(bytes, shape);
   const BySize copies = function == Function::all_to_all
-                            ? BySize{core::Limit::copy_exchange_bytes, "copies", shape.copy_exchange_bytes, true}
-                            : BySize{core::Limit::copy_engine_bytes, "copies", shape.copy_bytes, true};
+                            ? BySize{core::Limit::copy_exchange_bytes, "copies", shape.copies.exchanges, true}
+                            : BySize{core::Limit::copy_engine_bytes, "copies", shape.copies.messages, true};
   if (copies.least && bytes >= copies.least) return fmt::format("* by a copy engine; {}\n", way_text(copies, shape));
   return fmt::format("* {} in {} part{}, {} threads a block; messages that leave in the same group share the launch\n",
                      core::name(choice.protocol), choice.parts, choice.parts == 1 ? "" : "s", choice.threads);

@@ -225,9 +225,8 @@ class Communicator final : public Watched, public GraphUser {
     int most_blocks = 1, max_blocks = CommProperties::kNoLimit, channels = 1, pair_channels = 1, pair_lanes = 1,
         threads = 1;
     proto::ConnectionShape slots[proto::kLinkKinds] = {};
-    uint64_t one_shot_bytes = 0, all_pairs_bytes = 0, zero_copy_bytes = 0, copy_bytes = 0, copy_exchange_bytes = 0,
-             copy_all_gather_bytes = 0, copy_piece_bytes = 0;
-    uint64_t copy_reduction_bytes = 0;  // may turn 0 in connect()
+    uint64_t one_shot_bytes = 0, all_pairs_bytes = 0, zero_copy_bytes = 0;
+    CopyEngineLimits copies;  // that of reductions may turn 0 in connect()
     // May turn false in connect().
     bool mesh = false, line_mesh = false, ll128 = false;
     const TuningTable* table = nullptr;

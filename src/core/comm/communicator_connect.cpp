@@ -125,11 +125,9 @@ void Communicator::prepare_copies() {
   const CopyEngineLimits limits = copy_engine_limits(device_.defaults(), size(), capabilities_.table);
   if (!limits.messages || !(peers_.common_capabilities() & proto::kHasSignals)) return;
   if (p2p_everywhere()) {
-    capabilities_.copy_bytes = limits.messages;
-    capabilities_.copy_exchange_bytes = limits.exchanges;
-    capabilities_.copy_all_gather_bytes = limits.all_gathers;
-    if (size() <= proto::kMeshMaxRanks) capabilities_.copy_reduction_bytes = limits.reductions;
-    capabilities_.copy_piece_bytes = copy_piece_bytes(limits.piece);
+    capabilities_.copies = limits;
+    if (size() > proto::kMeshMaxRanks) capabilities_.copies.reductions = 0;
+    capabilities_.copies.piece = copy_piece_bytes(limits.piece);
   }
   const uint64_t piece = emulated() ? kBouncePieceEmulated : kBouncePiece;
   pages_ = std::make_unique<PeerPages>(device_, peers_);
@@ -161,11 +159,7 @@ CommProperties Communicator::plain_shape() const {
   shape.one_shot_bytes = capabilities_.one_shot_bytes;
   shape.all_pairs_bytes = capabilities_.all_pairs_bytes;
   shape.zero_copy_bytes = capabilities_.zero_copy_bytes;
-  shape.copy_bytes = capabilities_.copy_bytes;
-  shape.copy_exchange_bytes = capabilities_.copy_exchange_bytes;
-  shape.copy_all_gather_bytes = capabilities_.copy_all_gather_bytes;
-  shape.copy_reduction_bytes = capabilities_.copy_reduction_bytes;
-  shape.copy_piece_bytes = capabilities_.copy_piece_bytes;
+  shape.copies = capabilities_.copies;
   shape.table = capabilities_.table;
   shape.algorithm = params().algorithm;
   shape.protocol = params().protocol;
@@ -177,8 +171,7 @@ Result<CommProperties> Communicator::shape(const std::vector<gpu::Stream>& strea
   CommProperties shape = plain_shape();
   GC_TRY_AS(const uint64_t capture, Launcher::capture_of(device_, streams));
   shape.capturing = capture != 0;
-  if (shape.capturing)
-    shape.copy_bytes = shape.copy_exchange_bytes = shape.copy_all_gather_bytes = shape.copy_reduction_bytes = 0;
+  if (shape.capturing) shape.copies = {.piece = shape.copies.piece};
   return shape;
 }
 
@@ -227,7 +220,7 @@ int Communicator::wanted_channels(const Requirements& required) const noexcept {
 // Returns whether something that cannot be made must be replaced by what else may carry its operations.
 bool Communicator::needs_replacement(const Requirements& required) const noexcept {
   return (required.mesh && !capabilities_.mesh) || (required.line_mesh && !capabilities_.line_mesh) ||
-         (required.copy_reductions && !capabilities_.copy_reduction_bytes);
+         (required.copy_reductions && !capabilities_.copies.reductions);
 }
 // Where all rings go in the order of ranks, they are chains too.
 bool Communicator::needs_ring(const Requirements& required) const noexcept {
@@ -242,7 +235,7 @@ bool Communicator::needs_tree(const Requirements& required) const noexcept {
   return tree_channels_ < wanted_channels(required) && (required.tree || needs_replacement(required));
 }
 bool Communicator::needs_landing(const Requirements& required) const noexcept {
-  return required.copy_reductions && capabilities_.copy_reduction_bytes && !copy_reduction_;
+  return required.copy_reductions && capabilities_.copies.reductions && !copy_reduction_;
 }
 
 bool Communicator::connected(const Requirements& required) const noexcept {
@@ -338,7 +331,7 @@ Status Communicator::make_landing(PeerWait& wait) {
   landing_mesh_ = std::make_unique<Mesh>(peers_, memory_, bytes, *causes_);
   GC_TRY_AS(const bool possible, connect_mesh(&landing_mesh_, wait));
   if (!possible) {
-    capabilities_.copy_reduction_bytes = 0;
+    capabilities_.copies.reductions = 0;
     return {};
   }
   copy_reduction_ =

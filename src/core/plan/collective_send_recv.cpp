@@ -85,8 +85,8 @@ bool measured_faster(Function function, uint64_t bytes, const CommProperties& sh
 }  // namespace
 
 uint64_t least_copied_collective(Function function, const CommProperties& shape) {
-  if (function == Function::all_gather) return shape.copy_all_gather_bytes;
-  return function == Function::broadcast && shape.n_ranks == 2 ? shape.copy_bytes : 0;
+  if (function == Function::all_gather) return shape.copies.all_gathers;
+  return function == Function::broadcast && shape.n_ranks == 2 ? shape.copies.messages : 0;
 }
 
 bool goes_as_messages(Function function, uint64_t bytes, const CommProperties& shape) {

@@ -9,13 +9,14 @@ namespace gpucoll::core {
 
 struct TuningTable;  // tuning_file.h
 
-// Least bytes for each way; 0: never.
+// Least bytes for each way by copy engines; 0: never.
 struct CopyEngineLimits {
   uint64_t messages = 0;     // of a message between two ranks
   uint64_t exchanges = 0;    // of a message of an exchange between all ranks: of an alltoall
   uint64_t all_gathers = 0;  // the same of an allgather, which is not an exchange of messages below
   uint64_t reductions = 0;   // of the buffer that is reduced
-  uint64_t piece = 0;        // the largest pieces of a reduction, as the parameter or the table asks for
+  uint64_t piece = 0;        // the largest pieces of a reduction: of CommProperties a multiple of 128
+  bool operator==(const CopyEngineLimits&) const = default;
 };
 
 // Returns the limits that the parameters give, or the measured table (null: nothing was measured), or the defaults of

@@ -44,7 +44,7 @@ struct Range {
 class Schedule {
  public:
   Schedule(const TaskQueue& queue, int rank, const CommProperties& shape, uint8_t* landing, uint64_t first_round)
-      : n_(shape.n_ranks), rank_(rank), shape_(shape), landing_(landing), most_(shape.copy_piece_bytes) {
+      : n_(shape.n_ranks), rank_(rank), shape_(shape), landing_(landing), most_(shape.copies.piece) {
     made_.first_round = first_round;
     for (const CollectiveTask& task : queue.collectives)
       if (reduces_by_copies(task, shape) && holds(task)) made_.held = kHeld;
@@ -100,7 +100,7 @@ class Schedule {
   uint64_t part_of(uint64_t piece_bytes) const {
     return std::min(piece_bytes, std::max(round_up(ceil_div(piece_bytes, kLastParts), kAlignment), least()));
   }
-  uint64_t least() const { return round_up(ceil_div(shape_.copy_piece_bytes, kLeastPart), kAlignment); }
+  uint64_t least() const { return round_up(ceil_div(shape_.copies.piece, kLeastPart), kAlignment); }
   // Returns whether pieces stay in their places until they are sent on, as there is no output for them.
   bool holds(const CollectiveTask& task) const { return task.function == Function::reduce_scatter && n_ > 2; }
   Range chunk(const CollectiveTask& task, int index) const {
@@ -244,17 +244,17 @@ class Schedule {
 uint64_t least_copy_reduction(Function function, const CommProperties& shape) {
   if (shape.n_ranks < 2) return 0;
   switch (function) {
-    case Function::all_reduce: return shape.copy_reduction_bytes;
+    case Function::all_reduce: return shape.copies.reductions;
     // More ranks would make a chain to the root: its pieces would have to be small, and each costs its link 4 us.
-    case Function::reduce: return shape.n_ranks == 2 ? kReduce * shape.copy_reduction_bytes : 0;
+    case Function::reduce: return shape.n_ranks == 2 ? kReduce * shape.copies.reductions : 0;
     case Function::reduce_scatter:
-      return ceil_div(kReduceScatter * shape.copy_reduction_bytes, static_cast<uint64_t>(shape.n_ranks));
+      return ceil_div(kReduceScatter * shape.copies.reductions, static_cast<uint64_t>(shape.n_ranks));
     default: return 0;
   }
 }
 
 bool reduces_by_copies(Function function, uint64_t bytes, const CommProperties& shape) {
-  if (!shape.copy_reduction_bytes) return false;
+  if (!shape.copies.reductions) return false;
   if (params().algorithm != kAlgorithmAuto || params().protocol != kProtocolAuto) return false;  // kernels are wanted
   const uint64_t least = least_copy_reduction(function, shape);
   return least != 0 && bytes >= least;
@@ -266,7 +266,7 @@ uint64_t copy_piece_bytes(uint64_t wanted) {
   return std::max(std::min(wanted, kMostLanding / kLargestPlaces) / kUnit, uint64_t{1}) * kUnit;
 }
 
-uint64_t landing_bytes(const CommProperties& shape) { return kLargestPlaces * shape.copy_piece_bytes; }
+uint64_t landing_bytes(const CommProperties& shape) { return kLargestPlaces * shape.copies.piece; }
 
 int local_blocks(uint64_t bytes, int most) noexcept {
   return static_cast<int>(std::min(ceil_div(bytes, proto::kLocalTile), static_cast<uint64_t>(most)));

@@ -26,7 +26,7 @@ uint64_t least_copy_reduction(Function function, const CommProperties& shape);
 // Return whether copy engines carry the reduction; the second asks also whether there is a kernel for it.
 bool reduces_by_copies(Function function, uint64_t bytes, const CommProperties& shape);
 inline bool reduces_by_copies(const CollectiveTask& task, const CommProperties& shape) {
-  return shape.copy_reduction_bytes && task.kernels.local &&
+  return shape.copies.reductions && task.kernels.local &&
          reduces_by_copies(task.function, task.count * task.element_bytes, shape);
 }
 

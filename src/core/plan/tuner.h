@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/plan/copy_engine_limits.h"
 #include "proto/format/plan.h"
 
 namespace gpucoll::core {
@@ -38,11 +39,7 @@ struct CommProperties {
   uint64_t one_shot_bytes = 0;            // the parameter
   uint64_t all_pairs_bytes = 0;           // the parameter
   uint64_t zero_copy_bytes = 0;           // reductions of so many bytes work on all ranks' buffers; 0: none does
-  uint64_t copy_bytes = 0;                // messages of so many bytes go by copy engine; 0: none does
-  uint64_t copy_exchange_bytes = 0;       // those of an alltoall, from so many on; 0: none does
-  uint64_t copy_all_gather_bytes = 0;     // an allgather with so many bytes of each rank does as well; 0: none does
-  uint64_t copy_reduction_bytes = 0;      // reductions of so many bytes are brought by copy engines; 0: none is
-  uint64_t copy_piece_bytes = 0;          // of those, at most: a multiple of 128
+  CopyEngineLimits copies;                // what goes by copy engines
   const TuningTable* table = nullptr;     // a tuning file's; null: none
   int64_t algorithm = 0, protocol = 0;    // the parameters; here only so that what is kept for others is not the same
   bool operator==(const CommProperties&) const = default;

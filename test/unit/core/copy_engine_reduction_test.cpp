@@ -25,8 +25,8 @@ CommProperties shape_of(int n, uint64_t piece) {
   shape.n_ranks = n;
   shape.threads = 512;
   shape.emulated = true;
-  shape.copy_reduction_bytes = 1;
-  shape.copy_piece_bytes = copy_piece_bytes(piece);
+  shape.copies.reductions = 1;
+  shape.copies.piece = copy_piece_bytes(piece);
   return shape;
 }
 
@@ -305,7 +305,7 @@ TEST(CopyReductionPlan, WaitForRoomSeldom) {
 
 TEST(CopyReductionPlan, AreForLargeReductionsWithAKernelForThem) {
   CommProperties shape = shape_of(4, 1 << 20);
-  shape.copy_reduction_bytes = 1000;
+  shape.copies.reductions = 1000;
   EXPECT_FALSE(reduces_by_copies(Function::all_reduce, 999, shape));
   EXPECT_TRUE(reduces_by_copies(Function::all_reduce, 1000, shape));
   EXPECT_FALSE(reduces_by_copies(Function::reduce, uint64_t{1} << 40, shape));
@@ -331,7 +331,7 @@ TEST(CopyReductionPlan, TakeBoundedMemory) {
   for (int n : {2, 4, 8, 64}) {
     const CommProperties shape = shape_of(n, uint64_t{64} << 20);
     EXPECT_LE(landing_bytes(shape), uint64_t{513} << 20);
-    EXPECT_EQ(shape.copy_piece_bytes % 128, 0u);
+    EXPECT_EQ(shape.copies.piece % 128, 0u);
   }
 }
 

@@ -61,8 +61,8 @@ CommProperties shape_of(int n) {
   shape.n_ranks = n;
   shape.threads = 1;
   shape.emulated = true;
-  shape.copy_reduction_bytes = 1;
-  shape.copy_piece_bytes = copy_piece_bytes(128);
+  shape.copies.reductions = 1;
+  shape.copies.piece = copy_piece_bytes(128);
   return shape;
 }
 

@@ -867,9 +867,9 @@ TEST(CollectiveMessages, BecomeMessagesThatFitTogether) {
   constexpr uint64_t count = 1000;
   for (int n : {1, 2, 3, 5}) {
     CommProperties shape = gpu_shape(n);
-    shape.copy_bytes = 4 * count;
+    shape.copies.messages = 4 * count;
     const bool gathers = n == 2 || n == 5;
-    if (gathers) shape.copy_all_gather_bytes = 4 * count;
+    if (gathers) shape.copies.all_gathers = 4 * count;
     for (int root : {0, n - 1}) {
       std::vector<TaskQueue> queues(static_cast<size_t>(n));
       for (int r = 0; r < n; ++r) {
@@ -969,17 +969,17 @@ TEST(CollectiveMessages, ExchangesAreMessagesWhereTheseWereMeasuredToBeFaster) {
 
 TEST(CollectiveMessages, AreKernelsWhereNoCopyEngineMoves) {
   CommProperties shape = gpu_shape(2);
-  using Limit = uint64_t CommProperties::*;
+  using Limit = uint64_t CopyEngineLimits::*;
   for (const auto& [function, limit] :
-       {std::pair<Function, Limit>{Function::all_gather, &CommProperties::copy_all_gather_bytes},
-        {Function::broadcast, &CommProperties::copy_bytes}}) {
+       {std::pair<Function, Limit>{Function::all_gather, &CopyEngineLimits::all_gathers},
+        {Function::broadcast, &CopyEngineLimits::messages}}) {
     EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
-    shape.*limit = 1000;
+    shape.copies.*limit = 1000;
     EXPECT_FALSE(goes_as_messages(function, 999, shape));
     EXPECT_TRUE(goes_as_messages(function, 1000, shape));
-    shape.*limit = 0;
+    shape.copies.*limit = 0;
   }
-  shape.copy_bytes = shape.copy_all_gather_bytes = 1000;
+  shape.copies.messages = shape.copies.all_gathers = 1000;
   for (Function function : {Function::all_reduce, Function::reduce, Function::reduce_scatter})
     EXPECT_FALSE(goes_as_messages(function, uint64_t{1} << 40, shape));
   shape.n_ranks = 3;

@@ -125,6 +125,13 @@ static GCM_INLINE bool gcm_on_device(const gcm_side *side) {
   return group < side->layout.groups && gc_is_device(gcm_abi, gcm_data_at(side, group));
 }
 
+/* memory.c: returns whether the data of a buffer are memory that only a device reaches, if only in part. */
+bool gcm_only_device_reaches(const void *buffer, size_t count, gcm_type *type);
+/* Does the same, and costs next to nothing in a process without devices. */
+static GCM_INLINE bool gcm_is_out_of_reach(const void *buffer, size_t count, gcm_type *type) {
+  return gcm_has_devices() && gcm_only_device_reaches(buffer, count, type);
+}
+
 /* Returns whether the program has passed NULL, which would be taken for host memory, and for MPI_BOTTOM, too. */
 static GCM_INLINE bool gcm_is_null(const gcm_side *side) {
   if (GCM_LIKELY(side->buffer != MPI_BOTTOM)) return false;

@@ -194,3 +194,8 @@ void gcm_unstage(gcm_staged *staged) {
   unstage_side(&staged->send);
   unstage_side(&staged->recv);
 }
+
+void gcm_abandon(gcm_staged *staged) {
+  staged->send.memory = staged->recv.memory = NULL;
+  gcm_unstage(staged);
+}

@@ -43,6 +43,8 @@ int gcm_load(const gcm_staged *staged);
 /* Copies to the device what the call has written. */
 int gcm_store(const gcm_staged *staged);
 void gcm_unstage(gcm_staged *staged);
+/* Does the same, but never gives the host memory back: whoever was handed it has failed, and may still use it. */
+void gcm_abandon(gcm_staged *staged);
 
 /* The pointer to hand on in place of `buffer`. */
 static inline void *gcm_handed(const gcm_staged_buffer *side, const void *buffer) {

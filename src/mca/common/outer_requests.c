@@ -2,6 +2,8 @@
 
 #include <stdatomic.h>
 
+#include "mca/coll/module.h"
+
 static opal_mutex_t list_lock = OPAL_MUTEX_STATIC_INIT;
 static gcm_outer_request *under_way;
 static atomic_int n_under_way; /* as a look without the lock */
@@ -17,6 +19,8 @@ int gcm_wait(ompi_request_t **request, ompi_status_public_t *status) {
   if (*request != MPI_REQUEST_NULL) (void)ompi_request_free(request); /* Open MPI leaves it where it has failed */
   return rc;
 }
+
+void gcm_log_no_request(void) { gcm_abi->log(-1, "this rank has no memory left for a request"); }
 
 /* ---- progress ---- */
 
@@ -77,6 +81,17 @@ void gcm_outer_begun(gcm_outer_request *r) {
   under_way = r;
   atomic_fetch_add_explicit(&n_under_way, 1, memory_order_relaxed);
   opal_mutex_unlock(&list_lock);
+}
+
+int gcm_outer_follow(gcm_outer_request *ours, int rc, ompi_request_t **request) {
+  if (rc != MPI_SUCCESS) {
+    gcm_outer_release(ours);
+    return rc;
+  }
+  ours->inner[0] = *request;
+  *request = &ours->super.req_ompi;
+  gcm_outer_begun(ours);
+  return MPI_SUCCESS;
 }
 
 void gcm_stop_outer_requests(void) {

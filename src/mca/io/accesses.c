@@ -8,15 +8,6 @@ static GCM_INLINE gcm_side side_of(const void *buffer, int count, gcm_type *type
   return (gcm_side){.buffer = buffer, .layout = gcm_uniform(1, count, type), .load = true, .store = reads};
 }
 
-static GCM_NOINLINE bool is_staged(const void *buffer, int count, gcm_type *type) {
-  const gcm_side side = side_of(buffer, count, type, true);
-  return count > 0 && gcm_on_device(&side) && !gcm_host_reaches(buffer, type);
-}
-
-bool gcm_is_staged(const void *buffer, int count, gcm_type *type) {
-  return gcm_has_devices() && is_staged(buffer, count, type);
-}
-
 void *gcm_begin_access(gcm_access *access, const void *buffer, int *count, gcm_type *type, bool reads) {
   const gcm_plan plan = {.recv = side_of(buffer, *count, type, reads)};
   const bool leaves_out = reads && gc_mutant(506);
@@ -35,13 +26,8 @@ int gcm_end_access(gcm_access *access, int rc) {
 int gcm_end_begun_access(gcm_access *access, int rc) {
   if (rc == MPI_SUCCESS || access->rc != MPI_SUCCESS) return gcm_end_access(access, rc);
   (void)gcm_store(&access->staged);
-  gcm_abandon_access(access);
+  gcm_abandon(&access->staged);
   return rc;
-}
-
-void gcm_abandon_access(gcm_access *access) {
-  access->staged.recv.memory = NULL;
-  gcm_unstage(&access->staged);
 }
 
 /* ---- blocking functions ---- */

@@ -27,8 +27,6 @@ static void end(gcm_outer_request *outer) {
   outer->super.req_ompi.req_status.MPI_ERROR = gcm_end_begun_access(&r->access, rc);
 }
 
-void gcm_log_no_request(void) { gcm_abi->log(-1, "this rank has no memory left for a request"); }
-
 gcm_file_request *gcm_file_request_new(ompi_file_t *file, gcm_type *type) {
   gcm_file_request *r = OBJ_NEW(gcm_file_request);
   if (r == NULL) {
@@ -47,12 +45,5 @@ gcm_file_request *gcm_file_request_new(ompi_file_t *file, gcm_type *type) {
 gcm_access *gcm_access_of(gcm_file_request *r) { return &r->access; }
 
 int gcm_follow(gcm_file_request *ours, int rc, ompi_request_t **request) {
-  if (rc != MPI_SUCCESS) {
-    gcm_outer_release(&ours->super);
-    return rc;
-  }
-  ours->super.inner[0] = *request;
-  *request = &ours->super.super.req_ompi;
-  gcm_outer_begun(&ours->super);
-  return MPI_SUCCESS;
+  return gcm_outer_follow(&ours->super, rc, request);
 }

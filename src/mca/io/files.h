@@ -29,13 +29,11 @@ const gcm_file_functions *gcm_functions_of(const ompi_file_t *file);
 void gcm_stand_before_accesses(gcm_file_functions *functions);
 void gcm_stand_before_split_accesses(gcm_file_functions *functions);
 
-/* Returns whether the data of a buffer are memory that only a device reaches. */
-bool gcm_is_staged(const void *buffer, int count, gcm_type *type);
 /* Defines look_and_NAME(), which goes to the component, or to stage_and_NAME(). */
-#define GCM_LOOK(name, PARAMETERS, ARGUMENTS)                                  \
-  static int look_and_##name PARAMETERS {                                      \
-    if (gcm_is_staged(buffer, count, type)) return stage_and_##name ARGUMENTS; \
-    return gcm_functions_of(file)->io_module_file_##name ARGUMENTS;            \
+#define GCM_LOOK(name, PARAMETERS, ARGUMENTS)                                                \
+  static int look_and_##name PARAMETERS {                                                    \
+    if (gcm_is_out_of_reach(buffer, (size_t)count, type)) return stage_and_##name ARGUMENTS; \
+    return gcm_functions_of(file)->io_module_file_##name ARGUMENTS;                          \
   }
 /* Puts look_and_NAME() in the place of the component's function, unless the component has none. */
 #define GCM_STAND(name) \
@@ -55,8 +53,6 @@ int gcm_end_access(gcm_access *access, int rc);
 /* Does the same for a call that was under way. Where that has failed, OMPIO may still move data, so the host memory is
  * never given back. */
 int gcm_end_begun_access(gcm_access *access, int rc);
-/* Forgets a call that was under way, and never gives the host memory back. */
-void gcm_abandon_access(gcm_access *access);
 
 /* file_requests.c: a request of ours, which completes when the data are where they belong. */
 typedef struct gcm_file_request gcm_file_request;
@@ -65,6 +61,5 @@ gcm_file_request *gcm_file_request_new(ompi_file_t *file, gcm_type *type);
 gcm_access *gcm_access_of(gcm_file_request *request);
 /* The component has returned `rc` and its request: follows that. Returns `rc`. */
 int gcm_follow(gcm_file_request *ours, int rc, ompi_request_t **request);
-void gcm_log_no_request(void);
 
 #endif

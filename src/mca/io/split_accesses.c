@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 
 #include "base/mutant.h"
+#include "mca/common/outer_requests.h"
 #include "mca/io/files.h"
 
 typedef struct split {
@@ -111,7 +112,7 @@ GCM_END_WRITE(write_at_all)
  * staged buffer is never given back then, as OMPIO may still move data. */
 static int look_and_close(ompi_file_t *file) {
   split *s = gc_mutant(525) ? NULL : take(file);
-  if (s != NULL) gcm_abandon_access(&s->access);
+  if (s != NULL) gcm_abandon(&s->access.staged);
   free(s);
   return gcm_functions_of(file)->io_module_file_close(file);
 }

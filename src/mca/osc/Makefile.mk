@@ -8,6 +8,7 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/osc/origins.c \
 	src/mca/osc/own_component.c \
 	src/mca/osc/selection.c \
+	src/mca/osc/synchronizations.c \
 	src/mca/osc/window_accesses.c \
 	src/mca/osc/window_accumulates.c \
 	src/mca/osc/window_epochs.c \
@@ -15,5 +16,4 @@ GC_COLL_COMPONENT_SOURCES += \
 	src/mca/osc/window_operations.c \
 	src/mca/osc/window_targets.c \
 	src/mca/osc/window_targets.h \
-	src/mca/osc/synchronizations.c \
 	src/mca/osc/windows.h

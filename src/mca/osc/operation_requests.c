@@ -20,7 +20,7 @@ static void end(gcm_outer_request *outer) {
 int gcm_window_request_new(gcm_window_request **made, ompi_win_t *win, int target, const gcm_plan *plan) {
   gcm_window_request *r = OBJ_NEW(gcm_window_request);
   if (r == NULL) {
-    gcm_abi->log(-1, "this rank has no memory left for a request");
+    gcm_log_no_request();
     return MPI_ERR_NO_MEM;
   }
   gcm_outer_init(&r->super, OMPI_REQUEST_WIN);
@@ -33,14 +33,9 @@ int gcm_window_request_new(gcm_window_request **made, ompi_win_t *win, int targe
 }
 
 int gcm_window_request_begun(gcm_window_request *ours, int rc, ompi_request_t **request) {
-  if (rc != MPI_SUCCESS) {
-    gcm_operation_abandon(&ours->operation);
-    gcm_outer_release(&ours->super);
-    return rc;
-  }
-  ours->super.inner[0] = *request;
-  *request = &ours->super.super.req_ompi;
-  gcm_operation_begun(&ours->operation);
-  gcm_outer_begun(&ours->super);
-  return MPI_SUCCESS;
+  if (rc == MPI_SUCCESS)
+    gcm_operation_begun(&ours->operation);
+  else
+    gcm_abandon(&ours->operation.staged);
+  return gcm_outer_follow(&ours->super, rc, request);
 }

@@ -3,63 +3,61 @@
 #include "base/mutant.h"
 
 struct gcm_window_record {
+  const ompi_win_t *win;
   gcm_operation *under_way;
   size_t being_stored; /* so many have left the list, but have not ended */
+  gcm_window_record *next;
 };
 
 static opal_mutex_t records_lock = OPAL_MUTEX_STATIC_INIT;
-static opal_hash_table_t records; /* by the address of the window */
-static bool has_records;
+static gcm_window_record *records;
 static atomic_size_t n_under_way; /* as a look without the lock: those being stored as well */
 static atomic_uint_fast64_t last_number;
 
 /* ---- records ---- */
 
-static uint64_t key_of(const ompi_win_t *win) { return (uint64_t)(uintptr_t)win; }
+/* REQUIRES: the lock. Returns where the record of a window is linked, or would be. */
+static gcm_window_record **link_of(const ompi_win_t *win) {
+  gcm_window_record **link = &records;
+  while (*link != NULL && (*link)->win != win) link = &(*link)->next;
+  return link;
+}
 
-/* REQUIRES: the lock. Returns NULL where there is none. */
+/* Returns NULL where the window has had no operation. */
 static gcm_window_record *find_record(const ompi_win_t *win) {
-  void *found = NULL;
-  if (!has_records) return NULL;
-  return opal_hash_table_get_value_uint64(&records, key_of(win), &found) == OPAL_SUCCESS ? found : NULL;
-}
-
-/* REQUIRES: the lock. Returns NULL where there is no memory. */
-static gcm_window_record *make_record(const ompi_win_t *win) {
-  if (!has_records) {
-    OBJ_CONSTRUCT(&records, opal_hash_table_t);
-    has_records = opal_hash_table_init(&records, 64) == OPAL_SUCCESS;
-  }
-  gcm_window_record *made = has_records ? calloc(1, sizeof *made) : NULL;
-  if (made == NULL || opal_hash_table_set_value_uint64(&records, key_of(win), made) == OPAL_SUCCESS) return made;
-  free(made);
-  return NULL;
-}
-
-static gcm_window_record *record_of(const ompi_win_t *win) {
   opal_mutex_lock(&records_lock);
-  gcm_window_record *record = find_record(win);
-  if (record == NULL) record = make_record(win);
+  gcm_window_record *record = *link_of(win);
+  opal_mutex_unlock(&records_lock);
+  return record;
+}
+
+/* Returns NULL where there is no memory. */
+static gcm_window_record *find_or_make_record(const ompi_win_t *win) {
+  opal_mutex_lock(&records_lock);
+  gcm_window_record **link = link_of(win);
+  if (*link == NULL) *link = calloc(1, sizeof **link);
+  gcm_window_record *record = *link;
+  if (record != NULL) record->win = win;
   opal_mutex_unlock(&records_lock);
   return record;
 }
 
 /* ---- the beginning of operations ---- */
 
-int gcm_operation_init(gcm_operation *op, ompi_win_t *win, int target, const gcm_plan *plan) {
-  op->record = record_of(win);
-  op->target = target;
-  if (op->record != NULL) return gcm_stage_and_load_among_many(&op->staged, plan);
+int gcm_no_memory_for_operation(void) {
   gcm_abi->log(-1, "this rank has no memory left for a one-sided operation");
   return MPI_ERR_NO_MEM;
 }
 
+int gcm_operation_init(gcm_operation *op, ompi_win_t *win, int target, const gcm_plan *plan) {
+  op->record = find_or_make_record(win);
+  op->target = target;
+  return op->record != NULL ? gcm_stage_and_load_among_many(&op->staged, plan) : gcm_no_memory_for_operation();
+}
+
 int gcm_operation_new(gcm_operation **made, ompi_win_t *win, int target, const gcm_plan *plan) {
   *made = calloc(1, sizeof **made);
-  if (*made == NULL) {
-    gcm_abi->log(-1, "this rank has no memory left for a one-sided operation");
-    return MPI_ERR_NO_MEM;
-  }
+  if (*made == NULL) return gcm_no_memory_for_operation();
   const int rc = gcm_operation_init(*made, win, target, plan);
   if (rc != MPI_SUCCESS) free(*made);
   return rc;
@@ -69,8 +67,6 @@ void gcm_operation_release(gcm_operation *op) {
   gcm_unstage(&op->staged);
   free(op);
 }
-
-void gcm_operation_abandon(gcm_operation *op) { op->staged.send.memory = op->staged.recv.memory = NULL; }
 
 void gcm_operation_begun(gcm_operation *op) {
   if (gc_mutant(514)) gcm_unstage(&op->staged);
@@ -150,14 +146,16 @@ static void await_stored(gcm_window_record *record) {
   }
 }
 
-int gcm_end_operations(ompi_win_t *win, int target, uint64_t last) {
-  opal_mutex_lock(&records_lock);
-  gcm_window_record *record = find_record(win);
-  opal_mutex_unlock(&records_lock);
-  if (record == NULL) return MPI_SUCCESS;
-  const int rc = store_chain(record, take_operations(record, target, last), MPI_SUCCESS);
+/* Ends operations of a record, as gcm_end_operations() does. Those that `failed` are not stored. */
+static int end_operations(gcm_window_record *record, int target, uint64_t last, int failed) {
+  const int rc = store_chain(record, take_operations(record, target, last), failed);
   await_stored(record);
   return rc;
+}
+
+int gcm_end_operations(ompi_win_t *win, int target, uint64_t last) {
+  gcm_window_record *record = find_record(win);
+  return record != NULL ? end_operations(record, target, last, MPI_SUCCESS) : MPI_SUCCESS;
 }
 
 int gcm_end_operation(gcm_operation *op, int failed) {
@@ -176,14 +174,11 @@ int gcm_end_operation(gcm_operation *op, int failed) {
 }
 
 void gcm_forget_window(ompi_win_t *win) {
-  opal_mutex_lock(&records_lock);
   gcm_window_record *record = find_record(win);
-  opal_mutex_unlock(&records_lock);
   if (record == NULL) return;
-  (void)store_chain(record, take_operations(record, kAllTargets, UINT64_MAX), MPI_ERR_OTHER);
-  await_stored(record);
+  (void)end_operations(record, kAllTargets, UINT64_MAX, MPI_ERR_OTHER);
   opal_mutex_lock(&records_lock);
-  free(record);
-  if (has_records) (void)opal_hash_table_remove_value_uint64(&records, key_of(win));
+  *link_of(win) = record->next;
   opal_mutex_unlock(&records_lock);
+  free(record);
 }

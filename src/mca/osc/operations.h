@@ -1,5 +1,5 @@
-/* One-sided operations whose buffers at the origin are staged. Each window that has had one has a record, found by the
- * window's address, with a list of those under way. MPI_Win_free ends what is left, and frees the record.
+/* One-sided operations whose buffers at the origin are staged. Each window that has had one has a record, with a list
+ * of those under way. MPI_Win_free ends what is left, and frees the record.
  *
  * A synchronization may end what had begun before it, and no more: other threads may have begun operations since that
  * the component has not completed. So operations have numbers. What one thread is storing, all wait for that end it.
@@ -36,12 +36,12 @@ typedef struct gcm_operation {
 int gcm_operation_new(gcm_operation **made, ompi_win_t *win, int target, const gcm_plan *plan);
 /* Does the same for one that is part of a request. */
 int gcm_operation_init(gcm_operation *op, ompi_win_t *win, int target, const gcm_plan *plan);
+/* There is no memory for an operation: says so. Returns MPI_ERR_NO_MEM. */
+int gcm_no_memory_for_operation(void);
 /* The component has begun one: it is under way. */
 void gcm_operation_begun(gcm_operation *op);
-/* Frees one that has not begun. */
+/* Frees one that has not begun, or has ended. */
 void gcm_operation_release(gcm_operation *op);
-/* Never gives the host memory of one back: the component has failed, but may still use it. */
-void gcm_operation_abandon(gcm_operation *op);
 
 /* Returns whether there may be any. */
 bool gcm_has_operations(void);

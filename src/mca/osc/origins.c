@@ -4,21 +4,12 @@
 
 /* ---- what is staged ---- */
 
-static GCM_NOINLINE bool is_out_of_reach(const void *buffer, size_t count, gcm_type *type) {
-  const gcm_side side = gcm_reads(buffer, (gcm_layout){.groups = 1, .count = count, .type = type});
-  return gcm_on_device(&side) && !gcm_host_reaches(buffer, type) && !gc_mutant(501);
-}
-
-bool gcm_is_out_of_reach(const void *buffer, size_t count, gcm_type *type) {
-  return gcm_has_devices() && is_out_of_reach(buffer, count, type);
-}
-
 static GCM_INLINE bool is_staged(const void *buffer, int count, gcm_type *type) {
-  return gcm_has_devices() && is_out_of_reach(buffer, (size_t)count, type);
+  return gcm_is_out_of_reach(buffer, (size_t)count, type);
 }
 /* With MPI_NO_OP there is no origin. */
 static GCM_INLINE bool is_staged_origin(const gcm_op *op, const void *origin, int count, gcm_type *type) {
-  return gcm_has_devices() && op != MPI_NO_OP && is_out_of_reach(origin, (size_t)count, type);
+  return op != MPI_NO_OP && is_staged(origin, count, type);
 }
 
 static gcm_side origin_of(const gcm_op *op, const void *origin, int count, gcm_type *type) {
@@ -39,7 +30,7 @@ static int begun(gcm_operation *ours, int rc) {
   if (rc == MPI_SUCCESS) {
     gcm_operation_begun(ours);
   } else {
-    gcm_operation_abandon(ours);
+    gcm_abandon(&ours->staged);
     gcm_operation_release(ours);
   }
   return rc;

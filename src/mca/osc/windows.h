@@ -19,8 +19,9 @@
 
 typedef ompi_osc_base_module_t gcm_window_functions;
 
-/* selection.c: windows that are made from now on are looked at; no more. */
+/* selection.c: looks at windows that are made from now on. REQUIRES: gcm_look_at_messages() has looked at the PML. */
 void gcm_look_at_windows(void);
+/* selection.c: looks at no window any more. */
 void gcm_leave_windows(void);
 
 /* selection.c: the functions of a window as its component gave them. */
@@ -33,8 +34,5 @@ void gcm_stand_before_synchronizations(gcm_window_functions *functions);
 /* Puts look_and_NAME() in the place of the component's function, unless the component has none. */
 #define GCM_STAND_BEFORE(name) \
   if (functions->osc_##name != NULL) functions->osc_##name = look_and_##name;
-
-/* origins.c: returns whether the data of a buffer are memory that only a device reaches, if only in part. */
-bool gcm_is_out_of_reach(const void *buffer, size_t count, gcm_type *type);
 
 #endif

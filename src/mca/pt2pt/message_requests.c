@@ -105,7 +105,7 @@ gcm_message_request *gcm_message_request_new(const gcm_message_data *data, const
                                              bool persistent) {
   gcm_message_request *r = OBJ_NEW(gcm_message_request);
   if (r == NULL) {
-    gcm_abi->log(-1, "this rank has no memory left for a request");
+    gcm_log_no_request();
     return NULL;
   }
   OMPI_REQUEST_INIT(&r->super.req_ompi, persistent);

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 21u
+#define GC_ABI_VERSION 22u
 
 /* How far a nonblocking collective that gc_abi.start began has come. */
 enum {

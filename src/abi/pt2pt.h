@@ -118,6 +118,8 @@ typedef struct gc_pt2pt_abi {
   int (*pieces_end)(gc_pieces *pieces, int leaves_memory);
   /* Returns whether the process with this blob is known to have ended. It is watched from the first call on. */
   int (*is_gone)(const gc_process_blob *other);
+  /* Returns whether the process with this blob runs with this version of gpucoll. */
+  int (*runs_this_version)(const gc_process_blob *other);
 } gc_pt2pt_abi;
 
 /* Returns the table, or NULL where this library does not offer `version`. */

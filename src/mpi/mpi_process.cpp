@@ -94,10 +94,15 @@ bool MpiProcess::is_secret_of(const gc_process_blob& blob, const uint8_t* secret
   return has_outbox(info) && !std::memcmp(info.outbox_secret, secret, sizeof info.outbox_secret);
 }
 
+bool MpiProcess::is_of_this_version(const ProcessInfo& info) const {
+  return info.magic == kMagic && !std::strncmp(info.version, mine_.version, sizeof info.version);
+}
+
+bool MpiProcess::runs_this_version(const gc_process_blob& blob) const { return is_of_this_version(info_in(blob)); }
+
 // Returns whether a process of this version has an outbox.
 bool MpiProcess::has_outbox(const ProcessInfo& info) const {
-  return info.magic == kMagic && !std::strncmp(info.version, mine_.version, sizeof info.version) &&
-         info.outbox.bytes == sizeof(proto::Outbox);
+  return is_of_this_version(info) && info.outbox.bytes == sizeof(proto::Outbox);
 }
 
 std::optional<SharedMemoryName> MpiProcess::outbox_of(const gc_process_blob& blob) const {

@@ -60,6 +60,8 @@ class MpiProcess final : public core::Watched {
   // Memory from which others of the node take messages (proto/format/outbox.h); empty where none is wanted, or there is
   // no memory for it.
   const SharedMemory& outbox() const { return outbox_; }
+  // Returns whether the process with this blob runs with this version of gpucoll.
+  bool runs_this_version(const gc_process_blob& blob) const;
   // Returns whether the process with this blob is on another node, or in another PID namespace.
   bool is_on_other_node(const gc_process_blob& blob) const;
   // Returns the outbox of the process behind a blob, if it and this one can look into each other's.
@@ -99,6 +101,7 @@ class MpiProcess final : public core::Watched {
  private:
   void make_outbox();
   void listen();
+  bool is_of_this_version(const ProcessInfo& info) const;
   bool has_outbox(const ProcessInfo& info) const;
   Status can_reach(const ProcessInfo& info) const;
   Status make_known(const ProcessInfo& info, PeerProcess* peer);

@@ -310,6 +310,10 @@ int pieces_end(gc_pieces* pieces, int leaves_memory) {
 
 int is_gone(const gc_process_blob* other) { return other && coll::MpiProcess::instance().is_known_to_be_gone(*other); }
 
+int runs_this_version(const gc_process_blob* other) {
+  return other && coll::MpiProcess::instance().runs_this_version(*other);
+}
+
 }  // namespace
 }  // namespace gpucoll::pt2pt
 
@@ -339,6 +343,7 @@ extern "C" const gc_pt2pt_abi* gpucoll_pt2pt_abi(uint32_t version) {
                                    pieces_moved,
                                    pieces_ended,
                                    pieces_end,
-                                   is_gone};
+                                   is_gone,
+                                   runs_this_version};
   return version == GC_ABI_VERSION ? &abi : nullptr;
 }

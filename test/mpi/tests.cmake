@@ -338,7 +338,7 @@ gc_mpi_test(mpi.device_windows_threads LABELS mpi asan NP 3 MPIRUN ${GC_LITERALL
 # The program ends without MPI_Win_free.
 gc_mpi_test(mpi.device_windows_left LABELS mpi NP 3 MPIRUN ${GC_LITERALLY} COMMAND test/mpi/device_windows_together left)
 gc_mpi_test(mpi.device_windows_without_plugin LABELS mpi NP 2
-  MUST_PRINT "MPI_Win_create is given device memory .*but rank 1 of its communicator runs without gpucoll"
+  MUST_PRINT "MPI_Win_create is given device memory .*but rank 1 of its communicator runs without this version of gpucoll"
   MPIRUN ${cma}
   COMMAND ${GC_SOURCE}/test/mpi/without_plugin.sh 1 ${GC_BUILD}/test/mpi/device_windows_together left)
 # Rank 1 has gpucoll, but leaves windows to Open MPI.

@@ -60,27 +60,22 @@ static int allreduce_max(int *values, int n, ompi_communicator_t *comm) {
                                       comm->c_coll->coll_allreduce_module);
 }
 
-/* Returns whether a process runs with this version of gpucoll: zeros are the blob of another one. */
-static bool runs_with_gpucoll(const ompi_proc_t *proc) {
-  static const gc_process_blob other_version;
-  const gc_process_blob *blob = gcm_process_blob_of(proc);
-  return blob != NULL && memcmp(blob, &other_version, sizeof other_version) != 0;
-}
-
-/* Returns the first rank that does not take part in an agreement; -1: all do. */
-static int first_without_gpucoll(ompi_communicator_t *comm) {
+/* Returns the first rank that does not take part in an agreement, as it runs without this version of gpucoll; -1: all
+ * take part. */
+static int first_without_us(ompi_communicator_t *comm) {
+  const gc_pt2pt_abi *engine = gpucoll_pt2pt_abi(GC_ABI_VERSION);
   for (int i = 0; i < ompi_comm_size(comm); i++)
-    if (!runs_with_gpucoll(ompi_comm_peer_lookup(comm, i))) return i;
+    if (!engine->runs_this_version(gcm_blob_of(comm, i))) return i;
   return -1;
 }
 
 static int refuse_alone(const void *base, int other) {
   char line[320];
-  snprintf(
-      line, sizeof line,
-      "MPI_Win_create is given device memory (%p), but rank %d of its communicator runs without gpucoll, which all "
-      "ranks of such a window need: run gpucoll in all processes, or pass host memory",
-      base, other);
+  snprintf(line, sizeof line,
+           "MPI_Win_create is given device memory (%p), but rank %d of its communicator runs without this version of "
+           "gpucoll, which all ranks of such a window need: run one version of gpucoll in all processes, or pass host "
+           "memory",
+           base, other);
   gcm_abi->log(-1, line);
   return MPI_ERR_BUFFER;
 }
@@ -88,7 +83,7 @@ static int refuse_beside_others(const void *base) {
   char line[400];
   snprintf(line, sizeof line,
            "MPI_Win_create is given device memory (%p), but another rank of its communicator leaves windows to Open "
-           "MPI, as its parameter pt2pt or an Open MPI or UCX with support for GPUs says: set the same in all "
+           "MPI (the parameter pt2pt is off there, or its Open MPI or UCX supports GPUs): set the same in all "
            "processes, or pass host memory",
            base);
   gcm_abi->log(-1, line);
@@ -111,9 +106,11 @@ static void free_window(gcm_device_window *w) {
 }
 
 /* Local work only. Returns NULL where there is no memory. */
-static gcm_device_window *new_window(void *base, int n) {
+static gcm_device_window *new_window(void *base, ompi_communicator_t *comm) {
+  const int n = ompi_comm_size(comm);
   gcm_device_window *w = calloc(1, sizeof *w);
   if (w == NULL) return NULL;
+  snprintf(w->name, sizeof w->name, "%s", comm->c_name);
   w->base = base;
   w->n = n;
   w->incoming_end = &w->incoming;
@@ -204,35 +201,37 @@ static int open_window(gcm_device_window *w, size_t size, int unit, ompi_communi
   return rc;
 }
 
-static int make_window(ompi_win_t *win, gcm_device_window *w, size_t size, int unit, ompi_communicator_t *comm,
-                       int *model) {
-  const int rc = open_window(w, size, unit, comm);
-  if (rc != MPI_SUCCESS) return rc;
-  win->w_osc_module = &w->functions;
-  *model = MPI_WIN_UNIFIED;
-  return MPI_SUCCESS;
-}
-
 static int say_no_memory(void) {
   gcm_abi->log(-1, "some rank has no memory left for a window of device memory: free other memory of the host");
   return MPI_ERR_NO_MEM;
 }
 
+/* Makes a window that all ranks have agreed on. Where it fails after the PML has got some of its memory, that stays. */
+static int make_window(ompi_win_t *win, void *base, size_t size, int unit, ompi_communicator_t *comm, int *model) {
+  gcm_device_window *w = new_window(base, comm);
+  int is_missing = w == NULL;
+  int rc = allreduce_max(&is_missing, 1, comm);
+  if (rc == MPI_SUCCESS && is_missing) rc = say_no_memory();
+  if (rc == MPI_SUCCESS) rc = open_window(w, size, unit, comm);
+  if (rc == MPI_SUCCESS) {
+    win->w_osc_module = &w->functions;
+    *model = MPI_WIN_UNIFIED;
+  } else if (w != NULL && w->comm == NULL) {
+    free_window(w);
+  }
+  return rc;
+}
+
 int gcm_make_device_window(ompi_win_t *win, void *base, size_t size, int unit, ompi_communicator_t *comm, int *model,
                            bool leaves, bool *is_ours) {
   const bool on_device = !leaves && gcm_is_out_of_reach(base, size, MPI_BYTE);
-  const int other = first_without_gpucoll(comm);
+  const int other = first_without_us(comm);
   *is_ours = on_device;
   if (other >= 0) return on_device ? refuse_alone(base, other) : MPI_SUCCESS;
-  gcm_device_window *w = new_window(base, ompi_comm_size(comm));
-  int found[3] = {on_device, w == NULL, leaves};
-  int rc = allreduce_max(found, 3, comm);
-  const bool is_left_to_mpi = rc == MPI_SUCCESS && found[2] != 0;
-  if (is_left_to_mpi) rc = on_device ? refuse_beside_others(base) : MPI_SUCCESS;
-  *is_ours = rc != MPI_SUCCESS || (found[0] != 0 && !is_left_to_mpi);
-  if (rc == MPI_SUCCESS && *is_ours)
-    rc = found[1] != 0 ? say_no_memory() : make_window(win, w, size, unit, comm, model);
-  const bool pml_has_memory = w != NULL && w->comm != NULL;
-  if (!pml_has_memory) free_window(w);
-  return rc;
+  int some[2] = {on_device, leaves};
+  const int rc = allreduce_max(some, 2, comm);
+  const bool some_on_device = some[0] != 0, some_leave = some[1] != 0;
+  *is_ours = rc != MPI_SUCCESS || (some_leave ? on_device : some_on_device);
+  if (rc != MPI_SUCCESS || !*is_ours) return rc;
+  return some_leave ? refuse_beside_others(base) : make_window(win, base, size, unit, comm, model);
 }

@@ -41,6 +41,7 @@ typedef struct gcm_incoming gcm_incoming;
 typedef struct gcm_device_window {
   gcm_window_functions functions; /* the window's table points here */
   ompi_communicator_t *comm;      /* its own */
+  char name[MPI_MAX_OBJECT_NAME]; /* of the communicator that the program gave */
   void *base;
   int n; /* ranks */
   gcm_window_part *parts;
@@ -97,6 +98,8 @@ void gcm_put_epochs(gcm_window_functions *functions);
 bool gcm_may_access(const gcm_device_window *w, int target);
 /* From now on it is noticed when a rank ends. Cheap once done. */
 void gcm_watch_rank(gcm_device_window *w, int rank);
+/* Nothing waits for what this window does any more: says why, once. */
+void gcm_break_window(gcm_device_window *w, const char *why);
 /* Makes progress until `ready`, of the argument, is true, or one of the `n` ranks (NULL: of all ranks) has ended.
  * Returns an MPI error class. */
 int gcm_wait_for_window(gcm_device_window *w, bool (*ready)(gcm_device_window *w, const void *argument),
@@ -105,7 +108,7 @@ int gcm_wait_for_window(gcm_device_window *w, bool (*ready)(gcm_device_window *w
 /* One side of an operation. */
 typedef struct gcm_window_data {
   void *buffer;
-  int count;
+  size_t count;
   gcm_type *type; /* NULL: there is no such side */
 } gcm_window_data;
 

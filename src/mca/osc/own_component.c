@@ -1,6 +1,6 @@
-/* A component of the framework osc for windows that no other one takes: windows of device memory need none, but Open
- * MPI asks nobody where it finds none (between nodes over TCP, for one). It has the lowest priority, and refuses what
- * the ranks do not agree to be ours: see selection.c. */
+/* A component of the framework osc with the lowest priority. Windows of device memory are made before a component is
+ * asked (selection.c), but Open MPI refuses a window at once where it has no component that offers to make it, as
+ * between nodes over TCP. This one offers to, and makes none. */
 #include "mca/osc/device_windows.h"
 #include "ompi/mca/osc/base/base.h"
 
@@ -27,13 +27,13 @@ static ompi_osc_base_component_t component = {
     .osc_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
     .osc_init = init,
     .osc_query = query,
+    .osc_select = refuse,
     .osc_finalize = finalize,
 };
 
 void gcm_offer_own_component(void) {
   mca_base_component_list_item_t *item = OBJ_NEW(mca_base_component_list_item_t);
   if (item == NULL) return;
-  component.osc_select = refuse;
   item->cli_component = &component.osc_version;
   opal_list_append(&ompi_osc_base_framework.framework_components, &item->super);
 }

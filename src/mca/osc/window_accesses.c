@@ -1,10 +1,9 @@
 /* The origin's functions of MPI on windows of device memory: checks, and one call that has all of them. */
-#include "base/mutant.h"
 #include "mca/osc/device_windows.h"
 
 /* ---- checks ---- */
 
-static size_t bytes_of(int count, const gcm_type *type) { return (size_t)count * type->super.size; }
+static size_t bytes_of(size_t count, const gcm_type *type) { return count * type->super.size; }
 
 /* Returns whether elements from a place on lie within a rank's memory. */
 static bool is_within(const gcm_window_part *part, ptrdiff_t at, int count, const gcm_type *type) {
@@ -21,7 +20,7 @@ static bool is_within(const gcm_window_part *part, ptrdiff_t at, int count, cons
  * message's may. */
 static bool fits(const gcm_window_data *side, const gcm_operation_call *call) {
   if (side->type == NULL) return true;
-  const size_t its = bytes_of(side->count, side->type), at_target = bytes_of(call->count, call->type);
+  const size_t its = bytes_of(side->count, side->type), at_target = bytes_of((size_t)call->count, call->type);
   if (call->verb == GCM_PUT) return its <= at_target;
   return call->verb == GCM_GET ? its >= at_target : its == at_target;
 }
@@ -41,7 +40,7 @@ static int check_op(const gcm_operation_call *call) {
 static int check(const gcm_device_window *w, const gcm_operation_call *call) {
   if (!gcm_may_access(w, call->target)) return MPI_ERR_RMA_SYNC;
   if (!fits(&call->origin, call) || !fits(&call->result, call)) return MPI_ERR_TYPE;
-  const bool is_empty = bytes_of(call->count, call->type) == 0;
+  const bool is_empty = bytes_of((size_t)call->count, call->type) == 0;
   if (!is_empty && !is_within(&w->parts[call->target], call->at, call->count, call->type)) return MPI_ERR_RMA_RANGE;
   return check_op(call);
 }
@@ -49,7 +48,7 @@ static int check(const gcm_device_window *w, const gcm_operation_call *call) {
 static int run(const ompi_win_t *win, const gcm_operation_call *call, ompi_request_t **request) {
   const int rc = check(gcm_window_of(win), call);
   if (rc != MPI_SUCCESS) return rc;
-  if (bytes_of(call->count, call->type) != 0) return gcm_begin_operation(win, call, request);
+  if (bytes_of((size_t)call->count, call->type) != 0) return gcm_begin_operation(win, call, request);
   if (request != NULL) *request = &ompi_request_empty;
   return MPI_SUCCESS;
 }
@@ -57,7 +56,7 @@ static int run(const ompi_win_t *win, const gcm_operation_call *call, ompi_reque
 /* ---- the functions ---- */
 
 static gcm_window_data side(const void *buffer, int count, gcm_type *type) {
-  return (gcm_window_data){(void *)(uintptr_t)buffer, count, type};
+  return (gcm_window_data){(void *)(uintptr_t)buffer, (size_t)count, type};
 }
 
 static int rput(const void *origin, int count, gcm_type *type, int target, ptrdiff_t at, int target_count,

@@ -13,13 +13,17 @@ enum { kUnlocked, kShared, kExclusive, kUnchecked };
 
 /* ---- waiting ---- */
 
+void gcm_break_window(gcm_device_window *w, const char *why) {
+  if (!atomic_exchange(&w->is_broken, true)) gcm_abi->log(-1, why);
+}
+
 static int say_gone(gcm_device_window *w, int rank) {
   char line[320];
-  snprintf(
-      line, sizeof line,
-      "rank %d of the window on %s has ended, so one-sided communication with it is never complete: see why it did",
-      rank, w->comm->c_name);
-  if (!atomic_exchange(&w->is_broken, true)) gcm_abi->log(-1, line);
+  snprintf(line, sizeof line,
+           "rank %d of the window on %s has ended, so one-sided communication with it will never complete: see why "
+           "that process ended",
+           rank, w->name);
+  gcm_break_window(w, line);
   return MPI_ERR_OTHER;
 }
 
@@ -90,13 +94,14 @@ static int fence(int assertion, ompi_win_t *win) {
 
 /* ---- post, start, complete, wait ---- */
 
-/* Returns the ranks of a group in the window, to be freed. */
+/* Returns the ranks of a group in the window, to be freed. From now on it is noticed when one of them ends. */
 static int *ranks_of(gcm_device_window *w, ompi_group_t *group, int *n) {
   *n = ompi_group_size(group);
   int *ranks = malloc(2 * ((size_t)*n + 1) * sizeof *ranks), *own = ranks + *n;
   if (ranks == NULL) return NULL;
   for (int i = 0; i < *n; i++) own[i] = i;
   (void)ompi_group_translate_ranks(group, *n, own, w->comm->c_local_group, ranks);
+  for (int i = 0; i < *n; i++) gcm_watch_rank(w, ranks[i]);
   return ranks;
 }
 
@@ -110,14 +115,14 @@ static bool have_come(gcm_device_window *w, const void *argument) {
   const counted *c = argument;
   int i = 0;
   (void)w;
-  while (i < c->n && atomic_load_explicit(&c->counts[c->ranks[i]], memory_order_acquire) > 0) i++;
+  while (i < c->n && atomic_load_explicit(&c->counts[c->ranks[i]], memory_order_acquire) > 0)
+    i++; /* partner: take_header() */
   return i == c->n;
 }
 static void take(const counted *c) {
   for (int i = 0; i < c->n; i++) atomic_fetch_sub_explicit(&c->counts[c->ranks[i]], 1, memory_order_relaxed);
 }
 static int await(gcm_device_window *w, const counted *c) {
-  for (int i = 0; i < c->n; i++) gcm_watch_rank(w, c->ranks[i]);
   const int rc = gcm_wait_for_window(w, have_come, c, c->ranks, c->n);
   if (rc == MPI_SUCCESS) take(c);
   return rc;

@@ -34,7 +34,7 @@ enum {
   GCM_TAG_OF_TYPE = 0,
   GCM_TAG_OF_DATA = 1,
   GCM_TAG_OF_REPLY = 2,
-  GCM_HEADER_ROOM = 464
+  GCM_HEADER_ROOM = 480
 };
 
 typedef struct gcm_window_header {
@@ -42,10 +42,9 @@ typedef struct gcm_window_header {
   int32_t tag;
   int64_t at; /* in bytes */
   int32_t count;
-  int32_t op;          /* MPI's number of it in Fortran, the same in all processes */
-  int32_t exclusive;   /* of GCM_LOCK, GCM_UNLOCK */
-  uint32_t type_bytes; /* of the description */
-  uint64_t reserved[2];
+  int32_t op;                                 /* MPI's number of it in Fortran, the same in all processes */
+  int32_t exclusive;                          /* of GCM_LOCK, GCM_UNLOCK */
+  uint32_t type_bytes;                        /* of the description */
   _Alignas(16) uint8_t room[GCM_HEADER_ROOM]; /* the description, if it fits; after it, at a multiple of 16, elements */
 } gcm_window_header;
 

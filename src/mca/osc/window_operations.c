@@ -4,6 +4,7 @@
 
 #include "base/mutant.h"
 #include "mca/osc/device_windows.h"
+#include "mca/osc/operations.h"
 #include "mca/pt2pt/message_data.h"
 #include "mca/pt2pt/pt2pt.h"
 
@@ -13,7 +14,6 @@ typedef struct operation {
   gcm_outer_request super;
   gcm_device_window *window;
   int target;
-  bool is_access;  /* synchronisation waits for it */
   gcm_type *type;  /* of the target, until its description is sent; NULL: no reference */
   size_t expected; /* bytes of the reply */
   gcm_window_answer answer;
@@ -23,7 +23,6 @@ typedef struct operation {
 static void construct(operation *o) {
   o->window = NULL;
   o->type = NULL;
-  o->is_access = false;
   o->expected = 0;
   o->answer.rc = MPI_SUCCESS;
 }
@@ -32,12 +31,14 @@ static void destruct(operation *o) {
 }
 static OBJ_CLASS_INSTANCE(operation, gcm_outer_request, construct, destruct);
 
+/* Returns whether it is an operation of MPI's, which synchronisation waits for. */
+static bool is_access(const operation *o) { return o->header.verb < GCM_LOCK; }
+
 /* ---- the end ---- */
 
 static void complain(const operation *o, const char *why) {
   char line[320];
-  snprintf(line, sizeof line, "a one-sided operation on rank %d of %s failed: %s", o->target, o->window->comm->c_name,
-           why);
+  snprintf(line, sizeof line, "a one-sided operation on rank %d of %s failed: %s", o->target, o->window->name, why);
   gcm_abi->log(-1, line);
 }
 
@@ -59,7 +60,8 @@ static int end_inner(operation *o) {
 static int result_of(operation *o) {
   const int rc = end_inner(o);
   if (rc != MPI_SUCCESS) complain(o, "Open MPI's own transport or the target could not move its data");
-  if (rc == MPI_SUCCESS && o->answer.rc != MPI_SUCCESS) complain(o, "the target could not do it, as it says itself");
+  if (rc == MPI_SUCCESS && o->answer.rc != MPI_SUCCESS)
+    complain(o, "the target could not do it: see what that rank has written");
   return rc != MPI_SUCCESS ? rc : o->answer.rc;
 }
 
@@ -71,7 +73,7 @@ static void end(gcm_outer_request *r) {
   int none = MPI_SUCCESS;
   r->super.req_ompi.req_status.MPI_ERROR = rc;
   if (rc != MPI_SUCCESS && r->detached) atomic_compare_exchange_strong(&w->failed, &none, rc);
-  if (o->is_access) {
+  if (is_access(o)) {
     atomic_fetch_sub_explicit(&w->under_way[o->target], 1, memory_order_release);
     atomic_fetch_sub_explicit(&w->n_operations, 1, memory_order_release);
   }
@@ -94,10 +96,7 @@ static int next_tag(gcm_device_window *w) {
 
 static operation *new_operation(gcm_device_window *w, gcm_window_verb verb, int target, bool has_request) {
   operation *o = OBJ_NEW(operation);
-  if (o == NULL) {
-    gcm_abi->log(-1, "this rank has no memory left for a one-sided operation");
-    return NULL;
-  }
+  if (o == NULL) return NULL;
   gcm_outer_init(&o->super, OMPI_REQUEST_WIN);
   o->super.end = end;
   o->super.detached = !has_request;
@@ -108,34 +107,37 @@ static operation *new_operation(gcm_device_window *w, gcm_window_verb verb, int 
   o->header.count = o->header.op = o->header.exclusive = 0;
   o->header.at = 0;
   o->header.type_bytes = 0;
-  memset(o->header.reserved, 0, sizeof o->header.reserved);
   return o;
 }
 
 static void put_under_way(operation *o) {
   gcm_device_window *w = o->window;
   atomic_fetch_add_explicit(&w->n_messages, 1, memory_order_relaxed);
-  if (o->is_access) {
+  if (is_access(o)) {
     atomic_fetch_add_explicit(&w->n_operations, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->under_way[o->target], 1, memory_order_relaxed);
   }
   gcm_outer_begun(&o->super);
 }
 
+static bool has_sent(const operation *o) {
+  ompi_request_t *const *inner = o->super.inner;
+  return inner[kHeader] != MPI_REQUEST_NULL || inner[kType] != MPI_REQUEST_NULL || inner[kData] != MPI_REQUEST_NULL;
+}
+
 /* Ends an operation that could not begin. Where the PML has some of its messages, nobody knows what the target does. Of
  * a receive alone nobody else knows. */
 static int give_up(operation *o, int rc) {
-  bool has_begun = false;
   ompi_request_t **reply = &o->super.inner[kReply];
-  if (*reply != MPI_REQUEST_NULL && o->super.inner[kHeader] == MPI_REQUEST_NULL &&
-      o->super.inner[kType] == MPI_REQUEST_NULL && o->super.inner[kData] == MPI_REQUEST_NULL) {
+  if (has_sent(o)) {
+    atomic_store(&o->window->is_broken, true);
+    return rc;
+  }
+  if (*reply != MPI_REQUEST_NULL) {
     (void)ompi_request_cancel(*reply);
     (void)gcm_wait(reply, MPI_STATUS_IGNORE);
-    *reply = MPI_REQUEST_NULL;
   }
-  for (int i = 0; i < GCM_MOST_INNER; i++) has_begun = has_begun || o->super.inner[i] != MPI_REQUEST_NULL;
-  if (has_begun) atomic_store(&o->window->is_broken, true);
-  if (!has_begun) gcm_outer_release(&o->super);
+  gcm_outer_release(&o->super);
   return rc;
 }
 
@@ -153,7 +155,7 @@ static int receive_answer(operation *o) {
 int gcm_tell(gcm_device_window *w, gcm_window_verb verb, int target, bool exclusive, ompi_request_t **answered) {
   gcm_watch_rank(w, target);
   operation *o = new_operation(w, verb, target, answered != NULL);
-  if (o == NULL) return MPI_ERR_NO_MEM;
+  if (o == NULL) return gcm_no_memory_for_operation();
   o->header.exclusive = exclusive;
   /* Nobody waits for the end of GCM_UNLOCK but who frees the window. */
   int rc = send_header(o, 0, verb == GCM_UNLOCK ? MCA_PML_BASE_SEND_SYNCHRONOUS : MCA_PML_BASE_SEND_STANDARD);
@@ -213,8 +215,8 @@ static int receive_reply(operation *o, const gcm_operation_call *call) {
   const gcm_window_data *result = &call->result;
   if (result->type == NULL) return receive_answer(o);
   o->expected = (size_t)call->count * call->type->super.size;
-  return mca_pml.pml_irecv(result->buffer, (size_t)result->count, result->type, o->target,
-                           o->header.tag + GCM_TAG_OF_REPLY, o->window->comm, &o->super.inner[kReply]);
+  return mca_pml.pml_irecv(result->buffer, result->count, result->type, o->target, o->header.tag + GCM_TAG_OF_REPLY,
+                           o->window->comm, &o->super.inner[kReply]);
 }
 
 /* Sends what belongs to the header. */
@@ -226,8 +228,8 @@ static int send_rest(operation *o, const gcm_operation_call *call, const void *r
     rc = gcm_pml.pml_isend(rest, o->header.type_bytes, gcm_bytes_type(), o->target, o->header.tag + GCM_TAG_OF_TYPE,
                            MCA_PML_BASE_SEND_STANDARD, comm, &o->super.inner[kType]);
   if (rc == MPI_SUCCESS && origin->type != NULL && call->verb != GCM_SWAP)
-    rc = mca_pml.pml_isend(origin->buffer, (size_t)origin->count, origin->type, o->target,
-                           o->header.tag + GCM_TAG_OF_DATA, MCA_PML_BASE_SEND_STANDARD, comm, &o->super.inner[kData]);
+    rc = mca_pml.pml_isend(origin->buffer, origin->count, origin->type, o->target, o->header.tag + GCM_TAG_OF_DATA,
+                           MCA_PML_BASE_SEND_STANDARD, comm, &o->super.inner[kData]);
   return rc;
 }
 
@@ -247,8 +249,7 @@ int gcm_begin_operation(const ompi_win_t *win, const gcm_operation_call *call, o
   int rc = gcm_wait_for_window(w, has_room, NULL, NULL, w->n);
   if (rc != MPI_SUCCESS) return rc;
   operation *o = new_operation(w, call->verb, call->target, request != NULL);
-  if (o == NULL) return MPI_ERR_NO_MEM;
-  o->is_access = true;
+  if (o == NULL) return gcm_no_memory_for_operation();
   o->super.super.req_ompi.req_mpi_object.win = (ompi_win_t *)(uintptr_t)win;
   rc = begin(o, call);
   if (rc != MPI_SUCCESS) return give_up(o, rc);

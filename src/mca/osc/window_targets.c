@@ -29,7 +29,7 @@ static void release(gcm_incoming *in) {
 static void complain(const gcm_incoming *in, const char *why) {
   char line[320];
   snprintf(line, sizeof line, "a one-sided operation of rank %d of %s on this rank failed: %s", in->origin,
-           in->window->comm->c_name, why);
+           in->window->name, why);
   gcm_abi->log(-1, line);
 }
 
@@ -41,19 +41,28 @@ static void fail(gcm_incoming *in, int rc, const char *why) {
 
 /* ---- the steps ---- */
 
-/* Sends what the origin waits for: data, fewer of them where the operation has failed, or the answer. */
-static int send_reply(gcm_incoming *in) {
-  ompi_communicator_t *comm = in->window->comm;
-  const int tag = in->header.tag + GCM_TAG_OF_REPLY;
+static gcm_window_data at_place(gcm_incoming *in) {
+  return (gcm_window_data){gcm_place_of(in), (size_t)in->header.count, in->type};
+}
+static gcm_window_data bytes_at(void *memory, size_t bytes) {
+  return (gcm_window_data){memory, bytes, gcm_bytes_type()};
+}
+
+/* Returns what the origin waits for: data, none where the operation has failed, or the answer. */
+static gcm_window_data reply_of(gcm_incoming *in) {
   const bool fails = in->answer.rc != MPI_SUCCESS;
-  if (in->header.verb == GCM_GET && !fails)
-    return mca_pml.pml_isend(gcm_place_of(in), (size_t)in->header.count, in->type, in->origin, tag,
-                             MCA_PML_BASE_SEND_STANDARD, comm, &in->moving);
-  if (in->header.verb == GCM_GET || in->header.verb == GCM_GET_ACCUMULATE || in->header.verb == GCM_SWAP)
-    return mca_pml.pml_isend(in->old, fails ? 0 : in->bytes, gcm_bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
-                             comm, &in->moving);
-  return gcm_pml.pml_isend(&in->answer, sizeof in->answer, gcm_bytes_type(), in->origin, tag, MCA_PML_BASE_SEND_STANDARD,
-                           comm, &in->moving);
+  switch (in->header.verb) {
+    case GCM_GET: return fails ? bytes_at(NULL, 0) : at_place(in);
+    case GCM_GET_ACCUMULATE:
+    case GCM_SWAP: return fails ? bytes_at(NULL, 0) : bytes_at(in->old, in->bytes);
+    default: return bytes_at(&in->answer, sizeof in->answer);
+  }
+}
+
+static int send_reply(gcm_incoming *in) {
+  const gcm_window_data data = reply_of(in);
+  return mca_pml.pml_isend(data.buffer, data.count, data.type, in->origin, in->header.tag + GCM_TAG_OF_REPLY,
+                           MCA_PML_BASE_SEND_STANDARD, in->window->comm, &in->moving);
 }
 
 /* The origin waits for the reply, so what fails is told by it. */
@@ -74,19 +83,24 @@ static void end_data(gcm_incoming *in) {
   if (!changes_at_once(in)) reply(in);
 }
 
-/* Data of an accumulate go to memory of ours, until it is its turn. */
+/* Data of an accumulate wait in memory of ours for their turn. */
+static void take_memory(gcm_incoming *in) {
+  if (in->answer.rc != MPI_SUCCESS || !changes_at_once(in)) return;
+  in->packed = gcm_abi->stage_get(in->bytes);
+  if (in->packed == NULL) fail(in, MPI_ERR_NO_MEM, "no host memory is left for its data; use smaller ones");
+}
+
+/* Returns where the data go: nowhere where the operation has failed. */
+static gcm_window_data room_of(gcm_incoming *in) {
+  if (in->answer.rc != MPI_SUCCESS) return bytes_at(NULL, 0);
+  if (changes_at_once(in)) return bytes_at(in->packed, in->bytes);
+  return gc_mutant(519) ? bytes_at(gcm_place_of(in), in->bytes) : at_place(in);
+}
+
 static int receive_data(gcm_incoming *in) {
-  ompi_communicator_t *comm = in->window->comm;
-  const int tag = in->header.tag + GCM_TAG_OF_DATA;
-  if (in->answer.rc == MPI_SUCCESS && changes_at_once(in)) in->packed = gcm_abi->stage_get(in->bytes);
-  if (in->answer.rc == MPI_SUCCESS && changes_at_once(in) && in->packed == NULL)
-    fail(in, MPI_ERR_NO_MEM, "no host memory is left for its data; use smaller ones");
-  if (in->answer.rc != MPI_SUCCESS) return mca_pml.pml_irecv(NULL, 0, gcm_bytes_type(), in->origin, tag, comm, &in->moving);
-  if (changes_at_once(in))
-    return mca_pml.pml_irecv(in->packed, in->bytes, gcm_bytes_type(), in->origin, tag, comm, &in->moving);
-  if (gc_mutant(519))
-    return mca_pml.pml_irecv(gcm_place_of(in), in->bytes, gcm_bytes_type(), in->origin, tag, comm, &in->moving);
-  return mca_pml.pml_irecv(gcm_place_of(in), (size_t)in->header.count, in->type, in->origin, tag, comm, &in->moving);
+  const gcm_window_data room = room_of(in);
+  return mca_pml.pml_irecv(room.buffer, room.count, room.type, in->origin, in->header.tag + GCM_TAG_OF_DATA,
+                           in->window->comm, &in->moving);
 }
 
 static void begin_data(gcm_incoming *in) {
@@ -95,6 +109,7 @@ static void begin_data(gcm_incoming *in) {
     return;
   }
   in->state = GCM_RECEIVING;
+  take_memory(in);
   int rc = receive_data(in);
   if (rc != MPI_SUCCESS && in->answer.rc == MPI_SUCCESS) {
     fail(in, rc, "this process could not receive its data");
@@ -111,7 +126,8 @@ static void make_type(gcm_incoming *in) {
   in->type =
       ompi_datatype_create_from_packed_description(&description, ompi_comm_peer_lookup(in->window->comm, in->origin));
   if (in->type == NULL)
-    fail(in, MPI_ERR_TYPE, "this process cannot make its type; use one of MPI's other constructors");
+    fail(in, MPI_ERR_TYPE,
+         "this process cannot make the type that its target buffer has; use one of MPI's other constructors");
   else
     in->bytes = (size_t)in->header.count * in->type->super.size;
   begin_data(in);
@@ -125,8 +141,8 @@ static void begin(gcm_incoming *in) {
     make_type(in);
   } else {
     in->state = GCM_DESCRIBING;
-    const int rc = gcm_pml.pml_irecv(in->description, bytes, gcm_bytes_type(), in->origin, in->header.tag + GCM_TAG_OF_TYPE,
-                                     in->window->comm, &in->moving);
+    const int rc = gcm_pml.pml_irecv(in->description, bytes, gcm_bytes_type(), in->origin,
+                                     in->header.tag + GCM_TAG_OF_TYPE, in->window->comm, &in->moving);
     if (rc == MPI_SUCCESS) return;
     in->moving = NULL;
     fail(in, rc, "this process could not receive its type");
@@ -253,11 +269,11 @@ static bool take_header(gcm_device_window *w, const gcm_header_slot *slot) {
 }
 
 /* No more operations of others are taken: whoever waits for this window here must not wait for ever. */
-static void break_window(gcm_device_window *w) {
+static void stop_receiving(gcm_device_window *w) {
   char line[320];
   snprintf(line, sizeof line,
-           "a window on %s cannot be used any more: Open MPI's own transport receives nothing for it", w->comm->c_name);
-  if (!atomic_exchange(&w->is_broken, true)) gcm_abi->log(-1, line);
+           "a window on %s cannot be used any more: Open MPI's own transport receives nothing for it", w->name);
+  gcm_break_window(w, line);
 }
 
 /* Returns whether the slot has a header. */
@@ -270,7 +286,7 @@ static bool has_come(gcm_device_window *w, gcm_header_slot *slot) {
   w->n_receiving--;
   slot->origin = status.MPI_SOURCE;
   slot->has_come = rc == MPI_SUCCESS;
-  if (rc != MPI_SUCCESS) break_window(w);
+  if (rc != MPI_SUCCESS) stop_receiving(w);
   return slot->has_come;
 }
 
@@ -282,7 +298,7 @@ static int take_headers(gcm_device_window *w) {
     if (!has_come(w, slot) || !take_header(w, slot)) return taken;
     slot->has_come = false;
     w->next_slot = (w->next_slot + 1) % GCM_HEADER_SLOTS;
-    if (slot->header.verb != GCM_END && post_slot(w, slot) != MPI_SUCCESS) break_window(w);
+    if (slot->header.verb != GCM_END && post_slot(w, slot) != MPI_SUCCESS) stop_receiving(w);
   }
 }
 

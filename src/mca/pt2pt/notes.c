@@ -29,8 +29,8 @@ static int send_note(ompi_communicator_t *comm, int to, const gcm_note *note) {
   outgoing *o = malloc(sizeof *o);
   if (o == NULL) return MPI_ERR_NO_MEM;
   *o = (outgoing){.note = *note};
-  const int rc = gcm_pml.pml_isend(&o->note, sizeof o->note, gcm_bytes_type(), to, GCM_TAG_NOTE, MCA_PML_BASE_SEND_STANDARD,
-                                   comm, &o->request);
+  const int rc = gcm_pml.pml_isend(&o->note, sizeof o->note, gcm_bytes_type(), to, GCM_TAG_NOTE,
+                                   MCA_PML_BASE_SEND_STANDARD, comm, &o->request);
   if (rc != MPI_SUCCESS) {
     free(o);
     return rc;

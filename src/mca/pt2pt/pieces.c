@@ -218,10 +218,10 @@ static bool give_piece(lane *l, gcm_pieces *p) {
   const size_t place = p->given++ % GC_PIECES_WINDOW;
   p->lengths[place] = bytes;
   l->with_pml++;
-  const int rc =
-      l->sends ? gcm_pml.pml_isend(memory, bytes, gcm_bytes_type(), l->peer, GCM_TAG_PIECE, MCA_PML_BASE_SEND_STANDARD,
-                                   l->comm, &p->with_pml[place])
-               : gcm_pml.pml_irecv(memory, bytes, gcm_bytes_type(), l->peer, GCM_TAG_PIECE, l->comm, &p->with_pml[place]);
+  const int rc = l->sends ? gcm_pml.pml_isend(memory, bytes, gcm_bytes_type(), l->peer, GCM_TAG_PIECE,
+                                              MCA_PML_BASE_SEND_STANDARD, l->comm, &p->with_pml[place])
+                          : gcm_pml.pml_irecv(memory, bytes, gcm_bytes_type(), l->peer, GCM_TAG_PIECE, l->comm,
+                                              &p->with_pml[place]);
   if (rc != MPI_SUCCESS) {
     p->with_pml[place] = NULL;
     fail(p, rc, "Open MPI's own transport refused a piece of it");
@@ -317,8 +317,8 @@ static int look_for_answers(lane *l) {
   for (;;) {
     if (l->answering == NULL) {
       if (l->announced == NULL) return came;
-      const int rc =
-          gcm_pml.pml_irecv(&l->came, sizeof l->came, gcm_bytes_type(), l->peer, GCM_TAG_ANSWER, l->comm, &l->answering);
+      const int rc = gcm_pml.pml_irecv(&l->came, sizeof l->came, gcm_bytes_type(), l->peer, GCM_TAG_ANSWER, l->comm,
+                                       &l->answering);
       if (rc != MPI_SUCCESS) l->answering = NULL;
       if (rc != MPI_SUCCESS) return came; /* it is tried again */
     }

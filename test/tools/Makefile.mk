@@ -1,6 +1,6 @@
 # Tests of label tools: programs. See test/Makefile.mk for the pattern.
 EXTRA_DIST += test/tools/tests.cmake test/tools/trace_test.py test/tools/nvtx_test.py test/tools/hosts_test.py test/tools/expect.sh test/tools/skips.sh test/tools/with_python.sh \
-	test/tools/info_json.sh test/tools/impossible.json test/tools/performance_test.py test/tools/plot_test.py test/tools/no_matplotlib/matplotlib.py test/tools/other_open_mpi/ompi_info
+	test/tools/info_json.sh test/tools/impossible.json test/tools/performance_test.py test/tools/plot_test.py test/tools/no_matplotlib/matplotlib.py test/tools/other_mpi/mpirun test/tools/other_open_mpi/ompi_info
 
 if TOOLS
 check_PROGRAMS += test/tools/check_test test/tools/data_test test/tools/figures_test test/tools/options_test test/tools/read_json \

@@ -279,6 +279,12 @@ gc_test(tools.info_check_version LABELS tools ENV GPUCOLL_DEVICE=emu
   COMMAND ${GC_SOURCE}/test/tools/expect.sh 2
           "^fault +Open MPI does not find the plugin coll/gpucoll. this is Open MPI 9.8.7, and gpucoll was built for [45]"
           sh -c "PATH=${GC_SOURCE}/test/tools/other_open_mpi:$PATH exec ${GC_BUILD}/tools/gpucoll-info --check")
+gc_test(tools.info_check_launcher LABELS tools ENV ${GC_MPI_ENV}
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh any "^warning +mpirun is not Open MPI's: it says 'HYDRA build details:'$"
+          sh -c "PATH=${GC_SOURCE}/test/tools/other_mpi:$PATH exec ${GC_BUILD}/tools/gpucoll-info --check")
+gc_test(tools.info_check_two_open_mpis LABELS tools ENV GPUCOLL_DEVICE=emu
+  COMMAND ${GC_SOURCE}/test/tools/expect.sh 2 "^warning +.mpirun .Open MPI. .* comes with another Open MPI than ompi_info 9.8.7$"
+          sh -c "PATH=${GC_SOURCE}/test/tools/other_open_mpi:$PATH exec ${GC_BUILD}/tools/gpucoll-info --check")
 # Open MPI loads the plugin, but its parameters keep it from using it.
 foreach(coll ^gpucoll ^tuned,gpucoll basic,tuned)
   gc_test(tools.info_check_unused_${coll} LABELS tools ENV ${GC_MPI_ENV} OMPI_MCA_coll=${coll}

@@ -109,6 +109,19 @@ Finding check_plugin(const std::string& version) {
   return {Grade::good, "Open MPI finds the plugin coll/gpucoll", ""};
 }
 
+// Finds a mpirun that is of another MPI than ompi_info, of which `version` is.
+void check_launcher(const std::string& version, Findings& found) {
+  std::string text;
+  if (!run_command("mpirun --version 2>/dev/null", &text)) return;
+  const std::string line = text.substr(0, text.find('\n'));
+  const char* const cure = "put the bin folder of one Open MPI first into PATH; on Debian, call mpirun.openmpi";
+  if (line.find("Open MPI") == std::string::npos)
+    return found.push_back({Grade::warning, fmt::format("mpirun is not Open MPI's: it says '{}'", line), cure});
+  if (version != "none" && line.find(version) == std::string::npos)
+    found.push_back(
+        {Grade::warning, fmt::format("'{}' comes with another Open MPI than ompi_info {}", line, version), cure});
+}
+
 // Says what to do where the collectives run on the emulated device.
 const char* cure_of_no_gpu(const nlohmann::ordered_json& facts) {
   if (!facts["build"].value("cuda", false))
@@ -231,7 +244,9 @@ Findings check_machine(const nlohmann::ordered_json& facts) {
     if (transport.value("name", "") == "p2p" && !transport.value("usable", true))
       found.push_back({Grade::warning, "devices do not reach each other's memory: data go through host memory (shm)",
                        "see `nvidia-smi topo -p2p r`; in a virtual machine, pass the GPUs through with their links"});
-  found.push_back(check_plugin(facts.value("open_mpi", std::string())));
+  const std::string open_mpi = facts.value("open_mpi", std::string("none"));
+  found.push_back(check_plugin(open_mpi));
+  check_launcher(open_mpi, found);
   found.push_back(check_shared_memory());
   found.push_back(
       check_limit({RLIMIT_NOFILE, "-n (open files)", "", 1, 1024, Grade::warning, "LimitNOFILE", "nofile=65536"}));

@@ -128,8 +128,10 @@ bool MpiProcess::is_known_to_be_gone(const gc_process_blob& blob) {
     return remote && !remote->alive();
   }
   constexpr int kNobody = -1;  // an error is not told
-  const auto known = peer(&blob, kNobody);
-  return known && !(*known)->alive();
+  if (const auto known = peer(&blob, kNobody)) return !(*known)->alive();
+  // The board of a process that ended before anybody looked at it cannot be opened any more.
+  const bool is_here = info.magic == kMagic && info.node == mine_.node;
+  return is_here && !gc_mutant(530) && !core::Liveness(info.pid).alive();
 }
 
 std::string PeerProcess::name() const {

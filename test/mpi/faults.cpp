@@ -402,6 +402,24 @@ void killed_in_window() {
   MPI_Win_free(&win);
 }
 
+// Rank 1 dies before anybody has accessed its memory.
+void killed_before_access() {
+  Memory memory(Where::device, 1 << 16);
+  MPI_Win win;
+  MPI_Win_create(memory.at(0), 1 << 16, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+  const int pid = getpid();
+  std::vector<int> pids(static_cast<size_t>(g_size));
+  MPI_Allgather(&pid, 1, MPI_INT, pids.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  if (g_rank == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others have all of its messages
+    raise(SIGKILL);
+  }
+  while (kill(pids[1], 0) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  expect_error(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win), "the lock");
+  MPI_Win_free(&win);
+}
+
 // A persistent sum of `count` elements.
 class Sum {
  public:
@@ -670,6 +688,7 @@ constexpr Fault kFaults[] = {{"counts", counts},
                              {"killed", killed},
                              {"killed_under_way", killed_under_way},
                              {"killed_in_window", killed_in_window},
+                             {"killed_before_access", killed_before_access},
                              {"killed_in_turn", killed_in_turn},
                              {"killed_in_pieces", killed_in_pieces},
                              {"late_start", late_start},

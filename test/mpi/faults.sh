@@ -106,6 +106,9 @@ check_deaths() {
     run "a message of .* from rank 1 .* failed: that process has ended before it was complete" \
       -np 3 --enable-recovery "$program" killed_in_pieces
     survived killed_in_pieces 0 2
+  else
+    run "rank 1 of the window on .* has ended" -np 3 --enable-recovery "$program" killed_before_access
+    survived killed_before_access 0 2
   fi
   run "signal 9 (Killed)" -np 3 "$program" killed
 }
